@@ -1,0 +1,149 @@
+# `make help` lists what there is. Everything that is built or downloaded goes to bin/ and .sandbox/ or to Go's own caches.
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# Image that docker-build makes and deploy runs.
+IMG ?= livesched:latest
+# Nodes of the quickstart, and whether it ends after its tour (EXIT=1).
+NODES ?= 100
+EXIT ?=
+# Time for each fuzz target, and what to benchmark.
+FUZZTIME ?= 20s
+BENCH ?= .
+BENCH_PACKAGES ?= ./...
+# More flags for `go test`, such as -run or -v.
+TEST_FLAGS ?=
+
+# The race detector needs a C compiler. Go knows whether there is one.
+RACE := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
+
+# Plugins compare the version of Kubernetes that they are part of with that of nodes and API server: a binary without
+# this stamp takes itself for v0.0.0.
+K8S_VERSION := $(shell sed -n 's|^.*k8s.io/kubernetes \(v[0-9.]*\).*|\1|p' go.mod)
+K8S_PKG := k8s.io/component-base/version
+LDFLAGS = -s -w -X github.com/livesched/livesched/internal/version.Version=$(VERSION) \
+	-X $(K8S_PKG).gitVersion=$(K8S_VERSION) \
+	-X $(K8S_PKG).gitMajor=$(word 1,$(subst ., ,$(K8S_VERSION:v%=%))) \
+	-X $(K8S_PKG).gitMinor=$(word 2,$(subst ., ,$(K8S_VERSION:v%=%)))
+
+# Tools are built from the modules that pin them, once for each version.
+TOOLS := $(CURDIR)/bin/tools
+tool_version = $(shell sed -n 's|^[[:space:]]*$(2) \(v[^ ]*\).*|\1|p' hack/tools/$(1)go.mod 2>/dev/null)
+CONTROLLER_GEN := $(TOOLS)/controller-gen-$(call tool_version,,sigs.k8s.io/controller-tools)
+KUSTOMIZE := $(TOOLS)/kustomize-$(call tool_version,,sigs.k8s.io/kustomize/kustomize/v5)
+CRD_REF_DOCS := $(TOOLS)/crd-ref-docs-$(call tool_version,,github.com/elastic/crd-ref-docs)
+GOLANGCI_LINT := $(TOOLS)/golangci-lint-$(call tool_version,golangci-lint/,github.com/golangci/golangci-lint/v2)
+
+.PHONY: help
+help: ## Show this list.
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ See it work
+
+.PHONY: quickstart
+quickstart: build ## A cluster on this machine and a tour of what livesched does (NODES=100; EXIT=1 ends after the tour).
+	@go build -o bin/quickstart ./hack/sandbox
+	@exec bin/quickstart -nodes=$(NODES) $(if $(filter-out 0,$(EXIT)),-exit)
+
+##@ Build
+
+.PHONY: build
+build: ## Build bin/livesched.
+	@echo "building bin/livesched $(VERSION) for Kubernetes $(K8S_VERSION) (minutes if the Go build cache has nothing of it yet)"
+	@go build -ldflags "$(LDFLAGS)" -o bin/livesched ./cmd/livesched
+
+.PHONY: run
+run: build ## Run livesched here, for the cluster that KUBECONFIG names.
+	bin/livesched --leader-elect=false --metrics-bind-address=127.0.0.1:8080 --health-probe-bind-address=127.0.0.1:8081
+
+.PHONY: controlplane
+controlplane: ## Build etcd, kube-apiserver, kube-controller-manager and kwok, which tests and the quickstart run.
+	@go run ./hack/controlplane/build
+
+.PHONY: docker-build
+docker-build: ## Build the image IMG.
+	docker build --build-arg VERSION=$(VERSION) -t $(IMG) .
+
+.PHONY: clean
+clean: ## Remove what was built, and the quickstart's data.
+	rm -rf bin .sandbox cover.out
+
+##@ Change
+
+.PHONY: generate
+generate: $(CONTROLLER_GEN) ## Generate deep copies.
+	$(CONTROLLER_GEN) object:headerFile=hack/boilerplate.go.txt paths=./api/...
+
+.PHONY: manifests
+manifests: $(CONTROLLER_GEN) ## Generate CRDs and RBAC.
+	$(CONTROLLER_GEN) crd paths=./api/... output:crd:dir=config/crd/bases
+	$(CONTROLLER_GEN) rbac:roleName=livesched paths=./cmd/... paths=./controllers/... paths=./internal/... output:rbac:dir=config/rbac
+
+.PHONY: docs
+docs: $(CRD_REF_DOCS) ## Generate the API reference, docs/api.md.
+	$(CRD_REF_DOCS) --log-level=ERROR --source-path=api/v1alpha1 --config=docs/.crd-ref-docs/config.yaml --templates-dir=docs/.crd-ref-docs --renderer=markdown --output-path=docs/api.md
+
+.PHONY: fmt
+fmt: $(GOLANGCI_LINT) ## Format the Go code.
+	$(GOLANGCI_LINT) fmt ./...
+
+.PHONY: vet
+vet: ## Run go vet.
+	go vet ./...
+
+##@ Check
+
+.PHONY: test
+test: ## Run all tests, on a control plane that is built if it is missing (TEST_FLAGS).
+	@assets="$$(go run ./hack/controlplane/build)" && export KUBEBUILDER_ASSETS="$$assets" && \
+	go test $(RACE) -timeout 30m $(TEST_FLAGS) ./...
+
+.PHONY: lint
+lint: $(GOLANGCI_LINT) ## Run the linters.
+	$(GOLANGCI_LINT) run ./...
+
+.PHONY: verify
+verify: $(CONTROLLER_GEN) $(CRD_REF_DOCS) $(KUSTOMIZE) ## Check that generated files and go.mod files are up to date and that config/ builds.
+	@KUSTOMIZE=$(KUSTOMIZE) hack/verify.sh
+
+.PHONY: bench
+bench: ## Run the benchmarks (BENCH, BENCH_PACKAGES).
+	@assets="$$(go run ./hack/controlplane/build -scheduler)" && export KUBEBUILDER_ASSETS="$$assets" && \
+	go test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 60m $(BENCH_PACKAGES)
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz target for FUZZTIME.
+	@FUZZTIME=$(FUZZTIME) hack/fuzz.sh
+
+##@ Deploy (with kubectl, to the cluster that KUBECONFIG names)
+
+.PHONY: install
+install: $(KUSTOMIZE) ## Install the CRDs.
+	$(KUSTOMIZE) build config/crd | kubectl apply --server-side -f -
+
+.PHONY: uninstall
+uninstall: $(KUSTOMIZE) ## Remove the CRDs, and with them every profile and policy.
+	$(KUSTOMIZE) build config/crd | kubectl delete --ignore-not-found -f -
+
+.PHONY: deploy
+deploy: $(KUSTOMIZE) ## Install the CRDs and run the image IMG.
+	$(KUSTOMIZE) build config/default | sed 's|image: livesched:latest|image: $(IMG)|' | kubectl apply --server-side -f -
+
+.PHONY: undeploy
+undeploy: $(KUSTOMIZE) ## Remove livesched, and with it every profile and policy.
+	$(KUSTOMIZE) build config/default | kubectl delete --ignore-not-found -f -
+
+# Tools. A new version has a new name, so that the old one is never taken for it.
+
+$(CONTROLLER_GEN):
+	@$(call build_tool,hack/tools,sigs.k8s.io/controller-tools/cmd/controller-gen)
+$(KUSTOMIZE):
+	@$(call build_tool,hack/tools,sigs.k8s.io/kustomize/kustomize/v5)
+$(CRD_REF_DOCS):
+	@$(call build_tool,hack/tools,github.com/elastic/crd-ref-docs)
+$(GOLANGCI_LINT):
+	@$(call build_tool,hack/tools/golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint)
+
+# build_tool builds a package of a module under hack/tools into the target.
+define build_tool
+echo "building $(notdir $@) (once)"; go build -C $(1) -o $@ $(2)
+endef

@@ -1,0 +1,49 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+// Types of the conditions in the status of SchedulerProfiles and SchedulingPolicies.
+const (
+	// ConditionAccepted says whether the spec is valid and agrees with the other objects.
+	ConditionAccepted = "Accepted"
+	// ConditionProgrammed says whether this generation of the spec is the one that decides.
+	ConditionProgrammed = "Programmed"
+)
+
+// Reasons of Accepted.
+const (
+	// ReasonAccepted (True): the spec is valid.
+	ReasonAccepted = "Accepted"
+	// ReasonInvalid (False): a field has a value that it cannot have.
+	ReasonInvalid = "Invalid"
+	// ReasonUnknownPlugin (False): a plugin is named that is not registered.
+	ReasonUnknownPlugin = "UnknownPlugin"
+	// ReasonInvalidArgs (False): the arguments of a plugin cannot be read or have values that they cannot have.
+	ReasonInvalidArgs = "InvalidArgs"
+	// ReasonPolicyNotFound (False): the policy that the profile references does not exist.
+	ReasonPolicyNotFound = "PolicyNotFound"
+	// ReasonPolicyNotAccepted (False): the policy that the profile references is not accepted, and there is no last
+	// good spec of it.
+	ReasonPolicyNotAccepted = "PolicyNotAccepted"
+	// ReasonQueueSortConflict (False): an older profile orders the queue in another way.
+	ReasonQueueSortConflict = "QueueSortConflict"
+	// ReasonSchedulerNameConflict (False): an older profile has the scheduler name.
+	ReasonSchedulerNameConflict = "SchedulerNameConflict"
+	// ReasonNotSupported (False): a field is used that this version of livesched does not support.
+	ReasonNotSupported = "NotSupported"
+)
+
+// Reasons of Programmed. With status False, ReasonInvalid means that the spec is not accepted and that there is no last
+// good one to keep.
+const (
+	// ReasonProgrammed (True): this generation decides.
+	ReasonProgrammed = "Programmed"
+	// ReasonKeptLastGood (False): the spec is not accepted, and the last good one goes on deciding.
+	ReasonKeptLastGood = "KeptLastGood"
+	// ReasonBuildFailed (False): the spec is accepted but its plugins could not be built; what decided before
+	// goes on deciding.
+	ReasonBuildFailed = "BuildFailed"
+	// ReasonPending (Unknown): the spec has not been looked at, or its plugins are being built.
+	ReasonPending = "Pending"
+)

@@ -1,0 +1,106 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package app is the livesched command. A scheduler with plugins of its own is a main of three lines:
+//
+//	func main() {
+//		os.Exit(app.Main(os.Args[1:], runtime.Registry{"MyPlugin": myplugin.New}))
+//	}
+//
+// where runtime is k8s.io/kubernetes/pkg/scheduler/framework/runtime, and MyPlugin is any plugin written for
+// kube-scheduler.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/version"
+)
+
+// exitTimeout is how long after SIGTERM or SIGINT the process ends, whatever hangs: less than the 10 seconds in which
+// it promises to, more than the manager's own grace period.
+const exitTimeout = 9 * time.Second
+
+// Exit codes.
+const (
+	exitOK      = 0
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+// Main runs livesched with the given arguments (without the program's name) and plugins, and returns the exit code.
+func Main(args []string, outOfTree framework.Registry) int {
+	o := NewOptions()
+	o.OutOfTree = outOfTree
+	fs := pflag.NewFlagSet("livesched", pflag.ContinueOnError)
+	fs.SortFlags = true
+	o.AddFlags(fs)
+	fs.Usage = func() {
+		fmt.Fprintf(os.Stderr, "livesched schedules pods by profiles that are custom resources.\n\nUsage:\n  livesched [flags]\n\nFlags:\n%s", fs.FlagUsages())
+	}
+	switch err := fs.Parse(args); {
+	case errors.Is(err, pflag.ErrHelp):
+		return exitOK
+	case err != nil:
+		return fail(exitUsage, err)
+	case len(fs.Args()) > 0:
+		return fail(exitUsage, fmt.Errorf("unexpected argument %q: livesched takes flags only", fs.Arg(0)))
+	case o.showVersion:
+		fmt.Println("livesched", version.Version)
+		return exitOK
+	}
+	if err := o.Validate(); err != nil {
+		return fail(exitUsage, err)
+	}
+	return run(o)
+}
+
+// fail prints an error for the person at the terminal.
+func fail(code int, err error) int {
+	fmt.Fprintf(os.Stderr, "livesched: %v\n", err)
+	return code
+}
+
+// run runs the manager until a signal comes or it fails.
+func run(o *Options) int {
+	logger := zap.New(zap.UseFlagOptions(&o.logging))
+	ctrl.SetLogger(logger)
+	klog.SetLogger(logger)
+
+	restConfig, err := ctrl.GetConfig()
+	if err != nil {
+		return fail(exitFailure, fmt.Errorf("finding the API server: %w", err))
+	}
+	mgr, err := NewManager(restConfig, o)
+	if err != nil {
+		return fail(exitFailure, err)
+	}
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// A manager with an informer that never syncs does not end when told to, and a plugin can hang: end without them.
+	context.AfterFunc(ctx, func() {
+		time.AfterFunc(exitTimeout, func() {
+			logger.Info("Not all parts have ended; exiting", "timeout", exitTimeout)
+			os.Exit(exitFailure)
+		})
+	})
+	logger.Info("Starting livesched", "version", version.Version)
+	if err := mgr.Start(klog.NewContext(ctx, logger)); err != nil {
+		logger.Error(err, "livesched ended")
+		return exitFailure
+	}
+	return exitOK
+}

@@ -1,0 +1,191 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	clientset "k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/controllers"
+	"github.com/livesched/livesched/internal/informers"
+	"github.com/livesched/livesched/internal/scheduler"
+	"github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/internal/scheduler/plugins"
+)
+
+// shutdownTimeout is how long the manager waits for its parts to end. Main ends the process a little later, whatever
+// they do.
+const shutdownTimeout = 7 * time.Second
+
+// NewScheme returns the types that livesched reads and writes.
+func NewScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	return scheme, nil
+}
+
+// Manager is a controller-runtime manager with everything added that makes it a scheduler.
+type Manager struct {
+	ctrl.Manager
+	// Scheduler is the one that the manager runs.
+	Scheduler *scheduler.Scheduler
+	// Informers is the scheduler's view of the manager's cache.
+	Informers *informers.Source
+}
+
+// NewManager wires the manager, bottom-up:
+//
+//	manager cache -> informers -> scheduler (on every replica) -> loop (on the leader)
+//	                                  ^ Store.Swap
+//	                              controllers
+//
+// Feature gates must be set before.
+func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
+	metrics.Register()
+	scheme, err := NewScheme()
+	if err != nil {
+		return nil, err
+	}
+	restConfig = o.throttled(restConfig)
+	gracePeriod := shutdownTimeout
+	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
+		Scheme:                        scheme,
+		Cache:                         informers.CacheOptions(scheme),
+		Metrics:                       metricsserver.Options{BindAddress: o.MetricsBindAddress},
+		HealthProbeBindAddress:        o.HealthProbeBindAddress,
+		LivenessEndpointName:          "/livez",
+		LeaderElection:                o.LeaderElect,
+		LeaderElectionID:              o.LeaderElectionName,
+		LeaderElectionNamespace:       o.LeaderElectionNamespace,
+		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 &o.LeaseDuration,
+		RenewDeadline:                 &o.RenewDeadline,
+		RetryPeriod:                   &o.RetryPeriod,
+		GracefulShutdownTimeout:       &gracePeriod,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("creating the manager: %w", err)
+	}
+	if err := requireAPI(mgr.GetRESTMapper()); err != nil {
+		return nil, err
+	}
+
+	registry, err := plugins.NewRegistry(o.OutOfTree)
+	if err != nil {
+		return nil, err
+	}
+	client, eventClient, clientConfig, err := newClients(restConfig)
+	if err != nil {
+		return nil, err
+	}
+	source := informers.NewSource(mgr.GetCache(), mgr.GetRESTMapper(), scheme, klog.Background().WithName("informers"))
+	sched := scheduler.New(scheduler.Config{
+		Client:       client,
+		KubeConfig:   clientConfig,
+		EventClient:  eventClient,
+		Informers:    source,
+		Registry:     registry,
+		BuildTimeout: o.ProfileBuildTimeout,
+	})
+	reconciler := &controllers.ProfileReconciler{
+		Client:     mgr.GetClient(),
+		Store:      sched.Store(),
+		Build:      sched.Build,
+		Ready:      sched.Ready(),
+		Elected:    mgr.Elected(),
+		Registered: sets.KeySet(registry),
+		Clock:      clock.RealClock{},
+	}
+	if err := errors.Join(
+		mgr.Add(everywhere(sched.Start)),
+		mgr.Add(onLeader(sched.Run)),
+		reconciler.SetupWithManager(mgr),
+		addChecks(mgr, sched, reconciler),
+	); err != nil {
+		return nil, err
+	}
+	return &Manager{Manager: mgr, Scheduler: sched, Informers: source}, nil
+}
+
+// requireAPI fails with a word of advice where the custom resources are not installed. Without it, the manager would
+// wait for them for two minutes and then end with an error about caches.
+func requireAPI(mapper meta.RESTMapper) error {
+	for _, kind := range []string{"SchedulerProfile", "SchedulingPolicy"} {
+		_, err := mapper.RESTMapping(v1alpha1.GroupVersion.WithKind(kind).GroupKind(), v1alpha1.GroupVersion.Version)
+		if meta.IsNoMatchError(err) {
+			return fmt.Errorf("the API server does not serve %s in %s: install the custom resource definitions first (kubectl apply -k config/crd)", kind, v1alpha1.GroupVersion)
+		}
+		if err != nil {
+			return fmt.Errorf("looking up %s in %s: %w", kind, v1alpha1.GroupVersion, err)
+		}
+	}
+	return nil
+}
+
+// newClients returns the scheduler's clients, which speak protobuf, and the configuration that they were built from.
+func newClients(restConfig *rest.Config) (client, events clientset.Interface, cfg *rest.Config, err error) {
+	cfg = rest.CopyConfig(restConfig)
+	cfg.ContentType = runtime.ContentTypeProtobuf
+	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	if client, err = clientset.NewForConfig(rest.AddUserAgent(rest.CopyConfig(cfg), "scheduler")); err != nil {
+		return nil, nil, nil, fmt.Errorf("creating the client: %w", err)
+	}
+	if events, err = clientset.NewForConfig(rest.AddUserAgent(rest.CopyConfig(cfg), "events")); err != nil {
+		return nil, nil, nil, fmt.Errorf("creating the client for Events: %w", err)
+	}
+	return client, events, cfg, nil
+}
+
+// addChecks adds the health checks: alive while no scheduling cycle hangs, ready once cache and queue are warm and the
+// profiles are in.
+func addChecks(mgr ctrl.Manager, sched *scheduler.Scheduler, reconciler *controllers.ProfileReconciler) error {
+	return errors.Join(
+		mgr.AddHealthzCheck("ping", healthz.Ping),
+		mgr.AddHealthzCheck("scheduling-loop", func(*http.Request) error { return sched.Healthy() }),
+		mgr.AddReadyzCheck("handlers", func(*http.Request) error {
+			select {
+			case <-sched.Ready():
+				return nil
+			default:
+				return errors.New("the informers have not delivered their first lists")
+			}
+		}),
+		mgr.AddReadyzCheck("profiles", func(*http.Request) error {
+			if !reconciler.Settled() {
+				return errors.New("the profiles have not been read")
+			}
+			return nil
+		}),
+	)
+}
+
+// everywhere runs on every replica.
+type everywhere func(context.Context) error
+
+func (f everywhere) Start(ctx context.Context) error { return f(ctx) }
+func (everywhere) NeedLeaderElection() bool          { return false }
+
+// onLeader runs on the replica that leads.
+type onLeader func(context.Context) error
+
+func (f onLeader) Start(ctx context.Context) error { return f(ctx) }
+func (onLeader) NeedLeaderElection() bool          { return true }

@@ -1,0 +1,153 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package controllers brings SchedulerProfiles and SchedulingPolicies into the running scheduler, and back tells what
+// became of them.
+//
+// Profiles interact: they share policies, one queue sort, and compete for scheduler names. So there is one reconciler
+// with one worker, and every event reconciles the whole set:
+//
+//	gather objects -> resolve (pure) -> build what changed -> swap -> remember what is good -> report
+//
+// One bad object never holds up the others. Status is written after the swap, by the leader.
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/profile"
+)
+
+// buildRetry is how long to wait before a profile that could not be built is tried again: what was missing may have
+// come, such as the permission to watch a resource.
+const buildRetry = 10 * time.Second
+
+// ProfileReconciler reconciles all SchedulerProfiles and SchedulingPolicies together. Its worker is the only goroutine
+// that touches lastGood, that builds, and that swaps.
+type ProfileReconciler struct {
+	// Client reads from the manager's cache and writes status.
+	Client client.Client
+	// Store is where profiles are swapped in.
+	Store *profile.Store
+	// Build makes a generation of a profile.
+	Build func(context.Context, *config.Profile) (*profile.Profile, error)
+	// Ready is closed when the scheduler can build.
+	Ready <-chan struct{}
+	// Elected is closed when this replica leads, and may write status.
+	Elected <-chan struct{}
+	// Registered are the names of all plugins.
+	Registered sets.Set[string]
+	// Clock stamps conditions.
+	Clock clock.PassiveClock
+
+	// lastGood are the specs that ran last, to fall back on.
+	lastGood config.LastGood
+	// settled says that the set was reconciled once.
+	settled atomic.Bool
+}
+
+// Settled says whether the profiles that existed at the start have been swapped in.
+func (r *ProfileReconciler) Settled() bool { return r.settled.Load() }
+
+// +kubebuilder:rbac:groups=livesched.io,resources=schedulerprofiles;schedulingpolicies,verbs=get;list;watch
+// +kubebuilder:rbac:groups=livesched.io,resources=schedulerprofiles/status;schedulingpolicies/status,verbs=get;patch;update
+
+// SetupWithManager registers the reconciler. It runs on every replica, so that followers are ready to take over; only
+// the leader writes status.
+func (r *ProfileReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	everything := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{wholeSet}
+	})
+	specChanged := builder.WithPredicates(predicate.GenerationChangedPredicate{})
+	elected := make(chan event.GenericEvent, 1)
+	if err := mgr.Add(manager.RunnableFunc(func(context.Context) error {
+		// A manager starts this once it leads: what followers must not write is due now.
+		elected <- event.GenericEvent{Object: &v1alpha1.SchedulerProfile{}}
+		return nil
+	})); err != nil {
+		return err
+	}
+	everywhere := false
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("profiles").
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1, NeedLeaderElection: &everywhere}).
+		Watches(&v1alpha1.SchedulerProfile{}, everything, specChanged).
+		Watches(&v1alpha1.SchedulingPolicy{}, everything, specChanged).
+		WatchesRawSource(source.Channel(elected, everything)).
+		WatchesRawSource(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			// A cluster without a single profile is settled, too.
+			queue.Add(wholeSet)
+			return nil
+		})).
+		Complete(r)
+}
+
+// wholeSet is the one request that there is.
+var wholeSet = reconcile.Request{NamespacedName: types.NamespacedName{Name: "all"}}
+
+// Reconcile brings the scheduler and the status of all objects in line with their specs.
+func (r *ProfileReconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	select {
+	case <-r.Ready:
+	case <-ctx.Done():
+		return reconcile.Result{}, nil
+	}
+	objects, err := r.gather(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	resolution := config.Resolve(config.Input{
+		Profiles:   objects.profiles,
+		Policies:   objects.policies,
+		LastGood:   r.lastGood,
+		Registered: r.Registered,
+	})
+	programmed := r.program(ctx, resolution)
+	r.remember(resolution, programmed)
+	r.settled.Store(true)
+	if err := r.report(ctx, objects, resolution, programmed); err != nil {
+		return reconcile.Result{}, err
+	}
+	if len(programmed.failed) > 0 {
+		return reconcile.Result{RequeueAfter: buildRetry}, nil
+	}
+	return reconcile.Result{}, nil
+}
+
+// objects is the whole set, as the cache has it. Read-only.
+type objects struct {
+	profiles []v1alpha1.SchedulerProfile
+	policies []v1alpha1.SchedulingPolicy
+}
+
+func (r *ProfileReconciler) gather(ctx context.Context) (*objects, error) {
+	var profiles v1alpha1.SchedulerProfileList
+	if err := r.Client.List(ctx, &profiles); err != nil {
+		return nil, fmt.Errorf("listing SchedulerProfiles: %w", err)
+	}
+	var policies v1alpha1.SchedulingPolicyList
+	if err := r.Client.List(ctx, &policies); err != nil {
+		return nil, fmt.Errorf("listing SchedulingPolicies: %w", err)
+	}
+	return &objects{profiles: profiles.Items, policies: policies.Items}, nil
+}

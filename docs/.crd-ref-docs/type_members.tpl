@@ -1,0 +1,7 @@
+{{- define "type_members" -}}
+{{- if eq .Name "metadata" -}}
+The metadata of Kubernetes objects.
+{{- else -}}
+{{ markdownRenderFieldDoc .Doc }}
+{{- end -}}
+{{- end -}}

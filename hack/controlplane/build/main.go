@@ -1,0 +1,35 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command build builds the local control plane where it is missing and prints the directory it is in, for
+//
+//	KUBEBUILDER_ASSETS=$(go run ./hack/controlplane/build) go test ./...
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/livesched/livesched/internal/controlplane/binaries"
+)
+
+func main() {
+	scheduler := flag.Bool("scheduler", false, "build kube-scheduler too, which only benchmarks need")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	names := []string{binaries.Etcd, binaries.APIServer, binaries.ControllerManager, binaries.Kwok}
+	if *scheduler {
+		names = append(names, binaries.Scheduler)
+	}
+	set, err := binaries.Ensure(ctx, binaries.Config{Progress: os.Stderr}, names...)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "control plane:", err)
+		os.Exit(1)
+	}
+	fmt.Println(set.Dir)
+}

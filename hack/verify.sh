@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Regenerates everything that is generated, and fails when something changed by that: what is checked in was out of date.
+# Also checks that go.mod files are tidy and that every kustomization builds. KUSTOMIZE names the kustomize to use.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+generated=(api/v1alpha1/zz_generated.deepcopy.go config/crd/bases config/rbac/role.yaml docs/api.md)
+
+before=$(mktemp -d)
+trap 'rm -rf "$before"' EXIT
+for path in "${generated[@]}"; do
+	mkdir -p "$before/$(dirname "$path")"
+	[ ! -e "$path" ] || cp -r "$path" "$before/$path"
+done
+
+make --no-print-directory generate manifests docs
+
+stale=0
+for path in "${generated[@]}"; do
+	diff -ruN "$before/$path" "$path" || stale=1
+done
+if [ $stale -ne 0 ]; then
+	echo "verify: generated files were out of date; they are not any more: check them in" >&2
+	exit 1
+fi
+
+for module in . hack/controlplane/etcd hack/controlplane/kubernetes hack/controlplane/kwok hack/tools hack/tools/golangci-lint; do
+	if ! go mod tidy -C "$module" -diff; then
+		echo "verify: $module/go.mod is not tidy: run \`go mod tidy\` there" >&2
+		exit 1
+	fi
+done
+
+for dir in config/*/; do
+	[ ! -e "$dir/kustomization.yaml" ] || "$KUSTOMIZE" build "$dir" >/dev/null
+done
+echo "verify: generated files, go.mod files and config/ are up to date"

@@ -1,0 +1,121 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package binaries
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// source is a module under hack/controlplane.
+type source struct {
+	dir    string // below hack/controlplane
+	module string // whose version the programs built from it carry
+}
+
+var (
+	etcdSource       = source{dir: "etcd", module: "go.etcd.io/etcd/server/v3"}
+	kubernetesSource = source{dir: "kubernetes", module: "k8s.io/kubernetes"}
+	kwokSource       = source{dir: "kwok", module: "sigs.k8s.io/kwok"}
+)
+
+// program says how one program is built.
+type program struct {
+	source
+	pkg string // import path, or "." for a main of ours
+}
+
+var programs = map[string]program{
+	Etcd:              {etcdSource, "."},
+	APIServer:         {kubernetesSource, "k8s.io/kubernetes/cmd/kube-apiserver"},
+	ControllerManager: {kubernetesSource, "k8s.io/kubernetes/cmd/kube-controller-manager"},
+	Scheduler:         {kubernetesSource, "k8s.io/kubernetes/cmd/kube-scheduler"},
+	Kwok:              {kwokSource, "sigs.k8s.io/kwok/cmd/kwok"},
+}
+
+var moduleLine = regexp.MustCompile(`(?m)^module github\.com/livesched/livesched$`)
+
+// pins is what the modules under hack/controlplane pin.
+type pins struct {
+	versions map[source]string // with the leading v
+	digest   string            // of every file that decides what is built
+}
+
+// dir is where the programs of these pins live.
+func (p *pins) dir(root string) string {
+	return filepath.Join(root, "bin", "controlplane", p.versions[kubernetesSource]+"-"+p.digest)
+}
+
+// readPins reads the pins of the repository at root.
+func readPins(root string) (*pins, error) {
+	p := &pins{versions: make(map[source]string)}
+	sum := sha256.New()
+	for _, src := range []source{etcdSource, kubernetesSource, kwokSource} {
+		dir := moduleDir(root, src)
+		for _, file := range []string{"go.mod", "go.sum", "main.go"} {
+			text, err := os.ReadFile(filepath.Join(dir, file))
+			if errors.Is(err, fs.ErrNotExist) && file == "main.go" {
+				continue // only etcd needs a main of ours
+			}
+			if err != nil {
+				return nil, fmt.Errorf("reading the pins of the control plane: %w", err)
+			}
+			fmt.Fprintf(sum, "%s %d\n", file, len(text))
+			sum.Write(text)
+			if file != "go.mod" {
+				continue
+			}
+			version, err := requiredVersion(text, src.module)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", filepath.Join(dir, file), err)
+			}
+			p.versions[src] = version
+		}
+	}
+	p.digest = hex.EncodeToString(sum.Sum(nil))[:8]
+	return p, nil
+}
+
+// KubernetesVersion is the version, such as v1.36.3, at which the repository pins kube-apiserver and the other Kubernetes programs.
+func KubernetesVersion(root string) (string, error) {
+	p, err := readPins(root)
+	if err != nil {
+		return "", err
+	}
+	return p.versions[kubernetesSource], nil
+}
+
+func moduleDir(root string, src source) string {
+	return filepath.Join(root, "hack", "controlplane", src.dir)
+}
+
+// requiredVersion returns the version at which a go.mod file requires a module.
+func requiredVersion(gomod []byte, module string) (string, error) {
+	line := regexp.MustCompile(`(?m)^\s*(?:require\s+)?` + regexp.QuoteMeta(module) + `\s+(v\S+)`)
+	match := line.FindSubmatch(gomod)
+	if match == nil {
+		return "", fmt.Errorf("does not require %s", module)
+	}
+	return string(match[1]), nil
+}
+
+// ldflags strips the program and, for Kubernetes, stamps the version that it reports: a binary without the stamp takes itself for
+// v0.0.0 and refuses or hides what it thinks newer than itself.
+func (p *pins) ldflags(prog program) string {
+	flags := "-s -w"
+	if prog.source != kubernetesSource {
+		return flags
+	}
+	version := p.versions[prog.source]
+	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
+	const pkg = "k8s.io/component-base/version"
+	return fmt.Sprintf("%s -X %s.gitVersion=%s -X %s.gitMajor=%s -X %s.gitMinor=%s", flags, pkg, version, pkg, parts[0], pkg, parts[1])
+}

@@ -1,0 +1,71 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package process
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+)
+
+// readyInterval is how often WaitReady checks.
+const readyInterval = 50 * time.Millisecond
+
+// WaitReady returns when check does without an error. It gives up with the process's *ExitError when the process ends, and
+// with the last error of check when ctx does.
+func (p *Process) WaitReady(ctx context.Context, check func(context.Context) error) error {
+	ticker := time.NewTicker(readyInterval)
+	defer ticker.Stop()
+	for {
+		err := check(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.done:
+			if exit := p.Err(); exit != nil {
+				return exit
+			}
+			return fmt.Errorf("%s was stopped before it was ready", p.cfg.Name)
+		case <-ctx.Done():
+			return fmt.Errorf("%s is not ready: %w (%w); the end of %s:\n%s", p.cfg.Name, context.Cause(ctx), err, p.cfg.LogFile, Tail(p.cfg.LogFile, tailLines))
+		case <-ticker.C:
+		}
+	}
+}
+
+// HTTPReady is a check for WaitReady: the URL answers with status 200.
+func HTTPReady(url string) func(context.Context) error {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
+	return func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("GET %s: %s", url, resp.Status)
+		}
+		return nil
+	}
+}
+
+// FreePort returns a TCP port of 127.0.0.1 that nobody listens on. It is not reserved: somebody else can take it before
+// the caller's process does, which then ends and says so in its log.
+func FreePort() (int, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("looking for a free port: %w", err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port, nil
+}

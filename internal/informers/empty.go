@@ -1,0 +1,80 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package informers
+
+import (
+	"context"
+	"time"
+
+	toolscache "k8s.io/client-go/tools/cache"
+)
+
+// emptyInformer stands in for the informer of a kind that the API server does not serve: synced, empty for ever and
+// without a goroutine, where client-go's would retry for ever and never sync.
+type emptyInformer struct {
+	store toolscache.Indexer
+	done  toolscache.DoneChecker
+}
+
+var _ toolscache.SharedIndexInformer = (*emptyInformer)(nil)
+
+func newEmptyInformer(k kind) *emptyInformer {
+	return &emptyInformer{
+		store: toolscache.NewIndexer(toolscache.DeletionHandlingMetaNamespaceKeyFunc,
+			toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc}),
+		done: alreadyDone("empty informer of " + k.String()),
+	}
+}
+
+// emptyRegistration is the registration of a handler that never gets anything. Each is a distinct pointer.
+type emptyRegistration struct{ done toolscache.DoneChecker }
+
+func (*emptyRegistration) HasSynced() bool                            { return true }
+func (r *emptyRegistration) HasSyncedChecker() toolscache.DoneChecker { return r.done }
+
+// alreadyDone is a checker of something that was done from the start; the string is its name.
+type alreadyDone string
+
+var closedChannel = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+func (d alreadyDone) Name() string        { return string(d) }
+func (alreadyDone) Done() <-chan struct{} { return closedChannel }
+
+func (e *emptyInformer) AddEventHandler(toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	return &emptyRegistration{done: e.done}, nil
+}
+
+func (e *emptyInformer) AddEventHandlerWithResyncPeriod(handler toolscache.ResourceEventHandler, _ time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
+	return e.AddEventHandler(handler)
+}
+
+func (e *emptyInformer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler, _ toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+	return e.AddEventHandler(handler)
+}
+
+func (*emptyInformer) RemoveEventHandler(toolscache.ResourceEventHandlerRegistration) error {
+	return nil
+}
+
+func (e *emptyInformer) GetStore() toolscache.Store     { return e.store }
+func (e *emptyInformer) GetIndexer() toolscache.Indexer { return e.store }
+func (e *emptyInformer) AddIndexers(indexers toolscache.Indexers) error {
+	return e.store.AddIndexers(indexers)
+}
+func (e *emptyInformer) GetController() toolscache.Controller                  { return e }
+func (*emptyInformer) Run(<-chan struct{})                                     {}
+func (*emptyInformer) RunWithContext(context.Context)                          {}
+func (*emptyInformer) HasSynced() bool                                         { return true }
+func (e *emptyInformer) HasSyncedChecker() toolscache.DoneChecker              { return e.done }
+func (*emptyInformer) LastSyncResourceVersion() string                         { return "" }
+func (*emptyInformer) IsStopped() bool                                         { return false }
+func (*emptyInformer) SetTransform(toolscache.TransformFunc) error             { return errShared }
+func (*emptyInformer) SetWatchErrorHandler(toolscache.WatchErrorHandler) error { return errShared }
+func (*emptyInformer) SetWatchErrorHandlerWithContext(toolscache.WatchErrorHandlerWithContext) error {
+	return errShared
+}

@@ -1,0 +1,103 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package informers
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// form is how the objects of a kind are represented. controller-runtime's cache keeps one informer per kind and form.
+type form int
+
+const (
+	typedForm form = iota
+	unstructuredForm
+	metadataForm
+)
+
+// kind identifies one informer of the manager's cache.
+type kind struct {
+	schema.GroupVersionKind
+	form form
+}
+
+// String returns the kind as messages show it: "storage.k8s.io/v1 StorageClass".
+func (k kind) String() string { return display(k.GroupVersionKind) }
+
+func display(gvk schema.GroupVersionKind) string {
+	return fmt.Sprintf("%s %s", gvk.GroupVersion(), gvk.Kind)
+}
+
+// kindOf returns the kind of an object that an informer is asked for.
+func kindOf(obj runtime.Object, scheme *runtime.Scheme) (kind, error) {
+	gvk, err := apiutil.GVKForObject(obj, scheme)
+	if err != nil {
+		return kind{}, fmt.Errorf("informer for %T: %w", obj, err)
+	}
+	switch obj.(type) {
+	case runtime.Unstructured:
+		return kind{gvk, unstructuredForm}, nil
+	case *metav1.PartialObjectMetadata:
+		return kind{gvk, metadataForm}, nil
+	default:
+		return kind{gvk, typedForm}, nil
+	}
+}
+
+// objectType returns the Go type of the kind's objects, nil if the scheme does not have it.
+func (k kind) objectType(scheme *runtime.Scheme) reflect.Type {
+	obj, err := k.newObject(scheme)
+	if err != nil {
+		return nil
+	}
+	return reflect.TypeOf(obj)
+}
+
+// newObject returns an empty object of the kind.
+func (k kind) newObject(scheme *runtime.Scheme) (client.Object, error) {
+	switch k.form {
+	case unstructuredForm:
+		obj := &unstructured.Unstructured{}
+		obj.SetGroupVersionKind(k.GroupVersionKind)
+		return obj, nil
+	case metadataForm:
+		obj := &metav1.PartialObjectMetadata{}
+		obj.SetGroupVersionKind(k.GroupVersionKind)
+		return obj, nil
+	}
+	obj, err := scheme.New(k.GroupVersionKind)
+	if err != nil {
+		return nil, err
+	}
+	clientObj, ok := obj.(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("%T is not an API object with metadata", obj)
+	}
+	return clientObj, nil
+}
+
+// kindInScheme finds the kind of a resource that the API server does not serve by the plural that its name would
+// have: enough for client-go's types, whose resources all follow the rule.
+func kindInScheme(gvr schema.GroupVersionResource, scheme *runtime.Scheme) (schema.GroupVersionKind, bool) {
+	for name := range scheme.KnownTypes(gvr.GroupVersion()) {
+		if strings.HasSuffix(name, "List") {
+			continue
+		}
+		gvk := gvr.GroupVersion().WithKind(name)
+		if plural, _ := meta.UnsafeGuessKindToResource(gvk); plural == gvr {
+			return gvk, true
+		}
+	}
+	return schema.GroupVersionKind{}, false
+}

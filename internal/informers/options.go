@@ -1,0 +1,83 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package informers
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// CacheOptions returns the options of the manager's cache that a [Source] needs:
+//
+//   - no resync, as in kube-scheduler: controller-runtime's default would hand every handler an update of every object
+//     every ten hours;
+//   - pods that have terminated (phase Succeeded or Failed) are not kept, since they take no room on a node
+//     (newPodInformer in kube-scheduler's scheduler.go); pods of other schedulers are, since they do;
+//   - no managed fields, of any kind: nothing here reads them, and they are a large part of a pod;
+//   - all namespaces: an informer of several namespaces is not a SharedIndexInformer;
+//   - informers that remember why they could not list or watch, for [SyncError].
+func CacheOptions(scheme *runtime.Scheme) ctrlcache.Options {
+	return ctrlcache.Options{
+		Scheme: scheme,
+		// Nil would mean ten hours; zero reaches client-go as "no resync".
+		SyncPeriod:       ptr.To(time.Duration(0)),
+		DefaultTransform: ctrlcache.TransformStripManagedFields(),
+		ByObject: map[client.Object]ctrlcache.ByObject{
+			&corev1.Pod{}: {Field: fields.AndSelectors(
+				fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
+				fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
+			)},
+		},
+		NewInformer: newWatchedInformer,
+	}
+}
+
+// watchedInformer is a client-go informer that remembers the last error of its list or watch.
+type watchedInformer struct {
+	toolscache.SharedIndexInformer
+	lastErr atomic.Pointer[error]
+}
+
+var _ toolscache.SharedIndexInformer = (*watchedInformer)(nil)
+
+func newWatchedInformer(lw toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+	i := &watchedInformer{SharedIndexInformer: toolscache.NewSharedIndexInformer(lw, obj, resync, indexers)}
+	// Only an informer that runs already refuses a handler.
+	utilruntime.Must(i.SetWatchErrorHandlerWithContext(toolscache.DefaultWatchErrorHandler))
+	return i
+}
+
+// SetWatchErrorHandler sets a handler that is called after the error was noted.
+func (i *watchedInformer) SetWatchErrorHandler(handler toolscache.WatchErrorHandler) error {
+	return i.SetWatchErrorHandlerWithContext(func(_ context.Context, r *toolscache.Reflector, err error) { handler(r, err) })
+}
+
+// SetWatchErrorHandlerWithContext sets a handler that is called after the error was noted.
+func (i *watchedInformer) SetWatchErrorHandlerWithContext(handler toolscache.WatchErrorHandlerWithContext) error {
+	return i.SharedIndexInformer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *toolscache.Reflector, err error) {
+		i.lastErr.Store(&err)
+		handler(ctx, r, err)
+	})
+}
+
+// lastWatchError returns why the informer's list or watch failed the last time, nil if it never did.
+func (i *watchedInformer) lastWatchError() error { return ptr.Deref(i.lastErr.Load(), nil) }
+
+// lastWatchError returns why an informer has not synced, nil if nothing is known.
+func lastWatchError(i toolscache.SharedIndexInformer) error {
+	if watched, ok := i.(*watchedInformer); ok {
+		return watched.lastWatchError()
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package algorithm
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/framework"
+)
+
+// ErrNoNodesAvailable is returned when the cluster has no node at all. The words
+// are kube-scheduler's; they become the pod's condition.
+var ErrNoNodesAvailable = errors.New("no nodes available to schedule pods")
+
+// Config is what a Scheduler is made of.
+type Config struct {
+	// Snapshot is the cluster as decisions see it. Who calls Schedule refreshes
+	// it between the calls. NodeInfos().List() is the order in which nodes are
+	// sampled.
+	Snapshot fwk.SharedLister
+	// IntN returns a random number from 0 to n-1, to choose among nodes of equal
+	// score. Default: rand.IntN.
+	IntN func(n int) int
+}
+
+// Profile is what the profile of a pod contributes to its decision.
+type Profile struct {
+	Framework *framework.Framework
+	// Extenders are asked after the plugins, in order.
+	Extenders []fwk.Extender
+	// PercentageOfNodesToScore ends the search once that share of the nodes, and
+	// not less than 100 nodes, is found to fit. 0 and 100: all nodes are scored.
+	PercentageOfNodesToScore int32
+}
+
+// Result is a decision.
+type Result struct {
+	// SuggestedHost is the name of the node.
+	SuggestedHost string
+	// EvaluatedNodes is the number of nodes that the filters were run on.
+	EvaluatedNodes int
+	// FeasibleNodes is the number of those that the pod fits.
+	FeasibleNodes int
+}
+
+// Scheduler decides for one pod at a time; it is for the scheduling loop's
+// goroutine alone. It serves all profiles, so that the nodes they sample rotate
+// together.
+type Scheduler struct {
+	snapshot fwk.SharedLister
+	intN     func(n int) int
+	// next is the position in the list of nodes where the next sample begins.
+	next int
+}
+
+// New returns a Scheduler.
+func New(cfg Config) *Scheduler {
+	s := &Scheduler{snapshot: cfg.Snapshot, intN: cfg.IntN}
+	if s.intN == nil {
+		s.intN = rand.IntN
+	}
+	return s
+}
+
+// Schedule finds the best node for the pod. state has to be new, and is
+// afterwards what Reserve and the later extension points need.
+//
+// The error is a *schedframework.FitError if the pod fits nowhere: it says why,
+// for each node. It is ErrNoNodesAvailable if there are no nodes. Any other
+// error is a plugin's or an extender's, or the cause of ctx having ended.
+func (s *Scheduler) Schedule(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod) (Result, error) {
+	allNodes, err := s.snapshot.NodeInfos().List()
+	if err != nil {
+		return Result{}, err
+	}
+	if len(allNodes) == 0 {
+		return Result{}, ErrNoNodesAvailable
+	}
+	c := &cycle{Scheduler: s, profile: p, state: state, pod: pod, allNodes: allNodes}
+	feasible, err := c.findNodesThatFit(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	evaluated := len(feasible) + c.diagnosis.NodeToStatus.Len()
+	switch len(feasible) {
+	case 0:
+		return Result{}, &schedframework.FitError{Pod: pod, NumAllNodes: len(allNodes), Diagnosis: c.diagnosis}
+	case 1:
+		return Result{SuggestedHost: feasible[0].Node().Name, EvaluatedNodes: evaluated, FeasibleNodes: 1}, nil
+	}
+	scores, err := c.prioritize(ctx, feasible)
+	if err != nil {
+		return Result{}, err
+	}
+	return Result{SuggestedHost: s.selectHost(scores), EvaluatedNodes: evaluated, FeasibleNodes: len(feasible)}, nil
+}
+
+// selectHost returns the node with the highest total. All nodes that share it
+// have the same chance.
+func (s *Scheduler) selectHost(scores []fwk.NodePluginScores) string {
+	var best []int
+	for i := range scores {
+		switch {
+		case len(best) == 0 || scores[i].TotalScore > scores[best[0]].TotalScore:
+			best = append(best[:0], i)
+		case scores[i].TotalScore == scores[best[0]].TotalScore:
+			best = append(best, i)
+		}
+	}
+	if len(best) == 1 {
+		return scores[best[0]].Name
+	}
+	return scores[best[s.intN(len(best))]].Name
+}
+
+// cycle is one call of Schedule.
+type cycle struct {
+	*Scheduler
+	profile   Profile
+	state     fwk.CycleState
+	pod       *corev1.Pod
+	allNodes  []fwk.NodeInfo
+	diagnosis schedframework.Diagnosis
+}

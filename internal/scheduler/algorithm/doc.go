@@ -1,0 +1,18 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package algorithm finds a node for one pod on one snapshot of the cluster.
+//
+//	PreFilter      once: is there any hope, and on which nodes
+//	nominated node alone, if the pod has one: if it fits the rest is not looked at
+//	Filter         on all nodes, or until enough fit; then the extenders' filters
+//	PreScore       once
+//	Score          on the nodes that fit; then the extenders' scores on top
+//	select         the node with the highest total, at random among equals
+//
+// It runs every plugin on every node it looks at, as kube-scheduler does it
+// (pkg/scheduler/schedule_one.go), and decides and explains as kube-scheduler
+// does, with two exceptions. A profile without a percentage has all its nodes
+// scored, where kube-scheduler takes a sample whose size depends on the cluster's.
+// And nodes of equal score have equal chances.
+package algorithm

@@ -1,0 +1,211 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package algorithm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+)
+
+// What ends the context of Filter plugins, so that those that look can stop.
+var (
+	errEnoughNodes = errors.New("enough nodes that fit were found")
+	errFilterError = errors.New("a filter failed on another node")
+	errFilterDone  = errors.New("filtering is done")
+)
+
+// findNodesThatFit returns the nodes that the pod fits. c.diagnosis says why it
+// does not fit the others that were looked at. An error is one that leaves it
+// unknown where the pod fits.
+func (c *cycle) findNodesThatFit(ctx context.Context) ([]fwk.NodeInfo, error) {
+	c.diagnosis.NodeToStatus = schedframework.NewDefaultNodeToStatus()
+	allowed, status, restricting := c.profile.Framework.RunPreFilterPlugins(ctx, c.state, c.pod)
+	c.diagnosis.UnschedulablePlugins = restricting
+	if !status.IsSuccess() {
+		if !status.IsRejected() {
+			return nil, status.AsError()
+		}
+		c.refusedByPreFilter(ctx, status)
+		return nil, nil
+	}
+	if c.pod.Status.NominatedNodeName != "" {
+		if feasible := c.evaluateNominatedNode(ctx); len(feasible) > 0 {
+			return feasible, nil
+		}
+	}
+
+	nodes := c.allNodes
+	if !allowed.AllNodes() {
+		nodes = c.existing(allowed.NodeNames)
+		c.diagnosis.NodeToStatus.SetAbsentNodesStatus(fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
+			fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", sets.List(restricting))))
+	}
+	feasible, err := c.findNodesThatPassFilters(ctx, nodes)
+	// Also after an error, so that every node gets its turn.
+	c.next = (c.next + len(feasible) + c.diagnosis.NodeToStatus.Len()) % len(c.allNodes)
+	if err != nil {
+		return nil, err
+	}
+	passed, err := c.findNodesThatPassExtenders(ctx, feasible)
+	if err != nil {
+		return nil, err
+	}
+	if len(passed) != len(feasible) {
+		// Extenders name no events that would help the pod, so they go by a name
+		// of their own, under which every event counts.
+		c.diagnosis.UnschedulablePlugins.Insert(schedframework.ExtenderName)
+	}
+	return passed, nil
+}
+
+// refusedByPreFilter records a refusal that holds for all nodes.
+func (c *cycle) refusedByPreFilter(ctx context.Context, status *fwk.Status) {
+	c.diagnosis.NodeToStatus.SetAbsentNodesStatus(status)
+	c.diagnosis.PreFilterMsg = status.Message()
+	c.diagnosis.AddPluginStatus(status)
+	klog.FromContext(ctx).V(5).Info("PreFilter refused the pod", "pod", klog.KObj(c.pod), "status", status.Message())
+}
+
+// existing returns the nodes with these names. PreFilter plugins may name nodes
+// that are gone.
+func (c *cycle) existing(names sets.Set[string]) []fwk.NodeInfo {
+	nodes := make([]fwk.NodeInfo, 0, len(names))
+	for _, name := range sets.List(names) {
+		if node, err := c.snapshot.NodeInfos().Get(name); err == nil {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes
+}
+
+// evaluateNominatedNode looks at the node that an earlier cycle nominated: after a
+// preemption it is likely the only one that fits. If that goes wrong the pod only
+// loses the short cut.
+func (c *cycle) evaluateNominatedNode(ctx context.Context) []fwk.NodeInfo {
+	feasible, err := c.filterNominatedNode(ctx)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Evaluation failed on nominated node",
+			"pod", klog.KObj(c.pod), "node", klog.KRef("", c.pod.Status.NominatedNodeName))
+		return nil
+	}
+	return feasible
+}
+
+func (c *cycle) filterNominatedNode(ctx context.Context) ([]fwk.NodeInfo, error) {
+	node, err := c.snapshot.NodeInfos().Get(c.pod.Status.NominatedNodeName)
+	if err != nil {
+		return nil, err
+	}
+	feasible, err := c.findNodesThatPassFilters(ctx, []fwk.NodeInfo{node})
+	if err != nil {
+		return nil, err
+	}
+	return c.findNodesThatPassExtenders(ctx, feasible)
+}
+
+// findNodesThatPassFilters runs the Filter plugins on the nodes, in parallel and
+// beginning where the last cycle stopped, until enough of them fit. The nodes
+// that do not fit go to the diagnosis.
+func (c *cycle) findNodesThatPassFilters(ctx context.Context, nodes []fwk.NodeInfo) ([]fwk.NodeInfo, error) {
+	if len(nodes) == 0 {
+		return nil, nil
+	}
+	search := filtering{cycle: c, nodes: nodes, wanted: int32(c.numFeasibleNodesToFind(len(nodes)))}
+	search.feasible = make([]fwk.NodeInfo, search.wanted)
+	if !c.profile.Framework.HasFilterPlugins() {
+		for i := range search.feasible {
+			search.feasible[i] = search.node(i)
+		}
+		return search.feasible, nil
+	}
+	return search.run(ctx)
+}
+
+// filtering is one search for nodes that fit. The fields from feasible on are
+// shared by the goroutines that search.
+type filtering struct {
+	*cycle
+	nodes  []fwk.NodeInfo
+	wanted int32
+	cancel context.CancelCauseFunc
+
+	feasible []fwk.NodeInfo // written at the positions that found hands out
+	found    atomic.Int32
+	refused  []*fwk.Status // by position in the search; each written by one goroutine
+	failure  atomic.Pointer[fwk.Status]
+}
+
+// node returns the node at a position in the search.
+func (f *filtering) node(i int) fwk.NodeInfo {
+	return f.nodes[(f.next+i)%len(f.nodes)]
+}
+
+func (f *filtering) run(ctx context.Context) ([]fwk.NodeInfo, error) {
+	// Measured here rather than in the framework, which is called for each node:
+	// the metric is about all nodes, pods nominated to them included.
+	start, code := time.Now(), fwk.Success
+	defer func() {
+		schedmetrics.FrameworkExtensionPointDuration.
+			WithLabelValues(schedmetrics.Filter, code.String(), f.profile.Framework.ProfileName()).
+			Observe(time.Since(start).Seconds())
+	}()
+
+	f.refused = make([]*fwk.Status, len(f.nodes))
+	searchCtx, cancel := context.WithCancelCause(ctx)
+	defer cancel(errFilterDone)
+	f.cancel = cancel
+	f.profile.Framework.Parallelizer().Until(searchCtx, len(f.nodes), func(i int) {
+		f.check(searchCtx, i)
+	}, schedmetrics.Filter)
+
+	for i, status := range f.refused {
+		if status != nil {
+			f.diagnosis.NodeToStatus.Set(f.node(i).Node().Name, status)
+			f.diagnosis.AddPluginStatus(status)
+		}
+	}
+	feasible := f.feasible[:f.found.Load()]
+	if failure := f.failure.Load(); failure != nil {
+		code = fwk.Error
+		return feasible, failure.AsError()
+	}
+	if ctx.Err() != nil {
+		// Cut short from outside: nodes that were not looked at are not unfit.
+		code = fwk.Error
+		return feasible, context.Cause(ctx)
+	}
+	return feasible, nil
+}
+
+// check looks at one node.
+func (f *filtering) check(ctx context.Context, i int) {
+	node := f.node(i)
+	status := f.profile.Framework.RunFilterPluginsWithNominatedPods(ctx, f.state, f.pod, node)
+	switch {
+	case status.IsSuccess():
+		// As in kube-scheduler it is the first node too many that ends the search,
+		// so that both look at the same nodes.
+		if position := f.found.Add(1); position <= f.wanted {
+			f.feasible[position-1] = node
+		} else {
+			f.found.Add(-1)
+			f.cancel(errEnoughNodes)
+		}
+	case status.IsError():
+		if f.failure.CompareAndSwap(nil, status) {
+			f.cancel(errFilterError)
+		}
+	default:
+		f.refused[i] = status
+	}
+}

@@ -1,0 +1,52 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// imageStates counts the nodes that have an image, by image name. All NodeInfos of a snapshot that have an image
+// share its summary, so that they all show the number of the moment, and that a hundred images on each of many nodes
+// take little memory.
+//
+// The size of an image is the one reported by the first of the nodes that have it, as in kube-scheduler.
+type imageStates struct {
+	summaries map[string]*fwk.ImageStateSummary
+	// epoch moves whenever a summary changes.
+	epoch uint64
+}
+
+// add counts a node's images and returns the node's ImageStates.
+func (s *imageStates) add(images []corev1.ContainerImage) map[string]*fwk.ImageStateSummary {
+	states := make(map[string]*fwk.ImageStateSummary)
+	for i := range images {
+		for _, name := range images[i].Names {
+			if _, ok := states[name]; ok {
+				continue // listed twice by the node
+			}
+			summary, ok := s.summaries[name]
+			if !ok {
+				summary = &fwk.ImageStateSummary{Size: images[i].SizeBytes}
+				s.summaries[name] = summary
+			}
+			summary.NumNodes++
+			states[name] = summary
+			s.epoch++
+		}
+	}
+	return states
+}
+
+// remove takes back what add counted.
+func (s *imageStates) remove(states map[string]*fwk.ImageStateSummary) {
+	for name, summary := range states {
+		summary.NumNodes--
+		if summary.NumNodes == 0 {
+			delete(s.summaries, name)
+		}
+		s.epoch++
+	}
+}

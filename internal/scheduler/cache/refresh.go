@@ -1,0 +1,196 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
+)
+
+// This file is all that writes to a snapshot. The caller holds Cache.mu and is the only one to use the snapshot.
+
+// beginRefresh starts a new refresh.
+func (s *Snapshot) beginRefresh() { s.refreshes++ }
+
+func (s *Snapshot) logged(slot Slot, kind ChangeKind, class ClassID) {
+	s.log.add(Change{Slot: slot, Kind: kind, Pod: class}, len(s.infos))
+}
+
+// takeSlot gives out the slot that became free last, or a new one.
+func (s *Snapshot) takeSlot() Slot {
+	if last := len(s.free) - 1; last >= 0 {
+		slot := s.free[last]
+		s.free = s.free[:last]
+		return slot
+	}
+	s.infos = append(s.infos, nil)
+	return Slot(len(s.infos) - 1)
+}
+
+// addNode shows a node with the pods on it.
+func (s *Snapshot) addNode(n *node) Slot {
+	slot := s.takeSlot()
+	info := sumUp(n.obj, n.pods)
+	info.ImageStates = s.images.add(n.obj.Status.Images)
+	s.infos[slot] = info
+	s.slots[n.name] = slot
+	s.tree.put(slot, n)
+	s.orderChanged()
+	s.relabel(slot, n.obj, true)
+	s.countPods(slot)
+	s.logged(slot, NodeAdded, 0)
+	return slot
+}
+
+// removeNode stops showing the node in a slot. Its NodeInfo, which somebody may still hold, stays as it is.
+func (s *Snapshot) removeNode(slot Slot) {
+	info := s.infos[slot]
+	s.uncountPods(slot)
+	s.images.remove(info.ImageStates)
+	s.unlabel(slot)
+	s.tree.remove(slot)
+	s.orderChanged()
+	s.infos[slot] = nil
+	delete(s.slots, info.Node().Name)
+	s.free = append(s.free, slot)
+	s.logged(slot, NodeRemoved, 0)
+}
+
+// rebuildNode shows a node of which too much has happened as it is, in the NodeInfo that it has.
+func (s *Snapshot) rebuildNode(n *node) {
+	slot := n.slot
+	info := s.infos[slot]
+	s.uncountPods(slot)
+	images := info.ImageStates
+	if !sameImages(info.Node().Status.Images, n.obj.Status.Images) {
+		s.images.remove(images)
+		images = s.images.add(n.obj.Status.Images)
+	}
+	*info = *sumUp(n.obj, n.pods)
+	info.ImageStates = images
+	s.countPods(slot)
+	s.reorder(slot, n)
+	s.relabel(slot, n.obj, false)
+	s.logged(slot, NodeObject, 0)
+}
+
+// apply shows one thing that happened. After an error the node has to be rebuilt.
+func (s *Snapshot) apply(logger klog.Logger, d *delta) error {
+	slot := d.node.slot
+	info := s.infos[slot]
+	switch d.kind {
+	case podPlaced:
+		info.AddPodInfo(d.info)
+		s.pvcs.add(d.info.Pod)
+		s.sortByPods(slot)
+		s.logged(slot, PodAdded, d.class)
+	case podTaken:
+		if err := info.RemovePod(logger, d.info.Pod); err != nil {
+			return err
+		}
+		restorePorts(info, d.info.Pod)
+		s.pvcs.remove(d.info.Pod)
+		s.sortByPods(slot)
+		s.logged(slot, PodRemoved, d.class)
+	case podReplaced:
+		if !replacePod(info, d.old, d.info) {
+			return fmt.Errorf("pod %v is not on it", klog.KObj(d.info.Pod))
+		}
+	case nodeChanged:
+		s.setNode(d.node)
+		s.logged(slot, NodeObject, 0)
+	case nodeRefreshed:
+		// Whoever goes by generations shall see as little of it as readers of the log.
+		generation := info.Generation
+		s.setNode(d.node)
+		info.Generation = generation
+	}
+	return nil
+}
+
+// setNode shows the latest object of a node.
+func (s *Snapshot) setNode(n *node) {
+	slot := n.slot
+	info := s.infos[slot]
+	if !sameImages(info.Node().Status.Images, n.obj.Status.Images) {
+		s.images.remove(info.ImageStates)
+		info.ImageStates = s.images.add(n.obj.Status.Images)
+	}
+	info.SetNode(n.obj)
+	s.reorder(slot, n)
+	s.relabel(slot, n.obj, false)
+}
+
+// reorder puts a node where it comes in the order of nodes, which a change of its zone moves.
+func (s *Snapshot) reorder(slot Slot, n *node) {
+	if s.tree.put(slot, n) {
+		s.orderChanged()
+	}
+}
+
+// countPods enters the pods of a node into what is kept over all nodes.
+func (s *Snapshot) countPods(slot Slot) {
+	for _, pod := range s.infos[slot].Pods {
+		s.pvcs.add(pod.GetPod())
+	}
+	s.sortByPods(slot)
+}
+
+// uncountPods takes back countPods.
+func (s *Snapshot) uncountPods(slot Slot) {
+	for _, pod := range s.infos[slot].Pods {
+		s.pvcs.remove(pod.GetPod())
+	}
+	s.enter(slot, false, false, false)
+}
+
+// sortByPods puts a slot into the sets that its pods call for.
+func (s *Snapshot) sortByPods(slot Slot) {
+	info := s.infos[slot]
+	s.enter(slot, len(info.PodsWithAffinity) > 0, len(info.PodsWithRequiredAntiAffinity) > 0, len(info.PVCRefCounts) > 0)
+}
+
+func (s *Snapshot) enter(slot Slot, affinity, requiredAntiAffinity, pvcs bool) {
+	if s.withAffinity.set(slot, affinity) {
+		s.listWithAffinity.Store(nil)
+	}
+	if s.withRequiredAntiAffinity.set(slot, requiredAntiAffinity) {
+		s.listWithRequiredAntiAffinity.Store(nil)
+	}
+	s.withPVCs.set(slot, pvcs)
+}
+
+// replacePod puts one PodInfo in the place of another wherever a NodeInfo has it. It is false if the NodeInfo has not.
+func replacePod(info *schedframework.NodeInfo, old, pod *schedframework.PodInfo) bool {
+	for _, pods := range [...][]fwk.PodInfo{info.PodsWithAffinity, info.PodsWithRequiredAntiAffinity} {
+		if i := slices.Index(pods, fwk.PodInfo(old)); i >= 0 {
+			pods[i] = pod
+		}
+	}
+	i := slices.Index(info.Pods, fwk.PodInfo(old))
+	if i >= 0 {
+		info.Pods[i] = pod
+	}
+	return i >= 0
+}
+
+// restorePorts gives back the host ports that other pods share with one that was removed, which a NodeInfo, not
+// counting the users of a port, takes for free. Pods with one port come to share a node when a pod is made again
+// before the deletion of the old one is seen, or when somebody other than a scheduler sets their node.
+func restorePorts(info *schedframework.NodeInfo, removed *corev1.Pod) {
+	if len(schedutil.GetHostPorts(removed)) == 0 {
+		return
+	}
+	for _, pod := range info.Pods {
+		for _, port := range schedutil.GetHostPorts(pod.GetPod()) {
+			info.UsedPorts.Add(port.HostIP, string(port.Protocol), port.HostPort)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import corev1 "k8s.io/api/core/v1"
+
+// maxTopologies bounds the topology keys that are kept up. The keys come from pods, so anybody can make up new ones.
+const maxTopologies = 64
+
+// Topology numbers the domains of a topology key, such as the values of the label topology.kubernetes.io/zone, and
+// says which domain each slot is in. It is kept up with every refresh.
+//
+// Ask [Snapshot.Topo] for it in each cycle. Between refreshes any number of goroutines may read it.
+type Topology struct {
+	key   string
+	epoch uint64
+	// asked is the refresh in which the topology was last asked for.
+	asked uint64
+	// of is the domain by slot, -1 for a slot without a node or a node without the label.
+	of []int32
+	// domains by number. One that has no nodes is in free.
+	domains []domain
+	free    []int32
+	// ids are the numbers by label value, of the domains that have nodes.
+	ids map[string]int32
+	// shared is the number of domains with more than one node.
+	shared int
+}
+
+type domain struct {
+	value string
+	nodes int32
+}
+
+// Domains returns the domain of each slot, -1 where the node lacks the label or there is no node. An empty label value
+// is a domain like any other. There are as many as Snapshot.Slots says. The slice must not be written to.
+//
+// A domain has the same number as long as it has a node. The number of one that has lost its last node may be given
+// to another: a sum per domain that was kept up through the change log is 0 by then.
+func (t *Topology) Domains() []int32 { return t.of }
+
+// Bound is greater than every domain number in use.
+func (t *Topology) Bound() int { return len(t.domains) }
+
+// Nodes is the number of nodes in a domain.
+func (t *Topology) Nodes(domain int32) int { return int(t.domains[domain].nodes) }
+
+// Value is the label value that a domain stands for.
+func (t *Topology) Value(domain int32) string { return t.domains[domain].value }
+
+// Len is the number of domains that have nodes.
+func (t *Topology) Len() int { return len(t.ids) }
+
+// Unique says whether no domain has more than one node, as is usual for kubernetes.io/hostname.
+func (t *Topology) Unique() bool { return t.shared == 0 }
+
+// Epoch moves when a node changes its domain while it lives, and is never the same for two topologies of a snapshot.
+// What a reader has added up per domain is void when it has moved. Nodes that come and go do not move it; the change
+// log tells of them.
+func (t *Topology) Epoch() uint64 { return t.epoch }
+
+// grow makes room for a slot.
+func (t *Topology) grow(slots int) {
+	for len(t.of) < slots {
+		t.of = append(t.of, -1)
+	}
+}
+
+// put enters a slot by its node's label, and says whether the slot was in another domain, or none, before.
+func (t *Topology) put(slot Slot, node *corev1.Node) bool {
+	value, has := node.Labels[t.key]
+	was := t.of[slot]
+	if was < 0 && !has || was >= 0 && has && t.domains[was].value == value {
+		return false
+	}
+	t.leave(slot)
+	if has {
+		t.enter(slot, value)
+	}
+	return true
+}
+
+func (t *Topology) enter(slot Slot, value string) {
+	id, ok := t.ids[value]
+	if !ok {
+		id = t.number(value)
+	}
+	t.of[slot] = id
+	t.domains[id].nodes++
+	if t.domains[id].nodes == 2 {
+		t.shared++
+	}
+}
+
+// leave takes a slot out of its domain, if it is in one.
+func (t *Topology) leave(slot Slot) {
+	id := t.of[slot]
+	if id < 0 {
+		return
+	}
+	t.of[slot] = -1
+	d := &t.domains[id]
+	d.nodes--
+	switch d.nodes {
+	case 1:
+		t.shared--
+	case 0:
+		delete(t.ids, d.value)
+		d.value = ""
+		t.free = append(t.free, id)
+	}
+}
+
+// number makes a domain.
+func (t *Topology) number(value string) int32 {
+	var id int32
+	if last := len(t.free) - 1; last >= 0 {
+		id, t.free = t.free[last], t.free[:last]
+		t.domains[id].value = value
+	} else {
+		id = int32(len(t.domains))
+		t.domains = append(t.domains, domain{value: value})
+	}
+	t.ids[value] = id
+	return id
+}
+
+// Topo returns the topology of a key. The first call for a key costs all slots, as does one for a key that 64 others
+// have been asked for since; after that, keeping the topology up costs the nodes that change. It may be called from any
+// goroutine that may read the snapshot.
+func (s *Snapshot) Topo(key string) *Topology {
+	s.lazy.Lock()
+	defer s.lazy.Unlock()
+	t, ok := s.topologies[key]
+	if !ok {
+		t = s.newTopology(key)
+	}
+	t.asked = s.refreshes
+	return t
+}
+
+func (s *Snapshot) newTopology(key string) *Topology {
+	if len(s.topologies) >= maxTopologies {
+		s.dropTopology()
+	}
+	s.epochs++
+	t := &Topology{key: key, epoch: s.epochs, ids: make(map[string]int32)}
+	t.grow(len(s.infos))
+	for slot, info := range s.infos {
+		if info != nil {
+			t.put(Slot(slot), info.Node())
+		}
+	}
+	s.topologies[key] = t
+	return t
+}
+
+// dropTopology stops keeping up the key that was not asked for the longest.
+func (s *Snapshot) dropTopology() {
+	var oldest *Topology
+	for _, t := range s.topologies {
+		if oldest == nil || t.asked < oldest.asked {
+			oldest = t
+		}
+	}
+	delete(s.topologies, oldest.key)
+}
+
+// relabel enters a node, new or changed, into the topologies.
+func (s *Snapshot) relabel(slot Slot, node *corev1.Node, isNew bool) {
+	for _, t := range s.topologies {
+		t.grow(len(s.infos))
+		if t.put(slot, node) && !isNew {
+			s.epochs++
+			t.epoch = s.epochs
+		}
+	}
+}
+
+// unlabel takes a node that is gone out of the topologies.
+func (s *Snapshot) unlabel(slot Slot) {
+	for _, t := range s.topologies {
+		t.leave(slot)
+	}
+}

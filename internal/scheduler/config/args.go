@@ -1,0 +1,138 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	schedconfigv1 "k8s.io/kubernetes/pkg/scheduler/apis/config/v1"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
+	schedplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+)
+
+// inTree holds the names of kube-scheduler's own plugins.
+var inTree = sync.OnceValue(func() sets.Set[string] {
+	return sets.KeySet(schedplugins.NewInTreeRegistry())
+})
+
+// argsKnown says whether the arguments of a plugin are a kind of kubescheduler.config.k8s.io/v1.
+func argsKnown(plugin string) bool {
+	return scheme.Scheme.Recognizes(configv1.SchemeGroupVersion.WithKind(plugin + "Args"))
+}
+
+// decodeArgs reads the arguments of one plugin, strictly, and returns them in their versioned form. Arguments of
+// out-of-tree plugins are handed over as they are (runtime.Unknown), as kube-scheduler does; absent ones are nil.
+func decodeArgs(plugin string, raw []byte, path *field.Path, found *problems) runtime.Object {
+	if !argsKnown(plugin) {
+		if len(raw) == 0 {
+			return nil
+		}
+		if inTree().Has(plugin) && !emptyObject(raw) {
+			found.add(v1alpha1.ReasonInvalidArgs, path, "plugin %q takes no args", plugin)
+			return nil
+		}
+		return &runtime.Unknown{Raw: bytes.Clone(raw), ContentType: runtime.ContentTypeJSON}
+	}
+	if len(raw) == 0 {
+		raw = []byte("{}")
+	}
+	gvk := configv1.SchemeGroupVersion.WithKind(plugin + "Args")
+	obj, actual, err := scheme.Codecs.UniversalDeserializer().Decode(raw, &gvk, nil)
+	if actual != nil && *actual != gvk {
+		found.add(v1alpha1.ReasonInvalidArgs, path, "must be of apiVersion %s, kind %s; is of apiVersion %s, kind %s",
+			gvk.GroupVersion(), gvk.Kind, actual.GroupVersion(), actual.Kind)
+		return nil
+	}
+	if err != nil {
+		for _, err := range decodingErrors(err) {
+			found.add(v1alpha1.ReasonInvalidArgs, path, "%v", err)
+		}
+		return nil
+	}
+	return obj
+}
+
+// decodingErrors takes a strict decoding error, which is a list, apart.
+func decodingErrors(err error) []error {
+	if strict, ok := runtime.AsStrictDecodingError(err); ok {
+		return strict.Errors()
+	}
+	return []error{err}
+}
+
+// emptyObject says whether raw is a JSON object without fields.
+func emptyObject(raw []byte) bool {
+	trimmed := bytes.TrimSpace(raw)
+	return len(trimmed) >= 2 && trimmed[0] == '{' && len(bytes.TrimSpace(trimmed[1:])) == 1
+}
+
+// completeArgs gives versioned arguments kube-scheduler's defaults and translates them to the internal types that
+// plugins take.
+func completeArgs(args runtime.Object) (runtime.Object, error) {
+	if args == nil {
+		return nil, nil
+	}
+	if _, unknown := args.(*runtime.Unknown); unknown {
+		return args, nil
+	}
+	conversion := schedconfigv1.GetPluginArgConversionScheme()
+	conversion.Default(args)
+	return conversion.ConvertToVersion(args, schedconfig.SchemeGroupVersion)
+}
+
+// newArgs returns the versioned arguments of a plugin with nothing set, nil if there is no kind for them.
+func newArgs(plugin string) (runtime.Object, error) {
+	if !argsKnown(plugin) {
+		return nil, nil
+	}
+	return scheme.Scheme.New(configv1.SchemeGroupVersion.WithKind(plugin + "Args"))
+}
+
+// validateArgs runs kube-scheduler's own validation over the arguments of one plugin, in their internal form.
+func validateArgs(defaults *schedconfig.KubeSchedulerConfiguration, plugin string, args runtime.Object, path *field.Path, found *problems) {
+	configuration := *defaults
+	configuration.Profiles = []schedconfig.KubeSchedulerProfile{{
+		SchedulerName: "validated",
+		PluginConfig:  []schedconfig.PluginConfig{{Name: plugin, Args: args}},
+	}}
+	validated := field.NewPath("profiles").Index(0).Child("pluginConfig").Index(0).Child("args")
+
+	var errs []error
+	if aggregate := validation.ValidateKubeSchedulerConfiguration(&configuration); aggregate != nil {
+		errs = append(errs, aggregate)
+	}
+	// kube-scheduler leaves these out by an oversight: it looks for them under the name "NodeResourcesFitArgs".
+	if fit, ok := args.(*schedconfig.NodeResourcesFitArgs); ok && plugin == names.NodeResourcesFit {
+		errs = append(errs, validation.ValidateNodeResourcesFitArgs(validated, fit))
+	}
+	aggregate := utilerrors.Flatten(utilerrors.NewAggregate(errs))
+	if aggregate == nil {
+		return
+	}
+	for _, err := range aggregate.Errors() {
+		var invalid *field.Error
+		if !errors.As(err, &invalid) {
+			found.add(v1alpha1.ReasonInvalidArgs, path, "%v", err)
+			continue
+		}
+		*found = append(*found, Problem{
+			Reason: v1alpha1.ReasonInvalidArgs,
+			Path:   path.String() + strings.TrimPrefix(invalid.Field, validated.String()),
+			Detail: invalid.ErrorBody(),
+		})
+	}
+}

@@ -1,0 +1,100 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+)
+
+// point is an extension point, or multiPoint, as a field of a plugin configuration.
+type point struct {
+	// name of the field in the API.
+	name string
+	// weighted: the weights of plugins enabled here have a meaning.
+	weighted bool
+	api      func(*v1alpha1.Plugins) *v1alpha1.PluginSet
+	internal func(*schedconfig.Plugins) *schedconfig.PluginSet
+}
+
+var points = []point{
+	{"preEnqueue", false, func(p *v1alpha1.Plugins) *v1alpha1.PluginSet { return &p.PreEnqueue }, func(p *schedconfig.Plugins) *schedconfig.PluginSet { return &p.PreEnqueue }},
+	{"queueSort", false, func(p *v1alpha1.Plugins) *v1alpha1.PluginSet { return &p.QueueSort }, func(p *schedconfig.Plugins) *schedconfig.PluginSet { return &p.QueueSort }},
+	{"preFilter", false, func(p *v1alpha1.Plugins) *v1alpha1.PluginSet { return &p.PreFilter }, func(p *schedconfig.Plugins) *schedconfig.PluginSet { return &p.PreFilter }},
+	{"filter", false, func(p *v1alpha1.Plugins) *v1alpha1.PluginSet { return &p.Filter }, func(p *schedconfig.Plugins) *schedconfig.PluginSet { return &p.Filter }},
+	{"postFilter", false, func(p *v1alpha1.Plugins) *v1alpha1.PluginSet { return &p.PostFilter }, func(p *schedconfig.Plugins) *schedconfig.PluginSet { return &p.PostFilter }},
+	{"preScore", false, func(p *v1alpha1.Plugins) *v1alpha1.PluginSet { return &p.PreScore }, func(p *schedconfig.Plugins) *schedconfig.PluginSet { return &p.PreScore }},
+	{"score", true, func(p *v1alpha1.Plugins) *v1alpha1.PluginSet { return &p.Score }, func(p *schedconfig.Plugins) *schedconfig.PluginSet { return &p.Score }},
+	{"reserve", false, func(p *v1alpha1.Plugins) *v1alpha1.PluginSet { return &p.Reserve }, func(p *schedconfig.Plugins) *schedconfig.PluginSet { return &p.Reserve }},
+	{"permit", false, func(p *v1alpha1.Plugins) *v1alpha1.PluginSet { return &p.Permit }, func(p *schedconfig.Plugins) *schedconfig.PluginSet { return &p.Permit }},
+	{"preBind", false, func(p *v1alpha1.Plugins) *v1alpha1.PluginSet { return &p.PreBind }, func(p *schedconfig.Plugins) *schedconfig.PluginSet { return &p.PreBind }},
+	{"bind", false, func(p *v1alpha1.Plugins) *v1alpha1.PluginSet { return &p.Bind }, func(p *schedconfig.Plugins) *schedconfig.PluginSet { return &p.Bind }},
+	{"postBind", false, func(p *v1alpha1.Plugins) *v1alpha1.PluginSet { return &p.PostBind }, func(p *schedconfig.Plugins) *schedconfig.PluginSet { return &p.PostBind }},
+	{"multiPoint", true, func(p *v1alpha1.Plugins) *v1alpha1.PluginSet { return &p.MultiPoint }, func(p *schedconfig.Plugins) *schedconfig.PluginSet { return &p.MultiPoint }},
+	{"placementGenerate", false, func(p *v1alpha1.Plugins) *v1alpha1.PluginSet { return &p.PlacementGenerate }, func(p *schedconfig.Plugins) *schedconfig.PluginSet { return &p.PlacementGenerate }},
+	{"placementScore", true, func(p *v1alpha1.Plugins) *v1alpha1.PluginSet { return &p.PlacementScore }, func(p *schedconfig.Plugins) *schedconfig.PluginSet { return &p.PlacementScore }},
+}
+
+// internalPlugins translates the plugins of a profile. It shares nothing with its input.
+func internalPlugins(plugins *v1alpha1.Plugins) *schedconfig.Plugins {
+	if plugins == nil {
+		return nil
+	}
+	out := &schedconfig.Plugins{}
+	for _, point := range points {
+		from, to := point.api(plugins), point.internal(out)
+		to.Enabled, to.Disabled = internalList(from.Enabled), internalList(from.Disabled)
+	}
+	return out
+}
+
+func internalList(plugins []v1alpha1.Plugin) []schedconfig.Plugin {
+	var out []schedconfig.Plugin
+	for _, plugin := range plugins {
+		weight := int32(0)
+		if plugin.Weight != nil {
+			weight = *plugin.Weight
+		}
+		out = append(out, schedconfig.Plugin{Name: plugin.Name, Weight: weight})
+	}
+	return out
+}
+
+// ActivePlugins translates the plugin set that runs into its form in the status of a profile. plugins must be expanded:
+// nothing is left in multiPoint.
+func ActivePlugins(plugins *schedconfig.Plugins) v1alpha1.ActivePlugins {
+	return v1alpha1.ActivePlugins{
+		PreEnqueue:        pluginNames(plugins.PreEnqueue),
+		QueueSort:         pluginNames(plugins.QueueSort),
+		PreFilter:         pluginNames(plugins.PreFilter),
+		Filter:            pluginNames(plugins.Filter),
+		PostFilter:        pluginNames(plugins.PostFilter),
+		PreScore:          pluginNames(plugins.PreScore),
+		Score:             weightedPlugins(plugins.Score),
+		Reserve:           pluginNames(plugins.Reserve),
+		Permit:            pluginNames(plugins.Permit),
+		PreBind:           pluginNames(plugins.PreBind),
+		Bind:              pluginNames(plugins.Bind),
+		PostBind:          pluginNames(plugins.PostBind),
+		PlacementGenerate: pluginNames(plugins.PlacementGenerate),
+		PlacementScore:    weightedPlugins(plugins.PlacementScore),
+	}
+}
+
+func pluginNames(set schedconfig.PluginSet) []string {
+	var names []string
+	for _, plugin := range set.Enabled {
+		names = append(names, plugin.Name)
+	}
+	return names
+}
+
+func weightedPlugins(set schedconfig.PluginSet) []v1alpha1.WeightedPlugin {
+	var plugins []v1alpha1.WeightedPlugin
+	for _, plugin := range set.Enabled {
+		plugins = append(plugins, v1alpha1.WeightedPlugin{Name: plugin.Name, Weight: int64(plugin.Weight)})
+	}
+	return plugins
+}

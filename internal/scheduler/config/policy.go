@@ -1,0 +1,166 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+)
+
+// DefaultPolicyName is the policy of the profiles that reference none. While there is no such object, the defaults below
+// apply.
+const DefaultPolicyName = "default"
+
+// The defaults of a policy, the same as those in the API schema.
+const (
+	defaultPodInitialBackoff         = time.Second
+	defaultPodMaxBackoff             = 10 * time.Second
+	defaultPodMaxInUnschedulablePods = 5 * time.Minute
+	defaultPercentageOfNodesToScore  = int32(0)
+	defaultParallelism               = int32(16)
+)
+
+// base is a resolved policy: what profiles build on.
+type base struct {
+	// plugins that profiles are merged over.
+	plugins *schedconfig.Plugins
+	// provideArgs changes the versioned arguments of a plugin before they are defaulted, as the algorithm source wants
+	// them.
+	provideArgs func(plugin string, args runtime.Object)
+	// queueSort is nil where the policy has none.
+	queueSort *queueSort
+
+	podInitialBackoff         time.Duration
+	podMaxBackoff             time.Duration
+	podMaxInUnschedulablePods time.Duration
+	percentageOfNodesToScore  int32
+	parallelism               int32
+}
+
+// resolvePolicy checks the spec of a policy and resolves it. The base is of use only if no problems were found.
+func (r *resolver) resolvePolicy(spec *v1alpha1.SchedulingPolicySpec) (*base, problems) {
+	var found problems
+	path := field.NewPath("spec")
+	b := &base{
+		plugins:                   r.defaults.Profiles[0].Plugins,
+		provideArgs:               r.provider(spec.AlgorithmSource, path.Child("algorithmSource"), &found),
+		podInitialBackoff:         positive(spec.PodInitialBackoff, defaultPodInitialBackoff, path.Child("podInitialBackoff"), &found),
+		podMaxBackoff:             positive(spec.PodMaxBackoff, defaultPodMaxBackoff, path.Child("podMaxBackoff"), &found),
+		podMaxInUnschedulablePods: positive(spec.PodMaxInUnschedulablePods, defaultPodMaxInUnschedulablePods, path.Child("podMaxInUnschedulablePods"), &found),
+		percentageOfNodesToScore:  defaultPercentageOfNodesToScore,
+		parallelism:               defaultParallelism,
+	}
+	if b.podMaxBackoff < b.podInitialBackoff {
+		found.add(v1alpha1.ReasonInvalid, path.Child("podMaxBackoff"), "must not be shorter than podInitialBackoff (%v), is %v", b.podInitialBackoff, b.podMaxBackoff)
+	}
+	if spec.PercentageOfNodesToScore != nil {
+		b.percentageOfNodesToScore = *spec.PercentageOfNodesToScore
+		checkPercentage(b.percentageOfNodesToScore, path.Child("percentageOfNodesToScore"), &found)
+	}
+	if spec.Parallelism != nil {
+		b.parallelism = *spec.Parallelism
+		if b.parallelism < 1 {
+			found.add(v1alpha1.ReasonInvalid, path.Child("parallelism"), "must be 1 or more, is %d", b.parallelism)
+		}
+	}
+	if len(spec.Extenders) > 0 {
+		found.add(v1alpha1.ReasonNotSupported, path.Child("extenders"), "extenders are not supported by this version of livesched: remove them")
+	}
+	if spec.QueueSort != nil {
+		b.queueSort = r.policyQueueSort(spec.QueueSort, path.Child("queueSort"), &found)
+	}
+	return b, found
+}
+
+// provider resolves the algorithm source into what it does to arguments: the providers have one set of plugins.
+func (r *resolver) provider(source *v1alpha1.AlgorithmSource, path *field.Path, found *problems) func(string, runtime.Object) {
+	asTheyAre := func(string, runtime.Object) {}
+	switch {
+	case source == nil:
+		return asTheyAre
+	case (source.Provider == nil) == (source.Policy == nil):
+		found.add(v1alpha1.ReasonInvalid, path, "exactly one of provider and policy must be set")
+		return asTheyAre
+	case source.Policy != nil:
+		found.add(v1alpha1.ReasonNotSupported, path.Child("policy"),
+			"predicates and priorities are not supported by this version of livesched: set %s, and plugins in profiles", path.Child("provider"))
+		return asTheyAre
+	}
+	switch *source.Provider {
+	case v1alpha1.DefaultProvider:
+		return asTheyAre
+	case v1alpha1.ClusterAutoscalerProvider:
+		return mostAllocated
+	}
+	found.add(v1alpha1.ReasonInvalid, path.Child("provider"), "must be %s or %s, is %q", v1alpha1.DefaultProvider, v1alpha1.ClusterAutoscalerProvider, *source.Provider)
+	return asTheyAre
+}
+
+// mostAllocated is ClusterAutoscalerProvider: where the arguments of NodeResourcesFit leave the scoring strategy open,
+// it is MostAllocated. The resources it looks at are left to kube-scheduler's defaults.
+func mostAllocated(plugin string, args runtime.Object) {
+	if fit, ok := args.(*configv1.NodeResourcesFitArgs); ok && plugin == names.NodeResourcesFit && fit.ScoringStrategy == nil {
+		fit.ScoringStrategy = &configv1.ScoringStrategy{Type: configv1.MostAllocated}
+	}
+}
+
+// policyQueueSort checks the queue sort of a policy.
+func (r *resolver) policyQueueSort(spec *v1alpha1.QueueSort, path *field.Path, found *problems) *queueSort {
+	if !r.checkRegistered(spec.Name, path.Child("name"), found) {
+		return nil
+	}
+	if inTree().Has(spec.Name) && spec.Name != names.PrioritySort {
+		found.add(v1alpha1.ReasonInvalid, path.Child("name"), "plugin %q does not sort queues", spec.Name)
+		return nil
+	}
+	return &queueSort{name: spec.Name, args: decodeArgs(spec.Name, spec.Args.Raw, path.Child("args"), found)}
+}
+
+func positive(value *metav1.Duration, unset time.Duration, path *field.Path, found *problems) time.Duration {
+	if value == nil {
+		return unset
+	}
+	if value.Duration <= 0 {
+		found.add(v1alpha1.ReasonInvalid, path, "must be longer than 0s, is %v", value.Duration)
+	}
+	return value.Duration
+}
+
+func checkPercentage(value int32, path *field.Path, found *problems) {
+	if value < 0 || value > 100 {
+		found.add(v1alpha1.ReasonInvalid, path, "must be from 0 to 100, is %d", value)
+	}
+}
+
+// checkRegistered says whether a plugin is registered.
+func (r *resolver) checkRegistered(plugin string, path *field.Path, found *problems) bool {
+	if r.registered.Has(plugin) {
+		return true
+	}
+	detail := fmt.Sprintf("unknown plugin %q", plugin)
+	if !r.namedRegistered(*found) {
+		detail += "; registered: " + r.registeredNames
+	}
+	found.add(v1alpha1.ReasonUnknownPlugin, path, "%s", detail)
+	return false
+}
+
+// namedRegistered says whether the registered plugins were already named, by the first unknown plugin.
+func (r *resolver) namedRegistered(found problems) bool {
+	for _, problem := range found {
+		if problem.Reason == v1alpha1.ReasonUnknownPlugin {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,150 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+)
+
+const (
+	// revisionLength is the number of characters of a revision, of 4.7 bits each.
+	revisionLength = 10
+	// revisionAlphabet is the one that Kubernetes makes names with: nothing in it reads as a word.
+	revisionAlphabet = "bcdfghjklmnpqrstvwxz2456789"
+)
+
+// canonicalProfile has all that the behaviour of a profile depends on, once, and nothing else. Its JSON is hashed: to
+// change a field is to rebuild every profile when livesched is updated, which is no harm.
+type canonicalProfile struct {
+	SchedulerName             string                      `json:"schedulerName"`
+	Plugins                   map[string]canonicalPlugins `json:"plugins"`
+	Args                      map[string]json.RawMessage  `json:"args"`
+	PodInitialBackoff         time.Duration               `json:"podInitialBackoff"`
+	PodMaxBackoff             time.Duration               `json:"podMaxBackoff"`
+	PodMaxInUnschedulablePods time.Duration               `json:"podMaxInUnschedulablePods"`
+	PercentageOfNodesToScore  int32                       `json:"percentageOfNodesToScore"`
+	Parallelism               int32                       `json:"parallelism"`
+}
+
+type canonicalPlugins struct {
+	Enabled  []canonicalPlugin `json:"enabled,omitempty"`
+	Disabled []string          `json:"disabled,omitempty"`
+}
+
+type canonicalPlugin struct {
+	Name   string `json:"name"`
+	Weight int32  `json:"weight,omitempty"`
+}
+
+// revision hashes what the behaviour of a profile depends on.
+func revision(p *Profile) (string, error) {
+	canonical := canonicalProfile{
+		SchedulerName:             p.SchedulerName,
+		Plugins:                   canonicalSets(p.Config.Plugins),
+		Args:                      map[string]json.RawMessage{},
+		PodInitialBackoff:         p.PodInitialBackoff,
+		PodMaxBackoff:             p.PodMaxBackoff,
+		PodMaxInUnschedulablePods: p.PodMaxInUnschedulablePods,
+		PercentageOfNodesToScore:  p.PercentageOfNodesToScore,
+		Parallelism:               p.Parallelism,
+	}
+	enabled := enabledNames(p.Config.Plugins)
+	for _, config := range p.Config.PluginConfig {
+		if !enabled.Has(config.Name) || config.Args == nil {
+			continue // no plugin is built with these
+		}
+		args, err := canonicalArgs(config.Args)
+		if err != nil {
+			return "", fmt.Errorf("args of plugin %q: %w", config.Name, err)
+		}
+		canonical.Args[config.Name] = args
+	}
+	text, err := json.Marshal(canonical)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	encoded := make([]byte, revisionLength)
+	for i := range encoded {
+		encoded[i] = revisionAlphabet[int(sum[i])%len(revisionAlphabet)]
+	}
+	return string(encoded), nil
+}
+
+// canonicalSets drops from a merged plugin set what has no effect: weights where nothing is scored, and disabled
+// plugins that multiPoint does not add.
+func canonicalSets(plugins *schedconfig.Plugins) map[string]canonicalPlugins {
+	everywhere := sets.New(pluginNames(plugins.MultiPoint)...)
+	canonical := map[string]canonicalPlugins{}
+	for _, point := range points {
+		set := point.internal(plugins)
+		var c canonicalPlugins
+		for _, plugin := range set.Enabled {
+			entry := canonicalPlugin{Name: plugin.Name}
+			if point.weighted {
+				entry.Weight = max(plugin.Weight, 1)
+			}
+			c.Enabled = append(c.Enabled, entry)
+		}
+		disabled := sets.New(pluginNames(schedconfig.PluginSet{Enabled: set.Disabled})...)
+		switch {
+		case point.name == "multiPoint": // what it disables was dropped by the merge
+		case disabled.Has(allPlugins):
+			c.Disabled = []string{allPlugins}
+		default:
+			c.Disabled = sets.List(disabled.Intersection(everywhere))
+		}
+		if len(c.Enabled)+len(c.Disabled) > 0 {
+			canonical[point.name] = c
+		}
+	}
+	return canonical
+}
+
+// argsEncoder writes the arguments of kube-scheduler's plugins in their versioned form.
+var argsEncoder = func() runtime.Encoder {
+	info, ok := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeJSON)
+	if !ok {
+		panic("kube-scheduler's scheme has no JSON")
+	}
+	return scheme.Codecs.EncoderForVersion(info.Serializer, configv1.SchemeGroupVersion)
+}()
+
+// canonicalArgs is the JSON of arguments: without white space, fields in the order of their names, numbers as they were
+// written.
+func canonicalArgs(args runtime.Object) ([]byte, error) {
+	var raw []byte
+	switch args := args.(type) {
+	case nil:
+		raw = []byte("{}")
+	case *runtime.Unknown:
+		raw = args.Raw
+	default:
+		var err error
+		if raw, err = runtime.Encode(argsEncoder, args); err != nil {
+			return nil, err
+		}
+	}
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		return nil, err
+	}
+	if err := decoder.Decode(new(any)); err != io.EOF {
+		return nil, fmt.Errorf("more than one JSON value")
+	}
+	return json.Marshal(value)
+}

@@ -1,0 +1,169 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"cmp"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+)
+
+// candidate is a profile object that may get to run.
+type candidate struct {
+	object *v1alpha1.SchedulerProfile
+	// current is the present spec, nil if it is invalid: then problems says why.
+	current  *Profile
+	problems problems
+	// accepted is the message for a spec that is.
+	accepted string
+}
+
+// olderFirst orders candidates by age, then by name, which no two share.
+func olderFirst(a, b *candidate) int {
+	return cmp.Or(
+		a.object.CreationTimestamp.Compare(b.object.CreationTimestamp.Time),
+		cmp.Compare(a.object.Name, b.object.Name),
+	)
+}
+
+// lookAtProfile resolves a profile object.
+func (r *resolver) lookAtProfile(object *v1alpha1.SchedulerProfile) *candidate {
+	r.out.profileUIDs[object.Name] = object.UID
+	if good, ok := r.input.LastGood.Profiles[object.Name]; ok && good.UID == object.UID {
+		r.out.remembered.Profiles[object.Name] = good
+	}
+	c := &candidate{object: object, accepted: "The spec is valid"}
+	p, found := r.policyOf(&object.Spec)
+	if len(found) == 0 {
+		c.current, found = r.resolveProfile(object.Name, &object.Spec, p.base)
+	}
+	c.problems = found
+	if c.current == nil {
+		return c
+	}
+	c.current.from(GoodProfile{UID: object.UID, Generation: object.Generation, Spec: *object.Spec.DeepCopy(), Policy: p.good})
+	if p.result.KeptLastGood {
+		c.accepted = fmt.Sprintf("The spec is valid. SchedulingPolicy %q is not: generation %d of it, the last good one, goes on", p.good.Name, p.good.Generation)
+	}
+	return c
+}
+
+// lastGood resolves the last good spec of a profile object. It is nil if there is none, or if it cannot run any more.
+func (r *resolver) lastGood(object *v1alpha1.SchedulerProfile) *Profile {
+	good, ok := r.out.remembered.Profiles[object.Name]
+	if !ok {
+		return nil
+	}
+	policy := &v1alpha1.SchedulingPolicySpec{}
+	if good.Policy != nil {
+		policy = &good.Policy.Spec
+	}
+	b, found := r.resolvePolicy(policy)
+	if len(found) > 0 {
+		return nil
+	}
+	profile, found := r.resolveProfile(object.Name, &good.Spec, b)
+	if len(found) > 0 {
+		return nil
+	}
+	profile.from(good)
+	return profile
+}
+
+// from notes the specs that a profile was resolved from.
+func (p *Profile) from(source GoodProfile) {
+	p.UID, p.Generation, p.Source = source.UID, source.Generation, source
+	if source.Policy != nil {
+		p.PolicyGeneration = source.Policy.Generation
+	}
+}
+
+// settlement is who runs so far, from the oldest candidate to the youngest.
+//
+//   - The first to run sorts the queue. A younger profile whose present spec asks for another order is not accepted; its
+//     last good spec goes on, even if that asks for another order, too: what its plugins decide does not depend on it.
+//   - Who runs has the scheduler name. A younger profile of that name is not accepted, and does not run at all.
+//   - An invalid profile runs its last good spec with the rights of its age. One that has none takes nothing.
+type settlement struct {
+	sorter  *Profile
+	holders map[string]*Profile
+}
+
+func (r *resolver) settle(candidates []*candidate) {
+	s := &settlement{holders: r.out.Profiles}
+	for _, c := range candidates {
+		result := Result{
+			Generation: c.object.Generation, SchedulerName: SchedulerName(c.object),
+			Accepted: true, Reason: v1alpha1.ReasonAccepted, Message: c.accepted, Problems: c.problems,
+		}
+		running, conflict := s.place(c)
+		if objections := append(c.problems, conflict...); len(objections) > 0 {
+			result.Accepted, result.Reason, result.Message = false, objections[0].Reason, objections.message()
+		}
+		if running == nil {
+			if running = s.ifFree(r.lastGood(c.object)); running != nil {
+				result.KeptLastGood = true
+			}
+		}
+		s.run(running)
+		r.out.ProfileResults[c.object.Name] = result
+	}
+	if s.sorter != nil {
+		r.out.SortedBy = s.sorter.SchedulerName
+	}
+}
+
+// place returns the present spec of a candidate if it can run, and otherwise the conflict it lost, if it was one.
+func (s *settlement) place(c *candidate) (*Profile, problems) {
+	if c.current == nil {
+		return nil, nil
+	}
+	if holder := s.holders[c.current.SchedulerName]; holder != nil {
+		return nil, schedulerNameConflict(c, holder)
+	}
+	if s.sorter != nil && s.sorter.QueueSort != c.current.QueueSort {
+		return nil, queueSortConflict(c, s.sorter)
+	}
+	return c.current, nil
+}
+
+// ifFree returns the profile if nobody has its scheduler name.
+func (s *settlement) ifFree(p *Profile) *Profile {
+	if p == nil || s.holders[p.SchedulerName] != nil {
+		return nil
+	}
+	return p
+}
+
+func (s *settlement) run(p *Profile) {
+	if p == nil {
+		return
+	}
+	s.holders[p.SchedulerName] = p
+	if s.sorter == nil {
+		s.sorter = p
+	}
+}
+
+func queueSortConflict(c *candidate, winner *Profile) problems {
+	path := field.NewPath("spec", "plugins", "queueSort")
+	if c.object.Spec.Plugins == nil || len(c.object.Spec.Plugins.QueueSort.Enabled) == 0 {
+		path = field.NewPath("spec", "policyRef", "name")
+	}
+	var found problems
+	found.add(v1alpha1.ReasonQueueSortConflict, path,
+		"one queue serves all profiles: it is sorted by %s, as the older SchedulerProfile %q asks for, and cannot be sorted by %s",
+		winner.QueueSort, winner.Name, c.current.QueueSort)
+	return found
+}
+
+func schedulerNameConflict(c *candidate, winner *Profile) problems {
+	var found problems
+	found.add(v1alpha1.ReasonSchedulerNameConflict, schedulerNamePath(&c.object.Spec),
+		"the older SchedulerProfile %q has the scheduler name %q", winner.Name, winner.SchedulerName)
+	return found
+}

@@ -1,0 +1,86 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+)
+
+// call runs one plugin at one extension point. Every call into a plugin goes
+// through here: a panic comes back as an error status, and the run time is
+// recorded if the state asks for it.
+func (f *Framework) call(
+	ctx context.Context, state fwk.CycleState, point, plugin string, run func() *fwk.Status,
+) (status *fwk.Status) {
+	defer func() {
+		if value := recover(); value != nil {
+			status = fwk.AsStatus(newPanicError(ctx, point, plugin, value))
+		}
+	}()
+	if f.recorder == nil || !state.ShouldRecordPluginMetrics() {
+		return run()
+	}
+	start := time.Now()
+	status = run()
+	f.recorder.ObservePluginDurationAsync(point, plugin, status.Code().String(), time.Since(start).Seconds())
+	return status
+}
+
+// observePoint records how long an extension point took for one pod. It is meant
+// to be deferred: status is read when the point has returned.
+func (f *Framework) observePoint(point string, start time.Time, status **fwk.Status) {
+	schedmetrics.FrameworkExtensionPointDuration.
+		WithLabelValues(point, (*status).Code().String(), f.profileName).
+		Observe(time.Since(start).Seconds())
+}
+
+// failed is the status of a pod that a plugin failed with something else than a
+// refusal.
+func failed(point, plugin string, status *fwk.Status) *fwk.Status {
+	err := statusError(status)
+	var panicked *PanicError
+	if !errors.As(err, &panicked) {
+		err = fmt.Errorf("running %s plugin %q: %w", point, plugin, err)
+	}
+	return fwk.AsStatus(err)
+}
+
+// statusError is the error in a status, also in one that a plugin had no
+// business to return, such as Wait from Filter.
+func statusError(status *fwk.Status) error {
+	if err := status.AsError(); err != nil {
+		return err
+	}
+	return fmt.Errorf("it returned the status %s, which has no meaning there", status.Code())
+}
+
+// pointLogger gives plugins a logger that carries the names of the extension
+// point and the plugin. That costs an allocation per plugin and node, so it is
+// done at verbosity 4 and up only, as in kube-scheduler.
+type pointLogger struct {
+	klog.Logger
+	verbose bool
+}
+
+func newPointLogger(ctx context.Context, point string, keysAndValues ...any) pointLogger {
+	l := pointLogger{Logger: klog.FromContext(ctx)}
+	if l.verbose = l.V(4).Enabled(); l.verbose {
+		l.Logger = klog.LoggerWithValues(klog.LoggerWithName(l.Logger, point), keysAndValues...)
+	}
+	return l
+}
+
+func (l pointLogger) context(ctx context.Context, plugin string) context.Context {
+	if !l.verbose {
+		return ctx
+	}
+	return klog.NewContext(ctx, klog.LoggerWithName(l.Logger, plugin))
+}

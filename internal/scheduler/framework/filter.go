@@ -1,0 +1,93 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulinghelpers "k8s.io/component-helpers/scheduling/corev1"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+)
+
+// RunFilterPlugins asks the Filter plugins that PreFilter did not skip, in order,
+// whether the pod may run on the node, and returns the first refusal or error
+// with the plugin's name in it. Nil: the pod fits.
+func (f *Framework) RunFilterPlugins(
+	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeInfo fwk.NodeInfo,
+) *fwk.Status {
+	logger := newPointLogger(ctx, schedmetrics.Filter)
+	skipped := state.GetSkipFilterPlugins()
+	for i := range f.filter {
+		pl := &f.filter[i]
+		if skipped.Has(pl.name) {
+			continue
+		}
+		ctx := logger.context(ctx, pl.name)
+		pl.evaluations.Inc()
+		status := f.call(ctx, state, schedmetrics.Filter, pl.name, func() *fwk.Status {
+			return pl.plugin.Filter(ctx, state, pod, nodeInfo)
+		})
+		if status.IsSuccess() {
+			continue
+		}
+		if !status.IsRejected() {
+			status = failed(schedmetrics.Filter, pl.name, status)
+		}
+		return status.WithPlugin(pl.name)
+	}
+	return nil
+}
+
+// RunFilterPluginsWithNominatedPods asks the Filter plugins with the pods
+// nominated to the node in mind. If there are any of the same or a higher
+// priority, the pod has to fit twice: with them counted as running on the node,
+// since it must not take their room, and without them, since they may never come
+// and the pod may have fitted only on their account (inter-pod affinity).
+//
+// Preemption calls it as well, with a state and a node that its victims were
+// taken out of.
+func (f *Framework) RunFilterPluginsWithNominatedPods(
+	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeInfo fwk.NodeInfo,
+) *fwk.Status {
+	withNominated, withState, status := f.addNominatedPods(ctx, state, pod, nodeInfo)
+	if !status.IsSuccess() {
+		return status
+	}
+	if withNominated != nil {
+		if status := f.RunFilterPlugins(ctx, withState, pod, withNominated); !status.IsSuccess() {
+			return status
+		}
+	}
+	return f.RunFilterPlugins(ctx, state, pod, nodeInfo)
+}
+
+// addNominatedPods returns copies of node and state to which the pods that are
+// nominated to the node and at least as important as pod were added, or nil if
+// there are none.
+func (f *Framework) addNominatedPods(
+	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeInfo fwk.NodeInfo,
+) (fwk.NodeInfo, fwk.CycleState, *fwk.Status) {
+	if f.nominator == nil {
+		return nil, nil, nil
+	}
+	var withNominated fwk.NodeInfo
+	var withState fwk.CycleState
+	for _, nominated := range f.nominator.NominatedPodsForNode(nodeInfo.Node().Name) {
+		other := nominated.GetPod()
+		if other.UID == pod.UID || schedulinghelpers.PodPriority(other) < schedulinghelpers.PodPriority(pod) {
+			continue
+		}
+		if withNominated == nil {
+			withNominated, withState = nodeInfo.Snapshot(), state.Clone()
+		}
+		withNominated.AddPodInfo(nominated)
+		status := f.RunPreFilterExtensionAddPod(ctx, withState, pod, nominated, withNominated)
+		if !status.IsSuccess() {
+			return nil, nil, status
+		}
+	}
+	return withNominated, withState, nil
+}

@@ -1,0 +1,151 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	compbasemetrics "k8s.io/component-base/metrics"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+)
+
+// Config is what a Framework is made of. The plugins belong to one framework;
+// everything else is shared with other frameworks and outlives it.
+type Config struct {
+	// ProfileName is the scheduler name of the profile, and its label in metrics.
+	ProfileName string
+	// Plugins are the profile's plugins as Expand returned them.
+	Plugins *Plugins
+	// Snapshot is what PreFilter plugins are given the nodes of.
+	Snapshot fwk.SharedLister
+	// Parallelizer spreads Score and parallel PreBind plugins over goroutines.
+	// Default: NewParallelizer(0).
+	Parallelizer fwk.Parallelizer
+	// Nominator knows the pods that are nominated to nodes. Nil: there are none.
+	Nominator fwk.PodNominator
+	// WaitingPods keeps the pods that wait on Permit. Default: a collection that
+	// no other framework sees.
+	WaitingPods *WaitingPods
+	// PodsInPreBind keeps the pods whose PreBind plugins run. Default: a
+	// collection that no other framework sees.
+	PodsInPreBind *PodsInPreBind
+	// Recorder takes the run times of single plugins, in those cycles whose state
+	// asks for them. Nil: they are not recorded.
+	Recorder *schedmetrics.MetricAsyncRecorder
+}
+
+// Framework runs the plugins of one generation of one profile. Beyond them it
+// has no state of its own, so the scheduling loop, binding cycles and preemption
+// may use it at the same time, each with a CycleState of its own.
+type Framework struct {
+	profileName   string
+	plugins       *Plugins
+	snapshot      fwk.SharedLister
+	parallelizer  fwk.Parallelizer
+	nominator     fwk.PodNominator
+	waitingPods   *WaitingPods
+	podsInPreBind *PodsInPreBind
+	recorder      *schedmetrics.MetricAsyncRecorder
+
+	// The extension points that run for every pod or every node, with what is
+	// worth looking up only once. The others are read from plugins.
+	preFilter []preFilterPlugin
+	filter    []instrumented[fwk.FilterPlugin]
+	preScore  []instrumented[fwk.PreScorePlugin]
+	score     []scorePlugin
+}
+
+var _ fwk.PluginsRunner = (*Framework)(nil)
+
+// instrumented is a plugin with its name and its child of
+// plugin_evaluation_total.
+type instrumented[P fwk.Plugin] struct {
+	plugin      P
+	name        string
+	evaluations compbasemetrics.CounterMetric
+}
+
+type preFilterPlugin struct {
+	instrumented[fwk.PreFilterPlugin]
+	extensions fwk.PreFilterExtensions // nil: the plugin has none
+}
+
+type scorePlugin struct {
+	instrumented[fwk.ScorePlugin]
+	extensions fwk.ScoreExtensions // nil: scores are not normalised
+	weight     int64
+}
+
+// New returns a framework for the plugins in cfg. It starts no goroutine and
+// needs no closing. schedmetrics.Register must have been called before.
+func New(cfg Config) *Framework {
+	f := &Framework{
+		profileName:   cfg.ProfileName,
+		plugins:       cfg.Plugins,
+		snapshot:      cfg.Snapshot,
+		parallelizer:  cfg.Parallelizer,
+		nominator:     cfg.Nominator,
+		waitingPods:   cfg.WaitingPods,
+		podsInPreBind: cfg.PodsInPreBind,
+		recorder:      cfg.Recorder,
+		filter:        instrument(cfg.ProfileName, schedmetrics.Filter, cfg.Plugins.Filter),
+		preScore:      instrument(cfg.ProfileName, schedmetrics.PreScore, cfg.Plugins.PreScore),
+	}
+	if f.parallelizer == nil {
+		f.parallelizer = NewParallelizer(0)
+	}
+	if f.waitingPods == nil {
+		f.waitingPods = NewWaitingPods()
+	}
+	if f.podsInPreBind == nil {
+		f.podsInPreBind = NewPodsInPreBind()
+	}
+	for _, pl := range instrument(cfg.ProfileName, schedmetrics.PreFilter, cfg.Plugins.PreFilter) {
+		f.preFilter = append(f.preFilter, preFilterPlugin{pl, pl.plugin.PreFilterExtensions()})
+	}
+	for _, pl := range instrument(cfg.ProfileName, schedmetrics.Score, cfg.Plugins.Score) {
+		weight := cfg.Plugins.ScoreWeights[pl.name]
+		f.score = append(f.score, scorePlugin{pl, pl.plugin.ScoreExtensions(), weight})
+	}
+	return f
+}
+
+func instrument[P fwk.Plugin](profile, point string, plugins []P) []instrumented[P] {
+	out := make([]instrumented[P], 0, len(plugins))
+	for _, pl := range plugins {
+		out = append(out, instrumented[P]{
+			plugin:      pl,
+			name:        pl.Name(),
+			evaluations: schedmetrics.PluginEvaluationTotal.WithLabelValues(pl.Name(), point, profile),
+		})
+	}
+	return out
+}
+
+// ProfileName returns the scheduler name of the profile.
+func (f *Framework) ProfileName() string { return f.profileName }
+
+// Plugins returns what runs where.
+func (f *Framework) Plugins() *Plugins { return f.plugins }
+
+// Parallelizer returns what the framework spreads work over goroutines with.
+func (f *Framework) Parallelizer() fwk.Parallelizer { return f.parallelizer }
+
+// SnapshotSharedLister returns the snapshot that PreFilter plugins see.
+func (f *Framework) SnapshotSharedLister() fwk.SharedLister { return f.snapshot }
+
+// HasFilterPlugins tells whether any Filter plugin is enabled.
+func (f *Framework) HasFilterPlugins() bool { return len(f.filter) > 0 }
+
+// HasPostFilterPlugins tells whether any PostFilter plugin is enabled.
+func (f *Framework) HasPostFilterPlugins() bool { return len(f.plugins.PostFilter) > 0 }
+
+// HasScorePlugins tells whether any Score plugin is enabled.
+func (f *Framework) HasScorePlugins() bool { return len(f.score) > 0 }
+
+// SignPod returns nil, which tells the caller that the pod cannot be compared
+// with others by signature.
+func (f *Framework) SignPod(context.Context, *corev1.Pod) fwk.PodSignature { return nil }

@@ -1,0 +1,57 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+
+	"k8s.io/klog/v2"
+)
+
+// PanicError is the error of a pod whose plugin panicked.
+type PanicError struct {
+	// ExtensionPoint is what the plugin was called for, as in metrics: "Filter",
+	// "ScoreExtensionNormalize" …
+	ExtensionPoint string
+	// Plugin is the name of the plugin.
+	Plugin string
+	// Value is what it panicked with.
+	Value any
+}
+
+func (e *PanicError) Error() string {
+	return fmt.Sprintf("plugin %q panicked at %s: %v", e.Plugin, e.ExtensionPoint, e.Value)
+}
+
+// Unwrap returns the error that the plugin panicked with, if it was one.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+// newPanicError logs the stack, which is of use to the plugin's author but has
+// no place in a pod's condition, and returns what goes there.
+func newPanicError(ctx context.Context, point, plugin string, value any) *PanicError {
+	stack := debug.Stack()
+	if worker, ok := value.(*workerPanic); ok {
+		value, stack = worker.value, worker.stack
+	}
+	err := &PanicError{ExtensionPoint: point, Plugin: plugin, Value: value}
+	klog.FromContext(ctx).Error(err, "Plugin panicked",
+		"plugin", plugin, "extensionPoint", point, "stack", string(stack))
+	return err
+}
+
+// workerPanic carries a panic from a goroutine of Parallelizer to the one that
+// waits for it.
+type workerPanic struct {
+	value any
+	stack []byte
+}
+
+func (p *workerPanic) String() string {
+	return fmt.Sprintf("%v\n\ngoroutine that panicked:\n%s", p.value, p.stack)
+}

@@ -1,0 +1,109 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+)
+
+// maxPermitTimeout is the longest time that a Permit plugin can make a pod wait.
+const maxPermitTimeout = 15 * time.Minute
+
+// RunPermitPlugins asks all Permit plugins whether the pod may go on to its node
+// at once, should wait, or not at all. The first that refuses or fails ends it.
+// If plugins want to wait the status is Wait, and the map holds how long each of
+// them is willing to, at most 15 minutes: the caller passes it to AddWaitingPod.
+func (f *Framework) RunPermitPlugins(
+	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string,
+) (waitTimes map[string]time.Duration, status *fwk.Status) {
+	defer f.observePoint(schedmetrics.Permit, time.Now(), &status)
+	logger := newPointLogger(ctx, schedmetrics.Permit, "node", klog.KRef("", nodeName))
+	waitTimes = map[string]time.Duration{}
+	var reasons []string
+	for _, pl := range f.plugins.Permit {
+		s, timeout := f.runPermit(logger.context(ctx, pl.Name()), pl, state, pod, nodeName)
+		switch {
+		case s.IsSuccess():
+		case s.IsWait():
+			waitTimes[pl.Name()] = min(timeout, maxPermitTimeout)
+			reasons = s.Reasons()
+		default:
+			return nil, logger.refusedOrFailed(schedmetrics.Permit, pl.Name(), pod, s).WithPlugin(pl.Name())
+		}
+	}
+	if len(waitTimes) == 0 {
+		return nil, nil
+	}
+	logger.V(4).Info("One or more plugins asked to wait and no plugin rejected the pod", "pod", klog.KObj(pod))
+	status = fwk.NewStatus(fwk.Wait, reasons...)
+	status.AppendReason("one or more plugins asked to wait and no plugin rejected pod")
+	return waitTimes, status
+}
+
+func (f *Framework) runPermit(
+	ctx context.Context, pl fwk.PermitPlugin, state fwk.CycleState, pod *corev1.Pod, nodeName string,
+) (status *fwk.Status, timeout time.Duration) {
+	status = f.call(ctx, state, schedmetrics.Permit, pl.Name(), func() (s *fwk.Status) {
+		s, timeout = pl.Permit(ctx, state, pod, nodeName)
+		return s
+	})
+	return status, timeout
+}
+
+// AddWaitingPod makes the pod wait for the plugins in waitTimes. The time runs
+// from now, and the first plugin whose time is over rejects the pod. To be called
+// when RunPermitPlugins returned Wait; WaitOnPermit takes the pod out again.
+func (f *Framework) AddWaitingPod(pod *corev1.Pod, waitTimes map[string]time.Duration) {
+	f.waitingPods.Add(pod, waitTimes)
+}
+
+// WillWaitOnPermit tells whether the pod is a waiting pod.
+func (f *Framework) WillWaitOnPermit(_ context.Context, pod *corev1.Pod) bool {
+	return f.waitingPods.Get(pod.UID) != nil
+}
+
+// WaitOnPermit blocks until a waiting pod is allowed or rejected, and returns at
+// once for any other pod. The status is a refusal if the pod was rejected or its
+// time ran out, and an error if it was preempted or ctx ended.
+func (f *Framework) WaitOnPermit(ctx context.Context, pod *corev1.Pod) *fwk.Status {
+	start := time.Now()
+	status, waited := f.waitingPods.Wait(ctx, pod.UID)
+	if !waited {
+		return nil
+	}
+	schedmetrics.PermitWaitDuration.WithLabelValues(status.Code().String()).Observe(time.Since(start).Seconds())
+	logger := klog.FromContext(ctx)
+	switch {
+	case status.IsSuccess():
+	case status.IsRejected():
+		logger.V(4).Info("Pod rejected while waiting on permit", "pod", klog.KObj(pod), "status", status.Message())
+	default:
+		logger.Error(status.AsError(), "Failed waiting on permit for pod", "pod", klog.KObj(pod))
+	}
+	return status
+}
+
+// IterateOverWaitingPods calls callback for every waiting pod of the process,
+// whichever profile it belongs to.
+func (f *Framework) IterateOverWaitingPods(callback func(fwk.WaitingPod)) {
+	f.waitingPods.Iterate(callback)
+}
+
+// GetWaitingPod returns the waiting pod with that UID, or nil.
+func (f *Framework) GetWaitingPod(uid types.UID) fwk.WaitingPod {
+	return f.waitingPods.Get(uid)
+}
+
+// RejectWaitingPod rejects the waiting pod with that UID, and tells whether there
+// was one that still waited.
+func (f *Framework) RejectWaitingPod(uid types.UID) bool {
+	return f.waitingPods.Reject(uid)
+}

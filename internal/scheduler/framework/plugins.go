@@ -1,0 +1,79 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+)
+
+// Plugins says which plugin instances run at which extension point and in which
+// order. Expand makes it; nobody changes it afterwards, so any number of
+// goroutines may read it.
+type Plugins struct {
+	PreEnqueue []fwk.PreEnqueuePlugin
+	QueueSort  fwk.QueueSortPlugin
+	PreFilter  []fwk.PreFilterPlugin
+	Filter     []fwk.FilterPlugin
+	PostFilter []fwk.PostFilterPlugin
+	PreScore   []fwk.PreScorePlugin
+	Score      []fwk.ScorePlugin
+	// ScoreWeights holds what each plugin of Score multiplies its normalised
+	// score with, by plugin name.
+	ScoreWeights map[string]int64
+	Reserve      []fwk.ReservePlugin
+	Permit       []fwk.PermitPlugin
+	PreBind      []fwk.PreBindPlugin
+	Bind         []fwk.BindPlugin
+	PostBind     []fwk.PostBindPlugin
+
+	// The two extension points of pod group scheduling are expanded, so that a
+	// configuration that names them is checked as kube-scheduler checks it. A
+	// Framework runs neither: the feature gates behind them are alpha and off.
+	PlacementGenerate     []fwk.PlacementGeneratePlugin
+	PlacementScore        []fwk.PlacementScorePlugin
+	PlacementScoreWeights map[string]int64
+
+	// All holds every instance that the configuration enables anywhere, once
+	// each, ordered by the name it is configured under. A plugin that is
+	// disabled at each extension point it has is in here too.
+	All []fwk.Plugin
+}
+
+// Needed returns the names of the plugins that a configuration enables, through
+// MultiPoint or at any extension point: those that have to be built for it.
+func Needed(cfg *schedconfig.Plugins) sets.Set[string] {
+	needed := sets.New[string]()
+	if cfg == nil {
+		return needed
+	}
+	for _, p := range cfg.MultiPoint.Enabled {
+		needed.Insert(p.Name)
+	}
+	for _, pt := range extensionPoints {
+		for _, p := range pt.config(cfg).Enabled {
+			needed.Insert(p.Name)
+		}
+	}
+	return needed
+}
+
+// Configured returns what runs where, written as a configuration without
+// MultiPoint: kube-scheduler calls it the captured profile. Plugins of Score and
+// PlacementScore carry their weights.
+func (p *Plugins) Configured() *schedconfig.Plugins {
+	out := &schedconfig.Plugins{}
+	for _, pt := range extensionPoints {
+		set := pt.config(out)
+		for _, pl := range pt.load(p) {
+			entry := schedconfig.Plugin{Name: pl.Name()}
+			if pt.weights != nil {
+				entry.Weight = int32((*pt.weights(p))[pl.Name()])
+			}
+			set.Enabled = append(set.Enabled, entry)
+		}
+	}
+	return out
+}

@@ -1,0 +1,97 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// PodsInPreBind are the pods whose PreBind plugins run, by UID: until they are
+// done, preemption can end a pod's binding cycle rather than delete the pod.
+// There is one collection per process, for the same reason as with WaitingPods.
+// Safe for concurrent use.
+type PodsInPreBind struct {
+	mu   sync.RWMutex // guards pods
+	pods map[types.UID]*podInPreBind
+}
+
+// NewPodsInPreBind returns an empty collection.
+func NewPodsInPreBind() *PodsInPreBind {
+	return &PodsInPreBind{pods: map[types.UID]*podInPreBind{}}
+}
+
+// Add adds a pod whose binding cycle ends when cancel is called.
+func (p *PodsInPreBind) Add(uid types.UID, cancel context.CancelCauseFunc) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pods[uid] = &podInPreBind{cancel: cancel}
+}
+
+// Get returns the pod with that UID, or nil.
+func (p *PodsInPreBind) Get(uid types.UID) fwk.PodInPreBind {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if pod, ok := p.pods[uid]; ok {
+		return pod
+	}
+	return nil
+}
+
+// Remove takes the pod with that UID out, if it is there.
+func (p *PodsInPreBind) Remove(uid types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.pods, uid)
+}
+
+// Len returns the number of pods.
+func (p *PodsInPreBind) Len() int {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return len(p.pods)
+}
+
+// podInPreBind is cancelled or done with PreBind, whichever comes first, and
+// stays that.
+type podInPreBind struct {
+	cancel context.CancelCauseFunc
+
+	mu       sync.Mutex // guards what follows
+	canceled bool
+	prebound bool
+}
+
+var _ fwk.PodInPreBind = (*podInPreBind)(nil)
+
+// CancelPod ends the pod's binding cycle, with reason as the cause, and tells
+// whether it is ended: not if it has gone on to be bound.
+func (p *podInPreBind) CancelPod(reason string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.prebound {
+		return false
+	}
+	if !p.canceled {
+		p.canceled = true
+		p.cancel(errors.New(reason))
+	}
+	return true
+}
+
+// MarkPrebound is called before the pod is bound; from then on it cannot be
+// cancelled. False: it was cancelled and must not be bound.
+func (p *podInPreBind) MarkPrebound() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.canceled {
+		return false
+	}
+	p.prebound = true
+	return true
+}

@@ -1,0 +1,61 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+)
+
+// RunPostFilterPlugins asks the PostFilter plugins, in order, to make room for a
+// pod that fits nowhere. The first that succeeds, fails or says
+// UnschedulableAndUnresolvable ends it. If all say Unschedulable so does the
+// status, with the reasons of all; it bears the name of the first plugin, and
+// the result is that of the last plugin which had anything to say about the
+// nomination.
+func (f *Framework) RunPostFilterPlugins(
+	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
+) (result *fwk.PostFilterResult, status *fwk.Status) {
+	defer f.observePoint(schedmetrics.PostFilter, time.Now(), &status)
+	if state.ShouldSkipAllPostFilterPlugins() {
+		return nil, fwk.NewStatus(fwk.Unschedulable, "All PostFilter plugins are skipped")
+	}
+
+	logger := newPointLogger(ctx, schedmetrics.PostFilter)
+	var reasons []string
+	var refusedBy string
+	for _, pl := range f.plugins.PostFilter {
+		own, s := f.runPostFilter(logger.context(ctx, pl.Name()), pl, state, pod, statuses)
+		switch {
+		case s.IsSuccess():
+			return own, s
+		case s.Code() == fwk.UnschedulableAndUnresolvable:
+			return own, s.WithPlugin(pl.Name())
+		case !s.IsRejected():
+			return nil, fwk.AsStatus(statusError(s)).WithPlugin(pl.Name())
+		}
+		if own != nil && own.Mode() != fwk.ModeNoop {
+			result = own
+		}
+		reasons = append(reasons, s.Reasons()...)
+		if refusedBy == "" {
+			refusedBy = pl.Name()
+		}
+	}
+	return result, fwk.NewStatus(fwk.Unschedulable, reasons...).WithPlugin(refusedBy)
+}
+
+func (f *Framework) runPostFilter(
+	ctx context.Context, pl fwk.PostFilterPlugin, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
+) (result *fwk.PostFilterResult, status *fwk.Status) {
+	status = f.call(ctx, state, schedmetrics.PostFilter, pl.Name(), func() (s *fwk.Status) {
+		result, s = pl.PostFilter(ctx, state, pod, statuses)
+		return s
+	})
+	return result, status
+}

@@ -1,0 +1,160 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+)
+
+// errPreBindDone ends the context of PreBind plugins that have all returned.
+var errPreBindDone = errors.New("all PreBind plugins have returned")
+
+// RunPreBindPreFlights asks the PreBind plugins whether they have anything to do
+// for the pod on this node, and whether they can do it beside others; both is
+// kept in state for RunPreBindPlugins. The status is a success if any plugin has
+// something to do, Skip if none has, and otherwise an error.
+func (f *Framework) RunPreBindPreFlights(
+	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string,
+) (status *fwk.Status) {
+	defer f.observePoint(schedmetrics.PreBindPreFlight, time.Now(), &status)
+	logger := newPointLogger(ctx, schedmetrics.PreBindPreFlight, "node", klog.KRef("", nodeName))
+	skipped, parallel := sets.New[string](), sets.New[string]()
+	status = fwk.NewStatus(fwk.Skip)
+	for _, pl := range f.plugins.PreBind {
+		result, s := f.runPreBindPreFlight(logger.context(ctx, pl.Name()), pl, state, pod, nodeName)
+		if result != nil && result.AllowParallel {
+			parallel.Insert(pl.Name())
+		}
+		switch {
+		case s.IsSuccess():
+			status = nil
+		case s.IsSkip():
+			skipped.Insert(pl.Name())
+		case s.IsError():
+			return logger.refusedOrFailed(schedmetrics.PreBindPreFlight, pl.Name(), pod, s)
+		default:
+			return fwk.AsStatus(fmt.Errorf(
+				"running PreBindPreFlight plugin %q: it returned the status %s, it may return Success, Skip or Error",
+				pl.Name(), s.Code()))
+		}
+	}
+	state.SetSkipPreBindPlugins(skipped)
+	state.SetParallelPreBindPlugins(parallel)
+	return status
+}
+
+func (f *Framework) runPreBindPreFlight(
+	ctx context.Context, pl fwk.PreBindPlugin, state fwk.CycleState, pod *corev1.Pod, nodeName string,
+) (result *fwk.PreBindPreFlightResult, status *fwk.Status) {
+	status = f.call(ctx, state, schedmetrics.PreBindPreFlight, pl.Name(), func() (s *fwk.Status) {
+		result, s = pl.PreBindPreFlight(ctx, state, pod, nodeName)
+		return s
+	})
+	return result, status
+}
+
+// RunPreBindPlugins prepares node and pod for the binding. The PreBind plugins
+// run in order, and neighbours that allow it at the same time; those that had
+// nothing to do in RunPreBindPreFlights are left out. The first that refuses or
+// fails ends the context of those that run beside it and keeps the rest from
+// running. The pod must not be bound unless the status is a success.
+func (f *Framework) RunPreBindPlugins(
+	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string,
+) (status *fwk.Status) {
+	defer f.observePoint(schedmetrics.PreBind, time.Now(), &status)
+	logger := newPointLogger(ctx, schedmetrics.PreBind, "node", klog.KRef("", nodeName))
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(errPreBindDone)
+
+	for _, group := range f.preBindGroups(state) {
+		if len(group) == 1 {
+			if s := f.runPreBind(ctx, logger, group[0], state, pod, nodeName); !s.IsSuccess() {
+				return s
+			}
+			continue
+		}
+		failure := firstFailure{cancel: cancel}
+		f.parallelizer.Until(ctx, len(group), func(i int) {
+			if s := f.runPreBind(ctx, logger, group[i], state, pod, nodeName); !s.IsSuccess() {
+				failure.record(s)
+			}
+		}, schedmetrics.PreBind)
+		if s := failure.of(ctx); !s.IsSuccess() {
+			return s
+		}
+	}
+	return nil
+}
+
+// preBindGroups splits the plugins that have something to do into groups that
+// run one after the other. A plugin that does not allow others beside it parts
+// its neighbours even if it has nothing to do itself.
+func (f *Framework) preBindGroups(state fwk.CycleState) [][]fwk.PreBindPlugin {
+	skipped, parallel := state.GetSkipPreBindPlugins(), state.GetParallelPreBindPlugins()
+	var groups [][]fwk.PreBindPlugin
+	var group []fwk.PreBindPlugin
+	finish := func() {
+		if len(group) > 0 {
+			groups = append(groups, group)
+			group = nil
+		}
+	}
+	for _, pl := range f.plugins.PreBind {
+		if !parallel.Has(pl.Name()) {
+			finish()
+		}
+		if !skipped.Has(pl.Name()) {
+			group = append(group, pl)
+		}
+		if !parallel.Has(pl.Name()) {
+			finish()
+		}
+	}
+	finish()
+	return groups
+}
+
+func (f *Framework) runPreBind(
+	ctx context.Context, logger pointLogger, pl fwk.PreBindPlugin, state fwk.CycleState, pod *corev1.Pod, nodeName string,
+) *fwk.Status {
+	ctx = logger.context(ctx, pl.Name())
+	status := f.call(ctx, state, schedmetrics.PreBind, pl.Name(), func() *fwk.Status {
+		return pl.PreBind(ctx, state, pod, nodeName)
+	})
+	if status.IsSuccess() {
+		return nil
+	}
+	if status.IsError() && errors.Is(status.AsError(), context.Canceled) {
+		// The plugin gave up because it was told to: say what told it.
+		status = fwk.AsStatus(context.Cause(ctx))
+	}
+	return logger.refusedOrFailed(schedmetrics.PreBind, pl.Name(), pod, status)
+}
+
+// AddPodInPreBind lets preemption end the binding cycle of the pod with that UID,
+// by way of cancel, while its PreBind plugins run.
+func (f *Framework) AddPodInPreBind(uid types.UID, cancel context.CancelCauseFunc) {
+	f.podsInPreBind.Add(uid, cancel)
+}
+
+// GetPodInPreBind returns the pod with that UID if its PreBind plugins run, in
+// whichever profile, or nil.
+func (f *Framework) GetPodInPreBind(uid types.UID) fwk.PodInPreBind {
+	return f.podsInPreBind.Get(uid)
+}
+
+// RemovePodInPreBind undoes AddPodInPreBind.
+func (f *Framework) RemovePodInPreBind(uid types.UID) {
+	f.podsInPreBind.Remove(uid)
+}

@@ -1,0 +1,67 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+)
+
+// RunReservePluginsReserve lets the Reserve plugins set aside, in order, what the
+// pod needs on the node, and stops at the first that refuses or fails. The caller
+// then owes RunReservePluginsUnreserve.
+func (f *Framework) RunReservePluginsReserve(
+	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string,
+) (status *fwk.Status) {
+	defer f.observePoint(schedmetrics.Reserve, time.Now(), &status)
+	logger := newPointLogger(ctx, schedmetrics.Reserve, "node", klog.KRef("", nodeName))
+	for _, pl := range f.plugins.Reserve {
+		ctx := logger.context(ctx, pl.Name())
+		s := f.call(ctx, state, schedmetrics.Reserve, pl.Name(), func() *fwk.Status {
+			return pl.Reserve(ctx, state, pod, nodeName)
+		})
+		if !s.IsSuccess() {
+			return logger.refusedOrFailed(schedmetrics.Reserve, pl.Name(), pod, s)
+		}
+	}
+	return nil
+}
+
+// RunReservePluginsUnreserve lets all Reserve plugins, in reverse order, give
+// back what they had set aside, also those that Reserve never reached.
+func (f *Framework) RunReservePluginsUnreserve(
+	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string,
+) {
+	var success *fwk.Status
+	defer f.observePoint(schedmetrics.Unreserve, time.Now(), &success)
+	logger := newPointLogger(ctx, schedmetrics.Unreserve, "node", klog.KRef("", nodeName))
+	for _, pl := range slices.Backward(f.plugins.Reserve) {
+		ctx := logger.context(ctx, pl.Name())
+		// Nobody is left to tell about a panic, and the other plugins must get
+		// their turn: call has logged it.
+		f.call(ctx, state, schedmetrics.Unreserve, pl.Name(), func() *fwk.Status {
+			pl.Unreserve(ctx, state, pod, nodeName)
+			return nil
+		})
+	}
+}
+
+// refusedOrFailed is the status of a pod that a plugin refused, which bears the
+// plugin's name, or failed.
+func (l pointLogger) refusedOrFailed(point, plugin string, pod *corev1.Pod, status *fwk.Status) *fwk.Status {
+	if status.IsRejected() {
+		l.V(4).Info("Plugin refused the pod", "extensionPoint", point, "plugin", plugin,
+			"pod", klog.KObj(pod), "status", status.Message())
+		return status.WithPlugin(plugin)
+	}
+	status = failed(point, plugin, status)
+	l.Error(status.AsError(), "Plugin failed", "extensionPoint", point, "plugin", plugin, "pod", klog.KObj(pod))
+	return status
+}

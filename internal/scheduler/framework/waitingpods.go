@@ -1,0 +1,199 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// WaitingPods are the pods that have a node and wait for Permit plugins, by UID.
+// There is one collection per process: plugins of any profile and generation
+// find all waiting pods in it, and preemption can reach those whose profile was
+// replaced while they waited. Safe for concurrent use.
+type WaitingPods struct {
+	mu   sync.RWMutex // guards pods; never held while a waiting pod's mu is taken
+	pods map[types.UID]*waitingPod
+}
+
+// NewWaitingPods returns an empty collection.
+func NewWaitingPods() *WaitingPods {
+	return &WaitingPods{pods: map[types.UID]*waitingPod{}}
+}
+
+// Add makes the pod wait until each plugin in waitTimes has allowed it, anybody
+// rejects it, or the time of one of the plugins is over. It starts one timer per
+// plugin; they are stopped when the wait is decided.
+func (w *WaitingPods) Add(pod *corev1.Pod, waitTimes map[string]time.Duration) {
+	wp := newWaitingPod(pod, waitTimes)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pods[pod.UID] = wp
+}
+
+// Get returns the waiting pod with that UID, or nil.
+func (w *WaitingPods) Get(uid types.UID) fwk.WaitingPod {
+	if wp := w.get(uid); wp != nil {
+		return wp
+	}
+	return nil
+}
+
+// Reject rejects the waiting pod with that UID on behalf of no plugin, and tells
+// whether there was one that still waited.
+func (w *WaitingPods) Reject(uid types.UID) bool {
+	wp := w.get(uid)
+	return wp != nil && wp.Reject("", "removed")
+}
+
+// Iterate calls callback for the pods that wait at this moment, with no lock
+// held, so callback may use the collection.
+func (w *WaitingPods) Iterate(callback func(fwk.WaitingPod)) {
+	w.mu.RLock()
+	pods := make([]*waitingPod, 0, len(w.pods))
+	for _, wp := range w.pods {
+		pods = append(pods, wp)
+	}
+	w.mu.RUnlock()
+	for _, wp := range pods {
+		callback(wp)
+	}
+}
+
+// Len returns the number of waiting pods.
+func (w *WaitingPods) Len() int {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return len(w.pods)
+}
+
+// Wait blocks until the wait of the pod with that UID is decided or ctx has
+// ended, removes the pod from the collection, and returns what was decided; nil
+// is allowed. waited is false, and the status nil, if there is no such pod.
+func (w *WaitingPods) Wait(ctx context.Context, uid types.UID) (status *fwk.Status, waited bool) {
+	wp := w.get(uid)
+	if wp == nil {
+		return nil, false
+	}
+	defer w.remove(wp)
+	select {
+	case <-wp.decided:
+	case <-ctx.Done():
+		wp.decide(fwk.AsStatus(fmt.Errorf("waiting on permit for pod: %w", context.Cause(ctx))))
+	}
+	return wp.outcome(), true
+}
+
+func (w *WaitingPods) get(uid types.UID) *waitingPod {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.pods[uid]
+}
+
+func (w *WaitingPods) remove(wp *waitingPod) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.pods[wp.pod.UID] == wp {
+		delete(w.pods, wp.pod.UID)
+	}
+}
+
+// waitingPod is one pod's wait. It is decided once; what comes later has no effect.
+type waitingPod struct {
+	pod     *corev1.Pod
+	decided chan struct{} // closed when status is set
+
+	mu      sync.Mutex             // guards what follows
+	pending map[string]*time.Timer // by plugin that has not allowed the pod
+	status  *fwk.Status            // nil is allowed
+	done    bool
+}
+
+var _ fwk.WaitingPod = (*waitingPod)(nil)
+
+func newWaitingPod(pod *corev1.Pod, waitTimes map[string]time.Duration) *waitingPod {
+	w := &waitingPod{pod: pod, decided: make(chan struct{}), pending: map[string]*time.Timer{}}
+	// A timer may fire before the last one is set, and has to wait for it.
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for plugin, timeout := range waitTimes {
+		w.pending[plugin] = time.AfterFunc(timeout, func() {
+			w.Reject(plugin, fmt.Sprintf("rejected due to timeout after waiting %v at plugin %v", timeout, plugin))
+		})
+	}
+	return w
+}
+
+// GetPod returns the pod as it was when it began to wait.
+func (w *waitingPod) GetPod() *corev1.Pod { return w.pod }
+
+// GetPendingPlugins returns the plugins that have not allowed the pod yet, sorted.
+func (w *waitingPod) GetPendingPlugins() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	plugins := make([]string, 0, len(w.pending))
+	for plugin := range w.pending {
+		plugins = append(plugins, plugin)
+	}
+	slices.Sort(plugins)
+	return plugins
+}
+
+// Allow says that the plugin no longer wants the pod to wait. When the last
+// plugin has said so, the pod is allowed.
+func (w *waitingPod) Allow(plugin string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if timer, ok := w.pending[plugin]; ok {
+		timer.Stop()
+		delete(w.pending, plugin)
+	}
+	if len(w.pending) == 0 {
+		w.decideLocked(nil)
+	}
+}
+
+// Reject refuses the pod on behalf of the plugin, whose events then decide when it
+// is tried again. It returns false if the wait was decided already.
+func (w *waitingPod) Reject(plugin, msg string) bool {
+	return w.decide(fwk.NewStatus(fwk.Unschedulable, msg).WithPlugin(plugin))
+}
+
+// Preempt ends the wait in favour of another pod. Other than a rejected pod, this
+// one is not unschedulable: it is tried again after its backoff. It returns false
+// if the wait was decided already.
+func (w *waitingPod) Preempt(plugin, msg string) bool {
+	return w.decide(fwk.AsStatus(fmt.Errorf("waiting on permit for pod: %s", msg)).WithPlugin(plugin))
+}
+
+func (w *waitingPod) decide(status *fwk.Status) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.decideLocked(status)
+}
+
+func (w *waitingPod) decideLocked(status *fwk.Status) bool {
+	if w.done {
+		return false
+	}
+	w.done, w.status = true, status
+	for _, timer := range w.pending {
+		timer.Stop()
+	}
+	close(w.decided)
+	return true
+}
+
+func (w *waitingPod) outcome() *fwk.Status {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.status
+}

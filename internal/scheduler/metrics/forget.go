@@ -1,0 +1,107 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"k8s.io/component-base/metrics/legacyregistry"
+)
+
+const (
+	// schedulerPrefix starts the names of the metrics of the scheduler and of plugins that register theirs with it.
+	schedulerPrefix = "scheduler_"
+	// profileLabel carries the scheduler name in them.
+	profileLabel = "profile"
+)
+
+// ForgetProfile deletes every series of a scheduler_* metric whose label "profile" is the given scheduler name: some
+// 41 series per profile with the default plugins, which nothing else ever removes. Metrics of out-of-tree plugins are
+// included if they follow the same naming and are registered with legacyregistry.
+//
+// It is for a profile that is gone and drained. A measurement that is taken later makes its series anew, with a gauge
+// that starts at zero: so first the last pod has to leave the queue, and asynchronous recorders have to be flushed.
+//
+// The error names the metrics whose series could not be deleted; those of the others are.
+func ForgetProfile(schedulerName string) error {
+	return forgetProfile(legacyregistry.DefaultGatherer, legacyregistry.Registerer(), schedulerName)
+}
+
+func forgetProfile(gatherer prometheus.Gatherer, registerer prometheus.Registerer, schedulerName string) error {
+	// What could be gathered is used even if some collector failed: it says which metrics have series to delete.
+	families, err := gatherer.Gather()
+	errs := []error{err}
+	for _, family := range families {
+		if !strings.HasPrefix(family.GetName(), schedulerPrefix) || !hasLabelValue(family, profileLabel, schedulerName) {
+			continue
+		}
+		vec, err := registeredVec(registerer, family)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("deleting the series of profile %q from metric %s: %w", schedulerName, family.GetName(), err))
+			continue
+		}
+		vec.DeletePartialMatch(prometheus.Labels{profileLabel: schedulerName})
+	}
+	return errors.Join(errs...)
+}
+
+func hasLabelValue(family *dto.MetricFamily, name, value string) bool {
+	for _, metric := range family.GetMetric() {
+		for _, label := range metric.GetLabel() {
+			if label.GetName() == name && label.GetValue() == value {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// partialDeleter is what prometheus.MetricVec and all that embed it offer, component-base's vectors among them.
+type partialDeleter interface {
+	DeletePartialMatch(labels prometheus.Labels) int
+}
+
+// registeredVec returns the collector behind a gathered family. Half of the scheduler's vectors with a profile label
+// are unexported variables, so the registry is asked: registering a collector that describes the same metric fails
+// with an error that carries the one registered. The registration succeeds only if the family comes from a collector
+// that describes nothing, and is taken back then.
+func registeredVec(registerer prometheus.Registerer, family *dto.MetricFamily) (partialDeleter, error) {
+	probe := describer{describe(family)}
+	err := registerer.Register(probe)
+	if err == nil {
+		registerer.Unregister(probe)
+		return nil, errors.New("its collector does not describe it")
+	}
+	var registered prometheus.AlreadyRegisteredError
+	if !errors.As(err, &registered) {
+		return nil, fmt.Errorf("looking up its collector: %w", err)
+	}
+	vec, ok := registered.ExistingCollector.(partialDeleter)
+	if !ok {
+		return nil, fmt.Errorf("its collector is a %T, which cannot delete series", registered.ExistingCollector)
+	}
+	return vec, nil
+}
+
+// describe returns the description of a family of a vector without constant labels.
+func describe(family *dto.MetricFamily) *prometheus.Desc {
+	var labels []string
+	for _, label := range family.GetMetric()[0].GetLabel() {
+		labels = append(labels, label.GetName())
+	}
+	return prometheus.NewDesc(family.GetName(), family.GetHelp(), labels, nil)
+}
+
+// describer is a collector of nothing with one description.
+type describer struct{ desc *prometheus.Desc }
+
+var _ prometheus.Collector = describer{}
+
+func (d describer) Describe(ch chan<- *prometheus.Desc) { ch <- d.desc }
+
+func (describer) Collect(chan<- prometheus.Metric) {}

@@ -1,0 +1,164 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	compmetrics "k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+)
+
+// seriesOf counts the series per family that carry the profile's name.
+func seriesOf(t *testing.T, gatherer prometheus.Gatherer, schedulerName string) map[string]int {
+	t.Helper()
+	families, err := gatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := map[string]int{}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			if hasLabelValue(&dto.MetricFamily{Metric: []*dto.Metric{metric}}, profileLabel, schedulerName) {
+				counts[family.GetName()]++
+			}
+		}
+	}
+	return counts
+}
+
+// touchProfile makes a series in every vector of kube-scheduler's that carries the profile's name.
+func touchProfile(schedulerName string) {
+	schedmetrics.PodScheduled(schedulerName, 0.01)
+	schedmetrics.PodUnschedulable(schedulerName, 0.01)
+	schedmetrics.PodScheduleError(schedulerName, 0.01)
+	schedmetrics.UnschedulableReason("NodeAffinity", schedulerName).Inc()
+	schedmetrics.UnschedulableReason("NodeResourcesFit", schedulerName).Inc()
+	schedmetrics.FrameworkExtensionPointDuration.WithLabelValues(schedmetrics.Filter, "Success", schedulerName).Observe(0.001)
+	schedmetrics.PluginEvaluationTotal.WithLabelValues("NodeAffinity", schedmetrics.Filter, schedulerName).Inc()
+	schedmetrics.BatchAttemptStats.WithLabelValues(schedulerName, schedmetrics.BatchAttemptNoHint).Inc()
+	schedmetrics.BatchCacheFlushed.WithLabelValues(schedulerName, schedmetrics.BatchFlushExpired).Inc()
+	schedmetrics.GetNodeHintDuration.WithLabelValues("hinted", schedulerName).Observe(0.001)
+	schedmetrics.StoreScheduleResultsDuration.WithLabelValues(schedulerName).Observe(0.001)
+}
+
+func TestForgetProfileLeavesNoSeriesOfThatProfile(t *testing.T) {
+	Register()
+	touchProfile("gone")
+	touchProfile("stays")
+	before := seriesOf(t, legacyregistry.DefaultGatherer, "gone")
+	if len(before) != 9 {
+		t.Fatalf("%d metrics carry the profile's name, want 9: %v", len(before), before)
+	}
+
+	if err := ForgetProfile("gone"); err != nil {
+		t.Fatal(err)
+	}
+
+	if left := seriesOf(t, legacyregistry.DefaultGatherer, "gone"); len(left) != 0 {
+		t.Errorf("series left: %v", left)
+	}
+	if stays := seriesOf(t, legacyregistry.DefaultGatherer, "stays"); len(stays) != len(before) {
+		t.Errorf("the other profile has %d metrics left of %d: %v", len(stays), len(before), stays)
+	}
+	if strings.Contains(scrape(t), `profile="gone"`) {
+		t.Error("the endpoint still serves the profile")
+	}
+}
+
+func TestForgetProfileOfAProfileWithoutSeriesDoesNothing(t *testing.T) {
+	Register()
+	touchProfile("stays")
+	before := seriesOf(t, legacyregistry.DefaultGatherer, "stays")
+	if err := ForgetProfile("never-seen"); err != nil {
+		t.Fatal(err)
+	}
+	if after := seriesOf(t, legacyregistry.DefaultGatherer, "stays"); len(after) != len(before) {
+		t.Errorf("metrics of another profile: %v, want %v", after, before)
+	}
+}
+
+func TestAForgottenProfileIsMeasuredAgainWhenItComesBack(t *testing.T) {
+	Register()
+	touchProfile("returns")
+	want := seriesOf(t, legacyregistry.DefaultGatherer, "returns")
+	if err := ForgetProfile("returns"); err != nil {
+		t.Fatal(err)
+	}
+	touchProfile("returns")
+	if got := seriesOf(t, legacyregistry.DefaultGatherer, "returns"); len(got) != len(want) {
+		t.Errorf("metrics after the return: %v, want those of %v", got, want)
+	}
+	if err := ForgetProfile("returns"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestForgetProfileOnMetricsOfPlugins(t *testing.T) {
+	t.Run("a plugin's vector in any label order is cleaned", func(t *testing.T) {
+		registry := compmetrics.NewKubeRegistry()
+		vec := compmetrics.NewGaugeVec(&compmetrics.GaugeOpts{Subsystem: "scheduler", Name: "quota_used", Help: "Used quota."}, []string{"zone", "profile", "quota"})
+		registry.MustRegister(vec)
+		vec.WithLabelValues("a", "gone", "x").Set(1)
+		vec.WithLabelValues("b", "gone", "y").Set(1)
+		vec.WithLabelValues("a", "stays", "x").Set(1)
+
+		if err := forgetProfile(registry, registry.Registerer(), "gone"); err != nil {
+			t.Fatal(err)
+		}
+		if left := seriesOf(t, registry, "gone"); len(left) != 0 {
+			t.Errorf("series left: %v", left)
+		}
+		if got := seriesOf(t, registry, "stays")["scheduler_quota_used"]; got != 1 {
+			t.Errorf("%d series of the other profile, want 1", got)
+		}
+	})
+
+	t.Run("a profile label of a metric that is not the scheduler's is left alone", func(t *testing.T) {
+		registry := prometheus.NewRegistry()
+		vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pprof_requests_total", Help: "Requests."}, []string{"profile"})
+		registry.MustRegister(vec)
+		vec.WithLabelValues("gone").Inc()
+
+		if err := forgetProfile(registry, registry, "gone"); err != nil {
+			t.Fatal(err)
+		}
+		if got := seriesOf(t, registry, "gone")["pprof_requests_total"]; got != 1 {
+			t.Errorf("%d series left, want 1", got)
+		}
+	})
+
+	t.Run("metrics that cannot be cleaned are named and do not stop the others", func(t *testing.T) {
+		registry := prometheus.NewRegistry()
+		constant := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "scheduler_a", Help: "A.", ConstLabels: prometheus.Labels{"zone": "z"}}, []string{"profile"})
+		ordinary := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "scheduler_c", Help: "C."}, []string{"profile"})
+		registry.MustRegister(constant, silent{}, ordinary)
+		constant.WithLabelValues("gone").Set(1)
+		ordinary.WithLabelValues("gone").Set(1)
+
+		for range 2 {
+			err := forgetProfile(registry, registry, "gone")
+			if err == nil || !strings.Contains(err.Error(), "scheduler_a") || !strings.Contains(err.Error(), "scheduler_b") || strings.Contains(err.Error(), "scheduler_c") {
+				t.Errorf("error %v, want one that names scheduler_a and scheduler_b only", err)
+			}
+		}
+		if got := seriesOf(t, registry, "gone"); len(got) != 2 || got["scheduler_c"] != 0 {
+			t.Errorf("series left: %v, want those of scheduler_a and scheduler_b", got)
+		}
+	})
+}
+
+// silent is an unchecked collector: it describes nothing.
+type silent struct{}
+
+func (silent) Describe(chan<- *prometheus.Desc) {}
+
+func (silent) Collect(ch chan<- prometheus.Metric) {
+	desc := prometheus.NewDesc("scheduler_b", "B.", []string{"profile"}, nil)
+	ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, 1, "gone")
+}

@@ -1,0 +1,32 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package plugins holds the registry of scheduling plugins: kube-scheduler's own, run unmodified, merged with
+// out-of-tree ones.
+package plugins
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	schedplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+
+	"github.com/livesched/livesched/internal/scheduler/framework"
+)
+
+// NewRegistry returns kube-scheduler's in-tree plugins merged with outOfTree, which uses the same factory type, so
+// that a plugin written for kube-scheduler registers without a change. One name in both is an error: which of the
+// two would run must not depend on an accident of merging.
+//
+// The set of in-tree plugins and their behaviour depend on the process-wide feature gates at the time of the call:
+// set them before.
+func NewRegistry(outOfTree framework.Registry) (framework.Registry, error) {
+	registry := schedplugins.NewInTreeRegistry()
+	for _, name := range slices.Sorted(maps.Keys(outOfTree)) {
+		if err := registry.Register(name, outOfTree[name]); err != nil {
+			return nil, fmt.Errorf("registering out-of-tree plugin %q: %w", name, err)
+		}
+	}
+	return registry, nil
+}

@@ -1,0 +1,208 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+
+	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/queue"
+)
+
+// DefaultBuildTimeout bounds one build, the first list of informers that no profile needed before included.
+const DefaultBuildTimeout = 30 * time.Second
+
+// Configurator builds profiles. Build is called by one goroutine at a time, off the scheduling loop.
+type Configurator struct {
+	// Env is what the built profiles share.
+	Env *Environment
+	// Timeout bounds one build. 0 means DefaultBuildTimeout.
+	Timeout time.Duration
+	// Clock tells when a build was complete.
+	Clock clock.PassiveClock
+}
+
+// Build makes a generation of a profile: plugin instances from their factories, their extension points, queueing
+// hints, informers synced and event sources delivering. It changes nothing that runs.
+//
+// A build that fails, panics or does not end within the timeout leaves nothing behind; one that hangs in a plugin's
+// constructor is cut off, and what it made is closed whenever the constructor returns. ctx bounds the build and lends
+// the plugins its values, its logger above all; how long the profile lives is up to its holders alone.
+func (c *Configurator) Build(ctx context.Context, cfg *config.Profile) (*Profile, error) {
+	timeout := c.Timeout
+	if timeout == 0 {
+		timeout = DefaultBuildTimeout
+	}
+	b := newBuild(ctx, c, cfg)
+	waiting, stopWaiting := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the build did not end within %v", timeout))
+
+	done := make(chan error, 1)
+	go func() {
+		defer stopWaiting()
+		done <- guard("building", func() error { return b.run(waiting) })
+	}()
+
+	logger := klog.FromContext(ctx)
+	select {
+	case err := <-done:
+		if err != nil {
+			b.abandon(logger)
+			return nil, err
+		}
+		return b.finish(), nil
+	case <-waiting.Done():
+		// The goroutine cancels the context only after it has sent, so a cancelled context alone does not tell who won.
+		select {
+		case err := <-done:
+			if err != nil {
+				b.abandon(logger)
+				return nil, err
+			}
+			return b.finish(), nil
+		default:
+		}
+		b.profile.scope.Close()
+		b.profile.cancel()
+		go func() {
+			<-done
+			b.profile.close(logger)
+		}()
+		return nil, fmt.Errorf("cut off while %s: %w", b.stage.Load(), context.Cause(waiting))
+	}
+}
+
+// build is one build under way. Its profile belongs to the building goroutine until that has reported.
+type build struct {
+	*Configurator
+	ctx     context.Context
+	cfg     *config.Profile
+	profile *Profile
+	stage   stage
+}
+
+func newBuild(ctx context.Context, c *Configurator, cfg *config.Profile) *build {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	scope := c.Env.Informers.NewScope()
+	p := &Profile{
+		Config: cfg,
+		handle: &Handle{
+			env:           c.Env,
+			informers:     scope,
+			parallelizer:  framework.NewParallelizer(int(cfg.Parallelism)),
+			recorder:      c.Env.Recorder(cfg.SchedulerName),
+			schedulerName: cfg.SchedulerName,
+		},
+		instances: map[string]fwk.Plugin{},
+		scope:     scope,
+		release:   func() {},
+		cancel:    cancel,
+		closed:    make(chan struct{}),
+	}
+	return &build{Configurator: c, ctx: ctx, cfg: cfg, profile: p}
+}
+
+// run does the work. waiting is the build's own deadline, not the lifetime of what is built.
+func (b *build) run(waiting context.Context) error {
+	if err := b.instantiate(waiting); err != nil {
+		return err
+	}
+	b.stage.Store("expanding the extension points")
+	p := b.profile
+	plugins, err := framework.Expand(b.cfg.Config.Plugins, p.instances)
+	if err != nil {
+		return err
+	}
+	p.plugins = plugins
+	p.Framework = framework.New(framework.Config{
+		ProfileName:   b.cfg.SchedulerName,
+		Plugins:       plugins,
+		Snapshot:      b.Env.Snapshot,
+		Parallelizer:  p.handle.parallelizer,
+		Nominator:     b.Env.Queue,
+		WaitingPods:   b.Env.WaitingPods,
+		PodsInPreBind: b.Env.PodsInPreBind,
+		Recorder:      b.Env.Metrics,
+	})
+	p.handle.Framework = p.Framework
+
+	b.stage.Store("asking the plugins for their cluster events")
+	table, err := hints(b.ctx, plugins.EnqueueExtensions())
+	if err != nil {
+		return err
+	}
+	p.Queue = &queue.ProfileSettings{
+		PreEnqueue:         plugins.PreEnqueue,
+		Hints:              table,
+		InitialBackoff:     b.cfg.PodInitialBackoff,
+		MaxBackoff:         b.cfg.PodMaxBackoff,
+		MaxInUnschedulable: b.cfg.PodMaxInUnschedulablePods,
+	}
+
+	b.stage.Store("waiting for informers")
+	if err := p.scope.WaitForSync(waiting); err != nil {
+		return fmt.Errorf("waiting for the informers of the plugins: %w", err)
+	}
+	release, err := b.Env.EventSources.Require(waiting, resources(table))
+	if err != nil {
+		return fmt.Errorf("waiting for the cluster events of the plugins: %w", err)
+	}
+	p.release = release
+	return nil
+}
+
+// instantiate builds the plugins in the order of their names, so that two builds of one configuration do the same.
+func (b *build) instantiate(waiting context.Context) error {
+	args := make(map[string]runtime.Object, len(b.cfg.Config.PluginConfig))
+	for _, pc := range b.cfg.Config.PluginConfig {
+		args[pc.Name] = pc.Args
+	}
+	for _, name := range slices.Sorted(maps.Keys(framework.Needed(b.cfg.Config.Plugins))) {
+		if waiting.Err() != nil {
+			return context.Cause(waiting)
+		}
+		b.stage.Store(fmt.Sprintf("building plugin %q", name))
+		factory, ok := b.Env.Registry[name]
+		if !ok {
+			return fmt.Errorf("plugin %q is not registered", name)
+		}
+		err := guard(fmt.Sprintf("building plugin %q", name), func() error {
+			plugin, err := factory(b.ctx, args[name], b.profile.handle)
+			if err == nil && plugin == nil {
+				err = errors.New("the factory returned no plugin")
+			}
+			if err == nil {
+				b.profile.instances[name] = plugin
+				b.Env.Durable.adopt(plugin, args[name], b.profile.handle)
+			}
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("initializing plugin %q: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// finish hands the profile over with one reference, which is the Store's.
+func (b *build) finish() *Profile {
+	b.profile.Built = b.Clock.Now()
+	b.profile.refs.Store(1)
+	return b.profile
+}
+
+// abandon closes what a failed build made: in the background, since a plugin that fails to build may hang in Close.
+func (b *build) abandon(logger klog.Logger) {
+	go b.profile.close(logger)
+}

@@ -1,0 +1,126 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clientinformers "k8s.io/client-go/informers"
+	clientset "k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/framework"
+)
+
+// Handle is what the plugins of one generation see of the scheduler. Plugins may keep it and call it from goroutines
+// of their own, also after their generation was retired: everything that outlives a generation is delegated to the
+// Environment, so those calls keep their meaning.
+//
+// The embedded Framework is nil until all plugins of the generation have been built. A constructor that tries to run
+// extension points fails its build.
+type Handle struct {
+	*framework.Framework
+	env           *Environment
+	informers     clientinformers.SharedInformerFactory
+	parallelizer  fwk.Parallelizer
+	recorder      events.EventRecorderLogger
+	schedulerName string
+}
+
+var _ fwk.Handle = &Handle{}
+
+// ProfileName is the scheduler name of the profile.
+func (h *Handle) ProfileName() string { return h.schedulerName }
+
+// SnapshotSharedLister returns the scheduling loop's snapshot; see fwk.Handle for when it may be read.
+func (h *Handle) SnapshotSharedLister() fwk.SharedLister { return h.env.Snapshot }
+
+// ClientSet returns the process's client.
+func (h *Handle) ClientSet() clientset.Interface { return h.env.Client }
+
+// KubeConfig returns the configuration that ClientSet was built from. Plugins must not change it.
+func (h *Handle) KubeConfig() *rest.Config { return h.env.KubeConfig }
+
+// EventRecorder returns the recorder of this profile's scheduler name.
+func (h *Handle) EventRecorder() events.EventRecorderLogger { return h.recorder }
+
+// SharedInformerFactory returns this generation's scope of the process's informers: handlers that are added through
+// it are removed when the generation is closed.
+func (h *Handle) SharedInformerFactory() clientinformers.SharedInformerFactory { return h.informers }
+
+// SharedDRAManager returns the process-wide manager of dynamic resources, nil where the feature is off.
+func (h *Handle) SharedDRAManager() fwk.SharedDRAManager { return h.env.DRAManager }
+
+// SharedCSIManager returns the process-wide manager of CSINodes.
+func (h *Handle) SharedCSIManager() fwk.CSIManager { return h.env.CSIManager }
+
+// Parallelizer returns the parallelizer with the policy's parallelism.
+func (h *Handle) Parallelizer() fwk.Parallelizer { return h.parallelizer }
+
+// Extenders returns the extenders of the profile's policy.
+func (h *Handle) Extenders() []fwk.Extender { return nil }
+
+// APIDispatcher is nil: the feature SchedulerAsyncAPICalls is off, as it is by default in kube-scheduler 1.36.
+func (h *Handle) APIDispatcher() fwk.APIDispatcher { return nil }
+
+// APICacher is nil; see APIDispatcher.
+func (h *Handle) APICacher() fwk.APICacher { return nil }
+
+// PodGroupManager is nil: the feature GangScheduling is off, as it is by default in kube-scheduler 1.36.
+func (h *Handle) PodGroupManager() fwk.PodGroupManager { return nil }
+
+// SignPod returns no signature: pods are not batched by upstream's signatures.
+func (h *Handle) SignPod(context.Context, *corev1.Pod) fwk.PodSignature { return nil }
+
+// IterateOverWaitingPods calls back for each pod that waits on Permit, of whatever profile and generation.
+func (h *Handle) IterateOverWaitingPods(callback func(fwk.WaitingPod)) {
+	h.env.WaitingPods.Iterate(callback)
+}
+
+// GetWaitingPod returns the waiting pod with this UID, nil if there is none.
+func (h *Handle) GetWaitingPod(uid types.UID) fwk.WaitingPod { return h.env.WaitingPods.Get(uid) }
+
+// RejectWaitingPod rejects the waiting pod with this UID and says whether there was one.
+func (h *Handle) RejectWaitingPod(uid types.UID) bool { return h.env.WaitingPods.Reject(uid) }
+
+// AddPodInPreBind records a pod whose PreBind plugins are about to run.
+func (h *Handle) AddPodInPreBind(uid types.UID, cancel context.CancelCauseFunc) {
+	h.env.PodsInPreBind.Add(uid, cancel)
+}
+
+// GetPodInPreBind returns the pod in PreBind with this UID, nil if there is none.
+func (h *Handle) GetPodInPreBind(uid types.UID) fwk.PodInPreBind { return h.env.PodsInPreBind.Get(uid) }
+
+// RemovePodInPreBind forgets the pod in PreBind with this UID.
+func (h *Handle) RemovePodInPreBind(uid types.UID) { h.env.PodsInPreBind.Remove(uid) }
+
+// Activate moves pods to the active queue; see fwk.PodActivator.
+func (h *Handle) Activate(logger klog.Logger, pods map[string]*corev1.Pod) {
+	h.env.Queue.Activate(logger, pods)
+}
+
+// AddNominatedPod adds or updates a nominated pod.
+func (h *Handle) AddNominatedPod(logger klog.Logger, pod fwk.PodInfo, info *fwk.NominatingInfo) {
+	h.env.Queue.AddNominatedPod(logger, pod, info)
+}
+
+// DeleteNominatedPodIfExists removes a nominated pod.
+func (h *Handle) DeleteNominatedPodIfExists(pod *corev1.Pod) {
+	h.env.Queue.DeleteNominatedPodIfExists(pod)
+}
+
+// UpdateNominatedPod replaces a nominated pod.
+func (h *Handle) UpdateNominatedPod(logger klog.Logger, oldPod *corev1.Pod, newPodInfo fwk.PodInfo) {
+	h.env.Queue.UpdateNominatedPod(logger, oldPod, newPodInfo)
+}
+
+// NominatedPodsForNode returns the pods that are nominated to run on a node.
+func (h *Handle) NominatedPodsForNode(nodeName string) []fwk.PodInfo {
+	return h.env.Queue.NominatedPodsForNode(nodeName)
+}

@@ -1,0 +1,56 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/queue"
+)
+
+// hints asks every plugin which cluster events may make a pod that it refused schedulable, and with which hint
+// function to look closer. A plugin that names no event is retried by updates of the pod itself only, as scheduling
+// gates are.
+func hints(ctx context.Context, extensions []fwk.EnqueueExtensions) (queue.HintMap, error) {
+	table := queue.HintMap{}
+	var errs []error
+	for _, ext := range extensions {
+		events, err := ext.EventsToRegister(ctx)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("plugin %q: events to register: %w", ext.Name(), err))
+			continue
+		}
+		for _, event := range events {
+			table[event.Event] = append(table[event.Event], queue.Hint{Plugin: ext.Name(), Fn: event.QueueingHintFn})
+		}
+		// A node that is added with a taint and loses it a moment later must be looked at again by a plugin that only
+		// asked for added nodes (kubernetes/kubernetes#109437).
+		if wants(events, fwk.Node, fwk.Add) && !wants(events, fwk.Node, fwk.UpdateNodeTaint) {
+			untainted := fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeTaint}
+			table[untainted] = append(table[untainted], queue.Hint{Plugin: ext.Name()})
+		}
+	}
+	return table, errors.Join(errs...)
+}
+
+func wants(events []fwk.ClusterEventWithHint, resource fwk.EventResource, action fwk.ActionType) bool {
+	return slices.ContainsFunc(events, func(e fwk.ClusterEventWithHint) bool {
+		return e.Event.Resource == resource && e.Event.ActionType&action != 0
+	})
+}
+
+// resources lists what a hint table needs events of.
+func resources(table queue.HintMap) []fwk.EventResource {
+	set := map[fwk.EventResource]struct{}{}
+	for event := range table {
+		set[event.Resource] = struct{}{}
+	}
+	return slices.Sorted(maps.Keys(set))
+}

@@ -1,0 +1,147 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package profile builds scheduler profiles and swaps them under running scheduling cycles.
+//
+//	config.Profile --Configurator.Build--> *Profile --NewMap--> *Map --Store.Swap--> what the loop acquires
+//
+// A Profile is one generation: plugin instances, queue settings and the informer handlers they registered. It is
+// immutable once built. The loop acquires it for a pod when the pod is popped, and the pod's binding goroutine
+// releases it at the end, so one pod sees one generation. When the Store has swapped a generation out and the last
+// pod has released it, it is closed, once.
+package profile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+
+	"github.com/livesched/livesched/internal/informers"
+	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/queue"
+)
+
+// Profile is one generation of one scheduler profile.
+//
+// All fields are set by the Configurator before anybody else sees the Profile, and only refs changes afterwards.
+type Profile struct {
+	// Config is what the generation was built from. Read-only.
+	Config *config.Profile
+	// Framework runs the generation's plugins.
+	Framework *framework.Framework
+	// Queue is what the scheduling queue needs of this generation.
+	Queue *queue.ProfileSettings
+	// Built is when the build was complete.
+	Built time.Time
+
+	plugins *framework.Plugins
+	handle  *Handle
+
+	// instances are all plugin instances by name, for closing.
+	instances map[string]fwk.Plugin
+	scope     *informers.Scope
+	// release gives back the event sources.
+	release func()
+	// cancel ends the context that the plugins were built with.
+	cancel context.CancelFunc
+
+	// refs counts the holders: one for the Store while the profile is in the current map, one per pod under way.
+	// Invariant: once zero it stays zero, and the one who brought it there closes the profile.
+	refs atomic.Int64
+	// closed is closed after everything that the generation held has been given back.
+	closed chan struct{}
+	// onClosed tells the Store. Set before the profile is published.
+	onClosed func(*Profile)
+}
+
+// SchedulerName is the name by which pods ask for this profile.
+func (p *Profile) SchedulerName() string { return p.Config.SchedulerName }
+
+// Recorder records Events in the name of this profile.
+func (p *Profile) Recorder() events.EventRecorderLogger { return p.handle.recorder }
+
+// Plugins returns the plugin set that really runs, by extension point, with weights.
+func (p *Profile) Plugins() *schedconfig.Plugins { return p.plugins.Configured() }
+
+// QueueSort returns the plugin that this profile would order the queue by.
+func (p *Profile) QueueSort() fwk.QueueSortPlugin { return p.plugins.QueueSort }
+
+// Closed is closed when the generation has been retired, its last pod has left and it has given back all it held.
+func (p *Profile) Closed() <-chan struct{} { return p.closed }
+
+// tryAcquire takes a reference unless the profile is already on its way out.
+func (p *Profile) tryAcquire() bool {
+	for {
+		refs := p.refs.Load()
+		if refs == 0 {
+			return false
+		}
+		if p.refs.CompareAndSwap(refs, refs+1) {
+			return true
+		}
+	}
+}
+
+// Release gives back a reference from Store.Acquire. Whoever releases the last one has the profile closed in the
+// background: closing calls plugins, and the scheduling loop must not wait for those.
+func (p *Profile) Release(logger klog.Logger) {
+	switch refs := p.refs.Add(-1); {
+	case refs == 0:
+		go p.close(logger)
+	case refs < 0:
+		// A release too many would close a profile under a running cycle: that is a bug here, not a condition to handle.
+		panic(fmt.Sprintf("profile %q released more often than acquired", p.SchedulerName()))
+	}
+}
+
+// close gives back everything that the build took, in the reverse order. Called once, by the last Release or, for a
+// profile that was never published, by discard.
+func (p *Profile) close(logger klog.Logger) {
+	p.cancel()
+	if err := closePlugins(p.instances); err != nil {
+		logger.Error(err, "Closing the plugins of a retired profile failed", "schedulerName", p.SchedulerName(), "revision", p.Config.Revision)
+	}
+	p.scope.Close()
+	p.release()
+	close(p.closed)
+	if p.onClosed != nil {
+		p.onClosed(p)
+	}
+}
+
+// Discard closes a profile that was built and will not be swapped in.
+func (p *Profile) Discard(logger klog.Logger) { p.Release(logger) }
+
+// closePlugins closes every instance that can be closed, whatever the others do.
+func closePlugins(instances map[string]fwk.Plugin) error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(instances)) {
+		if closer, ok := instances[name].(io.Closer); ok {
+			if err := guard("closing plugin "+name, closer.Close); err != nil {
+				errs = append(errs, fmt.Errorf("plugin %q: %w", name, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// guard runs third-party code and turns its panic into an error.
+func guard(doing string, fn func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%s: panic: %v", doing, r)
+		}
+	}()
+	return fn()
+}

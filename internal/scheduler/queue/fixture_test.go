@@ -1,0 +1,230 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+)
+
+func TestMain(m *testing.M) {
+	klog.SetLogger(klog.Logger{}) // the tests provoke errors in plenty; those that matter have a logger of their own
+	schedmetrics.Register()
+	if code := m.Run(); code != 0 {
+		os.Exit(code)
+	}
+	if err := goleak.Find(goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1")); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+}
+
+// The events that the plugins of the tests are interested in. Plugin "A" hears of nodes, "B" of claims.
+var (
+	nodeAdded  = fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}
+	claimAdded = fwk.ClusterEvent{Resource: fwk.PersistentVolumeClaim, ActionType: fwk.Add}
+	classAdded = fwk.ClusterEvent{Resource: fwk.StorageClass, ActionType: fwk.Add}
+)
+
+// fixture is a queue with a clock, and the profile "default" with back-offs of 1 to 10 seconds.
+type fixture struct {
+	*Queue
+	*WithT
+	t        *testing.T
+	clock    *clocktesting.FakeClock
+	settings *Settings
+}
+
+func newFixture(t *testing.T, change ...func(*ProfileSettings)) *fixture {
+	return newFixtureOf(t, nil, change...)
+}
+
+func newFixtureOf(t *testing.T, pods corev1listers.PodLister, change ...func(*ProfileSettings)) *fixture {
+	t.Helper()
+	c := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	f := &fixture{
+		Queue:    New(Config{Clock: c, PodLister: pods}),
+		WithT:    NewWithT(t),
+		t:        t,
+		clock:    c,
+		settings: &Settings{Profiles: map[string]*ProfileSettings{"default": profileOf(change...)}},
+	}
+	f.Reconfigure(logger, f.settings, nil, nil)
+	return f
+}
+
+// profileOf is a profile with the plugins A and B.
+func profileOf(change ...func(*ProfileSettings)) *ProfileSettings {
+	p := &ProfileSettings{
+		InitialBackoff: time.Second,
+		MaxBackoff:     10 * time.Second,
+		Hints:          HintMap{nodeAdded: {{Plugin: "A"}}, claimAdded: {{Plugin: "B"}}},
+	}
+	for _, f := range change {
+		f(p)
+	}
+	return p
+}
+
+func preEnqueueOf(plugins ...fwk.PreEnqueuePlugin) func(*ProfileSettings) {
+	return func(p *ProfileSettings) { p.PreEnqueue = plugins }
+}
+
+var logger = klog.Logger{}
+
+// pop pops a pod, which must be there, so that a test fails rather than hangs.
+func (f *fixture) pop() *schedframework.QueuedPodInfo {
+	f.t.Helper()
+	c := f.Counts()
+	f.Expect(c.Active+c.Backoff).NotTo(BeZero(), "nothing to pop in %+v", c)
+	return f.Pop(logger)
+}
+
+// place is where a pod is, "Nowhere" if the queue does not know it.
+func (f *fixture) place(pod *corev1.Pod) Place {
+	s, _ := f.Get(pod.UID)
+	return s.Place
+}
+
+// reject pops a pod and gives it back as refused by plugins.
+func (f *fixture) reject(plugins ...string) *corev1.Pod {
+	f.t.Helper()
+	p := f.pop()
+	return f.giveBack(p, plugins, nil)
+}
+
+func (f *fixture) giveBack(p *schedframework.QueuedPodInfo, unschedulable, pending []string) *corev1.Pod {
+	f.t.Helper()
+	p.ClearRejectorPlugins()
+	p.UnschedulablePlugins, p.PendingPlugins = sets.New(unschedulable...), sets.New(pending...)
+	pod := p.Pod
+	kept, err := f.Requeue(logger, p)
+	f.Expect(err).NotTo(HaveOccurred())
+	f.Expect(kept).To(BeTrue())
+	return pod
+}
+
+// step lets time pass as if Run ran.
+func (f *fixture) step(d time.Duration) {
+	f.clock.Step(d)
+	f.locked(func() { f.moveCompleted(logger) })
+}
+
+func (f *fixture) flushNow() { f.locked(func() { f.flush(logger) }) }
+
+func (f *fixture) event(event fwk.ClusterEvent) { f.Move(logger, event, nil, nil, nil) }
+
+func newPod(name string, change ...func(*corev1.Pod)) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name)},
+		Spec:       corev1.PodSpec{SchedulerName: "default"},
+	}
+	for _, f := range change {
+		f(pod)
+	}
+	return pod
+}
+
+func priority(p int32) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { pod.Spec.Priority = ptr.To(p) }
+}
+func scheduler(n string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { pod.Spec.SchedulerName = n }
+}
+func uid(uid types.UID) func(*corev1.Pod) { return func(pod *corev1.Pod) { pod.UID = uid } }
+func onNode(n string) func(*corev1.Pod)   { return func(pod *corev1.Pod) { pod.Spec.NodeName = n } }
+func nominated(n string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { pod.Status.NominatedNodeName = n }
+}
+func label(k, v string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { pod.Labels = map[string]string{k: v} }
+}
+func gates(g ...string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Spec.SchedulingGates = nil
+		for _, name := range g {
+			pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: name})
+		}
+	}
+}
+
+// changed is a newer version of a pod.
+func changed(pod *corev1.Pod, change ...func(*corev1.Pod)) *corev1.Pod {
+	pod = pod.DeepCopy()
+	for _, f := range change {
+		f(pod)
+	}
+	return pod
+}
+
+// preEnqueuer is a PreEnqueue plugin that does what a test tells it.
+type preEnqueuer struct {
+	name   string
+	answer func(*corev1.Pod) *fwk.Status
+	calls  int
+}
+
+func (p *preEnqueuer) Name() string { return p.name }
+
+func (p *preEnqueuer) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
+	p.calls++
+	return p.answer(pod)
+}
+
+var refusal = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "not yet")
+
+// door is a PreEnqueue plugin that is open or shut.
+type door struct {
+	preEnqueuer
+	status *fwk.Status
+}
+
+func newDoor(name string, status *fwk.Status) *door {
+	d := &door{status: status}
+	d.preEnqueuer = preEnqueuer{name: name, answer: func(*corev1.Pod) *fwk.Status { return d.status }}
+	return d
+}
+
+// store is an informer's cache of pods.
+type store struct{ cache.Indexer }
+
+func newStore(pods ...*corev1.Pod) *store {
+	s := &store{cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
+	for _, pod := range pods {
+		s.set(pod)
+	}
+	return s
+}
+
+func (s *store) set(pod *corev1.Pod) {
+	if err := s.Add(pod); err != nil {
+		panic(err)
+	}
+}
+
+func (s *store) unset(pod *corev1.Pod) {
+	if err := s.Indexer.Delete(pod); err != nil {
+		panic(err)
+	}
+}
+
+func (s *store) lister() corev1listers.PodLister { return corev1listers.NewPodLister(s.Indexer) }

@@ -1,0 +1,120 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+)
+
+// strategy is what becomes of a pod because of an event.
+type strategy int
+
+const (
+	// stay: the event does not help the pod.
+	stay strategy = iota
+	// afterBackoff: the pod is tried again when its back-off is over.
+	afterBackoff
+	// immediately: the pod is tried again at once. It did not fail; a plugin had it pending.
+	immediately
+)
+
+// worthRequeuing says whether an event may help the pod, by the hints of the plugins that refused it. Requires mu.
+func (q *Queue) worthRequeuing(logger klog.Logger, e *entry, ev *clusterEvent) strategy {
+	info := e.info
+	switch {
+	case ev.reloaded != nil:
+		if ev.reloaded.Has(e.profile.name) {
+			return immediately
+		}
+		return stay
+	case len(info.UnschedulablePlugins) == 0 && len(info.PendingPlugins) == 0:
+		// Nobody refused the pod: it met an error.
+		return afterBackoff
+	case schedframework.ClusterEventIsWildCard(ev.event):
+		// A wildcard concerns all pods, or the one pod that it carries.
+		if ev.newObj != nil {
+			if pod, ok := ev.newObj.(*corev1.Pod); !ok || pod.UID != e.pod.UID {
+				return stay
+			}
+		}
+		return afterBackoff
+	}
+	result := stay
+	for _, hint := range e.profile.matching(ev.event) {
+		pending := info.PendingPlugins.Has(hint.Plugin)
+		if !pending && !info.UnschedulablePlugins.Has(hint.Plugin) {
+			continue
+		}
+		if q.callHint(logger, &hint, e.pod, ev) != fwk.Queue {
+			continue
+		}
+		if pending {
+			return immediately
+		}
+		result = afterBackoff
+		if len(info.PendingPlugins) == 0 {
+			return result // nothing could be said that is stronger
+		}
+	}
+	return result
+}
+
+// callHint asks one plugin. An error or a panic counts as Queue: a needless attempt is better than a stranded pod.
+func (q *Queue) callHint(logger klog.Logger, hint *Hint, pod *corev1.Pod, ev *clusterEvent) fwk.QueueingHint {
+	if hint.Fn == nil {
+		return fwk.Queue
+	}
+	if q.metrics.async == nil {
+		result, _ := q.guardedHint(logger, hint, pod, ev)
+		return result
+	}
+	start := q.clock.Now()
+	result, label := q.guardedHint(logger, hint, pod, ev)
+	q.metrics.async.ObserveQueueingHintDurationAsync(hint.Plugin, ev.event.Label(), label, q.clock.Since(start).Seconds())
+	return result
+}
+
+// guardedHint returns what the plugin says and the label that stands for it in metrics.
+func (q *Queue) guardedHint(logger klog.Logger, hint *Hint, pod *corev1.Pod, ev *clusterEvent) (result fwk.QueueingHint, label string) {
+	defer func() {
+		if r := recover(); r != nil {
+			q.reportPanic(logger, "QueueingHint", hint.Plugin, r)
+			result, label = fwk.Queue, schedmetrics.QueueingHintResultError
+		}
+	}()
+	result, err := hint.Fn(logger, pod, ev.oldObj, ev.newObj)
+	switch {
+	case err != nil:
+		q.reportHintError(logger, hint.Plugin, pod, ev, err)
+		return fwk.Queue, schedmetrics.QueueingHintResultError
+	case result == fwk.Queue:
+		return fwk.Queue, schedmetrics.QueueingHintResultQueue
+	}
+	return fwk.QueueSkip, schedmetrics.QueueingHintResultQueueSkip
+}
+
+// reportHintError logs an error of a hint: the first one of a plugin in a generation of profiles, and the others only at
+// a higher verbosity, as what makes a hint fail for one pod tends to fail for all.
+func (q *Queue) reportHintError(logger klog.Logger, plugin string, pod *corev1.Pod, ev *clusterEvent, err error) {
+	first := q.reportOnce("QueueingHintError", plugin)
+	if !first && !logger.V(4).Enabled() {
+		return
+	}
+	logger.Error(err, "A queueing hint failed; the pod is tried again", "plugin", plugin, "event", ev.event.Label(),
+		"pod", klog.KObj(pod), "oldObj", named(ev.oldObj), "newObj", named(ev.newObj))
+}
+
+// named is how an object appears in the log.
+func named(obj any) any {
+	if o, ok := obj.(klog.KMetadata); ok {
+		return klog.KObj(o)
+	}
+	return fmt.Sprintf("%T", obj)
+}

@@ -1,0 +1,216 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// Nominator remembers which pods are promised which nodes: preemption makes room there, or somebody wrote a node into
+// the pod's status. Pods of lower or equal priority reckon with them as if they ran there already.
+//
+// What it knows may be newer than the pod's status, which is patched later. Hence its rules against staleness
+// (pkg/scheduler/backend/queue/nominator.go upstream): an update of the pod that says nothing of a node, neither
+// before nor after, does not erase a nomination made in memory; one that does decides. A pod is not nominated if the
+// informers do not know it any more, know another of that name, or know it to be assigned.
+//
+// All methods are safe for concurrent use. NominatedPodsForNode is called per node and pod, from many goroutines: it
+// takes no lock while nothing is nominated, and never the queue's.
+type Nominator struct {
+	// queue is Queue.mu. AddNominatedPod and UpdateNominatedPod take it, before mu, since the PodInfo that they are
+	// given may be a queued one, which the queue writes to.
+	queue sync.Locker
+	// pods is the informers' cache. nil: no check.
+	pods corev1listers.PodLister
+
+	mu sync.RWMutex // guards what follows
+	// byNode lists the nominations of each node in the order in which they were made.
+	byNode map[string][]*nomination
+	byPod  map[types.UID]*nomination
+	// served holds the scheduler names that have a profile: pods of others are not nominated.
+	served sets.Set[string]
+
+	// size is len(byPod). Written under mu, read without.
+	size atomic.Int64
+}
+
+// nomination promises a node to a pod. Immutable.
+type nomination struct {
+	node string
+	// info is owned by the nomination. Its resources are computed, so that copies of it are cheap to add to a node.
+	info *schedframework.PodInfo
+}
+
+var _ fwk.PodNominator = &Nominator{}
+
+func newNominator(queue sync.Locker, pods corev1listers.PodLister) *Nominator {
+	return &Nominator{queue: queue, pods: pods, byNode: map[string][]*nomination{}, byPod: map[types.UID]*nomination{}}
+}
+
+// AddNominatedPod nominates the pod for the node in nominating, which may be none, or for the one in the pod's status
+// if nominating is nil. It replaces what was nominated before.
+func (n *Nominator) AddNominatedPod(logger klog.Logger, pod fwk.PodInfo, nominating *fwk.NominatingInfo) {
+	n.queue.Lock()
+	defer n.queue.Unlock()
+	n.add(logger, pod, nominating)
+}
+
+// UpdateNominatedPod takes note of a new version of a pod.
+func (n *Nominator) UpdateNominatedPod(logger klog.Logger, oldPod *corev1.Pod, newPod fwk.PodInfo) {
+	n.queue.Lock()
+	defer n.queue.Unlock()
+	n.update(logger, oldPod, newPod)
+}
+
+// DeleteNominatedPodIfExists takes back the pod's nomination, if there is one.
+func (n *Nominator) DeleteNominatedPodIfExists(pod *corev1.Pod) {
+	if n.size.Load() == 0 {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.remove(pod.UID)
+}
+
+// NominatedPodsForNode returns the pods that are promised the node. The caller owns the list and the PodInfos, but must
+// not write to the pods themselves.
+func (n *Nominator) NominatedPodsForNode(nodeName string) []fwk.PodInfo {
+	if n.size.Load() == 0 {
+		return nil
+	}
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	nominated := n.byNode[nodeName]
+	if len(nominated) == 0 {
+		return nil
+	}
+	pods := make([]fwk.PodInfo, len(nominated))
+	for i, nm := range nominated {
+		info := *nm.info
+		pods[i] = &info
+	}
+	return pods
+}
+
+// add is AddNominatedPod for callers that hold Queue.mu.
+func (n *Nominator) add(logger klog.Logger, info fwk.PodInfo, nominating *fwk.NominatingInfo) {
+	pod := info.GetPod()
+	node := pod.Status.NominatedNodeName
+	if nominating.Mode() == fwk.ModeOverride {
+		node = nominating.NominatedNodeName
+	}
+	if node == "" {
+		n.DeleteNominatedPodIfExists(pod)
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.put(logger, info, node)
+}
+
+// addIfUnknown nominates the pod for the node in its status, unless something is known of it already. The caller holds
+// Queue.mu.
+func (n *Nominator) addIfUnknown(logger klog.Logger, info *schedframework.PodInfo) {
+	node := info.Pod.Status.NominatedNodeName
+	if node == "" {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.byPod[info.Pod.UID] == nil {
+		n.put(logger, info, node)
+	}
+}
+
+// update is UpdateNominatedPod for callers that hold Queue.mu.
+func (n *Nominator) update(logger klog.Logger, oldPod *corev1.Pod, info fwk.PodInfo) {
+	node := info.GetPod().Status.NominatedNodeName
+	if node == "" && n.size.Load() == 0 {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if known := n.byPod[oldPod.UID]; known != nil && node == "" && oldPod.Status.NominatedNodeName == "" {
+		// An update that was under way when the pod was nominated in memory.
+		node = known.node
+	}
+	n.remove(oldPod.UID)
+	n.put(logger, info, node)
+}
+
+// refresh replaces the pod of a nomination by a newer version and keeps the node. The caller holds Queue.mu.
+func (n *Nominator) refresh(logger klog.Logger, info *schedframework.PodInfo) {
+	if n.size.Load() == 0 {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if known := n.byPod[info.Pod.UID]; known != nil {
+		n.put(logger, info, known.node)
+	}
+}
+
+// put makes a nomination in place of an earlier one of the pod, if the pod is there to be nominated. Requires mu.
+func (n *Nominator) put(logger klog.Logger, info fwk.PodInfo, node string) {
+	pod := info.GetPod()
+	n.remove(pod.UID)
+	if node == "" || !n.served.Has(pod.Spec.SchedulerName) {
+		return
+	}
+	if reason := gone(n.pods, pod); reason != "" {
+		logger.V(4).Info("The pod is not nominated", "pod", klog.KObj(pod), "node", node, "reason", reason)
+		return
+	}
+	own := &schedframework.PodInfo{
+		Pod:                        pod,
+		RequiredAffinityTerms:      info.GetRequiredAffinityTerms(),
+		RequiredAntiAffinityTerms:  info.GetRequiredAntiAffinityTerms(),
+		PreferredAffinityTerms:     info.GetPreferredAffinityTerms(),
+		PreferredAntiAffinityTerms: info.GetPreferredAntiAffinityTerms(),
+	}
+	own.CalculateResource()
+	nm := &nomination{node: node, info: own}
+	n.byPod[pod.UID] = nm
+	n.byNode[node] = append(n.byNode[node], nm)
+	n.size.Store(int64(len(n.byPod)))
+}
+
+// remove takes back a nomination. Requires mu.
+func (n *Nominator) remove(uid types.UID) {
+	nm := n.byPod[uid]
+	if nm == nil {
+		return
+	}
+	delete(n.byPod, uid)
+	n.size.Store(int64(len(n.byPod)))
+	rest := slices.DeleteFunc(n.byNode[nm.node], func(other *nomination) bool { return other == nm })
+	if len(rest) == 0 {
+		delete(n.byNode, nm.node)
+		return
+	}
+	n.byNode[nm.node] = rest
+}
+
+// serve sets the scheduler names that have a profile, and takes back the nominations of pods of all others. The caller
+// holds Queue.mu.
+func (n *Nominator) serve(names sets.Set[string]) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.served = names
+	for uid, nm := range n.byPod {
+		if !names.Has(nm.info.Pod.Spec.SchedulerName) {
+			n.remove(uid)
+		}
+	}
+}

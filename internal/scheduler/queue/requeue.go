@@ -1,0 +1,165 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// Requeue gives back a popped pod that was not scheduled, and releases it, whatever the result is. The caller has
+// written into it which plugins refused it (UnschedulablePlugins, PendingPlugins); none means that it met an error. It
+// may be a copy of what was popped, and may have been released by Done already. The queue owns it afterwards.
+//
+// The pod itself is replaced by its newest version, so that one with an assumed node may be given back.
+//
+// kept says whether the pod waits in the queue now. If it does not and err is nil, no profile has its scheduler name
+// any more. Otherwise err is ErrGone, or ErrAlreadyQueued with kept set, wrapped.
+//
+// The nomination of a pod that is kept stays as it is.
+func (q *Queue) Requeue(logger klog.Logger, p *schedframework.QueuedPodInfo) (kept bool, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.requeue(logger, p)
+}
+
+// RequeueNominated is Requeue, and AddNominatedPod with nominating for a pod that is kept, in one: nobody can pop the pod
+// in between, and the nomination cannot outlive an attempt that it was not made by.
+func (q *Queue) RequeueNominated(logger klog.Logger, p *schedframework.QueuedPodInfo, nominating *fwk.NominatingInfo) (kept bool, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	kept, err = q.requeue(logger, p)
+	if kept && err == nil {
+		q.nominator.add(logger, p.PodInfo, nominating)
+	}
+	return kept, err
+}
+
+// requeue is Requeue. Requires mu.
+func (q *Queue) requeue(logger klog.Logger, p *schedframework.QueuedPodInfo) (kept bool, err error) {
+	pod := p.Pod
+	e := q.pods[pod.UID]
+	if e != nil && (e.place != InFlight || !sameLife(e, p)) {
+		return true, fmt.Errorf("%v: %w", klog.KObj(pod), ErrAlreadyQueued)
+	}
+	reason := ""
+	if e != nil && e.flight.deleted {
+		reason = "deleted"
+	}
+	newest, gone := latest(q.podLister, pod)
+	if gone != "" {
+		reason = gone
+	}
+	if reason != "" {
+		q.release(e)
+		q.nominator.DeleteNominatedPodIfExists(pod)
+		return false, fmt.Errorf("%v: %w (%s)", klog.KObj(pod), ErrGone, reason)
+	}
+	if newest == nil && e != nil {
+		newest = e.pod
+	}
+	if newest == nil {
+		newest = pod
+	}
+	profile := q.gen.profiles[newest.Spec.SchedulerName]
+	if profile == nil {
+		q.release(e)
+		return false, nil
+	}
+	if e == nil {
+		e = &entry{}
+		q.pods[newest.UID] = e
+	}
+	q.comeBack(logger, e, p, newest, profile)
+	return true, nil
+}
+
+// comeBack decides where a pod goes that was in flight. Requires mu.
+func (q *Queue) comeBack(logger klog.Logger, e *entry, p *schedframework.QueuedPodInfo, pod *corev1.Pod, profile *profile) {
+	if p.Pod != pod {
+		// A fresh PodInfo: the old one may be in the cache, and may have resources computed that have changed since.
+		p.PodInfo, _ = schedframework.NewPodInfo(pod) // for errors see newEntry
+	}
+	e.info, e.pod, e.profile = p, pod, profile
+	p.Timestamp = q.clock.Now()
+	p.BackoffExpiration = time.Time{}
+	p.WasFlushedFromUnschedulable = false
+	p.GatingPlugin, p.GatingPluginEvents = "", nil
+	// The caller reports from these sets while the queue adds gating plugins to them.
+	p.UnschedulablePlugins, p.PendingPlugins = p.UnschedulablePlugins.Clone(), p.PendingPlugins.Clone()
+	if len(p.UnschedulablePlugins) == 0 && len(p.PendingPlugins) == 0 {
+		p.ConsecutiveErrorsCount++
+	} else {
+		p.UnschedulableCount++
+		p.ConsecutiveErrorsCount = 0
+	}
+	q.metrics.rejected(p, 1)
+	q.nominator.refresh(logger, p.PodInfo)
+
+	// The decision needs the events that were kept for the pod. Once it is made they are released, and only then the
+	// pod may become visible to Pop.
+	s := q.strategyForInFlight(logger, e)
+	q.endFlight(e)
+	if s == stay {
+		q.move(logger, e, Unschedulable, schedframework.ScheduleAttemptFailure)
+		return
+	}
+	q.enqueue(logger, e, s, schedframework.ScheduleAttemptFailure)
+}
+
+// strategyForInFlight goes through what happened while the pod was in flight. Requires mu.
+func (q *Queue) strategyForInFlight(logger klog.Logger, e *entry) strategy {
+	if e.place != InFlight {
+		// It was released before, at a point where no plugin could refuse it any more, or nobody kept events for it.
+		return afterBackoff
+	}
+	result := stay
+	events, complete := q.inFlight.eventsSince(e)
+	if !complete {
+		result = afterBackoff
+	}
+	info := e.info
+	if len(info.UnschedulablePlugins) == 0 && len(info.PendingPlugins) == 0 {
+		result = afterBackoff
+	}
+	for i := range events {
+		ev := &events[i]
+		if result == afterBackoff && len(info.PendingPlugins) == 0 && ev.reloaded == nil {
+			continue // hints could say nothing that is stronger
+		}
+		result = max(result, q.worthRequeuing(logger, e, ev))
+		if result == immediately {
+			break
+		}
+	}
+	return result
+}
+
+// sameLife says whether a popped pod is what this entry was popped as. A pod that was released by Done and then queued
+// again by an update has begun a new life while its old one may yet come back.
+func sameLife(e *entry, p *schedframework.QueuedPodInfo) bool {
+	return p.InitialAttemptTimestamp == nil || e.flight.started.Equal(*p.InitialAttemptTimestamp)
+}
+
+// release forgets a pod in flight; e may be nil. Requires mu.
+func (q *Queue) release(e *entry) {
+	if e != nil {
+		q.endFlight(e)
+		delete(q.pods, e.pod.UID)
+	}
+}
+
+// endFlight stops keeping events for the pod. Requires mu.
+func (q *Queue) endFlight(e *entry) {
+	if e.place == InFlight {
+		q.inFlight.remove(e)
+		e.place = nowhere
+		e.flight = flight{}
+	}
+}

@@ -1,0 +1,100 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/klog/v2"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// flushInterval is how often pods are looked for that have been Unschedulable or Gated for too long.
+const flushInterval = 30 * time.Second
+
+// Run moves pods when their time has come, until ctx ends or the queue is closed. It must run once.
+func (q *Queue) Run(ctx context.Context) {
+	logger := klog.FromContext(ctx)
+	// Whole windows end at once, without a delay that depends on when the process started.
+	now := q.clock.Now()
+	aligned := q.clock.NewTimer(now.Truncate(backoffWindow).Add(backoffWindow).Sub(now))
+	defer aligned.Stop()
+	select {
+	case <-ctx.Done():
+		return
+	case <-q.done:
+		return
+	case <-aligned.C():
+	}
+	completed, leftover := q.clock.NewTicker(backoffWindow), q.clock.NewTicker(flushInterval)
+	defer completed.Stop()
+	defer leftover.Stop()
+	q.locked(func() { q.moveCompleted(logger) })
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-q.done:
+			return
+		case <-completed.C():
+			q.locked(func() { q.moveCompleted(logger) })
+		case <-leftover.C():
+			q.locked(func() { q.flush(logger) })
+		}
+	}
+}
+
+func (q *Queue) locked(f func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	f()
+}
+
+// moveCompleted moves the pods whose back-off is over to Active. Requires mu.
+func (q *Queue) moveCompleted(logger klog.Logger) {
+	window := q.clock.Now().Truncate(backoffWindow)
+	for {
+		e := q.backoff.first()
+		if e == nil || !e.until.Before(window) {
+			break
+		}
+		q.move(logger, e, Active, schedframework.BackoffComplete)
+	}
+	for {
+		e := q.errorBackoff.first()
+		if e == nil || !e.until.Before(window) {
+			break
+		}
+		// PreEnqueue passed when the pod began its back-off, unless it was an error of PreEnqueue that made it wait. A
+		// plugin that fails again makes it wait until a later window, so this ends.
+		if e.failures == 0 {
+			q.move(logger, e, Active, schedframework.BackoffComplete)
+		} else {
+			q.enqueue(logger, e, immediately, schedframework.BackoffComplete)
+		}
+	}
+}
+
+// flush tries pods again that have been Unschedulable or Gated for too long. Events should make it needless: it makes
+// up for hints that miss one. Requires mu.
+func (q *Queue) flush(logger klog.Logger) {
+	now := q.clock.Now()
+	for i := len(q.parked.entries) - 1; i >= 0; i-- {
+		e := q.parked.entries[i]
+		since := e.info.Timestamp
+		if e.checked.After(since) {
+			since = e.checked
+		}
+		if now.Sub(since) <= e.profile.maxInUnschedulable {
+			continue
+		}
+		q.enqueue(logger, e, afterBackoff, schedframework.UnschedulableTimeout)
+		if e.place.parked() {
+			e.checked = now
+		} else {
+			e.info.WasFlushedFromUnschedulable = true
+		}
+	}
+}

@@ -1,0 +1,255 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package scheduler is the scheduling loop and what feeds it. It is the only package that sees all the others:
+//
+//	informer events --> cache, queue                              events.go, sources.go
+//	queue.Pop --> Store.Acquire --> cache.UpdateSnapshot
+//	          --> algorithm.Schedule --> assume, reserve, permit  cycle.go
+//	          --> binding, in a goroutine that keeps the profile  ../binding
+//	          --> or failure: condition, Event, back to the queue failure.go
+//	profile.Store.Swap --> queue.Reconfigure                      apply.go
+//
+// Everything but the loop runs on every replica, so that a new leader starts with a warm cache and queue.
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	clientset "k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+	"k8s.io/utils/clock"
+
+	"github.com/livesched/livesched/internal/informers"
+	"github.com/livesched/livesched/internal/scheduler/algorithm"
+	"github.com/livesched/livesched/internal/scheduler/binding"
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/profile"
+	"github.com/livesched/livesched/internal/scheduler/queue"
+)
+
+const (
+	// bindingGrace is how long a scheduler that is told to stop waits for the bindings under way.
+	bindingGrace = 4 * time.Second
+	// closeGrace is how long it waits for the profiles to close, which those bindings hold.
+	closeGrace = bindingGrace + time.Second
+	// stuckAfter is how long one scheduling cycle may take before the process counts as stuck. It is far beyond what
+	// the slowest extender is given.
+	stuckAfter = 2 * time.Minute
+)
+
+// Config is what a Scheduler is made of. All fields but Clock and BuildTimeout are required.
+type Config struct {
+	// Client is for bindings, pod status and what plugins do. KubeConfig is what it was built from.
+	Client     clientset.Interface
+	KubeConfig *rest.Config
+	// EventClient writes Events. It has a rate limit of its own, so that a flood of Events does not hold up bindings.
+	EventClient clientset.Interface
+	// Informers is the manager's cache as client-go informers. The manager must be running when Start is called.
+	Informers *informers.Source
+	// Registry holds all plugins that profiles may name.
+	Registry framework.Registry
+	// Clock is the real one by default.
+	Clock clock.WithTicker
+	// BuildTimeout bounds the build of one profile. 0 means profile.DefaultBuildTimeout.
+	BuildTimeout time.Duration
+}
+
+// Scheduler schedules pods by the profiles in its Store.
+//
+// Goroutines: Start runs on one for the life of the process; Run on another while this replica leads; informers call
+// the handlers on theirs; each binding cycle has its own. The loop's goroutine alone touches snapshot and algorithm.
+type Scheduler struct {
+	cfg    Config
+	client clientset.Interface
+	clock  clock.WithTicker
+	store  *profile.Store
+
+	// The fields below are set by Start before ready is closed, and not changed afterwards.
+	ready        chan struct{}
+	cache        *cache.Cache
+	snapshot     *cache.Snapshot
+	queue        *queue.Queue
+	algorithm    *algorithm.Scheduler
+	binder       *binding.Binder
+	env          *profile.Environment
+	configurator *profile.Configurator
+	pods         corev1listers.PodLister
+	pending      *pendingPods
+
+	// leading says that the loop runs on this replica: only the leader speaks to users through Events.
+	leading   atomic.Bool
+	heartbeat heartbeat
+	bindings  sync.WaitGroup
+	// bindingContext outlives the loop by bindingGrace. Set by Run before the first cycle.
+	bindingContext context.Context
+}
+
+// New returns a Scheduler that does nothing until Start.
+func New(cfg Config) *Scheduler {
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	s := &Scheduler{cfg: cfg, client: cfg.Client, clock: cfg.Clock, ready: make(chan struct{})}
+	s.store = profile.NewStore(s)
+	return s
+}
+
+// Store is where profiles are swapped in. It may be swapped once Ready is closed.
+func (s *Scheduler) Store() *profile.Store { return s.store }
+
+// Ready is closed when cache and queue have seen the first list of everything.
+func (s *Scheduler) Ready() <-chan struct{} { return s.ready }
+
+// Build makes a generation of a profile, to be swapped in through the Store or discarded. ctx must outlive the
+// profile. One call at a time, once Ready is closed.
+func (s *Scheduler) Build(ctx context.Context, cfg *config.Profile) (*profile.Profile, error) {
+	return s.configurator.Build(ctx, cfg)
+}
+
+// Healthy returns an error when a scheduling cycle has been going on for so long that it must be stuck.
+func (s *Scheduler) Healthy() error {
+	if since := s.heartbeat.busySince(); !since.IsZero() && s.clock.Since(since) > stuckAfter {
+		return fmt.Errorf("the scheduling cycle that began at %v has not ended", since.Format(time.RFC3339))
+	}
+	return nil
+}
+
+// Start fills cache and queue and keeps them up to date until ctx ends. The manager's cache must be running.
+func (s *Scheduler) Start(ctx context.Context) error {
+	schedmetrics.Register()
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: s.cfg.EventClient.EventsV1()})
+	defer broadcaster.Shutdown()
+	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
+		return fmt.Errorf("starting the event broadcaster: %w", err)
+	}
+
+	scope := s.cfg.Informers.NewScope()
+	defer scope.Close()
+	sources := newEventSources(s.cfg.Informers, s.moveAll)
+	if err := s.assemble(ctx, scope, sources, broadcaster); err != nil {
+		return err
+	}
+	if err := s.listen(scope); err != nil {
+		return fmt.Errorf("adding event handlers: %w", err)
+	}
+	if err := scope.WaitForSync(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("waiting for the informers: %w", err)
+	}
+	klog.FromContext(ctx).Info("Cache and queue are warm", "nodes", s.cache.NodeCount())
+	close(s.ready)
+	s.queue.Run(ctx)
+	s.queue.Close()
+
+	closing, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), closeGrace, errors.New("the profiles did not close in time"))
+	defer cancel()
+	return s.store.Close(closing)
+}
+
+// assemble creates the parts, bottom-up.
+func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope, sources *eventSources, broadcaster events.EventBroadcaster) error {
+	recorder := schedmetrics.NewMetricsAsyncRecorder(1000, time.Second, ctx.Done())
+	s.pods = scope.Core().V1().Pods().Lister()
+	s.cache = cache.New()
+	s.snapshot = cache.NewSnapshot()
+	s.queue = queue.New(queue.Config{Clock: s.clock, PodLister: s.pods, Metrics: recorder})
+	s.algorithm = algorithm.New(algorithm.Config{Snapshot: s.snapshot})
+	s.env = &profile.Environment{
+		Registry:      s.cfg.Registry,
+		Client:        s.client,
+		KubeConfig:    s.cfg.KubeConfig,
+		Informers:     s.cfg.Informers,
+		Snapshot:      s.snapshot,
+		Queue:         s.queue,
+		WaitingPods:   framework.NewWaitingPods(),
+		PodsInPreBind: framework.NewPodsInPreBind(),
+		Recorder: func(schedulerName string) events.EventRecorderLogger {
+			return broadcaster.NewRecorder(scheme.Scheme, schedulerName)
+		},
+		EventSources: sources,
+		Metrics:      recorder,
+	}
+	if err := s.shareDevices(ctx, scope, sources); err != nil {
+		return err
+	}
+	durable, err := profile.NewDurable(ctx, s.env, scope)
+	if err != nil {
+		return err
+	}
+	s.env.Durable = durable
+	s.configurator = &profile.Configurator{Env: s.env, Timeout: s.cfg.BuildTimeout, Clock: s.clock}
+	s.binder = &binding.Binder{
+		Cache:            s.cache,
+		Queue:            s.queue,
+		PodsInPreBind:    s.env.PodsInPreBind,
+		SetNominatedNode: s.setNominatedNode,
+		Failed:           s.bindingFailed,
+	}
+	return nil
+}
+
+// Run is the scheduling loop. It runs on the leader, until ctx ends; then it lets the bindings under way end, for a
+// few seconds at most.
+func (s *Scheduler) Run(ctx context.Context) error {
+	select {
+	case <-s.ready:
+	case <-ctx.Done():
+		return nil
+	}
+	bindingContext, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	s.bindingContext = bindingContext
+	s.leading.Store(true)
+	defer s.leading.Store(false)
+	stop := context.AfterFunc(ctx, s.queue.Close)
+	defer stop()
+
+	klog.FromContext(ctx).Info("Scheduling")
+	for s.scheduleOne(ctx) {
+	}
+	s.drain(ctx)
+	return nil
+}
+
+// drain waits for the bindings under way.
+func (s *Scheduler) drain(ctx context.Context) {
+	done := make(chan struct{})
+	go func() {
+		s.bindings.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-s.clock.After(bindingGrace):
+		klog.FromContext(ctx).Info("Stopping with bindings under way", "grace", bindingGrace)
+	}
+}
+
+// heartbeat notes when the current cycle began. Written by the loop, read by the health check.
+type heartbeat struct{ since atomic.Int64 }
+
+func (h *heartbeat) begin(now time.Time) { h.since.Store(now.UnixNano()) }
+func (h *heartbeat) end()                { h.since.Store(0) }
+
+// busySince is when the current cycle began, zero while the loop waits for a pod.
+func (h *heartbeat) busySince() time.Time {
+	if since := h.since.Load(); since != 0 {
+		return time.Unix(0, since)
+	}
+	return time.Time{}
+}

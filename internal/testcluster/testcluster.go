@@ -1,0 +1,152 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package testcluster gives test suites a real API server and runs livesched's manager against it, in the test's own
+// process: what a test sees is what a cluster would, and the race detector and the goroutine count see all of it.
+//
+// There is no kube-controller-manager and no kubelet: pods are created by the test, and bound pods stay as they are.
+package testcluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/cmd/livesched/app"
+	"github.com/livesched/livesched/internal/controlplane"
+)
+
+// Cluster is an API server with livesched's custom resources installed.
+type Cluster struct {
+	// Config is for a client with all rights.
+	Config *rest.Config
+	// Client reads and writes without a cache.
+	Client client.Client
+
+	controlPlane *controlplane.ControlPlane
+}
+
+// Start starts etcd and kube-apiserver and installs the custom resources.
+func Start(ctx context.Context) (*Cluster, error) {
+	cp, err := controlplane.Start(ctx, controlplane.Options{Progress: os.Stderr})
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{Config: cp.Config(), controlPlane: cp}
+	if err := c.install(ctx); err != nil {
+		return nil, fmt.Errorf("%w (stopping: %v)", err, cp.Stop())
+	}
+	return c, nil
+}
+
+func (c *Cluster) install(ctx context.Context) error {
+	if err := c.controlPlane.InstallCRDs(ctx, filepath.Join(Root(), "config", "crd", "bases")); err != nil {
+		return err
+	}
+	scheme, err := app.NewScheme()
+	if err != nil {
+		return err
+	}
+	c.Client, err = client.New(c.Config, client.Options{Scheme: scheme})
+	return err
+}
+
+// Stop ends the control plane.
+func (c *Cluster) Stop() error { return c.controlPlane.Stop() }
+
+// Kubeconfig is the path of a kubeconfig file with all rights.
+func (c *Cluster) Kubeconfig() string { return c.controlPlane.Kubeconfig() }
+
+// KubeconfigAs writes a kubeconfig file with the rights of somebody else; see controlplane.ControlPlane.
+func (c *Cluster) KubeconfigAs(user string, groups ...string) (string, error) {
+	return c.controlPlane.KubeconfigAs(user, groups...)
+}
+
+// Root is the directory of the repository.
+func Root() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..")
+}
+
+// Running is a manager that runs in this process.
+type Running struct {
+	*app.Manager
+	cancel context.CancelFunc
+	done   chan error
+}
+
+// Options returns the options of a manager that runs in a test: no ports, no leader election.
+func Options() *app.Options {
+	o := app.NewOptions()
+	o.MetricsBindAddress, o.HealthProbeBindAddress = "0", "0"
+	o.LeaderElect = false
+	return o
+}
+
+// Run starts a manager with the options, which it may have from Options. It does not wait until it is ready.
+func (c *Cluster) Run(ctx context.Context, logger klog.Logger, o *app.Options) (*Running, error) {
+	mgr, err := app.NewManager(c.Config, o)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(klog.NewContext(ctx, logger))
+	r := &Running{Manager: mgr, cancel: cancel, done: make(chan error, 1)}
+	go func() { r.done <- mgr.Start(ctx) }()
+	return r, nil
+}
+
+// Stop ends the manager and returns what it ended with.
+func (r *Running) Stop(timeout time.Duration) error {
+	r.cancel()
+	select {
+	case err := <-r.done:
+		return err
+	case <-time.After(timeout):
+		return fmt.Errorf("the manager did not end within %v", timeout)
+	}
+}
+
+// Node returns a node with room for the given resources and 110 pods.
+func Node(name, cpu, memory string, labels map[string]string) *corev1.Node {
+	room := corev1.ResourceList{
+		corev1.ResourceCPU:    resource.MustParse(cpu),
+		corev1.ResourceMemory: resource.MustParse(memory),
+		corev1.ResourcePods:   resource.MustParse("110"),
+	}
+	all := map[string]string{corev1.LabelHostname: name}
+	for k, v := range labels {
+		all[k] = v
+	}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: all},
+		Status:     corev1.NodeStatus{Capacity: room, Allocatable: room},
+	}
+}
+
+// Pod returns a pod that asks for a scheduler and for resources.
+func Pod(namespace, name, schedulerName, cpu, memory string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: corev1.PodSpec{
+			SchedulerName: schedulerName,
+			Containers: []corev1.Container{{
+				Name:  "main",
+				Image: "registry.example/pause:1",
+				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+					corev1.ResourceCPU:    resource.MustParse(cpu),
+					corev1.ResourceMemory: resource.MustParse(memory),
+				}},
+			}},
+		},
+	}
+}
