@@ -40,6 +40,9 @@ type eventSource struct {
 	users int
 }
 
+// missing says that the API server did not serve the resource when the source was made.
+func (s *eventSource) missing() bool { return s.scope != nil && len(s.scope.Missing()) > 0 }
+
 func newEventSources(source *informers.Source, move func(event fwk.ClusterEvent, oldObj, newObj any)) *eventSources {
 	s := &eventSources{informers: source, move: move, sources: map[fwk.EventResource]*eventSource{}}
 	s.permanent(fwk.Pod, fwk.Node)
@@ -63,13 +66,9 @@ func (s *eventSources) Require(ctx context.Context, resources []fwk.EventResourc
 	var held []fwk.EventResource
 	var errs []error
 	for _, resource := range unrolled(resources) {
-		if s.sources[resource] == nil {
-			source, err := s.listen(ctx, resource)
-			if err != nil {
-				errs = append(errs, fmt.Errorf("resource %q: %w", resource, err))
-				continue
-			}
-			s.sources[resource] = source
+		if err := s.lockedEnsure(ctx, resource); err != nil {
+			errs = append(errs, fmt.Errorf("resource %q: %w", resource, err))
+			continue
 		}
 		s.sources[resource].users++
 		held = append(held, resource)
@@ -83,6 +82,25 @@ func (s *eventSources) Require(ctx context.Context, resources []fwk.EventResourc
 		defer s.mu.Unlock()
 		s.lockedRelease(held)
 	}), nil
+}
+
+// lockedEnsure listens to a resource, unless it does already. One that the API server did not serve when it was first
+// asked for may be served by now.
+func (s *eventSources) lockedEnsure(ctx context.Context, resource fwk.EventResource) error {
+	known := s.sources[resource]
+	if known != nil && !known.missing() {
+		return nil
+	}
+	source, err := s.listen(ctx, resource)
+	if err != nil {
+		return err
+	}
+	if known != nil {
+		source.users = known.users
+		known.scope.Close()
+	}
+	s.sources[resource] = source
+	return nil
 }
 
 func (s *eventSources) lockedRelease(resources []fwk.EventResource) {

@@ -91,7 +91,11 @@ func completeArgs(args runtime.Object) (runtime.Object, error) {
 	}
 	conversion := schedconfigv1.GetPluginArgConversionScheme()
 	conversion.Default(args)
-	return conversion.ConvertToVersion(args, schedconfig.SchemeGroupVersion)
+	internal, err := conversion.ConvertToVersion(args, schedconfig.SchemeGroupVersion)
+	if err != nil {
+		return nil, err
+	}
+	return internal.DeepCopyObject(), nil // both steps share slices, some of them with all of the process
 }
 
 // newArgs returns the versioned arguments of a plugin with nothing set, nil if there is no kind for them.

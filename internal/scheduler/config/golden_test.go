@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	schedplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	"sigs.k8s.io/yaml"
@@ -175,6 +176,7 @@ type shownResolution struct {
 func show(t *testing.T, r *config.Resolution) []byte {
 	t.Helper()
 	shown := shownResolution{SortedBy: r.SortedBy, ProfileResults: showResults(r.ProfileResults), PolicyResults: showResults(r.PolicyResults), Profiles: map[string]shownProfile{}}
+	defaults := defaultArgs(t)
 	for name, p := range r.Profiles {
 		policy := fmt.Sprintf("%s, generation %d", p.PolicyName, p.PolicyGeneration)
 		if p.PolicyGeneration == 0 {
@@ -186,7 +188,7 @@ func show(t *testing.T, r *config.Resolution) []byte {
 			PodMaxBackoff:             p.PodMaxBackoff.String(),
 			PodMaxInUnschedulablePods: p.PodMaxInUnschedulablePods.String(),
 			PercentageOfNodesToScore:  p.PercentageOfNodesToScore, Parallelism: p.Parallelism,
-			Plugins: showPlugins(p.Config.Plugins), Args: showArgs(t, p.Config.PluginConfig),
+			Plugins: showPlugins(p.Config.Plugins), Args: showArgs(t, p.Config.PluginConfig, defaults),
 		}
 	}
 	text, err := yaml.Marshal(shown)
@@ -231,8 +233,9 @@ func showList(plugins []schedconfig.Plugin) string {
 	return strings.Join(names, " ")
 }
 
-// showArgs translates arguments back to the form in which kube-scheduler reads them.
-func showArgs(t *testing.T, configs []schedconfig.PluginConfig) map[string]string {
+// showArgs translates arguments back to the form in which kube-scheduler reads them, those apart that are the same for
+// every profile.
+func showArgs(t *testing.T, configs []schedconfig.PluginConfig, hidden map[string]string) map[string]string {
 	t.Helper()
 	internal := &schedconfig.KubeSchedulerConfiguration{Profiles: []schedconfig.KubeSchedulerProfile{{PluginConfig: configs}}}
 	var versioned configv1.KubeSchedulerConfiguration
@@ -245,9 +248,21 @@ func showArgs(t *testing.T, configs []schedconfig.PluginConfig) map[string]strin
 	}
 	shown := map[string]string{}
 	for _, config := range versioned.Profiles[0].PluginConfig {
-		shown[config.Name] = strings.TrimSpace(strings.Replace(string(config.Args.Raw), `"apiVersion":"kubescheduler.config.k8s.io/v1",`, "", 1))
+		args := strings.TrimSpace(strings.Replace(string(config.Args.Raw), `"apiVersion":"kubescheduler.config.k8s.io/v1",`, "", 1))
+		if args != hidden[config.Name] {
+			shown[config.Name] = args
+		}
 	}
 	return shown
+}
+
+func defaultArgs(t *testing.T) map[string]string {
+	t.Helper()
+	configuration, err := latest.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return showArgs(t, configuration.Profiles[0].PluginConfig, nil)
 }
 
 // checkInvariants checks what must hold of every resolution.

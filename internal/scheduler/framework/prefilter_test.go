@@ -48,15 +48,12 @@ func TestRunPreFilterPlugins(t *testing.T) {
 			status:  "Success",
 			skipped: []string{"a"},
 		}, {
-			name: "a plugin that leaves no node ends it",
-			a:    returning(nil, []string{}...),
-			b: func() (*fwk.PreFilterResult, *fwk.Status) {
-				return &fwk.PreFilterResult{NodeNames: sets.New[string]()}, nil
-			},
-			c:           func() (*fwk.PreFilterResult, *fwk.Status) { panic("not reached") },
-			status:      "UnschedulableAndUnresolvable: node(s) didn't satisfy plugin b",
+			name:        "a plugin that leaves no node ends it",
+			a:           returning(nil, []string{}...),
+			b:           func() (*fwk.PreFilterResult, *fwk.Status) { panic("not reached") },
+			status:      "UnschedulableAndUnresolvable: node(s) didn't satisfy plugin a",
 			nodes:       []string{},
-			restricting: []string{"b"},
+			restricting: []string{"a"},
 		}, {
 			name:        "plugins that together leave no node end it",
 			a:           returning(nil, "n1"),

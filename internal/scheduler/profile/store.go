@@ -12,6 +12,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
+
+	"github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
 // Store holds the current Map. It is where the controllers and the scheduling loop meet, and the only place.
@@ -89,12 +91,14 @@ func (s *Store) track(next *Map) {
 			p.onClosed = s.forget
 		}
 	}
+	metrics.ProfileGenerations.Set(float64(len(s.alive)))
 }
 
 func (s *Store) forget(p *Profile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.alive, p)
+	metrics.ProfileGenerations.Set(float64(len(s.alive)))
 }
 
 // Alive is the number of generations that are not closed yet: the current ones and those that still drain.

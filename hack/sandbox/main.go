@@ -1,0 +1,103 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command sandbox is what `make quickstart` runs: a Kubernetes control plane with simulated nodes on this machine, livesched as its scheduler,
+// and a tour of what livesched does, every step of which is checked.
+//
+// The exit status is 0 if every step held, 1 if one did not (standard error names it), 2 for wrong flags and 130 if the tour was
+// interrupted. In every case nothing is left running.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/livesched/livesched/internal/controlplane/binaries"
+	"github.com/livesched/livesched/internal/controlplane/process"
+)
+
+// minNodes is the smallest cluster in which packing and spreading can be told apart.
+const minNodes = 6
+
+func main() {
+	cfg := sandboxConfig{}
+	var exit bool
+	flag.IntVar(&cfg.nodes, "nodes", 100, fmt.Sprintf("how many nodes the cluster has; at least %d", minNodes))
+	flag.BoolVar(&exit, "exit", false, "end after the tour instead of waiting for Ctrl-C")
+	flag.StringVar(&cfg.dir, "dir", ".sandbox", "where data, credentials and logs go")
+	flag.Parse()
+	if cfg.nodes < minNodes || flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "quickstart: NODES=%d: at least %d nodes are needed to tell packing from spreading\n", cfg.nodes, minNodes)
+		os.Exit(2)
+	}
+	os.Exit(run(cfg, exit))
+}
+
+// run returns the exit status.
+func run(cfg sandboxConfig, exit bool) int {
+	ctrllog.SetLogger(logr.Discard()) // what goes wrong is returned
+	ctx, stopSignals := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stopSignals()
+
+	if err := cfg.complete(); err != nil {
+		return fail(err)
+	}
+	unlock, err := lock(filepath.Join(cfg.dir, "lock"))
+	if err != nil {
+		return fail(err)
+	}
+	defer unlock()
+
+	s := newSandbox(cfg, os.Stdout)
+	err = s.tour(ctx)
+	if err == nil && !exit {
+		s.sayWhatToTry()
+		err = s.wait(ctx)
+	}
+	interrupted := ctx.Err() != nil
+	stopSignals() // a second Ctrl-C ends the program at once, and the kernel its children
+	stopErr := s.stop()
+	var died *process.ExitError
+	switch {
+	case errors.As(err, &died): // the others were stopped; that this one ended is all that stopping it can say
+		return fail(err)
+	case stopErr != nil:
+		return fail(errors.Join(err, fmt.Errorf("stopping: %w", stopErr)))
+	case err != nil && interrupted:
+		fmt.Fprintln(os.Stderr, "quickstart: interrupted; everything was stopped")
+		return 130
+	case err != nil:
+		return fail(err)
+	default:
+		return 0
+	}
+}
+
+func fail(err error) int {
+	fmt.Fprintf(os.Stderr, "quickstart: %v\n", err)
+	return 1
+}
+
+// complete finds the repository and makes paths absolute.
+func (c *sandboxConfig) complete() (err error) {
+	if c.root, err = binaries.FindRoot(); err != nil {
+		return err
+	}
+	if c.dir, err = filepath.Abs(c.dir); err != nil {
+		return err
+	}
+	c.livesched = filepath.Join(c.root, "bin", "livesched")
+	if _, err := os.Stat(c.livesched); err != nil {
+		return fmt.Errorf("there is no bin/livesched (%w): run `make quickstart`, which builds it", err)
+	}
+	return os.MkdirAll(c.dir, 0o755)
+}

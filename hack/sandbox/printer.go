@@ -1,0 +1,68 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+const indent = "    "
+
+// printer writes the transcript: a line per step, and what belongs to it indented below.
+type printer struct {
+	out     io.Writer
+	midLine bool // the last Write did not end a line
+}
+
+func (p *printer) step(number, of int, title string) {
+	fmt.Fprintf(p.out, "\n[%d/%d] %s\n", number, of, title)
+}
+
+func (p *printer) printf(format string, args ...any) { fmt.Fprintf(p, format, args...) }
+
+// Write indents every line; a line may come in several pieces.
+func (p *printer) Write(text []byte) (int, error) {
+	for line := range bytes.Lines(text) {
+		if !p.midLine {
+			if err := writeString(p.out, indent); err != nil {
+				return 0, err
+			}
+		}
+		if _, err := p.out.Write(line); err != nil {
+			return 0, err
+		}
+		p.midLine = line[len(line)-1] != '\n'
+	}
+	return len(text), nil
+}
+
+// counts lists how many there are of each, by name.
+func counts(of map[string]int) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		parts = append(parts, fmt.Sprintf("%s %d", name, of[name]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// round keeps what a reader wants to know of a duration.
+func round(d time.Duration) time.Duration {
+	if d < time.Second {
+		return d.Round(time.Millisecond)
+	}
+	return d.Round(100 * time.Millisecond)
+}

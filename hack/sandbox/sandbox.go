@@ -1,0 +1,234 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/controlplane"
+	"github.com/livesched/livesched/internal/controlplane/process"
+)
+
+// liveschedGrace is how long livesched may take to end: it promises ten seconds.
+const liveschedGrace = 12 * time.Second
+
+// sandboxConfig is where things are and how large they get. All paths are absolute once it is complete.
+type sandboxConfig struct {
+	root, dir, livesched string
+	nodes                int
+}
+
+// sandbox is a running cluster with livesched in it. It is used by one goroutine; only cancel is called by others.
+type sandbox struct {
+	sandboxConfig
+	out *printer
+
+	controlPlane *controlplane.ControlPlane
+	scheduler    *process.Process // bin/livesched
+	metrics      string           // host:port of its metrics endpoint
+	client       client.WithWatch
+
+	// cancel ends the tour, with the error of the component that died as cause; over is closed when the tour has ended.
+	cancel context.CancelCauseFunc
+	over   <-chan struct{}
+}
+
+func newSandbox(cfg sandboxConfig, out io.Writer) *sandbox {
+	return &sandbox{sandboxConfig: cfg, out: &printer{out: out}}
+}
+
+// endWhenDead ends the tour when a component has died.
+func (s *sandbox) endWhenDead(done <-chan struct{}, err func() error) {
+	go func() {
+		select {
+		case <-done:
+			if err := err(); err != nil {
+				s.cancel(err)
+			}
+		case <-s.over:
+		}
+	}()
+}
+
+func (s *sandbox) startControlPlane(ctx context.Context) error {
+	// What an earlier run left; the lock is held, so that nobody uses it.
+	for _, name := range []string{"etcd", "credentials", "kubeconfig"} {
+		if err := os.RemoveAll(filepath.Join(s.dir, name)); err != nil {
+			return err
+		}
+	}
+	controlPlane, err := controlplane.Start(ctx, controlplane.Options{Dir: s.dir, WithControllerManager: true, WithKwok: true, Progress: s.out})
+	if err != nil {
+		return err
+	}
+	s.controlPlane = controlPlane
+	s.endWhenDead(controlPlane.Done(), controlPlane.Err)
+
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		return err
+	}
+	s.client, err = client.NewWithWatch(controlPlane.Config(), client.Options{Scheme: scheme})
+	return err
+}
+
+func (s *sandbox) createNodes(ctx context.Context) error {
+	began := time.Now()
+	if err := controlplane.CreateNodes(ctx, s.controlPlane.Config(), s.nodes); err != nil {
+		return err
+	}
+	var nodes corev1.NodeList
+	if err := s.client.List(ctx, &nodes); err != nil {
+		return err
+	}
+	perZone, perSize := map[string]int{}, map[string]int{}
+	for _, node := range nodes.Items {
+		perZone[node.Labels[corev1.LabelTopologyZone]]++
+		size := fmt.Sprintf("%s (%s CPU, %s)", node.Labels[corev1.LabelInstanceTypeStable], node.Status.Capacity.Cpu(), node.Status.Capacity.Memory())
+		perSize[size]++
+	}
+	s.out.printf("zones: %s\n", counts(perZone))
+	s.out.printf("sizes: %s\n", counts(perSize))
+	s.out.printf("all ready after %s\n", round(time.Since(began)))
+	return nil
+}
+
+// startLivesched runs bin/livesched with the rights of its service account in config/rbac, not with those of an administrator.
+func (s *sandbox) startLivesched(ctx context.Context) error {
+	if err := s.controlPlane.InstallCRDs(ctx, filepath.Join(s.root, "config", "crd", "bases")); err != nil {
+		return err
+	}
+	if err := s.applyAll(ctx, filepath.Join(s.root, "config", "rbac"), "role.yaml", "role_binding.yaml", "editor_role.yaml", "viewer_role.yaml"); err != nil {
+		return err
+	}
+	s.out.printf("CRDs and roles of config/ are applied\n")
+	const namespace = "livesched-system"
+	kubeconfig, err := s.controlPlane.KubeconfigAs("system:serviceaccount:"+namespace+":livesched",
+		"system:serviceaccounts", "system:serviceaccounts:"+namespace, "system:authenticated")
+	if err != nil {
+		return err
+	}
+	probes, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	if s.metrics, err = freeAddress(); err != nil {
+		return err
+	}
+	began := time.Now()
+	s.scheduler, err = process.Start(process.Config{
+		Name: "livesched",
+		Path: s.livesched,
+		Args: []string{
+			"--kubeconfig=" + kubeconfig,
+			"--metrics-bind-address=" + s.metrics,
+			"--health-probe-bind-address=" + probes,
+			"--leader-elect=false",
+		},
+		LogFile: filepath.Join(s.dir, "livesched.log"),
+	})
+	if err != nil {
+		return err
+	}
+	s.endWhenDead(s.scheduler.Done(), s.scheduler.Err)
+	if err := s.scheduler.WaitReady(ctx, process.HTTPReady("http://"+probes+"/readyz")); err != nil {
+		return err
+	}
+	s.out.printf("livesched is ready (pid %d, up in %s)\n", s.scheduler.PID(), round(time.Since(began)))
+	return nil
+}
+
+func freeAddress() (string, error) {
+	port, err := process.FreePort()
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), err
+}
+
+// wait returns nil when it is told to end by a signal, and an error when something has died.
+func (s *sandbox) wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		fmt.Fprintln(s.out.out)
+		return nil
+	case <-s.controlPlane.Done():
+		return s.controlPlane.Err()
+	case <-s.scheduler.Done():
+		return s.scheduler.Err()
+	}
+}
+
+// stop ends everything that was started.
+func (s *sandbox) stop() error {
+	var errs []error
+	if s.scheduler != nil {
+		errs = append(errs, s.scheduler.Stop(liveschedGrace))
+	}
+	if s.controlPlane != nil {
+		errs = append(errs, s.controlPlane.Stop())
+	}
+	return errors.Join(errs...)
+}
+
+// workload is one Deployment of the tour.
+type workload struct {
+	name, schedulerName string
+	replicas            int32
+}
+
+// deploy creates a Deployment and returns when all its pods run.
+func (s *sandbox) deploy(ctx context.Context, w workload) error {
+	if err := s.client.Create(ctx, w.deployment()); err != nil {
+		return err
+	}
+	err := await(ctx, s.client, &appsv1.DeploymentList{}, client.ObjectKey{Namespace: namespace, Name: w.name}, func(d *appsv1.Deployment) (bool, error) {
+		return d.Status.AvailableReplicas == w.replicas, nil
+	})
+	if err != nil {
+		return errors.Join(fmt.Errorf("not all pods of %s run: %w", w.name, err), s.explain(w))
+	}
+	return nil
+}
+
+// explain says why a workload's pods do not run, as far as the pods know. It has a context of its own, for that of the caller has ended.
+func (s *sandbox) explain(w workload) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	pods, err := s.pods(ctx, w)
+	if err != nil {
+		return err
+	}
+	waiting, why := 0, "nobody has looked at them: no PodScheduled condition"
+	for _, pod := range pods {
+		if pod.Status.Phase == corev1.PodRunning {
+			continue
+		}
+		waiting++
+		for _, condition := range pod.Status.Conditions {
+			if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
+				why = condition.Message
+			}
+		}
+	}
+	return fmt.Errorf("%d of %d pods exist, %d of them wait: %s", len(pods), w.replicas, waiting, why)
+}
+
+func (s *sandbox) pods(ctx context.Context, w workload) ([]corev1.Pod, error) {
+	var pods corev1.PodList
+	err := s.client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels(w.labels()))
+	return pods.Items, err
+}

@@ -1,0 +1,246 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+)
+
+const (
+	// stepTimeout bounds a step of the tour, the first excepted: it may have to build the control plane.
+	stepTimeout = 2 * time.Minute
+	// contrast is how many times as many nodes the same pods have to lie on when they are spread as when they are packed.
+	contrast = 2
+)
+
+// tour is what is known from one step to the next.
+type tour struct {
+	*sandbox
+	binpack           *unstructured.Unstructured // the sample
+	changed           *unstructured.Unstructured // with LeastAllocated
+	packed            placement
+	original, current string // revisions of the profile binpack
+}
+
+// step is one step of the tour. Its name is what an error calls it.
+type step struct {
+	name, title string
+	do          func(context.Context) error
+	timeout     time.Duration // 0: none
+}
+
+// tour starts everything and goes through all steps. The error names the step that did not hold; the caller stops what was started.
+func (s *sandbox) tour(ctx context.Context) error {
+	ctx, s.cancel = context.WithCancelCause(ctx)
+	defer s.cancel(nil)
+	s.over = ctx.Done()
+	began := time.Now()
+	t := &tour{sandbox: s}
+	replicas := replicasFor(s.nodes)
+	fmt.Fprintf(s.out.out, "livesched quickstart: a Kubernetes control plane with %d simulated nodes, and livesched as its scheduler (logs are in %s)\n", s.nodes, relative(s.dir))
+	steps := []step{
+		{"control plane", "start a control plane", s.startControlPlane, 0},
+		{"nodes", fmt.Sprintf("create %d nodes", s.nodes), s.createNodes, stepTimeout},
+		{"livesched", "start livesched", s.startLivesched, stepTimeout},
+		{"profiles", "apply config/samples: a profile that spreads and one that packs", t.applySamples, stepTimeout},
+		{"placement", fmt.Sprintf("create two Deployments of %d pods, one for each profile", replicas), t.place, stepTimeout},
+		{"change", "change the profile binpack: scoringStrategy MostAllocated -> LeastAllocated", t.change, stepTimeout},
+		{"placement by the changed profile", fmt.Sprintf("create another Deployment of %d pods for binpack", replicas), t.placeAgain, stepTimeout},
+		{"broken profile", "break the profile binpack: a plugin that does not exist", t.breakProfile, stepTimeout},
+		{"last good", fmt.Sprintf("create a Deployment of %d pods for the broken profile", replicas), t.placeByLastGood, stepTimeout},
+		{"repair", "apply the sample again", t.repair, stepTimeout},
+	}
+	for i, step := range steps {
+		s.out.step(i+1, len(steps), step.title)
+		if err := runStep(ctx, step); err != nil {
+			return fmt.Errorf("step %d, %s: %w", i+1, step.name, err)
+		}
+	}
+	fmt.Fprintf(s.out.out, "\nAll %d steps held, in %s; livesched was never restarted (pid %d).\n", len(steps), round(time.Since(began)), s.scheduler.PID())
+	return nil
+}
+
+// runStep prefers the death of a component to what it led to.
+func runStep(ctx context.Context, step step) error {
+	stepCtx, cancel := ctx, context.CancelFunc(func() {})
+	if step.timeout > 0 {
+		stepCtx, cancel = context.WithTimeoutCause(ctx, step.timeout, fmt.Errorf("timed out after %s", step.timeout))
+	}
+	defer cancel()
+	err := step.do(stepCtx)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+func (t *tour) applySamples(ctx context.Context) error {
+	samples := filepath.Join(t.root, "config", "samples")
+	if err := t.applyAll(ctx, samples, policySampleFile); err != nil {
+		return err
+	}
+	t.out.printf("%-10s %-15s %-9s %-11s %s\n", "PROFILE", "SCHEDULER NAME", "ACCEPTED", "PROGRAMMED", "REVISION")
+	for _, name := range []string{"spread", "binpack"} {
+		objects, err := readObjects(filepath.Join(samples, sampleFile(name)))
+		if err != nil {
+			return err
+		}
+		if len(objects) != 1 {
+			return fmt.Errorf("%s has %d objects, not one", sampleFile(name), len(objects))
+		}
+		profile, _, err := t.applyProfile(ctx, objects[0], isProgrammed)
+		if err != nil {
+			return err
+		}
+		t.out.printf("%-10s %-15s %-9s %-11s %s\n", name, profile.Status.SchedulerName, metav1.ConditionTrue, metav1.ConditionTrue, profile.Status.Active.Revision)
+		t.binpack, t.original = objects[0], profile.Status.Active.Revision // the last one is binpack
+	}
+	t.current = t.original
+	return nil
+}
+
+func (t *tour) place(ctx context.Context) error {
+	web := workload{"web", "spread", replicasFor(t.nodes)}
+	batch := workload{"batch", "binpack", replicasFor(t.nodes)}
+	if err := errors.Join(t.deploy(ctx, web), t.deploy(ctx, batch)); err != nil {
+		return err
+	}
+	spread, err := t.placementOf(ctx, web)
+	if err != nil {
+		return err
+	}
+	if t.packed, err = t.placementOf(ctx, batch); err != nil {
+		return err
+	}
+	if allowed := 1 + spread.pods/10; spread.zoneSkew() > allowed {
+		return fmt.Errorf("the zones of %s differ by %d pods, which is more than %d: that is not spread", web.name, spread.zoneSkew(), allowed)
+	}
+	return spreadOut(spread, t.packed)
+}
+
+// spreadOut returns an error if the first of two placements of as many pods is not clearly wider than the second.
+func spreadOut(wide, packed placement) error {
+	if len(wide.perNode) < contrast*len(packed.perNode) {
+		return fmt.Errorf("%d pods on %s are not spread when %d packed ones are on %s", wide.pods, plural(len(wide.perNode), "node"), packed.pods, plural(len(packed.perNode), "node"))
+	}
+	return nil
+}
+
+func (t *tour) change(ctx context.Context) (err error) {
+	if t.changed, err = withScoringStrategy(t.binpack, "LeastAllocated"); err != nil {
+		return err
+	}
+	profile, took, err := t.applyProfile(ctx, t.changed, isProgrammed)
+	if err != nil {
+		return err
+	}
+	revision := profile.Status.Active.Revision
+	if revision == t.current {
+		return fmt.Errorf("the revision is still %s, though the profile has changed", revision)
+	}
+	t.out.printf("revision %s -> %s, programmed %s after the apply (generation %d)\n", t.current, revision, round(took), profile.Status.Active.Generation)
+	t.out.printf("by the same process: livesched has pid %d\n", t.scheduler.PID())
+	t.current = revision
+	return nil
+}
+
+func (t *tour) placeAgain(ctx context.Context) error {
+	return t.placeWide(ctx, "batch-2")
+}
+
+// placeWide creates one more Deployment for binpack and expects it spread out, for the profile does not pack any more.
+func (t *tour) placeWide(ctx context.Context, name string) error {
+	w := workload{name, "binpack", replicasFor(t.nodes)}
+	if err := t.deploy(ctx, w); err != nil {
+		return err
+	}
+	wide, err := t.placementOf(ctx, w)
+	if err != nil {
+		return err
+	}
+	return spreadOut(wide, t.packed)
+}
+
+func (t *tour) breakProfile(ctx context.Context) error {
+	const plugin = "NoSuchPlugin"
+	broken, err := withScorePlugin(t.changed, plugin)
+	if err != nil {
+		return err
+	}
+	profile, took, err := t.applyProfile(ctx, broken, isRefused)
+	if err != nil {
+		return err
+	}
+	accepted, programmed := condition(profile, v1alpha1.ConditionAccepted), condition(profile, v1alpha1.ConditionProgrammed)
+	t.out.printf("reported %s after the apply:\n", round(took))
+	for _, c := range []*metav1.Condition{accepted, programmed} {
+		t.out.printf("  %-10s  %-5s  %-14s %s\n", c.Type, c.Status, c.Reason, c.Message)
+	}
+	switch active := profile.Status.Active; {
+	case accepted.Reason != v1alpha1.ReasonUnknownPlugin || !strings.Contains(accepted.Message, plugin):
+		return fmt.Errorf("the reason of Accepted is %s (%s), not %s with the plugin's name", accepted.Reason, accepted.Message, v1alpha1.ReasonUnknownPlugin)
+	case programmed.Status != metav1.ConditionFalse || programmed.Reason != v1alpha1.ReasonKeptLastGood:
+		return fmt.Errorf("the profile has Programmed=%s with reason %s, not False with %s", programmed.Status, programmed.Reason, v1alpha1.ReasonKeptLastGood)
+	case active == nil || active.Revision != t.current:
+		return fmt.Errorf("revision %s was not kept: status.active is %+v", t.current, active)
+	}
+	t.out.printf("revision %s goes on deciding\n", t.current)
+	return nil
+}
+
+func (t *tour) placeByLastGood(ctx context.Context) error {
+	return t.placeWide(ctx, "batch-3")
+}
+
+func (t *tour) repair(ctx context.Context) error {
+	profile, took, err := t.applyProfile(ctx, t.binpack, isProgrammed)
+	if err != nil {
+		return err
+	}
+	if revision := profile.Status.Active.Revision; revision != t.original {
+		return fmt.Errorf("the same profile had revision %s and now has %s", t.original, revision)
+	}
+	t.out.printf("revision %s -> %s, programmed %s after the apply: it packs again\n", t.current, t.original, round(took))
+	return nil
+}
+
+// sayWhatToTry ends the transcript of a sandbox that stays up.
+func (s *sandbox) sayWhatToTry() {
+	fmt.Fprintf(s.out.out, `
+The cluster stays up until Ctrl-C. Try, in another terminal:
+
+    export KUBECONFIG=%s
+    kubectl get sprof                                # the profiles and the revisions that decide
+    kubectl describe sprof binpack
+    kubectl edit sprof spread                        # the next pods are placed by what you write
+    kubectl scale deployment web --replicas=%d
+    kubectl get pods -o wide
+    curl -s http://%s/metrics | grep livesched_
+    less %s
+`, s.controlPlane.Kubeconfig(), 2*replicasFor(s.nodes), s.metrics, relative(s.scheduler.LogFile()))
+}
+
+// relative is a path as the reader would type it here.
+func relative(path string) string {
+	wd, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	rel, err := filepath.Rel(wd, path)
+	if err != nil || !filepath.IsLocal(rel) {
+		return path
+	}
+	return rel
+}

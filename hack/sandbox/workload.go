@@ -1,0 +1,45 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+// namespace is where the tour's Deployments are.
+const namespace = metav1.NamespaceDefault
+
+// replicasFor keeps a workload smaller than the cluster, so that a spread one has a node for every pod, and the tour short.
+func replicasFor(nodes int) int32 { return int32(min(max(nodes*3/5, minNodes), 300)) }
+
+func (w workload) labels() map[string]string { return map[string]string{"app": w.name} }
+
+// deployment asks for the CPU and memory in the proportion in which the nodes have them: eight pods fill the smallest node.
+func (w workload) deployment() *appsv1.Deployment {
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: w.name, Namespace: namespace, Labels: w.labels()},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To(w.replicas),
+			Selector: &metav1.LabelSelector{MatchLabels: w.labels()},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: w.labels()},
+				Spec: corev1.PodSpec{
+					SchedulerName: w.schedulerName,
+					Containers: []corev1.Container{{
+						Name:  "main",
+						Image: "registry.k8s.io/pause:3.10", // nobody pulls it
+						Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+							corev1.ResourceCPU:    resource.MustParse("500m"),
+							corev1.ResourceMemory: resource.MustParse("2Gi"),
+						}},
+					}},
+				},
+			},
+		},
+	}
+}

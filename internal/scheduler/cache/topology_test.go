@@ -1,0 +1,184 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestTopology(t *testing.T) {
+	zone := corev1.LabelTopologyZone
+
+	t.Run("nodes of one label value are of one domain", func(t *testing.T) {
+		f := newFixture(t, newNode("a", "x"), newNode("b", "y"), newNode("c", "x"), newNode("d", ""))
+		topology := f.snapshot.Topo(zone)
+		domains := topology.Domains()
+		if domains[0] != domains[2] || domains[0] == domains[1] || domains[0] < 0 || domains[1] < 0 || domains[3] != -1 {
+			t.Errorf("domains by slot: %v", domains)
+		}
+		if topology.Unique() || topology.Len() != 2 || topology.Nodes(domains[0]) != 2 || topology.Value(domains[1]) != "y" {
+			t.Errorf("got %+v", topology)
+		}
+		if !f.snapshot.Topo(corev1.LabelHostname).Unique() {
+			t.Error("hostnames are not unique")
+		}
+	})
+
+	t.Run("an empty value is a domain, a missing label is none", func(t *testing.T) {
+		f := newFixture(t, newNode("a", "", zoned("")), newNode("b", ""))
+		if domains := f.snapshot.Topo(zone).Domains(); domains[0] < 0 || domains[1] != -1 {
+			t.Errorf("domains by slot: %v", domains)
+		}
+	})
+
+	t.Run("nodes come and go without moving the epoch", func(t *testing.T) {
+		f := newFixture(t, newNode("a", "x"), newNode("b", "x"))
+		topology := f.snapshot.Topo(zone)
+		epoch := topology.Epoch()
+		f.must(f.RemoveNode(quiet, newNode("a", "x")))
+		f.refresh()
+		if topology.Domains()[0] != -1 || !topology.Unique() {
+			t.Errorf("after a node went: %+v", topology)
+		}
+		f.AddNode(quiet, newNode("c", "y"))
+		f.AddNode(quiet, newNode("d", "y"))
+		f.refresh()
+		if domains := topology.Domains(); len(domains) != f.snapshot.Slots() || domains[0] != domains[2] || domains[0] == domains[1] {
+			t.Errorf("after nodes came: domains by slot %v", domains)
+		}
+		if f.snapshot.Topo(zone) != topology || topology.Epoch() != epoch {
+			t.Error("the epoch has moved")
+		}
+	})
+
+	t.Run("a label that moves moves the epoch of its key alone", func(t *testing.T) {
+		a := newNode("a", "x")
+		for name, change := range map[string]func(*corev1.Node){
+			"to another value": zoned("y"),
+			"to none":          func(n *corev1.Node) { delete(n.Labels, zone) },
+		} {
+			t.Run(name, func(t *testing.T) {
+				f := newFixture(t, a, newNode("b", "x"))
+				zones, hosts := f.snapshot.Topo(zone).Epoch(), f.snapshot.Topo(corev1.LabelHostname).Epoch()
+				f.UpdateNode(quiet, a, editedNode(a, change))
+				f.expectLog("NodeObject a")
+				if f.snapshot.Topo(zone).Epoch() == zones {
+					t.Error("the epoch of zones has not moved")
+				}
+				if f.snapshot.Topo(corev1.LabelHostname).Epoch() != hosts {
+					t.Error("the epoch of hostnames has moved")
+				}
+			})
+		}
+	})
+
+	t.Run("numbers of domains are used again", func(t *testing.T) {
+		f := newFixture(t)
+		topology := f.snapshot.Topo(corev1.LabelHostname)
+		for i := range 1000 {
+			node := newNode(fmt.Sprintf("n%d", i), "")
+			f.AddNode(quiet, node)
+			f.refresh()
+			f.must(f.RemoveNode(quiet, node))
+			f.refresh()
+		}
+		if topology.Bound() > 1 || topology.Len() != 0 || f.snapshot.Slots() > 1 {
+			t.Errorf("after 1000 nodes came and went: %d domain numbers, %d values, %d slots", topology.Bound(), topology.Len(), f.snapshot.Slots())
+		}
+	})
+
+	t.Run("keys that nobody asks for any more are not kept up for ever", func(t *testing.T) {
+		f := newFixture(t, newNode("a", "x"))
+		first := f.snapshot.Topo("key0")
+		for i := range 10 * maxTopologies {
+			f.refresh()
+			f.snapshot.Topo(zone) // asked for in each cycle
+			f.snapshot.Topo(fmt.Sprintf("key%d", i+1))
+		}
+		if len(f.snapshot.topologies) > maxTopologies {
+			t.Errorf("%d topologies are kept up", len(f.snapshot.topologies))
+		}
+		if _, ok := f.snapshot.topologies[zone]; !ok {
+			t.Error("the one in use was dropped")
+		}
+		if again := f.snapshot.Topo("key0"); again == first || again.Epoch() == first.Epoch() {
+			t.Error("a topology that was dropped came back with its old epoch")
+		}
+	})
+}
+
+func TestOrderOfNodes(t *testing.T) {
+	order := func(f *fixture) []string {
+		f.Helper()
+		f.refresh()
+		list, err := f.snapshot.NodeInfos().List()
+		f.must(err)
+		var names []string
+		for i, info := range list {
+			if f.snapshot.Info(f.snapshot.Order()[i]) != info {
+				t.Errorf("List and Order differ at %d", i)
+			}
+			names = append(names, info.Node().Name)
+		}
+		return names
+	}
+	expect := func(f *fixture, want ...string) {
+		f.Helper()
+		if got := order(f); !slices.Equal(got, want) {
+			f.Errorf("got %v, want %v", got, want)
+		}
+	}
+	a1, a2, a3 := newNode("a1", "a"), newNode("a2", "a"), newNode("a3", "a")
+	b1, c1 := newNode("b1", "b"), newNode("c1", "c")
+
+	t.Run("zones take turns", func(t *testing.T) {
+		expect(newFixture(t, a1, a2, a3, b1, c1), "a1", "b1", "c1", "a2", "a3")
+	})
+
+	t.Run("a node that comes back is the last of its zone", func(t *testing.T) {
+		f := newFixture(t, a1, a2, b1)
+		f.must(f.RemoveNode(quiet, a1))
+		f.AddNode(quiet, a1)
+		expect(f, "a2", "b1", "a1")
+	})
+
+	t.Run("a zone that was empty is the last", func(t *testing.T) {
+		f := newFixture(t, a1, b1, c1)
+		f.must(f.RemoveNode(quiet, a1))
+		f.refresh()
+		f.AddNode(quiet, a1)
+		expect(f, "b1", "c1", "a1")
+	})
+
+	t.Run("a node that moves to another zone is its last", func(t *testing.T) {
+		f := newFixture(t, a1, b1, a2, c1)
+		f.AddNode(quiet, a3)
+		f.UpdateNode(quiet, b1, editedNode(b1, zoned("a"))) // known before a3, but later in the zone
+		expect(f, "a1", "c1", "a2", "a3", "b1")
+	})
+
+	t.Run("a node that is added twice is there once", func(t *testing.T) {
+		f := newFixture(t, a1, b1, a1)
+		f.AddNode(quiet, editedNode(a1))
+		expect(f, "a1", "b1")
+	})
+
+	t.Run("slots do not move when the order does", func(t *testing.T) {
+		f := newFixture(t, a1, b1, c1)
+		before := f.snapshot.Info(1)
+		f.must(f.RemoveNode(quiet, a1))
+		f.UpdateNode(quiet, b1, editedNode(b1, zoned("c")))
+		expect(f, "c1", "b1")
+		if slot, ok := f.snapshot.SlotOf("b1"); !ok || slot != 1 || f.snapshot.Info(slot) != before {
+			t.Errorf("slot of b1: got %d, %v", slot, ok)
+		}
+		if _, ok := f.snapshot.SlotOf("a1"); ok || f.snapshot.Alive(0) || f.snapshot.Info(0) != nil {
+			t.Error("a node that is gone has a slot")
+		}
+	})
+}
