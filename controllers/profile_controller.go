@@ -15,11 +15,15 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -38,15 +42,16 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/profile"
 )
 
-// buildRetry is how long to wait before a profile that could not be built is tried again: what was missing may have
-// come, such as the permission to watch a resource.
-const buildRetry = 10 * time.Second
+// staleRetry is how long to wait for the cache to catch up with a status that was written meanwhile.
+const staleRetry = 50 * time.Millisecond
 
 // ProfileReconciler reconciles all SchedulerProfiles and SchedulingPolicies together. Its worker is the only goroutine
-// that touches lastGood, that builds, and that swaps.
+// that builds and swaps, and that touches the unexported fields other than settled.
 type ProfileReconciler struct {
 	// Client reads from the manager's cache and writes status.
 	Client client.Client
+	// Recorder records what becomes of an object as Events on it.
+	Recorder events.EventRecorder
 	// Store is where profiles are swapped in.
 	Store *profile.Store
 	// Build makes a generation of a profile.
@@ -57,11 +62,16 @@ type ProfileReconciler struct {
 	Elected <-chan struct{}
 	// Registered are the names of all plugins.
 	Registered sets.Set[string]
-	// Clock stamps conditions.
+	// Clock stamps conditions, and says when a failed build is due again.
 	Clock clock.PassiveClock
 
 	// lastGood are the specs that ran last, to fall back on.
 	lastGood config.LastGood
+	// deciding is what the current map of Store stands for, by scheduler name. A change that was carried over makes it
+	// newer than the configuration that the instance was built from.
+	deciding map[string]*config.Profile
+	// failing are the builds that failed when they were last tried.
+	failing failures
 	// settled says that the set was reconciled once.
 	settled atomic.Bool
 }
@@ -80,9 +90,14 @@ func (r *ProfileReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	})
 	specChanged := builder.WithPredicates(predicate.GenerationChangedPredicate{})
 	elected := make(chan event.GenericEvent, 1)
-	if err := mgr.Add(manager.RunnableFunc(func(context.Context) error {
-		// A manager starts this once it leads: what followers must not write is due now.
-		elected <- event.GenericEvent{Object: &v1alpha1.SchedulerProfile{}}
+	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		// What followers must not write is due once this replica leads. A manager starts what the leader runs a moment
+		// before it says so.
+		select {
+		case <-r.Elected:
+			elected <- event.GenericEvent{Object: &v1alpha1.SchedulerProfile{}}
+		case <-ctx.Done():
+		}
 		return nil
 	})); err != nil {
 		return err
@@ -123,15 +138,16 @@ func (r *ProfileReconciler) Reconcile(ctx context.Context, _ reconcile.Request) 
 		Registered: r.Registered,
 	})
 	programmed := r.program(ctx, resolution)
-	r.remember(resolution, programmed)
+	if programmed == nil {
+		return reconcile.Result{}, nil // livesched is ending
+	}
+	r.lastGood = resolution.LastGood(slices.Collect(maps.Values(r.deciding)))
 	r.settled.Store(true)
-	if err := r.report(ctx, objects, resolution, programmed); err != nil {
-		return reconcile.Result{}, err
+	err = r.report(ctx, objects, resolution, programmed)
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: staleRetry}, nil
 	}
-	if len(programmed.failed) > 0 {
-		return reconcile.Result{RequeueAfter: buildRetry}, nil
-	}
-	return reconcile.Result{}, nil
+	return reconcile.Result{RequeueAfter: r.failing.due(r.Clock.Now())}, err
 }
 
 // objects is the whole set, as the cache has it. Read-only.

@@ -55,13 +55,17 @@ func (p placement) String() string {
 func (p placement) picture() string {
 	heights := slices.SortedFunc(maps.Values(p.perNode), func(a, b int) int { return cmp.Compare(b, a) })
 	bars := []rune("▁▂▃▄▅▆▇█")
+	full := len(bars) // as many pods as a whole bar stands for
+	if len(heights) > 0 {
+		full = max(full, heights[0])
+	}
 	var b strings.Builder
 	for i, height := range heights {
 		if i == barsShown {
 			b.WriteString("…")
 			break
 		}
-		b.WriteRune(bars[min(height, len(bars))-1])
+		b.WriteRune(bars[(height*len(bars)-1)/full])
 	}
 	if len(heights) > 0 {
 		fmt.Fprintf(&b, "  (a bar per node: %s)", podsPerNode(slices.Min(heights), heights[0]))

@@ -59,6 +59,15 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
+// shorten cuts a message to what fits on a line; a message that lists the names that would be right is longer.
+func shorten(message string) string {
+	const fits = 90
+	if runes := []rune(message); len(runes) > fits {
+		return string(runes[:fits]) + "…"
+	}
+	return message
+}
+
 // round keeps what a reader wants to know of a duration.
 func round(d time.Duration) time.Duration {
 	if d < time.Second {

@@ -186,7 +186,7 @@ func (t *tour) breakProfile(ctx context.Context) error {
 	accepted, programmed := condition(profile, v1alpha1.ConditionAccepted), condition(profile, v1alpha1.ConditionProgrammed)
 	t.out.printf("reported %s after the apply:\n", round(took))
 	for _, c := range []*metav1.Condition{accepted, programmed} {
-		t.out.printf("  %-10s  %-5s  %-14s %s\n", c.Type, c.Status, c.Reason, c.Message)
+		t.out.printf("  %-10s  %-5s  %-14s %s\n", c.Type, c.Status, c.Reason, shorten(c.Message))
 	}
 	switch active := profile.Status.Active; {
 	case accepted.Reason != v1alpha1.ReasonUnknownPlugin || !strings.Contains(accepted.Message, plugin):

@@ -5,6 +5,7 @@ package cache
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -294,5 +295,9 @@ func podSet(pods []fwk.PodInfo) []string {
 }
 
 func diffNodeInfos(want, got fwk.NodeInfo) string {
-	return cmp.Diff(viewOf(want), viewOf(got))
+	w, g := viewOf(want), viewOf(got)
+	if reflect.DeepEqual(w, g) {
+		return "" // what it nearly always is, found out a hundred times faster
+	}
+	return cmp.Diff(w, g)
 }

@@ -1,0 +1,70 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command throughput measures how many pods a second livesched and kube-scheduler bind, in turn, on one control plane
+// on this machine: etcd and kube-apiserver with nodes that are objects only. A backlog of pending pods is made, then
+// the scheduler is started; what counts is the time from the first bound pod to the last. Bind-only is the ceiling: a
+// client that binds every pod to the next node without thinking.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// options of one comparison.
+type options struct {
+	nodes, pods, runs int
+	workload          string
+	qps               int
+	livesched         string
+}
+
+func main() {
+	var o options
+	flag.IntVar(&o.nodes, "nodes", 1000, "nodes of the cluster")
+	flag.IntVar(&o.pods, "pods", 2000, "pods of the backlog")
+	flag.IntVar(&o.runs, "runs", 3, "runs of each scheduler, in turn; medians are printed")
+	flag.StringVar(&o.workload, "workload", "basic", "basic, spread or anti")
+	flag.IntVar(&o.qps, "qps", 10000, "client QPS and burst of both schedulers")
+	flag.StringVar(&o.livesched, "livesched", "bin/livesched", "the livesched to measure")
+	flag.Parse()
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := compare(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "throughput:", err)
+		os.Exit(1)
+	}
+}
+
+// compare runs the contenders in turn and prints a line per run and the medians.
+func compare(ctx context.Context, o options) (err error) {
+	b, err := newBench(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if stopErr := b.close(); err == nil {
+			err = stopErr
+		}
+	}()
+	contenders := []contender{b.bindOnly(), b.kubeScheduler(), b.liveSched()}
+	results := map[string][]result{}
+	for run := range o.runs {
+		for _, c := range contenders {
+			r, err := b.measure(ctx, c)
+			if err != nil {
+				return fmt.Errorf("%s, run %d: %w", c.name, run+1, err)
+			}
+			fmt.Printf("run %d  %-15s %s\n", run+1, c.name, r)
+			results[c.name] = append(results[c.name], r)
+		}
+	}
+	printMedians(o, contenders, results)
+	return nil
+}

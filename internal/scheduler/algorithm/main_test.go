@@ -1,0 +1,25 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package algorithm
+
+import (
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+)
+
+func TestMain(m *testing.M) {
+	schedmetrics.Register()
+	code := m.Run()
+	if code == 0 {
+		// klog's flush daemon is started by the package's import.
+		if err := goleak.Find(goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1")); err != nil {
+			os.Stderr.WriteString(err.Error() + "\n")
+			code = 1
+		}
+	}
+	os.Exit(code)
+}

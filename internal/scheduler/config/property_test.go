@@ -1,0 +1,198 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/config"
+)
+
+// exportedOnly compares resolutions by what they show.
+var exportedOnly = cmp.FilterPath(func(p cmp.Path) bool {
+	field, ok := p.Last().(cmp.StructField)
+	return ok && (field.Name() == "remembered" || field.Name() == "profileUIDs")
+}, cmp.Ignore())
+
+// world is a set of objects that lives: each step changes some of it at random, and all that resolves runs.
+type world struct {
+	random   *rand.Rand
+	clock    int
+	profiles map[string]v1alpha1.SchedulerProfile
+	policies map[string]v1alpha1.SchedulingPolicy
+	lastGood config.LastGood
+}
+
+func (w *world) step() {
+	w.clock++
+	for range 1 + w.random.Intn(3) {
+		if w.random.Intn(3) > 0 {
+			w.changeProfile(fmt.Sprintf("p%d", w.random.Intn(5)))
+		} else {
+			w.changePolicy([]string{"default", "q1", "q2"}[w.random.Intn(3)])
+		}
+	}
+}
+
+func (w *world) meta(name string, old metav1.ObjectMeta) metav1.ObjectMeta {
+	if old.Name == "" {
+		created := metav1.Date(2026, 1, 1, 0, 0, w.random.Intn(3), 0, time.UTC)
+		return metav1.ObjectMeta{Name: name, UID: types.UID(fmt.Sprintf("%s-%d", name, w.clock)), Generation: 1, CreationTimestamp: created}
+	}
+	old.Generation++
+	return old
+}
+
+func (w *world) changeProfile(name string) {
+	if w.random.Intn(5) == 0 {
+		delete(w.profiles, name)
+		return
+	}
+	old := w.profiles[name]
+	profile := v1alpha1.SchedulerProfile{ObjectMeta: w.meta(name, old.ObjectMeta), Spec: old.Spec}
+	if old.Name == "" && w.random.Intn(4) == 0 {
+		profile.Spec.SchedulerName = "shared"
+	}
+	switch w.random.Intn(7) {
+	case 0:
+		profile.Spec.PercentageOfNodesToScore = ptr.To(int32(w.random.Intn(120))) // may be too much
+	case 1:
+		profile.Spec.Plugins = nil
+	case 2:
+		profile.Spec.Plugins = &v1alpha1.Plugins{QueueSort: v1alpha1.PluginSet{
+			Enabled:  []v1alpha1.Plugin{{Name: []string{"QoSSort", "DeadlineSort"}[w.random.Intn(2)]}},
+			Disabled: []v1alpha1.Plugin{{Name: "*"}},
+		}}
+	case 3:
+		profile.Spec.Plugins = &v1alpha1.Plugins{Score: v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: "NodeResourcesFit", Weight: ptr.To(int32(w.random.Intn(5) - 1))}}}}
+	case 4:
+		profile.Spec.Plugins = &v1alpha1.Plugins{Filter: v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: "Unknown"}}}}
+	case 5:
+		profile.Spec.PluginConfig = randomSpec(w.random).PluginConfig
+	case 6:
+		profile.Spec.PolicyRef.Name = []string{"", "default", "q1", "q2", "q3"}[w.random.Intn(5)]
+	}
+	w.profiles[name] = profile
+}
+
+func (w *world) changePolicy(name string) {
+	if w.random.Intn(4) == 0 {
+		delete(w.policies, name)
+		return
+	}
+	policy := v1alpha1.SchedulingPolicy{ObjectMeta: w.meta(name, w.policies[name].ObjectMeta)}
+	switch w.random.Intn(6) {
+	case 0:
+		policy.Spec.Parallelism = ptr.To(int32(w.random.Intn(20)))
+	case 1:
+		policy.Spec.QueueSort = &v1alpha1.QueueSort{Name: "QoSSort", Args: runtime.RawExtension{Raw: []byte(`{"a": 1}`)}}
+	case 2:
+		policy.Spec.AlgorithmSource = &v1alpha1.AlgorithmSource{Provider: ptr.To(v1alpha1.ClusterAutoscalerProvider)}
+	case 3:
+		policy.Spec.AlgorithmSource = &v1alpha1.AlgorithmSource{Policy: &v1alpha1.LegacyPolicy{}}
+	case 4:
+		policy.Spec.PodInitialBackoff = &metav1.Duration{Duration: time.Duration(w.random.Intn(15)) * time.Second}
+	}
+	w.policies[name] = policy
+}
+
+// input lists the objects in random order.
+func (w *world) input() config.Input {
+	in := config.Input{LastGood: w.lastGood, Registered: registered()}
+	for _, profile := range w.profiles {
+		in.Profiles = append(in.Profiles, profile)
+	}
+	for _, policy := range w.policies {
+		in.Policies = append(in.Policies, policy)
+	}
+	w.random.Shuffle(len(in.Profiles), func(i, j int) { in.Profiles[i], in.Profiles[j] = in.Profiles[j], in.Profiles[i] })
+	w.random.Shuffle(len(in.Policies), func(i, j int) { in.Policies[i], in.Policies[j] = in.Policies[j], in.Policies[i] })
+	return in
+}
+
+func TestTheOrderOfTheObjectsDoesNotMatterAndNothingThatRanStopsWithoutCause(t *testing.T) {
+	seed := time.Now().UnixNano()
+	t.Logf("seed %d", seed)
+	w := &world{random: rand.New(rand.NewSource(seed)), profiles: map[string]v1alpha1.SchedulerProfile{}, policies: map[string]v1alpha1.SchedulingPolicy{}}
+	var before *config.Resolution
+	for step := range 1500 {
+		w.step()
+		in := w.input()
+		untouched := snapshot(t, in)
+		resolution := config.Resolve(in)
+		checkInvariants(t, in, resolution)
+		if !bytes.Equal(untouched, snapshot(t, in)) {
+			t.Fatalf("step %d: the input was changed", step)
+		}
+		if diff := cmp.Diff(resolution, config.Resolve(w.input()), exportedOnly); diff != "" {
+			t.Fatalf("step %d: another order of the objects resolves otherwise:\n%s", step, diff)
+		}
+		checkNoneStopped(t, w, before, resolution)
+		if t.Failed() {
+			t.Fatalf("at step %d", step)
+		}
+		w.lastGood = resolution.LastGood(running(resolution))
+		if diff := cmp.Diff(revisions(resolution), revisions(config.Resolve(w.input()))); diff != "" {
+			t.Fatalf("step %d: what runs is not what is resolved once it runs:\n%s", step, diff)
+		}
+		before = resolution
+	}
+}
+
+func snapshot(t *testing.T, in config.Input) []byte {
+	t.Helper()
+	text, err := json.Marshal(struct {
+		Profiles []v1alpha1.SchedulerProfile
+		Policies []v1alpha1.SchedulingPolicy
+		LastGood config.LastGood
+	}{in.Profiles, in.Policies, in.LastGood})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// revisions is what runs, by scheduler name: which object, in which revision.
+func revisions(r *config.Resolution) map[string]string {
+	shown := map[string]string{}
+	for name, profile := range r.Profiles {
+		shown[name] = profile.Name + " " + profile.Revision
+	}
+	return shown
+}
+
+// checkNoneStopped checks that a scheduler name that had a profile still has one, as long as an object that ran exists
+// that claims it; and that a profile that is not accepted runs as it ran before.
+func checkNoneStopped(t *testing.T, w *world, before, after *config.Resolution) {
+	t.Helper()
+	if before == nil {
+		return
+	}
+	for name, ran := range before.Profiles {
+		object, exists := w.profiles[ran.Name]
+		if !exists || object.UID != ran.UID {
+			continue
+		}
+		runs := after.Profiles[name]
+		if runs == nil {
+			t.Errorf("nothing runs under the name %q any more, result %+v", name, after.ProfileResults[ran.Name])
+			continue
+		}
+		if runs.Name == ran.Name && !after.ProfileResults[ran.Name].Accepted && runs.Revision != ran.Revision {
+			t.Errorf("profile %q is not accepted and yet changed: %+v", name, after.ProfileResults[ran.Name])
+		}
+	}
+}

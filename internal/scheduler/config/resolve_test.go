@@ -1,0 +1,277 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"sigs.k8s.io/yaml"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/config"
+)
+
+// resolveText resolves objects in YAML that have not run.
+func resolveText(t *testing.T, objects ...string) *config.Resolution {
+	t.Helper()
+	return config.Resolve(parseText(t, objects...))
+}
+
+func parseText(t *testing.T, objects ...string) config.Input {
+	t.Helper()
+	in, err := parseObjects([]byte(strings.Join(objects, "\n---\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Registered = registered()
+	return in
+}
+
+func profileText(name, spec string) string {
+	return fmt.Sprintf(`{kind: SchedulerProfile, metadata: {name: %s}, spec: {%s}}`, name, spec)
+}
+
+func policyText(name, spec string) string {
+	return fmt.Sprintf(`{kind: SchedulingPolicy, metadata: {name: %s}, spec: {%s}}`, name, spec)
+}
+
+func TestRevisions(t *testing.T) {
+	const (
+		score  = `plugins: {score: {enabled: [{name: NodeResourcesFit, weight: 5}]}}`
+		config = `pluginConfig: [{name: Coscheduling, args: {a: 1, b: [1, 2]}}], plugins: {permit: {enabled: [{name: Coscheduling}]}}`
+	)
+	for _, test := range []struct {
+		name      string
+		a, b      []string
+		different bool
+	}{
+		{"defaults written out are no change",
+			[]string{profileText("p", ``)},
+			[]string{profileText("p", `schedulerName: p, policyRef: {name: default}, percentageOfNodesToScore: 0`),
+				policyText("default", `podInitialBackoff: 1s, podMaxBackoff: 10s, podMaxInUnschedulablePods: 5m, percentageOfNodesToScore: 0, parallelism: 16, algorithmSource: {provider: DefaultProvider}, queueSort: {name: PrioritySort}`)}, false},
+		{"default arguments written out are no change",
+			[]string{profileText("p", ``)},
+			[]string{profileText("p", `pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 1}}, {name: NodeResourcesFit, args: {ignoredResources: []}}]`)}, false},
+		{"the order of fields in arguments is no change",
+			[]string{profileText("p", config)},
+			[]string{profileText("p", strings.Replace(config, "a: 1, b: [1, 2]", "b: [1, 2], a: 1", 1))}, false},
+		{"the order of lists in arguments is a change",
+			[]string{profileText("p", config)},
+			[]string{profileText("p", strings.Replace(config, "[1, 2]", "[2, 1]", 1))}, true},
+		{"the order of argument entries is no change",
+			[]string{profileText("p", `pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 2}}, {name: VolumeBinding, args: {bindTimeoutSeconds: 3}}]`)},
+			[]string{profileText("p", `pluginConfig: [{name: VolumeBinding, args: {bindTimeoutSeconds: 3}}, {name: InterPodAffinity, args: {hardPodAffinityWeight: 2}}]`)}, false},
+		{"arguments of a plugin that does not run are no change",
+			[]string{profileText("p", ``)}, []string{profileText("p", `pluginConfig: [{name: Coscheduling, args: {a: 1}}]`)}, false},
+		{"disabling what is not enabled is no change",
+			[]string{profileText("p", ``)}, []string{profileText("p", `plugins: {filter: {disabled: [{name: Coscheduling}]}}`)}, false},
+		{"a weight of 0 is a weight of 1",
+			[]string{profileText("p", strings.Replace(score, "5", "0", 1))}, []string{profileText("p", strings.Replace(score, "5", "1", 1))}, false},
+		{"a weight where nothing is scored is no change",
+			[]string{profileText("p", `plugins: {filter: {enabled: [{name: NodePorts, weight: 5}]}}`)}, []string{profileText("p", `plugins: {filter: {enabled: [{name: NodePorts}]}}`)}, false},
+		{"the order of disabled plugins is no change",
+			[]string{profileText("p", `plugins: {score: {disabled: [{name: ImageLocality}, {name: InterPodAffinity}]}}`)},
+			[]string{profileText("p", `plugins: {score: {disabled: [{name: InterPodAffinity}, {name: ImageLocality, weight: 3}]}}`)}, false},
+		{"a weight is a change", []string{profileText("p", ``)}, []string{profileText("p", score)}, true},
+		{"the order of plugins is a change",
+			[]string{profileText("p", `plugins: {filter: {enabled: [{name: NodePorts}, {name: NodeName}]}}`)},
+			[]string{profileText("p", `plugins: {filter: {enabled: [{name: NodeName}, {name: NodePorts}]}}`)}, true},
+		{"a disabled plugin is a change", []string{profileText("p", ``)}, []string{profileText("p", `plugins: {score: {disabled: [{name: ImageLocality}]}}`)}, true},
+		{"an argument is a change", []string{profileText("p", ``)}, []string{profileText("p", `pluginConfig: [{name: VolumeBinding, args: {bindTimeoutSeconds: 3}}]`)}, true},
+		{"the percentage is a change", []string{profileText("p", ``)}, []string{profileText("p", `percentageOfNodesToScore: 5`)}, true},
+		{"a policy's percentage is a change", []string{profileText("p", ``)}, []string{profileText("p", ``), policyText("default", `percentageOfNodesToScore: 5`)}, true},
+		{"a policy's percentage that the profile overrides is no change",
+			[]string{profileText("p", `percentageOfNodesToScore: 7`)}, []string{profileText("p", `percentageOfNodesToScore: 7`), policyText("default", `percentageOfNodesToScore: 5`)}, false},
+		{"the initial backoff is a change", []string{profileText("p", ``)}, []string{profileText("p", ``), policyText("default", `podInitialBackoff: 2s`)}, true},
+		{"the longest backoff is a change", []string{profileText("p", ``)}, []string{profileText("p", ``), policyText("default", `podMaxBackoff: 20s`)}, true},
+		{"the wait of unschedulable pods is a change", []string{profileText("p", ``)}, []string{profileText("p", ``), policyText("default", `podMaxInUnschedulablePods: 1m`)}, true},
+		{"parallelism is a change", []string{profileText("p", ``)}, []string{profileText("p", ``), policyText("default", `parallelism: 1`)}, true},
+		{"the algorithm source is a change", []string{profileText("p", ``)}, []string{profileText("p", ``), policyText("default", `algorithmSource: {provider: ClusterAutoscalerProvider}`)}, true},
+		{"the queue sort is a change", []string{profileText("p", ``)}, []string{profileText("p", ``), policyText("default", `queueSort: {name: QoSSort}`)}, true},
+		{"the arguments of the queue sort are a change",
+			[]string{profileText("p", ``), policyText("default", `queueSort: {name: QoSSort}`)}, []string{profileText("p", ``), policyText("default", `queueSort: {name: QoSSort, args: {a: 1}}`)}, true},
+		{"metadata are no change",
+			[]string{profileText("p", score)},
+			[]string{strings.Replace(profileText("p", score), "name: p", `name: p, uid: other, generation: 7, resourceVersion: "9", labels: {a: b}, annotations: {a: b}, creationTimestamp: "2026-01-01T00:00:00Z"`, 1)}, false},
+		{"other objects are no change",
+			[]string{profileText("p", score)},
+			[]string{profileText("p", score), profileText("q", ``), policyText("unused", `parallelism: 5`)}, false},
+		{"the name of the policy is no change",
+			[]string{profileText("p", `policyRef: {name: a}`), policyText("a", `parallelism: 5`)},
+			[]string{profileText("p", `policyRef: {name: b}`), policyText("b", `parallelism: 5`)}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			a, b := resolveText(t, test.a...), resolveText(t, test.b...)
+			if !a.ProfileResults["p"].Accepted || !b.ProfileResults["p"].Accepted {
+				t.Fatalf("not accepted: %q, %q", a.ProfileResults["p"].Message, b.ProfileResults["p"].Message)
+			}
+			if different := a.Profiles["p"].Revision != b.Profiles["p"].Revision; different != test.different {
+				t.Errorf("revisions %s and %s", a.Profiles["p"].Revision, b.Profiles["p"].Revision)
+			}
+		})
+	}
+}
+
+func TestLastGood(t *testing.T) {
+	first := resolveText(t, profileText("p", `percentageOfNodesToScore: 1`))
+	lastGood := first.LastGood(running(first))
+
+	t.Run("what could not be built is not remembered", func(t *testing.T) {
+		in := parseText(t, profileText("p", `percentageOfNodesToScore: 2`))
+		in.LastGood = lastGood
+		second := config.Resolve(in)
+		// The new one fails to build, so the old one goes on.
+		remembered := second.LastGood(running(first))
+		if got := *remembered.Profiles["p"].Spec.PercentageOfNodesToScore; got != 1 {
+			t.Errorf("remembered percentage %d, want 1", got)
+		}
+	})
+	t.Run("an object that lost its scheduler name remembers what it ran", func(t *testing.T) {
+		elder := strings.Replace(profileText("elder", `schedulerName: p`), "name: elder", `name: elder, uid: e, creationTimestamp: "2020-01-01T00:00:00Z"`, 1)
+		young := strings.Replace(profileText("p", `percentageOfNodesToScore: 2`), "name: p", `name: p, creationTimestamp: "2021-01-01T00:00:00Z"`, 1)
+		in := parseText(t, elder, young)
+		in.LastGood = lastGood
+		second := config.Resolve(in)
+		if second.Profiles["p"].Name != "elder" {
+			t.Fatalf("%q has the name", second.Profiles["p"].Name)
+		}
+		if _, ok := second.LastGood(running(second)).Profiles["p"]; !ok {
+			t.Error("forgotten")
+		}
+	})
+	t.Run("an object that is gone is forgotten", func(t *testing.T) {
+		in := parseText(t, profileText("other", ``))
+		in.LastGood = lastGood
+		second := config.Resolve(in)
+		if got := second.LastGood(running(first)).Profiles; len(got) != 0 {
+			t.Errorf("remembered %v", got)
+		}
+	})
+	t.Run("an object that was created again starts anew", func(t *testing.T) {
+		in := parseText(t, strings.Replace(profileText("p", `percentageOfNodesToScore: 101`), "name: p", "name: p, uid: another", 1))
+		in.LastGood = lastGood
+		second := config.Resolve(in)
+		if len(second.Profiles) != 0 || second.ProfileResults["p"].KeptLastGood {
+			t.Errorf("the last good spec of another object runs: %+v", second.ProfileResults["p"])
+		}
+	})
+	t.Run("a last good spec that cannot run any more is not kept", func(t *testing.T) {
+		withPlugin := resolveText(t, profileText("p", `plugins: {permit: {enabled: [{name: Coscheduling}]}}`))
+		in := parseText(t, profileText("p", `percentageOfNodesToScore: 101`))
+		in.LastGood = withPlugin.LastGood(running(withPlugin))
+		in.Registered = in.Registered.Clone().Delete("Coscheduling")
+		second := config.Resolve(in)
+		if len(second.Profiles) != 0 || second.ProfileResults["p"].KeptLastGood {
+			t.Errorf("result %+v", second.ProfileResults["p"])
+		}
+	})
+	t.Run("a policy that was created again starts anew", func(t *testing.T) {
+		good := resolveText(t, policyText("q", `parallelism: 3`))
+		in := parseText(t, strings.Replace(policyText("q", `parallelism: 0`), "name: q", "name: q, uid: another", 1))
+		in.LastGood = good.LastGood(nil)
+		second := config.Resolve(in)
+		if second.PolicyResults["q"].KeptLastGood || len(second.LastGood(nil).Policies) != 0 {
+			t.Errorf("result %+v", second.PolicyResults["q"])
+		}
+	})
+}
+
+func TestAMessageNamesTenProblemsAtMost(t *testing.T) {
+	var entries []string
+	for i := range 15 {
+		entries = append(entries, fmt.Sprintf("{name: Unknown%d}", i))
+	}
+	result := resolveText(t, profileText("p", `pluginConfig: [`+strings.Join(entries, ",")+`]`)).ProfileResults["p"]
+	if len(result.Problems) != 15 || !strings.HasSuffix(result.Message, "; and 5 more") || strings.Count(result.Message, "unknown plugin") != 10 {
+		t.Errorf("%d problems: %s", len(result.Problems), result.Message)
+	}
+	if result.Problems[14].Path != "spec.pluginConfig[14].name" {
+		t.Errorf("path %s", result.Problems[14].Path)
+	}
+}
+
+func TestTheDefaultsAreThoseOfTheSchema(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "config", "crd", "bases", "livesched.io_schedulingpolicies.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := yaml.UnmarshalStrict(text, &crd); err != nil {
+		t.Fatal(err)
+	}
+	spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+	var fields []string
+	for name, property := range spec.Properties {
+		if property.Default != nil {
+			fields = append(fields, fmt.Sprintf("%s: %s", name, property.Default.Raw))
+		}
+	}
+	if len(fields) != 5 {
+		t.Errorf("defaults %v", fields)
+	}
+	written := resolveText(t, profileText("p", ``), policyText("default", strings.Join(fields, ", ")))
+	unset := resolveText(t, profileText("p", ``), policyText("default", ``))
+	if !written.PolicyResults["default"].Accepted || written.Profiles["p"].Revision != unset.Profiles["p"].Revision {
+		t.Errorf("the schema has other defaults: %v", fields)
+	}
+}
+
+func TestSettingsOfAPolicyReachItsProfiles(t *testing.T) {
+	p := resolveText(t, profileText("p", ``), policyText("default", `podInitialBackoff: 2s, podMaxBackoff: 3s, podMaxInUnschedulablePods: 4s, percentageOfNodesToScore: 5, parallelism: 6`)).Profiles["p"]
+	if p.PodInitialBackoff != 2*time.Second || p.PodMaxBackoff != 3*time.Second || p.PodMaxInUnschedulablePods != 4*time.Second || p.PercentageOfNodesToScore != 5 || p.Parallelism != 6 {
+		t.Errorf("%+v", p)
+	}
+	if p.Config.PercentageOfNodesToScore != nil {
+		t.Error("the percentage of the policy is shown as that of the profile")
+	}
+	if p.PolicyName != "default" || p.PolicyGeneration != 1 || p.Source.Policy == nil || p.Source.Policy.UID != "policy-uid" {
+		t.Errorf("source %+v", p.Source)
+	}
+}
+
+func TestEqualAgeIsDecidedByName(t *testing.T) {
+	created := metav1.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	var in config.Input
+	for _, name := range []string{"c", "a", "b"} {
+		profile := v1alpha1.SchedulerProfile{Spec: v1alpha1.SchedulerProfileSpec{SchedulerName: "shared"}}
+		profile.Name, profile.CreationTimestamp = name, created
+		in.Profiles = append(in.Profiles, profile)
+	}
+	in.Registered = registered()
+	if holder := config.Resolve(in).Profiles["shared"].Name; holder != "a" {
+		t.Errorf("%q has the name", holder)
+	}
+}
+
+func TestActivePluginsHasEveryExtensionPoint(t *testing.T) {
+	plugins := &schedconfig.Plugins{}
+	value := reflect.ValueOf(plugins).Elem()
+	for i := range value.NumField() {
+		value.Field(i).Set(reflect.ValueOf(schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: value.Type().Field(i).Name, Weight: 7}}}))
+	}
+	active := reflect.ValueOf(config.ActivePlugins(plugins))
+	if got, want := active.NumField(), value.NumField()-1; got != want { // multiPoint is none
+		t.Errorf("%d extension points, want %d", got, want)
+	}
+	for i := range active.NumField() {
+		name := active.Type().Field(i).Name
+		var want any = []string{name}
+		if name == "Score" || name == "PlacementScore" {
+			want = []v1alpha1.WeightedPlugin{{Name: name, Weight: 7}}
+		}
+		if diff := cmp.Diff(want, active.Field(i).Interface()); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}

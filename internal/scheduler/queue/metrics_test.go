@@ -1,0 +1,203 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/component-base/metrics/legacyregistry"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+)
+
+// gathered are the values of the metrics that begin with the prefix, by "name{label values}", those at 0 aside. Counts
+// of histograms are their values.
+func gathered(t *testing.T, prefix string) map[string]float64 {
+	t.Helper()
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]float64{}
+	for _, family := range families {
+		if !strings.HasPrefix(family.GetName(), prefix) {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			var labels []string
+			for _, l := range m.GetLabel() {
+				labels = append(labels, l.GetValue())
+			}
+			key := strings.TrimPrefix(family.GetName(), "scheduler_") + "{" + strings.Join(labels, ",") + "}"
+			if v := m.GetGauge().GetValue() + m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount()); v != 0 {
+				values[key] = v
+			}
+		}
+	}
+	return values
+}
+
+// since is what has changed in the metrics since before.
+func since(t *testing.T, prefix string, before map[string]float64) map[string]float64 {
+	t.Helper()
+	delta := gathered(t, prefix)
+	for key, v := range before {
+		delta[key] -= v
+	}
+	for key, v := range delta {
+		if v == 0 {
+			delete(delta, key)
+		}
+	}
+	return delta
+}
+
+func TestPendingGauges(t *testing.T) {
+	pending, reasons := gathered(t, "scheduler_pending_pods"), gathered(t, "scheduler_unschedulable_pods")
+	shut := newDoor("G", nil)
+	f := newFixture(t, preEnqueueOf(shut))
+	expect := func(wantPending, wantReasons map[string]float64) {
+		t.Helper()
+		f.Expect(since(t, "scheduler_pending_pods", pending)).To(Equal(wantPending))
+		f.Expect(since(t, "scheduler_unschedulable_pods", reasons)).To(Equal(wantReasons))
+	}
+	none := map[string]float64{}
+	f.Add(logger, newPod("a"))
+	expect(map[string]float64{"pending_pods{active}": 1}, none)
+	p := f.pop()
+	expect(none, none)
+	f.giveBack(p, []string{"A", "B"}, []string{"B"})
+	expect(map[string]float64{"pending_pods{unschedulable}": 1}, map[string]float64{"unschedulable_pods{A,default}": 1, "unschedulable_pods{B,default}": 1})
+	shut.status = refusal
+	f.event(nodeAdded)
+	expect(map[string]float64{"pending_pods{gated}": 1},
+		map[string]float64{"unschedulable_pods{A,default}": 1, "unschedulable_pods{B,default}": 1, "unschedulable_pods{G,default}": 1})
+	shut.status = fwk.AsStatus(errors.New("sorry"))
+	f.clock.Step(time.Hour)
+	f.flushNow()
+	expect(map[string]float64{"pending_pods{backoff}": 1},
+		map[string]float64{"unschedulable_pods{A,default}": 1, "unschedulable_pods{B,default}": 1, "unschedulable_pods{G,default}": 1})
+	shut.status = nil
+	f.step(time.Hour)
+	expect(map[string]float64{"pending_pods{active}": 1},
+		map[string]float64{"unschedulable_pods{A,default}": 1, "unschedulable_pods{B,default}": 1, "unschedulable_pods{G,default}": 1})
+	f.Reconfigure(logger, f.with(profileOf()), sets.New("default"), nil)
+	expect(map[string]float64{"pending_pods{active}": 1}, none)
+	f.reject("A")
+	f.event(nodeAdded)
+	expect(map[string]float64{"pending_pods{backoff}": 1}, map[string]float64{"unschedulable_pods{A,default}": 1})
+	f.Reconfigure(logger, &Settings{}, nil, nil)
+	expect(none, none)
+
+	f.Reconfigure(logger, f.settings, nil, nil)
+	for _, name := range []string{"deleted", "dropped", "updated away"} {
+		pod := newPod(name)
+		f.Add(logger, pod)
+		f.reject("A")
+		switch name {
+		case "deleted":
+			f.event(nodeAdded)
+			f.Delete(logger, pod)
+		case "updated away":
+			f.Update(logger, pod, changed(pod, scheduler("other")))
+		}
+	}
+	expect(map[string]float64{"pending_pods{unschedulable}": 1}, map[string]float64{"unschedulable_pods{A,default}": 1})
+	f.Reconfigure(logger, nil, nil, nil)
+	expect(none, none)
+}
+
+func TestIncomingPods(t *testing.T) {
+	before := gathered(t, "scheduler_queue_incoming")
+	shut := newDoor("A", refusal)
+	f := newFixture(t, preEnqueueOf(shut))
+	f.Add(logger, newPod("a"))
+	f.event(nodeAdded) // still gated: no pod came in
+	shut.status = nil
+	f.event(nodeAdded)
+	f.reject("A")
+	f.event(nodeAdded)
+	f.step(time.Minute)
+	f.reject("A")
+	f.event(nodeAdded)
+	f.pop()
+	f.Update(logger, nil, newPod("b"))
+	pod := f.reject()
+	f.Activate(logger, map[string]*corev1.Pod{"": pod})
+	f.Expect(since(t, "scheduler_queue_incoming", before)).To(Equal(map[string]float64{
+		"queue_incoming_pods_total{UnschedulablePodAdd,unschedulable}":    1,
+		"queue_incoming_pods_total{NodeAdd,active}":                       1,
+		"queue_incoming_pods_total{ScheduleAttemptFailure,unschedulable}": 2,
+		"queue_incoming_pods_total{NodeAdd,backoff}":                      2,
+		"queue_incoming_pods_total{BackoffComplete,active}":               1,
+		"queue_incoming_pods_total{PopFromBackoffQ,active}":               1,
+		"queue_incoming_pods_total{UnschedulablePodUpdate,active}":        1,
+		"queue_incoming_pods_total{ScheduleAttemptFailure,backoff}":       1,
+		"queue_incoming_pods_total{ForceActivate,active}":                 1,
+	}))
+}
+
+func TestInFlightGauges(t *testing.T) {
+	before := gathered(t, "scheduler_inflight")
+	f := newFixture(t)
+	f.Add(logger, newPod("a"))
+	f.Add(logger, newPod("b"))
+	first, second := f.pop(), f.pop()
+	f.event(nodeAdded)
+	f.event(claimAdded)
+	f.event(nodeAdded)
+	f.Expect(since(t, "scheduler_inflight", before)).To(Equal(map[string]float64{
+		"inflight_events{PodPopped}": 2, "inflight_events{NodeAdd}": 2, "inflight_events{PersistentVolumeClaimAdd}": 1,
+	}))
+	f.Done(second.Pod.UID)
+	f.Reconfigure(logger, f.settings, sets.New("default"), nil)
+	f.Expect(since(t, "scheduler_inflight", before)).To(HaveKeyWithValue("inflight_events{ProfileReload}", 1.0))
+	f.giveBack(first, nil, nil)
+	f.Expect(since(t, "scheduler_inflight", before)).To(BeEmpty())
+	f.pop()
+	f.event(nodeAdded)
+	f.Close()
+	f.Expect(since(t, "scheduler_inflight", before)).To(BeEmpty())
+}
+
+func TestDurations(t *testing.T) {
+	hints := gathered(t, "scheduler_queueing_hint")
+	points, plugins := gathered(t, "scheduler_framework_extension_point"), gathered(t, "scheduler_plugin_execution")
+	stop := make(chan struct{})
+	recorder := schedmetrics.NewMetricsAsyncRecorder(1000, time.Hour, stop)
+	close(stop)
+	f := newFixture(t)
+	f.metrics.async = recorder
+	shut := newDoor("G", nil)
+	f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(shut), func(p *ProfileSettings) {
+		p.Hints = HintMap{nodeAdded: {hintOf("A", fwk.QueueSkip, nil), hintOf("B", fwk.Queue, nil), hintOf("C", 0, errors.New("sorry"))}}
+	})), nil, nil)
+	for _, name := range []string{"A", "B", "C"} {
+		f.Add(logger, newPod(name))
+		f.reject(name)
+	}
+	f.event(nodeAdded)
+	for range 200 { // a tenth of the calls of plugins is recorded
+		pod := newPod("x")
+		f.Add(logger, pod)
+		f.Delete(logger, pod)
+	}
+	recorder.FlushMetrics()
+	f.Expect(since(t, "scheduler_queueing_hint", hints)).To(Equal(map[string]float64{
+		"queueing_hint_execution_duration_seconds{NodeAdd,QueueSkip,A}": 1,
+		"queueing_hint_execution_duration_seconds{NodeAdd,Queue,B}":     1,
+		"queueing_hint_execution_duration_seconds{NodeAdd,Error,C}":     1,
+	}))
+	f.Expect(since(t, "scheduler_framework_extension_point", points)).To(Equal(map[string]float64{
+		"framework_extension_point_duration_seconds{PreEnqueue,default,Success}": 205,
+	}))
+	f.Expect(since(t, "scheduler_plugin_execution", plugins)).To(HaveKeyWithValue(
+		"plugin_execution_duration_seconds{PreEnqueue,G,Success}", And(BeNumerically(">", 0), BeNumerically("<", 100))))
+}

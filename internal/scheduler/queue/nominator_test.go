@@ -1,0 +1,234 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+func info(pod *corev1.Pod) *schedframework.PodInfo {
+	i, err := schedframework.NewPodInfo(pod)
+	if err != nil {
+		panic(err)
+	}
+	return i
+}
+
+// nominatedTo lists the names of the pods that are nominated for a node.
+func nominatedTo(n fwk.PodNominator, node string) []string {
+	var names []string
+	for _, p := range n.NominatedPodsForNode(node) {
+		names = append(names, p.GetPod().Name)
+	}
+	return names
+}
+
+func TestNominator(t *testing.T) {
+	fromStatus := &fwk.NominatingInfo{NominatingMode: fwk.ModeNoop, NominatedNodeName: "ignored"}
+	tests := []struct {
+		name string
+		do   func(f *fixture, n *Nominator)
+		want map[string][]string
+	}{
+		{
+			name: "a pod is nominated for the node it is told",
+			do: func(f *fixture, n *Nominator) {
+				n.AddNominatedPod(logger, info(newPod("a", nominated("old"))), nominate("n1"))
+			},
+			want: map[string][]string{"n1": {"a"}},
+		},
+		{
+			name: "or for the one in its status",
+			do: func(f *fixture, n *Nominator) {
+				n.AddNominatedPod(logger, info(newPod("a", nominated("n1"))), nil)
+				n.AddNominatedPod(logger, info(newPod("b", nominated("n1"))), fromStatus)
+				n.AddNominatedPod(logger, info(newPod("c")), nil)
+			},
+			want: map[string][]string{"n1": {"a", "b"}},
+		},
+		{
+			name: "a new nomination replaces the old one",
+			do: func(f *fixture, n *Nominator) {
+				n.AddNominatedPod(logger, info(newPod("a")), nominate("n1"))
+				n.AddNominatedPod(logger, info(newPod("b")), nominate("n1"))
+				n.AddNominatedPod(logger, info(newPod("a")), nominate("n2"))
+			},
+			want: map[string][]string{"n1": {"b"}, "n2": {"a"}},
+		},
+		{
+			name: "a nomination for no node takes back the old one",
+			do: func(f *fixture, n *Nominator) {
+				n.AddNominatedPod(logger, info(newPod("a")), nominate("n1"))
+				n.AddNominatedPod(logger, info(newPod("a", nominated("n1"))), nominate(""))
+			},
+		},
+		{
+			name: "so does one from a status that names none",
+			do: func(f *fixture, n *Nominator) {
+				n.AddNominatedPod(logger, info(newPod("a")), nominate("n1"))
+				n.AddNominatedPod(logger, info(newPod("a")), nil)
+			},
+		},
+		{
+			name: "an update that says nothing of nodes keeps what was nominated in memory",
+			do: func(f *fixture, n *Nominator) {
+				n.AddNominatedPod(logger, info(newPod("a")), nominate("n1"))
+				n.UpdateNominatedPod(logger, newPod("a"), info(newPod("a", label("x", "y"))))
+			},
+			want: map[string][]string{"n1": {"a"}},
+		},
+		{
+			name: "an update that adds a node decides",
+			do: func(f *fixture, n *Nominator) {
+				n.AddNominatedPod(logger, info(newPod("a")), nominate("n1"))
+				n.UpdateNominatedPod(logger, newPod("a"), info(newPod("a", nominated("n2"))))
+			},
+			want: map[string][]string{"n2": {"a"}},
+		},
+		{
+			name: "an update that removes the node decides",
+			do: func(f *fixture, n *Nominator) {
+				n.AddNominatedPod(logger, info(newPod("a")), nominate("n1"))
+				n.UpdateNominatedPod(logger, newPod("a", nominated("n1")), info(newPod("a")))
+			},
+		},
+		{
+			name: "an update of a pod that is not nominated may nominate it",
+			do: func(f *fixture, n *Nominator) {
+				n.UpdateNominatedPod(logger, newPod("a"), info(newPod("a")))
+				n.UpdateNominatedPod(logger, newPod("b", nominated("n1")), info(newPod("b", nominated("n1"), label("x", "y"))))
+			},
+			want: map[string][]string{"n1": {"b"}},
+		},
+		{
+			name: "the deletion of a pod leaves its successor's nomination alone",
+			do: func(f *fixture, n *Nominator) {
+				n.AddNominatedPod(logger, info(newPod("a", uid("1"))), nominate("n1"))
+				n.AddNominatedPod(logger, info(newPod("a", uid("2"))), nominate("n2"))
+				n.DeleteNominatedPodIfExists(newPod("a", uid("1")))
+				n.DeleteNominatedPodIfExists(newPod("unknown"))
+			},
+			want: map[string][]string{"n2": {"a"}},
+		},
+		{
+			name: "a pod of a scheduler name without a profile is not nominated",
+			do: func(f *fixture, n *Nominator) {
+				n.AddNominatedPod(logger, info(newPod("a", scheduler("other"))), nominate("n1"))
+			},
+		},
+		{
+			name: "the queue nominates what it is given, gated pods aside",
+			do: func(f *fixture, n *Nominator) {
+				f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(&preEnqueuer{name: "G", answer: func(pod *corev1.Pod) *fwk.Status {
+					if len(pod.Spec.SchedulingGates) != 0 {
+						return refusal
+					}
+					return nil
+				}}))), nil, nil)
+				f.Add(logger, newPod("added", nominated("n1")))
+				f.Update(logger, nil, newPod("updated", nominated("n1")))
+				f.Add(logger, newPod("gated", gates("x"), nominated("n1")))
+			},
+			want: map[string][]string{"n1": {"added", "updated"}},
+		},
+		{
+			name: "a nomination made in memory survives the pod being gated and let in again",
+			do: func(f *fixture, n *Nominator) {
+				shut := newDoor("A", nil)
+				f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(shut))), nil, nil)
+				f.Add(logger, newPod("a", nominated("old")))
+				p := f.pop()
+				f.giveBack(p, []string{"A"}, nil)
+				f.AddNominatedPod(logger, p.PodInfo, nominate("n1"))
+				shut.status = refusal
+				f.event(nodeAdded)
+				shut.status = nil
+				f.event(nodeAdded)
+			},
+			want: map[string][]string{"n1": {"a"}},
+		},
+		{
+			name: "updates of waiting pods are taken note of",
+			do: func(f *fixture, n *Nominator) {
+				for _, name := range []string{"active", "unschedulable"} {
+					f.Add(logger, newPod(name))
+					if name == "unschedulable" {
+						f.popOf(newPod("active"))
+						f.reject("A")
+						f.Done("uid-active")
+						f.Add(logger, newPod("active"))
+					}
+				}
+				for _, name := range []string{"active", "unschedulable"} {
+					f.Update(logger, newPod(name), newPod(name, nominated("n1")))
+				}
+			},
+			want: map[string][]string{"n1": {"active", "unschedulable"}},
+		},
+		{
+			name: "a pod that leaves the queue is not nominated any more",
+			do: func(f *fixture, n *Nominator) {
+				f.Add(logger, newPod("a", nominated("n1")))
+				f.Delete(logger, newPod("a"))
+				f.Add(logger, newPod("b", nominated("n1")))
+				f.pop()
+				f.Delete(logger, newPod("b"))
+				f.Add(logger, newPod("c", uid("1"), nominated("n1")))
+				f.Update(logger, newPod("c", uid("1"), nominated("n1")), newPod("c", uid("2")))
+			},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFixture(t)
+			n := f.Nominator()
+			tt.do(f, n)
+			got := map[string][]string{}
+			for _, node := range []string{"", "old", "ignored", "n1", "n2"} {
+				if names := nominatedTo(f, node); len(names) != 0 {
+					got[node] = names
+				}
+			}
+			if tt.want == nil {
+				tt.want = map[string][]string{}
+			}
+			f.Expect(got).To(Equal(tt.want))
+			f.Expect(n.size.Load()).To(BeEquivalentTo(len(n.byPod)))
+			f.Expect(n.byNode).To(HaveLen(len(tt.want)), "no empty lists are kept")
+		})
+	}
+}
+
+func TestNominatorAsksTheLister(t *testing.T) {
+	fine, deleted, recreated, bound := newPod("fine"), newPod("deleted"), newPod("recreated"), newPod("bound")
+	f := newFixtureOf(t, newStore(fine, newPod("recreated", uid("2")), changed(bound, onNode("n"))).lister())
+	for _, pod := range []*corev1.Pod{fine, deleted, recreated, bound} {
+		f.AddNominatedPod(logger, info(pod), nominate("n1"))
+		f.UpdateNominatedPod(logger, pod, info(changed(pod, nominated("n1"))))
+	}
+	f.Expect(nominatedTo(f, "n1")).To(Equal([]string{"fine"}))
+}
+
+func TestNominatedPodsAreCopies(t *testing.T) {
+	pod := newPod("a", func(p *corev1.Pod) {
+		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: "zone"}},
+		}}
+		p.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}}}}
+	})
+	f := newFixture(t)
+	f.AddNominatedPod(logger, info(pod), nominate("n"))
+	first, second := f.NominatedPodsForNode("n"), f.NominatedPodsForNode("n")
+	f.Expect(first[0]).NotTo(BeIdenticalTo(second[0]))
+	f.Expect(first[0].GetRequiredAntiAffinityTerms()).To(HaveLen(1))
+	f.Expect(first[0].CalculateResource().Resource.GetMilliCPU()).To(BeEquivalentTo(2000))
+	first[0] = nil
+	f.Expect(f.NominatedPodsForNode("n")[0].GetPod()).To(BeIdenticalTo(pod))
+}

@@ -1,0 +1,264 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// with are settings with the given profile in place of "default", and the others as they were.
+func (f *fixture) with(p *ProfileSettings) *Settings {
+	s := &Settings{Less: f.settings.Less, Profiles: map[string]*ProfileSettings{}}
+	for name, old := range f.settings.Profiles {
+		s.Profiles[name] = old
+	}
+	s.Profiles["default"] = p
+	return s
+}
+
+func TestReconfigure(t *testing.T) {
+	defaults := sets.New("default")
+	t.Run("waiting pods of a changed profile are active at once, wherever they wait", func(t *testing.T) {
+		f := newFixture(t)
+		f.Add(logger, newPod("error"))
+		f.reject()
+		f.Add(logger, newPod("unschedulable"))
+		f.reject("B")
+		f.Add(logger, newPod("backoff"))
+		f.reject("A")
+		f.event(nodeAdded)
+		f.Add(logger, newPod("active"))
+		f.Expect(f.Reconfigure(logger, f.with(profileOf()), defaults, nil)).To(BeEmpty())
+		f.Expect(f.Counts()).To(Equal(Counts{Active: 4}))
+		for range 4 {
+			p := f.pop()
+			f.Expect(p.UnschedulablePlugins).To(BeEmpty(), "what another generation said means nothing")
+		}
+	})
+	t.Run("pods of other profiles stay as they are", func(t *testing.T) {
+		shut := newDoor("G", refusal)
+		f := newFixture(t)
+		f.settings.Profiles["other"] = profileOf(preEnqueueOf(shut))
+		f.Reconfigure(logger, f.settings, nil, nil)
+		gated := newPod("gated", scheduler("other"))
+		f.Add(logger, gated)
+		shut.status = nil
+		f.Add(logger, newPod("refused", scheduler("other")))
+		refused := f.reject("A")
+		f.Add(logger, newPod("flying", scheduler("other")))
+		flying := f.pop()
+		f.Reconfigure(logger, f.with(profileOf()), defaults, nil)
+		f.giveBack(flying, []string{"A"}, nil)
+		f.Expect(f.place(gated)).To(Equal(Gated))
+		f.Expect(f.place(refused)).To(Equal(Unschedulable))
+		f.Expect(f.place(flying.Pod)).To(Equal(Unschedulable))
+	})
+	t.Run("a gated pod is let in when its gating plugin is removed", func(t *testing.T) {
+		f := newFixture(t, preEnqueueOf(newDoor("G", refusal)))
+		pod := newPod("a", nominated("n"))
+		f.Add(logger, pod)
+		f.Expect(f.place(pod)).To(Equal(Gated))
+		f.Reconfigure(logger, f.with(profileOf()), defaults, nil)
+		state, _ := f.Get(pod.UID)
+		f.Expect(state.Place).To(Equal(Active))
+		f.Expect(state.GatingPlugin).To(BeEmpty())
+		f.Expect(f.NominatedPodsForNode("n")).To(HaveLen(1))
+	})
+	t.Run("a gated pod gets the events of the new generation of its gate", func(t *testing.T) {
+		shut := newDoor("G", refusal)
+		f := newFixture(t, preEnqueueOf(shut))
+		pod := newPod("a")
+		f.Add(logger, pod)
+		f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(shut), func(p *ProfileSettings) { p.Hints[classAdded] = []Hint{{Plugin: "G"}} })), defaults, nil)
+		f.Expect(f.place(pod)).To(Equal(Gated))
+		shut.status = nil
+		f.event(classAdded)
+		f.Expect(f.place(pod)).To(Equal(Active))
+	})
+	t.Run("a new plugin gates pods that are active already", func(t *testing.T) {
+		f := newFixture(t)
+		pod := newPod("a")
+		f.Add(logger, pod)
+		f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(newDoor("G", refusal)))), defaults, nil)
+		state, _ := f.Get(pod.UID)
+		f.Expect(state.Place).To(Equal(Gated))
+		f.Expect(state.UnschedulablePlugins).To(Equal([]string{"G"}))
+		f.Expect(f.Counts()).To(Equal(Counts{Gated: 1}))
+	})
+	t.Run("a new plugin that fails keeps active pods out until it works", func(t *testing.T) {
+		broken := newDoor("G", fwk.AsStatus(errors.New("sorry")))
+		f := newFixture(t)
+		pod := newPod("a")
+		f.Add(logger, pod)
+		f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(broken))), defaults, nil)
+		f.Expect(f.place(pod)).To(Equal(ErrorBackoff))
+		broken.status = nil
+		f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(broken))), defaults, nil)
+		f.Expect(f.place(pod)).To(Equal(Active), "the reload does not wait for the back-off")
+	})
+	t.Run("a rejector that is removed leaves no pod waiting for it", func(t *testing.T) {
+		f := newFixture(t)
+		f.Add(logger, newPod("a"))
+		pod := f.reject("A")
+		f.Reconfigure(logger, f.with(profileOf(func(p *ProfileSettings) { p.Hints = nil })), defaults, nil)
+		f.Expect(f.place(pod)).To(Equal(Active))
+	})
+	t.Run("a pod in flight is tried again at once when it comes back", func(t *testing.T) {
+		for name, rejectors := range map[string][]string{"refused": {"A"}, "error": nil} {
+			t.Run(name, func(t *testing.T) {
+				f := newFixture(t)
+				f.Add(logger, newPod("a"))
+				p := f.pop()
+				f.event(nodeAdded)
+				f.Reconfigure(logger, f.with(profileOf()), defaults, nil)
+				f.event(nodeAdded)
+				f.giveBack(p, rejectors, nil)
+				f.Expect(f.place(p.Pod)).To(Equal(Active))
+				f.Expect(f.place(f.reject("A"))).To(Equal(Unschedulable), "once")
+			})
+		}
+	})
+	t.Run("a profile that is new takes back its pods in flight even if nobody said it changed", func(t *testing.T) {
+		f := newFixture(t)
+		pod := newPod("a")
+		f.Add(logger, pod)
+		p := f.pop()
+		f.Reconfigure(logger, &Settings{}, nil, nil)
+		f.Reconfigure(logger, f.settings, nil, nil)
+		f.Add(logger, pod)
+		f.giveBack(p, []string{"A"}, nil)
+		f.Expect(f.place(pod)).To(Equal(Active))
+	})
+	t.Run("pods of a removed profile leave queue and nominator and are returned, those in flight aside", func(t *testing.T) {
+		shut := newDoor("G", refusal)
+		f := newFixture(t, preEnqueueOf(shut))
+		f.settings.Profiles["other"] = profileOf()
+		f.Reconfigure(logger, f.settings, nil, nil)
+		stays := newPod("stays", scheduler("other"), nominated("n"))
+		f.Add(logger, stays)
+		f.Add(logger, newPod("gated"))
+		shut.status = nil
+		flying := newPod("flying", nominated("n"), priority(9))
+		f.Add(logger, flying)
+		p := f.popOf(flying)
+		for name, rejectors := range map[string][]string{"unschedulable": {"B"}, "backoff": {"A"}, "error": nil} {
+			f.Add(logger, newPod(name, nominated("n"), priority(9)))
+			f.reject(rejectors...)
+			if name == "backoff" {
+				f.event(nodeAdded)
+			}
+		}
+		f.Add(logger, newPod("active", nominated("n")))
+		f.Expect(f.NominatedPodsForNode("n")).To(HaveLen(6))
+		f.Expect(f.Counts()).To(Equal(Counts{Active: 2, Backoff: 1, ErrorBackoff: 1, Unschedulable: 1, Gated: 1, InFlight: 1, InFlightEvents: f.Counts().InFlightEvents}))
+
+		delete(f.settings.Profiles, "default")
+		var dropped []string
+		for _, pod := range f.Reconfigure(logger, f.settings, defaults, nil) {
+			dropped = append(dropped, pod.Name)
+		}
+		f.Expect(dropped).To(Equal([]string{"active", "backoff", "error", "gated", "unschedulable"}))
+		f.Expect(f.Counts().InFlight).To(Equal(1))
+		f.Expect(f.Counts().Active).To(Equal(1))
+		f.Expect(f.NominatedPodsForNode("n")).To(HaveLen(1))
+		f.AddNominatedPod(logger, p.PodInfo, nominate("n"))
+		f.Expect(f.NominatedPodsForNode("n")).To(HaveLen(1), "nobody is there to clear it")
+		f.Done(flying.UID)
+		f.Expect(f.Counts()).To(Equal(Counts{Active: 1}))
+	})
+	t.Run("a new queue sort re-orders what is queued", func(t *testing.T) {
+		f := newFixture(t)
+		names := []string{"c", "a", "d", "b"}
+		for _, name := range names {
+			f.Add(logger, newPod(name))
+			f.clock.Step(time.Millisecond)
+		}
+		for _, name := range names {
+			f.Add(logger, newPod("backoff-"+name, priority(1)))
+			f.reject("A")
+		}
+		f.event(nodeAdded)
+		f.settings.Less = func(a, b fwk.QueuedPodInfo) bool { return a.GetPodInfo().GetPod().Name < b.GetPodInfo().GetPod().Name }
+		f.Reconfigure(logger, f.settings, nil, nil)
+		for _, name := range []string{"a", "b", "c", "d", "backoff-a", "backoff-b", "backoff-c", "backoff-d"} {
+			f.Expect(f.pop().Pod.Name).To(Equal(name))
+		}
+	})
+	t.Run("new back-offs hold for the next failure of a pod", func(t *testing.T) {
+		f := newFixture(t)
+		f.Add(logger, newPod("a"))
+		p := f.pop()
+		f.Reconfigure(logger, f.with(profileOf(func(p *ProfileSettings) { p.InitialBackoff, p.MaxBackoff = time.Minute, time.Hour })), nil, nil)
+		f.giveBack(p, nil, nil)
+		state, _ := f.Get(p.Pod.UID)
+		f.Expect(state.BackoffEnd).To(Equal(f.clock.Now().Add(time.Minute)))
+	})
+	t.Run("settings without anything serve nobody", func(t *testing.T) {
+		f := newFixture(t)
+		f.Add(logger, newPod("a"))
+		f.Expect(f.Reconfigure(logger, nil, nil, nil)).To(HaveLen(1))
+		f.Add(logger, newPod("a"))
+		f.Expect(f.Counts()).To(Equal(Counts{}))
+	})
+}
+
+// popOf pops one certain pod, which must be the first.
+func (f *fixture) popOf(pod *corev1.Pod) *schedframework.QueuedPodInfo {
+	f.t.Helper()
+	p := f.pop()
+	f.Expect(p.Pod.Name).To(Equal(pod.Name))
+	return p
+}
+
+func TestReconfigureCommits(t *testing.T) {
+	t.Run("no pod is popped between commit and the new settings", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixture(t)
+			f.Add(logger, newPod("a"))
+			popped := make(chan *schedframework.QueuedPodInfo)
+			f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(newDoor("G", refusal)))), sets.New("default"), func() {
+				go func() { popped <- f.Pop(logger) }()
+				// The goroutine has every opportunity to run, and finds the queue locked.
+				time.Sleep(time.Second)
+				select {
+				case p := <-popped:
+					t.Errorf("%s was popped", p.Pod.Name)
+				default:
+				}
+			})
+			synctest.Wait()
+			f.Expect(popped).NotTo(Receive(), "the pod is gated now")
+			f.Close()
+			f.Expect(<-popped).To(BeNil())
+		})
+	})
+	t.Run("a commit that panics changes nothing and leaves the queue usable", func(t *testing.T) {
+		f := newFixture(t)
+		pod := newPod("a")
+		f.Add(logger, pod)
+		f.Expect(func() { f.Reconfigure(logger, &Settings{}, nil, func() { panic("sorry") }) }).To(Panic())
+		f.Expect(f.place(pod)).To(Equal(Active))
+		f.Expect(f.pop().Pod).To(BeIdenticalTo(pod))
+	})
+	t.Run("pods that a reload lets in wake those who wait for one", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixture(t, preEnqueueOf(newDoor("G", refusal)))
+			f.Add(logger, newPod("a"))
+			popped := make(chan *schedframework.QueuedPodInfo, 1)
+			go func() { popped <- f.Pop(logger) }()
+			synctest.Wait()
+			f.Reconfigure(logger, f.with(profileOf()), sets.New("default"), nil)
+			f.Expect((<-popped).Pod.Name).To(Equal("a"))
+		})
+	})
+}
