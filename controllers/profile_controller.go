@@ -20,7 +20,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/events"
@@ -88,7 +87,10 @@ func (r *ProfileReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	everything := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{wholeSet}
 	})
-	specChanged := builder.WithPredicates(predicate.GenerationChangedPredicate{})
+	specChanged := builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		// An informer that missed a deletion shows an object that was created again as an update, of one generation.
+		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || e.ObjectOld.GetUID() != e.ObjectNew.GetUID()
+	}})
 	elected := make(chan event.GenericEvent, 1)
 	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		// What followers must not write is due once this replica leads. A manager starts what the leader runs a moment
@@ -143,11 +145,15 @@ func (r *ProfileReconciler) Reconcile(ctx context.Context, _ reconcile.Request) 
 	}
 	r.lastGood = resolution.LastGood(slices.Collect(maps.Values(r.deciding)))
 	r.settled.Store(true)
-	err = r.report(ctx, objects, resolution, programmed)
-	if apierrors.IsConflict(err) {
+	stale, err := r.report(ctx, objects, resolution, programmed)
+	switch {
+	case err != nil:
+		return reconcile.Result{}, err
+	case stale:
 		return reconcile.Result{RequeueAfter: staleRetry}, nil
+	default:
+		return reconcile.Result{RequeueAfter: r.failing.due(r.Clock.Now())}, nil
 	}
-	return reconcile.Result{RequeueAfter: r.failing.due(r.Clock.Now())}, err
 }
 
 // objects is the whole set, as the cache has it. Read-only.

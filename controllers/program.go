@@ -19,44 +19,98 @@ import (
 // programmed is what came of a resolution, by scheduler name.
 type programmed struct {
 	// running are the profiles that decide from now on.
-	running map[string]*profile.Profile
+	running map[string]*running
 	// failed are the builds that failed. What ran before under the name, if anything, is in running.
 	failed map[string]error
 }
 
+// running is a profile that decides.
+type running struct {
+	*profile.Profile
+	// config is what the instance stands for: what it was built from, or a later one of the same revision.
+	config *config.Profile
+}
+
 // program builds the profiles whose revision is not the one that runs, and swaps all in together. A profile that cannot
-// be built is left as it is and does not hold up the others.
+// be built is left as it is and does not hold up the others. It returns nil, and has changed nothing, if ctx has ended.
 func (r *ProfileReconciler) program(ctx context.Context, resolution *config.Resolution) *programmed {
+	if r.failing == nil {
+		r.failing = failures{}
+	}
 	current := r.Store.Current()
-	result := &programmed{running: map[string]*profile.Profile{}, failed: map[string]error{}}
+	result := &programmed{running: map[string]*running{}, failed: map[string]error{}}
+	var built []*profile.Profile
 	for _, name := range slices.Sorted(maps.Keys(resolution.Profiles)) {
-		cfg, running := resolution.Profiles[name], current.Get(name)
-		if running != nil && running.Config.Revision == cfg.Revision {
-			result.running[name] = running
+		cfg, instance := resolution.Profiles[name], current.Get(name)
+		if instance != nil && instance.Config.Revision == cfg.Revision {
+			result.running[name] = &running{instance, cfg}
 			continue
 		}
-		built, err := r.build(ctx, cfg)
+		fresh, err := r.build(ctx, cfg)
 		switch {
 		case err == nil:
-			result.running[name] = built
-		case running != nil:
-			result.running[name] = running
+			built = append(built, fresh)
+			result.running[name] = &running{fresh, cfg}
+		case instance != nil:
+			result.running[name] = &running{instance, r.deciding[name]}
 		}
 		if err != nil {
 			result.failed[name] = err
 		}
 	}
-	r.swap(ctx, current, profile.NewMap(result.running, resolution.SortedBy))
+	if ctx.Err() != nil {
+		for _, p := range built {
+			p.Discard(log.FromContext(ctx))
+		}
+		return nil
+	}
+	r.failing.keep(result.failed)
+	r.swap(ctx, current, result.next(resolution))
+	r.deciding = make(map[string]*config.Profile, len(result.running))
+	for name, p := range result.running {
+		r.deciding[name] = p.config
+	}
 	return result
 }
 
+// next is the map to swap in.
+func (p *programmed) next(resolution *config.Resolution) *profile.Map {
+	instances := make(map[string]*profile.Profile, len(p.running))
+	for name, r := range p.running {
+		instances[name] = r.Profile
+	}
+	return profile.NewMap(instances, p.sorter(resolution))
+}
+
+// sorter is the scheduler name of the profile whose queue sort orders the queue: the one that has its way or, if that
+// could not be built, one that asks for the same order.
+func (p *programmed) sorter(resolution *config.Resolution) string {
+	first := resolution.SortedBy
+	if p.failed[first] == nil {
+		return first
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.running)) {
+		if p.running[name].config.QueueSort == resolution.Profiles[first].QueueSort {
+			return name
+		}
+	}
+	return first
+}
+
+// build builds a profile, unless that failed so recently that it is not to be tried again yet.
 func (r *ProfileReconciler) build(ctx context.Context, cfg *config.Profile) (*profile.Profile, error) {
+	if err := r.failing.pending(cfg, r.Clock.Now()); err != nil {
+		return nil, err
+	}
 	logger := log.FromContext(ctx).WithValues("schedulerName", cfg.SchedulerName, "revision", cfg.Revision, "generation", cfg.Generation)
 	start := time.Now()
 	built, err := r.Build(ctx, cfg)
+	r.failing.note(cfg, err, r.Clock.Now())
 	if err != nil {
-		metrics.Reloads.WithLabelValues(metrics.ReloadFailed).Inc()
-		logger.Error(err, "Building a profile failed; what ran before runs on")
+		if ctx.Err() == nil {
+			metrics.Reloads.WithLabelValues(metrics.ReloadFailed).Inc()
+			logger.Error(err, "Building a profile failed; what ran before runs on")
+		}
 		return nil, err
 	}
 	metrics.ReloadBuildDuration.Observe(time.Since(start).Seconds())

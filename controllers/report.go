@@ -15,40 +15,64 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// report writes the status of every object that it changes. Only the leader does: followers hold the same profiles, but
-// it is the leader whose decisions status speaks of.
-func (r *ProfileReconciler) report(ctx context.Context, objects *objects, resolution *config.Resolution, programmed *programmed) error {
+// report writes the status of every object that it changes, and records on the object, as Events, what is new in it. Only
+// the leader does: followers hold the same profiles, but it is the leader whose decisions status speaks of.
+//
+// stale says that the cache was behind the API server with some object, which is to be looked at again.
+func (r *ProfileReconciler) report(ctx context.Context, objects *objects, resolution *config.Resolution, programmed *programmed) (stale bool, err error) {
 	select {
 	case <-r.Elected:
 	default:
-		return nil
+		return false, nil
 	}
+	now := r.Clock.Now()
 	var errs []error
 	for i := range objects.profiles {
-		p := objects.profiles[i].DeepCopy()
-		status := profileStatus(p, resolution, programmed, r.Clock.Now())
-		if !equality.Semantic.DeepEqual(p.Status, *status) {
-			before := p.DeepCopy()
-			p.Status = *status
-			errs = append(errs, r.patchStatus(ctx, p, before))
+		before := &objects.profiles[i]
+		after := before.DeepCopy()
+		after.Status = *profileStatus(before, resolution, programmed, now)
+		if !equality.Semantic.DeepEqual(before.Status, after.Status) {
+			errs = append(errs, r.write(ctx, before, after, notes(before.Status.Conditions, after.Status.Conditions)))
 		}
 	}
 	for i := range objects.policies {
-		p := objects.policies[i].DeepCopy()
-		status := policyStatus(p, resolution, programmed, r.Clock.Now())
-		if !equality.Semantic.DeepEqual(p.Status, *status) {
-			before := p.DeepCopy()
-			p.Status = *status
-			errs = append(errs, r.patchStatus(ctx, p, before))
+		before := &objects.policies[i]
+		after := before.DeepCopy()
+		after.Status = *policyStatus(before, resolution, programmed, now)
+		if !equality.Semantic.DeepEqual(before.Status, after.Status) {
+			errs = append(errs, r.write(ctx, before, after, notes(before.Status.Conditions, after.Status.Conditions)))
 		}
 	}
-	return errors.Join(errs...)
+	return staleOr(errs)
 }
 
-// patchStatus writes one status. An object that was deleted meanwhile needs none.
-func (r *ProfileReconciler) patchStatus(ctx context.Context, obj, before client.Object) error {
-	if err := r.Client.Status().Patch(ctx, obj, client.MergeFrom(before)); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("writing the status of %T %q: %w", obj, obj.GetName(), err)
+// write writes one status and then records the Events. An object that was deleted meanwhile has no use for either.
+//
+// A status is computed from the one before, so it must not be written over another one than that: it would move
+// transition times and repeat Events.
+func (r *ProfileReconciler) write(ctx context.Context, before, after client.Object, news []note) error {
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	switch err := r.Client.Status().Patch(ctx, after, patch); {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("writing the status of %T %q: %w", after, after.GetName(), err)
+	}
+	for _, n := range news {
+		r.Recorder.Eventf(after, nil, n.eventType, n.reason, n.action, "%s", n.text)
 	}
 	return nil
+}
+
+// staleOr takes conflicts, which the next look at fresh objects resolves, apart from errors.
+func staleOr(errs []error) (stale bool, err error) {
+	var others []error
+	for _, err := range errs {
+		if apierrors.IsConflict(err) {
+			stale = true
+			continue
+		}
+		others = append(others, err)
+	}
+	return stale, errors.Join(others...)
 }

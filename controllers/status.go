@@ -5,18 +5,14 @@ package controllers
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/config"
-	"github.com/livesched/livesched/internal/scheduler/profile"
 )
 
 // profileStatus says what became of a profile. It keeps the times of what has not changed.
@@ -28,7 +24,7 @@ func profileStatus(object *v1alpha1.SchedulerProfile, resolution *config.Resolut
 	status.SchedulerName = result.SchedulerName
 	status.Active = active
 	setCondition(&status.Conditions, object.Generation, now, acceptedCondition(result))
-	setCondition(&status.Conditions, object.Generation, now, profileProgrammed(object, result, active, programmed.failed[result.SchedulerName]))
+	setCondition(&status.Conditions, object.Generation, now, profileProgrammed(object, resolution, programmed, active))
 	return status
 }
 
@@ -39,31 +35,25 @@ func policyStatus(object *v1alpha1.SchedulingPolicy, resolution *config.Resoluti
 	status.ObservedGeneration = object.Generation
 	status.Profiles = result.Profiles
 	setCondition(&status.Conditions, object.Generation, now, acceptedCondition(result))
-	setCondition(&status.Conditions, object.Generation, now, policyProgrammed(result, resolution, programmed))
+	setCondition(&status.Conditions, object.Generation, now, policyProgrammed(object, resolution, programmed))
 	return status
 }
 
 // activeProfile is the revision of the object that decides, nil if none does.
 func activeProfile(object *v1alpha1.SchedulerProfile, resolution *config.Resolution, programmed *programmed) *v1alpha1.ActiveProfile {
-	name := resolution.ProfileResults[object.Name].SchedulerName
-	running := programmed.running[name]
-	if running == nil {
-		return nil
+	running := programmed.running[resolution.ProfileResults[object.Name].SchedulerName]
+	if running == nil || running.config.UID != object.UID {
+		return nil // nothing decides, or another object that has the scheduler name
 	}
-	// An instance that was carried over was built from an older generation of the same revision.
-	cfg := running.Config
-	if resolved := resolution.Profiles[name]; resolved != nil && resolved.Revision == cfg.Revision {
-		cfg = resolved
-	}
-	if cfg.Name != object.Name || cfg.UID != object.UID {
-		return nil // another object has the scheduler name
-	}
+	cfg := running.config
 	active := &v1alpha1.ActiveProfile{
 		Generation: cfg.Generation,
 		Revision:   cfg.Revision,
 		Since:      metav1.NewTime(running.Built).Rfc3339Copy(),
-		Plugins:    activePlugins(running),
+		Plugins:    config.ActivePlugins(running.Plugins()),
 	}
+	// Plugins can be configured at these points, but nothing calls them: groups of pods are not placed as one.
+	active.Plugins.PlacementGenerate, active.Plugins.PlacementScore = nil, nil
 	if cfg.PolicyGeneration != 0 {
 		active.Policy = &v1alpha1.ActivePolicy{Name: cfg.PolicyName, Generation: cfg.PolicyGeneration}
 	}
@@ -81,27 +71,48 @@ func acceptedCondition(result config.Result) metav1.Condition {
 	return condition
 }
 
-func profileProgrammed(object *v1alpha1.SchedulerProfile, result config.Result, active *v1alpha1.ActiveProfile, failed error) metav1.Condition {
+func profileProgrammed(object *v1alpha1.SchedulerProfile, resolution *config.Resolution, programmed *programmed, active *v1alpha1.ActiveProfile) metav1.Condition {
+	result := resolution.ProfileResults[object.Name]
 	condition := metav1.Condition{Type: v1alpha1.ConditionProgrammed, Status: metav1.ConditionFalse}
-	goesOn := "no revision of this profile runs"
-	if active != nil {
-		goesOn = fmt.Sprintf("revision %s of generation %d goes on", active.Revision, active.Generation)
-	}
+	failed := programmed.failureOf(object, resolution)
 	switch {
 	case failed != nil:
-		condition.Reason, condition.Message = v1alpha1.ReasonBuildFailed, fmt.Sprintf("%s: %v", goesOn, failed)
-	case !result.Accepted && active == nil:
-		condition.Reason, condition.Message = v1alpha1.ReasonInvalid, fmt.Sprintf("Generation %d is not accepted, and there is no last good one: %s", object.Generation, goesOn)
-	case !result.Accepted:
-		condition.Reason, condition.Message = v1alpha1.ReasonKeptLastGood, fmt.Sprintf("Generation %d is not accepted: %s", object.Generation, goesOn)
-	default:
+		condition.Reason, condition.Message = v1alpha1.ReasonBuildFailed, fmt.Sprintf("%s; %s", failed, programmed.goesOn(result.SchedulerName, active))
+	case result.Accepted:
 		condition.Status = metav1.ConditionTrue
-		condition.Reason, condition.Message = v1alpha1.ReasonProgrammed, fmt.Sprintf("Generation %d decides, as revision %s", object.Generation, active.Revision)
+		condition.Reason, condition.Message = v1alpha1.ReasonProgrammed, fmt.Sprintf("Revision %s of generation %d decides", active.Revision, active.Generation)
+	case active != nil:
+		condition.Reason, condition.Message = v1alpha1.ReasonKeptLastGood, fmt.Sprintf("Generation %d is not accepted; %s", object.Generation, programmed.goesOn(result.SchedulerName, active))
+	default:
+		condition.Reason, condition.Message = v1alpha1.ReasonInvalid, fmt.Sprintf("Generation %d is not accepted, and there is no last good one", object.Generation)
 	}
 	return condition
 }
 
-func policyProgrammed(result config.Result, resolution *config.Resolution, programmed *programmed) metav1.Condition {
+// failureOf is why the object's profile could not be built, nil if it could, or was not to be.
+func (p *programmed) failureOf(object *v1alpha1.SchedulerProfile, resolution *config.Resolution) error {
+	cfg := resolution.Profiles[resolution.ProfileResults[object.Name].SchedulerName]
+	if cfg == nil || cfg.UID != object.UID {
+		return nil // what was built under the scheduler name is another object's
+	}
+	return p.failed[cfg.SchedulerName]
+}
+
+// goesOn says what decides where the present generation of an object does not.
+func (p *programmed) goesOn(schedulerName string, active *v1alpha1.ActiveProfile) string {
+	switch {
+	case active != nil:
+		return fmt.Sprintf("revision %s of generation %d goes on", active.Revision, active.Generation)
+	case p.running[schedulerName] != nil:
+		// The object that had the scheduler name is gone. Its profile runs until this one can take its place.
+		return fmt.Sprintf("revision %s of a deleted SchedulerProfile goes on", p.running[schedulerName].config.Revision)
+	default:
+		return "pods of this scheduler name wait"
+	}
+}
+
+func policyProgrammed(object *v1alpha1.SchedulingPolicy, resolution *config.Resolution, programmed *programmed) metav1.Condition {
+	result := resolution.PolicyResults[object.Name]
 	condition := metav1.Condition{Type: v1alpha1.ConditionProgrammed, Status: metav1.ConditionFalse}
 	var failed []string
 	for _, name := range result.Profiles {
@@ -111,14 +122,17 @@ func policyProgrammed(result config.Result, resolution *config.Resolution, progr
 	}
 	switch {
 	case result.KeptLastGood:
-		condition.Reason, condition.Message = v1alpha1.ReasonKeptLastGood, "The spec is not accepted: the last good one goes on in the profiles that build on it"
+		condition.Reason, condition.Message = v1alpha1.ReasonKeptLastGood, fmt.Sprintf("Generation %d is not accepted; the last good one goes on", object.Generation)
 	case !result.Accepted:
-		condition.Reason, condition.Message = v1alpha1.ReasonInvalid, "The spec is not accepted, and there is no last good one"
+		condition.Reason, condition.Message = v1alpha1.ReasonInvalid, fmt.Sprintf("Generation %d is not accepted, and there is no last good one", object.Generation)
 	case len(failed) > 0:
-		condition.Reason, condition.Message = v1alpha1.ReasonBuildFailed, fmt.Sprintf("Profiles that could not be built: %s; see their status", strings.Join(failed, ", "))
+		condition.Reason, condition.Message = v1alpha1.ReasonBuildFailed, fmt.Sprintf("Profiles that could not be built with generation %d: %s (their status says why)", object.Generation, strings.Join(failed, ", "))
+	case len(result.Profiles) == 0:
+		condition.Status = metav1.ConditionTrue
+		condition.Reason, condition.Message = v1alpha1.ReasonProgrammed, "No accepted profile builds on this policy"
 	default:
 		condition.Status = metav1.ConditionTrue
-		condition.Reason, condition.Message = v1alpha1.ReasonProgrammed, fmt.Sprintf("This generation decides in %d profiles", len(result.Profiles))
+		condition.Reason, condition.Message = v1alpha1.ReasonProgrammed, fmt.Sprintf("Generation %d decides in the profiles %s", object.Generation, strings.Join(result.Profiles, ", "))
 	}
 	return condition
 }
@@ -127,46 +141,6 @@ func policyProgrammed(result config.Result, resolution *config.Resolution, progr
 func setCondition(conditions *[]metav1.Condition, generation int64, now time.Time, condition metav1.Condition) {
 	condition.ObservedGeneration = generation
 	condition.LastTransitionTime = metav1.NewTime(now).Rfc3339Copy()
+	condition.Message = truncate(condition.Message, maxConditionMessage)
 	meta.SetStatusCondition(conditions, condition)
-}
-
-// activePlugins lists what really runs.
-func activePlugins(p *profile.Profile) v1alpha1.ActivePlugins {
-	configured := p.Plugins()
-	active := v1alpha1.ActivePlugins{
-		PreEnqueue: names(configured.PreEnqueue),
-		QueueSort:  names(configured.QueueSort),
-		PreFilter:  names(configured.PreFilter),
-		Filter:     names(configured.Filter),
-		PostFilter: names(configured.PostFilter),
-		PreScore:   names(configured.PreScore),
-		Reserve:    names(configured.Reserve),
-		Permit:     names(configured.Permit),
-		PreBind:    names(configured.PreBind),
-		Bind:       names(configured.Bind),
-		PostBind:   names(configured.PostBind),
-	}
-	for _, plugin := range configured.Score.Enabled {
-		active.Score = append(active.Score, v1alpha1.WeightedPlugin{Name: plugin.Name, Weight: int64(plugin.Weight)})
-	}
-	return active
-}
-
-func names(set schedconfig.PluginSet) []string {
-	var all []string
-	for _, plugin := range set.Enabled {
-		all = append(all, plugin.Name)
-	}
-	return all
-}
-
-// remember notes the specs that run as the last good ones.
-func (r *ProfileReconciler) remember(resolution *config.Resolution, programmed *programmed) {
-	var running []*config.Profile
-	for _, name := range slices.Sorted(maps.Keys(resolution.Profiles)) {
-		if programmed.failed[name] == nil {
-			running = append(running, resolution.Profiles[name])
-		}
-	}
-	r.lastGood = resolution.LastGood(running)
 }

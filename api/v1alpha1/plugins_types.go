@@ -16,7 +16,8 @@ type Plugins struct {
 
 	// queueSort is the plugin that orders the scheduling queue. There is one queue: profiles that ask for
 	// different ones conflict, and the older profile has its way. A plugin enabled here takes the place of the
-	// policy's queueSort. To replace PrioritySort, disable "*" here too.
+	// policy's queueSort. To replace PrioritySort, disable "*" here too. Any other queue sort has to be enabled here,
+	// not in multiPoint alone.
 	// +optional
 	QueueSort PluginSet `json:"queueSort,omitzero"`
 

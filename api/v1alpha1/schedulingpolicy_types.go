@@ -80,8 +80,8 @@ type SchedulingPolicySpec struct {
 // +kubebuilder:validation:XValidation:rule="has(self.provider) != has(self.policy)",message="exactly one of provider and policy must be set"
 type AlgorithmSource struct {
 	// provider names a set of plugins. DefaultProvider is the set that kube-scheduler runs by default.
-	// ClusterAutoscalerProvider is the same set with nodes scored by how much of them is allocated (MostAllocated
-	// in place of LeastAllocated), so that pods are packed onto few nodes.
+	// ClusterAutoscalerProvider is the same set with the scoring strategy MostAllocated in place of LeastAllocated, so
+	// that pods are packed onto few nodes, unless a profile's arguments for NodeResourcesFit have another strategy.
 	// +optional
 	Provider *AlgorithmProvider `json:"provider,omitempty"`
 

@@ -190,6 +190,7 @@ func (c *ControlPlane) startKwok(ctx context.Context, path string) error {
 				"--kubeconfig=" + c.files.kubeconfig,
 				"--manage-all-nodes=true",
 				"--node-lease-duration-seconds=40",
+				"--v=WARN", // it has a line for every change of a pod
 				"--server-address=" + address,
 			}
 		},

@@ -9,12 +9,14 @@ package testcluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,6 +24,7 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/livesched/app"
 	"github.com/livesched/livesched/internal/controlplane"
 )
@@ -38,7 +41,12 @@ type Cluster struct {
 
 // Start starts etcd and kube-apiserver and installs the custom resources.
 func Start(ctx context.Context) (*Cluster, error) {
-	cp, err := controlplane.Start(ctx, controlplane.Options{Progress: os.Stderr})
+	return StartWith(ctx, controlplane.Options{Progress: os.Stderr})
+}
+
+// StartWith is Start with the control plane that the options describe.
+func StartWith(ctx context.Context, o controlplane.Options) (*Cluster, error) {
+	cp, err := controlplane.Start(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -63,6 +71,18 @@ func (c *Cluster) install(ctx context.Context) error {
 
 // Stop ends the control plane.
 func (c *Cluster) Stop() error { return c.controlPlane.Stop() }
+
+// Clear deletes what a test has made: all profiles, policies, pods of the namespace default, nodes, and leases.
+func (c *Cluster) Clear(ctx context.Context) error {
+	namespace := client.InNamespace(metav1.NamespaceDefault)
+	return errors.Join(
+		c.Client.DeleteAllOf(ctx, &v1alpha1.SchedulerProfile{}),
+		c.Client.DeleteAllOf(ctx, &v1alpha1.SchedulingPolicy{}),
+		c.Client.DeleteAllOf(ctx, &corev1.Pod{}, namespace, client.GracePeriodSeconds(0)),
+		c.Client.DeleteAllOf(ctx, &corev1.Node{}),
+		c.Client.DeleteAllOf(ctx, &coordinationv1.Lease{}, namespace),
+	)
+}
 
 // Kubeconfig is the path of a kubeconfig file with all rights.
 func (c *Cluster) Kubeconfig() string { return c.controlPlane.Kubeconfig() }
@@ -95,7 +115,12 @@ func Options() *app.Options {
 
 // Run starts a manager with the options, which it may have from Options. It does not wait until it is ready.
 func (c *Cluster) Run(ctx context.Context, logger klog.Logger, o *app.Options) (*Running, error) {
-	mgr, err := app.NewManager(c.Config, o)
+	return RunFor(ctx, logger, c.Config, o)
+}
+
+// RunFor is Run for an API server that is reached in another way, or with other rights.
+func RunFor(ctx context.Context, logger klog.Logger, config *rest.Config, o *app.Options) (*Running, error) {
+	mgr, err := app.NewManager(config, o)
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,7 @@ func Main(args []string, outOfTree framework.Registry) int {
 	fs.SortFlags = true
 	o.AddFlags(fs)
 	fs.Usage = func() {
-		fmt.Fprintf(os.Stderr, "livesched schedules pods by profiles that are custom resources.\n\nUsage:\n  livesched [flags]\n\nFlags:\n%s", fs.FlagUsages())
+		fmt.Printf("livesched schedules pods by profiles that are custom resources.\n\nUsage:\n  livesched [flags]\n\nFlags:\n%s", fs.FlagUsages())
 	}
 	switch err := fs.Parse(args); {
 	case errors.Is(err, pflag.ErrHelp):

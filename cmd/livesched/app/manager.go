@@ -18,7 +18,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -68,11 +70,13 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 	restConfig = o.throttled(restConfig)
 	gracePeriod := shutdownTimeout
 	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
-		Scheme:                        scheme,
-		Cache:                         informers.CacheOptions(scheme),
-		Metrics:                       metricsserver.Options{BindAddress: o.MetricsBindAddress},
-		HealthProbeBindAddress:        o.HealthProbeBindAddress,
-		LivenessEndpointName:          "/livez",
+		Scheme:                 scheme,
+		Cache:                  informers.CacheOptions(scheme),
+		Metrics:                metricsserver.Options{BindAddress: o.MetricsBindAddress},
+		HealthProbeBindAddress: o.HealthProbeBindAddress,
+		LivenessEndpointName:   "/livez",
+		// A test may run several managers in its process, which all have a controller of the same name.
+		Controller:                    config.Controller{SkipNameValidation: ptr.To(true)},
 		LeaderElection:                o.LeaderElect,
 		LeaderElectionID:              o.LeaderElectionName,
 		LeaderElectionNamespace:       o.LeaderElectionNamespace,
@@ -108,6 +112,7 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 	})
 	reconciler := &controllers.ProfileReconciler{
 		Client:     mgr.GetClient(),
+		Recorder:   mgr.GetEventRecorder("livesched"),
 		Store:      sched.Store(),
 		Build:      sched.Build,
 		Ready:      sched.Ready(),

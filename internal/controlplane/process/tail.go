@@ -10,10 +10,15 @@ import (
 	"strings"
 )
 
-// tailBytes bounds what Tail reads: API servers write long lines.
-const tailBytes = 16 << 10
+const (
+	// tailBytes bounds what Tail reads.
+	tailBytes = 64 << 10
+	// tailWidth bounds what Tail shows of a line: some programs log whole objects.
+	tailWidth = 400
+)
 
-// Tail returns at most n last lines of a file, indented by two spaces; what went wrong, if it cannot be read.
+// Tail returns at most n last lines of a file, indented by two spaces and cut where they are long; what went wrong, if it
+// cannot be read.
 func Tail(path string, n int) string {
 	text, err := readEnd(path, tailBytes)
 	if err != nil {
@@ -25,6 +30,11 @@ func Tail(path string, n int) string {
 	}
 	lines := strings.Split(text, "\n")
 	lines = lines[max(0, len(lines)-n):]
+	for i, line := range lines {
+		if len(line) > tailWidth {
+			lines[i] = strings.ToValidUTF8(line[:tailWidth], "") + "…"
+		}
+	}
 	return "  " + strings.Join(lines, "\n  ")
 }
 

@@ -168,12 +168,7 @@ func (f *filtering) run(ctx context.Context) ([]fwk.NodeInfo, error) {
 		f.check(searchCtx, i)
 	}, schedmetrics.Filter)
 
-	for i, status := range f.refused {
-		if status != nil {
-			f.diagnosis.NodeToStatus.Set(f.node(i).Node().Name, status)
-			f.diagnosis.AddPluginStatus(status)
-		}
-	}
+	f.recordRefusals()
 	feasible := f.feasible[:f.found.Load()]
 	if failure := f.failure.Load(); failure != nil {
 		code = fwk.Error
@@ -185,6 +180,27 @@ func (f *filtering) run(ctx context.Context) ([]fwk.NodeInfo, error) {
 		return feasible, context.Cause(ctx)
 	}
 	return feasible, nil
+}
+
+// recordRefusals moves the refusals to the diagnosis.
+func (f *filtering) recordRefusals() {
+	refused := 0
+	for _, status := range f.refused {
+		if status != nil {
+			refused++
+		}
+	}
+	if known := f.diagnosis.NodeToStatus; known.Len() == 0 {
+		// A map that grows to thousands of nodes costs more than the filters of some.
+		f.diagnosis.NodeToStatus = schedframework.NewNodeToStatus(
+			make(map[string]*fwk.Status, refused), known.AbsentNodesStatus())
+	}
+	for i, status := range f.refused {
+		if status != nil {
+			f.diagnosis.NodeToStatus.Set(f.node(i).Node().Name, status)
+			f.diagnosis.AddPluginStatus(status)
+		}
+	}
 }
 
 // check looks at one node.

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes/fake"
+	fakeclient "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -95,7 +95,7 @@ func newOracle(ctx context.Context, t testing.TB, s setup) *oracle {
 			return s, nil
 		}}
 	}
-	client := fake.NewClientset()
+	client := fakeclient.NewClientset()
 	o.factory = informers.NewSharedInformerFactory(client, 0)
 	o.upstream, err = scheduler.New(ctx, client, o.factory, nil,
 		func(string) events.EventRecorderLogger { return events.NewFakeRecorder(10) },

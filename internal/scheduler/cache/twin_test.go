@@ -169,7 +169,7 @@ var twinKeys = []string{corev1.LabelTopologyZone, corev1.LabelHostname, "rack"}
 func TestTwin(t *testing.T) {
 	seed := rand.Uint64()
 	hits := map[string]int{}
-	for run := range uint64(18) {
+	for run := range uint64(12) {
 		t.Run(fmt.Sprintf("random operations, seed %d.%d", seed, run), func(t *testing.T) {
 			tt := &twinTest{
 				T: t, random: rand.New(rand.NewPCG(seed, run)), cache: New(), snapshot: NewSnapshot(), twin: newTwin(), quietly: true,
@@ -178,7 +178,7 @@ func TestTwin(t *testing.T) {
 			if run%3 == 1 {
 				tt.cache.feed.limit = 5 // so that nodes are built anew all the time
 			}
-			for range 400 {
+			for range 300 {
 				for range tt.random.IntN(12) {
 					tt.step()
 				}

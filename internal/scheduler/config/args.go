@@ -5,6 +5,7 @@ package config
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"strings"
 	"sync"
@@ -37,17 +38,24 @@ func argsKnown(plugin string) bool {
 // decodeArgs reads the arguments of one plugin, strictly, and returns them in their versioned form. Arguments of
 // out-of-tree plugins are handed over as they are (runtime.Unknown), as kube-scheduler does; absent ones are nil.
 func decodeArgs(plugin string, raw []byte, path *field.Path, found *problems) runtime.Object {
-	if !argsKnown(plugin) {
-		if len(raw) == 0 {
+	var fields map[string]json.RawMessage // nil for null, too
+	if len(raw) > 0 {
+		if err := json.Unmarshal(raw, &fields); err != nil {
+			found.add(v1alpha1.ReasonInvalidArgs, path, "must be an object: %v", err)
 			return nil
 		}
-		if inTree().Has(plugin) && !emptyObject(raw) {
+	}
+	if !argsKnown(plugin) {
+		if fields == nil {
+			return nil
+		}
+		if inTree().Has(plugin) && len(fields) > 0 {
 			found.add(v1alpha1.ReasonInvalidArgs, path, "plugin %q takes no args", plugin)
 			return nil
 		}
 		return &runtime.Unknown{Raw: bytes.Clone(raw), ContentType: runtime.ContentTypeJSON}
 	}
-	if len(raw) == 0 {
+	if fields == nil {
 		raw = []byte("{}")
 	}
 	gvk := configv1.SchemeGroupVersion.WithKind(plugin + "Args")
@@ -72,12 +80,6 @@ func decodingErrors(err error) []error {
 		return strict.Errors()
 	}
 	return []error{err}
-}
-
-// emptyObject says whether raw is a JSON object without fields.
-func emptyObject(raw []byte) bool {
-	trimmed := bytes.TrimSpace(raw)
-	return len(trimmed) >= 2 && trimmed[0] == '{' && len(bytes.TrimSpace(trimmed[1:])) == 1
 }
 
 // completeArgs gives versioned arguments kube-scheduler's defaults and translates them to the internal types that

@@ -66,34 +66,34 @@ func internalList(plugins []v1alpha1.Plugin) []schedconfig.Plugin {
 // nothing is left in multiPoint.
 func ActivePlugins(plugins *schedconfig.Plugins) v1alpha1.ActivePlugins {
 	return v1alpha1.ActivePlugins{
-		PreEnqueue:        pluginNames(plugins.PreEnqueue),
-		QueueSort:         pluginNames(plugins.QueueSort),
-		PreFilter:         pluginNames(plugins.PreFilter),
-		Filter:            pluginNames(plugins.Filter),
-		PostFilter:        pluginNames(plugins.PostFilter),
-		PreScore:          pluginNames(plugins.PreScore),
-		Score:             weightedPlugins(plugins.Score),
-		Reserve:           pluginNames(plugins.Reserve),
-		Permit:            pluginNames(plugins.Permit),
-		PreBind:           pluginNames(plugins.PreBind),
-		Bind:              pluginNames(plugins.Bind),
-		PostBind:          pluginNames(plugins.PostBind),
-		PlacementGenerate: pluginNames(plugins.PlacementGenerate),
-		PlacementScore:    weightedPlugins(plugins.PlacementScore),
+		PreEnqueue:        pluginNames(plugins.PreEnqueue.Enabled),
+		QueueSort:         pluginNames(plugins.QueueSort.Enabled),
+		PreFilter:         pluginNames(plugins.PreFilter.Enabled),
+		Filter:            pluginNames(plugins.Filter.Enabled),
+		PostFilter:        pluginNames(plugins.PostFilter.Enabled),
+		PreScore:          pluginNames(plugins.PreScore.Enabled),
+		Score:             weightedPlugins(plugins.Score.Enabled),
+		Reserve:           pluginNames(plugins.Reserve.Enabled),
+		Permit:            pluginNames(plugins.Permit.Enabled),
+		PreBind:           pluginNames(plugins.PreBind.Enabled),
+		Bind:              pluginNames(plugins.Bind.Enabled),
+		PostBind:          pluginNames(plugins.PostBind.Enabled),
+		PlacementGenerate: pluginNames(plugins.PlacementGenerate.Enabled),
+		PlacementScore:    weightedPlugins(plugins.PlacementScore.Enabled),
 	}
 }
 
-func pluginNames(set schedconfig.PluginSet) []string {
+func pluginNames(list []schedconfig.Plugin) []string {
 	var names []string
-	for _, plugin := range set.Enabled {
+	for _, plugin := range list {
 		names = append(names, plugin.Name)
 	}
 	return names
 }
 
-func weightedPlugins(set schedconfig.PluginSet) []v1alpha1.WeightedPlugin {
+func weightedPlugins(list []schedconfig.Plugin) []v1alpha1.WeightedPlugin {
 	var plugins []v1alpha1.WeightedPlugin
-	for _, plugin := range set.Enabled {
+	for _, plugin := range list {
 		plugins = append(plugins, v1alpha1.WeightedPlugin{Name: plugin.Name, Weight: int64(plugin.Weight)})
 	}
 	return plugins

@@ -170,7 +170,7 @@ func (r *resolver) resolveArgs(configs []v1alpha1.PluginConfig, b *base, merged 
 		}
 		resolved = append(resolved, r.complete(config.Name, args, b, path.Child("args"), found))
 	}
-	if q := b.queueSort; q != nil && q.args != nil && !given.Has(q.name) && slices.Equal(pluginNames(merged.QueueSort), []string{q.name}) {
+	if q := b.queueSort; q != nil && q.args != nil && !given.Has(q.name) && slices.Equal(pluginNames(merged.QueueSort.Enabled), []string{q.name}) {
 		given.Insert(q.name)
 		resolved = append(resolved, r.complete(q.name, q.args.DeepCopyObject(), b, field.NewPath("spec", "policyRef"), found))
 	}

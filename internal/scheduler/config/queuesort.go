@@ -57,8 +57,8 @@ func applyQueueSort(base, custom *schedconfig.Plugins, sort *queueSort) *schedco
 
 // sortsByDefault says whether multiPoint adds PrioritySort at queueSort.
 func sortsByDefault(merged *schedconfig.Plugins) bool {
-	disabled := sets.New(pluginNames(schedconfig.PluginSet{Enabled: merged.QueueSort.Disabled})...)
-	return !disabled.HasAny(allPlugins, names.PrioritySort) && sets.New(pluginNames(merged.MultiPoint)...).Has(names.PrioritySort)
+	disabled := sets.New(pluginNames(merged.QueueSort.Disabled)...)
+	return !disabled.HasAny(allPlugins, names.PrioritySort) && sets.New(pluginNames(merged.MultiPoint.Enabled)...).Has(names.PrioritySort)
 }
 
 // findQueueSort tells from names alone which plugin of a merged set sorts the queue, since profiles have to agree on
@@ -67,7 +67,7 @@ func sortsByDefault(merged *schedconfig.Plugins) bool {
 func findQueueSort(merged *schedconfig.Plugins, found *problems) string {
 	path := field.NewPath("spec", "plugins", "queueSort")
 	byDefault := sortsByDefault(merged)
-	switch enabled := pluginNames(merged.QueueSort); {
+	switch enabled := pluginNames(merged.QueueSort.Enabled); {
 	case len(enabled) > 1:
 		found.add(v1alpha1.ReasonInvalid, path.Child("enabled"), "only one plugin can sort the queue; enabled are %s", strings.Join(enabled, ", "))
 	case len(enabled) == 0 && !byDefault:
@@ -88,10 +88,10 @@ func findQueueSort(merged *schedconfig.Plugins, found *problems) string {
 // might.
 func checkBind(merged *schedconfig.Plugins, found *problems) {
 	path := field.NewPath("spec", "plugins", "bind")
-	disabled := sets.New(pluginNames(schedconfig.PluginSet{Enabled: merged.Bind.Disabled})...)
-	candidates := sets.New(pluginNames(merged.Bind)...)
+	disabled := sets.New(pluginNames(merged.Bind.Disabled)...)
+	candidates := sets.New(pluginNames(merged.Bind.Enabled)...)
 	if !disabled.Has(allPlugins) {
-		candidates.Insert(sets.New(pluginNames(merged.MultiPoint)...).Difference(disabled).UnsortedList()...)
+		candidates.Insert(sets.New(pluginNames(merged.MultiPoint.Enabled)...).Difference(disabled).UnsortedList()...)
 	}
 	if candidates.Has(names.DefaultBinder) || candidates.Difference(inTree()).Len() > 0 {
 		return

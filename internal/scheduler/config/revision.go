@@ -8,7 +8,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"io"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -86,7 +85,7 @@ func revision(p *Profile) (string, error) {
 // canonicalSets drops from a merged plugin set what has no effect: weights where nothing is scored, and disabled
 // plugins that multiPoint does not add.
 func canonicalSets(plugins *schedconfig.Plugins) map[string]canonicalPlugins {
-	everywhere := sets.New(pluginNames(plugins.MultiPoint)...)
+	everywhere := sets.New(pluginNames(plugins.MultiPoint.Enabled)...)
 	canonical := map[string]canonicalPlugins{}
 	for _, point := range points {
 		set := point.internal(plugins)
@@ -98,7 +97,7 @@ func canonicalSets(plugins *schedconfig.Plugins) map[string]canonicalPlugins {
 			}
 			c.Enabled = append(c.Enabled, entry)
 		}
-		disabled := sets.New(pluginNames(schedconfig.PluginSet{Enabled: set.Disabled})...)
+		disabled := sets.New(pluginNames(set.Disabled)...)
 		switch {
 		case point.name == "multiPoint": // what it disables was dropped by the merge
 		case disabled.Has(allPlugins):
@@ -142,9 +141,6 @@ func canonicalArgs(args runtime.Object) ([]byte, error) {
 	var value any
 	if err := decoder.Decode(&value); err != nil {
 		return nil, err
-	}
-	if err := decoder.Decode(new(any)); err != io.EOF {
-		return nil, fmt.Errorf("more than one JSON value")
 	}
 	return json.Marshal(value)
 }

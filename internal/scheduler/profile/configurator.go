@@ -24,6 +24,12 @@ import (
 // DefaultBuildTimeout bounds one build, the first list of informers that no profile needed before included.
 const DefaultBuildTimeout = 30 * time.Second
 
+// syncGrace is how long a build whose time is up has to say which informers it waited for.
+const syncGrace = time.Second
+
+// stageSync is the stage in which a build waits for nothing but informers, the plugins having had their turn.
+const stageSync = "waiting for informers"
+
 // Configurator builds profiles. Build is called by one goroutine at a time, off the scheduling loop.
 type Configurator struct {
 	// Env is what the built profiles share.
@@ -49,37 +55,53 @@ func (c *Configurator) Build(ctx context.Context, cfg *config.Profile) (*Profile
 	waiting, stopWaiting := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the build did not end within %v", timeout))
 
 	done := make(chan error, 1)
+	logger := klog.FromContext(ctx)
 	go func() {
-		defer stopWaiting()
-		done <- guard("building", func() error { return b.run(waiting) })
+		defer stopWaiting() // after it has sent: a cancelled context alone does not tell who won
+		done <- b.guardedRun(logger, waiting)
 	}()
 
-	logger := klog.FromContext(ctx)
+	var err error
+	select {
+	case err = <-done:
+	case <-waiting.Done():
+		var ended bool
+		if err, ended = b.lastWord(done); !ended {
+			b.profile.scope.Close()
+			b.profile.cancel()
+			go func() {
+				<-done
+				b.profile.close(logger)
+			}()
+			return nil, fmt.Errorf("cut off while %s: %w", b.stage.Load(), context.Cause(waiting))
+		}
+	}
+	if err != nil {
+		b.abandon(logger)
+		return nil, err
+	}
+	return b.finish(), nil
+}
+
+// lastWord returns what a build whose time is up has to say for itself. One that waits for informers knows which; it
+// is told of the end by its context, so its answer is worth a moment. One that is in a plugin's hands may never return.
+func (b *build) lastWord(done <-chan error) (err error, ended bool) {
+	grace := time.Duration(0)
+	if b.stage.Load() == stageSync {
+		grace = syncGrace
+	}
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
 	select {
 	case err := <-done:
-		if err != nil {
-			b.abandon(logger)
-			return nil, err
-		}
-		return b.finish(), nil
-	case <-waiting.Done():
-		// The goroutine cancels the context only after it has sent, so a cancelled context alone does not tell who won.
-		select {
-		case err := <-done:
-			if err != nil {
-				b.abandon(logger)
-				return nil, err
-			}
-			return b.finish(), nil
-		default:
-		}
-		b.profile.scope.Close()
-		b.profile.cancel()
-		go func() {
-			<-done
-			b.profile.close(logger)
-		}()
-		return nil, fmt.Errorf("cut off while %s: %w", b.stage.Load(), context.Cause(waiting))
+		return err, true
+	default:
+	}
+	select {
+	case err := <-done:
+		return err, true
+	case <-timer.C:
+		return nil, false
 	}
 }
 
@@ -95,6 +117,7 @@ type build struct {
 func newBuild(ctx context.Context, c *Configurator, cfg *config.Profile) *build {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	scope := c.Env.Informers.NewScope()
+	c.Env.series.use(cfg.SchedulerName)
 	p := &Profile{
 		Config: cfg,
 		handle: &Handle{
@@ -111,6 +134,18 @@ func newBuild(ctx context.Context, c *Configurator, cfg *config.Profile) *build 
 		closed:    make(chan struct{}),
 	}
 	return &build{Configurator: c, ctx: ctx, cfg: cfg, profile: p}
+}
+
+// guardedRun is run, for plugins that panic where nobody expects a call into them to do more than return a name.
+func (b *build) guardedRun(logger klog.Logger, waiting context.Context) error {
+	var failure error
+	if err := guard(logger, func() error {
+		failure = b.run(waiting)
+		return nil
+	}); err != nil {
+		return fmt.Errorf("%s: %w", b.stage.Load(), err)
+	}
+	return failure
 }
 
 // run does the work. waiting is the build's own deadline, not the lifetime of what is built.
@@ -150,7 +185,7 @@ func (b *build) run(waiting context.Context) error {
 		MaxInUnschedulable: b.cfg.PodMaxInUnschedulablePods,
 	}
 
-	b.stage.Store("waiting for informers")
+	b.stage.Store(stageSync)
 	if err := p.scope.WaitForSync(waiting); err != nil {
 		return fmt.Errorf("waiting for the informers of the plugins: %w", err)
 	}
@@ -177,7 +212,7 @@ func (b *build) instantiate(waiting context.Context) error {
 		if !ok {
 			return fmt.Errorf("plugin %q is not registered", name)
 		}
-		err := guard(fmt.Sprintf("building plugin %q", name), func() error {
+		err := guard(klog.FromContext(b.ctx), func() error {
 			plugin, err := factory(b.ctx, args[name], b.profile.handle)
 			if err == nil && plugin == nil {
 				err = errors.New("the factory returned no plugin")

@@ -17,8 +17,8 @@ import (
 )
 
 // Environment is what every generation of every profile shares and none owns: the state that must outlive a
-// reload, and the process's connections. It is filled in once, before the first build, and read-only from then on;
-// the things that it points to are each safe for concurrent use on their own terms.
+// reload, and the process's connections. It is filled in once, before the first build, and read-only from then on,
+// and never copied; the things that it points to are each safe for concurrent use on their own terms.
 type Environment struct {
 	// Registry holds the factories of all plugins that a profile may name.
 	Registry framework.Registry
@@ -52,6 +52,8 @@ type Environment struct {
 	Metrics *schedmetrics.MetricAsyncRecorder
 	// Durable is the state of upstream's plugins that must survive their instances.
 	Durable *Durable
+
+	series seriesUsers
 }
 
 // EventSources turns changes of API objects into cluster events for the queue.

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/queue"
@@ -22,7 +23,11 @@ func hints(ctx context.Context, extensions []fwk.EnqueueExtensions) (queue.HintM
 	table := queue.HintMap{}
 	var errs []error
 	for _, ext := range extensions {
-		events, err := ext.EventsToRegister(ctx)
+		var events []fwk.ClusterEventWithHint
+		err := guard(klog.FromContext(ctx), func() (err error) {
+			events, err = ext.EventsToRegister(ctx)
+			return err
+		})
 		if err != nil {
 			errs = append(errs, fmt.Errorf("plugin %q: events to register: %w", ext.Name(), err))
 			continue

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -105,15 +106,18 @@ func (p *Profile) Release(logger klog.Logger) {
 	}
 }
 
-// close gives back everything that the build took, in the reverse order. Called once, by the last Release or, for a
-// profile that was never published, by discard.
+// close gives back everything that the build took. Called once, by the last Release or for a build that failed.
+//
+// The handlers go before the plugins are closed: a plugin need not reckon with an event after its Close. Its listers go
+// on reading.
 func (p *Profile) close(logger klog.Logger) {
 	p.cancel()
-	if err := closePlugins(p.instances); err != nil {
-		logger.Error(err, "Closing the plugins of a retired profile failed", "schedulerName", p.SchedulerName(), "revision", p.Config.Revision)
-	}
 	p.scope.Close()
 	p.release()
+	if err := closePlugins(logger, p.instances); err != nil {
+		logger.Error(err, "Closing the plugins of a retired profile failed", "schedulerName", p.SchedulerName(), "revision", p.Config.Revision)
+	}
+	p.handle.env.series.drop(logger, p.SchedulerName())
 	close(p.closed)
 	if p.onClosed != nil {
 		p.onClosed(p)
@@ -124,11 +128,11 @@ func (p *Profile) close(logger klog.Logger) {
 func (p *Profile) Discard(logger klog.Logger) { p.Release(logger) }
 
 // closePlugins closes every instance that can be closed, whatever the others do.
-func closePlugins(instances map[string]fwk.Plugin) error {
+func closePlugins(logger klog.Logger, instances map[string]fwk.Plugin) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(instances)) {
 		if closer, ok := instances[name].(io.Closer); ok {
-			if err := guard("closing plugin "+name, closer.Close); err != nil {
+			if err := guard(logger, closer.Close); err != nil {
 				errs = append(errs, fmt.Errorf("plugin %q: %w", name, err))
 			}
 		}
@@ -136,11 +140,13 @@ func closePlugins(instances map[string]fwk.Plugin) error {
 	return errors.Join(errs...)
 }
 
-// guard runs third-party code and turns its panic into an error.
-func guard(doing string, fn func() error) (err error) {
+// guard runs third-party code and turns its panic into an error. The stack is logged: it is of use to the plugin's
+// author, but has no place in a status.
+func guard(logger klog.Logger, fn func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("%s: panic: %v", doing, r)
+			logger.Error(nil, "Plugin panicked", "panic", r, "stack", string(debug.Stack()))
+			err = fmt.Errorf("panic: %v", r)
 		}
 	}()
 	return fn()

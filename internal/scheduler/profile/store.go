@@ -26,7 +26,8 @@ type Store struct {
 	current atomic.Pointer[Map]
 	target  Target
 
-	swapping sync.Mutex // one swap at a time
+	swapping sync.Mutex // one swap at a time; guards closed
+	closed   bool
 
 	mu sync.Mutex // guards alive
 	// alive are the generations that are current or still draining.
@@ -64,11 +65,19 @@ func (s *Store) Acquire(schedulerName string) *Profile {
 
 // Swap makes next the current map and returns the names of the profiles that changed. Profiles that next shares with
 // the current map are carried over as they are; the others of the current map are retired: closed as soon as no pod
-// holds them. When Swap returns, every pod popped from then on sees next.
+// holds them. When Swap returns, every pod popped from then on sees next. After Close it discards what next brings in.
 func (s *Store) Swap(logger klog.Logger, next *Map) sets.Set[string] {
 	s.swapping.Lock()
 	defer s.swapping.Unlock()
 
+	if s.closed {
+		for p := range next.All() {
+			if p.onClosed == nil {
+				p.Discard(logger)
+			}
+		}
+		return nil
+	}
 	old := s.current.Load()
 	changed := next.changedSince(old)
 	s.track(next)
@@ -109,10 +118,11 @@ func (s *Store) Alive() int {
 }
 
 // Close retires every profile, without a word to the queue, which is closed already, and waits until all are closed or
-// ctx ends. Nothing may be acquired or swapped in afterwards.
+// ctx ends. There is nothing to acquire afterwards.
 func (s *Store) Close(ctx context.Context) error {
 	s.swapping.Lock()
 	defer s.swapping.Unlock()
+	s.closed = true
 	logger := klog.FromContext(ctx)
 	for p := range s.current.Swap(NewMap(nil, "")).All() {
 		p.Release(logger)

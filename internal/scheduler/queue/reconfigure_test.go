@@ -5,6 +5,7 @@ package queue
 
 import (
 	"errors"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -229,7 +230,9 @@ func TestReconfigureCommits(t *testing.T) {
 			f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(newDoor("G", refusal)))), sets.New("default"), func() {
 				go func() { popped <- f.Pop(logger) }()
 				// The goroutine has every opportunity to run, and finds the queue locked.
-				time.Sleep(time.Second)
+				for range 1000 {
+					runtime.Gosched()
+				}
 				select {
 				case p := <-popped:
 					t.Errorf("%s was popped", p.Pod.Name)

@@ -1,0 +1,63 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+)
+
+const (
+	// maxEventNote is what the API server takes in the note of an Event, in bytes.
+	maxEventNote = 1024
+	// maxConditionMessage is less than it takes in the message of a condition. Nobody reads more.
+	maxConditionMessage = 8 * 1024
+)
+
+// note is an Event to be.
+type note struct{ eventType, reason, action, text string }
+
+// notes says what is new in the conditions of an object. That a spec is valid is none: that it decides is.
+func notes(before, after []metav1.Condition) []note {
+	var all []note
+	for _, c := range after {
+		was := meta.FindStatusCondition(before, c.Type)
+		known := was != nil && was.Status == c.Status && was.Reason == c.Reason && was.Message == c.Message
+		if known || c.Type == v1alpha1.ConditionAccepted && c.Status == metav1.ConditionTrue {
+			continue
+		}
+		n := note{eventType: corev1.EventTypeWarning, reason: c.Reason, action: actions[c.Type], text: truncate(c.Message, maxEventNote)}
+		if c.Status == metav1.ConditionTrue {
+			n.eventType = corev1.EventTypeNormal
+		}
+		all = append(all, n)
+	}
+	return all
+}
+
+// actions are what livesched did, or failed to do, when a condition changed.
+var actions = map[string]string{
+	v1alpha1.ConditionAccepted:   "Accept",
+	v1alpha1.ConditionProgrammed: "Program",
+}
+
+// truncate cuts a text to a number of bytes, between two characters.
+func truncate(text string, limit int) string {
+	const suffix = " ..."
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) <= limit {
+		return text
+	}
+	end := limit - len(suffix)
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + suffix
+}

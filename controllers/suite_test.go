@@ -1,0 +1,232 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	gomegatypes "github.com/onsi/gomega/types"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/yaml"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/livesched/app"
+	"github.com/livesched/livesched/internal/testcluster"
+)
+
+// The suite applies profiles and policies to a real API server with livesched running, and looks at what becomes of them
+// and of pods. Every spec has a livesched of its own and begins without profiles, policies, nodes or pods.
+func TestControllers(t *testing.T) {
+	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(30 * time.Second)
+	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
+	SetDefaultConsistentlyDuration(500 * time.Millisecond)
+	SetDefaultConsistentlyPollingInterval(20 * time.Millisecond)
+	RunSpecs(t, "Profiles and policies on a real API server")
+}
+
+var (
+	cluster *testcluster.Cluster
+	k8s     client.Client
+)
+
+var _ = BeforeSuite(func(ctx context.Context) {
+	logger := zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true))
+	ctrl.SetLogger(logger)
+	klog.SetLogger(logger)
+	var err error
+	cluster, err = testcluster.Start(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	k8s = cluster.Client
+}, NodeTimeout(2*time.Minute))
+
+var _ = AfterSuite(func() {
+	if cluster != nil {
+		Expect(cluster.Stop()).To(Succeed())
+	}
+})
+
+var _ = AfterEach(func(ctx context.Context) {
+	Expect(cluster.Clear(ctx)).To(Succeed())
+})
+
+// start runs a livesched until the end of the spec.
+func start(change ...func(*app.Options)) *testcluster.Running {
+	GinkgoHelper()
+	options := testcluster.Options()
+	for _, f := range change {
+		f(options)
+	}
+	run, err := cluster.Run(context.Background(), GinkgoLogr, options)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { Expect(run.Stop(10 * time.Second)).To(Succeed()) })
+	return run
+}
+
+// profile makes a SchedulerProfile of a spec in YAML.
+func profile(name, spec string) *v1alpha1.SchedulerProfile {
+	GinkgoHelper()
+	p := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	Expect(yaml.UnmarshalStrict([]byte(spec), &p.Spec)).To(Succeed())
+	return p
+}
+
+// policy makes a SchedulingPolicy of a spec in YAML.
+func policy(name, spec string) *v1alpha1.SchedulingPolicy {
+	GinkgoHelper()
+	p := &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	Expect(yaml.UnmarshalStrict([]byte(spec), &p.Spec)).To(Succeed())
+	return p
+}
+
+func create(ctx context.Context, objects ...client.Object) {
+	GinkgoHelper()
+	for _, object := range objects {
+		Expect(k8s.Create(ctx, object)).To(Succeed())
+	}
+}
+
+// change gives an object another spec, in YAML, in the place of the one it has. Unlike an apply it wins over status writes.
+func change[T interface {
+	*v1alpha1.SchedulerProfile | *v1alpha1.SchedulingPolicy
+	client.Object
+}](ctx context.Context, object T, spec string) {
+	GinkgoHelper()
+	Expect(retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		if err := k8s.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+			return err
+		}
+		switch object := any(object).(type) {
+		case *v1alpha1.SchedulerProfile:
+			object.Spec = profile(object.Name, spec).Spec
+		case *v1alpha1.SchedulingPolicy:
+			object.Spec = policy(object.Name, spec).Spec
+		}
+		return k8s.Update(ctx, object)
+	})).To(Succeed())
+}
+
+// expectProfile waits until the conditions of a profile's present generation match, and returns it.
+func expectProfile(ctx context.Context, name string, conditions ...gomegatypes.GomegaMatcher) *v1alpha1.SchedulerProfile {
+	GinkgoHelper()
+	p := &v1alpha1.SchedulerProfile{}
+	Eventually(func(g Gomega) {
+		p = &v1alpha1.SchedulerProfile{}
+		g.Expect(k8s.Get(ctx, client.ObjectKey{Name: name}, p)).To(Succeed())
+		g.Expect(p.Status.ObservedGeneration).To(Equal(p.Generation))
+		for _, condition := range conditions {
+			g.Expect(p.Status.Conditions).To(condition)
+		}
+	}).WithContext(ctx).Should(Succeed())
+	for _, c := range p.Status.Conditions {
+		Expect(c.ObservedGeneration).To(Equal(p.Generation), "condition %s", c.Type)
+	}
+	return p
+}
+
+// expectPolicy is expectProfile for a policy.
+func expectPolicy(ctx context.Context, name string, conditions ...gomegatypes.GomegaMatcher) *v1alpha1.SchedulingPolicy {
+	GinkgoHelper()
+	p := &v1alpha1.SchedulingPolicy{}
+	Eventually(func(g Gomega) {
+		p = &v1alpha1.SchedulingPolicy{}
+		g.Expect(k8s.Get(ctx, client.ObjectKey{Name: name}, p)).To(Succeed())
+		g.Expect(p.Status.ObservedGeneration).To(Equal(p.Generation))
+		for _, condition := range conditions {
+			g.Expect(p.Status.Conditions).To(condition)
+		}
+	}).WithContext(ctx).Should(Succeed())
+	for _, c := range p.Status.Conditions {
+		Expect(c.ObservedGeneration).To(Equal(p.Generation), "condition %s", c.Type)
+	}
+	return p
+}
+
+// haveCondition matches conditions that have one of this type, status and reason, with these words in its message.
+func haveCondition(kind string, status metav1.ConditionStatus, reason string, words ...string) gomegatypes.GomegaMatcher {
+	message := make([]gomegatypes.GomegaMatcher, 0, len(words))
+	for _, word := range words {
+		message = append(message, ContainSubstring(word))
+	}
+	wanted := fmt.Sprintf("%s=%s, reason %s", kind, status, reason)
+	return WithTransform(func(conditions []metav1.Condition) metav1.Condition {
+		if c := meta.FindStatusCondition(conditions, kind); c != nil {
+			return *c
+		}
+		return metav1.Condition{}
+	}, And(
+		WithTransform(func(c metav1.Condition) string { return fmt.Sprintf("%s=%s, reason %s", c.Type, c.Status, c.Reason) }, Equal(wanted)),
+		WithTransform(func(c metav1.Condition) string { return c.Message }, And(message...)),
+	))
+}
+
+// isAccepted and isProgrammed match the conditions of an object that is.
+var (
+	isAccepted   = haveCondition(v1alpha1.ConditionAccepted, metav1.ConditionTrue, v1alpha1.ReasonAccepted)
+	isProgrammed = haveCondition(v1alpha1.ConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed)
+)
+
+// isRefused matches the conditions of an object that is not accepted, for a reason and with words that are given.
+func isRefused(reason string, words ...string) gomegatypes.GomegaMatcher {
+	return haveCondition(v1alpha1.ConditionAccepted, metav1.ConditionFalse, reason, words...)
+}
+
+// keepsLastGood and neverRan match the conditions of an object that is not accepted: what was before goes on, or there is nothing.
+var (
+	keepsLastGood = haveCondition(v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonKeptLastGood)
+	neverRan      = haveCondition(v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonInvalid)
+)
+
+// The two nodes of most specs: one half full, one empty, of equal size.
+const (
+	busy = "busy"
+	idle = "idle"
+)
+
+// createNodes creates the two nodes and what fills the one, which was bound by somebody else.
+func createNodes(ctx context.Context) {
+	GinkgoHelper()
+	filler := testcluster.Pod("default", "filler", "somebody-else", "4", "8Gi")
+	filler.Spec.NodeName = busy
+	create(ctx, testcluster.Node(busy, "8", "16Gi", nil), testcluster.Node(idle, "8", "16Gi", nil), filler)
+}
+
+// createPod creates a small pod.
+func createPod(ctx context.Context, name, schedulerName string) *corev1.Pod {
+	GinkgoHelper()
+	pod := testcluster.Pod("default", name, schedulerName, "100m", "200Mi")
+	create(ctx, pod)
+	return pod
+}
+
+// expectBound waits until a pod is bound, and returns the node.
+func expectBound(ctx context.Context, pod *corev1.Pod) string {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+		g.Expect(pod.Spec.NodeName).NotTo(BeEmpty())
+	}).WithContext(ctx).Should(Succeed())
+	return pod.Spec.NodeName
+}
+
+// expectPending makes sure that nobody binds a pod.
+func expectPending(ctx context.Context, pod *corev1.Pod) {
+	GinkgoHelper()
+	Consistently(func(g Gomega) {
+		g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+		g.Expect(pod.Spec.NodeName).To(BeEmpty())
+	}).WithContext(ctx).Should(Succeed())
+}

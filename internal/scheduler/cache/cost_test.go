@@ -1,0 +1,193 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// filled returns a cache of so many nodes in three zones with a pod on each, and its snapshot, all lists made.
+func filled(tb testing.TB, nodes int) (*Cache, *Snapshot) {
+	tb.Helper()
+	c, s := New(), NewSnapshot()
+	for i := range nodes {
+		name := fmt.Sprintf("n%d", i)
+		c.AddNode(quiet, newNode(name, fmt.Sprintf("z%d", i%3), withImages("i", "j")))
+		if err := c.AddPod(quiet, newPod(fmt.Sprintf("on-%d", i), name, withAffinity)); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	update(tb, c, s)
+	look(tb, s)
+	return c, s
+}
+
+func update(tb testing.TB, c *Cache, s *Snapshot) {
+	if err := c.UpdateSnapshot(quiet, s); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// look asks for all that is made when it is asked for.
+func look(tb testing.TB, s *Snapshot) {
+	s.Topo(corev1.LabelTopologyZone)
+	s.Topo(corev1.LabelHostname)
+	for _, list := range []func() int{
+		func() int { l, _ := s.List(); return len(l) },
+		func() int { l, _ := s.HavePodsWithAffinityList(); return len(l) },
+		func() int { l, _ := s.HavePodsWithRequiredAntiAffinityList(); return len(l) },
+	} {
+		if n := list(); n > s.NumNodes() {
+			tb.Errorf("%d of %d nodes", n, s.NumNodes())
+		}
+	}
+}
+
+func TestCost(t *testing.T) {
+	// Objects allocated by what happens all the time, on clusters of any size.
+	sizes := []int{10, 1000, 20000}
+	for _, tt := range []struct {
+		name string
+		most float64
+		run  func(c *Cache, s *Snapshot) func()
+	}{
+		{"a refresh after nothing", 0, func(c *Cache, s *Snapshot) func() {
+			return func() { update(t, c, s) }
+		}},
+		{"assume, refresh, forget, refresh of a pod of a class", 1, func(c *Cache, s *Snapshot) func() {
+			pod := newPod("p", "n1")
+			class := Class{ID: 1, Like: infoOf(pod)}
+			class.Like.CalculateResource()
+			return func() {
+				err := c.AssumePodOfClass(quiet, pod, class)
+				update(t, c, s)
+				if err != nil || c.ForgetPod(quiet, pod) != nil {
+					t.Fatal(err)
+				}
+				update(t, c, s)
+			}
+		}},
+		{"assume, refresh, forget, refresh of any pod", 16, func(c *Cache, s *Snapshot) func() {
+			pod := newPod("p", "n1")
+			info := infoOf(pod)
+			return func() {
+				err := c.AssumePod(quiet, info)
+				update(t, c, s)
+				if err != nil || c.ForgetPod(quiet, pod) != nil {
+					t.Fatal(err)
+				}
+				update(t, c, s)
+			}
+		}},
+		{"two status updates and a refresh", 2, func(c *Cache, s *Snapshot) func() {
+			pod := newPod("p", "n1")
+			updates := []*corev1.Pod{edited(pod), edited(pod)}
+			return func() {
+				for i := range updates {
+					if err := c.UpdatePod(quiet, updates[1-i], updates[i]); err != nil {
+						t.Fatal(err)
+					}
+				}
+				update(t, c, s)
+			}
+		}},
+		{"a pod with anti-affinity that comes and goes, with the list of such nodes made each time", 24, func(c *Cache, s *Snapshot) func() {
+			pod := newPod("p", "n1", withRequiredAntiAffinity)
+			info := infoOf(pod)
+			return func() {
+				err := c.AssumePod(quiet, info)
+				update(t, c, s)
+				look(t, s)
+				if err != nil || c.ForgetPod(quiet, pod) != nil {
+					t.Fatal(err)
+				}
+				update(t, c, s)
+				look(t, s)
+			}
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var allocated []float64
+			for _, nodes := range sizes {
+				c, s := filled(t, nodes)
+				allocated = append(allocated, testing.AllocsPerRun(100, tt.run(c, s)))
+			}
+			t.Logf("objects allocated with %v nodes: %v", sizes, allocated)
+			if slices.Max(allocated) > tt.most {
+				t.Errorf("objects allocated: got %v, want at most %v", allocated, tt.most)
+			}
+		})
+	}
+}
+
+func TestNothingStays(t *testing.T) {
+	// What comes and goes without end: pods through all states, nodes, labels, images, claims.
+	churn := func(c *Cache, s *Snapshot, from, to int) {
+		for i := from; i < to; i++ {
+			pod := newPod(fmt.Sprintf("p%d", i), fmt.Sprintf("n%d", i%100), withRequiredAntiAffinity, claiming(fmt.Sprintf("c%d", i)), listening(int32(1+i%60000)))
+			if err := c.AssumePod(quiet, infoOf(pod)); err != nil {
+				t.Fatal(err)
+			}
+			update(t, c, s)
+			if i%10 == 0 {
+				if err := c.ForgetPod(quiet, pod); err != nil {
+					t.Fatal(err)
+				}
+				continue
+			}
+			confirmed := edited(pod, running)
+			if err := c.AddPod(quiet, confirmed); err != nil {
+				t.Fatal(err)
+			}
+			if i%50 == 0 {
+				node := newNode(fmt.Sprintf("new-%d", i), fmt.Sprintf("z-%d", i), withImages(fmt.Sprintf("image-%d", i)))
+				c.AddNode(quiet, node)
+				update(t, c, s)
+				look(t, s)
+				if err := c.RemoveNode(quiet, node); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := c.RemovePod(quiet, confirmed); err != nil {
+				t.Fatal(err)
+			}
+		}
+		update(t, c, s)
+		look(t, s)
+	}
+	heap := func() uint64 {
+		var stats runtime.MemStats
+		for range 3 {
+			runtime.GC()
+		}
+		runtime.ReadMemStats(&stats)
+		return stats.HeapAlloc
+	}
+	c, s := filled(t, 100)
+	pods := 100_000
+	if testing.Short() {
+		pods = 10_000
+	}
+	churn(c, s, 0, pods/10) // the log and the journal have their size
+	before := heap()
+	churn(c, s, pods/10, pods)
+	if after := heap(); after > before+before/10+512<<10 {
+		t.Errorf("the heap has grown from %d KiB to %d KiB over %d pods", before>>10, after>>10, pods*9/10)
+	}
+	if c.PodCount() != 100 || c.NodeCount() != 100 || s.Slots() > 102 || len(s.slots) != 100 || len(s.pvcs) != 0 || len(s.images.summaries) != 4 || len(c.order.zones) != 3 || len(s.tree.zones) != 3 {
+		t.Errorf("left over: %d pods, %d nodes, %d slots, %d node names, %d claims, %d images, %d and %d zones",
+			c.PodCount(), c.NodeCount(), s.Slots(), len(s.slots), len(s.pvcs), len(s.images.summaries), len(c.order.zones), len(s.tree.zones))
+	}
+	for key, topology := range s.topologies {
+		if topology.Bound() > 102 {
+			t.Errorf("topology %s has numbers for %d domains", key, topology.Bound())
+		}
+	}
+	runtime.KeepAlive(c)
+}

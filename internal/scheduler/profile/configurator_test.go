@@ -1,0 +1,316 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/framework"
+)
+
+func TestABuild(t *testing.T) {
+	t.Run("makes the default plugins, and closing it leaves nothing behind", func(t *testing.T) {
+		e := newTestEnv(t, nil)
+		p, err := e.configurator().Build(e.ctx, e.resolve(t, object("mine")))
+		must(t, err)
+		if e.Informers.Handlers() <= e.handlers {
+			t.Error("VolumeBinding listens to volumes, but there are no more handlers than before")
+		}
+		if !slices.Contains(e.sources.held(), fwk.PersistentVolumeClaim) {
+			t.Errorf("events are required of %v only", e.sources.held())
+		}
+		if p.SchedulerName() != "mine" || p.Framework.ProfileName() != "mine" || p.QueueSort().Name() != names.PrioritySort {
+			t.Errorf("built profile %q, framework %q, queue sort %q", p.SchedulerName(), p.Framework.ProfileName(), p.QueueSort().Name())
+		}
+		if score := p.Plugins().Score.Enabled; !slices.ContainsFunc(score, is(names.TaintToleration)) {
+			t.Errorf("Score runs %v", score)
+		}
+		if p.Queue.InitialBackoff != time.Second || p.Queue.MaxBackoff != 10*time.Second || p.Queue.MaxInUnschedulable != 5*time.Minute {
+			t.Errorf("the queue got %v, %v, %v", p.Queue.InitialBackoff, p.Queue.MaxBackoff, p.Queue.MaxInUnschedulable)
+		}
+		p.Discard(logr.Discard())
+		<-p.Closed()
+		e.expectNothingLeft(t)
+	})
+
+	t.Run("makes plugins in the order of their names, with a handle that works before and after the profile is gone", func(t *testing.T) {
+		var order []string
+		note := func(f *fake) error {
+			order = append(order, f.name)
+			if f.handle.ProfileName() != "mine" || f.handle.ClientSet() == nil || f.handle.Parallelizer() == nil {
+				return errors.New("the handle is not complete")
+			}
+			return nil
+		}
+		fs := &fakes{}
+		e := newTestEnv(t, framework.Registry{"Two": fs.factory("Two", note), "One": fs.factory("One", note), "Three": fs.factory("Three", note)})
+		p := e.build(t, object("mine", "Three", "One", "Two"))
+		if want := []string{"One", "Three", "Two"}; !slices.Equal(order, want) {
+			t.Errorf("made in the order %v, want %v", order, want)
+		}
+		p.Discard(logr.Discard())
+		<-p.Closed()
+		handle := fs.made[0].handle
+		handle.Activate(logr.Discard(), map[string]*corev1.Pod{"x": {ObjectMeta: metav1.ObjectMeta{UID: "x"}}})
+		if handle.GetWaitingPod("x") != nil || handle.RejectWaitingPod("x") || handle.NominatedPodsForNode("n") != nil {
+			t.Error("an old handle knows pods that there are not")
+		}
+		_, err := handle.SharedInformerFactory().Core().V1().PersistentVolumes().Informer().AddEventHandler(toolscache.ResourceEventHandlerFuncs{})
+		if err == nil {
+			t.Error("a handler was added after the profile was closed")
+		}
+	})
+
+	t.Run("takes the handlers away before it closes the plugins, all of them, once", func(t *testing.T) {
+		fs := &fakes{}
+		var e *testEnv
+		listens := func(f *fake) error {
+			_, err := f.handle.SharedInformerFactory().Core().V1().PersistentVolumes().Informer().AddEventHandler(toolscache.ResourceEventHandlerFuncs{})
+			f.onClose = func() error {
+				if handlers := e.Informers.Handlers(); handlers != e.handlers {
+					t.Errorf("%d handlers too many when the plugin is closed", handlers-e.handlers)
+				}
+				panic("cannot be closed")
+			}
+			return err
+		}
+		e = newTestEnv(t, fs.registry(listens))
+		p := e.build(t, object("mine", "AFirst", "Broken", "ZLast"))
+		p.Discard(logr.Discard())
+		<-p.Closed()
+		fs.expectClosed(t, "AFirst", "Broken", "ZLast")
+		e.expectNothingLeft(t)
+	})
+
+	t.Run("gives the plugins a context with the caller's values that ends with the profile alone", func(t *testing.T) {
+		type key struct{}
+		fs := &fakes{}
+		e := newTestEnv(t, fs.registry(nil))
+		ctx, cancel := context.WithCancel(context.WithValue(e.ctx, key{}, "value"))
+		p, err := e.configurator().Build(ctx, e.resolve(t, object("mine", "AFirst")))
+		must(t, err)
+		cancel()
+		got := fs.made[0].ctx
+		if got.Err() != nil || got.Value(key{}) != "value" {
+			t.Errorf("the plugin's context has ended (%v) or lost its values (%v)", got.Err(), got.Value(key{}))
+		}
+		p.Discard(logr.Discard())
+		<-p.Closed()
+		fs.expectClosed(t, "AFirst")
+	})
+}
+
+func is(name string) func(schedconfig.Plugin) bool {
+	return func(p schedconfig.Plugin) bool { return p.Name == name }
+}
+
+func TestABuildThatFails(t *testing.T) {
+	asks := func(resource fwk.EventResource) func(*fake) error {
+		return func(f *fake) error {
+			f.events = func() ([]fwk.ClusterEventWithHint, error) {
+				return []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: resource, ActionType: fwk.All}}}, nil
+			}
+			return nil
+		}
+	}
+	for _, test := range []struct {
+		name   string
+		adjust func(*fake) error
+		change func(*testEnv, *config.Profile)
+		err    string
+		made   []string
+	}{{
+		name:   "in a factory",
+		adjust: func(*fake) error { return errors.New("no luck") },
+		err:    `initializing plugin "Broken": no luck`,
+		made:   []string{"AFirst"},
+	}, {
+		name:   "by a panic in a factory",
+		adjust: func(*fake) error { panic("no luck") },
+		err:    `initializing plugin "Broken": panic: no luck`,
+		made:   []string{"AFirst"},
+	}, {
+		name: "in a factory that makes nothing",
+		change: func(e *testEnv, _ *config.Profile) {
+			e.Registry["Broken"] = func(context.Context, apiruntime.Object, fwk.Handle) (fwk.Plugin, error) { return nil, nil }
+		},
+		err:  `initializing plugin "Broken": the factory returned no plugin`,
+		made: []string{"AFirst"},
+	}, {
+		name: "for want of a factory",
+		change: func(e *testEnv, _ *config.Profile) {
+			delete(e.Registry, "Broken")
+		},
+		err:  `plugin "Broken" is not registered`,
+		made: []string{"AFirst"},
+	}, {
+		name: "over a plugin that cannot run where it is put",
+		change: func(_ *testEnv, cfg *config.Profile) {
+			cfg.Config.Plugins.Score.Enabled = append(cfg.Config.Plugins.Score.Enabled, schedconfig.Plugin{Name: "Broken"})
+		},
+		err:  `extension point Score: plugin "Broken" does not implement it`,
+		made: []string{"AFirst", "Broken", "ZLast"},
+	}, {
+		name: "by a panic in a plugin's name",
+		change: func(e *testEnv, _ *config.Profile) {
+			e.Registry["Broken"] = func(context.Context, apiruntime.Object, fwk.Handle) (fwk.Plugin, error) { return nameless{}, nil }
+		},
+		err:  "expanding the extension points: panic: no name",
+		made: []string{"AFirst", "ZLast"},
+	}, {
+		name: "when a plugin is asked for its events",
+		adjust: func(f *fake) error {
+			f.events = func() ([]fwk.ClusterEventWithHint, error) { return nil, errors.New("no luck") }
+			return nil
+		},
+		err:  `plugin "Broken": events to register: no luck`,
+		made: []string{"AFirst", "Broken", "ZLast"},
+	}, {
+		name: "by a panic when a plugin is asked for its events",
+		adjust: func(f *fake) error {
+			f.events = func() ([]fwk.ClusterEventWithHint, error) { panic("no luck") }
+			return nil
+		},
+		err:  `plugin "Broken": events to register: panic: no luck`,
+		made: []string{"AFirst", "Broken", "ZLast"},
+	}, {
+		name: "as its informers may not list",
+		adjust: func(f *fake) error {
+			f.handle.SharedInformerFactory().Core().V1().Secrets().Lister()
+			return nil
+		},
+		err:  "waiting for the informers of the plugins: informers did not sync: v1 Secret (failed to list",
+		made: []string{"AFirst", "Broken", "ZLast"},
+	}, {
+		name:   "as its events cannot be had",
+		adjust: asks("foos.v1.example.com"),
+		change: func(e *testEnv, _ *config.Profile) { e.sources.err = errors.New("no such events") },
+		err:    "waiting for the cluster events of the plugins: no such events",
+		made:   []string{"AFirst", "Broken", "ZLast"},
+	}} {
+		t.Run(test.name+" leaves nothing behind", func(t *testing.T) {
+			fs := &fakes{}
+			e := newTestEnv(t, fs.registry(test.adjust))
+			cfg := e.resolve(t, object("mine", "AFirst", "Broken", "ZLast"))
+			if test.change != nil {
+				test.change(e, cfg)
+			}
+			c := e.configurator()
+			c.Timeout = 2 * time.Second
+			p, err := c.Build(e.ctx, cfg)
+			if p != nil || err == nil || !strings.Contains(err.Error(), test.err) {
+				t.Fatalf("got profile %v and error %v, want error %q", p, err, test.err)
+			}
+			e.expectNothingLeft(t)
+			eventually(t, e.series.count).Should(gomega.BeZero(), "builds that are not closed")
+			fs.expectClosed(t, test.made...)
+		})
+	}
+}
+
+// count is the number of names in use.
+func (s *seriesUsers) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.users)
+}
+
+// nameless is a plugin that cannot say its name.
+type nameless struct{ fwk.FilterPlugin }
+
+func (nameless) Name() string { panic("no name") }
+
+func TestABuildThatHangs(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		hang  func(*fake, func()) error
+		stage string
+	}{{
+		name: "in a factory",
+		hang: func(_ *fake, wait func()) error {
+			wait()
+			return nil
+		},
+		stage: `building plugin "Broken"`,
+	}, {
+		name: "when a plugin is asked for its events",
+		hang: func(f *fake, wait func()) error {
+			f.events = func() ([]fwk.ClusterEventWithHint, error) {
+				wait()
+				return nil, nil
+			}
+			return nil
+		},
+		stage: "asking the plugins for their cluster events",
+	}} {
+		t.Run(test.name+" is cut off, and what it made is closed when it comes back", func(t *testing.T) {
+			fs := &fakes{}
+			goOn := make(chan struct{})
+			e := newTestEnv(t, fs.registry(func(f *fake) error { return test.hang(f, func() { <-goOn }) }))
+			goroutines := runtime.NumGoroutine()
+			c := e.configurator()
+			c.Timeout = 100 * time.Millisecond
+			_, err := c.Build(e.ctx, e.resolve(t, object("mine", "AFirst", "Broken")))
+			want := "cut off while " + test.stage + ": the build did not end within 100ms"
+			if err == nil || err.Error() != want {
+				t.Errorf("got the error %v, want %s", err, want)
+			}
+			// What plugins listen to ends at once; the plugins themselves cannot be closed under a running constructor.
+			if handlers := e.Informers.Handlers(); handlers != e.handlers {
+				t.Errorf("%d handlers are left while the build hangs", handlers-e.handlers)
+			}
+			if fs.made[0].ctx.Err() == nil {
+				t.Error("the plugins were not told to stop")
+			}
+			if closes := fs.made[0].closes.Load(); closes != 0 {
+				t.Errorf("a plugin was closed %d times while the build hangs", closes)
+			}
+			close(goOn)
+			eventually(t, e.series.count).Should(gomega.BeZero(), "builds that are not closed")
+			fs.expectClosed(t, "AFirst", "Broken")
+			e.expectNothingLeft(t)
+			eventually(t, runtime.NumGoroutine).Should(gomega.BeNumerically("<=", goroutines+2), "goroutines")
+		})
+	}
+
+	t.Run("ends with its caller, too", func(t *testing.T) {
+		fs := &fakes{}
+		goOn := make(chan struct{})
+		entered := make(chan struct{})
+		e := newTestEnv(t, fs.registry(func(*fake) error {
+			close(entered)
+			<-goOn
+			return nil
+		}))
+		ctx, cancel := context.WithCancelCause(e.ctx)
+		go func() {
+			<-entered
+			cancel(errors.New("the process ends"))
+		}()
+		_, err := e.configurator().Build(ctx, e.resolve(t, object("mine", "Broken")))
+		if err == nil || err.Error() != `cut off while building plugin "Broken": the process ends` {
+			t.Errorf("got the error %v", err)
+		}
+		close(goOn)
+		eventually(t, e.series.count).Should(gomega.BeZero())
+		fs.expectClosed(t, "Broken")
+	})
+}

@@ -1,0 +1,184 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	clientset "k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/dynamic-resource-allocation/resourceslice/tracker"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
+	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
+	"k8s.io/utils/clock"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/informers"
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/plugins"
+	"github.com/livesched/livesched/internal/scheduler/queue"
+)
+
+// testEnv is an Environment as the scheduler makes it, with event sources that only count.
+type testEnv struct {
+	*Environment
+	ctx      context.Context
+	cache    *cache.Cache
+	snapshot *cache.Snapshot
+	sources  *countingSources
+	client   clientset.Interface
+	// handlers is how many informer handlers there are before the first build.
+	handlers int
+}
+
+// newTestEnv makes an Environment whose registry has the plugins of the test beside the in-tree ones.
+func newTestEnv(t *testing.T, outOfTree framework.Registry) *testEnv {
+	t.Helper()
+	ctx := quiet(t)
+	registry, err := plugins.NewRegistry(outOfTree)
+	must(t, err)
+	client, err := clientset.NewForConfig(admin)
+	must(t, err)
+	source := informers.NewSource(sharedCluster.GetCache(), sharedCluster.GetRESTMapper(), scheme.Scheme, logr.Discard())
+	scope := source.NewScope()
+	t.Cleanup(scope.Close)
+	e := &testEnv{ctx: ctx, cache: cache.New(), snapshot: cache.NewSnapshot(), sources: &countingSources{}, client: client}
+	q := queue.New(queue.Config{PodLister: scope.Core().V1().Pods().Lister()})
+	e.Environment = &Environment{
+		Registry:      registry,
+		Client:        client,
+		KubeConfig:    admin,
+		Informers:     source,
+		Snapshot:      e.snapshot,
+		Queue:         q,
+		WaitingPods:   framework.NewWaitingPods(),
+		PodsInPreBind: framework.NewPodsInPreBind(),
+		CSIManager:    nodevolumelimits.NewCSIManager(scope.Storage().V1().CSINodes().Lister()),
+		Recorder:      func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
+		EventSources:  e.sources,
+	}
+	resources := scope.Resource().V1()
+	claims := assumecache.NewAssumeCache(logr.Discard(), resources.ResourceClaims().Informer(), "ResourceClaim", "", nil)
+	slices, err := tracker.StartTracker(ctx, tracker.Options{SliceInformer: resources.ResourceSlices(), KubeClient: client})
+	must(t, err)
+	e.DRAManager = dynamicresources.NewDRAManager(ctx, claims, slices, scope)
+	e.Durable, err = NewDurable(ctx, e.Environment, scope)
+	must(t, err)
+	must(t, scope.WaitForSync(ctx))
+	e.handlers = source.Handlers()
+	return e
+}
+
+func (e *testEnv) configurator() *Configurator {
+	return &Configurator{Env: e.Environment, Clock: clock.RealClock{}}
+}
+
+// build builds a profile of the object and closes it when the test ends, unless the test did.
+func (e *testEnv) build(t *testing.T, object *v1alpha1.SchedulerProfile) *Profile {
+	t.Helper()
+	p, err := e.configurator().Build(e.ctx, e.resolve(t, object))
+	must(t, err)
+	t.Cleanup(func() {
+		if p.refs.Load() > 0 {
+			p.Release(logr.Discard())
+		}
+		<-p.Closed()
+	})
+	return p
+}
+
+// resolve resolves one profile that must be valid.
+func (e *testEnv) resolve(t *testing.T, object *v1alpha1.SchedulerProfile) *config.Profile {
+	t.Helper()
+	resolution := config.Resolve(config.Input{Profiles: []v1alpha1.SchedulerProfile{*object}, Registered: sets.KeySet(e.Registry)})
+	result := resolution.ProfileResults[object.Name]
+	if !result.Accepted {
+		t.Fatalf("the profile of the test is not valid: %s", result.Message)
+	}
+	return resolution.Profiles[result.SchedulerName]
+}
+
+// expectNothingLeft waits until all that the test's builds took has been given back.
+func (e *testEnv) expectNothingLeft(t *testing.T) {
+	t.Helper()
+	eventually(t, e.Informers.Handlers).Should(gomega.Equal(e.handlers), "informer handlers")
+	eventually(t, e.sources.held).Should(gomega.BeEmpty(), "event sources")
+}
+
+// countingSources are event sources that know what is held.
+type countingSources struct {
+	mu  sync.Mutex
+	err error
+	// users by resource.
+	users map[fwk.EventResource]int
+}
+
+func (s *countingSources) Require(_ context.Context, resources []fwk.EventResource) (func(), error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return nil, s.err
+	}
+	if s.users == nil {
+		s.users = map[fwk.EventResource]int{}
+	}
+	for _, r := range resources {
+		s.users[r]++
+	}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, r := range resources {
+			if s.users[r]--; s.users[r] == 0 {
+				delete(s.users, r)
+			}
+		}
+	}, nil
+}
+
+// held lists the resources that somebody needs.
+func (s *countingSources) held() []fwk.EventResource {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.users))
+}
+
+// object is a SchedulerProfile that adds plugins to the default set.
+func object(name string, enabled ...string) *v1alpha1.SchedulerProfile {
+	p := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "uid-of-" + "profile", Generation: 1}}
+	p.Spec.Plugins = &v1alpha1.Plugins{}
+	for _, plugin := range enabled {
+		p.Spec.Plugins.MultiPoint.Enabled = append(p.Spec.Plugins.MultiPoint.Enabled, v1alpha1.Plugin{Name: plugin})
+	}
+	return p
+}
+
+func quiet(t *testing.T) context.Context { return klog.NewContext(t.Context(), logr.Discard()) }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func eventually(t *testing.T, actual any) gomega.AsyncAssertion {
+	t.Helper()
+	return gomega.NewWithT(t).Eventually(actual).WithTimeout(10 * time.Second).WithPolling(5 * time.Millisecond)
+}

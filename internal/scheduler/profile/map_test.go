@@ -1,0 +1,117 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/ptr"
+
+	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/queue"
+)
+
+// byName sorts the queue by the names of the pods.
+type byName struct{}
+
+func (byName) Name() string { return "ByName" }
+
+func (byName) Less(a, b fwk.QueuedPodInfo) bool {
+	return a.GetPodInfo().GetPod().Name < b.GetPodInfo().GetPod().Name
+}
+
+func sorting(schedulerName string, by fwk.QueueSortPlugin) *Profile {
+	return &Profile{
+		Config:  &config.Profile{SchedulerName: schedulerName},
+		Queue:   &queue.ProfileSettings{InitialBackoff: time.Second},
+		plugins: &framework.Plugins{QueueSort: by},
+	}
+}
+
+func queued(t *testing.T, name string, priority int32) *schedframework.QueuedPodInfo {
+	t.Helper()
+	info, err := schedframework.NewPodInfo(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       corev1.PodSpec{Priority: ptr.To(priority)},
+	})
+	must(t, err)
+	return &schedframework.QueuedPodInfo{PodInfo: info}
+}
+
+func TestMap(t *testing.T) {
+	a, b, c := sorting("a", byName{}), sorting("b", byName{}), sorting("c", byName{})
+	first, second := queued(t, "1st", 0), queued(t, "2nd", 10)
+
+	t.Run("lends the queue the sort of the profile that won it, and the settings of all", func(t *testing.T) {
+		s := NewMap(map[string]*Profile{"a": a, "b": b}, "b").QueueSettings()
+		if !s.Less(first, second) || s.Less(second, first) {
+			t.Error("the queue is not sorted by name")
+		}
+		want := map[string]*queue.ProfileSettings{"a": a.Queue, "b": b.Queue}
+		if !reflect.DeepEqual(s.Profiles, want) {
+			t.Errorf("settings are of %v", s.Profiles)
+		}
+	})
+	t.Run("sorts by priority where no profile has won", func(t *testing.T) {
+		for _, m := range []*Map{NewMap(nil, ""), NewMap(map[string]*Profile{"a": a}, ""), NewMap(map[string]*Profile{"a": a}, "gone")} {
+			if s := m.QueueSettings(); s.Less(first, second) || !s.Less(second, first) {
+				t.Error("the queue is not sorted by priority")
+			}
+		}
+	})
+	t.Run("iterates in the order of the names", func(t *testing.T) {
+		m := NewMap(map[string]*Profile{"c": c, "a": a, "b": b}, "a")
+		if got := slices.Collect(m.All()); !slices.Equal(got, []*Profile{a, b, c}) || m.Len() != 3 {
+			t.Errorf("got %d profiles in another order", len(got))
+		}
+		for p := range m.All() {
+			if p != a {
+				t.Error("the iteration went on")
+			}
+			break
+		}
+	})
+	t.Run("does not see what becomes of the map that it was made of", func(t *testing.T) {
+		profiles := map[string]*Profile{"a": a}
+		m := NewMap(profiles, "a")
+		profiles["b"] = b
+		if m.Get("b") != nil {
+			t.Error("a profile came in later")
+		}
+	})
+	t.Run("equals one with the same instances and the same sorter only", func(t *testing.T) {
+		m := NewMap(map[string]*Profile{"a": a, "b": b}, "a")
+		for name, test := range map[string]struct {
+			other *Map
+			equal bool
+		}{
+			"the same":        {NewMap(map[string]*Profile{"a": a, "b": b}, "a"), true},
+			"another sorter":  {NewMap(map[string]*Profile{"a": a, "b": b}, "b"), false},
+			"one rebuilt":     {NewMap(map[string]*Profile{"a": a, "b": sorting("b", byName{})}, "a"), false},
+			"one less":        {NewMap(map[string]*Profile{"a": a}, "a"), false},
+			"one more":        {NewMap(map[string]*Profile{"a": a, "b": b, "c": c}, "a"), false},
+			"other instances": {NewMap(map[string]*Profile{"c": c}, "c"), false},
+		} {
+			if got := m.Equal(test.other); got != test.equal {
+				t.Errorf("%s: equal is %v", name, got)
+			}
+		}
+	})
+	t.Run("knows what changed: added, rebuilt and removed profiles", func(t *testing.T) {
+		old := NewMap(map[string]*Profile{"a": a, "b": b, "c": c}, "a")
+		next := NewMap(map[string]*Profile{"a": a, "b": sorting("b", byName{}), "d": sorting("d", byName{})}, "a")
+		if got := next.changedSince(old); !got.Equal(sets.New("b", "c", "d")) {
+			t.Errorf("changed are %v", got)
+		}
+	})
+}

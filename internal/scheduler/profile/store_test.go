@@ -1,0 +1,316 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/livesched/livesched/internal/informers"
+	"github.com/livesched/livesched/internal/scheduler/config"
+)
+
+// generation is a profile without plugins that do anything, but with one that counts how often it is closed.
+type generation struct {
+	*Profile
+	closes  atomic.Int32
+	retired bool // by the model
+}
+
+func (g *generation) Name() string { return "Counting" }
+
+func (g *generation) Close() error {
+	g.closes.Add(1)
+	return nil
+}
+
+// generations makes profiles and finds them again.
+type generations struct {
+	env    *Environment
+	source *informers.Source
+	all    map[*Profile]*generation
+}
+
+func newGenerations() *generations {
+	return &generations{
+		env:    &Environment{},
+		source: informers.NewSource(nil, nil, scheme.Scheme, logr.Discard()),
+		all:    map[*Profile]*generation{},
+	}
+}
+
+func (gs *generations) make(schedulerName string) *generation {
+	g := &generation{}
+	_, cancel := context.WithCancel(context.Background())
+	g.Profile = &Profile{
+		Config:    &config.Profile{SchedulerName: schedulerName},
+		handle:    &Handle{env: gs.env},
+		instances: map[string]fwk.Plugin{"Counting": g},
+		scope:     gs.source.NewScope(),
+		release:   func() {},
+		cancel:    cancel,
+		closed:    make(chan struct{}),
+	}
+	gs.env.series.use(schedulerName)
+	g.refs.Store(1)
+	gs.all[g.Profile] = g
+	return g
+}
+
+// targetFunc is a Target that commits, after what the function does.
+type targetFunc func(next *Map, changed sets.Set[string])
+
+func (f targetFunc) Apply(_ klog.Logger, next *Map, changed sets.Set[string], commit func()) {
+	if f != nil {
+		f(next, changed)
+	}
+	commit()
+}
+
+var schedulerNames = []string{"a", "b", "c", "d"}
+
+// mutate returns a map that differs from the current one by chance, and the names that do.
+func (gs *generations) mutate(r *rand.Rand, current *Map) (*Map, sets.Set[string]) {
+	next, changed := map[string]*Profile{}, sets.New[string]()
+	for _, name := range schedulerNames {
+		old := current.Get(name)
+		switch choice := r.IntN(4); {
+		case choice == 0:
+			next[name] = gs.make(name).Profile
+			changed.Insert(name)
+		case choice == 1 && old != nil:
+			changed.Insert(name)
+		case old != nil:
+			next[name] = old
+		}
+		if old != nil && next[name] != old {
+			gs.all[old].retired = true
+		}
+	}
+	return NewMap(next, schedulerNames[r.IntN(len(schedulerNames))]), changed
+}
+
+func TestTheStoreAgreesWithItsTwinAboutWhatIsClosed(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	gs := newGenerations()
+	var reported sets.Set[string]
+	store := NewStore(targetFunc(func(_ *Map, changed sets.Set[string]) { reported = changed }))
+	holders := map[*Profile]int{}
+
+	var held []*Profile
+	for step := range 400 {
+		switch choice := r.IntN(10); {
+		case choice < 3:
+			next, changed := gs.mutate(r, store.Current())
+			returned := store.Swap(logr.Discard(), next)
+			if !returned.Equal(changed) || !reported.Equal(changed) {
+				t.Fatalf("step %d: the swap changes %v, the store returned %v and told its target %v", step, changed, returned, reported)
+			}
+			if store.Current() != next {
+				t.Fatalf("step %d: the map swapped in is not the current one", step)
+			}
+		case choice < 7 || len(held) == 0:
+			name := schedulerNames[r.IntN(len(schedulerNames))]
+			p := store.Acquire(name)
+			if want := store.Current().Get(name); p != want {
+				t.Fatalf("step %d: acquired %p for %q, the current one is %p", step, p, name, want)
+			}
+			if p != nil {
+				held = append(held, p)
+				holders[p]++
+			}
+		default:
+			i := r.IntN(len(held))
+			p := held[i]
+			held = slices.Delete(held, i, i+1)
+			holders[p]--
+			p.Release(logr.Discard())
+		}
+		gs.expectClosed(t, holders)
+	}
+	for _, p := range held {
+		holders[p]--
+		p.Release(logr.Discard())
+	}
+	gs.expectClosed(t, holders)
+	eventually(t, store.Alive).Should(gomega.Equal(store.Current().Len()))
+
+	must(t, store.Close(quiet(t)))
+	for g := range maps.Values(gs.all) {
+		if closes := g.closes.Load(); closes != 1 {
+			t.Errorf("after the store was closed a profile had been closed %d times", closes)
+		}
+	}
+	eventually(t, store.Alive).Should(gomega.BeZero())
+}
+
+// expectClosed waits until the profiles that are retired and that nobody holds are closed, and says which others are.
+func (gs *generations) expectClosed(t *testing.T, holders map[*Profile]int) {
+	t.Helper()
+	for p, g := range gs.all {
+		if g.retired && holders[p] == 0 {
+			<-p.Closed()
+			delete(gs.all, p)
+			if closes := g.closes.Load(); closes != 1 {
+				t.Fatalf("a retired profile of %q was closed %d times", p.SchedulerName(), closes)
+			}
+		} else if closes := g.closes.Load(); closes != 0 {
+			t.Fatalf("a profile of %q (retired: %v, holders: %d) was closed", p.SchedulerName(), g.retired, holders[p])
+		}
+	}
+}
+
+func TestAProfileIsNotClosedUnderAConcurrentHolder(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	gs := newGenerations()
+	store := NewStore(targetFunc(nil))
+	var known sync.Map // *Profile to *generation, for the acquirers
+	stop := make(chan struct{})
+	var acquirers sync.WaitGroup
+	var acquired atomic.Int64
+	for i := range 8 {
+		acquirers.Go(func() {
+			r := rand.New(rand.NewPCG(seed, uint64(i)))
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				p := store.Acquire(schedulerNames[r.IntN(len(schedulerNames))])
+				if p == nil {
+					continue
+				}
+				acquired.Add(1)
+				g, _ := known.Load(p)
+				for range r.IntN(50) {
+					if g.(*generation).closes.Load() != 0 {
+						t.Error("a profile was closed while it was held")
+					}
+				}
+				p.Release(logr.Discard())
+			}
+		})
+	}
+	r := rand.New(rand.NewPCG(seed, 99))
+	for range 300 {
+		next, _ := gs.mutate(r, store.Current())
+		for p := range next.All() {
+			known.Store(p, gs.all[p])
+		}
+		store.Swap(logr.Discard(), next)
+		for p := range next.All() {
+			if gs.all[p].closes.Load() != 0 {
+				t.Fatal("a profile that was carried over was closed")
+			}
+		}
+	}
+	close(stop)
+	acquirers.Wait()
+	if acquired.Load() == 0 {
+		t.Error("nothing was acquired meanwhile")
+	}
+	gs.expectClosed(t, nil)
+	eventually(t, store.Alive).Should(gomega.Equal(store.Current().Len()))
+	must(t, store.Close(quiet(t)))
+}
+
+func TestTheStore(t *testing.T) {
+	t.Run("has nothing to acquire before the first swap, nor for a name without a profile", func(t *testing.T) {
+		gs := newGenerations()
+		store := NewStore(targetFunc(nil))
+		if p := store.Acquire("a"); p != nil {
+			t.Errorf("acquired %v from an empty store", p)
+		}
+		store.Swap(logr.Discard(), NewMap(map[string]*Profile{"a": gs.make("a").Profile}, "a"))
+		if p := store.Acquire("b"); p != nil {
+			t.Errorf("acquired %v for a name without a profile", p)
+		}
+		must(t, store.Close(quiet(t)))
+	})
+
+	t.Run("shows the old map until its target commits, and the new one from then on", func(t *testing.T) {
+		gs := newGenerations()
+		var store *Store
+		before, after := (*Map)(nil), (*Map)(nil)
+		store = NewStore(targetCommits(func(commit func()) {
+			before = store.Current()
+			commit()
+			after = store.Current()
+		}))
+		old := store.Current()
+		next := NewMap(map[string]*Profile{"a": gs.make("a").Profile}, "a")
+		store.Swap(logr.Discard(), next)
+		if before != old || after != next {
+			t.Error("the map did not change with the commit")
+		}
+		must(t, store.Close(quiet(t)))
+	})
+
+	t.Run("does not wait for ever for a profile that is held when it is closed", func(t *testing.T) {
+		gs := newGenerations()
+		store := NewStore(targetFunc(nil))
+		store.Swap(logr.Discard(), NewMap(map[string]*Profile{"a": gs.make("a").Profile}, "a"))
+		p := store.Acquire("a")
+		ctx, cancel := context.WithTimeoutCause(quiet(t), 10*time.Millisecond, fmt.Errorf("time is up"))
+		defer cancel()
+		if err := store.Close(ctx); err == nil || err.Error() != "time is up" {
+			t.Errorf("closing returned %v", err)
+		}
+		p.Release(logr.Discard())
+		<-p.Closed()
+	})
+
+	t.Run("discards what is swapped in after it was closed", func(t *testing.T) {
+		gs := newGenerations()
+		store := NewStore(targetFunc(func(*Map, sets.Set[string]) {}))
+		carried := gs.make("a")
+		store.Swap(logr.Discard(), NewMap(map[string]*Profile{"a": carried.Profile}, "a"))
+		must(t, store.Close(quiet(t)))
+		late := gs.make("b")
+		if changed := store.Swap(logr.Discard(), NewMap(map[string]*Profile{"a": carried.Profile, "b": late.Profile}, "a")); len(changed) != 0 {
+			t.Errorf("a closed store reported the changes %v", changed)
+		}
+		<-late.Closed()
+		if carried.closes.Load() != 1 || late.closes.Load() != 1 || store.Current().Len() != 0 {
+			t.Errorf("closed %d and %d times, %d profiles are current", carried.closes.Load(), late.closes.Load(), store.Current().Len())
+		}
+	})
+
+	t.Run("makes a release too many a panic", func(t *testing.T) {
+		gs := newGenerations()
+		g := gs.make("a")
+		g.Discard(logr.Discard())
+		<-g.Closed()
+		defer func() {
+			if r := recover(); r == nil || !strings.Contains(fmt.Sprint(r), `profile "a" released more often than acquired`) {
+				t.Errorf("recovered %v", r)
+			}
+		}()
+		g.Release(logr.Discard())
+	})
+}
+
+// targetCommits is a Target that is handed the commit.
+type targetCommits func(commit func())
+
+func (f targetCommits) Apply(_ klog.Logger, _ *Map, _ sets.Set[string], commit func()) { f(commit) }

@@ -1,0 +1,486 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// model is the queue as its rules read, without any thought of speed: pods in a map, a list of events per pod in flight,
+// everything searched for. It is told what the queue is told.
+type model struct {
+	now      func() time.Time
+	known    func(*corev1.Pod) *corev1.Pod // the informers' newest version of this very pod, nil if it is not pending any more
+	settings *Settings
+	pods     map[types.UID]*modelPod
+	nominees map[types.UID]modelNominee
+	// answers of PreEnqueue plugins and hints
+	preEnqueue func(plugin string, pod *corev1.Pod) answer
+	hint       func(plugin string, pod *corev1.Pod, newObj any) answer
+}
+
+// answer is what a plugin does in a test.
+type answer int
+
+const (
+	yes answer = iota
+	no
+	fails
+	panics
+)
+
+type modelPod struct {
+	pod                        *corev1.Pod
+	place                      Place
+	timestamp, checked, until  time.Time
+	attempts, refusals, errors int
+	failures                   int // of PreEnqueue, in a row
+	refusedBy, pendingBy       sets.Set[string]
+	gate                       string
+	flushed                    bool
+	// in flight
+	started   time.Time
+	deleted   bool
+	events    []clusterEvent
+	firstTime time.Time // of the attempts; zero before the first
+}
+
+type modelNominee struct {
+	node string
+	pod  *corev1.Pod
+}
+
+func (m *model) profile(pod *corev1.Pod) *ProfileSettings {
+	return m.settings.Profiles[pod.Spec.SchedulerName]
+}
+
+func (m *model) in(places ...Place) []*modelPod {
+	var pods []*modelPod
+	for _, p := range m.pods {
+		if slices.Contains(places, p.place) {
+			pods = append(pods, p)
+		}
+	}
+	return pods
+}
+
+func (m *model) add(pod *corev1.Pod) {
+	if m.profile(pod) == nil || pod.Spec.NodeName != "" {
+		return
+	}
+	if p := m.pods[pod.UID]; p != nil {
+		if p.place == InFlight && m.known(pod) != nil {
+			p.deleted = false
+		}
+		return
+	}
+	if m.known(pod) == nil {
+		return
+	}
+	p := &modelPod{pod: pod, timestamp: m.now(), refusedBy: sets.New[string](), pendingBy: sets.New[string]()}
+	m.pods[pod.UID] = p
+	m.enqueue(p, immediately)
+	if p.place != Gated {
+		m.nominate(pod, pod.Status.NominatedNodeName)
+	}
+}
+
+func (m *model) update(oldPod, newPod *corev1.Pod) {
+	if oldPod.UID != newPod.UID {
+		m.delete(oldPod)
+	}
+	if m.profile(newPod) == nil {
+		m.delete(newPod)
+		return
+	}
+	p := m.pods[newPod.UID]
+	if p == nil {
+		m.add(newPod)
+		return
+	}
+	if oldPod.UID != newPod.UID {
+		oldPod = p.pod
+	}
+	p.pod = newPod
+	changes := schedframework.PodSchedulingPropertiesChange(newPod, oldPod)
+	if p.place == InFlight {
+		p.deleted = false
+		for _, event := range changes {
+			m.keep(clusterEvent{event: event, oldObj: oldPod, newObj: newPod})
+		}
+		return
+	}
+	node := newPod.Status.NominatedNodeName
+	if node == "" && oldPod.Status.NominatedNodeName == "" {
+		node = m.nominees[newPod.UID].node
+	}
+	m.nominate(newPod, node)
+	if p.place == Unschedulable || p.place == Gated {
+		for _, event := range changes {
+			if s := m.worth(p, clusterEvent{event: event, oldObj: oldPod, newObj: newPod}); s != stay {
+				m.enqueue(p, s)
+				return
+			}
+		}
+	}
+}
+
+func (m *model) delete(pod *corev1.Pod) {
+	delete(m.nominees, pod.UID)
+	if p := m.pods[pod.UID]; p != nil && p.place == InFlight {
+		p.deleted = true
+		return
+	}
+	delete(m.pods, pod.UID)
+}
+
+// candidates are the pods from which Pop may choose: those that no other comes before.
+func (m *model) candidates() []*modelPod {
+	pods := m.in(Active)
+	if len(pods) == 0 {
+		var window []*modelPod
+		for _, p := range m.in(Backoff) {
+			switch {
+			case len(window) == 0 || p.until.Before(window[0].until):
+				window = []*modelPod{p}
+			case p.until.Equal(window[0].until):
+				window = append(window, p)
+			}
+		}
+		pods = window
+	}
+	var first []*modelPod
+	for _, p := range pods {
+		if !slices.ContainsFunc(pods, func(o *modelPod) bool { return m.less(o, p) }) {
+			first = append(first, p)
+		}
+	}
+	return first
+}
+
+func (m *model) less(a, b *modelPod) bool { return m.settings.Less(a.queued(), b.queued()) }
+
+// queued is what a queue sort may look at.
+func (p *modelPod) queued() *schedframework.QueuedPodInfo {
+	return &schedframework.QueuedPodInfo{PodInfo: &schedframework.PodInfo{Pod: p.pod}, Timestamp: p.timestamp, Attempts: p.attempts}
+}
+
+func (m *model) pop(p *modelPod) {
+	p.place = InFlight
+	p.attempts++
+	p.gate = ""
+	p.events = nil
+	m.noteAttempt(p)
+	p.started = p.firstTime
+}
+
+func (m *model) noteAttempt(p *modelPod) {
+	if p.firstTime.IsZero() {
+		p.firstTime = m.now()
+	}
+}
+
+func (m *model) done(uid types.UID) {
+	if p := m.pods[uid]; p != nil && p.place == InFlight {
+		delete(m.pods, uid)
+	}
+}
+
+// requeue gives back what was popped as old.
+func (m *model) requeue(old modelPod, refusedBy, pendingBy []string) (kept bool) {
+	p := m.pods[old.pod.UID]
+	if p != nil && (p.place != InFlight || !p.started.Equal(old.started)) {
+		return true
+	}
+	newest := m.known(old.pod)
+	switch {
+	case newest == nil || (p != nil && p.deleted):
+		delete(m.pods, old.pod.UID)
+		delete(m.nominees, old.pod.UID)
+		return false
+	case m.profile(newest) == nil:
+		delete(m.pods, old.pod.UID)
+		return false
+	}
+	released := p == nil
+	if released {
+		p = &modelPod{firstTime: old.firstTime, attempts: old.attempts, refusals: old.refusals, errors: old.errors}
+		m.pods[old.pod.UID] = p
+	}
+	p.pod = newest
+	p.refusedBy, p.pendingBy = sets.New(refusedBy...), sets.New(pendingBy...)
+	p.timestamp = m.now()
+	p.flushed, p.failures = false, 0
+	isError := p.refusedBy.Len()+p.pendingBy.Len() == 0
+	if isError {
+		p.errors++
+	} else {
+		p.refusals++
+		p.errors = 0
+	}
+	s := stay
+	if released || isError {
+		s = afterBackoff
+	}
+	for _, ev := range p.events {
+		s = max(s, m.worth(p, ev))
+	}
+	p.events = nil
+	if s == stay {
+		p.place, p.checked = Unschedulable, m.now()
+		return true
+	}
+	p.place = nowhere
+	m.enqueue(p, s)
+	return true
+}
+
+func (m *model) worth(p *modelPod, ev clusterEvent) strategy {
+	if ev.reloaded != nil {
+		if ev.reloaded.Has(p.pod.Spec.SchedulerName) {
+			return immediately
+		}
+		return stay
+	}
+	rejectors := p.refusedBy.Union(p.pendingBy)
+	if rejectors.Len() == 0 {
+		return afterBackoff
+	}
+	if ev.event.Resource == fwk.WildCard {
+		if pod, ok := ev.newObj.(*corev1.Pod); ok && pod.UID != p.pod.UID {
+			return stay
+		}
+		return afterBackoff
+	}
+	s := stay
+	for event, hints := range m.profile(p.pod).Hints {
+		for _, hint := range hints {
+			if !schedframework.MatchClusterEvents(event, ev.event) || !rejectors.Has(hint.Plugin) {
+				continue
+			}
+			if hint.Fn != nil && m.hint(hint.Plugin, p.pod, ev.newObj) == no {
+				continue
+			}
+			if p.pendingBy.Has(hint.Plugin) {
+				s = immediately
+			} else {
+				s = max(s, afterBackoff)
+			}
+		}
+	}
+	return s
+}
+
+// keep writes an event down for everybody in flight.
+func (m *model) keep(ev clusterEvent) {
+	for _, p := range m.in(InFlight) {
+		p.events = append(p.events, ev)
+	}
+}
+
+func (m *model) interesting(event fwk.ClusterEvent) bool {
+	for _, profile := range m.settings.Profiles {
+		for e := range profile.Hints {
+			if schedframework.MatchClusterEvents(e, event) {
+				return true
+			}
+		}
+	}
+	return event.Resource == fwk.WildCard
+}
+
+func (m *model) move(event fwk.ClusterEvent, newObj any, precheck func(*corev1.Pod) bool) {
+	if !m.interesting(event) {
+		return
+	}
+	ev := clusterEvent{event: event, newObj: newObj}
+	for _, p := range m.in(Unschedulable, Gated) {
+		if precheck != nil && !precheck(p.pod) || p.place == Gated && !m.gateHears(p, event) {
+			continue
+		}
+		if s := m.worth(p, ev); s != stay {
+			m.enqueue(p, s)
+		}
+	}
+	m.keep(ev)
+}
+
+func (m *model) gateHears(p *modelPod, event fwk.ClusterEvent) bool {
+	for e, hints := range m.profile(p.pod).Hints {
+		if schedframework.MatchClusterEvents(e, event) && slices.ContainsFunc(hints, func(h Hint) bool { return h.Plugin == p.gate }) {
+			return true
+		}
+	}
+	return event.Resource == fwk.WildCard
+}
+
+func (m *model) activate(pod *corev1.Pod) {
+	p := m.pods[pod.UID]
+	switch {
+	case p == nil || p.place == Active:
+	case p.place == InFlight:
+		m.keep(clusterEvent{event: schedframework.EventForceActivate, newObj: pod})
+	case (p.place == Backoff || p.place == ErrorBackoff) && p.failures == 0:
+		p.place = Active
+		m.noteAttempt(p)
+	default:
+		m.enqueue(p, immediately)
+	}
+}
+
+// enqueue puts a pod where its gates and back-off let it be.
+func (m *model) enqueue(p *modelPod, s strategy) {
+	wasParked := p.place == Unschedulable || p.place == Gated
+	wasGated := p.gate != ""
+	verdict, plugin := yes, ""
+	plugins := slices.Clone(m.profile(p.pod).PreEnqueue)
+	// The gating plugin is asked first.
+	slices.SortStableFunc(plugins, func(a, b fwk.PreEnqueuePlugin) int {
+		switch {
+		case a.Name() == b.Name():
+			return 0
+		case a.Name() == p.gate:
+			return -1
+		case b.Name() == p.gate:
+			return 1
+		}
+		return 0
+	})
+	for _, pl := range plugins {
+		if verdict = m.preEnqueue(pl.Name(), p.pod); verdict != yes {
+			plugin = pl.Name()
+			break
+		}
+	}
+	p.gate = ""
+	switch verdict {
+	case fails, panics:
+		p.failures++
+		p.place, p.until = ErrorBackoff, m.now().Add(m.backoff(p, p.failures)).Truncate(time.Second)
+		return
+	case no:
+		p.failures = 0
+		p.gate = plugin
+		if !wasParked {
+			p.checked = m.now()
+		}
+		p.refusedBy.Insert(plugin)
+		p.place = Gated
+		return
+	}
+	p.failures = 0
+	if _, nominated := m.nominees[p.pod.UID]; wasGated && !nominated {
+		m.nominate(p.pod, p.pod.Status.NominatedNodeName)
+	}
+	if end, has := m.backoffEnd(p); has && s == afterBackoff && !end.Before(m.now().Truncate(time.Second)) {
+		p.place, p.until = Backoff, end
+		if p.refusedBy.Len()+p.pendingBy.Len() == 0 {
+			p.place = ErrorBackoff
+		}
+		return
+	}
+	p.place = Active
+	m.noteAttempt(p)
+}
+
+func (m *model) backoffEnd(p *modelPod) (time.Time, bool) {
+	failures := p.errors
+	if failures == 0 {
+		failures = p.refusals
+	}
+	if failures == 0 || m.profile(p.pod).MaxBackoff == 0 {
+		return time.Time{}, false
+	}
+	return p.timestamp.Add(m.backoff(p, failures)).Truncate(time.Second), true
+}
+
+func (m *model) backoff(p *modelPod, failures int) time.Duration {
+	profile := m.profile(p.pod)
+	d := profile.InitialBackoff
+	for range failures - 1 {
+		d = min(2*d, profile.MaxBackoff)
+	}
+	return min(d, profile.MaxBackoff)
+}
+
+func (m *model) moveCompleted() {
+	for _, p := range m.in(Backoff, ErrorBackoff) {
+		if !p.until.Before(m.now().Truncate(time.Second)) {
+			continue
+		}
+		if p.failures > 0 {
+			m.enqueue(p, immediately)
+			continue
+		}
+		p.place = Active
+		m.noteAttempt(p)
+	}
+}
+
+func (m *model) flush() {
+	for _, p := range m.in(Unschedulable, Gated) {
+		since := p.timestamp
+		if p.checked.After(since) {
+			since = p.checked
+		}
+		if m.now().Sub(since) <= m.profile(p.pod).MaxInUnschedulable {
+			continue
+		}
+		m.enqueue(p, afterBackoff)
+		if p.place == Gated {
+			p.checked = m.now()
+		} else {
+			p.flushed = true
+		}
+	}
+}
+
+func (m *model) reconfigure(s *Settings, changed sets.Set[string]) (dropped []string) {
+	again := changed.Clone()
+	for name := range s.Profiles {
+		if m.settings.Profiles[name] == nil {
+			again.Insert(name)
+		}
+	}
+	m.settings = s
+	for uid, n := range m.nominees {
+		if m.profile(n.pod) == nil {
+			delete(m.nominees, uid)
+		}
+	}
+	for uid, p := range m.pods {
+		switch {
+		case p.place == InFlight:
+		case m.profile(p.pod) == nil:
+			dropped = append(dropped, p.pod.Namespace+"/"+p.pod.Name)
+			delete(m.pods, uid)
+		case again.Has(p.pod.Spec.SchedulerName):
+			p.refusedBy, p.pendingBy = sets.New[string](), sets.New[string]()
+			p.failures = 0
+			m.enqueue(p, immediately)
+		}
+	}
+	retry := slices.ContainsFunc(m.in(InFlight), func(p *modelPod) bool {
+		return m.profile(p.pod) != nil && again.Has(p.pod.Spec.SchedulerName)
+	})
+	if retry {
+		m.keep(clusterEvent{event: eventReload, reloaded: again})
+	}
+	slices.Sort(dropped)
+	return dropped
+}
+
+func (m *model) nominate(pod *corev1.Pod, node string) {
+	delete(m.nominees, pod.UID)
+	if node != "" && m.profile(pod) != nil && m.known(pod) != nil {
+		m.nominees[pod.UID] = modelNominee{node: node, pod: pod}
+	}
+}

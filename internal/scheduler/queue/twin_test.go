@@ -1,0 +1,714 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+var twinSeed = flag.Uint64("twin-seed", 0, "seed of TestTwin; 0 picks ten at random")
+
+// TestTwin does the same random things to the queue and to the model, and compares all that can be seen after each.
+func TestTwin(t *testing.T) {
+	seeds := []uint64{*twinSeed}
+	if *twinSeed == 0 {
+		seeds = nil
+		for range 10 {
+			seeds = append(seeds, rand.Uint64())
+		}
+	}
+	for _, seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			w := newTwinWorld(t, seed)
+			for w.step = range 4000 {
+				w.do()
+				w.compare()
+			}
+			t.Log(w.coverage())
+		})
+	}
+}
+
+// twinWorld is a queue, its model, and the cluster that they are told of.
+type twinWorld struct {
+	t      *testing.T
+	r      *rand.Rand
+	step   int
+	op     string
+	clock  *clocktesting.FakeClock
+	store  *store
+	queue  *Queue
+	model  *model
+	uids   int
+	tokens int
+	// late are the calls of informer handlers that are yet to come; the informers' cache is ahead of them.
+	late []func()
+	// popped is what the cycles hold, and what the model knew of it when it was popped.
+	popped []popped
+	// past holds old versions of pods.
+	past []*corev1.Pod
+	// doors says what PreEnqueue plugins do, by plugin and UID.
+	doors map[string]answer
+	seen  map[string]int
+
+	gaugesBefore map[string]float64
+}
+
+type popped struct {
+	info *schedframework.QueuedPodInfo
+	was  modelPod
+}
+
+var (
+	twinProfiles = []string{"red", "green", "blue"}
+	twinPlugins  = []string{"P0", "P1", "P2", "P3"}
+	twinEvents   = []fwk.ClusterEvent{
+		nodeAdded, {Resource: fwk.Node, ActionType: fwk.UpdateNodeLabel}, claimAdded, classAdded,
+		schedframework.EventAssignedPodDelete, schedframework.EventAssignedPodAdd, schedframework.EventForceActivate,
+	}
+	twinRegistrations = []fwk.ClusterEvent{
+		nodeAdded, {Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel}, claimAdded,
+		{Resource: fwk.Pod, ActionType: fwk.Delete | fwk.UpdatePodLabel}, {Resource: fwk.Pod, ActionType: fwk.UpdatePodSchedulingGatesEliminated},
+		{Resource: fwk.Pod, ActionType: fwk.All}, {Resource: fwk.WildCard, ActionType: fwk.All},
+	}
+	twinSorts = []fwk.LessFunc{
+		defaultLess,
+		func(a, b fwk.QueuedPodInfo) bool { return a.GetPodInfo().GetPod().UID > b.GetPodInfo().GetPod().UID },
+		func(a, b fwk.QueuedPodInfo) bool {
+			return a.GetPodInfo().GetPod().Labels["l"] < b.GetPodInfo().GetPod().Labels["l"]
+		},
+	}
+)
+
+func newTwinWorld(t *testing.T, seed uint64) *twinWorld {
+	w := &twinWorld{
+		t:            t,
+		r:            rand.New(rand.NewPCG(seed, 1)),
+		clock:        clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
+		store:        newStore(),
+		doors:        map[string]answer{},
+		seen:         map[string]int{},
+		gaugesBefore: gathered(t, "scheduler_"),
+	}
+	w.queue = New(Config{Clock: w.clock, PodLister: w.store.lister()})
+	w.model = &model{
+		now:        w.clock.Now,
+		known:      w.known,
+		settings:   &Settings{},
+		pods:       map[types.UID]*modelPod{},
+		nominees:   map[types.UID]modelNominee{},
+		preEnqueue: w.preEnqueue,
+		hint:       twinHint,
+	}
+	w.reconfigure()
+	return w
+}
+
+func (w *twinWorld) known(pod *corev1.Pod) *corev1.Pod {
+	known, err := corev1listers.NewPodLister(w.store.Indexer).Pods(pod.Namespace).Get(pod.Name)
+	if err != nil || known.UID != pod.UID || known.Spec.NodeName != "" {
+		return nil
+	}
+	return known
+}
+
+// twinDoor is a PreEnqueue plugin of a twinWorld.
+type twinDoor struct {
+	name string
+	w    *twinWorld
+}
+
+func (d twinDoor) Name() string { return d.name }
+
+func (d twinDoor) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
+	switch d.w.preEnqueue(d.name, pod) {
+	case no:
+		return refusal
+	case fails:
+		return fwk.AsStatus(errors.New("sorry"))
+	case panics:
+		panic("sorry")
+	}
+	return nil
+}
+
+func (w *twinWorld) preEnqueue(plugin string, pod *corev1.Pod) answer {
+	if len(pod.Spec.SchedulingGates) != 0 && plugin == "P0" {
+		return no
+	}
+	return w.doors[plugin+string(pod.UID)]
+}
+
+// twinToken is the object of an event.
+type twinToken struct{ n int }
+
+// twinHint is what a hint says: anything, but always the same of the same.
+func twinHint(plugin string, pod *corev1.Pod, newObj any) answer {
+	h := fnv.New32()
+	if token, ok := newObj.(*twinToken); ok {
+		fmt.Fprint(h, token.n)
+	}
+	fmt.Fprint(h, plugin, pod.UID, pod.Labels["l"])
+	switch h.Sum32() % 12 {
+	case 0, 1:
+		return yes
+	case 2:
+		return fails
+	case 3:
+		return panics
+	}
+	return no
+}
+
+func (w *twinWorld) profile() *ProfileSettings {
+	p := &ProfileSettings{
+		InitialBackoff:     time.Duration(w.r.IntN(4)) * 700 * time.Millisecond,
+		MaxBackoff:         time.Duration(w.r.IntN(4)) * 4 * time.Second,
+		MaxInUnschedulable: time.Duration(1+w.r.IntN(5)) * time.Minute,
+		Hints:              HintMap{},
+	}
+	for _, name := range twinPlugins {
+		if w.r.IntN(3) == 0 {
+			p.PreEnqueue = append(p.PreEnqueue, twinDoor{name, w})
+		}
+		for range w.r.IntN(3) {
+			event := twinRegistrations[w.r.IntN(len(twinRegistrations))]
+			hint := Hint{Plugin: name}
+			if w.r.IntN(5) != 0 {
+				hint.Fn = func(_ klog.Logger, pod *corev1.Pod, _, newObj any) (fwk.QueueingHint, error) {
+					switch twinHint(name, pod, newObj) {
+					case yes:
+						return fwk.Queue, nil
+					case fails:
+						return fwk.QueueSkip, errors.New("sorry")
+					case panics:
+						panic("sorry")
+					}
+					return fwk.QueueSkip, nil
+				}
+			}
+			p.Hints[event] = append(p.Hints[event], hint)
+		}
+	}
+	return p
+}
+
+func (w *twinWorld) do() {
+	w.clock.Step(time.Millisecond)
+	if len(w.late) != 0 && w.r.IntN(3) == 0 {
+		w.op = "deliver"
+		w.late[0]()
+		w.late = w.late[1:]
+		return
+	}
+	ops := []struct {
+		name   string
+		weight int
+		do     func()
+	}{
+		{"create", 12, w.create}, {"update", 14, w.update}, {"delete", 4, w.deletePod}, {"replace", 2, w.replace}, {"bind", 3, w.bindElsewhere},
+		{"addOld", 4, w.addOld}, {"pop", 22, w.pop}, {"done", 5, w.done}, {"requeue", 22, w.requeue}, {"event", 14, w.event}, {"activate", 5, w.activate},
+		{"clock", 8, w.tick}, {"door", 8, w.door}, {"nominate", 5, w.nominate}, {"reconfigure", 3, w.reconfigure}, {"flush", 3, w.flush},
+	}
+	total := 0
+	for _, op := range ops {
+		total += op.weight
+	}
+	n := w.r.IntN(total)
+	for _, op := range ops {
+		if n -= op.weight; n < 0 {
+			w.op = op.name
+			op.do()
+			return
+		}
+	}
+}
+
+// handler is a call of an informer's handler, now or later. Those of one informer come in order.
+func (w *twinWorld) handler(call func()) {
+	if len(w.late) != 0 || w.r.IntN(8) == 0 {
+		w.late = append(w.late, call)
+		return
+	}
+	call()
+}
+
+func (w *twinWorld) pending() []*corev1.Pod {
+	var pods []*corev1.Pod
+	for _, obj := range w.store.List() {
+		if pod := obj.(*corev1.Pod); pod.Spec.NodeName == "" {
+			pods = append(pods, pod)
+		}
+	}
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	return pods
+}
+
+// any picks one, or the zero value of none.
+func anyOf[T any](r *rand.Rand, list []T) (one T, ok bool) {
+	if len(list) == 0 {
+		return one, false
+	}
+	return list[r.IntN(len(list))], true
+}
+
+func (w *twinWorld) newPod(name string) *corev1.Pod {
+	w.uids++
+	pod := newPod(name, uid(types.UID(fmt.Sprint("u", w.uids))), scheduler(twinProfiles[w.r.IntN(len(twinProfiles))]), priority(int32(w.r.IntN(3))))
+	if w.r.IntN(8) == 0 {
+		gates("x")(pod)
+	}
+	w.randomize(pod)
+	return pod
+}
+
+func (w *twinWorld) randomize(pod *corev1.Pod) {
+	label("l", fmt.Sprint(w.r.IntN(4)))(pod)
+	if w.r.IntN(4) == 0 {
+		nominated(fmt.Sprint("n", w.r.IntN(3)))(pod)
+	} else if w.r.IntN(2) == 0 {
+		nominated("")(pod)
+	}
+}
+
+func (w *twinWorld) create() {
+	pod := w.newPod(fmt.Sprint("p", w.r.IntN(20)))
+	if _, exists, err := w.store.GetByKey("ns/" + pod.Name); exists || err != nil {
+		return
+	}
+	w.store.set(pod)
+	w.handler(func() {
+		w.queue.Add(logger, pod)
+		w.model.add(pod)
+	})
+}
+
+func (w *twinWorld) update() {
+	pod, ok := anyOf(w.r, w.pending())
+	if !ok {
+		return
+	}
+	newer := changed(pod, w.randomize)
+	if w.r.IntN(2) == 0 {
+		gates()(newer)
+	}
+	w.past = append(w.past, pod)
+	w.store.set(newer)
+	w.handler(func() {
+		w.queue.Update(logger, pod, newer)
+		w.model.update(pod, newer)
+	})
+}
+
+func (w *twinWorld) deletePod() {
+	if pod, ok := anyOf(w.r, w.pending()); ok {
+		w.past = append(w.past, pod)
+		w.store.unset(pod)
+		w.handler(func() { w.deleted(pod) })
+	}
+}
+
+func (w *twinWorld) deleted(pod *corev1.Pod) {
+	w.queue.Delete(logger, pod)
+	w.model.delete(pod)
+}
+
+// replace deletes a pod and creates one of its name, and the informer sees only one change.
+func (w *twinWorld) replace() {
+	if pod, ok := anyOf(w.r, w.pending()); ok {
+		newer := w.newPod(pod.Name)
+		w.past = append(w.past, pod)
+		w.store.set(newer)
+		w.handler(func() {
+			w.queue.Update(logger, pod, newer)
+			w.model.update(pod, newer)
+		})
+	}
+}
+
+// bindElsewhere assigns a pod, whatever the queue has in mind for it. It is gone from the cluster some time later.
+func (w *twinWorld) bindElsewhere() {
+	pod, ok := anyOf(w.r, w.pending())
+	if !ok {
+		return
+	}
+	bound := changed(pod, onNode("n"))
+	w.store.set(bound)
+	w.handler(func() { w.deleted(pod) })
+	w.handler(func() { w.store.unset(bound) })
+}
+
+// addOld adds what somebody found in the informers' cache some time ago, or just now.
+func (w *twinWorld) addOld() {
+	candidates := w.pending()
+	if w.r.IntN(2) == 0 {
+		candidates = w.past
+	}
+	if pod, ok := anyOf(w.r, candidates); ok {
+		w.queue.Add(logger, pod)
+		w.model.add(pod)
+	}
+}
+
+func (w *twinWorld) pop() {
+	c := w.queue.Counts()
+	if c.Active+c.Backoff == 0 {
+		if first := w.model.candidates(); len(first) != 0 {
+			w.fatalf("nothing to pop, but %s comes first", first[0].pod.UID)
+		}
+		return
+	}
+	info := w.queue.Pop(logger)
+	for _, p := range w.model.candidates() {
+		if p.pod.UID == info.Pod.UID {
+			w.note("pop from %v", p.place)
+			if flushed := info.WasFlushedFromUnschedulable; flushed != p.flushed {
+				w.fatalf("%s: flushed: %v, want %v", p.pod.UID, flushed, p.flushed)
+			}
+			w.model.pop(p)
+			if info.Pod != p.pod || info.Attempts != p.attempts || !info.InitialAttemptTimestamp.Equal(p.firstTime) || info.GatingPlugin != "" {
+				w.fatalf("popped %+v, want %+v", info, p)
+			}
+			w.popped = append(w.popped, popped{info, *p})
+			return
+		}
+	}
+	w.fatalf("%s was popped, which does not come first", info.Pod.UID)
+}
+
+func (w *twinWorld) done() {
+	if p, ok := anyOf(w.r, w.popped); ok {
+		w.queue.Done(p.info.Pod.UID)
+		w.model.done(p.info.Pod.UID)
+	}
+}
+
+func (w *twinWorld) requeue() {
+	if len(w.popped) == 0 {
+		return
+	}
+	i := w.r.IntN(len(w.popped))
+	p := w.popped[i]
+	w.popped = slices.Delete(w.popped, i, i+1)
+	info := p.info
+	if w.r.IntN(2) == 0 {
+		info = info.DeepCopy()
+		info.Pod.Spec.NodeName = "assumed"
+	}
+	info.ClearRejectorPlugins()
+	var refusedBy, pendingBy []string
+	if w.r.IntN(4) != 0 {
+		for _, plugin := range twinPlugins {
+			if w.r.IntN(3) == 0 {
+				refusedBy = append(refusedBy, plugin)
+			}
+			if w.r.IntN(8) == 0 {
+				pendingBy = append(pendingBy, plugin)
+			}
+		}
+	}
+	info.UnschedulablePlugins, info.PendingPlugins = sets.New(refusedBy...), sets.New(pendingBy...)
+	kept, err := w.queue.Requeue(logger, info)
+	w.note("requeue: kept %v, %v", kept, errors.Unwrap(err))
+	if want := w.model.requeue(p.was, refusedBy, pendingBy); kept != want {
+		w.fatalf("requeueing %s: kept %v, want %v (%v)", p.info.Pod.UID, kept, want, err)
+	}
+}
+
+func (w *twinWorld) event() {
+	w.tokens++
+	event := twinEvents[w.r.IntN(len(twinEvents))]
+	var newObj any = &twinToken{w.tokens}
+	if event.Resource == fwk.WildCard {
+		newObj = nil
+		if pod, ok := anyOf(w.r, w.pending()); ok {
+			newObj = pod
+		}
+	}
+	var precheck func(*corev1.Pod) bool
+	if w.r.IntN(4) == 0 {
+		precheck = func(pod *corev1.Pod) bool { return *pod.Spec.Priority > 0 }
+	}
+	w.queue.Move(logger, event, nil, newObj, precheck)
+	w.model.move(event, newObj, precheck)
+}
+
+func (w *twinWorld) activate() {
+	pods := map[string]*corev1.Pod{}
+	for _, pod := range append(w.pending(), w.past...) {
+		if w.r.IntN(8) == 0 && pods[pod.Name] == nil {
+			pods[pod.Name] = pod
+		}
+	}
+	w.queue.Activate(logger, pods)
+	for _, pod := range pods {
+		w.model.activate(pod)
+	}
+}
+
+func (w *twinWorld) tick() {
+	w.clock.Step(time.Duration(w.r.IntN(4000)) * time.Millisecond)
+	w.queue.locked(func() { w.queue.moveCompleted(logger) })
+	w.model.moveCompleted()
+}
+
+func (w *twinWorld) flush() {
+	w.clock.Step(time.Duration(w.r.IntN(100)) * time.Second)
+	w.queue.locked(func() { w.queue.flush(logger) })
+	w.model.flush()
+}
+
+func (w *twinWorld) door() {
+	if pod, ok := anyOf(w.r, w.pending()); ok {
+		key := twinPlugins[w.r.IntN(len(twinPlugins))] + string(pod.UID)
+		w.doors[key] = []answer{yes, yes, no, no, fails, panics}[w.r.IntN(6)]
+	}
+}
+
+func (w *twinWorld) nominate() {
+	pod, ok := anyOf(w.r, append(w.pending(), w.past...))
+	if !ok {
+		return
+	}
+	node := fmt.Sprint("n", w.r.IntN(3))
+	switch w.r.IntN(4) {
+	case 0:
+		w.queue.AddNominatedPod(logger, info(pod), nominate(node))
+		w.model.nominate(pod, node)
+	case 1:
+		w.queue.AddNominatedPod(logger, info(pod), nil)
+		w.model.nominate(pod, pod.Status.NominatedNodeName)
+	case 2:
+		w.queue.AddNominatedPod(logger, info(pod), nominate(""))
+		w.model.nominate(pod, "")
+	case 3:
+		w.queue.DeleteNominatedPodIfExists(pod)
+		delete(w.model.nominees, pod.UID)
+	}
+}
+
+// reconfigure changes, adds and removes profiles, or only the queue sort.
+func (w *twinWorld) reconfigure() {
+	old := w.model.settings
+	s := &Settings{Less: twinSorts[w.r.IntN(len(twinSorts))], Profiles: maps.Clone(old.Profiles)}
+	if s.Profiles == nil {
+		s.Profiles = map[string]*ProfileSettings{}
+	}
+	changed := sets.New[string]()
+	for _, name := range twinProfiles {
+		switch w.r.IntN(4) {
+		case 0, 1:
+			s.Profiles[name] = w.profile()
+			changed.Insert(name)
+		case 2:
+			if w.r.IntN(2) == 0 {
+				delete(s.Profiles, name)
+				changed.Insert(name)
+			}
+		}
+	}
+	committed := 0
+	var dropped []string
+	for _, pod := range w.queue.Reconfigure(logger, s, changed, func() { committed++ }) {
+		dropped = append(dropped, pod.Namespace+"/"+pod.Name)
+	}
+	if want := w.model.reconfigure(s, changed); !slices.Equal(dropped, want) || committed != 1 {
+		w.fatalf("dropped %v, want %v; committed %d times", dropped, want, committed)
+	}
+	w.note("dropped any: %v", len(dropped) != 0)
+	for _, pod := range w.pending() {
+		if s.Profiles[pod.Spec.SchedulerName] != nil && old.Profiles[pod.Spec.SchedulerName] == nil {
+			w.queue.Add(logger, pod)
+			w.model.add(pod)
+		}
+	}
+}
+
+// compare compares everything.
+func (w *twinWorld) compare() {
+	q, m := w.queue, w.model
+	states := q.PendingPods()
+	if len(states) != len(m.pods) {
+		w.fatalf("%d pods, want %d", len(states), len(m.pods))
+	}
+	var counts Counts
+	longest := 0
+	for i, s := range states {
+		p := m.pods[s.Pod.UID]
+		if p == nil {
+			w.fatalf("%s should not be there", s.Pod.UID)
+		}
+		w.comparePod(s, p)
+		w.seen[p.place.String()]++
+		switch p.place {
+		case Active:
+			counts.Active++
+			if i > 0 && states[i-1].Place == Active && m.less(p, m.pods[states[i-1].Pod.UID]) {
+				w.fatalf("%s is listed before %s", states[i-1].Pod.UID, s.Pod.UID)
+			}
+		case Backoff:
+			counts.Backoff++
+		case ErrorBackoff:
+			counts.ErrorBackoff++
+		case Unschedulable:
+			counts.Unschedulable++
+		case Gated:
+			counts.Gated++
+		case InFlight:
+			counts.InFlight++
+			longest = max(longest, len(p.events))
+		}
+	}
+	counts.InFlightEvents = longest // of the pod that was popped first
+	if got := q.Counts(); got != counts {
+		w.fatalf("counts %+v, want %+v", got, counts)
+	}
+	w.compareNominations()
+	w.compareStructure()
+	if w.step%50 == 0 {
+		w.compareGauges(counts)
+	}
+}
+
+func (w *twinWorld) comparePod(s PodState, p *modelPod) {
+	if s.Place != p.place || s.Pod != p.pod {
+		w.fatalf("%s is %v, want %v; same version: %v", s.Pod.UID, s.Place, p.place, s.Pod == p.pod)
+	}
+	if p.place == InFlight {
+		return
+	}
+	if s.Attempts != p.attempts || !s.Timestamp.Equal(p.timestamp) || s.GatingPlugin != p.gate ||
+		!slices.Equal(s.UnschedulablePlugins, sets.List(p.refusedBy)) || !slices.Equal(s.PendingPlugins, sets.List(p.pendingBy)) ||
+		(s.Error != "") != (p.failures > 0) {
+		w.fatalf("%+v, want %+v", s, p)
+	}
+	if (p.place == Backoff || p.place == ErrorBackoff) && !s.BackoffEnd.Equal(p.until) {
+		w.fatalf("%s backs off until %v, want %v", s.Pod.UID, s.BackoffEnd, p.until)
+	}
+}
+
+func (w *twinWorld) compareNominations() {
+	got, want := map[string]string{}, map[string]string{}
+	for _, node := range []string{"", "n0", "n1", "n2"} {
+		for _, p := range w.queue.NominatedPodsForNode(node) {
+			got[string(p.GetPod().UID)] += node
+		}
+	}
+	for uid, n := range w.model.nominees {
+		want[string(uid)] = n.node
+	}
+	if !maps.Equal(got, want) {
+		w.fatalf("nominated %v, want %v", got, want)
+	}
+	if size := int(w.queue.nominator.size.Load()); size != len(want) {
+		w.fatalf("%d nominations, want %d", size, len(want))
+	}
+}
+
+// compareStructure checks what cannot be seen from outside: each entry is where it says it is, and nowhere else.
+func (w *twinWorld) compareStructure() {
+	q := w.queue
+	found := map[*entry]bool{}
+	check := func(e *entry, i int, ok bool) {
+		if found[e] || !ok || e.index != i || q.pods[e.pod.UID] != e || e.info.Pod != e.pod || e.profile != q.gen.profiles[e.pod.Spec.SchedulerName] {
+			w.fatalf("%s is misplaced: %+v", e.pod.UID, e)
+		}
+		found[e] = true
+	}
+	for place, h := range map[Place]*podHeap{Active: &q.active, Backoff: &q.backoff, ErrorBackoff: &q.errorBackoff} {
+		for i, e := range h.entries {
+			check(e, i, e.place == place)
+			if i > 0 && h.Less(i, (i-1)/2) {
+				w.fatalf("%v is out of order", place)
+			}
+		}
+	}
+	for i, e := range q.parked.entries {
+		check(e, i, e.place.parked())
+	}
+	for e := q.inFlight.first; e != nil; e = e.flight.next {
+		if found[e] || e.place != InFlight || e.info != nil || q.pods[e.pod.UID] != e {
+			w.fatalf("%s is misplaced: %+v", e.pod.UID, e)
+		}
+		found[e] = true
+	}
+	if len(found) != len(q.pods) {
+		w.fatalf("%d pods are in places, %d are known", len(found), len(q.pods))
+	}
+}
+
+func (w *twinWorld) compareGauges(c Counts) {
+	want := map[string]float64{
+		"pending_pods{active}":        float64(c.Active),
+		"pending_pods{backoff}":       float64(c.Backoff + c.ErrorBackoff),
+		"pending_pods{unschedulable}": float64(c.Unschedulable),
+		"pending_pods{gated}":         float64(c.Gated),
+		"inflight_events{PodPopped}":  float64(c.InFlight),
+	}
+	for _, p := range w.model.pods {
+		if p.place == InFlight {
+			continue
+		}
+		for plugin := range p.refusedBy.Union(p.pendingBy) {
+			want["unschedulable_pods{"+plugin+","+p.pod.Spec.SchedulerName+"}"]++
+		}
+	}
+	var oldest *modelPod
+	for _, p := range w.model.in(InFlight) {
+		if oldest == nil || len(p.events) > len(oldest.events) {
+			oldest = p
+		}
+	}
+	if oldest != nil {
+		for _, ev := range oldest.events {
+			want["inflight_events{"+ev.event.Label()+"}"]++
+		}
+	}
+	maps.DeleteFunc(want, func(_ string, v float64) bool { return v == 0 })
+	got := map[string]float64{}
+	for _, prefix := range []string{"scheduler_pending_pods", "scheduler_unschedulable_pods", "scheduler_inflight_events"} {
+		for key, v := range gathered(w.t, prefix) {
+			if v -= w.gaugesBefore[key]; v != 0 {
+				got[key] = v
+			}
+		}
+	}
+	if !maps.Equal(got, want) {
+		w.fatalf("gauges %v\nwant %v", got, want)
+	}
+}
+
+func (w *twinWorld) note(format string, args ...any) { w.seen[fmt.Sprintf(format, args...)]++ }
+
+func (w *twinWorld) coverage() string {
+	text := ""
+	for _, key := range slices.Sorted(maps.Keys(w.seen)) {
+		text += fmt.Sprintf("%s: %d; ", key, w.seen[key])
+	}
+	return text
+}
+
+func (w *twinWorld) fatalf(format string, args ...any) {
+	w.t.Helper()
+	w.t.Fatalf("step %d, %s: %s", w.step, w.op, fmt.Sprintf(format, args...))
+}
