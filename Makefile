@@ -10,7 +10,8 @@ EXIT ?=
 FUZZTIME ?= 20s
 BENCH ?= .
 BENCH_PACKAGES ?= ./...
-# More flags for `go test`, such as -run or -v.
+# What to test, and more flags for `go test`, such as -run or -v.
+PACKAGES ?= ./...
 TEST_FLAGS ?=
 
 # The race detector needs a C compiler. Go knows whether there is one.
@@ -93,9 +94,9 @@ vet: ## Run go vet.
 ##@ Check
 
 .PHONY: test
-test: ## Run all tests, on a control plane that is built if it is missing (TEST_FLAGS).
+test: ## Run all tests, on a control plane that is built if it is missing (PACKAGES, TEST_FLAGS).
 	@assets="$$(go run ./hack/controlplane/build)" && export KUBEBUILDER_ASSETS="$$assets" && \
-	go test $(RACE) -timeout 30m $(TEST_FLAGS) ./...
+	go test $(RACE) -timeout 30m $(TEST_FLAGS) $(PACKAGES)
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## Run the linters.

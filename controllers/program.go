@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/livesched/livesched/internal/scheduler/config"
@@ -18,17 +19,26 @@ import (
 
 // programmed is what came of a resolution, by scheduler name.
 type programmed struct {
-	// running are the profiles that decide from now on.
-	running map[string]*running
-	// failed are the builds that failed. What ran before under the name, if anything, is in running.
+	// instances are swapped in together, and running is what status says of them: one entry in each for every profile
+	// that decides from now on.
+	instances map[string]*profile.Profile
+	running   map[string]*running
+	// failed are the builds that failed. What ran before under the name, if anything, runs on.
 	failed map[string]error
 }
 
 // running is a profile that decides.
 type running struct {
-	*profile.Profile
 	// config is what the instance stands for: what it was built from, or a later one of the same revision.
 	config *config.Profile
+	// built is when the instance was built, plugins what it runs at each extension point.
+	built   time.Time
+	plugins *schedconfig.Plugins
+}
+
+func (p *programmed) run(instance *profile.Profile, cfg *config.Profile) {
+	p.instances[cfg.SchedulerName] = instance
+	p.running[cfg.SchedulerName] = &running{config: cfg, built: instance.Built, plugins: instance.Plugins()}
 }
 
 // program builds the profiles whose revision is not the one that runs, and swaps all in together. A profile that cannot
@@ -38,21 +48,21 @@ func (r *ProfileReconciler) program(ctx context.Context, resolution *config.Reso
 		r.failing = failures{}
 	}
 	current := r.Store.Current()
-	result := &programmed{running: map[string]*running{}, failed: map[string]error{}}
+	result := &programmed{instances: map[string]*profile.Profile{}, running: map[string]*running{}, failed: map[string]error{}}
 	var built []*profile.Profile
 	for _, name := range slices.Sorted(maps.Keys(resolution.Profiles)) {
 		cfg, instance := resolution.Profiles[name], current.Get(name)
 		if instance != nil && instance.Config.Revision == cfg.Revision {
-			result.running[name] = &running{instance, cfg}
+			result.run(instance, cfg)
 			continue
 		}
 		fresh, err := r.build(ctx, cfg)
 		switch {
 		case err == nil:
 			built = append(built, fresh)
-			result.running[name] = &running{fresh, cfg}
+			result.run(fresh, cfg)
 		case instance != nil:
-			result.running[name] = &running{instance, r.deciding[name]}
+			result.run(instance, r.deciding[name])
 		}
 		if err != nil {
 			result.failed[name] = err
@@ -65,21 +75,12 @@ func (r *ProfileReconciler) program(ctx context.Context, resolution *config.Reso
 		return nil
 	}
 	r.failing.keep(result.failed)
-	r.swap(ctx, current, result.next(resolution))
+	r.swap(ctx, current, profile.NewMap(result.instances, result.sorter(resolution)))
 	r.deciding = make(map[string]*config.Profile, len(result.running))
 	for name, p := range result.running {
 		r.deciding[name] = p.config
 	}
 	return result
-}
-
-// next is the map to swap in.
-func (p *programmed) next(resolution *config.Resolution) *profile.Map {
-	instances := make(map[string]*profile.Profile, len(p.running))
-	for name, r := range p.running {
-		instances[name] = r.Profile
-	}
-	return profile.NewMap(instances, p.sorter(resolution))
 }
 
 // sorter is the scheduler name of the profile whose queue sort orders the queue: the one that has its way or, if that

@@ -49,8 +49,8 @@ func activeProfile(object *v1alpha1.SchedulerProfile, resolution *config.Resolut
 	active := &v1alpha1.ActiveProfile{
 		Generation: cfg.Generation,
 		Revision:   cfg.Revision,
-		Since:      metav1.NewTime(running.Built).Rfc3339Copy(),
-		Plugins:    config.ActivePlugins(running.Plugins()),
+		Since:      metav1.NewTime(running.built).Rfc3339Copy(),
+		Plugins:    config.ActivePlugins(running.plugins),
 	}
 	// Plugins can be configured at these points, but nothing calls them: groups of pods are not placed as one.
 	active.Plugins.PlacementGenerate, active.Plugins.PlacementScore = nil, nil

@@ -102,7 +102,8 @@ func Root() string {
 type Running struct {
 	*app.Manager
 	cancel context.CancelFunc
-	done   chan error
+	done   chan struct{} // closed when the manager has ended
+	err    error         // what it ended with; readable once done is closed
 }
 
 // Options returns the options of a manager that runs in a test: no ports, no leader election.
@@ -125,17 +126,20 @@ func RunFor(ctx context.Context, logger klog.Logger, config *rest.Config, o *app
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(klog.NewContext(ctx, logger))
-	r := &Running{Manager: mgr, cancel: cancel, done: make(chan error, 1)}
-	go func() { r.done <- mgr.Start(ctx) }()
+	r := &Running{Manager: mgr, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(r.done)
+		r.err = mgr.Start(ctx)
+	}()
 	return r, nil
 }
 
-// Stop ends the manager and returns what it ended with.
+// Stop ends the manager and returns what it ended with. It may be called again.
 func (r *Running) Stop(timeout time.Duration) error {
 	r.cancel()
 	select {
-	case err := <-r.done:
-		return err
+	case <-r.done:
+		return r.err
 	case <-time.After(timeout):
 		return fmt.Errorf("the manager did not end within %v", timeout)
 	}

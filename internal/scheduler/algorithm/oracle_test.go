@@ -24,14 +24,16 @@ import (
 	frameworkplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
+	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
 func quiet(t testing.TB) context.Context { return klog.NewContext(t.Context(), logr.Discard()) }
 
 // oracle is kube-scheduler with a cluster in its cache, and beside it a
-// Scheduler of ours on the same snapshot, with plugins of the same kind and
-// arguments. Nothing of either is running: no informer, no queue.
+// Scheduler of ours with plugins of the same kind and arguments, on the same
+// snapshot or on one of our own cache. Nothing of either is running: no informer,
+// no queue.
 type oracle struct {
 	t         testing.TB
 	ctx       context.Context
@@ -40,8 +42,10 @@ type oracle struct {
 	factory   informers.SharedInformerFactory
 	snapshot  *schedcache.Snapshot
 
-	ours    *Scheduler
-	profile Profile
+	ours        *Scheduler
+	profile     Profile
+	ownCache    *cache.Cache    // nil: ours is on snapshot
+	ownSnapshot *cache.Snapshot // of ownCache
 
 	// What the Score plugins were last given, by each side.
 	upstreamSaw, oursSaw *spy
@@ -73,6 +77,7 @@ type setup struct {
 	change      func(*schedconfig.KubeSchedulerProfile) // nil: the default profile
 	extenders   func() []fwk.Extender                   // called once per side
 	noNodeNames bool                                    // pods do not name nodes in their affinity
+	ownCache    bool                                    // our side has its own cache and snapshot
 }
 
 // newOracle returns an oracle of an empty cluster. Its goroutines end with ctx;
@@ -107,6 +112,11 @@ func newOracle(ctx context.Context, t testing.TB, s setup) *oracle {
 	o.framework = o.upstream.Profiles[profile.SchedulerName]
 	o.snapshot = o.framework.SnapshotSharedLister().(*schedcache.Snapshot)
 
+	var seenByUs fwk.SharedLister = o.snapshot
+	if s.ownCache {
+		o.ownCache, o.ownSnapshot = cache.New(), cache.NewSnapshot()
+		seenByUs = o.ownSnapshot
+	}
 	registry := frameworkplugins.NewInTreeRegistry()
 	if err := registry.Merge(spying(o.oursSaw)); err != nil {
 		t.Fatal(err)
@@ -114,8 +124,8 @@ func newOracle(ctx context.Context, t testing.TB, s setup) *oracle {
 	o.profile = Profile{
 		Framework: framework.New(framework.Config{
 			ProfileName:  profile.SchedulerName,
-			Plugins:      o.build(&profile, registry),
-			Snapshot:     o.snapshot,
+			Plugins:      o.build(&profile, registry, seenByUs),
+			Snapshot:     seenByUs,
 			Parallelizer: framework.NewParallelizer(int(s.parallelism)),
 			Nominator:    o.upstream.SchedulingQueue,
 		}),
@@ -124,13 +134,22 @@ func newOracle(ctx context.Context, t testing.TB, s setup) *oracle {
 	if s.extenders != nil {
 		o.upstream.Extenders, o.profile.Extenders = s.extenders(), s.extenders()
 	}
-	o.ours = New(Config{Snapshot: o.snapshot})
+	o.ours = New(Config{Snapshot: seenByUs})
 	return o
 }
 
-// build makes the plugins of our side, with kube-scheduler's framework as their
-// handle.
-func (o *oracle) build(profile *schedconfig.KubeSchedulerProfile, registry framework.Registry) *framework.Plugins {
+// handle is kube-scheduler's framework with another snapshot.
+type handle struct {
+	schedframework.Framework
+	snapshot fwk.SharedLister
+}
+
+func (h handle) SnapshotSharedLister() fwk.SharedLister { return h.snapshot }
+
+// build makes the plugins of our side.
+func (o *oracle) build(
+	profile *schedconfig.KubeSchedulerProfile, registry framework.Registry, snapshot fwk.SharedLister,
+) *framework.Plugins {
 	o.t.Helper()
 	args := map[string]runtime.Object{}
 	for _, pc := range profile.PluginConfig {
@@ -138,7 +157,7 @@ func (o *oracle) build(profile *schedconfig.KubeSchedulerProfile, registry frame
 	}
 	instances := map[string]fwk.Plugin{}
 	for name := range framework.Needed(profile.Plugins) {
-		pl, err := registry[name](o.ctx, args[name], o.framework)
+		pl, err := registry[name](o.ctx, args[name], handle{o.framework, snapshot})
 		if err != nil {
 			o.t.Fatal(err)
 		}
@@ -158,6 +177,9 @@ func (o *oracle) fill(g *generator, nodes, podsPerNode int) []*corev1.Node {
 	made := g.nodes(nodes)
 	for _, node := range made {
 		o.upstream.Cache.AddNode(logger, node)
+		if o.ownCache != nil {
+			o.ownCache.AddNode(logger, node)
+		}
 	}
 	for _, namespace := range g.namespaces() {
 		o.must(o.factory.Core().V1().Namespaces().Informer().GetIndexer().Add(namespace))
@@ -183,6 +205,9 @@ func (o *oracle) place(pod *corev1.Pod, node string) {
 	pod = pod.DeepCopy()
 	pod.Spec.NodeName = node
 	o.must(o.upstream.Cache.AddPod(klog.FromContext(o.ctx), pod))
+	if o.ownCache != nil {
+		o.must(o.ownCache.AddPod(klog.FromContext(o.ctx), pod))
+	}
 }
 
 // nominate puts the pod into the queue as one that preempted others on the node.
@@ -197,6 +222,9 @@ func (o *oracle) nominate(pod *corev1.Pod, node string) {
 func (o *oracle) refresh() {
 	o.t.Helper()
 	o.must(o.upstream.Cache.UpdateSnapshot(klog.FromContext(o.ctx), o.snapshot))
+	if o.ownCache != nil {
+		o.must(o.ownCache.UpdateSnapshot(klog.FromContext(o.ctx), o.ownSnapshot))
+	}
 }
 
 func (o *oracle) must(err error) {

@@ -284,6 +284,13 @@ func checkInvariants(t *testing.T, in config.Input, r *config.Resolution) {
 			p.PercentageOfNodesToScore < 0 || p.PercentageOfNodesToScore > 100 || p.QueueSort.Name == "" {
 			t.Errorf("profile %q runs with settings that cannot be: %+v", name, p)
 		}
+		configured := sets.New[string]()
+		for _, args := range p.Config.PluginConfig {
+			if configured.Has(args.Name) {
+				t.Errorf("profile %q runs with two arguments for plugin %q", name, args.Name)
+			}
+			configured.Insert(args.Name)
+		}
 		for _, plugin := range slices.Concat(p.Config.Plugins.MultiPoint.Enabled, p.Config.Plugins.Score.Enabled, p.Config.Plugins.Filter.Enabled) {
 			if !in.Registered.Has(plugin.Name) || plugin.Weight < 0 {
 				t.Errorf("profile %q runs plugin %+v", name, plugin)

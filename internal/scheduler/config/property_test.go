@@ -128,7 +128,7 @@ func TestTheOrderOfTheObjectsDoesNotMatterAndNothingThatRanStopsWithoutCause(t *
 	t.Logf("seed %d", seed)
 	w := &world{random: rand.New(rand.NewSource(seed)), profiles: map[string]v1alpha1.SchedulerProfile{}, policies: map[string]v1alpha1.SchedulingPolicy{}}
 	var before *config.Resolution
-	for step := range 1500 {
+	for step := range 600 {
 		w.step()
 		in := w.input()
 		untouched := snapshot(t, in)

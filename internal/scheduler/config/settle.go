@@ -150,15 +150,25 @@ func (s *settlement) run(p *Profile) {
 }
 
 func queueSortConflict(c *candidate, winner *Profile) problems {
-	path := field.NewPath("spec", "plugins", "queueSort")
-	if c.object.Spec.Plugins == nil || len(c.object.Spec.Plugins.QueueSort.Enabled) == 0 {
-		path = field.NewPath("spec", "policyRef", "name")
-	}
 	var found problems
-	found.add(v1alpha1.ReasonQueueSortConflict, path,
+	found.add(v1alpha1.ReasonQueueSortConflict, queueSortPath(&c.object.Spec, c.current.QueueSort.Name, winner.QueueSort.Name),
 		"one queue serves all profiles: it is sorted by %s, as the older SchedulerProfile %q asks for, and cannot be sorted by %s",
 		winner.QueueSort, winner.Name, c.current.QueueSort)
 	return found
+}
+
+// queueSortPath is the field that makes a profile's queue sort differ from the winner's.
+func queueSortPath(spec *v1alpha1.SchedulerProfileSpec, plugin, winners string) *field.Path {
+	path := field.NewPath("spec")
+	for i, config := range spec.PluginConfig {
+		if config.Name == plugin && plugin == winners {
+			return path.Child("pluginConfig").Index(i).Child("args")
+		}
+	}
+	if spec.Plugins != nil && len(spec.Plugins.QueueSort.Enabled) > 0 {
+		return path.Child("plugins", "queueSort")
+	}
+	return path.Child("policyRef", "name")
 }
 
 func schedulerNameConflict(c *candidate, winner *Profile) problems {

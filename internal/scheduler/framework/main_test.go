@@ -15,8 +15,7 @@ func TestMain(m *testing.M) {
 	schedmetrics.Register()
 	code := m.Run()
 	if code == 0 {
-		// klog's flush daemon is started by the package's import.
-		if err := goleak.Find(goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1")); err != nil {
+		if err := goleak.Find(); err != nil {
 			os.Stderr.WriteString(err.Error() + "\n")
 			code = 1
 		}

@@ -161,7 +161,7 @@ func (s *countingSources) held() []fwk.EventResource {
 
 // object is a SchedulerProfile that adds plugins to the default set.
 func object(name string, enabled ...string) *v1alpha1.SchedulerProfile {
-	p := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "uid-of-" + "profile", Generation: 1}}
+	p := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "uid", Generation: 1}}
 	p.Spec.Plugins = &v1alpha1.Plugins{}
 	for _, plugin := range enabled {
 		p.Spec.Plugins.MultiPoint.Enabled = append(p.Spec.Plugins.MultiPoint.Enabled, v1alpha1.Plugin{Name: plugin})

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -48,11 +49,15 @@ type generations struct {
 }
 
 func newGenerations() *generations {
-	return &generations{
+	gs := &generations{
 		env:    &Environment{},
 		source: informers.NewSource(nil, nil, scheme.Scheme, logr.Discard()),
 		all:    map[*Profile]*generation{},
 	}
+	for _, name := range schedulerNames {
+		gs.env.series.use(name) // for good: to look for series of every one that is closed would take most of the time
+	}
+	return gs
 }
 
 func (gs *generations) make(schedulerName string) *generation {
@@ -212,7 +217,7 @@ func TestAProfileIsNotClosedUnderAConcurrentHolder(t *testing.T) {
 		})
 	}
 	r := rand.New(rand.NewPCG(seed, 99))
-	for range 300 {
+	for swaps := 0; swaps < 300 || acquired.Load() < 3000; swaps++ {
 		next, _ := gs.mutate(r, store.Current())
 		for p := range next.All() {
 			known.Store(p, gs.all[p])
@@ -220,15 +225,13 @@ func TestAProfileIsNotClosedUnderAConcurrentHolder(t *testing.T) {
 		store.Swap(logr.Discard(), next)
 		for p := range next.All() {
 			if gs.all[p].closes.Load() != 0 {
-				t.Fatal("a profile that was carried over was closed")
+				t.Fatal("a profile that is current was closed")
 			}
 		}
+		runtime.Gosched()
 	}
 	close(stop)
 	acquirers.Wait()
-	if acquired.Load() == 0 {
-		t.Error("nothing was acquired meanwhile")
-	}
 	gs.expectClosed(t, nil)
 	eventually(t, store.Alive).Should(gomega.Equal(store.Current().Len()))
 	must(t, store.Close(quiet(t)))

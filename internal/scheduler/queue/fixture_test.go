@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	corev1listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -27,7 +28,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	klog.SetLogger(klog.Logger{}) // the tests provoke errors in plenty; those that matter have a logger of their own
+	klog.SetLogger(klog.Logger{})   // the tests provoke errors in plenty; those that matter have a logger of their own
+	utilruntime.ErrorHandlers = nil // kube-scheduler's queue uses them; one of them sleeps
 	schedmetrics.Register()
 	if code := m.Run(); code != 0 {
 		os.Exit(code)

@@ -1,0 +1,160 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	gomegatypes "github.com/onsi/gomega/types"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/livesched/app"
+	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/testcluster"
+)
+
+// buildFails matches Programmed of an object whose plugins cannot be built.
+func buildFails(words ...string) gomegatypes.GomegaMatcher {
+	return haveCondition(v1alpha1.ConditionProgrammed, "False", v1alpha1.ReasonBuildFailed, words...)
+}
+
+var _ = Describe("A plugin that cannot be built", func() {
+	var (
+		run     *testcluster.Running
+		factory *moodyFactory
+	)
+
+	BeforeEach(func(ctx context.Context) {
+		createNodes(ctx)
+		factory = &moodyFactory{}
+		run = start(func(o *app.Options) { o.OutOfTree = framework.Registry{moody: factory.build} })
+	})
+
+	DescribeTable("leaves what ran before in place, and is tried again until it can", func(ctx context.Context, how func() error, words string) {
+		mine := profile("mine", packs)
+		create(ctx, mine)
+		good := expectProfile(ctx, "mine", isProgrammed)
+		handlers, generations := run.Informers.Handlers(), run.Scheduler.Store().Alive()
+
+		factory.set(how)
+		change(ctx, mine, spreads+usesMoody)
+		failed := expectProfile(ctx, "mine", isAccepted, buildFails(`"Moody"`, words, "revision "+good.Status.Active.Revision+" of generation 1 goes on"))
+		Expect(failed.Status.Active).To(Equal(good.Status.Active))
+		Expect(expectBound(ctx, createPod(ctx, "by-old-rules", "mine"))).To(Equal(busy))
+		Eventually(run.Informers.Handlers).Should(Equal(handlers), "a failed build leaves no handler behind")
+		Expect(run.Scheduler.Store().Alive()).To(Equal(generations))
+
+		By("creating another profile meanwhile")
+		create(ctx, profile("other", spreads))
+		expectProfile(ctx, "other", isProgrammed)
+
+		factory.set(nil)
+		mended := expectProfile(ctx, "mine", isAccepted, isProgrammed)
+		Expect(mended.Generation).To(Equal(int64(2)), "nobody changed the profile")
+		Expect(mended.Status.Active.Plugins.PostBind).To(Equal([]string{moody}))
+		Expect(expectBound(ctx, createPod(ctx, "by-new-rules", "mine"))).To(Equal(idle))
+	},
+		Entry("when its factory fails", func() error { return errors.New("no licence found") }, "no licence found"),
+		Entry("when its factory panics", func() error { panic("index out of range") }, "panic: index out of range"),
+	)
+
+	It("does not run where nothing ran before, and its pods wait", func(ctx context.Context) {
+		factory.set(func() error { return errors.New("no licence found") })
+		create(ctx, profile("mine", usesMoody), profile("other", ""))
+		pod := createPod(ctx, "waiting", "mine")
+		failed := expectProfile(ctx, "mine", isAccepted, buildFails("no licence found", "pods of this scheduler name wait"))
+		Expect(failed.Status.Active).To(BeNil())
+		expectBound(ctx, createPod(ctx, "other", "other"))
+		expectPending(ctx, pod)
+
+		factory.set(nil)
+		expectBound(ctx, pod)
+		expectProfile(ctx, "mine", isProgrammed)
+	})
+
+	It("is given up when the profile no longer asks for it", func(ctx context.Context) {
+		factory.set(func() error { return errors.New("no licence found") })
+		mine := profile("mine", usesMoody)
+		create(ctx, mine)
+		expectProfile(ctx, "mine", buildFails("no licence found"))
+		change(ctx, mine, packs)
+		expectProfile(ctx, "mine", isProgrammed)
+		calls := factory.calls()
+		// Longer than the first retry of a failed build takes.
+		Consistently(factory.calls, "1500ms").Should(Equal(calls))
+	})
+
+	It("makes the policy say which profile could not follow it", func(ctx context.Context) {
+		create(ctx, policy("shared", ""))
+		create(ctx, profile("mine", "policyRef: {name: shared}\n"+usesMoody), profile("other", "policyRef: {name: shared}"))
+		expectPolicy(ctx, "shared", isProgrammed)
+		factory.set(func() error { return errors.New("no licence found") })
+		change(ctx, policy("shared", ""), "percentageOfNodesToScore: 50")
+		expectPolicy(ctx, "shared", isAccepted, buildFails("generation 2: mine "))
+		other := expectProfile(ctx, "other", isProgrammed)
+		Expect(other.Status.Active.Policy).To(Equal(&v1alpha1.ActivePolicy{Name: "shared", Generation: 2}))
+		mine := expectProfile(ctx, "mine", buildFails("goes on"))
+		Expect(mine.Status.Active.Policy).To(Equal(&v1alpha1.ActivePolicy{Name: "shared", Generation: 1}))
+		factory.set(nil)
+		expectPolicy(ctx, "shared", isProgrammed)
+	})
+})
+
+// moody is an out-of-tree plugin whose factory does as it is told.
+const (
+	moody     = "Moody"
+	usesMoody = `
+plugins: {postBind: {enabled: [{name: Moody}]}}
+`
+)
+
+type moodyPlugin struct{}
+
+func (moodyPlugin) Name() string { return moody }
+
+func (moodyPlugin) PostBind(context.Context, fwk.CycleState, *corev1.Pod, string) {}
+
+// moodyFactory builds the plugin unless it has been told otherwise.
+type moodyFactory struct {
+	mu    sync.Mutex // guards the fields below
+	how   func() error
+	count int
+}
+
+func (f *moodyFactory) set(how func() error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.how = how
+}
+
+func (f *moodyFactory) calls() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.count
+}
+
+func (f *moodyFactory) build(_ context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+	f.mu.Lock()
+	f.count++
+	how := f.how
+	f.mu.Unlock()
+	// Something that a failed build has to give back.
+	if _, err := handle.SharedInformerFactory().Core().V1().Services().Informer().AddEventHandler(toolscache.ResourceEventHandlerFuncs{}); err != nil {
+		return nil, err
+	}
+	if how != nil {
+		if err := how(); err != nil {
+			return nil, err
+		}
+	}
+	return moodyPlugin{}, nil
+}

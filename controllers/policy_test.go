@@ -1,0 +1,169 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers_test
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/testcluster"
+)
+
+const (
+	autoscaler = `
+algorithmSource: {provider: ClusterAutoscalerProvider}
+`
+	byDefault = `
+algorithmSource: {provider: DefaultProvider}
+`
+)
+
+var _ = Describe("A policy", func() {
+	var run *testcluster.Running
+
+	BeforeEach(func(ctx context.Context) {
+		createNodes(ctx)
+		run = start()
+	})
+
+	It("changes all profiles that build on it, and names them", func(ctx context.Context) {
+		shared := policy("shared", byDefault)
+		create(ctx, shared)
+		create(ctx, profile("b", "policyRef: {name: shared}"), profile("a", "policyRef: {name: shared}"), profile("c", ""))
+		Eventually(func(g Gomega) {
+			g.Expect(expectPolicy(ctx, "shared", isAccepted, isProgrammed).Status.Profiles).To(Equal([]string{"a", "b"}))
+		}).Should(Succeed())
+		for _, name := range []string{"a", "b", "c"} {
+			expectProfile(ctx, name, isProgrammed)
+			Expect(expectBound(ctx, createPod(ctx, "first-"+name, name))).To(Equal(idle))
+		}
+		unrelated := expectProfile(ctx, "c", isProgrammed)
+
+		change(ctx, shared, autoscaler)
+		expectPolicy(ctx, "shared", isAccepted,
+			haveCondition(v1alpha1.ConditionProgrammed, "True", v1alpha1.ReasonProgrammed, "Generation 2 decides in the profiles a, b"))
+		for _, name := range []string{"a", "b"} {
+			p := expectProfile(ctx, name, isProgrammed)
+			Expect(p.Status.Active.Generation).To(Equal(int64(1)))
+			Expect(p.Status.Active.Policy).To(Equal(&v1alpha1.ActivePolicy{Name: "shared", Generation: 2}))
+			Expect(expectBound(ctx, createPod(ctx, "second-"+name, name))).To(Equal(busy))
+		}
+		Expect(expectProfile(ctx, "c", isProgrammed).ResourceVersion).To(Equal(unrelated.ResourceVersion))
+	})
+
+	It("named default applies to profiles that reference none, from when it appears until it vanishes", func(ctx context.Context) {
+		create(ctx, profile("mine", ""))
+		builtIn := expectProfile(ctx, "mine", isProgrammed)
+		Expect(builtIn.Status.Active.Policy).To(BeNil())
+
+		By("creating it with what applies without it")
+		implied := policy("default", "")
+		create(ctx, implied)
+		Expect(expectPolicy(ctx, "default", isAccepted, isProgrammed).Status.Profiles).To(Equal([]string{"mine"}))
+		same := expectProfile(ctx, "mine", isProgrammed)
+		Expect(same.Status.Active.Policy).To(Equal(&v1alpha1.ActivePolicy{Name: "default", Generation: 1}))
+		same.Status.Active.Policy = nil
+		Expect(same.Status.Active).To(Equal(builtIn.Status.Active))
+		Expect(expectBound(ctx, createPod(ctx, "implied", "mine"))).To(Equal(idle))
+
+		By("changing it")
+		change(ctx, implied, autoscaler)
+		expectPolicy(ctx, "default", isProgrammed)
+		Expect(expectBound(ctx, createPod(ctx, "changed", "mine"))).To(Equal(busy))
+
+		By("deleting it")
+		Expect(k8s.Delete(ctx, implied)).To(Succeed())
+		Eventually(func(g Gomega) {
+			p := expectProfile(ctx, "mine", isAccepted, isProgrammed)
+			g.Expect(p.Status.Active.Policy).To(BeNil())
+			g.Expect(p.Status.Active.Revision).To(Equal(builtIn.Status.Active.Revision))
+		}).Should(Succeed())
+		Expect(expectBound(ctx, createPod(ctx, "gone", "mine"))).To(Equal(idle))
+	})
+
+	It("sets how much of the cluster is searched and how long pods wait", func(ctx context.Context) {
+		shared := policy("default", "")
+		create(ctx, shared)
+		create(ctx, profile("mine", ""), profile("own", "percentageOfNodesToScore: 7"))
+		before := expectProfile(ctx, "mine", isProgrammed)
+		change(ctx, shared, `
+percentageOfNodesToScore: 50
+parallelism: 3
+podInitialBackoff: 2s
+podMaxBackoff: 20s
+podMaxInUnschedulablePods: 1m0s
+`)
+		expectPolicy(ctx, "default", isProgrammed)
+		after := expectProfile(ctx, "mine", isProgrammed)
+		Expect(after.Status.Active.Revision).NotTo(Equal(before.Status.Active.Revision))
+		current := run.Scheduler.Store().Current()
+		Expect(current.Get("mine").Config.PercentageOfNodesToScore).To(Equal(int32(50)))
+		Expect(current.Get("own").Config.PercentageOfNodesToScore).To(Equal(int32(7)), "the profile has its own")
+		Expect(current.Get("mine").Config.Parallelism).To(Equal(int32(3)))
+		for _, settings := range current.QueueSettings().Profiles {
+			Expect(settings.InitialBackoff).To(Equal(2 * time.Second))
+			Expect(settings.MaxBackoff).To(Equal(20 * time.Second))
+			Expect(settings.MaxInUnschedulable).To(Equal(time.Minute))
+		}
+	})
+
+	It("that is not accepted any more goes on as it last was", func(ctx context.Context) {
+		shared := policy("shared", autoscaler)
+		create(ctx, shared, profile("mine", "policyRef: {name: shared}"))
+		before := expectProfile(ctx, "mine", isProgrammed)
+		expectPolicy(ctx, "shared", isProgrammed)
+
+		change(ctx, shared, extended)
+		expectPolicy(ctx, "shared", isRefused(v1alpha1.ReasonNotSupported, "spec.extenders: "), keepsLastGood)
+		Eventually(func(g Gomega) {
+			g.Expect(expectProfile(ctx, "mine", isProgrammed).Status.Conditions).To(
+				haveCondition(v1alpha1.ConditionAccepted, "True", v1alpha1.ReasonAccepted, `SchedulingPolicy "shared" is not`, "generation 1"))
+		}).Should(Succeed())
+		Expect(expectProfile(ctx, "mine").Status.Active).To(Equal(before.Status.Active))
+		Expect(expectBound(ctx, createPod(ctx, "by-old-rules", "mine"))).To(Equal(busy))
+
+		By("mending it")
+		change(ctx, shared, byDefault)
+		expectPolicy(ctx, "shared", isAccepted, isProgrammed)
+		Expect(expectProfile(ctx, "mine", isProgrammed).Status.Active.Policy.Generation).To(Equal(int64(3)))
+		Expect(expectBound(ctx, createPod(ctx, "by-new-rules", "mine"))).To(Equal(idle))
+	})
+
+	It("that was never accepted lets its profiles in once it is", func(ctx context.Context) {
+		legacyPolicy := policy("legacy", legacy)
+		create(ctx, legacyPolicy, profile("mine", "policyRef: {name: legacy}"))
+		expectPolicy(ctx, "legacy", isRefused(v1alpha1.ReasonNotSupported, "spec.algorithmSource.policy: ", "spec.algorithmSource.provider"), neverRan)
+		expectProfile(ctx, "mine", isRefused(v1alpha1.ReasonPolicyNotAccepted), neverRan)
+
+		change(ctx, legacyPolicy, autoscaler)
+		Eventually(func(g Gomega) {
+			g.Expect(expectPolicy(ctx, "legacy", isAccepted, isProgrammed).Status.Profiles).To(Equal([]string{"mine"}))
+		}).Should(Succeed())
+		expectProfile(ctx, "mine", isAccepted, isProgrammed)
+	})
+
+	It("that is deleted while a profile references it leaves the profile as it was, until it is back", func(ctx context.Context) {
+		shared := policy("shared", autoscaler)
+		create(ctx, shared, profile("mine", "policyRef: {name: shared}"))
+		expectProfile(ctx, "mine", isProgrammed)
+		Expect(k8s.Delete(ctx, shared)).To(Succeed())
+		kept := expectProfile(ctx, "mine", isRefused(v1alpha1.ReasonPolicyNotFound, "spec.policyRef.name: ", `"shared"`), keepsLastGood)
+		Expect(kept.Status.Active.Policy).To(Equal(&v1alpha1.ActivePolicy{Name: "shared", Generation: 1}))
+		Expect(expectBound(ctx, createPod(ctx, "by-old-rules", "mine"))).To(Equal(busy))
+		create(ctx, policy("shared", byDefault))
+		expectProfile(ctx, "mine", isAccepted, isProgrammed)
+		Expect(expectBound(ctx, createPod(ctx, "by-new-rules", "mine"))).To(Equal(idle))
+	})
+
+	It("that nobody builds on is programmed, and says so", func(ctx context.Context) {
+		create(ctx, policy("unused", ""))
+		unused := expectPolicy(ctx, "unused", isAccepted,
+			haveCondition(v1alpha1.ConditionProgrammed, "True", v1alpha1.ReasonProgrammed, "No accepted profile builds on this policy"))
+		Expect(unused.Status.Profiles).To(BeEmpty())
+	})
+})

@@ -1,0 +1,185 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/livesched/app"
+)
+
+var _ = Describe("Status", func() {
+	It("is written after the swap, and names what was swapped in", func(ctx context.Context) {
+		run := start()
+		watcher, err := client.NewWithWatch(cluster.Config, client.Options{Scheme: k8s.Scheme()})
+		Expect(err).NotTo(HaveOccurred())
+		mine := profile("mine", "percentageOfNodesToScore: 100")
+		create(ctx, mine)
+		w, err := watcher.Watch(ctx, &v1alpha1.SchedulerProfileList{}, client.MatchingFields{"metadata.name": "mine"})
+		Expect(err).NotTo(HaveOccurred())
+		defer w.Stop()
+
+		const changes = 20
+		for generation := int64(1); generation <= changes; {
+			event := <-w.ResultChan()
+			p, ok := event.Object.(*v1alpha1.SchedulerProfile)
+			Expect(ok).To(BeTrue(), "%T", event.Object)
+			programmed := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionProgrammed)
+			if programmed == nil || programmed.ObservedGeneration != generation {
+				continue
+			}
+			Expect(programmed.Status).To(Equal(metav1.ConditionTrue), programmed.Message)
+			Expect(p.Status.Active.Generation).To(Equal(generation))
+			decides := run.Scheduler.Store().Current().Get("mine").Config
+			Expect(decides.Revision).To(Equal(p.Status.Active.Revision))
+			Expect(decides.Generation).To(Equal(generation))
+			generation++
+			change(ctx, mine, fmt.Sprintf("percentageOfNodesToScore: %d", 100-generation))
+		}
+	})
+
+	It("is left alone where nothing has changed, also by a livesched that was restarted", func(ctx context.Context) {
+		create(ctx, policy("default", ""), profile("good", ""), profile("bad", refusals[0].spec))
+		first := start()
+		expectProfile(ctx, "good", isProgrammed)
+		expectProfile(ctx, "bad", neverRan)
+		Eventually(func(g Gomega) {
+			g.Expect(expectPolicy(ctx, "default", isProgrammed).Status.Profiles).To(Equal([]string{"good"}))
+		}).Should(Succeed())
+		before := versions(ctx)
+
+		By("having the whole set looked at for another policy's sake")
+		create(ctx, policy("another", ""))
+		expectPolicy(ctx, "another", isProgrammed)
+		Expect(versions(ctx)).To(Equal(before))
+
+		By("restarting")
+		Expect(first.Stop(10 * time.Second)).To(Succeed())
+		start()
+		create(ctx, policy("third", ""))
+		expectPolicy(ctx, "third", isProgrammed)
+		Expect(versions(ctx)).To(Equal(before))
+	})
+
+	It("changes its transition times when, and only when, a condition changes its status", func(ctx context.Context) {
+		start()
+		mine := profile("mine", "")
+		create(ctx, mine)
+		expectProfile(ctx, "mine", isProgrammed)
+		// Long ago, as if the profile had been good since.
+		good := expectProfile(ctx, "mine", isProgrammed)
+		longAgo := metav1.NewTime(good.CreationTimestamp.Add(-time.Hour))
+		for i := range good.Status.Conditions {
+			good.Status.Conditions[i].LastTransitionTime = longAgo
+		}
+		good.Status.Active.Since = longAgo
+		Expect(k8s.Status().Update(ctx, good)).To(Succeed())
+
+		change(ctx, mine, packs)
+		for _, at := range transitions(expectProfile(ctx, "mine", isAccepted, isProgrammed)) {
+			Expect(at.Time).To(BeTemporally("==", longAgo.Time))
+		}
+		change(ctx, mine, refusals[0].spec)
+		refused := expectProfile(ctx, "mine", isRefused(refusals[0].reason), keepsLastGood)
+		for _, at := range transitions(refused) {
+			Expect(at.Time).To(BeTemporally(">", longAgo.Time))
+		}
+		change(ctx, mine, refusals[1].spec)
+		Expect(transitions(expectProfile(ctx, "mine", isRefused(refusals[1].reason)))).To(Equal(transitions(refused)))
+	})
+
+	It("is written by the leader alone, at once when it comes to lead", func(ctx context.Context) {
+		createNodes(ctx)
+		held := metav1.NowMicro()
+		lease := &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "livesched"},
+			Spec: coordinationv1.LeaseSpec{
+				HolderIdentity: ptr.To("somebody-else"), LeaseDurationSeconds: ptr.To[int32](3600), AcquireTime: &held, RenewTime: &held,
+			},
+		}
+		create(ctx, lease)
+		follower := start(func(o *app.Options) {
+			o.LeaderElect, o.LeaderElectionNamespace = true, "default"
+			o.RetryPeriod = 100 * time.Millisecond
+		})
+		create(ctx, policy("default", ""), profile("mine", ""))
+		pod := createPod(ctx, "waiting", "mine")
+		Eventually(func() any { return follower.Scheduler.Store().Current().Get("mine") }).ShouldNot(BeNil(), "a follower is ready to take over")
+		untouched := versions(ctx)
+		Consistently(func() map[string]string { return versions(ctx) }).Should(Equal(untouched))
+		expectPending(ctx, pod)
+		Expect(eventsOf(ctx, expectUnreported(ctx, "mine"))).To(BeEmpty())
+
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(lease), lease)).To(Succeed())
+		lease.Spec.HolderIdentity = ptr.To("")
+		Expect(k8s.Update(ctx, lease)).To(Succeed())
+		expectProfile(ctx, "mine", isAccepted, isProgrammed)
+		expectPolicy(ctx, "default", isAccepted, isProgrammed)
+		expectBound(ctx, pod)
+	})
+})
+
+var _ = Describe("Events on a profile", func() {
+	It("tell its story, each part once", func(ctx context.Context) {
+		start()
+		mine := profile("mine", packs)
+		create(ctx, mine)
+		first := expectProfile(ctx, "mine", isProgrammed)
+		change(ctx, mine, refusals[0].spec)
+		expectProfile(ctx, "mine", keepsLastGood)
+		change(ctx, mine, spreads)
+		last := expectProfile(ctx, "mine", isProgrammed)
+		create(ctx, profile("another", "")) // has the whole set looked at
+		expectProfile(ctx, "another", isProgrammed)
+
+		told := func(kind, reason, note string) OmegaMatcher {
+			return And(HaveField("Type", kind), HaveField("Reason", reason), HaveField("Note", ContainSubstring(note)),
+				HaveField("ReportingController", "livesched"), HaveField("Regarding.Kind", "SchedulerProfile"), HaveField("Series", BeNil()))
+		}
+		story := ConsistOf(
+			told(corev1.EventTypeNormal, "Programmed", "Revision "+first.Status.Active.Revision+" of generation 1 decides"),
+			told(corev1.EventTypeWarning, v1alpha1.ReasonUnknownPlugin, "spec.plugins.score.enabled[1].name: "),
+			told(corev1.EventTypeWarning, v1alpha1.ReasonKeptLastGood, "Generation 2 is not accepted"),
+			told(corev1.EventTypeNormal, "Programmed", "Revision "+last.Status.Active.Revision+" of generation 3 decides"),
+		)
+		Eventually(eventsOf).WithArguments(ctx, mine).Should(story)
+		Consistently(eventsOf).WithArguments(ctx, mine).Should(story)
+	})
+})
+
+// versions are the resource versions of the profiles and policies that specs about status create first.
+func versions(ctx context.Context) map[string]string {
+	GinkgoHelper()
+	all := map[string]string{}
+	var profiles v1alpha1.SchedulerProfileList
+	Expect(k8s.List(ctx, &profiles)).To(Succeed())
+	for _, p := range profiles.Items {
+		all["profile "+p.Name] = p.ResourceVersion
+	}
+	var p v1alpha1.SchedulingPolicy
+	Expect(k8s.Get(ctx, client.ObjectKey{Name: "default"}, &p)).To(Succeed())
+	all["policy default"] = p.ResourceVersion
+	return all
+}
+
+// expectUnreported returns a profile that has no status.
+func expectUnreported(ctx context.Context, name string) *v1alpha1.SchedulerProfile {
+	GinkgoHelper()
+	p := &v1alpha1.SchedulerProfile{}
+	Expect(k8s.Get(ctx, client.ObjectKey{Name: name}, p)).To(Succeed())
+	Expect(p.Status).To(BeZero())
+	return p
+}

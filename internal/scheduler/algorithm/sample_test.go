@@ -1,0 +1,101 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package algorithm
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+
+	fwk "k8s.io/kube-scheduler/framework"
+	tf "k8s.io/kubernetes/pkg/scheduler/testing/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/framework"
+)
+
+func TestNumFeasibleNodesToFind(t *testing.T) {
+	for _, test := range []struct {
+		percentage int32
+		nodes      int
+		want       int
+	}{
+		{0, 10000, 10000}, // every node, where kube-scheduler would take a sample
+		{100, 10000, 10000},
+		{0, 20, 20},
+		{40, 99, 99},
+		{40, 100, 100},
+		{40, 240, 100},
+		{40, 1000, 400},
+		{5, 6000, 300},
+		{1, 5000, 100},
+		{50, 1001, 500},
+	} {
+		p := profileOf(cluster(t, 0), &fake{name: "a"})
+		p.PercentageOfNodesToScore = test.percentage
+		c := &cycle{profile: p}
+		if got := c.numFeasibleNodesToFind(test.nodes); got != test.want {
+			t.Errorf("%d%% of %d nodes: got %d, want %d", test.percentage, test.nodes, got, test.want)
+		}
+	}
+	t.Run("one is enough if there is nothing to choose by", func(t *testing.T) {
+		filterOnly := framework.New(framework.Config{Plugins: &framework.Plugins{Filter: []fwk.FilterPlugin{&fake{name: "a"}}}})
+		for _, test := range []struct {
+			name     string
+			extender *tf.FakeExtender
+			want     int
+		}{
+			{"an extender without filter and score", &tf.FakeExtender{}, 1},
+			{"an extender may still refuse nodes", &tf.FakeExtender{Predicates: []tf.FitPredicate{tf.TruePredicateExtender}}, 50},
+			{"an extender scores", &tf.FakeExtender{Prioritizers: []tf.PriorityConfig{{Function: tf.Node1PrioritizerExtender, Weight: 1}}}, 50},
+		} {
+			c := &cycle{profile: Profile{Framework: filterOnly, Extenders: []fwk.Extender{test.extender}}}
+			if got := c.numFeasibleNodesToFind(50); got != test.want {
+				t.Errorf("%s: got %d, want %d", test.name, got, test.want)
+			}
+		}
+	})
+}
+
+func TestSamplesRotate(t *testing.T) {
+	snapshot := cluster(t, 250)
+	looked := map[string]int{}
+	s := New(Config{Snapshot: snapshot})
+	p := profileOf(snapshot, &fake{name: "a", filter: func(_ context.Context, node string) *fwk.Status {
+		looked[node]++
+		return nil
+	}})
+	p.PercentageOfNodesToScore = 40 // 100 nodes
+	for range 5 {
+		got := mustSchedule(t, s, p, makePod(""))
+		if got.FeasibleNodes != 100 || got.EvaluatedNodes != 100 {
+			t.Fatalf("got %+v", got)
+		}
+	}
+	// Twice around, and one node too many per decision.
+	for _, node := range snapshot.nodes {
+		if n := looked[node.Node().Name]; n < 2 || n > 3 {
+			t.Errorf("%s was looked at %d times", node.Node().Name, n)
+		}
+	}
+}
+
+func TestFiltersThatRunLateSeeThatEnoughWasFound(t *testing.T) {
+	snapshot := cluster(t, 400)
+	var found atomic.Int32
+	p := profileOf(snapshot, &fake{name: "a", filter: func(ctx context.Context, _ string) *fwk.Status {
+		if found.Add(1) <= 200 {
+			return nil
+		}
+		<-ctx.Done() // ends only because of the others
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, context.Cause(ctx).Error())
+	}})
+	p.PercentageOfNodesToScore = 25
+	p.Framework = framework.New(framework.Config{
+		Plugins: p.Framework.Plugins(), Snapshot: snapshot, Parallelizer: framework.NewParallelizer(8),
+	})
+	got := mustSchedule(t, New(Config{Snapshot: snapshot}), p, makePod(""))
+	if got.FeasibleNodes != 100 {
+		t.Errorf("got %+v", got)
+	}
+}

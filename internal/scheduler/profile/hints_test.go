@@ -1,0 +1,175 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/queue"
+)
+
+// registering is a plugin with events to register.
+type registering struct {
+	name   string
+	events []fwk.ClusterEventWithHint
+	err    error
+}
+
+func (r registering) Name() string { return r.name }
+
+func (r registering) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return r.events, r.err
+}
+
+func event(resource fwk.EventResource, action fwk.ActionType) fwk.ClusterEvent {
+	return fwk.ClusterEvent{Resource: resource, ActionType: action}
+}
+
+// interests lists who is interested in what, with a star where there is a hint function.
+func interests(table queue.HintMap) []string {
+	var all []string
+	for event, hints := range table {
+		for _, hint := range hints {
+			line := fmt.Sprintf("%s/%s: %s", event.Resource, event.ActionType, hint.Plugin)
+			if event.ActionType.String() == "" {
+				line = fmt.Sprintf("%s/%b: %s", event.Resource, event.ActionType, hint.Plugin)
+			}
+			if hint.Fn != nil {
+				line += "*"
+			}
+			all = append(all, line)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+func TestHints(t *testing.T) {
+	skip := func(klog.Logger, *corev1.Pod, any, any) (fwk.QueueingHint, error) { return fwk.QueueSkip, nil }
+	for _, test := range []struct {
+		name string
+		exts []fwk.EnqueueExtensions
+		want []string
+		err  string
+	}{{
+		name: "hold what the plugins ask for, with their functions",
+		exts: []fwk.EnqueueExtensions{
+			registering{name: "A", events: []fwk.ClusterEventWithHint{{Event: event(fwk.PersistentVolume, fwk.Add), QueueingHintFn: skip}, {Event: event(fwk.Pod, fwk.Delete)}}},
+			registering{name: "B", events: []fwk.ClusterEventWithHint{{Event: event(fwk.PersistentVolume, fwk.Add)}}},
+		},
+		want: []string{"PersistentVolume/Add: A*", "PersistentVolume/Add: B", "Pod/Delete: A"},
+	}, {
+		name: "are empty for a plugin that asks for nothing",
+		exts: []fwk.EnqueueExtensions{registering{name: "A"}},
+	}, {
+		name: "wake those that ask for added nodes when a taint goes, too",
+		exts: []fwk.EnqueueExtensions{registering{name: "A", events: []fwk.ClusterEventWithHint{{Event: event(fwk.Node, fwk.Add), QueueingHintFn: skip}}}},
+		want: []string{"Node/Add: A*", "Node/UpdateNodeTaint: A"},
+	}, {
+		name: "do not repeat taints for those that ask for them, in an event of their own or along with others",
+		exts: []fwk.EnqueueExtensions{
+			registering{name: "A", events: []fwk.ClusterEventWithHint{{Event: event(fwk.Node, fwk.Add)}, {Event: event(fwk.Node, fwk.UpdateNodeTaint)}}},
+			registering{name: "B", events: []fwk.ClusterEventWithHint{{Event: event(fwk.Node, fwk.Add|fwk.Delete|fwk.UpdateNodeTaint)}}},
+		},
+		want: []string{"Node/10011: B", "Node/Add: A", "Node/UpdateNodeTaint: A"},
+	}, {
+		name: "do not add taints where nodes are asked about for other reasons",
+		exts: []fwk.EnqueueExtensions{registering{name: "A", events: []fwk.ClusterEventWithHint{{Event: event(fwk.Node, fwk.UpdateNodeLabel)}, {Event: event(fwk.Pod, fwk.Add)}}}},
+		want: []string{"Node/UpdateNodeLabel: A", "Pod/Add: A"},
+	}, {
+		name: "are an error that names every plugin that fails",
+		exts: []fwk.EnqueueExtensions{registering{name: "A", err: errors.New("one")}, registering{name: "B"}, registering{name: "C", err: errors.New("two")}},
+		err:  "plugin \"A\": events to register: one\nplugin \"C\": events to register: two",
+	}} {
+		t.Run(test.name, func(t *testing.T) {
+			table, err := hints(quiet(t), test.exts)
+			if test.err != "" {
+				if err == nil || err.Error() != test.err {
+					t.Errorf("got the error %v, want %s", err, test.err)
+				}
+				return
+			}
+			must(t, err)
+			if got := interests(table); !slices.Equal(got, test.want) {
+				t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(test.want, "\n  "))
+			}
+		})
+	}
+
+	t.Run("name each resource once", func(t *testing.T) {
+		table := queue.HintMap{event(fwk.Pod, fwk.Add): nil, event(fwk.Pod, fwk.Delete): nil, event(fwk.Node, fwk.Add): nil}
+		if got := resources(table); !slices.Equal(got, []fwk.EventResource{fwk.Node, fwk.Pod}) {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+// silent is a Filter plugin that does not say what would help the pods it refuses.
+type silent struct{ fwk.FilterPlugin }
+
+func (silent) Name() string { return "Silent" }
+
+// What upstream's framework would put into its own table, but for the hint functions, which cannot be compared: they are
+// asked whether there is one.
+func TestTheHintsOfTheDefaultPluginsAreUpstreams(t *testing.T) {
+	fs := &fakes{}
+	registry := framework.Registry{"Silent": func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return silent{}, nil }, "Quiet": fs.factory("Quiet", nil)}
+	e := newTestEnv(t, registry)
+	cfg := e.resolve(t, object("mine", "Silent", "Quiet"))
+	p := e.build(t, object("mine", "Silent", "Quiet"))
+
+	scope := e.Informers.NewScope()
+	defer scope.Close()
+	ctx, cancel := context.WithCancel(e.ctx)
+	defer cancel()
+	upstream, err := frameworkruntime.NewFramework(ctx, frameworkruntime.Registry(e.Registry), cfg.Config.DeepCopy(),
+		frameworkruntime.WithClientSet(e.Client),
+		frameworkruntime.WithInformerFactory(scope),
+		frameworkruntime.WithSharedDRAManager(e.DRAManager),
+		frameworkruntime.WithSharedCSIManager(e.CSIManager),
+		frameworkruntime.WithSnapshotSharedLister(e.Snapshot),
+		frameworkruntime.WithPodNominator(e.Queue),
+		frameworkruntime.WithPodActivator(e.Queue),
+		frameworkruntime.WithWaitingPods(frameworkruntime.NewWaitingPodsMap()),
+		frameworkruntime.WithPodsInPreBind(frameworkruntime.NewPodsInPreBindMap()))
+	must(t, err)
+	want := queue.HintMap{}
+	for _, ext := range upstream.EnqueueExtensions() {
+		events, err := ext.EventsToRegister(ctx)
+		must(t, err)
+		added, untainted := false, false
+		for _, ev := range events {
+			want[ev.Event] = append(want[ev.Event], queue.Hint{Plugin: ext.Name(), Fn: ev.QueueingHintFn})
+			if ev.Event.Resource == fwk.Node {
+				added = added || ev.Event.ActionType&fwk.Add != 0
+				untainted = untainted || ev.Event.ActionType&fwk.UpdateNodeTaint != 0
+			}
+		}
+		if added && !untainted {
+			ev := event(fwk.Node, fwk.UpdateNodeTaint)
+			want[ev] = append(want[ev], queue.Hint{Plugin: ext.Name()})
+		}
+	}
+	got := p.Queue.Hints
+	if g, w := interests(got), interests(want); !slices.Equal(g, w) {
+		t.Errorf("got\n  %s\nwant\n  %s", strings.Join(g, "\n  "), strings.Join(w, "\n  "))
+	}
+	if len(got) < 20 || !slices.Contains(slices.Collect(maps.Keys(got)), event(fwk.Node, fwk.All)) {
+		t.Errorf("the table has %d events only", len(got))
+	}
+	must(t, upstream.Close())
+}
