@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -35,11 +36,15 @@ var _ = Describe("A plugin that cannot be built", func() {
 
 	BeforeEach(func(ctx context.Context) {
 		createNodes(ctx)
-		factory = &moodyFactory{}
-		run = start(func(o *app.Options) { o.OutOfTree = framework.Registry{moody: factory.build} })
+		factory = &moodyFactory{released: make(chan struct{})}
+		run = start(func(o *app.Options) {
+			o.OutOfTree = framework.Registry{moody: factory.build}
+			o.ProfileBuildTimeout = time.Second
+		})
+		DeferCleanup(func() { close(factory.released) })
 	})
 
-	DescribeTable("leaves what ran before in place, and is tried again until it can", func(ctx context.Context, how func() error, words string) {
+	DescribeTable("leaves what ran before in place, and is tried again until it can", func(ctx context.Context, how func(*moodyFactory) error, words string) {
 		mine := profile("mine", packs)
 		create(ctx, mine)
 		good := expectProfile(ctx, "mine", isProgrammed)
@@ -63,12 +68,13 @@ var _ = Describe("A plugin that cannot be built", func() {
 		Expect(mended.Status.Active.Plugins.PostBind).To(Equal([]string{moody}))
 		Expect(expectBound(ctx, createPod(ctx, "by-new-rules", "mine"))).To(Equal(idle))
 	},
-		Entry("when its factory fails", func() error { return errors.New("no licence found") }, "no licence found"),
-		Entry("when its factory panics", func() error { panic("index out of range") }, "panic: index out of range"),
+		Entry("when its factory fails", noLicence, "no licence found"),
+		Entry("when its factory panics", func(*moodyFactory) error { panic("index out of range") }, "panic: index out of range"),
+		Entry("when its factory hangs", (*moodyFactory).hang, "the build did not end within 1s"),
 	)
 
 	It("does not run where nothing ran before, and its pods wait", func(ctx context.Context) {
-		factory.set(func() error { return errors.New("no licence found") })
+		factory.set(noLicence)
 		create(ctx, profile("mine", usesMoody), profile("other", ""))
 		pod := createPod(ctx, "waiting", "mine")
 		failed := expectProfile(ctx, "mine", isAccepted, buildFails("no licence found", "pods of this scheduler name wait"))
@@ -82,7 +88,7 @@ var _ = Describe("A plugin that cannot be built", func() {
 	})
 
 	It("is given up when the profile no longer asks for it", func(ctx context.Context) {
-		factory.set(func() error { return errors.New("no licence found") })
+		factory.set(noLicence)
 		mine := profile("mine", usesMoody)
 		create(ctx, mine)
 		expectProfile(ctx, "mine", buildFails("no licence found"))
@@ -97,9 +103,9 @@ var _ = Describe("A plugin that cannot be built", func() {
 		create(ctx, policy("shared", ""))
 		create(ctx, profile("mine", "policyRef: {name: shared}\n"+usesMoody), profile("other", "policyRef: {name: shared}"))
 		expectPolicy(ctx, "shared", isProgrammed)
-		factory.set(func() error { return errors.New("no licence found") })
+		factory.set(noLicence)
 		change(ctx, policy("shared", ""), "percentageOfNodesToScore: 50")
-		expectPolicy(ctx, "shared", isAccepted, buildFails("generation 2: mine "))
+		expectPolicy(ctx, "shared", isAccepted, buildFails("Generation 2 cannot be built into profile mine"))
 		other := expectProfile(ctx, "other", isProgrammed)
 		Expect(other.Status.Active.Policy).To(Equal(&v1alpha1.ActivePolicy{Name: "shared", Generation: 2}))
 		mine := expectProfile(ctx, "mine", buildFails("goes on"))
@@ -125,12 +131,21 @@ func (moodyPlugin) PostBind(context.Context, fwk.CycleState, *corev1.Pod, string
 
 // moodyFactory builds the plugin unless it has been told otherwise.
 type moodyFactory struct {
+	released chan struct{} // closed to let go of what hangs
+
 	mu    sync.Mutex // guards the fields below
-	how   func() error
+	how   func(*moodyFactory) error
 	count int
 }
 
-func (f *moodyFactory) set(how func() error) {
+func noLicence(*moodyFactory) error { return errors.New("no licence found") }
+
+func (f *moodyFactory) hang() error {
+	<-f.released
+	return nil
+}
+
+func (f *moodyFactory) set(how func(*moodyFactory) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.how = how
@@ -152,7 +167,7 @@ func (f *moodyFactory) build(_ context.Context, _ runtime.Object, handle fwk.Han
 		return nil, err
 	}
 	if how != nil {
-		if err := how(); err != nil {
+		if err := how(f); err != nil {
 			return nil, err
 		}
 	}

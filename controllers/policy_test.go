@@ -46,7 +46,7 @@ var _ = Describe("A policy", func() {
 
 		change(ctx, shared, autoscaler)
 		expectPolicy(ctx, "shared", isAccepted,
-			haveCondition(v1alpha1.ConditionProgrammed, "True", v1alpha1.ReasonProgrammed, "Generation 2 decides in the profiles a, b"))
+			haveCondition(v1alpha1.ConditionProgrammed, "True", v1alpha1.ReasonProgrammed, "Generation 2 decides in profiles a, b"))
 		for _, name := range []string{"a", "b"} {
 			p := expectProfile(ctx, name, isProgrammed)
 			Expect(p.Status.Active.Generation).To(Equal(int64(1)))

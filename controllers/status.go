@@ -126,15 +126,23 @@ func policyProgrammed(object *v1alpha1.SchedulingPolicy, resolution *config.Reso
 	case !result.Accepted:
 		condition.Reason, condition.Message = v1alpha1.ReasonInvalid, fmt.Sprintf("Generation %d is not accepted, and there is no last good one", object.Generation)
 	case len(failed) > 0:
-		condition.Reason, condition.Message = v1alpha1.ReasonBuildFailed, fmt.Sprintf("Profiles that could not be built with generation %d: %s (their status says why)", object.Generation, strings.Join(failed, ", "))
+		condition.Reason, condition.Message = v1alpha1.ReasonBuildFailed, fmt.Sprintf("Generation %d cannot be built into %s; see there", object.Generation, listed(failed))
 	case len(result.Profiles) == 0:
 		condition.Status = metav1.ConditionTrue
 		condition.Reason, condition.Message = v1alpha1.ReasonProgrammed, "No accepted profile builds on this policy"
 	default:
 		condition.Status = metav1.ConditionTrue
-		condition.Reason, condition.Message = v1alpha1.ReasonProgrammed, fmt.Sprintf("Generation %d decides in the profiles %s", object.Generation, strings.Join(result.Profiles, ", "))
+		condition.Reason, condition.Message = v1alpha1.ReasonProgrammed, fmt.Sprintf("Generation %d decides in %s", object.Generation, listed(result.Profiles))
 	}
 	return condition
+}
+
+// listed names one profile or more.
+func listed(profiles []string) string {
+	if len(profiles) == 1 {
+		return "profile " + profiles[0]
+	}
+	return "profiles " + strings.Join(profiles, ", ")
 }
 
 // setCondition sets a condition for a generation. Its transition time moves only when its status does.

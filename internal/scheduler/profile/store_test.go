@@ -192,7 +192,7 @@ func TestAProfileIsNotClosedUnderAConcurrentHolder(t *testing.T) {
 	stop := make(chan struct{})
 	var acquirers sync.WaitGroup
 	var acquired atomic.Int64
-	for i := range 8 {
+	for i := range 4 {
 		acquirers.Go(func() {
 			r := rand.New(rand.NewPCG(seed, uint64(i)))
 			for {
@@ -203,6 +203,7 @@ func TestAProfileIsNotClosedUnderAConcurrentHolder(t *testing.T) {
 				}
 				p := store.Acquire(schedulerNames[r.IntN(len(schedulerNames))])
 				if p == nil {
+					runtime.Gosched()
 					continue
 				}
 				acquired.Add(1)
@@ -213,6 +214,7 @@ func TestAProfileIsNotClosedUnderAConcurrentHolder(t *testing.T) {
 					}
 				}
 				p.Release(logr.Discard())
+				runtime.Gosched()
 			}
 		})
 	}

@@ -37,6 +37,8 @@ import (
 //   - upstream, a pod that comes back late, after it was released, updated and popped again, ends that later cycle;
 //   - pods re-created under their name, errors and panics of PreEnqueue plugins, panics of hints, and profiles that
 //     change, do not occur upstream or go wrong there;
+//   - an update that changes nothing of interest, and lets an unschedulable pod be tried again, takes back its
+//     nomination upstream;
 //   - a node in the status of a pod that is gated is not looked at upstream when the pod is let in, so such pods
 //     have none.
 func TestUpstream(t *testing.T) {
@@ -64,6 +66,7 @@ type upstreamWorld struct {
 	step    int
 	op      string
 	flushes bool
+	start   time.Time
 
 	store  *store
 	ours   *Queue
@@ -122,6 +125,7 @@ func newUpstreamWorld(t *testing.T, seed uint64, flushes bool) *upstreamWorld {
 	go w.ours.Run(ctx)
 	time.Sleep(backoffWindow) // from here on both flush at the same instants
 	w.theirs.Run(logger)
+	w.start = time.Now()
 	w.stop = func() {
 		cancel()
 		w.theirs.Close()
@@ -163,7 +167,7 @@ func (g upstreamGate) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status
 }
 
 func (w *upstreamWorld) do() {
-	time.Sleep(time.Millisecond) // no two pods have one timestamp
+	w.nap(time.Millisecond) // no two pods have one timestamp
 	ops := []struct {
 		name   string
 		weight int
@@ -204,7 +208,7 @@ func (w *upstreamWorld) create() {
 		return
 	}
 	w.randomize(pod)
-	if !w.flushes && w.r.IntN(6) == 0 {
+	if !w.flushes && gateable(pod) && w.r.IntN(3) == 0 {
 		gates("x")(pod)
 	}
 	w.store.set(pod)
@@ -238,8 +242,14 @@ func (w *upstreamWorld) update() {
 		gates()(newer)
 	}
 	w.store.set(newer)
+	before, _ := w.ours.Get(pod.UID)
 	w.ours.Update(logger, pod, newer)
 	w.theirs.Update(context.Background(), pod, newer)
+	after, _ := w.ours.Get(pod.UID)
+	changes := schedframework.PodSchedulingPropertiesChange(newer, pod)
+	if before.Place.parked() && after.Place == Active && slices.Contains(changes, schedframework.EventUnscheduledPodUpdate) {
+		w.ours.AddNominatedPod(logger, info(newer), nil)
+	}
 }
 
 func (w *upstreamWorld) deletePod() {
@@ -350,14 +360,23 @@ func (w *upstreamWorld) activate() {
 
 func (w *upstreamWorld) sleep() {
 	if w.flushes && w.r.IntN(4) == 0 {
+		w.nap(time.Duration(w.r.IntN(400)) * time.Second)
+		return
+	}
+	w.nap(time.Duration(w.r.IntN(5000)) * time.Millisecond)
+}
+
+// nap sleeps, and sees to it that no pod is in flight when pods are flushed.
+func (w *upstreamWorld) nap(d time.Duration) {
+	flushes := func(t time.Time) time.Duration { return t.Sub(w.start) / flushInterval }
+	// What it takes to give back all pods counts as well.
+	if now := time.Now(); w.flushes && flushes(now) != flushes(now.Add(d+time.Second)) {
 		for len(w.popped) != 0 {
 			w.requeue()
 			time.Sleep(time.Millisecond)
 		}
-		time.Sleep(time.Duration(w.r.IntN(400)) * time.Second)
-		return
 	}
-	time.Sleep(time.Duration(w.r.IntN(5000)) * time.Millisecond)
+	time.Sleep(d)
 }
 
 // gate shuts or opens the gate for a pod.

@@ -1,0 +1,95 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+func TestNotes(t *testing.T) {
+	acceptedTrue := conditionAt("Accepted", "True", "Accepted", "The spec is valid", 1, longAgo)
+	acceptedFalse := conditionAt("Accepted", "False", "UnknownPlugin", "spec.x: unknown plugin", 2, earlier)
+	programmedTrue := conditionAt("Programmed", "True", "Programmed", "Revision one of generation 1 decides", 1, longAgo)
+	programmedFalse := conditionAt("Programmed", "False", "KeptLastGood", "revision one of generation 1 goes on", 2, earlier)
+	rejected := note{"Warning", "UnknownPlugin", "Accept", "spec.x: unknown plugin"}
+	decides := note{"Normal", "Programmed", "Program", "Revision one of generation 1 decides"}
+	goesOn := note{"Warning", "KeptLastGood", "Program", "revision one of generation 1 goes on"}
+
+	for _, test := range []struct {
+		name          string
+		before, after []metav1.Condition
+		want          []note
+	}{
+		{"a profile that comes to decide", nil, []metav1.Condition{acceptedTrue, programmedTrue}, []note{decides}},
+		{"one that is refused from the beginning", nil, []metav1.Condition{acceptedFalse, programmedFalse}, []note{rejected, goesOn}},
+		{"one that is refused later", []metav1.Condition{acceptedTrue, programmedTrue}, []metav1.Condition{acceptedFalse, programmedFalse}, []note{rejected, goesOn}},
+		{"one that is mended", []metav1.Condition{acceptedFalse, programmedFalse}, []metav1.Condition{acceptedTrue, programmedTrue}, []note{decides}},
+		{"another reason for the same status", []metav1.Condition{acceptedFalse}, []metav1.Condition{conditionAt("Accepted", "False", "InvalidArgs", "spec.y: no", 2, earlier)}, []note{{"Warning", "InvalidArgs", "Accept", "spec.y: no"}}},
+		{"another message for the same reason", []metav1.Condition{programmedTrue}, []metav1.Condition{conditionAt("Programmed", "True", "Programmed", "Revision two of generation 2 decides", 2, longAgo)}, []note{{"Normal", "Programmed", "Program", "Revision two of generation 2 decides"}}},
+		{"nothing but another generation", []metav1.Condition{acceptedFalse}, []metav1.Condition{conditionAt("Accepted", "False", "UnknownPlugin", "spec.x: unknown plugin", 3, earlier)}, nil},
+		{"nothing at all", []metav1.Condition{acceptedTrue, programmedTrue}, []metav1.Condition{acceptedTrue, programmedTrue}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, notes(test.before, test.after), cmp.AllowUnexported(note{})); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestTruncate(t *testing.T) {
+	for _, test := range []struct{ text, want string }{
+		{"", ""},
+		{"short", "short"},
+		{"0123456789", "0123456789"},
+		{"0123456789a", "012345 ..."},
+		{"01234ßßßßß", "01234 ..."}, // not in the middle of a letter
+		{"bad \xff", "bad \uFFFD"},
+		{"bad \xff bad \xff", "bad  ..."},
+	} {
+		got := truncate(test.text, 10)
+		if got != test.want {
+			t.Errorf("truncate(%q) is %q, want %q", test.text, got, test.want)
+		}
+		if len(got) > 10 || !utf8.ValidString(got) {
+			t.Errorf("truncate(%q) is %q: %d bytes", test.text, got, len(got))
+		}
+	}
+	if got := notes(nil, []metav1.Condition{conditionAt("Programmed", "False", "BuildFailed", strings.Repeat("x", 5000), 1, now)}); len(got[0].text) != maxEventNote {
+		t.Errorf("the note of an Event has %d bytes", len(got[0].text))
+	}
+}
+
+func TestConflictsAreNoErrors(t *testing.T) {
+	conflict := fmt.Errorf("writing: %w", apierrors.NewConflict(schema.GroupResource{Resource: "schedulerprofiles"}, "mine", errors.New("changed")))
+	other := errors.New("no route to host")
+	for _, test := range []struct {
+		name  string
+		errs  []error
+		stale bool
+		err   bool
+	}{
+		{"nothing", nil, false, false},
+		{"successes", []error{nil, nil}, false, false},
+		{"a conflict", []error{nil, conflict}, true, false},
+		{"an error", []error{other, nil}, false, true},
+		{"both", []error{conflict, other}, true, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			stale, err := staleOr(test.errs)
+			if stale != test.stale || (err != nil) != test.err || apierrors.IsConflict(err) {
+				t.Errorf("stale is %v and the error %v", stale, err)
+			}
+		})
+	}
+}

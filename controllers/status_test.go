@@ -1,0 +1,282 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/config"
+)
+
+var (
+	longAgo = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	earlier = longAgo.Add(time.Hour)
+	now     = longAgo.Add(2 * time.Hour)
+)
+
+// resolved is the configuration of the object "mine" with the scheduler name "mine".
+func resolved(generation int64, revision string) *config.Profile {
+	return &config.Profile{Name: "mine", UID: "uid-mine", Generation: generation, SchedulerName: "mine", PolicyName: "default", Revision: revision}
+}
+
+// decides is a profile that was built earlier.
+func decides(cfg *config.Profile) *running {
+	return &running{config: cfg, built: earlier.Add(300 * time.Millisecond), plugins: &schedconfig.Plugins{
+		Filter:         schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: "F"}}},
+		Score:          schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: "S", Weight: 3}}},
+		PlacementScore: schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: "P", Weight: 3}}},
+	}}
+}
+
+func active(generation int64, revision string, since time.Time) *v1alpha1.ActiveProfile {
+	return &v1alpha1.ActiveProfile{
+		Generation: generation, Revision: revision, Since: metav1.NewTime(since),
+		Plugins: v1alpha1.ActivePlugins{Filter: []string{"F"}, Score: []v1alpha1.WeightedPlugin{{Name: "S", Weight: 3}}},
+	}
+}
+
+func conditionAt(kind string, status metav1.ConditionStatus, reason, message string, generation int64, since time.Time) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: generation, LastTransitionTime: metav1.NewTime(since)}
+}
+
+var (
+	valid       = config.Result{Accepted: true, Reason: v1alpha1.ReasonAccepted, Message: "The spec is valid", SchedulerName: "mine"}
+	unknown     = config.Result{Reason: v1alpha1.ReasonUnknownPlugin, Message: "spec.x: unknown plugin", SchedulerName: "mine"}
+	nameTaken   = config.Result{Reason: v1alpha1.ReasonSchedulerNameConflict, Message: "another has it", SchedulerName: "mine"}
+	kept        = config.Result{Reason: v1alpha1.ReasonUnknownPlugin, Message: "spec.x: unknown plugin", SchedulerName: "mine", KeptLastGood: true}
+	cannotBuild = errors.New(`initializing plugin "F": no licence`)
+)
+
+func TestProfileStatus(t *testing.T) {
+	deleted := resolved(7, "gone")
+	deleted.UID = "uid-deleted"
+	other := resolved(1, "other")
+	other.Name, other.UID = "other", "uid-other"
+	withPolicy := resolved(1, "one")
+	withPolicy.PolicyName, withPolicy.PolicyGeneration = "shared", 4
+
+	for _, test := range []struct {
+		name       string
+		generation int64
+		before     v1alpha1.SchedulerProfileStatus
+		result     config.Result
+		// toRun is what the resolution has under the scheduler name, and running what decides. nil: nothing.
+		toRun   *config.Profile
+		running *running
+		failed  error
+
+		active     *v1alpha1.ActiveProfile
+		accepted   metav1.Condition
+		programmed metav1.Condition
+	}{
+		{
+			name: "a profile that decides", generation: 1, result: valid, toRun: resolved(1, "one"), running: decides(resolved(1, "one")),
+			active:     active(1, "one", earlier),
+			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 1, now),
+			programmed: conditionAt("Programmed", "True", "Programmed", "Revision one of generation 1 decides", 1, now),
+		},
+		{
+			name: "a profile that builds on a policy object", generation: 1, result: valid, toRun: withPolicy, running: decides(withPolicy),
+			active: func() *v1alpha1.ActiveProfile {
+				a := active(1, "one", earlier)
+				a.Policy = &v1alpha1.ActivePolicy{Name: "shared", Generation: 4}
+				return a
+			}(),
+			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 1, now),
+			programmed: conditionAt("Programmed", "True", "Programmed", "Revision one of generation 1 decides", 1, now),
+		},
+		{
+			name: "a generation of the same revision keeps the time", generation: 2, result: valid, toRun: resolved(2, "one"), running: decides(resolved(2, "one")),
+			before: v1alpha1.SchedulerProfileStatus{
+				Active: active(1, "one", longAgo),
+				Conditions: []metav1.Condition{
+					conditionAt("Accepted", "True", "Accepted", "The spec is valid", 1, longAgo),
+					conditionAt("Programmed", "True", "Programmed", "Revision one of generation 1 decides", 1, longAgo),
+				},
+			},
+			active:     active(2, "one", longAgo),
+			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, longAgo),
+			programmed: conditionAt("Programmed", "True", "Programmed", "Revision one of generation 2 decides", 2, longAgo),
+		},
+		{
+			name: "another revision does not", generation: 2, result: valid, toRun: resolved(2, "two"), running: decides(resolved(2, "two")),
+			before:     v1alpha1.SchedulerProfileStatus{Active: active(1, "one", longAgo)},
+			active:     active(2, "two", earlier),
+			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
+			programmed: conditionAt("Programmed", "True", "Programmed", "Revision two of generation 2 decides", 2, now),
+		},
+		{
+			name: "an invalid one whose last good spec goes on", generation: 3, result: kept, toRun: resolved(2, "two"), running: decides(resolved(2, "two")),
+			before: v1alpha1.SchedulerProfileStatus{Conditions: []metav1.Condition{
+				conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, longAgo),
+			}},
+			active:     active(2, "two", earlier),
+			accepted:   conditionAt("Accepted", "False", "UnknownPlugin", "spec.x: unknown plugin", 3, now),
+			programmed: conditionAt("Programmed", "False", "KeptLastGood", "Generation 3 is not accepted; revision two of generation 2 goes on", 3, now),
+		},
+		{
+			name: "an invalid one that never ran", generation: 1, result: unknown,
+			accepted:   conditionAt("Accepted", "False", "UnknownPlugin", "spec.x: unknown plugin", 1, now),
+			programmed: conditionAt("Programmed", "False", "Invalid", "Generation 1 is not accepted, and there is no last good one", 1, now),
+		},
+		{
+			name: "one that lost its scheduler name to another", generation: 1, result: nameTaken, toRun: other, running: decides(other),
+			accepted:   conditionAt("Accepted", "False", "SchedulerNameConflict", "another has it", 1, now),
+			programmed: conditionAt("Programmed", "False", "Invalid", "Generation 1 is not accepted, and there is no last good one", 1, now),
+		},
+		{
+			name: "one that lost its scheduler name to another that cannot be built", generation: 1, result: nameTaken, toRun: other, failed: cannotBuild,
+			accepted:   conditionAt("Accepted", "False", "SchedulerNameConflict", "another has it", 1, now),
+			programmed: conditionAt("Programmed", "False", "Invalid", "Generation 1 is not accepted, and there is no last good one", 1, now),
+		},
+		{
+			name: "one that cannot be built while its older revision runs", generation: 2, result: valid, toRun: resolved(2, "two"), running: decides(resolved(1, "one")), failed: cannotBuild,
+			active:     active(1, "one", earlier),
+			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
+			programmed: conditionAt("Programmed", "False", "BuildFailed", `initializing plugin "F": no licence; revision one of generation 1 goes on`, 2, now),
+		},
+		{
+			name: "one that cannot be built and never ran", generation: 1, result: valid, toRun: resolved(1, "one"), failed: cannotBuild,
+			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 1, now),
+			programmed: conditionAt("Programmed", "False", "BuildFailed", `initializing plugin "F": no licence; pods of this scheduler name wait`, 1, now),
+		},
+		{
+			name: "one that cannot be built in the place of a deleted one", generation: 1, result: valid, toRun: resolved(1, "one"), running: decides(deleted), failed: cannotBuild,
+			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 1, now),
+			programmed: conditionAt("Programmed", "False", "BuildFailed", `initializing plugin "F": no licence; revision gone of a deleted SchedulerProfile goes on`, 1, now),
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			object := &v1alpha1.SchedulerProfile{
+				ObjectMeta: metav1.ObjectMeta{Name: "mine", UID: "uid-mine", Generation: test.generation},
+				Status:     test.before,
+			}
+			untouched := object.DeepCopy()
+			resolution := &config.Resolution{ProfileResults: map[string]config.Result{"mine": test.result}, Profiles: map[string]*config.Profile{}}
+			came := &programmed{running: map[string]*running{}, failed: map[string]error{}}
+			if test.toRun != nil {
+				resolution.Profiles["mine"] = test.toRun
+			}
+			if test.running != nil {
+				came.running["mine"] = test.running
+			}
+			if test.failed != nil {
+				came.failed["mine"] = test.failed
+			}
+			want := &v1alpha1.SchedulerProfileStatus{
+				ObservedGeneration: test.generation,
+				SchedulerName:      "mine",
+				Active:             test.active,
+				Conditions:         []metav1.Condition{test.accepted, test.programmed},
+			}
+			got := profileStatus(object, resolution, came, now)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(untouched, object); diff != "" {
+				t.Errorf("the object was changed: %s", diff)
+			}
+
+			object.Status = *got
+			if diff := cmp.Diff(got, profileStatus(object, resolution, came, now.Add(time.Hour))); diff != "" {
+				t.Errorf("it changes when looked at again: %s", diff)
+			}
+		})
+	}
+}
+
+func TestPolicyStatus(t *testing.T) {
+	profiles := func(r config.Result, names ...string) config.Result {
+		r.Profiles, r.SchedulerName = names, ""
+		return r
+	}
+	for _, test := range []struct {
+		name   string
+		result config.Result
+		failed map[string]error
+
+		accepted, programmed metav1.Condition
+	}{
+		{
+			name: "one that profiles build on", result: profiles(valid, "a", "b"),
+			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
+			programmed: conditionAt("Programmed", "True", "Programmed", "Generation 2 decides in profiles a, b", 2, now),
+		},
+		{
+			name: "one that nobody builds on", result: profiles(valid),
+			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
+			programmed: conditionAt("Programmed", "True", "Programmed", "No accepted profile builds on this policy", 2, now),
+		},
+		{
+			name: "one with which some profiles cannot be built", result: profiles(valid, "a", "b", "c"), failed: map[string]error{"name-a": cannotBuild, "name-c": cannotBuild},
+			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
+			programmed: conditionAt("Programmed", "False", "BuildFailed", "Generation 2 cannot be built into profiles a, c; see there", 2, now),
+		},
+		{
+			name: "failures of profiles that build on another", result: profiles(valid, "a"), failed: map[string]error{"name-b": cannotBuild},
+			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
+			programmed: conditionAt("Programmed", "True", "Programmed", "Generation 2 decides in profile a", 2, now),
+		},
+		{
+			name: "an invalid one whose last good spec goes on", result: profiles(kept, "a"),
+			accepted:   conditionAt("Accepted", "False", "UnknownPlugin", "spec.x: unknown plugin", 2, now),
+			programmed: conditionAt("Programmed", "False", "KeptLastGood", "Generation 2 is not accepted; the last good one goes on", 2, now),
+		},
+		{
+			name: "an invalid one that never was valid", result: profiles(unknown),
+			accepted:   conditionAt("Accepted", "False", "UnknownPlugin", "spec.x: unknown plugin", 2, now),
+			programmed: conditionAt("Programmed", "False", "Invalid", "Generation 2 is not accepted, and there is no last good one", 2, now),
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			object := &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "uid", Generation: 2}}
+			resolution := &config.Resolution{
+				PolicyResults: map[string]config.Result{"p": test.result},
+				ProfileResults: map[string]config.Result{
+					"a": {Accepted: true, SchedulerName: "name-a"}, "b": {Accepted: true, SchedulerName: "name-b"}, "c": {Accepted: true, SchedulerName: "name-c"},
+				},
+			}
+			want := &v1alpha1.SchedulingPolicyStatus{
+				ObservedGeneration: 2,
+				Profiles:           test.result.Profiles,
+				Conditions:         []metav1.Condition{test.accepted, test.programmed},
+			}
+			got := policyStatus(object, resolution, &programmed{failed: test.failed}, now)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+			object.Status = *got
+			if diff := cmp.Diff(got, policyStatus(object, resolution, &programmed{failed: test.failed}, now.Add(time.Hour))); diff != "" {
+				t.Errorf("it changes when looked at again: %s", diff)
+			}
+		})
+	}
+}
+
+func TestConditionMessagesHaveABound(t *testing.T) {
+	object := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: "mine", UID: types.UID("uid-mine"), Generation: 1}}
+	resolution := &config.Resolution{
+		ProfileResults: map[string]config.Result{"mine": valid},
+		Profiles:       map[string]*config.Profile{"mine": resolved(1, "one")},
+	}
+	came := &programmed{failed: map[string]error{"mine": errors.New(strings.Repeat("ß", 20_000))}}
+	status := profileStatus(object, resolution, came, now)
+	message := status.Conditions[1].Message
+	if len(message) > maxConditionMessage || len(message) < maxConditionMessage-8 || !strings.HasSuffix(message, "ß ...") {
+		t.Errorf("%d bytes, ending in %q", len(message), message[len(message)-12:])
+	}
+	object.Status = *status
+	if diff := cmp.Diff(status, profileStatus(object, resolution, came, now)); diff != "" {
+		t.Errorf("it changes when looked at again: %s", diff)
+	}
+}
