@@ -7,7 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Extender is a service that is asked over HTTP about the nodes for a pod. What it has no verb for, it is not asked.
+// Extender is a service that is asked over HTTP about the nodes for a pod.
+// What it has no verb for, it is not asked.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.prioritizeVerb) || (has(self.weight) && self.weight > 0)",message="weight must be greater than 0 with a prioritizeVerb",fieldPath=".weight"
 type Extender struct {
@@ -23,7 +24,8 @@ type Extender struct {
 	// +kubebuilder:validation:MaxLength=256
 	FilterVerb string `json:"filterVerb,omitempty"`
 
-	// preemptVerb of the call that is shown the victims of a preemption and may change them.
+	// preemptVerb of the call that is shown the victims of a preemption and may
+	// change them.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
@@ -35,20 +37,22 @@ type Extender struct {
 	// +kubebuilder:validation:MaxLength=256
 	PrioritizeVerb string `json:"prioritizeVerb,omitempty"`
 
-	// weight by which the scores of the extender are multiplied. Greater than 0 with a prioritizeVerb.
+	// weight by which the scores of the extender are multiplied. Greater than 0
+	// with a prioritizeVerb.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	Weight int64 `json:"weight,omitempty"`
 
-	// bindVerb of the call that binds a pod to its node. Binding is then up to the extender. Only one extender of a
-	// policy can have one.
+	// bindVerb of the call that binds a pod to its node. Binding is then up to the
+	// extender. Only one extender of a policy can have one.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	BindVerb string `json:"bindVerb,omitempty"`
 
-	// enableHTTPS uses TLS. Without tlsConfig, the certificate of the extender is not verified.
+	// enableHTTPS uses TLS. Without tlsConfig, the certificate of the extender is
+	// not verified.
 	// +optional
 	EnableHTTPS bool `json:"enableHTTPS,omitempty"`
 
@@ -56,8 +60,9 @@ type Extender struct {
 	// +optional
 	TLSConfig *ExtenderTLSConfig `json:"tlsConfig,omitempty"`
 
-	// httpTimeout bounds a call to the extender. A filter call that takes longer fails the attempt for the pod; a
-	// prioritize call that takes longer is left out of the score.
+	// httpTimeout bounds a call to the extender. A filter call that takes longer
+	// fails the attempt for the pod; a prioritize call that takes longer is left
+	// out of the score.
 	// +optional
 	// +kubebuilder:default="5s"
 	// +kubebuilder:validation:Type=string
@@ -66,12 +71,14 @@ type Extender struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than 0s"
 	HTTPTimeout *metav1.Duration `json:"httpTimeout,omitempty"`
 
-	// nodeCacheCapable extenders know the nodes: they are sent names of nodes rather than whole nodes.
+	// nodeCacheCapable extenders know the nodes: they are sent names of nodes
+	// rather than whole nodes.
 	// +optional
 	NodeCacheCapable bool `json:"nodeCacheCapable,omitempty"`
 
-	// managedResources are the extended resources that the extender manages. It is asked only about pods that request one of
-	// them, or about all pods where there are none.
+	// managedResources are the extended resources that the extender manages. It is
+	// asked only about pods that request one of them, or about all pods where
+	// there are none.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -93,7 +100,8 @@ type ExtenderManagedResource struct {
 	// +kubebuilder:validation:XValidation:rule="!self.contains('kubernetes.io/')",message="must be an extended resource, outside of kubernetes.io"
 	Name string `json:"name"`
 
-	// ignoredByScheduler leaves the resource to the extender: whether a node has enough of it is not checked.
+	// ignoredByScheduler leaves the resource to the extender: whether a node has
+	// enough of it is not checked.
 	// +optional
 	IgnoredByScheduler bool `json:"ignoredByScheduler,omitempty"`
 }
@@ -104,13 +112,15 @@ type ExtenderTLSConfig struct {
 	// +optional
 	Insecure bool `json:"insecure,omitempty"`
 
-	// serverName is the name that the certificate of the extender must have. When unset, it is the host of urlPrefix.
+	// serverName is the name that the certificate of the extender must have. When
+	// unset, it is the host of urlPrefix.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ServerName string `json:"serverName,omitempty"`
 
-	// secretRef names the Secret with the TLS material: `ca.crt`, the certificates that are trusted, and `tls.crt` with
-	// `tls.key`, the client certificate and its key. Each of the two may be missing.
+	// secretRef names the Secret with the TLS material: `ca.crt`, the certificates
+	// that are trusted, and `tls.crt` with `tls.key`, the client certificate and
+	// its key. Each of the two may be missing.
 	// +optional
 	SecretRef *SecretReference `json:"secretRef,omitempty"`
 }

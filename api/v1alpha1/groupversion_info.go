@@ -8,6 +8,9 @@
 // when an object is applied; what needs the plugin registry is checked by livesched and reported in the object's
 // conditions.
 //
+// Comments of types and fields are wrapped at 76 characters, for kubectl explain
+// shows their lines as they are.
+//
 // +kubebuilder:object:generate=true
 // +groupName=livesched.io
 package v1alpha1

@@ -3,31 +3,33 @@
 
 package v1alpha1
 
-// LegacyPolicy is a set of predicates and priorities, as in the Policy API (kind Policy, apiVersion v1) of
-// kube-scheduler 1.22 and before.
+// LegacyPolicy is a set of predicates and priorities, as in the Policy API
+// (kind Policy, apiVersion v1) of kube-scheduler 1.22 and before.
 type LegacyPolicy struct {
-	// predicates rule out the nodes that cannot run a pod. When absent, they are those of DefaultProvider; an empty list
-	// leaves the mandatory ones.
+	// predicates rule out the nodes that cannot run a pod. When absent, they are
+	// those of DefaultProvider; an empty list leaves the mandatory ones.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Predicates []PredicatePolicy `json:"predicates,omitzero"`
 
-	// priorities rank the nodes that are left. When absent, they are those of DefaultProvider; an empty list leaves none.
+	// priorities rank the nodes that are left. When absent, they are those of
+	// DefaultProvider; an empty list leaves none.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Priorities []PriorityPolicy `json:"priorities,omitzero"`
 
-	// hardPodAffinitySymmetricWeight is the weight of the preference for a node that follows from another pod's required
-	// affinity to the pod: required affinity is not symmetric, but a preference matches it.
+	// hardPodAffinitySymmetricWeight is the weight of the preference for a node
+	// that follows from another pod's required affinity to the pod: required
+	// affinity is not symmetric, but a preference matches it.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	HardPodAffinitySymmetricWeight *int32 `json:"hardPodAffinitySymmetricWeight,omitempty"`
 
-	// alwaysCheckAllPredicates checks the remaining predicates on a node after one has failed, so that all reasons are
-	// reported.
+	// alwaysCheckAllPredicates checks the remaining predicates on a node after one
+	// has failed, so that all reasons are reported.
 	// +optional
 	AlwaysCheckAllPredicates bool `json:"alwaysCheckAllPredicates,omitempty"`
 }
@@ -49,16 +51,19 @@ type PredicatePolicy struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.serviceAffinity) != has(self.labelsPresence)",message="exactly one of serviceAffinity and labelsPresence must be set"
 type PredicateArgument struct {
-	// serviceAffinity keeps the pods of a service on nodes with equal values of these labels.
+	// serviceAffinity keeps the pods of a service on nodes with equal values of
+	// these labels.
 	// +optional
 	ServiceAffinity *ServiceAffinity `json:"serviceAffinity,omitempty"`
 
-	// labelsPresence admits nodes by whether they have these labels, whatever the values.
+	// labelsPresence admits nodes by whether they have these labels, whatever the
+	// values.
 	// +optional
 	LabelsPresence *LabelsPresence `json:"labelsPresence,omitempty"`
 }
 
-// ServiceAffinity keeps the pods of a service on nodes with equal values of some labels.
+// ServiceAffinity keeps the pods of a service on nodes with equal values of
+// some labels.
 type ServiceAffinity struct {
 	// labels of nodes.
 	// +required
@@ -81,7 +86,8 @@ type LabelsPresence struct {
 	// +kubebuilder:validation:items:MaxLength=317
 	Labels []string `json:"labels"`
 
-	// presence is true to admit the nodes that have all of the labels, false to admit those that have none.
+	// presence is true to admit the nodes that have all of the labels, false to
+	// admit those that have none.
 	// +optional
 	Presence bool `json:"presence,omitempty"`
 }
@@ -109,20 +115,24 @@ type PriorityPolicy struct {
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.serviceAntiAffinity), has(self.labelPreference), has(self.requestedToCapacityRatioArguments)].filter(x, x).size() == 1",message="exactly one of serviceAntiAffinity, labelPreference and requestedToCapacityRatioArguments must be set"
 type PriorityArgument struct {
-	// serviceAntiAffinity spreads the pods of a service over the values of a label.
+	// serviceAntiAffinity spreads the pods of a service over the values of a
+	// label.
 	// +optional
 	ServiceAntiAffinity *ServiceAntiAffinity `json:"serviceAntiAffinity,omitempty"`
 
-	// labelPreference prefers nodes by whether they have a label, whatever its value.
+	// labelPreference prefers nodes by whether they have a label, whatever its
+	// value.
 	// +optional
 	LabelPreference *LabelPreference `json:"labelPreference,omitempty"`
 
-	// requestedToCapacityRatioArguments scores nodes by the ratio of what is requested to what they have.
+	// requestedToCapacityRatioArguments scores nodes by the ratio of what is
+	// requested to what they have.
 	// +optional
 	RequestedToCapacityRatioArguments *RequestedToCapacityRatioArguments `json:"requestedToCapacityRatioArguments,omitempty"`
 }
 
-// ServiceAntiAffinity spreads the pods of a service over the values of a label.
+// ServiceAntiAffinity spreads the pods of a service over the values of a
+// label.
 type ServiceAntiAffinity struct {
 	// label of nodes.
 	// +required
@@ -139,21 +149,25 @@ type LabelPreference struct {
 	// +kubebuilder:validation:MaxLength=317
 	Label string `json:"label"`
 
-	// presence is true to prefer the nodes that have the label, false to prefer those that have not.
+	// presence is true to prefer the nodes that have the label, false to prefer
+	// those that have not.
 	// +optional
 	Presence bool `json:"presence,omitempty"`
 }
 
-// RequestedToCapacityRatioArguments scores nodes by the ratio of what is requested to what they have.
+// RequestedToCapacityRatioArguments scores nodes by the ratio of what is
+// requested to what they have.
 type RequestedToCapacityRatioArguments struct {
-	// shape of the function from utilization to score: its points, by increasing utilization.
+	// shape of the function from utilization to score: its points, by increasing
+	// utilization.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=101
 	Shape []UtilizationShapePoint `json:"shape"`
 
-	// resources that count, each with its weight. When absent, they are cpu and memory, with weight 1 each.
+	// resources that count, each with its weight. When absent, they are cpu and
+	// memory, with weight 1 each.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

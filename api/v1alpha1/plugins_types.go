@@ -7,17 +7,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Plugins enables and disables plugins at each extension point. A setting for one extension point takes precedence
-// over multiPoint, and multiPoint over the plugin set that the profile builds on.
+// Plugins enables and disables plugins at each extension point. A setting for
+// one extension point takes precedence over multiPoint, and multiPoint over
+// the plugin set that the profile builds on.
 type Plugins struct {
 	// preEnqueue plugins decide whether a pod may enter the scheduling queue.
 	// +optional
 	PreEnqueue PluginSet `json:"preEnqueue,omitzero"`
 
-	// queueSort is the plugin that orders the scheduling queue. There is one queue: profiles that ask for
-	// different ones conflict, and the older profile has its way. A plugin enabled here takes the place of the
-	// policy's queueSort. To replace PrioritySort, disable "*" here too. Any other queue sort has to be enabled here,
-	// not in multiPoint alone.
+	// queueSort is the plugin that orders the scheduling queue. There is one
+	// queue: profiles that ask for different ones conflict, and the older profile
+	// has its way. A plugin enabled here takes the place of the policy's
+	// queueSort. To replace PrioritySort, disable "*" here too. Any other queue
+	// sort has to be enabled here, not in multiPoint alone.
 	// +optional
 	QueueSort PluginSet `json:"queueSort,omitzero"`
 
@@ -37,8 +39,8 @@ type Plugins struct {
 	// +optional
 	PreScore PluginSet `json:"preScore,omitzero"`
 
-	// score plugins rank the nodes that are left. The total of a node is the sum of the scores (0 to 100)
-	// times the weights of their plugins.
+	// score plugins rank the nodes that are left. The total of a node is the sum
+	// of the scores (0 to 100) times the weights of their plugins.
 	// +optional
 	Score PluginSet `json:"score,omitzero"`
 
@@ -50,11 +52,13 @@ type Plugins struct {
 	// +optional
 	Permit PluginSet `json:"permit,omitzero"`
 
-	// preBind plugins do what has to be done before the pod is bound, such as providing its volumes.
+	// preBind plugins do what has to be done before the pod is bound, such as
+	// providing its volumes.
 	// +optional
 	PreBind PluginSet `json:"preBind,omitzero"`
 
-	// bind plugins bind the pod to its node. They are called in turn until one takes the pod.
+	// bind plugins bind the pod to its node. They are called in turn until one
+	// takes the pod.
 	// +optional
 	Bind PluginSet `json:"bind,omitzero"`
 
@@ -62,11 +66,13 @@ type Plugins struct {
 	// +optional
 	PostBind PluginSet `json:"postBind,omitzero"`
 
-	// multiPoint enables plugins at every extension point that they implement, or disables them there.
+	// multiPoint enables plugins at every extension point that they implement, or
+	// disables them there.
 	// +optional
 	MultiPoint PluginSet `json:"multiPoint,omitzero"`
 
-	// placementGenerate is the plugin that proposes placements for a group of pods.
+	// placementGenerate is the plugin that proposes placements for a group of
+	// pods.
 	// +optional
 	PlacementGenerate PluginSet `json:"placementGenerate,omitzero"`
 
@@ -80,14 +86,16 @@ type Plugins struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.enabled) || self.enabled.all(p, p.name != '*')",message="'*' stands for all plugins: it can be disabled but not enabled",fieldPath=".enabled"
 // +kubebuilder:validation:XValidation:rule="!has(self.enabled) || self.enabled.all(p, self.enabled.exists_one(q, q.name == p.name))",message="a plugin can be enabled only once",fieldPath=".enabled",reason=FieldValueDuplicate
 type PluginSet struct {
-	// enabled plugins are called in this order, after those of the set that the profile builds on. A plugin that is
-	// part of that set keeps its place there and takes the weight given here.
+	// enabled plugins are called in this order, after those of the set that the
+	// profile builds on. A plugin that is part of that set keeps its place there
+	// and takes the weight given here.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Enabled []Plugin `json:"enabled,omitempty"`
 
-	// disabled plugins are taken out of the set that the profile builds on. The name "*" takes out all of them.
+	// disabled plugins are taken out of the set that the profile builds on. The
+	// name "*" takes out all of them.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -103,8 +111,9 @@ type Plugin struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// weight by which the scores of the plugin are multiplied. It has a meaning for the plugins enabled at score,
-	// placementScore and multiPoint only. 0 or unset means 1.
+	// weight by which the scores of the plugin are multiplied. It has a meaning
+	// for the plugins enabled at score, placementScore and multiPoint only. 0 or
+	// unset means 1.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
@@ -119,9 +128,11 @@ type PluginConfig struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// args of the plugin. Those of kube-scheduler's own plugins are the kinds of the group
-	// kubescheduler.config.k8s.io/v1, such as NodeResourcesFitArgs; apiVersion and kind may be left out, and what is
-	// left out of the rest has the defaults of that group. Fields that the plugin does not know are an error.
+	// args of the plugin. Those of kube-scheduler's own plugins are the kinds of
+	// the group kubescheduler.config.k8s.io/v1, such as NodeResourcesFitArgs;
+	// apiVersion and kind may be left out, and what is left out of the rest has
+	// the defaults of that group. Fields that the plugin does not know are an
+	// error.
 	// +optional
 	// +nullable
 	// +kubebuilder:pruning:PreserveUnknownFields
@@ -129,7 +140,8 @@ type PluginConfig struct {
 	Args runtime.RawExtension `json:"args,omitzero"`
 }
 
-// ActivePlugins lists the plugins that run at each extension point, in the order in which they run.
+// ActivePlugins lists the plugins that run at each extension point, in the
+// order in which they run.
 type ActivePlugins struct {
 	// preEnqueue plugins.
 	// +optional

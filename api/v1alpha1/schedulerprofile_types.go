@@ -9,40 +9,47 @@ import (
 
 // SchedulerProfileSpec says which pods a profile schedules, and how.
 type SchedulerProfileSpec struct {
-	// schedulerName is the name by which pods choose this profile: it schedules the pods whose spec.schedulerName
-	// equals it. When unset, it is the name of this object. It cannot be changed once the object exists.
-	// Use "default-scheduler" to schedule the pods that name no scheduler, if no other scheduler does.
-	// At most 63 characters: lower case letters, digits, '-' and '.', beginning and ending with a letter or digit.
-	// When two objects claim one name, the older one has it.
+	// schedulerName is the name by which pods choose this profile: it schedules
+	// the pods whose spec.schedulerName equals it. When unset, it is the name of
+	// this object. It cannot be changed once the object exists. Use
+	// "default-scheduler" to schedule the pods that name no scheduler, if no other
+	// scheduler does. At most 63 characters: lower case letters, digits, '-' and
+	// '.', beginning and ending with a letter or digit. When two objects claim one
+	// name, the older one has it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	SchedulerName string `json:"schedulerName,omitempty"`
 
-	// policyRef names the SchedulingPolicy that this profile builds on. The default is the policy "default";
-	// while there is no policy of that name, the built-in defaults apply, which are those of kube-scheduler.
-	// A policy of any other name has to exist.
+	// policyRef names the SchedulingPolicy that this profile builds on. The
+	// default is the policy "default"; while there is no policy of that name, the
+	// built-in defaults apply, which are those of kube-scheduler. A policy of any
+	// other name has to exist.
 	// +optional
 	// +kubebuilder:default={name: "default"}
 	PolicyRef PolicyReference `json:"policyRef,omitzero"`
 
-	// percentageOfNodesToScore bounds the search for nodes: it ends once this percentage of all nodes was found
-	// feasible. 0 means every node. When unset, the value of the policy applies.
+	// percentageOfNodesToScore bounds the search for nodes: it ends once this
+	// percentage of all nodes was found feasible. 0 means every node. When unset,
+	// the value of the policy applies.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	PercentageOfNodesToScore *int32 `json:"percentageOfNodesToScore,omitempty"`
 
-	// plugins enables and disables plugins, for each extension point or for all of them (multiPoint). It is merged
-	// over the plugin set of the policy's algorithm source by the rules of kube-scheduler: what is enabled here
-	// is added to that set or, where the plugin is part of it, replaces its weight; what is disabled here is taken
-	// out of it. It has the shape of `plugins` in a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1).
+	// plugins enables and disables plugins, for each extension point or for all of
+	// them (multiPoint). It is merged over the plugin set of the policy's
+	// algorithm source by the rules of kube-scheduler: what is enabled here is
+	// added to that set or, where the plugin is part of it, replaces its weight;
+	// what is disabled here is taken out of it. It has the shape of `plugins` in a
+	// KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1).
 	// +optional
 	Plugins *Plugins `json:"plugins,omitempty"`
 
-	// pluginConfig holds the arguments of plugins, one entry for each plugin. A plugin without an entry has its default
-	// arguments. It has the shape of `pluginConfig` in a KubeSchedulerConfiguration
+	// pluginConfig holds the arguments of plugins, one entry for each plugin. A
+	// plugin without an entry has its default arguments. It has the shape of
+	// `pluginConfig` in a KubeSchedulerConfiguration
 	// (kubescheduler.config.k8s.io/v1).
 	// +optional
 	// +listType=map
@@ -61,14 +68,16 @@ type PolicyReference struct {
 	Name string `json:"name,omitempty"`
 }
 
-// SchedulerProfileStatus says whether a profile is valid and what of it decides.
+// SchedulerProfileStatus says whether a profile is valid and what of it
+// decides.
 type SchedulerProfileStatus struct {
 	// observedGeneration is the generation of the spec that this status speaks of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions of the profile. Accepted: is the spec valid, does it agree with the other objects? Programmed: is this
-	// generation of the spec the one that decides?
+	// conditions of the profile. Accepted: is the spec valid, does it agree with
+	// the other objects? Programmed: is this generation of the spec the one that
+	// decides?
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -80,23 +89,27 @@ type SchedulerProfileStatus struct {
 	// +optional
 	SchedulerName string `json:"schedulerName,omitempty"`
 
-	// active is the revision of this profile that decides. It is absent while none does.
+	// active is the revision of this profile that decides. It is absent while none
+	// does.
 	// +optional
 	Active *ActiveProfile `json:"active,omitempty"`
 }
 
 // ActiveProfile is the revision of a profile that decides.
 type ActiveProfile struct {
-	// generation of the spec that decides. It is older than metadata.generation while the last good spec is kept.
+	// generation of the spec that decides. It is older than metadata.generation
+	// while the last good spec is kept.
 	Generation int64 `json:"generation"`
 
-	// revision is a hash of all that the profile's decisions depend on. It changes when, and only when, they may change.
+	// revision is a hash of all that the profile's decisions depend on. It changes
+	// when, and only when, they may change.
 	Revision string `json:"revision"`
 
 	// since is the time at which this revision took over.
 	Since metav1.Time `json:"since"`
 
-	// policy that this revision was built on. It is absent where the built-in defaults stand in for the policy "default".
+	// policy that this revision was built on. It is absent where the built-in
+	// defaults stand in for the policy "default".
 	// +optional
 	Policy *ActivePolicy `json:"policy,omitempty"`
 
@@ -114,9 +127,10 @@ type ActivePolicy struct {
 	Generation int64 `json:"generation"`
 }
 
-// SchedulerProfile is one way to schedule pods: pods choose it by its scheduler name. A change takes effect in the
-// running scheduler, at once and as a whole. A change that is not valid is reported in the conditions and changes
-// nothing: the last good revision goes on.
+// SchedulerProfile is one way to schedule pods: pods choose it by its
+// scheduler name. A change takes effect in the running scheduler, at once and
+// as a whole. A change that is not valid is reported in the conditions and
+// changes nothing: the last good revision goes on.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -137,8 +151,9 @@ type SchedulerProfile struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says which pods the profile schedules, and how. An empty spec schedules the pods that name this object as
-	// their scheduler by the rules of the policy "default".
+	// spec says which pods the profile schedules, and how. An empty spec schedules
+	// the pods that name this object as their scheduler by the rules of the policy
+	// "default".
 	// +optional
 	// +kubebuilder:default={}
 	Spec SchedulerProfileSpec `json:"spec,omitzero"`

@@ -8,22 +8,25 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// SchedulingPolicySpec is what the profiles that reference a policy build on and share.
+// SchedulingPolicySpec is what the profiles that reference a policy build on
+// and share.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.podInitialBackoff) || !has(self.podMaxBackoff) || duration(self.podMaxBackoff) >= duration(self.podInitialBackoff)",message="podMaxBackoff must not be shorter than podInitialBackoff",fieldPath=".podMaxBackoff"
 type SchedulingPolicySpec struct {
-	// algorithmSource is the set of plugins that profiles build on. When unset, it is the provider DefaultProvider.
+	// algorithmSource is the set of plugins that profiles build on. When unset, it
+	// is the provider DefaultProvider.
 	// +optional
 	AlgorithmSource *AlgorithmSource `json:"algorithmSource,omitempty"`
 
-	// queueSort is the plugin that orders the scheduling queue, unless a profile enables one of its own. When unset,
-	// it is PrioritySort. There is one queue: profiles that ask for different ones conflict, and the older profile
-	// has its way.
+	// queueSort is the plugin that orders the scheduling queue, unless a profile
+	// enables one of its own. When unset, it is PrioritySort. There is one queue:
+	// profiles that ask for different ones conflict, and the older profile has its
+	// way.
 	// +optional
 	QueueSort *QueueSort `json:"queueSort,omitempty"`
 
-	// podInitialBackoff is how long a pod waits after its first failed attempt before it is tried again. The wait doubles
-	// with each further attempt.
+	// podInitialBackoff is how long a pod waits after its first failed attempt
+	// before it is tried again. The wait doubles with each further attempt.
 	// +optional
 	// +kubebuilder:default="1s"
 	// +kubebuilder:validation:Type=string
@@ -32,8 +35,8 @@ type SchedulingPolicySpec struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than 0s"
 	PodInitialBackoff *metav1.Duration `json:"podInitialBackoff,omitempty"`
 
-	// podMaxBackoff is the longest that a pod waits between two attempts. It must not be shorter than
-	// podInitialBackoff.
+	// podMaxBackoff is the longest that a pod waits between two attempts. It must
+	// not be shorter than podInitialBackoff.
 	// +optional
 	// +kubebuilder:default="10s"
 	// +kubebuilder:validation:Type=string
@@ -42,8 +45,8 @@ type SchedulingPolicySpec struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than 0s"
 	PodMaxBackoff *metav1.Duration `json:"podMaxBackoff,omitempty"`
 
-	// podMaxInUnschedulablePods is how long an unschedulable pod waits for a change in the cluster that
-	// may help it before it is tried again without one.
+	// podMaxInUnschedulablePods is how long an unschedulable pod waits for a
+	// change in the cluster that may help it before it is tried again without one.
 	// +optional
 	// +kubebuilder:default="5m0s"
 	// +kubebuilder:validation:Type=string
@@ -52,22 +55,25 @@ type SchedulingPolicySpec struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than 0s"
 	PodMaxInUnschedulablePods *metav1.Duration `json:"podMaxInUnschedulablePods,omitempty"`
 
-	// percentageOfNodesToScore bounds the search for nodes: it ends once this percentage of all nodes was found
-	// feasible. 0 means every node. A profile can set its own.
+	// percentageOfNodesToScore bounds the search for nodes: it ends once this
+	// percentage of all nodes was found feasible. 0 means every node. A profile
+	// can set its own.
 	// +optional
 	// +kubebuilder:default=0
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	PercentageOfNodesToScore *int32 `json:"percentageOfNodesToScore,omitempty"`
 
-	// parallelism is the number of goroutines that look at nodes for one pod at a time.
+	// parallelism is the number of goroutines that look at nodes for one pod at a
+	// time.
 	// +optional
 	// +kubebuilder:default=16
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483647
 	Parallelism *int32 `json:"parallelism,omitempty"`
 
-	// extenders are asked over HTTP about the nodes for a pod, in this order, ignorable ones last.
+	// extenders are asked over HTTP about the nodes for a pod, in this order,
+	// ignorable ones last.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
@@ -75,17 +81,21 @@ type SchedulingPolicySpec struct {
 	Extenders []Extender `json:"extenders,omitempty"`
 }
 
-// AlgorithmSource is the set of plugins that profiles build on: either a provider's or that of a legacy policy.
+// AlgorithmSource is the set of plugins that profiles build on: either a
+// provider's or that of a legacy policy.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.provider) != has(self.policy)",message="exactly one of provider and policy must be set"
 type AlgorithmSource struct {
-	// provider names a set of plugins. DefaultProvider is the set that kube-scheduler runs by default.
-	// ClusterAutoscalerProvider is the same set with the scoring strategy MostAllocated in place of LeastAllocated, so
-	// that pods are packed onto few nodes, unless a profile's arguments for NodeResourcesFit have another strategy.
+	// provider names a set of plugins. DefaultProvider is the set that
+	// kube-scheduler runs by default. ClusterAutoscalerProvider is the same set
+	// with the scoring strategy MostAllocated in place of LeastAllocated, so that
+	// pods are packed onto few nodes, unless a profile's arguments for
+	// NodeResourcesFit have another strategy.
 	// +optional
 	Provider *AlgorithmProvider `json:"provider,omitempty"`
 
-	// policy is a set of predicates and priorities, as in the Policy API of kube-scheduler 1.22 and before.
+	// policy is a set of predicates and priorities, as in the Policy API of
+	// kube-scheduler 1.22 and before.
 	// +optional
 	Policy *LegacyPolicy `json:"policy,omitempty"`
 }
@@ -98,7 +108,8 @@ type AlgorithmProvider string
 const (
 	// DefaultProvider is the set of plugins that kube-scheduler runs by default.
 	DefaultProvider AlgorithmProvider = "DefaultProvider"
-	// ClusterAutoscalerProvider is DefaultProvider with the scoring strategy MostAllocated.
+	// ClusterAutoscalerProvider is DefaultProvider with the scoring strategy
+	// MostAllocated.
 	ClusterAutoscalerProvider AlgorithmProvider = "ClusterAutoscalerProvider"
 )
 
@@ -110,7 +121,8 @@ type QueueSort struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// args of the plugin. Arguments that a profile's pluginConfig has for the plugin take their place.
+	// args of the plugin. Arguments that a profile's pluginConfig has for the
+	// plugin take their place.
 	// +optional
 	// +nullable
 	// +kubebuilder:pruning:PreserveUnknownFields
@@ -118,14 +130,16 @@ type QueueSort struct {
 	Args runtime.RawExtension `json:"args,omitzero"`
 }
 
-// SchedulingPolicyStatus says whether a policy is valid and which profiles build on it.
+// SchedulingPolicyStatus says whether a policy is valid and which profiles
+// build on it.
 type SchedulingPolicyStatus struct {
 	// observedGeneration is the generation of the spec that this status speaks of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions of the policy. Accepted: is the spec valid? Programmed: is this generation of the spec the one that
-	// decides, in all profiles that build on it?
+	// conditions of the policy. Accepted: is the spec valid? Programmed: is this
+	// generation of the spec the one that decides, in all profiles that build on
+	// it?
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -133,15 +147,18 @@ type SchedulingPolicyStatus struct {
 	// +patchMergeKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
 
-	// profiles are the names of the accepted SchedulerProfiles that build on this policy, in alphabetical order.
+	// profiles are the names of the accepted SchedulerProfiles that build on this
+	// policy, in alphabetical order.
 	// +optional
 	// +listType=set
 	Profiles []string `json:"profiles,omitempty"`
 }
 
-// SchedulingPolicy is what SchedulerProfiles build on and share: the set of plugins to begin with, the order and the
-// waiting times of the queue, and how much of the cluster is searched. A change takes effect at once in all profiles
-// that reference the policy. The policy "default" applies to profiles that reference none.
+// SchedulingPolicy is what SchedulerProfiles build on and share: the set of
+// plugins to begin with, the order and the waiting times of the queue, and how
+// much of the cluster is searched. A change takes effect at once in all
+// profiles that reference the policy. The policy "default" applies to profiles
+// that reference none.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -158,8 +175,8 @@ type SchedulingPolicy struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what profiles build on and share. An empty spec has the defaults of kube-scheduler, except that every node
-	// is scored.
+	// spec is what profiles build on and share. An empty spec has the defaults of
+	// kube-scheduler, except that every node is scored.
 	// +optional
 	// +kubebuilder:default={}
 	Spec SchedulingPolicySpec `json:"spec,omitzero"`

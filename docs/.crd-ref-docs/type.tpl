@@ -26,7 +26,7 @@ Appears in: {{ range $i, $t := $type.SortedReferences }}{{ if $i }}, {{ end }}{{
 | Value | Description |
 | --- | --- |
 {{ range $type.EnumValues -}}
-| `{{ .Name }}` | {{ markdownRenderFieldDoc .Doc }} |
+| `{{ .Name }}` | {{ markdownRenderFieldDoc .Doc | replace "<br />" " " }} |
 {{ end -}}
 {{ end -}}
 {{- end -}}

@@ -2,6 +2,6 @@
 {{- if eq .Name "metadata" -}}
 The metadata of Kubernetes objects.
 {{- else -}}
-{{ markdownRenderFieldDoc .Doc }}
+{{ markdownRenderFieldDoc .Doc | replace "<br />" " " }}
 {{- end -}}
 {{- end -}}

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
-	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/queue"
@@ -54,11 +53,9 @@ func (s *Scheduler) takeUp(logger klog.Logger, schedulerName string) {
 	}
 }
 
-// requeue hands a popped pod back to the queue, which releases it. It returns false if there is nothing left to
+// isBack interprets what came of handing a popped pod back to the queue. It returns false if there is nothing left to
 // schedule: the pod is gone, bound after all, or its profile was removed while it was under way.
-func (s *Scheduler) requeue(logger klog.Logger, popped *schedframework.QueuedPodInfo) bool {
-	pod := popped.Pod
-	kept, err := s.queue.Requeue(logger, popped)
+func (s *Scheduler) isBack(logger klog.Logger, pod *corev1.Pod, kept bool, err error) bool {
 	switch {
 	case errors.Is(err, queue.ErrGone), errors.Is(err, queue.ErrAlreadyQueued):
 		logger.V(2).Info("The pod is not retried", "pod", klog.KObj(pod), "reason", err)

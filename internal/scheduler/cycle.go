@@ -50,7 +50,9 @@ func (s *Scheduler) scheduleOne(ctx context.Context) bool {
 	p := s.store.Acquire(popped.Pod.Spec.SchedulerName)
 	if p == nil {
 		// The profile was removed between Pop and here. The queue drops the pod, unless the profile is back already.
-		s.requeue(logger, popped)
+		pod := popped.Pod
+		kept, err := s.queue.Requeue(logger, popped)
+		s.isBack(logger, pod, kept, err)
 		return true
 	}
 	c := &cycle{

@@ -4,6 +4,7 @@
 package scheduler
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/livesched/livesched/internal/informers"
+	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
 // eventLogger is what informer handlers log with: they have no context.
@@ -139,8 +141,9 @@ func (s *Scheduler) podUpdated(oldPod, newPod *corev1.Pod) {
 }
 
 func (s *Scheduler) podDeleted(pod *corev1.Pod, stale bool) {
-	if assigned(pod) || stale {
-		// What a stale object says of its node may be outdated; the cache knows better.
+	// What a stale object says of its node may be outdated; the cache knows better. One that is being bound is rejected,
+	// not only removed, so that it does not wait on Permit for nothing.
+	if assigned(pod) || stale && !s.assumed(pod) {
 		s.assignedPodDeleted(pod)
 	}
 	if !assigned(pod) {
@@ -171,7 +174,8 @@ func (s *Scheduler) assignedPodUpdated(oldPod, newPod *corev1.Pod) {
 func (s *Scheduler) assignedPodDeleted(pod *corev1.Pod) {
 	start := time.Now()
 	logger := eventLogger()
-	if err := s.cache.RemovePod(logger, pod); err != nil {
+	// A stale object may be of a pod that was never assigned, and that the cache does not know.
+	if err := s.cache.RemovePod(logger, pod); err != nil && !errors.Is(err, cache.ErrUnknownPod) {
 		utilruntime.HandleErrorWithLogger(logger, err, "Removing a pod from the cache failed", "pod", klog.KObj(pod))
 	}
 	s.observed(start, schedframework.EventAssignedPodDelete, pod, nil)

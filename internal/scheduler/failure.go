@@ -50,15 +50,12 @@ func (s *Scheduler) handleFailure(ctx context.Context, f *failure) {
 	pod := f.pod.Pod
 	if newest, err := s.pods.Pods(pod.Namespace).Get(pod.Name); err == nil && newest.UID == pod.UID {
 		pod = newest
-		// The error is ignored as upstream does: the API server once let malformed affinity terms in, and has to go on
-		// accepting them.
-		f.pod.PodInfo, _ = schedframework.NewPodInfo(newest)
 	}
-	info := f.pod.PodInfo
-	if !s.requeue(logger, f.pod) {
+	// In one with the nomination: once the pod is queued its next attempt may have begun, whose nomination counts.
+	kept, err := s.queue.RequeueNominated(logger, f.pod, f.nominating)
+	if !s.isBack(logger, pod, kept, err) {
 		return
 	}
-	s.queue.AddNominatedPod(logger, info, f.nominating)
 
 	f.recorder.WithLogger(logger).Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", truncate(message))
 	if err := patchPodStatus(ctx, s.client, pod, unscheduledCondition(pod, reason, message), f.nominating); err != nil && !apierrors.IsNotFound(err) {

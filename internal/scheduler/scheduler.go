@@ -153,8 +153,11 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	}
 	klog.FromContext(ctx).Info("Cache and queue are warm", "nodes", s.cache.NodeCount())
 	close(s.ready)
+	var running sync.WaitGroup
+	running.Go(func() { s.cache.Run(ctx) })
 	s.queue.Run(ctx)
 	s.queue.Close()
+	running.Wait()
 
 	closing, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), closeGrace, errors.New("the profiles did not close in time"))
 	defer cancel()

@@ -10,23 +10,26 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
-	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/livesched/app"
 	"github.com/livesched/livesched/internal/testcluster"
 )
 
+// The suite has livesched schedule pods on a real API server, by profiles that are custom resources, and looks at where
+// the pods go and what becomes of those that go nowhere. Every spec has a livesched of its own and begins without
+// profiles, policies, nodes or pods.
 func TestScheduler(t *testing.T) {
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(30 * time.Second)
-	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
-	RunSpecs(t, "Scheduler")
+	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
+	SetDefaultConsistentlyDuration(400 * time.Millisecond)
+	SetDefaultConsistentlyPollingInterval(20 * time.Millisecond)
+	RunSpecs(t, "Scheduling on a real API server")
 }
 
 var (
@@ -50,18 +53,32 @@ var _ = AfterSuite(func() {
 	}
 })
 
-var _ = Describe("livesched", func() {
-	It("binds a pod", func(ctx context.Context) {
-		run, err := cluster.Run(context.Background(), GinkgoLogr, testcluster.Options())
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func() { Expect(run.Stop(10 * time.Second)).To(Succeed()) })
-		Expect(k8s.Create(ctx, testcluster.Node("n1", "4", "8Gi", nil))).To(Succeed())
-		Expect(k8s.Create(ctx, testcluster.Pod("default", "p1", "mine", "1", "1Gi"))).To(Succeed())
-		Expect(k8s.Create(ctx, &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: "mine"}})).To(Succeed())
-		Eventually(func(g Gomega) {
-			var pod corev1.Pod
-			g.Expect(k8s.Get(ctx, types.NamespacedName{Namespace: "default", Name: "p1"}, &pod)).To(Succeed())
-			g.Expect(pod.Spec.NodeName).To(Equal("n1"))
-		}).WithContext(ctx).Should(Succeed())
-	})
+var _ = AfterEach(func(ctx context.Context) {
+	Expect(cluster.Clear(ctx)).To(Succeed())
 })
+
+// start runs a livesched until the end of the spec, with the plugins of scripts.
+func start(change ...func(*app.Options)) *testcluster.Running {
+	GinkgoHelper()
+	return startFor(cluster.Config, change...)
+}
+
+// startFor is start for an API server that is reached in another way.
+func startFor(config *rest.Config, change ...func(*app.Options)) *testcluster.Running {
+	GinkgoHelper()
+	run := startUnstopped(config, change...)
+	DeferCleanup(func() { Expect(run.Stop(10 * time.Second)).To(Succeed()) })
+	return run
+}
+
+// startUnstopped is startFor for specs that stop what they start.
+func startUnstopped(config *rest.Config, change ...func(*app.Options)) *testcluster.Running {
+	GinkgoHelper()
+	options := testcluster.Options()
+	for _, f := range change {
+		f(options)
+	}
+	run, err := testcluster.RunFor(context.Background(), GinkgoLogr, config, options)
+	Expect(err).NotTo(HaveOccurred())
+	return run
+}

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	k8sversion "k8s.io/component-base/version"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
@@ -58,7 +59,7 @@ func Main(args []string, outOfTree framework.Registry) int {
 	case len(fs.Args()) > 0:
 		return fail(exitUsage, fmt.Errorf("unexpected argument %q: livesched takes flags only", fs.Arg(0)))
 	case o.showVersion:
-		fmt.Println("livesched", version.Version)
+		fmt.Printf("livesched %s (Kubernetes %s)\n", version.Version, k8sversion.Get().GitVersion)
 		return exitOK
 	}
 	if err := o.Validate(); err != nil {
@@ -81,7 +82,7 @@ func run(o *Options) int {
 
 	restConfig, err := ctrl.GetConfig()
 	if err != nil {
-		return fail(exitFailure, fmt.Errorf("finding the API server: %w", err))
+		return fail(exitFailure, fmt.Errorf("finding the API server: %w; set --kubeconfig, or run livesched in a pod", err))
 	}
 	mgr, err := NewManager(restConfig, o)
 	if err != nil {

@@ -62,6 +62,9 @@ type Manager struct {
 //
 // Feature gates must be set before.
 func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
+	if err := o.requireLeaseNamespace(); err != nil {
+		return nil, err
+	}
 	metrics.Register()
 	scheme, err := NewScheme()
 	if err != nil {

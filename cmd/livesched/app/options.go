@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -140,6 +141,20 @@ func (o *Options) validateLeaderElection() (errs []error) {
 		errs = append(errs, fmt.Errorf("--leader-elect-lease-duration=%v: must be longer than --leader-elect-renew-deadline (%v)", o.LeaseDuration, o.RenewDeadline))
 	}
 	return errs
+}
+
+// podNamespaceFile is where a pod finds the name of its namespace.
+const podNamespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// requireLeaseNamespace returns an error if there is no namespace for the Lease.
+func (o *Options) requireLeaseNamespace() error {
+	if !o.LeaderElect || o.LeaderElectionNamespace != "" {
+		return nil
+	}
+	if _, err := os.Stat(podNamespaceFile); err != nil {
+		return fmt.Errorf("--leader-election-namespace: must be set where livesched does not run in a pod (%w); or set --leader-elect=false for a single replica", err)
+	}
+	return nil
 }
 
 // throttled returns a copy of a client configuration with the rate limits of the options.

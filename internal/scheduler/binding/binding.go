@@ -65,6 +65,9 @@ func (b *Binder) bind(ctx context.Context, c *Cycle) *fwk.Status {
 	pod := c.Pod.Pod
 	preFlight := b.preFlight(ctx, c)
 	if preFlight.IsError() || preFlight.IsRejected() {
+		// One that nobody waits for any more must not stay among the waiting pods, for preemption to find it there.
+		c.Framework.RejectWaitingPod(pod.UID)
+		c.Framework.WaitOnPermit(ctx, pod)
 		return preFlight
 	}
 	if status := c.Framework.WaitOnPermit(ctx, pod); !status.IsSuccess() {

@@ -20,7 +20,7 @@ import (
 //
 // All methods may be called from any goroutine. Informer handlers report nodes and pods, the scheduling loop assumes
 // and refreshes its snapshot, binding cycles forget. Each call holds mu for a time that depends on what it changes,
-// never on the number of nodes or pods in the cache; those that return everything (PodCount, Dump) say so.
+// never on the number of nodes or pods in the cache, but for Dump and the first UpdateSnapshot.
 //
 // Objects handed over are kept, not copied: neither the caller nor the cache may write to them afterwards.
 type Cache struct {

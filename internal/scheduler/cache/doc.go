@@ -36,6 +36,7 @@
 // The rules are those of kube-scheduler 1.36 (pkg/scheduler/backend/cache). They differ where kube-scheduler ends
 // the process or lets the cache drift: an object from the API server is always taken for what it says. A pod that
 // turns up on another node than it was on moves there; one that is reported a second time, or updated without having
-// been added, is put where it belongs. The node counts of images are those of the moment for every node, while
-// kube-scheduler's are as old as the last change of the node that they are read from.
+// been added, is put where it belongs. A host port that two pods share stays taken when one of them goes. The node
+// counts of images are those of the moment for every node, while kube-scheduler's are as old as the last change of the
+// node that they are read from.
 package cache

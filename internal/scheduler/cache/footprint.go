@@ -95,11 +95,35 @@ func sameRequestInputs(a, b *corev1.Pod) bool {
 		sameContainers(a.Spec.InitContainers, b.Spec.InitContainers) &&
 		sameQuantities(a.Spec.Overhead, b.Spec.Overhead) &&
 		samePodRequests(a.Spec.Resources, b.Spec.Resources) &&
-		sameStatuses(a.Status.ContainerStatuses, b.Status.ContainerStatuses) &&
-		sameStatuses(a.Status.InitContainerStatuses, b.Status.InitContainerStatuses) &&
 		samePodRequests(a.Status.Resources, b.Status.Resources) &&
 		sameQuantities(a.Status.AllocatedResources, b.Status.AllocatedResources) &&
-		resourcehelper.IsPodResizeInfeasible(a) == resourcehelper.IsPodResizeInfeasible(b)
+		resourcehelper.IsPodResizeInfeasible(a) == resourcehelper.IsPodResizeInfeasible(b) &&
+		(podRunsAsAsked(a) && podRunsAsAsked(b) || sameStatuses(a.Status.ContainerStatuses, b.Status.ContainerStatuses) &&
+			sameStatuses(a.Status.InitContainerStatuses, b.Status.InitContainerStatuses))
+}
+
+func podRunsAsAsked(pod *corev1.Pod) bool {
+	return runsAsAsked(pod.Spec.Containers, pod.Status.ContainerStatuses) && runsAsAsked(pod.Spec.InitContainers, pod.Status.InitContainerStatuses)
+}
+
+// runsAsAsked says whether no container is reported to have other resources than its spec asks for, in which case the
+// report, which every pod gets when it starts, adds nothing to the spec.
+func runsAsAsked(containers []corev1.Container, statuses []corev1.ContainerStatus) bool {
+	for i := range statuses {
+		status := &statuses[i]
+		if status.Resources == nil {
+			continue
+		}
+		j := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == status.Name })
+		if j < 0 {
+			continue // nobody looks at it
+		}
+		asked := containers[j].Resources.Requests
+		if !sameQuantities(status.Resources.Requests, asked) || len(status.AllocatedResources) > 0 && !sameQuantities(status.AllocatedResources, asked) {
+			return false
+		}
+	}
+	return true
 }
 
 func sameContainers(a, b []corev1.Container) bool {

@@ -45,8 +45,12 @@ func TestLog(t *testing.T) {
 		for _, slots := range []int{0, 3 * minLogEntries} {
 			log := Log{first: 1}
 			promised := max(slots, minLogEntries)
+			start := log.End()
 			for i := range 5 * promised {
 				log.add(Change{Slot: Slot(i)}, slots)
+				if log.End() != start+uint64(i)+1 {
+					t.Fatalf("%d slots: after %d entries the end is at %d, from %d", slots, i+1, log.End(), start)
+				}
 				reach := min(i+1, promised)
 				changes, ok := log.Since(log.End() - uint64(reach))
 				if !ok || len(changes) != reach || changes[0].Slot != Slot(i+1-reach) {

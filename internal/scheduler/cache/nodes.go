@@ -25,12 +25,16 @@ func (c *Cache) UpdateNode(_ klog.Logger, _, newNode *corev1.Node) {
 }
 
 func (c *Cache) setNode(obj *corev1.Node) {
-	zoneKey := utilnode.GetZoneKey(obj)
 	c.mu.RLock()
 	known := c.objectLocked(obj.Name)
 	c.mu.RUnlock()
-	same := known != nil && sameNode(known, obj) // outside the lock: a node may list a hundred images
+	// Outside the lock, since a node may list a hundred images.
+	c.admitNode(obj, known, known != nil && sameNode(known, obj))
+}
 
+// admitNode takes over the object of a node. same says whether it stands for the same as known.
+func (c *Cache) admitNode(obj, known *corev1.Node, same bool) {
+	zoneKey := utilnode.GetZoneKey(obj)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.nodeLocked(obj.Name)

@@ -191,6 +191,18 @@ func TestNodeUpdates(t *testing.T) {
 		})
 	}
 
+	t.Run("a node that changes while an older object of it is compared is compared again", func(t *testing.T) {
+		f := newFixture(t, base)
+		f.UpdateNode(quiet, base, editedNode(base, func(n *corev1.Node) { n.Spec.Unschedulable = true }))
+		f.refresh()
+		latest := editedNode(base)
+		f.admitNode(latest, base, true) // the same as base, not as what is known now
+		f.expectLog("NodeObject a")
+		if f.snapshot.Info(0).Node() != latest {
+			t.Error("the latest object is not there")
+		}
+	})
+
 	t.Run("a heartbeat that was not shown yet does not hide a change", func(t *testing.T) {
 		f := newFixture(t, base)
 		heartbeat := editedNode(base, func(n *corev1.Node) { n.Status.Conditions[0].LastHeartbeatTime = metav1.Now() })

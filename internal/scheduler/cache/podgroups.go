@@ -43,13 +43,15 @@ func newPodGroups() podGroups {
 
 // PodGroupStates returns the lister of pod groups as they are at the moment. What it returns may be read from any
 // goroutine and follows the cache.
-func (c *Cache) PodGroupStates() fwk.PodGroupStateLister { return c }
+func (c *Cache) PodGroupStates() fwk.PodGroupStateLister { return livePodGroups{c} }
+
+type livePodGroups struct{ cache *Cache }
 
 // Get returns the state of a pod group.
-func (c *Cache) Get(namespace, podGroupName string) (fwk.PodGroupState, error) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return podGroupLister{c.groups.states}.Get(namespace, podGroupName)
+func (l livePodGroups) Get(namespace, podGroupName string) (fwk.PodGroupState, error) {
+	l.cache.mu.RLock()
+	defer l.cache.mu.RUnlock()
+	return podGroupLister{l.cache.groups.states}.Get(namespace, podGroupName)
 }
 
 // AddPodGroupMember reports a pod that is not assigned, for its pod group, if it has one.

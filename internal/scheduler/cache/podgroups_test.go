@@ -220,6 +220,12 @@ func testPodGroupsAgainstUpstream(t *testing.T, random *rand.Rand) {
 				theirs.UpdatePodGroupMember(quiet, pod, updated)
 				put("queued", updated)
 			}
+			if pod := take("assumed"); pod != nil { // the API server has not heard of the node
+				waiting := edited(pod, onNode(""))
+				ours.UpdatePodGroupMember(quiet, waiting, waiting)
+				theirs.UpdatePodGroupMember(quiet, waiting, waiting)
+				put("assumed", pod)
+			}
 		}
 		if random.IntN(3) == 0 {
 			must(ours.UpdateSnapshot(quiet, oursSnapshot), theirs.UpdateSnapshot(quiet, theirsSnapshot))

@@ -123,7 +123,12 @@ func (c *Cache) observe(logger klog.Logger, pod *corev1.Pod) error {
 	c.mu.RUnlock()
 	// Parsing and comparing happen outside the lock, on immutable objects.
 	next, same := succeed(logger, known.info, pod)
+	c.admitPod(logger, pod, known, next, same)
+	return nil
+}
 
+// admitPod puts next, the PodInfo of pod, where it belongs. known is what next and same were made from.
+func (c *Cache) admitPod(logger klog.Logger, pod *corev1.Pod, known podState, next *schedframework.PodInfo, same bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now := c.pods[pod.UID]; now.info != known.info {
@@ -145,7 +150,6 @@ func (c *Cache) observe(logger klog.Logger, pod *corev1.Pod) error {
 		c.placeLocked(podState{info: next})
 	}
 	c.groups.observe(pod)
-	return nil
 }
 
 // classIf keeps the class of a pod that is still what it was when it got it.
@@ -161,15 +165,13 @@ func succeed(logger klog.Logger, old *schedframework.PodInfo, pod *corev1.Pod) (
 	if old == nil || !sameFootprint(old.Pod, pod) {
 		return newPodInfo(logger, pod), false
 	}
-	if sameRequestInputs(old.Pod, pod) {
-		copied := *old
-		copied.Pod = pod
-		return &copied, true
+	if !sameRequestInputs(old.Pod, pod) && !sameResources(old.CalculateResource(), (&schedframework.PodInfo{Pod: pod}).CalculateResource()) {
+		return newPodInfo(logger, pod), false
 	}
-	// Every pod gets here once, when the kubelet first reports the resources of its containers. They are what the spec
-	// asks for, so the sums stay what they were.
-	next = newPodInfo(logger, pod)
-	return next, sameResources(old.CalculateResource(), next.CalculateResource())
+	// Terms and resources are shared, of which there is one copy for all the objects that a pod has in its life.
+	copied := *old
+	copied.Pod = pod
+	return &copied, true
 }
 
 // newPodInfo parses a pod. Terms that do not parse are left out, as kube-scheduler does: the API server lets some

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/ptr"
 )
 
 func TestAssumedPods(t *testing.T) {
@@ -185,6 +186,58 @@ func TestConfirmation(t *testing.T) {
 		f.expectCounts(2, 1, 0)
 	})
 
+	t.Run("a pod that moves keeps its class unless it changed as well", func(t *testing.T) {
+		for name, tt := range map[string]struct {
+			change func(*corev1.Pod)
+			want   string
+		}{"moves": {running, "PodAdded b class7"}, "moves and changes": {labelled("x"), "PodAdded b"}} {
+			t.Run(name, func(t *testing.T) {
+				f := newFixture(t, newNode("a", ""), newNode("b", ""))
+				f.must(f.AssumePodOfClass(quiet, assumed, Class{ID: 7, Like: infoOf(assumed)}))
+				f.refresh()
+				f.must(f.AddPod(quiet, edited(assumed, onNode("b"), tt.change)))
+				f.expectLog("PodRemoved a class7", tt.want)
+			})
+		}
+	})
+
+	t.Run("a pod that is assumed while the informer's object of it is looked at is confirmed", func(t *testing.T) {
+		f := newFixture(t, newNode("a", ""))
+		confirmed := edited(assumed, labelled("x"))
+		next, same := succeed(quiet, nil, confirmed)
+		f.assume(assumed)
+		f.admitPod(quiet, confirmed, podState{}, next, same)
+		f.expectLog("PodAdded a", "PodRemoved a", "PodAdded a")
+		f.expectPods("a", confirmed)
+		f.expectCounts(1, 1, 0)
+	})
+
+	t.Run("a pod that is forgotten while the informer's object of it is looked at is added", func(t *testing.T) {
+		f := newFixture(t, newNode("a", ""))
+		f.assume(assumed)
+		known := f.pods[assumed.UID]
+		confirmed := edited(assumed)
+		next, same := succeed(quiet, known.info, confirmed)
+		f.must(f.ForgetPod(quiet, assumed))
+		f.admitPod(quiet, confirmed, known, next, same)
+		f.refresh()
+		f.expectPods("a", confirmed)
+		f.expectCounts(1, 1, 0)
+	})
+
+	t.Run("a pod that changes while an older object of it is compared is compared again", func(t *testing.T) {
+		f := newFixture(t, newNode("a", ""))
+		f.assume(assumed)
+		known := f.pods[assumed.UID]
+		f.must(f.AddPod(quiet, edited(assumed, labelled("x"))))
+		f.refresh()
+		latest := edited(assumed)
+		next, same := succeed(quiet, known.info, latest) // the same as what was known, not as what is
+		f.admitPod(quiet, latest, known, next, same)
+		f.expectLog("PodRemoved a", "PodAdded a")
+		f.expectPods("a", latest)
+	})
+
 	t.Run("a pod whose labels changed while it was being bound has changed", func(t *testing.T) {
 		f := newFixture(t, newNode("a", ""))
 		f.assume(assumed)
@@ -226,6 +279,27 @@ func TestPodUpdates(t *testing.T) {
 			reported(p)
 			p.Status.ContainerStatuses[0].Resources.Requests = resources
 		}, true},
+		{"fewer resources in use than asked for", func(p *corev1.Pod) {
+			reported(p)
+			p.Status.ContainerStatuses[0].Resources.Requests = requests("10m", "1Mi").Requests
+		}, false},
+		{"fewer resources in use, and no prospect of more", func(p *corev1.Pod) {
+			reported(p)
+			p.Status.ContainerStatuses[0].Resources.Requests = requests("10m", "1Mi").Requests
+			p.Status.ContainerStatuses[0].AllocatedResources = nil
+			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodResizePending, Reason: corev1.PodReasonInfeasible})
+		}, true},
+		{"a report on a container that is not in the spec", func(p *corev1.Pod) {
+			reported(p)
+			p.Status.ContainerStatuses[0].Name = "other"
+			p.Status.ContainerStatuses[0].Resources.Requests = resources
+		}, false},
+		{"a sidecar", func(p *corev1.Pod) {
+			p.Spec.InitContainers = []corev1.Container{{Name: "s", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways), Resources: requests("1", "1Mi")}}
+		}, true},
+		{"an init container that needs less than the others", func(p *corev1.Pod) {
+			p.Spec.InitContainers = []corev1.Container{{Name: "i", Resources: requests("1m", "1Mi")}}
+		}, false},
 		{"host ports", listening(81), true},
 		{"claims", claiming("more"), true},
 		{"affinity", withRequiredAntiAffinity, true},

@@ -121,7 +121,7 @@ func TestTheStoreAgreesWithItsTwinAboutWhatIsClosed(t *testing.T) {
 	holders := map[*Profile]int{}
 
 	var held []*Profile
-	for step := range 400 {
+	for step := range 4000 {
 		switch choice := r.IntN(10); {
 		case choice < 3:
 			next, changed := gs.mutate(r, store.Current())

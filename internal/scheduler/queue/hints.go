@@ -13,6 +13,10 @@ import (
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
+// measuredHints is how many hints are measured per event. With thousands of unschedulable pods measuring would cost more
+// than asking, and the recorder drops what comes in such numbers.
+const measuredHints = 100
+
 // strategy is what becomes of a pod because of an event.
 type strategy int
 
@@ -71,10 +75,11 @@ func (q *Queue) callHint(logger klog.Logger, hint *Hint, pod *corev1.Pod, ev *cl
 	if hint.Fn == nil {
 		return fwk.Queue
 	}
-	if q.metrics.async == nil {
+	if q.metrics.async == nil || ev.measured >= measuredHints {
 		result, _ := q.guardedHint(logger, hint, pod, ev)
 		return result
 	}
+	ev.measured++
 	start := q.clock.Now()
 	result, label := q.guardedHint(logger, hint, pod, ev)
 	q.metrics.async.ObserveQueueingHintDurationAsync(hint.Plugin, ev.event.Label(), label, q.clock.Since(start).Seconds())

@@ -33,6 +33,8 @@ type clusterEvent struct {
 	oldObj, newObj any
 	// reloaded, if not nil, are the scheduler names whose pods the event concerns: their profiles changed.
 	reloaded sets.Set[string]
+	// measured counts the hints of which the duration was recorded.
+	measured int
 }
 
 // inFlight is the pods in flight in the order in which they were popped, and the events since the first of these.

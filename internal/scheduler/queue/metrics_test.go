@@ -171,8 +171,8 @@ func TestDurations(t *testing.T) {
 	hints := gathered(t, "scheduler_queueing_hint")
 	points, plugins := gathered(t, "scheduler_framework_extension_point"), gathered(t, "scheduler_plugin_execution")
 	stop := make(chan struct{})
+	close(stop) // the test flushes
 	recorder := schedmetrics.NewMetricsAsyncRecorder(1000, time.Hour, stop)
-	close(stop)
 	f := newFixture(t)
 	f.metrics.async = recorder
 	shut := newDoor("G", nil)

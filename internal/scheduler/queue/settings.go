@@ -71,6 +71,9 @@ type profile struct {
 	events map[string][]fwk.ClusterEvent
 	// matches remembers which hints an event concerns. Events come in some hundred kinds, labels aside.
 	matches map[fwk.ClusterEvent][]Hint
+	// lastEvent and lastMatch are the latest answer of matching: it is asked of one event for many pods.
+	lastEvent fwk.ClusterEvent
+	lastMatch []Hint
 }
 
 type preEnqueuePlugin struct {
@@ -130,6 +133,10 @@ func newProfile(name string, s *ProfileSettings) *profile {
 
 // matching returns the hints that concern an event.
 func (p *profile) matching(event fwk.ClusterEvent) []Hint {
+	if event == p.lastEvent {
+		return p.lastMatch
+	}
+	asked := event
 	event.CustomLabel = "" // it does not take part in matching
 	hints, known := p.matches[event]
 	if !known {
@@ -140,6 +147,7 @@ func (p *profile) matching(event fwk.ClusterEvent) []Hint {
 		}
 		p.matches[event] = hints
 	}
+	p.lastEvent, p.lastMatch = asked, hints
 	return hints
 }
 

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -27,6 +28,8 @@ import (
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
+var upstreamSeed = flag.Uint64("upstream-seed", 0, "seed of TestUpstream; 0 picks some at random")
+
 // TestUpstream does the same random things to the queue and to kube-scheduler's, both running on one clock, and compares
 // where every pod is, all that is known of it, what is popped and who is nominated.
 //
@@ -44,7 +47,7 @@ import (
 func TestUpstream(t *testing.T) {
 	for _, flushes := range []bool{false, true} {
 		for range 6 {
-			seed := rand.Uint64()
+			seed := cmp.Or(*upstreamSeed, rand.Uint64())
 			t.Run(fmt.Sprintf("flushes=%v/%d", flushes, seed), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := newUpstreamWorld(t, seed, flushes)
@@ -288,7 +291,12 @@ func (w *upstreamWorld) requeue() {
 	i := w.r.IntN(len(w.popped))
 	p := w.popped[i]
 	w.popped = slices.Delete(w.popped, i, i+1)
-	if e := w.ours.pods[p.ours.Pod.UID]; e != nil && e.place == InFlight && !sameLife(e, p.ours) {
+	late := false
+	w.ours.locked(func() {
+		e := w.ours.pods[p.ours.Pod.UID]
+		late = e != nil && e.place == InFlight && !sameLife(e, p.ours)
+	})
+	if late {
 		return
 	}
 	var refusedBy, pendingBy []string
@@ -377,6 +385,7 @@ func (w *upstreamWorld) nap(d time.Duration) {
 		}
 	}
 	time.Sleep(d)
+	synctest.Wait() // both have moved what was due
 }
 
 // gate shuts or opens the gate for a pod.
@@ -423,7 +432,7 @@ func (w *upstreamWorld) compare() {
 		if !ok {
 			w.fatalf("upstream does not know %s, which is %v", s.Pod.UID, s.Place)
 		}
-		w.compareInfo(w.ours.pods[s.Pod.UID].info, info)
+		w.ours.locked(func() { w.compareInfo(w.ours.pods[s.Pod.UID].info, info) })
 		if s.Place == Backoff && !s.BackoffEnd.Equal(info.BackoffExpiration) {
 			w.fatalf("%s backs off until %v, upstream until %v", s.Pod.UID, s.BackoffEnd, info.BackoffExpiration)
 		}
@@ -471,7 +480,7 @@ func (w *upstreamWorld) compareInfo(ours, theirs *schedframework.QueuedPodInfo) 
 		ours.UnschedulableCount != theirs.UnschedulableCount || ours.ConsecutiveErrorsCount != theirs.ConsecutiveErrorsCount ||
 		ours.WasFlushedFromUnschedulable != theirs.WasFlushedFromUnschedulable || !first(ours).Equal(first(theirs)) ||
 		!ours.UnschedulablePlugins.Equal(theirs.UnschedulablePlugins) || !ours.PendingPlugins.Equal(theirs.PendingPlugins) {
-		w.fatalf("ours %+v\nupstream %+v", *ours, *theirs)
+		w.fatalf("ours %v %d %+v\nupstream %v %d %+v", ours.Pod.UID, *ours.Pod.Spec.Priority, *ours, theirs.Pod.UID, *theirs.Pod.Spec.Priority, *theirs)
 	}
 }
 

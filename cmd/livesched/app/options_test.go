@@ -1,0 +1,123 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+
+	"github.com/livesched/livesched/cmd/livesched/app"
+)
+
+func TestFlags(t *testing.T) {
+	fs := pflag.NewFlagSet("livesched", pflag.ContinueOnError)
+	app.NewOptions().AddFlags(fs)
+	got := map[string]string{}
+	fs.VisitAll(func(f *pflag.Flag) {
+		if f.Usage == "" {
+			t.Errorf("--%s says nothing of itself", f.Name)
+		}
+		if f.Name != "feature-gates" { // its default is every gate of Kubernetes
+			got[f.Name] = f.DefValue
+		}
+	})
+	want := map[string]string{
+		"kubeconfig":                  "",
+		"leader-elect":                "true",
+		"leader-election-namespace":   "",
+		"leader-election-name":        "livesched",
+		"leader-elect-lease-duration": "15s",
+		"leader-elect-renew-deadline": "10s",
+		"leader-elect-retry-period":   "2s",
+		"metrics-bind-address":        ":8080",
+		"health-probe-bind-address":   ":8081",
+		"kube-api-qps":                "1000",
+		"kube-api-burst":              "2000",
+		"profile-build-timeout":       "30s",
+		"version":                     "false",
+		"zap-devel":                   "false",
+		"zap-encoder":                 "",
+		"zap-log-level":               "",
+		"zap-stacktrace-level":        "",
+		"zap-time-encoding":           "",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestFlagsSetOptions(t *testing.T) {
+	o := app.NewOptions()
+	fs := pflag.NewFlagSet("livesched", pflag.ContinueOnError)
+	o.AddFlags(fs)
+	if err := fs.Parse([]string{
+		"--leader-elect=false", "--leader-election-namespace=ns", "--leader-election-name=lease",
+		"--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=1s",
+		"--metrics-bind-address=:1", "--health-probe-bind-address=:2", "--kube-api-qps=3.5", "--kube-api-burst=4", "--profile-build-timeout=5s",
+	}); err != nil {
+		t.Fatal(err)
+	}
+	type settings struct {
+		elect               bool
+		namespace, name     string
+		lease, renew, retry time.Duration
+		metrics, probes     string
+		qps                 float32
+		burst               int
+		buildTimeout        time.Duration
+	}
+	got := settings{
+		o.LeaderElect, o.LeaderElectionNamespace, o.LeaderElectionName, o.LeaseDuration, o.RenewDeadline, o.RetryPeriod,
+		o.MetricsBindAddress, o.HealthProbeBindAddress, o.KubeAPIQPS, o.KubeAPIBurst, o.ProfileBuildTimeout,
+	}
+	want := settings{false, "ns", "lease", 3 * time.Second, 2 * time.Second, time.Second, ":1", ":2", 3.5, 4, 5 * time.Second}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(settings{})); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(*app.Options)
+		want   []string // what each line begins with; none: valid
+	}{
+		{"the defaults", func(*app.Options) {}, nil},
+		{"no requests", func(o *app.Options) { o.KubeAPIQPS = 0 }, []string{"--kube-api-qps=0: must be greater than 0"}},
+		{"no limit, which client-go spells -1", func(o *app.Options) { o.KubeAPIQPS = -1 }, []string{"--kube-api-qps=-1: must be greater than 0"}},
+		{"no burst", func(o *app.Options) { o.KubeAPIBurst = 0 }, []string{"--kube-api-burst=0: must be at least 1"}},
+		{"no time to build", func(o *app.Options) { o.ProfileBuildTimeout = 0 }, []string{"--profile-build-timeout=0s: must be greater than 0"}},
+		{"a lease without a name", func(o *app.Options) { o.LeaderElectionName = "" }, []string{"--leader-election-name: must not be empty"}},
+		{"a renewal that is never tried", func(o *app.Options) { o.RetryPeriod = 0 }, []string{"--leader-elect-retry-period=0s: must be greater than 0"}},
+		{"a renewal that is given up before it is tried again", func(o *app.Options) { o.RenewDeadline = o.RetryPeriod }, []string{"--leader-elect-renew-deadline=2s: must be longer than --leader-elect-retry-period (2s)"}},
+		{"a lease that two can hold", func(o *app.Options) { o.LeaseDuration = o.RenewDeadline }, []string{"--leader-elect-lease-duration=10s: must be longer than --leader-elect-renew-deadline (10s)"}},
+		{"a lease that nobody uses", func(o *app.Options) { o.LeaderElect, o.LeaderElectionName, o.LeaseDuration = false, "", 0 }, nil},
+		{
+			"several at once", func(o *app.Options) { o.KubeAPIQPS, o.KubeAPIBurst, o.LeaseDuration = 0, -1, 0 },
+			[]string{"--kube-api-qps=0: ", "--kube-api-burst=-1: ", "--leader-elect-lease-duration=0s: "},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			o := app.NewOptions()
+			test.change(o)
+			err := o.Validate()
+			var got []string
+			if err != nil {
+				got = strings.Split(err.Error(), "\n")
+			}
+			if len(got) != len(test.want) {
+				t.Fatalf("got %q, want %q", got, test.want)
+			}
+			for i := range got {
+				if !strings.HasPrefix(got[i], test.want[i]) {
+					t.Errorf("got %q, want %q", got[i], test.want[i])
+				}
+			}
+		})
+	}
+}

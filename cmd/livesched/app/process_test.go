@@ -1,0 +1,175 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app_test
+
+import (
+	"context"
+	"net/url"
+	"os"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/controlplane"
+	"github.com/livesched/livesched/internal/testcluster"
+)
+
+// promised is how long after SIGTERM livesched has ended, whatever hangs.
+const promised = 10 * time.Second
+
+var _ = Describe("The command line", func() {
+	It("tells the version", func() {
+		code, text := run("--version")
+		Expect(code).To(Equal(0))
+		Expect(text).To(MatchRegexp(`^livesched \S+ \(Kubernetes v\S+\)\n$`))
+	})
+
+	It("explains the flags", func() {
+		code, text := run("--help")
+		Expect(code).To(Equal(0))
+		Expect(text).To(And(ContainSubstring("Usage:\n  livesched [flags]"), ContainSubstring("--leader-elect-renew-deadline duration"), ContainSubstring("--zap-log-level")))
+	})
+
+	DescribeTable("that is wrong ends with status 2 and what is wrong with it", func(words string, args ...string) {
+		code, text := run(args...)
+		Expect(code).To(Equal(2))
+		Expect(text).To(And(HavePrefix("livesched: "), ContainSubstring(words)))
+	},
+		Entry("an unknown flag", "unknown flag: --schedule", "--schedule"),
+		Entry("an argument", `unexpected argument "default"`, "default"),
+		Entry("a value that is none", "--kube-api-qps", "--kube-api-qps=fast"),
+		Entry("a value that it cannot have", "--kube-api-burst=0: must be at least 1", "--kube-api-burst=0"),
+		Entry("an unknown feature gate", "unrecognized feature gate: NoSuch", "--feature-gates=NoSuch=true"),
+		Entry("a feature that livesched lacks", "--feature-gates=GangScheduling=true: livesched does not implement this feature", "--feature-gates=GenericWorkload=true,GangScheduling=true"),
+		Entry("another one", "--feature-gates=SchedulerAsyncAPICalls=true: livesched does not implement", "--feature-gates=SchedulerAsyncAPICalls=true"),
+	)
+})
+
+var _ = Describe("The process", func() {
+	DescribeTable("ends with status 1 and advice when it cannot begin", func(words string, args func() []string) {
+		code, text := run(args()...)
+		Expect(code).To(Equal(1))
+		Expect(text).To(And(HavePrefix("livesched: "), ContainSubstring(words)))
+	},
+		Entry("without a kubeconfig file", "finding the API server: ", func() []string { return []string{"--kubeconfig=/does/not/exist"} }),
+		Entry("without a namespace for the lease", "--leader-election-namespace: must be set", func() []string { return []string{"--kubeconfig=" + cluster.Kubeconfig()} }),
+	)
+
+	It("ends with status 1 and advice where the custom resources are not installed", func(ctx context.Context) {
+		bare, err := controlplane.Start(ctx, controlplane.Options{Progress: os.Stderr})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(bare.Stop)
+		code, text := run("--kubeconfig="+bare.Kubeconfig(), "--leader-elect=false")
+		Expect(code).To(Equal(1))
+		Expect(text).To(ContainSubstring("does not serve SchedulerProfile in livesched.io/v1alpha1: install the custom resource definitions first"))
+	})
+
+	It("ends with status 0 on SIGTERM, and lets go of its lease", func(ctx context.Context) {
+		c := livesched("--kubeconfig="+cluster.Kubeconfig(), "--leader-election-namespace=default")
+		c.expectReady(ctx)
+		var lease coordinationv1.Lease
+		Eventually(func(g Gomega) {
+			g.Expect(k8s.Get(ctx, client.ObjectKey{Namespace: "default", Name: "livesched"}, &lease)).To(Succeed())
+			g.Expect(lease.Spec.HolderIdentity).NotTo(HaveValue(BeEmpty()))
+		}).Should(Succeed())
+		Expect(c.terminate()).To(BeNumerically("<", promised))
+		Expect(c.cmd.ProcessState.ExitCode()).To(Equal(0), c.output.String())
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(&lease), &lease)).To(Succeed())
+		Expect(lease.Spec.HolderIdentity).To(HaveValue(BeEmpty()))
+	})
+
+	It("ends with status 1 when it loses its lease", func(ctx context.Context) {
+		c := livesched("--kubeconfig="+cluster.Kubeconfig(), "--leader-election-namespace=default",
+			"--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=200ms")
+		create(ctx, profile("mine"))
+		Eventually(func(g Gomega) {
+			var p v1alpha1.SchedulerProfile
+			g.Expect(k8s.Get(ctx, client.ObjectKey{Name: "mine"}, &p)).To(Succeed())
+			g.Expect(p.Status.Active).NotTo(BeNil(), "it leads")
+		}).Should(Succeed())
+		stolen := metav1.NowMicro()
+		Eventually(func() error {
+			var lease coordinationv1.Lease
+			if err := k8s.Get(ctx, client.ObjectKey{Namespace: "default", Name: "livesched"}, &lease); err != nil {
+				return err
+			}
+			lease.Spec.HolderIdentity, lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds = ptr.To("somebody-else"), &stolen, ptr.To[int32](3600)
+			return k8s.Update(ctx, &lease)
+		}).Should(Succeed())
+		Eventually(c.ended).Should(BeClosed())
+		Expect(c.cmd.ProcessState.ExitCode()).To(Equal(1), c.output.String())
+		Expect(c.output.String()).To(ContainSubstring("leader election lost"))
+	})
+
+	Context("ends within 10 seconds of SIGTERM", func() {
+		It("while it waits for the first answer of the API server", func() {
+			p := newProxy("")
+			c := livesched("--kubeconfig="+p.kubeconfig(cluster.Kubeconfig()), "--leader-elect=false")
+			Eventually(p.accepted).Should(Receive())
+			Expect(c.terminate()).To(BeNumerically("<", promised))
+		})
+
+		It("while it may not read what it schedules", func(ctx context.Context) {
+			kubeconfig, err := cluster.KubeconfigAs("nobody", "system:authenticated")
+			Expect(err).NotTo(HaveOccurred())
+			c := livesched("--kubeconfig="+kubeconfig, "--leader-elect=false")
+			Eventually(c.output.String).Should(ContainSubstring("forbidden"))
+			Expect(c.terminate()).To(BeNumerically("<", promised), c.output.String())
+		})
+
+		It("when the API server hangs", func(ctx context.Context) {
+			server, err := url.Parse(cluster.Config.Host)
+			Expect(err).NotTo(HaveOccurred())
+			p := newProxy(server.Host)
+			c := livesched("--kubeconfig="+p.kubeconfig(cluster.Kubeconfig()), "--leader-election-namespace=default")
+			create(ctx, profile("mine"), testcluster.Node("n", "8", "16Gi", nil))
+			pod := testcluster.Pod("default", "before", "mine", "1", "1Gi")
+			create(ctx, pod)
+			expectBound(ctx, pod)
+			p.freeze()
+			Expect(c.terminate()).To(BeNumerically("<", promised), c.output.String())
+		})
+
+		It("when a plugin hangs", func(ctx context.Context) {
+			c := livesched("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false")
+			mine := profile("mine")
+			mine.Spec.Plugins = &v1alpha1.Plugins{PreBind: v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: hangs}}}}
+			create(ctx, mine, testcluster.Node("n", "8", "16Gi", nil), testcluster.Pod("default", "stuck", "mine", "1", "1Gi"))
+			Eventually(c.output.String).Should(ContainSubstring(hanging))
+			Expect(c.terminate()).To(BeNumerically("<", promised), c.output.String())
+		})
+	})
+})
+
+// hangs is an out-of-tree plugin that heeds no context.
+const (
+	hangs   = "Hangs"
+	hanging = "this plugin hangs now"
+)
+
+type hangsPlugin struct{}
+
+func newHangs(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+	return hangsPlugin{}, nil
+}
+
+func (hangsPlugin) Name() string { return hangs }
+
+func (hangsPlugin) PreBindPreFlight(context.Context, fwk.CycleState, *corev1.Pod, string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
+	return nil, nil
+}
+
+func (hangsPlugin) PreBind(context.Context, fwk.CycleState, *corev1.Pod, string) *fwk.Status {
+	println(hanging)
+	select {}
+}

@@ -1,0 +1,250 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/testcluster"
+)
+
+// namespace is where config/ runs livesched, and account its service account there.
+const (
+	namespace = "livesched-system"
+	account   = "system:serviceaccount:" + namespace + ":livesched"
+)
+
+var _ = Describe("livesched with the rights of config/rbac and no others", Ordered, func() {
+	var (
+		began time.Time
+		c     *command
+	)
+
+	BeforeAll(func(ctx context.Context) {
+		rights := manifests(filepath.Join(testcluster.Root(), "config", "rbac"))
+		create(ctx, rights...)
+		DeferCleanup(func(ctx context.Context) {
+			for _, object := range rights {
+				Expect(k8s.Delete(ctx, object)).To(Succeed())
+			}
+		})
+		kubeconfig, err := cluster.KubeconfigAs(account, "system:serviceaccounts", "system:serviceaccounts:"+namespace, "system:authenticated")
+		Expect(err).NotTo(HaveOccurred())
+		began = time.Now()
+		c = livesched("--kubeconfig="+kubeconfig, "--leader-election-namespace="+namespace, "--leader-elect-retry-period=100ms")
+		c.expectReady(ctx)
+	})
+
+	AfterEach(func() {
+		Expect(forbidden(account, began)).To(BeEmpty())
+	})
+
+	AfterAll(func() {
+		Expect(c.terminate()).To(BeNumerically("<", promised))
+		Expect(forbidden(account, began)).To(BeEmpty())
+		Expect(audited(account, began)).NotTo(BeEmpty(), "it was it that did all this")
+		Expect(c.output.String()).NotTo(ContainSubstring("forbidden"))
+	})
+
+	It("schedules a pod and writes status and Events", func(ctx context.Context) {
+		pod := testcluster.Pod("default", "first", "mine", "1", "1Gi")
+		create(ctx, profile("mine"), &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, pod)
+		expectEvent(ctx, pod, "FailedScheduling", "no nodes available to schedule pods")
+		expectPodScheduled(ctx, pod, corev1.ConditionFalse)
+		create(ctx, testcluster.Node("n", "8", "16Gi", nil))
+		expectBound(ctx, pod)
+		expectEvent(ctx, pod, "Scheduled", "Successfully assigned default/first to n")
+
+		mine := profile("mine")
+		Eventually(func(g Gomega) {
+			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(mine), mine)).To(Succeed())
+			g.Expect(meta.IsStatusConditionTrue(mine.Status.Conditions, v1alpha1.ConditionProgrammed)).To(BeTrue())
+			var policy v1alpha1.SchedulingPolicy
+			g.Expect(k8s.Get(ctx, client.ObjectKey{Name: "default"}, &policy)).To(Succeed())
+			g.Expect(policy.Status.Profiles).To(Equal([]string{"mine"}))
+		}).Should(Succeed())
+		expectEvent(ctx, mine, "Programmed", " of generation 1 decides")
+
+		By("deleting the profile while a pod waits for it")
+		waiting := testcluster.Pod("default", "waiting", "mine", "64", "1Gi")
+		create(ctx, waiting)
+		expectPodScheduled(ctx, waiting, corev1.ConditionFalse)
+		Expect(k8s.Delete(ctx, mine)).To(Succeed())
+		expectEvent(ctx, waiting, "FailedScheduling", "is gone; the pod waits")
+	})
+
+	It("preempts", func(ctx context.Context) {
+		urgent := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Value: 1000}
+		create(ctx, urgent)
+		DeferCleanup(k8s.Delete, urgent)
+		victim := testcluster.Pod("default", "victim", "mine", "6", "1Gi")
+		victim.Spec.TerminationGracePeriodSeconds = ptr.To[int64](0) // no kubelet will end it
+		create(ctx, profile("mine"), testcluster.Node("n", "8", "16Gi", nil), victim)
+		expectBound(ctx, victim)
+		preemptor := testcluster.Pod("default", "preemptor", "mine", "6", "1Gi")
+		preemptor.Spec.PriorityClassName = urgent.Name
+		create(ctx, preemptor)
+		expectBound(ctx, preemptor)
+		expectEvent(ctx, victim, "Preempted", "Preempted by pod")
+		Expect(client.IgnoreNotFound(k8s.Get(ctx, client.ObjectKeyFromObject(victim), victim))).To(Succeed())
+		Expect(victim.Spec.NodeName).To(Equal("n"))
+	})
+
+	It("promises a volume", func(ctx context.Context) {
+		class := &storagev1.StorageClass{
+			ObjectMeta: metav1.ObjectMeta{Name: "local"}, Provisioner: "kubernetes.io/no-provisioner",
+			VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
+		}
+		room := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+		volume := &corev1.PersistentVolume{
+			ObjectMeta: metav1.ObjectMeta{Name: "disk"},
+			Spec: corev1.PersistentVolumeSpec{
+				Capacity: room, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: class.Name,
+				PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/disk"}},
+				NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+					MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{"with-disk"}}},
+				}}}},
+			},
+		}
+		claim := &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data"},
+			Spec: corev1.PersistentVolumeClaimSpec{
+				AccessModes: volume.Spec.AccessModes, StorageClassName: &class.Name, Resources: corev1.VolumeResourceRequirements{Requests: room},
+			},
+		}
+		pod := testcluster.Pod("default", "with-volume", "mine", "1", "1Gi")
+		pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name},
+		}}}
+		create(ctx, class, volume)
+		// Only a volume that its controller has seen is available.
+		volume.Status.Phase = corev1.VolumeAvailable
+		Expect(k8s.Status().Update(ctx, volume)).To(Succeed())
+		create(ctx, claim, testcluster.Node("without", "8", "16Gi", nil), testcluster.Node("with-disk", "8", "16Gi", nil), profile("mine"), pod)
+		DeferCleanup(func(ctx context.Context) {
+			for _, object := range []client.Object{claim, volume} {
+				object.SetFinalizers(nil) // there is no controller that would
+				Expect(k8s.Patch(ctx, object, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
+			}
+			Expect(errors.Join(k8s.Delete(ctx, claim), k8s.Delete(ctx, volume), k8s.Delete(ctx, class))).To(Succeed())
+		})
+
+		By("binding the claim as the controller of volumes does, once livesched has chosen the volume")
+		Eventually(func(g Gomega) {
+			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(volume), volume)).To(Succeed())
+			g.Expect(volume.Spec.ClaimRef).To(HaveField("Name", claim.Name))
+		}).Should(Succeed())
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(claim), claim)).To(Succeed())
+		claim.Spec.VolumeName = volume.Name
+		claim.Annotations = map[string]string{"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes"}
+		Expect(k8s.Update(ctx, claim)).To(Succeed())
+		claim.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, AccessModes: claim.Spec.AccessModes, Capacity: room}
+		Expect(k8s.Status().Update(ctx, claim)).To(Succeed())
+		expectBound(ctx, pod)
+		Expect(pod.Spec.NodeName).To(Equal("with-disk"))
+	})
+
+	It("allocates a device", func(ctx context.Context) {
+		class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu.example"}}
+		slice := &resourcev1.ResourceSlice{
+			ObjectMeta: metav1.ObjectMeta{Name: "with-gpu"},
+			Spec: resourcev1.ResourceSliceSpec{
+				Driver: "gpu.example", NodeName: ptr.To("with-gpu"),
+				Pool:    resourcev1.ResourcePool{Name: "with-gpu", ResourceSliceCount: 1},
+				Devices: []resourcev1.Device{{Name: "gpu-0"}},
+			},
+		}
+		claim := &resourcev1.ResourceClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "gpu"},
+			Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{{
+				Name: "gpu", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: class.Name},
+			}}}},
+		}
+		pod := testcluster.Pod("default", "with-device", "mine", "1", "1Gi")
+		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &claim.Name}}
+		create(ctx, class, slice, claim, testcluster.Node("without", "8", "16Gi", nil), testcluster.Node("with-gpu", "8", "16Gi", nil), profile("mine"), pod)
+		DeferCleanup(func(ctx context.Context) {
+			Expect(k8s.Patch(ctx, claim, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
+			Expect(errors.Join(k8s.Delete(ctx, claim), k8s.Delete(ctx, slice), k8s.Delete(ctx, class))).To(Succeed())
+		})
+		expectBound(ctx, pod)
+		Expect(pod.Spec.NodeName).To(Equal("with-gpu"))
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(claim), claim)).To(Succeed())
+		Expect(claim.Status.Allocation.Devices.Results).To(HaveLen(1))
+		Expect(claim.Status.ReservedFor).To(ContainElement(HaveField("Name", pod.Name)))
+	})
+})
+
+// expectEvent waits for an Event on an object.
+func expectEvent(ctx context.Context, on client.Object, reason, note string) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		var list eventsv1.EventList
+		g.Expect(k8s.List(ctx, &list)).To(Succeed())
+		g.Expect(list.Items).To(ContainElement(And(
+			HaveField("Regarding.UID", on.GetUID()), HaveField("Reason", reason), HaveField("Note", ContainSubstring(note)),
+		)))
+	}).WithContext(ctx).Should(Succeed())
+}
+
+// expectPodScheduled waits for the condition PodScheduled of a pod.
+func expectPodScheduled(ctx context.Context, pod *corev1.Pod, status corev1.ConditionStatus) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+		g.Expect(pod.Status.Conditions).To(ContainElement(And(HaveField("Type", corev1.PodScheduled), HaveField("Status", status))))
+	}).WithContext(ctx).Should(Succeed())
+}
+
+// manifests reads the objects that the kustomization of a directory lists.
+func manifests(dir string) []client.Object {
+	GinkgoHelper()
+	text, err := os.ReadFile(filepath.Join(dir, "kustomization.yaml"))
+	Expect(err).NotTo(HaveOccurred())
+	var kustomization struct {
+		Resources []string `json:"resources"`
+	}
+	Expect(yaml.Unmarshal(text, &kustomization)).To(Succeed())
+	Expect(kustomization.Resources).NotTo(BeEmpty())
+	var objects []client.Object
+	for _, name := range kustomization.Resources {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		Expect(err).NotTo(HaveOccurred())
+		documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+		for {
+			object := &unstructured.Unstructured{}
+			err := documents.Decode(object)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			Expect(err).NotTo(HaveOccurred())
+			if len(object.Object) > 0 {
+				objects = append(objects, object)
+			}
+		}
+	}
+	return objects
+}

@@ -1,0 +1,153 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/livesched/app"
+	"github.com/livesched/livesched/internal/controlplane"
+	"github.com/livesched/livesched/internal/controlplane/process"
+	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/testcluster"
+)
+
+// asCommand makes the test binary the livesched command, with a plugin that hangs: see command.
+const asCommand = "LIVESCHED_TEST_AS_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		os.Exit(app.Main(os.Args[1:], framework.Registry{hangs: newHangs}))
+	}
+	os.Exit(m.Run())
+}
+
+// The suite runs livesched, in the test's process or as a process of its own, against a real API server that logs every request.
+func TestApp(t *testing.T) {
+	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(30 * time.Second)
+	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
+	SetDefaultConsistentlyDuration(500 * time.Millisecond)
+	RunSpecs(t, "The livesched command")
+}
+
+var (
+	cluster  *testcluster.Cluster
+	k8s      client.Client
+	auditLog string
+)
+
+const auditPolicy = `
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules: [{level: Metadata}]
+`
+
+var _ = BeforeSuite(func(ctx context.Context) {
+	logger := zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true))
+	ctrl.SetLogger(logger)
+	klog.SetLogger(logger)
+	dir := GinkgoT().TempDir()
+	policy := filepath.Join(dir, "audit-policy.yaml")
+	auditLog = filepath.Join(dir, "audit.log")
+	Expect(os.WriteFile(policy, []byte(auditPolicy), 0o600)).To(Succeed())
+	var err error
+	cluster, err = testcluster.StartWith(ctx, controlplane.Options{
+		Progress:       os.Stderr,
+		APIServerFlags: []string{"--audit-policy-file=" + policy, "--audit-log-path=" + auditLog},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	k8s = cluster.Client
+	create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+}, NodeTimeout(2*time.Minute))
+
+var _ = AfterSuite(func() {
+	if cluster != nil {
+		Expect(cluster.Stop()).To(Succeed())
+	}
+})
+
+var _ = AfterEach(func(ctx context.Context) {
+	Expect(cluster.Clear(ctx)).To(Succeed())
+})
+
+func create(ctx context.Context, objects ...client.Object) {
+	GinkgoHelper()
+	for _, object := range objects {
+		Expect(k8s.Create(ctx, object)).To(Succeed())
+	}
+}
+
+func profile(name string) *v1alpha1.SchedulerProfile {
+	return &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+// expectBound waits until a pod is bound.
+func expectBound(ctx context.Context, pod *corev1.Pod) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+		g.Expect(pod.Spec.NodeName).NotTo(BeEmpty())
+	}).WithContext(ctx).Should(Succeed())
+}
+
+// freeAddress is a loopback address that nobody listened on a moment ago.
+func freeAddress() string {
+	GinkgoHelper()
+	port, err := process.FreePort()
+	Expect(err).NotTo(HaveOccurred())
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+}
+
+// forbidden lists what the API server has refused to somebody since a moment.
+func forbidden(user string, since time.Time) []auditv1.Event {
+	GinkgoHelper()
+	var refused []auditv1.Event
+	for _, e := range audited(user, since) {
+		if e.ResponseStatus != nil && e.ResponseStatus.Code == 403 {
+			refused = append(refused, e)
+		}
+	}
+	return refused
+}
+
+// audited lists the requests of somebody since a moment.
+func audited(user string, since time.Time) []auditv1.Event {
+	GinkgoHelper()
+	file, err := os.Open(auditLog)
+	Expect(err).NotTo(HaveOccurred())
+	defer func() { Expect(file.Close()).To(Succeed()) }()
+	var all []auditv1.Event
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var e auditv1.Event
+		Expect(json.Unmarshal(lines.Bytes(), &e)).To(Succeed())
+		if e.ImpersonatedUser != nil && e.ImpersonatedUser.Username == user && e.RequestReceivedTimestamp.After(since) {
+			all = append(all, e)
+		}
+	}
+	Expect(lines.Err()).NotTo(HaveOccurred())
+	return all
+}

@@ -1,0 +1,203 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package binding
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/queue"
+)
+
+var (
+	nothingToDo = fwk.NewStatus(fwk.Skip)
+	broken      = fwk.AsStatus(errors.New("out of order"))
+)
+
+func TestAPodThatIsBound(t *testing.T) {
+	t.Run("is released to the queue before PreBind, and stays assumed", func(t *testing.T) {
+		f := newFixture(t)
+		f.second.flight = nothingToDo
+		f.Run(f.ctx, f.cycle)
+		f.expectLog("announced n1, in flight, assumed", "first prepares, assumed", "first binds, assumed", "first has heard, assumed", "second has heard, assumed")
+		f.expectEvent("Normal Scheduled Successfully assigned default/pod to n1")
+		if n := f.PodsInPreBind.Len(); n != 0 {
+			t.Errorf("%d pods are left in PreBind", n)
+		}
+	})
+
+	t.Run("is not announced when it is bound at once", func(t *testing.T) {
+		f := newFixture(t)
+		f.first.flight, f.second.flight = nothingToDo, nothingToDo
+		f.Run(f.ctx, f.cycle)
+		f.expectLog("first binds, assumed", "first has heard, assumed", "second has heard, assumed")
+	})
+
+	t.Run("is announced when it waits on Permit, and goes on when it is allowed", func(t *testing.T) {
+		f := newFixture(t)
+		f.first.flight, f.second.flight = nothingToDo, nothingToDo
+		f.cycle.Framework.AddWaitingPod(f.cycle.Pod.Pod, map[string]time.Duration{"gate": time.Hour})
+		f.SetNominatedNode = func(context.Context, *corev1.Pod, string) error {
+			f.note("announced")
+			f.waiting.Get("pod").Allow("gate")
+			return nil
+		}
+		f.Run(f.ctx, f.cycle)
+		f.expectLog("announced, in flight, assumed", "first binds, assumed", "first has heard, assumed", "second has heard, assumed")
+		if n := f.waiting.Len(); n != 0 {
+			t.Errorf("%d pods still wait", n)
+		}
+	})
+
+	t.Run("is bound although announcing it failed", func(t *testing.T) {
+		f := newFixture(t)
+		f.SetNominatedNode = func(context.Context, *corev1.Pod, string) error { return errors.New("no route to host") }
+		f.Run(f.ctx, f.cycle)
+		f.expectEvent("Normal Scheduled Successfully assigned default/pod to n1")
+	})
+
+	t.Run("wakes the pods that plugins asked for", func(t *testing.T) {
+		f := newFixture(t)
+		f.unschedulable("sibling")
+		state, _ := f.Queue.Get("sibling")
+		f.cycle.PodsToActivate.Map["default/sibling"] = state.Pod
+		f.Run(f.ctx, f.cycle)
+		f.expectPlace("sibling", queue.Active)
+	})
+}
+
+func TestAPodWhoseBindingFails(t *testing.T) {
+	t.Run("in Bind is unreserved in reverse order, forgotten, and handed back, in this order", func(t *testing.T) {
+		f := newFixture(t)
+		f.first.bind = broken
+		f.Run(f.ctx, f.cycle)
+		f.expectLog("announced n1, in flight, assumed", "first prepares, assumed", "second prepares, assumed", "first binds, assumed",
+			"second unreserves, assumed", "first unreserves, assumed", `failed: running Bind plugin "first": out of order`)
+		f.expectEvent("")
+	})
+
+	t.Run("in PreBind is not bound", func(t *testing.T) {
+		f := newFixture(t)
+		f.first.preBind = func(context.Context) *fwk.Status { return broken }
+		f.Run(f.ctx, f.cycle)
+		f.expectLog("announced n1, in flight, assumed", "first prepares, assumed",
+			"second unreserves, assumed", "first unreserves, assumed", `failed: running PreBind plugin "first": out of order`)
+		if n := f.PodsInPreBind.Len(); n != 0 {
+			t.Errorf("%d pods are left in PreBind", n)
+		}
+	})
+
+	t.Run("gives the room to the pods that wait for some", func(t *testing.T) {
+		f := newFixture(t)
+		f.unschedulable("other")
+		f.first.bind = broken
+		f.Run(f.ctx, f.cycle)
+		f.expectPlace("other", queue.Active)
+	})
+
+	t.Run("because it was preempted in PreBind is told so", func(t *testing.T) {
+		f := newFixture(t)
+		f.first.preBind = func(ctx context.Context) *fwk.Status {
+			f.PodsInPreBind.Get("pod").CancelPod("preempted by a test")
+			<-ctx.Done()
+			return fwk.AsStatus(ctx.Err())
+		}
+		f.Run(f.ctx, f.cycle)
+		if f.failure == nil || !f.failure.IsError() || f.failure.Message() != `running PreBind plugin "first": preempted by a test` {
+			t.Errorf("it failed with %v", f.failure)
+		}
+	})
+
+	t.Run("because it was preempted in PreBind is not bound, though no plugin noticed", func(t *testing.T) {
+		f := newFixture(t)
+		f.second.preBind = func(context.Context) *fwk.Status {
+			f.PodsInPreBind.Get("pod").CancelPod("preempted by a test")
+			return nil
+		}
+		f.Run(f.ctx, f.cycle)
+		f.expectLog("announced n1, in flight, assumed", "first prepares, assumed", "second prepares, assumed",
+			"second unreserves, assumed", "first unreserves, assumed", "failed: preempted by a test")
+	})
+
+	t.Run("before Permit does not stay among the waiting pods", func(t *testing.T) {
+		f := newFixture(t)
+		f.first.flight = broken
+		f.cycle.Framework.AddWaitingPod(f.cycle.Pod.Pod, map[string]time.Duration{"gate": time.Hour})
+		f.Run(f.ctx, f.cycle)
+		f.expectLog("second unreserves, in flight, assumed", "first unreserves, in flight, assumed", `failed: running PreBindPreFlight plugin "first": out of order, in flight`)
+		if n := f.waiting.Len(); n != 0 {
+			t.Errorf("%d pods still wait", n)
+		}
+	})
+
+	t.Run("though the API server has bound it is handed back and wakes nobody: its room is taken", func(t *testing.T) {
+		f := newFixture(t)
+		f.unschedulable("other")
+		f.first.bind = broken
+		f.first.preBind = func(context.Context) *fwk.Status {
+			if err := f.Cache.AddPod(logr.Discard(), f.cycle.Pod.Pod); err != nil {
+				t.Error(err)
+			}
+			return nil
+		}
+		f.Run(f.ctx, f.cycle)
+		f.expectPlace("other", queue.Unschedulable)
+		if f.failure == nil || f.Cache.PodCount() != 1 {
+			t.Errorf("failure: %v, pods in the cache: %d", f.failure, f.Cache.PodCount())
+		}
+	})
+}
+
+func TestAPodThatIsRefusedOnPermit(t *testing.T) {
+	refused := func(t *testing.T) *fixture {
+		f := newFixture(t)
+		f.cycle.Framework.AddWaitingPod(f.cycle.Pod.Pod, map[string]time.Duration{rejector: time.Hour})
+		f.waiting.Get("pod").Reject(rejector, "not today")
+		return f
+	}
+
+	t.Run("gets the message of a pod that fits nowhere, and the plugin's name", func(t *testing.T) {
+		f := refused(t)
+		f.Run(f.ctx, f.cycle)
+		const message = "0/1 nodes are available: 1 not today."
+		f.expectLog("announced n1, in flight, assumed", "second unreserves, in flight, assumed", "first unreserves, in flight, assumed", "failed: "+message+", in flight")
+		var fitError *schedframework.FitError
+		if !f.failure.IsRejected() || !errors.As(f.failure.AsError(), &fitError) || !fitError.Diagnosis.UnschedulablePlugins.Has(rejector) {
+			t.Errorf("it failed with %v", f.failure)
+		}
+	})
+
+	t.Run("is not woken by its own going, but others are", func(t *testing.T) {
+		f := refused(t)
+		f.unschedulable("other")
+		f.Run(f.ctx, f.cycle)
+		f.expectPlace("pod", queue.Unschedulable)
+		f.expectPlace("other", queue.Active)
+	})
+
+	t.Run("is woken by another's going while it was in flight", func(t *testing.T) {
+		f := refused(t)
+		f.Queue.Move(logr.Discard(), schedframework.EventAssignedPodDelete, &corev1.Pod{}, nil, nil)
+		f.Run(f.ctx, f.cycle)
+		f.expectPlace("pod", queue.Active)
+	})
+
+	t.Run("by the end of the process fails with an error, and is not unschedulable", func(t *testing.T) {
+		f := newFixture(t)
+		f.cycle.Framework.AddWaitingPod(f.cycle.Pod.Pod, map[string]time.Duration{rejector: time.Hour})
+		ctx, cancel := context.WithCancelCause(f.ctx)
+		cancel(errors.New("the process ends"))
+		f.Run(ctx, f.cycle)
+		if f.failure == nil || f.failure.IsRejected() || f.failure.Message() != "waiting on permit for pod: the process ends" {
+			t.Errorf("it failed with %v", f.failure)
+		}
+	})
+}

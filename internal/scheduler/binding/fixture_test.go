@@ -1,0 +1,244 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package binding
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/internal/scheduler/queue"
+)
+
+func TestMain(m *testing.M) {
+	metrics.Register()
+	klog.SetLogger(logr.Discard())
+	// klog's flush daemon is started by the package's import.
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"))
+}
+
+// plugin takes part in every extension point of the binding cycle. It notes its calls in the fixture's log, and
+// answers what the test says; success where it says nothing.
+type plugin struct {
+	name string
+	f    *fixture
+
+	flight  *fwk.Status
+	preBind func(context.Context) *fwk.Status
+	bind    *fwk.Status
+}
+
+func (p *plugin) Name() string { return p.name }
+
+func (p *plugin) Reserve(context.Context, fwk.CycleState, *corev1.Pod, string) *fwk.Status {
+	return nil
+}
+
+func (p *plugin) Unreserve(context.Context, fwk.CycleState, *corev1.Pod, string) {
+	p.f.note("%s unreserves", p.name)
+}
+
+func (p *plugin) PreBindPreFlight(context.Context, fwk.CycleState, *corev1.Pod, string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
+	return nil, p.flight
+}
+
+func (p *plugin) PreBind(ctx context.Context, _ fwk.CycleState, _ *corev1.Pod, _ string) *fwk.Status {
+	p.f.note("%s prepares", p.name)
+	if p.preBind == nil {
+		return nil
+	}
+	return p.preBind(ctx)
+}
+
+func (p *plugin) Bind(context.Context, fwk.CycleState, *corev1.Pod, string) *fwk.Status {
+	p.f.note("%s binds", p.name)
+	return p.bind
+}
+
+func (p *plugin) PostBind(context.Context, fwk.CycleState, *corev1.Pod, string) {
+	p.f.note("%s has heard", p.name)
+}
+
+// fixture is a Binder on a real cache and queue, with one popped and assumed pod.
+type fixture struct {
+	*Binder
+	t        *testing.T
+	ctx      context.Context
+	first    *plugin
+	second   *plugin
+	cycle    *Cycle
+	waiting  *framework.WaitingPods
+	recorder *events.FakeRecorder
+	failure  *fwk.Status
+
+	mu  sync.Mutex // guards log
+	log []string
+}
+
+const (
+	schedulerName = "mine"
+	rejector      = "Rejector"
+	nodeName      = "n1"
+)
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	f := &fixture{
+		t:        t,
+		ctx:      klog.NewContext(t.Context(), logr.Discard()),
+		waiting:  framework.NewWaitingPods(),
+		recorder: events.NewFakeRecorder(10),
+	}
+	f.first, f.second = &plugin{name: "first", f: f}, &plugin{name: "second", f: f}
+	f.Binder = &Binder{
+		Cache:         cache.New(),
+		Queue:         queue.New(queue.Config{}),
+		PodsInPreBind: framework.NewPodsInPreBind(),
+		SetNominatedNode: func(_ context.Context, _ *corev1.Pod, node string) error {
+			f.note("announced %s", node)
+			return nil
+		},
+		Failed: f.failed,
+	}
+	deleted := fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}
+	f.Queue.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{schedulerName: {
+		Hints: queue.HintMap{deleted: {{Plugin: rejector}}},
+	}}}, sets.New(schedulerName), nil)
+	f.cycle = f.assume("pod")
+	return f
+}
+
+// assume has a pod popped and put on the node.
+func (f *fixture) assume(name string) *Cycle {
+	f.t.Helper()
+	popped := f.pop(name)
+	pod := *popped.Pod
+	pod.Spec.NodeName = nodeName
+	info, err := schedframework.NewPodInfo(&pod)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	popped.PodInfo = info
+	if err := f.Cache.AssumePod(logr.Discard(), info); err != nil {
+		f.t.Fatal(err)
+	}
+	state := schedframework.NewCycleState()
+	return &Cycle{
+		Framework: framework.New(framework.Config{
+			ProfileName: schedulerName,
+			Plugins: &framework.Plugins{
+				Reserve:  []fwk.ReservePlugin{f.first, f.second},
+				PreBind:  []fwk.PreBindPlugin{f.first, f.second},
+				Bind:     []fwk.BindPlugin{f.first},
+				PostBind: []fwk.PostBindPlugin{f.first, f.second},
+			},
+			WaitingPods:   f.waiting,
+			PodsInPreBind: f.PodsInPreBind,
+		}),
+		Recorder: f.recorder, State: state, Pod: popped, NodeName: nodeName, Start: time.Now(),
+		PodsToActivate: schedframework.NewPodsToActivate(),
+	}
+}
+
+func (f *fixture) pop(name string) *schedframework.QueuedPodInfo {
+	f.t.Helper()
+	f.Queue.Add(logr.Discard(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)},
+		Spec:       corev1.PodSpec{SchedulerName: schedulerName},
+	})
+	popped := f.Queue.Pop(logr.Discard())
+	if popped.Pod.Name != name {
+		f.t.Fatalf("popped %s, not %s", popped.Pod.Name, name)
+	}
+	return popped
+}
+
+// unschedulable has a pod that the rejector refused wait in the queue.
+func (f *fixture) unschedulable(name string) {
+	f.t.Helper()
+	f.refuse(f.pop(name))
+	f.expectPlace(name, queue.Unschedulable)
+}
+
+// refuse hands a popped pod back as one that the rejector refused.
+func (f *fixture) refuse(popped *schedframework.QueuedPodInfo) {
+	popped.UnschedulablePlugins = sets.New(rejector)
+	if _, err := f.Queue.Requeue(logr.Discard(), popped); err != nil {
+		f.t.Error(err)
+	}
+}
+
+func (f *fixture) expectPlace(name string, want queue.Place) {
+	f.t.Helper()
+	if state, _ := f.Queue.Get(types.UID(name)); state.Place != want {
+		f.t.Errorf("pod %s is %v, want %v", name, state.Place, want)
+	}
+}
+
+// failed is the Binder's Failed. It hands the pod back as the scheduler does.
+func (f *fixture) failed(_ context.Context, c *Cycle, status *fwk.Status) {
+	f.note("failed: %s", status.Message())
+	f.failure = status
+	if status.IsRejected() {
+		f.refuse(c.Pod)
+		return
+	}
+	c.Pod.UnschedulablePlugins = nil
+	if _, err := f.Queue.Requeue(logr.Discard(), c.Pod); err != nil {
+		f.t.Error(err)
+	}
+}
+
+// note writes what happened, with what else is true at that time.
+func (f *fixture) note(format string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	line := fmt.Sprintf(format, args...)
+	if f.Queue.Counts().InFlight > 0 {
+		line += ", in flight"
+	}
+	if f.Cache.PodCount() > 0 {
+		line += ", assumed"
+	}
+	f.log = append(f.log, line)
+}
+
+func (f *fixture) expectLog(want ...string) {
+	f.t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if got := fmt.Sprintf("%q", f.log); got != fmt.Sprintf("%q", want) {
+		f.t.Errorf("what happened:\n got %s\nwant %q", got, want)
+	}
+}
+
+func (f *fixture) expectEvent(want string) {
+	f.t.Helper()
+	select {
+	case got := <-f.recorder.Events:
+		if got != want {
+			f.t.Errorf("the Event is %q, want %q", got, want)
+		}
+	default:
+		if want != "" {
+			f.t.Errorf("there is no Event, want %q", want)
+		}
+	}
+}

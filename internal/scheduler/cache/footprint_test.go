@@ -1,0 +1,95 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
+	"k8s.io/kubernetes/pkg/features"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/ptr"
+)
+
+// TestSameRequestInputs holds sameRequestInputs against the requests themselves: of two pods that it takes for the
+// same, both must request the same.
+func TestSameRequestInputs(t *testing.T) {
+	for name, enabled := range map[string]bool{"with": true, "without": false} {
+		t.Run(name+" resizing of pod-level resources", func(t *testing.T) {
+			featuregatetesting.SetFeatureGatesDuringTest(t, utilfeature.DefaultFeatureGate, featuregatetesting.FeatureOverrides{
+				features.InPlacePodVerticalScaling: true, features.InPlacePodLevelResourcesVerticalScaling: enabled,
+			})
+			testSameRequestInputs(t)
+		})
+	}
+}
+
+func testSameRequestInputs(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	same, differ := 0, 0
+	for range 50_000 {
+		a := randomRequests(random)
+		b := randomRequests(random)
+		requestedByA := (&schedframework.PodInfo{Pod: a}).CalculateResource()
+		requestedByB := (&schedframework.PodInfo{Pod: b}).CalculateResource()
+		equal := sameResources(requestedByA, requestedByB)
+		switch {
+		case !sameRequestInputs(a, b):
+			differ++
+		case !equal:
+			t.Fatalf("taken for the same:\n%v\n%v\nbut request %v and %v", a, b, requestedByA.Resource, requestedByB.Resource)
+		default:
+			same++
+		}
+	}
+	if same < 1000 || differ < 1000 {
+		t.Errorf("only %d pairs are the same and %d differ", same, differ)
+	}
+}
+
+// randomRequests makes a pod of few possibilities, so that two of them are often the same.
+func randomRequests(random *rand.Rand) *corev1.Pod {
+	one := func() corev1.ResourceRequirements {
+		return requests([]string{"100m", "200m"}[random.IntN(8)/7], "1Mi")
+	}
+	maybe := func() *corev1.ResourceRequirements {
+		if random.IntN(4) > 0 {
+			return nil
+		}
+		return ptr.To(one())
+	}
+	pod := newPod("p", "a")
+	pod.Spec.Containers[0].Resources = one()
+	status := corev1.ContainerStatus{Name: "c", Resources: maybe()}
+	if random.IntN(3) == 0 {
+		status.AllocatedResources = one().Requests
+	}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{status}
+	if random.IntN(4) == 0 {
+		init := corev1.Container{Name: "i", Resources: one()}
+		if random.IntN(2) == 0 {
+			init.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
+		}
+		pod.Spec.InitContainers = []corev1.Container{init}
+		pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "i", Resources: maybe()}}
+	}
+	if random.IntN(8) == 0 {
+		pod.Spec.Overhead = one().Requests
+	}
+	if random.IntN(4) == 0 {
+		pod.Spec.Resources, pod.Status.Resources = ptr.To(one()), maybe()
+		if random.IntN(3) == 0 {
+			pod.Status.AllocatedResources = one().Requests
+		}
+	}
+	if random.IntN(4) == 0 {
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Reason: corev1.PodReasonInfeasible}}
+	}
+	return pod
+}

@@ -1,0 +1,314 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/livesched/livesched/cmd/livesched/app"
+	"github.com/livesched/livesched/internal/scheduler/framework"
+)
+
+// The out-of-tree plugins that scripts register. Alpha and Beta have every extension point but QueueSort, Sorter has
+// QueueSort only, and Everything has them all.
+const (
+	alpha      = "Alpha"
+	beta       = "Beta"
+	sorter     = "Sorter"
+	everything = "Everything"
+)
+
+// script tells out-of-tree plugins what to do and notes what they are asked.
+type script struct {
+	mu    sync.Mutex // guards what follows
+	calls []call
+	built []*actor
+	acts  acts
+}
+
+// call is one call of a plugin.
+type call struct {
+	plugin, as, point, pod, node string
+}
+
+// acts is what the plugins of a script do at each extension point. They succeed where it says nothing; to bind they
+// leave to others.
+type acts struct {
+	build      func(*actor) error
+	close      func(*actor) error
+	events     func(*actor) ([]fwk.ClusterEventWithHint, error)
+	less       func(a, b *corev1.Pod) bool
+	preEnqueue func(*actor, *corev1.Pod) *fwk.Status
+	preFilter  func(*actor, *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status)
+	filter     func(ctx context.Context, a *actor, pod *corev1.Pod, node string) *fwk.Status
+	postFilter func(*actor, *corev1.Pod) (*fwk.PostFilterResult, *fwk.Status)
+	score      func(a *actor, node string) int64
+	normalize  func(fwk.NodeScoreList)
+	reserve    func(a *actor, pod *corev1.Pod, node string) *fwk.Status
+	permit     func(a *actor, pod *corev1.Pod, node string) (*fwk.Status, time.Duration)
+	preBind    func(ctx context.Context, a *actor, pod *corev1.Pod, node string) *fwk.Status
+	bind       func(ctx context.Context, a *actor, pod *corev1.Pod, node string) *fwk.Status
+	postBind   func(a *actor, pod *corev1.Pod)
+}
+
+// perform replaces what the plugins do from now on.
+func (s *script) perform(change func(*acts)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.acts)
+}
+
+// now is what the plugins do at this time.
+func (s *script) now() acts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.acts
+}
+
+// register has a livesched know the plugins of the script.
+func (s *script) register(o *app.Options) {
+	o.OutOfTree = framework.Registry{
+		alpha:      s.factory(alpha, func(a *actor) fwk.Plugin { return a }),
+		beta:       s.factory(beta, func(a *actor) fwk.Plugin { return a }),
+		sorter:     s.factory(sorter, func(a *actor) fwk.Plugin { return sorting{a} }),
+		everything: s.factory(everything, func(a *actor) fwk.Plugin { return allPoints{a} }),
+	}
+}
+
+func (s *script) factory(name string, as func(*actor) fwk.Plugin) frameworkruntime.PluginFactory {
+	return func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+		a := &actor{script: s, name: name, ctx: ctx, handle: handle}
+		if args != nil {
+			if err := frameworkruntime.DecodeInto(args, &a.args); err != nil {
+				return nil, err
+			}
+		}
+		if build := s.now().build; build != nil {
+			if err := build(a); err != nil {
+				return nil, err
+			}
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.built = append(s.built, a)
+		return as(a), nil
+	}
+}
+
+// note notes a call.
+func (s *script) note(c call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls = append(s.calls, c)
+}
+
+// about lists the calls about a pod.
+func (s *script) about(pod *corev1.Pod) []call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var about []call
+	for _, c := range s.calls {
+		if c.pod == pod.Name {
+			about = append(about, c)
+		}
+	}
+	return about
+}
+
+// points lists the extension points that plugins were called at for a pod, without repetition in a row.
+func (s *script) points(pod *corev1.Pod) []string {
+	var points []string
+	for _, c := range s.about(pod) {
+		points = append(points, c.point)
+	}
+	return slices.Compact(points)
+}
+
+// at lists which plugins were called for a pod at an extension point, as "plugin" or "plugin as".
+func (s *script) at(pod *corev1.Pod, point string) []string {
+	var plugins []string
+	for _, c := range s.about(pod) {
+		switch {
+		case c.point != point:
+		case c.as == "":
+			plugins = append(plugins, c.plugin)
+		default:
+			plugins = append(plugins, c.plugin+" "+c.as)
+		}
+	}
+	return plugins
+}
+
+// actors lists the plugins that were built.
+func (s *script) actors() []*actor {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.built)
+}
+
+// actor is a plugin instance.
+type actor struct {
+	script *script
+	name   string
+	ctx    context.Context
+	handle fwk.Handle
+	args   struct {
+		// As tells the generations of a plugin apart.
+		As string `json:"as"`
+	}
+	closes atomic.Int32
+}
+
+func (a *actor) Name() string { return a.name }
+
+func (a *actor) note(point string, pod *corev1.Pod, node string) acts {
+	a.script.note(call{plugin: a.name, as: a.args.As, point: point, pod: pod.Name, node: node})
+	return a.script.now()
+}
+
+func (a *actor) Close() error {
+	a.closes.Add(1)
+	if act := a.script.now().close; act != nil {
+		return act(a)
+	}
+	return nil
+}
+
+func (a *actor) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	if act := a.script.now().events; act != nil {
+		return act(a)
+	}
+	return nil, nil
+}
+
+func (a *actor) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
+	if act := a.note("PreEnqueue", pod, "").preEnqueue; act != nil {
+		return act(a, pod)
+	}
+	return nil
+}
+
+func (a *actor) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if act := a.note("PreFilter", pod, "").preFilter; act != nil {
+		return act(a, pod)
+	}
+	return nil, nil
+}
+
+func (a *actor) PreFilterExtensions() fwk.PreFilterExtensions { return a }
+
+func (a *actor) AddPod(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+	a.note("AddPod", pod, node.Node().Name)
+	return nil
+}
+
+func (a *actor) RemovePod(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+	a.note("RemovePod", pod, node.Node().Name)
+	return nil
+}
+
+func (a *actor) Filter(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	if act := a.note("Filter", pod, node.Node().Name).filter; act != nil {
+		return act(ctx, a, pod, node.Node().Name)
+	}
+	return nil
+}
+
+func (a *actor) PostFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	if act := a.note("PostFilter", pod, "").postFilter; act != nil {
+		return act(a, pod)
+	}
+	return nil, fwk.NewStatus(fwk.Unschedulable)
+}
+
+func (a *actor) PreScore(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
+	a.note("PreScore", pod, "")
+	return nil
+}
+
+func (a *actor) Score(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
+	if act := a.note("Score", pod, node.Node().Name).score; act != nil {
+		return act(a, node.Node().Name), nil
+	}
+	return 0, nil
+}
+
+func (a *actor) ScoreExtensions() fwk.ScoreExtensions { return a }
+
+func (a *actor) NormalizeScore(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
+	if act := a.note("NormalizeScore", pod, "").normalize; act != nil {
+		act(scores)
+	}
+	return nil
+}
+
+func (a *actor) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	if act := a.note("Reserve", pod, node).reserve; act != nil {
+		return act(a, pod, node)
+	}
+	return nil
+}
+
+func (a *actor) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) {
+	a.note("Unreserve", pod, node)
+}
+
+func (a *actor) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) (*fwk.Status, time.Duration) {
+	if act := a.note("Permit", pod, node).permit; act != nil {
+		return act(a, pod, node)
+	}
+	return nil, 0
+}
+
+func (a *actor) PreBindPreFlight(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
+	a.note("PreBindPreFlight", pod, node)
+	return nil, nil
+}
+
+func (a *actor) PreBind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	if act := a.note("PreBind", pod, node).preBind; act != nil {
+		return act(ctx, a, pod, node)
+	}
+	return nil
+}
+
+func (a *actor) Bind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	if act := a.note("Bind", pod, node).bind; act != nil {
+		return act(ctx, a, pod, node)
+	}
+	return fwk.NewStatus(fwk.Skip)
+}
+
+func (a *actor) PostBind(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) {
+	if act := a.note("PostBind", pod, node).postBind; act != nil {
+		act(a, pod)
+	}
+}
+
+// sorting is an actor that sorts the queue, and does nothing else.
+type sorting struct{ actor *actor }
+
+func (s sorting) Name() string { return s.actor.Name() }
+
+func (s sorting) Less(x, y fwk.QueuedPodInfo) bool {
+	podX, podY := x.GetPodInfo().GetPod(), y.GetPodInfo().GetPod()
+	if act := s.actor.note("Less", podX, "").less; act != nil {
+		return act(podX, podY)
+	}
+	return x.GetTimestamp().Before(y.GetTimestamp())
+}
+
+// allPoints is an actor that sorts the queue, too.
+type allPoints struct{ *actor }
+
+func (p allPoints) Less(x, y fwk.QueuedPodInfo) bool { return sorting{p.actor}.Less(x, y) }

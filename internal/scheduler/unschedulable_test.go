@@ -1,0 +1,259 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler_test
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/internal/testcluster"
+)
+
+const (
+	noVictims    = " no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+	noPreempt    = " no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+	nowhere      = "0/1 nodes are available: "
+	insufficient = nowhere + "1 Insufficient cpu." + noVictims
+)
+
+// The messages are those that kube-scheduler 1.36 writes for the same pods.
+var _ = Describe("A pod that fits nowhere", func() {
+	BeforeEach(func(ctx context.Context) {
+		start()
+		createProfile(ctx, "mine", "")
+	})
+
+	It("is told so by a condition and an Event, as by kube-scheduler", func(ctx context.Context) {
+		nodes(ctx, "n1")
+		pod := createPod(ctx, "mine", "pod", cpu("5"))
+		expectUnschedulable(ctx, pod, insufficient)
+		condition := pod.Status.Conditions[0]
+		Expect(condition.ObservedGeneration).To(Equal(pod.Generation))
+		Expect(condition.LastTransitionTime.IsZero()).To(BeFalse())
+		event := expectEvent(ctx, pod, "FailedScheduling", Equal(insufficient))
+		Expect(event.Action).To(Equal("Scheduling"))
+		Expect(event.Type).To(Equal(corev1.EventTypeWarning))
+		Expect(event.ReportingController).To(Equal("mine"))
+		Expect(event.Regarding.Kind).To(Equal("Pod"))
+	})
+
+	It("is told so where there is no node at all, and comes to the first one", func(ctx context.Context) {
+		pod := createPod(ctx, "mine", "pod")
+		const message = "no nodes available to schedule pods"
+		expectUnschedulable(ctx, pod, message)
+		expectEvent(ctx, pod, "FailedScheduling", Equal(message))
+		nodes(ctx, "n1")
+		expectBound(ctx, pod)
+	})
+
+	It("loses the condition's reason when it is bound", func(ctx context.Context) {
+		nodes(ctx, "n1")
+		pod := createPod(ctx, "mine", "pod", cpu("5"))
+		expectUnschedulable(ctx, pod, insufficient)
+		create(ctx, testcluster.Node("n2", "8", "8Gi", nil))
+		Expect(expectBound(ctx, pod)).To(Equal("n2"))
+		Expect(pod.Status.Conditions).To(ContainElement(And(
+			HaveField("Type", corev1.PodScheduled), HaveField("Status", corev1.ConditionTrue), HaveField("Reason", ""))))
+		event := expectEvent(ctx, pod, "Scheduled", Equal("Successfully assigned default/pod to n2"))
+		Expect(event.Action).To(Equal("Binding"))
+		Expect(event.Type).To(Equal(corev1.EventTypeNormal))
+		Expect(event.ReportingController).To(Equal("mine"))
+	})
+
+	It("is not tried while it is being deleted", func(ctx context.Context) {
+		nodes(ctx, "n1")
+		pod := createPod(ctx, "mine", "pod", cpu("5"), func(pod *corev1.Pod) { pod.Finalizers = []string{"example.com/witness"} })
+		expectUnschedulable(ctx, pod, insufficient)
+		Expect(k8s.Delete(ctx, pod)).To(Succeed())
+		create(ctx, testcluster.Node("n2", "8", "8Gi", nil))
+		expectPending(ctx, pod)
+		update(ctx, pod, func(pod *corev1.Pod) { pod.Finalizers = nil })
+	})
+
+	DescribeTable("is bound when the cluster changes:", func(ctx context.Context, c clusterChange) {
+		n := testcluster.Node("n1", "4", "8Gi", nil)
+		if c.node != nil {
+			c.node(n)
+		}
+		create(ctx, n)
+		if c.resident != nil {
+			create(ctx, c.resident)
+		}
+		pod := createPod(ctx, "mine", "pod", c.pod)
+		expectUnschedulable(ctx, pod, c.message)
+		c.change(ctx, n, c.resident, pod)
+		expectBound(ctx, pod)
+	},
+		Entry("a pod is deleted", clusterChange{
+			pod: cpu("2"), resident: podOf("somebody-else", "resident", cpu("3"), on("n1")),
+			message: insufficient,
+			change: func(ctx context.Context, _ *corev1.Node, resident, _ *corev1.Pod) {
+				Expect(k8s.Delete(ctx, resident)).To(Succeed())
+			},
+		}),
+		Entry("a pod ends", clusterChange{
+			pod: cpu("2"), resident: podOf("somebody-else", "resident", cpu("3"), on("n1")),
+			message: insufficient,
+			change: func(ctx context.Context, _ *corev1.Node, resident, _ *corev1.Pod) {
+				resident.Status.Phase = corev1.PodSucceeded
+				Expect(k8s.Status().Update(ctx, resident)).To(Succeed())
+			},
+		}),
+		Entry("a node with room is added", clusterChange{
+			pod: cpu("5"), message: insufficient,
+			change: func(ctx context.Context, _ *corev1.Node, _, _ *corev1.Pod) {
+				create(ctx, testcluster.Node("n2", "8", "8Gi", nil))
+			},
+		}),
+		Entry("a node grows", clusterChange{
+			pod: cpu("5"), message: insufficient,
+			change: func(ctx context.Context, n *corev1.Node, _, _ *corev1.Pod) {
+				n.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("8")
+				Expect(k8s.Status().Update(ctx, n)).To(Succeed())
+			},
+		}),
+		Entry("a taint is removed", clusterChange{
+			node: func(n *corev1.Node) {
+				n.Spec.Taints = []corev1.Taint{{Key: "only", Value: "gpu", Effect: corev1.TaintEffectNoSchedule}}
+			},
+			pod:     cpu("1"),
+			message: nowhere + "1 node(s) had untolerated taint(s)." + noPreempt,
+			change: func(ctx context.Context, n *corev1.Node, _, _ *corev1.Pod) {
+				update(ctx, n, func(n *corev1.Node) { n.Spec.Taints = nil })
+			},
+		}),
+		Entry("a toleration is added", clusterChange{
+			node: func(n *corev1.Node) {
+				n.Spec.Taints = []corev1.Taint{{Key: "only", Value: "gpu", Effect: corev1.TaintEffectNoSchedule}}
+			},
+			pod:     cpu("1"),
+			message: nowhere + "1 node(s) had untolerated taint(s)." + noPreempt,
+			change: func(ctx context.Context, _ *corev1.Node, _, pod *corev1.Pod) {
+				update(ctx, pod, func(pod *corev1.Pod) {
+					pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{Key: "only", Operator: corev1.TolerationOpExists})
+				})
+			},
+		}),
+		Entry("a node is made schedulable", clusterChange{
+			node:    func(n *corev1.Node) { n.Spec.Unschedulable = true },
+			pod:     cpu("1"),
+			message: nowhere + "1 node(s) were unschedulable." + noPreempt,
+			change: func(ctx context.Context, n *corev1.Node, _, _ *corev1.Pod) {
+				update(ctx, n, func(n *corev1.Node) { n.Spec.Unschedulable = false })
+			},
+		}),
+		Entry("a node gets the label that the pod selects", clusterChange{
+			pod:     selecting("disk", "ssd"),
+			message: nowhere + "1 node(s) didn't match Pod's node affinity/selector." + noPreempt,
+			change: func(ctx context.Context, n *corev1.Node, _, _ *corev1.Pod) {
+				update(ctx, n, func(n *corev1.Node) { metav1.SetMetaDataLabel(&n.ObjectMeta, "disk", "ssd") })
+			},
+		}),
+		Entry("a host port is free again", clusterChange{
+			pod: hostPort(8080), resident: podOf("somebody-else", "resident", hostPort(8080), on("n1")),
+			message: nowhere + "1 node(s) didn't have free ports for the requested pod ports." + noVictims,
+			change: func(ctx context.Context, _ *corev1.Node, resident, _ *corev1.Pod) {
+				Expect(k8s.Delete(ctx, resident)).To(Succeed())
+			},
+		}),
+		Entry("a pod that it wants to be beside comes", clusterChange{
+			pod:     near("app", "db"),
+			message: nowhere + "1 node(s) didn't match pod affinity rules." + noPreempt,
+			change: func(ctx context.Context, _ *corev1.Node, _, _ *corev1.Pod) {
+				createPod(ctx, "somebody-else", "db", labelled("app", "db"), on("n1"))
+			},
+		}),
+		Entry("a pod that it wants to be away from changes its label", clusterChange{
+			pod: awayFrom("app", "noisy"), resident: podOf("somebody-else", "resident", labelled("app", "noisy"), on("n1")),
+			message: nowhere + "1 node(s) didn't match pod anti-affinity rules." + noVictims,
+			change: func(ctx context.Context, _ *corev1.Node, resident, _ *corev1.Pod) {
+				update(ctx, resident, labelled("app", "quiet"))
+			},
+		}),
+		Entry("a node comes to the topology that it spreads over", clusterChange{
+			pod:     spreading("zone"),
+			message: nowhere + "1 node(s) didn't match pod topology spread constraints (missing required label)." + noPreempt,
+			change: func(ctx context.Context, n *corev1.Node, _, _ *corev1.Pod) {
+				update(ctx, n, func(n *corev1.Node) { metav1.SetMetaDataLabel(&n.ObjectMeta, "zone", "z1") })
+			},
+		}),
+		Entry("its gate is taken away and there is room", clusterChange{
+			pod: func(pod *corev1.Pod) { cpu("5")(pod) }, message: insufficient,
+			change: func(ctx context.Context, n *corev1.Node, _, pod *corev1.Pod) {
+				pending := createPod(ctx, "mine", "gated", gated)
+				expectPending(ctx, pending)
+				update(ctx, pending, func(pod *corev1.Pod) { pod.Spec.SchedulingGates = nil })
+				expectBound(ctx, pending)
+				create(ctx, testcluster.Node("n2", "8", "8Gi", nil))
+			},
+		}),
+	)
+
+	It("is not tried again by what cannot help it", func(ctx context.Context) {
+		nodes(ctx, "n1")
+		pod := createPod(ctx, "mine", "pod", selecting("disk", "ssd"))
+		expectUnschedulable(ctx, pod, nowhere+"1 node(s) didn't match Pod's node affinity/selector."+noPreempt)
+		before := expectEvent(ctx, pod, "FailedScheduling", Not(BeEmpty()))
+		for _, name := range names("other", 3) {
+			expectBound(ctx, createPod(ctx, "mine", name))
+		}
+		Consistently(func(g Gomega) {
+			events := eventsOf(ctx, pod, "FailedScheduling")
+			g.Expect(events).To(HaveLen(1))
+			g.Expect(events[0].Series).To(Equal(before.Series))
+		}).WithContext(ctx).Should(Succeed())
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+	})
+})
+
+// clusterChange is a pod that does not fit on the one node, and what helps it.
+type clusterChange struct {
+	node     func(*corev1.Node)
+	resident *corev1.Pod
+	pod      func(*corev1.Pod)
+	message  string
+	change   func(ctx context.Context, n *corev1.Node, resident, pod *corev1.Pod)
+}
+
+func hostPort(port int32) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: port}}
+	}
+}
+
+func hostTerm(key, value string) []corev1.PodAffinityTerm {
+	return []corev1.PodAffinityTerm{{
+		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{key: value}},
+		TopologyKey:   corev1.LabelHostname,
+	}}
+}
+
+func near(key, value string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: hostTerm(key, value)}}
+	}
+}
+
+func awayFrom(key, value string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: hostTerm(key, value)}}
+	}
+}
+
+// spreading has pods with the label app=spread keep within one of each other over the values of a node label.
+func spreading(topologyKey string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		labelled("app", "spread")(pod)
+		pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: topologyKey, WhenUnsatisfiable: corev1.DoNotSchedule,
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "spread"}},
+		}}
+	}
+}
