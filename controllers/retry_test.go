@@ -18,12 +18,12 @@ func TestFailedBuildsAreTriedAgainLessAndLessOften(t *testing.T) {
 		t.Fatalf("nothing has failed, but %v is pending, due in %v", err, f.due(at))
 	}
 	for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 120, 120} {
-		f.note(one, cannotBuild, at)
+		f.note(one, errNoLicence, at)
 		want *= time.Second
 		if got := f.due(at); got != want {
 			t.Errorf("after %d failures: due in %v, want %v", i+1, got, want)
 		}
-		if err := f.pending(one, at.Add(want-1)); !errors.Is(err, cannotBuild) {
+		if err := f.pending(one, at.Add(want-1)); !errors.Is(err, errNoLicence) {
 			t.Errorf("after %d failures: tried again before it is due", i+1)
 		}
 		at = at.Add(want)
@@ -44,12 +44,12 @@ func TestAnotherRevisionIsTriedAtOnce(t *testing.T) {
 	f := failures{}
 	one, two := resolved(1, "one"), resolved(2, "two")
 	for range 5 {
-		f.note(one, cannotBuild, now)
+		f.note(one, errNoLicence, now)
 	}
 	if err := f.pending(two, now); err != nil {
 		t.Errorf("the new revision is held up by the old one: %v", err)
 	}
-	f.note(two, cannotBuild, now)
+	f.note(two, errNoLicence, now)
 	if got := f.due(now); got != firstRetry {
 		t.Errorf("due in %v: the new revision has failed only once", got)
 	}
@@ -59,13 +59,13 @@ func TestTheFirstOfSeveralFailedBuildsIsDue(t *testing.T) {
 	f := failures{}
 	one, other := resolved(1, "one"), resolved(1, "one")
 	other.SchedulerName = "other"
-	f.note(one, cannotBuild, now)
-	f.note(one, cannotBuild, now)
-	f.note(other, cannotBuild, now.Add(-500*time.Millisecond))
+	f.note(one, errNoLicence, now)
+	f.note(one, errNoLicence, now)
+	f.note(other, errNoLicence, now.Add(-500*time.Millisecond))
 	if got := f.due(now); got != 500*time.Millisecond {
 		t.Errorf("due in %v", got)
 	}
-	f.keep(map[string]error{"mine": cannotBuild})
+	f.keep(map[string]error{"mine": errNoLicence})
 	if got := f.due(now); got != 2*time.Second {
 		t.Errorf("due in %v after the other profile was deleted", got)
 	}
@@ -84,10 +84,10 @@ func TestSorter(t *testing.T) {
 		want    string
 	}{
 		{"the one that has its way", []*config.Profile{a, b, c}, nil, "a"},
-		{"the same one, whoever else cannot be built", []*config.Profile{a}, map[string]error{"b": cannotBuild}, "a"},
-		{"one that asks for the same order", []*config.Profile{b, c}, map[string]error{"a": cannotBuild}, "b"},
-		{"one that asks for the same order, also if the old instance of the first sorts differently", []*config.Profile{sorted("a", "Old"), b, c}, map[string]error{"a": cannotBuild}, "b"},
-		{"the old instance, if there is no other", []*config.Profile{sorted("a", "Old"), c}, map[string]error{"a": cannotBuild}, "a"},
+		{"the same one, whoever else cannot be built", []*config.Profile{a}, map[string]error{"b": errNoLicence}, "a"},
+		{"one that asks for the same order", []*config.Profile{b, c}, map[string]error{"a": errNoLicence}, "b"},
+		{"one that asks for the same order, also if the old instance of the first sorts differently", []*config.Profile{sorted("a", "Old"), b, c}, map[string]error{"a": errNoLicence}, "b"},
+		{"the old instance, if there is no other", []*config.Profile{sorted("a", "Old"), c}, map[string]error{"a": errNoLicence}, "a"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			came := &programmed{running: map[string]*running{}, failed: test.failed}

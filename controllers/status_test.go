@@ -50,11 +50,11 @@ func conditionAt(kind string, status metav1.ConditionStatus, reason, message str
 }
 
 var (
-	valid       = config.Result{Accepted: true, Reason: v1alpha1.ReasonAccepted, Message: "The spec is valid", SchedulerName: "mine"}
-	unknown     = config.Result{Reason: v1alpha1.ReasonUnknownPlugin, Message: "spec.x: unknown plugin", SchedulerName: "mine"}
-	nameTaken   = config.Result{Reason: v1alpha1.ReasonSchedulerNameConflict, Message: "another has it", SchedulerName: "mine"}
-	kept        = config.Result{Reason: v1alpha1.ReasonUnknownPlugin, Message: "spec.x: unknown plugin", SchedulerName: "mine", KeptLastGood: true}
-	cannotBuild = errors.New(`initializing plugin "F": no licence`)
+	valid        = config.Result{Accepted: true, Reason: v1alpha1.ReasonAccepted, Message: "The spec is valid", SchedulerName: "mine"}
+	unknown      = config.Result{Reason: v1alpha1.ReasonUnknownPlugin, Message: "spec.x: unknown plugin", SchedulerName: "mine"}
+	nameTaken    = config.Result{Reason: v1alpha1.ReasonSchedulerNameConflict, Message: "another has it", SchedulerName: "mine"}
+	kept         = config.Result{Reason: v1alpha1.ReasonUnknownPlugin, Message: "spec.x: unknown plugin", SchedulerName: "mine", KeptLastGood: true}
+	errNoLicence = errors.New(`initializing plugin "F": no licence`)
 )
 
 func TestProfileStatus(t *testing.T) {
@@ -135,23 +135,23 @@ func TestProfileStatus(t *testing.T) {
 			programmed: conditionAt("Programmed", "False", "Invalid", "Generation 1 is not accepted, and there is no last good one", 1, now),
 		},
 		{
-			name: "one that lost its scheduler name to another that cannot be built", generation: 1, result: nameTaken, toRun: other, failed: cannotBuild,
+			name: "one that lost its scheduler name to another that cannot be built", generation: 1, result: nameTaken, toRun: other, failed: errNoLicence,
 			accepted:   conditionAt("Accepted", "False", "SchedulerNameConflict", "another has it", 1, now),
 			programmed: conditionAt("Programmed", "False", "Invalid", "Generation 1 is not accepted, and there is no last good one", 1, now),
 		},
 		{
-			name: "one that cannot be built while its older revision runs", generation: 2, result: valid, toRun: resolved(2, "two"), running: decides(resolved(1, "one")), failed: cannotBuild,
+			name: "one that cannot be built while its older revision runs", generation: 2, result: valid, toRun: resolved(2, "two"), running: decides(resolved(1, "one")), failed: errNoLicence,
 			active:     active(1, "one", earlier),
 			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
 			programmed: conditionAt("Programmed", "False", "BuildFailed", `initializing plugin "F": no licence; revision one of generation 1 goes on`, 2, now),
 		},
 		{
-			name: "one that cannot be built and never ran", generation: 1, result: valid, toRun: resolved(1, "one"), failed: cannotBuild,
+			name: "one that cannot be built and never ran", generation: 1, result: valid, toRun: resolved(1, "one"), failed: errNoLicence,
 			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 1, now),
 			programmed: conditionAt("Programmed", "False", "BuildFailed", `initializing plugin "F": no licence; pods of this scheduler name wait`, 1, now),
 		},
 		{
-			name: "one that cannot be built in the place of a deleted one", generation: 1, result: valid, toRun: resolved(1, "one"), running: decides(deleted), failed: cannotBuild,
+			name: "one that cannot be built in the place of a deleted one", generation: 1, result: valid, toRun: resolved(1, "one"), running: decides(deleted), failed: errNoLicence,
 			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 1, now),
 			programmed: conditionAt("Programmed", "False", "BuildFailed", `initializing plugin "F": no licence; revision gone of a deleted SchedulerProfile goes on`, 1, now),
 		},
@@ -218,12 +218,12 @@ func TestPolicyStatus(t *testing.T) {
 			programmed: conditionAt("Programmed", "True", "Programmed", "No accepted profile builds on this policy", 2, now),
 		},
 		{
-			name: "one with which some profiles cannot be built", result: profiles(valid, "a", "b", "c"), failed: map[string]error{"name-a": cannotBuild, "name-c": cannotBuild},
+			name: "one with which some profiles cannot be built", result: profiles(valid, "a", "b", "c"), failed: map[string]error{"name-a": errNoLicence, "name-c": errNoLicence},
 			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
 			programmed: conditionAt("Programmed", "False", "BuildFailed", "Generation 2 cannot be built into profiles a, c; see there", 2, now),
 		},
 		{
-			name: "failures of profiles that build on another", result: profiles(valid, "a"), failed: map[string]error{"name-b": cannotBuild},
+			name: "failures of profiles that build on another", result: profiles(valid, "a"), failed: map[string]error{"name-b": errNoLicence},
 			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
 			programmed: conditionAt("Programmed", "True", "Programmed", "Generation 2 decides in profile a", 2, now),
 		},

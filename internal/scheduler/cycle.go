@@ -47,12 +47,10 @@ func (s *Scheduler) scheduleOne(ctx context.Context) bool {
 	s.heartbeat.begin(s.clock.Now())
 	defer s.heartbeat.end()
 
-	p := s.store.Acquire(popped.Pod.Spec.SchedulerName)
+	p := s.acquired
 	if p == nil {
-		// The profile was removed between Pop and here. The queue drops the pod, unless the profile is back already.
-		pod := popped.Pod
-		kept, err := s.queue.Requeue(logger, popped)
-		s.isBack(logger, pod, kept, err)
+		// The process is stopping: the store has been closed, and the queue is about to be.
+		s.queue.Done(popped.Pod.UID)
 		return true
 	}
 	c := &cycle{
@@ -68,6 +66,9 @@ func (s *Scheduler) scheduleOne(ctx context.Context) bool {
 	c.run(klog.NewContext(ctx, klog.LoggerWithValues(logger, "pod", klog.KObj(popped.Pod))))
 	return true
 }
+
+// acquire takes hold of the profile of a pod while the queue pops it. It is called on the loop's goroutine, within Pop.
+func (s *Scheduler) acquire(schedulerName string) { s.acquired = s.store.Acquire(schedulerName) }
 
 // run schedules the pod and releases the profile, now or at the end of the binding cycle.
 func (c *cycle) run(ctx context.Context) {

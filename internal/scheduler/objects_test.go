@@ -12,6 +12,7 @@ import (
 	gomegatypes "github.com/onsi/gomega/types"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
@@ -155,6 +156,16 @@ func selecting(key, value string) func(*corev1.Pod) {
 
 func gated(pod *corev1.Pod) {
 	pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/wait"}}
+}
+
+// witnessed has a pod stay, once it is deleted, until it is released.
+func witnessed(pod *corev1.Pod) { pod.Finalizers = []string{"example.com/witness"} }
+
+func release(ctx context.Context, pod *corev1.Pod) {
+	GinkgoHelper()
+	if err := k8s.Get(ctx, client.ObjectKeyFromObject(pod), pod); !apierrors.IsNotFound(err) {
+		update(ctx, pod, func(pod *corev1.Pod) { pod.Finalizers = nil })
+	}
 }
 
 func prioritized(class string) func(*corev1.Pod) {

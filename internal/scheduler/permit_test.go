@@ -126,7 +126,7 @@ var _ = Describe("A pod that waits on Permit", func() {
 	})
 
 	It("is put back rather than deleted when it is preempted", func(ctx context.Context) {
-		createFor(ctx, priorityClass("important", 1000))
+		createClasses(ctx, priorityClass("important", 1000))
 		pod := held("pod")
 		create(ctx, pod)
 		s.expectWaiting(ctx, pod)

@@ -241,7 +241,7 @@ plugins:
 	It("are told by AddPod and RemovePod what preemption tries", func(ctx context.Context) {
 		nodes(ctx, "n1")
 		createProfile(ctx, "mine", "plugins: {multiPoint: {enabled: [{name: Alpha}]}}")
-		createFor(ctx, priorityClass("important", 1000))
+		createClasses(ctx, priorityClass("important", 1000))
 		low := createPod(ctx, "mine", "low", cpu("3"))
 		expectBound(ctx, low)
 		high := createPod(ctx, "mine", "high", cpu("3"), prioritized("important"))

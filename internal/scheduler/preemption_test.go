@@ -22,6 +22,17 @@ func priorityClass(name string, value int32) *schedulingv1.PriorityClass {
 	return &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}
 }
 
+// createClasses creates priority classes until the end of the spec, and waits until the API server takes pods of them.
+func createClasses(ctx context.Context, classes ...*schedulingv1.PriorityClass) {
+	GinkgoHelper()
+	for _, class := range classes {
+		createFor(ctx, class)
+		Eventually(func() error {
+			return k8s.Create(ctx, podOf("nobody", "probe", prioritized(class.Name)), client.DryRunAll)
+		}).WithContext(ctx).Should(Succeed())
+	}
+}
+
 // expectGone waits until a pod is deleted.
 func expectGone(ctx context.Context, pod *corev1.Pod) {
 	GinkgoHelper()
@@ -35,7 +46,7 @@ var _ = Describe("Preemption", func() {
 		start()
 		never := priorityClass("polite", 1000)
 		never.PreemptionPolicy = ptr.To(corev1.PreemptNever)
-		createFor(ctx, priorityClass("important", 1000), never)
+		createClasses(ctx, priorityClass("important", 1000), never)
 		createProfile(ctx, "mine", "")
 	})
 
@@ -45,7 +56,8 @@ var _ = Describe("Preemption", func() {
 		for i, node := range []string{"n1", "n1", "n2"} {
 			low = append(low, createPod(ctx, "somebody-else", names("low", 3)[i], cpu("1900m"), on(node)))
 		}
-		update(ctx, low[2], func(pod *corev1.Pod) { pod.Finalizers = []string{"example.com/witness"} })
+		update(ctx, low[2], witnessed)
+		DeferCleanup(func(ctx context.Context) { release(ctx, low[2]) })
 		high := createPod(ctx, "mine", "high", cpu("3"), prioritized("important"))
 
 		By("nominating the node on which one victim is enough")
@@ -64,7 +76,7 @@ var _ = Describe("Preemption", func() {
 		Expect(preempted.ReportingController).To(Equal("mine"))
 		expectPending(ctx, high)
 
-		update(ctx, low[2], func(pod *corev1.Pod) { pod.Finalizers = nil })
+		release(ctx, low[2])
 		Expect(expectBound(ctx, high)).To(Equal("n2"))
 		for _, pod := range low[:2] {
 			Expect(k8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
@@ -97,7 +109,8 @@ var _ = Describe("Preemption", func() {
 
 	It("is taken back when the preemptor goes, so that others get the room", func(ctx context.Context) {
 		nodes(ctx, "n1")
-		victim := createPod(ctx, "somebody-else", "victim", cpu("3"), on("n1"), func(pod *corev1.Pod) { pod.Finalizers = []string{"example.com/witness"} })
+		victim := createPod(ctx, "somebody-else", "victim", cpu("3"), on("n1"), witnessed)
+		DeferCleanup(func(ctx context.Context) { release(ctx, victim) })
 		high := createPod(ctx, "mine", "high", cpu("3"), prioritized("important"))
 		Eventually(func(g Gomega) {
 			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(high), high)).To(Succeed())
@@ -105,7 +118,7 @@ var _ = Describe("Preemption", func() {
 		}).WithContext(ctx).Should(Succeed())
 		waiting := createPod(ctx, "mine", "waiting", cpu("2"))
 		Expect(k8s.Delete(ctx, high)).To(Succeed())
-		update(ctx, victim, func(pod *corev1.Pod) { pod.Finalizers = nil })
+		release(ctx, victim)
 		expectBound(ctx, waiting)
 	})
 })

@@ -92,7 +92,9 @@ type Scheduler struct {
 	// leading says that the loop runs on this replica: only the leader speaks to users through Events.
 	leading   atomic.Bool
 	heartbeat heartbeat
-	bindings  sync.WaitGroup
+	// acquired is the profile of the pod that was popped last. The loop's goroutine alone touches it.
+	acquired *profile.Profile
+	bindings sync.WaitGroup
 	// bindingContext outlives the loop by bindingGrace. Set by Run before the first cycle.
 	bindingContext context.Context
 }
@@ -170,7 +172,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope, source
 	s.pods = scope.Core().V1().Pods().Lister()
 	s.cache = cache.New()
 	s.snapshot = cache.NewSnapshot()
-	s.queue = queue.New(queue.Config{Clock: s.clock, PodLister: s.pods, Metrics: recorder})
+	s.queue = queue.New(queue.Config{Clock: s.clock, PodLister: s.pods, Popped: s.acquire, Metrics: recorder})
 	s.algorithm = algorithm.New(algorithm.Config{Snapshot: s.snapshot})
 	s.env = &profile.Environment{
 		Registry:      s.cfg.Registry,

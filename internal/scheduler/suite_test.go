@@ -25,6 +25,7 @@ import (
 // profiles, policies, nodes or pods.
 func TestScheduler(t *testing.T) {
 	RegisterFailHandler(Fail)
+	EnforceDefaultTimeoutsWhenUsingContexts()
 	SetDefaultEventuallyTimeout(30 * time.Second)
 	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	SetDefaultConsistentlyDuration(400 * time.Millisecond)

@@ -17,10 +17,12 @@ import (
 )
 
 const (
-	noVictims    = " no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
-	noPreempt    = " no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
-	nowhere      = "0/1 nodes are available: "
-	insufficient = nowhere + "1 Insufficient cpu." + noVictims
+	noVictims = " no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+	noPreempt = " no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+	nowhere   = "0/1 nodes are available: "
+	// full is said of a node that has room for the pod when others go, tooSmall of one that never has.
+	full     = nowhere + "1 Insufficient cpu." + noVictims
+	tooSmall = nowhere + "1 Insufficient cpu." + noPreempt
 )
 
 // The messages are those that kube-scheduler 1.36 writes for the same pods.
@@ -33,11 +35,11 @@ var _ = Describe("A pod that fits nowhere", func() {
 	It("is told so by a condition and an Event, as by kube-scheduler", func(ctx context.Context) {
 		nodes(ctx, "n1")
 		pod := createPod(ctx, "mine", "pod", cpu("5"))
-		expectUnschedulable(ctx, pod, insufficient)
+		expectUnschedulable(ctx, pod, tooSmall)
 		condition := pod.Status.Conditions[0]
 		Expect(condition.ObservedGeneration).To(Equal(pod.Generation))
 		Expect(condition.LastTransitionTime.IsZero()).To(BeFalse())
-		event := expectEvent(ctx, pod, "FailedScheduling", Equal(insufficient))
+		event := expectEvent(ctx, pod, "FailedScheduling", Equal(tooSmall))
 		Expect(event.Action).To(Equal("Scheduling"))
 		Expect(event.Type).To(Equal(corev1.EventTypeWarning))
 		Expect(event.ReportingController).To(Equal("mine"))
@@ -56,7 +58,7 @@ var _ = Describe("A pod that fits nowhere", func() {
 	It("loses the condition's reason when it is bound", func(ctx context.Context) {
 		nodes(ctx, "n1")
 		pod := createPod(ctx, "mine", "pod", cpu("5"))
-		expectUnschedulable(ctx, pod, insufficient)
+		expectUnschedulable(ctx, pod, tooSmall)
 		create(ctx, testcluster.Node("n2", "8", "8Gi", nil))
 		Expect(expectBound(ctx, pod)).To(Equal("n2"))
 		Expect(pod.Status.Conditions).To(ContainElement(And(
@@ -69,12 +71,12 @@ var _ = Describe("A pod that fits nowhere", func() {
 
 	It("is not tried while it is being deleted", func(ctx context.Context) {
 		nodes(ctx, "n1")
-		pod := createPod(ctx, "mine", "pod", cpu("5"), func(pod *corev1.Pod) { pod.Finalizers = []string{"example.com/witness"} })
-		expectUnschedulable(ctx, pod, insufficient)
+		pod := createPod(ctx, "mine", "pod", cpu("5"), witnessed)
+		DeferCleanup(func(ctx context.Context) { release(ctx, pod) })
+		expectUnschedulable(ctx, pod, tooSmall)
 		Expect(k8s.Delete(ctx, pod)).To(Succeed())
 		create(ctx, testcluster.Node("n2", "8", "8Gi", nil))
 		expectPending(ctx, pod)
-		update(ctx, pod, func(pod *corev1.Pod) { pod.Finalizers = nil })
 	})
 
 	DescribeTable("is bound when the cluster changes:", func(ctx context.Context, c clusterChange) {
@@ -93,27 +95,27 @@ var _ = Describe("A pod that fits nowhere", func() {
 	},
 		Entry("a pod is deleted", clusterChange{
 			pod: cpu("2"), resident: podOf("somebody-else", "resident", cpu("3"), on("n1")),
-			message: insufficient,
+			message: full,
 			change: func(ctx context.Context, _ *corev1.Node, resident, _ *corev1.Pod) {
 				Expect(k8s.Delete(ctx, resident)).To(Succeed())
 			},
 		}),
 		Entry("a pod ends", clusterChange{
 			pod: cpu("2"), resident: podOf("somebody-else", "resident", cpu("3"), on("n1")),
-			message: insufficient,
+			message: full,
 			change: func(ctx context.Context, _ *corev1.Node, resident, _ *corev1.Pod) {
 				resident.Status.Phase = corev1.PodSucceeded
 				Expect(k8s.Status().Update(ctx, resident)).To(Succeed())
 			},
 		}),
 		Entry("a node with room is added", clusterChange{
-			pod: cpu("5"), message: insufficient,
+			pod: cpu("5"), message: tooSmall,
 			change: func(ctx context.Context, _ *corev1.Node, _, _ *corev1.Pod) {
 				create(ctx, testcluster.Node("n2", "8", "8Gi", nil))
 			},
 		}),
 		Entry("a node grows", clusterChange{
-			pod: cpu("5"), message: insufficient,
+			pod: cpu("5"), message: tooSmall,
 			change: func(ctx context.Context, n *corev1.Node, _, _ *corev1.Pod) {
 				n.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("8")
 				Expect(k8s.Status().Update(ctx, n)).To(Succeed())
@@ -185,7 +187,7 @@ var _ = Describe("A pod that fits nowhere", func() {
 			},
 		}),
 		Entry("its gate is taken away and there is room", clusterChange{
-			pod: func(pod *corev1.Pod) { cpu("5")(pod) }, message: insufficient,
+			pod: func(pod *corev1.Pod) { cpu("5")(pod) }, message: tooSmall,
 			change: func(ctx context.Context, n *corev1.Node, _, pod *corev1.Pod) {
 				pending := createPod(ctx, "mine", "gated", gated)
 				expectPending(ctx, pending)

@@ -52,7 +52,7 @@ func StartWith(ctx context.Context, o controlplane.Options) (*Cluster, error) {
 	}
 	c := &Cluster{Config: cp.Config(), controlPlane: cp}
 	if err := c.install(ctx); err != nil {
-		return nil, fmt.Errorf("%w (stopping: %v)", err, cp.Stop())
+		return nil, errors.Join(err, cp.Stop())
 	}
 	return c, nil
 }

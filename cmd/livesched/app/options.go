@@ -95,7 +95,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.Float32Var(&o.KubeAPIQPS, "kube-api-qps", o.KubeAPIQPS, "Requests per second to the API server.")
 	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", o.KubeAPIBurst, "Requests to the API server that may exceed --kube-api-qps for a moment.")
 	fs.DurationVar(&o.ProfileBuildTimeout, "profile-build-timeout", o.ProfileBuildTimeout, "How long the build of one profile may take, the first list of the informers that it brings included.")
-	fs.BoolVar(&o.showVersion, "version", false, "Print the version and exit.")
+	fs.BoolVar(&o.showVersion, "version", false, "Print the version, and that of Kubernetes it is built on, and exit.")
 	utilfeature.DefaultMutableFeatureGate.AddFlag(fs)
 
 	goFlags := flag.NewFlagSet("", flag.ContinueOnError)

@@ -25,6 +25,10 @@ type Config struct {
 	// PodLister reads the informers' cache of pods, the one whose handlers call Add, Update and Delete. Pods that it
 	// does not hold, or holds as assigned, are neither queued nor nominated. nil: the callers' word is taken.
 	PodLister corev1listers.PodLister
+	// Popped, if not nil, is told the scheduler name of each pod that Pop takes, under the queue's lock: no Reconfigure can
+	// fall between the two. So who pops can take hold of the very profile whose settings let the pod through. It must
+	// not call the queue.
+	Popped func(schedulerName string)
 	// Metrics takes the durations of hints and PreEnqueue plugins. nil: they are not recorded.
 	Metrics *schedmetrics.MetricAsyncRecorder
 }
@@ -40,6 +44,7 @@ type Queue struct {
 	clock     clock.WithTicker
 	podLister corev1listers.PodLister
 	nominator *Nominator
+	popped    func(schedulerName string)
 
 	mu sync.Mutex // guards what follows, except where noted
 	// poppable is signalled for each pod that comes to a place from which Pop takes it, and when the queue closes.
@@ -75,6 +80,7 @@ func New(cfg Config) *Queue {
 	q := &Queue{
 		clock:     cfg.Clock,
 		podLister: cfg.PodLister,
+		popped:    cfg.Popped,
 		gen:       newGeneration(nil),
 		pods:      map[types.UID]*entry{},
 		inFlight:  inFlight{metrics: m},
@@ -238,6 +244,9 @@ func (q *Queue) Pop(logger klog.Logger) *schedframework.QueuedPodInfo {
 	e.place, e.info = InFlight, nil
 	e.flight.started = *info.InitialAttemptTimestamp
 	q.inFlight.add(e)
+	if q.popped != nil {
+		q.popped(e.pod.Spec.SchedulerName)
+	}
 	return info
 }
 

@@ -1,0 +1,190 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler_test
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/internal/testcluster"
+)
+
+var _ = Describe("The default plugins", func() {
+	BeforeEach(func(ctx context.Context) {
+		start()
+		createProfile(ctx, "mine", "")
+	})
+
+	// zoned creates a node in a zone.
+	zoned := func(ctx context.Context, name, zone string, changes ...func(*corev1.Node)) {
+		n := testcluster.Node(name, "4", "8Gi", map[string]string{"zone": zone})
+		for _, change := range changes {
+			change(n)
+		}
+		create(ctx, n)
+	}
+	// counted counts pods by what is said of their nodes.
+	counted := func(ctx context.Context, by func(node string) string, pods ...*corev1.Pod) map[string]int {
+		count := map[string]int{}
+		for _, pod := range pods {
+			count[by(expectBound(ctx, pod))]++
+		}
+		return count
+	}
+	zone := func(node string) string { return node[:1] }
+	itself := func(node string) string { return node }
+
+	It("spread pods over the zones as evenly as they must be", func(ctx context.Context) {
+		zoned(ctx, "a1", "a")
+		zoned(ctx, "a2", "a")
+		zoned(ctx, "b1", "b")
+		zoned(ctx, "c1", "c")
+		var pods []*corev1.Pod
+		for _, name := range names("pod", 6) {
+			pods = append(pods, createPod(ctx, "mine", name, spreading("zone")))
+		}
+		Expect(counted(ctx, zone, pods...)).To(Equal(map[string]int{"a": 2, "b": 2, "c": 2}))
+	})
+
+	It("spread pods over the nodes as far as that can be", func(ctx context.Context) {
+		nodes(ctx, "n1", "n2")
+		var pods []*corev1.Pod
+		for _, name := range names("pod", 4) {
+			pods = append(pods, createPod(ctx, "mine", name, spreading(corev1.LabelHostname), func(pod *corev1.Pod) {
+				pod.Spec.TopologySpreadConstraints[0].WhenUnsatisfiable = corev1.ScheduleAnyway
+			}))
+		}
+		Expect(counted(ctx, itself, pods...)).To(Equal(map[string]int{"n1": 2, "n2": 2}))
+	})
+
+	It("keep pods together and apart as their affinity says, also within one burst", func(ctx context.Context) {
+		nodes(ctx, "n1", "n2", "n3")
+		db := createPod(ctx, "mine", "db", labelled("app", "db"), awayFrom("app", "db"))
+		other := createPod(ctx, "mine", "other-db", labelled("app", "db"), awayFrom("app", "db"))
+		Expect(expectBound(ctx, db)).NotTo(Equal(expectBound(ctx, other)))
+
+		web := createPod(ctx, "mine", "web", labelled("app", "web"), near("app", "db"), func(pod *corev1.Pod) {
+			awayFrom("app", "db-2")(pod)
+			near := hostTerm("app", "db")
+			pod.Spec.Affinity.PodAffinity = &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: near}
+		})
+		Expect(expectBound(ctx, web)).To(BeElementOf(db.Spec.NodeName, other.Spec.NodeName))
+
+		loner := createPod(ctx, "mine", "loner", awayFrom("app", "db"))
+		Expect(expectBound(ctx, loner)).NotTo(BeElementOf(db.Spec.NodeName, other.Spec.NodeName))
+	})
+
+	It("keep newcomers away from a pod that does not want them near", func(ctx context.Context) {
+		nodes(ctx, "n1", "n2")
+		createPod(ctx, "somebody-else", "hermit", awayFrom("app", "noisy"), on("n1"))
+		for _, name := range names("noisy", 2) {
+			Expect(expectBound(ctx, createPod(ctx, "mine", name, labelled("app", "noisy")))).To(Equal("n2"))
+		}
+	})
+
+	It("prefer the nodes that pods prefer", func(ctx context.Context) {
+		zoned(ctx, "a1", "a")
+		zoned(ctx, "b1", "b")
+		createPod(ctx, "somebody-else", "filler", cpu("3"), on("b1")) // which would send pods elsewhere
+		prefers := func(pod *corev1.Pod) {
+			pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+				PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 100, Preference: corev1.NodeSelectorTerm{
+					MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"b"}}},
+				}}},
+			}}
+		}
+		Expect(expectBound(ctx, createPod(ctx, "mine", "prefers", prefers))).To(Equal("b1"))
+		Expect(expectBound(ctx, createPod(ctx, "mine", "does-not-care"))).To(Equal("a1"))
+	})
+
+	It("keep to the nodes that pods require", func(ctx context.Context) {
+		zoned(ctx, "a1", "a")
+		zoned(ctx, "b1", "b")
+		requires := func(operator corev1.NodeSelectorOperator) func(*corev1.Pod) {
+			return func(pod *corev1.Pod) {
+				pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+					RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+						MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: operator, Values: []string{"a"}}},
+					}}},
+				}}
+			}
+		}
+		Expect(expectBound(ctx, createPod(ctx, "mine", "in", requires(corev1.NodeSelectorOpIn)))).To(Equal("a1"))
+		Expect(expectBound(ctx, createPod(ctx, "mine", "not-in", requires(corev1.NodeSelectorOpNotIn)))).To(Equal("b1"))
+		Expect(expectBound(ctx, createPod(ctx, "mine", "selects", selecting("zone", "b")))).To(Equal("b1"))
+	})
+
+	It("avoid taints, cordoned nodes and taken ports", func(ctx context.Context) {
+		tainted := func(effect corev1.TaintEffect) func(*corev1.Node) {
+			return func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "only", Value: "gpu", Effect: effect}} }
+		}
+		zoned(ctx, "a1", "a", tainted(corev1.TaintEffectNoSchedule))
+		zoned(ctx, "b1", "b", func(n *corev1.Node) { n.Spec.Unschedulable = true })
+		zoned(ctx, "c1", "c")
+		zoned(ctx, "d1", "d", tainted(corev1.TaintEffectPreferNoSchedule))
+
+		first := createPod(ctx, "mine", "first", hostPort(8080))
+		Expect(expectBound(ctx, first)).To(Equal("c1"))
+		By("taking the node that it would rather not when the other has no free port")
+		second := createPod(ctx, "mine", "second", hostPort(8080))
+		Expect(expectBound(ctx, second)).To(Equal("d1"))
+		By("tolerating the taint")
+		third := createPod(ctx, "mine", "third", hostPort(8080), func(pod *corev1.Pod) {
+			pod.Spec.Tolerations = []corev1.Toleration{{Key: "only", Operator: corev1.TolerationOpExists}}
+		})
+		Expect(expectBound(ctx, third)).To(Equal("a1"))
+		By("telling for each node why the last one cannot go there")
+		expectUnschedulable(ctx, createPod(ctx, "mine", "fourth", hostPort(8080)),
+			"0/4 nodes are available: 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable, 2 node(s) didn't have free ports for the requested pod ports. "+
+				"no new claims to deallocate, preemption: 0/4 nodes are available: 2 No preemption victims found for incoming pod, 2 Preemption is not helpful for scheduling.")
+	})
+
+	It("leave pods with gates alone until all gates are gone", func(ctx context.Context) {
+		nodes(ctx, "n1")
+		pod := createPod(ctx, "mine", "pod", gated, func(pod *corev1.Pod) {
+			pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: "example.com/another"})
+		})
+		expectPending(ctx, pod)
+		Expect(pod.Status.Conditions).To(ContainElement(And(HaveField("Type", corev1.PodScheduled), HaveField("Reason", corev1.PodReasonSchedulingGated))))
+		update(ctx, pod, func(pod *corev1.Pod) { pod.Spec.SchedulingGates = pod.Spec.SchedulingGates[:1] })
+		expectPending(ctx, pod)
+		Expect(eventsOf(ctx, pod, "FailedScheduling")).To(BeEmpty())
+		update(ctx, pod, func(pod *corev1.Pod) { pod.Spec.SchedulingGates = nil })
+		expectBound(ctx, pod)
+	})
+
+	It("take the most important pod first", func(ctx context.Context) {
+		createClasses(ctx, priorityClass("important", 1000), priorityClass("unimportant", -1000))
+		// All wait before there is a node, which has room for two.
+		pods := []*corev1.Pod{
+			createPod(ctx, "mine", "least", cpu("2"), prioritized("unimportant")),
+			createPod(ctx, "mine", "middling", cpu("2")),
+			createPod(ctx, "mine", "most", cpu("2"), prioritized("important")),
+		}
+		for _, pod := range pods {
+			expectUnschedulable(ctx, pod, "no nodes available to schedule pods")
+		}
+		create(ctx, testcluster.Node("n1", "4", "8Gi", nil))
+		expectBound(ctx, pods[1])
+		expectBound(ctx, pods[2])
+		expectPending(ctx, pods[0])
+	})
+
+	It("tell a pod's node by its resources, those of pods in all namespaces counted", func(ctx context.Context) {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}}
+		Expect(client.IgnoreAlreadyExists(k8s.Create(ctx, namespace))).To(Succeed())
+		nodes(ctx, "n1", "n2")
+		resident := podOf("somebody-else", "resident", cpu("3500m"), on("n1"))
+		resident.Namespace = "elsewhere"
+		createFor(ctx, resident)
+		for _, name := range names("pod", 3) {
+			Expect(expectBound(ctx, createPod(ctx, "mine", name, cpu("1")))).To(Equal("n2"))
+		}
+	})
+})
