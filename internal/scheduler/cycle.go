@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -251,4 +252,9 @@ func (s *Scheduler) setNominatedNode(ctx context.Context, pod *corev1.Pod, nodeN
 		return fmt.Errorf("patching the pod's status: %w", err)
 	}
 	return nil
+}
+
+// readPod reads a pod from the API server itself.
+func (s *Scheduler) readPod(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+	return s.client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"time"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -93,11 +94,15 @@ func (f *failure) noteRejectors(ctx context.Context) {
 	}
 }
 
-// truncate cuts a message to what the note of an Event may hold.
+// truncate cuts a message to what the note of an Event may hold, between two characters.
 func truncate(message string) string {
 	const suffix = " ..."
 	if len(message) <= validation.NoteLengthLimit {
 		return message
 	}
-	return message[:validation.NoteLengthLimit-len(suffix)] + suffix
+	end := validation.NoteLengthLimit - len(suffix)
+	for !utf8.RuneStart(message[end]) {
+		end--
+	}
+	return message[:end] + suffix
 }

@@ -20,12 +20,13 @@ import (
 )
 
 // The out-of-tree plugins that scripts register. Alpha and Beta have every extension point but QueueSort, Sorter has
-// QueueSort only, and Everything has them all.
+// QueueSort only, Everything has them all, and Taciturn has Filter and does not say which events it waits for.
 const (
 	alpha      = "Alpha"
 	beta       = "Beta"
 	sorter     = "Sorter"
 	everything = "Everything"
+	taciturn   = "Taciturn"
 )
 
 // script tells out-of-tree plugins what to do and notes what they are asked.
@@ -82,6 +83,7 @@ func (s *script) register(o *app.Options) {
 		beta:       s.factory(beta, func(a *actor) fwk.Plugin { return a }),
 		sorter:     s.factory(sorter, func(a *actor) fwk.Plugin { return sorting{a} }),
 		everything: s.factory(everything, func(a *actor) fwk.Plugin { return allPoints{a} }),
+		taciturn:   s.factory(taciturn, func(a *actor) fwk.Plugin { return filtering{a} }),
 	}
 }
 
@@ -312,3 +314,12 @@ func (s sorting) Less(x, y fwk.QueuedPodInfo) bool {
 type allPoints struct{ *actor }
 
 func (p allPoints) Less(x, y fwk.QueuedPodInfo) bool { return sorting{p.actor}.Less(x, y) }
+
+// filtering is an actor that filters, and does nothing else.
+type filtering struct{ actor *actor }
+
+func (f filtering) Name() string { return f.actor.Name() }
+
+func (f filtering) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	return f.actor.Filter(ctx, state, pod, node)
+}

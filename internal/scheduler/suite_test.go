@@ -10,6 +10,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"go.uber.org/goleak"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -36,12 +37,15 @@ func TestScheduler(t *testing.T) {
 var (
 	cluster *testcluster.Cluster
 	k8s     client.Client
+	// before ignores the goroutines that there were before the suite: whatever livesched started has to end with it.
+	before goleak.Option
 )
 
 var _ = BeforeSuite(func(ctx context.Context) {
 	logger := zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true))
 	ctrl.SetLogger(logger)
 	klog.SetLogger(logger)
+	before = goleak.IgnoreCurrent()
 	var err error
 	cluster, err = testcluster.Start(ctx)
 	Expect(err).NotTo(HaveOccurred())
@@ -51,6 +55,7 @@ var _ = BeforeSuite(func(ctx context.Context) {
 var _ = AfterSuite(func() {
 	if cluster != nil {
 		Expect(cluster.Stop()).To(Succeed())
+		Expect(goleak.Find(before)).To(Succeed())
 	}
 })
 
@@ -69,6 +74,7 @@ func startFor(config *rest.Config, change ...func(*app.Options)) *testcluster.Ru
 	GinkgoHelper()
 	run := startUnstopped(config, change...)
 	DeferCleanup(func() { Expect(run.Stop(10 * time.Second)).To(Succeed()) })
+	Eventually(run.Scheduler.Ready()).Should(BeClosed())
 	return run
 }
 

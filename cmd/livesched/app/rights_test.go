@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -46,19 +45,6 @@ var _ = Describe("livesched with the rights of config/rbac and no others", Order
 
 	BeforeAll(func(ctx context.Context) {
 		rights := manifests(filepath.Join(testcluster.Root(), "config", "rbac"))
-		for _, o := range rights {
-			u := o.(*unstructured.Unstructured)
-			if u.GetKind() == "ClusterRole" && u.GetName() == "livesched" {
-				rules := u.Object["rules"].([]any)
-				var kept []any
-				for _, r := range rules {
-					if fmt.Sprint(r.(map[string]any)["resources"]) != "[resourceclaims/binding]" {
-						kept = append(kept, r)
-					}
-				}
-				u.Object["rules"] = kept
-			}
-		}
 		create(ctx, rights...)
 		DeferCleanup(func(ctx context.Context) {
 			for _, object := range rights {

@@ -46,6 +46,7 @@ func TestMain(m *testing.M) {
 func TestApp(t *testing.T) {
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(30 * time.Second)
+	EnforceDefaultTimeoutsWhenUsingContexts()
 	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	SetDefaultConsistentlyDuration(500 * time.Millisecond)
 	RunSpecs(t, "The livesched command")

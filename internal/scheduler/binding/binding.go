@@ -29,7 +29,10 @@ type Binder struct {
 	PodsInPreBind *framework.PodsInPreBind
 	// SetNominatedNode tells others, cluster autoscalers above all, where the pod is about to go.
 	SetNominatedNode func(ctx context.Context, pod *corev1.Pod, nodeName string) error
-	// Failed handles a pod whose binding cycle failed and was undone. It releases the pod to the queue.
+	// Read returns the pod as the API server has it now, which is not what a cache says.
+	Read func(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error)
+	// Failed handles a pod whose binding cycle failed and was undone. It releases the pod to the queue. It is not called
+	// for a pod that turned out to be gone or on another node: nothing is left to do for that one.
 	Failed func(ctx context.Context, c *Cycle, status *fwk.Status)
 }
 
@@ -49,6 +52,9 @@ type Cycle struct {
 	PodsToActivate *schedframework.PodsToActivate
 	// EvaluatedNodes and FeasibleNodes are for the log.
 	EvaluatedNodes, FeasibleNodes int
+
+	// lost says that there is nothing left to schedule.
+	lost bool
 }
 
 // Run binds the pod or undoes its assumption. It returns when the pod needs no more attention in this attempt.
@@ -82,7 +88,14 @@ func (b *Binder) bind(ctx context.Context, c *Cycle) *fwk.Status {
 		return status
 	}
 	if status := c.Framework.RunBindPlugins(ctx, c.State, pod, c.NodeName); !status.IsSuccess() {
-		return status
+		switch b.look(ctx, c) {
+		case unbound:
+			return status
+		case lost:
+			c.lost = true
+			return status
+		}
+		klog.FromContext(ctx).Info("The pod is bound, although binding it seemed to fail", "pod", klog.KObj(pod), "node", c.NodeName, "reason", status.Message())
 	}
 	b.bound(ctx, c)
 	return nil
@@ -150,17 +163,26 @@ func (b *Binder) undo(ctx context.Context, c *Cycle, status *fwk.Status) {
 	if err := b.Cache.ForgetPod(logger, pod); err != nil {
 		// The pod was deleted meanwhile, and its deletion has given the room back already.
 		utilruntime.HandleErrorWithContext(ctx, err, "Forgetting an assumed pod failed", "pod", klog.KObj(pod), "node", c.NodeName)
-		b.Failed(ctx, c, status)
+		b.fail(ctx, c, status)
 		return
 	}
 	// To the others, giving the room back is the same as a pod being deleted.
 	if !status.IsRejected() {
 		b.Queue.Move(logger, schedframework.EventAssignedPodDelete, pod, nil, nil)
-		b.Failed(ctx, c, status)
+		b.fail(ctx, c, status)
 		return
 	}
 	// The refused pod itself must not be woken by its own going: tell the others only after it is back in the queue,
 	// and leave it out.
-	b.Failed(ctx, c, status)
+	b.fail(ctx, c, status)
 	b.Queue.Move(logger, schedframework.EventAssignedPodDelete, pod, nil, func(other *corev1.Pod) bool { return other.UID != pod.UID })
+}
+
+// fail hands the pod to Failed, if there is one left.
+func (b *Binder) fail(ctx context.Context, c *Cycle, status *fwk.Status) {
+	if c.lost {
+		klog.FromContext(ctx).V(2).Info("The pod is gone or on another node", "pod", klog.KObj(c.Pod.Pod), "reason", status.Message())
+		return
+	}
+	b.Failed(ctx, c, status)
 }

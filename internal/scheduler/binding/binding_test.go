@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -152,6 +153,60 @@ func TestAPodWhoseBindingFails(t *testing.T) {
 		f.expectPlace("other", queue.Unschedulable)
 		if f.failure == nil || f.Cache.PodCount() != 1 {
 			t.Errorf("failure: %v, pods in the cache: %d", f.failure, f.Cache.PodCount())
+		}
+	})
+}
+
+func TestAPodWhoseBindingSeemsToFail(t *testing.T) {
+	run := func(t *testing.T, live func(*corev1.Pod)) *fixture {
+		f := newFixture(t)
+		f.first.bind = broken
+		f.live = f.cycle.Pod.Pod.DeepCopy()
+		live(f.live)
+		f.Run(f.ctx, f.cycle)
+		return f
+	}
+
+	t.Run("but is on its node by now is bound: only the answer was lost", func(t *testing.T) {
+		f := run(t, func(*corev1.Pod) {})
+		f.expectLog("announced n1, in flight, assumed", "first prepares, assumed", "second prepares, assumed", "first binds, assumed",
+			"first has heard, assumed", "second has heard, assumed")
+		f.expectEvent("Normal Scheduled Successfully assigned default/pod to n1")
+	})
+
+	for name, live := range map[string]func(*corev1.Pod){
+		"and is on another node":          func(pod *corev1.Pod) { pod.Spec.NodeName = "n2" },
+		"and is another pod of this name": func(pod *corev1.Pod) { pod.UID = "successor" },
+		"and was made again, and waits":   func(pod *corev1.Pod) { pod.UID, pod.Spec.NodeName = "successor", "" },
+	} {
+		t.Run(name+" gives its room back, and nobody is told that it failed", func(t *testing.T) {
+			f := run(t, live)
+			if f.failure != nil || f.Cache.PodCount() != 0 {
+				t.Errorf("failure %v, %d pods in the cache", f.failure, f.Cache.PodCount())
+			}
+			f.expectEvent("")
+		})
+	}
+
+	t.Run("and is gone gives its room back, and nobody is told that it failed", func(t *testing.T) {
+		f := newFixture(t)
+		f.unschedulable("other")
+		f.first.bind = broken
+		f.liveErr = apierrors.NewNotFound(corev1.Resource("pods"), "pod")
+		f.Run(f.ctx, f.cycle)
+		if f.failure != nil || f.Cache.PodCount() != 0 {
+			t.Errorf("failure %v, %d pods in the cache", f.failure, f.Cache.PodCount())
+		}
+		f.expectPlace("other", queue.Active)
+	})
+
+	t.Run("while the API server cannot be asked is tried again", func(t *testing.T) {
+		f := newFixture(t)
+		f.first.bind = broken
+		f.liveErr = errors.New("no route to host")
+		f.Run(f.ctx, f.cycle)
+		if f.failure == nil || f.failure.Message() != `running Bind plugin "first": out of order` {
+			t.Errorf("it failed with %v", f.failure)
 		}
 	})
 }

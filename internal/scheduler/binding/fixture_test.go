@@ -87,6 +87,9 @@ type fixture struct {
 	waiting  *framework.WaitingPods
 	recorder *events.FakeRecorder
 	failure  *fwk.Status
+	// live is the pod as the API server has it; nil: as it was popped.
+	live    *corev1.Pod
+	liveErr error
 
 	mu  sync.Mutex // guards log
 	log []string
@@ -114,6 +117,14 @@ func newFixture(t *testing.T) *fixture {
 		SetNominatedNode: func(_ context.Context, _ *corev1.Pod, node string) error {
 			f.note("announced %s", node)
 			return nil
+		},
+		Read: func(_ context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+			if f.live != nil || f.liveErr != nil {
+				return f.live, f.liveErr
+			}
+			unbound := *pod
+			unbound.Spec.NodeName = ""
+			return &unbound, nil
 		},
 		Failed: f.failed,
 	}

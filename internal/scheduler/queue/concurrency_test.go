@@ -33,17 +33,17 @@ func TestConcurrency(t *testing.T) {
 	for range cycles {
 		background.Go(w.schedule)
 	}
-	repeat := func(do func(*rand.Rand)) {
+	repeat := func(interval time.Duration, do func(*rand.Rand)) {
 		background.Go(func() {
 			r := rand.New(rand.NewPCG(rand.Uint64(), 0))
-			for ctx.Err() == nil {
+			for every := time.Tick(interval); ctx.Err() == nil; <-every {
 				do(r)
 			}
 		})
 	}
-	repeat(w.happen)
-	repeat(w.reload)
-	repeat(w.meddle)
+	repeat(time.Millisecond, w.happen)
+	repeat(2*time.Millisecond, w.reload)
+	repeat(100*time.Microsecond, w.meddle)
 
 	var creators sync.WaitGroup
 	for i := range 3 {
@@ -168,7 +168,6 @@ func (w *chaos) bind(pod *corev1.Pod) {
 func (w *chaos) happen(r *rand.Rand) {
 	event := []fwk.ClusterEvent{nodeAdded, claimAdded, classAdded}[r.IntN(3)]
 	w.queue.Move(logger, event, nil, &corev1.Node{}, nil)
-	time.Sleep(time.Millisecond)
 }
 
 func (w *chaos) pending(r *rand.Rand) *corev1.Pod {
@@ -182,7 +181,6 @@ func (w *chaos) pending(r *rand.Rand) *corev1.Pod {
 
 // meddle does what users and plugins do to pods that wait.
 func (w *chaos) meddle(r *rand.Rand) {
-	time.Sleep(100 * time.Microsecond)
 	w.queue.PendingPods()
 	w.queue.NominatedPodsForNode("n")
 	w.handlers.Lock()
@@ -205,17 +203,19 @@ func (w *chaos) meddle(r *rand.Rand) {
 	}
 }
 
-// reload changes both profiles, or removes one and brings it back.
+// reload changes both profiles and removes one of them, or changes one and brings back the other.
 func (w *chaos) reload(*rand.Rand) {
-	w.reloads.Add(1)
 	steady := w.profile()
-	w.queue.Reconfigure(logger, &Settings{Profiles: map[string]*ProfileSettings{"steady": steady}}, sets.New("steady", "flickering"), func() {})
-	time.Sleep(2 * time.Millisecond)
-	w.queue.Reconfigure(logger, &Settings{Profiles: map[string]*ProfileSettings{"steady": steady, "flickering": w.profile()}}, sets.New("flickering"), func() {})
+	if w.reloads.Add(1)%2 == 1 {
+		w.queue.Reconfigure(logger, &Settings{Profiles: map[string]*ProfileSettings{"steady": steady}},
+			sets.New("steady", "flickering"), func() {})
+		return
+	}
+	w.queue.Reconfigure(logger, &Settings{Profiles: map[string]*ProfileSettings{"steady": steady, "flickering": w.profile()}},
+		sets.New("steady"), func() {})
 	for _, obj := range w.store.List() {
 		if pod := obj.(*corev1.Pod); pod.Spec.SchedulerName == "flickering" {
 			w.queue.Add(logger, pod)
 		}
 	}
-	time.Sleep(2 * time.Millisecond)
 }

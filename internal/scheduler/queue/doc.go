@@ -6,40 +6,42 @@
 //
 // A pod that the queue knows is in exactly one place:
 //
-//		Add, Update                            Pop                          Done: released
-//		    |                                   ^                               ^
-//		    v        all pass                   |                               |
-//		PreEnqueue ------------------------> Active ------------------------> InFlight
-//		  |   |  ^                              ^ ^                             |
-//		  |   |  |                window over   | | Pop, while Active is empty  | Requeue
-//		  |   |  +--------------- Backoff ------+-+                             v
-//		  |   |                       ^         |                   do the events that came in
-//		  |   | error, panic          |         |                   meanwhile help the pod?
-//		  |   +------> ErrorBackoff --|---------+                     |      |            |
-//		  |                  ^        |         ^                     |      |            |
-//		  | refused          |        |         | hint: Queue         | no   | yes        | nobody refused it:
-//		  v                  |        |         |                     |      |            | an error
-//		Gated <-----> Unschedulable --+---------+ <-------------------+      |            |
-//		                     |        +----- (PreEnqueue) -------------------+            |
-//		                     +------------------- ErrorBackoff <--------------------------+
+//	Add ---> Active ---Pop---> InFlight ---Done---> released
+//	           ^                   |
+//	           |                   | Requeue
+//	           |                   v
+//	           +--- Backoff, ErrorBackoff, Unschedulable, Gated
 //
-//	 1. Add, Update: PreEnqueue plugins are asked; one that refuses gates the pod, one that fails sends it to ErrorBackoff.
-//	 2. Pop takes the first pod of Active by the queue sort, or the first of Backoff when Active is empty, and makes it
-//	    InFlight. From then on every event that interests some plugin is written down for it.
-//	 3. Requeue decides where a pod that could not be scheduled goes. The plugins that refused it say by their queueing
-//	    hints whether one of the events may help it; if so, it is queued again after its back-off, or at once for
-//	    plugins that had it pending. Otherwise it becomes Unschedulable.
-//	 4. Move asks the same of Unschedulable pods, and of Gated ones whose gating plugin is interested, for each event.
-//	 5. Run moves pods whose back-off is over, and those that have been Unschedulable or Gated for too long.
-//	 6. Reconfigure replaces Settings and looks at the pods of all changed profiles again.
+//	from                     to             when
+//	new                      Active         Add, Update
+//	Active                   InFlight       Pop, in the order of the queue sort
+//	Backoff                  InFlight       Pop, while Active is empty
+//	InFlight                 Unschedulable  Requeue: plugins refused the pod, and nothing has happened that may help it
+//	InFlight                 Backoff        Requeue: an event came in meanwhile that may help it
+//	InFlight                 ErrorBackoff   Requeue: it met an error
+//	InFlight                 Active         Requeue: as the two before, but its back-off is over or a plugin only had it
+//	                                        pending; or its profile was reloaded
+//	Unschedulable, Gated     Backoff        Move, Update: an event that may help it; or it has waited for too long
+//	Unschedulable, Gated     Active         the same, but its back-off is over or a plugin only had it pending
+//	Backoff, ErrorBackoff    Active         the window of the end of its back-off is over
+//	all but InFlight         Active         Activate; Reconfigure, if its profile is another one now
+//
+// On the way to Active and Backoff, except from Backoff, the PreEnqueue plugins are asked. One that refuses makes the pod
+// Gated instead; one that fails, ErrorBackoff, from where it is asked again. Whether an event may help a pod is for
+// the queueing hints of those plugins to say that refused it; of a Gated pod, only if the event interests its gate. For
+// pods in flight, events that interest any plugin are kept until the pods come back.
 //
 // Behaviour follows kube-scheduler 1.36 (pkg/scheduler/backend/queue) with its default feature gates, KEP-4247
-// (queueing hints) and KEP-5142 (pop from backoff). It differs where that loses or strands pods:
-//   - Requeue releases the in-flight entry before the pod can be popped again (kubernetes/kubernetes#139186).
-//   - Pods are known by UID: one that is re-created under its name is another pod. A pod that was deleted, re-created
-//     or assigned while it was in flight is dropped when it comes back (kubernetes/kubernetes#138316).
-//   - Gated pods take part in the periodic flush; that a pod was flushed wakes no other.
+// (queueing hints) and KEP-5142 (pop from backoff). It differs where that loses or strands pods, or does needless work:
+//   - Requeue lets go of what is kept for the pod in flight before the pod can be popped again; otherwise the pod is
+//     discarded when it is popped in between (kubernetes/kubernetes#139186).
+//   - Pods are known by UID: one that is re-created under its name is another pod. One that was deleted, re-created or
+//     assigned while it was in flight is dropped when it comes back, and nothing kept for it stays behind
+//     (kubernetes/kubernetes#138316).
+//   - Gated pods take part in the periodic flush. That one pod is flushed does not wake those in flight.
 //   - A PreEnqueue plugin that fails is asked again after a back-off, rather than gating the pod until some event.
+//   - A node in the status of a gated pod counts as nominated when the pod is let in. An update that says nothing of
+//     nodes never takes back a nomination.
 //   - The events kept for pods in flight are bounded.
-//   - The unschedulable_pods gauges count queued pods, wherever they are queued, and lose those that are deleted.
+//   - The unschedulable_pods gauges count queued pods wherever they are queued, and not those that were deleted.
 package queue

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 		os.Exit(code)
 	}
 	if err := goleak.Find(goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1")); err != nil {
-		fmt.Println(err)
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }

@@ -87,7 +87,9 @@ func (q *Queue) callHint(logger klog.Logger, hint *Hint, pod *corev1.Pod, ev *cl
 }
 
 // guardedHint returns what the plugin says and the label that stands for it in metrics.
-func (q *Queue) guardedHint(logger klog.Logger, hint *Hint, pod *corev1.Pod, ev *clusterEvent) (result fwk.QueueingHint, label string) {
+func (q *Queue) guardedHint(
+	logger klog.Logger, hint *Hint, pod *corev1.Pod, ev *clusterEvent,
+) (result fwk.QueueingHint, label string) {
 	defer func() {
 		if r := recover(); r != nil {
 			q.reportPanic(logger, "QueueingHint", hint.Plugin, r)

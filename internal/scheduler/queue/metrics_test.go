@@ -126,6 +126,9 @@ func TestIncomingPods(t *testing.T) {
 	f.event(nodeAdded)
 	f.step(time.Minute)
 	f.reject("A")
+	shut.status = refusal
+	f.event(nodeAdded) // from unschedulable to gated: no pod came in
+	shut.status = nil
 	f.event(nodeAdded)
 	f.pop()
 	f.Update(logger, nil, newPod("b"))

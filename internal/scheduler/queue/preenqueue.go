@@ -45,7 +45,8 @@ func (q *Queue) runPreEnqueue(logger klog.Logger, e *entry) admission {
 	}
 	start := q.clock.Now()
 	plugin, status := q.firstRefusal(klog.NewContext(context.Background(), logger), e)
-	schedmetrics.FrameworkExtensionPointDuration.WithLabelValues(preEnqueue, status.Code().String(), p.name).Observe(q.clock.Since(start).Seconds())
+	schedmetrics.FrameworkExtensionPointDuration.WithLabelValues(preEnqueue, status.Code().String(), p.name).
+		Observe(q.clock.Since(start).Seconds())
 
 	switch {
 	case status.IsSuccess():
@@ -56,7 +57,8 @@ func (q *Queue) runPreEnqueue(logger klog.Logger, e *entry) admission {
 		e.failure = fmt.Sprintf("%s: %s", plugin, status.Message())
 		info.GatingPlugin, info.GatingPluginEvents = "", nil
 		if e.failures == 1 { // the retries would repeat it
-			logger.Error(status.AsError(), "A PreEnqueue plugin failed; the pod is tried again after a back-off", "plugin", plugin, "pod", klog.KObj(e.pod))
+			logger.Error(status.AsError(), "A PreEnqueue plugin failed; the pod is tried again after a back-off",
+				"plugin", plugin, "pod", klog.KObj(e.pod))
 		}
 		return failed
 	}

@@ -204,6 +204,20 @@ func TestReconfigure(t *testing.T) {
 		state, _ := f.Get(p.Pod.UID)
 		f.Expect(state.BackoffEnd).To(Equal(f.clock.Now().Add(time.Minute)))
 	})
+	t.Run("and for a failure before the reload, should the pod be gated until later", func(t *testing.T) {
+		f := newFixture(t)
+		f.Add(logger, newPod("a"))
+		pod := f.reject("A")
+		f.event(nodeAdded)
+		f.Expect(f.place(pod)).To(Equal(Backoff))
+		shut := newDoor("A", refusal)
+		f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(shut), func(p *ProfileSettings) { p.InitialBackoff, p.MaxBackoff = time.Minute, time.Hour })), defaults, nil)
+		shut.status = nil
+		f.event(nodeAdded)
+		state, _ := f.Get(pod.UID)
+		f.Expect(state.Place).To(Equal(Backoff))
+		f.Expect(state.BackoffEnd).To(Equal(f.clock.Now().Add(time.Minute)))
+	})
 	t.Run("settings without anything serve nobody", func(t *testing.T) {
 		f := newFixture(t)
 		f.Add(logger, newPod("a"))
@@ -245,6 +259,28 @@ func TestReconfigureCommits(t *testing.T) {
 			f.Expect(<-popped).To(BeNil())
 		})
 	})
+	t.Run("who pops is told the profile while no reload can replace it", func(t *testing.T) {
+		var told []string
+		var q *Queue
+		q = New(Config{Popped: func(schedulerName string) {
+			if q.mu.TryLock() {
+				t.Error("the queue is not locked")
+			}
+			told = append(told, schedulerName)
+		}})
+		f := &fixture{Queue: q, WithT: NewWithT(t), t: t, settings: &Settings{Profiles: map[string]*ProfileSettings{"red": profileOf(), "green": profileOf()}}}
+		f.Reconfigure(logger, f.settings, nil, nil)
+		f.Add(logger, newPod("a", scheduler("red"), priority(1)))
+		f.Add(logger, newPod("b", scheduler("green")))
+		f.pop()
+		f.giveBack(f.pop(), []string{"A"}, nil)
+		f.event(nodeAdded)
+		f.pop()
+		f.Expect(told).To(Equal([]string{"red", "green", "green"}))
+		f.Close()
+		f.Expect(f.Pop(logger)).To(BeNil())
+		f.Expect(told).To(HaveLen(3))
+	})
 	t.Run("a commit that panics changes nothing and leaves the queue usable", func(t *testing.T) {
 		f := newFixture(t)
 		pod := newPod("a")
@@ -252,6 +288,8 @@ func TestReconfigureCommits(t *testing.T) {
 		f.Expect(func() { f.Reconfigure(logger, &Settings{}, nil, func() { panic("sorry") }) }).To(Panic())
 		f.Expect(f.place(pod)).To(Equal(Active))
 		f.Expect(f.pop().Pod).To(BeIdenticalTo(pod))
+		f.Add(logger, newPod("b"))
+		f.Expect(f.Counts().Active).To(Equal(1), "the profile is still served")
 	})
 	t.Run("pods that a reload lets in wake those who wait for one", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {

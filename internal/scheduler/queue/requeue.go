@@ -31,7 +31,9 @@ func (q *Queue) Requeue(logger klog.Logger, p *schedframework.QueuedPodInfo) (ke
 
 // RequeueNominated is Requeue, and AddNominatedPod with nominating for a pod that is kept, in one: nobody can pop the pod
 // in between, and the nomination cannot outlive an attempt that it was not made by.
-func (q *Queue) RequeueNominated(logger klog.Logger, p *schedframework.QueuedPodInfo, nominating *fwk.NominatingInfo) (kept bool, err error) {
+func (q *Queue) RequeueNominated(
+	logger klog.Logger, p *schedframework.QueuedPodInfo, nominating *fwk.NominatingInfo,
+) (kept bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	kept, err = q.requeue(logger, p)

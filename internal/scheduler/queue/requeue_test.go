@@ -176,14 +176,21 @@ func TestRequeueReleases(t *testing.T) {
 		}
 	})
 	t.Run("a pod that was deleted by mistake comes back", func(t *testing.T) {
-		f := newFixture(t)
-		pod := newPod("a")
-		f.Add(logger, pod)
-		p := f.pop()
-		f.Delete(logger, pod)
-		f.Add(logger, pod)
-		f.giveBack(p, []string{"A"}, nil)
-		f.Expect(f.place(pod)).To(Equal(Unschedulable))
+		for name, back := range map[string]func(*fixture, *corev1.Pod){
+			"added":   func(f *fixture, pod *corev1.Pod) { f.Add(logger, pod) },
+			"updated": func(f *fixture, pod *corev1.Pod) { f.Update(logger, pod, changed(pod, label("x", "y"))) },
+		} {
+			t.Run(name, func(t *testing.T) {
+				f := newFixture(t)
+				pod := newPod("a")
+				f.Add(logger, pod)
+				p := f.pop()
+				f.Delete(logger, pod)
+				back(f, pod)
+				f.giveBack(p, []string{"A"}, nil)
+				f.Expect(f.place(pod)).To(Equal(Unschedulable))
+			})
+		}
 	})
 	t.Run("a pod whose profile was removed is released and dropped, without an error", func(t *testing.T) {
 		f := newFixture(t)
@@ -204,10 +211,17 @@ func TestRequeueReleases(t *testing.T) {
 		p := f.pop()
 		f.Done(pod.UID)
 		f.Update(logger, pod, pod)
-		kept, err := f.Requeue(logger, p)
+		kept, err := f.RequeueNominated(logger, p, nominate("n"))
 		f.Expect(kept).To(BeTrue())
 		f.Expect(errors.Is(err, ErrAlreadyQueued)).To(BeTrue())
 		f.Expect(f.Counts()).To(Equal(Counts{Active: 1}))
+		f.Expect(f.NominatedPodsForNode("n")).To(BeEmpty(), "the attempt is of the past")
+	})
+	t.Run("what was never popped may be given back", func(t *testing.T) {
+		f := newFixture(t)
+		f.giveBack(&schedframework.QueuedPodInfo{PodInfo: info(newPod("a"))}, []string{"A"}, nil)
+		f.Expect(f.Counts()).To(Equal(Counts{Backoff: 1}))
+		f.Expect(f.pop().InitialAttemptTimestamp).To(HaveValue(Equal(f.clock.Now())))
 	})
 	t.Run("a late return from an earlier life does not release the present one", func(t *testing.T) {
 		f := newFixture(t)

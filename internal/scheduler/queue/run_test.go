@@ -139,6 +139,19 @@ func TestFlush(t *testing.T) {
 		f.Expect(shut.calls).To(Equal(3))
 		f.Expect(f.place(pod)).To(Equal(Active))
 	})
+	t.Run("the time that a pod was unschedulable counts when it is gated later", func(t *testing.T) {
+		shut := newDoor("A", nil)
+		f := newFixture(t, preEnqueueOf(shut))
+		f.Add(logger, newPod("a"))
+		pod := f.reject("A")
+		f.clock.Step(4 * time.Minute)
+		shut.status = refusal
+		f.event(nodeAdded)
+		shut.status = nil
+		f.clock.Step(2 * time.Minute)
+		f.flushNow()
+		f.Expect(f.place(pod)).To(Equal(Active))
+	})
 	t.Run("a flushed pod that is still backing off goes on doing so", func(t *testing.T) {
 		f := newFixture(t, func(p *ProfileSettings) { p.MaxInUnschedulable, p.InitialBackoff = time.Millisecond, 5*time.Second })
 		f.Add(logger, newPod("a"))

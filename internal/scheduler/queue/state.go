@@ -119,7 +119,8 @@ func (q *Queue) compare(a, b *entry) int {
 	case before(b, a):
 		return 1
 	}
-	return cmp.Or(cmp.Compare(a.pod.Namespace, b.pod.Namespace), cmp.Compare(a.pod.Name, b.pod.Name), cmp.Compare(a.pod.UID, b.pod.UID))
+	return cmp.Or(cmp.Compare(a.pod.Namespace, b.pod.Namespace), cmp.Compare(a.pod.Name, b.pod.Name),
+		cmp.Compare(a.pod.UID, b.pod.UID))
 }
 
 func (e *entry) state() PodState {

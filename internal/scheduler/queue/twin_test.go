@@ -226,9 +226,9 @@ func (w *twinWorld) do() {
 		weight int
 		do     func()
 	}{
-		{"create", 12, w.create}, {"update", 14, w.update}, {"delete", 4, w.deletePod}, {"replace", 2, w.replace}, {"bind", 3, w.bindElsewhere},
+		{"create", 18, w.create}, {"update", 14, w.update}, {"delete", 4, w.deletePod}, {"replace", 2, w.replace}, {"bind", 3, w.bindElsewhere},
 		{"addOld", 4, w.addOld}, {"pop", 22, w.pop}, {"done", 5, w.done}, {"requeue", 22, w.requeue}, {"event", 14, w.event}, {"activate", 5, w.activate},
-		{"clock", 8, w.tick}, {"door", 8, w.door}, {"nominate", 5, w.nominate}, {"reconfigure", 3, w.reconfigure}, {"flush", 3, w.flush},
+		{"clock", 8, w.tick}, {"door", 8, w.door}, {"nominate", 5, w.nominate}, {"reconfigure", 1, w.reconfigure}, {"flush", 3, w.flush},
 	}
 	total := 0
 	for _, op := range ops {
@@ -292,7 +292,7 @@ func (w *twinWorld) randomize(pod *corev1.Pod) {
 }
 
 func (w *twinWorld) create() {
-	pod := w.newPod(fmt.Sprint("p", w.r.IntN(20)))
+	pod := w.newPod(fmt.Sprint("p", w.r.IntN(40)))
 	if _, exists, err := w.store.GetByKey("ns/" + pod.Name); exists || err != nil {
 		return
 	}

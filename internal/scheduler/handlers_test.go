@@ -1,0 +1,202 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	toolscache "k8s.io/client-go/tools/cache"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/profile"
+	"github.com/livesched/livesched/internal/scheduler/queue"
+)
+
+func TestHandlerOf(t *testing.T) {
+	type event struct {
+		what  string
+		pod   string
+		stale bool
+	}
+	var got []event
+	handler := handlerOf(
+		func(pod *corev1.Pod) { got = append(got, event{"added", pod.Name, false}) },
+		func(_, pod *corev1.Pod) { got = append(got, event{"updated", pod.Name, false}) },
+		func(pod *corev1.Pod, stale bool) { got = append(got, event{"deleted", pod.Name, stale}) })
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod"}}
+	node := &corev1.Node{}
+
+	handler.OnAdd(pod, true)
+	handler.OnUpdate(pod, pod)
+	handler.OnDelete(pod)
+	handler.OnDelete(toolscache.DeletedFinalStateUnknown{Key: "default/pod", Obj: pod})
+	// What an informer must not deliver is logged, and nothing else.
+	handler.OnAdd(node, false)
+	handler.OnUpdate(pod, node)
+	handler.OnUpdate(node, pod)
+	handler.OnDelete(toolscache.DeletedFinalStateUnknown{Key: "node", Obj: node})
+	handler.OnDelete(nil)
+
+	want := []event{{"added", "pod", false}, {"updated", "pod", false}, {"deleted", "pod", false}, {"deleted", "pod", true}}
+	if len(got) != len(want) {
+		t.Fatalf("got %v, want %v", got, want)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("got %v, want %v", got[i], want[i])
+		}
+	}
+}
+
+// listening is a Scheduler of which only what pod events touch is there.
+func listening(t *testing.T) *Scheduler {
+	t.Helper()
+	schedmetrics.Register()
+	s := New(Config{})
+	s.cache = cache.New()
+	s.queue = queue.New(queue.Config{})
+	s.env = &profile.Environment{WaitingPods: framework.NewWaitingPods()}
+	s.queue.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": {}}}, sets.New("mine"), nil)
+	return s
+}
+
+func (s *Scheduler) places(uids ...types.UID) []queue.Place {
+	var places []queue.Place
+	for _, uid := range uids {
+		state, _ := s.queue.Get(uid)
+		places = append(places, state.Place)
+	}
+	return places
+}
+
+func podAt(uid types.UID, version, node string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod", UID: uid, ResourceVersion: version},
+		Spec:       corev1.PodSpec{SchedulerName: "mine", NodeName: node},
+	}
+}
+
+// assume has the pod popped and assumed on a node.
+func (s *Scheduler) assume(t *testing.T, pod *corev1.Pod, node string) *corev1.Pod {
+	t.Helper()
+	s.podAdded(pod)
+	popped := s.queue.Pop(logr.Discard())
+	assumed := assumedCopy(popped, node)
+	if err := s.cache.AssumePod(logr.Discard(), assumed.PodInfo); err != nil {
+		t.Fatal(err)
+	}
+	return assumed.Pod
+}
+
+func TestPodEvents(t *testing.T) {
+	nowhere := queue.Place(0)
+
+	t.Run("a pending pod is queued, an assigned one is counted on its node", func(t *testing.T) {
+		s := listening(t)
+		s.podAdded(podAt("a", "1", ""))
+		s.podAdded(podAt("b", "1", "n1"))
+		if p := s.places("a", "b"); p[0] != queue.Active || p[1] != nowhere || s.cache.PodCount() != 1 {
+			t.Errorf("in the queue: %v, in the cache: %d", p, s.cache.PodCount())
+		}
+	})
+
+	t.Run("a queued pod that somebody else bound leaves the queue", func(t *testing.T) {
+		s := listening(t)
+		s.podAdded(podAt("a", "1", ""))
+		s.podUpdated(podAt("a", "1", ""), podAt("a", "2", "n1"))
+		if p := s.places("a"); p[0] != nowhere || s.cache.PodCount() != 1 {
+			t.Errorf("in the queue: %v, in the cache: %d", p, s.cache.PodCount())
+		}
+	})
+
+	t.Run("an update with the version that is known does not queue an assumed or bound pod again", func(t *testing.T) {
+		s := listening(t)
+		pod := podAt("a", "1", "")
+		s.assume(t, pod, "n1")
+		s.queue.Done("a")
+		s.podUpdated(pod, pod)
+		s.podUpdated(pod, podAt("a", "2", ""))
+		if p := s.places("a"); p[0] != nowhere {
+			t.Errorf("in the queue: %v", p)
+		}
+	})
+
+	t.Run("an assumed pod that is told to go gives its room back at once", func(t *testing.T) {
+		s := listening(t)
+		pod := podAt("a", "1", "")
+		s.assume(t, pod, "n1")
+		deleting := podAt("a", "2", "")
+		deleting.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+		s.podUpdated(pod, deleting)
+		if n := s.cache.PodCount(); n != 0 {
+			t.Errorf("%d pods are counted", n)
+		}
+		s.podDeleted(deleting, false) // nothing is left to give back
+	})
+
+	for name, stale := range map[string]bool{"a pod that waits on Permit is rejected when it is deleted": false, "also when the informer missed that": true} {
+		t.Run(name, func(t *testing.T) {
+			s := listening(t)
+			pod := podAt("a", "1", "")
+			assumed := s.assume(t, pod, "n1")
+			s.env.WaitingPods.Add(assumed, map[string]time.Duration{"gate": time.Hour})
+			s.podDeleted(pod, stale)
+			if s.env.WaitingPods.Reject("a") {
+				t.Error("it still waited")
+			}
+			if n := s.cache.PodCount(); n != 1 {
+				t.Errorf("%d pods are counted: its binding cycle gives its room back", n)
+			}
+		})
+	}
+
+	t.Run("a stale object does not keep a pod counted that was bound since", func(t *testing.T) {
+		s := listening(t)
+		s.podAdded(podAt("a", "2", "n1"))
+		s.podDeleted(podAt("a", "1", ""), true)
+		if n := s.cache.PodCount(); n != 0 {
+			t.Errorf("%d pods are counted", n)
+		}
+	})
+
+	t.Run("a pod that is made again under its name is another pod", func(t *testing.T) {
+		s := listening(t)
+		s.podAdded(podAt("a", "1", "n1"))
+		s.podUpdated(podAt("a", "1", "n1"), podAt("b", "2", ""))
+		if p := s.places("a", "b"); p[0] != nowhere || p[1] != queue.Active || s.cache.PodCount() != 0 {
+			t.Errorf("in the queue: %v, in the cache: %d", p, s.cache.PodCount())
+		}
+	})
+
+	t.Run("the end of a nomination wakes pods of its priority and below", func(t *testing.T) {
+		s := listening(t)
+		hint := queue.HintMap{schedframework.EventAssignedPodDelete: {{Plugin: "Rejector"}}}
+		s.queue.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": {Hints: hint}}}, nil, nil)
+		for uid, priority := range map[types.UID]int32{"low": 0, "equal": 5, "high": 10} {
+			pod := podAt(uid, "1", "")
+			pod.Name, pod.Spec.Priority = string(uid), &priority
+			s.podAdded(pod)
+			popped := s.queue.Pop(logr.Discard())
+			popped.UnschedulablePlugins = sets.New("Rejector")
+			if _, err := s.queue.Requeue(logr.Discard(), popped); err != nil {
+				t.Fatal(err)
+			}
+		}
+		nominated, five := podAt("nominated", "1", ""), int32(5)
+		nominated.Name, nominated.Spec.Priority, nominated.Status.NominatedNodeName = "nominated", &five, "n1"
+		s.podDeleted(nominated, false)
+		if p := s.places("low", "equal", "high"); p[0] == queue.Unschedulable || p[1] == queue.Unschedulable || p[2] != queue.Unschedulable {
+			t.Errorf("low, equal and high are %v", p)
+		}
+	})
+}

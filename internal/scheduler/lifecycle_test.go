@@ -1,0 +1,178 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/cmd/livesched/app"
+	"github.com/livesched/livesched/internal/testcluster"
+)
+
+const endsWithin = 10 * time.Second
+
+var _ = Describe("A process that is told to stop", func() {
+	var (
+		s   *script
+		run *testcluster.Running
+	)
+
+	BeforeEach(func(ctx context.Context) {
+		s = &script{}
+		run = startUnstopped(cluster.Config, s.register)
+		DeferCleanup(func() { _ = run.Stop(endsWithin) }) // a second time does no harm
+		create(ctx, quickRetries())
+		nodes(ctx, "n1")
+		createProfile(ctx, "mine", "plugins: {multiPoint: {enabled: [{name: Alpha}]}}")
+	})
+
+	DescribeTable("ends in time although a plugin hangs", func(ctx context.Context, hangs func(a *acts, hang func())) {
+		hanging, goOn := make(chan struct{}), make(chan struct{})
+		DeferCleanup(sync.OnceFunc(func() { close(goOn) }))
+		hang := sync.OnceFunc(func() {
+			close(hanging)
+			<-goOn
+		})
+		s.perform(func(a *acts) { hangs(a, hang) })
+		pod := createPod(ctx, "mine", "pod")
+		Eventually(hanging).Should(BeClosed())
+		began := time.Now()
+		err := run.Stop(endsWithin)
+		Expect(time.Since(began)).To(BeNumerically("<", endsWithin))
+		Expect(err).To(Or(BeNil(), MatchError(ContainSubstring("grace period")), MatchError(ContainSubstring("did not close in time"))))
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+		Expect(pod.Spec.NodeName).To(BeEmpty())
+	},
+		Entry("in Filter", func(a *acts, hang func()) {
+			a.filter = func(context.Context, *actor, *corev1.Pod, string) *fwk.Status {
+				hang()
+				return fwk.AsStatus(errors.New("too late"))
+			}
+		}),
+		Entry("in PreBind", func(a *acts, hang func()) {
+			a.preBind = func(context.Context, *actor, *corev1.Pod, string) *fwk.Status {
+				hang()
+				return fwk.AsStatus(errors.New("too late"))
+			}
+		}),
+	)
+
+	It("lets the bindings under way end", func(ctx context.Context) {
+		working, stopping := make(chan struct{}), make(chan struct{})
+		s.perform(func(a *acts) {
+			a.preBind = func(context.Context, *actor, *corev1.Pod, string) *fwk.Status {
+				close(working)
+				<-stopping
+				return nil
+			}
+		})
+		pod := createPod(ctx, "mine", "pod")
+		Eventually(working).Should(BeClosed())
+		ended := make(chan error, 1)
+		go func() { ended <- run.Stop(endsWithin) }()
+		Consistently(ended).ShouldNot(Receive(), "it waits")
+		close(stopping)
+		Eventually(ended).WithTimeout(endsWithin).Should(Receive(BeNil()))
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+		Expect(pod.Spec.NodeName).To(Equal("n1"))
+		Expect(s.at(pod, "PostBind")).To(Equal([]string{alpha}))
+		for _, a := range s.actors() {
+			Expect(a.closes.Load()).To(Equal(int32(1)))
+		}
+	})
+})
+
+var _ = Describe("A second replica", func() {
+	const lease = 2 * time.Second
+	elects := func(s *script) func(*app.Options) {
+		return func(o *app.Options) {
+			s.register(o)
+			o.LeaderElect, o.LeaderElectionNamespace = true, metav1.NamespaceDefault
+			o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = lease, lease*3/4, lease/8
+		}
+	}
+	var (
+		first, second   *testcluster.Running
+		leader, standby *script
+		f               *faults
+		waiting         *corev1.Pod
+	)
+
+	BeforeEach(func(ctx context.Context) {
+		leader, standby, f = &script{}, &script{}, &faults{}
+		first = startUnstopped(f.config(), elects(leader))
+		DeferCleanup(func() { _ = first.Stop(endsWithin) })
+		Eventually(first.Elected()).Should(BeClosed())
+		second = startUnstopped(cluster.Config, elects(standby))
+		DeferCleanup(func() { Expect(second.Stop(endsWithin)).To(Succeed()) })
+		Eventually(second.Scheduler.Ready()).Should(BeClosed())
+
+		create(ctx, quickRetries())
+		nodes(ctx, "n1")
+		createProfile(ctx, "mine", "plugins: {multiPoint: {enabled: [{name: Alpha}]}}")
+		Eventually(func() int { return second.Scheduler.Store().Current().Len() }).Should(Equal(1))
+		expectBound(ctx, createPod(ctx, "mine", "bound-by-the-first", cpu("2")))
+		waiting = createPod(ctx, "mine", "waiting", cpu("3"))
+		expectUnscheduled(ctx, waiting, corev1.PodReasonUnschedulable, HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
+	})
+
+	// takesOver has the second one schedule within a time from now.
+	takesOver := func(ctx context.Context, within time.Duration) {
+		began := time.Now()
+		expectBound(ctx, createPod(ctx, "mine", "bound-by-the-second", cpu("1")))
+		Expect(time.Since(began)).To(BeNumerically("<", within))
+		Eventually(second.Elected()).Should(BeClosed())
+
+		By("going on with what the first one left behind")
+		create(ctx, testcluster.Node("n2", "4", "8Gi", nil))
+		Expect(expectBound(ctx, waiting)).To(Equal("n2"))
+		Eventually(standby.at).WithArguments(waiting, "PostBind").Should(Equal([]string{alpha}))
+	}
+
+	It("keeps its queue warm, schedules nothing and says nothing while the first one leads", func(ctx context.Context) {
+		Eventually(standby.at).WithArguments(waiting, "PreEnqueue").ShouldNot(BeEmpty())
+		for _, name := range names("pod", 3) {
+			pod := createPod(ctx, "mine", name)
+			expectBound(ctx, pod)
+			Expect(standby.at(pod, "PreFilter")).To(BeEmpty())
+			Expect(eventsOf(ctx, pod, "Scheduled")).To(HaveLen(1))
+		}
+		Expect(k8s.Delete(ctx, profile("mine", ""))).To(Succeed())
+		expectEvent(ctx, waiting, "FailedScheduling", ContainSubstring("is gone"))
+		Eventually(func() int { return second.Scheduler.Store().Current().Len() }).Should(BeZero())
+		Consistently(func(g Gomega) {
+			told := 0
+			for _, event := range eventsOf(ctx, waiting, "FailedScheduling") {
+				if strings.Contains(event.Note, "is gone") {
+					told++
+					g.Expect(event.Series).To(BeNil(), "told once")
+				}
+			}
+			g.Expect(told).To(Equal(1))
+		}).WithContext(ctx).Should(Succeed())
+	})
+
+	It("schedules at once when the first one is stopped, which lets go of the lease", func(ctx context.Context) {
+		Expect(first.Stop(endsWithin)).To(Succeed())
+		takesOver(ctx, lease)
+	})
+
+	It("schedules when the lease has expired, if the first one cannot renew it, which ends", func(ctx context.Context) {
+		f.set(func(*http.Request, func() (*http.Response, error)) (*http.Response, error) { return nil, errNoRoute })
+		takesOver(ctx, lease+time.Second)
+		Expect(first.Stop(endsWithin)).To(MatchError(ContainSubstring("leader election lost")))
+	})
+})

@@ -1,0 +1,152 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/kubernetes/fake"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/apis/core/validation"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/livesched/livesched/internal/scheduler/algorithm"
+)
+
+func TestHealthy(t *testing.T) {
+	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local)
+	clock := clocktesting.NewFakeClock(began)
+	s := New(Config{Clock: clock})
+	expect := func(healthy bool) {
+		t.Helper()
+		if err := s.Healthy(); (err == nil) != healthy {
+			t.Errorf("%v into it: %v", clock.Since(began), err)
+		}
+	}
+	expect(true) // before the first cycle
+	clock.Step(time.Hour)
+	expect(true) // it waits for a pod
+	began = clock.Now()
+	s.heartbeat.begin(clock.Now())
+	clock.Step(stuckAfter)
+	expect(true)
+	clock.Step(time.Second)
+	expect(false)
+	if err := s.Healthy(); err != nil && !strings.Contains(err.Error(), began.Format(time.RFC3339)) {
+		t.Errorf("the error does not say when it began: %v", err)
+	}
+	s.heartbeat.end()
+	expect(true)
+}
+
+func TestTheLoopEndsIfItsLeaderIsTooLate(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := New(Config{}).Run(ctx); err != nil { // it never became ready
+		t.Error(err)
+	}
+}
+
+func TestTruncate(t *testing.T) {
+	const limit = validation.NoteLengthLimit
+	for name, test := range map[string]struct{ message, want string }{
+		"an empty message":             {"", ""},
+		"one that just fits":           {strings.Repeat("x", limit), strings.Repeat("x", limit)},
+		"one a byte too long":          {strings.Repeat("x", limit+1), strings.Repeat("x", limit-4) + " ..."},
+		"one with wider characters":    {strings.Repeat("é", limit), strings.Repeat("é", limit/2-2) + " ..."},
+		"one that would be cut in one": {"x" + strings.Repeat("é", limit), "x" + strings.Repeat("é", limit/2-3) + " ..."},
+	} {
+		got := truncate(test.message)
+		if got != test.want || len(got) > limit || !utf8.ValidString(got) {
+			t.Errorf("%s: got %d bytes, want %d", name, len(got), len(test.want))
+		}
+	}
+}
+
+func TestRejectorsOfAFailure(t *testing.T) {
+	fitError := &schedframework.FitError{Diagnosis: schedframework.Diagnosis{NodeToStatus: schedframework.NewDefaultNodeToStatus()}}
+	fitError.Diagnosis.AddPluginStatus(fwk.NewStatus(fwk.Unschedulable).WithPlugin("Refuses"))
+	fitError.Diagnosis.AddPluginStatus(fwk.NewStatus(fwk.Pending).WithPlugin("Waits"))
+	for name, test := range map[string]struct {
+		status                 *fwk.Status
+		unschedulable, pending int
+	}{
+		"a refusal names its plugins": {fwk.NewStatus(fwk.Unschedulable).WithError(fitError), 2, 1}, // who waits refuses, too
+		"an error names none":         {fwk.AsStatus(errors.New("broken")), 0, 0},
+		"no nodes are nobody's fault": {fwk.NewStatus(fwk.UnschedulableAndUnresolvable).WithError(algorithm.ErrNoNodesAvailable), 0, 0},
+	} {
+		queued := &schedframework.QueuedPodInfo{PodInfo: &schedframework.PodInfo{Pod: &corev1.Pod{}}}
+		queued.UnschedulablePlugins = sets.New("of", "the", "last", "attempt")
+		f := &failure{pod: queued, status: test.status}
+		f.noteRejectors(t.Context())
+		if len(queued.UnschedulablePlugins) != test.unschedulable || len(queued.PendingPlugins) != test.pending {
+			t.Errorf("%s: unschedulable by %v, pending by %v", name, queued.UnschedulablePlugins, queued.PendingPlugins)
+		}
+	}
+}
+
+func TestPatchPodStatus(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod", Generation: 3}}
+	told := pod.DeepCopy()
+	told.Status.Conditions = []corev1.PodCondition{*unscheduledCondition(pod, corev1.PodReasonUnschedulable, "no room")}
+	nominated := pod.DeepCopy()
+	nominated.Status.NominatedNodeName = "n1"
+	override := func(node string) *fwk.NominatingInfo {
+		return &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node}
+	}
+	for name, test := range map[string]struct {
+		pod        *corev1.Pod
+		condition  *corev1.PodCondition
+		nominating *fwk.NominatingInfo
+		patched    bool
+	}{
+		"nothing to say":                        {pod, nil, nil, false},
+		"a reason":                              {pod, unscheduledCondition(pod, corev1.PodReasonUnschedulable, "no room"), nil, true},
+		"the reason that it has":                {told, unscheduledCondition(told, corev1.PodReasonUnschedulable, "no room"), nil, false},
+		"another reason":                        {told, unscheduledCondition(told, corev1.PodReasonUnschedulable, "no disk"), nil, true},
+		"a node":                                {pod, nil, override("n1"), true},
+		"the node that it has":                  {nominated, nil, override("n1"), false},
+		"no node any more":                      {nominated, nil, override(""), true},
+		"no node for one that has none":         {pod, nil, override(""), false},
+		"nothing of the node that it has":       {nominated, nil, nil, false},
+		"no change of the node by its mode":     {nominated, nil, &fwk.NominatingInfo{NominatingMode: fwk.ModeNoop, NominatedNodeName: "n2"}, false},
+		"the reason that it has, and another n": {told, unscheduledCondition(told, corev1.PodReasonUnschedulable, "no room"), override("n1"), true},
+	} {
+		client := fake.NewClientset(test.pod)
+		if err := patchPodStatus(t.Context(), client, test.pod, test.condition, test.nominating); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if patched := len(client.Actions()) > 0; patched != test.patched {
+			t.Errorf("%s: patched is %v", name, patched)
+		}
+	}
+	if pod.Status.Conditions != nil || nominated.Status.NominatedNodeName != "n1" {
+		t.Error("an informer's object was written to")
+	}
+}
+
+func TestAnAssumedCopyLeavesTheQueuedPodAsItIs(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod"}}
+	info, err := schedframework.NewPodInfo(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	queued := &schedframework.QueuedPodInfo{PodInfo: info, Attempts: 3}
+	assumed := assumedCopy(queued, "n1")
+	if assumed.Pod.Spec.NodeName != "n1" || assumed.Attempts != 3 {
+		t.Errorf("the copy is on %q after %d attempts", assumed.Pod.Spec.NodeName, assumed.Attempts)
+	}
+	if queued.Pod != pod || pod.Spec.NodeName != "" {
+		t.Error("the queued pod has changed")
+	}
+}
