@@ -44,6 +44,4 @@ const (
 	// ReasonBuildFailed (False): the spec is accepted but its plugins could not be built; what decided before
 	// goes on deciding.
 	ReasonBuildFailed = "BuildFailed"
-	// ReasonPending (Unknown): the spec has not been looked at, or its plugins are being built.
-	ReasonPending = "Pending"
 )

@@ -45,9 +45,6 @@ const (
 	bindingGrace = 4 * time.Second
 	// closeGrace is how long it waits for the profiles to close, which those bindings hold.
 	closeGrace = bindingGrace + time.Second
-	// stuckAfter is how long one scheduling cycle may take before the process counts as stuck. It is far beyond what
-	// the slowest extender is given.
-	stuckAfter = 2 * time.Minute
 )
 
 // Config is what a Scheduler is made of. All fields but Clock and BuildTimeout are required.
@@ -92,6 +89,7 @@ type Scheduler struct {
 	// leading says that the loop runs on this replica: only the leader speaks to users through Events.
 	leading   atomic.Bool
 	heartbeat heartbeat
+	probe     probe
 	// acquired is the profile of the pod that was popped last. The loop's goroutine alone touches it.
 	acquired *profile.Profile
 	bindings sync.WaitGroup
@@ -119,14 +117,6 @@ func (s *Scheduler) Ready() <-chan struct{} { return s.ready }
 // profile. One call at a time, once Ready is closed.
 func (s *Scheduler) Build(ctx context.Context, cfg *config.Profile) (*profile.Profile, error) {
 	return s.configurator.Build(ctx, cfg)
-}
-
-// Healthy returns an error when a scheduling cycle has been going on for so long that it must be stuck.
-func (s *Scheduler) Healthy() error {
-	if since := s.heartbeat.busySince(); !since.IsZero() && s.clock.Since(since) > stuckAfter {
-		return fmt.Errorf("the scheduling cycle that began at %v has not ended", since.Format(time.RFC3339))
-	}
-	return nil
 }
 
 // Start fills cache and queue and keeps them up to date until ctx ends. The manager's cache must be running.
@@ -244,18 +234,4 @@ func (s *Scheduler) drain(ctx context.Context) {
 	case <-s.clock.After(bindingGrace):
 		klog.FromContext(ctx).Info("Stopping with bindings under way", "grace", bindingGrace)
 	}
-}
-
-// heartbeat notes when the current cycle began. Written by the loop, read by the health check.
-type heartbeat struct{ since atomic.Int64 }
-
-func (h *heartbeat) begin(now time.Time) { h.since.Store(now.UnixNano()) }
-func (h *heartbeat) end()                { h.since.Store(0) }
-
-// busySince is when the current cycle began, zero while the loop waits for a pod.
-func (h *heartbeat) busySince() time.Time {
-	if since := h.since.Load(); since != 0 {
-		return time.Unix(0, since)
-	}
-	return time.Time{}
 }

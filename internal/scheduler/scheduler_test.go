@@ -8,7 +8,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,36 +17,9 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/apis/core/validation"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
 )
-
-func TestHealthy(t *testing.T) {
-	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local)
-	clock := clocktesting.NewFakeClock(began)
-	s := New(Config{Clock: clock})
-	expect := func(healthy bool) {
-		t.Helper()
-		if err := s.Healthy(); (err == nil) != healthy {
-			t.Errorf("%v into it: %v", clock.Since(began), err)
-		}
-	}
-	expect(true) // before the first cycle
-	clock.Step(time.Hour)
-	expect(true) // it waits for a pod
-	began = clock.Now()
-	s.heartbeat.begin(clock.Now())
-	clock.Step(stuckAfter)
-	expect(true)
-	clock.Step(time.Second)
-	expect(false)
-	if err := s.Healthy(); err != nil && !strings.Contains(err.Error(), began.Format(time.RFC3339)) {
-		t.Errorf("the error does not say when it began: %v", err)
-	}
-	s.heartbeat.end()
-	expect(true)
-}
 
 func TestTheLoopEndsIfItsLeaderIsTooLate(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

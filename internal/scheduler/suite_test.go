@@ -55,7 +55,8 @@ var _ = BeforeSuite(func(ctx context.Context) {
 var _ = AfterSuite(func() {
 	if cluster != nil {
 		Expect(cluster.Stop()).To(Succeed())
-		Expect(goleak.Find(before)).To(Succeed())
+		// The workqueue of a controller that is stopped while it hands out an item never finds out.
+		Expect(goleak.Find(before, goleak.IgnoreAnyFunction("sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue.(*priorityqueue[...]).handleReadyItems"))).To(Succeed())
 	}
 })
 

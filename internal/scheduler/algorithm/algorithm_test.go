@@ -85,7 +85,7 @@ func TestScheduleChoosesAmongEqualsAtRandom(t *testing.T) {
 func TestScheduleWithoutNodes(t *testing.T) {
 	snapshot := cluster(t, 0)
 	_, err := schedule(t, New(Config{Snapshot: snapshot}), profileOf(snapshot), makePod(""))
-	if err != ErrNoNodesAvailable || err.Error() != "no nodes available to schedule pods" {
+	if !errors.Is(err, ErrNoNodesAvailable) || err.Error() != "no nodes available to schedule pods" {
 		t.Errorf("got %v", err)
 	}
 }

@@ -7,6 +7,7 @@ package binding
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -57,6 +58,9 @@ type Cycle struct {
 	lost bool
 }
 
+// errNobodyBinds is the error of a pod that every Bind plugin leaves to the others.
+var errNobodyBinds = errors.New("no Bind plugin of the profile took the pod")
+
 // Run binds the pod or undoes its assumption. It returns when the pod needs no more attention in this attempt.
 func (b *Binder) Run(ctx context.Context, c *Cycle) {
 	schedmetrics.Goroutines.WithLabelValues(schedmetrics.Binding).Inc()
@@ -88,6 +92,9 @@ func (b *Binder) bind(ctx context.Context, c *Cycle) *fwk.Status {
 		return status
 	}
 	if status := c.Framework.RunBindPlugins(ctx, c.State, pod, c.NodeName); !status.IsSuccess() {
+		if status.IsSkip() {
+			status = fwk.AsStatus(errNobodyBinds)
+		}
 		switch b.look(ctx, c) {
 		case unbound:
 			return status
@@ -161,7 +168,7 @@ func (b *Binder) undo(ctx context.Context, c *Cycle, status *fwk.Status) {
 	pod := c.Pod.Pod
 	c.Framework.RunReservePluginsUnreserve(ctx, c.State, pod, c.NodeName)
 	if err := b.Cache.ForgetPod(logger, pod); err != nil {
-		// The pod was deleted meanwhile, and its deletion has given the room back already.
+		// The API server has confirmed it meanwhile, here or on another node: its room is taken.
 		utilruntime.HandleErrorWithContext(ctx, err, "Forgetting an assumed pod failed", "pod", klog.KObj(pod), "node", c.NodeName)
 		b.fail(ctx, c, status)
 		return

@@ -85,6 +85,15 @@ func TestAPodWhoseBindingFails(t *testing.T) {
 		f.expectEvent("")
 	})
 
+	t.Run("since every Bind plugin leaves it to the others is told so", func(t *testing.T) {
+		f := newFixture(t)
+		f.first.bind = nothingToDo
+		f.Run(f.ctx, f.cycle)
+		if f.failure == nil || f.failure.IsRejected() || f.failure.Message() != "no Bind plugin of the profile took the pod" {
+			t.Errorf("it failed with %v", f.failure)
+		}
+	})
+
 	t.Run("in PreBind is not bound", func(t *testing.T) {
 		f := newFixture(t)
 		f.first.preBind = func(context.Context) *fwk.Status { return broken }

@@ -10,17 +10,17 @@ const minLogEntries = 8192
 type ChangeKind uint8
 
 const (
-	// PodAdded: a pod was assumed on the node, or turned up there.
+	// PodAdded means that a pod was assumed on the node, or turned up there.
 	PodAdded ChangeKind = iota + 1
-	// PodRemoved: a pod was forgotten, deleted, or turned up elsewhere. A pod that changed in a way that matters to
+	// PodRemoved means that a pod was forgotten, deleted, or turned up elsewhere. A pod that changed in a way that matters to
 	// others (labels, resources, being terminated) is removed and added.
 	PodRemoved
-	// NodeObject: labels, taints, allocatable resources, images or anything else of the node object changed, or so much
+	// NodeObject means that labels, taints, allocatable resources, images or anything else of the node object changed, or so much
 	// happened to the node that it is not told one by one. Nothing that was known about the node need be right.
 	NodeObject
-	// NodeAdded: the slot was given to a node.
+	// NodeAdded means that the slot was given to a node.
 	NodeAdded
-	// NodeRemoved: the node in the slot is gone. Another may have the slot by now: a NodeAdded follows then.
+	// NodeRemoved means that the node in the slot is gone. Another may have the slot by now: a NodeAdded follows then.
 	NodeRemoved
 )
 

@@ -172,7 +172,9 @@ func TestLists(t *testing.T) {
 		f.must(f.RemoveNode(quiet, newNode("a", "")))
 		f.AddNode(quiet, newNode("c", ""))
 		f.refresh()
-		f.snapshot.List()
+		if _, err := f.snapshot.List(); err != nil {
+			t.Fatal(err)
+		}
 		if list[0].Node().Name != "a" || list[1].Node().Name != "b" {
 			t.Error("it has changed")
 		}

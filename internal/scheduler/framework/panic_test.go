@@ -200,7 +200,7 @@ func TestParallelizer(t *testing.T) {
 						}
 						value = worker.value
 					}
-					if value != errBoom {
+					if err, ok := value.(error); !ok || !errors.Is(err, errBoom) {
 						t.Errorf("recovered %v", value)
 					}
 				}()

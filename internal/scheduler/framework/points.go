@@ -117,8 +117,8 @@ func queueSortPoint() point {
 	return pt.bounded(1, 1)
 }
 
-func (pt point) bounded(min, max int) point {
-	pt.min, pt.max = min, max
+func (pt point) bounded(least, most int) point {
+	pt.min, pt.max = least, most
 	return pt
 }
 

@@ -17,10 +17,9 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/component-base/metrics/legacyregistry"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
-	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
-
 	// What a manager links registers controller_runtime_* and the provider of workqueue_*.
 	_ "sigs.k8s.io/controller-runtime"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
 // scrape reads the endpoint as the manager serves it: an error of the gatherer is a 500.

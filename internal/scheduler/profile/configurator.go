@@ -58,7 +58,7 @@ func (c *Configurator) Build(ctx context.Context, cfg *config.Profile) (*Profile
 	logger := klog.FromContext(ctx)
 	go func() {
 		defer stopWaiting() // after it has sent: a cancelled context alone does not tell who won
-		done <- b.guardedRun(logger, waiting)
+		done <- b.guardedRun(waiting, logger)
 	}()
 
 	var err error
@@ -66,11 +66,13 @@ func (c *Configurator) Build(ctx context.Context, cfg *config.Profile) (*Profile
 	case err = <-done:
 	case <-waiting.Done():
 		var ended bool
-		if err, ended = b.lastWord(done); !ended {
+		if ended, err = b.lastWord(done); !ended {
 			b.profile.scope.Close()
 			b.profile.cancel()
 			go func() {
-				<-done
+				if err := <-done; err != nil {
+					logger.V(2).Info("A build that was cut off has ended", "err", err)
+				}
 				b.profile.close(logger)
 			}()
 			return nil, fmt.Errorf("cut off while %s: %w", b.stage.Load(), context.Cause(waiting))
@@ -85,7 +87,7 @@ func (c *Configurator) Build(ctx context.Context, cfg *config.Profile) (*Profile
 
 // lastWord returns what a build whose time is up has to say for itself. One that waits for informers knows which; it
 // is told of the end by its context, so its answer is worth a moment. One that is in a plugin's hands may never return.
-func (b *build) lastWord(done <-chan error) (err error, ended bool) {
+func (b *build) lastWord(done <-chan error) (ended bool, err error) {
 	grace := time.Duration(0)
 	if b.stage.Load() == stageSync {
 		grace = syncGrace
@@ -94,14 +96,14 @@ func (b *build) lastWord(done <-chan error) (err error, ended bool) {
 	defer timer.Stop()
 	select {
 	case err := <-done:
-		return err, true
+		return true, err
 	default:
 	}
 	select {
 	case err := <-done:
-		return err, true
+		return true, err
 	case <-timer.C:
-		return nil, false
+		return false, nil
 	}
 }
 
@@ -137,7 +139,7 @@ func newBuild(ctx context.Context, c *Configurator, cfg *config.Profile) *build 
 }
 
 // guardedRun is run, for plugins that panic where nobody expects a call into them to do more than return a name.
-func (b *build) guardedRun(logger klog.Logger, waiting context.Context) error {
+func (b *build) guardedRun(waiting context.Context, logger klog.Logger) error {
 	var failure error
 	if err := guard(logger, func() error {
 		failure = b.run(waiting)

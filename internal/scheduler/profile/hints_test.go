@@ -136,7 +136,7 @@ func TestTheHintsOfTheDefaultPluginsAreUpstreams(t *testing.T) {
 	defer scope.Close()
 	ctx, cancel := context.WithCancel(e.ctx)
 	defer cancel()
-	upstream, err := frameworkruntime.NewFramework(ctx, frameworkruntime.Registry(e.Registry), cfg.Config.DeepCopy(),
+	upstream, err := frameworkruntime.NewFramework(ctx, e.Registry, cfg.Config.DeepCopy(),
 		frameworkruntime.WithClientSet(e.Client),
 		frameworkruntime.WithInformerFactory(scope),
 		frameworkruntime.WithSharedDRAManager(e.DRAManager),

@@ -1,0 +1,93 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/livesched/livesched/internal/scheduler/queue"
+)
+
+// hanging is a PreEnqueue plugin that does not return until it is told to.
+type hanging struct{ entered, goOn chan struct{} }
+
+func (hanging) Name() string { return "Hanging" }
+
+func (h hanging) PreEnqueue(context.Context, *corev1.Pod) *fwk.Status {
+	close(h.entered)
+	<-h.goOn
+	return nil
+}
+
+func TestHealthy(t *testing.T) {
+	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local)
+	clock := clocktesting.NewFakeClock(began)
+	healthy := func(t *testing.T, s *Scheduler) {
+		t.Helper()
+		if err := s.Healthy(); err != nil {
+			t.Errorf("%v into it: %v", clock.Since(began), err)
+		}
+	}
+	sick := func(t *testing.T, s *Scheduler, message string) {
+		t.Helper()
+		if err := s.Healthy(); err == nil || !strings.Contains(err.Error(), message) || !strings.Contains(err.Error(), began.Format(time.RFC3339)) {
+			t.Errorf("%v into it: %v", clock.Since(began), err)
+		}
+	}
+
+	t.Run("not while a cycle goes on for longer than any should", func(t *testing.T) {
+		s := New(Config{Clock: clock})
+		healthy(t, s)
+		clock.Step(time.Hour)
+		healthy(t, s) // it waits for a pod
+		began = clock.Now()
+		s.heartbeat.begin(clock.Now())
+		clock.Step(stuckAfter)
+		healthy(t, s)
+		clock.Step(time.Second)
+		sick(t, s, "the scheduling cycle that began at ")
+		s.heartbeat.end()
+		healthy(t, s)
+	})
+
+	t.Run("not while a plugin hangs under the queue's lock", func(t *testing.T) {
+		schedmetrics.Register()
+		s := New(Config{Clock: clock})
+		s.queue = queue.New(queue.Config{})
+		close(s.ready)
+		plugin := hanging{make(chan struct{}), make(chan struct{})}
+		s.queue.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{
+			"mine": {PreEnqueue: []fwk.PreEnqueuePlugin{plugin}},
+		}}, sets.New("mine"), nil)
+		healthy(t, s)
+		gomega.NewWithT(t).Eventually(func() bool {
+			s.probe.mu.Lock()
+			defer s.probe.mu.Unlock()
+			return s.probe.since.IsZero()
+		}).Should(gomega.BeTrue())
+		clock.Step(time.Hour) // a probe that was answered long ago does not count
+		go s.queue.Add(logr.Discard(), podAt("a", "1", ""))
+		<-plugin.entered
+
+		began = clock.Now()
+		healthy(t, s)
+		clock.Step(stuckAfter)
+		healthy(t, s)
+		clock.Step(time.Second)
+		sick(t, s, "the scheduling queue has been locked since ")
+		close(plugin.goOn)
+		gomega.NewWithT(t).Eventually(s.Healthy).Should(gomega.Succeed())
+	})
+}
