@@ -17,8 +17,7 @@ import (
 
 var _ = Describe("The default plugins", func() {
 	BeforeEach(func(ctx context.Context) {
-		start()
-		createProfile(ctx, "mine", "")
+		startDefault(ctx)
 	})
 
 	// zoned creates a node in a zone.

@@ -136,6 +136,38 @@ var _ = Describe("A pod that waits on Permit", func() {
 		Expect(pod.DeletionTimestamp).To(BeNil())
 	})
 
+	It("is not scheduled a second time when its profile is deleted and comes back", func(ctx context.Context) {
+		preparing, prepared := make(chan struct{}), make(chan struct{})
+		s.perform(func(a *acts) {
+			a.preBind = func(_ context.Context, a *actor, _ *corev1.Pod, _ string) *fwk.Status {
+				if a.name == alpha {
+					close(preparing)
+					<-prepared
+				}
+				return nil
+			}
+		})
+		pod := held("pod")
+		create(ctx, pod)
+		waiting := s.expectWaiting(ctx, pod)
+		comeBack := func() {
+			Expect(k8s.Delete(ctx, profile("mine", ""))).To(Succeed())
+			Eventually(func() int { return run.Scheduler.Store().Current().Len() }).Should(BeZero())
+			createProfile(ctx, "mine", permits)
+		}
+		comeBack()
+		waiting.Allow(alpha)
+		waiting.Allow(beta)
+		Eventually(preparing).Should(BeClosed())
+		By("nor while it is prepared for its binding")
+		comeBack()
+		close(prepared)
+		expectBound(ctx, pod)
+		Eventually(s.at).WithArguments(pod, "PostBind").Should(Equal([]string{alpha, beta}))
+		Expect(s.at(pod, "PreFilter")).To(Equal([]string{alpha, beta}), "once for each plugin")
+		Eventually(run.Scheduler.Store().Alive).Should(Equal(1))
+	})
+
 	It("is given up when the process ends, without a word to its owner", func(ctx context.Context) {
 		pod := held("pod")
 		create(ctx, pod)

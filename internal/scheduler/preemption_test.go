@@ -43,11 +43,10 @@ func expectGone(ctx context.Context, pod *corev1.Pod) {
 
 var _ = Describe("Preemption", func() {
 	BeforeEach(func(ctx context.Context) {
-		start()
+		startDefault(ctx)
 		never := priorityClass("polite", 1000)
 		never.PreemptionPolicy = ptr.To(corev1.PreemptNever)
 		createClasses(ctx, priorityClass("important", 1000), never)
-		createProfile(ctx, "mine", "")
 	})
 
 	It("deletes pods of lower priority, as few as make room, tells them why, and binds the preemptor there", func(ctx context.Context) {

@@ -25,11 +25,10 @@ const (
 	tooSmall = nowhere + "1 Insufficient cpu." + noPreempt
 )
 
-// The messages are those that kube-scheduler 1.36 writes for the same pods.
+// The messages are those that kube-scheduler 1.36 writes for the same pods; see oracle.
 var _ = Describe("A pod that fits nowhere", func() {
 	BeforeEach(func(ctx context.Context) {
-		start()
-		createProfile(ctx, "mine", "")
+		startDefault(ctx)
 	})
 
 	It("is told so by a condition and an Event, as by kube-scheduler", func(ctx context.Context) {

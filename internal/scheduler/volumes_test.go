@@ -88,8 +88,7 @@ func createVolumes(ctx context.Context, objects ...client.Object) {
 
 var _ = Describe("A pod with volumes", func() {
 	BeforeEach(func(ctx context.Context) {
-		start()
-		createProfile(ctx, "mine", "")
+		startDefault(ctx)
 		nodes(ctx, "n1", "n2")
 	})
 

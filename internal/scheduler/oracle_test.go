@@ -1,0 +1,49 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// oracle names a kube-scheduler program. Where it is set, the specs that begin with startDefault have kube-scheduler
+// schedule in the place of livesched, so that what they say of kube-scheduler can be checked.
+const oracle = "LIVESCHED_TEST_KUBE_SCHEDULER"
+
+// startDefault has pods that ask for the scheduler "mine" scheduled by the default plugins until the end of the spec.
+func startDefault(ctx context.Context) {
+	GinkgoHelper()
+	if program := os.Getenv(oracle); program != "" {
+		startOracle(program)
+		return
+	}
+	start()
+	createProfile(ctx, "mine", "")
+}
+
+func startOracle(program string) {
+	GinkgoHelper()
+	configuration := filepath.Join(GinkgoT().TempDir(), "configuration.yaml")
+	Expect(os.WriteFile(configuration, fmt.Appendf(nil, `
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: false}
+clientConnection: {kubeconfig: %q, qps: 1000, burst: 2000}
+profiles: [{schedulerName: mine}]
+`, cluster.Kubeconfig()), 0o600)).To(Succeed())
+	command := exec.Command(program, "--config="+configuration, "--secure-port=0")
+	command.Stderr = GinkgoWriter
+	Expect(command.Start()).To(Succeed())
+	DeferCleanup(func() {
+		Expect(command.Process.Kill()).To(Succeed())
+		Expect(command.Wait()).To(MatchError(ContainSubstring("killed")))
+	})
+}
