@@ -39,7 +39,6 @@ type Cache struct {
 	assumed int
 	order   zoneOrder
 	feed    feed
-	groups  podGroups
 }
 
 // node is a node, or the ghost of one.
@@ -72,12 +71,11 @@ type podState struct {
 // New returns an empty cache.
 func New() *Cache {
 	return &Cache{
-		clock:  clock.RealClock{},
-		nodes:  make(map[string]*node),
-		pods:   make(map[types.UID]podState),
-		order:  zoneOrder{zones: make(map[string]*zone)},
-		feed:   feed{limit: maxJournal},
-		groups: newPodGroups(),
+		clock: clock.RealClock{},
+		nodes: make(map[string]*node),
+		pods:  make(map[types.UID]podState),
+		order: zoneOrder{zones: make(map[string]*zone)},
+		feed:  feed{limit: maxJournal},
 	}
 }
 
@@ -169,9 +167,7 @@ func (c *Cache) UpdateSnapshot(logger klog.Logger, s *Snapshot) error {
 	}
 	s.beginRefresh()
 	if c.feed.snapshot == s && s.source == c {
-		err := c.feed.flush(logger)
-		c.groups.refresh(s)
-		return err
+		return c.feed.flush(logger)
 	}
 	c.fillLocked(s)
 	return nil
@@ -194,10 +190,6 @@ func (c *Cache) fillLocked(s *Snapshot) {
 		}
 	}
 	s.log.cut()
-	c.groups.copyAll(s)
-	if fed {
-		c.groups.settled()
-	}
 }
 
 // shownLocked returns the nodes that a snapshot shows, the longest known first.

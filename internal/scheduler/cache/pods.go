@@ -66,7 +66,6 @@ func (c *Cache) assume(info *schedframework.PodInfo, class ClassID) error {
 		return podError(ErrKnownPod, pod, "it cannot be assumed")
 	}
 	c.placeLocked(podState{info: info, class: class, assumed: true})
-	c.groups.assume(pod)
 	return nil
 }
 
@@ -89,7 +88,6 @@ func (c *Cache) ForgetPod(_ klog.Logger, pod *corev1.Pod) error {
 		return podError(ErrNotAssumed, pod, fmt.Sprintf("it was confirmed on node %q", state.node.name))
 	}
 	c.takeLocked(state)
-	c.groups.forget(pod)
 	return nil
 }
 
@@ -106,7 +104,7 @@ func (c *Cache) UpdatePod(logger klog.Logger, oldPod, newPod *corev1.Pod) error 
 	if oldPod.UID != newPod.UID {
 		c.mu.Lock()
 		if state, ok := c.pods[oldPod.UID]; ok {
-			c.removeLocked(state)
+			c.takeLocked(state)
 		}
 		c.mu.Unlock()
 	}
@@ -149,7 +147,6 @@ func (c *Cache) admitPod(logger klog.Logger, pod *corev1.Pod, known podState, ne
 		c.takeLocked(known)
 		c.placeLocked(podState{info: next})
 	}
-	c.groups.observe(pod)
 }
 
 // classIf keeps the class of a pod that is still what it was when it got it.
@@ -201,14 +198,8 @@ func (c *Cache) RemovePod(logger klog.Logger, pod *corev1.Pod) error {
 		logger.Info("Pod removed from another node than its object says", "pod", klog.KObj(pod),
 			"node", state.node.name, "objectNode", pod.Spec.NodeName)
 	}
-	c.removeLocked(state)
-	return nil
-}
-
-// removeLocked forgets a pod that is gone.
-func (c *Cache) removeLocked(state podState) {
 	c.takeLocked(state)
-	c.groups.remove(state.info.Pod)
+	return nil
 }
 
 // IsAssumedPod says whether a pod is assumed and not yet confirmed.

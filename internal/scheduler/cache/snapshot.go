@@ -47,7 +47,6 @@ type Snapshot struct {
 
 	pvcs   pvcUsers
 	images imageStates
-	groups map[podGroupKey]*podGroupState
 
 	// lazy guards topologies and epochs between refreshes, and the making of the lists. A list that is nil has to be
 	// made.
@@ -76,7 +75,6 @@ func (s *Snapshot) reset(source *Cache) {
 	s.withAffinity, s.withRequiredAntiAffinity, s.withPVCs = Bitset{}, Bitset{}, Bitset{}
 	s.pvcs = make(pvcUsers)
 	s.images = imageStates{summaries: make(map[string]*fwk.ImageStateSummary), epoch: s.images.epoch + 1}
-	s.groups = make(map[podGroupKey]*podGroupState)
 	s.topologies = make(map[string]*Topology)
 	s.orderChanged()
 }
@@ -132,8 +130,16 @@ func (s *Snapshot) NodeInfos() fwk.NodeInfoLister { return s }
 // StorageInfos returns the lister of claims in use.
 func (s *Snapshot) StorageInfos() fwk.StorageInfoLister { return s }
 
-// PodGroupStates returns the lister of pod groups. There are none unless the feature gate GenericWorkload is on.
-func (s *Snapshot) PodGroupStates() fwk.PodGroupStateLister { return podGroupLister{s.groups} }
+// PodGroupStates returns the lister of pod groups. There are none: pod groups come with the feature gate GenericWorkload,
+// which livesched refuses.
+func (s *Snapshot) PodGroupStates() fwk.PodGroupStateLister { return noPodGroups{} }
+
+type noPodGroups struct{}
+
+// Get returns an error: the group is not known.
+func (noPodGroups) Get(namespace, podGroupName string) (fwk.PodGroupState, error) {
+	return nil, fmt.Errorf("pod group %s/%s is not known: pod groups are not supported", namespace, podGroupName)
+}
 
 // List returns the nodes, one of each zone in turn.
 func (s *Snapshot) List() ([]fwk.NodeInfo, error) { return s.ordered().infos, nil }
