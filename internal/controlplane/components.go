@@ -200,19 +200,3 @@ func (c *ControlPlane) startKwok(ctx context.Context, path string) error {
 	})
 	return err
 }
-
-// StartScheduler runs kube-scheduler beside whatever else schedules, for a comparison. Flags are appended to the kubeconfig and leader election flags; with --config among them the
-// configuration file decides, and has to name the kubeconfig itself. The process can be stopped before the control plane.
-func (c *ControlPlane) StartScheduler(ctx context.Context, flags ...string) (*process.Process, error) {
-	set, err := binaries.Ensure(ctx, binaries.Config{Progress: c.opts.Progress}, binaries.Scheduler)
-	if err != nil {
-		return nil, fmt.Errorf("control plane: %w", err)
-	}
-	args := append([]string{"--kubeconfig=" + c.files.kubeconfig, "--leader-elect=false", "--secure-port=0"}, flags...)
-	child, err := c.run(binaries.Scheduler, set.Paths[binaries.Scheduler], args)
-	if err != nil {
-		return nil, err
-	}
-	c.watch(child)
-	return child, nil
-}

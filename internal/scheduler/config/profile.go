@@ -34,9 +34,7 @@ func schedulerName(objectName string, spec *v1alpha1.SchedulerProfileSpec) strin
 	return objectName
 }
 
-// PolicyName is the name of the policy that a profile builds on.
-func PolicyName(profile *v1alpha1.SchedulerProfile) string { return policyName(&profile.Spec) }
-
+// policyName is the name of the policy that a profile builds on.
 func policyName(spec *v1alpha1.SchedulerProfileSpec) string {
 	if spec.PolicyRef.Name != "" {
 		return spec.PolicyRef.Name
