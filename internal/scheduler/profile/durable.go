@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -91,8 +92,26 @@ func (d *Durable) executor(schedulerName string) *preemption.Executor {
 		recorder:      d.env.Recorder(schedulerName),
 		schedulerName: schedulerName,
 	}, features())
+	d.activateAfter(e)
 	d.executors[schedulerName] = e
 	return e
+}
+
+// activateAfter has a preemptor tried again once its preemption is over. Upstream's executor leaves that to the deletion
+// of the victims, of which there is none where they were rejected in memory, and whose event may come while the
+// preemptor is still held back (kubernetes/kubernetes#140082).
+func (d *Durable) activateAfter(e *preemption.Executor) {
+	preempt := e.PreemptPod
+	e.PreemptPod = func(ctx context.Context, c preemption.Candidate, preemptor preemption.ExecutorPreemptor, victim *corev1.Pod, plugin string) error {
+		err := preempt(ctx, c, preemptor, victim, plugin)
+		go func() {
+			over := func(context.Context) (bool, error) { return !e.IsPodRunningPreemption(preemptor.UID()), nil }
+			if wait.PollUntilContextTimeout(context.WithoutCancel(ctx), 10*time.Millisecond, 2*time.Second, true, over) == nil {
+				d.env.Queue.Activate(klog.FromContext(ctx), preemptor.Pods())
+			}
+		}()
+		return err
+	}
 }
 
 // boundedBinder is the process-wide binder with the bind timeout of one profile.
