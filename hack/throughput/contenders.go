@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/controlplane/binaries"
@@ -113,9 +114,9 @@ profiles: [{schedulerName: %s}]
 	}}
 }
 
-// liveSched is livesched with a profile of all defaults.
-func (b *bench) liveSched() contender {
-	return contender{name: "livesched", start: func(ctx context.Context) (func() (time.Duration, error), error) {
+// liveSched is livesched with a profile of all defaults but for the percentage of nodes to score, 0 being all.
+func (b *bench) liveSched(name string, percentage int32) contender {
+	return contender{name: name, start: func(ctx context.Context) (func() (time.Duration, error), error) {
 		scheme := runtime.NewScheme()
 		if err := v1alpha1.AddToScheme(scheme); err != nil {
 			return nil, err
@@ -125,7 +126,11 @@ func (b *bench) liveSched() contender {
 			return nil, err
 		}
 		profile := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: schedulerName}}
-		if err := client.IgnoreAlreadyExists(c.Create(ctx, profile)); err != nil {
+		_, err = controllerutil.CreateOrUpdate(ctx, c, profile, func() error {
+			profile.Spec.PercentageOfNodesToScore = &percentage
+			return nil
+		})
+		if err != nil {
 			return nil, err
 		}
 		return b.startProcess("livesched", b.livesched, "--kubeconfig="+b.controlPlane.Kubeconfig(), "--leader-elect=false",
@@ -144,6 +149,10 @@ func (b *bench) startProcess(name, path string, args ...string) (func() (time.Du
 		return cpu, p.Stop(stopGrace)
 	}, nil
 }
+
+// defaultSampling is the percentage of nodes that kube-scheduler looks at by default (numFeasibleNodesToFind in its
+// schedule_one.go).
+func defaultSampling(nodes int) int32 { return int32(max(50-nodes/125, 5)) }
 
 // cpuTime reads the CPU time of a running process from /proc, 0 where there is none.
 func cpuTime(pid int) time.Duration {

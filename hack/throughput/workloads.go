@@ -62,7 +62,7 @@ func printMedians(o options, contenders []contender, results map[string][]result
 			cpuPerPod:     median(results[c.name], func(r result) time.Duration { return r.cpuPerPod }),
 			nodesUsed:     median(results[c.name], func(r result) int { return r.nodesUsed }),
 		}
-		fmt.Printf("%-15s %s   of the ceiling %.2f\n", c.name, m, m.podsPerSecond/ceiling)
+		fmt.Printf("%-17s %s   of the ceiling %.2f\n", c.name, m, m.podsPerSecond/ceiling)
 	}
 }
 
