@@ -1,0 +1,78 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package serviceaffinity is the plugin ServiceAffinity, which kube-scheduler had up to 1.22. It keeps the pods of a
+// service on nodes that agree in the values of some labels, and it spreads them over the values of others. The
+// predicates with a serviceAffinity and the priorities with a serviceAntiAffinity of the legacy Policy API are made of it.
+package serviceaffinity
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/plugins/args"
+)
+
+// Name of the plugin.
+const Name = "ServiceAffinity"
+
+// Service is the resource whose changes the plugin asks for. The scheduler framework has no name for it any more.
+const Service fwk.EventResource = "Service"
+
+// Args are the arguments of the plugin. All lists are of keys of node labels.
+type Args struct {
+	// AffinityLabels are those whose values must be the same for all pods of a service.
+	AffinityLabels []string `json:"affinityLabels,omitempty"`
+	// AntiAffinityLabelsPreference are those over whose values the pods of a service are spread.
+	AntiAffinityLabelsPreference []string `json:"antiAffinityLabelsPreference,omitempty"`
+}
+
+// ServiceAffinity is the plugin. What it knows of one pod is in the pod's cycle state.
+type ServiceAffinity struct {
+	args     Args
+	nodes    fwk.NodeInfoLister
+	services corev1listers.ServiceLister
+}
+
+var (
+	_ fwk.PreFilterPlugin   = &ServiceAffinity{}
+	_ fwk.FilterPlugin      = &ServiceAffinity{}
+	_ fwk.ScorePlugin       = &ServiceAffinity{}
+	_ fwk.EnqueueExtensions = &ServiceAffinity{}
+)
+
+// New is the plugin's factory.
+func New(_ context.Context, object runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+	pl := &ServiceAffinity{
+		nodes:    handle.SnapshotSharedLister().NodeInfos(),
+		services: handle.SharedInformerFactory().Core().V1().Services().Lister(),
+	}
+	if err := args.Decode(object, &pl.args); err != nil {
+		return nil, err
+	}
+	if slices.Contains(pl.args.AffinityLabels, "") || slices.Contains(pl.args.AntiAffinityLabelsPreference, "") {
+		return nil, errors.New("affinityLabels and antiAffinityLabelsPreference: a label must not be empty")
+	}
+	return pl, nil
+}
+
+// Name implements fwk.Plugin.
+func (pl *ServiceAffinity) Name() string { return Name }
+
+// EventsToRegister names what can make a node acceptable: one of the service's pods that goes or changes, or another
+// service; nodes that come, and labels that change.
+func (pl *ServiceAffinity) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	if len(pl.args.AffinityLabels) == 0 {
+		return nil, nil
+	}
+	return []fwk.ClusterEventWithHint{
+		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Update | fwk.Delete}},
+		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel}},
+		{Event: fwk.ClusterEvent{Resource: Service, ActionType: fwk.Update | fwk.Delete}},
+	}, nil
+}
