@@ -17,6 +17,7 @@ import (
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/livesched/livesched/internal/informers"
+	"github.com/livesched/livesched/internal/scheduler/plugins/serviceaffinity"
 )
 
 // eventSources turns changes of the objects that plugins ask about into cluster events. Pods and nodes are always
@@ -162,14 +163,16 @@ func unrolled(resources []fwk.EventResource) []fwk.EventResource {
 			continue
 		}
 		for name := range builtin {
-			all = append(all, name)
+			if name != serviceaffinity.Service { // none of the framework's own, which the wildcard stands for
+				all = append(all, name)
+			}
 		}
 		all = append(all, fwk.Pod, fwk.Node)
 	}
 	return all
 }
 
-// builtin are the informers of the resources that fwk names, but for those with a source of their own.
+// builtin are the informers of the resources that plugins name, but for those with a source of their own.
 var builtin = map[fwk.EventResource]func(*informers.Scope) toolscache.SharedIndexInformer{
 	fwk.PersistentVolume: func(s *informers.Scope) toolscache.SharedIndexInformer {
 		return s.Core().V1().PersistentVolumes().Informer()
@@ -191,6 +194,9 @@ var builtin = map[fwk.EventResource]func(*informers.Scope) toolscache.SharedInde
 	},
 	fwk.VolumeAttachment: func(s *informers.Scope) toolscache.SharedIndexInformer {
 		return s.Storage().V1().VolumeAttachments().Informer()
+	},
+	serviceaffinity.Service: func(s *informers.Scope) toolscache.SharedIndexInformer {
+		return s.Core().V1().Services().Informer()
 	},
 	fwk.PodGroup: func(s *informers.Scope) toolscache.SharedIndexInformer {
 		return s.Scheduling().V1alpha2().PodGroups().Informer()

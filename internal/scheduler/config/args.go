@@ -23,6 +23,9 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/plugins/nodelabel"
+	"github.com/livesched/livesched/internal/scheduler/plugins/nodepreferavoidpods"
+	"github.com/livesched/livesched/internal/scheduler/plugins/serviceaffinity"
 )
 
 // inTree holds the names of kube-scheduler's own plugins.
@@ -33,6 +36,19 @@ var inTree = sync.OnceValue(func() sets.Set[string] {
 // argsKnown says whether the arguments of a plugin are a kind of kubescheduler.config.k8s.io/v1.
 func argsKnown(plugin string) bool {
 	return scheme.Scheme.Recognizes(configv1.SchemeGroupVersion.WithKind(plugin + "Args"))
+}
+
+// checkOwnArgs are the plugins of livesched's own, whose arguments are no kind of a configuration API.
+var checkOwnArgs = map[string]func(runtime.Object) error{
+	nodelabel.Name: func(args runtime.Object) error {
+		_, err := nodelabel.ParseArgs(args)
+		return err
+	},
+	serviceaffinity.Name: func(args runtime.Object) error {
+		_, err := serviceaffinity.ParseArgs(args)
+		return err
+	},
+	nodepreferavoidpods.Name: nodepreferavoidpods.CheckArgs,
 }
 
 // decodeArgs reads the arguments of one plugin, strictly, and returns them in their versioned form. Arguments of
@@ -53,7 +69,14 @@ func decodeArgs(plugin string, raw []byte, path *field.Path, found *problems) ru
 			found.add(v1alpha1.ReasonInvalidArgs, path, "plugin %q takes no args", plugin)
 			return nil
 		}
-		return &runtime.Unknown{Raw: bytes.Clone(raw), ContentType: runtime.ContentTypeJSON}
+		args := &runtime.Unknown{Raw: bytes.Clone(raw), ContentType: runtime.ContentTypeJSON}
+		if check := checkOwnArgs[plugin]; check != nil {
+			if err := check(args); err != nil {
+				found.add(v1alpha1.ReasonInvalidArgs, path, "%v", err)
+				return nil
+			}
+		}
+		return args
 	}
 	if fields == nil {
 		raw = []byte("{}")

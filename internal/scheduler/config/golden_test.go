@@ -32,7 +32,7 @@ var update = flag.Bool("update", false, "write the golden files")
 
 // registered are kube-scheduler's plugins and three others: two that sort the queue, one that does not.
 func registered() sets.Set[string] {
-	return sets.KeySet(schedplugins.NewInTreeRegistry()).Insert("Coscheduling", "QoSSort", "DeadlineSort")
+	return sets.KeySet(schedplugins.NewInTreeRegistry()).Insert("NodeLabel", "NodePreferAvoidPods", "ServiceAffinity").Insert("Coscheduling", "QoSSort", "DeadlineSort")
 }
 
 // Each directory of testdata is a story. Its files 1.in.yaml, 2.in.yaml … are all the objects at one time after the

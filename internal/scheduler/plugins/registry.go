@@ -1,8 +1,8 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plugins holds the registry of scheduling plugins: kube-scheduler's own, run unmodified, merged with
-// out-of-tree ones.
+// Package plugins holds the registry of scheduling plugins: kube-scheduler's own, run unmodified, those that kube-scheduler
+// has removed and that are livesched's own now, and out-of-tree ones.
 package plugins
 
 import (
@@ -13,16 +13,31 @@ import (
 	schedplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/plugins/nodelabel"
+	"github.com/livesched/livesched/internal/scheduler/plugins/nodepreferavoidpods"
+	"github.com/livesched/livesched/internal/scheduler/plugins/serviceaffinity"
 )
 
-// NewRegistry returns kube-scheduler's in-tree plugins merged with outOfTree, which uses the same factory type, so
-// that a plugin written for kube-scheduler registers without a change. One name in both is an error: which of the
-// two would run must not depend on an accident of merging.
+// own are the plugins that kube-scheduler had up to 1.22.
+func own() framework.Registry {
+	return framework.Registry{
+		nodelabel.Name:           nodelabel.New,
+		nodepreferavoidpods.Name: nodepreferavoidpods.New,
+		serviceaffinity.Name:     serviceaffinity.New,
+	}
+}
+
+// NewRegistry returns kube-scheduler's in-tree plugins merged with livesched's own and with outOfTree, which uses the same
+// factory type, so that a plugin written for kube-scheduler registers without a change. One name in two of them is an
+// error: which of the two would run must not depend on an accident of merging.
 //
 // The set of in-tree plugins and their behaviour depend on the process-wide feature gates at the time of the call:
 // set them before.
 func NewRegistry(outOfTree framework.Registry) (framework.Registry, error) {
 	registry := schedplugins.NewInTreeRegistry()
+	if err := registry.Merge(own()); err != nil {
+		return nil, fmt.Errorf("registering livesched's own plugins: %w", err)
+	}
 	for _, name := range slices.Sorted(maps.Keys(outOfTree)) {
 		if err := registry.Register(name, outOfTree[name]); err != nil {
 			return nil, fmt.Errorf("registering out-of-tree plugin %q: %w", name, err)

@@ -32,11 +32,18 @@ func TestNewRegistry(t *testing.T) {
 				t.Errorf("the in-tree plugin %q is missing", name)
 			}
 		}
+		for _, name := range []string{"NodeLabel", "NodePreferAvoidPods", "ServiceAffinity"} {
+			if got[name] == nil {
+				t.Errorf("livesched's own plugin %q is missing", name)
+			}
+		}
 	})
-	t.Run("a name that an in-tree plugin has is refused, and named", func(t *testing.T) {
-		_, err := plugins.NewRegistry(framework.Registry{"NodeName": factory})
-		if err == nil || !strings.Contains(err.Error(), `"NodeName"`) {
-			t.Errorf("got error %v, want one that names NodeName", err)
+	t.Run("a name that is taken is refused, and named", func(t *testing.T) {
+		for _, name := range []string{"NodeName", "NodeLabel"} {
+			_, err := plugins.NewRegistry(framework.Registry{name: factory})
+			if err == nil || !strings.Contains(err.Error(), `"`+name+`"`) {
+				t.Errorf("got error %v, want one that names %s", err, name)
+			}
 		}
 	})
 }

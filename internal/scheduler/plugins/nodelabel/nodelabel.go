@@ -8,7 +8,9 @@ package nodelabel
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -38,8 +40,21 @@ type Args struct {
 	AbsentLabelsPreference []string `json:"absentLabelsPreference,omitempty"`
 }
 
-// Validate refuses arguments that ask for a label both to be there and not to be there.
-func (a *Args) Validate() error {
+// ParseArgs reads and checks the arguments of the plugin. A label cannot be asked for both to be there and not to be there.
+func ParseArgs(object runtime.Object) (Args, error) {
+	var a Args
+	if err := args.Decode(object, &a); err != nil {
+		return Args{}, err
+	}
+	return a, a.validate()
+}
+
+func (a *Args) validate() error {
+	for _, list := range [][]string{a.PresentLabels, a.AbsentLabels, a.PresentLabelsPreference, a.AbsentLabelsPreference} {
+		if slices.Contains(list, "") {
+			return errors.New("a label must not be empty")
+		}
+	}
 	if both := sets.New(a.PresentLabels...).Intersection(sets.New(a.AbsentLabels...)); both.Len() > 0 {
 		return fmt.Errorf("presentLabels and absentLabels: both have %q", sets.List(both))
 	}
@@ -60,11 +75,11 @@ var (
 
 // New is the plugin's factory.
 func New(_ context.Context, object runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
-	pl := &NodeLabel{}
-	if err := args.Decode(object, &pl.args); err != nil {
+	a, err := ParseArgs(object)
+	if err != nil {
 		return nil, err
 	}
-	return pl, pl.args.Validate()
+	return &NodeLabel{args: a}, nil
 }
 
 // Name implements fwk.Plugin.

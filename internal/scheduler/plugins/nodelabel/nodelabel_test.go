@@ -91,7 +91,8 @@ func TestArgumentsThatContradictThemselvesAreRefused(t *testing.T) {
 	for args, want := range map[string]string{
 		`{"presentLabels": ["a", "b"], "absentLabels": ["b"]}`:                `presentLabels and absentLabels: both have ["b"]`,
 		`{"presentLabelsPreference": ["a"], "absentLabelsPreference": ["a"]}`: `presentLabelsPreference and absentLabelsPreference: both have ["a"]`,
-		`{"labels": ["a"]}`: `unknown field "labels"`,
+		`{"absentLabels": [""]}`: "a label must not be empty",
+		`{"labels": ["a"]}`:      `unknown field "labels"`,
 	} {
 		if _, err := nodelabel.New(t.Context(), &runtime.Unknown{Raw: []byte(args)}, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got error %v, want %s", args, err, want)

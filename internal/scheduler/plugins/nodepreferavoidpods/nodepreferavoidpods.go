@@ -26,9 +26,15 @@ type NodePreferAvoidPods struct{}
 
 var _ fwk.ScorePlugin = NodePreferAvoidPods{}
 
+// CheckArgs refuses arguments.
+func CheckArgs(object runtime.Object) error { return args.Decode(object, &struct{}{}) }
+
 // New is the plugin's factory.
 func New(_ context.Context, object runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
-	return NodePreferAvoidPods{}, args.Decode(object, &struct{}{})
+	if err := CheckArgs(object); err != nil {
+		return nil, err
+	}
+	return NodePreferAvoidPods{}, nil
 }
 
 // Name implements fwk.Plugin.

@@ -32,6 +32,18 @@ type Args struct {
 	AntiAffinityLabelsPreference []string `json:"antiAffinityLabelsPreference,omitempty"`
 }
 
+// ParseArgs reads and checks the arguments of the plugin.
+func ParseArgs(object runtime.Object) (Args, error) {
+	var a Args
+	if err := args.Decode(object, &a); err != nil {
+		return Args{}, err
+	}
+	if slices.Contains(a.AffinityLabels, "") || slices.Contains(a.AntiAffinityLabelsPreference, "") {
+		return Args{}, errors.New("a label must not be empty")
+	}
+	return a, nil
+}
+
 // ServiceAffinity is the plugin. What it knows of one pod is in the pod's cycle state.
 type ServiceAffinity struct {
 	args     Args
@@ -48,17 +60,15 @@ var (
 
 // New is the plugin's factory.
 func New(_ context.Context, object runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-	pl := &ServiceAffinity{
-		nodes:    handle.SnapshotSharedLister().NodeInfos(),
-		services: handle.SharedInformerFactory().Core().V1().Services().Lister(),
-	}
-	if err := args.Decode(object, &pl.args); err != nil {
+	a, err := ParseArgs(object)
+	if err != nil {
 		return nil, err
 	}
-	if slices.Contains(pl.args.AffinityLabels, "") || slices.Contains(pl.args.AntiAffinityLabelsPreference, "") {
-		return nil, errors.New("affinityLabels and antiAffinityLabelsPreference: a label must not be empty")
-	}
-	return pl, nil
+	return &ServiceAffinity{
+		args:     a,
+		nodes:    handle.SnapshotSharedLister().NodeInfos(),
+		services: handle.SharedInformerFactory().Core().V1().Services().Lister(),
+	}, nil
 }
 
 // Name implements fwk.Plugin.
