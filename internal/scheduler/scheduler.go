@@ -153,7 +153,9 @@ func (s *Scheduler) Start(ctx context.Context) error {
 
 	closing, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), closeGrace, errors.New("the profiles did not close in time"))
 	defer cancel()
-	return s.store.Close(closing)
+	err := s.store.Close(closing)
+	s.env.Durable.Close(closing)
+	return err
 }
 
 // assemble creates the parts, bottom-up.

@@ -220,8 +220,7 @@ func (b *build) instantiate(waiting context.Context) error {
 				err = errors.New("the factory returned no plugin")
 			}
 			if err == nil {
-				b.profile.instances[name] = plugin
-				b.Env.Durable.adopt(plugin, args[name], b.profile.handle)
+				b.profile.instances[name] = b.Env.Durable.adopt(plugin, args[name], b.profile.handle)
 			}
 			return err
 		})

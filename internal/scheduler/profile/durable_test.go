@@ -12,7 +12,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,10 +19,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
-	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 	"k8s.io/utils/ptr"
 )
 
@@ -57,7 +54,7 @@ func (e *testEnv) create(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 			t.Error(err)
 		}
 	})
-	lister := e.Durable.scope.Core().V1().Pods().Lister().Pods(namespace)
+	lister := e.scope.Core().V1().Pods().Lister().Pods(namespace)
 	eventually(t, func() error { _, err := lister.Get(pod.Name); return err }).Should(gomega.Succeed())
 	return created
 }
@@ -95,7 +92,7 @@ func (e *testEnv) volumes(t *testing.T, claims ...string) {
 		}, metav1.CreateOptions{})
 		must(t, err)
 	}
-	core := e.Durable.scope.Core().V1()
+	core := e.scope.Core().V1()
 	eventually(t, func(g gomega.Gomega) {
 		for _, claim := range claims {
 			_, err := core.PersistentVolumeClaims().Lister().PersistentVolumeClaims(namespace).Get(claim)
@@ -104,7 +101,7 @@ func (e *testEnv) volumes(t *testing.T, claims ...string) {
 		known, err := core.PersistentVolumes().Lister().Get(volume.Name)
 		g.Expect(err).NotTo(gomega.HaveOccurred())
 		g.Expect(known.Status.Phase).To(gomega.Equal(corev1.VolumeAvailable))
-		_, err = e.Durable.scope.Storage().V1().StorageClasses().Lister().Get(class)
+		_, err = e.scope.Storage().V1().StorageClasses().Lister().Get(class)
 		g.Expect(err).NotTo(gomega.HaveOccurred())
 	}).Should(gomega.Succeed())
 }
@@ -158,63 +155,7 @@ func TestRule6StateThatOutlivesAGenerationIsSharedByAll(t *testing.T) {
 			t.Errorf("the volume is free again, but the second pod is refused: %v", status)
 		}
 	})
-
-	t.Run("a pod whose preemption one generation has begun is kept waiting by the next, until its victim is gone", func(t *testing.T) {
-		e := newTestEnv(t, nil)
-		victim := e.create(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "victim"}, Spec: corev1.PodSpec{NodeName: "n1"}})
-		_, err := e.client.SchedulingV1().PriorityClasses().Create(e.ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 10}, metav1.CreateOptions{})
-		must(t, err)
-		t.Cleanup(func() {
-			must(t, e.client.SchedulingV1().PriorityClasses().Delete(context.Background(), "high", metav1.DeleteOptions{}))
-		})
-		preemptor := e.create(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "preemptor"}, Spec: corev1.PodSpec{PriorityClassName: "high"}})
-		e.addNode(t, "n1", victim)
-
-		a := e.build(t, object("mine"))
-		evict, evicted := make(chan struct{}), make(chan struct{})
-		executorOf(a).PreemptPod = func(context.Context, preemption.Candidate, preemption.ExecutorPreemptor, *corev1.Pod, string) error {
-			<-evict
-			close(evicted)
-			return nil
-		}
-		state, status := e.fits(t, a, preemptor, "n1")
-		if !status.IsRejected() {
-			t.Fatalf("there is room for the preemptor: %v", status)
-		}
-		statuses := schedframework.NewDefaultNodeToStatus()
-		statuses.Set("n1", status)
-		if _, status := a.Framework.RunPostFilterPlugins(e.ctx, state, preemptor, statuses); !status.IsSuccess() {
-			t.Fatalf("preemption: %v", status)
-		}
-		b := e.build(t, object("mine"))
-		a.Release(logr.Discard())
-		<-a.Closed()
-		const waiting = "waiting for the preemption for this pod to be finished"
-		if status := preemptionOf(b).PreEnqueue(e.ctx, preemptor); status.Message() != waiting {
-			t.Errorf("the next generation lets the preemptor in: %v", status)
-		}
-		close(evict)
-		<-evicted
-		eventually(t, func() bool { return preemptionOf(b).PreEnqueue(e.ctx, preemptor).IsSuccess() }).Should(gomega.BeTrue())
-	})
-
-	t.Run("preemptions are reported under the name of their own profile", func(t *testing.T) {
-		e := newTestEnv(t, nil)
-		a, b := executorOf(e.build(t, object("a"))), executorOf(e.build(t, object("b")))
-		if a == b {
-			t.Error("two scheduler names share an executor")
-		}
-		if again := executorOf(e.build(t, object("a"))); again != a {
-			t.Error("two generations of one scheduler name have executors of their own")
-		}
-	})
 }
-
-func preemptionOf(p *Profile) *defaultpreemption.DefaultPreemption {
-	return p.instances[names.DefaultPreemption].(*defaultpreemption.DefaultPreemption)
-}
-
-func executorOf(p *Profile) *preemption.Executor { return preemptionOf(p).Executor }
 
 // stuckBinder binds no volume before its context ends.
 type stuckBinder struct {

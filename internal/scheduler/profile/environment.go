@@ -6,9 +6,11 @@ package profile
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/types"
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
@@ -35,6 +37,9 @@ type Environment struct {
 	Queue interface {
 		fwk.PodNominator
 		fwk.PodActivator
+		// Ungate and RetryLater are for pods whose preemption has ended; see queue.Queue.
+		Ungate(logger klog.Logger, uid types.UID, plugin string)
+		RetryLater(logger klog.Logger, uid types.UID)
 	}
 	// WaitingPods and PodsInPreBind are shared so that a pod that waits under an old generation can be allowed,
 	// rejected or preempted by the new one.

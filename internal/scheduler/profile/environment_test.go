@@ -42,6 +42,8 @@ type testEnv struct {
 	cache    *cache.Cache
 	snapshot *cache.Snapshot
 	sources  *countingSources
+	scope    *informers.Scope
+	queue    *queue.Queue
 	client   clientset.Interface
 	// handlers is how many informer handlers there are before the first build.
 	handlers int
@@ -58,15 +60,15 @@ func newTestEnv(t *testing.T, outOfTree framework.Registry) *testEnv {
 	source := informers.NewSource(sharedCluster.GetCache(), sharedCluster.GetRESTMapper(), scheme.Scheme, logr.Discard())
 	scope := source.NewScope()
 	t.Cleanup(scope.Close)
-	e := &testEnv{ctx: ctx, cache: cache.New(), snapshot: cache.NewSnapshot(), sources: &countingSources{}, client: client}
-	q := queue.New(queue.Config{PodLister: scope.Core().V1().Pods().Lister()})
+	e := &testEnv{ctx: ctx, cache: cache.New(), snapshot: cache.NewSnapshot(), sources: &countingSources{}, client: client, scope: scope}
+	e.queue = queue.New(queue.Config{PodLister: scope.Core().V1().Pods().Lister()})
 	e.Environment = &Environment{
 		Registry:      registry,
 		Client:        client,
 		KubeConfig:    admin,
 		Informers:     source,
 		Snapshot:      e.snapshot,
-		Queue:         q,
+		Queue:         e.queue,
 		WaitingPods:   framework.NewWaitingPods(),
 		PodsInPreBind: framework.NewPodsInPreBind(),
 		CSIManager:    nodevolumelimits.NewCSIManager(scope.Storage().V1().CSINodes().Lister()),
@@ -80,6 +82,7 @@ func newTestEnv(t *testing.T, outOfTree framework.Registry) *testEnv {
 	e.DRAManager = dynamicresources.NewDRAManager(ctx, claims, slices, scope)
 	e.Durable, err = NewDurable(ctx, e.Environment, scope)
 	must(t, err)
+	t.Cleanup(func() { e.Durable.Close(context.Background()) })
 	must(t, scope.WaitForSync(ctx))
 	e.handlers = source.Handlers()
 	return e

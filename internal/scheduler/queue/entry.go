@@ -64,6 +64,8 @@ type entry struct {
 	failures int
 	// failure is the last of these errors.
 	failure string
+	// swallowed is the strongest of what would have moved the pod while a plugin gates it, for Ungate. Only for Gated.
+	swallowed strategy
 
 	flight flight
 }

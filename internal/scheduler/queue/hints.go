@@ -23,6 +23,8 @@ type strategy int
 const (
 	// stay: the event does not help the pod.
 	stay strategy = iota
+	// afterFailure: the pod is tried again when its back-off is over, and not before, as one that met an error.
+	afterFailure
 	// afterBackoff: the pod is tried again when its back-off is over.
 	afterBackoff
 	// immediately: the pod is tried again at once. It did not fail; a plugin had it pending.

@@ -23,6 +23,8 @@ type flight struct {
 	started time.Time
 	// deleted says that the pod is not to come back.
 	deleted bool
+	// failed says that the pod is to be retried when it comes back; see Queue.RetryLater.
+	failed bool
 
 	prev, next *entry
 }

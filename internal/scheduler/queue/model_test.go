@@ -45,10 +45,12 @@ type modelPod struct {
 	failures                   int // of PreEnqueue, in a row
 	refusedBy, pendingBy       sets.Set[string]
 	gate                       string
+	missed                     strategy // while it is gated
 	flushed                    bool
 	// in flight
 	started   time.Time
 	deleted   bool
+	failed    bool // what its last attempt set in motion
 	events    []clusterEvent
 	firstTime time.Time // of the attempts; zero before the first
 }
@@ -119,8 +121,8 @@ func (m *model) update(oldPod, newPod *corev1.Pod) {
 		return
 	}
 	node := newPod.Status.NominatedNodeName
-	if node == "" && oldPod.Status.NominatedNodeName == "" {
-		node = m.nominees[newPod.UID].node
+	if nominee, known := m.nominees[newPod.UID]; known && node == oldPod.Status.NominatedNodeName {
+		node = nominee.node
 	}
 	m.nominate(newPod, node)
 	if p.place == Unschedulable || p.place == Gated {
@@ -227,13 +229,16 @@ func (m *model) requeue(old modelPod, refusedBy, pendingBy []string) (kept bool)
 		p.errors = 0
 	}
 	s := stay
+	if p.failed {
+		s = afterFailure
+	}
 	if released || isError {
 		s = afterBackoff
 	}
 	for _, ev := range p.events {
 		s = max(s, m.worth(p, ev))
 	}
-	p.events = nil
+	p.events, p.failed, p.missed = nil, false, stay
 	if s == stay {
 		p.place, p.checked = Unschedulable, m.now()
 		return true
@@ -336,6 +341,22 @@ func (m *model) activate(pod *corev1.Pod) {
 	}
 }
 
+func (m *model) ungate(pod *corev1.Pod, plugin string) {
+	if p := m.pods[pod.UID]; p != nil && p.place == Gated && p.gate == plugin {
+		m.enqueue(p, p.missed)
+	}
+}
+
+func (m *model) retryLater(pod *corev1.Pod) {
+	switch p := m.pods[pod.UID]; {
+	case p == nil:
+	case p.place == InFlight:
+		p.failed = true
+	case p.place == Unschedulable || p.place == Gated:
+		m.enqueue(p, afterFailure)
+	}
+}
+
 // enqueue puts a pod where its gates and back-off let it be.
 func (m *model) enqueue(p *modelPod, s strategy) {
 	wasParked := p.place == Unschedulable || p.place == Gated
@@ -364,6 +385,7 @@ func (m *model) enqueue(p *modelPod, s strategy) {
 	switch verdict {
 	case fails, panics:
 		p.failures++
+		p.missed = stay
 		p.place, p.until = ErrorBackoff, m.now().Add(m.backoff(p, p.failures)).Truncate(time.Second)
 		return
 	case no:
@@ -374,15 +396,16 @@ func (m *model) enqueue(p *modelPod, s strategy) {
 		}
 		p.refusedBy.Insert(plugin)
 		p.place = Gated
+		p.missed = max(p.missed, s)
 		return
 	}
-	p.failures = 0
+	p.failures, p.missed = 0, stay
 	if _, nominated := m.nominees[p.pod.UID]; wasGated && !nominated {
 		m.nominate(p.pod, p.pod.Status.NominatedNodeName)
 	}
-	if end, has := m.backoffEnd(p); has && s == afterBackoff && !end.Before(m.now().Truncate(time.Second)) {
+	if end, has := m.backoffEnd(p); has && s != immediately && !end.Before(m.now().Truncate(time.Second)) {
 		p.place, p.until = Backoff, end
-		if p.refusedBy.Len()+p.pendingBy.Len() == 0 {
+		if s == afterFailure || p.refusedBy.Len()+p.pendingBy.Len() == 0 {
 			p.place = ErrorBackoff
 		}
 		return

@@ -21,9 +21,10 @@ import (
 // the pod's status. Pods of lower or equal priority reckon with them as if they ran there already.
 //
 // What it knows may be newer than the pod's status, which is patched later. Hence its rules against staleness
-// (pkg/scheduler/backend/queue/nominator.go upstream): an update of the pod that says nothing of a node, neither
-// before nor after, does not erase a nomination made in memory; one that does decides. A pod is not nominated if the
-// informers do not know it any more, know another of that name, or know it to be assigned.
+// (pkg/scheduler/backend/queue/nominator.go upstream): an update of the pod that does not change the node in its status
+// does not touch a nomination made in memory; one that does decides. Upstream keeps such a nomination only as long as
+// the status names no node at all. A pod is not nominated if the informers do not know it any more, know another of that
+// name, or know it to be assigned.
 //
 // All methods are safe for concurrent use. NominatedPodsForNode is called per node and pod, from many goroutines: it
 // takes no lock while nothing is nominated, and never the queue's.
@@ -141,8 +142,8 @@ func (n *Nominator) update(logger klog.Logger, oldPod *corev1.Pod, info fwk.PodI
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if known := n.byPod[oldPod.UID]; known != nil && node == "" && oldPod.Status.NominatedNodeName == "" {
-		// An update that was under way when the pod was nominated in memory.
+	if known := n.byPod[oldPod.UID]; known != nil && node == oldPod.Status.NominatedNodeName {
+		// An update of something else, maybe from before the patch that follows a nomination made in memory.
 		node = known.node
 	}
 	n.remove(oldPod.UID)

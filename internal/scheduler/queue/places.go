@@ -13,7 +13,13 @@ import (
 // enqueue puts a pod to where the PreEnqueue plugins and its back-off allow it to be: as close to being popped as that
 // is. Requires mu.
 func (q *Queue) enqueue(logger klog.Logger, e *entry, s strategy, event string) {
-	switch q.runPreEnqueue(logger, e) {
+	answer := q.runPreEnqueue(logger, e)
+	if answer == refused {
+		e.swallowed = max(e.swallowed, s)
+	} else {
+		e.swallowed = stay
+	}
+	switch answer {
 	case refused:
 		q.move(logger, e, Gated, event)
 	case failed:
@@ -21,9 +27,9 @@ func (q *Queue) enqueue(logger klog.Logger, e *entry, s strategy, event string) 
 		q.move(logger, e, ErrorBackoff, event)
 	case admitted:
 		to := Active
-		if s == afterBackoff && q.backingOff(e) {
+		if s != immediately && q.backingOff(e) {
 			to = Backoff
-			if len(e.info.UnschedulablePlugins) == 0 && len(e.info.PendingPlugins) == 0 {
+			if s == afterFailure || len(e.info.UnschedulablePlugins) == 0 && len(e.info.PendingPlugins) == 0 {
 				to = ErrorBackoff
 			}
 			e.until = q.backoffEnd(e)

@@ -30,15 +30,21 @@ func (q *Queue) Requeue(logger klog.Logger, p *schedframework.QueuedPodInfo) (ke
 }
 
 // RequeueNominated is Requeue, and AddNominatedPod with nominating for a pod that is kept, in one: nobody can pop the pod
-// in between, and the nomination cannot outlive an attempt that it was not made by.
+// in between, and the nomination cannot outlive an attempt that it was not made by. If nominating is nil, or of
+// ModeNoop, the pod stays nominated as it is, unless its status has come to name another node while it was in flight.
 func (q *Queue) RequeueNominated(
 	logger klog.Logger, p *schedframework.QueuedPodInfo, nominating *fwk.NominatingInfo,
 ) (kept bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	popped := p.Pod
 	kept, err = q.requeue(logger, p)
-	if kept && err == nil {
+	switch {
+	case !kept || err != nil:
+	case nominating.Mode() == fwk.ModeOverride:
 		q.nominator.add(logger, p.PodInfo, nominating)
+	default:
+		q.nominator.update(logger, popped, p.PodInfo)
 	}
 	return kept, err
 }
@@ -122,6 +128,9 @@ func (q *Queue) strategyForInFlight(logger klog.Logger, e *entry) strategy {
 		return afterBackoff
 	}
 	result := stay
+	if e.flight.failed {
+		result = afterFailure
+	}
 	events, complete := q.inFlight.eventsSince(e)
 	if !complete {
 		result = afterBackoff

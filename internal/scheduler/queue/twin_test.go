@@ -228,7 +228,8 @@ func (w *twinWorld) do() {
 	}{
 		{"create", 18, w.create}, {"update", 14, w.update}, {"delete", 4, w.deletePod}, {"replace", 2, w.replace}, {"bind", 3, w.bindElsewhere},
 		{"addOld", 4, w.addOld}, {"pop", 22, w.pop}, {"done", 5, w.done}, {"requeue", 22, w.requeue}, {"event", 14, w.event}, {"activate", 5, w.activate},
-		{"clock", 8, w.tick}, {"door", 8, w.door}, {"nominate", 5, w.nominate}, {"reconfigure", 1, w.reconfigure}, {"flush", 3, w.flush},
+		{"clock", 8, w.tick}, {"door", 8, w.door}, {"nominate", 5, w.nominate},
+		{"ungate", 8, w.ungate}, {"retry", 3, w.retryLater}, {"reconfigure", 1, w.reconfigure}, {"flush", 3, w.flush},
 	}
 	total := 0
 	for _, op := range ops {
@@ -482,6 +483,30 @@ func (w *twinWorld) door() {
 	if pod, ok := anyOf(w.r, w.pending()); ok {
 		key := twinPlugins[w.r.IntN(len(twinPlugins))] + string(pod.UID)
 		w.doors[key] = []answer{yes, yes, no, no, fails, panics}[w.r.IntN(6)]
+	}
+}
+
+// ungate opens a pod's door, or does not, and tells.
+func (w *twinWorld) ungate() {
+	pod, ok := anyOf(w.r, w.pending())
+	if !ok {
+		return
+	}
+	plugin := twinPlugins[w.r.IntN(len(twinPlugins))]
+	if state, known := w.queue.Get(pod.UID); known && state.GatingPlugin != "" {
+		plugin = state.GatingPlugin
+	}
+	if w.r.IntN(4) != 0 {
+		w.doors[plugin+string(pod.UID)] = yes
+	}
+	w.queue.Ungate(logger, pod.UID, plugin)
+	w.model.ungate(pod, plugin)
+}
+
+func (w *twinWorld) retryLater() {
+	if pod, ok := anyOf(w.r, append(w.pending(), w.past...)); ok {
+		w.queue.RetryLater(logger, pod.UID)
+		w.model.retryLater(pod)
 	}
 }
 

@@ -42,6 +42,8 @@ var upstreamSeed = flag.Uint64("upstream-seed", 0, "seed of TestUpstream; 0 pick
 //     change, do not occur upstream or go wrong there;
 //   - an update that changes nothing of interest, and lets an unschedulable pod be tried again, takes back its
 //     nomination upstream;
+//   - an update that leaves the node in the pod's status as it is, and an attempt that says nothing of nominations, make
+//     upstream go back from a nomination made in memory to that node;
 //   - a node in the status of a pod that is gated is not looked at upstream when the pod is let in, so such pods
 //     have none.
 func TestUpstream(t *testing.T) {
@@ -253,6 +255,16 @@ func (w *upstreamWorld) update() {
 	if before.Place.parked() && after.Place == Active && slices.Contains(changes, schedframework.EventUnscheduledPodUpdate) {
 		w.ours.AddNominatedPod(logger, info(newer), nil)
 	}
+	if before.Place != InFlight {
+		w.backToStatus(pod, newer)
+	}
+}
+
+// backToStatus does what upstream does in an update to a nomination made in memory.
+func (w *upstreamWorld) backToStatus(older, newer *corev1.Pod) {
+	if node := newer.Status.NominatedNodeName; node != "" && node == older.Status.NominatedNodeName {
+		w.ours.AddNominatedPod(logger, info(newer), nil)
+	}
 }
 
 func (w *upstreamWorld) deletePod() {
@@ -326,7 +338,7 @@ func (w *upstreamWorld) requeue() {
 	theirErr := w.theirs.AddUnschedulableIfNotPresent(logger, p.theirs, w.theirs.SchedulingCycle())
 	w.theirs.AddNominatedPod(logger, p.theirs.PodInfo, nominating)
 	_, ourErr := w.ours.RequeueNominated(logger, p.ours, nominating)
-	if ourErr != nil {
+	if ourErr != nil || nominating == nil {
 		w.ours.AddNominatedPod(logger, p.theirs.PodInfo, nominating)
 	}
 	if (ourErr == nil) != (theirErr == nil) {
@@ -412,6 +424,7 @@ func (w *upstreamWorld) nominate() {
 		older := changed(pod, w.randomize)
 		w.ours.UpdateNominatedPod(logger, older, info(pod))
 		w.theirs.UpdateNominatedPod(logger, older, info(pod))
+		w.backToStatus(older, pod)
 	case 2:
 		w.ours.DeleteNominatedPodIfExists(pod)
 		w.theirs.DeleteNominatedPodIfExists(pod)
