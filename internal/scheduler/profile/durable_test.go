@@ -12,7 +12,9 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
@@ -47,16 +49,30 @@ func (e *testEnv) create(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 	pod.Spec.Containers = []corev1.Container{{Name: "main", Image: "pause", Resources: corev1.ResourceRequirements{
 		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("600m")},
 	}}}
-	created, err := e.client.CoreV1().Pods(namespace).Create(e.ctx, pod, metav1.CreateOptions{})
-	must(t, err)
+	var created *corev1.Pod
+	eventually(t, func() (err error) { // the API server may not know the priority class yet
+		created, err = e.admin.CoreV1().Pods(namespace).Create(e.ctx, pod, metav1.CreateOptions{})
+		return err
+	}).Should(gomega.Succeed())
 	t.Cleanup(func() {
-		if err := e.client.CoreV1().Pods(namespace).Delete(context.Background(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}); err != nil {
+		if err := e.admin.CoreV1().Pods(namespace).Delete(context.Background(), pod.Name, *metav1.NewDeleteOptions(0)); err != nil && !apierrors.IsNotFound(err) {
 			t.Error(err)
 		}
 	})
 	lister := e.scope.Core().V1().Pods().Lister().Pods(namespace)
 	eventually(t, func() error { _, err := lister.Get(pod.Name); return err }).Should(gomega.Succeed())
 	return created
+}
+
+// class returns a priority class of that value, which it creates.
+func (e *testEnv) class(t *testing.T, value int32) string {
+	t.Helper()
+	name := "of-test-" + rand.String(8)
+	classes := e.admin.SchedulingV1().PriorityClasses()
+	_, err := classes.Create(e.ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}, metav1.CreateOptions{})
+	must(t, err)
+	t.Cleanup(func() { must(t, classes.Delete(context.Background(), name, metav1.DeleteOptions{})) })
+	return name
 }
 
 // volumes creates one volume and as many claims that it would suit, to be bound when a pod comes. They stay: deleted
