@@ -136,7 +136,7 @@ func (c *cycle) place(ctx context.Context) (*binding.Cycle, *fwk.NominatingInfo,
 	if err := c.cache.AssumePod(logger, b.Pod.PodInfo); err != nil {
 		return nil, clearNomination, fwk.AsStatus(err)
 	}
-	c.queue.DeleteNominatedPodIfExists(b.Pod.Pod)
+	c.endNomination(c.pod.Pod, b.NodeName)
 	if status := c.consent(ctx, b); !status.IsSuccess() {
 		c.profile.Framework.RunReservePluginsUnreserve(ctx, c.state, b.Pod.Pod, b.NodeName)
 		if err := c.cache.ForgetPod(logger, b.Pod.Pod); err != nil {

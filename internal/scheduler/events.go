@@ -197,7 +197,8 @@ func (s *Scheduler) pendingPodUpdated(oldPod, newPod *corev1.Pod) {
 		return
 	}
 	s.queue.Update(logger, oldPod, newPod)
-	if nominated := oldPod.Status.NominatedNodeName; nominated != "" && nominated != newPod.Status.NominatedNodeName {
+	deleted := newPod.DeletionTimestamp != nil && oldPod.DeletionTimestamp == nil
+	if nominated := oldPod.Status.NominatedNodeName; nominated != "" && (deleted || nominated != newPod.Status.NominatedNodeName) {
 		s.nominationEnded(oldPod)
 	}
 }
@@ -230,6 +231,15 @@ func (s *Scheduler) assumedPodDeleted(pod *corev1.Pod) {
 		}
 	}
 	s.moveAll(schedframework.EventAssignedPodDelete, assumed, nil)
+}
+
+// endNomination takes back the nomination of a pod that is assumed on a node. If it had been promised another one, that
+// is free for others now, of which no event would tell them.
+func (s *Scheduler) endNomination(pod *corev1.Pod, nodeName string) {
+	s.queue.DeleteNominatedPodIfExists(pod)
+	if nominated := pod.Status.NominatedNodeName; nominated != "" && nominated != nodeName {
+		s.nominationEnded(pod)
+	}
 }
 
 // nominationEnded wakes the pods that had to reckon with a nominated pod: those of its priority and below.

@@ -11,10 +11,11 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/internal/testcluster"
 )
 
 // nominateByHand writes a node, or none, into the status of a pod, as others than its scheduler may do (KEP-5278).
@@ -170,19 +171,72 @@ var _ = Describe("A pod that is about to be bound", func() {
 })
 
 var _ = Describe("A node that is promised to a pod", func() {
-	It("is free for others when the pod is deleted before it is scheduled", func(ctx context.Context) {
-		startDefault(ctx)
+	BeforeEach(func(ctx context.Context) {
 		createClasses(ctx, priorityClass("important", 1000))
 		nodes(ctx, "n1")
+	})
+
+	// promised creates a pod that waits for the room of another on n1, and keeps it free.
+	promised := func(ctx context.Context, changes ...func(*corev1.Pod)) *corev1.Pod {
+		GinkgoHelper()
 		victim := createPod(ctx, "somebody-else", "victim", cpu("2"), on("n1"), terminatesSlowly)
-		first := createPod(ctx, "mine", "first", cpu("4"), prioritized("important"))
-		expectNominated(ctx, first, "n1")
-		second := createPod(ctx, "mine", "second", cpu("2"), prioritized("important"))
-		expectUnscheduled(ctx, second, corev1.PodReasonUnschedulable, HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
+		DeferCleanup(func(ctx context.Context) { terminate(ctx, victim) })
+		pod := createPod(ctx, "mine", "first", append(changes, cpu("4"), prioritized("important"))...)
+		expectNominated(ctx, pod, "n1")
+		return pod
+	}
+	// waits creates a pod for which there is no other room.
+	waits := func(ctx context.Context, schedulerName string) *corev1.Pod {
+		GinkgoHelper()
+		pod := createPod(ctx, schedulerName, "second", cpu("2"), prioritized("important"), selecting(corev1.LabelHostname, "n1"))
+		expectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable, ContainSubstring("1 Insufficient cpu"))
+		return pod
+	}
+
+	It("is free for others when the pod is deleted", func(ctx context.Context) {
+		startDefault(ctx)
+		first := promised(ctx)
+		second := waits(ctx, "mine")
 		Expect(k8s.Delete(ctx, first)).To(Succeed())
 		expectBound(ctx, second)
-		again := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: first.Namespace, Name: first.Name}}
-		expectGone(ctx, again)
-		terminate(ctx, victim)
+	})
+
+	It("is free for others when the pod is to be deleted, though somebody keeps it", func(ctx context.Context) {
+		start()
+		createProfile(ctx, "mine", "")
+		first := promised(ctx, witnessed)
+		DeferCleanup(func(ctx context.Context) { release(ctx, first) })
+		second := waits(ctx, "mine")
+		Expect(k8s.Delete(ctx, first)).To(Succeed())
+		expectBound(ctx, second)
+	})
+
+	It("is free for others when the pod goes to another node", func(ctx context.Context) {
+		start()
+		createProfile(ctx, "mine", "")
+		n2 := testcluster.Node("n2", "4", "8Gi", map[string]string{"color": "red"})
+		create(ctx, n2)
+		first := promised(ctx, func(pod *corev1.Pod) {
+			pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+					{Key: "color", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"red"}},
+				}}},
+			}}}
+		})
+		second := waits(ctx, "mine")
+		update(ctx, n2, func(node *corev1.Node) { node.Labels["color"] = "green" })
+		Expect(expectBound(ctx, first)).To(Equal("n2"))
+		Expect(expectBound(ctx, second)).To(Equal("n1"))
+	})
+
+	It("is free for pods of other profiles when the profile of the pod is deleted", func(ctx context.Context) {
+		start()
+		createProfile(ctx, "mine", "")
+		createProfile(ctx, "other", "")
+		first := promised(ctx)
+		second := waits(ctx, "other")
+		Expect(k8s.Delete(ctx, profile("mine", ""))).To(Succeed())
+		expectBound(ctx, second)
+		expectPending(ctx, first)
 	})
 })

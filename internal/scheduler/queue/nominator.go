@@ -23,8 +23,8 @@ import (
 // What it knows may be newer than the pod's status, which is patched later. Hence its rules against staleness
 // (pkg/scheduler/backend/queue/nominator.go upstream): an update of the pod that does not change the node in its status
 // does not touch a nomination made in memory; one that does decides. Upstream keeps such a nomination only as long as
-// the status names no node at all. A pod is not nominated if the informers do not know it any more, know another of that
-// name, or know it to be assigned.
+// the status names no node at all. A pod is not nominated if it is being deleted, since it is not scheduled any more, or
+// if the informers do not know it, know another of that name, or know it to be assigned.
 //
 // All methods are safe for concurrent use. NominatedPodsForNode is called per node and pod, from many goroutines: it
 // takes no lock while nothing is nominated, and never the queue's.
@@ -166,7 +166,7 @@ func (n *Nominator) refresh(logger klog.Logger, info *schedframework.PodInfo) {
 func (n *Nominator) put(logger klog.Logger, info fwk.PodInfo, node string) {
 	pod := info.GetPod()
 	n.remove(pod.UID)
-	if node == "" || !n.served.Has(pod.Spec.SchedulerName) {
+	if node == "" || pod.DeletionTimestamp != nil || !n.served.Has(pod.Spec.SchedulerName) {
 		return
 	}
 	if reason := gone(n.pods, pod); reason != "" {

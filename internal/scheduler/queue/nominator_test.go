@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
@@ -122,6 +123,32 @@ func TestNominator(t *testing.T) {
 			do: func(f *fixture, n *Nominator) {
 				n.AddNominatedPod(logger, info(newPod("a", scheduler("other"))), nominate("n1"))
 			},
+		},
+		{
+			name: "neither is one that is being deleted",
+			do: func(f *fixture, n *Nominator) {
+				pod := newPod("a", nominated("n1"))
+				n.AddNominatedPod(logger, info(pod), nil)
+				n.UpdateNominatedPod(logger, pod, info(changed(pod, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} })))
+			},
+		},
+		{
+			name: "an update that does not change the node in the status keeps another that was nominated in memory",
+			do: func(f *fixture, n *Nominator) {
+				n.AddNominatedPod(logger, info(newPod("a", nominated("old"))), nominate("n1"))
+				n.UpdateNominatedPod(logger, newPod("a", nominated("old")), info(newPod("a", nominated("old"), label("x", "y"))))
+			},
+			want: map[string][]string{"n1": {"a"}},
+		},
+		{
+			name: "so does an attempt that says nothing of nominations",
+			do: func(f *fixture, n *Nominator) {
+				f.Add(logger, newPod("a", nominated("old")))
+				p := f.pop()
+				f.AddNominatedPod(logger, p.PodInfo, nominate("n1"))
+				f.Expect(f.RequeueNominated(logger, p, nil)).To(BeTrue())
+			},
+			want: map[string][]string{"n1": {"a"}},
 		},
 		{
 			name: "the queue nominates what it is given, gated pods aside",
