@@ -6,6 +6,7 @@ package scheduler_test
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/testcluster"
@@ -188,7 +188,8 @@ var _ = Describe("A preemption under way", func() {
 			expectAttempts(high, 1)
 			letGo()
 			expectBound(ctx, high)
-			Expect(s.at(high, "PreFilter")).To(Equal([]string{"Alpha", "Alpha new"}))
+			// It may be let in before the victim's deletion has reached the cache, in which case it waits for that.
+			Expect(slices.Compact(s.at(high, "PreFilter"))).To(Equal([]string{"Alpha", "Alpha new"}))
 		})
 
 		It("holds nobody back if the new generation does not preempt", func(ctx context.Context) {
@@ -394,6 +395,5 @@ var _ = Describe("The victim of a preemption", func() {
 		expectUnscheduled(ctx, high, corev1.PodReasonUnschedulable, And(HavePrefix("0/1 nodes are available: 1 Insufficient cpu."), Not(ContainSubstring("preemption:"))))
 		Expect(high.Status.NominatedNodeName).To(BeEmpty())
 		expectStays(ctx, low)
-		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(low), low)).To(Succeed())
 	})
 })

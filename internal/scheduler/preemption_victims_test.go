@@ -171,7 +171,6 @@ var _ = Describe("A preemptor", func() {
 		update(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}}, func(node *corev1.Node) {
 			node.Labels["color"] = "green"
 		})
-		Expect(k8s.Get(ctx, client.ObjectKey{Name: "n2"}, &corev1.Node{})).To(Succeed())
 		small := createPod(ctx, "somebody-else", "small", on("n2"))
 		Expect(k8s.Delete(ctx, small)).To(Succeed())
 		expectUnscheduled(ctx, high, corev1.PodReasonUnschedulable, HavePrefix("0/2 nodes are available: 2 Insufficient cpu."))
@@ -180,6 +179,8 @@ var _ = Describe("A preemptor", func() {
 		expectPending(ctx, high)
 		expectStays(ctx, spared)
 		Expect(high.Status.NominatedNodeName).To(Equal("n1"))
+
+		expectEvent(ctx, high, "FailedScheduling", HavePrefix("0/2 nodes are available: 2 Insufficient cpu."))
 
 		terminate(ctx, victim)
 		Expect(expectBound(ctx, high)).To(Equal("n1"))

@@ -91,7 +91,11 @@ func newTestEnv(t *testing.T, outOfTree framework.Registry) *testEnv {
 	e.DRAManager = dynamicresources.NewDRAManager(ctx, claims, slices, scope)
 	e.Durable, err = NewDurable(ctx, e.Environment, scope)
 	must(t, err)
-	t.Cleanup(func() { e.Durable.Close(context.Background()) })
+	t.Cleanup(func() {
+		stopped, cancel := context.WithCancel(context.Background())
+		cancel() // a test that has failed may have left a preemption hanging
+		e.Durable.Close(stopped)
+	})
 	must(t, scope.WaitForSync(ctx))
 	e.handlers = source.Handlers()
 	return e

@@ -24,6 +24,8 @@
 //	Unschedulable, Gated     Backoff        Move, Update: an event that may help it; or it has waited for too long
 //	Unschedulable, Gated     Active         the same, but its back-off is over or a plugin only had it pending
 //	Backoff, ErrorBackoff    Active         the window of the end of its back-off is over
+//	Gated                    Backoff        Ungate: the gate is open, and something came in while it was not
+//	Unschedulable, Gated     ErrorBackoff   RetryLater: what its last attempt set in motion has failed
 //	all but InFlight         Active         Activate; Reconfigure, if its profile is another one now
 //
 // On the way to Active and Backoff, except from Backoff, the PreEnqueue plugins are asked. One that refuses makes the pod
@@ -40,8 +42,11 @@
 //     (kubernetes/kubernetes#138316).
 //   - Gated pods take part in the periodic flush. That one pod is flushed does not wake those in flight.
 //   - A PreEnqueue plugin that fails is asked again after a back-off, rather than gating the pod until some event.
-//   - A node in the status of a gated pod counts as nominated when the pod is let in. An update that says nothing of
-//     nodes never takes back a nomination.
+//   - A node in the status of a gated pod counts as nominated when the pod is let in. An update that does not change that
+//     node never takes back a nomination, nor does an attempt that says nothing of nominations. Pods that are being
+//     deleted are not nominated.
+//   - What comes in while a pod is gated is kept for Ungate, where upstream's preemptors may wait for an event that was
+//     there already (kubernetes/kubernetes#140082).
 //   - The events kept for pods in flight are bounded.
 //   - The unschedulable_pods gauges count queued pods wherever they are queued, and not those that were deleted.
 package queue
