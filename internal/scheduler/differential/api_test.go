@@ -1,0 +1,92 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package differential
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	fakeclient "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+// apiServer answers every request with success and remembers what was written.
+type apiServer struct {
+	client *fakeclient.Clientset
+
+	mu      sync.Mutex // guards what follows
+	writes  []string
+	deletes int
+}
+
+func newAPIServer() *apiServer {
+	s := &apiServer{client: &fakeclient.Clientset{}}
+	s.client.AddReactor("*", "*", s.react)
+	return s
+}
+
+func (s *apiServer) react(action clienttesting.Action) (bool, runtime.Object, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch a := action.(type) {
+	case clienttesting.PatchAction:
+		s.writes = append(s.writes, fmt.Sprintf("patch %s/%s %s/%s %s",
+			a.GetResource().Resource, a.GetSubresource(), a.GetNamespace(), a.GetName(), timeless(a.GetPatch())))
+	case clienttesting.DeleteAction:
+		s.deletes++
+		s.writes = append(s.writes, fmt.Sprintf("delete %s %s/%s", a.GetResource().Resource, a.GetNamespace(), a.GetName()))
+	default:
+		s.writes = append(s.writes, fmt.Sprintf("%s %s", a.GetVerb(), a.GetResource().Resource))
+	}
+	return false, nil, nil
+}
+
+// timeless drops the times from a patch, in which two runs differ.
+func timeless(patch []byte) string {
+	var value any
+	if err := json.Unmarshal(patch, &value); err != nil {
+		return err.Error()
+	}
+	var drop func(any)
+	drop = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			delete(v, "lastTransitionTime")
+			for _, child := range v {
+				drop(child)
+			}
+		case []any:
+			for _, child := range v {
+				drop(child)
+			}
+		}
+	}
+	drop(value)
+	out, err := json.Marshal(value)
+	if err != nil {
+		return err.Error()
+	}
+	return string(out)
+}
+
+// deleted is how many deletions there were since the last take.
+func (s *apiServer) deleted() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.deletes
+}
+
+// take returns what was written since the last take, sorted: victims are evicted in parallel.
+func (s *apiServer) take() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	writes := s.writes
+	s.writes, s.deletes = nil, 0
+	slices.SortFunc(writes, strings.Compare)
+	return writes
+}

@@ -1,0 +1,295 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package differential
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
+)
+
+// decision is all that one side said about a pod.
+type decision struct {
+	state               fwk.CycleState
+	host                string
+	evaluated, feasible int
+	// fit are the nodes that were scored: none if there was nothing to choose.
+	fit []fwk.NodeInfo
+	// err is the algorithm's, with what PostFilter has added to it; status is what the failure handler gets.
+	err        error
+	status     *fwk.Status
+	nominating *fwk.NominatingInfo
+}
+
+func names(nodes []fwk.NodeInfo) []string {
+	var out []string
+	for _, node := range nodes {
+		out = append(out, node.Node().Name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// decide has both sides decide about the pod and fails the test where they differ. It returns the node that the pod is to
+// run on, if there is one, and what preemption nominated otherwise.
+func (c *contest) decide(pod *corev1.Pod) (got decision) {
+	c.t.Helper()
+	for _, w := range []*witness{c.theirs.preemption, c.ours.preemption} {
+		if w != nil {
+			w.reset()
+		}
+	}
+	c.refresh()
+	want := c.theirs.decide(pod)
+	got = c.ours.decide(pod)
+	c.count["decisions"]++
+	switch {
+	case want.err != nil || got.err != nil:
+		c.compareFailures(pod, want, got)
+	default:
+		c.compareChoices(pod, want, got)
+	}
+	return got
+}
+
+func (c *contest) compareChoices(pod *corev1.Pod, want, got decision) {
+	c.t.Helper()
+	c.count["placed"]++
+	c.count["nodeVerdicts"] += want.evaluated
+	c.compareVerdicts(pod, want, got)
+	c.equal("nodes that fit", names(want.fit), names(got.fit))
+	c.equal("evaluated and feasible nodes", []int{want.evaluated, want.feasible}, []int{got.evaluated, got.feasible})
+	if len(got.fit) == 0 {
+		c.equal("the choice", want.host, got.host)
+		return
+	}
+	best := c.compareScores(pod, want, got)
+	if !slices.Contains(best, want.host) || !slices.Contains(best, got.host) {
+		c.fatalf("kube-scheduler chose %s, livesched %s, the best are %v", want.host, got.host, best)
+	}
+	if len(best) > 1 {
+		c.count["ties"]++
+	}
+}
+
+// compareVerdicts filters every node again, each side with what it kept of the decision. Why nodes were refused to a pod that
+// fits elsewhere is not told by either.
+func (c *contest) compareVerdicts(pod *corev1.Pod, want, got decision) {
+	c.t.Helper()
+	if len(c.nodes) > 150 && !c.chance(20) {
+		return // they are many
+	}
+	theirs, err := c.theirs.framework.SnapshotSharedLister().NodeInfos().List()
+	c.must(err)
+	for _, node := range theirs {
+		mine, err := c.ours.snapshot.Get(node.Node().Name)
+		c.must(err)
+		verdict := describe(c.theirs.framework.RunFilterPluginsWithNominatedPods(c.ctx, want.state, pod, node))
+		c.equal("verdict on "+node.Node().Name, verdict,
+			describe(c.ours.profile.Framework.RunFilterPluginsWithNominatedPods(c.ctx, got.state, pod, mine)))
+		if verdict != describe(nil) {
+			c.count["refusals"]++
+		}
+	}
+}
+
+// compareScores scores the nodes again, each side its own with what it kept of the decision, and returns those with the
+// highest total.
+func (c *contest) compareScores(pod *corev1.Pod, want, got decision) (best []string) {
+	c.t.Helper()
+	theirs, status := c.theirs.framework.RunScorePlugins(c.ctx, want.state, pod, inOrder(want.fit))
+	c.mustStatus(status)
+	mine, status := c.ours.profile.Framework.RunScorePlugins(c.ctx, got.state, pod, inOrder(got.fit))
+	c.mustStatus(status)
+	c.equal("scores", theirs, mine)
+	highest := int64(-1)
+	for _, node := range theirs {
+		c.count["scores"] += len(node.Scores)
+		if node.TotalScore > highest {
+			highest, best = node.TotalScore, nil
+		}
+		if node.TotalScore == highest {
+			best = append(best, node.Name)
+		}
+	}
+	return best
+}
+
+func inOrder(nodes []fwk.NodeInfo) []fwk.NodeInfo {
+	return slices.SortedFunc(slices.Values(nodes), func(a, b fwk.NodeInfo) int { return strings.Compare(a.Node().Name, b.Node().Name) })
+}
+
+// compareFailures wants the same explanation of both: word for word to the user, status by status to preemption and queue.
+func (c *contest) compareFailures(pod *corev1.Pod, want, got decision) {
+	c.t.Helper()
+	c.comparePreemption(want, got)
+	c.equal("message", fmt.Sprint(want.err), fmt.Sprint(got.err))
+	c.equal("status", describe(want.status), describe(got.status))
+	c.count["unplaced"]++
+	var theirs, mine *schedframework.FitError
+	if !errors.As(want.err, &theirs) || !errors.As(got.err, &mine) {
+		c.count["errors"]++
+		return
+	}
+	if theirs.Diagnosis.PreFilterMsg != "" {
+		c.count["refusedByPreFilter"]++
+	}
+	c.count["refusals"] += theirs.Diagnosis.NodeToStatus.Len()
+	c.count["nodeVerdicts"] += theirs.Diagnosis.NodeToStatus.Len()
+	c.equal("diagnosis", theirs.Diagnosis, mine.Diagnosis)
+	c.compareNominations(want, got)
+	c.compareRehearsals(pod, want, got)
+}
+
+// comparePreemption waits for both sides' evictions and compares all that led to them.
+func (c *contest) comparePreemption(want, got decision) {
+	c.t.Helper()
+	theirs, mine := c.theirs.preemption, c.ours.preemption
+	if theirs == nil || mine == nil {
+		if theirs != mine {
+			c.fatalf("preemption of kube-scheduler: %v, of livesched: %v", theirs != nil, mine != nil)
+		}
+		return
+	}
+	c.theirs.awaitEvictions(c, want)
+	c.ours.awaitEvictions(c, got)
+	c.equal("potential nodes and wanted candidates", []int32{theirs.potential, theirs.wanted}, []int32{mine.potential, mine.wanted})
+	if theirs.potential == 0 {
+		return
+	}
+	c.count["preemptions"]++
+	if theirs.wanted >= theirs.potential {
+		c.equal("nodes of dry runs", theirs.dryRunNodes(), mine.dryRunNodes())
+	}
+	for node, verdict := range theirs.dryRuns {
+		if own, ok := mine.dryRuns[node]; ok {
+			c.count["dryRuns"]++
+			c.equal("dry run on "+node, verdict, own)
+		}
+	}
+}
+
+// compareRehearsals makes both sides search for victims again, on the same nodes in the same order.
+func (c *contest) compareRehearsals(pod *corev1.Pod, want, got decision) {
+	c.t.Helper()
+	theirs, mine := c.theirs.preemption, c.ours.preemption
+	if theirs == nil || theirs.potential == 0 {
+		return
+	}
+	budgets, err := theirs.evaluator.PdbLister.List(labels.Everything())
+	c.must(err)
+	var theirError, ourError *schedframework.FitError
+	errors.As(want.err, &theirError)
+	errors.As(got.err, &ourError)
+	expected, err := theirs.rehearse(c.ctx, want.state, pod, theirError, budgets)
+	c.must(err)
+	own, err := mine.rehearse(c.ctx, got.state, pod, ourError, budgets)
+	c.must(err)
+	c.equal("errors of dry runs", fmt.Sprint(expected.err), fmt.Sprint(own.err))
+	if !c.ordered {
+		if theirs.wanted < theirs.potential {
+			return // several workers take any of the nodes
+		}
+		byName := func(a, b candidate) int { return strings.Compare(a.node, b.node) }
+		slices.SortFunc(expected.candidates, byName)
+		slices.SortFunc(own.candidates, byName)
+	}
+	c.equal("candidates", fmt.Sprint(expected.candidates), fmt.Sprint(own.candidates))
+	c.equal("statuses of dry runs", expected.statuses, own.statuses)
+	c.count["candidates"] += len(expected.candidates)
+	for _, candidate := range expected.candidates {
+		c.count["victims"] += len(candidate.Pods)
+		c.count["violations"] += int(candidate.NumPDBViolations)
+	}
+	if len(expected.candidates) > 0 {
+		c.equal("the chosen candidate's worth", expected.chosen.worth(), own.chosen.worth())
+	}
+}
+
+// compareNominations compares the nodes that were made room on and the requests to the API server. Of equally good
+// candidates either side takes any.
+func (c *contest) compareNominations(want, got decision) {
+	c.t.Helper()
+	theirWrites, ourWrites := c.theirs.api.take(), c.ours.api.take()
+	c.equal("nomination", want.nominating == nil, got.nominating == nil)
+	if want.nominating == nil {
+		c.equal("requests", theirWrites, ourWrites)
+		return
+	}
+	c.equal("nomination mode", want.nominating.Mode(), got.nominating.Mode())
+	theirs, mine := want.nominating.NominatedNodeName, got.nominating.NominatedNodeName
+	if (theirs == "") != (mine == "") {
+		c.fatalf("kube-scheduler nominates %q, livesched %q", theirs, mine)
+	}
+	if theirs == "" {
+		c.count["cleared"]++
+	} else {
+		c.count["nominated"]++
+	}
+	if theirs == mine {
+		c.equal("requests", theirWrites, ourWrites)
+		c.count["writes"] += len(theirWrites)
+		return
+	}
+	if c.theirs.preemption.wanted < c.theirs.preemption.potential {
+		return // they have looked at different nodes
+	}
+	c.count["preemptionTies"]++
+	a, b := c.theirs.preemption.candidate(theirs), c.ours.preemption.candidate(mine)
+	c.equal("the candidates' worth", a.worth(), b.worth())
+}
+
+func (p *preempted) candidate(node string) candidate {
+	i := slices.IndexFunc(p.candidates, func(c candidate) bool { return c.node == node })
+	return p.candidates[i]
+}
+
+// worth is what kube-scheduler chooses a candidate by, in this order (pickOneNodeForPreemption).
+func (c candidate) worth() []int64 {
+	sum := int64(0)
+	for _, pod := range c.Pods {
+		sum += int64(corev1helpers.PodPriority(pod))
+	}
+	return []int64{
+		c.NumPDBViolations, int64(corev1helpers.PodPriority(c.Pods[0])), sum, int64(len(c.Pods)),
+		schedutil.GetEarliestPodStartTime(c.Victims).UnixNano(),
+	}
+}
+
+// awaitEvictions waits until the victims on the nominated node are deleted.
+func (u *upstream) awaitEvictions(c *contest, d decision) { c.await(u.preemption, u.api, d) }
+
+func (o *ours) awaitEvictions(c *contest, d decision) { c.await(o.preemption, o.api, d) }
+
+func (c *contest) await(w *witness, api *apiServer, d decision) {
+	c.t.Helper()
+	if d.nominating == nil || d.nominating.NominatedNodeName == "" {
+		return
+	}
+	expected := w.running(d.nominating.NominatedNodeName)
+	c.eventually("evictions", func() bool { return api.deleted() >= expected })
+}
+
+func (c *contest) equal(what string, want, got any) {
+	c.t.Helper()
+	if diff := cmp.Diff(want, got, statuses, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(fwk.NodePluginScores{}, "Randomizer")); diff != "" {
+		c.fatalf("%s (-kube-scheduler +livesched):\n%s", what, diff)
+	}
+}
+
+var statuses = cmp.Transformer("statuses", func(m *schedframework.NodeToStatus) map[string]string {
+	out := map[string]string{"absent": describe(m.AbsentNodesStatus())}
+	m.ForEachExplicitNode(func(node string, status *fwk.Status) { out[node] = describe(status) })
+	return out
+})

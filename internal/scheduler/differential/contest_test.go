@@ -1,0 +1,350 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package differential
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	utilnode "k8s.io/component-helpers/node/topology"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/ptr"
+)
+
+// contest is one case: both sides with the same cluster and the same profile, and what has happened in the cluster.
+// Whatever happens is told to both, in the order and with the calls that informers and the scheduling loop would make.
+type contest struct {
+	t    testing.TB
+	ctx  context.Context
+	seed uint64
+	// at says where in the case we are.
+	at string
+	*generator
+	objects apiObjects
+	theirs  *upstream
+	ours    *ours
+	// ordered: each side has one worker, so that even the order in which things are looked at is the same.
+	ordered bool
+	count   counts
+
+	nodes   map[string]*corev1.Node
+	placed  map[types.UID]*corev1.Pod // confirmed by the API server
+	assumed map[types.UID]*assumption
+	queued  map[types.UID]*corev1.Pod
+	claimed []*corev1.PersistentVolumeClaim
+	// imagesMoved: the number of nodes that have an image has changed.
+	imagesMoved bool
+	// zonesMoved: a node has come into another zone.
+	zonesMoved bool
+}
+
+// assumption is a pod that has a node on both sides and is not confirmed.
+type assumption struct {
+	pod         *corev1.Pod
+	their, mine fwk.CycleState
+}
+
+// counts says what the cases were about, so that a generator that makes only easy ones is noticed.
+type counts map[string]int
+
+func (c counts) add(other counts) {
+	for key, n := range other {
+		c[key] += n
+	}
+}
+
+func (c counts) String() string {
+	text := ""
+	for _, key := range slices.Sorted(maps.Keys(c)) {
+		text += fmt.Sprintf(" %s=%d", key, c[key])
+	}
+	return text
+}
+
+func newContest(t testing.TB, seed uint64) *contest {
+	t.Helper()
+	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logr.Discard()))
+	c := &contest{
+		t: t, ctx: ctx, seed: seed, at: "building", generator: newGenerator(seed), objects: newAPIObjects(), count: counts{"cases": 1},
+		nodes: map[string]*corev1.Node{}, placed: map[types.UID]*corev1.Pod{}, assumed: map[types.UID]*assumption{}, queued: map[types.UID]*corev1.Pod{},
+	}
+	configuration, offset := c.configuration(), c.Int32N(1000)
+	c.ordered = configuration.parallelism == 1
+	var err error
+	c.theirs, err = newUpstream(ctx, c.objects, configuration, offset)
+	c.must(err)
+	c.ours, err = newOurs(ctx, c.objects, configuration, offset)
+	c.must(err)
+	t.Cleanup(func() {
+		cancel()
+		c.ours.close()
+		c.theirs.scheduler.SchedulingQueue.Close()
+		c.ours.queue.Close()
+	})
+	c.must(c.objects.put(c.surroundings()...))
+	return c
+}
+
+func (c *contest) fatalf(format string, arguments ...any) {
+	c.t.Helper()
+	c.t.Fatalf("seed %d, %d nodes, %s: %s", c.seed, len(c.nodes), c.at, fmt.Sprintf(format, arguments...))
+}
+
+func (c *contest) must(err error) {
+	c.t.Helper()
+	if err != nil {
+		c.fatalf("%v", err)
+	}
+}
+
+func (c *contest) mustStatus(status *fwk.Status) {
+	c.t.Helper()
+	if !status.IsSuccess() {
+		c.fatalf("%v", status.AsError())
+	}
+}
+
+// mustBoth is for calls that both sides answer with an error, or neither.
+func (c *contest) mustBoth(theirs, mine error) {
+	c.t.Helper()
+	if theirs != nil || mine != nil {
+		c.fatalf("kube-scheduler: %v, livesched: %v", theirs, mine)
+	}
+}
+
+// eventually polls: evictions are made in the background.
+func (c *contest) eventually(what string, condition func() bool) {
+	c.t.Helper()
+	deadline := time.After(30 * time.Second)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-deadline:
+			c.fatalf("not within 30 s: %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+// refresh brings kube-scheduler up to date where it is late and livesched is not (docs/upstream.md): a node there keeps the
+// numbers of nodes that have its images from its own last change, and its place in the list of nodes, when its zone changes,
+// until a node comes or goes.
+func (c *contest) refresh() {
+	c.t.Helper()
+	theirs := c.theirs.scheduler.Cache
+	if c.imagesMoved {
+		for _, node := range c.nodeList() {
+			theirs.UpdateNode(logr.Discard(), node, node)
+		}
+	}
+	if c.zonesMoved {
+		passing := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "passing"}}
+		theirs.AddNode(logr.Discard(), passing)
+		c.must(theirs.UpdateSnapshot(logr.Discard(), c.theirs.framework.SnapshotSharedLister().(*schedcache.Snapshot)))
+		c.must(theirs.RemoveNode(logr.Discard(), passing))
+	}
+	c.imagesMoved, c.zonesMoved = false, false
+}
+
+func (c *contest) nodeList() []*corev1.Node {
+	list := make([]*corev1.Node, 0, len(c.nodes))
+	for _, name := range slices.Sorted(maps.Keys(c.nodes)) {
+		list = append(list, c.nodes[name])
+	}
+	return list
+}
+
+// fill makes the cluster: nodes, volumes, and pods on nodes whether they fit or not.
+func (c *contest) fill(nodes, podsPerNode int) {
+	c.t.Helper()
+	for range nodes {
+		c.addNode(c.node())
+	}
+	list := c.nodeList()
+	if c.volumes {
+		c.must(c.objects.put(c.storage(list)...))
+	}
+	for _, node := range list {
+		for range c.IntN(podsPerNode + 1) {
+			c.place(c.newPod(), node.Name)
+		}
+	}
+	for range c.IntN(4) {
+		c.enqueue(c.newPod(), pick(c.generator, list).Name)
+	}
+}
+
+// newPod makes a pod with the claims that it needs.
+func (c *contest) newPod() *corev1.Pod {
+	c.t.Helper()
+	pod := c.pod(c.nodeList())
+	objects := c.claims(pod, c.claimed)
+	c.must(c.objects.put(objects...))
+	for _, obj := range objects {
+		if claim, ok := obj.(*corev1.PersistentVolumeClaim); ok {
+			c.claimed = append(c.claimed, claim)
+		}
+	}
+	return pod
+}
+
+func (c *contest) addNode(node *corev1.Node) {
+	c.t.Helper()
+	c.nodes[node.Name], c.imagesMoved = node, true
+	c.must(c.objects.put(node))
+	c.theirs.scheduler.Cache.AddNode(logr.Discard(), node)
+	c.ours.cache.AddNode(logr.Discard(), node)
+}
+
+func (c *contest) updateNode(node *corev1.Node) {
+	c.t.Helper()
+	old := c.nodes[node.Name]
+	c.nodes[node.Name], c.imagesMoved = node, true
+	c.zonesMoved = c.zonesMoved || utilnode.GetZoneKey(old) != utilnode.GetZoneKey(node)
+	c.must(c.objects.put(node))
+	c.theirs.scheduler.Cache.UpdateNode(logr.Discard(), old, node)
+	c.ours.cache.UpdateNode(logr.Discard(), old, node)
+}
+
+func (c *contest) removeNode(name string) {
+	c.t.Helper()
+	node := c.nodes[name]
+	delete(c.nodes, name)
+	c.imagesMoved = true
+	c.must(c.objects.remove(node))
+	c.mustBoth(c.theirs.scheduler.Cache.RemoveNode(logr.Discard(), node), c.ours.cache.RemoveNode(logr.Discard(), node))
+}
+
+// place runs the pod on the node: somebody else has bound it.
+func (c *contest) place(pod *corev1.Pod, node string) {
+	c.t.Helper()
+	pod = pod.DeepCopy()
+	pod.Spec.NodeName = node
+	if c.chance(4) {
+		terminate(pod, c.chance(50))
+	}
+	c.placed[pod.UID] = pod
+	c.must(c.objects.put(pod))
+	c.mustBoth(c.theirs.scheduler.Cache.AddPod(logr.Discard(), pod), c.ours.cache.AddPod(logr.Discard(), pod))
+}
+
+// terminate marks the pod as being deleted, by a preemption or for another reason.
+func terminate(pod *corev1.Pod, preempted bool) {
+	pod.DeletionTimestamp = pod.Status.StartTime
+	if preempted {
+		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
+			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler,
+		})
+	}
+}
+
+func (c *contest) updatePod(pod *corev1.Pod) {
+	c.t.Helper()
+	old := c.placed[pod.UID]
+	c.placed[pod.UID] = pod
+	c.must(c.objects.put(pod))
+	c.mustBoth(c.theirs.scheduler.Cache.UpdatePod(logr.Discard(), old, pod), c.ours.cache.UpdatePod(logr.Discard(), old, pod))
+}
+
+func (c *contest) removePod(pod *corev1.Pod) {
+	c.t.Helper()
+	delete(c.placed, pod.UID)
+	c.must(c.objects.remove(pod))
+	c.mustBoth(c.theirs.scheduler.Cache.RemovePod(logr.Discard(), pod), c.ours.cache.RemovePod(logr.Discard(), pod))
+}
+
+// enqueue has the pod wait in both queues, with a nominated node or without.
+func (c *contest) enqueue(pod *corev1.Pod, nominated string) {
+	c.t.Helper()
+	pod = pod.DeepCopy()
+	pod.Status.NominatedNodeName = nominated
+	pod.ResourceVersion += "1"
+	if old, ok := c.queued[pod.UID]; ok {
+		c.queued[pod.UID] = pod
+		c.must(c.objects.put(pod))
+		c.theirs.scheduler.SchedulingQueue.Update(c.ctx, old, pod)
+		c.ours.queue.Update(logr.Discard(), old, pod)
+		return
+	}
+	c.queued[pod.UID] = pod
+	c.must(c.objects.put(pod))
+	c.theirs.scheduler.SchedulingQueue.Add(c.ctx, pod)
+	c.ours.queue.Add(logr.Discard(), pod)
+}
+
+func (c *contest) dequeue(pod *corev1.Pod) {
+	if _, ok := c.queued[pod.UID]; !ok {
+		return
+	}
+	delete(c.queued, pod.UID)
+	c.theirs.scheduler.SchedulingQueue.Delete(pod)
+	c.ours.queue.Delete(logr.Discard(), pod)
+}
+
+// assume does what the scheduling loop does with a decision: both sides count the pod towards the node and reserve its
+// volumes there.
+func (c *contest) assume(pod *corev1.Pod, host string, their, mine fwk.CycleState) {
+	c.t.Helper()
+	c.dequeue(pod)
+	pod = pod.DeepCopy()
+	pod.Spec.NodeName = host
+	info, err := schedframework.NewPodInfo(pod)
+	c.must(err)
+	c.mustBoth(c.theirs.scheduler.Cache.AssumePod(logr.Discard(), pod), c.ours.cache.AssumePod(logr.Discard(), info))
+	theirs := c.theirs.framework.RunReservePluginsReserve(c.ctx, their, pod, host)
+	own := c.ours.profile.Framework.RunReservePluginsReserve(c.ctx, mine, pod, host)
+	c.equal("reserve", describe(theirs), describe(own))
+	a := &assumption{pod: pod, their: their, mine: mine}
+	c.assumed[pod.UID] = a
+	if !theirs.IsSuccess() {
+		c.forget(a)
+	}
+}
+
+// confirm says that the API server has the pod on its node.
+func (c *contest) confirm(a *assumption) {
+	c.t.Helper()
+	pod := a.pod.DeepCopy()
+	pod.ResourceVersion += "1"
+	pod.Status.Phase = corev1.PodRunning
+	delete(c.assumed, pod.UID)
+	c.placed[pod.UID] = pod
+	c.must(c.objects.put(pod))
+	c.mustBoth(c.theirs.scheduler.Cache.AddPod(logr.Discard(), pod), c.ours.cache.AddPod(logr.Discard(), pod))
+}
+
+// forget undoes an assumption: the binding has failed.
+func (c *contest) forget(a *assumption) {
+	c.t.Helper()
+	delete(c.assumed, a.pod.UID)
+	c.theirs.framework.RunReservePluginsUnreserve(c.ctx, a.their, a.pod, a.pod.Spec.NodeName)
+	c.ours.profile.Framework.RunReservePluginsUnreserve(c.ctx, a.mine, a.pod, a.pod.Spec.NodeName)
+	c.mustBoth(c.theirs.scheduler.Cache.ForgetPod(logr.Discard(), a.pod), c.ours.cache.ForgetPod(logr.Discard(), a.pod))
+}
+
+// promote makes a preemptor of the pod, at times.
+func (c *contest) promote(pod *corev1.Pod) {
+	if c.crowded && c.chance(75) || c.chance(20) {
+		pod.Spec.Priority = ptr.To(int32(25 + 10*c.IntN(3)))
+	}
+}
+
+// put enters objects that only plugins ask about.
+func (c *contest) put(objects ...runtime.Object) {
+	c.t.Helper()
+	c.must(c.objects.put(objects...))
+}

@@ -1,0 +1,125 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package differential
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+)
+
+const (
+	// firstSeed is that of the first case; the next ones follow.
+	firstSeed = 1
+	// defaultCases is the number of cases of a run that nobody has said anything about.
+	defaultCases = 100
+
+	casesVariable = "LIVESCHED_TEST_DIFFERENTIAL_CASES"
+	seedVariable  = "LIVESCHED_TEST_DIFFERENTIAL_SEED"
+)
+
+// number reads an environment variable.
+func number(t *testing.T, name string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// size draws the size of a cluster: mostly small, where a lot happens to each node, and at times large.
+func (c *contest) size(large bool) (nodes, podsPerNode int) {
+	podsPerNode = 1 + c.IntN(9)
+	if c.crowded {
+		podsPerNode = 12 + c.IntN(12)
+	}
+	switch kind := c.IntN(100); {
+	case kind < 60:
+		return 10 + c.IntN(30), podsPerNode
+	case kind < 90 || !large:
+		return 40 + c.IntN(60), podsPerNode
+	default:
+		return 100 + c.IntN(401), min(podsPerNode, 10)
+	}
+}
+
+func TestLiveschedDecidesAsKubeSchedulerDoes(t *testing.T) {
+	cases := number(t, casesVariable, defaultCases)
+	large := cases > defaultCases
+	first := uint64(firstSeed)
+	if seed := number(t, seedVariable, 0); seed != 0 {
+		first, cases, large = seed, 1, true
+	}
+	total := counts{}
+	var last *contest
+	var mu sync.Mutex // guards total and last
+	began := time.Now()
+	t.Run("cases", func(t *testing.T) {
+		for seed := first; seed < first+cases; seed++ {
+			t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+				t.Parallel()
+				c := newContest(t, seed)
+				c.play(large)
+				mu.Lock()
+				defer mu.Unlock()
+				total.add(c.count)
+				last = c
+			})
+		}
+	})
+	if last != nil {
+		// kube-scheduler's frameworks take up to a second to end, which need not be waited for after each case.
+		frameworkruntime.WaitForShutdown(last.theirs.framework)
+	}
+	t.Logf("seeds %d to %d, %s:%s", first, first+cases-1, time.Since(began).Round(time.Second), total)
+	if cases < defaultCases || t.Failed() {
+		return
+	}
+	for _, kind := range []string{
+		"placed", "ties", "unplaced", "refusedByPreFilter", "preemptions", "nominated", "cleared", "violations", "events",
+	} {
+		if total[kind] < int(cases)/10 {
+			t.Errorf("the cases hardly show anything of the kind %q: %d in %d cases", kind, total[kind], cases)
+		}
+	}
+}
+
+// play fills a cluster and has both sides decide about pods in it, while things happen there or not.
+func (c *contest) play(large bool) {
+	c.t.Helper()
+	nodes, podsPerNode := c.size(large)
+	c.fill(nodes, podsPerNode)
+	lively := c.chance(60)
+	for i := range 15 {
+		c.at = fmt.Sprintf("pod %d", i)
+		pod := c.newPod()
+		if waiting, ok := anyOf(c, c.queued); ok && c.chance(30) {
+			pod = waiting
+		}
+		pod = pod.DeepCopy()
+		c.promote(pod)
+		if c.chance(8) {
+			pod.Status.NominatedNodeName = "node-gone"
+			if node, ok := anyOf(c, c.nodes); ok && c.chance(90) {
+				pod.Status.NominatedNodeName = node.Name
+			}
+			c.count["cameNominated"]++
+		}
+		c.put(pod)
+		c.afterwards(pod, c.decide(pod))
+		for lively && c.chance(75) {
+			c.happen()
+		}
+	}
+}
