@@ -163,13 +163,13 @@ func TestScheduleFails(t *testing.T) {
 		{"PreFilter", &fake{preFilter: func() (*fwk.PreFilterResult, *fwk.Status) { return nil, broken() }},
 			`running PreFilter plugin "a": broken`},
 		{"Filter", &fake{filter: func(context.Context, string) *fwk.Status { return broken() }},
-			`running Filter plugin "a": broken`},
+			`running "a" filter plugin: broken`},
 		{"Filter of one of many nodes", &fake{filter: func(_ context.Context, node string) *fwk.Status {
 			if node == "n1" {
 				return broken()
 			}
 			return nil
-		}}, `running Filter plugin "a": broken`},
+		}}, `running "a" filter plugin: broken`},
 		{"PreScore", &fake{preScore: broken}, `running PreScore plugin "a": broken`},
 		{"Score", &fake{score: func(string) int64 { return 101 }},
 			`running Score plugin "a": the score of node "n0" is 101 after normalising, it must be from 0 to 100`},

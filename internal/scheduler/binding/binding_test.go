@@ -142,7 +142,7 @@ func TestAPodWhoseBindingFails(t *testing.T) {
 		f.first.flight = broken
 		f.cycle.Framework.AddWaitingPod(f.cycle.Pod.Pod, map[string]time.Duration{"gate": time.Hour})
 		f.Run(f.ctx, f.cycle)
-		f.expectLog("second unreserves, in flight, assumed", "first unreserves, in flight, assumed", `failed: running PreBindPreFlight plugin "first": out of order, in flight`)
+		f.expectLog("second unreserves, in flight, assumed", "first unreserves, in flight, assumed", `failed: running PreBindPreFlight "first": out of order, in flight`)
 		if n := f.waiting.Len(); n != 0 {
 			t.Errorf("%d pods still wait", n)
 		}

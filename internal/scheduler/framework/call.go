@@ -48,9 +48,30 @@ func failed(point, plugin string, status *fwk.Status) *fwk.Status {
 	err := statusError(status)
 	var panicked *PanicError
 	if !errors.As(err, &panicked) {
-		err = fmt.Errorf("running %s plugin %q: %w", point, plugin, err)
+		err = failure(point, plugin, err)
 	}
 	return fwk.AsStatus(err)
+}
+
+// failure says which plugin failed, and at what, in kube-scheduler's words: they
+// become the pod's condition, where people and their tools look for them.
+func failure(point, plugin string, err error) error {
+	switch point {
+	case schedmetrics.PreFilterExtensionAddPod:
+		return fmt.Errorf("running AddPod on PreFilter plugin %q: %w", plugin, err)
+	case schedmetrics.PreFilterExtensionRemovePod:
+		return fmt.Errorf("running RemovePod on PreFilter plugin %q: %w", plugin, err)
+	case schedmetrics.Filter:
+		return fmt.Errorf("running %q filter plugin: %w", plugin, err)
+	case schedmetrics.Score:
+		return fmt.Errorf("running Score plugins: plugin %q failed with: %w", plugin, err)
+	case schedmetrics.ScoreExtensionNormalize:
+		return fmt.Errorf("running Normalize on Score plugins: plugin %q failed with: %w", plugin, err)
+	case schedmetrics.PreBindPreFlight:
+		return fmt.Errorf("running PreBindPreFlight %q: %w", plugin, err)
+	default:
+		return fmt.Errorf("running %s plugin %q: %w", point, plugin, err)
+	}
 }
 
 // statusError is the error in a status, also in one that a plugin had no

@@ -28,10 +28,10 @@ func TestRunFilterPlugins(t *testing.T) {
 		{name: "the first refusal counts", a: unschedulable("full"), b: unresolvable("no"), want: "Unschedulable[a]: full"},
 		{name: "unresolvable stays unresolvable", b: unresolvable("no"), want: "UnschedulableAndUnresolvable[b]: no"},
 		{name: "pending is a refusal", b: fwk.NewStatus(fwk.Pending, "soon"), want: "Pending[b]: soon"},
-		{name: "an error names the plugin", a: fwk.AsStatus(errors.New("broken")), want: `Error[a]: running Filter plugin "a": broken`},
+		{name: "an error names the plugin", a: fwk.AsStatus(errors.New("broken")), want: `Error[a]: running "a" filter plugin: broken`},
 		{
 			name: "a status that means nothing here is an error", a: fwk.NewStatus(fwk.Skip),
-			want: `Error[a]: running Filter plugin "a": it returned the status Skip, which has no meaning there`,
+			want: `Error[a]: running "a" filter plugin: it returned the status Skip, which has no meaning there`,
 		},
 		{name: "a plugin whose PreFilter skipped is left out", a: unschedulable("full"), skipped: []string{"a"}, want: "Success"},
 	} {
@@ -109,7 +109,7 @@ func TestRunFilterPluginsWithNominatedPods(t *testing.T) {
 			name:      "an error while a nominated pod is added is an error",
 			nominated: []fwk.PodInfo{nominated(t, "higher", 6)},
 			add:       fwk.AsStatus(errors.New("broken")),
-			want:      `Error: running PreFilterExtensionAddPod plugin "pre": broken`,
+			want:      `Error: running AddPod on PreFilter plugin "pre": broken`,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -32,7 +32,7 @@ func TestRunPreBindPreFlights(t *testing.T) {
 		{"one has something to do", flight(true, skip), flight(true, nil), "Success", sets.New("a"), sets.New("a", "b")},
 		{"none has", flight(false, skip), flight(false, skip), "Skip", sets.New("a", "b"), sets.New[string]()},
 		{"an error ends it", flight(true, fwk.AsStatus(errors.New("broken"))), nil,
-			`Error: running PreBindPreFlight plugin "a": broken`, nil, nil},
+			`Error: running PreBindPreFlight "a": broken`, nil, nil},
 		{"a refusal is not provided for", flight(false, unschedulable("no")), nil,
 			`Error: running PreBindPreFlight plugin "a": it returned the status Unschedulable, it may return Success, Skip or Error`, nil, nil},
 	} {

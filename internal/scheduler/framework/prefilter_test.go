@@ -139,7 +139,7 @@ func TestRunPreFilterExtensions(t *testing.T) {
 	node := makeNodes("n1")[0]
 
 	status := f.RunPreFilterExtensionAddPod(quiet(t), state, makePod("p"), other, node)
-	expect(t, "status of add", describe(status), `Error: running PreFilterExtensionAddPod plugin "bad": no`)
+	expect(t, "status of add", describe(status), `Error: running AddPod on PreFilter plugin "bad": no`)
 	if diff := cmp.Diff([]string{"good other n1", "bad other n1"}, called); diff != "" {
 		t.Errorf("calls of add (-want +got):\n%s", diff)
 	}

@@ -94,15 +94,15 @@ func TestRunScorePluginsFails(t *testing.T) {
 		{
 			"a plugin fails",
 			&score{run: func(string) (int64, *fwk.Status) { return 0, fwk.AsStatus(errors.New("broken")) }},
-			`Error: running Score plugin "s": broken`,
+			`Error: running Score plugins: plugin "s" failed with: broken`,
 		}, {
 			"a plugin refuses the pod, which is too late",
 			&score{run: func(string) (int64, *fwk.Status) { return 0, unschedulable("no") }},
-			`Error: running Score plugin "s": no`,
+			`Error: running Score plugins: plugin "s" failed with: no`,
 		}, {
 			"normalising fails",
 			&score{run: fixed(nil), normalize: func(fwk.NodeScoreList) *fwk.Status { return fwk.AsStatus(errors.New("broken")) }},
-			`Error: running ScoreExtensionNormalize plugin "s": broken`,
+			`Error: running Normalize on Score plugins: plugin "s" failed with: broken`,
 		}, {
 			"a score is above the range",
 			&score{run: fixed(map[string]int64{"n2": 101})},
