@@ -27,9 +27,10 @@ import (
 // contest is one case: both sides with the same cluster and the same profile, and what has happened in the cluster.
 // Whatever happens is told to both, in the order and with the calls that informers and the scheduling loop would make.
 type contest struct {
-	t    testing.TB
-	ctx  context.Context
-	seed uint64
+	t      testing.TB
+	ctx    context.Context
+	cancel context.CancelFunc
+	seed   uint64
 	// at says where in the case we are.
 	at string
 	*generator
@@ -74,11 +75,12 @@ func (c counts) String() string {
 	return text
 }
 
+// newContest builds both sides. The caller closes them.
 func newContest(t testing.TB, seed uint64) *contest {
 	t.Helper()
 	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logr.Discard()))
 	c := &contest{
-		t: t, ctx: ctx, seed: seed, at: "building", generator: newGenerator(seed), objects: newAPIObjects(), count: counts{"cases": 1},
+		t: t, ctx: ctx, cancel: cancel, seed: seed, at: "building", generator: newGenerator(seed), objects: newAPIObjects(), count: counts{"cases": 1},
 		nodes: map[string]*corev1.Node{}, placed: map[types.UID]*corev1.Pod{}, assumed: map[types.UID]*assumption{}, queued: map[types.UID]*corev1.Pod{},
 	}
 	configuration, offset := c.configuration(), c.Int32N(1000)
@@ -88,14 +90,17 @@ func newContest(t testing.TB, seed uint64) *contest {
 	c.must(err)
 	c.ours, err = newOurs(ctx, c.objects, configuration, offset)
 	c.must(err)
-	t.Cleanup(func() {
-		cancel()
-		c.ours.close()
-		c.theirs.scheduler.SchedulingQueue.Close()
-		c.ours.queue.Close()
-	})
 	c.must(c.objects.put(c.surroundings()...))
 	return c
+}
+
+// close ends both sides. It is not a Cleanup of the test's: a parallel test keeps those until the last one has ended, and
+// with them what they refer to.
+func (c *contest) close() {
+	c.cancel()
+	c.ours.close()
+	c.theirs.scheduler.SchedulingQueue.Close()
+	c.ours.queue.Close()
 }
 
 func (c *contest) fatalf(format string, arguments ...any) {

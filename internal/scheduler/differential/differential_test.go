@@ -18,7 +18,7 @@ const (
 	// firstSeed is that of the first case; the next ones follow.
 	firstSeed = 1
 	// defaultCases is the number of cases of a run that nobody has said anything about.
-	defaultCases = 100
+	defaultCases = 80
 
 	casesVariable = "LIVESCHED_TEST_DIFFERENTIAL_CASES"
 	seedVariable  = "LIVESCHED_TEST_DIFFERENTIAL_SEED"
@@ -45,6 +45,8 @@ func (c *contest) size(large bool) (nodes, podsPerNode int) {
 		podsPerNode = 12 + c.IntN(12)
 	}
 	switch kind := c.IntN(100); {
+	case c.sampled && kind < 60:
+		return 110 + c.IntN(90), podsPerNode / 3
 	case kind < 60:
 		return 10 + c.IntN(30), podsPerNode
 	case kind < 90 || !large:
@@ -70,6 +72,7 @@ func TestLiveschedDecidesAsKubeSchedulerDoes(t *testing.T) {
 			t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 				t.Parallel()
 				c := newContest(t, seed)
+				defer c.close()
 				c.play(large)
 				mu.Lock()
 				defer mu.Unlock()

@@ -64,6 +64,7 @@ func (g *generator) configuration() *configuration {
 	if c.parallelism == 1 && g.chance(25) {
 		// With several workers kube-scheduler's own samples differ from run to run.
 		p.PercentageOfNodesToScore = ptr.To(int32(1 + g.IntN(99)))
+		g.sampled = true
 		g.nodeNames = false // kube-scheduler takes named nodes in no order
 	}
 	return c

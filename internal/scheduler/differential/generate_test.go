@@ -52,6 +52,8 @@ type generator struct {
 	volumes   bool
 	// crowded: nodes are full, and pods come that are more important than those on them.
 	crowded bool
+	// sampled: not all nodes that fit are scored.
+	sampled bool
 }
 
 func newGenerator(seed uint64) *generator {
