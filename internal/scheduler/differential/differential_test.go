@@ -4,6 +4,7 @@
 package differential
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strconv"
@@ -11,15 +12,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	configv1 "k8s.io/kube-scheduler/config/v1"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/utils/ptr"
 )
 
-const (
-	// firstSeed is that of the first case; the next ones follow.
-	firstSeed = 1
-	// defaultCases is the number of cases of a run that nobody has said anything about.
-	defaultCases = 80
+// defaultCases is the number of cases of a run that nobody has said anything about.
+const defaultCases = 80
 
+// A case is what its seed makes of it, in a run of whatever length. docs/development.md describes the two variables.
+const (
 	casesVariable = "LIVESCHED_TEST_DIFFERENTIAL_CASES"
 	seedVariable  = "LIVESCHED_TEST_DIFFERENTIAL_SEED"
 )
@@ -39,7 +44,7 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 }
 
 // size draws the size of a cluster: mostly small, where a lot happens to each node, and at times large.
-func (c *contest) size(large bool) (nodes, podsPerNode int) {
+func (c *contest) size() (nodes, podsPerNode int) {
 	podsPerNode = 1 + c.IntN(9)
 	if c.crowded {
 		podsPerNode = 12 + c.IntN(12)
@@ -49,7 +54,7 @@ func (c *contest) size(large bool) (nodes, podsPerNode int) {
 		return 110 + c.IntN(90), podsPerNode / 3
 	case kind < 60:
 		return 10 + c.IntN(30), podsPerNode
-	case kind < 90 || !large:
+	case kind < 96:
 		return 40 + c.IntN(60), podsPerNode
 	default:
 		return 100 + c.IntN(401), min(podsPerNode, 10)
@@ -57,12 +62,11 @@ func (c *contest) size(large bool) (nodes, podsPerNode int) {
 }
 
 func TestLiveschedDecidesAsKubeSchedulerDoes(t *testing.T) {
-	cases := number(t, casesVariable, defaultCases)
-	large := cases > defaultCases
-	first := uint64(firstSeed)
-	if seed := number(t, seedVariable, 0); seed != 0 {
-		first, cases, large = seed, 1, true
+	first, cases := number(t, seedVariable, 0), uint64(defaultCases)
+	if first > 0 {
+		cases = 1
 	}
+	first, cases = max(first, 1), number(t, casesVariable, cases)
 	total := counts{}
 	var last *contest
 	var mu sync.Mutex // guards total and last
@@ -73,7 +77,7 @@ func TestLiveschedDecidesAsKubeSchedulerDoes(t *testing.T) {
 				t.Parallel()
 				c := newContest(t, seed)
 				defer c.close()
-				c.play(large)
+				c.play()
 				mu.Lock()
 				defer mu.Unlock()
 				total.add(c.count)
@@ -99,9 +103,9 @@ func TestLiveschedDecidesAsKubeSchedulerDoes(t *testing.T) {
 }
 
 // play fills a cluster and has both sides decide about pods in it, while things happen there or not.
-func (c *contest) play(large bool) {
+func (c *contest) play() {
 	c.t.Helper()
-	nodes, podsPerNode := c.size(large)
+	nodes, podsPerNode := c.size()
 	c.fill(nodes, podsPerNode)
 	lively := c.chance(60)
 	for i := range 15 {
@@ -125,4 +129,35 @@ func (c *contest) play(large bool) {
 			c.happen()
 		}
 	}
+}
+
+func TestKubeSchedulerBatchesNoPodsUnderTheDefaultProfile(t *testing.T) {
+	// docs/upstream.md says why livesched can do without batching.
+	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logr.Discard()))
+	spread := func(constraints *configv1.PodTopologySpreadArgs) *configuration {
+		return &configuration{parallelism: 1, profile: configv1.KubeSchedulerProfile{
+			SchedulerName: ptr.To(schedulerName), PluginConfig: []configv1.PluginConfig{args("PodTopologySpread", constraints)},
+		}}
+	}
+	plain := &corev1.Pod{Spec: corev1.PodSpec{SchedulerName: schedulerName}}
+	var last *upstream
+	for _, test := range []struct {
+		name          string
+		configuration *configuration
+		signed        bool
+	}{
+		{"the default profile", spread(&configv1.PodTopologySpreadArgs{DefaultingType: configv1.SystemDefaulting}), false},
+		{"no default constraints", spread(&configv1.PodTopologySpreadArgs{DefaultingType: configv1.ListDefaulting}), true},
+	} {
+		u, err := newUpstream(ctx, newAPIObjects(), test.configuration, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if signed := u.framework.SignPod(ctx, plain) != nil; signed != test.signed {
+			t.Errorf("%s: a plain pod is signed: %v", test.name, signed)
+		}
+		last = u
+	}
+	cancel()
+	frameworkruntime.WaitForShutdown(last.framework)
 }

@@ -5,6 +5,7 @@ package differential
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -48,14 +49,14 @@ func (c managerCache) GetInformer(_ context.Context, obj client.Object, _ ...ctr
 
 func (managerCache) RemoveInformer(context.Context, client.Object) error { return nil }
 
-// everyKind is a mapper of an API server that serves every kind there is.
-func everyKind() meta.RESTMapper {
+// everyKind is the mapper of an API server that serves every kind there is.
+var everyKind = sync.OnceValue(func() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for kind := range scheme.Scheme.AllKnownTypes() {
 		mapper.Add(kind, meta.RESTScopeNamespace)
 	}
 	return mapper
-}
+})
 
 // filled is an informer that counts as synced: what is in its store is all there is. Its handlers are never called.
 type filled struct{ toolscache.SharedIndexInformer }
