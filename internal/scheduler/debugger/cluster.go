@@ -1,0 +1,133 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package debugger
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientset "k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/pager"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// pageSize is how many objects are asked for at a time.
+const pageSize = 500
+
+// notTerminal selects the pods that the scheduler's informers hold.
+var notTerminal = fields.AndSelectors(
+	fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
+	fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
+).String()
+
+// Cluster is what the API server says, as far as it is compared.
+type Cluster struct {
+	Nodes map[string]Node
+	// Pods are those that have not ended.
+	Pods map[types.UID]Pod
+}
+
+// Node is what is compared of a node.
+type Node struct {
+	Labels        map[string]string
+	Taints        []corev1.Taint
+	Unschedulable bool
+	Allocatable   corev1.ResourceList
+}
+
+// Pod is what is compared of a pod.
+type Pod struct {
+	Namespace, Name, SchedulerName string
+	// NodeName is where the pod runs, NominatedNodeName what its status says of where it may.
+	NodeName, NominatedNodeName string
+	// Deleting says that the pod has a deletion timestamp.
+	Deleting bool
+	// Requests is what the pod counts for on its node.
+	Requests *schedframework.Resource
+}
+
+func (p Pod) String() string { return p.Namespace + "/" + p.Name }
+
+// AddNode adds a node.
+func (c *Cluster) AddNode(node *corev1.Node) {
+	if c.Nodes == nil {
+		c.Nodes = map[string]Node{}
+	}
+	c.Nodes[node.Name] = nodeOf(node)
+}
+
+// AddPod adds a pod, unless it has ended.
+func (c *Cluster) AddPod(pod *corev1.Pod) {
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return
+	}
+	if c.Pods == nil {
+		c.Pods = map[types.UID]Pod{}
+	}
+	c.Pods[pod.UID] = podOf(pod)
+}
+
+func nodeOf(node *corev1.Node) Node {
+	return Node{
+		Labels:        node.Labels,
+		Taints:        node.Spec.Taints,
+		Unschedulable: node.Spec.Unschedulable,
+		Allocatable:   node.Status.Allocatable,
+	}
+}
+
+func podOf(pod *corev1.Pod) Pod {
+	requests := &schedframework.Resource{}
+	add(requests, &schedframework.PodInfo{Pod: pod})
+	return Pod{
+		Namespace:         pod.Namespace,
+		Name:              pod.Name,
+		SchedulerName:     pod.Spec.SchedulerName,
+		NodeName:          pod.Spec.NodeName,
+		NominatedNodeName: pod.Status.NominatedNodeName,
+		Deleting:          pod.DeletionTimestamp != nil,
+		Requests:          requests,
+	}
+}
+
+// ReadCluster lists all nodes and pods, in pages of which no more than the compared fields are kept.
+func ReadCluster(ctx context.Context, client clientset.Interface) (*Cluster, error) {
+	cluster := &Cluster{}
+	err := list(ctx, metav1.ListOptions{}, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		return client.CoreV1().Nodes().List(ctx, o)
+	}, func(object runtime.Object) {
+		if node, ok := object.(*corev1.Node); ok {
+			cluster.AddNode(node)
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	err = list(ctx, metav1.ListOptions{FieldSelector: notTerminal}, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		return client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, o)
+	}, func(object runtime.Object) {
+		if pod, ok := object.(*corev1.Pod); ok {
+			cluster.AddPod(pod)
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing pods: %w", err)
+	}
+	return cluster, nil
+}
+
+func list(ctx context.Context, options metav1.ListOptions, page pager.ListPageFunc, each func(runtime.Object)) error {
+	p := pager.New(page)
+	p.PageSize = pageSize
+	p.PageBufferSize = 1
+	return p.EachListItem(ctx, options, func(object runtime.Object) error {
+		each(object)
+		return nil
+	})
+}

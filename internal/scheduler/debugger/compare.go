@@ -1,0 +1,290 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package debugger
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/queue"
+)
+
+// Kind is what sort of difference it is.
+type Kind string
+
+// The kinds of differences.
+const (
+	// NodeMissing: the API server has the node, the cache has not.
+	NodeMissing Kind = "NodeMissing"
+	// NodeRedundant: the cache has the node, the API server has not. A ghost that holds pods of a node that is gone is
+	// none.
+	NodeRedundant Kind = "NodeRedundant"
+	// NodeDiffers: labels, taints, spec.unschedulable or allocatable of the cache's node are not the API server's.
+	NodeDiffers Kind = "NodeDiffers"
+	// NodeRequests: what the pods on the node ask for does not add up to what the cache has counted.
+	NodeRequests Kind = "NodeRequests"
+
+	// PodMissing: the API server says that the pod is on a node, the cache has it on none.
+	PodMissing Kind = "PodMissing"
+	// PodRedundant: the cache has the pod, assumed or not, the API server has not.
+	PodRedundant Kind = "PodRedundant"
+	// PodMisplaced: the pod is on another node in the cache, or on more than one.
+	PodMisplaced Kind = "PodMisplaced"
+	// PodRequests: the cache counts the pod for something else than it asks for.
+	PodRequests Kind = "PodRequests"
+	// PodUnconfirmed: the pod is assumed still, although the API server has it bound.
+	PodUnconfirmed Kind = "PodUnconfirmed"
+
+	// QueueMissing: a pod without a node whose scheduler name has a profile is neither queued nor in flight nor assumed:
+	// nobody will schedule it.
+	QueueMissing Kind = "QueueMissing"
+	// QueueRedundant: the queue has a pod that is gone, or on a node.
+	QueueRedundant Kind = "QueueRedundant"
+
+	// NominationDiffers: the pod's status names another node than the nominator does.
+	NominationDiffers Kind = "NominationDiffers"
+	// NominationRedundant: the nominator promises a node to a pod that is gone, or on a node.
+	NominationRedundant Kind = "NominationRedundant"
+)
+
+// Difference is one thing that the scheduler and the API server do not agree upon.
+type Difference struct {
+	Kind Kind
+	// Object is the name of the node, or namespace and name of the pod.
+	Object string
+	// UID is the pod's; empty for nodes.
+	UID types.UID
+	// Detail says what either side has, in words.
+	Detail string
+}
+
+func (d Difference) String() string {
+	return fmt.Sprintf("%s %s: %s", d.Kind, d.Object, d.Detail)
+}
+
+// Compare returns all differences between what the API server says and what the scheduler believes, sorted by kind and
+// object. It changes neither. If the two are not of the same moment, some differences are only that.
+func Compare(cluster *Cluster, state *State) []Difference {
+	c := &comparison{cluster: cluster, state: state, placed: map[types.UID]placement{}, queued: map[types.UID]queue.Place{}}
+	c.collect()
+	c.nodes()
+	c.pods()
+	c.requests()
+	c.pendingPods()
+	c.nominations()
+	slices.SortFunc(c.found, func(a, b Difference) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Object, b.Object), cmp.Compare(a.UID, b.UID))
+	})
+	return c.found
+}
+
+// comparison is one run of Compare.
+type comparison struct {
+	cluster *Cluster
+	state   *State
+	placed  map[types.UID]placement
+	queued  map[types.UID]queue.Place
+	// told are the nodes with a pod of which there is a difference: their sums need not be told as well.
+	told  sets.Set[string]
+	found []Difference
+}
+
+// placement is where the cache has a pod.
+type placement struct {
+	pod      Pod
+	node     string
+	requests *schedframework.Resource
+	assumed  bool
+}
+
+func (c *comparison) differ(kind Kind, object string, uid types.UID, format string, args ...any) {
+	c.found = append(c.found, Difference{Kind: kind, Object: object, UID: uid, Detail: fmt.Sprintf(format, args...)})
+}
+
+// podDiffers notes a difference that shows in the sums of the nodes.
+func (c *comparison) podDiffers(kind Kind, object string, uid types.UID, nodes []string, format string, args ...any) {
+	c.told.Insert(nodes...)
+	c.differ(kind, object, uid, format, args...)
+}
+
+// collect goes through the cache and the queue.
+func (c *comparison) collect() {
+	c.told = sets.New[string]()
+	for _, name := range slices.Sorted(maps.Keys(c.state.Cache.Nodes)) {
+		for _, p := range c.state.Cache.Nodes[name].GetPods() {
+			pod := p.GetPod()
+			if before, ok := c.placed[pod.UID]; ok {
+				c.podDiffers(PodMisplaced, before.pod.String(), pod.UID, []string{before.node, name},
+					"the cache has it on two nodes, %s and %s", before.node, name)
+				continue
+			}
+			requests := &schedframework.Resource{}
+			add(requests, p)
+			c.placed[pod.UID] = placement{
+				pod:      Pod{Namespace: pod.Namespace, Name: pod.Name},
+				node:     name,
+				requests: requests,
+				assumed:  c.state.Cache.AssumedPods.Has(pod.UID),
+			}
+		}
+	}
+	for i := range c.state.Queue {
+		c.queued[c.state.Queue[i].Pod.UID] = c.state.Queue[i].Place
+	}
+}
+
+func (c *comparison) nodes() {
+	for name, want := range c.cluster.Nodes {
+		info := c.state.Cache.Nodes[name]
+		if info == nil || info.Node() == nil {
+			c.differ(NodeMissing, name, "", "the API server has the node, the cache has not")
+			continue
+		}
+		have := nodeOf(info.Node())
+		part := func(what string, want, have any) {
+			if !equality.Semantic.DeepEqual(want, have) {
+				c.differ(NodeDiffers, name, "", "%s: the API server has %v, the cache %v", what, want, have)
+			}
+		}
+		part("labels", want.Labels, have.Labels)
+		part("taints", want.Taints, have.Taints)
+		part("unschedulable", want.Unschedulable, have.Unschedulable)
+		if !equality.Semantic.DeepEqual(want.Allocatable, have.Allocatable) {
+			c.differ(NodeDiffers, name, "", "allocatable: the API server has %s, the cache %s",
+				format(schedframework.NewResource(want.Allocatable)), format(schedframework.NewResource(have.Allocatable)))
+		}
+	}
+	for name, info := range c.state.Cache.Nodes {
+		if _, ok := c.cluster.Nodes[name]; !ok && info.Node() != nil {
+			c.differ(NodeRedundant, name, "", "the cache has the node, the API server has not")
+		}
+	}
+}
+
+// pods compares where pods are.
+func (c *comparison) pods() {
+	for uid, want := range c.cluster.Pods {
+		have, cached := c.placed[uid]
+		switch {
+		case want.NodeName == "" && !cached:
+		case want.NodeName == "" && !have.assumed:
+			c.podDiffers(PodRedundant, want.String(), uid, []string{have.node}, "the cache has it on node %s, for the API server it is on none", have.node)
+		case want.NodeName == "":
+		case !cached:
+			c.podDiffers(PodMissing, want.String(), uid, []string{want.NodeName}, "the API server has it on node %s, the cache on none", want.NodeName)
+		case have.node != want.NodeName:
+			c.podDiffers(PodMisplaced, want.String(), uid, []string{have.node, want.NodeName},
+				"the API server has it on node %s, the cache on %s", want.NodeName, have.node)
+		case have.assumed:
+			c.differ(PodUnconfirmed, want.String(), uid, "it is bound to node %s, and still assumed there", want.NodeName)
+		}
+		if cached && !sameResource(want.Requests, have.requests) {
+			c.podDiffers(PodRequests, want.String(), uid, []string{have.node},
+				"it asks for %s, the cache counts it for %s", format(want.Requests), format(have.requests))
+		}
+	}
+	for uid, have := range c.placed {
+		if _, ok := c.cluster.Pods[uid]; !ok {
+			how := "has"
+			if have.assumed {
+				how = "assumes"
+			}
+			c.podDiffers(PodRedundant, have.pod.String(), uid, []string{have.node}, "the cache %s it on node %s, the API server does not have it", how, have.node)
+		}
+	}
+}
+
+// requests compares the sums of the nodes, but for those whose pods differ anyway.
+func (c *comparison) requests() {
+	sums := map[string]*schedframework.Resource{}
+	for uid, pod := range c.cluster.Pods {
+		node := pod.NodeName
+		if node == "" {
+			node = c.placed[uid].node // where it is assumed
+		}
+		if node == "" {
+			continue
+		}
+		if sums[node] == nil {
+			sums[node] = &schedframework.Resource{}
+		}
+		sum(sums[node], pod.Requests)
+	}
+	for name, info := range c.state.Cache.Nodes {
+		want := sums[name]
+		if want == nil {
+			want = &schedframework.Resource{}
+		}
+		if !c.told.Has(name) && !sameResource(want, info.Requested) {
+			c.differ(NodeRequests, name, "", "its pods ask for %s, the cache has counted %s", format(want), format(info.Requested))
+		}
+	}
+}
+
+// pendingPods compares the queue with the pods that have no node.
+func (c *comparison) pendingPods() {
+	for uid, pod := range c.cluster.Pods {
+		if pod.NodeName != "" || pod.Deleting || !c.state.Served.Has(pod.SchedulerName) {
+			continue
+		}
+		_, queued := c.queued[uid]
+		_, cached := c.placed[uid]
+		if !queued && !cached {
+			c.differ(QueueMissing, pod.String(), uid, "it has no node and asks for scheduler %q, but is neither queued nor under way", pod.SchedulerName)
+		}
+	}
+	for i := range c.state.Queue {
+		s := &c.state.Queue[i]
+		object := Pod{Namespace: s.Pod.Namespace, Name: s.Pod.Name}.String()
+		switch pod, ok := c.cluster.Pods[s.Pod.UID]; {
+		case !ok:
+			c.differ(QueueRedundant, object, s.Pod.UID, "it is %s in the queue, the API server does not have it", s.Place)
+		case pod.NodeName != "":
+			c.differ(QueueRedundant, object, s.Pod.UID, "it is %s in the queue, the API server has it on node %s", s.Place, pod.NodeName)
+		case s.Place != queue.InFlight && c.placed[s.Pod.UID].assumed:
+			c.differ(QueueRedundant, object, s.Pod.UID, "it is %s in the queue and assumed on node %s", s.Place, c.placed[s.Pod.UID].node)
+		}
+	}
+}
+
+// nominations compares the nominator with the status of the pods that wait. What a gated pod is nominated for does not
+// count until it is let in.
+func (c *comparison) nominations() {
+	known := map[types.UID]string{}
+	for _, n := range c.state.Nominations {
+		known[n.Pod.UID] = n.Node
+		object := Pod{Namespace: n.Pod.Namespace, Name: n.Pod.Name}.String()
+		switch pod, ok := c.cluster.Pods[n.Pod.UID]; {
+		case !ok:
+			c.differ(NominationRedundant, object, n.Pod.UID, "it is promised node %s, the API server does not have it", n.Node)
+		case pod.NodeName != "":
+			c.differ(NominationRedundant, object, n.Pod.UID, "it is promised node %s, the API server has it on node %s", n.Node, pod.NodeName)
+		case pod.NominatedNodeName != n.Node:
+			c.differ(NominationDiffers, object, n.Pod.UID, "it is promised node %s, its status names %s", n.Node, orNone(pod.NominatedNodeName))
+		}
+	}
+	for uid, place := range c.queued {
+		pod, ok := c.cluster.Pods[uid]
+		if !ok || place == queue.Gated || pod.NodeName != "" || pod.NominatedNodeName == "" || c.placed[uid].assumed {
+			continue
+		}
+		if _, nominated := known[uid]; !nominated {
+			c.differ(NominationDiffers, pod.String(), uid, "its status names node %s, nothing is held free for it", pod.NominatedNodeName)
+		}
+	}
+}
+
+func orNone(name string) string {
+	if name == "" {
+		return "none"
+	}
+	return name
+}

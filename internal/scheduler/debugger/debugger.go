@@ -1,0 +1,158 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package debugger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	clientset "k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/queue"
+)
+
+const (
+	// settle is how long the informers get to catch up before differences are looked for again.
+	settle = 2 * time.Second
+	// compareTimeout bounds a comparison: the lists of a large cluster take seconds.
+	compareTimeout = 2 * time.Minute
+	// queueTimeout is how long the queue may stay locked before the dump is made without it.
+	queueTimeout = 10 * time.Second
+)
+
+// errQueueLocked says that the queue could not be read.
+var errQueueLocked = fmt.Errorf("the scheduling queue has been locked for %v: a plugin hangs in PreEnqueue, in a queueing hint or in the queue sort", queueTimeout)
+
+// Debugger reads what the scheduler believes. All fields but Clock are required. Its methods may be called at any time,
+// one after the other, once cache and queue have been filled.
+type Debugger struct {
+	Client      clientset.Interface
+	Cache       *cache.Cache
+	Queue       *queue.Queue
+	WaitingPods *framework.WaitingPods
+	// Profiles lists the profiles that decide.
+	Profiles func() []Profile
+	// Leading says whether this replica schedules.
+	Leading func() bool
+	// Clock is the real one by default.
+	Clock clock.Clock
+}
+
+// Profile is a profile that decides.
+type Profile struct {
+	SchedulerName, Revision string
+	Built                   time.Time
+}
+
+// Report writes into the log of ctx what the scheduler believes, and then what the API server says otherwise.
+func (d *Debugger) Report(ctx context.Context) {
+	logger := klog.FromContext(ctx).WithName("debugger")
+	state, err := d.state(ctx)
+	d.dump(logger, state)
+	if err != nil {
+		logger.Error(err, "The dump lacks the queue, and cache and API server are not compared")
+		return
+	}
+	differences, err := d.Compare(ctx)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		logger.Error(err, "Comparing the cache with the API server failed")
+	case len(differences) == 0:
+		logger.Info("Cache and queue are what the API server says")
+	default:
+		logDifferences(logger, differences)
+	}
+}
+
+// Compare returns the differences between the API server on one side and cache, queue and nominator on the other that
+// are there now and still there two seconds later: what comes and goes is the informers being behind. Without any, it
+// returns at once.
+func (d *Debugger) Compare(ctx context.Context) ([]Difference, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, compareTimeout, fmt.Errorf("the comparison did not end within %v", compareTimeout))
+	defer cancel()
+	before, err := d.compareOnce(ctx)
+	if err != nil || len(before) == 0 {
+		return nil, err
+	}
+	select {
+	case <-d.clock().After(settle):
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	after, err := d.compareOnce(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return lasting(before, after), nil
+}
+
+func (d *Debugger) compareOnce(ctx context.Context) ([]Difference, error) {
+	cluster, err := ReadCluster(ctx, d.Client)
+	if err != nil {
+		return nil, err
+	}
+	state, err := d.state(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return Compare(cluster, state), nil
+}
+
+// lasting returns those of the later differences that were there before, whatever their details were.
+func lasting(before, after []Difference) []Difference {
+	type key struct {
+		kind   Kind
+		object string
+		uid    types.UID
+	}
+	seen := sets.New[key]()
+	for _, d := range before {
+		seen.Insert(key{d.Kind, d.Object, d.UID})
+	}
+	var both []Difference
+	for _, d := range after {
+		if seen.Has(key{d.Kind, d.Object, d.UID}) {
+			both = append(both, d)
+		}
+	}
+	return both
+}
+
+// state copies what the scheduler believes. If the queue cannot be read it returns the rest, and an error.
+func (d *Debugger) state(ctx context.Context) (*State, error) {
+	state := &State{Cache: d.Cache.Dump(), Served: sets.New[string]()}
+	for _, p := range d.Profiles() {
+		state.Served.Insert(p.SchedulerName)
+	}
+	queued := make(chan []queue.PodState, 1)
+	// Whoever wants to see the state of a scheduler may want to because its queue is stuck. The goroutine ends with that.
+	go func() { queued <- d.Queue.Dump() }()
+	timeout := d.clock().NewTimer(queueTimeout)
+	defer timeout.Stop()
+	select {
+	case state.Queue = <-queued:
+	case <-timeout.C():
+		return state, errQueueLocked
+	case <-ctx.Done():
+		return state, errors.Join(errors.New("reading the scheduling queue"), context.Cause(ctx))
+	}
+	state.Nominations = d.Queue.Nominator().Dump()
+	return state, nil
+}
+
+func (d *Debugger) clock() clock.Clock {
+	if d.Clock == nil {
+		return clock.RealClock{}
+	}
+	return d.Clock
+}

@@ -1,0 +1,247 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package debugger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/klog/v2"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/livesched/livesched/internal/scheduler/framework"
+)
+
+// debugged is a debugger of a world.
+type debugged struct {
+	*Debugger
+	*WithT
+	world *world
+	clock *clocktesting.FakeClock
+	lists atomic.Int32 // of nodes
+	t     *testing.T
+
+	mu  sync.Mutex // guards log
+	log []string
+}
+
+func newDebugged(t *testing.T) *debugged {
+	t.Helper()
+	w := newWorld(t)
+	d := &debugged{t: t, WithT: NewWithT(t), world: w, clock: clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))}
+	client := fake.NewClientset()
+	client.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+		d.lists.Add(1)
+		list := &corev1.NodeList{}
+		for _, node := range w.nodes {
+			list.Items = append(list.Items, *node)
+		}
+		return true, list, nil
+	})
+	client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		list := &corev1.PodList{}
+		for _, pod := range w.pods {
+			list.Items = append(list.Items, *pod)
+		}
+		return true, list, nil
+	})
+	d.Debugger = &Debugger{
+		Client:      client,
+		Cache:       w.cache,
+		Queue:       w.queue,
+		WaitingPods: framework.NewWaitingPods(),
+		Profiles:    func() []Profile { return []Profile{{SchedulerName: served, Revision: "abc", Built: d.clock.Now()}} },
+		Leading:     func() bool { return true },
+		Clock:       d.clock,
+	}
+	return d
+}
+
+// logged is a context with a logger that d.log keeps the lines of.
+func (d *debugged) logged(ctx context.Context) context.Context {
+	return klog.NewContext(ctx, funcr.New(func(prefix, args string) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.log = append(d.log, prefix+" "+args)
+	}, funcr.Options{}))
+}
+
+// lines are the lines of the log that begin with a message, without it.
+func (d *debugged) lines(message string) []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var lines []string
+	for _, line := range d.log {
+		if _, rest, ok := strings.Cut(line, fmt.Sprintf(`"msg"=%q `, message)); ok {
+			lines = append(lines, rest)
+		}
+	}
+	return lines
+}
+
+// pauses returns once it has looked for the first time and waits.
+func (d *debugged) pauses() {
+	d.t.Helper()
+	d.Eventually(func() bool { return d.lists.Load() == 1 && d.clock.Waiters() == 1 }).Should(BeTrue())
+}
+
+func TestACompareThatFindsNothingLooksOnce(t *testing.T) {
+	d := newDebugged(t)
+	d.Expect(d.Compare(t.Context())).To(BeEmpty())
+	d.Expect(d.lists.Load()).To(Equal(int32(1)))
+}
+
+func TestADifferenceIsToldOnlyIfItLasts(t *testing.T) {
+	d := newDebugged(t)
+	d.world.nodes["new"], d.world.nodes["lost"] = newNode("new"), newNode("lost")
+	type result struct {
+		found []Difference
+		err   error
+	}
+	results := make(chan result, 1)
+	go func() {
+		found, err := d.Compare(t.Context())
+		results <- result{found, err}
+	}()
+	d.pauses()
+	d.world.cache.AddNode(quiet, d.world.nodes["new"])
+	d.Consistently(results).WithTimeout(50 * time.Millisecond).ShouldNot(Receive())
+	d.clock.Step(settle)
+	var r result
+	d.Eventually(results).Should(Receive(&r))
+	d.Expect(r.err).NotTo(HaveOccurred())
+	d.Expect(r.found).To(Equal([]Difference{{Kind: NodeMissing, Object: "lost", Detail: "the API server has the node, the cache has not"}}))
+	d.Expect(d.lists.Load()).To(Equal(int32(2)))
+}
+
+func TestACompareEndsWithItsContext(t *testing.T) {
+	d := newDebugged(t)
+	d.world.nodes["lost"] = newNode("lost")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := d.Compare(ctx)
+		ended <- err
+	}()
+	d.pauses()
+	enough := errors.New("enough")
+	cancel(enough)
+	d.Eventually(ended).Should(Receive(MatchError(enough)))
+}
+
+func TestACompareSaysWhatCouldNotBeListed(t *testing.T) {
+	for _, resource := range []string{"nodes", "pods"} {
+		d := newDebugged(t)
+		forbidden := errors.New("you must not")
+		d.Client.(*fake.Clientset).PrependReactor("list", resource, func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, forbidden
+		})
+		_, err := d.Compare(t.Context())
+		d.Expect(err).To(MatchError(forbidden))
+		d.Expect(err).To(MatchError("listing " + resource + ": you must not"))
+		d.Report(d.logged(t.Context()))
+		d.Expect(d.lines("Dump")).To(HaveLen(1), "the dump does not need the API server")
+		d.Expect(d.lines("Comparing the cache with the API server failed")).To(HaveExactElements(ContainSubstring("you must not")))
+	}
+}
+
+func TestTheReportTellsAllThatTheSchedulerBelieves(t *testing.T) {
+	d := newDebugged(t)
+	waiting := newPod("permitted", "n1")
+	d.WaitingPods.Add(waiting, map[string]time.Duration{"P": time.Hour})
+	defer d.WaitingPods.Reject(waiting.UID)
+	d.Report(d.logged(t.Context()))
+
+	d.Expect(d.lines("Dump")).To(Equal([]string{`"leading"=true "nodes"=2 "pods"=3 "assumed"=1 "active"=2 "backoff"=0 "errorBackoff"=1 ` +
+		`"unschedulable"=0 "gated"=1 "inFlight"=1 "nominated"=1 "waitingOnPermit"=1`}))
+	d.Expect(d.lines("Profile")).To(Equal([]string{`"schedulerName"="served" "revision"="abc" "built"="2026-01-01T00:00:00Z"`}))
+	d.Expect(d.lines("Pod waiting on Permit")).To(Equal([]string{`"pod"={"name"="permitted" "namespace"="ns"} "uid"="permitted" "node"="n1" "plugins"=["P"]`}))
+	d.Expect(d.lines("Node")).To(Equal([]string{
+		`"node"="n1" "known"=true "requested"="cpu=200m memory=2Gi" "allocatable"="cpu=4 memory=8Gi" "pods"=2 "room"=110`,
+		`"node"="n1" "has"="ns/bound ns/another"`,
+		`"node"="n2" "known"=true "requested"="cpu=100m memory=1Gi" "allocatable"="cpu=4 memory=8Gi" "pods"=1 "room"=110`,
+		`"node"="n2" "has"="ns/assumed*"`,
+	}))
+	d.Expect(d.lines("Queued pod")).To(HaveExactElements(
+		And(ContainSubstring(`"name"="waiting"`), ContainSubstring(`"place"="Active" "attempts"=0 "since"="`)),
+		ContainSubstring(`"name"="nominated"`),
+		And(ContainSubstring(`"name"="failed"`), ContainSubstring(`"place"="ErrorBackoff" "attempts"=1 "since"="`), ContainSubstring(`"backoffEnd"="`)),
+		And(ContainSubstring(`"name"="gated"`), ContainSubstring(`"unschedulablePlugins"="Gate" "gatingPlugin"="Gate"`)),
+		Equal(`"pod"={"name"="flying" "namespace"="ns"} "uid"="flying" "schedulerName"="served" "place"="InFlight"`),
+	))
+	d.Expect(d.lines("Nominated pod")).To(Equal([]string{`"pod"={"name"="nominated" "namespace"="ns"} "uid"="nominated" "node"="n1" "requests"="cpu=100m memory=1Gi"`}))
+	d.Expect(d.log[len(d.log)-1]).To(ContainSubstring("Cache and queue are what the API server says"))
+}
+
+func TestTheReportTellsTheDifferences(t *testing.T) {
+	d := newDebugged(t)
+	delete(d.world.pods, "bound")
+	reported := make(chan struct{})
+	go func() {
+		defer close(reported)
+		d.Report(d.logged(t.Context()))
+	}()
+	d.pauses()
+	d.clock.Step(settle)
+	d.Eventually(reported).Should(BeClosed())
+	d.Expect(d.lines("The API server says otherwise")).To(Equal([]string{
+		`"kind"="PodRedundant" "object"="ns/bound" "detail"="the cache has it on node n1, the API server does not have it" "uid"="bound"`,
+	}))
+	d.Expect(d.lines("Cache and queue are not what the API server says")).To(Equal([]string{`"differences"=1`}))
+}
+
+func TestTheReportIsBounded(t *testing.T) {
+	d := newDebugged(t)
+	for i := range maxPodsPerLine {
+		d.world.bind(fmt.Sprint("more-", i), "n1")
+	}
+	for i := range maxLines {
+		d.world.enqueue(newPod(fmt.Sprint("queued-", i), ""))
+	}
+	d.Report(d.logged(t.Context()))
+	d.Expect(d.lines("Node")).To(HaveLen(5), "the pods of n1 take two lines")
+	d.Expect(d.lines("Queued pod")).To(HaveLen(maxLines))
+	d.Expect(d.lines("There are more of these, which are left out")).To(Equal([]string{`"what"="Queued pod" "omitted"=5`}))
+	for _, line := range d.log {
+		d.Expect(len(line)).To(BeNumerically("<", 8<<10))
+	}
+}
+
+func TestAQueueThatIsStuckDoesNotKeepTheRestFromBeingTold(t *testing.T) {
+	d := newDebugged(t)
+	stuck := make(chan struct{})
+	go func() {
+		defer close(stuck)
+		d.world.queue.Add(quiet, edited(newPod("hangs", ""), func(p *corev1.Pod) {
+			p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "hang"}}
+		}))
+	}()
+	d.Eventually(d.world.gate.hanging).Should(BeClosed())
+	reported := make(chan struct{})
+	go func() {
+		defer close(reported)
+		d.Report(d.logged(t.Context()))
+	}()
+	d.Eventually(d.clock.Waiters).Should(Equal(1))
+	d.clock.Step(queueTimeout)
+	d.Eventually(reported).Should(BeClosed())
+	d.Expect(d.lines("Node")).To(HaveLen(4))
+	d.Expect(d.lines("The dump lacks the queue, and cache and API server are not compared")).To(HaveExactElements(
+		ContainSubstring("has been locked for 10s: a plugin hangs")))
+	d.Expect(d.lists.Load()).To(BeZero())
+	close(d.world.gate.proceed)
+	d.Eventually(stuck).Should(BeClosed())
+}

@@ -1,0 +1,94 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package debugger
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/queue"
+)
+
+// State is what the scheduler believes.
+type State struct {
+	Cache *cache.Dump
+	// Queue are the pods that wait or are in flight.
+	Queue []queue.PodState
+	// Nominations are the nodes that pods are promised.
+	Nominations []queue.Nomination
+	// Served are the scheduler names that have a profile.
+	Served sets.Set[string]
+}
+
+// add adds what a pod counts for on its node.
+func add(to *schedframework.Resource, pod fwk.PodInfo) {
+	r := pod.CalculateResource().Resource
+	to.MilliCPU += r.GetMilliCPU()
+	to.Memory += r.GetMemory()
+	to.EphemeralStorage += r.GetEphemeralStorage()
+	for name, quantity := range r.GetScalarResources() {
+		to.AddScalar(name, quantity)
+	}
+}
+
+// sum adds up requests.
+func sum(to, r *schedframework.Resource) {
+	to.MilliCPU += r.MilliCPU
+	to.Memory += r.Memory
+	to.EphemeralStorage += r.EphemeralStorage
+	for name, quantity := range r.ScalarResources {
+		to.AddScalar(name, quantity)
+	}
+}
+
+// sameResource says whether two sums are equal. A resource of which nothing is asked is the same as one that is not named.
+func sameResource(a, b *schedframework.Resource) bool {
+	if a.MilliCPU != b.MilliCPU || a.Memory != b.Memory || a.EphemeralStorage != b.EphemeralStorage {
+		return false
+	}
+	for name, quantity := range a.ScalarResources {
+		if b.ScalarResources[name] != quantity {
+			return false
+		}
+	}
+	for name, quantity := range b.ScalarResources {
+		if a.ScalarResources[name] != quantity {
+			return false
+		}
+	}
+	return true
+}
+
+// format writes a resource sum as people do: "cpu=1500m memory=2Gi".
+func format(r *schedframework.Resource) string {
+	var parts []string
+	put := func(name corev1.ResourceName, q *resource.Quantity) {
+		if !q.IsZero() {
+			parts = append(parts, fmt.Sprintf("%s=%s", name, q))
+		}
+	}
+	put(corev1.ResourceCPU, resource.NewMilliQuantity(r.MilliCPU, resource.DecimalSI))
+	put(corev1.ResourceMemory, resource.NewQuantity(r.Memory, resource.BinarySI))
+	put(corev1.ResourceEphemeralStorage, resource.NewQuantity(r.EphemeralStorage, resource.BinarySI))
+	names := make([]corev1.ResourceName, 0, len(r.ScalarResources))
+	for name := range r.ScalarResources {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		put(name, resource.NewQuantity(r.ScalarResources[name], resource.DecimalSI))
+	}
+	if len(parts) == 0 {
+		return "nothing"
+	}
+	return strings.Join(parts, " ")
+}

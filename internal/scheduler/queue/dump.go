@@ -1,0 +1,78 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// dumpBatch is how many pods Dump looks at before it lets others have the lock.
+const dumpBatch = 256
+
+// Dump lists all pods that the queue knows, place by place and the oldest first. Unlike PendingPods it holds the lock for
+// short times only, however many pods there are, so that scheduling goes on meanwhile. The price is that the list is of
+// no single moment: a pod that comes or moves while it is made may be missing, or be listed where it was. None is
+// listed twice.
+func (q *Queue) Dump() []PodState {
+	uids := q.uids()
+	states := make([]PodState, 0, len(uids))
+	for batch := range slices.Chunk(uids, dumpBatch) {
+		states = q.appendStates(states, batch)
+	}
+	slices.SortFunc(states, func(a, b PodState) int {
+		return cmp.Or(cmp.Compare(a.Place, b.Place), a.Timestamp.Compare(b.Timestamp),
+			cmp.Compare(a.Pod.Namespace, b.Pod.Namespace), cmp.Compare(a.Pod.Name, b.Pod.Name), cmp.Compare(a.Pod.UID, b.Pod.UID))
+	})
+	return states
+}
+
+func (q *Queue) uids() []types.UID {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	uids := make([]types.UID, 0, len(q.pods))
+	for uid := range q.pods {
+		uids = append(uids, uid)
+	}
+	return uids
+}
+
+func (q *Queue) appendStates(states []PodState, uids []types.UID) []PodState {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, uid := range uids {
+		if e := q.pods[uid]; e != nil {
+			states = append(states, e.state())
+		}
+	}
+	return states
+}
+
+// Nomination is a node that is promised to a pod.
+type Nomination struct {
+	Pod  *corev1.Pod
+	Node string
+}
+
+// Dump lists all nominations, sorted by the pods' names.
+func (n *Nominator) Dump() []Nomination {
+	nominations := n.copy()
+	slices.SortFunc(nominations, func(a, b Nomination) int {
+		return cmp.Or(cmp.Compare(a.Pod.Namespace, b.Pod.Namespace), cmp.Compare(a.Pod.Name, b.Pod.Name), cmp.Compare(a.Pod.UID, b.Pod.UID))
+	})
+	return nominations
+}
+
+func (n *Nominator) copy() []Nomination {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	nominations := make([]Nomination, 0, len(n.byPod))
+	for _, nm := range n.byPod {
+		nominations = append(nominations, Nomination{Pod: nm.info.Pod, Node: nm.node})
+	}
+	return nominations
+}
