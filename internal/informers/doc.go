@@ -16,6 +16,9 @@
 // and leave nothing behind: Close removes them. What is shared stays shared: a scope cannot stop an informer, set its
 // transform or write to its store, and an index that exists already is not added again.
 //
+// A handler of a plugin that panics misses the event that it was told of, and no more: without that, any plugin could end
+// the process from a goroutine that nobody else sees. Handlers of livesched itself may still end it.
+//
 // Two rules about time come with it. Scopes are for after the manager has started: an informer that was requested
 // before and cannot sync, since the API server forbids its kind, would hold up the start of everything else. And an
 // informer that was just requested is empty: nothing may be decided by a new scope's listers before WaitForSync.

@@ -51,7 +51,7 @@ func (i *informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHa
 	if options.Logger == nil {
 		options.Logger = &i.scope.source.logger
 	}
-	gate := &gate{handler: handler}
+	gate := &gate{handler: handler, report: i.scope.report, owner: i.scope.owner, kind: i.kind.GroupVersionKind}
 	registration, err := i.SharedIndexInformer.AddEventHandlerWithOptions(gate, options)
 	if err != nil {
 		return nil, err

@@ -27,12 +27,22 @@ var ErrClosed = errors.New("the scope of these informers is closed")
 // All methods are safe for concurrent use.
 type Scope struct {
 	source *Source
+	// report is told of the panics of handlers; nil for a scope of our own.
+	report func(HandlerPanic)
 
 	mu        sync.Mutex // guards the rest, and the handlers of the informers; never held while waiting for the API server
 	closed    bool
 	informers map[kind]*informer // those that are used, empty ones included
 	missing   []schema.GroupVersionKind
 	failures  map[string]error // by what was asked for
+	owner     string           // of the handlers that are added
+}
+
+// SetOwner says whose the handlers are that are added from now on, for reports of their panics.
+func (s *Scope) SetOwner(owner string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.owner = owner
 }
 
 // InformerFor returns the informer of an object's type; a new one starts at once. It may wait for the API server's

@@ -59,9 +59,15 @@ func NewSource(cache ctrlcache.Cache, mapper meta.RESTMapper, scheme *runtime.Sc
 // ended with their scope.
 func (s *Source) Handlers() int { return int(s.handlers.Load()) }
 
-// NewScope returns a new scope without any informer. Its owner closes it.
-func (s *Source) NewScope() *Scope {
+// NewScope returns a new scope without any informer. Its owner closes it. A handler that panics ends the process: it is
+// ours, and what it keeps up to date can no longer be trusted.
+func (s *Source) NewScope() *Scope { return s.NewForeignScope(nil) }
+
+// NewForeignScope is NewScope for handlers that others have written, such as those of plugins: report is told when one
+// panics, on the goroutine of the handler, and that is all that comes of it.
+func (s *Source) NewForeignScope(report func(HandlerPanic)) *Scope {
 	return &Scope{
+		report:    report,
 		source:    s,
 		informers: map[kind]*informer{},
 		failures:  map[string]error{},

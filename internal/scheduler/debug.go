@@ -48,7 +48,7 @@ func (s *Scheduler) debugger() (*debugger.Debugger, error) {
 		Queue:       s.queue,
 		WaitingPods: s.env.WaitingPods,
 		Profiles:    s.profiles,
-		Leading:     s.leading.Load,
+		Leading:     s.Leading,
 		Clock:       s.clock,
 	}, nil
 }

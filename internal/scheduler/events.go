@@ -6,6 +6,7 @@ package scheduler
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -87,7 +88,16 @@ func (s *Scheduler) moveAll(event fwk.ClusterEvent, oldObj, newObj any) {
 // observed moves pods for an event and records how long its handling took, from start.
 func (s *Scheduler) observed(start time.Time, event fwk.ClusterEvent, oldObj, newObj any) {
 	s.moveAll(event, oldObj, newObj)
-	schedmetrics.EventHandlingLatency.WithLabelValues(event.Label()).Observe(schedmetrics.SinceInSeconds(start))
+	observeSince(start, event)
+}
+
+// observedEach moves pods for the events that one change amounts to. Each is recorded with its own time and that of
+// taking the change into the cache, which began at start.
+func (s *Scheduler) observedEach(start time.Time, events []fwk.ClusterEvent, oldObj, newObj any) {
+	taken := time.Since(start)
+	for _, event := range events {
+		s.observed(time.Now().Add(-taken), event, oldObj, newObj)
+	}
 }
 
 func (s *Scheduler) nodeAdded(node *corev1.Node) {
@@ -99,9 +109,7 @@ func (s *Scheduler) nodeAdded(node *corev1.Node) {
 func (s *Scheduler) nodeUpdated(oldNode, newNode *corev1.Node) {
 	start := time.Now()
 	s.cache.UpdateNode(eventLogger(), oldNode, newNode)
-	for _, event := range schedframework.NodeSchedulingPropertiesChange(newNode, oldNode) {
-		s.observed(start, event, oldNode, newNode)
-	}
+	s.observedEach(start, schedframework.NodeSchedulingPropertiesChange(newNode, oldNode), oldNode, newNode)
 }
 
 func (s *Scheduler) nodeDeleted(node *corev1.Node) {
@@ -134,7 +142,9 @@ func (s *Scheduler) podUpdated(oldPod, newPod *corev1.Pod) {
 	case assigned(newPod):
 		// Bound: by us, which the cache expects, or by somebody else, in which case the pod may still be queued.
 		s.assignedPodAdded(newPod)
+		start := time.Now()
 		s.queue.Delete(eventLogger(), oldPod)
+		observeSince(start, schedframework.EventUnscheduledPodDelete)
 	default:
 		s.pendingPodUpdated(oldPod, newPod)
 	}
@@ -166,9 +176,9 @@ func (s *Scheduler) assignedPodUpdated(oldPod, newPod *corev1.Pod) {
 	if err := s.cache.UpdatePod(logger, oldPod, newPod); err != nil {
 		utilruntime.HandleErrorWithLogger(logger, err, "Updating a pod in the cache failed", "pod", klog.KObj(newPod))
 	}
-	for _, event := range schedframework.PodSchedulingPropertiesChange(newPod, oldPod) {
-		s.observed(start, event, oldPod, newPod)
-	}
+	events := schedframework.PodSchedulingPropertiesChange(newPod, oldPod)
+	s.observedEach(start, events, oldPod, newPod)
+	observeUpdate(start, schedframework.EventAssignedPodUpdate, events)
 }
 
 func (s *Scheduler) assignedPodDeleted(pod *corev1.Pod) {
@@ -189,7 +199,13 @@ func (s *Scheduler) pendingPodUpdated(oldPod, newPod *corev1.Pod) {
 	}
 	start := time.Now()
 	logger := eventLogger()
-	defer observeSince(start, schedframework.EventUnscheduledPodUpdate)
+	events := schedframework.PodSchedulingPropertiesChange(newPod, oldPod)
+	defer func() {
+		observeUpdate(start, schedframework.EventUnscheduledPodUpdate, events)
+		for _, event := range events {
+			observeSince(start, event)
+		}
+	}()
 	if s.assumed(newPod) {
 		if newPod.DeletionTimestamp != nil && oldPod.DeletionTimestamp == nil {
 			s.assumedPodDeleted(newPod)
@@ -263,4 +279,11 @@ func assigned(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" }
 
 func observeSince(start time.Time, event fwk.ClusterEvent) {
 	schedmetrics.EventHandlingLatency.WithLabelValues(event.Label()).Observe(schedmetrics.SinceInSeconds(start))
+}
+
+// observeUpdate records the update of a pod as such, as kube-scheduler does, beside the events that it amounts to.
+func observeUpdate(start time.Time, update fwk.ClusterEvent, events []fwk.ClusterEvent) {
+	if !slices.Contains(events, update) {
+		observeSince(start, update)
+	}
 }

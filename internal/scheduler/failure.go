@@ -44,6 +44,12 @@ var clearNomination = &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride}
 // from binding goroutines, and releases the pod on every path.
 func (s *Scheduler) handleFailure(ctx context.Context, f *failure) {
 	logger := klog.FromContext(ctx)
+	if s.stopping.Load() && !f.status.IsRejected() {
+		// What was cut short has not failed: the next leader goes on with the pod.
+		logger.V(2).Info("Leaving the pod to the next leader", "pod", klog.KObj(f.pod.Pod), "reason", f.status.Message())
+		s.queue.Done(f.pod.Pod.UID)
+		return
+	}
 	reason := f.observe()
 	message := f.status.Message()
 	f.noteRejectors(ctx)

@@ -87,7 +87,9 @@ type Scheduler struct {
 	pending      *pendingPods
 
 	// leading says that the loop runs on this replica: only the leader speaks to users through Events.
-	leading   atomic.Bool
+	leading atomic.Bool
+	// stopping says that the loop has been told to end.
+	stopping  atomic.Bool
 	heartbeat heartbeat
 	probe     probe
 	// acquired is the profile of the pod that was popped last. The loop's goroutine alone touches it.
@@ -112,6 +114,12 @@ func (s *Scheduler) Store() *profile.Store { return s.store }
 
 // Ready is closed when cache and queue have seen the first list of everything.
 func (s *Scheduler) Ready() <-chan struct{} { return s.ready }
+
+// Leading says whether this replica schedules.
+func (s *Scheduler) Leading() bool { return s.leading.Load() }
+
+// Pods reads all pods that have not ended from the informers. Ready must be closed.
+func (s *Scheduler) Pods() corev1listers.PodLister { return s.pods }
 
 // Build makes a generation of a profile, to be swapped in through the Store or discarded. ctx must outlive the
 // profile. One call at a time, once Ready is closed.
@@ -214,7 +222,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	s.bindingContext = bindingContext
 	s.leading.Store(true)
 	defer s.leading.Store(false)
-	stop := context.AfterFunc(ctx, s.queue.Close)
+	stop := context.AfterFunc(ctx, s.stop)
 	defer stop()
 
 	klog.FromContext(ctx).Info("Scheduling")
@@ -222,6 +230,14 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	}
 	s.drain(ctx)
 	return nil
+}
+
+// stop keeps more pods from being taken. Those that wait on Permit could wait for longer than there is time: they are
+// left to the next leader. What is being bound goes on.
+func (s *Scheduler) stop() {
+	s.stopping.Store(true)
+	s.queue.Close()
+	s.env.WaitingPods.Stop()
 }
 
 // drain waits for the bindings under way.

@@ -12,13 +12,10 @@
 package app
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
-	"time"
+	"sync/atomic"
 
 	"github.com/spf13/pflag"
 	k8sversion "k8s.io/component-base/version"
@@ -29,10 +26,6 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/version"
 )
-
-// exitTimeout is how long after SIGTERM or SIGINT the process ends, whatever hangs: less than the 10 seconds in which
-// it promises to, more than the manager's own grace period.
-const exitTimeout = 9 * time.Second
 
 // Exit codes.
 const (
@@ -80,6 +73,10 @@ func run(o *Options) int {
 	ctrl.SetLogger(logger)
 	klog.SetLogger(logger)
 
+	requests := reportRequests()
+	var running atomic.Pointer[Manager]
+	ctx := untilTold(logger, func() bool { return running.Load().begun() })
+
 	restConfig, err := ctrl.GetConfig()
 	if err != nil {
 		return fail(exitFailure, fmt.Errorf("finding the API server: %w; set --kubeconfig, or run livesched in a pod", err))
@@ -88,16 +85,10 @@ func run(o *Options) int {
 	if err != nil {
 		return fail(exitFailure, err)
 	}
-
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	// A manager with an informer that never syncs does not end when told to, and a plugin can hang: end without them.
-	context.AfterFunc(ctx, func() {
-		time.AfterFunc(exitTimeout, func() {
-			logger.Info("Not all parts have ended; exiting", "timeout", exitTimeout)
-			os.Exit(exitFailure)
-		})
-	})
+	if err := mgr.Add(reportOn(requests, mgr.Scheduler.Report)); err != nil {
+		return fail(exitFailure, err)
+	}
+	running.Store(mgr)
 	logger.Info("Starting livesched", "version", version.Version)
 	if err := mgr.Start(klog.NewContext(ctx, logger)); err != nil {
 		logger.Error(err, "livesched ended")

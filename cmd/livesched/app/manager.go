@@ -54,6 +54,19 @@ type Manager struct {
 	Informers *informers.Source
 }
 
+// begun says whether the manager may have something under way that should be brought to an end. m may be nil.
+func (m *Manager) begun() bool {
+	if m == nil {
+		return false
+	}
+	select {
+	case <-m.Scheduler.Ready():
+		return true
+	default:
+		return false
+	}
+}
+
 // NewManager wires the manager, bottom-up:
 //
 //	manager cache -> informers -> scheduler (on every replica) -> loop (on the leader)
@@ -128,6 +141,7 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		mgr.Add(onLeader(sched.Run)),
 		reconciler.SetupWithManager(mgr),
 		addChecks(mgr, sched, reconciler),
+		addEndpoints(mgr, sched, o),
 	); err != nil {
 		return nil, err
 	}

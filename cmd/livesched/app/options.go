@@ -40,6 +40,11 @@ type Options struct {
 	MetricsBindAddress     string
 	HealthProbeBindAddress string
 
+	// Profiling serves /debug/pprof/ beside /metrics. Off by default, unlike kube-scheduler's, since anybody who
+	// reaches the port may read it. ContentionProfiling, with Profiling, has it show where goroutines block.
+	Profiling           bool
+	ContentionProfiling bool
+
 	// LeaderElect makes replicas elect the one that schedules. Without it there must be only one.
 	LeaderElect bool
 	// LeaderElectionNamespace holds the Lease. Empty means the namespace that the process runs in.
@@ -86,6 +91,8 @@ func NewOptions() *Options {
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.MetricsBindAddress, "metrics-bind-address", o.MetricsBindAddress, `Address to serve metrics on, as host:port. "0" turns it off.`)
 	fs.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", o.HealthProbeBindAddress, `Address to serve /livez and /readyz on, as host:port. "0" turns it off.`)
+	fs.BoolVar(&o.Profiling, "profiling", o.Profiling, "Serve /debug/pprof/ on the metrics address. Whoever reaches that address can then read profiles and slow livesched down.")
+	fs.BoolVar(&o.ContentionProfiling, "contention-profiling", o.ContentionProfiling, "With --profiling, record where goroutines wait for each other (/debug/pprof/block). Costs some CPU.")
 	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "Elect the one replica that schedules. Turn it off only where there is a single replica.")
 	fs.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", o.LeaderElectionNamespace, "Namespace of the Lease. Empty means the namespace that livesched runs in.")
 	fs.StringVar(&o.LeaderElectionName, "leader-election-name", o.LeaderElectionName, "Name of the Lease.")
@@ -115,6 +122,12 @@ func (o *Options) Validate() error {
 	}
 	if o.ProfileBuildTimeout <= 0 {
 		errs = append(errs, fmt.Errorf("--profile-build-timeout=%v: must be greater than 0", o.ProfileBuildTimeout))
+	}
+	if o.Profiling && o.MetricsBindAddress == "0" {
+		errs = append(errs, errors.New("--profiling: needs the metrics server, which --metrics-bind-address=0 turns off"))
+	}
+	if o.ContentionProfiling && !o.Profiling {
+		errs = append(errs, errors.New("--contention-profiling: has no effect without --profiling"))
 	}
 	for _, gate := range unsupportedGates {
 		if utilfeature.DefaultFeatureGate.Enabled(gate) {

@@ -5,6 +5,7 @@ package framework
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -72,7 +73,8 @@ func (f *Framework) WillWaitOnPermit(_ context.Context, pod *corev1.Pod) bool {
 
 // WaitOnPermit blocks until a waiting pod is allowed or rejected, and returns at
 // once for any other pod. The status is a refusal if the pod was rejected or its
-// time ran out, and an error if it was preempted or ctx ended.
+// time ran out, and an error if it was preempted, or ctx ended, or the process stops
+// (ErrStopping).
 func (f *Framework) WaitOnPermit(ctx context.Context, pod *corev1.Pod) *fwk.Status {
 	start := time.Now()
 	status, waited := f.waitingPods.Wait(ctx, pod.UID)
@@ -85,6 +87,8 @@ func (f *Framework) WaitOnPermit(ctx context.Context, pod *corev1.Pod) *fwk.Stat
 	case status.IsSuccess():
 	case status.IsRejected():
 		logger.V(4).Info("Pod rejected while waiting on permit", "pod", klog.KObj(pod), "status", status.Message())
+	case errors.Is(status.AsError(), ErrStopping):
+		logger.V(2).Info("Pod no longer waits on permit, as the scheduler stops", "pod", klog.KObj(pod))
 	default:
 		logger.Error(status.AsError(), "Failed waiting on permit for pod", "pod", klog.KObj(pod))
 	}

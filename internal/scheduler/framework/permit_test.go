@@ -132,6 +132,24 @@ func TestWaitOnPermit(t *testing.T) {
 			expect(t, "waiting pods", f.waitingPods.Len(), 0)
 		})
 	})
+	t.Run("once the process stops nobody waits, whether the wait began before or after", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newTestFramework(&Plugins{})
+			start := time.Now()
+			f.AddWaitingPod(pod, map[string]time.Duration{"a": time.Minute})
+			waiting := f.GetWaitingPod("p")
+			time.AfterFunc(time.Second, f.waitingPods.Stop)
+			status := f.WaitOnPermit(quiet(t), pod)
+			expect(t, "status", describe(status), "Error: waiting on permit for pod: the scheduler is stopping")
+			expect(t, "it can be told from others", errors.Is(status.AsError(), ErrStopping), true)
+			expect(t, "rejected afterwards", waiting.Reject("a", "late"), false)
+
+			f.AddWaitingPod(makePod("late"), map[string]time.Duration{"a": time.Minute})
+			expect(t, "status", describe(f.WaitOnPermit(quiet(t), makePod("late"))), "Error: waiting on permit for pod: the scheduler is stopping")
+			expect(t, "time", time.Since(start), time.Second)
+			expect(t, "waiting pods", f.waitingPods.Len(), 0)
+		})
+	})
 	t.Run("what is decided before anybody waits counts", func(t *testing.T) {
 		f := newTestFramework(&Plugins{})
 		f.AddWaitingPod(pod, map[string]time.Duration{"a": time.Minute})

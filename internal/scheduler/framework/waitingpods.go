@@ -5,7 +5,9 @@ package framework
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -20,9 +22,14 @@ import (
 // find all waiting pods in it, and preemption can reach those whose profile was
 // replaced while they waited. Safe for concurrent use.
 type WaitingPods struct {
-	mu   sync.RWMutex // guards pods; never held while a waiting pod's mu is taken
+	mu   sync.RWMutex // guards what follows; never held while a waiting pod's mu is taken
 	pods map[types.UID]*waitingPod
+	// stopped says that nobody may wait any more.
+	stopped bool
 }
+
+// ErrStopping ends the wait of pods when the process stops.
+var ErrStopping = errors.New("the scheduler is stopping")
 
 // NewWaitingPods returns an empty collection.
 func NewWaitingPods() *WaitingPods {
@@ -34,9 +41,27 @@ func NewWaitingPods() *WaitingPods {
 // plugin; they are stopped when the wait is decided.
 func (w *WaitingPods) Add(pod *corev1.Pod, waitTimes map[string]time.Duration) {
 	wp := newWaitingPod(pod, waitTimes)
+	if w.put(wp) {
+		wp.stop()
+	}
+}
+
+func (w *WaitingPods) put(wp *waitingPod) (stopped bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.pods[pod.UID] = wp
+	w.pods[wp.pod.UID] = wp
+	return w.stopped
+}
+
+// Stop ends all waits with ErrStopping, those that begin later too: whoever could allow the pods may take longer than
+// the process has. They are scheduled anew by the next one.
+func (w *WaitingPods) Stop() {
+	w.mu.Lock()
+	w.stopped = true
+	w.mu.Unlock()
+	for _, wp := range w.all() {
+		wp.stop()
+	}
 }
 
 // Get returns the waiting pod with that UID, or nil.
@@ -57,15 +82,15 @@ func (w *WaitingPods) Reject(uid types.UID) bool {
 // Iterate calls callback for the pods that wait at this moment, with no lock
 // held, so callback may use the collection.
 func (w *WaitingPods) Iterate(callback func(fwk.WaitingPod)) {
-	w.mu.RLock()
-	pods := make([]*waitingPod, 0, len(w.pods))
-	for _, wp := range w.pods {
-		pods = append(pods, wp)
-	}
-	w.mu.RUnlock()
-	for _, wp := range pods {
+	for _, wp := range w.all() {
 		callback(wp)
 	}
+}
+
+func (w *WaitingPods) all() []*waitingPod {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return slices.Collect(maps.Values(w.pods))
 }
 
 // Len returns the number of waiting pods.
@@ -87,7 +112,7 @@ func (w *WaitingPods) Wait(ctx context.Context, uid types.UID) (status *fwk.Stat
 	select {
 	case <-wp.decided:
 	case <-ctx.Done():
-		wp.decide(fwk.AsStatus(fmt.Errorf("waiting on permit for pod: %w", context.Cause(ctx))))
+		wp.end(context.Cause(ctx))
 	}
 	return wp.outcome(), true
 }
@@ -172,6 +197,13 @@ func (w *waitingPod) Reject(plugin, msg string) bool {
 // if the wait was decided already.
 func (w *waitingPod) Preempt(plugin, msg string) bool {
 	return w.decide(fwk.AsStatus(fmt.Errorf("waiting on permit for pod: %s", msg)).WithPlugin(plugin))
+}
+
+func (w *waitingPod) stop() { w.end(ErrStopping) }
+
+// end ends the wait with an error.
+func (w *waitingPod) end(cause error) {
+	w.decide(fwk.AsStatus(fmt.Errorf("waiting on permit for pod: %w", cause)))
 }
 
 func (w *waitingPod) decide(status *fwk.Status) bool {

@@ -58,6 +58,13 @@ var (
 	})
 )
 
+// HandlerPanics counts panics of event handlers that plugins have added to informers, by plugin and by the kind of the
+// objects.
+var HandlerPanics = prometheus.NewCounterVec(prometheus.CounterOpts{
+	Name: "livesched_plugin_event_handler_panics_total",
+	Help: "Number of panics of event handlers of plugins, by the plugin and the kind of the objects that the handler is told of.",
+}, []string{"plugin", "kind"})
+
 var registerOnce sync.Once
 
 // Register registers kube-scheduler's metrics and livesched's and makes the manager's metrics endpoint serve both.
@@ -69,7 +76,7 @@ func Register() {
 		schedmetrics.Register()
 
 		own := ctrlmetrics.Registry
-		own.MustRegister(Reloads, ReloadBuildDuration, ReloadSwapDuration, Profiles, ProfileGenerations)
+		own.MustRegister(Reloads, ReloadBuildDuration, ReloadSwapDuration, Profiles, ProfileGenerations, HandlerPanics)
 		for _, result := range []string{ReloadSucceeded, ReloadFailed} {
 			Reloads.WithLabelValues(result)
 		}

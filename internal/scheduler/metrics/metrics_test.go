@@ -117,7 +117,7 @@ func TestOwnMetricsFollowThePrometheusConventions(t *testing.T) {
 	Register()
 	problems, err := testutil.GatherAndLint(ctrlmetrics.Registry,
 		"livesched_reloads_total", "livesched_reload_build_duration_seconds", "livesched_reload_swap_duration_seconds",
-		"livesched_profiles", "livesched_profile_generations")
+		"livesched_profiles", "livesched_profile_generations", "livesched_plugin_event_handler_panics_total")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
+	"github.com/livesched/livesched/internal/informers"
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/queue"
@@ -118,7 +119,8 @@ type build struct {
 
 func newBuild(ctx context.Context, c *Configurator, cfg *config.Profile) *build {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	scope := c.Env.Informers.NewScope()
+	logger := klog.FromContext(ctx)
+	scope := c.Env.Informers.NewForeignScope(func(p informers.HandlerPanic) { reportHandlerPanic(logger, cfg.SchedulerName, p) })
 	c.Env.series.use(cfg.SchedulerName)
 	p := &Profile{
 		Config: cfg,
@@ -205,6 +207,7 @@ func (b *build) instantiate(waiting context.Context) error {
 	for _, pc := range b.cfg.Config.PluginConfig {
 		args[pc.Name] = pc.Args
 	}
+	defer b.profile.scope.SetOwner(unknownPlugin)
 	for _, name := range slices.Sorted(maps.Keys(framework.Needed(b.cfg.Config.Plugins))) {
 		if waiting.Err() != nil {
 			return context.Cause(waiting)
@@ -214,6 +217,7 @@ func (b *build) instantiate(waiting context.Context) error {
 		if !ok {
 			return fmt.Errorf("plugin %q is not registered", name)
 		}
+		b.profile.scope.SetOwner(name)
 		err := guard(klog.FromContext(b.ctx), func() error {
 			plugin, err := factory(b.ctx, args[name], b.profile.handle)
 			if err == nil && plugin == nil {
