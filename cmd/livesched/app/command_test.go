@@ -84,12 +84,14 @@ type answer struct {
 	Body string
 }
 
-func get(ctx context.Context, url string) answer {
+func get(ctx context.Context, url string) answer { return getWith(ctx, http.DefaultClient, url) }
+
+func getWith(ctx context.Context, client *http.Client, url string) answer {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return answer{Body: err.Error()}
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		return answer{Body: err.Error()}
 	}

@@ -1,0 +1,294 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app_test
+
+import (
+	"context"
+	"crypto/tls"
+	"flag"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/testcluster"
+)
+
+// oracle names a kube-scheduler program, as in the suite of internal/scheduler. Where it is set, the spec that compares
+// metrics has it do the work; with -update, what it measures becomes what is expected of livesched.
+const oracle = "LIVESCHED_TEST_KUBE_SCHEDULER"
+
+var update = flag.Bool("update", false, "with "+oracle+", write what kube-scheduler measures into testdata")
+
+const goldenMetrics = "testdata/metrics.golden"
+
+// countedMetrics are those of which the numbers are compared, without the prefix scheduler_. Durations count as
+// observations.
+var countedMetrics = []string{
+	"cache_size",
+	"framework_extension_point_duration_seconds",
+	"pending_pods",
+	"plugin_evaluation_total",
+	"pod_scheduled_after_flush_total",
+	"pod_scheduling_attempts",
+	"pod_scheduling_sli_duration_seconds",
+	"preemption_attempts_total",
+	"queue_incoming_pods_total",
+	"schedule_attempts_total",
+	"scheduling_algorithm_duration_seconds",
+	"scheduling_attempt_duration_seconds",
+	"unschedulable_pods",
+}
+
+// namedMetrics are those of which only the series are compared: their numbers depend on what comes when.
+var namedMetrics = []string{
+	"event_handling_duration_seconds",
+	"goroutines",
+	"inflight_events",
+	"queueing_hint_execution_duration_seconds",
+}
+
+// knownDifferences are what kube-scheduler has on the left and livesched on the right: kube-scheduler records the
+// status of no PreEnqueue plugin, since in runPreEnqueuePlugins a variable of the same name hides it.
+var knownDifferences = strings.NewReplacer(
+	preEnqueueSuccess+"6\n", preEnqueueSuccess+"5\n"+preEnqueueRefused+"1\n",
+	preEnqueueSuccess+"8\n", preEnqueueSuccess+"7\n"+preEnqueueRefused+"1\n",
+)
+
+const (
+	preEnqueueSuccess = "framework_extension_point_duration_seconds{extension_point=PreEnqueue,profile=mine,status=Success} "
+	preEnqueueRefused = "framework_extension_point_duration_seconds{extension_point=PreEnqueue,profile=mine,status=UnschedulableAndUnresolvable} "
+)
+
+var _ = Describe("The metrics", func() {
+	It("say of the same work what kube-scheduler's say", func(ctx context.Context) {
+		create(ctx, testcluster.Node("n1", "4", "8Gi", nil), testcluster.Node("n2", "4", "8Gi", nil))
+		scrape := startMeasured(ctx)
+
+		By("binding pods")
+		for _, name := range []string{"a", "b", "c"} {
+			pod := testcluster.Pod("default", name, "mine", "100m", "1Gi")
+			create(ctx, pod)
+			expectBound(ctx, pod)
+		}
+		By("refusing some")
+		big, huge := testcluster.Pod("default", "big", "mine", "6", "1Gi"), testcluster.Pod("default", "huge", "mine", "60", "1Gi")
+		for _, pod := range []*corev1.Pod{big, huge} {
+			create(ctx, pod)
+			expectUnschedulable(ctx, pod)
+		}
+		gated := testcluster.Pod("default", "gated", "mine", "100m", "1Gi")
+		gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/gate"}}
+		create(ctx, gated)
+		first := expectMetrics(ctx, scrape, "while they wait")
+
+		By("changing what they wait for")
+		Eventually(func(g Gomega) {
+			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(big), big)).To(Succeed())
+			g.Expect(time.Since(scheduled(big).LastTransitionTime.Time)).To(BeNumerically(">", 3*time.Second), "its back-off is over")
+		}).Should(Succeed())
+		create(ctx, testcluster.Node("n3", "8", "8Gi", nil))
+		expectBound(ctx, big)
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(gated), gated)).To(Succeed())
+		gated.Spec.SchedulingGates = nil
+		Expect(k8s.Update(ctx, gated)).To(Succeed())
+		expectBound(ctx, gated)
+		Expect(k8s.Delete(ctx, huge, client.GracePeriodSeconds(0))).To(Succeed())
+		second := expectMetrics(ctx, scrape, "in the end")
+
+		if os.Getenv(oracle) != "" && *update {
+			Expect(os.WriteFile(goldenMetrics, []byte(first+second), 0o600)).To(Succeed())
+		}
+	})
+
+	It("time every call of a plugin in a tenth of the cycles", func(ctx context.Context) {
+		create(ctx, testcluster.Node("n1", "64", "64Gi", nil), testcluster.Node("n2", "64", "64Gi", nil))
+		scrape := startMeasured(ctx)
+		want := []string{
+			"Bind DefaultBinder Success", "Filter NodeResourcesFit Success", "PreEnqueue SchedulingGates Success", "PreFilter NodeResourcesFit Success",
+			"PreScore NodeResourcesFit Success", "Score NodeResourcesFit Success", "ScoreExtensionNormalize TaintToleration Success",
+		}
+		n := 0
+		// Each pod has a chance of one in ten for PreEnqueue, and another one for the rest.
+		Eventually(func(g Gomega) {
+			for range 20 {
+				n++
+				create(ctx, testcluster.Pod("default", fmt.Sprint("p-", n), "mine", "10m", "1Mi"))
+			}
+			var got []string
+			for _, m := range scrape(ctx)["scheduler_plugin_execution_duration_seconds"].GetMetric() {
+				l := labelsOf(m)
+				got = append(got, l["extension_point"]+" "+l["plugin"]+" "+l["status"])
+			}
+			g.Expect(got).To(ContainElements(want))
+		}).WithPolling(time.Second).Should(Succeed())
+	})
+
+	It("serve the resources of pods, as long as livesched leads", func(ctx context.Context) {
+		metrics := freeAddress()
+		c := livesched("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false", "--metrics-bind-address="+metrics)
+		pod := testcluster.Pod("default", "sized", "mine", "1500m", "1Gi")
+		create(ctx, profile("mine"), testcluster.Node("n1", "4", "8Gi", nil), pod)
+		expectBound(ctx, pod)
+		c.expectReady(ctx)
+		Eventually(get).WithArguments(ctx, "http://"+metrics+"/metrics/resources").Should(And(HaveField("Code", http.StatusOK), HaveField("Body",
+			ContainSubstring(`kube_pod_resource_request{namespace="default",node="n1",pod="sized",priority="0",resource="cpu",scheduler="mine",unit="cores"} 1.5`))))
+	})
+})
+
+// startMeasured has pods that ask for the scheduler "mine" scheduled by the default plugins, in a process of its own, until
+// the end of the spec, and returns what reads its metrics.
+func startMeasured(ctx context.Context) func(context.Context) map[string]*dto.MetricFamily {
+	GinkgoHelper()
+	address := freeAddress()
+	url := "http://" + address
+	if program := os.Getenv(oracle); program != "" {
+		url = "https://" + address
+		startOracle(program, address)
+		Eventually(read).WithArguments(ctx, url+"/readyz").Should(HaveField("Code", http.StatusOK))
+	} else {
+		create(ctx, profile("mine"))
+		c := livesched("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false", "--metrics-bind-address="+address)
+		c.expectReady(ctx)
+		Eventually(func(g Gomega) {
+			var p v1alpha1.SchedulerProfile
+			g.Expect(k8s.Get(ctx, client.ObjectKey{Name: "mine"}, &p)).To(Succeed())
+			g.Expect(p.Status.Active).NotTo(BeNil())
+		}).Should(Succeed())
+	}
+	return func(ctx context.Context) map[string]*dto.MetricFamily {
+		GinkgoHelper()
+		scraped := read(ctx, url+"/metrics")
+		Expect(scraped.Code).To(Equal(http.StatusOK), scraped.Body)
+		parser := expfmt.NewTextParser(model.UTF8Validation)
+		families, err := parser.TextToMetricFamilies(strings.NewReader(scraped.Body))
+		Expect(err).NotTo(HaveOccurred())
+		return families
+	}
+}
+
+func startOracle(program, address string) {
+	GinkgoHelper()
+	dir := GinkgoT().TempDir()
+	configuration := filepath.Join(dir, "configuration.yaml")
+	Expect(os.WriteFile(configuration, fmt.Appendf(nil, `
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: false}
+clientConnection: {kubeconfig: %q, qps: 1000, burst: 2000}
+profiles: [{schedulerName: mine}]
+`, cluster.Kubeconfig()), 0o600)).To(Succeed())
+	host, port, err := net.SplitHostPort(address)
+	Expect(err).NotTo(HaveOccurred())
+	// Without batching, which livesched does not have, every pod meets all plugins.
+	command := exec.Command(program, "--config="+configuration, "--bind-address="+host, "--secure-port="+port, "--cert-dir="+dir,
+		"--authorization-always-allow-paths=/metrics,/readyz", "--authentication-skip-lookup", "--feature-gates=OpportunisticBatching=false")
+	command.Stderr = GinkgoWriter
+	Expect(command.Start()).To(Succeed())
+	DeferCleanup(func() {
+		Expect(command.Process.Kill()).To(Succeed())
+		Expect(command.Wait()).To(MatchError(ContainSubstring("killed")))
+	})
+}
+
+// read is get for a server whose certificate nobody knows.
+func read(ctx context.Context, url string) answer {
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}
+	return getWith(ctx, &http.Client{Transport: transport}, url)
+}
+
+func scheduled(pod *corev1.Pod) corev1.PodCondition {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodScheduled {
+			return condition
+		}
+	}
+	return corev1.PodCondition{}
+}
+
+func expectUnschedulable(ctx context.Context, pod *corev1.Pod) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+		g.Expect(scheduled(pod).Reason).To(Equal(corev1.PodReasonUnschedulable))
+	}).Should(Succeed())
+}
+
+// expectMetrics waits until the metrics are those of a section of the golden file, and returns the section. Of
+// kube-scheduler with -update, it waits until they no longer change.
+func expectMetrics(ctx context.Context, scrape func(context.Context) map[string]*dto.MetricFamily, section string) string {
+	GinkgoHelper()
+	title := "# " + section + "\n"
+	if *update && os.Getenv(oracle) != "" {
+		last := ""
+		Eventually(func() bool {
+			before := last
+			last = title + written(scrape(ctx))
+			return before == last
+		}).WithPolling(3 * time.Second).Should(BeTrue())
+		return last
+	}
+	golden, err := os.ReadFile(goldenMetrics)
+	Expect(err).NotTo(HaveOccurred())
+	_, want, found := strings.Cut(string(golden), title)
+	Expect(found).To(BeTrue(), section)
+	want, _, _ = strings.Cut(want, "# ")
+	if os.Getenv(oracle) == "" {
+		want = knownDifferences.Replace(want)
+	}
+	Eventually(func() []string { return strings.Split(written(scrape(ctx)), "\n") }).WithPolling(200 * time.Millisecond).
+		Should(ConsistOf(strings.Split(want, "\n")))
+	return title + want
+}
+
+// written is what is compared of the metrics, a line each.
+func written(families map[string]*dto.MetricFamily) string {
+	var lines []string
+	for _, name := range countedMetrics {
+		for _, m := range families["scheduler_"+name].GetMetric() {
+			value := m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			if value != 0 {
+				lines = append(lines, fmt.Sprintf("%s%s %v", name, seriesOf(m), value))
+			}
+		}
+	}
+	for _, name := range namedMetrics {
+		for _, m := range families["scheduler_"+name].GetMetric() {
+			lines = append(lines, name+seriesOf(m))
+		}
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+func seriesOf(m *dto.Metric) string {
+	labels := labelsOf(m)
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		parts = append(parts, name+"="+labels[name])
+	}
+	return "{" + strings.Join(parts, ",") + "}"
+}
+
+func labelsOf(m *dto.Metric) map[string]string {
+	labels := map[string]string{}
+	for _, l := range m.GetLabel() {
+		labels[l.GetName()] = l.GetValue()
+	}
+	return labels
+}
