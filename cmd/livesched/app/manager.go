@@ -103,7 +103,7 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		GracefulShutdownTimeout:       &gracePeriod,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("creating the manager: %w", err)
+		return nil, fmt.Errorf("creating the manager, for the API server at %s: %w", restConfig.Host, err)
 	}
 	if err := requireAPI(mgr.GetRESTMapper()); err != nil {
 		return nil, err

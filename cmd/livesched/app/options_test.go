@@ -39,6 +39,8 @@ func TestFlags(t *testing.T) {
 		"kube-api-qps":                "1000",
 		"kube-api-burst":              "2000",
 		"profile-build-timeout":       "30s",
+		"profiling":                   "false",
+		"contention-profiling":        "false",
 		"version":                     "false",
 		"zap-devel":                   "false",
 		"zap-encoder":                 "",
@@ -59,6 +61,7 @@ func TestFlagsSetOptions(t *testing.T) {
 		"--leader-elect=false", "--leader-election-namespace=ns", "--leader-election-name=lease",
 		"--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=1s",
 		"--metrics-bind-address=:1", "--health-probe-bind-address=:2", "--kube-api-qps=3.5", "--kube-api-burst=4", "--profile-build-timeout=5s",
+		"--profiling", "--contention-profiling",
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -70,12 +73,14 @@ func TestFlagsSetOptions(t *testing.T) {
 		qps                 float32
 		burst               int
 		buildTimeout        time.Duration
+		profiling, blocks   bool
 	}
 	got := settings{
 		o.LeaderElect, o.LeaderElectionNamespace, o.LeaderElectionName, o.LeaseDuration, o.RenewDeadline, o.RetryPeriod,
 		o.MetricsBindAddress, o.HealthProbeBindAddress, o.KubeAPIQPS, o.KubeAPIBurst, o.ProfileBuildTimeout,
+		o.Profiling, o.ContentionProfiling,
 	}
-	want := settings{false, "ns", "lease", 3 * time.Second, 2 * time.Second, time.Second, ":1", ":2", 3.5, 4, 5 * time.Second}
+	want := settings{false, "ns", "lease", 3 * time.Second, 2 * time.Second, time.Second, ":1", ":2", 3.5, 4, 5 * time.Second, true, true}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(settings{})); diff != "" {
 		t.Error(diff)
 	}
@@ -92,6 +97,8 @@ func TestValidate(t *testing.T) {
 		{"no limit, which client-go spells -1", func(o *app.Options) { o.KubeAPIQPS = -1 }, []string{"--kube-api-qps=-1: must be greater than 0"}},
 		{"no burst", func(o *app.Options) { o.KubeAPIBurst = 0 }, []string{"--kube-api-burst=0: must be at least 1"}},
 		{"no time to build", func(o *app.Options) { o.ProfileBuildTimeout = 0 }, []string{"--profile-build-timeout=0s: must be greater than 0"}},
+		{"profiles, but no server", func(o *app.Options) { o.Profiling, o.MetricsBindAddress = true, "0" }, []string{"--profiling: needs the metrics server"}},
+		{"part of a profile", func(o *app.Options) { o.ContentionProfiling = true }, []string{"--contention-profiling: has no effect without --profiling"}},
 		{"a lease without a name", func(o *app.Options) { o.LeaderElectionName = "" }, []string{"--leader-election-name: must not be empty"}},
 		{"a renewal that is never tried", func(o *app.Options) { o.RetryPeriod = 0 }, []string{"--leader-elect-retry-period=0s: must be greater than 0"}},
 		{"a renewal that is given up before it is tried again", func(o *app.Options) { o.RenewDeadline = o.RetryPeriod }, []string{"--leader-elect-renew-deadline=2s: must be longer than --leader-elect-retry-period (2s)"}},

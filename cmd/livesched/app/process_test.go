@@ -5,8 +5,11 @@ package app_test
 
 import (
 	"context"
+	"net"
+	"net/http"
 	"net/url"
 	"os"
+	"syscall"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -62,8 +65,24 @@ var _ = Describe("The process", func() {
 		Expect(text).To(And(HavePrefix("livesched: "), ContainSubstring(words)))
 	},
 		Entry("without a kubeconfig file", "finding the API server: ", func() []string { return []string{"--kubeconfig=/does/not/exist"} }),
+		Entry("with a kubeconfig file that is none", "finding the API server: ", func() []string { return []string{"--kubeconfig=process_test.go"} }),
+		Entry("with credentials that nobody accepts", "the server has asked for the client to provide credentials", func() []string {
+			return []string{"--kubeconfig=" + strangers(), "--leader-elect=false"}
+		}),
+		Entry("without anybody who answers", "connection refused", func() []string {
+			return []string{"--kubeconfig=" + kubeconfigFor(cluster.Kubeconfig(), freeAddress()), "--leader-elect=false"}
+		}),
 		Entry("without a namespace for the lease", "--leader-election-namespace: must be set", func() []string { return []string{"--kubeconfig=" + cluster.Kubeconfig()} }),
 	)
+
+	It("ends with status 1 and says so when an address is taken", func() {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(listener.Close)
+		code, text := run("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false", "--metrics-bind-address="+listener.Addr().String())
+		Expect(code).To(Equal(1))
+		Expect(text).To(MatchRegexp(`"msg":"livesched ended","error":".*` + listener.Addr().String() + `: bind: address already in use"`))
+	})
 
 	It("ends with status 1 and advice where the custom resources are not installed", func(ctx context.Context) {
 		bare, err := controlplane.Start(ctx, controlplane.Options{Progress: os.Stderr})
@@ -97,18 +116,66 @@ var _ = Describe("The process", func() {
 			g.Expect(k8s.Get(ctx, client.ObjectKey{Name: "mine"}, &p)).To(Succeed())
 			g.Expect(p.Status.Active).NotTo(BeNil(), "it leads")
 		}).Should(Succeed())
-		stolen := metav1.NowMicro()
-		Eventually(func() error {
-			var lease coordinationv1.Lease
-			if err := k8s.Get(ctx, client.ObjectKey{Namespace: "default", Name: "livesched"}, &lease); err != nil {
-				return err
-			}
-			lease.Spec.HolderIdentity, lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds = ptr.To("somebody-else"), &stolen, ptr.To[int32](3600)
-			return k8s.Update(ctx, &lease)
-		}).Should(Succeed())
+		stealLease(ctx)
 		Eventually(c.ended).Should(BeClosed())
 		Expect(c.cmd.ProcessState.ExitCode()).To(Equal(1), c.output.String())
 		Expect(c.output.String()).To(ContainSubstring("leader election lost"))
+	})
+
+	It("ends at once when it loses its lease, whatever is under way", func(ctx context.Context) {
+		c := livesched("--kubeconfig="+cluster.Kubeconfig(), "--leader-election-namespace=default",
+			"--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=200ms")
+		mine := profile("mine")
+		mine.Spec.Plugins = &v1alpha1.Plugins{PreBind: v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: hangs}}}}
+		stuck := testcluster.Pod("default", "stuck", "mine", "1", "1Gi")
+		create(ctx, mine, testcluster.Node("n", "8", "16Gi", nil), stuck)
+		Eventually(c.output.String).Should(ContainSubstring(hanging))
+		stealLease(ctx)
+		Eventually(c.ended).Should(BeClosed())
+		Expect(c.cmd.ProcessState.ExitCode()).To(Equal(1), c.output.String())
+		Expect(c.output.String()).To(ContainSubstring("leader election lost"))
+		Expect(c.output.String()).NotTo(Or(ContainSubstring("Stopping with bindings under way"), ContainSubstring("exiting")), "it waits for nothing")
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(stuck), stuck)).To(Succeed())
+		Expect(stuck.Spec.NodeName).To(BeEmpty())
+	})
+
+	It("ends at once when it is told to stop a second time", func(ctx context.Context) {
+		c := livesched("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false")
+		mine := profile("mine")
+		mine.Spec.Plugins = &v1alpha1.Plugins{PreBind: v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: hangs}}}}
+		create(ctx, mine, testcluster.Node("n", "8", "16Gi", nil), testcluster.Pod("default", "stuck", "mine", "1", "1Gi"))
+		Eventually(c.output.String).Should(ContainSubstring(hanging))
+		Expect(c.cmd.Process.Signal(syscall.SIGTERM)).To(Succeed())
+		Eventually(c.output.String).Should(ContainSubstring("Stopping"))
+		Expect(c.cmd.Process.Signal(syscall.SIGTERM)).To(Succeed())
+		Eventually(c.ended).Should(BeClosed())
+		Expect(c.cmd.ProcessState.ExitCode()).To(Equal(1), c.output.String())
+		Expect(c.output.String()).To(ContainSubstring("Told to stop a second time; exiting"))
+		Expect(c.output.String()).NotTo(ContainSubstring("Not all parts have ended"))
+	})
+
+	It("goes on when the API server was away for a while", func(ctx context.Context) {
+		server, err := url.Parse(cluster.Config.Host)
+		Expect(err).NotTo(HaveOccurred())
+		p := newProxy(server.Host)
+		c := livesched("--kubeconfig="+p.kubeconfig(cluster.Kubeconfig()), "--leader-elect=false")
+		before, meanwhile := testcluster.Pod("default", "before", "mine", "1", "1Gi"), testcluster.Pod("default", "meanwhile", "mine", "1", "1Gi")
+		create(ctx, profile("mine"), testcluster.Node("n", "4", "16Gi", nil), before)
+		expectBound(ctx, before)
+
+		p.cut()
+		create(ctx, meanwhile)
+		Expect(k8s.Delete(ctx, before, client.GracePeriodSeconds(0))).To(Succeed())
+		Eventually(p.refused.Load).Should(BeNumerically(">", 3), "it tries again")
+		Expect(get(ctx, "http://"+c.probes+"/livez").Code).To(Equal(http.StatusOK), "restarting would not help")
+		p.mend()
+
+		expectBound(ctx, meanwhile)
+		// The informers have made up for what they missed: the node is empty but for one pod.
+		big := testcluster.Pod("default", "big", "mine", "3", "1Gi")
+		create(ctx, big)
+		expectBound(ctx, big)
+		Expect(c.ended).NotTo(BeClosed())
 	})
 
 	Context("ends within 10 seconds of SIGTERM", func() {
@@ -125,6 +192,7 @@ var _ = Describe("The process", func() {
 			c := livesched("--kubeconfig="+kubeconfig, "--leader-elect=false")
 			Eventually(c.output.String).Should(ContainSubstring("forbidden"))
 			Expect(c.terminate()).To(BeNumerically("<", promised), c.output.String())
+			Expect(c.output.String()).NotTo(ContainSubstring(`"timeout":"9s"`), "nothing is under way that it would wait for")
 		})
 
 		It("when the API server hangs", func(ctx context.Context) {
@@ -150,6 +218,20 @@ var _ = Describe("The process", func() {
 		})
 	})
 })
+
+// stealLease makes somebody else the leader.
+func stealLease(ctx context.Context) {
+	GinkgoHelper()
+	stolen := metav1.NowMicro()
+	Eventually(func() error {
+		var lease coordinationv1.Lease
+		if err := k8s.Get(ctx, client.ObjectKey{Namespace: "default", Name: "livesched"}, &lease); err != nil {
+			return err
+		}
+		lease.Spec.HolderIdentity, lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds = ptr.To("somebody-else"), &stolen, ptr.To[int32](3600)
+		return k8s.Update(ctx, &lease)
+	}).Should(Succeed())
+}
 
 // hangs is an out-of-tree plugin that heeds no context.
 const (

@@ -10,19 +10,26 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// proxy stands between livesched and the API server, and can freeze: connections stay open and nothing goes through.
+// proxy stands between livesched and the API server. It can freeze: connections stay open and nothing goes through. And it
+// can be cut: connections end, and new ones do too, until it is mended.
 type proxy struct {
 	listener net.Listener
 	target   string
 
 	frozen   chan struct{} // closed by freeze
 	accepted chan struct{} // has an item once a connection was made
+	refused  atomic.Int32  // connections, since it was cut
+
+	mu   sync.Mutex    // guards what follows
+	down chan struct{} // closed while it is cut
 }
 
 // newProxy starts a proxy that ends with the spec. Without a target it is frozen from the beginning.
@@ -30,7 +37,7 @@ func newProxy(target string) *proxy {
 	GinkgoHelper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	Expect(err).NotTo(HaveOccurred())
-	p := &proxy{listener: listener, target: target, frozen: make(chan struct{}), accepted: make(chan struct{}, 1)}
+	p := &proxy{listener: listener, target: target, frozen: make(chan struct{}), accepted: make(chan struct{}, 1), down: make(chan struct{})}
 	if target == "" {
 		close(p.frozen)
 	}
@@ -59,14 +66,51 @@ func newProxy(target string) *proxy {
 
 func (p *proxy) freeze() { close(p.frozen) }
 
+func (p *proxy) cut() { close(p.isDown()) }
+
+func (p *proxy) mend() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.down = make(chan struct{})
+}
+
+func (p *proxy) isDown() chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.down
+}
+
 // kubeconfig is one for the proxy in the place of the API server.
 func (p *proxy) kubeconfig(of string) string {
 	GinkgoHelper()
+	return kubeconfigFor(of, p.listener.Addr().String())
+}
+
+// kubeconfigFor is a kubeconfig file with another address.
+func kubeconfigFor(of, address string) string {
+	GinkgoHelper()
+	return changedKubeconfig(of, func(config *clientcmdapi.Config) {
+		for _, cluster := range config.Clusters {
+			cluster.Server = (&url.URL{Scheme: "https", Host: address}).String()
+		}
+	})
+}
+
+// strangers is a kubeconfig file with credentials that the API server does not know.
+func strangers() string {
+	GinkgoHelper()
+	return changedKubeconfig(cluster.Kubeconfig(), func(config *clientcmdapi.Config) {
+		for name := range config.AuthInfos {
+			config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: "nobody"}
+		}
+	})
+}
+
+func changedKubeconfig(of string, change func(*clientcmdapi.Config)) string {
+	GinkgoHelper()
 	config, err := clientcmd.LoadFromFile(of)
 	Expect(err).NotTo(HaveOccurred())
-	for _, cluster := range config.Clusters {
-		cluster.Server = (&url.URL{Scheme: "https", Host: p.listener.Addr().String()}).String()
-	}
+	change(config)
 	file := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
 	Expect(clientcmd.WriteToFile(*config, file)).To(Succeed())
 	Expect(os.Chmod(file, 0o600)).To(Succeed())
@@ -79,6 +123,13 @@ func (p *proxy) serve(conn net.Conn, done <-chan struct{}) {
 	select {
 	case <-p.frozen:
 		<-done
+		return
+	default:
+	}
+	down := p.isDown()
+	select {
+	case <-down:
+		p.refused.Add(1)
 		return
 	default:
 	}
@@ -96,6 +147,7 @@ func (p *proxy) serve(conn net.Conn, done <-chan struct{}) {
 	}
 	select {
 	case <-over:
+	case <-down:
 	case <-done:
 	}
 }

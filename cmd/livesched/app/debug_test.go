@@ -1,0 +1,79 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package app_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"syscall"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/livesched/livesched/internal/testcluster"
+)
+
+var _ = Describe("The means of debugging", func() {
+	It("include a report on SIGUSR2, of the leader and of the others", func(ctx context.Context) {
+		bound, gated := testcluster.Pod("default", "bound", "mine", "1", "1Gi"), testcluster.Pod("default", "gated", "mine", "1", "1Gi")
+		gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/gate"}}
+		create(ctx, profile("mine"), testcluster.Node("n", "8", "16Gi", nil), bound, gated)
+		election := []string{"--kubeconfig=" + cluster.Kubeconfig(), "--leader-election-namespace=default"}
+		leader := livesched(election...)
+		expectBound(ctx, bound)
+		follower := livesched(election...)
+		follower.expectReady(ctx)
+		leader.expectReady(ctx)
+
+		for who, c := range map[string]*command{`"leading":true`: leader, `"leading":false`: follower} {
+			// More than one, one after the other: the process has to outlive all of them.
+			for n := range 3 {
+				Expect(c.cmd.Process.Signal(syscall.SIGUSR2)).To(Succeed())
+				Eventually(func() int { return strings.Count(c.output.String(), "Cache and queue are what the API server says") }).
+					Should(BeNumerically(">", n), c.output.String)
+			}
+			Expect(c.output.String()).To(And(
+				MatchRegexp(`"msg":"Dump","logger":"debugger",`+who+`,"nodes":1,"pods":1,"assumed":0,.*"gated":1`),
+				MatchRegexp(`"msg":"Profile","logger":"debugger","schedulerName":"mine","revision":"\w+"`),
+				ContainSubstring(`"msg":"Node","logger":"debugger","node":"n","known":true,"requested":"cpu=1 memory=1Gi","allocatable":"cpu=8 memory=16Gi","pods":1,"room":110`),
+				ContainSubstring(`"node":"n","has":"default/bound"`),
+				MatchRegexp(`"msg":"Queued pod",.*"name":"gated".*"place":"Gated".*"gatingPlugin":"SchedulingGates"`),
+			))
+		}
+	})
+
+	It("include a report on SIGUSR2 of a process that is not ready, which goes on", func(ctx context.Context) {
+		p := newProxy("")
+		c := livesched("--kubeconfig="+p.kubeconfig(cluster.Kubeconfig()), "--leader-elect=false")
+		Eventually(p.accepted).Should(Receive())
+		Expect(c.cmd.Process.Signal(syscall.SIGUSR2)).To(Succeed())
+		Consistently(c.ended).ShouldNot(BeClosed())
+	})
+
+	It("include pprof beside the metrics, if asked for", func(ctx context.Context) {
+		metrics := freeAddress()
+		c := livesched("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false", "--metrics-bind-address="+metrics, "--profiling", "--contention-profiling")
+		c.expectReady(ctx)
+		base := "http://" + metrics + "/debug/pprof/"
+		Expect(get(ctx, base)).To(And(HaveField("Code", http.StatusOK), HaveField("Body", ContainSubstring("goroutine?debug=1"))))
+		Expect(get(ctx, base+"goroutine?debug=2")).To(HaveField("Body", ContainSubstring("scheduler.(*Scheduler).scheduleOne")))
+		Expect(get(ctx, base+"heap?debug=1")).To(HaveField("Body", ContainSubstring("heap profile")))
+		Expect(get(ctx, base+"block?debug=1")).To(HaveField("Body", MatchRegexp(`--- contention:\ncycles/second=\d+\n\d+ \d+ @`)), "contention is recorded")
+		Expect(get(ctx, base+"cmdline")).To(HaveField("Body", ContainSubstring("--profiling")))
+		Expect(get(ctx, base+"profile?seconds=1")).To(HaveField("Code", http.StatusOK))
+		Expect(get(ctx, base+"trace?seconds=0.1")).To(HaveField("Code", http.StatusOK))
+	})
+
+	It("do not include pprof by default", func(ctx context.Context) {
+		metrics := freeAddress()
+		c := livesched("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false", "--metrics-bind-address="+metrics)
+		c.expectReady(ctx)
+		Expect(get(ctx, "http://"+metrics+"/metrics")).To(HaveField("Code", http.StatusOK))
+		Expect(get(ctx, "http://"+metrics+"/debug/pprof/")).To(HaveField("Code", http.StatusNotFound))
+	})
+})
