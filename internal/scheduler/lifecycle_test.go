@@ -70,6 +70,40 @@ var _ = Describe("A process that is told to stop", func() {
 		}),
 	)
 
+	It("lets go of pods that wait on Permit, which are told nothing, and which the next one binds", func(ctx context.Context) {
+		binding, goOn := make(chan struct{}), make(chan struct{})
+		s.perform(waits(10 * time.Minute))
+		s.perform(func(a *acts) {
+			a.preBind = func(_ context.Context, _ *actor, pod *corev1.Pod, _ string) *fwk.Status {
+				if pod.Name == "bound" {
+					close(binding)
+					<-goOn
+				}
+				return nil
+			}
+		})
+		pod := createPod(ctx, "mine", "pod", labelled("wait", "yes"))
+		s.expectWaiting(ctx, pod)
+		bound := createPod(ctx, "mine", "bound")
+		Eventually(binding).Should(BeClosed())
+		ended := make(chan error, 1)
+		go func() { ended <- run.Stop(endsWithin) }()
+		// Not for lack of time: by then, what is being bound would be given up as well.
+		Eventually(s.at).WithArguments(pod, "Unreserve").Should(Equal([]string{alpha}))
+		close(goOn)
+		Eventually(ended).Should(Receive(BeNil()))
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(bound), bound)).To(Succeed())
+		Expect(bound.Spec.NodeName).To(Equal("n1"))
+		Expect(eventsOf(ctx, pod, "FailedScheduling")).To(BeEmpty())
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+		Expect(pod.Status.Conditions).To(BeEmpty())
+
+		s.perform(func(a *acts) { a.permit, a.preBind = nil, nil })
+		next := startUnstopped(cluster.Config, s.register)
+		DeferCleanup(func() { Expect(next.Stop(endsWithin)).To(Succeed()) })
+		expectBound(ctx, pod)
+	})
+
 	It("lets the bindings under way end", func(ctx context.Context) {
 		working, stopping := make(chan struct{}), make(chan struct{})
 		s.perform(func(a *acts) {

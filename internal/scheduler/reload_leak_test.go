@@ -19,19 +19,25 @@ import (
 // profileSeries counts the metric series of scheduler names that begin with a prefix.
 func profileSeries(prefix string) int {
 	GinkgoHelper()
+	return len(profileValues(prefix))
+}
+
+// profileValues are the values of the metrics of profiles whose names begin with a prefix. A histogram's is its count.
+func profileValues(prefix string) map[string]float64 {
+	GinkgoHelper()
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	Expect(err).NotTo(HaveOccurred())
-	count := 0
+	values := map[string]float64{}
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
 			for _, label := range metric.GetLabel() {
 				if label.GetName() == "profile" && strings.HasPrefix(label.GetValue(), prefix) {
-					count++
+					values[fmt.Sprint(family.GetName(), metric.GetLabel())] = metric.GetCounter().GetValue() + metric.GetGauge().GetValue() + float64(metric.GetHistogram().GetSampleCount())
 				}
 			}
 		}
 	}
-	return count
+	return values
 }
 
 var _ = Describe("Profiles that come and go", func() {

@@ -156,7 +156,7 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { s.cache.Run(ctx) })
 	s.queue.Run(ctx)
-	s.queue.Close()
+	s.stop()
 	running.Wait()
 
 	closing, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), closeGrace, errors.New("the profiles did not close in time"))
@@ -233,7 +233,9 @@ func (s *Scheduler) Run(ctx context.Context) error {
 }
 
 // stop keeps more pods from being taken. Those that wait on Permit could wait for longer than there is time: they are
-// left to the next leader. What is being bound goes on.
+// left to the next leader. What is being bound goes on. It is called by Start and by Run, whichever is told first: a
+// manager ends what runs everywhere before what runs on the leader, and the profiles that Start closes are held by the
+// pods under way.
 func (s *Scheduler) stop() {
 	s.stopping.Store(true)
 	s.queue.Close()
