@@ -257,9 +257,14 @@ func expectMetrics(ctx context.Context, scrape func(context.Context) map[string]
 	return title + want
 }
 
-// written is what is compared of the metrics, a line each.
+// written is what is compared of the metrics, a line each: what they are, and what they say.
 func written(families map[string]*dto.MetricFamily) string {
 	var lines []string
+	for _, name := range slices.Concat(countedMetrics, namedMetrics) {
+		if family := families["scheduler_"+name]; len(family.GetMetric()) > 0 {
+			lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s is a %s %s", name, strings.ToLower(family.GetType().String()), bucketsOf(family.Metric[0]))))
+		}
+	}
 	for _, name := range countedMetrics {
 		for _, m := range families["scheduler_"+name].GetMetric() {
 			value := m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
@@ -274,6 +279,17 @@ func written(families map[string]*dto.MetricFamily) string {
 		}
 	}
 	return strings.Join(lines, "\n") + "\n"
+}
+
+func bucketsOf(m *dto.Metric) string {
+	if m.GetHistogram() == nil {
+		return ""
+	}
+	var bounds []string
+	for _, b := range m.GetHistogram().GetBucket() {
+		bounds = append(bounds, fmt.Sprint(b.GetUpperBound()))
+	}
+	return "with buckets up to " + strings.Join(bounds, ", ")
 }
 
 func seriesOf(m *dto.Metric) string {
