@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -129,6 +131,39 @@ var _ = Describe("A process that is told to stop", func() {
 	})
 })
 
+// reads are the lists and watches that a livesched has asked for.
+type reads struct {
+	mu   sync.Mutex // guards urls
+	urls []string
+}
+
+// watchReads notes the lists and watches that go through the faults.
+func watchReads() (*faults, *reads) {
+	f, r := &faults{}, &reads{}
+	f.set(func(request *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
+		// Single objects have a name at the end: what is asked for of these is the lease, and pods that are about to be bound.
+		if collection := path.Base(request.URL.Path); request.Method == http.MethodGet && strings.HasSuffix(collection, "s") && !strings.Contains(request.URL.Path, "/namespaces/") {
+			r.note(request.URL.String())
+		}
+		return send()
+	})
+	return f, r
+}
+
+func (r *reads) note(url string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.urls = append(r.urls, url)
+}
+
+func (r *reads) all() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.urls)
+}
+
+func (r *reads) count() int { return len(r.all()) }
+
 var _ = Describe("A second replica", func() {
 	const lease = 2 * time.Second
 	elects := func(s *script) func(*app.Options) {
@@ -143,6 +178,7 @@ var _ = Describe("A second replica", func() {
 		leader, standby *script
 		f               *faults
 		waiting         *corev1.Pod
+		reads           *reads
 	)
 
 	BeforeEach(func(ctx context.Context) {
@@ -150,7 +186,9 @@ var _ = Describe("A second replica", func() {
 		first = startUnstopped(f.config(), elects(leader))
 		DeferCleanup(func() { _ = first.Stop(endsWithin) })
 		Eventually(first.Elected()).Should(BeClosed())
-		second = startUnstopped(cluster.Config, elects(standby))
+		var watched *faults
+		watched, reads = watchReads()
+		second = startUnstopped(watched.config(), elects(standby))
 		DeferCleanup(func() { Expect(second.Stop(endsWithin)).To(Succeed()) })
 		Eventually(second.Scheduler.Ready()).Should(BeClosed())
 
@@ -163,12 +201,13 @@ var _ = Describe("A second replica", func() {
 		expectUnscheduled(ctx, waiting, corev1.PodReasonUnschedulable, HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
 	})
 
-	// takesOver has the second one schedule within a time from now.
-	takesOver := func(ctx context.Context, within time.Duration) {
-		began := time.Now()
+	// takesOver has the second one schedule, for which it needs the lease and nothing else.
+	takesOver := func(ctx context.Context) {
+		known := reads.count()
+		Expect(known).To(BeNumerically(">", 10), "the reads are noticed")
 		expectBound(ctx, createPod(ctx, "mine", "bound-by-the-second", cpu("1")))
-		Expect(time.Since(began)).To(BeNumerically("<", within))
 		Eventually(second.Elected()).Should(BeClosed())
+		Expect(reads.all()[known:]).To(BeEmpty(), "all that it needed it had")
 
 		By("going on with what the first one left behind")
 		create(ctx, testcluster.Node("n2", "4", "8Gi", nil))
@@ -201,12 +240,12 @@ var _ = Describe("A second replica", func() {
 
 	It("schedules at once when the first one is stopped, which lets go of the lease", func(ctx context.Context) {
 		Expect(first.Stop(endsWithin)).To(Succeed())
-		takesOver(ctx, lease)
+		takesOver(ctx)
 	})
 
 	It("schedules when the lease has expired, if the first one cannot renew it, which ends", func(ctx context.Context) {
 		f.set(func(*http.Request, func() (*http.Response, error)) (*http.Response, error) { return nil, errNoRoute })
-		takesOver(ctx, lease+time.Second)
+		takesOver(ctx)
 		Expect(first.Stop(endsWithin)).To(MatchError(ContainSubstring("leader election lost")))
 	})
 })
