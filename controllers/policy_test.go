@@ -119,7 +119,7 @@ podMaxInUnschedulablePods: 1m0s
 		expectPolicy(ctx, "shared", isProgrammed)
 
 		change(ctx, shared, extended)
-		expectPolicy(ctx, "shared", isRefused(v1alpha1.ReasonNotSupported, "spec.extenders: "), keepsLastGood)
+		expectPolicy(ctx, "shared", isRefused(v1alpha1.ReasonSecretNotFound, "spec.extenders[0].tlsConfig.secretRef: "), keepsLastGood)
 		Eventually(func(g Gomega) {
 			g.Expect(expectProfile(ctx, "mine", isProgrammed).Status.Conditions).To(
 				haveCondition(v1alpha1.ConditionAccepted, "True", v1alpha1.ReasonAccepted, `SchedulingPolicy "shared" is not`, "generation 1"))

@@ -7,7 +7,7 @@
 // Profiles interact: they share policies, one queue sort, and compete for scheduler names. So there is one reconciler
 // with one worker, and every event reconciles the whole set:
 //
-//	gather objects -> resolve (pure) -> build what changed -> swap -> remember what is good -> report
+//	gather objects and the Secrets that they name -> resolve (pure) -> build what changed -> swap -> remember what is good -> report
 //
 // One bad object never holds up the others. Status is written after the swap, by the leader.
 package controllers
@@ -22,6 +22,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -49,6 +50,8 @@ const staleRetry = 50 * time.Millisecond
 type ProfileReconciler struct {
 	// Client reads from the manager's cache and writes status.
 	Client client.Client
+	// Secrets are read by their names, where extenders need them.
+	Secrets corev1client.SecretsGetter
 	// Recorder records what becomes of an object as Events on it.
 	Recorder events.EventRecorder
 	// Store is where profiles are swapped in.
@@ -69,6 +72,8 @@ type ProfileReconciler struct {
 	// deciding is what the current map of Store stands for, by scheduler name. A change that was carried over makes it
 	// newer than the configuration that the instance was built from.
 	deciding map[string]*config.Profile
+	// secrets are those that policies name.
+	secrets secretWatches
 	// failing are the builds that failed when they were last tried.
 	failing failures
 	// settled says that the set was reconciled once.
@@ -111,7 +116,8 @@ func (r *ProfileReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.SchedulerProfile{}, everything, specChanged).
 		Watches(&v1alpha1.SchedulingPolicy{}, everything, specChanged).
 		WatchesRawSource(source.Channel(elected, everything)).
-		WatchesRawSource(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		WatchesRawSource(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			r.secrets = secretWatches{client: r.Secrets, lifetime: ctx, changed: func() { queue.Add(wholeSet) }}
 			// A cluster without a single profile is settled, too.
 			queue.Add(wholeSet)
 			return nil
@@ -136,6 +142,7 @@ func (r *ProfileReconciler) Reconcile(ctx context.Context, _ reconcile.Request) 
 	resolution := config.Resolve(config.Input{
 		Profiles:   objects.profiles,
 		Policies:   objects.policies,
+		Secrets:    objects.secrets,
 		LastGood:   r.lastGood,
 		Registered: r.Registered,
 	})
@@ -160,6 +167,8 @@ func (r *ProfileReconciler) Reconcile(ctx context.Context, _ reconcile.Request) 
 type objects struct {
 	profiles []v1alpha1.SchedulerProfile
 	policies []v1alpha1.SchedulingPolicy
+	// secrets are those that the policies name, as far as they exist.
+	secrets map[types.NamespacedName]config.Secret
 }
 
 func (r *ProfileReconciler) gather(ctx context.Context) (*objects, error) {
@@ -171,5 +180,6 @@ func (r *ProfileReconciler) gather(ctx context.Context) (*objects, error) {
 	if err := r.Client.List(ctx, &policies); err != nil {
 		return nil, fmt.Errorf("listing SchedulingPolicies: %w", err)
 	}
-	return &objects{profiles: profiles.Items, policies: policies.Items}, nil
+	secrets := r.secrets.read(ctx, config.SecretRefs(policies.Items))
+	return &objects{profiles: profiles.Items, policies: policies.Items, secrets: secrets}, nil
 }

@@ -22,7 +22,7 @@ type refusal struct {
 // Policies that are not accepted and stand beside the profiles.
 const (
 	extended = `
-extenders: [{urlPrefix: "http://extender.example", filterVerb: filter}]
+extenders: [{urlPrefix: "https://extender.example", filterVerb: filter, tlsConfig: {secretRef: {namespace: default, name: nowhere}}}]
 `
 	legacy = `
 algorithmSource: {policy: {predicates: [{name: PodFitsResources}]}}
@@ -61,9 +61,9 @@ var refusals = []refusal{
 		v1alpha1.ReasonPolicyNotFound, []string{"spec.policyRef.name: ", `"nowhere"`},
 	},
 	{
-		"a policy with extenders",
+		"a policy with an extender whose Secret does not exist",
 		`policyRef: {name: extended}`,
-		v1alpha1.ReasonPolicyNotAccepted, []string{"spec.policyRef.name: ", `"extended"`, "NotSupported", "spec.extenders: "},
+		v1alpha1.ReasonPolicyNotAccepted, []string{"spec.policyRef.name: ", `"extended"`, "SecretNotFound", "spec.extenders[0].tlsConfig.secretRef: "},
 	},
 	{
 		"a policy of predicates and priorities",

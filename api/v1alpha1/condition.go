@@ -30,6 +30,13 @@ const (
 	ReasonQueueSortConflict = "QueueSortConflict"
 	// ReasonSchedulerNameConflict (False): an older profile has the scheduler name.
 	ReasonSchedulerNameConflict = "SchedulerNameConflict"
+	// ReasonSecretNotFound (False): a Secret that an extender names does not exist.
+	ReasonSecretNotFound = "SecretNotFound"
+	// ReasonSecretNotReadable (False): a Secret that an extender names could not be read, most likely since livesched
+	// may not read it.
+	ReasonSecretNotReadable = "SecretNotReadable"
+	// ReasonInvalidSecret (False): a Secret that an extender names has no TLS material, or some that is broken.
+	ReasonInvalidSecret = "InvalidSecret"
 	// ReasonNotSupported (False): a field is used that this version of livesched does not support.
 	ReasonNotSupported = "NotSupported"
 )

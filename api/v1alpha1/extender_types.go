@@ -51,18 +51,23 @@ type Extender struct {
 	// +kubebuilder:validation:MaxLength=256
 	BindVerb string `json:"bindVerb,omitempty"`
 
-	// enableHTTPS uses TLS. Without tlsConfig, the certificate of the extender is
-	// not verified.
+	// enableHTTPS says that TLS is used. Then urlPrefix begins with https://.
+	// Without tlsConfig, the certificate of the extender is not verified. A
+	// urlPrefix that begins with https:// uses TLS without it, too, and then the
+	// certificate is verified.
 	// +optional
 	EnableHTTPS bool `json:"enableHTTPS,omitempty"`
 
-	// tlsConfig says how TLS is used.
+	// tlsConfig says how TLS is used. The certificate of the extender is verified,
+	// unless it says otherwise.
 	// +optional
 	TLSConfig *ExtenderTLSConfig `json:"tlsConfig,omitempty"`
 
-	// httpTimeout bounds a call to the extender. A filter call that takes longer
-	// fails the attempt for the pod; a prioritize call that takes longer is left
-	// out of the score.
+	// httpTimeout bounds a call to the extender. A filter, preempt or bind call
+	// that takes longer fails, and with it the attempt for the pod, unless the
+	// extender is ignorable; a prioritize call that takes longer is left out of the
+	// score. The scheduling of all pods waits for filter, prioritize and preempt
+	// calls.
 	// +optional
 	// +kubebuilder:default="5s"
 	// +kubebuilder:validation:Type=string
@@ -78,14 +83,15 @@ type Extender struct {
 
 	// managedResources are the extended resources that the extender manages. It is
 	// asked only about pods that request one of them, or about all pods where
-	// there are none.
+	// there are none. No two extenders of a policy manage the same resource.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	ManagedResources []ExtenderManagedResource `json:"managedResources,omitempty"`
 
-	// ignorable extenders may fail: pods are then scheduled without them.
+	// ignorable extenders may fail: pods are then scheduled without them. They are
+	// asked after the others.
 	// +optional
 	Ignorable bool `json:"ignorable,omitempty"`
 }
@@ -101,7 +107,9 @@ type ExtenderManagedResource struct {
 	Name string `json:"name"`
 
 	// ignoredByScheduler leaves the resource to the extender: whether a node has
-	// enough of it is not checked.
+	// enough of it is not checked. Where there is such a resource, these are what
+	// NodeResourcesFit ignores, in the place of the ignoredResources of its
+	// arguments, as in kube-scheduler.
 	// +optional
 	IgnoredByScheduler bool `json:"ignoredByScheduler,omitempty"`
 }
@@ -120,7 +128,9 @@ type ExtenderTLSConfig struct {
 
 	// secretRef names the Secret with the TLS material: `ca.crt`, the certificates
 	// that are trusted, and `tls.crt` with `tls.key`, the client certificate and
-	// its key. Each of the two may be missing.
+	// its key. Either may be missing: without ca.crt, the certificates that the
+	// system of livesched trusts are trusted. livesched watches the Secret, and has
+	// to have the right to.
 	// +optional
 	SecretRef *SecretReference `json:"secretRef,omitempty"`
 }

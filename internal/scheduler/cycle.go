@@ -132,6 +132,7 @@ func (c *cycle) place(ctx context.Context) (*binding.Cycle, *fwk.NominatingInfo,
 		PodsToActivate: c.toActivate,
 		EvaluatedNodes: result.EvaluatedNodes,
 		FeasibleNodes:  result.FeasibleNodes,
+		Extenders:      c.profile.Extenders,
 	}
 	if err := c.cache.AssumePod(logger, b.Pod.PodInfo); err != nil {
 		return nil, clearNomination, fwk.AsStatus(err)
@@ -154,6 +155,7 @@ func (c *cycle) decide(ctx context.Context) (algorithm.Result, *fwk.NominatingIn
 
 	result, err := c.algorithm.Schedule(ctx, algorithm.Profile{
 		Framework:                c.profile.Framework,
+		Extenders:                c.profile.Extenders(ctx),
 		PercentageOfNodesToScore: c.profile.Config.PercentageOfNodesToScore,
 	}, c.state, c.pod.Pod)
 	var fitError *schedframework.FitError

@@ -47,6 +47,8 @@ type Cycle struct {
 	Pod *schedframework.QueuedPodInfo
 	// NodeName is where the pod goes.
 	NodeName string
+	// Extenders returns the extenders of the generation, whose calls end with ctx. nil where there are none.
+	Extenders func(ctx context.Context) []fwk.Extender
 	// Start is when the scheduling cycle began.
 	Start time.Time
 	// PodsToActivate are moved to the active queue when the pod is bound.
@@ -91,10 +93,7 @@ func (b *Binder) bind(ctx context.Context, c *Cycle) *fwk.Status {
 	if status := b.preBind(ctx, c, preFlight); !status.IsSuccess() {
 		return status
 	}
-	if status := c.Framework.RunBindPlugins(ctx, c.State, pod, c.NodeName); !status.IsSuccess() {
-		if status.IsSkip() {
-			status = fwk.AsStatus(errNobodyBinds)
-		}
+	if status := c.assign(ctx); !status.IsSuccess() {
 		switch b.look(ctx, c) {
 		case unbound:
 			return status
@@ -106,6 +105,18 @@ func (b *Binder) bind(ctx context.Context, c *Cycle) *fwk.Status {
 	}
 	b.bound(ctx, c)
 	return nil
+}
+
+// assign has an extender or else a Bind plugin bind the pod.
+func (c *Cycle) assign(ctx context.Context) *fwk.Status {
+	if taken, status := c.bindByExtender(ctx); taken {
+		return status
+	}
+	status := c.Framework.RunBindPlugins(ctx, c.State, c.Pod.Pod, c.NodeName)
+	if status.IsSkip() {
+		return fwk.AsStatus(errNobodyBinds)
+	}
+	return status
 }
 
 // preFlight asks the PreBind plugins whether they have work, and announces the node if the pod will not be bound at

@@ -15,7 +15,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -96,7 +98,7 @@ func compare(t *testing.T, file string, got []byte) {
 	}
 }
 
-// parseObjects reads SchedulerProfiles and SchedulingPolicies. Where the text has no UID, one stands in for it;
+// parseObjects reads SchedulerProfiles, SchedulingPolicies and Secrets. Where the text has no UID, one stands in for it;
 // where it has no generation, it is 1.
 func parseObjects(text []byte) (config.Input, error) {
 	var in config.Input
@@ -129,6 +131,19 @@ func parseObjects(text []byte) (config.Input, error) {
 			}
 			policy.Generation = max(policy.Generation, 1)
 			in.Policies = append(in.Policies, policy)
+		case "Secret":
+			var secret corev1.Secret
+			if err := yaml.UnmarshalStrict(document, &secret); err != nil {
+				return in, err
+			}
+			data := map[string][]byte{}
+			for key, value := range secret.StringData {
+				data[key] = []byte(value)
+			}
+			if in.Secrets == nil {
+				in.Secrets = map[types.NamespacedName]config.Secret{}
+			}
+			in.Secrets[types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name}] = config.NewSecret(data)
 		default:
 			return in, fmt.Errorf("kind %q", header.Kind)
 		}
@@ -164,6 +179,7 @@ type shownProfile struct {
 	Parallelism               int32               `json:"parallelism"`
 	Plugins                   map[string]shownSet `json:"plugins"`
 	Args                      map[string]string   `json:"args"`
+	Extenders                 []string            `json:"extenders,omitempty"`
 }
 
 type shownResolution struct {
@@ -189,6 +205,7 @@ func show(t *testing.T, r *config.Resolution) []byte {
 			PodMaxInUnschedulablePods: p.PodMaxInUnschedulablePods.String(),
 			PercentageOfNodesToScore:  p.PercentageOfNodesToScore, Parallelism: p.Parallelism,
 			Plugins: showPlugins(p.Config.Plugins), Args: showArgs(t, p.Config.PluginConfig, defaults),
+			Extenders: showExtenders(p.Extenders),
 		}
 	}
 	text, err := yaml.Marshal(shown)
@@ -218,6 +235,14 @@ func showPlugins(plugins *schedconfig.Plugins) map[string]shownSet {
 		if len(set.Enabled)+len(set.Disabled) > 0 {
 			shown[value.Type().Field(i).Name] = shownSet{Enabled: showList(set.Enabled), Disabled: showList(set.Disabled)}
 		}
+	}
+	return shown
+}
+
+func showExtenders(extenders []config.Extender) []string {
+	var shown []string
+	for _, e := range extenders {
+		shown = append(shown, fmt.Sprintf("%+v", e))
 	}
 	return shown
 }

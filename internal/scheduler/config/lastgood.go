@@ -33,6 +33,8 @@ type GoodPolicy struct {
 	UID        types.UID
 	Generation int64
 	Spec       v1alpha1.SchedulingPolicySpec
+	// Secrets that the spec names, as they were then. They are kept in memory only.
+	Secrets map[types.NamespacedName]Secret `json:"-"`
 }
 
 // LastGood returns what is last good once the given profiles run. They are those that really run, which are not all of

@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -45,10 +46,15 @@ type base struct {
 	podMaxInUnschedulablePods time.Duration
 	percentageOfNodesToScore  int32
 	parallelism               int32
+
+	extenders []Extender
+	// ignoredResources are left to extenders: NodeResourcesFit does not look at them.
+	ignoredResources []string
 }
 
-// resolvePolicy checks the spec of a policy and resolves it. The base is of use only if no problems were found.
-func (r *resolver) resolvePolicy(spec *v1alpha1.SchedulingPolicySpec) (*base, problems) {
+// resolvePolicy checks the spec of a policy and resolves it, with Secrets that have what it names. The base is of use
+// only if no problems were found.
+func (r *resolver) resolvePolicy(spec *v1alpha1.SchedulingPolicySpec, secrets map[types.NamespacedName]Secret) (*base, problems) {
 	var found problems
 	path := field.NewPath("spec")
 	b := &base{
@@ -73,9 +79,7 @@ func (r *resolver) resolvePolicy(spec *v1alpha1.SchedulingPolicySpec) (*base, pr
 			found.add(v1alpha1.ReasonInvalid, path.Child("parallelism"), "must be 1 or more, is %d", b.parallelism)
 		}
 	}
-	if len(spec.Extenders) > 0 {
-		found.add(v1alpha1.ReasonNotSupported, path.Child("extenders"), "extenders are not supported by this version of livesched: remove them")
-	}
+	b.extenders, b.ignoredResources = resolveExtenders(spec.Extenders, secrets, path.Child("extenders"), &found)
 	if spec.QueueSort != nil {
 		b.queueSort = r.policyQueueSort(spec.QueueSort, path.Child("queueSort"), &found)
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 )
@@ -79,6 +80,7 @@ func (r *resolver) resolveProfile(objectName string, spec *v1alpha1.SchedulerPro
 		PodMaxInUnschedulablePods: b.podMaxInUnschedulablePods,
 		PercentageOfNodesToScore:  b.percentageOfNodesToScore,
 		Parallelism:               b.parallelism,
+		Extenders:                 b.extenders,
 	}
 	if spec.PercentageOfNodesToScore != nil {
 		p.PercentageOfNodesToScore = *spec.PercentageOfNodesToScore
@@ -196,6 +198,10 @@ func (r *resolver) complete(plugin string, args runtime.Object, b *base, path *f
 		return schedconfig.PluginConfig{Name: plugin}
 	}
 	validateArgs(r.defaults, plugin, internal, path, found)
+	if fit, ok := internal.(*schedconfig.NodeResourcesFitArgs); ok && plugin == names.NodeResourcesFit && len(b.ignoredResources) > 0 {
+		// In the place of those that the profile names, as in kube-scheduler (buildExtenders in pkg/scheduler/scheduler.go).
+		fit.IgnoredResources = slices.Clone(b.ignoredResources)
+	}
 	return schedconfig.PluginConfig{Name: plugin, Args: internal}
 }
 

@@ -22,6 +22,8 @@ import (
 type Input struct {
 	Profiles []v1alpha1.SchedulerProfile
 	Policies []v1alpha1.SchedulingPolicy
+	// Secrets that the policies name, those that exist. See SecretRefs.
+	Secrets map[types.NamespacedName]Secret
 	// LastGood stands in for what is invalid. The zero value is that nothing has run.
 	LastGood LastGood
 	// Registered are the names of the plugins that there are factories for.
@@ -71,6 +73,8 @@ type Profile struct {
 	PercentageOfNodesToScore int32
 	// Parallelism is the number of goroutines that look at nodes for one pod.
 	Parallelism int32
+	// Extenders are asked in this order.
+	Extenders []Extender
 
 	// Revision is a hash of all that the profile's behaviour depends on, except that of the one queue that all share:
 	// two profiles of one revision can share their plugin instances.
@@ -158,10 +162,13 @@ func (r *resolver) lookAtPolicy(object *v1alpha1.SchedulingPolicy) {
 	p := &policy{result: Result{Generation: object.Generation, Accepted: true, Reason: v1alpha1.ReasonAccepted, Message: "The spec is valid"}}
 	r.policies[object.Name] = p
 
-	resolved, found := r.resolvePolicy(&object.Spec)
+	resolved, found := r.resolvePolicy(&object.Spec, r.input.Secrets)
 	if len(found) == 0 {
 		p.base = resolved
-		p.good = &GoodPolicy{Name: object.Name, UID: object.UID, Generation: object.Generation, Spec: *object.Spec.DeepCopy()}
+		p.good = &GoodPolicy{
+			Name: object.Name, UID: object.UID, Generation: object.Generation, Spec: *object.Spec.DeepCopy(),
+			Secrets: secretsOf(&object.Spec, r.input.Secrets),
+		}
 		r.out.remembered.Policies[object.Name] = *p.good
 		return
 	}
@@ -172,7 +179,7 @@ func (r *resolver) lookAtPolicy(object *v1alpha1.SchedulingPolicy) {
 		return
 	}
 	r.out.remembered.Policies[object.Name] = good
-	if resolved, found := r.resolvePolicy(&good.Spec); len(found) == 0 {
+	if resolved, found := r.resolvePolicy(&good.Spec, good.Secrets); len(found) == 0 {
 		p.base, p.good, p.result.KeptLastGood = resolved, &good, true
 	}
 }
@@ -195,7 +202,7 @@ func (r *resolver) policyOf(spec *v1alpha1.SchedulerProfileSpec) (*policy, probl
 
 // builtIn is the policy "default" while there is no such object.
 func (r *resolver) builtIn() *policy {
-	resolved, _ := r.resolvePolicy(&v1alpha1.SchedulingPolicySpec{}) // an empty spec has no problems
+	resolved, _ := r.resolvePolicy(&v1alpha1.SchedulingPolicySpec{}, nil) // an empty spec has no problems
 	return &policy{base: resolved}
 }
 

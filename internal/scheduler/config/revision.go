@@ -35,6 +35,7 @@ type canonicalProfile struct {
 	PodMaxInUnschedulablePods time.Duration               `json:"podMaxInUnschedulablePods"`
 	PercentageOfNodesToScore  int32                       `json:"percentageOfNodesToScore"`
 	Parallelism               int32                       `json:"parallelism"`
+	Extenders                 []Extender                  `json:"extenders,omitempty"`
 }
 
 type canonicalPlugins struct {
@@ -58,6 +59,7 @@ func revision(p *Profile) (string, error) {
 		PodMaxInUnschedulablePods: p.PodMaxInUnschedulablePods,
 		PercentageOfNodesToScore:  p.PercentageOfNodesToScore,
 		Parallelism:               p.Parallelism,
+		Extenders:                 p.Extenders,
 	}
 	enabled := enabledNames(p.Config.Plugins)
 	for _, config := range p.Config.PluginConfig {

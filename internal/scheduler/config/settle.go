@@ -58,11 +58,11 @@ func (r *resolver) lastGood(object *v1alpha1.SchedulerProfile) *Profile {
 	if !ok {
 		return nil
 	}
-	policy := &v1alpha1.SchedulingPolicySpec{}
+	policy := &GoodPolicy{}
 	if good.Policy != nil {
-		policy = &good.Policy.Spec
+		policy = good.Policy
 	}
-	b, found := r.resolvePolicy(policy)
+	b, found := r.resolvePolicy(&policy.Spec, policy.Secrets)
 	if len(found) > 0 {
 		return nil
 	}

@@ -14,10 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/clock"
 
 	"github.com/livesched/livesched/internal/informers"
 	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/extender"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
@@ -154,6 +156,10 @@ func (b *build) guardedRun(waiting context.Context, logger klog.Logger) error {
 
 // run does the work. waiting is the build's own deadline, not the lifetime of what is built.
 func (b *build) run(waiting context.Context) error {
+	b.stage.Store("making the extenders")
+	if err := b.makeExtenders(); err != nil {
+		return err
+	}
 	if err := b.instantiate(waiting); err != nil {
 		return err
 	}
@@ -177,7 +183,7 @@ func (b *build) run(waiting context.Context) error {
 	p.handle.Framework = p.Framework
 
 	b.stage.Store("asking the plugins for their cluster events")
-	table, err := hints(b.ctx, plugins.EnqueueExtensions())
+	table, err := hints(b.ctx, b.enqueueExtensions(plugins))
 	if err != nil {
 		return err
 	}
@@ -199,6 +205,30 @@ func (b *build) run(waiting context.Context) error {
 	}
 	p.release = release
 	return nil
+}
+
+// makeExtenders comes before the plugins, which may ask for them when they are built.
+func (b *build) makeExtenders() error {
+	for i := range b.cfg.Extenders {
+		e, err := extender.New(&b.cfg.Extenders[i])
+		if err != nil {
+			return err
+		}
+		b.profile.extenders = append(b.profile.extenders, e)
+	}
+	// Plugins call them without a context: the calls are bounded by their timeouts alone.
+	b.profile.handle.extenders = extender.Bound(context.WithoutCancel(b.ctx), b.profile.extenders)
+	return nil
+}
+
+// enqueueExtensions are those of the plugins and, where there are extenders, one that has any event wake the pods that
+// extenders refused: those cannot say what would help.
+func (b *build) enqueueExtensions(plugins *framework.Plugins) []fwk.EnqueueExtensions {
+	extensions := plugins.EnqueueExtensions()
+	if len(b.profile.extenders) > 0 {
+		extensions = append(extensions, framework.DefaultEnqueueExtensions(schedframework.ExtenderName))
+	}
+	return extensions
 }
 
 // instantiate builds the plugins in the order of their names, so that two builds of one configuration do the same.

@@ -29,6 +29,7 @@ type Handle struct {
 	env           *Environment
 	informers     clientinformers.SharedInformerFactory
 	parallelizer  fwk.Parallelizer
+	extenders     []fwk.Extender
 	recorder      events.EventRecorderLogger
 	schedulerName string
 }
@@ -64,7 +65,7 @@ func (h *Handle) SharedCSIManager() fwk.CSIManager { return h.env.CSIManager }
 func (h *Handle) Parallelizer() fwk.Parallelizer { return h.parallelizer }
 
 // Extenders returns the extenders of the profile's policy.
-func (h *Handle) Extenders() []fwk.Extender { return nil }
+func (h *Handle) Extenders() []fwk.Extender { return h.extenders }
 
 // APIDispatcher is nil: the feature SchedulerAsyncAPICalls is off, as it is by default in kube-scheduler 1.36.
 func (h *Handle) APIDispatcher() fwk.APIDispatcher { return nil }

@@ -5,7 +5,7 @@
 //
 //	config.Profile --Configurator.Build--> *Profile --NewMap--> *Map --Store.Swap--> what the loop acquires
 //
-// A Profile is one generation: plugin instances, queue settings and the informer handlers they registered. It is
+// A Profile is one generation: plugin instances, extenders, queue settings and the informer handlers they registered. It is
 // immutable once built. The loop acquires it for a pod when the pod is popped, and the pod's binding goroutine
 // releases it at the end, so one pod sees one generation. When the Store has swapped a generation out and the last
 // pod has released it, it is closed, once.
@@ -29,6 +29,7 @@ import (
 
 	"github.com/livesched/livesched/internal/informers"
 	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/extender"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
@@ -47,7 +48,9 @@ type Profile struct {
 	Built time.Time
 
 	plugins *framework.Plugins
-	handle  *Handle
+	// extenders in the order in which they are asked.
+	extenders []*extender.Extender
+	handle    *Handle
 
 	// instances are all plugin instances by name, for closing.
 	instances map[string]fwk.Plugin
@@ -77,6 +80,11 @@ func (p *Profile) Plugins() *schedconfig.Plugins { return p.plugins.Configured()
 
 // QueueSort returns the plugin that this profile would order the queue by.
 func (p *Profile) QueueSort() fwk.QueueSortPlugin { return p.plugins.QueueSort }
+
+// Extenders returns the extenders of this generation; their calls end with ctx.
+func (p *Profile) Extenders(ctx context.Context) []fwk.Extender {
+	return extender.Bound(ctx, p.extenders)
+}
 
 // Closed is closed when the generation has been retired, its last pod has left and it has given back all it held.
 func (p *Profile) Closed() <-chan struct{} { return p.closed }
@@ -116,6 +124,9 @@ func (p *Profile) close(logger klog.Logger) {
 	p.release()
 	if err := closePlugins(logger, p.instances); err != nil {
 		logger.Error(err, "Closing the plugins of a retired profile failed", "schedulerName", p.SchedulerName(), "revision", p.Config.Revision)
+	}
+	for _, e := range p.extenders {
+		e.Close()
 	}
 	p.handle.env.series.drop(logger, p.SchedulerName())
 	close(p.closed)

@@ -1,0 +1,174 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/watch"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/livesched/livesched/internal/scheduler/config"
+)
+
+// firstLook is how long a reconcile waits for the first look at a Secret. After that the Secret counts as one that cannot
+// be read, until it can.
+const firstLook = 5 * time.Second
+
+var errNoAnswer = errors.New("the API server has not answered yet")
+
+// secretWatches watches the Secrets that policies name, each by itself and by its name, and keeps their TLS material and
+// nothing else. So no right to read Secrets in general is needed, and none is held that nobody named.
+//
+// Its methods are called by the reconciler's worker. What happens to a Secret reaches changed from other goroutines.
+type secretWatches struct {
+	client corev1client.SecretsGetter
+	// lifetime ends the watches. changed is called when a Secret has changed. Both are set before the first call of read.
+	lifetime context.Context
+	changed  func()
+
+	watches map[types.NamespacedName]*secretWatch
+}
+
+// read returns the named Secrets, as far as they exist, and forgets the others.
+func (w *secretWatches) read(ctx context.Context, named sets.Set[types.NamespacedName]) map[types.NamespacedName]config.Secret {
+	if w.watches == nil {
+		w.watches = map[types.NamespacedName]*secretWatch{}
+	}
+	for name, watched := range w.watches {
+		if !named.Has(name) {
+			watched.stop()
+			delete(w.watches, name)
+		}
+	}
+	for name := range named {
+		if w.watches[name] == nil {
+			w.watches[name] = w.start(name)
+		}
+	}
+	secrets := map[types.NamespacedName]config.Secret{}
+	for name, watched := range w.watches {
+		if secret, exists := watched.read(ctx); exists {
+			secrets[name] = secret
+		}
+	}
+	return secrets
+}
+
+// secretWatch watches one Secret.
+type secretWatch struct {
+	name     types.NamespacedName
+	informer toolscache.SharedIndexInformer
+	stop     context.CancelFunc
+	// heard is closed when the Secret was looked at, or may not be. Nobody waits for it beyond deadline.
+	heard    chan struct{}
+	deadline time.Time
+	// lastErr is why the last look failed.
+	lastErr atomic.Pointer[error]
+}
+
+func (w *secretWatches) start(name types.NamespacedName) *secretWatch {
+	ctx, stop := context.WithCancel(w.lifetime)
+	s := &secretWatch{name: name, stop: stop, heard: make(chan struct{}), deadline: time.Now().Add(firstLook)}
+	hear := sync.OnceFunc(func() { close(s.heard) })
+	s.informer = toolscache.NewSharedIndexInformer(named(w.client, name), &corev1.Secret{}, 0, nil)
+	_, handlerErr := s.informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { w.changed() },
+		UpdateFunc: func(any, any) { w.changed() },
+		DeleteFunc: func(any) { w.changed() },
+	})
+	err := errors.Join(handlerErr, s.informer.SetTransform(onlyTLS),
+		s.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *toolscache.Reflector, err error) {
+			s.lastErr.Store(&err)
+			if apierrors.IsForbidden(err) {
+				hear()
+			}
+			toolscache.DefaultWatchErrorHandler(ctx, r, err)
+		}))
+	if err != nil {
+		// Only an informer that runs refuses these.
+		s.lastErr.Store(&err)
+		hear()
+		return s
+	}
+	go s.informer.RunWithContext(ctx)
+	go func() {
+		if toolscache.WaitForCacheSync(ctx.Done(), s.informer.HasSynced) {
+			hear()
+			w.changed() // also where it turned out that there is no such Secret
+		}
+	}()
+	return s
+}
+
+// named lists and watches one Secret. Rights that are bound to its name are enough for that.
+func named(client corev1client.SecretsGetter, name types.NamespacedName) *toolscache.ListWatch {
+	secrets := client.Secrets(name.Namespace)
+	byName := fields.OneTermEqualSelector(metav1.ObjectNameField, name.Name).String()
+	return &toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.FieldSelector = byName
+			return secrets.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = byName
+			return secrets.Watch(ctx, o)
+		},
+	}
+}
+
+// onlyTLS drops from a Secret all that is not TLS material.
+func onlyTLS(object any) (any, error) {
+	secret, ok := object.(*corev1.Secret)
+	if !ok {
+		return object, nil // a Secret that is gone
+	}
+	kept := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name, UID: secret.UID, ResourceVersion: secret.ResourceVersion},
+		Data:       map[string][]byte{},
+	}
+	for _, key := range []string{config.SecretCA, config.SecretCertificate, config.SecretKey} {
+		if value, ok := secret.Data[key]; ok {
+			kept.Data[key] = value
+		}
+	}
+	return kept, nil
+}
+
+// read returns the Secret as it is known, unless it does not exist.
+func (s *secretWatch) read(ctx context.Context) (secret config.Secret, exists bool) {
+	ctx, cancel := context.WithDeadline(ctx, s.deadline)
+	defer cancel()
+	select {
+	case <-s.heard:
+	case <-ctx.Done():
+	}
+	if !s.informer.HasSynced() {
+		why := errNoAnswer
+		if last := s.lastErr.Load(); last != nil {
+			why = *last
+		}
+		return config.UnreadableSecret(why), true
+	}
+	object, exists, err := s.informer.GetStore().GetByKey(s.name.String())
+	if err != nil {
+		return config.UnreadableSecret(err), true
+	}
+	if !exists {
+		return config.Secret{}, false
+	}
+	return config.NewSecret(object.(*corev1.Secret).Data), true
+}

@@ -1,0 +1,212 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1helper "k8s.io/kubernetes/pkg/apis/core/v1/helper"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+)
+
+// defaultHTTPTimeout bounds a call to an extender, the same as in the API schema.
+const defaultHTTPTimeout = 5 * time.Second
+
+// Extender is a service that is asked over HTTP, resolved. Read-only.
+type Extender struct {
+	// URLPrefix is what a verb is appended to.
+	URLPrefix string
+	// The verbs. One that is empty is not called.
+	FilterVerb, PrioritizeVerb, PreemptVerb, BindVerb string
+	// Weight by which its scores are multiplied.
+	Weight int64
+	// Timeout bounds each call.
+	Timeout time.Duration
+	// NodeCacheCapable extenders are sent names in the place of nodes and victims.
+	NodeCacheCapable bool
+	// ManagedResources are the resources one of which a pod must request for the extender to be asked, sorted. Empty:
+	// it is asked about every pod.
+	ManagedResources []string
+	// Ignorable extenders may fail.
+	Ignorable bool
+	// TLS is for URLs that begin with https.
+	TLS ExtenderTLS
+}
+
+// ExtenderTLS says how the certificate of an extender is verified and what livesched shows it.
+type ExtenderTLS struct {
+	// Insecure does not verify.
+	Insecure bool
+	// ServerName is the name that the certificate must have. Empty: the host of the URL.
+	ServerName string
+	// Secret has the certificates that are trusted and the client's own. nil: those that the system trusts, and none.
+	Secret *Secret
+}
+
+// SecretRefs returns the Secrets that the extenders of policies name.
+func SecretRefs(policies []v1alpha1.SchedulingPolicy) sets.Set[types.NamespacedName] {
+	refs := sets.New[types.NamespacedName]()
+	for i := range policies {
+		for j := range policies[i].Spec.Extenders {
+			if ref := secretRef(&policies[i].Spec.Extenders[j]); ref != nil {
+				refs.Insert(secretName(ref))
+			}
+		}
+	}
+	return refs
+}
+
+func secretRef(spec *v1alpha1.Extender) *v1alpha1.SecretReference {
+	if spec.TLSConfig == nil {
+		return nil
+	}
+	return spec.TLSConfig.SecretRef
+}
+
+func secretName(ref *v1alpha1.SecretReference) types.NamespacedName {
+	return types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
+}
+
+// secretsOf returns those of the Secrets that a policy names, for it to go on with when they are gone.
+func secretsOf(spec *v1alpha1.SchedulingPolicySpec, all map[types.NamespacedName]Secret) map[types.NamespacedName]Secret {
+	var named map[types.NamespacedName]Secret
+	for i := range spec.Extenders {
+		ref := secretRef(&spec.Extenders[i])
+		if ref == nil {
+			continue
+		}
+		if named == nil {
+			named = map[types.NamespacedName]Secret{}
+		}
+		named[secretName(ref)] = all[secretName(ref)]
+	}
+	return named
+}
+
+// resolveExtenders checks the extenders of a policy as kube-scheduler does (pkg/scheduler/apis/config/validation), and
+// beyond that what would only fail when an extender is called. The ignorable ones come last, each kind in its order.
+// ignored are the resources that are left to extenders.
+func resolveExtenders(specs []v1alpha1.Extender, secrets map[types.NamespacedName]Secret, path *field.Path, found *problems) (extenders []Extender, ignored []string) {
+	binder := -1
+	managed := sets.New[string]()
+	for i := range specs {
+		spec, path := &specs[i], path.Index(i)
+		e := Extender{
+			URLPrefix:        spec.URLPrefix,
+			FilterVerb:       spec.FilterVerb,
+			PrioritizeVerb:   spec.PrioritizeVerb,
+			PreemptVerb:      spec.PreemptVerb,
+			BindVerb:         spec.BindVerb,
+			Weight:           spec.Weight,
+			Timeout:          positive(spec.HTTPTimeout, defaultHTTPTimeout, path.Child("httpTimeout"), found),
+			NodeCacheCapable: spec.NodeCacheCapable,
+			Ignorable:        spec.Ignorable,
+			TLS:              resolveTLS(spec, secrets, path, found),
+		}
+		checkURL(spec, path, found)
+		if spec.PrioritizeVerb != "" && spec.Weight <= 0 {
+			found.add(v1alpha1.ReasonInvalid, path.Child("weight"), "must be greater than 0 with a prioritizeVerb, is %d", spec.Weight)
+		}
+		if spec.BindVerb != "" {
+			if binder >= 0 {
+				found.add(v1alpha1.ReasonInvalid, path.Child("bindVerb"), "only one extender of a policy can bind, and extenders[%d] does", binder)
+			} else {
+				binder = i
+			}
+		}
+		for j, resource := range spec.ManagedResources {
+			checkManagedResource(resource.Name, managed, path.Child("managedResources").Index(j).Child("name"), found)
+			managed.Insert(resource.Name)
+			e.ManagedResources = append(e.ManagedResources, resource.Name)
+			if resource.IgnoredByScheduler {
+				ignored = append(ignored, resource.Name)
+			}
+		}
+		slices.Sort(e.ManagedResources)
+		extenders = append(extenders, e)
+	}
+	slices.SortStableFunc(extenders, func(a, b Extender) int { return order(a.Ignorable) - order(b.Ignorable) })
+	return extenders, ignored
+}
+
+func order(ignorable bool) int {
+	if ignorable {
+		return 1
+	}
+	return 0
+}
+
+// checkManagedResource checks the name of an extended resource that no other extender of the policy manages.
+func checkManagedResource(name string, managed sets.Set[string], path *field.Path, found *problems) {
+	switch errs := validation.IsQualifiedName(name); {
+	case len(errs) > 0:
+		found.add(v1alpha1.ReasonInvalid, path, "%q is not the name of a resource: %s", name, strings.Join(errs, "; "))
+	case !v1helper.IsExtendedResourceName(corev1.ResourceName(name)):
+		found.add(v1alpha1.ReasonInvalid, path, "%q is not an extended resource, which is of the form example.com/gpu, outside of kubernetes.io", name)
+	case managed.Has(name):
+		found.add(v1alpha1.ReasonInvalid, path, "resource %q is managed twice", name)
+	}
+}
+
+// checkURL checks that every verb makes a URL that can be called, and that TLS is where the spec says that it is.
+func checkURL(spec *v1alpha1.Extender, path *field.Path, found *problems) {
+	for _, verb := range []struct{ field, name string }{
+		{"filterVerb", spec.FilterVerb}, {"preemptVerb", spec.PreemptVerb}, {"prioritizeVerb", spec.PrioritizeVerb}, {"bindVerb", spec.BindVerb},
+	} {
+		if _, err := url.Parse("http://host/" + verb.name); err != nil {
+			found.add(v1alpha1.ReasonInvalid, path.Child(verb.field), "%q cannot be part of a URL", verb.name)
+		}
+	}
+	tlsPath, path := path.Child("tlsConfig"), path.Child("urlPrefix")
+	prefix, err := url.Parse(spec.URLPrefix)
+	switch {
+	case err != nil:
+		// The error of url.Parse repeats the URL, which may have a password.
+		found.add(v1alpha1.ReasonInvalid, path, "is not a URL")
+	case prefix.Scheme != "http" && prefix.Scheme != "https":
+		found.add(v1alpha1.ReasonInvalid, path, `must begin with http:// or https://`)
+	case prefix.Hostname() == "":
+		found.add(v1alpha1.ReasonInvalid, path, "must name a host")
+	case prefix.RawQuery != "" || prefix.ForceQuery || prefix.Fragment != "":
+		found.add(v1alpha1.ReasonInvalid, path, "must not have a query or a fragment: verbs are appended to it")
+	case spec.EnableHTTPS && prefix.Scheme != "https":
+		found.add(v1alpha1.ReasonInvalid, path, "must begin with https:// where enableHTTPS is set")
+	case spec.TLSConfig != nil && prefix.Scheme != "https":
+		found.add(v1alpha1.ReasonInvalid, tlsPath, "has no effect on a urlPrefix that begins with http://")
+	}
+}
+
+// resolveTLS finds the TLS material of an extender. With no word about TLS beyond enableHTTPS nothing is verified, as in
+// kube-scheduler.
+func resolveTLS(spec *v1alpha1.Extender, secrets map[types.NamespacedName]Secret, path *field.Path, found *problems) ExtenderTLS {
+	if spec.TLSConfig == nil {
+		return ExtenderTLS{Insecure: spec.EnableHTTPS}
+	}
+	resolved := ExtenderTLS{Insecure: spec.TLSConfig.Insecure, ServerName: spec.TLSConfig.ServerName}
+	ref := spec.TLSConfig.SecretRef
+	if ref == nil {
+		return resolved
+	}
+	path = path.Child("tlsConfig", "secretRef")
+	secret, exists := secrets[secretName(ref)]
+	if !exists {
+		found.add(v1alpha1.ReasonSecretNotFound, path, "Secret %q does not exist in namespace %q", ref.Name, ref.Namespace)
+		return resolved
+	}
+	if reason, problem := secret.problem(); problem != "" {
+		found.add(reason, path, "Secret %q in namespace %q %s", ref.Name, ref.Namespace, problem)
+		return resolved
+	}
+	resolved.Secret = &secret
+	return resolved
+}

@@ -1,0 +1,140 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"strings"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+)
+
+// The keys of a Secret that are read, the names that Secrets of type kubernetes.io/tls have them under.
+const (
+	SecretCA          = "ca.crt"
+	SecretCertificate = "tls.crt"
+	SecretKey         = "tls.key"
+)
+
+// Secret is the TLS material of a Secret, or why it could not be read. Its content shows in no format: printed, logged
+// or marshalled it is a fingerprint of its certificates.
+type Secret struct {
+	ca, cert, key []byte
+	unreadable    string
+}
+
+// NewSecret takes what there is of TLS material out of the data of a Secret.
+func NewSecret(data map[string][]byte) Secret {
+	return Secret{ca: bytes.Clone(data[SecretCA]), cert: bytes.Clone(data[SecretCertificate]), key: bytes.Clone(data[SecretKey])}
+}
+
+// UnreadableSecret is a Secret that could not be read.
+func UnreadableSecret(why error) Secret { return Secret{unreadable: why.Error()} }
+
+// RootCAs returns the certificates that are trusted, nil where there are none: then those that the system trusts are.
+func (s *Secret) RootCAs() *x509.CertPool {
+	if s == nil || len(s.ca) == 0 {
+		return nil
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(s.ca)
+	return pool
+}
+
+// ClientCertificates returns the client's certificate with its key, if there is one.
+func (s *Secret) ClientCertificates() ([]tls.Certificate, error) {
+	if s == nil || len(s.cert) == 0 {
+		return nil, nil
+	}
+	pair, err := tls.X509KeyPair(s.cert, s.key)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s and %s: %s", SecretCertificate, SecretKey, keyProblem(err))
+	}
+	return []tls.Certificate{pair}, nil
+}
+
+// problem says what keeps the Secret from being used, as the end of a sentence about it. Errors of parsers are not passed
+// on: they may quote what they read.
+func (s *Secret) problem() (reason, problem string) {
+	switch {
+	case s.unreadable != "":
+		return v1alpha1.ReasonSecretNotReadable, "cannot be read: " + s.unreadable
+	case len(s.ca)+len(s.cert)+len(s.key) == 0:
+		return v1alpha1.ReasonInvalidSecret, fmt.Sprintf("has none of %s, %s and %s", SecretCA, SecretCertificate, SecretKey)
+	case len(s.ca) > 0 && !certificates(s.ca):
+		return v1alpha1.ReasonInvalidSecret, fmt.Sprintf("has no certificates in PEM form in %s", SecretCA)
+	case len(s.cert) == 0 && len(s.key) > 0:
+		return v1alpha1.ReasonInvalidSecret, fmt.Sprintf("has %s without %s", SecretKey, SecretCertificate)
+	case len(s.cert) > 0 && len(s.key) == 0:
+		return v1alpha1.ReasonInvalidSecret, fmt.Sprintf("has %s without %s", SecretCertificate, SecretKey)
+	case len(s.cert) > 0 && !certificates(s.cert):
+		return v1alpha1.ReasonInvalidSecret, fmt.Sprintf("has no certificate in PEM form in %s", SecretCertificate)
+	case len(s.cert) == 0:
+		return "", ""
+	}
+	if _, err := tls.X509KeyPair(s.cert, s.key); err != nil {
+		return v1alpha1.ReasonInvalidSecret, keyProblem(err)
+	}
+	return "", ""
+}
+
+func keyProblem(err error) string {
+	if strings.Contains(err.Error(), "does not match") {
+		return fmt.Sprintf("has a key in %s that is not that of the certificate in %s", SecretKey, SecretCertificate)
+	}
+	return fmt.Sprintf("has no private key in PEM form in %s", SecretKey)
+}
+
+// certificates says whether a text has certificates in PEM form, and none that is broken.
+func certificates(text []byte) bool {
+	any := false
+	for {
+		var block *pem.Block
+		if block, text = pem.Decode(text); block == nil {
+			return any
+		}
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+			return false
+		}
+		any = true
+	}
+}
+
+// fingerprint tells Secrets apart. The key need not be part of it: it belongs to the certificate.
+func (s *Secret) fingerprint() string {
+	hash := sha256.New()
+	for _, part := range [][]byte{s.ca, s.cert} {
+		length := binary.BigEndian.AppendUint64(nil, uint64(len(part)))
+		hash.Write(length)
+		hash.Write(part)
+	}
+	return hex.EncodeToString(hash.Sum(nil))
+}
+
+// Equal says whether two Secrets have the same content.
+func (s Secret) Equal(other Secret) bool {
+	return s.unreadable == other.unreadable && bytes.Equal(s.ca, other.ca) && bytes.Equal(s.cert, other.cert) && bytes.Equal(s.key, other.key)
+}
+
+// MarshalJSON writes the fingerprint, on which revisions are built.
+func (s Secret) MarshalJSON() ([]byte, error) { return json.Marshal(s.fingerprint()) }
+
+// Format keeps the content out of whatever is printed.
+func (s Secret) Format(f fmt.State, _ rune) {
+	_, _ = f.Write([]byte("Secret(" + s.fingerprint() + ")"))
+}
+
+// MarshalLog keeps the content out of logs.
+func (s Secret) MarshalLog() any { return fmt.Sprint(s) }
