@@ -22,14 +22,27 @@ const oracle = "LIVESCHED_TEST_KUBE_SCHEDULER"
 func startDefault(ctx context.Context) {
 	GinkgoHelper()
 	if program := os.Getenv(oracle); program != "" {
-		startOracle(program)
+		startOracle(program, "")
 		return
 	}
 	start()
 	createProfile(ctx, "mine", "")
 }
 
-func startOracle(program string) {
+// startExtended is startDefault with extenders, in YAML.
+func startExtended(ctx context.Context, extenders string) {
+	GinkgoHelper()
+	if program := os.Getenv(oracle); program != "" {
+		startOracle(program, "extenders: "+extenders)
+		return
+	}
+	start()
+	create(ctx, policy("default", "{podInitialBackoff: 1ms, podMaxBackoff: 1ms, extenders: "+extenders+"}"))
+	createProfile(ctx, "mine", "")
+}
+
+// startOracle runs kube-scheduler with one more line of configuration.
+func startOracle(program, more string) {
 	GinkgoHelper()
 	configuration := filepath.Join(GinkgoT().TempDir(), "configuration.yaml")
 	Expect(os.WriteFile(configuration, fmt.Appendf(nil, `
@@ -38,7 +51,8 @@ kind: KubeSchedulerConfiguration
 leaderElection: {leaderElect: false}
 clientConnection: {kubeconfig: %q, qps: 1000, burst: 2000}
 profiles: [{schedulerName: mine}]
-`, cluster.Kubeconfig()), 0o600)).To(Succeed())
+%s
+`, cluster.Kubeconfig(), more), 0o600)).To(Succeed())
 	command := exec.Command(program, "--config="+configuration, "--secure-port=0")
 	command.Stderr = GinkgoWriter
 	Expect(command.Start()).To(Succeed())

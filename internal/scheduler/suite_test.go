@@ -5,6 +5,7 @@ package scheduler_test
 
 import (
 	"context"
+	"os"
 	"testing"
 	"time"
 
@@ -39,6 +40,8 @@ var (
 	k8s     client.Client
 	// before ignores the goroutines that there were before the suite: whatever livesched started has to end with it.
 	before goleak.Option
+	// scratch is a directory for what specs share.
+	scratch string
 )
 
 var _ = BeforeSuite(func(ctx context.Context) {
@@ -47,6 +50,9 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	klog.SetLogger(logger)
 	before = goleak.IgnoreCurrent()
 	var err error
+	scratch, err = os.MkdirTemp("", "livesched-scheduling-")
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(os.RemoveAll, scratch)
 	cluster, err = testcluster.Start(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	k8s = cluster.Client

@@ -1,0 +1,209 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package testextender
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientset "k8s.io/client-go/kubernetes"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
+)
+
+// Server is the extender's side of HTTP. ServeHTTP answers verbs, Control sets scripts and tells of calls.
+type Server struct {
+	// Client binds pods.
+	Client clientset.Interface
+
+	mu     sync.Mutex // guards what follows
+	script Script
+	calls  []Call
+}
+
+// Control takes a Script (PUT), and returns the calls since the last time (GET).
+func (s *Server) Control(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.Method == http.MethodPut {
+		var next Script
+		if err := json.NewDecoder(r.Body).Decode(&next); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		s.script = next
+		return
+	}
+	writeJSON(w, s.calls)
+	s.calls = nil
+}
+
+func writeJSON(w http.ResponseWriter, value any) {
+	if err := json.NewEncoder(w).Encode(value); err != nil {
+		fmt.Fprintln(os.Stderr, err) // the caller has gone
+	}
+}
+
+// ServeHTTP answers a verb.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	call := Call{Verb: path.Base(r.URL.Path)}
+	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+		call.Client = r.TLS.PeerCertificates[0].Subject.CommonName
+	}
+	answer, err := s.prepare(&call, body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	s.mu.Lock()
+	script := s.script
+	s.calls = append(s.calls, call)
+	s.mu.Unlock()
+
+	switch script.Faults[call.Verb] {
+	case Slow:
+		<-r.Context().Done()
+		return
+	case Broken:
+		http.Error(w, "out of order", http.StatusInternalServerError)
+		return
+	case Garbage:
+		_, _ = io.WriteString(w, "<html>")
+		return
+	case Gone, Dead:
+		_, _ = io.WriteString(w, "{")
+		w.(http.Flusher).Flush()
+		if script.Faults[call.Verb] == Dead {
+			os.Exit(3)
+		}
+		panic(http.ErrAbortHandler)
+	case Unsure:
+		answer(&script)
+		<-r.Context().Done()
+		return
+	}
+	writeJSON(w, answer(&script))
+}
+
+// prepare reads what a verb was sent.
+func (s *Server) prepare(call *Call, body []byte) (answer func(*Script) any, err error) {
+	switch call.Verb {
+	case Filter, Prioritize:
+		var args extenderv1.ExtenderArgs
+		if err := json.Unmarshal(body, &args); err != nil {
+			return nil, err
+		}
+		if args.Pod == nil || (args.Nodes == nil) == (args.NodeNames == nil) {
+			return nil, errors.New("not a pod and either nodes or names")
+		}
+		call.Pod = args.Pod.Name
+		if call.Whole = args.Nodes != nil; call.Whole {
+			for i := range args.Nodes.Items {
+				call.Nodes = append(call.Nodes, args.Nodes.Items[i].Name)
+			}
+		} else {
+			call.Nodes = *args.NodeNames
+		}
+		if call.Verb == Prioritize {
+			return func(script *Script) any { return prioritize(script, call.Nodes) }, nil
+		}
+		return func(script *Script) any { return filter(script, &args, call.Nodes) }, nil
+	case Preempt:
+		var args extenderv1.ExtenderPreemptionArgs
+		if err := json.Unmarshal(body, &args); err != nil {
+			return nil, err
+		}
+		if args.Pod == nil || (args.NodeNameToVictims == nil) == (args.NodeNameToMetaVictims == nil) {
+			return nil, errors.New("not a pod and either victims or their names")
+		}
+		call.Pod, call.Whole, call.Victims = args.Pod.Name, args.NodeNameToVictims != nil, map[string][]string{}
+		for name, victims := range args.NodeNameToVictims {
+			call.Victims[name] = uids(victims.Pods)
+		}
+		for name, victims := range args.NodeNameToMetaVictims {
+			for _, pod := range victims.Pods {
+				call.Victims[name] = append(call.Victims[name], pod.UID)
+			}
+		}
+		return func(script *Script) any { return preempt(script, call.Victims) }, nil
+	case Bind:
+		var args extenderv1.ExtenderBindingArgs
+		if err := json.Unmarshal(body, &args); err != nil {
+			return nil, err
+		}
+		call.Pod, call.Nodes = args.PodName, []string{args.Node}
+		return func(script *Script) any { return s.bind(script, &args) }, nil
+	}
+	return nil, fmt.Errorf("no such verb: %q", call.Verb)
+}
+
+func filter(script *Script, args *extenderv1.ExtenderArgs, nodes []string) *extenderv1.ExtenderFilterResult {
+	result := &extenderv1.ExtenderFilterResult{FailedNodes: script.Refused, FailedAndUnresolvableNodes: script.Hopeless, Error: script.Errors[Filter]}
+	refused := func(name string) bool {
+		_, refused := script.Refused[name]
+		_, hopeless := script.Hopeless[name]
+		return refused || hopeless
+	}
+	if args.Nodes != nil {
+		args.Nodes.Items = slices.DeleteFunc(args.Nodes.Items, func(node corev1.Node) bool { return refused(node.Name) })
+		result.Nodes = args.Nodes
+		return result
+	}
+	left := slices.DeleteFunc(slices.Clone(nodes), refused)
+	result.NodeNames = &left
+	return result
+}
+
+func prioritize(script *Script, nodes []string) extenderv1.HostPriorityList {
+	scores := extenderv1.HostPriorityList{}
+	for _, name := range nodes {
+		scores = append(scores, extenderv1.HostPriority{Host: name, Score: script.Scores[name]})
+	}
+	return scores
+}
+
+func preempt(script *Script, victims map[string][]string) *extenderv1.ExtenderPreemptionResult {
+	result := &extenderv1.ExtenderPreemptionResult{NodeNameToMetaVictims: map[string]*extenderv1.MetaVictims{}}
+	for name, uids := range victims {
+		if slices.Contains(script.Spared, name) {
+			continue
+		}
+		left := &extenderv1.MetaVictims{}
+		for _, uid := range uids {
+			if !slices.Contains(script.SparedPods, uid) {
+				left.Pods = append(left.Pods, &extenderv1.MetaPod{UID: uid})
+			}
+		}
+		result.NodeNameToMetaVictims[name] = left
+	}
+	return result
+}
+
+func (s *Server) bind(script *Script, args *extenderv1.ExtenderBindingArgs) *extenderv1.ExtenderBindingResult {
+	if message := script.Errors[Bind]; message != "" {
+		return &extenderv1.ExtenderBindingResult{Error: message}
+	}
+	binding := &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: args.PodNamespace, Name: args.PodName, UID: args.PodUID},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: args.Node},
+	}
+	if err := s.Client.CoreV1().Pods(args.PodNamespace).Bind(context.Background(), binding, metav1.CreateOptions{}); err != nil {
+		return &extenderv1.ExtenderBindingResult{Error: err.Error()}
+	}
+	return &extenderv1.ExtenderBindingResult{}
+}
