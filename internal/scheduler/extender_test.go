@@ -6,6 +6,7 @@ package scheduler_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"sync"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -164,6 +165,9 @@ var _ = Describe("Extenders", func() {
 		})
 
 		It("and do not say that they did have bound the pod all the same: it stays bound, once, and its room is taken", func(ctx context.Context) {
+			if os.Getenv(oracle) != "" {
+				Skip("kube-scheduler undoes what it does not know, until an informer tells it better")
+			}
 			startExtended(ctx, fmt.Sprintf(binds, one.URL, false))
 			perform(ctx, one, testextender.Script{Faults: map[string]testextender.Fault{testextender.Bind: testextender.Unsure}})
 			pod := createPod(ctx, "mine", "pod", cpu("3"), selecting(corev1.LabelHostname, "n1"), requesting("example.com/theirs"))
@@ -190,8 +194,12 @@ var _ = Describe("Extenders", func() {
 
 		perform(ctx, two, broken)
 		failed := createPod(ctx, "mine", "failed")
-		expectUnscheduled(ctx, failed, corev1.PodReasonSchedulerError, ContainSubstring(two.URL))
-		expectEvent(ctx, failed, "FailedScheduling", ContainSubstring(two.URL))
+		who := two.URL
+		if os.Getenv(oracle) != "" {
+			who = "" // kube-scheduler does not always say
+		}
+		expectUnscheduled(ctx, failed, corev1.PodReasonSchedulerError, ContainSubstring(who))
+		expectEvent(ctx, failed, "FailedScheduling", ContainSubstring(who))
 		expectPending(ctx, failed)
 		if fault == testextender.Dead {
 			Eventually(two.Done()).Should(BeClosed())
