@@ -22,7 +22,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -50,8 +50,8 @@ const staleRetry = 50 * time.Millisecond
 type ProfileReconciler struct {
 	// Client reads from the manager's cache and writes status.
 	Client client.Client
-	// Secrets are read by their names, where extenders need them.
-	Secrets corev1client.SecretsGetter
+	// Kubernetes watches the Secrets that extenders need, by their names.
+	Kubernetes clientset.Interface
 	// Recorder records what becomes of an object as Events on it.
 	Recorder events.EventRecorder
 	// Store is where profiles are swapped in.
@@ -117,7 +117,7 @@ func (r *ProfileReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.SchedulingPolicy{}, everything, specChanged).
 		WatchesRawSource(source.Channel(elected, everything)).
 		WatchesRawSource(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-			r.secrets = secretWatches{client: r.Secrets, lifetime: ctx, changed: func() { queue.Add(wholeSet) }}
+			r.secrets = secretWatches{client: r.Kubernetes, lifetime: ctx, changed: func() { queue.Add(wholeSet) }}
 			// A cluster without a single profile is settled, too.
 			queue.Add(wholeSet)
 			return nil

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/watch"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	clientset "k8s.io/client-go/kubernetes"
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/livesched/livesched/internal/scheduler/config"
@@ -35,7 +35,7 @@ var errNoAnswer = errors.New("the API server has not answered yet")
 //
 // Its methods are called by the reconciler's worker. What happens to a Secret reaches changed from other goroutines.
 type secretWatches struct {
-	client corev1client.SecretsGetter
+	client clientset.Interface
 	// lifetime ends the watches. changed is called when a Secret has changed. Both are set before the first call of read.
 	lifetime context.Context
 	changed  func()
@@ -115,10 +115,10 @@ func (w *secretWatches) start(name types.NamespacedName) *secretWatch {
 }
 
 // named lists and watches one Secret. Rights that are bound to its name are enough for that.
-func named(client corev1client.SecretsGetter, name types.NamespacedName) *toolscache.ListWatch {
-	secrets := client.Secrets(name.Namespace)
+func named(client clientset.Interface, name types.NamespacedName) toolscache.ListerWatcher {
+	secrets := client.CoreV1().Secrets(name.Namespace)
 	byName := fields.OneTermEqualSelector(metav1.ObjectNameField, name.Name).String()
-	return &toolscache.ListWatch{
+	return toolscache.ToListWatcherWithWatchListSemantics(&toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.FieldSelector = byName
 			return secrets.List(ctx, o)
@@ -127,7 +127,7 @@ func named(client corev1client.SecretsGetter, name types.NamespacedName) *toolsc
 			o.FieldSelector = byName
 			return secrets.Watch(ctx, o)
 		},
-	}
+	}, client)
 }
 
 // onlyTLS drops from a Secret all that is not TLS material.

@@ -128,7 +128,7 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 	})
 	reconciler := &controllers.ProfileReconciler{
 		Client:     mgr.GetClient(),
-		Secrets:    client.CoreV1(),
+		Kubernetes: client,
 		Recorder:   mgr.GetEventRecorder("livesched"),
 		Store:      sched.Store(),
 		Build:      sched.Build,

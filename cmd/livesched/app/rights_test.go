@@ -14,8 +14,10 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -195,6 +197,49 @@ var _ = Describe("livesched with the rights of config/rbac and no others", Order
 		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(claim), claim)).To(Succeed())
 		Expect(claim.Status.Allocation.Devices.Results).To(HaveLen(1))
 		Expect(claim.Status.ReservedFor).To(ContainElement(HaveField("Name", pod.Name)))
+	})
+
+	It("reads the Secrets of extenders: in its namespace, and elsewhere by rights that are bound to a name", func(ctx context.Context) {
+		bound := &rbacv1.Role{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "extender-secrets"},
+			Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"list", "watch"}, ResourceNames: []string{"named"}}},
+		}
+		binding := &rbacv1.RoleBinding{
+			ObjectMeta: bound.ObjectMeta,
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: bound.Name},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "livesched"}},
+		}
+		data := map[string][]byte{"ca.crt": cluster.Config.CAData}
+		own := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "own"}, Data: data}
+		named := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "named"}, Data: data}
+		created := []client.Object{bound, binding, own, named}
+		create(ctx, created...)
+		DeferCleanup(func(ctx context.Context) {
+			for _, object := range created {
+				Expect(k8s.Delete(ctx, object)).To(Succeed())
+			}
+		})
+		// A right that was given a moment ago may not be known to the authorizer yet: a dry run in its name tells.
+		Eventually(func(g Gomega) {
+			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+				User:               account,
+				ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: "default", Verb: "watch", Resource: "secrets", Name: "named"},
+			}}
+			g.Expect(k8s.Create(ctx, review)).To(Succeed())
+			g.Expect(review.Status.Allowed).To(BeTrue())
+		}).WithContext(ctx).Should(Succeed())
+		policy := &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "extended"}}
+		for _, secret := range []*corev1.Secret{own, named} {
+			policy.Spec.Extenders = append(policy.Spec.Extenders, v1alpha1.Extender{
+				URLPrefix: "https://extender.example",
+				TLSConfig: &v1alpha1.ExtenderTLSConfig{SecretRef: &v1alpha1.SecretReference{Namespace: secret.Namespace, Name: secret.Name}},
+			})
+		}
+		create(ctx, policy)
+		Eventually(func(g Gomega) {
+			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(policy), policy)).To(Succeed())
+			g.Expect(policy.Status.Conditions).To(ContainElement(And(HaveField("Type", v1alpha1.ConditionAccepted), HaveField("Status", metav1.ConditionTrue))))
+		}).WithContext(ctx).Should(Succeed())
 	})
 })
 

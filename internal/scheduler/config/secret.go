@@ -40,6 +40,9 @@ func NewSecret(data map[string][]byte) Secret {
 // UnreadableSecret is a Secret that could not be read.
 func UnreadableSecret(why error) Secret { return Secret{unreadable: why.Error()} }
 
+// Unreadable is why the Secret could not be read, empty where it could.
+func (s Secret) Unreadable() string { return s.unreadable }
+
 // RootCAs returns the certificates that are trusted, nil where there are none: then those that the system trusts are.
 func (s *Secret) RootCAs() *x509.CertPool {
 	if s == nil || len(s.ca) == 0 {

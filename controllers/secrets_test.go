@@ -1,0 +1,141 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/klog/v2"
+
+	"github.com/livesched/livesched/internal/scheduler/config"
+)
+
+var someSecret = types.NamespacedName{Namespace: "n", Name: "tls"}
+
+func secretOf(ca string) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: someSecret.Namespace, Name: someSecret.Name},
+		Data:       map[string][]byte{"ca.crt": []byte(ca), "password": []byte("sesame")},
+	}
+}
+
+// watching returns the watches of a fake API server, and how often something changed.
+func watching(t *testing.T, client *fake.Clientset) (*secretWatches, *atomic.Int32) {
+	t.Helper()
+	var changes atomic.Int32
+	w := &secretWatches{client: client, lifetime: klog.NewContext(t.Context(), logr.Discard()), changed: func() { changes.Add(1) }}
+	return w, &changes
+}
+
+func TestASecretIsReadAsItIsAndOnlyWhileItIsNamed(t *testing.T) {
+	g := gomega.NewWithT(t)
+	g.SetDefaultEventuallyTimeout(20 * time.Second)
+	client := fake.NewClientset(secretOf("one"))
+	w, changes := watching(t, client)
+	read := func() map[types.NamespacedName]config.Secret {
+		return w.read(t.Context(), sets.New(someSecret, types.NamespacedName{Namespace: "n", Name: "absent"}))
+	}
+	want := func(ca string) map[types.NamespacedName]config.Secret {
+		return map[types.NamespacedName]config.Secret{someSecret: config.NewSecret(map[string][]byte{"ca.crt": []byte(ca)})}
+	}
+	if diff := cmp.Diff(want("one"), read()); diff != "" {
+		t.Fatalf("the first look (-want +got):\n%s", diff)
+	}
+	kept, _, err := w.watches[someSecret].informer.GetStore().GetByKey(someSecret.String())
+	if err != nil || len(kept.(*corev1.Secret).Data) != 1 {
+		t.Errorf("kept is %v, %v", kept, err)
+	}
+
+	g.Eventually(changes.Load).Should(gomega.BeNumerically(">=", 3)) // two first looks, and what one of them found
+	before := changes.Load()
+	if _, err := client.CoreV1().Secrets("n").Update(t.Context(), secretOf("two"), metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	g.Eventually(changes.Load).Should(gomega.BeNumerically(">", before))
+	if diff := cmp.Diff(want("two"), read()); diff != "" {
+		t.Errorf("after a change (-want +got):\n%s", diff)
+	}
+	if err := client.CoreV1().Secrets("n").Delete(t.Context(), someSecret.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	g.Eventually(read).Should(gomega.BeEmpty())
+
+	watched := w.watches[someSecret]
+	if found := w.read(t.Context(), nil); len(found) != 0 || len(w.watches) != 0 {
+		t.Errorf("found %v, watched are %v", found, w.watches)
+	}
+	g.Eventually(watched.informer.IsStopped).Should(gomega.BeTrue())
+}
+
+func TestEverySecretIsAskedForByItsName(t *testing.T) {
+	client := fake.NewClientset()
+	w, _ := watching(t, client)
+	w.read(t.Context(), sets.New(someSecret))
+	for _, action := range client.Actions() {
+		var restrictions clienttesting.ListRestrictions
+		switch action := action.(type) {
+		case clienttesting.ListAction:
+			restrictions = action.GetListRestrictions()
+		case clienttesting.WatchAction:
+			restrictions.Fields = action.GetWatchRestrictions().Fields
+		}
+		if action.GetNamespace() != "n" || restrictions.Fields.String() != "metadata.name=tls" {
+			t.Errorf("asked for %s of %s in namespace %q, with fields %s", action.GetVerb(), action.GetResource().Resource, action.GetNamespace(), restrictions.Fields)
+		}
+	}
+	if len(client.Actions()) == 0 {
+		t.Error("nothing was asked for")
+	}
+}
+
+func TestASecretThatMayNotBeReadIsOneThatCannotBeReadUntilItMay(t *testing.T) {
+	g := gomega.NewWithT(t)
+	g.SetDefaultEventuallyTimeout(20 * time.Second)
+	client := fake.NewClientset(secretOf("one"))
+	var allowed atomic.Bool
+	client.PrependReactor("list", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if allowed.Load() {
+			return false, nil, nil
+		}
+		return true, nil, apierrors.NewForbidden(corev1.Resource("secrets"), someSecret.Name, errors.New("not for you"))
+	})
+	w, changes := watching(t, client)
+	read := func() string { return w.read(t.Context(), sets.New(someSecret))[someSecret].Unreadable() }
+	g.Expect(read()).To(gomega.ContainSubstring(`secrets "tls" is forbidden: not for you`))
+	g.Expect(changes.Load()).To(gomega.BeZero())
+	allowed.Store(true)
+	g.Eventually(changes.Load).Should(gomega.BeNumerically(">", 0))
+	g.Eventually(read).Should(gomega.BeEmpty())
+}
+
+func TestNobodyWaitsLongForASecret(t *testing.T) {
+	client := fake.NewClientset()
+	hanging := make(chan struct{})
+	defer close(hanging)
+	client.PrependReactor("list", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+		<-hanging
+		return true, nil, errors.New("too late")
+	})
+	w, _ := watching(t, client)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // the same as the deadline
+	if got := w.read(ctx, sets.New(someSecret))[someSecret]; got.Unreadable() != errNoAnswer.Error() {
+		t.Errorf("got %q", got.Unreadable())
+	}
+}
