@@ -26,6 +26,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -209,7 +210,9 @@ var _ = Describe("livesched with the rights of config/rbac and no others", Order
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: bound.Name},
 			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "livesched"}},
 		}
-		data := map[string][]byte{"ca.crt": cluster.Config.CAData}
+		certificate, _, err := certutil.GenerateSelfSignedCertKey("extender.example", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		data := map[string][]byte{"ca.crt": certificate}
 		own := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "own"}, Data: data}
 		named := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "named"}, Data: data}
 		created := []client.Object{bound, binding, own, named}
@@ -219,7 +222,7 @@ var _ = Describe("livesched with the rights of config/rbac and no others", Order
 				Expect(k8s.Delete(ctx, object)).To(Succeed())
 			}
 		})
-		// A right that was given a moment ago may not be known to the authorizer yet: a dry run in its name tells.
+		// A right that was given a moment ago may not be known to the authorizer yet: a review tells.
 		Eventually(func(g Gomega) {
 			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 				User:               account,
