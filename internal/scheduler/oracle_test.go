@@ -5,35 +5,46 @@ package scheduler_test
 
 import (
 	"context"
-	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"github.com/livesched/livesched/internal/testcluster"
 )
 
-// oracle names a kube-scheduler program. Where it is set, the specs that begin with startDefault have kube-scheduler
-// schedule in the place of livesched, so that what they say of kube-scheduler can be checked.
-const oracle = "LIVESCHED_TEST_KUBE_SCHEDULER"
+// oracle names a kube-scheduler program. Where it is set, the specs that begin with startDefault, startProfiles,
+// startExtended, stage or wakers have kube-scheduler schedule in the place of livesched, so that what they say of
+// kube-scheduler can be checked.
+const oracle = testcluster.KubeSchedulerEnv
 
 // startDefault has pods that ask for the scheduler "mine" scheduled by the default plugins until the end of the spec.
 func startDefault(ctx context.Context) {
 	GinkgoHelper()
+	startProfiles(ctx, map[string]string{"mine": ""})
+}
+
+// startProfiles has pods scheduled by profiles until the end of the spec: specs in YAML by scheduler name.
+func startProfiles(ctx context.Context, profiles map[string]string) {
+	GinkgoHelper()
 	if program := os.Getenv(oracle); program != "" {
-		startOracle(program, "")
+		startOracle(program, testcluster.KubeScheduler{Profiles: profiles})
 		return
 	}
 	start()
-	createProfile(ctx, "mine", "")
+	for name, spec := range profiles {
+		create(ctx, profile(name, spec))
+	}
+	for name := range profiles {
+		expectProgrammed(ctx, name)
+	}
 }
 
 // startExtended is startDefault with extenders, in YAML.
 func startExtended(ctx context.Context, extenders string) {
 	GinkgoHelper()
 	if program := os.Getenv(oracle); program != "" {
-		startOracle(program, "extenders: "+extenders)
+		startOracle(program, testcluster.KubeScheduler{Profiles: map[string]string{"mine": ""}, Extenders: extenders})
 		return
 	}
 	start()
@@ -41,23 +52,10 @@ func startExtended(ctx context.Context, extenders string) {
 	createProfile(ctx, "mine", "")
 }
 
-// startOracle runs kube-scheduler with one more line of configuration.
-func startOracle(program, more string) {
+// startOracle runs kube-scheduler until the end of the spec.
+func startOracle(program string, configuration testcluster.KubeScheduler) {
 	GinkgoHelper()
-	configuration := filepath.Join(GinkgoT().TempDir(), "configuration.yaml")
-	Expect(os.WriteFile(configuration, fmt.Appendf(nil, `
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-leaderElection: {leaderElect: false}
-clientConnection: {kubeconfig: %q, qps: 1000, burst: 2000}
-profiles: [{schedulerName: mine}]
-%s
-`, cluster.Kubeconfig(), more), 0o600)).To(Succeed())
-	command := exec.Command(program, "--config="+configuration, "--secure-port=0")
-	command.Stderr = GinkgoWriter
-	Expect(command.Start()).To(Succeed())
-	DeferCleanup(func() {
-		Expect(command.Process.Kill()).To(Succeed())
-		Expect(command.Wait()).To(MatchError(ContainSubstring("killed")))
-	})
+	stop, err := cluster.StartKubeScheduler(program, GinkgoT().TempDir(), configuration, GinkgoWriter)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(stop)
 }

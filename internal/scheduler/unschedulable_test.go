@@ -25,7 +25,7 @@ const (
 	tooSmall = nowhere + "1 Insufficient cpu." + noPreempt
 )
 
-// The messages are those that kube-scheduler 1.36 writes for the same pods; see oracle.
+// The messages are those that kube-scheduler 1.36 writes for the same pods; see startDefault.
 var _ = Describe("A pod that fits nowhere", func() {
 	BeforeEach(func(ctx context.Context) {
 		startDefault(ctx)

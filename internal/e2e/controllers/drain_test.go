@@ -1,0 +1,131 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+)
+
+func replicaSetOf(app string, replicas int32, changes ...podChange) *appsv1.ReplicaSet {
+	return &appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: app},
+		Spec: appsv1.ReplicaSetSpec{
+			Replicas: ptr.To(replicas),
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}},
+			Template: templateOf(app, changes...),
+		},
+	}
+}
+
+func cordon(ctx context.Context, name string, unschedulable bool) {
+	GinkgoHelper()
+	update(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, func(node *corev1.Node) { node.Spec.Unschedulable = unschedulable })
+}
+
+// evictAll evicts the pods of a node as `kubectl drain` does: again and again while a budget forbids it.
+func evictAll(ctx context.Context, node string) (refused int) {
+	GinkgoHelper()
+	for _, pod := range podsOf(ctx) {
+		if pod.Spec.NodeName != node {
+			continue
+		}
+		eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+		Eventually(func() error {
+			err := clients.PolicyV1().Evictions(pod.Namespace).Evict(ctx, eviction)
+			if apierrors.IsTooManyRequests(err) {
+				refused++
+			}
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return err
+		}).WithContext(ctx).Should(Succeed())
+	}
+	return refused
+}
+
+var _ = Describe("A node that is drained", func() {
+	It("loses its pods to other nodes, at the pace that their budget allows, and gets none until it is uncordoned", func(ctx context.Context) {
+		start(ctx)
+		nodes(ctx, "n1", "n2", "n3")
+		l := keepLedger(ctx)
+		// All twelve fill the cluster, so that a pod can go to another node only in place of the filler there.
+		create(ctx, replicaSetOf("web", 8, cpu("1"), apartIfPossible("web")))
+		filler := createPod(ctx, "filler", cpu("4"), onNode("n3"))
+		expectRunning(ctx, "web", 8)
+		create(ctx, &policyv1.PodDisruptionBudget{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"},
+			Spec: policyv1.PodDisruptionBudgetSpec{
+				MinAvailable: ptr.To(intstr.FromInt32(7)),
+				Selector:     &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+			},
+		})
+		Eventually(func(g Gomega) {
+			budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}
+			g.Expect(read(ctx, budget)).To(Succeed())
+			g.Expect(budget.Status.DisruptionsAllowed).To(BeEquivalentTo(1))
+		}).WithContext(ctx).Should(Succeed())
+		l.watchReady("web")
+
+		cordon(ctx, "n1", true)
+		By("evicting one, for which there is no room: the budget holds the others back")
+		victim := firstOn(ctx, "n1")
+		Expect(clients.PolicyV1().Evictions(namespace).Evict(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: victim}})).To(Succeed())
+		Eventually(func(g Gomega) {
+			g.Expect(podsOf(ctx, "web")).To(ContainElement(unschedulable(Equal(
+				"0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu. " +
+					"no new claims to deallocate, preemption: 0/3 nodes are available: 1 Preemption is not helpful for scheduling, 2 No preemption victims found for incoming pod."))))
+		}).WithContext(ctx).Should(Succeed())
+		err := clients.PolicyV1().Evictions(namespace).Evict(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: firstOn(ctx, "n1")}})
+		Expect(apierrors.IsTooManyRequests(err)).To(BeTrue(), "%v", err)
+
+		By("making room, and evicting the rest")
+		Expect(k8s.Delete(ctx, filler)).To(Succeed())
+		expectGone(ctx, filler)
+		evictAll(ctx, "n1")
+		on := expectRunning(ctx, "web", 8)
+		Expect(on).To(Equal(map[string]int{"n2": 4, "n3": 4}))
+		Expect(l.fewestReady("web")).To(Equal(7))
+
+		By("uncordoning it")
+		cordon(ctx, "n1", false)
+		update(ctx, replicaSetOf("web", 0), func(rs *appsv1.ReplicaSet) { rs.Spec.Replicas = ptr.To[int32](12) })
+		Expect(expectRunning(ctx, "web", 12)).To(HaveKeyWithValue("n1", 4))
+		l.expectRight()
+	})
+})
+
+// firstOn is the name of some pod of a node.
+func firstOn(ctx context.Context, node string) string {
+	GinkgoHelper()
+	for _, pod := range podsOf(ctx) {
+		if pod.Spec.NodeName == node && pod.DeletionTimestamp == nil {
+			return pod.Name
+		}
+	}
+	Fail("there is no pod on " + node)
+	return ""
+}
+
+// apartIfPossible has pods of an app rather not share a node.
+func apartIfPossible(app string) podChange {
+	return func(t *corev1.PodTemplateSpec) {
+		t.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
+			Weight: 100,
+			PodAffinityTerm: corev1.PodAffinityTerm{
+				LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}, TopologyKey: corev1.LabelHostname,
+			},
+		}}}}
+	}
+}

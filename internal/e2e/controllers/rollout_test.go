@@ -1,0 +1,96 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/livesched/livesched/internal/controlplane"
+)
+
+func deploymentOf(app string, replicas int32, changes ...podChange) *appsv1.Deployment {
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: app},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To(replicas),
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}},
+			Template: templateOf(app, changes...),
+			Strategy: appsv1.DeploymentStrategy{RollingUpdate: &appsv1.RollingUpdateDeployment{
+				MaxSurge: ptr.To(intstr.FromString("10%")), MaxUnavailable: ptr.To(intstr.FromString("10%")),
+			}},
+		},
+	}
+}
+
+// expectRolledOut waits until all pods of a Deployment are of its present template and run.
+func expectRolledOut(ctx context.Context, d *appsv1.Deployment, within time.Duration) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		g.Expect(read(ctx, d)).To(Succeed())
+		g.Expect(d.Status).To(And(HaveField("ObservedGeneration", d.Generation), HaveField("UpdatedReplicas", *d.Spec.Replicas),
+			HaveField("AvailableReplicas", *d.Spec.Replicas), HaveField("Replicas", *d.Spec.Replicas)))
+	}).WithContext(ctx).WithTimeout(within).WithPolling(200 * time.Millisecond).Should(Succeed())
+}
+
+var _ = Describe("A Deployment of 500 pods on 100 nodes that they nearly fill", func() {
+	const nodes, replicas = 100, 500
+
+	It("is rolled out and updated, each pod bound once, and no node ever has more than it has room for", func(ctx context.Context) {
+		start(ctx)
+		Expect(controlplane.CreateNodes(ctx, cluster.Config, nodes)).To(Succeed())
+		l := keepLedger(ctx)
+		// 563 of them fit: 2 on a node with 4 CPUs, 5 on one with 8, 10 on one with 16. The update has up to 550 at a time.
+		web := deploymentOf("web", replicas, cpu("1500m"))
+		create(ctx, web)
+		expectRolledOut(ctx, web, 3*time.Minute)
+		old := map[types.UID]bool{}
+		for _, pod := range podsOf(ctx, "web") {
+			old[pod.UID] = true
+		}
+
+		By("updating all of them")
+		l.watchReady("web")
+		update(ctx, web, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "registry.example/pause:2" })
+		expectRolledOut(ctx, web, 5*time.Minute)
+
+		var pods []corev1.Pod
+		Eventually(func() int {
+			pods = podsOf(ctx, "web")
+			return len(pods)
+		}).WithContext(ctx).Should(Equal(replicas), "the last old pods vanish")
+		for _, pod := range pods {
+			Expect(old).NotTo(HaveKey(pod.UID))
+			Expect(pod.Status.Phase).To(Equal(corev1.PodRunning))
+			Expect(pod.Spec.Containers[0].Image).To(HaveSuffix(":2"))
+		}
+		l.expectRight()
+		Expect(l.fewestReady("web")).To(BeNumerically(">=", replicas*9/10), "what the Deployment promises")
+
+		By("looking at what was told about it")
+		scheduled := map[types.UID]int{}
+		Eventually(func(g Gomega) {
+			clear(scheduled)
+			for _, event := range eventsOf(ctx, "Scheduled") {
+				scheduled[event.Regarding.UID]++
+			}
+			g.Expect(len(scheduled)).To(BeNumerically(">=", 2*replicas))
+		}).WithContext(ctx).Should(Succeed())
+		Expect(scheduled).To(HaveEach(1), "an Event per binding")
+		// Room that the pods on their way out still hold may be missed for a moment; every such pod was scheduled later.
+		for _, event := range eventsOf(ctx, "FailedScheduling") {
+			Expect(event.Note).To(HavePrefix("0/100 nodes are available: 100 Insufficient cpu."))
+			Expect(scheduled).To(HaveKey(event.Regarding.UID))
+		}
+	}, SpecTimeout(9*time.Minute))
+})

@@ -1,0 +1,169 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package controllers has livesched schedule the pods of a cluster in which everything else is real, too: a
+// kube-controller-manager with all of its default controllers makes pods, claims and volumes, disrupts and collects them, and kwok
+// plays the kubelets, so that bound pods run, those of a Job complete, and deleted ones vanish.
+//
+//	rollout, drain, daemonset, workloads, disruption   what the controllers of pods do with a scheduler
+//	volumes, provisioning, limits                      persistent volumes; a CSI driver's part is played by provisioner_test.go
+//	devices                                            resource claims; a device driver's part is the ResourceSlices that a spec creates
+//
+// Every spec has a livesched, a namespace and nodes of its own. livesched has the rights that config/rbac gives it and no others.
+// With LIVESCHED_TEST_KUBE_SCHEDULER naming a kube-scheduler program, that one runs in its place.
+package controllers
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/yaml"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/livesched/app"
+	"github.com/livesched/livesched/internal/controlplane"
+	"github.com/livesched/livesched/internal/testcluster"
+)
+
+func TestControllers(t *testing.T) {
+	RegisterFailHandler(Fail)
+	EnforceDefaultTimeoutsWhenUsingContexts()
+	SetDefaultEventuallyTimeout(time.Minute)
+	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
+	SetDefaultConsistentlyDuration(400 * time.Millisecond)
+	SetDefaultConsistentlyPollingInterval(50 * time.Millisecond)
+	RunSpecs(t, "Scheduling with real controllers")
+}
+
+// mine is the scheduler name that the pods of the specs ask for.
+const mine = "mine"
+
+// controllerFlags have kube-controller-manager look again more often than by default at what no event tells it.
+var controllerFlags = []string{
+	"--pvclaimbinder-sync-period=1s",             // claims that are bound at once, and volumes that come later
+	"--attach-detach-reconcile-sync-period=1s",   // volumes that no pod uses any more
+	"--horizontal-pod-autoscaler-sync-period=1h", // there is none
+}
+
+var (
+	cluster *testcluster.Cluster
+	k8s     client.Client
+	// clients is for what the generic client cannot do: evictions.
+	clients kubernetes.Interface
+	// limited is for a client with the rights that livesched is shipped with.
+	limited *rest.Config
+	// before ignores the goroutines that there were before the suite: whatever livesched started has to end with it.
+	before goleak.Option
+
+	// namespace is the one of the present spec.
+	namespace string
+)
+
+var _ = BeforeSuite(func(ctx context.Context) {
+	logger := zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true))
+	ctrl.SetLogger(logger)
+	klog.SetLogger(logger)
+	before = goleak.IgnoreCurrent()
+	var err error
+	cluster, err = testcluster.StartWith(ctx, controlplane.Options{
+		Progress: os.Stderr, WithControllerManager: true, WithKwok: true, ControllerManagerFlags: controllerFlags,
+	})
+	Expect(err).NotTo(HaveOccurred())
+	k8s = cluster.Client
+	clients, err = kubernetes.NewForConfig(cluster.Config)
+	Expect(err).NotTo(HaveOccurred())
+	grant(ctx)
+}, NodeTimeout(3*time.Minute))
+
+var _ = AfterSuite(func() {
+	if cluster != nil {
+		Expect(cluster.Stop()).To(Succeed())
+		// The workqueue of a controller that is stopped while it hands out an item never finds out.
+		Expect(goleak.Find(before, goleak.IgnoreAnyFunction("sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue.(*priorityqueue[...]).handleReadyItems"))).To(Succeed())
+	}
+})
+
+// grant creates the role and the binding of config/rbac. The service account itself is impersonated.
+func grant(ctx context.Context) {
+	GinkgoHelper()
+	role, binding := &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}
+	for file, object := range map[string]client.Object{"role.yaml": role, "role_binding.yaml": binding} {
+		text, err := os.ReadFile(filepath.Join(testcluster.Root(), "config", "rbac", file))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(yaml.UnmarshalStrict(text, object)).To(Succeed())
+		Expect(k8s.Create(ctx, object)).To(Succeed())
+	}
+	account := binding.Subjects[0]
+	limited = rest.CopyConfig(cluster.Config)
+	limited.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:" + account.Namespace + ":" + account.Name,
+		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + account.Namespace, "system:authenticated"},
+	}
+}
+
+var _ = BeforeEach(func(ctx context.Context) {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "spec-"}}
+	create(ctx, ns)
+	namespace = ns.Name
+	Eventually(func() error {
+		return k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "default"}, &corev1.ServiceAccount{})
+	}).WithContext(ctx).Should(Succeed(), "pods are admitted once the namespace has its account")
+})
+
+// The namespace controller deletes what the spec has made; the next spec begins when no pods and no nodes are left.
+var _ = AfterEach(func(ctx context.Context) {
+	if CurrentSpecReport().Failed() {
+		describe(ctx)
+	}
+	Expect(k8s.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})).To(Succeed())
+	Eventually(func(g Gomega) {
+		// A terminating namespace takes no new pods; those on nodes that are gone have nobody else to end them.
+		g.Expect(k8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace), client.GracePeriodSeconds(0))).To(Succeed())
+		g.Expect(podsOf(ctx)).To(BeEmpty())
+	}).WithContext(ctx).Should(Succeed())
+	Expect(k8s.DeleteAllOf(ctx, &corev1.Node{})).To(Succeed())
+	Expect(k8s.DeleteAllOf(ctx, &v1alpha1.SchedulerProfile{})).To(Succeed())
+	Expect(k8s.DeleteAllOf(ctx, &v1alpha1.SchedulingPolicy{})).To(Succeed())
+})
+
+// start has pods that ask for the scheduler "mine" scheduled by the default plugins until the end of the spec.
+func start(ctx context.Context) {
+	GinkgoHelper()
+	if program := os.Getenv(testcluster.KubeSchedulerEnv); program != "" {
+		stop, err := cluster.StartKubeScheduler(program, GinkgoT().TempDir(), testcluster.KubeScheduler{Profiles: map[string]string{mine: ""}}, GinkgoWriter)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(stop)
+		return
+	}
+	startLivesched()
+	createProfile(ctx, mine, "")
+}
+
+// startLivesched runs a livesched without profiles until the end of the spec.
+func startLivesched(change ...func(*app.Options)) *testcluster.Running {
+	GinkgoHelper()
+	options := testcluster.Options()
+	for _, f := range change {
+		f(options)
+	}
+	run, err := testcluster.RunFor(context.Background(), GinkgoLogr, limited, options)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { Expect(run.Stop(10 * time.Second)).To(Succeed()) })
+	Eventually(run.Scheduler.Ready()).Should(BeClosed())
+	return run
+}
