@@ -164,6 +164,19 @@ func (c *ControlPlane) Err() error {
 	}
 }
 
+// Suspend keeps kube-controller-manager or another component from running until resume is called, as if it hung. It stands for whatever is slow in
+// a cluster: what the component does becomes a thing that a test can wait before.
+func (c *ControlPlane) Suspend(name string) (resume func() error, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, child := range c.children {
+		if child.Name() == name && child.Err() == nil {
+			return child.Resume, child.Suspend()
+		}
+	}
+	return nil, fmt.Errorf("suspending %s: it does not run", name)
+}
+
 // InstallCRDs creates or updates the CustomResourceDefinitions in the YAML files of a directory and waits until they are served.
 func (c *ControlPlane) InstallCRDs(ctx context.Context, dir string) error {
 	opts := envtest.CRDInstallOptions{Paths: []string{dir}, ErrorIfPathMissing: true, MaxTime: c.opts.StartTimeout}

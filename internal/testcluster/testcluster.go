@@ -4,7 +4,8 @@
 // Package testcluster gives test suites a real API server and runs livesched's manager against it, in the test's own
 // process: what a test sees is what a cluster would, and the race detector and the goroutine count see all of it.
 //
-// There is no kube-controller-manager and no kubelet: pods are created by the test, and bound pods stay as they are.
+// Unless a suite asks for more (StartWith) there is no kube-controller-manager and no kubelet: pods are created by the test, and bound
+// pods stay as they are.
 package testcluster
 
 import (
@@ -90,6 +91,11 @@ func (c *Cluster) Kubeconfig() string { return c.controlPlane.Kubeconfig() }
 // KubeconfigAs writes a kubeconfig file with the rights of somebody else; see controlplane.ControlPlane.
 func (c *Cluster) KubeconfigAs(user string, groups ...string) (string, error) {
 	return c.controlPlane.KubeconfigAs(user, groups...)
+}
+
+// Suspend keeps a component from running; see controlplane.ControlPlane.
+func (c *Cluster) Suspend(name string) (resume func() error, err error) {
+	return c.controlPlane.Suspend(name)
 }
 
 // Root is the directory of the repository.

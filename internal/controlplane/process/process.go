@@ -121,6 +121,24 @@ func (p *Process) Err() error {
 	return &ExitError{Name: p.cfg.Name, LogFile: p.cfg.LogFile, Exit: p.exit, LogTail: Tail(p.cfg.LogFile, tailLines)}
 }
 
+// Suspend keeps the process from running until Resume, as if its machine hung. Children of it run on.
+func (p *Process) Suspend() error { return p.signal(syscall.SIGSTOP) }
+
+// Resume lets a suspended process go on.
+func (p *Process) Resume() error { return p.signal(syscall.SIGCONT) }
+
+func (p *Process) signal(signal syscall.Signal) error {
+	select {
+	case <-p.done: // its id may be somebody else's by now
+		return fmt.Errorf("%s has ended and takes no signals", p.cfg.Name)
+	default:
+	}
+	if err := syscall.Kill(p.pid, signal); err != nil {
+		return fmt.Errorf("sending %s to %s: %w", signal, p.cfg.Name, err)
+	}
+	return nil
+}
+
 // Stop asks the process to end, kills it when it has not done so after the grace period, and returns when it is gone, children included.
 // The error says that it had to be killed or had ended by itself before. A second Stop returns nil.
 func (p *Process) Stop(grace time.Duration) error {
@@ -134,6 +152,7 @@ func (p *Process) Stop(grace time.Duration) error {
 	}
 	// The group is signalled rather than the process. It can be gone already, which Done tells.
 	_ = syscall.Kill(-p.pid, syscall.SIGTERM)
+	_ = syscall.Kill(-p.pid, syscall.SIGCONT) // a suspended one would not see it
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	var err error

@@ -86,6 +86,29 @@ func TestProcess(t *testing.T) {
 		g.Expect(p.Stop(50 * time.Millisecond)).To(MatchError(ContainSubstring("was killed")))
 		g.Expect(alive(p.PID())).To(BeFalse())
 	})
+	t.Run("a suspended process does nothing until it is resumed, and can be stopped meanwhile", func(t *testing.T) {
+		g := NewWithT(t)
+		p := start(t, "while :; do echo tick; sleep 0.01; done")
+		size := func() int64 {
+			info, err := os.Stat(p.LogFile())
+			g.Expect(err).NotTo(HaveOccurred())
+			return info.Size()
+		}
+		g.Eventually(size).Should(BeNumerically(">", 0))
+		g.Expect(p.Suspend()).To(Succeed())
+		var before int64
+		g.Eventually(func() bool {
+			last := before
+			before = size()
+			return last == before
+		}).Should(BeTrue())
+		g.Consistently(size).WithTimeout(100 * time.Millisecond).Should(Equal(before))
+		g.Expect(p.Resume()).To(Succeed())
+		g.Eventually(size).Should(BeNumerically(">", before))
+		g.Expect(p.Suspend()).To(Succeed())
+		g.Expect(p.Stop(10 * time.Second)).To(Succeed(), "it is not killed")
+		g.Expect(p.Suspend()).To(MatchError("child has ended and takes no signals"))
+	})
 	t.Run("a death is reported with the exit status and the end of the log", func(t *testing.T) {
 		g := NewWithT(t)
 		p := start(t, "for i in $(seq 100); do echo line $i; done; echo out of luck >&2; exit 3")

@@ -32,18 +32,23 @@ func create(ctx context.Context, objects ...client.Object) {
 	}
 }
 
-// createFor creates objects that do not go with the spec's namespace, and deletes them at the end of the spec. Volumes and claims
-// that something still protects are let go of.
+// createFor creates objects that do not go with the spec's namespace, and deletes them at the end of the spec.
 func createFor(ctx context.Context, objects ...client.Object) {
 	GinkgoHelper()
 	create(ctx, objects...)
 	DeferCleanup(func(ctx context.Context) {
 		for _, object := range objects {
-			Expect(client.IgnoreNotFound(k8s.Delete(ctx, object))).To(Succeed())
-			nobody := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
-			Expect(client.IgnoreNotFound(k8s.Patch(ctx, object, nobody))).To(Succeed())
+			letGo(ctx, object)
 		}
 	})
+}
+
+// letGo deletes an object, whatever protects it.
+func letGo(ctx context.Context, object client.Object) {
+	GinkgoHelper()
+	Expect(client.IgnoreNotFound(k8s.Delete(ctx, object))).To(Succeed())
+	nobody := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+	Expect(client.IgnoreNotFound(k8s.Patch(ctx, object, nobody))).To(Succeed())
 }
 
 // update changes an object that is in the API server.

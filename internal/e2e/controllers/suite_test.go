@@ -35,7 +35,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/cmd/livesched/app"
 	"github.com/livesched/livesched/internal/controlplane"
 	"github.com/livesched/livesched/internal/testcluster"
 )
@@ -155,15 +154,13 @@ func start(ctx context.Context) {
 }
 
 // startLivesched runs a livesched without profiles until the end of the spec.
-func startLivesched(change ...func(*app.Options)) *testcluster.Running {
+func startLivesched() { startFor(limited) }
+
+// startFor is startLivesched for an API server that is reached in another way.
+func startFor(config *rest.Config) {
 	GinkgoHelper()
-	options := testcluster.Options()
-	for _, f := range change {
-		f(options)
-	}
-	run, err := testcluster.RunFor(context.Background(), GinkgoLogr, limited, options)
+	run, err := testcluster.RunFor(context.Background(), GinkgoLogr, config, testcluster.Options())
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(run.Stop(10 * time.Second)).To(Succeed()) })
 	Eventually(run.Scheduler.Ready()).Should(BeClosed())
-	return run
 }

@@ -1,0 +1,110 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-helpers/storage/volume"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	driver = "csi.example.com"
+	// topologyKey is the label by which the driver knows a node.
+	topologyKey = "topology.csi.example.com/node"
+)
+
+// errFull is what a provisioner answers where it has no room.
+var errFull = errors.New("no room for a volume")
+
+// provisioner plays the external provisioner of a CSI driver whose volumes belong to one node each: once a claim has a selected node it
+// makes a volume there, or takes the node off the claim again where it cannot.
+type provisioner struct {
+	// provision says whether there is room on a node.
+	provision func(ctx context.Context, node string) error
+
+	mu    sync.Mutex // guards asked
+	asked []string   // the nodes that volumes were asked for, in order
+}
+
+// startProvisioner runs a provisioner for the claims of the spec's namespace until the end of the spec.
+func startProvisioner(ctx context.Context, provision func(ctx context.Context, node string) error) *provisioner {
+	GinkgoHelper()
+	p := &provisioner{provision: provision}
+	stop := make(chan struct{})
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	informer := cache.NewSharedInformer(cache.NewListWatchFromClient(clients.CoreV1().RESTClient(), "persistentvolumeclaims", namespace, fields.Everything()), &corev1.PersistentVolumeClaim{}, 0)
+	see := func(obj any) {
+		if err := p.see(running, obj.(*corev1.PersistentVolumeClaim)); err != nil && running.Err() == nil {
+			GinkgoLogr.Error(err, "provisioning")
+		}
+	}
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: see, UpdateFunc: func(_, obj any) { see(obj) }})
+	Expect(err).NotTo(HaveOccurred())
+	var ended sync.WaitGroup
+	ended.Go(func() { informer.Run(stop) })
+	DeferCleanup(func() {
+		cancel()
+		close(stop)
+		ended.Wait()
+	})
+	return p
+}
+
+// see is called for one claim after the other.
+func (p *provisioner) see(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+	node := claim.Annotations[volume.AnnSelectedNode]
+	if claim.Annotations[volume.AnnStorageProvisioner] != driver || claim.Spec.VolumeName != "" || node == "" {
+		return nil
+	}
+	p.mu.Lock()
+	p.asked = append(p.asked, node)
+	p.mu.Unlock()
+	if err := p.provision(ctx, node); err != nil {
+		claim = claim.DeepCopy()
+		delete(claim.Annotations, volume.AnnSelectedNode)
+		return k8s.Update(ctx, claim)
+	}
+	return client.IgnoreAlreadyExists(k8s.Create(ctx, provisioned(claim, node)))
+}
+
+func (p *provisioner) wasAsked() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]string(nil), p.asked...)
+}
+
+// provisioned is the volume of a claim on a node.
+func provisioned(claim *corev1.PersistentVolumeClaim, node string) *corev1.PersistentVolume {
+	name := "pvc-" + string(claim.UID)
+	return &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"spec": claim.Namespace}, Annotations: map[string]string{volume.AnnDynamicallyProvisioned: driver}},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity: claim.Spec.Resources.Requests, StorageClassName: *claim.Spec.StorageClassName, AccessModes: claim.Spec.AccessModes,
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			PersistentVolumeSource:        corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: name}},
+			NodeAffinity:                  nodeAffinity(topologyKey, node),
+			ClaimRef:                      &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+		},
+	}
+}
+
+// clearProvisioned deletes the volumes that provisioners made in the spec.
+func clearProvisioned(ctx context.Context) {
+	GinkgoHelper()
+	var list corev1.PersistentVolumeList
+	Expect(k8s.List(ctx, &list, client.MatchingLabels{"spec": namespace})).To(Succeed())
+	for i := range list.Items {
+		letGo(ctx, &list.Items[i])
+	}
+}
