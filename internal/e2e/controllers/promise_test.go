@@ -21,24 +21,34 @@ func volumeBindingFor(seconds string) string {
 	return `{pluginConfig: [{name: VolumeBinding, args: {bindTimeoutSeconds: ` + seconds + `}}]}`
 }
 
-// hold keeps livesched's updates of volumes from reaching the API server.
+// hold keeps livesched's updates of some objects from reaching the API server.
 type hold struct {
-	asked, release chan struct{}
+	path           string
+	asked, release chan struct{} // asked is closed with the first update; the spec closes release
 	once           sync.Once
 }
 
-func (h *hold) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/persistentvolumes/") {
-			h.once.Do(func() { close(h.asked) })
-			select {
-			case <-h.release:
-			case <-r.Context().Done():
-				return nil, r.Context().Err()
+func newHold(path string) *hold {
+	return &hold{path: path, asked: make(chan struct{}), release: make(chan struct{})}
+}
+
+// config is for a livesched whose updates are held.
+func (h *hold) config() *rest.Config {
+	config := rest.CopyConfig(limited)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodPut && strings.Contains(r.URL.Path, h.path) {
+				h.once.Do(func() { close(h.asked) })
+				select {
+				case <-h.release:
+				case <-r.Context().Done():
+					return nil, r.Context().Err()
+				}
 			}
-		}
-		return next.RoundTrip(r)
+			return next.RoundTrip(r)
+		})
 	})
+	return config
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -62,10 +72,8 @@ var _ = Describe("A volume that is promised to a pod", func() {
 	})
 
 	It("is not promised to another by a new generation of the profile, also before anybody but livesched knows of it", func(ctx context.Context) {
-		h := &hold{asked: make(chan struct{}), release: make(chan struct{})}
-		config := rest.CopyConfig(limited)
-		config.Wrap(h.wrap)
-		startFor(config)
+		h := newHold("/persistentvolumes/")
+		startFor(h.config())
 		createProfile(ctx, mine, volumeBindingFor("600"))
 
 		a := createPod(ctx, "a", using("a"))
@@ -121,5 +129,33 @@ var _ = Describe("A volume that is promised to a pod", func() {
 		update(ctx, volume, func(volume *corev1.PersistentVolume) { volume.Spec.ClaimRef = nil })
 		Expect(expectPodsRunning(ctx, b)).To(Equal("n2"))
 		expectBoundTogether(ctx, claimOf("b", class), volume)
+	})
+})
+
+var _ = Describe("A device that is promised to a pod", func() {
+	It("is not promised to another by a new generation of the profile, and is free again when the pod is gone", func(ctx context.Context) {
+		nodes(ctx, "n1", "n2")
+		createFor(ctx, deviceClass("gpu"), sliceOf("n2", devicesOf("gpu-0")...))
+		h := newHold("/resourceclaims/")
+		startFor(h.config())
+		createProfile(ctx, mine, volumeBindingFor("600"))
+
+		claim := resourceClaim("a", one("gpu"))
+		create(ctx, claim, resourceClaim("b", one("gpu")))
+		a := createPod(ctx, "a", claiming("a"))
+		Eventually(h.asked).WithContext(ctx).Should(BeClosed())
+		Expect(read(ctx, claim)).To(Succeed())
+		Expect(claim.Status.Allocation).To(BeNil(), "the promise is in livesched's memory only")
+		respec(ctx, mine, volumeBindingFor("300"))
+		b := createPod(ctx, "b", claiming("b"))
+		expectUnschedulable(ctx, b, ofTwo+noDevices+noClaims)
+		expectPending(ctx, a)
+
+		Expect(k8s.Delete(ctx, a)).To(Succeed())
+		expectGone(ctx, a)
+		close(h.release)
+		Expect(expectPodsRunning(ctx, b)).To(Equal("n2"))
+		Expect(expectAllocated(ctx, resourceClaim("b"), b)).To(Equal([]string{"n2/gpu-0"}))
+		expectFree(ctx, claim)
 	})
 })
