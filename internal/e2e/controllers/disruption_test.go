@@ -5,7 +5,6 @@ package controllers
 
 import (
 	"context"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -48,14 +47,5 @@ var _ = Describe("The pods of a ReplicaSet", func() {
 		update(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, withTaint("broken", corev1.TaintEffectNoExecute))
 		Eventually(func() map[string]int { return running(ctx, "web") }).WithContext(ctx).Should(Equal(map[string]int{"n2": 4}))
 		Expect(running(ctx, "tough")).To(Equal(map[string]int{"n1": 1, "n2": 1}))
-	})
-
-	It("go elsewhere when their node is deleted", func(ctx context.Context) {
-		nodes(ctx, "n1", "n2")
-		create(ctx, replicaSetOf("web", 4, cpu("1"), apartIfPossible("web")))
-		Expect(expectRunning(ctx, "web", 4)).To(Equal(map[string]int{"n1": 2, "n2": 2}))
-		Expect(k8s.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})).To(Succeed())
-		By("waiting until kube-controller-manager collects the pods, which it does after a minute")
-		Eventually(func() map[string]int { return running(ctx, "web") }).WithContext(ctx).WithTimeout(2 * time.Minute).Should(Equal(map[string]int{"n2": 4}))
 	})
 })
