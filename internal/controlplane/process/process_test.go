@@ -106,7 +106,7 @@ func TestProcess(t *testing.T) {
 		g.Expect(p.Resume()).To(Succeed())
 		g.Eventually(size).Should(BeNumerically(">", before))
 		g.Expect(p.Suspend()).To(Succeed())
-		g.Expect(p.Stop(10 * time.Second)).To(Succeed(), "it is not killed")
+		g.Expect(p.Stop(10*time.Second)).To(Succeed(), "it is not killed")
 		g.Expect(p.Suspend()).To(MatchError("child has ended and takes no signals"))
 	})
 	t.Run("a death is reported with the exit status and the end of the log", func(t *testing.T) {

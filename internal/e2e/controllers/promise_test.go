@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -108,6 +109,25 @@ var _ = Describe("A volume that is promised to a pod", func() {
 		resume()
 		Expect(expectPodsRunning(ctx, a)).To(Equal("n2"))
 		expectBoundTogether(ctx, claimOf("a", class), volume)
+		expectPending(ctx, b)
+	})
+
+	It("is still its own after livesched was started anew", func(ctx context.Context) {
+		run := startUnstopped(limited)
+		createProfile(ctx, mine, "")
+		resume := suspendControllers()
+		claim, a := claimOf("a", class), createPod(ctx, "a", using("a"))
+		Expect(read(ctx, claim)).To(Succeed())
+		expectPromised(ctx, volume, claim, a, "n2")
+		Expect(run.Stop(10 * time.Second)).To(Succeed())
+		createPod(ctx, "filler", cpu("3"), onNode("n2")) // which would send it elsewhere
+
+		startLivesched()
+		b := createPod(ctx, "b", using("b"))
+		expectUnschedulable(ctx, b, ofTwo+noVolumes+noHelp)
+		resume()
+		Expect(expectPodsRunning(ctx, a)).To(Equal("n2"))
+		expectBoundTogether(ctx, claim, volume)
 		expectPending(ctx, b)
 	})
 

@@ -159,8 +159,15 @@ func startLivesched() { startFor(limited) }
 // startFor is startLivesched for an API server that is reached in another way.
 func startFor(config *rest.Config) {
 	GinkgoHelper()
+	run := startUnstopped(config)
+	DeferCleanup(func() { Expect(run.Stop(10 * time.Second)).To(Succeed()) })
+}
+
+// startUnstopped is startFor for specs that stop what they start.
+func startUnstopped(config *rest.Config) *testcluster.Running {
+	GinkgoHelper()
 	run, err := testcluster.RunFor(context.Background(), GinkgoLogr, config, testcluster.Options())
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { Expect(run.Stop(10 * time.Second)).To(Succeed()) })
 	Eventually(run.Scheduler.Ready()).Should(BeClosed())
+	return run
 }

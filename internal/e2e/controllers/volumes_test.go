@@ -102,6 +102,24 @@ var _ = Describe("A pod whose claim waits for its first consumer", func() {
 				" no new claims to deallocate, preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling.")
 	})
 
+	It("makes room for a more important one while the claim is being bound, and lives to be scheduled again", func(ctx context.Context) {
+		createClass(ctx, "important", 1000)
+		volume, claim := volumeOn("v", class, "n2"), claimOf("claim", class)
+		createFor(ctx, volume)
+		create(ctx, claim)
+		resume := suspendControllers()
+		low := createPod(ctx, "low", using("claim"), cpu("3"))
+		expectPromised(ctx, volume, claim, low, "n2")
+		high := createPod(ctx, "high", cpu("4"), selecting(corev1.LabelHostname, "n2"), prioritized("important"))
+		Expect(expectPodsRunning(ctx, high)).To(Equal("n2"))
+		expectUnschedulable(ctx, low, ofTwo+"1 Insufficient cpu, 1 node(s) didn't find available persistent volumes to bind."+
+			" no new claims to deallocate, preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling.")
+		resume()
+		expectBoundTogether(ctx, claim, volume)
+		Expect(k8s.Delete(ctx, high)).To(Succeed())
+		Expect(expectPodsRunning(ctx, low)).To(Equal("n2"))
+	})
+
 	It("gets its claim from its own template, and the claim goes with it", func(ctx context.Context) {
 		createFor(ctx, volumeOn("v", class, "n1"))
 		pod := createPod(ctx, "pod", func(t *corev1.PodTemplateSpec) {
