@@ -5,9 +5,11 @@
 // kube-controller-manager with all of its default controllers makes pods, claims and volumes, disrupts and collects them, and kwok
 // plays the kubelets, so that bound pods run, those of a Job complete, and deleted ones vanish.
 //
-//	rollout, drain, daemonset, workloads, disruption   what the controllers of pods do with a scheduler
-//	volumes, provisioning, limits                      persistent volumes; a CSI driver's part is played by provisioner_test.go
-//	devices                                            resource claims; a device driver's part is the ResourceSlices that a spec creates
+//	rollout, drain, daemonset, workloads, disruption   what the controllers of pods do with a scheduler; ledger_test.go follows the pods
+//	volumes, provisioning, limits                      persistent volumes; the provisioner of a CSI driver is played by provisioner_test.go,
+//	                                                   its attacher by limits_test.go
+//	devices, sharing                                   resource claims; a device driver's part is the ResourceSlices that a spec creates
+//	promise                                            volumes and devices that are promised while profiles change and processes end
 //
 // Every spec has a livesched, a namespace and nodes of its own. livesched has the rights that config/rbac gives it and no others.
 // With LIVESCHED_TEST_KUBE_SCHEDULER naming a kube-scheduler program, that one runs in its place.
