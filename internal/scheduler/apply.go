@@ -29,7 +29,7 @@ func (s *Scheduler) Apply(logger klog.Logger, next *profile.Map, changed sets.Se
 	}
 	dropped := s.queue.Reconfigure(logger, next.QueueSettings(), changed, commit)
 	for _, pod := range dropped {
-		s.dropped(logger, pod)
+		s.tellDropped(logger, pod)
 	}
 	for name := range added {
 		s.takeUp(logger, name)
@@ -62,17 +62,13 @@ func (s *Scheduler) isBack(logger klog.Logger, pod *corev1.Pod, kept bool, err e
 	case err != nil:
 		utilruntime.HandleErrorWithLogger(logger, err, "Requeueing the pod failed", "pod", klog.KObj(pod))
 	case !kept:
-		s.dropped(logger, pod)
+		s.tellDropped(logger, pod)
 	}
 	return kept
 }
 
-// dropped tells the owner of a pod that nobody schedules it any more, and the pods of other profiles that no room is
-// kept for it.
-func (s *Scheduler) dropped(logger klog.Logger, pod *corev1.Pod) {
-	if pod.Status.NominatedNodeName != "" {
-		s.nominationEnded(pod)
-	}
+// tellDropped tells the owner of a pod that nobody schedules it any more.
+func (s *Scheduler) tellDropped(logger klog.Logger, pod *corev1.Pod) {
 	if !s.leading.Load() {
 		return
 	}

@@ -137,7 +137,7 @@ func (c *cycle) place(ctx context.Context) (*binding.Cycle, *fwk.NominatingInfo,
 	if err := c.cache.AssumePod(logger, b.Pod.PodInfo); err != nil {
 		return nil, clearNomination, fwk.AsStatus(err)
 	}
-	c.endNomination(c.pod.Pod, b.NodeName)
+	c.endNomination(logger, c.pod.Pod, b.NodeName)
 	if status := c.consent(ctx, b); !status.IsSuccess() {
 		c.profile.Framework.RunReservePluginsUnreserve(ctx, c.state, b.Pod.Pod, b.NodeName)
 		if err := c.cache.ForgetPod(logger, b.Pod.Pod); err != nil {

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
@@ -145,6 +144,9 @@ func (s *Scheduler) podUpdated(oldPod, newPod *corev1.Pod) {
 		start := time.Now()
 		s.queue.Delete(eventLogger(), oldPod)
 		observeSince(start, schedframework.EventUnscheduledPodDelete)
+		if nominated := oldPod.Status.NominatedNodeName; nominated != "" && nominated != newPod.Spec.NodeName {
+			s.queue.NominationEnded(eventLogger(), oldPod)
+		}
 	default:
 		s.pendingPodUpdated(oldPod, newPod)
 	}
@@ -215,7 +217,7 @@ func (s *Scheduler) pendingPodUpdated(oldPod, newPod *corev1.Pod) {
 	s.queue.Update(logger, oldPod, newPod)
 	deleted := newPod.DeletionTimestamp != nil && oldPod.DeletionTimestamp == nil
 	if nominated := oldPod.Status.NominatedNodeName; nominated != "" && (deleted || nominated != newPod.Status.NominatedNodeName) {
-		s.nominationEnded(oldPod)
+		s.queue.NominationEnded(logger, oldPod)
 	}
 }
 
@@ -227,7 +229,7 @@ func (s *Scheduler) pendingPodDeleted(pod *corev1.Pod) {
 	case s.assumed(pod):
 		s.assumedPodDeleted(pod)
 	case pod.Status.NominatedNodeName != "":
-		s.nominationEnded(pod)
+		s.queue.NominationEnded(eventLogger(), pod)
 	}
 }
 
@@ -251,19 +253,11 @@ func (s *Scheduler) assumedPodDeleted(pod *corev1.Pod) {
 
 // endNomination takes back the nomination of a pod that is assumed on a node. If it had been promised another one, that
 // is free for others now, of which no event would tell them.
-func (s *Scheduler) endNomination(pod *corev1.Pod, nodeName string) {
+func (s *Scheduler) endNomination(logger klog.Logger, pod *corev1.Pod, nodeName string) {
 	s.queue.DeleteNominatedPodIfExists(pod)
 	if nominated := pod.Status.NominatedNodeName; nominated != "" && nominated != nodeName {
-		s.nominationEnded(pod)
+		s.queue.NominationEnded(logger, pod)
 	}
-}
-
-// nominationEnded wakes the pods that had to reckon with a nominated pod: those of its priority and below.
-func (s *Scheduler) nominationEnded(pod *corev1.Pod) {
-	priority := corev1helpers.PodPriority(pod)
-	s.queue.Move(eventLogger(), schedframework.EventAssignedPodDelete, pod, nil, func(other *corev1.Pod) bool {
-		return corev1helpers.PodPriority(other) <= priority
-	})
 }
 
 func (s *Scheduler) assumed(pod *corev1.Pod) bool {

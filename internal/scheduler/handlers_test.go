@@ -178,25 +178,53 @@ func TestPodEvents(t *testing.T) {
 		}
 	})
 
-	t.Run("the end of a nomination wakes pods of its priority and below", func(t *testing.T) {
-		s := listening(t)
-		hint := queue.HintMap{schedframework.EventAssignedPodDelete: {{Plugin: "Rejector"}}}
-		s.queue.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": {Hints: hint}}}, nil, nil)
-		for uid, priority := range map[types.UID]int32{"low": 0, "equal": 5, "high": 10} {
-			pod := podAt(uid, "1", "")
-			pod.Name, pod.Spec.Priority = string(uid), &priority
-			s.podAdded(pod)
-			popped := s.queue.Pop(logr.Discard())
-			popped.UnschedulablePlugins = sets.New("Rejector")
-			if _, err := s.queue.Requeue(logr.Discard(), popped); err != nil {
-				t.Fatal(err)
+}
+
+func TestEndsOfNominations(t *testing.T) {
+	nominatedOn := func(node, version string) *corev1.Pod {
+		pod, five := podAt("nominated", version, ""), int32(5)
+		pod.Name, pod.Spec.Priority, pod.Status.NominatedNodeName = "nominated", &five, node
+		return pod
+	}
+	bound := nominatedOn("n1", "2")
+	bound.Spec.NodeName = "n2"
+	asNominated := nominatedOn("n1", "2")
+	asNominated.Spec.NodeName = "n1"
+	others := nominatedOn("n1", "1")
+	others.Spec.SchedulerName = "somebody-else"
+	for name, c := range map[string]struct {
+		happens func(s *Scheduler)
+		wakes   bool
+	}{
+		"a nominated pod is deleted":                    {func(s *Scheduler) { s.podDeleted(nominatedOn("n1", "1"), false) }, true},
+		"it is nominated for another node":              {func(s *Scheduler) { s.podUpdated(nominatedOn("n1", "1"), nominatedOn("n2", "2")) }, true},
+		"it is not nominated any more":                  {func(s *Scheduler) { s.podUpdated(nominatedOn("n1", "1"), nominatedOn("", "2")) }, true},
+		"it is bound to another node":                   {func(s *Scheduler) { s.podUpdated(nominatedOn("n1", "1"), bound) }, true},
+		"it is bound to the node":                       {func(s *Scheduler) { s.podUpdated(nominatedOn("n1", "1"), asNominated) }, false},
+		"it is nominated now":                           {func(s *Scheduler) { s.podUpdated(nominatedOn("", "1"), nominatedOn("n1", "2")) }, false},
+		"something else about it changes":               {func(s *Scheduler) { s.podUpdated(nominatedOn("n1", "1"), nominatedOn("n1", "2")) }, false},
+		"a pod that was not nominated is deleted":       {func(s *Scheduler) { s.podDeleted(nominatedOn("", "1"), false) }, false},
+		"a nominated pod of somebody else's is deleted": {func(s *Scheduler) { s.podDeleted(others, false) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := listening(t)
+			hint := queue.HintMap{schedframework.EventAssignedPodDelete: {{Plugin: "Rejector"}}}
+			s.queue.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": {Hints: hint}}}, nil, nil)
+			for uid, priority := range map[types.UID]int32{"low": 0, "equal": 5, "high": 10} {
+				pod := podAt(uid, "1", "")
+				pod.Name, pod.Spec.Priority = string(uid), &priority
+				s.podAdded(pod)
+				popped := s.queue.Pop(logr.Discard())
+				popped.UnschedulablePlugins = sets.New("Rejector")
+				if _, err := s.queue.Requeue(logr.Discard(), popped); err != nil {
+					t.Fatal(err)
+				}
 			}
-		}
-		nominated, five := podAt("nominated", "1", ""), int32(5)
-		nominated.Name, nominated.Spec.Priority, nominated.Status.NominatedNodeName = "nominated", &five, "n1"
-		s.podDeleted(nominated, false)
-		if p := s.places("low", "equal", "high"); p[0] == queue.Unschedulable || p[1] == queue.Unschedulable || p[2] != queue.Unschedulable {
-			t.Errorf("low, equal and high are %v", p)
-		}
-	})
+			c.happens(s)
+			p := s.places("low", "equal", "high")
+			if woken := p[0] != queue.Unschedulable; woken != c.wakes || (p[1] != queue.Unschedulable) != c.wakes || p[2] != queue.Unschedulable {
+				t.Errorf("pods of lower, equal and higher priority are %v", p)
+			}
+		})
+	}
 }

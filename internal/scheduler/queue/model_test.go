@@ -474,9 +474,11 @@ func (m *model) reconfigure(s *Settings, changed sets.Set[string]) (dropped []st
 		}
 	}
 	m.settings = s
+	var ended []int32 // the priorities of pods that are not nominated any more
 	for uid, n := range m.nominees {
 		if m.profile(n.pod) == nil {
 			delete(m.nominees, uid)
+			ended = append(ended, *n.pod.Spec.Priority)
 		}
 	}
 	for uid, p := range m.pods {
@@ -490,6 +492,9 @@ func (m *model) reconfigure(s *Settings, changed sets.Set[string]) (dropped []st
 			p.failures = 0
 			m.enqueue(p, immediately)
 		}
+	}
+	for _, priority := range ended {
+		m.move(schedframework.EventAssignedPodDelete, nil, func(pod *corev1.Pod) bool { return *pod.Spec.Priority <= priority })
 	}
 	retry := slices.ContainsFunc(m.in(InFlight), func(p *modelPod) bool {
 		return m.profile(p.pod) != nil && again.Has(p.pod.Spec.SchedulerName)

@@ -5,6 +5,7 @@ package queue
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
@@ -18,6 +19,11 @@ import (
 func (q *Queue) Move(logger klog.Logger, event fwk.ClusterEvent, oldObj, newObj any, precheck func(*corev1.Pod) bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.happened(logger, event, oldObj, newObj, precheck)
+}
+
+// happened is Move. Requires mu.
+func (q *Queue) happened(logger klog.Logger, event fwk.ClusterEvent, oldObj, newObj any, precheck func(*corev1.Pod) bool) {
 	if !q.gen.interested(event) {
 		return
 	}
@@ -41,6 +47,25 @@ func (q *Queue) Move(logger klog.Logger, event fwk.ClusterEvent, oldObj, newObj 
 		q.enqueue(logger, e, s, label)
 	}
 	q.inFlight.record(ev)
+}
+
+// NominationEnded tells the queue that a pod does not hold the room any more that it was nominated for: the pods that had
+// to reckon with it, those of its priority and below, take it for the deletion of an assigned pod. The pod's status names
+// the node. Nobody reckons with pods of names that have no profile.
+func (q *Queue) NominationEnded(logger klog.Logger, pod *corev1.Pod) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.gen.profiles[pod.Spec.SchedulerName] != nil {
+		q.nominationEnded(logger, pod)
+	}
+}
+
+// nominationEnded is NominationEnded, whether there is a profile or not. Requires mu.
+func (q *Queue) nominationEnded(logger klog.Logger, pod *corev1.Pod) {
+	priority := corev1helpers.PodPriority(pod)
+	q.happened(logger, schedframework.EventAssignedPodDelete, pod, nil, func(other *corev1.Pod) bool {
+		return corev1helpers.PodPriority(other) <= priority
+	})
 }
 
 // AssignedPodAdded tells the queue that a pod now runs, or is about to.

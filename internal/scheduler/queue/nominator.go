@@ -203,15 +203,24 @@ func (n *Nominator) remove(uid types.UID) {
 	n.byNode[nm.node] = rest
 }
 
-// serve sets the scheduler names that have a profile, and takes back the nominations of pods of all others. The caller
-// holds Queue.mu.
-func (n *Nominator) serve(names sets.Set[string]) {
+// serve sets the scheduler names that have a profile, and takes back the nominations of pods of all others, which it
+// returns. The caller holds Queue.mu.
+func (n *Nominator) serve(names sets.Set[string]) (ended []*nomination) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.served = names
 	for uid, nm := range n.byPod {
 		if !names.Has(nm.info.Pod.Spec.SchedulerName) {
 			n.remove(uid)
+			ended = append(ended, nm)
 		}
 	}
+	return ended
+}
+
+// nominated is the pod with the node in its status, which may be about to be told.
+func (nm *nomination) nominated() *corev1.Pod {
+	pod := *nm.info.Pod
+	pod.Status.NominatedNodeName = nm.node
+	return &pod
 }

@@ -25,8 +25,9 @@ var eventReload = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, 
 // Their pods are looked at again at once: waiting ones are asked about by the new PreEnqueue plugins and are active, or
 // gated, without waiting for a back-off; those in flight are tried again when they come back.
 //
-// Pods of names that have no profile any more leave the queue and the nominator. They are returned, ordered by
-// namespace and name, without those in flight: those are dropped when they come back.
+// Pods of names that have no profile any more leave the queue and the nominator, and others may have the room that they
+// were nominated for. They are returned, ordered by namespace and name, without those in flight: those are dropped when
+// they come back.
 func (q *Queue) Reconfigure(logger klog.Logger, s *Settings, changed sets.Set[string], commit func()) (dropped []*corev1.Pod) {
 	gen := newGeneration(s)
 
@@ -38,7 +39,7 @@ func (q *Queue) Reconfigure(logger klog.Logger, s *Settings, changed sets.Set[st
 	old := q.gen
 	q.gen = gen
 	q.reported = sets.New[string]()
-	q.nominator.serve(sets.KeySet(gen.profiles))
+	ended := q.nominator.serve(sets.KeySet(gen.profiles))
 	q.reorder()
 
 	again := changed.Clone()
@@ -65,6 +66,9 @@ func (q *Queue) Reconfigure(logger klog.Logger, s *Settings, changed sets.Set[st
 	}
 	for _, e := range waiting {
 		q.lookAgain(logger, e)
+	}
+	for _, nm := range ended {
+		q.nominationEnded(logger, nm.nominated())
 	}
 	if retry {
 		q.inFlight.record(clusterEvent{event: eventReload, reloaded: again})

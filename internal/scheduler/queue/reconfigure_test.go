@@ -5,6 +5,7 @@ package queue
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
@@ -176,6 +178,38 @@ func TestReconfigure(t *testing.T) {
 		f.Expect(f.NominatedPodsForNode("n")).To(HaveLen(1), "nobody is there to clear it")
 		f.Done(flying.UID)
 		f.Expect(f.Counts()).To(Equal(Counts{Active: 1}))
+	})
+	t.Run("pods that had to reckon with the nominations of a removed profile may have their room", func(t *testing.T) {
+		var asked []*corev1.Pod
+		hint := Hint{Plugin: "A", Fn: func(_ klog.Logger, _ *corev1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
+			asked = append(asked, oldObj.(*corev1.Pod))
+			return fwk.Queue, nil
+		}}
+		f := newFixture(t, func(p *ProfileSettings) { p.Hints = HintMap{schedframework.EventAssignedPodDelete: {hint}} })
+		f.settings.Profiles["other"] = profileOf()
+		f.Reconfigure(logger, f.settings, nil, nil)
+		var low, equal, high *corev1.Pod
+		for pod, p := range map[**corev1.Pod]int32{&low: 0, &equal: 5, &high: 6} {
+			*pod = newPod(fmt.Sprint("p", p), priority(p))
+			f.Add(logger, *pod)
+			f.reject("A")
+		}
+		flying := newPod("flying")
+		f.Add(logger, flying)
+		p := f.pop()
+		preemptor := newPod("preemptor", scheduler("other"), priority(5))
+		f.Add(logger, preemptor)
+		f.AddNominatedPod(logger, info(preemptor), nominate("n"))
+
+		delete(f.settings.Profiles, "other")
+		f.Reconfigure(logger, f.settings, sets.New("other"), nil)
+		f.Expect(f.NominatedPodsForNode("n")).To(BeEmpty())
+		f.Expect([]Place{f.place(low), f.place(equal), f.place(high)}).To(Equal([]Place{Backoff, Backoff, Unschedulable}))
+		f.Expect(asked).To(HaveLen(2))
+		f.Expect(asked[0].Status.NominatedNodeName).To(Equal("n"), "hints look there for the node")
+		f.Expect(preemptor.Status.NominatedNodeName).To(BeEmpty(), "the informers' object is not written to")
+		f.giveBack(p, []string{"A"}, nil)
+		f.Expect(f.place(flying)).To(Equal(Backoff))
 	})
 	t.Run("a new queue sort re-orders what is queued", func(t *testing.T) {
 		f := newFixture(t)
