@@ -212,6 +212,7 @@ func (s *Scheduler) pendingPodUpdated(oldPod, newPod *corev1.Pod) {
 		if newPod.DeletionTimestamp != nil && oldPod.DeletionTimestamp == nil {
 			s.assumedPodDeleted(newPod)
 		}
+		s.queue.UpdateAssumed(logger, oldPod, newPod)
 		return
 	}
 	s.queue.Update(logger, oldPod, newPod)

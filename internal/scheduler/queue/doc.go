@@ -40,6 +40,8 @@
 //   - Pods are known by UID: one that is re-created under its name is another pod. One that was deleted, re-created or
 //     assigned while it was in flight is dropped when it comes back, and nothing kept for it stays behind
 //     (kubernetes/kubernetes#138316).
+//   - An update of a pod that is assumed is kept like that of any pod in flight: should the pod be refused on Permit, the
+//     update may be what helps it.
 //   - Gated pods take part in the periodic flush. That one pod is flushed does not wake those in flight.
 //   - A PreEnqueue plugin that fails is asked again after a back-off, rather than gating the pod until some event.
 //   - A node in the status of a gated pod counts as nominated when the pod is let in. An update that does not change that

@@ -95,7 +95,7 @@ func (m *model) add(pod *corev1.Pod) {
 	}
 }
 
-func (m *model) update(oldPod, newPod *corev1.Pod) {
+func (m *model) update(oldPod, newPod *corev1.Pod, queueUnknown bool) {
 	if oldPod.UID != newPod.UID {
 		m.delete(oldPod)
 	}
@@ -105,7 +105,9 @@ func (m *model) update(oldPod, newPod *corev1.Pod) {
 	}
 	p := m.pods[newPod.UID]
 	if p == nil {
-		m.add(newPod)
+		if queueUnknown {
+			m.add(newPod)
+		}
 		return
 	}
 	if oldPod.UID != newPod.UID {

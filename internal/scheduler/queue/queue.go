@@ -155,6 +155,19 @@ func (q *Queue) add(logger klog.Logger, pod *corev1.Pod, event string) {
 func (q *Queue) Update(logger klog.Logger, oldPod, newPod *corev1.Pod) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.update(logger, oldPod, newPod, true)
+}
+
+// UpdateAssumed is Update for a pod that is assumed to be on a node, which may yet be refused: one that is not known was
+// released, is about to be bound or given back, and is not queued.
+func (q *Queue) UpdateAssumed(logger klog.Logger, oldPod, newPod *corev1.Pod) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.update(logger, oldPod, newPod, false)
+}
+
+// update is Update, or UpdateAssumed without queueUnknown. Requires mu.
+func (q *Queue) update(logger klog.Logger, oldPod, newPod *corev1.Pod, queueUnknown bool) {
 	if oldPod != nil && oldPod.UID != newPod.UID {
 		q.forget(oldPod)
 		oldPod = nil
@@ -169,7 +182,9 @@ func (q *Queue) Update(logger klog.Logger, oldPod, newPod *corev1.Pod) {
 		return
 	}
 	if e == nil {
-		q.add(logger, newPod, labelUpdate)
+		if queueUnknown {
+			q.add(logger, newPod, labelUpdate)
+		}
 		return
 	}
 	if oldPod == nil {

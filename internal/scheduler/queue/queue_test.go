@@ -213,6 +213,20 @@ func TestUpdate(t *testing.T) {
 		f.Update(logger, nil, changed(pod, label("x", "z")))
 		f.Expect(f.pop().Pod.Labels).To(HaveKeyWithValue("x", "z"))
 	})
+	t.Run("an update of an assumed pod is kept for its return, and queues none that was released", func(t *testing.T) {
+		labelled := fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.UpdatePodLabel}
+		f := newFixture(t, func(p *ProfileSettings) { p.Hints = HintMap{labelled: {{Plugin: "A"}}} })
+		pod := newPod("a")
+		f.Add(logger, pod)
+		p := f.pop()
+		f.UpdateAssumed(logger, pod, changed(pod, label("k", "v")))
+		f.giveBack(p, []string{"A"}, nil)
+		f.Expect(f.place(pod)).To(Equal(Backoff))
+
+		f.Done(f.pop().Pod.UID)
+		f.UpdateAssumed(logger, pod, changed(pod))
+		f.Expect(f.Has(pod.UID)).To(BeFalse())
+	})
 	t.Run("a waiting pod is the newest version of itself when it is popped", func(t *testing.T) {
 		f := newFixture(t)
 		pod := newPod("a")

@@ -315,9 +315,16 @@ func (w *twinWorld) update() {
 	}
 	w.past = append(w.past, pod)
 	w.store.set(newer)
+	if w.r.IntN(6) == 0 {
+		w.handler(func() {
+			w.queue.UpdateAssumed(logger, pod, newer)
+			w.model.update(pod, newer, false)
+		})
+		return
+	}
 	w.handler(func() {
 		w.queue.Update(logger, pod, newer)
-		w.model.update(pod, newer)
+		w.model.update(pod, newer, true)
 	})
 }
 
@@ -342,7 +349,7 @@ func (w *twinWorld) replace() {
 		w.store.set(newer)
 		w.handler(func() {
 			w.queue.Update(logger, pod, newer)
-			w.model.update(pod, newer)
+			w.model.update(pod, newer, true)
 		})
 	}
 }
@@ -429,10 +436,19 @@ func (w *twinWorld) requeue() {
 		}
 	}
 	info.UnschedulablePlugins, info.PendingPlugins = sets.New(refusedBy...), sets.New(pendingBy...)
-	kept, err := w.queue.Requeue(logger, info)
+	nominating := []*fwk.NominatingInfo{nil, nominate(""), nominate("n1")}[w.r.IntN(3)]
+	kept, err := w.queue.RequeueNominated(logger, info, nominating)
 	w.note("requeue: kept %v, %v", kept, errors.Unwrap(err))
 	if want := w.model.requeue(p.was, refusedBy, pendingBy); kept != want {
 		w.fatalf("requeueing %s: kept %v, want %v (%v)", p.info.Pod.UID, kept, want, err)
+	}
+	if kept && err == nil {
+		pod := w.model.pods[p.info.Pod.UID].pod
+		node := pod.Status.NominatedNodeName
+		if nominating != nil {
+			node = nominating.NominatedNodeName
+		}
+		w.model.nominate(pod, node)
 	}
 }
 
