@@ -121,9 +121,7 @@ var _ = Describe("While a pod is in its cycle and", Ordered, ContinueOnFailure, 
 	begin := func(ctx context.Context, at stage) *corev1.Pod {
 		GinkgoHelper()
 		h = newHolder(at)
-		s.mu.Lock()
-		s.calls, s.built = nil, nil
-		s.mu.Unlock()
+		s.reset()
 		DeferCleanup(func() {
 			Eventually(w.run.Scheduler.Queue().Counts).Should(Equal(queue.Counts{}), "nothing stays behind, no event and no pod")
 		})
@@ -223,6 +221,13 @@ var _ = Describe("While a pod is in its cycle and", Ordered, ContinueOnFailure, 
 		expectBound(ctx, pod)
 	}, entriesOfStages(refusedAt))
 })
+
+// reset forgets the calls and the plugins of earlier specs.
+func (s *script) reset() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls, s.built = nil, nil
+}
 
 // waiting returns the pod that waits on Permit, nil if it does not.
 func (s *script) waiting(pod *corev1.Pod) fwk.WaitingPod {
