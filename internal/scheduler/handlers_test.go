@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	toolscache "k8s.io/client-go/tools/cache"
+	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
@@ -142,6 +143,43 @@ func TestPodEvents(t *testing.T) {
 			t.Errorf("%d pods are counted", n)
 		}
 		s.podDeleted(deleting, false) // nothing is left to give back
+	})
+
+	t.Run("also when its profile is gone meanwhile", func(t *testing.T) {
+		s := listening(t)
+		pod := podAt("a", "1", "")
+		s.assume(t, pod, "n1")
+		s.queue.Done("a")
+		s.queue.Reconfigure(logr.Discard(), &queue.Settings{}, sets.New("mine"), nil)
+		s.podDeleted(pod, false)
+		if n := s.cache.PodCount(); n != 0 {
+			t.Errorf("%d pods are counted", n)
+		}
+	})
+
+	t.Run("the update of an assumed pod counts if it is refused after all", func(t *testing.T) {
+		s := listening(t)
+		hint := queue.HintMap{{Resource: fwk.Pod, ActionType: fwk.UpdatePodLabel}: {{Plugin: "Rejector"}}}
+		s.queue.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": {Hints: hint}}}, nil, nil)
+		pod, newer := podAt("a", "1", ""), podAt("a", "2", "")
+		newer.Labels = map[string]string{"now": "yes"}
+		s.podAdded(pod)
+		popped := s.queue.Pop(logr.Discard())
+		assumed := assumedCopy(popped, "n1")
+		if err := s.cache.AssumePod(logr.Discard(), assumed.PodInfo); err != nil {
+			t.Fatal(err)
+		}
+		s.podUpdated(pod, newer)
+		if err := s.cache.ForgetPod(logr.Discard(), assumed.Pod); err != nil {
+			t.Fatal(err)
+		}
+		assumed.UnschedulablePlugins = sets.New("Rejector")
+		if _, err := s.queue.Requeue(logr.Discard(), assumed); err != nil {
+			t.Fatal(err)
+		}
+		if p := s.places("a"); p[0] != queue.Active {
+			t.Errorf("it is %v", p)
+		}
 	})
 
 	for name, stale := range map[string]bool{"a pod that waits on Permit is rejected when it is deleted": false, "also when the informer missed that": true} {

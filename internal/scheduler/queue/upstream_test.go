@@ -73,15 +73,16 @@ type upstreamWorld struct {
 	flushes bool
 	start   time.Time
 
-	store  *store
-	ours   *Queue
-	theirs *upstream.PriorityQueue
-	uids   int
-	tokens int
-	shut   sets.Set[types.UID] // gated pods
-	popped []poppedPair
-	seen   map[Place]int
-	stop   func()
+	store    *store
+	settings *Settings
+	ours     *Queue
+	theirs   *upstream.PriorityQueue
+	uids     int
+	tokens   int
+	shut     sets.Set[types.UID] // gated pods
+	popped   []poppedPair
+	seen     map[Place]int
+	stop     func()
 }
 
 type poppedPair struct{ ours, theirs *schedframework.QueuedPodInfo }
@@ -116,6 +117,7 @@ func newUpstreamWorld(t *testing.T, seed uint64, flushes bool) *upstreamWorld {
 	}
 	stop := make(chan struct{})
 	w.ours = New(Config{PodLister: w.store.lister()})
+	w.settings = settings
 	w.ours.Reconfigure(logger, settings, nil, nil)
 	w.theirs = upstream.NewPriorityQueue(defaultLess, informers.NewSharedInformerFactory(fake.NewClientset(), 0),
 		upstream.WithPodLister(w.store.lister()),
@@ -180,7 +182,7 @@ func (w *upstreamWorld) do() {
 	}{
 		{"create", 12, w.create}, {"update", 12, w.update}, {"delete", 3, w.deletePod}, {"pop", 20, w.pop}, {"done", 2, w.done},
 		{"requeue", 22, w.requeue}, {"event", 14, w.event}, {"activate", 5, w.activate}, {"sleep", 8, w.sleep}, {"gate", 6, w.gate},
-		{"nominate", 4, w.nominate},
+		{"nominate", 4, w.nominate}, {"reconfigure", 2, w.reconfigure},
 	}
 	total := 0
 	for _, op := range ops {
@@ -410,6 +412,9 @@ func (w *upstreamWorld) gate() {
 		}
 	}
 }
+
+// reconfigure is a reload that changes no profile, of which nobody must notice anything.
+func (w *upstreamWorld) reconfigure() { w.ours.Reconfigure(logger, w.settings, nil, nil) }
 
 func (w *upstreamWorld) nominate() {
 	pod, ok := anyOf(w.r, w.pods())
