@@ -203,6 +203,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope, source
 		Queue:            s.queue,
 		PodsInPreBind:    s.env.PodsInPreBind,
 		SetNominatedNode: s.setNominatedNode,
+		Limit:            binding.NewLimit(binding.DefaultLimit),
 		Read:             s.readPod,
 		Failed:           s.bindingFailed,
 	}

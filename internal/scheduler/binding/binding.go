@@ -23,13 +23,16 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// Binder runs binding cycles. It has no state of its own; each Run works on its own Cycle, in its own goroutine.
+// Binder runs binding cycles. It has no state of its own but for the Limit; each Run works on its own Cycle, in its own
+// goroutine.
 type Binder struct {
 	Cache         *cache.Cache
 	Queue         *queue.Queue
 	PodsInPreBind *framework.PodsInPreBind
 	// SetNominatedNode tells others, cluster autoscalers above all, where the pod is about to go.
 	SetNominatedNode func(ctx context.Context, pod *corev1.Pod, nodeName string) error
+	// Limit bounds the bindings that are under way at the same time.
+	Limit *Limit
 	// Read returns the pod as the API server has it now, which is not what a cache says.
 	Read func(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error)
 	// Failed handles a pod whose binding cycle failed and was undone. It releases the pod to the queue. It is not called
@@ -63,8 +66,11 @@ type Cycle struct {
 // errNobodyBinds is the error of a pod that every Bind plugin leaves to the others.
 var errNobodyBinds = errors.New("no Bind plugin of the profile took the pod")
 
-// Run binds the pod or undoes its assumption. It returns when the pod needs no more attention in this attempt.
+// Run binds the pod or undoes its assumption. It returns when the pod needs no more attention in this attempt. The
+// context that plugins are given ends with it.
 func (b *Binder) Run(ctx context.Context, c *Cycle) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	schedmetrics.Goroutines.WithLabelValues(schedmetrics.Binding).Inc()
 	defer schedmetrics.Goroutines.WithLabelValues(schedmetrics.Binding).Dec()
 	if status := b.bind(ctx, c); !status.IsSuccess() {
@@ -93,14 +99,14 @@ func (b *Binder) bind(ctx context.Context, c *Cycle) *fwk.Status {
 	if status := b.preBind(ctx, c, preFlight); !status.IsSuccess() {
 		return status
 	}
-	if status := c.assign(ctx); !status.IsSuccess() {
-		switch b.look(ctx, c) {
-		case unbound:
-			return status
-		case lost:
-			c.lost = true
-			return status
-		}
+	status, became := b.attempt(ctx, c)
+	switch {
+	case became == lost:
+		c.lost = true
+		return status
+	case became == unbound:
+		return status
+	case !status.IsSuccess():
 		klog.FromContext(ctx).Info("The pod is bound, although binding it seemed to fail", "pod", klog.KObj(pod), "node", c.NodeName, "reason", status.Message())
 	}
 	b.bound(ctx, c)

@@ -107,13 +107,14 @@ func newFixture(t *testing.T) *fixture {
 		t:        t,
 		ctx:      klog.NewContext(t.Context(), logr.Discard()),
 		waiting:  framework.NewWaitingPods(),
-		recorder: events.NewFakeRecorder(10),
+		recorder: events.NewFakeRecorder(100),
 	}
 	f.first, f.second = &plugin{name: "first", f: f}, &plugin{name: "second", f: f}
 	f.Binder = &Binder{
 		Cache:         cache.New(),
 		Queue:         queue.New(queue.Config{}),
 		PodsInPreBind: framework.NewPodsInPreBind(),
+		Limit:         NewLimit(DefaultLimit),
 		SetNominatedNode: func(_ context.Context, _ *corev1.Pod, node string) error {
 			f.note("announced %s", node)
 			return nil

@@ -12,12 +12,17 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// Values of the label "result" of [Reloads].
+// Values of the label "result" of [Reloads] and of the label "state" of [BindCalls].
 const (
 	// ReloadSucceeded: what was built was swapped in.
 	ReloadSucceeded = "success"
 	// ReloadFailed: a profile could not be built; what ran before runs on.
 	ReloadFailed = "failure"
+
+	// BindCallRunning is a pod that is being bound.
+	BindCallRunning = "running"
+	// BindCallWaiting is a pod that waits for others to be bound, because so many are.
+	BindCallWaiting = "waiting"
 )
 
 var (
@@ -56,6 +61,13 @@ var (
 		Name: "livesched_profile_generations",
 		Help: "Number of generations of scheduler profiles alive, those included that were replaced and wait for their last pod to leave.",
 	})
+
+	// BindCalls is the number of pods at the last step of their binding, by whether they are being bound or have to
+	// wait for their turn. Pods that wait on Permit or in PreBind are not counted.
+	BindCalls = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "livesched_bind_calls",
+		Help: "Number of pods that are being bound to a node ('running') or wait until fewer are ('waiting').",
+	}, []string{"state"})
 )
 
 // HandlerPanics counts panics of event handlers that plugins have added to informers, by plugin and by the kind of the
@@ -76,9 +88,12 @@ func Register() {
 		schedmetrics.Register()
 
 		own := ctrlmetrics.Registry
-		own.MustRegister(Reloads, ReloadBuildDuration, ReloadSwapDuration, Profiles, ProfileGenerations, HandlerPanics)
+		own.MustRegister(Reloads, ReloadBuildDuration, ReloadSwapDuration, Profiles, ProfileGenerations, HandlerPanics, BindCalls)
 		for _, result := range []string{ReloadSucceeded, ReloadFailed} {
 			Reloads.WithLabelValues(result)
+		}
+		for _, state := range []string{BindCallRunning, BindCallWaiting} {
+			BindCalls.WithLabelValues(state)
 		}
 		ctrlmetrics.Registry = mergedRegistry{
 			Registerer: own,

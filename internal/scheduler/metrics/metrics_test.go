@@ -70,6 +70,7 @@ func TestTheEndpointServesBothRegistries(t *testing.T) {
 		"livesched_reload_swap_duration_seconds",
 		"livesched_profiles",
 		"livesched_profile_generations",
+		"livesched_bind_calls",
 	} {
 		if families[name] == nil {
 			t.Errorf("no family %s on the endpoint", name)

@@ -1,0 +1,191 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package binding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/metrics"
+)
+
+// binder is a Bind plugin that notes which pods it binds, and does as the test says with each.
+type binder struct {
+	bind func(ctx context.Context, pod *corev1.Pod) *fwk.Status
+
+	mu    sync.Mutex // guards what follows
+	begun []string
+}
+
+func (b *binder) Name() string { return "binder" }
+
+func (b *binder) Bind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) *fwk.Status {
+	b.mu.Lock()
+	b.begun = append(b.begun, pod.Name)
+	b.mu.Unlock()
+	return b.bind(ctx, pod)
+}
+
+func (b *binder) pods() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.begun)
+}
+
+// on returns a cycle of a pod that the plugin binds.
+func (b *binder) on(f *fixture, name string) *Cycle {
+	f.t.Helper()
+	c := f.assume(name)
+	c.Framework = framework.New(framework.Config{
+		ProfileName:   schedulerName,
+		Plugins:       &framework.Plugins{Bind: []fwk.BindPlugin{b}},
+		WaitingPods:   f.waiting,
+		PodsInPreBind: f.PodsInPreBind,
+	})
+	return c
+}
+
+func expectBindCalls(t *testing.T, running, waiting float64) {
+	t.Helper()
+	gotRunning := testutil.ToFloat64(metrics.BindCalls.WithLabelValues(metrics.BindCallRunning))
+	gotWaiting := testutil.ToFloat64(metrics.BindCalls.WithLabelValues(metrics.BindCallWaiting))
+	if gotRunning != running || gotWaiting != waiting {
+		t.Errorf("%v pods are being bound and %v wait, want %v and %v", gotRunning, gotWaiting, running, waiting)
+	}
+}
+
+func TestNoMorePodsAreBoundAtOnceThanTheLimitSays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit, pods = 3, 20
+		f := newFixture(t)
+		f.Limit = NewLimit(limit)
+		next := make(chan struct{})
+		b := &binder{bind: func(_ context.Context, pod *corev1.Pod) *fwk.Status {
+			<-next
+			switch pod.Name {
+			case "pod-4":
+				panic("out of luck")
+			case "pod-5":
+				return broken
+			}
+			return nil
+		}}
+		var running sync.WaitGroup
+		var want []string
+		for i := range pods {
+			c := b.on(f, fmt.Sprintf("pod-%d", i))
+			want = append(want, c.Pod.Pod.Name)
+			running.Go(func() { f.Run(f.ctx, c) })
+			synctest.Wait() // they come one after the other
+		}
+		for bound := range pods {
+			synctest.Wait()
+			if n := len(b.pods()); n != min(bound+limit, pods) {
+				t.Fatalf("%d pods have been or are being bound when %d are done", n, bound)
+			}
+			expectBindCalls(t, float64(min(limit, pods-bound)), float64(max(pods-bound-limit, 0)))
+			next <- struct{}{}
+		}
+		running.Wait()
+		expectBindCalls(t, 0, 0)
+		if got := b.pods(); !slices.Equal(got, want) {
+			t.Errorf("they were bound in the order %v", got)
+		}
+	})
+}
+
+func TestPodsThatWaitForSomethingElseTakeNoPlaceOfThoseThatAreBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.Limit = NewLimit(1)
+		var running sync.WaitGroup
+		release := make(chan struct{})
+		f.first.preBind = func(context.Context) *fwk.Status {
+			<-release
+			return nil
+		}
+		b := &binder{bind: func(context.Context, *corev1.Pod) *fwk.Status { return nil }}
+		gang := []*Cycle{b.on(f, "gang-0"), b.on(f, "gang-1")}
+		for _, c := range gang {
+			c.Framework.AddWaitingPod(c.Pod.Pod, map[string]time.Duration{"gang": time.Hour})
+			running.Go(func() { f.Run(f.ctx, c) })
+		}
+		running.Go(func() { f.Run(f.ctx, f.cycle) }) // it hangs in PreBind
+		synctest.Wait()
+		expectBindCalls(t, 0, 0)
+
+		f.Run(f.ctx, b.on(f, "other"))
+		if got := b.pods(); !slices.Equal(got, []string{"other"}) {
+			t.Errorf("bound: %v", got)
+		}
+		for _, c := range gang {
+			f.waiting.Get(c.Pod.Pod.UID).Allow("gang")
+		}
+		close(release)
+		running.Wait()
+		if n := len(b.pods()); n != 3 {
+			t.Errorf("%d pods were bound, want 3", n)
+		}
+	})
+}
+
+func TestAPodThatWaitsForItsTurnWhenTheProcessEndsIsUndone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.Limit = NewLimit(1)
+		next := make(chan struct{})
+		b := &binder{bind: func(context.Context, *corev1.Pod) *fwk.Status {
+			<-next
+			return nil
+		}}
+		var running sync.WaitGroup
+		slow := b.on(f, "slow")
+		running.Go(func() { f.Run(f.ctx, slow) })
+		synctest.Wait()
+		ctx, cancel := context.WithCancelCause(f.ctx)
+		running.Go(func() { f.Run(ctx, b.on(f, "late")) })
+		synctest.Wait()
+		expectBindCalls(t, 1, 1)
+
+		cancel(errors.New("the process ends"))
+		synctest.Wait()
+		expectBindCalls(t, 1, 0)
+		if f.failure == nil || f.failure.Message() != "waiting to be bound: the process ends" {
+			t.Errorf("it failed with %v", f.failure)
+		}
+		if got := b.pods(); !slices.Equal(got, []string{"slow"}) {
+			t.Errorf("bound: %v", got)
+		}
+		close(next)
+		running.Wait()
+	})
+}
+
+func TestTheContextOfPluginsEndsWithTheBindingCycle(t *testing.T) {
+	for name, status := range map[string]*fwk.Status{"that succeeds": nil, "that fails": broken} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			var given context.Context
+			b := &binder{bind: func(ctx context.Context, _ *corev1.Pod) *fwk.Status {
+				given = ctx
+				return status
+			}}
+			f.Run(f.ctx, b.on(f, "other"))
+			if given.Err() == nil {
+				t.Error("what a plugin began and bound to the context goes on for ever")
+			}
+		})
+	}
+}
