@@ -81,7 +81,11 @@ func (f *Framework) addNominatedPods(
 			continue
 		}
 		if withNominated == nil {
-			withNominated, withState = nodeInfo.Snapshot(), state.Clone()
+			var status *fwk.Status
+			if withState, status = cloneState(ctx, state); !status.IsSuccess() {
+				return nil, nil, status
+			}
+			withNominated = nodeInfo.Snapshot()
 		}
 		withNominated.AddPodInfo(nominated)
 		status := f.RunPreFilterExtensionAddPod(ctx, withState, pod, nominated, withNominated)
@@ -90,4 +94,14 @@ func (f *Framework) addNominatedPods(
 		}
 	}
 	return withNominated, withState, nil
+}
+
+// cloneState copies a state, which has the plugins copy what they keep in it.
+func cloneState(ctx context.Context, state fwk.CycleState) (clone fwk.CycleState, status *fwk.Status) {
+	defer func() {
+		if value := recover(); value != nil {
+			clone, status = nil, fwk.AsStatus(newPanicError(ctx, "StateData.Clone", "", value))
+		}
+	}()
+	return state.Clone(), nil
 }

@@ -16,13 +16,16 @@ type PanicError struct {
 	// ExtensionPoint is what the plugin was called for, as in metrics: "Filter",
 	// "ScoreExtensionNormalize" …
 	ExtensionPoint string
-	// Plugin is the name of the plugin.
+	// Plugin is the name of the plugin. Empty: it is not known which one's state it was that panicked.
 	Plugin string
 	// Value is what it panicked with.
 	Value any
 }
 
 func (e *PanicError) Error() string {
+	if e.Plugin == "" {
+		return fmt.Sprintf("a plugin's state panicked at %s: %v", e.ExtensionPoint, e.Value)
+	}
 	return fmt.Sprintf("plugin %q panicked at %s: %v", e.Plugin, e.ExtensionPoint, e.Value)
 }
 

@@ -131,6 +131,19 @@ func TestPanicsWithoutStatusLetTheOthersRun(t *testing.T) {
 	expect(t, "calls", strings.Join(calls, " "), "r1 p2")
 }
 
+// fragile is state that cannot be copied.
+type fragile struct{}
+
+func (fragile) Clone() fwk.StateData { panic(errBoom) }
+
+func TestPanicOfAPluginsStateFailsThePod(t *testing.T) {
+	f := New(Config{Plugins: &Plugins{}, Nominator: nominations{"n1": {nominated(t, "higher", 6)}}})
+	state := newState()
+	state.Write("fragile", fragile{})
+	s := f.RunFilterPluginsWithNominatedPods(quiet(t), state, makePod("p"), makeNodes("n1")[0])
+	expect(t, "status", describe(s), "Error: a plugin's state panicked at StateData.Clone: boom")
+}
+
 func TestPanicIsLoggedWithTheStack(t *testing.T) {
 	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
 	f := newTestFramework(&Plugins{Reserve: []fwk.ReservePlugin{&reserve{named: "bad", undo: explode}}})
