@@ -23,8 +23,8 @@ import (
 )
 
 // The suite has livesched schedule pods on a real API server, by profiles that are custom resources, and looks at where
-// the pods go and what becomes of those that go nowhere. Every spec has a livesched of its own and begins without
-// profiles, policies, nodes or pods.
+// the pods go and what becomes of those that go nowhere. Every spec begins without nodes or pods, and has a livesched of
+// its own, without profiles and policies, unless many share one (see stage).
 func TestScheduler(t *testing.T) {
 	RegisterFailHandler(Fail)
 	EnforceDefaultTimeoutsWhenUsingContexts()
@@ -42,6 +42,8 @@ var (
 	before goleak.Option
 	// scratch is a directory for what specs share.
 	scratch string
+	// shared says that the running livesched and its profiles are those of many specs; see stage.
+	shared bool
 )
 
 var _ = BeforeSuite(func(ctx context.Context) {
@@ -67,6 +69,10 @@ var _ = AfterSuite(func() {
 })
 
 var _ = AfterEach(func(ctx context.Context) {
+	if shared {
+		Expect(cluster.ClearPlaces(ctx)).To(Succeed())
+		return
+	}
 	Expect(cluster.Clear(ctx)).To(Succeed())
 })
 

@@ -75,13 +75,19 @@ func (c *Cluster) Stop() error { return c.controlPlane.Stop() }
 
 // Clear deletes what a test has made: all profiles, policies, pods of the namespace default, nodes, and leases.
 func (c *Cluster) Clear(ctx context.Context) error {
-	namespace := client.InNamespace(metav1.NamespaceDefault)
 	return errors.Join(
 		c.Client.DeleteAllOf(ctx, &v1alpha1.SchedulerProfile{}),
 		c.Client.DeleteAllOf(ctx, &v1alpha1.SchedulingPolicy{}),
-		c.Client.DeleteAllOf(ctx, &corev1.Pod{}, namespace, client.GracePeriodSeconds(0)),
+		c.ClearPlaces(ctx),
+		c.Client.DeleteAllOf(ctx, &coordinationv1.Lease{}, client.InNamespace(metav1.NamespaceDefault)),
+	)
+}
+
+// ClearPlaces deletes all pods of the namespace default, and then the nodes.
+func (c *Cluster) ClearPlaces(ctx context.Context) error {
+	return errors.Join(
+		c.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(metav1.NamespaceDefault), client.GracePeriodSeconds(0)),
 		c.Client.DeleteAllOf(ctx, &corev1.Node{}),
-		c.Client.DeleteAllOf(ctx, &coordinationv1.Lease{}, namespace),
 	)
 }
 
