@@ -4,14 +4,18 @@
 package scheduler_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"sync/atomic"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -111,6 +115,29 @@ plugins:
 		expectUnscheduled(ctx, createPod(ctx, "mine", "late", cpu("3")), corev1.PodReasonUnschedulable, HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
 	})
 
+	DescribeTable("because the API server refuses it is undone, told and retried:", func(ctx context.Context, refusal *apierrors.StatusError) {
+		var calls atomic.Int32
+		f.set(func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
+			if bindsPod(r, "pod") && calls.Add(1) == 1 {
+				return answer(r, refusal)
+			}
+			return send()
+		})
+		pod := createPod(ctx, "mine", "pod", cpu("3"))
+		want := `running Bind plugin "DefaultBinder": ` + refusal.Error()
+		expectEvent(ctx, pod, "FailedScheduling", Equal(want))
+		expectBound(ctx, pod)
+		Expect(calls.Load()).To(Equal(int32(2)))
+		Expect(s.at(pod, "Unreserve")).To(Equal([]string{beta, alpha}))
+		expectEvent(ctx, pod, "Scheduled", Equal("Successfully assigned default/pod to n1"))
+	},
+		Entry("it met an error of its own", apierrors.NewInternalError(errors.New("etcd is away"))),
+		Entry("somebody changed the pod in between", apierrors.NewConflict(corev1.Resource("pods/binding"), "pod", errors.New("it was changed"))),
+		Entry("it does not know the pod, as it is behind", apierrors.NewNotFound(corev1.Resource("pods"), "pod")),
+		Entry("somebody forbids it", apierrors.NewForbidden(corev1.Resource("pods/binding"), "pod", errors.New("not today"))),
+		Entry("it took too long", apierrors.NewTimeoutError("it took too long", 0)),
+	)
+
 	It("although it took place, as only the answer was lost, is none: the pod is bound, once, its room is taken, and nobody is told otherwise", func(ctx context.Context) {
 		var calls atomic.Int32
 		f.set(func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
@@ -188,6 +215,20 @@ func expectStillScheduled(ctx context.Context, pod *corev1.Pod) {
 		g.Expect(pod.Status.Conditions).To(ContainElement(And(HaveField("Type", corev1.PodScheduled), HaveField("Status", corev1.ConditionTrue))))
 		g.Expect(eventsOf(ctx, pod, "FailedScheduling")).To(BeEmpty())
 	}).WithContext(ctx).Should(Succeed())
+}
+
+// answer is a refusal as the API server writes it.
+func answer(r *http.Request, refusal *apierrors.StatusError) (*http.Response, error) {
+	status := refusal.Status()
+	status.Kind, status.APIVersion = "Status", "v1"
+	body, err := json.Marshal(status)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Response{
+		StatusCode: int(status.Code), Status: http.StatusText(int(status.Code)), Request: r, Proto: r.Proto, ProtoMajor: r.ProtoMajor,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+	}, nil
 }
 
 // bindByHand binds a pod as another scheduler would.

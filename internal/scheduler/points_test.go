@@ -167,56 +167,6 @@ plugins:
 		expectBound(ctx, createPod(ctx, "mine", "other", cpu("3")))
 	})
 
-	DescribeTable("fail the pod, and nothing else, when a plugin panics", func(ctx context.Context, break_ func(*acts), message string) {
-		nodes(ctx, "n1", "n2") // two, or nobody would be asked to score
-		createProfile(ctx, "mine", "plugins: {multiPoint: {enabled: [{name: Alpha}]}}")
-		createProfile(ctx, "other", "")
-		s.perform(break_)
-		pod := createPod(ctx, "mine", "pod")
-		expectUnscheduled(ctx, pod, corev1.PodReasonSchedulerError, Equal(message))
-		event := expectEvent(ctx, pod, "FailedScheduling", Equal(message))
-		Expect(event.ReportingController).To(Equal("mine"))
-		Expect(event.Type).To(Equal(corev1.EventTypeWarning))
-
-		By("scheduling on, with other plugins at once, and with this one when it has come to its senses")
-		expectBound(ctx, createPod(ctx, "other", "another"))
-		s.perform(func(a *acts) { *a = acts{} })
-		expectBound(ctx, pod)
-	},
-		Entry("in PreFilter", func(a *acts) {
-			a.preFilter = func(*actor, *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) { panic("out of luck") }
-		}, `plugin "Alpha" panicked at PreFilter: out of luck`),
-		Entry("in Filter", func(a *acts) {
-			a.filter = func(context.Context, *actor, *corev1.Pod, string) *fwk.Status { panic("out of luck") }
-		}, `plugin "Alpha" panicked at Filter: out of luck`),
-		Entry("in Score", func(a *acts) {
-			a.score = func(*actor, string) int64 { panic("out of luck") }
-		}, `plugin "Alpha" panicked at Score: out of luck`),
-		Entry("in Reserve", func(a *acts) {
-			a.reserve = func(*actor, *corev1.Pod, string) *fwk.Status { panic("out of luck") }
-		}, `plugin "Alpha" panicked at Reserve: out of luck`),
-		Entry("in PreBind", func(a *acts) {
-			a.preBind = func(context.Context, *actor, *corev1.Pod, string) *fwk.Status { panic("out of luck") }
-		}, `plugin "Alpha" panicked at PreBind: out of luck`),
-	)
-
-	It("do not unbind the pod when a plugin panics in PostBind", func(ctx context.Context) {
-		nodes(ctx, "n1")
-		createProfile(ctx, "mine", "plugins: {multiPoint: {enabled: [{name: Alpha}, {name: Beta}]}}")
-		s.perform(func(a *acts) {
-			a.postBind = func(a *actor, _ *corev1.Pod) {
-				if a.name == alpha {
-					panic("out of luck")
-				}
-			}
-		})
-		pod := createPod(ctx, "mine", "pod")
-		expectBound(ctx, pod)
-		Eventually(s.at).WithArguments(pod, "PostBind").Should(Equal([]string{alpha, beta}))
-		expectEvent(ctx, pod, "Scheduled", Equal("Successfully assigned default/pod to n1"))
-		Expect(eventsOf(ctx, pod, "FailedScheduling")).To(BeEmpty())
-	})
-
 	It("keep a pod out of the queue while PreEnqueue refuses it, until the pod changes as the plugin hoped", func(ctx context.Context) {
 		nodes(ctx, "n1")
 		s.perform(func(a *acts) {

@@ -60,6 +60,9 @@ type acts struct {
 	preBind    func(ctx context.Context, a *actor, pod *corev1.Pod, node string) *fwk.Status
 	bind       func(ctx context.Context, a *actor, pod *corev1.Pod, node string) *fwk.Status
 	postBind   func(a *actor, pod *corev1.Pod)
+
+	// any is asked first at every extension point that is called for a pod, and what it returns is returned, unless that is nil.
+	any func(point string, a *actor, pod *corev1.Pod) *fwk.Status
 }
 
 // perform replaces what the plugins do from now on.
@@ -178,6 +181,14 @@ func (a *actor) note(point string, pod *corev1.Pod, node string) acts {
 	return a.script.now()
 }
 
+// struck is what the plugin returns at a point before it does anything else.
+func (a *actor) struck(point string, pod *corev1.Pod) *fwk.Status {
+	if act := a.script.now().any; act != nil {
+		return act(point, a, pod)
+	}
+	return nil
+}
+
 func (a *actor) Close() error {
 	a.closes.Add(1)
 	if act := a.script.now().close; act != nil {
@@ -194,14 +205,22 @@ func (a *actor) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, e
 }
 
 func (a *actor) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
-	if act := a.note("PreEnqueue", pod, "").preEnqueue; act != nil {
+	now := a.note("PreEnqueue", pod, "")
+	if s := a.struck("PreEnqueue", pod); s != nil {
+		return s
+	}
+	if act := now.preEnqueue; act != nil {
 		return act(a, pod)
 	}
 	return nil
 }
 
 func (a *actor) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	if act := a.note("PreFilter", pod, "").preFilter; act != nil {
+	now := a.note("PreFilter", pod, "")
+	if s := a.struck("PreFilter", pod); s != nil {
+		return nil, s
+	}
+	if act := now.preFilter; act != nil {
 		return act(a, pod)
 	}
 	return nil, nil
@@ -211,23 +230,31 @@ func (a *actor) PreFilterExtensions() fwk.PreFilterExtensions { return a }
 
 func (a *actor) AddPod(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
 	a.note("AddPod", pod, node.Node().Name)
-	return nil
+	return a.struck("AddPod", pod)
 }
 
 func (a *actor) RemovePod(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
 	a.note("RemovePod", pod, node.Node().Name)
-	return nil
+	return a.struck("RemovePod", pod)
 }
 
 func (a *actor) Filter(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
-	if act := a.note("Filter", pod, node.Node().Name).filter; act != nil {
+	now := a.note("Filter", pod, node.Node().Name)
+	if s := a.struck("Filter", pod); s != nil {
+		return s
+	}
+	if act := now.filter; act != nil {
 		return act(ctx, a, pod, node.Node().Name)
 	}
 	return nil
 }
 
 func (a *actor) PostFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	if act := a.note("PostFilter", pod, "").postFilter; act != nil {
+	now := a.note("PostFilter", pod, "")
+	if s := a.struck("PostFilter", pod); s != nil {
+		return nil, s
+	}
+	if act := now.postFilter; act != nil {
 		return act(a, pod)
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable)
@@ -235,11 +262,15 @@ func (a *actor) PostFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 
 func (a *actor) PreScore(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
 	a.note("PreScore", pod, "")
-	return nil
+	return a.struck("PreScore", pod)
 }
 
 func (a *actor) Score(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
-	if act := a.note("Score", pod, node.Node().Name).score; act != nil {
+	now := a.note("Score", pod, node.Node().Name)
+	if s := a.struck("Score", pod); s != nil {
+		return 0, s
+	}
+	if act := now.score; act != nil {
 		return act(a, node.Node().Name), nil
 	}
 	return 0, nil
@@ -248,14 +279,22 @@ func (a *actor) Score(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node
 func (a *actor) ScoreExtensions() fwk.ScoreExtensions { return a }
 
 func (a *actor) NormalizeScore(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
-	if act := a.note("NormalizeScore", pod, "").normalize; act != nil {
+	now := a.note("NormalizeScore", pod, "")
+	if s := a.struck("NormalizeScore", pod); s != nil {
+		return s
+	}
+	if act := now.normalize; act != nil {
 		act(scores)
 	}
 	return nil
 }
 
 func (a *actor) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
-	if act := a.note("Reserve", pod, node).reserve; act != nil {
+	now := a.note("Reserve", pod, node)
+	if s := a.struck("Reserve", pod); s != nil {
+		return s
+	}
+	if act := now.reserve; act != nil {
 		return act(a, pod, node)
 	}
 	return nil
@@ -263,10 +302,15 @@ func (a *actor) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, no
 
 func (a *actor) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) {
 	a.note("Unreserve", pod, node)
+	a.struck("Unreserve", pod)
 }
 
 func (a *actor) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) (*fwk.Status, time.Duration) {
-	if act := a.note("Permit", pod, node).permit; act != nil {
+	now := a.note("Permit", pod, node)
+	if s := a.struck("Permit", pod); s != nil {
+		return s, 0
+	}
+	if act := now.permit; act != nil {
 		return act(a, pod, node)
 	}
 	return nil, 0
@@ -274,25 +318,35 @@ func (a *actor) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, nod
 
 func (a *actor) PreBindPreFlight(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
 	a.note("PreBindPreFlight", pod, node)
-	return nil, nil
+	return nil, a.struck("PreBindPreFlight", pod)
 }
 
 func (a *actor) PreBind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
-	if act := a.note("PreBind", pod, node).preBind; act != nil {
+	now := a.note("PreBind", pod, node)
+	if s := a.struck("PreBind", pod); s != nil {
+		return s
+	}
+	if act := now.preBind; act != nil {
 		return act(ctx, a, pod, node)
 	}
 	return nil
 }
 
 func (a *actor) Bind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
-	if act := a.note("Bind", pod, node).bind; act != nil {
+	now := a.note("Bind", pod, node)
+	if s := a.struck("Bind", pod); s != nil {
+		return s
+	}
+	if act := now.bind; act != nil {
 		return act(ctx, a, pod, node)
 	}
 	return fwk.NewStatus(fwk.Skip)
 }
 
 func (a *actor) PostBind(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) {
-	if act := a.note("PostBind", pod, node).postBind; act != nil {
+	now := a.note("PostBind", pod, node)
+	a.struck("PostBind", pod)
+	if act := now.postBind; act != nil {
 		act(a, pod)
 	}
 }
@@ -304,7 +358,9 @@ func (s sorting) Name() string { return s.actor.Name() }
 
 func (s sorting) Less(x, y fwk.QueuedPodInfo) bool {
 	podX, podY := x.GetPodInfo().GetPod(), y.GetPodInfo().GetPod()
-	if act := s.actor.note("Less", podX, "").less; act != nil {
+	now := s.actor.note("Less", podX, "")
+	s.actor.struck("Less", podX)
+	if act := now.less; act != nil {
 		return act(podX, podY)
 	}
 	return x.GetTimestamp().Before(y.GetTimestamp())
