@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/internal/testcluster"
@@ -183,6 +184,30 @@ var _ = Describe("A pod that fits nowhere", func() {
 			message: nowhere + "1 node(s) didn't match pod topology spread constraints (missing required label)." + noPreempt,
 			change: func(ctx context.Context, n *corev1.Node, _, _ *corev1.Pod) {
 				update(ctx, n, func(n *corev1.Node) { metav1.SetMetaDataLabel(&n.ObjectMeta, "zone", "z1") })
+			},
+		}),
+		Entry("a node declares the feature that it needs", clusterChange{
+			pod: func(pod *corev1.Pod) {
+				pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+				c := &pod.Spec.Containers[0]
+				c.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyNever)
+				c.RestartPolicyRules = []corev1.ContainerRestartRule{{
+					Action:    corev1.ContainerRestartRuleActionRestartAllContainers,
+					ExitCodes: &corev1.ContainerRestartRuleOnExitCodes{Operator: corev1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{42}},
+				}}
+			},
+			message: nowhere + "1 node(s) didn't match Pod's required features." + noPreempt,
+			change: func(ctx context.Context, n *corev1.Node, _, _ *corev1.Pod) {
+				n.Status.DeclaredFeatures = []string{"RestartAllContainersOnContainerExits"}
+				Expect(k8s.Status().Update(ctx, n)).To(Succeed())
+			},
+		}),
+		Entry("a pod on the node is made smaller in place", clusterChange{
+			pod: cpu("2"), resident: podOf("somebody-else", "resident", cpu("3"), on("n1")),
+			message: full,
+			change: func(ctx context.Context, _ *corev1.Node, resident, _ *corev1.Pod) {
+				cpu("1")(resident)
+				Expect(k8s.SubResource("resize").Update(ctx, resident)).To(Succeed())
 			},
 		}),
 		Entry("its gate is taken away and there is room", clusterChange{
