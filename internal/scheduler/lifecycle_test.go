@@ -221,6 +221,7 @@ var _ = Describe("A second replica", func() {
 			pod := createPod(ctx, "mine", name)
 			expectBound(ctx, pod)
 			Expect(standby.at(pod, "PreFilter")).To(BeEmpty())
+			expectEvent(ctx, pod, "Scheduled", Equal("Successfully assigned default/"+name+" to "+pod.Spec.NodeName))
 			Expect(eventsOf(ctx, pod, "Scheduled")).To(HaveLen(1))
 		}
 		Expect(k8s.Delete(ctx, profile("mine", ""))).To(Succeed())
@@ -246,6 +247,7 @@ var _ = Describe("A second replica", func() {
 	It("schedules when the lease has expired, if the first one cannot renew it, which ends", func(ctx context.Context) {
 		f.set(func(*http.Request, func() (*http.Response, error)) (*http.Response, error) { return nil, errNoRoute })
 		takesOver(ctx)
+		Eventually(first.Done()).Should(BeClosed(), "it ends by itself")
 		Expect(first.Stop(endsWithin)).To(MatchError(ContainSubstring("leader election lost")))
 	})
 })

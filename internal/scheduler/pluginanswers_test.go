@@ -13,6 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -82,6 +83,11 @@ func (s *script) forget() {
 // content has all plugins do nothing but succeed.
 func (s *script) content() { s.perform(func(a *acts) { a.any = nil }) }
 
+// wake spares a pod the rest of its back-off, which ends by itself, too, but no sooner than a second goes by.
+func (s *script) wake(pod *corev1.Pod) {
+	s.actors()[0].handle.Activate(klog.Background(), map[string]*corev1.Pod{client.ObjectKeyFromObject(pod).String(): pod})
+}
+
 // nudge has a pod that plugins refused tried again.
 func nudge(ctx context.Context, pod *corev1.Pod) {
 	GinkgoHelper()
@@ -150,6 +156,7 @@ plugins:
 		By("scheduling on, with other plugins at once, and with this one when it has come to its senses")
 		expectBound(ctx, createPod(ctx, "other", "other"))
 		s.content()
+		s.wake(pod)
 		expectBound(ctx, pod)
 	},
 		Entry("in PreFilter", "PreFilter", fails, `running PreFilter plugin "Alpha": broken`),

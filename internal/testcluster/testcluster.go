@@ -146,6 +146,9 @@ func RunFor(ctx context.Context, logger klog.Logger, config *rest.Config, o *app
 	return r, nil
 }
 
+// Done is closed when the manager has ended, by itself or by Stop.
+func (r *Running) Done() <-chan struct{} { return r.done }
+
 // Stop ends the manager and returns what it ended with. It may be called again.
 func (r *Running) Stop(timeout time.Duration) error {
 	r.cancel()
