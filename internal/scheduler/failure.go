@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
@@ -65,7 +64,7 @@ func (s *Scheduler) handleFailure(ctx context.Context, f *failure) {
 	}
 
 	f.recorder.WithLogger(logger).Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", truncate(message))
-	if err := patchPodStatus(ctx, s.client, pod, unscheduledCondition(pod, reason, message), f.nominating); err != nil && !apierrors.IsNotFound(err) {
+	if err := patchPodStatus(ctx, s.client, pod, unscheduledCondition(pod, reason, message), f.nominating); err != nil && !isGone(err) {
 		utilruntime.HandleErrorWithContext(ctx, err, "Writing the reason into the pod's status failed", "pod", klog.KObj(pod))
 	}
 }

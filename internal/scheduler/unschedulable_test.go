@@ -5,6 +5,9 @@ package scheduler_test
 
 import (
 	"context"
+	"net/http"
+	"strings"
+	"sync"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -283,3 +286,39 @@ func spreading(topologyKey string) func(*corev1.Pod) {
 		}}
 	}
 }
+
+var _ = Describe("A pod that is replaced by another one of its name while its failure is being reported", func() {
+	It("leaves nothing in the status of its successor", func(ctx context.Context) {
+		f := &faults{}
+		startFor(f.config())
+		createProfile(ctx, "mine", "")
+		nodes(ctx, "n1")
+		successor := podOf("somebody-else", "pod")
+		replaced := make(chan struct{})
+		replace := sync.OnceFunc(func() {
+			defer GinkgoRecover()
+			defer close(replaced)
+			Expect(k8s.Delete(ctx, podOf("mine", "pod"))).To(Succeed())
+			Expect(k8s.Create(ctx, successor)).To(Succeed())
+		})
+		var answers []int
+		f.set(func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
+			if r.Method != http.MethodPatch || !strings.HasSuffix(r.URL.Path, "/pods/pod/status") {
+				return send()
+			}
+			replace()
+			answer, err := send()
+			if err == nil {
+				answers = append(answers, answer.StatusCode)
+			}
+			return answer, err
+		})
+		createPod(ctx, "mine", "pod", cpu("5"))
+		Eventually(replaced).WithContext(ctx).Should(BeClosed())
+		// One that the loop deals with after the first one.
+		expectBound(ctx, createPod(ctx, "mine", "other"))
+		Expect(answers).To(Equal([]int{http.StatusUnprocessableEntity}), "the API server has noticed, and once is enough")
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(successor), successor)).To(Succeed())
+		Expect(successor.Status.Conditions).To(BeEmpty())
+	})
+})
