@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
@@ -37,6 +38,9 @@ type failure struct {
 
 // clearNomination takes back a nomination: the attempt that relied on it failed.
 var clearNomination = &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride}
+
+// eventStatusNotWritten has one pod tried again whose owner could not be told why it waits.
+var eventStatusNotWritten = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, CustomLabel: "StatusNotWritten"}
 
 // handleFailure gives the pod back to the queue, or lets go of it if it is gone, bound or nobody's any more, and tells
 // its owner why by an Event and a condition, in kube-scheduler's words. It is called from the scheduling loop and
@@ -66,6 +70,11 @@ func (s *Scheduler) handleFailure(ctx context.Context, f *failure) {
 	f.recorder.WithLogger(logger).Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", truncate(message))
 	if err := patchPodStatus(ctx, s.client, pod, unscheduledCondition(pod, reason, message), f.nominating); err != nil && !isGone(err) {
 		utilruntime.HandleErrorWithContext(ctx, err, "Writing the reason into the pod's status failed", "pod", klog.KObj(pod))
+		if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) {
+			// Without an event the pod would not be tried, and its owner not be told, for minutes. Another attempt after a
+			// back-off says what is true by then.
+			s.queue.Move(logger, eventStatusNotWritten, nil, pod, nil)
+		}
 	}
 }
 

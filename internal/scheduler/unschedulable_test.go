@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -320,5 +321,24 @@ var _ = Describe("A pod that is replaced by another one of its name while its fa
 		Expect(answers).To(Equal([]int{http.StatusUnprocessableEntity}), "the API server has noticed, and once is enough")
 		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(successor), successor)).To(Succeed())
 		Expect(successor.Status.Conditions).To(BeEmpty())
+	})
+})
+
+var _ = Describe("A pod that cannot be told why it waits", func() {
+	It("is told after a back-off, without any event", func(ctx context.Context) {
+		f := &faults{}
+		startFor(f.config())
+		create(ctx, quickRetries())
+		createProfile(ctx, "mine", "")
+		nodes(ctx, "n1")
+		var lost atomic.Int32
+		f.set(func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
+			if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/pods/pod/status") && lost.Add(1) <= 2 {
+				return nil, errNoRoute
+			}
+			return send()
+		})
+		expectUnschedulable(ctx, createPod(ctx, "mine", "pod", cpu("5")), tooSmall)
+		Expect(lost.Load()).To(Equal(int32(3)))
 	})
 })
