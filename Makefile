@@ -10,6 +10,9 @@ EXIT ?=
 FUZZTIME ?= 20s
 BENCH ?= .
 BENCH_PACKAGES ?= ./...
+# How long to churn, and what to draw from: a run logs its seed.
+SOAK ?= 10m
+SEED ?=
 # What to test, and more flags for `go test`, such as -run or -v.
 PACKAGES ?= ./...
 TEST_FLAGS ?=
@@ -97,6 +100,11 @@ vet: ## Run go vet.
 test: ## Run all tests, on a control plane that is built if it is missing (PACKAGES, TEST_FLAGS).
 	@assets="$$(go run ./hack/controlplane/build)" && export KUBEBUILDER_ASSETS="$$assets" && \
 	go test $(RACE) -timeout 30m $(TEST_FLAGS) $(PACKAGES)
+
+.PHONY: soak
+soak: ## Let a cluster churn at random for SOAK, and see that nothing is lost (SEED repeats a run; CHURN_LOG names a log file).
+	@assets="$$(go run ./hack/controlplane/build)" && export KUBEBUILDER_ASSETS="$$assets" && \
+	CHURN_LENGTH=$(SOAK) CHURN_SEED=$(SEED) go test $(RACE) -count=1 -timeout 0 -v ./internal/e2e/churn
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## Run the linters.

@@ -1,0 +1,131 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package churn
+
+import (
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+
+	dto "github.com/prometheus/client_model/go"
+	"k8s.io/component-base/metrics/legacyregistry"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// footprint is what the process holds while the cluster is empty.
+type footprint struct {
+	// goroutines by where they were started and where they are.
+	goroutines map[string]int
+	handlers   int
+	heap       uint64 // bytes
+	// series of metrics by name, and those of them that name a profile.
+	series   map[string]int
+	profiled int
+}
+
+// leftBehind are goroutines that a library leaves behind when a manager stops; they are the library's.
+var leftBehind = []string{
+	// The workqueue of a controller that is stopped while it hands out an item never finds out.
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue.(*priorityqueue[...]).handleReadyItems",
+}
+
+// Slack of the comparison: connections and timers come and go.
+const (
+	slackGoroutines = 15
+	slackHeap       = 24 << 20
+	// Series that do not name a profile come with the first time that a plugin meets an event, and stay: that ends.
+	slackSeries = 400
+)
+
+func (w *world) measure() (footprint, error) {
+	f := footprint{goroutines: map[string]int{}, series: map[string]int{}}
+	for _, r := range w.fleet.all() {
+		f.handlers += r.Informers.Handlers()
+	}
+	buffer := make([]byte, 16<<20)
+	buffer = buffer[:runtime.Stack(buffer, true)]
+	for stack := range strings.SplitSeq(string(buffer), "\n\n") {
+		if !slices.ContainsFunc(leftBehind, func(known string) bool { return strings.Contains(stack, known) }) {
+			f.goroutines[origin(stack)]++
+		}
+	}
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		return f, err
+	}
+	ours, err := ctrlmetrics.Registry.Gather()
+	if err != nil {
+		return f, err
+	}
+	for _, family := range append(families, ours...) {
+		f.series[family.GetName()] = len(family.GetMetric())
+		for _, metric := range family.GetMetric() {
+			if slices.ContainsFunc(metric.GetLabel(), func(l *dto.LabelPair) bool { return l.GetName() == "profile" && l.GetValue() != "" }) {
+				f.profiled++
+			}
+		}
+	}
+	buffer = nil
+	runtime.GC()
+	runtime.GC()
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	f.heap = memory.HeapAlloc
+	return f, nil
+}
+
+// origin is the function that a goroutine began in.
+func origin(stack string) string {
+	lines := strings.Split(strings.TrimSpace(stack), "\n")
+	for i := len(lines) - 1; i >= 0; i-- {
+		if created, ok := strings.CutPrefix(lines[i], "created by "); ok {
+			name, _, _ := strings.Cut(created, " in goroutine")
+			return name
+		}
+	}
+	return lines[0]
+}
+
+// growth says in what a footprint is larger than an earlier one.
+func (f footprint) growth(before footprint) (found findings) {
+	if grown := total(f.goroutines) - total(before.goroutines); grown > slackGoroutines {
+		found.add("%d goroutines more than after warm-up: %s", grown, more(f.goroutines, before.goroutines))
+	}
+	if f.handlers != before.handlers {
+		found.add("%d informer handlers, after warm-up there were %d", f.handlers, before.handlers)
+	}
+	if f.profiled > 0 {
+		found.add("%d metric series name a profile, of which there is none", f.profiled)
+	}
+	if grown := total(f.series) - total(before.series); grown > slackSeries {
+		found.add("%d metric series more than after warm-up: %s", grown, more(f.series, before.series))
+	}
+	if f.heap > before.heap+before.heap/2+slackHeap {
+		found.add("the heap is %d MiB, after warm-up it was %d", f.heap>>20, before.heap>>20)
+	}
+	return found
+}
+
+func (f footprint) String() string {
+	return fmt.Sprintf("%d goroutines, %d informer handlers, %d metric series, heap of %.1f MiB", total(f.goroutines), f.handlers, total(f.series), float64(f.heap)/(1<<20))
+}
+
+func total(of map[string]int) (n int) {
+	for _, v := range of {
+		n += v
+	}
+	return n
+}
+
+func more(now, before map[string]int) string {
+	var parts []string
+	for _, what := range slices.Sorted(maps.Keys(now)) {
+		if grown := now[what] - before[what]; grown > 0 {
+			parts = append(parts, fmt.Sprintf("%s +%d", what, grown))
+		}
+	}
+	return strings.Join(parts, ", ")
+}

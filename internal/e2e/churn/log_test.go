@@ -1,0 +1,95 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package churn
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/go-logr/logr"
+)
+
+// known are the errors that a run is expected to log, each with the reason. A line is matched as "message | error | key=value ...".
+var known = []struct {
+	pattern *regexp.Regexp
+	why     string
+}{
+	{regexp.MustCompile(`churn: spoilt`), "a fault of ours, reported by whoever met it"},
+	{regexp.MustCompile(`churn: the plugin`), "a plugin of ours that fails or panics on purpose"},
+	{regexp.MustCompile(`^The PostFilter plugins failed \| not found `), "kube-scheduler's DynamicResources plugin has no state after another plugin has refused the pod for good"},
+	{regexp.MustCompile(`^Forgetting an assumed pod failed \| pod is not assumed on this node`), "somebody else has bound the pod meanwhile"},
+	{regexp.MustCompile(`^(Plugin failed|Scheduling the pod failed; retrying) \| running Bind plugin "DefaultBinder": .*(not found|is being deleted|is already assigned|object has been modified|Precondition failed)`),
+		"the pod is gone, or somebody else has bound it, and reading it was spoilt"},
+	{regexp.MustCompile(`^Scheduling the pod failed; retrying \| pod is in the scheduler cache already`),
+		"the pod was bound, which nobody was told, and is popped while the handler that has it in the cache is about to take it from the queue"},
+	{regexp.MustCompile(`^Announcing the nominated node failed \| .*(already bound to a node|not found|metadata.uid)`), "somebody else has bound the pod, or it is gone"},
+	{regexp.MustCompile(`^Evaluation failed on nominated node \| nodeinfo not found`), "the node of a nomination is gone; the pod is looked at on all others"},
+	{regexp.MustCompile(`^Unexpected error when reading response body \| (context deadline exceeded|net/http: request canceled)`), "a busy machine"},
+	{regexp.MustCompile(`^failed to get informer from cache \| Timeout`), "a replica is stopped or cut off while it starts"},
+	{regexp.MustCompile(`^error received after stop sequence was engaged \| the profiles did not close in time`), "a replica is stopped while pods wait on Permit; what does not close at all is found among the goroutines"},
+	{regexp.MustCompile(`leader election lost|lease|Lease`), "replicas are stopped and cut off, and compete for the lease"},
+	{regexp.MustCompile(`context canceled`), "a replica that stops"},
+}
+
+// complaints collects what is logged as an error and is not known.
+type complaints struct {
+	mu      sync.Mutex // guards what follows
+	unknown []string
+	seen    map[string]int
+}
+
+// list returns the unknown errors, each once with the number of times it was logged.
+func (c *complaints) list() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var lines []string
+	for _, line := range c.unknown {
+		lines = append(lines, fmt.Sprintf("%dx %s", c.seen[line], line))
+	}
+	return lines
+}
+
+func (c *complaints) note(line string) {
+	for _, k := range known {
+		if k.pattern.MatchString(line) {
+			return
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.seen == nil {
+		c.seen = map[string]int{}
+	}
+	if c.seen[line]++; c.seen[line] == 1 && len(c.unknown) < 100 {
+		c.unknown = append(c.unknown, line)
+	}
+}
+
+// attentive is a log sink that has errors noted.
+type attentive struct {
+	logr.LogSink
+	complaints *complaints
+	values     []any
+}
+
+func (a attentive) Error(err error, msg string, keysAndValues ...any) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s | %v |", msg, err)
+	all := append(append([]any{}, a.values...), keysAndValues...)
+	for i := 0; i+1 < len(all); i += 2 {
+		fmt.Fprintf(&b, " %v=%v", all[i], all[i+1])
+	}
+	a.complaints.note(b.String())
+	a.LogSink.Error(err, msg, keysAndValues...)
+}
+
+func (a attentive) WithValues(keysAndValues ...any) logr.LogSink {
+	return attentive{a.LogSink.WithValues(keysAndValues...), a.complaints, append(append([]any{}, a.values...), keysAndValues...)}
+}
+
+func (a attentive) WithName(name string) logr.LogSink {
+	return attentive{a.LogSink.WithName(name), a.complaints, a.values}
+}

@@ -1,0 +1,178 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package churn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+)
+
+var (
+	// schedulerNames are those that profiles claim; there is always one for the first of them.
+	schedulerNames = []string{"alpha", "beta", "gamma", "delta"}
+	policyNames    = []string{"default", "policy-1", "policy-2"}
+)
+
+// nobody is a scheduler name that no profile claims.
+const nobody = "nobody"
+
+var profileActs = []act{
+	{"change profiles", 1200 * time.Millisecond, changeProfile},
+	{"replace profiles", 2500 * time.Millisecond, replaceProfile},
+	{"change policies", 2 * time.Second, changePolicy},
+	{"reload bursts", 8 * time.Second, burst},
+}
+
+// profileSpecs are good specs, of which none takes back a promise: what is filtered stays filtered.
+var profileSpecs = []string{
+	``,
+	`plugins: {multiPoint: {enabled: [{name: Churner}]}}`,
+	`plugins: {multiPoint: {enabled: [{name: Churner}]}}`,
+	`plugins: {multiPoint: {enabled: [{name: Churner}, {name: NodeResourcesBalancedAllocation, weight: 5}]}}`,
+	`{policyRef: {name: policy-1}, plugins: {multiPoint: {enabled: [{name: Churner}]}}}`,
+	`{policyRef: {name: policy-2}, percentageOfNodesToScore: 30, plugins: {multiPoint: {enabled: [{name: Churner}]}, score: {disabled: [{name: "*"}]}}}`,
+	`{policyRef: {name: policy-1}, plugins: {score: {disabled: [{name: ImageLocality}], enabled: [{name: TaintToleration, weight: 9}]}}}`,
+	`{plugins: {postFilter: {disabled: [{name: "*"}]}}}`,
+	`{plugins: {multiPoint: {enabled: [{name: Churner}], disabled: [{name: DefaultPreemption}]}}}`,
+	`{pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}}]}`,
+	`{pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 7}}], plugins: {multiPoint: {enabled: [{name: Churner}]}}}`,
+	`{pluginConfig: [{name: PodTopologySpread, args: {defaultingType: List, defaultConstraints: [{maxSkew: 3, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}]}}]}`,
+	`{plugins: {queueSort: {disabled: [{name: "*"}], enabled: [{name: Sorter}]}}}`,
+}
+
+// brokenSpecs are refused.
+var brokenSpecs = []string{
+	`plugins: {multiPoint: {enabled: [{name: NoSuchPlugin}]}}`,
+	`pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: Nonsense}}}]`,
+	`pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 1000}}]`,
+	`policyRef: {name: no-such-policy}`,
+	`plugins: {bind: {disabled: [{name: "*"}]}}`,
+}
+
+// policySpecs keep pods waiting for an event for an hour: the flush must not hide that one was missed.
+var policySpecs = []string{
+	`{podInitialBackoff: 50ms, podMaxBackoff: 1s}`,
+	`{podInitialBackoff: 1ms, podMaxBackoff: 1ms, percentageOfNodesToScore: 50}`,
+	`{podInitialBackoff: 200ms, podMaxBackoff: 2s, algorithmSource: {provider: ClusterAutoscalerProvider}}`,
+	`{podInitialBackoff: 100ms, podMaxBackoff: 1s, queueSort: {name: Sorter}}`,
+	`{podInitialBackoff: 100ms, podMaxBackoff: 1s, parallelism: 2}`,
+}
+
+var brokenPolicies = []string{
+	`{podInitialBackoff: 10ms, podMaxBackoff: 1s, algorithmSource: {policy: {predicates: [{name: NoSuchPredicate}]}}}`,
+	`{podInitialBackoff: 10ms, podMaxBackoff: 1s, queueSort: {name: NoSuchPlugin}}`,
+}
+
+func profileSpec(text string) v1alpha1.SchedulerProfileSpec {
+	var spec v1alpha1.SchedulerProfileSpec
+	if err := yaml.UnmarshalStrict([]byte(text), &spec); err != nil {
+		panic(fmt.Sprintf("%s: %v", text, err)) // of a literal
+	}
+	return spec
+}
+
+func policySpec(text string) v1alpha1.SchedulingPolicySpec {
+	var spec v1alpha1.SchedulingPolicySpec
+	if err := yaml.UnmarshalStrict([]byte(text), &spec); err != nil {
+		panic(fmt.Sprintf("%s: %v", text, err)) // of a literal
+	}
+	spec.PodMaxInUnschedulablePods = &metav1.Duration{Duration: time.Hour}
+	return spec
+}
+
+// createProfiles makes the profiles and policies that a round begins with, as far as they are missing.
+func createProfiles(ctx context.Context, a *actor) error {
+	var errs []error
+	for _, name := range policyNames {
+		errs = append(errs, raced(a.client.Create(ctx, &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: policySpec(policySpecs[0])})))
+	}
+	for _, name := range schedulerNames {
+		p := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: profileSpec(one(a, profileSpecs...))}
+		p.Spec.SchedulerName = name
+		errs = append(errs, raced(a.client.Create(ctx, p)))
+	}
+	return errors.Join(errs...)
+}
+
+func changeProfile(ctx context.Context, a *actor) error {
+	var list v1alpha1.SchedulerProfileList
+	if err := a.client.List(ctx, &list); err != nil || len(list.Items) == 0 {
+		return err
+	}
+	p := &list.Items[a.rng.IntN(len(list.Items))]
+	specs, what := profileSpecs, "profiles changed"
+	if a.chance(20) {
+		specs, what = brokenSpecs, "profiles broken"
+	}
+	return a.did(what, a.respec(ctx, p, one(a, specs...)))
+}
+
+// respec gives a profile another spec with the scheduler name that it has.
+func (a *actor) respec(ctx context.Context, p *v1alpha1.SchedulerProfile, text string) error {
+	return change(ctx, a, p, func(p *v1alpha1.SchedulerProfile) {
+		name := p.Spec.SchedulerName
+		p.Spec = profileSpec(text)
+		p.Spec.SchedulerName = name
+	})
+}
+
+// replaceProfile deletes a profile, or creates one: for a name that has none, or one that another profile has.
+func replaceProfile(ctx context.Context, a *actor) error {
+	var list v1alpha1.SchedulerProfileList
+	if err := a.client.List(ctx, &list); err != nil {
+		return err
+	}
+	if len(list.Items) > len(schedulerNames)+1 || len(list.Items) >= len(schedulerNames) && a.chance(50) {
+		p := &list.Items[a.rng.IntN(len(list.Items))]
+		if p.Name == schedulerNames[0] {
+			return nil
+		}
+		return a.did("profiles deleted", a.client.Delete(ctx, p))
+	}
+	p := &v1alpha1.SchedulerProfile{Spec: profileSpec(one(a, profileSpecs...))}
+	p.Name = one(a, schedulerNames...)
+	p.Spec.SchedulerName = p.Name
+	if a.chance(30) { // an object of another name, which nobody had before
+		p.Name = fmt.Sprintf("profile-%d", a.rng.Uint32())
+	}
+	return a.did("profiles created", a.client.Create(ctx, p))
+}
+
+func changePolicy(ctx context.Context, a *actor) error {
+	p := &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: one(a, policyNames...)}}
+	specs, what := policySpecs, "policies changed"
+	if a.chance(15) {
+		specs, what = brokenPolicies, "policies broken"
+	}
+	spec := policySpec(one(a, specs...))
+	err := change(ctx, a, p, func(p *v1alpha1.SchedulingPolicy) { p.Spec = spec })
+	if client.IgnoreNotFound(err) == nil && err != nil {
+		p = &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: p.Name}, Spec: spec}
+		return a.did("policies created", a.client.Create(ctx, p))
+	}
+	// Without "default" the flush would come after five minutes, so that one stays.
+	if err == nil && p.Name != "default" && a.chance(15) {
+		return a.did("policies deleted", a.client.Delete(ctx, p))
+	}
+	return a.did(what, err)
+}
+
+// burst is a hasty user.
+func burst(ctx context.Context, a *actor) error {
+	for range 10 {
+		if err := changeProfile(ctx, a); err != nil {
+			return err
+		}
+	}
+	a.counts.add("reload bursts", 1)
+	return nil
+}

@@ -1,0 +1,52 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package churn
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"time"
+)
+
+// settings of a run, from the environment.
+type settings struct {
+	// length is how long the actors act, pauses for settling not counted. CHURN_LENGTH; the default suits `make test`.
+	length time.Duration
+	// round is how long they act before the cluster has to settle.
+	round time.Duration
+	// seed is what the actors draw from. CHURN_SEED; the default is another one each time.
+	seed uint64
+	// log is a file that everything is logged to. CHURN_LOG; empty: no file.
+	log string
+}
+
+const (
+	defaultLength = 20 * time.Second
+	longRound     = 40 * time.Second
+	shortRound    = 10 * time.Second
+)
+
+func readSettings() (settings, error) {
+	s := settings{length: defaultLength, round: shortRound, seed: rand.Uint64(), log: os.Getenv("CHURN_LOG")}
+	if v := os.Getenv("CHURN_LENGTH"); v != "" {
+		length, err := time.ParseDuration(v)
+		if err != nil || length <= 0 {
+			return s, fmt.Errorf("CHURN_LENGTH=%q: must be a duration, such as 10m", v)
+		}
+		s.length = length
+	}
+	if s.length > 2*time.Minute {
+		s.round = longRound
+	}
+	if v := os.Getenv("CHURN_SEED"); v != "" {
+		seed, err := strconv.ParseUint(v, 10, 64)
+		if err != nil {
+			return s, fmt.Errorf("CHURN_SEED=%q: must be a number, as an earlier run has logged it", v)
+		}
+		s.seed = seed
+	}
+	return s, nil
+}
