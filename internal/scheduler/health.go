@@ -11,7 +11,7 @@ import (
 )
 
 // stuckAfter is how long one scheduling cycle, or one call of a plugin under the queue's lock, may take before the process
-// counts as stuck. It is far beyond what the slowest extender is given.
+// counts as stuck. It is far beyond what extenders are given, unless a policy gives them more.
 const stuckAfter = 2 * time.Minute
 
 // Healthy returns an error when a scheduling cycle has been going on for so long that it must be stuck, or when the
