@@ -84,7 +84,7 @@ func (w *secretWatches) start(name types.NamespacedName) *secretWatch {
 	ctx, stop := context.WithCancel(w.lifetime)
 	s := &secretWatch{name: name, stop: stop, heard: make(chan struct{}), deadline: time.Now().Add(firstLook)}
 	hear := sync.OnceFunc(func() { close(s.heard) })
-	s.informer = toolscache.NewSharedIndexInformer(named(w.client, name), &corev1.Secret{}, 0, nil)
+	s.informer = toolscache.NewSharedIndexInformer(oneSecret(w.client, name), &corev1.Secret{}, 0, nil)
 	_, handlerErr := s.informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { w.changed() },
 		UpdateFunc: func(any, any) { w.changed() },
@@ -114,8 +114,8 @@ func (w *secretWatches) start(name types.NamespacedName) *secretWatch {
 	return s
 }
 
-// named lists and watches one Secret. Rights that are bound to its name are enough for that.
-func named(client clientset.Interface, name types.NamespacedName) toolscache.ListerWatcher {
+// oneSecret lists and watches one Secret. Rights that are bound to its name are enough for that.
+func oneSecret(client clientset.Interface, name types.NamespacedName) toolscache.ListerWatcher {
 	secrets := client.CoreV1().Secrets(name.Namespace)
 	byName := fields.OneTermEqualSelector(metav1.ObjectNameField, name.Name).String()
 	return toolscache.ToListWatcherWithWatchListSemantics(&toolscache.ListWatch{

@@ -20,7 +20,7 @@ var _ = Describe("Extenders that are shown the victims of a preemption", func() 
 		one, two *testextender.Extender
 		low      map[string]*corev1.Pod
 	)
-	const extenders = `[{urlPrefix: %q, preemptVerb: preempt, ignorable: %v, httpTimeout: 1s}, {urlPrefix: %q, preemptVerb: preempt, nodeCacheCapable: true}]`
+	const extenders = `[{urlPrefix: %q, preemptVerb: preempt, ignorable: %v, httpTimeout: 2s}, {urlPrefix: %q, preemptVerb: preempt, nodeCacheCapable: true}]`
 
 	BeforeEach(func(ctx context.Context) {
 		one, two = startExtender(ctx), startExtender(ctx)

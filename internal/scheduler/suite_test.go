@@ -5,7 +5,6 @@ package scheduler_test
 
 import (
 	"context"
-	"os"
 	"testing"
 	"time"
 
@@ -51,10 +50,8 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	ctrl.SetLogger(logger)
 	klog.SetLogger(logger)
 	before = goleak.IgnoreCurrent()
+	scratch = GinkgoT().TempDir()
 	var err error
-	scratch, err = os.MkdirTemp("", "livesched-scheduling-")
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(os.RemoveAll, scratch)
 	cluster, err = testcluster.Start(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	k8s = cluster.Client

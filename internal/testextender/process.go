@@ -91,7 +91,7 @@ func (e *Extender) Restart(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		connection.Close()
+		_ = connection.Close() // it was there
 		_, err = e.Calls(ctx)
 		return err
 	})

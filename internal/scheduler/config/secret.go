@@ -99,11 +99,11 @@ func keyProblem(err error) string {
 
 // certificates says whether a text has certificates in PEM form, and none that is broken.
 func certificates(text []byte) bool {
-	any := false
+	found := false
 	for {
 		var block *pem.Block
 		if block, text = pem.Decode(text); block == nil {
-			return any
+			return found
 		}
 		if block.Type != "CERTIFICATE" {
 			continue
@@ -111,7 +111,7 @@ func certificates(text []byte) bool {
 		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
 			return false
 		}
-		any = true
+		found = true
 	}
 }
 

@@ -6,6 +6,7 @@ package extender
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -47,7 +48,7 @@ type service struct {
 func New(cfg *config.Extender) (*Extender, error) {
 	parsed, err := url.Parse(cfg.URLPrefix)
 	if err != nil {
-		return nil, fmt.Errorf("the URL of an extender cannot be parsed") // the error would quote a password in it
+		return nil, errors.New("the URL of an extender cannot be parsed") // url.Parse's error would quote a password in it
 	}
 	name := parsed.Redacted()
 	tlsConfig, err := newTLSConfig(&cfg.TLS)
