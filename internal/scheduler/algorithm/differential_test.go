@@ -28,7 +28,6 @@ const seed = 20260117
 var variants = map[string]setup{
 	"the default profile": {percentage: 100, parallelism: 16},
 	"one worker":          {percentage: 100, parallelism: 1},
-	"our own snapshot":    {percentage: 100, parallelism: 16, ownCache: true},
 	"other weights and strategy": {percentage: 100, parallelism: 4, change: func(p *schedconfig.KubeSchedulerProfile) {
 		p.Plugins.Score.Enabled = []schedconfig.Plugin{
 			{Name: "NodeResourcesFit", Weight: 7}, {Name: "InterPodAffinity", Weight: 1}, {Name: "ImageLocality", Weight: 20},
@@ -222,14 +221,14 @@ func describe(s *fwk.Status) string {
 // scores plugin by plugin, and returns the nodes with the best total.
 func (o *oracle) compareScores(where string, pod *corev1.Pod) []string {
 	o.t.Helper()
-	nodes, theirNodes := o.oursSaw.nodes, o.upstreamNodes(o.oursSaw.nodes)
+	nodes := o.oursSaw.nodes
 	theirState, ourState := schedframework.NewCycleState(), schedframework.NewCycleState()
 	o.framework.RunPreFilterPlugins(o.ctx, theirState, pod)
 	o.profile.Framework.RunPreFilterPlugins(o.ctx, ourState, pod)
-	if status := o.framework.RunPreScorePlugins(o.ctx, theirState, pod, theirNodes); !status.IsSuccess() {
+	if status := o.framework.RunPreScorePlugins(o.ctx, theirState, pod, nodes); !status.IsSuccess() {
 		o.t.Fatalf("%s: %v", where, status.AsError())
 	}
-	want, status := o.framework.RunScorePlugins(o.ctx, theirState, pod, theirNodes)
+	want, status := o.framework.RunScorePlugins(o.ctx, theirState, pod, nodes)
 	if !status.IsSuccess() {
 		o.t.Fatalf("%s: %v", where, status.AsError())
 	}
@@ -250,18 +249,6 @@ func (o *oracle) compareScores(where string, pod *corev1.Pod) []string {
 		}
 	}
 	return best
-}
-
-// upstreamNodes returns the same nodes as kube-scheduler's snapshot has them.
-func (o *oracle) upstreamNodes(nodes []fwk.NodeInfo) []fwk.NodeInfo {
-	o.t.Helper()
-	var out []fwk.NodeInfo
-	for _, node := range nodes {
-		theirs, err := o.snapshot.Get(node.Node().Name)
-		o.must(err)
-		out = append(out, theirs)
-	}
-	return out
 }
 
 // addExtenderScores does to kube-scheduler's scores what it does itself inside
@@ -289,8 +276,7 @@ func (o *oracle) addExtenderScores(pod *corev1.Pod, nodes []fwk.NodeInfo, scores
 
 func TestSamplesMatchKubeScheduler(t *testing.T) {
 	// With one worker both look at the nodes in the same order, so the samples
-	// have to be the same, and so does the place where the next one begins. Our
-	// own snapshot has to list the nodes in that order, too.
+	// have to be the same, and so does the place where the next one begins.
 	for _, percentage := range []int32{5, 30, 70} {
 		t.Run(fmt.Sprintf("%d percent", percentage), func(t *testing.T) {
 			t.Parallel()
@@ -298,7 +284,7 @@ func TestSamplesMatchKubeScheduler(t *testing.T) {
 			seen := outcomes{}
 			g := newGenerator(seed, uint64(percentage))
 			g.rarity = 5
-			o := newOracle(ctx, t, setup{percentage: percentage, parallelism: 1, ownCache: percentage == 30})
+			o := newOracle(ctx, t, setup{percentage: percentage, parallelism: 1})
 			nodes := o.fill(g, 250+g.IntN(150), 2)
 			sampled := 0
 			for i := range 60 {

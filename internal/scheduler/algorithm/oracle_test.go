@@ -24,7 +24,6 @@ import (
 	frameworkplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
-	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
@@ -32,8 +31,9 @@ func quiet(t testing.TB) context.Context { return klog.NewContext(t.Context(), l
 
 // oracle is kube-scheduler with a cluster in its cache, and beside it a
 // Scheduler of ours with plugins of the same kind and arguments, on the same
-// snapshot or on one of our own cache. Nothing of either is running: no informer,
-// no queue.
+// snapshot. Nothing of either is running: no informer, no queue. The package
+// differential compares livesched as a whole, with a cache of its own; here it is
+// the algorithm alone, with extenders too.
 type oracle struct {
 	t         testing.TB
 	ctx       context.Context
@@ -42,10 +42,8 @@ type oracle struct {
 	factory   informers.SharedInformerFactory
 	snapshot  *schedcache.Snapshot
 
-	ours        *Scheduler
-	profile     Profile
-	ownCache    *cache.Cache    // nil: ours is on snapshot
-	ownSnapshot *cache.Snapshot // of ownCache
+	ours    *Scheduler
+	profile Profile
 
 	// What the Score plugins were last given, by each side.
 	upstreamSaw, oursSaw *spy
@@ -77,7 +75,6 @@ type setup struct {
 	change      func(*schedconfig.KubeSchedulerProfile) // nil: the default profile
 	extenders   func() []fwk.Extender                   // called once per side
 	noNodeNames bool                                    // pods do not name nodes in their affinity
-	ownCache    bool                                    // our side has its own cache and snapshot
 }
 
 // newOracle returns an oracle of an empty cluster. Its goroutines end with ctx;
@@ -112,11 +109,6 @@ func newOracle(ctx context.Context, t testing.TB, s setup) *oracle {
 	o.framework = o.upstream.Profiles[profile.SchedulerName]
 	o.snapshot = o.framework.SnapshotSharedLister().(*schedcache.Snapshot)
 
-	var seenByUs fwk.SharedLister = o.snapshot
-	if s.ownCache {
-		o.ownCache, o.ownSnapshot = cache.New(), cache.NewSnapshot()
-		seenByUs = o.ownSnapshot
-	}
 	registry := frameworkplugins.NewInTreeRegistry()
 	if err := registry.Merge(spying(o.oursSaw)); err != nil {
 		t.Fatal(err)
@@ -124,8 +116,8 @@ func newOracle(ctx context.Context, t testing.TB, s setup) *oracle {
 	o.profile = Profile{
 		Framework: framework.New(framework.Config{
 			ProfileName:  profile.SchedulerName,
-			Plugins:      o.build(&profile, registry, seenByUs),
-			Snapshot:     seenByUs,
+			Plugins:      o.build(&profile, registry),
+			Snapshot:     o.snapshot,
 			Parallelizer: framework.NewParallelizer(int(s.parallelism)),
 			Nominator:    o.upstream.SchedulingQueue,
 		}),
@@ -134,22 +126,12 @@ func newOracle(ctx context.Context, t testing.TB, s setup) *oracle {
 	if s.extenders != nil {
 		o.upstream.Extenders, o.profile.Extenders = s.extenders(), s.extenders()
 	}
-	o.ours = New(Config{Snapshot: seenByUs})
+	o.ours = New(Config{Snapshot: o.snapshot})
 	return o
 }
 
-// handle is kube-scheduler's framework with another snapshot.
-type handle struct {
-	schedframework.Framework
-	snapshot fwk.SharedLister
-}
-
-func (h handle) SnapshotSharedLister() fwk.SharedLister { return h.snapshot }
-
 // build makes the plugins of our side.
-func (o *oracle) build(
-	profile *schedconfig.KubeSchedulerProfile, registry framework.Registry, snapshot fwk.SharedLister,
-) *framework.Plugins {
+func (o *oracle) build(profile *schedconfig.KubeSchedulerProfile, registry framework.Registry) *framework.Plugins {
 	o.t.Helper()
 	args := map[string]runtime.Object{}
 	for _, pc := range profile.PluginConfig {
@@ -157,7 +139,7 @@ func (o *oracle) build(
 	}
 	instances := map[string]fwk.Plugin{}
 	for name := range framework.Needed(profile.Plugins) {
-		pl, err := registry[name](o.ctx, args[name], handle{o.framework, snapshot})
+		pl, err := registry[name](o.ctx, args[name], o.framework)
 		if err != nil {
 			o.t.Fatal(err)
 		}
@@ -177,9 +159,6 @@ func (o *oracle) fill(g *generator, nodes, podsPerNode int) []*corev1.Node {
 	made := g.nodes(nodes)
 	for _, node := range made {
 		o.upstream.Cache.AddNode(logger, node)
-		if o.ownCache != nil {
-			o.ownCache.AddNode(logger, node)
-		}
 	}
 	for _, namespace := range g.namespaces() {
 		o.must(o.factory.Core().V1().Namespaces().Informer().GetIndexer().Add(namespace))
@@ -205,9 +184,6 @@ func (o *oracle) place(pod *corev1.Pod, node string) {
 	pod = pod.DeepCopy()
 	pod.Spec.NodeName = node
 	o.must(o.upstream.Cache.AddPod(klog.FromContext(o.ctx), pod))
-	if o.ownCache != nil {
-		o.must(o.ownCache.AddPod(klog.FromContext(o.ctx), pod))
-	}
 }
 
 // nominate puts the pod into the queue as one that preempted others on the node.
@@ -222,9 +198,6 @@ func (o *oracle) nominate(pod *corev1.Pod, node string) {
 func (o *oracle) refresh() {
 	o.t.Helper()
 	o.must(o.upstream.Cache.UpdateSnapshot(klog.FromContext(o.ctx), o.snapshot))
-	if o.ownCache != nil {
-		o.must(o.ownCache.UpdateSnapshot(klog.FromContext(o.ctx), o.ownSnapshot))
-	}
 }
 
 func (o *oracle) must(err error) {
