@@ -54,7 +54,7 @@ func newUpstream(ctx context.Context, objects apiObjects, c *configuration, offs
 	u.framework = u.scheduler.Profiles[schedulerName]
 	for _, pl := range u.framework.ListPlugins().PostFilter.Enabled {
 		if pl.Name == defaultpreemption.Name {
-			u.preemption = witnessOf(u.plugin(pl.Name), offset)
+			u.preemption = witnessOf(u.defaultPreemption(), offset)
 		}
 	}
 	u.scheduler.NextPod = func(klog.Logger) (*schedframework.QueuedPodInfo, error) {
@@ -78,14 +78,14 @@ func newUpstream(ctx context.Context, objects apiObjects, c *configuration, offs
 	return u, nil
 }
 
-// plugin returns an instance of the profile's, which kube-scheduler itself does not hand out.
-func (u *upstream) plugin(string) *defaultpreemption.DefaultPreemption {
-	for _, ext := range u.framework.PreEnqueuePlugins() {
-		if pl, ok := ext.(*defaultpreemption.DefaultPreemption); ok {
+// defaultPreemption returns the profile's instance, which is to be had as the PreEnqueue plugin that it is, too.
+func (u *upstream) defaultPreemption() *defaultpreemption.DefaultPreemption {
+	for _, candidate := range u.framework.PreEnqueuePlugins() {
+		if pl, ok := candidate.(*defaultpreemption.DefaultPreemption); ok {
 			return pl
 		}
 	}
-	return nil
+	panic("the profile has DefaultPreemption at PostFilter and not at PreEnqueue")
 }
 
 func (u *upstream) decide(pod *corev1.Pod) decision {

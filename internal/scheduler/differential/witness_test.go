@@ -45,15 +45,18 @@ type witness struct {
 	evaluator *preemption.Evaluator
 	offset    int32
 
-	mu sync.Mutex // guards seen
+	mu sync.Mutex // guards the maps of preempted while dry runs are made
 	preempted
 }
 
 // preempted is what one preemption came to.
 type preempted struct {
+	// potential is the number of nodes that victims were looked for on, wanted the number of candidates that were enough.
 	potential, wanted int32
-	dryRuns           map[string]string
-	candidates        []candidate
+	// dryRuns says what came of each.
+	dryRuns map[string]string
+	// candidates are empty if there was only one.
+	candidates []candidate
 	// found are the victims by node.
 	found map[string][]*corev1.Pod
 }
