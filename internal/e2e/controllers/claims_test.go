@@ -98,9 +98,15 @@ func expectPromised(ctx context.Context, volume *corev1.PersistentVolume, claim 
 }
 
 // suspendControllers has kube-controller-manager do nothing until the returned function is called, or the spec ends. So a claim is not bound, and
-// the pod stays between Reserve and Bind.
-func suspendControllers() (resume func()) {
+// the pod stays between Reserve and Bind. The volumes are given time before to become available, which is that one's work, too.
+func suspendControllers(ctx context.Context, volumes ...*corev1.PersistentVolume) (resume func()) {
 	GinkgoHelper()
+	for _, volume := range volumes {
+		Eventually(func(g Gomega) {
+			g.Expect(read(ctx, volume)).To(Succeed())
+			g.Expect(volume.Status.Phase).To(Equal(corev1.VolumeAvailable))
+		}).WithContext(ctx).Should(Succeed())
+	}
 	again, err := cluster.Suspend(binaries.ControllerManager)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(again)

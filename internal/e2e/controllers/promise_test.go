@@ -95,7 +95,7 @@ var _ = Describe("A volume that is promised to a pod", func() {
 	It("is still its own after the binding took longer than the profile allows", func(ctx context.Context) {
 		startLivesched()
 		createProfile(ctx, mine, volumeBindingFor("1"))
-		resume := suspendControllers()
+		resume := suspendControllers(ctx, volume)
 		a := createPod(ctx, "a", using("a"))
 		Eventually(func(g Gomega) {
 			g.Expect(read(ctx, a)).To(Succeed())
@@ -115,7 +115,7 @@ var _ = Describe("A volume that is promised to a pod", func() {
 	It("is still its own after livesched was started anew", func(ctx context.Context) {
 		run := startUnstopped(limited)
 		createProfile(ctx, mine, "")
-		resume := suspendControllers()
+		resume := suspendControllers(ctx, volume)
 		claim, a := claimOf("a", class), createPod(ctx, "a", using("a"))
 		Expect(read(ctx, claim)).To(Succeed())
 		expectPromised(ctx, volume, claim, a, "n2")
@@ -134,7 +134,7 @@ var _ = Describe("A volume that is promised to a pod", func() {
 	It("is given to the next when the pod and its claim are gone", func(ctx context.Context) {
 		startLivesched()
 		createProfile(ctx, mine, "")
-		resume := suspendControllers()
+		resume := suspendControllers(ctx, volume)
 		claim, a := claimOf("a", class), createPod(ctx, "a", using("a"))
 		Expect(read(ctx, claim)).To(Succeed())
 		expectPromised(ctx, volume, claim, a, "n2")

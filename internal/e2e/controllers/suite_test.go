@@ -83,6 +83,8 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	var err error
 	cluster, err = testcluster.StartWith(ctx, controlplane.Options{
 		Progress: os.Stderr, WithControllerManager: true, WithKwok: true, ControllerManagerFlags: controllerFlags,
+		// Off by default, on in some distributions: who makes a claim that belongs to a pod has to have a right to the pod.
+		APIServerFlags: []string{"--enable-admission-plugins=OwnerReferencesPermissionEnforcement"},
 	})
 	Expect(err).NotTo(HaveOccurred())
 	k8s = cluster.Client
