@@ -18,7 +18,7 @@ import (
 )
 
 // stage is where a pod is held up, the first time that it comes there, and what becomes of it then.
-type stage struct {
+type moment struct {
 	point   string
 	outcome fwk.Code
 	// late says that the pod waits on Permit meanwhile, rather than in the plugin's call.
@@ -33,7 +33,7 @@ type holder struct {
 	once    sync.Once
 }
 
-func newHolder(s stage) *holder {
+func newHolder(s moment) *holder {
 	return &holder{stage: s, held: make(chan struct{}), release: make(chan struct{})}
 }
 
@@ -75,7 +75,7 @@ func (h *holder) hold(a *acts) {
 }
 
 // stages are all places at which a pod can be held up, with a name each.
-var stages = map[string]stage{
+var stages = map[string]moment{
 	"it passes Filter":        {point: "Filter"},
 	"Filter refuses it":       {point: "Filter", outcome: fwk.Unschedulable},
 	"Filter fails":            {point: "Filter", outcome: fwk.Error},
@@ -103,7 +103,7 @@ func entriesOfStages(only func(stage) bool) []TableEntry {
 func anyStage(stage) bool { return true }
 
 // refusedAt are the stages at which a plugin refuses the pod.
-func refusedAt(s stage) bool { return s.outcome == fwk.Unschedulable || s.late }
+func refusedAt(s moment) bool { return s.outcome == fwk.Unschedulable || s.late }
 
 var _ = Describe("While a pod is in its cycle and", Ordered, ContinueOnFailure, func() {
 	var (

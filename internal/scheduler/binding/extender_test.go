@@ -12,8 +12,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// binder is an extender as far as binding sees it. Other methods are nil and panic.
-type binder struct {
+// extenderBinder is an extender as far as binding sees it. Other methods are nil and panic.
+type extenderBinder struct {
 	fwk.Extender
 	f                              *fixture
 	name                           string
@@ -21,19 +21,19 @@ type binder struct {
 	err                            error
 }
 
-func (b *binder) Name() string                    { return b.name }
-func (b *binder) IsBinder() bool                  { return b.binds }
-func (b *binder) IsInterested(p *corev1.Pod) bool { return !b.uninterested && p.Name == "pod" }
-func (b *binder) IsIgnorable() bool               { return b.ignorable }
+func (b *extenderBinder) Name() string                    { return b.name }
+func (b *extenderBinder) IsBinder() bool                  { return b.binds }
+func (b *extenderBinder) IsInterested(p *corev1.Pod) bool { return !b.uninterested && p.Name == "pod" }
+func (b *extenderBinder) IsIgnorable() bool               { return b.ignorable }
 
-func (b *binder) Bind(binding *corev1.Binding) error {
+func (b *extenderBinder) Bind(binding *corev1.Binding) error {
 	b.f.note("%s binds %s/%s of %s to %s %s", b.name, binding.Namespace, binding.Name, binding.UID, binding.Target.Kind, binding.Target.Name)
 	return b.err
 }
 
 func TestAPodThatAnExtenderBinds(t *testing.T) {
 	const bound = "the extender binds default/pod of pod to Node n1, assumed"
-	run := func(t *testing.T, extenders ...*binder) *fixture {
+	run := func(t *testing.T, extenders ...*extenderBinder) *fixture {
 		t.Helper()
 		f := newFixture(t)
 		f.first.flight, f.second.flight = nothingToDo, nothingToDo
@@ -53,16 +53,16 @@ func TestAPodThatAnExtenderBinds(t *testing.T) {
 	}
 
 	t.Run("is not bound by a plugin", func(t *testing.T) {
-		f := run(t, &binder{name: "no binder"}, &binder{name: "uninterested", binds: true, uninterested: true}, &binder{name: "the extender", binds: true}, &binder{name: "too late", binds: true})
+		f := run(t, &extenderBinder{name: "no binder"}, &extenderBinder{name: "uninterested", binds: true, uninterested: true}, &extenderBinder{name: "the extender", binds: true}, &extenderBinder{name: "too late", binds: true})
 		f.expectLog(bound, "first has heard, assumed", "second has heard, assumed")
 		f.expectEvent("Normal Scheduled Successfully assigned default/pod to n1")
 	})
 	t.Run("which fails is undone", func(t *testing.T) {
-		f := run(t, &binder{name: "the extender", binds: true, err: errors.New("out of ink")})
+		f := run(t, &extenderBinder{name: "the extender", binds: true, err: errors.New("out of ink")})
 		f.expectLog(bound, "second unreserves, assumed", "first unreserves, assumed", "failed: out of ink")
 	})
 	t.Run("which fails without need is bound by a plugin", func(t *testing.T) {
-		f := run(t, &binder{name: "the extender", binds: true, ignorable: true, err: errors.New("out of ink")})
+		f := run(t, &extenderBinder{name: "the extender", binds: true, ignorable: true, err: errors.New("out of ink")})
 		f.expectLog(bound, "first binds, assumed", "first has heard, assumed", "second has heard, assumed")
 	})
 	t.Run("which fails although it did bind stays bound", func(t *testing.T) {
@@ -70,13 +70,13 @@ func TestAPodThatAnExtenderBinds(t *testing.T) {
 		f.first.flight, f.second.flight = nothingToDo, nothingToDo
 		f.live = f.cycle.Pod.Pod
 		f.cycle.Extenders = func(context.Context) []fwk.Extender {
-			return []fwk.Extender{&binder{f: f, name: "the extender", binds: true, err: errors.New("too slow")}}
+			return []fwk.Extender{&extenderBinder{f: f, name: "the extender", binds: true, err: errors.New("too slow")}}
 		}
 		f.Run(f.ctx, f.cycle)
 		f.expectLog(bound, "first has heard, assumed", "second has heard, assumed")
 	})
 	t.Run("that none is interested in is bound by a plugin", func(t *testing.T) {
-		f := run(t, &binder{name: "uninterested", binds: true, uninterested: true})
+		f := run(t, &extenderBinder{name: "uninterested", binds: true, uninterested: true})
 		f.expectLog("first binds, assumed", "first has heard, assumed", "second has heard, assumed")
 	})
 }
