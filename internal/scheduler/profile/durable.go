@@ -50,7 +50,7 @@ func NewDurable(ctx context.Context, env *Environment, scope *informers.Scope) (
 	if err != nil {
 		return nil, fmt.Errorf("building the volume binder: %w", err)
 	}
-	return &Durable{binder: binder, preemptions: newPreemptions(ctx, env)}, nil
+	return &Durable{binder: binder, preemptions: newPreemptions(ctx, env, core.Pods().Lister())}, nil
 }
 
 // Close waits until the preemptions under way have ended, and gives them up when ctx ends.

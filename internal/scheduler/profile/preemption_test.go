@@ -23,7 +23,6 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/tools/events"
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
-	compmetrics "k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/testutil"
 	fwk "k8s.io/kube-scheduler/framework"
 	kubefeatures "k8s.io/kubernetes/pkg/features"
@@ -162,7 +161,7 @@ func (p *preemptionTest) ended() {
 	eventually(p.t, func() int {
 		p.Durable.preemptions.mu.Lock()
 		defer p.Durable.preemptions.mu.Unlock()
-		return len(p.Durable.preemptions.held)
+		return len(p.Durable.preemptions.underWay)
 	}).Should(gomega.BeZero())
 }
 
@@ -288,19 +287,21 @@ func TestPreemption(t *testing.T) {
 		}
 	})
 
-	t.Run("does so even if the last victim had been gone before, and its event with it", func(t *testing.T) {
+	t.Run("does so as soon as the last victim is gone, whatever the API server has to say of it", func(t *testing.T) {
 		p := newPreemptionTest(t)
 		victim := p.running("n1", 1)[0]
 		preemptor := p.pending(10)
 		p.addNode(t, "n1", victim)
 		reached, release := p.stop(func(r *http.Request) bool { return r.Method == http.MethodPatch })
+		defer release()
 		p.attempt(p.pop(preemptor))
 		<-reached
 		must(t, p.admin.CoreV1().Pods(namespace).Delete(p.ctx, victim.Name, *metav1.NewDeleteOptions(0)))
+		eventually(t, func() bool { return p.Durable.preemptions.holds(preemptor.UID) }).Should(gomega.BeFalse())
 		p.gone(victim)
-		p.expectPlace(preemptor, queue.Gated)
-		release()
 		p.expectPlace(preemptor, queue.Active, queue.Backoff)
+		release()
+		p.ended()
 		if len(p.recorder.Events) != 0 {
 			t.Errorf("there is the Event %q about a pod that was not there", <-p.recorder.Events)
 		}
@@ -415,9 +416,7 @@ func TestPreemption(t *testing.T) {
 		if _, status := p.postFilter(another); !status.IsSuccess() {
 			t.Fatal(status)
 		}
-		if p.Durable.preemptions.holds(another.UID) || p.Durable.preemptions.holds(preemptor.UID) {
-			t.Error("a preemption goes on")
-		}
+		p.ended()
 		if !p.exists(victim) {
 			t.Error("the victim was deleted")
 		}
@@ -574,7 +573,7 @@ func TestPreemptionsThatMeanNothingAnyMoreAreForgotten(t *testing.T) {
 	kept := &victim{pod: &corev1.Pod{}, state: putBack}
 	shared.latest[nominated.UID] = &preemptionRun{preemptor: nominated, node: "n1", victims: []*victim{kept}}
 	shared.latest[standing.UID] = &preemptionRun{preemptor: standing, node: "n1"}
-	shared.held[standing.UID] = 1
+	shared.underWay[standing.UID] = []*preemptionRun{shared.latest[standing.UID]}
 	shared.leaving[kept.pod] = struct{}{}
 	for range minSweep - 2 {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(rand.String(8))}}
@@ -591,7 +590,6 @@ func TestPreemptionsThatMeanNothingAnyMoreAreForgotten(t *testing.T) {
 	if _, ok := shared.leaving[kept.pod]; len(shared.leaving) != 1 || !ok {
 		t.Errorf("%d victims are kept", len(shared.leaving))
 	}
-	delete(shared.held, standing.UID)
 }
 
 func podInfo(t *testing.T, pod *corev1.Pod) *schedframework.PodInfo {
@@ -610,7 +608,7 @@ func executions(t *testing.T, result string) float64 {
 
 func durations(t *testing.T, result string) (count uint64, seconds float64) {
 	t.Helper()
-	histogram := schedmetrics.PreemptionGoroutinesDuration.WithLabelValues(result).(compmetrics.ObserverMetric)
+	histogram := schedmetrics.PreemptionGoroutinesDuration.WithLabelValues(result)
 	count, err := testutil.GetHistogramMetricCount(histogram)
 	must(t, err)
 	seconds, err = testutil.GetHistogramMetricValue(histogram)

@@ -6,11 +6,13 @@ package profile
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	corev1listers "k8s.io/client-go/listers/core/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -33,7 +35,9 @@ import (
 // the victims' status on the node in the preemptor's status. Neither need be known to the informers yet, and a victim
 // that was put back into the queue has no such status: so the last preemption of each nominated pod is kept.
 type preemptions struct {
-	env    *Environment
+	env *Environment
+	// pods is the informers' cache, which knows of a deletion before the queue does.
+	pods   corev1listers.PodLister
 	ctx    context.Context // of all calls to the API server
 	cancel context.CancelCauseFunc
 
@@ -44,8 +48,9 @@ type preemptions struct {
 	// queue while holding it; reading nominations does not count.
 	mu     sync.Mutex
 	closed bool
-	// held counts the preemptions under way of each preemptor: one, as a rule, as it cannot begin another meanwhile.
-	held map[types.UID]int
+	// underWay lists the preemptions of each preemptor that have not ended: one, as a rule, as it cannot begin another
+	// meanwhile.
+	underWay map[types.UID][]*preemptionRun
 	// latest is the last preemption of each preemptor. Those that mean nothing any more are dropped in a sweep, when the
 	// map has doubled since the last one.
 	latest map[types.UID]*preemptionRun
@@ -88,16 +93,17 @@ const minSweep = 64
 
 var errStopping = errors.New("the scheduler is stopping")
 
-func newPreemptions(ctx context.Context, env *Environment) *preemptions {
+func newPreemptions(ctx context.Context, env *Environment, pods corev1listers.PodLister) *preemptions {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	return &preemptions{
-		env:     env,
-		ctx:     ctx,
-		cancel:  cancel,
-		held:    map[types.UID]int{},
-		latest:  map[types.UID]*preemptionRun{},
-		sweepAt: minSweep,
-		leaving: map[*corev1.Pod]struct{}{},
+		env:      env,
+		pods:     pods,
+		ctx:      ctx,
+		cancel:   cancel,
+		underWay: map[types.UID][]*preemptionRun{},
+		latest:   map[types.UID]*preemptionRun{},
+		sweepAt:  minSweep,
+		leaving:  map[*corev1.Pod]struct{}{},
 	}
 }
 
@@ -124,7 +130,7 @@ func (p *preemptions) begin(handle *Handle, decided *plan) {
 		return
 	}
 	p.sweep()
-	p.held[r.preemptor.UID]++
+	p.underWay[r.preemptor.UID] = append(p.underWay[r.preemptor.UID], r)
 	p.latest[r.preemptor.UID] = r
 	p.running.Go(func() { p.run(handle, r) })
 }
@@ -154,8 +160,10 @@ func (p *preemptions) run(handle *Handle, r *preemptionRun) {
 func (p *preemptions) end(logger klog.Logger, r *preemptionRun, evicted bool) {
 	uid := r.preemptor.UID
 	p.mu.Lock()
-	if p.held[uid]--; p.held[uid] == 0 {
-		delete(p.held, uid)
+	if rest := slices.DeleteFunc(p.underWay[uid], func(other *preemptionRun) bool { return other == r }); len(rest) > 0 {
+		p.underWay[uid] = rest
+	} else {
+		delete(p.underWay, uid)
 	}
 	p.mu.Unlock()
 	if evicted {
@@ -165,11 +173,27 @@ func (p *preemptions) end(logger klog.Logger, r *preemptionRun, evicted bool) {
 	}
 }
 
-// holds says whether victims of the pod are being evicted.
+// holds says whether victims of the pod are being evicted. Those that the informers know to be gone, or on their way,
+// need no answer of the API server's: the event of the last one's going lets the preemptor in, together with the less
+// important pods that it wakes.
 func (p *preemptions) holds(uid types.UID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.held[uid] > 0
+	for _, r := range p.underWay[uid] {
+		if slices.ContainsFunc(r.victims, p.stands) {
+			return true
+		}
+	}
+	return false
+}
+
+// stands says whether nothing has become of a victim yet. Requires mu.
+func (p *preemptions) stands(v *victim) bool {
+	if v.state != standing {
+		return false
+	}
+	known, err := p.pods.Pods(v.pod.Namespace).Get(v.pod.Name)
+	return err == nil && known.UID == v.pod.UID && known.DeletionTimestamp == nil
 }
 
 // awaitsVictims says whether a pod is to wait for the victims of its last preemption: it is still nominated for their
@@ -219,7 +243,7 @@ func (p *preemptions) sweep() {
 	}
 	clear(p.leaving)
 	for uid, r := range p.latest {
-		if p.held[uid] == 0 && !p.nominated(r) {
+		if p.underWay[uid] == nil && !p.nominated(r) {
 			delete(p.latest, uid)
 			continue
 		}
