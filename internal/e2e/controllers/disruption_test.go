@@ -36,7 +36,7 @@ var _ = Describe("The pods of a ReplicaSet", func() {
 
 		update(ctx, high, func(rs *appsv1.ReplicaSet) { rs.Spec.Replicas = ptr.To[int32](0) })
 		expectRunning(ctx, "low", 8)
-		l.expectRight()
+		l.expectRight(ctx)
 	})
 
 	It("go elsewhere when their node must not execute them any longer", func(ctx context.Context) {

@@ -96,13 +96,14 @@ var _ = Describe("A node that is drained", func() {
 		evictAll(ctx, "n1")
 		on := expectRunning(ctx, "web", 8)
 		Expect(on).To(Equal(map[string]int{"n2": 4, "n3": 4}))
+		l.catchUp(ctx)
 		Expect(l.fewestReady("web")).To(Equal(7))
 
 		By("uncordoning it")
 		cordon(ctx, "n1", false)
 		update(ctx, replicaSetOf("web", 0), func(rs *appsv1.ReplicaSet) { rs.Spec.Replicas = ptr.To[int32](12) })
 		Expect(expectRunning(ctx, "web", 12)).To(HaveKeyWithValue("n1", 4))
-		l.expectRight()
+		l.expectRight(ctx)
 	})
 })
 

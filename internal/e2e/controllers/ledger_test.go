@@ -138,8 +138,26 @@ func (l *ledger) order() (appeared, wereReady []string) {
 	return append([]string(nil), l.appeared...), append([]string(nil), l.wereReady...)
 }
 
-func (l *ledger) expectRight() {
+// catchUp waits until the watch has come as far as the API server is. The pods must not change any more.
+func (l *ledger) catchUp(ctx context.Context) {
 	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		now := map[types.UID]string{}
+		for _, pod := range podsOf(ctx) {
+			now[pod.UID] = pod.ResourceVersion
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		g.Expect(l.pods).To(HaveLen(len(now)))
+		for uid, version := range now {
+			g.Expect(l.pods[uid]).To(HaveField("ResourceVersion", version))
+		}
+	}).WithContext(ctx).Should(Succeed())
+}
+
+func (l *ledger) expectRight(ctx context.Context) {
+	GinkgoHelper()
+	l.catchUp(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	Expect(l.wrong).To(BeEmpty())

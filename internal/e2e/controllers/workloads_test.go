@@ -47,7 +47,7 @@ var _ = Describe("A workload", func() {
 				g.Expect(job.Status).To(And(HaveField("Succeeded", *job.Spec.Completions), HaveField("Failed", BeZero())))
 			}).WithContext(ctx).Should(Succeed())
 		}
-		l.expectRight()
+		l.expectRight(ctx)
 	})
 
 	It("of a StatefulSet starts in order, one pod after the other", func(ctx context.Context) {
@@ -62,6 +62,7 @@ var _ = Describe("A workload", func() {
 		})
 		Expect(expectRunning(ctx, "db", 3)).To(HaveEach(1), "on different nodes")
 		inOrder := []string{"db-0", "db-1", "db-2"}
+		l.catchUp(ctx)
 		appeared, wereReady := l.order()
 		Expect(appeared).To(Equal(inOrder))
 		Expect(wereReady).To(Equal(inOrder))
