@@ -45,9 +45,7 @@ func (w *world) measure() (footprint, error) {
 	for _, r := range w.fleet.all() {
 		f.handlers += r.Informers.Handlers()
 	}
-	buffer := make([]byte, 16<<20)
-	buffer = buffer[:runtime.Stack(buffer, true)]
-	for stack := range strings.SplitSeq(string(buffer), "\n\n") {
+	for stack := range strings.SplitSeq(stacks(), "\n\n") {
 		if !slices.ContainsFunc(leftBehind, func(known string) bool { return strings.Contains(stack, known) }) {
 			f.goroutines[origin(stack)]++
 		}
@@ -68,13 +66,18 @@ func (w *world) measure() (footprint, error) {
 			}
 		}
 	}
-	buffer = nil
 	runtime.GC()
 	runtime.GC()
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
 	f.heap = memory.HeapAlloc
 	return f, nil
+}
+
+// stacks are those of all goroutines.
+func stacks() string {
+	buffer := make([]byte, 16<<20)
+	return string(buffer[:runtime.Stack(buffer, true)])
 }
 
 // origin is the function that a goroutine began in.
