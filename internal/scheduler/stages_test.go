@@ -17,7 +17,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// stage is where a pod is held up, the first time that it comes there, and what becomes of it then.
+// moment is where a pod is held up, the first time that it comes there, and what becomes of it then.
 type moment struct {
 	point   string
 	outcome fwk.Code
@@ -27,28 +27,28 @@ type moment struct {
 
 // holder holds one pod up.
 type holder struct {
-	stage   stage
+	at      moment
 	held    chan struct{} // closed once the pod is held up
 	release chan struct{} // closed to let it go on
 	once    sync.Once
 }
 
 func newHolder(s moment) *holder {
-	return &holder{stage: s, held: make(chan struct{}), release: make(chan struct{})}
+	return &holder{at: s, held: make(chan struct{}), release: make(chan struct{})}
 }
 
 // first is what the plugin says at a point: something else than success at the first call at the holder's.
 func (h *holder) first(point string, pod *corev1.Pod) (status *fwk.Status) {
-	if point != h.stage.point || pod.Name != "pod" {
+	if point != h.at.point || pod.Name != "pod" {
 		return nil
 	}
 	h.once.Do(func() {
 		close(h.held)
-		if !h.stage.late {
+		if !h.at.late {
 			<-h.release
 		}
-		if h.stage.outcome != fwk.Success {
-			status = fwk.NewStatus(h.stage.outcome, "not this time")
+		if h.at.outcome != fwk.Success {
+			status = fwk.NewStatus(h.at.outcome, "not this time")
 		}
 	})
 	return status
@@ -90,7 +90,7 @@ var stages = map[string]moment{
 	"Bind fails":              {point: "Bind", outcome: fwk.Error},
 }
 
-func entriesOfStages(only func(stage) bool) []TableEntry {
+func entriesOfMoments(only func(moment) bool) []TableEntry {
 	var entries []TableEntry
 	for name, s := range stages {
 		if only(s) {
@@ -100,7 +100,7 @@ func entriesOfStages(only func(stage) bool) []TableEntry {
 	return entries
 }
 
-func anyStage(stage) bool { return true }
+func anyMoment(moment) bool { return true }
 
 // refusedAt are the stages at which a plugin refuses the pod.
 func refusedAt(s moment) bool { return s.outcome == fwk.Unschedulable || s.late }
@@ -118,7 +118,7 @@ var _ = Describe("While a pod is in its cycle and", Ordered, ContinueOnFailure, 
 		w.run = start(s.register)
 	})
 	// begin creates a pod and waits until it is held up at a stage.
-	begin := func(ctx context.Context, at stage) *corev1.Pod {
+	begin := func(ctx context.Context, at moment) *corev1.Pod {
 		GinkgoHelper()
 		h = newHolder(at)
 		s.reset()
@@ -154,7 +154,7 @@ var _ = Describe("While a pod is in its cycle and", Ordered, ContinueOnFailure, 
 	// goOn lets the pod go on. One that waits on Permit is refused.
 	goOn := func(pod *corev1.Pod) {
 		close(h.release)
-		if waiting := s.waiting(pod); h.stage.late && waiting != nil {
+		if waiting := s.waiting(pod); h.at.late && waiting != nil {
 			waiting.Reject(alpha, "not this time")
 		}
 	}
@@ -165,7 +165,7 @@ var _ = Describe("While a pod is in its cycle and", Ordered, ContinueOnFailure, 
 		expectUnscheduled(ctx, createPod(ctx, "mine", "last"), corev1.PodReasonUnschedulable, ContainSubstring("Insufficient cpu"))
 	}
 
-	DescribeTable("is updated: it is bound as what it is now, whether", func(ctx context.Context, at stage) {
+	DescribeTable("is updated: it is bound as what it is now, whether", func(ctx context.Context, at moment) {
 		pod := begin(ctx, at)
 		update(ctx, pod, labelled("now", "yes"))
 		w.expectCaughtUp(ctx)
@@ -173,17 +173,17 @@ var _ = Describe("While a pod is in its cycle and", Ordered, ContinueOnFailure, 
 		Expect(expectBound(ctx, pod)).To(Equal("n1"))
 		Expect(pod.Labels).To(HaveKeyWithValue("now", "yes"))
 		expectRoom(ctx, "3900m")
-	}, entriesOfStages(anyStage))
+	}, entriesOfMoments(anyMoment))
 
-	DescribeTable("is deleted: its room is free, whether", func(ctx context.Context, at stage) {
+	DescribeTable("is deleted: its room is free, whether", func(ctx context.Context, at moment) {
 		pod := begin(ctx, at)
 		Expect(k8s.Delete(ctx, pod)).To(Succeed())
 		w.expectCaughtUp(ctx)
 		goOn(pod)
 		expectRoom(ctx, "4")
-	}, entriesOfStages(anyStage))
+	}, entriesOfMoments(anyMoment))
 
-	DescribeTable("is deleted and created again: its successor is bound, whether", func(ctx context.Context, at stage) {
+	DescribeTable("is deleted and created again: its successor is bound, whether", func(ctx context.Context, at moment) {
 		pod := begin(ctx, at)
 		Expect(k8s.Delete(ctx, pod)).To(Succeed())
 		successor := createPod(ctx, "mine", "pod", cpu("1"))
@@ -191,9 +191,9 @@ var _ = Describe("While a pod is in its cycle and", Ordered, ContinueOnFailure, 
 		goOn(pod)
 		Expect(expectBound(ctx, successor)).To(Equal("n1"))
 		expectRoom(ctx, "3")
-	}, entriesOfStages(anyStage))
+	}, entriesOfMoments(anyMoment))
 
-	DescribeTable("something happens that may help it: it is tried again at once, where", func(ctx context.Context, at stage) {
+	DescribeTable("something happens that may help it: it is tried again at once, where", func(ctx context.Context, at moment) {
 		pod := begin(ctx, at)
 		label := of(fwk.Node, fwk.UpdateNodeLabel)
 		before := w.handled(label)
@@ -202,9 +202,9 @@ var _ = Describe("While a pod is in its cycle and", Ordered, ContinueOnFailure, 
 		goOn(pod)
 		expectBound(ctx, pod)
 		Expect(s.at(pod, at.point)).To(HaveLen(2))
-	}, entriesOfStages(refusedAt))
+	}, entriesOfMoments(refusedAt))
 
-	DescribeTable("something happens that helps it not: it waits, where", func(ctx context.Context, at stage) {
+	DescribeTable("something happens that helps it not: it waits, where", func(ctx context.Context, at moment) {
 		pod := begin(ctx, at)
 		seen := of(fwk.Node, fwk.UpdateNodeAnnotation)
 		before := w.handled(seen)
@@ -219,7 +219,7 @@ var _ = Describe("While a pod is in its cycle and", Ordered, ContinueOnFailure, 
 		By("labelling the node")
 		have(node("n1"), relabelled("better", "yes"))(ctx)
 		expectBound(ctx, pod)
-	}, entriesOfStages(refusedAt))
+	}, entriesOfMoments(refusedAt))
 })
 
 // reset forgets the calls and the plugins of earlier specs.
