@@ -84,4 +84,3 @@ func createVolumes(ctx context.Context, objects ...client.Object) {
 		}
 	}
 }
-
