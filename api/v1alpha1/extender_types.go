@@ -65,9 +65,9 @@ type Extender struct {
 
 	// httpTimeout bounds a call to the extender. A filter, preempt or bind call
 	// that takes longer fails, and with it the attempt for the pod, unless the
-	// extender is ignorable; a prioritize call that takes longer is left out of the
-	// score. The scheduling of all pods waits for filter, prioritize and preempt
-	// calls.
+	// extender is ignorable; a prioritize call that takes longer is left out of
+	// the score. The scheduling of all pods waits for filter, prioritize and
+	// preempt calls.
 	// +optional
 	// +kubebuilder:default="5s"
 	// +kubebuilder:validation:Type=string
@@ -129,8 +129,8 @@ type ExtenderTLSConfig struct {
 	// secretRef names the Secret with the TLS material: `ca.crt`, the certificates
 	// that are trusted, and `tls.crt` with `tls.key`, the client certificate and
 	// its key. Either may be missing: without ca.crt, the certificates that the
-	// system of livesched trusts are trusted. livesched watches the Secret, and has
-	// to have the right to.
+	// system of livesched trusts are trusted. livesched watches the Secret, and
+	// has to have the right to.
 	// +optional
 	SecretRef *SecretReference `json:"secretRef,omitempty"`
 }
