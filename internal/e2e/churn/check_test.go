@@ -84,7 +84,25 @@ func (w *world) unsettled(ctx context.Context) (found findings) {
 	if len(found) > 0 {
 		return found
 	}
+	for _, r := range all {
+		found = append(found, suspicions(ctx, r)...)
+	}
+	if len(found) > 0 {
+		return found
+	}
 	return w.lostWakeups(ctx, leader, t)
+}
+
+// suspicions is what a replica itself, asked to compare, finds that the API server says otherwise.
+func suspicions(ctx context.Context, r *replica) (found findings) {
+	differences, err := r.Scheduler.Compare(ctx)
+	if err != nil {
+		found.add("replica %d cannot compare itself with the API server: %v", r.number, err)
+	}
+	for _, d := range differences {
+		found.add("replica %d says of itself: %+v", r.number, d)
+	}
+	return found
 }
 
 // unequal compares what a replica knows with the API server.

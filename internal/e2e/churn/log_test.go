@@ -29,7 +29,6 @@ var known = []struct {
 	{regexp.MustCompile(`^Evaluation failed on nominated node \| nodeinfo not found`), "the node of a nomination is gone; the pod is looked at on all others"},
 	{regexp.MustCompile(`^Unexpected error when reading response body \| (context deadline exceeded|net/http: request canceled)`), "a busy machine"},
 	{regexp.MustCompile(`^failed to get informer from cache \| Timeout`), "a replica is stopped or cut off while it starts"},
-	{regexp.MustCompile(`^error received after stop sequence was engaged \| the profiles did not close in time`), "a replica is stopped while pods wait on Permit; what does not close at all is found among the goroutines"},
 	{regexp.MustCompile(`leader election lost|lease|Lease`), "replicas are stopped and cut off, and compete for the lease"},
 	{regexp.MustCompile(`context canceled`), "a replica that stops"},
 }
