@@ -437,6 +437,7 @@ func (w *twinWorld) requeue() {
 	}
 	info.UnschedulablePlugins, info.PendingPlugins = sets.New(refusedBy...), sets.New(pendingBy...)
 	nominating := []*fwk.NominatingInfo{nil, nominate(""), nominate("n1")}[w.r.IntN(3)]
+	before := info.Pod.Status.NominatedNodeName
 	kept, err := w.queue.RequeueNominated(logger, info, nominating)
 	w.note("requeue: kept %v, %v", kept, errors.Unwrap(err))
 	if want := w.model.requeue(p.was, refusedBy, pendingBy); kept != want {
@@ -445,6 +446,9 @@ func (w *twinWorld) requeue() {
 	if kept && err == nil {
 		pod := w.model.pods[p.info.Pod.UID].pod
 		node := pod.Status.NominatedNodeName
+		if nominee, known := w.model.nominees[pod.UID]; known && node == before {
+			node = nominee.node
+		}
 		if nominating != nil {
 			node = nominating.NominatedNodeName
 		}
