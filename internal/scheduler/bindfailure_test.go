@@ -70,7 +70,6 @@ plugins:
 		By("giving the room to a pod that waits for it while the failed one backs off")
 		close(release)
 		expectBound(ctx, late)
-		expectUnscheduled(ctx, pod, corev1.PodReasonSchedulerError, Equal(`running Bind plugin "Alpha": out of ink`))
 		expectEvent(ctx, pod, "FailedScheduling", Equal(`running Bind plugin "Alpha": out of ink`))
 		Expect(s.at(pod, "Unreserve")[:2]).To(Equal([]string{beta, alpha}))
 		Expect(s.at(pod, "PostBind")).To(BeEmpty())

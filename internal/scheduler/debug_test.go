@@ -42,14 +42,15 @@ var _ = Describe("The comparison with the API server", func() {
 		createProfile(ctx, "mine", "plugins: {multiPoint: {enabled: [{name: Alpha}]}}")
 
 		By("pods in every place")
-		bound, gone := createPod(ctx, "mine", "bound", cpu("2")), createPod(ctx, "mine", "gone")
+		onFirst := selecting(corev1.LabelHostname, "n1") // out of the way of the preemption
+		bound, gone := createPod(ctx, "mine", "bound", cpu("2"), onFirst), createPod(ctx, "mine", "gone", onFirst)
 		expectBound(ctx, bound)
 		expectBound(ctx, gone)
 		createPod(ctx, "somebody-else", "assigned", on("n3"), cpu("3"))
 		createPod(ctx, "somebody-else", "waits-for-somebody-else")
 		createPod(ctx, "mine", "on-a-ghost", on("no-such-node"))
 		createPod(ctx, "mine", "gated", gated)
-		waiting := createPod(ctx, "mine", "waiting", labelled("wait", "yes"))
+		waiting := createPod(ctx, "mine", "waiting", labelled("wait", "yes"), onFirst)
 		s.expectWaiting(ctx, waiting)
 		huge := createPod(ctx, "mine", "huge", cpu("100"))
 		expectUnscheduled(ctx, huge, corev1.PodReasonUnschedulable, Not(BeEmpty()))

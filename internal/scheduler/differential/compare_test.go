@@ -55,12 +55,24 @@ func (c *contest) decide(pod *corev1.Pod) (got decision) {
 	got = c.ours.decide(pod)
 	c.count["decisions"]++
 	switch {
+	case c.awaitsVictims(got):
+		// kube-scheduler preempts again, since nothing has told it that its victims are on their way out. From here on the
+		// two see different clusters.
+		c.count["awaited"]++
+		c.parted = true
 	case want.err != nil || got.err != nil:
 		c.compareFailures(pod, want, got)
 	default:
 		c.compareChoices(pod, want, got)
 	}
 	return got
+}
+
+// awaitsVictims tells whether livesched waits for the victims of an earlier preemption of the pod (docs/upstream.md). It is
+// never the first decision on a pod, and never ends in a nomination.
+func (c *contest) awaitsVictims(got decision) bool {
+	return got.err != nil && got.nominating == nil && c.ours.preemption != nil && c.ours.preemption.potential == 0 &&
+		c.theirs.preemption.potential > 0 && strings.HasSuffix(got.err.Error(), "preemption: not eligible due to a terminating pod on the nominated node.")
 }
 
 func (c *contest) compareChoices(pod *corev1.Pod, want, got decision) {

@@ -40,6 +40,8 @@ type contest struct {
 	// ordered: each side has one worker, so that even the order in which things are looked at is the same.
 	ordered bool
 	count   counts
+	// parted: the two have done different things on purpose; the case is over.
+	parted bool
 
 	nodes   map[string]*corev1.Node
 	placed  map[types.UID]*corev1.Pod // confirmed by the API server

@@ -124,7 +124,11 @@ func (c *contest) play() {
 			c.count["cameNominated"]++
 		}
 		c.put(pod)
-		c.afterwards(pod, c.decide(pod))
+		got := c.decide(pod)
+		if c.parted {
+			return
+		}
+		c.afterwards(pod, got)
 		for lively && c.chance(75) {
 			c.happen()
 		}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +21,7 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+	pluginnames "k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 	"k8s.io/utils/clock"
@@ -93,11 +95,19 @@ func newOurs(ctx context.Context, objects apiObjects, c *configuration, offset i
 		Profiles: map[string]*queue.ProfileSettings{schedulerName: o.profile.Queue},
 	}, nil, nil)
 	for _, pl := range o.profile.Framework.Plugins().PostFilter {
-		if preempting, ok := pl.(*defaultpreemption.DefaultPreemption); ok {
+		if preempting := decider(pl); preempting != nil {
 			o.preemption = witnessOf(preempting, offset)
 		}
 	}
 	return o, nil
+}
+
+// decider is kube-scheduler's plugin within the one that takes its place in a profile.
+func decider(pl fwk.Plugin) *defaultpreemption.DefaultPreemption {
+	if pl.Name() != pluginnames.DefaultPreemption {
+		return nil
+	}
+	return reflect.ValueOf(pl).Elem().FieldByName(pluginnames.DefaultPreemption).Interface().(*defaultpreemption.DefaultPreemption)
 }
 
 // noEvents are event sources of a cluster in which nothing happens that the test has not done itself.
