@@ -20,7 +20,8 @@
 // explained; and on calm nodes no pod takes room, a host port or the place of an anti-affine pod that was taken. Calm nodes are
 // those whose allocatable never changes and to which nobody but livesched binds. On the rough ones such things happen
 // between a decision and its binding, and no scheduler could tell. Nor could it for spread constraints and
-// anti-affinity across nodes: pods that go and nodes that change their zone move the goal while a binding is under way.
+// anti-affinity across nodes: pods that go and nodes that change their zone move the goal while a binding is under way. For some
+// seconds after a takeover rooms are not looked at: a new leader may not have seen yet what the old one bound last.
 //
 // When it settles: each pod is bound, or its condition tells why not, or it is gated, or no profile has its name; caches and
 // queues hold what the API server holds, on the leader and on the follower; nothing is in flight, waits on Permit, or is tried again

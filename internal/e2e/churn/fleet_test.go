@@ -43,6 +43,8 @@ type fleet struct {
 	started int
 	wild    bool
 	sick    []string
+	// takenOver is when a replica was elected last.
+	takenOver time.Time
 }
 
 // replica is one livesched.
@@ -78,7 +80,28 @@ func (f *fleet) lockedStart(slot int) error {
 		return fmt.Errorf("starting replica %d: %w", r.number, err)
 	}
 	f.slots[slot] = r
+	go func() {
+		select {
+		case <-r.Elected():
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.takenOver = time.Now()
+		case <-r.Done():
+		}
+	}()
 	return nil
+}
+
+// handover is how long after a takeover a node may be given more than it takes: the new leader decides on what its
+// informers have, which may be behind what the old one did last, and of a leader that lost its lease bindings go on for
+// as long as a shutdown leaves them, since no process ends here. kube-scheduler's takeovers are no better.
+const handover = 5 * time.Second
+
+// steady says that no takeover was lately.
+func (f *fleet) steady() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return time.Since(f.takenOver) > handover
 }
 
 // lockedStop ends the replica in a slot, which gives the lease back.

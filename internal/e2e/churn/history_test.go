@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,6 +28,8 @@ import (
 // happened, and which pods there are now.
 type history struct {
 	counts *counts
+	// steady says that one replica has led for a while.
+	steady func() bool
 
 	mu       sync.Mutex // guards what follows
 	pods     map[types.UID]*corev1.Pod
@@ -37,7 +40,7 @@ type history struct {
 }
 
 // startHistory watches until ctx ends. It waits for nothing: there must be no pods yet.
-func startHistory(ctx context.Context, client kubernetes.Interface, c *counts) (*history, error) {
+func startHistory(ctx context.Context, client kubernetes.Interface, c *counts, steady func() bool) (*history, error) {
 	list, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
@@ -55,6 +58,7 @@ func startHistory(ctx context.Context, client kubernetes.Interface, c *counts) (
 	}
 	h := &history{
 		counts: c,
+		steady: steady,
 		pods:   map[types.UID]*corev1.Pod{},
 		nodeOf: map[types.UID]string{},
 		byNode: map[string]map[types.UID]*corev1.Pod{},
@@ -108,7 +112,8 @@ func (h *history) see(event watch.Event) {
 	}
 	if !wasBound {
 		h.counts.add("pods bound", 1)
-		if isCalm(node) {
+		if isCalm(node) && h.steady() {
+			h.counts.add("bindings looked at", 1)
 			h.checkRoom(pod, node)
 		}
 	}
@@ -142,7 +147,7 @@ func (h *history) checkRoom(pod *corev1.Pod, node string) {
 
 // problem notes a problem. Requires mu.
 func (h *history) problem(format string, args ...any) {
-	h.problems = append(h.problems, fmt.Sprintf(format, args...))
+	h.problems = append(h.problems, time.Now().Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
 }
 
 // verdict is what must not have happened, so far.
