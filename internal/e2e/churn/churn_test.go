@@ -108,7 +108,7 @@ func (m mix) acts() []act {
 // listen has everything logged that livesched logs, to a file if one is named, and errors noted.
 func listen(t *testing.T, file string) (*complaints, klog.Logger) {
 	t.Helper()
-	var to io.Writer = io.Discard
+	to := io.Discard
 	if file != "" {
 		f, err := os.Create(file)
 		if err != nil {

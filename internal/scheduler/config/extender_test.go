@@ -175,7 +175,7 @@ func TestARevisionDependsOnTheSecretsOfItsExtenders(t *testing.T) {
 		}
 		return resolution.Profiles["p"].Revision
 	}
-	if revision(extended, tlsSecret(t, 1)) != revision(extended, tlsSecret(t, 1)) {
+	if first, again := revision(extended, tlsSecret(t, 1)), revision(extended, tlsSecret(t, 1)); first != again {
 		t.Error("one Secret has two revisions")
 	}
 	if seen := sets.New(revision(extended, tlsSecret(t, 1)), revision(extended, tlsSecret(t, 5)), revision(extended, tlsSecret(t, 6)), revision(plain, tlsSecret(t, 1))); len(seen) != 4 {
