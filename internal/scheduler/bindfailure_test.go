@@ -80,6 +80,7 @@ plugins:
 		Expect(attempts.Load()).To(Equal(int32(3)))
 		Eventually(s.at).WithArguments(pod, "PostBind").Should(Equal([]string{alpha, beta}))
 		Expect(s.at(pod, "Unreserve")).To(Equal([]string{beta, alpha, beta, alpha}))
+		expectEvent(ctx, pod, "Scheduled", Not(BeEmpty()))
 		Expect(eventsOf(ctx, pod, "Scheduled")).To(HaveLen(1))
 	})
 

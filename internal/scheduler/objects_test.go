@@ -50,6 +50,11 @@ func create(ctx context.Context, objects ...client.Object) {
 	for _, object := range objects {
 		Expect(k8s.Create(ctx, object)).To(Succeed())
 	}
+	for _, object := range objects {
+		if node, ok := object.(*corev1.Node); ok {
+			expectKnown(ctx, node.Name)
+		}
+	}
 }
 
 // createFor creates objects that the end of a spec does not clear by itself.
@@ -116,6 +121,19 @@ func nodes(ctx context.Context, names ...string) {
 	for _, name := range names {
 		create(ctx, testcluster.Node(name, "4", "8Gi", nil))
 	}
+}
+
+// expectKnown waits until the running livesched has seen a node, which comes to it by another way than pods do: a pod that
+// is created afterwards finds it.
+func expectKnown(ctx context.Context, name string) {
+	GinkgoHelper()
+	if running == nil {
+		return
+	}
+	Eventually(func() bool {
+		info := running.Scheduler.Cache().Dump().Nodes[name]
+		return info != nil && info.Node() != nil
+	}).WithContext(ctx).Should(BeTrue(), "node %s is to be known", name)
 }
 
 // podOf makes a small pod that asks for a scheduler.

@@ -191,7 +191,7 @@ plugins:
 		Entry("by an answer that has no meaning in Reserve", "Reserve", refuses(fwk.Wait), `running Reserve plugin "Alpha": it returned the status Wait, which has no meaning there`),
 		Entry("by an answer that has no meaning in Permit", "Permit", refuses(fwk.Skip), `running Permit plugin "Alpha": it returned the status Skip, which has no meaning there`),
 		Entry("by a refusal in PreBindPreFlight", "PreBindPreFlight", refuses(fwk.Unschedulable),
-			`running PreBindPreFlight "Alpha": it returned the status Unschedulable, it may return Success, Skip or Error`),
+			`running PreBindPreFlight plugin "Alpha": it returned the status Unschedulable, it may return Success, Skip or Error`),
 		Entry("by an answer that has no meaning in PreBind", "PreBind", refuses(fwk.Wait), `running PreBind plugin "Alpha": it returned the status Wait, which has no meaning there`),
 		Entry("by an answer that has no meaning in Bind", "Bind", refuses(fwk.Wait), `running Bind plugin "Alpha": it returned the status Wait, which has no meaning there`),
 	)

@@ -39,6 +39,8 @@ var (
 	k8s     client.Client
 	// before ignores the goroutines that there were before the suite: whatever livesched started has to end with it.
 	before goleak.Option
+	// running is the livesched that startFor has started, if there is one.
+	running *testcluster.Running
 	// scratch is a directory for what specs share.
 	scratch string
 	// shared says that the running livesched and its profiles are those of many specs; see stage.
@@ -83,8 +85,12 @@ func start(change ...func(*app.Options)) *testcluster.Running {
 func startFor(config *rest.Config, change ...func(*app.Options)) *testcluster.Running {
 	GinkgoHelper()
 	run := startUnstopped(config, change...)
-	DeferCleanup(func() { Expect(run.Stop(10 * time.Second)).To(Succeed()) })
+	DeferCleanup(func() {
+		running = nil
+		Expect(run.Stop(10 * time.Second)).To(Succeed())
+	})
 	Eventually(run.Scheduler.Ready()).Should(BeClosed())
+	running = run
 	return run
 }
 
