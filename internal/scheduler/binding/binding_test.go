@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -209,13 +210,53 @@ func TestAPodWhoseBindingSeemsToFail(t *testing.T) {
 		f.expectPlace("other", queue.Active)
 	})
 
-	t.Run("while the API server cannot be asked is tried again", func(t *testing.T) {
+	t.Run("while the API server cannot be asked is asked about for some seconds, keeps its room meanwhile, and is tried again", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixture(t)
+			f.first.bind = broken
+			start := time.Now()
+			f.Read = func(context.Context, *corev1.Pod) (*corev1.Pod, error) {
+				if f.Cache.PodCount() != 1 {
+					t.Error("its room was given back before it was known whether it is bound")
+				}
+				return nil, errors.New("no route to host")
+			}
+			f.Run(f.ctx, f.cycle)
+			if f.failure == nil || f.failure.Message() != `running Bind plugin "first": out of order` {
+				t.Errorf("it failed with %v", f.failure)
+			}
+			if took := time.Since(start); took != lookTimeout {
+				t.Errorf("it was given up after %v, want %v", took, lookTimeout)
+			}
+		})
+	})
+
+	t.Run("and whose fate is told at the third time of asking is bound, as that was its fate", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixture(t)
+			f.first.bind = broken
+			asked := 0
+			f.Read = func(_ context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+				if asked++; asked < 3 {
+					return nil, errors.New("connection reset by peer")
+				}
+				return pod, nil
+			}
+			f.Run(f.ctx, f.cycle)
+			f.expectEvent("Normal Scheduled Successfully assigned default/pod to n1")
+			if asked != 3 {
+				t.Errorf("the API server was asked %d times", asked)
+			}
+		})
+	})
+
+	t.Run("is not asked about again by one who may not", func(t *testing.T) {
 		f := newFixture(t)
 		f.first.bind = broken
-		f.liveErr = errors.New("no route to host")
+		f.liveErr = apierrors.NewForbidden(corev1.Resource("pods"), "pod", errors.New("no"))
 		f.Run(f.ctx, f.cycle)
-		if f.failure == nil || f.failure.Message() != `running Bind plugin "first": out of order` {
-			t.Errorf("it failed with %v", f.failure)
+		if f.failure == nil {
+			t.Error("it did not fail")
 		}
 	})
 }
