@@ -61,7 +61,11 @@ func (w *world) lostWakeups(ctx context.Context, leader *replica, t *truth) (fou
 				found.add("asking the plugins about pod %s: %v", describe(pod), err)
 				continue
 			}
-			state, _ := leader.Scheduler.Queue().Get(pod.UID)
+			state, waits := leader.Scheduler.Queue().Get(pod.UID)
+			if !waits {
+				found.add("pod %s does not wait any more", describe(pod))
+				continue
+			}
 			found.add("LOST WAKE-UP: pod %s would fit on %s (and %d more nodes). Queue: %s. Condition: %+v", describe(pod), result.SuggestedHost,
 				result.FeasibleNodes-1, describeState(state), scheduled(pod))
 		}
