@@ -217,7 +217,9 @@ pluginConfig: [{name: Alpha, args: {as: %q}}]
 			create(ctx, testcluster.Node(name, "4", "8Gi", nil))
 		}
 		expectSeen(ctx, total)
-		given(ctx, "sampling", "percentageOfNodesToScore: 10\nplugins: {filter: {enabled: [{name: Alpha}]}, score: {enabled: [{name: Alpha}]}}")
+		// Several workers leave gaps in what they look at.
+		createFor(ctx, policy("one-worker", "{parallelism: 1, podInitialBackoff: 1ms, podMaxBackoff: 1ms}"))
+		given(ctx, "sampling", "policyRef: {name: one-worker}\npercentageOfNodesToScore: 10\nplugins: {filter: {enabled: [{name: Alpha}]}, score: {enabled: [{name: Alpha}]}}")
 		looked := func(name, point string) sets.Set[string] {
 			pod := createPod(ctx, "sampling", name)
 			expectBound(ctx, pod)
@@ -235,7 +237,7 @@ pluginConfig: [{name: Alpha, args: {as: %q}}]
 		Expect(first.Union(looked("third", "Filter"))).To(HaveLen(total), "the third sample begins where the second ended")
 
 		By("looking at all nodes when it says nothing")
-		respec(ctx, "sampling", "plugins: {filter: {enabled: [{name: Alpha}]}, score: {enabled: [{name: Alpha}]}}")
+		respec(ctx, "sampling", "policyRef: {name: one-worker}\nplugins: {filter: {enabled: [{name: Alpha}]}, score: {enabled: [{name: Alpha}]}}")
 		Expect(looked("fourth", "Score")).To(HaveLen(total))
 	})
 })
