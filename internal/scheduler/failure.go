@@ -20,6 +20,7 @@ import (
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
+	"github.com/livesched/livesched/internal/scheduler/podstatus"
 )
 
 // failure is a scheduling attempt that did not end in a bound pod.
@@ -68,7 +69,7 @@ func (s *Scheduler) handleFailure(ctx context.Context, f *failure) {
 	}
 
 	f.recorder.WithLogger(logger).Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", truncate(message))
-	if err := patchPodStatus(ctx, s.client, pod, unscheduledCondition(pod, reason, message), f.nominating); err != nil && !isGone(err) {
+	if err := patchPodStatus(ctx, s.client, pod, unscheduledCondition(pod, reason, message), f.nominating); err != nil && !podstatus.IsGone(err) {
 		utilruntime.HandleErrorWithContext(ctx, err, "Writing the reason into the pod's status failed", "pod", klog.KObj(pod))
 		if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) {
 			// Without an event the pod would not be tried, and its owner not be told, for minutes. Another attempt after a

@@ -5,19 +5,17 @@ package profile
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
-	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
+
+	"github.com/livesched/livesched/internal/scheduler/podstatus"
 )
 
 // clearNominations takes back the nominations for the node of pods that are less important than the preemptor, so that
@@ -30,8 +28,7 @@ func (p *preemptions) clearNominations(ctx context.Context, r *preemptionRun) bo
 		}
 		status := pod.Status.DeepCopy()
 		status.NominatedNodeName = ""
-		err := schedutil.PatchPodStatus(ctx, p.env.Client, pod.Name, pod.Namespace, &pod.Status, status)
-		if err != nil && !apierrors.IsNotFound(err) {
+		if err := podstatus.Patch(ctx, p.env.Client, pod, status); err != nil && !podstatus.IsGone(err) {
 			done = false
 			utilruntime.HandleErrorWithContext(ctx, err, "Taking back the nomination of a less important pod failed", "pod", klog.KObj(pod))
 		}
@@ -113,7 +110,7 @@ func (p *preemptions) putBack(r *preemptionRun, v *victim) bool {
 func (p *preemptions) delete(ctx context.Context, preemptor, pod *corev1.Pod) (there bool, err error) {
 	err = p.patchDisruption(ctx, preemptor, pod)
 	switch {
-	case apierrors.IsNotFound(err):
+	case podstatus.IsGone(err):
 		return false, nil
 	case err != nil && !apierrors.IsConflict(err): // whose pod it is, the next call tells
 		return true, fmt.Errorf("adding the condition %s: %w", corev1.DisruptionTarget, err)
@@ -138,18 +135,9 @@ func (p *preemptions) patchDisruption(ctx context.Context, preemptor, pod *corev
 		Reason:             corev1.PodReasonPreemptionByScheduler,
 		Message:            fmt.Sprintf("%s: preempting to accommodate a higher priority pod", preemptor.Spec.SchedulerName),
 	}
-	if !podutil.UpdatePodCondition(pod.Status.DeepCopy(), condition) {
+	status := pod.Status.DeepCopy()
+	if !podutil.UpdatePodCondition(status, condition) {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": pod.UID},
-		"status":   map[string]any{"conditions": []*corev1.PodCondition{condition}},
-	})
-	if err != nil {
-		return err
-	}
-	return retry.OnError(retry.DefaultBackoff, schedutil.Retriable, func() error {
-		_, err := p.env.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-		return err
-	})
+	return podstatus.Patch(ctx, p.env.Client, pod, status)
 }
