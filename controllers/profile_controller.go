@@ -76,6 +76,8 @@ type ProfileReconciler struct {
 	secrets secretWatches
 	// failing are the builds that failed when they were last tried.
 	failing failures
+	// rejections are what was not accepted when the set was last resolved.
+	rejections rejections
 	// settled says that the set was reconciled once.
 	settled atomic.Bool
 }
@@ -146,6 +148,7 @@ func (r *ProfileReconciler) Reconcile(ctx context.Context, _ reconcile.Request) 
 		LastGood:   r.lastGood,
 		Registered: r.Registered,
 	})
+	r.rejections.note(objects, resolution)
 	programmed := r.program(ctx, resolution)
 	if programmed == nil {
 		return reconcile.Result{}, nil // livesched is ending

@@ -16,8 +16,8 @@ import (
 const (
 	// schedulerPrefix starts the names of the metrics of the scheduler and of plugins that register theirs with it.
 	schedulerPrefix = "scheduler_"
-	// profileLabel carries the scheduler name in them.
-	profileLabel = "profile"
+	// LabelProfile carries the scheduler name in them, and in our own.
+	LabelProfile = "profile"
 )
 
 // ForgetProfile deletes every series of a scheduler_* metric whose label "profile" is the given scheduler name: some
@@ -37,7 +37,7 @@ func forgetProfile(gatherer prometheus.Gatherer, registerer prometheus.Registere
 	families, err := gatherer.Gather()
 	errs := []error{err}
 	for _, family := range families {
-		if !strings.HasPrefix(family.GetName(), schedulerPrefix) || !hasLabelValue(family, profileLabel, schedulerName) {
+		if !strings.HasPrefix(family.GetName(), schedulerPrefix) || !hasLabelValue(family, LabelProfile, schedulerName) {
 			continue
 		}
 		vec, err := registeredVec(registerer, family)
@@ -45,7 +45,7 @@ func forgetProfile(gatherer prometheus.Gatherer, registerer prometheus.Registere
 			errs = append(errs, fmt.Errorf("deleting the series of profile %q from metric %s: %w", schedulerName, family.GetName(), err))
 			continue
 		}
-		vec.DeletePartialMatch(prometheus.Labels{profileLabel: schedulerName})
+		vec.DeletePartialMatch(prometheus.Labels{LabelProfile: schedulerName})
 	}
 	return errors.Join(errs...)
 }

@@ -24,7 +24,7 @@ func seriesOf(t *testing.T, gatherer prometheus.Gatherer, schedulerName string) 
 	counts := map[string]int{}
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
-			if hasLabelValue(&dto.MetricFamily{Metric: []*dto.Metric{metric}}, profileLabel, schedulerName) {
+			if hasLabelValue(&dto.MetricFamily{Metric: []*dto.Metric{metric}}, LabelProfile, schedulerName) {
 				counts[family.GetName()]++
 			}
 		}

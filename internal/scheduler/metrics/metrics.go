@@ -12,12 +12,23 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// Values of the label "result" of [Reloads] and of the label "state" of [BindCalls].
+// Values of the label "result" of [Reloads], of the label "queue" of [PendingPods] and of the label "state" of [BindCalls].
 const (
 	// ReloadSucceeded: what was built was swapped in.
 	ReloadSucceeded = "success"
 	// ReloadFailed: a profile could not be built; what ran before runs on.
 	ReloadFailed = "failure"
+	// ReloadRejected: the spec of a profile or policy was not accepted; what ran before runs on.
+	ReloadRejected = "rejected"
+
+	// QueueActive are pods that are tried as soon as it is their turn.
+	QueueActive = "active"
+	// QueueBackoff are pods that wait for the end of their back-off.
+	QueueBackoff = "backoff"
+	// QueueUnschedulable are pods that wait for something to change.
+	QueueUnschedulable = "unschedulable"
+	// QueueGated are pods that a PreEnqueue plugin, such as that of scheduling gates, keeps out.
+	QueueGated = "gated"
 
 	// BindCallRunning is a pod that is being bound.
 	BindCallRunning = "running"
@@ -26,10 +37,11 @@ const (
 )
 
 var (
-	// Reloads counts reloads of the profile map by result. A reconciliation that finds nothing changed is no reload.
+	// Reloads counts reloads of the profile map by result: swaps, builds that failed, and specs that were not accepted,
+	// each generation of an object once. A reconciliation that finds nothing changed is no reload.
 	Reloads = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "livesched_reloads_total",
-		Help: "Number of reloads of the scheduler profiles, by the result. 'success' means that the new profiles were swapped in, 'failure' that a profile could not be built and the last good one was kept.",
+		Help: "Number of reloads of the scheduler profiles, by the result. 'success' means that the new profiles were swapped in, 'failure' that a profile could not be built and the last good one was kept, 'rejected' that the spec of a profile or policy was not accepted.",
 	}, []string{"result"})
 
 	// ReloadBuildDuration is the time that the building of one profile took, in seconds: plugins, extenders and the
@@ -62,6 +74,19 @@ var (
 		Help: "Number of generations of scheduler profiles alive, those included that were replaced and wait for their last pod to leave.",
 	})
 
+	// PendingPods is scheduler_pending_pods by profile. The queue keeps it, and deletes the series of profiles that are gone.
+	PendingPods = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "livesched_pending_pods",
+		Help: "Number of pending pods, by the profile and by the queue that they are in: 'active', 'backoff', 'unschedulable' or 'gated'. Pods under way are in none.",
+	}, []string{LabelProfile, "queue"})
+
+	// RetiredGenerationPods is the number of pods that are under way with a generation that was replaced: they are bound,
+	// or given back, by the generation that they were popped with. See [AddRetired].
+	RetiredGenerationPods = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "livesched_retired_generation_pods",
+		Help: "Number of pods under way with a generation of their profile that has been replaced or removed since.",
+	}, retired.sum)
+
 	// BindCalls is the number of pods at the last step of their binding, by whether they are being bound or have to
 	// wait for their turn. Pods that wait on Permit or in PreBind are not counted.
 	BindCalls = prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -88,8 +113,9 @@ func Register() {
 		schedmetrics.Register()
 
 		own := ctrlmetrics.Registry
-		own.MustRegister(Reloads, ReloadBuildDuration, ReloadSwapDuration, Profiles, ProfileGenerations, HandlerPanics, BindCalls)
-		for _, result := range []string{ReloadSucceeded, ReloadFailed} {
+		own.MustRegister(Reloads, ReloadBuildDuration, ReloadSwapDuration, Profiles, ProfileGenerations, PendingPods, RetiredGenerationPods,
+			HandlerPanics, BindCalls)
+		for _, result := range []string{ReloadSucceeded, ReloadFailed, ReloadRejected} {
 			Reloads.WithLabelValues(result)
 		}
 		for _, state := range []string{BindCallRunning, BindCallWaiting} {

@@ -70,13 +70,14 @@ func TestTheEndpointServesBothRegistries(t *testing.T) {
 		"livesched_reload_swap_duration_seconds",
 		"livesched_profiles",
 		"livesched_profile_generations",
+		"livesched_retired_generation_pods",
 		"livesched_bind_calls",
 	} {
 		if families[name] == nil {
 			t.Errorf("no family %s on the endpoint", name)
 		}
 	}
-	if got := len(families["livesched_reloads_total"].GetMetric()); got != 2 {
+	if got := len(families["livesched_reloads_total"].GetMetric()); got != 3 {
 		t.Errorf("livesched_reloads_total has %d series before the first reload, want one for each result", got)
 	}
 }
@@ -118,7 +119,7 @@ func TestOwnMetricsFollowThePrometheusConventions(t *testing.T) {
 	Register()
 	problems, err := testutil.GatherAndLint(ctrlmetrics.Registry,
 		"livesched_reloads_total", "livesched_reload_build_duration_seconds", "livesched_reload_swap_duration_seconds",
-		"livesched_profiles", "livesched_profile_generations", "livesched_plugin_event_handler_panics_total")
+		"livesched_profiles", "livesched_profile_generations", "livesched_pending_pods", "livesched_retired_generation_pods", "livesched_plugin_event_handler_panics_total")
 	if err != nil {
 		t.Fatal(err)
 	}

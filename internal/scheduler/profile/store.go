@@ -30,8 +30,10 @@ type Store struct {
 	closed   bool
 
 	mu sync.Mutex // guards alive
-	// alive are the generations that are current or still draining.
-	alive map[*Profile]struct{}
+	// alive are the generations that are current or still draining, and whether the Store has given up its reference.
+	alive map[*Profile]bool
+	// uncount ends that metrics count what drains.
+	uncount func()
 }
 
 // Target is the running scheduler, as the Store sees it.
@@ -43,8 +45,9 @@ type Target interface {
 
 // NewStore returns a Store with an empty Map.
 func NewStore(target Target) *Store {
-	s := &Store{target: target, alive: map[*Profile]struct{}{}}
+	s := &Store{target: target, alive: map[*Profile]bool{}}
 	s.current.Store(NewMap(nil, ""))
+	s.uncount = metrics.AddRetired(s.podsDraining)
 	return s
 }
 
@@ -84,7 +87,7 @@ func (s *Store) Swap(logger klog.Logger, next *Map) sets.Set[string] {
 	s.target.Apply(logger, next, changed, func() { s.current.Store(next) })
 	for name := range changed {
 		if p := old.Get(name); p != nil {
-			p.Release(logger)
+			s.retire(logger, p)
 		}
 	}
 	return changed
@@ -96,11 +99,32 @@ func (s *Store) track(next *Map) {
 	defer s.mu.Unlock()
 	for _, p := range next.profiles {
 		if _, known := s.alive[p]; !known {
-			s.alive[p] = struct{}{}
+			s.alive[p] = false
 			p.onClosed = s.forget
 		}
 	}
 	metrics.ProfileGenerations.Set(float64(len(s.alive)))
+}
+
+// retire gives up the Store's reference to a profile that is not current any more.
+func (s *Store) retire(logger klog.Logger, p *Profile) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.alive[p] = true
+	p.Release(logger) // whoever releases the last reference tells forget in another goroutine
+}
+
+// podsDraining is the number of pods that hold a profile which is not current any more.
+func (s *Store) podsDraining() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pods := 0
+	for p, retired := range s.alive {
+		if retired {
+			pods += int(p.refs.Load())
+		}
+	}
+	return pods
 }
 
 func (s *Store) forget(p *Profile) {
@@ -125,8 +149,9 @@ func (s *Store) Close(ctx context.Context) error {
 	s.closed = true
 	logger := klog.FromContext(ctx)
 	for p := range s.current.Swap(NewMap(nil, "")).All() {
-		p.Release(logger)
+		s.retire(logger, p)
 	}
+	defer s.uncount()
 	for _, p := range s.draining() {
 		select {
 		case <-p.closed:

@@ -150,6 +150,15 @@ func TestTheStoreAgreesWithItsTwinAboutWhatIsClosed(t *testing.T) {
 			p.Release(logr.Discard())
 		}
 		gs.expectClosed(t, holders)
+		draining := 0
+		for p, n := range holders {
+			if store.Current().Get(p.SchedulerName()) != p {
+				draining += n
+			}
+		}
+		if got := store.podsDraining(); got != draining {
+			t.Fatalf("step %d: %d pods hold retired profiles, the store counts %d", step, draining, got)
+		}
 	}
 	for _, p := range held {
 		holders[p]--

@@ -22,15 +22,16 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
-	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
+
+	ownmetrics "github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
 func TestMain(m *testing.M) {
 	klog.SetLogger(klog.Logger{})   // the tests provoke errors in plenty; those that matter have a logger of their own
 	utilruntime.ErrorHandlers = nil // kube-scheduler's queue uses them; one of them sleeps
-	schedmetrics.Register()
+	ownmetrics.Register()
 	if code := m.Run(); code != 0 {
 		os.Exit(code)
 	}

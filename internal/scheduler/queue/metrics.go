@@ -4,10 +4,13 @@
 package queue
 
 import (
+	"github.com/prometheus/client_golang/prometheus"
 	compmetrics "k8s.io/component-base/metrics"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	ownmetrics "github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
 // The labels of events that the queue itself makes.
@@ -19,7 +22,8 @@ var (
 // profileReload is the label of moves that a reload causes.
 const profileReload = "ProfileReload"
 
-// metrics is kube-scheduler's queue metrics. Their handles are kept, as looking one up costs more than moving a pod.
+// metrics is kube-scheduler's queue metrics. Their handles are kept, as looking one up costs more than moving a pod; those
+// of our own pending pods are kept by the profiles.
 // Guarded by Queue.mu.
 type metrics struct {
 	// pending counts pods per place; nil where none is counted. Backoff and ErrorBackoff share one.
@@ -53,14 +57,31 @@ func newMetrics(async *schedmetrics.MetricAsyncRecorder) *metrics {
 	return m
 }
 
-// moved records that a pod is in another place.
-func (m *metrics) moved(from, to Place) {
-	if g := m.pending[from]; g != nil {
+// moved records that a pod is about to be in another place.
+func (m *metrics) moved(e *entry, to Place) {
+	if g := m.pending[e.place]; g != nil {
 		g.Dec()
+		e.profile.pending[e.place].Dec()
 	}
 	if g := m.pending[to]; g != nil {
 		g.Inc()
+		e.profile.pending[to].Inc()
 	}
+}
+
+// pendingOf are the gauges of livesched_pending_pods of one profile, per place; nil where nothing is counted. They are
+// there, at 0, before the first pod.
+func pendingOf(schedulerName string) (gauges [places]prometheus.Gauge) {
+	for place, queue := range map[Place]string{
+		Active:        ownmetrics.QueueActive,
+		Backoff:       ownmetrics.QueueBackoff,
+		ErrorBackoff:  ownmetrics.QueueBackoff,
+		Unschedulable: ownmetrics.QueueUnschedulable,
+		Gated:         ownmetrics.QueueGated,
+	} {
+		gauges[place] = ownmetrics.PendingPods.WithLabelValues(schedulerName, queue)
+	}
+	return gauges
 }
 
 // incomingNames are the values of the label queue of queue_incoming_pods_total.
@@ -113,8 +134,10 @@ func (m *metrics) eventInFlight(event fwk.ClusterEvent, delta float64) {
 	g.Add(delta)
 }
 
-// forgetProfile lets go of the handles of a profile that is gone. The gauges themselves are at 0 then.
+// forgetProfile lets go of the handles of a profile that is gone, and deletes the series that are the queue's alone. The
+// gauges themselves are at 0 then.
 func (m *metrics) forgetProfile(schedulerName string) {
+	ownmetrics.PendingPods.DeletePartialMatch(prometheus.Labels{ownmetrics.LabelProfile: schedulerName})
 	for key := range m.unschedulable {
 		if key.schedulerName == schedulerName {
 			delete(m.unschedulable, key)

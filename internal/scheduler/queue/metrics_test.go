@@ -10,18 +10,21 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/component-base/metrics/legacyregistry"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	ownmetrics "github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
 // gathered are the values of the metrics that begin with the prefix, by "name{label values}", those at 0 aside. Counts
 // of histograms are their values.
 func gathered(t *testing.T, prefix string) map[string]float64 {
 	t.Helper()
-	families, err := legacyregistry.DefaultGatherer.Gather()
+	families, err := ctrlmetrics.Registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,6 +115,35 @@ func TestPendingGauges(t *testing.T) {
 	expect(map[string]float64{"pending_pods{unschedulable}": 1}, map[string]float64{"unschedulable_pods{A,default}": 1})
 	f.Reconfigure(logger, nil, nil, nil)
 	expect(none, none)
+}
+
+func TestPendingPodsOfProfiles(t *testing.T) {
+	families := func() int {
+		return testutil.CollectAndCount(ownmetrics.PendingPods)
+	}
+	f := newFixture(t)
+	f.settings.Profiles["other"] = profileOf()
+	f.Reconfigure(logger, f.settings, nil, nil)
+	pending := gathered(t, "livesched_pending_pods")
+	series := families()
+	f.Add(logger, newPod("a"))
+	f.Add(logger, newPod("b", scheduler("other")))
+	f.Expect(since(t, "livesched_pending_pods", pending)).To(Equal(map[string]float64{
+		"livesched_pending_pods{default,active}": 1, "livesched_pending_pods{other,active}": 1,
+	}))
+	f.reject("A")
+	p := f.pop()
+	f.Expect(since(t, "livesched_pending_pods", pending)).To(Equal(map[string]float64{"livesched_pending_pods{default,unschedulable}": 1}),
+		"a pod under way is in no queue")
+	delete(f.settings.Profiles, "other")
+	f.Reconfigure(logger, f.settings, sets.New("other"), nil)
+	f.Expect(families()).To(Equal(series-4), "a profile that is gone leaves no series")
+	p.UnschedulablePlugins = sets.New("A")
+	f.Expect(f.Requeue(logger, p)).To(BeFalse())
+	f.Expect(families()).To(Equal(series-4), "nor does its last pod make any")
+	f.settings.Profiles["other"] = profileOf()
+	f.Reconfigure(logger, f.settings, nil, nil)
+	f.Expect(families()).To(Equal(series), "one without pods has its series, at 0")
 }
 
 func TestIncomingPods(t *testing.T) {

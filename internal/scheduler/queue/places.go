@@ -47,7 +47,7 @@ func (q *Queue) move(logger klog.Logger, e *entry, to Place, event string) {
 		}
 		return
 	}
-	q.metrics.moved(from, to)
+	q.metrics.moved(e, to)
 	if from.parked() && to.parked() {
 		e.place = to
 		return
@@ -75,7 +75,7 @@ func (q *Queue) move(logger klog.Logger, e *entry, to Place, event string) {
 // drop removes a waiting pod from the queue. Requires mu.
 func (q *Queue) drop(e *entry) {
 	q.detach(e)
-	q.metrics.moved(e.place, nowhere)
+	q.metrics.moved(e, nowhere)
 	q.metrics.rejected(e.info, -1)
 	e.place = nowhere
 	delete(q.pods, e.pod.UID)

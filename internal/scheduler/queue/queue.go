@@ -251,7 +251,7 @@ func (q *Queue) Pop(logger klog.Logger) *schedframework.QueuedPodInfo {
 		q.metrics.entered(Active, schedframework.PopFromBackoffQ)
 	}
 	q.detach(e)
-	q.metrics.moved(e.place, InFlight)
+	q.metrics.moved(e, InFlight)
 	info := e.info
 	q.metrics.rejected(info, -1)
 	info.Attempts++

@@ -52,11 +52,13 @@ func (q *Queue) Reconfigure(logger klog.Logger, s *Settings, changed sets.Set[st
 	retry := false
 	for _, e := range q.pods {
 		name := e.pod.Spec.SchedulerName
-		e.profile = gen.profiles[name]
-		switch {
-		case e.profile == nil && e.place != InFlight:
+		if gen.profiles[name] == nil && e.place != InFlight {
 			dropped = append(dropped, e.pod)
 			q.drop(e)
+			continue
+		}
+		e.profile = gen.profiles[name]
+		switch {
 		case e.profile == nil || !again.Has(name):
 		case e.place == InFlight:
 			retry = true

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
@@ -64,6 +65,8 @@ type profile struct {
 	preEnqueue                 []preEnqueuePlugin
 	initialBackoff, maxBackoff time.Duration
 	maxInUnschedulable         time.Duration
+	// pending counts the profile's pods per place; see pendingOf.
+	pending [places]prometheus.Gauge
 
 	// hints in a fixed order, so that equal queues decide equally.
 	hints []eventHints
@@ -107,6 +110,7 @@ func newProfile(name string, s *ProfileSettings) *profile {
 		initialBackoff:     s.InitialBackoff,
 		maxBackoff:         s.MaxBackoff,
 		maxInUnschedulable: s.MaxInUnschedulable,
+		pending:            pendingOf(name),
 		events:             map[string][]fwk.ClusterEvent{},
 		matches:            map[fwk.ClusterEvent][]Hint{},
 	}

@@ -24,6 +24,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	ownmetrics "github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
 var twinSeed = flag.Uint64("twin-seed", 0, "seed of TestTwin; 0 picks ten at random")
@@ -101,6 +103,7 @@ var (
 )
 
 func newTwinWorld(t *testing.T, seed uint64) *twinWorld {
+	ownmetrics.PendingPods.Reset() // what other queues have left would go with the profile
 	w := &twinWorld{
 		t:            t,
 		r:            rand.New(rand.NewPCG(seed, 1)),
@@ -108,7 +111,7 @@ func newTwinWorld(t *testing.T, seed uint64) *twinWorld {
 		store:        newStore(),
 		doors:        map[string]answer{},
 		seen:         map[string]int{},
-		gaugesBefore: gathered(t, "scheduler_"),
+		gaugesBefore: gathered(t, ""),
 	}
 	w.queue = New(Config{Clock: w.clock, PodLister: w.store.lister()})
 	w.model = &model{
@@ -714,6 +717,8 @@ func (w *twinWorld) compareGauges(c Counts) {
 		if p.place == InFlight {
 			continue
 		}
+		queue := map[Place]string{Active: "active", Backoff: "backoff", ErrorBackoff: "backoff", Unschedulable: "unschedulable", Gated: "gated"}[p.place]
+		want["livesched_pending_pods{"+p.pod.Spec.SchedulerName+","+queue+"}"]++
 		for plugin := range p.refusedBy.Union(p.pendingBy) {
 			want["unschedulable_pods{"+plugin+","+p.pod.Spec.SchedulerName+"}"]++
 		}
@@ -731,7 +736,7 @@ func (w *twinWorld) compareGauges(c Counts) {
 	}
 	maps.DeleteFunc(want, func(_ string, v float64) bool { return v == 0 })
 	got := map[string]float64{}
-	for _, prefix := range []string{"scheduler_pending_pods", "scheduler_unschedulable_pods", "scheduler_inflight_events"} {
+	for _, prefix := range []string{"scheduler_pending_pods", "scheduler_unschedulable_pods", "scheduler_inflight_events", "livesched_pending_pods"} {
 		for key, v := range gathered(w.t, prefix) {
 			if v -= w.gaugesBefore[key]; v != 0 {
 				got[key] = v
