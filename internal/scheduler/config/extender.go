@@ -66,6 +66,15 @@ func SecretRefs(policies []v1alpha1.SchedulingPolicy) sets.Set[types.NamespacedN
 	return refs
 }
 
+// assumedSecrets has every Secret that policies name, and takes it to be right.
+func assumedSecrets(policies []v1alpha1.SchedulingPolicy) map[types.NamespacedName]Secret {
+	secrets := map[types.NamespacedName]Secret{}
+	for name := range SecretRefs(policies) {
+		secrets[name] = Secret{assumed: true}
+	}
+	return secrets
+}
+
 func secretRef(spec *v1alpha1.Extender) *v1alpha1.SecretReference {
 	if spec.TLSConfig == nil {
 		return nil

@@ -7,15 +7,18 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/livesched/livesched/api/v1alpha1"
 )
 
 // maxReported bounds the problems named in one message.
 const maxReported = 10
 
-// Problem is one thing that is wrong with an object.
+// Problem is one thing that is wrong with an object, or unwise.
 type Problem struct {
-	// Reason is the reason of the condition Accepted (v1alpha1.Reason…).
+	// Reason is the reason of the condition Accepted (v1alpha1.Reason…), empty for a warning.
 	Reason string
 	// Path of the field, such as spec.pluginConfig[1].args.
 	Path string
@@ -24,6 +27,25 @@ type Problem struct {
 }
 
 func (p Problem) String() string { return p.Path + ": " + p.Detail }
+
+// ofOthers are the reasons that lie in objects other than the one that has the problem.
+var ofOthers = sets.New(
+	v1alpha1.ReasonPolicyNotFound, v1alpha1.ReasonPolicyNotAccepted,
+	v1alpha1.ReasonSecretNotFound, v1alpha1.ReasonSecretNotReadable, v1alpha1.ReasonInvalidSecret,
+	v1alpha1.ReasonQueueSortConflict, v1alpha1.ReasonSchedulerNameConflict,
+)
+
+// divide tells the problems of a spec by itself from those that lie in other objects.
+func (p problems) divide() (own, others []Problem) {
+	for _, problem := range p {
+		if ofOthers.Has(problem.Reason) {
+			others = append(others, problem)
+		} else {
+			own = append(own, problem)
+		}
+	}
+	return own, others
+}
 
 // problems collects what is wrong with one object, in the order in which it was found.
 type problems []Problem

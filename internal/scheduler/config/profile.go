@@ -45,13 +45,8 @@ func policyName(spec *v1alpha1.SchedulerProfileSpec) string {
 
 // resolveProfile checks the spec of a profile and merges it over its policy. The profile is nil if problems were found.
 func (r *resolver) resolveProfile(objectName string, spec *v1alpha1.SchedulerProfileSpec, b *base) (*Profile, problems) {
-	var found problems
-	path := field.NewPath("spec")
-	name := checkSchedulerName(objectName, spec, &found)
-	if spec.PercentageOfNodesToScore != nil {
-		checkPercentage(*spec.PercentageOfNodesToScore, path.Child("percentageOfNodesToScore"), &found)
-	}
-	r.checkPlugins(spec.Plugins, path.Child("plugins"), &found)
+	path, name := field.NewPath("spec"), schedulerName(objectName, spec)
+	found := r.checkFields(objectName, spec)
 
 	custom := applyQueueSort(b.plugins, internalPlugins(spec.Plugins), b.queueSort)
 	merged := merge(b.plugins, custom)
@@ -92,14 +87,33 @@ func (r *resolver) resolveProfile(objectName string, spec *v1alpha1.SchedulerPro
 	return p, nil
 }
 
-func checkSchedulerName(objectName string, spec *v1alpha1.SchedulerProfileSpec, found *problems) string {
+// checkAlone checks of the spec of a profile what does not depend on the policy that it builds on.
+func (r *resolver) checkAlone(objectName string, spec *v1alpha1.SchedulerProfileSpec) problems {
+	found := r.checkFields(objectName, spec)
+	b := r.builtIn().base
+	r.resolveArgs(spec.PluginConfig, b, merge(b.plugins, internalPlugins(spec.Plugins)), field.NewPath("spec", "pluginConfig"), &found)
+	return found
+}
+
+// checkFields checks the fields of a profile other than arguments, each by itself.
+func (r *resolver) checkFields(objectName string, spec *v1alpha1.SchedulerProfileSpec) problems {
+	var found problems
+	path := field.NewPath("spec")
+	checkSchedulerName(objectName, spec, &found)
+	if spec.PercentageOfNodesToScore != nil {
+		checkPercentage(*spec.PercentageOfNodesToScore, path.Child("percentageOfNodesToScore"), &found)
+	}
+	r.checkPlugins(spec.Plugins, path.Child("plugins"), &found)
+	return found
+}
+
+func checkSchedulerName(objectName string, spec *v1alpha1.SchedulerProfileSpec, found *problems) {
 	name, path := schedulerName(objectName, spec), schedulerNamePath(spec)
 	if len(name) > maxSchedulerName {
 		found.add(v1alpha1.ReasonInvalid, path, "a scheduler name has at most %d characters, this has %d", maxSchedulerName, len(name))
 	} else if !schedulerNamePattern.MatchString(name) {
 		found.add(v1alpha1.ReasonInvalid, path, "a scheduler name has lower case letters, digits, '-' and '.' and begins and ends with a letter or digit, unlike %q", name)
 	}
-	return name
 }
 
 // schedulerNamePath is the field that the scheduler name comes from.

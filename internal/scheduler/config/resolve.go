@@ -24,6 +24,9 @@ type Input struct {
 	Policies []v1alpha1.SchedulingPolicy
 	// Secrets that the policies name, those that exist. See SecretRefs.
 	Secrets map[types.NamespacedName]Secret
+	// SecretsUnknown: Secrets cannot be looked at, and each that is named is taken to exist and to be right. Then
+	// Secrets are not looked at, and revisions that depend on one are not those that run.
+	SecretsUnknown bool
 	// LastGood stands in for what is invalid. The zero value is that nothing has run.
 	LastGood LastGood
 	// Registered are the names of the plugins that there are factories for.
@@ -91,8 +94,14 @@ type Result struct {
 	Accepted bool
 	// Reason and Message of the condition Accepted (v1alpha1.Reason…).
 	Reason, Message string
-	// Problems in the spec itself, in the order in which they were found. Empty if it is accepted or lost a conflict.
+	// Problems in the spec itself, in the order in which they were found: it cannot be accepted whatever the other
+	// objects are.
 	Problems []Problem
+	// Obstacles are what keeps the spec from being accepted beside the objects that there are: a policy or a Secret that
+	// does not exist or is not right, a conflict that was lost. It is accepted if there are neither problems nor obstacles.
+	Obstacles []Problem
+	// Warnings are what is legal but unwise in a spec without problems. They change nothing, and have no Reason.
+	Warnings []Problem
 	// KeptLastGood: the spec is not accepted and the last good one goes on. Of a policy: it stands in for
 	// the profiles that build on it.
 	KeptLastGood bool
@@ -143,6 +152,9 @@ func Resolve(in Input) *Resolution {
 		panic(fmt.Sprintf("kube-scheduler's default configuration: %v", err))
 	}
 	r.defaults = defaults
+	if in.SecretsUnknown {
+		r.input.Secrets = assumedSecrets(in.Policies)
+	}
 
 	for i := range in.Policies {
 		r.lookAtPolicy(&in.Policies[i])
@@ -163,7 +175,11 @@ func (r *resolver) lookAtPolicy(object *v1alpha1.SchedulingPolicy) {
 	r.policies[object.Name] = p
 
 	resolved, found := r.resolvePolicy(&object.Spec, r.input.Secrets)
+	if own, _ := found.divide(); len(own) == 0 {
+		p.result.Warnings = policyWarnings(&object.Spec)
+	}
 	if len(found) == 0 {
+		p.result.Message = withWarnings(p.result.Message, p.result.Warnings)
 		p.base = resolved
 		p.good = &GoodPolicy{
 			Name: object.Name, UID: object.UID, Generation: object.Generation, Spec: *object.Spec.DeepCopy(),
@@ -172,7 +188,8 @@ func (r *resolver) lookAtPolicy(object *v1alpha1.SchedulingPolicy) {
 		r.out.remembered.Policies[object.Name] = *p.good
 		return
 	}
-	p.result.Accepted, p.result.Reason, p.result.Message, p.result.Problems = false, found[0].Reason, found.message(), found
+	p.result.Accepted, p.result.Reason, p.result.Message = false, found[0].Reason, found.message()
+	p.result.Problems, p.result.Obstacles = found.divide()
 
 	good, ok := r.input.LastGood.Policies[object.Name]
 	if !ok || good.UID != object.UID {

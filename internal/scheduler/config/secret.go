@@ -30,6 +30,8 @@ const (
 type Secret struct {
 	ca, cert, key []byte
 	unreadable    string
+	// assumed: nobody has looked at the Secret; it is taken to be right.
+	assumed bool
 }
 
 // NewSecret takes what there is of TLS material out of the data of a Secret.
@@ -69,6 +71,8 @@ func (s *Secret) ClientCertificates() ([]tls.Certificate, error) {
 // on: they may quote what they read.
 func (s *Secret) problem() (reason, problem string) {
 	switch {
+	case s.assumed:
+		return "", ""
 	case s.unreadable != "":
 		return v1alpha1.ReasonSecretNotReadable, "cannot be read: " + s.unreadable
 	case len(s.ca)+len(s.cert)+len(s.key) == 0:

@@ -18,6 +18,8 @@ type candidate struct {
 	// current is the present spec, nil if it is invalid: then problems says why.
 	current  *Profile
 	problems problems
+	// warnings are what is unwise in it.
+	warnings problems
 	// accepted is the message for a spec that is.
 	accepted string
 }
@@ -40,11 +42,14 @@ func (r *resolver) lookAtProfile(object *v1alpha1.SchedulerProfile) *candidate {
 	p, found := r.policyOf(&object.Spec)
 	if len(found) == 0 {
 		c.current, found = r.resolveProfile(object.Name, &object.Spec, p.base)
+	} else {
+		found = append(found, r.checkAlone(object.Name, &object.Spec)...)
 	}
 	c.problems = found
 	if c.current == nil {
 		return c
 	}
+	c.warnings = r.profileWarnings(object.Name, &object.Spec, p.base, c.current.Config.Plugins)
 	c.current.from(GoodProfile{UID: object.UID, Generation: object.Generation, Spec: *object.Spec.DeepCopy(), Policy: p.good})
 	if p.result.KeptLastGood {
 		c.accepted = fmt.Sprintf("The spec is valid. SchedulingPolicy %q is not: generation %d of it, the last good one, goes on", p.good.Name, p.good.Generation)
@@ -98,11 +103,12 @@ func (r *resolver) settle(candidates []*candidate) {
 	for _, c := range candidates {
 		result := Result{
 			Generation: c.object.Generation, SchedulerName: SchedulerName(c.object),
-			Accepted: true, Reason: v1alpha1.ReasonAccepted, Message: c.accepted, Problems: c.problems,
+			Accepted: true, Reason: v1alpha1.ReasonAccepted, Message: withWarnings(c.accepted, c.warnings), Warnings: c.warnings,
 		}
 		running, conflict := s.place(c)
 		if objections := append(c.problems, conflict...); len(objections) > 0 {
 			result.Accepted, result.Reason, result.Message = false, objections[0].Reason, objections.message()
+			result.Problems, result.Obstacles = objections.divide()
 		}
 		if running == nil {
 			if running = s.ifFree(r.lastGood(c.object)); running != nil {

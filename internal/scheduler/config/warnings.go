@@ -1,0 +1,337 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/url"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+)
+
+// Beyond these, what is legal is worth a warning.
+const (
+	// longHTTPTimeout is a quarter of the time after which a scheduling cycle counts as stuck and livesched as dead.
+	longHTTPTimeout = 30 * time.Second
+	// longBackoff is how long a pod waits by default for any change in the cluster, ten times the cap on its backoff.
+	longBackoff = 5 * time.Minute
+	// lowPercentage is the least that kube-scheduler ever chooses by itself.
+	lowPercentage = 5
+	// shortUnschedulable is how often the queue looks for pods that have been unschedulable for too long.
+	shortUnschedulable = 30 * time.Second
+)
+
+// warn adds what is legal but unwise. It has no reason: no condition becomes of it.
+func (p *problems) warn(path *field.Path, format string, args ...any) {
+	p.add("", path, format, args...)
+}
+
+// policyWarnings are what is legal but unwise in the spec of a policy that has no problems.
+func policyWarnings(spec *v1alpha1.SchedulingPolicySpec) problems {
+	var found problems
+	path := field.NewPath("spec")
+	if spec.PercentageOfNodesToScore != nil {
+		warnPercentage(*spec.PercentageOfNodesToScore, path.Child("percentageOfNodesToScore"), &found)
+	}
+	if d := spec.PodMaxBackoff; d != nil && d.Duration > longBackoff {
+		found.warn(path.Child("podMaxBackoff"), "a pod that failed several times waits up to %v before it is tried again, even if what it needs is there long before", d.Duration)
+	}
+	if d := spec.PodMaxInUnschedulablePods; d != nil && d.Duration < shortUnschedulable {
+		found.warn(path.Child("podMaxInUnschedulablePods"), "every unschedulable pod is tried again every %v, whether or not anything changed: that work delays the other pods", shortUnschedulable)
+	}
+	for i := range spec.Extenders {
+		extenderWarnings(&spec.Extenders[i], path.Child("extenders").Index(i), &found)
+	}
+	return found
+}
+
+func extenderWarnings(spec *v1alpha1.Extender, path *field.Path, found *problems) {
+	if spec.FilterVerb == "" && spec.PrioritizeVerb == "" && spec.PreemptVerb == "" && spec.BindVerb == "" {
+		found.warn(path, "the extender has no verb: it is never called")
+	}
+	if spec.Weight != 0 && spec.PrioritizeVerb == "" {
+		found.warn(path.Child("weight"), "has no effect without a prioritizeVerb")
+	}
+	if spec.HTTPTimeout != nil && spec.HTTPTimeout.Duration > longHTTPTimeout && (spec.FilterVerb != "" || spec.PrioritizeVerb != "" || spec.PreemptVerb != "") {
+		found.warn(path.Child("httpTimeout"), "the scheduling of all pods waits up to %v for one call of this extender; livesched is restarted when the attempt for one pod takes 2m0s", spec.HTTPTimeout.Duration)
+	}
+	prefix, err := url.Parse(spec.URLPrefix)
+	if err != nil {
+		return
+	}
+	if _, set := prefix.User.Password(); set {
+		found.warn(path.Child("urlPrefix"), "has a password, which everybody can read who can read the policy")
+	}
+	switch {
+	case prefix.Scheme == "http" && !local(prefix.Hostname()):
+		found.warn(path.Child("urlPrefix"), "what the extender is sent and answers is neither encrypted nor authenticated: use https:// with tlsConfig")
+	case prefix.Scheme == "https" && spec.TLSConfig != nil && spec.TLSConfig.Insecure:
+		found.warn(path.Child("tlsConfig", "insecure"), "the certificate of the extender is not verified: anybody on the way can answer in its place")
+	case prefix.Scheme == "https" && spec.TLSConfig == nil && spec.EnableHTTPS:
+		found.warn(path.Child("enableHTTPS"), "without tlsConfig the certificate of the extender is not verified, as in kube-scheduler: set tlsConfig, or leave enableHTTPS out")
+	}
+}
+
+func local(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func warnPercentage(value int32, path *field.Path, found *problems) {
+	if value > 0 && value < lowPercentage {
+		found.warn(path, "the search ends at %d%% of the nodes, or 100 nodes where that is more: in a large cluster the best nodes are mostly not among those compared; 0 compares all", value)
+	}
+}
+
+// profileWarnings are what is legal but unwise in the spec of a profile that has no problems and is merged over a policy.
+func (r *resolver) profileWarnings(objectName string, spec *v1alpha1.SchedulerProfileSpec, b *base, merged *schedconfig.Plugins) problems {
+	var found problems
+	path := field.NewPath("spec")
+	if schedulerName(objectName, spec) == corev1.DefaultSchedulerName {
+		found.warn(schedulerNamePath(spec), "kube-scheduler schedules the pods of this name, too, unless it was stopped or given another name: the two would place pods on the same room at the same time")
+	}
+	if spec.PercentageOfNodesToScore != nil {
+		warnPercentage(*spec.PercentageOfNodesToScore, path.Child("percentageOfNodesToScore"), &found)
+	}
+	if spec.Plugins != nil {
+		warnWeights(spec.Plugins, path.Child("plugins"), &found)
+		warnNeverCalled(spec.Plugins, path.Child("plugins"), &found)
+		warnDisabled(spec.Plugins, b.plugins, path.Child("plugins"), &found)
+	}
+	w := missing{spec: spec.Plugins, before: b.plugins, merged: merged, found: &found}
+	w.warnMissing()
+	w.warnNoScore(b.extenders)
+	w.warnHalves(r.defaults.Profiles[0].Plugins)
+	warnArgs(spec.PluginConfig, b, merged, path.Child("pluginConfig"), &found)
+	return found
+}
+
+// warnWeights reports weights that no score is multiplied by.
+func warnWeights(plugins *v1alpha1.Plugins, path *field.Path, found *problems) {
+	for _, point := range points {
+		set, path := point.api(plugins), path.Child(point.name)
+		for i, plugin := range set.Enabled {
+			if plugin.Weight == nil || *plugin.Weight == 0 {
+				continue
+			}
+			path := path.Child("enabled").Index(i).Child("weight")
+			switch {
+			case !point.weighted:
+				found.warn(path, "has no effect at %s: weights count at score and multiPoint", point.name)
+			case point.name == "multiPoint" && neverScores(plugin.Name):
+				found.warn(path, "has no effect: plugin %q does not score", plugin.Name)
+			}
+		}
+		for i, plugin := range set.Disabled {
+			if plugin.Weight != nil && *plugin.Weight != 0 {
+				found.warn(path.Child("disabled").Index(i).Child("weight"), "has no effect on a plugin that is disabled")
+			}
+		}
+	}
+}
+
+func neverScores(plugin string) bool {
+	nodes, known := extends(plugin, "score")
+	placements, _ := extends(plugin, "placementScore")
+	return known && !nodes && !placements
+}
+
+// ofGroups are the plugins that do nothing without feature gates that livesched does not support.
+var ofGroups = sets.New(names.GangScheduling, names.TopologyPlacementGenerator, names.PodGroupPodsCount)
+
+// warnNeverCalled reports what is enabled and never called.
+func warnNeverCalled(plugins *v1alpha1.Plugins, path *field.Path, found *problems) {
+	for _, point := range points {
+		set, path := point.api(plugins), path.Child(point.name, "enabled")
+		for i, plugin := range set.Enabled {
+			switch {
+			case point.name == "placementGenerate" || point.name == "placementScore":
+				found.warn(path.Index(i), "has no effect: livesched does not place groups of pods as one and calls no plugin at %s", point.name)
+			case ofGroups.Has(plugin.Name):
+				found.warn(path.Index(i), "has no effect: plugin %q is for groups of pods, which livesched does not place as one", plugin.Name)
+			}
+		}
+	}
+}
+
+// warnDisabled reports plugins that are disabled where they would not run anyhow: most likely another name or another
+// extension point was meant. "*" says nothing of the kind.
+func warnDisabled(plugins *v1alpha1.Plugins, before *schedconfig.Plugins, path *field.Path, found *problems) {
+	custom := internalPlugins(plugins)
+	for _, point := range points {
+		set, path := point.api(plugins), path.Child(point.name, "disabled")
+		for i, plugin := range set.Disabled {
+			if plugin.Name == allPlugins || named(point.internal(custom).Enabled, plugin.Name) {
+				continue
+			}
+			if point.name == "multiPoint" {
+				if !named(before.MultiPoint.Enabled, plugin.Name) {
+					found.warn(path.Index(i), "has no effect: the profile builds on a set in which plugin %q is not enabled at multiPoint", plugin.Name)
+				}
+				continue
+			}
+			if runsAt(before, point, plugin.Name) == absent && !(named(custom.MultiPoint.Enabled, plugin.Name) && mayExtend(plugin.Name, point.name)) {
+				found.warn(path.Index(i), "has no effect: plugin %q would not run at %s anyhow", plugin.Name, point.name)
+			}
+		}
+	}
+}
+
+func mayExtend(plugin, point string) bool {
+	does, known := extends(plugin, point)
+	return does || !known
+}
+
+// warnArgs reports arguments that no plugin is built with.
+func warnArgs(configs []v1alpha1.PluginConfig, b *base, merged *schedconfig.Plugins, path *field.Path, found *problems) {
+	enabled := enabledNames(merged)
+	for i, config := range configs {
+		if !enabled.Has(config.Name) {
+			found.warn(path.Index(i), "has no effect: plugin %q is not enabled", config.Name)
+			continue
+		}
+		if config.Name == names.NodeResourcesFit && len(b.ignoredResources) > 0 && ignoresResources(config.Args.Raw) {
+			found.warn(path.Index(i).Child("args", "ignoredResources"), "has no effect: the resources that extenders of the policy manage with ignoredByScheduler take its place, as in kube-scheduler")
+		}
+	}
+}
+
+// ignoresResources says whether arguments of NodeResourcesFit, which were read before, name resources to ignore.
+func ignoresResources(raw []byte) bool {
+	var args struct {
+		IgnoredResources []string `json:"ignoredResources"`
+	}
+	return json.Unmarshal(raw, &args) == nil && len(args.IgnoredResources) > 0
+}
+
+// missing reports what goes wrong without plugins that a profile has taken out of the set that it builds on.
+type missing struct {
+	spec           *v1alpha1.Plugins
+	before, merged *schedconfig.Plugins
+	found          *problems
+}
+
+// consequences are of plugins that do not run at an extension point. What was missing before the profile is the policy's
+// affair.
+var consequences = []struct{ plugin, point, consequence string }{
+	{names.SchedulingGates, "preEnqueue", "pods with scheduling gates are tried all the same, and the API server refuses to bind them"},
+	{names.NodeResourcesFit, "filter", "pods are bound to nodes that have no room for them, whose kubelets refuse them"},
+	{names.NodeAffinity, "filter", "the nodeSelector and the required node affinity of pods are not heeded: they are bound to nodes whose kubelets refuse them"},
+	{names.NodePorts, "filter", "pods are bound to nodes on which their host ports are taken, whose kubelets refuse them"},
+	{names.TaintToleration, "filter", "taints are not heeded: pods are bound to nodes that are kept free of them or are failing, and those that do not tolerate NoExecute are evicted"},
+	{names.NodeUnschedulable, "filter", "pods are bound to nodes that are cordoned"},
+	{names.VolumeBinding, "filter", "pods are bound to nodes that their volumes cannot be reached from, and claims that wait for their first pod are never bound"},
+	{names.DynamicResources, "filter", "devices that pods claim are not allocated: such pods do not start"},
+}
+
+func (w *missing) warnMissing() {
+	for _, c := range consequences {
+		at := pointNamed(c.point)
+		if runsAt(w.before, at, c.plugin) == present && runsAt(w.merged, at, c.plugin) == absent {
+			w.found.warn(w.culprit(at, c.plugin), "without %s at %s, %s", c.plugin, c.point, c.consequence)
+		}
+	}
+	preempts := pointNamed("postFilter")
+	if runsAt(w.before, preempts, names.DefaultPreemption) == present && onlyDevices(w.merged, preempts) {
+		w.found.warn(w.culprit(preempts, names.DefaultPreemption), "without %s at postFilter, pods of higher priority wait for room instead of preempting others", names.DefaultPreemption)
+	}
+}
+
+// onlyDevices says that nothing runs at postFilter but perhaps DynamicResources, which frees devices and evicts no pod.
+func onlyDevices(merged *schedconfig.Plugins, postFilter point) bool {
+	for name := range enabledNames(merged) {
+		if name != names.DynamicResources && runsAt(merged, postFilter, name) != absent {
+			return false
+		}
+	}
+	return true
+}
+
+// warnNoScore reports a profile to which all nodes are alike.
+func (w *missing) warnNoScore(extenders []Extender) {
+	score := pointNamed("score")
+	if anyAt(w.before, score) == absent || anyAt(w.merged, score) != absent {
+		return
+	}
+	for i := range extenders {
+		if extenders[i].PrioritizeVerb != "" {
+			return
+		}
+	}
+	w.found.warn(w.culprit(score, allPlugins), "no plugin is left that scores: of the nodes that can run a pod, any is taken")
+}
+
+// halves are plugins that fail at later extension points when they were not called at an earlier one.
+var halves = []struct {
+	plugin, needed string
+	by             []string
+}{
+	{names.NodeResourcesFit, "preFilter", []string{"filter"}},
+	{names.NodePorts, "preFilter", []string{"filter"}},
+	{names.VolumeRestrictions, "preFilter", []string{"filter"}},
+	{names.VolumeBinding, "preFilter", []string{"filter", "reserve", "preBind"}},
+	{names.PodTopologySpread, "preFilter", []string{"filter"}},
+	{names.InterPodAffinity, "preFilter", []string{"filter"}},
+	{names.DynamicResources, "preFilter", []string{"filter"}},
+	{names.NodeDeclaredFeatures, "preFilter", []string{"filter"}},
+	{names.TaintToleration, "preScore", []string{"score"}},
+	{names.PodTopologySpread, "preScore", []string{"score"}},
+	{names.InterPodAffinity, "preScore", []string{"score"}},
+}
+
+// warnHalves reports plugins that are enabled in such a way that each pod fails. defaults has those whose feature gates
+// are on: others do nothing at either point.
+func (w *missing) warnHalves(defaults *schedconfig.Plugins) {
+	for _, h := range halves {
+		needed := pointNamed(h.needed)
+		if !named(defaults.MultiPoint.Enabled, h.plugin) || runsAt(w.merged, needed, h.plugin) == present {
+			continue
+		}
+		for _, by := range h.by {
+			if runsAt(w.merged, pointNamed(by), h.plugin) == present && runsAt(w.before, needed, h.plugin) == present {
+				w.found.warn(w.culprit(needed, h.plugin), "%s at %s needs what it computes at %s, which is disabled: every pod fails", h.plugin, by, h.needed)
+				break
+			}
+		}
+	}
+}
+
+// culprit is the field that keeps a plugin from running at an extension point.
+func (w *missing) culprit(at point, plugin string) *field.Path {
+	path := field.NewPath("spec", "plugins")
+	if w.spec == nil {
+		return field.NewPath("spec", "policyRef", "name")
+	}
+	for _, list := range []struct {
+		disabled []v1alpha1.Plugin
+		path     *field.Path
+	}{
+		{at.api(w.spec).Disabled, path.Child(at.name, "disabled")},
+		{w.spec.MultiPoint.Disabled, path.Child("multiPoint", "disabled")},
+	} {
+		for i, disabled := range list.disabled {
+			if disabled.Name == plugin || disabled.Name == allPlugins {
+				return list.path.Index(i)
+			}
+		}
+	}
+	return path.Child(at.name)
+}
+
+// withWarnings is the message of a spec that is accepted.
+func withWarnings(message string, warnings problems) string {
+	if len(warnings) == 0 {
+		return message
+	}
+	return fmt.Sprintf("%s. Warnings: %s", message, warnings.message())
+}
