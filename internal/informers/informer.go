@@ -39,7 +39,8 @@ func (i *informer) AddEventHandlerWithResyncPeriod(handler toolscache.ResourceEv
 	return i.AddEventHandlerWithOptions(handler, toolscache.HandlerOptions{ResyncPeriod: &resyncPeriod})
 }
 
-// AddEventHandlerWithOptions adds a handler that ends with the scope; [ErrClosed] if that has ended.
+// AddEventHandlerWithOptions adds a handler that ends with the scope; [ErrClosed] if that has ended. See also
+// [Scope.IgnoreHandlers].
 func (i *informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler, options toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
 	// The lock is held while the shared informer queues its objects for the handler, so that Close either finds the
 	// registration or comes first. No handler runs under it: each has a goroutine of its own.
@@ -47,6 +48,9 @@ func (i *informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHa
 	defer i.scope.mu.Unlock()
 	if i.scope.closed {
 		return nil, ErrClosed
+	}
+	if i.scope.deaf {
+		return &emptyRegistration{done: alreadyDone("ignored handler of " + i.kind.String())}, nil
 	}
 	if options.Logger == nil {
 		options.Logger = &i.scope.source.logger

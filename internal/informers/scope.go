@@ -36,6 +36,7 @@ type Scope struct {
 	missing   []schema.GroupVersionKind
 	failures  map[string]error // by what was asked for
 	owner     string           // of the handlers that are added
+	deaf      bool             // handlers that are added get nothing
 }
 
 // SetOwner says whose the handlers are that are added from now on, for reports of their panics.
@@ -43,6 +44,15 @@ func (s *Scope) SetOwner(owner string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.owner = owner
+}
+
+// IgnoreHandlers says whether the handlers that are added from now on are never called. They count as synced, and cost
+// nothing: the objects that there are already are not replayed for them. It is meant for code whose handlers only feed
+// what the caller throws away.
+func (s *Scope) IgnoreHandlers(ignore bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deaf = ignore
 }
 
 // InformerFor returns the informer of an object's type; a new one starts at once. It may wait for the API server's

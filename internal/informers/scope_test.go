@@ -168,6 +168,37 @@ func TestAHandlerCanBeRemovedBeforeItsScopeEnds(t *testing.T) {
 	}
 }
 
+func TestIgnoredHandlersAreNotAdded(t *testing.T) {
+	source, cache, _ := newTestSource(t)
+	cache.server(podKind).Add(newPod("a"))
+	scope := source.NewScope()
+	t.Cleanup(scope.Close)
+	informer := scope.Core().V1().Pods().Informer()
+	var ignored, heard recorder
+	scope.IgnoreHandlers(true)
+	registration, err := informer.AddEventHandler(&ignored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !registration.HasSynced() || source.Handlers() != 0 {
+		t.Errorf("an ignored handler counts: synced %v, %d handlers", registration.HasSynced(), source.Handlers())
+	}
+	scope.IgnoreHandlers(false)
+	if _, err := informer.AddEventHandler(&heard); err != nil {
+		t.Fatal(err)
+	}
+	waitForSync(t, scope)
+	if err := informer.RemoveEventHandler(registration); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"list a"}; !slices.Equal(heard.got(), want) {
+		t.Errorf("the other handler got %v, want %v", heard.got(), want)
+	}
+	if len(ignored.got()) > 0 || source.Handlers() != 1 {
+		t.Errorf("the ignored handler got %v, and there are %d handlers", ignored.got(), source.Handlers())
+	}
+}
+
 func TestAKindThatIsNotServedIsEmptyAndMissing(t *testing.T) {
 	scope, cache, mapper := newTestScope(t)
 	before := goleak.IgnoreCurrent()

@@ -237,7 +237,10 @@ func (b *build) instantiate(waiting context.Context) error {
 	for _, pc := range b.cfg.Config.PluginConfig {
 		args[pc.Name] = pc.Args
 	}
-	defer b.profile.scope.SetOwner(unknownPlugin)
+	defer func() {
+		b.profile.scope.SetOwner(unknownPlugin)
+		b.profile.scope.IgnoreHandlers(false)
+	}()
 	for _, name := range slices.Sorted(maps.Keys(framework.Needed(b.cfg.Config.Plugins))) {
 		if waiting.Err() != nil {
 			return context.Cause(waiting)
@@ -248,6 +251,7 @@ func (b *build) instantiate(waiting context.Context) error {
 			return fmt.Errorf("plugin %q is not registered", name)
 		}
 		b.profile.scope.SetOwner(name)
+		b.profile.scope.IgnoreHandlers(replacesListeners(name))
 		err := guard(klog.FromContext(b.ctx), func() error {
 			plugin, err := factory(b.ctx, args[name], b.profile.handle)
 			if err == nil && plugin == nil {

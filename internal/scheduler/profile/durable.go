@@ -15,6 +15,7 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 	plfeature "k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 
 	"github.com/livesched/livesched/internal/informers"
@@ -73,6 +74,11 @@ func (d *Durable) adopt(plugin fwk.Plugin, args any, handle *Handle) fwk.Plugin 
 	}
 	return plugin
 }
+
+// replacesListeners says whether adopt throws away all that the event handlers of a plugin's factory feed: VolumeBinding
+// makes a binder, which listens to volumes and claims. For each handler every object that there is would be replayed, in
+// every build.
+func replacesListeners(plugin string) bool { return plugin == names.VolumeBinding }
 
 // boundedBinder is the process-wide binder with the bind timeout of one profile.
 type boundedBinder struct {
