@@ -23,7 +23,7 @@ import (
 // eventSources turns changes of the objects that plugins ask about into cluster events. Pods and nodes are always
 // listened to (events.go); every other resource from the first profile that needs it to the last.
 //
-// Require and the release functions are called by the builder and by closing profiles, concurrently.
+// Require and the release functions are called by builds and by closing profiles, concurrently.
 type eventSources struct {
 	informers *informers.Source
 	move      func(event fwk.ClusterEvent, oldObj, newObj any)
@@ -59,52 +59,69 @@ func (s *eventSources) permanent(resources ...fwk.EventResource) {
 	}
 }
 
-// Require implements profile.EventSources. The lock is held while new informers sync: builds come one at a time, and
-// a release may wait.
+// Require implements profile.EventSources.
 func (s *eventSources) Require(ctx context.Context, resources []fwk.EventResource) (func(), error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	var held []fwk.EventResource
 	var errs []error
 	for _, resource := range unrolled(resources) {
-		if err := s.lockedEnsure(ctx, resource); err != nil {
+		if err := s.hold(ctx, resource); err != nil {
 			errs = append(errs, fmt.Errorf("resource %q: %w", resource, err))
 			continue
 		}
-		s.sources[resource].users++
 		held = append(held, resource)
 	}
 	if err := errors.Join(errs...); err != nil {
-		s.lockedRelease(held)
+		s.release(held)
 		return nil, err
 	}
-	return sync.OnceFunc(func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.lockedRelease(held)
-	}), nil
+	return sync.OnceFunc(func() { s.release(held) }), nil
 }
 
-// lockedEnsure listens to a resource, unless it does already. One that the API server did not serve when it was first
-// asked for may be served by now.
-func (s *eventSources) lockedEnsure(ctx context.Context, resource fwk.EventResource) error {
-	known := s.sources[resource]
-	if known != nil && !known.missing() {
+// hold makes sure that a resource is listened to, for one more user. A resource that the API server did not serve when
+// it was first asked for may be served by now.
+//
+// No lock is held while a new informer syncs: neither another build nor a profile that closes waits for one that may not
+// be listed. Two builds that ask for a new resource at once both listen, for that moment, and the later one gives up its
+// handler.
+func (s *eventSources) hold(ctx context.Context, resource fwk.EventResource) error {
+	if s.join(resource, nil) {
 		return nil
 	}
 	source, err := s.listen(ctx, resource)
 	if err != nil {
 		return err
 	}
-	if known != nil {
-		source.users = known.users
-		known.scope.Close()
+	if s.join(resource, source) {
+		source.scope.Close()
 	}
-	s.sources[resource] = source
 	return nil
 }
 
-func (s *eventSources) lockedRelease(resources []fwk.EventResource) {
+// join adds a user to the source of a resource, if there is one. If there is none, or one that is missing, fresh is made
+// the source, unless it is nil, with that user. It returns whether the source that there was is used.
+func (s *eventSources) join(resource fwk.EventResource, fresh *eventSource) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.sources[resource]
+	if known != nil && !known.missing() {
+		known.users++
+		return true
+	}
+	if fresh == nil {
+		return false
+	}
+	if known != nil {
+		fresh.users = known.users
+		known.scope.Close()
+	}
+	fresh.users++
+	s.sources[resource] = fresh
+	return false
+}
+
+func (s *eventSources) release(resources []fwk.EventResource) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, resource := range resources {
 		source := s.sources[resource]
 		source.users--
