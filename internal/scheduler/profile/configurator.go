@@ -33,7 +33,13 @@ const syncGrace = time.Second
 // stageSync is the stage in which a build waits for nothing but informers, the plugins having had their turn.
 const stageSync = "waiting for informers"
 
-// Configurator builds profiles. Build is called by one goroutine at a time, off the scheduling loop.
+// Configurator builds profiles, off the scheduling loop. Build is safe for concurrent use; its callers keep to one build
+// at a time as long as that one does not hang (see package controllers), since plugins may take it for granted that no
+// two of them are made at once, as kube-scheduler does it.
+//
+// Goroutines: each build runs on one of its own, to which the profile belongs until that has reported. Build waits for
+// it. If it hangs, Build takes back what the build was lent and leaves the goroutine to itself, to close the plugins
+// whenever their constructor returns.
 type Configurator struct {
 	// Env is what the built profiles share.
 	Env *Environment
@@ -41,15 +47,22 @@ type Configurator struct {
 	Timeout time.Duration
 	// Clock tells when a build was complete.
 	Clock clock.PassiveClock
+
+	// hanging are the builds that were cut off and have not come back.
+	hanging hangingBuilds
 }
 
 // Build makes a generation of a profile: plugin instances from their factories, their extension points, queueing
 // hints, informers synced and event sources delivering. It changes nothing that runs.
 //
 // A build that fails, panics or does not end within the timeout leaves nothing behind; one that hangs in a plugin's
-// constructor is cut off, and what it made is closed whenever the constructor returns. ctx bounds the build and lends
-// the plugins its values, its logger above all; how long the profile lives is up to its holders alone.
+// constructor is cut off, and what it made is closed whenever the constructor returns; until then the same revision is
+// not built again: Build fails at once. ctx bounds the build and lends the plugins its values, its logger above all; how
+// long the profile lives is up to its holders alone.
 func (c *Configurator) Build(ctx context.Context, cfg *config.Profile) (*Profile, error) {
+	if err := c.hanging.check(cfg); err != nil {
+		return nil, err
+	}
 	timeout := c.Timeout
 	if timeout == 0 {
 		timeout = DefaultBuildTimeout
@@ -70,12 +83,13 @@ func (c *Configurator) Build(ctx context.Context, cfg *config.Profile) (*Profile
 	case <-waiting.Done():
 		var ended bool
 		if ended, err = b.lastWord(done); !ended {
+			c.hanging.add(b)
 			b.profile.scope.Close()
 			b.profile.cancel()
 			go func() {
-				if err := <-done; err != nil {
-					logger.V(2).Info("A build that was cut off has ended", "err", err)
-				}
+				err := <-done
+				c.hanging.remove(b)
+				logger.V(2).Info("A build that was cut off has come back", "err", err)
 				b.profile.close(logger)
 			}()
 			return nil, fmt.Errorf("cut off while %s: %w", b.stage.Load(), context.Cause(waiting))

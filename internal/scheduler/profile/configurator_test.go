@@ -283,9 +283,34 @@ func TestABuildThatHangs(t *testing.T) {
 			if closes := fs.made[0].closes.Load(); closes != 0 {
 				t.Errorf("a plugin was closed %d times while the build hangs", closes)
 			}
+			if held := e.sources.held(); len(held) > 0 {
+				t.Errorf("events are required of %v while the build hangs", held)
+			}
+
+			while := runtime.NumGoroutine()
+			for range 20 {
+				_, err := c.Build(e.ctx, e.resolve(t, object("mine", "AFirst", "Broken")))
+				if err == nil || !strings.Contains(err.Error(), "still hangs while "+test.stage) {
+					t.Fatalf("a retry while the build hangs ends with the error %v", err)
+				}
+			}
+			if n := runtime.NumGoroutine(); n > while+2 {
+				t.Errorf("20 retries have left %d goroutines", n-while)
+			}
+			if p, err := c.Build(e.ctx, e.resolve(t, object("mine", "AFirst"))); err != nil {
+				t.Errorf("another revision is held up: %v", err)
+			} else {
+				p.Discard(logr.Discard())
+				<-p.Closed()
+			}
+			if n := c.hanging.len(); n != 1 {
+				t.Errorf("%d builds hang", n)
+			}
+
 			close(goOn)
+			eventually(t, c.hanging.len).Should(gomega.BeZero(), "builds that hang")
 			eventually(t, e.series.count).Should(gomega.BeZero(), "builds that are not closed")
-			fs.expectClosed(t, "AFirst", "Broken")
+			fs.expectClosed(t, "AFirst", "AFirst", "Broken")
 			e.expectNothingLeft(t)
 			eventually(t, runtime.NumGoroutine).Should(gomega.BeNumerically("<=", goroutines+2), "goroutines")
 		})
