@@ -15,15 +15,22 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/plugins/nodelabel"
 	"github.com/livesched/livesched/internal/scheduler/plugins/nodepreferavoidpods"
+	"github.com/livesched/livesched/internal/scheduler/plugins/noderesources"
+	"github.com/livesched/livesched/internal/scheduler/plugins/selectorspread"
 	"github.com/livesched/livesched/internal/scheduler/plugins/serviceaffinity"
 )
 
-// own are the plugins that kube-scheduler had up to 1.22.
+// own are the plugins that kube-scheduler had once and has no more.
 func own() framework.Registry {
 	return framework.Registry{
-		nodelabel.Name:           nodelabel.New,
-		nodepreferavoidpods.Name: nodepreferavoidpods.New,
-		serviceaffinity.Name:     serviceaffinity.New,
+		nodelabel.Name:                             nodelabel.New,
+		nodepreferavoidpods.Name:                   nodepreferavoidpods.New,
+		noderesources.LeastAllocatedName:           noderesources.NewLeastAllocated,
+		noderesources.LimitsName:                   noderesources.NewLimits,
+		noderesources.MostAllocatedName:            noderesources.NewMostAllocated,
+		noderesources.RequestedToCapacityRatioName: noderesources.NewRequestedToCapacityRatio,
+		selectorspread.Name:                        selectorspread.New,
+		serviceaffinity.Name:                       serviceaffinity.New,
 	}
 }
 

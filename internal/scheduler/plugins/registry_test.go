@@ -32,7 +32,10 @@ func TestNewRegistry(t *testing.T) {
 				t.Errorf("the in-tree plugin %q is missing", name)
 			}
 		}
-		for _, name := range []string{"NodeLabel", "NodePreferAvoidPods", "ServiceAffinity"} {
+		for _, name := range []string{
+			"NodeLabel", "NodePreferAvoidPods", "NodeResourceLimits", "NodeResourcesLeastAllocated", "NodeResourcesMostAllocated",
+			"RequestedToCapacityRatio", "SelectorSpread", "ServiceAffinity",
+		} {
 			if got[name] == nil {
 				t.Errorf("livesched's own plugin %q is missing", name)
 			}

@@ -30,6 +30,7 @@ const ErrReason = "node(s) didn't have the requested labels"
 
 // Args are the arguments of the plugin. All lists are of keys of labels.
 type Args struct {
+	args.TypeMeta `json:",inline"`
 	// PresentLabels are those that a node must have.
 	PresentLabels []string `json:"presentLabels,omitempty"`
 	// AbsentLabels are those that a node must not have.
@@ -44,6 +45,9 @@ type Args struct {
 func ParseArgs(object runtime.Object) (Args, error) {
 	var a Args
 	if err := args.Decode(object, &a); err != nil {
+		return Args{}, err
+	}
+	if err := a.Check(Name); err != nil {
 		return Args{}, err
 	}
 	return a, a.validate()

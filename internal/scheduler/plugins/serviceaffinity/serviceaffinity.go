@@ -26,6 +26,7 @@ const Service fwk.EventResource = "Service"
 
 // Args are the arguments of the plugin. All lists are of keys of node labels.
 type Args struct {
+	args.TypeMeta `json:",inline"`
 	// AffinityLabels are those whose values must be the same for all pods of a service.
 	AffinityLabels []string `json:"affinityLabels,omitempty"`
 	// AntiAffinityLabelsPreference are those over whose values the pods of a service are spread.
@@ -36,6 +37,9 @@ type Args struct {
 func ParseArgs(object runtime.Object) (Args, error) {
 	var a Args
 	if err := args.Decode(object, &a); err != nil {
+		return Args{}, err
+	}
+	if err := a.Check(Name); err != nil {
 		return Args{}, err
 	}
 	if slices.Contains(a.AffinityLabels, "") || slices.Contains(a.AntiAffinityLabelsPreference, "") {

@@ -1,0 +1,149 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package selectorspread is the plugin SelectorSpread, which kube-scheduler had up to 1.22: it spreads the pods that are
+// selected by the same services, ReplicationControllers, ReplicaSets and StatefulSets over nodes and zones. The priorities
+// SelectorSpreadPriority and ServiceSpreadingPriority of the legacy Policy API are made of it.
+//
+// kube-scheduler 1.20 put default constraints of PodTopologySpread in its place. They prefer much the same nodes, but
+// score otherwise, and they cannot be had beside PodTopologySpread without them: hence a plugin of its own.
+package selectorspread
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	appslisters "k8s.io/client-go/listers/apps/v1"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/component-helpers/node/topology"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
+
+	"github.com/livesched/livesched/internal/scheduler/plugins/args"
+)
+
+// Name of the plugin.
+const Name = "SelectorSpread"
+
+// zoneWeight is the part of the score that the zone has, in the zones that nodes are labelled with. The rest is the node's.
+const zoneWeight = 2.0 / 3.0
+
+const selectorKey fwk.StateKey = "PreScore" + Name
+
+// SelectorSpread is the plugin. What it knows of one pod is in the pod's cycle state. It takes no arguments.
+type SelectorSpread struct {
+	nodes        fwk.NodeInfoLister
+	services     corev1listers.ServiceLister
+	controllers  corev1listers.ReplicationControllerLister
+	replicaSets  appslisters.ReplicaSetLister
+	statefulSets appslisters.StatefulSetLister
+}
+
+var (
+	_ fwk.PreScorePlugin = &SelectorSpread{}
+	_ fwk.ScorePlugin    = &SelectorSpread{}
+)
+
+// CheckArgs refuses arguments.
+func CheckArgs(object runtime.Object) error { return args.Decode(object, &struct{}{}) }
+
+// New is the plugin's factory.
+func New(_ context.Context, object runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+	if err := CheckArgs(object); err != nil {
+		return nil, err
+	}
+	core, apps := handle.SharedInformerFactory().Core().V1(), handle.SharedInformerFactory().Apps().V1()
+	return &SelectorSpread{
+		nodes:        handle.SnapshotSharedLister().NodeInfos(),
+		services:     core.Services().Lister(),
+		controllers:  core.ReplicationControllers().Lister(),
+		replicaSets:  apps.ReplicaSets().Lister(),
+		statefulSets: apps.StatefulSets().Lister(),
+	}, nil
+}
+
+// Name implements fwk.Plugin.
+func (pl *SelectorSpread) Name() string { return Name }
+
+// siblings selects the pods that a pod is spread with.
+type siblings struct{ labels.Selector }
+
+// Clone implements fwk.StateData. Nobody writes to a selector.
+func (s siblings) Clone() fwk.StateData { return s }
+
+// PreScore finds out which pods the pod is spread with. It is skipped where nothing selects the pod, for which all nodes
+// are equal, and where the pod has topology spread constraints of its own, which are PodTopologySpread's.
+func (pl *SelectorSpread) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
+	if len(pod.Spec.TopologySpreadConstraints) > 0 {
+		return fwk.NewStatus(fwk.Skip)
+	}
+	selector := helper.DefaultSelector(pod, pl.services, pl.controllers, pl.replicaSets, pl.statefulSets)
+	if selector.Empty() {
+		return fwk.NewStatus(fwk.Skip)
+	}
+	state.Write(selectorKey, siblings{selector})
+	return nil
+}
+
+// Score counts the siblings on the node. Those that are on their way out do not count.
+func (pl *SelectorSpread) Score(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
+	data, err := state.Read(selectorKey)
+	if err != nil {
+		return 0, fwk.AsStatus(fmt.Errorf("reading %q from the cycle state: %w", selectorKey, err))
+	}
+	selector, ok := data.(siblings)
+	if !ok {
+		return 0, fwk.AsStatus(fmt.Errorf("the cycle state has a %T for %q", data, selectorKey))
+	}
+	var count int64
+	for _, info := range nodeInfo.GetPods() {
+		other := info.GetPod()
+		if other.Namespace == pod.Namespace && other.DeletionTimestamp == nil && selector.Matches(labels.Set(other.Labels)) {
+			count++
+		}
+	}
+	return count, nil
+}
+
+// ScoreExtensions implements fwk.ScorePlugin.
+func (pl *SelectorSpread) ScoreExtensions() fwk.ScoreExtensions { return pl }
+
+// NormalizeScore turns the counts into scores: the fewer siblings a node has, compared with the one that has most, the
+// higher its score. Where nodes are labelled with zones, the zone counts for two thirds, by the siblings in it.
+func (pl *SelectorSpread) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
+	zones := make([]string, len(scores))
+	perZone := map[string]int64{}
+	var mostOnNode, mostInZone int64
+	for i, score := range scores {
+		nodeInfo, err := pl.nodes.Get(score.Name)
+		if err != nil {
+			return fwk.AsStatus(fmt.Errorf("looking up node %q: %w", score.Name, err))
+		}
+		mostOnNode = max(mostOnNode, score.Score)
+		if zones[i] = topology.GetZoneKey(nodeInfo.Node()); zones[i] != "" {
+			perZone[zones[i]] += score.Score
+		}
+	}
+	for _, count := range perZone {
+		mostInZone = max(mostInZone, count)
+	}
+	for i := range scores {
+		score := fewer(scores[i].Score, mostOnNode)
+		if zones[i] != "" {
+			score = score*(1-zoneWeight) + zoneWeight*fewer(perZone[zones[i]], mostInZone)
+		}
+		scores[i].Score = int64(score)
+	}
+	return nil
+}
+
+// fewer is the score of a place with some pods, where another has most of them.
+func fewer(count, most int64) float64 {
+	if most == 0 {
+		return float64(fwk.MaxScore)
+	}
+	return float64(fwk.MaxScore) * (float64(most-count) / float64(most))
+}
