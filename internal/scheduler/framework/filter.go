@@ -5,6 +5,7 @@ package framework
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulinghelpers "k8s.io/component-helpers/scheduling/corev1"
@@ -15,11 +16,15 @@ import (
 // RunFilterPlugins asks the Filter plugins that PreFilter did not skip, in order,
 // whether the pod may run on the node, and returns the first refusal or error
 // with the plugin's name in it. Nil: the pod fits.
+//
+// If all filters are to be checked, a refusal does not end it, and all refusals are
+// returned as one; an error still ends it, and is returned alone.
 func (f *Framework) RunFilterPlugins(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeInfo fwk.NodeInfo,
 ) *fwk.Status {
 	logger := newPointLogger(ctx, schedmetrics.Filter)
 	skipped := state.GetSkipFilterPlugins()
+	var refused *fwk.Status
 	for i := range f.filter {
 		pl := &f.filter[i]
 		if skipped.Has(pl.name) {
@@ -34,11 +39,31 @@ func (f *Framework) RunFilterPlugins(
 			continue
 		}
 		if !status.IsRejected() {
-			status = failed(schedmetrics.Filter, pl.name, status)
+			return failed(schedmetrics.Filter, pl.name, status).WithPlugin(pl.name)
 		}
-		return status.WithPlugin(pl.name)
+		status = status.WithPlugin(pl.name)
+		if !f.checkAllFilters {
+			return status
+		}
+		refused = bothRefused(refused, status)
 	}
-	return nil
+	return refused
+}
+
+// bothRefused makes one refusal of two, with the reasons of both and with the code
+// and the plugin of the one that says more: that no preemption could help, or else
+// the first one. Either plugin would do to tell which events may help: the pod has
+// to satisfy both. The first can be nil. Statuses are the plugins', and are
+// not changed.
+func bothRefused(first, second *fwk.Status) *fwk.Status {
+	if first == nil {
+		return second
+	}
+	more := first
+	if first.Code() != fwk.UnschedulableAndUnresolvable && second.Code() == fwk.UnschedulableAndUnresolvable {
+		more = second
+	}
+	return fwk.NewStatus(more.Code(), slices.Concat(first.Reasons(), second.Reasons())...).WithPlugin(more.Plugin())
 }
 
 // RunFilterPluginsWithNominatedPods asks the Filter plugins with the pods

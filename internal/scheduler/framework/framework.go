@@ -19,6 +19,9 @@ type Config struct {
 	ProfileName string
 	// Plugins are the profile's plugins as Expand returned them.
 	Plugins *Plugins
+	// CheckAllFilters has all Filter plugins look at a node, after one has refused it
+	// too, so that all reasons are known. Decisions do not depend on it.
+	CheckAllFilters bool
 	// Snapshot is what PreFilter plugins are given the nodes of.
 	Snapshot fwk.SharedLister
 	// Parallelizer spreads Score and parallel PreBind plugins over goroutines.
@@ -49,6 +52,8 @@ type Framework struct {
 	waitingPods   *WaitingPods
 	podsInPreBind *PodsInPreBind
 	recorder      *schedmetrics.MetricAsyncRecorder
+
+	checkAllFilters bool
 
 	// The extension points that run for every pod or every node, with what is
 	// worth looking up only once. The others are read from plugins.
@@ -91,8 +96,11 @@ func New(cfg Config) *Framework {
 		waitingPods:   cfg.WaitingPods,
 		podsInPreBind: cfg.PodsInPreBind,
 		recorder:      cfg.Recorder,
-		filter:        instrument(cfg.ProfileName, schedmetrics.Filter, cfg.Plugins.Filter),
-		preScore:      instrument(cfg.ProfileName, schedmetrics.PreScore, cfg.Plugins.PreScore),
+
+		checkAllFilters: cfg.CheckAllFilters,
+
+		filter:   instrument(cfg.ProfileName, schedmetrics.Filter, cfg.Plugins.Filter),
+		preScore: instrument(cfg.ProfileName, schedmetrics.PreScore, cfg.Plugins.PreScore),
 	}
 	if f.parallelizer == nil {
 		f.parallelizer = NewParallelizer(0)
