@@ -25,6 +25,8 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/plugins/nodelabel"
 	"github.com/livesched/livesched/internal/scheduler/plugins/nodepreferavoidpods"
+	"github.com/livesched/livesched/internal/scheduler/plugins/noderesources"
+	"github.com/livesched/livesched/internal/scheduler/plugins/selectorspread"
 	"github.com/livesched/livesched/internal/scheduler/plugins/serviceaffinity"
 )
 
@@ -48,7 +50,12 @@ var checkOwnArgs = map[string]func(runtime.Object) error{
 		_, err := serviceaffinity.ParseArgs(args)
 		return err
 	},
-	nodepreferavoidpods.Name: nodepreferavoidpods.CheckArgs,
+	nodepreferavoidpods.Name:                   nodepreferavoidpods.CheckArgs,
+	noderesources.LeastAllocatedName:           noderesources.CheckArgs(noderesources.LeastAllocatedName),
+	noderesources.LimitsName:                   noderesources.CheckLimitsArgs,
+	noderesources.MostAllocatedName:            noderesources.CheckArgs(noderesources.MostAllocatedName),
+	noderesources.RequestedToCapacityRatioName: noderesources.CheckArgs(noderesources.RequestedToCapacityRatioName),
+	selectorspread.Name:                        selectorspread.CheckArgs,
 }
 
 // decodeArgs reads the arguments of one plugin, strictly, and returns them in their versioned form. Arguments of
@@ -72,7 +79,7 @@ func decodeArgs(plugin string, raw []byte, path *field.Path, found *problems) ru
 		args := &runtime.Unknown{Raw: bytes.Clone(raw), ContentType: runtime.ContentTypeJSON}
 		if check := checkOwnArgs[plugin]; check != nil {
 			if err := check(args); err != nil {
-				found.add(v1alpha1.ReasonInvalidArgs, path, "%v", err)
+				addOwnArgs(v1alpha1.ReasonInvalidArgs, err, path, found)
 				return nil
 			}
 		}
@@ -95,6 +102,23 @@ func decodeArgs(plugin string, raw []byte, path *field.Path, found *problems) ru
 		return nil
 	}
 	return obj
+}
+
+// addOwnArgs reports what is wrong with the arguments of one of livesched's own plugins, at the field that it names if it
+// names one.
+func addOwnArgs(reason string, err error, path *field.Path, found *problems) {
+	errs := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		errs = joined.Unwrap()
+	}
+	for _, err := range errs {
+		var invalid *field.Error
+		if errors.As(err, &invalid) {
+			*found = append(*found, Problem{Reason: reason, Path: path.String() + "." + invalid.Field, Detail: invalid.ErrorBody()})
+			continue
+		}
+		found.add(reason, path, "%v", err)
+	}
 }
 
 // decodingErrors takes a strict decoding error, which is a list, apart.

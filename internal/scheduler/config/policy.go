@@ -31,13 +31,23 @@ const (
 	defaultParallelism               = int32(16)
 )
 
-// base is a resolved policy: what profiles build on.
-type base struct {
-	// plugins that profiles are merged over.
+// algorithm is what an algorithm source comes to.
+type algorithm struct {
+	// plugins that profiles are merged over. They are shared, and not to be changed.
 	plugins *schedconfig.Plugins
 	// provideArgs changes the versioned arguments of a plugin before they are defaulted, as the algorithm source wants
 	// them.
 	provideArgs func(plugin string, args runtime.Object)
+	// ownArgs are the arguments of those of livesched's own plugins that the source gives some, which a profile's
+	// replace.
+	ownArgs map[string]runtime.Object
+	// checkAllFilters: a filter that refuses a node does not keep the next ones from being asked.
+	checkAllFilters bool
+}
+
+// base is a resolved policy: what profiles build on.
+type base struct {
+	algorithm
 	// queueSort is nil where the policy has none.
 	queueSort *queueSort
 
@@ -58,8 +68,7 @@ func (r *resolver) resolvePolicy(spec *v1alpha1.SchedulingPolicySpec, secrets ma
 	var found problems
 	path := field.NewPath("spec")
 	b := &base{
-		plugins:                   r.defaults.Profiles[0].Plugins,
-		provideArgs:               r.provider(spec.AlgorithmSource, path.Child("algorithmSource"), &found),
+		algorithm:                 r.resolveSource(spec.AlgorithmSource, path.Child("algorithmSource"), &found),
 		podInitialBackoff:         positive(spec.PodInitialBackoff, defaultPodInitialBackoff, path.Child("podInitialBackoff"), &found),
 		podMaxBackoff:             positive(spec.PodMaxBackoff, defaultPodMaxBackoff, path.Child("podMaxBackoff"), &found),
 		podMaxInUnschedulablePods: positive(spec.PodMaxInUnschedulablePods, defaultPodMaxInUnschedulablePods, path.Child("podMaxInUnschedulablePods"), &found),
@@ -86,28 +95,26 @@ func (r *resolver) resolvePolicy(spec *v1alpha1.SchedulingPolicySpec, secrets ma
 	return b, found
 }
 
-// provider resolves the algorithm source into what it does to arguments: the providers have one set of plugins.
-func (r *resolver) provider(source *v1alpha1.AlgorithmSource, path *field.Path, found *problems) func(string, runtime.Object) {
-	asTheyAre := func(string, runtime.Object) {}
+// resolveSource resolves the algorithm source.
+func (r *resolver) resolveSource(source *v1alpha1.AlgorithmSource, path *field.Path, found *problems) algorithm {
+	provider := algorithm{plugins: r.defaults.Profiles[0].Plugins, provideArgs: func(string, runtime.Object) {}}
 	switch {
 	case source == nil:
-		return asTheyAre
+		return provider
 	case (source.Provider == nil) == (source.Policy == nil):
 		found.add(v1alpha1.ReasonInvalid, path, "exactly one of provider and policy must be set")
-		return asTheyAre
+		return provider
 	case source.Policy != nil:
-		found.add(v1alpha1.ReasonNotSupported, path.Child("policy"),
-			"predicates and priorities are not supported by this version of livesched: set %s, and plugins in profiles", path.Child("provider"))
-		return asTheyAre
+		return r.resolveLegacy(source.Policy, path.Child("policy"), found)
 	}
 	switch *source.Provider {
 	case v1alpha1.DefaultProvider:
-		return asTheyAre
 	case v1alpha1.ClusterAutoscalerProvider:
-		return mostAllocated
+		provider.provideArgs = mostAllocated
+	default:
+		found.add(v1alpha1.ReasonInvalid, path.Child("provider"), "must be %s or %s, is %q", v1alpha1.DefaultProvider, v1alpha1.ClusterAutoscalerProvider, *source.Provider)
 	}
-	found.add(v1alpha1.ReasonInvalid, path.Child("provider"), "must be %s or %s, is %q", v1alpha1.DefaultProvider, v1alpha1.ClusterAutoscalerProvider, *source.Provider)
-	return asTheyAre
+	return provider
 }
 
 // mostAllocated is ClusterAutoscalerProvider: where the arguments of NodeResourcesFit leave the scoring strategy open,

@@ -75,6 +75,7 @@ func (r *resolver) resolveProfile(objectName string, spec *v1alpha1.SchedulerPro
 		PodMaxInUnschedulablePods: b.podMaxInUnschedulablePods,
 		PercentageOfNodesToScore:  b.percentageOfNodesToScore,
 		Parallelism:               b.parallelism,
+		CheckAllFilters:           b.checkAllFilters,
 		Extenders:                 b.extenders,
 	}
 	if spec.PercentageOfNodesToScore != nil {
@@ -193,6 +194,9 @@ func (r *resolver) resolveArgs(configs []v1alpha1.PluginConfig, b *base, merged 
 			continue
 		}
 		args, err := newArgs(name)
+		if own := b.ownArgs[name]; own != nil {
+			args = own.DeepCopyObject()
+		}
 		if err != nil {
 			found.add(v1alpha1.ReasonInvalidArgs, path, "making default args for plugin %q: %v", name, err)
 		} else if args != nil {

@@ -76,6 +76,8 @@ type Profile struct {
 	PercentageOfNodesToScore int32
 	// Parallelism is the number of goroutines that look at nodes for one pod.
 	Parallelism int32
+	// CheckAllFilters has all filters look at a node, after one has refused it too, so that all reasons are reported.
+	CheckAllFilters bool
 	// Extenders are asked in this order.
 	Extenders []Extender
 

@@ -35,6 +35,7 @@ type canonicalProfile struct {
 	PodMaxInUnschedulablePods time.Duration               `json:"podMaxInUnschedulablePods"`
 	PercentageOfNodesToScore  int32                       `json:"percentageOfNodesToScore"`
 	Parallelism               int32                       `json:"parallelism"`
+	CheckAllFilters           bool                        `json:"checkAllFilters,omitempty"`
 	Extenders                 []Extender                  `json:"extenders,omitempty"`
 }
 
@@ -59,6 +60,7 @@ func revision(p *Profile) (string, error) {
 		PodMaxInUnschedulablePods: p.PodMaxInUnschedulablePods,
 		PercentageOfNodesToScore:  p.PercentageOfNodesToScore,
 		Parallelism:               p.Parallelism,
+		CheckAllFilters:           p.CheckAllFilters,
 		Extenders:                 p.Extenders,
 	}
 	enabled := enabledNames(p.Config.Plugins)

@@ -185,14 +185,15 @@ func (b *build) run(waiting context.Context) error {
 	}
 	p.plugins = plugins
 	p.Framework = framework.New(framework.Config{
-		ProfileName:   b.cfg.SchedulerName,
-		Plugins:       plugins,
-		Snapshot:      b.Env.Snapshot,
-		Parallelizer:  p.handle.parallelizer,
-		Nominator:     b.Env.Queue,
-		WaitingPods:   b.Env.WaitingPods,
-		PodsInPreBind: b.Env.PodsInPreBind,
-		Recorder:      b.Env.Metrics,
+		ProfileName:     b.cfg.SchedulerName,
+		Plugins:         plugins,
+		CheckAllFilters: b.cfg.CheckAllFilters,
+		Snapshot:        b.Env.Snapshot,
+		Parallelizer:    p.handle.parallelizer,
+		Nominator:       b.Env.Queue,
+		WaitingPods:     b.Env.WaitingPods,
+		PodsInPreBind:   b.Env.PodsInPreBind,
+		Recorder:        b.Env.Metrics,
 	})
 	p.handle.Framework = p.Framework
 

@@ -1,0 +1,116 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+)
+
+// plugins is the set of plugins that the policy comes to. Unlike that of a provider, it names the extension points of each
+// plugin, since a predicate and a priority are parts of one plugin. A policy with neither predicates nor priorities is
+// DefaultProvider.
+func (l *legacyPolicy) plugins(policy *v1alpha1.LegacyPolicy) *schedconfig.Plugins {
+	defaults := l.r.defaults.Profiles[0].Plugins
+	if policy.Predicates == nil && policy.Priorities == nil {
+		return defaults
+	}
+	out := &schedconfig.Plugins{}
+	for _, plugin := range l.decidingPlugins(policy, defaults) {
+		enable(out, legacyPoints[plugin].deciding, schedconfig.Plugin{Name: plugin})
+	}
+	for _, plugin := range l.scoringPlugins(policy, defaults) {
+		enable(out, legacyPoints[plugin.Name].scoring, plugin)
+	}
+	servesPredicates := predicatePlugins(legacyPredicates)
+	for _, plugin := range defaults.MultiPoint.Enabled {
+		of, known := legacyPoints[plugin.Name]
+		switch {
+		case !known:
+			out.MultiPoint.Enabled = append(out.MultiPoint.Enabled, plugin)
+		case !servesPredicates.Has(plugin.Name):
+			enable(out, of.deciding, schedconfig.Plugin{Name: plugin.Name})
+		}
+	}
+	return out
+}
+
+// decidingPlugins are those of the predicates, the mandatory ones among them, in the order of the table; DefaultProvider's,
+// in its order, if the policy says nothing of predicates.
+func (l *legacyPolicy) decidingPlugins(policy *v1alpha1.LegacyPolicy, defaults *schedconfig.Plugins) []string {
+	servesPredicates := predicatePlugins(legacyPredicates)
+	var plugins []string
+	if policy.Predicates == nil {
+		for _, plugin := range defaults.MultiPoint.Enabled {
+			if servesPredicates.Has(plugin.Name) {
+				plugins = append(plugins, plugin.Name)
+			}
+		}
+		return plugins
+	}
+	for i := range legacyPredicates {
+		entry := &legacyPredicates[i]
+		mandatory := slices.Contains(mandatoryPredicates, entry.Name)
+		if !mandatory && !l.predicates.Has(entry) {
+			continue
+		}
+		for _, plugin := range entry.Plugins {
+			if !slices.Contains(plugins, plugin) {
+				plugins = append(plugins, plugin)
+			}
+		}
+	}
+	return plugins
+}
+
+// scoringPlugins are those of the priorities, in the order of the table; DefaultProvider's, with its weights, if the policy
+// says nothing of priorities.
+func (l *legacyPolicy) scoringPlugins(policy *v1alpha1.LegacyPolicy, defaults *schedconfig.Plugins) []schedconfig.Plugin {
+	var plugins []schedconfig.Plugin
+	if policy.Priorities == nil {
+		for _, plugin := range defaults.MultiPoint.Enabled {
+			if len(legacyPoints[plugin.Name].scoring) > 0 {
+				plugins = append(plugins, plugin)
+			}
+		}
+		return plugins
+	}
+	placed := sets.New[string]()
+	for i := range legacyPriorities {
+		for _, plugin := range legacyPriorities[i].Plugins {
+			if weight, ok := l.weights[plugin]; ok && !placed.Has(plugin) {
+				placed.Insert(plugin)
+				plugins = append(plugins, schedconfig.Plugin{Name: plugin, Weight: int32(weight)})
+			}
+		}
+	}
+	return plugins
+}
+
+// enable appends a plugin to extension points. It has its weight where that has a meaning.
+func enable(plugins *schedconfig.Plugins, at []string, plugin schedconfig.Plugin) {
+	for _, point := range points {
+		if !slices.Contains(at, point.name) {
+			continue
+		}
+		entry := schedconfig.Plugin{Name: plugin.Name}
+		if point.weighted {
+			entry.Weight = plugin.Weight
+		}
+		set := point.internal(plugins)
+		set.Enabled = append(set.Enabled, entry)
+	}
+}
+
+func predicatePlugins(table []LegacyName) sets.Set[string] {
+	plugins := sets.New[string]()
+	for _, entry := range table {
+		plugins.Insert(entry.Plugins...)
+	}
+	return plugins
+}
