@@ -102,11 +102,28 @@ func (w *world) changePolicy(name string) {
 	case 2:
 		policy.Spec.AlgorithmSource = &v1alpha1.AlgorithmSource{Provider: ptr.To(v1alpha1.ClusterAutoscalerProvider)}
 	case 3:
-		policy.Spec.AlgorithmSource = &v1alpha1.AlgorithmSource{Policy: &v1alpha1.LegacyPolicy{}}
+		policy.Spec.AlgorithmSource = &v1alpha1.AlgorithmSource{Policy: w.randomLegacy()}
 	case 4:
 		policy.Spec.PodInitialBackoff = &metav1.Duration{Duration: time.Duration(w.random.Intn(15)) * time.Second}
 	}
 	w.policies[name] = policy
+}
+
+// randomLegacy is a legacy policy of known and unknown names.
+func (w *world) randomLegacy() *v1alpha1.LegacyPolicy {
+	policy := &v1alpha1.LegacyPolicy{AlwaysCheckAllPredicates: w.random.Intn(2) == 0}
+	for range w.random.Intn(4) {
+		name := "Unknown"
+		if predicates := config.LegacyPredicates(); w.random.Intn(20) > 0 {
+			name = predicates[w.random.Intn(len(predicates))].Name
+		}
+		policy.Predicates = append(policy.Predicates, v1alpha1.PredicatePolicy{Name: name})
+	}
+	for range w.random.Intn(4) {
+		priorities := config.LegacyPriorities()
+		policy.Priorities = append(policy.Priorities, v1alpha1.PriorityPolicy{Name: priorities[w.random.Intn(len(priorities))].Name, Weight: int32(w.random.Intn(20))})
+	}
+	return policy
 }
 
 // input lists the objects in random order.
