@@ -1,0 +1,129 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package admission_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/config"
+)
+
+// FuzzHandler posts anything: it is answered, or fails as a call, and never ends in a panic.
+func FuzzHandler(f *testing.F) {
+	f.Add([]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u","kind":{"kind":"SchedulerProfile"},"operation":"CREATE","object":{"metadata":{"name":"p"}}}}`))
+	f.Add([]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1","request":{"uid":"u","kind":{"kind":"SchedulingPolicy"},"operation":"DELETE","oldObject":{"metadata":{"name":"p"}}}}`))
+	f.Add([]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":null}`))
+	f.Add([]byte(`{`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		v := newValidator(t, &objects{})
+		// The handler turns a panic into HTTP 500, so it must be told from an error by what it says.
+		response, code, text := postRaw(t, v, body)
+		if response == nil && code != http.StatusInternalServerError && code != http.StatusBadRequest {
+			t.Fatalf("HTTP %d", code)
+		}
+		noPanic(t, text)
+	})
+}
+
+// FuzzReview asks about any object: what is let through resolves as accepted, by itself, and what is refused does not.
+func FuzzReview(f *testing.F) {
+	seeds, err := filepath.Glob(filepath.Join("..", "scheduler", "config", "testdata", "*", "*.in.yaml"))
+	if err != nil || len(seeds) == 0 {
+		f.Fatalf("no seeds: %v", err)
+	}
+	for _, seed := range seeds {
+		for _, document := range documents(f, seed) {
+			f.Add(document, true)
+			f.Add(document, false)
+		}
+	}
+	f.Fuzz(func(t *testing.T, object []byte, isProfile bool) {
+		kind := "SchedulingPolicy"
+		if isProfile {
+			kind = "SchedulerProfile"
+		}
+		if !json.Valid(object) {
+			return // the API server has parsed what it sends
+		}
+		request := &admissionv1.AdmissionRequest{
+			UID: "u", Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: object},
+			Kind: metav1.GroupVersionKind{Group: v1alpha1.GroupVersion.Group, Version: v1alpha1.GroupVersion.Version, Kind: kind},
+		}
+		body, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, Request: request})
+		if err != nil {
+			return
+		}
+		v := newValidator(t, &objects{})
+		response, _, text := postRaw(t, v, body)
+		noPanic(t, text)
+		if response == nil {
+			return
+		}
+		in := config.Input{SecretsUnknown: true, Registered: v.Registered}
+		var result config.Result
+		var deleted bool
+		if isProfile {
+			var p v1alpha1.SchedulerProfile
+			if err := utiljson.Unmarshal(object, &p); err != nil {
+				t.Fatalf("a verdict on what cannot be read: %v", err)
+			}
+			in.Profiles, deleted = []v1alpha1.SchedulerProfile{p}, p.DeletionTimestamp != nil
+			// The policy that it names exists, once it is applied.
+			in.Policies = []v1alpha1.SchedulingPolicy{{ObjectMeta: metav1.ObjectMeta{Name: p.Spec.PolicyRef.Name}}}
+			result = config.Resolve(in).ProfileResults[p.Name]
+		} else {
+			var p v1alpha1.SchedulingPolicy
+			if err := utiljson.Unmarshal(object, &p); err != nil {
+				t.Fatalf("a verdict on what cannot be read: %v", err)
+			}
+			in.Policies, deleted = []v1alpha1.SchedulingPolicy{p}, p.DeletionTimestamp != nil
+			result = config.Resolve(in).PolicyResults[p.Name]
+		}
+		if response.Allowed != result.Accepted && !deleted && !missesItsPolicy(result, in) {
+			t.Fatalf("let through: %v; then: %s", response.Allowed, result.Message)
+		}
+	})
+}
+
+// missesItsPolicy says that a profile is only refused for how it goes with its policy, which does not exist yet: whether
+// it does cannot be told.
+func missesItsPolicy(result config.Result, in config.Input) bool {
+	if len(in.Profiles) == 0 || in.Profiles[0].Spec.PolicyRef.Name == "" || in.Profiles[0].Spec.PolicyRef.Name == config.DefaultPolicyName {
+		return false
+	}
+	for _, problem := range result.Problems {
+		if problem.Path != "spec.plugins.bind" && problem.Path != "spec.plugins.queueSort.enabled" && problem.Path != "spec.plugins.queueSort.disabled" &&
+			problem.Path != "spec.plugins.queueSort.enabled[0].name" {
+			return false
+		}
+	}
+	return true
+}
+
+func documents(f *testing.F, file string) (all [][]byte) {
+	f.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, document := range splitYAML(text) {
+		object, err := yaml.YAMLToJSON(document)
+		if err != nil {
+			f.Fatal(err)
+		}
+		all = append(all, object)
+	}
+	return all
+}
