@@ -68,6 +68,7 @@ func TestTheEndpointServesBothRegistries(t *testing.T) {
 		"livesched_reloads_total",
 		"livesched_reload_build_duration_seconds",
 		"livesched_reload_swap_duration_seconds",
+		"livesched_reload_standstill_duration_seconds",
 		"livesched_profiles",
 		"livesched_profile_generations",
 		"livesched_retired_generation_pods",
@@ -119,7 +120,7 @@ func TestOwnMetricsFollowThePrometheusConventions(t *testing.T) {
 	Register()
 	problems, err := testutil.GatherAndLint(ctrlmetrics.Registry,
 		"livesched_reloads_total", "livesched_reload_build_duration_seconds", "livesched_reload_swap_duration_seconds",
-		"livesched_profiles", "livesched_profile_generations", "livesched_pending_pods", "livesched_retired_generation_pods", "livesched_plugin_event_handler_panics_total")
+		"livesched_reload_standstill_duration_seconds", "livesched_profiles", "livesched_profile_generations", "livesched_pending_pods", "livesched_retired_generation_pods", "livesched_plugin_event_handler_panics_total")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,7 +55,7 @@ func (m *Map) Equal(other *Map) bool {
 func (m *Map) QueueSettings() *queue.Settings {
 	s := &queue.Settings{Less: (&queuesort.PrioritySort{}).Less, Profiles: make(map[string]*queue.ProfileSettings, len(m.profiles))}
 	if m.sortedBy != nil {
-		s.Less = m.sortedBy.QueueSort().Less
+		s.Less, s.Order = m.sortedBy.QueueSort().Less, m.sortedBy.Config.QueueSort.String()
 	}
 	for name, p := range m.profiles {
 		s.Profiles[name] = p.Queue

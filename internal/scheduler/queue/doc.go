@@ -26,7 +26,7 @@
 //	Backoff, ErrorBackoff    Active         the window of the end of its back-off is over
 //	Gated                    Backoff        Ungate: the gate is open, and something came in while it was not
 //	Unschedulable, Gated     ErrorBackoff   RetryLater: what its last attempt set in motion has failed
-//	all but InFlight         Active         Activate; Reconfigure, if its profile is another one now
+//	all but InFlight         Active         Activate; Reconfigure, if its profile is another one now (a few pods at a time)
 //
 // On the way to Active and Backoff, except from Backoff, the PreEnqueue plugins are asked. One that refuses makes the pod
 // Gated instead; one that fails, ErrorBackoff, from where it is asked again. Whether an event may help a pod is for

@@ -49,7 +49,8 @@ type entry struct {
 	pod *corev1.Pod
 	// info is what is popped and given back; info.Pod == pod. nil while the pod is in flight: it is the caller's then.
 	info *schedframework.QueuedPodInfo
-	// profile that serves the pod. nil only while the pod is in flight and its profile is removed.
+	// profile that serves the pod, or served it until a reload that has not come to the pod yet; see outdated. While the pod
+	// is in flight it is the one that it was popped with.
 	profile *profile
 
 	place Place

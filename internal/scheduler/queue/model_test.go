@@ -22,6 +22,7 @@ type model struct {
 	settings *Settings
 	pods     map[types.UID]*modelPod
 	nominees map[types.UID]modelNominee
+	dropped  []string // by the present reload
 	// answers of PreEnqueue plugins and hints
 	preEnqueue func(plugin string, pod *corev1.Pod) answer
 	hint       func(plugin string, pod *corev1.Pod, newObj any) answer
@@ -46,6 +47,7 @@ type modelPod struct {
 	refusedBy, pendingBy       sets.Set[string]
 	gate                       string
 	missed                     strategy // while it is gated
+	outdated                   bool     // not looked at since a reload
 	flushed                    bool
 	// in flight
 	started   time.Time
@@ -99,11 +101,12 @@ func (m *model) update(oldPod, newPod *corev1.Pod, queueUnknown bool) {
 	if oldPod.UID != newPod.UID {
 		m.delete(oldPod)
 	}
+	m.current(newPod.UID)
 	if m.profile(newPod) == nil {
 		m.delete(newPod)
 		return
 	}
-	p := m.pods[newPod.UID]
+	p := m.current(newPod.UID)
 	if p == nil {
 		if queueUnknown {
 			m.add(newPod)
@@ -310,7 +313,7 @@ func (m *model) move(event fwk.ClusterEvent, newObj any, precheck func(*corev1.P
 	}
 	ev := clusterEvent{event: event, newObj: newObj}
 	for _, p := range m.in(Unschedulable, Gated) {
-		if precheck != nil && !precheck(p.pod) || p.place == Gated && !m.gateHears(p, event) {
+		if p.outdated || precheck != nil && !precheck(p.pod) || p.place == Gated && !m.gateHears(p, event) {
 			continue
 		}
 		if s := m.worth(p, ev); s != stay {
@@ -330,7 +333,7 @@ func (m *model) gateHears(p *modelPod, event fwk.ClusterEvent) bool {
 }
 
 func (m *model) activate(pod *corev1.Pod) {
-	p := m.pods[pod.UID]
+	p := m.current(pod.UID)
 	switch {
 	case p == nil || p.place == Active:
 	case p.place == InFlight:
@@ -344,13 +347,13 @@ func (m *model) activate(pod *corev1.Pod) {
 }
 
 func (m *model) ungate(pod *corev1.Pod, plugin string) {
-	if p := m.pods[pod.UID]; p != nil && p.place == Gated && p.gate == plugin {
+	if p := m.current(pod.UID); p != nil && p.place == Gated && p.gate == plugin {
 		m.enqueue(p, p.missed)
 	}
 }
 
 func (m *model) retryLater(pod *corev1.Pod) {
-	switch p := m.pods[pod.UID]; {
+	switch p := m.current(pod.UID); {
 	case p == nil:
 	case p.place == InFlight:
 		p.failed = true
@@ -441,6 +444,10 @@ func (m *model) moveCompleted() {
 		if !p.until.Before(m.now().Truncate(time.Second)) {
 			continue
 		}
+		if p.outdated {
+			m.current(p.pod.UID)
+			continue
+		}
 		if p.failures > 0 {
 			m.enqueue(p, immediately)
 			continue
@@ -452,6 +459,9 @@ func (m *model) moveCompleted() {
 
 func (m *model) flush() {
 	for _, p := range m.in(Unschedulable, Gated) {
+		if p.outdated {
+			continue
+		}
 		since := p.timestamp
 		if p.checked.After(since) {
 			since = p.checked
@@ -468,44 +478,60 @@ func (m *model) flush() {
 	}
 }
 
-func (m *model) reconfigure(s *Settings, changed sets.Set[string]) (dropped []string) {
+// reconfigure is the critical section of a reload. What others are yet to be told of are nominations that ended, by the
+// priorities of their pods.
+func (m *model) reconfigure(s *Settings, changed sets.Set[string]) (ended []int32) {
 	again := changed.Clone()
 	for name := range s.Profiles {
 		if m.settings.Profiles[name] == nil {
 			again.Insert(name)
 		}
 	}
-	m.settings = s
-	var ended []int32 // the priorities of pods that are not nominated any more
+	m.settings, m.dropped = s, nil
 	for uid, n := range m.nominees {
 		if m.profile(n.pod) == nil {
 			delete(m.nominees, uid)
 			ended = append(ended, *n.pod.Spec.Priority)
 		}
 	}
-	for uid, p := range m.pods {
-		switch {
-		case p.place == InFlight:
-		case m.profile(p.pod) == nil:
-			dropped = append(dropped, p.pod.Namespace+"/"+p.pod.Name)
-			delete(m.pods, uid)
-		case again.Has(p.pod.Spec.SchedulerName):
-			p.refusedBy, p.pendingBy = sets.New[string](), sets.New[string]()
-			p.failures = 0
-			m.enqueue(p, immediately)
+	retry := false
+	for _, p := range m.pods {
+		if !again.Has(p.pod.Spec.SchedulerName) {
+			continue
+		}
+		if p.place == InFlight {
+			retry = retry || m.profile(p.pod) != nil
+		} else {
+			p.outdated = true
 		}
 	}
-	for _, priority := range ended {
-		m.move(schedframework.EventAssignedPodDelete, nil, func(pod *corev1.Pod) bool { return *pod.Spec.Priority <= priority })
-	}
-	retry := slices.ContainsFunc(m.in(InFlight), func(p *modelPod) bool {
-		return m.profile(p.pod) != nil && again.Has(p.pod.Spec.SchedulerName)
-	})
 	if retry {
 		m.keep(clusterEvent{event: eventReload, reloaded: again})
 	}
-	slices.Sort(dropped)
-	return dropped
+	return ended
+}
+
+// current looks at a pod that a reload has not come to yet, and returns what is left of it.
+func (m *model) current(uid types.UID) *modelPod {
+	p := m.pods[uid]
+	if p == nil || !p.outdated {
+		return p
+	}
+	p.outdated = false
+	if m.profile(p.pod) == nil {
+		m.dropped = append(m.dropped, p.pod.Namespace+"/"+p.pod.Name)
+		delete(m.pods, uid)
+		return nil
+	}
+	p.refusedBy, p.pendingBy = sets.New[string](), sets.New[string]()
+	p.failures = 0
+	m.enqueue(p, immediately)
+	return p
+}
+
+// nominationEnded tells that pods of a priority and below may have room.
+func (m *model) nominationEnded(priority int32) {
+	m.move(schedframework.EventAssignedPodDelete, nil, func(pod *corev1.Pod) bool { return *pod.Spec.Priority <= priority })
 }
 
 func (m *model) nominate(pod *corev1.Pod, node string) {

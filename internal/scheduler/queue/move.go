@@ -31,6 +31,9 @@ func (q *Queue) happened(logger klog.Logger, event fwk.ClusterEvent, oldObj, new
 	label := "" // made when the first pod moves; most events move none
 	for i := len(q.parked.entries) - 1; i >= 0; i-- {
 		e := q.parked.entries[i]
+		if e.outdated() {
+			continue
+		}
 		if precheck != nil && !precheck(e.pod) {
 			continue
 		}
@@ -91,7 +94,7 @@ func (q *Queue) Activate(logger klog.Logger, pods map[string]*corev1.Pod) {
 	defer q.mu.Unlock()
 	for _, pod := range pods {
 		e := q.pods[pod.UID]
-		if e == nil {
+		if e == nil || !q.current(logger, e) {
 			continue
 		}
 		switch e.place {

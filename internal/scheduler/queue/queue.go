@@ -39,12 +39,14 @@ type Config struct {
 // reloads call them. One mutex serves them all, and PreEnqueue plugins, hints and the queue sort run under it. They, and
 // what Reconfigure is told to commit, must not call the queue, reads of nominated pods aside.
 //
-// Lock order: Queue.mu, then Nominator.mu.
+// Lock order: Queue.reconfiguring, then Queue.mu, then Nominator.mu.
 type Queue struct {
 	clock     clock.WithTicker
 	podLister corev1listers.PodLister
 	nominator *Nominator
 	popped    func(schedulerName string)
+	// reconfiguring is held by Reconfigure, one at a time. Written under both, gen is read by Reconfigure without mu.
+	reconfiguring sync.Mutex
 
 	mu sync.Mutex // guards what follows, except where noted
 	// poppable is signalled for each pod that comes to a place from which Pop takes it, and when the queue closes.
@@ -60,7 +62,9 @@ type Queue struct {
 	metrics      *metrics
 	// reported names the misdeeds of plugins that were logged in this generation.
 	reported sets.Set[string]
-	closed   bool
+	// reloading is the Reconfigure under way, nil if there is none. Only while there is one are pods outdated.
+	reloading *reload
+	closed    bool
 
 	done chan struct{} // closed by Close
 }
@@ -81,7 +85,7 @@ func New(cfg Config) *Queue {
 		clock:     cfg.Clock,
 		podLister: cfg.PodLister,
 		popped:    cfg.Popped,
-		gen:       newGeneration(nil),
+		gen:       &generation{less: defaultLess},
 		pods:      map[types.UID]*entry{},
 		inFlight:  inFlight{metrics: m},
 		metrics:   m,
@@ -173,6 +177,9 @@ func (q *Queue) update(logger klog.Logger, oldPod, newPod *corev1.Pod, queueUnkn
 		oldPod = nil
 	}
 	e := q.pods[newPod.UID]
+	if e != nil && !q.current(logger, e) {
+		e = nil
+	}
 	if e != nil && e.pod.Spec.SchedulerName != newPod.Spec.SchedulerName && e.place != InFlight {
 		q.drop(e)
 		e = nil
@@ -238,16 +245,24 @@ func (q *Queue) forget(pod *corev1.Pod) {
 func (q *Queue) Pop(logger klog.Logger) *schedframework.QueuedPodInfo {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for !q.closed && q.active.Len() == 0 && q.backoff.Len() == 0 {
-		q.poppable.Wait()
+	var e *entry
+	for e == nil {
+		for !q.closed && q.active.Len() == 0 && q.backoff.Len() == 0 {
+			q.poppable.Wait()
+		}
+		if q.closed {
+			logger.V(2).Info("The scheduling queue is closed")
+			return nil
+		}
+		if e = q.active.first(); e == nil {
+			e = q.backoff.first()
+		}
+		if e.outdated() {
+			q.current(logger, e) // which may have it be another one's turn
+			e = nil
+		}
 	}
-	if q.closed {
-		logger.V(2).Info("The scheduling queue is closed")
-		return nil
-	}
-	e := q.active.first()
-	if e == nil {
-		e = q.backoff.first()
+	if e.place == Backoff {
 		q.metrics.entered(Active, schedframework.PopFromBackoffQ)
 	}
 	q.detach(e)

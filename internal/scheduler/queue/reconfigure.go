@@ -5,13 +5,23 @@ package queue
 
 import (
 	"cmp"
+	"runtime"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	ownmetrics "github.com/livesched/livesched/internal/scheduler/metrics"
+)
+
+const (
+	// turnPods and turnTime bound how long a reload holds the queue at a time, whichever is reached first.
+	turnPods = 256
+	turnTime = 500 * time.Microsecond
 )
 
 // eventReload is kept for pods in flight whose profile changed.
@@ -21,78 +31,200 @@ var eventReload = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, 
 // the profiles that s was made of those that decide. So whoever pops a pod afterwards finds that pod's profile, and the
 // plugins that let the pod pass, refused it and ordered it, to be of one generation.
 //
-// changed names the profiles that are not what they were; those that were not in the settings before are changed, too.
-// Their pods are looked at again at once: waiting ones are asked about by the new PreEnqueue plugins and are active, or
-// gated, without waiting for a back-off; those in flight are tried again when they come back.
+// The profiles that are not what they were are those with other settings and those that changed names. Their pods are
+// looked at again at once: waiting ones are asked about by the new PreEnqueue plugins and are active, or gated, without
+// waiting for a back-off; those in flight are tried again when they come back.
 //
 // Pods of names that have no profile any more leave the queue and the nominator, and others may have the room that they
 // were nominated for. They are returned, ordered by namespace and name, without those in flight: those are dropped when
 // they come back.
+//
+// Whatever their number, waiting pods do not make the critical section longer, unless the order of the queue has changed:
+// they are looked at afterwards, those of higher priority first, a few at a time with the queue free in between. One that
+// somebody else comes to first, above all Pop, is looked at before anything else happens to it; see outdated. When
+// Reconfigure returns, all have been looked at.
 func (q *Queue) Reconfigure(logger klog.Logger, s *Settings, changed sets.Set[string], commit func()) (dropped []*corev1.Pod) {
-	gen := newGeneration(s)
+	q.reconfiguring.Lock()
+	defer q.reconfiguring.Unlock()
+	r := q.newReload(logger, s, changed)
+	r.changeOver(commit)
+	for r.turn() {
+		runtime.Gosched() // who waits for the queue is to have it
+	}
+	return r.finish()
+}
 
-	q.mu.Lock()
-	defer q.mu.Unlock()
+// reload is one Reconfigure under way. The goroutine that calls Reconfigure owns it.
+type reload struct {
+	*Queue
+	logger klog.Logger
+	next   *generation
+	// renewed are the scheduler names whose profile is another one, or gone.
+	renewed sets.Set[string]
+	// waiting are the pods that waited when the settings were replaced. They are sifted for outdated ones, which are then
+	// looked at.
+	waiting  []*entry
+	outdated []ranked
+	sorted   bool
+	// most pods are looked at in one turn.
+	most int
+	// ended are the nominations that were taken back and that others are yet to be told of.
+	ended []*nomination
+	// dropped are pods without a profile, as far as they have left the queue.
+	dropped []*corev1.Pod
+	// standstill is the longest time for which the queue was held.
+	standstill time.Duration
+}
+
+type ranked struct {
+	*entry
+	priority int32
+}
+
+func (q *Queue) newReload(logger klog.Logger, s *Settings, changed sets.Set[string]) *reload {
+	r := &reload{Queue: q, logger: logger, next: newGeneration(s, q.gen, changed), renewed: sets.New[string](), most: turnPods}
+	for name, p := range q.gen.profiles {
+		if r.next.profiles[name] != p {
+			r.renewed.Insert(name)
+		}
+	}
+	for name := range r.next.profiles {
+		if q.gen.profiles[name] == nil {
+			r.renewed.Insert(name)
+		}
+	}
+	return r
+}
+
+// changeOver is the critical section of Reconfigure.
+func (r *reload) changeOver(commit func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer r.held(time.Now())
 	if commit != nil {
 		commit() // first: should it panic, nothing has changed
 	}
-	old := q.gen
-	q.gen = gen
-	q.reported = sets.New[string]()
-	ended := q.nominator.serve(sets.KeySet(gen.profiles))
-	q.reorder()
-
-	again := changed.Clone()
-	for name := range gen.profiles {
-		if old.profiles[name] == nil {
-			again.Insert(name)
+	old := r.gen
+	r.gen = r.next
+	r.reloading = r
+	r.reported = sets.New[string]()
+	r.ended = r.nominator.serve(sets.KeySet(r.gen.profiles))
+	if old.order == "" || old.order != r.gen.order {
+		r.reorder()
+	}
+	for name := range r.renewed {
+		if p := old.profiles[name]; p != nil {
+			p.replaced = true
 		}
 	}
-	var waiting []*entry
-	retry := false
-	for _, e := range q.pods {
-		name := e.pod.Spec.SchedulerName
-		if gen.profiles[name] == nil && e.place != InFlight {
-			dropped = append(dropped, e.pod)
-			q.drop(e)
-			continue
-		}
-		e.profile = gen.profiles[name]
-		switch {
-		case e.profile == nil || !again.Has(name):
-		case e.place == InFlight:
-			retry = true
-		default:
-			waiting = append(waiting, e)
+	if r.renewed.Len() == 0 {
+		return
+	}
+	// A copy of pointers: what they point to is not looked at here.
+	r.waiting = slices.Concat(r.parked.entries, r.backoff.entries, r.errorBackoff.entries, r.active.entries)
+	for e := r.inFlight.first; e != nil; e = e.flight.next {
+		if name := e.pod.Spec.SchedulerName; r.renewed.Has(name) && r.gen.profiles[name] != nil {
+			r.inFlight.record(clusterEvent{event: eventReload, reloaded: r.renewed})
+			break
 		}
 	}
-	for _, e := range waiting {
-		q.lookAgain(logger, e)
-	}
-	for _, nm := range ended {
-		q.nominationEnded(logger, nm.nominated())
-	}
-	if retry {
-		q.inFlight.record(clusterEvent{event: eventReload, reloaded: again})
-	}
-	for name := range old.profiles {
-		if gen.profiles[name] == nil {
-			q.metrics.forgetProfile(name)
-		}
-	}
-	slices.SortFunc(dropped, func(a, b *corev1.Pod) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
-	return dropped
 }
 
-// lookAgain treats a waiting pod as if it was new: what plugins of another generation said of it means nothing any
-// more. Requires mu.
-func (q *Queue) lookAgain(logger klog.Logger, e *entry) {
+// turn does a part of what is left, for as long as the queue may be held. It returns false when nothing is left.
+func (r *reload) turn() (more bool) {
+	if len(r.waiting) == 0 && !r.sorted {
+		// Not the order of the queue, which would have to be asked under the lock, but what matters of it: pods of lower
+		// priority do not take the room of those that would have come first.
+		slices.SortStableFunc(r.outdated, func(a, b ranked) int { return cmp.Compare(b.priority, a.priority) })
+		r.sorted = true
+	}
+	if r.outdated == nil {
+		r.outdated = make([]ranked, 0, len(r.waiting))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer r.held(time.Now())
+	switch {
+	case len(r.waiting) > 0:
+		r.waiting = inTurn(r.waiting, r.most, r.sift)
+	case len(r.outdated) > 0:
+		r.outdated = inTurn(r.outdated, r.most, func(o ranked) { r.current(r.logger, o.entry) })
+	case len(r.ended) > 0:
+		// Not with the others: whoever waits for that room may be asked now.
+		nm := r.ended[0]
+		r.ended = r.ended[1:]
+		r.nominationEnded(r.logger, nm.nominated())
+	default:
+		return false
+	}
+	return true
+}
+
+// inTurn calls do for the first of a list, most of them or as many as one turn has time for, and returns the others.
+func inTurn[T any](list []T, most int, do func(T)) (rest []T) {
+	start := time.Now()
+	for i := range min(len(list), most) {
+		do(list[i])
+		if time.Since(start) > turnTime {
+			return list[i+1:]
+		}
+	}
+	return list[min(len(list), most):]
+}
+
+// sift notes a pod that is to be looked at. Requires mu.
+func (r *reload) sift(e *entry) {
+	if e.outdated() {
+		r.outdated = append(r.outdated, ranked{entry: e, priority: corev1helpers.PodPriority(e.pod)})
+	}
+}
+
+// finish ends the reload.
+func (r *reload) finish() (dropped []*corev1.Pod) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reloading = nil
+	for name := range r.renewed {
+		if r.gen.profiles[name] == nil {
+			r.metrics.forgetProfile(name)
+		}
+	}
+	ownmetrics.ReloadStandstill.Observe(r.standstill.Seconds())
+	slices.SortFunc(r.dropped, func(a, b *corev1.Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return r.dropped
+}
+
+// held notes that the queue was held since start.
+func (r *reload) held(start time.Time) { r.standstill = max(r.standstill, time.Since(start)) }
+
+// outdated says whether a waiting pod has not been looked at since its profile was replaced: which plugins refused it, and
+// whether they let it pass, was said by another generation. Everyone who is about to do something with a waiting pod by
+// what is known of it looks at it first, by current; events pass it by, as it is tried again, or asked about, anyway.
+// Requires mu.
+func (e *entry) outdated() bool {
+	return e.place != nowhere && e.place != InFlight && e.profile.replaced
+}
+
+// current looks at a pod if it is outdated, as if it was new: what plugins of another generation said of it means nothing
+// any more. It returns false if the pod has left the queue, since its profile is gone. Requires mu.
+func (q *Queue) current(logger klog.Logger, e *entry) bool {
+	if !e.outdated() {
+		return true
+	}
+	p := q.gen.profiles[e.pod.Spec.SchedulerName]
+	if p == nil {
+		q.reloading.dropped = append(q.reloading.dropped, e.pod)
+		q.drop(e)
+		return false
+	}
 	q.metrics.rejected(e.info, -1)
+	e.profile = p
 	e.info.UnschedulablePlugins.Clear()
 	e.info.PendingPlugins.Clear()
 	e.info.BackoffExpiration = time.Time{}
 	e.failures, e.failure = 0, ""
 	q.enqueue(logger, e, immediately, profileReload)
+	return true
 }

@@ -235,8 +235,10 @@ func TestReconfigure(t *testing.T) {
 		p := f.pop()
 		f.Reconfigure(logger, f.with(profileOf(func(p *ProfileSettings) { p.InitialBackoff, p.MaxBackoff = time.Minute, time.Hour })), nil, nil)
 		f.giveBack(p, nil, nil)
+		f.Expect(f.place(p.Pod)).To(Equal(Active), "it is tried again at once, by the new generation")
+		f.giveBack(f.pop(), nil, nil)
 		state, _ := f.Get(p.Pod.UID)
-		f.Expect(state.BackoffEnd).To(Equal(f.clock.Now().Add(time.Minute)))
+		f.Expect(state.BackoffEnd).To(Equal(f.clock.Now().Add(2*time.Minute)), "after its second failure")
 	})
 	t.Run("and for a failure before the reload, should the pod be gated until later", func(t *testing.T) {
 		f := newFixture(t)

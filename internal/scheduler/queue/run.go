@@ -60,6 +60,10 @@ func (q *Queue) moveCompleted(logger klog.Logger) {
 		if e == nil || !e.until.Before(window) {
 			break
 		}
+		if e.outdated() {
+			q.current(logger, e) // which leaves it anywhere but here
+			continue
+		}
 		q.move(logger, e, Active, schedframework.BackoffComplete)
 	}
 	for {
@@ -69,6 +73,10 @@ func (q *Queue) moveCompleted(logger klog.Logger) {
 		}
 		// PreEnqueue passed when the pod began its back-off, unless it was an error of PreEnqueue that made it wait. A
 		// plugin that fails again makes it wait until a later window, so this ends.
+		if e.outdated() {
+			q.current(logger, e)
+			continue
+		}
 		if e.failures == 0 {
 			q.move(logger, e, Active, schedframework.BackoffComplete)
 		} else {
@@ -83,6 +91,9 @@ func (q *Queue) flush(logger klog.Logger) {
 	now := q.clock.Now()
 	for i := len(q.parked.entries) - 1; i >= 0; i-- {
 		e := q.parked.entries[i]
+		if e.outdated() {
+			continue
+		}
 		since := e.info.Timestamp
 		if e.checked.After(since) {
 			since = e.checked

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
@@ -19,6 +20,9 @@ type Settings struct {
 	// Less orders Active, and Backoff within one window. One for all profiles, as there is one queue. nil means by
 	// priority, then by the time of queueing, which is also what orders pods for which Less panics.
 	Less fwk.LessFunc
+	// Order names what Less makes of pods: settings of one order, unless it is empty, order them equally, and queued pods are
+	// not put in order again.
+	Order string
 	// Profiles by scheduler name. Pods of other names are not queued.
 	Profiles map[string]*ProfileSettings
 }
@@ -56,12 +60,17 @@ type Hint struct {
 // generation is Settings, prepared for use. Guarded by Queue.mu because of the memos in profile.
 type generation struct {
 	less     fwk.LessFunc
+	order    string
 	profiles map[string]*profile
 }
 
 // profile is ProfileSettings, prepared for use. It is not safe for concurrent use: Queue.mu guards it.
 type profile struct {
-	name                       string
+	name string
+	// settings that the profile was made of.
+	settings *ProfileSettings
+	// replaced says that the name has another profile now, or none.
+	replaced                   bool
 	preEnqueue                 []preEnqueuePlugin
 	initialBackoff, maxBackoff time.Duration
 	maxInUnschedulable         time.Duration
@@ -89,16 +98,21 @@ type eventHints struct {
 	hints []Hint
 }
 
-// newGeneration prepares Settings. It calls plugins for their names only.
-func newGeneration(s *Settings) *generation {
+// newGeneration prepares Settings. It calls plugins for their names only. Profiles with the settings that they have in old
+// are carried over, unless they are among those that changed.
+func newGeneration(s *Settings, old *generation, changed sets.Set[string]) *generation {
 	g := &generation{less: defaultLess, profiles: map[string]*profile{}}
 	if s == nil {
 		return g
 	}
 	if s.Less != nil {
-		g.less = s.Less
+		g.less, g.order = s.Less, s.Order
 	}
 	for name, settings := range s.Profiles {
+		if p := old.profiles[name]; p != nil && p.settings == settings && !changed.Has(name) {
+			g.profiles[name] = p
+			continue
+		}
 		g.profiles[name] = newProfile(name, settings)
 	}
 	return g
@@ -107,6 +121,7 @@ func newGeneration(s *Settings) *generation {
 func newProfile(name string, s *ProfileSettings) *profile {
 	p := &profile{
 		name:               name,
+		settings:           s,
 		initialBackoff:     s.InitialBackoff,
 		maxBackoff:         s.MaxBackoff,
 		maxInUnschedulable: s.MaxInUnschedulable,

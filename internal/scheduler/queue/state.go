@@ -15,7 +15,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// PodState is what the queue knows of a pod, for debugging and tests.
+// PodState is what the queue knows of a pod, for debugging and tests. While Reconfigure runs, it may be what was known
+// before.
 type PodState struct {
 	// Pod is the newest version that the queue was told of.
 	Pod   *corev1.Pod

@@ -72,6 +72,9 @@ type twinWorld struct {
 	// doors says what PreEnqueue plugins do, by plugin and UID.
 	doors map[string]answer
 	seen  map[string]int
+	// reload is a Reconfigure under way, old what it replaces.
+	reload *reload
+	old    *Settings
 
 	gaugesBefore map[string]float64
 }
@@ -124,6 +127,9 @@ func newTwinWorld(t *testing.T, seed uint64) *twinWorld {
 		hint:       twinHint,
 	}
 	w.reconfigure()
+	for w.reload != nil {
+		w.turn()
+	}
 	return w
 }
 
@@ -232,7 +238,7 @@ func (w *twinWorld) do() {
 		{"create", 18, w.create}, {"update", 14, w.update}, {"delete", 4, w.deletePod}, {"replace", 2, w.replace}, {"bind", 3, w.bindElsewhere},
 		{"addOld", 4, w.addOld}, {"pop", 22, w.pop}, {"done", 5, w.done}, {"requeue", 22, w.requeue}, {"event", 14, w.event}, {"activate", 5, w.activate},
 		{"clock", 8, w.tick}, {"door", 8, w.door}, {"nominate", 5, w.nominate},
-		{"ungate", 8, w.ungate}, {"retry", 3, w.retryLater}, {"reconfigure", 1, w.reconfigure}, {"flush", 3, w.flush},
+		{"ungate", 8, w.ungate}, {"retry", 3, w.retryLater}, {"reconfigure", 1, w.reconfigure}, {"turn", 8, w.turn}, {"flush", 3, w.flush},
 	}
 	total := 0
 	for _, op := range ops {
@@ -389,7 +395,21 @@ func (w *twinWorld) pop() {
 		}
 		return
 	}
+	if !slices.ContainsFunc(w.model.in(Active, Backoff), func(p *modelPod) bool { return !p.outdated }) {
+		return // it would have to wait if all turn out to be gated
+	}
+	before := w.outdated()
 	info := w.queue.Pop(logger)
+	looked := before.Difference(w.outdated())
+	for uid := range looked {
+		w.note("outdated when it was about to be popped")
+		if p, popped := w.model.pods[uid], w.model.pods[info.Pod.UID]; p.place == Active && popped.place == Active && w.model.less(popped, p) {
+			w.fatalf("%s was looked at, %s comes before it", uid, info.Pod.UID)
+		}
+	}
+	for uid := range looked {
+		w.model.current(uid)
+	}
 	for _, p := range w.model.candidates() {
 		if p.pod.UID == info.Pod.UID {
 			w.note("pop from %v", p.place)
@@ -555,10 +575,18 @@ func (w *twinWorld) nominate() {
 	}
 }
 
-// reconfigure changes, adds and removes profiles, or only the queue sort.
+// reconfigure changes, adds and removes profiles, or only the queue sort. What follows the critical section comes in turns,
+// between which anything may happen.
 func (w *twinWorld) reconfigure() {
-	old := w.model.settings
-	s := &Settings{Less: twinSorts[w.r.IntN(len(twinSorts))], Profiles: maps.Clone(old.Profiles)}
+	if w.reload != nil {
+		return
+	}
+	w.old = w.model.settings
+	sort := w.r.IntN(len(twinSorts))
+	s := &Settings{Less: twinSorts[sort], Profiles: maps.Clone(w.old.Profiles)}
+	if w.r.IntN(2) == 0 {
+		s.Order = fmt.Sprint("sort ", sort)
+	}
 	if s.Profiles == nil {
 		s.Profiles = map[string]*ProfileSettings{}
 	}
@@ -576,16 +604,63 @@ func (w *twinWorld) reconfigure() {
 		}
 	}
 	committed := 0
+	w.reload = w.queue.newReload(logger, s, changed)
+	w.reload.changeOver(func() { committed++ })
+	if ended := w.model.reconfigure(s, changed); committed != 1 || len(w.reload.ended) != len(ended) {
+		w.fatalf("committed %d times; %d nominations ended, want %d", committed, len(w.reload.ended), len(ended))
+	}
+}
+
+// turn is one of a reload's, or its end.
+func (w *twinWorld) turn() {
+	r := w.reload
+	if r == nil {
+		return
+	}
+	before, ended := w.outdated(), slices.Clone(r.ended)
+	r.most = 1 + w.r.IntN(8)
+	more := r.turn()
+	for uid := range before.Difference(w.outdated()) {
+		w.note("looked at in turn")
+		w.model.current(uid)
+	}
+	for _, nm := range ended[:len(ended)-len(r.ended)] {
+		w.model.nominationEnded(*nm.info.Pod.Spec.Priority)
+	}
+	if !more {
+		w.reload = nil
+		w.reloaded(r)
+	}
+}
+
+// outdated are the waiting pods that a reload has not come to yet.
+func (w *twinWorld) outdated() sets.Set[types.UID] {
+	outdated := sets.New[types.UID]()
+	for uid, e := range w.queue.pods {
+		if e.outdated() {
+			outdated.Insert(uid)
+		}
+	}
+	return outdated
+}
+
+// reloaded is the end of a reload.
+func (w *twinWorld) reloaded(r *reload) {
 	var dropped []string
-	for _, pod := range w.queue.Reconfigure(logger, s, changed, func() { committed++ }) {
+	for _, pod := range r.finish() {
 		dropped = append(dropped, pod.Namespace+"/"+pod.Name)
 	}
-	if want := w.model.reconfigure(s, changed); !slices.Equal(dropped, want) || committed != 1 {
-		w.fatalf("dropped %v, want %v; committed %d times", dropped, want, committed)
+	slices.Sort(w.model.dropped)
+	if !slices.Equal(dropped, w.model.dropped) {
+		w.fatalf("dropped %v, want %v", dropped, w.model.dropped)
+	}
+	if left := w.outdated(); left.Len() != 0 {
+		w.fatalf("nobody has looked at %v", left)
 	}
 	w.note("dropped any: %v", len(dropped) != 0)
+	s := w.model.settings
 	for _, pod := range w.pending() {
-		if s.Profiles[pod.Spec.SchedulerName] != nil && old.Profiles[pod.Spec.SchedulerName] == nil {
+		if s.Profiles[pod.Spec.SchedulerName] != nil && w.old.Profiles[pod.Spec.SchedulerName] == nil {
 			w.queue.Add(logger, pod)
 			w.model.add(pod)
 		}
@@ -645,6 +720,9 @@ func (w *twinWorld) comparePod(s PodState, p *modelPod) {
 	if p.place == InFlight {
 		return
 	}
+	if outdated := w.queue.pods[s.Pod.UID].outdated(); outdated != p.outdated {
+		w.fatalf("%s is outdated: %v, want %v", s.Pod.UID, outdated, p.outdated)
+	}
 	if s.Attempts != p.attempts || !s.Timestamp.Equal(p.timestamp) || s.GatingPlugin != p.gate ||
 		!slices.Equal(s.UnschedulablePlugins, sets.List(p.refusedBy)) || !slices.Equal(s.PendingPlugins, sets.List(p.pendingBy)) ||
 		(s.Error != "") != (p.failures > 0) {
@@ -678,7 +756,7 @@ func (w *twinWorld) compareStructure() {
 	q := w.queue
 	found := map[*entry]bool{}
 	check := func(e *entry, i int, ok bool) {
-		if found[e] || !ok || e.index != i || q.pods[e.pod.UID] != e || e.info.Pod != e.pod || e.profile != q.gen.profiles[e.pod.Spec.SchedulerName] {
+		if found[e] || !ok || e.index != i || q.pods[e.pod.UID] != e || e.info.Pod != e.pod || !e.outdated() && e.profile != q.gen.profiles[e.pod.Spec.SchedulerName] {
 			w.fatalf("%s is misplaced: %+v", e.pod.UID, e)
 		}
 		found[e] = true

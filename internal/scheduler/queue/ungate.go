@@ -15,7 +15,7 @@ import (
 func (q *Queue) Ungate(logger klog.Logger, uid types.UID, plugin string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if e := q.pods[uid]; e != nil && e.place == Gated && e.info.GatingPlugin == plugin {
+	if e := q.pods[uid]; e != nil && q.current(logger, e) && e.place == Gated && e.info.GatingPlugin == plugin {
 		q.enqueue(logger, e, e.swallowed, schedframework.ForceActivate)
 	}
 }
@@ -28,7 +28,7 @@ func (q *Queue) RetryLater(logger klog.Logger, uid types.UID) {
 	defer q.mu.Unlock()
 	e := q.pods[uid]
 	switch {
-	case e == nil:
+	case e == nil || !q.current(logger, e):
 	case e.place == InFlight:
 		e.flight.failed = true
 	case e.place.parked():
