@@ -56,6 +56,15 @@ type SchedulerProfileSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=128
 	PluginConfig []PluginConfig `json:"pluginConfig,omitempty"`
+
+	// revisionHistoryLimit is how many specs that ran before are kept, beside the
+	// one that runs: as ControllerRevisions, to go back to. It is about the history
+	// and no part of it: to change it makes no new revision.
+	// +optional
+	// +kubebuilder:default=10
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 }
 
 // PolicyReference names a SchedulingPolicy.

@@ -79,6 +79,15 @@ type SchedulingPolicySpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:XValidation:rule="self.filter(e, has(e.bindVerb)).size() <= 1",message="only one extender can have a bindVerb"
 	Extenders []Extender `json:"extenders,omitempty"`
+
+	// revisionHistoryLimit is how many specs that ran before are kept, beside the
+	// one that runs: as ControllerRevisions, to go back to. It is about the history
+	// and no part of it: to change it makes no new revision.
+	// +optional
+	// +kubebuilder:default=10
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 }
 
 // AlgorithmSource is the set of plugins that profiles build on: either a

@@ -217,7 +217,7 @@ func TestTheDefaultsAreThoseOfTheSchema(t *testing.T) {
 			fields = append(fields, fmt.Sprintf("%s: %s", name, property.Default.Raw))
 		}
 	}
-	if len(fields) != 5 {
+	if len(fields) != 6 {
 		t.Errorf("defaults %v", fields)
 	}
 	written := resolveText(t, profileText("p", ``), policyText("default", strings.Join(fields, ", ")))
