@@ -1,0 +1,75 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/printers"
+	"sigs.k8s.io/yaml"
+)
+
+// The values of -o that all commands have beside a form for people, which is the empty value.
+const (
+	formatJSON = "json"
+	formatYAML = "yaml"
+	formatWide = "wide"
+)
+
+// addOutputFlag adds -o.
+func addOutputFlag(command *cobra.Command, target *string, formats ...string) {
+	command.Flags().StringVarP(target, "output", "o", "", "Output format: "+strings.Join(formats, ", ")+"; for people by default.")
+	command.PreRunE = func(*cobra.Command, []string) error {
+		if *target != "" && !slices.Contains(formats, *target) {
+			return fmt.Errorf("--output: must be %s, is %q", strings.Join(formats, " or "), *target)
+		}
+		return nil
+	}
+	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// writeAs writes a value as JSON or YAML.
+func writeAs(w io.Writer, format string, value any) error {
+	if format == formatYAML {
+		text, err := yaml.Marshal(value)
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(text)
+		return err
+	}
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
+}
+
+// writeTable writes rows in columns, as kubectl does.
+func writeTable(w io.Writer, header []string, rows [][]string) error {
+	tab := printers.GetNewTabWriter(w)
+	_, _ = fmt.Fprintln(tab, strings.Join(header, "\t"))
+	for _, row := range rows {
+		_, _ = fmt.Fprintln(tab, strings.Join(row, "\t"))
+	}
+	return tab.Flush()
+}
+
+// plural is "1 error", "2 errors".
+func plural(count int, one string) string {
+	switch stem, endsInY := strings.CutSuffix(one, "y"); {
+	case count == 1:
+		return "1 " + one
+	case endsInY:
+		one = stem + "ies"
+	case strings.HasSuffix(one, "s"):
+		one += "es"
+	default:
+		one += "s"
+	}
+	return fmt.Sprintf("%d %s", count, one)
+}

@@ -1,0 +1,112 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/livesched/livesched/internal/manifests"
+	"github.com/livesched/livesched/internal/validate"
+)
+
+type validateOptions struct {
+	*options
+	files          []string
+	recursive      bool
+	againstCluster bool
+	plugins        []string
+	output         string
+}
+
+func newValidate(shared *options) *cobra.Command {
+	o := &validateOptions{options: shared}
+	command := &cobra.Command{
+		Use:   "validate -f FILE",
+		Short: "Check files without applying them",
+		Long: "Check SchedulerProfiles and SchedulingPolicies in files: what the API server would refuse (the schema and its rules), and " +
+			"what livesched would not accept, by the same code. All objects are checked together, as if they were applied in their order.\n\n" +
+			"No cluster is needed. --against-cluster takes the objects of the cluster that are not in the files into account: policies " +
+			"that profiles build on, scheduler names that are taken, what cannot be changed, and profiles that would not be accepted any more.\n\n" +
+			"Whether the plugins can be built with their arguments shows only when they are: see the condition Programmed.",
+		Example: "  # One file, and all files of a directory\n  kubectl livesched validate -f binpack.yaml -f profiles/\n\n" +
+			"  # In a pipeline\n  kustomize build overlays/prod | kubectl livesched validate -f - -o json",
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
+	}
+	addFilesFlags(command, &o.files, &o.recursive, "SchedulerProfiles and SchedulingPolicies")
+	command.Flags().BoolVar(&o.againstCluster, "against-cluster", false, "Check the files beside the objects of the cluster.")
+	addPluginsFlag(command, &o.plugins)
+	addOutputFlag(command, &o.output, formatJSON, formatYAML)
+	return command
+}
+
+func (o *validateOptions) run(ctx context.Context) error {
+	names, err := registered(o.plugins)
+	if err != nil {
+		return err
+	}
+	documents, err := manifests.Read(o.files, o.recursive, o.In)
+	if err != nil {
+		return err
+	}
+	var cluster *validate.Cluster
+	if o.againstCluster {
+		if cluster, err = o.readCluster(ctx, documents); err != nil {
+			return err
+		}
+	}
+	report := validate.Check(documents, validate.Options{Registered: names, Cluster: cluster})
+	if err := o.print(report); err != nil {
+		return err
+	}
+	switch {
+	case len(report.Objects) == 0:
+		return errors.New("no SchedulerProfile and no SchedulingPolicy found")
+	case report.Count(validate.Error) > 0:
+		return errFound
+	}
+	return nil
+}
+
+func (o *validateOptions) print(report *validate.Report) error {
+	if o.output != "" {
+		return writeAs(o.Out, o.output, report)
+	}
+	for i := range report.Objects {
+		printObject(o.options, &report.Objects[i])
+	}
+	for _, skipped := range report.Skipped {
+		_, _ = fmt.Fprintln(o.ErrOut, skipped)
+	}
+	_, err := fmt.Fprintf(o.Out, "%s: %s, %s\n", plural(len(report.Objects), "object"),
+		plural(report.Count(validate.Error), "error"), plural(report.Count(validate.Warning), "warning"))
+	return err
+}
+
+// printObject writes one line for the object and one for each finding.
+func printObject(o *options, object *validate.Object) {
+	state := "valid"
+	for _, finding := range object.Findings {
+		if finding.Severity == validate.Error {
+			state = "NOT VALID"
+			break
+		}
+	}
+	_, _ = fmt.Fprintf(o.Out, "%s: %s %s: %s\n", object.Place(), object.Kind, object.Name, state)
+	for _, finding := range object.Findings {
+		place := ""
+		if finding.Line > 0 {
+			place = fmt.Sprintf("line %d: ", finding.Line)
+		}
+		reason := ""
+		if finding.Reason != "" {
+			reason = " (" + finding.Reason + ")"
+		}
+		_, _ = fmt.Fprintf(o.Out, "  %s: %s%s: %s%s\n", finding.Severity, place, finding.Path, finding.Detail, reason)
+	}
+}

@@ -1,0 +1,87 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+)
+
+// extenders converts the extenders of a configuration or of a legacy policy.
+func (c *converter) extenders(f *fields) []v1alpha1.Extender {
+	elements, _ := f.objects("extenders")
+	var extenders []v1alpha1.Extender
+	for i, element := range elements {
+		extenders = append(extenders, c.extender(element, i))
+	}
+	return extenders
+}
+
+func (c *converter) extender(f *fields, index int) v1alpha1.Extender {
+	extender := v1alpha1.Extender{
+		URLPrefix:        f.text("urlPrefix"),
+		FilterVerb:       f.text("filterVerb"),
+		PreemptVerb:      f.text("preemptVerb"),
+		PrioritizeVerb:   f.text("prioritizeVerb"),
+		BindVerb:         f.text("bindVerb"),
+		EnableHTTPS:      f.flag("enableHTTPS"),
+		NodeCacheCapable: f.flag("nodeCacheCapable"),
+		Ignorable:        f.flag("ignorable"),
+		HTTPTimeout:      c.timeout(f),
+	}
+	if weight := f.integer("weight"); weight != nil {
+		extender.Weight = *weight
+	}
+	resources, _ := f.objects("managedResources")
+	for _, resource := range resources {
+		extender.ManagedResources = append(extender.ManagedResources, v1alpha1.ExtenderManagedResource{
+			Name: resource.text("name"), IgnoredByScheduler: resource.flag("ignoredByScheduler"),
+		})
+		resource.unknown()
+	}
+	c.tls(f, index, &extender)
+	if f.fold {
+		f.take("apiVersion") // of no meaning, but in many examples of legacy policies
+	}
+	f.unknown()
+	return extender
+}
+
+
+// timeout reads a duration: a text or, in legacy policies, nanoseconds. 0 is the default in kube-scheduler, too.
+func (c *converter) timeout(f *fields) *metav1.Duration {
+	const name = "httpTimeout"
+	value, key := f.take(name)
+	var timeout time.Duration
+	switch value := value.(type) {
+	case nil:
+		return nil
+	case int64:
+		timeout = time.Duration(value)
+	case float64:
+		timeout = time.Duration(value)
+	case string:
+		parsed, err := time.ParseDuration(value)
+		if err != nil {
+			c.remark(Loss, f.at(key), "%q is no duration, such as 5s: left out", value)
+			return nil
+		}
+		timeout = parsed
+	default:
+		f.mistyped(key, "a duration", value)
+		return nil
+	}
+	if timeout == 0 {
+		return nil
+	}
+	// The schema has units down to milliseconds.
+	if timeout > 0 && timeout < time.Millisecond {
+		c.remark(Note, f.at(key), "%v is rounded up to %v", timeout, time.Millisecond)
+		timeout = time.Millisecond
+	}
+	return &metav1.Duration{Duration: timeout}
+}

@@ -1,0 +1,101 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/config"
+)
+
+// material is TLS material: a field with the path of a file, one with its content, and the key of a Secret for it.
+type material struct{ file, data, key string }
+
+var materials = []material{
+	{"caFile", "caData", config.SecretCA},
+	{"certFile", "certData", config.SecretCertificate},
+	{"keyFile", "keyData", config.SecretKey},
+}
+
+// tls converts the TLS settings of an extender. Material that the configuration has is put into a Secret; for files, it is said
+// how to make one.
+func (c *converter) tls(f *fields, index int, extender *v1alpha1.Extender) {
+	secure := strings.HasPrefix(extender.URLPrefix, "https://")
+	t := f.object("tlsConfig")
+	if !secure {
+		c.withoutTLS(f, t, extender)
+		return
+	}
+	if t == nil {
+		return
+	}
+	tls := &v1alpha1.ExtenderTLSConfig{Insecure: t.flag("insecure"), ServerName: t.text("serverName")}
+	name := fmt.Sprintf("%s-extender-%d", c.options.PolicyName, index)
+	files, data := c.materials(t)
+	t.unknown()
+	hasCA := len(data[config.SecretCA]) > 0 || strings.Contains(strings.Join(files, " "), "--from-file="+config.SecretCA+"=")
+	if extender.EnableHTTPS && !hasCA && !tls.Insecure {
+		tls.Insecure = true
+		c.remark(Note, t.path, "kube-scheduler does not verify the certificate of an extender with enableHTTPS and no CA: insecure: true is written out")
+	}
+	if len(files)+len(data) > 0 {
+		tls.SecretRef = &v1alpha1.SecretReference{Namespace: c.options.Namespace, Name: name}
+	}
+	switch {
+	case len(files) > 0 && len(data) > 0:
+		for _, key := range []string{config.SecretCA, config.SecretCertificate, config.SecretKey} {
+			if len(data[key]) > 0 {
+				files = append(files, "--from-file="+key+"=<the content of the field>")
+			}
+		}
+		fallthrough
+	case len(files) > 0:
+		c.remark(Loss, t.path, "livesched reads TLS material from a Secret: kubectl create secret generic -n %s %s %s", c.options.Namespace, name, strings.Join(files, " "))
+	case len(data) > 0:
+		secret := corev1.Secret{Data: data}
+		secret.APIVersion, secret.Kind = "v1", "Secret"
+		secret.Namespace, secret.Name = c.options.Namespace, name
+		c.result.Secrets = append(c.result.Secrets, secret)
+		c.remark(Note, t.path, "the TLS material is in the Secret %s/%s now", secret.Namespace, secret.Name)
+	}
+	if *tls != (v1alpha1.ExtenderTLSConfig{}) || extender.EnableHTTPS {
+		extender.TLSConfig = tls
+	}
+}
+
+// materials reads the TLS material: arguments of kubectl for that in files, and the data of a Secret.
+func (c *converter) materials(t *fields) (files []string, data map[string][]byte) {
+	data = map[string][]byte{}
+	for _, m := range materials {
+		file, text := t.text(m.file), t.text(m.data)
+		switch {
+		case text != "": // what both are given for, kube-scheduler takes from the data
+			content, err := base64.StdEncoding.DecodeString(text)
+			if err != nil {
+				c.remark(Loss, t.at(m.data), "is not base64: left out")
+				continue
+			}
+			data[m.key] = content
+		case file != "":
+			files = append(files, "--from-file="+m.key+"="+file)
+		}
+	}
+	return files, data
+}
+
+// withoutTLS drops the TLS settings of an extender that is called without TLS.
+func (c *converter) withoutTLS(f, t *fields, extender *v1alpha1.Extender) {
+	if extender.EnableHTTPS {
+		extender.EnableHTTPS = false
+		c.remark(Note, f.at("enableHTTPS"), "has no effect on a urlPrefix that does not begin with https://: left out")
+	}
+	if t != nil {
+		c.remark(Note, t.path, "has no effect on a urlPrefix that does not begin with https://: left out")
+	}
+}

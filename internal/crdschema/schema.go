@@ -1,0 +1,157 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package crdschema checks objects as the API server does before it stores them: against the schemas and the CEL rules of
+// the custom resource definitions. It needs no cluster.
+package crdschema
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"slices"
+	"sync"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	schemavalidation "k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	metavalidation "k8s.io/apimachinery/pkg/api/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"sigs.k8s.io/yaml"
+
+	"github.com/livesched/livesched/config/crd"
+)
+
+// Schema is that of one kind. It may be used by several goroutines.
+type Schema struct {
+	kind       string
+	structural *structuralschema.Structural
+	validator  schemavalidation.SchemaValidator
+	rules      *cel.Validator
+}
+
+// all has the schemas by apiVersion and kind.
+var all = sync.OnceValue(func() map[string]*Schema {
+	schemas := map[string]*Schema{}
+	files, err := fs.Glob(crd.Bases, "bases/*.yaml")
+	if err == nil {
+		for _, file := range files {
+			if err = load(file, schemas); err != nil {
+				break
+			}
+		}
+	}
+	if err != nil {
+		panic(fmt.Sprintf("the custom resource definitions of this binary: %v", err)) // they are part of the build
+	}
+	return schemas
+})
+
+// Of returns the schema of a kind, nil if it is none of livesched's.
+func Of(apiVersion, kind string) *Schema { return all()[apiVersion+"/"+kind] }
+
+func load(file string, schemas map[string]*Schema) error {
+	text, err := fs.ReadFile(crd.Bases, file)
+	if err != nil {
+		return err
+	}
+	definition := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.UnmarshalStrict(text, definition); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	for i := range definition.Spec.Versions {
+		version := &definition.Spec.Versions[i]
+		internal := &apiextensions.JSONSchemaProps{}
+		if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(version.Schema.OpenAPIV3Schema, internal, nil); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		structural, err := structuralschema.NewStructural(internal)
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		validator, _, err := schemavalidation.NewSchemaValidator(internal)
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		kind := definition.Spec.Names.Kind
+		schemas[definition.Spec.Group+"/"+version.Name+"/"+kind] = &Schema{
+			kind: kind, structural: structural, validator: validator,
+			rules: cel.NewValidator(structural, true, celconfig.PerCallLimit),
+		}
+	}
+	return nil
+}
+
+// Check returns the object with the defaults of the schema and what the API server would refuse it for, unknown fields
+// included, as `kubectl apply` has them refused. old is what the object replaces, nil if it is new: what cannot be changed is
+// compared with it. Neither is changed.
+func (s *Schema) Check(object, old map[string]any) (completed map[string]any, errs field.ErrorList) {
+	completed = runtime.DeepCopyJSON(object)
+	delete(completed, "status") // as the API server does: it is written through a subresource
+	for _, unknown := range s.prune(completed) {
+		errs = append(errs, field.Forbidden(nil, "unknown field"))
+		errs[len(errs)-1].Field = unknown
+	}
+	if err := objectmeta.Coerce(nil, completed, s.structural, true, false); err != nil {
+		return completed, append(errs, err)
+	}
+	defaulting.Default(completed, s.structural)
+	defaulting.PruneNonNullableNullsWithoutDefaults(completed, s.structural)
+	errs = append(errs, s.checkMeta(completed)...)
+
+	found := schemavalidation.ValidateCustomResource(nil, completed, s.validator)
+	found = append(found, listtype.ValidateListSetsAndMaps(nil, s.structural, completed)...)
+	// Rules are not evaluated on what has not the shape that they are written for.
+	if s.rules != nil && !slices.ContainsFunc(found, blocksRules) {
+		var before any // an interface without a type, where there is none
+		if old != nil {
+			before = old
+		}
+		broken, _ := s.rules.Validate(context.Background(), nil, s.structural, completed, before, celconfig.RuntimeCELCostBudget)
+		found = append(found, broken...)
+	}
+	return completed, append(errs, found...)
+}
+
+// prune drops the fields that the schema does not have and returns their paths.
+func (s *Schema) prune(object map[string]any) []string {
+	return pruning.PruneWithOptions(object, s.structural, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
+}
+
+func (s *Schema) checkMeta(object map[string]any) field.ErrorList {
+	path := field.NewPath("metadata")
+	meta, exists, unknown, err := objectmeta.GetObjectMetaWithOptions(object, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true, ParentPath: path})
+	switch {
+	case err != nil:
+		return field.ErrorList{field.Invalid(path, "", err.Error())}
+	case !exists || meta.Name == "" && meta.GenerateName == "":
+		return field.ErrorList{field.Required(path.Child("name"), "name or generateName is required")}
+	}
+	var errs field.ErrorList
+	for _, name := range unknown {
+		errs = append(errs, field.Forbidden(nil, "unknown field"))
+		errs[len(errs)-1].Field = name
+	}
+	if meta.Namespace != "" {
+		errs = append(errs, field.Forbidden(path.Child("namespace"), "a "+s.kind+" is in no namespace"))
+		meta.Namespace = ""
+	}
+	return append(errs, metavalidation.ValidateObjectMeta(meta, false, metavalidation.NameIsDNSSubdomain, path)...)
+}
+
+// blocksRules says whether the API server leaves out CEL rules after such an error.
+func blocksRules(err *field.Error) bool {
+	switch err.Type {
+	case field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid, field.ErrorTypeNotSupported:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,186 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package manifests
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	yaml3 "go.yaml.in/yaml/v3"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+)
+
+// Document is one object of a file. Only one goroutine may use it at a time.
+type Document struct {
+	// File is the path of the file, "-" for standard input.
+	File string
+	// Number of the document in its file, from 1.
+	Number int
+	// Line of the file at which the document begins, from 1.
+	Line int
+	// Object has the content, with numbers as int64 or float64.
+	Object map[string]any
+
+	text  []byte // of the whole document, which an item of a List is a part of
+	start int    // line of the file at which text begins
+	path  string // of the object in text, such as items[2]; empty for the document itself
+	fixed int    // line of all fields, where they are in a text whose lines are not lines of the file; 0 otherwise
+
+	root *yaml3.Node // of text, parsed when it is needed first
+}
+
+// Place says where the document is, for people.
+func (d *Document) Place() string {
+	place := fmt.Sprintf("%s:%d", d.File, d.Line)
+	if d.Number > 1 {
+		place += fmt.Sprintf(" (document %d)", d.Number)
+	}
+	return place
+}
+
+// Text returns a string field of the object, such as kind, empty if there is none.
+func (d *Document) Text(fields ...string) string {
+	var value any = d.Object
+	for _, name := range fields {
+		object, _ := value.(map[string]any)
+		value = object[name]
+	}
+	text, _ := value.(string)
+	return text
+}
+
+// Parse takes the text of a file apart. Documents without content are left out, and Lists are replaced by their items.
+func Parse(file string, text []byte) ([]Document, error) {
+	var documents []Document
+	for i, part := range split(text) {
+		objects, err := decode(part.text)
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: document %d: %w", file, part.line, i+1, err)
+		}
+		for _, object := range objects {
+			documents = append(documents, items(Document{File: file, Number: i + 1, Line: part.line, Object: object, text: part.text, start: part.line})...)
+		}
+	}
+	return documents, nil
+}
+
+// part is the text of a document.
+type part struct {
+	line int
+	text []byte
+}
+
+// split splits at the lines that begin with ---, as kubectl does.
+func split(text []byte) []part {
+	var parts []part
+	current := part{line: 1}
+	add := func() {
+		if content, skipped := trimmed(current.text); len(content) > 0 {
+			parts = append(parts, part{line: current.line + skipped, text: content})
+		}
+	}
+	for number, line := range bytes.SplitAfter(text, []byte("\n")) {
+		if bytes.HasPrefix(line, []byte("---")) {
+			add()
+			current = part{line: number + 2}
+			continue
+		}
+		current.text = append(current.text, line...)
+	}
+	add()
+	return parts
+}
+
+// trimmed drops the blank lines and comments that a document begins with, and says how many they were. It is empty for a
+// document that has nothing else.
+func trimmed(text []byte) (content []byte, lines int) {
+	for len(text) > 0 {
+		line, rest, _ := bytes.Cut(text, []byte("\n"))
+		line = bytes.TrimSpace(line)
+		if len(line) > 0 && line[0] != '#' {
+			return text, lines
+		}
+		text, lines = rest, lines+1
+	}
+	return nil, lines
+}
+
+// decode reads a document: YAML, or JSON objects one after the other.
+func decode(text []byte) ([]map[string]any, error) {
+	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
+		if objects, err := decodeJSON(text); err == nil {
+			return objects, nil
+		}
+	}
+	var value any
+	if err := yaml.Unmarshal(text, &value); err != nil {
+		return nil, templateHint(text, err)
+	}
+	if value == nil {
+		return nil, nil
+	}
+	if _, isObject := value.(map[string]any); !isObject {
+		return nil, templateHint(text, errors.New("must be an object"))
+	}
+	converted, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		return nil, err
+	}
+	return decodeJSON(converted)
+}
+
+func decodeJSON(text []byte) ([]map[string]any, error) {
+	var objects []map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	for {
+		var raw json.RawMessage
+		if err := decoder.Decode(&raw); errors.Is(err, io.EOF) {
+			return objects, nil
+		} else if err != nil {
+			return nil, err
+		}
+		var object map[string]any
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &object); err != nil {
+			return nil, err
+		}
+		if object != nil {
+			objects = append(objects, object)
+		}
+	}
+}
+
+// templateHint adds the most likely cause to an error.
+func templateHint(text []byte, err error) error {
+	if bytes.Contains(text, []byte("{{")) {
+		return fmt.Errorf("%w (this looks like a template: render it first, for instance with `helm template`)", err)
+	}
+	return err
+}
+
+// items returns the items of a List, or else the document itself.
+func items(d Document) []Document {
+	list, ok := d.Object["items"].([]any)
+	if !ok || !strings.HasSuffix(d.Text("kind"), "List") {
+		return []Document{d}
+	}
+	var documents []Document
+	for i, item := range list {
+		object, ok := item.(map[string]any)
+		if !ok {
+			continue
+		}
+		one := d
+		one.Object, one.path = object, fmt.Sprintf("items[%d]", i)
+		if line := one.LineOf(""); line > 0 {
+			one.Line = line
+		}
+		documents = append(documents, one)
+	}
+	return documents
+}
