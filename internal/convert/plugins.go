@@ -39,7 +39,7 @@ type pluginSets struct {
 
 // plugins converts the plugins of a profile and their arguments.
 func (c *converter) plugins(f *fields, v version) *pluginSets {
-	p := &pluginSets{c: c, sets: map[string]*v1alpha1.PluginSet{}, scoring: newScoring(v)}
+	p := &pluginSets{c: c, sets: map[string]*v1alpha1.PluginSet{}, scoring: newScoring(v, c.options.Registered)}
 	for _, point := range points {
 		p.sets[point] = &v1alpha1.PluginSet{}
 	}
