@@ -48,6 +48,46 @@ func TestRunFilterPlugins(t *testing.T) {
 	}
 }
 
+// The cases are those of kube-scheduler 1.22's RunFilterPlugins with runAllFilters and of PluginToStatus.Merge.
+func TestAllFiltersAreCheckedIfAskedFor(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		a, b, c *fwk.Status
+		skipped []string
+		want    string
+		reasons int
+	}{
+		{name: "a node that no plugin refuses fits", want: "Success"},
+		{
+			name: "all reasons are reported, in the order of the plugins, the first plugin is named",
+			a:    unschedulable("full"), c: fwk.NewStatus(fwk.Unschedulable, "far", "dark"),
+			want: "Unschedulable[a]: full, far, dark", reasons: 3,
+		},
+		{name: "unresolvable outweighs, whoever says so", a: unschedulable("full"), b: unresolvable("no"), c: unresolvable("never"), want: "UnschedulableAndUnresolvable[b]: full, no, never"},
+		{name: "unresolvable stays unresolvable", a: unresolvable("no"), b: unschedulable("full"), want: "UnschedulableAndUnresolvable[a]: no, full"},
+		{name: "an error ends it and is reported alone", a: unschedulable("full"), b: fwk.AsStatus(errors.New("broken")), c: unresolvable("no"), want: `Error[b]: running "b" filter plugin: broken`},
+		{name: "a plugin whose PreFilter skipped is left out", a: unschedulable("full"), b: unresolvable("no"), skipped: []string{"b"}, want: "Unschedulable[a]: full"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			statuses := map[named]*fwk.Status{"a": test.a, "b": test.b, "c": test.c}
+			plugins := &Plugins{}
+			for _, name := range []named{"a", "b", "c"} {
+				plugins.Filter = append(plugins.Filter, &filter{named: name, run: func(fwk.NodeInfo) *fwk.Status { return statuses[name] }})
+			}
+			f := New(Config{ProfileName: "test", Plugins: plugins, CheckAllFilters: true})
+			for range 2 { // plugins may return the same status again
+				state := newState()
+				state.SetSkipFilterPlugins(sets.New(test.skipped...))
+				status := f.RunFilterPlugins(quiet(t), state, makePod("p"), makeNodes("n1")[0])
+				expect(t, "status", describe(status), test.want)
+				if test.reasons > 0 {
+					expect(t, "number of reasons", len(status.Reasons()), test.reasons)
+				}
+			}
+		})
+	}
+}
+
 // nominations is a nominator that never changes.
 type nominations map[string][]fwk.PodInfo
 

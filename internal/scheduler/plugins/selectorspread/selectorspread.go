@@ -29,7 +29,8 @@ import (
 const Name = "SelectorSpread"
 
 // zoneWeight is the part of the score that the zone has, in the zones that nodes are labelled with. The rest is the node's.
-const zoneWeight = 2.0 / 3.0
+// It is a float64, not a fraction, so that both parts of 100 add up to 100.
+const zoneWeight float64 = 2.0 / 3.0
 
 const selectorKey fwk.StateKey = "PreScore" + Name
 
