@@ -137,7 +137,7 @@ podMaxInUnschedulablePods: 1m0s
 	It("that was never accepted lets its profiles in once it is", func(ctx context.Context) {
 		legacyPolicy := policy("legacy", legacy)
 		create(ctx, legacyPolicy, profile("mine", "policyRef: {name: legacy}"))
-		expectPolicy(ctx, "legacy", isRefused(v1alpha1.ReasonNotSupported, "spec.algorithmSource.policy: ", "spec.algorithmSource.provider"), neverRan)
+		expectPolicy(ctx, "legacy", isRefused(v1alpha1.ReasonInvalid, "spec.algorithmSource.policy.predicates[0].name: ", `"PodFitsEverywhere"`, "GeneralPredicates"), neverRan)
 		expectProfile(ctx, "mine", isRefused(v1alpha1.ReasonPolicyNotAccepted), neverRan)
 
 		change(ctx, legacyPolicy, autoscaler)

@@ -25,7 +25,7 @@ const (
 extenders: [{urlPrefix: "https://extender.example", filterVerb: filter, tlsConfig: {secretRef: {namespace: default, name: nowhere}}}]
 `
 	legacy = `
-algorithmSource: {policy: {predicates: [{name: PodFitsResources}]}}
+algorithmSource: {policy: {predicates: [{name: PodFitsEverywhere}]}}
 `
 )
 
@@ -66,9 +66,9 @@ var refusals = []refusal{
 		v1alpha1.ReasonPolicyNotAccepted, []string{"spec.policyRef.name: ", `"extended"`, "SecretNotFound", "spec.extenders[0].tlsConfig.secretRef: "},
 	},
 	{
-		"a policy of predicates and priorities",
+		"a policy with a predicate that there is not",
 		`policyRef: {name: legacy}`,
-		v1alpha1.ReasonPolicyNotAccepted, []string{"spec.policyRef.name: ", `"legacy"`, "NotSupported", "spec.algorithmSource.policy: "},
+		v1alpha1.ReasonPolicyNotAccepted, []string{"spec.policyRef.name: ", `"legacy"`, "Invalid", "spec.algorithmSource.policy.predicates[0].name: "},
 	},
 }
 

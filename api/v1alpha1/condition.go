@@ -37,8 +37,6 @@ const (
 	ReasonSecretNotReadable = "SecretNotReadable"
 	// ReasonInvalidSecret (False): a Secret that an extender names has no TLS material, or some that is broken.
 	ReasonInvalidSecret = "InvalidSecret"
-	// ReasonNotSupported (False): a field is used that this version of livesched does not support.
-	ReasonNotSupported = "NotSupported"
 )
 
 // Reasons of Programmed. With status False, ReasonInvalid means that the spec is not accepted and that there is no last

@@ -4,17 +4,21 @@
 package v1alpha1
 
 // LegacyPolicy is a set of predicates and priorities, as in the Policy API
-// (kind Policy, apiVersion v1) of kube-scheduler 1.22 and before.
+// (kind Policy, apiVersion v1) of kube-scheduler 1.22 and before. Every name that
+// it accepted from 1.10 on is accepted, and made of the plugins of today.
 type LegacyPolicy struct {
 	// predicates rule out the nodes that cannot run a pod. When absent, they are
-	// those of DefaultProvider; an empty list leaves the mandatory ones.
+	// those of DefaultProvider; an empty list leaves the mandatory ones,
+	// PodToleratesNodeTaints and CheckNodeUnschedulable. Their order does not matter,
+	// nor does it that one is named twice.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Predicates []PredicatePolicy `json:"predicates,omitzero"`
 
 	// priorities rank the nodes that are left. When absent, they are those of
-	// DefaultProvider; an empty list leaves none.
+	// DefaultProvider, with its weights; an empty list leaves none. Two that are the
+	// same count once, and must have the same weight.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -22,21 +26,23 @@ type LegacyPolicy struct {
 
 	// hardPodAffinitySymmetricWeight is the weight of the preference for a node
 	// that follows from another pod's required affinity to the pod: required
-	// affinity is not symmetric, but a preference matches it.
+	// affinity is not symmetric, but a preference matches it. When unset, it is 1.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	HardPodAffinitySymmetricWeight *int32 `json:"hardPodAffinitySymmetricWeight,omitempty"`
 
 	// alwaysCheckAllPredicates checks the remaining predicates on a node after one
-	// has failed, so that all reasons are reported.
+	// has failed, so that all reasons are reported. It takes longer, and where pods go
+	// does not depend on it.
 	// +optional
 	AlwaysCheckAllPredicates bool `json:"alwaysCheckAllPredicates,omitempty"`
 }
 
 // PredicatePolicy is one predicate of a legacy policy.
 type PredicatePolicy struct {
-	// name of the predicate. A predicate with an argument can have any name.
+	// name of the predicate. A predicate with an argument can have any name that is
+	// not that of a predicate without one.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -94,13 +100,15 @@ type LabelsPresence struct {
 
 // PriorityPolicy is one priority of a legacy policy.
 type PriorityPolicy struct {
-	// name of the priority. A priority with an argument can have any name.
+	// name of the priority. A priority with an argument can have any name that is
+	// not that of a priority without one.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// weight by which the scores of the priority are multiplied.
+	// weight by which the scores of the priority are multiplied. All priorities with
+	// a labelPreference must have the same, and all with a serviceAntiAffinity.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483647
@@ -126,7 +134,7 @@ type PriorityArgument struct {
 	LabelPreference *LabelPreference `json:"labelPreference,omitempty"`
 
 	// requestedToCapacityRatioArguments scores nodes by the ratio of what is
-	// requested to what they have.
+	// requested to what they have. One priority of a policy can have them.
 	// +optional
 	RequestedToCapacityRatioArguments *RequestedToCapacityRatioArguments `json:"requestedToCapacityRatioArguments,omitempty"`
 }
@@ -198,7 +206,8 @@ type ResourceSpec struct {
 	// +kubebuilder:validation:MaxLength=317
 	Name string `json:"name"`
 
-	// weight of the resource. 0 or unset means 1.
+	// weight of the resource. 0 or unset means 1. What counts is the ratio of the
+	// weights, which must be one of whole numbers up to 100.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647

@@ -211,7 +211,7 @@ extenders:
 		typed.Status = v1alpha1.SchedulingPolicyStatus{
 			ObservedGeneration: 1,
 			Conditions: []metav1.Condition{
-				{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNotSupported, LastTransitionTime: metav1.Now()},
+				{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInvalid, LastTransitionTime: metav1.Now()},
 				{Type: v1alpha1.ConditionProgrammed, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonKeptLastGood, LastTransitionTime: metav1.Now()},
 			},
 			Profiles: []string{"binpack", "spread"},
@@ -220,6 +220,6 @@ extenders:
 
 		columns, rows := table(ctx, "schedulingpolicies")
 		Expect(columns).To(Equal([]string{"Name", "Accepted", "Programmed", "Profiles", "Reason", "Programmed Reason", "Age"}))
-		Expect(rows).To(ContainElement(HaveExactElements("listed", "False", "False", `["binpack","spread"]`, "NotSupported", "KeptLastGood", Not(BeEmpty()))))
+		Expect(rows).To(ContainElement(HaveExactElements("listed", "False", "False", `["binpack","spread"]`, "Invalid", "KeptLastGood", Not(BeEmpty()))))
 	})
 })

@@ -184,7 +184,7 @@ func (l *legacyPolicy) addPreference(priority *v1alpha1.PriorityPolicy, path *fi
 }
 
 // addRatio sets the function of RequestedToCapacityRatio, of which there is one in a policy. Without an argument it falls
-// from the empty to the full node, as in kube-scheduler up to 1.16.
+// from the empty to the full node, as in kube-scheduler up to 1.17.
 func (l *legacyPolicy) addRatio(priority *v1alpha1.PriorityPolicy, path *field.Path) {
 	const name = noderesources.RequestedToCapacityRatioName
 	if first, ok := l.from[name]; ok {

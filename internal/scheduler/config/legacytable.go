@@ -28,13 +28,14 @@ const (
 type LegacyName struct {
 	// Name of the predicate or priority. Empty: any name, together with the argument.
 	Name string
-	// Versions of kube-scheduler that accepted the name, such as 1.10-1.22.
+	// Versions of kube-scheduler that accepted the name, such as 1.10-1.22; "none" if it only looks like one of them.
 	Versions string
 	// Plugins that it is made of now, in the order in which they run. None: it has no effect.
 	Plugins []string
 	// Argument that it can have; empty if it has none.
 	Argument string
-	// Difference to what kube-scheduler 1.22 did, or the last version that had it. Empty: there is none.
+	// Difference to what kube-scheduler 1.22 did, or the last version that had it. Empty: there is none, apart from fields
+	// of pods and nodes that are younger.
 	Difference string
 }
 
@@ -55,14 +56,15 @@ var legacyPredicates = []LegacyName{
 	{Name: "PodFitsResources", Versions: "1.10-1.22", Plugins: []string{names.NodeResourcesFit}},
 	{Name: "NoDiskConflict", Versions: "1.10-1.22", Plugins: []string{names.VolumeRestrictions}, Difference: "It also keeps ReadWriteOncePod volumes to one pod"},
 	{Name: "PodToleratesNodeTaints", Versions: "1.10-1.22", Plugins: []string{names.TaintToleration}},
-	{Name: "PodToleratesNodeNoExecuteTaints", Versions: "1.8-1.17", Plugins: []string{names.TaintToleration}, Difference: "Taints of effect NoSchedule count too, as they do in every policy"},
+	{Name: "PodToleratesNodeNoExecuteTaints", Versions: "none", Plugins: []string{names.TaintToleration},
+		Difference: "kube-scheduler had such a predicate up to 1.17, but policies could not name it; taints of effect NoSchedule count too, as in every policy"},
 	{Name: "CheckNodeCondition", Versions: "1.10-1.16", Plugins: []string{names.TaintToleration}, Difference: conditionsAreTaints},
 	{Name: "CheckNodeMemoryPressure", Versions: "1.10-1.16", Plugins: []string{names.TaintToleration}, Difference: conditionsAreTaints},
 	{Name: "CheckNodeDiskPressure", Versions: "1.10-1.16", Plugins: []string{names.TaintToleration}, Difference: conditionsAreTaints},
 	{Name: "CheckNodePIDPressure", Versions: "1.11-1.16", Plugins: []string{names.TaintToleration}, Difference: conditionsAreTaints},
-	{Name: "CheckNodeLabelPresence", Versions: "1.17-1.22", Plugins: []string{nodelabel.Name}, Argument: argLabelsPresence, Difference: "An argument counts; 1.17-1.22 ignored it under this name"},
+	{Name: "CheckNodeLabelPresence", Versions: "1.17-1.22", Plugins: []string{nodelabel.Name}, Argument: argLabelsPresence, Difference: "An argument counts; 1.17-1.22 ignored it under this name, and looked at no label"},
 	{Versions: "1.10-1.22", Plugins: []string{nodelabel.Name}, Argument: argLabelsPresence},
-	{Name: "CheckServiceAffinity", Versions: "1.17-1.22", Plugins: []string{serviceaffinity.Name}, Argument: argServiceAffinity, Difference: "An argument counts; 1.17-1.22 ignored it under this name"},
+	{Name: "CheckServiceAffinity", Versions: "1.17-1.22", Plugins: []string{serviceaffinity.Name}, Argument: argServiceAffinity, Difference: "An argument counts; 1.17-1.22 ignored it under this name, and looked at no label"},
 	{Versions: "1.10-1.22", Plugins: []string{serviceaffinity.Name}, Argument: argServiceAffinity},
 	{Name: "MaxEBSVolumeCount", Versions: "1.10-1.22", Plugins: []string{names.NodeVolumeLimits}, Difference: migratedVolumes},
 	{Name: "MaxGCEPDVolumeCount", Versions: "1.10-1.22", Plugins: []string{names.NodeVolumeLimits}, Difference: migratedVolumes},
@@ -88,8 +90,8 @@ var legacyPriorities = []LegacyName{
 	{Name: equalPriority, Versions: "1.10-1.22"},
 	{Name: "LeastRequestedPriority", Versions: "1.10-1.22", Plugins: []string{noderesources.LeastAllocatedName}},
 	{Name: "MostRequestedPriority", Versions: "1.10-1.22", Plugins: []string{noderesources.MostAllocatedName}},
-	{Name: requestedToCapacityRatioPriority, Versions: "1.11-1.16", Plugins: []string{noderesources.RequestedToCapacityRatioName}, Argument: argRequestedToCapacity,
-		Difference: "Without an argument it prefers empty nodes, as in 1.11-1.16; later versions had no such priority without one"},
+	{Name: requestedToCapacityRatioPriority, Versions: "1.11-1.17", Plugins: []string{noderesources.RequestedToCapacityRatioName}, Argument: argRequestedToCapacity,
+		Difference: "Without an argument it prefers empty nodes, as in 1.11-1.17; later versions had no such priority without one"},
 	{Versions: "1.11-1.22", Plugins: []string{noderesources.RequestedToCapacityRatioName}, Argument: argRequestedToCapacity},
 	{Name: "BalancedResourceAllocation", Versions: "1.10-1.22", Plugins: []string{names.NodeResourcesBalancedAllocation},
 		Difference: "It compares a node with and without the pod, and leaves pods without requests alone"},
@@ -104,7 +106,7 @@ var legacyPriorities = []LegacyName{
 	{Name: "TaintTolerationPriority", Versions: "1.10-1.22", Plugins: []string{names.TaintToleration}},
 	{Versions: "1.10-1.22", Plugins: []string{nodelabel.Name}, Argument: argLabelPreference},
 	{Name: "NodePreferAvoidPodsPriority", Versions: "1.10-1.22", Plugins: []string{nodepreferavoidpods.Name}},
-	{Name: "ImageLocalityPriority", Versions: "1.10-1.22", Plugins: []string{names.ImageLocality}, Difference: "The thresholds grow with the number of containers"},
+	{Name: "ImageLocalityPriority", Versions: "1.10-1.22", Plugins: []string{names.ImageLocality}, Difference: "Images of init containers and of image volumes count too"},
 	{Name: "ResourceLimitsPriority", Versions: "1.10-1.18", Plugins: []string{noderesources.LimitsName}, Difference: "No feature gate is needed"},
 }
 
