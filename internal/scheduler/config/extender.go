@@ -53,14 +53,33 @@ type ExtenderTLS struct {
 	Secret *Secret
 }
 
-// SecretRefs returns the Secrets that the extenders of policies name.
-func SecretRefs(policies []v1alpha1.SchedulingPolicy) sets.Set[types.NamespacedName] {
+// SecretRefs returns the Secrets that the extenders of policies name, and those of last good policies whose Secrets have not
+// been read yet.
+func SecretRefs(policies []v1alpha1.SchedulingPolicy, last LastGood) sets.Set[types.NamespacedName] {
 	refs := sets.New[types.NamespacedName]()
-	for i := range policies {
-		for j := range policies[i].Spec.Extenders {
-			if ref := secretRef(&policies[i].Spec.Extenders[j]); ref != nil {
+	insert := func(spec *v1alpha1.SchedulingPolicySpec) {
+		for i := range spec.Extenders {
+			if ref := secretRef(&spec.Extenders[i]); ref != nil {
 				refs.Insert(secretName(ref))
 			}
+		}
+	}
+	insertGood := func(good *GoodPolicy) {
+		if good != nil && good.Secrets == nil {
+			insert(&good.Spec)
+		}
+	}
+	for i := range policies {
+		insert(&policies[i].Spec)
+	}
+	for _, all := range last.Policies {
+		for i := range all {
+			insertGood(&all[i])
+		}
+	}
+	for _, all := range last.Profiles {
+		for i := range all {
+			insertGood(all[i].Policy)
 		}
 	}
 	return refs

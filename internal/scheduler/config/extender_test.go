@@ -18,6 +18,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	certutil "k8s.io/client-go/util/cert"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
@@ -194,7 +195,39 @@ func TestASecretThatCannotBeReadIsNamedWithTheReason(t *testing.T) {
 	if result.Reason != v1alpha1.ReasonSecretNotReadable || result.Message != want {
 		t.Errorf("got %s: %s", result.Reason, result.Message)
 	}
-	if refs := config.SecretRefs(in.Policies); len(refs) != 1 || !refs.Has(types.NamespacedName{Namespace: "tls", Name: "tls"}) {
+	if refs := config.SecretRefs(in.Policies, config.LastGood{}); len(refs) != 1 || !refs.Has(types.NamespacedName{Namespace: "tls", Name: "tls"}) {
 		t.Errorf("named are %v", refs)
+	}
+}
+
+func TestALastGoodPolicyOfBeforeARestartIsResolvedWithThePresentSecrets(t *testing.T) {
+	const extended = `extenders: [{urlPrefix: "https://a", tlsConfig: {secretRef: {namespace: tls, name: tls}}}]`
+	in := parseText(t, policyText("default", `parallelism: 0`), profileText("p", ``))
+	in.Policies[0].Generation = 2
+	good := parseText(t, policyText("default", extended)).Policies[0]
+	in.LastGood.Policies = map[string][]config.GoodPolicy{"default": {{Name: "default", UID: good.UID, Generation: 1, Spec: good.Spec}}}
+	name := types.NamespacedName{Namespace: "tls", Name: "tls"}
+	if refs := config.SecretRefs(in.Policies, in.LastGood); !refs.Has(name) {
+		t.Errorf("named are %v", refs)
+	}
+	if got := config.Resolve(in); got.Profiles["p"] != nil {
+		t.Errorf("runs without its Secret: %+v", got.Profiles["p"])
+	}
+	certificate, key, err := certutil.GenerateSelfSignedCertKey("a", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Secrets = map[types.NamespacedName]config.Secret{name: config.NewSecret(map[string][]byte{"ca.crt": certificate, "tls.crt": certificate, "tls.key": key})}
+	first := config.Resolve(in)
+	if got := first.Profiles["p"]; got == nil || got.PolicyGeneration != 1 || len(got.Extenders) != 1 || got.Extenders[0].TLS.Secret == nil {
+		t.Fatalf("resolved %+v", got)
+	}
+	// From now on it does without.
+	in.LastGood, in.Secrets = first.LastGood(running(first)), nil
+	if refs := config.SecretRefs(in.Policies, in.LastGood); refs.Has(name) {
+		t.Errorf("named are %v", refs)
+	}
+	if got := config.Resolve(in).Profiles["p"]; got == nil || got.Revision != first.Profiles["p"].Revision {
+		t.Errorf("resolved %+v", got)
 	}
 }

@@ -24,7 +24,7 @@ import (
 // exportedOnly compares resolutions by what they show.
 var exportedOnly = cmp.FilterPath(func(p cmp.Path) bool {
 	field, ok := p.Last().(cmp.StructField)
-	return ok && (field.Name() == "remembered" || field.Name() == "profileUIDs")
+	return ok && (field.Name() == "remembered" || field.Name() == "profiles" || field.Name() == "resolver")
 }, cmp.Ignore())
 
 // world is a set of objects that lives: each step changes some of it at random, and all that resolves runs.

@@ -33,7 +33,8 @@ type Input struct {
 	Registered sets.Set[string]
 }
 
-// Resolution is what is to run, and a result for every object. It shares no memory with the input, apart from LastGood.
+// Resolution is what is to run, and a result for every object. It holds on to the input, for Before, and shares no memory with
+// it otherwise, apart from LastGood.
 type Resolution struct {
 	// Profiles to run, by scheduler name, those that are kept on their last good spec included.
 	Profiles map[string]*Profile
@@ -44,8 +45,10 @@ type Resolution struct {
 	PolicyResults  map[string]Result
 
 	// remembered is what stays last good whatever runs.
-	remembered  LastGood
-	profileUIDs map[string]types.UID
+	remembered LastGood
+	// profiles are the objects, and resolver resolves a last good spec when it is asked for.
+	profiles map[string]*v1alpha1.SchedulerProfile
+	resolver *resolver
 }
 
 // Profile is a profile to run. It is read-only.
@@ -144,8 +147,8 @@ func Resolve(in Input) *Resolution {
 			Profiles:       map[string]*Profile{},
 			ProfileResults: map[string]Result{},
 			PolicyResults:  map[string]Result{},
-			remembered:     LastGood{Profiles: map[string]GoodProfile{}, Policies: map[string]GoodPolicy{}},
-			profileUIDs:    map[string]types.UID{},
+			remembered:     LastGood{Profiles: map[string][]GoodProfile{}, Policies: map[string][]GoodPolicy{}},
+			profiles:       map[string]*v1alpha1.SchedulerProfile{},
 		},
 	}
 	defaults, err := latest.Default()
@@ -157,6 +160,7 @@ func Resolve(in Input) *Resolution {
 	if in.SecretsUnknown {
 		r.input.Secrets = assumedSecrets(in.Policies)
 	}
+	r.out.resolver = r
 
 	for i := range in.Policies {
 		r.lookAtPolicy(&in.Policies[i])
@@ -187,19 +191,25 @@ func (r *resolver) lookAtPolicy(object *v1alpha1.SchedulingPolicy) {
 			Name: object.Name, UID: object.UID, Generation: object.Generation, Spec: *object.Spec.DeepCopy(),
 			Secrets: secretsOf(&object.Spec, r.input.Secrets),
 		}
-		r.out.remembered.Policies[object.Name] = *p.good
+		r.out.remembered.Policies[object.Name] = []GoodPolicy{*p.good}
 		return
 	}
 	p.result.Accepted, p.result.Reason, p.result.Message = false, found[0].Reason, found.message()
 	p.result.Problems, p.result.Obstacles = found.divide()
 
-	good, ok := r.input.LastGood.Policies[object.Name]
-	if !ok || good.UID != object.UID {
+	last := slices.Clone(r.input.LastGood.Policies[object.Name])
+	last = slices.DeleteFunc(last, func(good GoodPolicy) bool { return good.UID != object.UID })
+	if len(last) == 0 {
 		return
 	}
-	r.out.remembered.Policies[object.Name] = good
-	if resolved, found := r.resolvePolicy(&good.Spec, good.Secrets); len(found) == 0 {
-		p.base, p.good, p.result.KeptLastGood = resolved, &good, true
+	r.out.remembered.Policies[object.Name] = last
+	for i := range last {
+		good := last[i].pinned(r.input.Secrets)
+		if resolved, found := r.resolvePolicy(&good.Spec, good.Secrets); len(found) == 0 {
+			p.base, p.good, p.result.KeptLastGood = resolved, &good, true
+			last[i] = good
+			return
+		}
 	}
 }
 

@@ -133,7 +133,7 @@ func TestLastGood(t *testing.T) {
 		second := config.Resolve(in)
 		// The new one fails to build, so the old one goes on.
 		remembered := second.LastGood(running(first))
-		if got := *remembered.Profiles["p"].Spec.PercentageOfNodesToScore; got != 1 {
+		if got := *remembered.Profiles["p"][0].Spec.PercentageOfNodesToScore; got != 1 {
 			t.Errorf("remembered percentage %d, want 1", got)
 		}
 	})
@@ -174,6 +174,55 @@ func TestLastGood(t *testing.T) {
 		second := config.Resolve(in)
 		if len(second.Profiles) != 0 || second.ProfileResults["p"].KeptLastGood {
 			t.Errorf("result %+v", second.ProfileResults["p"])
+		}
+	})
+	t.Run("where the latest cannot run any more the one before goes on, until it can", func(t *testing.T) {
+		in := parseText(t, profileText("p", `percentageOfNodesToScore: 101`))
+		latest := resolveText(t, profileText("p", `percentageOfNodesToScore: 7, plugins: {permit: {enabled: [{name: Coscheduling}]}}`)).Profiles["p"].Source
+		latest.Generation = 3
+		in.Profiles[0].Generation = 4
+		in.LastGood.Profiles = map[string][]config.GoodProfile{"p": {latest, lastGood.Profiles["p"][0]}}
+		registered := in.Registered
+		in.Registered = registered.Clone().Delete("Coscheduling")
+		second := config.Resolve(in)
+		if got := second.Profiles["p"]; got == nil || got.Generation != 1 || got.PercentageOfNodesToScore != 1 || !second.ProfileResults["p"].KeptLastGood {
+			t.Fatalf("resolved %+v", got)
+		}
+		in.LastGood, in.Registered = second.LastGood(running(second)), registered
+		if got := config.Resolve(in).Profiles["p"]; got.Generation != 3 || got.PercentageOfNodesToScore != 7 {
+			t.Errorf("resolved %+v", got)
+		}
+	})
+	t.Run("of a policy, too", func(t *testing.T) {
+		in := parseText(t, policyText("default", `parallelism: 0`), profileText("p", ``))
+		in.Policies[0].Generation = 9
+		spec := func(generation int64, text string) config.GoodPolicy {
+			object := parseText(t, policyText("default", text)).Policies[0]
+			return config.GoodPolicy{Name: "default", UID: object.UID, Generation: generation, Spec: object.Spec}
+		}
+		in.LastGood.Policies = map[string][]config.GoodPolicy{"default": {spec(8, `queueSort: {name: NoSuchPlugin}`), spec(7, `parallelism: 7`), spec(6, `parallelism: 6`)}}
+		second := config.Resolve(in)
+		if got := second.Profiles["p"]; got == nil || got.PolicyGeneration != 7 || got.Parallelism != 7 || !second.PolicyResults["default"].KeptLastGood {
+			t.Errorf("resolved %+v", got)
+		}
+		if got := second.LastGood(running(second)).Policies["default"]; len(got) != 3 {
+			t.Errorf("remembered %+v", got)
+		}
+	})
+	t.Run("what ran before stands by where the present spec cannot be built", func(t *testing.T) {
+		in := parseText(t, profileText("p", `percentageOfNodesToScore: 2`))
+		in.Profiles[0].Generation, in.LastGood = 2, lastGood
+		second := config.Resolve(in)
+		if got := second.Before("p"); got == nil || got.Generation != 1 || got.PercentageOfNodesToScore != 1 {
+			t.Errorf("stands by: %+v", got)
+		}
+		in.Profiles = parseText(t, profileText("p", `percentageOfNodesToScore: 101`)).Profiles
+		in.Profiles[0].Generation = 2
+		if got := config.Resolve(in).Before("p"); got != nil {
+			t.Errorf("the last good spec stands by for itself: %+v", got)
+		}
+		if got := second.Before("q"); got != nil {
+			t.Errorf("for nothing stands by %+v", got)
 		}
 	})
 	t.Run("a policy that was created again starts anew", func(t *testing.T) {

@@ -6,6 +6,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -34,9 +35,10 @@ func olderFirst(a, b *candidate) int {
 
 // lookAtProfile resolves a profile object.
 func (r *resolver) lookAtProfile(object *v1alpha1.SchedulerProfile) *candidate {
-	r.out.profileUIDs[object.Name] = object.UID
-	if good, ok := r.input.LastGood.Profiles[object.Name]; ok && good.UID == object.UID {
-		r.out.remembered.Profiles[object.Name] = good
+	r.out.profiles[object.Name] = object
+	last := slices.Clone(r.input.LastGood.Profiles[object.Name])
+	if last = slices.DeleteFunc(last, func(good GoodProfile) bool { return good.UID != object.UID }); len(last) > 0 {
+		r.out.remembered.Profiles[object.Name] = last
 	}
 	c := &candidate{object: object, accepted: "The spec is valid"}
 	p, found := r.policyOf(&object.Spec)
@@ -57,21 +59,28 @@ func (r *resolver) lookAtProfile(object *v1alpha1.SchedulerProfile) *candidate {
 	return c
 }
 
-// lastGood resolves the last good spec of a profile object. It is nil if there is none, or if it cannot run any more.
+// lastGood resolves the latest of the last good specs of a profile object that can run. It is nil if there is none. It
+// changes nothing.
 func (r *resolver) lastGood(object *v1alpha1.SchedulerProfile) *Profile {
-	good, ok := r.out.remembered.Profiles[object.Name]
-	if !ok {
-		return nil
+	for _, good := range r.out.remembered.Profiles[object.Name] {
+		if profile := r.resolveGood(object.Name, good); profile != nil {
+			return profile
+		}
 	}
-	policy := &GoodPolicy{}
+	return nil
+}
+
+func (r *resolver) resolveGood(objectName string, good GoodProfile) *Profile {
+	policy := GoodPolicy{}
 	if good.Policy != nil {
-		policy = good.Policy
+		policy = good.Policy.pinned(r.input.Secrets)
+		good.Policy = &policy
 	}
 	b, found := r.resolvePolicy(&policy.Spec, policy.Secrets)
 	if len(found) > 0 {
 		return nil
 	}
-	profile, found := r.resolveProfile(object.Name, &good.Spec, b)
+	profile, found := r.resolveProfile(objectName, &good.Spec, b)
 	if len(found) > 0 {
 		return nil
 	}

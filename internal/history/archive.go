@@ -1,0 +1,211 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package history
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// maxAttempts bounds how often a revision is planned anew when somebody else has had a hand in it, and how many names
+// are tried.
+const maxAttempts = 4
+
+// Archive keeps revisions in one namespace. There is no watch on ControllerRevisions, of which others may have a lot: they are
+// listed by Load, and after that an index in memory follows what Store writes. What somebody else does to them is
+// noticed when it stands in the way, and otherwise at the next Load.
+//
+// It is not safe for concurrent use.
+type Archive struct {
+	// Client reads and writes without a cache.
+	Client client.Client
+	// Namespace of the ControllerRevisions.
+	Namespace string
+
+	// index has the revisions of each object by UID, ascending.
+	index map[types.UID][]Revision
+}
+
+// Load reads all revisions. What cannot be decoded is logged and otherwise left alone.
+func (a *Archive) Load(ctx context.Context) error {
+	all, err := ListAll(ctx, a.Client, a.Namespace, func(object *appsv1.ControllerRevision, err error) {
+		log.FromContext(ctx).Error(err, "A ControllerRevision cannot be read and is ignored", "namespace", object.Namespace, "name", object.Name)
+	})
+	if err != nil {
+		return err
+	}
+	a.index = map[types.UID][]Revision{}
+	for _, r := range all {
+		a.index[r.UID] = append(a.index[r.UID], r)
+	}
+	return nil
+}
+
+// Revisions returns those of an object, by ascending number. Read-only.
+func (a *Archive) Revisions(uid types.UID) []Revision { return a.index[uid] }
+
+// Keep forgets the objects that do not exist any more. The garbage collector deletes their ControllerRevisions.
+func (a *Archive) Keep(existing sets.Set[types.UID]) {
+	for uid := range a.index {
+		if !existing.Has(uid) {
+			delete(a.index, uid)
+		}
+	}
+}
+
+// Stored is how a revision is kept.
+type Stored struct {
+	Revision
+	// Again is, where a spec was taken up again that is not that of the newest revision, what it was before; nil otherwise.
+	Again *Revision
+}
+
+// Store makes sure that a revision is kept, and at most limit others of the object. It writes nothing if it is.
+//
+// latest is that the spec was accepted and taken up: it becomes the newest revision. Otherwise it is a last good spec
+// that goes on: it only has to be there.
+func (a *Archive) Store(ctx context.Context, want *Revision, latest bool, limit int) (*Stored, error) {
+	for attempt := 0; ; attempt++ {
+		c, err := plan(a.index[want.UID], want, latest, limit)
+		if err != nil {
+			return nil, fmt.Errorf("comparing the revisions of %s %q: %w", want.Kind, want.ObjectName, err)
+		}
+		err = a.write(ctx, &c)
+		if errors.Is(err, errOthers) && attempt < maxAttempts {
+			if err := a.refresh(ctx, want); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		a.trim(ctx, c.remove)
+		have := a.index[want.UID]
+		at, err := find(have, want)
+		if err != nil || at < 0 {
+			return nil, fmt.Errorf("the revision of %s %q is not there once it was stored: %w", want.Kind, want.ObjectName, err)
+		}
+		return &Stored{Revision: have[at], Again: c.again}, nil
+	}
+}
+
+// errOthers is that the index is not what the API server has.
+var errOthers = errors.New("somebody else has changed it")
+
+// write creates or updates.
+func (a *Archive) write(ctx context.Context, c *change) error {
+	switch {
+	case c.create != nil:
+		return a.create(ctx, c.create)
+	case c.update != nil:
+		return a.update(ctx, c.update)
+	default:
+		return nil
+	}
+}
+
+func (a *Archive) create(ctx context.Context, r *Revision) error {
+	text, err := content(r)
+	if err != nil {
+		return err
+	}
+	for attempt := range maxAttempts {
+		r.Name = revisionName(r.Kind, r.ObjectName, r.UID, text, attempt)
+		object, err := Encode(r, a.Namespace)
+		if err != nil {
+			return err
+		}
+		err = a.Client.Create(ctx, object)
+		if err == nil {
+			r.Created = object.CreationTimestamp.Time
+			if r.Kind == KindPolicy {
+				policy := *r.Policy
+				policy.Revision = r.Name
+				r.Policy = &policy
+			}
+			a.put(*r)
+			return nil
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("creating ControllerRevision %s/%s: %w", a.Namespace, r.Name, err)
+		}
+		// Another replica's, or one that somebody has broken.
+		var there appsv1.ControllerRevision
+		if err := a.Client.Get(ctx, client.ObjectKeyFromObject(object), &there); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("reading ControllerRevision %s/%s: %w", a.Namespace, r.Name, err)
+		} else if err != nil {
+			return errOthers
+		}
+		if other, err := Decode(&there); err == nil && other.UID == r.UID {
+			if otherText, err := content(other); err == nil && otherText == text {
+				return errOthers
+			}
+		}
+	}
+	return fmt.Errorf("creating ControllerRevision %s/%s: this name and %d others are taken by something else", a.Namespace, r.Name, maxAttempts-1)
+}
+
+func (a *Archive) update(ctx context.Context, r *Revision) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations(r)}, "revision": r.Number})
+	if err != nil {
+		return err
+	}
+	object := &appsv1.ControllerRevision{}
+	object.Namespace, object.Name = a.Namespace, r.Name
+	switch err := a.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch)); {
+	case apierrors.IsNotFound(err):
+		return errOthers
+	case err != nil:
+		return fmt.Errorf("updating ControllerRevision %s/%s: %w", a.Namespace, r.Name, err)
+	}
+	a.put(*r)
+	return nil
+}
+
+// trim deletes revisions. What cannot be deleted now is tried again when the object's history is next looked at.
+func (a *Archive) trim(ctx context.Context, remove []Revision) {
+	for _, r := range remove {
+		object := &appsv1.ControllerRevision{}
+		object.Namespace, object.Name = a.Namespace, r.Name
+		if err := client.IgnoreNotFound(a.Client.Delete(ctx, object)); err != nil {
+			log.FromContext(ctx).Error(err, "Deleting a ControllerRevision beyond the limit failed", "namespace", a.Namespace, "name", r.Name)
+			continue
+		}
+		a.index[r.UID] = slices.DeleteFunc(slices.Clone(a.index[r.UID]), func(other Revision) bool { return other.Name == r.Name })
+	}
+}
+
+// put takes a revision into the index, in the place of what was under its name.
+func (a *Archive) put(r Revision) {
+	if a.index == nil {
+		a.index = map[types.UID][]Revision{}
+	}
+	next := append(slices.DeleteFunc(slices.Clone(a.index[r.UID]), func(other Revision) bool { return other.Name == r.Name }), r)
+	Sort(next)
+	a.index[r.UID] = next
+}
+
+// refresh reads the revisions of one object again.
+func (a *Archive) refresh(ctx context.Context, of *Revision) error {
+	revisions, err := list(ctx, a.Client, a.Namespace, client.MatchingLabels{LabelUID: string(of.UID)}, nil)
+	if err != nil {
+		return err
+	}
+	if a.index == nil {
+		a.index = map[types.UID][]Revision{}
+	}
+	a.index[of.UID] = revisions
+	return nil
+}
