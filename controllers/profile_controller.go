@@ -9,7 +9,8 @@
 //
 //	gather objects and the Secrets that they name -> resolve (pure) -> build what changed -> swap -> remember what is good -> report
 //
-// One bad object never holds up the others. Status is written after the swap, by the leader.
+// One bad object never holds up the others. What runs is stored as revisions after the swap, and status is written after
+// that, both by the leader: status names nothing that a restart could not bring back.
 package controllers
 
 import (
@@ -38,6 +39,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/history"
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 )
@@ -54,6 +56,8 @@ type ProfileReconciler struct {
 	Kubernetes clientset.Interface
 	// Recorder records what becomes of an object as Events on it.
 	Recorder events.EventRecorder
+	// Archive keeps the specs that ran, to go on with after a restart.
+	Archive *history.Archive
 	// Store is where profiles are swapped in.
 	Store *profile.Store
 	// Build makes a generation of a profile.
@@ -69,6 +73,8 @@ type ProfileReconciler struct {
 
 	// lastGood are the specs that ran last, to fall back on.
 	lastGood config.LastGood
+	// memory is what is known of those that are stored.
+	memory memory
 	// deciding is what the current map of Store stands for, by scheduler name. A change that was carried over makes it
 	// newer than the configuration that the instance was built from.
 	deciding map[string]*config.Profile
@@ -137,7 +143,8 @@ func (r *ProfileReconciler) Reconcile(ctx context.Context, _ reconcile.Request) 
 	case <-ctx.Done():
 		return reconcile.Result{}, nil
 	}
-	objects, err := r.gather(ctx)
+	leading := r.leading()
+	objects, err := r.gather(ctx, leading)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -155,15 +162,38 @@ func (r *ProfileReconciler) Reconcile(ctx context.Context, _ reconcile.Request) 
 	}
 	r.lastGood = resolution.LastGood(slices.Collect(maps.Values(r.deciding)))
 	r.settled.Store(true)
-	stale, err := r.report(ctx, objects, resolution, programmed)
+	if !leading {
+		return reconcile.Result{RequeueAfter: sooner(r.failing.due(r.Clock.Now()), r.memory.retryHistory(nil))}, nil
+	}
+	unstored := r.remember(ctx, objects, resolution, programmed)
+	retry := r.memory.retryHistory(unstored)
+	stale, err := r.report(ctx, objects, resolution, programmed, unstored)
 	switch {
 	case err != nil:
 		return reconcile.Result{}, err
 	case stale:
 		return reconcile.Result{RequeueAfter: staleRetry}, nil
 	default:
-		return reconcile.Result{RequeueAfter: r.failing.due(r.Clock.Now())}, nil
+		return reconcile.Result{RequeueAfter: sooner(r.failing.due(r.Clock.Now()), retry)}, nil
 	}
+}
+
+// leading says whether this replica leads.
+func (r *ProfileReconciler) leading() bool {
+	select {
+	case <-r.Elected:
+		return true
+	default:
+		return false
+	}
+}
+
+// sooner is the shorter of two waits, of which 0 is none.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
 }
 
 // objects is the whole set, as the cache has it. Read-only.
@@ -174,7 +204,9 @@ type objects struct {
 	secrets map[types.NamespacedName]config.Secret
 }
 
-func (r *ProfileReconciler) gather(ctx context.Context) (*objects, error) {
+// gather reads all that is resolved. What goes on where present specs are invalid is recalled between objects and Secrets, since
+// it may name others.
+func (r *ProfileReconciler) gather(ctx context.Context, leading bool) (*objects, error) {
 	var profiles v1alpha1.SchedulerProfileList
 	if err := r.Client.List(ctx, &profiles); err != nil {
 		return nil, fmt.Errorf("listing SchedulerProfiles: %w", err)
@@ -183,6 +215,10 @@ func (r *ProfileReconciler) gather(ctx context.Context) (*objects, error) {
 	if err := r.Client.List(ctx, &policies); err != nil {
 		return nil, fmt.Errorf("listing SchedulingPolicies: %w", err)
 	}
-	secrets := r.secrets.read(ctx, config.SecretRefs(policies.Items))
-	return &objects{profiles: profiles.Items, policies: policies.Items, secrets: secrets}, nil
+	all := &objects{profiles: profiles.Items, policies: policies.Items}
+	if err := r.recall(ctx, all, leading); err != nil {
+		return nil, err
+	}
+	all.secrets = r.secrets.read(ctx, config.SecretRefs(all.policies, r.lastGood))
+	return all, nil
 }

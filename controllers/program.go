@@ -56,6 +56,7 @@ func (r *ProfileReconciler) program(ctx context.Context, resolution *config.Reso
 			result.run(instance, cfg)
 			continue
 		}
+		tried := r.failing.pending(cfg, r.Clock.Now()) == nil
 		fresh, err := r.build(ctx, cfg)
 		switch {
 		case err == nil:
@@ -63,6 +64,14 @@ func (r *ProfileReconciler) program(ctx context.Context, resolution *config.Reso
 			result.run(fresh, cfg)
 		case instance != nil:
 			result.run(instance, r.deciding[name])
+		case tried:
+			// livesched was restarted: what ran before that runs on.
+			if before := resolution.Before(name); before != nil {
+				if fresh := r.buildBefore(ctx, before); fresh != nil {
+					built = append(built, fresh)
+					result.run(fresh, before)
+				}
+			}
 		}
 		if err != nil {
 			result.failed[name] = err
@@ -117,6 +126,16 @@ func (r *ProfileReconciler) build(ctx context.Context, cfg *config.Profile) (*pr
 	metrics.ReloadBuildDuration.Observe(time.Since(start).Seconds())
 	logger.Info("Built a profile", "duration", time.Since(start))
 	return built, nil
+}
+
+// buildBefore builds what stands by for a profile that cannot be built. It is nil if that cannot be built either.
+func (r *ProfileReconciler) buildBefore(ctx context.Context, cfg *config.Profile) *profile.Profile {
+	built, err := r.Build(ctx, cfg)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Building the last good revision of a profile failed, too", "schedulerName", cfg.SchedulerName, "revision", cfg.Revision, "generation", cfg.Generation)
+		return nil
+	}
+	return built
 }
 
 // swap makes next the current map, unless it is the same.

@@ -18,19 +18,21 @@ import (
 // report writes the status of every object that it changes, and records on the object, as Events, what is new in it. Only
 // the leader does: followers hold the same profiles, but it is the leader whose decisions status speaks of.
 //
+// Where what decides could not be stored, the status of a profile goes on naming what was active before, and says so: after
+// a restart, that is what could be brought back.
+//
 // stale says that the cache was behind the API server with some object, which is to be looked at again.
-func (r *ProfileReconciler) report(ctx context.Context, objects *objects, resolution *config.Resolution, programmed *programmed) (stale bool, err error) {
-	select {
-	case <-r.Elected:
-	default:
-		return false, nil
-	}
+func (r *ProfileReconciler) report(ctx context.Context, objects *objects, resolution *config.Resolution, programmed *programmed, unstored unstored) (stale bool, err error) {
 	now := r.Clock.Now()
 	var errs []error
 	for i := range objects.profiles {
 		before := &objects.profiles[i]
 		after := before.DeepCopy()
 		after.Status = *profileStatus(before, resolution, programmed, now)
+		if err := unstored[before.UID]; err != nil {
+			after.Status.Active = before.Status.Active
+			notStored(&after.Status.Conditions, before.Generation, now, err)
+		}
 		if !equality.Semantic.DeepEqual(before.Status, after.Status) {
 			errs = append(errs, r.write(ctx, before, after, notes(before.Status.Conditions, after.Status.Conditions)))
 		}
@@ -39,6 +41,9 @@ func (r *ProfileReconciler) report(ctx context.Context, objects *objects, resolu
 		before := &objects.policies[i]
 		after := before.DeepCopy()
 		after.Status = *policyStatus(before, resolution, programmed, now)
+		if err := unstored[before.UID]; err != nil {
+			notStored(&after.Status.Conditions, before.Generation, now, err)
+		}
 		if !equality.Semantic.DeepEqual(before.Status, after.Status) {
 			errs = append(errs, r.write(ctx, before, after, notes(before.Status.Conditions, after.Status.Conditions)))
 		}

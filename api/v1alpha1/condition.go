@@ -49,4 +49,13 @@ const (
 	// ReasonBuildFailed (False): the spec is accepted but its plugins could not be built; what decided before
 	// goes on deciding.
 	ReasonBuildFailed = "BuildFailed"
+	// ReasonNotStored (False): this generation decides, but it could not be stored as a revision, so that a restart of
+	// livesched might lose it. Until it is stored, status.active names what was active before.
+	ReasonNotStored = "NotStored"
+)
+
+// Reasons of Events that are not about a condition.
+const (
+	// ReasonRolledBack: the object has gone back to an older revision.
+	ReasonRolledBack = "RolledBack"
 )

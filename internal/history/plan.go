@@ -41,9 +41,10 @@ func plan(have []Revision, want *Revision, latest bool, limit int) (change, erro
 	default:
 		runs = have[at]
 	}
-	others := slices.DeleteFunc(slices.Clone(have), func(r Revision) bool { return r.Name == runs.Name })
-	if beyond := len(others) - limit; beyond > 0 {
-		c.remove = others[:beyond]
+	// While a last good spec goes on it may be an old one, and nothing is removed.
+	if beyond := len(have) - limit; latest && beyond > 0 {
+		others := slices.DeleteFunc(slices.Clone(have), func(r Revision) bool { return r.Name == runs.Name })
+		c.remove = others[:max(0, len(others)-limit)]
 	}
 	return c, nil
 }

@@ -17,6 +17,7 @@ import (
 	"runtime"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -28,6 +29,7 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/livesched/app"
 	"github.com/livesched/livesched/internal/controlplane"
+	"github.com/livesched/livesched/internal/history"
 )
 
 // Cluster is an API server with livesched's custom resources installed.
@@ -73,11 +75,13 @@ func (c *Cluster) install(ctx context.Context) error {
 // Stop ends the control plane.
 func (c *Cluster) Stop() error { return c.controlPlane.Stop() }
 
-// Clear deletes what a test has made: all profiles, policies, pods of the namespace default, nodes, and leases.
+// Clear deletes what a test has made: all profiles and policies with their revisions, which no garbage collector deletes, pods
+// of the namespace default, nodes, and leases.
 func (c *Cluster) Clear(ctx context.Context) error {
 	return errors.Join(
 		c.Client.DeleteAllOf(ctx, &v1alpha1.SchedulerProfile{}),
 		c.Client.DeleteAllOf(ctx, &v1alpha1.SchedulingPolicy{}),
+		c.Client.DeleteAllOf(ctx, &appsv1.ControllerRevision{}, client.InNamespace(metav1.NamespaceDefault), client.HasLabels{history.LabelKind}),
 		c.ClearPlaces(ctx),
 		c.Client.DeleteAllOf(ctx, &coordinationv1.Lease{}, client.InNamespace(metav1.NamespaceDefault)),
 	)

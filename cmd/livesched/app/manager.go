@@ -20,12 +20,14 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/controllers"
+	"github.com/livesched/livesched/internal/history"
 	"github.com/livesched/livesched/internal/informers"
 	"github.com/livesched/livesched/internal/scheduler"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
@@ -113,23 +115,28 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, eventClient, clientConfig, err := newClients(restConfig)
+	kube, eventClient, clientConfig, err := newClients(restConfig)
 	if err != nil {
 		return nil, err
 	}
 	source := informers.NewSource(mgr.GetCache(), mgr.GetRESTMapper(), scheme, klog.Background().WithName("informers"))
 	sched := scheduler.New(scheduler.Config{
-		Client:       client,
+		Client:       kube,
 		KubeConfig:   clientConfig,
 		EventClient:  eventClient,
 		Informers:    source,
 		Registry:     registry,
 		BuildTimeout: o.ProfileBuildTimeout,
 	})
+	archive, err := newArchive(mgr, o)
+	if err != nil {
+		return nil, err
+	}
 	reconciler := &controllers.ProfileReconciler{
 		Client:     mgr.GetClient(),
-		Kubernetes: client,
+		Kubernetes: kube,
 		Recorder:   mgr.GetEventRecorder("livesched"),
+		Archive:    archive,
 		Store:      sched.Store(),
 		Build:      sched.Build,
 		Ready:      sched.Ready(),
@@ -162,6 +169,18 @@ func requireAPI(mapper meta.RESTMapper) error {
 		}
 	}
 	return nil
+}
+
+// newArchive returns where revisions are kept. It reads past the manager's cache, which would watch the ControllerRevisions of
+// all namespaces.
+func newArchive(mgr ctrl.Manager, o *Options) (*history.Archive, error) {
+	direct, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return nil, fmt.Errorf("creating the client for revisions: %w", err)
+	}
+	namespace := o.revisionNamespace()
+	mgr.GetLogger().Info("Revisions of profiles and policies are kept as ControllerRevisions", "namespace", namespace)
+	return &history.Archive{Client: direct, Namespace: namespace}, nil
 }
 
 // newClients returns the scheduler's clients, which speak protobuf, and the configuration that they were built from.

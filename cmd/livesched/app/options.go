@@ -4,6 +4,8 @@
 package app
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/featuregate"
@@ -54,6 +57,10 @@ type Options struct {
 	LeaseDuration      time.Duration
 	RenewDeadline      time.Duration
 	RetryPeriod        time.Duration
+
+	// RevisionNamespace holds the ControllerRevisions of profiles and policies. Empty means the namespace of the Lease or, where
+	// none is given, the one that the process runs in, outside of a cluster "default".
+	RevisionNamespace string
 
 	// KubeAPIQPS and KubeAPIBurst limit the requests of each client to the API server. The defaults do not throttle a
 	// scheduler; those of client-go would cap it near 70 pods per second.
@@ -99,6 +106,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.LeaseDuration, "leader-elect-lease-duration", o.LeaseDuration, "How long the other replicas wait, after the leader's last renewal, before they take over.")
 	fs.DurationVar(&o.RenewDeadline, "leader-elect-renew-deadline", o.RenewDeadline, "How long the leader tries to renew its lease before it gives up and exits. Shorter than the lease duration.")
 	fs.DurationVar(&o.RetryPeriod, "leader-elect-retry-period", o.RetryPeriod, "How long to wait between attempts to take or renew the lease.")
+	fs.StringVar(&o.RevisionNamespace, "revision-namespace", o.RevisionNamespace, `Namespace of the ControllerRevisions that the specs of profiles and policies are kept in. Empty means --leader-election-namespace or, without it, the namespace that livesched runs in, outside of a cluster "default".`)
 	fs.Float32Var(&o.KubeAPIQPS, "kube-api-qps", o.KubeAPIQPS, "Requests per second to the API server.")
 	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", o.KubeAPIBurst, "Requests to the API server that may exceed --kube-api-qps for a moment.")
 	fs.DurationVar(&o.ProfileBuildTimeout, "profile-build-timeout", o.ProfileBuildTimeout, "How long the build of one profile may take, the first list of the informers that it brings included.")
@@ -168,6 +176,17 @@ func (o *Options) requireLeaseNamespace() error {
 		return fmt.Errorf("--leader-election-namespace: must be set where livesched does not run in a pod (%w); or set --leader-elect=false for a single replica", err)
 	}
 	return nil
+}
+
+// revisionNamespace is the namespace of the ControllerRevisions.
+func (o *Options) revisionNamespace() string {
+	if namespace := cmp.Or(o.RevisionNamespace, o.LeaderElectionNamespace); namespace != "" {
+		return namespace
+	}
+	if text, err := os.ReadFile(podNamespaceFile); err == nil && len(bytes.TrimSpace(text)) > 0 {
+		return string(bytes.TrimSpace(text))
+	}
+	return metav1.NamespaceDefault
 }
 
 // throttled returns a copy of a client configuration with the rate limits of the options.

@@ -31,6 +31,7 @@ func TestFlags(t *testing.T) {
 		"leader-elect":                "true",
 		"leader-election-namespace":   "",
 		"leader-election-name":        "livesched",
+		"revision-namespace":          "",
 		"leader-elect-lease-duration": "15s",
 		"leader-elect-renew-deadline": "10s",
 		"leader-elect-retry-period":   "2s",

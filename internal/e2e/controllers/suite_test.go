@@ -101,11 +101,19 @@ var _ = AfterSuite(func() {
 	}
 })
 
-// grant creates the role and the binding of config/rbac. The service account itself is impersonated.
+// ownNamespace is where config/ runs livesched.
+const ownNamespace = "livesched-system"
+
+// grant creates the roles and bindings of config/rbac that livesched needs here, and the namespace that it is to run in. The
+// service account itself is impersonated.
 func grant(ctx context.Context) {
 	GinkgoHelper()
 	role, binding := &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}
-	for file, object := range map[string]client.Object{"role.yaml": role, "role_binding.yaml": binding} {
+	create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ownNamespace}})
+	for file, object := range map[string]client.Object{
+		"role.yaml": role, "role_binding.yaml": binding,
+		"revisions_role.yaml": &rbacv1.Role{}, "revisions_role_binding.yaml": &rbacv1.RoleBinding{},
+	} {
 		text, err := os.ReadFile(filepath.Join(testcluster.Root(), "config", "rbac", file))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(yaml.UnmarshalStrict(text, object)).To(Succeed())
@@ -170,7 +178,9 @@ func startFor(config *rest.Config) {
 // startUnstopped is startFor for specs that stop what they start.
 func startUnstopped(config *rest.Config) *testcluster.Running {
 	GinkgoHelper()
-	run, err := testcluster.RunFor(context.Background(), GinkgoLogr, config, testcluster.Options())
+	options := testcluster.Options()
+	options.RevisionNamespace = ownNamespace
+	run, err := testcluster.RunFor(context.Background(), GinkgoLogr, config, options)
 	Expect(err).NotTo(HaveOccurred())
 	Eventually(run.Scheduler.Ready()).Should(BeClosed())
 	return run
