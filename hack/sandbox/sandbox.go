@@ -16,6 +16,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -114,11 +115,16 @@ func (s *sandbox) startLivesched(ctx context.Context) error {
 	if err := s.controlPlane.InstallCRDs(ctx, filepath.Join(s.root, "config", "crd", "bases")); err != nil {
 		return err
 	}
-	if err := s.applyAll(ctx, filepath.Join(s.root, "config", "rbac"), "role.yaml", "role_binding.yaml", "editor_role.yaml", "viewer_role.yaml"); err != nil {
+	const namespace = "livesched-system"
+	home := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": namespace}}}
+	if _, err := s.apply(ctx, home); err != nil {
+		return err
+	}
+	if err := s.applyAll(ctx, filepath.Join(s.root, "config", "rbac"), "role.yaml", "role_binding.yaml",
+		"revisions_role.yaml", "revisions_role_binding.yaml", "editor_role.yaml", "viewer_role.yaml"); err != nil {
 		return err
 	}
 	s.out.printf("CRDs and roles of config/ are applied\n")
-	const namespace = "livesched-system"
 	kubeconfig, err := s.controlPlane.KubeconfigAs("system:serviceaccount:"+namespace+":livesched",
 		"system:serviceaccounts", "system:serviceaccounts:"+namespace, "system:authenticated")
 	if err != nil {
@@ -140,6 +146,7 @@ func (s *sandbox) startLivesched(ctx context.Context) error {
 			"--metrics-bind-address=" + s.metrics,
 			"--health-probe-bind-address=" + probes,
 			"--leader-elect=false",
+			"--revision-namespace=" + namespace,
 		},
 		LogFile: filepath.Join(s.dir, "livesched.log"),
 	})
