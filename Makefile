@@ -3,6 +3,8 @@
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 # Image that docker-build makes and deploy runs.
 IMG ?= livesched:latest
+# What deploy applies: config/with-webhook also validates at kubectl apply.
+CONFIG ?= config/default
 # Nodes of the quickstart, and whether it ends after its tour (EXIT=1).
 NODES ?= 100
 EXIT ?=
@@ -135,11 +137,11 @@ uninstall: $(KUSTOMIZE) ## Remove the CRDs, and with them every profile and poli
 
 .PHONY: deploy
 deploy: $(KUSTOMIZE) ## Install the CRDs and run the image IMG.
-	$(KUSTOMIZE) build config/default | sed 's|image: livesched:latest|image: $(IMG)|' | kubectl apply --server-side -f -
+	$(KUSTOMIZE) build $(CONFIG) | sed 's|image: livesched:latest|image: $(IMG)|' | kubectl apply --server-side -f -
 
 .PHONY: undeploy
 undeploy: $(KUSTOMIZE) ## Remove livesched, and with it every profile and policy.
-	$(KUSTOMIZE) build config/default | kubectl delete --ignore-not-found -f -
+	$(KUSTOMIZE) build $(CONFIG) | kubectl delete --ignore-not-found -f -
 
 # Tools. A new version has a new name, so that the old one is never taken for it.
 

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -52,9 +53,8 @@ func (c comparison) victims(kind, changedKind, changed string, before, after map
 func denied(kind, name string, problems []config.Problem) admission.Response {
 	var errs field.ErrorList
 	for _, problem := range problems {
-		errs = append(errs, &field.Error{
-			Type: errorType(problem.Reason), Field: problem.Path, BadValue: field.OmitValueType{}, Detail: problem.Detail,
-		})
+		kind, detail := errorType(problem)
+		errs = append(errs, &field.Error{Type: kind, Field: problem.Path, BadValue: field.OmitValueType{}, Detail: detail})
 	}
 	status := apierrors.NewInvalid(v1alpha1.GroupVersion.WithKind(kind).GroupKind(), name, errs).ErrStatus
 	response := admission.ValidationResponse(false, "")
@@ -63,13 +63,22 @@ func denied(kind, name string, problems []config.Problem) admission.Response {
 	return response
 }
 
-func errorType(reason string) field.ErrorType {
-	switch reason {
+// errorType is the API server's type of a problem. Details that are kube-scheduler's begin with it.
+func errorType(problem config.Problem) (field.ErrorType, string) {
+	for _, t := range []field.ErrorType{
+		field.ErrorTypeInvalid, field.ErrorTypeRequired, field.ErrorTypeNotSupported, field.ErrorTypeDuplicate, field.ErrorTypeForbidden,
+		field.ErrorTypeNotFound, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid, field.ErrorTypeInternal,
+	} {
+		if detail, cut := strings.CutPrefix(problem.Detail, t.String()+": "); cut {
+			return t, detail
+		}
+	}
+	switch problem.Reason {
 	case v1alpha1.ReasonUnknownPlugin:
-		return field.ErrorTypeNotSupported
+		return field.ErrorTypeNotSupported, problem.Detail
 	case v1alpha1.ReasonNotSupported:
-		return field.ErrorTypeForbidden
+		return field.ErrorTypeForbidden, problem.Detail
 	default:
-		return field.ErrorTypeInvalid
+		return field.ErrorTypeInvalid, problem.Detail
 	}
 }

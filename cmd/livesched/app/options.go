@@ -70,6 +70,9 @@ type Options struct {
 	// ProfileBuildTimeout bounds the build of one profile.
 	ProfileBuildTimeout time.Duration
 
+	// Webhook is off by default.
+	Webhook WebhookOptions
+
 	// OutOfTree holds plugins in addition to kube-scheduler's. Not a flag.
 	OutOfTree framework.Registry
 
@@ -90,6 +93,7 @@ func NewOptions() *Options {
 		KubeAPIQPS:             1000,
 		KubeAPIBurst:           2000,
 		ProfileBuildTimeout:    profile.DefaultBuildTimeout,
+		Webhook:                newWebhookOptions(),
 	}
 }
 
@@ -110,6 +114,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.Float32Var(&o.KubeAPIQPS, "kube-api-qps", o.KubeAPIQPS, "Requests per second to the API server.")
 	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", o.KubeAPIBurst, "Requests to the API server that may exceed --kube-api-qps for a moment.")
 	fs.DurationVar(&o.ProfileBuildTimeout, "profile-build-timeout", o.ProfileBuildTimeout, "How long the build of one profile may take, the first list of the informers that it brings included.")
+	o.Webhook.addFlags(fs)
 	fs.BoolVar(&o.showVersion, "version", false, "Print the version, and that of Kubernetes it is built on, and exit.")
 	utilfeature.DefaultMutableFeatureGate.AddFlag(fs)
 
@@ -145,6 +150,7 @@ func (o *Options) Validate() error {
 	if o.LeaderElect {
 		errs = append(errs, o.validateLeaderElection()...)
 	}
+	errs = append(errs, o.Webhook.validate()...)
 	return errors.Join(errs...)
 }
 

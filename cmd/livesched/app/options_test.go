@@ -42,6 +42,13 @@ func TestFlags(t *testing.T) {
 		"profile-build-timeout":       "30s",
 		"profiling":                   "false",
 		"contention-profiling":        "false",
+		"webhook":                     "false",
+		"webhook-bind-address":        ":9443",
+		"webhook-cert-dir":            "",
+		"webhook-namespace":           "",
+		"webhook-service-name":        "livesched-webhook",
+		"webhook-secret-name":         "livesched-webhook-cert",
+		"webhook-configuration-name":  "livesched",
 		"version":                     "false",
 		"zap-devel":                   "false",
 		"zap-encoder":                 "",
@@ -63,6 +70,8 @@ func TestFlagsSetOptions(t *testing.T) {
 		"--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=1s",
 		"--metrics-bind-address=:1", "--health-probe-bind-address=:2", "--kube-api-qps=3.5", "--kube-api-burst=4", "--profile-build-timeout=5s",
 		"--profiling", "--contention-profiling",
+		"--webhook", "--webhook-bind-address=:3", "--webhook-cert-dir=dir", "--webhook-namespace=wns", "--webhook-service-name=svc",
+		"--webhook-secret-name=secret", "--webhook-configuration-name=configuration",
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -75,13 +84,18 @@ func TestFlagsSetOptions(t *testing.T) {
 		burst               int
 		buildTimeout        time.Duration
 		profiling, blocks   bool
+		webhook             app.WebhookOptions
 	}
 	got := settings{
 		o.LeaderElect, o.LeaderElectionNamespace, o.LeaderElectionName, o.LeaseDuration, o.RenewDeadline, o.RetryPeriod,
 		o.MetricsBindAddress, o.HealthProbeBindAddress, o.KubeAPIQPS, o.KubeAPIBurst, o.ProfileBuildTimeout,
 		o.Profiling, o.ContentionProfiling,
+		o.Webhook,
 	}
-	want := settings{false, "ns", "lease", 3 * time.Second, 2 * time.Second, time.Second, ":1", ":2", 3.5, 4, 5 * time.Second, true, true}
+	want := settings{false, "ns", "lease", 3 * time.Second, 2 * time.Second, time.Second, ":1", ":2", 3.5, 4, 5 * time.Second, true, true,
+		app.WebhookOptions{
+			Enabled: true, BindAddress: ":3", CertDir: "dir", Namespace: "wns", ServiceName: "svc", SecretName: "secret", ConfigurationName: "configuration",
+		}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(settings{})); diff != "" {
 		t.Error(diff)
 	}
@@ -105,6 +119,13 @@ func TestValidate(t *testing.T) {
 		{"a renewal that is given up before it is tried again", func(o *app.Options) { o.RenewDeadline = o.RetryPeriod }, []string{"--leader-elect-renew-deadline=2s: must be longer than --leader-elect-retry-period (2s)"}},
 		{"a lease that two can hold", func(o *app.Options) { o.LeaseDuration = o.RenewDeadline }, []string{"--leader-elect-lease-duration=10s: must be longer than --leader-elect-renew-deadline (10s)"}},
 		{"a lease that nobody uses", func(o *app.Options) { o.LeaderElect, o.LeaderElectionName, o.LeaseDuration = false, "", 0 }, nil},
+		{"a certificate for no webhook", func(o *app.Options) { o.Webhook.CertDir = "/certs" }, []string{"--webhook-cert-dir: has no effect without --webhook"}},
+		{"a webhook without a port", func(o *app.Options) { o.Webhook.Enabled, o.Webhook.BindAddress = true, "localhost" }, []string{"--webhook-bind-address=localhost: address localhost: missing port"}},
+		{"a webhook on any port", func(o *app.Options) { o.Webhook.Enabled, o.Webhook.BindAddress = true, ":0" }, []string{`--webhook-bind-address=:0: port "0" is not a number from 1 to 65535`}},
+		{"a webhook that nobody can call", func(o *app.Options) { o.Webhook.Enabled, o.Webhook.ServiceName = true, "" }, []string{"--webhook-service-name: must not be empty"}},
+		{"a webhook with a certificate that is given", func(o *app.Options) {
+			o.Webhook.Enabled, o.Webhook.CertDir, o.Webhook.ServiceName, o.Webhook.SecretName, o.Webhook.ConfigurationName = true, "/certs", "", "", ""
+		}, nil},
 		{
 			"several at once", func(o *app.Options) { o.KubeAPIQPS, o.KubeAPIBurst, o.LeaseDuration = 0, -1, 0 },
 			[]string{"--kube-api-qps=0: ", "--kube-api-burst=-1: ", "--leader-elect-lease-duration=0s: "},

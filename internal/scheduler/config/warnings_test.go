@@ -209,7 +209,9 @@ func TestObstaclesAreToldApartFromProblems(t *testing.T) {
 			}
 			check := func(got []config.Problem, want []warned) {
 				t.Helper()
-				if !slices.EqualFunc(got, want, func(p config.Problem, w warned) bool { return p.Path == w.path && strings.Contains(p.Detail, w.part) && p.Reason != "" }) {
+				if !slices.EqualFunc(got, want, func(p config.Problem, w warned) bool {
+					return p.Path == w.path && strings.Contains(p.Detail, w.part) && p.Reason != ""
+				}) {
 					t.Errorf("got %v, want %v", got, want)
 				}
 			}

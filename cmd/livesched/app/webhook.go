@@ -1,0 +1,174 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	clientset "k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/livesched/livesched/internal/admission"
+	"github.com/livesched/livesched/internal/servingcert"
+)
+
+// webhookRestart is how long after a failure the webhook is served again.
+const webhookRestart = 10 * time.Second
+
+// WebhookOptions are the settings of the validating webhook.
+type WebhookOptions struct {
+	// Enabled has every replica serve it.
+	Enabled bool
+	// BindAddress is host:port.
+	BindAddress string
+	// CertDir holds tls.crt and tls.key, which somebody else keeps good. Empty: livesched takes care of a certificate
+	// itself, with the objects below.
+	CertDir string
+	// Namespace of livesched. Empty means the one that the process runs in.
+	Namespace string
+	// ServiceName and SecretName are of the Service that the API server calls, which the certificate is for, and of the
+	// Secret that holds that, both in Namespace. ConfigurationName is of the ValidatingWebhookConfiguration.
+	ServiceName, SecretName, ConfigurationName string
+}
+
+func newWebhookOptions() WebhookOptions {
+	return WebhookOptions{
+		BindAddress: ":9443", ServiceName: "livesched-webhook", SecretName: "livesched-webhook-cert", ConfigurationName: "livesched",
+	}
+}
+
+func (o *WebhookOptions) addFlags(fs *pflag.FlagSet) {
+	fs.BoolVar(&o.Enabled, "webhook", o.Enabled, "Serve the validating webhook for SchedulerProfiles and SchedulingPolicies, on every replica. See config/webhook.")
+	fs.StringVar(&o.BindAddress, "webhook-bind-address", o.BindAddress, "Address to serve the webhook on, as host:port.")
+	fs.StringVar(&o.CertDir, "webhook-cert-dir", o.CertDir, "Directory with tls.crt and tls.key, which are read again when they change. Empty means that livesched takes care of a certificate itself.")
+	fs.StringVar(&o.Namespace, "webhook-namespace", o.Namespace, "Namespace of the webhook's Service and Secret. Empty means the namespace that livesched runs in.")
+	fs.StringVar(&o.ServiceName, "webhook-service-name", o.ServiceName, "Name of the Service that the API server calls the webhook by.")
+	fs.StringVar(&o.SecretName, "webhook-secret-name", o.SecretName, "Name of the Secret in which replicas share the certificate.")
+	fs.StringVar(&o.ConfigurationName, "webhook-configuration-name", o.ConfigurationName, "Name of the ValidatingWebhookConfiguration that is told who signs the certificate.")
+}
+
+func (o *WebhookOptions) validate() (errs []error) {
+	if !o.Enabled {
+		if o.CertDir != "" {
+			errs = append(errs, errors.New("--webhook-cert-dir: has no effect without --webhook"))
+		}
+		return errs
+	}
+	if _, _, err := o.hostPort(); err != nil {
+		errs = append(errs, fmt.Errorf("--webhook-bind-address=%s: %w", o.BindAddress, err))
+	}
+	if o.CertDir != "" {
+		return errs
+	}
+	for _, name := range []struct{ flag, value string }{
+		{"--webhook-service-name", o.ServiceName}, {"--webhook-secret-name", o.SecretName}, {"--webhook-configuration-name", o.ConfigurationName},
+	} {
+		if name.value == "" {
+			errs = append(errs, fmt.Errorf("%s: must not be empty", name.flag))
+		}
+	}
+	return errs
+}
+
+func (o *WebhookOptions) hostPort() (host string, port int, err error) {
+	host, text, err := net.SplitHostPort(o.BindAddress)
+	if err != nil {
+		return "", 0, err
+	}
+	if port, err = strconv.Atoi(text); err != nil || port < 1 || port > 65535 {
+		return "", 0, fmt.Errorf("port %q is not a number from 1 to 65535", text)
+	}
+	return host, port, nil
+}
+
+// namespace of livesched's own objects.
+func (o *WebhookOptions) namespace() (string, error) {
+	if o.Namespace != "" {
+		return o.Namespace, nil
+	}
+	text, err := os.ReadFile(podNamespaceFile)
+	if err != nil {
+		return "", fmt.Errorf("--webhook-namespace: must be set where livesched does not run in a pod (%w)", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// addWebhook serves the webhook on every replica. Nothing that happens to it ends the manager: without it, the API server
+// lets every change through, and the controller says what is wrong.
+func addWebhook(mgr ctrl.Manager, client clientset.Interface, registered sets.Set[string], o *WebhookOptions) error {
+	if !o.Enabled {
+		return nil
+	}
+	host, port, err := o.hostPort()
+	if err != nil {
+		return err
+	}
+	options := webhook.Options{Host: host, Port: port, CertDir: o.CertDir}
+	options.TLSOpts = append(options.TLSOpts, func(c *tls.Config) {
+		c.MinVersion = tls.VersionTLS12
+		c.NextProtos = []string{"http/1.1"} // one request at a time is enough, and ends at once when livesched does
+	})
+	if o.CertDir == "" {
+		keeper, err := o.keeper(client)
+		if err != nil {
+			return err
+		}
+		if err := mgr.Add(keeper); err != nil {
+			return err
+		}
+		options.TLSOpts = append(options.TLSOpts, func(c *tls.Config) { c.GetCertificate = keeper.GetCertificate })
+	}
+	validator := &admission.Validator{Reader: mgr.GetClient(), Scheme: mgr.GetScheme(), Registered: registered, Clock: clock.RealClock{}}
+	server := webhook.NewServer(options)
+	server.Register(admission.Path, validator.Handler())
+	return mgr.Add(everywhere(func(ctx context.Context) error { return keepServing(ctx, server) }))
+}
+
+// keeper takes care of the certificate.
+func (o *WebhookOptions) keeper(client clientset.Interface) (*servingcert.Keeper, error) {
+	namespace, err := o.namespace()
+	if err != nil {
+		return nil, err
+	}
+	service := o.ServiceName + "." + namespace + ".svc"
+	return &servingcert.Keeper{
+		Client:        client,
+		Secret:        types.NamespacedName{Namespace: namespace, Name: o.SecretName},
+		Configuration: o.ConfigurationName,
+		DNSNames:      []string{service, service + ".cluster.local"},
+		Lifetimes:     servingcert.DefaultLifetimes,
+		Clock:         clock.RealClock{},
+	}, nil
+}
+
+// keepServing serves until ctx ends, again and again where serving ends before: the port may be taken, or the certificate
+// not be there yet.
+func keepServing(ctx context.Context, server webhook.Server) error {
+	for {
+		err := server.Start(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		log.FromContext(ctx).Error(err, "The webhook is not served; this is tried again", "after", webhookRestart)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(webhookRestart):
+		}
+	}
+}

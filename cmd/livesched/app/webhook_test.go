@@ -1,0 +1,321 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/admission"
+	"github.com/livesched/livesched/internal/testcluster"
+)
+
+var _ = Describe("The validating webhook, as config/webhook sets it up", Ordered, func() {
+	var (
+		began      time.Time
+		one, other *command
+		addresses  []string
+		kubeconfig string
+		heard      warnings
+		user       client.Client // who hears warnings
+	)
+	start := func(address string) *command {
+		return livesched("--kubeconfig="+kubeconfig, "--leader-election-namespace="+namespace, "--leader-elect-retry-period=100ms",
+			"--webhook", "--webhook-bind-address="+address, "--webhook-namespace="+namespace)
+	}
+	// call has the API server call the webhook at an address.
+	call := func(ctx context.Context, address string) {
+		GinkgoHelper()
+		_, port, err := net.SplitHostPort(address)
+		Expect(err).NotTo(HaveOccurred())
+		number, err := strconv.Atoi(port)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(func() error {
+			configuration := webhookConfiguration(ctx)
+			for i := range configuration.Webhooks {
+				configuration.Webhooks[i].ClientConfig.Service.Port = ptr.To(int32(number))
+			}
+			return k8s.Update(ctx, configuration)
+		}).WithContext(ctx).Should(Succeed())
+	}
+
+	BeforeAll(func(ctx context.Context) {
+		objects := append(manifests(filepath.Join(testcluster.Root(), "config", "rbac")), manifests(filepath.Join(testcluster.Root(), "config", "webhook"))...)
+		for i, object := range objects {
+			if object.GetObjectKind().GroupVersionKind().Kind == "Service" {
+				// Nothing routes a cluster's addresses here. The API server calls a service of this type by its name.
+				objects[i] = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: object.GetNamespace(), Name: object.GetName()},
+					Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"}}
+			}
+		}
+		create(ctx, objects...)
+		DeferCleanup(func(ctx context.Context) {
+			for _, object := range objects {
+				Expect(k8s.Delete(ctx, object)).To(Succeed())
+			}
+		})
+		var err error
+		kubeconfig, err = cluster.KubeconfigAs(account, "system:serviceaccounts", "system:serviceaccounts:"+namespace, "system:authenticated")
+		Expect(err).NotTo(HaveOccurred())
+		config := rest.CopyConfig(cluster.Config)
+		config.WarningHandlerWithContext = &heard
+		user, err = client.New(config, client.Options{Scheme: k8s.Scheme()})
+		Expect(err).NotTo(HaveOccurred())
+
+		began = time.Now()
+		addresses = []string{freeAddress(), freeAddress()}
+		call(ctx, addresses[0])
+		one, other = start(addresses[0]), start(addresses[1]) // at once
+		one.expectReady(ctx)
+		other.expectReady(ctx)
+	})
+
+	AfterEach(func() { Expect(forbidden(account, began)).To(BeEmpty()) })
+
+	It("has both replicas serve one certificate, the authority of which the API server is told", func(ctx context.Context) {
+		Eventually(func(g Gomega) {
+			first, second := served(g, ctx, addresses[0]), served(g, ctx, addresses[1])
+			g.Expect(first.SerialNumber).To(Equal(second.SerialNumber))
+			g.Expect(first.DNSNames).To(ContainElement("livesched-webhook.livesched-system.svc"))
+		}).WithContext(ctx).Should(Succeed())
+	})
+
+	It("refuses what is wrong, all of it, each with its field and what is allowed", func(ctx context.Context) {
+		err := refused(ctx, brokenProfile("refused"))
+		Expect(err.Error()).To(And(
+			ContainSubstring(`admission webhook "validate.livesched.io" denied the request: SchedulerProfile.livesched.io "refused" is invalid`),
+			ContainSubstring(`spec.plugins.score.enabled[0].name: Unsupported value: unknown plugin "NoSuchPlugin"; registered: `),
+			ContainSubstring(`spec.pluginConfig[0].args.hardPodAffinityWeight: Invalid value: 101: not in valid range [0, 100]`),
+		))
+		var status apierrors.APIStatus
+		Expect(err).To(BeAssignableToTypeOf(&apierrors.StatusError{}))
+		status, _ = err.(apierrors.APIStatus)
+		Expect(status.Status().Reason).To(Equal(metav1.StatusReasonInvalid))
+		Expect(status.Status().Details.Causes).To(HaveLen(2))
+		Expect(status.Status().Details.Causes[0].Field).To(Equal("spec.plugins.score.enabled[0].name"))
+	})
+
+	It("refuses it in a dry run, too", func(ctx context.Context) {
+		Expect(apierrors.IsInvalid(k8s.Create(ctx, brokenProfile("dry"), client.DryRunAll))).To(BeTrue())
+		Expect(k8s.Create(ctx, profile("dry"), client.DryRunAll)).To(Succeed())
+		Expect(apierrors.IsNotFound(k8s.Get(ctx, types.NamespacedName{Name: "dry"}, &v1alpha1.SchedulerProfile{}))).To(BeTrue())
+	})
+
+	It("warns of what is unwise, and of what other objects are missing", func(ctx context.Context) {
+		heard.forget()
+		unwise := profile("unwise")
+		unwise.Spec.PercentageOfNodesToScore = ptr.To[int32](1)
+		unwise.Spec.PolicyRef.Name = "later"
+		Expect(user.Create(ctx, unwise)).To(Succeed())
+		Expect(heard.all()).To(ContainElement(ContainSubstring(`spec.policyRef.name: SchedulingPolicy "later" does not exist`)))
+
+		heard.forget()
+		later := &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "later"}}
+		Expect(user.Create(ctx, later)).To(Succeed())
+		Expect(heard.all()).To(BeEmpty())
+		Eventually(func(g Gomega) {
+			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(unwise), unwise)).To(Succeed())
+			g.Expect(unwise.Status.Conditions).To(ContainElement(HaveField("Message", HavePrefix("The spec is valid. Warnings: spec.percentageOfNodesToScore: the search ends at 1%"))))
+		}).WithContext(ctx).Should(Succeed())
+
+		unwise.Spec.PercentageOfNodesToScore = ptr.To[int32](2)
+		Expect(user.Update(ctx, unwise)).To(Succeed())
+		Expect(heard.all()).To(ConsistOf(HavePrefix("spec.percentageOfNodesToScore: the search ends at 2%")))
+
+		heard.forget()
+		Expect(user.Delete(ctx, later)).To(Succeed())
+		Expect(heard.all()).To(ConsistOf(ContainSubstring(`SchedulerProfiles build on SchedulingPolicy "later": unwise`)))
+	})
+
+	It("is answered by the replica that follows as by the one that leads", func(ctx context.Context) {
+		both := func() string { return one.output.String() + other.output.String() }
+		Eventually(both).Should(ContainSubstring("Successfully acquired lease"))
+		for _, address := range addresses {
+			Expect(ask(ctx, address, brokenProfile("asked")).Allowed).To(BeFalse())
+			Expect(ask(ctx, address, profile("asked")).Allowed).To(BeTrue())
+		}
+		Expect(strings.Count(both(), "Successfully acquired lease")).To(Equal(1))
+	})
+
+	It("has its authority made known again when somebody takes it away", func(ctx context.Context) {
+		Eventually(func() error {
+			configuration := webhookConfiguration(ctx)
+			for i := range configuration.Webhooks {
+				configuration.Webhooks[i].ClientConfig.CABundle = nil
+			}
+			return k8s.Update(ctx, configuration)
+		}).WithContext(ctx).Should(Succeed())
+		Eventually(func() []byte { return webhookConfiguration(ctx).Webhooks[0].ClientConfig.CABundle }).WithContext(ctx).ShouldNot(BeEmpty())
+		refused(ctx, brokenProfile("refused-after-that"))
+	})
+
+	It("has another certificate, with no restart, when the Secret loses it", func(ctx context.Context) {
+		var before *x509.Certificate
+		Eventually(func(g Gomega) { before = served(g, ctx, addresses[0]) }).WithContext(ctx).Should(Succeed())
+		Eventually(func() error {
+			secret := &corev1.Secret{}
+			if err := k8s.Get(ctx, types.NamespacedName{Namespace: namespace, Name: "livesched-webhook-cert"}, secret); err != nil {
+				return err
+			}
+			secret.Data = nil
+			return k8s.Update(ctx, secret)
+		}).WithContext(ctx).Should(Succeed())
+		Eventually(func(g Gomega) {
+			first, second := served(g, ctx, addresses[0]), served(g, ctx, addresses[1])
+			g.Expect(first.SerialNumber).NotTo(Equal(before.SerialNumber))
+			g.Expect(first.SerialNumber).To(Equal(second.SerialNumber))
+		}).WithContext(ctx).Should(Succeed())
+		refused(ctx, brokenProfile("refused-all-the-same"))
+	})
+
+	It("lets everything through while nobody answers, and then what leaves a broken spec alone or mends it", func(ctx context.Context) {
+		Expect(one.terminate()).To(BeNumerically("<", promised))
+		Expect(other.terminate()).To(BeNumerically("<", promised))
+		for _, c := range []*command{one, other} {
+			Expect(c.output.String()).NotTo(Or(ContainSubstring("PRIVATE KEY"), ContainSubstring("forbidden")))
+		}
+		broken := brokenProfile("broken")
+		create(ctx, broken)
+
+		start(addresses[0])
+		refused(ctx, brokenProfile("another"))
+		Eventually(func() error { // status is written meanwhile
+			Expect(k8s.Get(ctx, client.ObjectKeyFromObject(broken), broken)).To(Succeed())
+			broken.Labels = map[string]string{"team": "batch"}
+			return k8s.Update(ctx, broken)
+		}).WithContext(ctx).Should(Succeed())
+		Eventually(func(g Gomega) {
+			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(broken), broken)).To(Succeed())
+			broken.Spec.PercentageOfNodesToScore = ptr.To[int32](7)
+			g.Expect(apierrors.IsInvalid(k8s.Update(ctx, broken))).To(BeTrue())
+		}).WithContext(ctx).Should(Succeed())
+		Eventually(func() error {
+			Expect(k8s.Get(ctx, client.ObjectKeyFromObject(broken), broken)).To(Succeed())
+			broken.Spec.Plugins, broken.Spec.PluginConfig = nil, nil
+			return k8s.Update(ctx, broken)
+		}).WithContext(ctx).Should(Succeed())
+	})
+
+})
+
+// brokenProfile has two problems that the schema does not find.
+func brokenProfile(name string) *v1alpha1.SchedulerProfile {
+	broken := profile(name)
+	broken.Spec.Plugins = &v1alpha1.Plugins{Score: v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: "NoSuchPlugin"}}}}
+	broken.Spec.PluginConfig = []v1alpha1.PluginConfig{{Name: "InterPodAffinity"}}
+	broken.Spec.PluginConfig[0].Args.Raw = []byte(`{"hardPodAffinityWeight":101}`)
+	return broken
+}
+
+// refused creates an object until it is refused: an API server hears of a webhook, or of its authority, a moment later.
+func refused(ctx context.Context, object *v1alpha1.SchedulerProfile) (err error) {
+	GinkgoHelper()
+	Eventually(func() bool {
+		attempt := object.DeepCopy()
+		if err = k8s.Create(ctx, attempt); err == nil {
+			Expect(k8s.Delete(ctx, attempt)).To(Succeed())
+		}
+		return apierrors.IsInvalid(err) && strings.Contains(err.Error(), "admission webhook")
+	}).WithContext(ctx).WithPolling(100*time.Millisecond).Should(BeTrue(), func() string { return fmt.Sprintf("%v", err) })
+	return err
+}
+
+func webhookConfiguration(ctx context.Context) *admissionregistrationv1.ValidatingWebhookConfiguration {
+	GinkgoHelper()
+	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	Expect(k8s.Get(ctx, types.NamespacedName{Name: "livesched"}, configuration)).To(Succeed())
+	return configuration
+}
+
+// trusting is the TLS configuration of somebody who trusts the authority of the configuration.
+func trusting(g Gomega, ctx context.Context) *tls.Config {
+	roots := x509.NewCertPool()
+	g.Expect(roots.AppendCertsFromPEM(webhookConfiguration(ctx).Webhooks[0].ClientConfig.CABundle)).To(BeTrue())
+	return &tls.Config{RootCAs: roots, ServerName: "livesched-webhook.livesched-system.svc"}
+}
+
+// served is the certificate that a replica shows, if it is one to trust.
+func served(g Gomega, ctx context.Context, address string) *x509.Certificate {
+	conn, err := (&tls.Dialer{Config: trusting(g, ctx)}).DialContext(ctx, "tcp", address)
+	g.Expect(err).NotTo(HaveOccurred())
+	defer func() { g.Expect(conn.Close()).To(Succeed()) }()
+	c, _ := conn.(*tls.Conn)
+	return c.ConnectionState().PeerCertificates[0]
+}
+
+// ask asks one replica, as the API server would, whether a profile can be created.
+func ask(ctx context.Context, address string, p *v1alpha1.SchedulerProfile) *admissionv1.AdmissionResponse {
+	GinkgoHelper()
+	raw, err := json.Marshal(p)
+	Expect(err).NotTo(HaveOccurred())
+	review := &admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
+		Request: &admissionv1.AdmissionRequest{
+			UID: "asked", Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: raw},
+			Kind: metav1.GroupVersionKind{Group: v1alpha1.GroupVersion.Group, Version: v1alpha1.GroupVersion.Version, Kind: "SchedulerProfile"},
+		},
+	}
+	body, err := json.Marshal(review)
+	Expect(err).NotTo(HaveOccurred())
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+address+admission.Path, bytes.NewReader(body))
+	Expect(err).NotTo(HaveOccurred())
+	request.Header.Set("Content-Type", "application/json")
+	transport := &http.Transport{TLSClientConfig: trusting(Default, ctx)}
+	defer transport.CloseIdleConnections()
+	response, err := transport.RoundTrip(request)
+	Expect(err).NotTo(HaveOccurred())
+	defer func() { Expect(response.Body.Close()).To(Succeed()) }()
+	Expect(response.StatusCode).To(Equal(http.StatusOK))
+	Expect(json.NewDecoder(response.Body).Decode(review)).To(Succeed())
+	return review.Response
+}
+
+// warnings are those that a client was sent. It may be used by any goroutine.
+type warnings struct {
+	mu    sync.Mutex
+	texts []string
+}
+
+func (w *warnings) HandleWarningHeaderWithContext(_ context.Context, _ int, _, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.texts = append(w.texts, text)
+}
+
+func (w *warnings) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.texts = nil
+}
+
+func (w *warnings) all() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]string(nil), w.texts...)
+}

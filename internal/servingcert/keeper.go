@@ -1,0 +1,233 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package servingcert
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	clientset "k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+)
+
+// maxSleep bounds the wait for the next renewal: a clock may be set meanwhile.
+const maxSleep = 12 * time.Hour
+
+// retryAfter is how long after a failure the Keeper tries again.
+const retryAfter = 30 * time.Second
+
+// errNoCertificate is what a handshake fails with before there is a certificate.
+var errNoCertificate = errors.New("there is no certificate yet")
+
+// Keeper keeps a serving certificate good, in a Secret that several replicas share, and its authority in a
+// ValidatingWebhookConfiguration. Both objects must exist: the Keeper fills them in, and again when somebody changes them.
+//
+// All replicas run one. They agree since what is to be follows from the Secret alone, and since the first to write it
+// wins: the others then see what it wrote.
+//
+// The fields are not changed once it runs. GetCertificate may be called by any goroutine, before Start, too.
+type Keeper struct {
+	Client clientset.Interface
+	// Secret holds the certificate.
+	Secret types.NamespacedName
+	// Configuration is the name of the ValidatingWebhookConfiguration, all webhooks of which get the authority.
+	Configuration string
+	// DNSNames that the certificate is for, at least one.
+	DNSNames []string
+	// Lifetimes of what is issued. The zero value stands for DefaultLifetimes.
+	Lifetimes Lifetimes
+	Clock     clock.Clock
+
+	current atomic.Pointer[served]
+}
+
+// served is a certificate with the text that it was read from.
+type served struct {
+	text        []byte
+	certificate *tls.Certificate
+}
+
+// GetCertificate is that of a tls.Config.
+func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if s := k.current.Load(); s != nil {
+		return s.certificate, nil
+	}
+	return nil, errNoCertificate
+}
+
+// NeedLeaderElection has the Keeper run on every replica.
+func (*Keeper) NeedLeaderElection() bool { return false }
+
+// Start runs until ctx ends. It returns nil then, and never before: what goes wrong is logged and tried again, for a
+// scheduler must not end for want of a certificate.
+func (k *Keeper) Start(ctx context.Context) error {
+	logger := klog.FromContext(ctx).WithValues("secret", k.Secret.String(), "webhookConfiguration", k.Configuration)
+	changed := make(chan struct{}, 1)
+	poke := func() {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	}
+	secrets := newInformer(k.Client, k.watchSecret(), &corev1.Secret{}, poke)
+	configurations := newInformer(k.Client, k.watchConfiguration(), &admissionregistrationv1.ValidatingWebhookConfiguration{}, poke)
+	var running sync.WaitGroup
+	for _, informer := range []cache.SharedIndexInformer{secrets, configurations} {
+		running.Go(func() { informer.RunWithContext(ctx) })
+		running.Go(func() {
+			if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+				poke() // also where the object does not exist
+			}
+		})
+	}
+	defer running.Wait()
+	for {
+		again := k.Clock.NewTimer(k.sync(ctx, logger, secrets, configurations))
+		select {
+		case <-ctx.Done():
+			again.Stop()
+			return nil
+		case <-changed:
+			again.Stop()
+		case <-again.C():
+		}
+	}
+}
+
+// sync brings the Secret, what is served and the configuration in line, and returns how long that is good for.
+func (k *Keeper) sync(ctx context.Context, logger klog.Logger, secrets, configurations cache.SharedIndexInformer) time.Duration {
+	if !secrets.HasSynced() {
+		return maxSleep // the informer says why, and pokes
+	}
+	bundle, good, err := k.syncSecret(ctx, logger, secrets)
+	if err == nil && configurations.HasSynced() {
+		err = k.syncConfiguration(ctx, logger, configurations, bundle)
+	}
+	switch {
+	case err == nil:
+		return min(good, maxSleep)
+	case ctx.Err() != nil, apierrors.IsConflict(err):
+		return retryAfter // another replica was first, and what it wrote is on its way
+	default:
+		logger.Error(err, "The webhook's certificate could not be taken care of; this is tried again", "after", retryAfter)
+		return retryAfter
+	}
+}
+
+// syncSecret renews the Secret if it is time to, and serves what it holds. It returns the authorities, and how long that
+// is good for.
+func (k *Keeper) syncSecret(ctx context.Context, logger klog.Logger, secrets cache.SharedIndexInformer) (bundle []byte, good time.Duration, err error) {
+	object, exists, err := secrets.GetStore().GetByKey(k.Secret.String())
+	if err != nil || !exists {
+		return nil, 0, errors.Join(err, fmt.Errorf("there is no Secret %q: apply config/webhook, which has it, empty", k.Secret))
+	}
+	secret, _ := object.(*corev1.Secret)
+	lifetimes := k.Lifetimes
+	if lifetimes == (Lifetimes{}) {
+		lifetimes = DefaultLifetimes
+	}
+	r, err := renew(secret.Data, k.DNSNames, k.Clock.Now(), lifetimes)
+	if err != nil {
+		return nil, 0, err
+	}
+	if r.changed {
+		secret = secret.DeepCopy()
+		secret.Data = r.data
+		if _, err := k.Client.CoreV1().Secrets(k.Secret.Namespace).Update(ctx, secret, metav1.UpdateOptions{}); err != nil {
+			return nil, 0, fmt.Errorf("writing Secret %q: %w", k.Secret, err)
+		}
+		logger.Info("Renewed the webhook's certificate")
+	}
+	if now := k.current.Load(); now == nil || !bytes.Equal(now.text, r.data[SecretCertificate]) {
+		pair, err := tls.X509KeyPair(r.data[SecretCertificate], r.data[SecretKey])
+		if err != nil {
+			return nil, 0, fmt.Errorf("reading what was renewed: %w", err)
+		}
+		k.current.Store(&served{text: r.data[SecretCertificate], certificate: &pair})
+		logger.Info("Serving the webhook with a new certificate", "serialNumber", pair.Leaf.SerialNumber, "notAfter", pair.Leaf.NotAfter)
+	}
+	return r.data[SecretCA], max(r.again.Sub(k.Clock.Now()), time.Second), nil
+}
+
+// syncConfiguration has the API servers trust the authorities.
+func (k *Keeper) syncConfiguration(ctx context.Context, logger klog.Logger, configurations cache.SharedIndexInformer, bundle []byte) error {
+	object, exists, err := configurations.GetStore().GetByKey(k.Configuration)
+	if err != nil || !exists {
+		return errors.Join(err, fmt.Errorf("there is no ValidatingWebhookConfiguration %q: apply config/webhook", k.Configuration))
+	}
+	configuration, _ := object.(*admissionregistrationv1.ValidatingWebhookConfiguration)
+	configuration = configuration.DeepCopy()
+	differs := false
+	for i := range configuration.Webhooks {
+		at := &configuration.Webhooks[i].ClientConfig
+		differs = differs || !bytes.Equal(at.CABundle, bundle)
+		at.CABundle = bundle
+	}
+	if !differs {
+		return nil
+	}
+	if _, err := k.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Update(ctx, configuration, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("writing the authority into ValidatingWebhookConfiguration %q: %w", k.Configuration, err)
+	}
+	logger.Info("Wrote the authority of the certificate into the webhook configuration")
+	return nil
+}
+
+func (k *Keeper) watchSecret() *cache.ListWatch {
+	secrets, byName := k.Client.CoreV1().Secrets(k.Secret.Namespace), fields.OneTermEqualSelector(metav1.ObjectNameField, k.Secret.Name).String()
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.FieldSelector = byName
+			return secrets.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = byName
+			return secrets.Watch(ctx, o)
+		},
+	}
+}
+
+func (k *Keeper) watchConfiguration() *cache.ListWatch {
+	configurations, byName := k.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations(), fields.OneTermEqualSelector(metav1.ObjectNameField, k.Configuration).String()
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.FieldSelector = byName
+			return configurations.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = byName
+			return configurations.Watch(ctx, o)
+		},
+	}
+}
+
+// newInformer watches one object, by its name, for which rights that are bound to the name are enough.
+func newInformer(client clientset.Interface, objects *cache.ListWatch, object runtime.Object, changed func()) cache.SharedIndexInformer {
+	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(objects, client), object, 0, nil)
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { changed() },
+		UpdateFunc: func(any, any) { changed() },
+		DeleteFunc: func(any) { changed() },
+	})
+	if err != nil {
+		panic(err) // only an informer that was stopped refuses one
+	}
+	return informer
+}
