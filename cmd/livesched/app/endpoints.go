@@ -22,7 +22,7 @@ func addEndpoints(mgr ctrl.Manager, sched *scheduler.Scheduler, o *Options) erro
 	if o.MetricsBindAddress == "0" {
 		return nil
 	}
-	handlers := map[string]http.Handler{"/metrics/resources": resourceMetrics(sched)}
+	handlers := map[string]http.Handler{"/metrics/resources": resourceMetrics(sched), "/configz": configz(sched, o)}
 	if o.Profiling {
 		maps.Copy(handlers, profilingHandlers())
 	}

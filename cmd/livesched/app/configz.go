@@ -1,0 +1,118 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	componentbaseconfig "k8s.io/component-base/config"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+
+	"github.com/livesched/livesched/internal/scheduler"
+	"github.com/livesched/livesched/internal/scheduler/config"
+)
+
+// configzProfile is what a profile runs with that a KubeSchedulerConfiguration has no place for, or only one for all.
+type configzProfile struct {
+	SchedulerName string `json:"schedulerName"`
+	// Profile is the name of the object. Revision decides; it was built from Generation, at Built.
+	Profile    string      `json:"profile"`
+	Generation int64       `json:"generation"`
+	Revision   string      `json:"revision"`
+	Built      metav1.Time `json:"built"`
+	// Policy that it was built on, of generation 0 where the built-in defaults stand in for it.
+	Policy           string `json:"policy"`
+	PolicyGeneration int64  `json:"policyGeneration"`
+
+	PodInitialBackoff         metav1.Duration `json:"podInitialBackoff"`
+	PodMaxBackoff             metav1.Duration `json:"podMaxBackoff"`
+	PodMaxInUnschedulablePods metav1.Duration `json:"podMaxInUnschedulablePods"`
+	PercentageOfNodesToScore  int32           `json:"percentageOfNodesToScore"`
+	Parallelism               int32           `json:"parallelism"`
+}
+
+// configz shows what really runs at the moment of the request, in the form of kube-scheduler's /configz, on every replica.
+func configz(sched *scheduler.Scheduler, o *Options) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		text, err := writeConfigz(sched, o)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		_, _ = w.Write(text)
+	})
+}
+
+func writeConfigz(sched *scheduler.Scheduler, o *Options) ([]byte, error) {
+	process, err := o.componentConfig()
+	if err != nil {
+		return nil, err
+	}
+	var running []*config.Profile
+	shown := []configzProfile{}
+	for p := range sched.Store().Current().All() {
+		c := p.Config
+		running = append(running, c)
+		shown = append(shown, configzProfile{
+			SchedulerName: c.SchedulerName, Profile: c.Name, Generation: c.Generation, Revision: c.Revision,
+			Built:  metav1.NewTime(p.Built.UTC().Truncate(time.Second)),
+			Policy: c.PolicyName, PolicyGeneration: c.PolicyGeneration,
+			PodInitialBackoff: metav1.Duration{Duration: c.PodInitialBackoff}, PodMaxBackoff: metav1.Duration{Duration: c.PodMaxBackoff},
+			PodMaxInUnschedulablePods: metav1.Duration{Duration: c.PodMaxInUnschedulablePods},
+			PercentageOfNodesToScore:  c.PercentageOfNodesToScore, Parallelism: c.Parallelism,
+		})
+	}
+	documents, err := config.ComponentConfigs(process, running)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]any{"livesched": map[string]any{"profiles": shown}}
+	for name, document := range documents {
+		all[name] = document
+	}
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	err = encoder.Encode(all)
+	return text.Bytes(), err
+}
+
+// componentConfig is what flags say, as kube-scheduler has it in its configuration.
+func (o *Options) componentConfig() (*schedconfig.KubeSchedulerConfiguration, error) {
+	c, err := latest.Default()
+	if err != nil {
+		return nil, err
+	}
+	c.LeaderElection = componentbaseconfig.LeaderElectionConfiguration{
+		LeaderElect:   o.LeaderElect,
+		LeaseDuration: metav1.Duration{Duration: o.LeaseDuration},
+		RenewDeadline: metav1.Duration{Duration: o.RenewDeadline},
+		RetryPeriod:   metav1.Duration{Duration: o.RetryPeriod},
+		ResourceLock:  "leases", ResourceName: o.LeaderElectionName, ResourceNamespace: o.leaseNamespace(),
+	}
+	c.ClientConnection.QPS, c.ClientConnection.Burst = o.KubeAPIQPS, int32(min(o.KubeAPIBurst, 1<<31-1))
+	c.EnableProfiling, c.EnableContentionProfiling = o.Profiling, o.ContentionProfiling
+	return c, nil
+}
+
+// leaseNamespace is the namespace of the Lease, empty if nobody knows it, as without leader election.
+func (o *Options) leaseNamespace() string {
+	if o.LeaderElectionNamespace != "" {
+		return o.LeaderElectionNamespace
+	}
+	text, err := os.ReadFile(podNamespaceFile)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
+}
