@@ -14,18 +14,27 @@ import (
 
 // Policies returns the policies among documents, as far as they can be read.
 func Policies(documents []manifests.Document) []v1alpha1.SchedulingPolicy {
-	var policies []v1alpha1.SchedulingPolicy
+	return objectsOf[v1alpha1.SchedulingPolicy](documents, kindPolicy)
+}
+
+// Profiles returns the profiles among documents, as far as they can be read.
+func Profiles(documents []manifests.Document) []v1alpha1.SchedulerProfile {
+	return objectsOf[v1alpha1.SchedulerProfile](documents, kindProfile)
+}
+
+func objectsOf[Object any](documents []manifests.Document, kind string) []Object {
+	var objects []Object
 	for i := range documents {
 		d := &documents[i]
-		if d.Text("kind") != kindPolicy || crdschema.Of(d.Text("apiVersion"), kindPolicy) == nil {
+		if d.Text("kind") != kind || crdschema.Of(d.Text("apiVersion"), kind) == nil {
 			continue
 		}
-		var policy v1alpha1.SchedulingPolicy
-		if text, err := json.Marshal(d.Object); err == nil && json.Unmarshal(text, &policy) == nil {
-			policies = append(policies, policy)
+		var object Object
+		if text, err := json.Marshal(d.Object); err == nil && json.Unmarshal(text, &object) == nil {
+			objects = append(objects, object)
 		}
 	}
-	return policies
+	return objects
 }
 
 // profile finds a profile of the cluster, nil if there is none.

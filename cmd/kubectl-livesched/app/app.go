@@ -80,7 +80,7 @@ func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 	root.SetOut(streams.Out)
 	root.SetErr(streams.ErrOut)
 	o.addClusterFlags(root)
-	root.AddCommand(newValidate(o), newConvert(o), newVersion(o))
+	root.AddCommand(newValidate(o), newConvert(o), newStatus(o), newHistory(o), newRollback(o), newDiff(o), newVersion(o))
 	return root
 }
 

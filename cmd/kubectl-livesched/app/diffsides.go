@@ -1,0 +1,144 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/history"
+	"github.com/livesched/livesched/internal/manifests"
+	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/validate"
+)
+
+// revision is a revision of a profile, 0 what runs.
+func (o *diffOptions) revision(ctx context.Context, p *past, number int64) (side, error) {
+	if number == 0 {
+		return o.runs(ctx, p)
+	}
+	r, err := p.numbered(number)
+	if err != nil {
+		return side{}, err
+	}
+	return o.ofRevision(r, fmt.Sprintf("revision %d", r.Number))
+}
+
+func (o *diffOptions) ofRevision(r *history.Revision, label string) (side, error) {
+	profile := newProfile(r.ObjectName, r.Profile)
+	var policy *v1alpha1.SchedulingPolicy
+	if r.Policy != nil {
+		policy = newPolicy(r.Policy.Name, &r.Policy.Spec)
+	}
+	return o.resolve(label, profile, policy)
+}
+
+// runs is what of a profile decides: the revision that status names or, where that is not kept, the objects, if they are of the
+// generations that status names.
+func (o *diffOptions) runs(ctx context.Context, p *past) (side, error) {
+	active := p.profile.Status.Active
+	if active == nil {
+		return side{label: "does not run"}, nil
+	}
+	label := "runs"
+	if r := p.running(); r != nil {
+		return o.ofRevision(r, fmt.Sprintf("%s (revision %d)", label, r.Number))
+	}
+	policy, err := readPolicy(ctx, o.client, policyNameOf(&p.profile.Spec))
+	if err != nil {
+		return side{}, err
+	}
+	samePolicy := active.Policy == nil && policy == nil || active.Policy != nil && policy != nil && active.Policy.Generation == policy.Generation
+	if active.Generation != p.profile.Generation || !samePolicy {
+		return side{}, fmt.Errorf("revision %s of %s runs, which is not among those that are kept in namespace %s (-n)", active.Revision, p, o.namespace)
+	}
+	return o.resolve(label, p.profile, policy)
+}
+
+// applied is what the objects say, whether or not it is accepted.
+func (o *diffOptions) applied(ctx context.Context, p *past) (side, error) {
+	policy, err := readPolicy(ctx, o.client, policyNameOf(&p.profile.Spec))
+	if err != nil {
+		return side{}, err
+	}
+	return o.resolve(fmt.Sprintf("applied (generation %d)", p.profile.Generation), p.profile, policy)
+}
+
+// resolve resolves a profile with a policy, nil for none.
+func (o *diffOptions) resolve(label string, profile *v1alpha1.SchedulerProfile, policy *v1alpha1.SchedulingPolicy) (side, error) {
+	input := config.Input{Profiles: []v1alpha1.SchedulerProfile{*profile}, Registered: o.registered, SecretsUnknown: true}
+	if policy != nil {
+		input.Policies = []v1alpha1.SchedulingPolicy{*policy}
+	}
+	resolution := config.Resolve(input)
+	result := resolution.ProfileResults[profile.Name]
+	if !result.Accepted {
+		return side{}, fmt.Errorf("SchedulerProfile %q, %s: it is not valid (%s): %s", profile.Name, label, result.Reason, result.Message)
+	}
+	description, err := config.Describe(resolution.Profiles[config.SchedulerName(profile)])
+	return side{label: label, description: description}, err
+}
+
+// compareFiles compares what runs with what would with the files.
+func (o *diffOptions) compareFiles(ctx context.Context) ([]difference, error) {
+	documents, err := manifests.Read(o.files, o.recursive, o.In)
+	if err != nil {
+		return nil, err
+	}
+	profiles, policies := validate.Profiles(documents), validate.Policies(documents)
+	if len(profiles)+len(policies) == 0 {
+		return nil, errors.New("no SchedulerProfile and no SchedulingPolicy found")
+	}
+	inFiles := map[string]bool{}
+	for i := range profiles {
+		inFiles[profiles[i].Name] = true
+	}
+	byName := map[string]*v1alpha1.SchedulingPolicy{}
+	for i := range policies {
+		byName[policies[i].Name] = &policies[i]
+	}
+	var there v1alpha1.SchedulerProfileList
+	if err := o.client.List(ctx, &there); err != nil {
+		return nil, err
+	}
+	for i := range there.Items {
+		if profile := &there.Items[i]; !inFiles[profile.Name] && byName[policyNameOf(&profile.Spec)] != nil {
+			profiles = append(profiles, *profile)
+		}
+	}
+	var differences []difference
+	for i := range profiles {
+		d, err := o.compareFile(ctx, &profiles[i], byName)
+		if err != nil {
+			return nil, err
+		}
+		differences = append(differences, d)
+	}
+	return differences, nil
+}
+
+func (o *diffOptions) compareFile(ctx context.Context, profile *v1alpha1.SchedulerProfile, policies map[string]*v1alpha1.SchedulingPolicy) (difference, error) {
+	from := side{label: "does not exist"}
+	p, err := readPast(ctx, o.client, o.namespace, history.KindProfile, profile.Name)
+	if err == nil {
+		from, err = o.runs(ctx, p)
+	} else if apierrors.IsNotFound(err) {
+		err = nil
+	}
+	if err != nil {
+		return difference{}, err
+	}
+	policy := policies[policyNameOf(&profile.Spec)]
+	if policy == nil {
+		if policy, err = readPolicy(ctx, o.client, policyNameOf(&profile.Spec)); err != nil {
+			return difference{}, err
+		}
+	}
+	to, err := o.resolve("in the files", profile, policy)
+	return newDifference(profile.Name, from, to), err
+}

@@ -1,0 +1,212 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/config"
+)
+
+// podCounts are the pods of a profile that wait, by where. -1 is what is not known.
+type podCounts struct {
+	Active        int `json:"active"`
+	Backoff       int `json:"backoff"`
+	Unschedulable int `json:"unschedulable"`
+	Gated         int `json:"gated"`
+}
+
+func (c podCounts) row() []string {
+	var row []string
+	for _, count := range []int{c.Active, c.Backoff, c.Unschedulable, c.Gated} {
+		if count < 0 {
+			row = append(row, none)
+		} else {
+			row = append(row, fmt.Sprint(count))
+		}
+	}
+	return row
+}
+
+// add counts pods of a queue, by the label of the metric.
+func (c *podCounts) add(queue string, count int) {
+	switch queue {
+	case "active":
+		c.Active += count
+	case "backoff":
+		c.Backoff += count
+	case "unschedulable":
+		c.Unschedulable += count
+	case "gated":
+		c.Gated += count
+	}
+}
+
+const (
+	// pendingPods is the metric of livesched with the pods that wait, by profile and queue.
+	pendingPods = "livesched_pending_pods"
+	// metricsTimeout bounds the time for the metrics: there is another way.
+	metricsTimeout = 5 * time.Second
+	// conditionsSource is how pods are counted without the metrics.
+	conditionsSource = "counted by their conditions, which do not tell backoff from active"
+)
+
+// queueOptions say where livesched's metrics are.
+type queueOptions struct {
+	namespace, leaseName, metricsURL string
+}
+
+// countPods counts the pods that wait, by scheduler name, and says how.
+func (o *statusOptions) countPods(ctx context.Context, c client.Client, profiles []v1alpha1.SchedulerProfile) (map[string]podCounts, string, error) {
+	text, from, err := o.metrics(ctx, c)
+	if err == nil {
+		var counts map[string]podCounts
+		if counts, err = parsePending(text); err == nil {
+			return counts, from, nil
+		}
+	}
+	counts, listErr := countByConditions(ctx, c, profiles)
+	return counts, fmt.Sprintf("%s (metrics: %v)", conditionsSource, err), listErr
+}
+
+// metrics reads livesched's metrics, of the leader: it alone schedules.
+func (o *statusOptions) metrics(ctx context.Context, c client.Client) (text []byte, from string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, metricsTimeout)
+	defer cancel()
+	if o.metricsURL != "" {
+		text, err = get(ctx, o.metricsURL)
+		return text, "as the metrics at " + o.metricsURL + " say", err
+	}
+	var lease coordinationv1.Lease
+	if err := c.Get(ctx, client.ObjectKey{Namespace: o.namespace, Name: o.leaseName}, &lease); err != nil {
+		return nil, "", err
+	}
+	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
+		return nil, "", fmt.Errorf("nobody holds Lease %s/%s", o.namespace, o.leaseName)
+	}
+	// The identity is the host name, which is the name of a pod, and something that is unique.
+	name, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
+	var pod corev1.Pod
+	if err := c.Get(ctx, client.ObjectKey{Namespace: o.namespace, Name: name}, &pod); err != nil {
+		return nil, "", fmt.Errorf("the leader is %s: %w", name, err)
+	}
+	restConfig, err := o.flags.ToRESTConfig()
+	if err != nil {
+		return nil, "", err
+	}
+	clientset, err := kubernetes.NewForConfig(restConfig)
+	if err != nil {
+		return nil, "", err
+	}
+	text, err = clientset.CoreV1().Pods(o.namespace).ProxyGet("http", name, metricsPort(&pod), "metrics", nil).DoRaw(ctx)
+	return text, fmt.Sprintf("as the metrics of the leader, pod %s/%s, say", o.namespace, name), err
+}
+
+// metricsPort is the port of a pod that is named metrics, or else the default one.
+func metricsPort(pod *corev1.Pod) string {
+	for _, container := range pod.Spec.Containers {
+		for _, port := range container.Ports {
+			if port.Name == "metrics" {
+				return fmt.Sprint(port.ContainerPort)
+			}
+		}
+	}
+	return "8080"
+}
+
+func get(ctx context.Context, url string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s", url, response.Status)
+	}
+	return io.ReadAll(response.Body)
+}
+
+// parsePending reads the pods that wait out of metrics.
+func parsePending(text []byte) (map[string]podCounts, error) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	family := families[pendingPods]
+	if family == nil && families["livesched_profiles"] == nil {
+		return nil, errors.New("they are not livesched's")
+	}
+	counts := map[string]podCounts{}
+	for _, metric := range family.GetMetric() { // there is none without pods
+		labels := map[string]string{}
+		for _, label := range metric.GetLabel() {
+			labels[label.GetName()] = label.GetValue()
+		}
+		of := counts[labels["profile"]]
+		of.add(labels["queue"], int(metric.GetGauge().GetValue()))
+		counts[labels["profile"]] = of
+	}
+	return counts, nil
+}
+
+// countByConditions counts the pods without a node of each profile by what their condition PodScheduled says.
+func countByConditions(ctx context.Context, c client.Client, profiles []v1alpha1.SchedulerProfile) (map[string]podCounts, error) {
+	counts := map[string]podCounts{}
+	for i := range profiles {
+		name := config.SchedulerName(&profiles[i])
+		of := podCounts{Backoff: -1}
+		page := client.ListOptions{}
+		for {
+			var pods corev1.PodList
+			fields := client.MatchingFields{"spec.nodeName": "", "spec.schedulerName": name}
+			if err := c.List(ctx, &pods, fields, client.Limit(500), client.Continue(page.Continue)); err != nil {
+				return nil, err
+			}
+			for j := range pods.Items {
+				of.add(queueByConditions(&pods.Items[j]), 1)
+			}
+			if page.Continue = pods.Continue; page.Continue == "" {
+				break
+			}
+		}
+		counts[name] = of
+	}
+	return counts, nil
+}
+
+// queueByConditions is where a pod waits, most likely; empty if it does not.
+func queueByConditions(pod *corev1.Pod) string {
+	if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return ""
+	}
+	if len(pod.Spec.SchedulingGates) > 0 {
+		return "gated"
+	}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodScheduled && condition.Reason == corev1.PodReasonUnschedulable {
+			return "unschedulable"
+		}
+	}
+	return "active"
+}

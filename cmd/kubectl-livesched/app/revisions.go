@@ -1,0 +1,171 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/convert"
+	"github.com/livesched/livesched/internal/history"
+	"github.com/livesched/livesched/internal/scheduler/config"
+)
+
+// kinds are the words for a kind on the command line.
+var kinds = map[string]string{
+	"profile": history.KindProfile, "profiles": history.KindProfile, "sprof": history.KindProfile,
+	"schedulerprofile": history.KindProfile, "schedulerprofiles": history.KindProfile,
+	"policy": history.KindPolicy, "policies": history.KindPolicy, "spol": history.KindPolicy,
+	"schedulingpolicy": history.KindPolicy, "schedulingpolicies": history.KindPolicy,
+}
+
+// kindAndName reads the arguments `profile NAME`, or `profile/NAME`.
+func kindAndName(args []string) (kind, name string, err error) {
+	if len(args) == 1 {
+		args = strings.SplitN(args[0], "/", 2)
+	}
+	if len(args) != 2 || args[1] == "" {
+		return "", "", errors.New("name an object: profile NAME or policy NAME")
+	}
+	kind, ok := kinds[strings.ToLower(args[0])]
+	if !ok {
+		return "", "", fmt.Errorf("%q is no kind of livesched: must be profile or policy", args[0])
+	}
+	return kind, args[1], nil
+}
+
+// addNamespaceFlag adds -n, the namespace that livesched runs in. That of the context is where pods are, not livesched.
+func addNamespaceFlag(command *cobra.Command, target *string) {
+	command.Flags().StringVarP(target, "namespace", "n", convert.DefaultNamespace, "Namespace that livesched runs in: its revisions and its Lease are there.")
+}
+
+// past is an object with its revisions.
+type past struct {
+	kind string
+	// One of these is set.
+	profile *v1alpha1.SchedulerProfile
+	policy  *v1alpha1.SchedulingPolicy
+	// revisions of this very object, by ascending number.
+	revisions []history.Revision
+}
+
+func (p *past) object() client.Object {
+	if p.profile != nil {
+		return p.profile
+	}
+	return p.policy
+}
+
+func (p *past) String() string { return fmt.Sprintf("%s %q", p.kind, p.object().GetName()) }
+
+// readPast reads an object with its revisions.
+func readPast(ctx context.Context, c client.Client, namespace, kind, name string) (*past, error) {
+	p := &past{kind: kind}
+	if kind == history.KindProfile {
+		p.profile = &v1alpha1.SchedulerProfile{}
+	} else {
+		p.policy = &v1alpha1.SchedulingPolicy{}
+	}
+	if err := c.Get(ctx, client.ObjectKey{Name: name}, p.object()); err != nil {
+		return nil, err
+	}
+	all, err := history.List(ctx, c, namespace, kind, name)
+	if err != nil {
+		return nil, err
+	}
+	p.revisions = history.Of(all, p.object().GetUID())
+	return p, nil
+}
+
+// running is the revision that decides, nil if it is not among those that are kept: of a profile the one that status names, of a
+// policy the last one, since a policy that is accepted runs in all of its profiles.
+func (p *past) running() *history.Revision {
+	for i := len(p.revisions) - 1; i >= 0; i-- {
+		r := &p.revisions[i]
+		if p.policy != nil || p.profile.Status.Active != nil && p.profile.Status.Active.Revision == r.Hash {
+			return r
+		}
+	}
+	return nil
+}
+
+// numbered finds a revision.
+func (p *past) numbered(number int64) (*history.Revision, error) {
+	for i := range p.revisions {
+		if p.revisions[i].Number == number {
+			return &p.revisions[i], nil
+		}
+	}
+	return nil, fmt.Errorf("%s has no revision %d; it has %s", p, number, p.numbers())
+}
+
+// before finds the revision before the one that runs.
+func (p *past) before() (*history.Revision, error) {
+	running := p.running()
+	if running == nil {
+		return nil, fmt.Errorf("no revision of %s runs that is kept: say --to-revision; it has %s", p, p.numbers())
+	}
+	for i := len(p.revisions) - 1; i >= 0; i-- {
+		if p.revisions[i].Number < running.Number {
+			return &p.revisions[i], nil
+		}
+	}
+	return nil, fmt.Errorf("%s has no revision before %d, which runs", p, running.Number)
+}
+
+func (p *past) numbers() string {
+	var numbers []string
+	for i := range p.revisions {
+		numbers = append(numbers, fmt.Sprint(p.revisions[i].Number))
+	}
+	if len(numbers) == 0 {
+		return "none"
+	}
+	return strings.Join(numbers, ", ")
+}
+
+// defaultPolicy is the policy of profiles that reference none; while there is no such object, the built-in defaults apply.
+const defaultPolicy = config.DefaultPolicyName
+
+// policyNameOf is the policy that a profile builds on.
+func policyNameOf(spec *v1alpha1.SchedulerProfileSpec) string {
+	if spec.PolicyRef.Name != "" {
+		return spec.PolicyRef.Name
+	}
+	return defaultPolicy
+}
+
+// readPolicy reads a policy, nil if there is none.
+func readPolicy(ctx context.Context, c client.Client, name string) (*v1alpha1.SchedulingPolicy, error) {
+	policy := &v1alpha1.SchedulingPolicy{}
+	if err := c.Get(ctx, client.ObjectKey{Name: name}, policy); apierrors.IsNotFound(err) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	return policy, nil
+}
+
+// newProfile and newPolicy are objects to be shown, resolved or created.
+func newProfile(name string, spec *v1alpha1.SchedulerProfileSpec) *v1alpha1.SchedulerProfile {
+	return &v1alpha1.SchedulerProfile{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: history.KindProfile},
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: *spec.DeepCopy(),
+	}
+}
+
+func newPolicy(name string, spec *v1alpha1.SchedulingPolicySpec) *v1alpha1.SchedulingPolicy {
+	return &v1alpha1.SchedulingPolicy{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: history.KindPolicy},
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: *spec.DeepCopy(),
+	}
+}

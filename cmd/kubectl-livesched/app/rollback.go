@@ -1,0 +1,179 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/internal/history"
+)
+
+// The values of --policy.
+const (
+	policyRestore = "restore"
+	policyKeep    = "keep"
+)
+
+// The values of --dry-run.
+const (
+	dryRunNone   = "none"
+	dryRunClient = "client"
+	dryRunServer = "server"
+)
+
+type rollbackOptions struct {
+	*options
+	namespace  string
+	toRevision int64
+	dryRun     string
+	policy     string
+	wait       bool
+	timeout    time.Duration
+}
+
+func newRollback(shared *options) *cobra.Command {
+	o := &rollbackOptions{options: shared}
+	command := &cobra.Command{
+		Use:   "rollback (profile|policy) NAME",
+		Short: "Go back to a spec that ran",
+		Long: "Apply the spec of a revision again: by default that of the one before the one that runs. Nobody else's change in between is lost: then it " +
+			"fails.\n\n" +
+			"A revision of a profile has the policy that it was built on. Where that is another today, --policy=restore brings it back, " +
+			"too, and --policy=keep builds the old profile on the policy of today. Without --policy it is brought back if no other profile builds on it, " +
+			"and nothing is done otherwise.",
+		Example: "  kubectl livesched rollback profile binpack --wait\n\n  # Look first\n  kubectl livesched rollback profile binpack --to-revision 3 --dry-run=server",
+		Args:    cobra.RangeArgs(1, 2),
+		PreRunE: func(*cobra.Command, []string) error { return o.validate() },
+		RunE:    func(command *cobra.Command, args []string) error { return o.run(command.Context(), args) },
+	}
+	addNamespaceFlag(command, &o.namespace)
+	flags := command.Flags()
+	flags.Int64Var(&o.toRevision, "to-revision", 0, "The revision to go back to. 0 is the one before the one that runs.")
+	flags.StringVar(&o.dryRun, "dry-run", dryRunNone, "none, client (only say what would be done) or server (have the API server check it, and store nothing).")
+	flags.Lookup("dry-run").NoOptDefVal = dryRunClient
+	flags.StringVar(&o.policy, "policy", "", "What to do about a policy that is another today: restore or keep.")
+	flags.BoolVar(&o.wait, "wait", false, "Wait until the spec decides.")
+	flags.DurationVar(&o.timeout, "timeout", time.Minute, "How long to wait.")
+	return command
+}
+
+func (o *rollbackOptions) validate() error {
+	switch {
+	case o.dryRun != dryRunNone && o.dryRun != dryRunClient && o.dryRun != dryRunServer:
+		return fmt.Errorf("--dry-run: must be none, client or server, is %q", o.dryRun)
+	case o.policy != "" && o.policy != policyRestore && o.policy != policyKeep:
+		return fmt.Errorf("--policy: must be restore or keep, is %q", o.policy)
+	}
+	return nil
+}
+
+func (o *rollbackOptions) run(ctx context.Context, args []string) error {
+	kind, name, err := kindAndName(args)
+	if err != nil {
+		return err
+	}
+	c, err := o.client()
+	if err != nil {
+		return err
+	}
+	p, err := readPast(ctx, c, o.namespace, kind, name)
+	if err != nil {
+		return err
+	}
+	target, err := o.target(p)
+	if err != nil {
+		return err
+	}
+	r := &rollback{rollbackOptions: o, client: c, past: p, target: target}
+	return r.run(ctx)
+}
+
+func (o *rollbackOptions) target(p *past) (*history.Revision, error) {
+	if o.toRevision != 0 {
+		return p.numbered(o.toRevision)
+	}
+	return p.before()
+}
+
+// rollback is one rollback.
+type rollback struct {
+	*rollbackOptions
+	client client.Client
+	past   *past
+	target *history.Revision
+}
+
+func (r *rollback) run(ctx context.Context) error {
+	if r.past.policy != nil {
+		return r.policyAlone(ctx)
+	}
+	// The policy comes first: the profile may need it to be accepted.
+	if err := r.policyOfProfile(ctx); err != nil {
+		return err
+	}
+	profile := r.past.profile
+	before := profile.DeepCopy()
+	limit := profile.Spec.RevisionHistoryLimit
+	profile.Spec = *r.target.Profile.DeepCopy()
+	profile.Spec.RevisionHistoryLimit = limit // it is about the history, not part of it
+	if same(newProfile("", &before.Spec), newProfile("", &profile.Spec)) {
+		r.say("schedulerprofile/%s has the spec of revision %d already", profile.Name, r.target.Number)
+	} else {
+		if err := r.update(ctx, profile); err != nil {
+			return err
+		}
+		r.say("schedulerprofile/%s rolled back to revision %d", profile.Name, r.target.Number)
+	}
+	return r.awaitProgrammed(ctx, profile)
+}
+
+// policyAlone goes back to a revision of a policy.
+func (r *rollback) policyAlone(ctx context.Context) error {
+	policy := r.past.policy
+	before := policy.DeepCopy()
+	limit := policy.Spec.RevisionHistoryLimit
+	policy.Spec = *r.target.Policy.Spec.DeepCopy()
+	policy.Spec.RevisionHistoryLimit = limit
+	if same(newPolicy("", &before.Spec), newPolicy("", &policy.Spec)) {
+		r.say("schedulingpolicy/%s has the spec of revision %d already", policy.Name, r.target.Number)
+		return r.awaitProgrammed(ctx, policy)
+	}
+	if err := r.update(ctx, policy); err != nil {
+		return err
+	}
+	r.say("schedulingpolicy/%s rolled back to revision %d", policy.Name, r.target.Number)
+	if others, err := r.builtOn(ctx, policy.Name, ""); err == nil && len(others) > 0 {
+		r.say("the profiles that build on it change with it: %s", strings.Join(others, ", "))
+	}
+	return r.awaitProgrammed(ctx, policy)
+}
+
+// update stores an object that was read before: it fails if somebody else has changed it since.
+func (r *rollback) update(ctx context.Context, object client.Object) error {
+	switch r.dryRun {
+	case dryRunClient:
+		return nil
+	case dryRunServer:
+		return r.client.Update(ctx, object, client.DryRunAll)
+	}
+	return r.client.Update(ctx, object)
+}
+
+// say writes what was done, or would be.
+func (r *rollback) say(format string, args ...any) {
+	suffix := ""
+	switch r.dryRun {
+	case dryRunClient:
+		suffix = " (dry run)"
+	case dryRunServer:
+		suffix = " (server dry run)"
+	}
+	_, _ = fmt.Fprintf(r.Out, format+suffix+"\n", args...)
+}
