@@ -73,12 +73,8 @@ func errorType(problem config.Problem) (field.ErrorType, string) {
 			return t, detail
 		}
 	}
-	switch problem.Reason {
-	case v1alpha1.ReasonUnknownPlugin:
+	if problem.Reason == v1alpha1.ReasonUnknownPlugin {
 		return field.ErrorTypeNotSupported, problem.Detail
-	case v1alpha1.ReasonNotSupported:
-		return field.ErrorTypeForbidden, problem.Detail
-	default:
-		return field.ErrorTypeInvalid, problem.Detail
 	}
+	return field.ErrorTypeInvalid, problem.Detail
 }

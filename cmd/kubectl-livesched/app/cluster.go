@@ -53,7 +53,7 @@ func (o *options) readCluster(ctx context.Context, documents []manifests.Documen
 		return nil, err
 	}
 	cluster := &validate.Cluster{Profiles: profiles.Items, Policies: policies.Items, Secrets: map[types.NamespacedName]config.Secret{}}
-	for name := range config.SecretRefs(append(validate.Policies(documents), policies.Items...)) {
+	for name := range config.SecretRefs(append(validate.Policies(documents), policies.Items...), config.LastGood{}) {
 		var secret corev1.Secret
 		switch err := c.Get(ctx, name, &secret); {
 		case err == nil:

@@ -150,7 +150,7 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		reconciler.SetupWithManager(mgr),
 		addChecks(mgr, sched, reconciler),
 		addEndpoints(mgr, sched, o),
-		addWebhook(mgr, client, sets.KeySet(registry), &o.Webhook),
+		addWebhook(mgr, kube, sets.KeySet(registry), &o.Webhook),
 	); err != nil {
 		return nil, err
 	}

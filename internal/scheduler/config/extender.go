@@ -85,10 +85,10 @@ func SecretRefs(policies []v1alpha1.SchedulingPolicy, last LastGood) sets.Set[ty
 	return refs
 }
 
-// assumedSecrets has every Secret that policies name, and takes it to be right.
-func assumedSecrets(policies []v1alpha1.SchedulingPolicy) map[types.NamespacedName]Secret {
+// assumedSecrets has every Secret that policies and last good specs name, and takes it to be right.
+func assumedSecrets(policies []v1alpha1.SchedulingPolicy, last LastGood) map[types.NamespacedName]Secret {
 	secrets := map[types.NamespacedName]Secret{}
-	for name := range SecretRefs(policies) {
+	for name := range SecretRefs(policies, last) {
 		secrets[name] = Secret{assumed: true}
 	}
 	return secrets

@@ -158,7 +158,7 @@ func Resolve(in Input) *Resolution {
 	}
 	r.defaults = defaults
 	if in.SecretsUnknown {
-		r.input.Secrets = assumedSecrets(in.Policies)
+		r.input.Secrets = assumedSecrets(in.Policies, in.LastGood)
 	}
 	r.out.resolver = r
 
