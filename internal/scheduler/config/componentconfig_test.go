@@ -172,7 +172,7 @@ func TestWhatIsShownOfExtendersHasNoSecrets(t *testing.T) {
 		{urlPrefix: "https://trusted.example", bindVerb: b, ignorable: true},
 		{urlPrefix: "https://anybody.example", preemptVerb: p, enableHTTPS: true}]`))
 	secret := tlsSecret(t, 1)
-	for name := range config.SecretRefs(in.Policies) {
+	for name := range config.SecretRefs(in.Policies, config.LastGood{}) {
 		in.Secrets = map[types.NamespacedName]config.Secret{name: secret}
 	}
 	r := config.Resolve(in)
