@@ -1,0 +1,232 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers_test
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/testcluster"
+)
+
+const (
+	legacyPacks = `
+algorithmSource:
+  policy:
+    predicates: [{name: GeneralPredicates}, {name: MatchInterPodAffinity}, {name: NoDiskConflict}, {name: NoVolumeZoneConflict}, {name: PodToleratesNodeTaints}]
+    priorities: [{name: MostRequestedPriority, weight: 1}, {name: InterPodAffinityPriority, weight: 2}]
+`
+	legacySpreads = `
+algorithmSource: {policy: {priorities: [{name: LeastRequestedPriority, weight: 1}, {name: EqualPriority, weight: 1}]}}
+`
+)
+
+// labelNode gives a node a label.
+func labelNode(ctx context.Context, name, key, value string) {
+	GinkgoHelper()
+	Expect(retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		node := &corev1.Node{}
+		if err := k8s.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+			return err
+		}
+		node.Labels[key] = value
+		return k8s.Update(ctx, node)
+	})).To(Succeed())
+}
+
+// whyPending waits for the condition that says why a pod is not scheduled, until its message matches.
+func whyPending(ctx context.Context, pod *corev1.Pod, message OmegaMatcher) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+		g.Expect(pod.Status.Conditions).To(ContainElement(And(
+			HaveField("Type", corev1.PodScheduled), HaveField("Reason", corev1.PodReasonUnschedulable), HaveField("Message", message))))
+	}).WithContext(ctx).Should(Succeed())
+}
+
+// expectFate creates pods, one after the other, until one fares as it should: livesched learns of other objects at its own
+// pace. Pods that fare otherwise are taken away, since where they are may matter to the next.
+func expectFate(ctx context.Context, newPod func() *corev1.Pod, fate func(Gomega, *corev1.Pod)) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		pod := newPod()
+		g.Expect(k8s.Create(ctx, pod)).To(Succeed())
+		Eventually(func(g Gomega) {
+			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+			g.Expect(pod.Status.Conditions).To(ContainElement(HaveField("Type", corev1.PodScheduled)))
+		}).WithContext(ctx).Should(Succeed())
+		fared := false
+		defer func() {
+			if !fared {
+				Expect(k8s.Delete(ctx, pod, client.GracePeriodSeconds(0))).To(Succeed())
+			}
+		}()
+		fate(g, pod)
+		fared = true
+	}).WithContext(ctx).Should(Succeed())
+}
+
+var _ = Describe("A legacy policy", func() {
+	BeforeEach(func(ctx context.Context) {
+		createNodes(ctx)
+		start()
+	})
+
+	It("decides, and changes places with a provider, and with another one, without a restart", func(ctx context.Context) {
+		shared := policy("shared", legacyPacks)
+		create(ctx, shared, profile("mine", "policyRef: {name: shared}"))
+		expectPolicy(ctx, "shared", isAccepted, isProgrammed)
+		expectProfile(ctx, "mine", isAccepted, isProgrammed)
+		Expect(expectBound(ctx, createPod(ctx, "packed", "mine"))).To(Equal(busy))
+
+		for i, step := range []struct{ spec, name, node string }{
+			{legacySpreads, "spread", idle},
+			{autoscaler, "packed-by-provider", busy},
+			{byDefault, "spread-by-provider", idle},
+			{legacyPacks, "packed-again", busy},
+		} {
+			change(ctx, shared, step.spec)
+			Expect(expectPolicy(ctx, "shared", isAccepted, isProgrammed).Generation).To(Equal(int64(i + 2)))
+			expectProfile(ctx, "mine", isAccepted, isProgrammed)
+			Expect(expectBound(ctx, createPod(ctx, step.name, "mine"))).To(Equal(step.node), step.name)
+		}
+	})
+
+	It("can be all of the scoring strategies at once, and a profile weighs them anew", func(ctx context.Context) {
+		create(ctx, policy("shared", `
+algorithmSource:
+  policy:
+    priorities:
+    - {name: LeastRequestedPriority, weight: 1}
+    - {name: MostRequestedPriority, weight: 2}
+    - name: Half
+      weight: 3
+      argument: {requestedToCapacityRatioArguments: {shape: [{utilization: 0, score: 0}, {utilization: 50, score: 10}, {utilization: 100, score: 0}]}}
+`))
+		create(ctx, profile("packs", "policyRef: {name: shared}"), profile("spreads", `
+policyRef: {name: shared}
+plugins: {score: {enabled: [{name: NodeResourcesLeastAllocated, weight: 100}]}}
+`))
+		packs := expectProfile(ctx, "packs", isAccepted, isProgrammed)
+		Expect(packs.Status.Active.Plugins.Score).To(ConsistOf(
+			v1alpha1.WeightedPlugin{Name: "NodeResourcesLeastAllocated", Weight: 1},
+			v1alpha1.WeightedPlugin{Name: "NodeResourcesMostAllocated", Weight: 2},
+			v1alpha1.WeightedPlugin{Name: "RequestedToCapacityRatio", Weight: 3},
+		))
+		expectProfile(ctx, "spreads", isAccepted, isProgrammed)
+		Expect(expectBound(ctx, createPod(ctx, "packed", "packs"))).To(Equal(busy))
+		Expect(expectBound(ctx, createPod(ctx, "spread", "spreads"))).To(Equal(idle))
+	})
+
+	It("with a labelsPresence keeps pods off nodes until they have the label", func(ctx context.Context) {
+		create(ctx, policy("default", `
+algorithmSource: {policy: {predicates: [{name: GeneralPredicates}, {name: HasRack, argument: {labelsPresence: {labels: [rack], presence: true}}}]}}
+`), profile("mine", ""))
+		expectProfile(ctx, "mine", isAccepted, isProgrammed)
+		pod := createPod(ctx, "racked", "mine")
+		whyPending(ctx, pod, ContainSubstring("2 node(s) didn't have the requested labels"))
+		labelNode(ctx, busy, "rack", "any")
+		Expect(expectBound(ctx, pod)).To(Equal(busy))
+	})
+
+	It("with a serviceAffinity keeps the pods of a service together, until the policy says no more so", func(ctx context.Context) {
+		const together = `
+algorithmSource:
+  policy:
+    predicates: [{name: GeneralPredicates}, {name: OneRack, argument: {serviceAffinity: {labels: [rack]}}}]
+    priorities: [{name: LeastRequestedPriority, weight: 1}]
+`
+		labelNode(ctx, busy, "rack", "one")
+		labelNode(ctx, idle, "rack", "two")
+		shared := policy("default", together)
+		create(ctx, shared, profile("mine", ""), &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
+			Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 80}}},
+		})
+		DeferCleanup(func(ctx context.Context) {
+			Expect(k8s.Delete(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}})).To(Succeed())
+		})
+		web := func(schedulerName string) *corev1.Pod {
+			pod := testcluster.Pod("default", "", schedulerName, "100m", "200Mi")
+			pod.GenerateName, pod.Labels = "web-", map[string]string{"app": "web"}
+			return pod
+		}
+		first := web("somebody-else")
+		first.Spec.NodeName = busy
+		create(ctx, first)
+		expectProfile(ctx, "mine", isAccepted, isProgrammed)
+		for range 3 { // the emptier node would suit them better
+			expectFate(ctx, func() *corev1.Pod { return web("mine") }, func(g Gomega, pod *corev1.Pod) { g.Expect(pod.Spec.NodeName).To(Equal(busy)) })
+		}
+
+		change(ctx, shared, legacySpreads)
+		expectPolicy(ctx, "default", isAccepted, isProgrammed)
+		apart := web("mine")
+		create(ctx, apart)
+		Expect(expectBound(ctx, apart)).To(Equal(idle))
+	})
+
+	It("reports all reasons if all predicates are to be checked, and the first one if not", func(ctx context.Context) {
+		const firstOnly = `
+algorithmSource: {policy: {predicates: [{name: GeneralPredicates}, {name: HasRack, argument: {labelsPresence: {labels: [rack], presence: true}}}]}}
+`
+		const all = `
+algorithmSource:
+  policy:
+    predicates: [{name: GeneralPredicates}, {name: HasRack, argument: {labelsPresence: {labels: [rack], presence: true}}}]
+    alwaysCheckAllPredicates: true
+`
+		shared := policy("default", firstOnly)
+		create(ctx, shared, profile("mine", ""))
+		before := expectProfile(ctx, "mine", isAccepted, isProgrammed)
+		pod := testcluster.Pod("default", "large", "mine", "100", "1Gi")
+		create(ctx, pod)
+		whyPending(ctx, pod, And(ContainSubstring("2 Insufficient cpu"), Not(ContainSubstring("requested labels"))))
+
+		change(ctx, shared, all)
+		expectPolicy(ctx, "default", isAccepted, isProgrammed)
+		Expect(expectProfile(ctx, "mine", isProgrammed).Status.Active.Revision).NotTo(Equal(before.Status.Active.Revision))
+		whyPending(ctx, pod, And(ContainSubstring("2 Insufficient cpu"), ContainSubstring("2 node(s) didn't have the requested labels")))
+
+		change(ctx, shared, firstOnly)
+		whyPending(ctx, pod, And(ContainSubstring("2 Insufficient cpu"), Not(ContainSubstring("requested labels"))))
+	})
+
+	It("without predicates leaves the mandatory ones, without priorities no score", func(ctx context.Context) {
+		create(ctx, policy("default", `algorithmSource: {policy: {predicates: [], priorities: []}}`), profile("mine", ""))
+		active := expectProfile(ctx, "mine", isAccepted, isProgrammed).Status.Active
+		Expect(active.Plugins.Score).To(BeEmpty())
+		Expect(active.Plugins.PreScore).To(BeEmpty())
+		Expect(active.Plugins.Filter).To(Equal([]string{"NodeUnschedulable", "TaintToleration", "DynamicResources", "NodeDeclaredFeatures"}))
+		Expect(active.Plugins.PostFilter).To(Equal([]string{"DynamicResources", "DefaultPreemption"}))
+		Expect(active.Plugins.Bind).To(Equal([]string{"DefaultBinder"}))
+
+		By("binding a pod that fits nowhere, since nothing looks at that")
+		large := testcluster.Pod("default", "large", "mine", "100", "1Gi")
+		create(ctx, large)
+		expectBound(ctx, large)
+
+		By("keeping pods off nodes that are cordoned")
+		for _, name := range []string{busy, idle} {
+			node := &corev1.Node{}
+			Expect(k8s.Get(ctx, client.ObjectKey{Name: name}, node)).To(Succeed())
+			Expect(k8s.Patch(ctx, node, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"unschedulable":true}}`)))).To(Succeed())
+		}
+		expectFate(ctx, func() *corev1.Pod {
+			pod := testcluster.Pod("default", "", "mine", "100m", "1Mi")
+			pod.GenerateName = "cordoned-"
+			return pod
+		}, func(g Gomega, pod *corev1.Pod) {
+			g.Expect(pod.Spec.NodeName).To(BeEmpty())
+			g.Expect(pod.Status.Conditions).To(ContainElement(HaveField("Message", ContainSubstring("2 node(s) were unschedulable"))))
+		})
+	})
+})
