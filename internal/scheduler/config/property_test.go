@@ -113,17 +113,51 @@ func (w *world) changePolicy(name string) {
 func (w *world) randomLegacy() *v1alpha1.LegacyPolicy {
 	policy := &v1alpha1.LegacyPolicy{AlwaysCheckAllPredicates: w.random.Intn(2) == 0}
 	for range w.random.Intn(4) {
-		name := "Unknown"
+		predicate := v1alpha1.PredicatePolicy{Name: "Unknown"}
 		if predicates := config.LegacyPredicates(); w.random.Intn(20) > 0 {
-			name = predicates[w.random.Intn(len(predicates))].Name
+			entry := predicates[w.random.Intn(len(predicates))]
+			predicate.Name, predicate.Argument = entry.Name, randomPredicateArgument(w.random, entry.Argument)
 		}
-		policy.Predicates = append(policy.Predicates, v1alpha1.PredicatePolicy{Name: name})
+		policy.Predicates = append(policy.Predicates, predicate)
 	}
 	for range w.random.Intn(4) {
 		priorities := config.LegacyPriorities()
-		policy.Priorities = append(policy.Priorities, v1alpha1.PriorityPolicy{Name: priorities[w.random.Intn(len(priorities))].Name, Weight: int32(w.random.Intn(20))})
+		entry := priorities[w.random.Intn(len(priorities))]
+		policy.Priorities = append(policy.Priorities, v1alpha1.PriorityPolicy{
+			Name: entry.Name, Weight: int32(w.random.Intn(20)), Argument: randomPriorityArgument(w.random, entry.Argument),
+		})
 	}
 	return policy
+}
+
+func randomPredicateArgument(random *rand.Rand, kind string) *v1alpha1.PredicateArgument {
+	labels := []string{"a", "b", "c"}[:random.Intn(4)]
+	switch kind {
+	case "serviceAffinity":
+		return &v1alpha1.PredicateArgument{ServiceAffinity: &v1alpha1.ServiceAffinity{Labels: labels}}
+	case "labelsPresence":
+		return &v1alpha1.PredicateArgument{LabelsPresence: &v1alpha1.LabelsPresence{Labels: labels, Presence: random.Intn(2) == 0}}
+	}
+	return nil
+}
+
+func randomPriorityArgument(random *rand.Rand, kind string) *v1alpha1.PriorityArgument {
+	label := []string{"a", "b", "c"}[random.Intn(3)]
+	switch kind {
+	case "serviceAntiAffinity":
+		return &v1alpha1.PriorityArgument{ServiceAntiAffinity: &v1alpha1.ServiceAntiAffinity{Label: label}}
+	case "labelPreference":
+		return &v1alpha1.PriorityArgument{LabelPreference: &v1alpha1.LabelPreference{Label: label, Presence: random.Intn(2) == 0}}
+	case "requestedToCapacityRatioArguments":
+		ratio := &v1alpha1.RequestedToCapacityRatioArguments{Shape: []v1alpha1.UtilizationShapePoint{
+			{Utilization: random.Int31n(50), Score: random.Int31n(11)}, {Utilization: 40 + random.Int31n(60), Score: random.Int31n(11)},
+		}}
+		if random.Intn(2) == 0 {
+			ratio.Resources = []v1alpha1.ResourceSpec{{Name: "cpu", Weight: random.Int63n(200)}, {Name: "memory", Weight: random.Int63n(3)}}
+		}
+		return &v1alpha1.PriorityArgument{RequestedToCapacityRatioArguments: ratio}
+	}
+	return nil
 }
 
 // input lists the objects in random order.
