@@ -54,6 +54,8 @@ var variants = map[string]setup{
 		p.Plugins.Score.Enabled = []schedconfig.Plugin{{Name: "NodeResourcesFit"}, {Name: "ImageLocality"}}
 	}},
 	"extenders": {percentage: 100, parallelism: 16, extenders: testExtenders},
+	// kube-scheduler has no such setting any more: the decisions are compared, and that there are more reasons.
+	"all filters are checked": {percentage: 100, parallelism: 16, checkAllFilters: true},
 }
 
 // testExtenders refuse and score by a hash of pod and node.
@@ -116,10 +118,11 @@ func TestDecisionsMatchKubeScheduler(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithCancel(quiet(t))
 			seen := outcomes{}
-			var last *oracle
+			var oracles []*oracle
 			for cluster := range uint64(clusters) {
 				g := newGenerator(seed, cluster)
-				last = newOracle(ctx, t, variant)
+				last := newOracle(ctx, t, variant)
+				oracles = append(oracles, last)
 				nodes := last.fill(g, 10+g.IntN(91), 5)
 				for i := range pods {
 					where := fmt.Sprintf("seed %d, cluster %d of %d nodes, pod %d", seed, cluster, len(nodes), i)
@@ -139,10 +142,15 @@ func TestDecisionsMatchKubeScheduler(t *testing.T) {
 				}
 			}
 			cancel()
-			frameworkruntime.WaitForShutdown(last.framework)
+			for _, o := range oracles {
+				frameworkruntime.WaitForShutdown(o.framework)
+			}
 			t.Logf("seed %d: %d cases:%s", seed, clusters*pods, seen)
 			if seen["chosen"] < clusters*pods/4 {
 				t.Errorf("only %d pods fitted", seen["chosen"])
+			}
+			if variant.checkAllFilters && seen["more reasons"] < 20 {
+				t.Errorf("only %d nodes had more reasons", seen["more reasons"])
 			}
 			if seen["nowhere"] < 10 && name != "no filters" {
 				t.Errorf("only %d pods did not fit", seen["nowhere"])
@@ -199,12 +207,39 @@ func (o *oracle) compareErrors(where string, wantErr, gotErr error, seen outcome
 	if want.Diagnosis.PreFilterMsg != "" {
 		seen["prefilter"]++
 	}
+	if o.checkAllFilters {
+		o.compareReasons(where, want, got, seen)
+		return
+	}
 	if want.Error() != got.Error() {
 		o.t.Fatalf("%s:\nkube-scheduler: %v\nours:           %v", where, want, got)
 	}
 	if diff := cmp.Diff(want.Diagnosis, got.Diagnosis, statuses, cmpopts.EquateEmpty()); diff != "" {
 		o.t.Fatalf("%s: diagnosis (-kube-scheduler +ours):\n%s", where, diff)
 	}
+}
+
+// compareReasons wants the same nodes to be refused, for the same reasons and maybe more, which may show that no
+// preemption could help.
+func (o *oracle) compareReasons(where string, want, got *schedframework.FitError, seen outcomes) {
+	o.t.Helper()
+	if got.Diagnosis.NodeToStatus.Len() != want.Diagnosis.NodeToStatus.Len() {
+		o.t.Fatalf("%s: kube-scheduler refused %d nodes, we %d", where, want.Diagnosis.NodeToStatus.Len(), got.Diagnosis.NodeToStatus.Len())
+	}
+	want.Diagnosis.NodeToStatus.ForEachExplicitNode(func(node string, theirs *fwk.Status) {
+		ours := got.Diagnosis.NodeToStatus.Get(node)
+		n := len(theirs.Reasons())
+		if len(ours.Reasons()) < n || !slices.Equal(theirs.Reasons(), ours.Reasons()[:n]) ||
+			ours.Code() != theirs.Code() && ours.Code() != fwk.UnschedulableAndUnresolvable {
+			o.t.Fatalf("%s: node %s: kube-scheduler said %s, we %s", where, node, describe(theirs), describe(ours))
+		}
+		if len(ours.Reasons()) > n {
+			seen["more reasons"]++
+		}
+		if ours.Code() != theirs.Code() {
+			seen["found unresolvable"]++
+		}
+	})
 }
 
 var statuses = cmp.Transformer("statuses", func(m *schedframework.NodeToStatus) map[string]string {

@@ -45,6 +45,8 @@ type oracle struct {
 	ours    *Scheduler
 	profile Profile
 
+	checkAllFilters bool
+
 	// What the Score plugins were last given, by each side.
 	upstreamSaw, oursSaw *spy
 }
@@ -75,6 +77,8 @@ type setup struct {
 	change      func(*schedconfig.KubeSchedulerProfile) // nil: the default profile
 	extenders   func() []fwk.Extender                   // called once per side
 	noNodeNames bool                                    // pods do not name nodes in their affinity
+
+	checkAllFilters bool // on our side
 }
 
 // newOracle returns an oracle of an empty cluster. Its goroutines end with ctx;
@@ -91,7 +95,7 @@ func newOracle(ctx context.Context, t testing.TB, s setup) *oracle {
 	if s.change != nil {
 		s.change(&profile)
 	}
-	o := &oracle{t: t, ctx: ctx, upstreamSaw: &spy{}, oursSaw: &spy{}}
+	o := &oracle{t: t, ctx: ctx, checkAllFilters: s.checkAllFilters, upstreamSaw: &spy{}, oursSaw: &spy{}}
 	spying := func(s *spy) frameworkruntime.Registry {
 		return frameworkruntime.Registry{"Spy": func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 			return s, nil
@@ -115,7 +119,10 @@ func newOracle(ctx context.Context, t testing.TB, s setup) *oracle {
 	}
 	o.profile = Profile{
 		Framework: framework.New(framework.Config{
-			ProfileName:  profile.SchedulerName,
+			ProfileName: profile.SchedulerName,
+
+			CheckAllFilters: s.checkAllFilters,
+
 			Plugins:      o.build(&profile, registry),
 			Snapshot:     o.snapshot,
 			Parallelizer: framework.NewParallelizer(int(s.parallelism)),
