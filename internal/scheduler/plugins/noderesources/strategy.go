@@ -96,8 +96,8 @@ func parseArgs(plugin string, object runtime.Object) (*schedconfig.NodeResources
 
 // inOwnTerms has the errors in arguments of NodeResourcesFit name the fields that these plugins have.
 func inOwnTerms(err error) error {
-	aggregate, ok := err.(utilerrors.Aggregate)
-	if !ok {
+	var aggregate utilerrors.Aggregate
+	if !errors.As(err, &aggregate) {
 		return err
 	}
 	var errs []error
