@@ -140,13 +140,18 @@ func goodPolicy(p *history.Policy) config.GoodPolicy {
 	return config.GoodPolicy{Name: p.Name, UID: p.UID, Generation: p.Generation, Spec: p.Spec}
 }
 
-// unstored says, by the UIDs of objects, why what decides of them could not be stored.
-type unstored map[types.UID]error
+// remembered is what came of storing what decides, by the UIDs of objects.
+type remembered struct {
+	// failed says why it could not be stored.
+	failed map[types.UID]error
+	// latest are the objects of which the newest revision is the one that decides.
+	latest sets.Set[types.UID]
+}
 
 // remember stores what decides, and what policies are accepted, as revisions: policies first, since the revisions of profiles
 // name theirs. It writes nothing where nothing is new.
-func (r *ProfileReconciler) remember(ctx context.Context, objects *objects, resolution *config.Resolution, programmed *programmed) unstored {
-	failed := unstored{}
+func (r *ProfileReconciler) remember(ctx context.Context, objects *objects, resolution *config.Resolution, programmed *programmed) *remembered {
+	result := &remembered{failed: map[types.UID]error{}, latest: sets.New[types.UID]()}
 	existing := sets.New[types.UID]()
 	profiles := make(map[types.UID]*v1alpha1.SchedulerProfile, len(objects.profiles))
 	for i := range objects.profiles {
@@ -166,12 +171,11 @@ func (r *ProfileReconciler) remember(ctx context.Context, objects *objects, reso
 			continue // it was never accepted
 		}
 		want, err := policyRevision(&good[0])
-		if err == nil {
-			err = r.store(ctx, p, want, resolution.PolicyResults[p.Name].Accepted, p.Spec.RevisionHistoryLimit)
-		}
 		if err != nil {
-			failed[p.UID] = err
+			result.failed[p.UID] = err
+			continue
 		}
+		r.store(ctx, p, want, resolution.PolicyResults[p.Name].Accepted, result)
 	}
 	for schedulerName, running := range programmed.running {
 		p := profiles[running.config.UID]
@@ -179,11 +183,9 @@ func (r *ProfileReconciler) remember(ctx context.Context, objects *objects, reso
 			continue // it is gone: its instance goes on until another object's can take its place
 		}
 		latest := !resolution.ProfileResults[p.Name].KeptLastGood && programmed.failed[schedulerName] == nil
-		if err := r.store(ctx, p, r.profileRevision(running.config), latest, p.Spec.RevisionHistoryLimit); err != nil {
-			failed[p.UID] = err
-		}
+		r.store(ctx, p, r.profileRevision(running.config), latest, result)
 	}
-	return failed
+	return result
 }
 
 func policyRevision(good *config.GoodPolicy) (*history.Revision, error) {
@@ -213,19 +215,31 @@ func (r *ProfileReconciler) profileRevision(cfg *config.Profile) *history.Revisi
 }
 
 // store stores one revision. Where the object has gone back to an older spec, it says so in an Event.
-func (r *ProfileReconciler) store(ctx context.Context, object client.Object, want *history.Revision, latest bool, limit *int32) error {
-	if r.memory.failed != nil {
-		return r.memory.failed // to write without knowing what there is would mix up the order
+func (r *ProfileReconciler) store(ctx context.Context, object client.Object, want *history.Revision, latest bool, result *remembered) {
+	err := r.memory.failed // to write without knowing what there is would mix up the order
+	var stored *history.Stored
+	if err == nil {
+		stored, err = r.Archive.Store(ctx, want, latest)
 	}
-	stored, err := r.Archive.Store(ctx, want, latest, int(ptr.Deref(limit, defaultHistoryLimit)))
 	if err != nil {
 		log.FromContext(ctx).Error(err, "Storing a revision failed; a restart might lose it", "kind", want.Kind, "name", want.ObjectName, "generation", want.Generation)
-		return err
+		result.failed[want.UID] = err
+		return
+	}
+	if latest {
+		result.latest.Insert(want.UID)
 	}
 	if before := stored.Again; before != nil {
 		r.Recorder.Eventf(object, nil, corev1.EventTypeNormal, v1alpha1.ReasonRolledBack, "RollBack", "%s", rolledBack(stored, before))
 	}
-	return nil
+}
+
+// trim deletes the revisions of an object that are beyond its limit, once status names the newest: never one that runs
+// or that status names.
+func (r *ProfileReconciler) trim(ctx context.Context, uid types.UID, limit *int32, remembered *remembered) {
+	if remembered.latest.Has(uid) {
+		r.Archive.Trim(ctx, uid, int(ptr.Deref(limit, defaultHistoryLimit)))
+	}
 }
 
 // rolledBack says which revision was taken up again.
@@ -238,7 +252,7 @@ func rolledBack(stored *history.Stored, before *history.Revision) string {
 }
 
 // retryHistory is how long to wait until what could not be read or stored is tried again, 0 if there is nothing.
-func (m *memory) retryHistory(failed unstored) time.Duration {
+func (m *memory) retryHistory(failed map[types.UID]error) time.Duration {
 	if m.failed == nil && len(failed) == 0 {
 		m.delay = 0
 	} else {

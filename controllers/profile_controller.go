@@ -165,9 +165,9 @@ func (r *ProfileReconciler) Reconcile(ctx context.Context, _ reconcile.Request) 
 	if !leading {
 		return reconcile.Result{RequeueAfter: sooner(r.failing.due(r.Clock.Now()), r.memory.retryHistory(nil))}, nil
 	}
-	unstored := r.remember(ctx, objects, resolution, programmed)
-	retry := r.memory.retryHistory(unstored)
-	stale, err := r.report(ctx, objects, resolution, programmed, unstored)
+	remembered := r.remember(ctx, objects, resolution, programmed)
+	retry := r.memory.retryHistory(remembered.failed)
+	stale, err := r.report(ctx, objects, resolution, programmed, remembered)
 	switch {
 	case err != nil:
 		return reconcile.Result{}, err

@@ -22,31 +22,39 @@ import (
 // a restart, that is what could be brought back.
 //
 // stale says that the cache was behind the API server with some object, which is to be looked at again.
-func (r *ProfileReconciler) report(ctx context.Context, objects *objects, resolution *config.Resolution, programmed *programmed, unstored unstored) (stale bool, err error) {
+func (r *ProfileReconciler) report(ctx context.Context, objects *objects, resolution *config.Resolution, programmed *programmed, remembered *remembered) (stale bool, err error) {
 	now := r.Clock.Now()
 	var errs []error
 	for i := range objects.profiles {
 		before := &objects.profiles[i]
 		after := before.DeepCopy()
 		after.Status = *profileStatus(before, resolution, programmed, now)
-		if err := unstored[before.UID]; err != nil {
+		if err := remembered.failed[before.UID]; err != nil {
 			after.Status.Active = before.Status.Active
 			notStored(&after.Status.Conditions, before.Generation, now, err)
 		}
 		if !equality.Semantic.DeepEqual(before.Status, after.Status) {
-			errs = append(errs, r.write(ctx, before, after, notes(before.Status.Conditions, after.Status.Conditions)))
+			if err := r.write(ctx, before, after, notes(before.Status.Conditions, after.Status.Conditions)); err != nil {
+				errs = append(errs, err)
+				continue
+			}
 		}
+		r.trim(ctx, before.UID, before.Spec.RevisionHistoryLimit, remembered)
 	}
 	for i := range objects.policies {
 		before := &objects.policies[i]
 		after := before.DeepCopy()
 		after.Status = *policyStatus(before, resolution, programmed, now)
-		if err := unstored[before.UID]; err != nil {
+		if err := remembered.failed[before.UID]; err != nil {
 			notStored(&after.Status.Conditions, before.Generation, now, err)
 		}
 		if !equality.Semantic.DeepEqual(before.Status, after.Status) {
-			errs = append(errs, r.write(ctx, before, after, notes(before.Status.Conditions, after.Status.Conditions)))
+			if err := r.write(ctx, before, after, notes(before.Status.Conditions, after.Status.Conditions)); err != nil {
+				errs = append(errs, err)
+				continue
+			}
 		}
+		r.trim(ctx, before.UID, before.Spec.RevisionHistoryLimit, remembered)
 	}
 	return staleOr(errs)
 }

@@ -71,13 +71,13 @@ type Stored struct {
 	Again *Revision
 }
 
-// Store makes sure that a revision is kept, and at most limit others of the object. It writes nothing if it is.
+// Store makes sure that a revision is kept. It writes nothing if it is.
 //
 // latest is that the spec was accepted and taken up: it becomes the newest revision. Otherwise it is a last good spec
 // that goes on: it only has to be there.
-func (a *Archive) Store(ctx context.Context, want *Revision, latest bool, limit int) (*Stored, error) {
+func (a *Archive) Store(ctx context.Context, want *Revision, latest bool) (*Stored, error) {
 	for attempt := 0; ; attempt++ {
-		c, err := plan(a.index[want.UID], want, latest, limit)
+		c, err := plan(a.index[want.UID], want, latest)
 		if err != nil {
 			return nil, fmt.Errorf("comparing the revisions of %s %q: %w", want.Kind, want.ObjectName, err)
 		}
@@ -91,7 +91,6 @@ func (a *Archive) Store(ctx context.Context, want *Revision, latest bool, limit 
 		if err != nil {
 			return nil, err
 		}
-		a.trim(ctx, c.remove)
 		have := a.index[want.UID]
 		at, err := find(have, want)
 		if err != nil || at < 0 {
@@ -174,9 +173,10 @@ func (a *Archive) update(ctx context.Context, r *Revision) error {
 	return nil
 }
 
-// trim deletes revisions. What cannot be deleted now is tried again when the object's history is next looked at.
-func (a *Archive) trim(ctx context.Context, remove []Revision) {
-	for _, r := range remove {
+// Trim deletes the oldest revisions of an object but for the newest and at most limit others. It is for when the newest runs,
+// and nobody names an older one. What cannot be deleted now is tried again next time.
+func (a *Archive) Trim(ctx context.Context, uid types.UID, limit int) {
+	for _, r := range slices.Clone(beyond(a.index[uid], limit)) {
 		object := &appsv1.ControllerRevision{}
 		object.Namespace, object.Name = a.Namespace, r.Name
 		if err := client.IgnoreNotFound(a.Client.Delete(ctx, object)); err != nil {

@@ -92,10 +92,11 @@ func percent(t *testing.T, generation int64, percentage int) *Revision {
 
 func mustStore(t *testing.T, a *Archive, want *Revision, limit int) *Stored {
 	t.Helper()
-	stored, err := a.Store(t.Context(), want, true, limit)
+	stored, err := a.Store(t.Context(), want, true)
 	if err != nil {
 		t.Fatal(err)
 	}
+	a.Trim(t.Context(), want.UID, limit)
 	return stored
 }
 
@@ -151,7 +152,7 @@ func TestWhatFailsIsStoredLater(t *testing.T) {
 	mustStore(t, a, percent(t, 1, 1), 10)
 	s.fails = errors.New("away")
 	for _, want := range []*Revision{percent(t, 2, 2), percent(t, 2, 1)} {
-		if _, err := a.Store(t.Context(), want, true, 10); !errors.Is(err, s.fails) {
+		if _, err := a.Store(t.Context(), want, true); !errors.Is(err, s.fails) {
 			t.Errorf("stored: %v", err)
 		}
 	}
@@ -169,9 +170,7 @@ func TestWhatCannotBeDeletedIsNoHarmAndDeletedLater(t *testing.T) {
 		mustStore(t, a, percent(t, int64(i+1), i+1), 10)
 	}
 	s.fails = errors.New("away")
-	if _, err := a.Store(t.Context(), percent(t, 3, 3), true, 1); err != nil {
-		t.Error(err)
-	}
+	mustStore(t, a, percent(t, 3, 3), 1)
 	s.fails = nil
 	mustStore(t, a, percent(t, 3, 3), 1)
 	if got := numbers(s.stored(t)); got != "[2 3]" {
@@ -252,7 +251,10 @@ func TestAnArchiveIsItsIndex(t *testing.T) {
 			s.fails = apierrors.NewInternalError(errors.New("no"))
 		}
 		percentage, limit := 1+random.Intn(8), 1+random.Intn(5)
-		stored, err := a.Store(t.Context(), percent(t, int64(step+1), percentage), true, limit)
+		stored, err := a.Store(t.Context(), percent(t, int64(step+1), percentage), true)
+		if err == nil {
+			a.Trim(t.Context(), "u", limit)
+		}
 		failed := s.fails != nil
 		s.fails = nil
 		if err == nil {

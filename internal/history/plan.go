@@ -3,50 +3,40 @@
 
 package history
 
-import "slices"
-
 // change is what has to be written so that a revision is kept. At most one of create and update is set.
 type change struct {
 	create, update *Revision
-	// remove are beyond the limit.
-	remove []Revision
 	// again is, where a spec is taken up again, the revision as it was before; nil otherwise.
 	again *Revision
 }
 
-// plan says what to write so that an object with some revisions (ascending) has the wanted one, with limit others at most.
+// plan says what to write so that an object with some revisions (ascending) has the wanted one.
 //
 // latest is that the spec was accepted and taken up: it becomes the newest revision. Where it is not, what is wanted is
 // a last good spec that goes on while the present one is invalid: it only has to be there.
-func plan(have []Revision, want *Revision, latest bool, limit int) (change, error) {
+func plan(have []Revision, want *Revision, latest bool) (change, error) {
 	at, err := find(have, want)
 	if err != nil {
 		return change{}, err
 	}
 	var c change
-	var runs Revision
 	newest := len(have) - 1
 	switch {
 	case at < 0:
 		c.create = numbered(want, have)
-		runs = *c.create
 	case latest && at < newest:
 		c.update = updated(&have[at], want)
 		c.update.Number = have[newest].Number + 1
 		c.again = &have[at]
-		runs = *c.update
 	case latest && !sameMetadata(&have[at], want):
 		c.update = updated(&have[at], want)
-		runs = *c.update
-	default:
-		runs = have[at]
-	}
-	// While a last good spec goes on it may be an old one, and nothing is removed.
-	if beyond := len(have) - limit; latest && beyond > 0 {
-		others := slices.DeleteFunc(slices.Clone(have), func(r Revision) bool { return r.Name == runs.Name })
-		c.remove = others[:max(0, len(others)-limit)]
 	}
 	return c, nil
+}
+
+// beyond returns the oldest revisions of an object (ascending) that are more than the newest and limit others.
+func beyond(have []Revision, limit int) []Revision {
+	return have[:max(0, len(have)-1-limit)]
 }
 
 // find returns where the newest of some revisions is that is the same as a wanted one, -1 if none is.

@@ -36,33 +36,29 @@ func TestPlan(t *testing.T) {
 		have    []Revision
 		want    Revision
 		kept    bool // a last good spec goes on
-		limit   int
 		planned string
 	}{
-		{"the first", nil, ran(t, 0, 1, "ha", a, nil), false, 10, "create 1 of generation 1"},
-		{"a new one", three, ran(t, 0, 4, "hd", `percentageOfNodesToScore: 4`, nil), false, 10, "create 4 of generation 4"},
-		{"the newest again, as after a restart", three, ran(t, 0, 3, "hc", c, nil), false, 10, "nothing"},
-		{"another generation of the newest", three, ran(t, 0, 4, "hc", c, nil), false, 10, "update r3 to 3 of generation 4"},
-		{"defaults written out", three, ran(t, 0, 4, "hc", c+"\nschedulerName: mine\npolicyRef: {name: default}", nil), false, 10, "update r3 to 3 of generation 4"},
-		{"another spelling of the newest", three, ran(t, 0, 4, "hc", c+"\npluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 1}}]", nil), false, 10, "update r3 to 3 of generation 4"},
-		{"the newest as a later livesched hashes it", three, ran(t, 0, 3, "changed", c, nil), false, 10, "update r3 to 3 of generation 3"},
-		{"another limit", three, ran(t, 0, 4, "hc", c+"\nrevisionHistoryLimit: 50", nil), false, 10, "update r3 to 3 of generation 4"},
-		{"an older one again", three, ran(t, 0, 4, "ha", a, nil), false, 10, "update r1 to 4 of generation 4, again 1 of generation 1"},
-		{"the limit is reached", three, ran(t, 0, 4, "hd", `percentageOfNodesToScore: 4`, nil), false, 2, "create 4 of generation 4, remove r1"},
-		{"the limit was lowered", three, ran(t, 0, 4, "hc", c, nil), false, 1, "update r3 to 3 of generation 4, remove r1"},
-		{"the limit spares an older one that is taken up again", three, ran(t, 0, 4, "ha", a, nil), false, 1, "update r1 to 4 of generation 4, again 1 of generation 1, remove r2"},
-		{"a last good one goes on", three, ran(t, 0, 3, "hc", c, nil), true, 10, "nothing"},
-		{"an older last good one goes on, since the newest cannot run", three, ran(t, 0, 1, "ha", a, nil), true, 1, "nothing"},
-		{"a last good one that was never stored", three, ran(t, 0, 4, "hd", `percentageOfNodesToScore: 4`, nil), true, 1, "create 4 of generation 4"},
-		{"the policy has changed", onPolicy, ran(t, 0, 1, "hc", a, shared("p", 3, `parallelism: 3`)), false, 10, "create 3 of generation 1"},
-		{"the policy has gone back", onPolicy, ran(t, 0, 1, "ha", a, shared("p", 3, `parallelism: 1`)), false, 10, "update r1 to 3 of generation 1 on 3, again 1 of generation 1 on 1"},
-		{"the policy was created again as it was", onPolicy, ran(t, 0, 1, "hb", a, shared("q", 1, `parallelism: 2`)), false, 10, "update r2 to 2 of generation 1 on 1"},
-		{"the defaults of a policy written out", onPolicy, ran(t, 0, 1, "hb", a, shared("p", 3, `{parallelism: 2, podMaxBackoff: 10s, queueSort: {name: PrioritySort}}`)), false, 10, "update r2 to 2 of generation 1 on 3"},
-		{"the policy has gone, and the defaults do the same", onPolicy, ran(t, 0, 1, "hb", a, nil), false, 10, "create 3 of generation 1"},
-		{"a policy of another name that does the same", onPolicy, ran(t, 0, 2, "hb", a, &Policy{Name: "other", UID: "o", Generation: 1, Spec: policySpec(t, `parallelism: 2`)}), false, 10, "create 3 of generation 2 on 1"},
+		{"the first", nil, ran(t, 0, 1, "ha", a, nil), false, "create 1 of generation 1"},
+		{"a new one", three, ran(t, 0, 4, "hd", `percentageOfNodesToScore: 4`, nil), false, "create 4 of generation 4"},
+		{"the newest again, as after a restart", three, ran(t, 0, 3, "hc", c, nil), false, "nothing"},
+		{"another generation of the newest", three, ran(t, 0, 4, "hc", c, nil), false, "update r3 to 3 of generation 4"},
+		{"defaults written out", three, ran(t, 0, 4, "hc", c+"\nschedulerName: mine\npolicyRef: {name: default}", nil), false, "update r3 to 3 of generation 4"},
+		{"another spelling of the newest", three, ran(t, 0, 4, "hc", c+"\npluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 1}}]", nil), false, "update r3 to 3 of generation 4"},
+		{"the newest as a later livesched hashes it", three, ran(t, 0, 3, "changed", c, nil), false, "update r3 to 3 of generation 3"},
+		{"another limit", three, ran(t, 0, 4, "hc", c+"\nrevisionHistoryLimit: 50", nil), false, "update r3 to 3 of generation 4"},
+		{"an older one again", three, ran(t, 0, 4, "ha", a, nil), false, "update r1 to 4 of generation 4, again 1 of generation 1"},
+		{"a last good one goes on", three, ran(t, 0, 3, "hc", c, nil), true, "nothing"},
+		{"an older last good one goes on, since the newest cannot run", three, ran(t, 0, 1, "ha", a, nil), true, "nothing"},
+		{"a last good one that was never stored", three, ran(t, 0, 4, "hd", `percentageOfNodesToScore: 4`, nil), true, "create 4 of generation 4"},
+		{"the policy has changed", onPolicy, ran(t, 0, 1, "hc", a, shared("p", 3, `parallelism: 3`)), false, "create 3 of generation 1"},
+		{"the policy has gone back", onPolicy, ran(t, 0, 1, "ha", a, shared("p", 3, `parallelism: 1`)), false, "update r1 to 3 of generation 1 on 3, again 1 of generation 1 on 1"},
+		{"the policy was created again as it was", onPolicy, ran(t, 0, 1, "hb", a, shared("q", 1, `parallelism: 2`)), false, "update r2 to 2 of generation 1 on 1"},
+		{"the defaults of a policy written out", onPolicy, ran(t, 0, 1, "hb", a, shared("p", 3, `{parallelism: 2, podMaxBackoff: 10s, queueSort: {name: PrioritySort}}`)), false, "update r2 to 2 of generation 1 on 3"},
+		{"the policy has gone, and the defaults do the same", onPolicy, ran(t, 0, 1, "hb", a, nil), false, "create 3 of generation 1"},
+		{"a policy of another name that does the same", onPolicy, ran(t, 0, 2, "hb", a, &Policy{Name: "other", UID: "o", Generation: 1, Spec: policySpec(t, `parallelism: 2`)}), false, "create 3 of generation 2 on 1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := plan(test.have, &test.want, !test.kept, test.limit)
+			got, err := plan(test.have, &test.want, !test.kept)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,6 +69,18 @@ func TestPlan(t *testing.T) {
 				t.Errorf("planned: %s\nwant:    %s", text, test.planned)
 			}
 		})
+	}
+}
+
+func TestTheOldestAreBeyondTheLimit(t *testing.T) {
+	have := []Revision{{Number: 1}, {Number: 2}, {Number: 3}}
+	for limit, want := range map[int]string{1: "[1]", 2: "[]", 3: "[]", 100: "[]"} {
+		if got := numbers(beyond(have, limit)); got != want {
+			t.Errorf("beyond %d: %s, want %s", limit, got, want)
+		}
+	}
+	if got := beyond(nil, 1); len(got) != 0 {
+		t.Errorf("of none: %v", got)
 	}
 }
 
@@ -94,9 +102,6 @@ func describe(c change) string {
 	}
 	if c.again != nil {
 		parts = append(parts, "again "+show(c.again))
-	}
-	for _, r := range c.remove {
-		parts = append(parts, "remove "+r.Name)
 	}
 	if len(parts) == 0 {
 		return "nothing"

@@ -1,0 +1,598 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	gomegatypes "github.com/onsi/gomega/types"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	certutil "k8s.io/client-go/util/cert"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/livesched/app"
+	"github.com/livesched/livesched/internal/history"
+	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/testcluster"
+)
+
+var _ = Describe("After a restart", func() {
+	BeforeEach(createNodes)
+
+	It("the last good spec of a profile goes on, and status says what it said", func(ctx context.Context) {
+		run := start()
+		mine := profile("mine", spreads)
+		create(ctx, mine)
+		expectProfile(ctx, "mine", isProgrammed)
+		change(ctx, mine, packs)
+		good := expectProfile(ctx, "mine", isProgrammed)
+		change(ctx, mine, refusals[0].spec)
+		refused := expectProfile(ctx, "mine", keepsLastGood)
+		Expect(run.Stop(10 * time.Second)).To(Succeed())
+
+		run = start()
+		Eventually(running).WithArguments(run, "mine").Should(Equal(fmt.Sprintf("%s of generation 2", good.Status.Active.Revision)))
+		expectLookedAt(ctx)
+		again := expectProfile(ctx, "mine", isRefused(refusals[0].reason), keepsLastGood)
+		Expect(again.ResourceVersion).To(Equal(refused.ResourceVersion), "status is what it was")
+		Expect(expectBound(ctx, createPod(ctx, "by-old-rules", "mine"))).To(Equal(busy))
+
+		By("mending it")
+		change(ctx, mine, spreads)
+		expectProfile(ctx, "mine", isProgrammed)
+		Expect(expectBound(ctx, createPod(ctx, "by-new-rules", "mine"))).To(Equal(idle))
+	})
+
+	It("the last good spec of a profile that has become invalid meanwhile goes on", func(ctx context.Context) {
+		run := start()
+		mine := profile("mine", packs)
+		create(ctx, mine)
+		good := expectProfile(ctx, "mine", isProgrammed)
+		Expect(run.Stop(10 * time.Second)).To(Succeed())
+		change(ctx, mine, refusals[0].spec)
+		start()
+		kept := expectProfile(ctx, "mine", isRefused(refusals[0].reason), keepsLastGood)
+		Expect(kept.Status.Active).To(Equal(good.Status.Active), "since when, too")
+		Expect(expectBound(ctx, createPod(ctx, "by-old-rules", "mine"))).To(Equal(busy))
+	})
+
+	It("the last good spec of a policy goes on, in profiles that are new, too", func(ctx context.Context) {
+		run := start()
+		shared := policy("shared", autoscaler)
+		create(ctx, shared, profile("mine", "policyRef: {name: shared}"))
+		before := expectProfile(ctx, "mine", isProgrammed)
+		Expect(run.Stop(10 * time.Second)).To(Succeed())
+		change(ctx, shared, extended)
+		start()
+		expectPolicy(ctx, "shared", isRefused(v1alpha1.ReasonSecretNotFound), keepsLastGood)
+		Expect(expectProfile(ctx, "mine", isAccepted, isProgrammed).Status.Active).To(Equal(before.Status.Active))
+		create(ctx, profile("new", "policyRef: {name: shared}"))
+		Expect(expectProfile(ctx, "new", isProgrammed).Status.Active.Policy).To(Equal(&v1alpha1.ActivePolicy{Name: "shared", Generation: 1}))
+		Expect(expectBound(ctx, createPod(ctx, "by-old-rules", "mine"))).To(Equal(busy))
+		Expect(expectBound(ctx, createPod(ctx, "by-old-rules-too", "new"))).To(Equal(busy))
+	})
+
+	It("a profile goes on with the policy that it ran on, although that is gone", func(ctx context.Context) {
+		run := start()
+		shared := policy("shared", autoscaler)
+		create(ctx, shared, profile("mine", "policyRef: {name: shared}"))
+		before := expectProfile(ctx, "mine", isProgrammed)
+		Expect(run.Stop(10 * time.Second)).To(Succeed())
+		Expect(k8s.Delete(ctx, shared)).To(Succeed())
+		start()
+		kept := expectProfile(ctx, "mine", isRefused(v1alpha1.ReasonPolicyNotFound), keepsLastGood)
+		Expect(kept.Status.Active).To(Equal(before.Status.Active))
+		Expect(expectBound(ctx, createPod(ctx, "by-old-rules", "mine"))).To(Equal(busy))
+	})
+
+	It("the Secrets of a last good policy are read again", func(ctx context.Context) {
+		certificate, _, err := certutil.GenerateSelfSignedCertKey("extender.example", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nowhere"}, Data: map[string][]byte{"ca.crt": certificate}}
+		create(ctx, secret)
+		DeferCleanup(k8s.Delete, secret)
+		run := start()
+		shared := policy("shared", extended)
+		create(ctx, shared, profile("mine", "policyRef: {name: shared}"))
+		before := expectProfile(ctx, "mine", isProgrammed)
+		Expect(run.Stop(10 * time.Second)).To(Succeed())
+		change(ctx, shared, "queueSort: {name: NoSuchPlugin}")
+		run = start()
+		expectPolicy(ctx, "shared", isRefused(v1alpha1.ReasonUnknownPlugin), keepsLastGood)
+		Expect(expectProfile(ctx, "mine", isProgrammed).Status.Active).To(Equal(before.Status.Active))
+		Expect(run.Scheduler.Store().Current().Get("mine").Config.Extenders).To(HaveLen(1))
+	})
+
+	It("what ran runs on where the present spec cannot be built", func(ctx context.Context) {
+		factory := &moodyFactory{}
+		withMoody := func(o *app.Options) { o.OutOfTree = framework.Registry{moody: factory.build} }
+		run := start(withMoody)
+		mine := profile("mine", packs)
+		create(ctx, mine)
+		good := expectProfile(ctx, "mine", isProgrammed)
+		factory.set(noLicence)
+		change(ctx, mine, spreads+usesMoody)
+		expectProfile(ctx, "mine", buildFails("goes on"))
+		Expect(run.Stop(10 * time.Second)).To(Succeed())
+
+		start(withMoody)
+		expectLookedAt(ctx)
+		failed := expectProfile(ctx, "mine", isAccepted, buildFails("no licence found", "revision "+good.Status.Active.Revision+" of generation 1 goes on"))
+		Expect(failed.Status.Active).To(Equal(good.Status.Active))
+		Expect(expectBound(ctx, createPod(ctx, "by-old-rules", "mine"))).To(Equal(busy))
+		factory.set(nil)
+		expectProfile(ctx, "mine", isProgrammed)
+		Expect(expectBound(ctx, createPod(ctx, "by-new-rules", "mine"))).To(Equal(idle))
+	})
+
+	It("with another livesched, which lacks a plugin, an older revision goes on, until the plugin is back", func(ctx context.Context) {
+		factory := &moodyFactory{}
+		withMoody := func(o *app.Options) { o.OutOfTree = framework.Registry{moody: factory.build} }
+		run := start(withMoody)
+		mine := profile("mine", packs)
+		create(ctx, mine)
+		first := expectProfile(ctx, "mine", isProgrammed)
+		change(ctx, mine, spreads+usesMoody)
+		second := expectProfile(ctx, "mine", isProgrammed)
+		change(ctx, mine, refusals[0].spec)
+		expectProfile(ctx, "mine", keepsLastGood)
+		Expect(run.Stop(10 * time.Second)).To(Succeed())
+
+		run = start()
+		Eventually(func(g Gomega) {
+			active := expectProfile(ctx, "mine", keepsLastGood).Status.Active
+			g.Expect(active.Revision).To(Equal(first.Status.Active.Revision))
+			g.Expect(active.Generation).To(Equal(int64(1)))
+		}).Should(Succeed())
+		Expect(expectBound(ctx, createPod(ctx, "by-the-oldest-rules", "mine"))).To(Equal(busy))
+		Expect(run.Stop(10 * time.Second)).To(Succeed())
+		Expect(revisionsOf(ctx, mine)).To(HaveLen(2), "what goes on is not taken up again")
+
+		start(withMoody)
+		Eventually(func(g Gomega) {
+			g.Expect(expectProfile(ctx, "mine", keepsLastGood).Status.Active.Revision).To(Equal(second.Status.Active.Revision))
+		}).Should(Succeed())
+	})
+
+	It("a revision that somebody has broken is left out", func(ctx context.Context) {
+		run := start()
+		mine := profile("mine", packs)
+		create(ctx, mine)
+		first := expectProfile(ctx, "mine", isProgrammed)
+		change(ctx, mine, spreads)
+		expectProfile(ctx, "mine", isProgrammed)
+		change(ctx, mine, refusals[0].spec)
+		expectProfile(ctx, "mine", keepsLastGood)
+		Expect(run.Stop(10 * time.Second)).To(Succeed())
+
+		newest := revisionsOf(ctx, mine)[1]
+		object := &appsv1.ControllerRevision{}
+		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: "default", Name: newest.Name}, object)).To(Succeed())
+		Expect(k8s.Delete(ctx, object.DeepCopy())).To(Succeed())
+		object.ResourceVersion, object.UID, object.Data.Raw = "", "", []byte(`{"apiVersion":"v1","kind":"List","items":[{"kind":"Secret"},null]}`)
+		create(ctx, object)
+
+		start()
+		Eventually(func(g Gomega) {
+			g.Expect(expectProfile(ctx, "mine", keepsLastGood).Status.Active.Revision).To(Equal(first.Status.Active.Revision))
+		}).Should(Succeed())
+		change(ctx, mine, spreads)
+		expectProfile(ctx, "mine", isProgrammed)
+		Expect(revisionsOf(ctx, mine)).To(HaveLen(2), "it is stored under another name")
+	})
+
+	It("nothing is written where nothing has changed", func(ctx context.Context) {
+		run := start()
+		create(ctx, policy("default", autoscaler), policy("unused", byDefault))
+		create(ctx, profile("good", packs), profile("kept", packs))
+		expectProfile(ctx, "good", isProgrammed)
+		expectProfile(ctx, "kept", isProgrammed)
+		change(ctx, profile("kept", ""), refusals[0].spec)
+		expectProfile(ctx, "kept", keepsLastGood)
+		expectPolicy(ctx, "default", isProgrammed)
+		expectPolicy(ctx, "unused", isProgrammed)
+		Expect(run.Stop(10 * time.Second)).To(Succeed())
+
+		api := &watchedAPI{}
+		run = startFor(api)
+		Eventually(running).WithArguments(run, "kept").ShouldNot(BeEmpty())
+		expectBound(ctx, createPod(ctx, "a", "good"))
+		expectLookedAt(ctx)
+		Expect(api.writes()).To(ConsistOf(
+			MatchRegexp("^POST .*/controllerrevisions$"), MatchRegexp("^PATCH .*/schedulingpolicies/looked-at-.*/status$"),
+		))
+	})
+})
+
+var _ = Describe("The history", func() {
+	It("has what ran, with the policy that it was built on, owned by its object", func(ctx context.Context) {
+		start()
+		shared, mine := policy("shared", autoscaler), profile("mine", "policyRef: {name: shared}")
+		create(ctx, shared, mine)
+		first := expectProfile(ctx, "mine", isProgrammed)
+		change(ctx, mine, "{policyRef: {name: shared}, pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 7}}]}")
+		second := expectProfile(ctx, "mine", isProgrammed)
+		change(ctx, shared, byDefault)
+		Eventually(func(g Gomega) {
+			g.Expect(expectProfile(ctx, "mine", isProgrammed).Status.Active.Policy.Generation).To(Equal(int64(2)))
+		}).Should(Succeed())
+		third := expectProfile(ctx, "mine", isProgrammed)
+
+		ofPolicy := revisionsOf(ctx, shared)
+		Expect(ofPolicy).To(HaveExactElements(
+			And(HaveField("Number", int64(1)), HaveField("Generation", int64(1)), HaveField("Policy.Spec.AlgorithmSource.Provider", HaveValue(Equal(v1alpha1.ClusterAutoscalerProvider)))),
+			And(HaveField("Number", int64(2)), HaveField("Generation", int64(2)), HaveField("Policy.Spec.AlgorithmSource.Provider", HaveValue(Equal(v1alpha1.DefaultProvider)))),
+		))
+		like := func(number int64, p *v1alpha1.SchedulerProfile, configs int, policy history.Revision) gomegatypes.GomegaMatcher {
+			return And(HaveField("Number", number), HaveField("Generation", p.Status.Active.Generation), HaveField("Hash", p.Status.Active.Revision),
+				HaveField("Profile.PluginConfig", HaveLen(configs)), HaveField("Policy.Name", "shared"), HaveField("Policy.UID", shared.UID),
+				HaveField("Policy.Generation", p.Status.Active.Policy.Generation), HaveField("Policy.Revision", policy.Name), HaveField("Policy.Spec", policy.Policy.Spec))
+		}
+		Expect(revisionsOf(ctx, mine)).To(HaveExactElements(like(1, first, 0, ofPolicy[0]), like(2, second, 1, ofPolicy[0]), like(3, third, 1, ofPolicy[1])))
+		for _, object := range []client.Object{shared, mine} {
+			for _, revision := range revisionsOf(ctx, object) {
+				stored := &appsv1.ControllerRevision{}
+				Expect(k8s.Get(ctx, client.ObjectKey{Namespace: "default", Name: revision.Name}, stored)).To(Succeed())
+				Expect(stored.OwnerReferences).To(ConsistOf(And(
+					HaveField("APIVersion", "livesched.io/v1alpha1"), HaveField("Kind", kindOf(object)), HaveField("Name", object.GetName()), HaveField("UID", object.GetUID()),
+				)))
+			}
+		}
+	})
+
+	It("keeps as many as it is told to, beside the one that runs", func(ctx context.Context) {
+		start()
+		mine := profile("mine", "revisionHistoryLimit: 2")
+		create(ctx, mine)
+		for generation := int64(1); generation <= 5; generation++ {
+			Expect(expectProfile(ctx, "mine", isProgrammed).Generation).To(Equal(generation))
+			change(ctx, mine, fmt.Sprintf("{revisionHistoryLimit: 2, percentageOfNodesToScore: %d}", generation))
+		}
+		expectProfile(ctx, "mine", isProgrammed)
+		Expect(numbersOf(ctx, mine)).To(Equal([]int64{4, 5, 6}))
+
+		By("lowering the limit, which is no change of what runs")
+		before := expectProfile(ctx, "mine", isProgrammed).Status.Active
+		change(ctx, mine, "{revisionHistoryLimit: 1, percentageOfNodesToScore: 5}")
+		after := expectProfile(ctx, "mine", isProgrammed).Status.Active
+		Expect(numbersOf(ctx, mine)).To(Equal([]int64{5, 6}))
+		Expect(after.Generation).To(Equal(before.Generation + 1))
+		after.Generation = before.Generation
+		Expect(after).To(Equal(before))
+		Expect(revisionsOf(ctx, mine)[1].Generation).To(Equal(int64(7)), "the revision that runs is that of the latest generation")
+	})
+
+	It("is gone back in by applying what a revision has, which is told", func(ctx context.Context) {
+		createNodes(ctx)
+		start()
+		shared, mine := policy("shared", autoscaler), profile("mine", "{policyRef: {name: shared}, revisionHistoryLimit: 7}")
+		create(ctx, shared, mine)
+		first := expectProfile(ctx, "mine", isProgrammed)
+		change(ctx, shared, byDefault)
+		expectPolicy(ctx, "shared", isProgrammed)
+		change(ctx, mine, "{policyRef: {name: shared}, percentageOfNodesToScore: 50}")
+		expectProfile(ctx, "mine", isProgrammed)
+		Expect(expectBound(ctx, createPod(ctx, "by-new-rules", "mine"))).To(Equal(idle))
+		Expect(numbersOf(ctx, mine)).To(Equal([]int64{1, 2, 3}))
+
+		stored := &appsv1.ControllerRevision{}
+		oldest := revisionsOf(ctx, mine)[0]
+		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: "default", Name: oldest.Name}, stored)).To(Succeed())
+		var list unstructured.UnstructuredList
+		Expect(json.Unmarshal(stored.Data.Raw, &list)).To(Succeed())
+		Expect(list.Items).To(HaveLen(2))
+		for i := range list.Items {
+			// A replacement, as kubectl replace does it: what the revision lacks goes.
+			present := &unstructured.Unstructured{}
+			present.SetGroupVersionKind(list.Items[i].GroupVersionKind())
+			Eventually(func() error {
+				if err := k8s.Get(ctx, client.ObjectKey{Name: list.Items[i].GetName()}, present); err != nil {
+					return err
+				}
+				present.Object["spec"] = list.Items[i].Object["spec"]
+				return k8s.Update(ctx, present)
+			}).Should(Succeed())
+		}
+		Eventually(func(g Gomega) {
+			active := expectProfile(ctx, "mine", isProgrammed).Status.Active
+			g.Expect(active.Revision).To(Equal(first.Status.Active.Revision))
+			g.Expect(active.Policy.Generation).To(Equal(int64(3)))
+		}).Should(Succeed())
+		Expect(expectBound(ctx, createPod(ctx, "by-old-rules", "mine"))).To(Equal(busy))
+		all := revisionsOf(ctx, mine)
+		newest := all[len(all)-1]
+		Expect(newest.Name).To(Equal(oldest.Name), "it is the same one, with a new number")
+		Expect(newest.Generation).To(Equal(int64(3)))
+		Expect(newest.Policy.Generation).To(Equal(int64(3)))
+		told := func(words string) gomegatypes.GomegaMatcher {
+			return And(HaveField("Type", corev1.EventTypeNormal), HaveField("Reason", v1alpha1.ReasonRolledBack), HaveField("Note", ContainSubstring(words)))
+		}
+		Eventually(eventsOf).WithArguments(ctx, shared).Should(ContainElement(told("Generation 3 is what revision 1 was, of generation 1: it is revision 3 now")))
+		Eventually(eventsOf).WithArguments(ctx, mine).Should(ContainElement(told(`is what revision 1 was, of generation 1 on generation 1 of SchedulingPolicy "shared": it is revision `)))
+	})
+
+	It("is not that of an object that had the name before", func(ctx context.Context) {
+		run := start()
+		old := profile("mine", packs)
+		create(ctx, old)
+		expectProfile(ctx, "mine", isProgrammed)
+		Expect(run.Stop(10 * time.Second)).To(Succeed())
+		Expect(k8s.Delete(ctx, old)).To(Succeed())
+		mine := profile("mine", refusals[0].spec)
+		create(ctx, mine)
+		start()
+		Expect(expectProfile(ctx, "mine", isRefused(refusals[0].reason), neverRan).Status.Active).To(BeNil())
+		change(ctx, mine, packs)
+		expectProfile(ctx, "mine", isProgrammed)
+		Expect(numbersOf(ctx, mine)).To(Equal([]int64{1}))
+		Expect(numbersOf(ctx, old)).To(Equal([]int64{1}), "the garbage collector has not come yet")
+	})
+
+	It("has one revision where defaults are written out", func(ctx context.Context) {
+		start()
+		mine, shared := profile("mine", packs), policy("default", "")
+		create(ctx, shared, mine)
+		expectPolicy(ctx, "default", isProgrammed)
+		expectProfile(ctx, "mine", isProgrammed)
+		change(ctx, mine, packs+"- name: InterPodAffinity\n  args: {hardPodAffinityWeight: 1}\n")
+		change(ctx, shared, "algorithmSource: {provider: DefaultProvider}")
+		expectProfile(ctx, "mine", isProgrammed)
+		expectPolicy(ctx, "default", isProgrammed)
+		Eventually(func(g Gomega) {
+			g.Expect(expectProfile(ctx, "mine").Status.Active).To(And(HaveField("Generation", int64(2)), HaveField("Policy.Generation", int64(2))))
+		}).Should(Succeed())
+		Expect(revisionsOf(ctx, mine)).To(ConsistOf(And(HaveField("Number", int64(1)), HaveField("Generation", int64(2)), HaveField("Policy.Generation", int64(2)))))
+		Expect(revisionsOf(ctx, shared)).To(ConsistOf(And(HaveField("Number", int64(1)), HaveField("Generation", int64(2)))))
+	})
+})
+
+var _ = Describe("A replica that comes to lead", func() {
+	var (
+		lease    *coordinationv1.Lease
+		follower *testcluster.Running
+		mine     *v1alpha1.SchedulerProfile
+	)
+
+	BeforeEach(func(ctx context.Context) {
+		createNodes(ctx)
+		held := metav1.NowMicro()
+		lease = &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "livesched"},
+			Spec: coordinationv1.LeaseSpec{
+				HolderIdentity: ptr.To("somebody-else"), LeaseDurationSeconds: ptr.To[int32](3600), AcquireTime: &held, RenewTime: &held,
+			},
+		}
+		create(ctx, lease)
+		follower = start(func(o *app.Options) {
+			o.LeaderElect, o.LeaderElectionNamespace = true, "default"
+			o.RetryPeriod = 100 * time.Millisecond
+		})
+		mine = profile("mine", packs)
+		create(ctx, mine)
+		Eventually(running).WithArguments(follower, "mine").Should(HaveSuffix(" of generation 1"))
+	})
+
+	lead := func(ctx context.Context) {
+		GinkgoHelper()
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(lease), lease)).To(Succeed())
+		lease.Spec.HolderIdentity = ptr.To("")
+		Expect(k8s.Update(ctx, lease)).To(Succeed())
+	}
+
+	It("runs what the leader before has stored, although it has not seen it itself", func(ctx context.Context) {
+		change(ctx, mine, refusals[0].spec)
+		change(ctx, mine, refusals[1].spec)
+		Expect(mine.Generation).To(Equal(int64(3)))
+		stored, err := history.Encode(&history.Revision{
+			Kind: history.KindProfile, ObjectName: "mine", UID: mine.UID, Number: 2, Generation: 2, Hash: "unknown", Profile: &profile("mine", spreads).Spec,
+		}, "default")
+		Expect(err).NotTo(HaveOccurred())
+		create(ctx, stored)
+		lead(ctx)
+		Expect(expectProfile(ctx, "mine", keepsLastGood).Status.Active.Generation).To(Equal(int64(2)))
+		Expect(expectBound(ctx, createPod(ctx, "by-what-was-stored", "mine"))).To(Equal(idle))
+	})
+
+	It("stores what it has run itself, where the leader before has not come to it", func(ctx context.Context) {
+		change(ctx, mine, spreads)
+		Eventually(running).WithArguments(follower, "mine").Should(HaveSuffix(" of generation 2"))
+		change(ctx, mine, refusals[0].spec)
+		Expect(revisionsOf(ctx, mine)).To(BeEmpty(), "a follower stores nothing")
+		lead(ctx)
+		active := expectProfile(ctx, "mine", keepsLastGood).Status.Active
+		Expect(active.Generation).To(Equal(int64(2)))
+		Expect(revisionsOf(ctx, mine)).To(ConsistOf(And(HaveField("Generation", int64(2)), HaveField("Hash", active.Revision))))
+		Expect(expectBound(ctx, createPod(ctx, "by-what-ran", "mine"))).To(Equal(idle))
+	})
+})
+
+var _ = Describe("While revisions", func() {
+	isNotStored := haveCondition(v1alpha1.ConditionProgrammed, "False", v1alpha1.ReasonNotStored, "could not be stored as a revision", "out of order")
+
+	BeforeEach(createNodes)
+
+	It("cannot be written, changes take effect, and status says so and names nothing that could not be brought back", func(ctx context.Context) {
+		api := &watchedAPI{}
+		startFor(api)
+		mine := profile("mine", packs)
+		create(ctx, mine)
+		good := expectProfile(ctx, "mine", isProgrammed)
+		api.refuse("POST", "PATCH")
+		change(ctx, mine, spreads)
+		create(ctx, profile("new", spreads), policy("default", ""))
+		Expect(expectProfile(ctx, "mine", isAccepted, isNotStored).Status.Active).To(Equal(good.Status.Active))
+		Expect(expectProfile(ctx, "new", isAccepted, isNotStored).Status.Active).To(BeNil())
+		expectPolicy(ctx, "default", isAccepted, isNotStored)
+		Expect(expectBound(ctx, createPod(ctx, "by-new-rules", "mine"))).To(Equal(idle))
+		Eventually(eventsOf).WithArguments(ctx, mine).Should(ContainElement(And(HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", v1alpha1.ReasonNotStored))))
+
+		By("an invalid change meanwhile")
+		change(ctx, mine, refusals[0].spec)
+		refused := expectProfile(ctx, "mine", isRefused(refusals[0].reason),
+			haveCondition(v1alpha1.ConditionProgrammed, "False", v1alpha1.ReasonKeptLastGood, "of generation 2 goes on", "could not be stored"))
+		Expect(refused.Status.Active).To(Equal(good.Status.Active))
+
+		By("mending the API server")
+		api.refuse()
+		expectProfile(ctx, "new", isProgrammed)
+		expectPolicy(ctx, "default", isProgrammed)
+		Eventually(func(g Gomega) {
+			g.Expect(expectProfile(ctx, "mine", keepsLastGood).Status.Active.Generation).To(Equal(int64(2)))
+		}).Should(Succeed())
+		Expect(revisionsOf(ctx, mine)).To(HaveLen(2), "what was not accepted any more was stored all the same")
+	})
+
+	It("may not be read, profiles run without them, and status says so", func(ctx context.Context) {
+		api := &watchedAPI{}
+		api.refuse("GET", "forbidden")
+		startFor(api)
+		create(ctx, profile("mine", packs))
+		Expect(expectProfile(ctx, "mine", isAccepted, isNotStored).Status.Active).To(BeNil())
+		Expect(expectBound(ctx, createPod(ctx, "a", "mine"))).To(Equal(busy))
+		api.refuse()
+		expectProfile(ctx, "mine", isProgrammed)
+	})
+
+	It("cannot be read at the start, profiles wait for a while, since what runs may depend on them", func(ctx context.Context) {
+		run := start()
+		mine := profile("mine", packs)
+		create(ctx, mine)
+		good := expectProfile(ctx, "mine", isProgrammed)
+		Expect(run.Stop(10 * time.Second)).To(Succeed())
+		change(ctx, mine, refusals[0].spec)
+		api := &watchedAPI{}
+		api.refuse("GET")
+		run = startFor(api)
+		Eventually(api.refused.Load).Should(BeNumerically(">", 1))
+		Expect(running(run, "mine")).To(BeEmpty())
+		api.refuse()
+		Expect(expectProfile(ctx, "mine", keepsLastGood).Status.Active).To(Equal(good.Status.Active))
+	})
+})
+
+// running is what runs under a scheduler name, empty if nothing does.
+func running(run *testcluster.Running, schedulerName string) string {
+	p := run.Scheduler.Store().Current().Get(schedulerName)
+	if p == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s of generation %d", p.Config.Revision, p.Config.Generation)
+}
+
+// expectLookedAt waits until the leader has looked at everything again.
+func expectLookedAt(ctx context.Context) {
+	GinkgoHelper()
+	marker := policy("looked-at-"+fmt.Sprint(GinkgoRandomSeed()), "")
+	create(ctx, marker)
+	expectPolicy(ctx, marker.Name, isProgrammed)
+}
+
+func kindOf(object client.Object) string {
+	if _, ok := object.(*v1alpha1.SchedulingPolicy); ok {
+		return history.KindPolicy
+	}
+	return history.KindProfile
+}
+
+// revisionsOf lists the revisions of an object.
+func revisionsOf(ctx context.Context, object client.Object) []history.Revision {
+	GinkgoHelper()
+	all, err := history.List(ctx, k8s, "default", kindOf(object), object.GetName())
+	Expect(err).NotTo(HaveOccurred())
+	return history.Of(all, object.GetUID())
+}
+
+func numbersOf(ctx context.Context, object client.Object) []int64 {
+	GinkgoHelper()
+	var numbers []int64
+	for _, r := range revisionsOf(ctx, object) {
+		numbers = append(numbers, r.Number)
+	}
+	return numbers
+}
+
+// startFor is start with an API server that is watched, and can refuse what has to do with revisions.
+func startFor(api *watchedAPI) *testcluster.Running {
+	GinkgoHelper()
+	config := rest.CopyConfig(cluster.Config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) { return api.roundTrip(next, r) })
+	})
+	run, err := testcluster.RunFor(context.Background(), GinkgoLogr, config, testcluster.Options())
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { Expect(run.Stop(10 * time.Second)).To(Succeed()) })
+	return run
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// watchedAPI stands before an API server. It notes what is written of revisions and of livesched's own kinds, and refuses what it
+// is told to.
+type watchedAPI struct {
+	refused atomic.Int32
+
+	mu      sync.Mutex // guards the fields below
+	refuses []string   // the methods that are refused for ControllerRevisions, and "forbidden" if they are
+	written []string   // method and path of all that was written
+}
+
+func (a *watchedAPI) refuse(methods ...string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.refuses = methods
+}
+
+func (a *watchedAPI) writes() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.written)
+}
+
+func (a *watchedAPI) roundTrip(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+	revisions := strings.Contains(r.URL.Path, "/controllerrevisions")
+	if !revisions && !strings.Contains(r.URL.Path, "/livesched.io/") {
+		return next.RoundTrip(r)
+	}
+	a.mu.Lock()
+	refuses := a.refuses
+	if r.Method != http.MethodGet {
+		a.written = append(a.written, r.Method+" "+r.URL.Path)
+	}
+	a.mu.Unlock()
+	if !revisions || !slices.Contains(refuses, r.Method) {
+		return next.RoundTrip(r)
+	}
+	a.refused.Add(1)
+	code, reason := http.StatusInternalServerError, metav1.StatusReasonInternalError
+	if slices.Contains(refuses, "forbidden") {
+		code, reason = http.StatusForbidden, metav1.StatusReasonForbidden
+	}
+	body, err := json.Marshal(metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason, Message: "out of order",
+	})
+	return &http.Response{
+		StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)), Request: r,
+	}, err
+}
