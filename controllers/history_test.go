@@ -269,13 +269,13 @@ var _ = Describe("The history", func() {
 			change(ctx, mine, fmt.Sprintf("{revisionHistoryLimit: 2, percentageOfNodesToScore: %d}", generation))
 		}
 		expectProfile(ctx, "mine", isProgrammed)
-		Expect(numbersOf(ctx, mine)).To(Equal([]int64{4, 5, 6}))
+		Eventually(numbersOf).WithArguments(ctx, mine).Should(Equal([]int64{4, 5, 6}), "deleted once status is written")
 
 		By("lowering the limit, which is no change of what runs")
 		before := expectProfile(ctx, "mine", isProgrammed).Status.Active
 		change(ctx, mine, "{revisionHistoryLimit: 1, percentageOfNodesToScore: 5}")
 		after := expectProfile(ctx, "mine", isProgrammed).Status.Active
-		Expect(numbersOf(ctx, mine)).To(Equal([]int64{5, 6}))
+		Eventually(numbersOf).WithArguments(ctx, mine).Should(Equal([]int64{5, 6}))
 		Expect(after.Generation).To(Equal(before.Generation + 1))
 		after.Generation = before.Generation
 		Expect(after).To(Equal(before))

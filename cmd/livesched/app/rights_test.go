@@ -31,6 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/history"
 	"github.com/livesched/livesched/internal/testcluster"
 )
 
@@ -97,6 +98,34 @@ var _ = Describe("livesched with the rights of config/rbac and no others", Order
 		expectPodScheduled(ctx, waiting, corev1.ConditionFalse)
 		Expect(k8s.Delete(ctx, mine)).To(Succeed())
 		expectEvent(ctx, waiting, "FailedScheduling", "is gone; the pod waits")
+	})
+
+	It("keeps revisions in its namespace: reads, creates, changes and deletes them", func(ctx context.Context) {
+		mine := profile("kept")
+		mine.Spec.RevisionHistoryLimit = ptr.To[int32](1)
+		create(ctx, mine)
+		for _, percentage := range []int32{0, 10, 20, 30, 20} {
+			Eventually(func() error {
+				if err := k8s.Get(ctx, client.ObjectKeyFromObject(mine), mine); err != nil {
+					return err
+				}
+				mine.Spec.PercentageOfNodesToScore = &percentage
+				return k8s.Update(ctx, mine)
+			}).Should(Succeed())
+			Eventually(func(g Gomega) {
+				g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(mine), mine)).To(Succeed())
+				g.Expect(mine.Status.Active).To(HaveValue(HaveField("Generation", mine.Generation)))
+			}).WithContext(ctx).Should(Succeed())
+		}
+		Eventually(func(g Gomega) {
+			revisions, err := history.List(ctx, k8s, namespace, history.KindProfile, mine.Name)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(revisions).To(HaveExactElements(
+				HaveField("Profile.PercentageOfNodesToScore", HaveValue(Equal(int32(30)))),
+				And(HaveField("Profile.PercentageOfNodesToScore", HaveValue(Equal(int32(20)))), HaveField("Generation", mine.Generation)),
+			))
+		}).WithContext(ctx).Should(Succeed())
+		expectEvent(ctx, mine, v1alpha1.ReasonRolledBack, "is what revision ")
 	})
 
 	It("preempts", func(ctx context.Context) {

@@ -1,0 +1,108 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/history"
+	"github.com/livesched/livesched/internal/scheduler/config"
+)
+
+func TestWhatIsStoredAndWhatRanGoTogether(t *testing.T) {
+	// Generations of a profile and its policy; 0 is none.
+	type spec struct{ profile, policy int64 }
+	stored := func(specs ...spec) []history.Revision {
+		var all []history.Revision
+		for i, s := range specs {
+			r := history.Revision{Number: int64(i + 1), UID: "u", Generation: s.profile, Profile: &v1alpha1.SchedulerProfileSpec{}}
+			if s.policy > 0 {
+				r.Policy = &history.Policy{Name: "q", UID: "q", Generation: s.policy}
+			}
+			all = append(all, r)
+		}
+		return all
+	}
+	ran := func(s spec) []config.GoodProfile {
+		good := config.GoodProfile{UID: "u", Generation: s.profile}
+		if s.policy > 0 {
+			good.Policy = &config.GoodPolicy{Name: "q", UID: "q", Generation: s.policy}
+		}
+		return []config.GoodProfile{good}
+	}
+	for _, test := range []struct {
+		name   string
+		stored []history.Revision
+		ran    []config.GoodProfile
+		want   string
+	}{
+		{"nothing", nil, nil, "[]"},
+		{"at the start", stored(spec{1, 0}, spec{2, 1}, spec{2, 3}), nil, "[2/3 2/1 1/0]"},
+		{"nothing was stored", nil, ran(spec{2, 1}), "[2/1]"},
+		{"the leader before has stored more", stored(spec{1, 0}, spec{3, 0}), ran(spec{1, 0}), "[3/0 1/0]"},
+		{"the leader before has not come to store it", stored(spec{1, 0}, spec{3, 0}), ran(spec{4, 0}), "[4/0 3/0 1/0]"},
+		{"nor what a change of the policy made", stored(spec{1, 1}), ran(spec{1, 2}), "[1/2 1/1]"},
+		{"they agree", stored(spec{1, 1}, spec{1, 2}), ran(spec{1, 2}), "[1/2 1/1]"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			shown := []string{}
+			for _, good := range goodProfiles(test.stored, test.ran) {
+				var policy int64
+				if good.Policy != nil {
+					policy = good.Policy.Generation
+				}
+				shown = append(shown, fmt.Sprintf("%d/%d", good.Generation, policy))
+			}
+			if got := fmt.Sprint(shown); got != test.want {
+				t.Errorf("goes on: %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestWhatIsStoredOfAPolicyAndWhatWasAcceptedGoTogether(t *testing.T) {
+	stored := []history.Revision{
+		{UID: "q", Generation: 1, Policy: &history.Policy{Name: "q", UID: "q", Generation: 1}},
+		{UID: "q", Generation: 3, Policy: &history.Policy{Name: "q", UID: "q", Generation: 3}},
+	}
+	generations := func(all []config.GoodPolicy) []int64 {
+		var generations []int64
+		for _, good := range all {
+			generations = append(generations, good.Generation)
+		}
+		return generations
+	}
+	for accepted, want := range map[int64][]int64{1: {3, 1}, 3: {3, 1}, 4: {4, 3, 1}} {
+		got := generations(goodPolicies(stored, []config.GoodPolicy{{Name: "q", UID: "q", Generation: accepted}}))
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("accepted was %d:\n%s", accepted, diff)
+		}
+	}
+	if got := generations(goodPolicies(stored, []config.GoodPolicy{{Name: "q", UID: "another", Generation: 9}})); len(got) != 2 {
+		t.Errorf("another object's goes on: %v", got)
+	}
+}
+
+func TestHistoryIsTriedAgainLessAndLessOften(t *testing.T) {
+	m := &memory{}
+	failed := map[types.UID]error{"u": errors.New("away")}
+	for i, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
+		if got := m.retryHistory(failed); got != want*time.Second {
+			t.Errorf("after %d failures: %v", i+1, got)
+		}
+	}
+	if got := m.retryHistory(nil); got != 0 {
+		t.Errorf("nothing has failed, and is tried again after %v", got)
+	}
+	if got := m.retryHistory(failed); got != time.Second {
+		t.Errorf("after another failure: %v", got)
+	}
+}
