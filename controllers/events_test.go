@@ -14,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/livesched/livesched/api/v1alpha1"
 )
 
 func TestNotes(t *testing.T) {
@@ -36,12 +38,53 @@ func TestNotes(t *testing.T) {
 		{"one that is mended", []metav1.Condition{acceptedFalse, programmedFalse}, []metav1.Condition{acceptedTrue, programmedTrue}, []note{decides}},
 		{"another reason for the same status", []metav1.Condition{acceptedFalse}, []metav1.Condition{conditionAt("Accepted", "False", "InvalidArgs", "spec.y: no", 2, earlier)}, []note{{"Warning", "InvalidArgs", "Accept", "spec.y: no"}}},
 		{"another message for the same reason", []metav1.Condition{programmedTrue}, []metav1.Condition{conditionAt("Programmed", "True", "Programmed", "Revision two of generation 2 decides", 2, longAgo)}, []note{{"Normal", "Programmed", "Program", "Revision two of generation 2 decides"}}},
-		{"nothing but another generation", []metav1.Condition{acceptedFalse}, []metav1.Condition{conditionAt("Accepted", "False", "UnknownPlugin", "spec.x: unknown plugin", 3, earlier)}, nil},
+		{"another spec that is refused for the same reason", []metav1.Condition{acceptedFalse}, []metav1.Condition{conditionAt("Accepted", "False", "UnknownPlugin", "spec.x: unknown plugin", 3, earlier)}, []note{rejected}},
+		{"nothing but another generation", []metav1.Condition{programmedTrue}, []metav1.Condition{conditionAt("Programmed", "True", "Programmed", "Revision one of generation 1 decides", 2, longAgo)}, nil},
 		{"nothing at all", []metav1.Condition{acceptedTrue, programmedTrue}, []metav1.Condition{acceptedTrue, programmedTrue}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, notes(test.before, test.after), cmp.AllowUnexported(note{})); diff != "" {
 				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestANoteOnAProfileTellsWhatTookOverFromWhat(t *testing.T) {
+	on := func(name string, generation int64) *v1alpha1.ActivePolicy {
+		return &v1alpha1.ActivePolicy{Name: name, Generation: generation}
+	}
+	status := func(active *v1alpha1.ActiveProfile) *v1alpha1.SchedulerProfileStatus {
+		s := &v1alpha1.SchedulerProfileStatus{Active: active}
+		if active != nil {
+			text := fmt.Sprintf("Revision %s of generation %d decides", active.Revision, active.Generation)
+			s.Conditions = []metav1.Condition{conditionAt("Programmed", "True", "Programmed", text, active.Generation, longAgo)}
+		}
+		return s
+	}
+	for _, test := range []struct {
+		name          string
+		before, after *v1alpha1.ActiveProfile
+		want          string
+	}{
+		{"the first", nil, &v1alpha1.ActiveProfile{Generation: 1, Revision: "one"}, "Revision one of generation 1 decides"},
+		{"another spec", &v1alpha1.ActiveProfile{Generation: 1, Revision: "one"}, &v1alpha1.ActiveProfile{Generation: 3, Revision: "two"}, "Revision two of generation 3 took over from one of generation 1"},
+		{"a spec that says the same", &v1alpha1.ActiveProfile{Generation: 1, Revision: "one"}, &v1alpha1.ActiveProfile{Generation: 2, Revision: "one"}, "Generation 2 changes nothing that decides: revision one goes on"},
+		{"another generation of the policy", &v1alpha1.ActiveProfile{Generation: 1, Revision: "one", Policy: on("q", 1)}, &v1alpha1.ActiveProfile{Generation: 1, Revision: "two", Policy: on("q", 2)},
+			`Revision two of generation 1 took over from one, now on generation 2 of SchedulingPolicy "q"`},
+		{"another policy", &v1alpha1.ActiveProfile{Generation: 1, Revision: "one"}, &v1alpha1.ActiveProfile{Generation: 2, Revision: "two", Policy: on("q", 2)},
+			`Revision two of generation 2 took over from one of generation 1, now on generation 2 of SchedulingPolicy "q"`},
+		{"no policy any more", &v1alpha1.ActiveProfile{Generation: 1, Revision: "one", Policy: on("default", 2)}, &v1alpha1.ActiveProfile{Generation: 1, Revision: "two"},
+			`Revision two of generation 1 took over from one, now on the built-in defaults`},
+		{"another version of livesched, or of a Secret", &v1alpha1.ActiveProfile{Generation: 1, Revision: "one"}, &v1alpha1.ActiveProfile{Generation: 1, Revision: "two"}, "Revision two of generation 1 took over from one"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			want := []note{{"Normal", "Programmed", "Program", test.want}}
+			if diff := cmp.Diff(want, profileNotes(status(test.before), status(test.after)), cmp.AllowUnexported(note{})); diff != "" {
+				t.Error(diff)
+			}
+			if again := profileNotes(status(test.after), status(test.after)); again != nil {
+				t.Errorf("told again: %v", again)
 			}
 		})
 	}

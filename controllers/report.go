@@ -34,7 +34,7 @@ func (r *ProfileReconciler) report(ctx context.Context, objects *objects, resolu
 			notStored(&after.Status.Conditions, before.Generation, now, err)
 		}
 		if !equality.Semantic.DeepEqual(before.Status, after.Status) {
-			if err := r.write(ctx, before, after, notes(before.Status.Conditions, after.Status.Conditions)); err != nil {
+			if err := r.write(ctx, before, after, profileNotes(&before.Status, &after.Status)); err != nil {
 				errs = append(errs, err)
 				continue
 			}

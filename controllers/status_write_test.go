@@ -153,10 +153,43 @@ var _ = Describe("Events on a profile", func() {
 			told(corev1.EventTypeNormal, "Programmed", "Revision "+first.Status.Active.Revision+" of generation 1 decides"),
 			told(corev1.EventTypeWarning, v1alpha1.ReasonUnknownPlugin, "spec.plugins.score.enabled[1].name: "),
 			told(corev1.EventTypeWarning, v1alpha1.ReasonKeptLastGood, "Generation 2 is not accepted"),
-			told(corev1.EventTypeNormal, "Programmed", "Revision "+last.Status.Active.Revision+" of generation 3 decides"),
+			told(corev1.EventTypeNormal, "Programmed", "Revision "+last.Status.Active.Revision+" of generation 3 took over from "+first.Status.Active.Revision+" of generation 1"),
 		)
 		Eventually(eventsOf).WithArguments(ctx, mine).Should(story)
 		Consistently(eventsOf).WithArguments(ctx, mine).Should(story)
+	})
+
+	It("tell of the policy that changed it, and those on the policy of the profiles that it decides in", func(ctx context.Context) {
+		start()
+		create(ctx, policy("shared", ""), profile("one", "policyRef: {name: shared}"), profile("two", "policyRef: {name: shared}"), profile("other", ""))
+		before := map[string]string{}
+		for _, name := range []string{"one", "two", "other"} {
+			before[name] = expectProfile(ctx, name, isProgrammed).Status.Active.Revision
+		}
+		Eventually(func(g Gomega) {
+			shared := &v1alpha1.SchedulingPolicy{}
+			g.Expect(k8s.Get(ctx, client.ObjectKey{Name: "shared"}, shared)).To(Succeed())
+			g.Expect(shared.Status.Profiles).To(Equal([]string{"one", "two"}))
+			shared.Spec.Parallelism = ptr.To[int32](5)
+			g.Expect(k8s.Update(ctx, shared)).To(Succeed())
+		}).WithContext(ctx).Should(Succeed())
+
+		for _, name := range []string{"one", "two"} {
+			p := &v1alpha1.SchedulerProfile{}
+			Eventually(func(g Gomega) {
+				g.Expect(k8s.Get(ctx, client.ObjectKey{Name: name}, p)).To(Succeed())
+				g.Expect(p.Status.Active.Revision).NotTo(Equal(before[name]))
+			}).WithContext(ctx).Should(Succeed())
+			Eventually(eventsOf).WithArguments(ctx, p).Should(ContainElement(HaveField("Note",
+				"Revision "+p.Status.Active.Revision+" of generation 1 took over from "+before[name]+`, now on generation 2 of SchedulingPolicy "shared"`)))
+		}
+		shared := &v1alpha1.SchedulingPolicy{}
+		Expect(k8s.Get(ctx, client.ObjectKey{Name: "shared"}, shared)).To(Succeed())
+		Eventually(eventsOf).WithArguments(ctx, shared).Should(ContainElement(HaveField("Note",
+			"Generation 2 decides in profiles one, two")))
+		other := &v1alpha1.SchedulerProfile{}
+		Expect(k8s.Get(ctx, client.ObjectKey{Name: "other"}, other)).To(Succeed())
+		Consistently(eventsOf).WithArguments(ctx, other).Should(HaveLen(1))
 	})
 })
 

@@ -135,7 +135,7 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 	reconciler := &controllers.ProfileReconciler{
 		Client:     mgr.GetClient(),
 		Kubernetes: kube,
-		Recorder:   mgr.GetEventRecorder("livesched"),
+		Recorder:   controllers.LimitEvents(mgr.GetEventRecorder("livesched"), clock.RealClock{}),
 		Archive:    archive,
 		Store:      sched.Store(),
 		Build:      sched.Build,
