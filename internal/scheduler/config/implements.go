@@ -91,6 +91,19 @@ func extends(plugin, point string) (extends, known bool) {
 	return extensionPoints[point](of), true
 }
 
+// extended are the points that a plugin of kube-scheduler's own extends.
+func extended(plugin string) (names []string) {
+	for _, point := range points {
+		if point.name == "multiPoint" {
+			continue
+		}
+		if does, _ := extends(plugin, point.name); does {
+			names = append(names, point.name)
+		}
+	}
+	return names
+}
+
 // presence is whether a plugin runs at an extension point, as far as names tell.
 type presence int
 

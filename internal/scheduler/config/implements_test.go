@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 func TestTheTypesOfAllInTreePluginsAreKnown(t *testing.T) {
@@ -27,6 +28,23 @@ func TestTheTypesOfAllInTreePluginsAreKnown(t *testing.T) {
 		}
 		if !somewhere {
 			t.Errorf("plugin %s extends nothing", name)
+		}
+	}
+}
+
+func TestAPluginIsRefusedWhereItCannotRun(t *testing.T) {
+	for _, test := range []struct{ plugin, point, want string }{
+		{"NodeName", "score", `spec: plugin "NodeName" does not extend score; it extends filter`},
+		{"ImageLocality", "filter", `spec: plugin "ImageLocality" does not extend filter; it extends score`},
+		{"ImageLocality", "score", ""},
+		{"ImageLocality", "multiPoint", ""},
+		{"Coscheduling", "score", ""}, // nobody knows before it is built
+		{"NodeName", "queueSort", ""}, // another check has more to say
+	} {
+		var found problems
+		checkExtends(test.plugin, test.point, field.NewPath("spec"), &found)
+		if got := found.message(); got != test.want {
+			t.Errorf("%s at %s: %q, want %q", test.plugin, test.point, got, test.want)
 		}
 	}
 }

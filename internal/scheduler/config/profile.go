@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -141,8 +142,8 @@ func (r *resolver) checkPlugins(plugins *v1alpha1.Plugins, path *field.Path, fou
 				found.add(v1alpha1.ReasonInvalid, path.Child("name"), "%q stands for all plugins: it can be disabled but not enabled", allPlugins)
 			case seen.Has(plugin.Name):
 				found.add(v1alpha1.ReasonInvalid, path.Child("name"), "plugin %q is enabled twice", plugin.Name)
-			default:
-				r.checkRegistered(plugin.Name, path.Child("name"), found)
+			case r.checkRegistered(plugin.Name, path.Child("name"), found):
+				checkExtends(plugin.Name, point.name, path.Child("name"), found)
 			}
 			if plugin.Weight != nil && *plugin.Weight < 0 {
 				found.add(v1alpha1.ReasonInvalid, path.Child("weight"), "must be 0 (which means 1) or more, is %d", *plugin.Weight)
@@ -160,6 +161,17 @@ func (r *resolver) checkPlugins(plugins *v1alpha1.Plugins, path *field.Path, fou
 			}
 			seen.Insert(plugin.Name)
 		}
+	}
+}
+
+// checkExtends reports a plugin of kube-scheduler's own where it cannot run: building the profile would fail, as starting
+// kube-scheduler does. Of other plugins only the build tells. A queue sort is checked with the merged set.
+func checkExtends(plugin, point string, path *field.Path, found *problems) {
+	if point == "multiPoint" || point == "queueSort" {
+		return
+	}
+	if does, known := extends(plugin, point); known && !does {
+		found.add(v1alpha1.ReasonInvalid, path, "plugin %q does not extend %s; it extends %s", plugin, point, strings.Join(extended(plugin), ", "))
 	}
 }
 

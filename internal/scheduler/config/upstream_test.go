@@ -117,6 +117,7 @@ func refusedByBuild(result config.Result) bool {
 		switch {
 		case strings.HasPrefix(problem.Path, "spec.plugins.queueSort"), strings.HasPrefix(problem.Path, "spec.plugins.bind"):
 		case strings.HasSuffix(problem.Path, ".args.scoringStrategy.type"): // of NodeResourcesFit
+		case strings.Contains(problem.Detail, " does not extend "):
 		default:
 			return false
 		}
