@@ -100,7 +100,9 @@ func New(cfg Config) *Queue {
 	return q
 }
 
-// Close makes Pop return nil from now on, and releases the pods in flight. It may be called more than once.
+// Close makes Pop return nil from now on, and lets go of all pods. No plugin is asked from now on: they are about to be
+// closed, while informers may go on for a moment, and the metrics of their profiles are about to be deleted. It may be
+// called more than once.
 func (q *Queue) Close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -112,6 +114,10 @@ func (q *Queue) Close() {
 	for q.inFlight.first != nil {
 		q.release(q.inFlight.first)
 	}
+	for _, e := range q.pods {
+		q.drop(e)
+	}
+	q.gen = &generation{less: defaultLess}
 	q.poppable.Broadcast()
 }
 

@@ -43,6 +43,8 @@ var eventReload = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, 
 // they are looked at afterwards, those of higher priority first, a few at a time with the queue free in between. One that
 // somebody else comes to first, above all Pop, is looked at before anything else happens to it; see outdated. When
 // Reconfigure returns, all have been looked at.
+//
+// On a closed queue all it does is to commit.
 func (q *Queue) Reconfigure(logger klog.Logger, s *Settings, changed sets.Set[string], commit func()) (dropped []*corev1.Pod) {
 	q.reconfiguring.Lock()
 	defer q.reconfiguring.Unlock()
@@ -103,6 +105,9 @@ func (r *reload) changeOver(commit func()) {
 	defer r.held(time.Now())
 	if commit != nil {
 		commit() // first: should it panic, nothing has changed
+	}
+	if r.closed {
+		return
 	}
 	old := r.gen
 	r.gen = r.next
@@ -185,7 +190,7 @@ func (r *reload) finish() (dropped []*corev1.Pod) {
 	defer r.mu.Unlock()
 	r.reloading = nil
 	for name := range r.renewed {
-		if r.gen.profiles[name] == nil {
+		if r.gen.profiles[name] == nil && !r.closed {
 			r.metrics.forgetProfile(name)
 		}
 	}

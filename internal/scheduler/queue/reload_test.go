@@ -105,6 +105,43 @@ func TestPodsAreLookedAtAgainByPriority(t *testing.T) {
 	f.Expect(gate.asked).To(Equal([]string{"p5", "p4", "p3", "p2", "p1"}))
 }
 
+func TestAClosedQueueAsksNobody(t *testing.T) {
+	pending, reasons := gathered(t, "scheduler_pending_pods"), gathered(t, "scheduler_unschedulable_pods")
+	ours := gathered(t, "livesched_pending_pods")
+	gate := &notes{refuses: func(*corev1.Pod) bool { return true }}
+	f := newFixture(t, preEnqueueOf(gate))
+	gated := newPod("gated", priority(1))
+	f.Add(logger, gated)
+	gate.refuses = nil
+	f.Add(logger, newPod("unschedulable"))
+	f.reject("A")
+	flying := newPod("flying")
+	f.Add(logger, flying)
+	p := f.pop()
+	f.Add(logger, newPod("active"))
+	r := f.reloading(gate)
+	f.Close()
+	gate.asked = nil
+
+	p.UnschedulablePlugins = sets.New("A")
+	f.Expect(f.Requeue(logger, p)).To(BeTrue(), "its profile is not gone")
+	f.event(nodeAdded)
+	f.Update(logger, gated, changed(gated, label("x", "y")))
+	f.Add(logger, newPod("late"))
+	f.Activate(logger, map[string]*corev1.Pod{"": gated})
+	f.Expect(f.end(r)).To(BeEmpty())
+	committed := false
+	f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(gate))), sets.New("default"), func() { committed = true })
+	f.Expect(committed).To(BeTrue())
+	f.Add(logger, newPod("too late"))
+
+	f.Expect(gate.asked).To(BeEmpty())
+	f.Expect(f.Counts()).To(Equal(Counts{}))
+	f.Expect(since(t, "scheduler_pending_pods", pending)).To(BeEmpty())
+	f.Expect(since(t, "scheduler_unschedulable_pods", reasons)).To(BeEmpty())
+	f.Expect(since(t, "livesched_pending_pods", ours)).To(BeEmpty())
+}
+
 func TestBetweenTheTurnsOfAReload(t *testing.T) {
 	t.Run("a pod that is about to be popped is asked about by the new generation first", func(t *testing.T) {
 		f := newFixture(t)

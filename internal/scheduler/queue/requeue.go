@@ -22,7 +22,8 @@ import (
 // kept says whether the pod waits in the queue now. If it does not and err is nil, no profile has its scheduler name
 // any more. Otherwise err is ErrGone, or ErrAlreadyQueued with kept set, wrapped.
 //
-// The nomination of a pod that is kept stays as it is.
+// The nomination of a pod that is kept stays as it is. A closed queue takes no pod, and says that it is kept: the next leader
+// has it in its own.
 func (q *Queue) Requeue(logger klog.Logger, p *schedframework.QueuedPodInfo) (kept bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -51,6 +52,9 @@ func (q *Queue) RequeueNominated(
 
 // requeue is Requeue. Requires mu.
 func (q *Queue) requeue(logger klog.Logger, p *schedframework.QueuedPodInfo) (kept bool, err error) {
+	if q.closed {
+		return true, nil
+	}
 	pod := p.Pod
 	e := q.pods[pod.UID]
 	if e != nil && (e.place != InFlight || !sameLife(e, p)) {
