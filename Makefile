@@ -15,6 +15,13 @@ BENCH_PACKAGES ?= ./...
 # How long to churn, and what to draw from: a run logs its seed.
 SOAK ?= 10m
 SEED ?=
+# How many reloads the endurance test makes; and for bench-reload how many for each kind of pending pods, with how many nodes
+# and pending pods, and how long pods are scheduled with and without a reload every second (0s leaves that out).
+RELOADS ?= 1000
+BENCH_RELOADS ?= 50
+RELOAD_NODES ?= 5000
+RELOAD_PODS ?= 10000
+RELOAD_LENGTH ?= 1m
 # What to test, and more flags for `go test`, such as -run or -v.
 PACKAGES ?= ./...
 TEST_FLAGS ?=
@@ -108,6 +115,11 @@ soak: ## Let a cluster churn at random for SOAK, and see that nothing is lost (S
 	@assets="$$(go run ./hack/controlplane/build)" && export KUBEBUILDER_ASSETS="$$assets" && \
 	CHURN_LENGTH=$(SOAK) CHURN_SEED=$(SEED) go test $(RACE) -count=1 -timeout 0 -v ./internal/e2e/churn
 
+.PHONY: endurance
+endurance: ## Reload 20 profiles RELOADS times while five pods for each reload are scheduled, and see that nothing is lost or left.
+	@assets="$$(go run ./hack/controlplane/build)" && export KUBEBUILDER_ASSETS="$$assets" && \
+	RELOADS=$(RELOADS) go test $(RACE) -count=1 -timeout 60m -v ./internal/scheduler -run TestScheduler -ginkgo.v -ginkgo.focus 'Reloads under load'
+
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## Run the linters.
 	$(GOLANGCI_LINT) run ./...
@@ -120,6 +132,11 @@ verify: $(CONTROLLER_GEN) $(CRD_REF_DOCS) $(KUSTOMIZE) ## Check that generated f
 bench: ## Run the benchmarks (BENCH, BENCH_PACKAGES).
 	@assets="$$(go run ./hack/controlplane/build -scheduler)" && export KUBEBUILDER_ASSETS="$$assets" && \
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 60m $(BENCH_PACKAGES)
+
+.PHONY: bench-reload
+bench-reload: ## Measure reloads: apply to first decision, standstill, and throughput with a reload every second (BENCH_RELOADS, RELOAD_*).
+	@assets="$$(go run ./hack/controlplane/build)" && export KUBEBUILDER_ASSETS="$$assets" && \
+	go run -ldflags "$(LDFLAGS)" ./hack/throughput -reloads $(BENCH_RELOADS) -nodes $(RELOAD_NODES) -pods $(RELOAD_PODS) -length $(RELOAD_LENGTH) -runs 2
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME.

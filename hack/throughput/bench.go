@@ -57,8 +57,10 @@ func newBench(ctx context.Context, o options) (_ *bench, err error) {
 	if b.dir, err = os.MkdirTemp("", "livesched-throughput-"); err != nil {
 		return nil, err
 	}
-	if b.binaries, err = binaries.Ensure(ctx, binaries.Config{Progress: os.Stderr}, binaries.Scheduler); err != nil {
-		return nil, err
+	if o.reloads == 0 {
+		if b.binaries, err = binaries.Ensure(ctx, binaries.Config{Progress: os.Stderr}, binaries.Scheduler); err != nil {
+			return nil, err
+		}
 	}
 	if b.controlPlane, err = controlplane.Start(ctx, controlplane.Options{Progress: os.Stderr}); err != nil {
 		return nil, err

@@ -6,6 +6,8 @@
 // the scheduler is started; what counts is the time from the first bound pod to the last. Bind-only is the ceiling: a
 // client that binds every pod to the next node without thinking. livesched runs twice: as it is by default, which scores
 // every node, and with the share of nodes that kube-scheduler samples by default.
+//
+// With -reloads it measures instead what changing a profile costs a livesched that runs in this process; see reloads.go.
 package main
 
 import (
@@ -15,6 +17,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 // options of one comparison.
@@ -23,6 +26,12 @@ type options struct {
 	workload          string
 	qps               int
 	livesched         string
+
+	// reloads, if above 0, is how often a profile is changed for each kind of pending pods, and length how long pods are
+	// scheduled with and without a reload every second.
+	reloads  int
+	length   time.Duration
+	profiles int
 }
 
 func main() {
@@ -33,11 +42,18 @@ func main() {
 	flag.StringVar(&o.workload, "workload", "basic", "basic, spread or anti")
 	flag.IntVar(&o.qps, "qps", 10000, "client QPS and burst of both schedulers")
 	flag.StringVar(&o.livesched, "livesched", "bin/livesched", "the livesched to measure")
+	flag.IntVar(&o.reloads, "reloads", 0, "measure reloads: how often a profile is changed, for each kind of pending pods")
+	flag.DurationVar(&o.length, "length", time.Minute, "with -reloads: how long pods are scheduled, with and without a reload every second; 0 leaves this out")
+	flag.IntVar(&o.profiles, "profiles", 20, "with -reloads: how many profiles there are, of which one is changed")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := compare(ctx, o); err != nil {
+	measure := compare
+	if o.reloads > 0 {
+		measure = measureReloads
+	}
+	if err := measure(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, "throughput:", err)
 		os.Exit(1)
 	}
