@@ -6,7 +6,9 @@ package scheduler_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"runtime"
+	"strconv"
 	"sync"
 	"time"
 
@@ -18,8 +20,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/testcluster"
 )
 
 // ignoring is an event handler that does nothing.
@@ -64,9 +68,45 @@ func (b *bindings) counts() (pods, most int) {
 	return len(b.bound), most
 }
 
+// endurance is how many reloads and pods there are: few enough for every run of the tests, or as many as RELOADS says,
+// with five pods for each (make endurance).
+func endurance() (reloads, pods int) {
+	GinkgoHelper()
+	reloads = 200
+	if v := os.Getenv("RELOADS"); v != "" {
+		n, err := strconv.Atoi(v)
+		Expect(err).NotTo(HaveOccurred(), "RELOADS must be a number")
+		return n, 5 * n
+	}
+	return reloads, 5 * reloads / 2
+}
+
+// holdings is what a process has that reloads must not add to.
+type holdings struct {
+	handlers, goroutines, series int
+	heap                         uint64 // bytes
+}
+
+func holdingsOf(run *testcluster.Running) holdings {
+	GinkgoHelper()
+	families, err := ctrlmetrics.Registry.Gather()
+	Expect(err).NotTo(HaveOccurred())
+	h := holdings{handlers: run.Informers.Handlers(), goroutines: runtime.NumGoroutine()}
+	for _, family := range families {
+		h.series += len(family.GetMetric())
+	}
+	runtime.GC()
+	runtime.GC() // what has a finalizer goes with the second
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	h.heap = memory.HeapAlloc
+	return h
+}
+
 var _ = Describe("Reloads under load", func() {
-	It("200 reloads while 500 pods are being scheduled: all are bound exactly once, and goroutines and handlers are as before", func(ctx context.Context) {
-		const reloads, total = 200, 500
+	It("of 20 profiles: all pods are bound exactly once, and goroutines, handlers, heap and metric series are as before", func(ctx context.Context) {
+		const profiles = 20
+		reloads, total := endurance()
 		s := &script{}
 		s.perform(func(a *acts) {
 			a.build = func(a *actor) error {
@@ -76,12 +116,24 @@ var _ = Describe("Reloads under load", func() {
 		})
 		run := start(s.register)
 		create(ctx, quickRetries())
-		nodes(ctx, names("node", 10)...)
-		createProfile(ctx, "mine", as("g0"))
-		// One pod before the count: what is started with the first pod, such as connections, is there.
-		expectBound(ctx, createPod(ctx, "mine", "warm-up", cpu("1m")))
-		handlers, goroutines := run.Informers.Handlers(), runtime.NumGoroutine()
+		nodes(ctx, names("node", max(10, total/50))...)
+		// One profile and pod before the count: what is started with the first, such as connections, is there.
+		createProfile(ctx, "first", as("g0"))
+		first := createPod(ctx, "first", "warm-up", cpu("1m"))
+		expectBound(ctx, first)
+		Expect(k8s.Delete(ctx, first)).To(Succeed())
+		Expect(k8s.Delete(ctx, profile("first", ""))).To(Succeed())
+		Eventually(run.Scheduler.Store().Alive).Should(BeZero())
+		Eventually(profileSeries).WithArguments("first").Should(BeZero())
+		before := holdingsOf(run)
 
+		mine := func(i int) string { return fmt.Sprintf("mine-%02d", i%profiles) }
+		for i := range profiles {
+			create(ctx, profile(mine(i), as("g0")))
+		}
+		for i := range profiles {
+			expectProgrammed(ctx, mine(i))
+		}
 		var bound bindings
 		watching, stopWatching := context.WithCancel(ctx)
 		DeferCleanup(stopWatching)
@@ -91,9 +143,9 @@ var _ = Describe("Reloads under load", func() {
 		reloading := make(chan error, 1)
 		go func() {
 			defer GinkgoRecover()
-			for i := 1; i <= reloads; i++ {
-				p := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}
-				spec := fmt.Sprintf(`{"spec":{"pluginConfig":[{"name":"Alpha","args":{"as":"g%d"}}]}}`, i)
+			for i := range reloads {
+				p := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: mine(i)}}
+				spec := fmt.Sprintf(`{"spec":{"pluginConfig":[{"name":"Alpha","args":{"as":"g%d"}}]}}`, i+1)
 				if err := k8s.Patch(ctx, p, client.RawPatch(types.MergePatchType, []byte(spec))); err != nil {
 					reloading <- err
 					return
@@ -102,24 +154,24 @@ var _ = Describe("Reloads under load", func() {
 			reloading <- nil
 		}()
 		pods := make([]*corev1.Pod, 0, total)
-		for _, name := range names("pod", total) {
-			pods = append(pods, createPod(ctx, "mine", name, cpu("1m")))
+		for i, name := range names("pod", total) {
+			pods = append(pods, createPod(ctx, mine(i), name, cpu("1m")))
 		}
-		Eventually(reloading).WithTimeout(time.Minute).Should(Receive(BeNil()))
-		last := expectProgrammed(ctx, "mine")
-		Expect(last.Status.Active.Generation).To(Equal(int64(reloads + 1)))
-		Eventually(func() int { n, _ := bound.counts(); return n }).WithTimeout(time.Minute).Should(BeNumerically(">=", total))
+		Eventually(ctx, reloading).WithTimeout(10 * time.Minute).Should(Receive(BeNil()))
+		for i := range profiles {
+			last := expectProgrammed(ctx, mine(i))
+			Expect(last.Status.Active.Generation).To(Equal(int64(1 + (reloads+profiles-1-i)/profiles)))
+		}
+		Eventually(ctx, func() int { n, _ := bound.counts(); return n }).WithTimeout(10 * time.Minute).Should(Equal(total))
 		for _, pod := range pods {
 			Expect(expectBound(ctx, pod)).NotTo(BeEmpty())
 		}
 		_, most := bound.counts()
 		Expect(most).To(Equal(1), "a pod was bound more than once")
 
-		Eventually(run.Scheduler.Store().Alive).Should(Equal(1))
-		Eventually(run.Informers.Handlers).Should(Equal(handlers))
-		built, open := 0, 0
+		Eventually(run.Scheduler.Store().Alive).Should(Equal(profiles))
+		built, open := len(s.actors())-1, 0
 		for _, a := range s.actors() {
-			built++
 			switch closes := a.closes.Load(); closes {
 			case 0:
 				open++
@@ -127,9 +179,30 @@ var _ = Describe("Reloads under load", func() {
 				Expect(closes).To(Equal(int32(1)))
 			}
 		}
-		Expect(built).To(BeNumerically(">", reloads/4), "so few builds prove little")
-		Expect(open).To(Equal(1), "all generations but the last are closed")
+		Expect(built).To(BeNumerically(">", profiles+reloads/4), "so few builds prove little")
+		Expect(open).To(Equal(profiles), "all generations but the last are closed")
+
 		stopWatching()
-		Eventually(runtime.NumGoroutine).WithTimeout(20 * time.Second).Should(BeNumerically("<=", goroutines+5))
-	}, SpecTimeout(3*time.Minute))
+		Expect(k8s.DeleteAllOf(ctx, &v1alpha1.SchedulerProfile{})).To(Succeed())
+		Expect(cluster.ClearPlaces(ctx)).To(Succeed())
+		Eventually(run.Scheduler.Store().Alive).Should(BeZero())
+		s.letGo()
+		Eventually(profileSeries).WithArguments("mine-").Should(BeZero())
+		Eventually(func(g Gomega) {
+			after := holdingsOf(run)
+			g.Expect(run.Scheduler.Cache().PodCount()).To(BeZero())
+			g.Expect(after.handlers).To(Equal(before.handlers))
+			g.Expect(after.goroutines).To(BeNumerically("<=", before.goroutines+5))
+			g.Expect(after.series).To(BeNumerically("<=", before.series+slackSeries))
+			g.Expect(after.heap).To(BeNumerically("<=", before.heap+before.heap/2+slackHeap))
+			GinkgoWriter.Printf("%d reloads, %d builds, %d pods; before %+v, after %+v\n", reloads, built, total, before, after)
+		}).WithTimeout(time.Minute).WithPolling(time.Second).Should(Succeed())
+	}, SpecTimeout(40*time.Minute))
 })
+
+const (
+	// slackSeries are of metrics without a profile's name, which come with the first time that something happens, and stay.
+	slackSeries = 60
+	// slackHeap is for what the process keeps for the next time, such as buffers of connections.
+	slackHeap = 16 << 20
+)

@@ -161,6 +161,13 @@ func (s *script) actors() []*actor {
 	return slices.Clone(s.built)
 }
 
+// letGo lets go of all instances and calls.
+func (s *script) letGo() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.built, s.calls = nil, nil
+}
+
 // actor is a plugin instance.
 type actor struct {
 	script *script
