@@ -32,7 +32,7 @@ func (byName) Less(a, b fwk.QueuedPodInfo) bool {
 
 func sorting(schedulerName string, by fwk.QueueSortPlugin) *Profile {
 	return &Profile{
-		Config:  &config.Profile{SchedulerName: schedulerName},
+		Config:  &config.Profile{SchedulerName: schedulerName, QueueSort: config.QueueSort{Name: "By" + schedulerName}},
 		Queue:   &queue.ProfileSettings{InitialBackoff: time.Second},
 		plugins: &framework.Plugins{QueueSort: by},
 	}
@@ -56,6 +56,9 @@ func TestMap(t *testing.T) {
 		s := NewMap(map[string]*Profile{"a": a, "b": b}, "b").QueueSettings()
 		if !s.Less(first, second) || s.Less(second, first) {
 			t.Error("the queue is not sorted by name")
+		}
+		if s.Order != "Byb" {
+			t.Errorf("the order is called %q, not by the sort of the profile that won", s.Order)
 		}
 		want := map[string]*queue.ProfileSettings{"a": a.Queue, "b": b.Queue}
 		if !reflect.DeepEqual(s.Profiles, want) {
