@@ -37,15 +37,19 @@ const (
 // errFound ends a command whose output has said what was found.
 var errFound = errors.New("found")
 
-// Main runs the command line and returns the exit code.
+// Main is the main program. It returns the exit code.
 func Main(args []string, in io.Reader, out, errOut io.Writer) int {
 	// The defaulting of kube-scheduler, and clients, log what is of no interest here.
 	klog.SetLogger(logr.Discard())
 	ctrllog.SetLogger(logr.Discard())
-
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	root := newRoot(genericiooptions.IOStreams{In: in, Out: out, ErrOut: errOut})
+	return Run(ctx, args, genericiooptions.IOStreams{In: in, Out: out, ErrOut: errOut})
+}
+
+// Run runs the command line until it is done, or the context is, and returns the exit code.
+func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams) int {
+	root := newRoot(streams)
 	root.SetArgs(args)
 	switch err := root.ExecuteContext(ctx); {
 	case err == nil:
@@ -53,7 +57,7 @@ func Main(args []string, in io.Reader, out, errOut io.Writer) int {
 	case errors.Is(err, errFound):
 		return exitFound
 	default:
-		_, _ = fmt.Fprintf(errOut, "error: %v\n", err)
+		_, _ = fmt.Fprintf(streams.ErrOut, "error: %v\n", err)
 		return exitFailed
 	}
 }

@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/history"
 )
 
@@ -119,51 +121,51 @@ func (r *rollback) run(ctx context.Context) error {
 		return err
 	}
 	profile := r.past.profile
-	before := profile.DeepCopy()
-	limit := profile.Spec.RevisionHistoryLimit
-	profile.Spec = *r.target.Profile.DeepCopy()
-	profile.Spec.RevisionHistoryLimit = limit // it is about the history, not part of it
-	if same(newProfile("", &before.Spec), newProfile("", &profile.Spec)) {
-		r.say("schedulerprofile/%s has the spec of revision %d already", profile.Name, r.target.Number)
-	} else {
-		if err := r.update(ctx, profile); err != nil {
-			return err
-		}
-		r.say("schedulerprofile/%s rolled back to revision %d", profile.Name, r.target.Number)
+	before := profile.Spec.DeepCopy()
+	set := func() {
+		limit := profile.Spec.RevisionHistoryLimit // it is about the history, not part of it
+		profile.Spec = *r.target.Profile.DeepCopy()
+		profile.Spec.RevisionHistoryLimit = limit
 	}
+	if set(); equality.Semantic.DeepEqual(before, &profile.Spec) {
+		r.say("schedulerprofile/%s has the spec of revision %d already", profile.Name, r.target.Number)
+		return r.awaitProgrammed(ctx, profile)
+	}
+	if err := r.update(ctx, profile, set); err != nil {
+		return err
+	}
+	r.say("schedulerprofile/%s rolled back to revision %d", profile.Name, r.target.Number)
 	return r.awaitProgrammed(ctx, profile)
 }
 
 // policyAlone goes back to a revision of a policy.
 func (r *rollback) policyAlone(ctx context.Context) error {
 	policy := r.past.policy
-	before := policy.DeepCopy()
-	limit := policy.Spec.RevisionHistoryLimit
-	policy.Spec = *r.target.Policy.Spec.DeepCopy()
-	policy.Spec.RevisionHistoryLimit = limit
-	if same(newPolicy("", &before.Spec), newPolicy("", &policy.Spec)) {
+	before := policy.Spec.DeepCopy()
+	set := func() { setPolicy(policy, r.target.Policy) }
+	if set(); equality.Semantic.DeepEqual(before, &policy.Spec) {
 		r.say("schedulingpolicy/%s has the spec of revision %d already", policy.Name, r.target.Number)
 		return r.awaitProgrammed(ctx, policy)
 	}
-	if err := r.update(ctx, policy); err != nil {
+	if err := r.update(ctx, policy, set); err != nil {
 		return err
 	}
 	r.say("schedulingpolicy/%s rolled back to revision %d", policy.Name, r.target.Number)
-	if others, err := r.builtOn(ctx, policy.Name, ""); err == nil && len(others) > 0 {
+	others, err := r.builtOn(ctx, policy.Name, "")
+	if err != nil {
+		return err
+	}
+	if len(others) > 0 {
 		r.say("the profiles that build on it change with it: %s", strings.Join(others, ", "))
 	}
 	return r.awaitProgrammed(ctx, policy)
 }
 
-// update stores an object that was read before: it fails if somebody else has changed it since.
-func (r *rollback) update(ctx context.Context, object client.Object) error {
-	switch r.dryRun {
-	case dryRunClient:
-		return nil
-	case dryRunServer:
-		return r.client.Update(ctx, object, client.DryRunAll)
-	}
-	return r.client.Update(ctx, object)
+// setPolicy gives a policy the spec of a revision.
+func setPolicy(policy *v1alpha1.SchedulingPolicy, to *history.Policy) {
+	limit := policy.Spec.RevisionHistoryLimit
+	policy.Spec = *to.Spec.DeepCopy()
+	policy.Spec.RevisionHistoryLimit = limit
 }
 
 // say writes what was done, or would be.

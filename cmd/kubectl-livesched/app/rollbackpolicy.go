@@ -8,9 +8,6 @@ import (
 	"fmt"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/equality"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/history"
 )
@@ -69,24 +66,11 @@ func (r *rollback) restore(ctx context.Context, recorded *history.Policy, presen
 		r.say("schedulingpolicy/%s created as it was in revision %d", policy.Name, r.target.Number)
 		return nil
 	}
-	limit := present.Spec.RevisionHistoryLimit
-	present.Spec = *recorded.Spec.DeepCopy()
-	present.Spec.RevisionHistoryLimit = limit
-	if err := r.update(ctx, present); err != nil {
+	if err := r.update(ctx, present, func() { setPolicy(present, recorded) }); err != nil {
 		return err
 	}
 	r.say("schedulingpolicy/%s restored to what it was in revision %d", present.Name, r.target.Number)
 	return nil
-}
-
-func (r *rollback) create(ctx context.Context, object client.Object) error {
-	switch r.dryRun {
-	case dryRunClient:
-		return nil
-	case dryRunServer:
-		return r.client.Create(ctx, object, client.DryRunAll)
-	}
-	return r.client.Create(ctx, object)
 }
 
 // builtOn names the profiles that build on a policy, without the one that is left out.
@@ -124,6 +108,3 @@ func samePolicy(recorded *history.Policy, present *v1alpha1.SchedulingPolicy) (b
 	hashNow, err := history.Hash(&now)
 	return hashBefore == hashNow, err
 }
-
-// same says whether two objects say the same.
-func same(a, b client.Object) bool { return equality.Semantic.DeepEqual(a, b) }

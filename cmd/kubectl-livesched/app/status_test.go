@@ -1,0 +1,143 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app_test
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/livesched/livesched/internal/testcluster"
+)
+
+// columns are the fields of the line of a table that begins with a name.
+func columns(out, name string) []string {
+	for _, line := range strings.Split(out, "\n") {
+		if fields := strings.Fields(line); len(fields) > 0 && fields[0] == name {
+			return fields
+		}
+	}
+	return nil
+}
+
+var _ = Describe("status", func() {
+	It("shows what runs, what waits and what is wrong", func(ctx context.Context) {
+		metrics := startLivesched(ctx)
+		good, broken := profile("good"), profile("broken", weight("NodeAffinity", 3))
+		create(ctx, policy("default", 4), good, broken)
+		expectProgrammed(ctx, good)
+		expectProgrammed(ctx, broken)
+		gated := testcluster.Pod("default", "gated", "good", "1", "1Gi")
+		gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/wait"}}
+		create(ctx, gated, testcluster.Pod("default", "stuck", "good", "1", "1Gi"))
+		weight("NoSuchPlugin", 1)(&broken.Spec)
+		Expect(k8s.Update(ctx, broken)).To(Succeed())
+
+		By("counting pods by their conditions")
+		Eventually(func(g Gomega) {
+			got := kubectl(ctx, "status")
+			g.Expect(got.code).To(BeZero(), got.errOut)
+			g.Expect(got.out).To(ContainSubstring("Pods: counted by their conditions"))
+			g.Expect(columns(got.out, "good")).To(HaveExactElements("good", "good", "True", "True", good.Status.Active.Revision, Not(BeEmpty()), "1", "default@1", "0", "-", "1", "1"))
+			g.Expect(columns(got.out, "broken")).To(HaveExactElements("broken", "broken", "False", "False", broken.Status.Active.Revision, Not(BeEmpty()), "2", "(1", "runs)", "default@1", "0", "-", "0", "0"))
+			g.Expect(columns(got.out, "default")).To(HaveExactElements("default", "True", "True", "1", "good"))
+			g.Expect(got.out).To(ContainSubstring(`schedulerprofile/broken: Accepted is False (UnknownPlugin): spec.plugins.score.enabled[0].name: unknown plugin "NoSuchPlugin"`))
+			g.Expect(got.out).To(ContainSubstring("schedulerprofile/broken: Programmed is False (KeptLastGood)"))
+		}).WithContext(ctx).Should(Succeed())
+
+		By("reading the metrics")
+		Eventually(func(g Gomega) {
+			got := kubectl(ctx, "status", "good", "--metrics-url", "http://"+metrics+"/metrics", "-o", "yaml")
+			g.Expect(got.code).To(BeZero(), got.errOut)
+			var report struct {
+				PodsFrom string
+				Profiles []struct {
+					Name string
+					Pods map[string]int
+				}
+			}
+			g.Expect(yaml.Unmarshal([]byte(got.out), &report)).To(Succeed())
+			g.Expect(report.PodsFrom).To(HavePrefix("as the metrics at"))
+			g.Expect(report.Profiles).To(HaveLen(1))
+			pods := report.Profiles[0].Pods
+			g.Expect(pods["gated"]).To(Equal(1))
+			g.Expect(pods["active"] + pods["backoff"] + pods["unschedulable"]).To(Equal(1))
+		}).WithContext(ctx).Should(Succeed())
+	}, SpecTimeout(2*time.Minute))
+
+	It("reads the metrics of the leader through the API server", func(ctx context.Context) {
+		host := reachableAddress()
+		metrics := startLivesched(ctx)
+		_, port, err := net.SplitHostPort(metrics)
+		Expect(err).NotTo(HaveOccurred())
+		number, err := strconv.Atoi(port)
+		Expect(err).NotTo(HaveOccurred())
+		p := profile("good")
+		create(ctx, p)
+		expectProgrammed(ctx, p)
+		leader := testcluster.Pod("livesched-system", "livesched-0", "", "1", "1Gi")
+		leader.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "metrics", ContainerPort: int32(number)}}
+		leader.Spec.NodeName = "somewhere"
+		lease := &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "livesched-system", Name: "livesched"},
+			Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("livesched-0_2c1f7a8e")},
+		}
+		create(ctx, leader, lease)
+		DeferCleanup(func(ctx context.Context) {
+			Expect(k8s.Delete(ctx, leader, client.GracePeriodSeconds(0))).To(Succeed())
+			Expect(k8s.Delete(ctx, lease)).To(Succeed())
+		})
+		leader.Status.PodIP, leader.Status.PodIPs, leader.Status.Phase = host, []corev1.PodIP{{IP: host}}, corev1.PodRunning
+		Expect(k8s.Status().Update(ctx, leader)).To(Succeed())
+		create(ctx, testcluster.Pod("default", "stuck", "good", "1", "1Gi"))
+		Eventually(func(g Gomega) {
+			got := kubectl(ctx, "status", "-o", "wide")
+			g.Expect(got.code).To(BeZero(), got.errOut)
+			g.Expect(got.out).To(ContainSubstring("Pods: as the metrics of the leader, pod livesched-system/livesched-0, say."))
+			line := columns(got.out, "good")
+			g.Expect(line).To(HaveLen(12))
+			g.Expect(line[8:]).To(ConsistOf("1", "0", "0", "0"))
+		}).WithContext(ctx).Should(Succeed())
+	}, SpecTimeout(2*time.Minute))
+
+	It("says that nobody has looked at an object", func(ctx context.Context) {
+		create(ctx, profile("new"), policy("other", 1))
+		got := kubectl(ctx, "status", "new")
+		Expect(got.code).To(BeZero(), got.errOut)
+		Expect(columns(got.out, "new")).To(HaveExactElements("new", "new", "Unknown", "Unknown", "-", "-", "1", "default", "0", "-", "0", "0"))
+		Expect(got.out).To(ContainSubstring("schedulerprofile/new: livesched has not looked at it"))
+		Expect(got.out).NotTo(ContainSubstring("other"))
+	})
+
+	It("names the profiles that there are not", func(ctx context.Context) {
+		got := kubectl(ctx, "status", "nobody")
+		Expect(got.code).To(Equal(2))
+		Expect(got.errOut).To(Equal("error: there is no SchedulerProfile nobody\n"))
+	})
+})
+
+// reachableAddress is an address of this machine that the API server does not refuse to proxy to, as it does loopback.
+func reachableAddress() string {
+	GinkgoHelper()
+	addresses, err := net.InterfaceAddrs()
+	Expect(err).NotTo(HaveOccurred())
+	for _, address := range addresses {
+		if network, ok := address.(*net.IPNet); ok && network.IP.IsGlobalUnicast() && network.IP.To4() != nil {
+			return network.IP.String()
+		}
+	}
+	Skip("this machine has no address but loopback")
+	return ""
+}
