@@ -8,7 +8,7 @@ RUN --mount=type=cache,target=/go/pkg/mod go mod download
 COPY . .
 ARG TARGETOS TARGETARCH VERSION=dev
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
-    CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH make build VERSION=$VERSION
+    CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH make livesched VERSION=$VERSION
 
 FROM gcr.io/distroless/static-debian12:nonroot
 COPY --from=build /src/bin/livesched /livesched

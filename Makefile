@@ -48,24 +48,32 @@ GOLANGCI_LINT := $(TOOLS)/golangci-lint-$(call tool_version,golangci-lint/,githu
 
 .PHONY: help
 help: ## Show this list.
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##@ See it work
 
 .PHONY: quickstart
-quickstart: build ## A cluster on this machine and a tour of what livesched does (NODES=100; EXIT=1 ends after the tour).
+quickstart: livesched ## A cluster on this machine and a tour of what livesched does (NODES=100; EXIT=1 ends after the tour).
 	@go build -o bin/quickstart ./hack/sandbox
 	@exec bin/quickstart -nodes=$(NODES) $(if $(filter-out 0,$(EXIT)),-exit)
 
 ##@ Build
 
 .PHONY: build
-build: ## Build bin/livesched.
+build: livesched kubectl-livesched ## Build bin/livesched and the plugin of kubectl.
+
+.PHONY: livesched
+livesched: ## Build bin/livesched.
 	@echo "building bin/livesched $(VERSION) for Kubernetes $(K8S_VERSION) (minutes if the Go build cache has nothing of it yet)"
 	@go build -ldflags "$(LDFLAGS)" -o bin/livesched ./cmd/livesched
 
+.PHONY: kubectl-livesched
+kubectl-livesched: ## Build bin/kubectl-livesched, which is `kubectl livesched` once it is in the PATH.
+	@echo "building bin/kubectl-livesched $(VERSION) for Kubernetes $(K8S_VERSION)"
+	@go build -ldflags "$(LDFLAGS)" -o bin/kubectl-livesched ./cmd/kubectl-livesched
+
 .PHONY: run
-run: build ## Run livesched here, for the cluster that KUBECONFIG names.
+run: livesched ## Run livesched here, for the cluster that KUBECONFIG names.
 	bin/livesched --leader-elect=false --metrics-bind-address=127.0.0.1:8080 --health-probe-bind-address=127.0.0.1:8081
 
 .PHONY: controlplane

@@ -105,12 +105,13 @@ func (s *Schema) Check(object, old map[string]any) (completed map[string]any, er
 	}
 	defaulting.Default(completed, s.structural)
 	defaulting.PruneNonNullableNullsWithoutDefaults(completed, s.structural)
-	errs = append(errs, s.checkMeta(completed)...)
+	meta := s.checkMeta(completed)
+	errs = append(errs, meta...)
 
 	found := schemavalidation.ValidateCustomResource(nil, completed, s.validator)
 	found = append(found, listtype.ValidateListSetsAndMaps(nil, s.structural, completed)...)
 	// Rules are not evaluated on what has not the shape that they are written for.
-	if s.rules != nil && !slices.ContainsFunc(found, blocksRules) {
+	if s.rules != nil && !slices.ContainsFunc(append(meta, found...), blocksRules) {
 		var before any // an interface without a type, where there is none
 		if old != nil {
 			before = old

@@ -98,7 +98,7 @@ type outcome struct {
 // kubectl runs the command line.
 func kubectl(ctx context.Context, args ...string) outcome {
 	var out, errOut bytes.Buffer
-	args = append(args, "--kubeconfig", cluster.Kubeconfig())
+	args = append([]string{"--kubeconfig", cluster.Kubeconfig()}, args...)
 	code := app.Run(ctx, args, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut})
 	return outcome{code: code, out: out.String(), errOut: errOut.String()}
 }

@@ -1,0 +1,151 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/livesched/livesched/internal/validate"
+)
+
+// refusedAt are the fields at which the API server refuses an object.
+func refusedAt(ctx context.Context, text string) (paths []string, unknown bool) {
+	GinkgoHelper()
+	object := &unstructured.Unstructured{}
+	Expect(yaml.Unmarshal([]byte(text), &object.Object)).To(Succeed())
+	err := k8s.Create(ctx, object, &client.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
+	var status apierrors.APIStatus
+	if err == nil || !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
+		return nil, err != nil
+	}
+	for _, cause := range status.Status().Details.Causes {
+		if cause.Field != "<nil>" { // the remark that rules were not looked at
+			paths = append(paths, cause.Field)
+		}
+	}
+	return paths, false
+}
+
+var _ = Describe("validate", func() {
+	DescribeTable("refuses what the API server refuses, at the same fields", func(ctx context.Context, kind, spec string) {
+		text := fmt.Sprintf("apiVersion: livesched.io/v1alpha1\nkind: %s\nmetadata: {name: a}\nspec: {%s}\n", kind, spec)
+		want, unknownField := refusedAt(ctx, text)
+		got := kubectl(ctx, "validate", "-f", file(text), "-o", "json")
+		var report validate.Report
+		Expect(yaml.Unmarshal([]byte(got.out), &report)).To(Succeed(), got.errOut)
+		var paths []string
+		for _, finding := range report.Objects[0].Findings {
+			if finding.Severity == validate.Error && finding.Reason == "" { // the API server's, not the controller's
+				paths = append(paths, finding.Path)
+			}
+		}
+		if unknownField {
+			Expect(got.out).To(ContainSubstring("unknown field"))
+			return
+		}
+		slices.Sort(want)
+		slices.Sort(paths)
+		Expect(paths).To(Equal(want))
+		Expect(got.code == 0).To(Equal(len(want) == 0), got.out)
+	},
+		Entry("nothing is wrong", "SchedulerProfile", `percentageOfNodesToScore: 50`),
+		Entry("out of range", "SchedulerProfile", `percentageOfNodesToScore: 101`),
+		Entry("a wrong type", "SchedulingPolicy", `parallelism: many`),
+		Entry("a pattern", "SchedulerProfile", `schedulerName: Not_This`),
+		Entry("a list of what is twice", "SchedulerProfile", `plugins: {score: {enabled: [{name: NodeAffinity}, {name: NodeAffinity}]}}`),
+		Entry("a rule", "SchedulingPolicy", `podInitialBackoff: 9s, podMaxBackoff: 1s`),
+		Entry("a rule with a default", "SchedulingPolicy", `podInitialBackoff: 1h`),
+		Entry("a rule on a union", "SchedulingPolicy", `algorithmSource: {provider: DefaultProvider, policy: {}}`),
+		Entry("an enumeration", "SchedulingPolicy", `algorithmSource: {provider: Nope}`),
+		Entry("what is required", "SchedulingPolicy", `queueSort: {args: {}}`),
+		Entry("several", "SchedulingPolicy", `parallelism: 0, percentageOfNodesToScore: 200, extenders: [{urlPrefix: "ftp://x"}, {urlPrefix: "https://x", prioritizeVerb: p}]`),
+		Entry("an unknown field", "SchedulerProfile", `colour: red`),
+		Entry("an unknown field in a list", "SchedulerProfile", `plugins: {score: {enabled: [{name: NodeAffinity, colour: red}]}}`),
+		Entry("null", "SchedulingPolicy", `parallelism: null, extenders: null`),
+	)
+
+	It("takes the cluster into account, when asked to", func(ctx context.Context) {
+		startLivesched(ctx)
+		older := profile("older")
+		older.Spec.SchedulerName = "taken"
+		create(ctx, policy("own", 4), older)
+		expectProgrammed(ctx, older)
+		path := file("apiVersion: livesched.io/v1alpha1\nkind: SchedulerProfile\nmetadata: {name: a}\nspec: {policyRef: {name: own}, schedulerName: taken}\n")
+
+		got := kubectl(ctx, "validate", "-f", path)
+		Expect(got.code).To(BeZero(), got.errOut)
+		Expect(got.out).To(ContainSubstring(`warning: line 4: spec.policyRef.name: SchedulingPolicy "own" does not exist in the files`))
+
+		got = kubectl(ctx, "validate", "-f", path, "--against-cluster")
+		Expect(got.code).To(Equal(1), got.errOut)
+		Expect(got.out).To(ContainSubstring(`error: line 4: spec.schedulerName: the older SchedulerProfile "older" has the scheduler name "taken" (SchedulerNameConflict)`))
+		Expect(got.out).NotTo(ContainSubstring("policyRef"))
+	}, SpecTimeout(time.Minute))
+
+	It("fails where there is nothing to check", func(ctx context.Context) {
+		got := kubectl(ctx, "validate", "-f", file("apiVersion: v1\nkind: Service\n"))
+		Expect(got.code).To(Equal(2))
+		Expect(got.errOut).To(ContainSubstring("error: no SchedulerProfile and no SchedulingPolicy found"))
+		Expect(kubectl(ctx, "validate", "-f", "/no/such/file").code).To(Equal(2))
+		Expect(kubectl(ctx, "validate").errOut).To(ContainSubstring(`"filename" not set`))
+	})
+})
+
+var _ = Describe("convert", func() {
+	const policyAndFlag = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nparallelism: 4\nenableProfiling: true\nprofiles: [{schedulerName: a}]\n"
+
+	It("writes what can be applied and runs", func(ctx context.Context) {
+		startLivesched(ctx)
+		got := kubectl(ctx, "convert", "-f", file(policyAndFlag), "--policy-name", "was")
+		Expect(got.code).To(BeZero(), got.errOut)
+		Expect(got.errOut).To(ContainSubstring("file.yaml:4: loss: enableProfiling: a setting of the process: start livesched with --profiling=true"))
+		Expect(got.errOut).To(HaveSuffix("1 profile, 1 policy: 1 loss, 1 note\n"))
+		for _, text := range strings.Split(got.out, "---\n") {
+			object := &unstructured.Unstructured{}
+			Expect(yaml.Unmarshal([]byte(text), &object.Object)).To(Succeed())
+			create(ctx, object)
+		}
+		p := profile("a")
+		expectProgrammed(ctx, p)
+		Expect(p.Status.Active.Policy.Name).To(Equal("was"))
+	}, SpecTimeout(time.Minute))
+
+	It("fails on losses when strict, and on what would not be accepted", func(ctx context.Context) {
+		Expect(kubectl(ctx, "convert", "-f", file(policyAndFlag), "--strict").code).To(Equal(1))
+		got := kubectl(ctx, "convert", "-f", file("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles: [{schedulerName: Not_This}]\n"))
+		Expect(got.code).To(Equal(1))
+		Expect(got.errOut).To(ContainSubstring("output: error: SchedulerProfile not-this: spec.schedulerName: "))
+		got = kubectl(ctx, "convert", "-f", file("kind: Service\n"))
+		Expect(got.code).To(Equal(2))
+		Expect(got.errOut).To(ContainSubstring("no KubeSchedulerConfiguration and no legacy Policy found"))
+	})
+})
+
+var _ = Describe("the command line", func() {
+	It("explains itself", func(ctx context.Context) {
+		for _, command := range []string{"validate", "convert", "status", "history", "rollback", "diff", "version"} {
+			got := kubectl(ctx, command, "--help")
+			Expect(got.code).To(BeZero())
+			Expect(got.out).To(ContainSubstring("Usage:"))
+			Expect(kubectl(ctx, "--help").out).To(ContainSubstring("\n  " + command + " "))
+		}
+		Expect(kubectl(ctx, "version").out).To(HavePrefix("kubectl-livesched dev, for Kubernetes v"))
+		got := kubectl(ctx, "status", "-o", "xml")
+		Expect(got.code).To(Equal(2))
+		Expect(got.errOut).To(Equal(`error: --output: must be wide or json or yaml, is "xml"` + "\n"))
+	})
+})
