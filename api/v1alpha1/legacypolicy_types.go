@@ -9,16 +9,16 @@ package v1alpha1
 type LegacyPolicy struct {
 	// predicates rule out the nodes that cannot run a pod. When absent, they are
 	// those of DefaultProvider; an empty list leaves the mandatory ones,
-	// PodToleratesNodeTaints and CheckNodeUnschedulable. Their order does not matter,
-	// nor does it that one is named twice.
+	// PodToleratesNodeTaints and CheckNodeUnschedulable. Their order does not
+	// matter, and a predicate that is named twice counts once.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Predicates []PredicatePolicy `json:"predicates,omitzero"`
 
 	// priorities rank the nodes that are left. When absent, they are those of
-	// DefaultProvider, with its weights; an empty list leaves none. Two that are the
-	// same count once, and must have the same weight.
+	// DefaultProvider, with its weights; an empty list leaves none. A priority
+	// that is named twice counts once, and must have one weight.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -33,7 +33,7 @@ type LegacyPolicy struct {
 	HardPodAffinitySymmetricWeight *int32 `json:"hardPodAffinitySymmetricWeight,omitempty"`
 
 	// alwaysCheckAllPredicates checks the remaining predicates on a node after one
-	// has failed, so that all reasons are reported. It takes longer, and where pods go
+	// has failed, so that all reasons are reported. It takes longer; where pods go
 	// does not depend on it.
 	// +optional
 	AlwaysCheckAllPredicates bool `json:"alwaysCheckAllPredicates,omitempty"`
@@ -41,8 +41,8 @@ type LegacyPolicy struct {
 
 // PredicatePolicy is one predicate of a legacy policy.
 type PredicatePolicy struct {
-	// name of the predicate. A predicate with an argument can have any name that is
-	// not that of a predicate without one.
+	// name of the predicate. A predicate with an argument can have any name that
+	// is not that of a predicate without one.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -100,15 +100,16 @@ type LabelsPresence struct {
 
 // PriorityPolicy is one priority of a legacy policy.
 type PriorityPolicy struct {
-	// name of the priority. A priority with an argument can have any name that is
-	// not that of a priority without one.
+	// name of the priority. A priority with an argument can have any name that
+	// is not that of a priority without one.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// weight by which the scores of the priority are multiplied. All priorities with
-	// a labelPreference must have the same, and all with a serviceAntiAffinity.
+	// weight by which the scores of the priority are multiplied. All priorities
+	// with a labelPreference must have the same, as all with a
+	// serviceAntiAffinity.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483647
@@ -206,8 +207,8 @@ type ResourceSpec struct {
 	// +kubebuilder:validation:MaxLength=317
 	Name string `json:"name"`
 
-	// weight of the resource. 0 or unset means 1. What counts is the ratio of the
-	// weights, which must be one of whole numbers up to 100.
+	// weight of the resource. 0 or unset means 1. What counts is the ratio of
+	// the weights, which must be one of whole numbers up to 100.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647

@@ -104,8 +104,8 @@ type AlgorithmSource struct {
 	Provider *AlgorithmProvider `json:"provider,omitempty"`
 
 	// policy is a set of predicates and priorities, as in the Policy API of
-	// kube-scheduler 1.22 and before. What profiles enable, disable and configure is
-	// merged over it as over a provider, at each extension point by itself.
+	// kube-scheduler 1.22 and before. What profiles enable, disable and configure
+	// is merged over it as over a provider, at each extension point by itself.
 	// +optional
 	Policy *LegacyPolicy `json:"policy,omitempty"`
 }
