@@ -120,6 +120,18 @@ func TestFlush(t *testing.T) {
 		f.flushNow()
 		f.Expect(f.place(b)).To(Equal(Active))
 	})
+	t.Run("another wait applies to pods that are already unschedulable", func(t *testing.T) {
+		f := newFixture(t, func(p *ProfileSettings) { p.MaxInUnschedulable = time.Hour })
+		f.Add(logger, newPod("a"))
+		a := f.reject("A")
+		f.clock.Step(2 * time.Minute)
+		f.flushNow()
+		f.Expect(f.place(a)).To(Equal(Unschedulable))
+		f.Reconfigure(logger, f.with(profileOf(func(p *ProfileSettings) { p.MaxInUnschedulable = time.Minute })), nil, nil)
+		f.Expect(f.place(a)).To(Equal(Unschedulable))
+		f.flushNow()
+		f.Expect(f.place(a)).To(Equal(Active))
+	})
 	t.Run("a gated pod is asked about again as well, once per period", func(t *testing.T) {
 		shut := newDoor("G", refusal) // G waits for no event
 		f := newFixture(t, preEnqueueOf(shut))

@@ -1,0 +1,105 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler_test
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/testcluster"
+)
+
+// What a policy sets, and no profile does.
+var _ = Describe("A policy that changes while livesched runs", func() {
+	var s *script
+	BeforeEach(func() {
+		s = &script{}
+		start(s.register)
+	})
+
+	// repolicy changes a policy and waits until a profile that builds on it runs with the change.
+	repolicy := func(ctx context.Context, name, spec, profile string) {
+		GinkgoHelper()
+		next := policy(name, spec).Spec
+		update(ctx, &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}, func(p *v1alpha1.SchedulingPolicy) { p.Spec = next })
+		changed := &v1alpha1.SchedulingPolicy{}
+		Expect(k8s.Get(ctx, types.NamespacedName{Name: name}, changed)).To(Succeed())
+		Eventually(func(g Gomega) {
+			active := expectProgrammed(ctx, profile).Status.Active
+			g.Expect(active.Policy).NotTo(BeNil())
+			g.Expect(active.Policy.Generation).To(Equal(changed.Generation))
+		}).WithContext(ctx).Should(Succeed())
+	}
+
+	It("re-orders the pods already queued by other arguments of its queue sort", func(ctx context.Context) {
+		hold, entered := make(chan struct{}), make(chan struct{})
+		s.perform(func(a *acts) {
+			a.less = func(x, y *corev1.Pod) bool { return x.Name < y.Name }
+			a.filter = func(ctx context.Context, _ *actor, pod *corev1.Pod, _ string) *fwk.Status {
+				if pod.Name == "first" {
+					close(entered)
+					select {
+					case <-hold:
+					case <-ctx.Done():
+					}
+				}
+				return nil
+			}
+		})
+		nodes(ctx, "n1")
+		create(ctx, policy("default", "queueSort: {name: Sorter, args: {as: ascending}}"))
+		createProfile(ctx, "mine", "plugins: {multiPoint: {enabled: [{name: Alpha}]}}")
+		first := createPod(ctx, "mine", "first")
+		Eventually(entered).Should(BeClosed())
+		var pods []*corev1.Pod
+		for _, name := range []string{"b", "c", "a"} {
+			pods = append(pods, createPod(ctx, "mine", name))
+		}
+		Eventually(func() []string { return s.points(pods[2]) }).Should(ContainElement("PreEnqueue"))
+
+		s.perform(func(a *acts) { a.less = func(x, y *corev1.Pod) bool { return x.Name > y.Name } })
+		repolicy(ctx, "default", "queueSort: {name: Sorter, args: {as: descending}}", "mine")
+		close(hold)
+		expectBound(ctx, first)
+		for _, pod := range pods {
+			expectBound(ctx, pod)
+		}
+		Expect(s.order("PreFilter")).To(Equal([]string{"first", "c", "b", "a"}))
+	})
+
+	It("looks at more or fewer nodes from the next pod on", func(ctx context.Context) {
+		const total, least = 120, 100 // kube-scheduler never looks at fewer than 100
+		for _, name := range names("many", total) {
+			create(ctx, testcluster.Node(name, "4", "8Gi", nil))
+		}
+		const sampled = "{parallelism: 1, percentageOfNodesToScore: 10}"
+		create(ctx, policy("default", sampled))
+		createProfile(ctx, "mine", "plugins: {filter: {enabled: [{name: Alpha}]}, score: {enabled: [{name: Alpha}]}}")
+		expectSeen(ctx, total)
+		scored := func(name string) sets.Set[string] {
+			pod := createPod(ctx, "mine", name)
+			expectBound(ctx, pod)
+			seen := sets.New[string]()
+			for _, c := range s.about(pod) {
+				if c.point == "Score" {
+					seen.Insert(c.node)
+				}
+			}
+			return seen
+		}
+		Expect(scored("sampled")).To(HaveLen(least))
+		repolicy(ctx, "default", "{parallelism: 2, percentageOfNodesToScore: 100}", "mine")
+		Expect(scored("all")).To(HaveLen(total))
+		repolicy(ctx, "default", sampled, "mine")
+		Expect(scored("sampled-again")).To(HaveLen(least))
+	})
+})
