@@ -216,11 +216,11 @@ func (r *ProfileReconciler) profileRevision(cfg *config.Profile) *history.Revisi
 
 // store stores one revision. Where the object has gone back to an older spec, it says so in an Event.
 func (r *ProfileReconciler) store(ctx context.Context, object client.Object, want *history.Revision, latest bool, result *remembered) {
-	err := r.memory.failed // to write without knowing what there is would mix up the order
-	var stored *history.Stored
-	if err == nil {
-		stored, err = r.Archive.Store(ctx, want, latest)
+	if err := r.memory.failed; err != nil {
+		result.failed[want.UID] = err // to write without knowing what there is would mix up the order
+		return
 	}
+	stored, err := r.Archive.Store(ctx, want, latest)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "Storing a revision failed; a restart might lose it", "kind", want.Kind, "name", want.ObjectName, "generation", want.Generation)
 		result.failed[want.UID] = err

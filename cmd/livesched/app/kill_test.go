@@ -10,6 +10,7 @@ import (
 	"math/rand"
 	"os"
 	"strconv"
+	"syscall"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -46,11 +47,11 @@ var _ = Describe("A livesched that is killed while profiles and policies change"
 		}
 		w := newChangingWorld(ctx, rand.New(rand.NewSource(GinkgoRandomSeed())))
 		for n := range kills {
-			w.changeUntilKilled(ctx, w.random.Intn(2) == 0)
+			w.changeUntilKilled(ctx)
 			w.expectRestored(ctx, fmt.Sprintf("kill %d of %d", n+1, kills))
 		}
-		GinkgoWriter.Printf("%d kills, %d changes, %d of them invalid; %d kills left a profile whose present spec is invalid, %d left status behind the spec\n",
-			kills, w.changes, w.invalid, w.keptLastGood, w.unreported)
+		GinkgoWriter.Printf("%d kills and %d more while starting; %d changes, %d of them invalid; profiles found on a last good spec: %d; statuses found behind the spec: %d\n",
+			kills, w.whileStarting, w.changes, w.invalid, w.keptLastGood, w.unreported)
 		Expect(w.changes).To(BeNumerically(">", kills))
 		if kills >= defaultKills {
 			Expect(w.keptLastGood).NotTo(BeZero())
@@ -73,7 +74,7 @@ type changingWorld struct {
 	// specs says, by kind/name and generation, what a spec does.
 	specs map[string]map[int64]meaning
 	// What happened.
-	changes, invalid, keptLastGood, unreported int
+	changes, invalid, whileStarting, keptLastGood, unreported int
 }
 
 // meaning is what a spec does.
@@ -207,27 +208,42 @@ func (w *changingWorld) change(ctx context.Context) {
 	}
 }
 
-// changeUntilKilled changes objects while livesched runs, or goes down, or is starting. Changes may go on a little while nobody sees them.
-func (w *changingWorld) changeUntilKilled(ctx context.Context, also bool) {
+// changeUntilKilled changes objects while livesched runs and goes down. Then changes may go on a little while nobody sees them,
+// and the next livesched may be killed while it is starting.
+func (w *changingWorld) changeUntilKilled(ctx context.Context) {
 	GinkgoHelper()
-	at := time.Now().Add(time.Duration(w.random.Int63n(int64(400 * time.Millisecond))))
-	c := w.livesched
-	timer := time.AfterFunc(time.Until(at), func() { _ = c.cmd.Process.Kill() })
-	defer timer.Stop()
-	for ended := false; !ended; {
-		w.change(ctx)
-		select {
-		case <-c.ended:
-			ended = true
-		default:
-		}
-	}
-	if also {
+	w.killWithin(400*time.Millisecond, func() { w.change(ctx) })
+	if w.random.Intn(2) == 0 {
 		for range 1 + w.random.Intn(3) {
 			w.change(ctx)
 		}
 	}
+	if w.random.Intn(3) == 0 {
+		w.livesched = livesched("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false")
+		w.killWithin(1500*time.Millisecond, func() {})
+		w.whileStarting++
+	}
 	w.round++
+}
+
+// killWithin kills livesched some time within a while, and goes on with something until it has ended.
+func (w *changingWorld) killWithin(while time.Duration, meanwhile func()) {
+	GinkgoHelper()
+	c := w.livesched
+	timer := time.AfterFunc(time.Duration(w.random.Int63n(int64(while))), func() {
+		defer GinkgoRecover()
+		Expect(c.cmd.Process.Kill()).To(Succeed())
+	})
+	defer timer.Stop()
+	for {
+		meanwhile()
+		select {
+		case <-c.ended:
+			Expect(c.cmd.ProcessState.Sys().(syscall.WaitStatus).Signal()).To(Equal(syscall.SIGKILL), c.output.String())
+			return
+		case <-time.After(time.Millisecond):
+		}
+	}
 }
 
 // expectRestored starts livesched, and compares what it runs with what the one before had said and stored.

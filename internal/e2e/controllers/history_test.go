@@ -1,0 +1,36 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/history"
+)
+
+var _ = Describe("The revisions of a profile", func() {
+	It("are deleted with it by the garbage collector, and no others", func(ctx context.Context) {
+		startLivesched()
+		createProfile(ctx, "goes", "")
+		createProfile(ctx, "stays", "")
+		respec(ctx, "goes", "percentageOfNodesToScore: 50")
+		of := func(name string) func() ([]history.Revision, error) {
+			return func() ([]history.Revision, error) {
+				return history.List(ctx, k8s, ownNamespace, history.KindProfile, name)
+			}
+		}
+		Expect(of("goes")()).To(HaveLen(2))
+		Expect(k8s.Delete(ctx, &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: "goes"}}, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
+		// The collector looks for kinds that are new to it every 30 seconds.
+		Eventually(of("goes")).WithTimeout(2 * time.Minute).Should(BeEmpty())
+		Expect(of("stays")()).To(HaveLen(1))
+	})
+})
