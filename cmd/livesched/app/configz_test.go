@@ -42,7 +42,7 @@ var _ = Describe("/configz", func() {
 
 		var revision string
 		Eventually(func(g Gomega) {
-			c, livesched := readConfigz(g, ctx, url)
+			c, livesched := readConfigz(ctx, g, url)
 			g.Expect(c.Profiles).To(HaveLen(1))
 			g.Expect(c.Profiles[0].SchedulerName).To(Equal("mine"))
 			g.Expect(*c.Profiles[0].PercentageOfNodesToScore).To(Equal(int32(40)))
@@ -65,7 +65,7 @@ var _ = Describe("/configz", func() {
 			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(mine), mine)).To(Succeed())
 			g.Expect(mine.Status.Active.Generation).To(Equal(mine.Generation))
 		}).WithContext(ctx).Should(Succeed())
-		c, livesched := readConfigz(Default, ctx, url)
+		c, livesched := readConfigz(ctx, Default, url)
 		Expect(c.Profiles[0].Plugins.Score.Enabled).To(ConsistOf(schedconfig.Plugin{Name: "ImageLocality", Weight: 13}))
 		Expect(livesched.Profiles[0].Revision).To(And(Equal(mine.Status.Active.Revision), Not(Equal(revision))))
 		Expect(livesched.Profiles[0].Generation).To(Equal(mine.Generation))
@@ -82,7 +82,7 @@ type runningProfiles struct {
 }
 
 // readConfigz reads the configuration as kube-scheduler reads its file: strictly, then validated.
-func readConfigz(g Gomega, ctx context.Context, url string) (*schedconfig.KubeSchedulerConfiguration, runningProfiles) {
+func readConfigz(ctx context.Context, g Gomega, url string) (*schedconfig.KubeSchedulerConfiguration, runningProfiles) {
 	a := get(ctx, url)
 	g.Expect(a.Code).To(Equal(http.StatusOK), a.Body)
 	var shown struct {
@@ -96,6 +96,6 @@ func readConfigz(g Gomega, ctx context.Context, url string) (*schedconfig.KubeSc
 	c, ok := object.(*schedconfig.KubeSchedulerConfiguration)
 	g.Expect(ok).To(BeTrue())
 	c.APIVersion = gvk.GroupVersion().String()
-	g.Expect(validation.ValidateKubeSchedulerConfiguration(c)).To(BeNil())
+	g.Expect(validation.ValidateKubeSchedulerConfiguration(c)).To(Succeed())
 	return c, shown.Livesched
 }

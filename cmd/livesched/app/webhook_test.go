@@ -9,7 +9,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -100,25 +100,22 @@ var _ = Describe("The validating webhook, as config/webhook sets it up", Ordered
 
 	It("has both replicas serve one certificate, the authority of which the API server is told", func(ctx context.Context) {
 		Eventually(func(g Gomega) {
-			first, second := served(g, ctx, addresses[0]), served(g, ctx, addresses[1])
+			first, second := served(ctx, g, addresses[0]), served(ctx, g, addresses[1])
 			g.Expect(first.SerialNumber).To(Equal(second.SerialNumber))
 			g.Expect(first.DNSNames).To(ContainElement("livesched-webhook.livesched-system.svc"))
 		}).WithContext(ctx).Should(Succeed())
 	})
 
 	It("refuses what is wrong, all of it, each with its field and what is allowed", func(ctx context.Context) {
-		err := refused(ctx, brokenProfile("refused"))
+		err := expectRefused(ctx, brokenProfile("refused"))
 		Expect(err.Error()).To(And(
 			ContainSubstring(`admission webhook "validate.livesched.io" denied the request: SchedulerProfile.livesched.io "refused" is invalid`),
 			ContainSubstring(`spec.plugins.score.enabled[0].name: Unsupported value: unknown plugin "NoSuchPlugin"; registered: `),
 			ContainSubstring(`spec.pluginConfig[0].args.hardPodAffinityWeight: Invalid value: 101: not in valid range [0, 100]`),
 		))
-		var status apierrors.APIStatus
-		Expect(err).To(BeAssignableToTypeOf(&apierrors.StatusError{}))
-		status, _ = err.(apierrors.APIStatus)
-		Expect(status.Status().Reason).To(Equal(metav1.StatusReasonInvalid))
-		Expect(status.Status().Details.Causes).To(HaveLen(2))
-		Expect(status.Status().Details.Causes[0].Field).To(Equal("spec.plugins.score.enabled[0].name"))
+		Expect(err.Status().Reason).To(Equal(metav1.StatusReasonInvalid))
+		Expect(err.Status().Details.Causes).To(HaveLen(2))
+		Expect(err.Status().Details.Causes[0].Field).To(Equal("spec.plugins.score.enabled[0].name"))
 	})
 
 	It("refuses it in a dry run, too", func(ctx context.Context) {
@@ -172,12 +169,12 @@ var _ = Describe("The validating webhook, as config/webhook sets it up", Ordered
 			return k8s.Update(ctx, configuration)
 		}).WithContext(ctx).Should(Succeed())
 		Eventually(func() []byte { return webhookConfiguration(ctx).Webhooks[0].ClientConfig.CABundle }).WithContext(ctx).ShouldNot(BeEmpty())
-		refused(ctx, brokenProfile("refused-after-that"))
+		expectRefused(ctx, brokenProfile("refused-after-that"))
 	})
 
 	It("has another certificate, with no restart, when the Secret loses it", func(ctx context.Context) {
 		var before *x509.Certificate
-		Eventually(func(g Gomega) { before = served(g, ctx, addresses[0]) }).WithContext(ctx).Should(Succeed())
+		Eventually(func(g Gomega) { before = served(ctx, g, addresses[0]) }).WithContext(ctx).Should(Succeed())
 		Eventually(func() error {
 			secret := &corev1.Secret{}
 			if err := k8s.Get(ctx, types.NamespacedName{Namespace: namespace, Name: "livesched-webhook-cert"}, secret); err != nil {
@@ -187,11 +184,11 @@ var _ = Describe("The validating webhook, as config/webhook sets it up", Ordered
 			return k8s.Update(ctx, secret)
 		}).WithContext(ctx).Should(Succeed())
 		Eventually(func(g Gomega) {
-			first, second := served(g, ctx, addresses[0]), served(g, ctx, addresses[1])
+			first, second := served(ctx, g, addresses[0]), served(ctx, g, addresses[1])
 			g.Expect(first.SerialNumber).NotTo(Equal(before.SerialNumber))
 			g.Expect(first.SerialNumber).To(Equal(second.SerialNumber))
 		}).WithContext(ctx).Should(Succeed())
-		refused(ctx, brokenProfile("refused-all-the-same"))
+		expectRefused(ctx, brokenProfile("refused-all-the-same"))
 	})
 
 	It("lets everything through while nobody answers, and then what leaves a broken spec alone or mends it", func(ctx context.Context) {
@@ -204,7 +201,7 @@ var _ = Describe("The validating webhook, as config/webhook sets it up", Ordered
 		create(ctx, broken)
 
 		start(addresses[0])
-		refused(ctx, brokenProfile("another"))
+		expectRefused(ctx, brokenProfile("another"))
 		Eventually(func() error { // status is written meanwhile
 			Expect(k8s.Get(ctx, client.ObjectKeyFromObject(broken), broken)).To(Succeed())
 			broken.Labels = map[string]string{"team": "batch"}
@@ -233,17 +230,21 @@ func brokenProfile(name string) *v1alpha1.SchedulerProfile {
 	return broken
 }
 
-// refused creates an object until it is refused: an API server hears of a webhook, or of its authority, a moment later.
-func refused(ctx context.Context, object *v1alpha1.SchedulerProfile) (err error) {
+// expectRefused creates an object until it is refused, and returns how: an API server hears of a webhook, or of its
+// authority, a moment later.
+func expectRefused(ctx context.Context, object *v1alpha1.SchedulerProfile) *apierrors.StatusError {
 	GinkgoHelper()
-	Eventually(func() bool {
+	var refused *apierrors.StatusError
+	Eventually(func() error {
 		attempt := object.DeepCopy()
-		if err = k8s.Create(ctx, attempt); err == nil {
+		err := k8s.Create(ctx, attempt)
+		if err == nil {
 			Expect(k8s.Delete(ctx, attempt)).To(Succeed())
 		}
-		return apierrors.IsInvalid(err) && strings.Contains(err.Error(), "admission webhook")
-	}).WithContext(ctx).WithPolling(100*time.Millisecond).Should(BeTrue(), func() string { return fmt.Sprintf("%v", err) })
-	return err
+		Expect(err == nil || errors.As(err, &refused)).To(BeTrue(), "%v", err)
+		return err
+	}).WithContext(ctx).WithPolling(100 * time.Millisecond).Should(And(Satisfy(apierrors.IsInvalid), MatchError(ContainSubstring("admission webhook"))))
+	return refused
 }
 
 func webhookConfiguration(ctx context.Context) *admissionregistrationv1.ValidatingWebhookConfiguration {
@@ -254,15 +255,15 @@ func webhookConfiguration(ctx context.Context) *admissionregistrationv1.Validati
 }
 
 // trusting is the TLS configuration of somebody who trusts the authority of the configuration.
-func trusting(g Gomega, ctx context.Context) *tls.Config {
+func trusting(ctx context.Context, g Gomega) *tls.Config {
 	roots := x509.NewCertPool()
 	g.Expect(roots.AppendCertsFromPEM(webhookConfiguration(ctx).Webhooks[0].ClientConfig.CABundle)).To(BeTrue())
 	return &tls.Config{RootCAs: roots, ServerName: "livesched-webhook.livesched-system.svc"}
 }
 
 // served is the certificate that a replica shows, if it is one to trust.
-func served(g Gomega, ctx context.Context, address string) *x509.Certificate {
-	conn, err := (&tls.Dialer{Config: trusting(g, ctx)}).DialContext(ctx, "tcp", address)
+func served(ctx context.Context, g Gomega, address string) *x509.Certificate {
+	conn, err := (&tls.Dialer{Config: trusting(ctx, g)}).DialContext(ctx, "tcp", address)
 	g.Expect(err).NotTo(HaveOccurred())
 	defer func() { g.Expect(conn.Close()).To(Succeed()) }()
 	c, _ := conn.(*tls.Conn)
@@ -286,7 +287,7 @@ func ask(ctx context.Context, address string, p *v1alpha1.SchedulerProfile) *adm
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+address+admission.Path, bytes.NewReader(body))
 	Expect(err).NotTo(HaveOccurred())
 	request.Header.Set("Content-Type", "application/json")
-	transport := &http.Transport{TLSClientConfig: trusting(Default, ctx)}
+	transport := &http.Transport{TLSClientConfig: trusting(ctx, Default)}
 	defer transport.CloseIdleConnections()
 	response, err := transport.RoundTrip(request)
 	Expect(err).NotTo(HaveOccurred())

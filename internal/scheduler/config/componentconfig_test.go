@@ -60,9 +60,9 @@ func shownAsUpstream(t *testing.T, profiles []*config.Profile) (map[string]*sche
 	return shown, all
 }
 
-// comparable is a profile as both have it: the documents disable all of kube-scheduler's default set, and have arguments
+// inCommon is a profile as both have it: the documents disable all of kube-scheduler's default set, and have arguments
 // in another order.
-func comparable(plugins *schedconfig.Plugins, args []schedconfig.PluginConfig) (*schedconfig.Plugins, map[string]string) {
+func inCommon(plugins *schedconfig.Plugins, args []schedconfig.PluginConfig) (*schedconfig.Plugins, map[string]string) {
 	plugins = plugins.DeepCopy()
 	plugins.MultiPoint.Disabled = nil
 	byName := map[string]string{}
@@ -104,8 +104,8 @@ func TestKubeSchedulerReadsTheProfilesThatAreShownAsTheyRun(t *testing.T) {
 						continue // kube-scheduler runs its default profile then
 					}
 					found[got.SchedulerName] = true
-					wantPlugins, wantArgs := comparable(want.Config.Plugins, want.Config.PluginConfig)
-					gotPlugins, gotArgs := comparable(got.Plugins, got.PluginConfig)
+					wantPlugins, wantArgs := inCommon(want.Config.Plugins, want.Config.PluginConfig)
+					gotPlugins, gotArgs := inCommon(got.Plugins, got.PluginConfig)
 					if diff := cmp.Diff(wantPlugins, gotPlugins, equateEmpty); diff != "" {
 						t.Errorf("%s, %s (-runs +shown)\n%s", name, got.SchedulerName, diff)
 					}
@@ -210,8 +210,8 @@ func TestKubeSchedulerAddsNothingToWhatIsShown(t *testing.T) {
 	enabled := &p.Config.Plugins.MultiPoint.Enabled
 	*enabled = slices.DeleteFunc(*enabled, func(plugin schedconfig.Plugin) bool { return plugin.Name == "ImageLocality" })
 	shown, _ := shownAsUpstream(t, []*config.Profile{&p})
-	got, _ := comparable(shown[config.ComponentConfig].Profiles[0].Plugins, nil)
-	want, _ := comparable(p.Config.Plugins, nil)
+	got, _ := inCommon(shown[config.ComponentConfig].Profiles[0].Plugins, nil)
+	want, _ := inCommon(p.Config.Plugins, nil)
 	if diff := cmp.Diff(want, got, equateEmpty); diff != "" {
 		t.Errorf("(-runs +shown)\n%s", diff)
 	}

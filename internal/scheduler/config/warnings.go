@@ -180,7 +180,8 @@ func warnDisabled(plugins *v1alpha1.Plugins, before *schedconfig.Plugins, path *
 				}
 				continue
 			}
-			if runsAt(before, point, plugin.Name) == absent && !(named(custom.MultiPoint.Enabled, plugin.Name) && mayExtend(plugin.Name, point.name)) {
+			added := named(custom.MultiPoint.Enabled, plugin.Name) && mayExtend(plugin.Name, point.name)
+			if !added && runsAt(before, point, plugin.Name) == absent {
 				found.warn(path.Index(i), "has no effect: plugin %q would not run at %s anyhow", plugin.Name, point.name)
 			}
 		}
