@@ -107,15 +107,15 @@ var _ = Describe("The validating webhook, as config/webhook sets it up", Ordered
 	})
 
 	It("refuses what is wrong, all of it, each with its field and what is allowed", func(ctx context.Context) {
-		err := expectRefused(ctx, brokenProfile("refused"))
-		Expect(err.Error()).To(And(
+		status := expectRefused(ctx, brokenProfile("refused"))
+		Expect(status.Message).To(And(
 			ContainSubstring(`admission webhook "validate.livesched.io" denied the request: SchedulerProfile.livesched.io "refused" is invalid`),
 			ContainSubstring(`spec.plugins.score.enabled[0].name: Unsupported value: unknown plugin "NoSuchPlugin"; registered: `),
 			ContainSubstring(`spec.pluginConfig[0].args.hardPodAffinityWeight: Invalid value: 101: not in valid range [0, 100]`),
 		))
-		Expect(err.Status().Reason).To(Equal(metav1.StatusReasonInvalid))
-		Expect(err.Status().Details.Causes).To(HaveLen(2))
-		Expect(err.Status().Details.Causes[0].Field).To(Equal("spec.plugins.score.enabled[0].name"))
+		Expect(status.Reason).To(Equal(metav1.StatusReasonInvalid))
+		Expect(status.Details.Causes).To(HaveLen(2))
+		Expect(status.Details.Causes[0].Field).To(Equal("spec.plugins.score.enabled[0].name"))
 	})
 
 	It("refuses it in a dry run, too", func(ctx context.Context) {
@@ -232,7 +232,7 @@ func brokenProfile(name string) *v1alpha1.SchedulerProfile {
 
 // expectRefused creates an object until it is refused, and returns how: an API server hears of a webhook, or of its
 // authority, a moment later.
-func expectRefused(ctx context.Context, object *v1alpha1.SchedulerProfile) *apierrors.StatusError {
+func expectRefused(ctx context.Context, object *v1alpha1.SchedulerProfile) metav1.Status {
 	GinkgoHelper()
 	var refused *apierrors.StatusError
 	Eventually(func() error {
@@ -244,7 +244,7 @@ func expectRefused(ctx context.Context, object *v1alpha1.SchedulerProfile) *apie
 		Expect(err == nil || errors.As(err, &refused)).To(BeTrue(), "%v", err)
 		return err
 	}).WithContext(ctx).WithPolling(100 * time.Millisecond).Should(And(Satisfy(apierrors.IsInvalid), MatchError(ContainSubstring("admission webhook"))))
-	return refused
+	return refused.Status()
 }
 
 func webhookConfiguration(ctx context.Context) *admissionregistrationv1.ValidatingWebhookConfiguration {
