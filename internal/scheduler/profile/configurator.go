@@ -56,11 +56,11 @@ type Configurator struct {
 // hints, informers synced and event sources delivering. It changes nothing that runs.
 //
 // A build that fails, panics or does not end within the timeout leaves nothing behind; one that hangs in a plugin's
-// constructor is cut off, and what it made is closed whenever the constructor returns; until then the same revision is
-// not built again: Build fails at once. ctx bounds the build and lends the plugins its values, its logger above all; how
-// long the profile lives is up to its holders alone.
+// constructor is cut off, and what it made is closed whenever the constructor returns. Until then builds of the same
+// revision fail at once, but for a few (see hangingBuilds). ctx bounds the build and lends the plugins its values, its
+// logger above all; how long the profile lives is up to its holders alone.
 func (c *Configurator) Build(ctx context.Context, cfg *config.Profile) (*Profile, error) {
-	if err := c.hanging.check(cfg); err != nil {
+	if err := c.hanging.check(cfg, c.Clock.Now()); err != nil {
 		return nil, err
 	}
 	timeout := c.Timeout
@@ -83,16 +83,17 @@ func (c *Configurator) Build(ctx context.Context, cfg *config.Profile) (*Profile
 	case <-waiting.Done():
 		var ended bool
 		if ended, err = b.lastWord(done); !ended {
-			c.hanging.add(b)
+			cutOff := fmt.Errorf("cut off while %s: %w", b.stage.Load(), context.Cause(waiting))
+			c.hanging.add(cfg, cutOff, c.Clock.Now(), timeout)
 			b.profile.scope.Close()
 			b.profile.cancel()
 			go func() {
 				err := <-done
-				c.hanging.remove(b)
+				c.hanging.remove(cfg)
 				logger.V(2).Info("A build that was cut off has come back", "err", err)
 				b.profile.close(logger)
 			}()
-			return nil, fmt.Errorf("cut off while %s: %w", b.stage.Load(), context.Cause(waiting))
+			return nil, cutOff
 		}
 	}
 	if err != nil {

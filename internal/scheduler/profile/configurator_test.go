@@ -6,6 +6,7 @@ package profile
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/framework"
@@ -268,6 +270,8 @@ func TestABuildThatHangs(t *testing.T) {
 			goroutines := runtime.NumGoroutine()
 			c := e.configurator()
 			c.Timeout = 100 * time.Millisecond
+			hangingClock := clocktesting.NewFakePassiveClock(time.Now())
+			c.Clock = hangingClock
 			_, err := c.Build(e.ctx, e.resolve(t, object("mine", "AFirst", "Broken")))
 			want := "cut off while " + test.stage + ": the build did not end within 100ms"
 			if err == nil || err.Error() != want {
@@ -287,15 +291,26 @@ func TestABuildThatHangs(t *testing.T) {
 				t.Errorf("events are required of %v while the build hangs", held)
 			}
 
-			while := runtime.NumGoroutine()
-			for range 20 {
+			// Retries that hang, too, become rarer and rarer.
+			retry := func() error {
 				_, err := c.Build(e.ctx, e.resolve(t, object("mine", "AFirst", "Broken")))
-				if err == nil || !strings.Contains(err.Error(), "still hangs while "+test.stage) {
-					t.Fatalf("a retry while the build hangs ends with the error %v", err)
-				}
+				return err
 			}
-			if n := runtime.NumGoroutine(); n > while+2 {
-				t.Errorf("20 retries have left %d goroutines", n-while)
+			for hanging := 1; hanging <= 3; hanging++ {
+				hangingClock.SetTime(hangingClock.Now().Add(c.Timeout<<hanging - 1))
+				while := runtime.NumGoroutine()
+				for range 20 {
+					if err := retry(); err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("%s; it still hangs, which makes %d of this revision", want, hanging)) {
+						t.Fatalf("a retry while %d builds hang ends with the error %v", hanging, err)
+					}
+				}
+				if n := runtime.NumGoroutine(); n > while+2 {
+					t.Errorf("20 retries have left %d goroutines", n-while)
+				}
+				hangingClock.SetTime(hangingClock.Now().Add(1))
+				if err := retry(); err == nil || err.Error() != want {
+					t.Errorf("a retry that is due ends with the error %v, want %s", err, want)
+				}
 			}
 			if p, err := c.Build(e.ctx, e.resolve(t, object("mine", "AFirst"))); err != nil {
 				t.Errorf("another revision is held up: %v", err)
@@ -303,14 +318,15 @@ func TestABuildThatHangs(t *testing.T) {
 				p.Discard(logr.Discard())
 				<-p.Closed()
 			}
-			if n := c.hanging.len(); n != 1 {
+			if n := c.hanging.len(); n != 4 {
 				t.Errorf("%d builds hang", n)
 			}
 
 			close(goOn)
 			eventually(t, c.hanging.len).Should(gomega.BeZero(), "builds that hang")
 			eventually(t, e.series.count).Should(gomega.BeZero(), "builds that are not closed")
-			fs.expectClosed(t, "AFirst", "AFirst", "Broken")
+			// Four of each from the builds that hung, and one from the other revision.
+			fs.expectClosed(t, "AFirst", "AFirst", "AFirst", "AFirst", "AFirst", "Broken", "Broken", "Broken", "Broken")
 			e.expectNothingLeft(t)
 			eventually(t, runtime.NumGoroutine).Should(gomega.BeNumerically("<=", goroutines+2), "goroutines")
 		})
