@@ -48,7 +48,8 @@ import (
 const staleRetry = 50 * time.Millisecond
 
 // ProfileReconciler reconciles all SchedulerProfiles and SchedulingPolicies together. Its worker is the only goroutine
-// that builds and swaps, and that touches the unexported fields other than settled.
+// that swaps, and that touches the unexported fields other than settled. It has builds run on goroutines of their own,
+// one after the other, and waits for each but those that hang; see builds.
 type ProfileReconciler struct {
 	// Client reads from the manager's cache and writes status.
 	Client client.Client
@@ -60,7 +61,7 @@ type ProfileReconciler struct {
 	Archive *history.Archive
 	// Store is where profiles are swapped in.
 	Store *profile.Store
-	// Build makes a generation of a profile.
+	// Build makes a generation of a profile. It is called on any goroutine, and only beside calls that hang.
 	Build func(context.Context, *config.Profile) (*profile.Profile, error)
 	// Ready is closed when the scheduler can build.
 	Ready <-chan struct{}
@@ -78,13 +79,15 @@ type ProfileReconciler struct {
 	// deciding is what the current map of Store stands for, by scheduler name. A change that was carried over makes it
 	// newer than the configuration that the instance was built from.
 	deciding map[string]*config.Profile
+	// sortedBy is the scheduler name of the profile that orders the queue.
+	sortedBy string
+	// attempts are the builds of what is to run, standIns those of what ran before a restart, where that cannot be built.
+	attempts, standIns attempts
 	// secrets are those that policies name.
 	secrets secretWatches
-	// failing are the builds that failed when they were last tried.
-	failing failures
 	// rejections are what was not accepted when the set was last resolved.
 	rejections rejections
-	// settled says that the set was reconciled once.
+	// settled says that the set was reconciled once, and no profile is still in its first build.
 	settled atomic.Bool
 }
 
@@ -126,6 +129,8 @@ func (r *ProfileReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		WatchesRawSource(source.Channel(elected, everything)).
 		WatchesRawSource(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 			r.secrets = secretWatches{client: r.Kubernetes, lifetime: ctx, changed: func() { queue.Add(wholeSet) }}
+			r.attempts = newAttempts(ctx, func() { queue.Add(wholeSet) })
+			r.standIns = newAttempts(ctx, func() { queue.Add(wholeSet) })
 			// A cluster without a single profile is settled, too.
 			queue.Add(wholeSet)
 			return nil
@@ -161,9 +166,12 @@ func (r *ProfileReconciler) Reconcile(ctx context.Context, _ reconcile.Request) 
 		return reconcile.Result{}, nil // livesched is ending
 	}
 	r.lastGood = resolution.LastGood(slices.Collect(maps.Values(r.deciding)))
-	r.settled.Store(true)
+	if r.triedAll(programmed) {
+		r.settled.Store(true)
+	}
+	due := sooner(r.attempts.failing.due(r.Clock.Now()), r.standIns.failing.due(r.Clock.Now()))
 	if !leading {
-		return reconcile.Result{RequeueAfter: sooner(r.failing.due(r.Clock.Now()), r.memory.retryHistory(nil))}, nil
+		return reconcile.Result{RequeueAfter: sooner(due, r.memory.retryHistory(nil))}, nil
 	}
 	remembered := r.remember(ctx, objects, resolution, programmed)
 	retry := r.memory.retryHistory(remembered.failed)
@@ -174,7 +182,7 @@ func (r *ProfileReconciler) Reconcile(ctx context.Context, _ reconcile.Request) 
 	case stale:
 		return reconcile.Result{RequeueAfter: staleRetry}, nil
 	default:
-		return reconcile.Result{RequeueAfter: sooner(r.failing.due(r.Clock.Now()), retry)}, nil
+		return reconcile.Result{RequeueAfter: sooner(due, retry)}, nil
 	}
 }
 

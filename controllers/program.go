@@ -5,6 +5,7 @@ package controllers
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -25,6 +26,9 @@ type programmed struct {
 	running   map[string]*running
 	// failed are the builds that failed. What ran before under the name, if anything, runs on.
 	failed map[string]error
+	// pending are the builds that have not ended, and those that wait for such a one, with what there is to say of
+	// them. What ran before under the name, if anything, runs on.
+	pending map[string]string
 }
 
 // running is a profile that decides.
@@ -41,50 +45,48 @@ func (p *programmed) run(instance *profile.Profile, cfg *config.Profile) {
 	p.running[cfg.SchedulerName] = &running{config: cfg, built: instance.Built, plugins: instance.Plugins()}
 }
 
-// program builds the profiles whose revision is not the one that runs, and swaps all in together. A profile that cannot
-// be built is left as it is and does not hold up the others. It returns nil, and has changed nothing, if ctx has ended.
+// program builds the profiles whose revision is not the one that runs, and swaps in together all that are built. A
+// profile that cannot be built is left as it is; one that takes long to build is left as it is until it is built.
+// Neither holds up the others. It returns nil, and has changed nothing, if ctx has ended.
 func (r *ProfileReconciler) program(ctx context.Context, resolution *config.Resolution) *programmed {
-	if r.failing == nil {
-		r.failing = failures{}
-	}
+	r.attempts.builds.begin(resolution.Profiles)
 	current := r.Store.Current()
-	result := &programmed{instances: map[string]*profile.Profile{}, running: map[string]*running{}, failed: map[string]error{}}
-	var built []*profile.Profile
+	result := &programmed{
+		instances: map[string]*profile.Profile{}, running: map[string]*running{},
+		failed: map[string]error{}, pending: map[string]string{},
+	}
+	built := map[string]*build{}
 	for _, name := range slices.Sorted(maps.Keys(resolution.Profiles)) {
 		cfg, instance := resolution.Profiles[name], current.Get(name)
 		if instance != nil && instance.Config.Revision == cfg.Revision {
+			r.attempts.builds.giveUp(name)
 			result.run(instance, cfg)
 			continue
 		}
-		tried := r.failing.pending(cfg, r.Clock.Now()) == nil
-		fresh, err := r.build(ctx, cfg)
-		switch {
-		case err == nil:
-			built = append(built, fresh)
-			result.run(fresh, cfg)
-		case instance != nil:
-			result.run(instance, r.deciding[name])
-		case tried:
-			// livesched was restarted: what ran before that runs on.
-			if before := resolution.Before(name); before != nil {
-				if fresh := r.buildBefore(ctx, before); fresh != nil {
-					built = append(built, fresh)
-					result.run(fresh, before)
-				}
-			}
-		}
-		if err != nil {
+		switch u, err := r.build(ctx, &r.attempts, cfg); {
+		case err != nil:
 			result.failed[name] = err
+		case u == nil:
+			result.pending[name] = "is still being built"
+		default:
+			built[name] = u
 		}
 	}
-	if ctx.Err() != nil {
-		for _, p := range built {
-			p.Discard(log.FromContext(ctx))
-		}
+	held := r.holdTogether(resolution, result, built)
+	r.buildStandIns(ctx, resolution, result, built)
+	if !r.takeAll(ctx, resolution, result, built) {
 		return nil
 	}
-	r.failing.keep(result.failed)
-	r.swap(ctx, current, profile.NewMap(result.instances, result.sorter(resolution)))
+	for name := range resolution.Profiles {
+		if instance := current.Get(name); instance != nil && result.instances[name] == nil {
+			result.run(instance, r.deciding[name])
+		}
+	}
+	r.attempts.failing.keep(result)
+	r.standIns.failing.keep(result)
+	sorter := result.sorter(resolution, r.deciding[r.sortedBy], held)
+	r.swap(ctx, current, profile.NewMap(result.instances, sorter))
+	r.sortedBy = sorter
 	r.deciding = make(map[string]*config.Profile, len(result.running))
 	for name, p := range result.running {
 		r.deciding[name] = p.config
@@ -92,50 +94,156 @@ func (r *ProfileReconciler) program(ctx context.Context, resolution *config.Reso
 	return result
 }
 
-// sorter is the scheduler name of the profile whose queue sort orders the queue: the one that has its way or, if that
-// could not be built, one that asks for the same order.
-func (p *programmed) sorter(resolution *config.Resolution) string {
-	first := resolution.SortedBy
-	if p.failed[first] == nil {
-		return first
+// holdTogether keeps profiles that change the order of the queue together from changing one after the other: while one
+// of them is being built, those that are built become pending, too. It returns whether there are such profiles.
+func (r *ProfileReconciler) holdTogether(resolution *config.Resolution, result *programmed, built map[string]*build) bool {
+	reorders := func(name string) bool {
+		before := r.deciding[name]
+		return before != nil && before.QueueSort != resolution.Profiles[name].QueueSort
 	}
-	for _, name := range slices.Sorted(maps.Keys(p.running)) {
-		if p.running[name].config.QueueSort == resolution.Profiles[first].QueueSort {
+	for _, late := range slices.Sorted(maps.Keys(result.pending)) {
+		if !reorders(late) {
+			continue
+		}
+		for name := range built {
+			if reorders(name) {
+				delete(built, name)
+				result.pending[name] = fmt.Sprintf("is built, and waits for the profile of scheduler name %q, which changes the order of the queue at the same time", late)
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// buildStandIns builds the last good revisions of profiles that cannot be built and of which none runs: livesched was
+// restarted, and what ran before that is to run on.
+func (r *ProfileReconciler) buildStandIns(ctx context.Context, resolution *config.Resolution, result *programmed, built map[string]*build) {
+	wanted := map[string]*config.Profile{}
+	for name := range result.failed {
+		if before := resolution.Before(name); before != nil && r.Store.Current().Get(name) == nil {
+			wanted[name] = before
+		}
+	}
+	r.standIns.builds.begin(wanted)
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		if u, err := r.build(ctx, &r.standIns, wanted[name]); u != nil && err == nil {
+			u.standIn = wanted[name]
+			built[name] = u
+		}
+	}
+}
+
+// triedAll says whether every profile was built, or failed to be, at least once, and so was what stands in for it.
+func (r *ProfileReconciler) triedAll(p *programmed) bool {
+	for name := range p.pending {
+		if r.attempts.failing[name] == nil {
+			return false
+		}
+	}
+	return len(r.standIns.builds.underWay) == 0
+}
+
+// takeAll takes what is built. It returns false if the process ends.
+func (r *ProfileReconciler) takeAll(ctx context.Context, resolution *config.Resolution, result *programmed, built map[string]*build) bool {
+	logger := log.FromContext(ctx)
+	ending := ctx.Err() != nil
+	var taken []*build
+	for _, name := range slices.Sorted(maps.Keys(built)) {
+		if ending {
+			break
+		}
+		if u := built[name]; u.of.take(u) {
+			taken = append(taken, u)
+		} else {
+			ending = true
+		}
+	}
+	for _, u := range taken {
+		if ending {
+			u.profile.Discard(logger)
+			continue
+		}
+		name := u.cfg.SchedulerName
+		cfg := resolution.Profiles[name]
+		if u.standIn != nil {
+			cfg = u.standIn
+		}
+		result.run(u.profile, cfg)
+		metrics.ReloadBuildDuration.Observe(u.took.Seconds())
+		logger.Info("Built a profile", "schedulerName", name, "revision", u.cfg.Revision, "generation", u.cfg.Generation, "duration", u.took)
+	}
+	return !ending
+}
+
+// sorter is the scheduler name of the profile whose queue sort orders the queue: the one that has its way or, if that
+// could not be built, one that asks for the same order. Otherwise, and while profiles are held that are to change the
+// order together, the queue stays in the order that it is in. last is what ordered it until now, nil at first.
+func (p *programmed) sorter(resolution *config.Resolution, last *config.Profile, held bool) string {
+	first := resolution.SortedBy
+	if first == "" {
+		return ""
+	}
+	if !held {
+		if p.failed[first] == nil && p.pending[first] == "" {
+			return first
+		}
+		if name := p.sorting(resolution.Profiles[first].QueueSort); name != "" {
 			return name
 		}
 	}
-	return first
+	if last != nil {
+		if now := p.running[last.SchedulerName]; now != nil && now.config.QueueSort == last.QueueSort {
+			return last.SchedulerName
+		}
+		if name := p.sorting(last.QueueSort); name != "" {
+			return name
+		}
+	}
+	if p.running[first] != nil || len(p.running) == 0 {
+		return first
+	}
+	return slices.Min(slices.Collect(maps.Keys(p.running)))
 }
 
-// build builds a profile, unless that failed so recently that it is not to be tried again yet.
-func (r *ProfileReconciler) build(ctx context.Context, cfg *config.Profile) (*profile.Profile, error) {
-	if err := r.failing.pending(cfg, r.Clock.Now()); err != nil {
-		return nil, err
+// sorting is the first scheduler name whose profile asks for an order of the queue, "" if there is none.
+func (p *programmed) sorting(order config.QueueSort) string {
+	for _, name := range slices.Sorted(maps.Keys(p.running)) {
+		if p.running[name].config.QueueSort == order {
+			return name
+		}
 	}
+	return ""
+}
+
+// build returns the build of a profile once it has succeeded, nil while it is under way, and an error if it failed, or
+// has failed so recently that it is not to be tried again yet.
+func (r *ProfileReconciler) build(ctx context.Context, a *attempts, cfg *config.Profile) (*build, error) {
 	logger := log.FromContext(ctx).WithValues("schedulerName", cfg.SchedulerName, "revision", cfg.Revision, "generation", cfg.Generation)
-	start := time.Now()
-	built, err := r.Build(ctx, cfg)
-	r.failing.note(cfg, err, r.Clock.Now())
-	if err != nil {
+	u := a.builds.underWay[cfg.SchedulerName]
+	if u == nil {
+		if err := a.failing.pending(cfg, r.Clock.Now()); err != nil {
+			return nil, err
+		}
+		a.failing.begin(cfg)
+		u = a.builds.start(log.IntoContext(ctx, logger), cfg, r.Build)
+	}
+	known := u.aside
+	switch {
+	case a.builds.await(u) && u.err != nil:
+		a.builds.giveUp(cfg.SchedulerName)
+		a.failing.note(cfg, u.err, r.Clock.Now())
 		if ctx.Err() == nil {
 			metrics.Reloads.WithLabelValues(metrics.ReloadFailed).Inc()
-			logger.Error(err, "Building a profile failed; what ran before runs on")
+			logger.Error(u.err, "Building a profile failed; what ran before runs on")
 		}
-		return nil, err
+		return nil, u.err
+	case u.ended():
+		return u, nil
+	case !known && ctx.Err() == nil:
+		logger.Info("Building a profile takes long; going on with the others")
 	}
-	metrics.ReloadBuildDuration.Observe(time.Since(start).Seconds())
-	logger.Info("Built a profile", "duration", time.Since(start))
-	return built, nil
-}
-
-// buildBefore builds what stands by for a profile that cannot be built. It is nil if that cannot be built either.
-func (r *ProfileReconciler) buildBefore(ctx context.Context, cfg *config.Profile) *profile.Profile {
-	built, err := r.Build(ctx, cfg)
-	if err != nil {
-		log.FromContext(ctx).Error(err, "Building the last good revision of a profile failed, too", "schedulerName", cfg.SchedulerName, "revision", cfg.Revision, "generation", cfg.Generation)
-		return nil
-	}
-	return built
+	return nil, nil
 }
 
 // swap makes next the current map, unless it is the same.

@@ -21,12 +21,18 @@ import (
 // Where what decides could not be stored, the status of a profile goes on naming what was active before, and says so: after
 // a restart, that is what could be brought back.
 //
+// Nothing new is said of a profile that is still in the first build since the start: until it has ended, status speaks of
+// what ran before, most likely the same.
+//
 // stale says that the cache was behind the API server with some object, which is to be looked at again.
 func (r *ProfileReconciler) report(ctx context.Context, objects *objects, resolution *config.Resolution, programmed *programmed, remembered *remembered) (stale bool, err error) {
 	now := r.Clock.Now()
 	var errs []error
 	for i := range objects.profiles {
 		before := &objects.profiles[i]
+		if _, late := programmed.pendingOf(before, resolution); late != "" && before.Status.ObservedGeneration != 0 && !r.Settled() {
+			continue
+		}
 		after := before.DeepCopy()
 		after.Status = *profileStatus(before, resolution, programmed, now)
 		if err := remembered.failed[before.UID]; err != nil {
@@ -43,6 +49,9 @@ func (r *ProfileReconciler) report(ctx context.Context, objects *objects, resolu
 	}
 	for i := range objects.policies {
 		before := &objects.policies[i]
+		if len(programmed.pendingIn(before, resolution)) > 0 && before.Status.ObservedGeneration != 0 && !r.Settled() {
+			continue
+		}
 		after := before.DeepCopy()
 		after.Status = *policyStatus(before, resolution, programmed, now)
 		if err := remembered.failed[before.UID]; err != nil {

@@ -10,8 +10,8 @@ import (
 )
 
 // A build that failed is tried again after firstRetry, and then after twice the time of the time before, up to lastRetry:
-// what was missing may have come, such as the permission to watch a resource. A build can hang until its
-// timeout, and nothing else is built in that time, so that trying too often would hold up the other profiles.
+// what was missing may have come, such as the permission to watch a resource. A build that hangs takes until its
+// timeout, and holds up the others for a moment each time, so that it is not tried too often.
 const (
 	firstRetry = time.Second
 	lastRetry  = 2 * time.Minute
@@ -28,6 +28,8 @@ type failure struct {
 	// delay is what has to pass until it is tried again, at next.
 	delay time.Duration
 	next  time.Time
+	// trying says that it is being tried, and so not due.
+	trying bool
 }
 
 // pending returns the error of a build that is not due yet, nil if it may be tried.
@@ -36,6 +38,13 @@ func (f failures) pending(cfg *config.Profile, now time.Time) error {
 		return last.err
 	}
 	return nil
+}
+
+// begin notes that a build is being tried.
+func (f failures) begin(cfg *config.Profile) {
+	if last := f[cfg.SchedulerName]; last != nil {
+		last.trying = true
+	}
 }
 
 // note notes how a build ended.
@@ -51,10 +60,10 @@ func (f failures) note(cfg *config.Profile, err error, now time.Time) {
 	f[cfg.SchedulerName] = &failure{revision: cfg.Revision, err: err, delay: delay, next: now.Add(delay)}
 }
 
-// keep forgets all but the given failures: the others are not wanted any more, or run.
-func (f failures) keep(failed map[string]error) {
+// keep forgets all but the profiles that could not be built, or not yet: the others are not wanted any more, or run.
+func (f failures) keep(p *programmed) {
 	for name := range f {
-		if failed[name] == nil {
+		if p.failed[name] == nil && p.pending[name] == "" {
 			delete(f, name)
 		}
 	}
@@ -64,6 +73,9 @@ func (f failures) keep(failed map[string]error) {
 func (f failures) due(now time.Time) time.Duration {
 	var soonest time.Duration
 	for _, failure := range f {
+		if failure.trying {
+			continue
+		}
 		// 0 would be never.
 		if wait := max(failure.next.Sub(now), time.Millisecond); soonest == 0 || wait < soonest {
 			soonest = wait

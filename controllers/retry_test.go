@@ -65,9 +65,24 @@ func TestTheFirstOfSeveralFailedBuildsIsDue(t *testing.T) {
 	if got := f.due(now); got != 500*time.Millisecond {
 		t.Errorf("due in %v", got)
 	}
-	f.keep(map[string]error{"mine": errNoLicence})
+	f.keep(&programmed{failed: map[string]error{"mine": errNoLicence}})
 	if got := f.due(now); got != 2*time.Second {
 		t.Errorf("due in %v after the other profile was deleted", got)
+	}
+}
+
+func TestABuildThatIsBeingTriedIsNotDueAndItsRetriesStillBecomeLessOften(t *testing.T) {
+	f := failures{}
+	one := resolved(1, "one")
+	f.note(one, errNoLicence, now)
+	f.begin(one)
+	f.keep(&programmed{pending: map[string]string{"mine": "is still being built"}})
+	if got := f.due(now.Add(time.Hour)); got != 0 {
+		t.Errorf("due in %v while it is being tried", got)
+	}
+	f.note(one, errNoLicence, now)
+	if got := f.due(now); got != 2*firstRetry {
+		t.Errorf("due in %v after the second failure", got)
 	}
 }
 
@@ -76,25 +91,35 @@ func TestSorter(t *testing.T) {
 		return &config.Profile{SchedulerName: name, QueueSort: config.QueueSort{Name: sort}}
 	}
 	a, b, c := sorted("a", "New"), sorted("b", "New"), sorted("c", "Old")
+	oldA, oldB := sorted("a", "Old"), sorted("b", "Old")
 	resolution := &config.Resolution{SortedBy: "a", Profiles: map[string]*config.Profile{"a": a, "b": b, "c": c}}
 	for _, test := range []struct {
 		name    string
 		running []*config.Profile
 		failed  map[string]error
+		last    *config.Profile
+		held    bool
 		want    string
 	}{
-		{"the one that has its way", []*config.Profile{a, b, c}, nil, "a"},
-		{"the same one, whoever else cannot be built", []*config.Profile{a}, map[string]error{"b": errNoLicence}, "a"},
-		{"one that asks for the same order", []*config.Profile{b, c}, map[string]error{"a": errNoLicence}, "b"},
-		{"one that asks for the same order, also if the old instance of the first sorts differently", []*config.Profile{sorted("a", "Old"), b, c}, map[string]error{"a": errNoLicence}, "b"},
-		{"the old instance, if there is no other", []*config.Profile{sorted("a", "Old"), c}, map[string]error{"a": errNoLicence}, "a"},
+		{"the one that has its way", []*config.Profile{a, b, c}, nil, c, false, "a"},
+		{"the same one, whoever else cannot be built", []*config.Profile{a}, map[string]error{"b": errNoLicence}, nil, false, "a"},
+		{"one that asks for the same order", []*config.Profile{b, c}, map[string]error{"a": errNoLicence}, c, false, "b"},
+		{"one that asks for the same order, also if the old instance of the first sorts differently", []*config.Profile{oldA, b, c}, map[string]error{"a": errNoLicence}, oldA, false, "b"},
+		{"the old instance, if there is no other", []*config.Profile{oldA, c}, map[string]error{"a": errNoLicence}, oldA, false, "a"},
+		{"whoever did so before, if the first to do so is new and cannot be built", []*config.Profile{oldB, c}, map[string]error{"a": errNoLicence}, c, false, "c"},
+		{"one that asks for the order that there was, if whoever lent it is gone", []*config.Profile{c}, map[string]error{"a": errNoLicence}, oldB, false, "c"},
+		{"whoever runs, if there was no order before", []*config.Profile{c}, map[string]error{"a": errNoLicence}, nil, false, "c"},
+		{"the first, if none runs", nil, map[string]error{"a": errNoLicence}, nil, false, "a"},
+		{"whoever did so before, while those that reorder the queue are held together", []*config.Profile{oldA, oldB, c}, nil, oldA, true, "a"},
+		{"whoever did so before, also if a new profile asks for the order to come", []*config.Profile{oldA, b, c}, nil, oldA, true, "a"},
+		{"one of the order that there was, while profiles are held and whoever lent it is gone", []*config.Profile{oldA, b}, nil, c, true, "a"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			came := &programmed{running: map[string]*running{}, failed: test.failed}
 			for _, cfg := range test.running {
 				came.running[cfg.SchedulerName] = &running{config: cfg}
 			}
-			if got := came.sorter(resolution); got != test.want {
+			if got := came.sorter(resolution, test.last, test.held); got != test.want {
 				t.Errorf("sorted by %q, want %q", got, test.want)
 			}
 		})

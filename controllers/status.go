@@ -75,7 +75,11 @@ func profileProgrammed(object *v1alpha1.SchedulerProfile, resolution *config.Res
 	result := resolution.ProfileResults[object.Name]
 	condition := metav1.Condition{Type: v1alpha1.ConditionProgrammed, Status: metav1.ConditionFalse}
 	failed := programmed.failureOf(object, resolution)
+	generation, late := programmed.pendingOf(object, resolution)
 	switch {
+	case late != "":
+		condition.Status = metav1.ConditionUnknown
+		condition.Reason, condition.Message = v1alpha1.ReasonPending, fmt.Sprintf("Generation %d %s; %s", generation, late, programmed.goesOn(result.SchedulerName, active))
 	case failed != nil:
 		condition.Reason, condition.Message = v1alpha1.ReasonBuildFailed, fmt.Sprintf("%s; %s", failed, programmed.goesOn(result.SchedulerName, active))
 	case result.Accepted:
@@ -96,6 +100,26 @@ func (p *programmed) failureOf(object *v1alpha1.SchedulerProfile, resolution *co
 		return nil // what was built under the scheduler name is another object's
 	}
 	return p.failed[cfg.SchedulerName]
+}
+
+// pendingOf is the generation of the object that is to decide as soon as it is built, and what it waits for, "" if there
+// is none.
+func (p *programmed) pendingOf(object *v1alpha1.SchedulerProfile, resolution *config.Resolution) (generation int64, late string) {
+	cfg := resolution.Profiles[resolution.ProfileResults[object.Name].SchedulerName]
+	if cfg == nil || cfg.UID != object.UID {
+		return 0, ""
+	}
+	return cfg.Generation, p.pending[cfg.SchedulerName]
+}
+
+// pendingIn are the profiles that are still being built with a policy.
+func (p *programmed) pendingIn(object *v1alpha1.SchedulingPolicy, resolution *config.Resolution) (pending []string) {
+	for _, name := range resolution.PolicyResults[object.Name].Profiles {
+		if p.pending[resolution.ProfileResults[name].SchedulerName] != "" {
+			pending = append(pending, name)
+		}
+	}
+	return pending
 }
 
 // goesOn says what decides where the present generation of an object does not.
@@ -120,6 +144,7 @@ func policyProgrammed(object *v1alpha1.SchedulingPolicy, resolution *config.Reso
 			failed = append(failed, name)
 		}
 	}
+	pending := programmed.pendingIn(object, resolution)
 	switch {
 	case result.KeptLastGood:
 		condition.Reason, condition.Message = v1alpha1.ReasonKeptLastGood, fmt.Sprintf("Generation %d is not accepted; the last good one goes on", object.Generation)
@@ -127,6 +152,9 @@ func policyProgrammed(object *v1alpha1.SchedulingPolicy, resolution *config.Reso
 		condition.Reason, condition.Message = v1alpha1.ReasonInvalid, fmt.Sprintf("Generation %d is not accepted, and there is no last good one", object.Generation)
 	case len(failed) > 0:
 		condition.Reason, condition.Message = v1alpha1.ReasonBuildFailed, fmt.Sprintf("Generation %d cannot be built into %s; see there", object.Generation, listed(failed))
+	case len(pending) > 0:
+		condition.Status = metav1.ConditionUnknown
+		condition.Reason, condition.Message = v1alpha1.ReasonPending, fmt.Sprintf("Generation %d is still being built into %s", object.Generation, listed(pending))
 	case len(result.Profiles) == 0:
 		condition.Status = metav1.ConditionTrue
 		condition.Reason, condition.Message = v1alpha1.ReasonProgrammed, "No accepted profile builds on this policy"

@@ -74,6 +74,7 @@ func TestProfileStatus(t *testing.T) {
 		toRun   *config.Profile
 		running *running
 		failed  error
+		pending string
 
 		active     *v1alpha1.ActiveProfile
 		accepted   metav1.Condition
@@ -155,6 +156,17 @@ func TestProfileStatus(t *testing.T) {
 			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 1, now),
 			programmed: conditionAt("Programmed", "False", "BuildFailed", `initializing plugin "F": no licence; revision gone of a deleted SchedulerProfile goes on`, 1, now),
 		},
+		{
+			name: "one that is still being built", generation: 2, result: valid, toRun: resolved(2, "two"), running: decides(resolved(1, "one")), pending: "is still being built",
+			active:     active(1, "one", earlier),
+			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
+			programmed: conditionAt("Programmed", "Unknown", "Pending", "Generation 2 is still being built; revision one of generation 1 goes on", 2, now),
+		},
+		{
+			name: "one that is still being built for the first time", generation: 1, result: valid, toRun: resolved(1, "one"), pending: "is still being built",
+			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 1, now),
+			programmed: conditionAt("Programmed", "Unknown", "Pending", "Generation 1 is still being built; pods of this scheduler name wait", 1, now),
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			object := &v1alpha1.SchedulerProfile{
@@ -173,6 +185,7 @@ func TestProfileStatus(t *testing.T) {
 			if test.failed != nil {
 				came.failed["mine"] = test.failed
 			}
+			came.pending = map[string]string{"mine": test.pending}
 			want := &v1alpha1.SchedulerProfileStatus{
 				ObservedGeneration: test.generation,
 				SchedulerName:      "mine",
@@ -204,6 +217,8 @@ func TestPolicyStatus(t *testing.T) {
 		name   string
 		result config.Result
 		failed map[string]error
+		// pending is a scheduler name.
+		pending string
 
 		accepted, programmed metav1.Condition
 	}{
@@ -221,6 +236,11 @@ func TestPolicyStatus(t *testing.T) {
 			name: "one with which some profiles cannot be built", result: profiles(valid, "a", "b", "c"), failed: map[string]error{"name-a": errNoLicence, "name-c": errNoLicence},
 			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
 			programmed: conditionAt("Programmed", "False", "BuildFailed", "Generation 2 cannot be built into profiles a, c; see there", 2, now),
+		},
+		{
+			name: "one with which a profile is still being built", result: profiles(valid, "a", "b"), pending: "name-b",
+			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
+			programmed: conditionAt("Programmed", "Unknown", "Pending", "Generation 2 is still being built into profile b", 2, now),
 		},
 		{
 			name: "failures of profiles that build on another", result: profiles(valid, "a"), failed: map[string]error{"name-b": errNoLicence},
@@ -251,12 +271,13 @@ func TestPolicyStatus(t *testing.T) {
 				Profiles:           test.result.Profiles,
 				Conditions:         []metav1.Condition{test.accepted, test.programmed},
 			}
-			got := policyStatus(object, resolution, &programmed{failed: test.failed}, now)
+			came := &programmed{failed: test.failed, pending: map[string]string{test.pending: "is still being built"}}
+			got := policyStatus(object, resolution, came, now)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)
 			}
 			object.Status = *got
-			if diff := cmp.Diff(got, policyStatus(object, resolution, &programmed{failed: test.failed}, now.Add(time.Hour))); diff != "" {
+			if diff := cmp.Diff(got, policyStatus(object, resolution, came, now.Add(time.Hour))); diff != "" {
 				t.Errorf("it changes when looked at again: %s", diff)
 			}
 		})

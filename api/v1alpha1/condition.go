@@ -46,6 +46,9 @@ const (
 	ReasonProgrammed = "Programmed"
 	// ReasonKeptLastGood (False): the spec is not accepted, and the last good one goes on deciding.
 	ReasonKeptLastGood = "KeptLastGood"
+	// ReasonPending (Unknown): the spec is accepted, and its plugins are still being built; what decided before goes on
+	// deciding until they are.
+	ReasonPending = "Pending"
 	// ReasonBuildFailed (False): the spec is accepted but its plugins could not be built; what decided before
 	// goes on deciding.
 	ReasonBuildFailed = "BuildFailed"

@@ -1,0 +1,148 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	gomegatypes "github.com/onsi/gomega/types"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/livesched/app"
+	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/testcluster"
+)
+
+// isPending matches Programmed of an object whose plugins are still being built.
+func isPending(words ...string) gomegatypes.GomegaMatcher {
+	return haveCondition(v1alpha1.ConditionProgrammed, "Unknown", v1alpha1.ReasonPending, words...)
+}
+
+var _ = Describe("A build that takes long", func() {
+	var (
+		run     *testcluster.Running
+		factory *moodyFactory
+	)
+
+	BeforeEach(func(ctx context.Context) {
+		createNodes(ctx)
+		factory = &moodyFactory{released: make(chan struct{})}
+		run = start(func(o *app.Options) {
+			o.OutOfTree = framework.Registry{moody: factory.build, newestFirst: newNewestFirst}
+			o.ProfileBuildTimeout = time.Minute // no spec of these waits for it
+		})
+		DeferCleanup(func() {
+			select {
+			case <-factory.released:
+			default:
+				close(factory.released)
+			}
+		})
+	})
+	instance := func(name string) any { return run.Scheduler.Store().Current().Get(name) }
+
+	It("holds up neither the other profiles nor their changes, and its profile follows as soon as it is built", func(ctx context.Context) {
+		factory.set((*moodyFactory).hang)
+		// Builds go by scheduler name: the one that hangs is the first.
+		create(ctx, profile("a-slow", usesMoody), profile("b-slow", usesMoody), profile("quick", packs))
+		expectProfile(ctx, "quick", isProgrammed)
+		Expect(expectBound(ctx, createPod(ctx, "one", "quick"))).To(Equal(busy))
+		change(ctx, profile("quick", ""), spreads)
+		expectProfile(ctx, "quick", isProgrammed)
+		Expect(expectBound(ctx, createPod(ctx, "two", "quick"))).To(Equal(idle))
+		late := expectProfile(ctx, "a-slow", isAccepted, isPending("Generation 1 is still being built", "pods of this scheduler name wait"))
+		Expect(late.Status.Active).To(BeNil())
+		waiting := createPod(ctx, "waiting", "a-slow")
+		expectPending(ctx, waiting)
+
+		close(factory.released)
+		expectProfile(ctx, "a-slow", isProgrammed)
+		expectProfile(ctx, "b-slow", isProgrammed)
+		expectBound(ctx, waiting)
+		Expect(factory.calls()).To(Equal(2), "what was built is used")
+	})
+
+	It("is given up when its profile is changed again or deleted, and leaves nothing", func(ctx context.Context) {
+		mine := profile("mine", packs)
+		create(ctx, mine, profile("theirs", packs))
+		expectProfile(ctx, "mine", isProgrammed)
+		expectProfile(ctx, "theirs", isProgrammed)
+		handlers := run.Informers.Handlers()
+
+		factory.set((*moodyFactory).hang)
+		change(ctx, mine, spreads+usesMoody)
+		expectProfile(ctx, "mine", isPending("Generation 2 is still being built", "of generation 1 goes on"))
+		change(ctx, profile("theirs", ""), spreads+usesMoody)
+		expectProfile(ctx, "theirs", isPending())
+		change(ctx, mine, spreads)
+		expectProfile(ctx, "mine", isProgrammed)
+		Expect(k8s.Delete(ctx, profile("theirs", ""))).To(Succeed())
+		Eventually(func() int { return run.Scheduler.Store().Current().Len() }).Should(Equal(1))
+		Eventually(run.Informers.Handlers).Should(Equal(handlers), "nothing is lent to a build that was given up")
+
+		mended := instance("mine")
+		close(factory.released)
+		Eventually(run.Scheduler.Store().Alive).Should(Equal(1))
+		Consistently(func() any { return instance("mine") }).Should(BeIdenticalTo(mended))
+	})
+
+	It("holds together the profiles that change the order of the queue with it", func(ctx context.Context) {
+		create(ctx, policy("shared", ""))
+		slow := "policyRef: {name: shared}\n" + usesMoody
+		create(ctx, profile("a-quick", "policyRef: {name: shared}"), profile("b-slow", slow))
+		for _, name := range []string{"a-quick", "b-slow"} {
+			expectProfile(ctx, name, isProgrammed)
+		}
+		before := run.Scheduler.Store().Current()
+
+		factory.set((*moodyFactory).hang)
+		change(ctx, policy("shared", ""), "queueSort: {name: NewestFirst}")
+		expectProfile(ctx, "b-slow", isPending("Generation 1 is still being built"))
+		expectProfile(ctx, "a-quick", isPending("Generation 1 is built, and waits for the profile of scheduler name \"b-slow\"", "goes on"))
+		expectPolicy(ctx, "shared", isAccepted, isPending("a-quick, b-slow"))
+		By("creating another profile meanwhile")
+		create(ctx, profile("c-new", "policyRef: {name: shared}"))
+		expectProfile(ctx, "c-new", isProgrammed)
+		expectBound(ctx, createPod(ctx, "pod", "c-new"))
+		for _, name := range []string{"a-quick", "b-slow"} {
+			Expect(instance(name)).To(BeIdenticalTo(before.Get(name)))
+		}
+
+		close(factory.released)
+		quick, slowOne := expectProfile(ctx, "a-quick", isProgrammed), expectProfile(ctx, "b-slow", isProgrammed)
+		Expect(quick.Status.Active.Plugins.QueueSort).To(Equal([]string{newestFirst}))
+		Expect(slowOne.Status.Active.Plugins.QueueSort).To(Equal([]string{newestFirst}))
+	})
+})
+
+var _ = Describe("Changes in quick succession", func() {
+	It("coalesce: what is built is the last of them, and few of those between", func(ctx context.Context) {
+		const changes = 30
+		factory := &moodyFactory{released: make(chan struct{})}
+		run := start(func(o *app.Options) { o.OutOfTree = framework.Registry{moody: factory.build} })
+		createNodes(ctx)
+		factory.set((*moodyFactory).hang) // the first one, until all changes have been made
+		create(ctx, profile("mine", usesMoody))
+		Eventually(factory.calls).Should(Equal(1))
+		factory.set(nil)
+		for i := range changes {
+			p := profile("mine", "")
+			spec := fmt.Sprintf(`{"spec":{"percentageOfNodesToScore":%d}}`, i+1)
+			Expect(k8s.Patch(ctx, p, client.RawPatch(types.MergePatchType, []byte(spec)))).To(Succeed())
+		}
+		close(factory.released)
+		last := expectProfile(ctx, "mine", isProgrammed)
+		Expect(last.Status.Active.Generation).To(Equal(int64(changes + 1)))
+		Expect(run.Scheduler.Store().Current().Get("mine").Config.PercentageOfNodesToScore).To(Equal(int32(changes)))
+		Expect(factory.calls()).To(BeNumerically("<", changes/2))
+		Eventually(run.Scheduler.Store().Alive).Should(Equal(1))
+		expectBound(ctx, createPod(ctx, "pod", "mine"))
+	})
+})
