@@ -79,7 +79,7 @@ func TestReviews(t *testing.T) {
 		{name: "a profile of defaults", after: profile("p", 0, v1alpha1.SchedulerProfileSpec{})},
 		{name: "a broken profile", after: profile("p", 0, broken()), denied: []string{
 			`spec.plugins.score.enabled[0].name: Unsupported value: unknown plugin "NoSuchPlugin"; registered: `,
-			`spec.pluginConfig[0].args.scoringStrategy.type: Invalid value`,
+			`spec.pluginConfig[0].args.scoringStrategy.type: Unsupported value: "Wrong": supported values: "LeastAllocated"`,
 		}},
 		{name: "a profile that nobody can bind with", after: profile("p", 0, noBind()), denied: []string{`spec.plugins.bind: Invalid value: no plugin is left that binds pods`}},
 		{name: "an update that breaks a profile", before: profile("p", 1, v1alpha1.SchedulerProfileSpec{}), after: profile("p", 1, broken()), denied: []string{"NoSuchPlugin", "scoringStrategy.type"}},

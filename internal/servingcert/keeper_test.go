@@ -6,6 +6,7 @@ package servingcert
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -158,9 +159,9 @@ func TestWhatSomebodyTakesAwayComesBack(t *testing.T) {
 func TestAFailedWriteIsTriedAgainAndNothingIsServedBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(objects()...)
-		refuse := true
+		var allowed atomic.Bool
 		client.PrependReactor("update", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return refuse, nil, errors.New("not now")
+			return !allowed.Load(), nil, errors.New("not now")
 		})
 		k := startKeeper(t, client)
 		pass(10 * time.Minute)
@@ -177,7 +178,7 @@ func TestAFailedWriteIsTriedAgainAndNothingIsServedBefore(t *testing.T) {
 		if writes < 10 || writes > 30 {
 			t.Errorf("%d attempts in 10 minutes", writes)
 		}
-		refuse = false
+		allowed.Store(true)
 		pass(time.Minute)
 		expectGood(t, client, k)
 	})
