@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	liveschedapp "github.com/livesched/livesched/cmd/livesched/app"
 )
 
 // weightOf is the weight that a profile gives its first score plugin.
@@ -217,4 +218,37 @@ var _ = Describe("rollback", func() {
 			Expect(got.errOut).To(ContainSubstring(test.want))
 		}
 	})
+})
+
+var _ = Describe("the revisions that livesched keeps", func() {
+	It("are listed, compared and gone back to", func(ctx context.Context) {
+		startLivesched(ctx, func(o *liveschedapp.Options) { o.RevisionNamespace = "livesched-system" })
+		own := policy("own", 4)
+		p := profile("a", withPolicy("own"), weight("NodeAffinity", 2))
+		create(ctx, own, p)
+		expectProgrammed(ctx, p)
+		change(ctx, p, weight("NodeAffinity", 3))
+		Eventually(func(g Gomega) {
+			got := kubectl(ctx, "history", "profile", "a")
+			g.Expect(columns(got.out, "1")).To(HaveLen(7), got.out)
+			g.Expect(columns(got.out, "2")).To(HaveExactElements("2", "*", "2", p.Status.Active.Revision, Not(BeEmpty()), "own", "(generation", "1)"))
+		}).WithContext(ctx).Should(Succeed())
+
+		got := kubectl(ctx, "diff", "a", "--from", "1")
+		Expect(got.code).To(Equal(1), got.errOut)
+		Expect(got.out).To(ContainSubstring("-  - NodeAffinity (weight 2)\n+  - NodeAffinity (weight 3)\n"))
+
+		got = kubectl(ctx, "rollback", "profile", "a", "--wait")
+		Expect(got.code).To(BeZero(), got.errOut)
+		Expect(weightOf(ctx, "a")).To(BeEquivalentTo(2))
+
+		By("going forward again: the spec that is taken up again has a new number")
+		Eventually(func(g Gomega) {
+			g.Expect(columns(kubectl(ctx, "history", "profile", "a").out, "3")).To(ContainElement("*"))
+		}).WithContext(ctx).Should(Succeed())
+		got = kubectl(ctx, "rollback", "profile", "a", "--wait")
+		Expect(got.code).To(BeZero(), got.errOut)
+		Expect(got.out).To(HavePrefix("schedulerprofile/a rolled back to revision 2\n"))
+		Expect(weightOf(ctx, "a")).To(BeEquivalentTo(3))
+	}, SpecTimeout(time.Minute))
 })
