@@ -157,7 +157,7 @@ func printLoads(loads []load) {
 	fmt.Fprintf(w, "a reload every second (%d)\t%.0f\t%.0f\n", reloads, with, rates[true])
 	fmt.Fprintf(w, "ratio\t%.3f\n", with/without)
 	_ = w.Flush()
-	fmt.Println("every pod was bound, and once")
+	fmt.Println("every pod of these runs was bound, and once")
 }
 
 // quantile is the value that a share of the others does not exceed; that of 1 is the largest.

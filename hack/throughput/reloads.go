@@ -58,6 +58,8 @@ func measureReloads(ctx context.Context, o options) (err error) {
 		return err
 	}
 	var latencies []latency
+	var loads []load
+	defer func() { r.print(latencies, loads) }() // what there is, also if something goes wrong
 	for _, kind := range []pending{
 		{name: "unschedulable", mark: refuse}, {name: "gated", mark: gate, witnesses: 100}, {name: "being scheduled"},
 	} {
@@ -68,14 +70,10 @@ func measureReloads(ctx context.Context, o options) (err error) {
 		fmt.Fprintf(os.Stderr, "measured: %s pods\n", kind.name)
 		latencies = append(latencies, l)
 	}
-	var loads []load
 	if o.length > 0 {
-		if loads, err = r.loads(ctx); err != nil {
-			return err
-		}
+		loads, err = r.loads(ctx)
 	}
-	r.print(latencies, loads)
-	return nil
+	return err
 }
 
 // start runs livesched with its profiles.
@@ -97,7 +95,11 @@ func (r *reloads) start(ctx context.Context) error {
 		}
 	}
 	profile := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: schedulerName}}
-	profile.Spec.Plugins = &v1alpha1.Plugins{MultiPoint: v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: probeName}}}}
+	profile.Spec.Plugins = &v1alpha1.Plugins{
+		MultiPoint: v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: probeName}}},
+		// Preemption could not help the pods that the probe refuses, and would have most of the time spent on them.
+		PostFilter: v1alpha1.PluginSet{Disabled: []v1alpha1.Plugin{{Name: "*"}}},
+	}
 	r.spec = 1
 	profile.Spec.PluginConfig = r.pluginConfig()
 	if err := r.client.Create(ctx, profile); err != nil {
