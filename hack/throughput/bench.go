@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
@@ -114,8 +115,15 @@ func (b *bench) createPods(ctx context.Context) error {
 // deletePods removes all pods at once.
 func (b *bench) deletePods(ctx context.Context) error {
 	now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}
-	if err := b.client.CoreV1().Pods(metav1.NamespaceDefault).DeleteCollection(ctx, now, metav1.ListOptions{}); err != nil {
-		return err
+	for {
+		// The API server gives one request a minute, which thousands of pods may need more of.
+		err := b.client.CoreV1().Pods(metav1.NamespaceDefault).DeleteCollection(ctx, now, metav1.ListOptions{})
+		if err == nil {
+			break
+		}
+		if !apierrors.IsTimeout(err) || ctx.Err() != nil {
+			return err
+		}
 	}
 	return b.pods.wait(ctx, func(p *watchedPods) bool { return p.known == 0 })
 }

@@ -24,11 +24,15 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/internal/scheduler/queue"
 	"github.com/livesched/livesched/internal/testcluster"
 )
 
 // firstDecisionTimeout is far beyond any first decision: something is broken.
 const firstDecisionTimeout = time.Minute
+
+// errNoPods says that the last pending pod was bound before the new generation could decide about it.
+var errNoPods = errors.New("no pods are pending any more")
 
 // reloads is a livesched in this process whose profiles are changed.
 type reloads struct {
@@ -210,7 +214,11 @@ func (r *reloads) latency(ctx context.Context, kind pending) (latency, error) {
 		if err != nil {
 			return l, err
 		}
-		if err := r.once(ctx, &l); err != nil {
+		err := r.once(ctx, &l)
+		if errors.Is(err, errNoPods) {
+			break
+		}
+		if err != nil {
 			return l, err
 		}
 	}
@@ -226,11 +234,19 @@ func (r *reloads) once(ctx context.Context, l *latency) error {
 		return err
 	}
 	returned := time.Now()
-	select {
-	case at := <-r.decisions.of(r.spec):
-		l.decision = append(l.decision, milliseconds(at.Sub(sent)))
-	case <-time.After(firstDecisionTimeout):
-		return fmt.Errorf("spec %d has not decided within %v", r.spec, firstDecisionTimeout)
+	timeout := time.After(firstDecisionTimeout)
+	for tick, decided := time.Tick(time.Second), false; !decided; {
+		select {
+		case at := <-r.decisions.of(r.spec):
+			l.decision = append(l.decision, milliseconds(at.Sub(sent)))
+			decided = true
+		case <-tick:
+			if c := r.running.Scheduler.Queue().Counts(); c == (queue.Counts{}) {
+				return errNoPods
+			}
+		case <-timeout:
+			return fmt.Errorf("spec %d has not decided within %v", r.spec, firstDecisionTimeout)
+		}
 	}
 	// The swap is over a moment later, when all pods have been looked at.
 	err = r.until(ctx, "the swap is over", func() bool {
