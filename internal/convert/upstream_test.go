@@ -194,7 +194,8 @@ func refusedByBuild(resolution *config.Resolution) bool {
 	for _, result := range resolution.ProfileResults {
 		for _, problem := range result.Problems {
 			if strings.HasPrefix(problem.Path, "spec.plugins.queueSort") || strings.HasPrefix(problem.Path, "spec.plugins.bind") ||
-				strings.HasSuffix(problem.Path, ".args.scoringStrategy.type") || problem.Reason == "QueueSortConflict" {
+				strings.HasSuffix(problem.Path, ".args.scoringStrategy.type") || problem.Reason == "QueueSortConflict" ||
+				strings.Contains(problem.Detail, " does not extend ") {
 				return true
 			}
 		}

@@ -120,7 +120,7 @@ func TestFlush(t *testing.T) {
 		f.flushNow()
 		f.Expect(f.place(b)).To(Equal(Active))
 	})
-	t.Run("another wait applies to pods that are already unschedulable", func(t *testing.T) {
+	t.Run("another wait applies from the reload on, which has pods that are already unschedulable tried", func(t *testing.T) {
 		f := newFixture(t, func(p *ProfileSettings) { p.MaxInUnschedulable = time.Hour })
 		f.Add(logger, newPod("a"))
 		a := f.reject("A")
@@ -128,7 +128,9 @@ func TestFlush(t *testing.T) {
 		f.flushNow()
 		f.Expect(f.place(a)).To(Equal(Unschedulable))
 		f.Reconfigure(logger, f.with(profileOf(func(p *ProfileSettings) { p.MaxInUnschedulable = time.Minute })), nil, nil)
-		f.Expect(f.place(a)).To(Equal(Unschedulable))
+		f.Expect(f.place(a)).To(Equal(Active))
+		a = f.reject("A")
+		f.clock.Step(time.Minute + time.Millisecond)
 		f.flushNow()
 		f.Expect(f.place(a)).To(Equal(Active))
 	})
