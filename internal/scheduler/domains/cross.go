@@ -1,0 +1,42 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package domains
+
+import (
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+)
+
+// Cross is what one plugin that looks beyond a node says about the pods of one class, kept up node by node. It belongs
+// to the goroutine of the scheduling loop, as the snapshot does that it was made for: no method may be called while
+// another runs, or while the snapshot is refreshed.
+//
+// A decision asks in this order:
+//
+//	Stale                 after each refresh of the snapshot; if so, the Cross is thrown away and made anew
+//	Update                once for each slot that something happened to since the Cross was made or last updated
+//	Filter, Score         any number of times, until the next refresh
+type Cross interface {
+	// Stale says that Update, slot by slot, is not enough any more: namespaces or services have changed, or topologies
+	// are numbered otherwise. A Cross that is stale stays so.
+	Stale() bool
+	// Relevant says whether a pod like this one, placed on a node or removed from it, changes anything for the class. If
+	// not, that change needs no Update. It is true if in doubt, and the same for all pods with equal namespace, labels
+	// and pod (anti-)affinity as long as the Cross lives. Two pods of which a class's selector sees different labels are
+	// not alike, even if no selector cared when they were placed.
+	Relevant(pod *schedframework.PodInfo) bool
+	// Update recomputes what the node in a slot contributes: a node that came or changed, or whose pods did, or none if
+	// the slot is free. Updating a slot to which nothing has happened changes nothing.
+	Update(slot cache.Slot)
+	// Filter says whether the class's pods fit the node in a slot: nil, or the status that the plugin returns, of the same
+	// code, message and plugin. Statuses are shared and must not be written to.
+	Filter(slot cache.Slot) *fwk.Status
+	// Score writes the scores of the feasible nodes, after normalisation and before weights, in their order; scores is as
+	// long as feasible. With ok false nothing was written: the plugin skips scoring, or gives 0 to all of them.
+	Score(feasible []cache.Slot, scores []int64) (ok bool)
+	// Bytes is about what it holds in memory.
+	Bytes() int
+}
