@@ -19,6 +19,15 @@ type imageStates struct {
 	epoch uint64
 }
 
+// Image returns the size of an image, in bytes, and the number of nodes that have it, by a name under which nodes
+// report it. Both are 0 for an image that no node has.
+func (s *Snapshot) Image(name string) (size int64, nodes int) {
+	if summary, ok := s.images.summaries[name]; ok {
+		return summary.Size, summary.NumNodes
+	}
+	return 0, 0
+}
+
 // add counts a node's images and returns the node's ImageStates.
 func (s *imageStates) add(images []corev1.ContainerImage) map[string]*fwk.ImageStateSummary {
 	states := make(map[string]*fwk.ImageStateSummary)

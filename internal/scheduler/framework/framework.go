@@ -52,6 +52,8 @@ type Framework struct {
 	waitingPods   *WaitingPods
 	podsInPreBind *PodsInPreBind
 	recorder      *schedmetrics.MetricAsyncRecorder
+	// isPart says that the durations of extension points are somebody else's to observe; see Part.
+	isPart bool
 
 	checkAllFilters bool
 

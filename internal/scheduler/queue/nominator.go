@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	corev1listers "k8s.io/client-go/listers/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
@@ -102,6 +103,23 @@ func (n *Nominator) NominatedPodsForNode(nodeName string) []fwk.PodInfo {
 		pods[i] = &info
 	}
 	return pods
+}
+
+// HasNominatedFor says whether any pod but this one that is at least as important is nominated, to whatever node. It
+// takes no lock while nothing is nominated.
+func (n *Nominator) HasNominatedFor(pod *corev1.Pod) bool {
+	if n.size.Load() == 0 {
+		return false
+	}
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	priority := corev1helpers.PodPriority(pod)
+	for uid, nm := range n.byPod {
+		if uid != pod.UID && corev1helpers.PodPriority(nm.info.Pod) >= priority {
+			return true
+		}
+	}
+	return false
 }
 
 // add is AddNominatedPod for callers that hold Queue.mu.

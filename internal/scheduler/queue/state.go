@@ -157,6 +157,9 @@ func (q *Queue) DeleteNominatedPodIfExists(pod *corev1.Pod) {
 	q.nominator.DeleteNominatedPodIfExists(pod)
 }
 
+// HasNominatedFor says whether any pod but this one that is at least as important is nominated, to whatever node.
+func (q *Queue) HasNominatedFor(pod *corev1.Pod) bool { return q.nominator.HasNominatedFor(pod) }
+
 // NominatedPodsForNode implements fwk.PodNominator.
 func (q *Queue) NominatedPodsForNode(nodeName string) []fwk.PodInfo {
 	return q.nominator.NominatedPodsForNode(nodeName)

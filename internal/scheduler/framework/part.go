@@ -1,0 +1,119 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+)
+
+// Part returns a Framework that runs, at PreFilter, Filter, PreScore and Score, only those plugins that keep says yes
+// to. It shares everything else with f, and counts what its plugins do as f does, but for the durations of extension
+// points: a part of one is none. It is for a caller that runs the plugins of one profile in several ways.
+func (f *Framework) Part(keep func(fwk.Plugin) bool) *Framework {
+	part := *f
+	part.isPart = true
+	part.preFilter = keepOf(f.preFilter, func(p *preFilterPlugin) bool { return keep(p.plugin) })
+	part.filter = keepOf(f.filter, func(p *instrumented[fwk.FilterPlugin]) bool { return keep(p.plugin) })
+	part.preScore = keepOf(f.preScore, func(p *instrumented[fwk.PreScorePlugin]) bool { return keep(p.plugin) })
+	part.score = keepOf(f.score, func(p *scorePlugin) bool { return keep(p.plugin) })
+	return &part
+}
+
+func keepOf[T any](list []T, keep func(*T) bool) []T {
+	var kept []T
+	for i := range list {
+		if keep(&list[i]) {
+			kept = append(kept, list[i])
+		}
+	}
+	return kept
+}
+
+// WeightedScore is a Score plugin with what its normalised score is multiplied with.
+type WeightedScore struct {
+	Plugin fwk.ScorePlugin
+	Weight int64
+}
+
+// ScorePlugins returns the Score plugins in their order.
+func (f *Framework) ScorePlugins() []WeightedScore {
+	out := make([]WeightedScore, 0, len(f.score))
+	for i := range f.score {
+		out = append(out, WeightedScore{f.score[i].plugin, f.score[i].weight})
+	}
+	return out
+}
+
+// AllSkip runs the PreFilter plugins for a pod and says whether every one of them skips. It ends at the first that does
+// not. The plugins are not given the nodes. skipped is what the state is told that was skipped: the names of all of
+// them, to be shared and not written to.
+func (f *Framework) AllSkip(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, skipped sets.Set[string]) bool {
+	logger := newPointLogger(ctx, schedmetrics.PreFilter)
+	for i := range f.preFilter {
+		pl := &f.preFilter[i]
+		if _, status := f.runPreFilter(logger.context(ctx, pl.name), *pl, state, pod, nil); !status.IsSkip() {
+			return false
+		}
+	}
+	state.SetSkipFilterPlugins(skipped)
+	return true
+}
+
+// ScoreNode writes into scores, by plugin in the order of ScorePlugins, what the Score plugins that PreScore did not
+// skip give to one node, before normalisation. The scores of those that were skipped are not touched. Anything else than
+// success from a plugin is an error.
+func (f *Framework) ScoreNode(
+	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo, scores []int64,
+) *fwk.Status {
+	logger := newPointLogger(ctx, schedmetrics.Score)
+	skipped := state.GetSkipScorePlugins()
+	for i := range f.score {
+		pl := &f.score[i]
+		if skipped.Has(pl.name) {
+			continue
+		}
+		ctx := logger.context(ctx, pl.name)
+		pl.evaluations.Inc()
+		status := f.call(ctx, state, schedmetrics.Score, pl.name, func() (status *fwk.Status) {
+			scores[i], status = pl.plugin.Score(ctx, state, pod, node)
+			return status
+		})
+		if !status.IsSuccess() {
+			return failed(schedmetrics.Score, pl.name, status)
+		}
+	}
+	return nil
+}
+
+// NormalizeScores has the plugin at position i of ScorePlugins, which must have ScoreExtensions, normalise its scores.
+func (f *Framework) NormalizeScores(
+	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, i int, scores fwk.NodeScoreList,
+) *fwk.Status {
+	pl := &f.score[i]
+	status := f.call(ctx, state, schedmetrics.ScoreExtensionNormalize, pl.name, func() *fwk.Status {
+		return pl.extensions.NormalizeScore(ctx, state, pod, scores)
+	})
+	if !status.IsSuccess() {
+		return failed(schedmetrics.ScoreExtensionNormalize, pl.name, status)
+	}
+	return nil
+}
+
+// ReckonsWithNominated says whether some pod other than this one, of the same or a higher priority, is nominated to
+// any node, so that RunFilterPluginsWithNominatedPods may say something else than RunFilterPlugins. It is true if in
+// doubt.
+func (f *Framework) ReckonsWithNominated(pod *corev1.Pod) bool {
+	if f.nominator == nil {
+		return false
+	}
+	counter, ok := f.nominator.(interface {
+		HasNominatedFor(pod *corev1.Pod) bool
+	})
+	return !ok || counter.HasNominatedFor(pod)
+}
