@@ -60,5 +60,14 @@ func (NodePreferAvoidPods) Score(_ context.Context, _ fwk.CycleState, pod *corev
 	return fwk.MaxScore, nil
 }
 
+// NodeLocalKey tells the fast path what the plugin goes by (see rows.NodeLocal): the pod's controller.
+func (NodePreferAvoidPods) NodeLocalKey(pod *corev1.Pod) (string, bool) {
+	controller := metav1.GetControllerOfNoCopy(pod)
+	if controller == nil || controller.Kind != "ReplicaSet" && controller.Kind != "ReplicationController" {
+		return "", true
+	}
+	return controller.Kind + "/" + string(controller.UID), true
+}
+
 // ScoreExtensions implements fwk.ScorePlugin: the score is normalised as it is.
 func (NodePreferAvoidPods) ScoreExtensions() fwk.ScoreExtensions { return nil }

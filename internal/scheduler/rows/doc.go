@@ -1,0 +1,28 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rows is the fast path of a decision: it finds the best nodes for a pod among all nodes without asking every
+// plugin about every node again.
+//
+//	pod --> key --> class --+-- localRows: what the node-local plugins said of each node, shared by all classes of one
+//	                        |   local key, asked again where the snapshot's change log says so
+//	                        +-- twins of PodTopologySpread and InterPodAffinity (package domains), kept up the same way
+//	class --> pass: nodes that fit, totals, the best of them
+//
+// Pods are of one class if they are equal in all that plugins go by: pods of one Deployment are, and most others that
+// look alike. After a placement one node has changed, so the next decision for the class asks about one node. Nothing
+// is approximated: for the same snapshot the nodes that fit, their totals and the set of best nodes are those that the
+// scalar path (package algorithm) finds, which is what the tests there compare, over many thousands of steps.
+//
+// What plugins go by is known from a table (kindOf), or from the plugin itself (NodeLocal). Whatever does not fit takes
+// the scalar path, and Decide says why (Reason): pods with claims, with a nomination of their own or while others at
+// least as important have one, pods that name their nodes, profiles with plugins that nothing is known of. A pod that
+// fits nowhere takes it too, for the explanation that preemption and the user need.
+//
+// Everything belongs to one generation of a profile and goes with it. It is bounded in bytes; the classes that were not
+// used for the longest go first.
+//
+// The metrics of kube-scheduler keep their meaning: plugin_evaluation_total and plugin_execution_duration_seconds count
+// calls of plugins, of which there are fewer; framework_extension_point_duration_seconds has the time that a decision
+// took for what stands in the place of PreFilter (the class), Filter (rows and twins) and Score (totals), and no PreScore.
+package rows

@@ -1,0 +1,220 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rows
+
+import (
+	"container/list"
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/domains"
+	"github.com/livesched/livesched/internal/scheduler/framework"
+)
+
+// DefaultMaxBytes bounds the memory that classes take: that of a thousand classes in a cluster of 10,000 nodes, about.
+const DefaultMaxBytes = 128 << 20
+
+// Reason says why a pod has to take the scalar path. It is the label of a metric.
+type Reason string
+
+// The reasons. None is that the fast path has decided.
+const (
+	None Reason = ""
+	// UnknownPlugin: the profile runs a plugin on nodes of which it is not known what it goes by, or does not score.
+	UnknownPlugin Reason = "unknown_plugin"
+	// Volumes: the pod has claims, of volumes or devices, or volumes that not every node can mount.
+	Volumes Reason = "volumes"
+	// Devices: a plugin has something to do for the pod that has to be done pod by pod, such as allocating devices.
+	Devices Reason = "devices"
+	// NodeNames: the pod names the nodes it may run on.
+	NodeNames Reason = "node_names"
+	// Nominated: room is reserved on some node for a pod that is at least as important, or for this one.
+	Nominated Reason = "nominated"
+	// Topology: PodTopologySpread or InterPodAffinity has something to do for the pod, and no twin.
+	Topology Reason = "topology"
+	// NoFit: no node is left. The scalar path says why.
+	NoFit Reason = "no_fit"
+	// Failed: a plugin has failed or refused the pod as such. The scalar path says how.
+	Failed Reason = "failed"
+	// Verbose: decisions are being logged plugin by plugin.
+	Verbose Reason = "verbose"
+)
+
+// Twins makes the twins of the plugins that look beyond a node, for the pods of one class. nil without an error says
+// that the plugin has nothing to do with the class and never will have.
+type Twins interface {
+	Spread(pod *schedframework.PodInfo) (domains.Cross, error)
+	Affinity(pod *schedframework.PodInfo) (domains.Cross, error)
+}
+
+// Profile is what the profile of a pod contributes.
+type Profile struct {
+	// Framework is the generation of the profile: what is kept belongs to it alone.
+	Framework *framework.Framework
+	// Twins are those of the generation. nil: there are none, and pods that PodTopologySpread or InterPodAffinity has
+	// something to do for take the scalar path.
+	Twins Twins
+	// Closed is closed when the generation has gone, and what is kept for it can go. nil: never.
+	Closed <-chan struct{}
+}
+
+// Decision is what the fast path came to.
+type Decision struct {
+	// Best are the slots of the nodes with the highest total. Valid until the next decision.
+	Best []cache.Slot
+	// Feasible is the number of nodes that the pod fits.
+	Feasible int
+	// Class is that of the pod.
+	Class cache.Class
+}
+
+// Engine decides on the fast path. It belongs to the goroutine of the scheduling loop, as the snapshot does.
+type Engine struct {
+	snapshot *cache.Snapshot
+	maxBytes int
+
+	generations map[string]*generation // by profile name
+	byID        map[cache.ClassID]*class
+	lastID      cache.ClassID
+	// used lists the classes, the one used last in front; bytes is what they and their rows hold.
+	used  *list.List
+	bytes int
+
+	key keyWriter
+	// record says that the durations of plugin calls are to be recorded in this decision.
+	record bool
+	marks  []uint32 // by slot: the round in which it was marked
+	round  uint32
+
+	// Of the last pass: the nodes that fit and their totals. Kept as scratch space.
+	feasible  []cache.Slot
+	totals    []int64
+	best      []cache.Slot
+	scores    []int64
+	nodeList  fwk.NodeScoreList
+	rowScores []int64
+}
+
+// New returns an Engine that decides on a snapshot, and keeps what it has worked out up to so many bytes (0:
+// DefaultMaxBytes).
+func New(snapshot *cache.Snapshot, maxBytes int) *Engine {
+	if maxBytes == 0 {
+		maxBytes = DefaultMaxBytes
+	}
+	return &Engine{
+		snapshot: snapshot, maxBytes: maxBytes,
+		generations: map[string]*generation{}, byID: map[cache.ClassID]*class{}, used: list.New(),
+	}
+}
+
+// Decide finds the best nodes for a pod among all. With a Reason other than None the pod has to take the scalar path,
+// and the state is as good as new for that. Otherwise it is what Reserve and the later extension points need.
+func (e *Engine) Decide(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod) (Decision, Reason) {
+	start := time.Now()
+	g := e.generation(p)
+	switch {
+	case g.opaque:
+		return Decision{}, UnknownPlugin
+	case !ordinary(pod):
+		return Decision{}, Volumes
+	case pod.Status.NominatedNodeName != "" || p.Framework.ReckonsWithNominated(pod):
+		return Decision{}, Nominated
+	case klog.FromContext(ctx).V(10).Enabled():
+		return Decision{}, Verbose
+	}
+	e.record = state.ShouldRecordPluginMetrics()
+	c, reason := e.classOf(ctx, g, pod)
+	if reason != None {
+		return Decision{}, reason
+	}
+	if reason := e.prepare(ctx, c, p.Twins, state, pod); reason != None {
+		return Decision{}, reason
+	}
+	prepared := time.Now()
+
+	if err := c.local.sync(ctx, e, pod); err != nil {
+		klog.FromContext(ctx).V(5).Info("The rows of a class are dropped", "pod", klog.KObj(pod), "err", err)
+		e.dropRows(c.local)
+		return Decision{}, Failed
+	}
+	e.filter(c)
+	filtered := time.Now()
+	e.account(c)
+	if len(e.feasible) == 0 {
+		return Decision{}, NoFit
+	}
+	if err := e.score(ctx, c, pod); err != nil {
+		return Decision{}, Failed
+	}
+	// The device classes may have changed since prepare, and with them what NodeResourcesFit has just said.
+	if c.local.extended && !g.perPod.AllSkip(ctx, state, pod, g.skipped) {
+		e.dropRows(c.local)
+		return Decision{}, Devices
+	}
+	g.preFilterDuration.Observe(prepared.Sub(start).Seconds())
+	g.filterDuration.Observe(filtered.Sub(prepared).Seconds())
+	g.scoreDuration.Observe(time.Since(filtered).Seconds())
+	return Decision{Best: e.best, Feasible: len(e.feasible), Class: cache.Class{ID: c.id, Like: c.like}}, None
+}
+
+// Totals returns the nodes that fitted in the last decision and, in the same order, their totals; nil if there was but
+// one. Both are valid until the next decision.
+func (e *Engine) Totals() (feasible []cache.Slot, totals []int64) {
+	if len(e.feasible) == 1 {
+		return e.feasible, nil
+	}
+	return e.feasible, e.totals
+}
+
+// NumNodes is the number of nodes that decisions are made among.
+func (e *Engine) NumNodes() int { return e.snapshot.NumNodes() }
+
+// NodeName returns the name of the node in a slot.
+func (e *Engine) NodeName(slot cache.Slot) string { return e.snapshot.Info(slot).Node().Name }
+
+// prepare does what has to be done for each pod, and brings the twins of its class up to the snapshot.
+func (e *Engine) prepare(ctx context.Context, c *class, twins Twins, state fwk.CycleState, pod *corev1.Pod) Reason {
+	g := c.local.gen
+	switch {
+	case c.local.named:
+		return NodeNames
+	case c.local.extended && !g.devices:
+		return Devices
+	case !g.perPod.AllSkip(ctx, state, pod, g.skipped):
+		return Devices
+	case twins == nil && !e.alone(ctx, c, pod):
+		return Topology
+	case twins != nil && c.syncCrosses(e, twins) != nil:
+		e.dropClass(c)
+		return Failed
+	}
+	return None
+}
+
+// beginMarks begins a round in which no slot is marked.
+func (e *Engine) beginMarks() {
+	e.round++
+	if e.round == 0 {
+		clear(e.marks)
+		e.round = 1
+	}
+	for len(e.marks) < e.snapshot.Slots() {
+		e.marks = append(e.marks, 0)
+	}
+}
+
+// mark marks a slot, and says whether it was not marked in this round.
+func (e *Engine) mark(slot cache.Slot) bool {
+	if e.marks[slot] == e.round {
+		return false
+	}
+	e.marks[slot] = e.round
+	return true
+}

@@ -1,0 +1,182 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rows
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	compbasemetrics "k8s.io/component-base/metrics"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"github.com/livesched/livesched/internal/scheduler/framework"
+)
+
+// generation is what is known of one generation of one profile.
+type generation struct {
+	framework *framework.Framework
+	closed    <-chan struct{}
+	// opaque says that the profile runs plugins of which too little is known: nothing below is set then.
+	opaque bool
+
+	// The profile's plugins, sorted by kind.
+	local   *framework.Framework // kind local
+	images  *framework.Framework // kind images
+	perPod  *framework.Framework // kind perPod
+	skipped sets.Set[string]     // the names of perPod, as AllSkip wants them
+	spread  *framework.Framework // kind spread
+	// devices says that DynamicResources is among perPod. It tells for each pod whether a resource that it requests is
+	// backed by devices, in which case the answers of NodeResourcesFit depend on more than the node.
+	devices bool
+	// keys are the plugins of kind local that say themselves what they go by.
+	keys []NodeLocal
+
+	// Score plugins of local by how they normalise. fixed are those that do not; the weighted sum of their scores is all
+	// that has to be kept of them. Of the others, the scores of each are.
+	fixed      []scorer
+	normalised []scorer
+	// imageWeight is 0 if ImageLocality does not score.
+	imageWeight int64
+
+	// Whether the two plugins that look beyond a node run at all, and where. A weight of 0 is no Score.
+	hasSpread, hasAffinity         bool
+	spreadFilters, affinityFilters bool
+	spreadWeight, affinityWeight   int64
+
+	classes map[string]*class
+	locals  map[string]*localRows
+
+	filterDuration, scoreDuration, preFilterDuration compbasemetrics.ObserverMetric
+}
+
+// scorer is a Score plugin.
+type scorer struct {
+	// at is its position in the ScorePlugins of local.
+	at            int
+	name          string
+	weight        int64
+	normalization normalization
+}
+
+func newGeneration(p Profile) *generation {
+	g := &generation{
+		framework: p.Framework, closed: p.Closed,
+		classes: map[string]*class{}, locals: map[string]*localRows{}, skipped: sets.New[string](),
+	}
+	if !g.sortPlugins() {
+		g.opaque = true
+		return g
+	}
+	part := func(of kind) *framework.Framework {
+		return p.Framework.Part(func(pl fwk.Plugin) bool { return kindOf(pl) == of })
+	}
+	g.local, g.images, g.perPod, g.spread = part(local), part(images), part(perPod), part(spread)
+	for i, s := range g.local.ScorePlugins() {
+		own := scorer{at: i, name: s.Plugin.Name(), weight: s.Weight, normalization: normalizationOf(s.Plugin)}
+		if own.normalization == asIs {
+			g.fixed = append(g.fixed, own)
+		} else {
+			g.normalised = append(g.normalised, own)
+		}
+	}
+	duration := func(point string) compbasemetrics.ObserverMetric {
+		return schedmetrics.FrameworkExtensionPointDuration.WithLabelValues(point, fwk.Success.String(), p.Framework.ProfileName())
+	}
+	g.preFilterDuration, g.filterDuration, g.scoreDuration =
+		duration(schedmetrics.PreFilter), duration(schedmetrics.Filter), duration(schedmetrics.Score)
+	return g
+}
+
+// sortPlugins looks at the plugins that decide on nodes, and says whether enough is known of all of them.
+func (g *generation) sortPlugins() bool {
+	plugins := g.framework.Plugins()
+	if len(plugins.Score) == 0 {
+		return false // the first node that fits is taken
+	}
+	points := map[string]*pointsOf{}
+	known := true
+	enter := func(pl fwk.Plugin, enabled func(*pointsOf)) {
+		p, ok := points[pl.Name()]
+		if !ok {
+			p = &pointsOf{plugin: pl, kind: kindOf(pl)}
+			points[pl.Name()] = p
+		}
+		enabled(p)
+		known = known && p.kind != opaque
+	}
+	for _, pl := range plugins.PreFilter {
+		enter(pl, func(p *pointsOf) { p.preFilter = true })
+	}
+	for _, pl := range plugins.Filter {
+		enter(pl, func(p *pointsOf) { p.filter = true })
+	}
+	for _, pl := range plugins.PreScore {
+		enter(pl, func(p *pointsOf) { p.preScore = true })
+	}
+	for _, pl := range plugins.Score {
+		enter(pl, func(p *pointsOf) { p.score = true })
+	}
+	if !known {
+		return false
+	}
+	for name, p := range points {
+		if !p.usual() {
+			return false
+		}
+		weight := plugins.ScoreWeights[name]
+		switch p.kind {
+		case local:
+			if own, ok := p.plugin.(NodeLocal); ok {
+				g.keys = append(g.keys, own)
+			}
+		case images:
+			g.imageWeight = weight
+		case perPod:
+			g.skipped.Insert(name)
+			g.devices = g.devices || is[*dynamicresources.DynamicResources](p.plugin)
+		case spread:
+			g.hasSpread, g.spreadFilters, g.spreadWeight = true, p.filter, weight
+		case affinity:
+			g.hasAffinity, g.affinityFilters, g.affinityWeight = true, p.filter, weight
+		}
+	}
+	return true
+}
+
+// pointsOf says at which extension points a plugin runs.
+type pointsOf struct {
+	plugin                             fwk.Plugin
+	kind                               kind
+	preFilter, filter, preScore, score bool
+}
+
+// usual says whether a plugin runs at the extension points that it needs for what kindOf says of it. In a profile that
+// has taken a plugin apart it may fail for want of its own state.
+func (p *pointsOf) usual() bool {
+	switch p.kind {
+	case volumes, perPod:
+		return p.preFilter
+	case spread, affinity:
+		return p.preFilter == p.filter && p.preScore == p.score
+	}
+	return true
+}
+
+// ownKeys writes what the plugins that have keys of their own go by.
+func (g *generation) ownKeys(w *keyWriter, pod *corev1.Pod) bool {
+	for _, pl := range g.keys {
+		key, ok := pl.NodeLocalKey(pod)
+		if !ok {
+			return false
+		}
+		w.text(key)
+	}
+	return true
+}
+
+func is[T fwk.Plugin](pl fwk.Plugin) bool {
+	_, ok := pl.(T)
+	return ok
+}

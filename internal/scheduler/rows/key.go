@@ -1,0 +1,253 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rows
+
+import (
+	"encoding/binary"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Pods are of one class if their keys are equal. A key has two parts. The local one is all that the local plugins of
+// kindOf go by: pods that share it share rows. The cross one is what matters besides to PodTopologySpread and
+// InterPodAffinity, of this pod and of others who see it running.
+//
+// Everything in a key is written with its length or number before it, so that no two different pods have one key. It
+// does not matter if two pods that are alike have two.
+
+// keyWriter writes keys. The buffers are reused.
+type keyWriter struct {
+	buf   []byte
+	names []string
+}
+
+func (w *keyWriter) number(n int) { w.buf = binary.AppendVarint(w.buf, int64(n)) }
+
+func (w *keyWriter) text(s string) {
+	w.number(len(s))
+	w.buf = append(w.buf, s...)
+}
+
+func (w *keyWriter) flag(b bool) {
+	if b {
+		w.buf = append(w.buf, 1)
+	} else {
+		w.buf = append(w.buf, 0)
+	}
+}
+
+// sorted returns the keys of a map in order, until it is called again.
+func sorted[K ~string, V any](w *keyWriter, m map[K]V) []string {
+	w.names = w.names[:0]
+	for name := range m {
+		w.names = append(w.names, string(name))
+	}
+	slices.Sort(w.names)
+	return w.names
+}
+
+func (w *keyWriter) texts(m map[string]string) {
+	w.number(len(m))
+	for _, name := range sorted(w, m) {
+		w.text(name)
+		w.text(m[name])
+	}
+}
+
+// quantities writes all entries, those of zero too: whether a container asks for nothing or does not ask matters.
+func (w *keyWriter) quantities(list corev1.ResourceList) {
+	w.number(len(list))
+	for _, name := range sorted(w, list) {
+		w.text(name)
+		w.quantity(list[corev1.ResourceName(name)])
+	}
+}
+
+func (w *keyWriter) quantity(q resource.Quantity) {
+	if n, ok := q.AsInt64(); ok {
+		w.flag(true)
+		w.buf = binary.AppendVarint(w.buf, n)
+		return
+	}
+	w.flag(false)
+	w.text(q.String())
+}
+
+// message is a part of a pod as the API knows it. Maps in it are written in order.
+type message interface {
+	Size() int
+	MarshalToSizedBuffer(buf []byte) (int, error)
+}
+
+// message writes a message. What cannot be written makes no key.
+func (w *keyWriter) message(m message) bool {
+	size := m.Size()
+	w.number(size)
+	start := len(w.buf)
+	w.buf = slices.Grow(w.buf, size)[:start+size]
+	_, err := m.MarshalToSizedBuffer(w.buf[start:])
+	return err == nil
+}
+
+// local writes the local part of a pod's key.
+func (w *keyWriter) local(pod *corev1.Pod) bool {
+	spec := &pod.Spec
+	w.text(spec.NodeName)
+	w.texts(spec.NodeSelector)
+	ok := true
+	if has := spec.Affinity != nil && spec.Affinity.NodeAffinity != nil; has {
+		w.flag(true)
+		ok = w.message(spec.Affinity.NodeAffinity)
+	} else {
+		w.flag(false)
+	}
+	w.number(len(spec.Tolerations))
+	for i := range spec.Tolerations {
+		t := &spec.Tolerations[i]
+		w.text(t.Key)
+		w.text(string(t.Operator))
+		w.text(t.Value)
+		w.text(string(t.Effect))
+	}
+	w.quantities(spec.Overhead)
+	w.flag(spec.Resources != nil)
+	if spec.Resources != nil {
+		w.quantities(spec.Resources.Requests)
+		w.quantities(spec.Resources.Limits)
+	}
+	w.containers(spec.Containers)
+	w.containers(spec.InitContainers)
+	for i := range spec.Volumes {
+		if image := spec.Volumes[i].Image; image != nil {
+			w.flag(true)
+			w.text(image.Reference)
+		}
+	}
+	w.flag(false)
+	return ok
+}
+
+func (w *keyWriter) containers(containers []corev1.Container) {
+	w.number(len(containers))
+	for i := range containers {
+		c := &containers[i]
+		w.text(c.Image)
+		w.flag(c.RestartPolicy != nil)
+		if c.RestartPolicy != nil {
+			w.text(string(*c.RestartPolicy))
+		}
+		w.quantities(c.Resources.Requests)
+		for j := range c.Ports {
+			if port := &c.Ports[j]; port.HostPort != 0 {
+				w.number(int(port.HostPort))
+				w.text(string(port.Protocol))
+				w.text(port.HostIP)
+			}
+		}
+		w.number(0) // no host port: the end of the list
+	}
+}
+
+// cross writes the cross part of a pod's key.
+func (w *keyWriter) cross(pod *corev1.Pod) bool {
+	w.text(pod.Namespace)
+	w.texts(pod.Labels)
+	ok := true
+	w.number(len(pod.Spec.TopologySpreadConstraints))
+	for i := range pod.Spec.TopologySpreadConstraints {
+		ok = w.message(&pod.Spec.TopologySpreadConstraints[i]) && ok
+	}
+	a := pod.Spec.Affinity
+	if has := a != nil && a.PodAffinity != nil; has {
+		w.flag(true)
+		ok = w.message(a.PodAffinity) && ok
+	} else {
+		w.flag(false)
+	}
+	if has := a != nil && a.PodAntiAffinity != nil; has {
+		w.flag(true)
+		ok = w.message(a.PodAntiAffinity) && ok
+	} else {
+		w.flag(false)
+	}
+	// The default constraints of PodTopologySpread select what the pod's controller selects.
+	owner := metav1.GetControllerOfNoCopy(pod)
+	w.flag(owner != nil)
+	if owner != nil {
+		w.text(owner.APIVersion)
+		w.text(owner.Kind)
+		w.text(owner.Name)
+	}
+	return ok
+}
+
+// ordinary says whether a pod is of the kind that classes are made of: it has no claims, and no report of its resources
+// in its status, as pods have that run.
+func ordinary(pod *corev1.Pod) bool {
+	status := &pod.Status
+	return len(pod.Spec.ResourceClaims) == 0 && ordinaryVolumes(pod.Spec.Volumes) &&
+		len(status.ContainerStatuses) == 0 && len(status.InitContainerStatuses) == 0 &&
+		status.Resources == nil && len(status.AllocatedResources) == 0 && len(status.NodeAllocatableResourceClaimStatuses) == 0
+}
+
+// ordinaryVolumes says whether all volumes are of those kinds that every node can mount any number of times.
+func ordinaryVolumes(volumes []corev1.Volume) bool {
+	for i := range volumes {
+		v := &volumes[i].VolumeSource
+		if v.EmptyDir == nil && v.ConfigMap == nil && v.Secret == nil && v.Projected == nil && v.DownwardAPI == nil &&
+			v.HostPath == nil && v.Image == nil && v.NFS == nil && v.CSI == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// requestsExtended says whether a pod asks for anything but the resources that every node has. Such a resource may come
+// from a device plugin, or be backed by devices of a DeviceClass.
+func requestsExtended(pod *corev1.Pod) bool {
+	for _, containers := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range containers {
+			if hasExtended(containers[i].Resources.Requests) {
+				return true
+			}
+		}
+	}
+	return hasExtended(pod.Spec.Overhead) || pod.Spec.Resources != nil && hasExtended(pod.Spec.Resources.Requests)
+}
+
+func hasExtended(list corev1.ResourceList) bool {
+	for name := range list {
+		if name != corev1.ResourceCPU && name != corev1.ResourceMemory && name != corev1.ResourceEphemeralStorage {
+			return true
+		}
+	}
+	return false
+}
+
+// imageNames appends the names under which nodes may report the images of a pod: an image without a tag is reported with
+// the tag "latest". A name too many does no harm.
+func imageNames(names []string, pod *corev1.Pod) []string {
+	add := func(name string) {
+		for _, n := range [...]string{name, name + ":latest"} {
+			if !slices.Contains(names, n) {
+				names = append(names, n)
+			}
+		}
+	}
+	for i := range pod.Spec.InitContainers {
+		add(pod.Spec.InitContainers[i].Image)
+	}
+	for i := range pod.Spec.Containers {
+		add(pod.Spec.Containers[i].Image)
+	}
+	for i := range pod.Spec.Volumes {
+		if image := pod.Spec.Volumes[i].Image; image != nil {
+			add(image.Reference)
+		}
+	}
+	return names
+}
