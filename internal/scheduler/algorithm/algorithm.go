@@ -12,7 +12,9 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/rows"
 )
 
 // ErrNoNodesAvailable is returned when the cluster has no node at all. The words
@@ -28,6 +30,10 @@ type Config struct {
 	// IntN returns a random number from 0 to n-1, to choose among nodes of equal
 	// score. Default: rand.IntN.
 	IntN func(n int) int
+	// Rows decides on the fast path, on the same snapshot. nil: every decision takes the scalar path.
+	Rows *rows.Engine
+	// Verify has every decision of the fast path made on the scalar path as well, which then counts.
+	Verify bool
 }
 
 // Profile is what the profile of a pod contributes to its decision.
@@ -38,6 +44,9 @@ type Profile struct {
 	// PercentageOfNodesToScore ends the search once that share of the nodes, and
 	// not less than 100 nodes, is found to fit. 0 and 100: all nodes are scored.
 	PercentageOfNodesToScore int32
+	// Twins and Closed are for the fast path; see rows.Profile.
+	Twins  rows.Twins
+	Closed <-chan struct{}
 }
 
 // Result is a decision.
@@ -48,6 +57,8 @@ type Result struct {
 	EvaluatedNodes int
 	// FeasibleNodes is the number of those that the pod fits.
 	FeasibleNodes int
+	// Class is the class of the pod if it is known, which saves work when the pod is assumed.
+	Class cache.Class
 }
 
 // Scheduler decides for one pod at a time; it is for the scheduling loop's
@@ -58,6 +69,8 @@ type Scheduler struct {
 	intN     func(n int) int
 	// next is the position in the list of nodes where the next sample begins.
 	next int
+	// fast is nil if there is no fast path.
+	fast *fastPath
 }
 
 // New returns a Scheduler.
@@ -65,6 +78,9 @@ func New(cfg Config) *Scheduler {
 	s := &Scheduler{snapshot: cfg.Snapshot, intN: cfg.IntN}
 	if s.intN == nil {
 		s.intN = rand.IntN
+	}
+	if cfg.Rows != nil {
+		s.fast = &fastPath{rows: cfg.Rows, verify: cfg.Verify}
 	}
 	return s
 }
@@ -76,30 +92,43 @@ func New(cfg Config) *Scheduler {
 // for each node. It is ErrNoNodesAvailable if there are no nodes. Any other
 // error is a plugin's or an extender's, or the cause of ctx having ended.
 func (s *Scheduler) Schedule(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod) (Result, error) {
-	allNodes, err := s.snapshot.NodeInfos().List()
+	if s.fast == nil {
+		return s.newCycle(p, state, pod).schedule(ctx)
+	}
+	return s.scheduleFast(ctx, p, state, pod)
+}
+
+// newCycle begins a decision on the scalar path.
+func (s *Scheduler) newCycle(p Profile, state fwk.CycleState, pod *corev1.Pod) *cycle {
+	return &cycle{Scheduler: s, profile: p, state: state, pod: pod}
+}
+
+// schedule decides on the scalar path.
+func (c *cycle) schedule(ctx context.Context) (Result, error) {
+	allNodes, err := c.snapshot.NodeInfos().List()
 	if err != nil {
 		return Result{}, err
 	}
 	if len(allNodes) == 0 {
 		return Result{}, ErrNoNodesAvailable
 	}
-	c := &cycle{Scheduler: s, profile: p, state: state, pod: pod, allNodes: allNodes}
-	feasible, err := c.findNodesThatFit(ctx)
+	c.allNodes = allNodes
+	c.feasible, err = c.findNodesThatFit(ctx)
 	if err != nil {
 		return Result{}, err
 	}
-	evaluated := len(feasible) + c.diagnosis.NodeToStatus.Len()
-	switch len(feasible) {
+	evaluated := len(c.feasible) + c.diagnosis.NodeToStatus.Len()
+	switch len(c.feasible) {
 	case 0:
-		return Result{}, &schedframework.FitError{Pod: pod, NumAllNodes: len(allNodes), Diagnosis: c.diagnosis}
+		return Result{}, &schedframework.FitError{Pod: c.pod, NumAllNodes: len(allNodes), Diagnosis: c.diagnosis}
 	case 1:
-		return Result{SuggestedHost: feasible[0].Node().Name, EvaluatedNodes: evaluated, FeasibleNodes: 1}, nil
+		return Result{SuggestedHost: c.feasible[0].Node().Name, EvaluatedNodes: evaluated, FeasibleNodes: 1}, nil
 	}
-	scores, err := c.prioritize(ctx, feasible)
+	c.scores, err = c.prioritize(ctx, c.feasible)
 	if err != nil {
 		return Result{}, err
 	}
-	return Result{SuggestedHost: s.selectHost(scores), EvaluatedNodes: evaluated, FeasibleNodes: len(feasible)}, nil
+	return Result{SuggestedHost: c.selectHost(c.scores), EvaluatedNodes: evaluated, FeasibleNodes: len(c.feasible)}, nil
 }
 
 // selectHost returns the node with the highest total. All nodes that share it
@@ -120,7 +149,7 @@ func (s *Scheduler) selectHost(scores []fwk.NodePluginScores) string {
 	return scores[best[s.intN(len(best))]].Name
 }
 
-// cycle is one call of Schedule.
+// cycle is one decision on the scalar path.
 type cycle struct {
 	*Scheduler
 	profile   Profile
@@ -128,4 +157,8 @@ type cycle struct {
 	pod       *corev1.Pod
 	allNodes  []fwk.NodeInfo
 	diagnosis schedframework.Diagnosis
+
+	// What schedule came to: the nodes that the pod fits and, if there are several, their scores.
+	feasible []fwk.NodeInfo
+	scores   []fwk.NodePluginScores
 }

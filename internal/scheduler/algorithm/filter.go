@@ -120,7 +120,7 @@ func (c *cycle) findNodesThatPassFilters(ctx context.Context, nodes []fwk.NodeIn
 	if len(nodes) == 0 {
 		return nil, nil
 	}
-	search := filtering{cycle: c, nodes: nodes, wanted: int32(c.numFeasibleNodesToFind(len(nodes)))}
+	search := filtering{cycle: c, nodes: nodes, wanted: int32(c.profile.numFeasibleNodesToFind(len(nodes)))}
 	search.feasible = make([]fwk.NodeInfo, search.wanted)
 	if !c.profile.Framework.HasFilterPlugins() {
 		for i := range search.feasible {

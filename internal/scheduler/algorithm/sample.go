@@ -9,11 +9,11 @@ const minFeasibleNodesToFind = 100
 
 // numFeasibleNodesToFind returns how many nodes that fit are enough, out of that
 // many.
-func (c *cycle) numFeasibleNodesToFind(nodes int) int {
-	if !c.hasExtenderFilter() && !c.hasScoring() {
+func (p *Profile) numFeasibleNodesToFind(nodes int) int {
+	if !p.hasExtenderFilter() && !p.hasScoring() {
 		return 1
 	}
-	percentage := int(c.profile.PercentageOfNodesToScore)
+	percentage := int(p.PercentageOfNodesToScore)
 	if percentage <= 0 || percentage >= 100 || nodes < minFeasibleNodesToFind {
 		return nodes
 	}
@@ -21,8 +21,8 @@ func (c *cycle) numFeasibleNodesToFind(nodes int) int {
 }
 
 // hasExtenderFilter tells whether nodes that fit now may be taken away later.
-func (c *cycle) hasExtenderFilter() bool {
-	for _, extender := range c.profile.Extenders {
+func (p *Profile) hasExtenderFilter() bool {
+	for _, extender := range p.Extenders {
 		if extender.IsFilter() {
 			return true
 		}
@@ -31,11 +31,11 @@ func (c *cycle) hasExtenderFilter() bool {
 }
 
 // hasScoring tells whether it matters how many nodes there are to choose from.
-func (c *cycle) hasScoring() bool {
-	if c.profile.Framework.HasScorePlugins() {
+func (p *Profile) hasScoring() bool {
+	if p.Framework.HasScorePlugins() {
 		return true
 	}
-	for _, extender := range c.profile.Extenders {
+	for _, extender := range p.Extenders {
 		if extender.IsPrioritizer() {
 			return true
 		}

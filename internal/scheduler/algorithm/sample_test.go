@@ -33,8 +33,7 @@ func TestNumFeasibleNodesToFind(t *testing.T) {
 	} {
 		p := profileOf(cluster(t, 0), &fake{name: "a"})
 		p.PercentageOfNodesToScore = test.percentage
-		c := &cycle{profile: p}
-		if got := c.numFeasibleNodesToFind(test.nodes); got != test.want {
+		if got := p.numFeasibleNodesToFind(test.nodes); got != test.want {
 			t.Errorf("%d%% of %d nodes: got %d, want %d", test.percentage, test.nodes, got, test.want)
 		}
 	}
@@ -49,8 +48,8 @@ func TestNumFeasibleNodesToFind(t *testing.T) {
 			{"an extender may still refuse nodes", &tf.FakeExtender{Predicates: []tf.FitPredicate{tf.TruePredicateExtender}}, 50},
 			{"an extender scores", &tf.FakeExtender{Prioritizers: []tf.PriorityConfig{{Function: tf.Node1PrioritizerExtender, Weight: 1}}}, 50},
 		} {
-			c := &cycle{profile: Profile{Framework: filterOnly, Extenders: []fwk.Extender{test.extender}}}
-			if got := c.numFeasibleNodesToFind(50); got != test.want {
+			p := Profile{Framework: filterOnly, Extenders: []fwk.Extender{test.extender}}
+			if got := p.numFeasibleNodesToFind(50); got != test.want {
 				t.Errorf("%s: got %d, want %d", test.name, got, test.want)
 			}
 		}

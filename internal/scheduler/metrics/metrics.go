@@ -105,6 +105,30 @@ var (
 	}, []string{"state"})
 )
 
+// Values of the label "path" of [Decisions].
+const (
+	// PathFast: rows that were kept from earlier decisions were used.
+	PathFast = "fast"
+	// PathScalar: every plugin was run on every node.
+	PathScalar = "scalar"
+)
+
+var (
+	// Decisions counts decisions about pods by the way they were made and, for those on the scalar path, the reason for
+	// which the fast one could not be taken (see rows.Reason).
+	Decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "livesched_decisions_total",
+		Help: "Number of decisions about pods, by the path on which they were made ('fast' or 'scalar') and the reason for which the fast one could not be taken.",
+	}, []string{"path", "reason"})
+
+	// FastPathDifferences counts the decisions that came out differently on the two paths. It is counted only while both
+	// are taken, with --fast-path=verify.
+	FastPathDifferences = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "livesched_fast_path_differences_total",
+		Help: "Number of decisions that were another on the fast path than on the scalar path. Counted with --fast-path=verify only. Anything but 0 is a bug.",
+	})
+)
+
 // HandlerPanics counts panics of event handlers that plugins have added to informers, by plugin and by the kind of the
 // objects.
 var HandlerPanics = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -124,7 +148,7 @@ func Register() {
 
 		own := ctrlmetrics.Registry
 		own.MustRegister(Reloads, ReloadBuildDuration, ReloadSwapDuration, ReloadStandstill, Profiles, ProfileGenerations, PendingPods, RetiredGenerationPods,
-			HandlerPanics, BindCalls)
+			HandlerPanics, BindCalls, Decisions, FastPathDifferences)
 		for _, result := range []string{ReloadSucceeded, ReloadFailed, ReloadRejected} {
 			Reloads.WithLabelValues(result)
 		}

@@ -1,0 +1,145 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package algorithm
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/internal/scheduler/rows"
+)
+
+// Reasons of the algorithm's own for which a pod takes the scalar path.
+const (
+	// byExtender: an extender has to be asked.
+	byExtender rows.Reason = "extender"
+	// bySample: not all nodes are to be scored.
+	bySample rows.Reason = "sample"
+	// byNoNodes: there is no node.
+	byNoNodes rows.Reason = "no_nodes"
+)
+
+// fastPath is what a Scheduler needs for its fast path.
+type fastPath struct {
+	rows   *rows.Engine
+	verify bool
+	counts decisionCounts
+}
+
+// scheduleFast decides on the fast path if it can, and on the scalar path otherwise.
+func (s *Scheduler) scheduleFast(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod) (Result, error) {
+	if s.fast.verify {
+		return s.scheduleBoth(ctx, p, state, pod)
+	}
+	result, reason := s.decideFast(ctx, p, state, pod)
+	s.fast.counts.count(reason)
+	if reason != rows.None {
+		return s.newCycle(p, state, pod).schedule(ctx)
+	}
+	return result, nil
+}
+
+// decideFast decides on the fast path, or says why it cannot.
+func (s *Scheduler) decideFast(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod) (Result, rows.Reason) {
+	engine := s.fast.rows
+	nodes := engine.NumNodes()
+	if nodes == 0 {
+		return Result{}, byNoNodes
+	}
+	for _, extender := range p.Extenders {
+		if (extender.IsFilter() || extender.IsPrioritizer()) && extender.IsInterested(pod) {
+			return Result{}, byExtender
+		}
+	}
+	if p.numFeasibleNodesToFind(nodes) != nodes {
+		return Result{}, bySample
+	}
+	decision, reason := engine.Decide(ctx, rows.Profile{Framework: p.Framework, Twins: p.Twins, Closed: p.Closed}, state, pod)
+	if reason != rows.None {
+		return Result{}, reason
+	}
+	best := decision.Best[0]
+	if n := len(decision.Best); n > 1 {
+		best = decision.Best[s.intN(n)]
+	}
+	return Result{
+		SuggestedHost: engine.NodeName(best), EvaluatedNodes: nodes, FeasibleNodes: decision.Feasible, Class: decision.Class,
+	}, rows.None
+}
+
+// scheduleBoth decides on both paths and compares them. The scalar path's decision counts.
+func (s *Scheduler) scheduleBoth(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod) (Result, error) {
+	fast, reason := s.decideFast(ctx, p, schedframework.NewCycleState(), pod)
+	s.fast.counts.count(reason)
+	scalar := s.newCycle(p, state, pod)
+	result, err := scalar.schedule(ctx)
+	if reason != rows.None || ctx.Err() != nil {
+		return result, err
+	}
+	difference := err
+	if err == nil {
+		difference = s.compare(scalar)
+		result.Class = fast.Class
+	}
+	if difference != nil {
+		metrics.FastPathDifferences.Inc()
+		klog.FromContext(ctx).Error(difference, "The fast path came to another decision than the scalar path", "pod", klog.KObj(pod),
+			"fast", fast.SuggestedHost, "scalar", result.SuggestedHost)
+	}
+	return result, err
+}
+
+// compare returns an error if what the fast path has just come to is not what the scalar path did: the same nodes, with
+// the same totals, so that the same ones are best.
+func (s *Scheduler) compare(scalar *cycle) error {
+	slots, totals := s.fast.rows.Totals()
+	if len(slots) != len(scalar.feasible) {
+		return fmt.Errorf("%d nodes fit on the fast path, %d on the scalar path", len(slots), len(scalar.feasible))
+	}
+	byName := make(map[string]int64, len(slots))
+	for i, slot := range slots {
+		var total int64
+		if totals != nil {
+			total = totals[i]
+		}
+		byName[s.fast.rows.NodeName(slot)] = total
+	}
+	for i, node := range scalar.feasible {
+		name := node.Node().Name
+		total, ok := byName[name]
+		switch {
+		case !ok:
+			return fmt.Errorf("node %q fits on the scalar path only", name)
+		case scalar.scores != nil && scalar.scores[i].TotalScore != total:
+			return fmt.Errorf("node %q has a total of %d on the fast path, %d on the scalar path", name, total, scalar.scores[i].TotalScore)
+		}
+	}
+	return nil
+}
+
+// decisionCounts counts decisions by path and reason. It keeps the counters that it has used.
+type decisionCounts map[rows.Reason]prometheus.Counter
+
+func (c *decisionCounts) count(reason rows.Reason) {
+	if *c == nil {
+		*c = decisionCounts{}
+	}
+	counter, ok := (*c)[reason]
+	if !ok {
+		path := metrics.PathScalar
+		if reason == rows.None {
+			path = metrics.PathFast
+		}
+		counter = metrics.Decisions.WithLabelValues(path, string(reason))
+		(*c)[reason] = counter
+	}
+	counter.Inc()
+}

@@ -1,0 +1,463 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package algorithm
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	frameworkplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/utils/ptr"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/plugins/nodelabel"
+	"github.com/livesched/livesched/internal/scheduler/plugins/nodepreferavoidpods"
+	"github.com/livesched/livesched/internal/scheduler/rows"
+)
+
+// world is a cluster in livesched's cache that changes at random, and a Scheduler with a fast path that decides in it.
+type world struct {
+	*generator
+	t        testing.TB
+	ctx      context.Context
+	handle   handle
+	cache    *cache.Cache
+	snapshot *cache.Snapshot
+	ours     *Scheduler
+	profiles []Profile
+	// twins makes the twins for a profile, nil for none.
+	twins func(schedconfig.KubeSchedulerProfile) rows.Twins
+
+	nodes     []*corev1.Node
+	templates []*corev1.Pod
+	pods      []*corev1.Pod
+	nodesMade int
+	// plain has no pod use what looks beyond a node.
+	plain bool
+	seen  outcomes
+}
+
+// handle is kube-scheduler's, with our snapshot.
+type handle struct {
+	schedframework.Framework
+	snapshot  *cache.Snapshot
+	nominated nominator
+}
+
+func (h handle) SnapshotSharedLister() fwk.SharedLister { return h.snapshot }
+
+// nominator promises nodes to pods.
+type nominator map[string][]*corev1.Pod
+
+func (n nominator) AddNominatedPod(klog.Logger, fwk.PodInfo, *fwk.NominatingInfo) {}
+func (n nominator) DeleteNominatedPodIfExists(*corev1.Pod)                        {}
+func (n nominator) UpdateNominatedPod(klog.Logger, *corev1.Pod, fwk.PodInfo)      {}
+func (n nominator) NominatedPodsForNode(name string) (out []fwk.PodInfo) {
+	for _, pod := range n[name] {
+		info, _ := schedframework.NewPodInfo(pod)
+		out = append(out, info)
+	}
+	return out
+}
+
+func (n nominator) HasNominatedFor(pod *corev1.Pod) bool {
+	for _, pods := range n {
+		for _, other := range pods {
+			if other.UID != pod.UID && ptr.Deref(other.Spec.Priority, 0) >= ptr.Deref(pod.Spec.Priority, 0) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// samenessProfiles are what the pods of a world are scheduled by.
+var samenessProfiles = []func(*schedconfig.KubeSchedulerProfile){
+	func(*schedconfig.KubeSchedulerProfile) {},
+	variants["other weights and strategy"].change,
+	func(p *schedconfig.KubeSchedulerProfile) {
+		p.Plugins.Filter.Disabled = []schedconfig.Plugin{{Name: "NodeResourcesFit"}}
+		p.Plugins.PreFilter.Disabled = []schedconfig.Plugin{{Name: "NodeAffinity"}}
+		p.Plugins.PreScore.Enabled = append(p.Plugins.PreScore.Enabled, schedconfig.Plugin{Name: "Parity"})
+		p.Plugins.Filter.Enabled = append(p.Plugins.Filter.Enabled, schedconfig.Plugin{Name: "Parity"}, schedconfig.Plugin{Name: nodelabel.Name})
+		p.Plugins.Score.Enabled = append(p.Plugins.Score.Enabled, schedconfig.Plugin{Name: "Parity", Weight: 3},
+			schedconfig.Plugin{Name: nodelabel.Name}, schedconfig.Plugin{Name: nodepreferavoidpods.Name, Weight: 10})
+		p.PluginConfig = append(p.PluginConfig, schedconfig.PluginConfig{Name: nodelabel.Name, Args: &runtime.Unknown{
+			ContentType: runtime.ContentTypeJSON,
+			Raw:         []byte(`{"absentLabels":["drained"],"presentLabelsPreference":["disk"]}`),
+		}})
+		for i := range p.PluginConfig {
+			switch args := p.PluginConfig[i].Args.(type) {
+			case *schedconfig.NodeAffinityArgs:
+				args.AddedAffinity = &corev1.NodeAffinity{
+					RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
+						{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "gone", Operator: corev1.NodeSelectorOpDoesNotExist}}},
+					}},
+					PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 30, Preference: corev1.NodeSelectorTerm{
+						MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpIn, Values: []string{"ssd"}}},
+					}}},
+				}
+			case *schedconfig.PodTopologySpreadArgs:
+				args.DefaultingType = schedconfig.ListDefaulting
+				args.DefaultConstraints = []corev1.TopologySpreadConstraint{
+					{MaxSkew: 1, TopologyKey: zone, WhenUnsatisfiable: corev1.ScheduleAnyway},
+					{MaxSkew: 5, TopologyKey: hostname, WhenUnsatisfiable: corev1.DoNotSchedule},
+				}
+			case *schedconfig.InterPodAffinityArgs:
+				args.HardPodAffinityWeight = 0
+				args.IgnorePreferredTermsOfExistingPods = true
+			}
+		}
+	},
+}
+
+// parity is an out-of-tree plugin that says that it is node-local. It goes by the parity of the number of pods on a node
+// and by a label of the pod, with scores that are normalised in a way of its own.
+type parity struct{}
+
+func (parity) Name() string { return "Parity" }
+
+func (parity) NodeLocalKey(pod *corev1.Pod) (string, bool) {
+	return pod.Labels["version"], pod.Labels["app"] != "batch"
+}
+
+func (parity) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
+	if pod.Labels["version"] == "1" {
+		return fwk.NewStatus(fwk.Skip)
+	}
+	return nil
+}
+
+func (parity) Filter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	if pod.Labels["version"] == "1" && len(node.GetPods())%7 == 6 {
+		return fwk.NewStatus(fwk.Unschedulable, "odd")
+	}
+	return nil
+}
+
+func (parity) Score(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
+	return int64(len(node.GetPods())) - 3, nil
+}
+
+func (p parity) ScoreExtensions() fwk.ScoreExtensions { return p }
+
+func (parity) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
+	for i := range scores {
+		scores[i].Score = fwk.MaxScore - max(0, min(fwk.MaxScore, 10*scores[i].Score+int64(len(scores))))
+	}
+	return nil
+}
+
+func newWorld(t testing.TB, seed uint64, maxBytes int) *world {
+	ctx, cancel := context.WithCancel(quiet(t))
+	base := newOracle(ctx, t, setup{percentage: 100, parallelism: 2})
+	t.Cleanup(func() {
+		cancel()
+		frameworkruntime.WaitForShutdown(base.framework)
+	})
+	w := &world{generator: newGenerator(seed, 0), t: t, ctx: ctx, cache: cache.New(), snapshot: cache.NewSnapshot(), seen: outcomes{}}
+	w.handle = handle{Framework: base.framework, snapshot: w.snapshot, nominated: nominator{}}
+	w.ours = New(Config{Snapshot: w.snapshot, Rows: rows.New(w.snapshot, maxBytes)})
+	return w
+}
+
+// build makes a new generation of every profile.
+func (w *world) build() {
+	w.profiles = nil
+	for i, change := range samenessProfiles {
+		w.profiles = append(w.profiles, w.profile(fmt.Sprintf("profile-%d", i), change))
+	}
+}
+
+func (w *world) profile(name string, change func(*schedconfig.KubeSchedulerProfile)) Profile {
+	w.t.Helper()
+	cfg, err := latest.Default()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	profile := cfg.Profiles[0]
+	change(&profile)
+	registry := frameworkplugins.NewInTreeRegistry()
+	w.must(registry.Merge(framework.Registry{
+		nodelabel.Name: nodelabel.New, nodepreferavoidpods.Name: nodepreferavoidpods.New,
+		"Parity": func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return parity{}, nil },
+	}))
+	args := map[string]runtime.Object{}
+	for _, pc := range profile.PluginConfig {
+		args[pc.Name] = pc.Args
+	}
+	instances := map[string]fwk.Plugin{}
+	for name := range framework.Needed(profile.Plugins) {
+		if instances[name], err = registry[name](w.ctx, args[name], w.handle); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	plugins, err := framework.Expand(profile.Plugins, instances)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	p := Profile{Framework: framework.New(framework.Config{
+		ProfileName: name, Plugins: plugins, Snapshot: w.snapshot,
+		Parallelizer: framework.NewParallelizer(2), Nominator: w.handle.nominated,
+	})}
+	if w.twins != nil {
+		p.Twins = w.twins(profile)
+	}
+	return p
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) addNode() {
+	node := w.generator.nodes(1)[0]
+	w.nodesMade++
+	node.Name = fmt.Sprintf("node-%03d", w.nodesMade)
+	node.UID = types.UID(node.Name)
+	if _, ok := node.Labels[hostname]; ok {
+		node.Labels[hostname] = node.Name
+	}
+	w.nodes = append(w.nodes, node)
+	w.cache.AddNode(klog.FromContext(w.ctx), node)
+}
+
+// changeNode changes something that plugins go by, or something that they do not.
+func (w *world) changeNode() {
+	i := w.IntN(len(w.nodes))
+	node := w.nodes[i].DeepCopy()
+	fresh := w.generator.nodes(1)[0]
+	switch w.IntN(8) {
+	case 0:
+		node.Spec.Taints = fresh.Spec.Taints
+	case 1:
+		node.Spec.Unschedulable = !node.Spec.Unschedulable
+	case 2:
+		node.Status.Allocatable = fresh.Status.Allocatable
+	case 3:
+		node.Status.Images = fresh.Status.Images
+	case 4:
+		node.Labels[zone] = fmt.Sprintf("zone-%d", w.IntN(4))
+	case 5:
+		node.Labels["disk"] = pick(w.generator, disks)
+	case 6:
+		if _, ok := node.Labels["drained"]; ok {
+			delete(node.Labels, "drained")
+		} else if w.chance(30) {
+			node.Labels["drained"] = ""
+		}
+	case 7:
+		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: "Noise"})
+	}
+	w.cache.UpdateNode(klog.FromContext(w.ctx), w.nodes[i], node)
+	w.nodes[i] = node
+}
+
+func (w *world) removeNode() {
+	i := w.IntN(len(w.nodes))
+	gone := w.nodes[i]
+	w.nodes = slices.Delete(w.nodes, i, i+1)
+	w.must(w.cache.RemoveNode(klog.FromContext(w.ctx), gone))
+	w.pods = slices.DeleteFunc(w.pods, func(pod *corev1.Pod) bool {
+		if pod.Spec.NodeName != gone.Name {
+			return false
+		}
+		w.must(w.cache.RemovePod(klog.FromContext(w.ctx), pod))
+		return true
+	})
+}
+
+func (w *world) template() *corev1.Pod {
+	pod := w.pod(w.nodes)
+	if w.plain {
+		pod.Spec.TopologySpreadConstraints = nil
+		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: pod.Spec.Affinity.NodeAffinity}
+	}
+	return pod
+}
+
+// another returns a pod like one of the templates.
+func (w *world) another() *corev1.Pod {
+	pod := pick(w.generator, w.templates).DeepCopy()
+	w.made++
+	pod.Name = fmt.Sprintf("pod-%06d", w.made)
+	pod.UID = types.UID(pod.Name)
+	if w.chance(3) {
+		pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(w.IntN(900)), resource.DecimalSI)
+	}
+	if w.chance(3) {
+		pod.Labels["unique"] = pod.Name
+	}
+	// What every pod gets from its service account, under a name of its own.
+	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "kube-api-access-" + pod.Name, VolumeSource: corev1.VolumeSource{
+		Projected: &corev1.ProjectedVolumeSource{},
+	}})
+	return pod
+}
+
+// place puts a pod on a node, as if it were bound there by another scheduler, or assumed.
+func (w *world) place(pod *corev1.Pod, node string, class cache.Class) {
+	placed := *pod
+	placed.Spec.NodeName = node
+	w.pods = append(w.pods, &placed)
+	logger := klog.FromContext(w.ctx)
+	if class.ID != 0 && w.chance(80) {
+		w.must(w.cache.AssumePodOfClass(logger, &placed, class))
+		return
+	}
+	w.must(w.cache.AddPod(logger, &placed))
+}
+
+// disturb has something happen in the cluster.
+func (w *world) disturb() {
+	logger := klog.FromContext(w.ctx)
+	switch n := w.IntN(100); {
+	case n < 25 && len(w.pods) > 0 || len(w.pods) > 8*len(w.nodes):
+		i := w.IntN(len(w.pods))
+		w.must(w.cache.RemovePod(logger, w.pods[i]))
+		w.pods = slices.Delete(w.pods, i, i+1)
+	case n < 40 && len(w.pods) > 0: // is confirmed, gets other labels, or is being deleted
+		i := w.IntN(len(w.pods))
+		pod := w.pods[i].DeepCopy()
+		switch w.IntN(3) {
+		case 0:
+			pod.Status.Phase = corev1.PodRunning
+		case 1:
+			pod.Labels["app"] = pick(w.generator, apps)
+		case 2:
+			pod.DeletionTimestamp = &metav1.Time{}
+		}
+		w.must(w.cache.UpdatePod(logger, w.pods[i], pod))
+		w.pods[i] = pod
+	case n < 60:
+		w.place(w.another(), pick(w.generator, w.nodes).Name, cache.Class{})
+	case n < 80:
+		w.changeNode()
+	case n < 85:
+		w.addNode()
+	case n < 88 && len(w.nodes) > 5:
+		w.removeNode()
+	case n < 90:
+		w.templates[w.IntN(len(w.templates))] = w.template()
+	case n < 91:
+		w.build()
+		w.seen["reloads"]++
+	case n < 93:
+		if len(w.handle.nominated) > 0 {
+			clear(w.handle.nominated)
+		} else if w.chance(30) {
+			pod := w.another()
+			w.handle.nominated[pick(w.generator, w.nodes).Name] = []*corev1.Pod{pod}
+		}
+	}
+}
+
+// step decides about a pod on both paths, compares what they come to, and places the pod if there is room.
+func (w *world) step(where string) {
+	w.t.Helper()
+	w.must(w.cache.UpdateSnapshot(klog.FromContext(w.ctx), w.snapshot))
+	pod, p := w.another(), pick(w.generator, w.profiles)
+	fast, reason := w.ours.decideFast(w.ctx, p, schedframework.NewCycleState(), pod)
+	w.seen["path "+string(reason)]++
+	scalar := w.ours.newCycle(p, schedframework.NewCycleState(), pod)
+	want, err := scalar.schedule(w.ctx)
+	if reason == rows.NoFit && err == nil {
+		w.t.Fatalf("%s: pod %s fits nowhere on the fast path, but on %d nodes", where, pod.Name, want.FeasibleNodes)
+	}
+	if reason != rows.None {
+		if err == nil && w.chance(30) {
+			w.place(pod, want.SuggestedHost, cache.Class{})
+		}
+		return
+	}
+	if err != nil {
+		w.t.Fatalf("%s: %v", where, err)
+	}
+	if err := w.ours.compare(scalar); err != nil {
+		w.t.Fatalf("%s: pod %s, profile %s: %v", where, pod.Name, p.Framework.ProfileName(), err)
+	}
+	if fast.EvaluatedNodes != want.EvaluatedNodes || fast.FeasibleNodes != want.FeasibleNodes {
+		w.t.Fatalf("%s: evaluated and feasible: fast %d, %d, scalar %d, %d", where,
+			fast.EvaluatedNodes, fast.FeasibleNodes, want.EvaluatedNodes, want.FeasibleNodes)
+	}
+	if best := bestOf(scalar); !slices.Contains(best, fast.SuggestedHost) {
+		w.t.Fatalf("%s: chose %s, the best are %v", where, fast.SuggestedHost, best)
+	}
+	w.place(pod, fast.SuggestedHost, fast.Class)
+}
+
+// bestOf returns the names of the nodes that a decision has to choose from.
+func bestOf(c *cycle) []string {
+	if c.scores == nil {
+		return []string{c.feasible[0].Node().Name}
+	}
+	highest := slices.MaxFunc(c.scores, func(a, b fwk.NodePluginScores) int { return int(a.TotalScore - b.TotalScore) })
+	var best []string
+	for _, node := range c.scores {
+		if node.TotalScore == highest.TotalScore {
+			best = append(best, node.Name)
+		}
+	}
+	return best
+}
+
+func (w *world) run(where string, steps int) {
+	nodes := 5 + w.IntN(60)
+	for range nodes {
+		w.addNode()
+	}
+	for _, namespace := range w.namespaces() {
+		w.must(w.handle.SharedInformerFactory().Core().V1().Namespaces().Informer().GetIndexer().Add(namespace))
+	}
+	for range 25 {
+		w.templates = append(w.templates, w.template())
+	}
+	w.build()
+	for i := range steps {
+		for w.chance(40) {
+			w.disturb()
+		}
+		w.step(fmt.Sprintf("%s, step %d", where, i))
+	}
+}
+
+func TestTheFastPathDecidesAsTheScalarPath(t *testing.T) {
+	const worlds, steps = 20, 500
+	total := outcomes{}
+	for i := range uint64(worlds) {
+		w := newWorld(t, seed+i, []int{0, 60_000}[i%2])
+		w.rarity, w.plain = 1+int(i%3)*10, true
+		w.run(fmt.Sprintf("world %d", seed+i), steps)
+		for key, n := range w.seen {
+			total[key] += n
+		}
+	}
+	t.Logf("%d decisions:%s", worlds*steps, total)
+	if total["path "] < worlds*steps/4 {
+		t.Errorf("only %d decisions took the fast path", total["path "])
+	}
+	for _, reason := range []rows.Reason{rows.NoFit, rows.Nominated, rows.NodeNames, rows.Volumes} {
+		if total["path "+string(reason)] == 0 {
+			t.Errorf("no decision was about %q; there were %v", reason, slices.Sorted(maps.Keys(total)))
+		}
+	}
+}
