@@ -35,7 +35,8 @@ type Cross interface {
 	// code, message and plugin. Statuses are shared and must not be written to.
 	Filter(slot cache.Slot) *fwk.Status
 	// Score writes the scores of the feasible nodes, after normalisation and before weights, in their order; scores is as
-	// long as feasible. With ok false nothing was written: the plugin skips scoring, or gives 0 to all of them.
+	// long as feasible. With ok false the plugin skips scoring, or gives 0 to all of them, and what is in scores means
+	// nothing.
 	Score(feasible []cache.Slot, scores []int64) (ok bool)
 	// Bytes is about what it holds in memory.
 	Bytes() int

@@ -1,0 +1,93 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package domains
+
+import (
+	"math"
+
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+)
+
+var (
+	statusAffinity     = affinityStatus(fwk.UnschedulableAndUnresolvable, interpodaffinity.ErrReasonAffinityRulesNotMatch)
+	statusAntiAffinity = affinityStatus(fwk.Unschedulable, interpodaffinity.ErrReasonAntiAffinityRulesNotMatch)
+	statusExisting     = affinityStatus(fwk.Unschedulable, interpodaffinity.ErrReasonExistingAntiAffinityRulesNotMatch)
+)
+
+func affinityStatus(code fwk.Code, reason string) *fwk.Status {
+	return fwk.NewStatus(code, reason).WithPlugin(interpodaffinity.Name)
+}
+
+// Filter implements Cross.
+func (t *affinity) Filter(slot cache.Slot) *fwk.Status {
+	if !t.satisfies(slot) {
+		return statusAffinity
+	}
+	for _, x := range t.anti {
+		if x.hostile.in(x.at[slot]) > 0 {
+			return statusAntiAffinity
+		}
+	}
+	for _, x := range t.axes {
+		if x.guarded.in(x.at[slot]) > 0 {
+			return statusExisting
+		}
+	}
+	return nil
+}
+
+// satisfies says whether a node meets the required affinity terms. All their keys must be among its labels. The pods
+// need not be there if there are none in the whole cluster and the pod is such a pod itself: the first of its series.
+func (t *affinity) satisfies(slot cache.Slot) bool {
+	found := true
+	for _, x := range t.required {
+		place := x.at[slot]
+		if place == unlabelled {
+			return false
+		}
+		found = found && x.affine.in(place) > 0
+	}
+	return found || t.first && t.matches == 0
+}
+
+// Score implements Cross.
+func (t *affinity) Score(feasible []cache.Slot, scores []int64) bool {
+	clear(scores)
+	wanted := false
+	for _, x := range t.axes {
+		if x.wanted.empty() {
+			continue
+		}
+		wanted = true
+		for i, slot := range feasible {
+			scores[i] += x.wanted.in(x.at[slot])
+		}
+	}
+	if !wanted {
+		return false
+	}
+	return normalizeAffinity(scores)
+}
+
+// normalizeAffinity spreads the scores over 0 to 100. Equal scores are all 0, which is as if there were none.
+func normalizeAffinity(scores []int64) bool {
+	lowest, highest := int64(math.MaxInt64), int64(math.MinInt64)
+	for _, score := range scores {
+		lowest, highest = min(lowest, score), max(highest, score)
+	}
+	if highest <= lowest {
+		return false
+	}
+	known, normal := lowest, int64(0) // neighbours are often equal
+	for i, score := range scores {
+		if score != known {
+			known, normal = score, int64(float64(fwk.MaxNodeScore)*(float64(score-lowest)/float64(highest-lowest)))
+		}
+		scores[i] = normal
+	}
+	return true
+}

@@ -1,0 +1,269 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package domains
+
+import (
+	"reflect"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	v1helper "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+)
+
+// spread is the twin of PodTopologySpread (pkg/scheduler/framework/plugins/podtopologyspread of kube-scheduler 1.36).
+type spread struct {
+	sources *Sources
+	// pod is like all pods of the class. Nobody writes to it.
+	pod      *corev1.Pod
+	required nodeaffinity.RequiredNodeAffinity
+	series   *series // nil unless the default constraints apply
+
+	counters []counter
+	// hard are the constraints that Filter goes by, soft those of Score, in the order of the pod.
+	hard, soft []tally
+	// allKeys says that nodes without the key of any soft constraint are not scored, and count for none.
+	allKeys bool
+	// pass numbers the calls of Score.
+	pass uint64
+}
+
+// counter counts the pods of the class's namespace that a selector matches, node by node.
+type counter struct {
+	selector labels.Selector
+	pods     []int32 // by slot
+	fresh    int32   // on the node that is being updated
+}
+
+// Spread returns the twin of PodTopologySpread with these arguments for the pods of the class that pod is of. The pod
+// is copied. It is nil if the plugin will have nothing to do with them. With an error they are for the plugin itself,
+// which in most cases refuses them.
+func (s *Sources) Spread(args *schedconfig.PodTopologySpreadArgs, pod *corev1.Pod) (Cross, error) {
+	constraints, system := pod.Spec.TopologySpreadConstraints, false
+	own := len(constraints) > 0
+	if !own {
+		constraints, system = defaults(args)
+	}
+	hard, err := rules(constraints, corev1.DoNotSchedule, pod.Labels, s.features)
+	if err != nil {
+		return nil, err
+	}
+	soft, err := rules(constraints, corev1.ScheduleAnyway, pod.Labels, s.features)
+	if err != nil {
+		return nil, err
+	}
+	if len(hard)+len(soft) == 0 {
+		return nil, nil
+	}
+	t := &spread{sources: s, pod: pod.DeepCopy(), allKeys: !system}
+	t.required = nodeaffinity.GetRequiredNodeAffinity(t.pod)
+	if !own {
+		t.series = s.newSeries(t.pod)
+		if t.series.selector.Empty() {
+			return t, nil
+		}
+		for _, rules := range [][]rule{hard, soft} {
+			for i := range rules {
+				rules[i].selector = t.series.selector
+			}
+		}
+	}
+	t.build(hard, soft)
+	if t.renumbered() {
+		return nil, errTopologies
+	}
+	return t, nil
+}
+
+// build counts all nodes.
+func (t *spread) build(hard, soft []rule) {
+	for _, r := range hard {
+		t.hard = append(t.hard, t.newTally(r))
+	}
+	for _, r := range soft {
+		t.soft = append(t.soft, t.newTally(r))
+	}
+	for slot := range t.sources.snapshot.Slots() {
+		t.Update(cache.Slot(slot))
+	}
+}
+
+func (t *spread) newTally(r rule) tally {
+	y := tally{
+		rule: r, places: newPlaces(t.sources.snapshot, r.topologyKey), counter: t.counterOf(r.selector),
+		perNode: r.topologyKey == corev1.LabelHostname,
+	}
+	if r.selector.Matches(labels.Set(t.pod.Labels)) {
+		y.self = 1
+	}
+	return y
+}
+
+// counterOf returns the counter of a selector. Constraints often differ in the key alone.
+func (t *spread) counterOf(selector labels.Selector) int {
+	for i := range t.counters {
+		if reflect.DeepEqual(t.counters[i].selector, selector) {
+			return i
+		}
+	}
+	t.counters = append(t.counters, counter{selector: selector})
+	return len(t.counters) - 1
+}
+
+// Stale implements Cross.
+func (t *spread) Stale() bool {
+	renumbered := t.renumbered()
+	return renumbered || t.series != nil && t.series.changed()
+}
+
+// renumbered says whether a topology was dropped and made anew. All are asked for, which keeps them.
+func (t *spread) renumbered() bool {
+	renumbered := false
+	for y := range t.tallies {
+		renumbered = !y.current(t.sources.snapshot) || renumbered
+	}
+	return renumbered
+}
+
+// tallies yields those of all constraints.
+func (t *spread) tallies(yield func(*tally) bool) {
+	for _, tallies := range [...][]tally{t.hard, t.soft} {
+		for i := range tallies {
+			if !yield(&tallies[i]) {
+				return
+			}
+		}
+	}
+}
+
+// Relevant implements Cross.
+func (t *spread) Relevant(pod *schedframework.PodInfo) bool {
+	if pod.Pod.Namespace != t.pod.Namespace {
+		return false
+	}
+	for i := range t.counters {
+		if t.counters[i].matches(pod.Pod) {
+			return true
+		}
+	}
+	return false
+}
+
+// matches says whether a pod of the namespace counts. A selector that selects everything counts nothing.
+func (c *counter) matches(pod *corev1.Pod) bool {
+	return !c.selector.Empty() && c.selector.Matches(labels.Set(pod.Labels))
+}
+
+// at is the number of pods in a slot when it was last counted.
+func (c *counter) at(slot cache.Slot) int32 {
+	if int(slot) < len(c.pods) {
+		return c.pods[slot]
+	}
+	return 0
+}
+
+// Update implements Cross.
+func (t *spread) Update(slot cache.Slot) {
+	if len(t.counters) == 0 {
+		return
+	}
+	info := t.sources.snapshot.Info(slot)
+	t.count(info)
+	var node *corev1.Node
+	if info != nil {
+		node = info.Node()
+	}
+	t.move(t.hard, slot, node, true)
+	t.move(t.soft, slot, node, t.allKeys)
+	for i := range t.counters {
+		c := &t.counters[i]
+		c.pods = grow(c.pods, t.sources.snapshot.Slots())
+		c.pods[slot] = c.fresh
+	}
+}
+
+// count counts the pods on a node.
+func (t *spread) count(info *schedframework.NodeInfo) {
+	for i := range t.counters {
+		t.counters[i].fresh = 0
+	}
+	if info == nil {
+		return
+	}
+	for _, p := range info.Pods {
+		// Terminating pods do not count.
+		pod := p.GetPod()
+		if pod.Namespace != t.pod.Namespace || pod.DeletionTimestamp != nil {
+			continue
+		}
+		for i := range t.counters {
+			if c := &t.counters[i]; c.matches(pod) {
+				c.fresh++
+			}
+		}
+	}
+}
+
+// move makes the constraints of one kind count a node as it is now, instead of as it was.
+func (t *spread) move(tallies []tally, slot cache.Slot, node *corev1.Node, allKeys bool) {
+	eligible := node != nil
+	for i := range tallies {
+		y := &tallies[i]
+		y.grow(t.sources.snapshot.Slots())
+		if allKeys && y.now(slot) == unlabelled {
+			eligible = false
+		}
+	}
+	var verdicts inclusion
+	for i := range tallies {
+		y, c := &tallies[i], &t.counters[tallies[i].counter]
+		y.move(slot, eligible && verdicts.includes(t, y, node), c.at(slot), c.fresh)
+	}
+}
+
+// inclusion is what the node inclusion policies of constraints say of one node, once asked.
+type inclusion struct {
+	asked, matches     bool // the pod's node selector and affinity
+	inspected, tainted bool // with taints that the pod does not tolerate
+}
+
+func (v *inclusion) includes(t *spread, y *tally, node *corev1.Node) bool {
+	if y.honorAffinity {
+		if !v.asked {
+			// An error, of a selector that does not parse, is ignored as upstream does.
+			v.matches, _ = t.required.Match(node)
+			v.asked = true
+		}
+		if !v.matches {
+			return false
+		}
+	}
+	if y.honorTaints {
+		if !v.inspected {
+			_, v.tainted = v1helper.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, t.pod.Spec.Tolerations,
+				helper.DoNotScheduleTaintsFilterFunc(), t.sources.features.EnableTaintTolerationComparisonOperators)
+			v.inspected = true
+		}
+		return !v.tainted
+	}
+	return true
+}
+
+// Bytes implements Cross.
+func (t *spread) Bytes() int {
+	bytes := objectBytes
+	for i := range t.counters {
+		bytes += 4 * cap(t.counters[i].pods)
+	}
+	for y := range t.tallies {
+		bytes += 4*(cap(y.at)+cap(y.pods)+cap(y.nodes)+cap(y.seen)) + cap(y.counts) + 8*cap(y.terms)
+	}
+	return bytes
+}
