@@ -13,6 +13,7 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/domains"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/rows"
 )
@@ -45,7 +46,7 @@ type Profile struct {
 	// not less than 100 nodes, is found to fit. 0 and 100: all nodes are scored.
 	PercentageOfNodesToScore int32
 	// Twins and Closed are for the fast path; see rows.Profile.
-	Twins  rows.Twins
+	Twins  *domains.Twins
 	Closed <-chan struct{}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,16 +16,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	frameworkplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/domains"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/plugins/nodelabel"
 	"github.com/livesched/livesched/internal/scheduler/plugins/nodepreferavoidpods"
@@ -41,13 +45,14 @@ type world struct {
 	snapshot *cache.Snapshot
 	ours     *Scheduler
 	profiles []Profile
-	// twins makes the twins for a profile, nil for none.
-	twins func(schedconfig.KubeSchedulerProfile) rows.Twins
+	// noTwins leaves PodTopologySpread and InterPodAffinity to the scalar path.
+	noTwins bool
 
 	nodes     []*corev1.Node
 	templates []*corev1.Pod
 	pods      []*corev1.Pod
 	nodesMade int
+	versions  int
 	// plain has no pod use what looks beyond a node.
 	plain bool
 	seen  outcomes
@@ -216,8 +221,12 @@ func (w *world) profile(name string, change func(*schedconfig.KubeSchedulerProfi
 		ProfileName: name, Plugins: plugins, Snapshot: w.snapshot,
 		Parallelizer: framework.NewParallelizer(2), Nominator: w.handle.nominated,
 	})}
-	if w.twins != nil {
-		p.Twins = w.twins(profile)
+	if !w.noTwins {
+		p.Twins = &domains.Twins{
+			Sources:      domains.NewSources(w.snapshot, w.handle.SharedInformerFactory(), feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)),
+			SpreadArgs:   args["PodTopologySpread"].(*schedconfig.PodTopologySpreadArgs),
+			AffinityArgs: args["InterPodAffinity"].(*schedconfig.InterPodAffinityArgs),
+		}
 	}
 	return p
 }
@@ -284,6 +293,34 @@ func (w *world) removeNode() {
 		w.must(w.cache.RemovePod(klog.FromContext(w.ctx), pod))
 		return true
 	})
+}
+
+func (w *world) setNamespace(namespace *corev1.Namespace) {
+	w.versions++
+	namespace.ResourceVersion = strconv.Itoa(w.versions)
+	w.must(w.handle.SharedInformerFactory().Core().V1().Namespaces().Informer().GetIndexer().Update(namespace))
+}
+
+// changeNamespace moves a namespace to the other tier, or takes the tier away.
+func (w *world) changeNamespace() {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: pick(w.generator, namespaces)}}
+	if tier := pick(w.generator, []string{"front", "back", ""}); tier != "" {
+		namespace.Labels = map[string]string{"tier": tier}
+	}
+	w.setNamespace(namespace)
+}
+
+// changeServices makes other services.
+func (w *world) changeServices() {
+	services := w.handle.SharedInformerFactory().Core().V1().Services().Informer().GetIndexer()
+	for _, old := range services.List() {
+		w.must(services.Delete(old))
+	}
+	for _, service := range w.services() {
+		w.versions++
+		service.ResourceVersion = strconv.Itoa(w.versions)
+		w.must(services.Add(service))
+	}
 }
 
 func (w *world) template() *corev1.Pod {
@@ -361,7 +398,11 @@ func (w *world) disturb() {
 	case n < 91:
 		w.build()
 		w.seen["reloads"]++
-	case n < 93:
+	case n < 92:
+		w.changeNamespace()
+	case n < 93 && w.chance(30):
+		w.changeServices()
+	case n < 95:
 		if len(w.handle.nominated) > 0 {
 			clear(w.handle.nominated)
 		} else if w.chance(30) {
@@ -426,8 +467,9 @@ func (w *world) run(where string, steps int) {
 		w.addNode()
 	}
 	for _, namespace := range w.namespaces() {
-		w.must(w.handle.SharedInformerFactory().Core().V1().Namespaces().Informer().GetIndexer().Add(namespace))
+		w.setNamespace(namespace)
 	}
+	w.changeServices()
 	for range 25 {
 		w.templates = append(w.templates, w.template())
 	}
@@ -445,7 +487,8 @@ func TestTheFastPathDecidesAsTheScalarPath(t *testing.T) {
 	total := outcomes{}
 	for i := range uint64(worlds) {
 		w := newWorld(t, seed+i, []int{0, 60_000}[i%2])
-		w.rarity, w.plain = 1+int(i%3)*10, true
+		w.rarity = 1 + int(i%3)*10
+		w.plain, w.noTwins = i%5 == 0, i%10 == 0
 		w.run(fmt.Sprintf("world %d", seed+i), steps)
 		for key, n := range w.seen {
 			total[key] += n

@@ -151,7 +151,7 @@ func (e *Engine) dropRows(l *localRows) {
 }
 
 // syncCrosses brings the twins up to the snapshot.
-func (c *class) syncCrosses(e *Engine, twins Twins) error {
+func (c *class) syncCrosses(e *Engine, twins *domains.Twins) error {
 	log := e.snapshot.Log()
 	changes, ok := log.Since(c.pos)
 	if !ok || c.stale() {
@@ -207,7 +207,7 @@ func (c *class) cares(e *Engine, change cache.Change) bool {
 const maxRelevant = 4096
 
 // makeCrosses makes the twins anew.
-func (c *class) makeCrosses(e *Engine, twins Twins) error {
+func (c *class) makeCrosses(e *Engine, twins *domains.Twins) error {
 	g := c.local.gen
 	c.crosses, c.pos, c.relevant = nil, 0, map[cache.ClassID]bool{}
 	add := func(made domains.Cross, err error, filters bool, weight int64) error {
@@ -217,13 +217,13 @@ func (c *class) makeCrosses(e *Engine, twins Twins) error {
 		return err
 	}
 	if g.hasSpread {
-		made, err := twins.Spread(c.like)
+		made, err := twins.Spread(c.like.Pod)
 		if err := add(made, err, g.spreadFilters, g.spreadWeight); err != nil {
 			return err
 		}
 	}
 	if g.hasAffinity {
-		made, err := twins.Affinity(c.like)
+		made, err := twins.Affinity(c.like.Pod)
 		if err := add(made, err, g.affinityFilters, g.affinityWeight); err != nil {
 			return err
 		}

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/domains"
@@ -47,20 +46,13 @@ const (
 	Verbose Reason = "verbose"
 )
 
-// Twins makes the twins of the plugins that look beyond a node, for the pods of one class. nil without an error says
-// that the plugin has nothing to do with the class and never will have.
-type Twins interface {
-	Spread(pod *schedframework.PodInfo) (domains.Cross, error)
-	Affinity(pod *schedframework.PodInfo) (domains.Cross, error)
-}
-
 // Profile is what the profile of a pod contributes.
 type Profile struct {
 	// Framework is the generation of the profile: what is kept belongs to it alone.
 	Framework *framework.Framework
 	// Twins are those of the generation. nil: there are none, and pods that PodTopologySpread or InterPodAffinity has
 	// something to do for take the scalar path.
-	Twins Twins
+	Twins *domains.Twins
 	// Closed is closed when the generation has gone, and what is kept for it can go. nil: never.
 	Closed <-chan struct{}
 }
@@ -180,7 +172,7 @@ func (e *Engine) NumNodes() int { return e.snapshot.NumNodes() }
 func (e *Engine) NodeName(slot cache.Slot) string { return e.snapshot.Info(slot).Node().Name }
 
 // prepare does what has to be done for each pod, and brings the twins of its class up to the snapshot.
-func (e *Engine) prepare(ctx context.Context, c *class, twins Twins, state fwk.CycleState, pod *corev1.Pod) Reason {
+func (e *Engine) prepare(ctx context.Context, c *class, twins *domains.Twins, state fwk.CycleState, pod *corev1.Pod) Reason {
 	g := c.local.gen
 	switch {
 	case c.local.named:

@@ -1,0 +1,25 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package domains
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+)
+
+// Twins makes the twins for the classes of one generation of a profile.
+type Twins struct {
+	Sources *Sources
+	// SpreadArgs and AffinityArgs are the arguments of the profile's plugins; nil if the profile has not the plugin.
+	SpreadArgs   *schedconfig.PodTopologySpreadArgs
+	AffinityArgs *schedconfig.InterPodAffinityArgs
+}
+
+// Spread returns the twin of the profile's PodTopologySpread; see [Sources.Spread].
+func (t *Twins) Spread(pod *corev1.Pod) (Cross, error) { return t.Sources.Spread(t.SpreadArgs, pod) }
+
+// Affinity returns the twin of the profile's InterPodAffinity; see [Sources.Affinity].
+func (t *Twins) Affinity(pod *corev1.Pod) (Cross, error) {
+	return t.Sources.Affinity(t.AffinityArgs, pod)
+}
