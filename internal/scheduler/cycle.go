@@ -20,6 +20,7 @@ import (
 
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
 	"github.com/livesched/livesched/internal/scheduler/binding"
+	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 )
 
@@ -134,7 +135,7 @@ func (c *cycle) place(ctx context.Context) (*binding.Cycle, *fwk.NominatingInfo,
 		FeasibleNodes:  result.FeasibleNodes,
 		Extenders:      c.profile.Extenders,
 	}
-	if err := c.cache.AssumePod(logger, b.Pod.PodInfo); err != nil {
+	if err := c.assume(logger, b.Pod.PodInfo, result.Class); err != nil {
 		return nil, clearNomination, fwk.AsStatus(err)
 	}
 	c.endNomination(logger, c.pod.Pod, b.NodeName)
@@ -149,6 +150,14 @@ func (c *cycle) place(ctx context.Context) (*binding.Cycle, *fwk.NominatingInfo,
 	return b, nil, nil
 }
 
+// assume counts the pod towards its node, by its class if the decision has told it.
+func (c *cycle) assume(logger klog.Logger, pod *schedframework.PodInfo, class cache.Class) error {
+	if class.ID == 0 {
+		return c.cache.AssumePod(logger, pod)
+	}
+	return c.cache.AssumePodOfClass(logger, pod.Pod, class)
+}
+
 // decide runs the algorithm, and the PostFilter plugins (preemption) if no node fits.
 func (c *cycle) decide(ctx context.Context) (algorithm.Result, *fwk.NominatingInfo, *fwk.Status) {
 	defer func() { schedmetrics.SchedulingAlgorithmLatency.Observe(schedmetrics.SinceInSeconds(c.start)) }()
@@ -157,6 +166,8 @@ func (c *cycle) decide(ctx context.Context) (algorithm.Result, *fwk.NominatingIn
 		Framework:                c.profile.Framework,
 		Extenders:                c.profile.Extenders(ctx),
 		PercentageOfNodesToScore: c.profile.Config.PercentageOfNodesToScore,
+		Twins:                    c.profile.Twins(),
+		Closed:                   c.profile.Closed(),
 	}, c.state, c.pod.Pod)
 	var fitError *schedframework.FitError
 	switch {

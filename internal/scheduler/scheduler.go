@@ -38,6 +38,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/queue"
+	"github.com/livesched/livesched/internal/scheduler/rows"
 )
 
 const (
@@ -47,7 +48,19 @@ const (
 	closeGrace = bindingGrace + time.Second
 )
 
-// Config is what a Scheduler is made of. All fields but Clock and BuildTimeout are required.
+// FastPath says how decisions may be made. Whatever it says, they are the same ones.
+type FastPath string
+
+const (
+	// FastPathOn keeps what plugins say of nodes and asks again only where something has changed.
+	FastPathOn FastPath = "on"
+	// FastPathOff asks every plugin about every node for every pod.
+	FastPathOff FastPath = "off"
+	// FastPathVerify does both, and counts and logs what comes out differently.
+	FastPathVerify FastPath = "verify"
+)
+
+// Config is what a Scheduler is made of. All fields but Clock, FastPath and BuildTimeout are required.
 type Config struct {
 	// Client is for bindings, pod status and what plugins do. KubeConfig is what it was built from.
 	Client     clientset.Interface
@@ -60,6 +73,8 @@ type Config struct {
 	Registry framework.Registry
 	// Clock is the real one by default.
 	Clock clock.WithTicker
+	// FastPath says whether decisions may be made on the fast path. Empty is FastPathOn.
+	FastPath FastPath
 	// BuildTimeout bounds the build of one profile. 0 means profile.DefaultBuildTimeout.
 	BuildTimeout time.Duration
 }
@@ -173,7 +188,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope, source
 	s.cache = cache.New()
 	s.snapshot = cache.NewSnapshot()
 	s.queue = queue.New(queue.Config{Clock: s.clock, PodLister: s.pods, Popped: s.acquire, Metrics: recorder})
-	s.algorithm = algorithm.New(algorithm.Config{Snapshot: s.snapshot})
+	s.algorithm = s.newAlgorithm()
 	s.env = &profile.Environment{
 		Registry:      s.cfg.Registry,
 		Client:        s.client,
@@ -208,6 +223,15 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope, source
 		Failed:           s.bindingFailed,
 	}
 	return nil
+}
+
+// newAlgorithm makes what decides, with or without a fast path.
+func (s *Scheduler) newAlgorithm() *algorithm.Scheduler {
+	cfg := algorithm.Config{Snapshot: s.snapshot, Verify: s.cfg.FastPath == FastPathVerify}
+	if s.cfg.FastPath != FastPathOff {
+		cfg.Rows = rows.New(s.snapshot, rows.DefaultMaxBytes)
+	}
+	return algorithm.New(cfg)
 }
 
 // Run is the scheduling loop. It runs on the leader, until ctx ends; then it lets the bindings under way end, for a

@@ -126,6 +126,7 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		EventClient:  eventClient,
 		Informers:    source,
 		Registry:     registry,
+		FastPath:     scheduler.FastPath(o.FastPath),
 		BuildTimeout: o.ProfileBuildTimeout,
 	})
 	archive, err := newArchive(mgr, o)

@@ -21,6 +21,7 @@ import (
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	"github.com/livesched/livesched/internal/scheduler"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 )
@@ -72,6 +73,8 @@ type Options struct {
 
 	// Webhook is off by default.
 	Webhook WebhookOptions
+	// FastPath is one of scheduler.FastPathOn, FastPathOff and FastPathVerify.
+	FastPath string
 
 	// OutOfTree holds plugins in addition to kube-scheduler's. Not a flag.
 	OutOfTree framework.Registry
@@ -94,6 +97,7 @@ func NewOptions() *Options {
 		KubeAPIBurst:           2000,
 		ProfileBuildTimeout:    profile.DefaultBuildTimeout,
 		Webhook:                newWebhookOptions(),
+		FastPath:               string(scheduler.FastPathOn),
 	}
 }
 
@@ -115,6 +119,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", o.KubeAPIBurst, "Requests to the API server that may exceed --kube-api-qps for a moment.")
 	fs.DurationVar(&o.ProfileBuildTimeout, "profile-build-timeout", o.ProfileBuildTimeout, "How long the build of one profile may take, the first list of the informers that it brings included.")
 	o.Webhook.addFlags(fs)
+	fs.StringVar(&o.FastPath, "fast-path", o.FastPath, `How decisions are made, which are the same ones in any case. "on" keeps what plugins say of nodes and asks again where something has changed, "off" asks every plugin about every node for every pod, "verify" does both and counts the differences.`)
 	fs.BoolVar(&o.showVersion, "version", false, "Print the version, and that of Kubernetes it is built on, and exit.")
 	utilfeature.DefaultMutableFeatureGate.AddFlag(fs)
 
@@ -135,6 +140,11 @@ func (o *Options) Validate() error {
 	}
 	if o.ProfileBuildTimeout <= 0 {
 		errs = append(errs, fmt.Errorf("--profile-build-timeout=%v: must be greater than 0", o.ProfileBuildTimeout))
+	}
+	switch scheduler.FastPath(o.FastPath) {
+	case scheduler.FastPathOn, scheduler.FastPathOff, scheduler.FastPathVerify:
+	default:
+		errs = append(errs, fmt.Errorf("--fast-path=%s: must be on, off or verify", o.FastPath))
 	}
 	if o.Profiling && o.MetricsBindAddress == "0" {
 		errs = append(errs, errors.New("--profiling: needs the metrics server, which --metrics-bind-address=0 turns off"))

@@ -69,7 +69,7 @@ func TestFlagsSetOptions(t *testing.T) {
 		"--leader-elect=false", "--leader-election-namespace=ns", "--leader-election-name=lease",
 		"--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=1s",
 		"--metrics-bind-address=:1", "--health-probe-bind-address=:2", "--kube-api-qps=3.5", "--kube-api-burst=4", "--profile-build-timeout=5s",
-		"--profiling", "--contention-profiling",
+		"--profiling", "--contention-profiling", "--fast-path=verify",
 		"--webhook", "--webhook-bind-address=:3", "--webhook-cert-dir=dir", "--webhook-namespace=wns", "--webhook-service-name=svc",
 		"--webhook-secret-name=secret", "--webhook-configuration-name=configuration",
 	}); err != nil {
@@ -85,17 +85,18 @@ func TestFlagsSetOptions(t *testing.T) {
 		buildTimeout        time.Duration
 		profiling, blocks   bool
 		webhook             app.WebhookOptions
+		fastPath            string
 	}
 	got := settings{
 		o.LeaderElect, o.LeaderElectionNamespace, o.LeaderElectionName, o.LeaseDuration, o.RenewDeadline, o.RetryPeriod,
 		o.MetricsBindAddress, o.HealthProbeBindAddress, o.KubeAPIQPS, o.KubeAPIBurst, o.ProfileBuildTimeout,
 		o.Profiling, o.ContentionProfiling,
-		o.Webhook,
+		o.Webhook, o.FastPath,
 	}
 	want := settings{false, "ns", "lease", 3 * time.Second, 2 * time.Second, time.Second, ":1", ":2", 3.5, 4, 5 * time.Second, true, true,
 		app.WebhookOptions{
 			Enabled: true, BindAddress: ":3", CertDir: "dir", Namespace: "wns", ServiceName: "svc", SecretName: "secret", ConfigurationName: "configuration",
-		}}
+		}, "verify"}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(settings{})); diff != "" {
 		t.Error(diff)
 	}
@@ -111,6 +112,8 @@ func TestValidate(t *testing.T) {
 		{"no requests", func(o *app.Options) { o.KubeAPIQPS = 0 }, []string{"--kube-api-qps=0: must be greater than 0"}},
 		{"no limit, which client-go spells -1", func(o *app.Options) { o.KubeAPIQPS = -1 }, []string{"--kube-api-qps=-1: must be greater than 0"}},
 		{"no burst", func(o *app.Options) { o.KubeAPIBurst = 0 }, []string{"--kube-api-burst=0: must be at least 1"}},
+		{"a fast path that is sometimes fast", func(o *app.Options) { o.FastPath = "maybe" }, []string{"--fast-path=maybe: must be on, off or verify"}},
+		{"no fast path", func(o *app.Options) { o.FastPath = "off" }, nil},
 		{"no time to build", func(o *app.Options) { o.ProfileBuildTimeout = 0 }, []string{"--profile-build-timeout=0s: must be greater than 0"}},
 		{"profiles, but no server", func(o *app.Options) { o.Profiling, o.MetricsBindAddress = true, "0" }, []string{"--profiling: needs the metrics server"}},
 		{"part of a profile", func(o *app.Options) { o.ContentionProfiling = true }, []string{"--contention-profiling: has no effect without --profiling"}},

@@ -73,6 +73,7 @@ func TestTheEndpointServesBothRegistries(t *testing.T) {
 		"livesched_profile_generations",
 		"livesched_retired_generation_pods",
 		"livesched_bind_calls",
+		"livesched_fast_path_differences_total",
 	} {
 		if families[name] == nil {
 			t.Errorf("no family %s on the endpoint", name)

@@ -14,11 +14,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
 	"k8s.io/utils/clock"
 
 	"github.com/livesched/livesched/internal/informers"
+	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/domains"
 	"github.com/livesched/livesched/internal/scheduler/extender"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/queue"
@@ -197,6 +202,7 @@ func (b *build) run(waiting context.Context) error {
 		Recorder:        b.Env.Metrics,
 	})
 	p.handle.Framework = p.Framework
+	p.twins = b.makeTwins(plugins)
 
 	b.stage.Store("asking the plugins for their cluster events")
 	table, err := hints(b.ctx, b.enqueueExtensions(plugins))
@@ -221,6 +227,41 @@ func (b *build) run(waiting context.Context) error {
 	}
 	p.release = release
 	return nil
+}
+
+// makeTwins makes what the fast path takes in the place of the two plugins that look beyond a node. It is nil if the
+// profile has neither. The informers that it asks for are those of the plugins, and that of the namespaces.
+func (b *build) makeTwins(plugins *framework.Plugins) *domains.Twins {
+	snapshot, ok := b.Env.Snapshot.(*cache.Snapshot)
+	if !ok {
+		return nil
+	}
+	twins := &domains.Twins{}
+	for _, pc := range b.cfg.Config.PluginConfig {
+		switch args := pc.Args.(type) {
+		case *schedconfig.PodTopologySpreadArgs:
+			twins.SpreadArgs = args
+		case *schedconfig.InterPodAffinityArgs:
+			twins.AffinityArgs = args
+		}
+	}
+	for _, pl := range plugins.All {
+		switch pl.(type) {
+		case *podtopologyspread.PodTopologySpread:
+			ok = ok && twins.SpreadArgs != nil
+		case *interpodaffinity.InterPodAffinity:
+			ok = ok && twins.AffinityArgs != nil
+		default:
+			continue
+		}
+		if twins.Sources == nil {
+			twins.Sources = domains.NewSources(snapshot, b.profile.handle.SharedInformerFactory(), features())
+		}
+	}
+	if !ok || twins.Sources == nil {
+		return nil
+	}
+	return twins
 }
 
 // makeExtenders comes before the plugins, which may ask for them when they are built.

@@ -29,6 +29,7 @@ import (
 
 	"github.com/livesched/livesched/internal/informers"
 	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/domains"
 	"github.com/livesched/livesched/internal/scheduler/extender"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/queue"
@@ -51,6 +52,7 @@ type Profile struct {
 	// extenders in the order in which they are asked.
 	extenders []*extender.Extender
 	handle    *Handle
+	twins     *domains.Twins
 
 	// instances are all plugin instances by name, for closing.
 	instances map[string]fwk.Plugin
@@ -85,6 +87,10 @@ func (p *Profile) QueueSort() fwk.QueueSortPlugin { return p.plugins.QueueSort }
 func (p *Profile) Extenders(ctx context.Context) []fwk.Extender {
 	return extender.Bound(ctx, p.extenders)
 }
+
+// Twins are what the fast path takes in the place of the plugins that look beyond a node. They belong to the goroutine of
+// the scheduling loop, and are nil if the profile has no such plugins.
+func (p *Profile) Twins() *domains.Twins { return p.twins }
 
 // Closed is closed when the generation has been retired, its last pod has left and it has given back all it held.
 func (p *Profile) Closed() <-chan struct{} { return p.closed }
