@@ -49,6 +49,7 @@ func TestFlags(t *testing.T) {
 		"webhook-service-name":        "livesched-webhook",
 		"webhook-secret-name":         "livesched-webhook-cert",
 		"webhook-configuration-name":  "livesched",
+		"fast-path":                   "on",
 		"version":                     "false",
 		"zap-devel":                   "false",
 		"zap-encoder":                 "",
