@@ -176,7 +176,12 @@ func newWorld(t testing.TB, seed uint64, maxBytes int) *world {
 		cancel()
 		frameworkruntime.WaitForShutdown(base.framework)
 	})
-	w := &world{generator: newGenerator(seed, 0), t: t, ctx: ctx, cache: cache.New(), snapshot: cache.NewSnapshot(), seen: outcomes{}}
+	return newWorldOn(t, base, seed, maxBytes)
+}
+
+// newWorldOn returns a world whose plugins have the handle of the oracle's.
+func newWorldOn(t testing.TB, base *oracle, seed uint64, maxBytes int) *world {
+	w := &world{generator: newGenerator(seed, 0), t: t, ctx: base.ctx, cache: cache.New(), snapshot: cache.NewSnapshot(), seen: outcomes{}}
 	w.handle = handle{Framework: base.framework, snapshot: w.snapshot, nominated: nominator{}}
 	w.ours = New(Config{Snapshot: w.snapshot, Rows: rows.New(w.snapshot, maxBytes)})
 	return w
