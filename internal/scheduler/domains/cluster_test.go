@@ -101,7 +101,7 @@ func (c *cluster) step() {
 		c.addNode(c.node(c.name("node")))
 	case n < 85 && len(c.nodes) > 3:
 		c.removeNode(c.IntN(len(c.nodes)))
-	case n < 92 && len(c.nodes) > 0:
+	case n < 90 && len(c.nodes) > 0:
 		name := pick(c.generator, c.nodes)
 		c.cache.UpdateNode(quiet, nil, c.node(name))
 	default:

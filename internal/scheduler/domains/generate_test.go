@@ -62,9 +62,9 @@ func (g *generator) node(name string) *corev1.Node {
 		delete(node.Labels, hostname)
 	case 1:
 		node.Labels[hostname] = "shared"
-	case 2:
+	case 2, 3, 4:
 		node.Labels[pick(g, keys)] = ""
-	case 3:
+	case 5:
 		node.Labels = nil
 	}
 	if g.chance(50) && node.Labels != nil {
@@ -106,7 +106,7 @@ func (g *generator) pod() *corev1.Pod {
 	if g.chance(30) {
 		pod.Spec.Tolerations = append(pod.Spec.Tolerations, g.toleration())
 	}
-	if g.chance(50) {
+	if g.chance(70) {
 		pod.OwnerReferences = []metav1.OwnerReference{{
 			APIVersion: pick(g, []string{"apps/v1", "apps/v1", "apps/v1", "v1", "batch/v1"}),
 			Kind:       pick(g, []string{"ReplicaSet", "ReplicaSet", "StatefulSet", "ReplicationController"}),
@@ -114,7 +114,7 @@ func (g *generator) pod() *corev1.Pod {
 		}}
 	}
 	g.affinity(pod)
-	if g.chance(60) {
+	if g.chance(50) {
 		for range 1 + g.IntN(3) {
 			pod.Spec.TopologySpreadConstraints = append(pod.Spec.TopologySpreadConstraints, g.constraint())
 		}
@@ -230,7 +230,7 @@ func (g *generator) constraint() corev1.TopologySpreadConstraint {
 	if g.chance(40) {
 		c.NodeTaintsPolicy = ptr.To(pick(g, policies))
 	}
-	if g.chance(25) && c.LabelSelector != nil {
+	if g.chance(25) {
 		c.MatchLabelKeys = []string{"version", "absent"}
 	}
 	return c

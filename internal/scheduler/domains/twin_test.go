@@ -152,7 +152,7 @@ func (r *run) compare(t *testing.T, k *class, where string) {
 			fits[slot] = (i == 0 || fits[slot]) && want.IsSuccess()
 			if !want.IsSuccess() {
 				r.refusals[want.Message()]++
-				if got.Plugin() != k.profile.plugins[i].Name() {
+				if got != nil && got.Plugin() != k.profile.plugins[i].Name() {
 					t.Errorf("%s: the status is said to be of %q", where, got.Plugin())
 				}
 			}
