@@ -40,6 +40,21 @@ func (t *affinity) Filter(slot cache.Slot) *fwk.Status {
 	return nil
 }
 
+// Keep implements Cross.
+func (t *affinity) Keep(slots []cache.Slot) []cache.Slot {
+	first := t.first && t.matches == 0
+	for _, x := range t.required {
+		slots = keep(slots, x.at, func(place int32) bool { return place != unlabelled && (first || x.affine.in(place) > 0) })
+	}
+	for _, x := range t.anti {
+		slots = x.hostile.without(slots, x.at)
+	}
+	for _, x := range t.axes {
+		slots = x.guarded.without(slots, x.at)
+	}
+	return slots
+}
+
 // satisfies says whether a node meets the required affinity terms. All their keys must be among its labels. The pods
 // need not be there if there are none in the whole cluster and the pod is such a pod itself: the first of its series.
 func (t *affinity) satisfies(slot cache.Slot) bool {

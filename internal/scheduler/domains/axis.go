@@ -43,6 +43,26 @@ func (s *sum[T]) move(slot cache.Slot, from, to int32, value T, slots, places in
 	s.domains[to] += value
 }
 
+// keep keeps the slots whose places are good.
+func keep(slots []cache.Slot, at []int32, good func(place int32) bool) []cache.Slot {
+	kept := 0
+	for _, slot := range slots {
+		if good(at[slot]) {
+			slots[kept] = slot
+			kept++
+		}
+	}
+	return slots[:kept]
+}
+
+// without keeps the slots in domains where there is nothing.
+func (s *sum[T]) without(slots []cache.Slot, at []int32) []cache.Slot {
+	if s.empty() {
+		return slots
+	}
+	return keep(slots, at, func(place int32) bool { return s.in(place) <= 0 })
+}
+
 func (s *sum[T]) empty() bool { return len(s.nodes) == 0 }
 
 func (s *sum[T]) bytes(element int) int { return element * (cap(s.nodes) + cap(s.domains)) }

@@ -137,11 +137,10 @@ func BenchmarkDecision(b *testing.B) {
 				crosses[0].Update(slot)
 				crosses[1].Update(slot)
 			})
+			kept := make([]cache.Slot, len(feasible))
 			measure("filter", func(int) {
-				for _, slot := range feasible {
-					crosses[0].Filter(slot)
-					crosses[1].Filter(slot)
-				}
+				copy(kept, feasible)
+				crosses[1].Keep(crosses[0].Keep(kept))
 			})
 			measure("score", func(int) {
 				crosses[0].Score(feasible, scores)

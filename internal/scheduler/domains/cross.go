@@ -18,7 +18,7 @@ import (
 //
 //	Stale                 after each refresh of the snapshot; if so, the Cross is thrown away and made anew
 //	Update                once for each slot that something happened to since the Cross was made or last updated
-//	Filter, Score         any number of times, until the next refresh
+//	Filter, Keep, Score   any number of times, until the next refresh
 type Cross interface {
 	// Stale says that Update, slot by slot, is not enough any more: namespaces or services have changed, or topologies
 	// are numbered otherwise. A Cross that is stale stays so.
@@ -34,6 +34,9 @@ type Cross interface {
 	// Filter says whether the class's pods fit the node in a slot: nil, or the status that the plugin returns, of the same
 	// code, message and plugin. Statuses are shared and must not be written to.
 	Filter(slot cache.Slot) *fwk.Status
+	// Keep is Filter for many nodes at once: it moves those that fit to the front of slots, in their order, and returns
+	// them.
+	Keep(slots []cache.Slot) []cache.Slot
 	// Score writes the scores of the feasible nodes, after normalisation and before weights, in their order; scores is as
 	// long as feasible. With ok false the plugin skips scoring, or gives 0 to all of them, and what is in scores means
 	// nothing.

@@ -48,20 +48,29 @@ func NewSources(snapshot *cache.Snapshot, factory informers.SharedInformerFactor
 
 // owners is where the selectors of default constraints come from.
 type owners struct {
-	services     corelisters.ServiceLister
+	services               corelisters.ServiceLister
+	replicationControllers corelisters.ReplicationControllerLister
+	replicaSets            appslisters.ReplicaSetLister
+	statefulSets           appslisters.StatefulSetLister
+
 	serviceStore toolscache.Store
-	controllers  corelisters.ReplicationControllerLister
-	replicaSets  appslisters.ReplicaSetLister
-	statefulSets appslisters.StatefulSetLister
+	// controllerStores by kind.
+	controllerStores map[string]toolscache.Store
 }
 
 func newOwners(factory informers.SharedInformerFactory) *owners {
-	services := factory.Core().V1().Services()
+	core, apps := factory.Core().V1(), factory.Apps().V1()
 	return &owners{
-		services: services.Lister(), serviceStore: services.Informer().GetStore(),
-		controllers:  factory.Core().V1().ReplicationControllers().Lister(),
-		replicaSets:  factory.Apps().V1().ReplicaSets().Lister(),
-		statefulSets: factory.Apps().V1().StatefulSets().Lister(),
+		services:               core.Services().Lister(),
+		replicationControllers: core.ReplicationControllers().Lister(),
+		replicaSets:            apps.ReplicaSets().Lister(),
+		statefulSets:           apps.StatefulSets().Lister(),
+		serviceStore:           core.Services().Informer().GetStore(),
+		controllerStores: map[string]toolscache.Store{
+			"ReplicationController": core.ReplicationControllers().Informer().GetStore(),
+			"ReplicaSet":            apps.ReplicaSets().Informer().GetStore(),
+			"StatefulSet":           apps.StatefulSets().Informer().GetStore(),
+		},
 	}
 }
 
@@ -70,9 +79,13 @@ type series struct {
 	*owners
 	pod      *corev1.Pod
 	selector labels.Selector
-	// services and owner are the state that the selector was made from.
+	// controllers is where the pod's controller is kept under key; nil if it has none, or one of a kind that does not
+	// matter.
+	controllers toolscache.Store
+	key         string
+	// servicesAt and controller are the state that the selector was made from.
 	servicesAt string
-	owner      any
+	controller any
 }
 
 func (s *Sources) newSeries(pod *corev1.Pod) *series {
@@ -80,50 +93,43 @@ func (s *Sources) newSeries(pod *corev1.Pod) *series {
 		s.owners = newOwners(s.factory)
 	}
 	r := &series{owners: s.owners, pod: pod}
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+		r.controllers, r.key = r.controllerStores[owner.Kind], pod.Namespace+"/"+owner.Name
+	}
 	// In this order: what changes meanwhile is found to have changed.
-	r.servicesAt, r.owner = version(r.serviceStore), r.controller()
+	r.servicesAt, r.controller = version(r.serviceStore), r.currentController()
 	r.selector = r.current()
 	return r
 }
 
 func (r *series) current() labels.Selector {
-	return helper.DefaultSelector(r.pod, r.services, r.controllers, r.replicaSets, r.statefulSets)
+	return helper.DefaultSelector(r.pod, r.services, r.replicationControllers, r.replicaSets, r.statefulSets)
 }
 
 // changed says whether the pods of the series are others by now.
 func (r *series) changed() bool {
-	servicesAt, owner := version(r.serviceStore), r.controller()
-	if servicesAt != "" && servicesAt == r.servicesAt && owner == r.owner {
+	servicesAt, controller := version(r.serviceStore), r.currentController()
+	if servicesAt != "" && servicesAt == r.servicesAt && controller == r.controller {
 		return false
 	}
 	if !reflect.DeepEqual(r.current(), r.selector) {
 		return true
 	}
-	r.servicesAt, r.owner = servicesAt, owner
+	r.servicesAt, r.controller = servicesAt, controller
 	return false
 }
 
-// controller returns the pod's controller, nil if there is none or it is of a kind that is not looked at. That it is
-// the same object means that nothing in it has changed.
-func (r *series) controller() any {
-	owner := metav1.GetControllerOfNoCopy(r.pod)
-	if owner == nil {
+// currentController returns the pod's controller, nil if it is not there. That it is the same object means that nothing
+// in it has changed.
+func (r *series) currentController() any {
+	if r.controllers == nil {
 		return nil
 	}
-	var object any
-	var err error
-	switch owner.Kind {
-	case "ReplicationController":
-		object, err = r.controllers.ReplicationControllers(r.pod.Namespace).Get(owner.Name)
-	case "ReplicaSet":
-		object, err = r.replicaSets.ReplicaSets(r.pod.Namespace).Get(owner.Name)
-	case "StatefulSet":
-		object, err = r.statefulSets.StatefulSets(r.pod.Namespace).Get(owner.Name)
-	}
+	controller, _, err := r.controllers.GetByKey(r.key)
 	if err != nil {
 		return nil
 	}
-	return object
+	return controller
 }
 
 // version is the resource version of all that a store holds. It is "" if the store does not know, as it does while

@@ -29,10 +29,12 @@ type spread struct {
 	counters []counter
 	// hard are the constraints that Filter goes by, soft those of Score, in the order of the pod.
 	hard, soft []tally
-	// allKeys says that nodes without the key of any soft constraint are not scored, and count for none.
+	// allKeys says that nodes that lack the key of any soft constraint are not scored, and count for none.
 	allKeys bool
-	// pass numbers the calls of Score.
-	pass uint64
+	// lacks says of slots that they are not scored, as the node lacks the key of a soft constraint; lacking is how many.
+	lacks   []bool
+	lacking int
+	totals  []float64 // of Score
 }
 
 // counter counts the pods of the class's namespace that a selector matches, node by node.
@@ -180,8 +182,10 @@ func (t *spread) Update(slot cache.Slot) {
 	if info != nil {
 		node = info.Node()
 	}
-	t.move(t.hard, slot, node, true)
-	t.move(t.soft, slot, node, t.allKeys)
+	t.move(t.hard, slot, node, node != nil && !t.lacksKey(t.hard, slot))
+	lacks := node != nil && t.allKeys && t.lacksKey(t.soft, slot)
+	t.move(t.soft, slot, node, node != nil && !lacks)
+	t.setLacks(slot, lacks)
 	for i := range t.counters {
 		c := &t.counters[i]
 		c.pods = grow(c.pods, t.sources.snapshot.Slots())
@@ -211,19 +215,34 @@ func (t *spread) count(info *schedframework.NodeInfo) {
 	}
 }
 
-// move makes the constraints of one kind count a node as it is now, instead of as it was.
-func (t *spread) move(tallies []tally, slot cache.Slot, node *corev1.Node, allKeys bool) {
-	eligible := node != nil
+// lacksKey says whether a node lacks the key of any of the constraints.
+func (t *spread) lacksKey(tallies []tally, slot cache.Slot) bool {
 	for i := range tallies {
-		y := &tallies[i]
-		y.grow(t.sources.snapshot.Slots())
-		if allKeys && y.now(slot) == unlabelled {
-			eligible = false
+		if tallies[i].now(slot) == unlabelled {
+			return true
 		}
 	}
+	return false
+}
+
+func (t *spread) setLacks(slot cache.Slot, lacks bool) {
+	t.lacks = grow(t.lacks, t.sources.snapshot.Slots())
+	if t.lacks[slot] {
+		t.lacking--
+	}
+	if lacks {
+		t.lacking++
+	}
+	t.lacks[slot] = lacks
+}
+
+// move makes the constraints of one kind count a node as it is now, instead of as it was. Inclusion policies may still
+// have a node that is eligible not count.
+func (t *spread) move(tallies []tally, slot cache.Slot, node *corev1.Node, eligible bool) {
 	var verdicts inclusion
 	for i := range tallies {
 		y, c := &tallies[i], &t.counters[tallies[i].counter]
+		y.grow(t.sources.snapshot.Slots())
 		y.move(slot, eligible && verdicts.includes(t, y, node), c.at(slot), c.fresh)
 	}
 }
@@ -258,12 +277,12 @@ func (v *inclusion) includes(t *spread, y *tally, node *corev1.Node) bool {
 
 // Bytes implements Cross.
 func (t *spread) Bytes() int {
-	bytes := objectBytes
+	bytes := objectBytes + cap(t.lacks) + 8*cap(t.totals)
 	for i := range t.counters {
 		bytes += 4 * cap(t.counters[i].pods)
 	}
 	for y := range t.tallies {
-		bytes += 4*(cap(y.at)+cap(y.pods)+cap(y.nodes)+cap(y.seen)) + cap(y.counts) + 8*cap(y.terms)
+		bytes += 4*(cap(y.at)+cap(y.pods)+cap(y.nodes)+cap(y.found)) + cap(y.counts) + 8*(cap(y.seen)+cap(y.terms))
 	}
 	return bytes
 }

@@ -32,123 +32,163 @@ func (t *spread) Filter(slot cache.Slot) *fwk.Status {
 	return nil
 }
 
-// Score implements Cross. What a plugin's scores depend on is which nodes are feasible, and not only through the highest
-// and the lowest score: how much a constraint weighs grows with the number of its domains among them.
+// Keep implements Cross.
+func (t *spread) Keep(slots []cache.Slot) []cache.Slot {
+	for i := range t.hard {
+		slots = t.hard[i].keep(slots)
+	}
+	return slots
+}
+
+// keep keeps the nodes that the constraint lets pods on.
+func (y *tally) keep(slots []cache.Slot) []cache.Slot {
+	limit := int(y.maxSkew) + y.minimum() - y.self
+	at, pods := y.at, y.pods
+	kept := 0
+	for _, slot := range slots {
+		place := at[slot]
+		if place == unlabelled || int(pods[place]) > limit {
+			continue
+		}
+		slots[kept] = slot
+		kept++
+	}
+	return slots[:kept]
+}
+
+// Score implements Cross. How much a constraint weighs grows with the number of its domains among the feasible nodes.
 func (t *spread) Score(feasible []cache.Slot, scores []int64) bool {
 	if len(t.soft) == 0 {
 		return false
 	}
-	t.weigh(t.look(feasible))
-	lowest, highest := int64(math.MaxInt64), int64(0)
-	for i, slot := range feasible {
-		scores[i] = t.raw(slot)
-		if scores[i] >= 0 {
-			lowest, highest = min(lowest, scores[i]), max(highest, scores[i])
+	t.totals = grow(t.totals, len(feasible))[:len(feasible)]
+	clear(t.totals)
+	scored := t.scored(feasible)
+	for i := range t.soft {
+		y := &t.soft[i]
+		if y.perNode {
+			y.addPerNode(feasible, t.totals, t.counters[y.counter].pods, scored)
+			continue
 		}
+		y.pass++
+		y.look(feasible, t.unscored())
+		y.weigh()
+		y.addTerms(feasible, t.totals)
 	}
-	normalizeSpread(scores, lowest, highest)
+	t.finish(feasible, scores)
 	return true
 }
 
-// ignored says whether a node is not scored.
-func (t *spread) ignored(slot cache.Slot) bool {
-	if !t.allKeys {
-		return false
+// unscored says which slots are not scored; nil if all are.
+func (t *spread) unscored() []bool {
+	if t.lacking == 0 {
+		return nil
 	}
-	for i := range t.soft {
-		if t.soft[i].at[slot] == unlabelled {
-			return true
-		}
-	}
-	return false
+	return t.lacks
 }
 
-// look finds the domains of the feasible nodes and returns the number of nodes that are scored.
-func (t *spread) look(feasible []cache.Slot) (scored int) {
-	t.pass++
-	for i := range t.soft {
-		y := &t.soft[i]
-		y.seen = grow(y.seen, len(y.pods))
-		y.terms = grow(y.terms, len(y.pods))
-		y.found = y.found[:0]
-	}
-	for _, slot := range feasible {
-		if t.ignored(slot) {
-			continue
-		}
-		scored++
-		for i := range t.soft {
-			if y := &t.soft[i]; !y.perNode {
-				y.see(y.at[slot], t.pass)
+// scored is the number of feasible nodes that are scored.
+func (t *spread) scored(feasible []cache.Slot) int {
+	scored := len(feasible)
+	if lacks := t.unscored(); lacks != nil {
+		for _, slot := range feasible {
+			if lacks[slot] {
+				scored--
 			}
 		}
 	}
 	return scored
 }
 
-func (y *tally) see(place int32, pass uint64) {
-	if y.seen[place] != pass {
-		y.seen[place] = pass
-		y.found = append(y.found, place)
+// look finds the domains of the feasible nodes that are scored.
+func (y *tally) look(feasible []cache.Slot, unscored []bool) {
+	y.seen = grow(y.seen, len(y.pods))
+	y.terms = grow(y.terms, len(y.pods))
+	y.found = y.found[:0]
+	at, seen, pass := y.at, y.seen, y.pass
+	for _, slot := range feasible {
+		if place := at[slot]; seen[place] != pass && (unscored == nil || !unscored[slot]) {
+			seen[place] = pass
+			y.found = append(y.found, place)
+		}
 	}
 }
 
-// weigh works out the weights of the constraints and what each domain adds to the score of its nodes.
-func (t *spread) weigh(scored int) {
-	for i := range t.soft {
-		y := &t.soft[i]
-		if y.perNode {
-			y.weight = math.Log(float64(scored + 2))
-			continue
-		}
-		domains := len(y.found)
-		if y.seen[unlabelled] == t.pass && y.seen[emptyValue] == t.pass {
-			domains-- // a missing label and an empty one are the same to the plugin
-		}
-		y.weight = math.Log(float64(domains + 2))
-		for _, place := range y.found {
-			y.terms[place] = y.term(y.pods[place])
-		}
-		// Unless nodes need have all keys, those without the label count for the empty value, but get nothing for it.
-		y.terms[emptyValue] = y.term(y.pods[emptyValue] + y.pods[unlabelled])
-		y.terms[unlabelled] = 0
+// weigh works out the weight of the constraint and what each domain adds to the score of its nodes.
+func (y *tally) weigh() {
+	domains := len(y.found)
+	if y.seen[unlabelled] == y.pass && y.seen[emptyValue] == y.pass {
+		domains-- // a missing label and an empty one are the same to the plugin
+	}
+	weight := spreadWeight(domains)
+	for _, place := range y.found {
+		y.terms[place] = spreadTerm(y.pods[place], y.maxSkew, weight)
+	}
+	// Unless nodes need have all keys, those without the label count for the empty value, but get nothing for it.
+	y.terms[emptyValue] = spreadTerm(y.pods[emptyValue]+y.pods[unlabelled], y.maxSkew, weight)
+	y.terms[unlabelled] = 0
+}
+
+// addTerms adds what the constraint gives the nodes. The constraints are added in the order in which the plugin adds them,
+// on which the sum of floats depends.
+func (y *tally) addTerms(feasible []cache.Slot, totals []float64) {
+	at, terms := y.at, y.terms
+	for i, slot := range feasible {
+		totals[i] += terms[at[slot]]
 	}
 }
 
-// term is what a number of pods adds to a score. The expression has the form of the plugin's, so that compilers that
-// fuse the multiplication with the addition do so in both.
-func (y *tally) term(pods int32) float64 {
-	return float64(int64(pods))*y.weight + float64(y.maxSkew-1)
-}
-
-// raw is the score of a node before normalisation, -1 if it is not scored. The order of additions is the plugin's.
-func (t *spread) raw(slot cache.Slot) int64 {
-	if t.ignored(slot) {
-		return -1
-	}
-	var score float64
-	for i := range t.soft {
-		y := &t.soft[i]
-		switch {
-		case !y.perNode:
-			score += y.terms[y.at[slot]]
-		case y.at[slot] != unlabelled:
-			score += y.term(t.counters[y.counter].pods[slot])
+// addPerNode is addTerms for hostnames, of which the plugin takes the pods on the node itself, those of nodes of the
+// same hostname not included, whatever the inclusion policies.
+func (y *tally) addPerNode(feasible []cache.Slot, totals []float64, pods []int32, scored int) {
+	weight := spreadWeight(scored)
+	for i, slot := range feasible {
+		if y.at[slot] != unlabelled {
+			totals[i] += spreadTerm(pods[slot], y.maxSkew, weight)
 		}
 	}
-	return int64(math.Round(score))
 }
 
-// normalizeSpread turns the fewest pods into the highest score.
-func normalizeSpread(scores []int64, lowest, highest int64) {
+func spreadWeight(domains int) float64 { return math.Log(float64(domains + 2)) }
+
+// spreadTerm is what a number of pods adds to a score. The expression has the form of the plugin's, so that compilers
+// that fuse the multiplication with the addition do so in both.
+func spreadTerm(pods, maxSkew int32, weight float64) float64 {
+	return float64(int64(pods))*weight + float64(maxSkew-1)
+}
+
+// rounded is math.Round for what is not negative.
+func rounded(x float64) int64 {
+	n := int64(x)
+	if x-float64(n) >= 0.5 {
+		n++
+	}
+	return n
+}
+
+// finish rounds and normalises the totals: the fewest pods get the highest score.
+func (t *spread) finish(feasible []cache.Slot, scores []int64) {
+	unscored := t.unscored()
+	lowest, highest := int64(math.MaxInt64), int64(0)
+	for i, total := range t.totals {
+		score := rounded(total)
+		scores[i] = score
+		if unscored == nil || !unscored[feasible[i]] {
+			lowest, highest = min(lowest, score), max(highest, score)
+		}
+	}
+	known, normal := int64(-1), int64(0) // neighbours are often equal
 	for i, score := range scores {
 		switch {
-		case score < 0:
+		case unscored != nil && unscored[feasible[i]]:
 			scores[i] = 0
+			continue
 		case highest == 0:
 			scores[i] = fwk.MaxNodeScore
-		default:
-			scores[i] = fwk.MaxNodeScore * (highest + lowest - score) / highest
+			continue
+		case score != known:
+			known, normal = score, fwk.MaxNodeScore*(highest+lowest-score)/highest
 		}
+		scores[i] = normal
 	}
 }

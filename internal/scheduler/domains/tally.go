@@ -23,12 +23,12 @@ type tally struct {
 	domains int
 	least   least
 
-	// Of Score, by place: the pass in which a feasible node was seen there, and what that place adds to a score.
+	// Of Score, by place: the pass in which a feasible node was seen there, and what that place adds to a score. found
+	// are the places that were seen in this pass.
+	pass  uint64
 	seen  []uint64
 	terms []float64
-	found []int32 // the places that were seen in this pass
-	// weight is that of the constraint in this pass.
-	weight float64
+	found []int32
 }
 
 // grow makes room for slots and domains.

@@ -158,7 +158,22 @@ func (r *run) compare(t *testing.T, k *class, where string) {
 			}
 		}
 	}
+	r.compareKept(t, k, fits, where)
 	r.compareScores(t, k, r.feasible(fits), where)
+}
+
+// compareKept has the twins filter a list of nodes, which must come to the same as node by node.
+func (r *run) compareKept(t *testing.T, k *class, fits []bool, where string) {
+	kept := slices.Clone(r.snapshot.Order())
+	want := slices.DeleteFunc(slices.Clone(kept), func(slot cache.Slot) bool { return !fits[slot] })
+	for _, cross := range k.crosses {
+		if cross != nil {
+			kept = cross.Keep(kept)
+		}
+	}
+	if !slices.Equal(kept, want) {
+		t.Errorf("%s: %s fits the slots %v, of a list it keeps %v", where, k.pod.Name, want, kept)
+	}
 }
 
 // feasible chooses what is scored: the nodes that both plugins let pass, or any nodes.
