@@ -65,7 +65,7 @@ func kindOfPod(kind string, i int) *corev1.Pod {
 }
 
 // benchCluster has nodes in three zones, with pods of the kinds and, most of them, of none.
-func benchCluster(b *testing.B, nodes int) *cluster {
+func benchCluster(b testing.TB, nodes int) *cluster {
 	c := newCluster(b, newGenerator(1))
 	c.store(c.factory.Core().V1().Namespaces().Informer().GetIndexer(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bench"}})
 	c.store(c.factory.Core().V1().Services().Informer().GetIndexer(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "bench", Name: "other"}})

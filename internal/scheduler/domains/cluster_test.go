@@ -32,6 +32,8 @@ type cluster struct {
 
 	nodes []string
 	pods  []*corev1.Pod
+	// maxNodes and maxPods bound how far steps let it grow.
+	maxNodes, maxPods int
 	// shapes are pods like those of a class, by class id.
 	shapes []*schedframework.PodInfo
 }
@@ -40,6 +42,7 @@ func newCluster(t testing.TB, g *generator) *cluster {
 	return &cluster{
 		t: t, generator: g, cache: cache.New(), snapshot: cache.NewSnapshot(),
 		factory: informers.NewSharedInformerFactory(fakeclient.NewClientset(), 0), shapes: []*schedframework.PodInfo{nil},
+		maxNodes: 16, maxPods: 90,
 	}
 }
 
@@ -91,13 +94,13 @@ func (c *cluster) place(pod *corev1.Pod, node string, classed bool) {
 // step lets something happen.
 func (c *cluster) step() {
 	switch n := c.IntN(100); {
-	case n < 40 && len(c.pods) < 90 && len(c.nodes) > 0:
+	case n < 40 && len(c.pods) < c.maxPods && len(c.nodes) > 0:
 		c.place(c.pod(), pick(c.generator, c.nodes), c.chance(60))
 	case n < 65 && len(c.pods) > 0:
 		c.removePod(c.IntN(len(c.pods)))
 	case n < 78 && len(c.pods) > 0:
 		c.changePod(c.IntN(len(c.pods)))
-	case n < 82 && len(c.nodes) < 16:
+	case n < 82 && len(c.nodes) < c.maxNodes:
 		c.addNode(c.node(c.name("node")))
 	case n < 85 && len(c.nodes) > 3:
 		c.removeNode(c.IntN(len(c.nodes)))

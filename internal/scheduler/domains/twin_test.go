@@ -53,7 +53,10 @@ func TestTwinsDecideAsThePlugins(t *testing.T) {
 	t.Logf("-twin-seed=%d", seed)
 	c := newCluster(t, newGenerator(seed))
 	r := &run{cluster: c, profiles: profiles(t, c), tried: tried{refusals: map[string]int{}}}
-	for range 8 {
+	if c.chance(25) {
+		c.maxNodes, c.maxPods = 80, 500
+	}
+	for range c.maxNodes / 2 {
 		c.addNode(c.node(c.name("node")))
 	}
 	for step := range *twinSteps {
