@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
@@ -86,7 +87,7 @@ func (s *Scheduler) scheduleBoth(ctx context.Context, p Profile, state fwk.Cycle
 	}
 	difference := err
 	if err == nil {
-		difference = s.compare(scalar)
+		difference = s.compare(ctx, scalar)
 		result.Class = fast.Class
 	}
 	if difference != nil {
@@ -99,8 +100,8 @@ func (s *Scheduler) scheduleBoth(ctx context.Context, p Profile, state fwk.Cycle
 
 // compare returns an error if what the fast path has just come to is not what the scalar path did: the same nodes, with
 // the same totals, so that the same ones are best.
-func (s *Scheduler) compare(scalar *cycle) error {
-	slots, totals := s.fast.rows.Totals()
+func (s *Scheduler) compare(ctx context.Context, scalar *cycle) error {
+	slots, totals := s.fast.rows.Totals(ctx, scalar.pod)
 	if len(slots) != len(scalar.feasible) {
 		return fmt.Errorf("%d nodes fit on the fast path, %d on the scalar path", len(slots), len(scalar.feasible))
 	}
@@ -122,7 +123,37 @@ func (s *Scheduler) compare(scalar *cycle) error {
 			return fmt.Errorf("node %q has a total of %d on the fast path, %d on the scalar path", name, total, scalar.scores[i].TotalScore)
 		}
 	}
+	return s.compareBest(scalar.best())
+}
+
+// compareBest returns an error if the best nodes of the last decision on the fast path are not these.
+func (s *Scheduler) compareBest(want sets.Set[string]) error {
+	got := sets.New[string]()
+	for _, slot := range s.fast.rows.Best() {
+		got.Insert(s.fast.rows.NodeName(slot))
+	}
+	if len(s.fast.rows.Best()) != len(want) || !got.Equal(want) {
+		return fmt.Errorf("the best nodes are %v on the fast path, %v on the scalar path", sets.List(got), sets.List(want))
+	}
 	return nil
+}
+
+// best returns the names of the nodes that the decision was between in the end.
+func (c *cycle) best() sets.Set[string] {
+	best := sets.New[string]()
+	if c.scores == nil {
+		return best.Insert(c.feasible[0].Node().Name)
+	}
+	highest := c.scores[0].TotalScore
+	for _, node := range c.scores {
+		highest = max(highest, node.TotalScore)
+	}
+	for _, node := range c.scores {
+		if node.TotalScore == highest {
+			best.Insert(node.Name)
+		}
+	}
+	return best
 }
 
 // decisionCounts counts decisions by path and reason. It keeps the counters that it has used.

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -438,32 +439,17 @@ func (w *world) step(where string) {
 	if err != nil {
 		w.t.Fatalf("%s: %v", where, err)
 	}
-	if err := w.ours.compare(scalar); err != nil {
+	if err := w.ours.compare(w.ctx, scalar); err != nil {
 		w.t.Fatalf("%s: pod %s, profile %s: %v", where, pod.Name, p.Framework.ProfileName(), err)
 	}
 	if fast.EvaluatedNodes != want.EvaluatedNodes || fast.FeasibleNodes != want.FeasibleNodes {
 		w.t.Fatalf("%s: evaluated and feasible: fast %d, %d, scalar %d, %d", where,
 			fast.EvaluatedNodes, fast.FeasibleNodes, want.EvaluatedNodes, want.FeasibleNodes)
 	}
-	if best := bestOf(scalar); !slices.Contains(best, fast.SuggestedHost) {
-		w.t.Fatalf("%s: chose %s, the best are %v", where, fast.SuggestedHost, best)
+	if best := scalar.best(); !best.Has(fast.SuggestedHost) {
+		w.t.Fatalf("%s: chose %s, the best are %v", where, fast.SuggestedHost, sets.List(best))
 	}
 	w.place(pod, fast.SuggestedHost, fast.Class)
-}
-
-// bestOf returns the names of the nodes that a decision has to choose from.
-func bestOf(c *cycle) []string {
-	if c.scores == nil {
-		return []string{c.feasible[0].Node().Name}
-	}
-	highest := slices.MaxFunc(c.scores, func(a, b fwk.NodePluginScores) int { return int(a.TotalScore - b.TotalScore) })
-	var best []string
-	for _, node := range c.scores {
-		if node.TotalScore == highest.TotalScore {
-			best = append(best, node.Name)
-		}
-	}
-	return best
 }
 
 func (w *world) run(where string, steps int) {

@@ -77,10 +77,17 @@ func (s *Sources) Affinity(args *schedconfig.InterPodAffinityArgs, pod *corev1.P
 	return t, nil
 }
 
-// build looks at all nodes.
+// build looks at the nodes whose pods matter.
 func (t *affinity) build() {
 	t.required = t.axesOf(t.pod.RequiredAffinityTerms)
 	t.anti = t.axesOf(t.pod.RequiredAntiAffinityTerms)
+	if !t.all {
+		// Nodes without pods that have affinity add nothing.
+		for slot := range t.sources.snapshot.WithAffinity().All() {
+			t.Update(slot)
+		}
+		return
+	}
 	for slot := range t.sources.snapshot.Slots() {
 		t.Update(cache.Slot(slot))
 	}

@@ -41,6 +41,9 @@ type Cross interface {
 	// long as feasible. With ok false the plugin skips scoring, or gives 0 to all of them, and what is in scores means
 	// nothing.
 	Score(feasible []cache.Slot, scores []int64) (ok bool)
+	// Idle says that, as things are, Filter would let the class's pods on every node and Score would not be ok, whatever
+	// the feasible nodes. It is false if in doubt.
+	Idle() bool
 	// Bytes is about what it holds in memory.
 	Bytes() int
 }

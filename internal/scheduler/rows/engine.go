@@ -6,6 +6,7 @@ package rows
 import (
 	"container/list"
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -85,7 +86,10 @@ type Engine struct {
 	marks  []uint32 // by slot: the round in which it was marked
 	round  uint32
 
-	// Of the last pass: the nodes that fit and their totals. Kept as scratch space.
+	// last is the class of the last decision, and chosen the nodes that were best. These may be the rows' own.
+	last   *class
+	chosen []cache.Slot
+	// Scratch space. Of the last pass: the nodes that fit, their totals, and the best of them.
 	feasible  []cache.Slot
 	totals    []int64
 	best      []cache.Slot
@@ -136,14 +140,24 @@ func (e *Engine) Decide(ctx context.Context, p Profile, state fwk.CycleState, po
 		e.dropRows(c.local)
 		return Decision{}, Failed
 	}
-	e.filter(c)
-	filtered := time.Now()
+	e.last = c
 	e.account(c)
-	if len(e.feasible) == 0 {
+	plain := c.plain()
+	feasible := c.local.feasible
+	if !plain {
+		e.filter(c)
+		feasible = len(e.feasible)
+	}
+	filtered := time.Now()
+	if feasible == 0 {
 		return Decision{}, NoFit
 	}
-	if err := e.score(ctx, c, pod); err != nil {
+	if plain {
+		e.chosen = c.local.byFixed.best()
+	} else if err := e.score(ctx, c, pod); err != nil {
 		return Decision{}, Failed
+	} else {
+		e.chosen = e.best
 	}
 	// The device classes may have changed since prepare, and with them what NodeResourcesFit has just said.
 	if c.local.extended && !g.perPod.AllSkip(ctx, state, pod, g.skipped) {
@@ -153,17 +167,24 @@ func (e *Engine) Decide(ctx context.Context, p Profile, state fwk.CycleState, po
 	g.preFilterDuration.Observe(prepared.Sub(start).Seconds())
 	g.filterDuration.Observe(filtered.Sub(prepared).Seconds())
 	g.scoreDuration.Observe(time.Since(filtered).Seconds())
-	return Decision{Best: e.best, Feasible: len(e.feasible), Class: cache.Class{ID: c.id, Like: c.like}}, None
+	return Decision{Best: e.chosen, Feasible: feasible, Class: cache.Class{ID: c.id, Like: c.like}}, None
 }
 
 // Totals returns the nodes that fitted in the last decision and, in the same order, their totals; nil if there was but
 // one. Both are valid until the next decision.
-func (e *Engine) Totals() (feasible []cache.Slot, totals []int64) {
-	if len(e.feasible) == 1 {
-		return e.feasible, nil
+func (e *Engine) Totals(ctx context.Context, pod *corev1.Pod) (feasible []cache.Slot, totals []int64) {
+	e.chosen = slices.Clone(e.chosen)
+	e.filter(e.last) // what was plain has not needed it
+	if err := e.score(ctx, e.last, pod); err != nil || len(e.feasible) == 1 {
+		totals = nil
+	} else {
+		totals = e.totals
 	}
-	return e.feasible, e.totals
+	return e.feasible, totals
 }
+
+// Best returns the nodes that were best in the last decision.
+func (e *Engine) Best() []cache.Slot { return e.chosen }
 
 // NumNodes is the number of nodes that decisions are made among.
 func (e *Engine) NumNodes() int { return e.snapshot.NumNodes() }

@@ -37,6 +37,8 @@ type generation struct {
 	// that has to be kept of them. Of the others, the scores of each are.
 	fixed      []scorer
 	normalised []scorer
+	// highestFixed is what that sum can come to, negative if it can be negative.
+	highestFixed int64
 	// imageWeight is 0 if ImageLocality does not score.
 	imageWeight int64
 
@@ -73,13 +75,19 @@ func newGeneration(p Profile) *generation {
 		return p.Framework.Part(func(pl fwk.Plugin) bool { return kindOf(pl) == of })
 	}
 	g.local, g.images, g.perPod, g.spread = part(local), part(images), part(perPod), part(spread)
+	negative := false
 	for i, s := range g.local.ScorePlugins() {
 		own := scorer{at: i, name: s.Plugin.Name(), weight: s.Weight, normalization: normalizationOf(s.Plugin)}
 		if own.normalization == asIs {
 			g.fixed = append(g.fixed, own)
+			g.highestFixed += fwk.MaxScore * own.weight
+			negative = negative || own.weight < 0
 		} else {
 			g.normalised = append(g.normalised, own)
 		}
+	}
+	if negative {
+		g.highestFixed = -1
 	}
 	duration := func(point string) compbasemetrics.ObserverMetric {
 		return schedmetrics.FrameworkExtensionPointDuration.WithLabelValues(point, fwk.Success.String(), p.Framework.ProfileName())

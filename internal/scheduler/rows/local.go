@@ -53,8 +53,9 @@ type localRows struct {
 	// skips says for each of generation.normalised whether PreScore skipped: it scores nothing then, not even 0.
 	skips  []bool
 	images imageColumn
-	// feasible is the number of slots with verdict fits.
+	// feasible is the number of slots with verdict fits, and byFixed has these sorted by fixed.
 	feasible int
+	byFixed  buckets
 }
 
 // imageColumn is the scores of ImageLocality.
@@ -95,6 +96,7 @@ func (g *generation) newLocalRows(ctx context.Context, key string, pod *corev1.P
 		return nil, fmt.Errorf("PreScore: %w", statusError(status))
 	}
 	l.normalised = make([][]int64, len(g.normalised))
+	l.byFixed = newBuckets(g.highestFixed)
 	for _, s := range g.normalised {
 		l.skips = append(l.skips, l.state.GetSkipScorePlugins().Has(s.name))
 	}
@@ -147,6 +149,7 @@ func (l *localRows) grow(slots int) {
 		l.verdict = append(l.verdict, noNode)
 	}
 	l.fixed = append(l.fixed, make([]int64, add)...)
+	l.byFixed.grow(slots)
 	for i, column := range l.normalised {
 		if column != nil {
 			l.normalised[i] = append(column, make([]int64, add)...)
@@ -225,13 +228,8 @@ const maxStatuses = 256
 
 // put writes a row into the columns.
 func (l *localRows) put(slot cache.Slot, verdict uint16, scores []int64) error {
-	if l.verdict[slot] == fits {
-		l.feasible--
-	}
-	l.verdict[slot] = verdict
 	var fixed int64
 	if verdict == fits {
-		l.feasible++
 		for _, s := range l.gen.fixed {
 			score := scores[s.at]
 			if score < fwk.MinScore || score > fwk.MaxScore {
@@ -240,7 +238,15 @@ func (l *localRows) put(slot cache.Slot, verdict uint16, scores []int64) error {
 			fixed += score * s.weight
 		}
 	}
-	l.fixed[slot] = fixed
+	if l.verdict[slot] == fits {
+		l.feasible--
+		l.byFixed.remove(slot, l.fixed[slot])
+	}
+	l.verdict[slot], l.fixed[slot] = verdict, fixed
+	if verdict == fits {
+		l.feasible++
+		l.byFixed.add(slot, fixed)
+	}
 	for i, s := range l.gen.normalised {
 		var score int64
 		if verdict == fits {
@@ -255,6 +261,19 @@ func (l *localRows) put(slot cache.Slot, verdict uint16, scores []int64) error {
 		l.normalised[i][slot] = score
 	}
 	return nil
+}
+
+// even says that all nodes that the pods fit get the same scores from all local plugins but those of generation.fixed.
+func (l *localRows) even() bool {
+	if !l.byFixed.on() || l.images.scores != nil {
+		return false
+	}
+	for i, column := range l.normalised {
+		if !l.skips[i] && (column != nil || l.gen.normalised[i].normalization == byPlugin) {
+			return false
+		}
+	}
+	return true
 }
 
 // rebuild asks about all nodes, in parallel.
@@ -368,7 +387,7 @@ func (l *localRows) scoreImages(ctx context.Context, e *Engine, slot cache.Slot,
 
 // size is about what the rows hold in memory.
 func (l *localRows) size() int {
-	n := 1024 + len(l.key) + 2*cap(l.verdict) + 8*cap(l.fixed) + 8*cap(l.images.scores)
+	n := 1024 + len(l.key) + 2*cap(l.verdict) + 8*cap(l.fixed) + 8*cap(l.images.scores) + l.byFixed.size()
 	for _, column := range l.normalised {
 		n += 8 * cap(column)
 	}

@@ -13,27 +13,34 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// filter collects the nodes that a class's pods fit.
-func (e *Engine) filter(c *class) {
-	e.feasible = e.feasible[:0]
-	for i, verdict := range c.local.verdict {
-		if verdict != fits {
-			continue
-		}
-		if slot := cache.Slot(i); c.passes(slot) {
-			e.feasible = append(e.feasible, slot)
-		}
-	}
-}
-
-// passes says whether the twins let the pods on a node.
-func (c *class) passes(slot cache.Slot) bool {
+// plain says that a class's nodes differ in nothing but the scores that are not normalised: the twins are idle, and the
+// other local plugins give the same to all nodes.
+func (c *class) plain() bool {
 	for i := range c.crosses {
-		if c.crosses[i].filters && c.crosses[i].Filter(slot) != nil {
+		if !c.crosses[i].Idle() {
 			return false
 		}
 	}
-	return true
+	return c.local.even()
+}
+
+// filter collects the nodes that a class's pods fit.
+func (e *Engine) filter(c *class) {
+	e.feasible = e.feasible[:0]
+	if c.local.byFixed.on() {
+		e.feasible = c.local.byFixed.all(e.feasible)
+	} else {
+		for slot, verdict := range c.local.verdict {
+			if verdict == fits {
+				e.feasible = append(e.feasible, cache.Slot(slot))
+			}
+		}
+	}
+	for i := range c.crosses {
+		if c.crosses[i].filters {
+			e.feasible = c.crosses[i].Keep(e.feasible)
+		}
+	}
 }
 
 // score works out the totals of the nodes that fit, and which of them are best. A single node needs no score.
