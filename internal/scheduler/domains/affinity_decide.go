@@ -100,7 +100,7 @@ func normalizeAffinity(scores []int64) bool {
 	known, normal := lowest, int64(0) // neighbours are often equal
 	for i, score := range scores {
 		if score != known {
-			known, normal = score, int64(float64(fwk.MaxNodeScore)*(float64(score-lowest)/float64(highest-lowest)))
+			known, normal = score, int64(float64(fwk.MaxScore)*(float64(score-lowest)/float64(highest-lowest)))
 		}
 		scores[i] = normal
 	}

@@ -184,10 +184,10 @@ func (t *spread) finish(feasible []cache.Slot, scores []int64) {
 			scores[i] = 0
 			continue
 		case highest == 0:
-			scores[i] = fwk.MaxNodeScore
+			scores[i] = fwk.MaxScore
 			continue
 		case score != known:
-			known, normal = score, fwk.MaxNodeScore*(highest+lowest-score)/highest
+			known, normal = score, fwk.MaxScore*(highest+lowest-score)/highest
 		}
 		scores[i] = normal
 	}

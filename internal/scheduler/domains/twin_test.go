@@ -122,11 +122,14 @@ func (r *run) sync(t *testing.T, k *class) {
 }
 
 func (r *run) build(t *testing.T, k *class, which int) Cross {
-	make := func() (Cross, error) { return k.profile.sources.Spread(k.profile.spread, k.pod) }
-	if which == 1 {
-		make = func() (Cross, error) { return k.profile.sources.Affinity(k.profile.affinity, k.pod) }
+	t.Helper()
+	var cross Cross
+	var err error
+	if which == 0 {
+		cross, err = k.profile.sources.Spread(k.profile.spread, k.pod)
+	} else {
+		cross, err = k.profile.sources.Affinity(k.profile.affinity, k.pod)
 	}
-	cross, err := make()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,10 +185,10 @@ func (r *run) compareKept(t *testing.T, k *class, fits []bool, where string) {
 // feasible chooses what is scored: the nodes that both plugins let pass, or any nodes.
 func (r *run) feasible(fits []bool) []cache.Slot {
 	var slots []cache.Slot
-	any := r.chance(50)
+	arbitrary := r.chance(50)
 	share := 1 + r.IntN(100)
 	for _, slot := range r.snapshot.Order() {
-		if any && r.chance(share) || !any && fits[slot] {
+		if arbitrary && r.chance(share) || !arbitrary && fits[slot] {
 			slots = append(slots, slot)
 		}
 	}
