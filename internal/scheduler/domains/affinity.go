@@ -24,7 +24,7 @@ type affinity struct {
 	hardWeight int32
 	// scores is false if the plugin does not score the class.
 	scores bool
-	// all says that the class's own terms have all pods looked at, not only those with affinity.
+	// all says that the class has terms of its own, for which all pods have to be looked at.
 	all bool
 	// first says that the pod matches its own required affinity terms, so that it may be the first of its series.
 	first bool

@@ -23,16 +23,14 @@ func matchesAll(terms []fwk.AffinityTerm, pod *corev1.Pod) bool {
 	return len(terms) > 0
 }
 
-// read finds out what the pods of a node add.
+// read finds out what the pods of a node add. Of most pods only the labels matter, and only to classes with terms.
 func (t *affinity) read(info *schedframework.NodeInfo) {
-	pods := info.PodsWithAffinity
 	if t.all {
-		pods = info.Pods
-	}
-	for _, pod := range pods {
-		if t.all {
+		for _, pod := range info.Pods {
 			t.readOwn(pod.GetPod())
 		}
+	}
+	for _, pod := range info.PodsWithAffinity {
 		t.readTheirs(pod)
 	}
 }
