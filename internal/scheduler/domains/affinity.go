@@ -35,6 +35,7 @@ type affinity struct {
 	required, anti []*axis
 	// matches is the number of nodes with pods that match all required affinity terms and a label of one of their keys.
 	matches int
+	normals normals
 }
 
 // axis is one topology key, with what is added up over its domains.

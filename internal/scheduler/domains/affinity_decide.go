@@ -44,7 +44,11 @@ func (t *affinity) Filter(slot cache.Slot) *fwk.Status {
 func (t *affinity) Keep(slots []cache.Slot) []cache.Slot {
 	first := t.first && t.matches == 0
 	for _, x := range t.required {
-		slots = keep(slots, x.at, func(place int32) bool { return place != unlabelled && (first || x.affine.in(place) > 0) })
+		if first {
+			slots = labelled(slots, x.at)
+		} else {
+			slots = x.affine.with(slots, x.at)
+		}
 	}
 	for _, x := range t.anti {
 		slots = x.hostile.without(slots, x.at)
@@ -74,22 +78,16 @@ func (t *affinity) Score(feasible []cache.Slot, scores []int64) bool {
 	clear(scores)
 	wanted := false
 	for _, x := range t.axes {
-		if x.wanted.empty() {
-			continue
-		}
-		wanted = true
-		for i, slot := range feasible {
-			scores[i] += x.wanted.in(x.at[slot])
+		if !x.wanted.empty() {
+			x.wanted.addTo(scores, feasible, x.at)
+			wanted = true
 		}
 	}
-	if !wanted {
-		return false
-	}
-	return normalizeAffinity(scores)
+	return wanted && t.normalize(scores)
 }
 
-// normalizeAffinity spreads the scores over 0 to 100. Equal scores are all 0, which is as if there were none.
-func normalizeAffinity(scores []int64) bool {
+// normalize spreads the scores over 0 to 100. Equal scores are all 0, which is as if there were none.
+func (t *affinity) normalize(scores []int64) bool {
 	lowest, highest := int64(math.MaxInt64), int64(math.MinInt64)
 	for _, score := range scores {
 		lowest, highest = min(lowest, score), max(highest, score)
@@ -97,12 +95,8 @@ func normalizeAffinity(scores []int64) bool {
 	if highest <= lowest {
 		return false
 	}
-	known, normal := lowest, int64(0) // neighbours are often equal
-	for i, score := range scores {
-		if score != known {
-			known, normal = score, int64(float64(fwk.MaxScore)*(float64(score-lowest)/float64(highest-lowest)))
-		}
-		scores[i] = normal
-	}
+	t.normals.apply(scores, lowest, highest, func(score int64) int64 {
+		return int64(float64(fwk.MaxScore) * (float64(score-lowest) / float64(highest-lowest)))
+	})
 	return true
 }

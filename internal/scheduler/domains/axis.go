@@ -43,11 +43,11 @@ func (s *sum[T]) move(slot cache.Slot, from, to int32, value T, slots, places in
 	s.domains[to] += value
 }
 
-// keep keeps the slots whose places are good.
-func keep(slots []cache.Slot, at []int32, good func(place int32) bool) []cache.Slot {
+// with keeps the slots in domains where there is something. There is nothing outside of all domains.
+func (s *sum[T]) with(slots []cache.Slot, at []int32) []cache.Slot {
 	kept := 0
 	for _, slot := range slots {
-		if good(at[slot]) {
+		if place := int(at[slot]); place < len(s.domains) && s.domains[place] > 0 {
 			slots[kept] = slot
 			kept++
 		}
@@ -55,12 +55,40 @@ func keep(slots []cache.Slot, at []int32, good func(place int32) bool) []cache.S
 	return slots[:kept]
 }
 
-// without keeps the slots in domains where there is nothing.
+// without keeps the others.
 func (s *sum[T]) without(slots []cache.Slot, at []int32) []cache.Slot {
 	if s.empty() {
 		return slots
 	}
-	return keep(slots, at, func(place int32) bool { return s.in(place) <= 0 })
+	kept := 0
+	for _, slot := range slots {
+		if place := int(at[slot]); place >= len(s.domains) || s.domains[place] <= 0 {
+			slots[kept] = slot
+			kept++
+		}
+	}
+	return slots[:kept]
+}
+
+// labelled keeps the slots of nodes that have the label.
+func labelled(slots []cache.Slot, at []int32) []cache.Slot {
+	kept := 0
+	for _, slot := range slots {
+		if at[slot] != unlabelled {
+			slots[kept] = slot
+			kept++
+		}
+	}
+	return slots[:kept]
+}
+
+// addTo adds what their domains come to, to the scores of nodes.
+func (s *sum[T]) addTo(scores []T, feasible []cache.Slot, at []int32) {
+	for i, slot := range feasible {
+		if place := int(at[slot]); place < len(s.domains) {
+			scores[i] += s.domains[place]
+		}
+	}
 }
 
 func (s *sum[T]) empty() bool { return len(s.nodes) == 0 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -394,6 +395,32 @@ func TestTheMinimumIsThatOfTheDomainsThatCount(t *testing.T) {
 			if got := y.minimum(); got != want || y.domains != domains {
 				t.Fatalf("seed %d step %d: %d of %d domains, want %d of %d: %v %v", seed, step, got, y.domains, want, domains, y.pods, y.nodes)
 			}
+		}
+	}
+}
+
+// TestNormalScoresAreRemembered compares small ranges of scores, whose normal ones are, with large ones.
+func TestNormalScoresAreRemembered(t *testing.T) {
+	for _, highest := range []int64{0, 1, 100, maxNormals - 1, maxNormals, 1 << 40} {
+		calls := 0
+		normal := func(score int64) int64 {
+			calls++
+			return (score + 7) * 100 / (highest + 7)
+		}
+		scores := []int64{highest - 3, highest, -7, highest, highest - 3, -7, -7}
+		want := make([]int64, len(scores))
+		for i, score := range scores {
+			want[i] = normal(score)
+		}
+		// What was remembered of other scores before must not matter.
+		n := normals{known: []int8{5, 5, 5, 5, 5}}
+		calls = 0
+		n.apply(scores, -7, highest, normal)
+		if !slices.Equal(scores, want) {
+			t.Errorf("up to %d: %v, want %v", highest, scores, want)
+		}
+		if remembers := highest+7 < maxNormals; remembers && calls > 3 || !remembers && calls != len(scores) {
+			t.Errorf("up to %d: worked out %d times", highest, calls)
 		}
 	}
 }

@@ -34,7 +34,9 @@ type spread struct {
 	// lacks says of slots that they are not scored, as the node lacks the key of a soft constraint; lacking is how many.
 	lacks   []bool
 	lacking int
-	totals  []float64 // of Score
+	// Of Score.
+	totals  []float64
+	normals normals
 }
 
 // counter counts the pods of the class's namespace that a selector matches, node by node.

@@ -61,9 +61,12 @@ func (t *spread) Score(feasible []cache.Slot, scores []int64) bool {
 	if len(t.soft) == 0 {
 		return false
 	}
-	t.totals = grow(t.totals, len(feasible))[:len(feasible)]
-	clear(t.totals)
 	scored := t.scored(feasible)
+	if scored == 0 {
+		return false
+	}
+	t.totals = grow(t.totals[:0], len(feasible))
+	clear(t.totals)
 	for i := range t.soft {
 		y := &t.soft[i]
 		if y.perNode {
@@ -141,10 +144,10 @@ func (y *tally) addTerms(feasible []cache.Slot, totals []float64) {
 // addPerNode is addTerms for hostnames, of which the plugin takes the pods on the node itself, those of nodes of the
 // same hostname not included, whatever the inclusion policies.
 func (y *tally) addPerNode(feasible []cache.Slot, totals []float64, pods []int32, scored int) {
-	weight := spreadWeight(scored)
+	weight, maxSkew, at := spreadWeight(scored), y.maxSkew, y.at
 	for i, slot := range feasible {
-		if y.at[slot] != unlabelled {
-			totals[i] += spreadTerm(pods[slot], y.maxSkew, weight)
+		if at[slot] != unlabelled {
+			totals[i] += spreadTerm(pods[slot], maxSkew, weight)
 		}
 	}
 }
@@ -166,7 +169,7 @@ func rounded(x float64) int64 {
 	return n
 }
 
-// finish rounds and normalises the totals: the fewest pods get the highest score.
+// finish rounds and normalises the totals: the fewest pods get the highest score, and nodes that are not scored none.
 func (t *spread) finish(feasible []cache.Slot, scores []int64) {
 	unscored := t.unscored()
 	lowest, highest := int64(math.MaxInt64), int64(0)
@@ -177,18 +180,24 @@ func (t *spread) finish(feasible []cache.Slot, scores []int64) {
 			lowest, highest = min(lowest, score), max(highest, score)
 		}
 	}
-	known, normal := int64(-1), int64(0) // neighbours are often equal
-	for i, score := range scores {
-		switch {
-		case unscored != nil && unscored[feasible[i]]:
-			scores[i] = 0
-			continue
-		case highest == 0:
-			scores[i] = fwk.MaxScore
-			continue
-		case score != known:
-			known, normal = score, fwk.MaxScore*(highest+lowest-score)/highest
+	if unscored != nil {
+		for i, slot := range feasible {
+			if unscored[slot] {
+				scores[i] = lowest
+			}
 		}
-		scores[i] = normal
+	}
+	t.normals.apply(scores, lowest, highest, func(score int64) int64 {
+		if highest == 0 {
+			return fwk.MaxScore
+		}
+		return fwk.MaxScore * (highest + lowest - score) / highest
+	})
+	if unscored != nil {
+		for i, slot := range feasible {
+			if unscored[slot] {
+				scores[i] = 0
+			}
+		}
 	}
 }
