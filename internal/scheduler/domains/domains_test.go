@@ -114,9 +114,10 @@ func TestSelectorsThatDoNotParseAreErrors(t *testing.T) {
 // TestTheTwinsOwnTheirPod has somebody write to the pod that they were made for, as scheduling it does.
 func TestTheTwinsOwnTheirPod(t *testing.T) {
 	c, sources := three(t)
-	c.place(web(func(p *corev1.Pod) { p.Name, p.UID = "other", "other" }), "n1", false)
+	avoidsWeb := avoiding(corev1.PodAffinityTerm{TopologyKey: zone, LabelSelector: app("web")})
+	c.place(web(avoidsWeb, func(p *corev1.Pod) { p.Name, p.UID = "other", "other" }), "n1", false)
 	c.refresh()
-	pod := web(spreadOver(zone, app("web")), avoiding(corev1.PodAffinityTerm{TopologyKey: zone, LabelSelector: app("web")}))
+	pod := web(spreadOver(zone, app("web")))
 	crosses := []Cross{mustCross(t)(sources.Spread(system, pod)), mustCross(t)(sources.Affinity(&schedconfig.InterPodAffinityArgs{}, pod))}
 	pod.Labels["app"], pod.Namespace, pod.Spec.NodeName = "db", "green", "n3"
 	slot, _ := c.snapshot.SlotOf("n1")
