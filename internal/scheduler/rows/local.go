@@ -186,8 +186,7 @@ func (l *localRows) ask(ctx context.Context, info fwk.NodeInfo, pod *corev1.Pod,
 func (l *localRows) refresh(ctx context.Context, e *Engine, slot cache.Slot, pod *corev1.Pod) error {
 	info := e.snapshot.Info(slot)
 	if info == nil {
-		l.put(slot, noNode, nil)
-		return nil
+		return l.put(slot, noNode, nil)
 	}
 	e.rowScores = resized(e.rowScores, len(l.gen.fixed)+len(l.gen.normalised))
 	r, err := l.ask(ctx, info, pod, e.rowScores)
@@ -309,11 +308,13 @@ func (l *localRows) rebuild(ctx context.Context, e *Engine, pod *corev1.Pod) err
 	}
 	for i := range rows {
 		slot := cache.Slot(i)
-		if !e.snapshot.Alive(slot) {
-			_ = l.put(slot, noNode, nil)
-			continue
+		var err error
+		if e.snapshot.Alive(slot) {
+			err = l.enter(slot, rows[i])
+		} else {
+			err = l.put(slot, noNode, nil)
 		}
-		if err := l.enter(slot, rows[i]); err != nil {
+		if err != nil {
 			return err
 		}
 	}
