@@ -155,7 +155,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add([]byte(object.Data.Raw), r.Kind, "mine", "7", "4")
+		f.Add(object.Data.Raw, r.Kind, "mine", "7", "4")
 	}
 	f.Add([]byte(`{"items":[null,[],{"kind":"SchedulerProfile"}]}`), "", "", "-1", "")
 	f.Fuzz(func(t *testing.T, data []byte, kind, name, generation, policyGeneration string) {
