@@ -495,3 +495,30 @@ func TestTheFastPathDecidesAsTheScalarPath(t *testing.T) {
 		}
 	}
 }
+
+func TestPodsWithoutTermsKeepOffPodsThatWantThemAway(t *testing.T) {
+	w := newWorld(t, seed, 0)
+	for i := range 3 {
+		w.cache.AddNode(klog.FromContext(w.ctx), benchNode(i))
+	}
+	p := w.profile("mine", func(*schedconfig.KubeSchedulerProfile) {})
+	decide := func(want int) {
+		t.Helper()
+		w.must(w.cache.UpdateSnapshot(klog.FromContext(w.ctx), w.snapshot))
+		w.made++
+		pod := benchPod("basic", 0)
+		pod.Labels = map[string]string{"app": "anti-0"}
+		pod.Name, pod.UID = fmt.Sprint(w.made), types.UID(fmt.Sprint(w.made))
+		got, reason := w.ours.decideFast(w.ctx, p, schedframework.NewCycleState(), pod)
+		if reason != rows.None || got.FeasibleNodes != want {
+			t.Fatalf("%d nodes fit, want %d (%s)", got.FeasibleNodes, want, reason)
+		}
+	}
+	decide(3)
+	guard := benchPod("anti", 0)
+	guard.Spec.NodeName = benchNode(1).Name
+	w.must(w.cache.AddPod(klog.FromContext(w.ctx), guard))
+	decide(2)
+	w.must(w.cache.RemovePod(klog.FromContext(w.ctx), guard))
+	decide(3)
+}
