@@ -23,7 +23,7 @@ var _ = Describe("A SchedulerProfile", func() {
 	It("needs no spec, and references the policy default", func(ctx context.Context) {
 		object := profile("bare", "")
 		Expect(create(ctx, object)).To(Succeed())
-		Expect(specOf(stored(ctx, object))).To(MatchJSON(`{"policyRef": {"name": "default"}}`))
+		Expect(specOf(stored(ctx, object))).To(MatchJSON(`{"policyRef": {"name": "default"}, "revisionHistoryLimit": 10}`))
 	})
 
 	It("takes a profile of a KubeSchedulerConfiguration as it is", func(ctx context.Context) {
@@ -59,6 +59,7 @@ pluginConfig:
 
 		written := parse(spec)
 		written["policyRef"] = map[string]any{"name": "default"}
+		written["revisionHistoryLimit"] = int64(10)
 		Expect(stored(ctx, object).Object["spec"]).To(BeComparableTo(written))
 	})
 
@@ -149,7 +150,7 @@ pluginConfig:
 		}
 		Expect(create(ctx, typed)).To(Succeed())
 		Expect(specOf(stored(ctx, profile("from-go", "")))).To(MatchJSON(`{
-			"policyRef": {"name": "default"},
+			"policyRef": {"name": "default"}, "revisionHistoryLimit": 10,
 			"plugins": {"score": {"enabled": [{"name": "NodeResourcesFit", "weight": 0}]}},
 			"pluginConfig": [{"name": "ImageLocality"}, {"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}}]
 		}`))

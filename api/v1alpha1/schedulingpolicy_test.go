@@ -25,7 +25,7 @@ var _ = Describe("A SchedulingPolicy", func() {
 		Expect(create(ctx, object)).To(Succeed())
 		Expect(specOf(stored(ctx, object))).To(MatchJSON(`{
 			"podInitialBackoff": "1s", "podMaxBackoff": "10s", "podMaxInUnschedulablePods": "5m0s",
-			"percentageOfNodesToScore": 0, "parallelism": 16
+			"percentageOfNodesToScore": 0, "parallelism": 16, "revisionHistoryLimit": 10
 		}`))
 	})
 
@@ -74,6 +74,7 @@ extenders:
   nodeCacheCapable: true
   managedResources: [{name: example.com/gpu, ignoredByScheduler: true}]
   ignorable: true
+revisionHistoryLimit: 100
 `
 		object := policy("legacy", spec)
 		Expect(create(ctx, object)).To(Succeed())
