@@ -58,8 +58,8 @@ type SchedulerProfileSpec struct {
 	PluginConfig []PluginConfig `json:"pluginConfig,omitempty"`
 
 	// revisionHistoryLimit is how many specs that ran before are kept, beside the
-	// one that runs: as ControllerRevisions, to go back to. It is about the history
-	// and no part of it: to change it makes no new revision.
+	// one that runs: as ControllerRevisions, to go back to. It is not part of what
+	// is kept: to change it makes no new revision.
 	// +optional
 	// +kubebuilder:default=10
 	// +kubebuilder:validation:Minimum=1

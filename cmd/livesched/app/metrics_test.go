@@ -164,7 +164,8 @@ func startMeasured(ctx context.Context) func(context.Context) map[string]*dto.Me
 		Eventually(read).WithArguments(ctx, url+"/readyz").Should(HaveField("Code", http.StatusOK))
 	} else {
 		create(ctx, profile("mine"))
-		c := livesched("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false", "--metrics-bind-address="+address)
+		// The fast path calls plugins less often than kube-scheduler does.
+		c := livesched("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false", "--metrics-bind-address="+address, "--fast-path=off")
 		c.expectReady(ctx)
 		Eventually(func(g Gomega) {
 			var p v1alpha1.SchedulerProfile
