@@ -15,10 +15,12 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/rows"
 )
 
 const (
-	probeName = "ReloadProbe"
+	probeName   = "ReloadProbe"
+	witnessName = "ReloadWitness"
 	// refusedLabel marks pods that the probe refuses.
 	refusedLabel = "reload-probe/refused"
 )
@@ -45,49 +47,76 @@ func (d *decisions) of(spec int) chan time.Time {
 	return d.first[spec]
 }
 
-// register makes the probe a plugin that profiles may enable.
+// register makes the plugins known to livesched, so that profiles may enable them.
 func (d *decisions) register() framework.Registry {
-	return framework.Registry{probeName: func(_ context.Context, args runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
-		p := &probe{hold: &d.hold}
-		if err := frameworkruntime.DecodeInto(args, &p.args); err != nil {
-			return nil, err
-		}
-		p.first = d.of(p.args.Spec)
-		return p, nil
-	}}
+	return framework.Registry{
+		probeName: func(_ context.Context, args runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
+			p := &probe{hold: &d.hold}
+			return p, p.read(args, d)
+		},
+		witnessName: func(_ context.Context, args runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
+			w := &witness{}
+			return w, w.read(args, d)
+		},
+	}
 }
 
-// probe is one instance of the plugin. It refuses the pods that are labelled so, all while they are held back, and is told of
-// the nodes of the others.
-type probe struct {
+// instance is what the plugins of one generation of the profile have in common.
+type instance struct {
 	args struct {
 		Spec int `json:"spec"`
 	}
-	hold  *atomic.Bool
 	first chan time.Time
 	once  sync.Once
 }
 
+func (i *instance) read(args runtime.Object, d *decisions) error {
+	if err := frameworkruntime.DecodeInto(args, &i.args); err != nil {
+		return err
+	}
+	i.first = d.of(i.args.Spec)
+	return nil
+}
+
+// probe refuses the pods that are labelled so, and all while they are held back. The others take livesched's fast path in
+// spite of it; see NodeLocalKey.
+type probe struct {
+	instance
+	hold *atomic.Bool
+}
+
+// witness is told of the nodes of pods.
+type witness struct{ instance }
+
 var (
 	_ fwk.PreFilterPlugin   = &probe{}
-	_ fwk.ReservePlugin     = &probe{}
+	_ rows.NodeLocal        = &probe{}
 	_ fwk.EnqueueExtensions = &probe{}
+	_ fwk.ReservePlugin     = &witness{}
 )
 
 func (p *probe) Name() string { return probeName }
 
-func (p *probe) decided() {
-	p.once.Do(func() {
+func (i *instance) decided() {
+	i.once.Do(func() {
 		select {
-		case p.first <- time.Now():
+		case i.first <- time.Now():
 		default: // the same spec was built again, as after a change of its policy
 		}
 	})
 }
 
+func (p *probe) refuses(pod *corev1.Pod) bool {
+	_, refused := pod.Labels[refusedLabel]
+	return refused || p.hold.Load()
+}
+
+// NodeLocalKey implements rows.NodeLocal: the probe wants to see the pods that it refuses, and has nothing to say of others.
+func (p *probe) NodeLocalKey(pod *corev1.Pod) (key string, ok bool) { return "", !p.refuses(pod) }
+
 // PreFilter implements fwk.PreFilterPlugin.
 func (p *probe) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	if _, refused := pod.Labels[refusedLabel]; refused || p.hold.Load() {
+	if p.refuses(pod) {
 		p.decided()
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "refused by label")
 	}
@@ -97,14 +126,17 @@ func (p *probe) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 // PreFilterExtensions implements fwk.PreFilterPlugin.
 func (p *probe) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
+// Name implements fwk.Plugin.
+func (w *witness) Name() string { return witnessName }
+
 // Reserve implements fwk.ReservePlugin: the pod has its node.
-func (p *probe) Reserve(context.Context, fwk.CycleState, *corev1.Pod, string) *fwk.Status {
-	p.decided()
+func (w *witness) Reserve(context.Context, fwk.CycleState, *corev1.Pod, string) *fwk.Status {
+	w.decided()
 	return nil
 }
 
 // Unreserve implements fwk.ReservePlugin.
-func (p *probe) Unreserve(context.Context, fwk.CycleState, *corev1.Pod, string) {}
+func (w *witness) Unreserve(context.Context, fwk.CycleState, *corev1.Pod, string) {}
 
 // EventsToRegister implements fwk.EnqueueExtensions: nothing that happens helps a pod that the probe refuses.
 func (p *probe) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -100,7 +101,7 @@ func (r *reloads) start(ctx context.Context) error {
 	}
 	profile := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: schedulerName}}
 	profile.Spec.Plugins = &v1alpha1.Plugins{
-		MultiPoint: v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: probeName}}},
+		MultiPoint: v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: probeName}, {Name: witnessName}}},
 		// Preemption could not help the pods that the probe refuses, and would have most of the time spent on them.
 		PostFilter: v1alpha1.PluginSet{Disabled: []v1alpha1.Plugin{{Name: "*"}}},
 	}
@@ -128,7 +129,8 @@ func (r *reloads) stop() error {
 }
 
 func (r *reloads) pluginConfig() []v1alpha1.PluginConfig {
-	return []v1alpha1.PluginConfig{{Name: probeName, Args: runtime.RawExtension{Raw: fmt.Appendf(nil, `{"spec":%d}`, r.spec)}}}
+	args := runtime.RawExtension{Raw: fmt.Appendf(nil, `{"spec":%d}`, r.spec)}
+	return []v1alpha1.PluginConfig{{Name: probeName, Args: args}, {Name: witnessName, Args: args}}
 }
 
 // until polls for what has no event to wait for.
@@ -151,7 +153,10 @@ func (r *reloads) until(ctx context.Context, what string, done func() bool) erro
 func (r *reloads) change(ctx context.Context) (sent time.Time, err error) {
 	r.spec++
 	profile := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: schedulerName}}
-	patch := fmt.Appendf(nil, `{"spec":{"pluginConfig":[{"name":%q,"args":{"spec":%d}}]}}`, probeName, r.spec)
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"pluginConfig": r.pluginConfig()}})
+	if err != nil {
+		return time.Time{}, err
+	}
 	sent = time.Now()
 	return sent, r.client.Patch(ctx, profile, client.RawPatch("application/merge-patch+json", patch))
 }
