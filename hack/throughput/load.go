@@ -120,7 +120,7 @@ func (r *reloads) create(ctx context.Context, waiting int) (created int, err err
 	const batch = 50
 	for {
 		err := r.pods.wait(ctx, func(p *watchedPods) bool { return created-p.bound < waiting })
-		if err != nil {
+		if err != nil || ctx.Err() != nil {
 			return created, nil // the time is up
 		}
 		// A batch is created as a whole, so that it is known how many there are.
