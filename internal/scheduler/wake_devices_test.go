@@ -101,14 +101,16 @@ var _ = Describe("What happens to devices", Ordered, ContinueOnFailure, func() {
 		}),
 		Entry("the claim that a controller made for a pod is told", wake{
 			plugin: "DynamicResources", gated: true,
-			given: []client.Object{node("n1"), deviceClass("class"), devices("n1", "d1"), deviceClaim("claim", "class")},
+			given: []client.Object{node("n1"), deviceClass("class"), devices("n1", "d1")},
 			woken: []*corev1.Pod{p("pod", ownDevice)}, asleep: []*corev1.Pod{p("other", ownDevice)},
 			happens: func(ctx context.Context) {
 				pod := p("pod")
 				Expect(k8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
-				update(ctx, deviceClaim("claim", "class"), func(c *resourcev1.ResourceClaim) {
-					c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: ptr.To(true)}}
-				})
+				// The claim may be seen before or after the name: each has an event of its own. It is owned from the start, as
+				// the controller makes it: the owner of a claim is nothing that upstream's plugin waits for.
+				claim := deviceClaim("claim", "class")
+				claim.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: ptr.To(true)}}
+				given(ctx, claim)
 				pod.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "device", ResourceClaimName: ptr.To("claim")}}
 				Expect(k8s.Status().Update(ctx, pod)).To(Succeed())
 			},

@@ -45,7 +45,7 @@ type Queue struct {
 	podLister corev1listers.PodLister
 	nominator *Nominator
 	popped    func(schedulerName string)
-	// reconfiguring is held by Reconfigure, one at a time. Written under both, gen is read by Reconfigure without mu.
+	// reconfiguring is held by Reconfigure, one at a time.
 	reconfiguring sync.Mutex
 
 	mu sync.Mutex // guards what follows, except where noted

@@ -84,18 +84,25 @@ type ranked struct {
 }
 
 func (q *Queue) newReload(logger klog.Logger, s *Settings, changed sets.Set[string]) *reload {
-	r := &reload{Queue: q, logger: logger, next: newGeneration(s, q.gen, changed), renewed: sets.New[string](), most: turnPods}
-	for name, p := range q.gen.profiles {
+	old := q.generation() // who holds reconfiguring is the only one to replace it, Close aside
+	r := &reload{Queue: q, logger: logger, next: newGeneration(s, old, changed), renewed: sets.New[string](), most: turnPods}
+	for name, p := range old.profiles {
 		if r.next.profiles[name] != p {
 			r.renewed.Insert(name)
 		}
 	}
 	for name := range r.next.profiles {
-		if q.gen.profiles[name] == nil {
+		if old.profiles[name] == nil {
 			r.renewed.Insert(name)
 		}
 	}
 	return r
+}
+
+func (q *Queue) generation() *generation {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.gen
 }
 
 // changeOver is the critical section of Reconfigure.
