@@ -188,8 +188,17 @@ var _ = Describe("Reloads under load", func() {
 		// The API server gives one request a minute, which thousands of pods may need more of.
 		Eventually(ctx, cluster.ClearPlaces).WithArguments(ctx).WithTimeout(5 * time.Minute).Should(Succeed())
 		Eventually(run.Scheduler.Store().Alive).Should(BeZero())
+		By("looking at one more pod: until then the snapshot, and what was worked out of it, is that of the last decision")
+		Eventually(run.Scheduler.Cache().PodCount).Should(BeZero())
+		nodes(ctx, "last")
+		createProfile(ctx, "first", as("g0"))
+		expectBound(ctx, createPod(ctx, "first", "last", cpu("1m")))
+		Expect(k8s.Delete(ctx, profile("first", ""))).To(Succeed())
+		Expect(cluster.ClearPlaces(ctx)).To(Succeed())
+		Eventually(run.Scheduler.Store().Alive).Should(BeZero())
 		s.letGo()
 		Eventually(profileSeries).WithArguments("mine-").Should(BeZero())
+		Eventually(profileSeries).WithArguments("first").Should(BeZero())
 		Eventually(func(g Gomega) {
 			after := holdingsOf(run)
 			g.Expect(run.Scheduler.Cache().PodCount()).To(BeZero())
