@@ -10,7 +10,6 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
@@ -32,14 +31,8 @@ algorithmSource: {policy: {priorities: [{name: LeastRequestedPriority, weight: 1
 // labelNode gives a node a label.
 func labelNode(ctx context.Context, name, key, value string) {
 	GinkgoHelper()
-	Expect(retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		node := &corev1.Node{}
-		if err := k8s.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
-			return err
-		}
-		node.Labels[key] = value
-		return k8s.Update(ctx, node)
-	})).To(Succeed())
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	Expect(testcluster.Update(ctx, k8s, node, func(node *corev1.Node) { node.Labels[key] = value })).To(Succeed())
 }
 
 // whyPending waits for the condition that says why a pod is not scheduled, until its message matches.

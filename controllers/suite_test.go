@@ -15,12 +15,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
-	"sigs.k8s.io/yaml"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/livesched/app"
@@ -77,21 +75,8 @@ func start(change ...func(*app.Options)) *testcluster.Running {
 	return run
 }
 
-// profile makes a SchedulerProfile of a spec in YAML.
-func profile(name, spec string) *v1alpha1.SchedulerProfile {
-	GinkgoHelper()
-	p := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	Expect(yaml.UnmarshalStrict([]byte(spec), &p.Spec)).To(Succeed())
-	return p
-}
-
-// policy makes a SchedulingPolicy of a spec in YAML.
-func policy(name, spec string) *v1alpha1.SchedulingPolicy {
-	GinkgoHelper()
-	p := &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	Expect(yaml.UnmarshalStrict([]byte(spec), &p.Spec)).To(Succeed())
-	return p
-}
+// Objects with a spec in YAML.
+var profile, policy = testcluster.Profile, testcluster.Policy
 
 func create(ctx context.Context, objects ...client.Object) {
 	GinkgoHelper()
@@ -106,17 +91,13 @@ func change[T interface {
 	client.Object
 }](ctx context.Context, object T, spec string) {
 	GinkgoHelper()
-	Expect(retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		if err := k8s.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
-			return err
-		}
+	Expect(testcluster.Update(ctx, k8s, object, func(object T) {
 		switch object := any(object).(type) {
 		case *v1alpha1.SchedulerProfile:
 			object.Spec = profile(object.Name, spec).Spec
 		case *v1alpha1.SchedulingPolicy:
 			object.Spec = policy(object.Name, spec).Spec
 		}
-		return k8s.Update(ctx, object)
 	})).To(Succeed())
 }
 

@@ -15,30 +15,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/testcluster"
 )
 
-// profile makes a SchedulerProfile of a spec in YAML.
-func profile(name, spec string) *v1alpha1.SchedulerProfile {
-	GinkgoHelper()
-	p := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	Expect(yaml.UnmarshalStrict([]byte(spec), &p.Spec)).To(Succeed())
-	return p
-}
-
-// policy makes a SchedulingPolicy of a spec in YAML.
-func policy(name, spec string) *v1alpha1.SchedulingPolicy {
-	GinkgoHelper()
-	p := &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	Expect(yaml.UnmarshalStrict([]byte(spec), &p.Spec)).To(Succeed())
-	return p
-}
+// Objects with a spec in YAML.
+var profile, policy = testcluster.Profile, testcluster.Policy
 
 // quickRetries is a policy whose pods are retried without much of a back-off.
 func quickRetries() *v1alpha1.SchedulingPolicy {
@@ -71,13 +56,7 @@ func createFor(ctx context.Context, objects ...client.Object) {
 // update changes an object that is in the API server.
 func update[T client.Object](ctx context.Context, object T, change func(T)) {
 	GinkgoHelper()
-	Expect(retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		if err := k8s.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
-			return err
-		}
-		change(object)
-		return k8s.Update(ctx, object)
-	})).To(Succeed())
+	Expect(testcluster.Update(ctx, k8s, object, change)).To(Succeed())
 }
 
 // respec gives a profile another spec, in YAML, and waits until it decides.

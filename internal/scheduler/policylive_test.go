@@ -8,11 +8,9 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/testcluster"
@@ -41,39 +39,12 @@ var _ = Describe("A policy that changes while livesched runs", func() {
 	}
 
 	It("re-orders the pods already queued by other arguments of its queue sort", func(ctx context.Context) {
-		hold, entered := make(chan struct{}), make(chan struct{})
-		s.perform(func(a *acts) {
-			a.less = func(x, y *corev1.Pod) bool { return x.Name < y.Name }
-			a.filter = func(ctx context.Context, _ *actor, pod *corev1.Pod, _ string) *fwk.Status {
-				if pod.Name == "first" {
-					close(entered)
-					select {
-					case <-hold:
-					case <-ctx.Done():
-					}
-				}
-				return nil
-			}
-		})
-		nodes(ctx, "n1")
-		create(ctx, policy("default", "queueSort: {name: Sorter, args: {as: ascending}}"))
-		createProfile(ctx, "mine", "plugins: {multiPoint: {enabled: [{name: Alpha}]}}")
-		first := createPod(ctx, "mine", "first")
-		Eventually(entered).Should(BeClosed())
-		var pods []*corev1.Pod
-		for _, name := range []string{"b", "c", "a"} {
-			pods = append(pods, createPod(ctx, "mine", name))
-		}
-		Eventually(func() []string { return s.points(pods[2]) }).Should(ContainElement("PreEnqueue"))
-
-		s.perform(func(a *acts) { a.less = func(x, y *corev1.Pod) bool { return x.Name > y.Name } })
-		repolicy(ctx, "default", "queueSort: {name: Sorter, args: {as: descending}}", "mine")
-		close(hold)
-		expectBound(ctx, first)
-		for _, pod := range pods {
-			expectBound(ctx, pod)
-		}
-		Expect(s.order("PreFilter")).To(Equal([]string{"first", "c", "b", "a"}))
+		s.expectReordered(ctx,
+			func() {
+				create(ctx, policy("default", "queueSort: {name: Sorter, args: {as: ascending}}"))
+				createProfile(ctx, "mine", "plugins: {multiPoint: {enabled: [{name: Alpha}]}}")
+			},
+			func() { repolicy(ctx, "default", "queueSort: {name: Sorter, args: {as: descending}}", "mine") })
 	})
 
 	It("looks at more or fewer nodes from the next pod on", func(ctx context.Context) {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"runtime"
 	"strconv"
-	"sync"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -17,7 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -28,45 +26,6 @@ import (
 
 // ignoring is an event handler that does nothing.
 var ignoring = toolscache.ResourceEventHandlerFuncs{AddFunc: func(any) {}}
-
-// bindings counts for each pod how often it was bound, from a watch: an update that sets a node.
-type bindings struct {
-	mu    sync.Mutex // guards bound
-	bound map[types.UID]int
-}
-
-func (b *bindings) watch(ctx context.Context) {
-	GinkgoHelper()
-	clientset, err := kubernetes.NewForConfig(cluster.Config)
-	Expect(err).NotTo(HaveOccurred())
-	w, err := clientset.CoreV1().Pods(metav1.NamespaceDefault).Watch(ctx, metav1.ListOptions{})
-	Expect(err).NotTo(HaveOccurred())
-	b.bound = map[types.UID]int{}
-	nodeOf := map[types.UID]string{}
-	go func() {
-		for event := range w.ResultChan() {
-			pod, ok := event.Object.(*corev1.Pod)
-			if !ok || pod.Spec.NodeName == nodeOf[pod.UID] {
-				continue
-			}
-			nodeOf[pod.UID] = pod.Spec.NodeName
-			b.mu.Lock()
-			b.bound[pod.UID]++
-			b.mu.Unlock()
-		}
-	}()
-	DeferCleanup(w.Stop)
-}
-
-// counts is how many pods were bound, and the most often that any was.
-func (b *bindings) counts() (pods, most int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, n := range b.bound {
-		most = max(most, n)
-	}
-	return len(b.bound), most
-}
 
 // endurance is how many reloads and pods there are: few enough for every run of the tests, or as many as RELOADS says,
 // with five pods for each (make endurance).
@@ -134,10 +93,9 @@ var _ = Describe("Reloads under load", func() {
 		for i := range profiles {
 			expectProgrammed(ctx, mine(i))
 		}
-		var bound bindings
-		watching, stopWatching := context.WithCancel(ctx)
-		DeferCleanup(stopWatching)
-		bound.watch(watching)
+		bound, err := cluster.WatchBindings(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(bound.Stop)
 
 		// Reloads wait for nothing but the API server, so that some coalesce, as with a hasty user.
 		reloading := make(chan error, 1)
@@ -162,12 +120,11 @@ var _ = Describe("Reloads under load", func() {
 			last := expectProgrammed(ctx, mine(i))
 			Expect(last.Status.Active.Generation).To(Equal(int64(1 + (reloads+profiles-1-i)/profiles)))
 		}
-		Eventually(ctx, func() int { n, _ := bound.counts(); return n }).WithTimeout(10 * time.Minute).Should(Equal(total))
+		Eventually(ctx, bound.Pods).WithTimeout(10 * time.Minute).Should(Equal(total))
 		for _, pod := range pods {
 			Expect(expectBound(ctx, pod)).NotTo(BeEmpty())
 		}
-		_, most := bound.counts()
-		Expect(most).To(Equal(1), "a pod was bound more than once")
+		Expect(bound.Most()).To(Equal(1), "a pod was bound more than once")
 
 		Eventually(run.Scheduler.Store().Alive).Should(Equal(profiles))
 		built, open := len(s.actors())-1, 0
@@ -183,7 +140,7 @@ var _ = Describe("Reloads under load", func() {
 		Expect(open).To(Equal(profiles), "all generations but the last are closed")
 
 		By(fmt.Sprintf("%d reloads, %d builds: %d pods were bound, each once", reloads, built, total))
-		stopWatching()
+		bound.Stop()
 		Expect(k8s.DeleteAllOf(ctx, &v1alpha1.SchedulerProfile{})).To(Succeed())
 		// The API server gives one request a minute, which thousands of pods may need more of.
 		Eventually(ctx, cluster.ClearPlaces).WithArguments(ctx).WithTimeout(5 * time.Minute).Should(Succeed())

@@ -317,39 +317,9 @@ var _ = Describe("A reload", func() {
 			return fmt.Sprintf(`{plugins: {multiPoint: {enabled: [{name: Alpha}]}, queueSort: {enabled: [{name: Sorter}], disabled: [{name: "*"}]}},
 				pluginConfig: [{name: Sorter, args: {as: %s}}]}`, generation)
 		}
-		// Pods are queued behind one that holds the loop in Filter until the sort has changed.
-		hold, entered := make(chan struct{}), make(chan struct{})
-		s.perform(func(a *acts) {
-			a.less = func(x, y *corev1.Pod) bool { return x.Name < y.Name }
-			a.filter = func(ctx context.Context, _ *actor, pod *corev1.Pod, _ string) *fwk.Status {
-				if pod.Name == "first" {
-					close(entered)
-					select {
-					case <-hold:
-					case <-ctx.Done():
-					}
-				}
-				return nil
-			}
-		})
-		nodes(ctx, "n1")
-		createProfile(ctx, "mine", by("ascending"))
-		first := createPod(ctx, "mine", "first")
-		Eventually(entered).Should(BeClosed())
-		var pods []*corev1.Pod
-		for _, name := range []string{"b", "c", "a"} {
-			pods = append(pods, createPod(ctx, "mine", name))
-		}
-		Eventually(func() []string { return s.points(pods[2]) }).Should(ContainElement("PreEnqueue"))
-
-		s.perform(func(a *acts) { a.less = func(x, y *corev1.Pod) bool { return x.Name > y.Name } })
-		respec(ctx, "mine", by("descending"))
-		close(hold)
-		expectBound(ctx, first)
-		for _, pod := range pods {
-			expectBound(ctx, pod)
-		}
-		Expect(s.order("PreFilter")).To(Equal([]string{"first", "c", "b", "a"}))
+		s.expectReordered(ctx,
+			func() { createProfile(ctx, "mine", by("ascending")) },
+			func() { respec(ctx, "mine", by("descending")) })
 	})
 
 	It("rule 9: status is written after the swap and names the generation that was swapped in", func(ctx context.Context) {

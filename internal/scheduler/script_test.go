@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -385,4 +387,42 @@ func (f filtering) Name() string { return f.actor.Name() }
 
 func (f filtering) Filter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
 	return f.actor.Filter(ctx, state, pod, node)
+}
+
+// expectReordered has pods of the profile "mine" queued behind one that holds the loop in Filter. Their order is by ascending
+// names in what create makes, and by descending ones in what change makes of it, and the latter is that in which they come.
+func (s *script) expectReordered(ctx context.Context, create, change func()) {
+	GinkgoHelper()
+	hold, entered := make(chan struct{}), make(chan struct{})
+	s.perform(func(a *acts) {
+		a.less = func(x, y *corev1.Pod) bool { return x.Name < y.Name }
+		a.filter = func(ctx context.Context, _ *actor, pod *corev1.Pod, _ string) *fwk.Status {
+			if pod.Name == "first" {
+				close(entered)
+				select {
+				case <-hold:
+				case <-ctx.Done():
+				}
+			}
+			return nil
+		}
+	})
+	nodes(ctx, "n1")
+	create()
+	first := createPod(ctx, "mine", "first")
+	Eventually(entered).Should(BeClosed())
+	var pods []*corev1.Pod
+	for _, name := range []string{"b", "c", "a"} {
+		pods = append(pods, createPod(ctx, "mine", name))
+	}
+	Eventually(func() []string { return s.points(pods[2]) }).Should(ContainElement("PreEnqueue"))
+
+	s.perform(func(a *acts) { a.less = func(x, y *corev1.Pod) bool { return x.Name > y.Name } })
+	change()
+	close(hold)
+	expectBound(ctx, first)
+	for _, pod := range pods {
+		expectBound(ctx, pod)
+	}
+	Expect(s.order("PreFilter")).To(Equal([]string{"first", "c", "b", "a"}))
 }

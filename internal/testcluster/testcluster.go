@@ -20,7 +20,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -161,40 +160,5 @@ func (r *Running) Stop(timeout time.Duration) error {
 		return r.err
 	case <-time.After(timeout):
 		return fmt.Errorf("the manager did not end within %v", timeout)
-	}
-}
-
-// Node returns a node with room for the given resources and 110 pods.
-func Node(name, cpu, memory string, labels map[string]string) *corev1.Node {
-	room := corev1.ResourceList{
-		corev1.ResourceCPU:    resource.MustParse(cpu),
-		corev1.ResourceMemory: resource.MustParse(memory),
-		corev1.ResourcePods:   resource.MustParse("110"),
-	}
-	all := map[string]string{corev1.LabelHostname: name}
-	for k, v := range labels {
-		all[k] = v
-	}
-	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: all},
-		Status:     corev1.NodeStatus{Capacity: room, Allocatable: room},
-	}
-}
-
-// Pod returns a pod that asks for a scheduler and for resources.
-func Pod(namespace, name, schedulerName, cpu, memory string) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec: corev1.PodSpec{
-			SchedulerName: schedulerName,
-			Containers: []corev1.Container{{
-				Name:  "main",
-				Image: "registry.example/pause:1",
-				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
-					corev1.ResourceCPU:    resource.MustParse(cpu),
-					corev1.ResourceMemory: resource.MustParse(memory),
-				}},
-			}},
-		},
 	}
 }

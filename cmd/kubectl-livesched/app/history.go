@@ -52,15 +52,7 @@ func newHistory(shared *options) *cobra.Command {
 }
 
 func (o *historyOptions) run(ctx context.Context, args []string) error {
-	kind, name, err := kindAndName(args)
-	if err != nil {
-		return err
-	}
-	c, err := o.client()
-	if err != nil {
-		return err
-	}
-	p, err := readPast(ctx, c, o.namespace, kind, name)
+	_, p, err := o.past(ctx, o.namespace, args)
 	if err != nil {
 		return err
 	}

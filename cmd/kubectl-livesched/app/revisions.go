@@ -67,6 +67,20 @@ func (p *past) object() client.Object {
 
 func (p *past) String() string { return fmt.Sprintf("%s %q", p.kind, p.object().GetName()) }
 
+// past reads the object that the arguments name, with its revisions.
+func (o *options) past(ctx context.Context, namespace string, args []string) (client.Client, *past, error) {
+	kind, name, err := kindAndName(args)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := o.client()
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := readPast(ctx, c, namespace, kind, name)
+	return c, p, err
+}
+
 // readPast reads an object with its revisions.
 func readPast(ctx context.Context, c client.Client, namespace, kind, name string) (*past, error) {
 	p := &past{kind: kind}

@@ -77,15 +77,7 @@ func (o *rollbackOptions) validate() error {
 }
 
 func (o *rollbackOptions) run(ctx context.Context, args []string) error {
-	kind, name, err := kindAndName(args)
-	if err != nil {
-		return err
-	}
-	c, err := o.client()
-	if err != nil {
-		return err
-	}
-	p, err := readPast(ctx, c, o.namespace, kind, name)
+	c, p, err := o.past(ctx, o.namespace, args)
 	if err != nil {
 		return err
 	}

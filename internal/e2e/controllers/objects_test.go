@@ -17,9 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/testcluster"
@@ -54,13 +52,7 @@ func letGo(ctx context.Context, object client.Object) {
 // update changes an object that is in the API server.
 func update[T client.Object](ctx context.Context, object T, change func(T)) {
 	GinkgoHelper()
-	Expect(retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		if err := k8s.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
-			return err
-		}
-		change(object)
-		return k8s.Update(ctx, object)
-	})).To(Succeed())
+	Expect(testcluster.Update(ctx, k8s, object, change)).To(Succeed())
 }
 
 func read(ctx context.Context, object client.Object) error {
@@ -76,8 +68,7 @@ func expectGone(ctx context.Context, object client.Object) {
 // createProfile creates a profile of a spec in YAML, and waits until it decides.
 func createProfile(ctx context.Context, name, spec string) {
 	GinkgoHelper()
-	p := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	Expect(yaml.UnmarshalStrict([]byte(spec), &p.Spec)).To(Succeed())
+	p := testcluster.Profile(name, spec)
 	create(ctx, p)
 	expectProgrammed(ctx, p)
 }
@@ -85,10 +76,9 @@ func createProfile(ctx context.Context, name, spec string) {
 // respec gives a profile another spec, in YAML, and waits until that decides.
 func respec(ctx context.Context, name, spec string) {
 	GinkgoHelper()
-	var next v1alpha1.SchedulerProfileSpec
-	Expect(yaml.UnmarshalStrict([]byte(spec), &next)).To(Succeed())
+	next := testcluster.Profile(name, spec)
 	p := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	update(ctx, p, func(p *v1alpha1.SchedulerProfile) { p.Spec = next })
+	update(ctx, p, func(p *v1alpha1.SchedulerProfile) { p.Spec = next.Spec })
 	expectProgrammed(ctx, p)
 }
 

@@ -193,7 +193,7 @@ func (c *cell) end(ctx context.Context, generation int) {
 	if c.moment.underWay {
 		Expect(seen).To(HaveLen(1), "a pod that is under way is not taken a second time")
 	}
-	Eventually(bound.of).WithArguments(c.pod.UID).WithContext(ctx).Should(Equal(1), "it is bound once")
+	Eventually(bound.Of).WithArguments(c.pod.UID).WithContext(ctx).Should(Equal(1), "it is bound once")
 	Expect(plugins.of(c.name)[0].handle.GetWaitingPod(c.pod.UID)).To(BeNil())
 
 	want := int64(3000)

@@ -221,7 +221,7 @@ var _ = Describe("A queue whose order changes", func() {
 		update(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, func(n *corev1.Node) { n.Labels["done"] = "yes" })
 		for _, pod := range pods {
 			expectBound(ctx, pod)
-			Eventually(bound.of).WithArguments(pod.UID).WithContext(ctx).Should(Equal(1))
+			Eventually(bound.Of).WithArguments(pod.UID).WithContext(ctx).Should(Equal(1))
 			for _, attempt := range plugins.seen(pod.Name) {
 				Expect(attempt.generations).To(HaveLen(1))
 			}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,16 +17,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
-	"sigs.k8s.io/yaml"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/framework"
@@ -49,7 +44,7 @@ var (
 	// plugins are the instances of the suite's plugin.
 	plugins *holders
 	// bound counts for each pod how often it was bound.
-	bound bindings
+	bound *testcluster.Bindings
 )
 
 var _ = BeforeSuite(func(ctx context.Context) {
@@ -60,7 +55,8 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	cluster, err = testcluster.Start(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	k8s = cluster.Client
-	bound.watch()
+	bound, err = cluster.WatchBindings(ctx)
+	Expect(err).NotTo(HaveOccurred())
 
 	plugins = newHolders()
 	options := testcluster.Options()
@@ -75,7 +71,7 @@ var _ = AfterSuite(func() {
 		Expect(run.Stop(10 * time.Second)).To(Succeed())
 	}
 	if cluster != nil {
-		bound.stop() // the API server waits for watches
+		bound.Stop() // the API server waits for watches
 		Expect(cluster.Stop()).To(Succeed())
 	}
 })
@@ -102,57 +98,8 @@ func takeFootprint() footprint {
 	return f
 }
 
-// bindings counts for each pod how often it was bound, from a watch: a change that sets a node.
-type bindings struct {
-	stop func()
-
-	mu    sync.Mutex // guards times
-	times map[types.UID]int
-}
-
-// watch watches until the API server ends.
-func (b *bindings) watch() {
-	GinkgoHelper()
-	clientset, err := kubernetes.NewForConfig(cluster.Config)
-	Expect(err).NotTo(HaveOccurred())
-	w, err := clientset.CoreV1().Pods(metav1.NamespaceDefault).Watch(context.Background(), metav1.ListOptions{})
-	Expect(err).NotTo(HaveOccurred())
-	b.times = map[types.UID]int{}
-	nodeOf := map[types.UID]string{}
-	go func() {
-		for event := range w.ResultChan() {
-			pod, ok := event.Object.(*corev1.Pod)
-			if !ok || pod.Spec.NodeName == nodeOf[pod.UID] {
-				continue
-			}
-			nodeOf[pod.UID] = pod.Spec.NodeName
-			b.mu.Lock()
-			b.times[pod.UID]++
-			b.mu.Unlock()
-		}
-	}()
-	b.stop = w.Stop
-}
-
-func (b *bindings) of(uid types.UID) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.times[uid]
-}
-
-func profile(name, spec string) *v1alpha1.SchedulerProfile {
-	GinkgoHelper()
-	p := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	Expect(yaml.UnmarshalStrict([]byte(spec), &p.Spec)).To(Succeed())
-	return p
-}
-
-func policy(name, spec string) *v1alpha1.SchedulingPolicy {
-	GinkgoHelper()
-	p := &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	Expect(yaml.UnmarshalStrict([]byte(spec), &p.Spec)).To(Succeed())
-	return p
-}
+// Objects with a spec in YAML.
+var profile, policy = testcluster.Profile, testcluster.Policy
 
 // create creates objects until the end of the spec.
 func create(ctx context.Context, objects ...client.Object) {
@@ -177,13 +124,7 @@ func remove(ctx context.Context, object client.Object) {
 
 func update[T client.Object](ctx context.Context, object T, change func(T)) {
 	GinkgoHelper()
-	Expect(retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		if err := k8s.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
-			return err
-		}
-		change(object)
-		return k8s.Update(ctx, object)
-	})).To(Succeed())
+	Expect(testcluster.Update(ctx, k8s, object, change)).To(Succeed())
 }
 
 // respec gives a profile another spec.

@@ -14,7 +14,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	appslisters "k8s.io/client-go/listers/apps/v1"
 	corev1listers "k8s.io/client-go/listers/core/v1"
@@ -23,6 +22,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
 
 	"github.com/livesched/livesched/internal/scheduler/plugins/args"
+	"github.com/livesched/livesched/internal/scheduler/plugins/siblings"
 )
 
 // Name of the plugin.
@@ -69,12 +69,6 @@ func New(_ context.Context, object runtime.Object, handle fwk.Handle) (fwk.Plugi
 // Name implements fwk.Plugin.
 func (pl *SelectorSpread) Name() string { return Name }
 
-// siblings selects the pods that a pod is spread with.
-type siblings struct{ labels.Selector }
-
-// Clone implements fwk.StateData. Nobody writes to a selector.
-func (s siblings) Clone() fwk.StateData { return s }
-
 // PreScore finds out which pods the pod is spread with. It is skipped where nothing selects the pod, for which all nodes
 // are equal, and where the pod has topology spread constraints of its own, which are PodTopologySpread's.
 func (pl *SelectorSpread) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
@@ -85,28 +79,13 @@ func (pl *SelectorSpread) PreScore(_ context.Context, state fwk.CycleState, pod 
 	if selector.Empty() {
 		return fwk.NewStatus(fwk.Skip)
 	}
-	state.Write(selectorKey, siblings{selector})
+	siblings.Remember(state, selectorKey, selector)
 	return nil
 }
 
-// Score counts the siblings on the node. Those that are on their way out do not count.
+// Score counts the siblings on the node.
 func (pl *SelectorSpread) Score(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
-	data, err := state.Read(selectorKey)
-	if err != nil {
-		return 0, fwk.AsStatus(fmt.Errorf("reading %q from the cycle state: %w", selectorKey, err))
-	}
-	selector, ok := data.(siblings)
-	if !ok {
-		return 0, fwk.AsStatus(fmt.Errorf("the cycle state has a %T for %q", data, selectorKey))
-	}
-	var count int64
-	for _, info := range nodeInfo.GetPods() {
-		other := info.GetPod()
-		if other.Namespace == pod.Namespace && other.DeletionTimestamp == nil && selector.Matches(labels.Set(other.Labels)) {
-			count++
-		}
-	}
-	return count, nil
+	return siblings.Count(state, selectorKey, pod, nodeInfo)
 }
 
 // ScoreExtensions implements fwk.ScorePlugin.
@@ -132,19 +111,11 @@ func (pl *SelectorSpread) NormalizeScore(_ context.Context, _ fwk.CycleState, _ 
 		mostInZone = max(mostInZone, count)
 	}
 	for i := range scores {
-		score := fewer(scores[i].Score, mostOnNode)
+		score := siblings.Score(scores[i].Score, mostOnNode)
 		if zones[i] != "" {
-			score = score*(1-zoneWeight) + zoneWeight*fewer(perZone[zones[i]], mostInZone)
+			score = score*(1-zoneWeight) + zoneWeight*siblings.Score(perZone[zones[i]], mostInZone)
 		}
 		scores[i].Score = int64(score)
 	}
 	return nil
-}
-
-// fewer is the score of a place with some pods, where another has most of them.
-func fewer(count, most int64) float64 {
-	if most == 0 {
-		return float64(fwk.MaxScore)
-	}
-	return float64(fwk.MaxScore) * (float64(most-count) / float64(most))
 }

@@ -11,15 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
+
+	"github.com/livesched/livesched/internal/scheduler/plugins/siblings"
 )
 
 const selectorKey fwk.StateKey = "PreScore" + Name
-
-// siblings selects the pods that a pod is spread with.
-type siblings struct{ labels.Selector }
-
-// Clone implements fwk.StateData. Nobody writes to a selector.
-func (s siblings) Clone() fwk.StateData { return s }
 
 var _ fwk.PreScorePlugin = &ServiceAffinity{}
 
@@ -37,28 +33,13 @@ func (pl *ServiceAffinity) PreScore(_ context.Context, state fwk.CycleState, pod
 	if len(services) > 0 && len(services[0].Spec.Selector) > 0 {
 		selector = labels.SelectorFromSet(services[0].Spec.Selector)
 	}
-	state.Write(selectorKey, siblings{selector})
+	siblings.Remember(state, selectorKey, selector)
 	return nil
 }
 
-// Score counts the pods of the service on the node. Those that are on their way out do not count.
+// Score counts the pods of the service on the node.
 func (pl *ServiceAffinity) Score(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
-	data, err := state.Read(selectorKey)
-	if err != nil {
-		return 0, fwk.AsStatus(fmt.Errorf("reading %q from the cycle state: %w", selectorKey, err))
-	}
-	selector, ok := data.(siblings)
-	if !ok {
-		return 0, fwk.AsStatus(fmt.Errorf("the cycle state has a %T for %q", data, selectorKey))
-	}
-	var count int64
-	for _, other := range nodeInfo.GetPods() {
-		sibling := other.GetPod()
-		if sibling.Namespace == pod.Namespace && sibling.DeletionTimestamp == nil && selector.Matches(labels.Set(sibling.Labels)) {
-			count++
-		}
-	}
-	return count, nil
+	return siblings.Count(state, selectorKey, pod, nodeInfo)
 }
 
 // ScoreExtensions implements fwk.ScorePlugin.
@@ -87,7 +68,7 @@ func (pl *ServiceAffinity) NormalizeScore(_ context.Context, _ fwk.CycleState, _
 		}
 		for i, node := range nodes {
 			if value, ok := node.Labels[key]; ok {
-				sums[i] += elsewhere(total, perValue[value]) / float64(len(pl.args.AntiAffinityLabelsPreference))
+				sums[i] += siblings.Score(perValue[value], total) / float64(len(pl.args.AntiAffinityLabelsPreference))
 			}
 		}
 	}
@@ -95,12 +76,4 @@ func (pl *ServiceAffinity) NormalizeScore(_ context.Context, _ fwk.CycleState, _
 		scores[i].Score = int64(sum)
 	}
 	return nil
-}
-
-// elsewhere is the score of a place that has some of all pods.
-func elsewhere(all, here int64) float64 {
-	if all == 0 {
-		return float64(fwk.MaxScore)
-	}
-	return float64(fwk.MaxScore) * (float64(all-here) / float64(all))
 }

@@ -1,0 +1,53 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package siblings is what the plugins have in common that spread a pod's siblings: the pods of its namespace that a selector
+// selects, which PreScore finds, and which Score counts node by node.
+package siblings
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+type state struct{ labels.Selector }
+
+// Clone implements fwk.StateData. Nobody writes to a selector.
+func (s state) Clone() fwk.StateData { return s }
+
+// Remember keeps the selector of a pod's siblings for Count.
+func Remember(cycle fwk.CycleState, key fwk.StateKey, selector labels.Selector) {
+	cycle.Write(key, state{selector})
+}
+
+// Count counts the siblings on a node. Those that are on their way out do not count.
+func Count(cycle fwk.CycleState, key fwk.StateKey, pod *corev1.Pod, nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
+	data, err := cycle.Read(key)
+	if err != nil {
+		return 0, fwk.AsStatus(fmt.Errorf("reading %q from the cycle state: %w", key, err))
+	}
+	selector, ok := data.(state)
+	if !ok {
+		return 0, fwk.AsStatus(fmt.Errorf("the cycle state has a %T for %q", data, key))
+	}
+	var count int64
+	for _, info := range nodeInfo.GetPods() {
+		other := info.GetPod()
+		if other.Namespace == pod.Namespace && other.DeletionTimestamp == nil && selector.Matches(labels.Set(other.Labels)) {
+			count++
+		}
+	}
+	return count, nil
+}
+
+// Score is the score of a place with some siblings: from the highest where there are none, to 0 where there are the most that
+// any place could have.
+func Score(count, most int64) float64 {
+	if most == 0 {
+		return float64(fwk.MaxScore)
+	}
+	return float64(fwk.MaxScore) * (float64(most-count) / float64(most))
+}

@@ -1,0 +1,84 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package testcluster
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+)
+
+// Profile returns a SchedulerProfile with a spec in YAML. It panics if the spec has fields that there are not.
+func Profile(name, spec string) *v1alpha1.SchedulerProfile {
+	p := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	mustDecode(spec, &p.Spec)
+	return p
+}
+
+// Policy returns a SchedulingPolicy with a spec in YAML. It panics if the spec has fields that there are not.
+func Policy(name, spec string) *v1alpha1.SchedulingPolicy {
+	p := &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	mustDecode(spec, &p.Spec)
+	return p
+}
+
+func mustDecode(text string, into any) {
+	if err := yaml.UnmarshalStrict([]byte(text), into); err != nil {
+		panic(fmt.Sprintf("%v in:\n%s", err, text))
+	}
+}
+
+// Update reads an object, changes it and writes it, again as long as others get in between.
+func Update[T client.Object](ctx context.Context, c client.Client, object T, change func(T)) error {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+			return err
+		}
+		change(object)
+		return c.Update(ctx, object)
+	})
+}
+
+// Node returns a node with room for the given resources and 110 pods.
+func Node(name, cpu, memory string, labels map[string]string) *corev1.Node {
+	room := corev1.ResourceList{
+		corev1.ResourceCPU:    resource.MustParse(cpu),
+		corev1.ResourceMemory: resource.MustParse(memory),
+		corev1.ResourcePods:   resource.MustParse("110"),
+	}
+	all := map[string]string{corev1.LabelHostname: name}
+	for k, v := range labels {
+		all[k] = v
+	}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: all},
+		Status:     corev1.NodeStatus{Capacity: room, Allocatable: room},
+	}
+}
+
+// Pod returns a pod that asks for a scheduler and for resources.
+func Pod(namespace, name, schedulerName, cpu, memory string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: corev1.PodSpec{
+			SchedulerName: schedulerName,
+			Containers: []corev1.Container{{
+				Name:  "main",
+				Image: "registry.example/pause:1",
+				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+					corev1.ResourceCPU:    resource.MustParse(cpu),
+					corev1.ResourceMemory: resource.MustParse(memory),
+				}},
+			}},
+		},
+	}
+}
