@@ -5,6 +5,7 @@ package algorithm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -41,11 +42,50 @@ func (s *Scheduler) scheduleFast(ctx context.Context, p Profile, state fwk.Cycle
 		return s.scheduleBoth(ctx, p, state, pod)
 	}
 	result, reason := s.decideFast(ctx, p, state, pod)
-	s.fast.counts.count(reason)
-	if reason != rows.None {
-		return s.newCycle(p, state, pod).schedule(ctx)
+	switch reason {
+	case rows.None:
+		s.fast.counts.count(metrics.PathFast, rows.None)
+		return result, nil
+	case rows.NoFit:
+		return s.scheduleUnfit(ctx, p, state, pod)
 	}
-	return result, nil
+	s.fast.counts.count(metrics.PathScalar, reason)
+	return s.newCycle(p, state, pod).schedule(ctx)
+}
+
+// scheduleUnfit says why a pod fits nowhere, which the fast path has just found out. The scalar path works that out once for
+// all pods of the class that come before anything changes.
+func (s *Scheduler) scheduleUnfit(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod) (Result, error) {
+	if err := s.knownUnfit(ctx, p, state, pod); err != nil {
+		s.fast.counts.count(metrics.PathFast, rows.NoFit)
+		return Result{}, err
+	}
+	s.fast.counts.count(metrics.PathScalar, rows.NoFit)
+	result, err := s.newCycle(p, state, pod).schedule(ctx)
+	s.keepUnfit(p, pod, err)
+	return result, err
+}
+
+// knownUnfit returns the error for a pod that fits nowhere, nil if it is not known why.
+func (s *Scheduler) knownUnfit(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod) error {
+	diagnosis, ok := s.fast.rows.Unfit()
+	if !ok {
+		return nil
+	}
+	// PostFilter plugins go by what PreFilter leaves.
+	if allowed, status, _ := p.Framework.RunPreFilterPlugins(ctx, state, pod); !status.IsSuccess() || !allowed.AllNodes() {
+		return nil
+	}
+	return &schedframework.FitError{Pod: pod, NumAllNodes: s.fast.rows.NumNodes(), Diagnosis: diagnosis}
+}
+
+// keepUnfit keeps what the scalar path said of a pod that the fast path has found to fit nowhere. What was said with regard
+// to nominated pods, which may have come in between, is not kept: they go without a change of the snapshot.
+func (s *Scheduler) keepUnfit(p Profile, pod *corev1.Pod, err error) {
+	var fitError *schedframework.FitError
+	if errors.As(err, &fitError) && !p.Framework.ReckonsWithNominated(pod) {
+		s.fast.rows.KeepUnfit(fitError.Diagnosis)
+	}
 }
 
 // decideFast decides on the fast path, or says why it cannot.
@@ -79,14 +119,25 @@ func (s *Scheduler) decideFast(ctx context.Context, p Profile, state fwk.CycleSt
 // scheduleBoth decides on both paths and compares them. The scalar path's decision counts.
 func (s *Scheduler) scheduleBoth(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod) (Result, error) {
 	fast, reason := s.decideFast(ctx, p, schedframework.NewCycleState(), pod)
-	s.fast.counts.count(reason)
+	path := metrics.PathScalar
+	if reason == rows.None {
+		path = metrics.PathFast
+	}
+	s.fast.counts.count(path, reason)
 	scalar := s.newCycle(p, state, pod)
 	result, err := scalar.schedule(ctx)
-	if reason != rows.None || ctx.Err() != nil {
+	var difference error
+	switch {
+	case ctx.Err() != nil:
 		return result, err
-	}
-	difference := err
-	if err == nil {
+	case reason == rows.NoFit:
+		difference = s.compareUnfit(err)
+		s.keepUnfit(p, pod, err)
+	case reason != rows.None:
+		return result, err
+	case err != nil:
+		difference = err
+	default:
 		difference = s.compare(ctx, scalar)
 		result.Class = fast.Class
 	}
@@ -126,6 +177,30 @@ func (s *Scheduler) compare(ctx context.Context, scalar *cycle) error {
 	return s.compareBest(scalar.best())
 }
 
+// compareUnfit returns an error if what is known of why the last pod fits nowhere is not what the scalar path says.
+func (s *Scheduler) compareUnfit(err error) error {
+	var want *schedframework.FitError
+	switch {
+	case err == nil:
+		return errors.New("no node fits on the fast path, some do on the scalar path")
+	case !errors.As(err, &want):
+		return err
+	}
+	diagnosis, ok := s.fast.rows.Unfit()
+	if !ok {
+		return nil
+	}
+	got := schedframework.FitError{Pod: want.Pod, NumAllNodes: s.fast.rows.NumNodes(), Diagnosis: diagnosis}
+	if got.Error() != want.Error() {
+		return fmt.Errorf("it is known that %w, the scalar path says that %w", &got, want)
+	}
+	if !diagnosis.UnschedulablePlugins.Equal(want.Diagnosis.UnschedulablePlugins) {
+		return fmt.Errorf("it is known that %v refuse, on the scalar path %v do",
+			sets.List(diagnosis.UnschedulablePlugins), sets.List(want.Diagnosis.UnschedulablePlugins))
+	}
+	return nil
+}
+
 // compareBest returns an error if the best nodes of the last decision on the fast path are not these.
 func (s *Scheduler) compareBest(want sets.Set[string]) error {
 	got := sets.New[string]()
@@ -157,20 +232,22 @@ func (c *cycle) best() sets.Set[string] {
 }
 
 // decisionCounts counts decisions by path and reason. It keeps the counters that it has used.
-type decisionCounts map[rows.Reason]prometheus.Counter
+type decisionCounts map[decisionKind]prometheus.Counter
 
-func (c *decisionCounts) count(reason rows.Reason) {
+type decisionKind struct {
+	path   string
+	reason rows.Reason
+}
+
+func (c *decisionCounts) count(path string, reason rows.Reason) {
 	if *c == nil {
 		*c = decisionCounts{}
 	}
-	counter, ok := (*c)[reason]
+	kind := decisionKind{path, reason}
+	counter, ok := (*c)[kind]
 	if !ok {
-		path := metrics.PathScalar
-		if reason == rows.None {
-			path = metrics.PathFast
-		}
 		counter = metrics.Decisions.WithLabelValues(path, string(reason))
-		(*c)[reason] = counter
+		(*c)[kind] = counter
 	}
 	counter.Inc()
 }

@@ -408,33 +408,65 @@ func (w *world) disturb() {
 		w.changeNamespace()
 	case n < 93 && w.chance(30):
 		w.changeServices()
-	case n < 95:
-		if len(w.handle.nominated) > 0 {
-			clear(w.handle.nominated)
-		} else if w.chance(30) {
-			pod := w.another()
-			w.handle.nominated[pick(w.generator, w.nodes).Name] = []*corev1.Pod{pod}
-		}
+	case n < 95 && (len(w.handle.nominated) > 0 || w.chance(30)):
+		w.nominate()
 	}
 }
 
-// step decides about a pod on both paths, compares what they come to, and places the pod if there is room.
+// nominate promises a node to a pod, or takes all promises back.
+func (w *world) nominate() {
+	if len(w.handle.nominated) > 0 {
+		clear(w.handle.nominated)
+		return
+	}
+	w.handle.nominated[pick(w.generator, w.nodes).Name] = []*corev1.Pod{w.another()}
+}
+
+// step has something decided about a pod, and about another like it if it fits nowhere: nothing has happened to the nodes
+// then, but something else may have.
 func (w *world) step(where string) {
 	w.t.Helper()
-	w.must(w.cache.UpdateSnapshot(klog.FromContext(w.ctx), w.snapshot))
 	pod, p := w.another(), pick(w.generator, w.profiles)
+	if reason := w.decide(where, p, pod); reason != rows.NoFit || w.chance(50) {
+		return
+	}
+	switch w.IntN(8) {
+	case 0:
+		w.nominate()
+		defer w.nominate()
+	case 1:
+		w.changeNamespace()
+	case 2:
+		w.changeServices()
+	}
+	w.made++
+	pod.Name = fmt.Sprintf("pod-%06d", w.made)
+	pod.UID = types.UID(pod.Name)
+	w.decide(where+", again", p, pod)
+}
+
+// decide decides about a pod on both paths, compares what they come to, and places the pod if there is room.
+func (w *world) decide(where string, p Profile, pod *corev1.Pod) rows.Reason {
+	w.t.Helper()
+	w.must(w.cache.UpdateSnapshot(klog.FromContext(w.ctx), w.snapshot))
 	fast, reason := w.ours.decideFast(w.ctx, p, schedframework.NewCycleState(), pod)
 	w.seen["path "+string(reason)]++
 	scalar := w.ours.newCycle(p, schedframework.NewCycleState(), pod)
 	want, err := scalar.schedule(w.ctx)
-	if reason == rows.NoFit && err == nil {
-		w.t.Fatalf("%s: pod %s fits nowhere on the fast path, but on %d nodes", where, pod.Name, want.FeasibleNodes)
+	if reason == rows.NoFit {
+		if _, known := w.ours.fast.rows.Unfit(); known {
+			w.seen["known not to fit"]++
+		}
+		if err := w.ours.compareUnfit(err); err != nil {
+			w.t.Fatalf("%s: pod %s, profile %s: %v", where, pod.Name, p.Framework.ProfileName(), err)
+		}
+		w.ours.keepUnfit(p, pod, err)
 	}
 	if reason != rows.None {
 		if err == nil && w.chance(30) {
 			w.place(pod, want.SuggestedHost, cache.Class{})
 		}
-		return
+		return reason
 	}
 	if err != nil {
 		w.t.Fatalf("%s: %v", where, err)
@@ -450,6 +482,7 @@ func (w *world) step(where string) {
 		w.t.Fatalf("%s: chose %s, the best are %v", where, fast.SuggestedHost, sets.List(best))
 	}
 	w.place(pod, fast.SuggestedHost, fast.Class)
+	return reason
 }
 
 func (w *world) run(where string, steps int) {
@@ -486,6 +519,9 @@ func TestTheFastPathDecidesAsTheScalarPath(t *testing.T) {
 		}
 	}
 	t.Logf("%d decisions:%s", worlds*steps, total)
+	if total["known not to fit"] < 100 {
+		t.Errorf("only %d pods were known not to fit", total["known not to fit"])
+	}
 	if total["path "] < worlds*steps/4 {
 		t.Errorf("only %d decisions took the fast path", total["path "])
 	}

@@ -114,11 +114,11 @@ const (
 )
 
 var (
-	// Decisions counts decisions about pods by the way they were made and, for those on the scalar path, the reason for
-	// which the fast one could not be taken (see rows.Reason).
+	// Decisions counts decisions about pods by the way they were made and, if no node was found on the fast path, the
+	// reason (see rows.Reason).
 	Decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "livesched_decisions_total",
-		Help: "Number of decisions about pods, by the path on which they were made ('fast' or 'scalar') and the reason for which the fast one could not be taken.",
+		Help: "Number of decisions about pods, by the path on which they were made ('fast' or 'scalar') and the reason for which the fast one found no node.",
 	}, []string{"path", "reason"})
 
 	// FastPathDifferences counts the decisions that came out differently on the two paths. It is counted only while both

@@ -30,6 +30,8 @@ type class struct {
 	pos     uint64
 	// relevant says of classes whether their pods change anything for crosses.
 	relevant map[cache.ClassID]bool
+	// unfit is kept for pods that fit nowhere.
+	unfit unfit
 
 	// used is the class's place in Engine.used, bytes what it was last accounted with, without its rows.
 	used  *list.Element
@@ -113,7 +115,7 @@ func (e *Engine) classOf(ctx context.Context, g *generation, pod *corev1.Pod) (*
 // account counts what a class and its rows hold by now, and drops those that were not used for the longest while it is
 // too much.
 func (e *Engine) account(c *class) {
-	bytes := podBytes + 2*len(c.key)
+	bytes := podBytes + 2*len(c.key) + c.unfit.size()
 	for _, cross := range c.crosses {
 		bytes += cross.Bytes()
 	}
@@ -209,7 +211,7 @@ const maxRelevant = 4096
 // makeCrosses makes the twins anew.
 func (c *class) makeCrosses(e *Engine, twins *domains.Twins) error {
 	g := c.local.gen
-	c.crosses, c.pos, c.relevant = nil, 0, map[cache.ClassID]bool{}
+	c.crosses, c.pos, c.relevant, c.unfit = nil, 0, map[cache.ClassID]bool{}, unfit{}
 	add := func(made domains.Cross, err error, filters bool, weight int64) error {
 		if err == nil && made != nil {
 			c.crosses = append(c.crosses, cross{made, filters, weight})

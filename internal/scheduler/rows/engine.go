@@ -39,7 +39,7 @@ const (
 	Nominated Reason = "nominated"
 	// Topology: PodTopologySpread or InterPodAffinity has something to do for the pod, and no twin.
 	Topology Reason = "topology"
-	// NoFit: no node is left. The scalar path says why.
+	// NoFit: no node is left. The scalar path says why, unless Unfit knows.
 	NoFit Reason = "no_fit"
 	// Failed: a plugin has failed or refused the pod as such. The scalar path says how.
 	Failed Reason = "failed"

@@ -1,0 +1,143 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package algorithm
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/rows"
+)
+
+// unfitWorld is a world of two nodes.
+type unfitWorld struct {
+	*world
+	profile Profile
+}
+
+func newUnfitWorld(t *testing.T) *unfitWorld {
+	w := &unfitWorld{world: newWorld(t, seed, 0)}
+	for i := range 2 {
+		w.cache.AddNode(klog.FromContext(w.ctx), benchNode(i))
+	}
+	w.profile = w.world.profile("mine", func(*schedconfig.KubeSchedulerProfile) {})
+	return w
+}
+
+// another returns a pod with a name of its own.
+func (w *unfitWorld) another(pod *corev1.Pod) *corev1.Pod {
+	pod = pod.DeepCopy()
+	w.made++
+	pod.Name = fmt.Sprintf("pod-%d", w.made)
+	pod.UID = types.UID(pod.Name)
+	return pod
+}
+
+// refused schedules a pod like this one, which fits nowhere, and returns the error with what PreFilter has left.
+func (w *unfitWorld) refused(like *corev1.Pod) (*schedframework.FitError, *schedframework.CycleState) {
+	w.t.Helper()
+	w.must(w.cache.UpdateSnapshot(klog.FromContext(w.ctx), w.snapshot))
+	state := schedframework.NewCycleState()
+	pod := w.another(like)
+	_, err := w.ours.Schedule(w.ctx, w.profile, state, pod)
+	var fitError *schedframework.FitError
+	if !errors.As(err, &fitError) || fitError.Pod != pod {
+		w.t.Fatalf("got %v, want an error that says why the pod fits nowhere", err)
+	}
+	return fitError, state
+}
+
+func bigPod() *corev1.Pod {
+	pod := benchPod("basic", 0)
+	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = benchNode(0).Status.Allocatable[corev1.ResourceCPU]
+	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = benchNode(0).Status.Allocatable[corev1.ResourceMemory]
+	pod.Spec.Overhead = pod.Spec.Containers[0].Resources.Requests
+	return pod
+}
+
+func TestThePodsOfAClassThatFitsNowhereAreToldAtOnceUntilSomethingChanges(t *testing.T) {
+	w := newUnfitWorld(t)
+	first, _ := w.refused(bigPod())
+	second, state := w.refused(bigPod())
+	if first.Diagnosis.NodeToStatus != second.Diagnosis.NodeToStatus {
+		t.Error("the nodes were asked about again")
+	}
+	if first.Error() != second.Error() || second.NumAllNodes != 2 {
+		t.Errorf("the first pod was told %q, the second %q", first, second)
+	}
+	if _, err := state.Read("PreFilterNodeResourcesFit"); err != nil {
+		t.Errorf("preemption would miss what PreFilter leaves: %v", err)
+	}
+	first.Diagnosis.UnschedulablePlugins.Insert("First")
+	second.Diagnosis.UnschedulablePlugins.Insert("Second")
+	if third, _ := w.refused(bigPod()); third.Diagnosis.UnschedulablePlugins.HasAny("First", "Second") {
+		t.Error("pods share the names of the plugins that refused them")
+	}
+	w.place(w.another(benchPod("basic", 1)), benchNode(0).Name, cache.Class{})
+	if changed, _ := w.refused(bigPod()); changed.Diagnosis.NodeToStatus == first.Diagnosis.NodeToStatus {
+		t.Error("the nodes were not asked about after one has changed")
+	}
+}
+
+func TestPodsThatFitNowhereAreToldWhatNamespacesMakeOfIt(t *testing.T) {
+	w := newUnfitWorld(t)
+	tier := func(labels map[string]string) {
+		w.setNamespace(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "friends", Labels: labels}})
+	}
+	resident := func(namespace, app string, node int) {
+		pod := w.another(benchPod("basic", 0))
+		pod.Namespace, pod.Labels = namespace, map[string]string{"app": app}
+		w.place(pod, benchNode(node).Name, cache.Class{})
+	}
+	term := func(app string, namespaces *metav1.LabelSelector) corev1.PodAffinityTerm {
+		return corev1.PodAffinityTerm{
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}, NamespaceSelector: namespaces, TopologyKey: hostname,
+		}
+	}
+	// The pod wants to be where a friend of the front is, but not where a foe is.
+	pod := benchPod("basic", 0)
+	pod.Spec.Affinity = &corev1.Affinity{
+		PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+			term("friend", &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "front"}}),
+		}},
+		PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term("foe", nil)}},
+	}
+	tier(nil)
+	resident("friends", "friend", 0)
+	resident(pod.Namespace, "foe", 0)
+	expect := func(want string) {
+		t.Helper()
+		if got, _ := w.refused(pod); got.Error() != want {
+			t.Errorf("the pod is told %q, want %q", got, want)
+		}
+	}
+	expect("0/2 nodes are available: 2 node(s) didn't match pod affinity rules.")
+	tier(map[string]string{"tier": "front"})
+	expect("0/2 nodes are available: 1 node(s) didn't match pod affinity rules, 1 node(s) didn't match pod anti-affinity rules.")
+}
+
+func TestWhatNominatedPodsHaveToDoWithARefusalIsNotKept(t *testing.T) {
+	w := newUnfitWorld(t)
+	w.must(w.cache.UpdateSnapshot(klog.FromContext(w.ctx), w.snapshot))
+	pod := w.another(bigPod())
+	if _, reason := w.ours.decideFast(w.ctx, w.profile, schedframework.NewCycleState(), pod); reason != rows.NoFit {
+		t.Fatalf("got %q, want %q", reason, rows.NoFit)
+	}
+	// In between a pod is promised a node.
+	w.handle.nominated[benchNode(0).Name] = []*corev1.Pod{w.another(bigPod())}
+	_, err := w.ours.newCycle(w.profile, schedframework.NewCycleState(), pod).schedule(w.ctx)
+	w.ours.keepUnfit(w.profile, pod, err)
+	if _, known := w.ours.fast.rows.Unfit(); known {
+		t.Error("what was said with regard to the nominated pod is kept")
+	}
+}
