@@ -92,6 +92,10 @@ func claiming(names ...string) func(*corev1.Pod) {
 	}
 }
 
+func prioritized(priority int32) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Spec.Priority = &priority }
+}
+
 func affinityTerm() corev1.PodAffinityTerm {
 	return corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}}
 }

@@ -88,7 +88,7 @@ func (s *Snapshot) apply(logger klog.Logger, d *delta) error {
 	switch d.kind {
 	case podPlaced:
 		info.AddPodInfo(d.info)
-		s.pvcs.add(d.info.Pod)
+		s.enterPod(d.info.Pod)
 		s.sortByPods(slot)
 		s.logged(slot, PodAdded, d.class)
 	case podTaken:
@@ -96,7 +96,7 @@ func (s *Snapshot) apply(logger klog.Logger, d *delta) error {
 			return err
 		}
 		restorePorts(info, d.info.Pod)
-		s.pvcs.remove(d.info.Pod)
+		s.leavePod(d.info.Pod)
 		s.sortByPods(slot)
 		s.logged(slot, PodRemoved, d.class)
 	case podReplaced:
@@ -138,7 +138,7 @@ func (s *Snapshot) reorder(slot Slot, n *node) {
 // countPods enters the pods of a node into what is kept over all nodes.
 func (s *Snapshot) countPods(slot Slot) {
 	for _, pod := range s.infos[slot].Pods {
-		s.pvcs.add(pod.GetPod())
+		s.enterPod(pod.GetPod())
 	}
 	s.sortByPods(slot)
 }
@@ -146,9 +146,21 @@ func (s *Snapshot) countPods(slot Slot) {
 // uncountPods takes back countPods.
 func (s *Snapshot) uncountPods(slot Slot) {
 	for _, pod := range s.infos[slot].Pods {
-		s.pvcs.remove(pod.GetPod())
+		s.leavePod(pod.GetPod())
 	}
 	s.enter(slot, false, false, false)
+}
+
+// enterPod enters a pod into what is kept over all nodes.
+func (s *Snapshot) enterPod(pod *corev1.Pod) {
+	s.pvcs.add(pod)
+	s.priorities.add(pod)
+}
+
+// leavePod takes back enterPod.
+func (s *Snapshot) leavePod(pod *corev1.Pod) {
+	s.pvcs.remove(pod)
+	s.priorities.remove(pod)
 }
 
 // sortByPods puts a slot into the sets that its pods call for.

@@ -45,8 +45,9 @@ type Snapshot struct {
 	withRequiredAntiAffinity Bitset
 	withPVCs                 Bitset
 
-	pvcs   pvcUsers
-	images imageStates
+	pvcs       pvcUsers
+	priorities priorities
+	images     imageStates
 
 	// lazy guards topologies and epochs between refreshes, and the making of the lists. A list that is nil has to be
 	// made.
@@ -73,7 +74,7 @@ func (s *Snapshot) reset(source *Cache) {
 	s.infos, s.slots, s.free = nil, make(map[string]Slot), nil
 	s.tree = nodeTree{}
 	s.withAffinity, s.withRequiredAntiAffinity, s.withPVCs = Bitset{}, Bitset{}, Bitset{}
-	s.pvcs = make(pvcUsers)
+	s.pvcs, s.priorities = make(pvcUsers), make(priorities)
 	s.images = imageStates{summaries: make(map[string]*fwk.ImageStateSummary), epoch: s.images.epoch + 1}
 	s.topologies = make(map[string]*Topology)
 	s.orderChanged()
@@ -182,3 +183,6 @@ func (s *Snapshot) Get(nodeName string) (fwk.NodeInfo, error) {
 
 // IsPVCUsedByPods says whether a pod uses the claim of a key such as "namespace/name".
 func (s *Snapshot) IsPVCUsedByPods(key string) bool { return s.pvcs.used(key) }
+
+// HasPodsBelow says whether a pod on some node has a lower priority than this.
+func (s *Snapshot) HasPodsBelow(priority int32) bool { return s.priorities.below(priority) }

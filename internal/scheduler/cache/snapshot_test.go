@@ -264,6 +264,7 @@ func diffSnapshots(want, got *Snapshot) string {
 	compare("set with required anti-affinity", names(want, want.WithRequiredAntiAffinity()), names(got, got.WithRequiredAntiAffinity()))
 	compare("set with PVCs", names(want, want.WithPVCs()), names(got, got.WithPVCs()))
 	compare("claims", want.pvcs, got.pvcs)
+	compare("priorities", want.priorities, got.priorities)
 	for name, slot := range want.slots {
 		other, ok := got.slots[name]
 		if !ok {

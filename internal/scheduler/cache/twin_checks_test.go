@@ -5,12 +5,14 @@ package cache
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/ptr"
 )
 
 // refresh brings the snapshot up to date and checks everything.
@@ -126,6 +128,7 @@ func (tt *twinTest) checkOrderOfPods(name string, info *schedframework.NodeInfo)
 func (tt *twinTest) checkLists() {
 	var order, affinity, antiAffinity []string
 	claims := map[string]bool{}
+	lowest := int32(math.MaxInt32)
 	for _, name := range tt.twin.order() {
 		info := scratch(nil, tt.twin.podsOn(name))
 		order = append(order, name)
@@ -137,6 +140,9 @@ func (tt *twinTest) checkLists() {
 		}
 		for claim := range info.PVCRefCounts {
 			claims[claim] = true
+		}
+		for _, pod := range info.Pods {
+			lowest = min(lowest, ptr.Deref(pod.GetPod().Spec.Priority, 0))
 		}
 		slot, _ := tt.snapshot.SlotOf(name)
 		if tt.snapshot.WithPVCs().Has(slot) != (len(info.PVCRefCounts) > 0) {
@@ -164,6 +170,11 @@ func (tt *twinTest) checkLists() {
 	for _, claim := range []string{"ns/c1", "ns/c2", "ns/c3"} {
 		if got := tt.snapshot.IsPVCUsedByPods(claim); got != claims[claim] {
 			tt.Errorf("IsPVCUsedByPods(%s): got %v", claim, got)
+		}
+	}
+	for priority := range int32(4) {
+		if got := tt.snapshot.HasPodsBelow(priority); got != (lowest < priority) {
+			tt.Errorf("HasPodsBelow(%d): got %v, the lowest is %d", priority, got, lowest)
 		}
 	}
 }

@@ -294,6 +294,7 @@ func (tt *twinTest) freshPod() *corev1.Pod {
 	pod := newPod(fmt.Sprintf("p%d", tt.uids), tt.nodeName(), labelled(tt.pick("a", "b")), requesting(tt.pick("0", "100m", "1")))
 	for _, edit := range []func(*corev1.Pod){
 		listening(int32(80 + tt.random.IntN(3))), claiming(tt.pick("c1", "c2", "c3")), withAffinity, withRequiredAntiAffinity, reported,
+		prioritized(tt.random.Int32N(3)),
 	} {
 		if tt.random.IntN(4) == 0 {
 			edit(pod)

@@ -21,6 +21,7 @@ type asyncPreemption struct {
 	*defaultpreemption.DefaultPreemption
 	handle *Handle
 	shared *preemptions
+	futile futility
 }
 
 var (
@@ -57,6 +58,10 @@ func (a *asyncPreemption) PostFilter(
 	if a.shared.awaitsVictims(pod, statuses) {
 		schedmetrics.PreemptionAttempts.Inc()
 		return nil, fwk.NewStatus(fwk.Unschedulable, victimsLeaving)
+	}
+	if result, status, ok := a.futile.answer(a.handle.SnapshotSharedLister(), pod, statuses); ok {
+		schedmetrics.PreemptionAttempts.Inc()
+		return result, status
 	}
 	decided := &plan{preemptor: pod, plugin: a.Name()}
 	result, status := a.DefaultPreemption.PostFilter(context.WithValue(ctx, planKey{}, decided), state, pod, statuses)

@@ -1,0 +1,64 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/ptr"
+)
+
+// Upstream's messages for nodes where preemption does not help, from its packages defaultpreemption and preemption.
+const (
+	noVictims  = "No preemption victims found for incoming pod"
+	notHelpful = "Preemption is not helpful for scheduling"
+)
+
+// futility is what upstream's DefaultPreemption says of a pod that no running pod is less important than. It would come to
+// that by copying every node. The scheduling loop's goroutine alone touches it.
+type futility struct {
+	// The last answer and what it was made of. Pods that fit nowhere for one reason come with the very same statuses.
+	statuses fwk.NodeToStatusReader
+	nodes    int
+	message  string
+}
+
+// ranked is a snapshot that knows the priorities of its pods.
+type ranked interface {
+	HasPodsBelow(priority int32) bool
+}
+
+// answer returns what upstream would answer, if the snapshot shows that there is nobody to preempt.
+func (f *futility) answer(snapshot fwk.SharedLister, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status, bool) {
+	r, ok := snapshot.(ranked)
+	if !ok || r.HasPodsBelow(corev1helpers.PodPriority(pod)) ||
+		ptr.Deref(pod.Spec.PreemptionPolicy, corev1.PreemptLowerPriority) == corev1.PreemptNever || pod.Spec.SchedulingGroup != nil {
+		return nil, nil, false
+	}
+	all, err := snapshot.NodeInfos().List()
+	if err != nil || len(all) == 0 {
+		return nil, nil, false
+	}
+	if f.statuses != statuses || f.nodes != len(all) {
+		within, err := statuses.NodesForStatusCode(snapshot.NodeInfos(), fwk.Unschedulable)
+		if err != nil {
+			return nil, nil, false
+		}
+		f.statuses, f.nodes, f.message = statuses, len(all), futileMessage(pod, within, len(all))
+	}
+	return schedframework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.Unschedulable, f.message), true
+}
+
+// futileMessage counts the nodes on which removing pods could help at all and the others.
+func futileMessage(pod *corev1.Pod, within []fwk.NodeInfo, nodes int) string {
+	statuses := schedframework.NewNodeToStatus(make(map[string]*fwk.Status, len(within)), fwk.NewStatus(fwk.UnschedulableAndUnresolvable, notHelpful))
+	none := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, noVictims)
+	for _, node := range within {
+		statuses.Set(node.Node().Name, none)
+	}
+	fitError := schedframework.FitError{Pod: pod, NumAllNodes: nodes, Diagnosis: schedframework.Diagnosis{NodeToStatus: statuses}}
+	return "preemption: " + fitError.Error()
+}
