@@ -251,6 +251,18 @@ var _ = Describe("A reload", func() {
 			Eventually(run.Scheduler.Store().Alive).Should(BeZero())
 		})
 
+		It("a pod that is refused by a generation that has been replaced is tried by the next one", func(ctx context.Context) {
+			s.perform(waits(time.Minute))
+			createProfile(ctx, "mine", as("one"))
+			held := createPod(ctx, "mine", "held", labelled("wait", "yes"))
+			waiting := s.expectWaiting(ctx, held)
+			s.perform(func(a *acts) { a.permit = nil })
+			respec(ctx, "mine", as("two"))
+			// No event will help the pod: what refuses it has gone.
+			waiting.Reject(alpha, "not today")
+			expectBound(ctx, held)
+		})
+
 		It("a pod that is refused while its profile is deleted is told so, and comes back when the profile does", func(ctx context.Context) {
 			s.perform(waits(time.Minute))
 			createProfile(ctx, "mine", as("one"))
