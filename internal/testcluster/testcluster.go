@@ -121,9 +121,13 @@ type Running struct {
 	err    error         // what it ended with; readable once done is closed
 }
 
-// Options returns the options of a manager that runs in a test: no ports, no leader election.
+// Options returns the options of a manager that runs in a test: no ports, no leader election. LIVESCHED_TEST_FAST_PATH sets
+// --fast-path, so that suites can be run on either path, or on both.
 func Options() *app.Options {
 	o := app.NewOptions()
+	if mode := os.Getenv("LIVESCHED_TEST_FAST_PATH"); mode != "" {
+		o.FastPath = mode
+	}
 	o.MetricsBindAddress, o.HealthProbeBindAddress = "0", "0"
 	o.LeaderElect = false
 	return o
