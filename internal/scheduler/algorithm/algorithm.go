@@ -89,7 +89,7 @@ func New(cfg Config) *Scheduler {
 // Schedule finds the best node for the pod. state has to be new, and is
 // afterwards what Reserve and the later extension points need.
 //
-// The error is a *schedframework.FitError if the pod fits nowhere: it says why,
+// The error is, or wraps, a *schedframework.FitError if the pod fits nowhere: it says why,
 // for each node. It is ErrNoNodesAvailable if there are no nodes. Any other
 // error is a plugin's or an extender's, or the cause of ctx having ended.
 func (s *Scheduler) Schedule(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod) (Result, error) {

@@ -68,15 +68,15 @@ func (s *Scheduler) scheduleUnfit(ctx context.Context, p Profile, state fwk.Cycl
 
 // knownUnfit returns the error for a pod that fits nowhere, nil if it is not known why.
 func (s *Scheduler) knownUnfit(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod) error {
-	diagnosis, ok := s.fast.rows.Unfit()
-	if !ok {
+	known := s.fast.rows.Unfit(pod)
+	if known == nil {
 		return nil
 	}
 	// PostFilter plugins go by what PreFilter leaves.
 	if allowed, status, _ := p.Framework.RunPreFilterPlugins(ctx, state, pod); !status.IsSuccess() || !allowed.AllNodes() {
 		return nil
 	}
-	return &schedframework.FitError{Pod: pod, NumAllNodes: s.fast.rows.NumNodes(), Diagnosis: diagnosis}
+	return known
 }
 
 // keepUnfit keeps what the scalar path said of a pod that the fast path has found to fit nowhere. What was said with regard
@@ -186,17 +186,14 @@ func (s *Scheduler) compareUnfit(err error) error {
 	case !errors.As(err, &want):
 		return err
 	}
-	diagnosis, ok := s.fast.rows.Unfit()
-	if !ok {
-		return nil
-	}
-	got := schedframework.FitError{Pod: want.Pod, NumAllNodes: s.fast.rows.NumNodes(), Diagnosis: diagnosis}
-	if got.Error() != want.Error() {
-		return fmt.Errorf("it is known that %w, the scalar path says that %w", &got, want)
-	}
-	if !diagnosis.UnschedulablePlugins.Equal(want.Diagnosis.UnschedulablePlugins) {
+	known := s.fast.rows.Unfit(want.Pod)
+	switch {
+	case known == nil:
+	case known.Error() != want.Error():
+		return fmt.Errorf("it is known that %w, the scalar path says that %w", known, want)
+	case !known.Diagnosis.UnschedulablePlugins.Equal(want.Diagnosis.UnschedulablePlugins):
 		return fmt.Errorf("it is known that %v refuse, on the scalar path %v do",
-			sets.List(diagnosis.UnschedulablePlugins), sets.List(want.Diagnosis.UnschedulablePlugins))
+			sets.List(known.Diagnosis.UnschedulablePlugins), sets.List(want.Diagnosis.UnschedulablePlugins))
 	}
 	return nil
 }

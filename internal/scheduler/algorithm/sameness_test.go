@@ -454,7 +454,7 @@ func (w *world) decide(where string, p Profile, pod *corev1.Pod) rows.Reason {
 	scalar := w.ours.newCycle(p, schedframework.NewCycleState(), pod)
 	want, err := scalar.schedule(w.ctx)
 	if reason == rows.NoFit {
-		if _, known := w.ours.fast.rows.Unfit(); known {
+		if w.ours.fast.rows.Unfit(pod) != nil {
 			w.seen["known not to fit"]++
 		}
 		if err := w.ours.compareUnfit(err); err != nil {

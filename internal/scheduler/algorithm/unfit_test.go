@@ -43,8 +43,15 @@ func (w *unfitWorld) another(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// refused schedules a pod like this one, which fits nowhere, and returns the error with what PreFilter has left.
-func (w *unfitWorld) refused(like *corev1.Pod) (*schedframework.FitError, *schedframework.CycleState) {
+// refusal is the error about a pod that fits nowhere, with what PreFilter has left.
+type refusal struct {
+	*schedframework.FitError
+	err   error
+	state *schedframework.CycleState
+}
+
+// refused schedules a pod like this one, which fits nowhere.
+func (w *unfitWorld) refused(like *corev1.Pod) refusal {
 	w.t.Helper()
 	w.must(w.cache.UpdateSnapshot(klog.FromContext(w.ctx), w.snapshot))
 	state := schedframework.NewCycleState()
@@ -54,7 +61,7 @@ func (w *unfitWorld) refused(like *corev1.Pod) (*schedframework.FitError, *sched
 	if !errors.As(err, &fitError) || fitError.Pod != pod {
 		w.t.Fatalf("got %v, want an error that says why the pod fits nowhere", err)
 	}
-	return fitError, state
+	return refusal{fitError, err, state}
 }
 
 func bigPod() *corev1.Pod {
@@ -67,24 +74,24 @@ func bigPod() *corev1.Pod {
 
 func TestThePodsOfAClassThatFitsNowhereAreToldAtOnceUntilSomethingChanges(t *testing.T) {
 	w := newUnfitWorld(t)
-	first, _ := w.refused(bigPod())
-	second, state := w.refused(bigPod())
+	first, second := w.refused(bigPod()), w.refused(bigPod())
 	if first.Diagnosis.NodeToStatus != second.Diagnosis.NodeToStatus {
 		t.Error("the nodes were asked about again")
 	}
-	if first.Error() != second.Error() || second.NumAllNodes != 2 {
-		t.Errorf("the first pod was told %q, the second %q", first, second)
+	first.Diagnosis.PostFilterMsg, second.Diagnosis.PostFilterMsg = "preemption: in vain", "preemption: in vain"
+	if got, want := second.err.Error(), first.err.Error(); got != want || second.FitError.Error() != want || second.NumAllNodes != 2 {
+		t.Errorf("the first pod was told %q, the second %q", want, got)
 	}
-	if _, err := state.Read("PreFilterNodeResourcesFit"); err != nil {
+	if _, err := second.state.Read("PreFilterNodeResourcesFit"); err != nil {
 		t.Errorf("preemption would miss what PreFilter leaves: %v", err)
 	}
 	first.Diagnosis.UnschedulablePlugins.Insert("First")
 	second.Diagnosis.UnschedulablePlugins.Insert("Second")
-	if third, _ := w.refused(bigPod()); third.Diagnosis.UnschedulablePlugins.HasAny("First", "Second") {
+	if third := w.refused(bigPod()); third.Diagnosis.UnschedulablePlugins.HasAny("First", "Second") {
 		t.Error("pods share the names of the plugins that refused them")
 	}
 	w.place(w.another(benchPod("basic", 1)), benchNode(0).Name, cache.Class{})
-	if changed, _ := w.refused(bigPod()); changed.Diagnosis.NodeToStatus == first.Diagnosis.NodeToStatus {
+	if changed := w.refused(bigPod()); changed.Diagnosis.NodeToStatus == first.Diagnosis.NodeToStatus {
 		t.Error("the nodes were not asked about after one has changed")
 	}
 }
@@ -117,8 +124,10 @@ func TestPodsThatFitNowhereAreToldWhatNamespacesMakeOfIt(t *testing.T) {
 	resident(pod.Namespace, "foe", 0)
 	expect := func(want string) {
 		t.Helper()
-		if got, _ := w.refused(pod); got.Error() != want {
-			t.Errorf("the pod is told %q, want %q", got, want)
+		for range 2 {
+			if got := w.refused(pod).err.Error(); got != want {
+				t.Errorf("the pod is told %q, want %q", got, want)
+			}
 		}
 	}
 	expect("0/2 nodes are available: 2 node(s) didn't match pod affinity rules.")
@@ -137,7 +146,7 @@ func TestWhatNominatedPodsHaveToDoWithARefusalIsNotKept(t *testing.T) {
 	w.handle.nominated[benchNode(0).Name] = []*corev1.Pod{w.another(bigPod())}
 	_, err := w.ours.newCycle(w.profile, schedframework.NewCycleState(), pod).schedule(w.ctx)
 	w.ours.keepUnfit(w.profile, pod, err)
-	if _, known := w.ours.fast.rows.Unfit(); known {
+	if w.ours.fast.rows.Unfit(pod) != nil {
 		t.Error("what was said with regard to the nominated pod is kept")
 	}
 }
