@@ -107,9 +107,9 @@ func (s *Scheduler) decideFast(ctx context.Context, p Profile, state fwk.CycleSt
 	if reason != rows.None {
 		return Result{}, reason
 	}
-	best := decision.Best[0]
-	if n := len(decision.Best); n > 1 {
-		best = decision.Best[s.intN(n)]
+	best := decision.Best.At(0)
+	if n := decision.Best.Len(); n > 1 {
+		best = decision.Best.At(s.intN(n))
 	}
 	return Result{
 		SuggestedHost: engine.NodeName(best), EvaluatedNodes: nodes, FeasibleNodes: decision.Feasible, Class: decision.Class,
@@ -201,10 +201,11 @@ func (s *Scheduler) compareUnfit(err error) error {
 // compareBest returns an error if the best nodes of the last decision on the fast path are not these.
 func (s *Scheduler) compareBest(want sets.Set[string]) error {
 	got := sets.New[string]()
-	for _, slot := range s.fast.rows.Best() {
+	best := s.fast.rows.Best()
+	for slot := range best.All() {
 		got.Insert(s.fast.rows.NodeName(slot))
 	}
-	if len(s.fast.rows.Best()) != len(want) || !got.Equal(want) {
+	if best.Len() != len(want) || !got.Equal(want) {
 		return fmt.Errorf("the best nodes are %v on the fast path, %v on the scalar path", sets.List(got), sets.List(want))
 	}
 	return nil

@@ -36,6 +36,8 @@ type affinity struct {
 	// matches is the number of nodes with pods that match all required affinity terms and a label of one of their keys.
 	matches int
 	normals normals
+	// regrouped counts how often groups were to be made anew.
+	regrouped uint64
 }
 
 // axis is one topology key, with what is added up over its domains.

@@ -73,8 +73,8 @@ func (t *affinity) satisfies(slot cache.Slot) bool {
 	return found || t.first && t.matches == 0
 }
 
-// Score implements Cross.
-func (t *affinity) Score(feasible []cache.Slot, scores []int64) bool {
+// Score implements Cross. It depends on which scores there are, not on how many nodes have each.
+func (t *affinity) Score(feasible []cache.Slot, _ []int32, scores []int64) bool {
 	clear(scores)
 	wanted := false
 	for _, x := range t.axes {

@@ -143,8 +143,8 @@ func BenchmarkDecision(b *testing.B) {
 				crosses[1].Keep(crosses[0].Keep(kept))
 			})
 			measure("score", func(int) {
-				crosses[0].Score(feasible, scores)
-				crosses[1].Score(feasible, scores)
+				crosses[0].Score(feasible, nil, scores)
+				crosses[1].Score(feasible, nil, scores)
 			})
 			measure("build", func(int) { build() })
 			measure("plugins", func(int) {

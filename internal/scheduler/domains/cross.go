@@ -18,7 +18,9 @@ import (
 //
 //	Stale                 after each refresh of the snapshot; if so, the Cross is thrown away and made anew
 //	Update                once for each slot that something happened to since the Cross was made or last updated
-//	Filter, Keep, Score   any number of times, until the next refresh
+//	GroupsEpoch           if AppendGroup is asked
+//	Filter, Keep, Score,  any number of times, until the next refresh
+//	AppendGroup
 type Cross interface {
 	// Stale says that Update, slot by slot, is not enough any more: namespaces or services have changed, or topologies
 	// are numbered otherwise. A Cross that is stale stays so.
@@ -40,7 +42,17 @@ type Cross interface {
 	// Score writes the scores of the feasible nodes, after normalisation and before weights, in their order; scores is as
 	// long as feasible. With ok false the plugin skips scoring, or gives 0 to all of them, and what is in scores means
 	// nothing.
-	Score(feasible []cache.Slot, scores []int64) (ok bool)
+	//
+	// With sizes each of feasible stands for so many nodes of its group, itself included, and these are the nodes that are
+	// feasible. nil: each stands for itself.
+	Score(feasible []cache.Slot, sizes []int32, scores []int64) (ok bool)
+	// AppendGroup appends to key all that Filter and Score tell the node in a slot from others by: nodes of equal keys are
+	// of one group, that is, they are given equal answers now and after whatever happens to other nodes. The key of a slot
+	// changes when the slot is updated, and with GroupsEpoch. No key is the beginning of another.
+	AppendGroup(key []byte, slot cache.Slot) []byte
+	// GroupsEpoch is a number that grows when keys may have changed of slots that were not updated. It has to be asked for
+	// after the updates that follow a refresh, and before AppendGroup.
+	GroupsEpoch() uint64
 	// Idle says that, as things are, Filter would let the class's pods on every node and Score would not be ok, whatever
 	// the feasible nodes. It is false if in doubt.
 	Idle() bool

@@ -24,6 +24,16 @@ type places struct {
 	key  string
 	topo *cache.Topology
 	at   []int32 // by slot
+	// single says that no domain had more than one node when groups were last asked for. What there is in a domain is then
+	// what its node adds, and says more about the node than its place does.
+	single bool
+}
+
+// regroup looks whether domains have more than one node, and says if that is news.
+func (p *places) regroup() bool {
+	was := p.single
+	p.single = p.topo.Unique()
+	return p.single != was
 }
 
 func newPlaces(snapshot *cache.Snapshot, key string) places {

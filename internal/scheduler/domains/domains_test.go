@@ -325,7 +325,7 @@ func TestDecidingAllocatesNothing(t *testing.T) {
 				cross.Update(c.snapshot.Order()[3])
 				copy(slots, c.snapshot.Order())
 				cross.Filter(slots[0])
-				cross.Score(slots, scores)
+				cross.Score(slots, nil, scores)
 				cross.Keep(slots)
 			})
 			if allocated > 0 {

@@ -103,6 +103,15 @@ func newPlugin(t testing.TB, c *cluster, factory func(context.Context, runtime.O
 	return made.(plugin)
 }
 
+// Spread returns the twin for the constraints of a pod, nil if it has none.
+func (s *Sources) Spread(args *schedconfig.PodTopologySpreadArgs, pod *corev1.Pod) (Cross, error) {
+	constraints, err := s.Constraints(args, pod)
+	if constraints == nil || err != nil {
+		return nil, err
+	}
+	return constraints.Twin()
+}
+
 // verdicts are what a plugin says of a pod on every node, by slot.
 func verdicts(ctx context.Context, t testing.TB, p plugin, s *cache.Snapshot, pod *corev1.Pod) []*fwk.Status {
 	t.Helper()

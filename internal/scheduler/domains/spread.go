@@ -11,7 +11,6 @@ import (
 	v1helper "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
-	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
 
@@ -24,7 +23,8 @@ type spread struct {
 	// pod is like all pods of the class. Nobody writes to it.
 	pod      *corev1.Pod
 	required nodeaffinity.RequiredNodeAffinity
-	series   *series // nil unless the default constraints apply
+	// constraints are those of the class that it was made for.
+	constraints *Constraints
 
 	counters []counter
 	// hard are the constraints that Filter goes by, soft those of Score, in the order of the pod.
@@ -37,6 +37,8 @@ type spread struct {
 	// Of Score.
 	totals  []float64
 	normals normals
+	// regrouped counts how often groups were to be made anew.
+	regrouped uint64
 }
 
 // counter counts the pods of the class's namespace that a selector matches, node by node.
@@ -46,40 +48,12 @@ type counter struct {
 	fresh    int32   // on the node that is being updated
 }
 
-// Spread returns the twin of PodTopologySpread with these arguments for the pods of the class that pod is of. The pod
-// is copied. It is nil if the plugin will have nothing to do with them. With an error they are for the plugin itself,
-// which in most cases refuses them.
-func (s *Sources) Spread(args *schedconfig.PodTopologySpreadArgs, pod *corev1.Pod) (Cross, error) {
-	constraints, system := pod.Spec.TopologySpreadConstraints, false
-	own := len(constraints) > 0
-	if !own {
-		constraints, system = defaults(args)
-	}
-	hard, err := rules(constraints, corev1.DoNotSchedule, pod.Labels, s.features)
-	if err != nil {
-		return nil, err
-	}
-	soft, err := rules(constraints, corev1.ScheduleAnyway, pod.Labels, s.features)
-	if err != nil {
-		return nil, err
-	}
-	if len(hard)+len(soft) == 0 {
-		return nil, nil
-	}
-	t := &spread{sources: s, pod: pod.DeepCopy(), allKeys: !system}
+// Twin returns the twin of PodTopologySpread for pods with these constraints. It is stale once the constraints have
+// changed.
+func (c *Constraints) Twin() (Cross, error) {
+	t := &spread{sources: c.sources, pod: c.pod, allKeys: !c.system, constraints: c}
 	t.required = nodeaffinity.GetRequiredNodeAffinity(t.pod)
-	if !own {
-		t.series = s.newSeries(t.pod)
-		if t.series.selector.Empty() {
-			return t, nil
-		}
-		for _, rules := range [][]rule{hard, soft} {
-			for i := range rules {
-				rules[i].selector = t.series.selector
-			}
-		}
-	}
-	t.build(hard, soft)
+	t.build(c.hard, c.soft)
 	if t.renumbered() {
 		return nil, errTopologies
 	}
@@ -94,6 +68,9 @@ func (t *spread) build(hard, soft []rule) {
 	for _, r := range soft {
 		t.soft = append(t.soft, t.newTally(r))
 	}
+	if len(t.counters) == 0 {
+		return
+	}
 	for slot := range t.sources.snapshot.Slots() {
 		t.Update(cache.Slot(slot))
 	}
@@ -104,7 +81,7 @@ func (t *spread) newTally(r rule) tally {
 		rule: r, places: newPlaces(t.sources.snapshot, r.topologyKey), counter: t.counterOf(r.selector),
 		perNode: r.topologyKey == corev1.LabelHostname,
 	}
-	if r.selector.Matches(labels.Set(t.pod.Labels)) {
+	if r.selects(t.pod) {
 		y.self = 1
 	}
 	return y
@@ -124,7 +101,7 @@ func (t *spread) counterOf(selector labels.Selector) int {
 // Stale implements Cross.
 func (t *spread) Stale() bool {
 	renumbered := t.renumbered()
-	return renumbered || t.series != nil && t.series.changed()
+	return renumbered || t.constraints.Changed()
 }
 
 // renumbered says whether a topology was dropped and made anew. All are asked for, which keeps them.

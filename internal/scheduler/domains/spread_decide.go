@@ -57,11 +57,11 @@ func (y *tally) keep(slots []cache.Slot) []cache.Slot {
 }
 
 // Score implements Cross. How much a constraint weighs grows with the number of its domains among the feasible nodes.
-func (t *spread) Score(feasible []cache.Slot, scores []int64) bool {
+func (t *spread) Score(feasible []cache.Slot, sizes []int32, scores []int64) bool {
 	if len(t.soft) == 0 {
 		return false
 	}
-	scored := t.scored(feasible)
+	scored := t.scored(feasible, sizes)
 	if scored == 0 {
 		return false
 	}
@@ -91,13 +91,19 @@ func (t *spread) unscored() []bool {
 }
 
 // scored is the number of feasible nodes that are scored.
-func (t *spread) scored(feasible []cache.Slot) int {
-	scored := len(feasible)
-	if lacks := t.unscored(); lacks != nil {
-		for _, slot := range feasible {
-			if lacks[slot] {
-				scored--
-			}
+func (t *spread) scored(feasible []cache.Slot, sizes []int32) int {
+	lacks := t.unscored()
+	if lacks == nil && sizes == nil {
+		return len(feasible)
+	}
+	scored := 0
+	for i, slot := range feasible {
+		switch {
+		case lacks != nil && lacks[slot]:
+		case sizes == nil:
+			scored++
+		default:
+			scored += int(sizes[i])
 		}
 	}
 	return scored

@@ -205,7 +205,7 @@ func (r *run) compareScores(t *testing.T, k *class, feasible []cache.Slot, where
 		for i := range got {
 			got[i] = -9 // whatever was there before
 		}
-		if cross == nil || !cross.Score(feasible, got) {
+		if cross == nil || !cross.Score(feasible, nil, got) {
 			clear(got)
 		}
 		if want == nil {

@@ -16,8 +16,10 @@ type Twins struct {
 	AffinityArgs *schedconfig.InterPodAffinityArgs
 }
 
-// Spread returns the twin of the profile's PodTopologySpread; see [Sources.Spread].
-func (t *Twins) Spread(pod *corev1.Pod) (Cross, error) { return t.Sources.Spread(t.SpreadArgs, pod) }
+// Constraints returns those that the profile's PodTopologySpread goes by; see [Sources.Constraints].
+func (t *Twins) Constraints(pod *corev1.Pod) (*Constraints, error) {
+	return t.Sources.Constraints(t.SpreadArgs, pod)
+}
 
 // Affinity returns the twin of the profile's InterPodAffinity; see [Sources.Affinity].
 func (t *Twins) Affinity(pod *corev1.Pod) (Cross, error) {

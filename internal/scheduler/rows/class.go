@@ -25,24 +25,19 @@ type class struct {
 	like  *schedframework.PodInfo
 	local *localRows
 
-	// crosses are the twins that have something to do with the class, right up to pos in the log; 0 if they are not made.
-	crosses []cross
-	pos     uint64
-	// relevant says of classes whether their pods change anything for crosses.
-	relevant map[cache.ClassID]bool
+	// crosses are the twins that have something to do with the class, once crossed says that they are made. constraints are
+	// what the one of PodTopologySpread is made from; nil if there are none.
+	crosses     []*cross
+	crossed     bool
+	constraints *domains.Constraints
+	// groups are those of the nodes that the class last used; nil if none.
+	groups *groups
 	// unfit is kept for pods that fit nowhere.
 	unfit unfit
 
-	// used is the class's place in Engine.used, bytes what it was last accounted with, without its rows.
+	// used is the class's place in Engine.used, bytes what it was last accounted with, without what it may share.
 	used  *list.Element
 	bytes int
-}
-
-// cross is the twin of a plugin with the weight of its score.
-type cross struct {
-	domains.Cross
-	filters bool
-	weight  int64
 }
 
 // generation returns what is known of the pod's profile. A new generation of a profile takes the place of the old one,
@@ -112,26 +107,36 @@ func (e *Engine) classOf(ctx context.Context, g *generation, pod *corev1.Pod) (*
 	return c, None
 }
 
-// account counts what a class and its rows hold by now, and drops those that were not used for the longest while it is
-// too much.
+// account counts what a class, its rows, twins and groups hold by now, and drops those that were not used for the
+// longest while it is too much.
 func (e *Engine) account(c *class) {
 	bytes := podBytes + 2*len(c.key) + c.unfit.size()
-	for _, cross := range c.crosses {
-		bytes += cross.Bytes()
+	if c.constraints != nil {
+		bytes += podBytes
 	}
-	e.bytes += bytes - c.bytes
-	c.bytes = bytes
-	rowBytes := c.local.size()
-	e.bytes += rowBytes - c.local.bytes
-	c.local.bytes = rowBytes
+	e.count(&c.bytes, bytes)
+	for _, x := range c.crosses {
+		e.count(&x.bytes, x.Bytes())
+	}
+	if c.groups != nil {
+		e.count(&c.groups.bytes, c.groups.size())
+	}
+	e.count(&c.local.bytes, c.local.size())
 	for e.bytes > e.maxBytes && e.used.Back().Value != c {
 		e.dropClass(e.used.Back().Value.(*class))
 	}
 }
 
-// dropClass forgets a class, and its rows with the last class that uses them.
+// count counts what something holds instead of what it was last accounted with.
+func (e *Engine) count(accounted *int, now int) {
+	e.bytes += now - *accounted
+	*accounted = now
+}
+
+// dropClass forgets a class, and its rows, twins and groups with the last class that uses them.
 func (e *Engine) dropClass(c *class) {
 	g := c.local.gen
+	c.dropCrosses(e)
 	delete(g.classes, c.key)
 	delete(e.byID, c.id)
 	e.used.Remove(c.used)
@@ -150,88 +155,6 @@ func (e *Engine) dropRows(l *localRows) {
 			e.dropClass(c)
 		}
 	}
-}
-
-// syncCrosses brings the twins up to the snapshot.
-func (c *class) syncCrosses(e *Engine, twins *domains.Twins) error {
-	log := e.snapshot.Log()
-	changes, ok := log.Since(c.pos)
-	if !ok || c.stale() {
-		return c.makeCrosses(e, twins)
-	}
-	if len(c.crosses) > 0 && len(changes) > 0 {
-		e.beginMarks()
-		for _, change := range changes {
-			if !c.cares(e, change) || !e.mark(change.Slot) {
-				continue
-			}
-			for i := range c.crosses {
-				c.crosses[i].Update(change.Slot)
-			}
-		}
-	}
-	c.pos = log.End()
-	return nil
-}
-
-func (c *class) stale() bool {
-	for i := range c.crosses {
-		if c.crosses[i].Stale() {
-			return true
-		}
-	}
-	return false
-}
-
-// cares says whether a change can change anything for the twins.
-func (c *class) cares(e *Engine, change cache.Change) bool {
-	if change.Pod == 0 || change.Kind != cache.PodAdded && change.Kind != cache.PodRemoved {
-		return true
-	}
-	relevant, ok := c.relevant[change.Pod]
-	if !ok {
-		other, known := e.byID[change.Pod]
-		if !known {
-			return true
-		}
-		for i := range c.crosses {
-			relevant = relevant || c.crosses[i].Relevant(other.like)
-		}
-		if len(c.relevant) >= maxRelevant {
-			clear(c.relevant)
-		}
-		c.relevant[change.Pod] = relevant
-	}
-	return relevant
-}
-
-// maxRelevant bounds how many classes a class remembers to be relevant or not.
-const maxRelevant = 4096
-
-// makeCrosses makes the twins anew.
-func (c *class) makeCrosses(e *Engine, twins *domains.Twins) error {
-	g := c.local.gen
-	c.crosses, c.pos, c.relevant, c.unfit = nil, 0, map[cache.ClassID]bool{}, unfit{}
-	add := func(made domains.Cross, err error, filters bool, weight int64) error {
-		if err == nil && made != nil {
-			c.crosses = append(c.crosses, cross{made, filters, weight})
-		}
-		return err
-	}
-	if g.hasSpread {
-		made, err := twins.Spread(c.like.Pod)
-		if err := add(made, err, g.spreadFilters, g.spreadWeight); err != nil {
-			return err
-		}
-	}
-	if g.hasAffinity {
-		made, err := twins.Affinity(c.like.Pod)
-		if err := add(made, err, g.affinityFilters, g.affinityWeight); err != nil {
-			return err
-		}
-	}
-	c.pos = e.snapshot.Log().End()
-	return nil
 }
 
 // alone says whether PodTopologySpread and InterPodAffinity have nothing to do for a pod: it has no constraints, nor do

@@ -60,10 +60,12 @@ type Profile struct {
 
 // Decision is what the fast path came to.
 type Decision struct {
-	// Best are the slots of the nodes with the highest total. Valid until the next decision.
-	Best []cache.Slot
+	// Best are the nodes with the highest total, one at least. Valid until the next decision.
+	Best *Ties
 	// Feasible is the number of nodes that the pod fits.
 	Feasible int
+	// Looked is the number of nodes that were filtered and scored one by one, for themselves or for their group.
+	Looked int
 	// Class is that of the pod.
 	Class cache.Class
 }
@@ -86,14 +88,20 @@ type Engine struct {
 	marks  []uint32 // by slot: the round in which it was marked
 	round  uint32
 
-	// last is the class of the last decision, and chosen the nodes that were best. These may be the rows' own.
+	// last is the class of the last decision, and chosen the nodes that were best.
 	last   *class
-	chosen []cache.Slot
-	// Scratch space. Of the last pass: the nodes that fit, their totals, and the best of them.
-	feasible  []cache.Slot
-	totals    []int64
-	best      []cache.Slot
+	chosen Ties
+	// Of the last pass: how many nodes were looked at, those that fit, for how many nodes each of them stands (nil: for
+	// itself), their totals, and the best of them.
+	looked   int
+	feasible []cache.Slot
+	sizes    []int32
+	totals   []int64
+	best     []cache.Slot
+	// Scratch space.
+	sizesOf   []int32
 	scores    []int64
+	crosses   []*cross
 	nodeList  fwk.NodeScoreList
 	rowScores []int64
 }
@@ -141,23 +149,28 @@ func (e *Engine) Decide(ctx context.Context, p Profile, state fwk.CycleState, po
 		return Decision{}, Failed
 	}
 	e.last = c
-	e.account(c)
 	plain := c.plain()
+	var sorted *groups
 	feasible := c.local.feasible
-	if !plain {
-		e.filter(c)
-		feasible = len(e.feasible)
+	if plain {
+		e.looked = 0
+	} else {
+		if sorted = c.groupsOf(e); sorted != nil && !sorted.sync(e) {
+			sorted = nil
+		}
+		feasible = e.filter(c, sorted)
 	}
+	e.account(c)
 	filtered := time.Now()
 	if feasible == 0 {
 		return Decision{}, NoFit
 	}
 	if plain {
-		e.chosen = c.local.byFixed.best()
+		e.chosen.reset(c.local.byFixed.best())
 	} else if err := e.score(ctx, c, pod); err != nil {
 		return Decision{}, Failed
 	} else {
-		e.chosen = e.best
+		e.choose(sorted)
 	}
 	// The device classes may have changed since prepare, and with them what NodeResourcesFit has just said.
 	if c.local.extended && !g.perPod.AllSkip(ctx, state, pod, g.skipped) {
@@ -167,14 +180,14 @@ func (e *Engine) Decide(ctx context.Context, p Profile, state fwk.CycleState, po
 	g.preFilterDuration.Observe(prepared.Sub(start).Seconds())
 	g.filterDuration.Observe(filtered.Sub(prepared).Seconds())
 	g.scoreDuration.Observe(time.Since(filtered).Seconds())
-	return Decision{Best: e.chosen, Feasible: feasible, Class: cache.Class{ID: c.id, Like: c.like}}, None
+	return Decision{Best: &e.chosen, Feasible: feasible, Looked: e.looked, Class: cache.Class{ID: c.id, Like: c.like}}, None
 }
 
 // Totals returns the nodes that fitted in the last decision and, in the same order, their totals; nil if there was but
-// one. Both are valid until the next decision.
+// one. Both are valid until the next decision. They are those of a pass over all nodes.
 func (e *Engine) Totals(ctx context.Context, pod *corev1.Pod) (feasible []cache.Slot, totals []int64) {
-	e.chosen = slices.Clone(e.chosen)
-	e.filter(e.last) // what was plain has not needed it
+	e.chosen.reset(slices.Collect(e.chosen.All())) // which the pass may overwrite
+	e.filter(e.last, nil)
 	if err := e.score(ctx, e.last, pod); err != nil || len(e.feasible) == 1 {
 		totals = nil
 	} else {
@@ -184,7 +197,7 @@ func (e *Engine) Totals(ctx context.Context, pod *corev1.Pod) (feasible []cache.
 }
 
 // Best returns the nodes that were best in the last decision.
-func (e *Engine) Best() []cache.Slot { return e.chosen }
+func (e *Engine) Best() *Ties { return &e.chosen }
 
 // NumNodes is the number of nodes that decisions are made among.
 func (e *Engine) NumNodes() int { return e.snapshot.NumNodes() }

@@ -130,7 +130,7 @@ func TestADecisionAsksAboutTheNodesThatHaveChanged(t *testing.T) {
 		if n := s.plugin.asked.Swap(0); n > 1 {
 			t.Fatalf("asked about %d nodes, want the one that has changed", n)
 		}
-		pod.Spec.NodeName = s.engine.NodeName(decision.Best[0])
+		pod.Spec.NodeName = s.engine.NodeName(decision.Best.At(0))
 		if err := s.cache.AssumePodOfClass(logr.Discard(), pod, decision.Class); err != nil {
 			t.Fatal(err)
 		}
@@ -202,7 +202,7 @@ func TestASingleNodeNeedsNoScore(t *testing.T) {
 		return nil
 	}
 	got := s.expect(s.pod("a"), None)
-	if got.Feasible != 1 || len(got.Best) != 1 || s.engine.NodeName(got.Best[0]) != "n1" {
+	if got.Feasible != 1 || got.Best.Len() != 1 || s.engine.NodeName(got.Best.At(0)) != "n1" {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -260,7 +260,7 @@ func TestWhatIsKeptGoesWithItsGeneration(t *testing.T) {
 		return 0
 	}})
 	got := s.expect(s.pod("a"), None)
-	if len(got.Best) != 1 || s.engine.NodeName(got.Best[0]) != "n2" {
+	if got.Best.Len() != 1 || s.engine.NodeName(got.Best.At(0)) != "n2" {
 		t.Errorf("the new generation chose by the scores of the old one: %v", got.Best)
 	}
 	if n := s.engine.used.Len(); n != 1 || len(s.engine.generations) != 1 {

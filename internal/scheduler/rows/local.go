@@ -38,6 +38,9 @@ type localRows struct {
 	extended bool
 	// classes is the number of classes that use the rows.
 	classes int
+	// twins are those of PodTopologySpread that classes may share, by cross.key, and groups all that are in use.
+	twins  map[string]*cross
+	groups []*groups
 	// bytes is what the rows were last accounted with.
 	bytes int
 
@@ -68,8 +71,9 @@ type imageColumn struct {
 	nodes  int
 	known  []imageCount
 	exists bool // some image is on some node
-	// scores by slot, weighted; nil: all zeros.
-	scores []int64
+	// scores by slot, weighted; nil: all zeros. version counts how often they changed in other slots than the log says.
+	scores  []int64
+	version uint64
 }
 
 type imageCount struct {
@@ -329,10 +333,14 @@ func (l *localRows) syncImages(ctx context.Context, e *Engine, pod *corev1.Pod, 
 	c := &l.images
 	moved := l.lookUpImages(e.snapshot)
 	if !c.exists {
-		c.scores = nil
+		if c.scores != nil {
+			c.scores = nil
+			c.version++
+		}
 		return nil
 	}
 	if moved || all || c.scores == nil || 2*len(changes) > e.snapshot.Slots() {
+		c.version++
 		c.scores = resized(c.scores, len(l.verdict))
 		for slot := range c.scores {
 			if err := l.scoreImages(ctx, e, cache.Slot(slot), pod); err != nil {

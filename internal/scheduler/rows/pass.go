@@ -16,34 +16,50 @@ import (
 // plain says that a class's nodes differ in nothing but the scores that are not normalised: the twins are idle, and the
 // other local plugins give the same to all nodes.
 func (c *class) plain() bool {
-	for i := range c.crosses {
-		if !c.crosses[i].Idle() {
+	for _, x := range c.crosses {
+		if !x.Idle() {
 			return false
 		}
 	}
 	return c.local.even()
 }
 
-// filter collects the nodes that a class's pods fit.
-func (e *Engine) filter(c *class) {
-	e.feasible = e.feasible[:0]
-	if c.local.byFixed.on() {
+// filter collects the nodes that a class's pods fit, those that stand for others if there are groups, and returns how
+// many fit.
+func (e *Engine) filter(c *class, g *groups) int {
+	e.feasible, e.sizes = e.feasible[:0], nil
+	switch {
+	case g != nil:
+		e.feasible = g.representatives(e.feasible)
+	case c.local.byFixed.on():
 		e.feasible = c.local.byFixed.all(e.feasible)
-	} else {
+	default:
 		for slot, verdict := range c.local.verdict {
 			if verdict == fits {
 				e.feasible = append(e.feasible, cache.Slot(slot))
 			}
 		}
 	}
-	for i := range c.crosses {
-		if c.crosses[i].filters {
-			e.feasible = c.crosses[i].Keep(e.feasible)
+	e.looked = len(e.feasible)
+	for _, x := range c.crosses {
+		if x.filters {
+			e.feasible = x.Keep(e.feasible)
 		}
 	}
+	if g == nil {
+		return len(e.feasible)
+	}
+	e.sizesOf = resized(e.sizesOf, len(e.feasible))
+	e.sizes = e.sizesOf
+	feasible := 0
+	for i, slot := range e.feasible {
+		e.sizes[i] = g.list[g.of(slot)].size
+		feasible += int(e.sizes[i])
+	}
+	return feasible
 }
 
-// score works out the totals of the nodes that fit, and which of them are best. A single node needs no score.
+// score works out the totals of the nodes that filter has left, and which of them are best. A single one needs no score.
 func (e *Engine) score(ctx context.Context, c *class, pod *corev1.Pod) error {
 	if len(e.feasible) == 1 {
 		e.best = append(e.best[:0], e.feasible[0])
@@ -59,11 +75,11 @@ func (e *Engine) score(ctx context.Context, c *class, pod *corev1.Pod) error {
 			return err
 		}
 	}
-	for i := range c.crosses {
-		if cross := &c.crosses[i]; cross.weight != 0 {
+	for _, x := range c.crosses {
+		if x.weight != 0 {
 			e.scores = resized(e.scores, len(e.feasible))
-			if cross.Score(e.feasible, e.scores) {
-				e.add(e.scores, cross.weight)
+			if x.Score(e.feasible, e.sizes, e.scores) {
+				e.add(e.scores, x.weight)
 			}
 		}
 	}
@@ -161,5 +177,17 @@ func (e *Engine) selectBest() {
 		case total == highest:
 			e.best = append(e.best, e.feasible[i])
 		}
+	}
+}
+
+// choose keeps what score found best: nodes, or the best nodes of groups.
+func (e *Engine) choose(g *groups) {
+	if g == nil {
+		e.chosen.reset(e.best)
+		return
+	}
+	e.chosen.reset(nil)
+	for _, slot := range e.best {
+		e.chosen.add(g.best(g.of(slot)))
 	}
 }

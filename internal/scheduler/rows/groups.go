@@ -1,0 +1,308 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rows
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+)
+
+// groups sorts the nodes that the local filters let pass into groups in which all nodes are given equal answers by the
+// twins and by the plugins whose scores are normalised. The nodes of a group differ in the sum of the other scores alone,
+// by which they are kept in buckets. So one node of each group does for filters and normalisation, and the best nodes
+// are in the highest bucket of each of the best groups.
+//
+// It is kept up through the change log, for slots whose rows or twins have changed, after rows and twins are. It belongs
+// to rows and to some of the twins, and is shared by the classes that have the same of both.
+type groups struct {
+	rows *localRows
+	// crosses are the twins that have something to say about nodes.
+	crosses []*cross
+	// users is the number of classes that use the groups, bytes what they were last accounted with.
+	users, bytes int
+
+	// made says that the groups are right up to pos. If not, they are empty, and pos and epoch are those of the last
+	// decision that could have used them.
+	made  bool
+	pos   uint64
+	epoch uint64
+	// retry is the position in the log from which groups may be few enough again.
+	retry uint64
+
+	// in and at are by slot: the number of the bucket that it is in, -1 for none, and where in it.
+	in, at []int32
+	// buckets and list are by number. Those that are empty are in freeBuckets and freeGroups.
+	buckets                 []bucket
+	list                    []group
+	freeBuckets, freeGroups []int32
+	numbers                 map[string]int32 // of groups, by key
+	key                     []byte
+	// held is the number of slots that there is room for in buckets.
+	held int
+}
+
+// group is nodes of one key. It has no buckets if there are none.
+type group struct {
+	key  string
+	size int32
+	// buckets by sum, the lowest first. None of them is empty.
+	buckets []bucketOf
+}
+
+// bucketOf is the sum and the number of a bucket.
+type bucketOf struct {
+	sum    int64
+	number int32
+}
+
+// bucket is the nodes of a group with one sum.
+type bucket struct {
+	group int32
+	sum   int64
+	slots []cache.Slot // in no order
+}
+
+// minGroups is how many groups are worth it in any cluster.
+const minGroups = 32
+
+// tooMany says whether a pass over all nodes would do as well: the groups have less than eight nodes each.
+func (g *groups) tooMany(e *Engine) bool {
+	return len(g.numbers) > max(minGroups, e.snapshot.NumNodes()/8)
+}
+
+// groupable says whether nodes can be grouped at all: no plugin normalises in a way that may depend on how many there are.
+func (l *localRows) groupable() bool {
+	for i := range l.normalised {
+		if !l.skips[i] && l.gen.normalised[i].normalization == byPlugin {
+			return false
+		}
+	}
+	return true
+}
+
+// groupsBy returns the groups by these twins, which no class may use yet.
+func (l *localRows) groupsBy(crosses []*cross) *groups {
+	for _, g := range l.groups {
+		if slices.Equal(g.crosses, crosses) {
+			return g
+		}
+	}
+	g := &groups{rows: l, crosses: slices.Clone(crosses), numbers: map[string]int32{}}
+	l.groups = append(l.groups, g)
+	return g
+}
+
+// sync brings the groups up to the snapshot, and says whether they are of use. They are not made until it is the second
+// time that they could be used without much having happened in between: it takes as long as some passes over all nodes.
+func (g *groups) sync(e *Engine) bool {
+	log := e.snapshot.Log()
+	changes, ok := log.Since(g.pos)
+	epoch := g.rows.images.version
+	for _, x := range g.crosses {
+		epoch += x.GroupsEpoch()
+	}
+	calm := ok && epoch == g.epoch && len(changes) <= max(minGroups, e.snapshot.Slots()/8)
+	g.pos, g.epoch = log.End(), epoch
+	switch {
+	case !calm:
+		g.clear()
+	case g.made:
+		for _, change := range changes {
+			g.put(change.Slot)
+		}
+	case g.pos >= g.retry:
+		g.make(e)
+	}
+	if g.made && g.tooMany(e) {
+		g.clear()
+		g.retry = g.pos + uint64(e.snapshot.Slots())
+	}
+	return g.made
+}
+
+// make groups all nodes, as long as that makes not too many groups.
+func (g *groups) make(e *Engine) {
+	g.made = true
+	for slot := range g.rows.verdict {
+		g.put(cache.Slot(slot))
+		if g.tooMany(e) {
+			return
+		}
+	}
+}
+
+// clear gives up all groups.
+func (g *groups) clear() {
+	if !g.made {
+		return
+	}
+	*g = groups{
+		rows: g.rows, crosses: g.crosses, users: g.users, bytes: g.bytes,
+		pos: g.pos, epoch: g.epoch, retry: g.retry, numbers: map[string]int32{},
+	}
+}
+
+// put puts a slot where it belongs as its row and the twins are now.
+func (g *groups) put(slot cache.Slot) {
+	for len(g.in) < len(g.rows.verdict) {
+		g.in, g.at = append(g.in, -1), append(g.at, 0)
+	}
+	in := g.in[slot]
+	if g.rows.verdict[slot] != fits {
+		if in >= 0 {
+			g.remove(slot)
+		}
+		return
+	}
+	sum := g.rows.fixed[slot]
+	if g.rows.images.scores != nil {
+		sum += g.rows.images.scores[slot]
+	}
+	g.writeKey(slot)
+	if in >= 0 {
+		if b := &g.buckets[in]; b.sum == sum && g.list[b.group].key == string(g.key) {
+			return
+		}
+		g.remove(slot)
+	}
+	g.add(slot, sum)
+}
+
+// writeKey writes the key of a slot's group.
+func (g *groups) writeKey(slot cache.Slot) {
+	g.key = g.key[:0]
+	for i, column := range g.rows.normalised {
+		switch {
+		case g.rows.skips[i]:
+		case column == nil:
+			g.key = append(g.key, 0)
+		default:
+			g.key = binary.AppendVarint(g.key, column[slot])
+		}
+	}
+	for _, x := range g.crosses {
+		g.key = x.AppendGroup(g.key, slot)
+	}
+}
+
+// add puts a slot into the group that has the key that was just written.
+func (g *groups) add(slot cache.Slot, sum int64) {
+	number, ok := g.numbers[string(g.key)]
+	if !ok {
+		number = g.newGroup()
+	}
+	in := g.list[number].bucket(sum)
+	if in < 0 {
+		in = g.newBucket(number, sum)
+	}
+	b := &g.buckets[in]
+	room := cap(b.slots)
+	g.in[slot], g.at[slot] = in, int32(len(b.slots))
+	b.slots = append(b.slots, slot)
+	g.held += cap(b.slots) - room
+	g.list[number].size++
+}
+
+// remove takes a slot out of its bucket, and bucket and group away if it was the last.
+func (g *groups) remove(slot cache.Slot) {
+	in := g.in[slot]
+	b := &g.buckets[in]
+	last := b.slots[len(b.slots)-1]
+	b.slots[g.at[slot]] = last
+	g.at[last] = g.at[slot]
+	b.slots = b.slots[:len(b.slots)-1]
+	g.in[slot] = -1
+	of := &g.list[b.group]
+	of.size--
+	if len(b.slots) > 0 {
+		return
+	}
+	if i, ok := of.find(b.sum); ok {
+		of.buckets = slices.Delete(of.buckets, i, i+1)
+	}
+	if cap(b.slots) > maxSpare {
+		g.held -= cap(b.slots)
+		b.slots = nil
+	}
+	g.freeBuckets = append(g.freeBuckets, in)
+	if of.size == 0 {
+		delete(g.numbers, of.key)
+		g.freeGroups = append(g.freeGroups, b.group)
+	}
+}
+
+// maxSpare bounds the room that a bucket keeps when it is empty.
+const maxSpare = 64
+
+// newGroup makes a group that has the key that was just written.
+func (g *groups) newGroup() int32 {
+	key := string(g.key)
+	var number int32
+	if last := len(g.freeGroups) - 1; last >= 0 {
+		number, g.freeGroups = g.freeGroups[last], g.freeGroups[:last]
+		g.list[number].key = key
+	} else {
+		number = int32(len(g.list))
+		g.list = append(g.list, group{key: key})
+	}
+	g.numbers[key] = number
+	return number
+}
+
+// newBucket makes a bucket of a group.
+func (g *groups) newBucket(of int32, sum int64) int32 {
+	var number int32
+	if last := len(g.freeBuckets) - 1; last >= 0 {
+		number, g.freeBuckets = g.freeBuckets[last], g.freeBuckets[:last]
+	} else {
+		number = int32(len(g.buckets))
+		g.buckets = append(g.buckets, bucket{})
+	}
+	b := &g.buckets[number]
+	b.group, b.sum = of, sum
+	own := &g.list[of]
+	i, _ := own.find(sum)
+	own.buckets = slices.Insert(own.buckets, i, bucketOf{sum, number})
+	return number
+}
+
+// find returns where the bucket of a sum is among those of the group, or would be.
+func (o *group) find(sum int64) (int, bool) {
+	return slices.BinarySearchFunc(o.buckets, sum, func(b bucketOf, sum int64) int { return cmp.Compare(b.sum, sum) })
+}
+
+// bucket returns the number of the bucket of a sum, -1 if there is none.
+func (o *group) bucket(sum int64) int32 {
+	if i, ok := o.find(sum); ok {
+		return o.buckets[i].number
+	}
+	return -1
+}
+
+// best returns the nodes of a group with the highest sum. They are valid until the next change.
+func (g *groups) best(number int32) []cache.Slot {
+	own := g.list[number].buckets
+	return g.buckets[own[len(own)-1].number].slots
+}
+
+// representatives appends one of the best nodes of each group.
+func (g *groups) representatives(to []cache.Slot) []cache.Slot {
+	for number := range g.list {
+		if g.list[number].size > 0 {
+			to = append(to, g.best(int32(number))[0])
+		}
+	}
+	return to
+}
+
+// of returns the group of a slot.
+func (g *groups) of(slot cache.Slot) int32 { return g.buckets[g.in[slot]].group }
+
+// size is about what the groups hold in memory. A sum has a bucket in few groups.
+func (g *groups) size() int {
+	return 512 + 4*(cap(g.in)+cap(g.at)+g.held) + 64*cap(g.buckets) + 128*cap(g.list)
+}
