@@ -23,7 +23,7 @@ func (t *spread) GroupsEpoch() uint64 {
 	return t.regrouped
 }
 
-// AppendGroup implements Cross.
+// AppendGroup implements Cross. Whether a node lacks a key that it needs to be scored follows from its places.
 func (t *spread) AppendGroup(key []byte, slot cache.Slot) []byte {
 	for i := range t.hard {
 		y := &t.hard[i]
@@ -49,10 +49,7 @@ func (t *spread) AppendGroup(key []byte, slot cache.Slot) []byte {
 			key = binary.AppendUvarint(key, 1+uint64(t.counters[y.counter].pods[slot]))
 		}
 	}
-	if t.lacks[slot] {
-		return append(key, 1)
-	}
-	return append(key, 0)
+	return key
 }
 
 // GroupsEpoch implements Cross. A term of a pod may bring a new axis.

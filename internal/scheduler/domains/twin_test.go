@@ -27,11 +27,15 @@ type class struct {
 	pod     *corev1.Pod
 	crosses [2]Cross
 	read    uint64
+	// groups are those of the last comparison, updated the slots that were updated since.
+	groups  [2]grouping
+	updated map[cache.Slot]bool
 }
 
 // tried counts what came up, so that the test does not pass for want of cases.
 type tried struct {
 	verdicts, scored, spreadScores, affinityScores, irrelevant, rebuilt int
+	grouped, kept                                                       int
 	refusals                                                            map[string]int
 }
 
@@ -73,7 +77,7 @@ func TestTwinsDecideAsThePlugins(t *testing.T) {
 		}
 	}
 	t.Logf("%+v", r.tried)
-	for _, n := range []int{r.verdicts, r.scored, r.spreadScores, r.affinityScores, r.irrelevant, r.rebuilt} {
+	for _, n := range []int{r.verdicts, r.scored, r.spreadScores, r.affinityScores, r.irrelevant, r.rebuilt, r.grouped, r.kept} {
 		if n < *twinSteps/100 {
 			t.Errorf("the run tried too little of something: %+v", r.tried)
 			break
@@ -89,7 +93,7 @@ func (r *run) renew() {
 	if len(r.classes) > 0 && !r.chance(10) {
 		return
 	}
-	made := &class{profile: pick(r.generator, r.profiles), pod: r.pod()}
+	made := &class{profile: pick(r.generator, r.profiles), pod: r.pod(), updated: map[cache.Slot]bool{}}
 	if len(r.classes) < 12 {
 		r.classes = append(r.classes, made)
 		return
@@ -117,6 +121,7 @@ func (r *run) sync(t *testing.T, k *class) {
 				continue
 			}
 			cross.Update(change.Slot)
+			k.updated[change.Slot] = true
 		}
 	}
 }
@@ -166,6 +171,7 @@ func (r *run) compare(t *testing.T, k *class, where string) {
 	}
 	r.compareKept(t, k, fits, where)
 	r.compareScores(t, k, r.feasible(fits), where)
+	r.compareGroups(t, k, where)
 }
 
 // compareKept has the twins filter a list of nodes, which must come to the same as node by node.

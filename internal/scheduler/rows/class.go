@@ -116,7 +116,7 @@ func (e *Engine) account(c *class) {
 	}
 	e.count(&c.bytes, bytes)
 	for _, x := range c.crosses {
-		e.count(&x.bytes, x.Bytes())
+		e.count(&x.bytes, x.Bytes()+x.relevant.size())
 	}
 	if c.groups != nil {
 		e.count(&c.groups.bytes, c.groups.size())

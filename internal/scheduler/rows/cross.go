@@ -24,12 +24,9 @@ type cross struct {
 
 	// pos is the position in the log up to which it is right.
 	pos uint64
-	// relevant says of classes whether their pods change anything for it.
-	relevant map[cache.ClassID]bool
+	// relevant remembers of classes whether their pods change anything for it.
+	relevant relevance
 }
-
-// maxRelevant bounds how many classes a twin remembers to be relevant or not.
-const maxRelevant = 4096
 
 // sync brings the twin up to the snapshot, and says whether that can be done.
 func (x *cross) sync(e *Engine) bool {
@@ -43,6 +40,7 @@ func (x *cross) sync(e *Engine) bool {
 		for _, change := range changes {
 			if x.cares(e, change) && e.mark(change.Slot) {
 				x.Update(change.Slot)
+				e.looked++
 			}
 		}
 		x.pos = log.End()
@@ -55,18 +53,15 @@ func (x *cross) cares(e *Engine, change cache.Change) bool {
 	if change.Pod == 0 || change.Kind != cache.PodAdded && change.Kind != cache.PodRemoved {
 		return true
 	}
-	relevant, ok := x.relevant[change.Pod]
-	if !ok {
-		other, known := e.byID[change.Pod]
-		if !known {
-			return true
-		}
-		relevant = x.Relevant(other.like)
-		if len(x.relevant) >= maxRelevant {
-			clear(x.relevant)
-		}
-		x.relevant[change.Pod] = relevant
+	if relevant, ok := x.relevant.of(change.Pod); ok {
+		return relevant
 	}
+	other, known := e.byID[change.Pod]
+	if !known {
+		return true
+	}
+	relevant := x.Relevant(other.like)
+	x.relevant.remember(change.Pod, relevant, len(e.byID))
 	return relevant
 }
 
@@ -133,7 +128,7 @@ func (c *class) shareTwin(e *Engine, constraints *domains.Constraints) error {
 
 // addCross gives a class a twin that was just made.
 func (c *class) addCross(e *Engine, x *cross) {
-	x.users, x.pos, x.relevant = 1, e.snapshot.Log().End(), map[cache.ClassID]bool{}
+	x.users, x.pos = 1, e.snapshot.Log().End()
 	c.crosses = append(c.crosses, x)
 }
 

@@ -64,8 +64,6 @@ type Decision struct {
 	Best *Ties
 	// Feasible is the number of nodes that the pod fits.
 	Feasible int
-	// Looked is the number of nodes that were filtered and scored one by one, for themselves or for their group.
-	Looked int
 	// Class is that of the pod.
 	Class cache.Class
 }
@@ -91,9 +89,10 @@ type Engine struct {
 	// last is the class of the last decision, and chosen the nodes that were best.
 	last   *class
 	chosen Ties
-	// Of the last pass: how many nodes were looked at, those that fit, for how many nodes each of them stands (nil: for
-	// itself), their totals, and the best of them.
-	looked   int
+	// looked is the number of nodes that the last decision has looked at one by one, other than for a new class.
+	looked int
+	// Of the last pass: the nodes that fit, for how many nodes each of them stands (nil: for itself), their totals, and the
+	// best of them.
 	feasible []cache.Slot
 	sizes    []int32
 	totals   []int64
@@ -134,6 +133,7 @@ func (e *Engine) Decide(ctx context.Context, p Profile, state fwk.CycleState, po
 		return Decision{}, Verbose
 	}
 	e.record = state.ShouldRecordPluginMetrics()
+	e.looked = 0
 	c, reason := e.classOf(ctx, g, pod)
 	if reason != None {
 		return Decision{}, reason
@@ -152,9 +152,7 @@ func (e *Engine) Decide(ctx context.Context, p Profile, state fwk.CycleState, po
 	plain := c.plain()
 	var sorted *groups
 	feasible := c.local.feasible
-	if plain {
-		e.looked = 0
-	} else {
+	if !plain {
 		if sorted = c.groupsOf(e); sorted != nil && !sorted.sync(e) {
 			sorted = nil
 		}
@@ -180,7 +178,7 @@ func (e *Engine) Decide(ctx context.Context, p Profile, state fwk.CycleState, po
 	g.preFilterDuration.Observe(prepared.Sub(start).Seconds())
 	g.filterDuration.Observe(filtered.Sub(prepared).Seconds())
 	g.scoreDuration.Observe(time.Since(filtered).Seconds())
-	return Decision{Best: &e.chosen, Feasible: feasible, Looked: e.looked, Class: cache.Class{ID: c.id, Like: c.like}}, None
+	return Decision{Best: &e.chosen, Feasible: feasible, Class: cache.Class{ID: c.id, Like: c.like}}, None
 }
 
 // Totals returns the nodes that fitted in the last decision and, in the same order, their totals; nil if there was but
@@ -198,6 +196,11 @@ func (e *Engine) Totals(ctx context.Context, pod *corev1.Pod) (feasible []cache.
 
 // Best returns the nodes that were best in the last decision.
 func (e *Engine) Best() *Ties { return &e.chosen }
+
+// Looked returns how many nodes the last decision has looked at one by one, for themselves or for their group: the twins
+// that were brought up to the snapshot, groups, filters and scores. What is worked out for a class that is new, and what
+// plugins were asked about (plugin_evaluation_total), is not in it.
+func (e *Engine) Looked() int { return e.looked }
 
 // NumNodes is the number of nodes that decisions are made among.
 func (e *Engine) NumNodes() int { return e.snapshot.NumNodes() }

@@ -4,7 +4,6 @@
 package rows
 
 import (
-	"cmp"
 	"encoding/binary"
 	"slices"
 
@@ -111,8 +110,13 @@ func (g *groups) sync(e *Engine) bool {
 	case !calm:
 		g.clear()
 	case g.made:
+		e.looked += len(changes)
 		for _, change := range changes {
-			g.put(change.Slot)
+			if g.cares(e, change) {
+				g.put(change.Slot)
+			} else {
+				g.move(change.Slot)
+			}
 		}
 	case g.pos >= g.retry:
 		g.make(e)
@@ -127,6 +131,7 @@ func (g *groups) sync(e *Engine) bool {
 // make groups all nodes, as long as that makes not too many groups.
 func (g *groups) make(e *Engine) {
 	g.made = true
+	e.looked += len(g.rows.verdict)
 	for slot := range g.rows.verdict {
 		g.put(cache.Slot(slot))
 		if g.tooMany(e) {
@@ -146,6 +151,20 @@ func (g *groups) clear() {
 	}
 }
 
+// cares says whether a change can move a node to another group. Pods that matter to no twin cannot: the scores that are
+// normalised in a known way go by the node alone.
+func (g *groups) cares(e *Engine, change cache.Change) bool {
+	if change.Kind != cache.PodAdded && change.Kind != cache.PodRemoved {
+		return true
+	}
+	for _, x := range g.crosses {
+		if x.cares(e, change) {
+			return true
+		}
+	}
+	return false
+}
+
 // put puts a slot where it belongs as its row and the twins are now.
 func (g *groups) put(slot cache.Slot) {
 	for len(g.in) < len(g.rows.verdict) {
@@ -158,10 +177,7 @@ func (g *groups) put(slot cache.Slot) {
 		}
 		return
 	}
-	sum := g.rows.fixed[slot]
-	if g.rows.images.scores != nil {
-		sum += g.rows.images.scores[slot]
-	}
+	sum := g.sum(slot)
 	g.writeKey(slot)
 	if in >= 0 {
 		if b := &g.buckets[in]; b.sum == sum && g.list[b.group].key == string(g.key) {
@@ -169,7 +185,37 @@ func (g *groups) put(slot cache.Slot) {
 		}
 		g.remove(slot)
 	}
-	g.add(slot, sum)
+	number, ok := g.numbers[string(g.key)]
+	if !ok {
+		number = g.newGroup()
+	}
+	g.add(slot, number, sum)
+}
+
+// move is put for a slot whose key is what it was.
+func (g *groups) move(slot cache.Slot) {
+	if int(slot) >= len(g.in) || g.in[slot] < 0 || g.rows.verdict[slot] != fits {
+		g.put(slot)
+		return
+	}
+	b := &g.buckets[g.in[slot]]
+	sum := g.sum(slot)
+	if b.sum == sum {
+		return
+	}
+	number := b.group
+	g.list[number].size++ // so that it stays if the slot is all that it has
+	g.remove(slot)
+	g.add(slot, number, sum)
+	g.list[number].size--
+}
+
+// sum is the sum of a slot's scores that are not normalised.
+func (g *groups) sum(slot cache.Slot) int64 {
+	if scores := g.rows.images.scores; scores != nil {
+		return g.rows.fixed[slot] + scores[slot]
+	}
+	return g.rows.fixed[slot]
 }
 
 // writeKey writes the key of a slot's group.
@@ -189,12 +235,8 @@ func (g *groups) writeKey(slot cache.Slot) {
 	}
 }
 
-// add puts a slot into the group that has the key that was just written.
-func (g *groups) add(slot cache.Slot, sum int64) {
-	number, ok := g.numbers[string(g.key)]
-	if !ok {
-		number = g.newGroup()
-	}
+// add puts a slot into a group.
+func (g *groups) add(slot cache.Slot, number int32, sum int64) {
 	in := g.list[number].bucket(sum)
 	if in < 0 {
 		in = g.newBucket(number, sum)
@@ -272,7 +314,15 @@ func (g *groups) newBucket(of int32, sum int64) int32 {
 
 // find returns where the bucket of a sum is among those of the group, or would be.
 func (o *group) find(sum int64) (int, bool) {
-	return slices.BinarySearchFunc(o.buckets, sum, func(b bucketOf, sum int64) int { return cmp.Compare(b.sum, sum) })
+	low, high := 0, len(o.buckets)
+	for low < high {
+		if middle := (low + high) / 2; o.buckets[middle].sum < sum {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low, low < len(o.buckets) && o.buckets[low].sum == sum
 }
 
 // bucket returns the number of the bucket of a sum, -1 if there is none.

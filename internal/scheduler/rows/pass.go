@@ -40,7 +40,7 @@ func (e *Engine) filter(c *class, g *groups) int {
 			}
 		}
 	}
-	e.looked = len(e.feasible)
+	e.looked += len(e.feasible)
 	for _, x := range c.crosses {
 		if x.filters {
 			e.feasible = x.Keep(e.feasible)
