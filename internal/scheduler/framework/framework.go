@@ -7,6 +7,7 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	compbasemetrics "k8s.io/component-base/metrics"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
@@ -19,6 +20,9 @@ type Config struct {
 	ProfileName string
 	// Plugins are the profile's plugins as Expand returned them.
 	Plugins *Plugins
+	// Args are the arguments that the plugins were built with, by plugin name. Only who works out for itself what a plugin
+	// says needs them; a plugin may be missing. Nobody changes them.
+	Args map[string]runtime.Object
 	// CheckAllFilters has all Filter plugins look at a node, after one has refused it
 	// too, so that all reasons are known. Decisions do not depend on it.
 	CheckAllFilters bool
@@ -46,6 +50,7 @@ type Config struct {
 type Framework struct {
 	profileName   string
 	plugins       *Plugins
+	args          map[string]runtime.Object
 	snapshot      fwk.SharedLister
 	parallelizer  fwk.Parallelizer
 	nominator     fwk.PodNominator
@@ -92,6 +97,7 @@ func New(cfg Config) *Framework {
 	f := &Framework{
 		profileName:   cfg.ProfileName,
 		plugins:       cfg.Plugins,
+		args:          cfg.Args,
 		snapshot:      cfg.Snapshot,
 		parallelizer:  cfg.Parallelizer,
 		nominator:     cfg.Nominator,
@@ -140,6 +146,9 @@ func (f *Framework) ProfileName() string { return f.profileName }
 
 // Plugins returns what runs where.
 func (f *Framework) Plugins() *Plugins { return f.plugins }
+
+// Args returns the arguments that a plugin was built with, nil if they are not known. They must not be changed.
+func (f *Framework) Args(plugin string) runtime.Object { return f.args[plugin] }
 
 // Parallelizer returns what the framework spreads work over goroutines with.
 func (f *Framework) Parallelizer() fwk.Parallelizer { return f.parallelizer }

@@ -193,6 +193,7 @@ func (b *build) run(waiting context.Context) error {
 	p.Framework = framework.New(framework.Config{
 		ProfileName:     b.cfg.SchedulerName,
 		Plugins:         plugins,
+		Args:            b.args(),
 		CheckAllFilters: b.cfg.CheckAllFilters,
 		Snapshot:        b.Env.Snapshot,
 		Parallelizer:    p.handle.parallelizer,
@@ -288,12 +289,18 @@ func (b *build) enqueueExtensions(plugins *framework.Plugins) []fwk.EnqueueExten
 	return extensions
 }
 
-// instantiate builds the plugins in the order of their names, so that two builds of one configuration do the same.
-func (b *build) instantiate(waiting context.Context) error {
+// args are the arguments of the plugins by name.
+func (b *build) args() map[string]runtime.Object {
 	args := make(map[string]runtime.Object, len(b.cfg.Config.PluginConfig))
 	for _, pc := range b.cfg.Config.PluginConfig {
 		args[pc.Name] = pc.Args
 	}
+	return args
+}
+
+// instantiate builds the plugins in the order of their names, so that two builds of one configuration do the same.
+func (b *build) instantiate(waiting context.Context) error {
+	args := b.args()
 	defer func() {
 		b.profile.scope.SetOwner(unknownPlugin)
 		b.profile.scope.IgnoreHandlers(false)
