@@ -29,7 +29,7 @@ import (
 // The kinds of pods are those of docs/performance.md.
 func BenchmarkDecide(b *testing.B) {
 	for _, nodes := range []int{1000, 5000, 15000} {
-		for _, kind := range []string{"basic", "owned", "spread", "anti", "affinity", "mixed", "unique", "labels"} {
+		for _, kind := range []string{"basic", "owned", "spread", "anti", "affinity", "mixed", "unique", "labels", "daemon"} {
 			for _, who := range []string{"livesched", "scalar", "kube-scheduler", "kube-scheduler,100%"} {
 				b.Run(fmt.Sprintf("%s/%d/%s", kind, nodes, who), func(b *testing.B) {
 					ctx, cancel := context.WithCancel(quiet(b))
@@ -189,6 +189,14 @@ func benchPod(kind string, i int) *corev1.Pod {
 		pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(100+i), resource.DecimalSI)
 	case "labels":
 		pod.Labels["app"] = name
+	case "daemon": // as the DaemonSet controller makes them: each for a node of its own
+		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchFields: []corev1.NodeSelectorRequirement{
+					{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{benchNode(i % 1000).Name}},
+				},
+			}}},
+		}}
 	}
 	return pod
 }

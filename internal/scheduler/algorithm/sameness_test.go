@@ -224,7 +224,7 @@ func (w *world) profile(name string, change func(*schedconfig.KubeSchedulerProfi
 		w.t.Fatal(err)
 	}
 	p := Profile{Framework: framework.New(framework.Config{
-		ProfileName: name, Plugins: plugins, Snapshot: w.snapshot,
+		ProfileName: name, Plugins: plugins, Args: args, Snapshot: w.snapshot,
 		Parallelizer: framework.NewParallelizer(2), Nominator: w.handle.nominated,
 	})}
 	if !w.noTwins {

@@ -82,14 +82,6 @@ func (e *Engine) classOf(ctx context.Context, g *generation, pod *corev1.Pod) (*
 		e.used.MoveToFront(c.used)
 		return c, None
 	}
-	rows, ok := g.locals[string(w.buf[:local])]
-	if !ok {
-		var err error
-		if rows, err = g.newLocalRows(ctx, string(w.buf[:local]), pod); err != nil {
-			klog.FromContext(ctx).V(5).Info("No class is made for the pod", "pod", klog.KObj(pod), "err", err)
-			return nil, Failed
-		}
-	}
 	// A copy, as whoever schedules the pod may set its node.
 	own := *pod
 	like, err := schedframework.NewPodInfo(&own)
@@ -97,6 +89,13 @@ func (e *Engine) classOf(ctx context.Context, g *generation, pod *corev1.Pod) (*
 		return nil, Failed
 	}
 	like.CalculateResource()
+	rows, ok := g.locals[string(w.buf[:local])]
+	if !ok {
+		if rows, err = e.newLocalRows(ctx, g, string(w.buf[:local]), pod); err != nil {
+			klog.FromContext(ctx).V(5).Info("No class is made for the pod", "pod", klog.KObj(pod), "err", err)
+			return nil, Failed
+		}
+	}
 	e.lastID++
 	c := &class{key: string(w.buf), id: e.lastID, like: like, local: rows}
 	g.locals[rows.key] = rows
@@ -121,7 +120,7 @@ func (e *Engine) account(c *class) {
 	if c.groups != nil {
 		e.count(&c.groups.bytes, c.groups.size())
 	}
-	e.count(&c.local.bytes, c.local.size())
+	e.accountRows(c.local)
 	for e.bytes > e.maxBytes && e.used.Back().Value != c {
 		e.dropClass(e.used.Back().Value.(*class))
 	}
@@ -144,7 +143,7 @@ func (e *Engine) dropClass(c *class) {
 	c.local.classes--
 	if c.local.classes == 0 {
 		delete(g.locals, c.local.key)
-		e.bytes -= c.local.bytes
+		e.release(c.local)
 	}
 }
 

@@ -80,6 +80,13 @@ type Engine struct {
 	used  *list.List
 	bytes int
 
+	// nodes has what the nodes have and what is requested of them. tableBytes is what it was last accounted with.
+	nodes      nodeTable
+	tableBytes int
+	// borrower are the rows that were last lent columns, and spare are columns that nobody has; see lend.
+	borrower *localRows
+	spare    columns
+
 	key keyWriter
 	// record says that the durations of plugin calls are to be recorded in this decision.
 	record bool
@@ -103,6 +110,7 @@ type Engine struct {
 	crosses   []*cross
 	nodeList  fwk.NodeScoreList
 	rowScores []int64
+	allScores []int64
 }
 
 // New returns an Engine that decides on a snapshot, and keeps what it has worked out up to so many bytes (0:
@@ -113,7 +121,7 @@ func New(snapshot *cache.Snapshot, maxBytes int) *Engine {
 	}
 	return &Engine{
 		snapshot: snapshot, maxBytes: maxBytes,
-		generations: map[string]*generation{}, byID: map[cache.ClassID]*class{}, used: list.New(),
+		generations: map[string]*generation{}, byID: map[cache.ClassID]*class{}, used: list.New(), nodes: newNodeTable(),
 	}
 }
 
@@ -131,6 +139,9 @@ func (e *Engine) Decide(ctx context.Context, p Profile, state fwk.CycleState, po
 		return Decision{}, Nominated
 	case klog.FromContext(ctx).V(10).Enabled():
 		return Decision{}, Verbose
+	}
+	if g.namesNodes && namesNodes(pod) {
+		return Decision{}, NodeNames
 	}
 	e.record = state.ShouldRecordPluginMetrics()
 	e.looked = 0

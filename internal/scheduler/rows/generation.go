@@ -9,6 +9,7 @@ import (
 	compbasemetrics "k8s.io/component-base/metrics"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeaffinity"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/livesched/livesched/internal/scheduler/framework"
@@ -22,23 +23,33 @@ type generation struct {
 	opaque bool
 
 	// The profile's plugins, sorted by kind.
-	local   *framework.Framework // kind local
-	images  *framework.Framework // kind images
-	perPod  *framework.Framework // kind perPod
-	skipped sets.Set[string]     // the names of perPod, as AllSkip wants them
-	spread  *framework.Framework // kind spread
+	constraints *framework.Framework // kind constraints
+	local       *framework.Framework // kind local, and those of kind resources that resources does not stand in for
+	images      *framework.Framework // kind images
+	perPod      *framework.Framework // kind perPod
+	skipped     sets.Set[string]     // the names of perPod, as AllSkip wants them
+	spread      *framework.Framework // kind spread
+	// resources stands in for NodeResourcesFit and NodeResourcesBalancedAllocation.
+	resources *resourceTwin
+	// namesNodes says that NodeAffinity has PreFilter name the nodes that are left for a pod that names them.
+	namesNodes bool
 	// devices says that DynamicResources is among perPod. It tells for each pod whether a resource that it requests is
 	// backed by devices, in which case the answers of NodeResourcesFit depend on more than the node.
 	devices bool
 	// keys are the plugins of kind local that say themselves what they go by.
 	keys []NodeLocal
 
-	// Score plugins of local by how they normalise. fixed are those that do not; the weighted sum of their scores is all
-	// that has to be kept of them. Of the others, the scores of each are.
-	fixed      []scorer
-	normalised []scorer
-	// highestFixed is what that sum can come to, negative if it can be negative.
+	// Score plugins of constraints and of local that do not normalise. The weighted sum of their scores is all that has to
+	// be kept of them.
+	constraintFixed, localFixed []scorer
+	// highestFixed is what that sum can come to, together with resources, -1 if it can be negative or is too much for buckets.
 	highestFixed int64
+	// normalised are those that do. The scores of each are kept.
+	normalised []scorer
+	// constraintScores is the number of Score plugins of constraints. localScores and localFilters are the names of those
+	// of local, in their order.
+	constraintScores          int
+	localScores, localFilters []string
 	// imageWeight is 0 if ImageLocality does not score.
 	imageWeight int64
 
@@ -47,16 +58,18 @@ type generation struct {
 	spreadFilters, affinityFilters bool
 	spreadWeight, affinityWeight   int64
 
-	classes map[string]*class
-	locals  map[string]*localRows
+	classes        map[string]*class
+	locals         map[string]*localRows
+	constraintRows map[string]*constraintRows
 
 	filterDuration, scoreDuration, preFilterDuration compbasemetrics.ObserverMetric
 }
 
 // scorer is a Score plugin.
 type scorer struct {
-	// at is its position in the ScorePlugins of local.
+	// at is its position in the ScorePlugins of generation.constraints if constraints says so, of generation.local otherwise.
 	at            int
+	constraints   bool
 	name          string
 	weight        int64
 	normalization normalization
@@ -65,30 +78,30 @@ type scorer struct {
 func newGeneration(p Profile) *generation {
 	g := &generation{
 		framework: p.Framework, closed: p.Closed,
-		classes: map[string]*class{}, locals: map[string]*localRows{}, skipped: sets.New[string](),
+		classes: map[string]*class{}, locals: map[string]*localRows{}, constraintRows: map[string]*constraintRows{},
+		skipped: sets.New[string](),
 	}
-	if !g.sortPlugins() {
+	points, known := g.sortPlugins()
+	if !known {
 		g.opaque = true
 		return g
 	}
 	part := func(of kind) *framework.Framework {
 		return p.Framework.Part(func(pl fwk.Plugin) bool { return kindOf(pl) == of })
 	}
-	g.local, g.images, g.perPod, g.spread = part(local), part(images), part(perPod), part(spread)
-	negative := false
-	for i, s := range g.local.ScorePlugins() {
-		own := scorer{at: i, name: s.Plugin.Name(), weight: s.Weight, normalization: normalizationOf(s.Plugin)}
-		if own.normalization == asIs {
-			g.fixed = append(g.fixed, own)
-			g.highestFixed += fwk.MaxScore * own.weight
-			negative = negative || own.weight < 0
-		} else {
-			g.normalised = append(g.normalised, own)
+	g.constraints, g.images, g.perPod, g.spread = part(constraints), part(images), part(perPod), part(spread)
+	var twinned sets.Set[string]
+	g.resources, twinned = newResourceTwin(p.Framework, points)
+	g.local = p.Framework.Part(func(pl fwk.Plugin) bool {
+		of := kindOf(pl)
+		return of == local || of == resources && !twinned.Has(pl.Name())
+	})
+	for _, pl := range p.Framework.Plugins().Filter {
+		if of := kindOf(pl); of == local || of == resources && !twinned.Has(pl.Name()) {
+			g.localFilters = append(g.localFilters, pl.Name())
 		}
 	}
-	if negative {
-		g.highestFixed = -1
-	}
+	g.sortScorers()
 	duration := func(point string) compbasemetrics.ObserverMetric {
 		return schedmetrics.FrameworkExtensionPointDuration.WithLabelValues(point, fwk.Success.String(), p.Framework.ProfileName())
 	}
@@ -97,11 +110,44 @@ func newGeneration(p Profile) *generation {
 	return g
 }
 
-// sortPlugins looks at the plugins that decide on nodes, and says whether enough is known of all of them.
-func (g *generation) sortPlugins() bool {
+// sortScorers sorts the Score plugins that look at one node at a time by how their scores are kept.
+func (g *generation) sortScorers() {
+	negative := false
+	for i := range g.resources.scorers {
+		g.highestFixed += fwk.MaxScore * g.resources.scorers[i].weight
+		negative = negative || g.resources.scorers[i].weight < 0
+	}
+	sort := func(s framework.WeightedScore, at int, constraints bool, fixed *[]scorer) {
+		own := scorer{
+			at: at, constraints: constraints, name: s.Plugin.Name(), weight: s.Weight, normalization: normalizationOf(s.Plugin),
+		}
+		if own.normalization != asIs {
+			g.normalised = append(g.normalised, own)
+			return
+		}
+		*fixed = append(*fixed, own)
+		g.highestFixed += fwk.MaxScore * own.weight
+		negative = negative || own.weight < 0
+	}
+	for i, s := range g.constraints.ScorePlugins() {
+		sort(s, i, true, &g.constraintFixed)
+		g.constraintScores++
+	}
+	for i, s := range g.local.ScorePlugins() {
+		sort(s, i, false, &g.localFixed)
+		g.localScores = append(g.localScores, s.Plugin.Name())
+	}
+	if negative || g.highestFixed >= maxBuckets {
+		g.highestFixed = -1
+	}
+}
+
+// sortPlugins looks at the plugins that decide on nodes, and returns at which points each runs and whether enough is
+// known of all of them.
+func (g *generation) sortPlugins() (map[string]*pointsOf, bool) {
 	plugins := g.framework.Plugins()
 	if len(plugins.Score) == 0 {
-		return false // the first node that fits is taken
+		return nil, false // the first node that fits is taken
 	}
 	points := map[string]*pointsOf{}
 	known := true
@@ -127,14 +173,16 @@ func (g *generation) sortPlugins() bool {
 		enter(pl, func(p *pointsOf) { p.score = true })
 	}
 	if !known {
-		return false
+		return nil, false
 	}
 	for name, p := range points {
 		if !p.usual() {
-			return false
+			return nil, false
 		}
 		weight := plugins.ScoreWeights[name]
 		switch p.kind {
+		case constraints:
+			g.namesNodes = g.namesNodes || p.preFilter && is[*nodeaffinity.NodeAffinity](p.plugin)
 		case local:
 			if own, ok := p.plugin.(NodeLocal); ok {
 				g.keys = append(g.keys, own)
@@ -150,7 +198,7 @@ func (g *generation) sortPlugins() bool {
 			g.hasAffinity, g.affinityFilters, g.affinityWeight = true, p.filter, weight
 		}
 	}
-	return true
+	return points, true
 }
 
 // pointsOf says at which extension points a plugin runs.

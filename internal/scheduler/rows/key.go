@@ -23,6 +23,8 @@ import (
 type keyWriter struct {
 	buf   []byte
 	names []string
+	// constraints is where, in the local part, that ends which the plugins of kind constraints go by.
+	constraints int
 }
 
 func (w *keyWriter) number(n int) { w.buf = binary.AppendVarint(w.buf, int64(n)) }
@@ -113,6 +115,7 @@ func (w *keyWriter) local(pod *corev1.Pod) bool {
 		w.text(t.Value)
 		w.text(string(t.Effect))
 	}
+	w.constraints = len(w.buf)
 	w.quantities(spec.Overhead)
 	w.flag(spec.Resources != nil)
 	if spec.Resources != nil {
@@ -204,6 +207,27 @@ func ordinaryVolumes(volumes []corev1.Volume) bool {
 		}
 	}
 	return true
+}
+
+// namesNodes says whether every term of a pod's required node affinity names nodes, as DaemonSets' pods do. NodeAffinity
+// has PreFilter name these then.
+func namesNodes(pod *corev1.Pod) bool {
+	a := pod.Spec.Affinity
+	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return false
+	}
+	terms := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	for i := range terms {
+		named := false
+		for j := range terms[i].MatchFields {
+			field := &terms[i].MatchFields[j]
+			named = named || field.Key == metav1.ObjectNameField && field.Operator == corev1.NodeSelectorOpIn
+		}
+		if !named {
+			return false
+		}
+	}
+	return len(terms) > 0
 }
 
 // requestsExtended says whether a pod asks for anything but the resources that every node has. Such a resource may come

@@ -53,7 +53,12 @@ type kind uint8
 const (
 	// opaque: nothing is known. Pods of a profile that runs such a plugin on nodes take the scalar path.
 	opaque kind = iota
-	// local: Filter and Score go by the local key of the pod (see localKey) and the node.
+	// constraints: Filter and Score go by that part of the pod's local key which says what nodes it may run on, and by the
+	// node object: not by the pods on the node.
+	constraints
+	// resources: NodeResourcesFit and NodeResourcesBalancedAllocation, which go by the pod's requests and the node's.
+	resources
+	// local: Filter and Score go by the local key of the pod and the node.
 	local
 	// images: Score goes by the pod's images, the node's, and on how many nodes of how many each image is.
 	images
@@ -73,13 +78,15 @@ const (
 func kindOf(pl fwk.Plugin) kind {
 	switch pl.(type) {
 	case *nodeunschedulable.NodeUnschedulable, // the pod's tolerations; the node's spec
-		*nodename.NodeName,                // the pod's node; the node's name
-		*tainttoleration.TaintToleration,  // the pod's tolerations; the node's taints
-		*nodeaffinity.NodeAffinity,        // the pod's node selector and node affinity; the node's labels and name
-		*nodeports.NodePorts,              // the pod's host ports; those in use
-		*noderesources.Fit,                // the pod's requests; the node's, and device classes (see generation.devices)
-		*noderesources.BalancedAllocation, // the same
-		*nodelabel.NodeLabel:              // the node's labels
+		*nodename.NodeName,               // the pod's node; the node's name
+		*tainttoleration.TaintToleration, // the pod's tolerations; the node's taints
+		*nodeaffinity.NodeAffinity,       // the pod's node selector and node affinity; the node's labels and name
+		*nodelabel.NodeLabel:             // the node's labels
+		return constraints
+	case *noderesources.Fit, // the pod's requests; the node's, and device classes (see generation.devices)
+		*noderesources.BalancedAllocation: // the same
+		return resources
+	case *nodeports.NodePorts: // the pod's host ports; those in use
 		return local
 	case *imagelocality.ImageLocality:
 		return images
