@@ -39,6 +39,8 @@ type nodeResources struct {
 	// nonZero is what is requested if containers without a request for cpu or memory are taken to have a small one.
 	nonZero       [numCore]int64
 	pods, maxPods int64
+	// nearness is that of the shares of cpu and memory that are requested.
+	nearness int64
 }
 
 // scalarColumn is a resource that not every node has, such as an extended one or huge pages.
@@ -86,6 +88,10 @@ func (t *nodeTable) read(snapshot *cache.Snapshot, slot cache.Slot) {
 		nonZero:     [...]int64{nonZero.MilliCPU, nonZero.Memory, requested.EphemeralStorage},
 		pods:        int64(len(info.Pods)),
 		maxPods:     int64(allocatable.AllowedPodNumber),
+	}
+	if allocatable.MilliCPU != 0 && allocatable.Memory != 0 {
+		t.nodes[slot].nearness = nearness(deviationOfPair(
+			share(requested.MilliCPU, allocatable.MilliCPU), share(requested.Memory, allocatable.Memory)))
 	}
 	for name, column := range t.scalars {
 		column.read(name, slot, info)

@@ -4,7 +4,7 @@
 package rows
 
 import (
-	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,16 +44,14 @@ type resourceTwin struct {
 
 // resourceScorer is how one of the plugins scores.
 type resourceScorer struct {
-	strategy  schedconfig.ScoringStrategyType // balanced for NodeResourcesBalancedAllocation
+	strategy  strategy
 	resources []schedconfig.ResourceSpec
-	// weight is that of the plugin.
+	// plugin is its name, weight that of its score.
+	plugin string
 	weight int64
 	// shape is the score by utilization in per cent, of RequestedToCapacityRatio.
 	shape *[fullUtilization + 1]int64
 }
-
-// balanced stands for the score of NodeResourcesBalancedAllocation among the strategies of NodeResourcesFit.
-const balanced schedconfig.ScoringStrategyType = "BalancedAllocation"
 
 // newResourceTwin returns the twin for the plugins of a profile, and the names of those that it stands in for. Others
 // are to be asked: whose arguments are not known, or that run where they were not meant to.
@@ -81,7 +79,7 @@ func newResourceTwin(f *framework.Framework, points map[string]*pointsOf) (*reso
 			names.Insert(name)
 		case *noderesources.BalancedAllocation:
 			if args, ok := f.Args(name).(*schedconfig.NodeResourcesBalancedAllocationArgs); ok {
-				twin.addScorer(p, resourceScorer{strategy: balanced, resources: args.Resources}, weights[name])
+				twin.addScorer(p, resourceScorer{strategy: balancedAllocation, resources: args.Resources}, weights[name])
 				names.Insert(name)
 			}
 		}
@@ -91,28 +89,32 @@ func newResourceTwin(f *framework.Framework, points map[string]*pointsOf) (*reso
 
 func (t *resourceTwin) addScorer(p *pointsOf, scorer resourceScorer, weight int64) {
 	if p.score {
-		scorer.weight = weight
+		scorer.plugin, scorer.weight = p.plugin.Name(), weight
 		t.scorers = append(t.scorers, scorer)
 	}
 }
 
 // strategyScorer returns how NodeResourcesFit scores, and false if that is not known.
-func strategyScorer(strategy *schedconfig.ScoringStrategy) (resourceScorer, bool) {
-	if strategy == nil || len(strategy.Resources) == 0 {
+func strategyScorer(args *schedconfig.ScoringStrategy) (resourceScorer, bool) {
+	if args == nil || len(args.Resources) == 0 {
 		return resourceScorer{}, false
 	}
-	scorer := resourceScorer{strategy: strategy.Type, resources: strategy.Resources}
-	switch strategy.Type {
-	case schedconfig.LeastAllocated, schedconfig.MostAllocated:
-		return scorer, true
+	scorer := resourceScorer{resources: args.Resources}
+	switch args.Type {
+	case schedconfig.LeastAllocated:
+		scorer.strategy = leastAllocated
+	case schedconfig.MostAllocated:
+		scorer.strategy = mostAllocated
 	case schedconfig.RequestedToCapacityRatio:
-		if strategy.RequestedToCapacityRatio == nil || len(strategy.RequestedToCapacityRatio.Shape) == 0 {
+		if args.RequestedToCapacityRatio == nil || len(args.RequestedToCapacityRatio.Shape) == 0 {
 			return resourceScorer{}, false
 		}
-		scorer.shape = scoresByUtilization(strategy.RequestedToCapacityRatio.Shape)
-		return scorer, true
+		scorer.strategy = requestedToCapacityRatio
+		scorer.shape = scoresByUtilization(args.RequestedToCapacityRatio.Shape)
+	default:
+		return resourceScorer{}, false
 	}
-	return resourceScorer{}, false
+	return scorer, true
 }
 
 // demand is what the pods with one local key ask of a node. It is made for one generation, and holds columns of the
@@ -151,7 +153,7 @@ func (t *resourceTwin) demandOf(pod *corev1.Pod, table *nodeTable, snapshot *cac
 	for i := range t.scorers {
 		s := &t.scorers[i]
 		requests := requests
-		if s.strategy != balanced {
+		if s.strategy != balancedAllocation {
 			requests = nonZeroRequests(pod, requests)
 		}
 		if score, ok := s.scoreOf(requests, hold); ok {
@@ -212,7 +214,7 @@ func (s *resourceScorer) scoreOf(requests corev1.ResourceList, hold func(corev1.
 		}
 		bestEffort = bestEffort && t.request == 0
 		if at, ok := coreResources[name]; ok {
-			t.core = at
+			t.core, score.request[at] = at, t.request
 		} else if t.request != 0 && schedutil.IsScalarResourceName(name) {
 			t.scalar = hold(name)
 		} else {
@@ -220,7 +222,13 @@ func (s *resourceScorer) scoreOf(requests corev1.ResourceList, hold func(corev1.
 		}
 		score.terms = append(score.terms, t)
 	}
-	return score, len(score.terms) > 0 && !(s.strategy == balanced && bestEffort)
+	score.pair = len(score.terms) == 2 && score.has(cpu) && score.has(memory)
+	return score, len(score.terms) > 0 && !(s.strategy == balancedAllocation && bestEffort)
+}
+
+// has says whether one of the resources that every node has counts.
+func (s *nodeScore) has(core int) bool {
+	return slices.ContainsFunc(s.terms, func(t term) bool { return t.scalar == nil && t.core == core })
 }
 
 // release gives back the columns.
@@ -260,7 +268,7 @@ func (d *demand) score(n *nodeResources, slot int) (int64, error) {
 		s := &d.scores[i]
 		score := s.of(n, slot)
 		if score < fwk.MinScore || score > fwk.MaxScore {
-			return 0, fmt.Errorf("the score of strategy %s, %d, is out of range", s.strategy, score)
+			return 0, outOfRange(s.plugin, score)
 		}
 		sum += score * s.weight
 	}

@@ -11,10 +11,25 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
 )
 
+// strategy is how nodes are scored by their resources.
+type strategy uint8
+
+const (
+	// Those of NodeResourcesFit.
+	leastAllocated strategy = iota
+	mostAllocated
+	requestedToCapacityRatio
+	// balancedAllocation is NodeResourcesBalancedAllocation.
+	balancedAllocation
+)
+
 // nodeScore scores nodes for the pods with one local key in the way of one plugin.
 type nodeScore struct {
 	*resourceScorer
 	terms []term
+	// pair says that the terms are cpu and memory, as they are by default, and balanced goes by request instead of them.
+	pair    bool
+	request [numCore]int64
 }
 
 // term is one resource that counts.
@@ -30,14 +45,14 @@ type term struct {
 // of is the score of a node. What its loops do with the numbers, and in which order, is what the plugins do.
 func (s *nodeScore) of(n *nodeResources, slot int) int64 {
 	switch s.strategy {
-	case balanced:
-		return s.balanced(n, slot)
-	case schedconfig.LeastAllocated:
-		return s.leastAllocated(n, slot)
-	case schedconfig.MostAllocated:
-		return s.mostAllocated(n, slot)
-	default:
+	case leastAllocated:
+		return s.least(n, slot)
+	case mostAllocated:
+		return s.most(n, slot)
+	case requestedToCapacityRatio:
 		return s.ratio(n, slot)
+	default:
+		return s.balanced(n, slot)
 	}
 }
 
@@ -50,7 +65,7 @@ func (t *term) numbers(n *nodeResources, slot int) (requested, allocatable int64
 	return n.nonZero[t.core] + t.request, n.allocatable[t.core]
 }
 
-func (s *nodeScore) leastAllocated(n *nodeResources, slot int) int64 {
+func (s *nodeScore) least(n *nodeResources, slot int) int64 {
 	var sum, weights int64
 	for i := range s.terms {
 		t := &s.terms[i]
@@ -69,7 +84,7 @@ func (s *nodeScore) leastAllocated(n *nodeResources, slot int) int64 {
 	return sum / weights
 }
 
-func (s *nodeScore) mostAllocated(n *nodeResources, slot int) int64 {
+func (s *nodeScore) most(n *nodeResources, slot int) int64 {
 	var sum, weights int64
 	for i := range s.terms {
 		t := &s.terms[i]
@@ -134,6 +149,11 @@ func scoresByUtilization(points []schedconfig.UtilizationShapePoint) *[fullUtili
 // balanced is the score of NodeResourcesBalancedAllocation: how much nearer the shares of the resources that are
 // requested come to each other by the pod.
 func (s *nodeScore) balanced(n *nodeResources, slot int) int64 {
+	if s.pair && n.allocatable[cpu] != 0 && n.allocatable[memory] != 0 {
+		after := deviationOfPair(
+			share(n.requested[cpu]+s.request[cpu], n.allocatable[cpu]), share(n.requested[memory]+s.request[memory], n.allocatable[memory]))
+		return improvement(n.nearness, nearness(after))
+	}
 	var with, without [4]float64 // for most there is room here
 	before, after := without[:0], with[:0]
 	for i := range s.terms {
@@ -147,30 +167,49 @@ func (s *nodeScore) balanced(n *nodeResources, slot int) int64 {
 		if allocatable == 0 {
 			continue
 		}
-		before = append(before, min(float64(requested)/float64(allocatable), 1))
-		after = append(after, min(float64(requested+t.request)/float64(allocatable), 1))
+		before = append(before, share(requested, allocatable))
+		after = append(after, share(requested+t.request, allocatable))
 	}
-	const half = fwk.MaxScore / 2
-	return half + (half+balance(after)-balance(before))/2
+	return improvement(nearness(deviation(before)), nearness(deviation(after)))
 }
 
-// balance is how near shares are to each other, fwk.MaxScore if they are all the same: it falls with their standard
-// deviation. For two, which is half their distance, kube-scheduler takes a short cut, and its result is to be met.
-func balance(shares []float64) int64 {
-	var deviation float64
-	if len(shares) == 2 {
-		deviation = math.Abs((shares[0] - shares[1]) / 2)
-	} else if len(shares) > 2 {
-		var sum float64
-		for _, share := range shares {
-			sum += share
-		}
-		mean := sum / float64(len(shares))
-		var squares float64
-		for _, share := range shares {
-			squares += (share - mean) * (share - mean)
-		}
-		deviation = math.Sqrt(squares / float64(len(shares)))
+// share is what is requested of a resource, 1 if that is more than there is.
+func share(requested, allocatable int64) float64 {
+	fraction := float64(requested) / float64(allocatable)
+	if fraction > 1 {
+		return 1
 	}
-	return int64((1 - deviation) * float64(fwk.MaxScore))
+	return fraction
 }
+
+// improvement is the score by how near the shares of a node are to each other before and with the pod.
+func improvement(before, after int64) int64 {
+	const half = fwk.MaxScore / 2
+	return half + (half+after-before)/2
+}
+
+// nearness is how near shares are to each other by their deviation, fwk.MaxScore if they are all the same.
+func nearness(deviation float64) int64 { return int64((1 - deviation) * float64(fwk.MaxScore)) }
+
+// deviation is the standard deviation of shares. For two kube-scheduler takes a short cut, and its result is to be met.
+func deviation(shares []float64) float64 {
+	if len(shares) == 2 {
+		return deviationOfPair(shares[0], shares[1])
+	}
+	if len(shares) < 2 {
+		return 0
+	}
+	var sum float64
+	for _, share := range shares {
+		sum += share
+	}
+	mean := sum / float64(len(shares))
+	var squares float64
+	for _, share := range shares {
+		squares += (share - mean) * (share - mean)
+	}
+	return math.Sqrt(squares / float64(len(shares)))
+}
+
+// deviationOfPair is half the distance.
+func deviationOfPair(a, b float64) float64 { return math.Abs((a - b) / 2) }
