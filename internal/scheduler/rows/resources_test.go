@@ -223,8 +223,14 @@ func (l *ledger) fitArgs() *schedconfig.NodeResourcesFitArgs {
 // profile returns a framework with the two plugins for arguments that are drawn.
 func (l *ledger) profile(ctx context.Context) *framework.Framework {
 	l.t.Helper()
+	return l.profileFor(ctx, l.fitArgs(), &schedconfig.NodeResourcesBalancedAllocationArgs{Resources: l.resources(1)})
+}
+
+func (l *ledger) profileFor(
+	ctx context.Context, fitArgs *schedconfig.NodeResourcesFitArgs, balancedArgs *schedconfig.NodeResourcesBalancedAllocationArgs,
+) *framework.Framework {
+	l.t.Helper()
 	gates := feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
-	fitArgs, balancedArgs := l.fitArgs(), &schedconfig.NodeResourcesBalancedAllocationArgs{Resources: l.resources(1)}
 	made, err := noderesources.NewFit(ctx, fitArgs, noDevices{}, gates)
 	l.must(err)
 	fit := made.(*noderesources.Fit)
@@ -323,5 +329,42 @@ func TestTheTwinSaysOfResourcesWhatThePluginsSay(t *testing.T) {
 				t.Errorf("%d of %d: either hardly any pod fits or hardly any does not", fit, asked)
 			}
 		})
+	}
+}
+
+func TestTheTwinRoundsAsThePluginsRound(t *testing.T) {
+	ctx := klog.NewContext(t.Context(), logr.Discard())
+	l := newLedger(t, 1)
+	l.cache, l.nodes = cache.New(), nil
+	node := l.node("n")
+	node.Status.Allocatable = corev1.ResourceList{
+		corev1.ResourceCPU: *resource.NewMilliQuantity(100, resource.DecimalSI), corev1.ResourceMemory: quantity(100), gpu: quantity(100),
+		corev1.ResourcePods: quantity(1),
+	}
+	l.cache.AddNode(logr.Discard(), node)
+	l.must(l.cache.UpdateSnapshot(logr.Discard(), l.snapshot))
+	l.table.sync(l.snapshot)
+	// Every pair of shares in per cent, of the pair that is worked out in advance and of another.
+	for _, other := range []corev1.ResourceName{corev1.ResourceMemory, gpu} {
+		f := l.profileFor(ctx,
+			&schedconfig.NodeResourcesFitArgs{ScoringStrategy: &schedconfig.ScoringStrategy{
+				Type: schedconfig.LeastAllocated, Resources: []schedconfig.ResourceSpec{{Name: "cpu", Weight: 1}, {Name: string(other), Weight: 2}},
+			}},
+			&schedconfig.NodeResourcesBalancedAllocationArgs{Resources: []schedconfig.ResourceSpec{{Name: "cpu", Weight: 1}, {Name: string(other), Weight: 1}}})
+		twin := newGeneration(Profile{Framework: f}).resources
+		for first := range int64(101) {
+			for second := range int64(101) {
+				pod := l.pod()
+				pod.Spec = corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+					corev1.ResourceCPU: *resource.NewMilliQuantity(first, resource.DecimalSI), corev1.ResourceMemory: quantity(0),
+				}}}}}
+				pod.Spec.Containers[0].Resources.Requests[other] = quantity(second)
+				d := twin.demandOf(pod, &l.table, l.snapshot)
+				if l.compare(ctx, f, d, pod) != 1 {
+					t.Fatal("the pod does not fit")
+				}
+				d.release(&l.table)
+			}
+		}
 	}
 }
