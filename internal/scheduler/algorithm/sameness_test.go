@@ -194,7 +194,42 @@ func (w *world) build() {
 	for i, change := range samenessProfiles {
 		w.profiles = append(w.profiles, w.profile(fmt.Sprintf("profile-%d", i), change))
 	}
+	w.profiles = append(w.profiles, w.profile("resources", w.drawResources))
 }
+
+// drawResources draws the arguments of the plugins that go by resources.
+func (w *world) drawResources(p *schedconfig.KubeSchedulerProfile) {
+	draw := func(most int64) (specs []schedconfig.ResourceSpec) {
+		for _, name := range []string{"memory", "cpu", gpu, "ephemeral-storage"} {
+			if len(specs) == 0 || w.chance(60) {
+				specs = append(specs, schedconfig.ResourceSpec{Name: name, Weight: 1 + w.Int64N(most)})
+			}
+		}
+		return specs
+	}
+	for i := range p.PluginConfig {
+		switch args := p.PluginConfig[i].Args.(type) {
+		case *schedconfig.NodeResourcesFitArgs:
+			args.ScoringStrategy = &schedconfig.ScoringStrategy{
+				Type:      pick(w.generator, []schedconfig.ScoringStrategyType{schedconfig.LeastAllocated, schedconfig.MostAllocated, schedconfig.RequestedToCapacityRatio}),
+				Resources: draw(20),
+			}
+			if args.ScoringStrategy.Type == schedconfig.RequestedToCapacityRatio {
+				args.ScoringStrategy.RequestedToCapacityRatio = &schedconfig.RequestedToCapacityRatioParam{Shape: []schedconfig.UtilizationShapePoint{
+					{Utilization: int32(w.IntN(50)), Score: int32(w.IntN(11))}, {Utilization: int32(50 + w.IntN(51)), Score: int32(w.IntN(11))},
+				}}
+			}
+			if w.chance(30) {
+				args.IgnoredResources = []string{gpu}
+			}
+		case *schedconfig.NodeResourcesBalancedAllocationArgs:
+			args.Resources = draw(1)
+		}
+	}
+}
+
+// gpu is the extended resource that some nodes of a generator have.
+const gpu = "example.com/gpu"
 
 func (w *world) profile(name string, change func(*schedconfig.KubeSchedulerProfile)) Profile {
 	w.t.Helper()
@@ -335,6 +370,22 @@ func (w *world) template() *corev1.Pod {
 		pod.Spec.TopologySpreadConstraints = nil
 		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: pod.Spec.Affinity.NodeAffinity}
 	}
+	if w.chance(15) {
+		pod.Spec.Overhead = corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(int64(w.IntN(100)), resource.DecimalSI)}
+	}
+	if w.chance(15) {
+		pod.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{
+			corev1.ResourceMemory: *resource.NewQuantity(w.Int64N(2<<30), resource.BinarySI),
+		}}
+	}
+	if w.chance(15) {
+		sidecar := w.container(8)
+		sidecar.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
+		pod.Spec.InitContainers = append(pod.Spec.InitContainers, sidecar)
+	}
+	if w.chance(5) {
+		pod.Spec.Containers = []corev1.Container{{Name: "besteffort", Image: pick(w.generator, images)}}
+	}
 	return pod
 }
 
@@ -344,8 +395,8 @@ func (w *world) another() *corev1.Pod {
 	w.made++
 	pod.Name = fmt.Sprintf("pod-%06d", w.made)
 	pod.UID = types.UID(pod.Name)
-	if w.chance(3) {
-		pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(w.IntN(900)), resource.DecimalSI)
+	if requests := pod.Spec.Containers[0].Resources.Requests; requests != nil && w.chance(10) {
+		requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(w.IntN(900)), resource.DecimalSI)
 	}
 	if w.chance(3) {
 		pod.Labels["unique"] = pod.Name
@@ -529,6 +580,16 @@ func TestTheFastPathDecidesAsTheScalarPath(t *testing.T) {
 		if total["path "+string(reason)] == 0 {
 			t.Errorf("no decision was about %q; there were %v", reason, slices.Sorted(maps.Keys(total)))
 		}
+	}
+}
+
+func TestTheFastPathDecidesAsTheScalarPathInTheLongRun(t *testing.T) {
+	const steps = 10_000
+	w := newWorld(t, seed, 150_000)
+	w.run("the long run", steps)
+	t.Logf("%d decisions:%s", steps, w.seen)
+	if w.seen["path "] < steps/3 {
+		t.Errorf("only %d decisions took the fast path", w.seen["path "])
 	}
 }
 

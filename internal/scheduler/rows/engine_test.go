@@ -69,6 +69,7 @@ type scene struct {
 	plugin   *scored
 	profile  Profile
 	made     int
+	counted  map[string]int // by plugin and extension point; see evaluations
 }
 
 func newScene(t *testing.T, nodes, maxBytes int) *scene {
