@@ -83,7 +83,10 @@ func (s *Scheduler) knownUnfit(ctx context.Context, p Profile, state fwk.CycleSt
 // to nominated pods, which may have come in between, is not kept: they go without a change of the snapshot.
 func (s *Scheduler) keepUnfit(p Profile, pod *corev1.Pod, err error) {
 	var fitError *schedframework.FitError
-	if errors.As(err, &fitError) && !p.Framework.ReckonsWithNominated(pod) {
+	if !errors.As(err, &fitError) {
+		return
+	}
+	if nominated, _, known := p.Framework.NominatedNodes(pod); known && len(nominated) == 0 {
 		s.fast.rows.KeepUnfit(fitError.Diagnosis)
 	}
 }

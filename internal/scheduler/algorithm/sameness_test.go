@@ -82,15 +82,20 @@ func (n nominator) NominatedPodsForNode(name string) (out []fwk.PodInfo) {
 	return out
 }
 
-func (n nominator) HasNominatedFor(pod *corev1.Pod) bool {
-	for _, pods := range n {
-		for _, other := range pods {
-			if other.UID != pod.UID && ptr.Deref(other.Spec.Priority, 0) >= ptr.Deref(pod.Spec.Priority, 0) {
-				return true
+func (n nominator) NominatedNodes(pod *corev1.Pod) (nodes []string, repelling bool) {
+	for node := range n {
+		counts := false
+		for _, other := range n.NominatedPodsForNode(node) {
+			if other.GetPod().UID != pod.UID && ptr.Deref(other.GetPod().Spec.Priority, 0) >= ptr.Deref(pod.Spec.Priority, 0) {
+				counts = true
+				repelling = repelling || len(other.GetRequiredAntiAffinityTerms()) > 0
 			}
 		}
+		if counts {
+			nodes = append(nodes, node)
+		}
 	}
-	return false
+	return nodes, repelling
 }
 
 // samenessProfiles are what the pods of a world are scheduled by.
@@ -470,7 +475,10 @@ func (w *world) nominate() {
 		clear(w.handle.nominated)
 		return
 	}
-	w.handle.nominated[pick(w.generator, w.nodes).Name] = []*corev1.Pod{w.another()}
+	for range 1 + w.IntN(4) {
+		node := pick(w.generator, w.nodes).Name
+		w.handle.nominated[node] = append(w.handle.nominated[node], w.another())
+	}
 }
 
 // step has something decided about a pod, and about another like it if it fits nowhere: nothing has happened to the nodes
@@ -522,6 +530,9 @@ func (w *world) decide(where string, p Profile, pod *corev1.Pod) rows.Reason {
 	if err != nil {
 		w.t.Fatalf("%s: %v", where, err)
 	}
+	if len(w.handle.nominated) > 0 {
+		w.seen["beside nominated pods"]++
+	}
 	if err := w.ours.compare(w.ctx, scalar); err != nil {
 		w.t.Fatalf("%s: pod %s, profile %s: %v", where, pod.Name, p.Framework.ProfileName(), err)
 	}
@@ -572,6 +583,9 @@ func TestTheFastPathDecidesAsTheScalarPath(t *testing.T) {
 	t.Logf("%d decisions:%s", worlds*steps, total)
 	if total["known not to fit"] < 100 {
 		t.Errorf("only %d pods were known not to fit", total["known not to fit"])
+	}
+	if total["beside nominated pods"] < 500 {
+		t.Errorf("only %d decisions were made beside nominated pods", total["beside nominated pods"])
 	}
 	if total["path "] < worlds*steps/4 {
 		t.Errorf("only %d decisions took the fast path", total["path "])

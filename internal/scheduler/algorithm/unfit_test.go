@@ -64,6 +64,7 @@ func (w *unfitWorld) refused(like *corev1.Pod) refusal {
 	return refusal{fitError, err, state}
 }
 
+// bigPod returns a pod that asks for more than a node has.
 func bigPod() *corev1.Pod {
 	pod := benchPod("basic", 0)
 	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = benchNode(0).Status.Allocatable[corev1.ResourceCPU]
@@ -149,4 +150,23 @@ func TestWhatNominatedPodsHaveToDoWithARefusalIsNotKept(t *testing.T) {
 	if w.ours.fast.rows.Unfit(pod) != nil {
 		t.Error("what was said with regard to the nominated pod is kept")
 	}
+}
+
+func TestNodesWithRoomThatIsReservedAreLeftOut(t *testing.T) {
+	w := newUnfitWorld(t)
+	for _, free := range []int{2, 1, 0} {
+		pod := w.another(benchPod("basic", 0))
+		reason := w.decide(fmt.Sprintf("%d nodes are free", free), w.profile, pod)
+		if want := map[bool]rows.Reason{true: rows.None, false: rows.NoFit}[free > 0]; reason != want {
+			t.Fatalf("%d nodes are free: %q", free, reason)
+		}
+		w.handle.nominated[benchNode(free-1).Name] = []*corev1.Pod{w.another(fullPod())}
+	}
+}
+
+// fullPod returns a pod that takes a node for itself.
+func fullPod() *corev1.Pod {
+	pod := bigPod()
+	pod.Spec.Overhead = nil
+	return pod
 }

@@ -35,6 +35,9 @@ type Constraints struct {
 	series *series // nil unless default ones apply
 }
 
+// Hard says whether Filter goes by any of them.
+func (c *Constraints) Hard() bool { return len(c.hard) > 0 }
+
 // Constraints returns those that PodTopologySpread with these arguments goes by for the pods of the class that pod is of.
 // The pod is copied. They are nil if it will have nothing to do with them. With an error they are for the plugin itself,
 // which in most cases refuses them.

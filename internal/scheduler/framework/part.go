@@ -105,15 +105,19 @@ func (f *Framework) NormalizeScores(
 	return nil
 }
 
-// ReckonsWithNominated says whether some pod other than this one, of the same or a higher priority, is nominated to
-// any node, so that RunFilterPluginsWithNominatedPods may say something else than RunFilterPlugins. It is true if in
-// doubt.
-func (f *Framework) ReckonsWithNominated(pod *corev1.Pod) bool {
+// NominatedNodes returns the nodes, in no order, of which RunFilterPluginsWithNominatedPods may say something else than
+// RunFilterPlugins: those that pods other than this one are nominated to that are at least as important. repelling says
+// that one of these pods has required anti-affinity. With known false it may be any nodes.
+func (f *Framework) NominatedNodes(pod *corev1.Pod) (nodes []string, repelling, known bool) {
 	if f.nominator == nil {
-		return false
+		return nil, false, true
 	}
-	counter, ok := f.nominator.(interface {
-		HasNominatedFor(pod *corev1.Pod) bool
+	nominator, known := f.nominator.(interface {
+		NominatedNodes(pod *corev1.Pod) (nodes []string, repelling bool)
 	})
-	return !ok || counter.HasNominatedFor(pod)
+	if !known {
+		return nil, false, false
+	}
+	nodes, repelling = nominator.NominatedNodes(pod)
+	return nodes, repelling, true
 }

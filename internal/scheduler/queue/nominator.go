@@ -105,21 +105,28 @@ func (n *Nominator) NominatedPodsForNode(nodeName string) []fwk.PodInfo {
 	return pods
 }
 
-// HasNominatedFor says whether any pod but this one that is at least as important is nominated, to whatever node. It
-// takes no lock while nothing is nominated.
-func (n *Nominator) HasNominatedFor(pod *corev1.Pod) bool {
+// NominatedNodes returns the nodes that pods other than this one, at least as important, are nominated to, in no order, and
+// says whether one of these pods keeps others away by required anti-affinity. It takes no lock while nothing is nominated.
+func (n *Nominator) NominatedNodes(pod *corev1.Pod) (nodes []string, repelling bool) {
 	if n.size.Load() == 0 {
-		return false
+		return nil, false
 	}
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	priority := corev1helpers.PodPriority(pod)
-	for uid, nm := range n.byPod {
-		if uid != pod.UID && corev1helpers.PodPriority(nm.info.Pod) >= priority {
-			return true
+	for node, nominated := range n.byNode {
+		counts := false
+		for _, nm := range nominated {
+			if nm.info.Pod.UID != pod.UID && corev1helpers.PodPriority(nm.info.Pod) >= priority {
+				counts = true
+				repelling = repelling || len(nm.info.RequiredAntiAffinityTerms) > 0
+			}
+		}
+		if counts {
+			nodes = append(nodes, node)
 		}
 	}
-	return false
+	return nodes, repelling
 }
 
 // add is AddNominatedPod for callers that hold Queue.mu.

@@ -259,3 +259,31 @@ func TestNominatedPodsAreCopies(t *testing.T) {
 	first[0] = nil
 	f.Expect(f.NominatedPodsForNode("n")[0].GetPod()).To(BeIdenticalTo(pod))
 }
+
+func TestNodesThatMoreImportantPodsAreNominatedTo(t *testing.T) {
+	priority := func(priority int32) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Spec.Priority = &priority }
+	}
+	repelling := func(p *corev1.Pod) {
+		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: "zone"}},
+		}}
+	}
+	f := newFixture(t)
+	expect := func(pod *corev1.Pod, repelled bool, nodes ...string) {
+		t.Helper()
+		got, repelling := f.NominatedNodes(pod)
+		f.Expect(got).To(ConsistOf(nodes))
+		f.Expect(repelling).To(Equal(repelled))
+	}
+	high := newPod("high", priority(10))
+	expect(high, false)
+	f.AddNominatedPod(logger, info(high), nominate("n1"))
+	f.AddNominatedPod(logger, info(newPod("low", priority(-1))), nominate("n1"))
+	f.AddNominatedPod(logger, info(newPod("middle", priority(5), repelling)), nominate("n2"))
+	expect(newPod("a"), true, "n1", "n2")
+	expect(newPod("b", priority(7)), false, "n1")
+	expect(newPod("c", priority(10)), false, "n1")
+	expect(high, false)
+	expect(newPod("d", priority(11)), false)
+}

@@ -157,8 +157,11 @@ func (q *Queue) DeleteNominatedPodIfExists(pod *corev1.Pod) {
 	q.nominator.DeleteNominatedPodIfExists(pod)
 }
 
-// HasNominatedFor says whether any pod but this one that is at least as important is nominated, to whatever node.
-func (q *Queue) HasNominatedFor(pod *corev1.Pod) bool { return q.nominator.HasNominatedFor(pod) }
+// NominatedNodes returns the nodes that pods other than this one, at least as important, are nominated to, in no order, and
+// says whether one of these pods keeps others away by required anti-affinity.
+func (q *Queue) NominatedNodes(pod *corev1.Pod) (nodes []string, repelling bool) {
+	return q.nominator.NominatedNodes(pod)
+}
 
 // NominatedPodsForNode implements fwk.PodNominator.
 func (q *Queue) NominatedPodsForNode(nodeName string) []fwk.PodInfo {

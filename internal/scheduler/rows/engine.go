@@ -35,7 +35,8 @@ const (
 	Devices Reason = "devices"
 	// NodeNames: the pod names the nodes it may run on.
 	NodeNames Reason = "node_names"
-	// Nominated: room is reserved on some node for a pod that is at least as important, or for this one.
+	// Nominated: room is reserved for the pod, or for one that is at least as important and has to be reckoned with in more
+	// than what it takes.
 	Nominated Reason = "nominated"
 	// Topology: PodTopologySpread or InterPodAffinity has something to do for the pod, and no twin.
 	Topology Reason = "topology"
@@ -93,9 +94,11 @@ type Engine struct {
 	marks  []uint32 // by slot: the round in which it was marked
 	round  uint32
 
-	// last is the class of the last decision, and chosen the nodes that were best.
-	last   *class
-	chosen Ties
+	// last is the class of the last decision, nominated the nodes with room that was reserved then, and chosen those that
+	// were best.
+	last      *class
+	nominated []string
+	chosen    Ties
 	// looked is the number of nodes that the last decision has looked at one by one, other than for a new class.
 	looked int
 	// Of the last pass: the nodes that fit, for how many nodes each of them stands (nil: for itself), their totals, and the
@@ -135,7 +138,7 @@ func (e *Engine) Decide(ctx context.Context, p Profile, state fwk.CycleState, po
 		return Decision{}, UnknownPlugin
 	case !ordinary(pod):
 		return Decision{}, Volumes
-	case pod.Status.NominatedNodeName != "" || p.Framework.ReckonsWithNominated(pod):
+	case pod.Status.NominatedNodeName != "" || !e.nominatedElsewhere(p, pod):
 		return Decision{}, Nominated
 	case klog.FromContext(ctx).V(10).Enabled():
 		return Decision{}, Verbose
@@ -152,6 +155,9 @@ func (e *Engine) Decide(ctx context.Context, p Profile, state fwk.CycleState, po
 	if reason := e.prepare(ctx, c, p.Twins, state, pod); reason != None {
 		return Decision{}, reason
 	}
+	if len(e.nominated) > 0 && c.minds() {
+		return Decision{}, Nominated
+	}
 	prepared := time.Now()
 
 	if err := c.local.sync(ctx, e, pod); err != nil {
@@ -160,14 +166,23 @@ func (e *Engine) Decide(ctx context.Context, p Profile, state fwk.CycleState, po
 		return Decision{}, Failed
 	}
 	e.last = c
-	plain := c.plain()
+	plain := c.plain() && len(e.nominated) == 0
 	var sorted *groups
 	feasible := c.local.feasible
 	if !plain {
-		if sorted = c.groupsOf(e); sorted != nil && !sorted.sync(e) {
-			sorted = nil
+		// Groups know nodes by what they have in common.
+		if len(e.nominated) == 0 {
+			if sorted = c.groupsOf(e); sorted != nil && !sorted.sync(e) {
+				sorted = nil
+			}
 		}
 		feasible = e.filter(c, sorted)
+	}
+	if len(e.nominated) > 0 {
+		if err := e.leaveOutReserved(ctx, c, pod); err != nil {
+			return Decision{}, Failed
+		}
+		feasible = len(e.feasible)
 	}
 	e.account(c)
 	filtered := time.Now()
@@ -197,6 +212,9 @@ func (e *Engine) Decide(ctx context.Context, p Profile, state fwk.CycleState, po
 func (e *Engine) Totals(ctx context.Context, pod *corev1.Pod) (feasible []cache.Slot, totals []int64) {
 	e.chosen.reset(slices.Collect(e.chosen.All())) // which the pass may overwrite
 	e.filter(e.last, nil)
+	if err := e.leaveOutReserved(ctx, e.last, pod); err != nil {
+		return nil, nil
+	}
 	if err := e.score(ctx, e.last, pod); err != nil || len(e.feasible) == 1 {
 		totals = nil
 	} else {

@@ -29,6 +29,7 @@ type generation struct {
 	perPod      *framework.Framework // kind perPod
 	skipped     sets.Set[string]     // the names of perPod, as AllSkip wants them
 	spread      *framework.Framework // kind spread
+	nodeWise    *framework.Framework // kinds constraints, local and resources: whatever looks at one node
 	// resources stands in for NodeResourcesFit and NodeResourcesBalancedAllocation.
 	resources *resourceTwin
 	// namesNodes says that NodeAffinity has PreFilter name the nodes that are left for a pod that names them.
@@ -95,6 +96,10 @@ func newGeneration(p Profile) *generation {
 	g.local = p.Framework.Part(func(pl fwk.Plugin) bool {
 		of := kindOf(pl)
 		return of == local || of == resources && !twinned.Has(pl.Name())
+	})
+	g.nodeWise = p.Framework.Part(func(pl fwk.Plugin) bool {
+		of := kindOf(pl)
+		return of == constraints || of == local || of == resources
 	})
 	for _, pl := range p.Framework.Plugins().Filter {
 		if of := kindOf(pl); of == local || of == resources && !twinned.Has(pl.Name()) {

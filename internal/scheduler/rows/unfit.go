@@ -50,7 +50,7 @@ func (u *Unfit) Unwrap() error { return &u.FitError }
 // its class and nothing has changed since; otherwise nil. The statuses of the nodes are shared, and not to be written to.
 func (e *Engine) Unfit(pod *corev1.Pod) *Unfit {
 	known := &e.last.unfit
-	if known.diagnosis == nil || known.pos != e.snapshot.Log().End() {
+	if known.diagnosis == nil || known.pos != e.snapshot.Log().End() || len(e.nominated) > 0 {
 		return nil
 	}
 	u := &Unfit{FitError: schedframework.FitError{Pod: pod, NumAllNodes: e.NumNodes(), Diagnosis: *known.diagnosis}}
@@ -69,7 +69,7 @@ func (e *Engine) Unfit(pod *corev1.Pod) *Unfit {
 func (e *Engine) KeepUnfit(d schedframework.Diagnosis) {
 	c := e.last
 	// The answers to pods with extended resources depend on device classes, too.
-	if c.local.extended || e.byID[c.id] != c {
+	if c.local.extended || e.byID[c.id] != c || len(e.nominated) > 0 {
 		return
 	}
 	d.UnschedulablePlugins, d.PendingPlugins = cloned(d.UnschedulablePlugins), cloned(d.PendingPlugins)
