@@ -14,6 +14,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,10 +23,8 @@ import (
 	"time"
 
 	clientset "k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
 	corev1listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 	"k8s.io/utils/clock"
@@ -38,6 +37,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/queue"
+	"github.com/livesched/livesched/internal/scheduler/recording"
 	"github.com/livesched/livesched/internal/scheduler/rows"
 )
 
@@ -46,6 +46,8 @@ const (
 	bindingGrace = 4 * time.Second
 	// closeGrace is how long it waits for the profiles to close, which those bindings hold.
 	closeGrace = bindingGrace + time.Second
+	// eventGrace is how long it then goes on to write Events.
+	eventGrace = 1500 * time.Millisecond
 )
 
 // FastPath says how decisions may be made. Whatever it says, they are the same ones.
@@ -60,7 +62,7 @@ const (
 	FastPathVerify FastPath = "verify"
 )
 
-// Config is what a Scheduler is made of. All fields but Clock, FastPath and BuildTimeout are required.
+// Config is what a Scheduler is made of. All fields but Clock, FastPath, MaxConcurrentBinds and BuildTimeout are required.
 type Config struct {
 	// Client is for bindings, pod status and what plugins do. KubeConfig is what it was built from.
 	Client     clientset.Interface
@@ -75,6 +77,8 @@ type Config struct {
 	Clock clock.WithTicker
 	// FastPath says whether decisions may be made on the fast path. Empty is FastPathOn.
 	FastPath FastPath
+	// MaxConcurrentBinds is how many pods are bound at the same time. 0 means binding.DefaultLimit.
+	MaxConcurrentBinds int
 	// BuildTimeout bounds the build of one profile. 0 means profile.DefaultBuildTimeout.
 	BuildTimeout time.Duration
 }
@@ -99,6 +103,7 @@ type Scheduler struct {
 	env          *profile.Environment
 	configurator *profile.Configurator
 	pods         corev1listers.PodLister
+	events       *recording.Writer
 	pending      *pendingPods
 
 	// leading says that the loop runs on this replica: only the leader speaks to users through Events.
@@ -145,16 +150,14 @@ func (s *Scheduler) Build(ctx context.Context, cfg *config.Profile) (*profile.Pr
 // Start fills cache and queue and keeps them up to date until ctx ends. The manager's cache must be running.
 func (s *Scheduler) Start(ctx context.Context) error {
 	schedmetrics.Register()
-	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: s.cfg.EventClient.EventsV1()})
-	defer broadcaster.Shutdown()
-	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
-		return fmt.Errorf("starting the event broadcaster: %w", err)
-	}
+	s.events = recording.New(recording.Config{Sink: recording.NewSink(s.cfg.EventClient.EventsV1()), Busy: s.busy})
+	s.events.Start(ctx)
+	defer s.closeEvents(ctx)
 
 	scope := s.cfg.Informers.NewScope()
 	defer scope.Close()
 	sources := newEventSources(s.cfg.Informers, s.moveAll)
-	if err := s.assemble(ctx, scope, sources, broadcaster); err != nil {
+	if err := s.assemble(ctx, scope, sources); err != nil {
 		return err
 	}
 	if err := s.listen(scope); err != nil {
@@ -182,7 +185,7 @@ func (s *Scheduler) Start(ctx context.Context) error {
 }
 
 // assemble creates the parts, bottom-up.
-func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope, sources *eventSources, broadcaster events.EventBroadcaster) error {
+func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope, sources *eventSources) error {
 	recorder := schedmetrics.NewMetricsAsyncRecorder(1000, time.Second, ctx.Done())
 	s.pods = scope.Core().V1().Pods().Lister()
 	s.cache = cache.New()
@@ -198,11 +201,9 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope, source
 		Queue:         s.queue,
 		WaitingPods:   framework.NewWaitingPods(),
 		PodsInPreBind: framework.NewPodsInPreBind(),
-		Recorder: func(schedulerName string) events.EventRecorderLogger {
-			return broadcaster.NewRecorder(scheme.Scheme, schedulerName)
-		},
-		EventSources: sources,
-		Metrics:      recorder,
+		Recorder:      s.events.NewRecorder,
+		EventSources:  sources,
+		Metrics:       recorder,
 	}
 	if err := s.shareDevices(ctx, scope, sources); err != nil {
 		return err
@@ -218,7 +219,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope, source
 		Queue:            s.queue,
 		PodsInPreBind:    s.env.PodsInPreBind,
 		SetNominatedNode: s.setNominatedNode,
-		Limit:            binding.NewLimit(binding.DefaultLimit),
+		Limit:            binding.NewLimit(cmp.Or(s.cfg.MaxConcurrentBinds, binding.DefaultLimit)),
 		Read:             s.readPod,
 		Failed:           s.bindingFailed,
 	}
@@ -265,6 +266,17 @@ func (s *Scheduler) stop() {
 	s.stopping.Store(true)
 	s.queue.Close()
 	s.env.WaitingPods.Stop()
+	s.events.Hurry()
+}
+
+// busy says whether pods wait to be decided or bound, which Events would hold up.
+func (s *Scheduler) busy() bool { return s.queue.ActivePods() > 0 || s.binder.Limit.Crowded() }
+
+// closeEvents writes what has been said and not been written yet, as far as there is time.
+func (s *Scheduler) closeEvents(ctx context.Context) {
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), eventGrace)
+	defer cancel()
+	s.events.Close(closing)
 }
 
 // drain waits for the bindings under way.

@@ -48,6 +48,10 @@ func (l *Limit) enter(ctx context.Context) (leave func(), err error) {
 	}, nil
 }
 
+// Crowded says that so many pods are being bound that what can wait should not compete with them: more than a quarter of
+// what the limit allows.
+func (l *Limit) Crowded() bool { return len(l.places)*4 > cap(l.places) }
+
 func (l *Limit) wait(ctx context.Context) error {
 	waiting := metrics.BindCalls.WithLabelValues(metrics.BindCallWaiting)
 	waiting.Inc()

@@ -12,7 +12,8 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// Values of the label "result" of [Reloads], of the label "queue" of [PendingPods] and of the label "state" of [BindCalls].
+// Values of the label "result" of [Reloads], of the label "queue" of [PendingPods], of the label "state" of [BindCalls]
+// and of the label "reason" of [EventsLost].
 const (
 	// ReloadSucceeded: what was built was swapped in.
 	ReloadSucceeded = "success"
@@ -34,6 +35,13 @@ const (
 	BindCallRunning = "running"
 	// BindCallWaiting is a pod that waits for others to be bound, because so many are.
 	BindCallWaiting = "waiting"
+
+	// EventLostFull is an Event for which there was no room, since many more are told than the API server takes.
+	EventLostFull = "full"
+	// EventLostRefused is one that the API server refused, or did not answer for minutes.
+	EventLostRefused = "refused"
+	// EventLostStopped is one that could not be written in time before the process ended.
+	EventLostStopped = "stopped"
 )
 
 var (
@@ -103,6 +111,18 @@ var (
 		Name: "livesched_bind_calls",
 		Help: "Number of pods that are being bound to a node ('running') or wait until fewer are ('waiting').",
 	}, []string{"state"})
+
+	// PendingEvents is the number of Events that are not written yet. See [AddPendingEvents].
+	PendingEvents = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "livesched_pending_events",
+		Help: "Number of Events that have not been written yet. Those about pods that were scheduled wait while other pods are being scheduled.",
+	}, pendingEvents.sum)
+
+	// EventsLost counts Events that were not written, by the reason.
+	EventsLost = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "livesched_events_lost_total",
+		Help: "Number of Events that were not written: 'full' because too many waited, 'refused' by the API server or after minutes without an answer, 'stopped' because the process ended.",
+	}, []string{"reason"})
 )
 
 // Values of the label "path" of [Decisions].
@@ -148,12 +168,15 @@ func Register() {
 
 		own := ctrlmetrics.Registry
 		own.MustRegister(Reloads, ReloadBuildDuration, ReloadSwapDuration, ReloadStandstill, Profiles, ProfileGenerations, PendingPods, RetiredGenerationPods,
-			HandlerPanics, BindCalls, Decisions, FastPathDifferences)
+			HandlerPanics, BindCalls, PendingEvents, EventsLost, Decisions, FastPathDifferences)
 		for _, result := range []string{ReloadSucceeded, ReloadFailed, ReloadRejected} {
 			Reloads.WithLabelValues(result)
 		}
 		for _, state := range []string{BindCallRunning, BindCallWaiting} {
 			BindCalls.WithLabelValues(state)
+		}
+		for _, reason := range []string{EventLostFull, EventLostRefused, EventLostStopped} {
+			EventsLost.WithLabelValues(reason)
 		}
 		ctrlmetrics.Registry = mergedRegistry{
 			Registerer: own,

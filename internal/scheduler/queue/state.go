@@ -64,6 +64,13 @@ func (q *Queue) Counts() Counts {
 	return c
 }
 
+// ActivePods is how many pods wait for nothing but their turn.
+func (q *Queue) ActivePods() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.active.Len()
+}
+
 // PendingPods lists all pods that the queue knows: place by place, those of Active and Backoff in the order in which they
 // would be popped, the others by their back-off or age.
 func (q *Queue) PendingPods() []PodState {
