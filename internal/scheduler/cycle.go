@@ -42,6 +42,7 @@ type cycle struct {
 // scheduleOne takes the next pod and schedules it. It returns false once the queue is closed.
 func (s *Scheduler) scheduleOne(ctx context.Context) bool {
 	logger := klog.FromContext(ctx)
+	s.binder.Limit.AwaitRoom(ctx)
 	popped := s.queue.Pop(logger)
 	if popped == nil {
 		return false

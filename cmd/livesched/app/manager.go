@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"time"
 
@@ -121,13 +122,14 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 	}
 	source := informers.NewSource(mgr.GetCache(), mgr.GetRESTMapper(), scheme, klog.Background().WithName("informers"))
 	sched := scheduler.New(scheduler.Config{
-		Client:       kube,
-		KubeConfig:   clientConfig,
-		EventClient:  eventClient,
-		Informers:    source,
-		Registry:     registry,
-		FastPath:     scheduler.FastPath(o.FastPath),
-		BuildTimeout: o.ProfileBuildTimeout,
+		Client:             kube,
+		KubeConfig:         clientConfig,
+		EventClient:        eventClient,
+		Informers:          source,
+		Registry:           registry,
+		FastPath:           scheduler.FastPath(o.FastPath),
+		MaxConcurrentBinds: o.MaxConcurrentBinds,
+		BuildTimeout:       o.ProfileBuildTimeout,
 	})
 	archive, err := newArchive(mgr, o)
 	if err != nil {
@@ -190,13 +192,26 @@ func newClients(restConfig *rest.Config) (client, events clientset.Interface, cf
 	cfg = rest.CopyConfig(restConfig)
 	cfg.ContentType = runtime.ContentTypeProtobuf
 	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	if client, err = clientset.NewForConfig(rest.AddUserAgent(rest.CopyConfig(cfg), "scheduler")); err != nil {
+	// Clients of one configuration share a connection, and a server takes no more than 100 requests at a time on one: what is
+	// beyond has each request open a connection of its own, which costs more than the request. So bindings share theirs
+	// neither with Events, nor with the manager's watches, nor with clients that plugins make.
+	if client, err = newClient(cfg, "scheduler"); err != nil {
 		return nil, nil, nil, fmt.Errorf("creating the client: %w", err)
 	}
-	if events, err = clientset.NewForConfig(rest.AddUserAgent(rest.CopyConfig(cfg), "events")); err != nil {
+	if events, err = newClient(cfg, "events"); err != nil {
 		return nil, nil, nil, fmt.Errorf("creating the client for Events: %w", err)
 	}
 	return client, events, cfg, nil
+}
+
+// newClient returns a client with a connection of its own: client-go shares those of configurations that have no dialer, or
+// the very same.
+func newClient(cfg *rest.Config, userAgent string) (clientset.Interface, error) {
+	cfg = rest.AddUserAgent(rest.CopyConfig(cfg), userAgent)
+	if cfg.Dial == nil {
+		cfg.Dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext // client-go's default
+	}
+	return clientset.NewForConfig(cfg)
 }
 
 // addChecks adds the health checks: alive while no scheduling cycle hangs, ready once cache and queue are warm and the

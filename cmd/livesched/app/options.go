@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/livesched/livesched/internal/scheduler"
+	"github.com/livesched/livesched/internal/scheduler/binding"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 )
@@ -68,6 +69,9 @@ type Options struct {
 	KubeAPIQPS   float32
 	KubeAPIBurst int
 
+	// MaxConcurrentBinds is how many pods are bound at the same time.
+	MaxConcurrentBinds int
+
 	// ProfileBuildTimeout bounds the build of one profile.
 	ProfileBuildTimeout time.Duration
 
@@ -95,6 +99,7 @@ func NewOptions() *Options {
 		RetryPeriod:            2 * time.Second,
 		KubeAPIQPS:             1000,
 		KubeAPIBurst:           2000,
+		MaxConcurrentBinds:     binding.DefaultLimit,
 		ProfileBuildTimeout:    profile.DefaultBuildTimeout,
 		Webhook:                newWebhookOptions(),
 		FastPath:               string(scheduler.FastPathOn),
@@ -117,6 +122,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.RevisionNamespace, "revision-namespace", o.RevisionNamespace, `Namespace of the ControllerRevisions that the specs of profiles and policies are kept in. Empty means --leader-election-namespace or, without it, the namespace that livesched runs in, outside of a cluster "default".`)
 	fs.Float32Var(&o.KubeAPIQPS, "kube-api-qps", o.KubeAPIQPS, "Requests per second to the API server.")
 	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", o.KubeAPIBurst, "Requests to the API server that may exceed --kube-api-qps for a moment.")
+	fs.IntVar(&o.MaxConcurrentBinds, "max-concurrent-binds", o.MaxConcurrentBinds, "How many pods are bound at the same time. More helps only where the API server is far away, so that a binding takes long without costing anything.")
 	fs.DurationVar(&o.ProfileBuildTimeout, "profile-build-timeout", o.ProfileBuildTimeout, "How long the build of one profile may take, the first list of the informers that it brings included.")
 	o.Webhook.addFlags(fs)
 	fs.StringVar(&o.FastPath, "fast-path", o.FastPath, `How decisions are made, which are the same ones in any case. "on" keeps what plugins say of nodes and asks again where something has changed, "off" asks every plugin about every node for every pod, "verify" does both and counts the differences.`)
@@ -137,6 +143,9 @@ func (o *Options) Validate() error {
 	}
 	if o.KubeAPIBurst < 1 {
 		errs = append(errs, fmt.Errorf("--kube-api-burst=%d: must be at least 1", o.KubeAPIBurst))
+	}
+	if o.MaxConcurrentBinds < 1 {
+		errs = append(errs, fmt.Errorf("--max-concurrent-binds=%d: must be at least 1", o.MaxConcurrentBinds))
 	}
 	if o.ProfileBuildTimeout <= 0 {
 		errs = append(errs, fmt.Errorf("--profile-build-timeout=%v: must be greater than 0", o.ProfileBuildTimeout))

@@ -113,6 +113,7 @@ func TestValidate(t *testing.T) {
 		{"no requests", func(o *app.Options) { o.KubeAPIQPS = 0 }, []string{"--kube-api-qps=0: must be greater than 0"}},
 		{"no limit, which client-go spells -1", func(o *app.Options) { o.KubeAPIQPS = -1 }, []string{"--kube-api-qps=-1: must be greater than 0"}},
 		{"no burst", func(o *app.Options) { o.KubeAPIBurst = 0 }, []string{"--kube-api-burst=0: must be at least 1"}},
+		{"nothing may be bound", func(o *app.Options) { o.MaxConcurrentBinds = 0 }, []string{"--max-concurrent-binds=0: must be at least 1"}},
 		{"a fast path that is sometimes fast", func(o *app.Options) { o.FastPath = "maybe" }, []string{"--fast-path=maybe: must be on, off or verify"}},
 		{"no fast path", func(o *app.Options) { o.FastPath = "off" }, nil},
 		{"no time to build", func(o *app.Options) { o.ProfileBuildTimeout = 0 }, []string{"--profile-build-timeout=0s: must be greater than 0"}},

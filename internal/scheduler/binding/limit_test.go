@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -188,4 +189,60 @@ func TestTheContextOfPluginsEndsWithTheBindingCycle(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestTheLoopTakesARestWhileAsManyPodsWaitAsAreBeingBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.Limit = NewLimit(2)
+		next := make(chan struct{})
+		b := &binder{bind: func(context.Context, *corev1.Pod) *fwk.Status {
+			<-next
+			return nil
+		}}
+		ctx, cancel := context.WithCancel(f.ctx)
+		var running, loop sync.WaitGroup
+		var decided atomic.Int32
+		loop.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				f.Limit.AwaitRoom(ctx)
+				if ctx.Err() != nil {
+					return
+				}
+				decided.Add(1)
+				c := b.on(f, fmt.Sprintf("pod-%d", i))
+				running.Go(func() { f.Run(f.ctx, c) })
+				<-time.After(time.Millisecond) // a decision takes time
+			}
+		})
+		for bound := range 10 {
+			<-time.After(time.Second)
+			if n := int(decided.Load()); n != bound+4 {
+				t.Fatalf("%d pods were decided when %d were bound; 2 may be and 2 may wait", n, bound)
+			}
+			expectBindCalls(t, 2, 2)
+			next <- struct{}{}
+		}
+		cancel()
+		loop.Wait()
+		if n := len(b.pods()); n < 10 {
+			t.Errorf("%d pods were begun with", n)
+		}
+		close(next)
+		running.Wait()
+		f.Limit.AwaitRoom(f.ctx) // nobody waits
+	})
+}
+
+func TestALimitIsCrowdedWhenMoreThanAQuarterIsTaken(t *testing.T) {
+	l := NewLimit(8)
+	for taken := 1; taken <= 8; taken++ {
+		if _, err := l.enter(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := l.Crowded(), taken > 2; got != want {
+			t.Errorf("with %d of 8 taken: crowded %v", taken, got)
+		}
+	}
+	metrics.BindCalls.WithLabelValues(metrics.BindCallRunning).Set(0)
 }
