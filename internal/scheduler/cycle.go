@@ -21,6 +21,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
 	"github.com/livesched/livesched/internal/scheduler/binding"
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/podstatus"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 )
 
@@ -92,7 +93,9 @@ func (c *cycle) run(ctx context.Context) {
 	}
 	c.bindings.Go(func() {
 		defer c.profile.Release(logger)
-		c.binder.Run(klog.NewContext(c.bindingContext, logger), placed)
+		ctx := klog.NewContext(c.bindingContext, logger)
+		c.statuses.Settle(ctx, placed.Pod.Pod.UID)
+		c.binder.Run(ctx, placed)
 	})
 }
 
@@ -261,8 +264,12 @@ func (s *Scheduler) bindingFailed(ctx context.Context, b *binding.Cycle, status 
 
 // setNominatedNode announces where a pod is about to go.
 func (s *Scheduler) setNominatedNode(ctx context.Context, pod *corev1.Pod, nodeName string) error {
-	err := patchPodStatus(ctx, s.client, pod, nil, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: nodeName})
-	if err != nil {
+	if pod.Status.NominatedNodeName == nodeName {
+		return nil
+	}
+	status := pod.Status.DeepCopy()
+	status.NominatedNodeName = nodeName
+	if err := podstatus.Patch(ctx, s.client, pod, status); err != nil {
 		return fmt.Errorf("patching the pod's status: %w", err)
 	}
 	return nil

@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
@@ -69,14 +68,7 @@ func (s *Scheduler) handleFailure(ctx context.Context, f *failure) {
 	}
 
 	f.recorder.WithLogger(logger).Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", truncate(message))
-	if err := patchPodStatus(ctx, s.client, pod, unscheduledCondition(pod, reason, message), f.nominating); err != nil && !podstatus.IsGone(err) {
-		utilruntime.HandleErrorWithContext(ctx, err, "Writing the reason into the pod's status failed", "pod", klog.KObj(pod))
-		if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) {
-			// Without an event the pod would not be tried, and its owner not be told, for minutes. Another attempt after a
-			// back-off says what is true by then.
-			s.queue.Move(logger, eventStatusNotWritten, nil, pod, nil)
-		}
-	}
+	s.statuses.Write(ctx, podstatus.Update{Pod: pod, Condition: unscheduledCondition(pod, reason, message), Nominating: f.nominating})
 }
 
 // observe counts the attempt and returns the reason of its condition.

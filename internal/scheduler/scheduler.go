@@ -35,6 +35,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/podstatus"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 	"github.com/livesched/livesched/internal/scheduler/recording"
@@ -46,8 +47,8 @@ const (
 	bindingGrace = 4 * time.Second
 	// closeGrace is how long it waits for the profiles to close, which those bindings hold.
 	closeGrace = bindingGrace + time.Second
-	// eventGrace is how long it then goes on to write Events.
-	eventGrace = 1500 * time.Millisecond
+	// writeGrace is how long it then goes on to write statuses and Events.
+	writeGrace = 1500 * time.Millisecond
 )
 
 // FastPath says how decisions may be made. Whatever it says, they are the same ones.
@@ -104,6 +105,7 @@ type Scheduler struct {
 	configurator *profile.Configurator
 	pods         corev1listers.PodLister
 	events       *recording.Writer
+	statuses     *podstatus.Writer
 	pending      *pendingPods
 
 	// leading says that the loop runs on this replica: only the leader speaks to users through Events.
@@ -152,7 +154,9 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	schedmetrics.Register()
 	s.events = recording.New(recording.Config{Sink: recording.NewSink(s.cfg.EventClient.EventsV1()), Busy: s.busy})
 	s.events.Start(ctx)
-	defer s.closeEvents(ctx)
+	s.statuses = s.newStatusWriter()
+	s.statuses.Start(ctx)
+	defer s.closeWriters(ctx)
 
 	scope := s.cfg.Informers.NewScope()
 	defer scope.Close()
@@ -272,10 +276,11 @@ func (s *Scheduler) stop() {
 // busy says whether pods wait to be decided or bound, which Events would hold up.
 func (s *Scheduler) busy() bool { return s.queue.ActivePods() > 0 || s.binder.Limit.Crowded() }
 
-// closeEvents writes what has been said and not been written yet, as far as there is time.
-func (s *Scheduler) closeEvents(ctx context.Context) {
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), eventGrace)
+// closeWriters writes the statuses and Events that have not been written yet, as far as there is time.
+func (s *Scheduler) closeWriters(ctx context.Context) {
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeGrace)
 	defer cancel()
+	s.statuses.Close(closing)
 	s.events.Close(closing)
 }
 

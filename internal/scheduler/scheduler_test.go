@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/kubernetes/fake"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/apis/core/validation"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
@@ -64,46 +63,6 @@ func TestRejectorsOfAFailure(t *testing.T) {
 		if len(queued.UnschedulablePlugins) != test.unschedulable || len(queued.PendingPlugins) != test.pending {
 			t.Errorf("%s: unschedulable by %v, pending by %v", name, queued.UnschedulablePlugins, queued.PendingPlugins)
 		}
-	}
-}
-
-func TestPatchPodStatus(t *testing.T) {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod", Generation: 3}}
-	told := pod.DeepCopy()
-	told.Status.Conditions = []corev1.PodCondition{*unscheduledCondition(pod, corev1.PodReasonUnschedulable, "no room")}
-	nominated := pod.DeepCopy()
-	nominated.Status.NominatedNodeName = "n1"
-	override := func(node string) *fwk.NominatingInfo {
-		return &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node}
-	}
-	for name, test := range map[string]struct {
-		pod        *corev1.Pod
-		condition  *corev1.PodCondition
-		nominating *fwk.NominatingInfo
-		patched    bool
-	}{
-		"nothing to say":                        {pod, nil, nil, false},
-		"a reason":                              {pod, unscheduledCondition(pod, corev1.PodReasonUnschedulable, "no room"), nil, true},
-		"the reason that it has":                {told, unscheduledCondition(told, corev1.PodReasonUnschedulable, "no room"), nil, false},
-		"another reason":                        {told, unscheduledCondition(told, corev1.PodReasonUnschedulable, "no disk"), nil, true},
-		"a node":                                {pod, nil, override("n1"), true},
-		"the node that it has":                  {nominated, nil, override("n1"), false},
-		"no node any more":                      {nominated, nil, override(""), true},
-		"no node for one that has none":         {pod, nil, override(""), false},
-		"nothing of the node that it has":       {nominated, nil, nil, false},
-		"no change of the node by its mode":     {nominated, nil, &fwk.NominatingInfo{NominatingMode: fwk.ModeNoop, NominatedNodeName: "n2"}, false},
-		"the reason that it has, and another n": {told, unscheduledCondition(told, corev1.PodReasonUnschedulable, "no room"), override("n1"), true},
-	} {
-		client := fake.NewClientset(test.pod)
-		if err := patchPodStatus(t.Context(), client, test.pod, test.condition, test.nominating); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		if patched := len(client.Actions()) > 0; patched != test.patched {
-			t.Errorf("%s: patched is %v", name, patched)
-		}
-	}
-	if pod.Status.Conditions != nil || nominated.Status.NominatedNodeName != "n1" {
-		t.Error("an informer's object was written to")
 	}
 }
 

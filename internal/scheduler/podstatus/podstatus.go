@@ -28,6 +28,11 @@ func Patch(ctx context.Context, client clientset.Interface, pod *corev1.Pod, sta
 	if err != nil {
 		return err
 	}
+	return Apply(ctx, client, pod, patch)
+}
+
+// Apply applies a patch to the status of a pod, with the errors of Patch. The patch has to name the pod's UID.
+func Apply(ctx context.Context, client clientset.Interface, pod *corev1.Pod, patch []byte) error {
 	return retry.OnError(retry.DefaultBackoff, schedutil.Retriable, func() error {
 		_, err := client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 		return err

@@ -130,6 +130,26 @@ func TestWhatIsSaidAgain(t *testing.T) {
 		})
 	})
 
+	t.Run("while it is being written is told afterwards", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixture(t)
+			answer := make(chan struct{})
+			f.sink.failWith(func(string) error {
+				<-answer
+				return nil
+			})
+			f.fails("a", "too big")
+			synctest.Wait()
+			f.fails("a", "too big")
+			f.fails("a", "too big")
+			close(answer)
+			time.Sleep(time.Second)
+			f.expectCalls("create too big", "patch too big")
+			f.expectCounts(map[string]int{"too big": 3})
+			f.end()
+		})
+	})
+
 	t.Run("in other words, about another pod or by another scheduler is another Event", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t)
@@ -347,6 +367,30 @@ func TestAnEventThatCannotBeWritten(t *testing.T) {
 			f.sink.failWith(nil)
 			time.Sleep(2 * maxPause)
 			f.expectCounts(map[string]int{"first": 1, "second": 1})
+			f.end()
+		})
+	})
+
+	t.Run("leaves the API server alone but for one Event at a time, until that is answered", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixture(t)
+			answer := make(chan error)
+			f.sink.failWith(func(string) error { return <-answer })
+			f.fails("a", "first")
+			synctest.Wait()
+			answer <- errNoAnswer
+			synctest.Wait()
+			for i := range 5 {
+				f.fails("b", fmt.Sprint("note ", i))
+			}
+			time.Sleep(2 * minPause)
+			f.expectCalls("create first", "create first")
+			answer <- nil
+			synctest.Wait()
+			if n := len(f.sink.made()); n != 7 {
+				t.Errorf("there were %d calls when one was answered", n)
+			}
+			close(answer)
 			f.end()
 		})
 	})
