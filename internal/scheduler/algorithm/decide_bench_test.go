@@ -88,9 +88,8 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// benchDecider returns what decides about a pod and assumes it.
-func benchDecider(b *testing.B, o *oracle, nodes int, who string) func(*corev1.Pod) {
-	logger := klog.FromContext(o.ctx)
+// benchObjects puts what the pods of the benchmarks need into the informers.
+func benchObjects(o *oracle) {
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "owner", ResourceVersion: "1"},
 		Spec:       corev1.ServiceSpec{Selector: map[string]string{"kind": "owned"}},
@@ -98,6 +97,12 @@ func benchDecider(b *testing.B, o *oracle, nodes int, who string) func(*corev1.P
 	o.must(o.factory.Core().V1().Services().Informer().GetIndexer().Add(service))
 	o.must(o.factory.Core().V1().Namespaces().Informer().GetIndexer().Add(
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", ResourceVersion: "2"}}))
+}
+
+// benchDecider returns what decides about a pod and assumes it.
+func benchDecider(b *testing.B, o *oracle, nodes int, who string) func(*corev1.Pod) {
+	logger := klog.FromContext(o.ctx)
+	benchObjects(o)
 	if who == "kube-scheduler" || who == "kube-scheduler,100%" {
 		for i := range nodes {
 			o.upstream.Cache.AddNode(logger, benchNode(i))
@@ -115,6 +120,12 @@ func benchDecider(b *testing.B, o *oracle, nodes int, who string) func(*corev1.P
 	if who == "scalar" {
 		w.ours = New(Config{Snapshot: w.snapshot})
 	}
+	return w.decider(nodes)
+}
+
+// decider adds nodes, and returns what decides about a pod on these and assumes it.
+func (w *world) decider(nodes int) func(*corev1.Pod) {
+	logger := klog.FromContext(w.ctx)
 	for i := range nodes {
 		w.cache.AddNode(logger, benchNode(i))
 	}

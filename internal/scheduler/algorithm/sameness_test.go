@@ -56,7 +56,11 @@ type world struct {
 	versions  int
 	// plain has no pod use what looks beyond a node.
 	plain bool
-	seen  outcomes
+	// even makes nodes that differ in little, as those of most clusters do, so that there are groups of them.
+	even bool
+	// bare is an even world without images, of which a change of one node changes the scores of all.
+	bare bool
+	seen outcomes
 }
 
 // handle is kube-scheduler's, with our snapshot.
@@ -292,6 +296,15 @@ func (w *world) addNode() {
 	if _, ok := node.Labels[hostname]; ok {
 		node.Labels[hostname] = node.Name
 	}
+	if w.even {
+		node.Labels[hostname], node.Labels[zone] = node.Name, fmt.Sprintf("zone-%d", w.nodesMade%3)
+		node.Status.Allocatable = corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("32Gi"), corev1.ResourcePods: resource.MustParse("20"),
+		}
+	}
+	if w.bare {
+		node.Status.Images = nil
+	}
 	w.nodes = append(w.nodes, node)
 	w.cache.AddNode(klog.FromContext(w.ctx), node)
 }
@@ -301,7 +314,11 @@ func (w *world) changeNode() {
 	i := w.IntN(len(w.nodes))
 	node := w.nodes[i].DeepCopy()
 	fresh := w.generator.nodes(1)[0]
-	switch w.IntN(8) {
+	kinds := 8
+	if w.even {
+		kinds = 9
+	}
+	switch w.IntN(kinds) {
 	case 0:
 		node.Spec.Taints = fresh.Spec.Taints
 	case 1:
@@ -309,7 +326,9 @@ func (w *world) changeNode() {
 	case 2:
 		node.Status.Allocatable = fresh.Status.Allocatable
 	case 3:
-		node.Status.Images = fresh.Status.Images
+		if !w.bare {
+			node.Status.Images = fresh.Status.Images
+		}
 	case 4:
 		node.Labels[zone] = fmt.Sprintf("zone-%d", w.IntN(4))
 	case 5:
@@ -322,9 +341,28 @@ func (w *world) changeNode() {
 		}
 	case 7:
 		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: "Noise"})
+	case 8:
+		w.rename(node)
 	}
 	w.cache.UpdateNode(klog.FromContext(w.ctx), w.nodes[i], node)
 	w.nodes[i] = node
+}
+
+// rename gives a node the hostname of another, or all that were given one their own back: hostnames are mostly unique.
+func (w *world) rename(node *corev1.Node) {
+	if w.chance(10) {
+		node.Labels[hostname] = pick(w.generator, w.nodes).Name
+		return
+	}
+	node.Labels[hostname] = node.Name
+	for i, other := range w.nodes {
+		if name, ok := other.Labels[hostname]; ok && name != other.Name && other.Name != node.Name {
+			restored := other.DeepCopy()
+			restored.Labels[hostname] = other.Name
+			w.cache.UpdateNode(klog.FromContext(w.ctx), other, restored)
+			w.nodes[i] = restored
+		}
+	}
 }
 
 func (w *world) removeNode() {
@@ -458,6 +496,9 @@ func (w *world) disturb() {
 	case n < 90:
 		w.templates[w.IntN(len(w.templates))] = w.template()
 	case n < 91:
+		if w.even && w.chance(80) {
+			return
+		}
 		w.build()
 		w.seen["reloads"]++
 	case n < 92:
@@ -486,6 +527,9 @@ func (w *world) nominate() {
 func (w *world) step(where string) {
 	w.t.Helper()
 	pod, p := w.another(), pick(w.generator, w.profiles)
+	if w.even && w.chance(70) {
+		p = w.profiles[0]
+	}
 	if reason := w.decide(where, p, pod); reason != rows.NoFit || w.chance(50) {
 		return
 	}
@@ -510,6 +554,9 @@ func (w *world) decide(where string, p Profile, pod *corev1.Pod) rows.Reason {
 	w.must(w.cache.UpdateSnapshot(klog.FromContext(w.ctx), w.snapshot))
 	fast, reason := w.ours.decideFast(w.ctx, p, schedframework.NewCycleState(), pod)
 	w.seen["path "+string(reason)]++
+	if looked := w.ours.fast.rows.Looked(); reason == rows.None && fast.FeasibleNodes > looked {
+		w.seen["looked at less than fit"]++
+	}
 	scalar := w.ours.newCycle(p, schedframework.NewCycleState(), pod)
 	want, err := scalar.schedule(w.ctx)
 	if reason == rows.NoFit {
@@ -549,6 +596,9 @@ func (w *world) decide(where string, p Profile, pod *corev1.Pod) rows.Reason {
 
 func (w *world) run(where string, steps int) {
 	nodes := 5 + w.IntN(60)
+	if w.even {
+		nodes += 80
+	}
 	for range nodes {
 		w.addNode()
 	}
@@ -556,7 +606,11 @@ func (w *world) run(where string, steps int) {
 		w.setNamespace(namespace)
 	}
 	w.changeServices()
-	for range 25 {
+	templates := 25
+	if w.even {
+		templates = 6
+	}
+	for range templates {
 		w.templates = append(w.templates, w.template())
 	}
 	w.build()
@@ -604,6 +658,25 @@ func TestTheFastPathDecidesAsTheScalarPathInTheLongRun(t *testing.T) {
 	t.Logf("%d decisions:%s", steps, w.seen)
 	if w.seen["path "] < steps/3 {
 		t.Errorf("only %d decisions took the fast path", w.seen["path "])
+	}
+}
+
+// TestDecisionsByGroupsAreThoseOfTheScalarPath is about clusters in which many nodes are alike, and classes that are
+// seen often enough to have groups.
+func TestDecisionsByGroupsAreThoseOfTheScalarPath(t *testing.T) {
+	const worlds, steps = 6, 600
+	total := outcomes{}
+	for i := range uint64(worlds) {
+		w := newWorld(t, seed+100+i, []int{0, 0, 200_000}[i%3])
+		w.even, w.bare = true, i%3 != 1
+		w.run(fmt.Sprintf("world %d", seed+100+i), steps)
+		for key, n := range w.seen {
+			total[key] += n
+		}
+	}
+	t.Logf("%d decisions:%s", worlds*steps, total)
+	if total["looked at less than fit"] < worlds*steps/10 {
+		t.Errorf("only %d decisions looked at few nodes", total["looked at less than fit"])
 	}
 }
 

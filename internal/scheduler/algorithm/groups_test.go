@@ -1,0 +1,172 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package algorithm
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/rows"
+)
+
+// alike is a cluster of nodes that are alike, in which both paths have to agree about pods.
+type alike struct {
+	*world
+	profile Profile
+}
+
+func newAlike(t *testing.T, nodes int) *alike {
+	w := newWorld(t, 1, 0)
+	for i := range nodes {
+		node := benchNode(i)
+		w.nodes = append(w.nodes, node)
+		w.cache.AddNode(klog.FromContext(w.ctx), node)
+	}
+	w.setNamespace(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
+	return &alike{world: w, profile: w.profile("mine", func(*schedconfig.KubeSchedulerProfile) {})}
+}
+
+// agree has both paths decide about a pod often enough for there to be groups, and returns the number of nodes that fit.
+func (a *alike) agree(pod *corev1.Pod) int {
+	a.t.Helper()
+	var fast Result
+	for range 3 {
+		a.must(a.cache.UpdateSnapshot(klog.FromContext(a.ctx), a.snapshot))
+		var reason rows.Reason
+		fast, reason = a.ours.decideFast(a.ctx, a.profile, schedframework.NewCycleState(), pod)
+		if reason != rows.None {
+			a.t.Fatalf("the reason is %q", reason)
+		}
+		looked := a.ours.fast.rows.Looked()
+		scalar := a.ours.newCycle(a.profile, schedframework.NewCycleState(), pod)
+		if _, err := scalar.schedule(a.ctx); err != nil {
+			a.t.Fatal(err)
+		}
+		if err := a.ours.compare(a.ctx, scalar); err != nil {
+			a.t.Fatalf("%v (looked at %d nodes)", err, looked)
+		}
+	}
+	return fast.FeasibleNodes
+}
+
+// put puts a pod on a node, and returns it as it is there.
+func (a *alike) put(pod *corev1.Pod, node int) *corev1.Pod {
+	placed := pod.DeepCopy()
+	a.made++
+	placed.Name = fmt.Sprintf("placed-%d", a.made)
+	placed.UID, placed.Spec.NodeName = types.UID(placed.Name), a.nodes[node].Name
+	a.must(a.cache.AddPod(klog.FromContext(a.ctx), placed))
+	return placed
+}
+
+func (a *alike) change(node int, edit func(*corev1.Node)) {
+	changed := a.nodes[node].DeepCopy()
+	edit(changed)
+	a.cache.UpdateNode(klog.FromContext(a.ctx), a.nodes[node], changed)
+	a.nodes[node] = changed
+}
+
+func TestGroupsAfterTheLogHasAGap(t *testing.T) {
+	a := newAlike(t, 20)
+	tainted := func(n *corev1.Node) {
+		n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectPreferNoSchedule}}
+	}
+	for i := range 5 {
+		a.change(i, tainted)
+	}
+	pod := benchPod("basic", 0)
+	a.agree(pod)
+	a.must(a.cache.UpdateSnapshot(klog.FromContext(a.ctx), cache.NewSnapshot())) // it takes what the other would be told
+	for i := range 5 {
+		a.change(10+i, tainted)
+	}
+	a.agree(pod)
+}
+
+// TestGroupsWhenHostnamesAreShared has groups that go by the pods of a node until two nodes have one hostname.
+func TestGroupsWhenHostnamesAreShared(t *testing.T) {
+	for _, kind := range []string{"anti", "hard"} {
+		t.Run(kind, func(t *testing.T) {
+			a := newAlike(t, 20)
+			pod := benchPod("anti", 0)
+			if kind == "hard" {
+				pod.Spec.Affinity = nil
+				pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+					MaxSkew: 1, TopologyKey: hostname, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: pod.Labels},
+				}}
+			}
+			expect := func(want int) {
+				t.Helper()
+				if fit := a.agree(pod); fit != want {
+					t.Fatalf("%d nodes fit, want %d", fit, want)
+				}
+			}
+			placed := a.put(pod, 1)
+			expect(19)
+			a.change(2, func(n *corev1.Node) { n.Labels[hostname] = a.nodes[1].Name })
+			expect(18)
+			a.must(a.cache.RemovePod(klog.FromContext(a.ctx), placed))
+			expect(20)
+			placed = a.put(pod, 2)
+			expect(18)
+			a.change(2, func(n *corev1.Node) { n.Labels[hostname] = n.Name })
+			expect(19)
+		})
+	}
+}
+
+func TestGroupsWhenATermBringsAnotherTopologyKey(t *testing.T) {
+	a := newAlike(t, 21)
+	pod := benchPod("anti", 0)
+	a.put(pod, 0)
+	if fit := a.agree(pod); fit != 20 {
+		t.Fatalf("%d nodes fit", fit)
+	}
+	guard := benchPod("anti", 0)
+	guard.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].TopologyKey = zone
+	guarding := a.put(guard, 1)
+	if fit := a.agree(pod); fit != 13 {
+		t.Fatalf("%d nodes fit, 7 in the zone of the guard and one more do not", fit)
+	}
+	a.must(a.cache.RemovePod(klog.FromContext(a.ctx), guarding))
+	if fit := a.agree(pod); fit != 20 {
+		t.Fatalf("%d nodes fit without the guard", fit)
+	}
+}
+
+// TestClassesThatShareATwinPart has two versions of an app spread as one until a service is made for one of them.
+func TestClassesThatShareATwinPart(t *testing.T) {
+	a := newAlike(t, 20)
+	service := func(name string, selector map[string]string) {
+		a.versions++
+		a.must(a.handle.SharedInformerFactory().Core().V1().Services().Informer().GetIndexer().Add(&corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, ResourceVersion: fmt.Sprint(a.versions)}, Spec: corev1.ServiceSpec{Selector: selector},
+		}))
+	}
+	version := func(version string) *corev1.Pod {
+		pod := benchPod("owned", 0)
+		pod.Labels["version"] = version
+		return pod
+	}
+	first, second := version("1"), version("2")
+	service("all", map[string]string{"kind": "owned"})
+	for i := range 6 {
+		a.put(first, i)
+	}
+	a.agree(first)
+	a.agree(second)
+	service("second", map[string]string{"version": "2"})
+	a.agree(second)
+	a.put(second, 7)
+	a.agree(first)
+	a.agree(second)
+}
