@@ -115,7 +115,7 @@ func (s *Scheduler) decideFast(ctx context.Context, p Profile, state fwk.CycleSt
 		best = decision.Best.At(s.intN(n))
 	}
 	return Result{
-		SuggestedHost: engine.NodeName(best), EvaluatedNodes: nodes, FeasibleNodes: decision.Feasible, Class: decision.Class,
+		SuggestedHost: engine.NodeName(best), EvaluatedNodes: decision.Evaluated, FeasibleNodes: decision.Feasible, Class: decision.Class,
 	}, rows.None
 }
 

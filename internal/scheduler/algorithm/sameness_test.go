@@ -464,14 +464,18 @@ func (w *world) place(pod *corev1.Pod, node string, class cache.Class) {
 	w.must(w.cache.AddPod(logger, &placed))
 }
 
+func (w *world) removePod() {
+	i := w.IntN(len(w.pods))
+	w.must(w.cache.RemovePod(klog.FromContext(w.ctx), w.pods[i]))
+	w.pods = slices.Delete(w.pods, i, i+1)
+}
+
 // disturb has something happen in the cluster.
 func (w *world) disturb() {
 	logger := klog.FromContext(w.ctx)
 	switch n := w.IntN(100); {
 	case n < 25 && len(w.pods) > 0 || len(w.pods) > 8*len(w.nodes):
-		i := w.IntN(len(w.pods))
-		w.must(w.cache.RemovePod(logger, w.pods[i]))
-		w.pods = slices.Delete(w.pods, i, i+1)
+		w.removePod()
 	case n < 40 && len(w.pods) > 0: // is confirmed, gets other labels, or is being deleted
 		i := w.IntN(len(w.pods))
 		pod := w.pods[i].DeepCopy()
@@ -530,7 +534,13 @@ func (w *world) step(where string) {
 	if w.even && w.chance(70) {
 		p = w.profiles[0]
 	}
-	if reason := w.decide(where, p, pod); reason != rows.NoFit || w.chance(50) {
+	switch reason := w.decide(where, p, pod); {
+	case reason != rows.NoFit:
+		return
+	case w.chance(50):
+		for range min(5, len(w.pods)) { // so that the cluster is not full for good
+			w.removePod()
+		}
 		return
 	}
 	switch w.IntN(8) {

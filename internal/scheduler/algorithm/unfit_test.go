@@ -164,6 +164,29 @@ func TestNodesWithRoomThatIsReservedAreLeftOut(t *testing.T) {
 	}
 }
 
+func TestPodsThatNameTheirNodeReckonWithWhoIsNominatedToIt(t *testing.T) {
+	w := newUnfitWorld(t)
+	w.handle.nominated[benchNode(0).Name] = []*corev1.Pod{w.another(fullPod())}
+	expect := func(kind string, node int, want rows.Reason) {
+		t.Helper()
+		pod := w.another(benchPod(kind, 0))
+		if pod.Spec.Affinity == nil {
+			pod.Spec.Affinity = &corev1.Affinity{}
+		}
+		pod.Spec.Affinity.NodeAffinity = &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
+				{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{benchNode(node).Name}},
+			}}},
+		}}
+		if reason := w.decide(kind, w.profile, pod); reason != want {
+			t.Errorf("%s on node %d: %q, want %q", kind, node, reason, want)
+		}
+	}
+	expect("basic", 0, rows.NoFit)
+	expect("basic", 1, rows.None)
+	expect("anti", 1, rows.Nominated)
+}
+
 // fullPod returns a pod that takes a node for itself.
 func fullPod() *corev1.Pod {
 	pod := bigPod()

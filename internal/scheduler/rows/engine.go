@@ -63,8 +63,8 @@ type Profile struct {
 type Decision struct {
 	// Best are the nodes with the highest total, one at least. Valid until the next decision.
 	Best *Ties
-	// Feasible is the number of nodes that the pod fits.
-	Feasible int
+	// Feasible is the number of nodes that the pod fits, Evaluated of those that were looked at.
+	Feasible, Evaluated int
 	// Class is that of the pod.
 	Class cache.Class
 }
@@ -95,8 +95,9 @@ type Engine struct {
 	round  uint32
 
 	// last is the class of the last decision, nominated the nodes with room that was reserved then, and chosen those that
-	// were best.
+	// were best. lastNamed says that the pod named the nodes that came into question.
 	last      *class
+	lastNamed bool
 	nominated []string
 	chosen    Ties
 	// looked is the number of nodes that the last decision has looked at one by one, other than for a new class.
@@ -143,11 +144,11 @@ func (e *Engine) Decide(ctx context.Context, p Profile, state fwk.CycleState, po
 	case klog.FromContext(ctx).V(10).Enabled():
 		return Decision{}, Verbose
 	}
-	if g.namesNodes && namesNodes(pod) {
-		return Decision{}, NodeNames
-	}
 	e.record = state.ShouldRecordPluginMetrics()
 	e.looked = 0
+	if g.namesNodes && namesNodes(pod) {
+		return e.decideNamed(ctx, p, g, state, pod)
+	}
 	c, reason := e.classOf(ctx, g, pod)
 	if reason != None {
 		return Decision{}, reason
@@ -165,7 +166,7 @@ func (e *Engine) Decide(ctx context.Context, p Profile, state fwk.CycleState, po
 		e.dropRows(c.local)
 		return Decision{}, Failed
 	}
-	e.last = c
+	e.last, e.lastNamed = c, false
 	plain := c.plain() && len(e.nominated) == 0
 	var sorted *groups
 	feasible := c.local.feasible
@@ -204,13 +205,16 @@ func (e *Engine) Decide(ctx context.Context, p Profile, state fwk.CycleState, po
 	g.preFilterDuration.Observe(prepared.Sub(start).Seconds())
 	g.filterDuration.Observe(filtered.Sub(prepared).Seconds())
 	g.scoreDuration.Observe(time.Since(filtered).Seconds())
-	return Decision{Best: &e.chosen, Feasible: feasible, Class: cache.Class{ID: c.id, Like: c.like}}, None
+	return Decision{Best: &e.chosen, Feasible: feasible, Evaluated: e.NumNodes(), Class: cache.Class{ID: c.id, Like: c.like}}, None
 }
 
 // Totals returns the nodes that fitted in the last decision and, in the same order, their totals; nil if there was but
 // one. Both are valid until the next decision. They are those of a pass over all nodes.
 func (e *Engine) Totals(ctx context.Context, pod *corev1.Pod) (feasible []cache.Slot, totals []int64) {
 	e.chosen.reset(slices.Collect(e.chosen.All())) // which the pass may overwrite
+	if e.lastNamed {
+		return slices.Collect(e.chosen.All()), nil
+	}
 	e.filter(e.last, nil)
 	if err := e.leaveOutReserved(ctx, e.last, pod); err != nil {
 		return nil, nil

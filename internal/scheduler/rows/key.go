@@ -209,27 +209,6 @@ func ordinaryVolumes(volumes []corev1.Volume) bool {
 	return true
 }
 
-// namesNodes says whether every term of a pod's required node affinity names nodes, as DaemonSets' pods do. NodeAffinity
-// has PreFilter name these then.
-func namesNodes(pod *corev1.Pod) bool {
-	a := pod.Spec.Affinity
-	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
-		return false
-	}
-	terms := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-	for i := range terms {
-		named := false
-		for j := range terms[i].MatchFields {
-			field := &terms[i].MatchFields[j]
-			named = named || field.Key == metav1.ObjectNameField && field.Operator == corev1.NodeSelectorOpIn
-		}
-		if !named {
-			return false
-		}
-	}
-	return len(terms) > 0
-}
-
 // requestsExtended says whether a pod asks for anything but the resources that every node has. Such a resource may come
 // from a device plugin, or be backed by devices of a DeviceClass.
 func requestsExtended(pod *corev1.Pod) bool {

@@ -343,25 +343,48 @@ func TestWhatRowsShareIsCountedOnceAndGoesWithTheLast(t *testing.T) {
 	}
 }
 
-func TestPodsThatNameTheirNodesMakeNoClass(t *testing.T) {
-	s := realScene(t, 3, 0, true)
-	name := corev1.NodeSelectorRequirement{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{"n1"}}
-	ssd := corev1.NodeSelectorRequirement{Key: "disk", Operator: corev1.NodeSelectorOpIn, Values: []string{"ssd"}}
+func TestPodsThatNameTheirNodes(t *testing.T) {
+	const nodes = 6
+	s := realScene(t, nodes, 0, true)
+	named := func(name string) corev1.NodeSelectorTerm {
+		return corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{
+			{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{name}},
+		}}
+	}
 	bound := func(terms ...corev1.NodeSelectorTerm) *corev1.Pod {
-		pod := s.asking(100)
+		pod := s.asking(1000)
 		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms},
 		}}
 		return pod
 	}
-	named := corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{name}}
-	s.expect(bound(named), NodeNames)
-	s.expect(bound(named, corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{ssd}, MatchFields: named.MatchFields}), NodeNames)
-	if n := s.engine.used.Len(); n != 0 {
-		t.Errorf("%d classes were made", n)
+	for i := range 12 {
+		name := fmt.Sprintf("n%d", i%nodes)
+		pod := bound(named(name), named("gone"), named(name))
+		decision := s.expect(pod, None)
+		if got := s.bestNames(decision); !slices.Equal(got, []string{name}) || decision.Feasible != 1 || decision.Evaluated != 1 {
+			t.Fatalf("%d of %d nodes fit, the best is %v, want %s", decision.Feasible, decision.Evaluated, got, name)
+		}
+		s.place(pod, decision)
 	}
-	got := s.expect(bound(named, corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{ssd}}), None)
+	if n := s.engine.used.Len(); n != 1 {
+		t.Errorf("%d classes were made, want one for all", n)
+	}
+	for range 2 { // n0 has 4 CPUs
+		pod := bound(named("n0"))
+		s.place(pod, s.expect(pod, None))
+	}
+	s.expect(bound(named("n0")), NoFit)
+	s.expect(bound(named("gone")), NoFit)
+	s.expect(bound(named("n1"), named("n2")), NodeNames)
+	ssd := named("n1")
+	ssd.MatchExpressions = []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpIn, Values: []string{"ssd"}}}
+	s.expect(bound(ssd), NodeNames)
+	two := named("n1")
+	two.MatchFields[0].Values = []string{"n1", "n2"}
+	s.expect(bound(two), NodeNames)
+	got := s.expect(bound(named("n1"), corev1.NodeSelectorTerm{MatchExpressions: ssd.MatchExpressions}), None)
 	if got.Feasible != 3 {
-		t.Errorf("%d nodes fit a pod that names one or wants an ssd", got.Feasible)
+		t.Errorf("%d nodes fit a pod that wants n1 or an ssd", got.Feasible)
 	}
 }

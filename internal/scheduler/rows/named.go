@@ -1,0 +1,146 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rows
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/domains"
+)
+
+// namesNodes says whether every term of a pod's required node affinity names nodes, as DaemonSets' pods do. NodeAffinity
+// has PreFilter name these then.
+func namesNodes(pod *corev1.Pod) bool {
+	a := pod.Spec.Affinity
+	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return false
+	}
+	terms := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	for i := range terms {
+		named := false
+		for j := range terms[i].MatchFields {
+			field := &terms[i].MatchFields[j]
+			named = named || field.Key == metav1.ObjectNameField && field.Operator == corev1.NodeSelectorOpIn
+		}
+		if !named {
+			return false
+		}
+	}
+	return len(terms) > 0
+}
+
+// onlyNames says whether a pod's required node affinity says nothing else: each term is one name.
+func onlyNames(pod *corev1.Pod) bool {
+	terms := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	for i := range terms {
+		t := &terms[i]
+		if len(t.MatchExpressions) > 0 || len(t.MatchFields) != 1 || len(t.MatchFields[0].Values) != 1 {
+			return false
+		}
+	}
+	return true
+}
+
+// withoutNames returns the pod without its required node affinity.
+func withoutNames(pod *corev1.Pod) *corev1.Pod {
+	own, affinity, nodeAffinity := *pod, *pod.Spec.Affinity, *pod.Spec.Affinity.NodeAffinity
+	nodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = nil
+	affinity.NodeAffinity = &nodeAffinity
+	if len(nodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) == 0 {
+		affinity.NodeAffinity = nil
+	}
+	own.Spec.Affinity = &affinity
+	return &own
+}
+
+// decideNamed decides about a pod that names the nodes it may run on. But for the names it is of one class with all
+// others of its DaemonSet, and what is known of that class is looked up for the nodes it names. If more than one is left,
+// the scalar path chooses; it does so, too, where the names matter to more than NodeAffinity: to PodTopologySpread, which
+// counts on the nodes only that the pod's node affinity admits.
+func (e *Engine) decideNamed(ctx context.Context, p Profile, g *generation, state fwk.CycleState, pod *corev1.Pod) (Decision, Reason) {
+	if !onlyNames(pod) || g.spreadFilters && mayBeSpread(p.Twins, pod) {
+		return Decision{}, NodeNames
+	}
+	start := time.Now()
+	like := withoutNames(pod)
+	c, reason := e.classOf(ctx, g, like)
+	if reason != None {
+		return Decision{}, reason
+	}
+	if reason := e.prepare(ctx, c, p.Twins, state, pod); reason != None {
+		return Decision{}, reason
+	}
+	if len(e.nominated) > 0 && c.minds() {
+		return Decision{}, Nominated
+	}
+	prepared := time.Now()
+	if err := c.local.sync(ctx, e, like); err != nil {
+		klog.FromContext(ctx).V(5).Info("The rows of a class are dropped", "pod", klog.KObj(pod), "err", err)
+		e.dropRows(c.local)
+		return Decision{}, Failed
+	}
+	e.account(c)
+	e.last, e.lastNamed = c, true
+	evaluated := e.filterNamed(c, pod)
+	if err := e.leaveOutReserved(ctx, c, pod); err != nil {
+		return Decision{}, Failed
+	}
+	switch {
+	case len(e.feasible) == 0:
+		return Decision{}, NoFit
+	case len(e.feasible) > 1:
+		return Decision{}, NodeNames
+	case c.local.extended && !g.perPod.AllSkip(ctx, state, pod, g.skipped):
+		e.dropRows(c.local) // as in Decide
+		return Decision{}, Devices
+	}
+	g.preFilterDuration.Observe(prepared.Sub(start).Seconds())
+	g.filterDuration.Observe(time.Since(prepared).Seconds())
+	e.chosen.reset(e.feasible)
+	return Decision{Best: &e.chosen, Feasible: 1, Evaluated: evaluated, Class: cache.Class{ID: c.id, Like: c.like}}, None
+}
+
+// filterNamed collects those nodes of which a pod names that it fits, and returns how many it names that exist.
+func (e *Engine) filterNamed(c *class, pod *corev1.Pod) int {
+	e.feasible = e.feasible[:0]
+	e.beginMarks()
+	named := 0
+	terms := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	for i := range terms {
+		slot, ok := e.snapshot.SlotOf(terms[i].MatchFields[0].Values[0])
+		if !ok || !e.mark(slot) {
+			continue
+		}
+		named++
+		if c.local.verdict[slot] == fits {
+			e.feasible = append(e.feasible, slot)
+		}
+	}
+	for _, x := range c.crosses {
+		if x.filters {
+			e.feasible = x.Keep(e.feasible)
+		}
+	}
+	return named
+}
+
+// mayBeSpread says whether PodTopologySpread may refuse nodes to a pod.
+func mayBeSpread(twins *domains.Twins, pod *corev1.Pod) bool {
+	if len(pod.Spec.TopologySpreadConstraints) > 0 {
+		return true
+	}
+	if twins == nil || twins.SpreadArgs == nil {
+		return false // alone asks the plugin
+	}
+	// The constraints that are built in only score.
+	return twins.SpreadArgs.DefaultingType != schedconfig.SystemDefaulting && len(twins.SpreadArgs.DefaultConstraints) > 0
+}
