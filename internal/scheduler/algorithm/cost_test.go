@@ -4,11 +4,15 @@
 package algorithm
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/workload"
 )
 
 // TestADecisionLooksAtFewNodes counts the nodes that a decision about a pod of a class that is known looks at. With 20
@@ -20,17 +24,13 @@ func TestADecisionLooksAtFewNodes(t *testing.T) {
 		for _, nodes := range []int{400, 2000} {
 			t.Run(fmt.Sprintf("%s/%d", kind, nodes), func(t *testing.T) {
 				t.Parallel()
-				ctx, cancel := context.WithCancel(quiet(t))
-				base := newOracle(ctx, t, setup{percentage: 100, parallelism: 2, change: unspied})
-				t.Cleanup(func() {
-					cancel()
-					frameworkruntime.WaitForShutdown(base.framework)
-				})
-				benchObjects(base)
-				w := newWorldOn(t, base, 1, 0)
+				w := newWorld(t, 1, 0)
+				service := workload.Service()
+				service.ResourceVersion = "1"
+				w.must(w.handle.SharedInformerFactory().Core().V1().Services().Informer().GetIndexer().Add(service))
 				place := w.decider(nodes)
 				for i := range 10 * classes {
-					place(benchPod(kind, i))
+					place(podOf(kind, i))
 					// The first pod of a class may find nothing to keep off, the second does and takes a pass over all nodes, with the
 					// third its groups are made.
 					if looked := w.ours.fast.rows.Looked(); i >= 3*classes && looked > most {
@@ -39,5 +39,27 @@ func TestADecisionLooksAtFewNodes(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// podOf returns the i-th pod of a kind.
+func podOf(kind string, i int) *corev1.Pod {
+	return workload.Admit(workload.Pods{Kind: kind}.Pod(i))
+}
+
+// decider adds nodes, and returns what decides about a pod on these and assumes it.
+func (w *world) decider(nodes int) func(*corev1.Pod) {
+	logger := klog.FromContext(w.ctx)
+	for i := range nodes {
+		w.cache.AddNode(logger, workload.Node(i))
+	}
+	profile := w.profile("default-scheduler", func(*schedconfig.KubeSchedulerProfile) {})
+	return func(pod *corev1.Pod) {
+		w.must(w.cache.UpdateSnapshot(logger, w.snapshot))
+		result, err := w.ours.Schedule(w.ctx, profile, schedframework.NewCycleState(), pod)
+		w.must(err)
+		assumed := *pod
+		assumed.Spec.NodeName = result.SuggestedHost
+		w.must(w.cache.AssumePodOfClass(logger, &assumed, result.Class))
 	}
 }

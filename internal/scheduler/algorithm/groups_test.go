@@ -16,6 +16,7 @@ import (
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/rows"
+	"github.com/livesched/livesched/internal/workload"
 )
 
 // alike is a cluster of nodes that are alike, in which both paths have to agree about pods.
@@ -27,7 +28,7 @@ type alike struct {
 func newAlike(t *testing.T, nodes int) *alike {
 	w := newWorld(t, 1, 0)
 	for i := range nodes {
-		node := benchNode(i)
+		node := workload.Node(i)
 		w.nodes = append(w.nodes, node)
 		w.cache.AddNode(klog.FromContext(w.ctx), node)
 	}
@@ -83,7 +84,7 @@ func TestGroupsAfterTheLogHasAGap(t *testing.T) {
 	for i := range 5 {
 		a.change(i, tainted)
 	}
-	pod := benchPod("basic", 0)
+	pod := podOf("basic", 0)
 	a.agree(pod)
 	a.must(a.cache.UpdateSnapshot(klog.FromContext(a.ctx), cache.NewSnapshot())) // it takes what the other would be told
 	for i := range 5 {
@@ -97,7 +98,7 @@ func TestGroupsWhenHostnamesAreShared(t *testing.T) {
 	for _, kind := range []string{"anti", "hard"} {
 		t.Run(kind, func(t *testing.T) {
 			a := newAlike(t, 20)
-			pod := benchPod("anti", 0)
+			pod := podOf("anti", 0)
 			if kind == "hard" {
 				pod.Spec.Affinity = nil
 				pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
@@ -126,12 +127,12 @@ func TestGroupsWhenHostnamesAreShared(t *testing.T) {
 
 func TestGroupsWhenATermBringsAnotherTopologyKey(t *testing.T) {
 	a := newAlike(t, 21)
-	pod := benchPod("anti", 0)
+	pod := podOf("anti", 0)
 	a.put(pod, 0)
 	if fit := a.agree(pod); fit != 20 {
 		t.Fatalf("%d nodes fit", fit)
 	}
-	guard := benchPod("anti", 0)
+	guard := podOf("anti", 0)
 	guard.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].TopologyKey = zone
 	guarding := a.put(guard, 1)
 	if fit := a.agree(pod); fit != 13 {
@@ -153,7 +154,7 @@ func TestClassesThatShareATwinPart(t *testing.T) {
 		}))
 	}
 	version := func(version string) *corev1.Pod {
-		pod := benchPod("owned", 0)
+		pod := podOf("owned", 0)
 		pod.Labels["version"] = version
 		return pod
 	}

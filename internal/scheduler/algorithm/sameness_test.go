@@ -34,6 +34,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/plugins/nodelabel"
 	"github.com/livesched/livesched/internal/scheduler/plugins/nodepreferavoidpods"
 	"github.com/livesched/livesched/internal/scheduler/rows"
+	"github.com/livesched/livesched/internal/workload"
 )
 
 // world is a cluster in livesched's cache that changes at random, and a Scheduler with a fast path that decides in it.
@@ -186,11 +187,6 @@ func newWorld(t testing.TB, seed uint64, maxBytes int) *world {
 		cancel()
 		frameworkruntime.WaitForShutdown(base.framework)
 	})
-	return newWorldOn(t, base, seed, maxBytes)
-}
-
-// newWorldOn returns a world whose plugins have the handle of the oracle's.
-func newWorldOn(t testing.TB, base *oracle, seed uint64, maxBytes int) *world {
 	w := &world{generator: newGenerator(seed, 0), t: t, ctx: base.ctx, cache: cache.New(), snapshot: cache.NewSnapshot(), seen: outcomes{}}
 	w.handle = handle{Framework: base.framework, snapshot: w.snapshot, nominated: nominator{}}
 	w.ours = New(Config{Snapshot: w.snapshot, Rows: rows.New(w.snapshot, maxBytes)})
@@ -693,14 +689,14 @@ func TestDecisionsByGroupsAreThoseOfTheScalarPath(t *testing.T) {
 func TestPodsWithoutTermsKeepOffPodsThatWantThemAway(t *testing.T) {
 	w := newWorld(t, seed, 0)
 	for i := range 3 {
-		w.cache.AddNode(klog.FromContext(w.ctx), benchNode(i))
+		w.cache.AddNode(klog.FromContext(w.ctx), workload.Node(i))
 	}
 	p := w.profile("mine", func(*schedconfig.KubeSchedulerProfile) {})
 	decide := func(want int) {
 		t.Helper()
 		w.must(w.cache.UpdateSnapshot(klog.FromContext(w.ctx), w.snapshot))
 		w.made++
-		pod := benchPod("basic", 0)
+		pod := podOf("basic", 0)
 		pod.Labels = map[string]string{"app": "anti-0"}
 		pod.Name, pod.UID = fmt.Sprint(w.made), types.UID(fmt.Sprint(w.made))
 		got, reason := w.ours.decideFast(w.ctx, p, schedframework.NewCycleState(), pod)
@@ -709,8 +705,8 @@ func TestPodsWithoutTermsKeepOffPodsThatWantThemAway(t *testing.T) {
 		}
 	}
 	decide(3)
-	guard := benchPod("anti", 0)
-	guard.Spec.NodeName = benchNode(1).Name
+	guard := podOf("anti", 0)
+	guard.Spec.NodeName = workload.NodeName(1)
 	w.must(w.cache.AddPod(klog.FromContext(w.ctx), guard))
 	decide(2)
 	w.must(w.cache.RemovePod(klog.FromContext(w.ctx), guard))

@@ -17,6 +17,7 @@ import (
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/rows"
+	"github.com/livesched/livesched/internal/workload"
 )
 
 // unfitWorld is a world of two nodes.
@@ -28,7 +29,7 @@ type unfitWorld struct {
 func newUnfitWorld(t *testing.T) *unfitWorld {
 	w := &unfitWorld{world: newWorld(t, seed, 0)}
 	for i := range 2 {
-		w.cache.AddNode(klog.FromContext(w.ctx), benchNode(i))
+		w.cache.AddNode(klog.FromContext(w.ctx), workload.Node(i))
 	}
 	w.profile = w.world.profile("mine", func(*schedconfig.KubeSchedulerProfile) {})
 	return w
@@ -66,9 +67,9 @@ func (w *unfitWorld) refused(like *corev1.Pod) refusal {
 
 // bigPod returns a pod that asks for more than a node has.
 func bigPod() *corev1.Pod {
-	pod := benchPod("basic", 0)
-	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = benchNode(0).Status.Allocatable[corev1.ResourceCPU]
-	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = benchNode(0).Status.Allocatable[corev1.ResourceMemory]
+	pod := podOf("basic", 0)
+	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = workload.Node(0).Status.Allocatable[corev1.ResourceCPU]
+	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = workload.Node(0).Status.Allocatable[corev1.ResourceMemory]
 	pod.Spec.Overhead = pod.Spec.Containers[0].Resources.Requests
 	return pod
 }
@@ -91,7 +92,7 @@ func TestThePodsOfAClassThatFitsNowhereAreToldAtOnceUntilSomethingChanges(t *tes
 	if third := w.refused(bigPod()); third.Diagnosis.UnschedulablePlugins.HasAny("First", "Second") {
 		t.Error("pods share the names of the plugins that refused them")
 	}
-	w.place(w.another(benchPod("basic", 1)), benchNode(0).Name, cache.Class{})
+	w.place(w.another(podOf("basic", 1)), workload.NodeName(0), cache.Class{})
 	if changed := w.refused(bigPod()); changed.Diagnosis.NodeToStatus == first.Diagnosis.NodeToStatus {
 		t.Error("the nodes were not asked about after one has changed")
 	}
@@ -103,9 +104,9 @@ func TestPodsThatFitNowhereAreToldWhatNamespacesMakeOfIt(t *testing.T) {
 		w.setNamespace(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "friends", Labels: labels}})
 	}
 	resident := func(namespace, app string, node int) {
-		pod := w.another(benchPod("basic", 0))
+		pod := w.another(podOf("basic", 0))
 		pod.Namespace, pod.Labels = namespace, map[string]string{"app": app}
-		w.place(pod, benchNode(node).Name, cache.Class{})
+		w.place(pod, workload.NodeName(node), cache.Class{})
 	}
 	term := func(app string, namespaces *metav1.LabelSelector) corev1.PodAffinityTerm {
 		return corev1.PodAffinityTerm{
@@ -113,7 +114,7 @@ func TestPodsThatFitNowhereAreToldWhatNamespacesMakeOfIt(t *testing.T) {
 		}
 	}
 	// The pod wants to be where a friend of the front is, but not where a foe is.
-	pod := benchPod("basic", 0)
+	pod := podOf("basic", 0)
 	pod.Spec.Affinity = &corev1.Affinity{
 		PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
 			term("friend", &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "front"}}),
@@ -144,7 +145,7 @@ func TestWhatNominatedPodsHaveToDoWithARefusalIsNotKept(t *testing.T) {
 		t.Fatalf("got %q, want %q", reason, rows.NoFit)
 	}
 	// In between a pod is promised a node.
-	w.handle.nominated[benchNode(0).Name] = []*corev1.Pod{w.another(bigPod())}
+	w.handle.nominated[workload.NodeName(0)] = []*corev1.Pod{w.another(bigPod())}
 	_, err := w.ours.newCycle(w.profile, schedframework.NewCycleState(), pod).schedule(w.ctx)
 	w.ours.keepUnfit(w.profile, pod, err)
 	if w.ours.fast.rows.Unfit(pod) != nil {
@@ -155,27 +156,27 @@ func TestWhatNominatedPodsHaveToDoWithARefusalIsNotKept(t *testing.T) {
 func TestNodesWithRoomThatIsReservedAreLeftOut(t *testing.T) {
 	w := newUnfitWorld(t)
 	for _, free := range []int{2, 1, 0} {
-		pod := w.another(benchPod("basic", 0))
+		pod := w.another(podOf("basic", 0))
 		reason := w.decide(fmt.Sprintf("%d nodes are free", free), w.profile, pod)
 		if want := map[bool]rows.Reason{true: rows.None, false: rows.NoFit}[free > 0]; reason != want {
 			t.Fatalf("%d nodes are free: %q", free, reason)
 		}
-		w.handle.nominated[benchNode(free-1).Name] = []*corev1.Pod{w.another(fullPod())}
+		w.handle.nominated[workload.NodeName(free-1)] = []*corev1.Pod{w.another(fullPod())}
 	}
 }
 
 func TestPodsThatNameTheirNodeReckonWithWhoIsNominatedToIt(t *testing.T) {
 	w := newUnfitWorld(t)
-	w.handle.nominated[benchNode(0).Name] = []*corev1.Pod{w.another(fullPod())}
+	w.handle.nominated[workload.NodeName(0)] = []*corev1.Pod{w.another(fullPod())}
 	expect := func(kind string, node int, want rows.Reason) {
 		t.Helper()
-		pod := w.another(benchPod(kind, 0))
+		pod := w.another(podOf(kind, 0))
 		if pod.Spec.Affinity == nil {
 			pod.Spec.Affinity = &corev1.Affinity{}
 		}
 		pod.Spec.Affinity.NodeAffinity = &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
-				{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{benchNode(node).Name}},
+				{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{workload.NodeName(node)}},
 			}}},
 		}}
 		if reason := w.decide(kind, w.profile, pod); reason != want {

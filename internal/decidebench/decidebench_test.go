@@ -1,0 +1,134 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package decidebench
+
+import (
+	"os"
+	"testing"
+
+	dto "github.com/prometheus/client_model/go"
+	"go.uber.org/goleak"
+
+	"github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/internal/workload"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			_, _ = os.Stderr.WriteString(err.Error() + "\n")
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+const testNodes = 20
+
+func newCluster(t *testing.T, contender string) Cluster {
+	t.Helper()
+	cluster, err := New(contender)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	for i := range testNodes {
+		cluster.AddNode(workload.Node(i))
+	}
+	return cluster
+}
+
+// TestEveryContenderSchedulesEveryKind also sees where the pods go: kinds of which that is known would end elsewhere if
+// a contender ignored what they ask for.
+func TestEveryContenderSchedulesEveryKind(t *testing.T) {
+	for _, contender := range Contenders {
+		cluster := newCluster(t, contender)
+		for k, kind := range workload.Kinds {
+			const each = testNodes / 2 // so that there is room for those anti pods that are mixed, too
+			pods := workload.Pods{Kind: kind, Nodes: testNodes, Series: 1}
+			on := map[string]int{}
+			for i := range each {
+				i += k * testNodes
+				node, err := cluster.Place(workload.Admit(pods.Pod(i)))
+				if err != nil {
+					t.Fatalf("%s, %s pod %d: %v", contender, kind, i, err)
+				}
+				if kind == workload.Daemon && node != workload.NodeName(i%testNodes) {
+					t.Errorf("%s: daemon pod %d is on %s", contender, i, node)
+				}
+				on[node]++
+			}
+			if kind == workload.Anti && len(on) != each {
+				t.Errorf("%s: pods that keep off each other are on %d nodes: %v", contender, len(on), on)
+			}
+		}
+	}
+}
+
+func TestPodsThatFitNowhereAreAnError(t *testing.T) {
+	for _, contender := range Contenders {
+		cluster := newCluster(t, contender)
+		pods := workload.Pods{Kind: workload.Anti, Series: 1}
+		for i := range testNodes + 1 {
+			_, err := cluster.Place(workload.Admit(pods.Pod(i)))
+			if full := i == testNodes; (err != nil) != full {
+				t.Errorf("%s, pod %d: %v", contender, i, err)
+			}
+		}
+	}
+}
+
+// TestLiveschedTakesTheFastPath keeps the benchmark from measuring the scalar path under livesched's name.
+func TestLiveschedTakesTheFastPath(t *testing.T) {
+	cluster := newCluster(t, Livesched)
+	for k, kind := range workload.Kinds {
+		if kind == workload.Daemon || kind == workload.Unique {
+			continue // each of these is a class of its own, or names its node
+		}
+		before := fastDecisions(t)
+		const pods = 8
+		for i := range pods {
+			i += k * testNodes // no name twice
+			if _, err := cluster.Place(workload.Admit(workload.Pods{Kind: kind, Series: 2}.Pod(i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// The first of a class may take the scalar path: there are two of most kinds, and a mixed pod is of one of four.
+		if got := fastDecisions(t) - before; got < pods/2 {
+			t.Errorf("%d of %d decisions about %s pods took the fast path", got, pods, kind)
+		}
+	}
+}
+
+func fastDecisions(t *testing.T) int {
+	t.Helper()
+	var m dto.Metric
+	if err := metrics.Decisions.WithLabelValues(metrics.PathFast, "").Write(&m); err != nil {
+		t.Fatal(err)
+	}
+	return int(m.GetCounter().GetValue())
+}
+
+func TestAnUnknownContenderIsRefused(t *testing.T) {
+	if _, err := New("nobody"); err == nil {
+		t.Error("New(nobody) is no error")
+	}
+}
+
+func TestReloadForgetsNothingOfTheCluster(t *testing.T) {
+	cluster := newCluster(t, Livesched)
+	pods := workload.Pods{Kind: workload.Anti, Series: 1}
+	for i := range testNodes {
+		if _, err := cluster.Place(workload.Admit(pods.Pod(i))); err != nil {
+			t.Fatal(err)
+		}
+		if err := cluster.Reload(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := cluster.Place(workload.Admit(pods.Pod(testNodes))); err == nil {
+		t.Error("a pod was placed where there is no room")
+	}
+}

@@ -1,0 +1,44 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Zones is how many zones the nodes are in.
+const Zones = 3
+
+// NodeName is the name of the i-th node.
+func NodeName(i int) string { return fmt.Sprintf("node-%05d", i) }
+
+// Node returns the i-th node: 8 CPUs, 32 GiB and room for 110 pods, in one of three zones that take turns, with the
+// labels that a cloud provider's node has.
+func Node(i int) *corev1.Node {
+	name := NodeName(i)
+	room := requests("8", "32Gi")
+	room[corev1.ResourceEphemeralStorage] = resource.MustParse("100Gi")
+	room[corev1.ResourcePods] = resource.MustParse("110")
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name,
+			Labels: map[string]string{
+				corev1.LabelHostname:           name,
+				corev1.LabelOSStable:           "linux",
+				corev1.LabelArchStable:         "amd64",
+				corev1.LabelInstanceTypeStable: "medium",
+				corev1.LabelTopologyRegion:     "region-1",
+				corev1.LabelTopologyZone:       ZoneOf(i),
+			},
+		},
+		Status: corev1.NodeStatus{Capacity: room, Allocatable: room.DeepCopy()},
+	}
+}
+
+// ZoneOf is the zone of the i-th node.
+func ZoneOf(i int) string { return fmt.Sprintf("zone-%c", 'a'+i%Zones) }

@@ -1,0 +1,169 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package workload makes the nodes and pods that benchmarks schedule. All of them, with and without an API server, measure the same
+// kinds of pods, under the names that docs/performance.md has for them.
+package workload
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// The kinds of pods. All but the unique ones ask for 100m of CPU and 200Mi of memory.
+const (
+	// Basic pods are about nothing else.
+	Basic = "basic"
+	// Owned pods are selected by [Service], so that PodTopologySpread's default constraints apply.
+	Owned = "owned"
+	// Spread pods have a DoNotSchedule constraint on zones and a ScheduleAnyway one on nodes.
+	Spread = "spread"
+	// Anti pods keep off each other's nodes (required anti-affinity).
+	Anti = "anti"
+	// Affinity pods would like the zone of the others (preferred affinity).
+	Affinity = "affinity"
+	// Mixed pods are basic, spread, anti and affinity in turn.
+	Mixed = "mixed"
+	// Unique pods ask for amounts that no pod before has asked for, and have labels of their own.
+	Unique = "unique"
+	// Labels pods have labels of their own, as those of Jobs do.
+	Labels = "labels"
+	// Daemon pods name their node, as those of DaemonSets do.
+	Daemon = "daemon"
+)
+
+// Kinds are all kinds of pods.
+var Kinds = []string{Basic, Owned, Spread, Anti, Affinity, Mixed, Unique, Labels, Daemon}
+
+// DefaultSeries is how many sets of pods with equal labels there are unless a [Pods] says otherwise.
+const DefaultSeries = 20
+
+// Namespace is where the pods are.
+const Namespace = metav1.NamespaceDefault
+
+// Pods makes pods of a kind.
+type Pods struct {
+	// Kind is one of [Kinds].
+	Kind string
+	// Nodes is how many nodes there are for daemon pods to name.
+	Nodes int
+	// Series is how many sets of pods with equal labels there are, which take turns. What a pod's selectors select is
+	// its own set. 0: DefaultSeries.
+	Series int
+	// SchedulerName is what the pods ask for. Empty: the default scheduler.
+	SchedulerName string
+}
+
+// Validate says what is wrong with the kind.
+func (p Pods) Validate() error {
+	if !slices.Contains(Kinds, p.Kind) {
+		return fmt.Errorf("pods of kind %q: the kinds are %s", p.Kind, strings.Join(Kinds, ", "))
+	}
+	if p.Kind == Daemon && p.Nodes < 1 {
+		return fmt.Errorf("pods of kind %q need nodes", p.Kind)
+	}
+	return nil
+}
+
+// Pod returns the i-th pod as a controller would create it. Its name tells kind and number. The kind must be valid.
+func (p Pods) Pod(i int) *corev1.Pod {
+	kind := p.Kind
+	if kind == Mixed {
+		turns := []string{Basic, Spread, Anti, Affinity}
+		kind = turns[i%len(turns)]
+	}
+	series := p.Series
+	if series == 0 {
+		series = DefaultSeries
+	}
+	name := fmt.Sprintf("%s-%d", kind, i)
+	app := fmt.Sprintf("%s-%d", kind, i%series)
+	if kind == Unique || kind == Labels {
+		app = name
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name, Labels: map[string]string{"app": app, "kind": kind}},
+		Spec: corev1.PodSpec{
+			SchedulerName: p.SchedulerName,
+			Containers: []corev1.Container{{
+				Name: "main", Image: "registry.example/app:1", Resources: corev1.ResourceRequirements{Requests: requests("100m", "200Mi")},
+			}},
+		},
+	}
+	p.shape(pod, kind, i)
+	return pod
+}
+
+// shape adds what the kind is about.
+func (p Pods) shape(pod *corev1.Pod, kind string, i int) {
+	own := &metav1.LabelSelector{MatchLabels: map[string]string{"app": pod.Labels["app"]}}
+	switch kind {
+	case Spread:
+		pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{
+			{MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: own},
+			{MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: own},
+		}
+	case Anti:
+		pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: corev1.LabelHostname, LabelSelector: own}},
+		}}
+	case Affinity:
+		pod.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
+			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{
+				{Weight: 10, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: corev1.LabelTopologyZone, LabelSelector: own}},
+			},
+		}}
+	case Unique:
+		// Millicores that a node has room for, bytes that make the pair a pod's own.
+		pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{
+			corev1.ResourceCPU:    *resource.NewMilliQuantity(int64(100+i%100), resource.DecimalSI),
+			corev1.ResourceMemory: *resource.NewQuantity(200<<20+int64(i/100)<<10, resource.BinarySI),
+		}
+	case Daemon:
+		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchFields: []corev1.NodeSelectorRequirement{
+					{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{NodeName(i % p.Nodes)}},
+				},
+			}}},
+		}}
+	}
+}
+
+// Admit adds to a pod what the API server and its admission plugins add and the scheduler looks at, for benchmarks
+// that have none.
+func Admit(pod *corev1.Pod) *corev1.Pod {
+	pod.UID = types.UID(pod.Namespace + "/" + pod.Name)
+	if pod.Spec.SchedulerName == "" {
+		pod.Spec.SchedulerName = corev1.DefaultSchedulerName
+	}
+	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
+		pod.Spec.Tolerations = append(pod.Spec.Tolerations,
+			corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute})
+	}
+	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{
+		Name: "kube-api-access-" + pod.Name, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}},
+	})
+	return pod
+}
+
+// Service selects the pods of kind [Owned].
+func Service() *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "owner"},
+		Spec: corev1.ServiceSpec{
+			Selector: map[string]string{"kind": Owned},
+			Ports:    []corev1.ServicePort{{Port: 80}},
+		},
+	}
+}
+
+func requests(cpu, memory string) corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+}
