@@ -167,14 +167,32 @@ func (c *ControlPlane) Err() error {
 // Suspend keeps kube-controller-manager or another component from running until resume is called, as if it hung. It stands for whatever is slow in
 // a cluster: what the component does becomes a thing that a test can wait before.
 func (c *ControlPlane) Suspend(name string) (resume func() error, err error) {
+	child, err := c.running(name)
+	if err != nil {
+		return nil, fmt.Errorf("suspending %w", err)
+	}
+	return child.Resume, child.Suspend()
+}
+
+// PID is the process id of a component, such as binaries.Etcd.
+func (c *ControlPlane) PID(name string) (int, error) {
+	child, err := c.running(name)
+	if err != nil {
+		return 0, fmt.Errorf("looking for %w", err)
+	}
+	return child.PID(), nil
+}
+
+// running returns the process of a component. The error begins with the component's name.
+func (c *ControlPlane) running(name string) (*process.Process, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, child := range c.children {
 		if child.Name() == name && child.Err() == nil {
-			return child.Resume, child.Suspend()
+			return child, nil
 		}
 	}
-	return nil, fmt.Errorf("suspending %s: it does not run", name)
+	return nil, fmt.Errorf("%s: it does not run", name)
 }
 
 // InstallCRDs creates or updates the CustomResourceDefinitions in the YAML files of a directory and waits until they are served.
