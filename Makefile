@@ -144,7 +144,7 @@ bench: ## Run the benchmarks (BENCH, BENCH_PACKAGES).
 .PHONY: bench-reload
 bench-reload: ## Measure reloads: apply to first decision, standstill, and throughput with a reload every second (BENCH_RELOADS, RELOAD_*).
 	@assets="$$(go run ./hack/controlplane/build)" && export KUBEBUILDER_ASSETS="$$assets" && \
-	go run -ldflags "$(LDFLAGS)" ./hack/throughput -reloads $(BENCH_RELOADS) -nodes $(RELOAD_NODES) -pods $(RELOAD_PODS) -length $(RELOAD_LENGTH) -runs 2
+	go run -ldflags "$(LDFLAGS)" ./hack/bench/throughput -reloads $(BENCH_RELOADS) -nodes $(RELOAD_NODES) -pods $(RELOAD_PODS) -length $(RELOAD_LENGTH) -runs 2
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME.
