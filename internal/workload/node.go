@@ -14,8 +14,10 @@ import (
 // Zones is how many zones the nodes are in.
 const Zones = 3
 
+const nodeNames = "node-%05d"
+
 // NodeName is the name of the i-th node.
-func NodeName(i int) string { return fmt.Sprintf("node-%05d", i) }
+func NodeName(i int) string { return fmt.Sprintf(nodeNames, i) }
 
 // Node returns the i-th node: 8 CPUs, 32 GiB and room for 110 pods, in one of three zones that take turns, with the
 // labels that a cloud provider's node has.
@@ -42,3 +44,12 @@ func Node(i int) *corev1.Node {
 
 // ZoneOf is the zone of the i-th node.
 func ZoneOf(i int) string { return fmt.Sprintf("zone-%c", 'a'+i%Zones) }
+
+// ZoneIndex is the number, from 0, of the zone that a node is in, which its name tells; false if it is no name of ours.
+func ZoneIndex(nodeName string) (int, bool) {
+	var i int
+	if _, err := fmt.Sscanf(nodeName, nodeNames, &i); err != nil || NodeName(i) != nodeName {
+		return 0, false
+	}
+	return i % Zones, true
+}

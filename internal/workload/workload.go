@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 )
 
 // The kinds of pods. All but the unique ones ask for 100m of CPU and 200Mi of memory.
@@ -152,6 +153,30 @@ func Admit(pod *corev1.Pod) *corev1.Pod {
 	})
 	return pod
 }
+
+// filler is the kind of pods that fill nodes for others to be measured on.
+const filler = "filler"
+
+// Filler returns the i-th pod that takes half a node, on the node that i says: 2n of them fill the first n nodes. It
+// goes at once when it is preempted.
+func Filler(i int) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: FillerName(i), Labels: map[string]string{"kind": filler}},
+		Spec: corev1.PodSpec{
+			NodeName:                      NodeName(i / 2),
+			TerminationGracePeriodSeconds: ptr.To(int64(0)),
+			Containers: []corev1.Container{{
+				Name: "main", Image: "registry.example/app:1", Resources: corev1.ResourceRequirements{Requests: requests("4", "4Gi")},
+			}},
+		},
+	}
+}
+
+// FillerName is the name of the i-th pod that fills nodes.
+func FillerName(i int) string { return fmt.Sprintf("%s-%d", filler, i) }
+
+// IsFiller says whether a pod is one that fills nodes.
+func IsFiller(pod *corev1.Pod) bool { return pod.Labels["kind"] == filler }
 
 // Service selects the pods of kind [Owned].
 func Service() *corev1.Service {

@@ -111,6 +111,16 @@ func TestNodesAreInZonesInTurn(t *testing.T) {
 			t.Errorf("node %d is %s, host %s", i, node.Name, node.Labels[corev1.LabelHostname])
 		}
 	}
+	for name, want := range map[string]int{NodeName(0): 0, NodeName(100_001): 100_001 % Zones} {
+		if got, ok := ZoneIndex(name); !ok || got != want {
+			t.Errorf("ZoneIndex(%s) is %d, %v", name, got, ok)
+		}
+	}
+	for _, name := range []string{"", "node-1", "node-00001x", "other-00001"} {
+		if _, ok := ZoneIndex(name); ok {
+			t.Errorf("ZoneIndex(%q) takes it for a node of ours", name)
+		}
+	}
 	if len(zones) != Zones || zones[ZoneOf(1)] != 3 {
 		t.Errorf("zones %v", zones)
 	}

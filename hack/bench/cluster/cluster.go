@@ -1,0 +1,172 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cluster is what benchmarks run schedulers on: a control plane on this machine with nodes that are objects
+// only, and a watch on the pods.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+
+	"github.com/livesched/livesched/internal/controlplane"
+	"github.com/livesched/livesched/internal/controlplane/binaries"
+	"github.com/livesched/livesched/internal/workload"
+)
+
+// SchedulerName is the name that all pods ask for, whoever schedules them.
+const SchedulerName = "bench"
+
+// QPS is the client QPS, and the burst, of everybody. The schedulers' default of 50 would be all that is measured.
+const QPS = 10000
+
+// workers is how many requests at a time make and delete pods, and bind them where no scheduler does.
+const workers = 16
+
+// Cluster is a control plane with nodes and a watch on its pods.
+type Cluster struct {
+	*controlplane.ControlPlane
+	// Config is for a client of the benchmark's, Client is one. Both speak protobuf.
+	Config *rest.Config
+	Client kubernetes.Interface
+	// Pods is what the watch sees.
+	Pods *Pods
+	// Nodes is the number of nodes.
+	Nodes int
+
+	stopWatch context.CancelFunc
+}
+
+// Start starts a control plane with livesched's custom resources and so many nodes. The working directory has to be
+// the repository's.
+func Start(ctx context.Context, nodes int) (_ *Cluster, err error) {
+	c := &Cluster{Nodes: nodes}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.Close())
+		}
+	}()
+	if c.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{Progress: os.Stderr}); err != nil {
+		return nil, err
+	}
+	if err = c.InstallCRDs(ctx, filepath.Join("config", "crd", "bases")); err != nil {
+		return nil, err
+	}
+	c.Config = c.ControlPlane.Config()
+	c.Config.ContentType = runtime.ContentTypeProtobuf
+	c.Config.QPS, c.Config.Burst = QPS, QPS
+	if c.Client, err = kubernetes.NewForConfig(c.Config); err != nil {
+		return nil, err
+	}
+	if err = c.createObjects(ctx); err != nil {
+		return nil, err
+	}
+	return c, c.watch(ctx)
+}
+
+func (c *Cluster) createObjects(ctx context.Context) error {
+	if _, err := c.Client.CoreV1().Services(workload.Namespace).Create(ctx, workload.Service(), metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating the service: %w", err)
+	}
+	err := Each(ctx, c.Nodes, func(ctx context.Context, i int) error {
+		_, err := c.Client.CoreV1().Nodes().Create(ctx, workload.Node(i), metav1.CreateOptions{})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("creating nodes: %w", err)
+	}
+	return nil
+}
+
+// Close ends the watch and the control plane.
+func (c *Cluster) Close() error {
+	if c.stopWatch != nil {
+		c.stopWatch()
+	}
+	if c.ControlPlane == nil {
+		return nil
+	}
+	return c.Stop()
+}
+
+// Create creates a pod.
+func (c *Cluster) Create(ctx context.Context, pod *corev1.Pod) error {
+	_, err := c.Client.CoreV1().Pods(workload.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+	return err
+}
+
+// Bind binds a pod to a node.
+func (c *Cluster) Bind(ctx context.Context, pod *corev1.Pod, node string) error {
+	return c.Client.CoreV1().Pods(workload.Namespace).Bind(ctx, &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: workload.Namespace, Name: pod.Name, UID: pod.UID},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: node},
+	}, metav1.CreateOptions{})
+}
+
+// Delete deletes a pod at once, as no kubelet would ever let it end.
+func (c *Cluster) Delete(ctx context.Context, name string) error {
+	return c.Client.CoreV1().Pods(workload.Namespace).Delete(ctx, name, atOnce)
+}
+
+// DeletePods deletes all pods and returns when the watch has seen it.
+func (c *Cluster) DeletePods(ctx context.Context) error {
+	for {
+		// The API server gives one request a minute, which thousands of pods may need more of.
+		err := c.Client.CoreV1().Pods(workload.Namespace).DeleteCollection(ctx, atOnce, metav1.ListOptions{})
+		if err == nil {
+			break
+		}
+		if !apierrors.IsTimeout(err) || ctx.Err() != nil {
+			return fmt.Errorf("deleting the pods: %w", err)
+		}
+	}
+	return c.Pods.Wait(ctx, func(p *Pods) bool { return p.Known == 0 })
+}
+
+var atOnce = metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}
+
+// CPU is the CPU time that etcd and the API server have used so far.
+func (c *Cluster) CPU() (time.Duration, error) {
+	var sum time.Duration
+	for _, name := range []string{binaries.Etcd, binaries.APIServer} {
+		pid, err := c.PID(name)
+		if err != nil {
+			return sum, err
+		}
+		usage, err := UsageOf(pid)
+		if err != nil {
+			return sum, err
+		}
+		sum += usage.CPU
+	}
+	return sum, nil
+}
+
+// Each calls fn for 0..n-1, several at a time, until one fails.
+func Each(ctx context.Context, n int, fn func(ctx context.Context, i int) error) error {
+	group, running := errgroup.WithContext(ctx)
+	group.SetLimit(workers)
+	for i := range n {
+		if running.Err() != nil {
+			break // one has failed, or ctx has ended
+		}
+		group.Go(func() error { return fn(running, i) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}

@@ -1,0 +1,193 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/livesched/livesched/internal/workload"
+)
+
+// Pods is what the watch has seen of the pods since the last Reset, those of kind workload.Filler left out but for
+// Known. The informer's goroutine writes; fields are read by what Wait calls.
+type Pods struct {
+	mu      sync.Mutex // guards what follows
+	changed *sync.Cond
+
+	// Known is how many pods there are now, Fillers how many of these fill nodes.
+	Known, Fillers int
+	// Bound is how many pods were bound, Refused how many were said to fit nowhere.
+	Bound, Refused int
+
+	seen    map[string]*Pod // by name
+	waiting []*corev1.Pod   // not yet taken, in the order in which they were seen
+	bound   []string        // names, in the order in which they were bound
+}
+
+// Pod is what the watch has seen of a pod.
+type Pod struct {
+	// Series is the label by which pods of a series are equal.
+	Series string
+	// Created, Bound and Refused are when the watch saw the pod come, get a node, or be said to fit nowhere for the
+	// first time. Bound and Refused are zero while that has not happened.
+	Created, Bound, Refused time.Time
+	// Node is the node's name, "" while the pod has none.
+	Node string
+}
+
+func newPods() *Pods {
+	p := &Pods{}
+	p.changed = sync.NewCond(&p.mu)
+	p.Reset()
+	return p
+}
+
+// watch follows the pods until stopWatch.
+func (c *Cluster) watch(ctx context.Context) error {
+	c.Pods = newPods()
+	factory := informers.NewSharedInformerFactory(c.Client, 0)
+	_, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { c.Pods.observe(1, obj.(*corev1.Pod)) },
+		UpdateFunc: func(_, obj any) { c.Pods.observe(0, obj.(*corev1.Pod)) },
+		DeleteFunc: func(obj any) { c.Pods.gone(obj) },
+	})
+	if err != nil {
+		return err
+	}
+	ctx, c.stopWatch = context.WithCancel(ctx)
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	return ctx.Err()
+}
+
+// observe notes a pod as it is now; more is 1 if it is new.
+func (p *Pods) observe(more int, pod *corev1.Pod) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	defer p.changed.Broadcast()
+	p.Known += more
+	if workload.IsFiller(pod) {
+		p.Fillers += more
+		return
+	}
+	now := time.Now()
+	known := p.seen[pod.Name]
+	if known == nil {
+		known = &Pod{Series: pod.Labels["app"], Created: now}
+		p.seen[pod.Name] = known
+		if pod.Spec.NodeName == "" {
+			p.waiting = append(p.waiting, pod)
+		}
+	}
+	switch {
+	case pod.Spec.NodeName != "" && known.Node == "":
+		known.Node, known.Bound = pod.Spec.NodeName, now
+		p.Bound++
+		p.bound = append(p.bound, pod.Name)
+	case pod.Spec.NodeName == "" && known.Refused.IsZero() && fitsNowhere(pod):
+		known.Refused = now
+		p.Refused++
+	}
+}
+
+func fitsNowhere(pod *corev1.Pod) bool {
+	for i := range pod.Status.Conditions {
+		c := &pod.Status.Conditions[i]
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *Pods) gone(obj any) {
+	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = unknown.Obj
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.Known--
+	if pod, ok := obj.(*corev1.Pod); ok && workload.IsFiller(pod) {
+		p.Fillers--
+	}
+	p.changed.Broadcast()
+}
+
+// Reset forgets what was seen, but for how many pods there are.
+func (p *Pods) Reset() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.Bound, p.Refused, p.seen, p.waiting, p.bound = 0, 0, map[string]*Pod{}, nil, nil
+}
+
+// Wait blocks until done says so, or ctx ends. done may read the exported fields, and nothing else of p.
+func (p *Pods) Wait(ctx context.Context, done func(*Pods) bool) error {
+	stop := context.AfterFunc(ctx, func() {
+		p.mu.Lock() // or the wake-up might come between a look at ctx and the wait
+		defer p.mu.Unlock()
+		p.changed.Broadcast()
+	})
+	defer stop()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for !done(p) {
+		if ctx.Err() != nil {
+			return fmt.Errorf("%d pods known, %d bound, %d refused: %w", p.Known, p.Bound, p.Refused, context.Cause(ctx))
+		}
+		p.changed.Wait()
+	}
+	return nil
+}
+
+// Take returns the pod that waits for a node for longest and was not taken yet. It blocks until there is one, or ctx
+// ends.
+func (p *Pods) Take(ctx context.Context) (*corev1.Pod, error) {
+	var pod *corev1.Pod
+	err := p.Wait(ctx, func(p *Pods) bool {
+		if len(p.waiting) == 0 {
+			return false
+		}
+		pod, p.waiting = p.waiting[0], p.waiting[1:]
+		return true
+	})
+	return pod, err
+}
+
+// NthBound returns the name of the n-th pod that was bound, counted from 0, once there is one.
+func (p *Pods) NthBound(ctx context.Context, n int) (string, error) {
+	var name string
+	err := p.Wait(ctx, func(p *Pods) bool {
+		if n < len(p.bound) {
+			name = p.bound[n]
+		}
+		return name != ""
+	})
+	return name, err
+}
+
+// BoundNow is how many pods were bound since the last Reset.
+func (p *Pods) BoundNow() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.Bound
+}
+
+// Seen returns a copy of what was seen, by name.
+func (p *Pods) Seen() map[string]Pod {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := make(map[string]Pod, len(p.seen))
+	for name, pod := range maps.All(p.seen) {
+		out[name] = *pod
+	}
+	return out
+}

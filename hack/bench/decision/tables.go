@@ -1,0 +1,82 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package decision
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/livesched/livesched/hack/bench/report"
+	"github.com/livesched/livesched/internal/decidebench"
+)
+
+// Tables are a table for each number of nodes, and one of how livesched's decisions grow with that number.
+func Tables(r *report.Report) []report.Table {
+	var all []report.Table
+	for _, nodes := range r.Rows.Each("nodes") {
+		all = append(all, ofNodes(r.Rows.Where("nodes", nodes), nodes))
+	}
+	if len(all) > 1 {
+		all = append(all, growth(r.Rows.Where("contender", decidebench.Livesched)))
+	}
+	return all
+}
+
+func ofNodes(rows report.Rows, nodes string) report.Table {
+	n, _ := strconv.ParseFloat(nodes, 64) // a number, as we wrote it
+	t := report.Table{
+		Title: fmt.Sprintf("A decision at %s nodes, us of CPU for each pod (in brackets: of time); ratios are kube-scheduler's to livesched's", report.Whole(n)),
+		Header: []string{
+			"pods", "livesched", "first of a class", "second", "kube-scheduler", "ratio", "kube-scheduler, every node", "ratio",
+			"KiB/pod", "kube-scheduler", "allocs/pod", "kube-scheduler",
+		},
+	}
+	for _, kind := range rows.Each("kind") {
+		of := rows.Where("kind", kind)
+		ours, sampled, all := of.Where("contender", decidebench.Livesched), of.Where("contender", decidebench.KubeScheduler), of.Where("contender", decidebench.KubeSchedulerAll)
+		t.Add(kind,
+			times(ours, ""), times(ours, first), times(ours, second),
+			times(sampled, ""), ratios(sampled, ours), times(all, ""), ratios(all, ours),
+			report.Number(ours.Median(bytes)/1024), report.Number(sampled.Median(bytes)/1024),
+			report.Whole(ours.Median(allocs)), report.Whole(sampled.Median(allocs)),
+		)
+	}
+	return t
+}
+
+// times writes CPU and wall time.
+func times(rows report.Rows, prefix string) string {
+	used, passed := rows.Median(prefix+cpu), rows.Median(prefix+wall)
+	if math.IsNaN(used) {
+		return ""
+	}
+	return fmt.Sprintf("%s (%s)", report.Number(used), report.Number(passed))
+}
+
+func ratios(theirs, ours report.Rows) string {
+	used := report.Ratio(theirs.Median(cpu), ours.Median(cpu))
+	if used == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s (%s)", used, report.Ratio(theirs.Median(wall), ours.Median(wall)))
+}
+
+func growth(rows report.Rows) report.Table {
+	sizes := rows.Each("nodes")
+	last, before := sizes[len(sizes)-1], sizes[len(sizes)-2]
+	t := report.Table{
+		Title:  "livesched, warm, us of CPU for each pod, by nodes",
+		Header: append(append([]string{"pods"}, sizes...), fmt.Sprintf("%s : %s", last, before)),
+	}
+	for _, kind := range rows.Each("kind") {
+		of := rows.Where("kind", kind)
+		cells := []string{kind}
+		for _, size := range sizes {
+			cells = append(cells, report.Number(of.Where("nodes", size).Median(cpu)))
+		}
+		t.Add(append(cells, report.Ratio(of.Where("nodes", last).Median(cpu), of.Where("nodes", before).Median(cpu)))...)
+	}
+	return t
+}

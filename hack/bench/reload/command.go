@@ -1,0 +1,68 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package reload measures what changing a profile costs a livesched that runs in this process, on a real etcd and
+// kube-apiserver: from the change to the first decision under it, while pods wait, and how much less is scheduled while
+// a profile is changed every second.
+package reload
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/livesched/livesched/hack/bench/report"
+	"github.com/livesched/livesched/internal/workload"
+)
+
+type options struct {
+	nodes, pods int
+	kind        string
+	reloads     int
+	profiles    int
+	length      time.Duration
+	runs        int
+}
+
+// Command is the subcommand.
+func Command() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "reload",
+		Short: "What changing a profile costs, while pods wait and while they are scheduled",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.validate(); err != nil {
+				return err
+			}
+			r, err := report.Begin(cmd)
+			if err != nil {
+				return err
+			}
+			return errors.Join(o.run(cmd.Context(), r), report.Print(Tables(r)))
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&o.nodes, "nodes", 5000, "nodes of the cluster")
+	flags.IntVar(&o.pods, "pods", 10000, "pods that wait while the profile is changed")
+	flags.StringVar(&o.kind, "kind", workload.Basic, "kind of pods")
+	flags.IntVar(&o.reloads, "reloads", 50, "how often a profile is changed for each kind of pending pods; 0 leaves this out")
+	flags.IntVar(&o.profiles, "profiles", 20, "how many profiles there are, of which one is changed")
+	flags.DurationVar(&o.length, "length", time.Minute, "how long pods are scheduled, with and without a reload every second; 0 leaves this out")
+	flags.IntVar(&o.runs, "runs", 2, "how often that is done, in turn")
+	report.AddFlags(cmd)
+	return cmd
+}
+
+func (o *options) validate() error {
+	err := errors.Join(
+		report.Positive("nodes", o.nodes), report.Positive("pods", o.pods), report.Positive("profiles", o.profiles),
+		report.Positive("runs", o.runs), report.OneOf("kind", []string{o.kind}, workload.Kinds),
+	)
+	if o.reloads < 0 || o.length < 0 {
+		err = errors.Join(err, fmt.Errorf("--reloads %d --length %v: neither can be below 0", o.reloads, o.length))
+	}
+	return err
+}

@@ -1,0 +1,133 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/livesched/livesched/hack/bench/cluster"
+)
+
+const (
+	// backlog is how many pods wait while the load lasts.
+	backlog = 1000
+	// reloadEvery is the time between two reloads under load.
+	reloadEvery = time.Second
+)
+
+// load is a time of scheduling.
+type load struct {
+	reloads       int
+	podsPerSecond float64
+}
+
+// loads schedules for a time without reloads and with one every second, in turn.
+func (b *bench) loads(ctx context.Context) error {
+	for run := range 2 * b.runs {
+		// Who comes first alternates, too, as the control plane gets slower with what it has stored.
+		reload := run%4 == 1 || run%4 == 2
+		l, err := b.load(ctx, reload)
+		if err != nil {
+			return fmt.Errorf("run %d under load: %w", run+1, err)
+		}
+		fmt.Fprintf(os.Stderr, "run %d under load: %d reloads, %.0f pods/s\n", run+1, l.reloads, l.podsPerSecond)
+		labels := map[string]string{"load": withoutReloads}
+		if reload {
+			labels["load"] = withReloads
+		}
+		if err := b.report.Add(labels, map[string]float64{podsPerSecond: l.podsPerSecond, reloads: float64(l.reloads)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// load keeps pods waiting for as long as the run lasts, counts what is bound, and then waits until all of them are.
+func (b *bench) load(ctx context.Context, reload bool) (l load, err error) {
+	b.Pods.Reset()
+	stop := b.feed(ctx, backlog)
+	defer func() {
+		_, stopErr := stop()
+		err = errors.Join(err, stopErr)
+	}()
+	if err := b.Pods.Wait(ctx, func(p *cluster.Pods) bool { return p.Bound > 0 && p.Known >= backlog }); err != nil {
+		return l, err
+	}
+	began, before := time.Now(), b.Pods.BoundNow()
+	end := time.After(b.length)
+	for every := time.Tick(reloadEvery); ; {
+		select {
+		case <-every:
+			if !reload {
+				continue
+			}
+			if _, err := b.change(ctx); err != nil {
+				return l, err
+			}
+			l.reloads++
+			continue
+		case <-b.running.Done():
+			return l, errors.New("livesched has ended")
+		case <-ctx.Done():
+			return l, context.Cause(ctx)
+		case <-end:
+		}
+		break
+	}
+	l.podsPerSecond = float64(b.Pods.BoundNow()-before) / time.Since(began).Seconds()
+	created, err := stop()
+	if err != nil {
+		return l, err
+	}
+	return l, b.allBound(ctx, created)
+}
+
+// allBound waits until as many pods are bound as were created, and deletes them.
+func (b *bench) allBound(ctx context.Context, created int) error {
+	waiting, cancel := context.WithTimeoutCause(ctx, runTimeout, errors.New("pods are lost: not all are bound"))
+	defer cancel()
+	if err := b.Pods.Wait(waiting, func(p *cluster.Pods) bool { return p.Bound >= created }); err != nil {
+		return err
+	}
+	return b.DeletePods(ctx)
+}
+
+// feed creates pods such that some always wait, until stop is called, which returns how many there are. It may be called
+// again.
+func (b *bench) feed(ctx context.Context, waiting int) (stop func() (created int, err error)) {
+	ctx, cancel := context.WithCancel(ctx)
+	var created int
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		created, err = b.create(ctx, waiting)
+	}()
+	return func() (int, error) {
+		cancel()
+		<-done
+		return created, err
+	}
+}
+
+// create creates pods whenever fewer than that wait, until ctx ends, and returns how many there are.
+func (b *bench) create(ctx context.Context, waiting int) (created int, err error) {
+	const batch = 50
+	for {
+		err := b.Pods.Wait(ctx, func(p *cluster.Pods) bool { return created-p.Bound < waiting })
+		if err != nil || ctx.Err() != nil {
+			return created, nil // the time is up
+		}
+		// A batch is created as a whole, so that it is known how many there are.
+		err = cluster.Each(context.WithoutCancel(ctx), batch, func(ctx context.Context, i int) error { return b.Create(ctx, b.podOf(created+i)) })
+		if err != nil {
+			return created, err
+		}
+		created += batch
+	}
+}

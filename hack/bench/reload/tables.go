@@ -1,0 +1,81 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reload
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/livesched/livesched/hack/bench/report"
+)
+
+// The names of the values, each of one reload.
+const (
+	// decision is from before the client sends the change until the new generation has refused or placed its first pod,
+	// request the part of it until the API server has answered.
+	decision, request = "sent to first decision ms", "API call ms"
+	build             = "build ms"
+	// standstill is the longest time for which the reload held the queue, lookedAtAgain how long it took to look at each
+	// waiting pod.
+	standstill, lookedAtAgain = "standstill ms", "all looked at again ms"
+)
+
+// The names of the values under load, each of one run.
+const (
+	podsPerSecond = "pods/s"
+	reloads       = "reloads"
+)
+
+const withoutReloads, withReloads = "without reloads", "a reload every second"
+
+// Tables are one of reloads while pods wait and one of load with and without reloads, as far as there is something.
+func Tables(r *report.Report) []report.Table {
+	var all []report.Table
+	if pending := r.Rows.Each("pending"); len(pending) > 0 {
+		all = append(all, latencies(r, pending))
+	}
+	if loads := r.Rows.Each("load"); len(loads) > 0 {
+		all = append(all, underLoad(r, loads))
+	}
+	return all
+}
+
+func latencies(r *report.Report, pending []string) report.Table {
+	t := report.Table{
+		Title: fmt.Sprintf("Reloads of one of %s profiles, %s nodes, %s pods; milliseconds, p50 / p99 / most",
+			r.Parameters["profiles"], r.Parameters["nodes"], r.Parameters["pods"]),
+		Header: []string{"pods are", "reloads", "sent to first decision", "of that, the API call", "build", "standstill", "all looked at again"},
+	}
+	for _, kind := range pending {
+		rows := r.Rows.Where("pending", kind)
+		cells := []string{kind, fmt.Sprint(len(rows[0].Values[decision]))}
+		for _, value := range []string{decision, request, build, standstill, lookedAtAgain} {
+			var quantiles []string
+			for _, share := range []float64{0.5, 0.99, 1} {
+				quantiles = append(quantiles, report.Number(rows.Quantile(value, share)))
+			}
+			cells = append(cells, strings.Join(quantiles, " / "))
+		}
+		t.Add(cells...)
+	}
+	return t
+}
+
+func underLoad(r *report.Report, loads []string) report.Table {
+	t := report.Table{
+		Title:  fmt.Sprintf("Pods bound while others are created, %s nodes, median of %s runs of %s in turn", r.Parameters["nodes"], r.Parameters["runs"], r.Parameters["length"]),
+		Header: []string{"", "pods/s", "of without", "reloads", "runs"},
+	}
+	without := r.Rows.Where("load", withoutReloads).Median(podsPerSecond)
+	for _, load := range loads {
+		rows := r.Rows.Where("load", load)
+		var runs []string
+		for _, rate := range rows[0].Values[podsPerSecond] {
+			runs = append(runs, report.Whole(rate))
+		}
+		rate := rows.Median(podsPerSecond)
+		t.Add(load, report.Whole(rate), report.Ratio(rate, without), report.Whole(rows.Median(reloads)), strings.Join(runs, ", "))
+	}
+	return t
+}

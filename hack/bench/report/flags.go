@@ -1,0 +1,71 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// outFlag names the file of the report.
+const outFlag = "out"
+
+// AddFlags adds the flag that names the report's file to the command of a benchmark.
+func AddFlags(cmd *cobra.Command) {
+	cmd.Flags().String(outFlag, "bin/bench/"+cmd.Name()+".json", "where the figures go")
+}
+
+// Begin begins the report of the benchmark that a command runs. Its parameters are the command's flags.
+func Begin(cmd *cobra.Command) (*Report, error) {
+	parameters := map[string]string{}
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Name != outFlag && f.Name != "help" {
+			parameters[f.Name] = strings.Trim(f.Value.String(), "[]")
+		}
+	})
+	file, err := cmd.Flags().GetString(outFlag)
+	if err != nil {
+		return nil, err
+	}
+	return New(cmd.Name(), file, parameters)
+}
+
+// Print prints tables, each after an empty line.
+func Print(tables []Table) error {
+	for i := range tables {
+		fmt.Println()
+		if err := tables[i].Text(os.Stdout); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// OneOf says what is wrong with the values of a flag of which each has to be among those that are known.
+func OneOf(flag string, values, known []string) error {
+	for _, value := range values {
+		if !slices.Contains(known, value) {
+			return fmt.Errorf("--%s %s: there are %s", flag, value, strings.Join(known, ", "))
+		}
+	}
+	if len(values) == 0 {
+		return fmt.Errorf("--%s is empty: there are %s", flag, strings.Join(known, ", "))
+	}
+	return nil
+}
+
+// Positive says what is wrong with the numbers of a flag, which have to be above 0.
+func Positive(flag string, values ...int) error {
+	for _, value := range values {
+		if value < 1 {
+			return fmt.Errorf("--%s %d: it must be above 0", flag, value)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,177 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package report is what the benchmarks write and what tables and charts are made from: a JSON file for each run of one
+// benchmark,
+//
+//	{
+//	  "benchmark": "throughput",                        which subcommand of hack/bench has measured
+//	  "date": "2026-01-31T12:00:00Z",                   when it began
+//	  "commit": "0123abcd",                             of the repository; "-dirty" is appended if files were changed
+//	  "machine": {"cpu": "...", "cpus": 2, "memoryGiB": 24, "os": "linux/amd64", "go": "go1.26.0"},
+//	  "parameters": {"pods": "2000", "runs": "3"},      the flags as they were
+//	  "rows": [{
+//	    "labels": {"kind": "basic", "nodes": "1000", "contender": "livesched"},
+//	    "values": {"pods/s": [812, 790, 805], ...}      a number for each round; tables show medians
+//	  }, ...]
+//	}
+//
+// Which labels and values there are is the benchmark's matter; the names of values have their unit. Rows are appended
+// as they are measured, so that a run which was interrupted has what it got to.
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// Report is a run of one benchmark.
+type Report struct {
+	Benchmark  string            `json:"benchmark"`
+	Date       time.Time         `json:"date"`
+	Commit     string            `json:"commit"`
+	Machine    Machine           `json:"machine"`
+	Parameters map[string]string `json:"parameters"`
+	Rows       Rows              `json:"rows"`
+
+	file string
+}
+
+// Row is what was measured of one thing, which its labels name.
+type Row struct {
+	Labels map[string]string    `json:"labels"`
+	Values map[string][]float64 `json:"values"`
+}
+
+// Rows are what tables are made from.
+type Rows []Row
+
+// New begins a report. Rows go to the file as they are added; an empty name is no file.
+func New(benchmark, file string, parameters map[string]string) (*Report, error) {
+	r := &Report{
+		Benchmark: benchmark, Date: time.Now().UTC().Truncate(time.Second), Commit: commit(), Machine: thisMachine(),
+		Parameters: parameters, file: file,
+	}
+	return r, r.write() // a file that cannot be written is better known before an hour of measuring
+}
+
+// Add adds a row, or values to the row with the same labels, and writes the file.
+func (r *Report) Add(labels map[string]string, values map[string]float64) error {
+	row := r.Rows.find(labels)
+	if row == nil {
+		r.Rows = append(r.Rows, Row{Labels: maps.Clone(labels), Values: map[string][]float64{}})
+		row = &r.Rows[len(r.Rows)-1]
+	}
+	for name, value := range values {
+		row.Values[name] = append(row.Values[name], value)
+	}
+	return r.write()
+}
+
+// write replaces the file as a whole, so that there is never half of one.
+func (r *Report) write() error {
+	if r.file == "" {
+		return nil
+	}
+	text, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", r.file, err)
+	}
+	if err := os.MkdirAll(filepath.Dir(r.file), 0o755); err != nil {
+		return err
+	}
+	next := r.file + ".next"
+	if err := os.WriteFile(next, append(text, '\n'), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(next, r.file)
+}
+
+// Read reads reports of one benchmark and puts their rows together. Of rows with the same labels the one in the last
+// file counts. Date, commit, machine and parameters are those of the last file.
+func Read(files ...string) (*Report, error) {
+	var all *Report
+	for _, file := range files {
+		r := &Report{}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(text, r); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		switch {
+		case r.Benchmark == "":
+			return nil, fmt.Errorf("%s is not a report: it names no benchmark", file)
+		case all != nil && all.Benchmark != r.Benchmark:
+			return nil, fmt.Errorf("%s is of benchmark %s, the files before it are of %s", file, r.Benchmark, all.Benchmark)
+		case all != nil:
+			r.Rows = all.Rows.with(r.Rows)
+		}
+		all = r
+	}
+	if all == nil {
+		return nil, fmt.Errorf("no files to read reports from")
+	}
+	return all, nil
+}
+
+// with returns the rows with others added or put in their place.
+func (rows Rows) with(others Rows) Rows {
+	all := slices.Clone(rows)
+	for _, other := range others {
+		if row := all.find(other.Labels); row != nil {
+			*row = other
+			continue
+		}
+		all = append(all, other)
+	}
+	return all
+}
+
+// find returns the row with exactly these labels, nil if there is none.
+func (rows Rows) find(labels map[string]string) *Row {
+	i := slices.IndexFunc(rows, func(r Row) bool { return maps.Equal(r.Labels, labels) })
+	if i < 0 {
+		return nil
+	}
+	return &rows[i]
+}
+
+// Where returns the rows with a value of a label, in their order.
+func (rows Rows) Where(label, value string) Rows {
+	var out Rows
+	for _, row := range rows {
+		if row.Labels[label] == value {
+			out = append(out, row)
+		}
+	}
+	return out
+}
+
+// Each returns the values of a label, in the order in which rows first have them.
+func (rows Rows) Each(label string) []string {
+	var out []string
+	for _, row := range rows {
+		if value, ok := row.Labels[label]; ok && !slices.Contains(out, value) {
+			out = append(out, value)
+		}
+	}
+	return out
+}
+
+// Median returns the median of a value of the first row; NaN if there is no row, or it has no such value.
+func (rows Rows) Median(value string) float64 { return rows.Quantile(value, 0.5) }
+
+// Quantile is like Median for another share than a half.
+func (rows Rows) Quantile(value string, share float64) float64 {
+	if len(rows) == 0 {
+		return Quantile(nil, share)
+	}
+	return Quantile(rows[0].Values[value], share)
+}

@@ -1,0 +1,136 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package throughput
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/livesched/livesched/hack/bench/cluster"
+)
+
+// runTimeout bounds one run.
+const runTimeout = 10 * time.Minute
+
+// bench is a cluster on which contenders are measured.
+type bench struct {
+	*cluster.Cluster
+	options *options
+	// dir is for the contenders' files.
+	dir string
+	// kubeScheduler is the path of the program.
+	kubeScheduler string
+}
+
+// outcome is what a run came to.
+type outcome struct {
+	// started is when the contender was started, or was known to be there.
+	started time.Time
+	// measured are the pods that count.
+	measured map[string]cluster.Pod
+	// scheduler is what the contender used: its CPU time since started, and the most memory that it has had.
+	scheduler cluster.Usage
+	// api is the CPU time that API server and etcd used since started.
+	api time.Duration
+}
+
+// measure has a contender go through a scenario, and leaves no pods.
+func (b *bench) measure(ctx context.Context, kind, name string) (map[string]float64, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, runTimeout, fmt.Errorf("not done within %v", runTimeout))
+	defer cancel()
+	b.Pods.Reset()
+	s := scenarios[kind]
+	pods := s.pods(b.Nodes, b.options.pods)
+	if s.filled {
+		if err := b.fill(ctx); err != nil {
+			return nil, err
+		}
+	}
+	launch, err := contenders[name](ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	var o *outcome
+	if s.running {
+		o, err = b.whileRunning(ctx, launch, pods)
+	} else {
+		o, err = b.withBacklog(ctx, launch, pods, s)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return o.values(s), b.DeletePods(ctx)
+}
+
+// withBacklog starts the contender when all pods wait.
+func (b *bench) withBacklog(ctx context.Context, launch func() (running, error), pods []*corev1.Pod, s scenario) (o *outcome, err error) {
+	if err := b.createBacklog(ctx, pods); err != nil {
+		return nil, err
+	}
+	refused := 0
+	if s.refused != nil {
+		refused = s.refused(b.options.pods)
+	}
+	before, err := b.CPU()
+	if err != nil {
+		return nil, err
+	}
+	o = &outcome{started: time.Now()}
+	r, err := launch()
+	if err != nil {
+		return nil, err
+	}
+	err = b.Pods.Wait(ctx, func(p *cluster.Pods) bool { return p.Bound == len(pods)-refused && p.Refused >= refused })
+	return o, b.finish(o, r, err, cluster.Usage{}, before)
+}
+
+// whileRunning has pods come and go when the contender is known to work.
+func (b *bench) whileRunning(ctx context.Context, launch func() (running, error), pods []*corev1.Pod) (o *outcome, err error) {
+	if err := b.createBacklog(ctx, pods[:1]); err != nil {
+		return nil, err
+	}
+	r, err := launch()
+	if err != nil {
+		return nil, err
+	}
+	o = &outcome{}
+	var used cluster.Usage
+	var before time.Duration
+	err = func() error {
+		err := b.Pods.Wait(ctx, func(p *cluster.Pods) bool { return p.Bound == 1 })
+		if err != nil {
+			return err
+		}
+		b.Pods.Reset()
+		o.started = time.Now()
+		if used, err = r.usage(); err != nil {
+			return err
+		}
+		if before, err = b.CPU(); err != nil {
+			return err
+		}
+		if err := b.churn(ctx, pods[1:]); err != nil {
+			return err
+		}
+		return b.Pods.Wait(ctx, func(p *cluster.Pods) bool { return p.Bound == len(pods)-1 })
+	}()
+	return o, b.finish(o, r, err, used, before)
+}
+
+// finish notes what was used and stops the contender; err is how the run has ended.
+func (b *bench) finish(o *outcome, r running, err error, used cluster.Usage, before time.Duration) error {
+	after, apiErr := b.CPU()
+	usage, usageErr := r.usage()
+	if err := errors.Join(err, apiErr, usageErr, r.stop()); err != nil {
+		return err
+	}
+	o.api = after - before
+	o.scheduler = cluster.Usage{CPU: usage.CPU - used.CPU, PeakRSS: usage.PeakRSS}
+	o.measured = b.Pods.Seen()
+	return nil
+}

@@ -1,0 +1,109 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package throughput
+
+import (
+	"slices"
+	"time"
+
+	"github.com/livesched/livesched/hack/bench/cluster"
+	"github.com/livesched/livesched/hack/bench/report"
+	"github.com/livesched/livesched/internal/workload"
+)
+
+// The names of the values.
+const (
+	// podsPerSecond is from the first pod that was bound, or refused, to the last; with preemption, which is over for
+	// many pods before the first of them is bound, from the start of the scheduler.
+	podsPerSecond = "pods/s"
+	// firstAfter is from the start of the scheduler to that first pod. Only of backlogs.
+	firstAfter = "first ms"
+	// latency50 and latency99 are from when a pod was created, or the scheduler was started if that was later, until the
+	// watch saw it bound or refused.
+	latency50, latency99 = "p50 ms", "p99 ms"
+	// schedulerCPU and apiCPU are from the start of the scheduler to the last pod, its own start included. The API
+	// server's has etcd's in it.
+	schedulerCPU, apiCPU = "scheduler CPU ms/pod", "API server CPU ms/pod"
+	// schedulerRSS is the most memory that the scheduler has had.
+	schedulerRSS = "scheduler peak MiB"
+	// nodesUsed is on how many nodes the pods are, fullestNode how many are on the node with most of them. zoneSkew is by
+	// how many pods of a series the zones differ at most.
+	nodesUsed, fullestNode, zoneSkew = "nodes used", "most on a node", "zone skew"
+)
+
+// values are the figures of a run.
+func (o *outcome) values(s scenario) map[string]float64 {
+	var ends []time.Time
+	var latencies []float64
+	for _, pod := range o.measured {
+		end := pod.Bound
+		if end.IsZero() {
+			end = pod.Refused
+		}
+		ends = append(ends, end)
+		begin := pod.Created
+		if begin.Before(o.started) {
+			begin = o.started
+		}
+		latencies = append(latencies, milliseconds(end.Sub(begin)))
+	}
+	slices.SortFunc(ends, time.Time.Compare)
+	first, last, n := ends[0], ends[len(ends)-1], float64(len(ends))
+	values := map[string]float64{
+		podsPerSecond: (n - 1) / last.Sub(first).Seconds(),
+		firstAfter:    milliseconds(first.Sub(o.started)),
+		latency50:     report.Quantile(latencies, 0.5),
+		latency99:     report.Quantile(latencies, 0.99),
+		apiCPU:        milliseconds(o.api) / n,
+	}
+	if o.scheduler.PeakRSS > 0 { // it is a process of its own
+		values[schedulerCPU] = milliseconds(o.scheduler.CPU) / n
+		values[schedulerRSS] = float64(o.scheduler.PeakRSS) / (1 << 20)
+	}
+	if s.filled {
+		values[podsPerSecond] = n / last.Sub(o.started).Seconds()
+	}
+	if s.settled {
+		values[nodesUsed], values[fullestNode] = spread(o.measured)
+		values[zoneSkew] = skew(o.measured)
+	}
+	return values
+}
+
+// spread returns on how many nodes pods are, and how many are on the node with most of them.
+func spread(pods map[string]cluster.Pod) (nodes, fullest float64) {
+	on := map[string]int{}
+	for _, pod := range pods {
+		if pod.Node != "" {
+			on[pod.Node]++
+		}
+	}
+	most := 0
+	for _, n := range on {
+		most = max(most, n)
+	}
+	return float64(len(on)), float64(most)
+}
+
+// skew is the largest difference, over all series, between the zone with most pods of the series and that with fewest.
+func skew(pods map[string]cluster.Pod) float64 {
+	perZone := map[string]*[workload.Zones]int{} // by series
+	for _, pod := range pods {
+		zone, ok := workload.ZoneIndex(pod.Node)
+		if !ok {
+			continue // it has no node
+		}
+		if perZone[pod.Series] == nil {
+			perZone[pod.Series] = &[workload.Zones]int{}
+		}
+		perZone[pod.Series][zone]++
+	}
+	most := 0
+	for _, counts := range perZone {
+		most = max(most, slices.Max(counts[:])-slices.Min(counts[:]))
+	}
+	return float64(most)
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -1,0 +1,146 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package throughput measures how many pods a second livesched and kube-scheduler bind, end to end: a real etcd and
+// kube-apiserver on this machine, with nodes that are objects only. The contenders take turns on one control plane with
+// the same pods, client QPS and encoding. Bind-only is the ceiling: a client that binds every pod to the next node
+// without thinking.
+package throughput
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/livesched/livesched/hack/bench/cluster"
+	"github.com/livesched/livesched/hack/bench/report"
+	"github.com/livesched/livesched/internal/controlplane/binaries"
+)
+
+type options struct {
+	nodes      []int
+	kinds      []string
+	contenders []string
+	pods, runs int
+	livesched  string
+}
+
+// Command is the subcommand.
+func Command() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "throughput",
+		Short: "Pods a second, end to end, beside kube-scheduler and a client that only binds",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.validate(); err != nil {
+				return err
+			}
+			r, err := report.Begin(cmd)
+			if err != nil {
+				return err
+			}
+			return errors.Join(o.run(cmd.Context(), r), report.Print(Tables(r)))
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntSliceVar(&o.nodes, "nodes", []int{1000, 5000}, "nodes of the clusters")
+	flags.StringSliceVar(&o.kinds, "kinds", defaultKinds, "kinds of pods, or what else happens: "+churn+", "+preemption+", "+unschedulable)
+	flags.StringSliceVar(&o.contenders, "contenders", []string{bindOnly, kubeScheduler, livesched},
+		fmt.Sprint("who binds; there are ", slices.Sorted(maps.Keys(contenders))))
+	flags.IntVar(&o.pods, "pods", 4000, "pods to schedule; a quarter of them for "+preemption+" and "+unschedulable+", where five times as many others come behind")
+	flags.IntVar(&o.runs, "runs", 3, "runs of each contender, in turn; medians are printed")
+	flags.StringVar(&o.livesched, "livesched", "bin/livesched", "the livesched to measure")
+	report.AddFlags(cmd)
+	return cmd
+}
+
+func (o *options) validate() error {
+	return errors.Join(
+		report.Positive("nodes", o.nodes...), report.Positive("runs", o.runs),
+		report.OneOf("kinds", o.kinds, slices.Sorted(maps.Keys(scenarios))),
+		report.OneOf("contenders", o.contenders, slices.Sorted(maps.Keys(contenders))),
+		o.enoughPods(), o.enoughRoom(),
+	)
+}
+
+func (o *options) enoughPods() error {
+	if o.pods < minPods {
+		return fmt.Errorf("--pods %d: it must be at least %d", o.pods, minPods)
+	}
+	return nil
+}
+
+func (o *options) enoughRoom() error {
+	for _, kind := range o.kinds {
+		s, ok := scenarios[kind]
+		if !ok {
+			continue // which is another error
+		}
+		for _, nodes := range o.nodes {
+			if room := s.room(nodes); o.pods > room {
+				return fmt.Errorf("--pods %d: %d nodes have room for %d in %s", o.pods, nodes, room, kind)
+			}
+		}
+	}
+	return nil
+}
+
+func (o *options) run(ctx context.Context, r *report.Report) error {
+	set, err := binaries.Ensure(ctx, binaries.Config{Progress: os.Stderr}, binaries.Scheduler)
+	if err != nil {
+		return err
+	}
+	for _, nodes := range o.nodes {
+		if err := o.runOn(ctx, r, nodes, set.Paths[binaries.Scheduler]); err != nil {
+			return fmt.Errorf("%d nodes: %w", nodes, err)
+		}
+	}
+	return nil
+}
+
+// runOn starts a cluster and measures all kinds on it.
+func (o *options) runOn(ctx context.Context, r *report.Report, nodes int, kubeScheduler string) (err error) {
+	dir, err := os.MkdirTemp("", "livesched-throughput-")
+	if err != nil {
+		return err
+	}
+	c, err := cluster.Start(ctx, nodes)
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(dir))
+	}
+	defer func() { err = errors.Join(err, c.Close(), os.RemoveAll(dir)) }()
+	b := &bench{Cluster: c, options: o, dir: dir, kubeScheduler: kubeScheduler}
+	if err := b.createPriorityClass(ctx); err != nil {
+		return err
+	}
+	for _, kind := range o.kinds {
+		for run := range o.runs {
+			for _, name := range inTurn(o.contenders, run) {
+				values, err := b.measure(ctx, kind, name)
+				if err != nil {
+					return fmt.Errorf("%s, run %d of %s: %w", kind, run+1, name, err)
+				}
+				fmt.Fprintf(os.Stderr, "%d nodes, %s, run %d, %s: %.0f pods/s\n", nodes, kind, run+1, name, values[podsPerSecond])
+				labels := map[string]string{"nodes": strconv.Itoa(nodes), "kind": kind, "contender": name}
+				if err := r.Add(labels, values); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// inTurn returns the names, in each run beginning with another one, as the control plane gets slower with what it has
+// stored.
+func inTurn(names []string, run int) []string {
+	first := run % len(names)
+	return slices.Concat(names[first:], names[:first])
+}
