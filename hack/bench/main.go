@@ -31,6 +31,7 @@ import (
 
 	"github.com/livesched/livesched/hack/bench/decision"
 	"github.com/livesched/livesched/hack/bench/reload"
+	"github.com/livesched/livesched/hack/bench/scale"
 	"github.com/livesched/livesched/hack/bench/throughput"
 )
 
@@ -47,7 +48,7 @@ func main() {
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once, and the kernel its children
-	root.AddCommand(decision.Command(), throughput.Command(), reload.Command())
+	root.AddCommand(decision.Command(), throughput.Command(), reload.Command(), scale.Command())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		stop()

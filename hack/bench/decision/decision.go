@@ -9,34 +9,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/livesched/livesched/hack/bench/report"
 	"github.com/livesched/livesched/internal/decidebench"
 	"github.com/livesched/livesched/internal/workload"
-)
-
-// The names of the values. Those of the first and the second decision about the pods of a class are livesched's only.
-const (
-	cpu, wall     = "cpu us/pod", "wall us/pod"
-	bytes, allocs = "B/pod", "allocs/pod"
-	first         = "first "
-	second        = "second "
-)
-
-// warmUp is how many pods are decided about before anything is measured: more than twice as many as there are classes.
-// Who keeps nothing of classes needs but a few.
-const (
-	warmUp     = 3 * workload.DefaultSeries
-	warmUpFew  = 5
-	everyClass = decidebench.Livesched // the contender that keeps something of classes
 )
 
 type options struct {
@@ -106,144 +87,37 @@ func (o *options) run(ctx context.Context, r *report.Report) error {
 
 // measure has the contenders decide about the same pods, in turn.
 func (o *options) measure(r *report.Report, pods workload.Pods) error {
-	var all []*contender
+	var all []*Subject
 	defer func() {
-		for _, c := range all {
-			c.cluster.Close()
+		for _, s := range all {
+			s.Cluster.Close()
 		}
 	}()
 	for _, name := range o.contenders {
-		c, err := newContender(name, pods)
+		c, err := decidebench.New(name)
 		if err != nil {
 			return err
 		}
-		all = append(all, c)
+		all = append(all, &Subject{Contender: name, Cluster: c, Pods: pods})
+		for i := range pods.Nodes {
+			c.AddNode(workload.Node(i))
+		}
 	}
 	for range o.rounds {
-		for _, c := range all {
-			values, err := c.round(o)
-			if err != nil {
-				return fmt.Errorf("%s: %w", c.name, err)
+		for _, s := range all {
+			n := o.pods
+			if s.Contender == decidebench.Scalar || s.Contender == decidebench.KubeSchedulerAll {
+				n = o.exact
 			}
-			labels := map[string]string{"kind": pods.Kind, "nodes": strconv.Itoa(pods.Nodes), "contender": c.name}
+			values, err := s.Measure(n, o.cold)
+			if err != nil {
+				return fmt.Errorf("%s: %w", s.Contender, err)
+			}
+			labels := map[string]string{"kind": pods.Kind, "nodes": strconv.Itoa(pods.Nodes), "contender": s.Contender}
 			if err := r.Add(labels, values); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-// contender is one with its cluster, and the number of its next pod.
-type contender struct {
-	name    string
-	cluster decidebench.Cluster
-	pods    workload.Pods
-	next    int
-}
-
-func newContender(name string, pods workload.Pods) (*contender, error) {
-	cluster, err := decidebench.New(name)
-	if err != nil {
-		return nil, err
-	}
-	for i := range pods.Nodes {
-		cluster.AddNode(workload.Node(i))
-	}
-	return &contender{name: name, cluster: cluster, pods: pods}, nil
-}
-
-// round measures decisions about classes that are known, and then some about classes that are not.
-func (c *contender) round(o *options) (map[string]float64, error) {
-	known, n := warmUpFew, o.pods
-	switch c.name {
-	case everyClass:
-		known = warmUp
-	case decidebench.Scalar, decidebench.KubeSchedulerAll:
-		n = o.exact
-	}
-	if _, err := c.place(c.make(known)); err != nil {
-		return nil, err
-	}
-	cost, err := c.place(c.make(n))
-	if err != nil {
-		return nil, err
-	}
-	values := perPod("", cost, n)
-	if c.name == everyClass && o.cold > 0 {
-		err = c.cold(values, o.cold)
-	}
-	return values, err
-}
-
-// make makes the next pods.
-func (c *contender) make(n int) []*corev1.Pod {
-	pods := make([]*corev1.Pod, n)
-	for i := range pods {
-		pods[i] = workload.Admit(c.pods.Pod(c.next))
-		c.next++
-	}
-	return pods
-}
-
-func (c *contender) place(pods []*corev1.Pod) (decidebench.Cost, error) {
-	return decidebench.Measure(func() error {
-		for _, pod := range pods {
-			if _, err := c.cluster.Place(pod); err != nil {
-				return fmt.Errorf("pod %s: %w", pod.Name, err)
-			}
-		}
-		return nil
-	})
-}
-
-// cold measures the first and the second decision about a class: the second finds what the first has worked out, and
-// may itself have more to work out than those that follow.
-func (c *contender) cold(values map[string]float64, times int) error {
-	var firsts, seconds []map[string]float64
-	for range times {
-		if err := c.cluster.Reload(); err != nil {
-			return err
-		}
-		pod := c.pods.Pod(c.next)
-		again := pod.DeepCopy()
-		again.Name += "-again"
-		c.next++
-		for _, turn := range []struct {
-			name string
-			pod  *corev1.Pod
-			to   *[]map[string]float64
-		}{{first, pod, &firsts}, {second, again, &seconds}} {
-			cost, err := c.place([]*corev1.Pod{workload.Admit(turn.pod)})
-			if err != nil {
-				return err
-			}
-			*turn.to = append(*turn.to, perPod(turn.name, cost, 1))
-		}
-	}
-	maps.Copy(values, medians(firsts))
-	maps.Copy(values, medians(seconds))
-	return nil
-}
-
-// perPod is a cost as values, whose names begin with a prefix.
-func perPod(prefix string, cost decidebench.Cost, pods int) map[string]float64 {
-	n := float64(pods)
-	return map[string]float64{
-		prefix + cpu: float64(cost.CPU.Nanoseconds()) / n / 1000, prefix + wall: float64(cost.Wall.Nanoseconds()) / n / 1000,
-		prefix + bytes: float64(cost.Bytes) / n, prefix + allocs: float64(cost.Objects) / n,
-	}
-}
-
-// medians returns the median of each value.
-func medians(all []map[string]float64) map[string]float64 {
-	out := map[string]float64{}
-	for _, name := range slices.Sorted(maps.Keys(all[0])) {
-		var values []float64
-		for _, one := range all {
-			values = append(values, one[name])
-		}
-		out[name] = report.Quantile(values, 0.5)
-	}
-	return out
 }

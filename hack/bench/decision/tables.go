@@ -37,10 +37,10 @@ func ofNodes(rows report.Rows, nodes string) report.Table {
 		of := rows.Where("kind", kind)
 		ours, sampled, all := of.Where("contender", decidebench.Livesched), of.Where("contender", decidebench.KubeScheduler), of.Where("contender", decidebench.KubeSchedulerAll)
 		t.Add(kind,
-			times(ours, ""), times(ours, first), times(ours, second),
+			times(ours, ""), times(ours, First), times(ours, Second),
 			times(sampled, ""), ratios(sampled, ours), times(all, ""), ratios(all, ours),
-			report.Number(ours.Median(bytes)/1024), report.Number(sampled.Median(bytes)/1024),
-			report.Whole(ours.Median(allocs)), report.Whole(sampled.Median(allocs)),
+			report.Number(ours.Median(Bytes)/1024), report.Number(sampled.Median(Bytes)/1024),
+			report.Whole(ours.Median(Allocs)), report.Whole(sampled.Median(Allocs)),
 		)
 	}
 	return t
@@ -48,7 +48,7 @@ func ofNodes(rows report.Rows, nodes string) report.Table {
 
 // times writes CPU and wall time.
 func times(rows report.Rows, prefix string) string {
-	used, passed := rows.Median(prefix+cpu), rows.Median(prefix+wall)
+	used, passed := rows.Median(prefix+CPU), rows.Median(prefix+Wall)
 	if math.IsNaN(used) {
 		return ""
 	}
@@ -56,11 +56,11 @@ func times(rows report.Rows, prefix string) string {
 }
 
 func ratios(theirs, ours report.Rows) string {
-	used := report.Ratio(theirs.Median(cpu), ours.Median(cpu))
+	used := report.Ratio(theirs.Median(CPU), ours.Median(CPU))
 	if used == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s (%s)", used, report.Ratio(theirs.Median(wall), ours.Median(wall)))
+	return fmt.Sprintf("%s (%s)", used, report.Ratio(theirs.Median(Wall), ours.Median(Wall)))
 }
 
 func growth(rows report.Rows) report.Table {
@@ -74,9 +74,9 @@ func growth(rows report.Rows) report.Table {
 		of := rows.Where("kind", kind)
 		cells := []string{kind}
 		for _, size := range sizes {
-			cells = append(cells, report.Number(of.Where("nodes", size).Median(cpu)))
+			cells = append(cells, report.Number(of.Where("nodes", size).Median(CPU)))
 		}
-		t.Add(append(cells, report.Ratio(of.Where("nodes", last).Median(cpu), of.Where("nodes", before).Median(cpu)))...)
+		t.Add(append(cells, report.Ratio(of.Where("nodes", last).Median(CPU), of.Where("nodes", before).Median(CPU)))...)
 	}
 	return t
 }

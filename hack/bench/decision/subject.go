@@ -1,0 +1,118 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package decision
+
+import (
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/livesched/livesched/hack/bench/report"
+	"github.com/livesched/livesched/internal/decidebench"
+	"github.com/livesched/livesched/internal/workload"
+)
+
+// The names of the values. What follows First and Second is of the first and the second decision about a class.
+const (
+	CPU, Wall     = "cpu us/pod", "wall us/pod"
+	Bytes, Allocs = "B/pod", "allocs/pod"
+	First, Second = "first ", "second "
+)
+
+// Subject is a contender with the cluster that it decides in.
+type Subject struct {
+	// Contender is one of those of package decidebench, Cluster its cluster.
+	Contender string
+	Cluster   decidebench.Cluster
+	// Pods makes the pods that are decided about, Next is the number of the next one.
+	Pods workload.Pods
+	Next int
+}
+
+// warmUpRounds is how many pods of each series are decided about before anything is measured.
+const warmUpRounds = 3
+
+// Measure measures n decisions about pods of classes that are known and, of a contender that keeps something of
+// classes, so many first and second decisions.
+func (s *Subject) Measure(n, firsts int) (map[string]float64, error) {
+	keeps := s.Contender == decidebench.Livesched
+	known := warmUpRounds
+	if keeps {
+		known *= max(s.Pods.Series, workload.DefaultSeries)
+	}
+	if _, err := s.place(s.make(known)); err != nil {
+		return nil, err
+	}
+	cost, err := s.place(s.make(n))
+	if err != nil {
+		return nil, err
+	}
+	values := perPod("", cost, n)
+	if keeps && firsts > 0 {
+		err = s.measureFirsts(values, firsts)
+	}
+	return values, err
+}
+
+// measureFirsts measures the first and the second decision about a class: the second finds what the first has worked
+// out, and may itself have more to work out than those that follow.
+func (s *Subject) measureFirsts(values map[string]float64, times int) error {
+	all := map[string][]float64{}
+	for range times {
+		if err := s.Cluster.Reload(); err != nil {
+			return err
+		}
+		pod := s.Pods.Pod(s.Next)
+		again := pod.DeepCopy()
+		again.Name += "-again"
+		s.Next++
+		for _, turn := range []struct {
+			name string
+			pod  *corev1.Pod
+		}{{First, pod}, {Second, again}} {
+			cost, err := s.place([]*corev1.Pod{workload.Admit(turn.pod)})
+			if err != nil {
+				return err
+			}
+			for name, value := range perPod(turn.name, cost, 1) {
+				all[name] = append(all[name], value)
+			}
+		}
+	}
+	for name, of := range maps.All(all) {
+		values[name] = report.Quantile(of, 0.5)
+	}
+	return nil
+}
+
+// make makes the next pods.
+func (s *Subject) make(n int) []*corev1.Pod {
+	pods := make([]*corev1.Pod, n)
+	for i := range pods {
+		pods[i] = workload.Admit(s.Pods.Pod(s.Next))
+		s.Next++
+	}
+	return pods
+}
+
+func (s *Subject) place(pods []*corev1.Pod) (decidebench.Cost, error) {
+	return decidebench.Measure(func() error {
+		for _, pod := range pods {
+			if _, err := s.Cluster.Place(pod); err != nil {
+				return fmt.Errorf("pod %s: %w", pod.Name, err)
+			}
+		}
+		return nil
+	})
+}
+
+// perPod is a cost as values, whose names begin with a prefix.
+func perPod(prefix string, cost decidebench.Cost, pods int) map[string]float64 {
+	n := float64(pods)
+	return map[string]float64{
+		prefix + CPU: float64(cost.CPU.Nanoseconds()) / n / 1000, prefix + Wall: float64(cost.Wall.Nanoseconds()) / n / 1000,
+		prefix + Bytes: float64(cost.Bytes) / n, prefix + Allocs: float64(cost.Objects) / n,
+	}
+}

@@ -1,0 +1,211 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scale
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/livesched/livesched/hack/bench/cluster"
+	"github.com/livesched/livesched/hack/bench/decision"
+	"github.com/livesched/livesched/internal/decidebench"
+	"github.com/livesched/livesched/internal/workload"
+)
+
+// The names of the values of a cluster, besides those of decisions in it (package decision).
+const (
+	// objectBytes is what an informer keeps of a bound pod, a share of the nodes and of the store's index included.
+	// cacheBytes is what cache and snapshot add to it. stateMiB is what the decisions about all kinds have left.
+	objectBytes, cacheBytes, stateMiB = "object B/pod", "cache B/pod", "decisions MiB"
+	// heapMiB is all that lives on the heap in the end, peakMiB the most memory that the process has had.
+	heapMiB, peakMiB = "heap MiB", "peak MiB"
+	// decodeSeconds is the informers' work, cacheSeconds that of their handlers, one object after the other;
+	// snapshotSeconds is the first refresh, and firstMillis the first decision after it.
+	decodeSeconds, cacheSeconds, snapshotSeconds, firstMillis = "decode s", "cache s", "snapshot s", "first decision ms"
+	// heartbeat and change are of a node that reports its status as it was and of one that gets a taint: the handler and
+	// the refresh. afterChanges is a decision after all those changes.
+	heartbeat, change, afterChanges = "heartbeat us/node", "change us/node", "decision after changes ms"
+	// collection is the CPU time that a garbage collection takes.
+	collection = "GC CPU ms"
+)
+
+// measurement is of one contender with one cluster.
+type measurement struct {
+	*options
+	report    recorder
+	nodes     int
+	contender string
+
+	cluster decidebench.Cluster
+	objects *objects
+	next    int // the number of the next pod that is made
+	values  map[string]float64
+}
+
+// recorder takes what was measured.
+type recorder interface {
+	Add(labels map[string]string, values map[string]float64) error
+}
+
+func (m *measurement) run() (err error) {
+	if m.cluster, err = decidebench.New(m.contender); err != nil {
+		return err
+	}
+	defer func() { m.cluster.Close() }()
+	m.values = map[string]float64{}
+	m.next = m.nodes * m.podsPerNode
+	resetPeak()
+	empty := heap()
+	if err := m.start(empty); err != nil {
+		return err
+	}
+	started := heap()
+	for _, kind := range m.kinds {
+		if err := m.decide(kind); err != nil {
+			return fmt.Errorf("%s pods: %w", kind, err)
+		}
+	}
+	m.values[stateMiB] = mebibytes(heap() - started)
+	if err := m.change(); err != nil {
+		return err
+	}
+	cost, _ := decidebench.Measure(func() error { runtime.GC(); return nil })
+	m.values[collection] = milliseconds(cost.CPU)
+	m.values[heapMiB] = mebibytes(heap() - empty)
+	usage, err := cluster.UsageOf(os.Getpid())
+	if err != nil {
+		return err
+	}
+	m.values[peakMiB] = mebibytes(usage.PeakRSS)
+	runtime.KeepAlive(m.objects)
+	return m.report.Add(m.labels(), m.values)
+}
+
+// start goes from nothing to the first decision.
+func (m *measurement) start(empty int64) (err error) {
+	pods := float64(m.nodes * m.podsPerNode)
+	m.values[decodeSeconds], err = seconds(func() (err error) { m.objects, err = m.load(); return err })
+	if err != nil {
+		return err
+	}
+	loaded := heap()
+	m.values[objectBytes] = float64(loaded-empty) / pods
+	if m.values[cacheSeconds], err = seconds(m.feed); err != nil {
+		return err
+	}
+	if m.values[snapshotSeconds], err = seconds(m.cluster.Refresh); err != nil {
+		return err
+	}
+	first, err := seconds(func() error { return m.place(workload.Basic) })
+	m.values[firstMillis] = first * 1000
+	m.values[cacheBytes] = float64(heap()-loaded) / pods
+	return err
+}
+
+// feed reports all objects to the cache.
+func (m *measurement) feed() error {
+	for _, node := range m.objects.nodes.List() {
+		m.cluster.AddNode(node.(*corev1.Node))
+	}
+	for _, pod := range m.objects.pods.List() {
+		if err := m.cluster.AddPod(pod.(*corev1.Pod)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// place decides about one more pod of a kind.
+func (m *measurement) place(kind string) error {
+	_, err := m.cluster.Place(workload.Admit(m.podsOf(kind).Pod(m.next)))
+	m.next++
+	return err
+}
+
+// decide measures decisions about pods of a kind, of a few series out of the many that are bound.
+func (m *measurement) decide(kind string) error {
+	pods := m.podsOf(kind)
+	pods.Series = min(pods.Series, workload.DefaultSeries)
+	s := &decision.Subject{Contender: m.contender, Cluster: m.cluster, Pods: pods, Next: m.next}
+	values, err := s.Measure(m.decisions, m.firsts)
+	if err != nil {
+		return err
+	}
+	m.next = s.Next
+	labels := m.labels()
+	labels["kind"] = kind
+	return m.report.Add(labels, values)
+}
+
+// change has nodes report a heartbeat, and then get a taint that keeps no pod away.
+func (m *measurement) change() (err error) {
+	if m.values[heartbeat], err = m.update(func(node *corev1.Node) {
+		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.Now()}}
+	}); err != nil {
+		return err
+	}
+	if m.values[change], err = m.update(func(node *corev1.Node) {
+		node.Spec.Taints = []corev1.Taint{{Key: "example.com/old", Effect: corev1.TaintEffectPreferNoSchedule}}
+	}); err != nil {
+		return err
+	}
+	after, err := seconds(func() error { return m.place(m.kinds[0]) })
+	m.values[afterChanges] = after * 1000
+	return err
+}
+
+// update changes nodes and refreshes the snapshot. It returns the microseconds for each node.
+func (m *measurement) update(alter func(*corev1.Node)) (float64, error) {
+	if err := m.place(m.kinds[0]); err != nil { // so that nothing older is left to refresh
+		return 0, err
+	}
+	n := min(m.changes, m.nodes)
+	before, after := make([]*corev1.Node, n), make([]*corev1.Node, n)
+	for i := range n {
+		node, _, err := m.objects.nodes.GetByKey(workload.NodeName(i))
+		if err != nil {
+			return 0, err
+		}
+		before[i] = node.(*corev1.Node)
+		after[i] = before[i].DeepCopy()
+		alter(after[i])
+		if err := m.objects.nodes.Update(after[i]); err != nil {
+			return 0, err
+		}
+	}
+	took, err := seconds(func() error {
+		for i := range n {
+			m.cluster.UpdateNode(before[i], after[i])
+		}
+		return m.cluster.Refresh()
+	})
+	return took / float64(n) * 1e6, err
+}
+
+func seconds(f func() error) (float64, error) {
+	start := time.Now()
+	err := f()
+	return time.Since(start).Seconds(), err
+}
+
+// heap is how many bytes live on the heap.
+func heap() int64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}
+
+// resetPeak has the kernel forget the most memory that this process has had. Where it cannot, the peak is that of all
+// clusters so far.
+func resetPeak() { _ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) }
+
+func mebibytes(n int64) float64 { return float64(n) / (1 << 20) }
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

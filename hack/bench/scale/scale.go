@@ -1,0 +1,103 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package scale measures large clusters, simulated in this process: no API server, but the objects that an informer
+// would keep, and a cache that is fed as its handlers would feed it. What grows with nodes and pods shows in memory, in the
+// time from the start to the first decision, in decisions, and in what changes of nodes cost.
+package scale
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/livesched/livesched/hack/bench/report"
+	"github.com/livesched/livesched/internal/decidebench"
+	"github.com/livesched/livesched/internal/workload"
+)
+
+type options struct {
+	nodes       []int
+	podsPerNode int
+	perSeries   int
+	share       bool
+	bound       string
+	kinds       []string
+	contenders  []string
+	decisions   int
+	firsts      int
+	changes     int
+}
+
+// Command is the subcommand.
+func Command() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "scale",
+		Short: "Large clusters, simulated: memory, start, decisions, changes of nodes",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.validate(); err != nil {
+				return err
+			}
+			r, err := report.Begin(cmd)
+			if err != nil {
+				return err
+			}
+			return errors.Join(o.run(cmd.Context(), r), report.Print(Tables(r)))
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntSliceVar(&o.nodes, "nodes", []int{5000, 15000}, "nodes of the clusters")
+	flags.IntVar(&o.podsPerNode, "pods-per-node", 10, "pods that are bound, for each node")
+	flags.IntVar(&o.perSeries, "pods-per-series", 100, "how many of them have equal labels")
+	flags.BoolVar(&o.share, "share-strings", false, "pods share the strings of their specs, which takes less memory than an informer does")
+	flags.StringVar(&o.bound, "bound", workload.Mixed, "kind of the bound pods")
+	flags.StringSliceVar(&o.kinds, "kinds", []string{
+		workload.Basic, workload.Owned, workload.Spread, workload.Anti, workload.Affinity, workload.Mixed, workload.Unique, workload.Labels,
+	}, "kinds of pods that are decided about")
+	flags.StringSliceVar(&o.contenders, "contenders", []string{decidebench.Livesched}, fmt.Sprint("who decides; there are ", decidebench.Contenders))
+	flags.IntVar(&o.decisions, "decisions", 300, "decisions about pods of each kind")
+	flags.IntVar(&o.firsts, "firsts", 1, "how often livesched decides about a class of which it knows nothing, and once more about the same")
+	flags.IntVar(&o.changes, "changes", 1000, "how many nodes report a heartbeat, and how many are changed")
+	report.AddFlags(cmd)
+	return cmd
+}
+
+func (o *options) validate() error {
+	return errors.Join(
+		report.Positive("nodes", o.nodes...), report.Positive("pods-per-node", o.podsPerNode), report.Positive("pods-per-series", o.perSeries),
+		report.Positive("decisions", o.decisions), report.Positive("changes", o.changes),
+		report.OneOf("bound", []string{o.bound}, workload.Kinds), report.OneOf("kinds", o.kinds, workload.Kinds),
+		report.OneOf("contenders", o.contenders, decidebench.Contenders),
+	)
+}
+
+func (o *options) run(ctx context.Context, r *report.Report) error {
+	for _, nodes := range o.nodes {
+		for _, contender := range o.contenders {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			m := &measurement{options: o, report: r, nodes: nodes, contender: contender}
+			if err := m.run(); err != nil {
+				return fmt.Errorf("%s, %d nodes: %w", contender, nodes, err)
+			}
+			debug.FreeOSMemory() // what comes next begins anew
+			fmt.Fprintf(os.Stderr, "measured: %s, %d nodes\n", contender, nodes)
+		}
+	}
+	return nil
+}
+
+// labels are those of all rows about one cluster.
+func (m *measurement) labels() map[string]string {
+	return map[string]string{
+		"nodes": strconv.Itoa(m.nodes), "pods": strconv.Itoa(m.nodes * m.podsPerNode), "contender": m.contender,
+	}
+}
