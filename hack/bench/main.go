@@ -48,7 +48,7 @@ func main() {
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once, and the kernel its children
-	root.AddCommand(decision.Command(), throughput.Command(), reload.Command(), scale.Command())
+	root.AddCommand(decision.Command(), throughput.Command(), reload.Command(), scale.Command(), tableCommand(), plotCommand())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		stop()

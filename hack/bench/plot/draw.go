@@ -1,0 +1,160 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"image/color"
+	"math"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/plotutil"
+	"gonum.org/v1/plot/vg"
+
+	"github.com/livesched/livesched/hack/bench/chart"
+)
+
+// groupWidth is what the bars of a group take together, of the space that a chart has for them.
+const groupWidth = 0.8
+
+func draw(c chart.Chart) (*plot.Plot, error) {
+	p := plot.New()
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = c.Title, c.X, c.Y
+	p.Legend.Top = true
+	grid := plotter.NewGrid()
+	grid.Vertical.Color = nil
+	grid.Horizontal.Color = color.Gray{Y: 220}
+	p.Add(grid)
+	if len(c.Groups) > 0 {
+		return p, bars(p, c)
+	}
+	return p, lines(p, c)
+}
+
+// bars are drawn from the bottom of the chart: that of a logarithmic one is 1, or the power of ten below the lowest bar.
+func bars(p *plot.Plot, c chart.Chart) error {
+	bottom, top := 0.0, 0.0
+	for _, s := range c.Series {
+		if len(s.Y) != len(c.Groups) {
+			return fmt.Errorf("series %s has %d bars for %d groups", s.Name, len(s.Y), len(c.Groups))
+		}
+		for _, y := range s.Y {
+			if c.LogY && y > 0 {
+				bottom = min(bottom, math.Floor(math.Log10(y)))
+			}
+			top = max(top, scaled(y, c.LogY))
+		}
+	}
+	one := width * 0.85 * groupWidth / vg.Length(len(c.Groups)*len(c.Series))
+	for i, s := range c.Series {
+		values := make(plotter.Values, len(s.Y))
+		for g, y := range s.Y {
+			if y > 0 {
+				values[g] = scaled(y, c.LogY) - bottom
+			}
+		}
+		bar, err := plotter.NewBarChart(values, one)
+		if err != nil {
+			return err
+		}
+		bar.Color = plotutil.Color(i)
+		bar.LineStyle.Width = 0
+		bar.Offset = one * (vg.Length(i) - vg.Length(len(c.Series)-1)/2)
+		p.Add(bar)
+		p.Legend.Add(s.Name, bar)
+	}
+	p.NominalX(c.Groups...)
+	p.X.Min, p.X.Max = -0.5, float64(len(c.Groups))-0.5
+	if c.LogY {
+		p.Y.Tick.Marker = powers{zero: bottom}
+	}
+	p.Y.Min, p.Y.Max = 0, (top-bottom)*1.25 // room for the legend
+	return nil
+}
+
+func lines(p *plot.Plot, c chart.Chart) error {
+	for i, s := range c.Series {
+		if len(s.X) != len(s.Y) {
+			return fmt.Errorf("line %s has %d and %d coordinates", s.Name, len(s.X), len(s.Y))
+		}
+		points := make(plotter.XYs, len(s.X))
+		for j := range points {
+			points[j] = plotter.XY{X: scaled(s.X[j], c.LogX), Y: scaled(s.Y[j], c.LogY)}
+		}
+		line, marks, err := plotter.NewLinePoints(points)
+		if err != nil {
+			return fmt.Errorf("line %s: %w", s.Name, err)
+		}
+		line.Color, marks.Color = plotutil.Color(i), plotutil.Color(i)
+		line.Width = vg.Points(1.5)
+		if s.Dashed {
+			line.Dashes = plotutil.Dashes(1)
+		}
+		p.Add(line, marks)
+		p.Legend.Add(s.Name, line, marks)
+	}
+	if c.LogX {
+		p.X.Tick.Marker = ticksOf(c)
+	}
+	if c.LogY {
+		p.Y.Tick.Marker = powers{}
+	} else {
+		p.Y.Min = 0
+	}
+	p.Y.Max += (p.Y.Max - p.Y.Min) * 0.25 // room for the legend
+	return nil
+}
+
+// scaled is where a value is on an axis. Logarithmic axes are of the exponents, with labels of powers, so that bars
+// can begin somewhere.
+func scaled(value float64, log bool) float64 {
+	if log {
+		return math.Log10(value)
+	}
+	return value
+}
+
+// maxMeasured is up to how many places on the X axis are labelled with what they are.
+const maxMeasured = 8
+
+// ticksOf labels the places of a logarithmic X axis that something was measured at, or powers of ten if these are many.
+func ticksOf(c chart.Chart) plot.Ticker {
+	var measured plot.ConstantTicks
+	seen := map[float64]bool{}
+	for _, s := range c.Series {
+		for _, x := range s.X {
+			if !seen[x] {
+				measured = append(measured, plot.Tick{Value: scaled(x, true), Label: fmt.Sprintf("%.12g", x)})
+			}
+			seen[x] = true
+		}
+	}
+	if len(measured) > maxMeasured {
+		return powers{}
+	}
+	return measured
+}
+
+// powers labels exponents of ten.
+type powers struct {
+	zero float64 // the exponent, a whole number, that the axis has at 0
+}
+
+// Ticks implements plot.Ticker.
+func (t powers) Ticks(lowest, highest float64) []plot.Tick {
+	var ticks []plot.Tick
+	for at := math.Floor(lowest); at <= highest; at++ {
+		for step := 1.0; step < 10; step++ {
+			tick := plot.Tick{Value: at + math.Log10(step)}
+			if step == 1 {
+				tick.Label = fmt.Sprintf("%.12g", math.Pow(10, at+t.zero))
+			}
+			if tick.Value >= lowest && tick.Value <= highest {
+				ticks = append(ticks, tick)
+			}
+		}
+	}
+	return ticks
+}

@@ -1,0 +1,38 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/livesched/livesched/hack/bench/chart"
+)
+
+// Bars returns the bars of a series: the median of a value for each group, which is a value of a label.
+func (rows Rows) Bars(name, label string, groups []string, value string) chart.Series {
+	s := chart.Series{Name: name}
+	for _, group := range groups {
+		y := rows.Where(label, group).Median(value)
+		if math.IsNaN(y) {
+			y = 0 // which is not drawn
+		}
+		s.Y = append(s.Y, y)
+	}
+	return s
+}
+
+// Line returns the line of a value over a label whose values are numbers, in the order of the rows.
+func (rows Rows) Line(name, label, value string) chart.Series {
+	s := chart.Series{Name: name}
+	for _, row := range rows {
+		x, err := strconv.ParseFloat(row.Labels[label], 64)
+		y := Rows{row}.Median(value)
+		if err != nil || math.IsNaN(y) {
+			continue
+		}
+		s.X, s.Y = append(s.X, x), append(s.Y, y)
+	}
+	return s
+}
