@@ -15,13 +15,10 @@ BENCH_PACKAGES ?= ./...
 # How long to churn, and what to draw from: a run logs its seed.
 SOAK ?= 10m
 SEED ?=
-# How many reloads the endurance test makes; and for bench-reload how many for each kind of pending pods, with how many nodes
-# and pending pods, and how long pods are scheduled with and without a reload every second (0s leaves that out).
+# How many reloads the endurance test makes.
 RELOADS ?= 1000
-BENCH_RELOADS ?= 50
-RELOAD_NODES ?= 5000
-RELOAD_PODS ?= 10000
-RELOAD_LENGTH ?= 1m
+# Flags for `make bench-...`, such as --nodes, --kinds and --out; `go run ./hack/bench throughput --help` lists them.
+BENCH_FLAGS ?=
 # What to test, and more flags for `go test`, such as -run or -v.
 PACKAGES ?= ./...
 TEST_FLAGS ?=
@@ -136,19 +133,46 @@ lint: $(GOLANGCI_LINT) ## Run the linters.
 verify: $(CONTROLLER_GEN) $(CRD_REF_DOCS) $(KUSTOMIZE) ## Check that generated files and go.mod files are up to date and that config/ builds.
 	@KUSTOMIZE=$(KUSTOMIZE) hack/verify.sh
 
-.PHONY: bench
-bench: ## Run the benchmarks (BENCH, BENCH_PACKAGES).
-	@assets="$$(go run ./hack/controlplane/build -scheduler)" && export KUBEBUILDER_ASSETS="$$assets" && \
-	go test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 60m $(BENCH_PACKAGES)
-
-.PHONY: bench-reload
-bench-reload: ## Measure reloads: apply to first decision, standstill, and throughput with a reload every second (BENCH_RELOADS, RELOAD_*).
-	@assets="$$(go run ./hack/controlplane/build)" && export KUBEBUILDER_ASSETS="$$assets" && \
-	go run -ldflags "$(LDFLAGS)" ./hack/bench/throughput -reloads $(BENCH_RELOADS) -nodes $(RELOAD_NODES) -pods $(RELOAD_PODS) -length $(RELOAD_LENGTH) -runs 2
-
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME.
 	@FUZZTIME=$(FUZZTIME) hack/fuzz.sh
+
+##@ Measure (figures go to bin/benchmarks; docs/performance.md says how long each takes)
+
+.PHONY: bench
+bench: bench-decision bench-throughput bench-reload bench-scale ## All of the following but for bench-parts.
+
+# bench_run runs a subcommand of hack/bench, with the version of Kubernetes that its plugins are to have.
+bench_run = @assets="$$(go run ./hack/controlplane/build -scheduler)" && export KUBEBUILDER_ASSETS="$$assets" && \
+	go run -ldflags "$(LDFLAGS)" ./hack/bench $(1) $(BENCH_FLAGS)
+
+.PHONY: bench-decision
+bench-decision: ## What a decision costs, beside kube-scheduler's, without an API server (BENCH_FLAGS).
+	$(call bench_run,decision)
+
+.PHONY: bench-throughput
+bench-throughput: livesched ## Pods a second, end to end, beside kube-scheduler and a client that only binds (BENCH_FLAGS).
+	$(call bench_run,throughput)
+
+.PHONY: bench-reload
+bench-reload: ## Reloads: apply to first decision, standstill, and pods a second with a reload every second (BENCH_FLAGS).
+	$(call bench_run,reload)
+
+.PHONY: bench-scale
+bench-scale: ## Large clusters, simulated: memory, start, decisions, changes of nodes (BENCH_FLAGS).
+	$(call bench_run,scale)
+
+.PHONY: bench-parts
+bench-parts: ## The Go benchmarks of single packages (BENCH, BENCH_PACKAGES).
+	@assets="$$(go run ./hack/controlplane/build)" && export KUBEBUILDER_ASSETS="$$assets" && \
+	go test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 60m $(BENCH_PACKAGES)
+
+.PHONY: bench-charts
+bench-charts: ## Draw the charts of docs/benchmarks from the JSON files there.
+	@set -e; for benchmark in decision throughput reload scale; do \
+		files="$$(find docs/benchmarks -name "$$benchmark*.json" | sort)"; \
+		if [ -n "$$files" ]; then go run ./hack/bench plot $$files; fi; \
+	done
 
 ##@ Deploy (with kubectl, to the cluster that KUBECONFIG names)
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Regenerates everything that is generated, and fails when something changed by that: what is checked in was out of date.
-# Also checks that go.mod files are tidy and that every kustomization builds. KUSTOMIZE names the kustomize to use.
+# Also checks that go.mod files are tidy, that the module which draws charts passes its tests and that every kustomization
+# builds. KUSTOMIZE names the kustomize to use.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -24,12 +25,15 @@ if [ $stale -ne 0 ]; then
 	exit 1
 fi
 
-for module in . hack/controlplane/etcd hack/controlplane/kubernetes hack/controlplane/kwok hack/tools hack/tools/golangci-lint; do
+for module in . hack/bench/plot hack/controlplane/etcd hack/controlplane/kubernetes hack/controlplane/kwok hack/tools hack/tools/golangci-lint; do
 	if ! go mod tidy -C "$module" -diff; then
 		echo "verify: $module/go.mod is not tidy: run \`go mod tidy\` there" >&2
 		exit 1
 	fi
 done
+
+# `go test ./...` does not see the tests of another module.
+go test -C hack/bench/plot ./...
 
 for dir in config/*/; do
 	# A component is built as part of what it is added to.

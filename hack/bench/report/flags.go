@@ -18,7 +18,7 @@ const outFlag = "out"
 
 // AddFlags adds the flag that names the report's file to the command of a benchmark.
 func AddFlags(cmd *cobra.Command) {
-	cmd.Flags().String(outFlag, "bin/bench/"+cmd.Name()+".json", "where the figures go")
+	cmd.Flags().String(outFlag, "bin/benchmarks/"+cmd.Name()+".json", "where the figures go")
 }
 
 // Begin begins the report of the benchmark that a command runs. Its parameters are the command's flags.

@@ -90,8 +90,11 @@ func makeScenarios() map[string]scenario {
 	}
 	for _, kind := range workload.Kinds {
 		room := func(nodes int) int { return podsPerNode * nodes }
-		if kind == workload.Anti || kind == workload.Mixed {
+		switch kind {
+		case workload.Anti, workload.Mixed: // one of each series
 			room = func(nodes int) int { return workload.DefaultSeries * nodes }
+		case workload.Unique: // which are larger
+			room = func(nodes int) int { return podsPerNode / 2 * nodes }
 		}
 		all[kind] = scenario{
 			pods: func(nodes, n int) []*corev1.Pod { return podsOf(kind, nodes, n) }, room: room, settled: true,
