@@ -15,10 +15,9 @@ type Cost struct {
 	Bytes, Objects uint64 // allocated
 }
 
-// Measure runs f and returns what that took. Garbage of before is collected first, as its collection would otherwise
-// be part of it.
+// Measure runs f and returns what that took. Who has made much garbage before should collect it, or its collection may
+// become part of the cost.
 func Measure(f func() error) (Cost, error) {
-	runtime.GC()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	cpu, start := CPUTime(), time.Now()

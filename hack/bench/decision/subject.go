@@ -6,6 +6,7 @@ package decision
 import (
 	"fmt"
 	"maps"
+	"runtime"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -45,7 +46,9 @@ func (s *Subject) Measure(n, firsts int) (map[string]float64, error) {
 	if _, err := s.place(s.make(known)); err != nil {
 		return nil, err
 	}
-	cost, err := s.place(s.make(n))
+	pods := s.make(n)
+	runtime.GC()
+	cost, err := s.place(pods)
 	if err != nil {
 		return nil, err
 	}
@@ -68,11 +71,14 @@ func (s *Subject) measureFirsts(values map[string]float64, times int) error {
 		again := pod.DeepCopy()
 		again.Name += "-again"
 		s.Next++
+		workload.Admit(pod)
+		workload.Admit(again)
+		runtime.GC()
 		for _, turn := range []struct {
 			name string
 			pod  *corev1.Pod
 		}{{First, pod}, {Second, again}} {
-			cost, err := s.place([]*corev1.Pod{workload.Admit(turn.pod)})
+			cost, err := s.place([]*corev1.Pod{turn.pod})
 			if err != nil {
 				return err
 			}
