@@ -17,9 +17,12 @@ import (
 
 // The names of the values. What follows First and Second is of the first and the second decision about a class.
 const (
-	CPU, Wall     = "cpu us/pod", "wall us/pod"
-	Bytes, Allocs = "B/pod", "allocs/pod"
-	First, Second = "first ", "second "
+	CPU    = "cpu us/pod"
+	Wall   = "wall us/pod"
+	Bytes  = "B/pod"
+	Allocs = "allocs/pod"
+	First  = "first "
+	Second = "second "
 )
 
 // Subject is a contender with the cluster that it decides in.

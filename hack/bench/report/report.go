@@ -55,7 +55,7 @@ type Rows []Row
 func New(benchmark, file string, parameters map[string]string) (*Report, error) {
 	r := &Report{
 		Benchmark: benchmark, Date: time.Now().UTC().Truncate(time.Second), Commit: commit(), Machine: thisMachine(),
-		Parameters: parameters, file: file,
+		Parameters: parameters, Rows: Rows{}, file: file,
 	}
 	return r, r.write() // a file that cannot be written is better known before an hour of measuring
 }

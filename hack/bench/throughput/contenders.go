@@ -33,8 +33,11 @@ const (
 
 const stopGrace = 12 * time.Second
 
-// contender makes ready whatever binds pods. launch has it begin, and returns at once.
-type contender func(ctx context.Context, b *bench) (launch func() (running, error), err error)
+// contender makes ready whatever binds pods.
+type contender func(ctx context.Context, b *bench) (launch, error)
+
+// launch has a contender begin, and returns at once. If the contender ends before it is stopped, that fails the run.
+type launch func(fail context.CancelCauseFunc) (running, error)
 
 // running binds pods.
 type running interface {
@@ -67,11 +70,17 @@ type binder struct {
 // binderLimit is how many pods are bound at a time.
 const binderLimit = 16
 
-func prepareBindOnly(ctx context.Context, b *bench) (func() (running, error), error) {
-	return func() (running, error) {
+func prepareBindOnly(ctx context.Context, b *bench) (launch, error) {
+	return func(fail context.CancelCauseFunc) (running, error) {
 		ctx, cancel := context.WithCancel(ctx)
 		r := &binder{cancel: cancel, done: make(chan error, 1)}
-		go func() { r.done <- b.bindAll(ctx) }()
+		go func() {
+			err := b.bindAll(ctx)
+			if ctx.Err() == nil {
+				fail(err)
+			}
+			r.done <- err
+		}()
 		return r, nil
 	}, nil
 }
@@ -126,7 +135,7 @@ func (r *binder) stop() error {
 
 // prepareKubeScheduler runs upstream, with its default profile under our scheduler name and with another field.
 func prepareKubeScheduler(field string) contender {
-	return func(_ context.Context, b *bench) (func() (running, error), error) {
+	return func(_ context.Context, b *bench) (launch, error) {
 		file := filepath.Join(b.dir, "kube-scheduler.yaml")
 		text := fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -145,7 +154,7 @@ profiles: [{schedulerName: %s}]
 // prepareLivesched runs livesched with a profile of all defaults but for the percentage of nodes to score, 0 being all,
 // and with other flags.
 func prepareLivesched(percentageOf func(nodes int) int32, flags ...string) contender {
-	return func(ctx context.Context, b *bench) (func() (running, error), error) {
+	return func(ctx context.Context, b *bench) (launch, error) {
 		scheme := runtime.NewScheme()
 		if err := v1alpha1.AddToScheme(scheme); err != nil {
 			return nil, err
@@ -173,12 +182,18 @@ func prepareLivesched(percentageOf func(nodes int) int32, flags ...string) conte
 // child is a scheduler's process.
 type child struct{ *process.Process }
 
-func (b *bench) process(name, path string, args ...string) func() (running, error) {
-	return func() (running, error) {
+func (b *bench) process(name, path string, args ...string) launch {
+	return func(fail context.CancelCauseFunc) (running, error) {
 		p, err := process.Start(process.Config{Name: name, Path: path, Args: args, LogFile: filepath.Join(b.dir, name+".log")})
 		if err != nil {
 			return nil, err
 		}
+		go func() {
+			<-p.Done()
+			if err := p.Err(); err != nil {
+				fail(err)
+			}
+		}()
 		return child{p}, nil
 	}
 }

@@ -43,6 +43,8 @@ type outcome struct {
 func (b *bench) measure(ctx context.Context, kind, name string) (map[string]float64, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, runTimeout, fmt.Errorf("not done within %v", runTimeout))
 	defer cancel()
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
 	b.Pods.Reset()
 	s := scenarios[kind]
 	pods := s.pods(b.Nodes, b.options.pods)
@@ -51,15 +53,15 @@ func (b *bench) measure(ctx context.Context, kind, name string) (map[string]floa
 			return nil, err
 		}
 	}
-	launch, err := contenders[name](ctx, b)
+	start, err := contenders[name](ctx, b)
 	if err != nil {
 		return nil, err
 	}
 	var o *outcome
 	if s.running {
-		o, err = b.whileRunning(ctx, launch, pods)
+		o, err = b.whileRunning(ctx, pods, func() (running, error) { return start(fail) })
 	} else {
-		o, err = b.withBacklog(ctx, launch, pods, s)
+		o, err = b.withBacklog(ctx, pods, s, func() (running, error) { return start(fail) })
 	}
 	if err != nil {
 		return nil, err
@@ -68,7 +70,7 @@ func (b *bench) measure(ctx context.Context, kind, name string) (map[string]floa
 }
 
 // withBacklog starts the contender when all pods wait.
-func (b *bench) withBacklog(ctx context.Context, launch func() (running, error), pods []*corev1.Pod, s scenario) (o *outcome, err error) {
+func (b *bench) withBacklog(ctx context.Context, pods []*corev1.Pod, s scenario, start func() (running, error)) (o *outcome, err error) {
 	if err := b.createBacklog(ctx, pods); err != nil {
 		return nil, err
 	}
@@ -81,7 +83,7 @@ func (b *bench) withBacklog(ctx context.Context, launch func() (running, error),
 		return nil, err
 	}
 	o = &outcome{started: time.Now()}
-	r, err := launch()
+	r, err := start()
 	if err != nil {
 		return nil, err
 	}
@@ -90,11 +92,11 @@ func (b *bench) withBacklog(ctx context.Context, launch func() (running, error),
 }
 
 // whileRunning has pods come and go when the contender is known to work.
-func (b *bench) whileRunning(ctx context.Context, launch func() (running, error), pods []*corev1.Pod) (o *outcome, err error) {
+func (b *bench) whileRunning(ctx context.Context, pods []*corev1.Pod, start func() (running, error)) (o *outcome, err error) {
 	if err := b.createBacklog(ctx, pods[:1]); err != nil {
 		return nil, err
 	}
-	r, err := launch()
+	r, err := start()
 	if err != nil {
 		return nil, err
 	}

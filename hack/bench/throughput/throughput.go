@@ -116,6 +116,15 @@ func (o *options) runOn(ctx context.Context, r *report.Report, nodes int, kubeSc
 		return errors.Join(err, os.RemoveAll(dir))
 	}
 	defer func() { err = errors.Join(err, c.Close(), os.RemoveAll(dir)) }()
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	go func() {
+		select {
+		case <-c.Done():
+			fail(c.Err())
+		case <-ctx.Done():
+		}
+	}()
 	b := &bench{Cluster: c, options: o, dir: dir, kubeScheduler: kubeScheduler}
 	if err := b.createPriorityClass(ctx); err != nil {
 		return err
