@@ -47,8 +47,10 @@ const (
 	bindingGrace = 4 * time.Second
 	// closeGrace is how long it waits for the profiles to close, which those bindings hold.
 	closeGrace = bindingGrace + time.Second
-	// writeGrace is how long it then goes on to write statuses and Events.
-	writeGrace = 1500 * time.Millisecond
+	// writeGrace is how long it then goes on to write statuses and Events, and writesEnd when that ends in any case, counted from
+	// when it was told to stop. The next leader waits for that.
+	writeGrace = 3 * time.Second
+	writesEnd  = closeGrace + 1500*time.Millisecond
 )
 
 // FastPath says how decisions may be made. Whatever it says, they are the same ones.
@@ -156,7 +158,8 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	s.events.Start(ctx)
 	s.statuses = s.newStatusWriter()
 	s.statuses.Start(ctx)
-	defer s.closeWriters(ctx)
+	var told time.Time // to stop
+	defer func() { s.closeWriters(ctx, told) }()
 
 	scope := s.cfg.Informers.NewScope()
 	defer scope.Close()
@@ -178,6 +181,7 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { s.cache.Run(ctx) })
 	s.queue.Run(ctx)
+	told = s.clock.Now()
 	s.stop()
 	running.Wait()
 
@@ -276,9 +280,14 @@ func (s *Scheduler) stop() {
 // busy says whether pods wait to be decided or bound, which Events would hold up.
 func (s *Scheduler) busy() bool { return s.queue.ActivePods() > 0 || s.binder.Limit.Crowded() }
 
-// closeWriters writes the statuses and Events that have not been written yet, as far as there is time.
-func (s *Scheduler) closeWriters(ctx context.Context) {
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeGrace)
+// closeWriters writes the statuses and Events that have not been written yet, as far as there is time. told is when the
+// process was told to stop, zero if it was not.
+func (s *Scheduler) closeWriters(ctx context.Context, told time.Time) {
+	grace := writeGrace
+	if !told.IsZero() {
+		grace = min(grace, writesEnd-s.clock.Since(told))
+	}
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	s.statuses.Close(closing)
 	s.events.Close(closing)

@@ -96,7 +96,7 @@ func (b *backlog) push(l *lane, most int, e *event) bool {
 		metrics.EventsLost.WithLabelValues(metrics.EventLostFull).Inc()
 		return false
 	}
-	e.queued = true
+	e.queued, e.since = true, e.last
 	l.pushBack(e)
 	b.signal()
 	return true
@@ -168,7 +168,7 @@ func (b *backlog) next() *event {
 	if e == nil {
 		return nil
 	}
-	if waits := !b.idle && !b.hurried && b.later.len() < highWater; waits && now.Sub(e.last) < maxDelay {
+	if waits := !b.idle && !b.hurried && b.later.len() < highWater; waits && now.Sub(e.since) < maxDelay {
 		return nil
 	}
 	b.later.popFront()

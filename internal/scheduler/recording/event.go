@@ -56,8 +56,9 @@ type event struct {
 	// written is the count that the API server knows, 0 if it does not know the Event. writtenAt is when it was told.
 	written   int32
 	writtenAt time.Time
-	// queued says that it is in a lane or with a worker.
+	// queued says that it is in a lane or with a worker, and since when it has been.
 	queued bool
+	since  time.Time
 	// tries is how often writing it failed in a row.
 	tries int
 	// known is its place in the memory of series, nil if it is not in it.

@@ -282,6 +282,23 @@ func TestWhatCanWait(t *testing.T) {
 		})
 	})
 
+	t.Run("does so too behind what is said all the time", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixture(t)
+			f.busy.Store(true)
+			f.fails("a", "too big")
+			synctest.Wait()
+			f.fails("a", "too big")
+			f.scheduled("b")
+			for range int(maxDelay/time.Second) + 1 {
+				f.fails("a", "too big")
+				time.Sleep(time.Second)
+			}
+			f.expectCalls("create too big", "patch too big", "create assigned b")
+			f.end()
+		})
+	})
+
 	t.Run("does not when half of what there is room for waits", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t)
