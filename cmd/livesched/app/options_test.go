@@ -39,6 +39,7 @@ func TestFlags(t *testing.T) {
 		"health-probe-bind-address":   ":8081",
 		"kube-api-qps":                "1000",
 		"kube-api-burst":              "2000",
+		"max-concurrent-binds":        "64",
 		"profile-build-timeout":       "30s",
 		"profiling":                   "false",
 		"contention-profiling":        "false",
