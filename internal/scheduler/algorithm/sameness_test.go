@@ -199,11 +199,11 @@ func (w *world) build() {
 	for i, change := range samenessProfiles {
 		w.profiles = append(w.profiles, w.profile(fmt.Sprintf("profile-%d", i), change))
 	}
-	w.profiles = append(w.profiles, w.profile("resources", w.drawResources))
+	w.profiles = append(w.profiles, w.profile("drawn", w.drawArgs))
 }
 
-// drawResources draws the arguments of the plugins that go by resources.
-func (w *world) drawResources(p *schedconfig.KubeSchedulerProfile) {
+// drawArgs draws the arguments of the plugins that go by resources, and whether pods are spread by default.
+func (w *world) drawArgs(p *schedconfig.KubeSchedulerProfile) {
 	draw := func(most int64) (specs []schedconfig.ResourceSpec) {
 		for _, name := range []string{"memory", "cpu", gpu, "ephemeral-storage"} {
 			if len(specs) == 0 || w.chance(60) {
@@ -229,6 +229,11 @@ func (w *world) drawResources(p *schedconfig.KubeSchedulerProfile) {
 			}
 		case *schedconfig.NodeResourcesBalancedAllocationArgs:
 			args.Resources = draw(1)
+		case *schedconfig.PodTopologySpreadArgs:
+			if w.chance(50) { // what pods that name their node are refused by as well
+				args.DefaultingType = schedconfig.ListDefaulting
+				args.DefaultConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: zone, WhenUnsatisfiable: corev1.DoNotSchedule}}
+			}
 		}
 	}
 }
@@ -422,6 +427,13 @@ func (w *world) template() *corev1.Pod {
 		sidecar.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
 		pod.Spec.InitContainers = append(pod.Spec.InitContainers, sidecar)
 	}
+	if w.chance(20) { // as DaemonSets make them
+		pod.Spec.Affinity.NodeAffinity = &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
+				{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{pick(w.generator, w.nodes).Name}},
+			}}},
+		}}
+	}
 	if w.chance(5) {
 		pod.Spec.Containers = []corev1.Container{{Name: "besteffort", Image: pick(w.generator, images)}}
 	}
@@ -469,8 +481,13 @@ func (w *world) removePod() {
 // disturb has something happen in the cluster.
 func (w *world) disturb() {
 	logger := klog.FromContext(w.ctx)
+	if len(w.pods) > 8*len(w.nodes) { // full: half of them end
+		for range len(w.pods) / 2 {
+			w.removePod()
+		}
+	}
 	switch n := w.IntN(100); {
-	case n < 25 && len(w.pods) > 0 || len(w.pods) > 8*len(w.nodes):
+	case n < 25 && len(w.pods) > 0:
 		w.removePod()
 	case n < 40 && len(w.pods) > 0: // is confirmed, gets other labels, or is being deleted
 		i := w.IntN(len(w.pods))
@@ -662,8 +679,8 @@ func TestTheFastPathDecidesAsTheScalarPathInTheLongRun(t *testing.T) {
 	w := newWorld(t, seed, 150_000)
 	w.run("the long run", steps)
 	t.Logf("%d decisions:%s", steps, w.seen)
-	if w.seen["path "] < steps/3 {
-		t.Errorf("only %d decisions took the fast path", w.seen["path "])
+	if w.seen["path "] < steps/3 || w.seen["reloads"] < steps/300 {
+		t.Errorf("only %d decisions took the fast path, and there were %d reloads", w.seen["path "], w.seen["reloads"])
 	}
 }
 
