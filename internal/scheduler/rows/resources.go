@@ -223,7 +223,7 @@ func (s *resourceScorer) scoreOf(requests corev1.ResourceList, hold func(corev1.
 		score.terms = append(score.terms, t)
 	}
 	score.pair = len(score.terms) == 2 && score.has(cpu) && score.has(memory)
-	return score, len(score.terms) > 0 && !(s.strategy == balancedAllocation && bestEffort)
+	return score, len(score.terms) > 0 && (s.strategy != balancedAllocation || !bestEffort)
 }
 
 // has says whether one of the resources that every node has counts.

@@ -292,7 +292,7 @@ func TestTheTwinSaysOfResourcesWhatThePluginsSay(t *testing.T) {
 			}
 			ctx := klog.NewContext(t.Context(), logr.Discard())
 			asked, fit := 0, 0
-			for seed := range uint64(40) {
+			for seed := range uint64(12) {
 				l := newLedger(t, seed)
 				for range 12 {
 					f := l.profile(ctx)
