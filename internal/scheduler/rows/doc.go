@@ -4,19 +4,25 @@
 // Package rows is the fast path of a decision: it finds the best nodes for a pod among all nodes without asking every
 // plugin about every node again.
 //
-//	pod --> key --> class --+-- localRows: what the node-local plugins said of each node, shared by all classes of one
-//	                        |   local key, asked again where the snapshot's change log says so
+//	pod --> key --> class --+-- localRows: what the plugins that look at one node at a time say of each, shared by all
+//	                        |   classes of one local key, worked out again where the snapshot's change log says so
+//	                        |      +-- constraintRows: tolerations, node selector, node affinity; the plugins are asked
+//	                        |      +-- demand: requests, by the numbers of the nodeTable; an exact twin of the plugins
+//	                        |      +-- the other plugins, which are asked: NodePorts for pods with host ports, out-of-tree
 //	                        +-- twins of PodTopologySpread and InterPodAffinity (package domains), kept up the same way
 //	class --> pass: nodes that fit, totals, the best of them
 //
+// A pod that is like no other in its requests costs a loop over the numbers of all nodes, and no call of a plugin. One that
+// names its node, as a DaemonSet's pods do, is looked up in the class of its DaemonSet (decideNamed).
+//
 // Pods are of one class if they are equal in all that plugins go by: pods of one Deployment are, and most others that
-// look alike. After a placement one node has changed, so the next decision for the class asks about one node. Nothing
+// look alike. After a placement one node has changed, so the next decision for the class looks at one node. Nothing
 // is approximated: for the same snapshot the nodes that fit, their totals and the set of best nodes are those that the
 // scalar path (package algorithm) finds, which is what the tests there compare, over many thousands of steps.
 //
 // What plugins go by is known from a table (kindOf), or from the plugin itself (NodeLocal). Whatever does not fit takes
 // the scalar path, and Decide says why (Reason): pods with claims, with a nomination of their own or while others at
-// least as important have one, pods that name their nodes, profiles with plugins that nothing is known of. A pod that
+// least as important have one, pods that name several nodes, profiles with plugins that nothing is known of. A pod that
 // fits nowhere takes it too, for the explanation that preemption and the user need.
 //
 // Everything belongs to one generation of a profile and goes with it. It is bounded in bytes; the classes that were not
