@@ -77,20 +77,78 @@ func (a *alike) change(node int, edit func(*corev1.Node)) {
 }
 
 func TestGroupsAfterTheLogHasAGap(t *testing.T) {
-	a := newAlike(t, 20)
 	tainted := func(n *corev1.Node) {
 		n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectPreferNoSchedule}}
 	}
-	for i := range 5 {
-		a.change(i, tainted)
+	gap := func(a *alike, happens func()) {
+		before := a.snapshot.Log().End()
+		a.must(cache.New().UpdateSnapshot(klog.FromContext(a.ctx), a.snapshot)) // it goes to another cache, and comes back
+		happens()
+		a.must(a.cache.UpdateSnapshot(klog.FromContext(a.ctx), a.snapshot))
+		if _, ok := a.snapshot.Log().Since(before); ok {
+			a.t.Fatal("the log has no gap")
+		}
 	}
+	t.Run("while other nodes were tainted", func(t *testing.T) {
+		a := newAlike(t, 20)
+		a.profile.Twins = nil // which would take the groups with them
+		for i := range 5 {
+			a.change(i, tainted)
+		}
+		pod := podOf("basic", 0)
+		a.agree(pod)
+		gap(a, func() {
+			for i := range 5 {
+				a.change(10+i, tainted)
+			}
+		})
+		a.agree(pod)
+	})
+	t.Run("while pods came that the class keeps off", func(t *testing.T) {
+		a := newAlike(t, 20)
+		pod := podOf("anti", 0)
+		a.put(pod, 0)
+		a.agree(pod)
+		gap(a, func() { a.put(pod, 5) })
+		if fit := a.agree(pod); fit != 18 {
+			t.Errorf("%d nodes fit", fit)
+		}
+	})
+	t.Run("as more happened than it holds", func(t *testing.T) {
+		a := newAlike(t, 20)
+		pod := podOf("anti", 0)
+		a.put(pod, 0)
+		a.agree(pod)
+		before := a.snapshot.Log().End()
+		a.put(pod, 5)
+		for i := range 9_000 {
+			other := a.put(podOf("basic", 1), i%len(a.nodes))
+			a.must(a.cache.UpdateSnapshot(klog.FromContext(a.ctx), a.snapshot))
+			a.must(a.cache.RemovePod(klog.FromContext(a.ctx), other))
+		}
+		if _, ok := a.snapshot.Log().Since(before); ok {
+			t.Fatal("the log has no gap")
+		}
+		if fit := a.agree(pod); fit != 18 {
+			t.Errorf("%d nodes fit", fit)
+		}
+	})
+}
+
+// TestGroupsWhenImagesCome has scores change of nodes that the log says nothing about.
+func TestGroupsWhenImagesCome(t *testing.T) {
+	a := newAlike(t, 20)
+	a.change(0, func(n *corev1.Node) {
+		n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectPreferNoSchedule}}
+	})
 	pod := podOf("basic", 0)
-	a.agree(pod)
-	a.must(a.cache.UpdateSnapshot(klog.FromContext(a.ctx), cache.NewSnapshot())) // it takes what the other would be told
-	for i := range 5 {
-		a.change(10+i, tainted)
+	image := []corev1.ContainerImage{{Names: []string{pod.Spec.Containers[0].Image}, SizeBytes: 900 << 20}}
+	for _, images := range [][]corev1.ContainerImage{nil, image, nil} {
+		for _, node := range []int{3, 4} {
+			a.change(node, func(n *corev1.Node) { n.Status.Images = images })
+			a.agree(pod)
+		}
 	}
-	a.agree(pod)
 }
 
 // TestGroupsWhenHostnamesAreShared has groups that go by the pods of a node until two nodes have one hostname.

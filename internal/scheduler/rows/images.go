@@ -41,10 +41,7 @@ func (l *localRows) syncImages(ctx context.Context, e *Engine, pod *corev1.Pod, 
 	c := &l.images
 	moved := l.lookUpImages(e.snapshot)
 	if !c.exists {
-		if c.scores != nil {
-			c.scores = nil
-			c.version++
-		}
+		c.scores = nil
 		return nil
 	}
 	if moved || all || c.scores == nil || 2*len(changes) > e.snapshot.Slots() {
