@@ -10,11 +10,12 @@
 //
 //	                    Sources: snapshot, namespaces, services, controllers
 //	                       |
-//	     Spread            |            Affinity           one of each for a class of pods
+//	  Constraints, Twin    |            Affinity           one of each for a class of pods, or for some classes
 //	tally per constraint   |    axis per topology key
 //	  places: where each node is under the key             (domain.go)
 //	  what each node adds; the sum of each domain          (tally.go, axis.go)
 //	  Filter, Keep, Score from the sums alone              (spread_decide.go, affinity_decide.go)
+//	  which nodes these cannot tell apart                  (groups.go)
 //
 // The answers are the plugins' own, to the last bit of a score: the tests compare them with upstream's plugins on every
 // node while a random cluster changes. What the plugins do that one would not expect is kept, and said where it is

@@ -10,13 +10,15 @@
 //	                        |      +-- demand: requests, by the numbers of the nodeTable; an exact twin of the plugins
 //	                        |      +-- the other plugins, which are asked: NodePorts for pods with host ports, out-of-tree
 //	                        +-- twins of PodTopologySpread and InterPodAffinity (package domains), kept up the same way
-//	class --> pass: nodes that fit, totals, the best of them
+//	rows and twins --> groups: nodes that these cannot tell apart but by the scores that are not normalised, sorted by these
+//	class --> pass over groups, or over all nodes: nodes that fit, totals, the best of them
 //
 // A pod that is like no other in its requests costs a loop over the numbers of all nodes, and no call of a plugin. One that
 // names its node, as a DaemonSet's pods do, is looked up in the class of its DaemonSet (decideNamed).
 //
 // Pods are of one class if they are equal in all that plugins go by: pods of one Deployment are, and most others that
-// look alike. After a placement one node has changed, so the next decision for the class looks at one node. Nothing
+// look alike. After a placement one node has changed, so the next decision for the class asks about one node, and looks at
+// that one and at one of each group. Rows, twins and groups are shared by the classes that have the same of them. Nothing
 // is approximated: for the same snapshot the nodes that fit, their totals and the set of best nodes are those that the
 // scalar path (package algorithm) finds, which is what the tests there compare, over many thousands of steps.
 //

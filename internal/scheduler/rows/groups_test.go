@@ -139,6 +139,42 @@ func TestGroupsAreSharedByWhoHasTheSameTwins(t *testing.T) {
 	}
 }
 
+// Bytes is what a twin is accounted with.
+func (t *twinOf) Bytes() int { return 1000 + len(t.numbers) }
+
+func TestWhatClassesShareIsAccountedOnce(t *testing.T) {
+	s := newScene(t, 10, 0)
+	shared, own := &cross{Cross: &twinOf{}, key: "shared"}, &cross{Cross: &twinOf{}}
+	for _, app := range []string{"a", "b"} {
+		s.expect(s.pod(app), None)
+		c := s.engine.last
+		c.local.twins = map[string]*cross{"shared": shared}
+		shared.users++
+		c.crosses = append(c.crosses, shared)
+		if app == "b" {
+			own.users++
+			c.crosses = append(c.crosses, own)
+		}
+		before := s.engine.bytes
+		c.setGroups(s.engine, c.local.groupsBy([]*cross{shared}))
+		s.engine.account(c)
+		added, groups := s.engine.bytes-before, c.groups.size()
+		if want := 1000 + groups; app == "a" && added != want || app == "b" && added != 1000 {
+			t.Errorf("class %s: %d bytes more", app, added)
+		}
+	}
+	first, second := s.engine.used.Back().Value.(*class), s.engine.last
+	rows := second.local
+	s.engine.dropClass(first)
+	if len(rows.twins) != 1 || len(rows.groups) != 1 {
+		t.Error("what another class uses is gone")
+	}
+	s.engine.dropClass(second)
+	if s.engine.bytes != 0 || len(rows.twins) != 0 || len(rows.groups) != 0 {
+		t.Errorf("%d bytes, %d twins and %d groups are left", s.engine.bytes, len(rows.twins), len(rows.groups))
+	}
+}
+
 func TestRelevanceIsRemembered(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	var memory relevance
