@@ -175,7 +175,7 @@ func TestGroupsWhenHostnamesAreShared(t *testing.T) {
 			expect(18)
 			a.must(a.cache.RemovePod(klog.FromContext(a.ctx), placed))
 			expect(20)
-			placed = a.put(pod, 2)
+			a.put(pod, 2)
 			expect(18)
 			a.change(2, func(n *corev1.Node) { n.Labels[hostname] = n.Name })
 			expect(19)
