@@ -20,7 +20,19 @@ func TestBucketsHaveWhatAMapHas(t *testing.T) {
 	twin := map[cache.Slot]int64{}
 	for step := range 20_000 {
 		slot := cache.Slot(r.IntN(slots))
-		if number, ok := twin[slot]; ok {
+		if step%500 == 0 { // all anew, other numbers
+			verdict, numbers := make([]uint16, slots), make([]int64, slots)
+			clear(twin)
+			for slot := range verdict {
+				numbers[slot] = r.Int64N(highest + 1)
+				if verdict[slot] = []uint16{fits, noNode, refused}[r.IntN(3)]; verdict[slot] == fits {
+					twin[cache.Slot(slot)] = numbers[slot]
+				}
+			}
+			if fit := b.fill(verdict, numbers); fit != len(twin) {
+				t.Fatalf("step %d: %d slots were filled in, want %d", step, fit, len(twin))
+			}
+		} else if number, ok := twin[slot]; ok {
 			b.remove(slot, number)
 			delete(twin, slot)
 		} else {
@@ -50,8 +62,12 @@ func TestBucketsHaveWhatAMapHas(t *testing.T) {
 
 func TestBucketsAreOffForNumbersThatGoTooFar(t *testing.T) {
 	for _, highest := range []int64{-1, maxBuckets} {
-		if b := newBuckets(highest); b.on() {
+		b := newBuckets(highest)
+		if b.on() {
 			t.Errorf("there are buckets up to %d", highest)
+		}
+		if fit := b.fill([]uint16{fits, refused, fits}, []int64{7, 7, 7}); fit != 2 {
+			t.Errorf("%d slots fit, want 2", fit)
 		}
 	}
 }
