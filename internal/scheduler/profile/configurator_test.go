@@ -45,6 +45,10 @@ func TestABuild(t *testing.T) {
 		if score := p.Plugins().Score.Enabled; !slices.ContainsFunc(score, is(names.TaintToleration)) {
 			t.Errorf("Score runs %v", score)
 		}
+		// Without them the fast path asks the plugin about every node.
+		if args, ok := p.Framework.Args(names.NodeResourcesFit).(*schedconfig.NodeResourcesFitArgs); !ok || args.ScoringStrategy == nil {
+			t.Errorf("the arguments of NodeResourcesFit are %v", p.Framework.Args(names.NodeResourcesFit))
+		}
 		if p.Queue.InitialBackoff != time.Second || p.Queue.MaxBackoff != 10*time.Second || p.Queue.MaxInUnschedulable != 5*time.Minute {
 			t.Errorf("the queue got %v, %v, %v", p.Queue.InitialBackoff, p.Queue.MaxBackoff, p.Queue.MaxInUnschedulable)
 		}
