@@ -5,6 +5,8 @@ package workload
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -14,10 +16,10 @@ import (
 // Zones is how many zones the nodes are in.
 const Zones = 3
 
-const nodeNames = "node-%05d"
+const nodePrefix = "node-"
 
 // NodeName is the name of the i-th node.
-func NodeName(i int) string { return fmt.Sprintf(nodeNames, i) }
+func NodeName(i int) string { return fmt.Sprintf("%s%05d", nodePrefix, i) }
 
 // Node returns the i-th node: 8 CPUs, 32 GiB and room for 110 pods, in one of three zones that take turns, with the
 // labels that a cloud provider's node has.
@@ -47,8 +49,9 @@ func ZoneOf(i int) string { return fmt.Sprintf("zone-%c", 'a'+i%Zones) }
 
 // ZoneIndex is the number, from 0, of the zone that a node is in, which its name tells; false if it is no name of ours.
 func ZoneIndex(nodeName string) (int, bool) {
-	var i int
-	if _, err := fmt.Sscanf(nodeName, nodeNames, &i); err != nil || NodeName(i) != nodeName {
+	digits, ok := strings.CutPrefix(nodeName, nodePrefix)
+	i, err := strconv.Atoi(digits)
+	if !ok || err != nil || NodeName(i) != nodeName {
 		return 0, false
 	}
 	return i % Zones, true
