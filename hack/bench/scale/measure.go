@@ -65,6 +65,10 @@ func (m *measurement) run() (err error) {
 	if err := m.start(empty); err != nil {
 		return err
 	}
+	if err := m.record(); err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "%s, %d nodes: has made its first decision\n", m.contender, m.nodes)
 	started := heap()
 	for _, kind := range m.kinds {
 		if err := m.decide(kind); err != nil {
@@ -84,7 +88,14 @@ func (m *measurement) run() (err error) {
 	}
 	m.values[peakMiB] = mebibytes(usage.PeakRSS)
 	runtime.KeepAlive(m.objects)
-	return m.report.Add(m.labels(), m.values)
+	return m.record()
+}
+
+// record has the values so far in the report, so that a run which is interrupted keeps them.
+func (m *measurement) record() error {
+	err := m.report.Add(m.labels(), m.values)
+	m.values = map[string]float64{}
+	return err
 }
 
 // start goes from nothing to the first decision.
@@ -137,6 +148,7 @@ func (m *measurement) decide(kind string) error {
 	if err != nil {
 		return err
 	}
+	fmt.Fprintf(os.Stderr, "%s, %d nodes: %s pods\n", m.contender, m.nodes, kind)
 	m.next = s.Next
 	labels := m.labels()
 	labels["kind"] = kind
