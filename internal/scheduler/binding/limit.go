@@ -26,9 +26,9 @@ const DefaultLimit = 64
 // last for minutes and depend on other pods: a gang whose members wait on Permit for each other, and a volume that is
 // provisioned in PreBind, hold up nobody. So a Bind plugin must not wait for the Bind of another pod.
 //
-// Those that wait go on in the order in which they came. When as many wait as are being bound, the scheduling loop takes a
-// rest (AwaitRoom): what it decided now would have to wait all the same, with a goroutine each, and a more important pod that
-// comes later would have to wait for it. Safe for concurrent use.
+// Those that wait go on in the order in which they came. When four times as many wait as are being bound, the scheduling loop
+// takes a rest (AwaitRoom): what it decided now would have to wait all the same, with a goroutine each, and a more important
+// pod that comes later would have to wait for it. Safe for concurrent use.
 type Limit struct {
 	places chan struct{}
 
@@ -49,11 +49,18 @@ func NewLimit(n int) *Limit {
 // what the limit allows.
 func (l *Limit) Crowded() bool { return len(l.places)*4 > cap(l.places) }
 
-// AwaitRoom returns when fewer pods wait for a place than there are places, or ctx has ended.
+// ahead is how many pods may wait for each place before the loop takes a rest: enough for it to be elsewhere, or without a
+// CPU, for a tenth of a second.
+const ahead = 4
+
+// full says that the loop may take a rest. Requires mu.
+func (l *Limit) full() bool { return l.waiting >= ahead*cap(l.places) }
+
+// AwaitRoom returns when so few pods wait for a place that more should be decided about, or ctx has ended.
 func (l *Limit) AwaitRoom(ctx context.Context) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.waiting < cap(l.places) {
+	if !l.full() {
 		return
 	}
 	stop := context.AfterFunc(ctx, func() {
@@ -62,7 +69,7 @@ func (l *Limit) AwaitRoom(ctx context.Context) {
 		l.fewer.Broadcast()
 	})
 	defer stop()
-	for l.waiting >= cap(l.places) && ctx.Err() == nil {
+	for l.full() && ctx.Err() == nil {
 		l.fewer.Wait()
 	}
 }
