@@ -123,18 +123,22 @@ func (c *Cluster) Delete(ctx context.Context, name string) error {
 
 // DeletePods deletes all pods and returns when the watch has seen it.
 func (c *Cluster) DeletePods(ctx context.Context) error {
-	for {
-		// The API server gives one request a minute, which thousands of pods may need more of.
+	// The API server gives one request a minute, which thousands of pods may need more of. Then it says so, or ends the stream.
+	for tries := 1; ; tries++ {
 		err := c.Client.CoreV1().Pods(workload.Namespace).DeleteCollection(ctx, atOnce, metav1.ListOptions{})
 		if err == nil {
 			break
 		}
-		if !apierrors.IsTimeout(err) || ctx.Err() != nil {
+		var refused apierrors.APIStatus
+		if errors.As(err, &refused) && !apierrors.IsTimeout(err) || ctx.Err() != nil || tries == maxDeleteTries {
 			return fmt.Errorf("deleting the pods: %w", err)
 		}
 	}
 	return c.Pods.Wait(ctx, func(p *Pods) bool { return p.Known == 0 })
 }
+
+// maxDeleteTries is enough for a million pods.
+const maxDeleteTries = 20
 
 var atOnce = metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}
 
