@@ -103,6 +103,11 @@ func (m *model) update(oldPod, newPod *corev1.Pod, queueUnknown bool) {
 	}
 	m.current(newPod.UID)
 	if m.profile(newPod) == nil {
+		if p := m.pods[newPod.UID]; p != nil && p.place == InFlight {
+			p.pod, p.deleted = newPod, false
+			delete(m.nominees, newPod.UID)
+			return
+		}
 		m.delete(newPod)
 		return
 	}

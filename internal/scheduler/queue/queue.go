@@ -191,6 +191,12 @@ func (q *Queue) update(logger klog.Logger, oldPod, newPod *corev1.Pod, queueUnkn
 		e = nil
 	}
 	if q.gen.profiles[newPod.Spec.SchedulerName] == nil {
+		if e != nil { // it is in flight: its owner is told when it comes back, unless there is a profile again by then
+			e.update(newPod)
+			e.flight.deleted = false
+			q.nominator.DeleteNominatedPodIfExists(newPod)
+			return
+		}
 		q.forget(newPod)
 		return
 	}

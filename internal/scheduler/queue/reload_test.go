@@ -224,3 +224,23 @@ func TestBetweenTheTurnsOfAReload(t *testing.T) {
 		f.Expect(gate.asked).To(HaveLen(1))
 	})
 }
+
+func TestAPodInFlightThatChangesWhileItsProfileIsGoneIsNotTakenForDeleted(t *testing.T) {
+	for name, back := range map[string]bool{"its profile stays away": false, "its profile comes back": true} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			pod := newPod("flying")
+			f.Add(logger, pod)
+			p := f.pop()
+			f.Reconfigure(logger, &Settings{}, nil, nil)
+			f.Update(logger, pod, changed(pod, label("x", "y")))
+			if back {
+				f.Reconfigure(logger, f.with(profileOf()), nil, nil)
+			}
+			p.UnschedulablePlugins = sets.New("A")
+			kept, err := f.Requeue(logger, p)
+			f.Expect(err).NotTo(HaveOccurred())
+			f.Expect(kept).To(Equal(back))
+		})
+	}
+}
