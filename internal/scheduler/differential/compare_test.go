@@ -164,6 +164,17 @@ func (c *contest) compareFailures(pod *corev1.Pod, want, got decision) {
 	c.compareRehearsals(pod, want, got)
 }
 
+// compareFutile is about a preemption that livesched has answered without a dry run: there must have been nobody to preempt. The
+// answers are compared with the decision.
+func (c *contest) compareFutile(theirs *witness) {
+	c.t.Helper()
+	nobody := describe(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "No preemption victims found for incoming pod"))
+	for node, came := range theirs.dryRuns {
+		c.equal("dry run on "+node, came, nobody)
+	}
+	c.count["preemptions in vain"]++
+}
+
 // comparePreemption waits for both sides' evictions and compares all that led to them.
 func (c *contest) comparePreemption(want, got decision) {
 	c.t.Helper()
@@ -176,6 +187,10 @@ func (c *contest) comparePreemption(want, got decision) {
 	}
 	c.theirs.awaitEvictions(c, want)
 	c.ours.awaitEvictions(c, got)
+	if theirs.potential > 0 && mine.potential == 0 {
+		c.compareFutile(theirs)
+		return
+	}
 	c.equal("potential nodes and wanted candidates", []int32{theirs.potential, theirs.wanted}, []int32{mine.potential, mine.wanted})
 	if theirs.potential == 0 {
 		return
