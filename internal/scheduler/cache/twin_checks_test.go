@@ -243,7 +243,8 @@ func (tt *twinTest) checkTopology(key string) {
 func (tt *twinTest) checkLog() {
 	changes, ok := tt.snapshot.Log().Since(tt.end)
 	tt.end = tt.snapshot.Log().End()
-	if ok && tt.quietly && len(changes) > 0 {
+	// With a short journal a few operations are too many to be followed, and nodes are shown as they are, changed or not.
+	if ok && tt.quietly && len(changes) > 0 && tt.cache.feed.limit == maxJournal {
 		tt.Errorf("entries though nothing has changed: %v", changes)
 	}
 	if ok && tt.quietly && len(tt.ops) > 0 {
