@@ -50,8 +50,8 @@ func Command() *cobra.Command {
 	flags.StringVar(&o.kind, "kind", workload.Basic, "kind of pods")
 	flags.IntVar(&o.reloads, "reloads", 50, "how often a profile is changed for each kind of pending pods; 0 leaves this out")
 	flags.IntVar(&o.profiles, "profiles", 20, "how many profiles there are, of which one is changed")
-	flags.DurationVar(&o.length, "length", time.Minute, "how long pods are scheduled, with and without a reload every second; 0 leaves this out")
-	flags.IntVar(&o.runs, "runs", 2, "how often that is done, in turn")
+	flags.DurationVar(&o.length, "length", time.Minute, "how long pods are scheduled without and as long with a reload every second, some seconds in turn; 0 leaves this out")
+	flags.IntVar(&o.runs, "runs", 1, "how often that is done")
 	report.AddFlags(cmd)
 	return cmd
 }

@@ -20,35 +20,28 @@ const (
 	reloadEvery = time.Second
 )
 
-// load is a time of scheduling.
+// window is how long pods are scheduled with or without reloads before it is the other's turn.
+const window = 6 * time.Second
+
+// load is a window.
 type load struct {
 	reloads       int
 	podsPerSecond float64
 }
 
-// loads schedules for a time without reloads and with one every second, in turn.
+// loads schedules for a time without reloads and for as long with one every second, some seconds in turn: a control plane gets
+// slower with what it has stored, by more than what a reload costs.
 func (b *bench) loads(ctx context.Context) error {
-	for run := range 2 * b.runs {
-		// Who comes first alternates, too, as the control plane gets slower with what it has stored.
-		reload := run%4 == 1 || run%4 == 2
-		l, err := b.load(ctx, reload)
-		if err != nil {
+	for run := range b.runs {
+		if err := b.loadRun(ctx); err != nil {
 			return fmt.Errorf("run %d under load: %w", run+1, err)
-		}
-		fmt.Fprintf(os.Stderr, "run %d under load: %d reloads, %.0f pods/s\n", run+1, l.reloads, l.podsPerSecond)
-		labels := map[string]string{"load": withoutReloads}
-		if reload {
-			labels["load"] = withReloads
-		}
-		if err := b.report.Add(labels, map[string]float64{podsPerSecond: l.podsPerSecond, reloads: float64(l.reloads)}); err != nil {
-			return err
 		}
 	}
 	return nil
 }
 
-// load keeps pods waiting for as long as the run lasts, counts what is bound, and then waits until all of them are.
-func (b *bench) load(ctx context.Context, reload bool) (l load, err error) {
+// loadRun keeps pods waiting for as long as the run lasts, and then waits until all of them are bound.
+func (b *bench) loadRun(ctx context.Context) (err error) {
 	b.Pods.Reset()
 	stop := b.feed(ctx, backlog)
 	defer func() {
@@ -56,10 +49,35 @@ func (b *bench) load(ctx context.Context, reload bool) (l load, err error) {
 		err = errors.Join(err, stopErr)
 	}()
 	if err := b.Pods.Wait(ctx, func(p *cluster.Pods) bool { return p.Bound > 0 && p.Known >= backlog }); err != nil {
-		return l, err
+		return err
 	}
+	for i := range max(2, int(2*b.length/window)) {
+		// Who comes first alternates, too.
+		reload := i%4 == 1 || i%4 == 2
+		l, err := b.load(ctx, reload)
+		if err != nil {
+			return err
+		}
+		labels := map[string]string{"load": withoutReloads}
+		if reload {
+			labels["load"] = withReloads
+		}
+		fmt.Fprintf(os.Stderr, "%s: %.0f pods/s, %d reloads\n", labels["load"], l.podsPerSecond, l.reloads)
+		if err := b.report.Add(labels, map[string]float64{podsPerSecond: l.podsPerSecond, reloads: float64(l.reloads)}); err != nil {
+			return err
+		}
+	}
+	created, err := stop()
+	if err != nil {
+		return err
+	}
+	return b.allBound(ctx, created)
+}
+
+// load counts what is bound in one window.
+func (b *bench) load(ctx context.Context, reload bool) (l load, err error) {
 	began, before := time.Now(), b.Pods.BoundNow()
-	end := time.After(b.length)
+	end := time.After(window)
 	for every := time.Tick(reloadEvery); ; {
 		select {
 		case <-every:
@@ -80,11 +98,7 @@ func (b *bench) load(ctx context.Context, reload bool) (l load, err error) {
 		break
 	}
 	l.podsPerSecond = float64(b.Pods.BoundNow()-before) / time.Since(began).Seconds()
-	created, err := stop()
-	if err != nil {
-		return l, err
-	}
-	return l, b.allBound(ctx, created)
+	return l, nil
 }
 
 // allBound waits until as many pods are bound as were created, and deletes them.

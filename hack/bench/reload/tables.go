@@ -64,8 +64,8 @@ func latencies(r *report.Report, pending []string) report.Table {
 
 func underLoad(r *report.Report, loads []string) report.Table {
 	t := report.Table{
-		Title:  fmt.Sprintf("Pods bound while others are created, %s nodes, median of %s runs of %s in turn", r.Parameters["nodes"], r.Parameters["runs"], r.Parameters["length"]),
-		Header: []string{"", "pods/s", "of without", "reloads", "runs"},
+		Title:  fmt.Sprintf("Pods bound while others are created, %s nodes, median of windows of %v in turn", r.Parameters["nodes"], window),
+		Header: []string{"", "pods/s", "of without", "reloads", "windows"},
 	}
 	without := r.Rows.Where("load", withoutReloads).Median(podsPerSecond)
 	for _, load := range loads {
