@@ -72,7 +72,7 @@ func (l *livesched) Reload() error {
 		return err
 	}
 	l.profile = algorithm.Profile{
-		Framework:                framework.New(framework.Config{ProfileName: l.upstream.profile.SchedulerName, Plugins: plugins, Snapshot: l.snapshot}),
+		Framework:                framework.New(framework.Config{ProfileName: l.upstream.profile.SchedulerName, Plugins: plugins, Args: args, Snapshot: l.snapshot}),
 		PercentageOfNodesToScore: 100,
 		Twins: &domains.Twins{
 			Sources:      domains.NewSources(l.snapshot, l.factory, feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)),
