@@ -149,22 +149,9 @@ func (e *Engine) Decide(ctx context.Context, p Profile, state fwk.CycleState, po
 	if g.namesNodes && namesNodes(pod) {
 		return e.decideNamed(ctx, p, g, state, pod)
 	}
-	c, reason := e.classOf(ctx, g, pod)
+	c, prepared, reason := e.ready(ctx, p, g, state, pod, pod)
 	if reason != None {
 		return Decision{}, reason
-	}
-	if reason := e.prepare(ctx, c, p.Twins, state, pod); reason != None {
-		return Decision{}, reason
-	}
-	if len(e.nominated) > 0 && c.minds() {
-		return Decision{}, Nominated
-	}
-	prepared := time.Now()
-
-	if err := c.local.sync(ctx, e, pod); err != nil {
-		klog.FromContext(ctx).V(5).Info("The rows of a class are dropped", "pod", klog.KObj(pod), "err", err)
-		e.dropRows(c.local)
-		return Decision{}, Failed
 	}
 	e.last, e.lastNamed = c, false
 	plain := c.plain() && len(e.nominated) == 0
@@ -240,6 +227,29 @@ func (e *Engine) NumNodes() int { return e.snapshot.NumNodes() }
 
 // NodeName returns the name of the node in a slot.
 func (e *Engine) NodeName(slot cache.Slot) string { return e.snapshot.Info(slot).Node().Name }
+
+// ready finds the class of a pod and brings what is known of it up to the snapshot. like is the pod, or what its class has of
+// it. prepared is when what has to be done for each pod was done.
+func (e *Engine) ready(
+	ctx context.Context, p Profile, g *generation, state fwk.CycleState, pod, like *corev1.Pod,
+) (c *class, prepared time.Time, reason Reason) {
+	if c, reason = e.classOf(ctx, g, like); reason != None {
+		return nil, prepared, reason
+	}
+	if reason := e.prepare(ctx, c, p.Twins, state, pod); reason != None {
+		return nil, prepared, reason
+	}
+	if len(e.nominated) > 0 && c.minds() {
+		return nil, prepared, Nominated
+	}
+	prepared = time.Now()
+	if err := c.local.sync(ctx, e, like); err != nil {
+		klog.FromContext(ctx).V(5).Info("The rows of a class are dropped", "pod", klog.KObj(pod), "err", err)
+		e.dropRows(c.local)
+		return nil, prepared, Failed
+	}
+	return c, prepared, None
+}
 
 // prepare does what has to be done for each pod, and brings the twins of its class up to the snapshot.
 func (e *Engine) prepare(ctx context.Context, c *class, twins *domains.Twins, state fwk.CycleState, pod *corev1.Pod) Reason {

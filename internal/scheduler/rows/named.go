@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
@@ -71,22 +70,9 @@ func (e *Engine) decideNamed(ctx context.Context, p Profile, g *generation, stat
 		return Decision{}, NodeNames
 	}
 	start := time.Now()
-	like := withoutNames(pod)
-	c, reason := e.classOf(ctx, g, like)
+	c, prepared, reason := e.ready(ctx, p, g, state, pod, withoutNames(pod))
 	if reason != None {
 		return Decision{}, reason
-	}
-	if reason := e.prepare(ctx, c, p.Twins, state, pod); reason != None {
-		return Decision{}, reason
-	}
-	if len(e.nominated) > 0 && c.minds() {
-		return Decision{}, Nominated
-	}
-	prepared := time.Now()
-	if err := c.local.sync(ctx, e, like); err != nil {
-		klog.FromContext(ctx).V(5).Info("The rows of a class are dropped", "pod", klog.KObj(pod), "err", err)
-		e.dropRows(c.local)
-		return Decision{}, Failed
 	}
 	e.account(c)
 	e.last, e.lastNamed = c, true

@@ -47,7 +47,8 @@ func (u *Unfit) Error() string {
 func (u *Unfit) Unwrap() error { return &u.FitError }
 
 // Unfit returns why the pod of the last decision, which ended with NoFit, fits nowhere, if that was kept of another pod of
-// its class and nothing has changed since; otherwise nil, as for pods that name nodes. The statuses of the nodes are shared, and not to be written to.
+// its class and nothing has changed since; otherwise nil, as for pods that name nodes. The statuses of the nodes are shared,
+// and not to be written to.
 func (e *Engine) Unfit(pod *corev1.Pod) *Unfit {
 	known := &e.last.unfit
 	if known.diagnosis == nil || known.pos != e.snapshot.Log().End() || len(e.nominated) > 0 || e.lastNamed {
