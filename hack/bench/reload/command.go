@@ -33,16 +33,7 @@ func Command() *cobra.Command {
 		Use:   "reload",
 		Short: "What changing a profile costs, while pods wait and while they are scheduled",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.validate(); err != nil {
-				return err
-			}
-			r, err := report.Begin(cmd)
-			if err != nil {
-				return err
-			}
-			return errors.Join(o.run(cmd.Context(), r), report.Print(Tables(r)))
-		},
+		RunE:  report.RunE(o.validate, o.run, Tables),
 	}
 	flags := cmd.Flags()
 	flags.IntVar(&o.nodes, "nodes", 5000, "nodes of the cluster")

@@ -4,6 +4,8 @@
 package report
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -21,8 +23,24 @@ func AddFlags(cmd *cobra.Command) {
 	cmd.Flags().String(outFlag, "bin/benchmarks/"+cmd.Name()+".json", "where the figures go")
 }
 
-// Begin begins the report of the benchmark that a command runs. Its parameters are the command's flags.
-func Begin(cmd *cobra.Command) (*Report, error) {
+// RunE has the command of a benchmark run it, and print the tables of what was measured, also if something goes wrong.
+func RunE(
+	validate func() error, run func(context.Context, *Report) error, tables func(*Report) []Table,
+) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		if err := validate(); err != nil {
+			return err
+		}
+		r, err := begin(cmd)
+		if err != nil {
+			return err
+		}
+		return errors.Join(run(cmd.Context(), r), printAll(tables(r)))
+	}
+}
+
+// begin begins the report of the benchmark that a command runs. Its parameters are the command's flags.
+func begin(cmd *cobra.Command) (*Report, error) {
 	parameters := map[string]string{}
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		if f.Name != outFlag && f.Name != "help" {
@@ -36,8 +54,8 @@ func Begin(cmd *cobra.Command) (*Report, error) {
 	return New(cmd.Name(), file, parameters)
 }
 
-// Print prints tables, each after an empty line.
-func Print(tables []Table) error {
+// printAll prints tables, each after an empty line.
+func printAll(tables []Table) error {
 	for i := range tables {
 		fmt.Println()
 		if err := tables[i].Text(os.Stdout); err != nil {

@@ -217,7 +217,7 @@ func TestParametersAreTheFlagsOfTheCommand(t *testing.T) {
 	if err := cmd.Execute(); err != nil {
 		t.Fatal(err)
 	}
-	r, err := Begin(cmd)
+	r, err := begin(cmd)
 	if err != nil {
 		t.Fatal(err)
 	}

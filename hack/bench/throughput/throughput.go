@@ -38,16 +38,7 @@ func Command() *cobra.Command {
 		Use:   "throughput",
 		Short: "Pods a second, end to end, beside kube-scheduler and a client that only binds",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.validate(); err != nil {
-				return err
-			}
-			r, err := report.Begin(cmd)
-			if err != nil {
-				return err
-			}
-			return errors.Join(o.run(cmd.Context(), r), report.Print(Tables(r)))
-		},
+		RunE:  report.RunE(o.validate, o.run, Tables),
 	}
 	flags := cmd.Flags()
 	flags.IntSliceVar(&o.nodes, "nodes", []int{1000, 5000}, "nodes of the clusters")
