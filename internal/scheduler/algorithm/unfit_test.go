@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
-	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
@@ -20,23 +19,8 @@ import (
 	"github.com/livesched/livesched/internal/workload"
 )
 
-// unfitWorld is a world of two nodes.
-type unfitWorld struct {
-	*world
-	profile Profile
-}
-
-func newUnfitWorld(t *testing.T) *unfitWorld {
-	w := &unfitWorld{world: newWorld(t, seed, 0)}
-	for i := range 2 {
-		w.cache.AddNode(klog.FromContext(w.ctx), workload.Node(i))
-	}
-	w.profile = w.world.profile("mine", func(*schedconfig.KubeSchedulerProfile) {})
-	return w
-}
-
 // another returns a pod with a name of its own.
-func (w *unfitWorld) another(pod *corev1.Pod) *corev1.Pod {
+func (w *alike) another(pod *corev1.Pod) *corev1.Pod {
 	pod = pod.DeepCopy()
 	w.made++
 	pod.Name = fmt.Sprintf("pod-%d", w.made)
@@ -52,7 +36,7 @@ type refusal struct {
 }
 
 // refused schedules a pod like this one, which fits nowhere.
-func (w *unfitWorld) refused(like *corev1.Pod) refusal {
+func (w *alike) refused(like *corev1.Pod) refusal {
 	w.t.Helper()
 	w.must(w.cache.UpdateSnapshot(klog.FromContext(w.ctx), w.snapshot))
 	state := schedframework.NewCycleState()
@@ -75,7 +59,7 @@ func bigPod() *corev1.Pod {
 }
 
 func TestThePodsOfAClassThatFitsNowhereAreToldAtOnceUntilSomethingChanges(t *testing.T) {
-	w := newUnfitWorld(t)
+	w := newAlike(t, 2)
 	first, second := w.refused(bigPod()), w.refused(bigPod())
 	if first.Diagnosis.NodeToStatus != second.Diagnosis.NodeToStatus {
 		t.Error("the nodes were asked about again")
@@ -99,7 +83,7 @@ func TestThePodsOfAClassThatFitsNowhereAreToldAtOnceUntilSomethingChanges(t *tes
 }
 
 func TestPodsThatFitNowhereAreToldWhatNamespacesMakeOfIt(t *testing.T) {
-	w := newUnfitWorld(t)
+	w := newAlike(t, 2)
 	tier := func(labels map[string]string) {
 		w.setNamespace(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "friends", Labels: labels}})
 	}
@@ -138,7 +122,7 @@ func TestPodsThatFitNowhereAreToldWhatNamespacesMakeOfIt(t *testing.T) {
 }
 
 func TestWhatNominatedPodsHaveToDoWithARefusalIsNotKept(t *testing.T) {
-	w := newUnfitWorld(t)
+	w := newAlike(t, 2)
 	w.must(w.cache.UpdateSnapshot(klog.FromContext(w.ctx), w.snapshot))
 	pod := w.another(bigPod())
 	if _, reason := w.ours.decideFast(w.ctx, w.profile, schedframework.NewCycleState(), pod); reason != rows.NoFit {
@@ -154,7 +138,7 @@ func TestWhatNominatedPodsHaveToDoWithARefusalIsNotKept(t *testing.T) {
 }
 
 func TestNodesWithRoomThatIsReservedAreLeftOut(t *testing.T) {
-	w := newUnfitWorld(t)
+	w := newAlike(t, 2)
 	for _, free := range []int{2, 1, 0} {
 		pod := w.another(podOf("basic", 0))
 		reason := w.decide(fmt.Sprintf("%d nodes are free", free), w.profile, pod)
@@ -166,7 +150,7 @@ func TestNodesWithRoomThatIsReservedAreLeftOut(t *testing.T) {
 }
 
 func TestPodsThatNameTheirNodeReckonWithWhoIsNominatedToIt(t *testing.T) {
-	w := newUnfitWorld(t)
+	w := newAlike(t, 2)
 	w.handle.nominated[workload.NodeName(0)] = []*corev1.Pod{w.another(fullPod())}
 	expect := func(kind string, node int, want rows.Reason) {
 		t.Helper()
