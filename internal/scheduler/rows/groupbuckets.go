@@ -4,6 +4,7 @@
 package rows
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
@@ -90,15 +91,7 @@ func (g *groups) newBucket(of int32, sum int64) int32 {
 
 // find returns where the bucket of a sum is among those of the group, or would be.
 func (o *group) find(sum int64) (int, bool) {
-	low, high := 0, len(o.buckets)
-	for low < high {
-		if middle := (low + high) / 2; o.buckets[middle].sum < sum {
-			low = middle + 1
-		} else {
-			high = middle
-		}
-	}
-	return low, low < len(o.buckets) && o.buckets[low].sum == sum
+	return slices.BinarySearchFunc(o.buckets, sum, func(b bucketOf, sum int64) int { return cmp.Compare(b.sum, sum) })
 }
 
 // bucket returns the number of the bucket of a sum, -1 if there is none.
