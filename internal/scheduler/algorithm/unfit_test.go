@@ -20,10 +20,10 @@ import (
 )
 
 // another returns a pod with a name of its own.
-func (w *alike) another(pod *corev1.Pod) *corev1.Pod {
+func (a *alike) another(pod *corev1.Pod) *corev1.Pod {
 	pod = pod.DeepCopy()
-	w.made++
-	pod.Name = fmt.Sprintf("pod-%d", w.made)
+	a.made++
+	pod.Name = fmt.Sprintf("pod-%d", a.made)
 	pod.UID = types.UID(pod.Name)
 	return pod
 }
@@ -36,15 +36,15 @@ type refusal struct {
 }
 
 // refused schedules a pod like this one, which fits nowhere.
-func (w *alike) refused(like *corev1.Pod) refusal {
-	w.t.Helper()
-	w.must(w.cache.UpdateSnapshot(klog.FromContext(w.ctx), w.snapshot))
+func (a *alike) refused(like *corev1.Pod) refusal {
+	a.t.Helper()
+	a.must(a.cache.UpdateSnapshot(klog.FromContext(a.ctx), a.snapshot))
 	state := schedframework.NewCycleState()
-	pod := w.another(like)
-	_, err := w.ours.Schedule(w.ctx, w.profile, state, pod)
+	pod := a.another(like)
+	_, err := a.ours.Schedule(a.ctx, a.profile, state, pod)
 	var fitError *schedframework.FitError
 	if !errors.As(err, &fitError) || fitError.Pod != pod {
-		w.t.Fatalf("got %v, want an error that says why the pod fits nowhere", err)
+		a.t.Fatalf("got %v, want an error that says why the pod fits nowhere", err)
 	}
 	return refusal{fitError, err, state}
 }
