@@ -28,6 +28,14 @@ func filled(tb testing.TB, nodes int) (*Cache, *Snapshot) {
 	return c, s
 }
 
+// addAnother puts another pod like one on a node: with the last of its kind goes what is known of its kind.
+func addAnother(tb testing.TB, c *Cache, pod *corev1.Pod) {
+	tb.Helper()
+	if err := c.AddPod(quiet, edited(pod, onNode("n2"), func(p *corev1.Pod) { p.Name, p.UID = "another", "another" })); err != nil {
+		tb.Fatal(err)
+	}
+}
+
 func update(tb testing.TB, c *Cache, s *Snapshot) {
 	if err := c.UpdateSnapshot(quiet, s); err != nil {
 		tb.Fatal(err)
@@ -38,6 +46,7 @@ func update(tb testing.TB, c *Cache, s *Snapshot) {
 func look(tb testing.TB, s *Snapshot) {
 	s.Topo(corev1.LabelTopologyZone)
 	s.Topo(corev1.LabelHostname)
+	s.Signatures()
 	for _, list := range []func() int{
 		func() int { l, _ := s.List(); return len(l) },
 		func() int { l, _ := s.HavePodsWithAffinityList(); return len(l) },
@@ -62,6 +71,7 @@ func TestCost(t *testing.T) {
 		}},
 		{"assume, refresh, forget, refresh of a pod of a class", 1, func(c *Cache, s *Snapshot) func() {
 			pod := newPod("p", "n1")
+			addAnother(t, c, pod)
 			class := Class{ID: 1, Like: infoOf(pod)}
 			class.Like.CalculateResource()
 			return func() {
@@ -75,6 +85,7 @@ func TestCost(t *testing.T) {
 		}},
 		{"assume, refresh, forget, refresh of any pod", 16, func(c *Cache, s *Snapshot) func() {
 			pod := newPod("p", "n1")
+			addAnother(t, c, pod)
 			info := infoOf(pod)
 			return func() {
 				err := c.AssumePod(quiet, info)
@@ -130,7 +141,7 @@ func TestNothingStays(t *testing.T) {
 	// What comes and goes without end: pods through all states, nodes, labels, images, claims.
 	churn := func(c *Cache, s *Snapshot, from, to int) {
 		for i := from; i < to; i++ {
-			pod := newPod(fmt.Sprintf("p%d", i), fmt.Sprintf("n%d", i%100), withRequiredAntiAffinity, claiming(fmt.Sprintf("c%d", i)), listening(int32(1+i%60000)))
+			pod := newPod(fmt.Sprintf("p%d", i), fmt.Sprintf("n%d", i%100), withRequiredAntiAffinity, claiming(fmt.Sprintf("c%d", i)), labelled(fmt.Sprint(i)), listening(int32(1+i%60000)))
 			if err := c.AssumePod(quiet, infoOf(pod)); err != nil {
 				t.Fatal(err)
 			}
@@ -188,6 +199,9 @@ func TestNothingStays(t *testing.T) {
 		if topology.Bound() > 102 {
 			t.Errorf("topology %s has numbers for %d domains", key, topology.Bound())
 		}
+	}
+	if x := s.Signatures(); int(x.Bound()) > 2*len(x.numbers)+spareSignatures || len(x.numbers) != 1 || len(x.withTerms) > int(x.Bound()) {
+		t.Errorf("there are %d signatures with numbers below %d", len(x.numbers), x.Bound())
 	}
 	runtime.KeepAlive(c)
 }

@@ -17,7 +17,10 @@ import (
 // This file is all that writes to a snapshot. The caller holds Cache.mu and is the only one to use the snapshot.
 
 // beginRefresh starts a new refresh.
-func (s *Snapshot) beginRefresh() { s.refreshes++ }
+func (s *Snapshot) beginRefresh() {
+	s.refreshes++
+	s.renumberSignatures()
+}
 
 func (s *Snapshot) logged(slot Slot, kind ChangeKind, class ClassID) {
 	s.log.add(Change{Slot: slot, Kind: kind, Pod: class}, len(s.infos))
@@ -89,20 +92,25 @@ func (s *Snapshot) apply(logger klog.Logger, d *delta) error {
 	case podPlaced:
 		info.AddPodInfo(d.info)
 		s.enterPod(d.info.Pod)
+		s.signPod(slot, d.info, d.class)
 		s.sortByPods(slot)
 		s.logged(slot, PodAdded, d.class)
 	case podTaken:
+		i := slices.IndexFunc(info.Pods, func(pod fwk.PodInfo) bool { return pod.GetPod().UID == d.info.Pod.UID })
 		if err := info.RemovePod(logger, d.info.Pod); err != nil {
 			return err
 		}
+		s.unsignPod(slot, i)
 		restorePorts(info, d.info.Pod)
 		s.leavePod(d.info.Pod)
 		s.sortByPods(slot)
 		s.logged(slot, PodRemoved, d.class)
 	case podReplaced:
-		if !replacePod(info, d.old, d.info) {
+		i := replacePod(info, d.old, d.info)
+		if i < 0 {
 			return fmt.Errorf("pod %v is not on it", klog.KObj(d.info.Pod))
 		}
+		s.resignPod(slot, i, d.info)
 	case nodeChanged:
 		s.setNode(d.node)
 		s.logged(slot, NodeObject, 0)
@@ -140,6 +148,7 @@ func (s *Snapshot) countPods(slot Slot) {
 	for _, pod := range s.infos[slot].Pods {
 		s.enterPod(pod.GetPod())
 	}
+	s.signPods(slot)
 	s.sortByPods(slot)
 }
 
@@ -148,6 +157,7 @@ func (s *Snapshot) uncountPods(slot Slot) {
 	for _, pod := range s.infos[slot].Pods {
 		s.leavePod(pod.GetPod())
 	}
+	s.unsignPods(slot)
 	s.enter(slot, false, false, false)
 }
 
@@ -179,8 +189,9 @@ func (s *Snapshot) enter(slot Slot, affinity, requiredAntiAffinity, pvcs bool) {
 	s.withPVCs.set(slot, pvcs)
 }
 
-// replacePod puts one PodInfo in the place of another wherever a NodeInfo has it. It is false if the NodeInfo has not.
-func replacePod(info *schedframework.NodeInfo, old, pod *schedframework.PodInfo) bool {
+// replacePod puts one PodInfo in the place of another wherever a NodeInfo has it, and returns which of its Pods it was, or
+// -1 if the NodeInfo has it not.
+func replacePod(info *schedframework.NodeInfo, old, pod *schedframework.PodInfo) int {
 	for _, pods := range [...][]fwk.PodInfo{info.PodsWithAffinity, info.PodsWithRequiredAntiAffinity} {
 		if i := slices.Index(pods, fwk.PodInfo(old)); i >= 0 {
 			pods[i] = pod
@@ -190,7 +201,7 @@ func replacePod(info *schedframework.NodeInfo, old, pod *schedframework.PodInfo)
 	if i >= 0 {
 		info.Pods[i] = pod
 	}
-	return i >= 0
+	return i
 }
 
 // restorePorts gives back the host ports that other pods share with one that was removed, which a NodeInfo, not

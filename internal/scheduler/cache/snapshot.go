@@ -49,10 +49,11 @@ type Snapshot struct {
 	priorities priorities
 	images     imageStates
 
-	// lazy guards topologies and epochs between refreshes, and the making of the lists. A list that is nil has to be
-	// made.
+	// lazy guards topologies, signatures and epochs between refreshes, and the making of the lists. A list that is nil has
+	// to be made, as have signatures.
 	lazy                         sync.Mutex
 	topologies                   map[string]*Topology
+	signatures                   *Signatures
 	epochs                       uint64
 	listed                       atomic.Pointer[nodeOrder]
 	listWithAffinity             atomic.Pointer[[]fwk.NodeInfo]
@@ -77,6 +78,7 @@ func (s *Snapshot) reset(source *Cache) {
 	s.pvcs, s.priorities = make(pvcUsers), make(priorities)
 	s.images = imageStates{summaries: make(map[string]*fwk.ImageStateSummary), epoch: s.images.epoch + 1}
 	s.topologies = make(map[string]*Topology)
+	s.signatures = nil
 	s.orderChanged()
 }
 

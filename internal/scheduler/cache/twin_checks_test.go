@@ -27,6 +27,7 @@ func (tt *twinTest) refresh() {
 	for _, key := range twinKeys {
 		tt.checkTopology(key)
 	}
+	tt.checkSignatures()
 	scratch := NewSnapshot()
 	tt.must(tt.cache.UpdateSnapshot(quiet, scratch))
 	if diff := diffSnapshots(scratch, tt.snapshot); diff != "" {

@@ -149,6 +149,7 @@ type twinTest struct {
 	reader   *logReader
 	lagging  *logReader
 	domains  map[string]domainView
+	signed   signedView
 	hits     map[string]int // of what this test means to cover
 }
 
@@ -188,7 +189,7 @@ func TestTwin(t *testing.T) {
 			}
 		})
 	}
-	for _, what := range []string{"ghost", "reborn", "confirmed elsewhere", "moved", "stale removal", "silent refresh", "epoch moved", "rebuilt", "slot used again", "lagging reader fell off", "lagging reader kept up"} {
+	for _, what := range []string{"ghost", "reborn", "confirmed elsewhere", "moved", "stale removal", "silent refresh", "epoch moved", "rebuilt", "slot used again", "lagging reader fell off", "lagging reader kept up", "signatures numbered anew"} {
 		if hits[what] == 0 {
 			t.Errorf("never happened: %s", what)
 		}

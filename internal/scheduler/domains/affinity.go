@@ -5,6 +5,7 @@ package domains
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -36,6 +37,8 @@ type affinity struct {
 	// matches is the number of nodes with pods that match all required affinity terms and a label of one of their keys.
 	matches int
 	normals normals
+	// effects are what the pods of each signature add.
+	effects memo[[]effect]
 	// regrouped counts how often groups were to be made anew.
 	regrouped uint64
 }
@@ -49,9 +52,20 @@ type axis struct {
 	// wanted adds up the weights of preferred terms, of the class's pods and of others, and the like.
 	wanted sum[int64]
 
-	// What the node that is being updated adds.
-	newAffine, newHostile, newGuarded int32
-	newWanted                         int64
+	// found is what the node that is being updated adds, learnt what a pod does that is being looked at.
+	found, learnt amounts
+}
+
+// amounts is what some pods add to the sums of an axis.
+type amounts struct {
+	affine, hostile, guarded int32
+	wanted                   int64
+}
+
+// effect is what a pod adds to one axis.
+type effect struct {
+	axis *axis
+	amounts
 }
 
 // Affinity returns the twin of InterPodAffinity with these arguments for the pods of the class that pod is of. The pod
@@ -80,19 +94,29 @@ func (s *Sources) Affinity(args *schedconfig.InterPodAffinityArgs, pod *corev1.P
 	return t, nil
 }
 
-// build looks at the nodes whose pods matter.
+// build finds out what the pods of each signature add, and looks at the nodes whose pods add something.
 func (t *affinity) build() {
 	t.required = t.axesOf(t.pod.RequiredAffinityTerms)
 	t.anti = t.axesOf(t.pod.RequiredAntiAffinityTerms)
-	if !t.all {
-		// Nodes without pods that have affinity add nothing.
-		for slot := range t.sources.snapshot.WithAffinity().All() {
-			t.Update(slot)
+	snapshot := t.sources.snapshot
+	signatures := snapshot.Signatures()
+	t.effects.look(signatures)
+	if t.all {
+		for id := range signatures.Bound() {
+			t.learn(id, signatures.Of(id))
 		}
+	} else {
+		for _, id := range signatures.WithTerms() {
+			t.learn(id, signatures.Of(id))
+		}
+	}
+	if len(t.effects.effects) == 0 {
 		return
 	}
-	for slot := range t.sources.snapshot.Slots() {
-		t.Update(cache.Slot(slot))
+	for slot := range snapshot.Slots() {
+		if slot := cache.Slot(slot); slices.ContainsFunc(signatures.On(slot), t.effects.means) {
+			t.Update(slot)
+		}
 	}
 }
 
@@ -138,10 +162,7 @@ func (t *affinity) renumbered() bool {
 
 // Update implements Cross.
 func (t *affinity) Update(slot cache.Slot) {
-	info := t.sources.snapshot.Info(slot)
-	if info != nil {
-		t.read(info)
-	}
+	t.read(slot)
 	before, after := false, false
 	for _, x := range t.required {
 		before = before || x.affine.at(slot) != 0
@@ -160,9 +181,12 @@ func (t *affinity) Update(slot cache.Slot) {
 	}
 }
 
+// effectBytes is about what it takes to remember a signature that adds something.
+const effectBytes = 128
+
 // Bytes implements Cross.
 func (t *affinity) Bytes() int {
-	bytes := objectBytes
+	bytes := objectBytes + t.effects.bytes(effectBytes)
 	for _, x := range t.axes {
 		bytes += 4*cap(x.places.at) + x.affine.bytes(4) + x.hostile.bytes(4) + x.guarded.bytes(4) + x.wanted.bytes(8)
 	}

@@ -108,9 +108,9 @@ func (x *axis) move(slot cache.Slot, slots int) {
 	x.at = grow(x.at, slots)
 	from, to, bound := x.at[slot], x.now(slot), x.bound()
 	x.at[slot] = to
-	x.affine.move(slot, from, to, x.newAffine, slots, bound)
-	x.hostile.move(slot, from, to, x.newHostile, slots, bound)
-	x.guarded.move(slot, from, to, x.newGuarded, slots, bound)
-	x.wanted.move(slot, from, to, x.newWanted, slots, bound)
-	x.newAffine, x.newHostile, x.newGuarded, x.newWanted = 0, 0, 0, 0
+	x.affine.move(slot, from, to, x.found.affine, slots, bound)
+	x.hostile.move(slot, from, to, x.found.hostile, slots, bound)
+	x.guarded.move(slot, from, to, x.found.guarded, slots, bound)
+	x.wanted.move(slot, from, to, x.found.wanted, slots, bound)
+	x.found = amounts{}
 }

@@ -29,6 +29,8 @@ type Sources struct {
 	namespaces corelisters.NamespaceLister
 	// nsStore is what namespaces reads from.
 	nsStore toolscache.Store
+	// probe is what podOf returns.
+	probe corev1.Pod
 	// owners is nil until default constraints ask for it. As upstream's plugin, who needs them not has them not watched.
 	owners *owners
 }
@@ -44,6 +46,12 @@ func NewSources(snapshot *cache.Snapshot, factory informers.SharedInformerFactor
 		snapshot: snapshot, factory: factory, features: features,
 		namespaces: namespaces.Lister(), nsStore: namespaces.Informer().GetStore(),
 	}
+}
+
+// podOf returns a pod that is, to selectors and terms, like those of a signature. It is valid until the next call.
+func (s *Sources) podOf(signature *cache.Signature) *corev1.Pod {
+	s.probe.Namespace, s.probe.Labels = signature.Namespace, signature.Labels
+	return &s.probe
 }
 
 // owners is where the selectors of default constraints come from.

@@ -27,6 +27,8 @@ type spread struct {
 	constraints *Constraints
 
 	counters []counter
+	// counting are the counters that count the pods of each signature.
+	counting memo[[]int]
 	// hard are the constraints that Filter goes by, soft those of Score, in the order of the pod.
 	hard, soft []tally
 	// allKeys says that nodes that lack the key of any soft constraint are not scored, and count for none.
@@ -130,16 +132,16 @@ func (t *spread) Relevant(pod *schedframework.PodInfo) bool {
 		return false
 	}
 	for i := range t.counters {
-		if t.counters[i].matches(pod.Pod) {
+		if t.counters[i].matches(pod.Pod.Labels) {
 			return true
 		}
 	}
 	return false
 }
 
-// matches says whether a pod of the namespace counts. A selector that selects everything counts nothing.
-func (c *counter) matches(pod *corev1.Pod) bool {
-	return !c.selector.Empty() && c.selector.Matches(labels.Set(pod.Labels))
+// matches says whether a pod of the namespace with these labels counts. A selector that selects everything counts nothing.
+func (c *counter) matches(podLabels map[string]string) bool {
+	return !c.selector.Empty() && c.selector.Matches(labels.Set(podLabels))
 }
 
 // at is the number of pods in a slot when it was last counted.
@@ -155,10 +157,9 @@ func (t *spread) Update(slot cache.Slot) {
 	if len(t.counters) == 0 {
 		return
 	}
-	info := t.sources.snapshot.Info(slot)
-	t.count(info)
+	t.count(slot)
 	var node *corev1.Node
-	if info != nil {
+	if info := t.sources.snapshot.Info(slot); info != nil {
 		node = info.Node()
 	}
 	t.move(t.hard, slot, node, node != nil && !t.lacksKey(t.hard, slot))
@@ -173,25 +174,41 @@ func (t *spread) Update(slot cache.Slot) {
 }
 
 // count counts the pods on a node.
-func (t *spread) count(info *schedframework.NodeInfo) {
+func (t *spread) count(slot cache.Slot) {
 	for i := range t.counters {
 		t.counters[i].fresh = 0
 	}
-	if info == nil {
-		return
-	}
-	for _, p := range info.Pods {
-		// Terminating pods do not count.
-		pod := p.GetPod()
-		if pod.Namespace != t.pod.Namespace || pod.DeletionTimestamp != nil {
-			continue
+	signatures := t.sources.snapshot.Signatures()
+	t.counting.look(signatures)
+	for _, id := range signatures.On(slot) {
+		known, meaning := t.counting.has(id)
+		if !known {
+			meaning = t.learn(id, signatures.Of(id))
 		}
-		for i := range t.counters {
-			if c := &t.counters[i]; c.matches(pod) {
-				c.fresh++
+		if meaning {
+			for _, i := range t.counting.effects[id] {
+				t.counters[i].fresh++
 			}
 		}
 	}
+}
+
+// learn finds out by which counters the pods of a signature count, and says whether they do. Terminating pods do not.
+func (t *spread) learn(id cache.SignatureID, of *cache.Signature) bool {
+	var counters []int
+	if of.Namespace == t.pod.Namespace && !of.Terminating {
+		for i := range t.counters {
+			if t.counters[i].matches(of.Labels) {
+				counters = append(counters, i)
+			}
+		}
+	}
+	if counters == nil {
+		t.counting.rememberNothing(id)
+		return false
+	}
+	t.counting.remember(id, counters)
+	return true
 }
 
 // lacksKey says whether a node lacks the key of any of the constraints.
@@ -256,7 +273,7 @@ func (v *inclusion) includes(t *spread, y *tally, node *corev1.Node) bool {
 
 // Bytes implements Cross.
 func (t *spread) Bytes() int {
-	bytes := objectBytes + cap(t.lacks) + 8*cap(t.totals)
+	bytes := objectBytes + cap(t.lacks) + 8*cap(t.totals) + t.counting.bytes(effectBytes)
 	for i := range t.counters {
 		bytes += 4 * cap(t.counters[i].pods)
 	}

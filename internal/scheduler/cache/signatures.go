@@ -1,0 +1,347 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"encoding/binary"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// SignatureID is the number of a signature, the smallest being 0. See [Signatures.Epoch] for how long it means the same.
+type SignatureID uint32
+
+// Signature is all that the selectors of other pods, and the terms by which it selects others, go by in a pod that is on a
+// node. There are few: the pods of one controller have one.
+type Signature struct {
+	Namespace string
+	// Labels must not be written to, nor what Terms refers to.
+	Labels map[string]string
+	// Terminating says that the pods have a deletion timestamp.
+	Terminating bool
+	// Terms has the terms of pod affinity and anti-affinity, and nothing else: no Pod. It is nil if there are none.
+	Terms *schedframework.PodInfo
+
+	key string
+	// pods is the number of pods of the signature. With the last one it is forgotten.
+	pods int32
+}
+
+// Signatures numbers the signatures of the pods in a snapshot, and says which pods each node has. What is to be found out
+// about all pods can be found out once for each signature, and looked up for each pod. It is kept up with every refresh.
+//
+// Ask [Snapshot.Signatures] for it in each cycle. Between refreshes any number of goroutines may read it.
+type Signatures struct {
+	epoch uint64
+	// spare is how many numbers may be out of use before all are given out anew, besides as many as are in use.
+	spare int
+	// on are the signatures of the pods in each slot, in the order of the NodeInfo's Pods.
+	on [][]SignatureID
+	// all are the signatures by number, those without pods being empty. numbers has them by key.
+	all     []Signature
+	numbers map[string]SignatureID
+	// withTerms are the numbers of those that have terms, and of some that are gone, the smallest first.
+	withTerms []SignatureID
+	// recent remembers of classes which signature their last pod had.
+	recent [recentClasses]recentClass
+	// Scratch space.
+	key   []byte
+	names []string
+}
+
+// recentClasses is a power of two. Of two classes with one remainder the later is remembered.
+const recentClasses = 256
+
+type recentClass struct {
+	class ClassID
+	id    SignatureID
+}
+
+const spareSignatures = 1024
+
+// On returns the signatures of the pods on the node in a slot, in the order of the pods. The slice must not be written to
+// and is valid until the next refresh.
+func (x *Signatures) On(slot Slot) []SignatureID { return x.on[slot] }
+
+// Of returns a signature. It is valid until the next refresh, and must not be written to.
+func (x *Signatures) Of(id SignatureID) *Signature { return &x.all[id] }
+
+// Bound is greater than every number in use. It is about twice as many as there are signatures, at most.
+func (x *Signatures) Bound() SignatureID { return SignatureID(len(x.all)) }
+
+// WithTerms returns the numbers of all signatures that have terms, and of some that no pod has any more, the smallest
+// first. The slice must not be written to and is valid until the next refresh; as long as Epoch does not move, numbers are
+// only appended.
+func (x *Signatures) WithTerms() []SignatureID { return x.withTerms }
+
+// Epoch moves when the signatures are numbered anew, which happens when about half of the numbers are out of use. Until
+// then a number that was given to a signature is not given to another. It is never the same for two Signatures of a
+// snapshot.
+func (x *Signatures) Epoch() uint64 { return x.epoch }
+
+// Signatures returns the signatures of all pods. The first call costs all pods; after that, keeping them up costs the pods
+// that come and go. It may be called from any goroutine that may read the snapshot.
+func (s *Snapshot) Signatures() *Signatures {
+	s.lazy.Lock()
+	defer s.lazy.Unlock()
+	if s.signatures == nil {
+		s.epochs++
+		x := &Signatures{epoch: s.epochs, spare: spareSignatures, numbers: make(map[string]SignatureID)}
+		x.grow(len(s.infos))
+		for slot, info := range s.infos {
+			if info != nil {
+				x.enterAll(Slot(slot), info.Pods)
+			}
+		}
+		s.signatures = x
+	}
+	return s.signatures
+}
+
+// renumberSignatures closes the gaps in the numbers when there are many.
+func (s *Snapshot) renumberSignatures() {
+	if x := s.signatures; x != nil && len(x.all) >= 2*len(x.numbers)+x.spare {
+		s.epochs++
+		x.renumber(s.epochs)
+	}
+}
+
+// signPods enters the pods of a node that has none in the signatures.
+func (s *Snapshot) signPods(slot Slot) {
+	if x := s.signatures; x != nil {
+		x.grow(len(s.infos))
+		x.enterAll(slot, s.infos[slot].Pods)
+	}
+}
+
+// unsignPods takes the pods of a slot out of the signatures.
+func (s *Snapshot) unsignPods(slot Slot) {
+	if x := s.signatures; x != nil {
+		for _, id := range x.on[slot] {
+			x.leave(id)
+		}
+		x.on[slot] = nil
+	}
+}
+
+// signPod enters a pod that was appended to those of a node.
+func (s *Snapshot) signPod(slot Slot, pod *schedframework.PodInfo, class ClassID) {
+	if x := s.signatures; x != nil {
+		x.on[slot] = append(x.on[slot], x.enterOfClass(pod, class))
+	}
+}
+
+// unsignPod takes out a pod that was the i-th of a node, into whose place the last has moved.
+func (s *Snapshot) unsignPod(slot Slot, i int) {
+	if x := s.signatures; x != nil {
+		on := x.on[slot]
+		last := len(on) - 1
+		x.leave(on[i])
+		on[i] = on[last]
+		x.on[slot] = on[:last]
+	}
+}
+
+// resignPod has a newer object of the i-th pod of a node, whose signature is the same.
+func (s *Snapshot) resignPod(slot Slot, i int, pod *schedframework.PodInfo) {
+	if x := s.signatures; x != nil {
+		if own := &x.all[x.on[slot][i]]; own.pods == 1 {
+			own.Labels = pod.Pod.Labels // so that nothing of the older object is kept in memory
+		}
+	}
+}
+
+// grow makes room for slots.
+func (x *Signatures) grow(slots int) {
+	if more := slots - len(x.on); more > 0 {
+		x.on = append(x.on, make([][]SignatureID, more)...)
+	}
+}
+
+// enterAll enters the pods of a node that has none.
+func (x *Signatures) enterAll(slot Slot, pods []fwk.PodInfo) {
+	if len(pods) == 0 {
+		return
+	}
+	on := make([]SignatureID, len(pods))
+	for i, pod := range pods {
+		on[i] = x.enter(pod)
+	}
+	x.on[slot] = on
+}
+
+// enterOfClass counts a pod for its signature. Most pods of a class have that of the one before.
+func (x *Signatures) enterOfClass(pod *schedframework.PodInfo, class ClassID) SignatureID {
+	if class == 0 {
+		return x.enter(pod)
+	}
+	recent := &x.recent[class%recentClasses]
+	if recent.class == class {
+		if own := &x.all[recent.id]; own.isOf(pod) {
+			own.pods++
+			return recent.id
+		}
+	}
+	id := x.enter(pod)
+	*recent = recentClass{class, id}
+	if own := &x.all[id]; own.Terms != nil {
+		own.Terms = termsOf(pod) // those that the pods of the class share
+	}
+	return id
+}
+
+// enter counts a pod for its signature.
+func (x *Signatures) enter(pod fwk.PodInfo) SignatureID {
+	x.writeKey(pod.GetPod())
+	id, ok := x.numbers[string(x.key)]
+	if !ok {
+		id = x.number(pod)
+	}
+	x.all[id].pods++
+	return id
+}
+
+// number gives a number to a signature whose key was just written.
+func (x *Signatures) number(info fwk.PodInfo) SignatureID {
+	id := SignatureID(len(x.all))
+	pod := info.GetPod()
+	own := Signature{
+		Namespace: pod.Namespace, Labels: pod.Labels, Terminating: pod.DeletionTimestamp != nil, Terms: termsOf(info), key: string(x.key),
+	}
+	x.all = append(x.all, own)
+	x.numbers[own.key] = id
+	if own.Terms != nil {
+		x.withTerms = append(x.withTerms, id)
+	}
+	return id
+}
+
+// leave takes back enter.
+func (x *Signatures) leave(id SignatureID) {
+	own := &x.all[id]
+	own.pods--
+	if own.pods == 0 {
+		delete(x.numbers, own.key)
+		*own = Signature{}
+	}
+}
+
+// renumber closes the gaps.
+func (x *Signatures) renumber(epoch uint64) {
+	x.epoch = epoch
+	x.recent = [recentClasses]recentClass{}
+	all := make([]Signature, 0, len(x.numbers)+x.spare)
+	to := make([]SignatureID, len(x.all))
+	x.withTerms = x.withTerms[:0]
+	for id := range x.all {
+		if own := x.all[id]; own.pods > 0 {
+			to[id] = SignatureID(len(all))
+			x.numbers[own.key] = to[id]
+			all = append(all, own)
+			if own.Terms != nil {
+				x.withTerms = append(x.withTerms, to[id])
+			}
+		}
+	}
+	x.all = all
+	for _, on := range x.on {
+		for i, id := range on {
+			on[i] = to[id]
+		}
+	}
+}
+
+// Gone says that no pod has the signature any more. All that it had is forgotten.
+func (s *Signature) Gone() bool { return s.pods == 0 }
+
+// isOf says whether a pod has the signature. It only has to be right when it says yes.
+func (s *Signature) isOf(info *schedframework.PodInfo) bool {
+	pod := info.Pod
+	return s.pods > 0 && s.Namespace == pod.Namespace && s.Terminating == (pod.DeletionTimestamp != nil) &&
+		s.sharesTerms(info) && maps.Equal(s.Labels, pod.Labels)
+}
+
+// sharesTerms says whether a pod has the very terms of the signature, as pods of a class do.
+func (s *Signature) sharesTerms(pod *schedframework.PodInfo) bool {
+	terms := s.Terms
+	if terms == nil {
+		return !hasTerms(pod)
+	}
+	return shared(terms.RequiredAffinityTerms, pod.RequiredAffinityTerms) &&
+		shared(terms.RequiredAntiAffinityTerms, pod.RequiredAntiAffinityTerms) &&
+		shared(terms.PreferredAffinityTerms, pod.PreferredAffinityTerms) &&
+		shared(terms.PreferredAntiAffinityTerms, pod.PreferredAntiAffinityTerms)
+}
+
+func shared[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
+
+// termsOf returns the terms of a pod, nil if there are none.
+func termsOf(pod fwk.PodInfo) *schedframework.PodInfo {
+	if !hasTerms(pod) {
+		return nil
+	}
+	return &schedframework.PodInfo{
+		RequiredAffinityTerms: pod.GetRequiredAffinityTerms(), RequiredAntiAffinityTerms: pod.GetRequiredAntiAffinityTerms(),
+		PreferredAffinityTerms: pod.GetPreferredAffinityTerms(), PreferredAntiAffinityTerms: pod.GetPreferredAntiAffinityTerms(),
+	}
+}
+
+func hasTerms(pod fwk.PodInfo) bool {
+	return len(pod.GetRequiredAffinityTerms())+len(pod.GetRequiredAntiAffinityTerms())+
+		len(pod.GetPreferredAffinityTerms())+len(pod.GetPreferredAntiAffinityTerms()) > 0
+}
+
+// writeKey writes what tells a pod's signature from others, everything with its length before it.
+func (x *Signatures) writeKey(pod *corev1.Pod) {
+	x.key = appendText(x.key[:0], pod.Namespace)
+	if pod.DeletionTimestamp != nil {
+		x.key = append(x.key, 1)
+	} else {
+		x.key = append(x.key, 0)
+	}
+	x.names = x.names[:0]
+	for name := range pod.Labels {
+		x.names = append(x.names, name)
+	}
+	slices.Sort(x.names)
+	x.key = binary.AppendUvarint(x.key, uint64(len(x.names)))
+	for _, name := range x.names {
+		x.key = appendText(appendText(x.key, name), pod.Labels[name])
+	}
+	affinity := pod.Spec.Affinity
+	if affinity == nil {
+		return
+	}
+	ok := true
+	if affinity.PodAffinity != nil {
+		ok = x.writeMessage(1, affinity.PodAffinity)
+	}
+	if affinity.PodAntiAffinity != nil {
+		ok = x.writeMessage(2, affinity.PodAntiAffinity) && ok
+	}
+	if !ok {
+		x.key = appendText(append(x.key, 3), string(pod.UID)) // a signature of its own
+	}
+}
+
+func appendText(key []byte, text string) []byte {
+	return append(binary.AppendUvarint(key, uint64(len(text))), text...)
+}
+
+// writeMessage writes a part of a pod as the API knows it, if that can be done. Maps in it are written in order.
+func (x *Signatures) writeMessage(tag byte, m interface {
+	Size() int
+	MarshalToSizedBuffer(buf []byte) (int, error)
+}) bool {
+	size := m.Size()
+	x.key = binary.AppendUvarint(append(x.key, tag), uint64(size))
+	start := len(x.key)
+	x.key = slices.Grow(x.key, size)[:start+size]
+	_, err := m.MarshalToSizedBuffer(x.key[start:])
+	return err == nil
+}
