@@ -403,6 +403,9 @@ func (w *world) changeServices() {
 	}
 	for _, service := range w.services() {
 		w.versions++
+		if w.chance(5) {
+			service.Spec.Selector[extraLabel(w.IntN(extraLabels))] = "x"
+		}
 		service.ResourceVersion = strconv.Itoa(w.versions)
 		w.must(services.Add(service))
 	}
@@ -434,6 +437,8 @@ func (w *world) template() *corev1.Pod {
 			}}},
 		}}
 	}
+	w.own(pod)
+	w.askMore(pod)
 	if w.chance(5) {
 		pod.Spec.Containers = []corev1.Container{{Name: "besteffort", Image: pick(w.generator, images)}}
 	}
@@ -449,9 +454,10 @@ func (w *world) another() *corev1.Pod {
 	if requests := pod.Spec.Containers[0].Resources.Requests; requests != nil && w.chance(10) {
 		requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(w.IntN(900)), resource.DecimalSI)
 	}
-	if w.chance(3) {
-		pod.Labels["unique"] = pod.Name
+	if w.chance(30) {
+		pod.Labels["unique"] = pod.Name // as the pods of a Job have
 	}
+	w.labelMore(pod)
 	// What every pod gets from its service account, under a name of its own.
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "kube-api-access-" + pod.Name, VolumeSource: corev1.VolumeSource{
 		Projected: &corev1.ProjectedVolumeSource{},
@@ -496,7 +502,7 @@ func (w *world) disturb() {
 		case 0:
 			pod.Status.Phase = corev1.PodRunning
 		case 1:
-			pod.Labels["app"] = pick(w.generator, apps)
+			pod.Labels[pick(w.generator, []string{"app", extraLabel(w.IntN(extraLabels))})] = pick(w.generator, apps)
 		case 2:
 			pod.DeletionTimestamp = &metav1.Time{}
 		}
@@ -520,8 +526,11 @@ func (w *world) disturb() {
 		w.seen["reloads"]++
 	case n < 92:
 		w.changeNamespace()
-	case n < 93 && w.chance(30):
-		w.changeServices()
+	case n < 93:
+		if w.chance(30) {
+			w.changeServices()
+		}
+		w.changeController()
 	case n < 95 && (len(w.handle.nominated) > 0 || w.chance(30)):
 		w.nominate()
 	}
@@ -613,6 +622,7 @@ func (w *world) decide(where string, p Profile, pod *corev1.Pod) rows.Reason {
 	if best := scalar.best(); !best.Has(fast.SuggestedHost) {
 		w.t.Fatalf("%s: chose %s, the best are %v", where, fast.SuggestedHost, sets.List(best))
 	}
+	w.noteClass(pod, fast.Class.Like.Pod)
 	w.place(pod, fast.SuggestedHost, fast.Class)
 	return reason
 }
@@ -629,6 +639,7 @@ func (w *world) run(where string, steps int) {
 		w.setNamespace(namespace)
 	}
 	w.changeServices()
+	w.changeController()
 	templates := 25
 	if w.even {
 		templates = 6
@@ -663,6 +674,9 @@ func TestTheFastPathDecidesAsTheScalarPath(t *testing.T) {
 	}
 	if total["beside nominated pods"] < 500 {
 		t.Errorf("only %d decisions were made beside nominated pods", total["beside nominated pods"])
+	}
+	if total["of a class with other labels"] < worlds*steps/20 {
+		t.Errorf("only %d decisions were about pods of a class with other labels", total["of a class with other labels"])
 	}
 	if total["path "] < worlds*steps/4 {
 		t.Errorf("only %d decisions took the fast path", total["path "])

@@ -12,13 +12,14 @@
 //	   | Cache        (under Cache.mu)  |                    | Snapshot                   |
 //	   |  nodes: object + pods          |  journal: what     |  slot -> NodeInfo          |
 //	   |  pods:  by UID, assumed or not |  happened since -> |  change log, topologies,   |
-//	   |  zones: the nodes' order       |                    |  node sets, images, PVCs   |
+//	   |  zones: the nodes' order       |                    |  signatures, node sets,    |
+//	   |                                |                    |  images, PVCs              |
 //	   +--------------------------------+                    +----------------------------+
 //
 // The cache keeps facts only: which object a node has and which pods are on it. Whatever is added up from them
-// (requested resources, used ports, image counts, topology domains ...) is kept in the snapshot alone. An event costs
-// the cache a map access and an entry in the journal; UpdateSnapshot applies the journal to the snapshot's own
-// NodeInfos in place. Nothing is cloned, and a snapshot of 100,000 nodes costs as much to refresh as one of 10 if as
+// (requested resources, used ports, image counts, topology domains, signatures of pods ...) is kept in the snapshot
+// alone. An event costs the cache a map access and an entry in the journal; UpdateSnapshot applies the journal to the
+// snapshot's own NodeInfos in place. Nothing is cloned, and a snapshot of 100,000 nodes costs as much to refresh as one of 10 if as
 // much has happened. The journal is bounded: nodes to which more happens between two refreshes than it holds are
 // built anew from the facts.
 //

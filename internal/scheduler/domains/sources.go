@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
 	appslisters "k8s.io/client-go/listers/apps/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
@@ -62,6 +63,9 @@ type owners struct {
 	statefulSets           appslisters.StatefulSetLister
 
 	serviceStore toolscache.Store
+	// read are the namespaces whose services were read into Mentions since all services were at version readAt.
+	read   sets.Set[string]
+	readAt string
 	// controllerStores by kind.
 	controllerStores map[string]toolscache.Store
 }
@@ -96,11 +100,16 @@ type series struct {
 	controller any
 }
 
-func (s *Sources) newSeries(pod *corev1.Pod) *series {
+// currentOwners returns the owners, which are watched from now on.
+func (s *Sources) currentOwners() *owners {
 	if s.owners == nil {
 		s.owners = newOwners(s.factory)
 	}
-	r := &series{owners: s.owners, pod: pod}
+	return s.owners
+}
+
+func (s *Sources) newSeries(pod *corev1.Pod) *series {
+	r := &series{owners: s.currentOwners(), pod: pod}
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
 		r.controllers, r.key = r.controllerStores[owner.Kind], pod.Namespace+"/"+owner.Name
 	}

@@ -75,7 +75,7 @@ func (e *Engine) classOf(ctx context.Context, g *generation, pod *corev1.Pod) (*
 	w.buf = w.buf[:0]
 	ok := w.local(pod) && g.ownKeys(w, pod)
 	local := len(w.buf)
-	if !ok || !w.cross(pod) {
+	if !ok || !w.cross(pod, e.mentions) {
 		return nil, UnknownPlugin
 	}
 	if c, ok := g.classes[string(w.buf)]; ok {
@@ -89,6 +89,7 @@ func (e *Engine) classOf(ctx context.Context, g *generation, pod *corev1.Pod) (*
 		return nil, Failed
 	}
 	like.CalculateResource()
+	e.mentions.ReadTerms(like)
 	rows, ok := g.locals[string(w.buf[:local])]
 	if !ok {
 		if rows, err = e.newLocalRows(ctx, g, string(w.buf[:local]), pod); err != nil {
@@ -104,6 +105,30 @@ func (e *Engine) classOf(ctx context.Context, g *generation, pod *corev1.Pod) (*
 	e.byID[c.id] = c
 	c.used = e.used.PushFront(c)
 	return c, None
+}
+
+// readMentions has those labels count that pods on nodes and services ask about now. What the pod's own selectors ask about
+// is known once there is a class.
+func (e *Engine) readMentions(twins *domains.Twins, pod *corev1.Pod) {
+	e.mentions.ReadSnapshot(e.snapshot)
+	if twins != nil {
+		twins.ReadServices(e.mentions, pod)
+	}
+	e.forgetIfGrown()
+}
+
+// forgetIfGrown forgets all classes if labels count now that did not when they were made: pods of one class may differ in
+// these. It says whether it did. What the change log says of the classes means nothing from then on.
+func (e *Engine) forgetIfGrown() bool {
+	if !e.mentions.Grown() {
+		return false
+	}
+	for _, g := range e.generations {
+		for _, c := range g.classes {
+			e.dropClass(c)
+		}
+	}
+	return true
 }
 
 // account counts what a class, its rows, twins and groups hold by now, and drops those that were not used for the

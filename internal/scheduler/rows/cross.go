@@ -89,6 +89,7 @@ func (c *class) makeCrosses(e *Engine, twins *domains.Twins) error {
 		}
 		c.constraints = constraints
 		if constraints != nil {
+			constraints.Mention(e.mentions)
 			if err := c.shareTwin(e, constraints); err != nil {
 				return err
 			}

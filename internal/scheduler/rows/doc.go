@@ -17,7 +17,8 @@
 // names its node, as a DaemonSet's pods do, is looked up in the class of its DaemonSet (decideNamed).
 //
 // Pods are of one class if they are equal in all that plugins go by: pods of one Deployment are, and most others that
-// look alike. After a placement one node has changed, so the next decision for the class asks about one node, and looks at
+// look alike. Labels count if some selector asks about their key; when one asks about a key that none asked about before,
+// all classes are forgotten. After a placement one node has changed, so the next decision for the class asks about one node, and looks at
 // that one and at one of each group. Rows, twins and groups are shared by the classes that have the same of them. Nothing
 // is approximated: for the same snapshot the nodes that fit, their totals and the set of best nodes are those that the
 // scalar path (package algorithm) finds, which is what the tests there compare, over many thousands of steps.

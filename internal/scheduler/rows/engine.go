@@ -88,7 +88,10 @@ type Engine struct {
 	borrower *localRows
 	spare    columns
 
-	key keyWriter
+	// mentions are the keys of the labels that tell classes apart, those of all profiles: a class is asked about by the
+	// selectors of others.
+	mentions *domains.Mentions
+	key      keyWriter
 	// record says that the durations of plugin calls are to be recorded in this decision.
 	record bool
 	marks  []uint32 // by slot: the round in which it was marked
@@ -126,6 +129,7 @@ func New(snapshot *cache.Snapshot, maxBytes int) *Engine {
 	return &Engine{
 		snapshot: snapshot, maxBytes: maxBytes,
 		generations: map[string]*generation{}, byID: map[cache.ClassID]*class{}, used: list.New(), nodes: newNodeTable(),
+		mentions: domains.NewMentions(0),
 	}
 }
 
@@ -233,10 +237,13 @@ func (e *Engine) NodeName(slot cache.Slot) string { return e.snapshot.Info(slot)
 func (e *Engine) ready(
 	ctx context.Context, p Profile, g *generation, state fwk.CycleState, pod, like *corev1.Pod,
 ) (c *class, prepared time.Time, reason Reason) {
-	if c, reason = e.classOf(ctx, g, like); reason != None {
-		return nil, prepared, reason
+	e.readMentions(p.Twins, like)
+	for again := true; again; again = e.forgetIfGrown() { // once more if a selector that was just found asks for more
+		if c, reason = e.classOf(ctx, g, like); reason == None {
+			reason = e.prepare(ctx, c, p.Twins, state, pod)
+		}
 	}
-	if reason := e.prepare(ctx, c, p.Twins, state, pod); reason != None {
+	if reason != None {
 		return nil, prepared, reason
 	}
 	if len(e.nominated) > 0 && c.minds() {

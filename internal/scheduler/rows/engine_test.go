@@ -83,7 +83,18 @@ func newScene(t *testing.T, nodes, maxBytes int) *scene {
 		s.cache.AddNode(logr.Discard(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}})
 	}
 	s.profile = s.newProfile("mine", s.plugin)
+	s.engine.mentions = mentionsOf(t, asking("app"))
 	return s
+}
+
+// asking is a pod with a term that asks about a label.
+func asking(key string) *corev1.Pod {
+	term := corev1.PodAffinityTerm{TopologyKey: "zone", LabelSelector: &metav1.LabelSelector{
+		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: metav1.LabelSelectorOpExists}},
+	}}
+	return &corev1.Pod{Spec: corev1.PodSpec{Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term},
+	}}}}
 }
 
 func (s *scene) newProfile(name string, pl fwk.Plugin) Profile {
@@ -235,6 +246,38 @@ func TestClassesAreBoundedInBytes(t *testing.T) {
 	}
 	if s.engine.bytes != 0 || len(s.engine.generations["mine"].locals) != 0 {
 		t.Errorf("%d bytes are held by no class", s.engine.bytes)
+	}
+}
+
+func TestPodsOfJobsShareAClass(t *testing.T) {
+	s := newScene(t, 3, 0)
+	job := func() *corev1.Pod {
+		pod := s.pod("a")
+		pod.Labels["batch.kubernetes.io/job-name"] = pod.Name
+		return pod
+	}
+	ids := map[cache.ClassID]bool{}
+	for range 100 {
+		ids[s.expect(job(), None).Class.ID] = true
+	}
+	if len(ids) != 1 || s.engine.used.Len() != 1 {
+		t.Fatalf("%d classes were made, %d are alive", len(ids), s.engine.used.Len())
+	}
+	// A pod that is about to ask about the label has classes made by it, in the place of those that there are.
+	asks := asking("batch.kubernetes.io/job-name")
+	asks.Name, asks.UID, asks.Namespace, asks.Spec.NodeName = "asks", "asks", "ns", "n1"
+	if err := s.cache.AddPod(logr.Discard(), asks); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		id := s.expect(job(), None).Class.ID
+		if ids[id] || s.engine.used.Len() != i+1 {
+			t.Fatalf("class %d again, or %d classes for %d jobs", id, s.engine.used.Len(), i+1)
+		}
+		ids[id] = true
+	}
+	if len(s.engine.byID) != 10 || len(s.engine.generations["mine"].classes) != 10 {
+		t.Errorf("%d classes are known by their numbers", len(s.engine.byID))
 	}
 }
 

@@ -10,11 +10,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/livesched/livesched/internal/scheduler/domains"
 )
 
 // Pods are of one class if their keys are equal. A key has two parts. The local one is all that the local plugins of
 // kindOf go by: pods that share it share rows. The cross one is what matters besides to PodTopologySpread and
-// InterPodAffinity, of this pod and of others who see it running.
+// InterPodAffinity, of this pod and of others who see it running. Of the labels those are in it that some selector asks
+// about (domains.Mentions).
 //
 // Everything in a key is written with its length or number before it, so that no two different pods have one key. It
 // does not matter if two pods that are alike have two.
@@ -155,10 +158,26 @@ func (w *keyWriter) containers(containers []corev1.Container) {
 	}
 }
 
+// labels writes those labels that somebody asks about.
+func (w *keyWriter) labels(labels map[string]string, mentions *domains.Mentions) {
+	w.names = w.names[:0]
+	for name := range labels {
+		if mentions.Has(name) {
+			w.names = append(w.names, name)
+		}
+	}
+	slices.Sort(w.names)
+	w.number(len(w.names))
+	for _, name := range w.names {
+		w.text(name)
+		w.text(labels[name])
+	}
+}
+
 // cross writes the cross part of a pod's key.
-func (w *keyWriter) cross(pod *corev1.Pod) bool {
+func (w *keyWriter) cross(pod *corev1.Pod, mentions *domains.Mentions) bool {
 	w.text(pod.Namespace)
-	w.texts(pod.Labels)
+	w.labels(pod.Labels, mentions)
 	ok := true
 	w.number(len(pod.Spec.TopologySpreadConstraints))
 	for i := range pod.Spec.TopologySpreadConstraints {

@@ -11,7 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/ptr"
+
+	"github.com/livesched/livesched/internal/scheduler/domains"
 )
 
 func quantities(pairs ...string) corev1.ResourceList {
@@ -61,6 +64,18 @@ func podWithEverything() *corev1.Pod {
 	}
 }
 
+// mentionsOf are what a pod's own terms ask about.
+func mentionsOf(t testing.TB, pod *corev1.Pod) *domains.Mentions {
+	t.Helper()
+	info, err := schedframework.NewPodInfo(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := domains.NewMentions(0)
+	m.ReadTerms(info)
+	return m
+}
+
 // keysOf returns the two parts of a pod's key.
 func keysOf(t testing.TB, pod *corev1.Pod) (local, cross []byte) {
 	t.Helper()
@@ -69,7 +84,7 @@ func keysOf(t testing.TB, pod *corev1.Pod) (local, cross []byte) {
 		t.Fatal("no local key")
 	}
 	n := len(w.buf)
-	if !w.cross(pod) {
+	if !w.cross(pod, mentionsOf(t, podWithEverything())) {
 		t.Fatal("no cross key")
 	}
 	return w.buf[:n:n], w.buf[n:]
@@ -128,7 +143,10 @@ func TestKeysDifferWhereThePodsDo(t *testing.T) {
 		{"sidecar", local, func(p *corev1.Pod) { p.Spec.InitContainers[0].RestartPolicy = nil }},
 		{"namespace", cross, func(p *corev1.Pod) { p.Namespace = "other" }},
 		{"a label", cross, func(p *corev1.Pod) { p.Labels["app"] = "b" }},
-		{"a label more", cross, func(p *corev1.Pod) { p.Labels["more"] = "" }},
+		{"a label less", cross, func(p *corev1.Pod) { delete(p.Labels, "app") }},
+		{"a label more, which somebody asks about", cross, func(p *corev1.Pod) { p.Labels["tier"] = "" }},
+		{"a label more, which nobody asks about", neither, func(p *corev1.Pod) { p.Labels["more"] = "" }},
+		{"a label that nobody asks about", neither, func(p *corev1.Pod) { p.Labels["pod-template-hash"] = "y" }},
 		{"spread constraint", cross, func(p *corev1.Pod) { p.Spec.TopologySpreadConstraints[0].MaxSkew = 2 }},
 		{"spread constraint's matchLabelKeys", cross, func(p *corev1.Pod) {
 			p.Spec.TopologySpreadConstraints[0].MatchLabelKeys = []string{"app"}

@@ -1,0 +1,304 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package algorithm
+
+import (
+	"fmt"
+	"maps"
+	"strconv"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/ptr"
+
+	"github.com/livesched/livesched/internal/scheduler/rows"
+	"github.com/livesched/livesched/internal/workload"
+)
+
+// Labels that tell pods apart only once some selector asks about them. Pods that are alike otherwise differ in them, and
+// a few selectors of those that come up in a run ask about one.
+
+const extraLabels = 20
+
+func extraLabel(i int) string { return fmt.Sprintf("extra-%d", i) }
+
+// labelMore gives some pods such a label, which makes many classes of one once it counts.
+func (w *world) labelMore(pod *corev1.Pod) {
+	if w.chance(50) && (!w.even || w.chance(20)) {
+		pod.Labels[extraLabel(w.IntN(extraLabels))] = pick(w.generator, []string{"x", "y"})
+	}
+}
+
+// askMore has one of the pod's selectors, if there is any, ask about such a label now and then.
+func (w *world) askMore(pod *corev1.Pod) {
+	if !w.chance(15) {
+		return
+	}
+	var selectors []*metav1.LabelSelector
+	for i := range pod.Spec.TopologySpreadConstraints {
+		if c := &pod.Spec.TopologySpreadConstraints[i]; w.chance(30) {
+			c.MatchLabelKeys = append(c.MatchLabelKeys, extraLabel(w.IntN(extraLabels)))
+		} else if c.LabelSelector != nil {
+			selectors = append(selectors, c.LabelSelector)
+		}
+	}
+	if affinity := pod.Spec.Affinity.PodAffinity; affinity != nil {
+		for i := range affinity.PreferredDuringSchedulingIgnoredDuringExecution {
+			selectors = append(selectors, affinity.PreferredDuringSchedulingIgnoredDuringExecution[i].PodAffinityTerm.LabelSelector)
+		}
+	}
+	if affinity := pod.Spec.Affinity.PodAntiAffinity; affinity != nil {
+		for i := range affinity.RequiredDuringSchedulingIgnoredDuringExecution {
+			selectors = append(selectors, affinity.RequiredDuringSchedulingIgnoredDuringExecution[i].LabelSelector)
+		}
+	}
+	if len(selectors) == 0 {
+		return
+	}
+	if selector := pick(w.generator, selectors); selector != nil {
+		selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{
+			Key: extraLabel(w.IntN(extraLabels)), Operator: pick(w.generator, []metav1.LabelSelectorOperator{
+				metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist,
+			}),
+		})
+	}
+}
+
+// own gives a pod a controller.
+func (w *world) own(pod *corev1.Pod) {
+	if w.chance(40) {
+		pod.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: "apps/v1", Kind: "ReplicaSet", Name: pod.Labels["app"], UID: "owner", Controller: ptr.To(true),
+		}}
+	}
+}
+
+// changeController makes another ReplicaSet of some name, whose selector may ask about such a label.
+func (w *world) changeController() {
+	app := pick(w.generator, apps)
+	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
+	if w.chance(30) {
+		selector.MatchLabels[extraLabel(w.IntN(extraLabels))] = "x"
+	}
+	w.versions++
+	w.must(w.handle.SharedInformerFactory().Apps().V1().ReplicaSets().Informer().GetIndexer().Update(&appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pick(w.generator, namespaces), Name: app, ResourceVersion: strconv.Itoa(w.versions)},
+		Spec:       appsv1.ReplicaSetSpec{Selector: selector},
+	}))
+}
+
+// noteClass counts decisions about pods that have other labels than the pod that their class was made for.
+func (w *world) noteClass(pod, like *corev1.Pod) {
+	if !maps.Equal(pod.Labels, like.Labels) {
+		w.seen["of a class with other labels"]++
+	}
+}
+
+// TestLabelsComeToCount has some selector ask about the label "rev", by which no class was told from another until then.
+func TestLabelsComeToCount(t *testing.T) {
+	rev := func(pod *corev1.Pod) { pod.Labels["rev"] = "x" }
+	owned := func(pod *corev1.Pod) {
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "owner", Controller: ptr.To(true)}}
+	}
+	asks := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web", "rev": "x"}}
+	avoids := func(pod *corev1.Pod) {
+		pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+			{TopologyKey: hostname, LabelSelector: asks},
+		}}}
+	}
+	seeks := func(pod *corev1.Pod) {
+		pod.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+			{TopologyKey: hostname, LabelSelector: asks},
+		}}}
+	}
+	spread := func(selector *metav1.LabelSelector, keys ...string) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) {
+			pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{
+				{MaxSkew: 1, TopologyKey: hostname, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: selector, MatchLabelKeys: keys},
+			}
+		}
+	}
+	for name, run := range map[string]func(s *labelScene){
+		"a pod that goes, of a class that was made before": func(s *labelScene) {
+			s.decide("n", s.pod())
+			s.decide("y", s.pod(rev))
+			s.decide("", s.pod(avoids))
+			s.remove("y")
+			s.decide("", s.pod(avoids))
+		},
+		"a pod that comes, of a class that was made before": func(s *labelScene) {
+			s.decide("n", s.pod())
+			s.decide("", s.pod(avoids))
+			s.decide("n", s.pod())
+			s.decide("", s.pod(avoids))
+			s.decide("y", s.pod(rev))
+			s.decide("", s.pod(avoids))
+		},
+		"a pod on a node asks": func(s *labelScene) {
+			s.decide("n", s.pod())
+			s.bind("n", s.pod(avoids))
+			s.decide("", s.pod(rev))
+			s.decide("", s.pod())
+		},
+		"the pod itself is, or is not, the first of its series": func(s *labelScene) {
+			s.refuse(s.pod(seeks))
+			s.decide("", s.pod(seeks, rev))
+		},
+		"the pod's own constraint counts it, or does not": func(s *labelScene) {
+			s.bind("y", s.pod(rev))
+			s.decide("", s.pod(spread(asks)))
+			s.decide("", s.pod(spread(asks), rev))
+		},
+		"matchLabelKeys that the first pod lacks": func(s *labelScene) {
+			s.bind("n", s.pod())
+			s.decide("", s.pod(spread(&metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, "rev")))
+			s.decide("", s.pod(spread(&metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, "rev"), rev))
+		},
+		"a controller's selector": func(s *labelScene) {
+			s.replicaSet(asks)
+			s.decide("", s.pod(owned))
+			s.decide("n", s.pod())
+			s.decide("", s.pod(owned))
+			s.decide("y", s.pod(rev))
+			s.decide("", s.pod(owned))
+		},
+		"a controller that comes to select otherwise": func(s *labelScene) {
+			s.hard = true
+			s.replicaSet(&metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}})
+			s.bind("y", s.pod(rev))
+			for range 2 { // the first decision has the label "app" count
+				s.decide("", s.pod(owned))
+			}
+			s.replicaSet(asks)
+			s.decide("", s.pod(owned, rev))
+		},
+		"a service that comes": func(s *labelScene) {
+			s.hard = true
+			s.bind("y", s.pod(rev))
+			s.decide("", s.pod())
+			s.service(asks.MatchLabels)
+			s.decide("", s.pod(rev))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run(newLabelScene(t))
+		})
+	}
+}
+
+// labelScene is a world of three nodes.
+type labelScene struct {
+	*world
+	// hard has the default constraints refuse nodes.
+	hard    bool
+	profile *Profile
+	byName  map[string]*corev1.Pod // by node
+}
+
+func newLabelScene(t *testing.T) *labelScene {
+	s := &labelScene{world: newWorld(t, seed, 0), byName: map[string]*corev1.Pod{}}
+	for _, name := range []string{"y", "n", "z"} {
+		node := workload.Node(0)
+		node.Name, node.UID, node.Labels[hostname] = name, types.UID(name), name
+		s.cache.AddNode(klog.FromContext(s.ctx), node)
+	}
+	return s
+}
+
+func (s *labelScene) pod(edits ...func(*corev1.Pod)) *corev1.Pod {
+	s.made++
+	pod := podOf("basic", 0)
+	pod.Name = fmt.Sprintf("pod-%d", s.made)
+	pod.UID = types.UID(pod.Name)
+	pod.Namespace, pod.Labels = namespaces[0], map[string]string{"app": "web"}
+	for _, edit := range edits {
+		edit(pod)
+	}
+	return pod
+}
+
+// look has both paths decide about a pod, and compares.
+func (s *labelScene) look(pod *corev1.Pod) (Result, rows.Reason) {
+	s.t.Helper()
+	if s.profile == nil {
+		p := s.world.profile("mine", func(p *schedconfig.KubeSchedulerProfile) {
+			for i := range p.PluginConfig {
+				if args, ok := p.PluginConfig[i].Args.(*schedconfig.PodTopologySpreadArgs); ok && s.hard {
+					args.DefaultingType = schedconfig.ListDefaulting
+					args.DefaultConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: hostname, WhenUnsatisfiable: corev1.DoNotSchedule}}
+				}
+			}
+		})
+		s.profile = &p
+	}
+	s.must(s.cache.UpdateSnapshot(klog.FromContext(s.ctx), s.snapshot))
+	fast, reason := s.ours.decideFast(s.ctx, *s.profile, schedframework.NewCycleState(), pod)
+	scalar := s.ours.newCycle(*s.profile, schedframework.NewCycleState(), pod)
+	_, err := scalar.schedule(s.ctx)
+	if reason == rows.None && err == nil {
+		err = s.ours.compare(s.ctx, scalar)
+	} else if reason == rows.NoFit {
+		err = s.ours.compareUnfit(err)
+	}
+	if err != nil {
+		s.t.Fatalf("pod %s: %v (%s)", pod.Name, err, reason)
+	}
+	return fast, reason
+}
+
+// decide has a pod decided about, and placed on a node if one is given, of the class that it was found to be of.
+func (s *labelScene) decide(node string, pod *corev1.Pod) {
+	s.t.Helper()
+	fast, reason := s.look(pod)
+	if reason != rows.None {
+		s.t.Fatalf("pod %s: %s", pod.Name, reason)
+	}
+	if node != "" {
+		pod.Spec.NodeName = node
+		s.byName[node] = pod
+		s.must(s.cache.AssumePodOfClass(klog.FromContext(s.ctx), pod, fast.Class))
+	}
+}
+
+// refuse has a pod decided about that fits nowhere.
+func (s *labelScene) refuse(pod *corev1.Pod) {
+	s.t.Helper()
+	if _, reason := s.look(pod); reason != rows.NoFit {
+		s.t.Fatalf("pod %s: %q", pod.Name, reason)
+	}
+}
+
+// bind puts a pod on a node that somebody else has bound there.
+func (s *labelScene) bind(node string, pod *corev1.Pod) {
+	pod.Spec.NodeName = node
+	s.must(s.cache.AddPod(klog.FromContext(s.ctx), pod))
+}
+
+// remove takes off a node the pod that was placed there last.
+func (s *labelScene) remove(node string) {
+	s.must(s.cache.RemovePod(klog.FromContext(s.ctx), s.byName[node]))
+}
+
+func (s *labelScene) replicaSet(selector *metav1.LabelSelector) {
+	s.versions++
+	s.must(s.handle.SharedInformerFactory().Apps().V1().ReplicaSets().Informer().GetIndexer().Update(&appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespaces[0], Name: "web", ResourceVersion: strconv.Itoa(s.versions)},
+		Spec:       appsv1.ReplicaSetSpec{Selector: selector},
+	}))
+}
+
+func (s *labelScene) service(selector map[string]string) {
+	s.versions++
+	s.must(s.handle.SharedInformerFactory().Core().V1().Services().Informer().GetIndexer().Update(&corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespaces[0], Name: "web", ResourceVersion: strconv.Itoa(s.versions)},
+		Spec:       corev1.ServiceSpec{Selector: selector},
+	}))
+}
