@@ -279,6 +279,9 @@ func (g *generator) selector() *metav1.LabelSelector {
 			Key: "app", Operator: metav1.LabelSelectorOpNotIn, Values: []string{pick(g, apps)},
 		}}}
 	}
+	if g.chance(10) { // a label that pods get when they are bound
+		return &metav1.LabelSelector{MatchLabels: map[string]string{zone: fmt.Sprintf("zone-%d", g.IntN(3))}}
+	}
 	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": pick(g, apps)}}
 }
 

@@ -498,13 +498,15 @@ func (w *world) disturb() {
 	case n < 40 && len(w.pods) > 0: // is confirmed, gets other labels, or is being deleted
 		i := w.IntN(len(w.pods))
 		pod := w.pods[i].DeepCopy()
-		switch w.IntN(3) {
+		switch w.IntN(4) {
 		case 0:
 			pod.Status.Phase = corev1.PodRunning
 		case 1:
 			pod.Labels[pick(w.generator, []string{"app", extraLabel(w.IntN(extraLabels))})] = pick(w.generator, apps)
 		case 2:
 			pod.DeletionTimestamp = &metav1.Time{}
+		case 3: // as the API server does when it is bound
+			pod.Labels[zone] = fmt.Sprintf("zone-%d", w.IntN(3))
 		}
 		w.must(w.cache.UpdatePod(logger, w.pods[i], pod))
 		w.pods[i] = pod

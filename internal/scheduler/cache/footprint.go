@@ -60,16 +60,51 @@ func sameQuantities(a, b corev1.ResourceList) bool {
 	return true
 }
 
-// sameFootprint says whether two objects of an assigned pod mean the same to the pods that are to be placed, and to the
-// sums of their node, except for the resources: labels, being terminated, (anti-)affinity, host ports, claims. Other
-// volumes, the priority and the scheduling group never change.
-func sameFootprint(a, b *corev1.Pod) bool {
-	return (a.DeletionTimestamp == nil) == (b.DeletionTimestamp == nil) &&
-		maps.Equal(a.Labels, b.Labels) &&
-		sameAffinity(a.Spec.Affinity, b.Spec.Affinity) &&
-		slices.Equal(schedutil.GetHostPorts(a), schedutil.GetHostPorts(b)) &&
-		sameClaims(a.Spec.Volumes, b.Spec.Volumes) &&
-		sameNodeClaims(a.Status.NodeAllocatableResourceClaimStatuses, b.Status.NodeAllocatableResourceClaimStatuses)
+// likeness is how much of what is known of an older object of a pod holds for a newer one.
+type likeness uint8
+
+const (
+	// unlike: nothing. The pod may as well be another one.
+	unlike likeness = iota
+	// ofSameClass: all but for labels that are set when a pod is bound, of which its class says nothing.
+	ofSameClass
+	// same: all. The newer object takes the place of the older without an entry in the change log.
+	same
+)
+
+// SetByBinding says whether the API server sets a label of pods when it binds them, to that of their node (KEP-4742, the
+// admission plugin PodTopologyLabels). A pod that was assumed may differ in it once it is confirmed, and keeps its class.
+func SetByBinding(label string) bool {
+	return label == corev1.LabelTopologyZone || label == corev1.LabelTopologyRegion
+}
+
+// likenessOf says how much alike two objects of an assigned pod are to the pods that are to be placed, and to the sums of
+// their node, except for the resources: labels, being terminated, (anti-)affinity, host ports, claims. Other volumes, the
+// priority and the scheduling group never change.
+func likenessOf(a, b *corev1.Pod) likeness {
+	switch {
+	case (a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil) ||
+		!sameAffinity(a.Spec.Affinity, b.Spec.Affinity) ||
+		!slices.Equal(schedutil.GetHostPorts(a), schedutil.GetHostPorts(b)) ||
+		!sameClaims(a.Spec.Volumes, b.Spec.Volumes) ||
+		!sameNodeClaims(a.Status.NodeAllocatableResourceClaimStatuses, b.Status.NodeAllocatableResourceClaimStatuses):
+		return unlike
+	case maps.Equal(a.Labels, b.Labels):
+		return same
+	case hasAllButSetByBinding(a.Labels, b.Labels) && hasAllButSetByBinding(b.Labels, a.Labels):
+		return ofSameClass
+	}
+	return unlike
+}
+
+// hasAllButSetByBinding says whether all labels of a that binding does not set are in b.
+func hasAllButSetByBinding(a, b map[string]string) bool {
+	for label, value := range a {
+		if other, ok := b[label]; (!ok || other != value) && !SetByBinding(label) {
+			return false
+		}
+	}
+	return true
 }
 
 // sameAffinity takes nil and empty for different, which only costs an entry, and is several times faster for it.

@@ -13,7 +13,7 @@ import (
 )
 
 // ClassID names a class of pods: those that are equal in all that decides where they go and what they mean for
-// others. Whoever makes classes gives out the ids, and must not give one to another class while the change log may
+// others, but for labels that binding sets (SetByBinding). Whoever makes classes gives out the ids, and must not give one to another class while the change log may
 // still mention it. 0 is no class: nothing is known of the pod.
 type ClassID uint32
 
@@ -120,18 +120,18 @@ func (c *Cache) observe(logger klog.Logger, pod *corev1.Pod) error {
 	known := c.pods[pod.UID]
 	c.mu.RUnlock()
 	// Parsing and comparing happen outside the lock, on immutable objects.
-	next, same := succeed(logger, known.info, pod)
-	c.admitPod(logger, pod, known, next, same)
+	next, like := succeed(logger, known.info, pod)
+	c.admitPod(logger, pod, known, next, like)
 	return nil
 }
 
-// admitPod puts next, the PodInfo of pod, where it belongs. known is what next and same were made from.
-func (c *Cache) admitPod(logger klog.Logger, pod *corev1.Pod, known podState, next *schedframework.PodInfo, same bool) {
+// admitPod puts next, the PodInfo of pod, where it belongs. known is what next and like were made from.
+func (c *Cache) admitPod(logger klog.Logger, pod *corev1.Pod, known podState, next *schedframework.PodInfo, like likeness) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now := c.pods[pod.UID]; now.info != known.info {
 		known = now // assumed, forgotten or updated in between
-		next, same = succeed(logger, known.info, pod)
+		next, like = succeed(logger, known.info, pod)
 	}
 	switch {
 	case known.info == nil:
@@ -140,35 +140,37 @@ func (c *Cache) admitPod(logger klog.Logger, pod *corev1.Pod, known podState, ne
 		logger.Info("Pod turned up on another node than it was on", "pod", klog.KObj(pod), "assumed", known.assumed,
 			"node", known.node.name, "currentNode", pod.Spec.NodeName)
 		c.takeLocked(known)
-		c.placeLocked(podState{info: next, class: classIf(same, known.class)})
-	case same:
+		c.placeLocked(podState{info: next, class: classIf(like, known.class)})
+	case like == same:
 		c.replaceLocked(known, next)
 	default:
 		c.takeLocked(known)
-		c.placeLocked(podState{info: next})
+		c.placeLocked(podState{info: next, class: classIf(like, known.class)})
 	}
 }
 
 // classIf keeps the class of a pod that is still what it was when it got it.
-func classIf(same bool, class ClassID) ClassID {
-	if same {
-		return class
+func classIf(like likeness, class ClassID) ClassID {
+	if like == unlike {
+		return 0
 	}
-	return 0
+	return class
 }
 
-// succeed returns the PodInfo of pod and whether it stands for the same as old to every plugin.
-func succeed(logger klog.Logger, old *schedframework.PodInfo, pod *corev1.Pod) (next *schedframework.PodInfo, same bool) {
-	if old == nil || !sameFootprint(old.Pod, pod) {
-		return newPodInfo(logger, pod), false
+// succeed returns the PodInfo of pod and how much like old it is to every plugin.
+func succeed(logger klog.Logger, old *schedframework.PodInfo, pod *corev1.Pod) (*schedframework.PodInfo, likeness) {
+	if old == nil {
+		return newPodInfo(logger, pod), unlike
 	}
-	if !sameRequestInputs(old.Pod, pod) && !sameResources(old.CalculateResource(), (&schedframework.PodInfo{Pod: pod}).CalculateResource()) {
-		return newPodInfo(logger, pod), false
+	like := likenessOf(old.Pod, pod)
+	if like == unlike ||
+		!sameRequestInputs(old.Pod, pod) && !sameResources(old.CalculateResource(), (&schedframework.PodInfo{Pod: pod}).CalculateResource()) {
+		return newPodInfo(logger, pod), unlike
 	}
 	// Terms and resources are shared, of which there is one copy for all the objects that a pod has in its life.
 	copied := *old
 	copied.Pod = pod
-	return &copied, true
+	return &copied, like
 }
 
 // newPodInfo parses a pod. Terms that do not parse are left out, as kube-scheduler does: the API server lets some

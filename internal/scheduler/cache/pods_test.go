@@ -204,9 +204,9 @@ func TestConfirmation(t *testing.T) {
 	t.Run("a pod that is assumed while the informer's object of it is looked at is confirmed", func(t *testing.T) {
 		f := newFixture(t, newNode("a", ""))
 		confirmed := edited(assumed, labelled("x"))
-		next, same := succeed(quiet, nil, confirmed)
+		next, like := succeed(quiet, nil, confirmed)
 		f.assume(assumed)
-		f.admitPod(quiet, confirmed, podState{}, next, same)
+		f.admitPod(quiet, confirmed, podState{}, next, like)
 		f.expectLog("PodAdded a", "PodRemoved a", "PodAdded a")
 		f.expectPods("a", confirmed)
 		f.expectCounts(1, 1, 0)
@@ -217,9 +217,9 @@ func TestConfirmation(t *testing.T) {
 		f.assume(assumed)
 		known := f.pods[assumed.UID]
 		confirmed := edited(assumed)
-		next, same := succeed(quiet, known.info, confirmed)
+		next, like := succeed(quiet, known.info, confirmed)
 		f.must(f.ForgetPod(quiet, assumed))
-		f.admitPod(quiet, confirmed, known, next, same)
+		f.admitPod(quiet, confirmed, known, next, like)
 		f.refresh()
 		f.expectPods("a", confirmed)
 		f.expectCounts(1, 1, 0)
@@ -232,8 +232,8 @@ func TestConfirmation(t *testing.T) {
 		f.must(f.AddPod(quiet, edited(assumed, labelled("x"))))
 		f.refresh()
 		latest := edited(assumed)
-		next, same := succeed(quiet, known.info, latest) // the same as what was known, not as what is
-		f.admitPod(quiet, latest, known, next, same)
+		next, like := succeed(quiet, known.info, latest) // the same as what was known, not as what is
+		f.admitPod(quiet, latest, known, next, like)
 		f.expectLog("PodRemoved a", "PodAdded a")
 		f.expectPods("a", latest)
 	})
@@ -244,6 +244,36 @@ func TestConfirmation(t *testing.T) {
 		f.refresh()
 		f.must(f.AddPod(quiet, edited(assumed, labelled("x"))))
 		f.expectLog("PodRemoved a", "PodAdded a")
+	})
+
+	t.Run("a pod that got labels of its node when it was bound keeps its class", func(t *testing.T) {
+		for name, tt := range map[string]struct {
+			change func(*corev1.Pod)
+			class  string
+		}{
+			"zone and region": {func(p *corev1.Pod) {
+				p.Labels = map[string]string{corev1.LabelTopologyZone: "z", corev1.LabelTopologyRegion: "r"}
+			}, " class7"},
+			"another zone than it had": {func(p *corev1.Pod) { p.Labels = map[string]string{corev1.LabelTopologyZone: "other"} }, " class7"},
+			"another label as well":    {func(p *corev1.Pod) { p.Labels = map[string]string{corev1.LabelTopologyZone: "z", "app": "x"} }, ""},
+			"another label":            {func(p *corev1.Pod) { p.Labels = map[string]string{corev1.LabelHostname: "a"} }, ""},
+			"and asks for more": {func(p *corev1.Pod) {
+				p.Labels = map[string]string{corev1.LabelTopologyZone: "z"}
+				requesting("200m")(p)
+			}, ""},
+		} {
+			t.Run(name, func(t *testing.T) {
+				f := newFixture(t, newNode("a", ""))
+				f.must(f.AssumePodOfClass(quiet, assumed, Class{ID: 7, Like: infoOf(assumed)}))
+				f.refresh()
+				confirmed := edited(assumed, tt.change)
+				f.must(f.AddPod(quiet, confirmed))
+				f.expectLog("PodRemoved a class7", "PodAdded a"+tt.class)
+				f.expectPods("a", confirmed)
+				f.must(f.RemovePod(quiet, confirmed))
+				f.expectLog("PodRemoved a" + tt.class)
+			})
+		}
 	})
 
 	t.Run("an assumed pod never expires", func(t *testing.T) {

@@ -27,6 +27,8 @@ type affinity struct {
 	scores bool
 	// all says that the class has terms of its own, for which all pods have to be looked at.
 	all bool
+	// byBinding says that a term of the class's own goes by labels that pods only get when they are bound.
+	byBinding bool
 	// first says that the pod matches its own required affinity terms, so that it may be the first of its series.
 	first bool
 
@@ -86,6 +88,9 @@ func (s *Sources) Affinity(args *schedconfig.InterPodAffinityArgs, pod *corev1.P
 		scores: preferring || !args.IgnorePreferredTermsOfExistingPods,
 		all:    preferring || len(info.RequiredAffinityTerms)+len(info.RequiredAntiAffinityTerms) > 0,
 		first:  matchesAll(info.RequiredAffinityTerms, info.Pod),
+	}
+	for term := range ownTerms(info) {
+		t.byBinding = t.byBinding || byBinding(term.Selector)
 	}
 	t.build()
 	if t.renumbered() {

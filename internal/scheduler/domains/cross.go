@@ -4,6 +4,9 @@
 package domains
 
 import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -27,7 +30,7 @@ type Cross interface {
 	Stale() bool
 	// Relevant says whether a pod like this one, placed on a node or removed from it, changes anything for the class. If
 	// not, that change needs no Update. It is true if in doubt, and the same for all pods with equal namespace, labels
-	// and pod (anti-)affinity as long as the Cross lives. Two pods of which a class's selector sees different labels are
+	// (but for those that binding sets, see cache.SetByBinding) and pod (anti-)affinity as long as the Cross lives. Two pods of which a class's selector sees different labels are
 	// not alike, even if no selector cared when they were placed.
 	Relevant(pod *schedframework.PodInfo) bool
 	// Update recomputes what the node in a slot contributes: a node that came or changed, or whose pods did, or none if
@@ -58,4 +61,11 @@ type Cross interface {
 	Idle() bool
 	// Bytes is about what it holds in memory.
 	Bytes() int
+}
+
+// byBinding says whether a selector goes by labels that pods only get when they are bound, of which their class says
+// nothing.
+func byBinding(selector labels.Selector) bool {
+	requirements, _ := selector.Requirements()
+	return slices.ContainsFunc(requirements, func(r labels.Requirement) bool { return cache.SetByBinding(r.Key()) })
 }

@@ -250,6 +250,9 @@ func TestPodsThatChangeNothingAreIrrelevant(t *testing.T) {
 	everything := mustCross(t)(sources.Spread(system, web(spreadOver(zone, &metav1.LabelSelector{}))))
 	plain := mustCross(t)(sources.Affinity(&schedconfig.InterPodAffinityArgs{}, web()))
 	shy := mustCross(t)(sources.Affinity(&schedconfig.InterPodAffinityArgs{}, web(avoiding(term))))
+	inZone := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web", zone: "a"}}
+	zonal := mustCross(t)(sources.Spread(system, web(spreadOver(zone, inZone))))
+	zonallyShy := mustCross(t)(sources.Affinity(&schedconfig.InterPodAffinityArgs{}, web(avoiding(corev1.PodAffinityTerm{TopologyKey: zone, LabelSelector: inZone}))))
 	for _, test := range []struct {
 		name     string
 		cross    Cross
@@ -267,6 +270,9 @@ func TestPodsThatChangeNothingAreIrrelevant(t *testing.T) {
 		{"a pod elsewhere that avoids such pods in other namespaces", plain, of("green", "db", avoiding(back)), false},
 		{"a class that avoids the pod", shy, of("red", "web"), true},
 		{"a class that avoids others", shy, of("red", "db"), false},
+		{"a constraint that goes by a label that the pod may have got when it was bound", zonal, of("red", "web"), true},
+		{"such a constraint, and a pod elsewhere", zonal, of("green", "web"), false},
+		{"a term that goes by such a label", zonallyShy, of("red", "web"), true},
 	} {
 		if got := test.cross.Relevant(test.pod); got != test.relevant {
 			t.Errorf("%s: %v", test.name, got)

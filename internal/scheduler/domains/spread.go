@@ -48,6 +48,8 @@ type counter struct {
 	selector labels.Selector
 	pods     []int32 // by slot
 	fresh    int32   // on the node that is being updated
+	// byBinding says that the selector goes by labels that pods only get when they are bound.
+	byBinding bool
 }
 
 // Twin returns the twin of PodTopologySpread for pods with these constraints. It is stale once the constraints have
@@ -96,7 +98,7 @@ func (t *spread) counterOf(selector labels.Selector) int {
 			return i
 		}
 	}
-	t.counters = append(t.counters, counter{selector: selector})
+	t.counters = append(t.counters, counter{selector: selector, byBinding: byBinding(selector)})
 	return len(t.counters) - 1
 }
 
@@ -132,7 +134,7 @@ func (t *spread) Relevant(pod *schedframework.PodInfo) bool {
 		return false
 	}
 	for i := range t.counters {
-		if t.counters[i].matches(pod.Pod.Labels) {
+		if c := &t.counters[i]; c.byBinding || c.matches(pod.Pod.Labels) {
 			return true
 		}
 	}
