@@ -116,11 +116,30 @@ func sameNodeClaims(a, b []corev1.NodeAllocatableResourceClaimStatus) bool {
 	return len(a) == 0 && len(b) == 0 || apiequality.Semantic.DeepEqual(a, b)
 }
 
+// sameClaims compares the claims among the volumes. Other volumes may be missing in one object: informers drop some of
+// them when the pod is bound.
 func sameClaims(a, b []corev1.Volume) bool {
-	return slices.EqualFunc(a, b, func(x, y corev1.Volume) bool {
-		p, q := x.PersistentVolumeClaim, y.PersistentVolumeClaim
-		return p == q || p != nil && q != nil && p.ClaimName == q.ClaimName
-	})
+	for {
+		var x, y *corev1.PersistentVolumeClaimVolumeSource
+		x, a = nextClaim(a)
+		y, b = nextClaim(b)
+		if x == nil || y == nil {
+			return x == y
+		}
+		if x.ClaimName != y.ClaimName {
+			return false
+		}
+	}
+}
+
+// nextClaim returns the first claim, nil if there is none, and the volumes after it.
+func nextClaim(volumes []corev1.Volume) (*corev1.PersistentVolumeClaimVolumeSource, []corev1.Volume) {
+	for i := range volumes {
+		if claim := volumes[i].PersistentVolumeClaim; claim != nil {
+			return claim, volumes[i+1:]
+		}
+	}
+	return nil, nil
 }
 
 // sameRequestInputs says whether two objects of a pod are equal in all that the pod's requests are worked out from. It
