@@ -5,6 +5,7 @@ package workload
 
 import (
 	"fmt"
+	"hash/fnv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,12 +28,19 @@ func Run(pod *corev1.Pod, i int, node string) *corev1.Pod {
 	pod.CreationTimestamp = start
 	pod.Labels["pod-template-hash"] = "5d4f8c7b9"
 	pod.OwnerReferences = []metav1.OwnerReference{{
-		APIVersion: "apps/v1", Kind: "ReplicaSet", Name: app + "-5d4f8c7b9", UID: types.UID("11111111-0000-4000-8000-" + fmt.Sprintf("%012x", i)),
+		APIVersion: "apps/v1", Kind: "ReplicaSet", Name: app + "-5d4f8c7b9", UID: ownerUID(app),
 		Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
 	}}
 	runSpec(pod, node)
 	runStatus(pod, i, start)
 	return pod
+}
+
+// ownerUID is the UID of the ReplicaSet of a series of pods.
+func ownerUID(app string) types.UID {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(app))
+	return types.UID(fmt.Sprintf("11111111-0000-4000-8000-%012x", h.Sum64()&(1<<48-1)))
 }
 
 func runSpec(pod *corev1.Pod, node string) {
@@ -85,6 +93,9 @@ func runStatus(pod *corev1.Pod, i int, start metav1.Time) {
 			State:       corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: start}},
 			ImageID:     "registry.example/app@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
 			ContainerID: fmt.Sprintf("containerd://%064x", i),
+			// What it was given, as kubelets report it since Pods can be resized.
+			AllocatedResources: pod.Spec.Containers[0].Resources.Requests.DeepCopy(),
+			Resources:          pod.Spec.Containers[0].Resources.DeepCopy(),
 		}},
 	}
 	for _, condition := range []corev1.PodConditionType{
@@ -92,4 +103,51 @@ func runStatus(pod *corev1.Pod, i int, start metav1.Time) {
 	} {
 		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: condition, Status: corev1.ConditionTrue, LastTransitionTime: start})
 	}
+}
+
+// images is how many images a node reports, pool how many there are in the cluster. Those of the pods that are scheduled
+// are not among them.
+const images, pool = 30, 600
+
+// RunNode makes the i-th node one that a kubelet reports on, for benchmarks of memory: images, conditions, addresses,
+// its system.
+func RunNode(node *corev1.Node, i int) *corev1.Node {
+	node.UID = types.UID(fmt.Sprintf("%08x-0000-4000-9000-%012x", i, i))
+	node.ResourceVersion = fmt.Sprint(1_000_000 + i)
+	node.Annotations = map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"}
+	node.Spec.PodCIDR = fmt.Sprintf("10.%d.%d.0/24", i>>8&255, i&255)
+	node.Spec.PodCIDRs = []string{node.Spec.PodCIDR}
+	node.Spec.ProviderID = "cloud://" + node.Name
+	at := metav1.NewTime(time.Unix(1_750_000_000+int64(i), 0))
+	node.CreationTimestamp = at
+	status := &node.Status
+	for _, c := range []struct {
+		kind            corev1.NodeConditionType
+		status          corev1.ConditionStatus
+		reason, message string
+	}{
+		{corev1.NodeMemoryPressure, corev1.ConditionFalse, "KubeletHasSufficientMemory", "kubelet has sufficient memory available"},
+		{corev1.NodeDiskPressure, corev1.ConditionFalse, "KubeletHasNoDiskPressure", "kubelet has no disk pressure"},
+		{corev1.NodePIDPressure, corev1.ConditionFalse, "KubeletHasSufficientPID", "kubelet has sufficient PID available"},
+		{corev1.NodeReady, corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status"},
+	} {
+		status.Conditions = append(status.Conditions, corev1.NodeCondition{
+			Type: c.kind, Status: c.status, Reason: c.reason, Message: c.message, LastHeartbeatTime: at, LastTransitionTime: at,
+		})
+	}
+	status.Addresses = []corev1.NodeAddress{
+		{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("172.%d.%d.%d", 16+i>>16, i>>8&255, i&255)}, {Type: corev1.NodeHostName, Address: node.Name},
+	}
+	status.NodeInfo = corev1.NodeSystemInfo{
+		MachineID: fmt.Sprintf("%032x", i), SystemUUID: string(node.UID), BootID: string(node.UID), KernelVersion: "6.12.9-generic",
+		OSImage: "Some Linux 12", ContainerRuntimeVersion: "containerd://2.1.0", KubeletVersion: "v1.36.3", OperatingSystem: "linux", Architecture: "amd64",
+	}
+	for j := range images {
+		n := (i*7 + j*j) % pool
+		status.Images = append(status.Images, corev1.ContainerImage{
+			Names:     []string{fmt.Sprintf("registry.example/team/service-%d@sha256:%064x", n, n), fmt.Sprintf("registry.example/team/service-%d:1.0", n)},
+			SizeBytes: int64(n+1) << 20,
+		})
+	}
+	return node
 }
