@@ -265,7 +265,7 @@ func TestWatchedInformerRemembersWhyItCannotList(t *testing.T) {
 }
 
 func TestCacheOptions(t *testing.T) {
-	options := CacheOptions(scheme.Scheme)
+	options := CacheOptions(scheme.Scheme, false)
 	if options.SyncPeriod == nil || *options.SyncPeriod != 0 {
 		t.Errorf("resync period %v, want zero, which is not the default", options.SyncPeriod)
 	}
@@ -277,6 +277,13 @@ func TestCacheOptions(t *testing.T) {
 	stripped, err := options.DefaultTransform(pod)
 	if err != nil || len(stripped.(*corev1.Pod).ManagedFields) != 0 {
 		t.Errorf("got %v, %v, want a pod without managed fields", stripped, err)
+	}
+	for _, trim := range []bool{false, true} {
+		bound := newPod("b")
+		bound.Spec.NodeName, bound.Spec.Containers = "node", []corev1.Container{{Command: []string{"run"}}}
+		if _, err := CacheOptions(scheme.Scheme, trim).DefaultTransform(bound); err != nil || (bound.Spec.Containers[0].Command == nil) != trim {
+			t.Errorf("trimBoundPods %v: %v, command %q", trim, err, bound.Spec.Containers[0].Command)
+		}
 	}
 	for obj, by := range options.ByObject {
 		if _, ok := obj.(*corev1.Pod); !ok || by.Field.String() != "status.phase!=Succeeded,status.phase!=Failed" {

@@ -24,15 +24,17 @@ import (
 //     every ten hours;
 //   - pods that have terminated (phase Succeeded or Failed) are not kept, since they take no room on a node
 //     (newPodInformer in kube-scheduler's scheduler.go); pods of other schedulers are, since they do;
-//   - no managed fields, of any kind: nothing here reads them, and they are a large part of a pod;
+//   - what objects need not keep is dropped, and what is equal in them is shared, as [NewTransform] says;
 //   - all namespaces: an informer of several namespaces is not a SharedIndexInformer;
 //   - informers that remember why they could not list or watch, for [SyncError].
-func CacheOptions(scheme *runtime.Scheme) ctrlcache.Options {
+//
+// trimBoundPods is handed to NewTransform.
+func CacheOptions(scheme *runtime.Scheme, trimBoundPods bool) ctrlcache.Options {
 	return ctrlcache.Options{
 		Scheme: scheme,
 		// Nil would mean ten hours; zero reaches client-go as "no resync".
 		SyncPeriod:       ptr.To(time.Duration(0)),
-		DefaultTransform: ctrlcache.TransformStripManagedFields(),
+		DefaultTransform: NewTransform(trimBoundPods),
 		ByObject: map[client.Object]ctrlcache.ByObject{
 			&corev1.Pod{}: {Field: fields.AndSelectors(
 				fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),

@@ -85,7 +85,7 @@ type runningManager struct {
 // startManager runs a manager with the options that livesched's has.
 func startManager(restConfig *rest.Config, adjust ...func(*ctrlcache.Options)) *runningManager {
 	GinkgoHelper()
-	cacheOptions := informers.CacheOptions(scheme.Scheme)
+	cacheOptions := informers.CacheOptions(scheme.Scheme, true)
 	for _, f := range adjust {
 		f(&cacheOptions)
 	}

@@ -90,7 +90,7 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 	gracePeriod := shutdownTimeout
 	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
 		Scheme:                 scheme,
-		Cache:                  informers.CacheOptions(scheme),
+		Cache:                  informers.CacheOptions(scheme, o.TrimBoundPods),
 		Metrics:                metricsserver.Options{BindAddress: o.MetricsBindAddress},
 		HealthProbeBindAddress: o.HealthProbeBindAddress,
 		LivenessEndpointName:   "/livez",

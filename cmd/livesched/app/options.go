@@ -79,6 +79,8 @@ type Options struct {
 	Webhook WebhookOptions
 	// FastPath is one of scheduler.FastPathOn, FastPathOff and FastPathVerify.
 	FastPath string
+	// TrimBoundPods keeps of pods on nodes only what a scheduler reads.
+	TrimBoundPods bool
 
 	// OutOfTree holds plugins in addition to kube-scheduler's. Not a flag.
 	OutOfTree framework.Registry
@@ -103,6 +105,7 @@ func NewOptions() *Options {
 		ProfileBuildTimeout:    profile.DefaultBuildTimeout,
 		Webhook:                newWebhookOptions(),
 		FastPath:               string(scheduler.FastPathOn),
+		TrimBoundPods:          true,
 	}
 }
 
@@ -126,6 +129,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.ProfileBuildTimeout, "profile-build-timeout", o.ProfileBuildTimeout, "How long the build of one profile may take, the first list of the informers that it brings included.")
 	o.Webhook.addFlags(fs)
 	fs.StringVar(&o.FastPath, "fast-path", o.FastPath, `How decisions are made, which are the same ones in any case. "on" keeps what plugins say of nodes and asks again where something has changed, "off" asks every plugin about every node for every pod, "verify" does both and counts the differences.`)
+	fs.BoolVar(&o.TrimBoundPods, "trim-bound-pods", o.TrimBoundPods, "Keep of pods on nodes only what schedulers read: no commands, environment, probes, mounts and files, and of what kubelets report of containers neither states nor ids. Turn it off for a plugin or an extender that misses something there; a pod then takes about five times as much memory.")
 	fs.BoolVar(&o.showVersion, "version", false, "Print the version, and that of Kubernetes it is built on, and exit.")
 	utilfeature.DefaultMutableFeatureGate.AddFlag(fs)
 

@@ -51,6 +51,7 @@ func TestFlags(t *testing.T) {
 		"webhook-secret-name":         "livesched-webhook-cert",
 		"webhook-configuration-name":  "livesched",
 		"fast-path":                   "on",
+		"trim-bound-pods":             "true",
 		"version":                     "false",
 		"zap-devel":                   "false",
 		"zap-encoder":                 "",
@@ -71,7 +72,7 @@ func TestFlagsSetOptions(t *testing.T) {
 		"--leader-elect=false", "--leader-election-namespace=ns", "--leader-election-name=lease",
 		"--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=1s",
 		"--metrics-bind-address=:1", "--health-probe-bind-address=:2", "--kube-api-qps=3.5", "--kube-api-burst=4", "--profile-build-timeout=5s",
-		"--profiling", "--contention-profiling", "--fast-path=verify",
+		"--profiling", "--contention-profiling", "--fast-path=verify", "--trim-bound-pods=false",
 		"--webhook", "--webhook-bind-address=:3", "--webhook-cert-dir=dir", "--webhook-namespace=wns", "--webhook-service-name=svc",
 		"--webhook-secret-name=secret", "--webhook-configuration-name=configuration",
 	}); err != nil {
@@ -88,17 +89,18 @@ func TestFlagsSetOptions(t *testing.T) {
 		profiling, blocks   bool
 		webhook             app.WebhookOptions
 		fastPath            string
+		trim                bool
 	}
 	got := settings{
 		o.LeaderElect, o.LeaderElectionNamespace, o.LeaderElectionName, o.LeaseDuration, o.RenewDeadline, o.RetryPeriod,
 		o.MetricsBindAddress, o.HealthProbeBindAddress, o.KubeAPIQPS, o.KubeAPIBurst, o.ProfileBuildTimeout,
 		o.Profiling, o.ContentionProfiling,
-		o.Webhook, o.FastPath,
+		o.Webhook, o.FastPath, o.TrimBoundPods,
 	}
 	want := settings{false, "ns", "lease", 3 * time.Second, 2 * time.Second, time.Second, ":1", ":2", 3.5, 4, 5 * time.Second, true, true,
 		app.WebhookOptions{
 			Enabled: true, BindAddress: ":3", CertDir: "dir", Namespace: "wns", ServiceName: "svc", SecretName: "secret", ConfigurationName: "configuration",
-		}, "verify"}
+		}, "verify", false}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(settings{})); diff != "" {
 		t.Error(diff)
 	}

@@ -57,7 +57,7 @@ func run(m *testing.M) (code int) {
 	limited.Impersonate.UserName = "system:kube-scheduler"
 	sharedCluster, err = cluster.New(limited, func(o *cluster.Options) {
 		o.Scheme = scheme.Scheme
-		o.Cache = informers.CacheOptions(scheme.Scheme)
+		o.Cache = informers.CacheOptions(scheme.Scheme, true)
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
