@@ -20,9 +20,10 @@ import (
 
 // The names of the values of a cluster, besides those of decisions in it (package decision).
 const (
-	// objectBytes is what an informer keeps of a bound pod, a share of the nodes and of the store's index included.
-	// cacheBytes is what cache and snapshot add to it. stateMiB is what the decisions about all kinds have left.
-	objectBytes, cacheBytes, stateMiB = "object B/pod", "cache B/pod", "decisions MiB"
+	// nodeBytes and objectBytes are what an informer keeps of a node and of a bound pod, the store's index included.
+	// cacheBytes is what cache and snapshot add to it, a share of the nodes included. stateMiB is what the decisions
+	// about all kinds have left.
+	nodeBytes, objectBytes, cacheBytes, stateMiB = "object B/node", "object B/pod", "cache B/pod", "decisions MiB"
 	// heapMiB is all that lives on the heap in the end, peakMiB the most memory that the process has had.
 	heapMiB, peakMiB = "heap MiB", "peak MiB"
 	// decodeSeconds is the informers' work, cacheSeconds that of their handlers, one object after the other;
@@ -102,12 +103,21 @@ func (m *measurement) record() error {
 // start goes from nothing to the first decision.
 func (m *measurement) start(empty int64) (err error) {
 	pods := float64(m.nodes * m.podsPerNode)
-	m.values[decodeSeconds], err = seconds(func() (err error) { m.objects, err = m.load(); return err })
+	objects, transform := m.informersOf()
+	m.objects = objects
+	tookNodes, err := seconds(func() error { return m.loadNodes(objects, transform) })
 	if err != nil {
 		return err
 	}
+	withNodes := heap()
+	m.values[nodeBytes] = float64(withNodes-empty) / float64(m.nodes)
+	tookPods, err := seconds(func() error { return m.loadPods(objects, transform) })
+	if err != nil {
+		return err
+	}
+	m.values[decodeSeconds] = tookNodes + tookPods
 	loaded := heap()
-	m.values[objectBytes] = float64(loaded-empty) / pods
+	m.values[objectBytes] = float64(loaded-withNodes) / pods
 	if m.values[cacheSeconds], err = seconds(m.feed); err != nil {
 		return err
 	}

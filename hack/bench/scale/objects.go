@@ -4,12 +4,13 @@
 package scale
 
 import (
-	"fmt"
 	"math/rand/v2"
 
 	corev1 "k8s.io/api/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"github.com/livesched/livesched/internal/decidebench"
+	"github.com/livesched/livesched/internal/informers"
 	"github.com/livesched/livesched/internal/workload"
 )
 
@@ -22,31 +23,36 @@ func newStore() toolscache.Indexer {
 		toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
 }
 
-// load fills the stores. Objects are encoded and decoded as between API server and informer, so that no two of them
-// have any memory in common, unless strings are to be shared.
-func (m *measurement) load() (*objects, error) {
-	o := &objects{nodes: newStore(), pods: newStore()}
+// informersOf returns the stores, empty, and what is done to an object before it is kept. Objects are encoded and decoded
+// as between API server and informer, so that no two of them have any memory in common, and then treated as livesched's
+// informers treat them. kube-scheduler's only drop managed fields, of which there are none here.
+func (m *measurement) informersOf() (*objects, toolscache.TransformFunc) {
+	transform := informers.NewTransform(m.trim)
+	if m.contender == decidebench.KubeScheduler || m.contender == decidebench.KubeSchedulerAll {
+		transform = func(obj any) (any, error) { return obj, nil }
+	}
+	return &objects{nodes: newStore(), pods: newStore()}, transform
+}
+
+func (m *measurement) loadNodes(o *objects, transform toolscache.TransformFunc) error {
 	for i := range m.nodes {
-		node := &corev1.Node{}
-		if err := m.decode(workload.Node(i), node); err != nil {
-			return nil, err
-		}
-		if err := o.nodes.Add(node); err != nil {
-			return nil, err
+		if err := keep(o.nodes, workload.RunNode(workload.Node(i), i), &corev1.Node{}, transform); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+func (m *measurement) loadPods(o *objects, transform toolscache.TransformFunc) error {
 	random := rand.New(rand.NewPCG(1, uint64(m.nodes)))
 	from := m.podsOf(m.bound)
 	for i := range m.nodes * m.podsPerNode {
-		pod := &corev1.Pod{}
-		if err := m.decode(workload.Run(from.Pod(i), i, workload.NodeName(random.IntN(m.nodes))), pod); err != nil {
-			return nil, err
-		}
-		if err := o.pods.Add(pod); err != nil {
-			return nil, err
+		pod := workload.Run(from.Pod(i), i, workload.NodeName(random.IntN(m.nodes)))
+		if err := keep(o.pods, pod, &corev1.Pod{}, transform); err != nil {
+			return err
 		}
 	}
-	return o, nil
+	return nil
 }
 
 // podsOf makes pods in as many series as the bound pods have.
@@ -60,27 +66,18 @@ type protobuf interface {
 	Unmarshal([]byte) error
 }
 
-// decode makes to a copy of from with memory of its own.
-func (m *measurement) decode(from, to protobuf) error {
-	if m.share {
-		return share(from, to)
-	}
+// keep makes to a copy of from with memory of its own, and puts it into a store.
+func keep(store toolscache.Indexer, from, to protobuf, transform toolscache.TransformFunc) error {
 	bytes, err := from.Marshal()
 	if err != nil {
 		return err
 	}
-	return to.Unmarshal(bytes)
-}
-
-// share makes to a copy of from with the same strings.
-func share(from, to protobuf) error {
-	switch from := from.(type) {
-	case *corev1.Node:
-		from.DeepCopyInto(to.(*corev1.Node))
-	case *corev1.Pod:
-		from.DeepCopyInto(to.(*corev1.Pod))
-	default:
-		return fmt.Errorf("a %T cannot share its strings", from)
+	if err := to.Unmarshal(bytes); err != nil {
+		return err
 	}
-	return nil
+	obj, err := transform(to)
+	if err != nil {
+		return err
+	}
+	return store.Add(obj)
 }

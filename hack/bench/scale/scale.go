@@ -25,7 +25,7 @@ type options struct {
 	nodes       []int
 	podsPerNode int
 	perSeries   int
-	share       bool
+	trim        bool
 	bound       string
 	kinds       []string
 	contenders  []string
@@ -47,7 +47,7 @@ func Command() *cobra.Command {
 	flags.IntSliceVar(&o.nodes, "nodes", []int{5000, 15000}, "nodes of the clusters")
 	flags.IntVar(&o.podsPerNode, "pods-per-node", 10, "pods that are bound, for each node")
 	flags.IntVar(&o.perSeries, "pods-per-series", 100, "how many of them have equal labels")
-	flags.BoolVar(&o.share, "share-strings", false, "pods share the strings of their specs, which takes less memory than an informer does")
+	flags.BoolVar(&o.trim, "trim-bound-pods", true, "what livesched is given as --trim-bound-pods")
 	flags.StringVar(&o.bound, "bound", workload.Mixed, "kind of the bound pods")
 	flags.StringSliceVar(&o.kinds, "kinds", []string{
 		workload.Basic, workload.Owned, workload.Spread, workload.Anti, workload.Affinity, workload.Mixed, workload.Unique, workload.Labels,

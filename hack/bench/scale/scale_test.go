@@ -4,6 +4,7 @@
 package scale
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -20,7 +21,7 @@ import (
 func small() *options {
 	return &options{
 		nodes: []int{20, 40}, podsPerNode: 3, perSeries: 10, bound: workload.Mixed, kinds: []string{workload.Basic, workload.Spread},
-		contenders: []string{decidebench.Livesched, decidebench.KubeScheduler}, decisions: 3, firsts: 1, changes: 30,
+		contenders: []string{decidebench.Livesched, decidebench.KubeScheduler}, trim: true, decisions: 3, firsts: 1, changes: 30,
 	}
 }
 
@@ -44,7 +45,7 @@ func TestClustersOfEverySizeAreMeasured(t *testing.T) {
 				t.Fatalf("%s, %s nodes: %v", contender, nodes, whole)
 			}
 			for _, name := range []string{
-				objectBytes, heapMiB, peakMiB, decodeSeconds, cacheSeconds, snapshotSeconds, firstMillis, heartbeat, change, afterChanges, collection,
+				nodeBytes, objectBytes, heapMiB, peakMiB, decodeSeconds, cacheSeconds, snapshotSeconds, firstMillis, heartbeat, change, afterChanges, collection,
 			} {
 				if !(whole.Median(name) > 0) {
 					t.Errorf("%s, %s nodes: %s is %v", contender, nodes, name, whole.Median(name))
@@ -73,13 +74,11 @@ func TestClustersOfEverySizeAreMeasured(t *testing.T) {
 	}
 }
 
-func TestPodsHaveMemoryOfTheirOwnUnlessTheyShareIt(t *testing.T) {
-	for _, shared := range []bool{false, true} {
-		o := small()
-		o.share = shared
-		m := &measurement{options: o, nodes: 4}
-		objects, err := m.load()
-		if err != nil {
+func TestPodsShareWhatLiveschedsInformersHaveThemShare(t *testing.T) {
+	for contender, shared := range map[string]bool{decidebench.Livesched: true, decidebench.KubeScheduler: false, decidebench.KubeSchedulerAll: false} {
+		m := &measurement{options: small(), nodes: 4, contender: contender}
+		objects, transform := m.informersOf()
+		if err := errors.Join(m.loadNodes(objects, transform), m.loadPods(objects, transform)); err != nil {
 			t.Fatal(err)
 		}
 		if nodes, pods := len(objects.nodes.ListKeys()), len(objects.pods.ListKeys()); nodes != 4 || pods != 12 {
@@ -94,7 +93,7 @@ func TestPodsHaveMemoryOfTheirOwnUnlessTheyShareIt(t *testing.T) {
 			places[unsafe.StringData(pod.Spec.Containers[0].Image)] = true
 		}
 		if one := len(places) == 1; one != shared {
-			t.Errorf("shared %v: the name of one image is at %d places", shared, len(places))
+			t.Errorf("%s: the name of one image is at %d places", contender, len(places))
 		}
 	}
 }

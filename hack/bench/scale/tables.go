@@ -22,7 +22,7 @@ func Tables(r *report.Report) []report.Table {
 	}
 	whole := report.Table{Title: fmt.Sprintf("Clusters with %s bound pods a node", r.Parameters["pods-per-node"]), Header: header(clusters)}
 	for _, value := range []string{
-		objectBytes, cacheBytes, stateMiB, heapMiB, peakMiB, decodeSeconds, cacheSeconds, snapshotSeconds, firstMillis,
+		nodeBytes, objectBytes, cacheBytes, stateMiB, heapMiB, peakMiB, decodeSeconds, cacheSeconds, snapshotSeconds, firstMillis,
 		heartbeat, change, afterChanges, collection,
 	} {
 		cells := []string{value}
