@@ -25,6 +25,7 @@ import (
 // Objects handed over are kept, not copied: neither the caller nor the cache may write to them afterwards.
 type Cache struct {
 	clock clock.WithTicker
+	alike *alike
 
 	// mu guards the fields below and everything reachable from them, except pod and node objects and PodInfos, which
 	// are never written to once they are here, and what is inside the fed snapshot, which belongs to the goroutine that
@@ -72,6 +73,7 @@ type podState struct {
 func New() *Cache {
 	return &Cache{
 		clock: clock.RealClock{},
+		alike: newAlike(),
 		nodes: make(map[string]*node),
 		pods:  make(map[types.UID]podState),
 		order: zoneOrder{zones: make(map[string]*zone)},

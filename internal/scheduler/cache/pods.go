@@ -120,7 +120,7 @@ func (c *Cache) observe(logger klog.Logger, pod *corev1.Pod) error {
 	known := c.pods[pod.UID]
 	c.mu.RUnlock()
 	// Parsing and comparing happen outside the lock, on immutable objects.
-	next, like := succeed(logger, known.info, pod)
+	next, like := c.succeed(logger, known.info, pod)
 	c.admitPod(logger, pod, known, next, like)
 	return nil
 }
@@ -131,7 +131,7 @@ func (c *Cache) admitPod(logger klog.Logger, pod *corev1.Pod, known podState, ne
 	defer c.mu.Unlock()
 	if now := c.pods[pod.UID]; now.info != known.info {
 		known = now // assumed, forgotten or updated in between
-		next, like = succeed(logger, known.info, pod)
+		next, like = c.succeed(logger, known.info, pod)
 	}
 	switch {
 	case known.info == nil:
@@ -158,14 +158,14 @@ func classIf(like likeness, class ClassID) ClassID {
 }
 
 // succeed returns the PodInfo of pod and how much like old it is to every plugin.
-func succeed(logger klog.Logger, old *schedframework.PodInfo, pod *corev1.Pod) (*schedframework.PodInfo, likeness) {
+func (c *Cache) succeed(logger klog.Logger, old *schedframework.PodInfo, pod *corev1.Pod) (*schedframework.PodInfo, likeness) {
 	if old == nil {
-		return newPodInfo(logger, pod), unlike
+		return c.newPodInfo(logger, pod), unlike
 	}
 	like := likenessOf(old.Pod, pod)
 	if like == unlike ||
 		!sameRequestInputs(old.Pod, pod) && !sameResources(old.CalculateResource(), (&schedframework.PodInfo{Pod: pod}).CalculateResource()) {
-		return newPodInfo(logger, pod), unlike
+		return c.newPodInfo(logger, pod), unlike
 	}
 	// Terms and resources are shared, of which there is one copy for all the objects that a pod has in its life.
 	copied := *old
@@ -173,14 +173,18 @@ func succeed(logger klog.Logger, old *schedframework.PodInfo, pod *corev1.Pod) (
 	return &copied, like
 }
 
-// newPodInfo parses a pod. Terms that do not parse are left out, as kube-scheduler does: the API server lets some
-// through that it would refuse today.
-func newPodInfo(logger klog.Logger, pod *corev1.Pod) *schedframework.PodInfo {
+// newPodInfo parses a pod, unless one like it is known. Terms that do not parse are left out, as kube-scheduler does: the
+// API server lets some through that it would refuse today.
+func (c *Cache) newPodInfo(logger klog.Logger, pod *corev1.Pod) *schedframework.PodInfo {
+	if info := c.alike.find(pod); info != nil {
+		return info
+	}
 	info, err := schedframework.NewPodInfo(pod)
 	if err != nil {
 		logger.V(2).Info("Some of the pod's affinity terms are ignored", "pod", klog.KObj(pod), "err", err)
 	}
 	info.CalculateResource()
+	c.alike.learn(info)
 	return info
 }
 

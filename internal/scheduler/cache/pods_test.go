@@ -11,6 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/ptr"
+
+	"github.com/livesched/livesched/internal/informers"
+	"github.com/livesched/livesched/internal/workload"
 )
 
 func TestAssumedPods(t *testing.T) {
@@ -166,6 +169,26 @@ func TestConfirmation(t *testing.T) {
 		}
 	})
 
+	t.Run("confirming a pod by what informers keep of it once it is bound is no change", func(t *testing.T) {
+		for _, kind := range workload.Kinds {
+			waits := workload.Run(workload.Pods{Kind: kind, Nodes: 1}.Pod(0), 0, "a")
+			waits.Spec.Volumes = append(waits.Spec.Volumes, corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+			}})
+			kept := waits.DeepCopy()
+			if _, err := informers.NewTransform(true)(kept); err != nil || len(kept.Spec.Volumes) == len(waits.Spec.Volumes) {
+				t.Fatalf("%v; the pod has lost no volume", err)
+			}
+			waits.Status = corev1.PodStatus{}
+			f := newFixture(t, newNode("a", ""))
+			f.assume(waits)
+			f.refresh()
+			f.must(f.AddPod(quiet, kept))
+			f.expectLog()
+			f.expectPods("a", kept)
+		}
+	})
+
 	t.Run("an update confirms as well as an addition", func(t *testing.T) {
 		f := newFixture(t, newNode("a", ""))
 		f.assume(assumed)
@@ -204,7 +227,7 @@ func TestConfirmation(t *testing.T) {
 	t.Run("a pod that is assumed while the informer's object of it is looked at is confirmed", func(t *testing.T) {
 		f := newFixture(t, newNode("a", ""))
 		confirmed := edited(assumed, labelled("x"))
-		next, like := succeed(quiet, nil, confirmed)
+		next, like := f.succeed(quiet, nil, confirmed)
 		f.assume(assumed)
 		f.admitPod(quiet, confirmed, podState{}, next, like)
 		f.expectLog("PodAdded a", "PodRemoved a", "PodAdded a")
@@ -217,7 +240,7 @@ func TestConfirmation(t *testing.T) {
 		f.assume(assumed)
 		known := f.pods[assumed.UID]
 		confirmed := edited(assumed)
-		next, like := succeed(quiet, known.info, confirmed)
+		next, like := f.succeed(quiet, known.info, confirmed)
 		f.must(f.ForgetPod(quiet, assumed))
 		f.admitPod(quiet, confirmed, known, next, like)
 		f.refresh()
@@ -232,7 +255,7 @@ func TestConfirmation(t *testing.T) {
 		f.must(f.AddPod(quiet, edited(assumed, labelled("x"))))
 		f.refresh()
 		latest := edited(assumed)
-		next, like := succeed(quiet, known.info, latest) // the same as what was known, not as what is
+		next, like := f.succeed(quiet, known.info, latest) // the same as what was known, not as what is
 		f.admitPod(quiet, latest, known, next, like)
 		f.expectLog("PodRemoved a", "PodAdded a")
 		f.expectPods("a", latest)
