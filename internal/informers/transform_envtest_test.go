@@ -5,6 +5,8 @@ package informers_test
 
 import (
 	"context"
+	"net/http"
+	"sync/atomic"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -13,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/rest"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/livesched/livesched/internal/informers"
@@ -46,6 +49,28 @@ var _ = Describe("An informer of pods", func() {
 		Expect(before.UID).NotTo(Equal(later.UID))
 	})
 
+	It("is streamed the pods, so that they are never in memory all at once and whole", func() {
+		var streams, lists atomic.Int32
+		config := rest.CopyConfig(controlPlane.Config)
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return roundTripper(func(request *http.Request) (*http.Response, error) {
+				if query := request.URL.Query(); request.URL.Path == "/api/v1/pods" {
+					if query.Get("sendInitialEvents") == "true" {
+						streams.Add(1)
+					} else if query.Get("watch") == "" {
+						lists.Add(1)
+					}
+				}
+				return next.RoundTrip(request)
+			})
+		})
+		scope := startManager(config).newScope()
+		scope.Core().V1().Pods().Informer()
+		expectSync(scope)
+		Expect(streams.Load()).To(BeEquivalentTo(1))
+		Expect(lists.Load()).To(BeZero())
+	})
+
 	It("keeps all pods whole if told so", func(ctx SpecContext) {
 		namespace := createNamespace(ctx)
 		createLargePod(ctx, namespace, "bound")
@@ -59,6 +84,10 @@ var _ = Describe("An informer of pods", func() {
 		Expect(pods.Get("bound")).To(beWhole())
 	})
 })
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
 
 func get(pods corelisters.PodNamespaceLister, name string) *corev1.Pod {
 	GinkgoHelper()
