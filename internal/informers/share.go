@@ -165,7 +165,7 @@ func (s *sharer) shareNode(node *corev1.Node) {
 	system := &status.NodeInfo
 	for _, field := range []*string{
 		&system.KernelVersion, &system.OSImage, &system.ContainerRuntimeVersion, &system.KubeletVersion,
-		&system.KubeProxyVersion, &system.OperatingSystem, &system.Architecture,
+		&system.OperatingSystem, &system.Architecture,
 	} {
 		s.shareString(field)
 	}

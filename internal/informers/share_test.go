@@ -23,15 +23,15 @@ import (
 
 // cross makes a pod of which each part comes from one of the others.
 func cross(random *rand.Rand, of []*corev1.Pod) *corev1.Pod {
-	any := func() *corev1.Pod { return of[random.IntN(len(of))].DeepCopy() }
-	pod := any()
-	pod.Labels, pod.Annotations, pod.OwnerReferences = any().Labels, any().Annotations, any().OwnerReferences
-	pod.Spec = any().Spec
-	pod.Spec.Containers, pod.Spec.InitContainers, pod.Spec.Volumes = any().Spec.Containers, any().Spec.InitContainers, any().Spec.Volumes
-	pod.Spec.Affinity, pod.Spec.Tolerations = any().Spec.Affinity, any().Spec.Tolerations
-	pod.Spec.TopologySpreadConstraints = any().Spec.TopologySpreadConstraints
-	pod.Status = any().Status
-	pod.Status.ContainerStatuses = any().Status.ContainerStatuses
+	one := func() *corev1.Pod { return of[random.IntN(len(of))].DeepCopy() }
+	pod := one()
+	pod.Labels, pod.Annotations, pod.OwnerReferences = one().Labels, one().Annotations, one().OwnerReferences
+	pod.Spec = one().Spec
+	pod.Spec.Containers, pod.Spec.InitContainers, pod.Spec.Volumes = one().Spec.Containers, one().Spec.InitContainers, one().Spec.Volumes
+	pod.Spec.Affinity, pod.Spec.Tolerations = one().Spec.Affinity, one().Spec.Tolerations
+	pod.Spec.TopologySpreadConstraints = one().Spec.TopologySpreadConstraints
+	pod.Status = one().Status
+	pod.Status.ContainerStatuses = one().Status.ContainerStatuses
 	pod.Spec.NodeName = fmt.Sprint("node-", random.IntN(10))
 	return pod
 }
