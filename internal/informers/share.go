@@ -26,6 +26,10 @@ const maxShared = 16 << 10
 //
 // mu guards everything. It is only contended while informers of two kinds list at the same time.
 type sharer struct {
+	// trimmed says that pods are. Containers, their statuses and volumes of others are never equal, as each pod has a token
+	// in a volume of its own name, and to remember them would only keep what is left of pods that are gone.
+	trimmed bool
+
 	mu sync.Mutex
 
 	buf  []byte   // of the encoding that is being made
@@ -47,8 +51,9 @@ type sharer struct {
 }
 
 // newSharer returns a sharer that remembers at most 2*limit parts of each type.
-func newSharer(limit int) *sharer {
+func newSharer(limit int, trimmed bool) *sharer {
 	return &sharer{
+		trimmed:     trimmed,
 		strings:     newMemo[string](limit),
 		labels:      newMemo[map[string]string](limit),
 		owners:      newMemo[[]metav1.OwnerReference](limit),
@@ -81,9 +86,12 @@ func (s *sharer) sharePod(pod *corev1.Pod) {
 // it but the names of node and host, which are the pod's own.
 func (s *sharer) shareSpec(pod *corev1.Pod) {
 	spec := &pod.Spec
-	containers := shareSlice(s, &s.containers, spec.Containers)
-	initContainers := shareSlice(s, &s.containers, spec.InitContainers)
-	volumes := shareSlice(s, &s.volumes, spec.Volumes)
+	containers, initContainers, volumes := spec.Containers, spec.InitContainers, spec.Volumes
+	if s.trimmed {
+		containers = shareSlice(s, &s.containers, containers)
+		initContainers = shareSlice(s, &s.containers, initContainers)
+		volumes = shareSlice(s, &s.volumes, volumes)
+	}
 	tolerations := shareSlice(s, &s.tolerations, spec.Tolerations)
 	constraints := shareSlice(s, &s.constraints, spec.TopologySpreadConstraints)
 	affinity := s.shareAffinity(spec.Affinity)
@@ -138,8 +146,10 @@ func (s *sharer) shareStatus(status *corev1.PodStatus) {
 		s.shareString(&condition.Message)
 	}
 	status.Conditions = exact(status.Conditions)
-	status.ContainerStatuses = shareSlice(s, &s.statuses, status.ContainerStatuses)
-	status.InitContainerStatuses = shareSlice(s, &s.statuses, status.InitContainerStatuses)
+	if s.trimmed {
+		status.ContainerStatuses = shareSlice(s, &s.statuses, status.ContainerStatuses)
+		status.InitContainerStatuses = shareSlice(s, &s.statuses, status.InitContainerStatuses)
+	}
 }
 
 // shareNode gives a node the parts of nodes before it: the names of images, which are most of a node, the amounts of

@@ -46,7 +46,7 @@ func TestPodsThatShareStayWhatTheyAre(t *testing.T) {
 	}
 	for name, limit := range map[string]int{"all that came before": 1000, "a few that came before": 2} {
 		t.Run("with "+name, func(t *testing.T) {
-			shared := newSharer(limit)
+			shared := newSharer(limit, true)
 			var want, got []*corev1.Pod
 			specs := map[*corev1.Container]int{}
 			for range 300 {
@@ -98,7 +98,7 @@ func TestWhoAppendsToASharedPartGetsACopy(t *testing.T) {
 }
 
 func TestNodesThatShareStayWhatTheyAre(t *testing.T) {
-	shared := newSharer(100)
+	shared := newSharer(100, true)
 	random := rand.New(rand.NewPCG(3, 0))
 	images := func(from int) (images []corev1.ContainerImage) {
 		for i := from; i < from+3; i++ {
@@ -134,7 +134,7 @@ func TestNodesThatShareStayWhatTheyAre(t *testing.T) {
 }
 
 func TestPartsThatOnlyReadTheSameAreNotShared(t *testing.T) {
-	shared := newSharer(10)
+	shared := newSharer(10, true)
 	labels := func(m map[string]string) map[string]string {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: m}}
 		shared.sharePod(pod)
@@ -198,13 +198,27 @@ func TestAMemoForgetsWhatWasNotAskedForLongest(t *testing.T) {
 	}
 }
 
+// TestNothingIsRememberedOfPodsThatCannotShareIt would else keep the containers of pods that are gone.
+func TestNothingIsRememberedOfPodsThatCannotShareIt(t *testing.T) {
+	shared := newSharer(100, false)
+	for i := range 10 {
+		shared.sharePod(workload.Run(workload.Pods{Kind: workload.Mixed, Series: 1}.Pod(i), i, "node"))
+	}
+	if n := len(shared.containers.young) + len(shared.volumes.young) + len(shared.statuses.young); n != 0 {
+		t.Errorf("%d parts of pods that are not trimmed are remembered", n)
+	}
+	if len(shared.specs.young) != 1 || len(shared.owners.young) != 4 {
+		t.Errorf("%d specs and %d owners, of 10 pods of 4 owners", len(shared.specs.young), len(shared.owners.young))
+	}
+}
+
 // TestABoundPodTakesAFifthOfWhatItDid measures pods as they come from the API server, each with memory of its own.
 func TestABoundPodTakesAFifthOfWhatItDid(t *testing.T) {
 	whole := bytesPerPod(t, func(obj any) (any, error) { return obj, nil })
 	untrimmed := bytesPerPod(t, NewTransform(false))
 	trimmed := bytesPerPod(t, NewTransform(true))
 	t.Logf("a pod takes %d bytes, %d when pods share, %d when trimmed as well", whole, untrimmed, trimmed)
-	if trimmed > 2200 || trimmed*4 > whole {
+	if trimmed > 2200 || trimmed*5 > whole {
 		t.Errorf("a trimmed pod takes %d bytes, a whole one %d", trimmed, whole)
 	}
 	if untrimmed > whole*9/10 {

@@ -20,7 +20,7 @@ import (
 // Objects are changed in place, which is right for an informer: nobody has seen them before.
 func NewTransform(trimBoundPods bool) toolscache.TransformFunc {
 	strip := ctrlcache.TransformStripManagedFields()
-	shared := newSharer(maxShared)
+	shared := newSharer(maxShared, trimBoundPods)
 	return func(obj any) (any, error) {
 		obj, err := strip(obj)
 		if err != nil {
