@@ -82,6 +82,33 @@ var _ = Describe("Preemption", func() {
 		}
 	})
 
+	It("leaves the status of a victim as it was, also what is not kept of bound pods", func(ctx context.Context) {
+		nodes(ctx, "n1")
+		low := createPod(ctx, "somebody-else", "low", cpu("3"), on("n1"))
+		update(ctx, low, witnessed)
+		DeferCleanup(func(ctx context.Context) { release(ctx, low) })
+		low.Status.Conditions = []corev1.PodCondition{
+			{Type: corev1.PodInitialized, Status: corev1.ConditionTrue}, {Type: corev1.PodReady, Status: corev1.ConditionTrue},
+			{Type: corev1.ContainersReady, Status: corev1.ConditionTrue},
+		}
+		low.Status.PodIP, low.Status.PodIPs = "10.0.0.1", []corev1.PodIP{{IP: "10.0.0.1"}}
+		low.Status.ContainerStatuses = []corev1.ContainerStatus{{
+			Name: low.Spec.Containers[0].Name, ContainerID: "containerd://1", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+		}}
+		Expect(k8s.Status().Update(ctx, low)).To(Succeed())
+		createPod(ctx, "mine", "high", cpu("3"), prioritized("important"))
+
+		before := low.DeepCopy()
+		Eventually(func(g Gomega) {
+			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(low), low)).To(Succeed())
+			g.Expect(low.DeletionTimestamp).NotTo(BeNil())
+		}).WithContext(ctx).Should(Succeed())
+		Expect(low.Status.Conditions).To(ContainElements(before.Status.Conditions))
+		Expect(low.Status.Conditions).To(ContainElement(HaveField("Type", corev1.DisruptionTarget)))
+		Expect(low.Status.PodIPs).To(Equal(before.Status.PodIPs))
+		Expect(low.Status.ContainerStatuses).To(Equal(before.Status.ContainerStatuses))
+	})
+
 	It("spares pods of equal priority, those that a budget protects if it can, and all if the pod must not preempt", func(ctx context.Context) {
 		nodes(ctx, "n1", "n2")
 		createFor(ctx, &policyv1.PodDisruptionBudget{
