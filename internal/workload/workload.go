@@ -37,9 +37,12 @@ const (
 	Labels = "labels"
 	// Daemon pods name their node, as those of DaemonSets do.
 	Daemon = "daemon"
+	// Claims pods are owned ones of which each has a volume of its own, as those of StatefulSets do: a bound claim of a
+	// volume that the nodes of one zone can mount. Claims and volumes have to be there: see [Claim].
+	Claims = "claims"
 )
 
-// Kinds are all kinds of pods.
+// Kinds are all kinds of pods that need nothing but nodes and [Service].
 var Kinds = []string{Basic, Owned, Spread, Anti, Affinity, Mixed, Unique, Labels, Daemon}
 
 // DefaultSeries is how many sets of pods with equal labels there are unless a [Pods] says otherwise.
@@ -50,7 +53,7 @@ const Namespace = metav1.NamespaceDefault
 
 // Pods makes pods of a kind.
 type Pods struct {
-	// Kind is one of [Kinds].
+	// Kind is one of [Kinds], or [Claims].
 	Kind string
 	// Nodes is how many nodes there are for daemon pods to name.
 	Nodes int
@@ -63,7 +66,7 @@ type Pods struct {
 
 // Validate says what is wrong with the kind.
 func (p Pods) Validate() error {
-	if !slices.Contains(Kinds, p.Kind) {
+	if !slices.Contains(Kinds, p.Kind) && p.Kind != Claims {
 		return fmt.Errorf("pods of kind %q: the kinds are %s", p.Kind, strings.Join(Kinds, ", "))
 	}
 	if p.Kind == Daemon && p.Nodes < 1 {
@@ -126,6 +129,11 @@ func (p Pods) shape(pod *corev1.Pod, kind string, i int) {
 			corev1.ResourceCPU:    *resource.NewMilliQuantity(int64(100+i%100), resource.DecimalSI),
 			corev1.ResourceMemory: *resource.NewQuantity(200<<20+int64(i/100)<<10, resource.BinarySI),
 		}
+	case Claims:
+		pod.Labels["kind"] = Owned
+		pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: pod.Name},
+		}}}
 	case Daemon:
 		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{

@@ -133,3 +133,19 @@ func TestWrongKindsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestClaimsAreThoseOfTheirPods(t *testing.T) {
+	for i := range 7 {
+		pod := Pods{Kind: Claims}.Pod(i)
+		claim, volume := Claim(i)
+		if got := pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName; got != claim.Name || claim.Namespace != pod.Namespace {
+			t.Errorf("pod %d has claim %s, there is %s", i, got, claim.Name)
+		}
+		if claim.Spec.VolumeName != volume.Name || volume.Spec.ClaimRef.UID != claim.UID || volume.Spec.ClaimRef.Name != claim.Name {
+			t.Errorf("claim %d is not bound to its volume", i)
+		}
+		if !labels.SelectorFromSet(Service().Spec.Selector).Matches(labels.Set(pod.Labels)) {
+			t.Errorf("pod %d is not owned", i)
+		}
+	}
+}
