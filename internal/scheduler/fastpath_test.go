@@ -93,5 +93,26 @@ var _ = Describe("The fast path", func() {
 			}
 			Expect(counted(differences, "", "")).To(Equal(different))
 		})
+
+		It("puts pods where their volumes are: "+mode, func(ctx context.Context) {
+			start(func(o *app.Options) { o.FastPath = mode })
+			create(ctx, quickRetries())
+			nodes(ctx, names("n", 4)...)
+			createProfile(ctx, "mine", "percentageOfNodesToScore: 50")
+			asked, different := counted(decisions, "reason", "volumes"), counted(differences, "", "")
+			for i, node := range []string{"n-2", "n-0", "n-3"} {
+				volume, claim := volumeOn(fmt.Sprintf("fast-%s-%d", mode, i), "bound", node), claimOf(fmt.Sprintf("fast-%s-%d", mode, i), "bound")
+				createVolumes(ctx, volume, claim)
+				bindVolume(ctx, volume, claim)
+				pod := createPod(ctx, "mine", claim.Name, using(claim.Name))
+				Expect(expectBound(ctx, pod)).To(Equal(node))
+			}
+			if mode == "off" {
+				Expect(counted(decisions, "reason", "volumes")).To(Equal(asked))
+			} else {
+				Expect(counted(decisions, "reason", "volumes")).To(BeNumerically(">=", asked+3))
+			}
+			Expect(counted(differences, "", "")).To(Equal(different))
+		})
 	}
 })

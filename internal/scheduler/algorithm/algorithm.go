@@ -43,7 +43,9 @@ type Profile struct {
 	// Extenders are asked after the plugins, in order.
 	Extenders []fwk.Extender
 	// PercentageOfNodesToScore ends the search once that share of the nodes, and
-	// not less than 100 nodes, is found to fit. 0 and 100: all nodes are scored.
+	// not less than 100 nodes, is found to fit. 0 and 100: all nodes are scored. On the
+	// fast path it ends the search of those plugins alone that have to be asked node by
+	// node.
 	PercentageOfNodesToScore int32
 	// Twins and Closed are for the fast path; see rows.Profile.
 	Twins  *domains.Twins
@@ -60,6 +62,9 @@ type Result struct {
 	FeasibleNodes int
 	// Class is the class of the pod if it is known, which saves work when the pod is assumed.
 	Class cache.Class
+
+	// rest says why plugins had to be asked node by node on the fast path; see rows.Decision.
+	rest rows.Reason
 }
 
 // Scheduler decides for one pod at a time; it is for the scheduling loop's

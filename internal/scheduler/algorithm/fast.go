@@ -23,8 +23,6 @@ import (
 const (
 	// byExtender: an extender has to be asked.
 	byExtender rows.Reason = "extender"
-	// bySample: not all nodes are to be scored.
-	bySample rows.Reason = "sample"
 	// byNoNodes: there is no node.
 	byNoNodes rows.Reason = "no_nodes"
 )
@@ -44,7 +42,7 @@ func (s *Scheduler) scheduleFast(ctx context.Context, p Profile, state fwk.Cycle
 	result, reason := s.decideFast(ctx, p, state, pod)
 	switch reason {
 	case rows.None:
-		s.fast.counts.count(metrics.PathFast, rows.None)
+		s.fast.counts.count(metrics.PathFast, result.rest)
 		return result, nil
 	case rows.NoFit:
 		return s.scheduleUnfit(ctx, p, state, pod)
@@ -103,10 +101,9 @@ func (s *Scheduler) decideFast(ctx context.Context, p Profile, state fwk.CycleSt
 			return Result{}, byExtender
 		}
 	}
-	if p.numFeasibleNodesToFind(nodes) != nodes {
-		return Result{}, bySample
-	}
-	decision, reason := engine.Decide(ctx, rows.Profile{Framework: p.Framework, Twins: p.Twins, Closed: p.Closed}, state, pod)
+	decision, reason := engine.Decide(ctx, rows.Profile{
+		Framework: p.Framework, Twins: p.Twins, Closed: p.Closed, Enough: p.numFeasibleNodesToFind(nodes),
+	}, state, pod)
 	if reason != rows.None {
 		return Result{}, reason
 	}
@@ -114,19 +111,27 @@ func (s *Scheduler) decideFast(ctx context.Context, p Profile, state fwk.CycleSt
 	if n := decision.Best.Len(); n > 1 {
 		best = decision.Best.At(s.intN(n))
 	}
+	if reason := engine.Settle(ctx, best, pod); reason != rows.None {
+		return Result{}, reason
+	}
 	return Result{
 		SuggestedHost: engine.NodeName(best), EvaluatedNodes: decision.Evaluated, FeasibleNodes: decision.Feasible, Class: decision.Class,
+		rest: decision.Rest,
 	}, rows.None
 }
 
-// scheduleBoth decides on both paths and compares them. The scalar path's decision counts.
+// scheduleBoth decides on both paths and compares them. The scalar path's decision counts. Both look at all nodes, whatever
+// the percentage: of two searches that end early each may find other nodes.
 func (s *Scheduler) scheduleBoth(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod) (Result, error) {
-	fast, reason := s.decideFast(ctx, p, schedframework.NewCycleState(), pod)
-	path := metrics.PathScalar
+	all := p
+	all.PercentageOfNodesToScore = 100
+	fast, reason := s.decideFast(ctx, all, schedframework.NewCycleState(), pod)
 	if reason == rows.None {
-		path = metrics.PathFast
+		s.fast.counts.count(metrics.PathFast, fast.rest)
+		p = all
+	} else {
+		s.fast.counts.count(metrics.PathScalar, reason)
 	}
-	s.fast.counts.count(path, reason)
 	scalar := s.newCycle(p, state, pod)
 	result, err := scalar.schedule(ctx)
 	var difference error

@@ -55,6 +55,9 @@ func (s *Sources) podOf(signature *cache.Signature) *corev1.Pod {
 	return &s.probe
 }
 
+// Informers returns the informers that the profile's plugins got from their handle.
+func (s *Sources) Informers() informers.SharedInformerFactory { return s.factory }
+
 // owners is where the selectors of default constraints come from.
 type owners struct {
 	services               corelisters.ServiceLister

@@ -134,11 +134,11 @@ const (
 )
 
 var (
-	// Decisions counts decisions about pods by the way they were made and, if no node was found on the fast path, the
-	// reason (see rows.Reason).
+	// Decisions counts decisions about pods by the way they were made and the reason (see rows.Reason): for which the scalar
+	// path was taken or, on the fast path, plugins were asked node by node or no node was found.
 	Decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "livesched_decisions_total",
-		Help: "Number of decisions about pods, by the path on which they were made ('fast' or 'scalar') and the reason for which the fast one found no node.",
+		Help: "Number of decisions about pods, by the path on which they were made ('fast' or 'scalar') and the reason: for the scalar path, or for which the fast one asked plugins node by node or found no node.",
 	}, []string{"path", "reason"})
 
 	// FastPathDifferences counts the decisions that came out differently on the two paths. It is counted only while both

@@ -23,10 +23,14 @@
 // is approximated: for the same snapshot the nodes that fit, their totals and the set of best nodes are those that the
 // scalar path (package algorithm) finds, which is what the tests there compare, over many thousands of steps.
 //
-// What plugins go by is known from a table (kindOf), or from the plugin itself (NodeLocal). Whatever does not fit takes
-// the scalar path, and Decide says why (Reason): pods with claims, with a nomination of their own or while others at
-// least as important have one, pods that name several nodes, profiles with plugins that nothing is known of. A pod that
-// fits nowhere takes it too, for the explanation that preemption and the user need.
+// What plugins go by is known from a table (kindOf), or from the plugin itself (NodeLocal). Those that nothing is known of,
+// and those for volumes and devices if the pod has such, are the rest: they are run for the pod, on its own CycleState,
+// about the nodes that rows and twins have left (rest). For claims of the usual kinds two of them need not be asked
+// (claims). A plugin of the rest may leave out nodes of any group, so it takes a pass over all nodes.
+//
+// Whatever does not fit takes the scalar path, and Decide says why (Reason): pods with a nomination of their own, some
+// while others at least as important have one, pods that name several nodes. A pod that fits nowhere takes it too, for
+// the explanation that preemption and the user need.
 //
 // Everything belongs to one generation of a profile and goes with it. It is bounded in bytes; the classes that were not
 // used for the longest go first.

@@ -27,11 +27,13 @@ type Reason string
 // The reasons. None is that the fast path has decided.
 const (
 	None Reason = ""
-	// UnknownPlugin: the profile runs a plugin on nodes of which it is not known what it goes by, or does not score.
+	// UnknownPlugin: the profile runs a plugin on nodes of which it is not known what it goes by (which has the plugin asked
+	// on the fast path), does not score, or has taken a plugin apart.
 	UnknownPlugin Reason = "unknown_plugin"
-	// Volumes: the pod has claims, of volumes or devices, or volumes that not every node can mount.
+	// Volumes: the pod has volumes that not every node can mount. The plugins for these are asked on the fast path.
 	Volumes Reason = "volumes"
-	// Devices: a plugin has something to do for the pod that has to be done pod by pod, such as allocating devices.
+	// Devices: a plugin has something to do for the pod that has to be done pod by pod, such as allocating devices. It is
+	// asked on the fast path, unless the devices stand behind a resource that the pod requests.
 	Devices Reason = "devices"
 	// NodeNames: the pod names the nodes it may run on.
 	NodeNames Reason = "node_names"
@@ -57,6 +59,9 @@ type Profile struct {
 	Twins *domains.Twins
 	// Closed is closed when the generation has gone, and what is kept for it can go. nil: never.
 	Closed <-chan struct{}
+	// Enough ends the search of plugins that have to be asked node by node, once they let the pod on so many nodes. Rows and
+	// twins look at all nodes in any case. 0: they are asked about all nodes that are left.
+	Enough int
 }
 
 // Decision is what the fast path came to.
@@ -67,6 +72,9 @@ type Decision struct {
 	Feasible, Evaluated int
 	// Class is that of the pod.
 	Class cache.Class
+	// Rest says why plugins had to be asked about the nodes that were left: UnknownPlugin, Volumes or Devices. None: they
+	// were not.
+	Rest Reason
 }
 
 // Engine decides on the fast path. It belongs to the goroutine of the scheduling loop, as the snapshot does.
@@ -103,6 +111,13 @@ type Engine struct {
 	lastNamed bool
 	nominated []string
 	chosen    Ties
+	// rest is what the plugins did in the last decision that rows and twins do not stand in for. next is the slot from which
+	// they are asked the next time that not all nodes are needed.
+	rest rest
+	next cache.Slot
+	// claims are those of the last pod for which it was of use to read them, claimed has how many the nodes have.
+	claims  claims
+	claimed claimTable
 	// looked is the number of nodes that the last decision has looked at one by one, other than for a new class.
 	looked int
 	// Of the last pass: the nodes that fit, for how many nodes each of them stands (nil: for itself), their totals, and the
@@ -118,6 +133,8 @@ type Engine struct {
 	nodeList  fwk.NodeScoreList
 	rowScores []int64
 	allScores []int64
+	asked     []cache.Slot
+	passed    []bool
 }
 
 // New returns an Engine that decides on a snapshot, and keeps what it has worked out up to so many bytes (0:
@@ -134,15 +151,24 @@ func New(snapshot *cache.Snapshot, maxBytes int) *Engine {
 }
 
 // Decide finds the best nodes for a pod among all. With a Reason other than None the pod has to take the scalar path,
-// and the state is as good as new for that. Otherwise it is what Reserve and the later extension points need.
+// and the state is as good as new for that. Otherwise one of the best nodes is to be chosen, and Settle called for it.
 func (e *Engine) Decide(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod) (Decision, Reason) {
+	e.rest = rest{}
+	decision, reason := e.decide(ctx, p, state, pod)
+	if reason != None && e.rest.state != nil {
+		e.rest.state.undo()
+	}
+	return decision, reason
+}
+
+func (e *Engine) decide(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod) (Decision, Reason) {
 	start := time.Now()
 	g := e.generation(p)
 	switch {
-	case g.opaque:
+	case g.scalar:
 		return Decision{}, UnknownPlugin
-	case !ordinary(pod):
-		return Decision{}, Volumes
+	case reported(pod):
+		return Decision{}, Devices
 	case pod.Status.NominatedNodeName != "" || !e.nominatedElsewhere(p, pod):
 		return Decision{}, Nominated
 	case klog.FromContext(ctx).V(10).Enabled():
@@ -158,23 +184,14 @@ func (e *Engine) Decide(ctx context.Context, p Profile, state fwk.CycleState, po
 		return Decision{}, reason
 	}
 	e.last, e.lastNamed = c, false
-	plain := c.plain() && len(e.nominated) == 0
-	var sorted *groups
-	feasible := c.local.feasible
+	// The best nodes of a plain class are simply those with the highest sum.
+	plain := !e.rest.active() && len(e.nominated) == 0 && c.plain()
+	feasible, evaluated, sorted, err := c.local.feasible, e.NumNodes(), (*groups)(nil), error(nil)
 	if !plain {
-		// Groups know nodes by what they have in common.
-		if len(e.nominated) == 0 {
-			if sorted = c.groupsOf(e); sorted != nil && !sorted.sync(e) {
-				sorted = nil
-			}
-		}
-		feasible = e.filter(c, sorted)
+		feasible, evaluated, sorted, err = e.filterNodes(ctx, c, p.Enough, pod)
 	}
-	if len(e.nominated) > 0 {
-		if err := e.leaveOutReserved(ctx, c, pod); err != nil {
-			return Decision{}, Failed
-		}
-		feasible = len(e.feasible)
+	if err != nil {
+		return Decision{}, Failed
 	}
 	e.account(c)
 	filtered := time.Now()
@@ -189,14 +206,37 @@ func (e *Engine) Decide(ctx context.Context, p Profile, state fwk.CycleState, po
 		e.choose(sorted)
 	}
 	// The device classes may have changed since prepare, and with them what NodeResourcesFit has just said.
-	if c.local.extended && !g.perPod.AllSkip(ctx, state, pod, g.skipped) {
+	if c.local.extended && !g.devicesSkip(ctx, pod) {
 		e.dropRows(c.local)
 		return Decision{}, Devices
 	}
 	g.preFilterDuration.Observe(prepared.Sub(start).Seconds())
 	g.filterDuration.Observe(filtered.Sub(prepared).Seconds())
 	g.scoreDuration.Observe(time.Since(filtered).Seconds())
-	return Decision{Best: &e.chosen, Feasible: feasible, Evaluated: e.NumNodes(), Class: cache.Class{ID: c.id, Like: c.like}}, None
+	return Decision{
+		Best: &e.chosen, Feasible: feasible, Evaluated: evaluated, Class: cache.Class{ID: c.id, Like: c.like}, Rest: e.rest.reason,
+	}, None
+}
+
+// filterNodes collects the nodes that a class's pod fits, by groups if it can, and returns how many fit and how many were
+// looked at.
+func (e *Engine) filterNodes(
+	ctx context.Context, c *class, enough int, pod *corev1.Pod,
+) (feasible, evaluated int, sorted *groups, err error) {
+	switch {
+	case e.rest.active():
+		feasible, evaluated, err = e.filterWithRest(ctx, c, enough, pod)
+		return feasible, evaluated, nil, err
+	case len(e.nominated) > 0:
+		// Groups know nodes by what they have in common.
+		e.filter(c, nil)
+		err = e.leaveOutReserved(ctx, c, pod)
+		return len(e.feasible), e.NumNodes(), nil, err
+	}
+	if sorted = c.groupsOf(e); sorted != nil && !sorted.sync(e) {
+		sorted = nil
+	}
+	return e.filter(c, sorted), e.NumNodes(), sorted, nil
 }
 
 // Totals returns the nodes that fitted in the last decision and, in the same order, their totals; nil if there was but
@@ -205,6 +245,12 @@ func (e *Engine) Totals(ctx context.Context, pod *corev1.Pod) (feasible []cache.
 	e.chosen.reset(slices.Collect(e.chosen.All())) // which the pass may overwrite
 	if e.lastNamed {
 		return slices.Collect(e.chosen.All()), nil
+	}
+	if e.rest.flat {
+		if len(e.feasible) > 1 {
+			totals = e.totals
+		}
+		return e.feasible, totals
 	}
 	e.filter(e.last, nil)
 	if err := e.leaveOutReserved(ctx, e.last, pod); err != nil {
@@ -264,9 +310,7 @@ func (e *Engine) prepare(ctx context.Context, c *class, twins *domains.Twins, st
 	switch {
 	case c.local.named:
 		return NodeNames
-	case c.local.extended && !g.devices:
-		return Devices
-	case !g.perPod.AllSkip(ctx, state, pod, g.skipped):
+	case c.local.extended && g.devices == "":
 		return Devices
 	case twins == nil && !e.alone(ctx, c, pod):
 		return Topology
@@ -274,7 +318,7 @@ func (e *Engine) prepare(ctx context.Context, c *class, twins *domains.Twins, st
 		e.dropClass(c)
 		return Failed
 	}
-	return None
+	return e.prepareRest(ctx, c, state, pod)
 }
 
 // beginMarks begins a round in which no slot is marked.

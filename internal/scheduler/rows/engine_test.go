@@ -56,9 +56,6 @@ func (s *scored) Score(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, node 
 
 func (*scored) ScoreExtensions() fwk.ScoreExtensions { return nil }
 
-// unknown is the plugin without the promise.
-type unknown struct{ fwk.ScorePlugin }
-
 // scene is an Engine with a cluster of n0, n1 and so on.
 type scene struct {
 	*testing.T
@@ -161,7 +158,10 @@ func TestPodsThatCannotBeDecidedAboutTakeTheScalarPath(t *testing.T) {
 	nominated := s.pod("a")
 	nominated.Status.NominatedNodeName = "n1"
 	s.expect(nominated, Nominated)
-	s.profile = s.newProfile("mine", unknown{s.plugin})
+	reported := s.pod("a")
+	reported.Status.Resources = &corev1.ResourceRequirements{}
+	s.expect(reported, Devices)
+	s.profile.Framework = framework.New(framework.Config{ProfileName: "mine", Plugins: &framework.Plugins{}, Snapshot: s.snapshot})
 	s.expect(s.pod("a"), UnknownPlugin)
 }
 

@@ -19,8 +19,9 @@ import (
 type generation struct {
 	framework *framework.Framework
 	closed    <-chan struct{}
-	// opaque says that the profile runs plugins of which too little is known: nothing below is set then.
-	opaque bool
+	// scalar says that the profile has no Score plugin, or runs plugins where they were not meant to: its pods take the
+	// scalar path, and nothing below is set.
+	scalar bool
 
 	// The profile's plugins, sorted by kind.
 	constraints *framework.Framework // kind constraints
@@ -28,15 +29,27 @@ type generation struct {
 	images      *framework.Framework // kind images
 	perPod      *framework.Framework // kind perPod
 	skipped     sets.Set[string]     // the names of perPod, as AllSkip wants them
+	dynamic     *framework.Framework // DynamicResources alone
+	rest        *framework.Framework // kinds volumes, perPod and opaque
 	spread      *framework.Framework // kind spread
 	nodeWise    *framework.Framework // kinds constraints, local and resources: whatever looks at one node
 	// resources stands in for NodeResourcesFit and NodeResourcesBalancedAllocation.
 	resources *resourceTwin
 	// namesNodes says that NodeAffinity has PreFilter name the nodes that are left for a pod that names them.
 	namesNodes bool
-	// devices says that DynamicResources is among perPod. It tells for each pod whether a resource that it requests is
-	// backed by devices, in which case the answers of NodeResourcesFit depend on more than the node.
-	devices bool
+	// devices is the name of DynamicResources if that is among perPod. It tells for each pod whether a resource that it
+	// requests is backed by devices, in which case the answers of NodeResourcesFit depend on more than the node.
+	devices string
+	// opaque says that there are plugins of that kind. restFilters and restScorers are the plugins of rest that may leave
+	// out nodes and score them.
+	opaque      bool
+	restFilters []string
+	restScorers []restScorer
+	// stores is nil if claims cannot answer for VolumeBinding and NodeVolumeLimits. Otherwise ofClaims are these two, restOthers
+	// and otherFilters rest and restFilters without them.
+	stores               *volumeStores
+	ofClaims, restOthers *framework.Framework
+	otherFilters         []string
 	// keys are the plugins of kind local that say themselves what they go by.
 	keys []NodeLocal
 
@@ -82,9 +95,9 @@ func newGeneration(p Profile) *generation {
 		classes: map[string]*class{}, locals: map[string]*localRows{}, constraintRows: map[string]*constraintRows{},
 		skipped: sets.New[string](),
 	}
-	points, known := g.sortPlugins()
-	if !known {
-		g.opaque = true
+	points, usual := g.sortPlugins()
+	if !usual {
+		g.scalar = true
 		return g
 	}
 	part := func(of kind) *framework.Framework {
@@ -107,6 +120,7 @@ func newGeneration(p Profile) *generation {
 		}
 	}
 	g.sortScorers()
+	g.sortRest(p.Twins)
 	duration := func(point string) compbasemetrics.ObserverMetric {
 		return schedmetrics.FrameworkExtensionPointDuration.WithLabelValues(point, fwk.Success.String(), p.Framework.ProfileName())
 	}
@@ -147,15 +161,14 @@ func (g *generation) sortScorers() {
 	}
 }
 
-// sortPlugins looks at the plugins that decide on nodes, and returns at which points each runs and whether enough is
-// known of all of them.
+// sortPlugins looks at the plugins that decide on nodes, and returns at which points each runs and whether that is where
+// they were meant to.
 func (g *generation) sortPlugins() (map[string]*pointsOf, bool) {
 	plugins := g.framework.Plugins()
 	if len(plugins.Score) == 0 {
 		return nil, false // the first node that fits is taken
 	}
 	points := map[string]*pointsOf{}
-	known := true
 	enter := func(pl fwk.Plugin, enabled func(*pointsOf)) {
 		p, ok := points[pl.Name()]
 		if !ok {
@@ -163,7 +176,6 @@ func (g *generation) sortPlugins() (map[string]*pointsOf, bool) {
 			points[pl.Name()] = p
 		}
 		enabled(p)
-		known = known && p.kind != opaque
 	}
 	for _, pl := range plugins.PreFilter {
 		enter(pl, func(p *pointsOf) { p.preFilter = true })
@@ -176,9 +188,6 @@ func (g *generation) sortPlugins() (map[string]*pointsOf, bool) {
 	}
 	for _, pl := range plugins.Score {
 		enter(pl, func(p *pointsOf) { p.score = true })
-	}
-	if !known {
-		return nil, false
 	}
 	for name, p := range points {
 		if !p.usual() {
@@ -196,7 +205,11 @@ func (g *generation) sortPlugins() (map[string]*pointsOf, bool) {
 			g.imageWeight = weight
 		case perPod:
 			g.skipped.Insert(name)
-			g.devices = g.devices || is[*dynamicresources.DynamicResources](p.plugin)
+			if is[*dynamicresources.DynamicResources](p.plugin) {
+				g.devices = name
+			}
+		case opaque:
+			g.opaque = true
 		case spread:
 			g.hasSpread, g.spreadFilters, g.spreadWeight = true, p.filter, weight
 		case affinity:

@@ -207,25 +207,32 @@ func (w *keyWriter) cross(pod *corev1.Pod, mentions *domains.Mentions) bool {
 	return ok
 }
 
-// ordinary says whether a pod is of the kind that classes are made of: it has no claims, and no report of its resources
-// in its status, as pods have that run.
-func ordinary(pod *corev1.Pod) bool {
+// reported says whether a pod's status says something of its resources, as that of a pod does which runs. What a pod
+// requests does not follow from its key then.
+func reported(pod *corev1.Pod) bool {
 	status := &pod.Status
-	return len(pod.Spec.ResourceClaims) == 0 && ordinaryVolumes(pod.Spec.Volumes) &&
-		len(status.ContainerStatuses) == 0 && len(status.InitContainerStatuses) == 0 &&
-		status.Resources == nil && len(status.AllocatedResources) == 0 && len(status.NodeAllocatableResourceClaimStatuses) == 0
+	return len(status.ContainerStatuses) > 0 || len(status.InitContainerStatuses) > 0 ||
+		status.Resources != nil || len(status.AllocatedResources) > 0 || len(status.NodeAllocatableResourceClaimStatuses) > 0
+}
+
+// hasClaims says whether a pod has claims, of volumes or devices, or volumes that not every node can mount.
+func hasClaims(pod *corev1.Pod) bool {
+	return len(pod.Spec.ResourceClaims) > 0 || !ordinaryVolumes(pod.Spec.Volumes)
 }
 
 // ordinaryVolumes says whether all volumes are of those kinds that every node can mount any number of times.
 func ordinaryVolumes(volumes []corev1.Volume) bool {
 	for i := range volumes {
-		v := &volumes[i].VolumeSource
-		if v.EmptyDir == nil && v.ConfigMap == nil && v.Secret == nil && v.Projected == nil && v.DownwardAPI == nil &&
-			v.HostPath == nil && v.Image == nil && v.NFS == nil && v.CSI == nil {
+		if !ordinaryVolume(&volumes[i].VolumeSource) {
 			return false
 		}
 	}
 	return true
+}
+
+func ordinaryVolume(v *corev1.VolumeSource) bool {
+	return v.EmptyDir != nil || v.ConfigMap != nil || v.Secret != nil || v.Projected != nil || v.DownwardAPI != nil ||
+		v.HostPath != nil || v.Image != nil || v.NFS != nil || v.CSI != nil
 }
 
 // requestsExtended says whether a pod asks for anything but the resources that every node has. Such a resource may come

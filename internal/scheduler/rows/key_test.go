@@ -186,7 +186,7 @@ func TestKeysDoNotDependOnTheOrderOfMaps(t *testing.T) {
 	}
 }
 
-func TestOnlyOrdinaryPodsHaveClasses(t *testing.T) {
+func TestPodsThatPluginsHaveToBeAskedFor(t *testing.T) {
 	volume := func(source corev1.VolumeSource) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{VolumeSource: source}) }
 	}
@@ -196,14 +196,30 @@ func TestOnlyOrdinaryPodsHaveClasses(t *testing.T) {
 		"a disk":                    volume(corev1.VolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{}}),
 		"a volume of some new kind": volume(corev1.VolumeSource{}),
 		"a claim of devices":        func(p *corev1.Pod) { p.Spec.ResourceClaims = []corev1.PodResourceClaim{{}} },
-		"reported resources":        func(p *corev1.Pod) { p.Status.ContainerStatuses = []corev1.ContainerStatus{{}} },
 	} {
 		pod := podWithEverything()
-		if !ordinary(pod) {
+		local, cross := keysOf(t, pod)
+		if hasClaims(pod) || reported(pod) {
 			t.Fatal("the pod is not ordinary to begin with")
 		}
-		if change(pod); ordinary(pod) {
-			t.Errorf("a pod with %s is ordinary", name)
+		if change(pod); !hasClaims(pod) {
+			t.Errorf("a pod with %s has no claims", name)
+		}
+		if localAfter, crossAfter := keysOf(t, pod); !bytes.Equal(local, localAfter) || !bytes.Equal(cross, crossAfter) {
+			t.Errorf("a pod with %s is of a class of its own", name)
+		}
+	}
+}
+
+func TestPodsWithReportedResources(t *testing.T) {
+	for name, change := range map[string]func(*corev1.PodStatus){
+		"of containers":      func(s *corev1.PodStatus) { s.ContainerStatuses = []corev1.ContainerStatus{{}} },
+		"of init containers": func(s *corev1.PodStatus) { s.InitContainerStatuses = []corev1.ContainerStatus{{}} },
+		"of the pod":         func(s *corev1.PodStatus) { s.Resources = &corev1.ResourceRequirements{} },
+	} {
+		pod := podWithEverything()
+		if change(&pod.Status); !reported(pod) {
+			t.Errorf("resources %s are not seen", name)
 		}
 	}
 }

@@ -80,30 +80,39 @@ func (e *Engine) decideNamed(ctx context.Context, p Profile, g *generation, stat
 	if err := e.leaveOutReserved(ctx, c, pod); err != nil {
 		return Decision{}, Failed
 	}
+	if e.rest.active() {
+		if _, err := e.filterRest(ctx, g, 0, pod); err != nil {
+			return Decision{}, Failed
+		}
+	}
 	switch {
 	case len(e.feasible) == 0:
 		return Decision{}, NoFit
 	case len(e.feasible) > 1:
 		return Decision{}, NodeNames
-	case c.local.extended && !g.perPod.AllSkip(ctx, state, pod, g.skipped):
+	case c.local.extended && !g.devicesSkip(ctx, pod):
 		e.dropRows(c.local) // as in Decide
 		return Decision{}, Devices
 	}
 	g.preFilterDuration.Observe(prepared.Sub(start).Seconds())
 	g.filterDuration.Observe(time.Since(prepared).Seconds())
 	e.chosen.reset(e.feasible)
-	return Decision{Best: &e.chosen, Feasible: 1, Evaluated: evaluated, Class: cache.Class{ID: c.id, Like: c.like}}, None
+	return Decision{
+		Best: &e.chosen, Feasible: 1, Evaluated: evaluated, Class: cache.Class{ID: c.id, Like: c.like}, Rest: e.rest.reason,
+	}, None
 }
 
-// filterNamed collects those nodes of which a pod names that it fits, and returns how many it names that exist.
+// filterNamed collects those nodes of which a pod names that it fits, and returns how many it names that exist and that
+// PreFilter of the rest has left.
 func (e *Engine) filterNamed(c *class, pod *corev1.Pod) int {
 	e.feasible = e.feasible[:0]
 	e.beginMarks()
 	named := 0
 	terms := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 	for i := range terms {
-		slot, ok := e.snapshot.SlotOf(terms[i].MatchFields[0].Values[0])
-		if !ok || !e.mark(slot) {
+		name := terms[i].MatchFields[0].Values[0]
+		slot, ok := e.snapshot.SlotOf(name)
+		if !ok || !e.mark(slot) || !e.allows(name) {
 			continue
 		}
 		named++
@@ -111,11 +120,7 @@ func (e *Engine) filterNamed(c *class, pod *corev1.Pod) int {
 			e.feasible = append(e.feasible, slot)
 		}
 	}
-	for _, x := range c.crosses {
-		if x.filters {
-			e.feasible = x.Keep(e.feasible)
-		}
-	}
+	e.keep(c)
 	return named
 }
 

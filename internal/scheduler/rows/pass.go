@@ -41,11 +41,7 @@ func (e *Engine) filter(c *class, g *groups) int {
 		}
 	}
 	e.looked += len(e.feasible)
-	for _, x := range c.crosses {
-		if x.filters {
-			e.feasible = x.Keep(e.feasible)
-		}
-	}
+	e.keep(c)
 	if g == nil {
 		return len(e.feasible)
 	}
@@ -57,6 +53,15 @@ func (e *Engine) filter(c *class, g *groups) int {
 		feasible += int(e.sizes[i])
 	}
 	return feasible
+}
+
+// keep leaves out the nodes on which the twins do not let the class's pods.
+func (e *Engine) keep(c *class) {
+	for _, x := range c.crosses {
+		if x.filters {
+			e.feasible = x.Keep(e.feasible)
+		}
+	}
 }
 
 // score works out the totals of the nodes that filter has left, and which of them are best. A single one needs no score.
@@ -82,6 +87,9 @@ func (e *Engine) score(ctx context.Context, c *class, pod *corev1.Pod) error {
 				e.add(e.scores, x.weight)
 			}
 		}
+	}
+	if err := e.scoreRest(ctx, c.local.gen, pod); err != nil {
+		return err
 	}
 	e.selectBest()
 	return nil

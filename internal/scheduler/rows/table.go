@@ -5,7 +5,9 @@ package rows
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/imagelocality"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
@@ -51,7 +53,7 @@ type NodeLocal interface {
 type kind uint8
 
 const (
-	// opaque: nothing is known. Pods of a profile that runs such a plugin on nodes take the scalar path.
+	// opaque: nothing is known. The plugin is run for each pod, on the nodes that the others have left (see rest).
 	opaque kind = iota
 	// constraints: Filter and Score go by that part of the pod's local key which says what nodes it may run on, and by the
 	// node object: not by the pods on the node.
@@ -62,15 +64,28 @@ const (
 	local
 	// images: Score goes by the pod's images, the node's, and on how many nodes of how many each image is.
 	images
-	// volumes: PreFilter skips for all pods without volumes that make a node matter (see ordinaryVolumes).
+	// volumes: PreFilter skips for all pods without volumes that make a node matter (see ordinaryVolumes). For others the
+	// plugin is run as an opaque one is.
 	volumes
-	// perPod: PreFilter has to be called for each pod, as it may leave something for Reserve. Only pods for which it skips
-	// are of interest here; Filter and Score say nothing about these.
+	// perPod: PreFilter has to be called for each pod, as it may leave something for Reserve. Filter and Score say nothing
+	// about pods for which it skips. For others the plugin is run as an opaque one is.
 	perPod
 	// spread and affinity: PodTopologySpread and InterPodAffinity, which look at all nodes.
 	spread
 	affinity
 )
+
+// isRest says whether plugins of a kind are run for each pod if they are not skipped.
+func (k kind) isRest() bool { return k == opaque || k == volumes || k == perPod }
+
+// mayScore says whether a plugin of kinds volumes and perPod can score anything but 0. VolumeBinding does only where it is
+// to go by the capacity of storage.
+func mayScore(pl fwk.Plugin) bool {
+	if is[*volumebinding.VolumeBinding](pl) {
+		return utilfeature.DefaultFeatureGate.Enabled(features.StorageCapacityScoring)
+	}
+	return true
+}
 
 // kindOf is the table of plugins. It goes by type, not by name, so that a plugin that wraps one of these is taken for
 // what it is: unknown. What the plugins read was looked up in kube-scheduler 1.36 and has to be again at each update of

@@ -47,11 +47,11 @@ func (u *Unfit) Error() string {
 func (u *Unfit) Unwrap() error { return &u.FitError }
 
 // Unfit returns why the pod of the last decision, which ended with NoFit, fits nowhere, if that was kept of another pod of
-// its class and nothing has changed since; otherwise nil, as for pods that name nodes. The statuses of the nodes are shared,
+// its class and nothing has changed since; otherwise nil, as for pods that name nodes or that the rest was run for. The statuses of the nodes are shared,
 // and not to be written to.
 func (e *Engine) Unfit(pod *corev1.Pod) *Unfit {
 	known := &e.last.unfit
-	if known.diagnosis == nil || known.pos != e.snapshot.Log().End() || len(e.nominated) > 0 || e.lastNamed {
+	if known.diagnosis == nil || known.pos != e.snapshot.Log().End() || len(e.nominated) > 0 || e.lastNamed || e.rest.state != nil {
 		return nil
 	}
 	u := &Unfit{FitError: schedframework.FitError{Pod: pod, NumAllNodes: e.NumNodes(), Diagnosis: *known.diagnosis}}
@@ -70,7 +70,7 @@ func (e *Engine) Unfit(pod *corev1.Pod) *Unfit {
 func (e *Engine) KeepUnfit(d schedframework.Diagnosis) {
 	c := e.last
 	// The answers to pods with extended resources depend on device classes, too.
-	if c.local.extended || e.byID[c.id] != c || len(e.nominated) > 0 || e.lastNamed {
+	if c.local.extended || e.byID[c.id] != c || len(e.nominated) > 0 || e.lastNamed || e.rest.state != nil {
 		return
 	}
 	d.UnschedulablePlugins, d.PendingPlugins = cloned(d.UnschedulablePlugins), cloned(d.PendingPlugins)

@@ -1,0 +1,123 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package algorithm
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/internal/workload"
+)
+
+// sampled is a world of alike nodes, and profiles that are content with 40 per cent of them: the default one, and one with
+// Whim, which says nothing of what it goes by.
+func sampled(t *testing.T, nodes int) (w *world, ordinary, opaque Profile) {
+	w = newWorld(t, seed, 0)
+	for i := range nodes {
+		w.cache.AddNode(klog.FromContext(w.ctx), workload.Node(i))
+	}
+	w.must(w.cache.UpdateSnapshot(klog.FromContext(w.ctx), w.snapshot))
+	ordinary = w.profile("ordinary", func(*schedconfig.KubeSchedulerProfile) {})
+	opaque = w.profile("opaque", func(p *schedconfig.KubeSchedulerProfile) {
+		p.Plugins.MultiPoint.Enabled = append(p.Plugins.MultiPoint.Enabled, schedconfig.Plugin{Name: "Whim", Weight: 1})
+	})
+	ordinary.PercentageOfNodesToScore, opaque.PercentageOfNodesToScore = 40, 40
+	return w, ordinary, opaque
+}
+
+// podOfWhim returns the i-th pod, or one with a higher number that Whim neither skips, nor refuses, nor names nodes for.
+func podOfWhim(i int) *corev1.Pod {
+	for {
+		pod := podOf("basic", i)
+		if n := (whim{}).of(pod.Name) % 20; n > 8 {
+			return pod
+		}
+		i += 1000
+	}
+}
+
+func TestThePercentageBoundsWhatIsAskedNodeByNode(t *testing.T) {
+	const nodes, enough = 500, 200
+	w, ordinary, opaque := sampled(t, nodes)
+	schedule := func(p Profile, pod *corev1.Pod) Result {
+		t.Helper()
+		result, err := w.ours.Schedule(w.ctx, p, schedframework.NewCycleState(), pod)
+		w.must(err)
+		return result
+	}
+	if got := schedule(ordinary, podOf("basic", 0)); got.FeasibleNodes != nodes || got.EvaluatedNodes != nodes {
+		t.Errorf("rows looked at %d nodes and found %d", got.EvaluatedNodes, got.FeasibleNodes)
+	}
+	seen := sets.New[string]()
+	for i := range 30 {
+		got := schedule(opaque, podOfWhim(i))
+		if got.FeasibleNodes != enough || got.EvaluatedNodes < enough || got.EvaluatedNodes >= nodes {
+			t.Fatalf("%d nodes were found among %d, want %d", got.FeasibleNodes, got.EvaluatedNodes, enough)
+		}
+		seen.Insert(got.SuggestedHost)
+	}
+	if len(seen) < 3 {
+		t.Errorf("all pods went to %v", sets.List(seen))
+	}
+	w.ours.fast = nil
+	if got := schedule(ordinary, podOf("basic", 1)); got.FeasibleNodes != enough {
+		t.Errorf("without the fast path %d nodes were found, want %d", got.FeasibleNodes, enough)
+	}
+}
+
+func TestVerifyingLooksAtAllNodesWhateverThePercentage(t *testing.T) {
+	const nodes = 300
+	w, ordinary, opaque := sampled(t, nodes)
+	w.ours.fast.verify = true
+	before := testutil.ToFloat64(metrics.FastPathDifferences)
+	for i := range 20 {
+		for _, p := range []Profile{ordinary, opaque} {
+			pod := podOfWhim(i)
+			result, err := w.ours.Schedule(w.ctx, p, schedframework.NewCycleState(), pod)
+			w.must(err)
+			if result.EvaluatedNodes != nodes {
+				t.Fatalf("%d nodes were looked at", result.EvaluatedNodes)
+			}
+		}
+	}
+	if n := testutil.ToFloat64(metrics.FastPathDifferences) - before; n != 0 {
+		t.Errorf("%v differences", n)
+	}
+}
+
+func TestDecisionsForWhichPluginsAreAskedAreCounted(t *testing.T) {
+	w, ordinary, opaque := sampled(t, 10)
+	for reason, test := range map[string]struct {
+		profile Profile
+		pod     *corev1.Pod
+	}{
+		"":               {ordinary, podOf("basic", 0)},
+		"volumes":        {ordinary, podOf(workload.Claims, 0)},
+		"unknown_plugin": {opaque, podOfWhim(0)},
+	} {
+		if reason == "volumes" {
+			claim, volume := workload.Claim(0)
+			w.put(w.claimIndexer(), claim)
+			w.put(w.volumeIndexer(), volume)
+		}
+		counter := metrics.Decisions.WithLabelValues(metrics.PathFast, reason)
+		before := testutil.ToFloat64(counter)
+		test.pod.UID = types.UID(fmt.Sprint("counted-", reason))
+		if _, err := w.ours.Schedule(w.ctx, test.profile, schedframework.NewCycleState(), test.pod); err != nil {
+			t.Fatal(err)
+		}
+		if n := testutil.ToFloat64(counter) - before; n != 1 {
+			t.Errorf("%v decisions were counted under %q", n, reason)
+		}
+	}
+}
