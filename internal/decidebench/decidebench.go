@@ -57,6 +57,8 @@ type Cluster interface {
 	UpdateNode(before, after *corev1.Node)
 	// AddPod reports a pod that is on a node.
 	AddPod(pod *corev1.Pod) error
+	// AddClaim reports a claim and the volume that it is bound to.
+	AddClaim(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) error
 	// Refresh brings the snapshot up to date.
 	Refresh() error
 	// Place refreshes the snapshot, decides about a pod, assumes it on its node, and returns the node's name.
@@ -152,6 +154,15 @@ func (u *upstream) UpdateNode(before, after *corev1.Node) {
 
 // AddPod implements Cluster.
 func (u *upstream) AddPod(pod *corev1.Pod) error { return u.scheduler.Cache.AddPod(u.logger, pod) }
+
+// AddClaim implements Cluster.
+func (u *upstream) AddClaim(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) error {
+	core := u.factory.Core().V1()
+	if err := core.PersistentVolumes().Informer().GetIndexer().Add(volume); err != nil {
+		return err
+	}
+	return core.PersistentVolumeClaims().Informer().GetIndexer().Add(claim)
+}
 
 // Refresh implements Cluster.
 func (u *upstream) Refresh() error {

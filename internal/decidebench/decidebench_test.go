@@ -9,6 +9,8 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/goleak"
+	"k8s.io/component-base/metrics/testutil"
+	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 	"github.com/livesched/livesched/internal/workload"
@@ -100,6 +102,41 @@ func TestLiveschedTakesTheFastPath(t *testing.T) {
 			t.Errorf("%d of %d decisions about %s pods took the fast path", got, pods, kind)
 		}
 	}
+}
+
+// TestPodsWithClaimsGoWhereTheirVolumesAre is about all contenders; livesched asks VolumeBinding about the chosen node alone.
+func TestPodsWithClaimsGoWhereTheirVolumesAre(t *testing.T) {
+	const pods = 10
+	for _, contender := range Contenders {
+		cluster := newCluster(t, contender)
+		before := filtered(t, "VolumeBinding")
+		for i := range pods {
+			if err := cluster.AddClaim(workload.Claim(i)); err != nil {
+				t.Fatal(err)
+			}
+			node, err := cluster.Place(workload.Admit(workload.Pods{Kind: workload.Claims}.Pod(i)))
+			if err != nil {
+				t.Fatalf("%s, pod %d: %v", contender, i, err)
+			}
+			if at, ok := workload.ZoneIndex(node); !ok || at != i%workload.Zones {
+				t.Errorf("%s: pod %d is on %s, in another zone than its volume", contender, i, node)
+			}
+		}
+		asked := filtered(t, "VolumeBinding") - before
+		if contender == Livesched && asked != pods || contender == Scalar && asked != pods*testNodes {
+			t.Errorf("%s: VolumeBinding was asked about %d nodes for %d pods", contender, asked, pods)
+		}
+	}
+}
+
+// filtered returns how often a plugin was asked about a node.
+func filtered(t *testing.T, plugin string) int {
+	t.Helper()
+	n, err := testutil.GetCounterMetricValue(schedmetrics.PluginEvaluationTotal.WithLabelValues(plugin, schedmetrics.Filter, "default-scheduler"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(n)
 }
 
 func fastDecisions(t *testing.T) int {

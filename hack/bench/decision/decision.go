@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -19,6 +20,9 @@ import (
 	"github.com/livesched/livesched/internal/decidebench"
 	"github.com/livesched/livesched/internal/workload"
 )
+
+// kinds are those of the pods that can be measured.
+var kinds = append(slices.Clone(workload.Kinds), workload.Claims)
 
 type options struct {
 	nodes       []int
@@ -40,7 +44,7 @@ func Command() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.IntSliceVar(&o.nodes, "nodes", []int{1000, 5000, 15000}, "nodes of the clusters")
-	flags.StringSliceVar(&o.kinds, "kinds", workload.Kinds, "kinds of pods")
+	flags.StringSliceVar(&o.kinds, "kinds", kinds, "kinds of pods")
 	flags.StringSliceVar(&o.contenders, "contenders",
 		[]string{decidebench.Livesched, decidebench.KubeScheduler, decidebench.KubeSchedulerAll}, "who decides; there is "+decidebench.Scalar+", too")
 	flags.IntVar(&o.pods, "pods", 300, "decisions in each round")
@@ -55,7 +59,7 @@ func (o *options) validate() error {
 	return errors.Join(
 		report.Positive("nodes", o.nodes...),
 		report.Positive("pods", o.pods), report.Positive("exact-pods", o.exact), report.Positive("rounds", o.rounds),
-		report.OneOf("kinds", o.kinds, workload.Kinds),
+		report.OneOf("kinds", o.kinds, kinds),
 		report.OneOf("contenders", o.contenders, decidebench.Contenders),
 	)
 }

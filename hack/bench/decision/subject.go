@@ -46,10 +46,17 @@ func (s *Subject) Measure(n, firsts int) (map[string]float64, error) {
 	if keeps {
 		known *= max(s.Pods.Series, workload.DefaultSeries)
 	}
-	if _, err := s.place(s.make(known)); err != nil {
+	warm, err := s.make(known)
+	if err != nil {
 		return nil, err
 	}
-	pods := s.make(n)
+	if _, err := s.place(warm); err != nil {
+		return nil, err
+	}
+	pods, err := s.make(n)
+	if err != nil {
+		return nil, err
+	}
 	runtime.GC()
 	cost, err := s.place(pods)
 	if err != nil {
@@ -70,10 +77,12 @@ func (s *Subject) measureFirsts(values map[string]float64, times int) error {
 		if err := s.Cluster.Reload(); err != nil {
 			return err
 		}
-		pod := s.Pods.Pod(s.Next)
+		pod, err := s.next()
+		if err != nil {
+			return err
+		}
 		again := pod.DeepCopy()
 		again.Name += "-again"
-		s.Next++
 		workload.Admit(pod)
 		workload.Admit(again)
 		runtime.GC()
@@ -97,13 +106,28 @@ func (s *Subject) measureFirsts(values map[string]float64, times int) error {
 }
 
 // make makes the next pods.
-func (s *Subject) make(n int) []*corev1.Pod {
+func (s *Subject) make(n int) ([]*corev1.Pod, error) {
 	pods := make([]*corev1.Pod, n)
 	for i := range pods {
-		pods[i] = workload.Admit(s.Pods.Pod(s.Next))
-		s.Next++
+		pod, err := s.next()
+		if err != nil {
+			return nil, err
+		}
+		pods[i] = workload.Admit(pod)
 	}
-	return pods
+	return pods, nil
+}
+
+// next makes the next pod, and what it refers to.
+func (s *Subject) next() (*corev1.Pod, error) {
+	i := s.Next
+	s.Next++
+	if s.Pods.Kind == workload.Claims {
+		if err := s.Cluster.AddClaim(workload.Claim(i)); err != nil {
+			return nil, err
+		}
+	}
+	return s.Pods.Pod(i), nil
 }
 
 func (s *Subject) place(pods []*corev1.Pod) (decidebench.Cost, error) {

@@ -5,6 +5,7 @@ package algorithm_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,7 +23,7 @@ const warmUp = 200
 //	go test -run '^$' -bench 'Decide/anti/5000/livesched$' -benchtime 2000x -cpuprofile cpu.out ./internal/scheduler/algorithm
 func BenchmarkDecide(b *testing.B) {
 	for _, nodes := range []int{1000, 5000, 15000} {
-		for _, kind := range workload.Kinds {
+		for _, kind := range append(slices.Clone(workload.Kinds), workload.Claims) {
 			for _, contender := range decidebench.Contenders {
 				b.Run(fmt.Sprintf("%s/%d/%s", kind, nodes, contender), func(b *testing.B) {
 					measureDecisions(b, workload.Pods{Kind: kind, Nodes: nodes}, contender)
@@ -44,6 +45,11 @@ func measureDecisions(b *testing.B, from workload.Pods, contender string) {
 	pods := make([]*corev1.Pod, warmUp+b.N)
 	for i := range pods {
 		pods[i] = workload.Admit(from.Pod(i))
+		if from.Kind == workload.Claims {
+			if err := cluster.AddClaim(workload.Claim(i)); err != nil {
+				b.Fatal(err)
+			}
+		}
 	}
 	place := func(pods []*corev1.Pod) {
 		for _, pod := range pods {
