@@ -30,10 +30,10 @@ type SchedulerProfileSpec struct {
 	// +kubebuilder:default={name: "default"}
 	PolicyRef PolicyReference `json:"policyRef,omitzero"`
 
-	// percentageOfNodesToScore bounds the search for nodes where plugins have to be
-	// asked node by node: it ends once this percentage of all nodes, and not less
-	// than 100 nodes, was found feasible. 0 means every node. When unset, the value
-	// of the policy applies.
+	// percentageOfNodesToScore bounds the search for nodes where plugins have to
+	// be asked node by node: it ends once this percentage of all nodes, and not
+	// less than 100 nodes, was found feasible. 0 means every node. When unset,
+	// the value of the policy applies.
 	//
 	// With the fast path, which is on unless the process was started with
 	// --fast-path=off, that is the search of plugins for volumes and devices, for

@@ -55,10 +55,10 @@ type SchedulingPolicySpec struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than 0s"
 	PodMaxInUnschedulablePods *metav1.Duration `json:"podMaxInUnschedulablePods,omitempty"`
 
-	// percentageOfNodesToScore bounds the search for nodes where plugins have to be
-	// asked node by node: it ends once this percentage of all nodes, and not less
-	// than 100 nodes, was found feasible. 0 means every node. A profile can set its
-	// own, and says what it means with the fast path.
+	// percentageOfNodesToScore bounds the search for nodes where plugins have to
+	// be asked node by node: it ends once this percentage of all nodes, and not
+	// less than 100 nodes, was found feasible. 0 means every node. A profile can
+	// set its own, and says what it means with the fast path.
 	// +optional
 	// +kubebuilder:default=0
 	// +kubebuilder:validation:Minimum=0
