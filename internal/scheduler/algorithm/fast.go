@@ -46,9 +46,14 @@ func (s *Scheduler) scheduleFast(ctx context.Context, p Profile, state fwk.Cycle
 		return result, nil
 	case rows.NoFit:
 		return s.scheduleUnfit(ctx, p, state, pod)
+	case rows.Failed:
+		if err := s.fast.rows.Failure(); err != nil {
+			s.fast.counts.count(metrics.PathFast, reason)
+			return Result{}, err
+		}
 	}
 	s.fast.counts.count(metrics.PathScalar, reason)
-	return s.newCycle(p, state, pod).schedule(ctx)
+	return s.newCycle(p, s.fast.rows.State(state), pod).schedule(ctx)
 }
 
 // scheduleUnfit says why a pod fits nowhere, which the fast path has just found out. The scalar path works that out once for
@@ -59,7 +64,7 @@ func (s *Scheduler) scheduleUnfit(ctx context.Context, p Profile, state fwk.Cycl
 		return Result{}, err
 	}
 	s.fast.counts.count(metrics.PathScalar, rows.NoFit)
-	result, err := s.newCycle(p, state, pod).schedule(ctx)
+	result, err := s.newCycle(p, s.fast.rows.State(state), pod).schedule(ctx)
 	s.keepUnfit(p, pod, err)
 	return result, err
 }

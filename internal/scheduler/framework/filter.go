@@ -30,11 +30,14 @@ func (f *Framework) RunFilterPlugins(
 		if skipped.Has(pl.name) {
 			continue
 		}
-		ctx := logger.context(ctx, pl.name)
-		pl.evaluations.Inc()
-		status := f.call(ctx, state, schedmetrics.Filter, pl.name, func() *fwk.Status {
-			return pl.plugin.Filter(ctx, state, pod, nodeInfo)
-		})
+		var status *fwk.Status
+		if answers := answersOf(state, pl.name); answers == nil {
+			status = f.runFilter(logger.context(ctx, pl.name), pl, state, pod, nodeInfo)
+		} else {
+			status = answers.toFilter(pl.name, nodeInfo, func() *fwk.Status {
+				return f.runFilter(logger.context(ctx, pl.name), pl, state, pod, nodeInfo)
+			})
+		}
 		if status.IsSuccess() {
 			continue
 		}
@@ -48,6 +51,15 @@ func (f *Framework) RunFilterPlugins(
 		refused = bothRefused(refused, status)
 	}
 	return refused
+}
+
+func (f *Framework) runFilter(
+	ctx context.Context, pl *instrumented[fwk.FilterPlugin], state fwk.CycleState, pod *corev1.Pod, nodeInfo fwk.NodeInfo,
+) *fwk.Status {
+	pl.evaluations.Inc()
+	return f.call(ctx, state, schedmetrics.Filter, pl.name, func() *fwk.Status {
+		return pl.plugin.Filter(ctx, state, pod, nodeInfo)
+	})
 }
 
 // bothRefused makes one refusal of two, with the reasons of both and with the code

@@ -44,7 +44,9 @@ func (f *Framework) RunPreFilterPlugins(
 	restricting = sets.New[string]()
 	var refused *fwk.Status
 	for _, pl := range f.preFilter {
-		own, s := f.runPreFilter(logger.context(ctx, pl.name), pl, state, pod, nodes)
+		own, s := answersOf(state, pl.name).toPreFilter(pl.name, func() (*fwk.PreFilterResult, *fwk.Status) {
+			return f.runPreFilter(logger.context(ctx, pl.name), pl, state, pod, nodes)
+		})
 		switch {
 		case s.IsSkip():
 			skipped.Insert(pl.name)

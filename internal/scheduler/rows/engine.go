@@ -150,13 +150,13 @@ func New(snapshot *cache.Snapshot, maxBytes int) *Engine {
 	}
 }
 
-// Decide finds the best nodes for a pod among all. With a Reason other than None the pod has to take the scalar path,
-// and the state is as good as new for that. Otherwise one of the best nodes is to be chosen, and Settle called for it.
+// Decide finds the best nodes for a pod among all. With a Reason other than None the pod has to take the scalar path, with
+// what State returns, unless there is a Failure. Otherwise one of the best nodes is to be chosen, and Settle called for it.
 func (e *Engine) Decide(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod) (Decision, Reason) {
 	e.rest = rest{}
 	decision, reason := e.decide(ctx, p, state, pod)
-	if reason != None && e.rest.state != nil {
-		e.rest.state.undo()
+	if reason != None {
+		e.rest.undo()
 	}
 	return decision, reason
 }
@@ -286,8 +286,11 @@ func (e *Engine) ready(
 	e.readMentions(p.Twins, like)
 	for again := true; again; again = e.forgetIfGrown() { // once more if a selector that was just found asks for more
 		if c, reason = e.classOf(ctx, g, like); reason == None {
-			reason = e.prepare(ctx, c, p.Twins, state, pod)
+			reason = e.prepare(ctx, c, p.Twins, pod)
 		}
+	}
+	if reason == None {
+		reason = e.prepareRest(ctx, c, state, pod)
 	}
 	if reason != None {
 		return nil, prepared, reason
@@ -304,8 +307,8 @@ func (e *Engine) ready(
 	return c, prepared, None
 }
 
-// prepare does what has to be done for each pod, and brings the twins of its class up to the snapshot.
-func (e *Engine) prepare(ctx context.Context, c *class, twins *domains.Twins, state fwk.CycleState, pod *corev1.Pod) Reason {
+// prepare brings the twins of a pod's class up to the snapshot.
+func (e *Engine) prepare(ctx context.Context, c *class, twins *domains.Twins, pod *corev1.Pod) Reason {
 	g := c.local.gen
 	switch {
 	case c.local.named:
@@ -318,7 +321,7 @@ func (e *Engine) prepare(ctx context.Context, c *class, twins *domains.Twins, st
 		e.dropClass(c)
 		return Failed
 	}
-	return e.prepareRest(ctx, c, state, pod)
+	return None
 }
 
 // beginMarks begins a round in which no slot is marked.

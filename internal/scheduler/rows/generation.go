@@ -43,6 +43,7 @@ type generation struct {
 	// opaque says that there are plugins of that kind. restFilters and restScorers are the plugins of rest that may leave
 	// out nodes and score them.
 	opaque      bool
+	opaques     sets.Set[string] // their names
 	restFilters []string
 	restScorers []restScorer
 	// stores is nil if claims cannot answer for VolumeBinding and NodeVolumeLimits. Otherwise ofClaims are these two, restOthers
@@ -93,7 +94,7 @@ func newGeneration(p Profile) *generation {
 	g := &generation{
 		framework: p.Framework, closed: p.Closed,
 		classes: map[string]*class{}, locals: map[string]*localRows{}, constraintRows: map[string]*constraintRows{},
-		skipped: sets.New[string](),
+		skipped: sets.New[string](), opaques: sets.New[string](),
 	}
 	points, usual := g.sortPlugins()
 	if !usual {
@@ -210,6 +211,7 @@ func (g *generation) sortPlugins() (map[string]*pointsOf, bool) {
 			}
 		case opaque:
 			g.opaque = true
+			g.opaques.Insert(name)
 		case spread:
 			g.hasSpread, g.spreadFilters, g.spreadWeight = true, p.filter, weight
 		case affinity:

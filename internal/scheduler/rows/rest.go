@@ -16,6 +16,7 @@ import (
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/domains"
+	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
 // rest is what has to be done in one decision by plugins whose answers nobody can keep and that have no twin: those for
@@ -24,8 +25,14 @@ import (
 //
 // The pod is of the same class as one without: what only these plugins go by is in no key.
 type rest struct {
-	// state is the pod's. It is nil if the plugins were not run.
-	state *trial
+	// state is the pod's. It is nil if the plugins were not run. If there are opaque plugins, it is answers: whatever comes of
+	// the decision, they are asked once. Otherwise it is trial, as what the others have written has to be taken back when the
+	// pod takes the scalar path.
+	state   fwk.CycleState
+	answers *framework.Answers
+	trial   *trial
+	// failure is the error of a plugin that has failed to score.
+	failure error
 	// reason says which plugins they are; None if these have nothing to say about nodes.
 	reason Reason
 	// filters and scores say that some of them may leave out nodes, and score them.
@@ -87,7 +94,7 @@ func (e *Engine) prepareRest(ctx context.Context, c *class, state fwk.CycleState
 		return None
 	}
 	r := &e.rest
-	r.state = newTrial(state)
+	r.begin(g, state)
 	allowed, status, _ := g.rest.RunPreFilterPlugins(ctx, r.state, pod)
 	if !status.IsSuccess() {
 		return Failed // and the scalar path says how
@@ -110,6 +117,37 @@ func (e *Engine) prepareRest(ctx context.Context, c *class, state fwk.CycleState
 	}
 	return None
 }
+
+// begin takes the state that the plugins are run with.
+func (r *rest) begin(g *generation, state fwk.CycleState) {
+	if g.opaque {
+		r.answers = framework.NewAnswers(state, g.opaques)
+		r.state = r.answers
+		return
+	}
+	r.trial = newTrial(state)
+	r.state = r.trial
+}
+
+// undo leaves the state as good as new. What opaque plugins have written stays there, as they are not asked again.
+func (r *rest) undo() {
+	if r.trial != nil {
+		r.trial.undo()
+	}
+}
+
+// State returns what the scalar path has to be given as the state of a pod for which Decide or Settle has just returned a
+// Reason other than None.
+func (e *Engine) State(state fwk.CycleState) fwk.CycleState {
+	if answers := e.rest.answers; answers != nil && answers.CycleState == state {
+		return answers
+	}
+	return state
+}
+
+// Failure returns the error of a plugin of which nothing is known, if it is why the last decision ended with Failed: it has
+// failed to score the nodes that fit, and is not to be asked again. nil: the scalar path says what has failed.
+func (e *Engine) Failure() error { return e.rest.failure }
 
 // says says whether a plugin may have something to say, if those plugins were skipped by PreFilter. Those that kindOf
 // knows score nothing then.
@@ -247,7 +285,7 @@ func (e *Engine) Settle(ctx context.Context, slot cache.Slot, pod *corev1.Pod) R
 	}
 	status := e.last.local.gen.ofClaims.RunFilterPlugins(ctx, e.rest.state, pod, e.snapshot.Info(slot))
 	if !status.IsSuccess() {
-		e.rest.state.undo()
+		e.rest.undo()
 		return Failed
 	}
 	return None
@@ -255,10 +293,18 @@ func (e *Engine) Settle(ctx context.Context, slot cache.Slot, pod *corev1.Pod) R
 
 // scoreRest adds the scores of the rest to the totals of the nodes that fit.
 func (e *Engine) scoreRest(ctx context.Context, g *generation, pod *corev1.Pod) error {
-	r := &e.rest
-	if !r.scores {
+	if !e.rest.scores {
 		return nil
 	}
+	err := e.addScores(ctx, g, pod)
+	if g.opaque {
+		e.rest.failure = err
+	}
+	return err
+}
+
+func (e *Engine) addScores(ctx context.Context, g *generation, pod *corev1.Pod) error {
+	r := &e.rest
 	nodes := make([]fwk.NodeInfo, len(e.feasible)) // plugins may keep it in the state
 	for i, slot := range e.feasible {
 		nodes[i] = e.snapshot.Info(slot)

@@ -1,0 +1,77 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+)
+
+// moody is a plugin that answers otherwise each time it is asked.
+type moody struct {
+	name      string
+	asked     int
+	preFilter int
+}
+
+func (c *moody) Name() string { return c.name }
+
+func (c *moody) PreFilter(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	c.preFilter++
+	if c.preFilter > 1 {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "asked again")
+	}
+	return &fwk.PreFilterResult{NodeNames: sets.New("n0")}, nil
+}
+
+func (*moody) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
+func (c *moody) Filter(context.Context, fwk.CycleState, *corev1.Pod, fwk.NodeInfo) *fwk.Status {
+	c.asked++
+	if c.asked > 1 {
+		return nil
+	}
+	return fwk.NewStatus(fwk.Unschedulable, "first")
+}
+
+func TestAnswersAreRememberedOfThePluginsThatAreNamed(t *testing.T) {
+	named, other := &moody{name: "Named"}, &moody{name: "Other"}
+	f := New(Config{Snapshot: cache.NewSnapshot(), Plugins: &Plugins{
+		PreFilter: []fwk.PreFilterPlugin{named}, Filter: []fwk.FilterPlugin{named, other},
+	}})
+	pod := &corev1.Pod{}
+	state := NewAnswers(schedframework.NewCycleState(), sets.New("Named"))
+	node, changed := schedframework.NewNodeInfo(), schedframework.NewNodeInfo()
+
+	for range 2 {
+		result, status, _ := f.RunPreFilterPlugins(t.Context(), state, pod)
+		if !status.IsSuccess() || !result.NodeNames.Equal(sets.New("n0")) {
+			t.Errorf("PreFilter: %v, %v", result, status)
+		}
+		if status := f.RunFilterPlugins(t.Context(), state, pod, node); status.Message() != "first" || status.Plugin() != "Named" {
+			t.Errorf("Filter: %v of %q", status, status.Plugin())
+		}
+	}
+	if named.preFilter != 1 || named.asked != 1 || other.asked != 0 {
+		t.Errorf("PreFilter was called %d times, Filter %d and %d", named.preFilter, named.asked, other.asked)
+	}
+
+	// About another node, and by who makes other assumptions.
+	if status := f.RunFilterPlugins(t.Context(), state, pod, changed); status.Plugin() != "Other" || named.asked != 2 {
+		t.Errorf("%v of %q after %d questions", status, status.Plugin(), named.asked)
+	}
+	if f.RunFilterPlugins(t.Context(), state.Clone(), pod, node); named.asked != 3 {
+		t.Errorf("a clone has the plugin asked %d times", named.asked)
+	}
+	if f.RunFilterPlugins(t.Context(), state, pod, changed); named.asked != 3 || other.asked != 3 {
+		t.Errorf("the named plugin was asked %d times, the other %d", named.asked, other.asked)
+	}
+}
