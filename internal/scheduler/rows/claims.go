@@ -257,18 +257,8 @@ type claimTable struct {
 }
 
 func (t *claimTable) sync(snapshot *cache.Snapshot) {
-	changes, ok := snapshot.Log().Since(t.pos)
 	t.inUse = fitted(t.inUse, snapshot.Slots(), 0)
-	if ok {
-		for _, change := range changes {
-			t.read(snapshot, change.Slot)
-		}
-	} else {
-		for slot := range t.inUse {
-			t.read(snapshot, cache.Slot(slot))
-		}
-	}
-	t.pos = snapshot.Log().End()
+	t.pos = catchUp(snapshot, t.pos, t.read)
 }
 
 func (t *claimTable) read(snapshot *cache.Snapshot, slot cache.Slot) {

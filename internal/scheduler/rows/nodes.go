@@ -56,23 +56,29 @@ func newNodeTable() nodeTable {
 
 // sync brings the table up to the snapshot.
 func (t *nodeTable) sync(snapshot *cache.Snapshot) {
-	changes, ok := snapshot.Log().Since(t.pos)
 	if add := snapshot.Slots() - len(t.nodes); add > 0 {
 		t.nodes = append(t.nodes, make([]nodeResources, add)...)
 		for _, column := range t.scalars {
 			column.grow(len(t.nodes))
 		}
 	}
-	if ok {
+	t.pos = catchUp(snapshot, t.pos, t.read)
+}
+
+// catchUp has the slots read to which something has happened since a position in the log, or all if the log does not say,
+// and returns the position up to which they are read then.
+func catchUp(snapshot *cache.Snapshot, pos uint64, read func(*cache.Snapshot, cache.Slot)) uint64 {
+	log := snapshot.Log()
+	if changes, ok := log.Since(pos); ok {
 		for _, change := range changes {
-			t.read(snapshot, change.Slot)
+			read(snapshot, change.Slot)
 		}
-	} else {
-		for slot := range t.nodes {
-			t.read(snapshot, cache.Slot(slot))
-		}
+		return log.End()
 	}
-	t.pos = snapshot.Log().End()
+	for slot := range snapshot.Slots() {
+		read(snapshot, cache.Slot(slot))
+	}
+	return log.End()
 }
 
 // read reads the node in a slot. What is in the slot of a node that is gone does not matter.
