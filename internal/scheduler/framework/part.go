@@ -35,6 +35,15 @@ func keepOf[T any](list []T, keep func(*T) bool) []T {
 	return kept
 }
 
+// FilterNames returns the names of the Filter plugins in their order.
+func (f *Framework) FilterNames() []string {
+	var names []string
+	for i := range f.filter {
+		names = append(names, f.filter[i].name)
+	}
+	return names
+}
+
 // WeightedScore is a Score plugin with what its normalised score is multiplied with.
 type WeightedScore struct {
 	Plugin fwk.ScorePlugin

@@ -115,11 +115,7 @@ func newGeneration(p Profile) *generation {
 		of := kindOf(pl)
 		return of == constraints || of == local || of == resources
 	})
-	for _, pl := range p.Framework.Plugins().Filter {
-		if of := kindOf(pl); of == local || of == resources && !twinned.Has(pl.Name()) {
-			g.localFilters = append(g.localFilters, pl.Name())
-		}
-	}
+	g.localFilters = g.local.FilterNames()
 	g.sortScorers()
 	g.sortRest(p.Twins)
 	duration := func(point string) compbasemetrics.ObserverMetric {

@@ -64,20 +64,12 @@ func (r *rest) active() bool { return r.reason != None }
 func (g *generation) sortRest(twins *domains.Twins) {
 	g.rest = g.framework.Part(func(pl fwk.Plugin) bool { return kindOf(pl).isRest() })
 	g.dynamic = g.framework.Part(func(pl fwk.Plugin) bool { return g.devices != "" && pl.Name() == g.devices })
-	for _, pl := range g.framework.Plugins().Filter {
-		if kindOf(pl).isRest() {
-			g.restFilters = append(g.restFilters, pl.Name())
-		}
-	}
+	g.restFilters = g.rest.FilterNames()
 	if twins != nil && twins.Sources != nil && g.answersForClaims() {
 		g.stores = newVolumeStores(twins.Sources.Informers())
 		g.ofClaims = g.rest.Part(isOfClaims)
 		g.restOthers = g.rest.Part(func(pl fwk.Plugin) bool { return !isOfClaims(pl) })
-		for _, pl := range g.framework.Plugins().Filter {
-			if kindOf(pl).isRest() && !isOfClaims(pl) {
-				g.otherFilters = append(g.otherFilters, pl.Name())
-			}
-		}
+		g.otherFilters = g.restOthers.FilterNames()
 	}
 	for _, s := range g.rest.ScorePlugins() {
 		if of := kindOf(s.Plugin); of == opaque || mayScore(s.Plugin) {
@@ -214,7 +206,7 @@ func (e *Engine) allows(node string) bool {
 func (e *Engine) filterRest(ctx context.Context, g *generation, enough int, pod *corev1.Pod) (unasked int, err error) {
 	r := &e.rest
 	ask := r.filters
-	if r.simple && r.filters {
+	if r.simple {
 		unknown := e.judgeClaims()
 		ask = unknown > 0 || r.others
 		if !ask && !r.scores {
