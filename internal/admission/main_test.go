@@ -29,12 +29,13 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/admission"
+	"github.com/livesched/livesched/internal/leaks"
 	"github.com/livesched/livesched/internal/scheduler/plugins"
 )
 
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
-	goleak.VerifyTestMain(m, goleak.IgnoreCurrent())
+	leaks.Main(m, goleak.IgnoreCurrent())
 }
 
 var now = time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)

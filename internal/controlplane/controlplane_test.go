@@ -25,6 +25,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/internal/controlplane/binaries"
+	"github.com/livesched/livesched/internal/leaks"
 )
 
 // startForTest starts a control plane whose end the test asserts itself.
@@ -78,7 +79,7 @@ func bindAll(ctx context.Context, client kubernetes.Interface, namespace string,
 }
 
 func TestWholeControlPlane(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	defer leaks.Verify(t, goleak.IgnoreCurrent())
 	g := NewWithT(t)
 	g.SetDefaultEventuallyTimeout(30 * time.Second)
 	const nodes, replicas = 30, 12
@@ -167,7 +168,7 @@ func TestWholeControlPlane(t *testing.T) {
 }
 
 func TestControlPlaneWithoutControllers(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	defer leaks.Verify(t, goleak.IgnoreCurrent())
 	g := NewWithT(t)
 	c := startForTest(t, Options{Dir: t.TempDir()})
 	client := clientFor(t, c.Config())
@@ -213,7 +214,7 @@ func TestControlPlaneWithoutControllers(t *testing.T) {
 }
 
 func TestFailedStartLeavesNothingBehind(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	defer leaks.Verify(t, goleak.IgnoreCurrent())
 	t.Run("a component that ends is named with the end of its log", func(t *testing.T) {
 		g := NewWithT(t)
 		dir := t.TempDir()

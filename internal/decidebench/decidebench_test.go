@@ -4,27 +4,19 @@
 package decidebench
 
 import (
-	"os"
 	"testing"
 
 	dto "github.com/prometheus/client_model/go"
-	"go.uber.org/goleak"
 	"k8s.io/component-base/metrics/testutil"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
+	"github.com/livesched/livesched/internal/leaks"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 	"github.com/livesched/livesched/internal/workload"
 )
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			_, _ = os.Stderr.WriteString(err.Error() + "\n")
-			code = 1
-		}
-	}
-	os.Exit(code)
+	leaks.Main(m)
 }
 
 const testNodes = 20

@@ -24,6 +24,8 @@ import (
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/livesched/livesched/internal/leaks"
 )
 
 // recorder is an event handler that notes what it got.
@@ -116,7 +118,7 @@ func TestHandlersEndWithTheirScope(t *testing.T) {
 			t.Errorf("events of a handler of the closed scope (-want +got):\n%s", diff)
 		}
 	}
-	goleak.VerifyNone(t, before)
+	leaks.Verify(t, before)
 
 	if _, err := informer.AddEventHandler(first); !errors.Is(err, ErrClosed) {
 		t.Errorf("adding a handler after Close: %v, want ErrClosed", err)
@@ -206,7 +208,7 @@ func TestAKindThatIsNotServedIsEmptyAndMissing(t *testing.T) {
 	if _, err := budgets.Informer().AddEventHandler(&recorder{}); err != nil {
 		t.Fatal(err)
 	}
-	goleak.VerifyNone(t, before)
+	leaks.Verify(t, before)
 	waitForSync(t, scope)
 
 	if err := scope.Err(); err != nil {

@@ -16,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/livesched/livesched/internal/leaks"
 )
 
 func TestWaitForSyncNamesWhatIsNotReady(t *testing.T) {
@@ -89,7 +91,7 @@ func TestAnInformerThatNeverSyncedLeavesWithItsLastUser(t *testing.T) {
 	next.Close()
 
 	cache.stop()
-	goleak.VerifyNone(t, before)
+	leaks.Verify(t, before)
 }
 
 func TestAnInformerThatOthersStoppedIsReplaced(t *testing.T) {

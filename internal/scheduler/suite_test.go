@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/livesched/livesched/cmd/livesched/app"
+	"github.com/livesched/livesched/internal/leaks"
 	"github.com/livesched/livesched/internal/testcluster"
 )
 
@@ -63,7 +64,7 @@ var _ = AfterSuite(func() {
 	if cluster != nil {
 		Expect(cluster.Stop()).To(Succeed())
 		// The workqueue of a controller that is stopped while it hands out an item never finds out.
-		Expect(goleak.Find(before, goleak.IgnoreAnyFunction("sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue.(*priorityqueue[...]).handleReadyItems"))).To(Succeed())
+		Expect(leaks.Find(before, goleak.IgnoreAnyFunction("sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue.(*priorityqueue[...]).handleReadyItems"))).To(Succeed())
 	}
 })
 

@@ -38,6 +38,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/controlplane"
+	"github.com/livesched/livesched/internal/leaks"
 	"github.com/livesched/livesched/internal/testcluster"
 )
 
@@ -97,7 +98,7 @@ var _ = AfterSuite(func() {
 	if cluster != nil {
 		Expect(cluster.Stop()).To(Succeed())
 		// The workqueue of a controller that is stopped while it hands out an item never finds out.
-		Expect(goleak.Find(before, goleak.IgnoreAnyFunction("sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue.(*priorityqueue[...]).handleReadyItems"))).To(Succeed())
+		Expect(leaks.Find(before, goleak.IgnoreAnyFunction("sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue.(*priorityqueue[...]).handleReadyItems"))).To(Succeed())
 	}
 })
 

@@ -4,7 +4,6 @@
 package algorithm
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -18,7 +17,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	tf "k8s.io/kubernetes/pkg/scheduler/testing/framework"
 )
 
@@ -116,14 +114,12 @@ func TestDecisionsMatchKubeScheduler(t *testing.T) {
 	for name, variant := range variants {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithCancel(quiet(t))
+			ctx := quiet(t)
 			seen := outcomes{}
-			var oracles []*oracle
 			for cluster := range uint64(clusters) {
 				g := newGenerator(seed, cluster)
-				last := newOracle(ctx, t, variant)
-				oracles = append(oracles, last)
-				nodes := last.fill(g, 10+g.IntN(91), 5)
+				o := newOracle(ctx, t, variant)
+				nodes := o.fill(g, 10+g.IntN(91), 5)
 				for i := range pods {
 					where := fmt.Sprintf("seed %d, cluster %d of %d nodes, pod %d", seed, cluster, len(nodes), i)
 					pod := g.pod(nodes)
@@ -134,16 +130,12 @@ func TestDecisionsMatchKubeScheduler(t *testing.T) {
 						pod.Status.NominatedNodeName = pick(g, append(nodes, &corev1.Node{})).Name
 						seen["nominated"]++
 					}
-					host := last.compare(where, pod, seen)
+					host := o.compare(where, pod, seen)
 					if host != "" && g.chance(60) {
-						last.place(pod, host)
-						last.refresh()
+						o.place(pod, host)
+						o.refresh()
 					}
 				}
-			}
-			cancel()
-			for _, o := range oracles {
-				frameworkruntime.WaitForShutdown(o.framework)
 			}
 			t.Logf("seed %d: %d cases:%s", seed, clusters*pods, seen)
 			if seen["chosen"] < clusters*pods/4 {
@@ -315,7 +307,7 @@ func TestSamplesMatchKubeScheduler(t *testing.T) {
 	for _, percentage := range []int32{5, 30, 70} {
 		t.Run(fmt.Sprintf("%d percent", percentage), func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithCancel(quiet(t))
+			ctx := quiet(t)
 			seen := outcomes{}
 			g := newGenerator(seed, uint64(percentage))
 			g.rarity = 5
@@ -333,8 +325,6 @@ func TestSamplesMatchKubeScheduler(t *testing.T) {
 					sampled++
 				}
 			}
-			cancel()
-			frameworkruntime.WaitForShutdown(o.framework)
 			t.Logf("seed %d: %d nodes, %d samples:%s", seed, len(nodes), sampled, seen)
 			if sampled < 10 {
 				t.Errorf("only %d decisions stopped at the sample's size", sampled)

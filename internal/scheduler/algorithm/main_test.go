@@ -4,21 +4,14 @@
 package algorithm
 
 import (
-	"os"
 	"testing"
 
-	"go.uber.org/goleak"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"github.com/livesched/livesched/internal/leaks"
 )
 
 func TestMain(m *testing.M) {
 	schedmetrics.Register()
-	code := m.Run()
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			_, _ = os.Stderr.WriteString(err.Error() + "\n")
-			code = 1
-		}
-	}
-	os.Exit(code)
+	leaks.Main(m)
 }

@@ -81,8 +81,8 @@ type setup struct {
 	checkAllFilters bool // on our side
 }
 
-// newOracle returns an oracle of an empty cluster. Its goroutines end with ctx;
-// wait on the framework's.
+// newOracle returns an oracle of an empty cluster. Its goroutines end with
+// ctx.
 func newOracle(ctx context.Context, t testing.TB, s setup) *oracle {
 	t.Helper()
 	cfg, err := latest.Default()

@@ -25,7 +25,6 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	frameworkplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
@@ -188,12 +187,7 @@ func (parity) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod,
 }
 
 func newWorld(t testing.TB, seed uint64, maxBytes int) *world {
-	ctx, cancel := context.WithCancel(quiet(t))
-	base := newOracle(ctx, t, setup{percentage: 100, parallelism: 2})
-	t.Cleanup(func() {
-		cancel()
-		frameworkruntime.WaitForShutdown(base.framework)
-	})
+	base := newOracle(quiet(t), t, setup{percentage: 100, parallelism: 2})
 	w := &world{generator: newGenerator(seed, 0), t: t, ctx: base.ctx, cache: cache.New(), snapshot: cache.NewSnapshot(), seen: outcomes{}}
 	w.handle = handle{Framework: base.framework, snapshot: w.snapshot, nominated: nominator{}}
 	w.ours = New(Config{Snapshot: w.snapshot, Rows: rows.New(w.snapshot, maxBytes)})

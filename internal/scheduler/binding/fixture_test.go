@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,6 +20,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/livesched/livesched/internal/leaks"
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
@@ -30,8 +30,7 @@ import (
 func TestMain(m *testing.M) {
 	metrics.Register()
 	klog.SetLogger(logr.Discard())
-	// klog's flush daemon is started by the package's import.
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"))
+	leaks.Main(m)
 }
 
 // plugin takes part in every extension point of the binding cycle. It notes its calls in the fixture's log, and

@@ -17,6 +17,8 @@ import (
 	"k8s.io/component-base/metrics/testutil"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/livesched/livesched/internal/leaks"
 )
 
 func TestMain(m *testing.M) {
@@ -25,7 +27,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestMetrics(t *testing.T) {
-	leaks := goleak.IgnoreCurrent()
+	before := goleak.IgnoreCurrent()
 	f := newFixture(t, newNode("a", ""), newNode("b", ""))
 	clock := clocktesting.NewFakeClock(time.Now())
 	f.clock = clock
@@ -55,5 +57,5 @@ func TestMetrics(t *testing.T) {
 	expect(3, 2, 0)
 	cancel()
 	<-ended
-	goleak.VerifyNone(t, leaks)
+	leaks.Verify(t, before)
 }

@@ -6,11 +6,12 @@ package debugger
 import (
 	"testing"
 
-	"go.uber.org/goleak"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"github.com/livesched/livesched/internal/leaks"
 )
 
 func TestMain(m *testing.M) {
 	schedmetrics.Register()
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"))
+	leaks.Main(m)
 }

@@ -4,7 +4,6 @@
 package differential
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"strconv"
@@ -16,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	configv1 "k8s.io/kube-scheduler/config/v1"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/utils/ptr"
 )
 
@@ -68,8 +66,7 @@ func TestLiveschedDecidesAsKubeSchedulerDoes(t *testing.T) {
 	}
 	first, cases = max(first, 1), number(t, casesVariable, cases)
 	total := counts{}
-	var last *contest
-	var mu sync.Mutex // guards total and last
+	var mu sync.Mutex // guards total
 	began := time.Now()
 	t.Run("cases", func(t *testing.T) {
 		for seed := first; seed < first+cases; seed++ {
@@ -81,14 +78,9 @@ func TestLiveschedDecidesAsKubeSchedulerDoes(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				total.add(c.count)
-				last = c
 			})
 		}
 	})
-	if last != nil {
-		// kube-scheduler's frameworks take up to a second to end, which need not be waited for after each case.
-		frameworkruntime.WaitForShutdown(last.theirs.framework)
-	}
 	t.Logf("seeds %d to %d, %s:%s", first, first+cases-1, time.Since(began).Round(time.Second), total)
 	if cases < defaultCases || t.Failed() {
 		return
@@ -137,14 +129,13 @@ func (c *contest) play() {
 
 func TestKubeSchedulerBatchesNoPodsUnderTheDefaultProfile(t *testing.T) {
 	// docs/upstream.md says why livesched can do without batching.
-	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logr.Discard()))
+	ctx := klog.NewContext(t.Context(), logr.Discard())
 	spread := func(constraints *configv1.PodTopologySpreadArgs) *configuration {
 		return &configuration{parallelism: 1, profile: configv1.KubeSchedulerProfile{
 			SchedulerName: ptr.To(schedulerName), PluginConfig: []configv1.PluginConfig{args("PodTopologySpread", constraints)},
 		}}
 	}
 	plain := &corev1.Pod{Spec: corev1.PodSpec{SchedulerName: schedulerName}}
-	var last *upstream
 	for _, test := range []struct {
 		name          string
 		configuration *configuration
@@ -160,8 +151,5 @@ func TestKubeSchedulerBatchesNoPodsUnderTheDefaultProfile(t *testing.T) {
 		if signed := u.framework.SignPod(ctx, plain) != nil; signed != test.signed {
 			t.Errorf("%s: a plain pod is signed: %v", test.name, signed)
 		}
-		last = u
 	}
-	cancel()
-	frameworkruntime.WaitForShutdown(last.framework)
 }

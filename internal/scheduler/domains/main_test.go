@@ -6,7 +6,7 @@ package domains
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/livesched/livesched/internal/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }

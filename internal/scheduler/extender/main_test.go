@@ -6,10 +6,9 @@ package extender_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/livesched/livesched/internal/leaks"
 )
 
 func TestMain(m *testing.M) {
-	// klog's flush daemon is started by the package's import.
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"))
+	leaks.Main(m)
 }

@@ -344,22 +344,21 @@ func sequential(calls []string) []string {
 }
 
 func TestRunsMatchKubeScheduler(t *testing.T) {
-	ctx, cancel := context.WithCancel(quiet(t))
+	ctx := quiet(t)
 	snapshot := schedcache.NewSnapshot(nil, []*corev1.Node{makeNode("n1"), makeNode("n2"), makeNode("n3")})
 	nominator := nominations{
 		"n1": {nominated(t, "higher", 6), nominated(t, "lower", 1)},
 		"n2": {nominated(t, "p", 5)},
 	}
-	var last schedframework.Framework
 	const cases = 1500
 	for i := range cases {
 		theirs, ours := &script{seed: seed + uint64(i)}, &script{seed: seed + uint64(i)}
 		parallelism := []int{1, 16}[i%2]
-		last = upstreamRunner(ctx, t, theirs.plugins(), snapshot, nominator, parallelism)
+		upstream := upstreamRunner(ctx, t, theirs.plugins(), snapshot, nominator, parallelism)
 		f := New(Config{
 			ProfileName: "test", Plugins: ours.plugins(), Snapshot: snapshot, Nominator: nominator, Parallelizer: NewParallelizer(parallelism),
 		})
-		want := play(ctx, t, last, snapshot, parallelism)
+		want := play(ctx, t, upstream, snapshot, parallelism)
 		got := play(ctx, t, f, snapshot, parallelism)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("case %d: (-kube-scheduler +ours):\n%s", i, diff)
@@ -368,7 +367,5 @@ func TestRunsMatchKubeScheduler(t *testing.T) {
 			t.Fatalf("case %d: calls (-kube-scheduler +ours):\n%s", i, diff)
 		}
 	}
-	cancel()
-	frameworkruntime.WaitForShutdown(last)
 	t.Logf("seed %d: %d cases", seed, cases)
 }

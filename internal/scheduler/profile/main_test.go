@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/go-logr/logr"
-	"go.uber.org/goleak"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/livesched/livesched/internal/controlplane"
 	"github.com/livesched/livesched/internal/informers"
+	"github.com/livesched/livesched/internal/leaks"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
@@ -45,8 +45,7 @@ func run(m *testing.M) (code int) {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}
-		// klog's flush daemon is started by the package's import.
-		if err := goleak.Find(goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1")); code == 0 && err != nil {
+		if err := leaks.Find(); code == 0 && err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}

@@ -5,13 +5,10 @@ package queue
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
-	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,6 +22,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
+	"github.com/livesched/livesched/internal/leaks"
 	ownmetrics "github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
@@ -32,13 +30,7 @@ func TestMain(m *testing.M) {
 	klog.SetLogger(klog.Logger{})   // the tests provoke errors in plenty; those that matter have a logger of their own
 	utilruntime.ErrorHandlers = nil // kube-scheduler's queue uses them; one of them sleeps
 	ownmetrics.Register()
-	if code := m.Run(); code != 0 {
-		os.Exit(code)
-	}
-	if err := goleak.Find(goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1")); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	leaks.Main(m)
 }
 
 // The events that the plugins of the tests are interested in. Plugin "A" hears of nodes, "B" of claims.

@@ -1,0 +1,53 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package leaks fails tests that leave goroutines behind.
+package leaks
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// patience is how long goroutines that were told to end may take: kube-scheduler's metric recorders look once a second
+// whether they are to end, which is longer than goleak waits by itself. It is waited only while there are some left.
+const patience = 20 * time.Second
+
+// Main runs the tests of a package and exits as [testing.M.Run] says, or with 1 if the tests passed and left goroutines.
+func Main(m *testing.M, options ...goleak.Option) {
+	code := m.Run()
+	if code == 0 {
+		if err := Find(options...); err != nil {
+			_, _ = fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// Verify fails the test if goroutines are left; see [Find].
+func Verify(t testing.TB, options ...goleak.Option) {
+	t.Helper()
+	if err := Find(options...); err != nil {
+		t.Error(err)
+	}
+}
+
+// Find returns an error with the stacks of the goroutines that are left after 20 seconds, other than the options' and
+// klog's flush daemon, which the import of klog starts.
+func Find(options ...goleak.Option) error { return findFor(patience, options) }
+
+func findFor(patience time.Duration, options []goleak.Option) error {
+	options = append([]goleak.Option{goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1")}, options...)
+	deadline := time.Now().Add(patience)
+	for {
+		err := goleak.Find(options...) // looks for half a second
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+	}
+}
