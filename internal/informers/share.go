@@ -4,13 +4,12 @@
 package informers
 
 import (
-	"encoding/binary"
-	"maps"
-	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/livesched/livesched/internal/keys"
 )
 
 // maxShared is the limit of each memo: more than there are workloads in a cluster of a million pods, as a rule. What is
@@ -32,8 +31,7 @@ type sharer struct {
 
 	mu sync.Mutex
 
-	buf  []byte   // of the encoding that is being made
-	keys []string // of the map that is being encoded
+	key keys.Writer // of the part that is being looked at
 
 	strings     memo[string]
 	labels      memo[map[string]string]
@@ -73,8 +71,8 @@ func newSharer(limit int, trimmed bool) *sharer {
 func (s *sharer) sharePod(pod *corev1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.shareString(&pod.Namespace)
-	s.shareString(&pod.GenerateName)
+	shareString(s, &pod.Namespace)
+	shareString(s, &pod.GenerateName)
 	pod.Labels = s.shareMap(&s.labels, pod.Labels)
 	pod.Annotations = s.shareMap(&s.labels, pod.Annotations)
 	pod.OwnerReferences = shareSlice(s, &s.owners, pod.OwnerReferences)
@@ -106,30 +104,30 @@ func (s *sharer) shareSpec(pod *corev1.Pod) {
 }
 
 func (s *sharer) shareRest(spec *corev1.PodSpec) {
-	s.buf = s.buf[:0]
-	if !s.encode(spec) {
+	s.key.Reset()
+	if !s.key.Message(spec) {
 		return
 	}
-	if known, ok := s.specs.get(s.buf); ok {
+	if known, ok := s.specs.get(s.key.Bytes()); ok {
 		*spec = *known
 		return
 	}
 	rest := *spec
-	s.specs.put(s.buf, &rest)
+	s.specs.put(s.key.Bytes(), &rest)
 }
 
 func (s *sharer) shareAffinity(affinity *corev1.Affinity) *corev1.Affinity {
 	if affinity == nil {
 		return nil
 	}
-	s.buf = s.buf[:0]
-	if !s.encode(affinity) {
+	s.key.Reset()
+	if !s.key.Message(affinity) {
 		return affinity
 	}
-	if known, ok := s.affinities.get(s.buf); ok {
+	if known, ok := s.affinities.get(s.key.Bytes()); ok {
 		return known
 	}
-	s.affinities.put(s.buf, affinity)
+	s.affinities.put(s.key.Bytes(), affinity)
 	return affinity
 }
 
@@ -137,13 +135,10 @@ func (s *sharer) shareAffinity(affinity *corev1.Affinity) *corev1.Affinity {
 func (s *sharer) shareStatus(status *corev1.PodStatus) {
 	shareString(s, &status.Phase)
 	shareString(s, &status.QOSClass)
-	s.shareString(&status.HostIP)
+	shareString(s, &status.HostIP)
 	for i := range status.Conditions {
-		condition := &status.Conditions[i]
-		shareString(s, &condition.Type)
-		shareString(s, &condition.Status)
-		s.shareString(&condition.Reason)
-		s.shareString(&condition.Message)
+		c := &status.Conditions[i]
+		shareCondition(s, &c.Type, &c.Status, &c.Reason, &c.Message)
 	}
 	status.Conditions = exact(status.Conditions)
 	if s.trimmed {
@@ -165,11 +160,8 @@ func (s *sharer) shareNode(node *corev1.Node) {
 	status.Capacity = s.shareResources(status.Capacity)
 	status.Allocatable = s.shareResources(status.Allocatable)
 	for i := range status.Conditions {
-		condition := &status.Conditions[i]
-		shareString(s, &condition.Type)
-		shareString(s, &condition.Status)
-		s.shareString(&condition.Reason)
-		s.shareString(&condition.Message)
+		c := &status.Conditions[i]
+		shareCondition(s, &c.Type, &c.Status, &c.Reason, &c.Message)
 	}
 	status.Conditions = exact(status.Conditions)
 	system := &status.NodeInfo
@@ -177,41 +169,42 @@ func (s *sharer) shareNode(node *corev1.Node) {
 		&system.KernelVersion, &system.OSImage, &system.ContainerRuntimeVersion, &system.KubeletVersion,
 		&system.OperatingSystem, &system.Architecture,
 	} {
-		s.shareString(field)
+		shareString(s, field)
 	}
 }
 
-// shareString replaces a string by an equal one.
-func (s *sharer) shareString(v *string) { shareString(s, v) }
+// shareCondition shares what a condition of a pod or a node says.
+func shareCondition[T ~string](s *sharer, kind *T, status *corev1.ConditionStatus, reason, message *string) {
+	shareString(s, kind)
+	shareString(s, status)
+	shareString(s, reason)
+	shareString(s, message)
+}
 
+// shareString replaces a string by an equal one.
 func shareString[T ~string](s *sharer, v *T) {
 	if *v == "" {
 		return
 	}
-	s.buf = append(s.buf[:0], *v...)
-	if known, ok := s.strings.get(s.buf); ok {
+	s.key.Reset()
+	s.key.Text(string(*v))
+	if known, ok := s.strings.get(s.key.Bytes()); ok {
 		*v = T(known)
 		return
 	}
-	s.strings.put(s.buf, string(*v))
+	s.strings.put(s.key.Bytes(), string(*v))
 }
 
 func (s *sharer) shareMap(memo *memo[map[string]string], m map[string]string) map[string]string {
 	if len(m) == 0 {
 		return m
 	}
-	s.keys = slices.AppendSeq(s.keys[:0], maps.Keys(m))
-	slices.Sort(s.keys)
-	s.buf = s.buf[:0]
-	for _, key := range s.keys {
-		s.encodeString(key)
-		s.encodeString(m[key])
-	}
-	clear(s.keys) // holds no strings of pods that are gone
-	if known, ok := memo.get(s.buf); ok {
+	s.key.Reset()
+	s.key.Map(m, nil)
+	if known, ok := memo.get(s.key.Bytes()); ok {
 		return known
 	}
-	memo.put(s.buf, m)
+	memo.put(s.key.Bytes(), m)
 	return m
 }
 
@@ -219,15 +212,15 @@ func (s *sharer) shareNames(names []string) []string {
 	if len(names) == 0 {
 		return names
 	}
-	s.buf = s.buf[:0]
+	s.key.Reset()
 	for _, name := range names {
-		s.encodeString(name)
+		s.key.Text(name)
 	}
-	if known, ok := s.images.get(s.buf); ok {
+	if known, ok := s.images.get(s.key.Bytes()); ok {
 		return known
 	}
 	names = exact(names)
-	s.images.put(s.buf, names)
+	s.images.put(s.key.Bytes(), names)
 	return names
 }
 
@@ -235,59 +228,36 @@ func (s *sharer) shareResources(list corev1.ResourceList) corev1.ResourceList {
 	if len(list) == 0 {
 		return list
 	}
-	s.buf = s.buf[:0]
-	if !s.encode(&corev1.ResourceRequirements{Limits: list}) {
+	s.key.Reset()
+	if !s.key.Message(&corev1.ResourceRequirements{Limits: list}) {
 		return list
 	}
-	if known, ok := s.resources.get(s.buf); ok {
+	if known, ok := s.resources.get(s.key.Bytes()); ok {
 		return known
 	}
-	s.resources.put(s.buf, list)
+	s.resources.put(s.key.Bytes(), list)
 	return list
 }
 
 func shareSlice[T any, P interface {
 	*T
-	message
+	keys.Message
 }](s *sharer, memo *memo[[]T], values []T) []T {
 	if len(values) == 0 {
 		return values
 	}
-	s.buf = s.buf[:0]
+	s.key.Reset()
 	for i := range values {
-		if !s.encode(P(&values[i])) {
+		if !s.key.Message(P(&values[i])) {
 			return values
 		}
 	}
-	if known, ok := memo.get(s.buf); ok {
+	if known, ok := memo.get(s.key.Bytes()); ok {
 		return known
 	}
 	values = exact(values)
-	memo.put(s.buf, values)
+	memo.put(s.key.Bytes(), values)
 	return values
-}
-
-// message is what generated types can do.
-type message interface {
-	Size() int
-	MarshalToSizedBuffer([]byte) (int, error)
-}
-
-// encode appends a message to the buffer, and its length before it, so that no two sequences of messages are the same.
-// It is false if the message cannot be encoded.
-func (s *sharer) encode(m message) bool {
-	size := m.Size()
-	s.buf = binary.AppendUvarint(s.buf, uint64(size))
-	start := len(s.buf)
-	s.buf = slices.Grow(s.buf, size)[:start+size]
-	n, err := m.MarshalToSizedBuffer(s.buf[start:])
-	return err == nil && n == size
-}
-
-// encodeString does the same for a string.
-func (s *sharer) encodeString(v string) {
-	s.buf = binary.AppendUvarint(s.buf, uint64(len(v)))
-	s.buf = append(s.buf, v...)
 }
 
 // exact returns the same values with no capacity to spare, of which a decoder leaves up to as much as the values take.

@@ -4,13 +4,13 @@
 package cache
 
 import (
-	"encoding/binary"
 	"maps"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/keys"
 )
 
 // SignatureID is the number of a signature, the smallest being 0. See [Signatures.Epoch] for how long it means the same.
@@ -50,8 +50,7 @@ type Signatures struct {
 	// recent remembers of classes which signature their last pod had.
 	recent [recentClasses]recentClass
 	// Scratch space.
-	key   []byte
-	names []string
+	key keys.Writer
 }
 
 // recentClasses is a power of two. Of two classes with one remainder the later is remembered.
@@ -198,7 +197,7 @@ func (x *Signatures) enterOfClass(pod *schedframework.PodInfo, class ClassID) Si
 // enter counts a pod for its signature.
 func (x *Signatures) enter(pod fwk.PodInfo) SignatureID {
 	x.writeKey(pod.GetPod())
-	id, ok := x.numbers[string(x.key)]
+	id, ok := x.numbers[string(x.key.Bytes())]
 	if !ok {
 		id = x.number(pod)
 	}
@@ -211,7 +210,7 @@ func (x *Signatures) number(info fwk.PodInfo) SignatureID {
 	id := SignatureID(len(x.all))
 	pod := info.GetPod()
 	own := Signature{
-		Namespace: pod.Namespace, Labels: pod.Labels, Terminating: pod.DeletionTimestamp != nil, Terms: termsOf(info), key: string(x.key),
+		Namespace: pod.Namespace, Labels: pod.Labels, Terminating: pod.DeletionTimestamp != nil, Terms: termsOf(info), key: string(x.key.Bytes()),
 	}
 	x.all = append(x.all, own)
 	x.numbers[own.key] = id
@@ -296,52 +295,28 @@ func hasTerms(pod fwk.PodInfo) bool {
 		len(pod.GetPreferredAffinityTerms())+len(pod.GetPreferredAntiAffinityTerms()) > 0
 }
 
-// writeKey writes what tells a pod's signature from others, everything with its length before it.
+// writeKey writes what tells a pod's signature from others.
 func (x *Signatures) writeKey(pod *corev1.Pod) {
-	x.key = appendText(x.key[:0], pod.Namespace)
-	if pod.DeletionTimestamp != nil {
-		x.key = append(x.key, 1)
-	} else {
-		x.key = append(x.key, 0)
-	}
-	x.names = x.names[:0]
-	for name := range pod.Labels {
-		x.names = append(x.names, name)
-	}
-	slices.Sort(x.names)
-	x.key = binary.AppendUvarint(x.key, uint64(len(x.names)))
-	for _, name := range x.names {
-		x.key = appendText(appendText(x.key, name), pod.Labels[name])
-	}
+	w := &x.key
+	w.Reset()
+	w.Text(pod.Namespace)
+	w.Flag(pod.DeletionTimestamp != nil)
+	w.Map(pod.Labels, nil)
 	affinity := pod.Spec.Affinity
 	if affinity == nil {
 		return
 	}
 	ok := true
 	if affinity.PodAffinity != nil {
-		ok = x.writeMessage(1, affinity.PodAffinity)
+		w.Number(1)
+		ok = w.Message(affinity.PodAffinity)
 	}
 	if affinity.PodAntiAffinity != nil {
-		ok = x.writeMessage(2, affinity.PodAntiAffinity) && ok
+		w.Number(2)
+		ok = w.Message(affinity.PodAntiAffinity) && ok
 	}
 	if !ok {
-		x.key = appendText(append(x.key, 3), string(pod.UID)) // a signature of its own
+		w.Number(3)
+		w.Text(string(pod.UID)) // a signature of its own
 	}
-}
-
-func appendText(key []byte, text string) []byte {
-	return append(binary.AppendUvarint(key, uint64(len(text))), text...)
-}
-
-// writeMessage writes a part of a pod as the API knows it, if that can be done. Maps in it are written in order.
-func (x *Signatures) writeMessage(tag byte, m interface {
-	Size() int
-	MarshalToSizedBuffer(buf []byte) (int, error)
-}) bool {
-	size := m.Size()
-	x.key = binary.AppendUvarint(append(x.key, tag), uint64(size))
-	start := len(x.key)
-	x.key = slices.Grow(x.key, size)[:start+size]
-	_, err := m.MarshalToSizedBuffer(x.key[start:])
-	return err == nil
 }

@@ -72,13 +72,13 @@ func (g *generation) isClosed() bool {
 // classOf returns the class of a pod. If it is new, so may be its local key.
 func (e *Engine) classOf(ctx context.Context, g *generation, pod *corev1.Pod) (*class, Reason) {
 	w := &e.key
-	w.buf = w.buf[:0]
+	w.Reset()
 	ok := w.local(pod) && g.ownKeys(w, pod)
-	local := len(w.buf)
+	local := w.Len()
 	if !ok || !w.cross(pod, e.mentions) {
 		return nil, UnknownPlugin
 	}
-	if c, ok := g.classes[string(w.buf)]; ok {
+	if c, ok := g.classes[string(w.Bytes())]; ok {
 		e.used.MoveToFront(c.used)
 		return c, None
 	}
@@ -90,15 +90,15 @@ func (e *Engine) classOf(ctx context.Context, g *generation, pod *corev1.Pod) (*
 	}
 	like.CalculateResource()
 	e.mentions.ReadTerms(like)
-	rows, ok := g.locals[string(w.buf[:local])]
+	rows, ok := g.locals[string(w.Bytes()[:local])]
 	if !ok {
-		if rows, err = e.newLocalRows(ctx, g, string(w.buf[:local]), pod); err != nil {
+		if rows, err = e.newLocalRows(ctx, g, string(w.Bytes()[:local]), pod); err != nil {
 			klog.FromContext(ctx).V(5).Info("No class is made for the pod", "pod", klog.KObj(pod), "err", err)
 			return nil, Failed
 		}
 	}
 	e.lastID++
-	c := &class{key: string(w.buf), id: e.lastID, like: like, local: rows}
+	c := &class{key: string(w.Bytes()), id: e.lastID, like: like, local: rows}
 	g.locals[rows.key] = rows
 	g.classes[c.key] = c
 	rows.classes++

@@ -243,7 +243,7 @@ func (g *generation) ownKeys(w *keyWriter, pod *corev1.Pod) bool {
 		if !ok {
 			return false
 		}
-		w.text(key)
+		w.Text(key)
 	}
 	return true
 }

@@ -4,13 +4,13 @@
 package rows
 
 import (
-	"encoding/binary"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/livesched/livesched/internal/keys"
 	"github.com/livesched/livesched/internal/scheduler/domains"
 )
 
@@ -19,108 +19,58 @@ import (
 // InterPodAffinity, of this pod and of others who see it running. Of the labels those are in it that some selector asks
 // about (domains.Mentions).
 //
-// Everything in a key is written with its length or number before it, so that no two different pods have one key. It
-// does not matter if two pods that are alike have two.
+// No two pods that differ in what matters have one key. It does not matter if two pods that are alike have two.
 
-// keyWriter writes keys. The buffers are reused.
+// keyWriter writes keys.
 type keyWriter struct {
-	buf   []byte
-	names []string
+	keys.Writer
+
 	// constraints is where, in the local part, that ends which the plugins of kind constraints go by.
 	constraints int
 }
 
-func (w *keyWriter) number(n int) { w.buf = binary.AppendVarint(w.buf, int64(n)) }
-
-func (w *keyWriter) text(s string) {
-	w.number(len(s))
-	w.buf = append(w.buf, s...)
-}
-
-func (w *keyWriter) flag(b bool) {
-	if b {
-		w.buf = append(w.buf, 1)
-	} else {
-		w.buf = append(w.buf, 0)
-	}
-}
-
-// sorted returns the keys of a map in order, until it is called again.
-func sorted[K ~string, V any](w *keyWriter, m map[K]V) []string {
-	w.names = w.names[:0]
-	for name := range m {
-		w.names = append(w.names, string(name))
-	}
-	slices.Sort(w.names)
-	return w.names
-}
-
-func (w *keyWriter) texts(m map[string]string) {
-	w.number(len(m))
-	for _, name := range sorted(w, m) {
-		w.text(name)
-		w.text(m[name])
-	}
-}
-
 // quantities writes all entries, those of zero too: whether a container asks for nothing or does not ask matters.
 func (w *keyWriter) quantities(list corev1.ResourceList) {
-	w.number(len(list))
-	for _, name := range sorted(w, list) {
-		w.text(name)
+	w.Number(int64(len(list)))
+	for _, name := range keys.Sorted(&w.Writer, list, nil) {
+		w.Text(name)
 		w.quantity(list[corev1.ResourceName(name)])
 	}
 }
 
 func (w *keyWriter) quantity(q resource.Quantity) {
 	if n, ok := q.AsInt64(); ok {
-		w.flag(true)
-		w.buf = binary.AppendVarint(w.buf, n)
+		w.Flag(true)
+		w.Number(n)
 		return
 	}
-	w.flag(false)
-	w.text(q.String())
-}
-
-// message is a part of a pod as the API knows it. Maps in it are written in order.
-type message interface {
-	Size() int
-	MarshalToSizedBuffer(buf []byte) (int, error)
-}
-
-// message writes a message. What cannot be written makes no key.
-func (w *keyWriter) message(m message) bool {
-	size := m.Size()
-	w.number(size)
-	start := len(w.buf)
-	w.buf = slices.Grow(w.buf, size)[:start+size]
-	_, err := m.MarshalToSizedBuffer(w.buf[start:])
-	return err == nil
+	w.Flag(false)
+	w.Text(q.String())
 }
 
 // local writes the local part of a pod's key.
 func (w *keyWriter) local(pod *corev1.Pod) bool {
 	spec := &pod.Spec
-	w.text(spec.NodeName)
-	w.texts(spec.NodeSelector)
+	w.Text(spec.NodeName)
+	w.Map(spec.NodeSelector, nil)
 	ok := true
 	if has := spec.Affinity != nil && spec.Affinity.NodeAffinity != nil; has {
-		w.flag(true)
-		ok = w.message(spec.Affinity.NodeAffinity)
+		w.Flag(true)
+		ok = w.Message(spec.Affinity.NodeAffinity)
 	} else {
-		w.flag(false)
+		w.Flag(false)
 	}
-	w.number(len(spec.Tolerations))
+	w.Number(int64(len(spec.Tolerations)))
 	for i := range spec.Tolerations {
 		t := &spec.Tolerations[i]
-		w.text(t.Key)
-		w.text(string(t.Operator))
-		w.text(t.Value)
-		w.text(string(t.Effect))
+		w.Text(t.Key)
+		w.Text(string(t.Operator))
+		w.Text(t.Value)
+		w.Text(string(t.Effect))
 	}
-	w.constraints = len(w.buf)
+	w.constraints = w.Len()
 	w.quantities(spec.Overhead)
-	w.flag(spec.Resources != nil)
+	w.Flag(spec.Resources != nil)
 	if spec.Resources != nil {
 		w.quantities(spec.Resources.Requests)
 		w.quantities(spec.Resources.Limits)
@@ -129,80 +79,64 @@ func (w *keyWriter) local(pod *corev1.Pod) bool {
 	w.containers(spec.InitContainers)
 	for i := range spec.Volumes {
 		if image := spec.Volumes[i].Image; image != nil {
-			w.flag(true)
-			w.text(image.Reference)
+			w.Flag(true)
+			w.Text(image.Reference)
 		}
 	}
-	w.flag(false)
+	w.Flag(false)
 	return ok
 }
 
 func (w *keyWriter) containers(containers []corev1.Container) {
-	w.number(len(containers))
+	w.Number(int64(len(containers)))
 	for i := range containers {
 		c := &containers[i]
-		w.text(c.Image)
-		w.flag(c.RestartPolicy != nil)
+		w.Text(c.Image)
+		w.Flag(c.RestartPolicy != nil)
 		if c.RestartPolicy != nil {
-			w.text(string(*c.RestartPolicy))
+			w.Text(string(*c.RestartPolicy))
 		}
 		w.quantities(c.Resources.Requests)
 		for j := range c.Ports {
 			if port := &c.Ports[j]; port.HostPort != 0 {
-				w.number(int(port.HostPort))
-				w.text(string(port.Protocol))
-				w.text(port.HostIP)
+				w.Number(int64(port.HostPort))
+				w.Text(string(port.Protocol))
+				w.Text(port.HostIP)
 			}
 		}
-		w.number(0) // no host port: the end of the list
-	}
-}
-
-// labels writes those labels that somebody asks about.
-func (w *keyWriter) labels(labels map[string]string, mentions *domains.Mentions) {
-	w.names = w.names[:0]
-	for name := range labels {
-		if mentions.Has(name) {
-			w.names = append(w.names, name)
-		}
-	}
-	slices.Sort(w.names)
-	w.number(len(w.names))
-	for _, name := range w.names {
-		w.text(name)
-		w.text(labels[name])
+		w.Number(0) // no host port: the end of the list
 	}
 }
 
 // cross writes the cross part of a pod's key.
 func (w *keyWriter) cross(pod *corev1.Pod, mentions *domains.Mentions) bool {
-	w.text(pod.Namespace)
-	w.labels(pod.Labels, mentions)
+	w.Text(pod.Namespace)
+	w.Map(pod.Labels, mentions.Has)
 	ok := true
-	w.number(len(pod.Spec.TopologySpreadConstraints))
+	w.Number(int64(len(pod.Spec.TopologySpreadConstraints)))
 	for i := range pod.Spec.TopologySpreadConstraints {
-		ok = w.message(&pod.Spec.TopologySpreadConstraints[i]) && ok
+		ok = w.Message(&pod.Spec.TopologySpreadConstraints[i]) && ok
 	}
 	a := pod.Spec.Affinity
 	if has := a != nil && a.PodAffinity != nil; has {
-		w.flag(true)
-		ok = w.message(a.PodAffinity) && ok
+		w.Flag(true)
+		ok = w.Message(a.PodAffinity) && ok
 	} else {
-		w.flag(false)
+		w.Flag(false)
 	}
 	if has := a != nil && a.PodAntiAffinity != nil; has {
-		w.flag(true)
-		ok = w.message(a.PodAntiAffinity) && ok
+		w.Flag(true)
+		ok = w.Message(a.PodAntiAffinity) && ok
 	} else {
-		w.flag(false)
+		w.Flag(false)
 	}
 	// The default constraints of PodTopologySpread select what the pod's controller selects.
 	owner := metav1.GetControllerOfNoCopy(pod)
-	w.flag(owner != nil)
+	w.Flag(owner != nil)
 	if owner != nil {
-		w.text(owner.APIVersion)
-		w.text(owner.Kind)
-		w.text(owner.Name)
+		w.Text(owner.APIVersion)
+		w.Text(owner.Kind)
+		w.Text(owner.Name)
 	}
 	return ok
 }

@@ -83,11 +83,11 @@ func keysOf(t testing.TB, pod *corev1.Pod) (local, cross []byte) {
 	if !w.local(pod) {
 		t.Fatal("no local key")
 	}
-	n := len(w.buf)
+	n := w.Len()
 	if !w.cross(pod, mentionsOf(t, podWithEverything())) {
 		t.Fatal("no cross key")
 	}
-	return w.buf[:n:n], w.buf[n:]
+	return w.Bytes()[:n:n], w.Bytes()[n:]
 }
 
 func TestKeysDifferWhereThePodsDo(t *testing.T) {

@@ -70,7 +70,7 @@ func (e *Engine) newLocalRows(ctx context.Context, g *generation, key string, po
 	if l.asker, err = newAsker(ctx, g.local, pod); err != nil {
 		return nil, err
 	}
-	if l.constraints, err = g.holdConstraints(ctx, e.key.buf[:e.key.constraints], pod); err != nil {
+	if l.constraints, err = g.holdConstraints(ctx, e.key.Bytes()[:e.key.constraints], pod); err != nil {
 		return nil, err
 	}
 	l.named = l.named || l.constraints.named
