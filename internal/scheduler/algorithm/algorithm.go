@@ -28,8 +28,8 @@ type Config struct {
 	// it between the calls. NodeInfos().List() is the order in which nodes are
 	// sampled.
 	Snapshot fwk.SharedLister
-	// IntN returns a random number from 0 to n-1, to choose among nodes of equal
-	// score. Default: rand.IntN.
+	// IntN returns a random number from 0 to n-1, to draw nodes of equal score.
+	// Default: rand.IntN.
 	IntN func(n int) int
 	// Rows decides on the fast path, on the same snapshot. nil: every decision takes the scalar path.
 	Rows *rows.Engine
@@ -134,25 +134,43 @@ func (c *cycle) schedule(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	return Result{SuggestedHost: c.selectHost(c.scores), EvaluatedNodes: evaluated, FeasibleNodes: len(c.feasible)}, nil
+	return Result{SuggestedHost: c.selectHost(), EvaluatedNodes: evaluated, FeasibleNodes: len(c.feasible)}, nil
 }
 
-// selectHost returns the node with the highest total. All nodes that share it
-// have the same chance.
-func (s *Scheduler) selectHost(scores []fwk.NodePluginScores) string {
+// selectHost returns the node with the highest total, or one of those that share it.
+func (c *cycle) selectHost() string {
 	var best []int
-	for i := range scores {
+	for i := range c.scores {
 		switch {
-		case len(best) == 0 || scores[i].TotalScore > scores[best[0]].TotalScore:
+		case len(best) == 0 || c.scores[i].TotalScore > c.scores[best[0]].TotalScore:
 			best = append(best[:0], i)
-		case scores[i].TotalScore == scores[best[0]].TotalScore:
+		case c.scores[i].TotalScore == c.scores[best[0]].TotalScore:
 			best = append(best, i)
 		}
 	}
-	if len(best) == 1 {
-		return scores[best[0]].Name
+	chosen := c.draw(len(best), func(i int) int { return len(c.feasible[best[i]].GetPods()) })
+	return c.scores[best[chosen]].Name
+}
+
+// draws is how many of the nodes with one total are looked at. With one, pods would gather on nodes that others were placed
+// on, as totals are whole numbers and do not tell few small pods from none; with all, each decision would go through all
+// the nodes that are alike.
+const draws = 8
+
+// draw chooses among n nodes with one total: of those that it draws the one with the fewest pods.
+func (s *Scheduler) draw(n int, pods func(i int) int) int {
+	if n == 1 {
+		return 0
 	}
-	return scores[best[s.intN(len(best))]].Name
+	chosen := s.intN(n)
+	fewest := pods(chosen)
+	for range draws - 1 {
+		i := s.intN(n)
+		if here := pods(i); here < fewest {
+			chosen, fewest = i, here
+		}
+	}
+	return chosen
 }
 
 // cycle is one decision on the scalar path.

@@ -60,6 +60,10 @@ func (w *world) decider(nodes int) func(*corev1.Pod) {
 		w.must(err)
 		assumed := *pod
 		assumed.Spec.NodeName = result.SuggestedHost
+		if result.Class.Like == nil { // on the scalar path
+			w.must(w.cache.AddPod(logger, &assumed))
+			return
+		}
 		w.must(w.cache.AssumePodOfClass(logger, &assumed, result.Class))
 	}
 }

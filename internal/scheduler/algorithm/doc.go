@@ -8,11 +8,12 @@
 //	Filter         on all nodes, or until enough fit; then the extenders' filters
 //	PreScore       once
 //	Score          on the nodes that fit; then the extenders' scores on top
-//	select         the node with the highest total, at random among equals
+//	select         the node with the highest total; of equals, the one with the fewest pods of eight that are drawn
 //
 // It runs every plugin on every node it looks at, as kube-scheduler does it
 // (pkg/scheduler/schedule_one.go), and decides and explains as kube-scheduler
 // does, with two exceptions. A profile without a percentage has all its nodes
 // scored, where kube-scheduler takes a sample whose size depends on the cluster's.
-// And nodes of equal score have equal chances.
+// And among nodes of equal total it prefers those with few pods, where
+// kube-scheduler takes one of those that it came to first.
 package algorithm

@@ -112,10 +112,7 @@ func (s *Scheduler) decideFast(ctx context.Context, p Profile, state fwk.CycleSt
 	if reason != rows.None {
 		return Result{}, reason
 	}
-	best := decision.Best.At(0)
-	if n := decision.Best.Len(); n > 1 {
-		best = decision.Best.At(s.intN(n))
-	}
+	best := decision.Best.At(s.draw(decision.Best.Len(), func(i int) int { return engine.NumPods(decision.Best.At(i)) }))
 	if reason := engine.Settle(ctx, best, pod); reason != rows.None {
 		return Result{}, reason
 	}

@@ -275,6 +275,9 @@ func (e *Engine) Looked() int { return e.looked }
 // NumNodes is the number of nodes that decisions are made among.
 func (e *Engine) NumNodes() int { return e.snapshot.NumNodes() }
 
+// NumPods returns the number of pods on the node in a slot, assumed ones included.
+func (e *Engine) NumPods(slot cache.Slot) int { return len(e.snapshot.Info(slot).GetPods()) }
+
 // NodeName returns the name of the node in a slot.
 func (e *Engine) NodeName(slot cache.Slot) string { return e.snapshot.Info(slot).Node().Name }
 

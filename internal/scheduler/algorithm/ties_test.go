@@ -1,0 +1,66 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package algorithm
+
+import (
+	"slices"
+	"testing"
+
+	"k8s.io/klog/v2"
+)
+
+// numPods returns how many pods each node has.
+func (w *world) numPods() (pods []int) {
+	w.must(w.cache.UpdateSnapshot(klog.FromContext(w.ctx), w.snapshot))
+	for _, slot := range w.snapshot.Order() {
+		pods = append(pods, len(w.snapshot.Info(slot).GetPods()))
+	}
+	return pods
+}
+
+// A node with none, with one and with two of the pods in these tests have one total under the default plugins.
+
+func TestOfTheNodesThatAreDrawnTheOneWithTheFewestPodsIsTaken(t *testing.T) {
+	for name, scalar := range map[string]bool{"on the fast path": false, "on the scalar path": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, seed, 0)
+			drawn := 0
+			w.ours.intN = func(n int) int { // each in turn: of no more than draws, all
+				drawn++
+				return drawn % n
+			}
+			if scalar {
+				w.ours.fast = nil
+			}
+			place := w.decider(draws)
+			for i := range 2 * draws {
+				place(podOf("basic", i))
+				if pods := w.numPods(); slices.Max(pods)-slices.Min(pods) > 1 {
+					t.Fatalf("after pod %d the nodes have %v pods", i, pods)
+				}
+			}
+			if drawn < draws*draws {
+				t.Errorf("%d nodes were drawn", drawn)
+			}
+		})
+	}
+}
+
+func TestPodsThatAreAlikeSpreadOverNodesThatAre(t *testing.T) {
+	const nodes = 200
+	w := newWorld(t, seed, 0)
+	place := w.decider(nodes)
+	for i := range nodes {
+		place(podOf("basic", i))
+	}
+	used := nodes
+	for _, pods := range w.numPods() {
+		if pods == 0 {
+			used--
+		}
+	}
+	if used < nodes*8/10 { // were each of the best as likely as any other, 120 or so
+		t.Errorf("%d pods were placed on %d of %d nodes", nodes, used, nodes)
+	}
+}
