@@ -39,6 +39,7 @@ var (
 
 func TestInformersOnAControlPlane(t *testing.T) {
 	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(time.Minute)
 	RunSpecs(t, "Informers")
 }
 

@@ -19,7 +19,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	"go.uber.org/goleak"
+
+	"github.com/livesched/livesched/internal/leaks"
 )
 
 // parentEnv makes the test binary play a parent that dies: see TestMain.
@@ -30,7 +31,8 @@ func TestMain(m *testing.M) {
 		playParent(dir)
 		return
 	}
-	goleak.VerifyTestMain(m)
+	SetDefaultEventuallyTimeout(time.Minute)
+	leaks.Main(m)
 }
 
 // playParent starts a child, says its pid, and waits to be killed.

@@ -6,13 +6,11 @@ package cache
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
-	"go.uber.org/goleak"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/component-base/metrics/testutil"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
@@ -23,11 +21,11 @@ import (
 
 func TestMain(m *testing.M) {
 	schedmetrics.Register()
-	os.Exit(m.Run())
+	SetDefaultEventuallyTimeout(time.Minute)
+	leaks.Main(m)
 }
 
 func TestMetrics(t *testing.T) {
-	before := goleak.IgnoreCurrent()
 	f := newFixture(t, newNode("a", ""), newNode("b", ""))
 	clock := clocktesting.NewFakeClock(time.Now())
 	f.clock = clock
@@ -57,5 +55,4 @@ func TestMetrics(t *testing.T) {
 	expect(3, 2, 0)
 	cancel()
 	<-ended
-	leaks.Verify(t, before)
 }

@@ -5,7 +5,9 @@ package debugger
 
 import (
 	"testing"
+	"time"
 
+	. "github.com/onsi/gomega"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/livesched/livesched/internal/leaks"
@@ -13,5 +15,6 @@ import (
 
 func TestMain(m *testing.M) {
 	schedmetrics.Register()
+	SetDefaultEventuallyTimeout(time.Minute)
 	leaks.Main(m)
 }
