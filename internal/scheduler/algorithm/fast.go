@@ -71,15 +71,25 @@ func (s *Scheduler) scheduleUnfit(ctx context.Context, p Profile, state fwk.Cycl
 
 // knownUnfit returns the error for a pod that fits nowhere, nil if it is not known why.
 func (s *Scheduler) knownUnfit(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod) error {
-	known := s.fast.rows.Unfit(pod)
-	if known == nil {
+	if !s.fast.rows.KnowsUnfit() {
 		return nil
 	}
-	// PostFilter plugins go by what PreFilter leaves.
+	// PostFilter plugins go by what PreFilter leaves, as Filter does.
 	if allowed, status, _ := p.Framework.RunPreFilterPlugins(ctx, state, pod); !status.IsSuccess() || !allowed.AllNodes() {
 		return nil
 	}
-	return known
+	if known := s.fast.rows.Unfit(pod, asker(ctx, p, state, pod)); known != nil {
+		return known
+	}
+	return nil
+}
+
+// asker returns what says what the filters say of a node: without pods that are nominated to it, as the last decision knew
+// of none. They need what PreFilter has left in state.
+func asker(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod) func(fwk.NodeInfo) *fwk.Status {
+	return func(node fwk.NodeInfo) *fwk.Status {
+		return p.Framework.RunFilterPlugins(ctx, state, pod, node)
+	}
 }
 
 // keepUnfit keeps what the scalar path said of a pod that the fast path has found to fit nowhere. What was said with regard
@@ -141,7 +151,7 @@ func (s *Scheduler) scheduleBoth(ctx context.Context, p Profile, state fwk.Cycle
 	case ctx.Err() != nil:
 		return result, err
 	case reason == rows.NoFit:
-		difference = s.compareUnfit(err)
+		difference = s.compareUnfit(ctx, scalar, err)
 		s.keepUnfit(p, pod, err)
 	case reason != rows.None:
 		return result, err
@@ -188,7 +198,7 @@ func (s *Scheduler) compare(ctx context.Context, scalar *cycle) error {
 }
 
 // compareUnfit returns an error if what is known of why the last pod fits nowhere is not what the scalar path says.
-func (s *Scheduler) compareUnfit(err error) error {
+func (s *Scheduler) compareUnfit(ctx context.Context, scalar *cycle, err error) error {
 	var want *schedframework.FitError
 	switch {
 	case err == nil:
@@ -196,7 +206,7 @@ func (s *Scheduler) compareUnfit(err error) error {
 	case !errors.As(err, &want):
 		return err
 	}
-	known := s.fast.rows.Unfit(want.Pod)
+	known := s.fast.rows.Unfit(want.Pod, asker(ctx, scalar.profile, scalar.state, scalar.pod))
 	switch {
 	case known == nil:
 	case known.Error() != want.Error():
@@ -204,8 +214,23 @@ func (s *Scheduler) compareUnfit(err error) error {
 	case !known.Diagnosis.UnschedulablePlugins.Equal(want.Diagnosis.UnschedulablePlugins):
 		return fmt.Errorf("it is known that %v refuse, on the scalar path %v do",
 			sets.List(known.Diagnosis.UnschedulablePlugins), sets.List(want.Diagnosis.UnschedulablePlugins))
+	default:
+		return compareRefusals(known.Diagnosis.NodeToStatus, want.Diagnosis.NodeToStatus)
 	}
 	return nil
+}
+
+// compareRefusals returns an error if nodes are known to refuse a pod otherwise than the scalar path says.
+func compareRefusals(known, want *schedframework.NodeToStatus) (err error) {
+	if known.Len() != want.Len() {
+		return fmt.Errorf("it is known of %d nodes why they refuse, on the scalar path of %d", known.Len(), want.Len())
+	}
+	want.ForEachExplicitNode(func(name string, status *fwk.Status) {
+		if got := known.Get(name); got.Code() != status.Code() || got.Plugin() != status.Plugin() || got.Message() != status.Message() {
+			err = fmt.Errorf("it is known that node %q refuses with %v, on the scalar path with %v", name, got, status)
+		}
+	})
+	return err
 }
 
 // compareBest returns an error if the best nodes of the last decision on the fast path are not these.

@@ -246,7 +246,7 @@ func (s *labelScene) look(pod *corev1.Pod) (Result, rows.Reason) {
 	if reason == rows.None && err == nil {
 		err = s.ours.compare(s.ctx, scalar)
 	} else if reason == rows.NoFit {
-		err = s.ours.compareUnfit(err)
+		err = s.ours.compareUnfit(s.ctx, scalar, err)
 	}
 	if err != nil {
 		s.t.Fatalf("pod %s: %v (%s)", pod.Name, err, reason)

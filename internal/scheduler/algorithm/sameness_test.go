@@ -624,13 +624,19 @@ func (w *world) decide(where string, p Profile, pod *corev1.Pod) rows.Reason {
 	scalar := w.ours.newCycle(p, forScalar, pod)
 	want, err := scalar.schedule(w.ctx)
 	if reason == rows.NoFit {
-		if w.ours.fast.rows.Unfit(pod) != nil {
-			w.seen["known not to fit"]++
-		}
-		if err := w.ours.compareUnfit(err); err != nil {
+		known, looked := w.ours.fast.rows.KnowsUnfit(), w.ours.fast.rows.Looked()
+		if err := w.ours.compareUnfit(w.ctx, scalar, err); err != nil {
 			w.t.Fatalf("%s: pod %s, profile %s: %v", where, pod.Name, p.Framework.ProfileName(), err)
 		}
-		w.ours.keepUnfit(p, pod, err)
+		if known {
+			w.seen["known not to fit"]++
+		}
+		if w.ours.fast.rows.Looked() > looked {
+			w.seen["not to fit after changes"]++
+		}
+		if !known || w.chance(30) {
+			w.ours.keepUnfit(p, pod, err)
+		}
 	}
 	if reason != rows.None {
 		if err == nil && w.chance(30) {
@@ -679,11 +685,8 @@ func (w *world) expectReserved(where string, p Profile, fast, scalar fwk.CycleSt
 	}
 }
 
-func (w *world) run(where string, steps int) {
-	nodes := 5 + w.IntN(60)
-	if w.even {
-		nodes += 80
-	}
+// populate adds nodes, and what there is besides.
+func (w *world) populate(nodes int) {
 	for range nodes {
 		w.addNode()
 	}
@@ -693,6 +696,14 @@ func (w *world) run(where string, steps int) {
 	w.changeServices()
 	w.changeController()
 	w.addStorage()
+}
+
+func (w *world) run(where string, steps int) {
+	nodes := 5 + w.IntN(60)
+	if w.even {
+		nodes += 80
+	}
+	w.populate(nodes)
 	templates := 25
 	if w.even {
 		templates = 6

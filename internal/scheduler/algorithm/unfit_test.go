@@ -9,8 +9,10 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -76,10 +78,90 @@ func TestThePodsOfAClassThatFitsNowhereAreToldAtOnceUntilSomethingChanges(t *tes
 	if third := w.refused(bigPod()); third.Diagnosis.UnschedulablePlugins.HasAny("First", "Second") {
 		t.Error("pods share the names of the plugins that refused them")
 	}
-	w.place(w.another(podOf("basic", 1)), workload.NodeName(0), cache.Class{})
-	if changed := w.refused(bigPod()); changed.Diagnosis.NodeToStatus == first.Diagnosis.NodeToStatus {
-		t.Error("the nodes were not asked about after one has changed")
+}
+
+func TestOfPodsThatFitNowhereOnlyTheNodesThatHaveChangedAreAskedAboutAgain(t *testing.T) {
+	w := newAlike(t, 4)
+	first := w.refused(bigPod())
+	tainted := w.nodes[1].DeepCopy()
+	tainted.Spec.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}
+	w.cache.UpdateNode(klog.FromContext(w.ctx), w.nodes[1], tainted)
+	second := w.refused(bigPod())
+	if second.Diagnosis.NodeToStatus != first.Diagnosis.NodeToStatus {
+		t.Error("all nodes were asked about again")
 	}
+	const want = "0/4 nodes are available: 1 node(s) had untolerated taint(s), 3 Insufficient cpu, 3 Insufficient memory."
+	if got := second.err.Error(); got != want || second.FitError.Error() != want {
+		t.Errorf("the pod is told %q, want %q", got, want)
+	}
+	if got := second.Diagnosis.UnschedulablePlugins; !got.Equal(sets.New("TaintToleration", "NodeResourcesFit")) {
+		t.Errorf("it is refused by %v", sets.List(got))
+	}
+	w.nodes = append(w.nodes, workload.Node(4))
+	w.cache.AddNode(klog.FromContext(w.ctx), w.nodes[4])
+	if third := w.refused(bigPod()); third.Diagnosis.NodeToStatus.Len() != 5 {
+		t.Errorf("%d nodes refuse after one has come", third.Diagnosis.NodeToStatus.Len())
+	}
+}
+
+// crowded is a world of which all nodes but the last are full.
+func crowded(t *testing.T) (w *alike, last string) {
+	const nodes = 12
+	w = newAlike(t, nodes)
+	for i := range nodes - 1 {
+		w.place(w.another(fullPod()), workload.NodeName(i), cache.Class{})
+	}
+	return w, workload.NodeName(nodes - 1)
+}
+
+func TestWhatOtherNodesHaveToDoWithARefusalIsNotTakenFromBefore(t *testing.T) {
+	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "x"}}
+	expect := func(w *alike, pod *corev1.Pod, node, want string) {
+		t.Helper()
+		if got := w.refused(pod).Diagnosis.NodeToStatus.Get(node).Message(); got != want {
+			t.Errorf("the node refuses with %q, want %q", got, want)
+		}
+	}
+	x := podOf("basic", 0)
+	x.Labels = selector.MatchLabels
+
+	t.Run("a constraint behind which there is another", func(t *testing.T) {
+		w, last := crowded(t)
+		for i, node := range w.nodes[:len(w.nodes)-1] {
+			racked := node.DeepCopy()
+			racked.Labels["rack"] = "r"
+			w.cache.UpdateNode(klog.FromContext(w.ctx), node, racked)
+			w.nodes[i] = racked
+		}
+		pod := x.DeepCopy()
+		for _, key := range []string{zone, "rack"} {
+			pod.Spec.TopologySpreadConstraints = append(pod.Spec.TopologySpreadConstraints, corev1.TopologySpreadConstraint{
+				MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: selector,
+			})
+		}
+		w.place(w.another(x), workload.NodeName(2), cache.Class{}) // in the zone of the last node
+		expect(w, pod, last, "node(s) didn't match pod topology spread constraints")
+		w.place(w.another(x), workload.NodeName(0), cache.Class{})
+		w.place(w.another(x), workload.NodeName(1), cache.Class{})
+		expect(w, pod, last, "node(s) didn't match pod topology spread constraints (missing required label)")
+	})
+	t.Run("a pod that it wants to keep away from, beside one that keeps it away", func(t *testing.T) {
+		w, last := crowded(t)
+		away := func(key string) *corev1.Affinity {
+			return &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+				{LabelSelector: selector, TopologyKey: key},
+			}}}
+		}
+		guard := podOf("basic", 1)
+		guard.Labels, guard.Spec.Affinity = map[string]string{"app": "guard"}, away(hostname)
+		w.place(w.another(guard), last, cache.Class{})
+		w.place(w.another(x), workload.NodeName(2), cache.Class{}) // in the zone of the last node
+		pod := x.DeepCopy()
+		pod.Spec.Affinity = away(zone)
+		expect(w, pod, last, "node(s) didn't match pod anti-affinity rules")
+		w.must(w.cache.RemovePod(klog.FromContext(w.ctx), w.pods[len(w.pods)-1]))
+		expect(w, pod, last, "node(s) didn't satisfy existing pods anti-affinity rules")
+	})
 }
 
 func TestPodsThatFitNowhereAreToldWhatNamespacesMakeOfIt(t *testing.T) {
@@ -132,7 +214,7 @@ func TestWhatNominatedPodsHaveToDoWithARefusalIsNotKept(t *testing.T) {
 	w.handle.nominated[workload.NodeName(0)] = []*corev1.Pod{w.another(bigPod())}
 	_, err := w.ours.newCycle(w.profile, schedframework.NewCycleState(), pod).schedule(w.ctx)
 	w.ours.keepUnfit(w.profile, pod, err)
-	if w.ours.fast.rows.Unfit(pod) != nil {
+	if w.ours.fast.rows.KnowsUnfit() {
 		t.Error("what was said with regard to the nominated pod is kept")
 	}
 }
@@ -176,5 +258,50 @@ func TestPodsThatNameTheirNodeReckonWithWhoIsNominatedToIt(t *testing.T) {
 func fullPod() *corev1.Pod {
 	pod := bigPod()
 	pod.Spec.Overhead = nil
+	return pod
+}
+
+// Pods of few classes, most of which fit nowhere, come while nodes and other pods change: of what is known of them only what
+// has changed is asked for again.
+func TestWhatIsKnownOfPodsThatFitNowhereIsWhatTheScalarPathSays(t *testing.T) {
+	const worlds, steps = 8, 600
+	total := outcomes{}
+	for i := range uint64(worlds) {
+		w := newWorld(t, seed+i, 0)
+		w.rarity, w.plain = 1+int(i%3)*10, i%2 == 0
+		w.populate(30 + w.IntN(40))
+		for range 5 {
+			w.templates = append(w.templates, w.large())
+		}
+		w.build()
+		for step := range steps {
+			for w.chance(60) {
+				w.disturb()
+			}
+			if w.chance(50) {
+				clear(w.handle.nominated)
+			}
+			if w.chance(10) { // disturb makes small ones
+				w.templates[w.IntN(len(w.templates))] = w.large()
+			}
+			w.decide(fmt.Sprintf("world %d, step %d", seed+i, step), w.profiles[w.IntN(2)], w.another())
+		}
+		for key, n := range w.seen {
+			total[key] += n
+		}
+	}
+	t.Logf("%d decisions:%s", worlds*steps, total)
+	if n := total["not to fit after changes"]; n < 120 {
+		t.Errorf("of %d pods only what has changed was asked for", n)
+	}
+}
+
+// large returns a template of pods that fit on no node, or on few.
+func (w *world) large() *corev1.Pod {
+	pod := w.template()
+	pod.Spec.NodeName, pod.Annotations = "", nil
+	if requests := pod.Spec.Containers[0].Resources.Requests; requests != nil {
+		requests[corev1.ResourceCPU] = *resource.NewQuantity(int64(pick(w.generator, []int{3, 100, 100})), resource.DecimalSI)
+	}
 	return pod
 }

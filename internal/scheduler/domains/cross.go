@@ -56,6 +56,8 @@ type Cross interface {
 	// GroupsEpoch is a number that grows when keys may have changed of slots that were not updated. It has to be asked for
 	// after the updates that follow a refresh, and before AppendGroup.
 	GroupsEpoch() uint64
+	// LetsAll says that, as things are, Filter would let the class's pods on every node. It is false if in doubt.
+	LetsAll() bool
 	// Idle says that, as things are, Filter would let the class's pods on every node and Score would not be ok, whatever
 	// the feasible nodes. It is false if in doubt.
 	Idle() bool

@@ -3,18 +3,33 @@
 
 package domains
 
+// LetsAll implements Cross.
+func (t *spread) LetsAll() bool { return len(t.hard) == 0 }
+
+// LetsAll implements Cross.
+func (t *affinity) LetsAll() bool {
+	for _, x := range t.anti {
+		if !x.hostile.empty() {
+			return false
+		}
+	}
+	for _, x := range t.axes {
+		if !x.guarded.empty() {
+			return false
+		}
+	}
+	return len(t.required) == 0
+}
+
 // Idle implements Cross: the default constraints may apply, but there is no series to apply them to.
 func (t *spread) Idle() bool { return len(t.hard)+len(t.soft) == 0 }
 
 // Idle implements Cross.
 func (t *affinity) Idle() bool {
-	if len(t.required) > 0 {
-		return false
-	}
 	for _, x := range t.axes {
-		if !x.hostile.empty() || !x.guarded.empty() || !x.wanted.empty() {
+		if !x.hostile.empty() || !x.wanted.empty() {
 			return false
 		}
 	}
-	return true
+	return t.LetsAll()
 }

@@ -279,7 +279,7 @@ func TestWhatTheRestRefusesIsLeftToTheScalarPath(t *testing.T) {
 				return
 			}
 			s.engine.KeepUnfit(schedframework.Diagnosis{NodeToStatus: schedframework.NewDefaultNodeToStatus()})
-			if s.expect(NoFit); s.engine.Unfit(s.pod("a")) != nil {
+			if s.expect(NoFit); s.engine.KnowsUnfit() {
 				t.Error("what was said of one pod is held against the next")
 			}
 		})

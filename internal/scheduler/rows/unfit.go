@@ -6,7 +6,10 @@ package rows
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
 // unfit is why the pods of a class fit nowhere.
@@ -16,10 +19,14 @@ type unfit struct {
 	text string
 	// pos is the end of the log when that was found out.
 	pos uint64
+	// nodeWise says that what was said of a node has nothing to do with others.
+	nodeWise bool
+	// refusals are by node what the diagnosis has by name, counted. They are made when the first node has changed.
+	refusals *refusals
 }
 
 // refusalBytes is about what a diagnosis takes for a node.
-const refusalBytes = 64
+const refusalBytes = 72
 
 func (u *unfit) size() int {
 	if u.diagnosis == nil {
@@ -46,17 +53,31 @@ func (u *Unfit) Error() string {
 // Unwrap returns the FitError.
 func (u *Unfit) Unwrap() error { return &u.FitError }
 
-// Unfit returns why the pod of the last decision, which ended with NoFit, fits nowhere, if that was kept of another pod of
-// its class and nothing has changed since; otherwise nil, as for pods that name nodes or that the rest was run for. The statuses of the nodes are shared,
-// and not to be written to.
-func (e *Engine) Unfit(pod *corev1.Pod) *Unfit {
+// KnowsUnfit says whether Unfit may return something.
+func (e *Engine) KnowsUnfit() bool {
 	known := &e.last.unfit
-	if known.diagnosis == nil || known.pos != e.snapshot.Log().End() || len(e.nominated) > 0 || e.lastNamed || e.rest.state != nil {
+	if known.diagnosis == nil || len(e.nominated) > 0 || e.lastNamed || e.rest.state != nil {
+		return false
+	}
+	return known.pos == e.snapshot.Log().End() || known.nodeWise && e.last.letsAll()
+}
+
+// Unfit returns why the pod of the last decision, which ended with NoFit, fits nowhere, if that was kept of another pod of
+// its class and little has changed since; otherwise nil, as for pods that name nodes or that the rest was run for. Of the nodes
+// that have changed ask says what the filters say of the pod now.
+//
+// The statuses of the nodes are shared, and not to be written to. They are those of the pod until the next decision.
+func (e *Engine) Unfit(pod *corev1.Pod, ask func(node fwk.NodeInfo) *fwk.Status) *Unfit {
+	if !e.KnowsUnfit() {
+		return nil
+	}
+	known := &e.last.unfit
+	if known.pos != e.snapshot.Log().End() && !known.refresh(e, ask) {
 		return nil
 	}
 	u := &Unfit{FitError: schedframework.FitError{Pod: pod, NumAllNodes: e.NumNodes(), Diagnosis: *known.diagnosis}}
 	if known.text == "" {
-		known.text = u.FitError.Error()
+		known.text = known.words(&u.FitError)
 	}
 	u.text = known.text
 	// Whoever takes the pod back to the queue adds to these.
@@ -66,7 +87,8 @@ func (e *Engine) Unfit(pod *corev1.Pod) *Unfit {
 }
 
 // KeepUnfit keeps for Unfit what the scalar path has come to after the last decision ended with NoFit. Nothing but what
-// the class and the snapshot give may have gone into it. Before the next decision nobody writes to it.
+// the class and the snapshot give may have gone into it. Before the next decision nobody writes to it, and then nobody
+// reads it any more.
 func (e *Engine) KeepUnfit(d schedframework.Diagnosis) {
 	c := e.last
 	// The answers to pods with extended resources depend on device classes, too.
@@ -74,8 +96,61 @@ func (e *Engine) KeepUnfit(d schedframework.Diagnosis) {
 		return
 	}
 	d.UnschedulablePlugins, d.PendingPlugins = cloned(d.UnschedulablePlugins), cloned(d.PendingPlugins)
-	c.unfit = unfit{diagnosis: &d, pos: e.snapshot.Log().End()}
+	c.unfit = unfit{diagnosis: &d, pos: e.snapshot.Log().End(), nodeWise: c.letsAll() && d.NodeToStatus.Len() == e.NumNodes()}
 	e.account(c)
+}
+
+// letsAll says whether the twins let the class's pods on every node, so that what is said of a node follows from that node.
+func (c *class) letsAll() bool {
+	for _, x := range c.crosses {
+		if x.filters && !x.LetsAll() {
+			return false
+		}
+	}
+	return true
+}
+
+// refresh brings what was said up to the snapshot by asking about the nodes that have changed. With false it is of no use:
+// nodes have come or gone, more than half have changed, or one is not refused.
+func (u *unfit) refresh(e *Engine, ask func(node fwk.NodeInfo) *fwk.Status) bool {
+	changes, ok := e.snapshot.Log().Since(u.pos)
+	if !ok || 2*len(changes) > e.snapshot.Slots() {
+		return false
+	}
+	for _, change := range changes {
+		if change.Kind == cache.NodeAdded || change.Kind == cache.NodeRemoved {
+			return false
+		}
+	}
+	if u.refusals == nil {
+		u.refusals = newRefusals(e.snapshot, u.diagnosis.NodeToStatus)
+	}
+	e.beginMarks()
+	for _, change := range changes {
+		if !e.mark(change.Slot) {
+			continue
+		}
+		node := e.snapshot.Info(change.Slot)
+		status := ask(node)
+		if !status.IsRejected() {
+			return false
+		}
+		u.refusals.set(change.Slot, status)
+		u.diagnosis.NodeToStatus.Set(node.Node().Name, status)
+		e.looked++
+	}
+	u.pos, u.text = e.snapshot.Log().End(), ""
+	u.diagnosis.UnschedulablePlugins, u.diagnosis.PendingPlugins = nil, nil
+	u.refusals.addPlugins(u.diagnosis)
+	return true
+}
+
+// words are what the error says, without what PostFilter adds.
+func (u *unfit) words(err *schedframework.FitError) string {
+	if u.refusals == nil {
+		return err.Error()
+	}
+	return u.refusals.words(err.NumAllNodes)
 }
 
 func cloned(s sets.Set[string]) sets.Set[string] {
