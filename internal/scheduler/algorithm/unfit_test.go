@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +18,7 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/metrics"
 	"github.com/livesched/livesched/internal/scheduler/rows"
 	"github.com/livesched/livesched/internal/workload"
 )
@@ -82,25 +84,40 @@ func TestThePodsOfAClassThatFitsNowhereAreToldAtOnceUntilSomethingChanges(t *tes
 
 func TestOfPodsThatFitNowhereOnlyTheNodesThatHaveChangedAreAskedAboutAgain(t *testing.T) {
 	w := newAlike(t, 4)
-	first := w.refused(bigPod())
+	for _, node := range w.nodes {
+		w.place(w.another(podOf("basic", 0)), node.Name, cache.Class{})
+	}
+	_ = w.refused(fullPod())
+	asked := metrics.Decisions.WithLabelValues(metrics.PathScalar, string(rows.NoFit))
+	before := testutil.ToFloat64(asked)
+	w.place(w.another(podOf("basic", 1)), workload.NodeName(0), cache.Class{})
+	first := w.refused(fullPod())
+	w.place(w.another(podOf("basic", 1)), workload.NodeName(2), cache.Class{})
+	if second := w.refused(fullPod()); second.Diagnosis.NodeToStatus != first.Diagnosis.NodeToStatus {
+		t.Error("the statuses are others though all codes are what they were: what preemption made of them is of no use any more")
+	}
 	tainted := w.nodes[1].DeepCopy()
 	tainted.Spec.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}
 	w.cache.UpdateNode(klog.FromContext(w.ctx), w.nodes[1], tainted)
-	second := w.refused(bigPod())
-	if second.Diagnosis.NodeToStatus != first.Diagnosis.NodeToStatus {
-		t.Error("all nodes were asked about again")
+	third := w.refused(fullPod())
+	if third.Diagnosis.NodeToStatus == first.Diagnosis.NodeToStatus {
+		t.Error("the statuses are the same though a code is not: what preemption made of them would count")
+	}
+	if n := testutil.ToFloat64(asked) - before; n != 0 {
+		t.Errorf("all nodes were asked about %v times", n)
 	}
 	const want = "0/4 nodes are available: 1 node(s) had untolerated taint(s), 3 Insufficient cpu, 3 Insufficient memory."
-	if got := second.err.Error(); got != want || second.FitError.Error() != want {
+	if got := third.err.Error(); got != want || third.FitError.Error() != want {
 		t.Errorf("the pod is told %q, want %q", got, want)
 	}
-	if got := second.Diagnosis.UnschedulablePlugins; !got.Equal(sets.New("TaintToleration", "NodeResourcesFit")) {
+	if got := third.Diagnosis.UnschedulablePlugins; !got.Equal(sets.New("TaintToleration", "NodeResourcesFit")) {
 		t.Errorf("it is refused by %v", sets.List(got))
 	}
 	w.nodes = append(w.nodes, workload.Node(4))
 	w.cache.AddNode(klog.FromContext(w.ctx), w.nodes[4])
-	if third := w.refused(bigPod()); third.Diagnosis.NodeToStatus.Len() != 5 {
-		t.Errorf("%d nodes refuse after one has come", third.Diagnosis.NodeToStatus.Len())
+	w.place(w.another(podOf("basic", 0)), w.nodes[4].Name, cache.Class{})
+	if n := w.refused(fullPod()).Diagnosis.NodeToStatus.Len(); n != 5 {
+		t.Errorf("%d nodes refuse after one has come", n)
 	}
 }
 

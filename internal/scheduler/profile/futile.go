@@ -20,7 +20,8 @@ const (
 // futility is what upstream's DefaultPreemption says of a pod that no running pod is less important than. It would come to
 // that by copying every node. The scheduling loop's goroutine alone touches it.
 type futility struct {
-	// The last answer and what it was made of. Pods that fit nowhere for one reason come with the very same statuses.
+	// The last answer and what it was made of. Pods that fit nowhere for one reason come with the very same statuses, in which
+	// then no node has another code than it had (rows.Engine.Unfit).
 	statuses fwk.NodeToStatusReader
 	nodes    int
 	message  string

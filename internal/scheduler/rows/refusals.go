@@ -17,6 +17,7 @@ import (
 // refusals are what filters say of nodes, none of which a pod fits, counted so that one can be replaced.
 type refusals struct {
 	bySlot []*fwk.Status
+	byName map[string]*fwk.Status
 	// reasons counts the nodes for each reason, and by those for each plugin and code.
 	reasons map[string]int
 	by      map[rejection]int
@@ -30,22 +31,27 @@ type rejection struct {
 
 // newRefusals counts the statuses of all nodes of a snapshot, of which each has one.
 func newRefusals(snapshot *cache.Snapshot, statuses *schedframework.NodeToStatus) *refusals {
-	r := &refusals{bySlot: make([]*fwk.Status, snapshot.Slots()), reasons: map[string]int{}, by: map[rejection]int{}}
+	r := &refusals{
+		bySlot: make([]*fwk.Status, snapshot.Slots()), byName: make(map[string]*fwk.Status, statuses.Len()),
+		reasons: map[string]int{}, by: map[rejection]int{},
+	}
 	statuses.ForEachExplicitNode(func(name string, status *fwk.Status) {
 		if slot, ok := snapshot.SlotOf(name); ok {
-			r.set(slot, status)
+			r.set(slot, name, status)
 		}
 	})
 	return r
 }
 
-// set replaces the status of the node in a slot.
-func (r *refusals) set(slot cache.Slot, status *fwk.Status) {
-	if before := r.bySlot[slot]; before != nil {
+// set replaces the status of the node in a slot, and says whether its code is another.
+func (r *refusals) set(slot cache.Slot, name string, status *fwk.Status) bool {
+	before := r.bySlot[slot]
+	if before != nil {
 		r.count(before, -1)
 	}
-	r.bySlot[slot] = status
+	r.bySlot[slot], r.byName[name] = status, status
 	r.count(status, 1)
+	return before.Code() != status.Code()
 }
 
 func (r *refusals) count(status *fwk.Status, by int) {

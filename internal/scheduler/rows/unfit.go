@@ -25,8 +25,8 @@ type unfit struct {
 	refusals *refusals
 }
 
-// refusalBytes is about what a diagnosis takes for a node.
-const refusalBytes = 72
+// refusalBytes is about what a diagnosis and its refusals take for a node.
+const refusalBytes = 112
 
 func (u *unfit) size() int {
 	if u.diagnosis == nil {
@@ -66,7 +66,8 @@ func (e *Engine) KnowsUnfit() bool {
 // its class and little has changed since; otherwise nil, as for pods that name nodes or that the rest was run for. Of the nodes
 // that have changed ask says what the filters say of the pod now.
 //
-// The statuses of the nodes are shared, and not to be written to. They are those of the pod until the next decision.
+// The statuses of the nodes are shared, and not to be written to. They are those of the pod until the next decision. As long
+// as NodeToStatus is the same the nodes have the same codes.
 func (e *Engine) Unfit(pod *corev1.Pod, ask func(node fwk.NodeInfo) *fwk.Status) *Unfit {
 	if !e.KnowsUnfit() {
 		return nil
@@ -122,7 +123,8 @@ func (u *unfit) refresh(e *Engine, ask func(node fwk.NodeInfo) *fwk.Status) bool
 			return false
 		}
 	}
-	if u.refusals == nil {
+	renewed := u.refusals == nil
+	if renewed {
 		u.refusals = newRefusals(e.snapshot, u.diagnosis.NodeToStatus)
 	}
 	e.beginMarks()
@@ -135,9 +137,13 @@ func (u *unfit) refresh(e *Engine, ask func(node fwk.NodeInfo) *fwk.Status) bool
 		if !status.IsRejected() {
 			return false
 		}
-		u.refusals.set(change.Slot, status)
-		u.diagnosis.NodeToStatus.Set(node.Node().Name, status)
+		if u.refusals.set(change.Slot, node.Node().Name, status) {
+			renewed = true
+		}
 		e.looked++
+	}
+	if renewed {
+		u.diagnosis.NodeToStatus = schedframework.NewNodeToStatus(u.refusals.byName, u.diagnosis.NodeToStatus.AbsentNodesStatus())
 	}
 	u.pos, u.text = e.snapshot.Log().End(), ""
 	u.diagnosis.UnschedulablePlugins, u.diagnosis.PendingPlugins = nil, nil
