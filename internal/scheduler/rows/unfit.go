@@ -74,6 +74,7 @@ func (e *Engine) Unfit(pod *corev1.Pod, ask func(node fwk.NodeInfo) *fwk.Status)
 	}
 	known := &e.last.unfit
 	if known.pos != e.snapshot.Log().End() && !known.refresh(e, ask) {
+		*known = unfit{} // it may be right of some nodes only
 		return nil
 	}
 	u := &Unfit{FitError: schedframework.FitError{Pod: pod, NumAllNodes: e.NumNodes(), Diagnosis: *known.diagnosis}}
