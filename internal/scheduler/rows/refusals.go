@@ -10,13 +10,10 @@ import (
 
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
-
-	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
 // refusals are what filters say of nodes, none of which a pod fits, counted so that one can be replaced.
 type refusals struct {
-	bySlot []*fwk.Status
 	byName map[string]*fwk.Status
 	// reasons counts the nodes for each reason, and by those for each plugin and code.
 	reasons map[string]int
@@ -29,27 +26,20 @@ type rejection struct {
 	code   fwk.Code
 }
 
-// newRefusals counts the statuses of all nodes of a snapshot, of which each has one.
-func newRefusals(snapshot *cache.Snapshot, statuses *schedframework.NodeToStatus) *refusals {
-	r := &refusals{
-		bySlot: make([]*fwk.Status, snapshot.Slots()), byName: make(map[string]*fwk.Status, statuses.Len()),
-		reasons: map[string]int{}, by: map[rejection]int{},
-	}
-	statuses.ForEachExplicitNode(func(name string, status *fwk.Status) {
-		if slot, ok := snapshot.SlotOf(name); ok {
-			r.set(slot, name, status)
-		}
-	})
+// newRefusals counts the statuses of all nodes, of which each has one.
+func newRefusals(statuses *schedframework.NodeToStatus) *refusals {
+	r := &refusals{byName: make(map[string]*fwk.Status, statuses.Len()), reasons: map[string]int{}, by: map[rejection]int{}}
+	statuses.ForEachExplicitNode(func(name string, status *fwk.Status) { r.set(name, status) })
 	return r
 }
 
-// set replaces the status of the node in a slot, and says whether its code is another.
-func (r *refusals) set(slot cache.Slot, name string, status *fwk.Status) bool {
-	before := r.bySlot[slot]
+// set replaces the status of a node, and says whether its code is another.
+func (r *refusals) set(name string, status *fwk.Status) bool {
+	before := r.byName[name]
 	if before != nil {
 		r.count(before, -1)
 	}
-	r.bySlot[slot], r.byName[name] = status, status
+	r.byName[name] = status
 	r.count(status, 1)
 	return before.Code() != status.Code()
 }

@@ -21,12 +21,12 @@ type unfit struct {
 	pos uint64
 	// nodeWise says that what was said of a node has nothing to do with others.
 	nodeWise bool
-	// refusals are by node what the diagnosis has by name, counted. They are made when the first node has changed.
+	// refusals are what the diagnosis says of the nodes, counted. They are made when the first node has changed.
 	refusals *refusals
 }
 
 // refusalBytes is about what a diagnosis and its refusals take for a node.
-const refusalBytes = 112
+const refusalBytes = 104
 
 func (u *unfit) size() int {
 	if u.diagnosis == nil {
@@ -126,7 +126,7 @@ func (u *unfit) refresh(e *Engine, ask func(node fwk.NodeInfo) *fwk.Status) bool
 	}
 	renewed := u.refusals == nil
 	if renewed {
-		u.refusals = newRefusals(e.snapshot, u.diagnosis.NodeToStatus)
+		u.refusals = newRefusals(u.diagnosis.NodeToStatus)
 	}
 	e.beginMarks()
 	for _, change := range changes {
@@ -138,7 +138,7 @@ func (u *unfit) refresh(e *Engine, ask func(node fwk.NodeInfo) *fwk.Status) bool
 		if !status.IsRejected() {
 			return false
 		}
-		if u.refusals.set(change.Slot, node.Node().Name, status) {
+		if u.refusals.set(node.Node().Name, status) {
 			renewed = true
 		}
 		e.looked++
