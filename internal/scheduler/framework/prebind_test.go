@@ -117,6 +117,7 @@ func TestRunPreBindPluginsInOrder(t *testing.T) {
 	}
 }
 
+// Where plugins sleep they do so on synctest's clock, which takes no time.
 func TestParallelPreBindPlugins(t *testing.T) {
 	run := func(t *testing.T, ctx context.Context, a, b, c func(context.Context) *fwk.Status) *fwk.Status {
 		f := newTestFramework(&Plugins{PreBind: []fwk.PreBindPlugin{

@@ -388,7 +388,7 @@ func (w *upstreamWorld) sleep() {
 	w.nap(time.Duration(w.r.IntN(5000)) * time.Millisecond)
 }
 
-// nap sleeps, and sees to it that no pod is in flight when pods are flushed.
+// nap sleeps on synctest's clock, as all here do, and sees to it that no pod is in flight when pods are flushed.
 func (w *upstreamWorld) nap(d time.Duration) {
 	flushes := func(t time.Time) time.Duration { return t.Sub(w.start) / flushInterval }
 	// What it takes to give back all pods counts as well.

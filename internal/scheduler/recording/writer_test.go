@@ -114,6 +114,7 @@ func TestEventsAreThoseOfClientGo(t *testing.T) {
 	})
 }
 
+// Here and below sleeps are on synctest's clock, which takes no time.
 func TestWhatIsSaidAgain(t *testing.T) {
 	t.Run("is one Event with a count, whatever version the pod has", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
