@@ -64,8 +64,9 @@ func (s *Scheduler) scheduleUnfit(ctx context.Context, p Profile, state fwk.Cycl
 		return Result{}, err
 	}
 	s.fast.counts.count(metrics.PathScalar, rows.NoFit)
-	result, err := s.newCycle(p, s.fast.rows.State(state), pod).schedule(ctx)
-	s.keepUnfit(p, pod, err)
+	state = s.fast.rows.State(state)
+	result, err := s.newCycle(p, state, pod).schedule(ctx)
+	s.keepUnfit(ctx, p, state, pod, err)
 	return result, err
 }
 
@@ -84,23 +85,22 @@ func (s *Scheduler) knownUnfit(ctx context.Context, p Profile, state fwk.CycleSt
 	return nil
 }
 
-// asker returns what says what the filters say of a node: without pods that are nominated to it, as the last decision knew
-// of none. They need what PreFilter has left in state.
-func asker(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod) func(fwk.NodeInfo) *fwk.Status {
-	return func(node fwk.NodeInfo) *fwk.Status {
-		return p.Framework.RunFilterPlugins(ctx, state, pod, node)
+// asker returns what says what the filters say of a node. They need what PreFilter has left in state.
+func asker(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod) rows.Ask {
+	return rows.Ask{
+		Alone: func(node fwk.NodeInfo) *fwk.Status { return p.Framework.RunFilterPlugins(ctx, state, pod, node) },
+		Beside: func(node fwk.NodeInfo) *fwk.Status {
+			return p.Framework.RunFilterPluginsWithNominatedPods(ctx, state, pod, node)
+		},
 	}
 }
 
-// keepUnfit keeps what the scalar path said of a pod that the fast path has found to fit nowhere. What was said with regard
-// to nominated pods, which may have come in between, is not kept: they go without a change of the snapshot.
-func (s *Scheduler) keepUnfit(p Profile, pod *corev1.Pod, err error) {
+// keepUnfit keeps what the scalar path, which has left this state, said of a pod that the fast path has found to fit
+// nowhere.
+func (s *Scheduler) keepUnfit(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod, err error) {
 	var fitError *schedframework.FitError
-	if !errors.As(err, &fitError) {
-		return
-	}
-	if nominated, _, known := p.Framework.NominatedNodes(pod); known && len(nominated) == 0 {
-		s.fast.rows.KeepUnfit(fitError.Diagnosis)
+	if errors.As(err, &fitError) && s.fast.rows.SameNominated(p.Framework, pod) {
+		s.fast.rows.KeepUnfit(fitError.Diagnosis, asker(ctx, p, state, pod))
 	}
 }
 
@@ -148,11 +148,11 @@ func (s *Scheduler) scheduleBoth(ctx context.Context, p Profile, state fwk.Cycle
 	result, err := scalar.schedule(ctx)
 	var difference error
 	switch {
-	case ctx.Err() != nil:
+	case ctx.Err() != nil || !s.fast.rows.SameNominated(p.Framework, pod):
 		return result, err
 	case reason == rows.NoFit:
 		difference = s.compareUnfit(ctx, scalar, err)
-		s.keepUnfit(p, pod, err)
+		s.keepUnfit(ctx, p, state, pod, err)
 	case reason != rows.None:
 		return result, err
 	case err != nil:

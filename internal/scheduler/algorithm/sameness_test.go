@@ -6,6 +6,7 @@ package algorithm
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"slices"
 	"strconv"
@@ -88,17 +89,16 @@ func (n nominator) NominatedPodsForNode(name string) (out []fwk.PodInfo) {
 	return out
 }
 
-func (n nominator) NominatedNodes(pod *corev1.Pod) (nodes []string, repelling bool) {
+func (n nominator) NominatedNodes(pod *corev1.Pod) (nodes map[string]uint64, repelling bool) {
+	nodes = map[string]uint64{}
 	for node := range n {
-		counts := false
+		hash := fnv.New64()
 		for _, other := range n.NominatedPodsForNode(node) {
 			if other.GetPod().UID != pod.UID && ptr.Deref(other.GetPod().Spec.Priority, 0) >= ptr.Deref(pod.Spec.Priority, 0) {
-				counts = true
+				_, _ = fmt.Fprintf(hash, "%p ", other.GetPod())
+				nodes[node] = hash.Sum64()
 				repelling = repelling || len(other.GetRequiredAntiAffinityTerms()) > 0
 			}
-		}
-		if counts {
-			nodes = append(nodes, node)
 		}
 	}
 	return nodes, repelling
@@ -630,12 +630,15 @@ func (w *world) decide(where string, p Profile, pod *corev1.Pod) rows.Reason {
 		}
 		if known {
 			w.seen["known not to fit"]++
+			if len(w.handle.nominated) > 0 {
+				w.seen["known not to fit beside nominated pods"]++
+			}
 		}
 		if w.ours.fast.rows.Looked() > looked {
 			w.seen["not to fit after changes"]++
 		}
 		if !known || w.chance(30) {
-			w.ours.keepUnfit(p, pod, err)
+			w.ours.keepUnfit(w.ctx, p, forScalar, pod, err)
 		}
 	}
 	if reason != rows.None {

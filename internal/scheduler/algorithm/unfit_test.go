@@ -6,6 +6,8 @@ package algorithm
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -220,7 +222,7 @@ func TestPodsThatFitNowhereAreToldWhatNamespacesMakeOfIt(t *testing.T) {
 	expect("0/2 nodes are available: 1 node(s) didn't match pod affinity rules, 1 node(s) didn't match pod anti-affinity rules.")
 }
 
-func TestWhatNominatedPodsHaveToDoWithARefusalIsNotKept(t *testing.T) {
+func TestWhatPodsHaveToDoWithARefusalThatAreNominatedAfterItIsNotKept(t *testing.T) {
 	w := newAlike(t, 2)
 	w.must(w.cache.UpdateSnapshot(klog.FromContext(w.ctx), w.snapshot))
 	pod := w.another(bigPod())
@@ -229,11 +231,61 @@ func TestWhatNominatedPodsHaveToDoWithARefusalIsNotKept(t *testing.T) {
 	}
 	// In between a pod is promised a node.
 	w.handle.nominated[workload.NodeName(0)] = []*corev1.Pod{w.another(bigPod())}
-	_, err := w.ours.newCycle(w.profile, schedframework.NewCycleState(), pod).schedule(w.ctx)
-	w.ours.keepUnfit(w.profile, pod, err)
+	state := schedframework.NewCycleState()
+	_, err := w.ours.newCycle(w.profile, state, pod).schedule(w.ctx)
+	w.ours.keepUnfit(w.ctx, w.profile, state, pod, err)
 	if w.ours.fast.rows.KnowsUnfit() {
 		t.Error("what was said with regard to the nominated pod is kept")
 	}
+}
+
+func TestOfPodsThatFitNowhereTheNodesAreAskedAboutAgainToWhichOthersAreNominated(t *testing.T) {
+	w := newAlike(t, 4)
+	for _, node := range w.nodes[1:] {
+		w.place(w.another(podOf("basic", 0)), node.Name, cache.Class{})
+	}
+	promise := func(node int, pods ...*corev1.Pod) { w.handle.nominated[workload.NodeName(node)] = pods }
+	// Pods that take all CPU, or all memory, of a node, and little else.
+	taking := func(all corev1.ResourceName) *corev1.Pod {
+		pod := w.another(podOf("basic", 0))
+		pod.Spec.Containers[0].Resources.Requests[all] = workload.Node(0).Status.Allocatable[all]
+		return pod
+	}
+	wide, fat, small := taking(corev1.ResourceCPU), taking(corev1.ResourceMemory), w.another(podOf("basic", 1))
+	asked := metrics.Decisions.WithLabelValues(metrics.PathScalar, string(rows.NoFit))
+	before := testutil.ToFloat64(asked)
+	expect := func(when string, scalar float64, want string) {
+		t.Helper()
+		if got := w.refused(wide).err.Error(); got != "0/4 nodes are available: "+want {
+			t.Errorf("%s: the pod is told %q, want %q", when, got, want)
+		}
+		if n := testutil.ToFloat64(asked) - before; n != scalar {
+			t.Errorf("%s: all nodes were asked about %v times", when, n)
+		}
+		before = testutil.ToFloat64(asked)
+	}
+	const cpu, memory = "4 Insufficient cpu.", "1 Insufficient memory, 4 Insufficient cpu."
+	promise(0, small) // the only one with room
+	expect("at first", 1, cpu)
+	expect("as before", 0, cpu)
+	promise(3, fat)
+	expect("a second node is promised", 0, memory)
+	delete(w.handle.nominated, workload.NodeName(3))
+	expect("it is not any more", 0, cpu)
+	promise(2, small)
+	expect("a third node is promised", 0, cpu)
+	promise(2, small, fat)
+	expect("that node is promised to another one, too", 0, memory)
+	w.place(w.another(podOf("basic", 1)), workload.NodeName(2), cache.Class{})
+	w.place(w.another(podOf("basic", 1)), workload.NodeName(3), cache.Class{})
+	expect("that node has changed", 0, memory)
+	delete(w.handle.nominated, workload.NodeName(2))
+	expect("that node is promised to nobody", 0, cpu)
+	w.place(w.another(podOf("basic", 1)), workload.NodeName(0), cache.Class{})
+	promise(0, fat)
+	expect("the first node has changed and is promised to another one", 0, memory)
+	clear(w.handle.nominated)
+	expect("no node is promised", 0, cpu)
 }
 
 func TestNodesWithRoomThatIsReservedAreLeftOut(t *testing.T) {
@@ -295,8 +347,12 @@ func TestWhatIsKnownOfPodsThatFitNowhereIsWhatTheScalarPathSays(t *testing.T) {
 			for w.chance(60) {
 				w.disturb()
 			}
-			if w.chance(50) {
-				clear(w.handle.nominated)
+			for len(w.handle.nominated) > 0 && w.chance(60) {
+				delete(w.handle.nominated, pick(w.generator, slices.Sorted(maps.Keys(w.handle.nominated))))
+			}
+			for w.chance(40) {
+				node := pick(w.generator, w.nodes).Name
+				w.handle.nominated[node] = append(w.handle.nominated[node], w.another())
 			}
 			if w.chance(10) { // disturb makes small ones
 				w.templates[w.IntN(len(w.templates))] = w.large()
@@ -310,6 +366,9 @@ func TestWhatIsKnownOfPodsThatFitNowhereIsWhatTheScalarPathSays(t *testing.T) {
 	t.Logf("%d decisions:%s", worlds*steps, total)
 	if n := total["not to fit after changes"]; n < 120 {
 		t.Errorf("of %d pods only what has changed was asked for", n)
+	}
+	if n := total["known not to fit beside nominated pods"]; n < 250 {
+		t.Errorf("of %d pods it was known beside nominated pods", n)
 	}
 }
 

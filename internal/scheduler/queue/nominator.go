@@ -37,9 +37,12 @@ type Nominator struct {
 	pods corev1listers.PodLister
 
 	mu sync.RWMutex // guards what follows
-	// byNode lists the nominations of each node in the order in which they were made.
-	byNode map[string][]*nomination
-	byPod  map[types.UID]*nomination
+	// byNode lists the nominations of each node in the order in which they were made. changed has the number of the last
+	// change of each such list; numbers, of which last is the latest, are not used twice.
+	byNode  map[string][]*nomination
+	changed map[string]uint64
+	last    uint64
+	byPod   map[types.UID]*nomination
 	// served holds the scheduler names that have a profile: pods of others are not nominated.
 	served sets.Set[string]
 
@@ -57,7 +60,10 @@ type nomination struct {
 var _ fwk.PodNominator = &Nominator{}
 
 func newNominator(queue sync.Locker, pods corev1listers.PodLister) *Nominator {
-	return &Nominator{queue: queue, pods: pods, byNode: map[string][]*nomination{}, byPod: map[types.UID]*nomination{}}
+	return &Nominator{
+		queue: queue, pods: pods,
+		byNode: map[string][]*nomination{}, changed: map[string]uint64{}, byPod: map[types.UID]*nomination{},
+	}
 }
 
 // AddNominatedPod nominates the pod for the node in nominating, which may be none, or for the one in the pod's status
@@ -105,25 +111,31 @@ func (n *Nominator) NominatedPodsForNode(nodeName string) []fwk.PodInfo {
 	return pods
 }
 
-// NominatedNodes returns the nodes that pods other than this one, at least as important, are nominated to, in no order, and
-// says whether one of these pods keeps others away by required anti-affinity. It takes no lock while nothing is nominated.
-func (n *Nominator) NominatedNodes(pod *corev1.Pod) (nodes []string, repelling bool) {
+// NominatedNodes returns the nodes that pods other than this one, at least as important, are nominated to, and says whether
+// one of these pods keeps others away by required anti-affinity. As long as a node has the same number, which is not zero, for
+// any pod, the same pods count there; it never comes back to a number that it had. It takes no lock while nothing is nominated.
+func (n *Nominator) NominatedNodes(pod *corev1.Pod) (nodes map[string]uint64, repelling bool) {
 	if n.size.Load() == 0 {
 		return nil, false
 	}
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	priority := corev1helpers.PodPriority(pod)
+	nodes = make(map[string]uint64, len(n.byNode))
 	for node, nominated := range n.byNode {
-		counts := false
-		for _, nm := range nominated {
-			if nm.info.Pod.UID != pod.UID && corev1helpers.PodPriority(nm.info.Pod) >= priority {
-				counts = true
+		// Which of a list count follows from how many are important enough and where the pod itself is.
+		important, self := 0, 0
+		for i, nm := range nominated {
+			switch {
+			case nm.info.Pod.UID == pod.UID:
+				self = i + 1
+			case corev1helpers.PodPriority(nm.info.Pod) >= priority:
+				important++
 				repelling = repelling || len(nm.info.RequiredAntiAffinityTerms) > 0
 			}
 		}
-		if counts {
-			nodes = append(nodes, node)
+		if important > 0 {
+			nodes[node] = n.changed[node]<<32 | uint64(important)<<16 | uint64(self)
 		}
 	}
 	return nodes, repelling
@@ -208,7 +220,7 @@ func (n *Nominator) put(logger klog.Logger, info fwk.PodInfo, node string) {
 	own.CalculateResource()
 	nm := &nomination{node: node, info: own}
 	n.byPod[pod.UID] = nm
-	n.byNode[node] = append(n.byNode[node], nm)
+	n.setNode(node, append(n.byNode[node], nm))
 	n.size.Store(int64(len(n.byPod)))
 }
 
@@ -220,12 +232,18 @@ func (n *Nominator) remove(uid types.UID) {
 	}
 	delete(n.byPod, uid)
 	n.size.Store(int64(len(n.byPod)))
-	rest := slices.DeleteFunc(n.byNode[nm.node], func(other *nomination) bool { return other == nm })
-	if len(rest) == 0 {
-		delete(n.byNode, nm.node)
+	n.setNode(nm.node, slices.DeleteFunc(n.byNode[nm.node], func(other *nomination) bool { return other == nm }))
+}
+
+// setNode sets the nominations of a node. Requires mu.
+func (n *Nominator) setNode(node string, nominated []*nomination) {
+	if len(nominated) == 0 {
+		delete(n.byNode, node)
+		delete(n.changed, node)
 		return
 	}
-	n.byNode[nm.node] = rest
+	n.last++
+	n.byNode[node], n.changed[node] = nominated, n.last
 }
 
 // serve sets the scheduler names that have a profile, and takes back the nominations of pods of all others, which it

@@ -4,12 +4,15 @@
 package queue
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
@@ -273,7 +276,7 @@ func TestNodesThatMoreImportantPodsAreNominatedTo(t *testing.T) {
 	expect := func(pod *corev1.Pod, repelled bool, nodes ...string) {
 		t.Helper()
 		got, repelling := f.NominatedNodes(pod)
-		f.Expect(got).To(ConsistOf(nodes))
+		f.Expect(slices.Collect(maps.Keys(got))).To(ConsistOf(nodes))
 		f.Expect(repelling).To(Equal(repelled))
 	}
 	high := newPod("high", priority(10))
@@ -286,4 +289,42 @@ func TestNodesThatMoreImportantPodsAreNominatedTo(t *testing.T) {
 	expect(newPod("c", priority(10)), false, "n1")
 	expect(high, false)
 	expect(newPod("d", priority(11)), false)
+}
+
+func TestANodeHasAnotherNumberAsSoonAsOtherPodsAreNominatedToIt(t *testing.T) {
+	priority := func(priority int32) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Spec.Priority = &priority }
+	}
+	f := newFixture(t)
+	number := func(pod *corev1.Pod) uint64 {
+		nodes, _ := f.NominatedNodes(pod)
+		return nodes["n"]
+	}
+	seen := sets.New[uint64]()
+	expectNew := func(when string, numbers ...uint64) {
+		t.Helper()
+		for _, n := range numbers {
+			f.Expect(n).NotTo(BeZero(), when)
+			f.Expect(seen.Has(n)).To(BeFalse(), when)
+			seen.Insert(n)
+		}
+	}
+	some, other := newPod("some", priority(1)), newPod("other", priority(1))
+	a, b, important := newPod("a", priority(1)), newPod("b", priority(1)), newPod("important", priority(9))
+	f.AddNominatedPod(logger, info(a), nominate("n"))
+	expectNew("one is nominated", number(some))
+	f.Expect(number(some)).To(Equal(number(other)))
+	f.Expect(number(a)).To(BeZero())
+	f.AddNominatedPod(logger, info(b), nominate("n"))
+	f.AddNominatedPod(logger, info(important), nominate("n"))
+	expectNew("each counts others", number(a), number(b), number(some), number(newPod("c", priority(5))))
+	f.AddNominatedPod(logger, info(other), nominate("elsewhere"))
+	f.Expect(seen.Has(number(some))).To(BeTrue())
+	f.DeleteNominatedPodIfExists(b)
+	f.DeleteNominatedPodIfExists(important)
+	expectNew("as at first", number(some))
+	f.DeleteNominatedPodIfExists(a)
+	f.Expect(number(some)).To(BeZero())
+	f.AddNominatedPod(logger, info(a), nominate("n"))
+	expectNew("once more", number(some))
 }

@@ -164,9 +164,8 @@ func (q *Queue) DeleteNominatedPodIfExists(pod *corev1.Pod) {
 	q.nominator.DeleteNominatedPodIfExists(pod)
 }
 
-// NominatedNodes returns the nodes that pods other than this one, at least as important, are nominated to, in no order, and
-// says whether one of these pods keeps others away by required anti-affinity.
-func (q *Queue) NominatedNodes(pod *corev1.Pod) (nodes []string, repelling bool) {
+// NominatedNodes is [Nominator.NominatedNodes].
+func (q *Queue) NominatedNodes(pod *corev1.Pod) (nodes map[string]uint64, repelling bool) {
 	return q.nominator.NominatedNodes(pod)
 }
 

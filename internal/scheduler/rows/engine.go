@@ -105,11 +105,11 @@ type Engine struct {
 	marks  []uint32 // by slot: the round in which it was marked
 	round  uint32
 
-	// last is the class of the last decision, nominated the nodes with room that was reserved then, and chosen those that
-	// were best. lastNamed says that the pod named the nodes that came into question.
+	// last is the class of the last decision, nominated the nodes with room that was reserved then (by name, with a number for
+	// which pods it is for), and chosen those that were best. lastNamed says that the pod named the nodes that came into question.
 	last      *class
 	lastNamed bool
-	nominated []string
+	nominated map[string]uint64
 	chosen    Ties
 	// rest is what the plugins did in the last decision that rows and twins do not stand in for. next is the slot from which
 	// they are asked the next time that not all nodes are needed.

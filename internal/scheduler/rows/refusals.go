@@ -18,6 +18,8 @@ type refusals struct {
 	// reasons counts the nodes for each reason, and by those for each plugin and code.
 	reasons map[string]int
 	by      map[rejection]int
+	// codes is how often the code of a node's status has changed.
+	codes int
 }
 
 // rejection is what of a status matters to the queue.
@@ -33,15 +35,17 @@ func newRefusals(statuses *schedframework.NodeToStatus) *refusals {
 	return r
 }
 
-// set replaces the status of a node, and says whether its code is another.
-func (r *refusals) set(name string, status *fwk.Status) bool {
+// set replaces the status of a node.
+func (r *refusals) set(name string, status *fwk.Status) {
 	before := r.byName[name]
 	if before != nil {
 		r.count(before, -1)
 	}
+	if before.Code() != status.Code() {
+		r.codes++
+	}
 	r.byName[name] = status
 	r.count(status, 1)
-	return before.Code() != status.Code()
 }
 
 func (r *refusals) count(status *fwk.Status, by int) {

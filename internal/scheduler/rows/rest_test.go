@@ -278,7 +278,7 @@ func TestWhatTheRestRefusesIsLeftToTheScalarPath(t *testing.T) {
 			if test.want != NoFit {
 				return
 			}
-			s.engine.KeepUnfit(schedframework.Diagnosis{NodeToStatus: schedframework.NewDefaultNodeToStatus()})
+			s.engine.KeepUnfit(schedframework.Diagnosis{NodeToStatus: schedframework.NewDefaultNodeToStatus()}, Ask{})
 			if s.expect(NoFit); s.engine.KnowsUnfit() {
 				t.Error("what was said of one pod is held against the next")
 			}
