@@ -195,7 +195,7 @@ func newPod(name string) *corev1.Pod {
 // waitForSync fails the test if the scope does not sync.
 func waitForSync(t *testing.T, scope *Scope) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := scope.WaitForSync(ctx); err != nil {
 		t.Fatal(err)
@@ -205,13 +205,13 @@ func waitForSync(t *testing.T, scope *Scope) {
 // eventually polls until the condition holds.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !condition() {
 		select {
 		case <-deadline:
-			t.Fatalf("not within 10 s: %s", what)
+			t.Fatalf("not within a minute: %s", what)
 		case <-tick.C:
 		}
 	}

@@ -73,8 +73,8 @@ var _ = Describe("The in-tree plugins", func() {
 		stopChanges()
 		Expect(m.source.Handlers()).To(Equal(handlers))
 		// The recorder that upstream's runtime starts in each build needs up to a second to end.
-		Eventually(runtime.NumGoroutine).WithTimeout(10 * time.Second).Should(BeNumerically("<=", goroutines))
-	}, SpecTimeout(2*time.Minute))
+		Eventually(runtime.NumGoroutine).Should(BeNumerically("<=", goroutines))
+	}, SpecTimeout(10*time.Minute))
 })
 
 // sharedManagers is what a scheduler keeps for all its profiles.

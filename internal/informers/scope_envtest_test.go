@@ -16,7 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -141,9 +140,7 @@ var _ = Describe("A scope", func() {
 		expectSync(before)
 		Expect(before.Missing()).To(ConsistOf(bars.GroupVersion().WithKind("bars")))
 
-		_, err = envtest.InstallCRDs(controlPlane.Config, envtest.CRDInstallOptions{
-			CRDs: []*apiextensionsv1.CustomResourceDefinition{definition(bars, "Bar")},
-		})
+		_, err = envtest.InstallCRDs(controlPlane.Config, installing(definition(bars, "Bar")))
 		Expect(err).NotTo(HaveOccurred())
 
 		after := m.newScope()
@@ -165,9 +162,13 @@ var _ = Describe("A scope", func() {
 		failing := m.newScope()
 		failing.Core().V1().Pods().Informer()
 		failing.Storage().V1().StorageClasses().Informer()
-		timeout, cancel := context.WithTimeout(ctx, 2*time.Second)
-		defer cancel()
-		err := failing.WaitForSync(timeout)
+		var err error
+		Eventually(func() error {
+			timeout, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+			defer cancel()
+			err = failing.WaitForSync(timeout)
+			return err
+		}).Should(MatchError(ContainSubstring("forbidden")), "the API server has not answered yet")
 		var unsynced *informers.SyncError
 		Expect(errors.As(err, &unsynced)).To(BeTrue(), "got %v", err)
 		Expect(unsynced.Kinds).To(HaveLen(1))
@@ -186,7 +187,7 @@ var _ = Describe("A scope", func() {
 		By("leaving nothing behind")
 		failing.Close()
 		other.Close()
-		Eventually(runtime.NumGoroutine).WithTimeout(10 * time.Second).Should(BeNumerically("<=", goroutines))
+		Eventually(runtime.NumGoroutine).Should(BeNumerically("<=", goroutines))
 		Expect(m.manager.GetCache().WaitForCacheSync(ctx)).To(BeTrue(), "an informer that cannot sync is left in the cache")
 
 		By("working once the right is granted")
@@ -198,7 +199,7 @@ var _ = Describe("A scope", func() {
 		again := m.newScope()
 		again.Storage().V1().StorageClasses().Informer()
 		expectSync(again)
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(5*time.Minute))
 
 	It("leaves nothing behind when 200 of them come and go while objects change", func(ctx SpecContext) {
 		namespace := createNamespace(ctx)
@@ -233,10 +234,10 @@ var _ = Describe("A scope", func() {
 		}
 		Expect(m.source.Handlers()).To(Equal(handlers))
 		Expect(handlers).To(Equal(1))
-		Eventually(runtime.NumGoroutine).WithTimeout(10 * time.Second).Should(BeNumerically("<=", goroutines))
+		Eventually(runtime.NumGoroutine).Should(BeNumerically("<=", goroutines))
 		Eventually(updates.Load).Should(BeNumerically(">", seen), "nothing changed meanwhile")
 		stopChanges()
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(10*time.Minute))
 })
 
 func byName(obj any) ([]string, error) { return []string{obj.(metav1.Object).GetName()}, nil }

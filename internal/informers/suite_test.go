@@ -49,13 +49,23 @@ var _ = BeforeSuite(func() {
 	ctrl.SetLogger(GinkgoLogr)
 	klog.SetLogger(GinkgoLogr)
 	controlPlane = &envtest.Environment{
-		CRDInstallOptions: envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{definition(foos, "Foo")}},
+		CRDInstallOptions:        installing(definition(foos, "Foo")),
+		ControlPlaneStartTimeout: startTimeout,
+		ControlPlaneStopTimeout:  startTimeout,
 	}
 	restConfig, err := controlPlane.Start()
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(controlPlane.Stop)
 	admin = kubernetes.NewForConfigOrDie(restConfig)
 })
+
+// startTimeout bounds what takes seconds on an idle machine. envtest's own bounds, of 10 and 20 seconds, are short for a busy one.
+const startTimeout = 2 * time.Minute
+
+// installing are the options that install definitions.
+func installing(definitions ...*apiextensionsv1.CustomResourceDefinition) envtest.CRDInstallOptions {
+	return envtest.CRDInstallOptions{CRDs: definitions, MaxTime: startTimeout}
+}
 
 // definition returns the definition of a custom resource without a schema worth the name.
 func definition(gvr schema.GroupVersionResource, kind string) *apiextensionsv1.CustomResourceDefinition {
@@ -103,7 +113,7 @@ func startManager(restConfig *rest.Config, adjust ...func(*ctrlcache.Options)) *
 	go func() { ended <- manager.Start(ctx) }()
 	DeferCleanup(func() {
 		stop()
-		Eventually(ended).WithTimeout(10 * time.Second).Should(Receive(BeNil()))
+		Eventually(ended).Should(Receive(BeNil()))
 	})
 	Eventually(manager.Elected()).Should(BeClosed())
 	return &runningManager{
@@ -123,7 +133,7 @@ func (m *runningManager) newScope() *informers.Scope {
 // expectSync fails the test if the scope does not sync.
 func expectSync(scope *informers.Scope) {
 	GinkgoHelper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	Expect(scope.WaitForSync(ctx)).To(Succeed())
 }
