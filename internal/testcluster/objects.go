@@ -8,9 +8,9 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -39,13 +39,15 @@ func mustDecode(text string, into any) {
 
 // Update reads an object, changes it and writes it, again as long as others get in between.
 func Update[T client.Object](ctx context.Context, c client.Client, object T, change func(T)) error {
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	for {
 		if err := c.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 			return err
 		}
 		change(object)
-		return c.Update(ctx, object)
-	})
+		if err := c.Update(ctx, object); !apierrors.IsConflict(err) {
+			return err
+		}
+	}
 }
 
 // Node returns a node with room for the given resources and 110 pods.
