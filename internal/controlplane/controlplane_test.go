@@ -81,7 +81,7 @@ func bindAll(ctx context.Context, client kubernetes.Interface, namespace string,
 func TestWholeControlPlane(t *testing.T) {
 	defer leaks.Verify(t, goleak.IgnoreCurrent())
 	g := NewWithT(t)
-	g.SetDefaultEventuallyTimeout(30 * time.Second)
+	g.SetDefaultEventuallyTimeout(2 * time.Minute)
 	const nodes, replicas = 30, 12
 	c := startForTest(t, Options{WithControllerManager: true, WithKwok: true})
 	g.Expect(CreateNodes(t.Context(), c.Config(), nodes)).To(Succeed())
@@ -103,7 +103,7 @@ func TestWholeControlPlane(t *testing.T) {
 
 	t.Run("the pods of a Deployment are made, run once bound, and vanish with it", func(t *testing.T) {
 		g := NewWithT(t)
-		g.SetDefaultEventuallyTimeout(30 * time.Second)
+		g.SetDefaultEventuallyTimeout(2 * time.Minute)
 		labels := map[string]string{"app": "web"}
 		deployment := &appsv1.Deployment{
 			ObjectMeta: metav1.ObjectMeta{Name: "web"},
@@ -141,7 +141,7 @@ func TestWholeControlPlane(t *testing.T) {
 			got, err := client.BatchV1().Jobs("default").Get(t.Context(), "once", metav1.GetOptions{})
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(got.Status.Succeeded).To(BeEquivalentTo(1))
-		}).WithTimeout(30 * time.Second).Should(Succeed())
+		}).WithTimeout(2 * time.Minute).Should(Succeed())
 	})
 	t.Run("a kubeconfig for somebody else has that one's rights", func(t *testing.T) {
 		g := NewWithT(t)
@@ -206,7 +206,7 @@ func TestControlPlaneWithoutControllers(t *testing.T) {
 	})
 
 	g.Expect(syscall.Kill(c.children[1].PID(), syscall.SIGKILL)).To(Succeed())
-	g.Eventually(c.Done()).WithTimeout(10 * time.Second).Should(BeClosed())
+	g.Eventually(c.Done()).WithTimeout(2 * time.Minute).Should(BeClosed())
 	g.Expect(c.Err()).To(MatchError(And(ContainSubstring("kube-apiserver ended with signal: killed"), ContainSubstring("kube-apiserver.log"))))
 	g.Expect(c.Stop()).To(MatchError(ContainSubstring("kube-apiserver ended")))
 	expectGone(g, c)
