@@ -5,6 +5,7 @@ package scheduler_test
 
 import (
 	"context"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -160,16 +161,22 @@ var _ = Describe("The default plugins", func() {
 
 	It("take the most important pod first", func(ctx context.Context) {
 		createClasses(ctx, priorityClass("important", 1000), priorityClass("unimportant", -1000))
-		// All wait before there is a node, which has room for two.
+		// All wait for a node that has room for two.
+		n1 := cordoned(node("n1"))
+		create(ctx, n1)
 		pods := []*corev1.Pod{
 			createPod(ctx, "mine", "least", cpu("2"), prioritized("unimportant")),
 			createPod(ctx, "mine", "middling", cpu("2")),
 			createPod(ctx, "mine", "most", cpu("2"), prioritized("important")),
 		}
 		for _, pod := range pods {
-			expectUnschedulable(ctx, pod, "no nodes available to schedule pods")
+			expectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable, HavePrefix("0/1 nodes are available: 1 node(s) were unschedulable."))
 		}
-		create(ctx, testcluster.Node("n1", "4", "8Gi", nil))
+		// A pod that backs off comes after those that do not, whatever its priority. By then nobody does: the first back-off ends
+		// with the second after the one in which a pod was refused.
+		last := pods[2].Status.Conditions[0].LastTransitionTime
+		Eventually(time.Now).Should(BeTemporally(">=", last.Add(2*time.Second)))
+		update(ctx, n1, func(n *corev1.Node) { n.Spec.Unschedulable = false })
 		expectBound(ctx, pods[1])
 		expectBound(ctx, pods[2])
 		expectPending(ctx, pods[0])
