@@ -34,7 +34,7 @@ func expectSame(ctx context.Context, compare func(context.Context) ([]debugger.D
 var _ = Describe("The comparison with the API server", func() {
 	It("finds nothing, whatever has become of pods and nodes", func(ctx context.Context) {
 		s := &script{}
-		s.perform(waits(time.Minute))
+		s.perform(waits(10 * time.Minute))
 		run := start(s.register)
 		create(ctx, quickRetries())
 		createClasses(ctx, priorityClass("important", 1000))
@@ -125,7 +125,7 @@ var _ = Describe("The comparison with the API server", func() {
 		DeferCleanup(func() {
 			f.set(nil)
 			Eventually(run.Scheduler.Ready()).Should(BeClosed())
-			Expect(run.Stop(endsWithin)).To(Succeed())
+			Expect(run.Stop(stopsWithin)).To(Succeed())
 		})
 		_, err := run.Scheduler.Compare(ctx)
 		Expect(err).To(MatchError("the informers have not delivered their first lists"))

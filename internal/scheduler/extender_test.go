@@ -181,7 +181,7 @@ var _ = Describe("Extenders", func() {
 	})
 
 	DescribeTable("that break fail the pod, which is tried again, or are left out where they may be ignored", func(ctx context.Context, fault testextender.Fault) {
-		startExtended(ctx, fmt.Sprintf(`[{urlPrefix: %q, filterVerb: filter, prioritizeVerb: prioritize, weight: 1, ignorable: true, httpTimeout: 2s}, {urlPrefix: %q, filterVerb: filter, httpTimeout: 2s}]`, one.URL, two.URL))
+		startExtended(ctx, fmt.Sprintf(`[{urlPrefix: %q, filterVerb: filter, prioritizeVerb: prioritize, weight: 1, ignorable: true, httpTimeout: 2s}, {urlPrefix: %q, filterVerb: filter}]`, one.URL, two.URL))
 		broken := testextender.Script{
 			Faults:  map[string]testextender.Fault{testextender.Filter: fault, testextender.Prioritize: fault},
 			Refused: map[string]string{"n1": "no", "n2": "no", "n3": "no"},

@@ -34,6 +34,8 @@ func (h hanging) PreEnqueue(context.Context, *corev1.Pod) *fwk.Status {
 func TestHealthy(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local)
 	clock := clocktesting.NewFakeClock(began)
+	// The queue's lock is asked for by a goroutine.
+	const patience = time.Minute
 	healthy := func(t *testing.T, s *Scheduler) {
 		t.Helper()
 		if err := s.Healthy(); err != nil {
@@ -76,7 +78,7 @@ func TestHealthy(t *testing.T) {
 			s.probe.mu.Lock()
 			defer s.probe.mu.Unlock()
 			return s.probe.since.IsZero()
-		}).Should(gomega.BeTrue())
+		}, patience).Should(gomega.BeTrue())
 		clock.Step(time.Hour) // a probe that was answered long ago does not count
 		go s.queue.Add(logr.Discard(), podAt("a", "1", ""))
 		<-plugin.entered
@@ -88,6 +90,6 @@ func TestHealthy(t *testing.T) {
 		clock.Step(time.Second)
 		sick(t, s, "the scheduling queue has been locked since ")
 		close(plugin.goOn)
-		gomega.NewWithT(t).Eventually(s.Healthy).Should(gomega.Succeed())
+		gomega.NewWithT(t).Eventually(s.Healthy, patience).Should(gomega.Succeed())
 	})
 }

@@ -74,7 +74,7 @@ var _ = Describe("The metrics of a profile", func() {
 	It("tell errors from refusals, and allowed waits from refused ones", func(ctx context.Context) {
 		s := &script{}
 		var broken atomic.Bool
-		s.perform(waits(time.Minute))
+		s.perform(waits(10 * time.Minute))
 		s.perform(func(a *acts) {
 			a.filter = func(_ context.Context, _ *actor, pod *corev1.Pod, _ string) *fwk.Status {
 				if pod.Name == "breaks-once" && broken.CompareAndSwap(false, true) {

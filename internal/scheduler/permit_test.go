@@ -54,7 +54,7 @@ var _ = Describe("A pod that waits on Permit", func() {
 		run = start(s.register)
 		create(ctx, quickRetries())
 		nodes(ctx, "n1")
-		s.perform(waits(time.Minute))
+		s.perform(waits(10 * time.Minute))
 		createProfile(ctx, "mine", permits)
 	})
 
@@ -172,7 +172,7 @@ var _ = Describe("A pod that waits on Permit", func() {
 		pod := held("pod")
 		create(ctx, pod)
 		s.expectWaiting(ctx, pod)
-		Expect(run.Stop(10 * time.Second)).To(Succeed())
+		Expect(run.Stop(stopsWithin)).To(Succeed())
 		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
 		Expect(pod.Spec.NodeName).To(BeEmpty())
 		Expect(pod.Status.Conditions).NotTo(ContainElement(HaveField("Type", corev1.PodScheduled)))

@@ -234,7 +234,7 @@ var _ = Describe("A preemption under way", func() {
 		reached, _ := f.hold(func(r *http.Request) bool { return deletesPod(r, "victim") })
 		createPod(ctx, "mine", "high", cpu("3"), prioritized("important"))
 		Eventually(reached).Should(BeClosed())
-		Expect(run.Stop(10 * time.Second)).To(Succeed())
+		Expect(run.Stop(stopsWithin)).To(Succeed())
 		expectStays(ctx, victim)
 	})
 })
@@ -254,7 +254,7 @@ var _ = Describe("The victim of a preemption", func() {
 	It("is put back and not deleted while it waits on Permit, under whatever profile, and the preemptor is bound", func(ctx context.Context) {
 		nodes(ctx, "n1")
 		createProfile(ctx, "other", both)
-		s.perform(waits(time.Minute))
+		s.perform(waits(10 * time.Minute))
 		for _, schedulerName := range []string{"mine", "other"} {
 			low := createPod(ctx, schedulerName, "low-"+schedulerName, cpu("3"), labelled("wait", "yes"))
 			s.expectWaiting(ctx, low)

@@ -150,7 +150,7 @@ pluginConfig: [{name: Alpha, args: {as: %q}}]
 					}
 				})
 				if len(others) < size-1 {
-					return fwk.NewStatus(fwk.Wait), time.Minute
+					return fwk.NewStatus(fwk.Wait), 10 * time.Minute
 				}
 				for _, other := range others {
 					other.Allow(a.name)

@@ -57,7 +57,7 @@ var _ = Describe("A reload", func() {
 
 	It("rule 1: a pod's cycle and its binding see exactly one generation of its profile, from pop to bind", func(ctx context.Context) {
 		nodes(ctx, "n1")
-		s.perform(waits(time.Minute))
+		s.perform(waits(10 * time.Minute))
 		createProfile(ctx, "mine", as("old"))
 		held := createPod(ctx, "mine", "held", labelled("wait", "yes"))
 		waiting := s.expectWaiting(ctx, held)
@@ -239,7 +239,7 @@ var _ = Describe("A reload", func() {
 		})
 
 		It("a pod that is in its cycle while its profile is deleted is bound by the generation that it began with", func(ctx context.Context) {
-			s.perform(waits(time.Minute))
+			s.perform(waits(10 * time.Minute))
 			createProfile(ctx, "mine", as("one"))
 			held := createPod(ctx, "mine", "held", labelled("wait", "yes"))
 			waiting := s.expectWaiting(ctx, held)
@@ -252,7 +252,7 @@ var _ = Describe("A reload", func() {
 		})
 
 		It("a pod that is refused by a generation that has been replaced is tried by the next one", func(ctx context.Context) {
-			s.perform(waits(time.Minute))
+			s.perform(waits(10 * time.Minute))
 			createProfile(ctx, "mine", as("one"))
 			held := createPod(ctx, "mine", "held", labelled("wait", "yes"))
 			waiting := s.expectWaiting(ctx, held)
@@ -264,7 +264,7 @@ var _ = Describe("A reload", func() {
 		})
 
 		It("a pod that is refused while its profile is deleted is told so, and comes back when the profile does", func(ctx context.Context) {
-			s.perform(waits(time.Minute))
+			s.perform(waits(10 * time.Minute))
 			createProfile(ctx, "mine", as("one"))
 			held := createPod(ctx, "mine", "held", labelled("wait", "yes"))
 			waiting := s.expectWaiting(ctx, held)
@@ -280,7 +280,7 @@ var _ = Describe("A reload", func() {
 
 	It("rule 6: a pod that waits on Permit under the old generation can be rejected by the new one", func(ctx context.Context) {
 		nodes(ctx, "n1")
-		s.perform(waits(time.Minute))
+		s.perform(waits(10 * time.Minute))
 		createProfile(ctx, "mine", as("old"))
 		held := createPod(ctx, "mine", "held", labelled("wait", "yes"))
 		s.expectWaiting(ctx, held)
@@ -298,7 +298,7 @@ var _ = Describe("A reload", func() {
 	It("rule 7: a retired profile is closed exactly once, when its last pod has left", func(ctx context.Context) {
 		nodes(ctx, "n1")
 		s.perform(func(a *acts) {
-			waits(time.Minute)(a)
+			waits(10 * time.Minute)(a)
 			a.build = func(a *actor) error {
 				_, err := a.handle.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(ignoring)
 				return err

@@ -93,7 +93,7 @@ var _ = Describe("What is written beside bindings", func() {
 		expectBound(ctx, quick)
 		Consistently(scheduled(ctx, quick)).WithContext(ctx).Should(BeEmpty())
 		h.release()
-		Expect(run.Stop(endsWithin)).To(Succeed())
+		Expect(run.Stop(stopsWithin)).To(Succeed())
 		Expect(scheduled(ctx, quick)()).To(HaveLen(1))
 	})
 
