@@ -24,6 +24,7 @@ import (
 	"github.com/livesched/livesched/internal/testcluster"
 )
 
+// endsWithin is what a process that is told to stop promises.
 const endsWithin = 10 * time.Second
 
 var _ = Describe("A process that is told to stop", func() {
@@ -35,7 +36,7 @@ var _ = Describe("A process that is told to stop", func() {
 	BeforeEach(func(ctx context.Context) {
 		s = &script{}
 		run = startUnstopped(cluster.Config, s.register)
-		DeferCleanup(func() { _ = run.Stop(endsWithin) }) // a second time does no harm
+		DeferCleanup(func() { _ = run.Stop(stopsWithin) }) // a second time does no harm
 		create(ctx, quickRetries())
 		nodes(ctx, "n1")
 		createProfile(ctx, "mine", "plugins: {multiPoint: {enabled: [{name: Alpha}]}}")
@@ -89,7 +90,7 @@ var _ = Describe("A process that is told to stop", func() {
 		bound := createPod(ctx, "mine", "bound")
 		Eventually(binding).Should(BeClosed())
 		ended := make(chan error, 1)
-		go func() { ended <- run.Stop(endsWithin) }()
+		go func() { ended <- run.Stop(stopsWithin) }()
 		// Not for lack of time: by then, what is being bound would be given up as well.
 		Eventually(s.at).WithArguments(pod, "Unreserve").Should(Equal([]string{alpha}))
 		close(goOn)
@@ -102,7 +103,7 @@ var _ = Describe("A process that is told to stop", func() {
 
 		s.perform(func(a *acts) { a.permit, a.preBind = nil, nil })
 		next := startUnstopped(cluster.Config, s.register)
-		DeferCleanup(func() { Expect(next.Stop(endsWithin)).To(Succeed()) })
+		DeferCleanup(func() { Expect(next.Stop(stopsWithin)).To(Succeed()) })
 		expectBound(ctx, pod)
 	})
 
@@ -118,10 +119,10 @@ var _ = Describe("A process that is told to stop", func() {
 		pod := createPod(ctx, "mine", "pod")
 		Eventually(working).Should(BeClosed())
 		ended := make(chan error, 1)
-		go func() { ended <- run.Stop(endsWithin) }()
+		go func() { ended <- run.Stop(stopsWithin) }()
 		Consistently(ended).ShouldNot(Receive(), "it waits")
 		close(stopping)
-		Eventually(ended).WithTimeout(endsWithin).Should(Receive(BeNil()))
+		Eventually(ended).Should(Receive(BeNil()))
 		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
 		Expect(pod.Spec.NodeName).To(Equal("n1"))
 		Expect(s.at(pod, "PostBind")).To(Equal([]string{alpha}))
@@ -165,12 +166,13 @@ func (r *reads) all() []string {
 func (r *reads) count() int { return len(r.all()) }
 
 var _ = Describe("A second replica", func() {
-	const lease = 2 * time.Second
-	elects := func(s *script) func(*app.Options) {
+	// Leases that leaders renew in time, also on a slow machine: expiring is for the spec that waits for that.
+	const lasting, expiring = 20 * time.Second, 6 * time.Second
+	elects := func(s *script, lease time.Duration) func(*app.Options) {
 		return func(o *app.Options) {
 			s.register(o)
 			o.LeaderElect, o.LeaderElectionNamespace = true, metav1.NamespaceDefault
-			o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = lease, lease*3/4, lease/8
+			o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = lease, lease*3/4, 250*time.Millisecond
 		}
 	}
 	var (
@@ -181,15 +183,17 @@ var _ = Describe("A second replica", func() {
 		reads           *reads
 	)
 
-	BeforeEach(func(ctx context.Context) {
+	// begin has both run, and the first one lead.
+	begin := func(ctx context.Context, lease time.Duration) {
+		GinkgoHelper()
 		leader, standby, f = &script{}, &script{}, &faults{}
-		first = startUnstopped(f.config(), elects(leader))
-		DeferCleanup(func() { _ = first.Stop(endsWithin) })
+		first = startUnstopped(f.config(), elects(leader, lease))
+		DeferCleanup(func() { _ = first.Stop(stopsWithin) })
 		Eventually(first.Elected()).Should(BeClosed())
 		var watched *faults
 		watched, reads = watchReads()
-		second = startUnstopped(watched.config(), elects(standby))
-		DeferCleanup(func() { Expect(second.Stop(endsWithin)).To(Succeed()) })
+		second = startUnstopped(watched.config(), elects(standby, lease))
+		DeferCleanup(func() { Expect(second.Stop(stopsWithin)).To(Succeed()) })
 		Eventually(second.Scheduler.Ready()).Should(BeClosed())
 
 		create(ctx, quickRetries())
@@ -199,7 +203,7 @@ var _ = Describe("A second replica", func() {
 		expectBound(ctx, createPod(ctx, "mine", "bound-by-the-first", cpu("2")))
 		waiting = createPod(ctx, "mine", "waiting", cpu("3"))
 		expectUnscheduled(ctx, waiting, corev1.PodReasonUnschedulable, HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
-	})
+	}
 
 	// takesOver has the second one schedule, for which it needs the lease and nothing else.
 	takesOver := func(ctx context.Context) {
@@ -216,6 +220,7 @@ var _ = Describe("A second replica", func() {
 	}
 
 	It("keeps its queue warm, schedules nothing and says nothing while the first one leads", func(ctx context.Context) {
+		begin(ctx, lasting)
 		Eventually(standby.at).WithArguments(waiting, "PreEnqueue").ShouldNot(BeEmpty())
 		for _, name := range names("pod", 3) {
 			pod := createPod(ctx, "mine", name)
@@ -240,14 +245,16 @@ var _ = Describe("A second replica", func() {
 	})
 
 	It("schedules at once when the first one is stopped, which lets go of the lease", func(ctx context.Context) {
-		Expect(first.Stop(endsWithin)).To(Succeed())
+		begin(ctx, lasting)
+		Expect(first.Stop(stopsWithin)).To(Succeed())
 		takesOver(ctx)
 	})
 
 	It("schedules when the lease has expired, if the first one cannot renew it, which ends", func(ctx context.Context) {
+		begin(ctx, expiring)
 		f.set(func(*http.Request, func() (*http.Response, error)) (*http.Response, error) { return nil, errNoRoute })
 		takesOver(ctx)
 		Eventually(first.Done()).Should(BeClosed(), "it ends by itself")
-		Expect(first.Stop(endsWithin)).To(MatchError(ContainSubstring("leader election lost")))
+		Expect(first.Stop(stopsWithin)).To(MatchError(ContainSubstring("leader election lost")))
 	})
 })
