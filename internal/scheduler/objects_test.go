@@ -6,6 +6,7 @@ package scheduler_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -36,8 +37,11 @@ func create(ctx context.Context, objects ...client.Object) {
 		Expect(k8s.Create(ctx, object)).To(Succeed())
 	}
 	for _, object := range objects {
-		if node, ok := object.(*corev1.Node); ok {
-			expectKnown(ctx, node.Name)
+		switch object := object.(type) {
+		case *corev1.Node:
+			expectKnown(ctx, object.Name)
+		case *v1alpha1.SchedulingPolicy:
+			expectCached(ctx, object)
 		}
 	}
 }
@@ -113,6 +117,28 @@ func expectKnown(ctx context.Context, name string) {
 		info := running.Scheduler.Cache().Dump().Nodes[name]
 		return info != nil && info.Node() != nil
 	}).WithContext(ctx).Should(BeTrue(), "node %s is to be known", name)
+}
+
+// expectCached waits until the running livesched reads an object as it is, or newer, for those that come to it by another way
+// than what depends on them: a profile that is created after its policy is built with it, rather than once more when the
+// policy has come, too.
+func expectCached(ctx context.Context, object client.Object) {
+	GinkgoHelper()
+	if running == nil {
+		return
+	}
+	Eventually(func(g Gomega) {
+		cached := object.DeepCopyObject().(client.Object)
+		g.Expect(running.GetCache().Get(ctx, client.ObjectKeyFromObject(object), cached)).To(Succeed())
+		g.Expect(versionOf(g, cached)).To(BeNumerically(">=", versionOf(g, object)))
+	}).WithContext(ctx).Should(Succeed(), "%s is to be known", object.GetName())
+}
+
+// versionOf is the version of an object, which is later than that of what was written before.
+func versionOf(g Gomega, object client.Object) uint64 {
+	version, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
+	g.Expect(err).NotTo(HaveOccurred())
+	return version
 }
 
 // podOf makes a small pod that asks for a scheduler.

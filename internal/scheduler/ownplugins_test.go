@@ -48,6 +48,7 @@ pluginConfig: [{name: ServiceAffinity, args: {affinityLabels: [rack]}}]`)
 			Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 80}}},
 		}
 		createFor(ctx, service)
+		expectCached(ctx, service)
 		Expect(expectBound(ctx, createPod(ctx, "mine", "first", labelled("app", "web"), cpu("3"), selecting("rack", "r2")))).To(Equal("n2"))
 		second := createPod(ctx, "mine", "second", labelled("app", "web"), cpu("3"))
 		expectUnscheduled(ctx, second, corev1.PodReasonUnschedulable, ContainSubstring("1 node(s) didn't match service affinity"))

@@ -111,13 +111,15 @@ var _ = Describe("Preemption", func() {
 
 	It("spares pods of equal priority, those that a budget protects if it can, and all if the pod must not preempt", func(ctx context.Context) {
 		nodes(ctx, "n1", "n2")
-		createFor(ctx, &policyv1.PodDisruptionBudget{
+		protection := &policyv1.PodDisruptionBudget{
 			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "budget"},
 			Spec: policyv1.PodDisruptionBudgetSpec{
 				MinAvailable: ptr.To(intstr.FromInt32(1)),
 				Selector:     &metav1.LabelSelector{MatchLabels: map[string]string{"app": "protected"}},
 			},
-		})
+		}
+		createFor(ctx, protection)
+		expectCached(ctx, protection)
 		protected := createPod(ctx, "somebody-else", "protected", cpu("3"), on("n1"), labelled("app", "protected"))
 		other := createPod(ctx, "somebody-else", "other", cpu("3"), on("n2"))
 

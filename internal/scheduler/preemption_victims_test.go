@@ -35,6 +35,7 @@ func budget(ctx context.Context, app string, allowed int32) {
 	createFor(ctx, b)
 	b.Status = policyv1.PodDisruptionBudgetStatus{ObservedGeneration: b.Generation, DisruptionsAllowed: allowed}
 	Expect(k8s.Status().Update(ctx, b)).To(Succeed())
+	expectCached(ctx, b)
 }
 
 // expectStays makes sure that nobody deletes pods.
