@@ -38,6 +38,7 @@ var _ = Describe("The queue", Ordered, ContinueOnFailure, func() {
 		w.run = start(s.register, withActivator)
 	})
 	BeforeEach(func(ctx context.Context) {
+		w.expectCleared(ctx)
 		s.reset()
 		shut.Store(fwk.NewStatus(fwk.Unschedulable, "shut"))
 		s.perform(func(a *acts) {
@@ -159,7 +160,8 @@ var _ = Describe("The queue", Ordered, ContinueOnFailure, func() {
 				return nil
 			}
 		})
-		createPod(ctx, "mine", "first")
+		first := createPod(ctx, "mine", "first")
+		Eventually(placeOf).WithArguments(first).Should(Equal(queue.InFlight), "what comes before it is in flight may be popped before it")
 		var pods []*corev1.Pod
 		for i, class := range []string{"", "system-node-critical", "", "system-cluster-critical", ""} {
 			pods = append(pods, createPod(ctx, "mine", fmt.Sprintf("pod-%d", i), prioritized(class)))

@@ -61,7 +61,7 @@ func (h *holder) hold(a *acts) {
 	}
 	a.reserve = func(_ *actor, pod *corev1.Pod, _ string) *fwk.Status { return h.first("Reserve", pod) }
 	a.permit = func(_ *actor, pod *corev1.Pod, _ string) (*fwk.Status, time.Duration) {
-		return h.first("Permit", pod), time.Minute
+		return h.first("Permit", pod), 10 * time.Minute
 	}
 	a.preBind = func(_ context.Context, _ *actor, pod *corev1.Pod, _ string) *fwk.Status {
 		return h.first("PreBind", pod)
@@ -140,6 +140,7 @@ var _ = Describe("While a pod is in its cycle and", Ordered, ContinueOnFailure, 
 				}, nil
 			}
 		})
+		w.expectCleared(ctx)
 		create(ctx, quickRetries())
 		nodes(ctx, "n1")
 		w.expectCaughtUp(ctx)

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -67,9 +68,14 @@ func resize(name, quantity string) func(context.Context) {
 	return func(ctx context.Context) {
 		GinkgoHelper()
 		pod := p(name)
-		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
-		pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse(quantity)
-		Expect(k8s.SubResource("resize").Update(ctx, pod)).To(Succeed())
+		// What the pod is told of its refusal may get in between.
+		Expect(retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			if err := k8s.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+				return err
+			}
+			pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse(quantity)
+			return k8s.SubResource("resize").Update(ctx, pod)
+		})).To(Succeed())
 	}
 }
 

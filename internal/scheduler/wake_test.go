@@ -23,6 +23,7 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 	"github.com/livesched/livesched/internal/testcluster"
 )
@@ -104,6 +105,7 @@ func (w *wakers) check(ctx context.Context, c wake) {
 	for _, object := range c.given {
 		given(ctx, object.DeepCopyObject().(client.Object))
 	}
+	w.expectCleared(ctx)
 	woken, asleep := createPods(ctx, name, c.woken), createPods(ctx, name, c.asleep)
 	pods := slices.Concat(woken, asleep)
 	if w.run != nil {
@@ -151,6 +153,21 @@ func createPods(ctx context.Context, schedulerName string, pods []*corev1.Pod) [
 		created = append(created, pod)
 	}
 	return created
+}
+
+// expectCleared waits until livesched knows that the profiles and policies of the spec before are gone, which would else have
+// a say in this one.
+func (w *wakers) expectCleared(ctx context.Context) {
+	GinkgoHelper()
+	if w.run == nil {
+		return
+	}
+	Eventually(func(g Gomega) {
+		var policies v1alpha1.SchedulingPolicyList
+		g.Expect(w.run.GetCache().List(ctx, &policies)).To(Succeed())
+		g.Expect(policies.Items).To(BeEmpty())
+		g.Expect(w.run.Scheduler.Store().Alive()).To(BeZero())
+	}).WithContext(ctx).Should(Succeed())
 }
 
 // expectCaughtUp waits until the informers hold what the API server holds.
@@ -222,12 +239,13 @@ func (w *wakers) expectHandled(ctx context.Context, c *wake, before uint64, pods
 	case w.run == nil:
 	case c.event == podItself:
 		for _, pod := range pods {
-			Expect(k8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
-			// A pod that was woken is bound soon, or in its next attempt.
-			Eventually(func() bool {
+			// A pod that was woken is bound soon, or in its next attempt. What the pod was told of its refusal may be written only
+			// now, which makes it another version.
+			Eventually(func(g Gomega) {
+				g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
 				state := w.state(pod)
-				return state.Pod == nil || state.Place == queue.InFlight || state.Pod.ResourceVersion == pod.ResourceVersion
-			}).Should(BeTrue())
+				g.Expect(state.Pod == nil || state.Place == queue.InFlight || state.Pod.ResourceVersion == pod.ResourceVersion).To(BeTrue())
+			}).WithContext(ctx).Should(Succeed())
 		}
 	default:
 		Eventually(w.handled).WithArguments(c.event).Should(BeNumerically(">", before), "%s is to be handled", c.event.Label())
