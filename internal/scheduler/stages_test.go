@@ -120,6 +120,7 @@ var _ = Describe("While a pod is in its cycle and", Ordered, ContinueOnFailure, 
 	// begin creates a pod and waits until it is held up at a stage.
 	begin := func(ctx context.Context, at moment) *corev1.Pod {
 		GinkgoHelper()
+		w.expectCleared(ctx)
 		h = newHolder(at)
 		s.reset()
 		DeferCleanup(func() {
@@ -140,7 +141,6 @@ var _ = Describe("While a pod is in its cycle and", Ordered, ContinueOnFailure, 
 				}, nil
 			}
 		})
-		w.expectCleared(ctx)
 		create(ctx, quickRetries())
 		nodes(ctx, "n1")
 		w.expectCaughtUp(ctx)

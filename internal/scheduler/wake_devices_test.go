@@ -92,6 +92,7 @@ func inUse(ctx context.Context, name, nodeName, device string) {
 var _ = Describe("What happens to devices", Ordered, ContinueOnFailure, func() {
 	var w wakers
 	BeforeAll(func() { w.start() })
+	BeforeEach(w.expectCleared)
 
 	DescribeTable("wakes the pods that it may help, and no others:", w.check,
 		Entry("a claim comes", wake{

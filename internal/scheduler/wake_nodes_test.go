@@ -82,6 +82,7 @@ func asking(of corev1.ResourceName, quantity string) func(*corev1.Pod) {
 var _ = Describe("What happens to nodes", Ordered, ContinueOnFailure, func() {
 	var w wakers
 	BeforeAll(func() { w.start() })
+	BeforeEach(w.expectCleared)
 
 	added := of(fwk.Node, fwk.Add)
 	allocatable, labels, taints := of(fwk.Node, fwk.UpdateNodeAllocatable), of(fwk.Node, fwk.UpdateNodeLabel), of(fwk.Node, fwk.UpdateNodeTaint)

@@ -82,6 +82,7 @@ func resize(name, quantity string) func(context.Context) {
 var _ = Describe("What happens to pods", Ordered, ContinueOnFailure, func() {
 	var w wakers
 	BeforeAll(func() { w.start() })
+	BeforeEach(w.expectCleared)
 
 	added, deleted := schedframework.EventAssignedPodAdd, schedframework.EventAssignedPodDelete
 	relabel, scaledDown := assignedPod(fwk.UpdatePodLabel), assignedPod(fwk.UpdatePodScaleDown)

@@ -105,7 +105,6 @@ func (w *wakers) check(ctx context.Context, c wake) {
 	for _, object := range c.given {
 		given(ctx, object.DeepCopyObject().(client.Object))
 	}
-	w.expectCleared(ctx)
 	woken, asleep := createPods(ctx, name, c.woken), createPods(ctx, name, c.asleep)
 	pods := slices.Concat(woken, asleep)
 	if w.run != nil {
@@ -156,7 +155,8 @@ func createPods(ctx context.Context, schedulerName string, pods []*corev1.Pod) [
 }
 
 // expectCleared waits until livesched knows that the profiles and policies of the spec before are gone, which would else have
-// a say in this one.
+// a say in this one, and no pod is being bound any more: DynamicResources would give the device of a pod that is gone to the
+// next claim of that name.
 func (w *wakers) expectCleared(ctx context.Context) {
 	GinkgoHelper()
 	if w.run == nil {

@@ -129,6 +129,7 @@ func inline(pod *corev1.Pod) {
 var _ = Describe("What happens to volumes", Ordered, ContinueOnFailure, func() {
 	var w wakers
 	BeforeAll(func() { w.start() })
+	BeforeEach(w.expectCleared)
 
 	const immediate, late = storagev1.VolumeBindingImmediate, storagev1.VolumeBindingWaitForFirstConsumer
 	zone := node("n1", corev1.LabelTopologyZone, "z1")
