@@ -27,6 +27,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/informers"
@@ -70,7 +71,8 @@ func newTestEnv(t *testing.T, outOfTree framework.Registry) *testEnv {
 	scope := source.NewScope()
 	t.Cleanup(scope.Close)
 	e := &testEnv{ctx: ctx, cache: cache.New(), snapshot: cache.NewSnapshot(), sources: &countingSources{}, client: client, admin: adminClient, calls: calls, scope: scope}
-	e.queue = queue.New(queue.Config{PodLister: scope.Core().V1().Pods().Lister()})
+	// On the clock of the test no back-off ends while it looks.
+	e.queue = queue.New(queue.Config{PodLister: scope.Core().V1().Pods().Lister(), Clock: clocktesting.NewFakeClock(time.Now())})
 	e.Environment = &Environment{
 		Registry:      registry,
 		Client:        client,
@@ -196,5 +198,5 @@ func must(t *testing.T, err error) {
 
 func eventually(t *testing.T, actual any) gomega.AsyncAssertion {
 	t.Helper()
-	return gomega.NewWithT(t).Eventually(actual).WithTimeout(10 * time.Second).WithPolling(5 * time.Millisecond)
+	return gomega.NewWithT(t).Eventually(actual).WithTimeout(time.Minute).WithPolling(5 * time.Millisecond)
 }

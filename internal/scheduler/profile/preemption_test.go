@@ -155,14 +155,15 @@ func (p *preemptionTest) expectPlace(pod *corev1.Pod, places ...queue.Place) {
 	eventually(p.t, func() queue.Place { state, _ := p.queue.Get(pod.UID); return state.Place }).Should(gomega.BeElementOf(places))
 }
 
-// ended waits until no preemption is under way.
+// ended waits until the preemptions that were begun have ended, with what they tell the queue and the metrics in the end.
 func (p *preemptionTest) ended() {
 	p.t.Helper()
-	eventually(p.t, func() int {
-		p.Durable.preemptions.mu.Lock()
-		defer p.Durable.preemptions.mu.Unlock()
-		return len(p.Durable.preemptions.underWay)
-	}).Should(gomega.BeZero())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		p.Durable.preemptions.running.Wait()
+	}()
+	eventually(p.t, ended).Should(gomega.BeClosed())
 }
 
 // exists says whether the API server has the pod, and not on its way out.
@@ -343,6 +344,7 @@ func TestPreemption(t *testing.T) {
 		})
 		before := executions(t, schedmetrics.GoroutineResultError)
 		p.attempt(p.pop(preemptor))
+		p.ended()
 		p.expectPlace(preemptor, queue.ErrorBackoff)
 		if after := executions(t, schedmetrics.GoroutineResultError); after != before+1 {
 			t.Errorf("%v failures were counted before, %v after", before, after)
