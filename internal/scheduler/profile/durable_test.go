@@ -75,8 +75,8 @@ func (e *testEnv) class(t *testing.T, value int32) string {
 	return name
 }
 
-// volumes creates one volume and as many claims that it would suit, to be bound when a pod comes. They stay: deleted
-// ones would have to be released by a controller.
+// volumes creates one volume and as many claims that it would suit, to be bound when a pod comes, and waits until the
+// binder knows them. They stay: deleted ones would have to be released by a controller.
 func (e *testEnv) volumes(t *testing.T, claims ...string) {
 	t.Helper()
 	class := rand.String(8)
@@ -119,6 +119,15 @@ func (e *testEnv) volumes(t *testing.T, claims ...string) {
 		g.Expect(known.Status.Phase).To(gomega.Equal(corev1.VolumeAvailable))
 		_, err = e.scope.Storage().V1().StorageClasses().Lister().Get(class)
 		g.Expect(err).NotTo(gomega.HaveOccurred())
+		// The binder hears of claims and volumes later than the listers.
+		for _, claim := range claims {
+			pod := claimant(claim)
+			podClaims, err := e.Durable.binder.GetPodVolumeClaims(logr.Discard(), pod)
+			g.Expect(err).NotTo(gomega.HaveOccurred())
+			_, reasons, err := e.Durable.binder.FindPodVolumes(logr.Discard(), pod, podClaims, &corev1.Node{})
+			g.Expect(err).NotTo(gomega.HaveOccurred())
+			g.Expect(reasons).To(gomega.BeEmpty())
+		}
 	}).Should(gomega.Succeed())
 }
 
