@@ -50,8 +50,8 @@ type Configurator struct {
 	Env *Environment
 	// Timeout bounds one build. 0 means DefaultBuildTimeout.
 	Timeout time.Duration
-	// Clock tells when a build was complete.
-	Clock clock.PassiveClock
+	// Clock tells when the time of a build is up, and when one was complete.
+	Clock clock.Clock
 
 	// hanging are the builds that were cut off and have not come back.
 	hanging hangingBuilds
@@ -73,33 +73,38 @@ func (c *Configurator) Build(ctx context.Context, cfg *config.Profile) (*Profile
 		timeout = DefaultBuildTimeout
 	}
 	b := newBuild(ctx, c, cfg)
-	waiting, stopWaiting := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the build did not end within %v", timeout))
+	waiting, stopWaiting := context.WithCancelCause(ctx)
+	timer := c.Clock.NewTimer(timeout)
+	defer timer.Stop()
 
 	done := make(chan error, 1)
 	logger := klog.FromContext(ctx)
 	go func() {
-		defer stopWaiting() // after it has sent: a cancelled context alone does not tell who won
+		defer stopWaiting(nil) // after it has sent: a cancelled context alone does not tell who won
 		done <- b.guardedRun(waiting, logger)
 	}()
 
-	var err error
+	ended, err := true, error(nil)
 	select {
 	case err = <-done:
+	case <-timer.C():
+		stopWaiting(fmt.Errorf("the build did not end within %v", timeout))
+		ended, err = b.lastWord(done)
 	case <-waiting.Done():
-		var ended bool
-		if ended, err = b.lastWord(done); !ended {
-			cutOff := fmt.Errorf("cut off while %s: %w", b.stage.Load(), context.Cause(waiting))
-			c.hanging.add(cfg, cutOff, c.Clock.Now(), timeout)
-			b.profile.scope.Close()
-			b.profile.cancel()
-			go func() {
-				err := <-done
-				c.hanging.remove(cfg)
-				logger.V(2).Info("A build that was cut off has come back", "err", err)
-				b.profile.close(logger)
-			}()
-			return nil, cutOff
-		}
+		ended, err = b.lastWord(done)
+	}
+	if !ended {
+		cutOff := fmt.Errorf("cut off while %s: %w", b.stage.Load(), context.Cause(waiting))
+		c.hanging.add(cfg, cutOff, c.Clock.Now(), timeout)
+		b.profile.scope.Close()
+		b.profile.cancel()
+		go func() {
+			err := <-done
+			c.hanging.remove(cfg)
+			logger.V(2).Info("A build that was cut off has come back", "err", err)
+			b.profile.close(logger)
+		}()
+		return nil, cutOff
 	}
 	if err != nil {
 		b.abandon(logger)

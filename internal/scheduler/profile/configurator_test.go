@@ -138,11 +138,12 @@ func TestABuildThatFails(t *testing.T) {
 		}
 	}
 	for _, test := range []struct {
-		name   string
-		adjust func(*fake) error
-		change func(*testEnv, *config.Profile)
-		err    string
-		made   []string
+		name    string
+		adjust  func(*fake) error
+		change  func(*testEnv, *config.Profile)
+		timeout time.Duration // 0: the default
+		err     string
+		made    []string
 	}{{
 		name:   "in a factory",
 		adjust: func(*fake) error { return errors.New("no luck") },
@@ -203,8 +204,9 @@ func TestABuildThatFails(t *testing.T) {
 			f.handle.SharedInformerFactory().Core().V1().Secrets().Lister()
 			return nil
 		},
-		err:  "waiting for the informers of the plugins: informers did not sync: v1 Secret (failed to list",
-		made: []string{"AFirst", "Broken", "ZLast"},
+		timeout: 10 * time.Second, // all of which the test takes: by then the list has to have been refused
+		err:     "waiting for the informers of the plugins: informers did not sync: v1 Secret (failed to list",
+		made:    []string{"AFirst", "Broken", "ZLast"},
 	}, {
 		name:   "as its events cannot be had",
 		adjust: asks("foos.v1.example.com"),
@@ -220,7 +222,7 @@ func TestABuildThatFails(t *testing.T) {
 				test.change(e, cfg)
 			}
 			c := e.configurator()
-			c.Timeout = 2 * time.Second
+			c.Timeout = test.timeout
 			p, err := c.Build(e.ctx, cfg)
 			if p != nil || err == nil || !strings.Contains(err.Error(), test.err) {
 				t.Fatalf("got profile %v and error %v, want error %q", p, err, test.err)
@@ -269,15 +271,39 @@ func TestABuildThatHangs(t *testing.T) {
 	}} {
 		t.Run(test.name+" is cut off, and what it made is closed when it comes back", func(t *testing.T) {
 			fs := &fakes{}
-			goOn := make(chan struct{})
-			e := newTestEnv(t, fs.registry(func(f *fake) error { return test.hang(f, func() { <-goOn }) }))
+			hangs, goOn := make(chan struct{}), make(chan struct{})
+			e := newTestEnv(t, fs.registry(func(f *fake) error {
+				return test.hang(f, func() {
+					hangs <- struct{}{}
+					<-goOn
+				})
+			}))
+			p, err := e.configurator().Build(e.ctx, e.resolve(t, object("mine"))) // which starts informers that stay
+			must(t, err)
+			p.Discard(logr.Discard())
+			<-p.Closed()
 			goroutines := runtime.NumGoroutine()
 			c := e.configurator()
-			c.Timeout = 100 * time.Millisecond
-			hangingClock := clocktesting.NewFakePassiveClock(time.Now())
+			c.Timeout = time.Minute
+			hangingClock := clocktesting.NewFakeClock(time.Now())
 			c.Clock = hangingClock
-			_, err := c.Build(e.ctx, e.resolve(t, object("mine", "AFirst", "Broken")))
-			want := "cut off while " + test.stage + ": the build did not end within 100ms"
+			// build has a build hang, and then its time run out.
+			build := func() error {
+				cfg, ended := e.resolve(t, object("mine", "AFirst", "Broken")), make(chan error, 1)
+				go func() {
+					_, err := c.Build(e.ctx, cfg)
+					ended <- err
+				}()
+				select {
+				case <-hangs:
+					hangingClock.Step(c.Timeout)
+					return <-ended
+				case err := <-ended:
+					return fmt.Errorf("it has not hung: %w", err)
+				}
+			}
+			err = build()
+			want := "cut off while " + test.stage + ": the build did not end within 1m0s"
 			if err == nil || err.Error() != want {
 				t.Errorf("got the error %v, want %s", err, want)
 			}
@@ -301,18 +327,18 @@ func TestABuildThatHangs(t *testing.T) {
 				return err
 			}
 			for hanging := 1; hanging <= 3; hanging++ {
-				hangingClock.SetTime(hangingClock.Now().Add(c.Timeout<<hanging - 1))
+				hangingClock.Step(c.Timeout<<hanging - 1)
 				while := runtime.NumGoroutine()
 				for range 20 {
 					if err := retry(); err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("%s; it still hangs, which makes %d of this revision", want, hanging)) {
 						t.Fatalf("a retry while %d builds hang ends with the error %v", hanging, err)
 					}
 				}
-				if n := runtime.NumGoroutine(); n > while+2 {
+				if n := runtime.NumGoroutine(); n >= while+20 {
 					t.Errorf("20 retries have left %d goroutines", n-while)
 				}
-				hangingClock.SetTime(hangingClock.Now().Add(1))
-				if err := retry(); err == nil || err.Error() != want {
+				hangingClock.Step(1)
+				if err := build(); err == nil || err.Error() != want {
 					t.Errorf("a retry that is due ends with the error %v, want %s", err, want)
 				}
 			}
