@@ -238,7 +238,7 @@ func (h *holder) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 }
 
 func (h *holder) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) (*fwk.Status, time.Duration) {
-	return h.at("Permit", pod), time.Minute
+	return h.at("Permit", pod), 10 * time.Minute // longer than any spec takes
 }
 
 func (h *holder) PreBindPreFlight(context.Context, fwk.CycleState, *corev1.Pod, string) (*fwk.PreBindPreFlightResult, *fwk.Status) {

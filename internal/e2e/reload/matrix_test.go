@@ -38,6 +38,8 @@ type cell struct {
 	node   *corev1.Node
 	pod    *corev1.Pod
 	held   *hold
+	// attempts is how many attempts at the pod had been made when it was at its moment.
+	attempts int
 
 	// What some moments need.
 	blocker *hold
@@ -91,6 +93,7 @@ func (c *cell) begin(ctx context.Context) {
 	if c.moment.place != 0 {
 		Eventually(c.place).WithContext(ctx).Should(Equal(c.moment.place))
 	}
+	c.attempts = len(plugins.seen(c.pod.Name))
 }
 
 func (c *cell) place() queue.Place {
@@ -191,7 +194,8 @@ func (c *cell) end(ctx context.Context, generation int) {
 	}
 	Expect(seen[len(seen)-1].generations).To(Equal([]int{generation}))
 	if c.moment.underWay {
-		Expect(seen).To(HaveLen(1), "a pod that is under way is not taken a second time")
+		// The first attempts may have come before livesched knew of the volume or the device.
+		Expect(seen).To(HaveLen(c.attempts), "a pod that is under way is not taken a second time")
 	}
 	Eventually(bound.Of).WithArguments(c.pod.UID).WithContext(ctx).Should(Equal(1), "it is bound once")
 	Expect(plugins.of(c.name)[0].handle.GetWaitingPod(c.pod.UID)).To(BeNil())
@@ -250,7 +254,7 @@ var _ = Describe("The matrix of reloads:", Ordered, ContinueOnFailure, func() {
 			g.Expect(now.handlers).To(Equal(before.handlers))
 			g.Expect(now.series).To(Equal(before.series))
 			g.Expect(now.goroutines).To(BeNumerically("<=", before.goroutines+number/2), "of %d specs", number)
+			g.Expect(run.Scheduler.Queue().Counts()).To(Equal(queue.Counts{}))
 		}).WithContext(ctx).Should(Succeed())
-		Expect(run.Scheduler.Queue().Counts()).To(Equal(queue.Counts{}))
 	})
 })

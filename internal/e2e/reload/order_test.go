@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -217,7 +218,7 @@ var _ = Describe("A queue whose order changes", func() {
 			create(ctx, pod)
 			pods = append(pods, pod)
 		}
-		Eventually(flipped).WithContext(ctx).Should(BeClosed())
+		Eventually(flipped).WithContext(ctx).WithTimeout(5 * time.Minute).Should(BeClosed()) // a reload for each flip
 		update(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, func(n *corev1.Node) { n.Labels["done"] = "yes" })
 		for _, pod := range pods {
 			expectBound(ctx, pod)

@@ -32,7 +32,7 @@ import (
 func TestReload(t *testing.T) {
 	RegisterFailHandler(Fail)
 	EnforceDefaultTimeoutsWhenUsingContexts()
-	SetDefaultEventuallyTimeout(30 * time.Second)
+	SetDefaultEventuallyTimeout(time.Minute)
 	SetDefaultEventuallyPollingInterval(5 * time.Millisecond)
 	RunSpecs(t, "Reloads at every moment of a pod")
 }
@@ -64,11 +64,11 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	run, err = cluster.Run(context.Background(), GinkgoLogr, options)
 	Expect(err).NotTo(HaveOccurred())
 	Eventually(run.Scheduler.Ready()).Should(BeClosed())
-}, NodeTimeout(2*time.Minute))
+}, NodeTimeout(5*time.Minute))
 
 var _ = AfterSuite(func() {
 	if run != nil {
-		Expect(run.Stop(10 * time.Second)).To(Succeed())
+		Expect(run.Stop(time.Minute)).To(Succeed())
 	}
 	if cluster != nil {
 		bound.Stop() // the API server waits for watches
@@ -151,13 +151,15 @@ func expectProgrammed(ctx context.Context, name string) {
 	expectCondition(ctx, name, v1alpha1.ConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed)
 }
 
-// createNode creates a node with 4 CPUs and waits until livesched knows it: it comes by another way than pods do.
+// createNode creates a node with 4 CPUs and waits until livesched knows it: it comes by another way than pods do, and
+// there may have been one of that name.
 func createNode(ctx context.Context, name string) {
 	GinkgoHelper()
-	create(ctx, testcluster.Node(name, "4", "8Gi", nil))
+	node := testcluster.Node(name, "4", "8Gi", nil)
+	create(ctx, node)
 	Eventually(func() bool {
 		info := run.Scheduler.Cache().Dump().Nodes[name]
-		return info != nil && info.Node() != nil
+		return info != nil && info.Node() != nil && info.Node().UID == node.UID
 	}).WithContext(ctx).Should(BeTrue())
 }
 
