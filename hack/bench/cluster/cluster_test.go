@@ -125,9 +125,12 @@ func TestWaitingEndsWithTheContextAndItsCause(t *testing.T) {
 func TestEachEndsWithTheFirstError(t *testing.T) {
 	failure := errors.New("no")
 	var calls atomic.Int64
-	err := Each(t.Context(), 10_000, func(context.Context, int) error {
-		if calls.Add(1) == 3 {
+	err := Each(t.Context(), 10_000, func(ctx context.Context, _ int) error {
+		switch n := calls.Add(1); {
+		case n == 3:
 			return failure
+		case n > 3:
+			<-ctx.Done() // or the others might all have been called by then
 		}
 		return nil
 	})

@@ -83,7 +83,7 @@ func TestRandomProfilesResolveAsInKubeScheduler(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewSource(seed))
 	accepted := 0
-	for i := range 1500 {
+	for i := range 1800 {
 		spec := randomSpec(random)
 		want, err := loadUpstream(&spec)
 		got, result := resolveOne(spec)

@@ -135,13 +135,13 @@ func (c *contest) mustBoth(theirs, mine error) {
 // eventually polls: evictions are made in the background.
 func (c *contest) eventually(what string, condition func() bool) {
 	c.t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(time.Minute)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for !condition() {
 		select {
 		case <-deadline:
-			c.fatalf("not within 30 s: %s", what)
+			c.fatalf("not within a minute: %s", what)
 		case <-tick.C:
 		}
 	}
