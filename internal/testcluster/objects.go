@@ -6,11 +6,13 @@ package testcluster
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -37,17 +39,19 @@ func mustDecode(text string, into any) {
 	}
 }
 
+// Patience is for retry.RetryOnConflict: others, livesched among them, may get in between more often than the four times
+// of client-go's own back-offs.
+var Patience = wait.Backoff{Duration: 10 * time.Millisecond, Jitter: 1, Steps: 1000}
+
 // Update reads an object, changes it and writes it, again as long as others get in between.
 func Update[T client.Object](ctx context.Context, c client.Client, object T, change func(T)) error {
-	for {
+	return retry.RetryOnConflict(Patience, func() error {
 		if err := c.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 			return err
 		}
 		change(object)
-		if err := c.Update(ctx, object); !apierrors.IsConflict(err) {
-			return err
-		}
-	}
+		return c.Update(ctx, object)
+	})
 }
 
 // Node returns a node with room for the given resources and 110 pods.
