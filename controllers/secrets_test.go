@@ -45,7 +45,7 @@ func watching(t *testing.T, client *fake.Clientset) (*secretWatches, *atomic.Int
 
 func TestASecretIsReadAsItIsAndOnlyWhileItIsNamed(t *testing.T) {
 	g := gomega.NewWithT(t)
-	g.SetDefaultEventuallyTimeout(20 * time.Second)
+	g.SetDefaultEventuallyTimeout(time.Minute)
 	client := fake.NewClientset(secretOf("one"))
 	w, changes := watching(t, client)
 	read := func() map[types.NamespacedName]config.Secret {
@@ -61,6 +61,17 @@ func TestASecretIsReadAsItIsAndOnlyWhileItIsNamed(t *testing.T) {
 	if err != nil || len(kept.(*corev1.Secret).Data) != 1 {
 		t.Errorf("kept is %v, %v", kept, err)
 	}
+
+	// The fake API server tells a watch nothing of what was changed between the list and it.
+	watches := func() (n int) {
+		for _, action := range client.Actions() {
+			if action.GetVerb() == "watch" {
+				n++
+			}
+		}
+		return n
+	}
+	g.Eventually(watches).Should(gomega.Equal(2))
 
 	// From here on Secrets are read as by the reconciler: only when something changed.
 	found, seen := read(), int32(0)
@@ -109,7 +120,7 @@ func TestEverySecretIsAskedForByItsName(t *testing.T) {
 
 func TestASecretThatMayNotBeReadIsOneThatCannotBeReadUntilItMay(t *testing.T) {
 	g := gomega.NewWithT(t)
-	g.SetDefaultEventuallyTimeout(20 * time.Second)
+	g.SetDefaultEventuallyTimeout(time.Minute)
 	client := fake.NewClientset(secretOf("one"))
 	var allowed atomic.Bool
 	client.PrependReactor("list", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
