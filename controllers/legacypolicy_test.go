@@ -179,14 +179,14 @@ algorithmSource:
 `
 		shared := policy("default", firstOnly)
 		create(ctx, shared, profile("mine", ""))
-		before := expectProfile(ctx, "mine", isAccepted, isProgrammed)
+		before := expectOn(ctx, "mine", "default", 1)
 		pod := testcluster.Pod("default", "large", "mine", "100", "1Gi")
 		create(ctx, pod)
 		whyPending(ctx, pod, And(ContainSubstring("2 Insufficient cpu"), Not(ContainSubstring("requested labels"))))
 
 		change(ctx, shared, all)
 		expectPolicy(ctx, "default", isAccepted, isProgrammed)
-		Expect(expectProfile(ctx, "mine", isProgrammed).Status.Active.Revision).NotTo(Equal(before.Status.Active.Revision))
+		Expect(expectOn(ctx, "mine", "default", 2).Status.Active.Revision).NotTo(Equal(before.Status.Active.Revision))
 		whyPending(ctx, pod, And(ContainSubstring("2 Insufficient cpu"), ContainSubstring("2 node(s) didn't have the requested labels")))
 
 		change(ctx, shared, firstOnly)

@@ -48,9 +48,7 @@ var _ = Describe("A policy", func() {
 		expectPolicy(ctx, "shared", isAccepted,
 			haveCondition(v1alpha1.ConditionProgrammed, "True", v1alpha1.ReasonProgrammed, "Generation 2 decides in profiles a, b"))
 		for _, name := range []string{"a", "b"} {
-			p := expectProfile(ctx, name, isProgrammed)
-			Expect(p.Status.Active.Generation).To(Equal(int64(1)))
-			Expect(p.Status.Active.Policy).To(Equal(&v1alpha1.ActivePolicy{Name: "shared", Generation: 2}))
+			Expect(expectOn(ctx, name, "shared", 2).Status.Active.Generation).To(Equal(int64(1)))
 			Expect(expectBound(ctx, createPod(ctx, "second-"+name, name))).To(Equal(busy))
 		}
 		Expect(expectProfile(ctx, "c", isProgrammed).ResourceVersion).To(Equal(unrelated.ResourceVersion))
@@ -65,8 +63,7 @@ var _ = Describe("A policy", func() {
 		implied := policy("default", "")
 		create(ctx, implied)
 		Expect(expectPolicy(ctx, "default", isAccepted, isProgrammed).Status.Profiles).To(Equal([]string{"mine"}))
-		same := expectProfile(ctx, "mine", isProgrammed)
-		Expect(same.Status.Active.Policy).To(Equal(&v1alpha1.ActivePolicy{Name: "default", Generation: 1}))
+		same := expectOn(ctx, "mine", "default", 1)
 		same.Status.Active.Policy = nil
 		Expect(same.Status.Active).To(Equal(builtIn.Status.Active))
 		Expect(expectBound(ctx, createPod(ctx, "implied", "mine"))).To(Equal(idle))
@@ -90,7 +87,7 @@ var _ = Describe("A policy", func() {
 		shared := policy("default", "")
 		create(ctx, shared)
 		create(ctx, profile("mine", ""), profile("own", "percentageOfNodesToScore: 7"))
-		before := expectProfile(ctx, "mine", isProgrammed)
+		before := expectOn(ctx, "mine", "default", 1)
 		change(ctx, shared, `
 percentageOfNodesToScore: 50
 parallelism: 3
@@ -99,7 +96,7 @@ podMaxBackoff: 20s
 podMaxInUnschedulablePods: 1m0s
 `)
 		expectPolicy(ctx, "default", isProgrammed)
-		after := expectProfile(ctx, "mine", isProgrammed)
+		after := expectOn(ctx, "mine", "default", 2)
 		Expect(after.Status.Active.Revision).NotTo(Equal(before.Status.Active.Revision))
 		current := run.Scheduler.Store().Current()
 		Expect(current.Get("mine").Config.PercentageOfNodesToScore).To(Equal(int32(50)))
@@ -115,7 +112,7 @@ podMaxInUnschedulablePods: 1m0s
 	It("that is not accepted any more goes on as it last was", func(ctx context.Context) {
 		shared := policy("shared", autoscaler)
 		create(ctx, shared, profile("mine", "policyRef: {name: shared}"))
-		before := expectProfile(ctx, "mine", isProgrammed)
+		before := expectOn(ctx, "mine", "shared", 1)
 		expectPolicy(ctx, "shared", isProgrammed)
 
 		change(ctx, shared, extended)
@@ -130,7 +127,7 @@ podMaxInUnschedulablePods: 1m0s
 		By("mending it")
 		change(ctx, shared, byDefault)
 		expectPolicy(ctx, "shared", isAccepted, isProgrammed)
-		Expect(expectProfile(ctx, "mine", isProgrammed).Status.Active.Policy.Generation).To(Equal(int64(3)))
+		expectOn(ctx, "mine", "shared", 3)
 		Expect(expectBound(ctx, createPod(ctx, "by-new-rules", "mine"))).To(Equal(idle))
 	})
 

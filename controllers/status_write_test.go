@@ -67,7 +67,7 @@ var _ = Describe("Status", func() {
 		Expect(versions(ctx)).To(Equal(before))
 
 		By("restarting")
-		Expect(first.Stop(10 * time.Second)).To(Succeed())
+		Expect(first.Stop(patience)).To(Succeed())
 		start()
 		create(ctx, policy("third", ""))
 		expectPolicy(ctx, "third", isProgrammed)
@@ -189,6 +189,7 @@ var _ = Describe("Events on a profile", func() {
 			"Generation 2 decides in profiles one, two")))
 		other := &v1alpha1.SchedulerProfile{}
 		Expect(k8s.Get(ctx, client.ObjectKey{Name: "other"}, other)).To(Succeed())
+		Eventually(eventsOf).WithArguments(ctx, other).Should(HaveLen(1))
 		Consistently(eventsOf).WithArguments(ctx, other).Should(HaveLen(1))
 	})
 })

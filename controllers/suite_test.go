@@ -29,7 +29,7 @@ import (
 // and of pods. Every spec has a livesched of its own and begins without profiles, policies, nodes or pods.
 func TestControllers(t *testing.T) {
 	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(30 * time.Second)
+	SetDefaultEventuallyTimeout(time.Minute)
 	EnforceDefaultTimeoutsWhenUsingContexts()
 	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	SetDefaultConsistentlyDuration(500 * time.Millisecond)
@@ -50,7 +50,7 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	cluster, err = testcluster.Start(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	k8s = cluster.Client
-}, NodeTimeout(2*time.Minute))
+}, NodeTimeout(5*time.Minute))
 
 var _ = AfterSuite(func() {
 	if cluster != nil {
@@ -58,9 +58,13 @@ var _ = AfterSuite(func() {
 	}
 })
 
-var _ = AfterEach(func(ctx context.Context) {
-	Expect(cluster.Clear(ctx)).To(Succeed())
+// Cleared is after the spec's livesched was stopped: one that leads makes a lease anew that was deleted.
+var _ = BeforeEach(func() {
+	DeferCleanup(func(ctx context.Context) { Expect(cluster.Clear(ctx)).To(Succeed()) })
 })
+
+// patience bounds how long a livesched may take to stop.
+const patience = time.Minute
 
 // start runs a livesched until the end of the spec.
 func start(change ...func(*app.Options)) *testcluster.Running {
@@ -71,7 +75,7 @@ func start(change ...func(*app.Options)) *testcluster.Running {
 	}
 	run, err := cluster.Run(context.Background(), GinkgoLogr, options)
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { Expect(run.Stop(10 * time.Second)).To(Succeed()) })
+	DeferCleanup(func() { Expect(run.Stop(patience)).To(Succeed()) })
 	return run
 }
 
@@ -116,6 +120,18 @@ func expectProfile(ctx context.Context, name string, conditions ...gomegatypes.G
 	for _, c := range p.Status.Conditions {
 		Expect(c.ObservedGeneration).To(Equal(p.Generation), "condition %s", c.Type)
 	}
+	return p
+}
+
+// expectOn waits until a profile decides on a generation of a policy, and returns it. The policy's own status may say so
+// earlier: where the cache was behind with the profile, the status of that is written in a second attempt.
+func expectOn(ctx context.Context, name, policy string, generation int64) *v1alpha1.SchedulerProfile {
+	GinkgoHelper()
+	var p *v1alpha1.SchedulerProfile
+	Eventually(func() *v1alpha1.ActivePolicy {
+		p = expectProfile(ctx, name, isProgrammed)
+		return p.Status.Active.Policy
+	}).WithContext(ctx).Should(Equal(&v1alpha1.ActivePolicy{Name: policy, Generation: generation}))
 	return p
 }
 
