@@ -6,6 +6,7 @@ package v1alpha1_test
 import (
 	"path/filepath"
 	"testing"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -31,6 +32,9 @@ var (
 	k8s client.Client
 )
 
+// patience bounds how long the control plane may take to start, and to stop.
+const patience = 2 * time.Minute
+
 var _ = BeforeSuite(func() {
 	scheme := runtime.NewScheme()
 	Expect(v1alpha1.AddToScheme(scheme)).To(Succeed())
@@ -39,6 +43,10 @@ var _ = BeforeSuite(func() {
 		CRDDirectoryPaths:     []string{filepath.Join("..", "..", "config", "crd", "bases")},
 		ErrorIfCRDPathMissing: true,
 		Scheme:                scheme,
+		// Of these, envtest's own 20 and 10 seconds are too short for a machine that is busy with other things.
+		ControlPlaneStartTimeout: patience,
+		ControlPlaneStopTimeout:  patience,
+		CRDInstallOptions:        envtest.CRDInstallOptions{MaxTime: patience},
 	}
 	var err error
 	restConfig, err = environment.Start()
