@@ -39,7 +39,7 @@ var _ = Describe("history", func() {
 		Expect(views).To(HaveLen(2))
 		Expect(views[0].Running).To(BeFalse())
 		Expect(views[1].Running).To(BeTrue())
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(5*time.Minute))
 
 	It("shows a revision as manifests that can be applied", func(ctx context.Context) {
 		startLivesched(ctx)
@@ -55,7 +55,7 @@ var _ = Describe("history", func() {
 		Expect(profiles).To(HaveLen(1))
 		Expect(profiles[0].Spec.Plugins.Score.Enabled[0].Weight).To(HaveValue(BeEquivalentTo(2)))
 		Expect(got.out).NotTo(ContainSubstring("status"))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(5*time.Minute))
 
 	It("says that there is none", func(ctx context.Context) {
 		create(ctx, profile("a"))
@@ -89,7 +89,7 @@ var _ = Describe("diff", func() {
 		got = kubectl(ctx, "diff", "a", "-n", kept)
 		Expect(got.code).To(Equal(2))
 		Expect(got.errOut).To(ContainSubstring(`applied (generation 3): it is not valid (UnknownPlugin)`))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(5*time.Minute))
 
 	It("compares files with what runs, in all profiles that a policy in them changes", func(ctx context.Context) {
 		startLivesched(ctx)
@@ -128,7 +128,7 @@ metadata: {name: c}
 		Expect(yaml.Unmarshal([]byte(kubectl(ctx, "diff", "-f", changed, "-o", "json").out), &differences)).To(Succeed())
 		Expect(differences).To(HaveLen(2))
 		Expect(differences[0].After.Plugins["queueSort"]).To(HaveExactElements("PrioritySort"))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(5*time.Minute))
 
 	It("agrees with status on the plugins that run", func(ctx context.Context) {
 		startLivesched(ctx)
@@ -154,7 +154,7 @@ metadata: {name: c}
 		} {
 			Expect(described[point]).To(Equal(want), point)
 		}
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(5*time.Minute))
 })
 
 func scores(plugins []v1alpha1.WeightedPlugin) (described []string) {

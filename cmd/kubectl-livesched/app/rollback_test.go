@@ -70,7 +70,7 @@ var _ = Describe("rollback", func() {
 		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(p), p)).To(Succeed())
 		Expect(p.Status.Active.Generation).To(Equal(p.Generation))
 		Expect(p.ManagedFields).To(ContainElement(HaveField("Manager", "kubectl-livesched")))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(5*time.Minute))
 
 	It("keeps the limit of the history, and says when there is nothing to do", func(ctx context.Context) {
 		startLivesched(ctx)
@@ -80,7 +80,7 @@ var _ = Describe("rollback", func() {
 		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(p), p)).To(Succeed())
 		Expect(p.Spec.RevisionHistoryLimit).To(HaveValue(BeEquivalentTo(3)))
 		Expect(kubectl(ctx, "rollback", "profile/a", "-n", kept, "--to-revision", "1").out).To(Equal("schedulerprofile/a has the spec of revision 1 already\n"))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(5*time.Minute))
 
 	It("changes nothing in a dry run", func(ctx context.Context) {
 		startLivesched(ctx)
@@ -94,7 +94,7 @@ var _ = Describe("rollback", func() {
 			Expect(weightOf(ctx, "a")).To(BeEquivalentTo(3))
 			Expect(parallelismOf(ctx, "own")).To(BeEquivalentTo(5))
 		}
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(5*time.Minute))
 
 	It("restores the policy that the profile was built on, where no other builds on it", func(ctx context.Context) {
 		startLivesched(ctx)
@@ -105,7 +105,7 @@ var _ = Describe("rollback", func() {
 		Expect(got.code).To(BeZero(), got.errOut)
 		Expect(got.out).To(HavePrefix("schedulingpolicy/own restored to what it was in revision 1\nschedulerprofile/a rolled back to revision 1\n"))
 		Expect(parallelismOf(ctx, "own")).To(BeEquivalentTo(4))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(5*time.Minute))
 
 	It("asks what to do about a policy that others build on", func(ctx context.Context) {
 		startLivesched(ctx)
@@ -128,7 +128,7 @@ var _ = Describe("rollback", func() {
 		Expect(got.code).To(BeZero(), got.errOut)
 		Expect(weightOf(ctx, "a")).To(BeEquivalentTo(3))
 		Expect(parallelismOf(ctx, "shared")).To(BeEquivalentTo(4))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(5*time.Minute))
 
 	It("creates a policy that is gone, and does not leave a profile without one", func(ctx context.Context) {
 		startLivesched(ctx)
@@ -146,7 +146,7 @@ var _ = Describe("rollback", func() {
 		Expect(got.code).To(BeZero(), got.errOut)
 		Expect(got.out).To(HavePrefix("schedulingpolicy/own created as it was in revision 1\n"))
 		Expect(parallelismOf(ctx, "own")).To(BeEquivalentTo(4))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(5*time.Minute))
 
 	It("says what to do where a policy has taken the place of the built-in defaults", func(ctx context.Context) {
 		startLivesched(ctx)
@@ -163,7 +163,7 @@ var _ = Describe("rollback", func() {
 		Expect(got.code).To(BeZero(), got.errOut)
 		Expect(got.out).To(Equal("schedulerprofile/a rolled back to revision 1\n"))
 		expectProgrammed(ctx, p)
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(5*time.Minute))
 
 	It("rolls back a policy, and names the profiles that change with it", func(ctx context.Context) {
 		startLivesched(ctx)
@@ -176,7 +176,7 @@ var _ = Describe("rollback", func() {
 		Expect(got.code).To(BeZero(), got.errOut)
 		Expect(got.out).To(HavePrefix("schedulingpolicy/shared rolled back to revision 1\nthe profiles that build on it change with it: a, b\nit decides: "))
 		Expect(parallelismOf(ctx, "shared")).To(BeEquivalentTo(4))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(5*time.Minute))
 
 	It("reports a spec that is not accepted any more", func(ctx context.Context) {
 		startLivesched(ctx)
@@ -186,7 +186,7 @@ var _ = Describe("rollback", func() {
 		got := kubectl(ctx, "rollback", "profile", "a", "-n", kept, "--to-revision", "3", "--wait")
 		Expect(got.code).To(Equal(2))
 		Expect(got.errOut).To(ContainSubstring("it is not accepted (UnknownPlugin)"))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(5*time.Minute))
 
 	It("says that livesched does not run", func(ctx context.Context) {
 		p := profile("a", weight("NodeAffinity", 2))
@@ -195,7 +195,7 @@ var _ = Describe("rollback", func() {
 		got := kubectl(ctx, "rollback", "profile", "a", "-n", kept, "--to-revision", "1", "--wait", "--timeout", "300ms")
 		Expect(got.code).To(Equal(2))
 		Expect(got.errOut).To(ContainSubstring("livesched has not looked at it: does it run?"))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(5*time.Minute))
 
 	It("names what there is where a revision or an object does not exist", func(ctx context.Context) {
 		p := profile("a")
@@ -250,5 +250,5 @@ var _ = Describe("the revisions that livesched keeps", func() {
 		Expect(got.code).To(BeZero(), got.errOut)
 		Expect(got.out).To(HavePrefix("schedulerprofile/a rolled back to revision 2\n"))
 		Expect(weightOf(ctx, "a")).To(BeEquivalentTo(3))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(5*time.Minute))
 })

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/testcluster"
 )
 
@@ -37,13 +38,16 @@ var _ = Describe("status", func() {
 		metrics := startLivesched(ctx)
 		good, broken := profile("good"), profile("broken", weight("NodeAffinity", 3))
 		create(ctx, policy("default", 4), good, broken)
-		expectProgrammed(ctx, good)
-		expectProgrammed(ctx, broken)
+		for _, p := range []*v1alpha1.SchedulerProfile{good, broken} { // a profile may be seen before the policy
+			Eventually(func(g Gomega) {
+				expectProgrammed(ctx, p)
+				g.Expect(p.Status.Active.Policy).NotTo(BeNil())
+			}).WithContext(ctx).Should(Succeed())
+		}
 		gated := testcluster.Pod("default", "gated", "good", "1", "1Gi")
 		gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/wait"}}
 		create(ctx, gated, testcluster.Pod("default", "stuck", "good", "1", "1Gi"))
-		weight("NoSuchPlugin", 1)(&broken.Spec)
-		Expect(k8s.Update(ctx, broken)).To(Succeed())
+		Expect(testcluster.Update(ctx, k8s, broken, func(p *v1alpha1.SchedulerProfile) { weight("NoSuchPlugin", 1)(&p.Spec) })).To(Succeed())
 
 		By("counting pods by their conditions")
 		Eventually(func(g Gomega) {
@@ -75,7 +79,7 @@ var _ = Describe("status", func() {
 			g.Expect(pods["gated"]).To(Equal(1))
 			g.Expect(pods["active"] + pods["backoff"] + pods["unschedulable"]).To(Equal(1))
 		}).WithContext(ctx).Should(Succeed())
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(5*time.Minute))
 
 	It("reads the metrics of the leader through the API server", func(ctx context.Context) {
 		host := reachableAddress()
@@ -110,7 +114,7 @@ var _ = Describe("status", func() {
 			g.Expect(line).To(HaveLen(12))
 			g.Expect(line[8:]).To(ConsistOf("1", "0", "0", "0"))
 		}).WithContext(ctx).Should(Succeed())
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(5*time.Minute))
 
 	It("says that nobody has looked at an object", func(ctx context.Context) {
 		create(ctx, profile("new"), policy("other", 1))

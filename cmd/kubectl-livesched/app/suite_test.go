@@ -36,7 +36,7 @@ import (
 // The suite runs the command line against a real API server, beside livesched.
 func TestKubectlLivesched(t *testing.T) {
 	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(30 * time.Second)
+	SetDefaultEventuallyTimeout(time.Minute)
 	EnforceDefaultTimeoutsWhenUsingContexts()
 	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	RunSpecs(t, "kubectl livesched")
@@ -61,7 +61,7 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	for _, name := range []string{kept, "livesched-system"} {
 		Expect(k8s.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
 	}
-}, NodeTimeout(2*time.Minute))
+}, NodeTimeout(5*time.Minute))
 
 var _ = AfterSuite(func() {
 	if cluster != nil {
@@ -85,7 +85,7 @@ func startLivesched(ctx context.Context, change ...func(*liveschedapp.Options)) 
 	}
 	running, err := cluster.Run(context.WithoutCancel(ctx), klog.Background(), o)
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { Expect(running.Stop(20 * time.Second)).To(Succeed()) })
+	DeferCleanup(func() { Expect(running.Stop(time.Minute)).To(Succeed()) })
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 

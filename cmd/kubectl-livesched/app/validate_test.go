@@ -98,7 +98,7 @@ var _ = Describe("validate", func() {
 		Expect(got.code).To(Equal(1), got.errOut)
 		Expect(got.out).To(ContainSubstring(`error: line 4: spec.schedulerName: the older SchedulerProfile "older" has the scheduler name "taken" (SchedulerNameConflict)`))
 		Expect(got.out).NotTo(ContainSubstring("policyRef"))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(5*time.Minute))
 
 	It("fails where there is nothing to check", func(ctx context.Context) {
 		got := kubectl(ctx, "validate", "-f", file("apiVersion: v1\nkind: Service\n"))
@@ -126,7 +126,7 @@ var _ = Describe("convert", func() {
 		p := profile("a")
 		expectProgrammed(ctx, p)
 		Expect(p.Status.Active.Policy.Name).To(Equal("was"))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(5*time.Minute))
 
 	It("fails on losses when strict, and on what would not be accepted", func(ctx context.Context) {
 		Expect(kubectl(ctx, "convert", "-f", file(policyAndFlag), "--strict").code).To(Equal(1))
