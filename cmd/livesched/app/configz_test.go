@@ -29,7 +29,7 @@ var _ = Describe("/configz", func() {
 		o.MetricsBindAddress = freeAddress()
 		run, err := cluster.Run(context.Background(), GinkgoLogr, o)
 		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func() { Expect(run.Stop(promised)).To(Succeed()) })
+		DeferCleanup(func() { Expect(run.Stop(tolerated)).To(Succeed()) })
 		url := "http://" + o.MetricsBindAddress + "/configz"
 
 		policy := &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}}

@@ -61,9 +61,10 @@ var _ = Describe("The means of debugging", func() {
 		c.expectReady(ctx)
 		base := "http://" + metrics + "/debug/pprof/"
 		Expect(get(ctx, base)).To(And(HaveField("Code", http.StatusOK), HaveField("Body", ContainSubstring("goroutine?debug=1"))))
-		Expect(get(ctx, base+"goroutine?debug=2")).To(HaveField("Body", ContainSubstring("scheduler.(*Scheduler).scheduleOne")))
+		// It is ready a moment before it leads.
+		Eventually(get).WithArguments(ctx, base+"goroutine?debug=2").Should(HaveField("Body", ContainSubstring("scheduler.(*Scheduler).scheduleOne")))
 		Expect(get(ctx, base+"heap?debug=1")).To(HaveField("Body", ContainSubstring("heap profile")))
-		Expect(get(ctx, base+"block?debug=1")).To(HaveField("Body", MatchRegexp(`--- contention:\ncycles/second=\d+\n\d+ \d+ @`)), "contention is recorded")
+		Eventually(get).WithArguments(ctx, base+"block?debug=1").Should(HaveField("Body", MatchRegexp(`--- contention:\ncycles/second=\d+\n\d+ \d+ @`)), "contention is recorded")
 		Expect(get(ctx, base+"cmdline")).To(HaveField("Body", ContainSubstring("--profiling")))
 		Expect(get(ctx, base+"profile?seconds=1")).To(HaveField("Code", http.StatusOK))
 		Expect(get(ctx, base+"trace?seconds=0.1")).To(HaveField("Code", http.StatusOK))

@@ -58,7 +58,7 @@ var _ = Describe("The endpoints", func() {
 		create(ctx, mine)
 		run, err := cluster.Run(context.Background(), GinkgoLogr, o)
 		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func() { Expect(run.Stop(promised)).To(Succeed()) })
+		DeferCleanup(func() { Expect(run.Stop(tolerated)).To(Succeed()) })
 
 		Eventually(slow.called).Should(BeClosed())
 		ready := "http://" + o.HealthProbeBindAddress + "/readyz"
@@ -74,7 +74,7 @@ var _ = Describe("The endpoints", func() {
 		o.MetricsBindAddress = freeAddress()
 		run, err := cluster.Run(context.Background(), GinkgoLogr, o)
 		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func() { Expect(run.Stop(promised)).To(Succeed()) })
+		DeferCleanup(func() { Expect(run.Stop(tolerated)).To(Succeed()) })
 		pod := testcluster.Pod("default", "p", "measured", "1", "1Gi")
 		create(ctx, profile("measured"), testcluster.Node("n", "8", "16Gi", nil), pod)
 		expectBound(ctx, pod)

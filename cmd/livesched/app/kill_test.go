@@ -46,16 +46,14 @@ var _ = Describe("A livesched that is killed while profiles and policies change"
 			Expect(err).NotTo(HaveOccurred())
 		}
 		w := newChangingWorld(ctx, rand.New(rand.NewSource(GinkgoRandomSeed())))
-		for n := range kills {
+		// Some kill has to find a profile on a last good spec. On a slow machine there are few changes between two of them.
+		for n := 0; n < kills || w.keptLastGood == 0; n++ {
 			w.changeUntilKilled(ctx)
-			w.expectRestored(ctx, fmt.Sprintf("kill %d of %d", n+1, kills))
+			w.expectRestored(ctx, fmt.Sprintf("kill %d", n+1))
 		}
 		GinkgoWriter.Printf("%d kills and %d more while starting; %d changes, %d of them invalid; profiles found on a last good spec: %d; statuses found behind the spec: %d\n",
-			kills, w.whileStarting, w.changes, w.invalid, w.keptLastGood, w.unreported)
+			w.round, w.whileStarting, w.changes, w.invalid, w.keptLastGood, w.unreported)
 		Expect(w.changes).To(BeNumerically(">", kills))
-		if kills >= defaultKills {
-			Expect(w.keptLastGood).NotTo(BeZero())
-		}
 	}, NodeTimeout(20*time.Minute))
 })
 
@@ -178,7 +176,7 @@ func (w *changingWorld) fillProfile(object *v1alpha1.SchedulerProfile) meaning {
 func (w *changingWorld) change(ctx context.Context) {
 	GinkgoHelper()
 	var m meaning
-	Expect(retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	Expect(retry.RetryOnConflict(testcluster.Patience, func() error {
 		if w.random.Intn(3) == 0 {
 			object := &v1alpha1.SchedulingPolicy{}
 			if err := k8s.Get(ctx, client.ObjectKey{Name: changingPolicies[w.random.Intn(len(changingPolicies))]}, object); err != nil {

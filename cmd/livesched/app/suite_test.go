@@ -4,7 +4,7 @@
 package app_test
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"net"
@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 // The suite runs livesched, in the test's process or as a process of its own, against a real API server that logs every request.
 func TestApp(t *testing.T) {
 	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(30 * time.Second)
+	SetDefaultEventuallyTimeout(2 * time.Minute)
 	EnforceDefaultTimeoutsWhenUsingContexts()
 	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	SetDefaultConsistentlyDuration(500 * time.Millisecond)
@@ -81,7 +81,7 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 	k8s = cluster.Client
 	create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
-}, NodeTimeout(2*time.Minute))
+}, NodeTimeout(5*time.Minute))
 
 var _ = AfterSuite(func() {
 	if cluster != nil {
@@ -89,8 +89,9 @@ var _ = AfterSuite(func() {
 	}
 })
 
-var _ = AfterEach(func(ctx context.Context) {
-	Expect(cluster.Clear(ctx)).To(Succeed())
+// Cleared is after the spec's livesched has ended: one that leads makes a lease anew that was deleted.
+var _ = BeforeEach(func() {
+	DeferCleanup(func(ctx context.Context) { Expect(cluster.Clear(ctx)).To(Succeed()) })
 })
 
 func create(ctx context.Context, objects ...client.Object) {
@@ -136,19 +137,18 @@ func forbidden(user string, since time.Time) []auditv1.Event {
 // audited lists the requests of somebody since a moment.
 func audited(user string, since time.Time) []auditv1.Event {
 	GinkgoHelper()
-	file, err := os.Open(auditLog)
+	log, err := os.ReadFile(auditLog)
 	Expect(err).NotTo(HaveOccurred())
-	defer func() { Expect(file.Close()).To(Succeed()) }()
 	var all []auditv1.Event
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
+	for line := range bytes.Lines(log) {
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			break // it is being written
+		}
 		var e auditv1.Event
-		Expect(json.Unmarshal(lines.Bytes(), &e)).To(Succeed())
+		Expect(json.Unmarshal(line, &e)).To(Succeed())
 		if e.ImpersonatedUser != nil && e.ImpersonatedUser.Username == user && e.RequestReceivedTimestamp.After(since) {
 			all = append(all, e)
 		}
 	}
-	Expect(lines.Err()).NotTo(HaveOccurred())
 	return all
 }

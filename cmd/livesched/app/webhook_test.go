@@ -88,6 +88,7 @@ var _ = Describe("The validating webhook, as config/webhook sets it up", Ordered
 		user, err = client.New(config, client.Options{Scheme: k8s.Scheme()})
 		Expect(err).NotTo(HaveOccurred())
 
+		expectAuthorized(ctx, objects)
 		began = time.Now()
 		addresses = []string{freeAddress(), freeAddress()}
 		call(ctx, addresses[0])
@@ -119,7 +120,8 @@ var _ = Describe("The validating webhook, as config/webhook sets it up", Ordered
 	})
 
 	It("refuses it in a dry run, too", func(ctx context.Context) {
-		Expect(apierrors.IsInvalid(k8s.Create(ctx, brokenProfile("dry"), client.DryRunAll))).To(BeTrue())
+		// A webhook that does not answer within 5 seconds is not asked.
+		Eventually(func() error { return k8s.Create(ctx, brokenProfile("dry"), client.DryRunAll) }).WithContext(ctx).Should(Satisfy(apierrors.IsInvalid))
 		Expect(k8s.Create(ctx, profile("dry"), client.DryRunAll)).To(Succeed())
 		Expect(apierrors.IsNotFound(k8s.Get(ctx, types.NamespacedName{Name: "dry"}, &v1alpha1.SchedulerProfile{}))).To(BeTrue())
 	})
@@ -141,9 +143,14 @@ var _ = Describe("The validating webhook, as config/webhook sets it up", Ordered
 			g.Expect(unwise.Status.Conditions).To(ContainElement(HaveField("Message", HavePrefix("The spec is valid. Warnings: spec.percentageOfNodesToScore: the search ends at 1%"))))
 		}).WithContext(ctx).Should(Succeed())
 
-		unwise.Spec.PercentageOfNodesToScore = ptr.To[int32](2)
-		Expect(user.Update(ctx, unwise)).To(Succeed())
-		Expect(heard.all()).To(ConsistOf(HavePrefix("spec.percentageOfNodesToScore: the search ends at 2%")))
+		// It was the leader that wrote this. The replica that is asked may have yet to hear of the policy.
+		Eventually(func(g Gomega) {
+			heard.forget()
+			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(unwise), unwise)).To(Succeed())
+			unwise.Spec.PercentageOfNodesToScore = ptr.To[int32](2)
+			g.Expect(user.Update(ctx, unwise, client.DryRunAll)).To(Succeed())
+			g.Expect(heard.all()).To(ConsistOf(HavePrefix("spec.percentageOfNodesToScore: the search ends at 2%")))
+		}).WithContext(ctx).Should(Succeed())
 
 		heard.forget()
 		Expect(user.Delete(ctx, later)).To(Succeed())
@@ -192,8 +199,8 @@ var _ = Describe("The validating webhook, as config/webhook sets it up", Ordered
 	})
 
 	It("lets everything through while nobody answers, and then what leaves a broken spec alone or mends it", func(ctx context.Context) {
-		Expect(one.terminate()).To(BeNumerically("<", promised))
-		Expect(other.terminate()).To(BeNumerically("<", promised))
+		Expect(one.terminate()).To(BeNumerically("<", tolerated))
+		Expect(other.terminate()).To(BeNumerically("<", tolerated))
 		for _, c := range []*command{one, other} {
 			Expect(c.output.String()).NotTo(Or(ContainSubstring("PRIVATE KEY"), ContainSubstring("forbidden")))
 		}
