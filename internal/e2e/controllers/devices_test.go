@@ -184,6 +184,7 @@ var _ = Describe("A pod that claims devices", func() {
 		}
 		Expect(k8s.Status().Update(ctx, claim)).To(Succeed())
 		cordon(ctx, "n1", true)
+		expectClosed(ctx, "n1")
 		pod := createPod(ctx, "pod", claiming("claim"))
 		Expect(expectPodsRunning(ctx, pod)).To(Equal("n2"))
 		Expect(expectAllocated(ctx, claim, pod)).To(Equal([]string{"n2/gpu-0"}))

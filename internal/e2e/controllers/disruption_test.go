@@ -10,6 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 )
@@ -30,13 +31,16 @@ var _ = Describe("The pods of a ReplicaSet", func() {
 		Expect(expectRunning(ctx, "low", 2)).To(HaveLen(1), "six were enough")
 		Eventually(func() []corev1.Pod { return podsOf(ctx, "low") }).WithContext(ctx).Should(And(HaveLen(8),
 			HaveEach(Or(HaveField("Status.Phase", corev1.PodRunning), unschedulable(HavePrefix("0/2 nodes are available: 2 Insufficient cpu."))))))
-		preempted := eventsOf(ctx, "Preempted")
-		// Two that take the room on one node share victims, and each of them says so.
-		victims := map[string][]string{}
-		for _, event := range preempted {
-			victims[event.Regarding.Name] = append(victims[event.Regarding.Name], event.Note)
-		}
-		Expect(victims).To(HaveLen(6))
+		var preempted []eventsv1.Event
+		Eventually(func() map[string][]string {
+			preempted = eventsOf(ctx, "Preempted")
+			// Two that take the room on one node share victims, and each of them says so.
+			victims := map[string][]string{}
+			for _, event := range preempted {
+				victims[event.Regarding.Name] = append(victims[event.Regarding.Name], event.Note)
+			}
+			return victims
+		}).WithContext(ctx).Should(HaveLen(6))
 		Expect(preempted).To(HaveEach(HaveField("ReportingController", mine)))
 
 		update(ctx, high, func(rs *appsv1.ReplicaSet) { rs.Spec.Replicas = ptr.To[int32](0) })

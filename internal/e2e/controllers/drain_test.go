@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 func replicaSetOf(app string, replicas int32, changes ...podChange) *appsv1.ReplicaSet {
@@ -31,6 +32,24 @@ func replicaSetOf(app string, replicas int32, changes ...podChange) *appsv1.Repl
 func cordon(ctx context.Context, name string, unschedulable bool) {
 	GinkgoHelper()
 	update(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, func(node *corev1.Node) { node.Spec.Unschedulable = unschedulable })
+}
+
+// expectClosed waits until the scheduler knows that a node is cordoned: pods that may go nowhere else wait.
+func expectClosed(ctx context.Context, name string) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		probe := podOf("", selecting(corev1.LabelHostname, name))
+		probe.GenerateName = "probe-"
+		g.Expect(k8s.Create(ctx, probe)).To(Succeed())
+		defer func() {
+			Expect(client.IgnoreNotFound(k8s.Delete(ctx, probe, client.GracePeriodSeconds(0)))).To(Succeed())
+		}()
+		Eventually(func(g Gomega) {
+			g.Expect(read(ctx, probe)).To(Succeed())
+			g.Expect(probe.Status.Conditions).To(ContainElement(HaveField("Type", corev1.PodScheduled)))
+		}).WithContext(ctx).Should(Succeed())
+		g.Expect(*probe).To(unschedulable(ContainSubstring("1 node(s) were unschedulable")))
+	}).WithContext(ctx).Should(Succeed())
 }
 
 // evictAll evicts the pods of a node as `kubectl drain` does: again and again while a budget forbids it.
@@ -61,8 +80,9 @@ var _ = Describe("A node that is drained", func() {
 		nodes(ctx, "n1", "n2", "n3")
 		l := keepLedger(ctx)
 		// All twelve fill the cluster, so that a pod can go to another node only in place of the filler there.
-		create(ctx, replicaSetOf("web", 8, cpu("1"), apartIfPossible("web")))
 		filler := createPod(ctx, "filler", cpu("4"), onNode("n3"))
+		expectPodsRunning(ctx, filler)
+		create(ctx, replicaSetOf("web", 8, cpu("1"), apartIfPossible("web")))
 		expectRunning(ctx, "web", 8)
 		create(ctx, &policyv1.PodDisruptionBudget{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"},

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
@@ -53,6 +54,18 @@ func letGo(ctx context.Context, object client.Object) {
 func update[T client.Object](ctx context.Context, object T, change func(T)) {
 	GinkgoHelper()
 	Expect(testcluster.Update(ctx, k8s, object, change)).To(Succeed())
+}
+
+// updateStatus is update for the status, which controllers and kwok write as well.
+func updateStatus[T client.Object](ctx context.Context, object T, change func(T)) {
+	GinkgoHelper()
+	Expect(retry.RetryOnConflict(testcluster.Patience, func() error {
+		if err := read(ctx, object); err != nil {
+			return err
+		}
+		change(object)
+		return k8s.Status().Update(ctx, object)
+	})).To(Succeed())
 }
 
 func read(ctx context.Context, object client.Object) error {

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -119,7 +118,7 @@ var _ = Describe("A volume that is promised to a pod", func() {
 		claim, a := claimOf("a", class), createPod(ctx, "a", using("a"))
 		Expect(read(ctx, claim)).To(Succeed())
 		expectPromised(ctx, volume, claim, a, "n2")
-		Expect(run.Stop(10 * time.Second)).To(Succeed())
+		Expect(run.Stop(patience)).To(Succeed())
 		createPod(ctx, "filler", cpu("3"), onNode("n2")) // which would send it elsewhere
 
 		startLivesched()

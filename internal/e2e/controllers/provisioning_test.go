@@ -57,7 +57,7 @@ var _ = Describe("A pod whose volume is provisioned for it", func() {
 
 	It("selects its node for the provisioner, and runs there once there is a volume", func(ctx context.Context) {
 		p := startProvisioner(ctx, anywhere)
-		createPod(ctx, "filler", cpu("3"), onNode("n1"))
+		expectPodsRunning(ctx, createPod(ctx, "filler", cpu("3"), onNode("n1")))
 		claim := claimOf("claim", class)
 		create(ctx, claim)
 		Expect(expectPodsRunning(ctx, createPod(ctx, "pod", using("claim")))).To(Equal("n2"))
@@ -91,7 +91,7 @@ var _ = Describe("A pod whose volume is provisioned for it", func() {
 			}
 			return errFull
 		})
-		createPod(ctx, "filler", cpu("3"), onNode("n2")) // which sends it to the first one first
+		expectPodsRunning(ctx, createPod(ctx, "filler", cpu("3"), onNode("n2"))) // which sends it to the first one first
 		claim := claimOf("claim", class)
 		create(ctx, claim)
 		pod := createPod(ctx, "pod", using("claim"))

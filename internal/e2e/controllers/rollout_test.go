@@ -82,7 +82,7 @@ var _ = Describe("A Deployment of 500 pods on 100 nodes that they nearly fill", 
 			Expect(pod.Status.Phase).To(Equal(corev1.PodRunning))
 			Expect(pod.Spec.Containers[0].Image).To(HaveSuffix(":2"))
 		}
-		Eventually(func() map[string]int { return running(ctx, "other") }).WithContext(ctx).WithTimeout(2 * time.Minute).Should(Equal(map[string]int{"kept": 4}))
+		Eventually(func() map[string]int { return running(ctx, "other") }).WithContext(ctx).WithTimeout(5 * time.Minute).Should(Equal(map[string]int{"kept": 4}))
 		l.expectRight(ctx)
 
 		By("looking at what was told about it")

@@ -132,11 +132,12 @@ var _ = Describe("A device", func() {
 		report := func(condition string) {
 			GinkgoHelper()
 			expectAllocated(ctx, claim, pod)
-			result := claim.Status.Allocation.Devices.Results[0]
-			claim.Status.Devices = []resourcev1.AllocatedDeviceStatus{{Driver: gpuDriver, Pool: result.Pool, Device: result.Device, Conditions: []metav1.Condition{
-				{Type: condition, Status: metav1.ConditionTrue, Reason: "Reported", LastTransitionTime: metav1.Now()},
-			}}}
-			Expect(k8s.Status().Update(ctx, claim)).To(Succeed())
+			updateStatus(ctx, claim, func(claim *resourcev1.ResourceClaim) {
+				result := claim.Status.Allocation.Devices.Results[0]
+				claim.Status.Devices = []resourcev1.AllocatedDeviceStatus{{Driver: gpuDriver, Pool: result.Pool, Device: result.Device, Conditions: []metav1.Condition{
+					{Type: condition, Status: metav1.ConditionTrue, Reason: "Reported", LastTransitionTime: metav1.Now()},
+				}}}
+			})
 		}
 		expectAllocated(ctx, claim, pod)
 		expectPending(ctx, pod)
@@ -176,15 +177,18 @@ var _ = Describe("A device", func() {
 
 		By("taking a counted one, and waiting for the next that is free")
 		n1 := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
-		Expect(read(ctx, n1)).To(Succeed())
-		n1.Status.Capacity[gpus], n1.Status.Allocatable[gpus] = resource.MustParse("1"), resource.MustParse("1")
-		Expect(k8s.Status().Update(ctx, n1)).To(Succeed())
+		updateStatus(ctx, n1, func(n1 *corev1.Node) {
+			n1.Status.Capacity[gpus], n1.Status.Allocatable[gpus] = resource.MustParse("1"), resource.MustParse("1")
+		})
 		b := createPod(ctx, "b", requesting(gpus, "1"))
 		Expect(expectPodsRunning(ctx, b)).To(Equal("n1"))
 		Expect(b.Status.ExtendedResourceClaimStatus).To(BeNil())
 		c := createPod(ctx, "c", requesting(gpus, "1"))
+		Eventually(func(g Gomega) {
+			g.Expect(read(ctx, c)).To(Succeed())
+			g.Expect(*c).To(unschedulable(ContainSubstring("1 Insufficient " + gpus)))
+		}).WithContext(ctx).Should(Succeed())
 		expectPending(ctx, c)
-		Expect(*c).To(unschedulable(ContainSubstring("1 Insufficient " + gpus)))
 		Expect(k8s.Delete(ctx, a)).To(Succeed())
 		Expect(expectPodsRunning(ctx, c)).To(Equal("n2"))
 		expectGone(ctx, claim)

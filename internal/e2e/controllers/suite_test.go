@@ -45,7 +45,7 @@ import (
 func TestControllers(t *testing.T) {
 	RegisterFailHandler(Fail)
 	EnforceDefaultTimeoutsWhenUsingContexts()
-	SetDefaultEventuallyTimeout(time.Minute)
+	SetDefaultEventuallyTimeout(3 * time.Minute)
 	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 	SetDefaultConsistentlyDuration(400 * time.Millisecond)
 	SetDefaultConsistentlyPollingInterval(50 * time.Millisecond)
@@ -92,7 +92,7 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	clients, err = kubernetes.NewForConfig(cluster.Config)
 	Expect(err).NotTo(HaveOccurred())
 	grant(ctx)
-}, NodeTimeout(3*time.Minute))
+}, NodeTimeout(5*time.Minute))
 
 var _ = AfterSuite(func() {
 	if cluster != nil {
@@ -173,8 +173,11 @@ func startLivesched() { startFor(limited) }
 func startFor(config *rest.Config) {
 	GinkgoHelper()
 	run := startUnstopped(config)
-	DeferCleanup(func() { Expect(run.Stop(10 * time.Second)).To(Succeed()) })
+	DeferCleanup(func() { Expect(run.Stop(patience)).To(Succeed()) })
 }
+
+// patience bounds how long a livesched may take to stop.
+const patience = time.Minute
 
 // startUnstopped is startFor for specs that stop what they start.
 func startUnstopped(config *rest.Config) *testcluster.Running {
