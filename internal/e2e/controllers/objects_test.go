@@ -10,6 +10,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	gomegatypes "github.com/onsi/gomega/types"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -125,7 +126,8 @@ func withTaint(key string, effect corev1.TaintEffect) func(*corev1.Node) {
 }
 
 // createNodes creates nodes and waits until they take pods: kwok has them ready, and kube-controller-manager has taken the taint of new nodes
-// off.
+// off. And kwok holds a lease that is theirs: that of a node which had the name before is collected at some time, and pods that come before
+// kwok has another may never run.
 func createNodes(ctx context.Context, nodes ...*corev1.Node) {
 	GinkgoHelper()
 	for _, node := range nodes {
@@ -136,6 +138,9 @@ func createNodes(ctx context.Context, nodes ...*corev1.Node) {
 			g.Expect(read(ctx, node)).To(Succeed())
 			g.Expect(node.Spec.Taints).NotTo(ContainElement(HaveField("Key", corev1.TaintNodeNotReady)))
 			g.Expect(node.Status.Conditions).To(ContainElement(And(HaveField("Type", corev1.NodeReady), HaveField("Status", corev1.ConditionTrue))))
+			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: node.Name}}
+			g.Expect(read(ctx, lease)).To(Succeed())
+			g.Expect(lease.OwnerReferences).To(Or(BeEmpty(), HaveEach(HaveField("UID", node.UID))))
 		}).WithContext(ctx).Should(Succeed())
 	}
 }

@@ -25,6 +25,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"go.uber.org/goleak"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -149,6 +150,7 @@ var _ = AfterEach(func(ctx context.Context) {
 		g.Expect(podsOf(ctx)).To(BeEmpty())
 	}).WithContext(ctx).Should(Succeed())
 	Expect(k8s.DeleteAllOf(ctx, &corev1.Node{})).To(Succeed())
+	Expect(k8s.DeleteAllOf(ctx, &coordinationv1.Lease{}, client.InNamespace(corev1.NamespaceNodeLease))).To(Succeed()) // see createNodes
 	Expect(k8s.DeleteAllOf(ctx, &v1alpha1.SchedulerProfile{})).To(Succeed())
 	Expect(k8s.DeleteAllOf(ctx, &v1alpha1.SchedulingPolicy{})).To(Succeed())
 })
