@@ -155,17 +155,20 @@ func (c *cycle) selectHost() string {
 // draws is how many of the nodes with one total are looked at. With one, pods would gather on nodes that others were placed
 // on, as totals are whole numbers and do not tell few small pods from none; with all, each decision would go through all
 // the nodes that are alike.
-const draws = 8
+const draws = 32
 
-// draw chooses among n nodes with one total: of those that it draws the one with the fewest pods.
+// draw chooses among n nodes with one total: of those that it draws, all if they are few, the one with the fewest pods.
 func (s *Scheduler) draw(n int, pods func(i int) int) int {
 	if n == 1 {
 		return 0
 	}
-	chosen := s.intN(n)
-	fewest := pods(chosen)
-	for range draws - 1 {
-		i := s.intN(n)
+	first := s.intN(n)
+	chosen, fewest := first, pods(first)
+	for k := 1; k < min(n, draws) && fewest > 0; k++ {
+		i := (first + k) % n
+		if n > draws {
+			i = s.intN(n)
+		}
 		if here := pods(i); here < fewest {
 			chosen, fewest = i, here
 		}

@@ -8,7 +8,7 @@
 //	Filter         on all nodes, or until enough fit; then the extenders' filters
 //	PreScore       once
 //	Score          on the nodes that fit; then the extenders' scores on top
-//	select         the node with the highest total; of equals, the one with the fewest pods of eight that are drawn
+//	select         the node with the highest total; of equals, the one with the fewest pods of 32 that are drawn
 //
 // It runs every plugin on every node it looks at, as kube-scheduler does it
 // (pkg/scheduler/schedule_one.go), and decides and explains as kube-scheduler
