@@ -96,7 +96,7 @@ var _ = Describe("A node that is drained", func() {
 			g.Expect(read(ctx, budget)).To(Succeed())
 			g.Expect(budget.Status.DisruptionsAllowed).To(BeEquivalentTo(1))
 		}).WithContext(ctx).Should(Succeed())
-		l.watchReady("web")
+		l.watchReady(ctx, "web")
 
 		cordon(ctx, "n1", true)
 		By("evicting one, for which there is no room: the budget holds the others back")

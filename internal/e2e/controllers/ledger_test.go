@@ -117,8 +117,10 @@ func (l *ledger) lockedCheck(pod *corev1.Pod) {
 	}
 }
 
-// watchReady begins to note how few pods of an app are ready.
-func (l *ledger) watchReady(app string) {
+// watchReady begins to note how few pods of an app are ready. The pods must not change until it returns.
+func (l *ledger) watchReady(ctx context.Context, app string) {
+	GinkgoHelper()
+	l.catchUp(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.fewest[app] = l.ready[app]
