@@ -24,6 +24,13 @@ func (s *Snapshot) beginRefresh() {
 
 func (s *Snapshot) logged(slot Slot, kind ChangeKind, class ClassID) {
 	s.log.add(Change{Slot: slot, Kind: kind, Pod: class}, len(s.infos))
+	s.touched(slot)
+}
+
+// touched gives a slot another version.
+func (s *Snapshot) touched(slot Slot) {
+	s.version++
+	s.versions[slot] = s.version
 }
 
 // takeSlot gives out the slot that became free last, or a new one.
@@ -34,6 +41,7 @@ func (s *Snapshot) takeSlot() Slot {
 		return slot
 	}
 	s.infos = append(s.infos, nil)
+	s.versions = append(s.versions, 0)
 	return Slot(len(s.infos) - 1)
 }
 
@@ -111,6 +119,7 @@ func (s *Snapshot) apply(logger klog.Logger, d *delta) error {
 			return fmt.Errorf("pod %v is not on it", klog.KObj(d.info.Pod))
 		}
 		s.resignPod(slot, i, d.info)
+		s.touched(slot)
 	case nodeChanged:
 		s.setNode(d.node)
 		s.logged(slot, NodeObject, 0)

@@ -35,10 +35,13 @@ type Snapshot struct {
 
 	// infos by slot, nil where the slot is free.
 	infos []*schedframework.NodeInfo
-	slots map[string]Slot
-	free  []Slot
-	log   Log
-	tree  nodeTree
+	// versions by slot; version is the last one that was given to one.
+	versions []uint64
+	version  uint64
+	slots    map[string]Slot
+	free     []Slot
+	log      Log
+	tree     nodeTree
 
 	// Sets of nodes by the pods on them.
 	withAffinity             Bitset
@@ -72,7 +75,7 @@ func NewSnapshot() *Snapshot {
 // reset empties the snapshot, to be filled from a cache. The log is not touched.
 func (s *Snapshot) reset(source *Cache) {
 	s.source = source
-	s.infos, s.slots, s.free = nil, make(map[string]Slot), nil
+	s.infos, s.versions, s.slots, s.free = nil, nil, make(map[string]Slot), nil
 	s.tree = nodeTree{}
 	s.withAffinity, s.withRequiredAntiAffinity, s.withPVCs = Bitset{}, Bitset{}, Bitset{}
 	s.pvcs, s.priorities = make(pvcUsers), make(priorities)
@@ -97,6 +100,11 @@ func (s *Snapshot) Alive(slot Slot) bool { return s.infos[slot] != nil }
 
 // Info returns the node in a slot, nil if there is none.
 func (s *Snapshot) Info(slot Slot) *schedframework.NodeInfo { return s.infos[slot] }
+
+// Version is another number than any before as soon as anything has changed on the node in a slot that its NodeInfo shows, be
+// it the status of a pod there, of which the change log says nothing. A change of the node object of which the log says nothing
+// does not count.
+func (s *Snapshot) Version(slot Slot) uint64 { return s.versions[slot] }
 
 // SlotOf returns the slot of a node.
 func (s *Snapshot) SlotOf(nodeName string) (Slot, bool) {

@@ -28,6 +28,7 @@ func (tt *twinTest) refresh() {
 		tt.checkTopology(key)
 	}
 	tt.checkSignatures()
+	tt.checkVersions()
 	scratch := NewSnapshot()
 	tt.must(tt.cache.UpdateSnapshot(quiet, scratch))
 	if diff := diffSnapshots(scratch, tt.snapshot); diff != "" {
@@ -177,6 +178,25 @@ func (tt *twinTest) checkLists() {
 		if got := tt.snapshot.HasPodsBelow(priority); got != (lowest < priority) {
 			tt.Errorf("HasPodsBelow(%d): got %v, the lowest is %d", priority, got, lowest)
 		}
+	}
+}
+
+// checkVersions expects a node that has a version which some node had before to be that one, with the same pods.
+func (tt *twinTest) checkVersions() {
+	for name, slot := range tt.snapshot.slots {
+		info := tt.snapshot.Info(slot)
+		var pods []string
+		for _, pod := range info.GetPods() {
+			pods = append(pods, fmt.Sprintf("%p", pod.GetPod()))
+		}
+		slices.Sort(pods)
+		node := info.Node()
+		shown := fmt.Sprint(name, pods, node.Labels, node.Spec, node.Status.Allocatable)
+		version := tt.snapshot.Version(slot)
+		if before, ok := tt.versions[version]; ok && before != shown {
+			tt.Errorf("version %d of slot %d is of\n%s, and was of\n%s", version, slot, shown, before)
+		}
+		tt.versions[version] = shown
 	}
 }
 

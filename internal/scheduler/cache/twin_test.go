@@ -150,7 +150,8 @@ type twinTest struct {
 	lagging  *logReader
 	domains  map[string]domainView
 	signed   signedView
-	hits     map[string]int // of what this test means to cover
+	versions map[uint64]string // what a node with a version is like
+	hits     map[string]int    // of what this test means to cover
 }
 
 type shownNode struct {
@@ -171,7 +172,8 @@ func TestTwin(t *testing.T) {
 	for run := range uint64(12) {
 		t.Run(fmt.Sprintf("random operations, seed %d.%d", seed, run), func(t *testing.T) {
 			tt := &twinTest{
-				T: t, random: rand.New(rand.NewPCG(seed, run)), cache: New(), snapshot: NewSnapshot(), twin: newTwin(), quietly: true,
+				versions: map[uint64]string{},
+				T:        t, random: rand.New(rand.NewPCG(seed, run)), cache: New(), snapshot: NewSnapshot(), twin: newTwin(), quietly: true,
 				shown: map[int]shownNode{}, reader: newLogReader(), lagging: newLogReader(), domains: map[string]domainView{}, hits: hits,
 			}
 			if run%3 == 1 {

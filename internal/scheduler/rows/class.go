@@ -34,6 +34,8 @@ type class struct {
 	groups *groups
 	// unfit is kept for pods that fit nowhere.
 	unfit unfit
+	// beside is what is known of nodes that pods are nominated to, and which the class's pods fit otherwise.
+	beside map[cache.Slot]beside
 
 	// used is the class's place in Engine.used, bytes what it was last accounted with, without what it may share.
 	used  *list.Element
@@ -134,7 +136,7 @@ func (e *Engine) forgetIfGrown() bool {
 // account counts what a class, its rows, twins and groups hold by now, and drops those that were not used for the
 // longest while it is too much.
 func (e *Engine) account(c *class) {
-	bytes := podBytes + 2*len(c.key) + c.unfit.size()
+	bytes := podBytes + 2*len(c.key) + c.unfit.size() + besideBytes*len(c.beside)
 	if c.constraints != nil {
 		bytes += podBytes
 	}

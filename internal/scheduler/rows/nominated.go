@@ -8,8 +8,10 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
@@ -34,16 +36,24 @@ func (c *class) minds() bool {
 	return len(c.like.RequiredAntiAffinityTerms) > 0 || c.constraints != nil && c.constraints.Hard()
 }
 
+// beside is what the filters have said of a node beside the pods that are nominated to it.
+type beside struct {
+	// number is that of these pods (Engine.nominated), version the node's then.
+	number, version uint64
+	fits            bool
+}
+
+// besideBytes is about what one takes.
+const besideBytes = 48
+
 // leaveOutReserved takes those nodes out of the ones that filter has left which pods are nominated to, and where there is no
-// room beside these. Such nodes are asked about as kube-scheduler does it, with the pods added.
+// room beside these. Such nodes are asked about as kube-scheduler does it, with the pods added, unless that is known.
 func (e *Engine) leaveOutReserved(ctx context.Context, c *class, pod *corev1.Pod) error {
 	if len(e.nominated) == 0 || len(e.feasible) == 0 {
 		return nil
 	}
-	plugins := c.local.gen.nodeWise
-	state := schedframework.NewCycleState()
-	if _, status, _ := plugins.RunPreFilterPlugins(ctx, state, pod); !status.IsSuccess() {
-		return statusError(status)
+	if len(c.beside) > 2*len(e.nominated) {
+		clear(c.beside)
 	}
 	e.beginMarks()
 	for name := range e.nominated {
@@ -51,19 +61,48 @@ func (e *Engine) leaveOutReserved(ctx context.Context, c *class, pod *corev1.Pod
 			e.mark(slot)
 		}
 	}
+	var state fwk.CycleState
 	kept := e.feasible[:0]
 	for _, slot := range e.feasible {
-		if e.marks[slot] != e.round {
-			kept = append(kept, slot)
-			continue
+		fits := true
+		if e.marks[slot] == e.round {
+			var err error
+			if fits, err = e.fitsBeside(ctx, c, &state, pod, slot); err != nil {
+				return err
+			}
 		}
-		switch status := plugins.RunFilterPluginsWithNominatedPods(ctx, state, pod, e.snapshot.Info(slot)); {
-		case status.IsSuccess():
+		if fits {
 			kept = append(kept, slot)
-		case !status.IsRejected():
-			return statusError(status)
 		}
 	}
 	e.feasible = kept
 	return nil
+}
+
+// fitsBeside says whether a pod fits a node beside those that are nominated to it. state is what PreFilter has left, nil as
+// long as nobody needed it.
+func (e *Engine) fitsBeside(ctx context.Context, c *class, state *fwk.CycleState, pod *corev1.Pod, slot cache.Slot) (bool, error) {
+	now := beside{number: e.nominated[e.NodeName(slot)], version: e.snapshot.Version(slot)}
+	known, ok := c.beside[slot]
+	if ok && known.number == now.number && known.version == now.version && !c.local.extended { // that depends on device classes, too
+		return known.fits, nil
+	}
+	plugins := c.local.gen.nodeWise
+	if *state == nil {
+		prepared := schedframework.NewCycleState()
+		if _, status, _ := plugins.RunPreFilterPlugins(ctx, prepared, pod); !status.IsSuccess() {
+			return false, statusError(status)
+		}
+		*state = prepared
+	}
+	status := plugins.RunFilterPluginsWithNominatedPods(ctx, *state, pod, e.snapshot.Info(slot))
+	if !status.IsSuccess() && !status.IsRejected() {
+		return false, statusError(status)
+	}
+	now.fits = status.IsSuccess()
+	if c.beside == nil {
+		c.beside = map[cache.Slot]beside{}
+	}
+	c.beside[slot] = now
+	return now.fits, nil
 }
