@@ -15,6 +15,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 	"github.com/livesched/livesched/internal/scheduler/rows"
 )
@@ -59,6 +60,11 @@ func (s *Scheduler) scheduleFast(ctx context.Context, p Profile, state fwk.Cycle
 // scheduleUnfit says why a pod fits nowhere, which the fast path has just found out. The scalar path works that out once for
 // all pods of the class that come before anything changes.
 func (s *Scheduler) scheduleUnfit(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod) (Result, error) {
+	defer func() {
+		if class, ok := s.fast.rows.NodeWise(); ok {
+			framework.WriteNodeWise(state, uint64(class))
+		}
+	}()
 	if err := s.knownUnfit(ctx, p, state, pod); err != nil {
 		s.fast.counts.count(metrics.PathFast, rows.NoFit)
 		return Result{}, err

@@ -20,6 +20,7 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 	"github.com/livesched/livesched/internal/scheduler/rows"
 	"github.com/livesched/livesched/internal/workload"
@@ -286,6 +287,57 @@ func TestOfPodsThatFitNowhereTheNodesAreAskedAboutAgainToWhichOthersAreNominated
 	expect("the first node has changed and is promised to another one", 0, memory)
 	clear(w.handle.nominated)
 	expect("no node is promised", 0, cpu)
+}
+
+func TestPreemptionIsToldOfPodsToWhichNothingMattersButTheNode(t *testing.T) {
+	w := newAlike(t, 3)
+	for _, node := range w.nodes {
+		w.place(w.another(podOf("basic", 0)), node.Name, cache.Class{})
+	}
+	classOf := func(pod *corev1.Pod) uint64 {
+		class, ok := framework.ReadNodeWise(w.refused(pod).state)
+		if ok != (class != 0) {
+			t.Errorf("class %d, known: %v", class, ok)
+		}
+		return class
+	}
+	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "x"}}
+	x := fullPod()
+	x.Labels = selector.MatchLabels
+	spread, away, near := x.DeepCopy(), x.DeepCopy(), x.DeepCopy()
+	spread.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{
+		{MaxSkew: 9, TopologyKey: zone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: selector},
+	}
+	terms := []corev1.PodAffinityTerm{{LabelSelector: selector, TopologyKey: zone}}
+	away.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}}
+	near.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}}
+
+	class := classOf(x)
+	if class == 0 || classOf(x) != class || classOf(bigPod()) == class {
+		t.Errorf("pods of one class are of %d and %d, another is of %d", class, classOf(x), classOf(bigPod()))
+	}
+	if classOf(away) == 0 {
+		t.Error("a pod that wants to keep away from others is said to do so where there are none")
+	}
+	for name, pod := range map[string]*corev1.Pod{"spread": spread, "near others": near} {
+		for range 2 {
+			if classOf(pod) != 0 {
+				t.Errorf("to a pod that has to be %s other nodes matter", name)
+			}
+		}
+	}
+	small := podOf("basic", 0)
+	small.Labels = selector.MatchLabels
+	w.place(w.another(small), w.nodes[0].Name, cache.Class{})
+	if classOf(away) != 0 {
+		t.Error("to a pod that has to keep away from others it matters where these are")
+	}
+	guard := podOf("basic", 0)
+	guard.Spec.Affinity = away.Spec.Affinity
+	w.place(w.another(guard), w.nodes[1].Name, cache.Class{})
+	if classOf(x) != 0 {
+		t.Error("to a pod that is to be kept away it matters where the others are")
+	}
 }
 
 func TestNodesWithRoomThatIsReservedAreLeftOut(t *testing.T) {

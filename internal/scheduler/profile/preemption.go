@@ -19,9 +19,10 @@ import (
 // preemptor behind whose victims are gone, and its metrics measure nothing; see preemptions.
 type asyncPreemption struct {
 	*defaultpreemption.DefaultPreemption
-	handle *Handle
-	shared *preemptions
-	futile futility
+	handle  *Handle
+	shared  *preemptions
+	futile  futility
+	dryRuns dryRuns
 }
 
 var (
@@ -63,6 +64,18 @@ func (a *asyncPreemption) PostFilter(
 		schedmetrics.PreemptionAttempts.Inc()
 		return result, status
 	}
+	if node := a.choose(ctx, state, pod, statuses); node != nil {
+		if result, status := a.decide(ctx, state, pod, oneNode{statuses, node}); status.IsSuccess() {
+			return result, status
+		}
+	}
+	return a.decide(ctx, state, pod, statuses)
+}
+
+// decide has upstream decide whom to preempt, and that begun.
+func (a *asyncPreemption) decide(
+	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
+) (*fwk.PostFilterResult, *fwk.Status) {
 	decided := &plan{preemptor: pod, plugin: a.Name()}
 	result, status := a.DefaultPreemption.PostFilter(context.WithValue(ctx, planKey{}, decided), state, pod, statuses)
 	switch {

@@ -144,6 +144,13 @@ func (u *unfit) reserve(e *Engine, ask Ask) {
 	}
 }
 
+// NodeWise says of the pod of the last decision, which has ended with NoFit and is known to fit nowhere, whether what the
+// filters say of a node has nothing to do with other nodes, and returns its class.
+func (e *Engine) NodeWise() (class cache.ClassID, ok bool) {
+	c := e.last
+	return c.id, c.unfit.diagnosis != nil && c.unfit.nodeWise && c.letsAll() && e.KnowsUnfit() && c.unfit.isOf(e)
+}
+
 // letsAll says whether the twins let the class's pods on every node, so that what is said of a node follows from that node.
 func (c *class) letsAll() bool {
 	for _, x := range c.crosses {
