@@ -30,7 +30,7 @@ import (
 // the pod's class and its priority.
 //
 // What is remembered only tells upstream's evaluator on which node to do its dry run. Whom to preempt there it finds out
-// itself.
+// itself. Where it would find nobody on any node, it is not asked.
 //
 // The scheduling loop's goroutine alone touches it.
 type dryRuns struct {
@@ -51,13 +51,16 @@ type classDryRuns struct {
 	// are they (rows.Engine.Unfit).
 	potential []string
 	statuses  fwk.NodeToStatusReader
+	// inVain is upstream's message where there are no candidates, empty if it is not known.
+	inVain string
 }
 
 // dryRun is what one came to.
 type dryRun struct {
 	version, nominated uint64
-	// victims is nil where preemption does not help.
+	// victims is nil where preemption does not help, which status says then.
 	victims *extenderv1.Victims
+	status  *fwk.Status
 }
 
 // candidate is a node with its victims.
@@ -74,6 +77,7 @@ func (c candidate) Name() string { return c.name }
 
 // slots is a snapshot that knows when a node has changed.
 type slots interface {
+	NumNodes() int
 	SlotOf(nodeName string) (cache.Slot, bool)
 	Info(slot cache.Slot) *schedframework.NodeInfo
 	Version(slot cache.Slot) uint64
@@ -90,33 +94,54 @@ type rehearsal struct {
 	known     *classDryRuns
 }
 
-// choose returns the node that upstream's evaluator would choose, nil if that is not known, or there is none.
-func (a *asyncPreemption) choose(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) fwk.NodeInfo {
+// choose returns the node that upstream's evaluator would choose, or what it would say if there is none. Both are empty if
+// that is not known.
+func (a *asyncPreemption) choose(
+	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
+) (node fwk.NodeInfo, inVain string) {
 	class, ok := framework.ReadNodeWise(state)
 	nodes, versioned := a.handle.SnapshotSharedLister().(slots)
 	if !ok || !versioned || ptr.Deref(pod.Spec.PreemptionPolicy, corev1.PreemptLowerPriority) == corev1.PreemptNever ||
 		slices.ContainsFunc(a.handle.Extenders(), fwk.Extender.SupportsPreemption) { // which is shown all candidates
-		return nil
+		return nil, ""
 	}
 	nominated, _, known := a.handle.NominatedNodes(pod)
 	budgets, err := a.Evaluator.PdbLister.List(labels.Everything())
 	if !known || err != nil {
-		return nil
+		return nil, ""
 	}
 	r := rehearsal{asyncPreemption: a, state: state, pod: pod, nodes: nodes, nominated: nominated, budgets: budgets}
 	r.known = a.dryRuns.of(class, corev1helpers.PodPriority(pod), sumOf(budgets))
 	if err := r.known.readPotential(statuses, a.handle.SnapshotSharedLister().NodeInfos()); err != nil {
-		return nil
+		return nil, ""
 	}
-	best := a.Evaluator.SelectCandidate(ctx, r.candidates(ctx))
-	if best == nil || ctx.Err() != nil {
-		return nil
+	candidates, ok := r.candidates(ctx)
+	switch {
+	case !ok:
+		return nil, ""
+	case len(candidates) == 0:
+		return nil, r.inVain()
 	}
-	slot, ok := nodes.SlotOf(best.Name())
+	slot, ok := nodes.SlotOf(a.Evaluator.SelectCandidate(ctx, candidates).Name())
 	if !ok {
-		return nil
+		return nil, ""
 	}
-	return nodes.Info(slot)
+	return nodes.Info(slot), ""
+}
+
+// inVain is what upstream says if there are no candidates, empty for a pod of which it may say something else.
+func (r *rehearsal) inVain() string {
+	if latest, err := r.Evaluator.PodLister.Pods(r.pod.Namespace).Get(r.pod.Name); err != nil || latest.Status.NominatedNodeName != "" {
+		return ""
+	}
+	if r.known.inVain == "" {
+		came := make(map[string]*fwk.Status, len(r.known.potential))
+		for _, name := range r.known.potential {
+			came[name] = r.known.byNode[name].status
+		}
+		r.known.inVain = inVain(r.pod, came, r.nodes.NumNodes())
+	}
+	return r.known.inVain
 }
 
 // of returns what is known for a class and priority, and forgets what is not right with these budgets.
@@ -155,7 +180,7 @@ func (c *classDryRuns) readPotential(statuses fwk.NodeToStatusReader, nodes fwk.
 	if err != nil {
 		return err
 	}
-	c.statuses, c.potential = statuses, c.potential[:0]
+	c.statuses, c.potential, c.inVain = statuses, c.potential[:0], ""
 	for _, node := range potential {
 		c.potential = append(c.potential, node.Node().Name)
 	}
@@ -166,11 +191,11 @@ func (c *classDryRuns) readPotential(statuses fwk.NodeToStatusReader, nodes fwk.
 }
 
 // candidates are found as upstream's DryRunPreemption finds them: from some node on, as many as are asked for, more as long as
-// each violates a budget, and those that violate none first. None are returned if something goes wrong.
-func (r *rehearsal) candidates(ctx context.Context) []preemption.Candidate {
+// each violates a budget, and those that violate none first. With false something has gone wrong.
+func (r *rehearsal) candidates(ctx context.Context) (found []preemption.Candidate, ok bool) {
 	potential := r.known.potential
 	if len(potential) == 0 {
-		return nil
+		return nil, false
 	}
 	offset, wanted := r.GetOffsetAndNumCandidates(int32(len(potential)))
 	var kind, violating []preemption.Candidate
@@ -182,7 +207,7 @@ func (r *rehearsal) candidates(ctx context.Context) []preemption.Candidate {
 			looked++
 		}
 		if !r.rehearse(ctx, next) {
-			return nil
+			return nil, false
 		}
 		for _, name := range next {
 			switch victims := r.known.byNode[name].victims; {
@@ -194,7 +219,7 @@ func (r *rehearsal) candidates(ctx context.Context) []preemption.Candidate {
 			}
 		}
 	}
-	return append(kind, violating...)
+	return append(kind, violating...), true
 }
 
 // rehearse sees to it that what is known of nodes is right, and says whether it is.
@@ -222,7 +247,9 @@ func (r *rehearsal) rehearse(ctx context.Context, names []string) bool {
 		switch {
 		case status.IsSuccess() && len(pods) > 0:
 			m.victims = &extenderv1.Victims{Pods: pods, NumPDBViolations: int64(violations)}
-		case !status.IsRejected():
+		case status.IsRejected():
+			m.status = status
+		default:
 			m.failed = true
 		}
 	}, r.Name())
@@ -230,7 +257,7 @@ func (r *rehearsal) rehearse(ctx context.Context, names []string) bool {
 		return false
 	}
 	for _, m := range stale {
-		r.known.byNode[m.name] = m.dryRun
+		r.known.byNode[m.name], r.known.inVain = m.dryRun, ""
 	}
 	return true
 }

@@ -62,7 +62,7 @@ func newCrowd(t *testing.T, nodes int) *crowd {
 	for i := range nodes {
 		c.nodes = append(c.nodes, fmt.Sprintf("n%d", i))
 		c.addNode(t, c.nodes[i])
-		c.add(c.nodes[i], 1000, "300m")
+		c.add(c.nodes[i], 1000, "400m")
 	}
 	return c
 }
@@ -88,19 +88,6 @@ func (c *crowd) startTime() *metav1.Time {
 
 func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
-// preemptor is a pod that asks for as much as is left of a node without the pods that can be preempted.
-func (c *crowd) preemptor(priority int32) *corev1.Pod {
-	c.made++
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("preemptor-%d", c.made), UID: types.UID(fmt.Sprint(c.made))},
-		Spec:       corev1.PodSpec{SchedulerName: "mine", Priority: &priority},
-	}
-	pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{
-		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("700m")},
-	}}}
-	return pod
-}
-
 // prepared returns a state that says of a preemptor what the algorithm says.
 func (c *crowd) prepared(pod *corev1.Pod) fwk.CycleState {
 	c.t.Helper()
@@ -113,10 +100,10 @@ func (c *crowd) prepared(pod *corev1.Pod) fwk.CycleState {
 	return state
 }
 
-// full says of all nodes that preemption may help.
-func (c *crowd) full() *schedframework.NodeToStatus {
+// full says of nodes that preemption may help there.
+func (c *crowd) full(nodes []string) *schedframework.NodeToStatus {
 	statuses := schedframework.NewDefaultNodeToStatus()
-	for _, name := range c.nodes {
+	for _, name := range nodes {
 		statuses.Set(name, fwk.NewStatus(fwk.Unschedulable, "full"))
 	}
 	return statuses
@@ -194,25 +181,28 @@ func (c *crowd) budget(app string) *policyv1.PodDisruptionBudget {
 func TestWhatIsRememberedOfDryRunsIsWhatTheyWouldSay(t *testing.T) {
 	c := newCrowd(t, 6)
 	budgets := []*policyv1.PodDisruptionBudget{c.budget("a"), c.budget("b")}
-	statuses := c.full()
-	chosen, remembered := 0, 0
+	potential := [][]string{c.nodes, c.nodes[1:3]}
+	full := []*schedframework.NodeToStatus{c.full(potential[0]), c.full(potential[1])}
+	preemptors := []*corev1.Pod{c.pending(2), c.pending(3), c.pending(4)}
+	chosen, refused, remembered := 0, 0, 0
 	for step := range 500 {
 		for c.IntN(3) > 0 {
 			c.disturb(budgets)
 		}
-		pod := c.preemptor(int32(2 + c.IntN(3)))
+		pod := pick(c.Rand, preemptors...)
 		state := c.prepared(pod)
-		before := c.runs.runs.Load()
-		node := c.plugin().choose(c.ctx, state, pod, statuses)
-		remembered += len(c.nodes) - int(c.runs.runs.Load()-before)
-		all, err := c.plugin().Evaluator.PdbLister.PodDisruptionBudgets(namespace).List(labels.Everything())
+		which, before := c.IntN(2), c.runs.runs.Load()
+		statuses, nodes := full[which], potential[which]
+		node, inVain := c.plugin().choose(c.ctx, state, pod, statuses)
+		remembered += len(nodes) - int(c.runs.runs.Load()-before)
+		pdbs, err := c.plugin().Evaluator.PdbLister.PodDisruptionBudgets(namespace).List(labels.Everything())
 		must(t, err)
 		known := c.plugin().dryRuns.classes[0].byNode
 		var candidates []preemption.Candidate
-		for _, name := range c.nodes {
+		for _, name := range nodes {
 			info, err := c.snapshot.Get(name)
 			must(t, err)
-			pods, violations, status := c.plugin().SelectVictimsOnNode(c.ctx, state.Clone(), pod, info.Snapshot(), all)
+			pods, violations, status := c.plugin().SelectVictimsOnNode(c.ctx, state.Clone(), pod, info.Snapshot(), pdbs)
 			got := known[name].victims
 			switch {
 			case !status.IsSuccess():
@@ -230,6 +220,12 @@ func TestWhatIsRememberedOfDryRunsIsWhatTheyWouldSay(t *testing.T) {
 			t.Fatalf("step %d: chosen is %v of %d candidates", step, node, len(candidates))
 		}
 		if node == nil {
+			refused++
+			ctx := context.WithValue(c.ctx, planKey{}, &plan{preemptor: pod})
+			_, want := c.plugin().DefaultPreemption.PostFilter(ctx, state, pod, statuses)
+			if want.Code() != fwk.Unschedulable || inVain != want.Message() {
+				t.Fatalf("step %d: there is nobody to preempt:\n got %q\nwant %q", step, inVain, want.Message())
+			}
 			continue
 		}
 		chosen++
@@ -238,8 +234,8 @@ func TestWhatIsRememberedOfDryRunsIsWhatTheyWouldSay(t *testing.T) {
 			t.Fatalf("step %d: chosen is a node of rank %v, the best is %v", step, rank(got), rank(want))
 		}
 	}
-	if chosen < 100 || remembered < 1000 {
-		t.Errorf("%d times a node was chosen, %d dry runs were remembered", chosen, remembered)
+	if chosen < 100 || refused < 20 || remembered < 500 {
+		t.Errorf("%d times a node was chosen, %d times none, %d dry runs were remembered", chosen, refused, remembered)
 	}
 }
 
@@ -257,7 +253,7 @@ func TestOfManyPreemptorsOfAClassEachHasOneDryRunWhereNothingHasChanged(t *testi
 	for _, node := range c.nodes {
 		c.residents = append(c.residents, c.add(node, 0, "600m"))
 	}
-	statuses := c.full()
+	statuses := c.full(c.nodes)
 	preempt := func() (node string, runs int32) {
 		t.Helper()
 		pod := c.pending(10)
@@ -288,7 +284,32 @@ func TestOfManyPreemptorsOfAClassEachHasOneDryRunWhereNothingHasChanged(t *testi
 	if _, status, _ := c.profile.Framework.RunPreFilterPlugins(c.ctx, state, pod); !status.IsSuccess() {
 		t.Fatal(status)
 	}
-	if node := c.plugin().choose(c.ctx, state, pod, statuses); node != nil {
-		t.Errorf("%s is chosen for a pod of which nothing is known", node.Node().Name)
+	if node, inVain := c.plugin().choose(c.ctx, state, pod, statuses); node != nil || inVain != "" {
+		t.Errorf("%v, %q for a pod of which nothing is known", node, inVain)
+	}
+}
+
+func TestWherePreemptionIsInVainThereIsNoDryRunAsLongAsNothingChanges(t *testing.T) {
+	c := newCrowd(t, 3)
+	for _, node := range c.nodes {
+		c.add(node, 10, "600m")
+	}
+	pod := c.pending(10)
+	for _, tt := range []struct {
+		potential []string
+		runs      int32
+		want      string
+	}{
+		{c.nodes, 3, "preemption: 0/3 nodes are available: 3 No preemption victims found for incoming pod."},
+		{c.nodes, 0, "preemption: 0/3 nodes are available: 3 No preemption victims found for incoming pod."},
+		{c.nodes[:2], 0, "preemption: 0/3 nodes are available: 1 Preemption is not helpful for scheduling, 2 No preemption victims found for incoming pod."},
+	} {
+		state, before := c.prepared(pod), c.runs.runs.Load()
+		if node, inVain := c.plugin().choose(c.ctx, state, pod, c.full(tt.potential)); node != nil || inVain != tt.want {
+			t.Errorf("with %d nodes: %v, %q, want %q", len(tt.potential), node, inVain, tt.want)
+		}
+		if runs := c.runs.runs.Load() - before; runs != tt.runs {
+			t.Errorf("with %d nodes there were %d dry runs, want %d", len(tt.potential), runs, tt.runs)
+		}
 	}
 }

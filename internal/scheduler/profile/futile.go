@@ -48,18 +48,24 @@ func (f *futility) answer(snapshot fwk.SharedLister, pod *corev1.Pod, statuses f
 		if err != nil {
 			return nil, nil, false
 		}
-		f.statuses, f.nodes, f.message = statuses, len(all), futileMessage(pod, within, len(all))
+		none, came := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, noVictims), make(map[string]*fwk.Status, len(within))
+		for _, node := range within {
+			came[node.Node().Name] = none
+		}
+		f.statuses, f.nodes, f.message = statuses, len(all), inVain(pod, came, len(all))
 	}
-	return schedframework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.Unschedulable, f.message), true
+	result, status := noNode(f.message)
+	return result, status, true
 }
 
-// futileMessage counts the nodes on which removing pods could help at all and the others.
-func futileMessage(pod *corev1.Pod, within []fwk.NodeInfo, nodes int) string {
-	statuses := schedframework.NewNodeToStatus(make(map[string]*fwk.Status, len(within)), fwk.NewStatus(fwk.UnschedulableAndUnresolvable, notHelpful))
-	none := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, noVictims)
-	for _, node := range within {
-		statuses.Set(node.Node().Name, none)
-	}
+// noNode is what PostFilter returns if no node is to be nominated.
+func noNode(message string) (*fwk.PostFilterResult, *fwk.Status) {
+	return schedframework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.Unschedulable, message)
+}
+
+// inVain counts what came of the nodes on which removing pods could have helped, and the others.
+func inVain(pod *corev1.Pod, came map[string]*fwk.Status, nodes int) string {
+	statuses := schedframework.NewNodeToStatus(came, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, notHelpful))
 	fitError := schedframework.FitError{Pod: pod, NumAllNodes: nodes, Diagnosis: schedframework.Diagnosis{NodeToStatus: statuses}}
 	return "preemption: " + fitError.Error()
 }

@@ -64,7 +64,12 @@ func (a *asyncPreemption) PostFilter(
 		schedmetrics.PreemptionAttempts.Inc()
 		return result, status
 	}
-	if node := a.choose(ctx, state, pod, statuses); node != nil {
+	node, inVain := a.choose(ctx, state, pod, statuses)
+	switch {
+	case inVain != "":
+		schedmetrics.PreemptionAttempts.Inc()
+		return noNode(inVain)
+	case node != nil:
 		if result, status := a.decide(ctx, state, pod, oneNode{statuses, node}); status.IsSuccess() {
 			return result, status
 		}
