@@ -153,7 +153,7 @@ func (d *dryRuns) of(class uint64, priority int32, budgets uint64) *classDryRuns
 		d.classes = slices.Delete(d.classes, i, i+1)
 	}
 	d.classes = slices.Insert(d.classes, 0, found)
-	d.classes = d.classes[:min(len(d.classes), maxDryRunClasses)]
+	d.classes = slices.Delete(d.classes, min(len(d.classes), maxDryRunClasses), len(d.classes)) // which lets go of what they hold
 	if found.budgets != budgets {
 		found.budgets = budgets
 		clear(found.byNode)

@@ -70,12 +70,16 @@ func (u *Unfit) Error() string {
 func (u *Unfit) Unwrap() error { return &u.FitError }
 
 // KnowsUnfit says whether Unfit may return something.
-func (e *Engine) KnowsUnfit() bool {
-	known := &e.last.unfit
-	if known.diagnosis == nil || e.lastNamed || e.rest.state != nil {
-		return false
-	}
-	return known.isOf(e) || known.nodeWise && e.last.letsAll()
+func (e *Engine) KnowsUnfit() bool { return e.nodeWiseUnfit() || e.anyUnfit() && e.last.unfit.isOf(e) }
+
+// anyUnfit says whether anything is known of why the last pod fits nowhere, be it of another time.
+func (e *Engine) anyUnfit() bool {
+	return e.last.unfit.diagnosis != nil && !e.lastNamed && e.rest.state == nil
+}
+
+// nodeWiseUnfit says whether what is known has nothing to do with other nodes, neither then nor now.
+func (e *Engine) nodeWiseUnfit() bool {
+	return e.anyUnfit() && e.last.unfit.nodeWise && e.last.letsAll()
 }
 
 // isOf says whether nothing has changed that the diagnosis goes by.
@@ -147,8 +151,7 @@ func (u *unfit) reserve(e *Engine, ask Ask) {
 // NodeWise says of the pod of the last decision, which has ended with NoFit and is known to fit nowhere, whether what the
 // filters say of a node has nothing to do with other nodes, and returns its class.
 func (e *Engine) NodeWise() (class cache.ClassID, ok bool) {
-	c := e.last
-	return c.id, c.unfit.diagnosis != nil && c.unfit.nodeWise && c.letsAll() && e.KnowsUnfit() && c.unfit.isOf(e)
+	return e.last.id, e.nodeWiseUnfit() && e.last.unfit.isOf(e)
 }
 
 // letsAll says whether the twins let the class's pods on every node, so that what is said of a node follows from that node.
