@@ -15,6 +15,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/internal/testcluster"
 )
 
 // resident is a pod of another scheduler that runs on a node.
@@ -69,7 +71,7 @@ func resize(name, quantity string) func(context.Context) {
 		GinkgoHelper()
 		pod := p(name)
 		// What the pod is told of its refusal may get in between.
-		Expect(retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		Expect(retry.RetryOnConflict(testcluster.Patience, func() error {
 			if err := k8s.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
 				return err
 			}
