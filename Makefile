@@ -118,7 +118,7 @@ test: ## Run all tests, on a control plane that is built if it is missing (PACKA
 .PHONY: soak
 soak: ## Let a cluster churn at random for SOAK, and see that nothing is lost (SEED repeats a run; CHURN_LOG names a log file).
 	@assets="$$(go run ./hack/controlplane/build)" && export KUBEBUILDER_ASSETS="$$assets" && \
-	CHURN_LENGTH=$(SOAK) CHURN_SEED=$(SEED) go test $(RACE) -count=1 -timeout 0 -v ./internal/e2e/churn
+	CHURN_LENGTH=$(SOAK) CHURN_SEED=$(SEED) go test $(RACE) -count=1 -timeout 0 -v ./test/e2e/churn
 
 .PHONY: endurance
 endurance: ## Reload 20 profiles RELOADS times while five pods for each reload are scheduled, and see that nothing is lost or left.

@@ -67,7 +67,7 @@ type build struct {
 	aside  bool // the worker waits for it no more; the worker's own
 
 	// The fields below are written before done is closed, and not afterwards.
-	profile *profile.Profile
+	profile *profile.Instance
 	err     error
 	took    time.Duration
 	// keep has the profile not be discarded at the end of the build's context. It returns false if that has come.
@@ -103,7 +103,7 @@ func (b *builds) giveUp(schedulerName string) {
 }
 
 // start begins a build. ctx lends it a logger.
-func (b *builds) start(ctx context.Context, cfg *config.Profile, run func(context.Context, *config.Profile) (*profile.Profile, error)) *build {
+func (b *builds) start(ctx context.Context, cfg *config.Profile, run func(context.Context, *config.Profile) (*profile.Instance, error)) *build {
 	logger := log.FromContext(ctx)
 	lifetime, cancel := context.WithCancelCause(log.IntoContext(b.lifetime, logger))
 	u := &build{of: b, cfg: cfg, cancel: cancel, done: make(chan struct{})}

@@ -33,7 +33,7 @@ import (
 	"github.com/livesched/livesched/cmd/livesched/app"
 	"github.com/livesched/livesched/internal/history"
 	"github.com/livesched/livesched/internal/scheduler/framework"
-	"github.com/livesched/livesched/internal/testcluster"
+	"github.com/livesched/livesched/test/testcluster"
 )
 
 var _ = Describe("After a restart", func() {

@@ -62,7 +62,7 @@ type ProfileReconciler struct {
 	// Store is where profiles are swapped in.
 	Store *profile.Store
 	// Build makes a generation of a profile. It is called on any goroutine, and only beside calls that hang.
-	Build func(context.Context, *config.Profile) (*profile.Profile, error)
+	Build func(context.Context, *config.Profile) (*profile.Instance, error)
 	// Ready is closed when the scheduler can build.
 	Ready <-chan struct{}
 	// Elected is closed when this replica leads, and may write status.

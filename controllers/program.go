@@ -22,7 +22,7 @@ import (
 type programmed struct {
 	// instances are swapped in together, and running is what status says of them: one entry in each for every profile
 	// that decides from now on.
-	instances map[string]*profile.Profile
+	instances map[string]*profile.Instance
 	running   map[string]*running
 	// failed are the builds that failed. What ran before under the name, if anything, runs on.
 	failed map[string]error
@@ -40,7 +40,7 @@ type running struct {
 	plugins *schedconfig.Plugins
 }
 
-func (p *programmed) run(instance *profile.Profile, cfg *config.Profile) {
+func (p *programmed) run(instance *profile.Instance, cfg *config.Profile) {
 	p.instances[cfg.SchedulerName] = instance
 	p.running[cfg.SchedulerName] = &running{config: cfg, built: instance.Built, plugins: instance.Plugins()}
 }
@@ -52,7 +52,7 @@ func (r *ProfileReconciler) program(ctx context.Context, resolution *config.Reso
 	r.attempts.builds.begin(resolution.Profiles)
 	current := r.Store.Current()
 	result := &programmed{
-		instances: map[string]*profile.Profile{}, running: map[string]*running{},
+		instances: map[string]*profile.Instance{}, running: map[string]*running{},
 		failed: map[string]error{}, pending: map[string]string{},
 	}
 	built := map[string]*build{}

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' api cmd controllers internal hack | sort |
+grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' api cmd controllers internal test hack | sort |
 	while IFS=: read -r file func; do
 		target=${func#func }
 		echo "== $target ($(dirname "$file"))"

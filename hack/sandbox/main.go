@@ -21,8 +21,8 @@ import (
 	"github.com/go-logr/logr"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/livesched/livesched/internal/controlplane/binaries"
-	"github.com/livesched/livesched/internal/controlplane/process"
+	"github.com/livesched/livesched/test/controlplane/binaries"
+	"github.com/livesched/livesched/test/controlplane/process"
 )
 
 // minNodes is the smallest cluster in which packing and spreading can be told apart.

@@ -22,8 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/controlplane"
-	"github.com/livesched/livesched/internal/controlplane/process"
+	"github.com/livesched/livesched/test/controlplane"
+	"github.com/livesched/livesched/test/controlplane/process"
 )
 
 // liveschedGrace is how long livesched may take to end: it promises ten seconds.

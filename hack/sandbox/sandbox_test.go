@@ -21,7 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/controlplane/binaries"
+	"github.com/livesched/livesched/test/controlplane/binaries"
 )
 
 func TestLock(t *testing.T) {

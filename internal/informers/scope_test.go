@@ -25,7 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
-	"github.com/livesched/livesched/internal/leaks"
+	"github.com/livesched/livesched/test/leaks"
 )
 
 // recorder is an event handler that notes what it got.

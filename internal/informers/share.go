@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/livesched/livesched/internal/keys"
+	"github.com/livesched/livesched/internal/mapkey"
 )
 
 // maxShared is the limit of each memo: more than there are workloads in a cluster of a million pods, as a rule. What is
@@ -31,7 +31,7 @@ type sharer struct {
 
 	mu sync.Mutex
 
-	key keys.Writer // of the part that is being looked at
+	key mapkey.Writer // of the part that is being looked at
 
 	strings     memo[string]
 	labels      memo[map[string]string]
@@ -241,7 +241,7 @@ func (s *sharer) shareResources(list corev1.ResourceList) corev1.ResourceList {
 
 func shareSlice[T any, P interface {
 	*T
-	keys.Message
+	mapkey.Message
 }](s *sharer, memo *memo[[]T], values []T) []T {
 	if len(values) == 0 {
 		return values

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
 
-	"github.com/livesched/livesched/internal/leaks"
+	"github.com/livesched/livesched/test/leaks"
 )
 
 func TestWaitForSyncNamesWhatIsNotReady(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livesched/livesched/internal/testcluster"
+	"github.com/livesched/livesched/test/testcluster"
 )
 
 // What the API says of a pod afterwards; kube-scheduler writes the same (see oracle).

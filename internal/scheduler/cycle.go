@@ -33,7 +33,7 @@ const pluginMetricsSamplePercent = 10
 // loop's goroutine.
 type cycle struct {
 	*Scheduler
-	profile    *profile.Profile
+	profile    *profile.Instance
 	pod        *schedframework.QueuedPodInfo
 	state      *schedframework.CycleState
 	toActivate *schedframework.PodsToActivate

@@ -53,10 +53,10 @@ func (s *Scheduler) debugger() (*debugger.Debugger, error) {
 	}, nil
 }
 
-func (s *Scheduler) profiles() []debugger.Profile {
-	var profiles []debugger.Profile
+func (s *Scheduler) profiles() []debugger.ProfileState {
+	var profiles []debugger.ProfileState
 	for p := range s.store.Current().All() {
-		profiles = append(profiles, debugger.Profile{SchedulerName: p.SchedulerName(), Revision: p.Config.Revision, Built: p.Built})
+		profiles = append(profiles, debugger.ProfileState{SchedulerName: p.SchedulerName(), Revision: p.Config.Revision, Built: p.Built})
 	}
 	return profiles
 }

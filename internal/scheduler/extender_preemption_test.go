@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livesched/livesched/internal/testextender"
+	"github.com/livesched/livesched/test/testextender"
 )
 
 var _ = Describe("Extenders that are shown the victims of a preemption", func() {

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/testcluster"
-	"github.com/livesched/livesched/internal/testextender"
+	"github.com/livesched/livesched/test/testcluster"
+	"github.com/livesched/livesched/test/testextender"
 )
 
 // repolicy gives a policy another spec, in YAML, and waits until it decides.

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livesched/livesched/internal/testextender"
+	"github.com/livesched/livesched/test/testextender"
 )
 
 // extenderProgram is built by the first spec that needs it.

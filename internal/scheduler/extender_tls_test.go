@@ -27,7 +27,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/testextender"
+	"github.com/livesched/livesched/test/testextender"
 )
 
 // authority signs certificates.

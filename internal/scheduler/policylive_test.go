@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/testcluster"
+	"github.com/livesched/livesched/test/testcluster"
 )
 
 // What a policy sets, and no profile does.

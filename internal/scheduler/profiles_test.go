@@ -19,7 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/testcluster"
+	"github.com/livesched/livesched/test/testcluster"
 )
 
 var _ = Describe("A profile", Ordered, ContinueOnFailure, func() {

@@ -34,12 +34,12 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/binding"
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/eventwriter"
+	"github.com/livesched/livesched/internal/scheduler/fastpath"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/podstatus"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/queue"
-	"github.com/livesched/livesched/internal/scheduler/recording"
-	"github.com/livesched/livesched/internal/scheduler/rows"
 )
 
 const (
@@ -106,7 +106,7 @@ type Scheduler struct {
 	env          *profile.Environment
 	configurator *profile.Configurator
 	pods         corev1listers.PodLister
-	events       *recording.Writer
+	events       *eventwriter.Writer
 	statuses     *podstatus.Writer
 	pending      *pendingPods
 
@@ -117,7 +117,7 @@ type Scheduler struct {
 	heartbeat heartbeat
 	probe     probe
 	// acquired is the profile of the pod that was popped last. The loop's goroutine alone touches it.
-	acquired *profile.Profile
+	acquired *profile.Instance
 	bindings sync.WaitGroup
 	// bindingContext outlives the loop by bindingGrace. Set by Run before the first cycle.
 	bindingContext context.Context
@@ -147,14 +147,14 @@ func (s *Scheduler) Pods() corev1listers.PodLister { return s.pods }
 
 // Build makes a generation of a profile, to be swapped in through the Store or discarded. ctx must outlive the
 // profile. One call at a time, once Ready is closed.
-func (s *Scheduler) Build(ctx context.Context, cfg *config.Profile) (*profile.Profile, error) {
+func (s *Scheduler) Build(ctx context.Context, cfg *config.Profile) (*profile.Instance, error) {
 	return s.configurator.Build(ctx, cfg)
 }
 
 // Start fills cache and queue and keeps them up to date until ctx ends. The manager's cache must be running.
 func (s *Scheduler) Start(ctx context.Context) error {
 	schedmetrics.Register()
-	s.events = recording.New(recording.Config{Sink: recording.NewSink(s.cfg.EventClient.EventsV1()), Busy: s.busy})
+	s.events = eventwriter.New(eventwriter.Config{Sink: eventwriter.NewSink(s.cfg.EventClient.EventsV1()), Busy: s.busy})
 	s.events.Start(ctx)
 	s.statuses = s.newStatusWriter()
 	s.statuses.Start(ctx)
@@ -238,7 +238,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope, source
 func (s *Scheduler) newAlgorithm() *algorithm.Scheduler {
 	cfg := algorithm.Config{Snapshot: s.snapshot, Verify: s.cfg.FastPath == FastPathVerify}
 	if s.cfg.FastPath != FastPathOff {
-		cfg.Rows = rows.New(s.snapshot, rows.DefaultMaxBytes)
+		cfg.Rows = fastpath.New(s.snapshot, fastpath.DefaultMaxBytes)
 	}
 	return algorithm.New(cfg)
 }

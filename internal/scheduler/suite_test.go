@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/livesched/livesched/cmd/livesched/app"
-	"github.com/livesched/livesched/internal/leaks"
-	"github.com/livesched/livesched/internal/testcluster"
+	"github.com/livesched/livesched/test/leaks"
+	"github.com/livesched/livesched/test/testcluster"
 )
 
 // The suite has livesched schedule pods on a real API server, by profiles that are custom resources, and looks at where

@@ -14,7 +14,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livesched/livesched/internal/testcluster"
+	"github.com/livesched/livesched/test/testcluster"
 )
 
 // node makes a node with room for 4 CPUs, 8 GiB and 110 pods, and with labels in pairs.

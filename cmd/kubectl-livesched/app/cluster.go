@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/manifests"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/validate"
 	"github.com/livesched/livesched/internal/scheduler/config"
-	"github.com/livesched/livesched/internal/validate"
 )
 
 // fieldManager is whose changes these are.

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/livesched/livesched/internal/convert"
-	"github.com/livesched/livesched/internal/manifests"
-	"github.com/livesched/livesched/internal/validate"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/convert"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/validate"
 )
 
 type convertOptions struct {

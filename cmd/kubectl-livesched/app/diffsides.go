@@ -11,10 +11,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/validate"
 	"github.com/livesched/livesched/internal/history"
-	"github.com/livesched/livesched/internal/manifests"
 	"github.com/livesched/livesched/internal/scheduler/config"
-	"github.com/livesched/livesched/internal/validate"
 )
 
 // revision is a revision of a profile, 0 what runs.

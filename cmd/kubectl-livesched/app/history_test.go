@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/manifests"
-	"github.com/livesched/livesched/internal/validate"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/validate"
 )
 
 var _ = Describe("history", func() {

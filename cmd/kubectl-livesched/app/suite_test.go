@@ -28,9 +28,9 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/app"
 	liveschedapp "github.com/livesched/livesched/cmd/livesched/app"
-	"github.com/livesched/livesched/internal/controlplane/process"
 	"github.com/livesched/livesched/internal/history"
-	"github.com/livesched/livesched/internal/testcluster"
+	"github.com/livesched/livesched/test/controlplane/process"
+	"github.com/livesched/livesched/test/testcluster"
 )
 
 // The suite runs the command line against a real API server, beside livesched.

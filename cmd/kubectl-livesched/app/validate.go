@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/livesched/livesched/internal/manifests"
-	"github.com/livesched/livesched/internal/validate"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/validate"
 )
 
 type validateOptions struct {

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/livesched/livesched/internal/validate"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/validate"
 )
 
 // refusedAt are the fields at which the API server refuses an object.

@@ -15,7 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/livesched/livesched/internal/testcluster"
+	"github.com/livesched/livesched/test/testcluster"
 )
 
 var _ = Describe("The means of debugging", func() {

@@ -27,7 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/testcluster"
+	"github.com/livesched/livesched/test/testcluster"
 )
 
 // oracle names a kube-scheduler program, as in the suite of internal/scheduler. Where it is set, the spec that compares

@@ -23,8 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/internal/controlplane"
-	"github.com/livesched/livesched/internal/testcluster"
+	"github.com/livesched/livesched/test/controlplane"
+	"github.com/livesched/livesched/test/testcluster"
 )
 
 // tolerated is how long after SIGTERM livesched has ended, whatever hangs: 10 seconds are promised, 9 of which it waits for what

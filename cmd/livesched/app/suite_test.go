@@ -26,10 +26,10 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/livesched/app"
-	"github.com/livesched/livesched/internal/controlplane"
-	"github.com/livesched/livesched/internal/controlplane/process"
 	"github.com/livesched/livesched/internal/scheduler/framework"
-	"github.com/livesched/livesched/internal/testcluster"
+	"github.com/livesched/livesched/test/controlplane"
+	"github.com/livesched/livesched/test/controlplane/process"
+	"github.com/livesched/livesched/test/testcluster"
 )
 
 // asCommand makes the test binary the livesched command, with a plugin that hangs: see command.

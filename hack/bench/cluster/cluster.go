@@ -22,9 +22,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
-	"github.com/livesched/livesched/internal/controlplane"
-	"github.com/livesched/livesched/internal/controlplane/binaries"
-	"github.com/livesched/livesched/internal/workload"
+	"github.com/livesched/livesched/test/controlplane"
+	"github.com/livesched/livesched/test/controlplane/binaries"
+	"github.com/livesched/livesched/test/workload"
 )
 
 // SchedulerName is the name that all pods ask for, whoever schedules them.

@@ -13,7 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/livesched/livesched/internal/workload"
+	"github.com/livesched/livesched/test/workload"
 )
 
 func pending(name string) *corev1.Pod {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/livesched/livesched/hack/bench/chart"
 	"github.com/livesched/livesched/hack/bench/report"
-	"github.com/livesched/livesched/internal/decidebench"
-	"github.com/livesched/livesched/internal/workload"
+	"github.com/livesched/livesched/test/decidebench"
+	"github.com/livesched/livesched/test/workload"
 )
 
 const perPodCPU = "us of CPU for each pod"

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/livesched/livesched/hack/bench/report"
-	"github.com/livesched/livesched/internal/decidebench"
-	"github.com/livesched/livesched/internal/workload"
+	"github.com/livesched/livesched/test/decidebench"
+	"github.com/livesched/livesched/test/workload"
 )
 
 func newReport(t *testing.T) *report.Report {

@@ -9,7 +9,7 @@ import (
 	"strconv"
 
 	"github.com/livesched/livesched/hack/bench/report"
-	"github.com/livesched/livesched/internal/decidebench"
+	"github.com/livesched/livesched/test/decidebench"
 )
 
 // Tables are a table for each number of nodes, and one of how livesched's decisions grow with that number.

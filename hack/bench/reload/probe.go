@@ -14,8 +14,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
+	"github.com/livesched/livesched/internal/scheduler/fastpath"
 	"github.com/livesched/livesched/internal/scheduler/framework"
-	"github.com/livesched/livesched/internal/scheduler/rows"
 )
 
 const (
@@ -90,7 +90,7 @@ type witness struct{ instance }
 
 var (
 	_ fwk.PreFilterPlugin   = &probe{}
-	_ rows.NodeLocal        = &probe{}
+	_ fastpath.NodeLocal    = &probe{}
 	_ fwk.EnqueueExtensions = &probe{}
 	_ fwk.ReservePlugin     = &witness{}
 )
@@ -111,7 +111,7 @@ func (p *probe) refuses(pod *corev1.Pod) bool {
 	return refused || p.hold.Load()
 }
 
-// NodeLocalKey implements rows.NodeLocal: the probe wants to see the pods that it refuses, and has nothing to say of others.
+// NodeLocalKey implements fastpath.NodeLocal: the probe wants to see the pods that it refuses, and has nothing to say of others.
 func (p *probe) NodeLocalKey(pod *corev1.Pod) (key string, ok bool) { return "", !p.refuses(pod) }
 
 // PreFilter implements fwk.PreFilterPlugin.

@@ -24,8 +24,8 @@ import (
 	"github.com/livesched/livesched/hack/bench/report"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 	"github.com/livesched/livesched/internal/scheduler/queue"
-	"github.com/livesched/livesched/internal/testcluster"
-	"github.com/livesched/livesched/internal/workload"
+	"github.com/livesched/livesched/test/testcluster"
+	"github.com/livesched/livesched/test/workload"
 )
 
 const (

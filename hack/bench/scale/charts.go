@@ -7,7 +7,7 @@ import (
 	"github.com/livesched/livesched/hack/bench/chart"
 	"github.com/livesched/livesched/hack/bench/decision"
 	"github.com/livesched/livesched/hack/bench/report"
-	"github.com/livesched/livesched/internal/decidebench"
+	"github.com/livesched/livesched/test/decidebench"
 )
 
 // Charts are two of livesched, over the number of nodes: of memory and of warm decisions. There are none of one cluster.

@@ -14,8 +14,8 @@ import (
 
 	"github.com/livesched/livesched/hack/bench/cluster"
 	"github.com/livesched/livesched/hack/bench/decision"
-	"github.com/livesched/livesched/internal/decidebench"
-	"github.com/livesched/livesched/internal/workload"
+	"github.com/livesched/livesched/test/decidebench"
+	"github.com/livesched/livesched/test/workload"
 )
 
 // The names of the values of a cluster, besides those of decisions in it (package decision).

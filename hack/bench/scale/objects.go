@@ -9,9 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 
-	"github.com/livesched/livesched/internal/decidebench"
 	"github.com/livesched/livesched/internal/informers"
-	"github.com/livesched/livesched/internal/workload"
+	"github.com/livesched/livesched/test/decidebench"
+	"github.com/livesched/livesched/test/workload"
 )
 
 // objects are what the informers of nodes and pods keep.

@@ -17,8 +17,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/livesched/livesched/hack/bench/report"
-	"github.com/livesched/livesched/internal/decidebench"
-	"github.com/livesched/livesched/internal/workload"
+	"github.com/livesched/livesched/test/decidebench"
+	"github.com/livesched/livesched/test/workload"
 )
 
 type options struct {

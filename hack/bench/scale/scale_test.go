@@ -14,8 +14,8 @@ import (
 
 	"github.com/livesched/livesched/hack/bench/decision"
 	"github.com/livesched/livesched/hack/bench/report"
-	"github.com/livesched/livesched/internal/decidebench"
-	"github.com/livesched/livesched/internal/workload"
+	"github.com/livesched/livesched/test/decidebench"
+	"github.com/livesched/livesched/test/workload"
 )
 
 func small() *options {

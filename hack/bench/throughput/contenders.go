@@ -20,8 +20,8 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/hack/bench/cluster"
-	"github.com/livesched/livesched/internal/controlplane/process"
-	"github.com/livesched/livesched/internal/workload"
+	"github.com/livesched/livesched/test/controlplane/process"
+	"github.com/livesched/livesched/test/workload"
 )
 
 // The contenders that are run unless others are named.

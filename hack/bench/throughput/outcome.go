@@ -9,7 +9,7 @@ import (
 
 	"github.com/livesched/livesched/hack/bench/cluster"
 	"github.com/livesched/livesched/hack/bench/report"
-	"github.com/livesched/livesched/internal/workload"
+	"github.com/livesched/livesched/test/workload"
 )
 
 // The names of the values.

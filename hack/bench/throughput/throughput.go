@@ -20,7 +20,7 @@ import (
 
 	"github.com/livesched/livesched/hack/bench/cluster"
 	"github.com/livesched/livesched/hack/bench/report"
-	"github.com/livesched/livesched/internal/controlplane/binaries"
+	"github.com/livesched/livesched/test/controlplane/binaries"
 )
 
 type options struct {

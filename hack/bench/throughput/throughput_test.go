@@ -15,7 +15,7 @@ import (
 
 	"github.com/livesched/livesched/hack/bench/cluster"
 	"github.com/livesched/livesched/hack/bench/report"
-	"github.com/livesched/livesched/internal/workload"
+	"github.com/livesched/livesched/test/workload"
 )
 
 var start = time.Unix(1_750_000_000, 0)

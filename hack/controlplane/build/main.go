@@ -14,7 +14,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/livesched/livesched/internal/controlplane/binaries"
+	"github.com/livesched/livesched/test/controlplane/binaries"
 )
 
 func main() {

@@ -13,9 +13,9 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
-	"github.com/livesched/livesched/internal/scheduler/domains"
+	"github.com/livesched/livesched/internal/scheduler/fastpath"
+	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
 	"github.com/livesched/livesched/internal/scheduler/framework"
-	"github.com/livesched/livesched/internal/scheduler/rows"
 )
 
 // ErrNoNodesAvailable is returned when the cluster has no node at all. The words
@@ -32,7 +32,7 @@ type Config struct {
 	// Default: rand.IntN.
 	IntN func(n int) int
 	// Rows decides on the fast path, on the same snapshot. nil: every decision takes the scalar path.
-	Rows *rows.Engine
+	Rows *fastpath.Engine
 	// Verify has every decision of the fast path made on the scalar path as well, which then counts.
 	Verify bool
 }
@@ -47,8 +47,8 @@ type Profile struct {
 	// fast path it ends the search of those plugins alone that have to be asked node by
 	// node.
 	PercentageOfNodesToScore int32
-	// Twins and Closed are for the fast path; see rows.Profile.
-	Twins  *domains.Twins
+	// Twins and Closed are for the fast path; see fastpath.Profile.
+	Twins  *topology.Twins
 	Closed <-chan struct{}
 }
 
@@ -63,8 +63,8 @@ type Result struct {
 	// Class is the class of the pod if it is known, which saves work when the pod is assumed.
 	Class cache.Class
 
-	// rest says why plugins had to be asked node by node on the fast path; see rows.Decision.
-	rest rows.Reason
+	// rest says why plugins had to be asked node by node on the fast path; see fastpath.Decision.
+	rest fastpath.Reason
 }
 
 // Scheduler decides for one pod at a time; it is for the scheduling loop's

@@ -12,7 +12,7 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"github.com/livesched/livesched/internal/workload"
+	"github.com/livesched/livesched/test/workload"
 )
 
 // TestADecisionLooksAtFewNodes counts the nodes that a decision about a pod of a class that is known looks at. With 20

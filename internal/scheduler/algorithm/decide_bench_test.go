@@ -10,8 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/livesched/livesched/internal/decidebench"
-	"github.com/livesched/livesched/internal/workload"
+	"github.com/livesched/livesched/test/decidebench"
+	"github.com/livesched/livesched/test/workload"
 )
 
 // warmUp is how many pods are decided about before the clock runs: several of each class.

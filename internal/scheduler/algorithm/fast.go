@@ -15,22 +15,22 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/livesched/livesched/internal/scheduler/fastpath"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
-	"github.com/livesched/livesched/internal/scheduler/rows"
 )
 
 // Reasons of the algorithm's own for which a pod takes the scalar path.
 const (
 	// byExtender: an extender has to be asked.
-	byExtender rows.Reason = "extender"
+	byExtender fastpath.Reason = "extender"
 	// byNoNodes: there is no node.
-	byNoNodes rows.Reason = "no_nodes"
+	byNoNodes fastpath.Reason = "no_nodes"
 )
 
 // fastPath is what a Scheduler needs for its fast path.
 type fastPath struct {
-	rows   *rows.Engine
+	rows   *fastpath.Engine
 	verify bool
 	counts decisionCounts
 }
@@ -42,12 +42,12 @@ func (s *Scheduler) scheduleFast(ctx context.Context, p Profile, state fwk.Cycle
 	}
 	result, reason := s.decideFast(ctx, p, state, pod)
 	switch reason {
-	case rows.None:
+	case fastpath.None:
 		s.fast.counts.count(metrics.PathFast, result.rest)
 		return result, nil
-	case rows.NoFit:
+	case fastpath.NoFit:
 		return s.scheduleUnfit(ctx, p, state, pod)
-	case rows.Failed:
+	case fastpath.Failed:
 		if err := s.fast.rows.Failure(); err != nil {
 			s.fast.counts.count(metrics.PathFast, reason)
 			return Result{}, err
@@ -66,10 +66,10 @@ func (s *Scheduler) scheduleUnfit(ctx context.Context, p Profile, state fwk.Cycl
 		}
 	}()
 	if err := s.knownUnfit(ctx, p, state, pod); err != nil {
-		s.fast.counts.count(metrics.PathFast, rows.NoFit)
+		s.fast.counts.count(metrics.PathFast, fastpath.NoFit)
 		return Result{}, err
 	}
-	s.fast.counts.count(metrics.PathScalar, rows.NoFit)
+	s.fast.counts.count(metrics.PathScalar, fastpath.NoFit)
 	state = s.fast.rows.State(state)
 	result, err := s.newCycle(p, state, pod).schedule(ctx)
 	s.keepUnfit(ctx, p, state, pod, err)
@@ -92,8 +92,8 @@ func (s *Scheduler) knownUnfit(ctx context.Context, p Profile, state fwk.CycleSt
 }
 
 // asker returns what says what the filters say of a node. They need what PreFilter has left in state.
-func asker(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod) rows.Ask {
-	return rows.Ask{
+func asker(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod) fastpath.Ask {
+	return fastpath.Ask{
 		Alone: func(node fwk.NodeInfo) *fwk.Status { return p.Framework.RunFilterPlugins(ctx, state, pod, node) },
 		Beside: func(node fwk.NodeInfo) *fwk.Status {
 			return p.Framework.RunFilterPluginsWithNominatedPods(ctx, state, pod, node)
@@ -111,7 +111,7 @@ func (s *Scheduler) keepUnfit(ctx context.Context, p Profile, state fwk.CycleSta
 }
 
 // decideFast decides on the fast path, or says why it cannot.
-func (s *Scheduler) decideFast(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod) (Result, rows.Reason) {
+func (s *Scheduler) decideFast(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod) (Result, fastpath.Reason) {
 	engine := s.fast.rows
 	nodes := engine.NumNodes()
 	if nodes == 0 {
@@ -122,20 +122,20 @@ func (s *Scheduler) decideFast(ctx context.Context, p Profile, state fwk.CycleSt
 			return Result{}, byExtender
 		}
 	}
-	decision, reason := engine.Decide(ctx, rows.Profile{
+	decision, reason := engine.Decide(ctx, fastpath.Profile{
 		Framework: p.Framework, Twins: p.Twins, Closed: p.Closed, Enough: p.numFeasibleNodesToFind(nodes),
 	}, state, pod)
-	if reason != rows.None {
+	if reason != fastpath.None {
 		return Result{}, reason
 	}
 	best := decision.Best.At(s.draw(decision.Best.Len(), func(i int) int { return engine.NumPods(decision.Best.At(i)) }))
-	if reason := engine.Settle(ctx, best, pod); reason != rows.None {
+	if reason := engine.Settle(ctx, best, pod); reason != fastpath.None {
 		return Result{}, reason
 	}
 	return Result{
 		SuggestedHost: engine.NodeName(best), EvaluatedNodes: decision.Evaluated, FeasibleNodes: decision.Feasible, Class: decision.Class,
 		rest: decision.Rest,
-	}, rows.None
+	}, fastpath.None
 }
 
 // scheduleBoth decides on both paths and compares them. The scalar path's decision counts. Both look at all nodes, whatever
@@ -144,7 +144,7 @@ func (s *Scheduler) scheduleBoth(ctx context.Context, p Profile, state fwk.Cycle
 	all := p
 	all.PercentageOfNodesToScore = 100
 	fast, reason := s.decideFast(ctx, all, schedframework.NewCycleState(), pod)
-	if reason == rows.None {
+	if reason == fastpath.None {
 		s.fast.counts.count(metrics.PathFast, fast.rest)
 		p = all
 	} else {
@@ -156,10 +156,10 @@ func (s *Scheduler) scheduleBoth(ctx context.Context, p Profile, state fwk.Cycle
 	switch {
 	case ctx.Err() != nil || !s.fast.rows.SameNominated(p.Framework, pod):
 		return result, err
-	case reason == rows.NoFit:
+	case reason == fastpath.NoFit:
 		difference = s.compareUnfit(ctx, scalar, err)
 		s.keepUnfit(ctx, p, state, pod, err)
-	case reason != rows.None:
+	case reason != fastpath.None:
 		return result, err
 	case err != nil:
 		difference = err
@@ -275,10 +275,10 @@ type decisionCounts map[decisionKind]prometheus.Counter
 
 type decisionKind struct {
 	path   string
-	reason rows.Reason
+	reason fastpath.Reason
 }
 
-func (c *decisionCounts) count(path string, reason rows.Reason) {
+func (c *decisionCounts) count(path string, reason fastpath.Reason) {
 	if *c == nil {
 		*c = decisionCounts{}
 	}

@@ -15,8 +15,8 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
-	"github.com/livesched/livesched/internal/scheduler/rows"
-	"github.com/livesched/livesched/internal/workload"
+	"github.com/livesched/livesched/internal/scheduler/fastpath"
+	"github.com/livesched/livesched/test/workload"
 )
 
 // alike is a cluster of nodes that are alike, in which both paths have to agree about pods.
@@ -42,9 +42,9 @@ func (a *alike) agree(pod *corev1.Pod) int {
 	var fast Result
 	for range 3 {
 		a.must(a.cache.UpdateSnapshot(klog.FromContext(a.ctx), a.snapshot))
-		var reason rows.Reason
+		var reason fastpath.Reason
 		fast, reason = a.ours.decideFast(a.ctx, a.profile, schedframework.NewCycleState(), pod)
-		if reason != rows.None {
+		if reason != fastpath.None {
 			a.t.Fatalf("the reason is %q", reason)
 		}
 		looked := a.ours.fast.rows.Looked()

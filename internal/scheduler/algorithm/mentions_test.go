@@ -18,8 +18,8 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/ptr"
 
-	"github.com/livesched/livesched/internal/scheduler/rows"
-	"github.com/livesched/livesched/internal/workload"
+	"github.com/livesched/livesched/internal/scheduler/fastpath"
+	"github.com/livesched/livesched/test/workload"
 )
 
 // Labels that tell pods apart only once some selector asks about them. Pods that are alike otherwise differ in them, and
@@ -226,7 +226,7 @@ func (s *labelScene) pod(edits ...func(*corev1.Pod)) *corev1.Pod {
 }
 
 // look has both paths decide about a pod, and compares.
-func (s *labelScene) look(pod *corev1.Pod) (Result, rows.Reason) {
+func (s *labelScene) look(pod *corev1.Pod) (Result, fastpath.Reason) {
 	s.t.Helper()
 	if s.profile == nil {
 		p := s.world.profile("mine", func(p *schedconfig.KubeSchedulerProfile) {
@@ -243,9 +243,9 @@ func (s *labelScene) look(pod *corev1.Pod) (Result, rows.Reason) {
 	fast, reason := s.ours.decideFast(s.ctx, *s.profile, schedframework.NewCycleState(), pod)
 	scalar := s.ours.newCycle(*s.profile, schedframework.NewCycleState(), pod)
 	_, err := scalar.schedule(s.ctx)
-	if reason == rows.None && err == nil {
+	if reason == fastpath.None && err == nil {
 		err = s.ours.compare(s.ctx, scalar)
-	} else if reason == rows.NoFit {
+	} else if reason == fastpath.NoFit {
 		err = s.ours.compareUnfit(s.ctx, scalar, err)
 	}
 	if err != nil {
@@ -258,7 +258,7 @@ func (s *labelScene) look(pod *corev1.Pod) (Result, rows.Reason) {
 func (s *labelScene) decide(node string, pod *corev1.Pod) {
 	s.t.Helper()
 	fast, reason := s.look(pod)
-	if reason != rows.None {
+	if reason != fastpath.None {
 		s.t.Fatalf("pod %s: %s", pod.Name, reason)
 	}
 	if node != "" {
@@ -271,7 +271,7 @@ func (s *labelScene) decide(node string, pod *corev1.Pod) {
 // refuse has a pod decided about that fits nowhere.
 func (s *labelScene) refuse(pod *corev1.Pod) {
 	s.t.Helper()
-	if _, reason := s.look(pod); reason != rows.NoFit {
+	if _, reason := s.look(pod); reason != fastpath.NoFit {
 		s.t.Fatalf("pod %s: %q", pod.Name, reason)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/metrics"
-	"github.com/livesched/livesched/internal/workload"
+	"github.com/livesched/livesched/test/workload"
 )
 
 // sampled is a world of alike nodes, and profiles that are content with 40 per cent of them: the default one, and one with

@@ -29,14 +29,14 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
-	"github.com/livesched/livesched/internal/scheduler/domains"
+	"github.com/livesched/livesched/internal/scheduler/fastpath"
+	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/plugins/nodelabel"
 	"github.com/livesched/livesched/internal/scheduler/plugins/nodepreferavoidpods"
 	"github.com/livesched/livesched/internal/scheduler/plugins/noderesources"
 	"github.com/livesched/livesched/internal/scheduler/plugins/selectorspread"
-	"github.com/livesched/livesched/internal/scheduler/rows"
-	"github.com/livesched/livesched/internal/workload"
+	"github.com/livesched/livesched/test/workload"
 )
 
 // world is a cluster in livesched's cache that changes at random, and a Scheduler with a fast path that decides in it.
@@ -190,7 +190,7 @@ func newWorld(t testing.TB, seed uint64, maxBytes int) *world {
 	base := newOracle(quiet(t), t, setup{percentage: 100, parallelism: 2})
 	w := &world{generator: newGenerator(seed, 0), t: t, ctx: base.ctx, cache: cache.New(), snapshot: cache.NewSnapshot(), seen: outcomes{}}
 	w.handle = handle{Framework: base.framework, snapshot: w.snapshot, nominated: nominator{}}
-	w.ours = New(Config{Snapshot: w.snapshot, Rows: rows.New(w.snapshot, maxBytes)})
+	w.ours = New(Config{Snapshot: w.snapshot, Rows: fastpath.New(w.snapshot, maxBytes)})
 	return w
 }
 
@@ -276,8 +276,8 @@ func (w *world) profile(name string, change func(*schedconfig.KubeSchedulerProfi
 		Parallelizer: framework.NewParallelizer(2), Nominator: w.handle.nominated,
 	})}
 	if !w.noTwins {
-		p.Twins = &domains.Twins{
-			Sources:      domains.NewSources(w.snapshot, w.handle.SharedInformerFactory(), feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)),
+		p.Twins = &topology.Twins{
+			Sources:      topology.NewSources(w.snapshot, w.handle.SharedInformerFactory(), feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)),
 			SpreadArgs:   args["PodTopologySpread"].(*schedconfig.PodTopologySpreadArgs),
 			AffinityArgs: args["InterPodAffinity"].(*schedconfig.InterPodAffinityArgs),
 		}
@@ -581,7 +581,7 @@ func (w *world) step(where string) {
 		p = w.profiles[0]
 	}
 	switch reason := w.decide(where, p, pod); {
-	case reason != rows.NoFit:
+	case reason != fastpath.NoFit:
 		return
 	case w.chance(50):
 		for range min(5, len(w.pods)) { // so that the cluster is not full for good
@@ -605,25 +605,25 @@ func (w *world) step(where string) {
 }
 
 // decide decides about a pod on both paths, compares what they come to, and places the pod if there is room.
-func (w *world) decide(where string, p Profile, pod *corev1.Pod) rows.Reason {
+func (w *world) decide(where string, p Profile, pod *corev1.Pod) fastpath.Reason {
 	w.t.Helper()
 	w.must(w.cache.UpdateSnapshot(klog.FromContext(w.ctx), w.snapshot))
 	state := schedframework.NewCycleState()
 	fast, reason := w.ours.decideFast(w.ctx, p, state, pod)
 	w.seen["path "+string(reason)]++
-	if fast.rest != rows.None {
+	if fast.rest != fastpath.None {
 		w.seen["rest "+string(fast.rest)]++
 	}
-	if looked := w.ours.fast.rows.Looked(); reason == rows.None && fast.FeasibleNodes > looked {
+	if looked := w.ours.fast.rows.Looked(); reason == fastpath.None && fast.FeasibleNodes > looked {
 		w.seen["looked at less than fit"]++
 	}
 	forScalar := schedframework.NewCycleState()
-	if reason != rows.None {
+	if reason != fastpath.None {
 		forScalar = state // which is as good as new
 	}
 	scalar := w.ours.newCycle(p, forScalar, pod)
 	want, err := scalar.schedule(w.ctx)
-	if reason == rows.NoFit {
+	if reason == fastpath.NoFit {
 		known, looked := w.ours.fast.rows.KnowsUnfit(), w.ours.fast.rows.Looked()
 		if err := w.ours.compareUnfit(w.ctx, scalar, err); err != nil {
 			w.t.Fatalf("%s: pod %s, profile %s: %v", where, pod.Name, p.Framework.ProfileName(), err)
@@ -641,7 +641,7 @@ func (w *world) decide(where string, p Profile, pod *corev1.Pod) rows.Reason {
 			w.ours.keepUnfit(w.ctx, p, forScalar, pod, err)
 		}
 	}
-	if reason != rows.None {
+	if reason != fastpath.None {
 		if err == nil && w.chance(30) {
 			w.place(pod, want.SuggestedHost, cache.Class{})
 		}
@@ -748,7 +748,7 @@ func TestTheFastPathDecidesAsTheScalarPath(t *testing.T) {
 	if total["path "] < worlds*steps/4 {
 		t.Errorf("only %d decisions took the fast path", total["path "])
 	}
-	for _, reason := range []rows.Reason{rows.Volumes, rows.UnknownPlugin} {
+	for _, reason := range []fastpath.Reason{fastpath.Volumes, fastpath.UnknownPlugin} {
 		if n := total["rest "+string(reason)]; n < 300 {
 			t.Errorf("plugins were asked because of %q in %d decisions only", reason, n)
 		}
@@ -756,7 +756,7 @@ func TestTheFastPathDecidesAsTheScalarPath(t *testing.T) {
 	if total["reserved for PreBind"] < 50 {
 		t.Errorf("only %d decisions left something for PreBind", total["reserved for PreBind"])
 	}
-	for _, reason := range []rows.Reason{rows.NoFit, rows.Nominated, rows.NodeNames, rows.Failed} {
+	for _, reason := range []fastpath.Reason{fastpath.NoFit, fastpath.Nominated, fastpath.NodeNames, fastpath.Failed} {
 		if total["path "+string(reason)] == 0 {
 			t.Errorf("no decision was about %q; there were %v", reason, slices.Sorted(maps.Keys(total)))
 		}
@@ -806,7 +806,7 @@ func TestPodsWithoutTermsKeepOffPodsThatWantThemAway(t *testing.T) {
 		pod.Labels = map[string]string{"app": "anti-0"}
 		pod.Name, pod.UID = fmt.Sprint(w.made), types.UID(fmt.Sprint(w.made))
 		got, reason := w.ours.decideFast(w.ctx, p, schedframework.NewCycleState(), pod)
-		if reason != rows.None || got.FeasibleNodes != want {
+		if reason != fastpath.None || got.FeasibleNodes != want {
 			t.Fatalf("%d nodes fit, want %d (%s)", got.FeasibleNodes, want, reason)
 		}
 	}

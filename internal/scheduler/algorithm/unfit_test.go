@@ -20,10 +20,10 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/fastpath"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
-	"github.com/livesched/livesched/internal/scheduler/rows"
-	"github.com/livesched/livesched/internal/workload"
+	"github.com/livesched/livesched/test/workload"
 )
 
 // another returns a pod with a name of its own.
@@ -91,7 +91,7 @@ func TestOfPodsThatFitNowhereOnlyTheNodesThatHaveChangedAreAskedAboutAgain(t *te
 		w.place(w.another(podOf("basic", 0)), node.Name, cache.Class{})
 	}
 	_ = w.refused(fullPod())
-	asked := metrics.Decisions.WithLabelValues(metrics.PathScalar, string(rows.NoFit))
+	asked := metrics.Decisions.WithLabelValues(metrics.PathScalar, string(fastpath.NoFit))
 	before := testutil.ToFloat64(asked)
 	w.place(w.another(podOf("basic", 1)), workload.NodeName(0), cache.Class{})
 	first := w.refused(fullPod())
@@ -227,8 +227,8 @@ func TestWhatPodsHaveToDoWithARefusalThatAreNominatedAfterItIsNotKept(t *testing
 	w := newAlike(t, 2)
 	w.must(w.cache.UpdateSnapshot(klog.FromContext(w.ctx), w.snapshot))
 	pod := w.another(bigPod())
-	if _, reason := w.ours.decideFast(w.ctx, w.profile, schedframework.NewCycleState(), pod); reason != rows.NoFit {
-		t.Fatalf("got %q, want %q", reason, rows.NoFit)
+	if _, reason := w.ours.decideFast(w.ctx, w.profile, schedframework.NewCycleState(), pod); reason != fastpath.NoFit {
+		t.Fatalf("got %q, want %q", reason, fastpath.NoFit)
 	}
 	// In between a pod is promised a node.
 	w.handle.nominated[workload.NodeName(0)] = []*corev1.Pod{w.another(bigPod())}
@@ -253,7 +253,7 @@ func TestOfPodsThatFitNowhereTheNodesAreAskedAboutAgainToWhichOthersAreNominated
 		return pod
 	}
 	wide, fat, small := taking(corev1.ResourceCPU), taking(corev1.ResourceMemory), w.another(podOf("basic", 1))
-	asked := metrics.Decisions.WithLabelValues(metrics.PathScalar, string(rows.NoFit))
+	asked := metrics.Decisions.WithLabelValues(metrics.PathScalar, string(fastpath.NoFit))
 	before := testutil.ToFloat64(asked)
 	expect := func(when string, scalar float64, want string) {
 		t.Helper()
@@ -345,7 +345,7 @@ func TestNodesWithRoomThatIsReservedAreLeftOut(t *testing.T) {
 	for _, free := range []int{2, 1, 0} {
 		pod := w.another(podOf("basic", 0))
 		reason := w.decide(fmt.Sprintf("%d nodes are free", free), w.profile, pod)
-		if want := map[bool]rows.Reason{true: rows.None, false: rows.NoFit}[free > 0]; reason != want {
+		if want := map[bool]fastpath.Reason{true: fastpath.None, false: fastpath.NoFit}[free > 0]; reason != want {
 			t.Fatalf("%d nodes are free: %q", free, reason)
 		}
 		w.handle.nominated[workload.NodeName(free-1)] = []*corev1.Pod{w.another(fullPod())}
@@ -355,7 +355,7 @@ func TestNodesWithRoomThatIsReservedAreLeftOut(t *testing.T) {
 func TestPodsThatNameTheirNodeReckonWithWhoIsNominatedToIt(t *testing.T) {
 	w := newAlike(t, 2)
 	w.handle.nominated[workload.NodeName(0)] = []*corev1.Pod{w.another(fullPod())}
-	expect := func(kind string, node int, want rows.Reason) {
+	expect := func(kind string, node int, want fastpath.Reason) {
 		t.Helper()
 		pod := w.another(podOf(kind, 0))
 		if pod.Spec.Affinity == nil {
@@ -370,9 +370,9 @@ func TestPodsThatNameTheirNodeReckonWithWhoIsNominatedToIt(t *testing.T) {
 			t.Errorf("%s on node %d: %q, want %q", kind, node, reason, want)
 		}
 	}
-	expect("basic", 0, rows.NoFit)
-	expect("basic", 1, rows.None)
-	expect("anti", 1, rows.Nominated)
+	expect("basic", 0, fastpath.NoFit)
+	expect("basic", 1, fastpath.None)
+	expect("anti", 1, fastpath.Nominated)
 }
 
 // fullPod returns a pod that takes a node for itself.

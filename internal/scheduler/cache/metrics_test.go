@@ -16,7 +16,7 @@ import (
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/livesched/livesched/internal/leaks"
+	"github.com/livesched/livesched/test/leaks"
 )
 
 func TestMain(m *testing.M) {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/internal/informers"
-	"github.com/livesched/livesched/internal/workload"
+	"github.com/livesched/livesched/test/workload"
 )
 
 func TestAssumedPods(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"github.com/livesched/livesched/internal/keys"
+	"github.com/livesched/livesched/internal/mapkey"
 )
 
 // SignatureID is the number of a signature, the smallest being 0. See [Signatures.Epoch] for how long it means the same.
@@ -50,7 +50,7 @@ type Signatures struct {
 	// recent remembers of classes which signature their last pod had.
 	recent [recentClasses]recentClass
 	// Scratch space.
-	key keys.Writer
+	key mapkey.Writer
 }
 
 // recentClasses is a power of two. Of two classes with one remainder the later is remembered.

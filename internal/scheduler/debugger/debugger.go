@@ -40,7 +40,7 @@ type Debugger struct {
 	Queue       *queue.Queue
 	WaitingPods *framework.WaitingPods
 	// Profiles lists the profiles that decide.
-	Profiles func() []Profile
+	Profiles func() []ProfileState
 	// Leading says whether this replica schedules.
 	Leading func() bool
 	// Clock is the real one by default.
@@ -48,7 +48,7 @@ type Debugger struct {
 }
 
 // Profile is a profile that decides.
-type Profile struct {
+type ProfileState struct {
 	SchedulerName, Revision string
 	Built                   time.Time
 }

@@ -63,7 +63,7 @@ func newDebugged(t *testing.T) *debugged {
 		Cache:       w.cache,
 		Queue:       w.queue,
 		WaitingPods: framework.NewWaitingPods(),
-		Profiles:    func() []Profile { return []Profile{{SchedulerName: served, Revision: "abc", Built: d.clock.Now()}} },
+		Profiles:    func() []ProfileState { return []ProfileState{{SchedulerName: served, Revision: "abc", Built: d.clock.Now()}} },
 		Leading:     func() bool { return true },
 		Clock:       d.clock,
 	}

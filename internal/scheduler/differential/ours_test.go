@@ -44,7 +44,7 @@ type ours struct {
 	snapshot   *cache.Snapshot
 	queue      *queue.Queue
 	algorithm  *algorithm.Scheduler
-	profile    *profile.Profile
+	profile    *profile.Instance
 	scope      *informers.Scope
 	api        *apiServer
 	spy        *spy

@@ -6,7 +6,7 @@ package extender_test
 import (
 	"testing"
 
-	"github.com/livesched/livesched/internal/leaks"
+	"github.com/livesched/livesched/test/leaks"
 )
 
 func TestMain(m *testing.M) {

@@ -134,7 +134,7 @@ const (
 )
 
 var (
-	// Decisions counts decisions about pods by the way they were made and the reason (see rows.Reason): for which the scalar
+	// Decisions counts decisions about pods by the way they were made and the reason (see fastpath.Reason): for which the scalar
 	// path was taken or, on the fast path, plugins were asked node by node or no node was found.
 	Decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "livesched_decisions_total",

@@ -26,7 +26,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
-	"github.com/livesched/livesched/internal/leaks"
+	"github.com/livesched/livesched/test/leaks"
 )
 
 func TestMain(m *testing.M) {

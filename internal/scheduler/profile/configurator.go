@@ -23,8 +23,8 @@ import (
 	"github.com/livesched/livesched/internal/informers"
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/config"
-	"github.com/livesched/livesched/internal/scheduler/domains"
 	"github.com/livesched/livesched/internal/scheduler/extender"
+	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
@@ -64,7 +64,7 @@ type Configurator struct {
 // constructor is cut off, and what it made is closed whenever the constructor returns. Until then builds of the same
 // revision fail at once, but for a few (see hangingBuilds). ctx bounds the build and lends the plugins its values, its
 // logger above all; how long the profile lives is up to its holders alone.
-func (c *Configurator) Build(ctx context.Context, cfg *config.Profile) (*Profile, error) {
+func (c *Configurator) Build(ctx context.Context, cfg *config.Profile) (*Instance, error) {
 	if err := c.hanging.check(cfg, c.Clock.Now()); err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ type build struct {
 	*Configurator
 	ctx     context.Context
 	cfg     *config.Profile
-	profile *Profile
+	profile *Instance
 	stage   stage
 }
 
@@ -149,7 +149,7 @@ func newBuild(ctx context.Context, c *Configurator, cfg *config.Profile) *build 
 	logger := klog.FromContext(ctx)
 	scope := c.Env.Informers.NewForeignScope(func(p informers.HandlerPanic) { reportHandlerPanic(logger, cfg.SchedulerName, p) })
 	c.Env.series.use(cfg.SchedulerName)
-	p := &Profile{
+	p := &Instance{
 		Config: cfg,
 		handle: &Handle{
 			env:           c.Env,
@@ -237,12 +237,12 @@ func (b *build) run(waiting context.Context) error {
 
 // makeTwins makes what the fast path takes in the place of the two plugins that look beyond a node. It is nil if the
 // profile has neither. The informers that it asks for are those of the plugins, and that of the namespaces.
-func (b *build) makeTwins(plugins *framework.Plugins) *domains.Twins {
+func (b *build) makeTwins(plugins *framework.Plugins) *topology.Twins {
 	snapshot, ok := b.Env.Snapshot.(*cache.Snapshot)
 	if !ok {
 		return nil
 	}
-	twins := &domains.Twins{}
+	twins := &topology.Twins{}
 	for _, pc := range b.cfg.Config.PluginConfig {
 		switch args := pc.Args.(type) {
 		case *schedconfig.PodTopologySpreadArgs:
@@ -261,7 +261,7 @@ func (b *build) makeTwins(plugins *framework.Plugins) *domains.Twins {
 			continue
 		}
 		if twins.Sources == nil {
-			twins.Sources = domains.NewSources(snapshot, b.profile.handle.SharedInformerFactory(), features())
+			twins.Sources = topology.NewSources(snapshot, b.profile.handle.SharedInformerFactory(), features())
 		}
 	}
 	if !ok || twins.Sources == nil {
@@ -339,7 +339,7 @@ func (b *build) instantiate(waiting context.Context) error {
 }
 
 // finish hands the profile over with one reference, which is the Store's.
-func (b *build) finish() *Profile {
+func (b *build) finish() *Instance {
 	b.profile.Built = b.Clock.Now()
 	b.profile.refs.Store(1)
 	return b.profile

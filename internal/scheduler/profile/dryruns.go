@@ -48,7 +48,7 @@ type classDryRuns struct {
 	budgets uint64
 	byNode  map[string]dryRun
 	// potential are the nodes where statuses say that preemption may help. As long as statuses is the same object, so
-	// are they (rows.Engine.Unfit).
+	// are they (fastpath.Engine.Unfit).
 	potential []string
 	statuses  fwk.NodeToStatusReader
 	// inVain is upstream's message where there are no candidates, empty if it is not known.

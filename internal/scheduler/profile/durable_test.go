@@ -140,7 +140,7 @@ func claimant(claim string) *corev1.Pod {
 }
 
 // fits runs the filters of a generation for a pod on a node.
-func (e *testEnv) fits(t *testing.T, p *Profile, pod *corev1.Pod, nodeName string) (fwk.CycleState, *fwk.Status) {
+func (e *testEnv) fits(t *testing.T, p *Instance, pod *corev1.Pod, nodeName string) (fwk.CycleState, *fwk.Status) {
 	t.Helper()
 	state := schedframework.NewCycleState()
 	if _, status, _ := p.Framework.RunPreFilterPlugins(e.ctx, state, pod); !status.IsSuccess() {
@@ -170,7 +170,7 @@ func TestRule6StateThatOutlivesAGenerationIsSharedByAll(t *testing.T) {
 		}
 		b := e.build(t, object("mine"))
 		other := e.build(t, object("other"))
-		for _, p := range []*Profile{a, b, other} {
+		for _, p := range []*Instance{a, b, other} {
 			if _, status := e.fits(t, p, second, "n1"); !status.IsRejected() || status.Plugin() != names.VolumeBinding {
 				t.Errorf("the second pod is not refused by VolumeBinding of profile %q: %v", p.SchedulerName(), status)
 			}

@@ -108,7 +108,7 @@ func (e *testEnv) configurator() *Configurator {
 }
 
 // build builds a profile of the object and closes it when the test ends, unless the test did.
-func (e *testEnv) build(t *testing.T, object *v1alpha1.SchedulerProfile) *Profile {
+func (e *testEnv) build(t *testing.T, object *v1alpha1.SchedulerProfile) *Instance {
 	t.Helper()
 	p, err := e.configurator().Build(e.ctx, e.resolve(t, object))
 	must(t, err)

@@ -21,7 +21,7 @@ const (
 // that by copying every node. The scheduling loop's goroutine alone touches it.
 type futility struct {
 	// The last answer and what it was made of. Pods that fit nowhere for one reason come with the very same statuses, in which
-	// then no node has another code than it had (rows.Engine.Unfit).
+	// then no node has another code than it had (fastpath.Engine.Unfit).
 	statuses fwk.NodeToStatusReader
 	nodes    int
 	message  string

@@ -16,10 +16,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
-	"github.com/livesched/livesched/internal/controlplane"
 	"github.com/livesched/livesched/internal/informers"
-	"github.com/livesched/livesched/internal/leaks"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/test/controlplane"
+	"github.com/livesched/livesched/test/leaks"
 )
 
 // The tests share an API server and one cache with the rights of kube-scheduler, so that there are kinds which it must

@@ -16,25 +16,25 @@ import (
 
 // Map is the set of profiles that decide at one time. Immutable.
 type Map struct {
-	profiles map[string]*Profile
+	profiles map[string]*Instance
 	// sortedBy is the profile whose queue sort orders the queue. nil: kube-scheduler's default does, by priority, then by
 	// time.
-	sortedBy *Profile
+	sortedBy *Instance
 }
 
 // NewMap makes a map of profiles by scheduler name. The one named sortedBy, if there is such a profile, lends the queue
 // its sort.
-func NewMap(profiles map[string]*Profile, sortedBy string) *Map {
+func NewMap(profiles map[string]*Instance, sortedBy string) *Map {
 	return &Map{profiles: maps.Clone(profiles), sortedBy: profiles[sortedBy]}
 }
 
 // Get returns the profile of a scheduler name, nil if there is none. The caller holds no reference to it: to
 // schedule with it, use Store.Acquire.
-func (m *Map) Get(schedulerName string) *Profile { return m.profiles[schedulerName] }
+func (m *Map) Get(schedulerName string) *Instance { return m.profiles[schedulerName] }
 
 // All iterates over the profiles in the order of their scheduler names.
-func (m *Map) All() iter.Seq[*Profile] {
-	return func(yield func(*Profile) bool) {
+func (m *Map) All() iter.Seq[*Instance] {
+	return func(yield func(*Instance) bool) {
 		for _, name := range slices.Sorted(maps.Keys(m.profiles)) {
 			if !yield(m.profiles[name]) {
 				return

@@ -30,8 +30,8 @@ func (byName) Less(a, b fwk.QueuedPodInfo) bool {
 	return a.GetPodInfo().GetPod().Name < b.GetPodInfo().GetPod().Name
 }
 
-func sorting(schedulerName string, by fwk.QueueSortPlugin) *Profile {
-	return &Profile{
+func sorting(schedulerName string, by fwk.QueueSortPlugin) *Instance {
+	return &Instance{
 		Config:  &config.Profile{SchedulerName: schedulerName, QueueSort: config.QueueSort{Name: "By" + schedulerName}},
 		Queue:   &queue.ProfileSettings{InitialBackoff: time.Second},
 		plugins: &framework.Plugins{QueueSort: by},
@@ -53,7 +53,7 @@ func TestMap(t *testing.T) {
 	first, second := queued(t, "1st", 0), queued(t, "2nd", 10)
 
 	t.Run("lends the queue the sort of the profile that won it, and the settings of all", func(t *testing.T) {
-		s := NewMap(map[string]*Profile{"a": a, "b": b}, "b").QueueSettings()
+		s := NewMap(map[string]*Instance{"a": a, "b": b}, "b").QueueSettings()
 		if !s.Less(first, second) || s.Less(second, first) {
 			t.Error("the queue is not sorted by name")
 		}
@@ -66,15 +66,15 @@ func TestMap(t *testing.T) {
 		}
 	})
 	t.Run("sorts by priority where no profile has won", func(t *testing.T) {
-		for _, m := range []*Map{NewMap(nil, ""), NewMap(map[string]*Profile{"a": a}, ""), NewMap(map[string]*Profile{"a": a}, "gone")} {
+		for _, m := range []*Map{NewMap(nil, ""), NewMap(map[string]*Instance{"a": a}, ""), NewMap(map[string]*Instance{"a": a}, "gone")} {
 			if s := m.QueueSettings(); s.Less(first, second) || !s.Less(second, first) {
 				t.Error("the queue is not sorted by priority")
 			}
 		}
 	})
 	t.Run("iterates in the order of the names", func(t *testing.T) {
-		m := NewMap(map[string]*Profile{"c": c, "a": a, "b": b}, "a")
-		if got := slices.Collect(m.All()); !slices.Equal(got, []*Profile{a, b, c}) || m.Len() != 3 {
+		m := NewMap(map[string]*Instance{"c": c, "a": a, "b": b}, "a")
+		if got := slices.Collect(m.All()); !slices.Equal(got, []*Instance{a, b, c}) || m.Len() != 3 {
 			t.Errorf("got %d profiles in another order", len(got))
 		}
 		for p := range m.All() {
@@ -85,7 +85,7 @@ func TestMap(t *testing.T) {
 		}
 	})
 	t.Run("does not see what becomes of the map that it was made of", func(t *testing.T) {
-		profiles := map[string]*Profile{"a": a}
+		profiles := map[string]*Instance{"a": a}
 		m := NewMap(profiles, "a")
 		profiles["b"] = b
 		if m.Get("b") != nil {
@@ -93,17 +93,17 @@ func TestMap(t *testing.T) {
 		}
 	})
 	t.Run("equals one with the same instances and the same sorter only", func(t *testing.T) {
-		m := NewMap(map[string]*Profile{"a": a, "b": b}, "a")
+		m := NewMap(map[string]*Instance{"a": a, "b": b}, "a")
 		for name, test := range map[string]struct {
 			other *Map
 			equal bool
 		}{
-			"the same":        {NewMap(map[string]*Profile{"a": a, "b": b}, "a"), true},
-			"another sorter":  {NewMap(map[string]*Profile{"a": a, "b": b}, "b"), false},
-			"one rebuilt":     {NewMap(map[string]*Profile{"a": a, "b": sorting("b", byName{})}, "a"), false},
-			"one less":        {NewMap(map[string]*Profile{"a": a}, "a"), false},
-			"one more":        {NewMap(map[string]*Profile{"a": a, "b": b, "c": c}, "a"), false},
-			"other instances": {NewMap(map[string]*Profile{"c": c}, "c"), false},
+			"the same":        {NewMap(map[string]*Instance{"a": a, "b": b}, "a"), true},
+			"another sorter":  {NewMap(map[string]*Instance{"a": a, "b": b}, "b"), false},
+			"one rebuilt":     {NewMap(map[string]*Instance{"a": a, "b": sorting("b", byName{})}, "a"), false},
+			"one less":        {NewMap(map[string]*Instance{"a": a}, "a"), false},
+			"one more":        {NewMap(map[string]*Instance{"a": a, "b": b, "c": c}, "a"), false},
+			"other instances": {NewMap(map[string]*Instance{"c": c}, "c"), false},
 		} {
 			if got := m.Equal(test.other); got != test.equal {
 				t.Errorf("%s: equal is %v", name, got)
@@ -111,8 +111,8 @@ func TestMap(t *testing.T) {
 		}
 	})
 	t.Run("knows what changed: added, rebuilt and removed profiles", func(t *testing.T) {
-		old := NewMap(map[string]*Profile{"a": a, "b": b, "c": c}, "a")
-		next := NewMap(map[string]*Profile{"a": a, "b": sorting("b", byName{}), "d": sorting("d", byName{})}, "a")
+		old := NewMap(map[string]*Instance{"a": a, "b": b, "c": c}, "a")
+		next := NewMap(map[string]*Instance{"a": a, "b": sorting("b", byName{}), "d": sorting("d", byName{})}, "a")
 		if got := next.changedSince(old); !got.Equal(sets.New("b", "c", "d")) {
 			t.Errorf("changed are %v", got)
 		}

@@ -38,7 +38,7 @@ import (
 type preemptionTest struct {
 	*testEnv
 	t        *testing.T
-	profile  *Profile
+	profile  *Instance
 	recorder *events.FakeRecorder
 }
 

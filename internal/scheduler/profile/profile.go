@@ -29,8 +29,8 @@ import (
 
 	"github.com/livesched/livesched/internal/informers"
 	"github.com/livesched/livesched/internal/scheduler/config"
-	"github.com/livesched/livesched/internal/scheduler/domains"
 	"github.com/livesched/livesched/internal/scheduler/extender"
+	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
@@ -38,7 +38,7 @@ import (
 // Profile is one generation of one scheduler profile.
 //
 // All fields are set by the Configurator before anybody else sees the Profile, and only refs changes afterwards.
-type Profile struct {
+type Instance struct {
 	// Config is what the generation was built from. Read-only.
 	Config *config.Profile
 	// Framework runs the generation's plugins.
@@ -52,7 +52,7 @@ type Profile struct {
 	// extenders in the order in which they are asked.
 	extenders []*extender.Extender
 	handle    *Handle
-	twins     *domains.Twins
+	twins     *topology.Twins
 
 	// instances are all plugin instances by name, for closing.
 	instances map[string]fwk.Plugin
@@ -68,35 +68,35 @@ type Profile struct {
 	// closed is closed after everything that the generation held has been given back.
 	closed chan struct{}
 	// onClosed tells the Store. Set before the profile is published.
-	onClosed func(*Profile)
+	onClosed func(*Instance)
 }
 
 // SchedulerName is the name by which pods ask for this profile.
-func (p *Profile) SchedulerName() string { return p.Config.SchedulerName }
+func (p *Instance) SchedulerName() string { return p.Config.SchedulerName }
 
 // Recorder records Events in the name of this profile.
-func (p *Profile) Recorder() events.EventRecorderLogger { return p.handle.recorder }
+func (p *Instance) Recorder() events.EventRecorderLogger { return p.handle.recorder }
 
 // Plugins returns the plugin set that really runs, by extension point, with weights.
-func (p *Profile) Plugins() *schedconfig.Plugins { return p.plugins.Configured() }
+func (p *Instance) Plugins() *schedconfig.Plugins { return p.plugins.Configured() }
 
 // QueueSort returns the plugin that this profile would order the queue by.
-func (p *Profile) QueueSort() fwk.QueueSortPlugin { return p.plugins.QueueSort }
+func (p *Instance) QueueSort() fwk.QueueSortPlugin { return p.plugins.QueueSort }
 
 // Extenders returns the extenders of this generation; their calls end with ctx.
-func (p *Profile) Extenders(ctx context.Context) []fwk.Extender {
+func (p *Instance) Extenders(ctx context.Context) []fwk.Extender {
 	return extender.Bound(ctx, p.extenders)
 }
 
 // Twins are what the fast path takes in the place of the plugins that look beyond a node. They belong to the goroutine of
 // the scheduling loop, and are nil if the profile has no such plugins.
-func (p *Profile) Twins() *domains.Twins { return p.twins }
+func (p *Instance) Twins() *topology.Twins { return p.twins }
 
 // Closed is closed when the generation has been retired, its last pod has left and it has given back all it held.
-func (p *Profile) Closed() <-chan struct{} { return p.closed }
+func (p *Instance) Closed() <-chan struct{} { return p.closed }
 
 // tryAcquire takes a reference unless the profile is already on its way out.
-func (p *Profile) tryAcquire() bool {
+func (p *Instance) tryAcquire() bool {
 	for {
 		refs := p.refs.Load()
 		if refs == 0 {
@@ -110,7 +110,7 @@ func (p *Profile) tryAcquire() bool {
 
 // Release gives back a reference from Store.Acquire. Whoever releases the last one has the profile closed in the
 // background: closing calls plugins, and the scheduling loop must not wait for those.
-func (p *Profile) Release(logger klog.Logger) {
+func (p *Instance) Release(logger klog.Logger) {
 	switch refs := p.refs.Add(-1); {
 	case refs == 0:
 		go p.close(logger)
@@ -124,7 +124,7 @@ func (p *Profile) Release(logger klog.Logger) {
 //
 // The handlers go before the plugins are closed: a plugin need not reckon with an event after its Close. Its listers go
 // on reading.
-func (p *Profile) close(logger klog.Logger) {
+func (p *Instance) close(logger klog.Logger) {
 	p.cancel()
 	p.scope.Close()
 	p.release()
@@ -142,7 +142,7 @@ func (p *Profile) close(logger klog.Logger) {
 }
 
 // Discard closes a profile that was built and will not be swapped in.
-func (p *Profile) Discard(logger klog.Logger) { p.Release(logger) }
+func (p *Instance) Discard(logger klog.Logger) { p.Release(logger) }
 
 // closePlugins closes every instance that can be closed, whatever the others do.
 func closePlugins(logger klog.Logger, instances map[string]fwk.Plugin) error {

@@ -31,7 +31,7 @@ type Store struct {
 
 	mu sync.Mutex // guards alive
 	// alive are the generations that are current or still draining, and whether the Store has given up its reference.
-	alive map[*Profile]bool
+	alive map[*Instance]bool
 	// uncount ends that metrics count what drains.
 	uncount func()
 }
@@ -45,7 +45,7 @@ type Target interface {
 
 // NewStore returns a Store with an empty Map.
 func NewStore(target Target) *Store {
-	s := &Store{target: target, alive: map[*Profile]bool{}}
+	s := &Store{target: target, alive: map[*Instance]bool{}}
 	s.current.Store(NewMap(nil, ""))
 	s.uncount = metrics.AddRetired(s.podsDraining)
 	return s
@@ -56,7 +56,7 @@ func (s *Store) Current() *Map { return s.current.Load() }
 
 // Acquire returns the current profile of a scheduler name with a reference that the caller must Release, or nil if
 // there is no such profile.
-func (s *Store) Acquire(schedulerName string) *Profile {
+func (s *Store) Acquire(schedulerName string) *Instance {
 	for {
 		p := s.current.Load().Get(schedulerName)
 		if p == nil || p.tryAcquire() {
@@ -107,7 +107,7 @@ func (s *Store) track(next *Map) {
 }
 
 // retire gives up the Store's reference to a profile that is not current any more.
-func (s *Store) retire(logger klog.Logger, p *Profile) {
+func (s *Store) retire(logger klog.Logger, p *Instance) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.alive[p] = true
@@ -127,7 +127,7 @@ func (s *Store) podsDraining() int {
 	return pods
 }
 
-func (s *Store) forget(p *Profile) {
+func (s *Store) forget(p *Instance) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.alive, p)
@@ -162,7 +162,7 @@ func (s *Store) Close(ctx context.Context) error {
 	return nil
 }
 
-func (s *Store) draining() []*Profile {
+func (s *Store) draining() []*Instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Keys(s.alive))

@@ -29,7 +29,7 @@ import (
 
 // generation is a profile without plugins that do anything, but with one that counts how often it is closed.
 type generation struct {
-	*Profile
+	*Instance
 	closes  atomic.Int32
 	retired bool // by the model
 }
@@ -45,14 +45,14 @@ func (g *generation) Close() error {
 type generations struct {
 	env    *Environment
 	source *informers.Source
-	all    map[*Profile]*generation
+	all    map[*Instance]*generation
 }
 
 func newGenerations() *generations {
 	gs := &generations{
 		env:    &Environment{},
 		source: informers.NewSource(nil, nil, scheme.Scheme, logr.Discard()),
-		all:    map[*Profile]*generation{},
+		all:    map[*Instance]*generation{},
 	}
 	for _, name := range schedulerNames {
 		gs.env.series.use(name) // for good: to look for series of every one that is closed would take most of the time
@@ -63,7 +63,7 @@ func newGenerations() *generations {
 func (gs *generations) make(schedulerName string) *generation {
 	g := &generation{}
 	_, cancel := context.WithCancel(context.Background())
-	g.Profile = &Profile{
+	g.Instance = &Instance{
 		Config:    &config.Profile{SchedulerName: schedulerName},
 		handle:    &Handle{env: gs.env},
 		instances: map[string]fwk.Plugin{"Counting": g},
@@ -74,7 +74,7 @@ func (gs *generations) make(schedulerName string) *generation {
 	}
 	gs.env.series.use(schedulerName)
 	g.refs.Store(1)
-	gs.all[g.Profile] = g
+	gs.all[g.Instance] = g
 	return g
 }
 
@@ -92,12 +92,12 @@ var schedulerNames = []string{"a", "b", "c", "d"}
 
 // mutate returns a map that differs from the current one by chance, and the names that do.
 func (gs *generations) mutate(r *rand.Rand, current *Map) (*Map, sets.Set[string]) {
-	next, changed := map[string]*Profile{}, sets.New[string]()
+	next, changed := map[string]*Instance{}, sets.New[string]()
 	for _, name := range schedulerNames {
 		old := current.Get(name)
 		switch choice := r.IntN(4); {
 		case choice == 0:
-			next[name] = gs.make(name).Profile
+			next[name] = gs.make(name).Instance
 			changed.Insert(name)
 		case choice == 1 && old != nil:
 			changed.Insert(name)
@@ -118,9 +118,9 @@ func TestTheStoreAgreesWithItsTwinAboutWhatIsClosed(t *testing.T) {
 	gs := newGenerations()
 	var reported sets.Set[string]
 	store := NewStore(targetFunc(func(_ *Map, changed sets.Set[string]) { reported = changed }))
-	holders := map[*Profile]int{}
+	holders := map[*Instance]int{}
 
-	var held []*Profile
+	var held []*Instance
 	for step := range 4000 {
 		switch choice := r.IntN(10); {
 		case choice < 3:
@@ -177,7 +177,7 @@ func TestTheStoreAgreesWithItsTwinAboutWhatIsClosed(t *testing.T) {
 }
 
 // expectClosed waits until the profiles that are retired and that nobody holds are closed, and says which others are.
-func (gs *generations) expectClosed(t *testing.T, holders map[*Profile]int) {
+func (gs *generations) expectClosed(t *testing.T, holders map[*Instance]int) {
 	t.Helper()
 	for p, g := range gs.all {
 		if g.retired && holders[p] == 0 {
@@ -255,7 +255,7 @@ func TestTheStore(t *testing.T) {
 		if p := store.Acquire("a"); p != nil {
 			t.Errorf("acquired %v from an empty store", p)
 		}
-		store.Swap(logr.Discard(), NewMap(map[string]*Profile{"a": gs.make("a").Profile}, "a"))
+		store.Swap(logr.Discard(), NewMap(map[string]*Instance{"a": gs.make("a").Instance}, "a"))
 		if p := store.Acquire("b"); p != nil {
 			t.Errorf("acquired %v for a name without a profile", p)
 		}
@@ -272,7 +272,7 @@ func TestTheStore(t *testing.T) {
 			after = store.Current()
 		}))
 		old := store.Current()
-		next := NewMap(map[string]*Profile{"a": gs.make("a").Profile}, "a")
+		next := NewMap(map[string]*Instance{"a": gs.make("a").Instance}, "a")
 		store.Swap(logr.Discard(), next)
 		if before != old || after != next {
 			t.Error("the map did not change with the commit")
@@ -283,7 +283,7 @@ func TestTheStore(t *testing.T) {
 	t.Run("does not wait for ever for a profile that is held when it is closed", func(t *testing.T) {
 		gs := newGenerations()
 		store := NewStore(targetFunc(nil))
-		store.Swap(logr.Discard(), NewMap(map[string]*Profile{"a": gs.make("a").Profile}, "a"))
+		store.Swap(logr.Discard(), NewMap(map[string]*Instance{"a": gs.make("a").Instance}, "a"))
 		p := store.Acquire("a")
 		ctx, cancel := context.WithTimeoutCause(quiet(t), 10*time.Millisecond, fmt.Errorf("time is up"))
 		defer cancel()
@@ -298,10 +298,10 @@ func TestTheStore(t *testing.T) {
 		gs := newGenerations()
 		store := NewStore(targetFunc(func(*Map, sets.Set[string]) {}))
 		carried := gs.make("a")
-		store.Swap(logr.Discard(), NewMap(map[string]*Profile{"a": carried.Profile}, "a"))
+		store.Swap(logr.Discard(), NewMap(map[string]*Instance{"a": carried.Instance}, "a"))
 		must(t, store.Close(quiet(t)))
 		late := gs.make("b")
-		if changed := store.Swap(logr.Discard(), NewMap(map[string]*Profile{"a": carried.Profile, "b": late.Profile}, "a")); len(changed) != 0 {
+		if changed := store.Swap(logr.Discard(), NewMap(map[string]*Instance{"a": carried.Instance, "b": late.Instance}, "a")); len(changed) != 0 {
 			t.Errorf("a closed store reported the changes %v", changed)
 		}
 		<-late.Closed()

@@ -33,7 +33,7 @@ func (q *Queue) backingOff(e *entry) bool {
 }
 
 // backoffAfter is the back-off after count failures, count > 0.
-func (p *profile) backoffAfter(count int) time.Duration {
+func (p *profileRules) backoffAfter(count int) time.Duration {
 	shift := count - 1
 	if p.initialBackoff > p.maxBackoff>>shift {
 		return p.maxBackoff

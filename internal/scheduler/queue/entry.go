@@ -51,7 +51,7 @@ type entry struct {
 	info *schedframework.QueuedPodInfo
 	// profile that serves the pod, or served it until a reload that has not come to the pod yet; see outdated. While the pod
 	// is in flight it is the one that it was popped with.
-	profile *profile
+	profile *profileRules
 
 	place Place
 	// index in the slice of its place. Not for InFlight.
@@ -72,7 +72,7 @@ type entry struct {
 }
 
 // newEntry makes an entry for a pod that the queue does not know yet, with all it consists of in one allocation.
-func newEntry(pod *corev1.Pod, p *profile, now time.Time) *entry {
+func newEntry(pod *corev1.Pod, p *profileRules, now time.Time) *entry {
 	b := &struct {
 		entry
 		queued schedframework.QueuedPodInfo

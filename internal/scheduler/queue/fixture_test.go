@@ -22,8 +22,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
-	"github.com/livesched/livesched/internal/leaks"
 	ownmetrics "github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/test/leaks"
 )
 
 func TestMain(m *testing.M) {

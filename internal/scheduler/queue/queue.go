@@ -51,7 +51,7 @@ type Queue struct {
 	mu sync.Mutex // guards what follows, except where noted
 	// poppable is signalled for each pod that comes to a place from which Pop takes it, and when the queue closes.
 	poppable sync.Cond
-	gen      *generation
+	gen      *ruleSet
 	// pods holds every pod that the queue knows; each is in exactly one of the structures below.
 	pods         map[types.UID]*entry
 	active       podHeap
@@ -85,7 +85,7 @@ func New(cfg Config) *Queue {
 		clock:     cfg.Clock,
 		podLister: cfg.PodLister,
 		popped:    cfg.Popped,
-		gen:       &generation{less: defaultLess},
+		gen:       &ruleSet{less: defaultLess},
 		pods:      map[types.UID]*entry{},
 		inFlight:  inFlight{metrics: m},
 		metrics:   m,
@@ -117,7 +117,7 @@ func (q *Queue) Close() {
 	for _, e := range q.pods {
 		q.drop(e)
 	}
-	q.gen = &generation{less: defaultLess}
+	q.gen = &ruleSet{less: defaultLess}
 	q.poppable.Broadcast()
 }
 

@@ -60,7 +60,7 @@ func (q *Queue) Reconfigure(logger klog.Logger, s *Settings, changed sets.Set[st
 type reload struct {
 	*Queue
 	logger klog.Logger
-	next   *generation
+	next   *ruleSet
 	// renewed are the scheduler names whose profile is another one, or gone.
 	renewed sets.Set[string]
 	// waiting are the pods that waited when the settings were replaced. They are sifted for outdated ones, which are then
@@ -85,7 +85,7 @@ type ranked struct {
 
 func (q *Queue) newReload(logger klog.Logger, s *Settings, changed sets.Set[string]) *reload {
 	old := q.generation() // who holds reconfiguring is the only one to replace it, Close aside
-	r := &reload{Queue: q, logger: logger, next: newGeneration(s, old, changed), renewed: sets.New[string](), most: turnPods}
+	r := &reload{Queue: q, logger: logger, next: newRuleSet(s, old, changed), renewed: sets.New[string](), most: turnPods}
 	for name, p := range old.profiles {
 		if r.next.profiles[name] != p {
 			r.renewed.Insert(name)
@@ -99,7 +99,7 @@ func (q *Queue) newReload(logger klog.Logger, s *Settings, changed sets.Set[stri
 	return r
 }
 
-func (q *Queue) generation() *generation {
+func (q *Queue) generation() *ruleSet {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.gen

@@ -93,7 +93,7 @@ func (q *Queue) requeue(logger klog.Logger, p *schedframework.QueuedPodInfo) (ke
 }
 
 // comeBack decides where a pod goes that was in flight. Requires mu.
-func (q *Queue) comeBack(logger klog.Logger, e *entry, p *schedframework.QueuedPodInfo, pod *corev1.Pod, profile *profile) {
+func (q *Queue) comeBack(logger klog.Logger, e *entry, p *schedframework.QueuedPodInfo, pod *corev1.Pod, profile *profileRules) {
 	if p.Pod != pod {
 		// A fresh PodInfo: the old one may be in the cache, and may have resources computed that have changed since.
 		p.PodInfo, _ = schedframework.NewPodInfo(pod) // for errors see newEntry

@@ -58,14 +58,14 @@ type Hint struct {
 }
 
 // generation is Settings, prepared for use. Guarded by Queue.mu because of the memos in profile.
-type generation struct {
+type ruleSet struct {
 	less     fwk.LessFunc
 	order    string
-	profiles map[string]*profile
+	profiles map[string]*profileRules
 }
 
 // profile is ProfileSettings, prepared for use. It is not safe for concurrent use: Queue.mu guards it.
-type profile struct {
+type profileRules struct {
 	name string
 	// settings that the profile was made of.
 	settings *ProfileSettings
@@ -100,8 +100,8 @@ type eventHints struct {
 
 // newGeneration prepares Settings. It calls plugins for their names only. Profiles with the settings that they have in old
 // are carried over, unless they are among those that changed.
-func newGeneration(s *Settings, old *generation, changed sets.Set[string]) *generation {
-	g := &generation{less: defaultLess, profiles: map[string]*profile{}}
+func newRuleSet(s *Settings, old *ruleSet, changed sets.Set[string]) *ruleSet {
+	g := &ruleSet{less: defaultLess, profiles: map[string]*profileRules{}}
 	if s == nil {
 		return g
 	}
@@ -113,13 +113,13 @@ func newGeneration(s *Settings, old *generation, changed sets.Set[string]) *gene
 			g.profiles[name] = p
 			continue
 		}
-		g.profiles[name] = newProfile(name, settings)
+		g.profiles[name] = newProfileRules(name, settings)
 	}
 	return g
 }
 
-func newProfile(name string, s *ProfileSettings) *profile {
-	p := &profile{
+func newProfileRules(name string, s *ProfileSettings) *profileRules {
+	p := &profileRules{
 		name:               name,
 		settings:           s,
 		initialBackoff:     s.InitialBackoff,
@@ -151,7 +151,7 @@ func newProfile(name string, s *ProfileSettings) *profile {
 }
 
 // matching returns the hints that concern an event.
-func (p *profile) matching(event fwk.ClusterEvent) []Hint {
+func (p *profileRules) matching(event fwk.ClusterEvent) []Hint {
 	if event == p.lastEvent {
 		return p.lastMatch
 	}
@@ -171,7 +171,7 @@ func (p *profile) matching(event fwk.ClusterEvent) []Hint {
 }
 
 // interested says whether an event may move pods of any profile.
-func (g *generation) interested(event fwk.ClusterEvent) bool {
+func (g *ruleSet) interested(event fwk.ClusterEvent) bool {
 	if schedframework.ClusterEventIsWildCard(event) {
 		return true
 	}

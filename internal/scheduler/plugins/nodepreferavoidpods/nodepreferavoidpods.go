@@ -60,7 +60,7 @@ func (NodePreferAvoidPods) Score(_ context.Context, _ fwk.CycleState, pod *corev
 	return fwk.MaxScore, nil
 }
 
-// NodeLocalKey tells the fast path what the plugin goes by (see rows.NodeLocal): the pod's controller.
+// NodeLocalKey tells the fast path what the plugin goes by (see fastpath.NodeLocal): the pod's controller.
 func (NodePreferAvoidPods) NodeLocalKey(pod *corev1.Pod) (string, bool) {
 	controller := metav1.GetControllerOfNoCopy(pod)
 	if controller == nil || controller.Kind != "ReplicaSet" && controller.Kind != "ReplicationController" {

@@ -1,0 +1,75 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package convert_test
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
+
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/convert"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
+	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/plugins"
+)
+
+// kube-scheduler's own defaulting, which the tests compare with, logs every plugin that it overrides.
+func TestMain(m *testing.M) {
+	klog.SetLogger(logr.Discard())
+	os.Exit(m.Run())
+}
+
+func registered(t testing.TB, others ...string) sets.Set[string] {
+	t.Helper()
+	registry, err := plugins.NewRegistry(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sets.KeySet(registry).Insert(others...)
+}
+
+// converted converts a text, which must be possible.
+func converted(t testing.TB, text string, o convert.Options) *convert.Result {
+	t.Helper()
+	documents, err := manifests.Parse("input", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := convert.Convert(documents, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+// resolve resolves the objects of a result.
+func resolve(result *convert.Result, names sets.Set[string]) *config.Resolution {
+	return config.Resolve(config.Input{Profiles: result.Profiles, Policies: result.Policies, SecretsUnknown: true, Registered: names})
+}
+
+// load has kube-scheduler load a configuration, which must be one of v1, defaulted and validated as in its main program
+// (cmd/kube-scheduler/app/options).
+func load(configuration map[string]any) (*schedconfig.KubeSchedulerConfiguration, error) {
+	text, err := json.Marshal(configuration)
+	if err != nil {
+		return nil, err
+	}
+	object, _, err := scheme.Codecs.UniversalDecoder().Decode(text, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	loaded := object.(*schedconfig.KubeSchedulerConfiguration)
+	loaded.APIVersion = "kubescheduler.config.k8s.io/v1"
+	if aggregate := validation.ValidateKubeSchedulerConfiguration(loaded); aggregate != nil {
+		return nil, aggregate
+	}
+	return loaded, nil
+}

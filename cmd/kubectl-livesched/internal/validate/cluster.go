@@ -1,0 +1,121 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package validate
+
+import (
+	"encoding/json"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/crdschema"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
+	"github.com/livesched/livesched/internal/scheduler/config"
+)
+
+// Policies returns the policies among documents, as far as they can be read.
+func Policies(documents []manifests.Document) []v1alpha1.SchedulingPolicy {
+	return objectsOf[v1alpha1.SchedulingPolicy](documents, kindPolicy)
+}
+
+// Profiles returns the profiles among documents, as far as they can be read.
+func Profiles(documents []manifests.Document) []v1alpha1.SchedulerProfile {
+	return objectsOf[v1alpha1.SchedulerProfile](documents, kindProfile)
+}
+
+func objectsOf[Object any](documents []manifests.Document, kind string) []Object {
+	var objects []Object
+	for i := range documents {
+		d := &documents[i]
+		if d.Text("kind") != kind || crdschema.Of(d.Text("apiVersion"), kind) == nil {
+			continue
+		}
+		var object Object
+		if text, err := json.Marshal(d.Object); err == nil && json.Unmarshal(text, &object) == nil {
+			objects = append(objects, object)
+		}
+	}
+	return objects
+}
+
+// profile finds a profile of the cluster, nil if there is none.
+func (c *Cluster) profile(name string) *v1alpha1.SchedulerProfile {
+	if c == nil {
+		return nil
+	}
+	for i := range c.Profiles {
+		if c.Profiles[i].Name == name {
+			return &c.Profiles[i]
+		}
+	}
+	return nil
+}
+
+// policy finds a policy of the cluster, nil if there is none.
+func (c *Cluster) policy(name string) *v1alpha1.SchedulingPolicy {
+	if c == nil {
+		return nil
+	}
+	for i := range c.Policies {
+		if c.Policies[i].Name == name {
+			return &c.Policies[i]
+		}
+	}
+	return nil
+}
+
+// inCluster is the object that one of the files would replace, nil if there is none.
+func (c *checker) inCluster(kind, name string) map[string]any {
+	var object any
+	if profile := c.options.Cluster.profile(name); kind == kindProfile && profile != nil {
+		object = profile
+	} else if policy := c.options.Cluster.policy(name); kind == kindPolicy && policy != nil {
+		object = policy
+	} else {
+		return nil
+	}
+	text, err := json.Marshal(object)
+	if err != nil {
+		return nil
+	}
+	var fields map[string]any
+	if json.Unmarshal(text, &fields) != nil {
+		return nil
+	}
+	return fields
+}
+
+// addCluster adds the objects of the cluster that the files do not replace. Profiles that are accepted now and would not be
+// any more get into the report.
+func (c *checker) addCluster() {
+	cluster := c.options.Cluster
+	if cluster == nil {
+		return
+	}
+	now := config.Resolve(config.Input{
+		Profiles: cluster.Profiles, Policies: cluster.Policies, Registered: c.options.Registered,
+		Secrets: c.input.Secrets, SecretsUnknown: c.input.SecretsUnknown,
+	})
+	for _, policy := range cluster.Policies {
+		if _, replaced := c.checked[kindPolicy+"/"+policy.Name]; !replaced {
+			c.input.Policies = append(c.input.Policies, policy)
+		}
+	}
+	for _, profile := range cluster.Profiles {
+		if _, replaced := c.checked[kindProfile+"/"+profile.Name]; !replaced {
+			c.input.Profiles = append(c.input.Profiles, profile)
+		}
+	}
+	then := config.Resolve(c.input)
+	for _, profile := range cluster.Profiles {
+		_, replaced := c.checked[kindProfile+"/"+profile.Name]
+		result := then.ProfileResults[profile.Name]
+		if replaced || result.Accepted || !now.ProfileResults[profile.Name].Accepted {
+			continue
+		}
+		object := Object{Kind: kindProfile, Name: profile.Name}
+		for _, problem := range append(result.Problems, result.Obstacles...) {
+			object.Findings = append(object.Findings, Finding{Severity: Error, Reason: problem.Reason, Path: problem.Path, Detail: problem.Detail})
+		}
+		c.report.Objects = append(c.report.Objects, object)
+	}
+}

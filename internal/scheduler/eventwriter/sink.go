@@ -1,0 +1,33 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package eventwriter
+
+import (
+	"context"
+
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/types"
+	typedeventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
+	"k8s.io/client-go/rest"
+)
+
+// Sink stores Events. Its errors are those of client-go's clients. It is called by several goroutines.
+type Sink interface {
+	Create(ctx context.Context, event *eventsv1.Event) error
+	// Patch applies a strategic merge patch.
+	Patch(ctx context.Context, namespace, name string, patch []byte) error
+}
+
+// NewSink returns a Sink that stores Events at the API server. It does not decode what the server answers.
+func NewSink(client typedeventsv1.EventsV1Interface) Sink { return apiSink{client.RESTClient()} }
+
+type apiSink struct{ client rest.Interface }
+
+func (s apiSink) Create(ctx context.Context, event *eventsv1.Event) error {
+	return s.client.Post().Namespace(event.Namespace).Resource("events").Body(event).Do(ctx).Error()
+}
+
+func (s apiSink) Patch(ctx context.Context, namespace, name string, patch []byte) error {
+	return s.client.Patch(types.StrategicMergePatchType).Namespace(namespace).Resource("events").Name(name).Body(patch).Do(ctx).Error()
+}

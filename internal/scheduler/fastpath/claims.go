@@ -1,0 +1,305 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fastpath
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/informers"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/component-helpers/storage/volume"
+	v1helper "k8s.io/kubernetes/pkg/apis/core/v1/helper"
+	"k8s.io/kubernetes/pkg/features"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+)
+
+// Most pods with claims are simple cases for VolumeBinding and NodeVolumeLimits (CSILimits): of a claim that is bound, the
+// node has to match the node affinity of the volume; for one of which the volume is yet to be made, the topologies that the
+// class allows; and the node has limits that are far away, or none. To find out costs these two plugins some
+// microseconds for each node, and what they say there is known before. So claims answers for them, exactly, where
+// it can, and they are asked about the other nodes, and about the one that is chosen.
+//
+// The other side is in kube-scheduler's volumebinding/binder.go and nodevolumelimits/csi.go of 1.36, and has to be read
+// again at each update of k8s.io/kubernetes.
+
+// volumeStores is where a generation looks up volumes: the stores of the informers that the two plugins have asked for.
+type volumeStores struct {
+	claims, classes, csiNodes, csiDrivers toolscache.Store
+	volumes, attachments                  toolscache.Indexer
+}
+
+// Names of indices that the plugins add to the informers.
+const (
+	volumesByClass    = "storageclass"     // volumebinding/assume_cache.go
+	attachmentsByNode = "va.spec.nodename" // nodevolumelimits/csi.go
+)
+
+func newVolumeStores(factory informers.SharedInformerFactory) *volumeStores {
+	core, objects := factory.Core().V1(), factory.Storage().V1()
+	return &volumeStores{
+		claims: core.PersistentVolumeClaims().Informer().GetStore(), volumes: core.PersistentVolumes().Informer().GetIndexer(),
+		classes: objects.StorageClasses().Informer().GetStore(), csiNodes: objects.CSINodes().Informer().GetStore(),
+		csiDrivers: objects.CSIDrivers().Informer().GetStore(), attachments: objects.VolumeAttachments().Informer().GetIndexer(),
+	}
+}
+
+// get returns an object of a store, nil if there is none.
+func get[T any](store toolscache.Store, key string) *T {
+	object, _, _ := store.GetByKey(key)
+	t, _ := object.(*T)
+	return t
+}
+
+// answersForClaims says whether the generation has the plugins that claims answers for, as it knows them.
+func (g *generation) answersForClaims() bool {
+	gates := utilfeature.DefaultFeatureGate
+	if gates.Enabled(features.VolumeLimitScaling) || gates.Enabled(features.StorageCapacityScoring) {
+		return false
+	}
+	binding, limits := false, false
+	for _, pl := range g.framework.Plugins().Filter {
+		binding = binding || is[*volumebinding.VolumeBinding](pl)
+		limits = limits || is[*nodevolumelimits.CSILimits](pl)
+	}
+	return binding && limits
+}
+
+// claims is what the claims of one pod want of a node.
+type claims struct {
+	stores *volumeStores
+	// affinities are of the volumes that are bound, topologies of the classes that others are made from.
+	affinities []volumeAffinity
+	topologies [][]corev1.TopologySelectorTerm
+	// volumes is the number of claims.
+	volumes int
+}
+
+// read reads the claims of a pod that PreFilter of VolumeBinding has let pass, and says whether they are of the simple kind.
+func (c *claims) read(snapshot *cache.Snapshot, pod *corev1.Pod) bool {
+	c.affinities, c.topologies, c.volumes = c.affinities[:0], c.topologies[:0], 0
+	for i := range pod.Spec.Volumes {
+		source := &pod.Spec.Volumes[i].VolumeSource
+		switch {
+		case source.PersistentVolumeClaim != nil:
+			claim := get[corev1.PersistentVolumeClaim](c.stores.claims, pod.Namespace+"/"+source.PersistentVolumeClaim.ClaimName)
+			if claim == nil || !c.add(snapshot, claim) {
+				return false
+			}
+			c.volumes++
+		case !ordinaryVolume(source):
+			return false
+		}
+	}
+	return c.volumes > 0
+}
+
+func (c *claims) add(snapshot *cache.Snapshot, claim *corev1.PersistentVolumeClaim) bool {
+	if claim.Spec.VolumeName == "" {
+		return c.addUnbound(snapshot, claim)
+	}
+	if !metav1.HasAnnotation(claim.ObjectMeta, volume.AnnBindCompleted) {
+		return false
+	}
+	bound := get[corev1.PersistentVolume](c.stores.volumes, claim.Spec.VolumeName)
+	if bound == nil || mayBeTranslated(bound) {
+		return false
+	}
+	if bound.Spec.NodeAffinity == nil || bound.Spec.NodeAffinity.Required == nil {
+		return true
+	}
+	affinity, ok := newVolumeAffinity(bound.Spec.NodeAffinity.Required)
+	c.affinities = append(c.affinities, affinity)
+	return ok
+}
+
+// mayBeTranslated says whether a volume may be of a kind that is translated to one of CSI, for which its affinity may be
+// another.
+func mayBeTranslated(pv *corev1.PersistentVolume) bool {
+	source := &pv.Spec.PersistentVolumeSource
+	return source.CSI == nil && source.Local == nil && source.NFS == nil && source.HostPath == nil
+}
+
+// addUnbound adds a claim whose volume is to be made once the pod has a node, of a driver that says nothing of its capacity.
+// Nobody else uses the claim, so nothing has been promised to it yet, and there is no volume that it could be given.
+func (c *claims) addUnbound(snapshot *cache.Snapshot, claim *corev1.PersistentVolumeClaim) bool {
+	if metav1.HasAnnotation(claim.ObjectMeta, volume.AnnSelectedNode) || snapshot.IsPVCUsedByPods(claim.Namespace+"/"+claim.Name) {
+		return false
+	}
+	class := get[storagev1.StorageClass](c.stores.classes, volume.GetPersistentVolumeClaimClass(claim))
+	if class == nil || class.Provisioner == "" || class.Provisioner == volume.NotSupportedProvisioner {
+		return false
+	}
+	if driver := get[storagev1.CSIDriver](c.stores.csiDrivers, class.Provisioner); driver != nil &&
+		driver.Spec.StorageCapacity != nil && *driver.Spec.StorageCapacity {
+		return false
+	}
+	others, err := c.stores.volumes.ByIndex(volumesByClass, class.Name)
+	if err != nil || claim.Spec.VolumeAttributesClassName != nil || claim.Spec.Selector != nil {
+		return false
+	}
+	for _, object := range others {
+		other, ok := object.(*corev1.PersistentVolume)
+		if !ok || other.Spec.ClaimRef == nil || volume.IsVolumeBoundToClaim(other, claim) {
+			return false
+		}
+	}
+	if len(class.AllowedTopologies) > 0 {
+		c.topologies = append(c.topologies, class.AllowedTopologies)
+	}
+	return true
+}
+
+// volumeAffinity is the node affinity of a volume.
+type volumeAffinity struct {
+	terms []corev1.NodeSelectorTerm
+	// selector is nil if all that the terms ask for is that labels have one of some values, as those of zones and of volumes on
+	// one node do. These are compared here, which is ten times as fast.
+	selector *nodeaffinity.LazyErrorNodeSelector
+}
+
+// newVolumeAffinity returns false if the affinity goes by more than labels, as the plugin does not.
+func newVolumeAffinity(of *corev1.NodeSelector) (volumeAffinity, bool) {
+	a := volumeAffinity{terms: of.NodeSelectorTerms}
+	plain := true
+	for i := range a.terms {
+		if len(a.terms[i].MatchFields) > 0 {
+			return a, false
+		}
+		plain = plain && len(a.terms[i].MatchExpressions) > 0
+		for j := range a.terms[i].MatchExpressions {
+			plain = plain && a.terms[i].MatchExpressions[j].Operator == corev1.NodeSelectorOpIn
+		}
+	}
+	if !plain {
+		a.selector = nodeaffinity.NewLazyErrorNodeSelector(of)
+	}
+	return a, true
+}
+
+func (a *volumeAffinity) match(node *corev1.Node) bool {
+	if a.selector != nil {
+		ok, err := a.selector.Match(node)
+		return ok && err == nil
+	}
+	for i := range a.terms {
+		if hasValues(node.Labels, a.terms[i].MatchExpressions) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasValues says whether labels have one of the values that each of the requirements asks for.
+func hasValues(of map[string]string, requirements []corev1.NodeSelectorRequirement) bool {
+	for i := range requirements {
+		value, ok := of[requirements[i].Key]
+		if !ok || !slices.Contains(requirements[i].Values, value) {
+			return false
+		}
+	}
+	return true
+}
+
+// match says whether the volumes can be mounted on a node: what VolumeBinding says.
+func (c *claims) match(node *corev1.Node) bool {
+	for i := range c.affinities {
+		if !c.affinities[i].match(node) {
+			return false
+		}
+	}
+	for _, terms := range c.topologies {
+		if !v1helper.MatchTopologySelectorTerms(terms, labels.Set(node.Labels)) {
+			return false
+		}
+	}
+	return true
+}
+
+// withinLimits says whether NodeVolumeLimits would let the pod on a node with so many claims in use, and false if in doubt.
+func (c *claims) withinLimits(node string, inUse int32) bool {
+	csiNode := get[storagev1.CSINode](c.stores.csiNodes, node)
+	if csiNode == nil {
+		return true
+	}
+	limited, lowest := false, int64(0)
+	for i := range csiNode.Spec.Drivers {
+		if a := csiNode.Spec.Drivers[i].Allocatable; a != nil && a.Count != nil {
+			if count := int64(*a.Count); !limited || count < lowest {
+				limited, lowest = true, count
+			}
+		}
+	}
+	if !limited {
+		return true
+	}
+	if inUse < 0 || int64(inUse)+int64(c.volumes) > lowest {
+		return false
+	}
+	attached, err := c.stores.attachments.ByIndex(attachmentsByNode, node)
+	return err == nil && int64(inUse)+int64(len(attached))+int64(c.volumes) <= lowest
+}
+
+// claimTable has by slot how many volumes of claims the pods on the node use, those counted twice that two pods use; -1 if
+// there are other volumes that NodeVolumeLimits may count. It is kept up through the change log when it is needed.
+type claimTable struct {
+	pos   uint64
+	inUse []int32
+}
+
+func (t *claimTable) sync(snapshot *cache.Snapshot) {
+	t.inUse = fitted(t.inUse, snapshot.Slots(), 0)
+	t.pos = catchUp(snapshot, t.pos, t.read)
+}
+
+func (t *claimTable) read(snapshot *cache.Snapshot, slot cache.Slot) {
+	t.inUse[slot] = 0
+	info := snapshot.Info(slot)
+	if info == nil {
+		return
+	}
+	for _, pod := range info.Pods {
+		volumes := pod.GetPod().Spec.Volumes
+		for i := range volumes {
+			switch source := &volumes[i].VolumeSource; {
+			case source.PersistentVolumeClaim != nil:
+				t.inUse[slot]++
+			case !ordinaryVolume(source):
+				t.inUse[slot] = -1
+				return
+			}
+		}
+	}
+}
+
+// judgeClaims leaves out of e.feasible the nodes of which it is known that VolumeBinding refuses them, and marks those of
+// which it is known that VolumeBinding and NodeVolumeLimits let the pod on them.
+func (e *Engine) judgeClaims() (unknown int) {
+	c := &e.claims
+	e.claimed.sync(e.snapshot)
+	e.beginMarks()
+	kept := e.feasible[:0]
+	for _, slot := range e.feasible {
+		node := e.snapshot.Info(slot).Node()
+		if !c.match(node) {
+			continue
+		}
+		kept = append(kept, slot)
+		if c.withinLimits(node.Name, e.claimed.inUse[slot]) {
+			e.mark(slot)
+		} else {
+			unknown++
+		}
+	}
+	e.feasible = kept
+	return unknown
+}

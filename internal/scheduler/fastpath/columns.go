@@ -1,0 +1,97 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fastpath
+
+// columns are by slot. A slot without a node, or on which a filter refuses the pods, has verdict only.
+type columns struct {
+	verdict []uint16
+	// fixed is the weighted sum of the scores that are not normalised.
+	fixed []int64
+	// feasible is the number of slots with verdict fits, and byFixed has these sorted by fixed.
+	feasible int
+	byFixed  buckets
+}
+
+// release gives back what the rows hold.
+func (e *Engine) release(l *localRows) {
+	if e.borrower == l {
+		e.borrower, e.spare = nil, l.columns
+	}
+	if l.demand != nil {
+		l.demand.release(&e.nodes)
+	}
+	e.releaseConstraints(l.constraints)
+	e.bytes -= l.bytes
+	e.accountTable()
+}
+
+// accountRows counts what rows hold by now, alone and with others.
+func (e *Engine) accountRows(l *localRows) {
+	e.count(&l.bytes, l.size())
+	if c := l.constraints; c != nil {
+		e.count(&c.bytes, c.size())
+	}
+	e.accountTable()
+}
+
+func (e *Engine) accountTable() { e.count(&e.tableBytes, e.nodes.size()) }
+
+// lend gives rows columns if they have none. Many keys are used but once: of pods that are all different, or of one that
+// is retried now and then. So rows that are new get the columns of those that were new before them, unless these were
+// used again meanwhile; rows that come back have columns of their own.
+func (e *Engine) lend(l *localRows) {
+	switch {
+	case l.verdict != nil && e.borrower == l:
+		e.borrower = nil // they are its own now
+	case l.verdict != nil || l.seen:
+	case e.borrower != nil:
+		l.columns = e.borrower.strip()
+		e.accountRows(e.borrower)
+		e.borrower = l
+	default:
+		l.columns, e.spare = e.spare, columns{}
+		e.borrower = l
+	}
+	l.seen = true
+}
+
+// strip takes the columns out of rows, which are built anew when they are used again.
+func (l *localRows) strip() columns {
+	taken := l.columns
+	l.columns, l.images.scores, l.pos = columns{}, nil, 0
+	clear(l.normalised)
+	return taken
+}
+
+// size is about what the rows hold in memory, without what they share.
+func (l *localRows) size() int {
+	n := 1024 + len(l.key) + 2*cap(l.verdict) + 8*cap(l.fixed) + 8*cap(l.images.scores) + l.byFixed.size()
+	for i, column := range l.normalised {
+		if !l.gen.normalised[i].constraints {
+			n += 8 * cap(column)
+		}
+	}
+	return n
+}
+
+// resized returns a slice of n, which are whatever they were.
+func resized[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
+}
+
+// fitted returns a slice with the first n of s, and fill where s has fewer.
+func fitted[T any](s []T, n int, fill T) []T {
+	if cap(s) < n {
+		s = append(make([]T, 0, n+n/8), s...)
+	}
+	from := len(s)
+	s = s[:n]
+	for i := from; i < n; i++ {
+		s[i] = fill
+	}
+	return s
+}

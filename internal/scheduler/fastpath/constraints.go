@@ -1,0 +1,218 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fastpath
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+)
+
+// constraintRows is what the plugins of kind constraints say of each node, to pods that are equal in what these go by:
+// tolerations, node selector, node affinity. Many local keys share them, as pods differ in requests more often than in
+// these. They go by the node objects alone, so pods that come and go change nothing here.
+type constraintRows struct {
+	asker
+	key string
+	gen *generation
+	// users is the number of localRows that use the rows.
+	users int
+	// bytes is what the rows were last accounted with.
+	bytes int
+
+	// pos is the position in the log up to which the rows are right; 0 if they never were.
+	pos uint64
+	// The columns are by slot. A slot without a node, or on which a filter refuses the pods, has verdict only.
+	verdict []uint16
+	// fixed is the weighted sum of the scores that are not normalised. nil: all zeros.
+	fixed []int64
+	// normalised has the scores of generation.normalised, before normalisation. A column that is nil is all zeros, as are
+	// those of other plugins.
+	normalised [][]int64
+}
+
+// holdConstraints returns the rows for a key, to be given back with releaseConstraints.
+func (g *generation) holdConstraints(ctx context.Context, key []byte, pod *corev1.Pod) (*constraintRows, error) {
+	c, ok := g.constraintRows[string(key)]
+	if !ok {
+		asker, err := newAsker(ctx, g.constraints, pod)
+		if err != nil {
+			return nil, err
+		}
+		c = &constraintRows{asker: asker, key: string(key), gen: g, normalised: make([][]int64, len(g.normalised))}
+		g.constraintRows[c.key] = c
+	}
+	c.users++
+	return c, nil
+}
+
+// releaseConstraints gives rows back. Those that nobody uses go.
+func (e *Engine) releaseConstraints(c *constraintRows) {
+	c.users--
+	if c.users == 0 {
+		delete(c.gen.constraintRows, c.key)
+		e.bytes -= c.bytes
+	}
+}
+
+// sync brings the rows up to the snapshot. pod is any that has the key. After an error they are built anew the next time.
+func (c *constraintRows) sync(ctx context.Context, e *Engine, pod *corev1.Pod) error {
+	log := e.snapshot.Log()
+	changes, ok := log.Since(c.pos)
+	if ok && len(changes) == 0 {
+		return nil
+	}
+	c.state.SetRecordPluginMetrics(e.record)
+	c.pos = 0
+	c.resize(e.snapshot.Slots())
+	if err := c.update(ctx, e, pod, changes, ok); err != nil {
+		return err
+	}
+	c.pos = log.End()
+	return nil
+}
+
+func (c *constraintRows) update(ctx context.Context, e *Engine, pod *corev1.Pod, changes []cache.Change, ok bool) error {
+	matters := func(change cache.Change) bool {
+		return change.Kind != cache.PodAdded && change.Kind != cache.PodRemoved
+	}
+	if !ok || worthRebuilding(changes, len(c.verdict), matters) {
+		return c.rebuild(ctx, e, pod)
+	}
+	e.beginMarks()
+	for _, change := range changes {
+		if !matters(change) || !e.mark(change.Slot) {
+			continue
+		}
+		if err := c.refresh(ctx, e, change.Slot, pod); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resize makes the columns as long as there are slots.
+func (c *constraintRows) resize(slots int) {
+	c.verdict = fitted(c.verdict, slots, noNode)
+	if c.fixed != nil {
+		c.fixed = fitted(c.fixed, slots, 0)
+	}
+	for i, column := range c.normalised {
+		if column != nil {
+			c.normalised[i] = fitted(column, slots, 0)
+		}
+	}
+}
+
+// refresh asks about the node in a slot.
+func (c *constraintRows) refresh(ctx context.Context, e *Engine, slot cache.Slot, pod *corev1.Pod) error {
+	info := e.snapshot.Info(slot)
+	if info == nil {
+		c.verdict[slot] = noNode
+		return nil
+	}
+	e.rowScores = resized(e.rowScores, c.gen.constraintScores)
+	fit, err := c.ask(ctx, info, pod, e.rowScores)
+	switch {
+	case err != nil:
+		return err
+	case !fit:
+		c.verdict[slot] = refused
+		return nil
+	}
+	c.verdict[slot] = fits
+	return c.put(slot, e.rowScores)
+}
+
+// rebuild asks about all nodes.
+func (c *constraintRows) rebuild(ctx context.Context, e *Engine, pod *corev1.Pod) error {
+	for slot := range c.verdict {
+		c.verdict[slot] = noNode
+		if e.snapshot.Alive(cache.Slot(slot)) {
+			c.verdict[slot] = fits
+		}
+	}
+	c.fixed = nil
+	clear(c.normalised)
+	width := c.gen.constraintScores
+	scores, err := c.askAll(ctx, e, pod, c.verdict, width)
+	if err != nil {
+		return err
+	}
+	for slot, verdict := range c.verdict {
+		if verdict == fits {
+			if err := c.put(cache.Slot(slot), scores[slot*width:(slot+1)*width]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// put writes the scores of a node that the pods fit into the columns.
+func (c *constraintRows) put(slot cache.Slot, scores []int64) error {
+	fixed, err := sumFixed(c.gen.constraintFixed, scores)
+	if err != nil {
+		return err
+	}
+	c.fixed = set(c.fixed, len(c.verdict), slot, fixed)
+	for i, s := range c.gen.normalised {
+		if s.constraints {
+			c.normalised[i] = set(c.normalised[i], len(c.verdict), slot, scores[s.at])
+		}
+	}
+	return nil
+}
+
+// size is about what the rows hold in memory.
+func (c *constraintRows) size() int {
+	n := 1024 + len(c.key) + 2*cap(c.verdict) + 8*cap(c.fixed)
+	for _, column := range c.normalised {
+		n += 8 * cap(column)
+	}
+	return n
+}
+
+// worthRebuilding says whether so many changes matter that it is cheaper to look at all slots in one go.
+func worthRebuilding(changes []cache.Change, slots int, matters func(cache.Change) bool) bool {
+	if 2*len(changes) <= slots {
+		return false
+	}
+	n := 0
+	for _, change := range changes {
+		if matters(change) {
+			n++
+		}
+	}
+	return 2*n > slots
+}
+
+// set sets a number in a column of so many slots, in which nil is all zeros.
+func set(column []int64, slots int, slot cache.Slot, number int64) []int64 {
+	if column == nil {
+		if number == 0 {
+			return nil
+		}
+		column = make([]int64, slots)
+	}
+	column[slot] = number
+	return column
+}
+
+// sumFixed is the weighted sum of scores that are not normalised.
+func sumFixed(scorers []scorer, scores []int64) (int64, error) {
+	var sum int64
+	for i := range scorers {
+		s := &scorers[i]
+		score := scores[s.at]
+		if score < fwk.MinScore || score > fwk.MaxScore {
+			return 0, outOfRange(s.name, score)
+		}
+		sum += score * s.weight
+	}
+	return sum, nil
+}

@@ -1,0 +1,329 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fastpath
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"testing"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/framework"
+)
+
+func TestMain(m *testing.M) {
+	schedmetrics.Register()
+	os.Exit(m.Run())
+}
+
+// scored is a node-local plugin. Without a function it refuses no node and scores the number of pods on it.
+type scored struct {
+	filter func(node string) *fwk.Status
+	score  func(node string) int64
+	asked  atomic.Int32
+}
+
+func (*scored) Name() string { return "Scored" }
+
+func (*scored) NodeLocalKey(pod *corev1.Pod) (string, bool) { return "", pod.Labels["ask"] == "" }
+
+func (s *scored) Filter(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	s.asked.Add(1)
+	if s.filter == nil {
+		return nil
+	}
+	return s.filter(node.Node().Name)
+}
+
+func (s *scored) Score(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
+	if s.score == nil {
+		return int64(len(node.GetPods())), nil
+	}
+	return s.score(node.Node().Name), nil
+}
+
+func (*scored) ScoreExtensions() fwk.ScoreExtensions { return nil }
+
+// scene is an Engine with a cluster of n0, n1 and so on.
+type scene struct {
+	*testing.T
+	ctx      context.Context
+	cache    *cache.Cache
+	snapshot *cache.Snapshot
+	engine   *Engine
+	plugin   *scored
+	profile  Profile
+	made     int
+	counted  map[string]int // by plugin and extension point; see evaluations
+}
+
+func newScene(t *testing.T, nodes, maxBytes int) *scene {
+	s := &scene{
+		T: t, ctx: klog.NewContext(t.Context(), logr.Discard()),
+		cache: cache.New(), snapshot: cache.NewSnapshot(), plugin: &scored{},
+	}
+	s.engine = New(s.snapshot, maxBytes)
+	for i := range nodes {
+		name := fmt.Sprintf("n%d", i)
+		s.cache.AddNode(logr.Discard(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}})
+	}
+	s.profile = s.newProfile("mine", s.plugin)
+	s.engine.mentions = mentionsOf(t, asking("app"))
+	return s
+}
+
+// asking is a pod with a term that asks about a label.
+func asking(key string) *corev1.Pod {
+	term := corev1.PodAffinityTerm{TopologyKey: "zone", LabelSelector: &metav1.LabelSelector{
+		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: metav1.LabelSelectorOpExists}},
+	}}
+	return &corev1.Pod{Spec: corev1.PodSpec{Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term},
+	}}}}
+}
+
+func (s *scene) newProfile(name string, pl fwk.Plugin) Profile {
+	plugins := &framework.Plugins{ScoreWeights: map[string]int64{"Scored": 2}}
+	if filter, ok := pl.(fwk.FilterPlugin); ok {
+		plugins.Filter = append(plugins.Filter, filter)
+	}
+	plugins.Score = append(plugins.Score, pl.(fwk.ScorePlugin))
+	return Profile{Framework: framework.New(framework.Config{ProfileName: name, Plugins: plugins, Snapshot: s.snapshot})}
+}
+
+func (s *scene) pod(app string) *corev1.Pod {
+	s.made++
+	name := fmt.Sprintf("p%d", s.made)
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), Labels: map[string]string{"app": app}}}
+}
+
+func (s *scene) decide(pod *corev1.Pod) (Decision, Reason) {
+	s.Helper()
+	if err := s.cache.UpdateSnapshot(logr.Discard(), s.snapshot); err != nil {
+		s.Fatal(err)
+	}
+	return s.engine.Decide(s.ctx, s.profile, schedframework.NewCycleState(), pod)
+}
+
+func (s *scene) expect(pod *corev1.Pod, want Reason) Decision {
+	s.Helper()
+	decision, reason := s.decide(pod)
+	if reason != want {
+		s.Fatalf("the reason is %q, want %q", reason, want)
+	}
+	return decision
+}
+
+func TestADecisionAsksAboutTheNodesThatHaveChanged(t *testing.T) {
+	const nodes = 500
+	s := newScene(t, nodes, 0)
+	s.expect(s.pod("a"), None)
+	if n := s.plugin.asked.Swap(0); n != nodes {
+		t.Fatalf("asked about %d nodes, want all %d", n, nodes)
+	}
+	for range 20 {
+		pod := s.pod("a")
+		decision := s.expect(pod, None)
+		if n := s.plugin.asked.Swap(0); n > 1 {
+			t.Fatalf("asked about %d nodes, want the one that has changed", n)
+		}
+		pod.Spec.NodeName = s.engine.NodeName(decision.Best.At(0))
+		if err := s.cache.AssumePodOfClass(logr.Discard(), pod, decision.Class); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.expect(s.pod("another app, which the plugin does not go by"), None)
+	if n := s.plugin.asked.Swap(0); n > 1 {
+		t.Errorf("asked about %d nodes for a class that shares its rows", n)
+	}
+}
+
+func TestPodsThatCannotBeDecidedAboutTakeTheScalarPath(t *testing.T) {
+	s := newScene(t, 3, 0)
+	asks := s.pod("a")
+	asks.Labels["ask"] = "me"
+	s.expect(asks, UnknownPlugin)
+	nominated := s.pod("a")
+	nominated.Status.NominatedNodeName = "n1"
+	s.expect(nominated, Nominated)
+	reported := s.pod("a")
+	reported.Status.Resources = &corev1.ResourceRequirements{}
+	s.expect(reported, Devices)
+	s.profile.Framework = framework.New(framework.Config{ProfileName: "mine", Plugins: &framework.Plugins{}, Snapshot: s.snapshot})
+	s.expect(s.pod("a"), UnknownPlugin)
+}
+
+func TestWhatGoesWrongIsLeftToTheScalarPath(t *testing.T) {
+	for name, spoil := range map[string]func(*scene){
+		"a filter fails": func(s *scene) {
+			s.plugin.filter = func(string) *fwk.Status { return fwk.NewStatus(fwk.Error, "broken") }
+		},
+		"a filter panics":         func(s *scene) { s.plugin.filter = func(string) *fwk.Status { panic("boom") } },
+		"a score is out of range": func(s *scene) { s.plugin.score = func(string) int64 { return 101 } },
+		"a score is negative":     func(s *scene) { s.plugin.score = func(string) int64 { return -1 } },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, 30, 0)
+			spoil(s)
+			s.expect(s.pod("a"), Failed)
+			s.plugin.filter, s.plugin.score = nil, nil
+			if got := s.expect(s.pod("a"), None); got.Feasible != 30 {
+				t.Errorf("%d nodes fit once it is mended", got.Feasible)
+			}
+		})
+	}
+	t.Run("the context ends", func(t *testing.T) {
+		s := newScene(t, 50, 0)
+		ctx, cancel := context.WithCancel(s.ctx)
+		s.ctx = ctx
+		s.plugin.filter = func(string) *fwk.Status {
+			cancel()
+			return nil
+		}
+		s.expect(s.pod("a"), Failed)
+	})
+}
+
+func TestAPodThatFitsNowhere(t *testing.T) {
+	s := newScene(t, 3, 0)
+	s.plugin.filter = func(string) *fwk.Status { return fwk.NewStatus(fwk.Unschedulable, "no") }
+	s.expect(s.pod("a"), NoFit)
+}
+
+func TestASingleNodeNeedsNoScore(t *testing.T) {
+	s := newScene(t, 3, 0)
+	s.plugin.filter = func(node string) *fwk.Status {
+		if node != "n1" {
+			return fwk.NewStatus(fwk.Unschedulable, "no")
+		}
+		return nil
+	}
+	got := s.expect(s.pod("a"), None)
+	if got.Feasible != 1 || got.Best.Len() != 1 || s.engine.NodeName(got.Best.At(0)) != "n1" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestClassesAreBoundedInBytes(t *testing.T) {
+	const maxBytes = 20 * podBytes
+	s := newScene(t, 10, maxBytes)
+	ids := map[cache.ClassID]bool{}
+	for i := range 100 {
+		class := s.expect(s.pod(fmt.Sprintf("app-%d", i)), None).Class
+		if ids[class.ID] {
+			t.Fatalf("class %d is given out twice", class.ID)
+		}
+		ids[class.ID] = true
+		if s.engine.bytes > maxBytes {
+			t.Fatalf("%d bytes are held, the bound is %d", s.engine.bytes, maxBytes)
+		}
+	}
+	held := s.engine.used.Len()
+	if held == 0 || held > 20 || len(s.engine.byID) != held || len(s.engine.generations["mine"].classes) != held {
+		t.Errorf("%d classes are held", held)
+	}
+	latest := s.expect(s.pod("app-99"), None).Class.ID
+	if !ids[latest] {
+		t.Error("the class that was used last is gone")
+	}
+	if oldest := s.expect(s.pod("app-0"), None).Class.ID; ids[oldest] {
+		t.Error("a class that was not used for long is still there")
+	}
+	for s.engine.used.Len() > 0 {
+		s.engine.dropClass(s.engine.used.Back().Value.(*class))
+	}
+	if s.engine.bytes != 0 || len(s.engine.generations["mine"].locals) != 0 {
+		t.Errorf("%d bytes are held by no class", s.engine.bytes)
+	}
+}
+
+func TestPodsOfJobsShareAClass(t *testing.T) {
+	s := newScene(t, 3, 0)
+	job := func() *corev1.Pod {
+		pod := s.pod("a")
+		pod.Labels["batch.kubernetes.io/job-name"] = pod.Name
+		return pod
+	}
+	ids := map[cache.ClassID]bool{}
+	for range 100 {
+		ids[s.expect(job(), None).Class.ID] = true
+	}
+	if len(ids) != 1 || s.engine.used.Len() != 1 {
+		t.Fatalf("%d classes were made, %d are alive", len(ids), s.engine.used.Len())
+	}
+	// A pod that is about to ask about the label has classes made by it, in the place of those that there are.
+	asks := asking("batch.kubernetes.io/job-name")
+	asks.Name, asks.UID, asks.Namespace, asks.Spec.NodeName = "asks", "asks", "ns", "n1"
+	if err := s.cache.AddPod(logr.Discard(), asks); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		id := s.expect(job(), None).Class.ID
+		if ids[id] || s.engine.used.Len() != i+1 {
+			t.Fatalf("class %d again, or %d classes for %d jobs", id, s.engine.used.Len(), i+1)
+		}
+		ids[id] = true
+	}
+	if len(s.engine.byID) != 10 || len(s.engine.generations["mine"].classes) != 10 {
+		t.Errorf("%d classes are known by their numbers", len(s.engine.byID))
+	}
+}
+
+func TestWhatIsKeptGoesWithItsGeneration(t *testing.T) {
+	s := newScene(t, 3, 0)
+	closed := make(chan struct{})
+	mine := s.profile
+	s.profile = s.newProfile("other", s.plugin)
+	s.profile.Closed = closed
+	s.expect(s.pod("a"), None)
+	s.profile = mine
+	s.expect(s.pod("a"), None)
+	if n := s.engine.used.Len(); n != 2 {
+		t.Fatalf("%d classes, want one for each profile", n)
+	}
+	close(closed)
+	s.profile = s.newProfile("mine", &scored{score: func(node string) int64 {
+		if node == "n2" {
+			return 5
+		}
+		return 0
+	}})
+	got := s.expect(s.pod("a"), None)
+	if got.Best.Len() != 1 || s.engine.NodeName(got.Best.At(0)) != "n2" {
+		t.Errorf("the new generation chose by the scores of the old one: %v", got.Best)
+	}
+	if n := s.engine.used.Len(); n != 1 || len(s.engine.generations) != 1 {
+		t.Errorf("%d classes of %d generations are left, want one", n, len(s.engine.generations))
+	}
+}
+
+// keeper reserves by what PreFilter has left.
+type keeper struct{ scored }
+
+func (*keeper) PreFilter(context.Context, fwk.CycleState, *corev1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	return nil, nil
+}
+func (*keeper) PreFilterExtensions() fwk.PreFilterExtensions                             { return nil }
+func (*keeper) Reserve(context.Context, fwk.CycleState, *corev1.Pod, string) *fwk.Status { return nil }
+func (*keeper) Unreserve(context.Context, fwk.CycleState, *corev1.Pod, string)           {}
+
+func TestAPluginThatKeepsStateForLaterIsNotNodeLocal(t *testing.T) {
+	if got := kindOf(&scored{}); got != local {
+		t.Errorf("the kind of a plugin that says it is node-local is %d", got)
+	}
+	if got := kindOf(&keeper{}); got != opaque {
+		t.Errorf("the kind of a plugin that reserves by what PreFilter left is %d", got)
+	}
+}

@@ -1,0 +1,236 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fastpath
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+)
+
+// groups sorts the nodes that the local filters let pass into groups in which all nodes are given equal answers by the
+// twins and by the plugins whose scores are normalised. The nodes of a group differ in the sum of the other scores alone,
+// by which they are kept in buckets. So one node of each group does for filters and normalisation, and the best nodes
+// are in the highest bucket of each of the best groups.
+//
+// It is kept up through the change log, for slots whose rows or twins have changed, after rows and twins are. It belongs
+// to rows and to some of the twins, and is shared by the classes that have the same of both.
+type groups struct {
+	rows *localRows
+	// crosses are the twins that have something to say about nodes.
+	crosses []*cross
+	// users is the number of classes that use the groups, bytes what they were last accounted with.
+	users, bytes int
+
+	// made says that the groups are right up to pos. If not, they are empty, and pos and epoch are those of the last
+	// decision that could have used them.
+	made  bool
+	pos   uint64
+	epoch uint64
+	// retry is the position in the log from which groups may be few enough again.
+	retry uint64
+
+	// in and at are by slot: the number of the bucket that it is in, -1 for none, and where in it.
+	in, at []int32
+	// buckets and list are by number. Those that are empty are in freeBuckets and freeGroups.
+	buckets                 []bucket
+	list                    []group
+	freeBuckets, freeGroups []int32
+	numbers                 map[string]int32 // of groups, by key
+	key                     []byte
+	// held is the number of slots that there is room for in buckets.
+	held int
+}
+
+// group is nodes of one key. It has no buckets if there are none.
+type group struct {
+	key  string
+	size int32
+	// buckets by sum, the lowest first. None of them is empty.
+	buckets []bucketOf
+}
+
+// bucketOf is the sum and the number of a bucket.
+type bucketOf struct {
+	sum    int64
+	number int32
+}
+
+// bucket is the nodes of a group with one sum.
+type bucket struct {
+	group int32
+	sum   int64
+	slots []cache.Slot // in no order
+}
+
+// minGroups is how many groups are worth it in any cluster.
+const minGroups = 32
+
+// tooMany says whether a pass over all nodes would do as well: the groups have less than eight nodes each.
+func (g *groups) tooMany(e *Engine) bool {
+	return len(g.numbers) > max(minGroups, e.snapshot.NumNodes()/8)
+}
+
+// groupable says whether nodes can be grouped at all: no plugin normalises in a way that may depend on how many there are.
+func (l *localRows) groupable() bool {
+	for i := range l.normalised {
+		if !l.skips[i] && l.gen.normalised[i].normalization == byPlugin {
+			return false
+		}
+	}
+	return true
+}
+
+// groupsBy returns the groups by these twins, which no class may use yet.
+func (l *localRows) groupsBy(crosses []*cross) *groups {
+	for _, g := range l.groups {
+		if slices.Equal(g.crosses, crosses) {
+			return g
+		}
+	}
+	g := &groups{rows: l, crosses: slices.Clone(crosses), numbers: map[string]int32{}}
+	l.groups = append(l.groups, g)
+	return g
+}
+
+// sync brings the groups up to the snapshot, and says whether they are of use. They are not made until it is the second
+// time that they could be used without much having happened in between: it takes as long as some passes over all nodes.
+func (g *groups) sync(e *Engine) bool {
+	log := e.snapshot.Log()
+	changes, ok := log.Since(g.pos)
+	epoch := g.rows.images.version
+	for _, x := range g.crosses {
+		epoch += x.GroupsEpoch()
+	}
+	calm := ok && epoch == g.epoch && len(changes) <= max(minGroups, e.snapshot.Slots()/8)
+	g.pos, g.epoch = log.End(), epoch
+	switch {
+	case !calm:
+		g.clear()
+	case g.made:
+		e.looked += len(changes)
+		for _, change := range changes {
+			if g.cares(e, change) {
+				g.put(change.Slot)
+			} else {
+				g.move(change.Slot)
+			}
+		}
+	case g.pos >= g.retry:
+		g.make(e)
+	}
+	if g.made && g.tooMany(e) {
+		g.clear()
+		g.retry = g.pos + uint64(e.snapshot.Slots())
+	}
+	return g.made
+}
+
+// make groups all nodes, as long as that makes not too many groups.
+func (g *groups) make(e *Engine) {
+	g.made = true
+	e.looked += len(g.rows.verdict)
+	for slot := range g.rows.verdict {
+		g.put(cache.Slot(slot))
+		if g.tooMany(e) {
+			return
+		}
+	}
+}
+
+// clear gives up all groups.
+func (g *groups) clear() {
+	if !g.made {
+		return
+	}
+	*g = groups{
+		rows: g.rows, crosses: g.crosses, users: g.users, bytes: g.bytes,
+		pos: g.pos, epoch: g.epoch, retry: g.retry, numbers: map[string]int32{},
+	}
+}
+
+// cares says whether a change can move a node to another group. Pods that matter to no twin cannot: the scores that are
+// normalised in a known way go by the node alone.
+func (g *groups) cares(e *Engine, change cache.Change) bool {
+	if change.Kind != cache.PodAdded && change.Kind != cache.PodRemoved {
+		return true
+	}
+	for _, x := range g.crosses {
+		if x.cares(e, change) {
+			return true
+		}
+	}
+	return false
+}
+
+// put puts a slot where it belongs as its row and the twins are now.
+func (g *groups) put(slot cache.Slot) {
+	for len(g.in) < len(g.rows.verdict) {
+		g.in, g.at = append(g.in, -1), append(g.at, 0)
+	}
+	in := g.in[slot]
+	if g.rows.verdict[slot] != fits {
+		if in >= 0 {
+			g.remove(slot)
+		}
+		return
+	}
+	sum := g.sum(slot)
+	g.writeKey(slot)
+	if in >= 0 {
+		if b := &g.buckets[in]; b.sum == sum && g.list[b.group].key == string(g.key) {
+			return
+		}
+		g.remove(slot)
+	}
+	number, ok := g.numbers[string(g.key)]
+	if !ok {
+		number = g.newGroup()
+	}
+	g.add(slot, number, sum)
+}
+
+// move is put for a slot whose key is what it was.
+func (g *groups) move(slot cache.Slot) {
+	if int(slot) >= len(g.in) || g.in[slot] < 0 || g.rows.verdict[slot] != fits {
+		g.put(slot)
+		return
+	}
+	b := &g.buckets[g.in[slot]]
+	sum := g.sum(slot)
+	if b.sum == sum {
+		return
+	}
+	number := b.group
+	g.list[number].size++ // so that it stays if the slot is all that it has
+	g.remove(slot)
+	g.add(slot, number, sum)
+	g.list[number].size--
+}
+
+// sum is the sum of a slot's scores that are not normalised.
+func (g *groups) sum(slot cache.Slot) int64 {
+	if scores := g.rows.images.scores; scores != nil {
+		return g.rows.fixed[slot] + scores[slot]
+	}
+	return g.rows.fixed[slot]
+}
+
+// writeKey writes the key of a slot's group.
+func (g *groups) writeKey(slot cache.Slot) {
+	g.key = g.key[:0]
+	for i, column := range g.rows.normalised {
+		switch {
+		case g.rows.skips[i]:
+		case column == nil:
+			g.key = append(g.key, 0)
+		default:
+			g.key = binary.AppendVarint(g.key, column[slot])
+		}
+	}
+	for _, x := range g.crosses {
+		g.key = x.AppendGroup(g.key, slot)
+	}
+}

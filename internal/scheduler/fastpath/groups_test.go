@@ -1,0 +1,224 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fastpath
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
+)
+
+// twinOf groups slots by a number each.
+type twinOf struct {
+	topology.Cross
+	numbers []byte
+}
+
+func (t *twinOf) AppendGroup(key []byte, slot cache.Slot) []byte { return append(key, t.numbers[slot]) }
+
+// TestGroupsHaveWhatAMapHas moves slots between groups and buckets, and compares with a search through all slots.
+func TestGroupsHaveWhatAMapHas(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	const slots = 100
+	twin := &twinOf{numbers: make([]byte, slots)}
+	rows := &localRows{
+		columns:    columns{verdict: make([]uint16, slots), fixed: make([]int64, slots)},
+		normalised: [][]int64{make([]int64, slots), nil, make([]int64, slots)},
+		skips:      []bool{false, false, true},
+	}
+	for i := range rows.verdict {
+		rows.verdict[i] = noNode
+	}
+	g := rows.groupsBy([]*cross{{Cross: twin}})
+	for step := range 20_000 {
+		slot := cache.Slot(r.IntN(slots))
+		rows.fixed[slot] = r.Int64N(5) * 1000
+		rows.normalised[2][slot] = r.Int64N(100) // skipped
+		if r.IntN(3) > 0 {
+			g.move(slot)
+		} else {
+			rows.verdict[slot] = uint16(r.IntN(3))
+			rows.normalised[0][slot] = r.Int64N(2) * 200
+			twin.numbers[slot] = byte(r.IntN(3))
+			g.put(slot)
+		}
+		switch step {
+		case 5_000, 15_000: // all of them are alike, and drift apart again
+			for i := range slots {
+				rows.verdict[i], rows.fixed[i], rows.normalised[0][i], twin.numbers[i] = fits, 0, 0, 0
+				g.put(cache.Slot(i))
+			}
+		case 10_000:
+			rows.images.scores = make([]int64, slots)
+			for i := range rows.images.scores {
+				rows.images.scores[i] = r.Int64N(3)
+				g.put(cache.Slot(i))
+			}
+			rows.normalised[1] = make([]int64, slots)
+		}
+		if rows.normalised[1] != nil && r.IntN(10) == 0 {
+			rows.normalised[1][slot] = r.Int64N(2)
+			g.put(slot)
+		}
+		compareGroups(t, g, func(slot int) string {
+			var second int64
+			if rows.normalised[1] != nil {
+				second = rows.normalised[1][slot]
+			}
+			return fmt.Sprint(rows.normalised[0][slot], second, twin.numbers[slot])
+		}, step)
+	}
+}
+
+func compareGroups(t *testing.T, g *groups, key func(slot int) string, step int) {
+	t.Helper()
+	members := map[string][]cache.Slot{}
+	best := map[string][]cache.Slot{}
+	for i, verdict := range g.rows.verdict {
+		slot := cache.Slot(i)
+		if verdict != fits {
+			if g.in[slot] >= 0 {
+				t.Fatalf("step %d: slot %d is in a group and does not fit", step, slot)
+			}
+			continue
+		}
+		of := key(i)
+		members[of] = append(members[of], slot)
+		switch now := best[of]; {
+		case len(now) == 0 || g.sum(slot) > g.sum(now[0]):
+			best[of] = []cache.Slot{slot}
+		case g.sum(slot) == g.sum(now[0]):
+			best[of] = append(now, slot)
+		}
+	}
+	representatives := g.representatives(nil)
+	if len(representatives) != len(members) || len(g.numbers) != len(members) {
+		t.Fatalf("step %d: %d representatives, %d keys of %d groups", step, len(representatives), len(g.numbers), len(members))
+	}
+	for _, slot := range representatives {
+		of := key(int(slot))
+		number := g.of(slot)
+		got := slices.Sorted(slices.Values(g.best(number)))
+		if !slices.Contains(got, slot) || !slices.Equal(got, best[of]) {
+			t.Fatalf("step %d: the best of group %q are %v, represented by %d, want %v", step, of, got, slot, best[of])
+		}
+		if int(g.list[number].size) != len(members[of]) {
+			t.Fatalf("step %d: group %q has the size %d, want %d", step, of, g.list[number].size, len(members[of]))
+		}
+		for _, member := range members[of] {
+			if g.of(member) != number {
+				t.Fatalf("step %d: slot %d is in another group than %d", step, member, slot)
+			}
+		}
+		delete(members, of) // no group has two
+	}
+	held := 0
+	for i := range g.buckets {
+		held += cap(g.buckets[i].slots)
+	}
+	if held != g.held {
+		t.Fatalf("step %d: buckets have room for %d slots, %d are accounted", step, held, g.held)
+	}
+}
+
+func TestGroupsAreSharedByWhoHasTheSameTwins(t *testing.T) {
+	rows, one, other := &localRows{}, &cross{}, &cross{}
+	first := rows.groupsBy([]*cross{one})
+	if rows.groupsBy([]*cross{one}) != first {
+		t.Error("the same twins, other groups")
+	}
+	for _, crosses := range [][]*cross{nil, {other}, {one, other}} {
+		if rows.groupsBy(crosses) == first {
+			t.Errorf("the same groups for %d other twins", len(crosses))
+		}
+	}
+}
+
+// Bytes is what a twin is accounted with.
+func (t *twinOf) Bytes() int { return 1000 + len(t.numbers) }
+
+func TestWhatClassesShareIsAccountedOnce(t *testing.T) {
+	s := newScene(t, 10, 0)
+	shared, own := &cross{Cross: &twinOf{}, key: "shared"}, &cross{Cross: &twinOf{}}
+	for _, app := range []string{"a", "b"} {
+		s.expect(s.pod(app), None)
+		c := s.engine.last
+		c.local.twins = map[string]*cross{"shared": shared}
+		shared.users++
+		c.crosses = append(c.crosses, shared)
+		if app == "b" {
+			own.users++
+			c.crosses = append(c.crosses, own)
+		}
+		before := s.engine.bytes
+		c.setGroups(s.engine, c.local.groupsBy([]*cross{shared}))
+		s.engine.account(c)
+		added, groups := s.engine.bytes-before, c.groups.size()
+		if want := 1000 + groups; app == "a" && added != want || app == "b" && added != 1000 {
+			t.Errorf("class %s: %d bytes more", app, added)
+		}
+	}
+	first, second := s.engine.used.Back().Value.(*class), s.engine.last
+	rows := second.local
+	s.engine.dropClass(first)
+	if len(rows.twins) != 1 || len(rows.groups) != 1 {
+		t.Error("what another class uses is gone")
+	}
+	s.engine.dropClass(second)
+	if s.engine.bytes != 0 || len(rows.twins) != 0 || len(rows.groups) != 0 {
+		t.Errorf("%d bytes, %d twins and %d groups are left", s.engine.bytes, len(rows.twins), len(rows.groups))
+	}
+}
+
+func TestRelevanceIsRemembered(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 5))
+	var memory relevance
+	twin := map[cache.ClassID]bool{}
+	remembered := 0
+	for range 20_000 {
+		id := cache.ClassID(1 + r.IntN(3*maxRelevant))
+		want, ok := twin[id]
+		got, known := memory.of(id)
+		switch {
+		case known && !ok:
+			t.Fatalf("class %d was never asked about", id)
+		case known && got != want:
+			t.Fatalf("class %d is relevant: %v, want %v", id, got, want)
+		case known:
+			remembered++
+		default:
+			twin[id] = ok && want || !ok && r.IntN(2) == 0
+			memory.remember(id, twin[id], len(twin))
+		}
+	}
+	if remembered < 1000 || memory.size() != 8*maxRelevant {
+		t.Errorf("%d answers were remembered, in %d bytes", remembered, memory.size())
+	}
+}
+
+func TestTies(t *testing.T) {
+	var ties Ties
+	ties.reset([]cache.Slot{9})
+	ties.reset(nil)
+	ties.add([]cache.Slot{3, 1})
+	ties.add(nil)
+	ties.add([]cache.Slot{2})
+	if all := slices.Collect(ties.All()); ties.Len() != 3 || !slices.Equal(all, []cache.Slot{3, 1, 2}) {
+		t.Fatalf("%d: %v", ties.Len(), all)
+	}
+	for i, want := range []cache.Slot{3, 1, 2} {
+		if got := ties.At(i); got != want {
+			t.Errorf("%d: %d, want %d", i, got, want)
+		}
+	}
+	for slot := range ties.All() {
+		if slot == 1 {
+			break
+		}
+	}
+}

@@ -1,0 +1,100 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fastpath
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/imagelocality"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+)
+
+// imageColumn is the scores of ImageLocality.
+type imageColumn struct {
+	// names are those that the pods' images may go by.
+	names []string
+	// What the scores depend on besides the nodes: how many nodes there are, and for each name its size and the number of
+	// nodes that have it. epoch is the snapshot's at which that was looked up.
+	epoch  uint64
+	nodes  int
+	known  []imageCount
+	exists bool // some image is on some node
+	// scores by slot, weighted; nil: all zeros. version counts how often they changed in other slots than the log says.
+	scores  []int64
+	version uint64
+}
+
+type imageCount struct {
+	size  int64
+	nodes int
+}
+
+// syncImages brings the scores of ImageLocality up to the snapshot. changes are what the rows were just synced by.
+func (l *localRows) syncImages(ctx context.Context, e *Engine, pod *corev1.Pod, changes []cache.Change, all bool) error {
+	if l.gen.imageWeight == 0 {
+		return nil
+	}
+	c := &l.images
+	moved := l.lookUpImages(e.snapshot)
+	if !c.exists {
+		c.scores = nil
+		return nil
+	}
+	if moved || all || c.scores == nil || 2*len(changes) > e.snapshot.Slots() {
+		c.version++
+		c.scores = resized(c.scores, len(l.verdict))
+		for slot := range c.scores {
+			if err := l.scoreImages(ctx, e, cache.Slot(slot), pod); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	e.beginMarks()
+	for _, change := range changes {
+		if e.mark(change.Slot) {
+			if err := l.scoreImages(ctx, e, change.Slot, pod); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// lookUpImages looks up what the scores of ImageLocality depend on besides the nodes, and says whether that moved.
+func (l *localRows) lookUpImages(snapshot *cache.Snapshot) bool {
+	c := &l.images
+	if c.epoch == snapshot.ImagesEpoch() && c.nodes == snapshot.NumNodes() {
+		return false
+	}
+	moved := c.nodes != snapshot.NumNodes()
+	c.epoch, c.nodes, c.exists = snapshot.ImagesEpoch(), snapshot.NumNodes(), false
+	for i, name := range c.names {
+		var now imageCount
+		now.size, now.nodes = snapshot.Image(name)
+		moved = moved || now != c.known[i]
+		c.known[i] = now
+		c.exists = c.exists || now.nodes > 0
+	}
+	return moved
+}
+
+func (l *localRows) scoreImages(ctx context.Context, e *Engine, slot cache.Slot, pod *corev1.Pod) error {
+	l.images.scores[slot] = 0
+	if l.verdict[slot] != fits {
+		return nil
+	}
+	var score [1]int64
+	if status := l.gen.images.ScoreNode(ctx, l.state, pod, e.snapshot.Info(slot), score[:]); !status.IsSuccess() {
+		return statusError(status)
+	}
+	if score[0] < fwk.MinScore || score[0] > fwk.MaxScore {
+		return outOfRange(imagelocality.Name, score[0])
+	}
+	l.images.scores[slot] = score[0] * l.gen.imageWeight
+	return nil
+}

@@ -1,0 +1,42 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fastpath
+
+import "github.com/livesched/livesched/internal/scheduler/cache"
+
+// relevance remembers of classes whether they are relevant to something. It is asked about every change, so it is a table
+// with one place for each remainder of the number of a class: of two classes with one place the later is remembered.
+type relevance struct {
+	// classes has as many entries as a power of two: 0, or the number of a class times two, plus one if it is relevant.
+	classes []uint64
+}
+
+// maxRelevant bounds how many classes are remembered.
+const maxRelevant = 4096
+
+func (r *relevance) of(id cache.ClassID) (relevant, known bool) {
+	if len(r.classes) == 0 {
+		return false, false
+	}
+	entry := r.classes[uint64(id)&uint64(len(r.classes)-1)]
+	return entry&1 != 0, entry>>1 == uint64(id)
+}
+
+// remember notes what is to be said of a class. There is room for so many classes, at least, or as many as are allowed.
+func (r *relevance) remember(id cache.ClassID, relevant bool, room int) {
+	if len(r.classes) < min(room, maxRelevant) {
+		size := 64
+		for size < min(room, maxRelevant) {
+			size *= 2
+		}
+		r.classes = make([]uint64, size)
+	}
+	entry := uint64(id) << 1
+	if relevant {
+		entry |= 1
+	}
+	r.classes[uint64(id)&uint64(len(r.classes)-1)] = entry
+}
+
+func (r *relevance) size() int { return 8 * len(r.classes) }

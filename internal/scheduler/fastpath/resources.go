@@ -1,0 +1,276 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fastpath
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/sets"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	resourcehelper "k8s.io/component-helpers/resource"
+	fwk "k8s.io/kube-scheduler/framework"
+	v1helper "k8s.io/kubernetes/pkg/apis/core/v1/helper"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources"
+	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/framework"
+)
+
+// resourceTwin does what NodeResourcesFit and NodeResourcesBalancedAllocation do in one generation of a profile, by
+// the numbers of the nodeTable: exactly what the plugins of kube-scheduler 1.36 do, to the last bit, for the pods
+// that classes are made of (see ordinary). It does not know of resources that DynamicResources allocates devices for; pods
+// that request such take the scalar path.
+//
+// The other side of the twin is in the plugins' fit.go, resource_allocation.go, least_allocated.go, most_allocated.go,
+// requested_to_capacity_ratio.go and balanced_allocation.go, and has to be read again at each update of k8s.io/kubernetes.
+type resourceTwin struct {
+	// filters says that nodes without room are left out.
+	filters bool
+	// ignored and ignoredGroups are the extended resources that need no room, by name and by what is before the slash.
+	ignored, ignoredGroups sets.Set[string]
+	// podLevel says that requests of the pod as such count. They never do for the score of NodeResourcesFit.
+	podLevel bool
+	// scorers are those of the two plugins that score.
+	scorers []resourceScorer
+}
+
+// resourceScorer is how one of the plugins scores.
+type resourceScorer struct {
+	strategy  strategy
+	resources []schedconfig.ResourceSpec
+	// plugin is its name, weight that of its score.
+	plugin string
+	weight int64
+	// shape is the score by utilization in per cent, of RequestedToCapacityRatio.
+	shape *[fullUtilization + 1]int64
+}
+
+// newResourceTwin returns the twin for the plugins of a profile, and the names of those that it stands in for. Others
+// are to be asked: whose arguments are not known, or that run where they were not meant to.
+func newResourceTwin(f *framework.Framework, points map[string]*pointsOf) (*resourceTwin, sets.Set[string]) {
+	features := feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
+	twin := &resourceTwin{podLevel: features.EnablePodLevelResources}
+	names := sets.New[string]()
+	if !features.EnableSidecarContainers {
+		return twin, names
+	}
+	weights := f.Plugins().ScoreWeights
+	for name, p := range points {
+		switch p.plugin.(type) {
+		case *noderesources.Fit:
+			args, ok := f.Args(name).(*schedconfig.NodeResourcesFitArgs)
+			if !ok || p.filter != p.preFilter {
+				continue
+			}
+			scorer, ok := strategyScorer(args.ScoringStrategy)
+			if !ok {
+				continue
+			}
+			twin.filters, twin.ignored, twin.ignoredGroups = p.filter, sets.New(args.IgnoredResources...), sets.New(args.IgnoredResourceGroups...)
+			twin.addScorer(p, scorer, weights[name])
+			names.Insert(name)
+		case *noderesources.BalancedAllocation:
+			if args, ok := f.Args(name).(*schedconfig.NodeResourcesBalancedAllocationArgs); ok {
+				twin.addScorer(p, resourceScorer{strategy: balancedAllocation, resources: args.Resources}, weights[name])
+				names.Insert(name)
+			}
+		}
+	}
+	return twin, names
+}
+
+func (t *resourceTwin) addScorer(p *pointsOf, scorer resourceScorer, weight int64) {
+	if p.score {
+		scorer.plugin, scorer.weight = p.plugin.Name(), weight
+		t.scorers = append(t.scorers, scorer)
+	}
+}
+
+// strategyScorer returns how NodeResourcesFit scores, and false if that is not known.
+func strategyScorer(args *schedconfig.ScoringStrategy) (resourceScorer, bool) {
+	if args == nil || len(args.Resources) == 0 {
+		return resourceScorer{}, false
+	}
+	scorer := resourceScorer{resources: args.Resources}
+	switch args.Type {
+	case schedconfig.LeastAllocated:
+		scorer.strategy = leastAllocated
+	case schedconfig.MostAllocated:
+		scorer.strategy = mostAllocated
+	case schedconfig.RequestedToCapacityRatio:
+		if args.RequestedToCapacityRatio == nil || len(args.RequestedToCapacityRatio.Shape) == 0 {
+			return resourceScorer{}, false
+		}
+		scorer.strategy = requestedToCapacityRatio
+		scorer.shape = scoresByUtilization(args.RequestedToCapacityRatio.Shape)
+	default:
+		return resourceScorer{}, false
+	}
+	return scorer, true
+}
+
+// demand is what the pods with one local key ask of a node. It is made for one generation, and holds columns of the
+// nodeTable.
+type demand struct {
+	filters bool
+	core    [numCore]int64
+	scalars []scalarDemand
+	scores  []nodeScore
+	held    []corev1.ResourceName
+}
+
+type scalarDemand struct {
+	column  *scalarColumn
+	request int64
+}
+
+// demandOf returns what a pod asks for.
+func (t *resourceTwin) demandOf(pod *corev1.Pod, table *nodeTable, snapshot *cache.Snapshot) *demand {
+	d := &demand{filters: t.filters}
+	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{SkipPodLevelResources: !t.podLevel})
+	hold := func(name corev1.ResourceName) *scalarColumn {
+		d.held = append(d.held, name)
+		return table.hold(name, snapshot)
+	}
+	if t.filters {
+		var room schedframework.Resource
+		room.SetMaxResource(requests)
+		d.core = [...]int64{room.MilliCPU, room.Memory, room.EphemeralStorage}
+		for name, request := range room.ScalarResources {
+			if request != 0 && !t.ignores(name) {
+				d.scalars = append(d.scalars, scalarDemand{hold(name), request})
+			}
+		}
+	}
+	for i := range t.scorers {
+		s := &t.scorers[i]
+		requests := requests
+		if s.strategy != balancedAllocation {
+			requests = nonZeroRequests(pod, requests)
+		}
+		if score, ok := s.scoreOf(requests, hold); ok {
+			d.scores = append(d.scores, score)
+		}
+	}
+	return d
+}
+
+// ignores says whether a resource needs no room.
+func (t *resourceTwin) ignores(name corev1.ResourceName) bool {
+	if t.ignored.Len() == 0 && t.ignoredGroups.Len() == 0 || !v1helper.IsExtendedResourceName(name) {
+		return false
+	}
+	group, _, _ := strings.Cut(string(name), "/")
+	return t.ignored.Has(string(name)) || t.ignoredGroups.Has(group)
+}
+
+// nonZeroRequests are the requests of a pod as the score of NodeResourcesFit takes them: a container that does not
+// request cpu or memory is taken to request a little, and what the pod as such requests does not count. requests are
+// those that do without.
+func nonZeroRequests(pod *corev1.Pod, requests corev1.ResourceList) corev1.ResourceList {
+	if pod.Spec.Resources == nil && allRequest(pod.Spec.Containers) && allRequest(pod.Spec.InitContainers) {
+		return requests
+	}
+	return resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{
+		SkipPodLevelResources: true,
+		NonMissingContainerRequests: corev1.ResourceList{
+			corev1.ResourceCPU:    *resource.NewMilliQuantity(schedutil.DefaultMilliCPURequest, resource.DecimalSI),
+			corev1.ResourceMemory: *resource.NewQuantity(schedutil.DefaultMemoryRequest, resource.DecimalSI),
+		},
+	})
+}
+
+// allRequest says whether all containers request cpu and memory.
+func allRequest(containers []corev1.Container) bool {
+	for i := range containers {
+		requests := containers[i].Resources.Requests
+		_, hasCPU := requests[corev1.ResourceCPU]
+		_, hasMemory := requests[corev1.ResourceMemory]
+		if !hasCPU || !hasMemory {
+			return false
+		}
+	}
+	return true
+}
+
+// scoreOf returns how nodes are scored for the requests, and false if they all get 0.
+func (s *resourceScorer) scoreOf(requests corev1.ResourceList, hold func(corev1.ResourceName) *scalarColumn) (nodeScore, bool) {
+	score := nodeScore{resourceScorer: s}
+	bestEffort := true
+	for _, spec := range s.resources {
+		name := corev1.ResourceName(spec.Name)
+		quantity := requests[name]
+		t := term{weight: spec.Weight, request: quantity.Value()}
+		if name == corev1.ResourceCPU {
+			t.request = quantity.MilliValue()
+		}
+		bestEffort = bestEffort && t.request == 0
+		if at, ok := coreResources[name]; ok {
+			t.core, score.request[at] = at, t.request
+		} else if t.request != 0 && schedutil.IsScalarResourceName(name) {
+			t.scalar = hold(name)
+		} else {
+			continue // a resource that no node has, or that does not count for this pod
+		}
+		score.terms = append(score.terms, t)
+	}
+	score.pair = len(score.terms) == 2 && score.has(cpu) && score.has(memory)
+	return score, len(score.terms) > 0 && (s.strategy != balancedAllocation || !bestEffort)
+}
+
+// has says whether one of the resources that every node has counts.
+func (s *nodeScore) has(core int) bool {
+	return slices.ContainsFunc(s.terms, func(t term) bool { return t.scalar == nil && t.core == core })
+}
+
+// release gives back the columns.
+func (d *demand) release(table *nodeTable) {
+	for _, name := range d.held {
+		table.release(name)
+	}
+	d.held = nil
+}
+
+// fits says whether a node has room.
+func (d *demand) fits(n *nodeResources, slot int) bool {
+	if !d.filters {
+		return true
+	}
+	if n.pods+1 > n.maxPods {
+		return false
+	}
+	for i, request := range &d.core {
+		if request > 0 && request > n.allocatable[i]-n.requested[i] {
+			return false
+		}
+	}
+	for i := range d.scalars {
+		s := &d.scalars[i]
+		if s.request > s.column.allocatable[slot]-s.column.requested[slot] {
+			return false
+		}
+	}
+	return true
+}
+
+// score is the weighted sum of what the two plugins give to a node.
+func (d *demand) score(n *nodeResources, slot int) (int64, error) {
+	var sum int64
+	for i := range d.scores {
+		s := &d.scores[i]
+		score := s.of(n, slot)
+		if score < fwk.MinScore || score > fwk.MaxScore {
+			return 0, outOfRange(s.plugin, score)
+		}
+		sum += score * s.weight
+	}
+	return sum, nil
+}

@@ -1,0 +1,149 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+)
+
+// Which pods meet which terms. Terms of the class's own pods have the namespaces that they select among those that they
+// name, and are asked without labels of a namespace. Terms of other pods are asked with those of the class's namespace.
+
+// matchesAll says whether a pod matches all of a class's required affinity terms, of which there must be some.
+func matchesAll(terms []fwk.AffinityTerm, pod *corev1.Pod) bool {
+	for i := range terms {
+		if !terms[i].Matches(pod, nil) {
+			return false
+		}
+	}
+	return len(terms) > 0
+}
+
+// read finds out what the pods in a slot add.
+func (t *affinity) read(slot cache.Slot) {
+	signatures := t.sources.snapshot.Signatures()
+	t.effects.look(signatures)
+	for _, id := range signatures.On(slot) {
+		known, meaning := t.effects.has(id)
+		if !known {
+			meaning = t.learn(id, signatures.Of(id))
+		}
+		if !meaning {
+			continue
+		}
+		for _, e := range t.effects.effects[id] {
+			e.axis.found.add(e.amounts)
+		}
+	}
+}
+
+// learn finds out what the pods of a signature add, and says whether it is anything. Of most pods only the labels matter,
+// and only to classes with terms.
+func (t *affinity) learn(id cache.SignatureID, of *cache.Signature) bool {
+	if t.all && !of.Gone() {
+		t.readOwn(t.sources.podOf(of))
+	}
+	if of.Terms != nil {
+		t.readTheirs(of.Terms)
+	}
+	var effects []effect
+	for _, x := range t.axes {
+		if x.learnt != (amounts{}) {
+			effects = append(effects, effect{x, x.learnt})
+			x.learnt = amounts{}
+		}
+	}
+	if effects == nil {
+		t.effects.rememberNothing(id)
+		return false
+	}
+	t.effects.remember(id, effects)
+	return true
+}
+
+func (a *amounts) add(b amounts) {
+	a.affine += b.affine
+	a.hostile += b.hostile
+	a.guarded += b.guarded
+	a.wanted += b.wanted
+}
+
+// readOwn has the class's own terms look at a pod.
+func (t *affinity) readOwn(pod *corev1.Pod) {
+	if len(t.required) > 0 && matchesAll(t.pod.RequiredAffinityTerms, pod) {
+		for _, x := range t.required {
+			x.learnt.affine++
+		}
+	}
+	for i := range t.pod.RequiredAntiAffinityTerms {
+		if term := &t.pod.RequiredAntiAffinityTerms[i]; term.Matches(pod, nil) {
+			t.axis(term.TopologyKey).learnt.hostile++
+		}
+	}
+	t.want(t.pod.PreferredAffinityTerms, pod, nil, 1)
+	t.want(t.pod.PreferredAntiAffinityTerms, pod, nil, -1)
+}
+
+// readTheirs has a pod's terms look at the class's.
+func (t *affinity) readTheirs(other *schedframework.PodInfo) {
+	pod := t.pod.Pod
+	terms := other.RequiredAntiAffinityTerms
+	for i := range terms {
+		if terms[i].Matches(pod, t.labels) {
+			t.axis(terms[i].TopologyKey).learnt.guarded++
+		}
+	}
+	if !t.scores {
+		return
+	}
+	if t.hardWeight > 0 {
+		terms := other.RequiredAffinityTerms
+		for i := range terms {
+			if terms[i].Matches(pod, t.labels) {
+				t.axis(terms[i].TopologyKey).learnt.wanted += int64(t.hardWeight)
+			}
+		}
+	}
+	t.want(other.PreferredAffinityTerms, pod, t.labels, 1)
+	t.want(other.PreferredAntiAffinityTerms, pod, t.labels, -1)
+}
+
+// want adds the weights of the terms that match a pod, times a sign.
+func (t *affinity) want(terms []fwk.WeightedAffinityTerm, pod *corev1.Pod, nsLabels labels.Set, sign int64) {
+	for i := range terms {
+		if terms[i].Matches(pod, nsLabels) {
+			t.axis(terms[i].TopologyKey).learnt.wanted += sign * int64(terms[i].Weight)
+		}
+	}
+}
+
+// Relevant implements Cross.
+func (t *affinity) Relevant(other *schedframework.PodInfo) bool {
+	return t.byBinding || t.all && t.concernsOwn(other.Pod) || t.concernsTheirs(other)
+}
+
+// concernsOwn says whether a term of the class's own matches a pod.
+func (t *affinity) concernsOwn(pod *corev1.Pod) bool {
+	for term := range ownTerms(t.pod) {
+		if term.Matches(pod, nil) {
+			return true
+		}
+	}
+	return false
+}
+
+// concernsTheirs says whether a term of a pod matches the class's pods.
+func (t *affinity) concernsTheirs(other *schedframework.PodInfo) bool {
+	for term := range ownTerms(other) {
+		if term.Matches(t.pod.Pod, t.labels) {
+			return true
+		}
+	}
+	return false
+}

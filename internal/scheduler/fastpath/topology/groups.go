@@ -1,0 +1,86 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"encoding/binary"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+)
+
+// What nodes are grouped by. Where domains have many nodes, as zones have, it is the place of a node: what there is in
+// the domain is looked up for all its nodes at once. Where each node is a domain of its own, as by hostname, places would
+// make as many groups as there are nodes, and it is what there is in the domain.
+
+// GroupsEpoch implements Cross.
+func (t *spread) GroupsEpoch() uint64 {
+	for i := range t.hard {
+		if t.hard[i].regroup() {
+			t.regrouped++
+		}
+	}
+	return t.regrouped
+}
+
+// AppendGroup implements Cross. Whether a node lacks a key that it needs to be scored follows from its places.
+func (t *spread) AppendGroup(key []byte, slot cache.Slot) []byte {
+	for i := range t.hard {
+		y := &t.hard[i]
+		place := y.at[slot]
+		switch {
+		case !y.single:
+			key = binary.AppendUvarint(key, uint64(place))
+		case place == unlabelled:
+			key = append(key, 0)
+		default:
+			key = binary.AppendUvarint(key, 1+uint64(y.pods[place]))
+		}
+	}
+	for i := range t.soft {
+		y := &t.soft[i]
+		place := y.at[slot]
+		switch {
+		case !y.perNode:
+			key = binary.AppendUvarint(key, uint64(place))
+		case place == unlabelled:
+			key = append(key, 0)
+		default:
+			key = binary.AppendUvarint(key, 1+uint64(t.counters[y.counter].pods[slot]))
+		}
+	}
+	return key
+}
+
+// GroupsEpoch implements Cross. A term of a pod may bring a new axis.
+func (t *affinity) GroupsEpoch() uint64 {
+	for _, x := range t.axes {
+		if x.regroup() {
+			t.regrouped++
+		}
+	}
+	return t.regrouped + uint64(len(t.axes))
+}
+
+// AppendGroup implements Cross.
+func (t *affinity) AppendGroup(key []byte, slot cache.Slot) []byte {
+	for _, x := range t.axes {
+		place := x.at[slot]
+		if !x.single {
+			key = binary.AppendUvarint(key, uint64(place))
+			continue
+		}
+		if place == unlabelled {
+			key = append(key, 0)
+			continue
+		}
+		answers := byte(1)
+		for i, found := range [...]bool{x.affine.in(place) > 0, x.hostile.in(place) > 0, x.guarded.in(place) > 0} {
+			if found {
+				answers |= 2 << i
+			}
+		}
+		key = binary.AppendVarint(append(key, answers), x.wanted.in(place))
+	}
+	return key
+}

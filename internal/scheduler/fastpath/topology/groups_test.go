@@ -1,0 +1,120 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+)
+
+// grouping is what a twin grouped the nodes by when it was last asked.
+type grouping struct {
+	cross Cross
+	epoch uint64
+	keys  []string // by slot, "" for one without a node
+}
+
+// compareGroups has one node of each group stand for the others, which must come to what all nodes come to, and holds
+// the twins to it that keys stay as they are where nothing has happened.
+func (r *run) compareGroups(t *testing.T, k *class, where string) {
+	for i, cross := range k.crosses {
+		if cross == nil || cross.Idle() {
+			continue
+		}
+		now := r.group(cross)
+		if old := k.groups[i]; old.cross == cross && old.epoch == now.epoch {
+			for slot, key := range old.keys {
+				if key != now.keys[slot] && !k.updated[cache.Slot(slot)] {
+					t.Errorf("%s: the key of slot %d went from %q to %q while nothing happened to it", where, slot, key, now.keys[slot])
+				}
+			}
+			r.kept++
+		}
+		k.groups[i] = now
+		r.compareVerdicts(t, cross, now.keys, where)
+		r.compareGroupScores(t, cross, now.keys, where)
+	}
+	clear(k.updated)
+}
+
+func (r *run) group(cross Cross) grouping {
+	g := grouping{cross: cross, epoch: cross.GroupsEpoch(), keys: make([]string, r.snapshot.Slots())}
+	for slot := range g.keys {
+		if r.snapshot.Alive(cache.Slot(slot)) {
+			g.keys[slot] = string(cross.AppendGroup([]byte("x"), cache.Slot(slot)))
+		}
+	}
+	return g
+}
+
+// compareVerdicts looks for nodes of one group of which one fits and one does not.
+func (r *run) compareVerdicts(t *testing.T, cross Cross, keys []string, where string) {
+	first := map[string]cache.Slot{}
+	for slot, key := range keys {
+		if key == "" {
+			continue
+		}
+		one, ok := first[key]
+		if !ok {
+			first[key] = cache.Slot(slot)
+			continue
+		}
+		if cross.Filter(one) != cross.Filter(cache.Slot(slot)) {
+			t.Errorf("%s: %T lets only one of the slots %d and %d pass, of one group", where, cross, one, slot)
+		}
+	}
+	for one := range first {
+		for other := range first {
+			if one != other && strings.HasPrefix(one, other) {
+				t.Errorf("%s: the key %q begins with %q", where, one, other)
+			}
+		}
+	}
+	if alive := r.snapshot.NumNodes(); len(first) <= alive/2 {
+		r.grouped++
+	}
+}
+
+// compareGroupScores scores nodes, groups of which are feasible or not, one by one and by group.
+func (r *run) compareGroupScores(t *testing.T, cross Cross, keys []string, where string) {
+	feasible := map[string]bool{}
+	at := map[string]int{}
+	var all, some []cache.Slot
+	var sizes []int32
+	share := 1 + r.IntN(100)
+	for _, slot := range r.snapshot.Order() {
+		key := keys[slot]
+		if _, ok := feasible[key]; !ok {
+			feasible[key] = r.chance(share)
+		}
+		if !feasible[key] {
+			continue
+		}
+		all = append(all, slot)
+		if i, ok := at[key]; ok {
+			sizes[i]++
+			continue
+		}
+		at[key] = len(some)
+		some, sizes = append(some, slot), append(sizes, 1)
+	}
+	scores, groups := make([]int64, len(all)), make([]int64, len(some))
+	ok, okay := cross.Score(all, nil, scores), cross.Score(some, sizes, groups)
+	if ok != okay {
+		t.Errorf("%s: %T scores nodes: %v, groups: %v", where, cross, ok, okay)
+	}
+	if !ok {
+		return
+	}
+	want := make([]int64, len(all))
+	for i, slot := range all {
+		want[i] = groups[at[keys[slot]]]
+	}
+	if !slices.Equal(scores, want) {
+		t.Errorf("%s: %T: scores %v, by groups %v", where, cross, scores, want)
+	}
+}

@@ -1,0 +1,35 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+// LetsAll implements Cross.
+func (t *spread) LetsAll() bool { return len(t.hard) == 0 }
+
+// LetsAll implements Cross.
+func (t *affinity) LetsAll() bool {
+	for _, x := range t.anti {
+		if !x.hostile.empty() {
+			return false
+		}
+	}
+	for _, x := range t.axes {
+		if !x.guarded.empty() {
+			return false
+		}
+	}
+	return len(t.required) == 0
+}
+
+// Idle implements Cross: the default constraints may apply, but there is no series to apply them to.
+func (t *spread) Idle() bool { return len(t.hard)+len(t.soft) == 0 }
+
+// Idle implements Cross.
+func (t *affinity) Idle() bool {
+	for _, x := range t.axes {
+		if !x.hostile.empty() || !x.wanted.empty() {
+			return false
+		}
+	}
+	return t.LetsAll()
+}

@@ -1,0 +1,122 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// scope is the namespaces that the affinity terms of a class's pods select, and the labels of the one that they are in,
+// by which other pods' terms select them.
+type scope struct {
+	sources *Sources
+	name    string
+	own     *corev1.Namespace // nil if it does not exist
+	labels  labels.Set
+	// selected are the terms with selectors of namespaces, with the namespaces that they found.
+	selected []selectedNamespaces
+	at       string // the version of all namespaces that selected is from
+}
+
+type selectedNamespaces struct {
+	selector labels.Selector
+	names    sets.Set[string]
+}
+
+// newScope looks up the namespaces that the pod's terms select, and adds them to those that the terms name.
+func (s *Sources) newScope(info *schedframework.PodInfo) (*scope, error) {
+	p := &scope{sources: s, name: info.Pod.Namespace, at: version(s.nsStore)}
+	p.own = p.current()
+	if p.own != nil {
+		p.labels = labels.Set(p.own.Labels)
+	}
+	for term := range ownTerms(info) {
+		// Nothing to select, or all namespaces, which the term itself knows.
+		if labels.MatchesNothing(term.NamespaceSelector) || term.NamespaceSelector.Empty() {
+			continue
+		}
+		names, err := s.find(term.NamespaceSelector)
+		if err != nil {
+			return nil, err
+		}
+		p.selected = append(p.selected, selectedNamespaces{term.NamespaceSelector, names})
+		// The selector stays. The plugin means to replace it by one of nothing, but does so in a copy, so that a selector
+		// that matches no labels at all (DoesNotExist, NotIn) goes on to match every namespace.
+		for name := range names {
+			term.Namespaces.Insert(name)
+		}
+	}
+	return p, nil
+}
+
+// ownTerms yields all affinity terms of a pod.
+func ownTerms(info *schedframework.PodInfo) func(func(*fwk.AffinityTerm) bool) {
+	return func(yield func(*fwk.AffinityTerm) bool) {
+		for _, terms := range [...][]fwk.AffinityTerm{info.RequiredAffinityTerms, info.RequiredAntiAffinityTerms} {
+			for i := range terms {
+				if !yield(&terms[i]) {
+					return
+				}
+			}
+		}
+		for _, terms := range [...][]fwk.WeightedAffinityTerm{info.PreferredAffinityTerms, info.PreferredAntiAffinityTerms} {
+			for i := range terms {
+				if !yield(&terms[i].AffinityTerm) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// current returns the namespace of the class's pods, nil if it is not there.
+func (p *scope) current() *corev1.Namespace {
+	namespace, err := p.sources.namespaces.Get(p.name)
+	if err != nil {
+		return nil
+	}
+	return namespace
+}
+
+func (s *Sources) find(selector labels.Selector) (sets.Set[string], error) {
+	namespaces, err := s.namespaces.List(selector)
+	if err != nil {
+		return nil, err
+	}
+	names := sets.New[string]()
+	for _, namespace := range namespaces {
+		names.Insert(namespace.Name)
+	}
+	return names, nil
+}
+
+// changed says whether anything of it is different by now.
+func (p *scope) changed() bool {
+	if own := p.current(); own != p.own {
+		if own == nil || p.own == nil || !maps.Equal(own.Labels, p.own.Labels) {
+			return true
+		}
+		p.own = own
+	}
+	if len(p.selected) == 0 {
+		return false
+	}
+	at := version(p.sources.nsStore)
+	if at != "" && at == p.at {
+		return false
+	}
+	for _, s := range p.selected {
+		if names, err := p.sources.find(s.selector); err != nil || !names.Equal(s.names) {
+			return true
+		}
+	}
+	p.at = at
+	return false
+}

@@ -1,0 +1,168 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"context"
+	"testing"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/parallelize"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+)
+
+// profile is the arguments of both plugins, with upstream's plugins made from them.
+type profile struct {
+	spread   *schedconfig.PodTopologySpreadArgs
+	affinity *schedconfig.InterPodAffinityArgs
+	features feature.Features
+	sources  *Sources
+	plugins  [2]plugin // in the order of class.crosses
+}
+
+// plugin is what both plugins are.
+type plugin interface {
+	fwk.PreFilterPlugin
+	fwk.FilterPlugin
+	fwk.PreScorePlugin
+	fwk.ScorePlugin
+}
+
+// handle is what the plugins ask of the framework.
+type handle struct {
+	fwk.Handle
+	snapshot *cache.Snapshot
+	factory  informers.SharedInformerFactory
+}
+
+func (h handle) SnapshotSharedLister() fwk.SharedLister                 { return h.snapshot }
+func (h handle) SharedInformerFactory() informers.SharedInformerFactory { return h.factory }
+func (h handle) Parallelizer() fwk.Parallelizer                         { return inline{parallelize.NewParallelizer(1)} }
+
+// inline does everything on the caller's goroutine.
+type inline struct{ fwk.Parallelizer }
+
+func (inline) Until(_ context.Context, pieces int, do workqueue.DoWorkPieceFunc, _ string) {
+	for i := range pieces {
+		do(i)
+	}
+}
+
+// gates are the defaults of 1.36.
+func gates() feature.Features {
+	return feature.Features{EnableNodeInclusionPolicyInPodTopologySpread: true, EnableMatchLabelKeysInPodTopologySpread: true}
+}
+
+// profiles are those that pods are decided by.
+func profiles(t testing.TB, c *cluster) []*profile {
+	system := &schedconfig.PodTopologySpreadArgs{DefaultingType: schedconfig.SystemDefaulting}
+	list := func(constraints ...corev1.TopologySpreadConstraint) *schedconfig.PodTopologySpreadArgs {
+		return &schedconfig.PodTopologySpreadArgs{DefaultingType: schedconfig.ListDefaulting, DefaultConstraints: constraints}
+	}
+	hard := corev1.TopologySpreadConstraint{MaxSkew: 2, TopologyKey: zone, WhenUnsatisfiable: corev1.DoNotSchedule}
+	soft := corev1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: rack, WhenUnsatisfiable: corev1.ScheduleAnyway}
+	perNode := corev1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: hostname, WhenUnsatisfiable: corev1.ScheduleAnyway}
+	comparing, early := gates(), gates()
+	comparing.EnableTaintTolerationComparisonOperators = true
+	early.EnableNodeInclusionPolicyInPodTopologySpread, early.EnableMatchLabelKeysInPodTopologySpread = false, false
+	made := []*profile{
+		{spread: system, affinity: &schedconfig.InterPodAffinityArgs{HardPodAffinityWeight: 1}, features: gates()},
+		{spread: list(hard, soft, perNode), affinity: &schedconfig.InterPodAffinityArgs{HardPodAffinityWeight: 100}, features: comparing},
+		{spread: list(), affinity: &schedconfig.InterPodAffinityArgs{IgnorePreferredTermsOfExistingPods: true, HardPodAffinityWeight: 7}, features: gates()},
+		{spread: list(soft), affinity: &schedconfig.InterPodAffinityArgs{}, features: early},
+	}
+	for _, p := range made {
+		p.sources = NewSources(c.snapshot, c.factory, p.features)
+		p.plugins = [2]plugin{
+			newPlugin(t, c, podtopologyspread.New, p.spread, p.features), newPlugin(t, c, interpodaffinity.New, p.affinity, p.features),
+		}
+	}
+	return made
+}
+
+func newPlugin(t testing.TB, c *cluster, factory func(context.Context, runtime.Object, fwk.Handle, feature.Features) (fwk.Plugin, error),
+	args runtime.Object, features feature.Features) plugin {
+	t.Helper()
+	made, err := factory(t.Context(), args, handle{snapshot: c.snapshot, factory: c.factory}, features)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made.(plugin)
+}
+
+// Spread returns the twin for the constraints of a pod, nil if it has none.
+func (s *Sources) Spread(args *schedconfig.PodTopologySpreadArgs, pod *corev1.Pod) (Cross, error) {
+	constraints, err := s.Constraints(args, pod)
+	if constraints == nil || err != nil {
+		return nil, err
+	}
+	return constraints.Twin()
+}
+
+// verdicts are what a plugin says of a pod on every node, by slot.
+func verdicts(ctx context.Context, t testing.TB, p plugin, s *cache.Snapshot, pod *corev1.Pod) []*fwk.Status {
+	t.Helper()
+	state := schedframework.NewCycleState()
+	nodes, _ := s.List()
+	statuses := make([]*fwk.Status, s.Slots())
+	result, status := p.PreFilter(ctx, state, pod, nodes)
+	if status.IsSkip() {
+		return statuses
+	}
+	if !status.IsSuccess() || result != nil {
+		t.Fatalf("PreFilter of %s: %v, %v", p.Name(), result, status)
+	}
+	for slot := range statuses {
+		if info := s.Info(cache.Slot(slot)); info != nil {
+			statuses[slot] = p.Filter(ctx, state, pod, info)
+		}
+	}
+	return statuses
+}
+
+// normalized are the scores that a plugin gives the feasible nodes in the end; nil if it skips.
+func normalized(ctx context.Context, t testing.TB, p plugin, s *cache.Snapshot, pod *corev1.Pod, feasible []cache.Slot) []int64 {
+	t.Helper()
+	state := schedframework.NewCycleState()
+	infos := make([]fwk.NodeInfo, len(feasible))
+	for i, slot := range feasible {
+		infos[i] = s.Info(slot)
+	}
+	status := p.PreScore(ctx, state, pod, infos)
+	if status.IsSkip() {
+		return nil
+	}
+	scores := make(fwk.NodeScoreList, len(feasible))
+	for i, info := range infos {
+		scores[i].Name = info.Node().Name
+		if status.IsSuccess() {
+			scores[i].Score, status = p.Score(ctx, state, pod, info)
+		}
+	}
+	if status.IsSuccess() {
+		status = p.ScoreExtensions().NormalizeScore(ctx, state, pod, scores)
+	}
+	if !status.IsSuccess() {
+		t.Fatalf("%s: %v", p.Name(), status)
+	}
+	plain := make([]int64, len(scores))
+	for i := range scores {
+		plain[i] = scores[i].Score
+	}
+	return plain
+}
+
+func silent(t testing.TB) context.Context { return klog.NewContext(t.Context(), logr.Discard()) }

@@ -1,0 +1,157 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"errors"
+	"reflect"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/informers"
+	appslisters "k8s.io/client-go/listers/apps/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+)
+
+// Sources is what the plugins of a profile read besides the pod. One does for all the classes of a profile's
+// generation. It belongs to the goroutine of the scheduling loop.
+type Sources struct {
+	snapshot   *cache.Snapshot
+	factory    informers.SharedInformerFactory
+	features   feature.Features
+	namespaces corelisters.NamespaceLister
+	// nsStore is what namespaces reads from.
+	nsStore toolscache.Store
+	// probe is what podOf returns.
+	probe corev1.Pod
+	// owners is nil until default constraints ask for it. As upstream's plugin, who needs them not has them not watched.
+	owners *owners
+}
+
+// errTopologies is returned for pods with more topology keys than a snapshot keeps up.
+var errTopologies = errors.New("too many topology keys")
+
+// NewSources returns the sources of a profile: the snapshot that decisions are made on, the informers that the
+// profile's plugins got from their handle, which have synced, and the feature gates that they were made with.
+func NewSources(snapshot *cache.Snapshot, factory informers.SharedInformerFactory, features feature.Features) *Sources {
+	namespaces := factory.Core().V1().Namespaces()
+	return &Sources{
+		snapshot: snapshot, factory: factory, features: features,
+		namespaces: namespaces.Lister(), nsStore: namespaces.Informer().GetStore(),
+	}
+}
+
+// podOf returns a pod that is, to selectors and terms, like those of a signature. It is valid until the next call.
+func (s *Sources) podOf(signature *cache.Signature) *corev1.Pod {
+	s.probe.Namespace, s.probe.Labels = signature.Namespace, signature.Labels
+	return &s.probe
+}
+
+// Informers returns the informers that the profile's plugins got from their handle.
+func (s *Sources) Informers() informers.SharedInformerFactory { return s.factory }
+
+// owners is where the selectors of default constraints come from.
+type owners struct {
+	services               corelisters.ServiceLister
+	replicationControllers corelisters.ReplicationControllerLister
+	replicaSets            appslisters.ReplicaSetLister
+	statefulSets           appslisters.StatefulSetLister
+
+	serviceStore toolscache.Store
+	// read are the namespaces whose services were read into Mentions since all services were at version readAt.
+	read   sets.Set[string]
+	readAt string
+	// controllerStores by kind.
+	controllerStores map[string]toolscache.Store
+}
+
+func newOwners(factory informers.SharedInformerFactory) *owners {
+	core, apps := factory.Core().V1(), factory.Apps().V1()
+	return &owners{
+		services:               core.Services().Lister(),
+		replicationControllers: core.ReplicationControllers().Lister(),
+		replicaSets:            apps.ReplicaSets().Lister(),
+		statefulSets:           apps.StatefulSets().Lister(),
+		serviceStore:           core.Services().Informer().GetStore(),
+		controllerStores: map[string]toolscache.Store{
+			"ReplicationController": core.ReplicationControllers().Informer().GetStore(),
+			"ReplicaSet":            apps.ReplicaSets().Informer().GetStore(),
+			"StatefulSet":           apps.StatefulSets().Informer().GetStore(),
+		},
+	}
+}
+
+// series is the pods that belong together with a pod: those of its services and its controller.
+type series struct {
+	*owners
+	pod      *corev1.Pod
+	selector labels.Selector
+	// controllers is where the pod's controller is kept under key; nil if it has none, or one of a kind that does not
+	// matter.
+	controllers toolscache.Store
+	key         string
+	// servicesAt and controller are the state that the selector was made from.
+	servicesAt string
+	controller any
+}
+
+// currentOwners returns the owners, which are watched from now on.
+func (s *Sources) currentOwners() *owners {
+	if s.owners == nil {
+		s.owners = newOwners(s.factory)
+	}
+	return s.owners
+}
+
+func (s *Sources) newSeries(pod *corev1.Pod) *series {
+	r := &series{owners: s.currentOwners(), pod: pod}
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+		r.controllers, r.key = r.controllerStores[owner.Kind], pod.Namespace+"/"+owner.Name
+	}
+	// In this order: what changes meanwhile is found to have changed.
+	r.servicesAt, r.controller = version(r.serviceStore), r.currentController()
+	r.selector = r.current()
+	return r
+}
+
+func (r *series) current() labels.Selector {
+	return helper.DefaultSelector(r.pod, r.services, r.replicationControllers, r.replicaSets, r.statefulSets)
+}
+
+// changed says whether the pods of the series are others by now.
+func (r *series) changed() bool {
+	servicesAt, controller := version(r.serviceStore), r.currentController()
+	if servicesAt != "" && servicesAt == r.servicesAt && controller == r.controller {
+		return false
+	}
+	if !reflect.DeepEqual(r.current(), r.selector) {
+		return true
+	}
+	r.servicesAt, r.controller = servicesAt, controller
+	return false
+}
+
+// currentController returns the pod's controller, nil if it is not there. That it is the same object means that nothing
+// in it has changed.
+func (r *series) currentController() any {
+	if r.controllers == nil {
+		return nil
+	}
+	controller, _, err := r.controllers.GetByKey(r.key)
+	if err != nil {
+		return nil
+	}
+	return controller
+}
+
+// version is the resource version of all that a store holds. It is "" if the store does not know, as it does while
+// client-go's feature gate AtomicFIFO is off; what came of the store has to be worked out again then.
+func version(store toolscache.Store) string { return store.LastStoreSyncResourceVersion() }

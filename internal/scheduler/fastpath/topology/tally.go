@@ -1,0 +1,90 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import "github.com/livesched/livesched/internal/scheduler/cache"
+
+// tally is a topology spread constraint with the pods that it counts in each domain.
+type tally struct {
+	rule
+	places
+	counter int
+	// self is 1 if the class's own pods match the selector.
+	self int
+	// perNode says that Score counts the pods of each node by itself, whatever the inclusion policies.
+	perNode bool
+
+	counts []bool // by slot: whether the node's pods count
+	// pods and nodes that count, by place.
+	pods  []int32
+	nodes []int32
+	// domains is the number of places with nodes that count.
+	domains int
+	least   least
+
+	// Of Score, by place: the pass in which a feasible node was seen there, and what that place adds to a score. found
+	// are the places that were seen in this pass.
+	pass  uint64
+	seen  []uint64
+	terms []float64
+	found []int32
+}
+
+// grow makes room for slots and domains.
+func (y *tally) grow(slots int) {
+	y.at = grow(y.at, slots)
+	y.counts = grow(y.counts, slots)
+	y.pods = grow(y.pods, y.bound())
+	y.nodes = grow(y.nodes, y.bound())
+}
+
+// move counts a node where it is now, if it counts, instead of where it was. before is the number of pods that it had
+// then, after what it has now.
+func (y *tally) move(slot cache.Slot, counts bool, before, after int32) {
+	from, to := y.at[slot], y.now(slot)
+	counted := y.counts[slot]
+	y.at[slot], y.counts[slot] = to, counts
+	if counted && counts && from == to {
+		y.add(to, 0, after-before)
+		return
+	}
+	if counted {
+		y.add(from, -1, -before)
+	}
+	if counts {
+		y.add(to, 1, after)
+	}
+}
+
+// add adds nodes and pods to a place.
+func (y *tally) add(place, nodes, pods int32) {
+	before := y.counted(place)
+	y.nodes[place] += nodes
+	y.pods[place] += pods
+	after := y.counted(place)
+	y.least.changed(before, after)
+	switch {
+	case before < 0 && after >= 0:
+		y.domains++
+	case before >= 0 && after < 0:
+		y.domains--
+	}
+}
+
+// counted is the number of pods in a place, -1 if no node there counts.
+func (y *tally) counted(place int32) int32 {
+	if y.nodes[place] == 0 {
+		return -1
+	}
+	return y.pods[place]
+}
+
+// minimum is the number of pods that the skew is measured from: of the domain that has the fewest, or 0 if there are
+// fewer domains than the constraint asks for.
+func (y *tally) minimum() int {
+	if y.domains < int(y.minDomains) {
+		return 0
+	}
+	return int(y.least.of(y.pods, y.nodes))
+}

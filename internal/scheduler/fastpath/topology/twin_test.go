@@ -1,0 +1,228 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+)
+
+var (
+	twinSeed  = flag.Uint64("twin-seed", 0, "seed of the twins' test; 0 picks one at random")
+	twinSteps = flag.Int("twin-steps", 10000, "steps of the twins' test")
+)
+
+// class is pods with their twins.
+type class struct {
+	profile *profile
+	pod     *corev1.Pod
+	crosses [2]Cross
+	read    uint64
+	// groups are those of the last comparison, updated the slots that were updated since.
+	groups  [2]grouping
+	updated map[cache.Slot]bool
+}
+
+// tried counts what came up, so that the test does not pass for want of cases.
+type tried struct {
+	verdicts, scored, spreadScores, affinityScores, irrelevant, rebuilt int
+	grouped, kept                                                       int
+	refusals                                                            map[string]int
+}
+
+// run is one run of the test.
+type run struct {
+	*cluster
+	tried
+	profiles []*profile
+	classes  []*class
+}
+
+// TestTwinsDecideAsThePlugins lets a random cluster change and asks, at every step, for some classes of pods, what the
+// twins and upstream's plugins say of every node: codes, messages, and scores over a random choice of nodes.
+func TestTwinsDecideAsThePlugins(t *testing.T) {
+	seed := *twinSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("-twin-seed=%d", seed)
+	c := newCluster(t, newGenerator(seed))
+	r := &run{cluster: c, profiles: profiles(t, c), tried: tried{refusals: map[string]int{}}}
+	if c.chance(25) {
+		c.maxNodes, c.maxPods = 80, 500
+	}
+	for range c.maxNodes / 2 {
+		c.addNode(c.node(c.name("node")))
+	}
+	for step := range *twinSteps {
+		for range 1 + c.IntN(3) {
+			c.step()
+		}
+		c.refresh()
+		r.renew()
+		for range 2 {
+			r.compare(t, pick(c.generator, r.classes), fmt.Sprintf("seed %d step %d", seed, step))
+		}
+		if t.Failed() {
+			return
+		}
+	}
+	t.Logf("%+v", r.tried)
+	for _, n := range []int{r.verdicts, r.scored, r.spreadScores, r.affinityScores, r.irrelevant, r.rebuilt, r.grouped, r.kept} {
+		if n < *twinSteps/100 {
+			t.Errorf("the run tried too little of something: %+v", r.tried)
+			break
+		}
+	}
+	if len(r.refusals) != 5 {
+		t.Errorf("the run saw %d of 5 ways to refuse a node: %v", len(r.refusals), r.refusals)
+	}
+}
+
+// renew makes a class now and then, in the place of another when there are enough.
+func (r *run) renew() {
+	if len(r.classes) > 0 && !r.chance(10) {
+		return
+	}
+	made := &class{profile: pick(r.generator, r.profiles), pod: r.pod(), updated: map[cache.Slot]bool{}}
+	if len(r.classes) < 12 {
+		r.classes = append(r.classes, made)
+		return
+	}
+	r.classes[r.IntN(len(r.classes))] = made
+}
+
+// sync brings the twins of a class up to date as the fast path does.
+func (r *run) sync(t *testing.T, k *class) {
+	changes, ok := r.snapshot.Log().Since(k.read)
+	k.read = r.snapshot.Log().End()
+	for i, cross := range k.crosses {
+		if !ok || cross != nil && cross.Stale() {
+			k.crosses[i] = r.build(t, k, i)
+			r.rebuilt++
+			continue
+		}
+		if cross == nil {
+			continue
+		}
+		for _, change := range changes {
+			placed := change.Kind == cache.PodAdded || change.Kind == cache.PodRemoved
+			if placed && change.Pod != 0 && !cross.Relevant(r.shapes[change.Pod]) {
+				r.irrelevant++
+				continue
+			}
+			cross.Update(change.Slot)
+			k.updated[change.Slot] = true
+		}
+	}
+}
+
+func (r *run) build(t *testing.T, k *class, which int) Cross {
+	t.Helper()
+	var cross Cross
+	var err error
+	if which == 0 {
+		cross, err = k.profile.sources.Spread(k.profile.spread, k.pod)
+	} else {
+		cross, err = k.profile.sources.Affinity(k.profile.affinity, k.pod)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cross
+}
+
+// compare asks both sides about all nodes.
+func (r *run) compare(t *testing.T, k *class, where string) {
+	r.sync(t, k)
+	ctx := silent(t)
+	fits := make([]bool, r.snapshot.Slots())
+	for i, cross := range k.crosses {
+		for slot, want := range verdicts(ctx, t, k.profile.plugins[i], r.snapshot, k.pod) {
+			slot := cache.Slot(slot)
+			if !r.snapshot.Alive(slot) {
+				continue
+			}
+			var got *fwk.Status
+			if cross != nil {
+				got = cross.Filter(slot)
+			}
+			r.verdicts++
+			if got.Code() != want.Code() || got.Message() != want.Message() {
+				t.Errorf("%s: %s of %s on %s: %v, the plugin says %v", where, k.profile.plugins[i].Name(), k.pod.Name, r.snapshot.Info(slot).Node().Name, got, want)
+			}
+			fits[slot] = (i == 0 || fits[slot]) && want.IsSuccess()
+			if !want.IsSuccess() {
+				r.refusals[want.Message()]++
+				if got != nil && got.Plugin() != k.profile.plugins[i].Name() {
+					t.Errorf("%s: the status is said to be of %q", where, got.Plugin())
+				}
+			}
+		}
+	}
+	r.compareKept(t, k, fits, where)
+	r.compareScores(t, k, r.feasible(fits), where)
+	r.compareGroups(t, k, where)
+}
+
+// compareKept has the twins filter a list of nodes, which must come to the same as node by node.
+func (r *run) compareKept(t *testing.T, k *class, fits []bool, where string) {
+	kept := slices.Clone(r.snapshot.Order())
+	want := slices.DeleteFunc(slices.Clone(kept), func(slot cache.Slot) bool { return !fits[slot] })
+	for _, cross := range k.crosses {
+		if cross != nil {
+			kept = cross.Keep(kept)
+		}
+	}
+	if !slices.Equal(kept, want) {
+		t.Errorf("%s: %s fits the slots %v, of a list it keeps %v", where, k.pod.Name, want, kept)
+	}
+}
+
+// feasible chooses what is scored: the nodes that both plugins let pass, or any nodes.
+func (r *run) feasible(fits []bool) []cache.Slot {
+	var slots []cache.Slot
+	arbitrary := r.chance(50)
+	share := 1 + r.IntN(100)
+	for _, slot := range r.snapshot.Order() {
+		if arbitrary && r.chance(share) || !arbitrary && fits[slot] {
+			slots = append(slots, slot)
+		}
+	}
+	return slots
+}
+
+func (r *run) compareScores(t *testing.T, k *class, feasible []cache.Slot, where string) {
+	if len(feasible) == 0 {
+		return
+	}
+	for i, cross := range k.crosses {
+		want := normalized(silent(t), t, k.profile.plugins[i], r.snapshot, k.pod, feasible)
+		got := make([]int64, len(feasible))
+		for i := range got {
+			got[i] = -9 // whatever was there before
+		}
+		if cross == nil || !cross.Score(feasible, nil, got) {
+			clear(got)
+		}
+		if want == nil {
+			want = make([]int64, len(feasible))
+		}
+		r.scored++
+		if slices.Max(want) != slices.Min(want) {
+			*[]*int{&r.spreadScores, &r.affinityScores}[i]++
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %s of %s: scores %v, the plugin gives %v", where, k.profile.plugins[i].Name(), k.pod.Name, got, want)
+		}
+	}
+}

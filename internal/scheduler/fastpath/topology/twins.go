@@ -1,0 +1,27 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+)
+
+// Twins makes the twins for the classes of one generation of a profile.
+type Twins struct {
+	Sources *Sources
+	// SpreadArgs and AffinityArgs are the arguments of the profile's plugins; nil if the profile has not the plugin.
+	SpreadArgs   *schedconfig.PodTopologySpreadArgs
+	AffinityArgs *schedconfig.InterPodAffinityArgs
+}
+
+// Constraints returns those that the profile's PodTopologySpread goes by; see [Sources.Constraints].
+func (t *Twins) Constraints(pod *corev1.Pod) (*Constraints, error) {
+	return t.Sources.Constraints(t.SpreadArgs, pod)
+}
+
+// Affinity returns the twin of the profile's InterPodAffinity; see [Sources.Affinity].
+func (t *Twins) Affinity(pod *corev1.Pod) (Cross, error) {
+	return t.Sources.Affinity(t.AffinityArgs, pod)
+}

@@ -1,0 +1,69 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fastpath
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// trial is a CycleState of which it is not known yet whether what plugins write to it is to stay. Plugins may use it from
+// several goroutines, as any CycleState; undo is for when none of them does.
+type trial struct {
+	fwk.CycleState
+	skippedFilters, skippedScores sets.Set[string]
+
+	mu sync.Mutex
+	// before has what was there under the keys that were written to or deleted; nil: nothing.
+	before map[fwk.StateKey]fwk.StateData
+}
+
+func newTrial(state fwk.CycleState) *trial {
+	return &trial{
+		CycleState: state, before: map[fwk.StateKey]fwk.StateData{},
+		skippedFilters: state.GetSkipFilterPlugins(), skippedScores: state.GetSkipScorePlugins(),
+	}
+}
+
+// Write implements fwk.CycleState.
+func (t *trial) Write(key fwk.StateKey, value fwk.StateData) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.remember(key)
+	t.CycleState.Write(key, value)
+}
+
+// Delete implements fwk.CycleState.
+func (t *trial) Delete(key fwk.StateKey) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.remember(key)
+	t.CycleState.Delete(key)
+}
+
+func (t *trial) remember(key fwk.StateKey) {
+	if _, ok := t.before[key]; ok {
+		return
+	}
+	value, err := t.Read(key)
+	if err != nil {
+		value = nil
+	}
+	t.before[key] = value
+}
+
+// undo leaves the state as it was.
+func (t *trial) undo() {
+	for key, value := range t.before {
+		if value == nil {
+			t.CycleState.Delete(key)
+		} else {
+			t.CycleState.Write(key, value)
+		}
+	}
+	t.SetSkipFilterPlugins(t.skippedFilters)
+	t.SetSkipScorePlugins(t.skippedScores)
+}

@@ -1,0 +1,202 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controlplane
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/livesched/livesched/test/controlplane/binaries"
+	"github.com/livesched/livesched/test/controlplane/process"
+)
+
+// portTries is how often a component is started on another port after somebody took the one found free for it.
+const portTries = 3
+
+// kwokConfig has the stages that nodes and pods go through; kwok has none of its own.
+//
+//go:embed kwok.yaml
+var kwokConfig []byte
+
+// component is what comesUp needs to know of one.
+type component struct {
+	name, path string
+	args       func(address string) []string
+	ready      func(address string) func(context.Context) error
+}
+
+// comesUp starts a component on a free loopback port and waits until it is ready. It returns the address, as host:port.
+func (c *ControlPlane) comesUp(ctx context.Context, comp component) (string, error) {
+	began := time.Now()
+	for try := 1; ; try++ {
+		port, err := process.FreePort()
+		if err != nil {
+			return "", err
+		}
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		child, err := c.run(comp.name, comp.path, comp.args(address))
+		if err != nil {
+			return "", err
+		}
+		readyCtx, cancel := context.WithTimeoutCause(ctx, c.opts.StartTimeout, fmt.Errorf("timed out after %s", c.opts.StartTimeout))
+		err = child.WaitReady(readyCtx, comp.ready(address))
+		cancel()
+		if err == nil {
+			c.watch(child)
+			fmt.Fprintf(c.opts.Progress, "%s listens on %s (pid %d, up in %s)\n", comp.name, address, child.PID(), time.Since(began).Round(10*time.Millisecond))
+			return address, nil
+		}
+		var exit *process.ExitError
+		if try == portTries || !errors.As(err, &exit) || !strings.Contains(exit.LogTail, "address already in use") {
+			return "", err
+		}
+	}
+}
+
+func (c *ControlPlane) startEtcd(ctx context.Context, path string) error {
+	address, err := c.comesUp(ctx, component{
+		name: binaries.Etcd,
+		path: path,
+		args: func(address string) []string {
+			return []string{
+				"--data-dir=" + filepath.Join(c.opts.Dir, "etcd"),
+				"--listen-client-urls=http://" + address,
+				"--advertise-client-urls=http://" + address,
+				"--listen-peer-urls=http://127.0.0.1:0", // no peer will come
+				"--unsafe-no-fsync",                     // the data does not outlive the control plane
+				"--log-level=warn",
+			}
+		},
+		ready: func(address string) func(context.Context) error {
+			return process.HTTPReady("http://" + address + "/health")
+		},
+	})
+	c.files.etcd = "http://" + address
+	return err
+}
+
+func (c *ControlPlane) startAPIServer(ctx context.Context, path string) error {
+	address, err := c.comesUp(ctx, component{
+		name: binaries.APIServer,
+		path: path,
+		args: c.apiServerArgs,
+		ready: func(address string) func(context.Context) error {
+			return apiServerReady(c.files.restConfig("https://" + address))
+		},
+	})
+	if err != nil {
+		return err
+	}
+	c.config = c.files.restConfig("https://" + address)
+	return c.files.writeKubeconfig(c.config.Host)
+}
+
+func (c *ControlPlane) apiServerArgs(address string) []string {
+	host, port, _ := net.SplitHostPort(address) // made by JoinHostPort
+	args := []string{
+		"--etcd-servers=" + c.files.etcd,
+		"--bind-address=" + host,
+		"--secure-port=" + port,
+		"--advertise-address=" + host,
+		"--endpoint-reconciler-type=none", // nothing runs in this cluster that would look for the API server there
+		"--tls-cert-file=" + c.files.servingCert,
+		"--tls-private-key-file=" + c.files.servingKey,
+		"--token-auth-file=" + c.files.tokens,
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + c.files.serviceAccountKey,
+		"--service-account-signing-key-file=" + c.files.serviceAccountKey,
+		"--service-cluster-ip-range=10.96.0.0/16",
+		"--authorization-mode=RBAC",
+		"--allow-privileged=true",
+	}
+	if !c.opts.WithControllerManager {
+		args = append(args, "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition")
+	}
+	return append(args, c.opts.APIServerFlags...)
+}
+
+func apiServerReady(config *rest.Config) func(context.Context) error {
+	client, err := kubernetes.NewForConfig(config)
+	return func(ctx context.Context) error {
+		if err != nil {
+			return err
+		}
+		if err := client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
+			return err
+		}
+		_, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceDefault, metav1.GetOptions{}) // made after the server is ready
+		return err
+	}
+}
+
+func (c *ControlPlane) startControllerManager(ctx context.Context, path string) error {
+	client, err := kubernetes.NewForConfig(c.Config())
+	if err != nil {
+		return err
+	}
+	_, err = c.comesUp(ctx, component{
+		name: binaries.ControllerManager,
+		path: path,
+		args: func(address string) []string {
+			host, port, _ := net.SplitHostPort(address) // made by JoinHostPort
+			return append([]string{
+				"--kubeconfig=" + c.files.kubeconfig,
+				"--bind-address=" + host,
+				"--secure-port=" + port,
+				"--tls-cert-file=" + c.files.servingCert,
+				"--tls-private-key-file=" + c.files.servingKey,
+				"--leader-elect=false",
+				"--service-account-private-key-file=" + c.files.serviceAccountKey,
+				"--root-ca-file=" + c.files.servingCert,
+				"--kube-api-qps=1000",
+				"--kube-api-burst=2000",
+			}, c.opts.ControllerManagerFlags...)
+		},
+		// A pod is admitted once its namespace has the default account: until then it is of no use that the process is healthy.
+		ready: func(string) func(context.Context) error {
+			return func(ctx context.Context) error {
+				_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
+				return err
+			}
+		},
+	})
+	return err
+}
+
+func (c *ControlPlane) startKwok(ctx context.Context, path string) error {
+	config := filepath.Join(c.opts.Dir, "kwok.yaml")
+	if err := os.WriteFile(config, kwokConfig, 0o644); err != nil {
+		return err
+	}
+	_, err := c.comesUp(ctx, component{
+		name: binaries.Kwok,
+		path: path,
+		args: func(address string) []string {
+			return []string{
+				"--config=" + config, // also keeps it from reading one in the user's home
+				"--kubeconfig=" + c.files.kubeconfig,
+				"--manage-all-nodes=true",
+				"--node-lease-duration-seconds=40",
+				"--v=WARN", // it has a line for every change of a pod
+				"--server-address=" + address,
+			}
+		},
+		ready: func(address string) func(context.Context) error {
+			return process.HTTPReady("http://" + address + "/healthz")
+		},
+	})
+	return err
+}

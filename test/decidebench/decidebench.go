@@ -1,0 +1,199 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package decidebench measures decisions without an API server: livesched's and kube-scheduler's, each on a cluster in its own
+// cache. BenchmarkDecide in package algorithm and hack/bench use it.
+//
+// What is measured is what the scheduling loop does for a pod up to its placement: the snapshot is refreshed, a node is
+// chosen, and the pod is assumed there, so that the next decision finds that something has changed. Plugins and arguments
+// are the defaults of both sides.
+package decidebench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	fakeclient "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	schedcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"github.com/livesched/livesched/test/workload"
+)
+
+// The contenders.
+const (
+	// Livesched scores every node, on the fast path.
+	Livesched = "livesched"
+	// Scalar is livesched without the fast path.
+	Scalar = "livesched-scalar"
+	// KubeScheduler samples nodes, as it does by default.
+	KubeScheduler = "kube-scheduler"
+	// KubeSchedulerAll is kube-scheduler with percentageOfNodesToScore: 100.
+	KubeSchedulerAll = "kube-scheduler-100"
+)
+
+// Contenders are all that [New] knows.
+var Contenders = []string{Livesched, Scalar, KubeScheduler, KubeSchedulerAll}
+
+// Cluster is a cluster in the cache of one contender, which decides about pods in it. It is for one goroutine.
+//
+// Objects handed over must not be written to afterwards.
+type Cluster interface {
+	// AddNode and UpdateNode report a node, as an informer would.
+	AddNode(node *corev1.Node)
+	UpdateNode(before, after *corev1.Node)
+	// AddPod reports a pod that is on a node.
+	AddPod(pod *corev1.Pod) error
+	// AddClaim reports a claim and the volume that it is bound to.
+	AddClaim(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) error
+	// Refresh brings the snapshot up to date.
+	Refresh() error
+	// Place refreshes the snapshot, decides about a pod, assumes it on its node, and returns the node's name.
+	Place(pod *corev1.Pod) (node string, err error)
+	// Reload has the contender forget what it knows of the classes of pods, as a new generation of the profile does, so
+	// that the next decision about a pod of a class is the first. kube-scheduler knows nothing of that kind.
+	Reload() error
+	// Close ends the goroutines of the cluster.
+	Close()
+}
+
+// New returns the cluster of a contender, without nodes. It has the namespace and the service of package workload.
+func New(contender string) (Cluster, error) {
+	if !slices.Contains(Contenders, contender) {
+		return nil, fmt.Errorf("contender %q: there are %s", contender, strings.Join(Contenders, ", "))
+	}
+	percentage := int32(100)
+	if contender == KubeScheduler {
+		percentage = 0
+	}
+	u, err := newUpstream(percentage)
+	if err != nil {
+		return nil, err
+	}
+	if contender == KubeScheduler || contender == KubeSchedulerAll {
+		return u, nil
+	}
+	l, err := newLivesched(u, contender == Livesched)
+	if err != nil {
+		u.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// upstream is kube-scheduler, of which nothing runs: no informer, no queue.
+type upstream struct {
+	ctx       context.Context
+	cancel    context.CancelFunc
+	logger    klog.Logger
+	scheduler *scheduler.Scheduler
+	framework schedframework.Framework
+	factory   informers.SharedInformerFactory
+	snapshot  *schedcache.Snapshot
+	profile   schedconfig.KubeSchedulerProfile
+}
+
+func newUpstream(percentage int32) (_ *upstream, err error) {
+	schedmetrics.Register()
+	cfg, err := latest.Default()
+	if err != nil {
+		return nil, err
+	}
+	u := &upstream{logger: logr.Discard(), profile: cfg.Profiles[0]}
+	u.profile.PercentageOfNodesToScore = &percentage
+	u.ctx, u.cancel = context.WithCancel(klog.NewContext(context.Background(), u.logger))
+	defer func() {
+		if err != nil {
+			u.Close()
+		}
+	}()
+	client := fakeclient.NewClientset()
+	u.factory = informers.NewSharedInformerFactory(client, 0)
+	u.scheduler, err = scheduler.New(u.ctx, client, u.factory, nil,
+		func(string) events.EventRecorderLogger { return events.NewFakeRecorder(1) },
+		scheduler.WithProfiles(*u.profile.DeepCopy()))
+	if err != nil {
+		return nil, err
+	}
+	u.framework = u.scheduler.Profiles[u.profile.SchedulerName]
+	u.snapshot = u.framework.SnapshotSharedLister().(*schedcache.Snapshot)
+	return u, u.addObjects()
+}
+
+// addObjects puts what pods refer to into the informers' stores, with the resource versions that every object has.
+func (u *upstream) addObjects() error {
+	service := workload.Service()
+	service.ResourceVersion = "1"
+	if err := u.factory.Core().V1().Services().Informer().GetIndexer().Add(service); err != nil {
+		return err
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: workload.Namespace, ResourceVersion: "2"}}
+	return u.factory.Core().V1().Namespaces().Informer().GetIndexer().Add(namespace)
+}
+
+// AddNode implements Cluster.
+func (u *upstream) AddNode(node *corev1.Node) { u.scheduler.Cache.AddNode(u.logger, node) }
+
+// UpdateNode implements Cluster.
+func (u *upstream) UpdateNode(before, after *corev1.Node) {
+	u.scheduler.Cache.UpdateNode(u.logger, before, after)
+}
+
+// AddPod implements Cluster.
+func (u *upstream) AddPod(pod *corev1.Pod) error { return u.scheduler.Cache.AddPod(u.logger, pod) }
+
+// AddClaim implements Cluster.
+func (u *upstream) AddClaim(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) error {
+	core := u.factory.Core().V1()
+	if err := core.PersistentVolumes().Informer().GetIndexer().Add(volume); err != nil {
+		return err
+	}
+	return core.PersistentVolumeClaims().Informer().GetIndexer().Add(claim)
+}
+
+// Refresh implements Cluster.
+func (u *upstream) Refresh() error {
+	return u.scheduler.Cache.UpdateSnapshot(u.logger, u.snapshot)
+}
+
+// Place implements Cluster.
+func (u *upstream) Place(pod *corev1.Pod) (string, error) {
+	if err := u.Refresh(); err != nil {
+		return "", err
+	}
+	info, err := schedframework.NewPodInfo(pod)
+	if err != nil {
+		return "", err
+	}
+	result, err := u.scheduler.SchedulePod(u.ctx, u.framework, schedframework.NewCycleState(), &schedframework.QueuedPodInfo{PodInfo: info})
+	if err != nil {
+		return "", err
+	}
+	assumed := pod.DeepCopy()
+	assumed.Spec.NodeName = result.SuggestedHost
+	return result.SuggestedHost, u.scheduler.Cache.AssumePod(u.logger, assumed)
+}
+
+// Reload implements Cluster.
+func (u *upstream) Reload() error { return nil }
+
+// Close implements Cluster.
+func (u *upstream) Close() {
+	u.cancel()
+	if u.framework != nil {
+		frameworkruntime.WaitForShutdown(u.framework)
+	}
+}

@@ -1,0 +1,163 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package decidebench
+
+import (
+	"testing"
+
+	dto "github.com/prometheus/client_model/go"
+	"k8s.io/component-base/metrics/testutil"
+	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/test/leaks"
+	"github.com/livesched/livesched/test/workload"
+)
+
+func TestMain(m *testing.M) {
+	leaks.Main(m)
+}
+
+const testNodes = 20
+
+func newCluster(t *testing.T, contender string) Cluster {
+	t.Helper()
+	cluster, err := New(contender)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	for i := range testNodes {
+		cluster.AddNode(workload.Node(i))
+	}
+	return cluster
+}
+
+// TestEveryContenderSchedulesEveryKind also sees where the pods go: kinds of which that is known would end elsewhere if
+// a contender ignored what they ask for.
+func TestEveryContenderSchedulesEveryKind(t *testing.T) {
+	for _, contender := range Contenders {
+		cluster := newCluster(t, contender)
+		for k, kind := range workload.Kinds {
+			const each = testNodes / 2 // so that there is room for those anti pods that are mixed, too
+			pods := workload.Pods{Kind: kind, Nodes: testNodes, Series: 1}
+			on := map[string]int{}
+			for i := range each {
+				i += k * testNodes
+				node, err := cluster.Place(workload.Admit(pods.Pod(i)))
+				if err != nil {
+					t.Fatalf("%s, %s pod %d: %v", contender, kind, i, err)
+				}
+				if kind == workload.Daemon && node != workload.NodeName(i%testNodes) {
+					t.Errorf("%s: daemon pod %d is on %s", contender, i, node)
+				}
+				on[node]++
+			}
+			if kind == workload.Anti && len(on) != each {
+				t.Errorf("%s: pods that keep off each other are on %d nodes: %v", contender, len(on), on)
+			}
+		}
+	}
+}
+
+func TestPodsThatFitNowhereAreAnError(t *testing.T) {
+	for _, contender := range Contenders {
+		cluster := newCluster(t, contender)
+		pods := workload.Pods{Kind: workload.Anti, Series: 1}
+		for i := range testNodes + 1 {
+			_, err := cluster.Place(workload.Admit(pods.Pod(i)))
+			if full := i == testNodes; (err != nil) != full {
+				t.Errorf("%s, pod %d: %v", contender, i, err)
+			}
+		}
+	}
+}
+
+// TestLiveschedTakesTheFastPath keeps the benchmark from measuring the scalar path under livesched's name.
+func TestLiveschedTakesTheFastPath(t *testing.T) {
+	cluster := newCluster(t, Livesched)
+	for k, kind := range workload.Kinds {
+		if kind == workload.Daemon || kind == workload.Unique {
+			continue // each of these is a class of its own, or names its node
+		}
+		before := fastDecisions(t)
+		const pods = 8
+		for i := range pods {
+			i += k * testNodes // no name twice
+			if _, err := cluster.Place(workload.Admit(workload.Pods{Kind: kind, Series: 2}.Pod(i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// The first of a class may take the scalar path: there are two of most kinds, and a mixed pod is of one of four.
+		if got := fastDecisions(t) - before; got < pods/2 {
+			t.Errorf("%d of %d decisions about %s pods took the fast path", got, pods, kind)
+		}
+	}
+}
+
+// TestPodsWithClaimsGoWhereTheirVolumesAre is about all contenders; livesched asks VolumeBinding about the chosen node alone.
+func TestPodsWithClaimsGoWhereTheirVolumesAre(t *testing.T) {
+	const pods = 10
+	for _, contender := range Contenders {
+		cluster := newCluster(t, contender)
+		before := filtered(t, "VolumeBinding")
+		for i := range pods {
+			if err := cluster.AddClaim(workload.Claim(i)); err != nil {
+				t.Fatal(err)
+			}
+			node, err := cluster.Place(workload.Admit(workload.Pods{Kind: workload.Claims}.Pod(i)))
+			if err != nil {
+				t.Fatalf("%s, pod %d: %v", contender, i, err)
+			}
+			if at, ok := workload.ZoneIndex(node); !ok || at != i%workload.Zones {
+				t.Errorf("%s: pod %d is on %s, in another zone than its volume", contender, i, node)
+			}
+		}
+		asked := filtered(t, "VolumeBinding") - before
+		if contender == Livesched && asked != pods || contender == Scalar && asked != pods*testNodes {
+			t.Errorf("%s: VolumeBinding was asked about %d nodes for %d pods", contender, asked, pods)
+		}
+	}
+}
+
+// filtered returns how often a plugin was asked about a node.
+func filtered(t *testing.T, plugin string) int {
+	t.Helper()
+	n, err := testutil.GetCounterMetricValue(schedmetrics.PluginEvaluationTotal.WithLabelValues(plugin, schedmetrics.Filter, "default-scheduler"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(n)
+}
+
+func fastDecisions(t *testing.T) int {
+	t.Helper()
+	var m dto.Metric
+	if err := metrics.Decisions.WithLabelValues(metrics.PathFast, "").Write(&m); err != nil {
+		t.Fatal(err)
+	}
+	return int(m.GetCounter().GetValue())
+}
+
+func TestAnUnknownContenderIsRefused(t *testing.T) {
+	if _, err := New("nobody"); err == nil {
+		t.Error("New(nobody) is no error")
+	}
+}
+
+func TestReloadForgetsNothingOfTheCluster(t *testing.T) {
+	cluster := newCluster(t, Livesched)
+	pods := workload.Pods{Kind: workload.Anti, Series: 1}
+	for i := range testNodes {
+		if _, err := cluster.Place(workload.Admit(pods.Pod(i))); err != nil {
+			t.Fatal(err)
+		}
+		if err := cluster.Reload(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := cluster.Place(workload.Admit(pods.Pod(testNodes))); err == nil {
+		t.Error("a pod was placed where there is no room")
+	}
+}

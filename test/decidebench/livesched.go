@@ -1,0 +1,119 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package decidebench
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	frameworkplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/livesched/livesched/internal/scheduler/algorithm"
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/fastpath"
+	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
+	"github.com/livesched/livesched/internal/scheduler/framework"
+)
+
+// livesched is the part of livesched that decides. Its plugins get from a kube-scheduler without a cluster what they
+// need besides the snapshot.
+type livesched struct {
+	*upstream
+	cache    *cache.Cache
+	snapshot *cache.Snapshot
+	decides  *algorithm.Scheduler
+	profile  algorithm.Profile
+}
+
+func newLivesched(u *upstream, fast bool) (*livesched, error) {
+	l := &livesched{upstream: u, cache: cache.New(), snapshot: cache.NewSnapshot()}
+	cfg := algorithm.Config{Snapshot: l.snapshot}
+	if fast {
+		cfg.Rows = fastpath.New(l.snapshot, 0)
+	}
+	l.decides = algorithm.New(cfg)
+	return l, l.Reload()
+}
+
+// handle is kube-scheduler's, with our snapshot.
+type handle struct {
+	schedframework.Framework
+	snapshot *cache.Snapshot
+}
+
+func (h handle) SnapshotSharedLister() fwk.SharedLister { return h.snapshot }
+
+// Reload implements Cluster: it builds a new generation of the profile.
+func (l *livesched) Reload() error {
+	registry := frameworkplugins.NewInTreeRegistry()
+	args := map[string]runtime.Object{}
+	for _, pc := range l.upstream.profile.PluginConfig {
+		args[pc.Name] = pc.Args
+	}
+	h := handle{Framework: l.framework, snapshot: l.snapshot}
+	instances := map[string]fwk.Plugin{}
+	for name := range framework.Needed(l.upstream.profile.Plugins) {
+		pl, err := registry[name](l.ctx, args[name], h)
+		if err != nil {
+			return fmt.Errorf("plugin %s: %w", name, err)
+		}
+		instances[name] = pl
+	}
+	plugins, err := framework.Expand(l.upstream.profile.Plugins, instances)
+	if err != nil {
+		return err
+	}
+	l.profile = algorithm.Profile{
+		Framework:                framework.New(framework.Config{ProfileName: l.upstream.profile.SchedulerName, Plugins: plugins, Args: args, Snapshot: l.snapshot}),
+		PercentageOfNodesToScore: 100,
+		Twins: &topology.Twins{
+			Sources:      topology.NewSources(l.snapshot, l.factory, feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)),
+			SpreadArgs:   args[names.PodTopologySpread].(*schedconfig.PodTopologySpreadArgs),
+			AffinityArgs: args[names.InterPodAffinity].(*schedconfig.InterPodAffinityArgs),
+		},
+	}
+	return nil
+}
+
+// AddNode implements Cluster.
+func (l *livesched) AddNode(node *corev1.Node) { l.cache.AddNode(l.logger, node) }
+
+// UpdateNode implements Cluster.
+func (l *livesched) UpdateNode(before, after *corev1.Node) {
+	l.cache.UpdateNode(l.logger, before, after)
+}
+
+// AddPod implements Cluster.
+func (l *livesched) AddPod(pod *corev1.Pod) error { return l.cache.AddPod(l.logger, pod) }
+
+// Refresh implements Cluster.
+func (l *livesched) Refresh() error { return l.cache.UpdateSnapshot(l.logger, l.snapshot) }
+
+// Place implements Cluster.
+func (l *livesched) Place(pod *corev1.Pod) (string, error) {
+	if err := l.Refresh(); err != nil {
+		return "", err
+	}
+	result, err := l.decides.Schedule(l.ctx, l.profile, schedframework.NewCycleState(), pod)
+	if err != nil {
+		return "", err
+	}
+	assumed := *pod
+	assumed.Spec.NodeName = result.SuggestedHost
+	if result.Class.ID != 0 {
+		return result.SuggestedHost, l.cache.AssumePodOfClass(l.logger, &assumed, result.Class)
+	}
+	info, err := schedframework.NewPodInfo(&assumed)
+	if err != nil {
+		return "", err
+	}
+	return result.SuggestedHost, l.cache.AssumePod(l.logger, info)
+}

@@ -1,0 +1,132 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package churn
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/test/testcluster"
+)
+
+// world is what the actors act on. Their own calls have no faults.
+type world struct {
+	cluster   *testcluster.Cluster
+	client    client.Client
+	clientset kubernetes.Interface
+	seed      uint64
+	counts    *counts
+	history   *history
+	audit     *audit
+	script    *script
+	fleet     *fleet
+
+	mu      sync.Mutex // guards mishaps
+	mishaps []string   // what went wrong in the actors themselves
+}
+
+// actor is one source of changes. Only its own goroutine uses it.
+type actor struct {
+	*world
+	name string
+	rng  *rand.Rand
+}
+
+// act takes one step. Steps come after random pauses, pause on average.
+type act struct {
+	name  string
+	pause time.Duration
+	step  func(ctx context.Context, a *actor) error
+}
+
+// run has actors act until ctx ends, and returns when the last one has come to rest. Who acts what is drawn from the seed
+// and the number of the round.
+func (w *world) run(ctx context.Context, round int, acts []act) {
+	var all sync.WaitGroup
+	for i, what := range acts {
+		a := w.actor(what.name, round*1000+i)
+		all.Go(func() {
+			for a.rest(ctx, what.pause) {
+				// A step that has begun is taken to its end.
+				if err := what.step(context.WithoutCancel(ctx), a); err != nil {
+					w.mishap(what.name, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// rest waits for a random time and says whether there is more to do.
+func (a *actor) rest(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(time.Duration(a.rng.Int64N(int64(2 * pause))))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// chance is true in so many of a hundred cases.
+func (a *actor) chance(percent int) bool { return a.rng.IntN(100) < percent }
+
+func one[T any](a *actor, of ...T) T { return of[a.rng.IntN(len(of))] }
+
+// mishap notes an error of the actors' own calls.
+func (w *world) mishap(where string, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if line := fmt.Sprintf("%s: %v", where, err); len(w.mishaps) < 50 && !slices.Contains(w.mishaps, line) {
+		w.mishaps = append(w.mishaps, line)
+	}
+}
+
+func (w *world) verdict() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.mishaps)
+}
+
+// raced turns errors into nil that come from two actors working on one object.
+func raced(err error) error {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+// did counts something that an actor did, unless another one was faster.
+func (a *actor) did(what string, err error) error {
+	if err == nil {
+		a.counts.add(what, 1)
+	}
+	return raced(err)
+}
+
+// change gets an object, changes and writes it.
+func change[T client.Object](ctx context.Context, a *actor, object T, f func(T)) error {
+	if err := a.client.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+		return err
+	}
+	f(object)
+	return a.client.Update(ctx, object)
+}
+
+// ignoring returns nil for some errors that are no surprise.
+func ignoring(err error, expected ...func(error) bool) error {
+	if err != nil && slices.ContainsFunc(expected, func(is func(error) bool) bool { return is(err) }) {
+		return nil
+	}
+	return err
+}
