@@ -15,27 +15,28 @@ import (
 )
 
 const (
-	// buildPatience is how long the worker waits for a build before it takes it to hang and goes on with the other
-	// profiles. Builds take milliseconds, and seconds only where an informer of a new kind has much to list.
+	// buildPatience is how long the worker waits for a build before it takes it to hang and goes on
+	// with the other profiles. Builds take milliseconds, and seconds only where an informer of a
+	// new kind has much to list.
 	buildPatience = time.Second
-	// shortPatience is what it waits once one has taken longer: where a plugin hangs it often does so in many profiles,
-	// and those that can be built must not wait for all of them.
+	// shortPatience is what it waits once one has taken longer: where a plugin hangs it often does
+	// so in many profiles, and those that can be built must not wait for all of them.
 	shortPatience = buildPatience / 10
 )
 
 // errUnwanted ends a build whose outcome nobody wants any more.
 var errUnwanted = errors.New("the profile was changed again or deleted")
 
-// builds are the builds under way, at most one for each scheduler name. A build begins when the one before it has ended,
-// or is taken to hang: that one is set aside, and asks for another reconciliation when it ends, which finds its outcome
-// here.
+// builds are the builds under way, at most one for each scheduler name. A build begins when the one
+// before it has ended, or is taken to hang: that one is set aside, and asks for another
+// reconciliation when it ends, which finds its outcome here.
 //
-// Goroutines: the worker alone touches builds and calls its methods. Each build runs on a goroutine of its own, which
-// writes the outcome, closes done and ends. That happens within the build's timeout, and at once when the build is
-// given up or the process ends.
+// Goroutines: the worker alone touches builds and calls its methods. Each build runs on a goroutine
+// of its own, which writes the outcome, closes done and ends. That happens within the build's
+// timeout, and at once when the build is given up or the process ends.
 type builds struct {
-	// lifetime ends with the process. What was built and not taken by then is discarded. changed asks for another
-	// reconciliation. Both are set before the first one.
+	// lifetime ends with the process. What was built and not taken by then is discarded. changed
+	// asks for another reconciliation. Both are set before the first one.
 	lifetime context.Context
 	changed  func()
 
@@ -59,7 +60,8 @@ func newAttempts(lifetime context.Context, changed func()) attempts {
 type build struct {
 	of  *builds
 	cfg *config.Profile
-	// standIn, if not nil, is what the build is to run as, in the place of what could not be built; the worker's own.
+	// standIn, if not nil, is what the build is to run as, in the place of what could not be built;
+	// the worker's own.
 	standIn *config.Profile
 
 	cancel context.CancelCauseFunc
@@ -70,7 +72,8 @@ type build struct {
 	profile *profile.Instance
 	err     error
 	took    time.Duration
-	// keep has the profile not be discarded at the end of the build's context. It returns false if that has come.
+	// keep has the profile not be discarded at the end of the build's context. It returns false if
+	// that has come.
 	keep func() bool
 }
 
@@ -94,7 +97,8 @@ func (b *builds) begin(wanted map[string]*config.Profile) {
 	}
 }
 
-// giveUp cuts off the build of a scheduler name, if there is one, and has discarded what comes of it.
+// giveUp cuts off the build of a scheduler name, if there is one, and has discarded what comes of
+// it.
 func (b *builds) giveUp(schedulerName string) {
 	if u := b.underWay[schedulerName]; u != nil {
 		u.cancel(errUnwanted)

@@ -17,8 +17,8 @@ import (
 	"github.com/livesched/livesched/test/testcluster"
 )
 
-// Of two profiles of one age the one whose name comes first is taken for the older. The specs rely on that: the times at
-// which objects are created have whole seconds.
+// Of two profiles of one age the one whose name comes first is taken for the older. The specs rely
+// on that: the times at which objects are created have whole seconds.
 var _ = Describe("Profiles that conflict", func() {
 	var run *testcluster.Running
 

@@ -16,8 +16,9 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// The numbers of client-go's recorder for core/v1 Events (tools/record/events_cache.go). The one for events.k8s.io/v1 has
-// no such limit: it makes a series of Events on one version of an object, and every Event here is on another one.
+// The numbers of client-go's recorder for core/v1 Events (tools/record/events_cache.go). The one
+// for events.k8s.io/v1 has no such limit: it makes a series of Events on one version of an object,
+// and every Event here is on another one.
 const (
 	// eventBurst is how many Events of a type there may be on an object at once.
 	eventBurst = 25
@@ -27,7 +28,8 @@ const (
 	eventObjects = 4096
 )
 
-// limitedRecorder keeps a change every second from flooding the cluster with Events. It may be used by any goroutine.
+// limitedRecorder keeps a change every second from flooding the cluster with Events. It may be used
+// by any goroutine.
 type limitedRecorder struct {
 	events.EventRecorder
 	clock clock.PassiveClock
@@ -48,8 +50,9 @@ type eventLimit struct {
 	left int
 }
 
-// LimitEvents returns a recorder that leaves out Events on objects that have had many of their type: 25 at once, then one
-// every five minutes, which says how many were left out. Normal Events do not use up room for Warnings.
+// LimitEvents returns a recorder that leaves out Events on objects that have had many of their
+// type: 25 at once, then one every five minutes, which says how many were left out. Normal Events
+// do not use up room for Warnings.
 func LimitEvents(recorder events.EventRecorder, clock clock.PassiveClock) events.EventRecorder {
 	return &limitedRecorder{EventRecorder: recorder, clock: clock, limits: lru.New(eventObjects)}
 }
@@ -68,7 +71,8 @@ func (r *limitedRecorder) Eventf(regarding, related runtime.Object, eventType, r
 	r.EventRecorder.Eventf(regarding, related, eventType, reason, action, "%s", text)
 }
 
-// admit says whether there may be another Event, and how many there were before for which there was no room.
+// admit says whether there may be another Event, and how many there were before for which there was
+// no room.
 func (r *limitedRecorder) admit(regarding runtime.Object, eventType string) (left int, ok bool) {
 	object, err := meta.Accessor(regarding)
 	if err != nil {

@@ -26,8 +26,8 @@ const (
 // note is an Event to be.
 type note struct{ eventType, reason, action, text string }
 
-// notes says what is new in the conditions of an object. That a spec is valid is none: that it decides is. That another
-// spec is refused for the same reason is news, too.
+// notes says what is new in the conditions of an object. That a spec is valid is none: that it
+// decides is. That another spec is refused for the same reason is news, too.
 func notes(before, after []metav1.Condition) []note {
 	var all []note
 	for _, c := range after {
@@ -46,7 +46,8 @@ func notes(before, after []metav1.Condition) []note {
 	return all
 }
 
-// profileNotes are the notes on a profile. That a revision decides is told as what happened: which one it took over from.
+// profileNotes are the notes on a profile. That a revision decides is told as what happened: which
+// one it took over from.
 func profileNotes(before, after *v1alpha1.SchedulerProfileStatus) []note {
 	all := notes(before.Conditions, after.Conditions)
 	for i := range all {

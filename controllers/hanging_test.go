@@ -128,7 +128,8 @@ var _ = Describe("Changes in quick succession", func() {
 		factory, api := &moodyFactory{}, &watchedAPI{}
 		run := startFor(api, func(o *app.Options) { o.OutOfTree = framework.Registry{moody: factory.build} })
 		createNodes(ctx)
-		// What runs is stored before anything else is looked at. A build would not do: nobody waits long for one.
+		// What runs is stored before anything else is looked at. A build would not do: nobody waits
+		// long for one.
 		release := api.hold()
 		p := profile("mine", usesMoody)
 		create(ctx, p)

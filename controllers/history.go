@@ -24,22 +24,23 @@ import (
 )
 
 const (
-	// patience is how long to try to read the stored revisions before profiles are looked at without them: to schedule by
-	// what there is is better than not to.
+	// patience is how long to try to read the stored revisions before profiles are looked at
+	// without them: to schedule by what there is is better than not to.
 	patience = 10 * time.Second
-	// What could not be read or stored is tried again after firstHistoryRetry, and then after twice the time of the time
-	// before, up to lastHistoryRetry.
+	// What could not be read or stored is tried again after firstHistoryRetry, and then after twice
+	// the time of the time before, up to lastHistoryRetry.
 	firstHistoryRetry = time.Second
 	lastHistoryRetry  = 30 * time.Second
 	// defaultHistoryLimit is the default of the schema.
 	defaultHistoryLimit = 10
 )
 
-// memory is what is known of the stored revisions. Every replica reads them before it resolves anything, and again when it
-// comes to lead, since the leader before may have run what this one has not seen. Only the leader writes.
+// memory is what is known of the stored revisions. Every replica reads them before it resolves
+// anything, and again when it comes to lead, since the leader before may have run what this one has
+// not seen. Only the leader writes.
 type memory struct {
-	// recalled says that they were read, and leading that this was done as the leader: what Archive has in its index is
-	// what there is, apart from what somebody else does to it.
+	// recalled says that they were read, and leading that this was done as the leader: what Archive
+	// has in its index is what there is, apart from what somebody else does to it.
 	recalled, leading bool
 	// failed is why they could not be read when that was last tried, and since when that is so.
 	failed error
@@ -48,8 +49,8 @@ type memory struct {
 	delay time.Duration
 }
 
-// recall reads the stored revisions where that is due, and has them go on where the present specs are invalid. An error
-// is that it is too early to do without.
+// recall reads the stored revisions where that is due, and has them go on where the present specs
+// are invalid. An error is that it is too early to do without.
 func (r *ProfileReconciler) recall(ctx context.Context, objects *objects, leading bool) error {
 	m := &r.memory
 	if m.recalled && (m.leading || !leading) {
@@ -81,8 +82,9 @@ func (r *ProfileReconciler) recall(ctx context.Context, objects *objects, leadin
 	return nil
 }
 
-// goodProfiles are the stored revisions of a profile, the latest first. What this replica has run goes before them if it is
-// later: the leader before has not come to store it. Otherwise it knows less than they do.
+// goodProfiles are the stored revisions of a profile, the latest first. What this replica has run
+// goes before them if it is later: the leader before has not come to store it. Otherwise it knows
+// less than they do.
 func goodProfiles(stored []history.Revision, ran []config.GoodProfile) []config.GoodProfile {
 	var all []config.GoodProfile
 	for i := len(stored) - 1; i >= 0; i-- {
@@ -148,8 +150,8 @@ type remembered struct {
 	latest sets.Set[types.UID]
 }
 
-// remember stores what decides, and what policies are accepted, as revisions: policies first, since the revisions of profiles
-// name theirs. It writes nothing where nothing is new.
+// remember stores what decides, and what policies are accepted, as revisions: policies first, since
+// the revisions of profiles name theirs. It writes nothing where nothing is new.
 func (r *ProfileReconciler) remember(ctx context.Context, objects *objects, resolution *config.Resolution, programmed *programmed) *remembered {
 	result := &remembered{failed: map[types.UID]error{}, latest: sets.New[types.UID]()}
 	existing := sets.New[types.UID]()
@@ -214,7 +216,8 @@ func (r *ProfileReconciler) profileRevision(cfg *config.Profile) *history.Revisi
 	return revision
 }
 
-// store stores one revision. Where the object has gone back to an older spec, it says so in an Event.
+// store stores one revision. Where the object has gone back to an older spec, it says so in an
+// Event.
 func (r *ProfileReconciler) store(ctx context.Context, object client.Object, want *history.Revision, latest bool, result *remembered) {
 	if err := r.memory.failed; err != nil {
 		result.failed[want.UID] = err // to write without knowing what there is would mix up the order
@@ -234,8 +237,8 @@ func (r *ProfileReconciler) store(ctx context.Context, object client.Object, wan
 	}
 }
 
-// trim deletes the revisions of an object that are beyond its limit, once status names the newest: never one that runs
-// or that status names.
+// trim deletes the revisions of an object that are beyond its limit, once status names the newest:
+// never one that runs or that status names.
 func (r *ProfileReconciler) trim(ctx context.Context, uid types.UID, limit *int32, remembered *remembered) {
 	if remembered.latest.Has(uid) {
 		r.Archive.Trim(ctx, uid, int(ptr.Deref(limit, defaultHistoryLimit)))
@@ -251,7 +254,8 @@ func rolledBack(stored *history.Stored, before *history.Revision) string {
 	return truncate(fmt.Sprintf("%s: it is revision %d now", text, stored.Number), maxEventNote)
 }
 
-// retryHistory is how long to wait until what could not be read or stored is tried again, 0 if there is nothing.
+// retryHistory is how long to wait until what could not be read or stored is tried again, 0 if
+// there is nothing.
 func (m *memory) retryHistory(failed map[types.UID]error) time.Duration {
 	if m.failed == nil && len(failed) == 0 {
 		m.delay = 0

@@ -543,7 +543,8 @@ func expectSeen(ctx context.Context, run *testcluster.Running, p *v1alpha1.Sched
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// startFor is start with an API server that is watched, and can refuse or hold up what has to do with revisions.
+// startFor is start with an API server that is watched, and can refuse or hold up what has to do
+// with revisions.
 func startFor(api *watchedAPI, change ...func(*app.Options)) *testcluster.Running {
 	GinkgoHelper()
 	options := testcluster.Options()
@@ -564,8 +565,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// watchedAPI stands before an API server. It notes what is written of revisions and of livesched's own kinds, and refuses what it
-// is told to.
+// watchedAPI stands before an API server. It notes what is written of revisions and of livesched's
+// own kinds, and refuses what it is told to.
 type watchedAPI struct {
 	refused, held atomic.Int32
 

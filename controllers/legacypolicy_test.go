@@ -35,7 +35,8 @@ func labelNode(ctx context.Context, name, key, value string) {
 	Expect(testcluster.Update(ctx, k8s, node, func(node *corev1.Node) { node.Labels[key] = value })).To(Succeed())
 }
 
-// whyPending waits for the condition that says why a pod is not scheduled, until its message matches.
+// whyPending waits for the condition that says why a pod is not scheduled, until its message
+// matches.
 func whyPending(ctx context.Context, pod *corev1.Pod, message OmegaMatcher) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -45,8 +46,9 @@ func whyPending(ctx context.Context, pod *corev1.Pod, message OmegaMatcher) {
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// expectFate creates pods, one after the other, until one fares as it should: livesched learns of other objects at its own
-// pace. Pods that fare otherwise are taken away, since where they are may matter to the next.
+// expectFate creates pods, one after the other, until one fares as it should: livesched learns of
+// other objects at its own pace. Pods that fare otherwise are taken away, since where they are may
+// matter to the next.
 func expectFate(ctx context.Context, newPod func() *corev1.Pod, fate func(Gomega, *corev1.Pod)) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {

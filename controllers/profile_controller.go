@@ -1,16 +1,17 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package controllers brings SchedulerProfiles and SchedulingPolicies into the running scheduler, and back tells what
-// became of them.
+// Package controllers brings SchedulerProfiles and SchedulingPolicies into the running scheduler,
+// and back tells what became of them.
 //
-// Profiles interact: they share policies, one queue sort, and compete for scheduler names. So there is one reconciler
-// with one worker, and every event reconciles the whole set:
+// Profiles interact: they share policies, one queue sort, and compete for scheduler names. So there
+// is one reconciler with one worker, and every event reconciles the whole set:
 //
 //	gather objects and the Secrets that they name -> resolve (pure) -> build what changed -> swap -> remember what is good -> report
 //
-// One bad object never holds up the others. What runs is stored as revisions after the swap, and status is written after
-// that, both by the leader: status names nothing that a restart could not bring back.
+// One bad object never holds up the others. What runs is stored as revisions after the swap, and
+// status is written after that, both by the leader: status names nothing that a restart could not
+// bring back.
 package controllers
 
 import (
@@ -44,12 +45,14 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/profile"
 )
 
-// staleRetry is how long to wait for the cache to catch up with a status that was written meanwhile.
+// staleRetry is how long to wait for the cache to catch up with a status that was written
+// meanwhile.
 const staleRetry = 50 * time.Millisecond
 
-// ProfileReconciler reconciles all SchedulerProfiles and SchedulingPolicies together. Its worker is the only goroutine
-// that swaps, and that touches the unexported fields other than settled. It has builds run on goroutines of their own,
-// one after the other, and waits for each but those that hang; see builds.
+// ProfileReconciler reconciles all SchedulerProfiles and SchedulingPolicies together. Its worker is
+// the only goroutine that swaps, and that touches the unexported fields other than settled. It has
+// builds run on goroutines of their own, one after the other, and waits for each but those that
+// hang; see builds.
 type ProfileReconciler struct {
 	// Client reads from the manager's cache and writes status.
 	Client client.Client
@@ -61,7 +64,8 @@ type ProfileReconciler struct {
 	Archive *history.Archive
 	// Store is where profiles are swapped in.
 	Store *profile.Store
-	// Build makes a generation of a profile. It is called on any goroutine, and only beside calls that hang.
+	// Build makes a generation of a profile. It is called on any goroutine, and only beside calls
+	// that hang.
 	Build func(context.Context, *config.Profile) (*profile.Instance, error)
 	// Ready is closed when the scheduler can build.
 	Ready <-chan struct{}
@@ -76,12 +80,13 @@ type ProfileReconciler struct {
 	lastGood config.LastGood
 	// memory is what is known of those that are stored.
 	memory memory
-	// deciding is what the current map of Store stands for, by scheduler name. A change that was carried over makes it
-	// newer than the configuration that the instance was built from.
+	// deciding is what the current map of Store stands for, by scheduler name. A change that was
+	// carried over makes it newer than the configuration that the instance was built from.
 	deciding map[string]*config.Profile
 	// sortedBy is the scheduler name of the profile that orders the queue.
 	sortedBy string
-	// attempts are the builds of what is to run, standIns those of what ran before a restart, where that cannot be built.
+	// attempts are the builds of what is to run, standIns those of what ran before a restart, where
+	// that cannot be built.
 	attempts, standIns attempts
 	// secrets are those that policies name.
 	secrets secretWatches
@@ -97,20 +102,21 @@ func (r *ProfileReconciler) Settled() bool { return r.settled.Load() }
 // +kubebuilder:rbac:groups=livesched.io,resources=schedulerprofiles;schedulingpolicies,verbs=get;list;watch
 // +kubebuilder:rbac:groups=livesched.io,resources=schedulerprofiles/status;schedulingpolicies/status,verbs=get;patch;update
 
-// SetupWithManager registers the reconciler. It runs on every replica, so that followers are ready to take over; only
-// the leader writes status.
+// SetupWithManager registers the reconciler. It runs on every replica, so that followers are ready
+// to take over; only the leader writes status.
 func (r *ProfileReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	everything := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{wholeSet}
 	})
 	specChanged := builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		// An informer that missed a deletion shows an object that was created again as an update, of one generation.
+		// An informer that missed a deletion shows an object that was created again as an update,
+		// of one generation.
 		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || e.ObjectOld.GetUID() != e.ObjectNew.GetUID()
 	}})
 	elected := make(chan event.GenericEvent, 1)
 	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		// What followers must not write is due once this replica leads. A manager starts what the leader runs a moment
-		// before it says so.
+		// What followers must not write is due once this replica leads. A manager starts what the
+		// leader runs a moment before it says so.
 		select {
 		case <-r.Elected:
 			elected <- event.GenericEvent{Object: &v1alpha1.SchedulerProfile{}}
@@ -212,8 +218,8 @@ type objects struct {
 	secrets map[types.NamespacedName]config.Secret
 }
 
-// gather reads all that is resolved. What goes on where present specs are invalid is recalled between objects and Secrets, since
-// it may name others.
+// gather reads all that is resolved. What goes on where present specs are invalid is recalled
+// between objects and Secrets, since it may name others.
 func (r *ProfileReconciler) gather(ctx context.Context, leading bool) (*objects, error) {
 	var profiles v1alpha1.SchedulerProfileList
 	if err := r.Client.List(ctx, &profiles); err != nil {

@@ -20,20 +20,21 @@ import (
 
 // programmed is what came of a resolution, by scheduler name.
 type programmed struct {
-	// instances are swapped in together, and running is what status says of them: one entry in each for every profile
-	// that decides from now on.
+	// instances are swapped in together, and running is what status says of them: one entry in each
+	// for every profile that decides from now on.
 	instances map[string]*profile.Instance
 	running   map[string]*running
 	// failed are the builds that failed. What ran before under the name, if anything, runs on.
 	failed map[string]error
-	// pending are the builds that have not ended, and those that wait for such a one, with what there is to say of
-	// them. What ran before under the name, if anything, runs on.
+	// pending are the builds that have not ended, and those that wait for such a one, with what
+	// there is to say of them. What ran before under the name, if anything, runs on.
 	pending map[string]string
 }
 
 // running is a profile that decides.
 type running struct {
-	// config is what the instance stands for: what it was built from, or a later one of the same revision.
+	// config is what the instance stands for: what it was built from, or a later one of the same
+	// revision.
 	config *config.Profile
 	// built is when the instance was built, plugins what it runs at each extension point.
 	built   time.Time
@@ -45,9 +46,10 @@ func (p *programmed) run(instance *profile.Instance, cfg *config.Profile) {
 	p.running[cfg.SchedulerName] = &running{config: cfg, built: instance.Built, plugins: instance.Plugins()}
 }
 
-// program builds the profiles whose revision is not the one that runs, and swaps in together all that are built. A
-// profile that cannot be built is left as it is; one that takes long to build is left as it is until it is built.
-// Neither holds up the others. It returns nil, and has changed nothing, if ctx has ended.
+// program builds the profiles whose revision is not the one that runs, and swaps in together all
+// that are built. A profile that cannot be built is left as it is; one that takes long to build is
+// left as it is until it is built. Neither holds up the others. It returns nil, and has changed
+// nothing, if ctx has ended.
 func (r *ProfileReconciler) program(ctx context.Context, resolution *config.Resolution) *programmed {
 	r.attempts.builds.begin(resolution.Profiles)
 	current := r.Store.Current()
@@ -94,8 +96,9 @@ func (r *ProfileReconciler) program(ctx context.Context, resolution *config.Reso
 	return result
 }
 
-// holdTogether keeps profiles that change the order of the queue together from changing one after the other: while one
-// of them is being built, those that are built become pending, too. It returns whether there are such profiles.
+// holdTogether keeps profiles that change the order of the queue together from changing one after
+// the other: while one of them is being built, those that are built become pending, too. It returns
+// whether there are such profiles.
 func (r *ProfileReconciler) holdTogether(resolution *config.Resolution, result *programmed, built map[string]*build) bool {
 	reorders := func(name string) bool {
 		before := r.deciding[name]
@@ -116,8 +119,8 @@ func (r *ProfileReconciler) holdTogether(resolution *config.Resolution, result *
 	return false
 }
 
-// buildStandIns builds the last good revisions of profiles that cannot be built and of which none runs: livesched was
-// restarted, and what ran before that is to run on.
+// buildStandIns builds the last good revisions of profiles that cannot be built and of which none
+// runs: livesched was restarted, and what ran before that is to run on.
 func (r *ProfileReconciler) buildStandIns(ctx context.Context, resolution *config.Resolution, result *programmed, built map[string]*build) {
 	wanted := map[string]*config.Profile{}
 	for name := range result.failed {
@@ -134,7 +137,8 @@ func (r *ProfileReconciler) buildStandIns(ctx context.Context, resolution *confi
 	}
 }
 
-// triedAll says whether every profile was built, or failed to be, at least once, and so was what stands in for it.
+// triedAll says whether every profile was built, or failed to be, at least once, and so was what
+// stands in for it.
 func (r *ProfileReconciler) triedAll(p *programmed) bool {
 	for name := range p.pending {
 		if r.attempts.failing[name] == nil {
@@ -176,9 +180,10 @@ func (r *ProfileReconciler) takeAll(ctx context.Context, resolution *config.Reso
 	return !ending
 }
 
-// sorter is the scheduler name of the profile whose queue sort orders the queue: the one that has its way or, if that
-// could not be built, one that asks for the same order. Otherwise, and while profiles are held that are to change the
-// order together, the queue stays in the order that it is in. last is what ordered it until now, nil at first.
+// sorter is the scheduler name of the profile whose queue sort orders the queue: the one that has
+// its way or, if that could not be built, one that asks for the same order. Otherwise, and while
+// profiles are held that are to change the order together, the queue stays in the order that it is
+// in. last is what ordered it until now, nil at first.
 func (p *programmed) sorter(resolution *config.Resolution, last *config.Profile, held bool) string {
 	first := resolution.SortedBy
 	if first == "" {
@@ -206,7 +211,8 @@ func (p *programmed) sorter(resolution *config.Resolution, last *config.Profile,
 	return slices.Min(slices.Collect(maps.Keys(p.running)))
 }
 
-// sorting is the first scheduler name whose profile asks for an order of the queue, "" if there is none.
+// sorting is the first scheduler name whose profile asks for an order of the queue, "" if there is
+// none.
 func (p *programmed) sorting(order config.QueueSort) string {
 	for _, name := range slices.Sorted(maps.Keys(p.running)) {
 		if p.running[name].config.QueueSort == order {
@@ -216,8 +222,8 @@ func (p *programmed) sorting(order config.QueueSort) string {
 	return ""
 }
 
-// build returns the build of a profile once it has succeeded, nil while it is under way, and an error if it failed, or
-// has failed so recently that it is not to be tried again yet.
+// build returns the build of a profile once it has succeeded, nil while it is under way, and an
+// error if it failed, or has failed so recently that it is not to be tried again yet.
 func (r *ProfileReconciler) build(ctx context.Context, a *attempts, cfg *config.Profile) (*build, error) {
 	logger := log.FromContext(ctx).WithValues("schedulerName", cfg.SchedulerName, "revision", cfg.Revision, "generation", cfg.Generation)
 	u := a.builds.underWay[cfg.SchedulerName]

@@ -10,13 +10,14 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
-// rejections are the generations of objects that are not accepted, by the objects' UIDs. The zero value is ready for use.
+// rejections are the generations of objects that are not accepted, by the objects' UIDs. The zero
+// value is ready for use.
 type rejections struct {
 	generations map[types.UID]int64
 }
 
-// note counts the specs that are newly not accepted: each once, however often the set is reconciled, unless it was accepted
-// in between.
+// note counts the specs that are newly not accepted: each once, however often the set is
+// reconciled, unless it was accepted in between.
 func (r *rejections) note(objects *objects, resolution *config.Resolution) {
 	rejected := map[types.UID]int64{}
 	look := func(uid types.UID, generation int64, result config.Result) {

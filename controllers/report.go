@@ -15,16 +15,18 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// report writes the status of every object that it changes, and records on the object, as Events, what is new in it. Only
-// the leader does: followers hold the same profiles, but it is the leader whose decisions status speaks of.
+// report writes the status of every object that it changes, and records on the object, as Events,
+// what is new in it. Only the leader does: followers hold the same profiles, but it is the leader
+// whose decisions status speaks of.
 //
-// Where what decides could not be stored, the status of a profile goes on naming what was active before, and says so: after
-// a restart, that is what could be brought back.
+// Where what decides could not be stored, the status of a profile goes on naming what was active
+// before, and says so: after a restart, that is what could be brought back.
 //
-// Nothing new is said of a profile that is still in the first build since the start: until it has ended, status speaks of
-// what ran before, most likely the same.
+// Nothing new is said of a profile that is still in the first build since the start: until it has
+// ended, status speaks of what ran before, most likely the same.
 //
-// stale says that the cache was behind the API server with some object, which is to be looked at again.
+// stale says that the cache was behind the API server with some object, which is to be looked at
+// again.
 func (r *ProfileReconciler) report(ctx context.Context, objects *objects, resolution *config.Resolution, programmed *programmed, remembered *remembered) (stale bool, err error) {
 	now := r.Clock.Now()
 	var errs []error
@@ -68,10 +70,11 @@ func (r *ProfileReconciler) report(ctx context.Context, objects *objects, resolu
 	return staleOr(errs)
 }
 
-// write writes one status and then records the Events. An object that was deleted meanwhile has no use for either.
+// write writes one status and then records the Events. An object that was deleted meanwhile has no
+// use for either.
 //
-// A status is computed from the one before, so it must not be written over another one than that: it would move
-// transition times and repeat Events.
+// A status is computed from the one before, so it must not be written over another one than that:
+// it would move transition times and repeat Events.
 func (r *ProfileReconciler) write(ctx context.Context, before, after client.Object, news []note) error {
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	switch err := r.Client.Status().Patch(ctx, after, patch); {

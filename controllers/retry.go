@@ -9,9 +9,10 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// A build that failed is tried again after firstRetry, and then after twice the time of the time before, up to lastRetry:
-// what was missing may have come, such as the permission to watch a resource. A build that hangs takes until its
-// timeout, and holds up the others for a moment each time, so that it is not tried too often.
+// A build that failed is tried again after firstRetry, and then after twice the time of the time
+// before, up to lastRetry: what was missing may have come, such as the permission to watch a
+// resource. A build that hangs takes until its timeout, and holds up the others for a moment each
+// time, so that it is not tried too often.
 const (
 	firstRetry = time.Second
 	lastRetry  = 2 * time.Minute
@@ -60,7 +61,8 @@ func (f failures) note(cfg *config.Profile, err error, now time.Time) {
 	f[cfg.SchedulerName] = &failure{revision: cfg.Revision, err: err, delay: delay, next: now.Add(delay)}
 }
 
-// keep forgets all but the profiles that could not be built, or not yet: the others are not wanted any more, or run.
+// keep forgets all but the profiles that could not be built, or not yet: the others are not wanted
+// any more, or run.
 func (f failures) keep(p *programmed) {
 	for name := range f {
 		if p.failed[name] == nil && p.pending[name] == "" {

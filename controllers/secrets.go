@@ -24,19 +24,22 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// firstLook is how long a reconcile waits for the first look at a Secret. After that the Secret counts as one that cannot
-// be read, until it can.
+// firstLook is how long a reconcile waits for the first look at a Secret. After that the Secret
+// counts as one that cannot be read, until it can.
 const firstLook = 5 * time.Second
 
 var errNoAnswer = errors.New("the API server has not answered yet")
 
-// secretWatches watches the Secrets that policies name, each by itself and by its name, and keeps their TLS material and
-// nothing else. So no right to read Secrets in general is needed, and none is held that nobody named.
+// secretWatches watches the Secrets that policies name, each by itself and by its name, and keeps
+// their TLS material and nothing else. So no right to read Secrets in general is needed, and none
+// is held that nobody named.
 //
-// Its methods are called by the reconciler's worker. What happens to a Secret reaches changed from other goroutines.
+// Its methods are called by the reconciler's worker. What happens to a Secret reaches changed from
+// other goroutines.
 type secretWatches struct {
 	client clientset.Interface
-	// lifetime ends the watches. changed is called when a Secret has changed. Both are set before the first call of read.
+	// lifetime ends the watches. changed is called when a Secret has changed. Both are set before
+	// the first call of read.
 	lifetime context.Context
 	changed  func()
 
@@ -73,7 +76,8 @@ type secretWatch struct {
 	name     types.NamespacedName
 	informer toolscache.SharedIndexInformer
 	stop     context.CancelFunc
-	// heard is closed when the Secret was looked at, or may not be. Nobody waits for it beyond deadline.
+	// heard is closed when the Secret was looked at, or may not be. Nobody waits for it beyond
+	// deadline.
 	heard    chan struct{}
 	deadline time.Time
 	// lastErr is why the last look failed.

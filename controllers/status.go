@@ -52,7 +52,8 @@ func activeProfile(object *v1alpha1.SchedulerProfile, resolution *config.Resolut
 		Since:      metav1.NewTime(running.built).Rfc3339Copy(),
 		Plugins:    config.ActivePlugins(running.plugins),
 	}
-	// Plugins can be configured at these points, but nothing calls them: groups of pods are not placed as one.
+	// Plugins can be configured at these points, but nothing calls them: groups of pods are not
+	// placed as one.
 	active.Plugins.PlacementGenerate, active.Plugins.PlacementScore = nil, nil
 	if cfg.PolicyGeneration != 0 {
 		active.Policy = &v1alpha1.ActivePolicy{Name: cfg.PolicyName, Generation: cfg.PolicyGeneration}
@@ -102,8 +103,8 @@ func (p *programmed) failureOf(object *v1alpha1.SchedulerProfile, resolution *co
 	return p.failed[cfg.SchedulerName]
 }
 
-// pendingOf is the generation of the object that is to decide as soon as it is built, and what it waits for, "" if there
-// is none.
+// pendingOf is the generation of the object that is to decide as soon as it is built, and what it
+// waits for, "" if there is none.
 func (p *programmed) pendingOf(object *v1alpha1.SchedulerProfile, resolution *config.Resolution) (generation int64, late string) {
 	cfg := resolution.Profiles[resolution.ProfileResults[object.Name].SchedulerName]
 	if cfg == nil || cfg.UID != object.UID {
@@ -128,7 +129,8 @@ func (p *programmed) goesOn(schedulerName string, active *v1alpha1.ActiveProfile
 	case active != nil:
 		return fmt.Sprintf("revision %s of generation %d goes on", active.Revision, active.Generation)
 	case p.running[schedulerName] != nil:
-		// The object that had the scheduler name is gone. Its profile runs until this one can take its place.
+		// The object that had the scheduler name is gone. Its profile runs until this one can take
+		// its place.
 		return fmt.Sprintf("revision %s of a deleted SchedulerProfile goes on", p.running[schedulerName].config.Revision)
 	default:
 		return "pods of this scheduler name wait"
@@ -173,7 +175,8 @@ func listed(profiles []string) string {
 	return "profiles " + strings.Join(profiles, ", ")
 }
 
-// setCondition sets a condition for a generation. Its transition time moves only when its status does.
+// setCondition sets a condition for a generation. Its transition time moves only when its status
+// does.
 func setCondition(conditions *[]metav1.Condition, generation int64, now time.Time, condition metav1.Condition) {
 	condition.ObservedGeneration = generation
 	condition.LastTransitionTime = metav1.NewTime(now).Rfc3339Copy()

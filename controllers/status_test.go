@@ -70,7 +70,8 @@ func TestProfileStatus(t *testing.T) {
 		generation int64
 		before     v1alpha1.SchedulerProfileStatus
 		result     config.Result
-		// toRun is what the resolution has under the scheduler name, and running what decides. nil: nothing.
+		// toRun is what the resolution has under the scheduler name, and running what decides. nil:
+		// nothing.
 		toRun   *config.Profile
 		running *running
 		failed  error

@@ -194,7 +194,8 @@ var _ = Describe("Events on a profile", func() {
 	})
 })
 
-// versions are the resource versions of the profiles and policies that specs about status create first.
+// versions are the resource versions of the profiles and policies that specs about status create
+// first.
 func versions(ctx context.Context) map[string]string {
 	GinkgoHelper()
 	all := map[string]string{}

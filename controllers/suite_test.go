@@ -25,8 +25,9 @@ import (
 	"github.com/livesched/livesched/test/testcluster"
 )
 
-// The suite applies profiles and policies to a real API server with livesched running, and looks at what becomes of them
-// and of pods. Every spec has a livesched of its own and begins without profiles, policies, nodes or pods.
+// The suite applies profiles and policies to a real API server with livesched running, and looks at
+// what becomes of them and of pods. Every spec has a livesched of its own and begins without
+// profiles, policies, nodes or pods.
 func TestControllers(t *testing.T) {
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(time.Minute)
@@ -58,7 +59,8 @@ var _ = AfterSuite(func() {
 	}
 })
 
-// Cleared is after the spec's livesched was stopped: one that leads makes a lease anew that was deleted.
+// Cleared is after the spec's livesched was stopped: one that leads makes a lease anew that was
+// deleted.
 var _ = BeforeEach(func() {
 	DeferCleanup(func(ctx context.Context) { Expect(cluster.Clear(ctx)).To(Succeed()) })
 })
@@ -89,7 +91,8 @@ func create(ctx context.Context, objects ...client.Object) {
 	}
 }
 
-// change gives an object another spec, in YAML, in the place of the one it has. Unlike an apply it wins over status writes.
+// change gives an object another spec, in YAML, in the place of the one it has. Unlike an apply it
+// wins over status writes.
 func change[T interface {
 	*v1alpha1.SchedulerProfile | *v1alpha1.SchedulingPolicy
 	client.Object
@@ -123,8 +126,9 @@ func expectProfile(ctx context.Context, name string, conditions ...gomegatypes.G
 	return p
 }
 
-// expectOn waits until a profile decides on a generation of a policy, and returns it. The policy's own status may say so
-// earlier: where the cache was behind with the profile, the status of that is written in a second attempt.
+// expectOn waits until a profile decides on a generation of a policy, and returns it. The policy's
+// own status may say so earlier: where the cache was behind with the profile, the status of that is
+// written in a second attempt.
 func expectOn(ctx context.Context, name, policy string, generation int64) *v1alpha1.SchedulerProfile {
 	GinkgoHelper()
 	var p *v1alpha1.SchedulerProfile
@@ -153,7 +157,8 @@ func expectPolicy(ctx context.Context, name string, conditions ...gomegatypes.Go
 	return p
 }
 
-// haveCondition matches conditions that have one of this type, status and reason, with these words in its message.
+// haveCondition matches conditions that have one of this type, status and reason, with these words
+// in its message.
 func haveCondition(kind string, status metav1.ConditionStatus, reason string, words ...string) gomegatypes.GomegaMatcher {
 	message := make([]gomegatypes.GomegaMatcher, 0, len(words))
 	for _, word := range words {
@@ -177,12 +182,14 @@ var (
 	isProgrammed = haveCondition(v1alpha1.ConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed)
 )
 
-// isRefused matches the conditions of an object that is not accepted, for a reason and with words that are given.
+// isRefused matches the conditions of an object that is not accepted, for a reason and with words
+// that are given.
 func isRefused(reason string, words ...string) gomegatypes.GomegaMatcher {
 	return haveCondition(v1alpha1.ConditionAccepted, metav1.ConditionFalse, reason, words...)
 }
 
-// keepsLastGood and neverRan match the conditions of an object that is not accepted: what was before goes on, or there is nothing.
+// keepsLastGood and neverRan match the conditions of an object that is not accepted: what was
+// before goes on, or there is nothing.
 var (
 	keepsLastGood = haveCondition(v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonKeptLastGood)
 	neverRan      = haveCondition(v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonInvalid)

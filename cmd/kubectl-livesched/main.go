@@ -1,7 +1,8 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command kubectl-livesched is a plugin of kubectl, `kubectl livesched`, for the profiles and policies of livesched.
+// Command kubectl-livesched is a plugin of kubectl, `kubectl livesched`, for the profiles and
+// policies of livesched.
 package main
 
 import (

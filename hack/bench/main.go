@@ -13,8 +13,8 @@
 //	table        prints the tables again, as Markdown for docs/performance.md
 //	plot         draws the charts of docs/
 //
-// A run that takes too long can be done by part: flags say which nodes, kinds of pods and contenders, and --out where the
-// part goes; table and plot take the files of all parts.
+// A run that takes too long can be done by part: flags say which nodes, kinds of pods and
+// contenders, and --out where the part goes; table and plot take the files of all parts.
 package main
 
 import (

@@ -14,7 +14,8 @@ import (
 	"syscall"
 )
 
-// lock makes this process the only one that uses a sandbox's directory. The kernel gives the lock back when the process dies, however it dies.
+// lock makes this process the only one that uses a sandbox's directory. The kernel gives the lock
+// back when the process dies, however it dies.
 func lock(path string) (unlock func(), err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

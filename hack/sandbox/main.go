@@ -1,11 +1,12 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command sandbox is what `make quickstart` runs: a Kubernetes control plane with simulated nodes on this machine, livesched as its scheduler,
-// and a tour of what livesched does, every step of which is checked.
+// Command sandbox is what `make quickstart` runs: a Kubernetes control plane with simulated nodes
+// on this machine, livesched as its scheduler, and a tour of what livesched does, every step of
+// which is checked.
 //
-// The exit status is 0 if every step held, 1 if one did not (standard error names it), 2 for wrong flags and 130 if the tour was
-// interrupted. In every case nothing is left running.
+// The exit status is 0 if every step held, 1 if one did not (standard error names it), 2 for wrong
+// flags and 130 if the tour was interrupted. In every case nothing is left running.
 package main
 
 import (

@@ -19,7 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// fieldOwner is what `kubectl apply --server-side` calls itself. With another name the reader's own apply of a sample would conflict with ours.
+// fieldOwner is what `kubectl apply --server-side` calls itself. With another name the reader's own
+// apply of a sample would conflict with ours.
 const fieldOwner = client.FieldOwner("kubectl")
 
 // readObjects reads the objects of a YAML file.
@@ -76,7 +77,8 @@ func follow(ctx context.Context, c client.WithWatch, list client.ObjectList, key
 	return c.Watch(ctx, list, client.InNamespace(key.Namespace), client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", key.Name)})
 }
 
-// next returns when an object that the watch tells of meets the condition, or when the condition returns an error.
+// next returns when an object that the watch tells of meets the condition, or when the condition
+// returns an error.
 func next[T client.Object](ctx context.Context, w watch.Interface, met func(T) (bool, error)) error {
 	for {
 		select {

@@ -59,7 +59,8 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// shorten cuts a message to what fits on a line; a message that lists the names that would be right is longer.
+// shorten cuts a message to what fits on a line; a message that lists the names that would be right
+// is longer.
 func shorten(message string) string {
 	const fits = 90
 	if runes := []rune(message); len(runes) > fits {

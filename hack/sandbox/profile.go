@@ -93,8 +93,9 @@ func isRefused(profile *v1alpha1.SchedulerProfile) (bool, error) {
 	return true, nil
 }
 
-// applyProfile applies a profile and returns it as it is when the applied generation meets the condition, and the time from the apply
-// until then. The watch is opened before the apply, so that the time is livesched's and not that of asking for it.
+// applyProfile applies a profile and returns it as it is when the applied generation meets the
+// condition, and the time from the apply until then. The watch is opened before the apply, so that
+// the time is livesched's and not that of asking for it.
 func (s *sandbox) applyProfile(ctx context.Context, profile *unstructured.Unstructured, met func(*v1alpha1.SchedulerProfile) (bool, error)) (*v1alpha1.SchedulerProfile, time.Duration, error) {
 	w, err := follow(ctx, s.client, &v1alpha1.SchedulerProfileList{}, client.ObjectKeyFromObject(profile))
 	if err != nil {

@@ -29,13 +29,15 @@ import (
 // liveschedGrace is how long livesched may take to end: it promises ten seconds.
 const liveschedGrace = 12 * time.Second
 
-// sandboxConfig is where things are and how large they get. All paths are absolute once it is complete.
+// sandboxConfig is where things are and how large they get. All paths are absolute once it is
+// complete.
 type sandboxConfig struct {
 	root, dir, livesched string
 	nodes                int
 }
 
-// sandbox is a running cluster with livesched in it. It is used by one goroutine; only cancel is called by others.
+// sandbox is a running cluster with livesched in it. It is used by one goroutine; only cancel is
+// called by others.
 type sandbox struct {
 	sandboxConfig
 	out *printer
@@ -45,7 +47,8 @@ type sandbox struct {
 	metrics      string           // host:port of its metrics endpoint
 	client       client.WithWatch
 
-	// cancel ends the tour, with the error of the component that died as cause; over is closed when the tour has ended.
+	// cancel ends the tour, with the error of the component that died as cause; over is closed when
+	// the tour has ended.
 	cancel context.CancelCauseFunc
 	over   <-chan struct{}
 }
@@ -110,7 +113,8 @@ func (s *sandbox) createNodes(ctx context.Context) error {
 	return nil
 }
 
-// startLivesched runs bin/livesched with the rights of its service account in config/rbac, not with those of an administrator.
+// startLivesched runs bin/livesched with the rights of its service account in config/rbac, not with
+// those of an administrator.
 func (s *sandbox) startLivesched(ctx context.Context) error {
 	if err := s.controlPlane.InstallCRDs(ctx, filepath.Join(s.root, "config", "crd", "bases")); err != nil {
 		return err
@@ -211,7 +215,8 @@ func (s *sandbox) deploy(ctx context.Context, w workload) error {
 	return nil
 }
 
-// explain says why a workload's pods do not run, as far as the pods know. It has a context of its own, for that of the caller has ended.
+// explain says why a workload's pods do not run, as far as the pods know. It has a context of its
+// own, for that of the caller has ended.
 func (s *sandbox) explain(w workload) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

@@ -19,9 +19,11 @@ import (
 )
 
 const (
-	// stepTimeout bounds a step of the tour, the first excepted: it may have to build the control plane.
+	// stepTimeout bounds a step of the tour, the first excepted: it may have to build the control
+	// plane.
 	stepTimeout = 2 * time.Minute
-	// contrast is how many times as many nodes the same pods have to lie on when they are spread as when they are packed.
+	// contrast is how many times as many nodes the same pods have to lie on when they are spread as
+	// when they are packed.
 	contrast = 2
 )
 
@@ -41,7 +43,8 @@ type step struct {
 	timeout     time.Duration // 0: none
 }
 
-// tour starts everything and goes through all steps. The error names the step that did not hold; the caller stops what was started.
+// tour starts everything and goes through all steps. The error names the step that did not hold;
+// the caller stops what was started.
 func (s *sandbox) tour(ctx context.Context) error {
 	ctx, s.cancel = context.WithCancelCause(ctx)
 	defer s.cancel(nil)
@@ -130,7 +133,8 @@ func (t *tour) place(ctx context.Context) error {
 	return spreadOut(spread, t.packed)
 }
 
-// spreadOut returns an error if the first of two placements of as many pods is not clearly wider than the second.
+// spreadOut returns an error if the first of two placements of as many pods is not clearly wider
+// than the second.
 func spreadOut(wide, packed placement) error {
 	if len(wide.perNode) < contrast*len(packed.perNode) {
 		return fmt.Errorf("%d pods on %s are not spread when %d packed ones are on %s", wide.pods, plural(len(wide.perNode), "node"), packed.pods, plural(len(packed.perNode), "node"))
@@ -160,7 +164,8 @@ func (t *tour) placeAgain(ctx context.Context) error {
 	return t.placeWide(ctx, "batch-2")
 }
 
-// placeWide creates one more Deployment for binpack and expects it spread out, for the profile does not pack any more.
+// placeWide creates one more Deployment for binpack and expects it spread out, for the profile does
+// not pack any more.
 func (t *tour) placeWide(ctx context.Context, name string) error {
 	w := workload{name, "binpack", replicasFor(t.nodes)}
 	if err := t.deploy(ctx, w); err != nil {

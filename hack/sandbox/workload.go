@@ -14,12 +14,14 @@ import (
 // namespace is where the tour's Deployments are.
 const namespace = metav1.NamespaceDefault
 
-// replicasFor keeps a workload smaller than the cluster, so that a spread one has a node for every pod, and the tour short.
+// replicasFor keeps a workload smaller than the cluster, so that a spread one has a node for every
+// pod, and the tour short.
 func replicasFor(nodes int) int32 { return int32(min(max(nodes*3/5, minNodes), 300)) }
 
 func (w workload) labels() map[string]string { return map[string]string{"app": w.name} }
 
-// deployment asks for the CPU and memory in the proportion in which the nodes have them: eight pods fill the smallest node.
+// deployment asks for the CPU and memory in the proportion in which the nodes have them: eight pods
+// fill the smallest node.
 func (w workload) deployment() *appsv1.Deployment {
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: w.name, Namespace: namespace, Labels: w.labels()},

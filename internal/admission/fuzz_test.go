@@ -28,7 +28,8 @@ func FuzzHandler(f *testing.F) {
 	f.Add([]byte(`{`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		v := newValidator(t, &objects{})
-		// The handler turns a panic into HTTP 500, so it must be told from an error by what it says.
+		// The handler turns a panic into HTTP 500, so it must be told from an error by what it
+		// says.
 		response, code, text := postRaw(t, v, body)
 		if response == nil && code != http.StatusInternalServerError && code != http.StatusBadRequest {
 			t.Fatalf("HTTP %d", code)
@@ -37,7 +38,8 @@ func FuzzHandler(f *testing.F) {
 	})
 }
 
-// FuzzReview asks about any object: what is let through resolves as accepted, by itself, and what is refused does not.
+// FuzzReview asks about any object: what is let through resolves as accepted, by itself, and what
+// is refused does not.
 func FuzzReview(f *testing.F) {
 	seeds, err := filepath.Glob(filepath.Join("..", "scheduler", "config", "testdata", "*", "*.in.yaml"))
 	if err != nil || len(seeds) == 0 {
@@ -97,8 +99,8 @@ func FuzzReview(f *testing.F) {
 	})
 }
 
-// missesItsPolicy says that a profile is only refused for how it goes with its policy, which does not exist yet: whether
-// it does cannot be told.
+// missesItsPolicy says that a profile is only refused for how it goes with its policy, which does
+// not exist yet: whether it does cannot be told.
 func missesItsPolicy(result config.Result, in config.Input) bool {
 	if len(in.Profiles) == 0 || in.Profiles[0].Spec.PolicyRef.Name == "" || in.Profiles[0].Spec.PolicyRef.Name == config.DefaultPolicyName {
 		return false

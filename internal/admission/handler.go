@@ -26,8 +26,9 @@ type outcomeKey struct{}
 
 // Handler serves reviews over HTTP.
 //
-// An answer that says no refuses the change whatever failurePolicy is. So where there is no verdict there must be no
-// answer: the call ends with HTTP 500. This also goes for a panic. What is no review at all ends with HTTP 400.
+// An answer that says no refuses the change whatever failurePolicy is. So where there is no verdict
+// there must be no answer: the call ends with HTTP 500. This also goes for a panic. What is no
+// review at all ends with HTTP 400.
 func (v *Validator) Handler() http.Handler {
 	noRecovery := false
 	reviews := &admission.Webhook{RecoverPanic: &noRecovery, Handler: admission.HandlerFunc(func(ctx context.Context, request admission.Request) admission.Response {

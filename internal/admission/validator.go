@@ -1,19 +1,21 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission checks SchedulerProfiles and SchedulingPolicies before they are stored: what the API server calls as
-// a validating webhook.
+// Package admission checks SchedulerProfiles and SchedulingPolicies before they are stored: what
+// the API server calls as a validating webhook.
 //
-// It says what the controller would say a moment later, with the same pure function (config.Resolve), the objects of the
-// cache and the one that is asked about in the place of its old self:
+// It says what the controller would say a moment later, with the same pure function
+// (config.Resolve), the objects of the cache and the one that is asked about in the place of its
+// old self:
 //
 //   - What is wrong with a spec by itself is refused, all of it at once, each with its field.
-//   - What lies in other objects, or becomes of other objects, is a warning: they may be applied a moment later.
+//   - What lies in other objects, or becomes of other objects, is a warning: they may be applied a
+//     moment later.
 //   - What is legal but unwise is a warning, too.
 //   - A change that leaves the spec alone is let through, whatever the spec is.
 //
-// A verdict is the only reason to refuse. Where there is none, since the request cannot be read or livesched cannot
-// tell, the call fails (HTTP 500), and the failurePolicy of the webhook decides.
+// A verdict is the only reason to refuse. Where there is none, since the request cannot be read or
+// livesched cannot tell, the call fails (HTTP 500), and the failurePolicy of the webhook decides.
 package admission
 
 import (
@@ -38,11 +40,12 @@ import (
 // Path that reviews are posted to.
 const Path = "/validate"
 
-// maxWait is less than the timeout of the webhook in config/webhook, so that it is livesched that says what it waited for.
+// maxWait is less than the timeout of the webhook in config/webhook, so that it is livesched that
+// says what it waited for.
 const maxWait = 4 * time.Second
 
-// Validator answers reviews. Its methods are called by the goroutines of the webhook server, many at a time; it changes
-// nothing.
+// Validator answers reviews. Its methods are called by the goroutines of the webhook server, many
+// at a time; it changes nothing.
 type Validator struct {
 	// Reader reads the other objects, from a cache.
 	Reader client.Reader
@@ -127,7 +130,8 @@ func (v *Validator) decode(request admission.Request, before, after client.Objec
 	return fmt.Errorf("operation %q is none of CREATE, UPDATE and DELETE", request.Operation)
 }
 
-// present is what there is. Secrets are not looked at: those who may write a policy need not learn about them.
+// present is what there is. Secrets are not looked at: those who may write a policy need not learn
+// about them.
 func (v *Validator) present(ctx context.Context) (config.Input, error) {
 	var profiles v1alpha1.SchedulerProfileList
 	var policies v1alpha1.SchedulingPolicyList

@@ -49,7 +49,8 @@ func (c comparison) victims(kind, changedKind, changed string, before, after map
 	return warnings
 }
 
-// denied names every problem with its field, in the words and the form in which the API server does.
+// denied names every problem with its field, in the words and the form in which the API server
+// does.
 func denied(kind, name string, problems []config.Problem) admission.Response {
 	var errs field.ErrorList
 	for _, problem := range problems {

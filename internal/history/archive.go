@@ -18,13 +18,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// maxAttempts bounds how often a revision is planned anew when somebody else has had a hand in it, and how many names
-// are tried.
+// maxAttempts bounds how often a revision is planned anew when somebody else has had a hand in it,
+// and how many names are tried.
 const maxAttempts = 4
 
-// Archive keeps revisions in one namespace. There is no watch on ControllerRevisions, of which others may have a lot: they are
-// listed by Load, and after that an index in memory follows what Store writes. What somebody else does to them is
-// noticed when it stands in the way, and otherwise at the next Load.
+// Archive keeps revisions in one namespace. There is no watch on ControllerRevisions, of which
+// others may have a lot: they are listed by Load, and after that an index in memory follows what
+// Store writes. What somebody else does to them is noticed when it stands in the way, and otherwise
+// at the next Load.
 //
 // It is not safe for concurrent use.
 type Archive struct {
@@ -55,7 +56,8 @@ func (a *Archive) Load(ctx context.Context) error {
 // Revisions returns those of an object, by ascending number. Read-only.
 func (a *Archive) Revisions(uid types.UID) []Revision { return a.index[uid] }
 
-// Keep forgets the objects that do not exist any more. The garbage collector deletes their ControllerRevisions.
+// Keep forgets the objects that do not exist any more. The garbage collector deletes their
+// ControllerRevisions.
 func (a *Archive) Keep(existing sets.Set[types.UID]) {
 	for uid := range a.index {
 		if !existing.Has(uid) {
@@ -67,14 +69,15 @@ func (a *Archive) Keep(existing sets.Set[types.UID]) {
 // Stored is how a revision is kept.
 type Stored struct {
 	Revision
-	// Again is, where a spec was taken up again that is not that of the newest revision, what it was before; nil otherwise.
+	// Again is, where a spec was taken up again that is not that of the newest revision, what it
+	// was before; nil otherwise.
 	Again *Revision
 }
 
 // Store makes sure that a revision is kept. It writes nothing if it is.
 //
-// latest is that the spec was accepted and taken up: it becomes the newest revision. Otherwise it is a last good spec
-// that goes on: it only has to be there.
+// latest is that the spec was accepted and taken up: it becomes the newest revision. Otherwise it
+// is a last good spec that goes on: it only has to be there.
 func (a *Archive) Store(ctx context.Context, want *Revision, latest bool) (*Stored, error) {
 	for attempt := 0; ; attempt++ {
 		c, err := plan(a.index[want.UID], want, latest)
@@ -173,8 +176,9 @@ func (a *Archive) update(ctx context.Context, r *Revision) error {
 	return nil
 }
 
-// Trim deletes the oldest revisions of an object but for the newest and at most limit others. It is for when the newest runs,
-// and nobody names an older one. What cannot be deleted now is tried again next time.
+// Trim deletes the oldest revisions of an object but for the newest and at most limit others. It is
+// for when the newest runs, and nobody names an older one. What cannot be deleted now is tried
+// again next time.
 func (a *Archive) Trim(ctx context.Context, uid types.UID, limit int) {
 	for _, r := range slices.Clone(beyond(a.index[uid], limit)) {
 		object := &appsv1.ControllerRevision{}

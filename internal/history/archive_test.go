@@ -236,7 +236,8 @@ func TestObjectsThatAreGoneAreForgotten(t *testing.T) {
 	}
 }
 
-// TestAnArchiveIsItsIndex stores at random, with an API server that fails at times, and compares with what is there.
+// TestAnArchiveIsItsIndex stores at random, with an API server that fails at times, and compares
+// with what is there.
 func TestAnArchiveIsItsIndex(t *testing.T) {
 	random := rand.New(rand.NewSource(1))
 	s := newAPIServer(t)

@@ -39,7 +39,8 @@ func newManifest[Spec any](kind, name string, spec Spec) ([]byte, error) {
 	return json.Marshal(m)
 }
 
-// Encode makes the ControllerRevision of a revision, owned by its object. A revision without a name gets one.
+// Encode makes the ControllerRevision of a revision, owned by its object. A revision without a name
+// gets one.
 func Encode(r *Revision, namespace string) (*appsv1.ControllerRevision, error) {
 	list := manifests{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "List"}}
 	var errs []error
@@ -100,8 +101,8 @@ func annotations(r *Revision) map[string]string {
 	return all
 }
 
-// Decode reads a ControllerRevision. It is strict: data with a field that this version does not know would run as
-// something else than it was, so that it is an error.
+// Decode reads a ControllerRevision. It is strict: data with a field that this version does not
+// know would run as something else than it was, so that it is an error.
 func Decode(object *appsv1.ControllerRevision) (*Revision, error) {
 	r := &Revision{
 		Name: object.Name, Number: object.Revision, Kind: object.Labels[LabelKind], UID: types.UID(object.Labels[LabelUID]),

@@ -23,7 +23,8 @@ const (
 	defaultQueueSort = "PrioritySort"
 )
 
-// canonicalProfile is the spec of a profile with the defaults written out, without what is no part of its history.
+// canonicalProfile is the spec of a profile with the defaults written out, without what is no part
+// of its history.
 func canonicalProfile(objectName string, spec *v1alpha1.SchedulerProfileSpec) *v1alpha1.SchedulerProfileSpec {
 	c := spec.DeepCopy()
 	c.RevisionHistoryLimit = nil
@@ -36,8 +37,8 @@ func canonicalProfile(objectName string, spec *v1alpha1.SchedulerProfileSpec) *v
 	return c
 }
 
-// canonicalPolicy is the spec of a policy with the defaults written out, without what is no part of its history. The
-// defaults are those of the schema: a test compares them.
+// canonicalPolicy is the spec of a policy with the defaults written out, without what is no part of
+// its history. The defaults are those of the schema: a test compares them.
 func canonicalPolicy(spec *v1alpha1.SchedulingPolicySpec) *v1alpha1.SchedulingPolicySpec {
 	c := spec.DeepCopy()
 	c.RevisionHistoryLimit = nil
@@ -61,8 +62,9 @@ func setDefault[T any](field **T, value T) {
 	}
 }
 
-// content is the text of all that a revision stands for: two revisions of an object with one content are the same. It
-// does not depend on the order of fields, nor on whether defaults are written out.
+// content is the text of all that a revision stands for: two revisions of an object with one
+// content are the same. It does not depend on the order of fields, nor on whether defaults are
+// written out.
 func content(r *Revision) (string, error) {
 	var of struct {
 		Profile    *v1alpha1.SchedulerProfileSpec `json:"profile,omitempty"`
@@ -114,8 +116,9 @@ func hash(parts ...string) string {
 	return string(short)
 }
 
-// revisionName is the name of the ControllerRevision for a content of an object. Two replicas that store the same come to the
-// same name. The attempt makes another one where a name is taken by something else.
+// revisionName is the name of the ControllerRevision for a content of an object. Two replicas that
+// store the same come to the same name. The attempt makes another one where a name is taken by
+// something else.
 func revisionName(kind, objectName string, uid types.UID, content string, attempt int) string {
 	const longest = 253 - len("sprof") - 2 - 10 // of the object's name, so that all fits
 	prefix := "sprof"
@@ -125,8 +128,8 @@ func revisionName(kind, objectName string, uid types.UID, content string, attemp
 	return prefix + "-" + shortened(objectName, longest) + "-" + hash(string(uid), content, fmt.Sprint(attempt))
 }
 
-// NameLabel is the name of an object as the value of a label, which has at most 63 characters: a longer one is cut and
-// ends in a hash.
+// NameLabel is the name of an object as the value of a label, which has at most 63 characters: a
+// longer one is cut and ends in a hash.
 func NameLabel(name string) string {
 	const longest = 63
 	if len(name) <= longest {

@@ -3,7 +3,8 @@
 
 package history
 
-// change is what has to be written so that a revision is kept. At most one of create and update is set.
+// change is what has to be written so that a revision is kept. At most one of create and update is
+// set.
 type change struct {
 	create, update *Revision
 	// again is, where a spec is taken up again, the revision as it was before; nil otherwise.
@@ -12,8 +13,9 @@ type change struct {
 
 // plan says what to write so that an object with some revisions (ascending) has the wanted one.
 //
-// latest is that the spec was accepted and taken up: it becomes the newest revision. Where it is not, what is wanted is
-// a last good spec that goes on while the present one is invalid: it only has to be there.
+// latest is that the spec was accepted and taken up: it becomes the newest revision. Where it is
+// not, what is wanted is a last good spec that goes on while the present one is invalid: it only
+// has to be there.
 func plan(have []Revision, want *Revision, latest bool) (change, error) {
 	at, err := find(have, want)
 	if err != nil {
@@ -34,14 +36,17 @@ func plan(have []Revision, want *Revision, latest bool) (change, error) {
 	return c, nil
 }
 
-// beyond returns the oldest revisions of an object (ascending) that are more than the newest and limit others.
+// beyond returns the oldest revisions of an object (ascending) that are more than the newest and
+// limit others.
 func beyond(have []Revision, limit int) []Revision {
 	return have[:max(0, len(have)-1-limit)]
 }
 
-// find returns where the newest of some revisions is that is the same as a wanted one, -1 if none is.
+// find returns where the newest of some revisions is that is the same as a wanted one, -1 if none
+// is.
 func find(have []Revision, want *Revision) (int, error) {
-	// The object and the policy have no other specs under the same generations: this is nearly always the newest.
+	// The object and the policy have no other specs under the same generations: this is nearly
+	// always the newest.
 	for i := len(have) - 1; i >= 0; i-- {
 		if sameMetadata(&have[i], want) {
 			return i, nil

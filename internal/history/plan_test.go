@@ -15,7 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ran is a profile's revision: its number, generation, hash and spec, and the policy that it was built on, if any.
+// ran is a profile's revision: its number, generation, hash and spec, and the policy that it was
+// built on, if any.
 func ran(t *testing.T, number, generation int64, hash, spec string, on *Policy) Revision {
 	t.Helper()
 	return Revision{

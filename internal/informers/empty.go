@@ -10,8 +10,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// emptyInformer stands in for the informer of a kind that the API server does not serve: synced, empty for ever and
-// without a goroutine, where client-go's would retry for ever and never sync.
+// emptyInformer stands in for the informer of a kind that the API server does not serve: synced,
+// empty for ever and without a goroutine, where client-go's would retry for ever and never sync.
 type emptyInformer struct {
 	store toolscache.Indexer
 	done  toolscache.DoneChecker
@@ -27,7 +27,8 @@ func newEmptyInformer(k kind) *emptyInformer {
 	}
 }
 
-// emptyRegistration is the registration of a handler that never gets anything. Each is a distinct pointer.
+// emptyRegistration is the registration of a handler that never gets anything. Each is a distinct
+// pointer.
 type emptyRegistration struct{ done toolscache.DoneChecker }
 
 func (*emptyRegistration) HasSynced() bool                            { return true }

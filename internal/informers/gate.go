@@ -19,15 +19,17 @@ type HandlerPanic struct {
 	Kind schema.GroupVersionKind
 	// Value is what the handler panicked with.
 	Value any
-	// Stack is that of the first panic of a handler, and nil for later ones, which are likely to be the same.
+	// Stack is that of the first panic of a handler, and nil for later ones, which are likely to be
+	// the same.
 	Stack []byte
 }
 
-// gate stands before an event handler. client-go goes on delivering what it had taken up when a handler is removed;
-// with the gate closed nothing of it reaches the handler, but for a call that had begun before.
+// gate stands before an event handler. client-go goes on delivering what it had taken up when a
+// handler is removed; with the gate closed nothing of it reaches the handler, but for a call that
+// had begun before.
 //
-// client-go ends the process when a handler panics. The gate of a foreign handler, one with a report, does not let a
-// panic through: the handler misses that event and is told of the next.
+// client-go ends the process when a handler panics. The gate of a foreign handler, one with a
+// report, does not let a panic through: the handler misses that event and is told of the next.
 type gate struct {
 	handler toolscache.ResourceEventHandler
 	closed  atomic.Bool

@@ -29,7 +29,8 @@ import (
 
 var _ clientinformers.SharedInformerFactory = (*Scope)(nil)
 
-// The API groups: client-go's typed informers and listers, which come back to Scope.InformerFor for the informer.
+// The API groups: client-go's typed informers and listers, which come back to Scope.InformerFor for
+// the informer.
 
 func (s *Scope) Admissionregistration() admissionregistration.Interface {
 	return admissionregistration.New(s, "", nil)

@@ -14,8 +14,8 @@ import (
 // errShared refuses what would change a shared informer for all its users.
 var errShared = errors.New("the informer belongs to the manager's cache and cannot be changed by one of its users")
 
-// informer is the view that a scope gives of a shared informer, or of an empty one for a kind that is not served.
-// What is not overridden goes to the shared informer.
+// informer is the view that a scope gives of a shared informer, or of an empty one for a kind that
+// is not served. What is not overridden goes to the shared informer.
 type informer struct {
 	toolscache.SharedIndexInformer
 	kind  kind
@@ -33,17 +33,18 @@ func (i *informer) AddEventHandler(handler toolscache.ResourceEventHandler) (too
 	return i.AddEventHandlerWithOptions(handler, toolscache.HandlerOptions{})
 }
 
-// AddEventHandlerWithResyncPeriod adds a handler that ends with the scope. The cache does no resyncs, so that the
-// period has no effect (see [CacheOptions]).
+// AddEventHandlerWithResyncPeriod adds a handler that ends with the scope. The cache does no
+// resyncs, so that the period has no effect (see [CacheOptions]).
 func (i *informer) AddEventHandlerWithResyncPeriod(handler toolscache.ResourceEventHandler, resyncPeriod time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandlerWithOptions(handler, toolscache.HandlerOptions{ResyncPeriod: &resyncPeriod})
 }
 
-// AddEventHandlerWithOptions adds a handler that ends with the scope; [ErrClosed] if that has ended. See also
-// [Scope.IgnoreHandlers].
+// AddEventHandlerWithOptions adds a handler that ends with the scope; [ErrClosed] if that has
+// ended. See also [Scope.IgnoreHandlers].
 func (i *informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler, options toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
-	// The lock is held while the shared informer queues its objects for the handler, so that Close either finds the
-	// registration or comes first. No handler runs under it: each has a goroutine of its own.
+	// The lock is held while the shared informer queues its objects for the handler, so that Close
+	// either finds the registration or comes first. No handler runs under it: each has a goroutine
+	// of its own.
 	i.scope.mu.Lock()
 	defer i.scope.mu.Unlock()
 	if i.scope.closed {
@@ -65,8 +66,8 @@ func (i *informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHa
 	return registration, nil
 }
 
-// RemoveEventHandler removes a handler that was added through this scope. It does nothing for others, those that were
-// removed before included.
+// RemoveEventHandler removes a handler that was added through this scope. It does nothing for
+// others, those that were removed before included.
 func (i *informer) RemoveEventHandler(registration toolscache.ResourceEventHandlerRegistration) error {
 	i.scope.mu.Lock()
 	defer i.scope.mu.Unlock()

@@ -28,7 +28,8 @@ func TestIndexers(t *testing.T) {
 	pod.Spec.NodeName = "n"
 	cache.server(podKind).Add(pod)
 
-	// Plugins add indexers through the informer (NodeVolumeLimits) and through its indexer (VolumeBinding).
+	// Plugins add indexers through the informer (NodeVolumeLimits) and through its indexer
+	// (VolumeBinding).
 	ways := map[string]func(toolscache.SharedIndexInformer, toolscache.Indexers) error{
 		"informer": toolscache.SharedIndexInformer.AddIndexers,
 		"indexer": func(i toolscache.SharedIndexInformer, x toolscache.Indexers) error {
@@ -164,7 +165,8 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// A handler that hangs while its scope is closed is called for nothing more of what was queued for it.
+// A handler that hangs while its scope is closed is called for nothing more of what was queued for
+// it.
 func TestEventsQueuedBeforeCloseAreNotDelivered(t *testing.T) {
 	scope, cache, _ := newTestScope(t)
 	entered, proceed := make(chan string, 10), make(chan struct{})

@@ -17,7 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// form is how the objects of a kind are represented. controller-runtime's cache keeps one informer per kind and form.
+// form is how the objects of a kind are represented. controller-runtime's cache keeps one informer
+// per kind and form.
 type form int
 
 const (
@@ -87,8 +88,8 @@ func (k kind) newObject(scheme *runtime.Scheme) (client.Object, error) {
 	return clientObj, nil
 }
 
-// kindInScheme finds the kind of a resource that the API server does not serve by the plural that its name would
-// have: enough for client-go's types, whose resources all follow the rule.
+// kindInScheme finds the kind of a resource that the API server does not serve by the plural that
+// its name would have: enough for client-go's types, whose resources all follow the rule.
 func kindInScheme(gvr schema.GroupVersionResource, scheme *runtime.Scheme) (schema.GroupVersionKind, bool) {
 	for name := range scheme.KnownTypes(gvr.GroupVersion()) {
 		if strings.HasSuffix(name, "List") {

@@ -3,8 +3,9 @@
 
 package informers
 
-// memo remembers values by what they are encoded as. It holds at most twice its limit, and forgets those that have not
-// been asked for longest: when the young ones reach the limit, they become the old ones, and the old ones go.
+// memo remembers values by what they are encoded as. It holds at most twice its limit, and forgets
+// those that have not been asked for longest: when the young ones reach the limit, they become the
+// old ones, and the old ones go.
 //
 // It has no lock; its owner has.
 type memo[T any] struct {

@@ -20,11 +20,13 @@ import (
 
 // CacheOptions returns the options of the manager's cache that a [Source] needs:
 //
-//   - no resync, as in kube-scheduler: controller-runtime's default would hand every handler an update of every object
-//     every ten hours;
-//   - pods that have terminated (phase Succeeded or Failed) are not kept, since they take no room on a node
-//     (newPodInformer in kube-scheduler's scheduler.go); pods of other schedulers are, since they do;
-//   - what objects need not keep is dropped, and what is equal in them is shared, as [NewTransform] says;
+//   - no resync, as in kube-scheduler: controller-runtime's default would hand every handler an
+//     update of every object every ten hours;
+//   - pods that have terminated (phase Succeeded or Failed) are not kept, since they take no room
+//     on a node (newPodInformer in kube-scheduler's scheduler.go); pods of other schedulers are,
+//     since they do;
+//   - what objects need not keep is dropped, and what is equal in them is shared, as [NewTransform]
+//     says;
 //   - all namespaces: an informer of several namespaces is not a SharedIndexInformer;
 //   - informers that remember why they could not list or watch, for [SyncError].
 //
@@ -73,7 +75,8 @@ func (i *watchedInformer) SetWatchErrorHandlerWithContext(handler toolscache.Wat
 	})
 }
 
-// lastWatchError returns why the informer's list or watch failed the last time, nil if it never did.
+// lastWatchError returns why the informer's list or watch failed the last time, nil if it never
+// did.
 func (i *watchedInformer) lastWatchError() error { return ptr.Deref(i.lastErr.Load(), nil) }
 
 // lastWatchError returns why an informer has not synced, nil if nothing is known.

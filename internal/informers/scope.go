@@ -19,12 +19,13 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// ErrClosed is returned by a scope, and by the informers had from it, for what cannot be done after Close.
+// ErrClosed is returned by a scope, and by the informers had from it, for what cannot be done after
+// Close.
 var ErrClosed = errors.New("the scope of these informers is closed")
 
-// Scope is a client-go SharedInformerFactory for the length of one profile build and of the profile that comes out of
-// it (or of the process). It is to be used in this order: hand it to the plugins, [Scope.WaitForSync], use, Close.
-// All methods are safe for concurrent use.
+// Scope is a client-go SharedInformerFactory for the length of one profile build and of the profile
+// that comes out of it (or of the process). It is to be used in this order: hand it to the plugins,
+// [Scope.WaitForSync], use, Close. All methods are safe for concurrent use.
 type Scope struct {
 	source *Source
 	// report is told of the panics of handlers; nil for a scope of our own.
@@ -46,21 +47,22 @@ func (s *Scope) SetOwner(owner string) {
 	s.owner = owner
 }
 
-// IgnoreHandlers says whether the handlers that are added from now on are never called. They count as synced, and cost
-// nothing: the objects that there are already are not replayed for them. It is meant for code whose handlers only feed
-// what the caller throws away.
+// IgnoreHandlers says whether the handlers that are added from now on are never called. They count
+// as synced, and cost nothing: the objects that there are already are not replayed for them. It is
+// meant for code whose handlers only feed what the caller throws away.
 func (s *Scope) IgnoreHandlers(ignore bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.deaf = ignore
 }
 
-// InformerFor returns the informer of an object's type; a new one starts at once. It may wait for the API server's
-// discovery. The constructor is ignored, as informers come from the manager's cache.
+// InformerFor returns the informer of an object's type; a new one starts at once. It may wait for
+// the API server's discovery. The constructor is ignored, as informers come from the manager's
+// cache.
 //
-// There is no error to return, and what is returned can always be used: where there is no informer, the caller gets an
-// empty one that counts as synced. If that is because the server does not serve the kind, Missing lists it; for
-// any other reason [Scope.Err] and [Scope.WaitForSync] return it.
+// There is no error to return, and what is returned can always be used: where there is no informer,
+// the caller gets an empty one that counts as synced. If that is because the server does not serve
+// the kind, Missing lists it; for any other reason [Scope.Err] and [Scope.WaitForSync] return it.
 func (s *Scope) InformerFor(obj runtime.Object, _ internalinterfaces.NewInformerFunc) toolscache.SharedIndexInformer {
 	k, err := kindOf(obj, s.source.scheme)
 	if err != nil {
@@ -75,8 +77,9 @@ func (s *Scope) InformerFor(obj runtime.Object, _ internalinterfaces.NewInformer
 // InformerName returns nil: the manager's informers have no name in metrics.
 func (s *Scope) InformerName() *toolscache.InformerName { return nil }
 
-// ForResource returns the typed informer and lister of a resource whose kind is in the scheme. Discovery that fails is
-// an error, as is a resource that is not in the scheme; one that the server does not serve is not (see Missing).
+// ForResource returns the typed informer and lister of a resource whose kind is in the scheme.
+// Discovery that fails is an error, as is a resource that is not in the scheme; one that the server
+// does not serve is not (see Missing).
 func (s *Scope) ForResource(gvr schema.GroupVersionResource) (clientinformers.GenericInformer, error) {
 	gvk, err := s.kindFor(gvr)
 	if err != nil {
@@ -88,9 +91,10 @@ func (s *Scope) ForResource(gvr schema.GroupVersionResource) (clientinformers.Ge
 	return genericInformer{informer: s.informer(kind{gvk, typedForm}), resource: gvr.GroupResource()}, nil
 }
 
-// Dynamic returns the informer of any resource, custom ones too. Its objects are *unstructured.Unstructured, which is
-// what kube-scheduler hands to the queueing hints of a cluster event such as "foos.v1.example.com". Discovery
-// that fails is an error; a resource that the server does not serve is not (see Missing).
+// Dynamic returns the informer of any resource, custom ones too. Its objects are
+// *unstructured.Unstructured, which is what kube-scheduler hands to the queueing hints of a cluster
+// event such as "foos.v1.example.com". Discovery that fails is an error; a resource that the server
+// does not serve is not (see Missing).
 func (s *Scope) Dynamic(gvr schema.GroupVersionResource) (toolscache.SharedIndexInformer, error) {
 	gvk, err := s.kindFor(gvr)
 	if err != nil {
@@ -99,8 +103,9 @@ func (s *Scope) Dynamic(gvr schema.GroupVersionResource) (toolscache.SharedIndex
 	return s.informer(kind{gvk, unstructuredForm}), nil
 }
 
-// kindFor finds the kind of a resource. If the server does not serve the resource, it is the kind that the scheme has
-// for it, or else one with the resource for a name: the informer of neither is found then, and it is reported missing.
+// kindFor finds the kind of a resource. If the server does not serve the resource, it is the kind
+// that the scheme has for it, or else one with the resource for a name: the informer of neither is
+// found then, and it is reported missing.
 func (s *Scope) kindFor(gvr schema.GroupVersionResource) (schema.GroupVersionKind, error) {
 	gvk, err := s.source.mapper.KindFor(gvr)
 	if err == nil {
@@ -115,7 +120,8 @@ func (s *Scope) kindFor(gvr schema.GroupVersionResource) (schema.GroupVersionKin
 	return gvr.GroupVersion().WithKind(gvr.Resource), nil
 }
 
-// informer returns the scope's informer of a kind. The answer, a negative one too, holds for the life of the scope.
+// informer returns the scope's informer of a kind. The answer, a negative one too, holds for the
+// life of the scope.
 func (s *Scope) informer(k kind) *informer {
 	if known := s.known(k); known != nil {
 		return known
@@ -154,8 +160,8 @@ func (s *Scope) known(k kind) *informer {
 	return s.knownLocked(k)
 }
 
-// knownLocked returns the informer of a kind that was asked for before, and an empty one for any other kind once the
-// scope is closed: a build that was given up may still be running.
+// knownLocked returns the informer of a kind that was asked for before, and an empty one for any
+// other kind once the scope is closed: a build that was given up may still be running.
 func (s *Scope) knownLocked(k kind) *informer {
 	if i := s.informers[k]; i != nil {
 		return i
@@ -177,9 +183,9 @@ func (s *Scope) wrap(k kind, shared toolscache.SharedIndexInformer) *informer {
 	}
 }
 
-// Missing returns the kinds that were asked for and that the API server did not serve, sorted. Their informers are
-// empty and stay so for the life of the scope; the next scope asks again. A resource of which not even the kind
-// is known (see Dynamic) has the resource's name for its kind.
+// Missing returns the kinds that were asked for and that the API server did not serve, sorted.
+// Their informers are empty and stay so for the life of the scope; the next scope asks again. A
+// resource of which not even the kind is known (see Dynamic) has the resource's name for its kind.
 func (s *Scope) Missing() []schema.GroupVersionKind {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,8 +194,8 @@ func (s *Scope) Missing() []schema.GroupVersionKind {
 	return slices.Compact(missing)
 }
 
-// Err returns why informers that were asked for could not be had, nil if all could. Kinds that are not served do
-// not count.
+// Err returns why informers that were asked for could not be had, nil if all could. Kinds that are
+// not served do not count.
 func (s *Scope) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,16 +206,18 @@ func (s *Scope) Err() error {
 	return errors.Join(errs...)
 }
 
-// Close removes every event handler that was added through the scope, and from the manager's cache those of its
-// informers that never synced and that no other scope uses. Afterwards no handler is called any more, but a call that
-// is under way may still be running; no handler can be added, and listers go on reading. Further calls do nothing.
+// Close removes every event handler that was added through the scope, and from the manager's cache
+// those of its informers that never synced and that no other scope uses. Afterwards no handler is
+// called any more, but a call that is under way may still be running; no handler can be added, and
+// listers go on reading. Further calls do nothing.
 func (s *Scope) Close() {
 	for _, k := range s.removeHandlers() {
 		s.source.release(k)
 	}
 }
 
-// removeHandlers closes the scope and returns the kinds that it no longer uses; none if it was closed before.
+// removeHandlers closes the scope and returns the kinds that it no longer uses; none if it was
+// closed before.
 func (s *Scope) removeHandlers() []kind {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -144,7 +144,8 @@ func TestAHandlerCanBeRemovedBeforeItsScopeEnds(t *testing.T) {
 	}
 	waitForSync(t, scope)
 
-	// Another scope cannot remove what is not its own, although the informer underneath is the same.
+	// Another scope cannot remove what is not its own, although the informer underneath is the
+	// same.
 	if err := other.Core().V1().Pods().Informer().RemoveEventHandler(registration); err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +295,8 @@ func TestACacheRestrictedToNamespacesIsRefused(t *testing.T) {
 	}
 }
 
-// storelessCache returns informers of the kind that controller-runtime makes for several namespaces.
+// storelessCache returns informers of the kind that controller-runtime makes for several
+// namespaces.
 type storelessCache struct{ ctrlcache.Cache }
 
 func (c storelessCache) GetInformer(ctx context.Context, obj client.Object, options ...ctrlcache.InformerGetOption) (ctrlcache.Informer, error) {

@@ -12,21 +12,23 @@ import (
 	"github.com/livesched/livesched/internal/mapkey"
 )
 
-// maxShared is the limit of each memo: more than there are workloads in a cluster of a million pods, as a rule. What is
-// remembered of pods that are gone takes a few ten MB at most.
+// maxShared is the limit of each memo: more than there are workloads in a cluster of a million
+// pods, as a rule. What is remembered of pods that are gone takes a few ten MB at most.
 const maxShared = 16 << 10
 
-// sharer has objects share what is equal in them: the pods of one ReplicaSet differ in little but their names, and the
-// nodes of one pool in little but theirs. A part is taken for equal to another if both have the same encoding
-// (protobuf, which tells all fields apart), and then the later object gets the earlier one's part.
+// sharer has objects share what is equal in them: the pods of one ReplicaSet differ in little but
+// their names, and the nodes of one pool in little but theirs. A part is taken for equal to another
+// if both have the same encoding (protobuf, which tells all fields apart), and then the later
+// object gets the earlier one's part.
 //
-// That is safe as objects of an informer are not written to, by nobody, ever. Slices have no spare capacity, so that who
-// appends to one gets a copy.
+// That is safe as objects of an informer are not written to, by nobody, ever. Slices have no spare
+// capacity, so that who appends to one gets a copy.
 //
 // mu guards everything. It is only contended while informers of two kinds list at the same time.
 type sharer struct {
-	// trimmed says that pods are. Containers, their statuses and volumes of others are never equal, as each pod has a token
-	// in a volume of its own name, and to remember them would only keep what is left of pods that are gone.
+	// trimmed says that pods are. Containers, their statuses and volumes of others are never equal,
+	// as each pod has a token in a volume of its own name, and to remember them would only keep
+	// what is left of pods that are gone.
 	trimmed bool
 
 	mu sync.Mutex
@@ -80,8 +82,8 @@ func (s *sharer) sharePod(pod *corev1.Pod) {
 	s.shareStatus(&pod.Status)
 }
 
-// shareSpec shares the parts of a spec that may be equal without the rest being so, and then the rest as a whole: all of
-// it but the names of node and host, which are the pod's own.
+// shareSpec shares the parts of a spec that may be equal without the rest being so, and then the
+// rest as a whole: all of it but the names of node and host, which are the pod's own.
 func (s *sharer) shareSpec(pod *corev1.Pod) {
 	spec := &pod.Spec
 	containers, initContainers, volumes := spec.Containers, spec.InitContainers, spec.Volumes
@@ -147,8 +149,8 @@ func (s *sharer) shareStatus(status *corev1.PodStatus) {
 	}
 }
 
-// shareNode gives a node the parts of nodes before it: the names of images, which are most of a node, the amounts of
-// resources, and what its conditions and its system say.
+// shareNode gives a node the parts of nodes before it: the names of images, which are most of a
+// node, the amounts of resources, and what its conditions and its system say.
 func (s *sharer) shareNode(node *corev1.Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -260,7 +262,8 @@ func shareSlice[T any, P interface {
 	return values
 }
 
-// exact returns the same values with no capacity to spare, of which a decoder leaves up to as much as the values take.
+// exact returns the same values with no capacity to spare, of which a decoder leaves up to as much
+// as the values take.
 func exact[T any](values []T) []T {
 	if cap(values) == len(values) {
 		return values

@@ -155,7 +155,8 @@ func TestPartsThatOnlyReadTheSameAreNotShared(t *testing.T) {
 	}
 }
 
-// TestInformersMayShareWhileOthersRead is for the race detector: pods come, also again, while those before are read.
+// TestInformersMayShareWhileOthersRead is for the race detector: pods come, also again, while those
+// before are read.
 func TestInformersMayShareWhileOthersRead(t *testing.T) {
 	transform := NewTransform(true)
 	var listing sync.WaitGroup
@@ -198,7 +199,8 @@ func TestAMemoForgetsWhatWasNotAskedForLongest(t *testing.T) {
 	}
 }
 
-// TestNothingIsRememberedOfPodsThatCannotShareIt would else keep the containers of pods that are gone.
+// TestNothingIsRememberedOfPodsThatCannotShareIt would else keep the containers of pods that are
+// gone.
 func TestNothingIsRememberedOfPodsThatCannotShareIt(t *testing.T) {
 	shared := newSharer(100, false)
 	for i := range 10 {
@@ -212,7 +214,8 @@ func TestNothingIsRememberedOfPodsThatCannotShareIt(t *testing.T) {
 	}
 }
 
-// TestABoundPodTakesAFifthOfWhatItDid measures pods as they come from the API server, each with memory of its own.
+// TestABoundPodTakesAFifthOfWhatItDid measures pods as they come from the API server, each with
+// memory of its own.
 func TestABoundPodTakesAFifthOfWhatItDid(t *testing.T) {
 	whole := bytesPerPod(t, func(obj any) (any, error) { return obj, nil })
 	untrimmed := bytesPerPod(t, NewTransform(false))
@@ -263,7 +266,8 @@ func decode(from, to *corev1.Pod) error {
 	return to.Unmarshal(bytes)
 }
 
-// BenchmarkTransform is what a bound pod costs when it comes from the API server, besides decoding it.
+// BenchmarkTransform is what a bound pod costs when it comes from the API server, besides decoding
+// it.
 func BenchmarkTransform(b *testing.B) {
 	transform := NewTransform(true)
 	from := workload.Pods{Kind: workload.Mixed, Series: 40}

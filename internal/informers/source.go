@@ -16,7 +16,8 @@ import (
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// Source hands out the informers of the manager's cache to scopes. One per process; safe for concurrent use.
+// Source hands out the informers of the manager's cache to scopes. One per process; safe for
+// concurrent use.
 type Source struct {
 	cache  ctrlcache.Cache
 	mapper meta.RESTMapper
@@ -26,12 +27,13 @@ type Source struct {
 	// handlers is the number of event handlers that scopes have added and not removed.
 	handlers atomic.Int64
 
-	// indexers serialises what scopes do with the indexers of any informer. Indexer.GetIndexers returns the store's
-	// own map, which AddIndexers writes to: under this lock it can be read.
+	// indexers serialises what scopes do with the indexers of any informer. Indexer.GetIndexers
+	// returns the store's own map, which AddIndexers writes to: under this lock it can be read.
 	indexers sync.Mutex
 
 	mu sync.Mutex // guards shared and what is in it; held while an informer is removed from the cache
-	// shared are the informers that a scope uses or has used. Invariant: an entry without users has synced.
+	// shared are the informers that a scope uses or has used. Invariant: an entry without users has
+	// synced.
 	shared map[kind]*sharedInformer
 }
 
@@ -41,10 +43,11 @@ type sharedInformer struct {
 	informer toolscache.SharedIndexInformer // nil until the cache has returned it
 }
 
-// NewSource returns a source of the informers of cache, which has to have been made with [CacheOptions] and to be
-// running before the first scope is used. mapper has to be the manager's, which the cache uses too: the source asks it
-// first, since the cache holds a lock that all its readers need while it waits for discovery. scheme knows the types
-// that are to be had as such (client-go's and our own).
+// NewSource returns a source of the informers of cache, which has to have been made with
+// [CacheOptions] and to be running before the first scope is used. mapper has to be the manager's,
+// which the cache uses too: the source asks it first, since the cache holds a lock that all its
+// readers need while it waits for discovery. scheme knows the types that are to be had as such
+// (client-go's and our own).
 func NewSource(cache ctrlcache.Cache, mapper meta.RESTMapper, scheme *runtime.Scheme, logger klog.Logger) *Source {
 	return &Source{
 		cache:  cache,
@@ -55,16 +58,17 @@ func NewSource(cache ctrlcache.Cache, mapper meta.RESTMapper, scheme *runtime.Sc
 	}
 }
 
-// Handlers returns the number of event handlers that are alive: added through any scope and neither removed nor
-// ended with their scope.
+// Handlers returns the number of event handlers that are alive: added through any scope and neither
+// removed nor ended with their scope.
 func (s *Source) Handlers() int { return int(s.handlers.Load()) }
 
-// NewScope returns a new scope without any informer. Its owner closes it. A handler that panics ends the process: it is
-// ours, and what it keeps up to date can no longer be trusted.
+// NewScope returns a new scope without any informer. Its owner closes it. A handler that panics
+// ends the process: it is ours, and what it keeps up to date can no longer be trusted.
 func (s *Source) NewScope() *Scope { return s.NewForeignScope(nil) }
 
-// NewForeignScope is NewScope for handlers that others have written, such as those of plugins: report is told when one
-// panics, on the goroutine of the handler, and that is all that comes of it.
+// NewForeignScope is NewScope for handlers that others have written, such as those of plugins:
+// report is told when one panics, on the goroutine of the handler, and that is all that comes of
+// it.
 func (s *Source) NewForeignScope(report func(HandlerPanic)) *Scope {
 	return &Scope{
 		report:    report,
@@ -74,9 +78,9 @@ func (s *Source) NewForeignScope(report func(HandlerPanic)) *Scope {
 	}
 }
 
-// acquire returns the shared informer of a kind for one more user, which release ends. It may wait for the API
-// server's discovery, for as long as the mapper's client does. A kind that the server does not serve is an error for
-// which meta.IsNoMatchError is true.
+// acquire returns the shared informer of a kind for one more user, which release ends. It may wait
+// for the API server's discovery, for as long as the mapper's client does. A kind that the server
+// does not serve is an error for which meta.IsNoMatchError is true.
 func (s *Source) acquire(k kind) (toolscache.SharedIndexInformer, error) {
 	s.mu.Lock()
 	shared := s.shared[k]
@@ -88,8 +92,8 @@ func (s *Source) acquire(k kind) (toolscache.SharedIndexInformer, error) {
 	known := shared.informer
 	s.mu.Unlock()
 
-	// The way of every build but the first: neither the mapper's lock nor the cache's is touched, either of which
-	// another goroutine may hold while it waits for the API server.
+	// The way of every build but the first: neither the mapper's lock nor the cache's is touched,
+	// either of which another goroutine may hold while it waits for the API server.
 	if known != nil && !known.IsStopped() {
 		return known, nil
 	}
@@ -126,9 +130,9 @@ func (s *Source) lookup(k kind) (toolscache.SharedIndexInformer, error) {
 	return informer, nil
 }
 
-// release ends what acquire began. An informer that never synced is removed from the cache with its last user: it
-// belongs to a build that failed, and would go on asking the API server for what that forbids. One that has
-// synced stays: it is up to date, and others than scopes may use it.
+// release ends what acquire began. An informer that never synced is removed from the cache with its
+// last user: it belongs to a build that failed, and would go on asking the API server for what that
+// forbids. One that has synced stays: it is up to date, and others than scopes may use it.
 func (s *Source) release(k kind) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +147,8 @@ func (s *Source) release(k kind) {
 	}
 	obj, err := k.newObject(s.scheme)
 	if err == nil {
-		// Under the lock: whoever asks next has to get a new informer, not the one that is being stopped.
+		// Under the lock: whoever asks next has to get a new informer, not the one that is being
+		// stopped.
 		err = s.cache.RemoveInformer(context.Background(), obj)
 	}
 	if err != nil {
@@ -151,10 +156,10 @@ func (s *Source) release(k kind) {
 	}
 }
 
-// addIndexers adds those of the indexers that the store does not have. The same function under the same name is no
-// error, as profiles that are rebuilt add theirs again and nothing removes an index; another function under a
-// name that is taken is, and nothing is added. Functions are the same if their code is: an index function must not
-// depend on a plugin's arguments.
+// addIndexers adds those of the indexers that the store does not have. The same function under the
+// same name is no error, as profiles that are rebuilt add theirs again and nothing removes an
+// index; another function under a name that is taken is, and nothing is added. Functions are the
+// same if their code is: an index function must not depend on a plugin's arguments.
 func (s *Source) addIndexers(to toolscache.Indexer, add func(toolscache.Indexers) error, indexers toolscache.Indexers) error {
 	s.indexers.Lock()
 	defer s.indexers.Unlock()

@@ -59,7 +59,8 @@ var _ = BeforeSuite(func() {
 	admin = kubernetes.NewForConfigOrDie(restConfig)
 })
 
-// startTimeout bounds what takes seconds on an idle machine. envtest's own bounds, of 10 and 20 seconds, are short for a busy one.
+// startTimeout bounds what takes seconds on an idle machine. envtest's own bounds, of 10 and 20
+// seconds, are short for a busy one.
 const startTimeout = 2 * time.Minute
 
 // installing are the options that install definitions.

@@ -53,9 +53,10 @@ func (e *SyncError) Error() string {
 // Unwrap returns the cause.
 func (e *SyncError) Unwrap() error { return e.Cause }
 
-// WaitForSync waits until every informer of the scope has seen its kind's first list, and every event handler that
-// was added through the scope has seen all of it. It returns what [Scope.Err] returns at once, [ErrClosed] on a closed
-// scope, and a [*SyncError] if ctx ends first. What is added while it waits is not waited for.
+// WaitForSync waits until every informer of the scope has seen its kind's first list, and every
+// event handler that was added through the scope has seen all of it. It returns what [Scope.Err]
+// returns at once, [ErrClosed] on a closed scope, and a [*SyncError] if ctx ends first. What is
+// added while it waits is not waited for.
 func (s *Scope) WaitForSync(ctx context.Context) error {
 	if err := s.Err(); err != nil {
 		return err
@@ -118,13 +119,14 @@ func (s *Scope) StartWithContext(context.Context) {}
 // Shutdown does nothing: the informers end with the manager, and the scope's handlers with Close.
 func (s *Scope) Shutdown() {}
 
-// WaitForCacheSync waits for the informers, not for handlers, as client-go's factory does. WaitForSync does both.
+// WaitForCacheSync waits for the informers, not for handlers, as client-go's factory does.
+// WaitForSync does both.
 func (s *Scope) WaitForCacheSync(stop <-chan struct{}) map[reflect.Type]bool {
 	return s.WaitForCacheSyncWithContext(wait.ContextForChannel(stop)).Synced
 }
 
-// WaitForCacheSyncWithContext waits for the informers, not for handlers, as client-go's factory does. An informer that
-// could not be had is reported in the result's error. WaitForSync does both.
+// WaitForCacheSyncWithContext waits for the informers, not for handlers, as client-go's factory
+// does. An informer that could not be had is reported in the result's error. WaitForSync does both.
 func (s *Scope) WaitForCacheSyncWithContext(ctx context.Context) toolscache.SyncResult {
 	s.mu.Lock()
 	used := slices.Collect(maps.Values(s.informers))

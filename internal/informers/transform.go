@@ -9,12 +9,13 @@ import (
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// NewTransform returns what informers do to an object before they keep it, so that a large cluster fits into memory. It
-// may be called from any goroutine, and again with what it has returned.
+// NewTransform returns what informers do to an object before they keep it, so that a large cluster
+// fits into memory. It may be called from any goroutine, and again with what it has returned.
 //
 //   - managed fields go, of any kind: nothing here reads them, and they are a large part of a pod;
-//   - bound pods lose what only kubelets read, if trimBoundPods is set. docs/operations.md lists it. A pod that waits for
-//     a node is kept whole, since plugins and extenders may go by anything in it;
+//   - bound pods lose what only kubelets read, if trimBoundPods is set. docs/operations.md lists
+//     it. A pod that waits for a node is kept whole, since plugins and extenders may go by anything
+//     in it;
 //   - bound pods and nodes share what is equal in them (see sharer).
 //
 // Objects are changed in place, which is right for an informer: nobody has seen them before.

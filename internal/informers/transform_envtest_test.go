@@ -124,7 +124,8 @@ func bind(ctx context.Context, namespace, name string) {
 	}, metav1.CreateOptions{})).To(Succeed())
 }
 
-// beWhole matches a pod as createLargePod made it, beTrimmed one that has lost what only a kubelet reads.
+// beWhole matches a pod as createLargePod made it, beTrimmed one that has lost what only a kubelet
+// reads.
 func beWhole() OmegaMatcher {
 	return SatisfyAll(haveWhatSchedulersRead(), HaveField("Spec.Volumes", ContainElement(HaveField("Name", "files"))), HaveField("Spec.Containers", ConsistOf(SatisfyAll(
 		HaveField("Command", Not(BeEmpty())), HaveField("Env", Not(BeEmpty())), HaveField("VolumeMounts", Not(BeEmpty()))))))

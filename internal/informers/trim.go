@@ -9,11 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// This file is about what a bound pod loses. Whatever a plugin of kube-scheduler's asks about a pod on a node stays:
-// metadata, requests and what the kubelet reports of them, ports, claims, and volumes that are mounted once. So does what
-// is known to be read by plugins of others: annotations, security contexts, the condition PodScheduled with its time.
+// This file is about what a bound pod loses. Whatever a plugin of kube-scheduler's asks about a pod
+// on a node stays: metadata, requests and what the kubelet reports of them, ports, claims, and
+// volumes that are mounted once. So does what is known to be read by plugins of others:
+// annotations, security contexts, the condition PodScheduled with its time.
 //
-// A field that has nothing to lose is not written to: it may be shared with pods that are being read.
+// A field that has nothing to lose is not written to: it may be shared with pods that are being
+// read.
 
 // trimPod drops what only a kubelet, or somebody who looks at the pod, reads.
 func trimPod(pod *corev1.Pod) {
@@ -67,8 +69,8 @@ func trimContainerStatus(s *corev1.ContainerStatus) {
 	clearIfSet(&s.User)
 }
 
-// ofFiles says whether a volume is files that the kubelet writes. Among them is the token that every pod has, in a
-// volume with a name of its own.
+// ofFiles says whether a volume is files that the kubelet writes. Among them is the token that
+// every pod has, in a volume with a name of its own.
 func ofFiles(v corev1.Volume) bool {
 	return v.Projected != nil || v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil
 }

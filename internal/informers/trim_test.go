@@ -22,7 +22,8 @@ import (
 	"sigs.k8s.io/randfill"
 )
 
-// fillerOf fills objects at random, with what the API server would let through where it matters to a scheduler.
+// fillerOf fills objects at random, with what the API server would let through where it matters to
+// a scheduler.
 func fillerOf(random *rand.Rand, nilChance float64, minElements, maxElements int) *randfill.Filler {
 	operators := []metav1.LabelSelectorOperator{metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn}
 	return randfill.NewWithSeed(int64(random.Uint64()>>1)).NilChance(nilChance).NumElements(minElements, maxElements).Funcs(
@@ -75,7 +76,8 @@ func randomVolume(random *rand.Rand) corev1.VolumeSource {
 	return source
 }
 
-// TestWhatABoundPodLoses fills every field there is, so that one which a later version of the API brings is seen here.
+// TestWhatABoundPodLoses fills every field there is, so that one which a later version of the API
+// brings is seen here.
 func TestWhatABoundPodLoses(t *testing.T) {
 	pod := &corev1.Pod{}
 	fillerOf(rand.New(rand.NewPCG(1, 0)), 0, 1, 1).Fill(pod)
@@ -194,7 +196,8 @@ func TestConditionsOfStartingAreDropped(t *testing.T) {
 	}
 }
 
-// seenByAScheduler is what kube-scheduler works out about a pod on a node, and what an update of it means.
+// seenByAScheduler is what kube-scheduler works out about a pod on a node, and what an update of it
+// means.
 func seenByAScheduler(pod, before *corev1.Pod) map[string]any {
 	node := schedframework.NewNodeInfo(pod)
 	info, err := schedframework.NewPodInfo(pod)
@@ -224,8 +227,8 @@ func seenByAScheduler(pod, before *corev1.Pod) map[string]any {
 	}
 }
 
-// TestASchedulerSeesTheSameOfATrimmedPod holds what upstream works out about whole pods against what it works out about
-// what informers keep of them.
+// TestASchedulerSeesTheSameOfATrimmedPod holds what upstream works out about whole pods against
+// what it works out about what informers keep of them.
 func TestASchedulerSeesTheSameOfATrimmedPod(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

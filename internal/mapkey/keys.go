@@ -9,8 +9,9 @@ import (
 	"slices"
 )
 
-// Writer writes keys, one after the other into the same buffer. Two sequences of values of the same types give the same
-// key only if they are equal: everything of no fixed length is written with its length before it.
+// Writer writes keys, one after the other into the same buffer. Two sequences of values of the same
+// types give the same key only if they are equal: everything of no fixed length is written with its
+// length before it.
 //
 // It is for one goroutine at a time.
 type Writer struct {
@@ -45,7 +46,8 @@ func (w *Writer) Text(s string) {
 	w.buf = append(w.buf, s...)
 }
 
-// Map writes the entries of a map, or of a part of it: those whose names want says, if it is not nil.
+// Map writes the entries of a map, or of a part of it: those whose names want says, if it is not
+// nil.
 func (w *Writer) Map(m map[string]string, want func(name string) bool) {
 	names := Sorted(w, m, want)
 	w.Number(int64(len(names)))
@@ -55,8 +57,8 @@ func (w *Writer) Map(m map[string]string, want func(name string) bool) {
 	}
 }
 
-// Sorted returns those names of a map in order that want says, all if it is nil. They are valid until it is called again,
-// or Map.
+// Sorted returns those names of a map in order that want says, all if it is nil. They are valid
+// until it is called again, or Map.
 func Sorted[K ~string, V any](w *Writer, m map[K]V, want func(name string) bool) []string {
 	clear(w.names) // keeps no string of the map before it alive
 	w.names = w.names[:0]
@@ -69,14 +71,15 @@ func Sorted[K ~string, V any](w *Writer, m map[K]V, want func(name string) bool)
 	return w.names
 }
 
-// Message is a part of an object as the API knows it: what the generated protobuf code of k8s.io/api can do.
+// Message is a part of an object as the API knows it: what the generated protobuf code of
+// k8s.io/api can do.
 type Message interface {
 	Size() int
 	MarshalToSizedBuffer(buf []byte) (int, error)
 }
 
-// Message writes a message; maps in it are written in order. It is false if the message cannot be encoded, and then the key
-// is worth nothing.
+// Message writes a message; maps in it are written in order. It is false if the message cannot be
+// encoded, and then the key is worth nothing.
 func (w *Writer) Message(m Message) bool {
 	size := m.Size()
 	w.Number(int64(size))

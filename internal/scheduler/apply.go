@@ -18,8 +18,8 @@ import (
 
 var _ profile.Target = &Scheduler{}
 
-// Apply implements profile.Target: the queue changes over together with the map, pods of removed profiles leave it and
-// are told, and a new profile takes up the pods that wait for its name.
+// Apply implements profile.Target: the queue changes over together with the map, pods of removed
+// profiles leave it and are told, and a new profile takes up the pods that wait for its name.
 func (s *Scheduler) Apply(logger klog.Logger, next *profile.Map, changed sets.Set[string], commit func()) {
 	added := sets.New[string]()
 	for name := range changed {
@@ -36,8 +36,8 @@ func (s *Scheduler) Apply(logger klog.Logger, next *profile.Map, changed sets.Se
 	}
 }
 
-// takeUp queues the pods that wait for a profile that is new. Events that come in at the same time are no harm: the
-// queue takes a pod once, and only while the informers hold it as unassigned.
+// takeUp queues the pods that wait for a profile that is new. Events that come in at the same time
+// are no harm: the queue takes a pod once, and only while the informers hold it as unassigned.
 func (s *Scheduler) takeUp(logger klog.Logger, schedulerName string) {
 	pods, err := s.pending.of(schedulerName)
 	if err != nil {
@@ -45,16 +45,17 @@ func (s *Scheduler) takeUp(logger klog.Logger, schedulerName string) {
 		return
 	}
 	for _, pod := range pods {
-		// The binding of an assumed pod is under way, under the profile that had the name before. It ends in a bound pod
-		// or in a queued one.
+		// The binding of an assumed pod is under way, under the profile that had the name before.
+		// It ends in a bound pod or in a queued one.
 		if !s.assumed(pod) {
 			s.queue.Add(logger, pod)
 		}
 	}
 }
 
-// isBack interprets what came of handing a popped pod back to the queue. It returns false if there is nothing left to
-// schedule: the pod is gone, bound after all, or its profile was removed while it was under way.
+// isBack interprets what came of handing a popped pod back to the queue. It returns false if there
+// is nothing left to schedule: the pod is gone, bound after all, or its profile was removed while
+// it was under way.
 func (s *Scheduler) isBack(logger klog.Logger, pod *corev1.Pod, kept bool, err error) bool {
 	switch {
 	case errors.Is(err, queue.ErrGone), errors.Is(err, queue.ErrAlreadyQueued):
@@ -77,8 +78,8 @@ func (s *Scheduler) tellDropped(logger klog.Logger, pod *corev1.Pod) {
 		"the SchedulerProfile with scheduler name %q is gone; the pod waits until there is one again", name)
 }
 
-// pendingPods finds unassigned pods by scheduler name, so that a new profile does not have to look at every pod of the
-// cluster.
+// pendingPods finds unassigned pods by scheduler name, so that a new profile does not have to look
+// at every pod of the cluster.
 type pendingPods struct{ indexer toolscache.Indexer }
 
 const pendingPodsIndex = "livesched.io/pending-by-scheduler-name"

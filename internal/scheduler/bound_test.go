@@ -144,7 +144,8 @@ var _ = Describe("A pod that changes while it is being bound", func() {
 		close(prepared)
 		expectBound(ctx, pod)
 		Expect(s.at(pod, "PreFilter")).To(HaveLen(1))
-		// The binding and the new label come to the scheduler as one, so whoever is scheduled with it bound knows of both.
+		// The binding and the new label come to the scheduler as one, so whoever is scheduled with
+		// it bound knows of both.
 		for _, name := range names("hermit", 3) {
 			hermit := createPod(ctx, "mine", name, awayFrom("app", "noisy"))
 			Expect(expectBound(ctx, hermit)).To(Equal("n2"))

@@ -25,12 +25,12 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/profile"
 )
 
-// pluginMetricsSamplePercent is the share of cycles in which the duration of every single plugin call is measured, as
-// in kube-scheduler: measuring all would cost more than many plugins do.
+// pluginMetricsSamplePercent is the share of cycles in which the duration of every single plugin
+// call is measured, as in kube-scheduler: measuring all would cost more than many plugins do.
 const pluginMetricsSamplePercent = 10
 
-// cycle is one attempt at one pod, up to the point where its binding goroutine takes over. It runs on the scheduling
-// loop's goroutine.
+// cycle is one attempt at one pod, up to the point where its binding goroutine takes over. It runs
+// on the scheduling loop's goroutine.
 type cycle struct {
 	*Scheduler
 	profile    *profile.Instance
@@ -71,7 +71,8 @@ func (s *Scheduler) scheduleOne(ctx context.Context) bool {
 	return true
 }
 
-// acquire takes hold of the profile of a pod while the queue pops it. It is called on the loop's goroutine, within Pop.
+// acquire takes hold of the profile of a pod while the queue pops it. It is called on the loop's
+// goroutine, within Pop.
 func (s *Scheduler) acquire(schedulerName string) { s.acquired = s.store.Acquire(schedulerName) }
 
 // run schedules the pod and releases the profile, now or at the end of the binding cycle.
@@ -82,7 +83,8 @@ func (c *cycle) run(ctx context.Context) {
 		c.profile.Release(logger)
 		return
 	}
-	// The plugins get a context that ends with the scheduling cycle; the binding cycle gets its own.
+	// The plugins get a context that ends with the scheduling cycle; the binding cycle gets its
+	// own.
 	cycleCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	placed, nominating, status := c.place(cycleCtx)
@@ -99,8 +101,8 @@ func (c *cycle) run(ctx context.Context) {
 	})
 }
 
-// skip says whether there is nothing to schedule: the pod is being deleted, or is assumed already, which happens when
-// an update queued it a second time while it was in its cycle.
+// skip says whether there is nothing to schedule: the pod is being deleted, or is assumed already,
+// which happens when an update queued it a second time while it was in its cycle.
 func (c *cycle) skip(logger klog.Logger) bool {
 	pod := c.pod.Pod
 	if pod.DeletionTimestamp != nil {
@@ -116,8 +118,8 @@ func (c *cycle) skip(logger klog.Logger) bool {
 	return assumed
 }
 
-// place decides on a node, assumes the pod there and gets the consent of the Reserve and Permit plugins. On failure
-// nothing stays assumed or reserved.
+// place decides on a node, assumes the pod there and gets the consent of the Reserve and Permit
+// plugins. On failure nothing stays assumed or reserved.
 func (c *cycle) place(ctx context.Context) (*binding.Cycle, *fwk.NominatingInfo, *fwk.Status) {
 	logger := klog.FromContext(ctx)
 	if err := c.cache.UpdateSnapshot(logger, c.snapshot); err != nil {
@@ -188,7 +190,8 @@ func (c *cycle) decide(ctx context.Context) (algorithm.Result, *fwk.NominatingIn
 	return result, nominating, fwk.NewStatus(fwk.Unschedulable).WithError(err)
 }
 
-// postFilter lets the PostFilter plugins make room, and writes what they say into the error that the user sees.
+// postFilter lets the PostFilter plugins make room, and writes what they say into the error that
+// the user sees.
 func (c *cycle) postFilter(ctx context.Context, fitError *schedframework.FitError) *fwk.NominatingInfo {
 	result, status := c.profile.Framework.RunPostFilterPlugins(ctx, c.state, c.pod.Pod, fitError.Diagnosis.NodeToStatus)
 	fitError.Diagnosis.PostFilterMsg = status.Message()
@@ -201,8 +204,8 @@ func (c *cycle) postFilter(ctx context.Context, fitError *schedframework.FitErro
 	return result.NominatingInfo
 }
 
-// consent runs the Reserve and Permit plugins. A pod that has to wait is entered among the waiting pods here, before
-// its binding goroutine starts, so that nobody looks for it in vain.
+// consent runs the Reserve and Permit plugins. A pod that has to wait is entered among the waiting
+// pods here, before its binding goroutine starts, so that nobody looks for it in vain.
 func (c *cycle) consent(ctx context.Context, b *binding.Cycle) *fwk.Status {
 	f := c.profile.Framework
 	if status := f.RunReservePluginsReserve(ctx, c.state, b.Pod.Pod, b.NodeName); !status.IsSuccess() {
@@ -238,8 +241,8 @@ func (c *cycle) fail(ctx context.Context, pod *schedframework.QueuedPodInfo, sta
 	})
 }
 
-// assumedCopy returns the queue's item with its pod put on a node. The pod is copied as far as it differs: everything
-// below its spec is shared with the informer's object, which nobody writes to.
+// assumedCopy returns the queue's item with its pod put on a node. The pod is copied as far as it
+// differs: everything below its spec is shared with the informer's object, which nobody writes to.
 func assumedCopy(queued *schedframework.QueuedPodInfo, nodeName string) *schedframework.QueuedPodInfo {
 	pod := *queued.Pod
 	pod.Spec.NodeName = nodeName

@@ -15,8 +15,8 @@ import (
 // errNotReady is what a scheduler says that has not seen the first lists.
 var errNotReady = errors.New("the informers have not delivered their first lists")
 
-// Report writes what the scheduler believes into the log of ctx, and where that is not what the API server says. It
-// returns when that is done and does not hold up scheduling. One call at a time.
+// Report writes what the scheduler believes into the log of ctx, and where that is not what the API
+// server says. It returns when that is done and does not hold up scheduling. One call at a time.
 func (s *Scheduler) Report(ctx context.Context) {
 	d, err := s.debugger()
 	if err != nil {
@@ -26,8 +26,8 @@ func (s *Scheduler) Report(ctx context.Context) {
 	d.Report(ctx)
 }
 
-// Compare returns where cache, queue and nominator lastingly differ from what the API server says: nothing, if all is
-// well. See debugger.Compare for what is compared.
+// Compare returns where cache, queue and nominator lastingly differ from what the API server says:
+// nothing, if all is well. See debugger.Compare for what is compared.
 func (s *Scheduler) Compare(ctx context.Context) ([]debugger.Difference, error) {
 	d, err := s.debugger()
 	if err != nil {

@@ -172,8 +172,8 @@ var _ = Describe("The default plugins", func() {
 		for _, pod := range pods {
 			expectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable, HavePrefix("0/1 nodes are available: 1 node(s) were unschedulable."))
 		}
-		// A pod that backs off comes after those that do not, whatever its priority. By then nobody does: the first back-off ends
-		// with the second after the one in which a pod was refused.
+		// A pod that backs off comes after those that do not, whatever its priority. By then nobody
+		// does: the first back-off ends with the second after the one in which a pod was refused.
 		last := pods[2].Status.Conditions[0].LastTransitionTime
 		Eventually(time.Now).Should(BeTemporally(">=", last.Add(2*time.Second)))
 		update(ctx, n1, func(n *corev1.Node) { n.Spec.Unschedulable = false })

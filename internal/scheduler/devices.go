@@ -20,11 +20,12 @@ import (
 	"github.com/livesched/livesched/internal/informers"
 )
 
-// shareDevices creates the managers of CSI nodes and of dynamic resources: one of each for the process, since they
-// remember what was assumed for pods that are not bound yet.
+// shareDevices creates the managers of CSI nodes and of dynamic resources: one of each for the
+// process, since they remember what was assumed for pods that are not bound yet.
 //
-// The claims' assume cache, the slice tracker and the class cache deliver their own cluster events, after they have
-// taken the change in themselves; a handler on the bare informer could wake a pod before its plugin sees why.
+// The claims' assume cache, the slice tracker and the class cache deliver their own cluster events,
+// after they have taken the change in themselves; a handler on the bare informer could wake a pod
+// before its plugin sees why.
 func (s *Scheduler) shareDevices(ctx context.Context, scope *informers.Scope, sources *eventSources) error {
 	// With the feature off there are none of these events, as in upstream.
 	sources.permanent(fwk.ResourceClaim, fwk.ResourceSlice, fwk.DeviceClass)

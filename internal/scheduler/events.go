@@ -42,8 +42,8 @@ func (s *Scheduler) listen(scope *informers.Scope) error {
 	return err
 }
 
-// handlerOf is an event handler for objects of one type. deleted is told whether the object may be stale: the informer
-// missed the deletion and only has what it saw last.
+// handlerOf is an event handler for objects of one type. deleted is told whether the object may be
+// stale: the informer missed the deletion and only has what it saw last.
 func handlerOf[T any](added func(T), updated func(oldObj, newObj T), deleted func(obj T, stale bool)) toolscache.ResourceEventHandler {
 	wrong := func(obj any) {
 		utilruntime.HandleErrorWithLogger(eventLogger(), nil, "An informer delivered an object of another type", "type", fmt.Sprintf("%T", obj))
@@ -90,8 +90,8 @@ func (s *Scheduler) observed(start time.Time, event fwk.ClusterEvent, oldObj, ne
 	observeSince(start, event)
 }
 
-// observedEach moves pods for the events that one change amounts to. Each is recorded with its own time and that of
-// taking the change into the cache, which began at start.
+// observedEach moves pods for the events that one change amounts to. Each is recorded with its own
+// time and that of taking the change into the cache, which began at start.
 func (s *Scheduler) observedEach(start time.Time, events []fwk.ClusterEvent, oldObj, newObj any) {
 	taken := time.Since(start)
 	for _, event := range events {
@@ -139,7 +139,8 @@ func (s *Scheduler) podUpdated(oldPod, newPod *corev1.Pod) {
 	case assigned(oldPod):
 		s.assignedPodUpdated(oldPod, newPod)
 	case assigned(newPod):
-		// Bound: by us, which the cache expects, or by somebody else, in which case the pod may still be queued.
+		// Bound: by us, which the cache expects, or by somebody else, in which case the pod may
+		// still be queued.
 		s.assignedPodAdded(newPod)
 		start := time.Now()
 		s.queue.Delete(eventLogger(), oldPod)
@@ -153,8 +154,8 @@ func (s *Scheduler) podUpdated(oldPod, newPod *corev1.Pod) {
 }
 
 func (s *Scheduler) podDeleted(pod *corev1.Pod, stale bool) {
-	// What a stale object says of its node may be outdated; the cache knows better. One that is being bound is rejected,
-	// not only removed, so that it does not wait on Permit for nothing.
+	// What a stale object says of its node may be outdated; the cache knows better. One that is
+	// being bound is rejected, not only removed, so that it does not wait on Permit for nothing.
 	if assigned(pod) || stale && !s.assumed(pod) {
 		s.assignedPodDeleted(pod)
 	}
@@ -194,8 +195,8 @@ func (s *Scheduler) assignedPodDeleted(pod *corev1.Pod) {
 }
 
 func (s *Scheduler) pendingPodUpdated(oldPod, newPod *corev1.Pod) {
-	// An update that carries the same object, as a re-list does, would queue a pod that is in its cycle a second time
-	// (kubernetes/kubernetes#96071).
+	// An update that carries the same object, as a re-list does, would queue a pod that is in its
+	// cycle a second time (kubernetes/kubernetes#96071).
 	if oldPod.ResourceVersion == newPod.ResourceVersion {
 		return
 	}
@@ -234,16 +235,17 @@ func (s *Scheduler) pendingPodDeleted(pod *corev1.Pod) {
 	}
 }
 
-// assumedPodDeleted gives back the room of a pod that is deleted while it is being bound. Which profile it was placed
-// by, and whether that still exists, does not matter: cache and waiting pods belong to all.
+// assumedPodDeleted gives back the room of a pod that is deleted while it is being bound. Which
+// profile it was placed by, and whether that still exists, does not matter: cache and waiting pods
+// belong to all.
 func (s *Scheduler) assumedPodDeleted(pod *corev1.Pod) {
 	logger := eventLogger()
 	assumed, err := s.cache.GetPod(pod)
 	if err != nil {
 		return // its binding cycle has ended meanwhile, one way or the other
 	}
-	// A pod that waits on Permit is rejected and undone by its own binding cycle. One in PreBind or Bind cannot be
-	// stopped, and will fail since the pod is gone: take its room back now.
+	// A pod that waits on Permit is rejected and undone by its own binding cycle. One in PreBind or
+	// Bind cannot be stopped, and will fail since the pod is gone: take its room back now.
 	if !s.env.WaitingPods.Reject(pod.UID) {
 		if err := s.cache.ForgetPod(logger, assumed); err != nil {
 			utilruntime.HandleErrorWithLogger(logger, err, "Forgetting a deleted pod failed", "pod", klog.KObj(pod))
@@ -252,8 +254,8 @@ func (s *Scheduler) assumedPodDeleted(pod *corev1.Pod) {
 	s.moveAll(schedframework.EventAssignedPodDelete, assumed, nil)
 }
 
-// endNomination takes back the nomination of a pod that is assumed on a node. If it had been promised another one, that
-// is free for others now, of which no event would tell them.
+// endNomination takes back the nomination of a pod that is assumed on a node. If it had been
+// promised another one, that is free for others now, of which no event would tell them.
 func (s *Scheduler) endNomination(logger klog.Logger, pod *corev1.Pod, nodeName string) {
 	s.queue.DeleteNominatedPodIfExists(pod)
 	if nominated := pod.Status.NominatedNodeName; nominated != "" && nominated != nodeName {
@@ -276,7 +278,8 @@ func observeSince(start time.Time, event fwk.ClusterEvent) {
 	schedmetrics.EventHandlingLatency.WithLabelValues(event.Label()).Observe(schedmetrics.SinceInSeconds(start))
 }
 
-// observeUpdate records the update of a pod as such, as kube-scheduler does, beside the events that it amounts to.
+// observeUpdate records the update of a pod as such, as kube-scheduler does, beside the events that
+// it amounts to.
 func observeUpdate(start time.Time, update fwk.ClusterEvent, events []fwk.ClusterEvent) {
 	if !slices.Contains(events, update) {
 		observeSince(start, update)

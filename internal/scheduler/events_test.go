@@ -90,7 +90,8 @@ var _ = Describe("The events of an out-of-tree plugin", func() {
 		})
 	})
 
-	// asksFor has the plugin ask for all events of a resource, which help the pods that its hint says.
+	// asksFor has the plugin ask for all events of a resource, which help the pods that its hint
+	// says.
 	asksFor := func(resource fwk.EventResource, hint fwk.QueueingHintFn) {
 		s.perform(func(a *acts) {
 			a.events = func(*actor) ([]fwk.ClusterEventWithHint, error) {

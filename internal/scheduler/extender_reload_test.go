@@ -54,7 +54,8 @@ var _ = Describe("Extenders of a policy that changes", func() {
 		create(ctx, policy("default", "{"+quick+"}"))
 		createProfile(ctx, "mine", "")
 		var all []*corev1.Pod
-		// Pods keep coming while the policy changes; those that come once it is programmed go where the new extenders let them.
+		// Pods keep coming while the policy changes; those that come once it is programmed go where
+		// the new extenders let them.
 		load := func(round string) {
 			for _, name := range names(round, 10) {
 				all = append(all, createPod(ctx, "mine", name, cpu("10m")))

@@ -66,7 +66,8 @@ func (a *authority) pem() string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw}))
 }
 
-// pair makes a certificate for a server named extender.test, and for clients, with its key, in PEM form.
+// pair makes a certificate for a server named extender.test, and for clients, with its key, in PEM
+// form.
 func (a *authority) pair(name string) (certificate, key string) {
 	GinkgoHelper()
 	made, private := a.sign(name, &x509.Certificate{
@@ -78,7 +79,8 @@ func (a *authority) pair(name string) (certificate, key string) {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: made.Raw})), string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}))
 }
 
-// speaksTLS has an extender speak TLS with a certificate of the authority, which clients must have one of, too.
+// speaksTLS has an extender speak TLS with a certificate of the authority, which clients must have
+// one of, too.
 func (a *authority) speaksTLS(o *testextender.Options) {
 	GinkgoHelper()
 	certificate, key := a.pair("extender")

@@ -26,7 +26,8 @@ import (
 type failure struct {
 	profileName string
 	recorder    events.EventRecorderLogger
-	// pod is the queue's item, popped and not released yet unless its binding cycle came as far as PreBind.
+	// pod is the queue's item, popped and not released yet unless its binding cycle came as far as
+	// PreBind.
 	pod *schedframework.QueuedPodInfo
 	// status says what went wrong: a refusal by plugins, or an error.
 	status *fwk.Status
@@ -42,9 +43,9 @@ var clearNomination = &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride}
 // eventStatusNotWritten has one pod tried again whose owner could not be told why it waits.
 var eventStatusNotWritten = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, CustomLabel: "StatusNotWritten"}
 
-// handleFailure gives the pod back to the queue, or lets go of it if it is gone, bound or nobody's any more, and tells
-// its owner why by an Event and a condition, in kube-scheduler's words. It is called from the scheduling loop and
-// from binding goroutines, and releases the pod on every path.
+// handleFailure gives the pod back to the queue, or lets go of it if it is gone, bound or nobody's
+// any more, and tells its owner why by an Event and a condition, in kube-scheduler's words. It is
+// called from the scheduling loop and from binding goroutines, and releases the pod on every path.
 func (s *Scheduler) handleFailure(ctx context.Context, f *failure) {
 	logger := klog.FromContext(ctx)
 	if s.stopping.Load() && !f.status.IsRejected() {
@@ -61,7 +62,8 @@ func (s *Scheduler) handleFailure(ctx context.Context, f *failure) {
 	if newest, err := s.pods.Pods(pod.Namespace).Get(pod.Name); err == nil && newest.UID == pod.UID {
 		pod = newest
 	}
-	// In one with the nomination: once the pod is queued its next attempt may have begun, whose nomination counts.
+	// In one with the nomination: once the pod is queued its next attempt may have begun, whose
+	// nomination counts.
 	kept, err := s.queue.RequeueNominated(logger, f.pod, f.nominating)
 	if !s.isBack(logger, pod, kept, err) {
 		return
@@ -82,8 +84,8 @@ func (f *failure) observe() (reason string) {
 	return corev1.PodReasonSchedulerError
 }
 
-// noteRejectors writes into the queue's item which plugins refused the pod: their hints decide when it comes back. An
-// error names no plugin, and the pod comes back after its backoff.
+// noteRejectors writes into the queue's item which plugins refused the pod: their hints decide when
+// it comes back. An error names no plugin, and the pod comes back after its backoff.
 func (f *failure) noteRejectors(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	f.pod.ClearRejectorPlugins()

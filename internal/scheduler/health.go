@@ -10,13 +10,15 @@ import (
 	"time"
 )
 
-// stuckAfter is how long one scheduling cycle, or one call of a plugin under the queue's lock, may take before the process
-// counts as stuck. It is far beyond what extenders are given, unless a policy gives them more.
+// stuckAfter is how long one scheduling cycle, or one call of a plugin under the queue's lock, may
+// take before the process counts as stuck. It is far beyond what extenders are given, unless a
+// policy gives them more.
 const stuckAfter = 2 * time.Minute
 
-// Healthy returns an error when a scheduling cycle has been going on for so long that it must be stuck, or when the
-// scheduling queue has not been free for so long: a plugin hangs in PreEnqueue, in a queueing hint or in the queue sort.
-// It returns at once. To notice a stuck queue it must be called again and again, as a liveness probe does.
+// Healthy returns an error when a scheduling cycle has been going on for so long that it must be
+// stuck, or when the scheduling queue has not been free for so long: a plugin hangs in PreEnqueue,
+// in a queueing hint or in the queue sort. It returns at once. To notice a stuck queue it must be
+// called again and again, as a liveness probe does.
 func (s *Scheduler) Healthy() error {
 	if since := s.heartbeat.busySince(); !since.IsZero() && s.clock.Since(since) > stuckAfter {
 		return fmt.Errorf("the scheduling cycle that began at %v has not ended", since.Format(time.RFC3339))
@@ -53,8 +55,8 @@ type probe struct {
 	since time.Time
 }
 
-// waitingSince is when the attempt that still waits for the lock began. If there is none, it begins one and returns the
-// zero time.
+// waitingSince is when the attempt that still waits for the lock began. If there is none, it begins
+// one and returns the zero time.
 func (p *probe) waitingSince(now time.Time, lock func()) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -142,7 +142,8 @@ type reads struct {
 func watchReads() (*faults, *reads) {
 	f, r := &faults{}, &reads{}
 	f.set(func(request *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
-		// Single objects have a name at the end: what is asked for of these is the lease, and pods that are about to be bound.
+		// Single objects have a name at the end: what is asked for of these is the lease, and pods
+		// that are about to be bound.
 		if collection := path.Base(request.URL.Path); request.Method == http.MethodGet && strings.HasSuffix(collection, "s") && !strings.Contains(request.URL.Path, "/namespaces/") {
 			r.note(request.URL.String())
 		}
@@ -166,7 +167,8 @@ func (r *reads) all() []string {
 func (r *reads) count() int { return len(r.all()) }
 
 var _ = Describe("A second replica", func() {
-	// Leases that leaders renew in time, also on a slow machine: expiring is for the spec that waits for that.
+	// Leases that leaders renew in time, also on a slow machine: expiring is for the spec that
+	// waits for that.
 	const lasting, expiring = 20 * time.Second, 6 * time.Second
 	elects := func(s *script, lease time.Duration) func(*app.Options) {
 		return func(o *app.Options) {

@@ -18,7 +18,8 @@ import (
 	"github.com/livesched/livesched/test/testcluster"
 )
 
-// nominateByHand writes a node, or none, into the status of a pod, as others than its scheduler may do (KEP-5278).
+// nominateByHand writes a node, or none, into the status of a pod, as others than its scheduler may
+// do (KEP-5278).
 func nominateByHand(ctx context.Context, pod *corev1.Pod, node string) {
 	GinkgoHelper()
 	before := pod.DeepCopy()

@@ -84,7 +84,8 @@ func expectProgrammed(ctx context.Context, name string) *v1alpha1.SchedulerProfi
 	return expectCondition(ctx, name, v1alpha1.ConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed)
 }
 
-// expectCondition waits until the status of a profile speaks of its present generation and has a condition.
+// expectCondition waits until the status of a profile speaks of its present generation and has a
+// condition.
 func expectCondition(ctx context.Context, name, kind string, status metav1.ConditionStatus, reason string) *v1alpha1.SchedulerProfile {
 	GinkgoHelper()
 	p := &v1alpha1.SchedulerProfile{}
@@ -106,8 +107,8 @@ func nodes(ctx context.Context, names ...string) {
 	}
 }
 
-// expectKnown waits until the running livesched has seen a node, which comes to it by another way than pods do: a pod that
-// is created afterwards finds it.
+// expectKnown waits until the running livesched has seen a node, which comes to it by another way
+// than pods do: a pod that is created afterwards finds it.
 func expectKnown(ctx context.Context, name string) {
 	GinkgoHelper()
 	if running == nil {
@@ -119,9 +120,9 @@ func expectKnown(ctx context.Context, name string) {
 	}).WithContext(ctx).Should(BeTrue(), "node %s is to be known", name)
 }
 
-// expectCached waits until the running livesched reads an object as it is, or newer, for those that come to it by another way
-// than what depends on them: a profile that is created after its policy is built with it, rather than once more when the
-// policy has come, too.
+// expectCached waits until the running livesched reads an object as it is, or newer, for those that
+// come to it by another way than what depends on them: a profile that is created after its policy
+// is built with it, rather than once more when the policy has come, too.
 func expectCached(ctx context.Context, object client.Object) {
 	GinkgoHelper()
 	if running == nil {

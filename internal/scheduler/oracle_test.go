@@ -13,18 +13,20 @@ import (
 	"github.com/livesched/livesched/test/testcluster"
 )
 
-// oracle names a kube-scheduler program. Where it is set, the specs that begin with startDefault, startProfiles,
-// startExtended, stage or wakers have kube-scheduler schedule in the place of livesched, so that what they say of
-// kube-scheduler can be checked.
+// oracle names a kube-scheduler program. Where it is set, the specs that begin with startDefault,
+// startProfiles, startExtended, stage or wakers have kube-scheduler schedule in the place of
+// livesched, so that what they say of kube-scheduler can be checked.
 const oracle = testcluster.KubeSchedulerEnv
 
-// startDefault has pods that ask for the scheduler "mine" scheduled by the default plugins until the end of the spec.
+// startDefault has pods that ask for the scheduler "mine" scheduled by the default plugins until
+// the end of the spec.
 func startDefault(ctx context.Context) {
 	GinkgoHelper()
 	startProfiles(ctx, map[string]string{"mine": ""})
 }
 
-// startProfiles has pods scheduled by profiles until the end of the spec: specs in YAML by scheduler name.
+// startProfiles has pods scheduled by profiles until the end of the spec: specs in YAML by
+// scheduler name.
 func startProfiles(ctx context.Context, profiles map[string]string) {
 	GinkgoHelper()
 	if program := os.Getenv(oracle); program != "" {

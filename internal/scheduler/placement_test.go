@@ -71,8 +71,8 @@ pluginConfig:
 `,
 }
 
-// Where pods go by their own specs and by what is on the nodes already: scenes that kube-scheduler 1.36 plays with the
-// same outcome (see oracle).
+// Where pods go by their own specs and by what is on the nodes already: scenes that kube-scheduler
+// 1.36 plays with the same outcome (see oracle).
 var _ = Describe("A pod's place", Ordered, ContinueOnFailure, func() {
 	BeforeAll(func(ctx context.Context) {
 		// Namespaces cannot be deleted here: nobody would finish that.

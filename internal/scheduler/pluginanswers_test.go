@@ -23,8 +23,8 @@ import (
 // hint is the point that acts.any is asked at for a queueing hint.
 const hint = "QueueingHint"
 
-// pluginStage is a stage with the plugins of a script, two nodes, and retries without much of a back-off. Plugins that
-// refuse a pod have it tried again when its labels change.
+// pluginStage is a stage with the plugins of a script, two nodes, and retries without much of a
+// back-off. Plugins that refuse a pod have it tried again when its labels change.
 func pluginStage(profiles map[string]string) *script {
 	s := &script{}
 	content := func(a *acts) {
@@ -83,7 +83,8 @@ func (s *script) forget() {
 // content has all plugins do nothing but succeed.
 func (s *script) content() { s.perform(func(a *acts) { a.any = nil }) }
 
-// wake spares a pod the rest of its back-off, which ends by itself, too, but no sooner than a second goes by.
+// wake spares a pod the rest of its back-off, which ends by itself, too, but no sooner than a
+// second goes by.
 func (s *script) wake(pod *corev1.Pod) {
 	s.actors()[0].handle.Activate(klog.Background(), map[string]*corev1.Pod{client.ObjectKeyFromObject(pod).String(): pod})
 }
@@ -94,7 +95,8 @@ func nudge(ctx context.Context, pod *corev1.Pod) {
 	update(ctx, pod, labelled("try", "again"))
 }
 
-// reserved are the points that come after Reserve: what was reserved has to be given back when one of them fails.
+// reserved are the points that come after Reserve: what was reserved has to be given back when one
+// of them fails.
 var reserved = []string{"Reserve", "Permit", "PreBindPreFlight", "PreBind", "Bind"}
 
 var _ = Describe("What a plugin answers", Ordered, ContinueOnFailure, func() {
@@ -111,7 +113,8 @@ plugins:
 	fails := func() *fwk.Status { return fwk.AsStatus(errors.New("broken")) }
 	panics := func() *fwk.Status { panic("out of luck") }
 
-	// expectUndone makes sure that a pod which failed at a point gave back what it had reserved, in reverse order.
+	// expectUndone makes sure that a pod which failed at a point gave back what it had reserved, in
+	// reverse order.
 	expectUndone := func(pod *corev1.Pod, at string) {
 		GinkgoHelper()
 		if !slices.Contains(reserved, at) {

@@ -186,7 +186,8 @@ var _ = Describe("A preemption under way", func() {
 			expectAttempts(high, 1)
 			letGo()
 			expectBound(ctx, high)
-			// It may be let in before the victim's deletion has reached the cache, in which case it waits for that.
+			// It may be let in before the victim's deletion has reached the cache, in which case it
+			// waits for that.
 			Expect(slices.Compact(s.at(high, "PreFilter"))).To(Equal([]string{"Alpha", "Alpha new"}))
 		})
 

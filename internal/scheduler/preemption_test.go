@@ -22,7 +22,8 @@ func priorityClass(name string, value int32) *schedulingv1.PriorityClass {
 	return &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}
 }
 
-// createClasses creates priority classes until the end of the spec, and waits until the API server takes pods of them.
+// createClasses creates priority classes until the end of the spec, and waits until the API server
+// takes pods of them.
 func createClasses(ctx context.Context, classes ...*schedulingv1.PriorityClass) {
 	GinkgoHelper()
 	for _, class := range classes {

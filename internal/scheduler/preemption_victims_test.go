@@ -21,8 +21,8 @@ import (
 	"github.com/livesched/livesched/test/testcluster"
 )
 
-// budget creates a disruption budget for the pods with a label app, as its controller would: with a status that allows
-// some disruptions.
+// budget creates a disruption budget for the pods with a label app, as its controller would: with a
+// status that allows some disruptions.
 func budget(ctx context.Context, app string, allowed int32) {
 	GinkgoHelper()
 	b := &policyv1.PodDisruptionBudget{
@@ -47,7 +47,8 @@ func expectStays(ctx context.Context, pods ...*corev1.Pod) {
 	}
 }
 
-// terminatesSlowly has a pod stay for a long time after it is deleted, as one does whose kubelet waits for it to end.
+// terminatesSlowly has a pod stay for a long time after it is deleted, as one does whose kubelet
+// waits for it to end.
 func terminatesSlowly(pod *corev1.Pod) { pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](3600) }
 
 // terminate ends the wait for a pod that terminates slowly.
@@ -313,8 +314,8 @@ var _ = Describe("A preemptor", func() {
 		high := createPod(ctx, "mine", "high", using("shared"), prioritized("important"))
 		Expect(expectBound(ctx, high)).To(Equal("n1"))
 		expectGone(ctx, user)
-		// VolumeRestrictions does not see nominated pods where nobody uses the claim, here as in kube-scheduler: the polite pod may
-		// have had it for a moment, and was a victim, too.
+		// VolumeRestrictions does not see nominated pods where nobody uses the claim, here as in
+		// kube-scheduler: the polite pod may have had it for a moment, and was a victim, too.
 		Consistently(func(g Gomega) {
 			err := k8s.Get(ctx, client.ObjectKeyFromObject(polite), polite)
 			if !apierrors.IsNotFound(err) {

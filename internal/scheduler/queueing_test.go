@@ -251,7 +251,8 @@ func gauge(name, value string) float64 {
 // activate is the pod that Activator activates.
 var activate atomic.Pointer[corev1.Pod]
 
-// activator is an out-of-tree plugin that activates a pod, in the way that the pod at hand is labelled with.
+// activator is an out-of-tree plugin that activates a pod, in the way that the pod at hand is
+// labelled with.
 type activator struct{ handle fwk.Handle }
 
 func withActivator(o *app.Options) {

@@ -3,9 +3,10 @@
 
 package scheduler
 
-// What the scheduler and the in-tree plugins do with the API: the rules of upstream's roles system:kube-scheduler and
-// system:volume-scheduler (plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go) for the default feature gates. config/rbac/role.yaml is
-// generated from them.
+// What the scheduler and the in-tree plugins do with the API: the rules of upstream's roles
+// system:kube-scheduler and system:volume-scheduler
+// (plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go) for the default feature gates.
+// config/rbac/role.yaml is generated from them.
 //
 // What pods, nodes and their Events need:
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;delete

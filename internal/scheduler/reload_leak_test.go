@@ -22,7 +22,8 @@ func profileSeries(prefix string) int {
 	return len(profileValues(prefix))
 }
 
-// profileValues are the values of the metrics of profiles whose names begin with a prefix. A histogram's is its count.
+// profileValues are the values of the metrics of profiles whose names begin with a prefix. A
+// histogram's is its count.
 func profileValues(prefix string) map[string]float64 {
 	GinkgoHelper()
 	families, err := legacyregistry.DefaultGatherer.Gather()

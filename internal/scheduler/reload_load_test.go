@@ -28,8 +28,8 @@ import (
 // ignoring is an event handler that does nothing.
 var ignoring = toolscache.ResourceEventHandlerFuncs{AddFunc: func(any) {}}
 
-// endurance is how many reloads and pods there are: few enough for every run of the tests, or as many as RELOADS says,
-// with five pods for each (make endurance).
+// endurance is how many reloads and pods there are: few enough for every run of the tests, or as
+// many as RELOADS says, with five pods for each (make endurance).
 func endurance() (reloads, pods int) {
 	GinkgoHelper()
 	reloads = 200
@@ -77,7 +77,8 @@ var _ = Describe("Reloads under load", func() {
 		run := start(s.register)
 		create(ctx, quickRetries())
 		nodes(ctx, names("node", max(10, total/50))...)
-		// One profile and pod before the count: what is started with the first, such as connections, is there.
+		// One profile and pod before the count: what is started with the first, such as
+		// connections, is there.
 		createProfile(ctx, "first", as("g0"))
 		first := createPod(ctx, "first", "warm-up", cpu("1m"))
 		expectBound(ctx, first)
@@ -98,8 +99,8 @@ var _ = Describe("Reloads under load", func() {
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(bound.Stop)
 
-		// Reloads wait for nothing but the API server, so that some coalesce, as with a hasty user. They go on until enough are
-		// left that did not, which takes more where builds are slow.
+		// Reloads wait for nothing but the API server, so that some coalesce, as with a hasty user.
+		// They go on until enough are left that did not, which takes more where builds are slow.
 		enough := profiles + reloads/4
 		built := func() int { return len(s.actors()) - 1 }
 		var reloaded atomic.Int32
@@ -176,8 +177,8 @@ var _ = Describe("Reloads under load", func() {
 })
 
 const (
-	// slackSeries are of metrics without a profile's name, which come with the first time that something happens, and stay.
-	// One profile's own would be some 40 for each of 20 profiles.
+	// slackSeries are of metrics without a profile's name, which come with the first time that
+	// something happens, and stay. One profile's own would be some 40 for each of 20 profiles.
 	slackSeries = 200
 	// slackHeap is for what the process keeps for the next time, such as buffers of connections.
 	slackHeap = 16 << 20

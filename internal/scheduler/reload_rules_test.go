@@ -27,8 +27,8 @@ func as(generation string) string {
 	return fmt.Sprintf("{plugins: {multiPoint: {enabled: [{name: Alpha}]}}, pluginConfig: [{name: Alpha, args: {as: %s}}]}", generation)
 }
 
-// generations lists the generations of Alpha that were asked about a pod at the given extension points, in order and
-// without repetition.
+// generations lists the generations of Alpha that were asked about a pod at the given extension
+// points, in order and without repetition.
 func (s *script) generations(pod *corev1.Pod, points ...string) []string {
 	var all []string
 	for _, c := range s.about(pod) {
@@ -42,7 +42,8 @@ func (s *script) generations(pod *corev1.Pod, points ...string) []string {
 // inCycle are the extension points from Pop to the end of the binding.
 var inCycle = []string{"PreFilter", "Filter", "PreScore", "Score", "Reserve", "Permit", "PreBind", "PostBind"}
 
-// The rules are those of the design's section "What a reload must keep true"; docs/concepts.md has them for users.
+// The rules are those of the design's section "What a reload must keep true"; docs/concepts.md has
+// them for users.
 var _ = Describe("A reload", func() {
 	var (
 		s   *script

@@ -22,8 +22,8 @@ import (
 	"github.com/livesched/livesched/test/testcluster"
 )
 
-// scene is a cluster and a pod that comes to it, written in YAML. Scenes look at nothing but the API, so that
-// kube-scheduler can play them, too (see oracle).
+// scene is a cluster and a pod that comes to it, written in YAML. Scenes look at nothing but the
+// API, so that kube-scheduler can play them, too (see oracle).
 type scene struct {
 	// Nodes are by name. They have room for 4 CPUs, 8 GiB and 110 pods.
 	Nodes map[string]struct {
@@ -46,7 +46,8 @@ type scenePod struct {
 	Labels         map[string]string `json:"labels"`
 	corev1.PodSpec `json:",inline"`
 
-	// Requests are those of the one container of a pod whose spec has none: 100m of CPU and 100Mi of memory by default.
+	// Requests are those of the one container of a pod whose spec has none: 100m of CPU and 100Mi
+	// of memory by default.
 	Requests corev1.ResourceList `json:"requests"`
 	// Ports are those of that container.
 	Ports []corev1.ContainerPort `json:"ports"`
@@ -176,7 +177,8 @@ func goesTo(nodes ...string) outcome {
 	}
 }
 
-// goesNowhere says that the pod fits on no node, and why: the counted reasons as kube-scheduler writes them.
+// goesNowhere says that the pod fits on no node, and why: the counted reasons as kube-scheduler
+// writes them.
 func goesNowhere(reasons string) outcome {
 	return func(ctx context.Context, pod *corev1.Pod, nodes int) {
 		GinkgoHelper()
@@ -184,8 +186,9 @@ func goesNowhere(reasons string) outcome {
 	}
 }
 
-// stage has the specs of an Ordered container share one scheduler, with profiles in YAML by name. Starting one for each
-// would take most of their time. Each spec begins with a scheduler that knows of no node and of no pod.
+// stage has the specs of an Ordered container share one scheduler, with profiles in YAML by name.
+// Starting one for each would take most of their time. Each spec begins with a scheduler that knows
+// of no node and of no pod.
 func stage(profiles map[string]string) {
 	BeforeAll(func(ctx context.Context) {
 		DeferCleanup(func(ctx context.Context) {
@@ -198,9 +201,9 @@ func stage(profiles map[string]string) {
 	BeforeEach(func(ctx context.Context) { expectSeen(ctx, 0) })
 }
 
-// expectSeen waits until the scheduler knows of that many nodes, and of all pods that came or went until now: it lets a
-// pod that fits nowhere ask. Pods come to the scheduler in the order in which they change, so those before it are known
-// when it is; nodes come by another way.
+// expectSeen waits until the scheduler knows of that many nodes, and of all pods that came or went
+// until now: it lets a pod that fits nowhere ask. Pods come to the scheduler in the order in which
+// they change, so those before it are known when it is; nodes come by another way.
 func expectSeen(ctx context.Context, nodes int) {
 	GinkgoHelper()
 	want := fmt.Sprintf("0/%d nodes are available: ", nodes)

@@ -1,7 +1,8 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scheduler is the scheduling loop and what feeds it. It is the only package that sees all the others:
+// Package scheduler is the scheduling loop and what feeds it. It is the only package that sees all
+// the others:
 //
 //	informer events --> cache, queue                              events.go, sources.go
 //	queue.Pop --> Store.Acquire --> cache.UpdateSnapshot
@@ -10,7 +11,8 @@
 //	          --> or failure: condition, Event, back to the queue failure.go
 //	profile.Store.Swap --> queue.Reconfigure                      apply.go
 //
-// Everything but the loop runs on every replica, so that a new leader starts with a warm cache and queue.
+// Everything but the loop runs on every replica, so that a new leader starts with a warm cache and
+// queue.
 package scheduler
 
 import (
@@ -47,8 +49,8 @@ const (
 	bindingGrace = 4 * time.Second
 	// closeGrace is how long it waits for the profiles to close, which those bindings hold.
 	closeGrace = bindingGrace + time.Second
-	// writeGrace is how long it then goes on to write statuses and Events, and writesEnd when that ends in any case, counted from
-	// when it was told to stop. The next leader waits for that.
+	// writeGrace is how long it then goes on to write statuses and Events, and writesEnd when that
+	// ends in any case, counted from when it was told to stop. The next leader waits for that.
 	writeGrace = 3 * time.Second
 	writesEnd  = closeGrace + 1500*time.Millisecond
 )
@@ -65,14 +67,17 @@ const (
 	FastPathVerify FastPath = "verify"
 )
 
-// Config is what a Scheduler is made of. All fields but Clock, FastPath, MaxConcurrentBinds and BuildTimeout are required.
+// Config is what a Scheduler is made of. All fields but Clock, FastPath, MaxConcurrentBinds and
+// BuildTimeout are required.
 type Config struct {
 	// Client is for bindings, pod status and what plugins do. KubeConfig is what it was built from.
 	Client     clientset.Interface
 	KubeConfig *rest.Config
-	// EventClient writes Events. It has a rate limit of its own, so that a flood of Events does not hold up bindings.
+	// EventClient writes Events. It has a rate limit of its own, so that a flood of Events does not
+	// hold up bindings.
 	EventClient clientset.Interface
-	// Informers is the manager's cache as client-go informers. The manager must be running when Start is called.
+	// Informers is the manager's cache as client-go informers. The manager must be running when
+	// Start is called.
 	Informers *informers.Source
 	// Registry holds all plugins that profiles may name.
 	Registry framework.Registry
@@ -88,8 +93,9 @@ type Config struct {
 
 // Scheduler schedules pods by the profiles in its Store.
 //
-// Goroutines: Start runs on one for the life of the process; Run on another while this replica leads; informers call
-// the handlers on theirs; each binding cycle has its own. The loop's goroutine alone touches snapshot and algorithm.
+// Goroutines: Start runs on one for the life of the process; Run on another while this replica
+// leads; informers call the handlers on theirs; each binding cycle has its own. The loop's
+// goroutine alone touches snapshot and algorithm.
 type Scheduler struct {
 	cfg    Config
 	client clientset.Interface
@@ -110,13 +116,15 @@ type Scheduler struct {
 	statuses     *podstatus.Writer
 	pending      *pendingPods
 
-	// leading says that the loop runs on this replica: only the leader speaks to users through Events.
+	// leading says that the loop runs on this replica: only the leader speaks to users through
+	// Events.
 	leading atomic.Bool
 	// stopping says that the loop has been told to end.
 	stopping  atomic.Bool
 	heartbeat heartbeat
 	probe     probe
-	// acquired is the profile of the pod that was popped last. The loop's goroutine alone touches it.
+	// acquired is the profile of the pod that was popped last. The loop's goroutine alone touches
+	// it.
 	acquired *profile.Instance
 	bindings sync.WaitGroup
 	// bindingContext outlives the loop by bindingGrace. Set by Run before the first cycle.
@@ -145,13 +153,14 @@ func (s *Scheduler) Leading() bool { return s.leading.Load() }
 // Pods reads all pods that have not ended from the informers. Ready must be closed.
 func (s *Scheduler) Pods() corev1listers.PodLister { return s.pods }
 
-// Build makes a generation of a profile, to be swapped in through the Store or discarded. ctx must outlive the
-// profile. One call at a time, once Ready is closed.
+// Build makes a generation of a profile, to be swapped in through the Store or discarded. ctx must
+// outlive the profile. One call at a time, once Ready is closed.
 func (s *Scheduler) Build(ctx context.Context, cfg *config.Profile) (*profile.Instance, error) {
 	return s.configurator.Build(ctx, cfg)
 }
 
-// Start fills cache and queue and keeps them up to date until ctx ends. The manager's cache must be running.
+// Start fills cache and queue and keeps them up to date until ctx ends. The manager's cache must be
+// running.
 func (s *Scheduler) Start(ctx context.Context) error {
 	schedmetrics.Register()
 	s.events = eventwriter.New(eventwriter.Config{Sink: eventwriter.NewSink(s.cfg.EventClient.EventsV1()), Busy: s.busy})
@@ -243,8 +252,8 @@ func (s *Scheduler) newAlgorithm() *algorithm.Scheduler {
 	return algorithm.New(cfg)
 }
 
-// Run is the scheduling loop. It runs on the leader, until ctx ends; then it lets the bindings under way end, for a
-// few seconds at most.
+// Run is the scheduling loop. It runs on the leader, until ctx ends; then it lets the bindings
+// under way end, for a few seconds at most.
 func (s *Scheduler) Run(ctx context.Context) error {
 	select {
 	case <-s.ready:
@@ -266,10 +275,10 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	return nil
 }
 
-// stop keeps more pods from being taken. Those that wait on Permit could wait for longer than there is time: they are
-// left to the next leader. What is being bound goes on. It is called by Start and by Run, whichever is told first: a
-// manager ends what runs everywhere before what runs on the leader, and the profiles that Start closes are held by the
-// pods under way.
+// stop keeps more pods from being taken. Those that wait on Permit could wait for longer than there
+// is time: they are left to the next leader. What is being bound goes on. It is called by Start and
+// by Run, whichever is told first: a manager ends what runs everywhere before what runs on the
+// leader, and the profiles that Start closes are held by the pods under way.
 func (s *Scheduler) stop() {
 	s.stopping.Store(true)
 	s.queue.Close()
@@ -280,8 +289,8 @@ func (s *Scheduler) stop() {
 // busy says whether pods wait to be decided or bound, which Events would hold up.
 func (s *Scheduler) busy() bool { return s.queue.ActivePods() > 0 || s.binder.Limit.Crowded() }
 
-// closeWriters writes the statuses and Events that have not been written yet, as far as there is time. told is when the
-// process was told to stop, zero if it was not.
+// closeWriters writes the statuses and Events that have not been written yet, as far as there is
+// time. told is when the process was told to stop, zero if it was not.
 func (s *Scheduler) closeWriters(ctx context.Context, told time.Time) {
 	grace := writeGrace
 	if !told.IsZero() {

@@ -5,8 +5,8 @@ package scheduler_test
 
 import . "github.com/onsi/ginkgo/v2"
 
-// scoringScenes are about which of several nodes that fit is best. Nodes are alike but for what a scene says, and where
-// something stands against it in the other plugins' eyes, that is said, too.
+// scoringScenes are about which of several nodes that fit is best. Nodes are alike but for what a
+// scene says, and where something stands against it in the other plugins' eyes, that is said, too.
 func scoringScenes() {
 	DescribeTable("by the room that is left:", play,
 		Entry("where there is most", `

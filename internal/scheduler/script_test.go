@@ -21,8 +21,9 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// The out-of-tree plugins that scripts register. Alpha and Beta have every extension point but QueueSort, Sorter has
-// QueueSort only, Everything has them all, and Taciturn has Filter and does not say which events it waits for.
+// The out-of-tree plugins that scripts register. Alpha and Beta have every extension point but
+// QueueSort, Sorter has QueueSort only, Everything has them all, and Taciturn has Filter and does
+// not say which events it waits for.
 const (
 	alpha      = "Alpha"
 	beta       = "Beta"
@@ -44,8 +45,8 @@ type call struct {
 	plugin, as, point, pod, node string
 }
 
-// acts is what the plugins of a script do at each extension point. They succeed where it says nothing; to bind they
-// leave to others.
+// acts is what the plugins of a script do at each extension point. They succeed where it says
+// nothing; to bind they leave to others.
 type acts struct {
 	build      func(*actor) error
 	close      func(*actor) error
@@ -63,7 +64,8 @@ type acts struct {
 	bind       func(ctx context.Context, a *actor, pod *corev1.Pod, node string) *fwk.Status
 	postBind   func(a *actor, pod *corev1.Pod)
 
-	// any is asked first at every extension point that is called for a pod, and what it returns is returned, unless that is nil.
+	// any is asked first at every extension point that is called for a pod, and what it returns is
+	// returned, unless that is nil.
 	any func(point string, a *actor, pod *corev1.Pod) *fwk.Status
 }
 
@@ -132,7 +134,8 @@ func (s *script) about(pod *corev1.Pod) []call {
 	return about
 }
 
-// points lists the extension points that plugins were called at for a pod, without repetition in a row.
+// points lists the extension points that plugins were called at for a pod, without repetition in a
+// row.
 func (s *script) points(pod *corev1.Pod) []string {
 	var points []string
 	for _, c := range s.about(pod) {
@@ -389,8 +392,9 @@ func (f filtering) Filter(ctx context.Context, state fwk.CycleState, pod *corev1
 	return f.actor.Filter(ctx, state, pod, node)
 }
 
-// expectReordered has pods of the profile "mine" queued behind one that holds the loop in Filter. Their order is by ascending
-// names in what create makes, and by descending ones in what change makes of it, and the latter is that in which they come.
+// expectReordered has pods of the profile "mine" queued behind one that holds the loop in Filter.
+// Their order is by ascending names in what create makes, and by descending ones in what change
+// makes of it, and the latter is that in which they come.
 func (s *script) expectReordered(ctx context.Context, create, change func()) {
 	GinkgoHelper()
 	hold, entered := make(chan struct{}), make(chan struct{})

@@ -20,8 +20,9 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/plugins/serviceaffinity"
 )
 
-// eventSources turns changes of the objects that plugins ask about into cluster events. Pods and nodes are always
-// listened to (events.go); every other resource from the first profile that needs it to the last.
+// eventSources turns changes of the objects that plugins ask about into cluster events. Pods and
+// nodes are always listened to (events.go); every other resource from the first profile that needs
+// it to the last.
 //
 // Require and the release functions are called by builds and by closing profiles, concurrently.
 type eventSources struct {
@@ -77,12 +78,12 @@ func (s *eventSources) Require(ctx context.Context, resources []fwk.EventResourc
 	return sync.OnceFunc(func() { s.release(held) }), nil
 }
 
-// hold makes sure that a resource is listened to, for one more user. A resource that the API server did not serve when
-// it was first asked for may be served by now.
+// hold makes sure that a resource is listened to, for one more user. A resource that the API server
+// did not serve when it was first asked for may be served by now.
 //
-// No lock is held while a new informer syncs: neither another build nor a profile that closes waits for one that may not
-// be listed. Two builds that ask for a new resource at once both listen, for that moment, and the later one gives up its
-// handler.
+// No lock is held while a new informer syncs: neither another build nor a profile that closes waits
+// for one that may not be listed. Two builds that ask for a new resource at once both listen, for
+// that moment, and the later one gives up its handler.
 func (s *eventSources) hold(ctx context.Context, resource fwk.EventResource) error {
 	if s.join(resource, nil) {
 		return nil
@@ -97,8 +98,9 @@ func (s *eventSources) hold(ctx context.Context, resource fwk.EventResource) err
 	return nil
 }
 
-// join adds a user to the source of a resource, if there is one. If there is none, or one that is missing, fresh is made
-// the source, unless it is nil, with that user. It returns whether the source that there was is used.
+// join adds a user to the source of a resource, if there is one. If there is none, or one that is
+// missing, fresh is made the source, unless it is nil, with that user. It returns whether the
+// source that there was is used.
 func (s *eventSources) join(resource fwk.EventResource, fresh *eventSource) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +153,8 @@ func (s *eventSources) listen(ctx context.Context, resource fwk.EventResource) (
 	return &eventSource{scope: scope}, nil
 }
 
-// handler turns the changes of a resource's objects into cluster events. The queue drops those that no plugin asked for.
+// handler turns the changes of a resource's objects into cluster events. The queue drops those that
+// no plugin asked for.
 func (s *eventSources) handler(resource fwk.EventResource) toolscache.ResourceEventHandler {
 	emit := func(action fwk.ActionType, oldObj, newObj any) {
 		event := fwk.ClusterEvent{Resource: resource, ActionType: action}
@@ -189,7 +192,8 @@ func unrolled(resources []fwk.EventResource) []fwk.EventResource {
 	return all
 }
 
-// builtin are the informers of the resources that plugins name, but for those with a source of their own.
+// builtin are the informers of the resources that plugins name, but for those with a source of
+// their own.
 var builtin = map[fwk.EventResource]func(*informers.Scope) toolscache.SharedIndexInformer{
 	fwk.PersistentVolume: func(s *informers.Scope) toolscache.SharedIndexInformer {
 		return s.Core().V1().PersistentVolumes().Informer()
@@ -220,8 +224,8 @@ var builtin = map[fwk.EventResource]func(*informers.Scope) toolscache.SharedInde
 	},
 }
 
-// informerFor returns the informer of a resource: one that fwk names, or "<plural>.<version>.<group>" of any other
-// kind, as upstream's addAllEventHandlers reads it.
+// informerFor returns the informer of a resource: one that fwk names, or
+// "<plural>.<version>.<group>" of any other kind, as upstream's addAllEventHandlers reads it.
 func informerFor(scope *informers.Scope, resource fwk.EventResource) (toolscache.SharedIndexInformer, error) {
 	if get, ok := builtin[resource]; ok {
 		return get(scope), nil

@@ -17,7 +17,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// moment is where a pod is held up, the first time that it comes there, and what becomes of it then.
+// moment is where a pod is held up, the first time that it comes there, and what becomes of it
+// then.
 type moment struct {
 	point   string
 	outcome fwk.Code
@@ -37,7 +38,8 @@ func newHolder(s moment) *holder {
 	return &holder{at: s, held: make(chan struct{}), release: make(chan struct{})}
 }
 
-// first is what the plugin says at a point: something else than success at the first call at the holder's.
+// first is what the plugin says at a point: something else than success at the first call at the
+// holder's.
 func (h *holder) first(point string, pod *corev1.Pod) (status *fwk.Status) {
 	if point != h.at.point || pod.Name != "pod" {
 		return nil

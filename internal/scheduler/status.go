@@ -26,8 +26,8 @@ func (s *Scheduler) newStatusWriter() *podstatus.Writer {
 	})
 }
 
-// pendingVersion is the newest version of a pod that informers have, nil if it is not waiting any more: it is gone, bound, or
-// being bound.
+// pendingVersion is the newest version of a pod that informers have, nil if it is not waiting any
+// more: it is gone, bound, or being bound.
 func (s *Scheduler) pendingVersion(pod *corev1.Pod) *corev1.Pod {
 	newest, err := s.pods.Pods(pod.Namespace).Get(pod.Name)
 	if err != nil || newest.UID != pod.UID || assigned(newest) || s.assumed(newest) {
@@ -40,8 +40,8 @@ func (s *Scheduler) pendingVersion(pod *corev1.Pod) *corev1.Pod {
 func (s *Scheduler) statusNotWritten(ctx context.Context, pod *corev1.Pod, err error) {
 	utilruntime.HandleErrorWithContext(ctx, err, "Writing the reason into the pod's status failed", "pod", klog.KObj(pod))
 	if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) {
-		// Without an event the pod would not be tried, and its owner not be told, for minutes. Another attempt after a
-		// back-off says what is true by then.
+		// Without an event the pod would not be tried, and its owner not be told, for minutes.
+		// Another attempt after a back-off says what is true by then.
 		s.queue.Move(klog.FromContext(ctx), eventStatusNotWritten, nil, pod, nil)
 	}
 }

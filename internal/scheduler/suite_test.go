@@ -22,9 +22,10 @@ import (
 	"github.com/livesched/livesched/test/testcluster"
 )
 
-// The suite has livesched schedule pods on a real API server, by profiles that are custom resources, and looks at where
-// the pods go and what becomes of those that go nowhere. Every spec begins without nodes or pods, and has a livesched of
-// its own, without profiles and policies, unless many share one (see stage).
+// The suite has livesched schedule pods on a real API server, by profiles that are custom
+// resources, and looks at where the pods go and what becomes of those that go nowhere. Every spec
+// begins without nodes or pods, and has a livesched of its own, without profiles and policies,
+// unless many share one (see stage).
 func TestScheduler(t *testing.T) {
 	RegisterFailHandler(Fail)
 	EnforceDefaultTimeoutsWhenUsingContexts()
@@ -38,7 +39,8 @@ func TestScheduler(t *testing.T) {
 var (
 	cluster *testcluster.Cluster
 	k8s     client.Client
-	// before ignores the goroutines that there were before the suite: whatever livesched started has to end with it.
+	// before ignores the goroutines that there were before the suite: whatever livesched started
+	// has to end with it.
 	before goleak.Option
 	// running is the livesched that startFor has started, if there is one.
 	running *testcluster.Running

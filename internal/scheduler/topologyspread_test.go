@@ -5,8 +5,8 @@ package scheduler_test
 
 import . "github.com/onsi/ginkgo/v2"
 
-// topologySpreadScenes are about how far pods have to be spread. Pods with the label app=web count, two of which are in
-// zone a and one in zone b where a scene begins with zones.
+// topologySpreadScenes are about how far pods have to be spread. Pods with the label app=web count,
+// two of which are in zone a and one in zone b where a scene begins with zones.
 func topologySpreadScenes() {
 	const (
 		skewed  = "node(s) didn't match pod topology spread constraints"

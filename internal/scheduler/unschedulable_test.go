@@ -25,7 +25,8 @@ const (
 	noVictims = " no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
 	noPreempt = " no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
 	nowhere   = "0/1 nodes are available: "
-	// full is said of a node that has room for the pod when others go, tooSmall of one that never has.
+	// full is said of a node that has room for the pod when others go, tooSmall of one that never
+	// has.
 	full     = nowhere + "1 Insufficient cpu." + noVictims
 	tooSmall = nowhere + "1 Insufficient cpu." + noPreempt
 )
@@ -280,7 +281,8 @@ func awayFrom(key, value string) func(*corev1.Pod) {
 	}
 }
 
-// spreading has pods with the label app=spread keep within one of each other over the values of a node label.
+// spreading has pods with the label app=spread keep within one of each other over the values of a
+// node label.
 func spreading(topologyKey string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		labelled("app", "spread")(pod)

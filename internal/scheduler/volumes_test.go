@@ -65,7 +65,8 @@ func bindVolume(ctx context.Context, volume *corev1.PersistentVolume, claim *cor
 	Expect(k8s.Status().Update(ctx, claim)).To(Succeed())
 }
 
-// createVolumes creates volumes that are available, and what else belongs to them, until the end of the spec.
+// createVolumes creates volumes that are available, and what else belongs to them, until the end of
+// the spec.
 func createVolumes(ctx context.Context, objects ...client.Object) {
 	GinkgoHelper()
 	create(ctx, objects...)

@@ -107,8 +107,9 @@ var _ = Describe("What happens to devices", Ordered, ContinueOnFailure, func() {
 			happens: func(ctx context.Context) {
 				pod := p("pod")
 				Expect(k8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
-				// The claim may be seen before or after the name: each has an event of its own. It is owned from the start, as
-				// the controller makes it: the owner of a claim is nothing that upstream's plugin waits for.
+				// The claim may be seen before or after the name: each has an event of its own. It
+				// is owned from the start, as the controller makes it: the owner of a claim is
+				// nothing that upstream's plugin waits for.
 				claim := deviceClaim("claim", "class")
 				claim.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: ptr.To(true)}}
 				given(ctx, claim)

@@ -44,8 +44,8 @@ func apart(label, topologyKey string) func(*corev1.Pod) {
 	}
 }
 
-// spread has pods with a label, the pod itself among them, keep within one of each other over the values of a node label,
-// of which there have to be some number.
+// spread has pods with a label, the pod itself among them, keep within one of each other over the
+// values of a node label, of which there have to be some number.
 func spread(label, topologyKey string, minDomains int32) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		labelled(label, "x")(pod)

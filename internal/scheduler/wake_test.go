@@ -28,9 +28,10 @@ import (
 	"github.com/livesched/livesched/test/testcluster"
 )
 
-// wake is about pods that a plugin refuses, and something that happens: which of them are tried again, and which are
-// not. It is what the tables of the wake_*_test.go files consist of; the scenarios are those of kube-scheduler's
-// test/integration/scheduler/queueing and more of their kind.
+// wake is about pods that a plugin refuses, and something that happens: which of them are tried
+// again, and which are not. It is what the tables of the wake_*_test.go files consist of; the
+// scenarios are those of kube-scheduler's test/integration/scheduler/queueing and more of their
+// kind.
 type wake struct {
 	// plugin is the one that refuses the pods. With alone, the profile has no other that could.
 	plugin string
@@ -39,7 +40,8 @@ type wake struct {
 	also []string
 	// given is there before: the objects are created as they are.
 	given []client.Object
-	// woken are tried again, asleep are not. Those that ask for no scheduler get the one of the spec.
+	// woken are tried again, asleep are not. Those that ask for no scheduler get the one of the
+	// spec.
 	woken, asleep []*corev1.Pod
 	// gated says that the pods are refused before they are queued.
 	gated bool
@@ -108,7 +110,8 @@ func (w *wakers) check(ctx context.Context, c wake) {
 	woken, asleep := createPods(ctx, name, c.woken), createPods(ctx, name, c.asleep)
 	pods := slices.Concat(woken, asleep)
 	if w.run != nil {
-		// The profile comes last, so that nothing of what is given happens after the pods were refused.
+		// The profile comes last, so that nothing of what is given happens after the pods were
+		// refused.
 		w.expectCaughtUp(ctx)
 		createProfile(ctx, name, spec)
 	}
@@ -154,9 +157,9 @@ func createPods(ctx context.Context, schedulerName string, pods []*corev1.Pod) [
 	return created
 }
 
-// expectCleared waits until livesched knows that the profiles and policies of the spec before are gone, which would else have
-// a say in this one, and no pod is being bound any more: DynamicResources would give the device of a pod that is gone to the
-// next claim of that name.
+// expectCleared waits until livesched knows that the profiles and policies of the spec before are
+// gone, which would else have a say in this one, and no pod is being bound any more:
+// DynamicResources would give the device of a pod that is gone to the next claim of that name.
 func (w *wakers) expectCleared(ctx context.Context) {
 	GinkgoHelper()
 	if w.run == nil {
@@ -207,7 +210,8 @@ func versions(list client.ObjectList) map[types.UID]string {
 	return all
 }
 
-// expectRefused waits until the expected plugins have refused a pod, and returns how often it was tried.
+// expectRefused waits until the expected plugins have refused a pod, and returns how often it was
+// tried.
 func (w *wakers) expectRefused(ctx context.Context, pod *corev1.Pod, c *wake) int {
 	GinkgoHelper()
 	if w.run == nil {
@@ -239,8 +243,8 @@ func (w *wakers) expectHandled(ctx context.Context, c *wake, before uint64, pods
 	case w.run == nil:
 	case c.event == podItself:
 		for _, pod := range pods {
-			// A pod that was woken is bound soon, or in its next attempt. What the pod was told of its refusal may be written only
-			// now, which makes it another version.
+			// A pod that was woken is bound soon, or in its next attempt. What the pod was told of
+			// its refusal may be written only now, which makes it another version.
 			Eventually(func(g Gomega) {
 				g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
 				state := w.state(pod)
@@ -288,7 +292,8 @@ func (w *wakers) tried(ctx context.Context, pod *corev1.Pod) (int, error) {
 // underWay stands for any number of attempts.
 const underWay = 1 << 20
 
-// expectAsleep makes sure that pods are where they were. What happened has been handled: nothing is to be waited for.
+// expectAsleep makes sure that pods are where they were. What happened has been handled: nothing is
+// to be waited for.
 func (w *wakers) expectAsleep(ctx context.Context, pods []*corev1.Pod, before map[types.UID]int) {
 	GinkgoHelper()
 	for _, pod := range pods {
@@ -302,7 +307,8 @@ func (w *wakers) expectAsleep(ctx context.Context, pods []*corev1.Pod, before ma
 	}
 }
 
-// expectRefusedByOracle is expectRefused for kube-scheduler, which says no more than that it was refused.
+// expectRefusedByOracle is expectRefused for kube-scheduler, which says no more than that it was
+// refused.
 func (w *wakers) expectRefusedByOracle(ctx context.Context, pod *corev1.Pod, c *wake) int {
 	GinkgoHelper()
 	if c.gated {

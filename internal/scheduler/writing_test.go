@@ -55,7 +55,8 @@ var _ = Describe("What is written beside bindings", func() {
 		createProfile(ctx, "mine", "")
 	})
 
-	// crowd has more than a quarter of the pods that may be bound at a time wait for the API server.
+	// crowd has more than a quarter of the pods that may be bound at a time wait for the API
+	// server.
 	crowd := func(ctx context.Context) (*held, []*corev1.Pod) {
 		GinkgoHelper()
 		h := hold(f, func(r *http.Request) bool {

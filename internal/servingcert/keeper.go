@@ -36,18 +36,21 @@ const retryAfter = 30 * time.Second
 // errNoCertificate is what a handshake fails with before there is a certificate.
 var errNoCertificate = errors.New("there is no certificate yet")
 
-// Keeper keeps a serving certificate good, in a Secret that several replicas share, and its authority in a
-// ValidatingWebhookConfiguration. Both objects must exist: the Keeper fills them in, and again when somebody changes them.
+// Keeper keeps a serving certificate good, in a Secret that several replicas share, and its
+// authority in a ValidatingWebhookConfiguration. Both objects must exist: the Keeper fills them in,
+// and again when somebody changes them.
 //
-// All replicas run one. They agree since what is to be follows from the Secret alone, and since the first to write it
-// wins: the others then see what it wrote.
+// All replicas run one. They agree since what is to be follows from the Secret alone, and since the
+// first to write it wins: the others then see what it wrote.
 //
-// The fields are not changed once it runs. GetCertificate may be called by any goroutine, before Start, too.
+// The fields are not changed once it runs. GetCertificate may be called by any goroutine, before
+// Start, too.
 type Keeper struct {
 	Client clientset.Interface
 	// Secret holds the certificate.
 	Secret types.NamespacedName
-	// Configuration is the name of the ValidatingWebhookConfiguration, all webhooks of which get the authority.
+	// Configuration is the name of the ValidatingWebhookConfiguration, all webhooks of which get
+	// the authority.
 	Configuration string
 	// DNSNames that the certificate is for, at least one.
 	DNSNames []string
@@ -75,8 +78,8 @@ func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 // NeedLeaderElection has the Keeper run on every replica.
 func (*Keeper) NeedLeaderElection() bool { return false }
 
-// Start runs until ctx ends. It returns nil then, and never before: what goes wrong is logged and tried again, for a
-// scheduler must not end for want of a certificate.
+// Start runs until ctx ends. It returns nil then, and never before: what goes wrong is logged and
+// tried again, for a scheduler must not end for want of a certificate.
 func (k *Keeper) Start(ctx context.Context) error {
 	logger := klog.FromContext(ctx).WithValues("secret", k.Secret.String(), "webhookConfiguration", k.Configuration)
 	changed := make(chan struct{}, 1)
@@ -111,7 +114,8 @@ func (k *Keeper) Start(ctx context.Context) error {
 	}
 }
 
-// sync brings the Secret, what is served and the configuration in line, and returns how long that is good for.
+// sync brings the Secret, what is served and the configuration in line, and returns how long that
+// is good for.
 func (k *Keeper) sync(ctx context.Context, logger klog.Logger, secrets, configurations cache.SharedIndexInformer) time.Duration {
 	if !secrets.HasSynced() {
 		return maxSleep // the informer says why, and pokes
@@ -131,8 +135,8 @@ func (k *Keeper) sync(ctx context.Context, logger klog.Logger, secrets, configur
 	}
 }
 
-// syncSecret renews the Secret if it is time to, and serves what it holds. It returns the authorities, and how long that
-// is good for.
+// syncSecret renews the Secret if it is time to, and serves what it holds. It returns the
+// authorities, and how long that is good for.
 func (k *Keeper) syncSecret(ctx context.Context, logger klog.Logger, secrets cache.SharedIndexInformer) (bundle []byte, good time.Duration, err error) {
 	object, exists, err := secrets.GetStore().GetByKey(k.Secret.String())
 	if err != nil || !exists {
@@ -218,7 +222,8 @@ func (k *Keeper) watchConfiguration() *cache.ListWatch {
 	}
 }
 
-// newInformer watches one object, by its name, for which rights that are bound to the name are enough.
+// newInformer watches one object, by its name, for which rights that are bound to the name are
+// enough.
 func newInformer(client clientset.Interface, objects *cache.ListWatch, object runtime.Object, changed func()) cache.SharedIndexInformer {
 	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(objects, client), object, 0, nil)
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{

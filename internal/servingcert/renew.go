@@ -1,12 +1,13 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package servingcert keeps the certificate that livesched serves its webhook with: in a Secret that all replicas share,
-// signed by an authority of its own, which it makes known in the webhook's configuration.
+// Package servingcert keeps the certificate that livesched serves its webhook with: in a Secret
+// that all replicas share, signed by an authority of its own, which it makes known in the webhook's
+// configuration.
 //
-// It is livesched's own since what there is for it (github.com/open-policy-agent/cert-controller) watches all Secrets of
-// the namespace and all webhook configurations of the cluster, wants the Secret mounted, and ends the process where it
-// is not.
+// It is livesched's own since what there is for it (github.com/open-policy-agent/cert-controller)
+// watches all Secrets of the namespace and all webhook configurations of the cluster, wants the
+// Secret mounted, and ends the process where it is not.
 package servingcert
 
 import (
@@ -30,7 +31,8 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// The keys of the Secret. SecretCA has the present authority first, then those before that are still trusted.
+// The keys of the Secret. SecretCA has the present authority first, then those before that are
+// still trusted.
 const (
 	SecretCA          = "ca.crt"
 	SecretCAKey       = "ca.key"
@@ -42,10 +44,11 @@ const (
 type Lifetimes struct {
 	// CA is how long an authority is good for. It is renewed when a fifth of that is left.
 	CA time.Duration
-	// Certificate is how long a certificate is good for. It is renewed when a third of that is left.
+	// Certificate is how long a certificate is good for. It is renewed when a third of that is
+	// left.
 	Certificate time.Duration
-	// Notice is how long a new authority is made known before a certificate is signed by it, so that all API servers
-	// have heard of it.
+	// Notice is how long a new authority is made known before a certificate is signed by it, so
+	// that all API servers have heard of it.
 	Notice time.Duration
 }
 
@@ -64,8 +67,9 @@ type renewed struct {
 	again time.Time
 }
 
-// renew returns what the Secret is to hold, given what it holds: nothing, what is good, what is about to expire, or
-// anything. It is a pure function but for the keys that it makes, so that replicas which see one Secret agree.
+// renew returns what the Secret is to hold, given what it holds: nothing, what is good, what is
+// about to expire, or anything. It is a pure function but for the keys that it makes, so that
+// replicas which see one Secret agree.
 func renew(held map[string][]byte, names []string, now time.Time, l Lifetimes) (*renewed, error) {
 	r := &renewed{data: maps.Clone(held)}
 	if r.data == nil {
@@ -149,7 +153,8 @@ func caKey(held map[string][]byte, authorities []*x509.Certificate) (crypto.Sign
 	return signer, nil
 }
 
-// goodCertificate is the certificate of the Secret, nil unless it is good for all names and signed by an authority.
+// goodCertificate is the certificate of the Secret, nil unless it is good for all names and signed
+// by an authority.
 func goodCertificate(held map[string][]byte, authorities []*x509.Certificate, names []string, now time.Time) *x509.Certificate {
 	pair, err := tls.X509KeyPair(held[SecretCertificate], held[SecretKey])
 	if err != nil {

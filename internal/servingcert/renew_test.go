@@ -152,7 +152,8 @@ func TestACertificateForOtherNamesIsReplaced(t *testing.T) {
 	verify(t, first.data[SecretCA], second.data, start)
 }
 
-// An API server that has not heard of the last change yet, which takes it less than the notice, always gets through.
+// An API server that has not heard of the last change yet, which takes it less than the notice,
+// always gets through.
 func TestNoRenewalIsNoticed(t *testing.T) {
 	for seed := range int64(3) {
 		random := rand.New(rand.NewSource(seed))
@@ -160,7 +161,8 @@ func TestNoRenewalIsNoticed(t *testing.T) {
 		r := mustRenew(t, nil, now)
 		known, changed, renewals := r.data[SecretCA], now, 0
 		for now.Before(start.Add(25 * 365 * day)) {
-			// Replicas look when they are told to, a little late, or when something else pokes them.
+			// Replicas look when they are told to, a little late, or when something else pokes
+			// them.
 			now = earliest(r.again.Add(time.Duration(random.Intn(int(time.Minute)))), now.Add(time.Duration(random.Intn(int(150*day)))))
 			if now.Sub(changed) > DefaultLifetimes.Notice/2 || random.Intn(2) == 0 {
 				known = r.data[SecretCA]

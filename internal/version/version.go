@@ -1,7 +1,8 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package version is which livesched this is. (The version of Kubernetes that it is built on is k8s.io/component-base/version's.)
+// Package version is which livesched this is. (The version of Kubernetes that it is built on is
+// k8s.io/component-base/version's.)
 package version
 
 // Version is stamped by the linker (see the Makefile); a plain `go build` leaves it at "dev".

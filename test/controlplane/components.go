@@ -23,7 +23,8 @@ import (
 	"github.com/livesched/livesched/test/controlplane/process"
 )
 
-// portTries is how often a component is started on another port after somebody took the one found free for it.
+// portTries is how often a component is started on another port after somebody took the one found
+// free for it.
 const portTries = 3
 
 // kwokConfig has the stages that nodes and pods go through; kwok has none of its own.
@@ -38,7 +39,8 @@ type component struct {
 	ready      func(address string) func(context.Context) error
 }
 
-// comesUp starts a component on a free loopback port and waits until it is ready. It returns the address, as host:port.
+// comesUp starts a component on a free loopback port and waits until it is ready. It returns the
+// address, as host:port.
 func (c *ControlPlane) comesUp(ctx context.Context, comp component) (string, error) {
 	began := time.Now()
 	for try := 1; ; try++ {
@@ -165,7 +167,8 @@ func (c *ControlPlane) startControllerManager(ctx context.Context, path string) 
 				"--kube-api-burst=2000",
 			}, c.opts.ControllerManagerFlags...)
 		},
-		// A pod is admitted once its namespace has the default account: until then it is of no use that the process is healthy.
+		// A pod is admitted once its namespace has the default account: until then it is of no use
+		// that the process is healthy.
 		ready: func(string) func(context.Context) error {
 			return func(ctx context.Context) error {
 				_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})

@@ -23,19 +23,20 @@ import (
 
 const (
 	defaultStartTimeout = time.Minute
-	// stopGrace is for each process. etcd and kube-apiserver take about a second; nothing they hold is worth waiting longer for.
+	// stopGrace is for each process. etcd and kube-apiserver take about a second; nothing they hold
+	// is worth waiting longer for.
 	stopGrace = 15 * time.Second
 )
 
 // Options is what to run and where.
 type Options struct {
-	// Dir keeps data, credentials and logs (<component>.log). It is created if missing and must not be in use by another control
-	// plane. Default: a temporary directory, which Stop removes.
+	// Dir keeps data, credentials and logs (<component>.log). It is created if missing and must not
+	// be in use by another control plane. Default: a temporary directory, which Stop removes.
 	Dir string
 	// WithControllerManager runs kube-controller-manager, WithKwok runs kwok for all nodes.
 	WithControllerManager, WithKwok bool
-	// APIServerFlags and ControllerManagerFlags are appended to ours: a flag that takes one value overrides, one that takes a
-	// list adds to it.
+	// APIServerFlags and ControllerManagerFlags are appended to ours: a flag that takes one value
+	// overrides, one that takes a list adds to it.
 	APIServerFlags, ControllerManagerFlags []string
 	// StartTimeout is for each component, from its start until it is ready. Default: one minute.
 	StartTimeout time.Duration
@@ -60,9 +61,9 @@ type ControlPlane struct {
 	watchers sync.WaitGroup // a goroutine per child, which ends with the child
 }
 
-// Start builds what is missing and starts a control plane. ctx bounds the start alone: a control plane runs until Stop,
-// or until the process that started it is gone. If a component does not come up everything is stopped again, and the error has the end
-// of that component's log.
+// Start builds what is missing and starts a control plane. ctx bounds the start alone: a control
+// plane runs until Stop, or until the process that started it is gone. If a component does not come
+// up everything is stopped again, and the error has the end of that component's log.
 func Start(ctx context.Context, opts Options) (_ *ControlPlane, err error) {
 	if opts.Progress == nil {
 		opts.Progress = io.Discard
@@ -136,14 +137,16 @@ func (c *ControlPlane) startComponent(ctx context.Context, name, path string) er
 	}
 }
 
-// Config is for a client with all rights and without rate limits that a test would notice. The caller owns the copy.
+// Config is for a client with all rights and without rate limits that a test would notice. The
+// caller owns the copy.
 func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
 // Kubeconfig is the path of a kubeconfig file with all rights.
 func (c *ControlPlane) Kubeconfig() string { return c.files.kubeconfig }
 
-// KubeconfigAs writes a kubeconfig file with which a client has the rights of somebody else (the API server's impersonation), and
-// returns its path. It stands for a component's own credentials, so that a component can be seen to live with its own rights.
+// KubeconfigAs writes a kubeconfig file with which a client has the rights of somebody else (the
+// API server's impersonation), and returns its path. It stands for a component's own credentials,
+// so that a component can be seen to live with its own rights.
 func (c *ControlPlane) KubeconfigAs(user string, groups ...string) (string, error) {
 	return c.files.writeKubeconfigAs(c.config.Host, user, groups)
 }
@@ -154,7 +157,8 @@ func (c *ControlPlane) Dir() string { return c.opts.Dir }
 // Done is closed when a component has ended that was not told to.
 func (c *ControlPlane) Done() <-chan struct{} { return c.failed }
 
-// Err is nil as long as every component runs or was stopped by us; otherwise a *process.ExitError of the first one that ended.
+// Err is nil as long as every component runs or was stopped by us; otherwise a *process.ExitError
+// of the first one that ended.
 func (c *ControlPlane) Err() error {
 	select {
 	case <-c.failed:
@@ -164,8 +168,9 @@ func (c *ControlPlane) Err() error {
 	}
 }
 
-// Suspend keeps kube-controller-manager or another component from running until resume is called, as if it hung. It stands for whatever is slow in
-// a cluster: what the component does becomes a thing that a test can wait before.
+// Suspend keeps kube-controller-manager or another component from running until resume is called,
+// as if it hung. It stands for whatever is slow in a cluster: what the component does becomes a
+// thing that a test can wait before.
 func (c *ControlPlane) Suspend(name string) (resume func() error, err error) {
 	child, err := c.running(name)
 	if err != nil {
@@ -195,7 +200,8 @@ func (c *ControlPlane) running(name string) (*process.Process, error) {
 	return nil, fmt.Errorf("%s: it does not run", name)
 }
 
-// InstallCRDs creates or updates the CustomResourceDefinitions in the YAML files of a directory and waits until they are served.
+// InstallCRDs creates or updates the CustomResourceDefinitions in the YAML files of a directory and
+// waits until they are served.
 func (c *ControlPlane) InstallCRDs(ctx context.Context, dir string) error {
 	opts := envtest.CRDInstallOptions{Paths: []string{dir}, ErrorIfPathMissing: true, MaxTime: c.opts.StartTimeout}
 	if deadline, ok := ctx.Deadline(); ok {
@@ -207,8 +213,8 @@ func (c *ControlPlane) InstallCRDs(ctx context.Context, dir string) error {
 	return nil
 }
 
-// Stop ends all components, last started first, and returns when they are gone, with a temporary directory. The error says which of them had to be
-// killed or had ended before.
+// Stop ends all components, last started first, and returns when they are gone, with a temporary
+// directory. The error says which of them had to be killed or had ended before.
 func (c *ControlPlane) Stop() error {
 	c.mu.Lock()
 	c.stopping = true

@@ -241,7 +241,8 @@ func TestFailedStartLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-// expectNoneIn asserts that no process runs that has a directory in its command line. Where there is no /proc it asserts nothing.
+// expectNoneIn asserts that no process runs that has a directory in its command line. Where there
+// is no /proc it asserts nothing.
 func expectNoneIn(g Gomega, dir string) {
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	g.Expect(err).NotTo(HaveOccurred())

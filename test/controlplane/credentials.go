@@ -16,7 +16,8 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// credentials are the files that the components know each other by. All are made anew for every control plane.
+// credentials are the files that the components know each other by. All are made anew for every
+// control plane.
 type credentials struct {
 	dir                                                            string
 	servingCert, servingKey, serviceAccountKey, tokens, kubeconfig string

@@ -19,7 +19,8 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// kubeletVersion is what the nodes say they run: the version of the control plane, as a test asserts.
+// kubeletVersion is what the nodes say they run: the version of the control plane, as a test
+// asserts.
 const kubeletVersion = "v1.36.3"
 
 // createParallelism is how many nodes are created at a time.
@@ -33,8 +34,10 @@ var (
 	sizes = []size{{"small", "4", "16Gi"}, {"medium", "8", "32Gi"}, {"large", "16", "64Gi"}}
 )
 
-// Node is the i-th node of a mixed cluster, not yet created: zones take turns from node to node, sizes (4, 8 and 16 CPUs with 4 GiB each) from three nodes to the
-// next three, so that every zone has every size. It has room for 110 pods and the labels a cloud provider's node has; kwok makes it ready.
+// Node is the i-th node of a mixed cluster, not yet created: zones take turns from node to node,
+// sizes (4, 8 and 16 CPUs with 4 GiB each) from three nodes to the next three, so that every zone
+// has every size. It has room for 110 pods and the labels a cloud provider's node has; kwok makes
+// it ready.
 func Node(i int) *corev1.Node {
 	zone, size := zones[i%len(zones)], sizes[i/len(zones)%len(sizes)]
 	name := fmt.Sprintf("node-%04d", i)
@@ -69,8 +72,9 @@ func Node(i int) *corev1.Node {
 	}
 }
 
-// CreateNodes creates the first n nodes that Node describes and returns when all of them take pods: they are ready and have no taint left. That takes kwok and, where
-// kube-controller-manager runs, its removing of the not-ready taint; ctx bounds the wait.
+// CreateNodes creates the first n nodes that Node describes and returns when all of them take pods:
+// they are ready and have no taint left. That takes kwok and, where kube-controller-manager runs,
+// its removing of the not-ready taint; ctx bounds the wait.
 func CreateNodes(ctx context.Context, config *rest.Config, n int) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

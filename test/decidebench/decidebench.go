@@ -1,12 +1,12 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package decidebench measures decisions without an API server: livesched's and kube-scheduler's, each on a cluster in its own
-// cache. BenchmarkDecide in package algorithm and hack/bench use it.
+// Package decidebench measures decisions without an API server: livesched's and kube-scheduler's,
+// each on a cluster in its own cache. BenchmarkDecide in package algorithm and hack/bench use it.
 //
-// What is measured is what the scheduling loop does for a pod up to its placement: the snapshot is refreshed, a node is
-// chosen, and the pod is assumed there, so that the next decision finds that something has changed. Plugins and arguments
-// are the defaults of both sides.
+// What is measured is what the scheduling loop does for a pod up to its placement: the snapshot is
+// refreshed, a node is chosen, and the pod is assumed there, so that the next decision finds that
+// something has changed. Plugins and arguments are the defaults of both sides.
 package decidebench
 
 import (
@@ -48,7 +48,8 @@ const (
 // Contenders are all that [New] knows.
 var Contenders = []string{Livesched, Scalar, KubeScheduler, KubeSchedulerAll}
 
-// Cluster is a cluster in the cache of one contender, which decides about pods in it. It is for one goroutine.
+// Cluster is a cluster in the cache of one contender, which decides about pods in it. It is for one
+// goroutine.
 //
 // Objects handed over must not be written to afterwards.
 type Cluster interface {
@@ -61,16 +62,19 @@ type Cluster interface {
 	AddClaim(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) error
 	// Refresh brings the snapshot up to date.
 	Refresh() error
-	// Place refreshes the snapshot, decides about a pod, assumes it on its node, and returns the node's name.
+	// Place refreshes the snapshot, decides about a pod, assumes it on its node, and returns the
+	// node's name.
 	Place(pod *corev1.Pod) (node string, err error)
-	// Reload has the contender forget what it knows of the classes of pods, as a new generation of the profile does, so
-	// that the next decision about a pod of a class is the first. kube-scheduler knows nothing of that kind.
+	// Reload has the contender forget what it knows of the classes of pods, as a new generation of
+	// the profile does, so that the next decision about a pod of a class is the first.
+	// kube-scheduler knows nothing of that kind.
 	Reload() error
 	// Close ends the goroutines of the cluster.
 	Close()
 }
 
-// New returns the cluster of a contender, without nodes. It has the namespace and the service of package workload.
+// New returns the cluster of a contender, without nodes. It has the namespace and the service of
+// package workload.
 func New(contender string) (Cluster, error) {
 	if !slices.Contains(Contenders, contender) {
 		return nil, fmt.Errorf("contender %q: there are %s", contender, strings.Join(Contenders, ", "))
@@ -133,7 +137,8 @@ func newUpstream(percentage int32) (_ *upstream, err error) {
 	return u, u.addObjects()
 }
 
-// addObjects puts what pods refer to into the informers' stores, with the resource versions that every object has.
+// addObjects puts what pods refer to into the informers' stores, with the resource versions that
+// every object has.
 func (u *upstream) addObjects() error {
 	service := workload.Service()
 	service.ResourceVersion = "1"

@@ -34,8 +34,8 @@ func newCluster(t *testing.T, contender string) Cluster {
 	return cluster
 }
 
-// TestEveryContenderSchedulesEveryKind also sees where the pods go: kinds of which that is known would end elsewhere if
-// a contender ignored what they ask for.
+// TestEveryContenderSchedulesEveryKind also sees where the pods go: kinds of which that is known
+// would end elsewhere if a contender ignored what they ask for.
 func TestEveryContenderSchedulesEveryKind(t *testing.T) {
 	for _, contender := range Contenders {
 		cluster := newCluster(t, contender)
@@ -74,7 +74,8 @@ func TestPodsThatFitNowhereAreAnError(t *testing.T) {
 	}
 }
 
-// TestLiveschedTakesTheFastPath keeps the benchmark from measuring the scalar path under livesched's name.
+// TestLiveschedTakesTheFastPath keeps the benchmark from measuring the scalar path under
+// livesched's name.
 func TestLiveschedTakesTheFastPath(t *testing.T) {
 	cluster := newCluster(t, Livesched)
 	for k, kind := range workload.Kinds {
@@ -89,14 +90,16 @@ func TestLiveschedTakesTheFastPath(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// The first of a class may take the scalar path: there are two of most kinds, and a mixed pod is of one of four.
+		// The first of a class may take the scalar path: there are two of most kinds, and a mixed
+		// pod is of one of four.
 		if got := fastDecisions(t) - before; got < pods/2 {
 			t.Errorf("%d of %d decisions about %s pods took the fast path", got, pods, kind)
 		}
 	}
 }
 
-// TestPodsWithClaimsGoWhereTheirVolumesAre is about all contenders; livesched asks VolumeBinding about the chosen node alone.
+// TestPodsWithClaimsGoWhereTheirVolumesAre is about all contenders; livesched asks VolumeBinding
+// about the chosen node alone.
 func TestPodsWithClaimsGoWhereTheirVolumesAre(t *testing.T) {
 	const pods = 10
 	for _, contender := range Contenders {

@@ -23,8 +23,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// livesched is the part of livesched that decides. Its plugins get from a kube-scheduler without a cluster what they
-// need besides the snapshot.
+// livesched is the part of livesched that decides. Its plugins get from a kube-scheduler without a
+// cluster what they need besides the snapshot.
 type livesched struct {
 	*upstream
 	cache    *cache.Cache

@@ -15,8 +15,8 @@ type Cost struct {
 	Bytes, Objects uint64 // allocated
 }
 
-// Measure runs f and returns what that took. Who has made much garbage before should collect it, or its collection may
-// become part of the cost.
+// Measure runs f and returns what that took. Who has made much garbage before should collect it, or
+// its collection may become part of the cost.
 func Measure(f func() error) (Cost, error) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -28,7 +28,8 @@ func Measure(f func() error) (Cost, error) {
 	return cost, err
 }
 
-// CPUTime is what this process has used so far. On a machine that others use it says more than the clock.
+// CPUTime is what this process has used so far. On a machine that others use it says more than the
+// clock.
 func CPUTime() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

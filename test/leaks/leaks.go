@@ -13,11 +13,13 @@ import (
 	"go.uber.org/goleak"
 )
 
-// patience is how long goroutines that were told to end may take: kube-scheduler's metric recorders look once a second
-// whether they are to end, which is longer than goleak waits by itself. It is waited only while there are some left.
+// patience is how long goroutines that were told to end may take: kube-scheduler's metric recorders
+// look once a second whether they are to end, which is longer than goleak waits by itself. It is
+// waited only while there are some left.
 const patience = 20 * time.Second
 
-// Main runs the tests of a package and exits as [testing.M.Run] says, or with 1 if the tests passed and left goroutines.
+// Main runs the tests of a package and exits as [testing.M.Run] says, or with 1 if the tests passed
+// and left goroutines.
 func Main(m *testing.M, options ...goleak.Option) {
 	code := m.Run()
 	if code == 0 {
@@ -37,8 +39,8 @@ func Verify(t testing.TB, options ...goleak.Option) {
 	}
 }
 
-// Find returns an error with the stacks of the goroutines that are left after 20 seconds, other than the options' and
-// klog's flush daemon, which the import of klog starts.
+// Find returns an error with the stacks of the goroutines that are left after 20 seconds, other
+// than the options' and klog's flush daemon, which the import of klog starts.
 func Find(options ...goleak.Option) error { return findFor(patience, options) }
 
 func findFor(patience time.Duration, options []goleak.Option) error {

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Bindings counts for each pod of the namespace default how often it was bound, from a watch: a change that sets a node. One
-// goroutine reads the watch; the methods may be called by any.
+// Bindings counts for each pod of the namespace default how often it was bound, from a watch: a
+// change that sets a node. One goroutine reads the watch; the methods may be called by any.
 type Bindings struct {
 	watch watch.Interface
 

@@ -14,8 +14,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// KubeSchedulerEnv names a kube-scheduler program. Where it is set, specs that are about what kube-scheduler does as well run it in the
-// place of livesched, so that what they say can be checked.
+// KubeSchedulerEnv names a kube-scheduler program. Where it is set, specs that are about what
+// kube-scheduler does as well run it in the place of livesched, so that what they say can be
+// checked.
 const KubeSchedulerEnv = "LIVESCHED_TEST_KUBE_SCHEDULER"
 
 // KubeScheduler is what a kube-scheduler is configured with.
@@ -26,7 +27,8 @@ type KubeScheduler struct {
 	Extenders string
 }
 
-// StartKubeScheduler starts a kube-scheduler. dir is for its configuration file, log receives its log. The caller calls stop, once.
+// StartKubeScheduler starts a kube-scheduler. dir is for its configuration file, log receives its
+// log. The caller calls stop, once.
 func (c *Cluster) StartKubeScheduler(program, dir string, configuration KubeScheduler, log io.Writer) (stop func() error, err error) {
 	text, err := c.configurationFile(configuration)
 	if err != nil {

@@ -19,14 +19,16 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// Profile returns a SchedulerProfile with a spec in YAML. It panics if the spec has fields that there are not.
+// Profile returns a SchedulerProfile with a spec in YAML. It panics if the spec has fields that
+// there are not.
 func Profile(name, spec string) *v1alpha1.SchedulerProfile {
 	p := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	mustDecode(spec, &p.Spec)
 	return p
 }
 
-// Policy returns a SchedulingPolicy with a spec in YAML. It panics if the spec has fields that there are not.
+// Policy returns a SchedulingPolicy with a spec in YAML. It panics if the spec has fields that
+// there are not.
 func Policy(name, spec string) *v1alpha1.SchedulingPolicy {
 	p := &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	mustDecode(spec, &p.Spec)
@@ -39,8 +41,8 @@ func mustDecode(text string, into any) {
 	}
 }
 
-// Patience is for retry.RetryOnConflict: others, livesched among them, may get in between more often than the four times
-// of client-go's own back-offs.
+// Patience is for retry.RetryOnConflict: others, livesched among them, may get in between more
+// often than the four times of client-go's own back-offs.
 var Patience = wait.Backoff{Duration: 10 * time.Millisecond, Jitter: 1, Steps: 1000}
 
 // Update reads an object, changes it and writes it, again as long as others get in between.

@@ -1,11 +1,12 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package testcluster gives test suites a real API server and runs livesched's manager against it, in the test's own
-// process: what a test sees is what a cluster would, and the race detector and the goroutine count see all of it.
+// Package testcluster gives test suites a real API server and runs livesched's manager against it,
+// in the test's own process: what a test sees is what a cluster would, and the race detector and
+// the goroutine count see all of it.
 //
-// Unless a suite asks for more (StartWith) there is no kube-controller-manager and no kubelet: pods are created by the test, and bound
-// pods stay as they are.
+// Unless a suite asks for more (StartWith) there is no kube-controller-manager and no kubelet: pods
+// are created by the test, and bound pods stay as they are.
 package testcluster
 
 import (
@@ -74,8 +75,8 @@ func (c *Cluster) install(ctx context.Context) error {
 // Stop ends the control plane.
 func (c *Cluster) Stop() error { return c.controlPlane.Stop() }
 
-// Clear deletes what a test has made: all profiles and policies with their revisions, which no garbage collector deletes, pods
-// of the namespace default, nodes, and leases.
+// Clear deletes what a test has made: all profiles and policies with their revisions, which no
+// garbage collector deletes, pods of the namespace default, nodes, and leases.
 func (c *Cluster) Clear(ctx context.Context) error {
 	return errors.Join(
 		c.Client.DeleteAllOf(ctx, &v1alpha1.SchedulerProfile{}),
@@ -97,7 +98,8 @@ func (c *Cluster) ClearPlaces(ctx context.Context) error {
 // Kubeconfig is the path of a kubeconfig file with all rights.
 func (c *Cluster) Kubeconfig() string { return c.controlPlane.Kubeconfig() }
 
-// KubeconfigAs writes a kubeconfig file with the rights of somebody else; see controlplane.ControlPlane.
+// KubeconfigAs writes a kubeconfig file with the rights of somebody else; see
+// controlplane.ControlPlane.
 func (c *Cluster) KubeconfigAs(user string, groups ...string) (string, error) {
 	return c.controlPlane.KubeconfigAs(user, groups...)
 }
@@ -121,8 +123,8 @@ type Running struct {
 	err    error         // what it ended with; readable once done is closed
 }
 
-// Options returns the options of a manager that runs in a test: no ports, no leader election. LIVESCHED_TEST_FAST_PATH sets
-// --fast-path, so that suites can be run on either path, or on both.
+// Options returns the options of a manager that runs in a test: no ports, no leader election.
+// LIVESCHED_TEST_FAST_PATH sets --fast-path, so that suites can be run on either path, or on both.
 func Options() *app.Options {
 	o := app.NewOptions()
 	if mode := os.Getenv("LIVESCHED_TEST_FAST_PATH"); mode != "" {
@@ -133,7 +135,8 @@ func Options() *app.Options {
 	return o
 }
 
-// Run starts a manager with the options, which it may have from Options. It does not wait until it is ready.
+// Run starts a manager with the options, which it may have from Options. It does not wait until it
+// is ready.
 func (c *Cluster) Run(ctx context.Context, logger klog.Logger, o *app.Options) (*Running, error) {
 	return RunFor(ctx, logger, c.Config, o)
 }

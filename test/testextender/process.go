@@ -37,8 +37,8 @@ type Options struct {
 	Program, Dir string
 	// Kubeconfig is what it binds pods with.
 	Kubeconfig string
-	// Certificate and Key are files; with them it speaks TLS. ClientCA is the file of the certificates that the clients'
-	// have to be signed by.
+	// Certificate and Key are files; with them it speaks TLS. ClientCA is the file of the
+	// certificates that the clients' have to be signed by.
 	Certificate, Key, ClientCA string
 }
 

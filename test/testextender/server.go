@@ -21,7 +21,8 @@ import (
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 )
 
-// Server is the extender's side of HTTP. ServeHTTP answers verbs, Control sets scripts and tells of calls.
+// Server is the extender's side of HTTP. ServeHTTP answers verbs, Control sets scripts and tells of
+// calls.
 type Server struct {
 	// Client binds pods.
 	Client clientset.Interface

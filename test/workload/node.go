@@ -21,8 +21,8 @@ const nodePrefix = "node-"
 // NodeName is the name of the i-th node.
 func NodeName(i int) string { return fmt.Sprintf("%s%05d", nodePrefix, i) }
 
-// Node returns the i-th node: 8 CPUs, 32 GiB and room for 110 pods, in one of three zones that take turns, with the
-// labels that a cloud provider's node has.
+// Node returns the i-th node: 8 CPUs, 32 GiB and room for 110 pods, in one of three zones that take
+// turns, with the labels that a cloud provider's node has.
 func Node(i int) *corev1.Node {
 	name := NodeName(i)
 	room := requests("8", "32Gi")
@@ -47,7 +47,8 @@ func Node(i int) *corev1.Node {
 // ZoneOf is the zone of the i-th node.
 func ZoneOf(i int) string { return fmt.Sprintf("zone-%c", 'a'+i%Zones) }
 
-// ZoneIndex is the number, from 0, of the zone that a node is in, which its name tells; false if it is no name of ours.
+// ZoneIndex is the number, from 0, of the zone that a node is in, which its name tells; false if it
+// is no name of ours.
 func ZoneIndex(nodeName string) (int, bool) {
 	digits, ok := strings.CutPrefix(nodeName, nodePrefix)
 	i, err := strconv.Atoi(digits)

@@ -15,8 +15,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Run makes the i-th pod one that runs on a node, with all that API server, controllers and kubelet add to a pod of one
-// container, and that an informer keeps: for benchmarks of memory.
+// Run makes the i-th pod one that runs on a node, with all that API server, controllers and kubelet
+// add to a pod of one container, and that an informer keeps: for benchmarks of memory.
 func Run(pod *corev1.Pod, i int, node string) *corev1.Pod {
 	Admit(pod)
 	app := pod.Labels["app"]
@@ -105,12 +105,12 @@ func runStatus(pod *corev1.Pod, i int, start metav1.Time) {
 	}
 }
 
-// images is how many images a node reports, pool how many there are in the cluster. Those of the pods that are scheduled
-// are not among them.
+// images is how many images a node reports, pool how many there are in the cluster. Those of the
+// pods that are scheduled are not among them.
 const images, pool = 30, 600
 
-// RunNode makes the i-th node one that a kubelet reports on, for benchmarks of memory: images, conditions, addresses,
-// its system.
+// RunNode makes the i-th node one that a kubelet reports on, for benchmarks of memory: images,
+// conditions, addresses, its system.
 func RunNode(node *corev1.Node, i int) *corev1.Node {
 	node.UID = types.UID(fmt.Sprintf("%08x-0000-4000-9000-%012x", i, i))
 	node.ResourceVersion = fmt.Sprint(1_000_000 + i)

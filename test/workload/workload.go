@@ -1,8 +1,9 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package workload makes the nodes and pods that benchmarks schedule. All of them, with and without an API server, measure the same
-// kinds of pods, under the names that docs/performance.md has for them.
+// Package workload makes the nodes and pods that benchmarks schedule. All of them, with and without
+// an API server, measure the same kinds of pods, under the names that docs/performance.md has for
+// them.
 package workload
 
 import (
@@ -37,15 +38,17 @@ const (
 	Labels = "labels"
 	// Daemon pods name their node, as those of DaemonSets do.
 	Daemon = "daemon"
-	// Claims pods are owned ones of which each has a volume of its own, as those of StatefulSets do: a bound claim of a
-	// volume that the nodes of one zone can mount. Claims and volumes have to be there: see [Claim].
+	// Claims pods are owned ones of which each has a volume of its own, as those of StatefulSets
+	// do: a bound claim of a volume that the nodes of one zone can mount. Claims and volumes have
+	// to be there: see [Claim].
 	Claims = "claims"
 )
 
 // Kinds are all kinds of pods that need nothing but nodes and [Service].
 var Kinds = []string{Basic, Owned, Spread, Anti, Affinity, Mixed, Unique, Labels, Daemon}
 
-// DefaultSeries is how many sets of pods with equal labels there are unless a [Pods] says otherwise.
+// DefaultSeries is how many sets of pods with equal labels there are unless a [Pods] says
+// otherwise.
 const DefaultSeries = 20
 
 // Namespace is where the pods are.
@@ -57,8 +60,8 @@ type Pods struct {
 	Kind string
 	// Nodes is how many nodes there are for daemon pods to name.
 	Nodes int
-	// Series is how many sets of pods with equal labels there are, which take turns. What a pod's selectors select is
-	// its own set. 0: DefaultSeries.
+	// Series is how many sets of pods with equal labels there are, which take turns. What a pod's
+	// selectors select is its own set. 0: DefaultSeries.
 	Series int
 	// SchedulerName is what the pods ask for. Empty: the default scheduler.
 	SchedulerName string
@@ -75,7 +78,8 @@ func (p Pods) Validate() error {
 	return nil
 }
 
-// Pod returns the i-th pod as a controller would create it. Its name tells kind and number. The kind must be valid.
+// Pod returns the i-th pod as a controller would create it. Its name tells kind and number. The
+// kind must be valid.
 func (p Pods) Pod(i int) *corev1.Pod {
 	kind := p.Kind
 	if kind == Mixed {
@@ -145,8 +149,8 @@ func (p Pods) shape(pod *corev1.Pod, kind string, i int) {
 	}
 }
 
-// Admit adds to a pod what the API server and its admission plugins add and the scheduler looks at, for benchmarks
-// that have none.
+// Admit adds to a pod what the API server and its admission plugins add and the scheduler looks at,
+// for benchmarks that have none.
 func Admit(pod *corev1.Pod) *corev1.Pod {
 	pod.UID = types.UID(pod.Namespace + "/" + pod.Name)
 	if pod.Spec.SchedulerName == "" {
@@ -165,8 +169,8 @@ func Admit(pod *corev1.Pod) *corev1.Pod {
 // filler is the kind of pods that fill nodes for others to be measured on.
 const filler = "filler"
 
-// Filler returns the i-th pod that takes half a node, on the node that i says: 2n of them fill the first n nodes. It
-// goes at once when it is preempted.
+// Filler returns the i-th pod that takes half a node, on the node that i says: 2n of them fill the
+// first n nodes. It goes at once when it is preempted.
 func Filler(i int) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: FillerName(i), Labels: map[string]string{"kind": filler}},

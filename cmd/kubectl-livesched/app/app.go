@@ -97,7 +97,8 @@ func displayName(program string) string {
 	return name
 }
 
-// addClusterFlags adds the flags of kubectl that say which cluster is meant, without those that nobody needs here.
+// addClusterFlags adds the flags of kubectl that say which cluster is meant, without those that
+// nobody needs here.
 func (o *options) addClusterFlags(root *cobra.Command) {
 	f := o.flags
 	f.CacheDir, f.DisableCompression, f.Namespace, f.Password, f.Username, f.TLSServerName = nil, nil, nil, nil, nil, nil
@@ -105,7 +106,8 @@ func (o *options) addClusterFlags(root *cobra.Command) {
 	f.AddFlags(root.PersistentFlags())
 }
 
-// registered are the names of the plugins that livesched has: those of this binary, and others that the caller knows of.
+// registered are the names of the plugins that livesched has: those of this binary, and others that
+// the caller knows of.
 func registered(others []string) (sets.Set[string], error) {
 	registry, err := plugins.NewRegistry(nil)
 	if err != nil {

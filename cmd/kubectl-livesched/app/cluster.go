@@ -38,7 +38,8 @@ func (o *options) client() (client.Client, error) {
 	return client.New(restConfig, client.Options{Scheme: scheme, FieldOwner: fieldManager})
 }
 
-// readCluster reads what documents are checked beside. Secrets that may not be read are taken to be right.
+// readCluster reads what documents are checked beside. Secrets that may not be read are taken to be
+// right.
 func (o *options) readCluster(ctx context.Context, documents []manifests.Document) (*validate.Cluster, error) {
 	c, err := o.client()
 	if err != nil {

@@ -81,8 +81,8 @@ func (o *convertOptions) run() error {
 	return nil
 }
 
-// check says what livesched would not accept of the objects: the configuration was wrong there, or asks for what livesched
-// has not.
+// check says what livesched would not accept of the objects: the configuration was wrong there, or
+// asks for what livesched has not.
 func (o *convertOptions) check(text []byte) (refused bool, err error) {
 	documents, err := manifests.Parse("output", text)
 	if err != nil {

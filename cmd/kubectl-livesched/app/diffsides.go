@@ -38,8 +38,8 @@ func (o *diffOptions) ofRevision(r *history.Revision, label string) (side, error
 	return o.resolve(label, profile, policy)
 }
 
-// runs is what of a profile decides: the revision that status names or, where that is not kept, the objects, if they are of the
-// generations that status names.
+// runs is what of a profile decides: the revision that status names or, where that is not kept, the
+// objects, if they are of the generations that status names.
 func (o *diffOptions) runs(ctx context.Context, p *past) (side, error) {
 	active := p.profile.Status.Active
 	if active == nil {

@@ -170,7 +170,8 @@ func parsePending(text []byte) (map[string]podCounts, error) {
 	return counts, nil
 }
 
-// countByConditions counts the pods without a node of each profile by what their condition PodScheduled says.
+// countByConditions counts the pods without a node of each profile by what their condition
+// PodScheduled says.
 func countByConditions(ctx context.Context, c client.Client, profiles []v1alpha1.SchedulerProfile) (map[string]podCounts, error) {
 	counts := map[string]podCounts{}
 	for i := range profiles {

@@ -43,7 +43,8 @@ func kindAndName(args []string) (kind, name string, err error) {
 	return kind, args[1], nil
 }
 
-// addNamespaceFlag adds -n, the namespace that livesched runs in. That of the context is where pods are, not livesched.
+// addNamespaceFlag adds -n, the namespace that livesched runs in. That of the context is where pods
+// are, not livesched.
 func addNamespaceFlag(command *cobra.Command, target *string) {
 	command.Flags().StringVarP(target, "namespace", "n", convert.DefaultNamespace, "Namespace that livesched runs in: its revisions and its Lease are there.")
 }
@@ -100,8 +101,9 @@ func readPast(ctx context.Context, c client.Client, namespace, kind, name string
 	return p, nil
 }
 
-// running is the revision that decides, nil if it is not among those that are kept: of a profile the one that status names, of a
-// policy the last one, since a policy that is accepted runs in all of its profiles.
+// running is the revision that decides, nil if it is not among those that are kept: of a profile
+// the one that status names, of a policy the last one, since a policy that is accepted runs in all
+// of its profiles.
 func (p *past) running() *history.Revision {
 	for i := len(p.revisions) - 1; i >= 0; i-- {
 		r := &p.revisions[i]
@@ -147,7 +149,8 @@ func (p *past) numbers() string {
 	return strings.Join(numbers, ", ")
 }
 
-// defaultPolicy is the policy of profiles that reference none; while there is no such object, the built-in defaults apply.
+// defaultPolicy is the policy of profiles that reference none; while there is no such object, the
+// built-in defaults apply.
 const defaultPolicy = config.DefaultPolicyName
 
 // policyNameOf is the policy that a profile builds on.

@@ -12,7 +12,8 @@ import (
 	"github.com/livesched/livesched/internal/history"
 )
 
-// policyOfProfile sees to it that the policy of a profile is what it was in the revision, if that is what is wanted.
+// policyOfProfile sees to it that the policy of a profile is what it was in the revision, if that
+// is what is wanted.
 func (r *rollback) policyOfProfile(ctx context.Context) error {
 	name := policyNameOf(r.target.Profile)
 	present, err := readPolicy(ctx, r.client, name)
@@ -46,7 +47,8 @@ func (r *rollback) policyOfProfile(ctx context.Context) error {
 	return r.restore(ctx, recorded, present)
 }
 
-// fromBuiltIn is the error for a revision that was built on the built-in defaults, in whose place there is a policy today.
+// fromBuiltIn is the error for a revision that was built on the built-in defaults, in whose place
+// there is a policy today.
 func (r *rollback) fromBuiltIn(name string, others []string) error {
 	consequence := "no other profile builds on it"
 	if len(others) > 0 {
@@ -88,8 +90,8 @@ func (r *rollback) builtOn(ctx context.Context, policy, except string) ([]string
 	return names, nil
 }
 
-// samePolicy says whether the policy of a revision is the one of today. No policy is as good as one that says nothing: both are
-// the built-in defaults.
+// samePolicy says whether the policy of a revision is the one of today. No policy is as good as one
+// that says nothing: both are the built-in defaults.
 func samePolicy(recorded *history.Policy, present *v1alpha1.SchedulingPolicy) (bool, error) {
 	if (recorded == nil) != (present == nil) && (recorded == nil && present.Name != defaultPolicy || present == nil && recorded.Name != defaultPolicy) {
 		return false, nil

@@ -38,12 +38,14 @@ type profileStatus struct {
 	SchedulerName string `json:"schedulerName"`
 	Accepted      string `json:"accepted"`
 	Programmed    string `json:"programmed"`
-	// Generation of the spec that is applied, ActiveGeneration of the one that decides, 0 if none does.
+	// Generation of the spec that is applied, ActiveGeneration of the one that decides, 0 if none
+	// does.
 	Generation       int64       `json:"generation"`
 	ActiveGeneration int64       `json:"activeGeneration,omitempty"`
 	Revision         string      `json:"revision,omitempty"`
 	Since            metav1.Time `json:"since,omitzero"`
-	// Policy that the profile builds on, and the generation of it that decides, 0 where the built-in defaults do.
+	// Policy that the profile builds on, and the generation of it that decides, 0 where the
+	// built-in defaults do.
 	Policy           string    `json:"policy"`
 	PolicyGeneration int64     `json:"policyGeneration,omitempty"`
 	Pods             podCounts `json:"pods"`
@@ -113,7 +115,8 @@ func (o *statusOptions) run(ctx context.Context, names []string) error {
 	return o.print(report)
 }
 
-// only drops the profiles that were not asked for, and the policies that none of the others builds on. No names: all.
+// only drops the profiles that were not asked for, and the policies that none of the others builds
+// on. No names: all.
 func only(profiles *v1alpha1.SchedulerProfileList, policies *v1alpha1.SchedulingPolicyList, names []string) error {
 	if len(names) == 0 {
 		return nil

@@ -132,7 +132,8 @@ var _ = Describe("status", func() {
 	})
 })
 
-// reachableAddress is an address of this machine that the API server does not refuse to proxy to, as it does loopback.
+// reachableAddress is an address of this machine that the API server does not refuse to proxy to,
+// as it does loopback.
 func reachableAddress() string {
 	GinkgoHelper()
 	addresses, err := net.InterfaceAddrs()

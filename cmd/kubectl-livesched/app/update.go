@@ -13,8 +13,9 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// update stores an object that was read before, with the spec that set gives it. It fails if somebody else has changed the spec
-// since; what livesched writes into the status at the same time is no reason to.
+// update stores an object that was read before, with the spec that set gives it. It fails if
+// somebody else has changed the spec since; what livesched writes into the status at the same time
+// is no reason to.
 func (r *rollback) update(ctx context.Context, object client.Object, set func()) error {
 	uid, generation := object.GetUID(), object.GetGeneration()
 	for {

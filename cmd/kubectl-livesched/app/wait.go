@@ -19,7 +19,8 @@ import (
 // pollInterval is how often the status of an object is read while it is waited for.
 const pollInterval = 200 * time.Millisecond
 
-// awaitProgrammed waits, if that is wanted, until the present generation of an object decides, and says so.
+// awaitProgrammed waits, if that is wanted, until the present generation of an object decides, and
+// says so.
 func (r *rollback) awaitProgrammed(ctx context.Context, object client.Object) error {
 	if !r.wait || r.dryRun != dryRunNone {
 		return nil

@@ -1,14 +1,15 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package app is the livesched command. A scheduler with plugins of its own is a main of three lines:
+// Package app is the livesched command. A scheduler with plugins of its own is a main of three
+// lines:
 //
 //	func main() {
 //		os.Exit(app.Main(os.Args[1:], runtime.Registry{"MyPlugin": myplugin.New}))
 //	}
 //
-// where runtime is k8s.io/kubernetes/pkg/scheduler/framework/runtime, and MyPlugin is any plugin written for
-// kube-scheduler.
+// where runtime is k8s.io/kubernetes/pkg/scheduler/framework/runtime, and MyPlugin is any plugin
+// written for kube-scheduler.
 package app
 
 import (
@@ -34,7 +35,8 @@ const (
 	exitUsage   = 2
 )
 
-// Main runs livesched with the given arguments (without the program's name) and plugins, and returns the exit code.
+// Main runs livesched with the given arguments (without the program's name) and plugins, and
+// returns the exit code.
 func Main(args []string, outOfTree framework.Registry) int {
 	o := NewOptions()
 	o.OutOfTree = outOfTree

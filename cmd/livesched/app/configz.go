@@ -20,7 +20,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// configzProfile is what a profile runs with that a KubeSchedulerConfiguration has no place for, or only one for all.
+// configzProfile is what a profile runs with that a KubeSchedulerConfiguration has no place for, or
+// only one for all.
 type configzProfile struct {
 	SchedulerName string `json:"schedulerName"`
 	// Profile is the name of the object. Revision decides; it was built from Generation, at Built.
@@ -39,7 +40,8 @@ type configzProfile struct {
 	Parallelism               int32           `json:"parallelism"`
 }
 
-// configz shows what really runs at the moment of the request, in the form of kube-scheduler's /configz, on every replica.
+// configz shows what really runs at the moment of the request, in the form of kube-scheduler's
+// /configz, on every replica.
 func configz(sched *scheduler.Scheduler, o *Options) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		text, err := writeConfigz(sched, o)
@@ -105,7 +107,8 @@ func (o *Options) componentConfig() (*schedconfig.KubeSchedulerConfiguration, er
 	return c, nil
 }
 
-// leaseNamespace is the namespace of the Lease, empty if nobody knows it, as without leader election.
+// leaseNamespace is the namespace of the Lease, empty if nobody knows it, as without leader
+// election.
 func (o *Options) leaseNamespace() string {
 	if o.LeaderElectionNamespace != "" {
 		return o.LeaderElectionNamespace

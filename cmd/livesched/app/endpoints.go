@@ -47,8 +47,8 @@ func profilingHandlers() map[string]http.Handler {
 	}
 }
 
-// resourceMetrics serves kube_pod_resource_request and kube_pod_resource_limit, as kube-scheduler does under
-// /metrics/resources: on the leader only, so that nothing is counted twice.
+// resourceMetrics serves kube_pod_resource_request and kube_pod_resource_limit, as kube-scheduler
+// does under /metrics/resources: on the leader only, so that nothing is counted twice.
 func resourceMetrics(sched *scheduler.Scheduler) http.Handler {
 	handler := sync.OnceValue(func() http.Handler { return resources.Handler(sched.Pods()) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

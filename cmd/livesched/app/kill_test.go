@@ -33,10 +33,11 @@ const (
 	defaultKills  = 8
 )
 
-// Profiles and policies change as fast as the API server takes it, some of the changes are invalid, and livesched is killed at
-// a random moment. Then nobody changes anything until the next livesched has shown what it runs: by its status and, since that
-// is what is in question, by where it places a pod. Each generation of a profile asks for another zone, and the policy
-// says which of the two nodes in it.
+// Profiles and policies change as fast as the API server takes it, some of the changes are invalid,
+// and livesched is killed at a random moment. Then nobody changes anything until the next livesched
+// has shown what it runs: by its status and, since that is what is in question, by where it places
+// a pod. Each generation of a profile asks for another zone, and the policy says which of the two
+// nodes in it.
 var _ = Describe("A livesched that is killed while profiles and policies change", func() {
 	It("runs again what status had said, and status says what runs", func(ctx context.Context) {
 		kills := defaultKills
@@ -46,7 +47,8 @@ var _ = Describe("A livesched that is killed while profiles and policies change"
 			Expect(err).NotTo(HaveOccurred())
 		}
 		w := newChangingWorld(ctx, rand.New(rand.NewSource(GinkgoRandomSeed())))
-		// Some kill has to find a profile on a last good spec. On a slow machine there are few changes between two of them.
+		// Some kill has to find a profile on a last good spec. On a slow machine there are few
+		// changes between two of them.
 		for n := 0; n < kills || w.keptLastGood == 0; n++ {
 			w.changeUntilKilled(ctx)
 			w.expectRestored(ctx, fmt.Sprintf("kill %d", n+1))
@@ -63,7 +65,8 @@ const (
 	changingPods = "100m"
 )
 
-// changingWorld is what is applied, by generation. The specs are those that the API server has returned.
+// changingWorld is what is applied, by generation. The specs are those that the API server has
+// returned.
 type changingWorld struct {
 	random *rand.Rand
 	// livesched runs between expectRestored and changeUntilKilled.
@@ -78,7 +81,8 @@ type changingWorld struct {
 // meaning is what a spec does.
 type meaning struct {
 	valid bool
-	// zone is where a profile has its pods, packs where a policy has them there. policy is the one that the profile builds on.
+	// zone is where a profile has its pods, packs where a policy has them there. policy is the one
+	// that the profile builds on.
 	zone   int
 	packs  bool
 	policy string
@@ -206,8 +210,8 @@ func (w *changingWorld) change(ctx context.Context) {
 	}
 }
 
-// changeUntilKilled changes objects while livesched runs and goes down. Then changes may go on a little while nobody sees them,
-// and the next livesched may be killed while it is starting.
+// changeUntilKilled changes objects while livesched runs and goes down. Then changes may go on a
+// little while nobody sees them, and the next livesched may be killed while it is starting.
 func (w *changingWorld) changeUntilKilled(ctx context.Context) {
 	GinkgoHelper()
 	w.killWithin(400*time.Millisecond, func() { w.change(ctx) })
@@ -224,7 +228,8 @@ func (w *changingWorld) changeUntilKilled(ctx context.Context) {
 	w.round++
 }
 
-// killWithin kills livesched some time within a while, and goes on with something until it has ended.
+// killWithin kills livesched some time within a while, and goes on with something until it has
+// ended.
 func (w *changingWorld) killWithin(while time.Duration, meanwhile func()) {
 	GinkgoHelper()
 	c := w.livesched
@@ -244,7 +249,8 @@ func (w *changingWorld) killWithin(while time.Duration, meanwhile func()) {
 	}
 }
 
-// expectRestored starts livesched, and compares what it runs with what the one before had said and stored.
+// expectRestored starts livesched, and compares what it runs with what the one before had said and
+// stored.
 func (w *changingWorld) expectRestored(ctx context.Context, what string) {
 	GinkgoHelper()
 	By(what)
@@ -289,7 +295,8 @@ func (w *changingWorld) expectRestored(ctx context.Context, what string) {
 	}
 }
 
-// expectKept expects the newest stored revision, which is what status had said unless the process was killed before it wrote that.
+// expectKept expects the newest stored revision, which is what status had said unless the process
+// was killed before it wrote that.
 func (w *changingWorld) expectKept(before *v1alpha1.SchedulerProfile, active *v1alpha1.ActiveProfile, stored []history.Revision, told string) {
 	GinkgoHelper()
 	if len(stored) == 0 {
@@ -338,8 +345,8 @@ func (w *changingWorld) said(ctx context.Context) map[string]*v1alpha1.Scheduler
 	return all
 }
 
-// lastGoodPolicies are the generations of the policies that go on after a restart, by name: the present one if it is valid, else the one
-// stored last. A policy that has neither is not there.
+// lastGoodPolicies are the generations of the policies that go on after a restart, by name: the
+// present one if it is valid, else the one stored last. A policy that has neither is not there.
 func (w *changingWorld) lastGoodPolicies(ctx context.Context) map[string]int64 {
 	GinkgoHelper()
 	all := map[string]int64{}
@@ -358,7 +365,8 @@ func (w *changingWorld) lastGoodPolicies(ctx context.Context) map[string]int64 {
 	return all
 }
 
-// settle waits until livesched has reported everything: policies after profiles, and all before what comes next.
+// settle waits until livesched has reported everything: policies after profiles, and all before
+// what comes next.
 func (w *changingWorld) settle(ctx context.Context) {
 	GinkgoHelper()
 	for i := range 2 {

@@ -35,8 +35,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/plugins"
 )
 
-// shutdownTimeout is how long the manager waits for its parts to end. Main ends the process a little later, whatever
-// they do.
+// shutdownTimeout is how long the manager waits for its parts to end. Main ends the process a
+// little later, whatever they do.
 const shutdownTimeout = 7 * time.Second
 
 // NewScheme returns the types that livesched reads and writes.
@@ -57,7 +57,8 @@ type Manager struct {
 	Informers *informers.Source
 }
 
-// begun says whether the manager may have something under way that should be brought to an end. m may be nil.
+// begun says whether the manager may have something under way that should be brought to an end. m
+// may be nil.
 func (m *Manager) begun() bool {
 	if m == nil {
 		return false
@@ -94,7 +95,8 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		Metrics:                metricsserver.Options{BindAddress: o.MetricsBindAddress},
 		HealthProbeBindAddress: o.HealthProbeBindAddress,
 		LivenessEndpointName:   "/livez",
-		// A test may run several managers in its process, which all have a controller of the same name.
+		// A test may run several managers in its process, which all have a controller of the same
+		// name.
 		Controller:                    config.Controller{SkipNameValidation: ptr.To(true)},
 		LeaderElection:                o.LeaderElect,
 		LeaderElectionID:              o.LeaderElectionName,
@@ -160,8 +162,8 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 	return &Manager{Manager: mgr, Scheduler: sched, Informers: source}, nil
 }
 
-// requireAPI fails with a word of advice where the custom resources are not installed. Without it, the manager would
-// wait for them for two minutes and then end with an error about caches.
+// requireAPI fails with a word of advice where the custom resources are not installed. Without it,
+// the manager would wait for them for two minutes and then end with an error about caches.
 func requireAPI(mapper meta.RESTMapper) error {
 	for _, kind := range []string{"SchedulerProfile", "SchedulingPolicy"} {
 		_, err := mapper.RESTMapping(v1alpha1.GroupVersion.WithKind(kind).GroupKind(), v1alpha1.GroupVersion.Version)
@@ -175,8 +177,8 @@ func requireAPI(mapper meta.RESTMapper) error {
 	return nil
 }
 
-// newArchive returns where revisions are kept. It reads past the manager's cache, which would watch the ControllerRevisions of
-// all namespaces.
+// newArchive returns where revisions are kept. It reads past the manager's cache, which would watch
+// the ControllerRevisions of all namespaces.
 func newArchive(mgr ctrl.Manager, o *Options) (*history.Archive, error) {
 	direct, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
@@ -187,14 +189,16 @@ func newArchive(mgr ctrl.Manager, o *Options) (*history.Archive, error) {
 	return &history.Archive{Client: direct, Namespace: namespace}, nil
 }
 
-// newClients returns the scheduler's clients, which speak protobuf, and the configuration that they were built from.
+// newClients returns the scheduler's clients, which speak protobuf, and the configuration that they
+// were built from.
 func newClients(restConfig *rest.Config) (client, events clientset.Interface, cfg *rest.Config, err error) {
 	cfg = rest.CopyConfig(restConfig)
 	cfg.ContentType = runtime.ContentTypeProtobuf
 	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	// Clients of one configuration share a connection, and a server takes no more than 100 requests at a time on one: what is
-	// beyond has each request open a connection of its own, which costs more than the request. So bindings share theirs
-	// neither with Events, nor with the manager's watches, nor with clients that plugins make.
+	// Clients of one configuration share a connection, and a server takes no more than 100 requests
+	// at a time on one: what is beyond has each request open a connection of its own, which costs
+	// more than the request. So bindings share theirs neither with Events, nor with the manager's
+	// watches, nor with clients that plugins make.
 	if client, err = newClient(cfg, "scheduler"); err != nil {
 		return nil, nil, nil, fmt.Errorf("creating the client: %w", err)
 	}
@@ -204,8 +208,8 @@ func newClients(restConfig *rest.Config) (client, events clientset.Interface, cf
 	return client, events, cfg, nil
 }
 
-// newClient returns a client with a connection of its own: client-go shares those of configurations that have no dialer, or
-// the very same.
+// newClient returns a client with a connection of its own: client-go shares those of configurations
+// that have no dialer, or the very same.
 func newClient(cfg *rest.Config, userAgent string) (clientset.Interface, error) {
 	cfg = rest.AddUserAgent(rest.CopyConfig(cfg), userAgent)
 	if cfg.Dial == nil {
@@ -214,8 +218,8 @@ func newClient(cfg *rest.Config, userAgent string) (clientset.Interface, error) 
 	return clientset.NewForConfig(cfg)
 }
 
-// addChecks adds the health checks: alive while no scheduling cycle hangs, ready once cache and queue are warm and the
-// profiles are in.
+// addChecks adds the health checks: alive while no scheduling cycle hangs, ready once cache and
+// queue are warm and the profiles are in.
 func addChecks(mgr ctrl.Manager, sched *scheduler.Scheduler, reconciler *controllers.ProfileReconciler) error {
 	return errors.Join(
 		mgr.AddHealthzCheck("ping", healthz.Ping),

@@ -30,16 +30,17 @@ import (
 	"github.com/livesched/livesched/test/testcluster"
 )
 
-// oracle names a kube-scheduler program, as in the suite of internal/scheduler. Where it is set, the spec that compares
-// metrics has it do the work; with -update, what it measures becomes what is expected of livesched.
+// oracle names a kube-scheduler program, as in the suite of internal/scheduler. Where it is set,
+// the spec that compares metrics has it do the work; with -update, what it measures becomes what is
+// expected of livesched.
 const oracle = "LIVESCHED_TEST_KUBE_SCHEDULER"
 
 var update = flag.Bool("update", false, "with "+oracle+", write what kube-scheduler measures into testdata")
 
 const goldenMetrics = "testdata/metrics.golden"
 
-// countedMetrics are those of which the numbers are compared, without the prefix scheduler_. Durations count as
-// observations.
+// countedMetrics are those of which the numbers are compared, without the prefix scheduler_.
+// Durations count as observations.
 var countedMetrics = []string{
 	"cache_size",
 	"framework_extension_point_duration_seconds",
@@ -56,7 +57,8 @@ var countedMetrics = []string{
 	"unschedulable_pods",
 }
 
-// namedMetrics are those of which only the series are compared: their numbers depend on what comes when.
+// namedMetrics are those of which only the series are compared: their numbers depend on what comes
+// when.
 var namedMetrics = []string{
 	"event_handling_duration_seconds",
 	"goroutines",
@@ -64,8 +66,9 @@ var namedMetrics = []string{
 	"queueing_hint_execution_duration_seconds",
 }
 
-// knownDifferences are what kube-scheduler has on the left and livesched on the right: kube-scheduler records the
-// status of no PreEnqueue plugin, since in runPreEnqueuePlugins a variable of the same name hides it.
+// knownDifferences are what kube-scheduler has on the left and livesched on the right:
+// kube-scheduler records the status of no PreEnqueue plugin, since in runPreEnqueuePlugins a
+// variable of the same name hides it.
 var knownDifferences = strings.NewReplacer(
 	preEnqueueSuccess+"6\n", preEnqueueSuccess+"5\n"+preEnqueueRefused+"1\n",
 	preEnqueueSuccess+"8\n", preEnqueueSuccess+"7\n"+preEnqueueRefused+"1\n",
@@ -152,8 +155,8 @@ var _ = Describe("The metrics", func() {
 	})
 })
 
-// startMeasured has pods that ask for the scheduler "mine" scheduled by the default plugins, in a process of its own, until
-// the end of the spec, and returns what reads its metrics.
+// startMeasured has pods that ask for the scheduler "mine" scheduled by the default plugins, in a
+// process of its own, until the end of the spec, and returns what reads its metrics.
 func startMeasured(ctx context.Context) func(context.Context) map[string]*dto.MetricFamily {
 	GinkgoHelper()
 	address := freeAddress()
@@ -231,8 +234,8 @@ func expectUnschedulable(ctx context.Context, pod *corev1.Pod) {
 	}).Should(Succeed())
 }
 
-// expectMetrics waits until the metrics are those of a section of the golden file, and returns the section. Of
-// kube-scheduler with -update, it waits until they no longer change.
+// expectMetrics waits until the metrics are those of a section of the golden file, and returns the
+// section. Of kube-scheduler with -update, it waits until they no longer change.
 func expectMetrics(ctx context.Context, scrape func(context.Context) map[string]*dto.MetricFamily, section string) string {
 	GinkgoHelper()
 	title := "# " + section + "\n"

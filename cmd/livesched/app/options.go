@@ -27,8 +27,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/profile"
 )
 
-// unsupportedGates change the core of a scheduler, not only its plugins, and are off by default in Kubernetes 1.36.
-// Turning one on without the core's part would break promises silently.
+// unsupportedGates change the core of a scheduler, not only its plugins, and are off by default in
+// Kubernetes 1.36. Turning one on without the core's part would break promises silently.
 var unsupportedGates = []featuregate.Feature{
 	features.DRANodeAllocatableResources,
 	features.DRAWorkloadResourceClaims,
@@ -39,14 +39,16 @@ var unsupportedGates = []featuregate.Feature{
 	features.WorkloadAwarePreemption,
 }
 
-// Options are the settings of the manager. The flags of the same names are described in docs/operations.md.
+// Options are the settings of the manager. The flags of the same names are described in
+// docs/operations.md.
 type Options struct {
 	// MetricsBindAddress and HealthProbeBindAddress are host:port; "0" turns the endpoint off.
 	MetricsBindAddress     string
 	HealthProbeBindAddress string
 
-	// Profiling serves /debug/pprof/ beside /metrics. Off by default, unlike kube-scheduler's, since anybody who
-	// reaches the port may read it. ContentionProfiling, with Profiling, has it show where goroutines block.
+	// Profiling serves /debug/pprof/ beside /metrics. Off by default, unlike kube-scheduler's,
+	// since anybody who reaches the port may read it. ContentionProfiling, with Profiling, has it
+	// show where goroutines block.
 	Profiling           bool
 	ContentionProfiling bool
 
@@ -60,12 +62,13 @@ type Options struct {
 	RenewDeadline      time.Duration
 	RetryPeriod        time.Duration
 
-	// RevisionNamespace holds the ControllerRevisions of profiles and policies. Empty means the namespace of the Lease or, where
-	// none is given, the one that the process runs in, outside of a cluster "default".
+	// RevisionNamespace holds the ControllerRevisions of profiles and policies. Empty means the
+	// namespace of the Lease or, where none is given, the one that the process runs in, outside of
+	// a cluster "default".
 	RevisionNamespace string
 
-	// KubeAPIQPS and KubeAPIBurst limit the requests of each client to the API server. The defaults do not throttle a
-	// scheduler; those of client-go would cap it near 70 pods per second.
+	// KubeAPIQPS and KubeAPIBurst limit the requests of each client to the API server. The defaults
+	// do not throttle a scheduler; those of client-go would cap it near 70 pods per second.
 	KubeAPIQPS   float32
 	KubeAPIBurst int
 
@@ -109,8 +112,8 @@ func NewOptions() *Options {
 	}
 }
 
-// AddFlags registers the flags. --kubeconfig and the --zap-* ones are those of controller-runtime, --feature-gates takes
-// kube-scheduler's gates.
+// AddFlags registers the flags. --kubeconfig and the --zap-* ones are those of controller-runtime,
+// --feature-gates takes kube-scheduler's gates.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.MetricsBindAddress, "metrics-bind-address", o.MetricsBindAddress, `Address to serve metrics on, as host:port. "0" turns it off.`)
 	fs.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", o.HealthProbeBindAddress, `Address to serve /livez and /readyz on, as host:port. "0" turns it off.`)

@@ -27,8 +27,9 @@ import (
 	"github.com/livesched/livesched/test/testcluster"
 )
 
-// tolerated is how long after SIGTERM livesched has ended, whatever hangs: 10 seconds are promised, 9 of which it waits for what
-// hangs. The rest is for a machine that is busy with other things, where the process ends and is seen to have ended later.
+// tolerated is how long after SIGTERM livesched has ended, whatever hangs: 10 seconds are promised,
+// 9 of which it waits for what hangs. The rest is for a machine that is busy with other things,
+// where the process ends and is seen to have ended later.
 const tolerated = 15 * time.Second
 
 var _ = Describe("The command line", func() {
@@ -218,8 +219,9 @@ var _ = Describe("The process", func() {
 	})
 })
 
-// leading are flags for a livesched that leads, and gives up 10 seconds after somebody has stolen its lease. That is the
-// default: where the machine or the API server has others to do first, a shorter deadline passes without a thief.
+// leading are flags for a livesched that leads, and gives up 10 seconds after somebody has stolen
+// its lease. That is the default: where the machine or the API server has others to do first, a
+// shorter deadline passes without a thief.
 func leading() []string {
 	return []string{"--kubeconfig=" + cluster.Kubeconfig(), "--leader-election-namespace=default", "--leader-elect-retry-period=200ms"}
 }

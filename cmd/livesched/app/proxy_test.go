@@ -18,8 +18,9 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// proxy stands between livesched and the API server. It can freeze: connections stay open and nothing goes through. And it
-// can be cut: connections end, and new ones do too, until it is mended.
+// proxy stands between livesched and the API server. It can freeze: connections stay open and
+// nothing goes through. And it can be cut: connections end, and new ones do too, until it is
+// mended.
 type proxy struct {
 	listener net.Listener
 	target   string
@@ -32,7 +33,8 @@ type proxy struct {
 	down chan struct{} // closed while it is cut
 }
 
-// newProxy starts a proxy that ends with the spec. Without a target it is frozen from the beginning.
+// newProxy starts a proxy that ends with the spec. Without a target it is frozen from the
+// beginning.
 func newProxy(target string) *proxy {
 	GinkgoHelper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -270,8 +270,8 @@ var _ = Describe("livesched with the rights of config/rbac and no others", Order
 	})
 })
 
-// expectAllowed waits until livesched's account may do something. A right that was given a moment ago may not be known to the
-// authorizer yet: a review tells.
+// expectAllowed waits until livesched's account may do something. A right that was given a moment
+// ago may not be known to the authorizer yet: a review tells.
 func expectAllowed(ctx context.Context, what authorizationv1.ResourceAttributes) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -281,8 +281,8 @@ func expectAllowed(ctx context.Context, what authorizationv1.ResourceAttributes)
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// expectAuthorized waits until livesched's account has the roles that bindings among the objects give it: the first right of
-// each, since the authorizer hears of a role as a whole.
+// expectAuthorized waits until livesched's account has the roles that bindings among the objects
+// give it: the first right of each, since the authorizer hears of a role as a whole.
 func expectAuthorized(ctx context.Context, objects []client.Object) {
 	GinkgoHelper()
 	roles := 0

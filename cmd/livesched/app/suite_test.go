@@ -42,7 +42,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The suite runs livesched, in the test's process or as a process of its own, against a real API server that logs every request.
+// The suite runs livesched, in the test's process or as a process of its own, against a real API
+// server that logs every request.
 func TestApp(t *testing.T) {
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(2 * time.Minute)
@@ -89,7 +90,8 @@ var _ = AfterSuite(func() {
 	}
 })
 
-// Cleared is after the spec's livesched has ended: one that leads makes a lease anew that was deleted.
+// Cleared is after the spec's livesched has ended: one that leads makes a lease anew that was
+// deleted.
 var _ = BeforeEach(func() {
 	DeferCleanup(func(ctx context.Context) { Expect(cluster.Clear(ctx)).To(Succeed()) })
 })

@@ -36,13 +36,14 @@ type WebhookOptions struct {
 	Enabled bool
 	// BindAddress is host:port.
 	BindAddress string
-	// CertDir holds tls.crt and tls.key, which somebody else keeps good. Empty: livesched takes care of a certificate
-	// itself, with the objects below.
+	// CertDir holds tls.crt and tls.key, which somebody else keeps good. Empty: livesched takes
+	// care of a certificate itself, with the objects below.
 	CertDir string
 	// Namespace of livesched. Empty means the one that the process runs in.
 	Namespace string
-	// ServiceName and SecretName are of the Service that the API server calls, which the certificate is for, and of the
-	// Secret that holds that, both in Namespace. ConfigurationName is of the ValidatingWebhookConfiguration.
+	// ServiceName and SecretName are of the Service that the API server calls, which the
+	// certificate is for, and of the Secret that holds that, both in Namespace. ConfigurationName
+	// is of the ValidatingWebhookConfiguration.
 	ServiceName, SecretName, ConfigurationName string
 }
 
@@ -108,8 +109,8 @@ func (o *WebhookOptions) namespace() (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// addWebhook serves the webhook on every replica. Nothing that happens to it ends the manager: without it, the API server
-// lets every change through, and the controller says what is wrong.
+// addWebhook serves the webhook on every replica. Nothing that happens to it ends the manager:
+// without it, the API server lets every change through, and the controller says what is wrong.
 func addWebhook(mgr ctrl.Manager, client clientset.Interface, registered sets.Set[string], o *WebhookOptions) error {
 	if !o.Enabled {
 		return nil
@@ -156,8 +157,8 @@ func (o *WebhookOptions) keeper(client clientset.Interface) (*servingcert.Keeper
 	}, nil
 }
 
-// keepServing serves until ctx ends, again and again where serving ends before: the port may be taken, or the certificate
-// not be there yet.
+// keepServing serves until ctx ends, again and again where serving ends before: the port may be
+// taken, or the certificate not be there yet.
 func keepServing(ctx context.Context, server webhook.Server) error {
 	for {
 		err := server.Start(ctx)

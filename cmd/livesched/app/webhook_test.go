@@ -69,7 +69,8 @@ var _ = Describe("The validating webhook, as config/webhook sets it up", Ordered
 		objects := append(manifests(filepath.Join(testcluster.Root(), "config", "rbac")), manifests(filepath.Join(testcluster.Root(), "config", "webhook"))...)
 		for i, object := range objects {
 			if object.GetObjectKind().GroupVersionKind().Kind == "Service" {
-				// Nothing routes a cluster's addresses here. The API server calls a service of this type by its name.
+				// Nothing routes a cluster's addresses here. The API server calls a service of this
+				// type by its name.
 				objects[i] = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: object.GetNamespace(), Name: object.GetName()},
 					Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"}}
 			}
@@ -143,7 +144,8 @@ var _ = Describe("The validating webhook, as config/webhook sets it up", Ordered
 			g.Expect(unwise.Status.Conditions).To(ContainElement(HaveField("Message", HavePrefix("The spec is valid. Warnings: spec.percentageOfNodesToScore: the search ends at 1%"))))
 		}).WithContext(ctx).Should(Succeed())
 
-		// It was the leader that wrote this. The replica that is asked may have yet to hear of the policy.
+		// It was the leader that wrote this. The replica that is asked may have yet to hear of the
+		// policy.
 		Eventually(func(g Gomega) {
 			heard.forget()
 			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(unwise), unwise)).To(Succeed())
@@ -237,8 +239,8 @@ func brokenProfile(name string) *v1alpha1.SchedulerProfile {
 	return broken
 }
 
-// expectRefused creates an object until it is refused, and returns how: an API server hears of a webhook, or of its
-// authority, a moment later.
+// expectRefused creates an object until it is refused, and returns how: an API server hears of a
+// webhook, or of its authority, a moment later.
 func expectRefused(ctx context.Context, object *v1alpha1.SchedulerProfile) metav1.Status {
 	GinkgoHelper()
 	var refused *apierrors.StatusError

@@ -1,8 +1,8 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package chart says what is drawn. hack/bench makes charts from reports, and hack/bench/plot, a module of its own, draws
-// them.
+// Package chart says what is drawn. hack/bench makes charts from reports, and hack/bench/plot, a
+// module of its own, draws them.
 package chart
 
 // Chart is bars in groups or lines.
@@ -14,7 +14,8 @@ type Chart struct {
 	X, Y string
 	// LogY has every step of the Y axis stand for a factor, LogX the same for the X axis.
 	LogX, LogY bool
-	// Groups are the names of groups of bars, each with a bar of each series. Empty: the chart has lines.
+	// Groups are the names of groups of bars, each with a bar of each series. Empty: the chart has
+	// lines.
 	Groups []string
 	Series []Series
 }
@@ -22,7 +23,8 @@ type Chart struct {
 // Series is the bars of one color, or a line.
 type Series struct {
 	Name string
-	// X are where the points of a line are, in order. Empty for bars, of which Y has one for each group.
+	// X are where the points of a line are, in order. Empty for bars, of which Y has one for each
+	// group.
 	X []float64
 	// Y are heights; 0 is not drawn.
 	Y []float64

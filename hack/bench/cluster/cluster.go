@@ -1,8 +1,8 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cluster is what benchmarks run schedulers on: a control plane on this machine with nodes that are objects
-// only, and a watch on the pods.
+// Package cluster is what benchmarks run schedulers on: a control plane on this machine with nodes
+// that are objects only, and a watch on the pods.
 package cluster
 
 import (
@@ -30,10 +30,12 @@ import (
 // SchedulerName is the name that all pods ask for, whoever schedules them.
 const SchedulerName = "bench"
 
-// QPS is the client QPS, and the burst, of everybody. The schedulers' default of 50 would be all that is measured.
+// QPS is the client QPS, and the burst, of everybody. The schedulers' default of 50 would be all
+// that is measured.
 const QPS = 10000
 
-// workers is how many requests at a time make and delete pods, and bind them where no scheduler does.
+// workers is how many requests at a time make and delete pods, and bind them where no scheduler
+// does.
 const workers = 16
 
 // Cluster is a control plane with nodes and a watch on its pods.
@@ -50,8 +52,8 @@ type Cluster struct {
 	stopWatch context.CancelFunc
 }
 
-// Start starts a control plane with livesched's custom resources and so many nodes. The working directory has to be
-// the repository's.
+// Start starts a control plane with livesched's custom resources and so many nodes. The working
+// directory has to be the repository's.
 func Start(ctx context.Context, nodes int) (_ *Cluster, err error) {
 	c := &Cluster{Nodes: nodes}
 	defer func() {
@@ -123,7 +125,8 @@ func (c *Cluster) Delete(ctx context.Context, name string) error {
 
 // DeletePods deletes all pods and returns when the watch has seen it.
 func (c *Cluster) DeletePods(ctx context.Context) error {
-	// The API server gives one request a minute, which thousands of pods may need more of. Then it says so, or ends the stream.
+	// The API server gives one request a minute, which thousands of pods may need more of. Then it
+	// says so, or ends the stream.
 	for tries := 1; ; tries++ {
 		err := c.Client.CoreV1().Pods(workload.Namespace).DeleteCollection(ctx, atOnce, metav1.ListOptions{})
 		if err == nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/livesched/livesched/test/workload"
 )
 
-// Pods is what the watch has seen of the pods since the last Reset, those of kind workload.Filler left out but for
-// Known. The informer's goroutine writes; fields are read by what Wait calls.
+// Pods is what the watch has seen of the pods since the last Reset, those of kind workload.Filler
+// left out but for Known. The informer's goroutine writes; fields are read by what Wait calls.
 type Pods struct {
 	mu      sync.Mutex // guards what follows
 	changed *sync.Cond
@@ -37,8 +37,8 @@ type Pods struct {
 type Pod struct {
 	// Series is the label by which pods of a series are equal.
 	Series string
-	// Created, Bound and Refused are when the watch saw the pod come, get a node, or be said to fit nowhere for the
-	// first time. Bound and Refused are zero while that has not happened.
+	// Created, Bound and Refused are when the watch saw the pod come, get a node, or be said to fit
+	// nowhere for the first time. Bound and Refused are zero while that has not happened.
 	Created, Bound, Refused time.Time
 	// Node is the node's name, "" while the pod has none.
 	Node string
@@ -129,7 +129,8 @@ func (p *Pods) Reset() {
 	p.Bound, p.Refused, p.seen, p.waiting, p.bound = 0, 0, map[string]*Pod{}, nil, nil
 }
 
-// Wait blocks until done says so, or ctx ends. done may read the exported fields, and nothing else of p.
+// Wait blocks until done says so, or ctx ends. done may read the exported fields, and nothing else
+// of p.
 func (p *Pods) Wait(ctx context.Context, done func(*Pods) bool) error {
 	stop := context.AfterFunc(ctx, func() {
 		p.mu.Lock() // or the wake-up might come between a look at ctx and the wait
@@ -148,8 +149,8 @@ func (p *Pods) Wait(ctx context.Context, done func(*Pods) bool) error {
 	return nil
 }
 
-// Take returns the pod that waits for a node for longest and was not taken yet. It blocks until there is one, or ctx
-// ends.
+// Take returns the pod that waits for a node for longest and was not taken yet. It blocks until
+// there is one, or ctx ends.
 func (p *Pods) Take(ctx context.Context) (*corev1.Pod, error) {
 	var pod *corev1.Pod
 	err := p.Wait(ctx, func(p *Pods) bool {

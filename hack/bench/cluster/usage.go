@@ -43,7 +43,8 @@ func UsageOf(pid int) (Usage, error) {
 // cpuOf reads the CPU time, of all threads and for the user and the system, from /proc/PID/stat.
 func cpuOf(stat []byte) (time.Duration, error) {
 	const ticksPerSecond = 100 // USER_HZ, which is 100 on every Linux that Go runs on
-	// The fields after the command's name, which is in parentheses and may hold spaces; utime and stime are 14 and 15.
+	// The fields after the command's name, which is in parentheses and may hold spaces; utime and
+	// stime are 14 and 15.
 	end := bytes.LastIndexByte(stat, ')')
 	fields := bytes.Fields(stat[end+1:])
 	if end < 0 || len(fields) < 13 {

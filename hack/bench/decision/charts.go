@@ -15,7 +15,8 @@ import (
 
 const perPodCPU = "us of CPU for each pod"
 
-// Charts are one of all kinds for each number of nodes, and one of how decisions grow with that number.
+// Charts are one of all kinds for each number of nodes, and one of how decisions grow with that
+// number.
 func Charts(r *report.Report) []chart.Chart {
 	var all []chart.Chart
 	kinds := r.Rows.Each("kind")

@@ -1,8 +1,9 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package decision measures what a decision costs, without an API server: livesched's beside kube-scheduler's, at its
-// default sampling and on every node. The contenders take turns, each on a cluster of its own; see package decidebench.
+// Package decision measures what a decision costs, without an API server: livesched's beside
+// kube-scheduler's, at its default sampling and on every node. The contenders take turns, each on a
+// cluster of its own; see package decidebench.
 package decision
 
 import (

@@ -15,7 +15,8 @@ import (
 	"github.com/livesched/livesched/test/workload"
 )
 
-// The names of the values. What follows First and Second is of the first and the second decision about a class.
+// The names of the values. What follows First and Second is of the first and the second decision
+// about a class.
 const (
 	CPU    = "cpu us/pod"
 	Wall   = "wall us/pod"
@@ -38,8 +39,8 @@ type Subject struct {
 // warmUpRounds is how many pods of each series are decided about before anything is measured.
 const warmUpRounds = 3
 
-// Measure measures n decisions about pods of classes that are known and, of a contender that keeps something of
-// classes, so many first and second decisions.
+// Measure measures n decisions about pods of classes that are known and, of a contender that keeps
+// something of classes, so many first and second decisions.
 func (s *Subject) Measure(n, firsts int) (map[string]float64, error) {
 	keeps := s.Contender == decidebench.Livesched
 	known := warmUpRounds
@@ -69,8 +70,8 @@ func (s *Subject) Measure(n, firsts int) (map[string]float64, error) {
 	return values, err
 }
 
-// measureFirsts measures the first and the second decision about a class: the second finds what the first has worked
-// out, and may itself have more to work out than those that follow.
+// measureFirsts measures the first and the second decision about a class: the second finds what the
+// first has worked out, and may itself have more to work out than those that follow.
 func (s *Subject) measureFirsts(values map[string]float64, times int) error {
 	all := map[string][]float64{}
 	for range times {

@@ -12,7 +12,8 @@ import (
 	"github.com/livesched/livesched/test/decidebench"
 )
 
-// Tables are a table for each number of nodes, and one of how livesched's decisions grow with that number.
+// Tables are a table for each number of nodes, and one of how livesched's decisions grow with that
+// number.
 func Tables(r *report.Report) []report.Table {
 	var all []report.Table
 	for _, nodes := range r.Rows.Each("nodes") {

@@ -33,7 +33,8 @@ func draw(c chart.Chart) (*plot.Plot, error) {
 	return p, lines(p, c)
 }
 
-// bars are drawn from the bottom of the chart: that of a logarithmic one is 1, or the power of ten below the lowest bar.
+// bars are drawn from the bottom of the chart: that of a logarithmic one is 1, or the power of ten
+// below the lowest bar.
 func bars(p *plot.Plot, c chart.Chart) error {
 	bottom, top := 0.0, 0.0
 	for _, s := range c.Series {
@@ -107,8 +108,8 @@ func lines(p *plot.Plot, c chart.Chart) error {
 	return nil
 }
 
-// scaled is where a value is on an axis. Logarithmic axes are of the exponents, with labels of powers, so that bars
-// can begin somewhere.
+// scaled is where a value is on an axis. Logarithmic axes are of the exponents, with labels of
+// powers, so that bars can begin somewhere.
 func scaled(value float64, log bool) float64 {
 	if log {
 		return math.Log10(value)
@@ -119,7 +120,8 @@ func scaled(value float64, log bool) float64 {
 // maxMeasured is up to how many places on the X axis are labelled with what they are.
 const maxMeasured = 8
 
-// ticksOf labels the places of a logarithmic X axis that something was measured at, or powers of ten if these are many.
+// ticksOf labels the places of a logarithmic X axis that something was measured at, or powers of
+// ten if these are many.
 func ticksOf(c chart.Chart) plot.Ticker {
 	var measured plot.ConstantTicks
 	seen := map[float64]bool{}

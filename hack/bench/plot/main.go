@@ -1,8 +1,9 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command plot reads charts as JSON from standard input and draws each to an SVG file in the directory that is its only
-// argument. `hack/bench plot` runs it. It is a module of its own to keep what it needs for drawing out of livesched's.
+// Command plot reads charts as JSON from standard input and draws each to an SVG file in the
+// directory that is its only argument. `hack/bench plot` runs it. It is a module of its own to keep
+// what it needs for drawing out of livesched's.
 package main
 
 import (

@@ -29,8 +29,8 @@ type load struct {
 	podsPerSecond float64
 }
 
-// loads schedules for a time without reloads and for as long with one every second, some seconds in turn: a control plane gets
-// slower with what it has stored, by more than what a reload costs.
+// loads schedules for a time without reloads and for as long with one every second, some seconds in
+// turn: a control plane gets slower with what it has stored, by more than what a reload costs.
 func (b *bench) loads(ctx context.Context) error {
 	for run := range b.runs {
 		if err := b.loadRun(ctx); err != nil {
@@ -40,7 +40,8 @@ func (b *bench) loads(ctx context.Context) error {
 	return nil
 }
 
-// loadRun keeps pods waiting for as long as the run lasts, and then waits until all of them are bound.
+// loadRun keeps pods waiting for as long as the run lasts, and then waits until all of them are
+// bound.
 func (b *bench) loadRun(ctx context.Context) (err error) {
 	b.Pods.Reset()
 	stop := b.feed(ctx, backlog)
@@ -111,8 +112,8 @@ func (b *bench) allBound(ctx context.Context, created int) error {
 	return b.DeletePods(ctx)
 }
 
-// feed creates pods such that some always wait, until stop is called, which returns how many there are. It may be called
-// again.
+// feed creates pods such that some always wait, until stop is called, which returns how many there
+// are. It may be called again.
 func (b *bench) feed(ctx context.Context, waiting int) (stop func() (created int, err error)) {
 	ctx, cancel := context.WithCancel(ctx)
 	var created int
@@ -129,7 +130,8 @@ func (b *bench) feed(ctx context.Context, waiting int) (stop func() (created int
 	}
 }
 
-// create creates pods whenever fewer than that wait, until ctx ends, and returns how many there are.
+// create creates pods whenever fewer than that wait, until ctx ends, and returns how many there
+// are.
 func (b *bench) create(ctx context.Context, waiting int) (created int, err error) {
 	const batch = 50
 	for {

@@ -25,8 +25,9 @@ const (
 	refusedLabel = "reload-probe/refused"
 )
 
-// decisions tells when a generation of the profile decided first. The profile's spec carries a number in the arguments of
-// the probe, an out-of-tree plugin like any other, so that each instance knows which spec it was built from.
+// decisions tells when a generation of the profile decided first. The profile's spec carries a
+// number in the arguments of the probe, an out-of-tree plugin like any other, so that each instance
+// knows which spec it was built from.
 type decisions struct {
 	// hold has the probe refuse all pods.
 	hold atomic.Bool
@@ -78,8 +79,8 @@ func (i *instance) read(args runtime.Object, d *decisions) error {
 	return nil
 }
 
-// probe refuses the pods that are labelled so, and all while they are held back. The others take livesched's fast path in
-// spite of it; see NodeLocalKey.
+// probe refuses the pods that are labelled so, and all while they are held back. The others take
+// livesched's fast path in spite of it; see NodeLocalKey.
 type probe struct {
 	instance
 	hold *atomic.Bool
@@ -111,7 +112,8 @@ func (p *probe) refuses(pod *corev1.Pod) bool {
 	return refused || p.hold.Load()
 }
 
-// NodeLocalKey implements fastpath.NodeLocal: the probe wants to see the pods that it refuses, and has nothing to say of others.
+// NodeLocalKey implements fastpath.NodeLocal: the probe wants to see the pods that it refuses, and
+// has nothing to say of others.
 func (p *probe) NodeLocalKey(pod *corev1.Pod) (key string, ok bool) { return "", !p.refuses(pod) }
 
 // PreFilter implements fwk.PreFilterPlugin.
@@ -138,7 +140,8 @@ func (w *witness) Reserve(context.Context, fwk.CycleState, *corev1.Pod, string) 
 // Unreserve implements fwk.ReservePlugin.
 func (w *witness) Unreserve(context.Context, fwk.CycleState, *corev1.Pod, string) {}
 
-// EventsToRegister implements fwk.EnqueueExtensions: nothing that happens helps a pod that the probe refuses.
+// EventsToRegister implements fwk.EnqueueExtensions: nothing that happens helps a pod that the
+// probe refuses.
 func (p *probe) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{{
 		Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.UpdatePodLabel},

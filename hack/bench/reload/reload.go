@@ -29,14 +29,15 @@ import (
 )
 
 const (
-	// runTimeout bounds whatever is waited for but the first decision, for which firstDecisionTimeout is far beyond
-	// any: something is broken.
+	// runTimeout bounds whatever is waited for but the first decision, for which
+	// firstDecisionTimeout is far beyond any: something is broken.
 	runTimeout           = 10 * time.Minute
 	firstDecisionTimeout = time.Minute
 	stopGrace            = 12 * time.Second
 )
 
-// errNoPods says that the last pending pod was bound before the new generation could decide about it.
+// errNoPods says that the last pending pod was bound before the new generation could decide about
+// it.
 var errNoPods = errors.New("no pods are pending any more")
 
 // bench is a livesched in this process whose profiles are changed.
@@ -50,10 +51,11 @@ type bench struct {
 	spec      int // of the profile that is changed, counted from 1
 }
 
-// run changes one profile of many with pods pending: unschedulable ones, gated ones, and a backlog. Each time it
-// takes the time from sending the change to the API server until the first decision by the new generation, which a plugin
-// in the profile sees, and reads from livesched's metrics what the build, the swap and the standstill took. Then it has
-// pods scheduled with and without a reload every second.
+// run changes one profile of many with pods pending: unschedulable ones, gated ones, and a backlog.
+// Each time it takes the time from sending the change to the API server until the first decision by
+// the new generation, which a plugin in the profile sees, and reads from livesched's metrics what
+// the build, the swap and the standstill took. Then it has pods scheduled with and without a reload
+// every second.
 func (o *options) run(ctx context.Context, to *report.Report) (err error) {
 	c, err := cluster.Start(ctx, o.nodes)
 	if err != nil {
@@ -99,7 +101,8 @@ func (b *bench) start(ctx context.Context) error {
 	profile := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: cluster.SchedulerName}}
 	profile.Spec.Plugins = &v1alpha1.Plugins{
 		MultiPoint: v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: probeName}, {Name: witnessName}}},
-		// Preemption could not help the pods that the probe refuses, and would have most of the time spent on them.
+		// Preemption could not help the pods that the probe refuses, and would have most of the
+		// time spent on them.
 		PostFilter: v1alpha1.PluginSet{Disabled: []v1alpha1.Plugin{{Name: "*"}}},
 	}
 	b.spec = 1
@@ -161,8 +164,8 @@ func (b *bench) change(ctx context.Context) (sent time.Time, err error) {
 // pending is a kind of pods that wait while the profile is changed.
 type pending struct {
 	name string
-	// mark makes a pod of the kind. nil: the pods can be scheduled. They are held back until all are there, and the first
-	// reload has all of them tried.
+	// mark makes a pod of the kind. nil: the pods can be scheduled. They are held back until all
+	// are there, and the first reload has all of them tried.
 	mark func(*corev1.Pod)
 	// witnesses are pods, refused by the probe, for the new generation to decide about.
 	witnesses int

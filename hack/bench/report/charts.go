@@ -10,7 +10,8 @@ import (
 	"github.com/livesched/livesched/hack/bench/chart"
 )
 
-// Bars returns the bars of a series: the median of a value for each group, which is a value of a label.
+// Bars returns the bars of a series: the median of a value for each group, which is a value of a
+// label.
 func (rows Rows) Bars(name, label string, groups []string, value string) chart.Series {
 	s := chart.Series{Name: name}
 	for _, group := range groups {

@@ -23,7 +23,8 @@ func AddFlags(cmd *cobra.Command) {
 	cmd.Flags().String(outFlag, "bin/benchmarks/"+cmd.Name()+".json", "where the figures go")
 }
 
-// RunE has the command of a benchmark run it, and print the tables of what was measured, also if something goes wrong.
+// RunE has the command of a benchmark run it, and print the tables of what was measured, also if
+// something goes wrong.
 func RunE(
 	validate func() error, run func(context.Context, *Report) error, tables func(*Report) []Table,
 ) func(*cobra.Command, []string) error {
@@ -39,7 +40,8 @@ func RunE(
 	}
 }
 
-// begin begins the report of the benchmark that a command runs. Its parameters are the command's flags.
+// begin begins the report of the benchmark that a command runs. Its parameters are the command's
+// flags.
 func begin(cmd *cobra.Command) (*Report, error) {
 	parameters := map[string]string{}
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
@@ -65,7 +67,8 @@ func printAll(tables []Table) error {
 	return nil
 }
 
-// OneOf says what is wrong with the values of a flag of which each has to be among those that are known.
+// OneOf says what is wrong with the values of a flag of which each has to be among those that are
+// known.
 func OneOf(flag string, values, known []string) error {
 	for _, value := range values {
 		if !slices.Contains(known, value) {

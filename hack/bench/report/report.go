@@ -1,8 +1,8 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package report is what the benchmarks write and what tables and charts are made from: a JSON file for each run of one
-// benchmark,
+// Package report is what the benchmarks write and what tables and charts are made from: a JSON file
+// for each run of one benchmark,
 //
 //	{
 //	  "benchmark": "throughput",                        which subcommand of hack/bench has measured
@@ -16,8 +16,8 @@
 //	  }, ...]
 //	}
 //
-// Which labels and values there are is the benchmark's matter; the names of values have their unit. Rows are appended
-// as they are measured, so that a run which was interrupted has what it got to.
+// Which labels and values there are is the benchmark's matter; the names of values have their unit.
+// Rows are appended as they are measured, so that a run which was interrupted has what it got to.
 package report
 
 import (
@@ -92,8 +92,8 @@ func (r *Report) write() error {
 	return os.Rename(next, r.file)
 }
 
-// Read reads reports of one benchmark and puts their rows together. Of rows with the same labels the one in the last
-// file counts. Date, commit, machine and parameters are those of the last file.
+// Read reads reports of one benchmark and puts their rows together. Of rows with the same labels
+// the one in the last file counts. Date, commit, machine and parameters are those of the last file.
 func Read(files ...string) (*Report, error) {
 	var all *Report
 	for _, file := range files {
@@ -165,7 +165,8 @@ func (rows Rows) Each(label string) []string {
 	return out
 }
 
-// Median returns the median of a value of the first row; NaN if there is no row, or it has no such value.
+// Median returns the median of a value of the first row; NaN if there is no row, or it has no such
+// value.
 func (rows Rows) Median(value string) float64 { return rows.Quantile(value, 0.5) }
 
 // Quantile is like Median for another share than a half.

@@ -47,7 +47,8 @@ func (t *Table) Markdown(to io.Writer) error {
 	return err
 }
 
-// Number writes a number with as many digits as mean something: three, and thousands apart. NaN is empty.
+// Number writes a number with as many digits as mean something: three, and thousands apart. NaN is
+// empty.
 func Number(x float64) string {
 	switch size := math.Abs(x); {
 	case math.IsNaN(x):

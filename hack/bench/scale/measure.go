@@ -20,17 +20,18 @@ import (
 
 // The names of the values of a cluster, besides those of decisions in it (package decision).
 const (
-	// nodeBytes and objectBytes are what an informer keeps of a node and of a bound pod, the store's index included.
-	// cacheBytes is what cache and snapshot add to it, a share of the nodes included. stateMiB is what the decisions
-	// about all kinds have left.
+	// nodeBytes and objectBytes are what an informer keeps of a node and of a bound pod, the
+	// store's index included. cacheBytes is what cache and snapshot add to it, a share of the nodes
+	// included. stateMiB is what the decisions about all kinds have left.
 	nodeBytes, objectBytes, cacheBytes, stateMiB = "object B/node", "object B/pod", "cache B/pod", "decisions MiB"
-	// heapMiB is all that lives on the heap in the end, peakMiB the most memory that the process has had.
+	// heapMiB is all that lives on the heap in the end, peakMiB the most memory that the process
+	// has had.
 	heapMiB, peakMiB = "heap MiB", "peak MiB"
-	// decodeSeconds is the informers' work, cacheSeconds that of their handlers, one object after the other;
-	// snapshotSeconds is the first refresh, and firstMillis the first decision after it.
+	// decodeSeconds is the informers' work, cacheSeconds that of their handlers, one object after
+	// the other; snapshotSeconds is the first refresh, and firstMillis the first decision after it.
 	decodeSeconds, cacheSeconds, snapshotSeconds, firstMillis = "decode s", "cache s", "snapshot s", "first decision ms"
-	// heartbeat and change are of a node that reports its status as it was and of one that gets a taint: the handler and
-	// the refresh. afterChanges is a decision after all those changes.
+	// heartbeat and change are of a node that reports its status as it was and of one that gets a
+	// taint: the handler and the refresh. afterChanges is a decision after all those changes.
 	heartbeat, change, afterChanges = "heartbeat us/node", "change us/node", "decision after changes ms"
 	// collection is the CPU time that a garbage collection takes.
 	collection = "GC CPU ms"
@@ -225,8 +226,8 @@ func heap() int64 {
 	return int64(stats.HeapAlloc)
 }
 
-// resetPeak has the kernel forget the most memory that this process has had. Where it cannot, the peak is that of all
-// clusters so far.
+// resetPeak has the kernel forget the most memory that this process has had. Where it cannot, the
+// peak is that of all clusters so far.
 func resetPeak() { _ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) }
 
 func mebibytes(n int64) float64 { return float64(n) / (1 << 20) }

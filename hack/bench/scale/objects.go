@@ -23,9 +23,10 @@ func newStore() toolscache.Indexer {
 		toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
 }
 
-// informersOf returns the stores, empty, and what is done to an object before it is kept. Objects are encoded and decoded
-// as between API server and informer, so that no two of them have any memory in common, and then treated as livesched's
-// informers treat them. kube-scheduler's only drop managed fields, of which there are none here.
+// informersOf returns the stores, empty, and what is done to an object before it is kept. Objects
+// are encoded and decoded as between API server and informer, so that no two of them have any
+// memory in common, and then treated as livesched's informers treat them. kube-scheduler's only
+// drop managed fields, of which there are none here.
 func (m *measurement) informersOf() (*objects, toolscache.TransformFunc) {
 	transform := informers.NewTransform(m.trim)
 	if m.contender == decidebench.KubeScheduler || m.contender == decidebench.KubeSchedulerAll {

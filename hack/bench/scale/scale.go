@@ -1,9 +1,10 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scale measures large clusters, simulated in this process: no API server, but the objects that an informer
-// would keep, and a cache that is fed as its handlers would feed it. What grows with nodes and pods shows in memory, in the
-// time from the start to the first decision, in decisions, and in what changes of nodes cost.
+// Package scale measures large clusters, simulated in this process: no API server, but the objects
+// that an informer would keep, and a cache that is fed as its handlers would feed it. What grows
+// with nodes and pods shows in memory, in the time from the start to the first decision, in
+// decisions, and in what changes of nodes cost.
 package scale
 
 import (

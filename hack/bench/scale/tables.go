@@ -11,7 +11,8 @@ import (
 	"github.com/livesched/livesched/hack/bench/report"
 )
 
-// Tables are one of what a cluster as a whole takes and one of decisions, both with a column for each cluster.
+// Tables are one of what a cluster as a whole takes and one of decisions, both with a column for
+// each cluster.
 func Tables(r *report.Report) []report.Table {
 	var clusters []report.Rows // each of one cluster: its own row and those of decisions in it
 	for _, contender := range r.Rows.Each("contender") {

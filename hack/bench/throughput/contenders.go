@@ -36,7 +36,8 @@ const stopGrace = 12 * time.Second
 // contender makes ready whatever binds pods.
 type contender func(ctx context.Context, b *bench) (launch, error)
 
-// launch has a contender begin, and returns at once. If the contender ends before it is stopped, that fails the run.
+// launch has a contender begin, and returns at once. If the contender ends before it is stopped,
+// that fails the run.
 type launch func(fail context.CancelCauseFunc) (running, error)
 
 // running binds pods.
@@ -57,8 +58,8 @@ var contenders = map[string]contender{
 	"livesched-sampled": prepareLivesched(defaultSampling, "--fast-path=off"),
 }
 
-// defaultSampling is the percentage of nodes that kube-scheduler looks at by default (numFeasibleNodesToFind in its
-// schedule_one.go).
+// defaultSampling is the percentage of nodes that kube-scheduler looks at by default
+// (numFeasibleNodesToFind in its schedule_one.go).
 func defaultSampling(nodes int) int32 { return int32(max(50-nodes/125, 5)) }
 
 // binder binds pod after pod to node after node.
@@ -133,7 +134,8 @@ func (r *binder) stop() error {
 	return nil
 }
 
-// prepareKubeScheduler runs upstream, with its default profile under our scheduler name and with another field.
+// prepareKubeScheduler runs upstream, with its default profile under our scheduler name and with
+// another field.
 func prepareKubeScheduler(field string) contender {
 	return func(_ context.Context, b *bench) (launch, error) {
 		file := filepath.Join(b.dir, "kube-scheduler.yaml")
@@ -151,8 +153,8 @@ profiles: [{schedulerName: %s}]
 	}
 }
 
-// prepareLivesched runs livesched with a profile of all defaults but for the percentage of nodes to score, 0 being all,
-// and with other flags.
+// prepareLivesched runs livesched with a profile of all defaults but for the percentage of nodes to
+// score, 0 being all, and with other flags.
 func prepareLivesched(percentageOf func(nodes int) int32, flags ...string) contender {
 	return func(ctx context.Context, b *bench) (launch, error) {
 		scheme := runtime.NewScheme()

@@ -33,7 +33,8 @@ type outcome struct {
 	started time.Time
 	// measured are the pods that count.
 	measured map[string]cluster.Pod
-	// scheduler is what the contender used: its CPU time since started, and the most memory that it has had.
+	// scheduler is what the contender used: its CPU time since started, and the most memory that it
+	// has had.
 	scheduler cluster.Usage
 	// api is the CPU time that API server and etcd used since started.
 	api time.Duration

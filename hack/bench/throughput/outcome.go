@@ -14,21 +14,22 @@ import (
 
 // The names of the values.
 const (
-	// podsPerSecond is from the first pod that was bound, or refused, to the last; with preemption, which is over for
-	// many pods before the first of them is bound, from the start of the scheduler.
+	// podsPerSecond is from the first pod that was bound, or refused, to the last; with preemption,
+	// which is over for many pods before the first of them is bound, from the start of the
+	// scheduler.
 	podsPerSecond = "pods/s"
 	// firstAfter is from the start of the scheduler to that first pod. Only of backlogs.
 	firstAfter = "first ms"
-	// latency50 and latency99 are from when a pod was created, or the scheduler was started if that was later, until the
-	// watch saw it bound or refused.
+	// latency50 and latency99 are from when a pod was created, or the scheduler was started if that
+	// was later, until the watch saw it bound or refused.
 	latency50, latency99 = "p50 ms", "p99 ms"
-	// schedulerCPU and apiCPU are from the start of the scheduler to the last pod, its own start included. The API
-	// server's has etcd's in it.
+	// schedulerCPU and apiCPU are from the start of the scheduler to the last pod, its own start
+	// included. The API server's has etcd's in it.
 	schedulerCPU, apiCPU = "scheduler CPU ms/pod", "API server CPU ms/pod"
 	// schedulerRSS is the most memory that the scheduler has had.
 	schedulerRSS = "scheduler peak MiB"
-	// nodesUsed is on how many nodes the pods are, fullestNode how many are on the node with most of them. zoneSkew is by
-	// how many pods of a series the zones differ at most.
+	// nodesUsed is on how many nodes the pods are, fullestNode how many are on the node with most
+	// of them. zoneSkew is by how many pods of a series the zones differ at most.
 	nodesUsed, fullestNode, zoneSkew = "nodes used", "most on a node", "zone skew"
 )
 
@@ -86,7 +87,8 @@ func spread(pods map[string]cluster.Pod) (nodes, fullest float64) {
 	return float64(len(on)), float64(most)
 }
 
-// skew is the largest difference, over all series, between the zone with most pods of the series and that with fewest.
+// skew is the largest difference, over all series, between the zone with most pods of the series
+// and that with fewest.
 func skew(pods map[string]cluster.Pod) float64 {
 	perZone := map[string]*[workload.Zones]int{} // by series
 	for _, pod := range pods {

@@ -19,15 +19,16 @@ import (
 	"github.com/livesched/livesched/test/workload"
 )
 
-// What is measured besides the kinds of pods in package workload, each of which is a backlog that the scheduler finds
-// when it is started.
+// What is measured besides the kinds of pods in package workload, each of which is a backlog that
+// the scheduler finds when it is started.
 const (
-	// churn is mixed pods that are created while a scheduler runs, some of which always wait, and deleted when so many
-	// others were bound after them.
+	// churn is mixed pods that are created while a scheduler runs, some of which always wait, and
+	// deleted when so many others were bound after them.
 	churn = "churn"
 	// preemption is pods that need half a node each, on nodes that pods of a lower priority fill.
 	preemption = "preemption"
-	// unschedulable is a backlog of basic pods behind which come five times as many that fit on no node.
+	// unschedulable is a backlog of basic pods behind which come five times as many that fit on no
+	// node.
 	unschedulable = "unschedulable"
 )
 
@@ -170,8 +171,8 @@ func (b *bench) createBacklog(ctx context.Context, pods []*corev1.Pod) error {
 	return b.Pods.Wait(ctx, func(p *cluster.Pods) bool { return p.Known == before+len(pods) })
 }
 
-// churn creates pods while a scheduler runs, such that some always wait, and deletes each when so many others were
-// bound after it: a quarter of all.
+// churn creates pods while a scheduler runs, such that some always wait, and deletes each when so
+// many others were bound after it: a quarter of all.
 func (b *bench) churn(ctx context.Context, pods []*corev1.Pod) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
@@ -193,8 +194,8 @@ func (b *bench) churn(ctx context.Context, pods []*corev1.Pod) error {
 	return group.Wait()
 }
 
-// deleteBound deletes pods in the order in which they were bound, until of n pods that were only so many are left, and
-// never more.
+// deleteBound deletes pods in the order in which they were bound, until of n pods that were only so
+// many are left, and never more.
 func (b *bench) deleteBound(ctx context.Context, n, left int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(binderLimit)

@@ -1,10 +1,10 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package throughput measures how many pods a second livesched and kube-scheduler bind, end to end: a real etcd and
-// kube-apiserver on this machine, with nodes that are objects only. The contenders take turns on one control plane with
-// the same pods, client QPS and encoding. Bind-only is the ceiling: a client that binds every pod to the next node
-// without thinking.
+// Package throughput measures how many pods a second livesched and kube-scheduler bind, end to end:
+// a real etcd and kube-apiserver on this machine, with nodes that are objects only. The contenders
+// take turns on one control plane with the same pods, client QPS and encoding. Bind-only is the
+// ceiling: a client that binds every pod to the next node without thinking.
 package throughput
 
 import (
@@ -138,8 +138,8 @@ func (o *options) runOn(ctx context.Context, r *report.Report, nodes int, kubeSc
 	return nil
 }
 
-// inTurn returns the names, in each run beginning with another one, as the control plane gets slower with what it has
-// stored.
+// inTurn returns the names, in each run beginning with another one, as the control plane gets
+// slower with what it has stored.
 func inTurn(names []string, run int) []string {
 	first := run % len(names)
 	return slices.Concat(names[first:], names[:first])

@@ -45,7 +45,8 @@ func TestValuesOfARun(t *testing.T) {
 	if got := o.values(scenario{settled: true}); !maps.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}
-	// Where pods end up means nothing, the first of them is bound late, and the contender has no process.
+	// Where pods end up means nothing, the first of them is bound late, and the contender has no
+	// process.
 	o.scheduler = cluster.Usage{}
 	for _, name := range []string{nodesUsed, fullestNode, zoneSkew, schedulerCPU, schedulerRSS} {
 		delete(want, name)

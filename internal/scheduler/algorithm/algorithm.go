@@ -31,9 +31,11 @@ type Config struct {
 	// IntN returns a random number from 0 to n-1, to draw nodes of equal score.
 	// Default: rand.IntN.
 	IntN func(n int) int
-	// Rows decides on the fast path, on the same snapshot. nil: every decision takes the scalar path.
+	// Rows decides on the fast path, on the same snapshot. nil: every decision takes the scalar
+	// path.
 	Rows *fastpath.Engine
-	// Verify has every decision of the fast path made on the scalar path as well, which then counts.
+	// Verify has every decision of the fast path made on the scalar path as well, which then
+	// counts.
 	Verify bool
 }
 
@@ -152,12 +154,13 @@ func (c *cycle) selectHost() string {
 	return c.scores[best[chosen]].Name
 }
 
-// draws is how many of the nodes with one total are looked at. With one, pods would gather on nodes that others were placed
-// on, as totals are whole numbers and do not tell few small pods from none; with all, each decision would go through all
-// the nodes that are alike.
+// draws is how many of the nodes with one total are looked at. With one, pods would gather on nodes
+// that others were placed on, as totals are whole numbers and do not tell few small pods from none;
+// with all, each decision would go through all the nodes that are alike.
 const draws = 32
 
-// draw chooses among n nodes with one total: of those that it draws, all if they are few, the one with the fewest pods.
+// draw chooses among n nodes with one total: of those that it draws, all if they are few, the one
+// with the fewest pods.
 func (s *Scheduler) draw(n int, pods func(i int) int) int {
 	if n == 1 {
 		return 0

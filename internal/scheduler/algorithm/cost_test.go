@@ -15,9 +15,9 @@ import (
 	"github.com/livesched/livesched/test/workload"
 )
 
-// TestADecisionLooksAtFewNodes counts the nodes that a decision about a pod of a class that is known looks at. With 20
-// classes in turn, 20 nodes have changed since the last pod like it: the twins and groups look at these, at most, and at
-// one node of each group.
+// TestADecisionLooksAtFewNodes counts the nodes that a decision about a pod of a class that is
+// known looks at. With 20 classes in turn, 20 nodes have changed since the last pod like it: the
+// twins and groups look at these, at most, and at one node of each group.
 func TestADecisionLooksAtFewNodes(t *testing.T) {
 	const classes, most = 20, 100
 	for _, kind := range []string{"basic", "owned", "spread", "anti", "affinity", "mixed"} {
@@ -31,8 +31,8 @@ func TestADecisionLooksAtFewNodes(t *testing.T) {
 				place := w.decider(nodes)
 				for i := range 10 * classes {
 					place(podOf(kind, i))
-					// The first pod of a class may find nothing to keep off, the second does and takes a pass over all nodes, with the
-					// third its groups are made.
+					// The first pod of a class may find nothing to keep off, the second does and
+					// takes a pass over all nodes, with the third its groups are made.
 					if looked := w.ours.fast.rows.Looked(); i >= 3*classes && looked > most {
 						t.Fatalf("the decision about pod %d looked at %d nodes, want %d at most", i, looked, most)
 					}

@@ -17,8 +17,9 @@ import (
 // warmUp is how many pods are decided about before the clock runs: several of each class.
 const warmUp = 200
 
-// BenchmarkDecide measures what a decision costs in the scheduling loop; see package decidebench. hack/bench decision
-// measures the same with the contenders in turn, for the tables in docs/performance.md; this is for profiles:
+// BenchmarkDecide measures what a decision costs in the scheduling loop; see package decidebench.
+// hack/bench decision measures the same with the contenders in turn, for the tables in
+// docs/performance.md; this is for profiles:
 //
 //	go test -run '^$' -bench 'Decide/anti/5000/livesched$' -benchtime 2000x -cpuprofile cpu.out ./internal/scheduler/algorithm
 func BenchmarkDecide(b *testing.B) {

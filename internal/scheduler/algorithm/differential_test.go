@@ -52,7 +52,8 @@ var variants = map[string]setup{
 		p.Plugins.Score.Enabled = []schedconfig.Plugin{{Name: "NodeResourcesFit"}, {Name: "ImageLocality"}}
 	}},
 	"extenders": {percentage: 100, parallelism: 16, extenders: testExtenders},
-	// kube-scheduler has no such setting any more: the decisions are compared, and that there are more reasons.
+	// kube-scheduler has no such setting any more: the decisions are compared, and that there are
+	// more reasons.
 	"all filters are checked": {percentage: 100, parallelism: 16, checkAllFilters: true},
 }
 
@@ -211,8 +212,8 @@ func (o *oracle) compareErrors(where string, wantErr, gotErr error, seen outcome
 	}
 }
 
-// compareReasons wants the same nodes to be refused, for the same reasons and maybe more, which may show that no
-// preemption could help.
+// compareReasons wants the same nodes to be refused, for the same reasons and maybe more, which may
+// show that no preemption could help.
 func (o *oracle) compareReasons(where string, want, got *schedframework.FitError, seen outcomes) {
 	o.t.Helper()
 	if got.Diagnosis.NodeToStatus.Len() != want.Diagnosis.NodeToStatus.Len() {

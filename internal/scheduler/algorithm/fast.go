@@ -57,8 +57,8 @@ func (s *Scheduler) scheduleFast(ctx context.Context, p Profile, state fwk.Cycle
 	return s.newCycle(p, s.fast.rows.State(state), pod).schedule(ctx)
 }
 
-// scheduleUnfit says why a pod fits nowhere, which the fast path has just found out. The scalar path works that out once for
-// all pods of the class that come before anything changes.
+// scheduleUnfit says why a pod fits nowhere, which the fast path has just found out. The scalar
+// path works that out once for all pods of the class that come before anything changes.
 func (s *Scheduler) scheduleUnfit(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod) (Result, error) {
 	defer func() {
 		if class, ok := s.fast.rows.NodeWise(); ok {
@@ -91,7 +91,8 @@ func (s *Scheduler) knownUnfit(ctx context.Context, p Profile, state fwk.CycleSt
 	return nil
 }
 
-// asker returns what says what the filters say of a node. They need what PreFilter has left in state.
+// asker returns what says what the filters say of a node. They need what PreFilter has left in
+// state.
 func asker(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod) fastpath.Ask {
 	return fastpath.Ask{
 		Alone: func(node fwk.NodeInfo) *fwk.Status { return p.Framework.RunFilterPlugins(ctx, state, pod, node) },
@@ -101,8 +102,8 @@ func asker(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod
 	}
 }
 
-// keepUnfit keeps what the scalar path, which has left this state, said of a pod that the fast path has found to fit
-// nowhere.
+// keepUnfit keeps what the scalar path, which has left this state, said of a pod that the fast path
+// has found to fit nowhere.
 func (s *Scheduler) keepUnfit(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod, err error) {
 	var fitError *schedframework.FitError
 	if errors.As(err, &fitError) && s.fast.rows.SameNominated(p.Framework, pod) {
@@ -138,8 +139,9 @@ func (s *Scheduler) decideFast(ctx context.Context, p Profile, state fwk.CycleSt
 	}, fastpath.None
 }
 
-// scheduleBoth decides on both paths and compares them. The scalar path's decision counts. Both look at all nodes, whatever
-// the percentage: of two searches that end early each may find other nodes.
+// scheduleBoth decides on both paths and compares them. The scalar path's decision counts. Both
+// look at all nodes, whatever the percentage: of two searches that end early each may find other
+// nodes.
 func (s *Scheduler) scheduleBoth(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod) (Result, error) {
 	all := p
 	all.PercentageOfNodesToScore = 100
@@ -175,8 +177,8 @@ func (s *Scheduler) scheduleBoth(ctx context.Context, p Profile, state fwk.Cycle
 	return result, err
 }
 
-// compare returns an error if what the fast path has just come to is not what the scalar path did: the same nodes, with
-// the same totals, so that the same ones are best.
+// compare returns an error if what the fast path has just come to is not what the scalar path did:
+// the same nodes, with the same totals, so that the same ones are best.
 func (s *Scheduler) compare(ctx context.Context, scalar *cycle) error {
 	slots, totals := s.fast.rows.Totals(ctx, scalar.pod)
 	if len(slots) != len(scalar.feasible) {
@@ -203,7 +205,8 @@ func (s *Scheduler) compare(ctx context.Context, scalar *cycle) error {
 	return s.compareBest(scalar.best())
 }
 
-// compareUnfit returns an error if what is known of why the last pod fits nowhere is not what the scalar path says.
+// compareUnfit returns an error if what is known of why the last pod fits nowhere is not what the
+// scalar path says.
 func (s *Scheduler) compareUnfit(ctx context.Context, scalar *cycle, err error) error {
 	var want *schedframework.FitError
 	switch {
@@ -226,7 +229,8 @@ func (s *Scheduler) compareUnfit(ctx context.Context, scalar *cycle, err error) 
 	return nil
 }
 
-// compareRefusals returns an error if nodes are known to refuse a pod otherwise than the scalar path says.
+// compareRefusals returns an error if nodes are known to refuse a pod otherwise than the scalar
+// path says.
 func compareRefusals(known, want *schedframework.NodeToStatus) (err error) {
 	if known.Len() != want.Len() {
 		return fmt.Errorf("it is known of %d nodes why they refuse, on the scalar path of %d", known.Len(), want.Len())
@@ -239,7 +243,8 @@ func compareRefusals(known, want *schedframework.NodeToStatus) (err error) {
 	return err
 }
 
-// compareBest returns an error if the best nodes of the last decision on the fast path are not these.
+// compareBest returns an error if the best nodes of the last decision on the fast path are not
+// these.
 func (s *Scheduler) compareBest(want sets.Set[string]) error {
 	got := sets.New[string]()
 	best := s.fast.rows.Best()

@@ -36,7 +36,8 @@ func newAlike(t *testing.T, nodes int) *alike {
 	return &alike{world: w, profile: w.profile("mine", func(*schedconfig.KubeSchedulerProfile) {})}
 }
 
-// agree has both paths decide about a pod often enough for there to be groups, and returns the number of nodes that fit.
+// agree has both paths decide about a pod often enough for there to be groups, and returns the
+// number of nodes that fit.
 func (a *alike) agree(pod *corev1.Pod) int {
 	a.t.Helper()
 	var fast Result
@@ -151,7 +152,8 @@ func TestGroupsWhenImagesCome(t *testing.T) {
 	}
 }
 
-// TestGroupsWhenHostnamesAreShared has groups that go by the pods of a node until two nodes have one hostname.
+// TestGroupsWhenHostnamesAreShared has groups that go by the pods of a node until two nodes have
+// one hostname.
 func TestGroupsWhenHostnamesAreShared(t *testing.T) {
 	for _, kind := range []string{"anti", "hard"} {
 		t.Run(kind, func(t *testing.T) {
@@ -202,7 +204,8 @@ func TestGroupsWhenATermBringsAnotherTopologyKey(t *testing.T) {
 	}
 }
 
-// TestClassesThatShareATwinPart has two versions of an app spread as one until a service is made for one of them.
+// TestClassesThatShareATwinPart has two versions of an app spread as one until a service is made
+// for one of them.
 func TestClassesThatShareATwinPart(t *testing.T) {
 	a := newAlike(t, 20)
 	service := func(name string, selector map[string]string) {

@@ -22,8 +22,8 @@ import (
 	"github.com/livesched/livesched/test/workload"
 )
 
-// Labels that tell pods apart only once some selector asks about them. Pods that are alike otherwise differ in them, and
-// a few selectors of those that come up in a run ask about one.
+// Labels that tell pods apart only once some selector asks about them. Pods that are alike
+// otherwise differ in them, and a few selectors of those that come up in a run ask about one.
 
 const extraLabels = 20
 
@@ -80,7 +80,8 @@ func (w *world) own(pod *corev1.Pod) {
 	}
 }
 
-// changeController makes another ReplicaSet of some name, whose selector may ask about such a label.
+// changeController makes another ReplicaSet of some name, whose selector may ask about such a
+// label.
 func (w *world) changeController() {
 	app := pick(w.generator, apps)
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
@@ -94,14 +95,16 @@ func (w *world) changeController() {
 	}))
 }
 
-// noteClass counts decisions about pods that have other labels than the pod that their class was made for.
+// noteClass counts decisions about pods that have other labels than the pod that their class was
+// made for.
 func (w *world) noteClass(pod, like *corev1.Pod) {
 	if !maps.Equal(pod.Labels, like.Labels) {
 		w.seen["of a class with other labels"]++
 	}
 }
 
-// TestLabelsComeToCount has some selector ask about the label "rev", by which no class was told from another until then.
+// TestLabelsComeToCount has some selector ask about the label "rev", by which no class was told
+// from another until then.
 func TestLabelsComeToCount(t *testing.T) {
 	rev := func(pod *corev1.Pod) { pod.Labels["rev"] = "x" }
 	owned := func(pod *corev1.Pod) {
@@ -254,7 +257,8 @@ func (s *labelScene) look(pod *corev1.Pod) (Result, fastpath.Reason) {
 	return fast, reason
 }
 
-// decide has a pod decided about, and placed on a node if one is given, of the class that it was found to be of.
+// decide has a pod decided about, and placed on a node if one is given, of the class that it was
+// found to be of.
 func (s *labelScene) decide(node string, pod *corev1.Pod) {
 	s.t.Helper()
 	fast, reason := s.look(pod)

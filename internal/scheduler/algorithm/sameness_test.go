@@ -39,7 +39,8 @@ import (
 	"github.com/livesched/livesched/test/workload"
 )
 
-// world is a cluster in livesched's cache that changes at random, and a Scheduler with a fast path that decides in it.
+// world is a cluster in livesched's cache that changes at random, and a Scheduler with a fast path
+// that decides in it.
 type world struct {
 	*generator
 	t        testing.TB
@@ -59,9 +60,11 @@ type world struct {
 	versions  int
 	// plain has no pod use what looks beyond a node.
 	plain bool
-	// even makes nodes that differ in little, as those of most clusters do, so that there are groups of them.
+	// even makes nodes that differ in little, as those of most clusters do, so that there are
+	// groups of them.
 	even bool
-	// bare is an even world without images, of which a change of one node changes the scores of all.
+	// bare is an even world without images, of which a change of one node changes the scores of
+	// all.
 	bare bool
 	seen outcomes
 }
@@ -149,8 +152,9 @@ var samenessProfiles = []func(*schedconfig.KubeSchedulerProfile){
 	},
 }
 
-// parity is an out-of-tree plugin that says that it is node-local. It goes by the parity of the number of pods on a node
-// and by a label of the pod, with scores that are normalised in a way of its own.
+// parity is an out-of-tree plugin that says that it is node-local. It goes by the parity of the
+// number of pods on a node and by a label of the pod, with scores that are normalised in a way of
+// its own.
 type parity struct{}
 
 func (parity) Name() string { return "Parity" }
@@ -203,7 +207,8 @@ func (w *world) build() {
 	w.profiles = append(w.profiles, w.profile("drawn", w.drawArgs))
 }
 
-// drawArgs draws the arguments of the plugins that go by resources, and whether pods are spread by default.
+// drawArgs draws the arguments of the plugins that go by resources, and whether pods are spread by
+// default.
 func (w *world) drawArgs(p *schedconfig.KubeSchedulerProfile) {
 	draw := func(most int64) (specs []schedconfig.ResourceSpec) {
 		for _, name := range []string{"memory", "cpu", gpu, "ephemeral-storage"} {
@@ -355,7 +360,8 @@ func (w *world) changeNode() {
 	w.nodes[i] = node
 }
 
-// rename gives a node the hostname of another, or all that were given one their own back: hostnames are mostly unique.
+// rename gives a node the hostname of another, or all that were given one their own back: hostnames
+// are mostly unique.
 func (w *world) rename(node *corev1.Node) {
 	if w.chance(10) {
 		node.Labels[hostname] = pick(w.generator, w.nodes).Name
@@ -572,8 +578,8 @@ func (w *world) nominate() {
 	}
 }
 
-// step has something decided about a pod, and about another like it if it fits nowhere: nothing has happened to the nodes
-// then, but something else may have.
+// step has something decided about a pod, and about another like it if it fits nowhere: nothing has
+// happened to the nodes then, but something else may have.
 func (w *world) step(where string) {
 	w.t.Helper()
 	pod, p := w.another(), pick(w.generator, w.profiles)
@@ -604,7 +610,8 @@ func (w *world) step(where string) {
 	w.decide(where+", again", p, pod)
 }
 
-// decide decides about a pod on both paths, compares what they come to, and places the pod if there is room.
+// decide decides about a pod on both paths, compares what they come to, and places the pod if there
+// is room.
 func (w *world) decide(where string, p Profile, pod *corev1.Pod) fastpath.Reason {
 	w.t.Helper()
 	w.must(w.cache.UpdateSnapshot(klog.FromContext(w.ctx), w.snapshot))
@@ -669,7 +676,8 @@ func (w *world) decide(where string, p Profile, pod *corev1.Pod) fastpath.Reason
 	return reason
 }
 
-// expectReserved has the pod's node reserved with what each of the two paths has left in the pod's state.
+// expectReserved has the pod's node reserved with what each of the two paths has left in the pod's
+// state.
 func (w *world) expectReserved(where string, p Profile, fast, scalar fwk.CycleState, pod *corev1.Pod, node string) {
 	w.t.Helper()
 	reserve := func(state fwk.CycleState) (reserved, preFlight fwk.Code) {
@@ -773,8 +781,8 @@ func TestTheFastPathDecidesAsTheScalarPathInTheLongRun(t *testing.T) {
 	}
 }
 
-// TestDecisionsByGroupsAreThoseOfTheScalarPath is about clusters in which many nodes are alike, and classes that are
-// seen often enough to have groups.
+// TestDecisionsByGroupsAreThoseOfTheScalarPath is about clusters in which many nodes are alike, and
+// classes that are seen often enough to have groups.
 func TestDecisionsByGroupsAreThoseOfTheScalarPath(t *testing.T) {
 	const worlds, steps = 6, 600
 	total := outcomes{}

@@ -19,7 +19,8 @@ func (w *world) numPods() (pods []int) {
 	return pods
 }
 
-// A node with none, with one and with two of the pods in these tests have one total under the default plugins.
+// A node with none, with one and with two of the pods in these tests have one total under the
+// default plugins.
 
 func TestOfTheNodesThatAreDrawnTheOneWithTheFewestPodsIsTaken(t *testing.T) {
 	for name, scalar := range map[string]bool{"on the fast path": false, "on the scalar path": true} {

@@ -382,8 +382,8 @@ func fullPod() *corev1.Pod {
 	return pod
 }
 
-// Pods of few classes, most of which fit nowhere, come while nodes and other pods change: of what is known of them only what
-// has changed is asked for again.
+// Pods of few classes, most of which fit nowhere, come while nodes and other pods change: of what
+// is known of them only what has changed is asked for again.
 func TestWhatIsKnownOfPodsThatFitNowhereIsWhatTheScalarPathSays(t *testing.T) {
 	const worlds, steps = 8, 600
 	total := outcomes{}

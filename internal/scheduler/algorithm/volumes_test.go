@@ -26,13 +26,15 @@ const csiDriver = "csi.example"
 type volumeKind string
 
 const (
-	// zonal volumes are bound, and can be mounted by the nodes of a zone; labelled ones say so by a label, too.
+	// zonal volumes are bound, and can be mounted by the nodes of a zone; labelled ones say so by a
+	// label, too.
 	zonal, labelled volumeKind = "zonal", "labelled"
 	// local volumes are bound, and on one node.
 	local volumeKind = "local"
 	// found ones are to be found among those that nodes have, once the pod has a node.
 	found volumeKind = "found"
-	// provisioned ones are to be made, once the pod has a node, where topology and capacity allow it.
+	// provisioned ones are to be made, once the pod has a node, where topology and capacity allow
+	// it.
 	provisioned volumeKind = "provisioned"
 	// shared ones are of one claim that pods share, or that but one may use.
 	shared volumeKind = "shared"

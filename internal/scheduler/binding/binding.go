@@ -1,8 +1,9 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package binding carries out a placement that the scheduling loop has decided on and assumed: wait on Permit,
-// PreBind, Bind, PostBind; or, when any of them fails, undo the assumption and hand the pod back.
+// Package binding carries out a placement that the scheduling loop has decided on and assumed: wait
+// on Permit, PreBind, Bind, PostBind; or, when any of them fails, undo the assumption and hand the
+// pod back.
 package binding
 
 import (
@@ -23,8 +24,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// Binder runs binding cycles. It has no state of its own but for the Limit; each Run works on its own Cycle, in its own
-// goroutine.
+// Binder runs binding cycles. It has no state of its own but for the Limit; each Run works on its
+// own Cycle, in its own goroutine.
 type Binder struct {
 	Cache         *cache.Cache
 	Queue         *queue.Queue
@@ -35,8 +36,9 @@ type Binder struct {
 	Limit *Limit
 	// Read returns the pod as the API server has it now, which is not what a cache says.
 	Read func(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error)
-	// Failed handles a pod whose binding cycle failed and was undone. It releases the pod to the queue. It is not called
-	// for a pod that turned out to be gone or on another node: nothing is left to do for that one.
+	// Failed handles a pod whose binding cycle failed and was undone. It releases the pod to the
+	// queue. It is not called for a pod that turned out to be gone or on another node: nothing is
+	// left to do for that one.
 	Failed func(ctx context.Context, c *Cycle, status *fwk.Status)
 }
 
@@ -50,7 +52,8 @@ type Cycle struct {
 	Pod *schedframework.QueuedPodInfo
 	// NodeName is where the pod goes.
 	NodeName string
-	// Extenders returns the extenders of the generation, whose calls end with ctx. nil where there are none.
+	// Extenders returns the extenders of the generation, whose calls end with ctx. nil where there
+	// are none.
 	Extenders func(ctx context.Context) []fwk.Extender
 	// Start is when the scheduling cycle began.
 	Start time.Time
@@ -66,8 +69,8 @@ type Cycle struct {
 // errNobodyBinds is the error of a pod that every Bind plugin leaves to the others.
 var errNobodyBinds = errors.New("no Bind plugin of the profile took the pod")
 
-// Run binds the pod or undoes its assumption. It returns when the pod needs no more attention in this attempt. The
-// context that plugins are given ends with it.
+// Run binds the pod or undoes its assumption. It returns when the pod needs no more attention in
+// this attempt. The context that plugins are given ends with it.
 func (b *Binder) Run(ctx context.Context, c *Cycle) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -83,7 +86,8 @@ func (b *Binder) bind(ctx context.Context, c *Cycle) *fwk.Status {
 	pod := c.Pod.Pod
 	preFlight := b.preFlight(ctx, c)
 	if preFlight.IsError() || preFlight.IsRejected() {
-		// One that nobody waits for any more must not stay among the waiting pods, for preemption to find it there.
+		// One that nobody waits for any more must not stay among the waiting pods, for preemption
+		// to find it there.
 		c.Framework.RejectWaitingPod(pod.UID)
 		c.Framework.WaitOnPermit(ctx, pod)
 		return preFlight
@@ -92,8 +96,8 @@ func (b *Binder) bind(ctx context.Context, c *Cycle) *fwk.Status {
 		return Refused(pod, c.NodeName, status)
 	}
 
-	// No plugin can refuse the pod from here on: what fails now is retried after a backoff, whatever events came in.
-	// So the queue may forget the events that it kept for this pod.
+	// No plugin can refuse the pod from here on: what fails now is retried after a backoff,
+	// whatever events came in. So the queue may forget the events that it kept for this pod.
 	b.Queue.Done(pod.UID)
 
 	if status := b.preBind(ctx, c, preFlight); !status.IsSuccess() {
@@ -125,8 +129,8 @@ func (c *Cycle) assign(ctx context.Context) *fwk.Status {
 	return status
 }
 
-// preFlight asks the PreBind plugins whether they have work, and announces the node if the pod will not be bound at
-// once (KEP-5278).
+// preFlight asks the PreBind plugins whether they have work, and announces the node if the pod will
+// not be bound at once (KEP-5278).
 func (b *Binder) preFlight(ctx context.Context, c *Cycle) *fwk.Status {
 	pod := c.Pod.Pod
 	status := c.Framework.RunPreBindPreFlights(ctx, c.State, pod, c.NodeName)
@@ -196,8 +200,8 @@ func (b *Binder) undo(ctx context.Context, c *Cycle, status *fwk.Status) {
 		b.fail(ctx, c, status)
 		return
 	}
-	// The refused pod itself must not be woken by its own going: tell the others only after it is back in the queue,
-	// and leave it out.
+	// The refused pod itself must not be woken by its own going: tell the others only after it is
+	// back in the queue, and leave it out.
 	b.fail(ctx, c, status)
 	b.Queue.Move(logger, schedframework.EventAssignedPodDelete, pod, nil, func(other *corev1.Pod) bool { return other.UID != pod.UID })
 }

@@ -33,8 +33,8 @@ func TestMain(m *testing.M) {
 	leaks.Main(m)
 }
 
-// plugin takes part in every extension point of the binding cycle. It notes its calls in the fixture's log, and
-// answers what the test says; success where it says nothing.
+// plugin takes part in every extension point of the binding cycle. It notes its calls in the
+// fixture's log, and answers what the test says; success where it says nothing.
 type plugin struct {
 	name string
 	f    *fixture

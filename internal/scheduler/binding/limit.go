@@ -13,22 +13,26 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
-// DefaultLimit is how many pods are bound at the same time. It is not meant to slow anything down: an API server that takes 10
-// milliseconds for a binding binds 6,400 pods a second with it, which is more than one with all CPUs at its disposal does.
-// More than 100 requests at a time do not fit on a connection (HTTP2MaxStreamsPerConnection of kube-apiserver), and each that is
-// beyond opens one of its own, which costs both sides more than the binding.
+// DefaultLimit is how many pods are bound at the same time. It is not meant to slow anything down:
+// an API server that takes 10 milliseconds for a binding binds 6,400 pods a second with it, which
+// is more than one with all CPUs at its disposal does. More than 100 requests at a time do not fit
+// on a connection (HTTP2MaxStreamsPerConnection of kube-apiserver), and each that is beyond opens
+// one of its own, which costs both sides more than the binding.
 const DefaultLimit = 64
 
-// Limit bounds how many pods are being bound at the same time. An API server that becomes slow would otherwise have
-// every pod that was placed meanwhile at its door, each with a goroutine, a connection's stream and a request in memory.
+// Limit bounds how many pods are being bound at the same time. An API server that becomes slow
+// would otherwise have every pod that was placed meanwhile at its door, each with a goroutine, a
+// connection's stream and a request in memory.
 //
-// It counts calls of Bind, and the look at a pod after one that failed. What comes before is not counted, since it may
-// last for minutes and depend on other pods: a gang whose members wait on Permit for each other, and a volume that is
-// provisioned in PreBind, hold up nobody. So a Bind plugin must not wait for the Bind of another pod.
+// It counts calls of Bind, and the look at a pod after one that failed. What comes before is not
+// counted, since it may last for minutes and depend on other pods: a gang whose members wait on
+// Permit for each other, and a volume that is provisioned in PreBind, hold up nobody. So a Bind
+// plugin must not wait for the Bind of another pod.
 //
-// Those that wait go on in the order in which they came. When four times as many wait as are being bound, the scheduling loop
-// takes a rest (AwaitRoom): what it decided now would have to wait all the same, with a goroutine each, and a more important
-// pod that comes later would have to wait for it. Safe for concurrent use.
+// Those that wait go on in the order in which they came. When four times as many wait as are being
+// bound, the scheduling loop takes a rest (AwaitRoom): what it decided now would have to wait all
+// the same, with a goroutine each, and a more important pod that comes later would have to wait for
+// it. Safe for concurrent use.
 type Limit struct {
 	places chan struct{}
 
@@ -45,18 +49,19 @@ func NewLimit(n int) *Limit {
 	return l
 }
 
-// Crowded says that so many pods are being bound that what can wait should not compete with them: more than a quarter of
-// what the limit allows.
+// Crowded says that so many pods are being bound that what can wait should not compete with them:
+// more than a quarter of what the limit allows.
 func (l *Limit) Crowded() bool { return len(l.places)*4 > cap(l.places) }
 
-// ahead is how many pods may wait for each place before the loop takes a rest: enough for it to be elsewhere, or without a
-// CPU, for a tenth of a second.
+// ahead is how many pods may wait for each place before the loop takes a rest: enough for it to be
+// elsewhere, or without a CPU, for a tenth of a second.
 const ahead = 4
 
 // full says that the loop may take a rest. Requires mu.
 func (l *Limit) full() bool { return l.waiting >= ahead*cap(l.places) }
 
-// AwaitRoom returns when so few pods wait for a place that more should be decided about, or ctx has ended.
+// AwaitRoom returns when so few pods wait for a place that more should be decided about, or ctx has
+// ended.
 func (l *Limit) AwaitRoom(ctx context.Context) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,7 +79,8 @@ func (l *Limit) AwaitRoom(ctx context.Context) {
 	}
 }
 
-// enter waits for a place, and returns what gives it back. The error is that of ctx, which ended first.
+// enter waits for a place, and returns what gives it back. The error is that of ctx, which ended
+// first.
 func (l *Limit) enter(ctx context.Context) (leave func(), err error) {
 	select {
 	case l.places <- struct{}{}:

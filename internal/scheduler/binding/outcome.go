@@ -13,7 +13,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// lookTimeout bounds the look at a pod whose binding failed. The room that was promised to it stays taken meanwhile.
+// lookTimeout bounds the look at a pod whose binding failed. The room that was promised to it stays
+// taken meanwhile.
 const lookTimeout = 5 * time.Second
 
 // lookBackoff is between tries to read the pod, until lookTimeout.
@@ -25,16 +26,17 @@ type outcome int
 const (
 	// unbound: it is on no node, or nobody knows.
 	unbound outcome = iota
-	// boundHere: the call took place, and only its answer was lost or came too late (kubernetes/kubernetes#96579).
+	// boundHere: the call took place, and only its answer was lost or came too late
+	// (kubernetes/kubernetes#96579).
 	boundHere
 	// lost: it is gone, or somebody else put it on another node.
 	lost
 )
 
-// look asks the API server what became of a pod after a Bind plugin failed: what informers know may be older than the
-// call. Without that, a pod that is bound would be told that it is not, its reservations would be given back, and its
-// room would seem free for a moment. It asks again for a while if it gets no answer: an API server that lost one answer may
-// lose the next.
+// look asks the API server what became of a pod after a Bind plugin failed: what informers know may
+// be older than the call. Without that, a pod that is bound would be told that it is not, its
+// reservations would be given back, and its room would seem free for a moment. It asks again for a
+// while if it gets no answer: an API server that lost one answer may lose the next.
 func (b *Binder) look(ctx context.Context, c *Cycle) outcome {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()

@@ -14,12 +14,13 @@ import (
 // minSweep is the number of kinds of pods at which those that are gone are first searched for.
 const minSweep = 1024
 
-// alike knows a pod of each kind that is in the cache, so that the next one of the kind need not be parsed, nor have terms
-// and resources of its own: informers have the pods of an owner share containers and affinity, by which the kind is found.
-// Pods that share nothing are parsed each for itself.
+// alike knows a pod of each kind that is in the cache, so that the next one of the kind need not be
+// parsed, nor have terms and resources of its own: informers have the pods of an owner share
+// containers and affinity, by which the kind is found. Pods that share nothing are parsed each for
+// itself.
 //
-// It keeps no pod in memory. It is used by informer handlers, within and without Cache.mu; mu guards it, and is the last
-// lock that is taken.
+// It keeps no pod in memory. It is used by informer handlers, within and without Cache.mu; mu
+// guards it, and is the last lock that is taken.
 type alike struct {
 	mu      sync.Mutex
 	known   map[kindKey]weak.Pointer[schedframework.PodInfo]
@@ -44,8 +45,8 @@ func kindOf(pod *corev1.Pod) (kindKey, bool) {
 	return kindKey{pod.Namespace, &pod.Spec.Containers[0], pod.Spec.Affinity}, true
 }
 
-// find returns a copy, for a pod, of the PodInfo of one like it: with the same terms and resources. It is nil if there is
-// none.
+// find returns a copy, for a pod, of the PodInfo of one like it: with the same terms and resources.
+// It is nil if there is none.
 func (a *alike) find(pod *corev1.Pod) *schedframework.PodInfo {
 	key, ok := kindOf(pod)
 	if !ok {

@@ -85,8 +85,8 @@ func expectSameInfo(t *testing.T, got *schedframework.PodInfo) {
 	}
 }
 
-// TestRandomPodsAlikeHaveWhatIsTheirs gives pods of few possibilities the containers of others, with all that requests are
-// worked out from besides.
+// TestRandomPodsAlikeHaveWhatIsTheirs gives pods of few possibilities the containers of others,
+// with all that requests are worked out from besides.
 func TestRandomPodsAlikeHaveWhatIsTheirs(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -13,8 +13,9 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// The benchmarks put this cache and kube-scheduler's through the same, one after the other in the same run: only the
-// ratio of two figures of one run means anything. The units are microseconds and bytes allocated per pod.
+// The benchmarks put this cache and kube-scheduler's through the same, one after the other in the
+// same run: only the ratio of two figures of one run means anything. The units are microseconds and
+// bytes allocated per pod.
 //
 //	go test -run '^$' -bench . ./internal/scheduler/cache
 
@@ -89,7 +90,8 @@ func (o *theirContender) update(old, pod *corev1.Pod) { o.check(o.cache.UpdatePo
 func (o *theirContender) remove(pod *corev1.Pod)      { o.check(o.cache.RemovePod(quiet, pod)) }
 func (o *theirContender) refresh()                    { o.check(o.cache.UpdateSnapshot(quiet, o.snapshot)) }
 
-// eachContender runs a benchmark for both, on clusters of the usual sizes and for pods with and without anti-affinity.
+// eachContender runs a benchmark for both, on clusters of the usual sizes and for pods with and
+// without anti-affinity.
 func eachContender(b *testing.B, run func(b *testing.B, c contender, nodes int, template *corev1.Pod)) {
 	for _, kind := range []string{"basic", "anti"} {
 		template := newPod("template", "")
@@ -149,8 +151,8 @@ func pending(template *corev1.Pod, n int) []*corev1.Pod {
 	return pods
 }
 
-// BenchmarkAssume is what a scheduling cycle asks of the cache: a copy of the pod with its node, the assumption, and
-// the snapshot for the next cycle.
+// BenchmarkAssume is what a scheduling cycle asks of the cache: a copy of the pod with its node,
+// the assumption, and the snapshot for the next cycle.
 func BenchmarkAssume(b *testing.B) {
 	eachContender(b, func(b *testing.B, c contender, nodes int, template *corev1.Pod) {
 		pods := pending(template, b.N)
@@ -163,8 +165,8 @@ func BenchmarkAssume(b *testing.B) {
 	})
 }
 
-// BenchmarkLife is a pod from its assumption to its deletion: confirmed, reported to run, and deleted while a hundred
-// others are at other stages, with a refresh each time another is assumed.
+// BenchmarkLife is a pod from its assumption to its deletion: confirmed, reported to run, and
+// deleted while a hundred others are at other stages, with a refresh each time another is assumed.
 func BenchmarkLife(b *testing.B) {
 	const apart = 25
 	eachContender(b, func(b *testing.B, c contender, nodes int, template *corev1.Pod) {

@@ -8,7 +8,8 @@ import (
 	"math/bits"
 )
 
-// Bitset is a set of slots. Those that a Snapshot returns show its state and must not be kept beyond the next refresh.
+// Bitset is a set of slots. Those that a Snapshot returns show its state and must not be kept
+// beyond the next refresh.
 type Bitset struct {
 	words []uint64
 	n     int

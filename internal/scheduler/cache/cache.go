@@ -15,26 +15,29 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Cache is what the cluster looks like, with what was assumed. See the package comment for how it works with
-// [Snapshot].
+// Cache is what the cluster looks like, with what was assumed. See the package comment for how it
+// works with [Snapshot].
 //
-// All methods may be called from any goroutine. Informer handlers report nodes and pods, the scheduling loop assumes
-// and refreshes its snapshot, binding cycles forget. Each call holds mu for a time that depends on what it changes,
-// never on the number of nodes or pods in the cache, but for Dump and the first UpdateSnapshot.
+// All methods may be called from any goroutine. Informer handlers report nodes and pods, the
+// scheduling loop assumes and refreshes its snapshot, binding cycles forget. Each call holds mu for
+// a time that depends on what it changes, never on the number of nodes or pods in the cache, but
+// for Dump and the first UpdateSnapshot.
 //
-// Objects handed over are kept, not copied: neither the caller nor the cache may write to them afterwards.
+// Objects handed over are kept, not copied: neither the caller nor the cache may write to them
+// afterwards.
 type Cache struct {
 	clock clock.WithTicker
 	alike *alike
 
-	// mu guards the fields below and everything reachable from them, except pod and node objects and PodInfos, which
-	// are never written to once they are here, and what is inside the fed snapshot, which belongs to the goroutine that
-	// refreshes it.
+	// mu guards the fields below and everything reachable from them, except pod and node objects
+	// and PodInfos, which are never written to once they are here, and what is inside the fed
+	// snapshot, which belongs to the goroutine that refreshes it.
 	mu sync.RWMutex
-	// nodes by name. One without an object is a ghost: pods are on it, but the node itself is unknown or was removed.
-	// Invariant: a ghost has at least one pod.
+	// nodes by name. One without an object is a ghost: pods are on it, but the node itself is
+	// unknown or was removed. Invariant: a ghost has at least one pod.
 	nodes map[string]*node
-	// pods by UID: those in the pods of some node. The values are small so that a million of them stay cheap.
+	// pods by UID: those in the pods of some node. The values are small so that a million of them
+	// stay cheap.
 	pods map[types.UID]podState
 	// assumed is the number of pods that are assumed.
 	assumed int
@@ -47,13 +50,16 @@ type node struct {
 	name string
 	// obj is nil while the node is a ghost.
 	obj *corev1.Node
-	// pods are in the order of the Pods of the NodeInfo in the fed snapshot once that is up to date.
+	// pods are in the order of the Pods of the NodeInfo in the fed snapshot once that is up to
+	// date.
 	pods []*schedframework.PodInfo
-	// zone and place say where the node comes in the order of nodes; zone is nil while the node is a ghost.
+	// zone and place say where the node comes in the order of nodes; zone is nil while the node is
+	// a ghost.
 	zone  *zone
 	place uint64
 
-	// slot is where the fed snapshot shows the node; noSlot if it does not, or if there is no such snapshot.
+	// slot is where the fed snapshot shows the node; noSlot if it does not, or if there is no such
+	// snapshot.
 	slot Slot
 	// stale: the node is in feed.stale.
 	stale bool
@@ -139,7 +145,8 @@ func (c *Cache) takeLocked(state podState) {
 	c.dropIfEmptyLocked(n)
 }
 
-// replaceLocked puts a newer object in the place of a pod's. Nothing that plugins go by has changed.
+// replaceLocked puts a newer object in the place of a pod's. Nothing that plugins go by has
+// changed.
 func (c *Cache) replaceLocked(state podState, info *schedframework.PodInfo) {
 	n := state.node
 	n.pods[slices.Index(n.pods, state.info)] = info
@@ -153,14 +160,16 @@ func (c *Cache) replaceLocked(state podState, info *schedframework.PodInfo) {
 	c.feed.record(delta{kind: podReplaced, node: n, info: info, old: old})
 }
 
-// UpdateSnapshot brings s up to date with the cache: afterwards it shows every node that has an object, with the pods
-// on it, assumed ones included. Nobody may read s meanwhile.
+// UpdateSnapshot brings s up to date with the cache: afterwards it shows every node that has an
+// object, with the pods on it, assumed ones included. Nobody may read s meanwhile.
 //
-// The first snapshot that is handed in is fed from then on: refreshing it costs what has happened since, its slots
-// and NodeInfo pointers are stable and its change log goes on. Any other one is filled anew each time, which costs all
-// nodes and pods, and its change log has a gap there. A scheduler has one snapshot.
+// The first snapshot that is handed in is fed from then on: refreshing it costs what has happened
+// since, its slots and NodeInfo pointers are stable and its change log goes on. Any other one is
+// filled anew each time, which costs all nodes and pods, and its change log has a gap there. A
+// scheduler has one snapshot.
 //
-// An error means that s had come apart from the cache; it has been put right before UpdateSnapshot returns.
+// An error means that s had come apart from the cache; it has been put right before UpdateSnapshot
+// returns.
 func (c *Cache) UpdateSnapshot(logger klog.Logger, s *Snapshot) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

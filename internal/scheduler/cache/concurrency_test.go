@@ -57,9 +57,9 @@ func newFramework(t *testing.T, snapshot *Snapshot) schedframework.Framework {
 	return framework
 }
 
-// TestConcurrency has informers report, binding cycles confirm and forget, and a debugger look, all while a scheduling
-// loop runs real plugins on the snapshot from several goroutines. The race detector says whether they meet; what the
-// cache holds in the end says whether anything was lost.
+// TestConcurrency has informers report, binding cycles confirm and forget, and a debugger look, all
+// while a scheduling loop runs real plugins on the snapshot from several goroutines. The race
+// detector says whether they meet; what the cache holds in the end says whether anything was lost.
 func TestConcurrency(t *testing.T) {
 	c := &cluster{T: t, Cache: New(), snapshot: NewSnapshot(), bound: make(chan *corev1.Pod, 1000), stop: make(chan struct{})}
 	for i := range 30 {

@@ -12,7 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// filled returns a cache of so many nodes in three zones with a pod on each, and its snapshot, all lists made.
+// filled returns a cache of so many nodes in three zones with a pod on each, and its snapshot, all
+// lists made.
 func filled(tb testing.TB, nodes int) (*Cache, *Snapshot) {
 	tb.Helper()
 	c, s := New(), NewSnapshot()
@@ -28,7 +29,8 @@ func filled(tb testing.TB, nodes int) (*Cache, *Snapshot) {
 	return c, s
 }
 
-// addAnother puts another pod like one on a node: with the last of its kind goes what is known of its kind.
+// addAnother puts another pod like one on a node: with the last of its kind goes what is known of
+// its kind.
 func addAnother(tb testing.TB, c *Cache, pod *corev1.Pod) {
 	tb.Helper()
 	if err := c.AddPod(quiet, edited(pod, onNode("n2"), func(p *corev1.Pod) { p.Name, p.UID = "another", "another" })); err != nil {

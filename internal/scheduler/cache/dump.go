@@ -17,8 +17,8 @@ type Dump struct {
 	AssumedPods sets.Set[types.UID]
 }
 
-// Dump returns a copy of what the cache holds. It costs all nodes and pods; the cache is locked while their pointers
-// are copied, not while they are added up.
+// Dump returns a copy of what the cache holds. It costs all nodes and pods; the cache is locked
+// while their pointers are copied, not while they are added up.
 func (c *Cache) Dump() *Dump {
 	facts, assumed := c.copyFacts()
 	dump := &Dump{Nodes: make(map[string]*schedframework.NodeInfo, len(facts)), AssumedPods: assumed}

@@ -12,15 +12,17 @@ import (
 )
 
 var (
-	// ErrUnknownPod is returned by RemovePod and GetPod for a pod that is not in the cache. After a deletion that the
-	// informer learnt of by a re-list this is no error: the pod may never have been assigned.
+	// ErrUnknownPod is returned by RemovePod and GetPod for a pod that is not in the cache. After a
+	// deletion that the informer learnt of by a re-list this is no error: the pod may never have
+	// been assigned.
 	ErrUnknownPod = errors.New("pod is not in the scheduler cache")
 	// ErrUnknownNode is returned by RemoveNode and GetNode for a node that is not in the cache.
 	ErrUnknownNode = errors.New("node is not in the scheduler cache")
-	// ErrKnownPod is returned by AssumePod for a pod that is in the cache already, assumed or added.
+	// ErrKnownPod is returned by AssumePod for a pod that is in the cache already, assumed or
+	// added.
 	ErrKnownPod = errors.New("pod is in the scheduler cache already")
-	// ErrNotAssumed is returned by ForgetPod for a pod that was confirmed by the API server, or that is assumed on
-	// another node.
+	// ErrNotAssumed is returned by ForgetPod for a pod that was confirmed by the API server, or
+	// that is assumed on another node.
 	ErrNotAssumed = errors.New("pod is not assumed on this node")
 	// ErrIncompletePod is returned for a pod that has no UID, or no node where one is needed.
 	ErrIncompletePod = errors.New("pod cannot be held in the scheduler cache")

@@ -11,8 +11,9 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// maxJournal bounds the journal, and with it the removed pods that it keeps in memory while no snapshot is taken, as
-// on a follower. Beyond it, building the nodes concerned anew costs about as much as replaying.
+// maxJournal bounds the journal, and with it the removed pods that it keeps in memory while no
+// snapshot is taken, as on a follower. Beyond it, building the nodes concerned anew costs about as
+// much as replaying.
 const maxJournal = 4096
 
 // minTrim is the length at which feed.stale is first searched for nodes that need not be there.
@@ -39,9 +40,10 @@ type delta struct {
 
 // feed is what the fed snapshot has yet to be told.
 //
-// A node is either in good standing, in which case everything that has happened to it since the last refresh is in
-// the journal, or it is stale: it was added, removed, or too much has happened, and the refresh looks at it as it is.
-// Deltas of a stale node are not recorded, and those recorded before it became stale are void.
+// A node is either in good standing, in which case everything that has happened to it since the
+// last refresh is in the journal, or it is stale: it was added, removed, or too much has happened,
+// and the refresh looks at it as it is. Deltas of a stale node are not recorded, and those recorded
+// before it became stale are void.
 //
 // It has no lock; Cache.mu guards it.
 type feed struct {
@@ -52,8 +54,8 @@ type feed struct {
 	trimAt   int // the length of stale at which it is trimmed
 }
 
-// record notes what happened to a node that the snapshot shows. The others are not known to it yet, and will be looked
-// at as a whole.
+// record notes what happened to a node that the snapshot shows. The others are not known to it yet,
+// and will be looked at as a whole.
 func (f *feed) record(d delta) {
 	if d.node.slot == noSlot || d.node.stale {
 		return
@@ -81,8 +83,8 @@ func (f *feed) resync(n *node) {
 	}
 }
 
-// trim drops nodes that came and went without the snapshot noticing, so that a cache whose snapshot is not refreshed
-// does not collect them.
+// trim drops nodes that came and went without the snapshot noticing, so that a cache whose snapshot
+// is not refreshed does not collect them.
 func (f *feed) trim() {
 	kept := f.stale[:0]
 	for _, n := range f.stale {

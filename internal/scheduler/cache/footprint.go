@@ -15,13 +15,14 @@ import (
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 )
 
-// What counts as a change. An update that changes nothing here puts the new object in the old one's place without an
-// entry in the change log: whatever was worked out about the node stays right.
+// What counts as a change. An update that changes nothing here puts the new object in the old one's
+// place without an entry in the change log: whatever was worked out about the node stays right.
 
-// sameNode says whether two objects of a node are the same to every plugin that goes by labels, annotations, spec or
-// status, but for what kubelets and controllers report all the time and no in-tree plugin reads: conditions (taints
-// stand for them), and the volumes in use and attached (attach limits count VolumeAttachments). A plugin that does read
-// those must not have its verdicts kept.
+// sameNode says whether two objects of a node are the same to every plugin that goes by labels,
+// annotations, spec or status, but for what kubelets and controllers report all the time and no
+// in-tree plugin reads: conditions (taints stand for them), and the volumes in use and attached
+// (attach limits count VolumeAttachments). A plugin that does read those must not have its verdicts
+// kept.
 func sameNode(a, b *corev1.Node) bool {
 	return a == b || a.UID == b.UID &&
 		(a.DeletionTimestamp == nil) == (b.DeletionTimestamp == nil) &&
@@ -66,21 +67,24 @@ type likeness uint8
 const (
 	// unlike: nothing. The pod may as well be another one.
 	unlike likeness = iota
-	// ofSameClass: all but for labels that are set when a pod is bound, of which its class says nothing.
+	// ofSameClass: all but for labels that are set when a pod is bound, of which its class says
+	// nothing.
 	ofSameClass
 	// same: all. The newer object takes the place of the older without an entry in the change log.
 	same
 )
 
-// SetByBinding says whether the API server sets a label of pods when it binds them, to that of their node (KEP-4742, the
-// admission plugin PodTopologyLabels). A pod that was assumed may differ in it once it is confirmed, and keeps its class.
+// SetByBinding says whether the API server sets a label of pods when it binds them, to that of
+// their node (KEP-4742, the admission plugin PodTopologyLabels). A pod that was assumed may differ
+// in it once it is confirmed, and keeps its class.
 func SetByBinding(label string) bool {
 	return label == corev1.LabelTopologyZone || label == corev1.LabelTopologyRegion
 }
 
-// likenessOf says how much alike two objects of an assigned pod are to the pods that are to be placed, and to the sums of
-// their node, except for the resources: labels, being terminated, (anti-)affinity, host ports, claims. Other volumes, the
-// priority and the scheduling group never change.
+// likenessOf says how much alike two objects of an assigned pod are to the pods that are to be
+// placed, and to the sums of their node, except for the resources: labels, being terminated,
+// (anti-)affinity, host ports, claims. Other volumes, the priority and the scheduling group never
+// change.
 func likenessOf(a, b *corev1.Pod) likeness {
 	switch {
 	case (a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil) ||
@@ -107,7 +111,8 @@ func hasAllButSetByBinding(a, b map[string]string) bool {
 	return true
 }
 
-// sameAffinity takes nil and empty for different, which only costs an entry, and is several times faster for it.
+// sameAffinity takes nil and empty for different, which only costs an entry, and is several times
+// faster for it.
 func sameAffinity(a, b *corev1.Affinity) bool {
 	return a == b || a != nil && b != nil && reflect.DeepEqual(a, b)
 }
@@ -116,8 +121,8 @@ func sameNodeClaims(a, b []corev1.NodeAllocatableResourceClaimStatus) bool {
 	return len(a) == 0 && len(b) == 0 || apiequality.Semantic.DeepEqual(a, b)
 }
 
-// sameClaims compares the claims among the volumes. Other volumes may be missing in one object: informers drop some of
-// them when the pod is bound.
+// sameClaims compares the claims among the volumes. Other volumes may be missing in one object:
+// informers drop some of them when the pod is bound.
 func sameClaims(a, b []corev1.Volume) bool {
 	for {
 		var x, y *corev1.PersistentVolumeClaimVolumeSource
@@ -142,8 +147,9 @@ func nextClaim(volumes []corev1.Volume) (*corev1.PersistentVolumeClaimVolumeSour
 	return nil, nil
 }
 
-// sameRequestInputs says whether two objects of a pod are equal in all that the pod's requests are worked out from. It
-// only has to be right when it says yes. The inputs are those of PodRequests in k8s.io/component-helpers/resource.
+// sameRequestInputs says whether two objects of a pod are equal in all that the pod's requests are
+// worked out from. It only has to be right when it says yes. The inputs are those of PodRequests in
+// k8s.io/component-helpers/resource.
 func sameRequestInputs(a, b *corev1.Pod) bool {
 	return sameContainers(a.Spec.Containers, b.Spec.Containers) &&
 		sameContainers(a.Spec.InitContainers, b.Spec.InitContainers) &&
@@ -160,8 +166,8 @@ func podRunsAsAsked(pod *corev1.Pod) bool {
 	return runsAsAsked(pod.Spec.Containers, pod.Status.ContainerStatuses) && runsAsAsked(pod.Spec.InitContainers, pod.Status.InitContainerStatuses)
 }
 
-// runsAsAsked says whether no container is reported to have other resources than its spec asks for, in which case the
-// report, which every pod gets when it starts, adds nothing to the spec.
+// runsAsAsked says whether no container is reported to have other resources than its spec asks for,
+// in which case the report, which every pod gets when it starts, adds nothing to the spec.
 func runsAsAsked(containers []corev1.Container, statuses []corev1.ContainerStatus) bool {
 	for i := range statuses {
 		status := &statuses[i]

@@ -15,8 +15,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// TestSameRequestInputs holds sameRequestInputs against the requests themselves: of two pods that it takes for the
-// same, both must request the same.
+// TestSameRequestInputs holds sameRequestInputs against the requests themselves: of two pods that
+// it takes for the same, both must request the same.
 func TestSameRequestInputs(t *testing.T) {
 	for name, enabled := range map[string]bool{"with": true, "without": false} {
 		t.Run(name+" resizing of pod-level resources", func(t *testing.T) {

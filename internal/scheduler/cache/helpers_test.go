@@ -211,7 +211,8 @@ func (f *fixture) expectLog(want ...string) {
 	}
 }
 
-// expectPods compares the objects, by identity, of a node in the snapshot, whose sums must be those of these pods.
+// expectPods compares the objects, by identity, of a node in the snapshot, whose sums must be those
+// of these pods.
 func (f *fixture) expectPods(nodeName string, want ...*corev1.Pod) {
 	f.Helper()
 	got, err := f.snapshot.NodeInfos().Get(nodeName)
@@ -251,7 +252,8 @@ func scratch(node *corev1.Node, pods []*corev1.Pod) *schedframework.NodeInfo {
 	return info
 }
 
-// comparable form of a NodeInfo: objects by identity, pods as sets; images and generation are compared apart.
+// comparable form of a NodeInfo: objects by identity, pods as sets; images and generation are
+// compared apart.
 type nodeView struct {
 	Node                                         string
 	Pods, WithAffinity, WithRequiredAntiAffinity []string

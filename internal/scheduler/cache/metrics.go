@@ -13,7 +13,8 @@ import (
 // metricsPeriod is how often Run sets the gauges, as in kube-scheduler.
 const metricsPeriod = time.Second
 
-// Run keeps the metric scheduler_cache_size up to date until ctx ends. Metrics must have been registered.
+// Run keeps the metric scheduler_cache_size up to date until ctx ends. Metrics must have been
+// registered.
 func (c *Cache) Run(ctx context.Context) {
 	ticker := c.clock.NewTicker(metricsPeriod)
 	defer ticker.Stop()

@@ -12,14 +12,14 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// AddNode reports a node. Pods that were assigned to it before it was known, or that outlived an earlier node of its
-// name, are on it.
+// AddNode reports a node. Pods that were assigned to it before it was known, or that outlived an
+// earlier node of its name, are on it.
 func (c *Cache) AddNode(_ klog.Logger, node *corev1.Node) {
 	c.setNode(node)
 }
 
-// UpdateNode reports a changed node. One that the cache does not know is added. The cache compares with the object
-// that it has; oldNode is not looked at.
+// UpdateNode reports a changed node. One that the cache does not know is added. The cache compares
+// with the object that it has; oldNode is not looked at.
 func (c *Cache) UpdateNode(_ klog.Logger, _, newNode *corev1.Node) {
 	c.setNode(newNode)
 }
@@ -67,9 +67,9 @@ func (c *Cache) objectLocked(name string) *corev1.Node {
 	return nil
 }
 
-// RemoveNode reports that a node is gone. While there are pods on it, whose deletions are reported by another watch
-// and may come later, a ghost is left: it is in no snapshot, but it knows its pods if the node comes back. It is an
-// [ErrUnknownNode] if there is no such node, or only its ghost.
+// RemoveNode reports that a node is gone. While there are pods on it, whose deletions are reported
+// by another watch and may come later, a ghost is left: it is in no snapshot, but it knows its pods
+// if the node comes back. It is an [ErrUnknownNode] if there is no such node, or only its ghost.
 func (c *Cache) RemoveNode(_ klog.Logger, node *corev1.Node) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,9 +84,10 @@ func (c *Cache) RemoveNode(_ klog.Logger, node *corev1.Node) error {
 	return nil
 }
 
-// GetNode returns a NodeInfo of its own of a node, made from what the cache knows at this moment; that of a ghost has
-// no Node. ImageStates is empty: nodes that have an image are counted in snapshots only. It costs the pods on the node.
-// It is an [ErrUnknownNode] if there is neither node nor ghost.
+// GetNode returns a NodeInfo of its own of a node, made from what the cache knows at this moment;
+// that of a ghost has no Node. ImageStates is empty: nodes that have an image are counted in
+// snapshots only. It costs the pods on the node. It is an [ErrUnknownNode] if there is neither node
+// nor ghost.
 func (c *Cache) GetNode(name string) (*schedframework.NodeInfo, error) {
 	c.mu.RLock()
 	n, ok := c.nodes[name]
@@ -110,7 +111,8 @@ func (n *node) facts() nodeFacts {
 	return nodeFacts{obj: n.obj, pods: append([]*schedframework.PodInfo(nil), n.pods...)}
 }
 
-// nodeInfo adds the facts up. All PodInfos in the cache have worked out their resources, so that it needs no lock.
+// nodeInfo adds the facts up. All PodInfos in the cache have worked out their resources, so that it
+// needs no lock.
 func (f nodeFacts) nodeInfo() *schedframework.NodeInfo {
 	return sumUp(f.obj, f.pods)
 }

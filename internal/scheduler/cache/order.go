@@ -10,8 +10,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// nodeTree keeps a snapshot's nodes by zone, each zone's in the order in which they came, so that they can be listed
-// as zoneOrder wants it. Coming and going of a node costs a search in its zone.
+// nodeTree keeps a snapshot's nodes by zone, each zone's in the order in which they came, so that
+// they can be listed as zoneOrder wants it. Coming and going of a node costs a search in its zone.
 type nodeTree struct {
 	// zones by seq, none of them empty.
 	zones []treeZone
@@ -122,8 +122,8 @@ func (s *Snapshot) ordered() *nodeOrder {
 	return order
 }
 
-// subset lists the nodes of a set in the order of nodes. A small set is sorted; for a large one it is cheaper to
-// walk the order.
+// subset lists the nodes of a set in the order of nodes. A small set is sorted; for a large one it
+// is cheaper to walk the order.
 func (o *nodeOrder) subset(set Bitset) []fwk.NodeInfo {
 	infos := make([]fwk.NodeInfo, 0, set.Len())
 	if set.Len()*16 > len(o.slots) {

@@ -12,28 +12,31 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// ClassID names a class of pods: those that are equal in all that decides where they go and what they mean for
-// others, but for labels that binding sets (SetByBinding). Whoever makes classes gives out the ids, and must not give one to another class while the change log may
-// still mention it. 0 is no class: nothing is known of the pod.
+// ClassID names a class of pods: those that are equal in all that decides where they go and what
+// they mean for others, but for labels that binding sets (SetByBinding). Whoever makes classes
+// gives out the ids, and must not give one to another class while the change log may still mention
+// it. 0 is no class: nothing is known of the pod.
 type ClassID uint32
 
 // Class is what the pods of one class have in common.
 type Class struct {
 	ID ClassID
-	// Like is the PodInfo of any pod of the class. Its terms, and its resources if it has worked them out
-	// (CalculateResource), are taken over. So it must be of a pod of the same namespace with the same requests and
-	// (anti-)affinity.
+	// Like is the PodInfo of any pod of the class. Its terms, and its resources if it has worked
+	// them out (CalculateResource), are taken over. So it must be of a pod of the same namespace
+	// with the same requests and (anti-)affinity.
 	Like *schedframework.PodInfo
 }
 
-// AssumePod counts a pod towards the node that its spec names, before the API server knows. It stays until it is
-// confirmed (AddPod), forgotten or removed.
+// AssumePod counts a pod towards the node that its spec names, before the API server knows. It
+// stays until it is confirmed (AddPod), forgotten or removed.
 //
-// The cache keeps the pod and the terms of info, but not info itself, and works out the pod's resources anew, since a
-// PodInfo that was in the queue may remember those of before an update. The pod need not be a deep copy of the
-// informer's object: a copy of the struct with spec.nodeName set will do, as nobody writes to what they share.
+// The cache keeps the pod and the terms of info, but not info itself, and works out the pod's
+// resources anew, since a PodInfo that was in the queue may remember those of before an update. The
+// pod need not be a deep copy of the informer's object: a copy of the struct with spec.nodeName set
+// will do, as nobody writes to what they share.
 //
-// It is an [ErrKnownPod] if the pod is in the cache, and an [ErrIncompletePod] if it has no UID or no node.
+// It is an [ErrKnownPod] if the pod is in the cache, and an [ErrIncompletePod] if it has no UID or
+// no node.
 func (c *Cache) AssumePod(_ klog.Logger, info fwk.PodInfo) error {
 	return c.assume(&schedframework.PodInfo{
 		Pod:                        info.GetPod(),
@@ -44,8 +47,9 @@ func (c *Cache) AssumePod(_ klog.Logger, info fwk.PodInfo) error {
 	}, 0)
 }
 
-// AssumePodOfClass is AssumePod for a pod whose class is known. It saves working out the resources, and the change
-// log names the class when the pod comes and, unless it was changed by then, when it goes.
+// AssumePodOfClass is AssumePod for a pod whose class is known. It saves working out the resources,
+// and the change log names the class when the pod comes and, unless it was changed by then, when it
+// goes.
 func (c *Cache) AssumePodOfClass(_ klog.Logger, pod *corev1.Pod, class Class) error {
 	info := *class.Like
 	info.Pod = pod
@@ -57,7 +61,8 @@ func (c *Cache) assume(info *schedframework.PodInfo, class ClassID) error {
 	if err := checkAssigned(pod); err != nil {
 		return err
 	}
-	// A PodInfo works out its resources when first asked. Nobody may find it doing so once it is shared.
+	// A PodInfo works out its resources when first asked. Nobody may find it doing so once it is
+	// shared.
 	info.CalculateResource()
 
 	c.mu.Lock()
@@ -69,9 +74,9 @@ func (c *Cache) assume(info *schedframework.PodInfo, class ClassID) error {
 	return nil
 }
 
-// ForgetPod takes back the assumption of a pod on the node that its spec names. A pod that is not in the cache, since
-// it was deleted meanwhile, is forgotten already. One that the API server has confirmed, or that is assumed on another
-// node, is an [ErrNotAssumed] and stays.
+// ForgetPod takes back the assumption of a pod on the node that its spec names. A pod that is not
+// in the cache, since it was deleted meanwhile, is forgotten already. One that the API server has
+// confirmed, or that is assumed on another node, is an [ErrNotAssumed] and stays.
 func (c *Cache) ForgetPod(_ klog.Logger, pod *corev1.Pod) error {
 	if err := checkIdentity(pod); err != nil {
 		return err
@@ -91,15 +96,16 @@ func (c *Cache) ForgetPod(_ klog.Logger, pod *corev1.Pod) error {
 	return nil
 }
 
-// AddPod reports an assigned pod that the API server has. It confirms an assumed pod, on the node that the API server
-// says, which may be another than it was assumed on.
+// AddPod reports an assigned pod that the API server has. It confirms an assumed pod, on the node
+// that the API server says, which may be another than it was assumed on.
 func (c *Cache) AddPod(logger klog.Logger, pod *corev1.Pod) error {
 	return c.observe(logger, pod)
 }
 
-// UpdatePod reports that an assigned pod was changed. Like AddPod it goes by what newPod says: a pod that was assumed
-// is confirmed, one on another node moves, one that the cache does not know is added. oldPod is looked at only to tell
-// whether newPod is another pod of the same name, which takes its place.
+// UpdatePod reports that an assigned pod was changed. Like AddPod it goes by what newPod says: a
+// pod that was assumed is confirmed, one on another node moves, one that the cache does not know is
+// added. oldPod is looked at only to tell whether newPod is another pod of the same name, which
+// takes its place.
 func (c *Cache) UpdatePod(logger klog.Logger, oldPod, newPod *corev1.Pod) error {
 	if oldPod.UID != newPod.UID {
 		c.mu.Lock()
@@ -125,7 +131,8 @@ func (c *Cache) observe(logger klog.Logger, pod *corev1.Pod) error {
 	return nil
 }
 
-// admitPod puts next, the PodInfo of pod, where it belongs. known is what next and like were made from.
+// admitPod puts next, the PodInfo of pod, where it belongs. known is what next and like were made
+// from.
 func (c *Cache) admitPod(logger klog.Logger, pod *corev1.Pod, known podState, next *schedframework.PodInfo, like likeness) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,14 +174,15 @@ func (c *Cache) succeed(logger klog.Logger, old *schedframework.PodInfo, pod *co
 		!sameRequestInputs(old.Pod, pod) && !sameResources(old.CalculateResource(), (&schedframework.PodInfo{Pod: pod}).CalculateResource()) {
 		return c.newPodInfo(logger, pod), unlike
 	}
-	// Terms and resources are shared, of which there is one copy for all the objects that a pod has in its life.
+	// Terms and resources are shared, of which there is one copy for all the objects that a pod has
+	// in its life.
 	copied := *old
 	copied.Pod = pod
 	return &copied, like
 }
 
-// newPodInfo parses a pod, unless one like it is known. Terms that do not parse are left out, as kube-scheduler does: the
-// API server lets some through that it would refuse today.
+// newPodInfo parses a pod, unless one like it is known. Terms that do not parse are left out, as
+// kube-scheduler does: the API server lets some through that it would refuse today.
 func (c *Cache) newPodInfo(logger klog.Logger, pod *corev1.Pod) *schedframework.PodInfo {
 	if info := c.alike.find(pod); info != nil {
 		return info
@@ -188,8 +196,9 @@ func (c *Cache) newPodInfo(logger klog.Logger, pod *corev1.Pod) *schedframework.
 	return info
 }
 
-// RemovePod reports that a pod is gone, whether it was assumed or confirmed. It is taken off the node it is on, even
-// if the object, being older, names another or none. It is an [ErrUnknownPod] if the pod is not in the cache.
+// RemovePod reports that a pod is gone, whether it was assumed or confirmed. It is taken off the
+// node it is on, even if the object, being older, names another or none. It is an [ErrUnknownPod]
+// if the pod is not in the cache.
 func (c *Cache) RemovePod(logger klog.Logger, pod *corev1.Pod) error {
 	if err := checkIdentity(pod); err != nil {
 		return err
@@ -218,8 +227,8 @@ func (c *Cache) IsAssumedPod(pod *corev1.Pod) (bool, error) {
 	return c.pods[pod.UID].assumed, nil
 }
 
-// GetPod returns the cache's object of a pod, which for an assumed one has its node set. The node may be gone. It is
-// an [ErrUnknownPod] if the pod is not in the cache.
+// GetPod returns the cache's object of a pod, which for an assumed one has its node set. The node
+// may be gone. It is an [ErrUnknownPod] if the pod is not in the cache.
 func (c *Cache) GetPod(pod *corev1.Pod) (*corev1.Pod, error) {
 	if err := checkIdentity(pod); err != nil {
 		return nil, err

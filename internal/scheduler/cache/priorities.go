@@ -8,7 +8,8 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 )
 
-// priorities counts the pods of each priority, over all nodes of a snapshot. There are few priorities.
+// priorities counts the pods of each priority, over all nodes of a snapshot. There are few
+// priorities.
 type priorities map[int32]int
 
 func (p priorities) add(pod *corev1.Pod) { p[corev1helpers.PodPriority(pod)]++ }

@@ -14,7 +14,8 @@ import (
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 )
 
-// This file is all that writes to a snapshot. The caller holds Cache.mu and is the only one to use the snapshot.
+// This file is all that writes to a snapshot. The caller holds Cache.mu and is the only one to use
+// the snapshot.
 
 // beginRefresh starts a new refresh.
 func (s *Snapshot) beginRefresh() {
@@ -60,7 +61,8 @@ func (s *Snapshot) addNode(n *node) Slot {
 	return slot
 }
 
-// removeNode stops showing the node in a slot. Its NodeInfo, which somebody may still hold, stays as it is.
+// removeNode stops showing the node in a slot. Its NodeInfo, which somebody may still hold, stays
+// as it is.
 func (s *Snapshot) removeNode(slot Slot) {
 	info := s.infos[slot]
 	s.uncountPods(slot)
@@ -198,8 +200,8 @@ func (s *Snapshot) enter(slot Slot, affinity, requiredAntiAffinity, pvcs bool) {
 	s.withPVCs.set(slot, pvcs)
 }
 
-// replacePod puts one PodInfo in the place of another wherever a NodeInfo has it, and returns which of its Pods it was, or
-// -1 if the NodeInfo has it not.
+// replacePod puts one PodInfo in the place of another wherever a NodeInfo has it, and returns which
+// of its Pods it was, or -1 if the NodeInfo has it not.
 func replacePod(info *schedframework.NodeInfo, old, pod *schedframework.PodInfo) int {
 	for _, pods := range [...][]fwk.PodInfo{info.PodsWithAffinity, info.PodsWithRequiredAntiAffinity} {
 		if i := slices.Index(pods, fwk.PodInfo(old)); i >= 0 {
@@ -213,9 +215,10 @@ func replacePod(info *schedframework.NodeInfo, old, pod *schedframework.PodInfo)
 	return i
 }
 
-// restorePorts gives back the host ports that other pods share with one that was removed, which a NodeInfo, not
-// counting the users of a port, takes for free. Pods with one port come to share a node when a pod is made again
-// before the deletion of the old one is seen, or when somebody other than a scheduler sets their node.
+// restorePorts gives back the host ports that other pods share with one that was removed, which a
+// NodeInfo, not counting the users of a port, takes for free. Pods with one port come to share a
+// node when a pod is made again before the deletion of the old one is seen, or when somebody other
+// than a scheduler sets their node.
 func restorePorts(info *schedframework.NodeInfo, removed *corev1.Pod) {
 	if len(schedutil.GetHostPorts(removed)) == 0 {
 		return

@@ -13,18 +13,20 @@ import (
 	"github.com/livesched/livesched/internal/mapkey"
 )
 
-// SignatureID is the number of a signature, the smallest being 0. See [Signatures.Epoch] for how long it means the same.
+// SignatureID is the number of a signature, the smallest being 0. See [Signatures.Epoch] for how
+// long it means the same.
 type SignatureID uint32
 
-// Signature is all that the selectors of other pods, and the terms by which it selects others, go by in a pod that is on a
-// node. There are few: the pods of one controller have one.
+// Signature is all that the selectors of other pods, and the terms by which it selects others, go
+// by in a pod that is on a node. There are few: the pods of one controller have one.
 type Signature struct {
 	Namespace string
 	// Labels must not be written to, nor what Terms refers to.
 	Labels map[string]string
 	// Terminating says that the pods have a deletion timestamp.
 	Terminating bool
-	// Terms has the terms of pod affinity and anti-affinity, and nothing else: no Pod. It is nil if there are none.
+	// Terms has the terms of pod affinity and anti-affinity, and nothing else: no Pod. It is nil if
+	// there are none.
 	Terms *schedframework.PodInfo
 
 	key string
@@ -32,20 +34,24 @@ type Signature struct {
 	pods int32
 }
 
-// Signatures numbers the signatures of the pods in a snapshot, and says which pods each node has. What is to be found out
-// about all pods can be found out once for each signature, and looked up for each pod. It is kept up with every refresh.
+// Signatures numbers the signatures of the pods in a snapshot, and says which pods each node has.
+// What is to be found out about all pods can be found out once for each signature, and looked up
+// for each pod. It is kept up with every refresh.
 //
-// Ask [Snapshot.Signatures] for it in each cycle. Between refreshes any number of goroutines may read it.
+// Ask [Snapshot.Signatures] for it in each cycle. Between refreshes any number of goroutines may
+// read it.
 type Signatures struct {
 	epoch uint64
-	// spare is how many numbers may be out of use before all are given out anew, besides as many as are in use.
+	// spare is how many numbers may be out of use before all are given out anew, besides as many as
+	// are in use.
 	spare int
 	// on are the signatures of the pods in each slot, in the order of the NodeInfo's Pods.
 	on [][]SignatureID
 	// all are the signatures by number, those without pods being empty. numbers has them by key.
 	all     []Signature
 	numbers map[string]SignatureID
-	// withTerms are the numbers of those that have terms, and of some that are gone, the smallest first.
+	// withTerms are the numbers of those that have terms, and of some that are gone, the smallest
+	// first.
 	withTerms []SignatureID
 	// recent remembers of classes which signature their last pod had.
 	recent [recentClasses]recentClass
@@ -63,28 +69,30 @@ type recentClass struct {
 
 const spareSignatures = 1024
 
-// On returns the signatures of the pods on the node in a slot, in the order of the pods. The slice must not be written to
-// and is valid until the next refresh.
+// On returns the signatures of the pods on the node in a slot, in the order of the pods. The slice
+// must not be written to and is valid until the next refresh.
 func (x *Signatures) On(slot Slot) []SignatureID { return x.on[slot] }
 
 // Of returns a signature. It is valid until the next refresh, and must not be written to.
 func (x *Signatures) Of(id SignatureID) *Signature { return &x.all[id] }
 
-// Bound is greater than every number in use. It is about twice as many as there are signatures, at most.
+// Bound is greater than every number in use. It is about twice as many as there are signatures, at
+// most.
 func (x *Signatures) Bound() SignatureID { return SignatureID(len(x.all)) }
 
-// WithTerms returns the numbers of all signatures that have terms, and of some that no pod has any more, the smallest
-// first. The slice must not be written to and is valid until the next refresh; as long as Epoch does not move, numbers are
-// only appended.
+// WithTerms returns the numbers of all signatures that have terms, and of some that no pod has any
+// more, the smallest first. The slice must not be written to and is valid until the next refresh;
+// as long as Epoch does not move, numbers are only appended.
 func (x *Signatures) WithTerms() []SignatureID { return x.withTerms }
 
-// Epoch moves when the signatures are numbered anew, which happens when about half of the numbers are out of use. Until
-// then a number that was given to a signature is not given to another. It is never the same for two Signatures of a
-// snapshot.
+// Epoch moves when the signatures are numbered anew, which happens when about half of the numbers
+// are out of use. Until then a number that was given to a signature is not given to another. It is
+// never the same for two Signatures of a snapshot.
 func (x *Signatures) Epoch() uint64 { return x.epoch }
 
-// Signatures returns the signatures of all pods. The first call costs all pods; after that, keeping them up costs the pods
-// that come and go. It may be called from any goroutine that may read the snapshot.
+// Signatures returns the signatures of all pods. The first call costs all pods; after that, keeping
+// them up costs the pods that come and go. It may be called from any goroutine that may read the
+// snapshot.
 func (s *Snapshot) Signatures() *Signatures {
 	s.lazy.Lock()
 	defer s.lazy.Unlock()

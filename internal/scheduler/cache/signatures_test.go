@@ -130,7 +130,8 @@ func TestPodsThatMeanTheSameToOthersHaveOneSignature(t *testing.T) {
 	}
 }
 
-// TestSignaturesOfAClass has the last pod's signature be a guess, not more: pods of a class may differ in labels.
+// TestSignaturesOfAClass has the last pod's signature be a guess, not more: pods of a class may
+// differ in labels.
 func TestSignaturesOfAClass(t *testing.T) {
 	f := newFixture(t, newNode("n", ""))
 	x := f.snapshot.Signatures()

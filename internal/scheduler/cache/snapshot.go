@@ -12,22 +12,24 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// Slot is the place of a node in a snapshot: a small number that the node keeps as long as it lives. Slots of nodes
-// that are gone are given to new ones; slots are never re-ordered.
+// Slot is the place of a node in a snapshot: a small number that the node keeps as long as it
+// lives. Slots of nodes that are gone are given to new ones; slots are never re-ordered.
 type Slot int32
 
 const noSlot Slot = -1
 
-// Snapshot is the cluster as it was at the last [Cache.UpdateSnapshot]: what plugins and the algorithm decide on. It
-// is one object for the life of a scheduler, since plugins keep the pointer, and is refreshed in place.
+// Snapshot is the cluster as it was at the last [Cache.UpdateSnapshot]: what plugins and the
+// algorithm decide on. It is one object for the life of a scheduler, since plugins keep the
+// pointer, and is refreshed in place.
 //
-// It belongs to the goroutine of the scheduling loop. That goroutine refreshes it between two cycles; during a cycle
-// nobody writes to it, and any number of goroutines may read it. Nothing that its methods return may be written to.
-// A NodeInfo is the same object as long as its node lives, with contents that change at refreshes. PodInfos are never
-// written to and may be kept. As everywhere in Kubernetes, nobody may read the snapshot in a binding cycle.
+// It belongs to the goroutine of the scheduling loop. That goroutine refreshes it between two
+// cycles; during a cycle nobody writes to it, and any number of goroutines may read it. Nothing
+// that its methods return may be written to. A NodeInfo is the same object as long as its node
+// lives, with contents that change at refreshes. PodInfos are never written to and may be kept. As
+// everywhere in Kubernetes, nobody may read the snapshot in a binding cycle.
 //
-// Lists and topologies are made when they are first asked for, from whatever goroutine, and kept until a refresh
-// changes what is in them. Apart from those, a reader takes no lock.
+// Lists and topologies are made when they are first asked for, from whatever goroutine, and kept
+// until a refresh changes what is in them. Apart from those, a reader takes no lock.
 type Snapshot struct {
 	// source is the cache that the snapshot was last filled from.
 	source    *Cache
@@ -52,8 +54,8 @@ type Snapshot struct {
 	priorities priorities
 	images     imageStates
 
-	// lazy guards topologies, signatures and epochs between refreshes, and the making of the lists. A list that is nil has
-	// to be made, as have signatures.
+	// lazy guards topologies, signatures and epochs between refreshes, and the making of the lists.
+	// A list that is nil has to be made, as have signatures.
 	lazy                         sync.Mutex
 	topologies                   map[string]*Topology
 	signatures                   *Signatures
@@ -101,9 +103,9 @@ func (s *Snapshot) Alive(slot Slot) bool { return s.infos[slot] != nil }
 // Info returns the node in a slot, nil if there is none.
 func (s *Snapshot) Info(slot Slot) *schedframework.NodeInfo { return s.infos[slot] }
 
-// Version is another number than any before as soon as anything has changed on the node in a slot that its NodeInfo shows, be
-// it the status of a pod there, of which the change log says nothing. A change of the node object of which the log says nothing
-// does not count.
+// Version is another number than any before as soon as anything has changed on the node in a slot
+// that its NodeInfo shows, be it the status of a pod there, of which the change log says nothing. A
+// change of the node object of which the log says nothing does not count.
 func (s *Snapshot) Version(slot Slot) uint64 { return s.versions[slot] }
 
 // SlotOf returns the slot of a node.
@@ -115,8 +117,8 @@ func (s *Snapshot) SlotOf(nodeName string) (Slot, bool) {
 // NumNodes is the number of nodes.
 func (s *Snapshot) NumNodes() int { return len(s.slots) }
 
-// Order returns the slots in the order in which nodes are sampled: the one of List. It costs all nodes after one has
-// come, gone, or moved to another zone.
+// Order returns the slots in the order in which nodes are sampled: the one of List. It costs all
+// nodes after one has come, gone, or moved to another zone.
 func (s *Snapshot) Order() []Slot { return s.ordered().slots }
 
 // Log returns the change log.
@@ -131,8 +133,8 @@ func (s *Snapshot) WithRequiredAntiAffinity() Bitset { return s.withRequiredAnti
 // WithPVCs is the set of nodes with pods that use PersistentVolumeClaims.
 func (s *Snapshot) WithPVCs() Bitset { return s.withPVCs }
 
-// ImagesEpoch moves whenever the number of nodes that have some image changes, and with it the ImageStates of all
-// nodes that have it, of which the change log says nothing.
+// ImagesEpoch moves whenever the number of nodes that have some image changes, and with it the
+// ImageStates of all nodes that have it, of which the change log says nothing.
 func (s *Snapshot) ImagesEpoch() uint64 { return s.images.epoch }
 
 // NodeInfos returns the lister of nodes.
@@ -141,8 +143,8 @@ func (s *Snapshot) NodeInfos() fwk.NodeInfoLister { return s }
 // StorageInfos returns the lister of claims in use.
 func (s *Snapshot) StorageInfos() fwk.StorageInfoLister { return s }
 
-// PodGroupStates returns the lister of pod groups. There are none: pod groups come with the feature gate GenericWorkload,
-// which livesched refuses.
+// PodGroupStates returns the lister of pod groups. There are none: pod groups come with the feature
+// gate GenericWorkload, which livesched refuses.
 func (s *Snapshot) PodGroupStates() fwk.PodGroupStateLister { return noPodGroups{} }
 
 type noPodGroups struct{}
@@ -155,13 +157,14 @@ func (noPodGroups) Get(namespace, podGroupName string) (fwk.PodGroupState, error
 // List returns the nodes, one of each zone in turn.
 func (s *Snapshot) List() ([]fwk.NodeInfo, error) { return s.ordered().infos, nil }
 
-// HavePodsWithAffinityList returns the nodes with pods that have pod affinity or anti-affinity, in the order of List.
+// HavePodsWithAffinityList returns the nodes with pods that have pod affinity or anti-affinity, in
+// the order of List.
 func (s *Snapshot) HavePodsWithAffinityList() ([]fwk.NodeInfo, error) {
 	return s.list(&s.listWithAffinity, &s.withAffinity), nil
 }
 
-// HavePodsWithRequiredAntiAffinityList returns the nodes with pods that have required pod anti-affinity, in the order
-// of List.
+// HavePodsWithRequiredAntiAffinityList returns the nodes with pods that have required pod
+// anti-affinity, in the order of List.
 func (s *Snapshot) HavePodsWithRequiredAntiAffinityList() ([]fwk.NodeInfo, error) {
 	return s.list(&s.listWithRequiredAntiAffinity, &s.withRequiredAntiAffinity), nil
 }

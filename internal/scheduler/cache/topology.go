@@ -5,11 +5,13 @@ package cache
 
 import corev1 "k8s.io/api/core/v1"
 
-// maxTopologies bounds the topology keys that are kept up. The keys come from pods, so anybody can make up new ones.
+// maxTopologies bounds the topology keys that are kept up. The keys come from pods, so anybody can
+// make up new ones.
 const maxTopologies = 64
 
-// Topology numbers the domains of a topology key, such as the values of the label topology.kubernetes.io/zone, and
-// says which domain each slot is in. It is kept up with every refresh.
+// Topology numbers the domains of a topology key, such as the values of the label
+// topology.kubernetes.io/zone, and says which domain each slot is in. It is kept up with every
+// refresh.
 //
 // Ask [Snapshot.Topo] for it in each cycle. Between refreshes any number of goroutines may read it.
 type Topology struct {
@@ -33,11 +35,13 @@ type domain struct {
 	nodes int32
 }
 
-// Domains returns the domain of each slot, -1 where the node lacks the label or there is no node. An empty label value
-// is a domain like any other. There are as many as Snapshot.Slots says. The slice must not be written to.
+// Domains returns the domain of each slot, -1 where the node lacks the label or there is no node.
+// An empty label value is a domain like any other. There are as many as Snapshot.Slots says. The
+// slice must not be written to.
 //
-// A domain has the same number as long as it has a node. The number of one that has lost its last node may be given
-// to another: a sum per domain that was kept up through the change log is 0 by then.
+// A domain has the same number as long as it has a node. The number of one that has lost its last
+// node may be given to another: a sum per domain that was kept up through the change log is 0 by
+// then.
 func (t *Topology) Domains() []int32 { return t.of }
 
 // Bound is greater than every domain number in use.
@@ -55,9 +59,9 @@ func (t *Topology) Len() int { return len(t.ids) }
 // Unique says whether no domain has more than one node, as is usual for kubernetes.io/hostname.
 func (t *Topology) Unique() bool { return t.shared == 0 }
 
-// Epoch moves when a node changes its domain while it lives, and is never the same for two topologies of a snapshot.
-// What a reader has added up per domain is void when it has moved. Nodes that come and go do not move it; the change
-// log tells of them.
+// Epoch moves when a node changes its domain while it lives, and is never the same for two
+// topologies of a snapshot. What a reader has added up per domain is void when it has moved. Nodes
+// that come and go do not move it; the change log tells of them.
 func (t *Topology) Epoch() uint64 { return t.epoch }
 
 // grow makes room for a slot.
@@ -67,7 +71,8 @@ func (t *Topology) grow(slots int) {
 	}
 }
 
-// put enters a slot by its node's label, and says whether the slot was in another domain, or none, before.
+// put enters a slot by its node's label, and says whether the slot was in another domain, or none,
+// before.
 func (t *Topology) put(slot Slot, node *corev1.Node) bool {
 	value, has := node.Labels[t.key]
 	was := t.of[slot]
@@ -126,9 +131,9 @@ func (t *Topology) number(value string) int32 {
 	return id
 }
 
-// Topo returns the topology of a key. The first call for a key costs all slots, as does one for a key that 64 others
-// have been asked for since; after that, keeping the topology up costs the nodes that change. It may be called from any
-// goroutine that may read the snapshot.
+// Topo returns the topology of a key. The first call for a key costs all slots, as does one for a
+// key that 64 others have been asked for since; after that, keeping the topology up costs the nodes
+// that change. It may be called from any goroutine that may read the snapshot.
 func (s *Snapshot) Topo(key string) *Topology {
 	s.lazy.Lock()
 	defer s.lazy.Unlock()

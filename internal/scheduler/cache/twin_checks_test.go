@@ -116,7 +116,8 @@ func (tt *twinTest) checkNodes() {
 	tt.shown = shown
 }
 
-// checkOrderOfPods: the cache's list of pods is in the order of the NodeInfo's, as the cache says of itself.
+// checkOrderOfPods: the cache's list of pods is in the order of the NodeInfo's, as the cache says
+// of itself.
 func (tt *twinTest) checkOrderOfPods(name string, info *schedframework.NodeInfo) {
 	pods := tt.cache.nodes[name].pods
 	for i, pod := range info.Pods {
@@ -181,7 +182,8 @@ func (tt *twinTest) checkLists() {
 	}
 }
 
-// checkVersions expects a node that has a version which some node had before to be that one, with the same pods.
+// checkVersions expects a node that has a version which some node had before to be that one, with
+// the same pods.
 func (tt *twinTest) checkVersions() {
 	for name, slot := range tt.snapshot.slots {
 		info := tt.snapshot.Info(slot)
@@ -264,7 +266,8 @@ func (tt *twinTest) checkTopology(key string) {
 func (tt *twinTest) checkLog() {
 	changes, ok := tt.snapshot.Log().Since(tt.end)
 	tt.end = tt.snapshot.Log().End()
-	// With a short journal a few operations are too many to be followed, and nodes are shown as they are, changed or not.
+	// With a short journal a few operations are too many to be followed, and nodes are shown as
+	// they are, changed or not.
 	if ok && tt.quietly && len(changes) > 0 && tt.cache.feed.limit == maxJournal {
 		tt.Errorf("entries though nothing has changed: %v", changes)
 	}
@@ -295,7 +298,8 @@ func (tt *twinTest) checkLog() {
 	}
 }
 
-// logReader knows of each slot what a node-local plugin may go by, and learns of changes by the log alone.
+// logReader knows of each slot what a node-local plugin may go by, and learns of changes by the log
+// alone.
 type logReader struct {
 	pos   uint64
 	views map[Slot]string

@@ -15,8 +15,9 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// The twin is the cluster as a few maps and lists that are searched from end to end. After every refresh the cache,
-// its snapshot and all that hangs on it must be what comes out of them when everything is built from scratch.
+// The twin is the cluster as a few maps and lists that are searched from end to end. After every
+// refresh the cache, its snapshot and all that hangs on it must be what comes out of them when
+// everything is built from scratch.
 type twin struct {
 	nodes map[string]*twinNode
 	pods  map[types.UID]*twinPod

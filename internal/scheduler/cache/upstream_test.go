@@ -15,8 +15,8 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// TestAgainstUpstream does the same to kube-scheduler's cache and to this one, within what kube-scheduler's survives:
-// the same calls must fail, and the snapshots must show the same.
+// TestAgainstUpstream does the same to kube-scheduler's cache and to this one, within what
+// kube-scheduler's survives: the same calls must fail, and the snapshots must show the same.
 func TestAgainstUpstream(t *testing.T) {
 	seed := rand.Uint64()
 	for run := range uint64(10) {
@@ -97,7 +97,8 @@ func (u *upstreamTest) makeNode() *corev1.Node {
 
 func (u *upstreamTest) makePod() *corev1.Pod {
 	u.uids++
-	// Ports differ from pod to pod: kube-scheduler's NodeInfo frees one that another pod shares (see restorePorts).
+	// Ports differ from pod to pod: kube-scheduler's NodeInfo frees one that another pod shares
+	// (see restorePorts).
 	edits := []func(*corev1.Pod){withAffinity, withRequiredAntiAffinity, reported, listening(int32(1000 + u.uids)),
 		claiming("c1"), claiming("c1", "c2"), requesting("0"), requesting("2"), labelled("a"), terminating}
 	u.random.Shuffle(len(edits), func(i, j int) { edits[i], edits[j] = edits[j], edits[i] })
@@ -183,8 +184,9 @@ func (u *upstreamTest) drop(pod *corev1.Pod) {
 
 func (u *upstreamTest) compare() {
 	u.both("refresh", u.ours.UpdateSnapshot(quiet, u.oursSnapshot), u.theirs.UpdateSnapshot(quiet, u.theirsSnapshot))
-	// kube-scheduler lists nodes anew only when one was added or removed, and counts images when it clones a node. One
-	// of its snapshots that was made this moment has both up to date, as ours has at all times.
+	// kube-scheduler lists nodes anew only when one was added or removed, and counts images when it
+	// clones a node. One of its snapshots that was made this moment has both up to date, as ours
+	// has at all times.
 	fresh := upstream.NewEmptySnapshot()
 	if err := u.theirs.UpdateSnapshot(quiet, fresh); err != nil {
 		u.Fatal(err)

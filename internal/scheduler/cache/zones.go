@@ -3,9 +3,10 @@
 
 package cache
 
-// zoneOrder decides in which order nodes are listed: one of each zone in turn, zones and the nodes in them by how
-// long they have been known. It is kube-scheduler's node tree, which makes a sample of the first so many nodes a
-// sample of all zones. Here it only gives out numbers; snapshots make lists from them.
+// zoneOrder decides in which order nodes are listed: one of each zone in turn, zones and the nodes
+// in them by how long they have been known. It is kube-scheduler's node tree, which makes a sample
+// of the first so many nodes a sample of all zones. Here it only gives out numbers; snapshots make
+// lists from them.
 //
 // It has no lock; Cache.mu guards it.
 type zoneOrder struct {

@@ -40,7 +40,8 @@ func argsKnown(plugin string) bool {
 	return scheme.Scheme.Recognizes(configv1.SchemeGroupVersion.WithKind(plugin + "Args"))
 }
 
-// checkOwnArgs are the plugins of livesched's own, whose arguments are no kind of a configuration API.
+// checkOwnArgs are the plugins of livesched's own, whose arguments are no kind of a configuration
+// API.
 var checkOwnArgs = map[string]func(runtime.Object) error{
 	nodelabel.Name: func(args runtime.Object) error {
 		_, err := nodelabel.ParseArgs(args)
@@ -58,8 +59,9 @@ var checkOwnArgs = map[string]func(runtime.Object) error{
 	selectorspread.Name:                        selectorspread.CheckArgs,
 }
 
-// decodeArgs reads the arguments of one plugin, strictly, and returns them in their versioned form. Arguments of
-// out-of-tree plugins are handed over as they are (runtime.Unknown), as kube-scheduler does; absent ones are nil.
+// decodeArgs reads the arguments of one plugin, strictly, and returns them in their versioned form.
+// Arguments of out-of-tree plugins are handed over as they are (runtime.Unknown), as kube-scheduler
+// does; absent ones are nil.
 func decodeArgs(plugin string, raw []byte, path *field.Path, found *problems) runtime.Object {
 	var fields map[string]json.RawMessage // nil for null, too
 	if len(raw) > 0 {
@@ -104,8 +106,8 @@ func decodeArgs(plugin string, raw []byte, path *field.Path, found *problems) ru
 	return obj
 }
 
-// addOwnArgs reports what is wrong with the arguments of one of livesched's own plugins, at the field that it names if it
-// names one.
+// addOwnArgs reports what is wrong with the arguments of one of livesched's own plugins, at the
+// field that it names if it names one.
 func addOwnArgs(reason string, err error, path *field.Path, found *problems) {
 	errs := []error{err}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
@@ -129,8 +131,8 @@ func decodingErrors(err error) []error {
 	return []error{err}
 }
 
-// completeArgs gives versioned arguments kube-scheduler's defaults and translates them to the internal types that
-// plugins take.
+// completeArgs gives versioned arguments kube-scheduler's defaults and translates them to the
+// internal types that plugins take.
 func completeArgs(args runtime.Object) (runtime.Object, error) {
 	if args == nil {
 		return nil, nil
@@ -147,7 +149,8 @@ func completeArgs(args runtime.Object) (runtime.Object, error) {
 	return internal.DeepCopyObject(), nil // both steps share slices, some of them with all of the process
 }
 
-// newArgs returns the versioned arguments of a plugin with nothing set, nil if there is no kind for them.
+// newArgs returns the versioned arguments of a plugin with nothing set, nil if there is no kind for
+// them.
 func newArgs(plugin string) (runtime.Object, error) {
 	if !argsKnown(plugin) {
 		return nil, nil
@@ -155,7 +158,8 @@ func newArgs(plugin string) (runtime.Object, error) {
 	return scheme.Scheme.New(configv1.SchemeGroupVersion.WithKind(plugin + "Args"))
 }
 
-// validateArgs runs kube-scheduler's own validation over the arguments of one plugin, in their internal form.
+// validateArgs runs kube-scheduler's own validation over the arguments of one plugin, in their
+// internal form.
 func validateArgs(defaults *schedconfig.KubeSchedulerConfiguration, plugin string, args runtime.Object, path *field.Path, found *problems) {
 	configuration := *defaults
 	configuration.Profiles = []schedconfig.KubeSchedulerProfile{{
@@ -168,7 +172,8 @@ func validateArgs(defaults *schedconfig.KubeSchedulerConfiguration, plugin strin
 	if aggregate := validation.ValidateKubeSchedulerConfiguration(&configuration); aggregate != nil {
 		errs = append(errs, aggregate)
 	}
-	// kube-scheduler leaves these out by an oversight: it looks for them under the name "NodeResourcesFitArgs".
+	// kube-scheduler leaves these out by an oversight: it looks for them under the name
+	// "NodeResourcesFitArgs".
 	if fit, ok := args.(*schedconfig.NodeResourcesFitArgs); ok && plugin == names.NodeResourcesFit {
 		errs = append(errs, validation.ValidateNodeResourcesFitArgs(validated, fit))
 	}

@@ -20,16 +20,20 @@ import (
 // ComponentConfig is the name under which kube-scheduler shows its configuration.
 const ComponentConfig = "componentconfig"
 
-// ComponentConfigs shows profiles as kube-scheduler would be configured to do the same: as KubeSchedulerConfigurations of
-// kubescheduler.config.k8s.io/v1, in JSON. process has what is not a matter of profiles, and is not changed.
+// ComponentConfigs shows profiles as kube-scheduler would be configured to do the same: as
+// KubeSchedulerConfigurations of kubescheduler.config.k8s.io/v1, in JSON. process has what is not a
+// matter of profiles, and is not changed.
 //
-// A KubeSchedulerConfiguration has parallelism, backoffs and extenders once, which is once for each policy here, and one
-// queue sort, from which a profile can differ that is kept on its last good spec. So there is one document for all profiles that share them, under the name "componentconfig" for those that build on the
-// policy "default" (or on the first, if none does), and "componentconfig/<policy>" for the others.
+// A KubeSchedulerConfiguration has parallelism, backoffs and extenders once, which is once for each
+// policy here, and one queue sort, from which a profile can differ that is kept on its last good
+// spec. So there is one document for all profiles that share them, under the name "componentconfig"
+// for those that build on the policy "default" (or on the first, if none does), and
+// "componentconfig/<policy>" for the others.
 //
-// Each document is one that kube-scheduler can be started with, as far as it has the plugins, except that TLS material of
-// extenders and passwords in their URLs are left out. Backoffs are rounded up to whole seconds, of which it has no parts,
-// and 100 stands for the percentage 0, for which kube-scheduler would choose one by itself.
+// Each document is one that kube-scheduler can be started with, as far as it has the plugins,
+// except that TLS material of extenders and passwords in their URLs are left out. Backoffs are
+// rounded up to whole seconds, of which it has no parts, and 100 stands for the percentage 0, for
+// which kube-scheduler would choose one by itself.
 func ComponentConfigs(process *schedconfig.KubeSchedulerConfiguration, profiles []*Profile) (map[string]json.RawMessage, error) {
 	groups := map[string][]*Profile{} // by what they share
 	for _, p := range profiles {
@@ -116,7 +120,8 @@ func componentExtender(e *Extender) schedconfig.Extender {
 		Ignorable:        e.Ignorable,
 	}
 	c.HTTPTimeout.Duration = e.Timeout
-	// enableHTTPS is not set: to kube-scheduler it means that a certificate is not verified where no authority is given.
+	// enableHTTPS is not set: to kube-scheduler it means that a certificate is not verified where
+	// no authority is given.
 	if e.TLS.Insecure || e.TLS.ServerName != "" || e.TLS.Secret != nil {
 		c.TLSConfig = &schedconfig.ExtenderTLSConfig{Insecure: e.TLS.Insecure, ServerName: e.TLS.ServerName}
 	}

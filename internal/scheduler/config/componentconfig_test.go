@@ -24,8 +24,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// shownAsUpstream shows profiles and reads what is shown as kube-scheduler reads its configuration file: strictly, with
-// its defaults merged in and validated.
+// shownAsUpstream shows profiles and reads what is shown as kube-scheduler reads its configuration
+// file: strictly, with its defaults merged in and validated.
 func shownAsUpstream(t *testing.T, profiles []*config.Profile) (map[string]*schedconfig.KubeSchedulerConfiguration, string) {
 	t.Helper()
 	process, err := latest.Default()
@@ -60,8 +60,8 @@ func shownAsUpstream(t *testing.T, profiles []*config.Profile) (map[string]*sche
 	return shown, all
 }
 
-// inCommon is a profile as both have it: the documents disable all of kube-scheduler's default set, and have arguments
-// in another order.
+// inCommon is a profile as both have it: the documents disable all of kube-scheduler's default set,
+// and have arguments in another order.
 func inCommon(plugins *schedconfig.Plugins, args []schedconfig.PluginConfig) (*schedconfig.Plugins, map[string]string) {
 	plugins = plugins.DeepCopy()
 	plugins.MultiPoint.Disabled = nil

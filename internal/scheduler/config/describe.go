@@ -20,8 +20,9 @@ type Description struct {
 	PodInitialBackoff         string `json:"podInitialBackoff"`
 	PodMaxBackoff             string `json:"podMaxBackoff"`
 	PodMaxInUnschedulablePods string `json:"podMaxInUnschedulablePods"`
-	// Plugins by extension point, in the order in which they run, with their weights where those count. multiPoint has the
-	// plugins of which it is not known from their names which points they extend.
+	// Plugins by extension point, in the order in which they run, with their weights where those
+	// count. multiPoint has the plugins of which it is not known from their names which points they
+	// extend.
 	Plugins map[string][]string `json:"plugins"`
 	// Args of the plugins that are enabled, with the defaults.
 	Args      map[string]json.RawMessage `json:"args"`
@@ -56,8 +57,8 @@ func Describe(p *Profile) (*Description, error) {
 	return d, nil
 }
 
-// namedAt lists the plugins of a merged set at an extension point: those that it overrides, the others of multiPoint, the others
-// of the point, as a framework orders them.
+// namedAt lists the plugins of a merged set at an extension point: those that it overrides, the
+// others of multiPoint, the others of the point, as a framework orders them.
 func namedAt(merged *schedconfig.Plugins, at point) []string {
 	set := at.internal(merged)
 	if at.name == "multiPoint" {

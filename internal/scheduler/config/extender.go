@@ -34,8 +34,8 @@ type Extender struct {
 	Timeout time.Duration
 	// NodeCacheCapable extenders are sent names in the place of nodes and victims.
 	NodeCacheCapable bool
-	// ManagedResources are the resources one of which a pod must request for the extender to be asked, sorted. Empty:
-	// it is asked about every pod.
+	// ManagedResources are the resources one of which a pod must request for the extender to be
+	// asked, sorted. Empty: it is asked about every pod.
 	ManagedResources []string
 	// Ignorable extenders may fail.
 	Ignorable bool
@@ -49,12 +49,13 @@ type ExtenderTLS struct {
 	Insecure bool
 	// ServerName is the name that the certificate must have. Empty: the host of the URL.
 	ServerName string
-	// Secret has the certificates that are trusted and the client's own. nil: those that the system trusts, and none.
+	// Secret has the certificates that are trusted and the client's own. nil: those that the system
+	// trusts, and none.
 	Secret *Secret
 }
 
-// SecretRefs returns the Secrets that the extenders of policies name, and those of last good policies whose Secrets have not
-// been read yet.
+// SecretRefs returns the Secrets that the extenders of policies name, and those of last good
+// policies whose Secrets have not been read yet.
 func SecretRefs(policies []v1alpha1.SchedulingPolicy, last LastGood) sets.Set[types.NamespacedName] {
 	refs := sets.New[types.NamespacedName]()
 	insert := func(spec *v1alpha1.SchedulingPolicySpec) {
@@ -105,7 +106,8 @@ func secretName(ref *v1alpha1.SecretReference) types.NamespacedName {
 	return types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
 }
 
-// secretsOf returns those of the Secrets that a policy names, for it to go on with when they are gone.
+// secretsOf returns those of the Secrets that a policy names, for it to go on with when they are
+// gone.
 func secretsOf(spec *v1alpha1.SchedulingPolicySpec, all map[types.NamespacedName]Secret) map[types.NamespacedName]Secret {
 	var named map[types.NamespacedName]Secret
 	for i := range spec.Extenders {
@@ -121,9 +123,10 @@ func secretsOf(spec *v1alpha1.SchedulingPolicySpec, all map[types.NamespacedName
 	return named
 }
 
-// resolveExtenders checks the extenders of a policy as kube-scheduler does (pkg/scheduler/apis/config/validation), and
-// beyond that what would only fail when an extender is called. The ignorable ones come last, each kind in its order.
-// ignored are the resources that are left to extenders.
+// resolveExtenders checks the extenders of a policy as kube-scheduler does
+// (pkg/scheduler/apis/config/validation), and beyond that what would only fail when an extender is
+// called. The ignorable ones come last, each kind in its order. ignored are the resources that are
+// left to extenders.
 func resolveExtenders(specs []v1alpha1.Extender, secrets map[types.NamespacedName]Secret, path *field.Path, found *problems) (extenders []Extender, ignored []string) {
 	binder := -1
 	managed := sets.New[string]()
@@ -174,7 +177,8 @@ func order(ignorable bool) int {
 	return 0
 }
 
-// checkManagedResource checks the name of an extended resource that no other extender of the policy manages.
+// checkManagedResource checks the name of an extended resource that no other extender of the policy
+// manages.
 func checkManagedResource(name string, managed sets.Set[string], path *field.Path, found *problems) {
 	switch errs := validation.IsQualifiedName(name); {
 	case len(errs) > 0:
@@ -186,7 +190,8 @@ func checkManagedResource(name string, managed sets.Set[string], path *field.Pat
 	}
 }
 
-// checkURL checks that every verb makes a URL that can be called, and that TLS is where the spec says that it is.
+// checkURL checks that every verb makes a URL that can be called, and that TLS is where the spec
+// says that it is.
 func checkURL(spec *v1alpha1.Extender, path *field.Path, found *problems) {
 	for _, verb := range []struct{ field, name string }{
 		{"filterVerb", spec.FilterVerb}, {"preemptVerb", spec.PreemptVerb}, {"prioritizeVerb", spec.PrioritizeVerb}, {"bindVerb", spec.BindVerb},
@@ -214,8 +219,8 @@ func checkURL(spec *v1alpha1.Extender, path *field.Path, found *problems) {
 	}
 }
 
-// resolveTLS finds the TLS material of an extender. With no word about TLS beyond enableHTTPS nothing is verified, as in
-// kube-scheduler.
+// resolveTLS finds the TLS material of an extender. With no word about TLS beyond enableHTTPS
+// nothing is verified, as in kube-scheduler.
 func resolveTLS(spec *v1alpha1.Extender, secrets map[types.NamespacedName]Secret, path *field.Path, found *problems) ExtenderTLS {
 	if spec.TLSConfig == nil {
 		return ExtenderTLS{Insecure: spec.EnableHTTPS}

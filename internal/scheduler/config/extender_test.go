@@ -29,8 +29,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// upstreamExtenders turns extenders into those of kube-scheduler's configuration, which have the same fields but for the
-// Secret.
+// upstreamExtenders turns extenders into those of kube-scheduler's configuration, which have the
+// same fields but for the Secret.
 func upstreamExtenders(t *testing.T, extenders []v1alpha1.Extender) []schedconfig.Extender {
 	t.Helper()
 	text, err := json.Marshal(extenders)
@@ -154,7 +154,8 @@ func TestTheContentOfASecretNeverShows(t *testing.T) {
 	if err != nil || len(pair) != 1 {
 		t.Fatalf("got %v", err)
 	}
-	// Every text in the Secret has such lines; the numbers are how bytes print that nobody has formatted.
+	// Every text in the Secret has such lines; the numbers are how bytes print that nobody has
+	// formatted.
 	for _, trace := range []string{"PRIVATE", "BEGIN", "MHcCAQEE", "45 45 45", "2d2d2d", "0x2d, 0x2d"} {
 		if bytes.Contains([]byte(shown), []byte(trace)) {
 			t.Errorf("%q shows in\n%s", trace, shown)

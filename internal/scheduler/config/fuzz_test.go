@@ -61,7 +61,8 @@ func twins(in config.Input) bool {
 	return len(profiles) != len(in.Profiles) || len(policies) != len(in.Policies)
 }
 
-// FuzzArgs gives a plugin any arguments: what is accepted, kube-scheduler accepts and understands in the same way.
+// FuzzArgs gives a plugin any arguments: what is accepted, kube-scheduler accepts and understands
+// in the same way.
 func FuzzArgs(f *testing.F) {
 	for _, name := range sets.List(sets.KeySet(argsSamples)) {
 		for _, args := range argsSamples[name] {

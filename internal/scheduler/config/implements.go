@@ -31,7 +31,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumezone"
 )
 
-// inTreeTypes has the types of kube-scheduler's own plugins, for what they implement. They are never called.
+// inTreeTypes has the types of kube-scheduler's own plugins, for what they implement. They are
+// never called.
 var inTreeTypes = map[string]fwk.Plugin{
 	names.DefaultBinder:                   (*defaultbinder.DefaultBinder)(nil),
 	names.DefaultPreemption:               (*defaultpreemption.DefaultPreemption)(nil),
@@ -82,7 +83,8 @@ var extensionPoints = map[string]func(fwk.Plugin) bool{
 	"placementScore":    is[fwk.PlacementScorePlugin],
 }
 
-// extends says whether a plugin extends a point. Of plugins that are not kube-scheduler's own it is not known.
+// extends says whether a plugin extends a point. Of plugins that are not kube-scheduler's own it is
+// not known.
 func extends(plugin, point string) (extends, known bool) {
 	of := inTreeTypes[plugin]
 	if of == nil {

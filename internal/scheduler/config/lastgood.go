@@ -12,16 +12,18 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// LastGood remembers, by object name, the specs that go on where the present ones are invalid, the latest first. The first
-// one that can run does: the others are for when livesched was restarted, and the latest can run no longer, since
-// livesched itself was changed or a Secret is gone. It speaks of an object as long as that exists: one that was deleted and
-// created again has another UID and no last good spec.
+// LastGood remembers, by object name, the specs that go on where the present ones are invalid, the
+// latest first. The first one that can run does: the others are for when livesched was restarted,
+// and the latest can run no longer, since livesched itself was changed or a Secret is gone. It
+// speaks of an object as long as that exists: one that was deleted and created again has another
+// UID and no last good spec.
 type LastGood struct {
 	Profiles map[string][]GoodProfile
 	Policies map[string][]GoodPolicy
 }
 
-// GoodProfile is a profile as it last ran: its spec together with the spec of the policy that it was resolved with.
+// GoodProfile is a profile as it last ran: its spec together with the spec of the policy that it
+// was resolved with.
 type GoodProfile struct {
 	UID        types.UID
 	Generation int64
@@ -36,12 +38,14 @@ type GoodPolicy struct {
 	UID        types.UID
 	Generation int64
 	Spec       v1alpha1.SchedulingPolicySpec
-	// Secrets that the spec names, as they were then. They are kept in memory only: nil is that the present ones apply,
-	// from when the policy was read after a restart until it has been resolved with them.
+	// Secrets that the spec names, as they were then. They are kept in memory only: nil is that the
+	// present ones apply, from when the policy was read after a restart until it has been resolved
+	// with them.
 	Secrets map[types.NamespacedName]Secret `json:"-"`
 }
 
-// pinned is the policy with the Secrets that it is resolved with, to go on with them when they are gone.
+// pinned is the policy with the Secrets that it is resolved with, to go on with them when they are
+// gone.
 func (p GoodPolicy) pinned(present map[types.NamespacedName]Secret) GoodPolicy {
 	if p.Secrets == nil {
 		p.Secrets = secretsOf(&p.Spec, present)
@@ -49,8 +53,9 @@ func (p GoodPolicy) pinned(present map[types.NamespacedName]Secret) GoodPolicy {
 	return p
 }
 
-// LastGood returns what is last good once the given profiles run. They are those that really run, which are not all of
-// r.Profiles if some could not be built. What was last good of the other objects remains so while the objects exist.
+// LastGood returns what is last good once the given profiles run. They are those that really run,
+// which are not all of r.Profiles if some could not be built. What was last good of the other
+// objects remains so while the objects exist.
 func (r *Resolution) LastGood(running []*Profile) LastGood {
 	next := LastGood{Profiles: maps.Clone(r.remembered.Profiles), Policies: maps.Clone(r.remembered.Policies)}
 	for _, profile := range running {
@@ -85,8 +90,8 @@ func (g GoodProfile) same(other GoodProfile) bool {
 	return g.Policy == nil || g.Policy.Name == other.Policy.Name && g.Policy.UID == other.Policy.UID && g.Policy.Generation == other.Policy.Generation
 }
 
-// Before returns the last good profile of the object whose present spec is to run under a scheduler name, for the case that
-// this cannot be built. It is nil if there is none. It does not change r.
+// Before returns the last good profile of the object whose present spec is to run under a scheduler
+// name, for the case that this cannot be built. It is nil if there is none. It does not change r.
 func (r *Resolution) Before(schedulerName string) *Profile {
 	next := r.Profiles[schedulerName]
 	if next == nil || r.resolver == nil {

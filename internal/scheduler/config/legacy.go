@@ -22,17 +22,20 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/plugins/serviceaffinity"
 )
 
-// legacyPolicy is a legacy policy that is being resolved: what its predicates and priorities have added up to so far.
+// legacyPolicy is a legacy policy that is being resolved: what its predicates and priorities have
+// added up to so far.
 type legacyPolicy struct {
 	r     *resolver
 	found *problems
 
 	// predicates are the entries of the table that the policy has.
 	predicates sets.Set[*LegacyName]
-	// weights are those of the plugins of the priorities; from are the priorities that they come from.
+	// weights are those of the plugins of the priorities; from are the priorities that they come
+	// from.
 	weights map[string]int64
 	from    map[string]*field.Path
-	// Arguments that several predicates and priorities add to. labels are the places of those in nodeLabel.
+	// Arguments that several predicates and priorities add to. labels are the places of those in
+	// nodeLabel.
 	nodeLabel       nodelabel.Args
 	labels          map[labelUse]*field.Path
 	serviceAffinity serviceaffinity.Args
@@ -75,9 +78,10 @@ func (r *resolver) resolveLegacy(policy *v1alpha1.LegacyPolicy, path *field.Path
 	}
 }
 
-// legacyArgs returns what a legacy policy does to the arguments of kube-scheduler's plugins, where they leave it open:
-// the weight of the symmetry of required affinity; and that a pod without topology spread constraints is not spread
-// by those of EvenPodsSpreadPriority, but by those of SelectorSpreadPriority, if at all.
+// legacyArgs returns what a legacy policy does to the arguments of kube-scheduler's plugins, where
+// they leave it open: the weight of the symmetry of required affinity; and that a pod without
+// topology spread constraints is not spread by those of EvenPodsSpreadPriority, but by those of
+// SelectorSpreadPriority, if at all.
 func legacyArgs(weight *int32, spreads bool) func(string, runtime.Object) {
 	return func(plugin string, args runtime.Object) {
 		switch args := args.(type) {
@@ -161,8 +165,8 @@ func (l *legacyPolicy) addPriority(priority *v1alpha1.PriorityPolicy, path *fiel
 	}
 }
 
-// addAntiAffinity adds a label to those that ServiceAffinity spreads over. Each brings its weight: the plugin takes the
-// mean over the labels.
+// addAntiAffinity adds a label to those that ServiceAffinity spreads over. Each brings its weight:
+// the plugin takes the mean over the labels.
 func (l *legacyPolicy) addAntiAffinity(priority *v1alpha1.PriorityPolicy, path *field.Path) {
 	label := priority.Argument.ServiceAntiAffinity.Label
 	l.checkLabel(label, path.Child("argument", argServiceAntiAffinity, "label"))
@@ -183,8 +187,8 @@ func (l *legacyPolicy) addPreference(priority *v1alpha1.PriorityPolicy, path *fi
 	}
 }
 
-// addRatio sets the function of RequestedToCapacityRatio, of which there is one in a policy. Without an argument it falls
-// from the empty to the full node, as in kube-scheduler up to 1.17.
+// addRatio sets the function of RequestedToCapacityRatio, of which there is one in a policy.
+// Without an argument it falls from the empty to the full node, as in kube-scheduler up to 1.17.
 func (l *legacyPolicy) addRatio(priority *v1alpha1.PriorityPolicy, path *field.Path) {
 	const name = noderesources.RequestedToCapacityRatioName
 	if first, ok := l.from[name]; ok {
@@ -221,8 +225,9 @@ func (l *legacyPolicy) weigh(plugin string, weight int32, path *field.Path) {
 	l.from[plugin], l.weights[plugin] = path, int64(weight)
 }
 
-// accumulate adds the weight of a priority to a plugin that already has that of so many others of its kind. They must all
-// have the same, as in kube-scheduler (validateCustomPriorities in pkg/scheduler/apis/config/validation there).
+// accumulate adds the weight of a priority to a plugin that already has that of so many others of
+// its kind. They must all have the same, as in kube-scheduler (validateCustomPriorities in
+// pkg/scheduler/apis/config/validation there).
 func (l *legacyPolicy) accumulate(plugin, argument string, weight int32, others int, path *field.Path) {
 	if others == 0 {
 		l.from[plugin] = path
@@ -284,8 +289,8 @@ func (l *legacyPolicy) argument(set map[string]bool, path *field.Path) (string, 
 	return argument, true
 }
 
-// lookUp finds what a predicate or priority is in the table: an argument tells more than a name, except that
-// the names which have no argument cannot be given one.
+// lookUp finds what a predicate or priority is in the table: an argument tells more than a name,
+// except that the names which have no argument cannot be given one.
 func (l *legacyPolicy) lookUp(table []LegacyName, kind, name, argument string, path *field.Path) *LegacyName {
 	named := slices.IndexFunc(table, func(entry LegacyName) bool { return entry.Name != "" && entry.Name == name })
 	if named >= 0 {

@@ -30,8 +30,8 @@ import (
 )
 
 // upstreamLegacy is what the code of kube-scheduler 1.22.17 made of a policy (createFromPolicy in
-// pkg/scheduler/factory.go and pkg/scheduler/framework/plugins/legacy_registry.go there), with the feature gate
-// DefaultPodTopologySpread off, so that SelectorSpread is itself.
+// pkg/scheduler/factory.go and pkg/scheduler/framework/plugins/legacy_registry.go there), with the
+// feature gate DefaultPodTopologySpread off, so that SelectorSpread is itself.
 type upstreamLegacy struct {
 	Error                                string
 	PreFilter, Filter, PreScore, Reserve []string
@@ -75,7 +75,8 @@ func resolveLegacy(policy *v1alpha1.LegacyPolicy) *config.Resolution {
 // newerThan122 are the policies that kube-scheduler 1.22 refused for names that it no longer had.
 var newerThan122 = sets.New("database-operator-1.11", "every-name-before-1.17")
 
-// The policies are those that the documentation of kube-scheduler and of others gave as examples, and some for the corners.
+// The policies are those that the documentation of kube-scheduler and of others gave as examples,
+// and some for the corners.
 func TestLegacyPoliciesAreWhatKubeSchedulerMadeOfThem(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("testdata", "legacy", "upstream-1.22.json"))
 	if err != nil {
@@ -162,7 +163,8 @@ func compareLegacy(t *testing.T, want *upstreamLegacy, policy *v1alpha1.LegacyPo
 	}
 }
 
-// atPoints returns the plugins as they are, except that a policy which says nothing is in multiPoint.
+// atPoints returns the plugins as they are, except that a policy which says nothing is in
+// multiPoint.
 func atPoints(plugins *schedconfig.Plugins, policy *v1alpha1.LegacyPolicy) *schedconfig.Plugins {
 	if policy.Predicates == nil && policy.Priorities == nil {
 		return nil
@@ -330,7 +332,8 @@ func TestALegacyPolicyThatSaysNothingIsDefaultProvider(t *testing.T) {
 	}
 }
 
-// The schema, the API server and whoever stores the object must not confuse an absent list with an empty one.
+// The schema, the API server and whoever stores the object must not confuse an absent list with an
+// empty one.
 func TestAnEmptyListOfALegacyPolicyStaysEmpty(t *testing.T) {
 	for text, want := range map[string]string{
 		`{}`:                                  `{}`,

@@ -30,7 +30,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/plugins"
 )
 
-// builder builds the plugins of profiles that are resolved, as a profile is built, but with nothing behind them.
+// builder builds the plugins of profiles that are resolved, as a profile is built, but with nothing
+// behind them.
 type builder struct {
 	registry framework.Registry
 	handle   fwk.Handle
@@ -99,8 +100,8 @@ func legacySeeds(t testing.TB) [][]byte {
 	return seeds
 }
 
-// FuzzLegacyPolicy resolves legacy policies of any kind of content: what is accepted keeps to what must hold, can be built,
-// and is the same when it has been written and read.
+// FuzzLegacyPolicy resolves legacy policies of any kind of content: what is accepted keeps to what
+// must hold, can be built, and is the same when it has been written and read.
 func FuzzLegacyPolicy(f *testing.F) {
 	for _, seed := range legacySeeds(f) {
 		f.Add(seed)
@@ -134,7 +135,8 @@ func FuzzLegacyPolicy(f *testing.F) {
 	})
 }
 
-// Whatever a plugin of a provider does, it does for a legacy policy as well: there is no extension point that was forgotten.
+// Whatever a plugin of a provider does, it does for a legacy policy as well: there is no extension
+// point that was forgotten.
 func TestALegacyPolicyRunsItsPluginsWhereverTheyCanRun(t *testing.T) {
 	b := newBuilder(t)
 	everything := &v1alpha1.LegacyPolicy{}
@@ -213,7 +215,8 @@ func TestALegacyPolicyRunsItsPluginsWhereverTheyCanRun(t *testing.T) {
 	})
 }
 
-// A profile's own plugins are merged over a legacy policy as over kube-scheduler's defaults, at each extension point.
+// A profile's own plugins are merged over a legacy policy as over kube-scheduler's defaults, at
+// each extension point.
 func TestAProfileIsMergedOverALegacyPolicy(t *testing.T) {
 	b := newBuilder(t)
 	in := config.Input{Profiles: make([]v1alpha1.SchedulerProfile, 1), Policies: make([]v1alpha1.SchedulingPolicy, 1), Registered: registered()}

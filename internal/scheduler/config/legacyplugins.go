@@ -12,9 +12,9 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// plugins is the set of plugins that the policy comes to. Unlike that of a provider, it names the extension points of each
-// plugin, since a predicate and a priority are parts of one plugin. A policy with neither predicates nor priorities is
-// DefaultProvider.
+// plugins is the set of plugins that the policy comes to. Unlike that of a provider, it names the
+// extension points of each plugin, since a predicate and a priority are parts of one plugin. A
+// policy with neither predicates nor priorities is DefaultProvider.
 func (l *legacyPolicy) plugins(policy *v1alpha1.LegacyPolicy) *schedconfig.Plugins {
 	defaults := l.r.defaults.Profiles[0].Plugins
 	if policy.Predicates == nil && policy.Priorities == nil {
@@ -40,8 +40,8 @@ func (l *legacyPolicy) plugins(policy *v1alpha1.LegacyPolicy) *schedconfig.Plugi
 	return out
 }
 
-// decidingPlugins are those of the predicates, the mandatory ones among them, in the order of the table; DefaultProvider's,
-// in its order, if the policy says nothing of predicates.
+// decidingPlugins are those of the predicates, the mandatory ones among them, in the order of the
+// table; DefaultProvider's, in its order, if the policy says nothing of predicates.
 func (l *legacyPolicy) decidingPlugins(policy *v1alpha1.LegacyPolicy, defaults *schedconfig.Plugins) []string {
 	servesPredicates := predicatePlugins(legacyPredicates)
 	var plugins []string
@@ -68,8 +68,8 @@ func (l *legacyPolicy) decidingPlugins(policy *v1alpha1.LegacyPolicy, defaults *
 	return plugins
 }
 
-// scoringPlugins are those of the priorities, in the order of the table; DefaultProvider's, with its weights, if the policy
-// says nothing of priorities.
+// scoringPlugins are those of the priorities, in the order of the table; DefaultProvider's, with
+// its weights, if the policy says nothing of priorities.
 func (l *legacyPolicy) scoringPlugins(policy *v1alpha1.LegacyPolicy, defaults *schedconfig.Plugins) []schedconfig.Plugin {
 	var plugins []schedconfig.Plugin
 	if policy.Priorities == nil {

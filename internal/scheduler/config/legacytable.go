@@ -24,18 +24,20 @@ const (
 	argRequestedToCapacity = "requestedToCapacityRatioArguments"
 )
 
-// LegacyName is a predicate or priority that the Policy API of kube-scheduler accepted in some version from 1.10 to 1.22.
+// LegacyName is a predicate or priority that the Policy API of kube-scheduler accepted in some
+// version from 1.10 to 1.22.
 type LegacyName struct {
 	// Name of the predicate or priority. Empty: any name, together with the argument.
 	Name string
-	// Versions of kube-scheduler that accepted the name, such as 1.10-1.22; "none" if it only looks like one of them.
+	// Versions of kube-scheduler that accepted the name, such as 1.10-1.22; "none" if it only looks
+	// like one of them.
 	Versions string
 	// Plugins that it is made of now, in the order in which they run. None: it has no effect.
 	Plugins []string
 	// Argument that it can have; empty if it has none.
 	Argument string
-	// Difference to what kube-scheduler 1.22 did, or the last version that had it. Empty: there is none, apart from fields
-	// of pods and nodes that are younger.
+	// Difference to what kube-scheduler 1.22 did, or the last version that had it. Empty: there is
+	// none, apart from fields of pods and nodes that are younger.
 	Difference string
 }
 
@@ -44,8 +46,9 @@ const (
 	migratedVolumes     = "Volumes of this kind are CSI volumes today, with the limits of the node's CSI driver"
 )
 
-// legacyPredicates is in the order in which the plugins run, which is that of the predicates in kube-scheduler 1.22
-// (predicateOrdering in pkg/scheduler/framework/plugins/legacy_registry.go there).
+// legacyPredicates is in the order in which the plugins run, which is that of the predicates in
+// kube-scheduler 1.22 (predicateOrdering in pkg/scheduler/framework/plugins/legacy_registry.go
+// there).
 var legacyPredicates = []LegacyName{
 	{Name: "CheckNodeUnschedulable", Versions: "1.12-1.22", Plugins: []string{names.NodeUnschedulable}},
 	{Name: "GeneralPredicates", Versions: "1.10-1.22", Plugins: []string{names.NodeResourcesFit, names.NodeName, names.NodePorts, names.NodeAffinity}},
@@ -116,7 +119,8 @@ func LegacyPredicates() []LegacyName { return slices.Clone(legacyPredicates) }
 // LegacyPriorities lists the priorities of legacy policies.
 func LegacyPriorities() []LegacyName { return slices.Clone(legacyPriorities) }
 
-// pluginPoints are the extension points at which a plugin serves a predicate, and whether it also scores.
+// pluginPoints are the extension points at which a plugin serves a predicate, and whether it also
+// scores.
 type pluginPoints struct {
 	// deciding are all but preScore and score.
 	deciding []string
@@ -124,8 +128,9 @@ type pluginPoints struct {
 	scoring []string
 }
 
-// legacyPoints are the extension points of the plugins that legacy policies are made of: today's, of which there are more
-// than in kube-scheduler 1.22. A filter cannot do without its preFilter, nor most scores without their preScore.
+// legacyPoints are the extension points of the plugins that legacy policies are made of: today's,
+// of which there are more than in kube-scheduler 1.22. A filter cannot do without its preFilter,
+// nor most scores without their preScore.
 var legacyPoints = map[string]pluginPoints{
 	names.NodeUnschedulable:                    {deciding: []string{"filter"}},
 	names.NodeName:                             {deciding: []string{"filter"}},
@@ -149,8 +154,9 @@ var legacyPoints = map[string]pluginPoints{
 	noderesources.RequestedToCapacityRatioName: {scoring: []string{"preScore", "score"}},
 	selectorspread.Name:                        {scoring: []string{"preScore", "score"}},
 	serviceaffinity.Name:                       {deciding: []string{"preFilter", "filter"}, scoring: []string{"preScore", "score"}},
-	// Those that no predicate was ever made of, but without which pods of today would be placed wrongly. They run in every
-	// policy, after the predicates. What else kube-scheduler enables by default is left in multiPoint.
+	// Those that no predicate was ever made of, but without which pods of today would be placed
+	// wrongly. They run in every policy, after the predicates. What else kube-scheduler enables by
+	// default is left in multiPoint.
 	names.DynamicResources:     {deciding: []string{"preEnqueue", "preFilter", "filter", "postFilter", "reserve", "preBind"}, scoring: []string{"score"}},
 	names.NodeDeclaredFeatures: {deciding: []string{"preFilter", "filter"}},
 	names.DefaultPreemption:    {deciding: []string{"preEnqueue", "postFilter"}},

@@ -11,7 +11,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// kube-scheduler's own defaulting, which the tests compare with, logs every plugin that it overrides.
+// kube-scheduler's own defaulting, which the tests compare with, logs every plugin that it
+// overrides.
 func TestMain(m *testing.M) {
 	klog.SetLogger(logr.Discard())
 	os.Exit(m.Run())

@@ -62,8 +62,8 @@ func internalList(plugins []v1alpha1.Plugin) []schedconfig.Plugin {
 	return out
 }
 
-// ActivePlugins translates the plugin set that runs into its form in the status of a profile. plugins must be expanded:
-// nothing is left in multiPoint.
+// ActivePlugins translates the plugin set that runs into its form in the status of a profile.
+// plugins must be expanded: nothing is left in multiPoint.
 func ActivePlugins(plugins *schedconfig.Plugins) v1alpha1.ActivePlugins {
 	return v1alpha1.ActivePlugins{
 		PreEnqueue:        pluginNames(plugins.PreEnqueue.Enabled),

@@ -18,8 +18,8 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// DefaultPolicyName is the policy of the profiles that reference none. While there is no such object, the defaults below
-// apply.
+// DefaultPolicyName is the policy of the profiles that reference none. While there is no such
+// object, the defaults below apply.
 const DefaultPolicyName = "default"
 
 // The defaults of a policy, the same as those in the API schema.
@@ -35,11 +35,11 @@ const (
 type algorithm struct {
 	// plugins that profiles are merged over. They are shared, and not to be changed.
 	plugins *schedconfig.Plugins
-	// provideArgs changes the versioned arguments of a plugin before they are defaulted, as the algorithm source wants
-	// them.
+	// provideArgs changes the versioned arguments of a plugin before they are defaulted, as the
+	// algorithm source wants them.
 	provideArgs func(plugin string, args runtime.Object)
-	// ownArgs are the arguments of those of livesched's own plugins that the source gives some, which a profile's
-	// replace.
+	// ownArgs are the arguments of those of livesched's own plugins that the source gives some,
+	// which a profile's replace.
 	ownArgs map[string]runtime.Object
 	// checkAllFilters: a filter that refuses a node does not keep the next ones from being asked.
 	checkAllFilters bool
@@ -62,8 +62,8 @@ type base struct {
 	ignoredResources []string
 }
 
-// resolvePolicy checks the spec of a policy and resolves it, with Secrets that have what it names. The base is of use
-// only if no problems were found.
+// resolvePolicy checks the spec of a policy and resolves it, with Secrets that have what it names.
+// The base is of use only if no problems were found.
 func (r *resolver) resolvePolicy(spec *v1alpha1.SchedulingPolicySpec, secrets map[types.NamespacedName]Secret) (*base, problems) {
 	var found problems
 	path := field.NewPath("spec")
@@ -117,8 +117,9 @@ func (r *resolver) resolveSource(source *v1alpha1.AlgorithmSource, path *field.P
 	return provider
 }
 
-// mostAllocated is ClusterAutoscalerProvider: where the arguments of NodeResourcesFit leave the scoring strategy open,
-// it is MostAllocated. The resources it looks at are left to kube-scheduler's defaults.
+// mostAllocated is ClusterAutoscalerProvider: where the arguments of NodeResourcesFit leave the
+// scoring strategy open, it is MostAllocated. The resources it looks at are left to
+// kube-scheduler's defaults.
 func mostAllocated(plugin string, args runtime.Object) {
 	if fit, ok := args.(*configv1.NodeResourcesFitArgs); ok && plugin == names.NodeResourcesFit && fit.ScoringStrategy == nil {
 		fit.ScoringStrategy = &configv1.ScoringStrategy{Type: configv1.MostAllocated}
@@ -166,7 +167,8 @@ func (r *resolver) checkRegistered(plugin string, path *field.Path, found *probl
 	return false
 }
 
-// namedRegistered says whether the registered plugins were already named, by the first unknown plugin.
+// namedRegistered says whether the registered plugins were already named, by the first unknown
+// plugin.
 func (r *resolver) namedRegistered(found problems) bool {
 	for _, problem := range found {
 		if problem.Reason == v1alpha1.ReasonUnknownPlugin {

@@ -18,8 +18,8 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// maxSchedulerName is the longest scheduler name, since it is the reporting controller of Events, whose names are no
-// longer (k8s.io/apimachinery/pkg/api/validate/content, IsQualifiedName).
+// maxSchedulerName is the longest scheduler name, since it is the reporting controller of Events,
+// whose names are no longer (k8s.io/apimachinery/pkg/api/validate/content, IsQualifiedName).
 const maxSchedulerName = 63
 
 var schedulerNamePattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
@@ -44,7 +44,8 @@ func policyName(spec *v1alpha1.SchedulerProfileSpec) string {
 	return DefaultPolicyName
 }
 
-// resolveProfile checks the spec of a profile and merges it over its policy. The profile is nil if problems were found.
+// resolveProfile checks the spec of a profile and merges it over its policy. The profile is nil if
+// problems were found.
 func (r *resolver) resolveProfile(objectName string, spec *v1alpha1.SchedulerProfileSpec, b *base) (*Profile, problems) {
 	path, name := field.NewPath("spec"), schedulerName(objectName, spec)
 	found := r.checkFields(objectName, spec)
@@ -126,8 +127,8 @@ func schedulerNamePath(spec *v1alpha1.SchedulerProfileSpec) *field.Path {
 	return field.NewPath("spec", "schedulerName")
 }
 
-// checkPlugins checks names and weights at every extension point. Weights have 32 bits, so that totals of scores (64
-// bits) cannot overflow.
+// checkPlugins checks names and weights at every extension point. Weights have 32 bits, so that
+// totals of scores (64 bits) cannot overflow.
 func (r *resolver) checkPlugins(plugins *v1alpha1.Plugins, path *field.Path, found *problems) {
 	if plugins == nil {
 		return
@@ -164,8 +165,9 @@ func (r *resolver) checkPlugins(plugins *v1alpha1.Plugins, path *field.Path, fou
 	}
 }
 
-// checkExtends reports a plugin of kube-scheduler's own where it cannot run: building the profile would fail, as starting
-// kube-scheduler does. Of other plugins only the build tells. A queue sort is checked with the merged set.
+// checkExtends reports a plugin of kube-scheduler's own where it cannot run: building the profile
+// would fail, as starting kube-scheduler does. Of other plugins only the build tells. A queue sort
+// is checked with the merged set.
 func checkExtends(plugin, point string, path *field.Path, found *problems) {
 	if point == "multiPoint" || point == "queueSort" {
 		return
@@ -175,8 +177,8 @@ func checkExtends(plugin, point string, path *field.Path, found *problems) {
 	}
 }
 
-// resolveArgs resolves the arguments of all plugins of a merged set: those of the profile, in its order, then the
-// policy's queue sort's, then the defaults of the plugins that have no other.
+// resolveArgs resolves the arguments of all plugins of a merged set: those of the profile, in its
+// order, then the policy's queue sort's, then the defaults of the plugins that have no other.
 func (r *resolver) resolveArgs(configs []v1alpha1.PluginConfig, b *base, merged *schedconfig.Plugins, path *field.Path, found *problems) []schedconfig.PluginConfig {
 	var resolved []schedconfig.PluginConfig
 	given := sets.New[string]()
@@ -218,8 +220,8 @@ func (r *resolver) resolveArgs(configs []v1alpha1.PluginConfig, b *base, merged 
 	return resolved
 }
 
-// complete fills in what versioned arguments leave out, first the algorithm source's wishes, then kube-scheduler's
-// defaults, and validates the result.
+// complete fills in what versioned arguments leave out, first the algorithm source's wishes, then
+// kube-scheduler's defaults, and validates the result.
 func (r *resolver) complete(plugin string, args runtime.Object, b *base, path *field.Path, found *problems) schedconfig.PluginConfig {
 	b.provideArgs(plugin, args)
 	internal, err := completeArgs(args)
@@ -229,7 +231,8 @@ func (r *resolver) complete(plugin string, args runtime.Object, b *base, path *f
 	}
 	validateArgs(r.defaults, plugin, internal, path, found)
 	if fit, ok := internal.(*schedconfig.NodeResourcesFitArgs); ok && plugin == names.NodeResourcesFit && len(b.ignoredResources) > 0 {
-		// In the place of those that the profile names, as in kube-scheduler (buildExtenders in pkg/scheduler/scheduler.go).
+		// In the place of those that the profile names, as in kube-scheduler (buildExtenders in
+		// pkg/scheduler/scheduler.go).
 		fit.IgnoredResources = slices.Clone(b.ignoredResources)
 	}
 	return schedconfig.PluginConfig{Name: plugin, Args: internal}
@@ -243,7 +246,8 @@ func copied[T any](value *T) *T {
 	return &result
 }
 
-// identify sets what the profile is compared by: the order it wants for the queue, and its revision.
+// identify sets what the profile is compared by: the order it wants for the queue, and its
+// revision.
 func (p *Profile) identify(sortedBy string) error {
 	p.QueueSort.Name = sortedBy
 	for _, config := range p.Config.PluginConfig {

@@ -27,7 +27,8 @@ var exportedOnly = cmp.FilterPath(func(p cmp.Path) bool {
 	return ok && (field.Name() == "remembered" || field.Name() == "profiles" || field.Name() == "resolver")
 }, cmp.Ignore())
 
-// world is a set of objects that lives: each step changes some of it at random, and all that resolves runs.
+// world is a set of objects that lives: each step changes some of it at random, and all that
+// resolves runs.
 type world struct {
 	random   *rand.Rand
 	clock    int
@@ -225,8 +226,9 @@ func revisions(r *config.Resolution) map[string]string {
 	return shown
 }
 
-// checkNoneStopped checks that a scheduler name that had a profile still has one, as long as an object that ran exists
-// that claims it; and that a profile that is not accepted runs as it ran before.
+// checkNoneStopped checks that a scheduler name that had a profile still has one, as long as an
+// object that ran exists that claims it; and that a profile that is not accepted runs as it ran
+// before.
 func checkNoneStopped(t *testing.T, w *world, before, after *config.Resolution) {
 	t.Helper()
 	if before == nil {

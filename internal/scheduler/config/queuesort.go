@@ -21,7 +21,8 @@ type queueSort struct {
 	args runtime.Object
 }
 
-// QueueSort is how a profile wants the scheduling queue to be ordered. Two are the same order if they are equal.
+// QueueSort is how a profile wants the scheduling queue to be ordered. Two are the same order if
+// they are equal.
 type QueueSort struct {
 	// Name of the plugin.
 	Name string
@@ -36,8 +37,8 @@ func (q QueueSort) String() string {
 	return q.Name + " with args " + q.Args
 }
 
-// applyQueueSort puts the queue sort of a policy in the place of the default one, unless the profile enables one of its
-// own. custom may be nil.
+// applyQueueSort puts the queue sort of a policy in the place of the default one, unless the
+// profile enables one of its own. custom may be nil.
 func applyQueueSort(base, custom *schedconfig.Plugins, sort *queueSort) *schedconfig.Plugins {
 	if sort == nil || custom != nil && len(custom.QueueSort.Enabled) > 0 {
 		return custom
@@ -61,9 +62,9 @@ func sortsByDefault(merged *schedconfig.Plugins) bool {
 	return !disabled.HasAny(allPlugins, names.PrioritySort) && sets.New(pluginNames(merged.MultiPoint.Enabled)...).Has(names.PrioritySort)
 }
 
-// findQueueSort tells from names alone which plugin of a merged set sorts the queue, since profiles have to agree on
-// it before any of them is built. Hence the rule that an out-of-tree queue sort is named at queueSort, not in
-// multiPoint alone.
+// findQueueSort tells from names alone which plugin of a merged set sorts the queue, since profiles
+// have to agree on it before any of them is built. Hence the rule that an out-of-tree queue sort is
+// named at queueSort, not in multiPoint alone.
 func findQueueSort(merged *schedconfig.Plugins, found *problems) string {
 	path := field.NewPath("spec", "plugins", "queueSort")
 	byDefault := sortsByDefault(merged)
@@ -84,8 +85,8 @@ func findQueueSort(merged *schedconfig.Plugins, found *problems) string {
 	return ""
 }
 
-// checkBind reports a merged set in which no plugin can be left that binds pods. It is silent when an out-of-tree plugin
-// might.
+// checkBind reports a merged set in which no plugin can be left that binds pods. It is silent when
+// an out-of-tree plugin might.
 func checkBind(merged *schedconfig.Plugins, found *problems) {
 	path := field.NewPath("spec", "plugins", "bind")
 	disabled := sets.New(pluginNames(merged.Bind.Disabled)...)

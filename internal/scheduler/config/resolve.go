@@ -24,8 +24,9 @@ type Input struct {
 	Policies []v1alpha1.SchedulingPolicy
 	// Secrets that the policies name, those that exist. See SecretRefs.
 	Secrets map[types.NamespacedName]Secret
-	// SecretsUnknown: Secrets cannot be looked at, and each that is named is taken to exist and to be right. Then
-	// Secrets are not looked at, and revisions that depend on one are not those that run.
+	// SecretsUnknown: Secrets cannot be looked at, and each that is named is taken to exist and to
+	// be right. Then Secrets are not looked at, and revisions that depend on one are not those that
+	// run.
 	SecretsUnknown bool
 	// LastGood stands in for what is invalid. The zero value is that nothing has run.
 	LastGood LastGood
@@ -33,12 +34,13 @@ type Input struct {
 	Registered sets.Set[string]
 }
 
-// Resolution is what is to run, and a result for every object. It holds on to the input, for Before, and shares no memory with
-// it otherwise, apart from LastGood.
+// Resolution is what is to run, and a result for every object. It holds on to the input, for
+// Before, and shares no memory with it otherwise, apart from LastGood.
 type Resolution struct {
 	// Profiles to run, by scheduler name, those that are kept on their last good spec included.
 	Profiles map[string]*Profile
-	// SortedBy is the scheduler name of the profile whose queue sort orders the queue. Empty if no profile is to run.
+	// SortedBy is the scheduler name of the profile whose queue sort orders the queue. Empty if no
+	// profile is to run.
 	SortedBy string
 	// ProfileResults and PolicyResults have an entry for every object, by its name.
 	ProfileResults map[string]Result
@@ -56,36 +58,42 @@ type Profile struct {
 	// Name and UID of the SchedulerProfile object.
 	Name string
 	UID  types.UID
-	// Generation of the spec that this is; older than that of the object if it is the last good one.
+	// Generation of the spec that this is; older than that of the object if it is the last good
+	// one.
 	Generation int64
 	// SchedulerName is the name by which pods choose the profile.
 	SchedulerName string
 	// PolicyName is the policy that the profile builds on.
 	PolicyName string
-	// PolicyGeneration is the generation of the policy's spec, 0 where the built-in defaults stand in for it.
+	// PolicyGeneration is the generation of the policy's spec, 0 where the built-in defaults stand
+	// in for it.
 	PolicyGeneration int64
 
-	// Config has the plugins of the policy's algorithm source merged with the profile's, not expanded to extension
-	// points, and the arguments of all plugins, defaulted and validated, in kube-scheduler's internal types.
+	// Config has the plugins of the policy's algorithm source merged with the profile's, not
+	// expanded to extension points, and the arguments of all plugins, defaulted and validated, in
+	// kube-scheduler's internal types.
 	Config *schedconfig.KubeSchedulerProfile
 	// QueueSort is how the profile wants the queue to be ordered. The oldest profile has its way.
 	QueueSort QueueSort
 
 	// PodInitialBackoff and PodMaxBackoff bound the wait of a pod after failed attempts.
 	PodInitialBackoff, PodMaxBackoff time.Duration
-	// PodMaxInUnschedulablePods is how long an unschedulable pod waits for an event before it is tried again anyhow.
+	// PodMaxInUnschedulablePods is how long an unschedulable pod waits for an event before it is
+	// tried again anyhow.
 	PodMaxInUnschedulablePods time.Duration
-	// PercentageOfNodesToScore is the profile's or, where that is unset, the policy's. 0 is every node.
+	// PercentageOfNodesToScore is the profile's or, where that is unset, the policy's. 0 is every
+	// node.
 	PercentageOfNodesToScore int32
 	// Parallelism is the number of goroutines that look at nodes for one pod.
 	Parallelism int32
-	// CheckAllFilters has all filters look at a node, after one has refused it too, so that all reasons are reported.
+	// CheckAllFilters has all filters look at a node, after one has refused it too, so that all
+	// reasons are reported.
 	CheckAllFilters bool
 	// Extenders are asked in this order.
 	Extenders []Extender
 
-	// Revision is a hash of all that the profile's behaviour depends on, except that of the one queue that all share:
-	// two profiles of one revision can share their plugin instances.
+	// Revision is a hash of all that the profile's behaviour depends on, except that of the one
+	// queue that all share: two profiles of one revision can share their plugin instances.
 	Revision string
 	// Source are the specs that this was resolved from, to be remembered once it runs.
 	Source GoodProfile
@@ -99,16 +107,18 @@ type Result struct {
 	Accepted bool
 	// Reason and Message of the condition Accepted (v1alpha1.Reason…).
 	Reason, Message string
-	// Problems in the spec itself, in the order in which they were found: it cannot be accepted whatever the other
-	// objects are.
+	// Problems in the spec itself, in the order in which they were found: it cannot be accepted
+	// whatever the other objects are.
 	Problems []Problem
-	// Obstacles are what keeps the spec from being accepted beside the objects that there are: a policy or a Secret that
-	// does not exist or is not right, a conflict that was lost. It is accepted if there are neither problems nor obstacles.
+	// Obstacles are what keeps the spec from being accepted beside the objects that there are: a
+	// policy or a Secret that does not exist or is not right, a conflict that was lost. It is
+	// accepted if there are neither problems nor obstacles.
 	Obstacles []Problem
-	// Warnings are what is legal but unwise in a spec without problems. They change nothing, and have no Reason.
+	// Warnings are what is legal but unwise in a spec without problems. They change nothing, and
+	// have no Reason.
 	Warnings []Problem
-	// KeptLastGood: the spec is not accepted and the last good one goes on. Of a policy: it stands in for
-	// the profiles that build on it.
+	// KeptLastGood: the spec is not accepted and the last good one goes on. Of a policy: it stands
+	// in for the profiles that build on it.
 	KeptLastGood bool
 	// SchedulerName of a profile.
 	SchedulerName string
@@ -213,7 +223,8 @@ func (r *resolver) lookAtPolicy(object *v1alpha1.SchedulingPolicy) {
 	}
 }
 
-// policyOf finds the policy that a profile builds on. There is none without a base; found then says why.
+// policyOf finds the policy that a profile builds on. There is none without a base; found then says
+// why.
 func (r *resolver) policyOf(spec *v1alpha1.SchedulerProfileSpec) (*policy, problems) {
 	var found problems
 	name, path := policyName(spec), field.NewPath("spec", "policyRef", "name")

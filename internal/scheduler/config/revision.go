@@ -24,8 +24,9 @@ const (
 	revisionAlphabet = "bcdfghjklmnpqrstvwxz2456789"
 )
 
-// canonicalProfile has all that the behaviour of a profile depends on, once, and nothing else. Its JSON is hashed: to
-// change a field is to rebuild every profile when livesched is updated, which is no harm.
+// canonicalProfile has all that the behaviour of a profile depends on, once, and nothing else. Its
+// JSON is hashed: to change a field is to rebuild every profile when livesched is updated, which is
+// no harm.
 type canonicalProfile struct {
 	SchedulerName             string                      `json:"schedulerName"`
 	Plugins                   map[string]canonicalPlugins `json:"plugins"`
@@ -86,8 +87,8 @@ func revision(p *Profile) (string, error) {
 	return string(encoded), nil
 }
 
-// canonicalSets drops from a merged plugin set what has no effect: weights where nothing is scored, and disabled
-// plugins that multiPoint does not add.
+// canonicalSets drops from a merged plugin set what has no effect: weights where nothing is scored,
+// and disabled plugins that multiPoint does not add.
 func canonicalSets(plugins *schedconfig.Plugins) map[string]canonicalPlugins {
 	everywhere := sets.New(pluginNames(plugins.MultiPoint.Enabled)...)
 	canonical := map[string]canonicalPlugins{}
@@ -125,8 +126,8 @@ var argsEncoder = func() runtime.Encoder {
 	return scheme.Codecs.EncoderForVersion(info.Serializer, configv1.SchemeGroupVersion)
 }()
 
-// canonicalArgs is the JSON of arguments: without white space, fields in the order of their names, numbers as they were
-// written.
+// canonicalArgs is the JSON of arguments: without white space, fields in the order of their names,
+// numbers as they were written.
 func canonicalArgs(args runtime.Object) ([]byte, error) {
 	var raw []byte
 	switch args := args.(type) {

@@ -18,15 +18,16 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// The keys of a Secret that are read, the names that Secrets of type kubernetes.io/tls have them under.
+// The keys of a Secret that are read, the names that Secrets of type kubernetes.io/tls have them
+// under.
 const (
 	SecretCA          = "ca.crt"
 	SecretCertificate = "tls.crt"
 	SecretKey         = "tls.key"
 )
 
-// Secret is the TLS material of a Secret, or why it could not be read. Its content shows in no format: printed, logged
-// or marshalled it is a fingerprint of its certificates.
+// Secret is the TLS material of a Secret, or why it could not be read. Its content shows in no
+// format: printed, logged or marshalled it is a fingerprint of its certificates.
 type Secret struct {
 	ca, cert, key []byte
 	unreadable    string
@@ -45,7 +46,8 @@ func UnreadableSecret(why error) Secret { return Secret{unreadable: why.Error()}
 // Unreadable is why the Secret could not be read, empty where it could.
 func (s Secret) Unreadable() string { return s.unreadable }
 
-// RootCAs returns the certificates that are trusted, nil where there are none: then those that the system trusts are.
+// RootCAs returns the certificates that are trusted, nil where there are none: then those that the
+// system trusts are.
 func (s *Secret) RootCAs() *x509.CertPool {
 	if s == nil || len(s.ca) == 0 {
 		return nil
@@ -67,8 +69,8 @@ func (s *Secret) ClientCertificates() ([]tls.Certificate, error) {
 	return []tls.Certificate{pair}, nil
 }
 
-// problem says what keeps the Secret from being used, as the end of a sentence about it. Errors of parsers are not passed
-// on: they may quote what they read.
+// problem says what keeps the Secret from being used, as the end of a sentence about it. Errors of
+// parsers are not passed on: they may quote what they read.
 func (s *Secret) problem() (reason, problem string) {
 	switch {
 	case s.assumed:

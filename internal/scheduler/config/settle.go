@@ -59,8 +59,8 @@ func (r *resolver) lookAtProfile(object *v1alpha1.SchedulerProfile) *candidate {
 	return c
 }
 
-// lastGood resolves the latest of the last good specs of a profile object that can run. It is nil if there is none. It
-// changes nothing.
+// lastGood resolves the latest of the last good specs of a profile object that can run. It is nil
+// if there is none. It changes nothing.
 func (r *resolver) lastGood(object *v1alpha1.SchedulerProfile) *Profile {
 	for _, good := range r.out.remembered.Profiles[object.Name] {
 		if profile := r.resolveGood(object.Name, good); profile != nil {
@@ -98,10 +98,13 @@ func (p *Profile) from(source GoodProfile) {
 
 // settlement is who runs so far, from the oldest candidate to the youngest.
 //
-//   - The first to run sorts the queue. A younger profile whose present spec asks for another order is not accepted; its
-//     last good spec goes on, even if that asks for another order, too: what its plugins decide does not depend on it.
-//   - Who runs has the scheduler name. A younger profile of that name is not accepted, and does not run at all.
-//   - An invalid profile runs its last good spec with the rights of its age. One that has none takes nothing.
+//   - The first to run sorts the queue. A younger profile whose present spec asks for another order
+//     is not accepted; its last good spec goes on, even if that asks for another order, too: what
+//     its plugins decide does not depend on it.
+//   - Who runs has the scheduler name. A younger profile of that name is not accepted, and does not
+//     run at all.
+//   - An invalid profile runs its last good spec with the rights of its age. One that has none
+//     takes nothing.
 type settlement struct {
 	sorter  *Profile
 	holders map[string]*Profile
@@ -132,7 +135,8 @@ func (r *resolver) settle(candidates []*candidate) {
 	}
 }
 
-// place returns the present spec of a candidate if it can run, and otherwise the conflict it lost, if it was one.
+// place returns the present spec of a candidate if it can run, and otherwise the conflict it lost,
+// if it was one.
 func (s *settlement) place(c *candidate) (*Profile, problems) {
 	if c.current == nil {
 		return nil, nil

@@ -25,7 +25,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// loadUpstream loads the profile as kube-scheduler loads a configuration file (cmd/kube-scheduler/app/options).
+// loadUpstream loads the profile as kube-scheduler loads a configuration file
+// (cmd/kube-scheduler/app/options).
 func loadUpstream(spec *v1alpha1.SchedulerProfileSpec) (*schedconfig.KubeSchedulerProfile, error) {
 	text, err := json.Marshal(map[string]any{
 		"apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -76,8 +77,8 @@ func TestAProfileWithoutSettingsIsKubeSchedulersDefault(t *testing.T) {
 	}
 }
 
-// Whatever of profiles is accepted is resolved to what kube-scheduler makes of it, and what kube-scheduler refuses is
-// refused.
+// Whatever of profiles is accepted is resolved to what kube-scheduler makes of it, and what
+// kube-scheduler refuses is refused.
 func TestRandomProfilesResolveAsInKubeScheduler(t *testing.T) {
 	seed := time.Now().UnixNano()
 	t.Logf("seed %d", seed)
@@ -110,8 +111,8 @@ func TestRandomProfilesResolveAsInKubeScheduler(t *testing.T) {
 	}
 }
 
-// refusedByBuild says whether a profile was refused for what kube-scheduler's validation overlooks: it fails to build
-// such a profile, or ignores what was meant.
+// refusedByBuild says whether a profile was refused for what kube-scheduler's validation overlooks:
+// it fails to build such a profile, or ignores what was meant.
 func refusedByBuild(result config.Result) bool {
 	for _, problem := range result.Problems {
 		switch {

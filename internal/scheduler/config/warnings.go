@@ -21,13 +21,16 @@ import (
 
 // Beyond these, what is legal is worth a warning.
 const (
-	// longHTTPTimeout is a quarter of the time after which a scheduling cycle counts as stuck and livesched as dead.
+	// longHTTPTimeout is a quarter of the time after which a scheduling cycle counts as stuck and
+	// livesched as dead.
 	longHTTPTimeout = 30 * time.Second
-	// longBackoff is how long a pod waits by default for any change in the cluster, ten times the cap on its backoff.
+	// longBackoff is how long a pod waits by default for any change in the cluster, ten times the
+	// cap on its backoff.
 	longBackoff = 5 * time.Minute
 	// lowPercentage is the least that kube-scheduler ever chooses by itself.
 	lowPercentage = 5
-	// shortUnschedulable is how often the queue looks for pods that have been unschedulable for too long.
+	// shortUnschedulable is how often the queue looks for pods that have been unschedulable for too
+	// long.
 	shortUnschedulable = 30 * time.Second
 )
 
@@ -93,7 +96,8 @@ func warnPercentage(value int32, path *field.Path, found *problems) {
 	}
 }
 
-// profileWarnings are what is legal but unwise in the spec of a profile that has no problems and is merged over a policy.
+// profileWarnings are what is legal but unwise in the spec of a profile that has no problems and is
+// merged over a policy.
 func (r *resolver) profileWarnings(objectName string, spec *v1alpha1.SchedulerProfileSpec, b *base, merged *schedconfig.Plugins) problems {
 	var found problems
 	path := field.NewPath("spec")
@@ -164,8 +168,8 @@ func warnNeverCalled(plugins *v1alpha1.Plugins, path *field.Path, found *problem
 	}
 }
 
-// warnDisabled reports plugins that are disabled where they would not run anyhow: most likely another name or another
-// extension point was meant. "*" says nothing of the kind.
+// warnDisabled reports plugins that are disabled where they would not run anyhow: most likely
+// another name or another extension point was meant. "*" says nothing of the kind.
 func warnDisabled(plugins *v1alpha1.Plugins, before *schedconfig.Plugins, path *field.Path, found *problems) {
 	custom := internalPlugins(plugins)
 	for _, point := range points {
@@ -207,7 +211,8 @@ func warnArgs(configs []v1alpha1.PluginConfig, b *base, merged *schedconfig.Plug
 	}
 }
 
-// ignoresResources says whether arguments of NodeResourcesFit, which were read before, name resources to ignore.
+// ignoresResources says whether arguments of NodeResourcesFit, which were read before, name
+// resources to ignore.
 func ignoresResources(raw []byte) bool {
 	var args struct {
 		IgnoredResources []string `json:"ignoredResources"`
@@ -215,15 +220,16 @@ func ignoresResources(raw []byte) bool {
 	return json.Unmarshal(raw, &args) == nil && len(args.IgnoredResources) > 0
 }
 
-// missing reports what goes wrong without plugins that a profile has taken out of the set that it builds on.
+// missing reports what goes wrong without plugins that a profile has taken out of the set that it
+// builds on.
 type missing struct {
 	spec           *v1alpha1.Plugins
 	before, merged *schedconfig.Plugins
 	found          *problems
 }
 
-// consequences are of plugins that do not run at an extension point. What was missing before the profile is the policy's
-// affair.
+// consequences are of plugins that do not run at an extension point. What was missing before the
+// profile is the policy's affair.
 var consequences = []struct{ plugin, point, consequence string }{
 	{names.SchedulingGates, "preEnqueue", "pods with scheduling gates are tried all the same, and the API server refuses to bind them"},
 	{names.NodeResourcesFit, "filter", "pods are bound to nodes that have no room for them, whose kubelets refuse them"},
@@ -248,7 +254,8 @@ func (w *missing) warnMissing() {
 	}
 }
 
-// onlyDevices says that nothing runs at postFilter but perhaps DynamicResources, which frees devices and evicts no pod.
+// onlyDevices says that nothing runs at postFilter but perhaps DynamicResources, which frees
+// devices and evicts no pod.
 func onlyDevices(merged *schedconfig.Plugins, postFilter point) bool {
 	for name := range enabledNames(merged) {
 		if name != names.DynamicResources && runsAt(merged, postFilter, name) != absent {
@@ -272,7 +279,8 @@ func (w *missing) warnNoScore(extenders []Extender) {
 	w.found.warn(w.culprit(score, allPlugins), "no plugin is left that scores: of the nodes that can run a pod, any is taken")
 }
 
-// halves are plugins that fail at later extension points when they were not called at an earlier one.
+// halves are plugins that fail at later extension points when they were not called at an earlier
+// one.
 var halves = []struct {
 	plugin, needed string
 	by             []string
@@ -290,8 +298,8 @@ var halves = []struct {
 	{names.InterPodAffinity, "preScore", []string{"score"}},
 }
 
-// warnHalves reports plugins that are enabled in such a way that each pod fails. defaults has those whose feature gates
-// are on: others do nothing at either point.
+// warnHalves reports plugins that are enabled in such a way that each pod fails. defaults has those
+// whose feature gates are on: others do nothing at either point.
 func (w *missing) warnHalves(defaults *schedconfig.Plugins) {
 	for _, h := range halves {
 		needed := pointNamed(h.needed)

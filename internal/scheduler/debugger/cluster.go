@@ -96,7 +96,8 @@ func podOf(pod *corev1.Pod) Pod {
 	}
 }
 
-// ReadCluster lists all nodes and pods, in pages of which no more than the compared fields are kept.
+// ReadCluster lists all nodes and pods, in pages of which no more than the compared fields are
+// kept.
 func ReadCluster(ctx context.Context, client clientset.Interface) (*Cluster, error) {
 	cluster := &Cluster{}
 	err := list(ctx, metav1.ListOptions{}, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {

@@ -24,12 +24,14 @@ type Kind string
 const (
 	// NodeMissing: the API server has the node, the cache has not.
 	NodeMissing Kind = "NodeMissing"
-	// NodeRedundant: the cache has the node, the API server has not. A ghost that holds pods of a node that is gone is
-	// none.
+	// NodeRedundant: the cache has the node, the API server has not. A ghost that holds pods of a
+	// node that is gone is none.
 	NodeRedundant Kind = "NodeRedundant"
-	// NodeDiffers: labels, taints, spec.unschedulable or allocatable of the cache's node are not the API server's.
+	// NodeDiffers: labels, taints, spec.unschedulable or allocatable of the cache's node are not
+	// the API server's.
 	NodeDiffers Kind = "NodeDiffers"
-	// NodeRequests: what the pods on the node ask for does not add up to what the cache has counted.
+	// NodeRequests: what the pods on the node ask for does not add up to what the cache has
+	// counted.
 	NodeRequests Kind = "NodeRequests"
 
 	// PodMissing: the API server says that the pod is on a node, the cache has it on none.
@@ -43,8 +45,8 @@ const (
 	// PodUnconfirmed: the pod is assumed still, although the API server has it bound.
 	PodUnconfirmed Kind = "PodUnconfirmed"
 
-	// QueueMissing: a pod without a node whose scheduler name has a profile is neither queued nor in flight nor assumed:
-	// nobody will schedule it.
+	// QueueMissing: a pod without a node whose scheduler name has a profile is neither queued nor
+	// in flight nor assumed: nobody will schedule it.
 	QueueMissing Kind = "QueueMissing"
 	// QueueRedundant: the queue has a pod that is gone, or on a node.
 	QueueRedundant Kind = "QueueRedundant"
@@ -70,8 +72,9 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s %s: %s", d.Kind, d.Object, d.Detail)
 }
 
-// Compare returns all differences between what the API server says and what the scheduler believes, sorted by kind and
-// object. It changes neither. If the two are not of the same moment, some differences are only that.
+// Compare returns all differences between what the API server says and what the scheduler believes,
+// sorted by kind and object. It changes neither. If the two are not of the same moment, some
+// differences are only that.
 func Compare(cluster *Cluster, state *State) []Difference {
 	c := &comparison{cluster: cluster, state: state, placed: map[types.UID]placement{}, queued: map[types.UID]queue.Place{}}
 	c.collect()
@@ -92,7 +95,8 @@ type comparison struct {
 	state   *State
 	placed  map[types.UID]placement
 	queued  map[types.UID]queue.Place
-	// told are the nodes with a pod of which there is a difference: their sums need not be told as well.
+	// told are the nodes with a pod of which there is a difference: their sums need not be told as
+	// well.
 	told  sets.Set[string]
 	found []Difference
 }
@@ -255,8 +259,8 @@ func (c *comparison) pendingPods() {
 	}
 }
 
-// nominations compares the nominator with the status of the pods that wait. What a gated pod is nominated for does not
-// count until it is let in.
+// nominations compares the nominator with the status of the pods that wait. What a gated pod is
+// nominated for does not count until it is let in.
 func (c *comparison) nominations() {
 	known := map[types.UID]string{}
 	for _, n := range c.state.Nominations {

@@ -32,8 +32,8 @@ const (
 // errQueueLocked says that the queue could not be read.
 var errQueueLocked = fmt.Errorf("the scheduling queue has been locked for %v: a plugin hangs in PreEnqueue, in a queueing hint or in the queue sort", queueTimeout)
 
-// Debugger reads what the scheduler believes. All fields but Clock are required. Its methods may be called at any time,
-// one after the other, once cache and queue have been filled.
+// Debugger reads what the scheduler believes. All fields but Clock are required. Its methods may be
+// called at any time, one after the other, once cache and queue have been filled.
 type Debugger struct {
 	Client      clientset.Interface
 	Cache       *cache.Cache
@@ -53,7 +53,8 @@ type ProfileState struct {
 	Built                   time.Time
 }
 
-// Report writes into the log of ctx what the scheduler believes, and then what the API server says otherwise.
+// Report writes into the log of ctx what the scheduler believes, and then what the API server says
+// otherwise.
 func (d *Debugger) Report(ctx context.Context) {
 	logger := klog.FromContext(ctx).WithName("debugger")
 	state, err := d.state(ctx)
@@ -74,9 +75,9 @@ func (d *Debugger) Report(ctx context.Context) {
 	}
 }
 
-// Compare returns the differences between the API server on one side and cache, queue and nominator on the other that
-// are there now and still there two seconds later: what comes and goes is the informers being behind. Without any, it
-// returns at once.
+// Compare returns the differences between the API server on one side and cache, queue and nominator
+// on the other that are there now and still there two seconds later: what comes and goes is the
+// informers being behind. Without any, it returns at once.
 func (d *Debugger) Compare(ctx context.Context) ([]Difference, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, compareTimeout, fmt.Errorf("the comparison did not end within %v", compareTimeout))
 	defer cancel()
@@ -108,7 +109,8 @@ func (d *Debugger) compareOnce(ctx context.Context) ([]Difference, error) {
 	return Compare(cluster, state), nil
 }
 
-// lasting returns those of the later differences that were there before, whatever their details were.
+// lasting returns those of the later differences that were there before, whatever their details
+// were.
 func lasting(before, after []Difference) []Difference {
 	type key struct {
 		kind   Kind
@@ -128,14 +130,16 @@ func lasting(before, after []Difference) []Difference {
 	return both
 }
 
-// state copies what the scheduler believes. If the queue cannot be read it returns the rest, and an error.
+// state copies what the scheduler believes. If the queue cannot be read it returns the rest, and an
+// error.
 func (d *Debugger) state(ctx context.Context) (*State, error) {
 	state := &State{Cache: d.Cache.Dump(), Served: sets.New[string]()}
 	for _, p := range d.Profiles() {
 		state.Served.Insert(p.SchedulerName)
 	}
 	queued := make(chan []queue.PodState, 1)
-	// Whoever wants to see the state of a scheduler may want to because its queue is stuck. The goroutine ends with that.
+	// Whoever wants to see the state of a scheduler may want to because its queue is stuck. The
+	// goroutine ends with that.
 	go func() { queued <- d.Queue.Dump() }()
 	timeout := d.clock().NewTimer(queueTimeout)
 	defer timeout.Stop()

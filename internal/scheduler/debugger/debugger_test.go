@@ -63,9 +63,11 @@ func newDebugged(t *testing.T) *debugged {
 		Cache:       w.cache,
 		Queue:       w.queue,
 		WaitingPods: framework.NewWaitingPods(),
-		Profiles:    func() []ProfileState { return []ProfileState{{SchedulerName: served, Revision: "abc", Built: d.clock.Now()}} },
-		Leading:     func() bool { return true },
-		Clock:       d.clock,
+		Profiles: func() []ProfileState {
+			return []ProfileState{{SchedulerName: served, Revision: "abc", Built: d.clock.Now()}}
+		},
+		Leading: func() bool { return true },
+		Clock:   d.clock,
 	}
 	return d
 }
@@ -92,7 +94,8 @@ func (d *debugged) lines(message string) []string {
 	return lines
 }
 
-// pausingClock counts pauses. The timer that bounds the reading of the queue is none, though the clock has it for a waiter as well.
+// pausingClock counts pauses. The timer that bounds the reading of the queue is none, though the
+// clock has it for a waiter as well.
 type pausingClock struct {
 	*clocktesting.FakeClock
 	pauses atomic.Int32

@@ -50,7 +50,8 @@ func sum(to, r *schedframework.Resource) {
 	}
 }
 
-// sameResource says whether two sums are equal. A resource of which nothing is asked is the same as one that is not named.
+// sameResource says whether two sums are equal. A resource of which nothing is asked is the same as
+// one that is not named.
 func sameResource(a, b *schedframework.Resource) bool {
 	if a.MilliCPU != b.MilliCPU || a.Memory != b.Memory || a.EphemeralStorage != b.EphemeralStorage {
 		return false

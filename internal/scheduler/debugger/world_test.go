@@ -23,8 +23,8 @@ import (
 
 var quiet = klog.Logger{}
 
-// world is a cluster and a real cache and queue that agree with it: two nodes, a bound pod, an assumed one, and one in
-// each of several places of the queue.
+// world is a cluster and a real cache and queue that agree with it: two nodes, a bound pod, an
+// assumed one, and one in each of several places of the queue.
 type world struct {
 	t     *testing.T
 	nodes map[string]*corev1.Node
@@ -121,7 +121,8 @@ func (w *world) state() *State {
 	return &State{Cache: w.cache.Dump(), Queue: w.queue.Dump(), Nominations: w.queue.Nominator().Dump(), Served: sets.New(served)}
 }
 
-// gate keeps out pods with scheduling gates. Asked about one with the gate "hang", it hangs until it may proceed.
+// gate keeps out pods with scheduling gates. Asked about one with the gate "hang", it hangs until
+// it may proceed.
 type gate struct{ hanging, proceed chan struct{} }
 
 var _ fwk.PreEnqueuePlugin = &gate{}

@@ -46,8 +46,8 @@ func (s *apiServer) react(action clienttesting.Action) (bool, runtime.Object, er
 	return false, nil, nil
 }
 
-// bare drops from a patch the times, in which two runs differ, and the UID by which livesched makes sure that it
-// patches no other pod of that name.
+// bare drops from a patch the times, in which two runs differ, and the UID by which livesched makes
+// sure that it patches no other pod of that name.
 func bare(patch []byte) string {
 	var value any
 	if err := json.Unmarshal(patch, &value); err != nil {

@@ -26,7 +26,8 @@ type decision struct {
 	evaluated, feasible int
 	// fit are the nodes that were scored: none if there was nothing to choose.
 	fit []fwk.NodeInfo
-	// err is the algorithm's, with what PostFilter has added to it; status is what the failure handler gets.
+	// err is the algorithm's, with what PostFilter has added to it; status is what the failure
+	// handler gets.
 	err        error
 	status     *fwk.Status
 	nominating *fwk.NominatingInfo
@@ -41,8 +42,8 @@ func names(nodes []fwk.NodeInfo) []string {
 	return out
 }
 
-// decide has both sides decide about the pod and fails the test where they differ. It returns the node that the pod is to
-// run on, if there is one, and what preemption nominated otherwise.
+// decide has both sides decide about the pod and fails the test where they differ. It returns the
+// node that the pod is to run on, if there is one, and what preemption nominated otherwise.
 func (c *contest) decide(pod *corev1.Pod) (got decision) {
 	c.t.Helper()
 	for _, w := range []*witness{c.theirs.preemption, c.ours.preemption} {
@@ -56,8 +57,8 @@ func (c *contest) decide(pod *corev1.Pod) (got decision) {
 	c.count["decisions"]++
 	switch {
 	case c.awaitsVictims(got):
-		// kube-scheduler preempts again, since nothing has told it that its victims are on their way out. From here on the
-		// two see different clusters.
+		// kube-scheduler preempts again, since nothing has told it that its victims are on their
+		// way out. From here on the two see different clusters.
 		c.count["awaited"]++
 		c.parted = true
 	case want.err != nil || got.err != nil:
@@ -68,8 +69,8 @@ func (c *contest) decide(pod *corev1.Pod) (got decision) {
 	return got
 }
 
-// awaitsVictims tells whether livesched waits for the victims of an earlier preemption of the pod (docs/upstream.md). It is
-// never the first decision on a pod, and never ends in a nomination.
+// awaitsVictims tells whether livesched waits for the victims of an earlier preemption of the pod
+// (docs/upstream.md). It is never the first decision on a pod, and never ends in a nomination.
 func (c *contest) awaitsVictims(got decision) bool {
 	return got.err != nil && got.nominating == nil && c.ours.preemption != nil && c.ours.preemption.potential == 0 &&
 		c.theirs.preemption.potential > 0 && strings.HasSuffix(got.err.Error(), "preemption: not eligible due to a terminating pod on the nominated node.")
@@ -95,8 +96,8 @@ func (c *contest) compareChoices(pod *corev1.Pod, want, got decision) {
 	}
 }
 
-// compareVerdicts filters every node again, each side with what it kept of the decision. Why nodes were refused to a pod that
-// fits elsewhere is not told by either.
+// compareVerdicts filters every node again, each side with what it kept of the decision. Why nodes
+// were refused to a pod that fits elsewhere is not told by either.
 func (c *contest) compareVerdicts(pod *corev1.Pod, want, got decision) {
 	c.t.Helper()
 	if len(c.nodes) > 150 && !c.chance(20) {
@@ -116,8 +117,8 @@ func (c *contest) compareVerdicts(pod *corev1.Pod, want, got decision) {
 	}
 }
 
-// compareScores scores the nodes again, each side its own with what it kept of the decision, and returns those with the
-// highest total.
+// compareScores scores the nodes again, each side its own with what it kept of the decision, and
+// returns those with the highest total.
 func (c *contest) compareScores(pod *corev1.Pod, want, got decision) (best []string) {
 	c.t.Helper()
 	theirs, status := c.theirs.framework.RunScorePlugins(c.ctx, want.state, pod, inOrder(want.fit))
@@ -142,7 +143,8 @@ func inOrder(nodes []fwk.NodeInfo) []fwk.NodeInfo {
 	return slices.SortedFunc(slices.Values(nodes), func(a, b fwk.NodeInfo) int { return strings.Compare(a.Node().Name, b.Node().Name) })
 }
 
-// compareFailures wants the same explanation of both: word for word to the user, status by status to preemption and queue.
+// compareFailures wants the same explanation of both: word for word to the user, status by status
+// to preemption and queue.
 func (c *contest) compareFailures(pod *corev1.Pod, want, got decision) {
 	c.t.Helper()
 	c.comparePreemption(want, got)
@@ -164,8 +166,8 @@ func (c *contest) compareFailures(pod *corev1.Pod, want, got decision) {
 	c.compareRehearsals(pod, want, got)
 }
 
-// compareFutile is about a preemption that livesched has answered without a dry run: there must have been nobody to preempt. The
-// answers are compared with the decision.
+// compareFutile is about a preemption that livesched has answered without a dry run: there must
+// have been nobody to preempt. The answers are compared with the decision.
 func (c *contest) compareFutile(theirs *witness) {
 	c.t.Helper()
 	nobody := describe(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "No preemption victims found for incoming pod"))
@@ -244,8 +246,8 @@ func (c *contest) compareRehearsals(pod *corev1.Pod, want, got decision) {
 	}
 }
 
-// compareNominations compares the nodes that were made room on and the requests to the API server. Of equally good
-// candidates either side takes any.
+// compareNominations compares the nodes that were made room on and the requests to the API server.
+// Of equally good candidates either side takes any.
 func (c *contest) compareNominations(want, got decision) {
 	c.t.Helper()
 	theirWrites, ourWrites := c.theirs.api.take(), c.ours.api.take()

@@ -24,8 +24,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// contest is one case: both sides with the same cluster and the same profile, and what has happened in the cluster.
-// Whatever happens is told to both, in the order and with the calls that informers and the scheduling loop would make.
+// contest is one case: both sides with the same cluster and the same profile, and what has happened
+// in the cluster. Whatever happens is told to both, in the order and with the calls that informers
+// and the scheduling loop would make.
 type contest struct {
 	t      testing.TB
 	ctx    context.Context
@@ -37,7 +38,8 @@ type contest struct {
 	objects apiObjects
 	theirs  *upstream
 	ours    *ours
-	// ordered: each side has one worker, so that even the order in which things are looked at is the same.
+	// ordered: each side has one worker, so that even the order in which things are looked at is
+	// the same.
 	ordered bool
 	count   counts
 	// parted: the two have done different things on purpose; the case is over.
@@ -96,8 +98,8 @@ func newContest(t testing.TB, seed uint64) *contest {
 	return c
 }
 
-// close ends both sides. It is not a Cleanup of the test's: a parallel test keeps those until the last one has ended, and
-// with them what they refer to.
+// close ends both sides. It is not a Cleanup of the test's: a parallel test keeps those until the
+// last one has ended, and with them what they refer to.
 func (c *contest) close() {
 	c.cancel()
 	c.ours.close()
@@ -147,9 +149,10 @@ func (c *contest) eventually(what string, condition func() bool) {
 	}
 }
 
-// refresh brings kube-scheduler up to date where it is late and livesched is not (docs/upstream.md): a node there keeps the
-// numbers of nodes that have its images from its own last change, and its place in the list of nodes, when its zone changes,
-// until a node comes or goes.
+// refresh brings kube-scheduler up to date where it is late and livesched is not
+// (docs/upstream.md): a node there keeps the numbers of nodes that have its images from its own
+// last change, and its place in the list of nodes, when its zone changes, until a node comes or
+// goes.
 func (c *contest) refresh() {
 	c.t.Helper()
 	theirs := c.theirs.scheduler.Cache
@@ -302,8 +305,8 @@ func (c *contest) dequeue(pod *corev1.Pod) {
 	c.ours.queue.Delete(logr.Discard(), pod)
 }
 
-// assume does what the scheduling loop does with a decision: both sides count the pod towards the node and reserve its
-// volumes there.
+// assume does what the scheduling loop does with a decision: both sides count the pod towards the
+// node and reserve its volumes there.
 func (c *contest) assume(pod *corev1.Pod, host string, their, mine fwk.CycleState) {
 	c.t.Helper()
 	c.dequeue(pod)

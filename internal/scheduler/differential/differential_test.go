@@ -21,7 +21,8 @@ import (
 // defaultCases is the number of cases of a run that nobody has said anything about.
 const defaultCases = 80
 
-// A case is what its seed makes of it, in a run of whatever length. docs/development.md describes the two variables.
+// A case is what its seed makes of it, in a run of whatever length. docs/development.md describes
+// the two variables.
 const (
 	casesVariable = "LIVESCHED_TEST_DIFFERENTIAL_CASES"
 	seedVariable  = "LIVESCHED_TEST_DIFFERENTIAL_SEED"
@@ -41,7 +42,8 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// size draws the size of a cluster: mostly small, where a lot happens to each node, and at times large.
+// size draws the size of a cluster: mostly small, where a lot happens to each node, and at times
+// large.
 func (c *contest) size() (nodes, podsPerNode int) {
 	podsPerNode = 1 + c.IntN(9)
 	if c.crowded {
@@ -94,7 +96,8 @@ func TestLiveschedDecidesAsKubeSchedulerDoes(t *testing.T) {
 	}
 }
 
-// play fills a cluster and has both sides decide about pods in it, while things happen there or not.
+// play fills a cluster and has both sides decide about pods in it, while things happen there or
+// not.
 func (c *contest) play() {
 	c.t.Helper()
 	nodes, podsPerNode := c.size()

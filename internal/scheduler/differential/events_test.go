@@ -94,7 +94,8 @@ func (c *contest) changed(node *corev1.Node) *corev1.Node {
 	return node
 }
 
-// changedPod returns a newer version of a pod on a node, with something that matters changed, or nothing.
+// changedPod returns a newer version of a pod on a node, with something that matters changed, or
+// nothing.
 func (c *contest) changedPod(pod *corev1.Pod) *corev1.Pod {
 	pod = pod.DeepCopy()
 	pod.ResourceVersion += "1"
@@ -161,8 +162,8 @@ func (c *contest) evict(node string) {
 	}
 }
 
-// sharesPort says whether another pod on the pod's node has one of its host ports. Such a pod must not go: the port is then
-// free to kube-scheduler and taken to livesched (docs/upstream.md).
+// sharesPort says whether another pod on the pod's node has one of its host ports. Such a pod must
+// not go: the port is then free to kube-scheduler and taken to livesched (docs/upstream.md).
 func (c *contest) sharesPort(pod *corev1.Pod) bool {
 	used := map[int32]bool{}
 	for _, port := range schedutil.GetHostPorts(pod) {

@@ -75,8 +75,8 @@ func (g *generator) plugins(c *configuration) {
 	p := c.profile.Plugins
 	switch {
 	case g.chance(8):
-		// Here the first node that fits is chosen: with several workers, or of named nodes, which kube-scheduler takes in no
-		// order, that can be any.
+		// Here the first node that fits is chosen: with several workers, or of named nodes, which
+		// kube-scheduler takes in no order, that can be any.
 		p.Score.Disabled = []configv1.Plugin{{Name: "*"}}
 		c.parallelism, g.nodeNames = 1, false
 	case g.chance(15):

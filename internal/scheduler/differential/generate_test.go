@@ -45,7 +45,8 @@ type generator struct {
 	*rand.Rand
 	nodesMade, podsMade, objectsMade int
 	zones                            int
-	// rarity divides the chances of what keeps pods and nodes apart: 1 makes pods that often fit nowhere.
+	// rarity divides the chances of what keeps pods and nodes apart: 1 makes pods that often fit
+	// nowhere.
 	rarity int
 	// nodeNames lets pods ask for nodes by name.
 	nodeNames bool
@@ -221,7 +222,8 @@ func (g *generator) pull(node *corev1.Node) {
 
 func podName(n int) string { return fmt.Sprintf("pod-%05d", n) }
 
-// pod makes a pod of which each feature has its own chance, so that most pods have few and some have many.
+// pod makes a pod of which each feature has its own chance, so that most pods have few and some
+// have many.
 func (g *generator) pod(nodes []*corev1.Node) *corev1.Pod {
 	g.podsMade++
 	name := podName(g.podsMade)

@@ -106,7 +106,8 @@ func onNodes(key string, values ...string) *corev1.VolumeNodeAffinity {
 	}}}}
 }
 
-// claims gives the pod volumes and returns the objects behind them. shared are claims of pods before it.
+// claims gives the pod volumes and returns the objects behind them. shared are claims of pods
+// before it.
 func (g *generator) claims(pod *corev1.Pod, shared []*corev1.PersistentVolumeClaim) (out []runtime.Object) {
 	if !g.volumes || !g.chance(35) {
 		return nil

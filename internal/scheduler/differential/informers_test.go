@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// apiObjects are the stores of informers that never run. kube-scheduler reads them through client-go's factory, livesched
-// through a manager's cache that hands out the same informers.
+// apiObjects are the stores of informers that never run. kube-scheduler reads them through
+// client-go's factory, livesched through a manager's cache that hands out the same informers.
 type apiObjects struct {
 	clientinformers.SharedInformerFactory
 }
@@ -58,7 +58,8 @@ var everyKind = sync.OnceValue(func() meta.RESTMapper {
 	return mapper
 })
 
-// filled is an informer that counts as synced: what is in its store is all there is. Its handlers are never called.
+// filled is an informer that counts as synced: what is in its store is all there is. Its handlers
+// are never called.
 type filled struct{ toolscache.SharedIndexInformer }
 
 func (filled) HasSynced() bool                                                      { return true }

@@ -37,7 +37,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// ours is livesched: everything between the informers and the binding, put together as Scheduler.assemble does it.
+// ours is livesched: everything between the informers and the binding, put together as
+// Scheduler.assemble does it.
 type ours struct {
 	ctx        context.Context
 	cache      *cache.Cache
@@ -110,7 +111,8 @@ func decider(pl fwk.Plugin) *defaultpreemption.DefaultPreemption {
 	return reflect.ValueOf(pl).Elem().FieldByName(pluginnames.DefaultPreemption).Interface().(*defaultpreemption.DefaultPreemption)
 }
 
-// noEvents are event sources of a cluster in which nothing happens that the test has not done itself.
+// noEvents are event sources of a cluster in which nothing happens that the test has not done
+// itself.
 type noEvents struct{}
 
 func (noEvents) Require(context.Context, []fwk.EventResource) (func(), error) { return func() {}, nil }

@@ -21,8 +21,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// upstream is kube-scheduler. Its loop does not run: decide makes it take one pod through ScheduleOne, up to the point
-// where the pod would be assumed.
+// upstream is kube-scheduler. Its loop does not run: decide makes it take one pod through
+// ScheduleOne, up to the point where the pod would be assumed.
 type upstream struct {
 	ctx        context.Context
 	scheduler  *scheduler.Scheduler
@@ -78,7 +78,8 @@ func newUpstream(ctx context.Context, objects apiObjects, c *configuration, offs
 	return u, nil
 }
 
-// defaultPreemption returns the profile's instance, which is to be had as the PreEnqueue plugin that it is, too.
+// defaultPreemption returns the profile's instance, which is to be had as the PreEnqueue plugin
+// that it is, too.
 func (u *upstream) defaultPreemption() *defaultpreemption.DefaultPreemption {
 	for _, candidate := range u.framework.PreEnqueuePlugins() {
 		if pl, ok := candidate.(*defaultpreemption.DefaultPreemption); ok {

@@ -38,8 +38,8 @@ func (s *spy) registry() framework.Registry {
 	return framework.Registry{spyName: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return s, nil }}
 }
 
-// witness stands between a preemption evaluator and its plugin, fixes the node at which dry runs begin, which is drawn
-// at random, and remembers what was found.
+// witness stands between a preemption evaluator and its plugin, fixes the node at which dry runs
+// begin, which is drawn at random, and remembers what was found.
 type witness struct {
 	preemption.Interface
 	evaluator *preemption.Evaluator
@@ -51,7 +51,8 @@ type witness struct {
 
 // preempted is what one preemption came to.
 type preempted struct {
-	// potential is the number of nodes that victims were looked for on, wanted the number of candidates that were enough.
+	// potential is the number of nodes that victims were looked for on, wanted the number of
+	// candidates that were enough.
 	potential, wanted int32
 	// dryRuns says what came of each.
 	dryRuns map[string]string
@@ -121,7 +122,8 @@ func (w *witness) SelectVictimsOnNode(
 	return victims, violations, status
 }
 
-// rehearsal is a dry run on the potential nodes in the order of their names, which a preemption takes in no order.
+// rehearsal is a dry run on the potential nodes in the order of their names, which a preemption
+// takes in no order.
 type rehearsal struct {
 	candidates []candidate
 	statuses   *schedframework.NodeToStatus

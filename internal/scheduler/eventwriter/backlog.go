@@ -15,7 +15,8 @@ import (
 const (
 	// maxFirst bounds the Events that wait and may have to be acted on, 1 to 2 KB each.
 	maxFirst = 10_000
-	// maxLater bounds the Events that can wait. From highWater on they do not wait for idle times any more.
+	// maxLater bounds the Events that can wait. From highWater on they do not wait for idle times
+	// any more.
 	maxLater  = 20_000
 	highWater = maxLater / 2
 	// maxDelay is how long they wait for such a time.
@@ -24,19 +25,20 @@ const (
 
 // backlog is what has been said and not been written, and the series that may go on.
 //
-// Recorders add to it from any goroutine, under whatever locks: it calls nobody while it holds its own. Workers take from
-// it, and the Writer's watch tells it when the scheduler is idle.
+// Recorders add to it from any goroutine, under whatever locks: it calls nobody while it holds its
+// own. Workers take from it, and the Writer's watch tells it when the scheduler is idle.
 type backlog struct {
 	mu sync.Mutex // guards what follows
 	// ready is signalled when there may be something to take, and when the backlog closes.
 	ready sync.Cond
-	// deferred is signalled when there is something in later, for the watch, and when the backlog closes.
+	// deferred is signalled when there is something in later, for the watch, and when the backlog
+	// closes.
 	deferred sync.Cond
 
 	first, later lane
 	series       memory
-	// idle says that what can wait may be written: nobody else waits for the API server. It is known only while later is
-	// not empty.
+	// idle says that what can wait may be written: nobody else waits for the API server. It is
+	// known only while later is not empty.
 	idle bool
 	// hurried says that nothing waits for an idle time any more.
 	hurried bool
@@ -44,8 +46,8 @@ type backlog struct {
 	closed bool
 	// writing is how many Events are with workers. They may come back.
 	writing int
-	// paused is until when nothing is taken, since the API server does not answer, and doubtful says that it has not
-	// answered since: one Event is tried, not as many as there are workers.
+	// paused is until when nothing is taken, since the API server does not answer, and doubtful
+	// says that it has not answered since: one Event is tried, not as many as there are workers.
 	paused   time.Time
 	doubtful bool
 	// named is the number in the name of the latest Event.
@@ -83,8 +85,8 @@ func (b *backlog) add(e *event) {
 	}
 }
 
-// newName returns a name as client-go's recorders make it, of the object's and the time in nanoseconds, but for that no two
-// are the same: the second would be lost. Requires mu.
+// newName returns a name as client-go's recorders make it, of the object's and the time in
+// nanoseconds, but for that no two are the same: the second would be lost. Requires mu.
 func (b *backlog) newName(e *event) string {
 	b.named = max(b.named+1, e.first.UnixNano())
 	return util.GenerateEventName(e.regarding.Name, b.named)
@@ -102,8 +104,8 @@ func (b *backlog) push(l *lane, most int, e *event) bool {
 	return true
 }
 
-// repeat notes that something was said again. The first time is told when there is time; of how often it is said from then
-// on, the API server hears every few minutes. Requires mu.
+// repeat notes that something was said again. The first time is told when there is time; of how
+// often it is said from then on, the API server hears every few minutes. Requires mu.
 func (b *backlog) repeat(e *event, now time.Time) {
 	e.count++
 	e.last = now
@@ -113,7 +115,8 @@ func (b *backlog) repeat(e *event, now time.Time) {
 	}
 }
 
-// bringUpToDate has the count of a series written, if it is not known and not about to be. Requires mu.
+// bringUpToDate has the count of a series written, if it is not known and not about to be. Requires
+// mu.
 func (b *backlog) bringUpToDate(e *event) {
 	if !e.queued && e.written != e.count {
 		b.push(&b.later, maxLater, e)
@@ -135,7 +138,8 @@ type task struct {
 	last           time.Time
 }
 
-// take waits for an Event whose turn it is. It returns false when the backlog is closed and all is written.
+// take waits for an Event whose turn it is. It returns false when the backlog is closed and all is
+// written.
 func (b *backlog) take() (task, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -250,7 +254,8 @@ func (b *backlog) waiting() int {
 	return b.first.len() + b.later.len() + b.writing
 }
 
-// awaitDeferred waits until there is something that can wait. It returns false when the backlog is closed.
+// awaitDeferred waits until there is something that can wait. It returns false when the backlog is
+// closed.
 func (b *backlog) awaitDeferred() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -39,8 +39,8 @@ func keyOf(r *corev1.ObjectReference) objectKey {
 	return objectKey{kind: r.Kind, apiVersion: r.APIVersion, namespace: r.Namespace, name: r.Name, fieldPath: r.FieldPath, uid: r.UID}
 }
 
-// event is something that was said, once or more. What is above the line is not changed after it was made; the rest is
-// guarded by backlog.mu.
+// event is something that was said, once or more. What is above the line is not changed after it
+// was made; the rest is guarded by backlog.mu.
 type event struct {
 	author                          author
 	eventType, reason, action, note string
@@ -53,7 +53,8 @@ type event struct {
 	// count is how often it was said, and last when it was said last.
 	count int32
 	last  time.Time
-	// written is the count that the API server knows, 0 if it does not know the Event. writtenAt is when it was told.
+	// written is the count that the API server knows, 0 if it does not know the Event. writtenAt is
+	// when it was told.
 	written   int32
 	writtenAt time.Time
 	// queued says that it is in a lane or with a worker, and since when it has been.

@@ -3,7 +3,8 @@
 
 package eventwriter
 
-// lane is a queue of Events. It keeps the room that it once needed until it is empty. Its owner locks.
+// lane is a queue of Events. It keeps the room that it once needed until it is empty. Its owner
+// locks.
 type lane struct {
 	// returned are those that came back, the next one last. They go first.
 	returned []*event

@@ -11,8 +11,8 @@ import (
 const (
 	// maxSeries bounds the series that may go on. One that is forgotten begins anew.
 	maxSeries = 10_000
-	// seriesEnds is how long after it was said last something that is said again begins a new series, and how often the
-	// count of one that goes on is written. The time is client-go's.
+	// seriesEnds is how long after it was said last something that is said again begins a new
+	// series, and how often the count of one that goes on is written. The time is client-go's.
 	seriesEnds = 6 * time.Minute
 )
 
@@ -33,7 +33,8 @@ func (m *memory) find(e *event) *event {
 	return nil
 }
 
-// remember takes in a new one. It returns the one that had to be forgotten for it, nil if there is room.
+// remember takes in a new one. It returns the one that had to be forgotten for it, nil if there is
+// room.
 func (m *memory) remember(e *event) (forgotten *event) {
 	if m.order.Len() >= maxSeries {
 		forgotten = m.order.Front().Value.(*event)
@@ -60,8 +61,8 @@ func (m *memory) each(f func(*event)) {
 	}
 }
 
-// sweep forgets the series that have ended, and calls write for those whose count has not been written for long. It is
-// called every minute or so.
+// sweep forgets the series that have ended, and calls write for those whose count has not been
+// written for long. It is called every minute or so.
 func (b *backlog) sweep(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

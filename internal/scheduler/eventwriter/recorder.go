@@ -16,7 +16,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// recorder is what plugins and the scheduler speak through. It has no state but for the backlog, and is cheap to copy.
+// recorder is what plugins and the scheduler speak through. It has no state but for the backlog,
+// and is cheap to copy.
 type recorder struct {
 	backlog *backlog
 	author  author
@@ -25,8 +26,9 @@ type recorder struct {
 
 var _ events.EventRecorderLogger = recorder{}
 
-// NewRecorder returns a recorder whose Events name a scheduler as their reporting controller. Its methods return at once,
-// and are safe for concurrent use, also under locks and after Close, when they do nothing.
+// NewRecorder returns a recorder whose Events name a scheduler as their reporting controller. Its
+// methods return at once, and are safe for concurrent use, also under locks and after Close, when
+// they do nothing.
 func (w *Writer) NewRecorder(schedulerName string) events.EventRecorderLogger {
 	host, _ := os.Hostname() // empty where it is not known, as in client-go's recorders
 	return recorder{backlog: w.backlog, author: author{schedulerName, schedulerName + "-" + host}, logger: klog.Background()}

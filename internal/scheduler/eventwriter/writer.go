@@ -25,8 +25,8 @@ const (
 	// sweepEvery is how often series are looked through for those that have ended.
 	sweepEvery = time.Minute
 
-	// maxTries is how often an Event is tried while the API server does not answer, and maxPause how long all Events wait
-	// after a failure, both as in client-go.
+	// maxTries is how often an Event is tried while the API server does not answer, and maxPause
+	// how long all Events wait after a failure, both as in client-go.
 	maxTries = 12
 	maxPause = 10 * time.Second
 	minPause = 250 * time.Millisecond
@@ -36,8 +36,8 @@ const (
 type Config struct {
 	// Sink takes the Events.
 	Sink Sink
-	// Busy says whether pods wait for what Events would take away from them. It is called every few milliseconds while
-	// Events wait for it to be false, on one goroutine. nil means never.
+	// Busy says whether pods wait for what Events would take away from them. It is called every few
+	// milliseconds while Events wait for it to be false, on one goroutine. nil means never.
 	Busy func() bool
 }
 
@@ -64,7 +64,8 @@ func New(cfg Config) *Writer {
 	return &Writer{cfg: cfg, backlog: newBacklog(), stopped: make(chan struct{})}
 }
 
-// Start begins to write. It returns at once; ctx is for values such as the logger, and does not end anything.
+// Start begins to write. It returns at once; ctx is for values such as the logger, and does not end
+// anything.
 func (w *Writer) Start(ctx context.Context) {
 	ctx, w.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	w.uncount = metrics.AddPendingEvents(w.backlog.waiting)
@@ -78,8 +79,8 @@ func (w *Writer) Start(ctx context.Context) {
 // Hurry has nothing wait for idle times any more: the process is about to end.
 func (w *Writer) Hurry() { w.backlog.hurry() }
 
-// Close writes what there is until ctx ends, and returns when nothing of the Writer is running any more. What recorders are
-// told from now on is not written.
+// Close writes what there is until ctx ends, and returns when nothing of the Writer is running any
+// more. What recorders are told from now on is not written.
 func (w *Writer) Close(ctx context.Context) {
 	w.backlog.close()
 	close(w.stopped)
@@ -171,8 +172,8 @@ func (w *Writer) giveUp(ctx context.Context, t task, err error) {
 	logger.Error(err, "An Event could not be written")
 }
 
-// write creates the Event, or updates the series of one that exists. Events expire, and so a series may have to be created
-// again.
+// write creates the Event, or updates the series of one that exists. Events expire, and so a series
+// may have to be created again.
 func (w *Writer) write(ctx context.Context, t task) error {
 	if t.written > 0 {
 		patch, err := seriesPatch(t.count, t.last)
@@ -186,8 +187,8 @@ func (w *Writer) write(ctx context.Context, t task) error {
 	return w.cfg.Sink.Create(ctx, t.object(t.count, t.last))
 }
 
-// retriable says whether the API server may take the same Event later. What it refuses it would refuse again; that it
-// is overloaded, the client waits for.
+// retriable says whether the API server may take the same Event later. What it refuses it would
+// refuse again; that it is overloaded, the client waits for.
 func retriable(err error) bool {
 	var refused *apierrors.StatusError
 	var malformed *rest.RequestConstructionError

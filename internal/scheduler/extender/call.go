@@ -14,15 +14,16 @@ import (
 )
 
 const (
-	// answerBase and answerFactor bound an answer: an extender sends back at most the nodes that it was sent, in its own
-	// way of writing JSON, and a reason for each.
+	// answerBase and answerFactor bound an answer: an extender sends back at most the nodes that it
+	// was sent, in its own way of writing JSON, and a reason for each.
 	answerBase   = 16 << 20
 	answerFactor = 4
 	// drained is how much is read of what follows an answer, for its connection to be kept.
 	drained = 64 << 10
 )
 
-// call posts args to a verb and reads the answer into result, a pointer. Errors name the extender and the verb.
+// call posts args to a verb and reads the answer into result, a pointer. Errors name the extender
+// and the verb.
 func (e Extender) call(verb string, args, result any) error {
 	if err := e.post(verb, args, result); err != nil {
 		return fmt.Errorf("extender %q, %s: %w", e.name, verb, err)

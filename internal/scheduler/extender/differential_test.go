@@ -27,8 +27,8 @@ type outcome struct {
 	Bodies []string
 }
 
-// Whatever an extender answers, as long as it keeps to what it was asked about, is understood as kube-scheduler's own
-// client understands it, and both send the same.
+// Whatever an extender answers, as long as it keeps to what it was asked about, is understood as
+// kube-scheduler's own client understands it, and both send the same.
 func TestRandomAnswersAreUnderstoodAsInKubeScheduler(t *testing.T) {
 	seed := time.Now().UnixNano()
 	t.Logf("seed %d", seed)
@@ -84,8 +84,8 @@ func TestRandomAnswersAreUnderstoodAsInKubeScheduler(t *testing.T) {
 	s.CloseClientConnections()
 }
 
-// randomAnswer makes an answer to any verb, now and then a broken one. It does not repeat nodes, and has no nulls where
-// kube-scheduler would panic.
+// randomAnswer makes an answer to any verb, now and then a broken one. It does not repeat nodes,
+// and has no nulls where kube-scheduler would panic.
 func randomAnswer(t *testing.T, random *rand.Rand) string {
 	t.Helper()
 	subset := func() []string {

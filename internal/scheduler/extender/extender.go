@@ -21,7 +21,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// idleConnections is how many connections to an extender are kept for the next call. Pods are bound in parallel.
+// idleConnections is how many connections to an extender are kept for the next call. Pods are bound
+// in parallel.
 const idleConnections = 32
 
 // Extender is a service that is asked over HTTP. Safe for concurrent use.
@@ -98,8 +99,8 @@ func Bound(ctx context.Context, extenders []*Extender) []fwk.Extender {
 	return bound
 }
 
-// Close gives up the connections that are kept. Calls under way end as they would have; later ones still work, and keep
-// no connection.
+// Close gives up the connections that are kept. Calls under way end as they would have; later ones
+// still work, and keep no connection.
 func (e Extender) Close() {
 	e.closed.Store(true)
 	e.client.CloseIdleConnections()
@@ -123,8 +124,8 @@ func (e Extender) IsBinder() bool { return e.cfg.BindVerb != "" }
 // SupportsPreemption says whether the extender is shown the victims of a preemption.
 func (e Extender) SupportsPreemption() bool { return e.cfg.PreemptVerb != "" }
 
-// IsInterested says whether the extender is to be asked about the pod: one of its containers asks for a resource that
-// the extender manages, or the extender manages none.
+// IsInterested says whether the extender is to be asked about the pod: one of its containers asks
+// for a resource that the extender manages, or the extender manages none.
 func (e Extender) IsInterested(pod *corev1.Pod) bool {
 	return len(e.managed) == 0 || e.manages(pod.Spec.Containers) || e.manages(pod.Spec.InitContainers)
 }

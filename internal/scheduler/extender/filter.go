@@ -12,9 +12,10 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Filter returns the nodes that the extender leaves, in its order, and for those that it refuses its reasons. The nodes
-// are those that were passed in: what the extender sends back of a node is its name, even where it is sent the whole
-// (kube-scheduler goes on with the node that came back, and scores it as one without pods).
+// Filter returns the nodes that the extender leaves, in its order, and for those that it refuses
+// its reasons. The nodes are those that were passed in: what the extender sends back of a node is
+// its name, even where it is sent the whole (kube-scheduler goes on with the node that came back,
+// and scores it as one without pods).
 func (e Extender) Filter(pod *corev1.Pod, nodes []fwk.NodeInfo) (
 	passed []fwk.NodeInfo, failed, unresolvable extenderv1.FailedNodesMap, err error,
 ) {
@@ -82,7 +83,8 @@ func (e Extender) Prioritize(pod *corev1.Pod, nodes []fwk.NodeInfo) (*extenderv1
 	return &scores, e.cfg.Weight, nil
 }
 
-// args is what filter and prioritize are sent: nodes, or names for an extender that knows the nodes.
+// args is what filter and prioritize are sent: nodes, or names for an extender that knows the
+// nodes.
 func (e Extender) args(pod *corev1.Pod, nodes []fwk.NodeInfo) *extenderv1.ExtenderArgs {
 	args := &extenderv1.ExtenderArgs{Pod: pod}
 	if e.cfg.NodeCacheCapable {

@@ -12,9 +12,10 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// ProcessPreemption shows the extender the nodes on which a preemption could make room, with the victims, and returns
-// what it leaves of them: fewer nodes, or other victims on some. The answer names victims by UID, whether the extender
-// knows the nodes or not. A node that comes back without a list of victims has nil, which the caller judges.
+// ProcessPreemption shows the extender the nodes on which a preemption could make room, with the
+// victims, and returns what it leaves of them: fewer nodes, or other victims on some. The answer
+// names victims by UID, whether the extender knows the nodes or not. A node that comes back without
+// a list of victims has nil, which the caller judges.
 func (e Extender) ProcessPreemption(
 	pod *corev1.Pod, candidates map[string]*extenderv1.Victims, nodes fwk.NodeInfoLister,
 ) (map[string]*extenderv1.Victims, error) {
@@ -55,7 +56,8 @@ func identifiers(candidates map[string]*extenderv1.Victims) map[string]*extender
 	return all
 }
 
-// find turns UIDs back into pods. Those have to be on the node: the extender may know of others than we do.
+// find turns UIDs back into pods. Those have to be on the node: the extender may know of others
+// than we do.
 func find(
 	name string, identified *extenderv1.MetaVictims, candidates map[string]*extenderv1.Victims, nodes fwk.NodeInfoLister,
 ) (*extenderv1.Victims, error) {

@@ -17,12 +17,14 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// asker asks some of the plugins of a profile about nodes, on behalf of all pods that are equal in what these go by.
+// asker asks some of the plugins of a profile about nodes, on behalf of all pods that are equal in
+// what these go by.
 type asker struct {
 	plugins *framework.Framework
 	// state is what PreFilter and PreScore of the plugins left for these pods.
 	state *schedframework.CycleState
-	// named says that PreFilter named the nodes that are left. Such pods take the scalar path, on few nodes.
+	// named says that PreFilter named the nodes that are left. Such pods take the scalar path, on
+	// few nodes.
 	named bool
 }
 
@@ -55,7 +57,8 @@ func statusError(status *fwk.Status) error {
 	return errors.New(status.Message())
 }
 
-// ask asks about one node. If the pod fits, scores by plugin are written to scores, and 0 for plugins that skip.
+// ask asks about one node. If the pod fits, scores by plugin are written to scores, and 0 for
+// plugins that skip.
 func (a *asker) ask(ctx context.Context, info fwk.NodeInfo, pod *corev1.Pod, scores []int64) (fit bool, err error) {
 	status := a.plugins.RunFilterPlugins(ctx, a.state, pod, info)
 	if status.IsRejected() {
@@ -71,8 +74,9 @@ func (a *asker) ask(ctx context.Context, info fwk.NodeInfo, pod *corev1.Pod, sco
 	return true, nil
 }
 
-// askAll asks about all nodes whose verdict is that the pod fits, in parallel, and changes the verdict if the plugins say
-// otherwise. It returns the scores by slot and plugin, of width each. They are valid until the next call.
+// askAll asks about all nodes whose verdict is that the pod fits, in parallel, and changes the
+// verdict if the plugins say otherwise. It returns the scores by slot and plugin, of width each.
+// They are valid until the next call.
 func (a *asker) askAll(ctx context.Context, e *Engine, pod *corev1.Pod, verdict []uint16, width int) ([]int64, error) {
 	e.allScores = resized(e.allScores, len(verdict)*width)
 	var failure atomic.Pointer[error]

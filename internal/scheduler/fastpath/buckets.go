@@ -5,11 +5,12 @@ package fastpath
 
 import "github.com/livesched/livesched/internal/scheduler/cache"
 
-// maxBuckets bounds the weighted sums for which there are buckets. Those of the default weights go up to 200.
+// maxBuckets bounds the weighted sums for which there are buckets. Those of the default weights go
+// up to 200.
 const maxBuckets = 1 << 13
 
-// buckets sorts slots by a number, so that those with the highest are at hand and moving one costs nothing. It is off
-// if the numbers go up too far.
+// buckets sorts slots by a number, so that those with the highest are at hand and moving one costs
+// nothing. It is off if the numbers go up too far.
 type buckets struct {
 	// slots by number, in no order.
 	slots [][]cache.Slot
@@ -33,8 +34,8 @@ func newBuckets(highest int64) buckets {
 // highest is the number that the buckets go up to, -1 if they are off.
 func (b *buckets) highest() int64 { return int64(len(b.slots)) - 1 }
 
-// fill puts those slots into the buckets that the verdict fits, by their numbers, in the place of all that were there.
-// It returns how many they are, also if the buckets are off.
+// fill puts those slots into the buckets that the verdict fits, by their numbers, in the place of
+// all that were there. It returns how many they are, also if the buckets are off.
 func (b *buckets) fill(verdict []uint16, numbers []int64) int {
 	fit := 0
 	if !b.on() {
@@ -118,6 +119,7 @@ func (b *buckets) all(to []cache.Slot) []cache.Slot {
 }
 
 func (b *buckets) size() int {
-	// Of the buckets it is not counted which have outgrown their part of backing, but taken to be half of them.
+	// Of the buckets it is not counted which have outgrown their part of backing, but taken to be
+	// half of them.
 	return 4*cap(b.at) + 28*len(b.slots) + 6*cap(b.backing)
 }

@@ -23,16 +23,18 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// Most pods with claims are simple cases for VolumeBinding and NodeVolumeLimits (CSILimits): of a claim that is bound, the
-// node has to match the node affinity of the volume; for one of which the volume is yet to be made, the topologies that the
-// class allows; and the node has limits that are far away, or none. To find out costs these two plugins some
-// microseconds for each node, and what they say there is known before. So claims answers for them, exactly, where
-// it can, and they are asked about the other nodes, and about the one that is chosen.
+// Most pods with claims are simple cases for VolumeBinding and NodeVolumeLimits (CSILimits): of a
+// claim that is bound, the node has to match the node affinity of the volume; for one of which the
+// volume is yet to be made, the topologies that the class allows; and the node has limits that are
+// far away, or none. To find out costs these two plugins some microseconds for each node, and what
+// they say there is known before. So claims answers for them, exactly, where it can, and they are
+// asked about the other nodes, and about the one that is chosen.
 //
-// The other side is in kube-scheduler's volumebinding/binder.go and nodevolumelimits/csi.go of 1.36, and has to be read
-// again at each update of k8s.io/kubernetes.
+// The other side is in kube-scheduler's volumebinding/binder.go and nodevolumelimits/csi.go of
+// 1.36, and has to be read again at each update of k8s.io/kubernetes.
 
-// volumeStores is where a generation looks up volumes: the stores of the informers that the two plugins have asked for.
+// volumeStores is where a generation looks up volumes: the stores of the informers that the two
+// plugins have asked for.
 type volumeStores struct {
 	claims, classes, csiNodes, csiDrivers toolscache.Store
 	volumes, attachments                  toolscache.Indexer
@@ -60,7 +62,8 @@ func get[T any](store toolscache.Store, key string) *T {
 	return t
 }
 
-// answersForClaims says whether the generation has the plugins that claims answers for, as it knows them.
+// answersForClaims says whether the generation has the plugins that claims answers for, as it knows
+// them.
 func (g *generation) answersForClaims() bool {
 	gates := utilfeature.DefaultFeatureGate
 	if gates.Enabled(features.VolumeLimitScaling) || gates.Enabled(features.StorageCapacityScoring) {
@@ -77,14 +80,16 @@ func (g *generation) answersForClaims() bool {
 // claims is what the claims of one pod want of a node.
 type claims struct {
 	stores *volumeStores
-	// affinities are of the volumes that are bound, topologies of the classes that others are made from.
+	// affinities are of the volumes that are bound, topologies of the classes that others are made
+	// from.
 	affinities []volumeAffinity
 	topologies [][]corev1.TopologySelectorTerm
 	// volumes is the number of claims.
 	volumes int
 }
 
-// read reads the claims of a pod that PreFilter of VolumeBinding has let pass, and says whether they are of the simple kind.
+// read reads the claims of a pod that PreFilter of VolumeBinding has let pass, and says whether
+// they are of the simple kind.
 func (c *claims) read(snapshot *cache.Snapshot, pod *corev1.Pod) bool {
 	c.affinities, c.topologies, c.volumes = c.affinities[:0], c.topologies[:0], 0
 	for i := range pod.Spec.Volumes {
@@ -122,15 +127,16 @@ func (c *claims) add(snapshot *cache.Snapshot, claim *corev1.PersistentVolumeCla
 	return ok
 }
 
-// mayBeTranslated says whether a volume may be of a kind that is translated to one of CSI, for which its affinity may be
-// another.
+// mayBeTranslated says whether a volume may be of a kind that is translated to one of CSI, for
+// which its affinity may be another.
 func mayBeTranslated(pv *corev1.PersistentVolume) bool {
 	source := &pv.Spec.PersistentVolumeSource
 	return source.CSI == nil && source.Local == nil && source.NFS == nil && source.HostPath == nil
 }
 
-// addUnbound adds a claim whose volume is to be made once the pod has a node, of a driver that says nothing of its capacity.
-// Nobody else uses the claim, so nothing has been promised to it yet, and there is no volume that it could be given.
+// addUnbound adds a claim whose volume is to be made once the pod has a node, of a driver that says
+// nothing of its capacity. Nobody else uses the claim, so nothing has been promised to it yet, and
+// there is no volume that it could be given.
 func (c *claims) addUnbound(snapshot *cache.Snapshot, claim *corev1.PersistentVolumeClaim) bool {
 	if metav1.HasAnnotation(claim.ObjectMeta, volume.AnnSelectedNode) || snapshot.IsPVCUsedByPods(claim.Namespace+"/"+claim.Name) {
 		return false
@@ -162,8 +168,9 @@ func (c *claims) addUnbound(snapshot *cache.Snapshot, claim *corev1.PersistentVo
 // volumeAffinity is the node affinity of a volume.
 type volumeAffinity struct {
 	terms []corev1.NodeSelectorTerm
-	// selector is nil if all that the terms ask for is that labels have one of some values, as those of zones and of volumes on
-	// one node do. These are compared here, which is ten times as fast.
+	// selector is nil if all that the terms ask for is that labels have one of some values, as
+	// those of zones and of volumes on one node do. These are compared here, which is ten times as
+	// fast.
 	selector *nodeaffinity.LazyErrorNodeSelector
 }
 
@@ -225,7 +232,8 @@ func (c *claims) match(node *corev1.Node) bool {
 	return true
 }
 
-// withinLimits says whether NodeVolumeLimits would let the pod on a node with so many claims in use, and false if in doubt.
+// withinLimits says whether NodeVolumeLimits would let the pod on a node with so many claims in
+// use, and false if in doubt.
 func (c *claims) withinLimits(node string, inUse int32) bool {
 	csiNode := get[storagev1.CSINode](c.stores.csiNodes, node)
 	if csiNode == nil {
@@ -249,8 +257,9 @@ func (c *claims) withinLimits(node string, inUse int32) bool {
 	return err == nil && int64(inUse)+int64(len(attached))+int64(c.volumes) <= lowest
 }
 
-// claimTable has by slot how many volumes of claims the pods on the node use, those counted twice that two pods use; -1 if
-// there are other volumes that NodeVolumeLimits may count. It is kept up through the change log when it is needed.
+// claimTable has by slot how many volumes of claims the pods on the node use, those counted twice
+// that two pods use; -1 if there are other volumes that NodeVolumeLimits may count. It is kept up
+// through the change log when it is needed.
 type claimTable struct {
 	pos   uint64
 	inUse []int32
@@ -281,8 +290,9 @@ func (t *claimTable) read(snapshot *cache.Snapshot, slot cache.Slot) {
 	}
 }
 
-// judgeClaims leaves out of e.feasible the nodes of which it is known that VolumeBinding refuses them, and marks those of
-// which it is known that VolumeBinding and NodeVolumeLimits let the pod on them.
+// judgeClaims leaves out of e.feasible the nodes of which it is known that VolumeBinding refuses
+// them, and marks those of which it is known that VolumeBinding and NodeVolumeLimits let the pod on
+// them.
 func (e *Engine) judgeClaims() (unknown int) {
 	c := &e.claims
 	e.claimed.sync(e.snapshot)

@@ -25,8 +25,9 @@ type class struct {
 	like  *schedframework.PodInfo
 	local *localRows
 
-	// crosses are the twins that have something to do with the class, once crossed says that they are made. constraints are
-	// what the one of PodTopologySpread is made from; nil if there are none.
+	// crosses are the twins that have something to do with the class, once crossed says that they
+	// are made. constraints are what the one of PodTopologySpread is made from; nil if there are
+	// none.
 	crosses     []*cross
 	crossed     bool
 	constraints *topology.Constraints
@@ -34,16 +35,18 @@ type class struct {
 	groups *groups
 	// unfit is kept for pods that fit nowhere.
 	unfit unfit
-	// beside is what is known of nodes that pods are nominated to, and which the class's pods fit otherwise.
+	// beside is what is known of nodes that pods are nominated to, and which the class's pods fit
+	// otherwise.
 	beside map[cache.Slot]beside
 
-	// used is the class's place in Engine.used, bytes what it was last accounted with, without what it may share.
+	// used is the class's place in Engine.used, bytes what it was last accounted with, without what
+	// it may share.
 	used  *list.Element
 	bytes int
 }
 
-// generation returns what is known of the pod's profile. A new generation of a profile takes the place of the old one,
-// and with it go those that were closed: of profiles that were deleted.
+// generation returns what is known of the pod's profile. A new generation of a profile takes the
+// place of the old one, and with it go those that were closed: of profiles that were deleted.
 func (e *Engine) generation(p Profile) *generation {
 	name := p.Framework.ProfileName()
 	if g, ok := e.generations[name]; ok && g.framework == p.Framework {
@@ -109,8 +112,8 @@ func (e *Engine) classOf(ctx context.Context, g *generation, pod *corev1.Pod) (*
 	return c, None
 }
 
-// readMentions has those labels count that pods on nodes and services ask about now. What the pod's own selectors ask about
-// is known once there is a class.
+// readMentions has those labels count that pods on nodes and services ask about now. What the pod's
+// own selectors ask about is known once there is a class.
 func (e *Engine) readMentions(twins *topology.Twins, pod *corev1.Pod) {
 	e.mentions.ReadSnapshot(e.snapshot)
 	if twins != nil {
@@ -119,8 +122,9 @@ func (e *Engine) readMentions(twins *topology.Twins, pod *corev1.Pod) {
 	e.forgetIfGrown()
 }
 
-// forgetIfGrown forgets all classes if labels count now that did not when they were made: pods of one class may differ in
-// these. It says whether it did. What the change log says of the classes means nothing from then on.
+// forgetIfGrown forgets all classes if labels count now that did not when they were made: pods of
+// one class may differ in these. It says whether it did. What the change log says of the classes
+// means nothing from then on.
 func (e *Engine) forgetIfGrown() bool {
 	if !e.mentions.Grown() {
 		return false
@@ -133,8 +137,8 @@ func (e *Engine) forgetIfGrown() bool {
 	return true
 }
 
-// account counts what a class, its rows, twins and groups hold by now, and drops those that were not used for the
-// longest while it is too much.
+// account counts what a class, its rows, twins and groups hold by now, and drops those that were
+// not used for the longest while it is too much.
 func (e *Engine) account(c *class) {
 	bytes := podBytes + 2*len(c.key) + c.unfit.size() + besideBytes*len(c.beside)
 	if c.constraints != nil {
@@ -183,8 +187,9 @@ func (e *Engine) dropRows(l *localRows) {
 	}
 }
 
-// alone says whether PodTopologySpread and InterPodAffinity have nothing to do for a pod: it has no constraints, nor do
-// the default ones apply, and neither it nor any pod that runs has affinity terms.
+// alone says whether PodTopologySpread and InterPodAffinity have nothing to do for a pod: it has no
+// constraints, nor do the default ones apply, and neither it nor any pod that runs has affinity
+// terms.
 func (e *Engine) alone(ctx context.Context, c *class, pod *corev1.Pod) bool {
 	g := c.local.gen
 	if g.hasAffinity && (e.snapshot.WithAffinity().Len() > 0 || hasTerms(c.like)) {

@@ -3,7 +3,8 @@
 
 package fastpath
 
-// columns are by slot. A slot without a node, or on which a filter refuses the pods, has verdict only.
+// columns are by slot. A slot without a node, or on which a filter refuses the pods, has verdict
+// only.
 type columns struct {
 	verdict []uint16
 	// fixed is the weighted sum of the scores that are not normalised.
@@ -37,9 +38,10 @@ func (e *Engine) accountRows(l *localRows) {
 
 func (e *Engine) accountTable() { e.count(&e.tableBytes, e.nodes.size()) }
 
-// lend gives rows columns if they have none. Many keys are used but once: of pods that are all different, or of one that
-// is retried now and then. So rows that are new get the columns of those that were new before them, unless these were
-// used again meanwhile; rows that come back have columns of their own.
+// lend gives rows columns if they have none. Many keys are used but once: of pods that are all
+// different, or of one that is retried now and then. So rows that are new get the columns of those
+// that were new before them, unless these were used again meanwhile; rows that come back have
+// columns of their own.
 func (e *Engine) lend(l *localRows) {
 	switch {
 	case l.verdict != nil && e.borrower == l:

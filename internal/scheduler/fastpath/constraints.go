@@ -12,9 +12,10 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// constraintRows is what the plugins of kind constraints say of each node, to pods that are equal in what these go by:
-// tolerations, node selector, node affinity. Many local keys share them, as pods differ in requests more often than in
-// these. They go by the node objects alone, so pods that come and go change nothing here.
+// constraintRows is what the plugins of kind constraints say of each node, to pods that are equal
+// in what these go by: tolerations, node selector, node affinity. Many local keys share them, as
+// pods differ in requests more often than in these. They go by the node objects alone, so pods that
+// come and go change nothing here.
 type constraintRows struct {
 	asker
 	key string
@@ -26,12 +27,13 @@ type constraintRows struct {
 
 	// pos is the position in the log up to which the rows are right; 0 if they never were.
 	pos uint64
-	// The columns are by slot. A slot without a node, or on which a filter refuses the pods, has verdict only.
+	// The columns are by slot. A slot without a node, or on which a filter refuses the pods, has
+	// verdict only.
 	verdict []uint16
 	// fixed is the weighted sum of the scores that are not normalised. nil: all zeros.
 	fixed []int64
-	// normalised has the scores of generation.normalised, before normalisation. A column that is nil is all zeros, as are
-	// those of other plugins.
+	// normalised has the scores of generation.normalised, before normalisation. A column that is
+	// nil is all zeros, as are those of other plugins.
 	normalised [][]int64
 }
 
@@ -59,7 +61,8 @@ func (e *Engine) releaseConstraints(c *constraintRows) {
 	}
 }
 
-// sync brings the rows up to the snapshot. pod is any that has the key. After an error they are built anew the next time.
+// sync brings the rows up to the snapshot. pod is any that has the key. After an error they are
+// built anew the next time.
 func (c *constraintRows) sync(ctx context.Context, e *Engine, pod *corev1.Pod) error {
 	log := e.snapshot.Log()
 	changes, ok := log.Since(c.pos)
@@ -177,7 +180,8 @@ func (c *constraintRows) size() int {
 	return n
 }
 
-// worthRebuilding says whether so many changes matter that it is cheaper to look at all slots in one go.
+// worthRebuilding says whether so many changes matter that it is cheaper to look at all slots in
+// one go.
 func worthRebuilding(changes []cache.Change, slots int, matters func(cache.Change) bool) bool {
 	if 2*len(changes) <= slots {
 		return false

@@ -10,13 +10,15 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
 )
 
-// cross is the twin of a plugin with the weight of its score. Classes share those that are made from the same: of twins
-// of PodTopologySpread, pods with equal rows and equal constraints, whatever their other labels.
+// cross is the twin of a plugin with the weight of its score. Classes share those that are made
+// from the same: of twins of PodTopologySpread, pods with equal rows and equal constraints,
+// whatever their other labels.
 type cross struct {
 	topology.Cross
 	filters bool
 	weight  int64
-	// key is its name in localRows.twins, "" if it is not to be shared. users is the number of classes that have it.
+	// key is its name in localRows.twins, "" if it is not to be shared. users is the number of
+	// classes that have it.
 	key   string
 	users int
 	// bytes is what it was last accounted with.
@@ -158,8 +160,8 @@ func (c *class) busy(to []*cross) []*cross {
 	return to
 }
 
-// groupsOf returns the groups of a class's nodes, made if there are none for its rows and the twins that have something
-// to say. nil: the nodes cannot be grouped.
+// groupsOf returns the groups of a class's nodes, made if there are none for its rows and the twins
+// that have something to say. nil: the nodes cannot be grouped.
 func (c *class) groupsOf(e *Engine) *groups {
 	if !c.local.groupable() {
 		return nil

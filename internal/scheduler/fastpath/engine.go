@@ -18,7 +18,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// DefaultMaxBytes bounds the memory that classes take: that of a thousand classes in a cluster of 10,000 nodes, about.
+// DefaultMaxBytes bounds the memory that classes take: that of a thousand classes in a cluster of
+// 10,000 nodes, about.
 const DefaultMaxBytes = 128 << 20
 
 // Reason says why a pod has to take the scalar path. It is the label of a metric.
@@ -27,18 +28,20 @@ type Reason string
 // The reasons. None is that the fast path has decided.
 const (
 	None Reason = ""
-	// UnknownPlugin: the profile runs a plugin on nodes of which it is not known what it goes by (which has the plugin asked
-	// on the fast path), does not score, or has taken a plugin apart.
+	// UnknownPlugin: the profile runs a plugin on nodes of which it is not known what it goes by
+	// (which has the plugin asked on the fast path), does not score, or has taken a plugin apart.
 	UnknownPlugin Reason = "unknown_plugin"
-	// Volumes: the pod has volumes that not every node can mount. The plugins for these are asked on the fast path.
+	// Volumes: the pod has volumes that not every node can mount. The plugins for these are asked
+	// on the fast path.
 	Volumes Reason = "volumes"
-	// Devices: a plugin has something to do for the pod that has to be done pod by pod, such as allocating devices. It is
-	// asked on the fast path, unless the devices stand behind a resource that the pod requests.
+	// Devices: a plugin has something to do for the pod that has to be done pod by pod, such as
+	// allocating devices. It is asked on the fast path, unless the devices stand behind a resource
+	// that the pod requests.
 	Devices Reason = "devices"
 	// NodeNames: the pod names the nodes it may run on.
 	NodeNames Reason = "node_names"
-	// Nominated: room is reserved for the pod, or for one that is at least as important and has to be reckoned with in more
-	// than what it takes.
+	// Nominated: room is reserved for the pod, or for one that is at least as important and has to
+	// be reckoned with in more than what it takes.
 	Nominated Reason = "nominated"
 	// Topology: PodTopologySpread or InterPodAffinity has something to do for the pod, and no twin.
 	Topology Reason = "topology"
@@ -54,13 +57,14 @@ const (
 type Profile struct {
 	// Framework is the generation of the profile: what is kept belongs to it alone.
 	Framework *framework.Framework
-	// Twins are those of the generation. nil: there are none, and pods that PodTopologySpread or InterPodAffinity has
-	// something to do for take the scalar path.
+	// Twins are those of the generation. nil: there are none, and pods that PodTopologySpread or
+	// InterPodAffinity has something to do for take the scalar path.
 	Twins *topology.Twins
 	// Closed is closed when the generation has gone, and what is kept for it can go. nil: never.
 	Closed <-chan struct{}
-	// Enough ends the search of plugins that have to be asked node by node, once they let the pod on so many nodes. Rows and
-	// twins look at all nodes in any case. 0: they are asked about all nodes that are left.
+	// Enough ends the search of plugins that have to be asked node by node, once they let the pod
+	// on so many nodes. Rows and twins look at all nodes in any case. 0: they are asked about all
+	// nodes that are left.
 	Enough int
 }
 
@@ -72,12 +76,13 @@ type Decision struct {
 	Feasible, Evaluated int
 	// Class is that of the pod.
 	Class cache.Class
-	// Rest says why plugins had to be asked about the nodes that were left: UnknownPlugin, Volumes or Devices. None: they
-	// were not.
+	// Rest says why plugins had to be asked about the nodes that were left: UnknownPlugin, Volumes
+	// or Devices. None: they were not.
 	Rest Reason
 }
 
-// Engine decides on the fast path. It belongs to the goroutine of the scheduling loop, as the snapshot does.
+// Engine decides on the fast path. It belongs to the goroutine of the scheduling loop, as the
+// snapshot does.
 type Engine struct {
 	snapshot *cache.Snapshot
 	maxBytes int
@@ -89,15 +94,17 @@ type Engine struct {
 	used  *list.List
 	bytes int
 
-	// nodes has what the nodes have and what is requested of them. tableBytes is what it was last accounted with.
+	// nodes has what the nodes have and what is requested of them. tableBytes is what it was last
+	// accounted with.
 	nodes      nodeTable
 	tableBytes int
-	// borrower are the rows that were last lent columns, and spare are columns that nobody has; see lend.
+	// borrower are the rows that were last lent columns, and spare are columns that nobody has; see
+	// lend.
 	borrower *localRows
 	spare    columns
 
-	// mentions are the keys of the labels that tell classes apart, those of all profiles: a class is asked about by the
-	// selectors of others.
+	// mentions are the keys of the labels that tell classes apart, those of all profiles: a class
+	// is asked about by the selectors of others.
 	mentions *topology.Mentions
 	key      keyWriter
 	// record says that the durations of plugin calls are to be recorded in this decision.
@@ -105,23 +112,26 @@ type Engine struct {
 	marks  []uint32 // by slot: the round in which it was marked
 	round  uint32
 
-	// last is the class of the last decision, nominated the nodes with room that was reserved then (by name, with a number for
-	// which pods it is for), and chosen those that were best. lastNamed says that the pod named the nodes that came into question.
+	// last is the class of the last decision, nominated the nodes with room that was reserved then
+	// (by name, with a number for which pods it is for), and chosen those that were best. lastNamed
+	// says that the pod named the nodes that came into question.
 	last      *class
 	lastNamed bool
 	nominated map[string]uint64
 	chosen    Ties
-	// rest is what the plugins did in the last decision that rows and twins do not stand in for. next is the slot from which
-	// they are asked the next time that not all nodes are needed.
+	// rest is what the plugins did in the last decision that rows and twins do not stand in for.
+	// next is the slot from which they are asked the next time that not all nodes are needed.
 	rest rest
 	next cache.Slot
-	// claims are those of the last pod for which it was of use to read them, claimed has how many the nodes have.
+	// claims are those of the last pod for which it was of use to read them, claimed has how many
+	// the nodes have.
 	claims  claims
 	claimed claimTable
-	// looked is the number of nodes that the last decision has looked at one by one, other than for a new class.
+	// looked is the number of nodes that the last decision has looked at one by one, other than for
+	// a new class.
 	looked int
-	// Of the last pass: the nodes that fit, for how many nodes each of them stands (nil: for itself), their totals, and the
-	// best of them.
+	// Of the last pass: the nodes that fit, for how many nodes each of them stands (nil: for
+	// itself), their totals, and the best of them.
 	feasible []cache.Slot
 	sizes    []int32
 	totals   []int64
@@ -137,8 +147,8 @@ type Engine struct {
 	passed    []bool
 }
 
-// New returns an Engine that decides on a snapshot, and keeps what it has worked out up to so many bytes (0:
-// DefaultMaxBytes).
+// New returns an Engine that decides on a snapshot, and keeps what it has worked out up to so many
+// bytes (0: DefaultMaxBytes).
 func New(snapshot *cache.Snapshot, maxBytes int) *Engine {
 	if maxBytes == 0 {
 		maxBytes = DefaultMaxBytes
@@ -150,8 +160,9 @@ func New(snapshot *cache.Snapshot, maxBytes int) *Engine {
 	}
 }
 
-// Decide finds the best nodes for a pod among all. With a Reason other than None the pod has to take the scalar path, with
-// what State returns, unless there is a Failure. Otherwise one of the best nodes is to be chosen, and Settle called for it.
+// Decide finds the best nodes for a pod among all. With a Reason other than None the pod has to
+// take the scalar path, with what State returns, unless there is a Failure. Otherwise one of the
+// best nodes is to be chosen, and Settle called for it.
 func (e *Engine) Decide(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod) (Decision, Reason) {
 	e.rest = rest{}
 	decision, reason := e.decide(ctx, p, state, pod)
@@ -205,7 +216,8 @@ func (e *Engine) decide(ctx context.Context, p Profile, state fwk.CycleState, po
 	} else {
 		e.choose(sorted)
 	}
-	// The device classes may have changed since prepare, and with them what NodeResourcesFit has just said.
+	// The device classes may have changed since prepare, and with them what NodeResourcesFit has
+	// just said.
 	if c.local.extended && !g.devicesSkip(ctx, pod) {
 		e.dropRows(c.local)
 		return Decision{}, Devices
@@ -218,8 +230,8 @@ func (e *Engine) decide(ctx context.Context, p Profile, state fwk.CycleState, po
 	}, None
 }
 
-// filterNodes collects the nodes that a class's pod fits, by groups if it can, and returns how many fit and how many were
-// looked at.
+// filterNodes collects the nodes that a class's pod fits, by groups if it can, and returns how many
+// fit and how many were looked at.
 func (e *Engine) filterNodes(
 	ctx context.Context, c *class, enough int, pod *corev1.Pod,
 ) (feasible, evaluated int, sorted *groups, err error) {
@@ -239,8 +251,9 @@ func (e *Engine) filterNodes(
 	return e.filter(c, sorted), e.NumNodes(), sorted, nil
 }
 
-// Totals returns the nodes that fitted in the last decision and, in the same order, their totals; nil if there was but
-// one. Both are valid until the next decision. They are those of a pass over all nodes.
+// Totals returns the nodes that fitted in the last decision and, in the same order, their totals;
+// nil if there was but one. Both are valid until the next decision. They are those of a pass over
+// all nodes.
 func (e *Engine) Totals(ctx context.Context, pod *corev1.Pod) (feasible []cache.Slot, totals []int64) {
 	e.chosen.reset(slices.Collect(e.chosen.All())) // which the pass may overwrite
 	if e.lastNamed {
@@ -267,9 +280,10 @@ func (e *Engine) Totals(ctx context.Context, pod *corev1.Pod) (feasible []cache.
 // Best returns the nodes that were best in the last decision.
 func (e *Engine) Best() *Ties { return &e.chosen }
 
-// Looked returns how many nodes the last decision has looked at one by one, for themselves or for their group: the twins
-// that were brought up to the snapshot, groups, filters and scores. What is worked out for a class that is new, and what
-// plugins were asked about (plugin_evaluation_total), is not in it.
+// Looked returns how many nodes the last decision has looked at one by one, for themselves or for
+// their group: the twins that were brought up to the snapshot, groups, filters and scores. What is
+// worked out for a class that is new, and what plugins were asked about (plugin_evaluation_total),
+// is not in it.
 func (e *Engine) Looked() int { return e.looked }
 
 // NumNodes is the number of nodes that decisions are made among.
@@ -281,8 +295,8 @@ func (e *Engine) NumPods(slot cache.Slot) int { return len(e.snapshot.Info(slot)
 // NodeName returns the name of the node in a slot.
 func (e *Engine) NodeName(slot cache.Slot) string { return e.snapshot.Info(slot).Node().Name }
 
-// ready finds the class of a pod and brings what is known of it up to the snapshot. like is the pod, or what its class has of
-// it. prepared is when what has to be done for each pod was done.
+// ready finds the class of a pod and brings what is known of it up to the snapshot. like is the
+// pod, or what its class has of it. prepared is when what has to be done for each pod was done.
 func (e *Engine) ready(
 	ctx context.Context, p Profile, g *generation, state fwk.CycleState, pod, like *corev1.Pod,
 ) (c *class, prepared time.Time, reason Reason) {

@@ -28,7 +28,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// scored is a node-local plugin. Without a function it refuses no node and scores the number of pods on it.
+// scored is a node-local plugin. Without a function it refuses no node and scores the number of
+// pods on it.
 type scored struct {
 	filter func(node string) *fwk.Status
 	score  func(node string) int64
@@ -263,7 +264,8 @@ func TestPodsOfJobsShareAClass(t *testing.T) {
 	if len(ids) != 1 || s.engine.used.Len() != 1 {
 		t.Fatalf("%d classes were made, %d are alive", len(ids), s.engine.used.Len())
 	}
-	// A pod that is about to ask about the label has classes made by it, in the place of those that there are.
+	// A pod that is about to ask about the label has classes made by it, in the place of those that
+	// there are.
 	asks := asking("batch.kubernetes.io/job-name")
 	asks.Name, asks.UID, asks.Namespace, asks.Spec.NodeName = "asks", "asks", "ns", "n1"
 	if err := s.cache.AddPod(logr.Discard(), asks); err != nil {

@@ -19,8 +19,8 @@ import (
 type generation struct {
 	framework *framework.Framework
 	closed    <-chan struct{}
-	// scalar says that the profile has no Score plugin, or runs plugins where they were not meant to: its pods take the
-	// scalar path, and nothing below is set.
+	// scalar says that the profile has no Score plugin, or runs plugins where they were not meant
+	// to: its pods take the scalar path, and nothing below is set.
 	scalar bool
 
 	// The profile's plugins, sorted by kind.
@@ -35,40 +35,44 @@ type generation struct {
 	nodeWise    *framework.Framework // kinds constraints, local and resources: whatever looks at one node
 	// resources stands in for NodeResourcesFit and NodeResourcesBalancedAllocation.
 	resources *resourceTwin
-	// namesNodes says that NodeAffinity has PreFilter name the nodes that are left for a pod that names them.
+	// namesNodes says that NodeAffinity has PreFilter name the nodes that are left for a pod that
+	// names them.
 	namesNodes bool
-	// devices is the name of DynamicResources if that is among perPod. It tells for each pod whether a resource that it
-	// requests is backed by devices, in which case the answers of NodeResourcesFit depend on more than the node.
+	// devices is the name of DynamicResources if that is among perPod. It tells for each pod
+	// whether a resource that it requests is backed by devices, in which case the answers of
+	// NodeResourcesFit depend on more than the node.
 	devices string
-	// opaque says that there are plugins of that kind. restFilters and restScorers are the plugins of rest that may leave
-	// out nodes and score them.
+	// opaque says that there are plugins of that kind. restFilters and restScorers are the plugins
+	// of rest that may leave out nodes and score them.
 	opaque      bool
 	opaques     sets.Set[string] // their names
 	restFilters []string
 	restScorers []restScorer
-	// stores is nil if claims cannot answer for VolumeBinding and NodeVolumeLimits. Otherwise ofClaims are these two, restOthers
-	// and otherFilters rest and restFilters without them.
+	// stores is nil if claims cannot answer for VolumeBinding and NodeVolumeLimits. Otherwise
+	// ofClaims are these two, restOthers and otherFilters rest and restFilters without them.
 	stores               *volumeStores
 	ofClaims, restOthers *framework.Framework
 	otherFilters         []string
 	// keys are the plugins of kind local that say themselves what they go by.
 	keys []NodeLocal
 
-	// Score plugins of constraints and of local that do not normalise. The weighted sum of their scores is all that has to
-	// be kept of them.
+	// Score plugins of constraints and of local that do not normalise. The weighted sum of their
+	// scores is all that has to be kept of them.
 	constraintFixed, localFixed []scorer
-	// highestFixed is what that sum can come to, together with resources, -1 if it can be negative or is too much for buckets.
+	// highestFixed is what that sum can come to, together with resources, -1 if it can be negative
+	// or is too much for buckets.
 	highestFixed int64
 	// normalised are those that do. The scores of each are kept.
 	normalised []scorer
-	// constraintScores is the number of Score plugins of constraints. localScores and localFilters are the names of those
-	// of local, in their order.
+	// constraintScores is the number of Score plugins of constraints. localScores and localFilters
+	// are the names of those of local, in their order.
 	constraintScores          int
 	localScores, localFilters []string
 	// imageWeight is 0 if ImageLocality does not score.
 	imageWeight int64
 
-	// Whether the two plugins that look beyond a node run at all, and where. A weight of 0 is no Score.
+	// Whether the two plugins that look beyond a node run at all, and where. A weight of 0 is no
+	// Score.
 	hasSpread, hasAffinity         bool
 	spreadFilters, affinityFilters bool
 	spreadWeight, affinityWeight   int64
@@ -82,7 +86,8 @@ type generation struct {
 
 // scorer is a Score plugin.
 type scorer struct {
-	// at is its position in the ScorePlugins of generation.constraints if constraints says so, of generation.local otherwise.
+	// at is its position in the ScorePlugins of generation.constraints if constraints says so, of
+	// generation.local otherwise.
 	at            int
 	constraints   bool
 	name          string
@@ -158,8 +163,8 @@ func (g *generation) sortScorers() {
 	}
 }
 
-// sortPlugins looks at the plugins that decide on nodes, and returns at which points each runs and whether that is where
-// they were meant to.
+// sortPlugins looks at the plugins that decide on nodes, and returns at which points each runs and
+// whether that is where they were meant to.
 func (g *generation) sortPlugins() (map[string]*pointsOf, bool) {
 	plugins := g.framework.Plugins()
 	if len(plugins.Score) == 0 {
@@ -224,8 +229,8 @@ type pointsOf struct {
 	preFilter, filter, preScore, score bool
 }
 
-// usual says whether a plugin runs at the extension points that it needs for what kindOf says of it. In a profile that
-// has taken a plugin apart it may fail for want of its own state.
+// usual says whether a plugin runs at the extension points that it needs for what kindOf says of
+// it. In a profile that has taken a plugin apart it may fail for want of its own state.
 func (p *pointsOf) usual() bool {
 	switch p.kind {
 	case volumes, perPod:

@@ -10,13 +10,15 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// groups sorts the nodes that the local filters let pass into groups in which all nodes are given equal answers by the
-// twins and by the plugins whose scores are normalised. The nodes of a group differ in the sum of the other scores alone,
-// by which they are kept in buckets. So one node of each group does for filters and normalisation, and the best nodes
-// are in the highest bucket of each of the best groups.
+// groups sorts the nodes that the local filters let pass into groups in which all nodes are given
+// equal answers by the twins and by the plugins whose scores are normalised. The nodes of a group
+// differ in the sum of the other scores alone, by which they are kept in buckets. So one node of
+// each group does for filters and normalisation, and the best nodes are in the highest bucket of
+// each of the best groups.
 //
-// It is kept up through the change log, for slots whose rows or twins have changed, after rows and twins are. It belongs
-// to rows and to some of the twins, and is shared by the classes that have the same of both.
+// It is kept up through the change log, for slots whose rows or twins have changed, after rows and
+// twins are. It belongs to rows and to some of the twins, and is shared by the classes that have
+// the same of both.
 type groups struct {
 	rows *localRows
 	// crosses are the twins that have something to say about nodes.
@@ -24,8 +26,8 @@ type groups struct {
 	// users is the number of classes that use the groups, bytes what they were last accounted with.
 	users, bytes int
 
-	// made says that the groups are right up to pos. If not, they are empty, and pos and epoch are those of the last
-	// decision that could have used them.
+	// made says that the groups are right up to pos. If not, they are empty, and pos and epoch are
+	// those of the last decision that could have used them.
 	made  bool
 	pos   uint64
 	epoch uint64
@@ -68,12 +70,14 @@ type bucket struct {
 // minGroups is how many groups are worth it in any cluster.
 const minGroups = 32
 
-// tooMany says whether a pass over all nodes would do as well: the groups have less than eight nodes each.
+// tooMany says whether a pass over all nodes would do as well: the groups have less than eight
+// nodes each.
 func (g *groups) tooMany(e *Engine) bool {
 	return len(g.numbers) > max(minGroups, e.snapshot.NumNodes()/8)
 }
 
-// groupable says whether nodes can be grouped at all: no plugin normalises in a way that may depend on how many there are.
+// groupable says whether nodes can be grouped at all: no plugin normalises in a way that may depend
+// on how many there are.
 func (l *localRows) groupable() bool {
 	for i := range l.normalised {
 		if !l.skips[i] && l.gen.normalised[i].normalization == byPlugin {
@@ -95,8 +99,9 @@ func (l *localRows) groupsBy(crosses []*cross) *groups {
 	return g
 }
 
-// sync brings the groups up to the snapshot, and says whether they are of use. They are not made until it is the second
-// time that they could be used without much having happened in between: it takes as long as some passes over all nodes.
+// sync brings the groups up to the snapshot, and says whether they are of use. They are not made
+// until it is the second time that they could be used without much having happened in between: it
+// takes as long as some passes over all nodes.
 func (g *groups) sync(e *Engine) bool {
 	log := e.snapshot.Log()
 	changes, ok := log.Since(g.pos)
@@ -151,8 +156,8 @@ func (g *groups) clear() {
 	}
 }
 
-// cares says whether a change can move a node to another group. Pods that matter to no twin cannot: the scores that are
-// normalised in a known way go by the node alone.
+// cares says whether a change can move a node to another group. Pods that matter to no twin cannot:
+// the scores that are normalised in a known way go by the node alone.
 func (g *groups) cares(e *Engine, change cache.Change) bool {
 	if change.Kind != cache.PodAdded && change.Kind != cache.PodRemoved {
 		return true

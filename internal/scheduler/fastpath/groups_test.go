@@ -21,7 +21,8 @@ type twinOf struct {
 
 func (t *twinOf) AppendGroup(key []byte, slot cache.Slot) []byte { return append(key, t.numbers[slot]) }
 
-// TestGroupsHaveWhatAMapHas moves slots between groups and buckets, and compares with a search through all slots.
+// TestGroupsHaveWhatAMapHas moves slots between groups and buckets, and compares with a search
+// through all slots.
 func TestGroupsHaveWhatAMapHas(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	const slots = 100

@@ -17,13 +17,15 @@ import (
 type imageColumn struct {
 	// names are those that the pods' images may go by.
 	names []string
-	// What the scores depend on besides the nodes: how many nodes there are, and for each name its size and the number of
-	// nodes that have it. epoch is the snapshot's at which that was looked up.
+	// What the scores depend on besides the nodes: how many nodes there are, and for each name its
+	// size and the number of nodes that have it. epoch is the snapshot's at which that was looked
+	// up.
 	epoch  uint64
 	nodes  int
 	known  []imageCount
 	exists bool // some image is on some node
-	// scores by slot, weighted; nil: all zeros. version counts how often they changed in other slots than the log says.
+	// scores by slot, weighted; nil: all zeros. version counts how often they changed in other
+	// slots than the log says.
 	scores  []int64
 	version uint64
 }
@@ -33,7 +35,8 @@ type imageCount struct {
 	nodes int
 }
 
-// syncImages brings the scores of ImageLocality up to the snapshot. changes are what the rows were just synced by.
+// syncImages brings the scores of ImageLocality up to the snapshot. changes are what the rows were
+// just synced by.
 func (l *localRows) syncImages(ctx context.Context, e *Engine, pod *corev1.Pod, changes []cache.Change, all bool) error {
 	if l.gen.imageWeight == 0 {
 		return nil
@@ -65,7 +68,8 @@ func (l *localRows) syncImages(ctx context.Context, e *Engine, pod *corev1.Pod, 
 	return nil
 }
 
-// lookUpImages looks up what the scores of ImageLocality depend on besides the nodes, and says whether that moved.
+// lookUpImages looks up what the scores of ImageLocality depend on besides the nodes, and says
+// whether that moved.
 func (l *localRows) lookUpImages(snapshot *cache.Snapshot) bool {
 	c := &l.images
 	if c.epoch == snapshot.ImagesEpoch() && c.nodes == snapshot.NumNodes() {

@@ -14,22 +14,25 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
 )
 
-// Pods are of one class if their keys are equal. A key has two parts. The local one is all that the local plugins of
-// kindOf go by: pods that share it share rows. The cross one is what matters besides to PodTopologySpread and
-// InterPodAffinity, of this pod and of others who see it running. Of the labels those are in it that some selector asks
-// about (topology.Mentions).
+// Pods are of one class if their keys are equal. A key has two parts. The local one is all that the
+// local plugins of kindOf go by: pods that share it share rows. The cross one is what matters
+// besides to PodTopologySpread and InterPodAffinity, of this pod and of others who see it running.
+// Of the labels those are in it that some selector asks about (topology.Mentions).
 //
-// No two pods that differ in what matters have one key. It does not matter if two pods that are alike have two.
+// No two pods that differ in what matters have one key. It does not matter if two pods that are
+// alike have two.
 
 // keyWriter writes keys.
 type keyWriter struct {
 	mapkey.Writer
 
-	// constraints is where, in the local part, that ends which the plugins of kind constraints go by.
+	// constraints is where, in the local part, that ends which the plugins of kind constraints go
+	// by.
 	constraints int
 }
 
-// quantities writes all entries, those of zero too: whether a container asks for nothing or does not ask matters.
+// quantities writes all entries, those of zero too: whether a container asks for nothing or does
+// not ask matters.
 func (w *keyWriter) quantities(list corev1.ResourceList) {
 	w.Number(int64(len(list)))
 	for _, name := range mapkey.Sorted(&w.Writer, list, nil) {
@@ -141,20 +144,22 @@ func (w *keyWriter) cross(pod *corev1.Pod, mentions *topology.Mentions) bool {
 	return ok
 }
 
-// reported says whether a pod's status says something of its resources, as that of a pod does which runs. What a pod
-// requests does not follow from its key then.
+// reported says whether a pod's status says something of its resources, as that of a pod does which
+// runs. What a pod requests does not follow from its key then.
 func reported(pod *corev1.Pod) bool {
 	status := &pod.Status
 	return len(status.ContainerStatuses) > 0 || len(status.InitContainerStatuses) > 0 ||
 		status.Resources != nil || len(status.AllocatedResources) > 0 || len(status.NodeAllocatableResourceClaimStatuses) > 0
 }
 
-// hasClaims says whether a pod has claims, of volumes or devices, or volumes that not every node can mount.
+// hasClaims says whether a pod has claims, of volumes or devices, or volumes that not every node
+// can mount.
 func hasClaims(pod *corev1.Pod) bool {
 	return len(pod.Spec.ResourceClaims) > 0 || !ordinaryVolumes(pod.Spec.Volumes)
 }
 
-// ordinaryVolumes says whether all volumes are of those kinds that every node can mount any number of times.
+// ordinaryVolumes says whether all volumes are of those kinds that every node can mount any number
+// of times.
 func ordinaryVolumes(volumes []corev1.Volume) bool {
 	for i := range volumes {
 		if !ordinaryVolume(&volumes[i].VolumeSource) {
@@ -169,8 +174,8 @@ func ordinaryVolume(v *corev1.VolumeSource) bool {
 		v.HostPath != nil || v.Image != nil || v.NFS != nil || v.CSI != nil
 }
 
-// requestsExtended says whether a pod asks for anything but the resources that every node has. Such a resource may come
-// from a device plugin, or be backed by devices of a DeviceClass.
+// requestsExtended says whether a pod asks for anything but the resources that every node has. Such
+// a resource may come from a device plugin, or be backed by devices of a DeviceClass.
 func requestsExtended(pod *corev1.Pod) bool {
 	for _, containers := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 		for i := range containers {
@@ -191,8 +196,8 @@ func hasExtended(list corev1.ResourceList) bool {
 	return false
 }
 
-// imageNames appends the names under which nodes may report the images of a pod: an image without a tag is reported with
-// the tag "latest". A name too many does no harm.
+// imageNames appends the names under which nodes may report the images of a pod: an image without a
+// tag is reported with the tag "latest". A name too many does no harm.
 func imageNames(names []string, pod *corev1.Pod) []string {
 	add := func(name string) {
 		for _, n := range [...]string{name, name + ":latest"} {

@@ -21,15 +21,19 @@ const (
 	refused               // they do not
 )
 
-// localRows is what the plugins that look at one node at a time say of the pods with one local key, for each node. It is
-// put together from
+// localRows is what the plugins that look at one node at a time say of the pods with one local key,
+// for each node. It is put together from
 //
-//   - constraintRows, shared with all pods of the same tolerations, node selector and node affinity,
-//   - what NodeResourcesFit and NodeResourcesBalancedAllocation would say, worked out from the nodeTable (demand),
-//   - what the remaining plugins say when they are asked, if they have anything to say about these pods,
+//   - constraintRows, shared with all pods of the same tolerations, node selector and node
+//     affinity,
+//   - what NodeResourcesFit and NodeResourcesBalancedAllocation would say, worked out from the
+//     nodeTable (demand),
+//   - what the remaining plugins say when they are asked, if they have anything to say about these
+//     pods,
 //
-// and kept up through the snapshot's change log: what a node's row says holds until the log mentions the node. All that
-// is in the columns follows from the snapshot alone, so it does not matter how often they are made anew.
+// and kept up through the snapshot's change log: what a node's row says holds until the log
+// mentions the node. All that is in the columns follows from the snapshot alone, so it does not
+// matter how often they are made anew.
 type localRows struct {
 	key string
 	gen *generation
@@ -43,7 +47,8 @@ type localRows struct {
 	extended bool
 	// classes is the number of classes that use the rows.
 	classes int
-	// twins are those of PodTopologySpread that classes may share, by cross.key, and groups all that are in use.
+	// twins are those of PodTopologySpread that classes may share, by cross.key, and groups all
+	// that are in use.
 	twins  map[string]*cross
 	groups []*groups
 	// bytes is what the rows were last accounted with.
@@ -51,19 +56,21 @@ type localRows struct {
 
 	// pos is the position in the log up to which the rows are right; 0 if they never were.
 	pos uint64
-	// seen says that the rows were used before. Columns of rows that were used but once are lent to others.
+	// seen says that the rows were used before. Columns of rows that were used but once are lent to
+	// others.
 	seen bool
 	columns
-	// normalised has the scores of generation.normalised, before normalisation. A column that is nil is all zeros. Those of
-	// constraints are its own.
+	// normalised has the scores of generation.normalised, before normalisation. A column that is
+	// nil is all zeros. Those of constraints are its own.
 	normalised [][]int64
-	// skips says for each of generation.normalised whether PreScore skipped: it scores nothing then, not even 0.
+	// skips says for each of generation.normalised whether PreScore skipped: it scores nothing
+	// then, not even 0.
 	skips  []bool
 	images imageColumn
 }
 
-// newLocalRows asks the local plugins what they make of the pods before they have seen a node. The key of the pod is that
-// of e.key.
+// newLocalRows asks the local plugins what they make of the pods before they have seen a node. The
+// key of the pod is that of e.key.
 func (e *Engine) newLocalRows(ctx context.Context, g *generation, key string, pod *corev1.Pod) (*localRows, error) {
 	l := &localRows{key: key, gen: g, extended: requestsExtended(pod)}
 	var err error
@@ -105,7 +112,8 @@ func hasOther(names []string, set sets.Set[string]) bool {
 	return false
 }
 
-// sync brings the rows up to the snapshot. pod is any that has the key. After an error the rows are of no use.
+// sync brings the rows up to the snapshot. pod is any that has the key. After an error the rows are
+// of no use.
 func (l *localRows) sync(ctx context.Context, e *Engine, pod *corev1.Pod) error {
 	if err := l.constraints.sync(ctx, e, pod); err != nil {
 		return err
@@ -160,8 +168,8 @@ func (l *localRows) resize(slots int) {
 	}
 }
 
-// judge works out the verdict on a slot and the weighted sum of the scores that are not normalised, as far as no plugin has
-// to be asked.
+// judge works out the verdict on a slot and the weighted sum of the scores that are not normalised,
+// as far as no plugin has to be asked.
 func (l *localRows) judge(e *Engine, slot int) (verdict uint16, fixed int64, err error) {
 	if verdict = l.constraints.verdict[slot]; verdict != fits {
 		return verdict, 0, nil
@@ -211,8 +219,8 @@ func (l *localRows) refresh(ctx context.Context, e *Engine, slot cache.Slot, pod
 	return nil
 }
 
-// put writes those scores of the plugins that were asked into the columns which are normalised, and returns the weighted
-// sum of the others.
+// put writes those scores of the plugins that were asked into the columns which are normalised, and
+// returns the weighted sum of the others.
 func (l *localRows) put(slot cache.Slot, scores []int64) (fixed int64, err error) {
 	for i, s := range l.gen.normalised {
 		if !s.constraints {
@@ -265,7 +273,8 @@ func (l *localRows) rebuildAsked(ctx context.Context, e *Engine, pod *corev1.Pod
 	return nil
 }
 
-// even says that all nodes that the pods fit get the same scores from all local plugins but those in fixed.
+// even says that all nodes that the pods fit get the same scores from all local plugins but those
+// in fixed.
 func (l *localRows) even() bool {
 	if !l.byFixed.on() || l.images.scores != nil {
 		return false

@@ -32,8 +32,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// realScene is a scene with kube-scheduler's plugins. Without args the twin of the resource plugins does not know how they
-// score.
+// realScene is a scene with kube-scheduler's plugins. Without args the twin of the resource plugins
+// does not know how they score.
 func realScene(t *testing.T, nodes, maxBytes int, withArgs bool) *scene {
 	s := newScene(t, 0, maxBytes)
 	for i := range nodes {
@@ -136,7 +136,8 @@ func (s *scene) expectAsAnew(pod *corev1.Pod) Decision {
 	return decision
 }
 
-// evaluations is how often a plugin of the profile was called at an extension point since the last time.
+// evaluations is how often a plugin of the profile was called at an extension point since the last
+// time.
 func (s *scene) evaluations(plugin, point string) int {
 	s.Helper()
 	counter := schedmetrics.PluginEvaluationTotal.WithLabelValues(plugin, point, s.profile.Framework.ProfileName())
@@ -310,7 +311,8 @@ func TestWhatRowsShareIsCountedOnceAndGoesWithTheLast(t *testing.T) {
 		pod.Spec.Containers[0].Resources.Requests[gpu] = quantity(1)
 		return pod
 	}
-	// Without DynamicResources in the profile nobody can tell whether devices stand behind the resource.
+	// Without DynamicResources in the profile nobody can tell whether devices stand behind the
+	// resource.
 	s.expect(wantGPU(0), Devices)
 	before := s.engine.bytes
 	for i := range 10 {

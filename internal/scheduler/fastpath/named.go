@@ -16,8 +16,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
 )
 
-// namesNodes says whether every term of a pod's required node affinity names nodes, as DaemonSets' pods do. NodeAffinity
-// has PreFilter name these then.
+// namesNodes says whether every term of a pod's required node affinity names nodes, as DaemonSets'
+// pods do. NodeAffinity has PreFilter name these then.
 func namesNodes(pod *corev1.Pod) bool {
 	a := pod.Spec.Affinity
 	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
@@ -61,10 +61,11 @@ func withoutNames(pod *corev1.Pod) *corev1.Pod {
 	return &own
 }
 
-// decideNamed decides about a pod that names the nodes it may run on. But for the names it is of one class with all
-// others of its DaemonSet, and what is known of that class is looked up for the nodes it names. If more than one is left,
-// the scalar path chooses; it does so, too, where the names matter to more than NodeAffinity: to PodTopologySpread, which
-// counts on the nodes only that the pod's node affinity admits.
+// decideNamed decides about a pod that names the nodes it may run on. But for the names it is of
+// one class with all others of its DaemonSet, and what is known of that class is looked up for the
+// nodes it names. If more than one is left, the scalar path chooses; it does so, too, where the
+// names matter to more than NodeAffinity: to PodTopologySpread, which counts on the nodes only that
+// the pod's node affinity admits.
 func (e *Engine) decideNamed(ctx context.Context, p Profile, g *generation, state fwk.CycleState, pod *corev1.Pod) (Decision, Reason) {
 	if !onlyNames(pod) || g.spreadFilters && mayBeSpread(p.Twins, pod) {
 		return Decision{}, NodeNames
@@ -102,8 +103,8 @@ func (e *Engine) decideNamed(ctx context.Context, p Profile, g *generation, stat
 	}, None
 }
 
-// filterNamed collects those nodes of which a pod names that it fits, and returns how many it names that exist and that
-// PreFilter of the rest has left.
+// filterNamed collects those nodes of which a pod names that it fits, and returns how many it names
+// that exist and that PreFilter of the rest has left.
 func (e *Engine) filterNamed(c *class, pod *corev1.Pod) int {
 	e.feasible = e.feasible[:0]
 	e.beginMarks()

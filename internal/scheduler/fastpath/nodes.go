@@ -23,8 +23,8 @@ var coreResources = map[corev1.ResourceName]int{
 	corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory, corev1.ResourceEphemeralStorage: storage,
 }
 
-// nodeTable is what the nodes of the snapshot have and what is requested of them, as numbers by slot. All profiles share
-// it. It belongs to the Engine and is kept up through the change log.
+// nodeTable is what the nodes of the snapshot have and what is requested of them, as numbers by
+// slot. All profiles share it. It belongs to the Engine and is kept up through the change log.
 type nodeTable struct {
 	// pos is the position in the log up to which it is right; 0 if it never was.
 	pos   uint64
@@ -36,7 +36,8 @@ type nodeTable struct {
 // nodeResources is one node, as its NodeInfo has it.
 type nodeResources struct {
 	allocatable, requested [numCore]int64
-	// nonZero is what is requested if containers without a request for cpu or memory are taken to have a small one.
+	// nonZero is what is requested if containers without a request for cpu or memory are taken to
+	// have a small one.
 	nonZero       [numCore]int64
 	pods, maxPods int64
 	// nearness is that of the shares of cpu and memory that are requested.
@@ -65,8 +66,8 @@ func (t *nodeTable) sync(snapshot *cache.Snapshot) {
 	t.pos = catchUp(snapshot, t.pos, t.read)
 }
 
-// catchUp has the slots read to which something has happened since a position in the log, or all if the log does not say,
-// and returns the position up to which they are read then.
+// catchUp has the slots read to which something has happened since a position in the log, or all if
+// the log does not say, and returns the position up to which they are read then.
 func catchUp(snapshot *cache.Snapshot, pos uint64, read func(*cache.Snapshot, cache.Slot)) uint64 {
 	log := snapshot.Log()
 	if changes, ok := log.Since(pos); ok {

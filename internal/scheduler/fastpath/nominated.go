@@ -15,23 +15,25 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// nominatedElsewhere looks up where room is reserved for pods that this one has to let go first, and says whether the rows
-// are of use all the same: they know nothing of these pods. A pod with required anti-affinity would have to be reckoned
-// with by the twin of InterPodAffinity.
+// nominatedElsewhere looks up where room is reserved for pods that this one has to let go first,
+// and says whether the rows are of use all the same: they know nothing of these pods. A pod with
+// required anti-affinity would have to be reckoned with by the twin of InterPodAffinity.
 func (e *Engine) nominatedElsewhere(p Profile, pod *corev1.Pod) bool {
 	nodes, repelling, known := p.Framework.NominatedNodes(pod)
 	e.nominated = nodes
 	return known && !repelling
 }
 
-// SameNominated says whether the nominated pods that count to a pod, that of the last decision, are still those of then.
+// SameNominated says whether the nominated pods that count to a pod, that of the last decision, are
+// still those of then.
 func (e *Engine) SameNominated(f *framework.Framework, pod *corev1.Pod) bool {
 	nodes, _, known := f.NominatedNodes(pod)
 	return known && maps.Equal(nodes, e.nominated)
 }
 
-// minds says whether it matters to a class's pods which pods run on a node, apart from the room that these take. Their
-// required affinity does not count: nominated pods can only be in its favour, and it has to be met without them, too.
+// minds says whether it matters to a class's pods which pods run on a node, apart from the room
+// that these take. Their required affinity does not count: nominated pods can only be in its
+// favour, and it has to be met without them, too.
 func (c *class) minds() bool {
 	return len(c.like.RequiredAntiAffinityTerms) > 0 || c.constraints != nil && c.constraints.Hard()
 }
@@ -46,8 +48,9 @@ type beside struct {
 // besideBytes is about what one takes.
 const besideBytes = 48
 
-// leaveOutReserved takes those nodes out of the ones that filter has left which pods are nominated to, and where there is no
-// room beside these. Such nodes are asked about as kube-scheduler does it, with the pods added, unless that is known.
+// leaveOutReserved takes those nodes out of the ones that filter has left which pods are nominated
+// to, and where there is no room beside these. Such nodes are asked about as kube-scheduler does
+// it, with the pods added, unless that is known.
 func (e *Engine) leaveOutReserved(ctx context.Context, c *class, pod *corev1.Pod) error {
 	if len(e.nominated) == 0 || len(e.feasible) == 0 {
 		return nil
@@ -79,8 +82,8 @@ func (e *Engine) leaveOutReserved(ctx context.Context, c *class, pod *corev1.Pod
 	return nil
 }
 
-// fitsBeside says whether a pod fits a node beside those that are nominated to it. state is what PreFilter has left, nil as
-// long as nobody needed it.
+// fitsBeside says whether a pod fits a node beside those that are nominated to it. state is what
+// PreFilter has left, nil as long as nobody needed it.
 func (e *Engine) fitsBeside(ctx context.Context, c *class, state *fwk.CycleState, pod *corev1.Pod, slot cache.Slot) (bool, error) {
 	now := beside{number: e.nominated[e.NodeName(slot)], version: e.snapshot.Version(slot)}
 	known, ok := c.beside[slot]

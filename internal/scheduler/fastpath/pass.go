@@ -13,8 +13,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// plain says that a class's nodes differ in nothing but the scores that are not normalised: the twins are idle, and the
-// other local plugins give the same to all nodes.
+// plain says that a class's nodes differ in nothing but the scores that are not normalised: the
+// twins are idle, and the other local plugins give the same to all nodes.
 func (c *class) plain() bool {
 	for _, x := range c.crosses {
 		if !x.Idle() {
@@ -24,8 +24,8 @@ func (c *class) plain() bool {
 	return c.local.even()
 }
 
-// filter collects the nodes that a class's pods fit, those that stand for others if there are groups, and returns how
-// many fit.
+// filter collects the nodes that a class's pods fit, those that stand for others if there are
+// groups, and returns how many fit.
 func (e *Engine) filter(c *class, g *groups) int {
 	e.feasible, e.sizes = e.feasible[:0], nil
 	switch {
@@ -64,7 +64,8 @@ func (e *Engine) keep(c *class) {
 	}
 }
 
-// score works out the totals of the nodes that filter has left, and which of them are best. A single one needs no score.
+// score works out the totals of the nodes that filter has left, and which of them are best. A
+// single one needs no score.
 func (e *Engine) score(ctx context.Context, c *class, pod *corev1.Pod) error {
 	if len(e.feasible) == 1 {
 		e.best = append(e.best[:0], e.feasible[0])

@@ -12,7 +12,8 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// refusals are what filters say of nodes, none of which a pod fits, counted so that one can be replaced.
+// refusals are what filters say of nodes, none of which a pod fits, counted so that one can be
+// replaced.
 type refusals struct {
 	byName map[string]*fwk.Status
 	// reasons counts the nodes for each reason, and by those for each plugin and code.

@@ -5,10 +5,12 @@ package fastpath
 
 import "github.com/livesched/livesched/internal/scheduler/cache"
 
-// relevance remembers of classes whether they are relevant to something. It is asked about every change, so it is a table
-// with one place for each remainder of the number of a class: of two classes with one place the later is remembered.
+// relevance remembers of classes whether they are relevant to something. It is asked about every
+// change, so it is a table with one place for each remainder of the number of a class: of two
+// classes with one place the later is remembered.
 type relevance struct {
-	// classes has as many entries as a power of two: 0, or the number of a class times two, plus one if it is relevant.
+	// classes has as many entries as a power of two: 0, or the number of a class times two, plus
+	// one if it is relevant.
 	classes []uint64
 }
 
@@ -23,7 +25,8 @@ func (r *relevance) of(id cache.ClassID) (relevant, known bool) {
 	return entry&1 != 0, entry>>1 == uint64(id)
 }
 
-// remember notes what is to be said of a class. There is room for so many classes, at least, or as many as are allowed.
+// remember notes what is to be said of a class. There is room for so many classes, at least, or as
+// many as are allowed.
 func (r *relevance) remember(id cache.ClassID, relevant bool, room int) {
 	if len(r.classes) < min(room, maxRelevant) {
 		size := 64

@@ -24,19 +24,23 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// resourceTwin does what NodeResourcesFit and NodeResourcesBalancedAllocation do in one generation of a profile, by
-// the numbers of the nodeTable: exactly what the plugins of kube-scheduler 1.36 do, to the last bit, for the pods
-// that classes are made of (see ordinary). It does not know of resources that DynamicResources allocates devices for; pods
-// that request such take the scalar path.
+// resourceTwin does what NodeResourcesFit and NodeResourcesBalancedAllocation do in one generation
+// of a profile, by the numbers of the nodeTable: exactly what the plugins of kube-scheduler 1.36
+// do, to the last bit, for the pods that classes are made of (see ordinary). It does not know of
+// resources that DynamicResources allocates devices for; pods that request such take the scalar
+// path.
 //
-// The other side of the twin is in the plugins' fit.go, resource_allocation.go, least_allocated.go, most_allocated.go,
-// requested_to_capacity_ratio.go and balanced_allocation.go, and has to be read again at each update of k8s.io/kubernetes.
+// The other side of the twin is in the plugins' fit.go, resource_allocation.go, least_allocated.go,
+// most_allocated.go, requested_to_capacity_ratio.go and balanced_allocation.go, and has to be read
+// again at each update of k8s.io/kubernetes.
 type resourceTwin struct {
 	// filters says that nodes without room are left out.
 	filters bool
-	// ignored and ignoredGroups are the extended resources that need no room, by name and by what is before the slash.
+	// ignored and ignoredGroups are the extended resources that need no room, by name and by what
+	// is before the slash.
 	ignored, ignoredGroups sets.Set[string]
-	// podLevel says that requests of the pod as such count. They never do for the score of NodeResourcesFit.
+	// podLevel says that requests of the pod as such count. They never do for the score of
+	// NodeResourcesFit.
 	podLevel bool
 	// scorers are those of the two plugins that score.
 	scorers []resourceScorer
@@ -53,8 +57,9 @@ type resourceScorer struct {
 	shape *[fullUtilization + 1]int64
 }
 
-// newResourceTwin returns the twin for the plugins of a profile, and the names of those that it stands in for. Others
-// are to be asked: whose arguments are not known, or that run where they were not meant to.
+// newResourceTwin returns the twin for the plugins of a profile, and the names of those that it
+// stands in for. Others are to be asked: whose arguments are not known, or that run where they were
+// not meant to.
 func newResourceTwin(f *framework.Framework, points map[string]*pointsOf) (*resourceTwin, sets.Set[string]) {
 	features := feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
 	twin := &resourceTwin{podLevel: features.EnablePodLevelResources}
@@ -117,8 +122,8 @@ func strategyScorer(args *schedconfig.ScoringStrategy) (resourceScorer, bool) {
 	return scorer, true
 }
 
-// demand is what the pods with one local key ask of a node. It is made for one generation, and holds columns of the
-// nodeTable.
+// demand is what the pods with one local key ask of a node. It is made for one generation, and
+// holds columns of the nodeTable.
 type demand struct {
 	filters bool
 	core    [numCore]int64
@@ -172,9 +177,9 @@ func (t *resourceTwin) ignores(name corev1.ResourceName) bool {
 	return t.ignored.Has(string(name)) || t.ignoredGroups.Has(group)
 }
 
-// nonZeroRequests are the requests of a pod as the score of NodeResourcesFit takes them: a container that does not
-// request cpu or memory is taken to request a little, and what the pod as such requests does not count. requests are
-// those that do without.
+// nonZeroRequests are the requests of a pod as the score of NodeResourcesFit takes them: a
+// container that does not request cpu or memory is taken to request a little, and what the pod as
+// such requests does not count. requests are those that do without.
 func nonZeroRequests(pod *corev1.Pod, requests corev1.ResourceList) corev1.ResourceList {
 	if pod.Spec.Resources == nil && allRequest(pod.Spec.Containers) && allRequest(pod.Spec.InitContainers) {
 		return requests

@@ -47,7 +47,8 @@ const (
 	hugepages = corev1.ResourceName("hugepages-2Mi")
 )
 
-// ledger makes clusters, pods and arguments that have every way of asking for resources and of having them.
+// ledger makes clusters, pods and arguments that have every way of asking for resources and of
+// having them.
 type ledger struct {
 	*rand.Rand
 	t        *testing.T
@@ -248,7 +249,8 @@ func (l *ledger) profileFor(
 	})
 }
 
-// compare asks the plugins and the twin about a pod on every node, and returns how many nodes the pod fits.
+// compare asks the plugins and the twin about a pod on every node, and returns how many nodes the
+// pod fits.
 func (l *ledger) compare(ctx context.Context, f *framework.Framework, d *demand, pod *corev1.Pod) (fit int) {
 	l.t.Helper()
 	state := schedframework.NewCycleState()
@@ -300,7 +302,8 @@ func TestTheTwinSaysOfResourcesWhatThePluginsSay(t *testing.T) {
 					if g.opaque || len(g.localFilters)+len(g.localScores) > 0 || len(g.resources.scorers) != 2 || !g.resources.filters {
 						t.Fatalf("the twin does not stand in for the plugins: %+v", g.resources)
 					}
-					// Pods are asked about again after more has happened: what their demands hold is kept up.
+					// Pods are asked about again after more has happened: what their demands hold
+					// is kept up.
 					var pods []*corev1.Pod
 					var demands []*demand
 					for range 10 {

@@ -19,15 +19,16 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// rest is what has to be done in one decision by plugins whose answers nobody can keep and that have no twin: those for
-// volumes and devices, if the pod has such, and those of which nothing is known. They are run as they are, on the pod's own
-// state, node by node, on what rows and twins have left. The zero value is that there is nothing to do.
+// rest is what has to be done in one decision by plugins whose answers nobody can keep and that
+// have no twin: those for volumes and devices, if the pod has such, and those of which nothing is
+// known. They are run as they are, on the pod's own state, node by node, on what rows and twins
+// have left. The zero value is that there is nothing to do.
 //
 // The pod is of the same class as one without: what only these plugins go by is in no key.
 type rest struct {
-	// state is the pod's. It is nil if the plugins were not run. If there are opaque plugins, it is answers: whatever comes of
-	// the decision, they are asked once. Otherwise it is trial, as what the others have written has to be taken back when the
-	// pod takes the scalar path.
+	// state is the pod's. It is nil if the plugins were not run. If there are opaque plugins, it is
+	// answers: whatever comes of the decision, they are asked once. Otherwise it is trial, as what
+	// the others have written has to be taken back when the pod takes the scalar path.
 	state   fwk.CycleState
 	answers *framework.Answers
 	trial   *trial
@@ -37,8 +38,9 @@ type rest struct {
 	reason Reason
 	// filters and scores say that some of them may leave out nodes, and score them.
 	filters, scores bool
-	// simple says that claims can answer for VolumeBinding and NodeVolumeLimits, others that other plugins may leave out nodes,
-	// too. Nodes that are marked are those about which the two were not asked.
+	// simple says that claims can answer for VolumeBinding and NodeVolumeLimits, others that other
+	// plugins may leave out nodes, too. Nodes that are marked are those about which the two were
+	// not asked.
 	simple, others bool
 	// allowed are the nodes that PreFilter has left.
 	allowed *fwk.PreFilterResult
@@ -78,8 +80,8 @@ func (g *generation) sortRest(twins *topology.Twins) {
 	}
 }
 
-// prepareRest runs PreFilter of the plugins that have to be called for each pod, and finds out what is to be done by the
-// rest.
+// prepareRest runs PreFilter of the plugins that have to be called for each pod, and finds out what
+// is to be done by the rest.
 func (e *Engine) prepareRest(ctx context.Context, c *class, state fwk.CycleState, pod *corev1.Pod) Reason {
 	g := c.local.gen
 	if !g.opaque && !hasClaims(pod) && g.perPod.AllSkip(ctx, state, pod, g.skipped) {
@@ -121,15 +123,16 @@ func (r *rest) begin(g *generation, state fwk.CycleState) {
 	r.state = r.trial
 }
 
-// undo leaves the state as good as new. What opaque plugins have written stays there, as they are not asked again.
+// undo leaves the state as good as new. What opaque plugins have written stays there, as they are
+// not asked again.
 func (r *rest) undo() {
 	if r.trial != nil {
 		r.trial.undo()
 	}
 }
 
-// State returns what the scalar path has to be given as the state of a pod for which Decide or Settle has just returned a
-// Reason other than None.
+// State returns what the scalar path has to be given as the state of a pod for which Decide or
+// Settle has just returned a Reason other than None.
 func (e *Engine) State(state fwk.CycleState) fwk.CycleState {
 	if answers := e.rest.answers; answers != nil && answers.CycleState == state {
 		return answers
@@ -137,12 +140,13 @@ func (e *Engine) State(state fwk.CycleState) fwk.CycleState {
 	return state
 }
 
-// Failure returns the error of a plugin of which nothing is known, if it is why the last decision ended with Failed: it has
-// failed to score the nodes that fit, and is not to be asked again. nil: the scalar path says what has failed.
+// Failure returns the error of a plugin of which nothing is known, if it is why the last decision
+// ended with Failed: it has failed to score the nodes that fit, and is not to be asked again. nil:
+// the scalar path says what has failed.
 func (e *Engine) Failure() error { return e.rest.failure }
 
-// says says whether a plugin may have something to say, if those plugins were skipped by PreFilter. Those that kindOf
-// knows score nothing then.
+// says says whether a plugin may have something to say, if those plugins were skipped by PreFilter.
+// Those that kindOf knows score nothing then.
 func (s *restScorer) says(skipped sets.Set[string]) bool {
 	return s.kind == opaque || !skipped.Has(s.name)
 }
@@ -157,8 +161,8 @@ func (g *generation) restReason(pod *corev1.Pod) Reason {
 	return Volumes
 }
 
-// filterWithRest collects the nodes that a pod fits which the rest has something to do for. It returns how many they are,
-// and how many nodes were looked at.
+// filterWithRest collects the nodes that a pod fits which the rest has something to do for. It
+// returns how many they are, and how many nodes were looked at.
 func (e *Engine) filterWithRest(ctx context.Context, c *class, enough int, pod *corev1.Pod) (feasible, evaluated int, err error) {
 	r := &e.rest
 	r.flat = true
@@ -200,9 +204,10 @@ func (e *Engine) allows(node string) bool {
 	return e.rest.allowed.AllNodes() || e.rest.allowed.NodeNames.Has(node)
 }
 
-// filterRest asks the Filter plugins of the rest about the nodes that are left, in parallel, until so many are found that
-// they let pass (0: until all are), and leaves out the others. It returns how many it has not asked about. A search that
-// may end early begins behind the nodes that the last one has asked about, so that every node gets its turn.
+// filterRest asks the Filter plugins of the rest about the nodes that are left, in parallel, until
+// so many are found that they let pass (0: until all are), and leaves out the others. It returns
+// how many it has not asked about. A search that may end early begins behind the nodes that the
+// last one has asked about, so that every node gets its turn.
 func (e *Engine) filterRest(ctx context.Context, g *generation, enough int, pod *corev1.Pod) (unasked int, err error) {
 	r := &e.rest
 	ask := r.filters
@@ -248,7 +253,8 @@ func (e *Engine) filterRest(ctx context.Context, g *generation, enough int, pod 
 	return n - asked, nil
 }
 
-// askRest returns what asks the Filter plugins of the rest about a node, those that are not known to let the pod on it.
+// askRest returns what asks the Filter plugins of the rest about a node, those that are not known
+// to let the pod on it.
 func (e *Engine) askRest(g *generation, pod *corev1.Pod) func(context.Context, cache.Slot) *fwk.Status {
 	run := g.rest.RunFilterPlugins
 	if len(e.nominated) > 0 {
@@ -265,12 +271,14 @@ func (e *Engine) askRest(g *generation, pod *corev1.Pod) func(context.Context, c
 	}
 }
 
-// known says that VolumeBinding and NodeVolumeLimits were not asked about a node, as they let the pod on it.
+// known says that VolumeBinding and NodeVolumeLimits were not asked about a node, as they let the
+// pod on it.
 func (e *Engine) known(slot cache.Slot) bool { return e.rest.simple && e.marks[slot] == e.round }
 
-// Settle has to be called for the node that is chosen, of the best ones of the last decision, before anything else is. It
-// makes the state what Reserve and the later extension points need for that node. With a Reason other than None the pod has
-// to take the scalar path, for which the state is as good as new.
+// Settle has to be called for the node that is chosen, of the best ones of the last decision,
+// before anything else is. It makes the state what Reserve and the later extension points need for
+// that node. With a Reason other than None the pod has to take the scalar path, for which the state
+// is as good as new.
 func (e *Engine) Settle(ctx context.Context, slot cache.Slot, pod *corev1.Pod) Reason {
 	if e.rest.state == nil || !e.known(slot) {
 		return None

@@ -20,7 +20,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// foreign is a plugin that says nothing of what it goes by. Without functions it lets pods on every node, and scores 0.
+// foreign is a plugin that says nothing of what it goes by. Without functions it lets pods on every
+// node, and scores 0.
 type foreign struct {
 	preFilter func() (*fwk.PreFilterResult, *fwk.Status)
 	filter    func(node string) *fwk.Status
@@ -28,7 +29,8 @@ type foreign struct {
 	normalize func(scores fwk.NodeScoreList) *fwk.Status
 
 	mu sync.Mutex
-	// What it was asked: for how many pods, about which nodes, which nodes PreScore was given and which were scored.
+	// What it was asked: for how many pods, about which nodes, which nodes PreScore was given and
+	// which were scored.
 	preFilters              int
 	filtered, given, scored []string
 }
@@ -231,8 +233,8 @@ func TestOnePassingNodeIsNotScored(t *testing.T) {
 	s.expectNodes("given to PreScore", s.foreign.given)
 }
 
-// expectNobodyAskedAgain does what the scalar path does, which has the plugin asked about those nodes only about which it was
-// not.
+// expectNobodyAskedAgain does what the scalar path does, which has the plugin asked about those
+// nodes only about which it was not.
 func (s *restScene) expectNobodyAskedAgain() {
 	s.Helper()
 	state := s.engine.State(s.state)

@@ -13,8 +13,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// restSearch is one search for nodes that the rest lets pass. The fields from passed on are shared by the goroutines that
-// search.
+// restSearch is one search for nodes that the rest lets pass. The fields from passed on are shared
+// by the goroutines that search.
 type restSearch struct {
 	nodes  []cache.Slot
 	enough int32

@@ -27,7 +27,8 @@ const (
 type nodeScore struct {
 	*resourceScorer
 	terms []term
-	// pair says that the terms are cpu and memory, as they are by default, and balanced goes by request instead of them.
+	// pair says that the terms are cpu and memory, as they are by default, and balanced goes by
+	// request instead of them.
 	pair    bool
 	request [numCore]int64
 }
@@ -42,7 +43,8 @@ type term struct {
 	weight  int64
 }
 
-// of is the score of a node. What its loops do with the numbers, and in which order, is what the plugins do.
+// of is the score of a node. What its loops do with the numbers, and in which order, is what the
+// plugins do.
 func (s *nodeScore) of(n *nodeResources, slot int) int64 {
 	switch s.strategy {
 	case leastAllocated:
@@ -56,8 +58,8 @@ func (s *nodeScore) of(n *nodeResources, slot int) int64 {
 	}
 }
 
-// numbers are what a node has of the resource, and what will be requested of that with the pod, containers without a
-// request counted with a small one.
+// numbers are what a node has of the resource, and what will be requested of that with the pod,
+// containers without a request counted with a small one.
 func (t *term) numbers(n *nodeResources, slot int) (requested, allocatable int64) {
 	if t.scalar != nil {
 		return t.scalar.requested[slot] + t.request, t.scalar.allocatable[slot]
@@ -104,7 +106,8 @@ func (s *nodeScore) most(n *nodeResources, slot int) int64 {
 // fullUtilization is the utilization of a node that is full, in per cent.
 const fullUtilization = 100
 
-// ratio is the score of RequestedToCapacityRatio. Resources that score 0 do not count, whatever their weight.
+// ratio is the score of RequestedToCapacityRatio. Resources that score 0 do not count, whatever
+// their weight.
 func (s *nodeScore) ratio(n *nodeResources, slot int) int64 {
 	var sum, weights int64
 	for i := range s.terms {
@@ -128,8 +131,8 @@ func (s *nodeScore) ratio(n *nodeResources, slot int) int64 {
 	return int64(math.Round(float64(sum) / float64(weights)))
 }
 
-// scoresByUtilization returns the score for each utilization by the points of a shape, whose scores go up to
-// schedconfig.MaxCustomPriorityScore.
+// scoresByUtilization returns the score for each utilization by the points of a shape, whose scores
+// go up to schedconfig.MaxCustomPriorityScore.
 func scoresByUtilization(points []schedconfig.UtilizationShapePoint) *[fullUtilization + 1]int64 {
 	shape := make(helper.FunctionShape, 0, len(points))
 	for _, point := range points {
@@ -146,8 +149,8 @@ func scoresByUtilization(points []schedconfig.UtilizationShapePoint) *[fullUtili
 	return &scores
 }
 
-// balanced is the score of NodeResourcesBalancedAllocation: how much nearer the shares of the resources that are
-// requested come to each other by the pod.
+// balanced is the score of NodeResourcesBalancedAllocation: how much nearer the shares of the
+// resources that are requested come to each other by the pod.
 func (s *nodeScore) balanced(n *nodeResources, slot int) int64 {
 	if s.pair && n.allocatable[cpu] != 0 && n.allocatable[memory] != 0 {
 		after := deviationOfPair(
@@ -182,16 +185,19 @@ func share(requested, allocatable int64) float64 {
 	return fraction
 }
 
-// improvement is the score by how near the shares of a node are to each other before and with the pod.
+// improvement is the score by how near the shares of a node are to each other before and with the
+// pod.
 func improvement(before, after int64) int64 {
 	const half = fwk.MaxScore / 2
 	return half + (half+after-before)/2
 }
 
-// nearness is how near shares are to each other by their deviation, fwk.MaxScore if they are all the same.
+// nearness is how near shares are to each other by their deviation, fwk.MaxScore if they are all
+// the same.
 func nearness(deviation float64) int64 { return int64((1 - deviation) * float64(fwk.MaxScore)) }
 
-// deviation is the standard deviation of shares. For two kube-scheduler takes a short cut, and its result is to be met.
+// deviation is the standard deviation of shares. For two kube-scheduler takes a short cut, and its
+// result is to be met.
 func deviation(shares []float64) float64 {
 	if len(shares) == 2 {
 		return deviationOfPair(shares[0], shares[1])

@@ -27,25 +27,28 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/plugins/nodelabel"
 )
 
-// NodeLocal is what a plugin implements to say that the fast path may keep its answers. Any plugin may, without
-// importing anything; livesched's own and kube-scheduler's are known without it (see kindOf).
+// NodeLocal is what a plugin implements to say that the fast path may keep its answers. Any plugin
+// may, without importing anything; livesched's own and kube-scheduler's are known without it (see
+// kindOf).
 //
 // With it the plugin promises, of its Filter and of its Score before normalisation:
 //
 //   - For pods of equal keys the answers are the same on the same node.
-//   - They depend on nothing else but the NodeInfo they are given and the plugin's arguments, and of the node and pods
-//     in it not on: the node's conditions, volumesInUse and volumesAttached; the pods' annotations, phase and other status
-//     except for resources. Changes of these do not make livesched ask again.
+//   - They depend on nothing else but the NodeInfo they are given and the plugin's arguments, and
+//     of the node and pods in it not on: the node's conditions, volumesInUse and volumesAttached;
+//     the pods' annotations, phase and other status except for resources. Changes of these do not
+//     make livesched ask again.
 //   - They change nothing, neither in the plugin nor in the CycleState.
 //
-// PreFilter and PreScore are called once for all pods of a key, PreScore with all nodes instead of those that fit, and
-// what they write to the CycleState is there for Filter, Score and NormalizeScore alone: a plugin that has one of them
-// and also reserves, permits or binds is not node-local. NormalizeScore may depend on the scores that it is given and
-// on nothing else. A name that PreFilter returns, or an error anywhere, has the pod take the long way.
+// PreFilter and PreScore are called once for all pods of a key, PreScore with all nodes instead of
+// those that fit, and what they write to the CycleState is there for Filter, Score and
+// NormalizeScore alone: a plugin that has one of them and also reserves, permits or binds is not
+// node-local. NormalizeScore may depend on the scores that it is given and on nothing else. A name
+// that PreFilter returns, or an error anywhere, has the pod take the long way.
 type NodeLocal interface {
 	fwk.Plugin
-	// NodeLocalKey returns the key of a pod: everything about it that the plugin goes by. With ok false the plugin wants
-	// to be asked on each node about this pod.
+	// NodeLocalKey returns the key of a pod: everything about it that the plugin goes by. With ok
+	// false the plugin wants to be asked on each node about this pod.
 	NodeLocalKey(pod *corev1.Pod) (key string, ok bool)
 }
 
@@ -53,22 +56,26 @@ type NodeLocal interface {
 type kind uint8
 
 const (
-	// opaque: nothing is known. The plugin is run for each pod, on the nodes that the others have left (see rest).
+	// opaque: nothing is known. The plugin is run for each pod, on the nodes that the others have
+	// left (see rest).
 	opaque kind = iota
-	// constraints: Filter and Score go by that part of the pod's local key which says what nodes it may run on, and by the
-	// node object: not by the pods on the node.
+	// constraints: Filter and Score go by that part of the pod's local key which says what nodes it
+	// may run on, and by the node object: not by the pods on the node.
 	constraints
-	// resources: NodeResourcesFit and NodeResourcesBalancedAllocation, which go by the pod's requests and the node's.
+	// resources: NodeResourcesFit and NodeResourcesBalancedAllocation, which go by the pod's
+	// requests and the node's.
 	resources
 	// local: Filter and Score go by the local key of the pod and the node.
 	local
-	// images: Score goes by the pod's images, the node's, and on how many nodes of how many each image is.
+	// images: Score goes by the pod's images, the node's, and on how many nodes of how many each
+	// image is.
 	images
-	// volumes: PreFilter skips for all pods without volumes that make a node matter (see ordinaryVolumes). For others the
-	// plugin is run as an opaque one is.
+	// volumes: PreFilter skips for all pods without volumes that make a node matter (see
+	// ordinaryVolumes). For others the plugin is run as an opaque one is.
 	volumes
-	// perPod: PreFilter has to be called for each pod, as it may leave something for Reserve. Filter and Score say nothing
-	// about pods for which it skips. For others the plugin is run as an opaque one is.
+	// perPod: PreFilter has to be called for each pod, as it may leave something for Reserve.
+	// Filter and Score say nothing about pods for which it skips. For others the plugin is run as
+	// an opaque one is.
 	perPod
 	// spread and affinity: PodTopologySpread and InterPodAffinity, which look at all nodes.
 	spread
@@ -78,8 +85,8 @@ const (
 // isRest says whether plugins of a kind are run for each pod if they are not skipped.
 func (k kind) isRest() bool { return k == opaque || k == volumes || k == perPod }
 
-// mayScore says whether a plugin of kinds volumes and perPod can score anything but 0. VolumeBinding does only where it is
-// to go by the capacity of storage.
+// mayScore says whether a plugin of kinds volumes and perPod can score anything but 0.
+// VolumeBinding does only where it is to go by the capacity of storage.
 func mayScore(pl fwk.Plugin) bool {
 	if is[*volumebinding.VolumeBinding](pl) {
 		return utilfeature.DefaultFeatureGate.Enabled(features.StorageCapacityScoring)
@@ -87,9 +94,9 @@ func mayScore(pl fwk.Plugin) bool {
 	return true
 }
 
-// kindOf is the table of plugins. It goes by type, not by name, so that a plugin that wraps one of these is taken for
-// what it is: unknown. What the plugins read was looked up in kube-scheduler 1.36 and has to be again at each update of
-// k8s.io/kubernetes.
+// kindOf is the table of plugins. It goes by type, not by name, so that a plugin that wraps one of
+// these is taken for what it is: unknown. What the plugins read was looked up in kube-scheduler
+// 1.36 and has to be again at each update of k8s.io/kubernetes.
 func kindOf(pl fwk.Plugin) kind {
 	switch pl.(type) {
 	case *nodeunschedulable.NodeUnschedulable, // the pod's tolerations; the node's spec
@@ -120,8 +127,8 @@ func kindOf(pl fwk.Plugin) kind {
 	return opaque
 }
 
-// keepsState says whether a plugin may hand something from the extension points that are called once for many pods to
-// those that are called for each.
+// keepsState says whether a plugin may hand something from the extension points that are called
+// once for many pods to those that are called for each.
 func keepsState(pl fwk.Plugin) bool {
 	_, preFilter := pl.(fwk.PreFilterPlugin)
 	_, preScore := pl.(fwk.PreScorePlugin)

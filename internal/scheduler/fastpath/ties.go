@@ -9,7 +9,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// Ties are nodes with one total, in no order. There may be thousands, which are where they were found: in parts.
+// Ties are nodes with one total, in no order. There may be thousands, which are where they were
+// found: in parts.
 type Ties struct {
 	parts [][]cache.Slot
 	size  int

@@ -10,8 +10,9 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// trial is a CycleState of which it is not known yet whether what plugins write to it is to stay. Plugins may use it from
-// several goroutines, as any CycleState; undo is for when none of them does.
+// trial is a CycleState of which it is not known yet whether what plugins write to it is to stay.
+// Plugins may use it from several goroutines, as any CycleState; undo is for when none of them
+// does.
 type trial struct {
 	fwk.CycleState
 	skippedFilters, skippedScores sets.Set[string]

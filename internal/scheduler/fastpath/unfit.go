@@ -15,15 +15,18 @@ import (
 // unfit is why the pods of a class fit nowhere.
 type unfit struct {
 	diagnosis *schedframework.Diagnosis
-	// text says so in words. Finding them takes a look at all nodes: they are found for the second pod.
+	// text says so in words. Finding them takes a look at all nodes: they are found for the second
+	// pod.
 	text string
 	// pos is the end of the log when that was found out.
 	pos uint64
 	// nodeWise says that what was said of a node has nothing to do with others.
 	nodeWise bool
-	// refusals are what the diagnosis says of the nodes, counted. They are made when the first node has changed.
+	// refusals are what the diagnosis says of the nodes, counted. They are made when the first node
+	// has changed.
 	refusals *refusals
-	// reserved has the nodes of which the diagnosis says what holds beside the pods that are nominated to them.
+	// reserved has the nodes of which the diagnosis says what holds beside the pods that are
+	// nominated to them.
 	reserved map[string]*reservation
 }
 
@@ -31,7 +34,8 @@ type unfit struct {
 type reservation struct {
 	// alone is what the filters say without these pods.
 	alone *fwk.Status
-	// number is of the pods beside whom the diagnosis is right (Engine.nominated). 0: of none, it has to be asked for.
+	// number is of the pods beside whom the diagnosis is right (Engine.nominated). 0: of none, it
+	// has to be asked for.
 	number uint64
 }
 
@@ -77,7 +81,8 @@ func (e *Engine) anyUnfit() bool {
 	return e.last.unfit.diagnosis != nil && !e.lastNamed && e.rest.state == nil
 }
 
-// nodeWiseUnfit says whether what is known has nothing to do with other nodes, neither then nor now.
+// nodeWiseUnfit says whether what is known has nothing to do with other nodes, neither then nor
+// now.
 func (e *Engine) nodeWiseUnfit() bool {
 	return e.anyUnfit() && e.last.unfit.nodeWise && e.last.letsAll()
 }
@@ -95,12 +100,13 @@ func (u *unfit) isOf(e *Engine) bool {
 	return true
 }
 
-// Unfit returns why the pod of the last decision, which ended with NoFit, fits nowhere, if that was kept of another pod of
-// its class and little has changed since; otherwise nil, as for pods that name nodes or that the rest was run for. It asks about
-// the nodes that have changed, and those to which other pods are nominated than before.
+// Unfit returns why the pod of the last decision, which ended with NoFit, fits nowhere, if that was
+// kept of another pod of its class and little has changed since; otherwise nil, as for pods that
+// name nodes or that the rest was run for. It asks about the nodes that have changed, and those to
+// which other pods are nominated than before.
 //
-// The statuses of the nodes are shared, and not to be written to. They are those of the pod until the next decision. As long
-// as NodeToStatus is the same the nodes have the same codes.
+// The statuses of the nodes are shared, and not to be written to. They are those of the pod until
+// the next decision. As long as NodeToStatus is the same the nodes have the same codes.
 func (e *Engine) Unfit(pod *corev1.Pod, ask Ask) *Unfit {
 	if !e.KnowsUnfit() {
 		return nil
@@ -121,9 +127,10 @@ func (e *Engine) Unfit(pod *corev1.Pod, ask Ask) *Unfit {
 	return u
 }
 
-// KeepUnfit keeps for Unfit what the scalar path has come to after the last decision ended with NoFit. Nothing but what
-// the class, the snapshot and the nominated pods of that decision (SameNominated) give may have gone into it. Before the next
-// decision nobody writes to it, and then nobody reads it any more.
+// KeepUnfit keeps for Unfit what the scalar path has come to after the last decision ended with
+// NoFit. Nothing but what the class, the snapshot and the nominated pods of that decision
+// (SameNominated) give may have gone into it. Before the next decision nobody writes to it, and
+// then nobody reads it any more.
 func (e *Engine) KeepUnfit(d schedframework.Diagnosis, ask Ask) {
 	c := e.last
 	// The answers to pods with extended resources depend on device classes, too.
@@ -148,13 +155,15 @@ func (u *unfit) reserve(e *Engine, ask Ask) {
 	}
 }
 
-// NodeWise says of the pod of the last decision, which has ended with NoFit and is known to fit nowhere, whether what the
-// filters say of a node has nothing to do with other nodes, and returns its class.
+// NodeWise says of the pod of the last decision, which has ended with NoFit and is known to fit
+// nowhere, whether what the filters say of a node has nothing to do with other nodes, and returns
+// its class.
 func (e *Engine) NodeWise() (class cache.ClassID, ok bool) {
 	return e.last.id, e.nodeWiseUnfit() && e.last.unfit.isOf(e)
 }
 
-// letsAll says whether the twins let the class's pods on every node, so that what is said of a node follows from that node.
+// letsAll says whether the twins let the class's pods on every node, so that what is said of a node
+// follows from that node.
 func (c *class) letsAll() bool {
 	for _, x := range c.crosses {
 		if x.filters && !x.LetsAll() {
@@ -164,8 +173,9 @@ func (c *class) letsAll() bool {
 	return true
 }
 
-// refresh brings what was said up to the snapshot and the nominated pods by asking about the nodes that have changed. With
-// false it is of no use: nodes have come or gone, more than half have changed, or one is not refused.
+// refresh brings what was said up to the snapshot and the nominated pods by asking about the nodes
+// that have changed. With false it is of no use: nodes have come or gone, more than half have
+// changed, or one is not refused.
 func (u *unfit) refresh(e *Engine, ask Ask) bool {
 	changes, ok := e.snapshot.Log().Since(u.pos)
 	if !ok || 2*len(changes) > e.snapshot.Slots() {

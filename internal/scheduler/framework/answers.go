@@ -10,12 +10,13 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Answers is a CycleState that remembers what some plugins answer at PreFilter and, node by node, at Filter. Who has to look
-// at a pod a second time in one cycle, with the same Answers and the same snapshot, has none of them asked again: plugins of
-// which nothing is known may count the calls, act on them, or answer otherwise.
+// Answers is a CycleState that remembers what some plugins answer at PreFilter and, node by node,
+// at Filter. Who has to look at a pod a second time in one cycle, with the same Answers and the
+// same snapshot, has none of them asked again: plugins of which nothing is known may count the
+// calls, act on them, or answer otherwise.
 //
-// A clone is a state like any other, and remembers nothing, as it is for asking under other circumstances. Plugins may use
-// Answers from several goroutines, as any CycleState.
+// A clone is a state like any other, and remembers nothing, as it is for asking under other
+// circumstances. Plugins may use Answers from several goroutines, as any CycleState.
 type Answers struct {
 	fwk.CycleState
 	plugins sets.Set[string]

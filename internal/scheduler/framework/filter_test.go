@@ -48,7 +48,8 @@ func TestRunFilterPlugins(t *testing.T) {
 	}
 }
 
-// The cases are those of kube-scheduler 1.22's RunFilterPlugins with runAllFilters and of PluginToStatus.Merge.
+// The cases are those of kube-scheduler 1.22's RunFilterPlugins with runAllFilters and of
+// PluginToStatus.Merge.
 func TestAllFiltersAreCheckedIfAskedFor(t *testing.T) {
 	for _, test := range []struct {
 		name    string

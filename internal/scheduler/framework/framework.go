@@ -20,8 +20,8 @@ type Config struct {
 	ProfileName string
 	// Plugins are the profile's plugins as Expand returned them.
 	Plugins *Plugins
-	// Args are the arguments that the plugins were built with, by plugin name. Only who works out for itself what a plugin
-	// says needs them; a plugin may be missing. Nobody changes them.
+	// Args are the arguments that the plugins were built with, by plugin name. Only who works out
+	// for itself what a plugin says needs them; a plugin may be missing. Nobody changes them.
 	Args map[string]runtime.Object
 	// CheckAllFilters has all Filter plugins look at a node, after one has refused it
 	// too, so that all reasons are known. Decisions do not depend on it.
@@ -147,7 +147,8 @@ func (f *Framework) ProfileName() string { return f.profileName }
 // Plugins returns what runs where.
 func (f *Framework) Plugins() *Plugins { return f.plugins }
 
-// Args returns the arguments that a plugin was built with, nil if they are not known. They must not be changed.
+// Args returns the arguments that a plugin was built with, nil if they are not known. They must not
+// be changed.
 func (f *Framework) Args(plugin string) runtime.Object { return f.args[plugin] }
 
 // Parallelizer returns what the framework spreads work over goroutines with.

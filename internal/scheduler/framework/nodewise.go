@@ -13,8 +13,9 @@ type nodeWise struct{ class uint64 }
 // Clone implements fwk.StateData.
 func (n nodeWise) Clone() fwk.StateData { return n }
 
-// WriteNodeWise notes in the state of a cycle that what the filters say of its pod and a node has nothing to do with other
-// nodes: it follows from the NodeInfo, whatever pods are taken from it or added to it, and for pods of one class it is the same.
+// WriteNodeWise notes in the state of a cycle that what the filters say of its pod and a node has
+// nothing to do with other nodes: it follows from the NodeInfo, whatever pods are taken from it or
+// added to it, and for pods of one class it is the same.
 func WriteNodeWise(state fwk.CycleState, class uint64) { state.Write(nodeWiseKey, nodeWise{class}) }
 
 // ReadNodeWise returns what WriteNodeWise has noted. ok says whether it has.

@@ -16,7 +16,8 @@ type PanicError struct {
 	// ExtensionPoint is what the plugin was called for, as in metrics: "Filter",
 	// "ScoreExtensionNormalize" …
 	ExtensionPoint string
-	// Plugin is the name of the plugin. Empty: it is not known which one's state it was that panicked.
+	// Plugin is the name of the plugin. Empty: it is not known which one's state it was that
+	// panicked.
 	Plugin string
 	// Value is what it panicked with.
 	Value any

@@ -12,9 +12,10 @@ import (
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// Part returns a Framework that runs, at PreFilter, Filter, PreScore and Score, only those plugins that keep says yes
-// to. It shares everything else with f, and counts what its plugins do as f does, but for the durations of extension
-// points: a part of one is none. It is for a caller that runs the plugins of one profile in several ways.
+// Part returns a Framework that runs, at PreFilter, Filter, PreScore and Score, only those plugins
+// that keep says yes to. It shares everything else with f, and counts what its plugins do as f
+// does, but for the durations of extension points: a part of one is none. It is for a caller that
+// runs the plugins of one profile in several ways.
 func (f *Framework) Part(keep func(fwk.Plugin) bool) *Framework {
 	part := *f
 	part.isPart = true
@@ -59,9 +60,9 @@ func (f *Framework) ScorePlugins() []WeightedScore {
 	return out
 }
 
-// AllSkip runs the PreFilter plugins for a pod and says whether every one of them skips. It ends at the first that does
-// not. The plugins are not given the nodes. skipped is what the state is told that was skipped: the names of all of
-// them, to be shared and not written to.
+// AllSkip runs the PreFilter plugins for a pod and says whether every one of them skips. It ends at
+// the first that does not. The plugins are not given the nodes. skipped is what the state is told
+// that was skipped: the names of all of them, to be shared and not written to.
 func (f *Framework) AllSkip(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, skipped sets.Set[string]) bool {
 	logger := newPointLogger(ctx, schedmetrics.PreFilter)
 	for i := range f.preFilter {
@@ -74,9 +75,9 @@ func (f *Framework) AllSkip(ctx context.Context, state fwk.CycleState, pod *core
 	return true
 }
 
-// ScoreNode writes into scores, by plugin in the order of ScorePlugins, what the Score plugins that PreScore did not
-// skip give to one node, before normalisation. The scores of those that were skipped are not touched. Anything else than
-// success from a plugin is an error.
+// ScoreNode writes into scores, by plugin in the order of ScorePlugins, what the Score plugins that
+// PreScore did not skip give to one node, before normalisation. The scores of those that were
+// skipped are not touched. Anything else than success from a plugin is an error.
 func (f *Framework) ScoreNode(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo, scores []int64,
 ) *fwk.Status {
@@ -100,7 +101,8 @@ func (f *Framework) ScoreNode(
 	return nil
 }
 
-// NormalizeScores has the plugin at position i of ScorePlugins, which must have ScoreExtensions, normalise its scores.
+// NormalizeScores has the plugin at position i of ScorePlugins, which must have ScoreExtensions,
+// normalise its scores.
 func (f *Framework) NormalizeScores(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, i int, scores fwk.NodeScoreList,
 ) *fwk.Status {
@@ -114,10 +116,10 @@ func (f *Framework) NormalizeScores(
 	return nil
 }
 
-// NominatedNodes returns the nodes of which RunFilterPluginsWithNominatedPods may say something else than RunFilterPlugins:
-// those that pods other than this one are nominated to that are at least as important, each with a number that is another
-// one as soon as other pods are. repelling says that one of these pods has required anti-affinity. With known false it may be
-// any nodes.
+// NominatedNodes returns the nodes of which RunFilterPluginsWithNominatedPods may say something
+// else than RunFilterPlugins: those that pods other than this one are nominated to that are at
+// least as important, each with a number that is another one as soon as other pods are. repelling
+// says that one of these pods has required anti-affinity. With known false it may be any nodes.
 func (f *Framework) NominatedNodes(pod *corev1.Pod) (nodes map[string]uint64, repelling, known bool) {
 	if f.nominator == nil {
 		return nil, false, true

@@ -53,8 +53,8 @@ func (w *WaitingPods) put(wp *waitingPod) (stopped bool) {
 	return w.stopped
 }
 
-// Stop ends all waits with ErrStopping, those that begin later too: whoever could allow the pods may take longer than
-// the process has. They are scheduled anew by the next one.
+// Stop ends all waits with ErrStopping, those that begin later too: whoever could allow the pods
+// may take longer than the process has. They are scheduled anew by the next one.
 func (w *WaitingPods) Stop() {
 	w.mu.Lock()
 	w.stopped = true

@@ -12,8 +12,8 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// Values of the label "result" of [Reloads], of the label "queue" of [PendingPods], of the label "state" of [BindCalls]
-// and of the label "reason" of [EventsLost].
+// Values of the label "result" of [Reloads], of the label "queue" of [PendingPods], of the label
+// "state" of [BindCalls] and of the label "reason" of [EventsLost].
 const (
 	// ReloadSucceeded: what was built was swapped in.
 	ReloadSucceeded = "success"
@@ -36,7 +36,8 @@ const (
 	// BindCallWaiting is a pod that waits for others to be bound, because so many are.
 	BindCallWaiting = "waiting"
 
-	// EventLostFull is an Event for which there was no room, since many more are told than the API server takes.
+	// EventLostFull is an Event for which there was no room, since many more are told than the API
+	// server takes.
 	EventLostFull = "full"
 	// EventLostRefused is one that the API server refused, or did not answer for minutes.
 	EventLostRefused = "refused"
@@ -45,24 +46,27 @@ const (
 )
 
 var (
-	// Reloads counts reloads of the profile map by result: swaps, builds that failed, and specs that were not accepted,
-	// each generation of an object once. A reconciliation that finds nothing changed is no reload.
+	// Reloads counts reloads of the profile map by result: swaps, builds that failed, and specs
+	// that were not accepted, each generation of an object once. A reconciliation that finds
+	// nothing changed is no reload.
 	Reloads = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "livesched_reloads_total",
 		Help: "Number of reloads of the scheduler profiles, by the result. 'success' means that the new profiles were swapped in, 'failure' that a profile could not be built and the last good one was kept, 'rejected' that the spec of a profile or policy was not accepted.",
 	}, []string{"result"})
 
-	// ReloadBuildDuration is the time that the building of one profile took, in seconds: plugins, extenders and the
-	// sync of the informers that they asked for.
+	// ReloadBuildDuration is the time that the building of one profile took, in seconds: plugins,
+	// extenders and the sync of the informers that they asked for.
 	ReloadBuildDuration = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "livesched_reload_build_duration_seconds",
 		Help: "Time to build a scheduler profile in seconds: its plugins, its extenders and the sync of their informers.",
-		// From 0.5 ms, what a build without new informers takes, to 16 s, well past a build that waits for a slow list.
+		// From 0.5 ms, what a build without new informers takes, to 16 s, well past a build that
+		// waits for a slow list.
 		Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16),
 	})
 
-	// ReloadSwapDuration is the time that a swap took until the last pending pod had been looked at again, in seconds. The
-	// new profiles decide from its beginning, and scheduling goes on meanwhile.
+	// ReloadSwapDuration is the time that a swap took until the last pending pod had been looked at
+	// again, in seconds. The new profiles decide from its beginning, and scheduling goes on
+	// meanwhile.
 	ReloadSwapDuration = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "livesched_reload_swap_duration_seconds",
 		Help: "Time in seconds that a swap of the scheduler profiles took until all pending pods of changed profiles had been looked at again. Scheduling goes on meanwhile.",
@@ -70,12 +74,13 @@ var (
 		Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16),
 	})
 
-	// ReloadStandstill is the longest time for which a swap held the scheduling queue at a stretch, in seconds: no pod is
-	// popped meanwhile.
+	// ReloadStandstill is the longest time for which a swap held the scheduling queue at a stretch,
+	// in seconds: no pod is popped meanwhile.
 	ReloadStandstill = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "livesched_reload_standstill_duration_seconds",
 		Help: "Longest time in seconds for which a swap of the scheduler profiles held the scheduling queue at a stretch, so that no pod could be taken from it.",
-		// From 10 us for an empty queue to 0.3 s for the re-ordering of hundreds of thousands of pods.
+		// From 10 us for an empty queue to 0.3 s for the re-ordering of hundreds of thousands of
+		// pods.
 		Buckets: prometheus.ExponentialBuckets(0.00001, 2, 16),
 	})
 
@@ -85,28 +90,31 @@ var (
 		Help: "Number of scheduler profiles that pods are being scheduled with.",
 	})
 
-	// ProfileGenerations is the number of built profiles that are not closed: those of [Profiles] and those that
-	// were replaced but still have pods in flight. It returns to the value of Profiles when they have drained.
+	// ProfileGenerations is the number of built profiles that are not closed: those of [Profiles]
+	// and those that were replaced but still have pods in flight. It returns to the value of
+	// Profiles when they have drained.
 	ProfileGenerations = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "livesched_profile_generations",
 		Help: "Number of generations of scheduler profiles alive, those included that were replaced and wait for their last pod to leave.",
 	})
 
-	// PendingPods is scheduler_pending_pods by profile. The queue keeps it, and deletes the series of profiles that are gone.
+	// PendingPods is scheduler_pending_pods by profile. The queue keeps it, and deletes the series
+	// of profiles that are gone.
 	PendingPods = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "livesched_pending_pods",
 		Help: "Number of pending pods, by the profile and by the queue that they are in: 'active', 'backoff', 'unschedulable' or 'gated'. Pods under way are in none.",
 	}, []string{LabelProfile, "queue"})
 
-	// RetiredGenerationPods is the number of pods that are under way with a generation that was replaced: they are bound,
-	// or given back, by the generation that they were popped with. See [AddRetired].
+	// RetiredGenerationPods is the number of pods that are under way with a generation that was
+	// replaced: they are bound, or given back, by the generation that they were popped with. See
+	// [AddRetired].
 	RetiredGenerationPods = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "livesched_retired_generation_pods",
 		Help: "Number of pods under way with a generation of their profile that has been replaced or removed since.",
 	}, retired.sum)
 
-	// BindCalls is the number of pods at the last step of their binding, by whether they are being bound or have to
-	// wait for their turn. Pods that wait on Permit or in PreBind are not counted.
+	// BindCalls is the number of pods at the last step of their binding, by whether they are being
+	// bound or have to wait for their turn. Pods that wait on Permit or in PreBind are not counted.
 	BindCalls = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "livesched_bind_calls",
 		Help: "Number of pods that are being bound to a node ('running') or wait until fewer are ('waiting').",
@@ -134,23 +142,24 @@ const (
 )
 
 var (
-	// Decisions counts decisions about pods by the way they were made and the reason (see fastpath.Reason): for which the scalar
-	// path was taken or, on the fast path, plugins were asked node by node or no node was found.
+	// Decisions counts decisions about pods by the way they were made and the reason (see
+	// fastpath.Reason): for which the scalar path was taken or, on the fast path, plugins were
+	// asked node by node or no node was found.
 	Decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "livesched_decisions_total",
 		Help: "Number of decisions about pods, by the path on which they were made ('fast' or 'scalar') and the reason: for the scalar path, or for which the fast one asked plugins node by node or found no node.",
 	}, []string{"path", "reason"})
 
-	// FastPathDifferences counts the decisions that came out differently on the two paths. It is counted only while both
-	// are taken, with --fast-path=verify.
+	// FastPathDifferences counts the decisions that came out differently on the two paths. It is
+	// counted only while both are taken, with --fast-path=verify.
 	FastPathDifferences = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "livesched_fast_path_differences_total",
 		Help: "Number of decisions that were another on the fast path than on the scalar path. Counted with --fast-path=verify only. Anything but 0 is a bug.",
 	})
 )
 
-// HandlerPanics counts panics of event handlers that plugins have added to informers, by plugin and by the kind of the
-// objects.
+// HandlerPanics counts panics of event handlers that plugins have added to informers, by plugin and
+// by the kind of the objects.
 var HandlerPanics = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "livesched_plugin_event_handler_panics_total",
 	Help: "Number of panics of event handlers of plugins, by the plugin and the kind of the objects that the handler is told of.",
@@ -158,10 +167,11 @@ var HandlerPanics = prometheus.NewCounterVec(prometheus.CounterOpts{
 
 var registerOnce sync.Once
 
-// Register registers kube-scheduler's metrics and livesched's and makes the manager's metrics endpoint serve both.
-// It has to be called before the manager is started, which reads controller-runtime's registry variable once,
-// after the feature gates are set, which decide about some of kube-scheduler's metrics, and before the first plugin
-// is built, since plugins take these metrics for granted. Further calls do nothing.
+// Register registers kube-scheduler's metrics and livesched's and makes the manager's metrics
+// endpoint serve both. It has to be called before the manager is started, which reads
+// controller-runtime's registry variable once, after the feature gates are set, which decide about
+// some of kube-scheduler's metrics, and before the first plugin is built, since plugins take these
+// metrics for granted. Further calls do nothing.
 func Register() {
 	registerOnce.Do(func() {
 		schedmetrics.Register()

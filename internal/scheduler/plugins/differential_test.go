@@ -26,7 +26,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/plugins"
 )
 
-// example is a small cluster, a pod, and what plugins of kube-scheduler 1.22.17, run there, made of it.
+// example is a small cluster, a pod, and what plugins of kube-scheduler 1.22.17, run there, made of
+// it.
 type example struct {
 	Nodes       []*corev1.Node
 	Pods        []*corev1.Pod

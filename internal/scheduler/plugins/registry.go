@@ -1,8 +1,8 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plugins holds the registry of scheduling plugins: kube-scheduler's own, run unmodified, those that kube-scheduler
-// has removed and that are livesched's own now, and out-of-tree ones.
+// Package plugins holds the registry of scheduling plugins: kube-scheduler's own, run unmodified,
+// those that kube-scheduler has removed and that are livesched's own now, and out-of-tree ones.
 package plugins
 
 import (
@@ -34,12 +34,13 @@ func own() framework.Registry {
 	}
 }
 
-// NewRegistry returns kube-scheduler's in-tree plugins merged with livesched's own and with outOfTree, which uses the same
-// factory type, so that a plugin written for kube-scheduler registers without a change. One name in two of them is an
-// error: which of the two would run must not depend on an accident of merging.
+// NewRegistry returns kube-scheduler's in-tree plugins merged with livesched's own and with
+// outOfTree, which uses the same factory type, so that a plugin written for kube-scheduler
+// registers without a change. One name in two of them is an error: which of the two would run must
+// not depend on an accident of merging.
 //
-// The set of in-tree plugins and their behaviour depend on the process-wide feature gates at the time of the call:
-// set them before.
+// The set of in-tree plugins and their behaviour depend on the process-wide feature gates at the
+// time of the call: set them before.
 func NewRegistry(outOfTree framework.Registry) (framework.Registry, error) {
 	registry := schedplugins.NewInTreeRegistry()
 	if err := registry.Merge(own()); err != nil {

@@ -1,8 +1,8 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podstatus writes the status of pods, by their UIDs: what is said of a pod must not reach its successor of the
-// same name.
+// Package podstatus writes the status of pods, by their UIDs: what is said of a pod must not reach
+// its successor of the same name.
 package podstatus
 
 import (
@@ -21,8 +21,9 @@ import (
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 )
 
-// Patch writes what status has other than the pod. What goes wrong with the server is tried again a few times. For a pod
-// that is gone, or was replaced by another one of its name, there is an error that IsGone knows.
+// Patch writes what status has other than the pod. What goes wrong with the server is tried again a
+// few times. For a pod that is gone, or was replaced by another one of its name, there is an error
+// that IsGone knows.
 func Patch(ctx context.Context, client clientset.Interface, pod *corev1.Pod, status *corev1.PodStatus) error {
 	patch, err := patchOf(pod, status)
 	if err != nil {
@@ -31,7 +32,8 @@ func Patch(ctx context.Context, client clientset.Interface, pod *corev1.Pod, sta
 	return Apply(ctx, client, pod, patch)
 }
 
-// Apply applies a patch to the status of a pod, with the errors of Patch. The patch has to name the pod's UID.
+// Apply applies a patch to the status of a pod, with the errors of Patch. The patch has to name the
+// pod's UID.
 func Apply(ctx context.Context, client clientset.Interface, pod *corev1.Pod, patch []byte) error {
 	return retry.OnError(retry.DefaultBackoff, schedutil.Retriable, func() error {
 		_, err := client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")

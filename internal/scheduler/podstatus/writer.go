@@ -20,10 +20,11 @@ import (
 )
 
 const (
-	// workers write statuses, of one pod each at a time. With DefaultLimit of package binding they stay below the 100 requests
-	// that fit on a connection.
+	// workers write statuses, of one pod each at a time. With DefaultLimit of package binding they
+	// stay below the 100 requests that fit on a connection.
 	workers = 16
-	// maxWaiting bounds the pods that wait to be told something. Whoever has something to tell to one more waits.
+	// maxWaiting bounds the pods that wait to be told something. Whoever has something to tell to
+	// one more waits.
 	maxWaiting = 1000
 	// maxRecent bounds the pods of which is remembered what was written last.
 	maxRecent = 4096
@@ -41,18 +42,21 @@ type Update struct {
 
 // Config is what a Writer is made of. All fields are required.
 type Config struct {
-	// Patch applies a strategic merge patch to the status of a pod. Its errors are those of the API.
+	// Patch applies a strategic merge patch to the status of a pod. Its errors are those of the
+	// API.
 	Patch func(ctx context.Context, pod *corev1.Pod, patch []byte) error
-	// Newest returns the newest version that is known of a pod, or nil if it need not be told anything any more: it is gone,
-	// bound, or being bound.
+	// Newest returns the newest version that is known of a pod, or nil if it need not be told
+	// anything any more: it is gone, bound, or being bound.
 	Newest func(pod *corev1.Pod) *corev1.Pod
-	// Failed is told of a pod whose status could not be written. It is not told if the pod turns out to be gone.
+	// Failed is told of a pod whose status could not be written. It is not told if the pod turns
+	// out to be gone.
 	Failed func(ctx context.Context, pod *corev1.Pod, err error)
 }
 
-// Writer writes the status of pods that could not be scheduled, on a few goroutines of its own, so that the scheduling loop
-// does not wait for it. What is told to a pod that has not been told the last thing yet replaces that: only the latest counts.
-// The statuses of one pod are written in order, and nothing is written that the pod says already.
+// Writer writes the status of pods that could not be scheduled, on a few goroutines of its own, so
+// that the scheduling loop does not wait for it. What is told to a pod that has not been told the
+// last thing yet replaces that: only the latest counts. The statuses of one pod are written in
+// order, and nothing is written that the pod says already.
 //
 // Its methods may be called from any goroutine.
 type Writer struct {
@@ -61,7 +65,8 @@ type Writer struct {
 	cancel  context.CancelFunc // ends calls under way; set by Start
 
 	mu sync.Mutex // guards what follows
-	// ready is signalled when a pod comes to wait, changed is broadcast when one is done, both when the Writer closes.
+	// ready is signalled when a pod comes to wait, changed is broadcast when one is done, both when
+	// the Writer closes.
 	ready, changed sync.Cond
 	// pods are those that wait, or are being told.
 	pods map[types.UID]*entry
@@ -69,19 +74,21 @@ type Writer struct {
 	order  []*entry
 	closed bool
 
-	// recent is what pods were told last (said by UID), which informers may not have seen. It has a lock of its own; the value of
-	// a pod is touched by the worker that has the pod.
+	// recent is what pods were told last (said by UID), which informers may not have seen. It has a
+	// lock of its own; the value of a pod is touched by the worker that has the pod.
 	recent *lru.Cache
 }
 
 // entry is a pod that waits or is being told.
 type entry struct {
 	pod *corev1.Pod
-	// condition and nominated are what it is to be told next, if waiting says that there is something.
+	// condition and nominated are what it is to be told next, if waiting says that there is
+	// something.
 	condition *corev1.PodCondition
 	nominated *string
 	waiting   bool
-	// queued says that it is in order, writing that a worker has it. It is in the map while it is either.
+	// queued says that it is in order, writing that a worker has it. It is in the map while it is
+	// either.
 	queued, writing bool
 }
 
@@ -98,7 +105,8 @@ func NewWriter(cfg Config) *Writer {
 	return w
 }
 
-// Start begins to write. It returns at once; ctx is for values such as the logger, and ends nothing.
+// Start begins to write. It returns at once; ctx is for values such as the logger, and ends
+// nothing.
 func (w *Writer) Start(ctx context.Context) {
 	ctx, w.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	for range workers {
@@ -106,7 +114,8 @@ func (w *Writer) Start(ctx context.Context) {
 	}
 }
 
-// Close writes what there is until ctx ends, and returns when nothing of the Writer is running any more.
+// Close writes what there is until ctx ends, and returns when nothing of the Writer is running any
+// more.
 func (w *Writer) Close(ctx context.Context) {
 	w.mu.Lock()
 	w.closed = true
@@ -128,7 +137,8 @@ func (w *Writer) Close(ctx context.Context) {
 	w.cancel()
 }
 
-// Write has an update written. It waits while too many pods wait, until ctx ends. After Close it does nothing.
+// Write has an update written. It waits while too many pods wait, until ctx ends. After Close it
+// does nothing.
 func (w *Writer) Write(ctx context.Context, u Update) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -163,8 +173,8 @@ func (e *entry) merge(u Update) {
 	}
 }
 
-// Settle forgets what a pod was to be told, and waits for what it is being told, until ctx ends: it is about to be bound, and
-// must not be told afterwards that it could not be.
+// Settle forgets what a pod was to be told, and waits for what it is being told, until ctx ends: it
+// is about to be bound, and must not be told afterwards that it could not be.
 func (w *Writer) Settle(ctx context.Context, uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -233,7 +243,8 @@ func begin(e *entry) task {
 	return t
 }
 
-// next takes a pod back from a worker, and returns what else it is to be told, if there is anything.
+// next takes a pod back from a worker, and returns what else it is to be told, if there is
+// anything.
 func (w *Writer) next(t task) (task, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -303,8 +314,8 @@ func (s said) but(t task) said {
 	return s
 }
 
-// patchFor makes the patch that has a pod say what it is told. It is nil if the pod says so, as far as informers know, and was
-// told nothing else since.
+// patchFor makes the patch that has a pod say what it is told. It is nil if the pod says so, as far
+// as informers know, and was told nothing else since.
 func patchFor(pod *corev1.Pod, last said, t task) ([]byte, error) {
 	changed := false
 	var condition *corev1.PodCondition
@@ -327,7 +338,8 @@ func sameWords(a, b *corev1.PodCondition) bool {
 	return a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message
 }
 
-// patchBody is a strategic merge patch of the status of the very pod with this UID, which the API server compares.
+// patchBody is a strategic merge patch of the status of the very pod with this UID, which the API
+// server compares.
 func patchBody(uid types.UID, condition *corev1.PodCondition, nominated *string) map[string]any {
 	status := map[string]any{}
 	if condition != nil {

@@ -467,7 +467,8 @@ func TestClosingGivesUpWhenTheTimeIsUp(t *testing.T) {
 	})
 }
 
-// TestEveryPodSaysWhatItWasToldLast has many tell many pods, with informers that lag behind and an API server that fails.
+// TestEveryPodSaysWhatItWasToldLast has many tell many pods, with informers that lag behind and an
+// API server that fails.
 func TestEveryPodSaysWhatItWasToldLast(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

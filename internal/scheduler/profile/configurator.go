@@ -29,22 +29,25 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// DefaultBuildTimeout bounds one build, the first list of informers that no profile needed before included.
+// DefaultBuildTimeout bounds one build, the first list of informers that no profile needed before
+// included.
 const DefaultBuildTimeout = 30 * time.Second
 
 // syncGrace is how long a build whose time is up has to say which informers it waited for.
 const syncGrace = time.Second
 
-// stageSync is the stage in which a build waits for nothing but informers, the plugins having had their turn.
+// stageSync is the stage in which a build waits for nothing but informers, the plugins having had
+// their turn.
 const stageSync = "waiting for informers"
 
-// Configurator builds profiles, off the scheduling loop. Build is safe for concurrent use; its callers keep to one build
-// at a time as long as that one does not hang (see package controllers), since plugins may take it for granted that no
-// two of them are made at once, as kube-scheduler does it.
+// Configurator builds profiles, off the scheduling loop. Build is safe for concurrent use; its
+// callers keep to one build at a time as long as that one does not hang (see package controllers),
+// since plugins may take it for granted that no two of them are made at once, as kube-scheduler
+// does it.
 //
-// Goroutines: each build runs on one of its own, to which the profile belongs until that has reported. Build waits for
-// it. If it hangs, Build takes back what the build was lent and leaves the goroutine to itself, to close the plugins
-// whenever their constructor returns.
+// Goroutines: each build runs on one of its own, to which the profile belongs until that has
+// reported. Build waits for it. If it hangs, Build takes back what the build was lent and leaves
+// the goroutine to itself, to close the plugins whenever their constructor returns.
 type Configurator struct {
 	// Env is what the built profiles share.
 	Env *Environment
@@ -57,13 +60,15 @@ type Configurator struct {
 	hanging hangingBuilds
 }
 
-// Build makes a generation of a profile: plugin instances from their factories, their extension points, queueing
-// hints, informers synced and event sources delivering. It changes nothing that runs.
+// Build makes a generation of a profile: plugin instances from their factories, their extension
+// points, queueing hints, informers synced and event sources delivering. It changes nothing that
+// runs.
 //
-// A build that fails, panics or does not end within the timeout leaves nothing behind; one that hangs in a plugin's
-// constructor is cut off, and what it made is closed whenever the constructor returns. Until then builds of the same
-// revision fail at once, but for a few (see hangingBuilds). ctx bounds the build and lends the plugins its values, its
-// logger above all; how long the profile lives is up to its holders alone.
+// A build that fails, panics or does not end within the timeout leaves nothing behind; one that
+// hangs in a plugin's constructor is cut off, and what it made is closed whenever the constructor
+// returns. Until then builds of the same revision fail at once, but for a few (see hangingBuilds).
+// ctx bounds the build and lends the plugins its values, its logger above all; how long the profile
+// lives is up to its holders alone.
 func (c *Configurator) Build(ctx context.Context, cfg *config.Profile) (*Instance, error) {
 	if err := c.hanging.check(cfg, c.Clock.Now()); err != nil {
 		return nil, err
@@ -113,8 +118,9 @@ func (c *Configurator) Build(ctx context.Context, cfg *config.Profile) (*Instanc
 	return b.finish(), nil
 }
 
-// lastWord returns what a build whose time is up has to say for itself. One that waits for informers knows which; it
-// is told of the end by its context, so its answer is worth a moment. One that is in a plugin's hands may never return.
+// lastWord returns what a build whose time is up has to say for itself. One that waits for
+// informers knows which; it is told of the end by its context, so its answer is worth a moment. One
+// that is in a plugin's hands may never return.
 func (b *build) lastWord(done <-chan error) (ended bool, err error) {
 	grace := time.Duration(0)
 	if b.stage.Load() == stageSync {
@@ -135,7 +141,8 @@ func (b *build) lastWord(done <-chan error) (ended bool, err error) {
 	}
 }
 
-// build is one build under way. Its profile belongs to the building goroutine until that has reported.
+// build is one build under way. Its profile belongs to the building goroutine until that has
+// reported.
 type build struct {
 	*Configurator
 	ctx     context.Context
@@ -167,7 +174,8 @@ func newBuild(ctx context.Context, c *Configurator, cfg *config.Profile) *build 
 	return &build{Configurator: c, ctx: ctx, cfg: cfg, profile: p}
 }
 
-// guardedRun is run, for plugins that panic where nobody expects a call into them to do more than return a name.
+// guardedRun is run, for plugins that panic where nobody expects a call into them to do more than
+// return a name.
 func (b *build) guardedRun(waiting context.Context, logger klog.Logger) error {
 	var failure error
 	if err := guard(logger, func() error {
@@ -235,8 +243,9 @@ func (b *build) run(waiting context.Context) error {
 	return nil
 }
 
-// makeTwins makes what the fast path takes in the place of the two plugins that look beyond a node. It is nil if the
-// profile has neither. The informers that it asks for are those of the plugins, and that of the namespaces.
+// makeTwins makes what the fast path takes in the place of the two plugins that look beyond a node.
+// It is nil if the profile has neither. The informers that it asks for are those of the plugins,
+// and that of the namespaces.
 func (b *build) makeTwins(plugins *framework.Plugins) *topology.Twins {
 	snapshot, ok := b.Env.Snapshot.(*cache.Snapshot)
 	if !ok {
@@ -284,8 +293,8 @@ func (b *build) makeExtenders() error {
 	return nil
 }
 
-// enqueueExtensions are those of the plugins and, where there are extenders, one that has any event wake the pods that
-// extenders refused: those cannot say what would help.
+// enqueueExtensions are those of the plugins and, where there are extenders, one that has any event
+// wake the pods that extenders refused: those cannot say what would help.
 func (b *build) enqueueExtensions(plugins *framework.Plugins) []fwk.EnqueueExtensions {
 	extensions := plugins.EnqueueExtensions()
 	if len(b.profile.extenders) > 0 {
@@ -303,7 +312,8 @@ func (b *build) args() map[string]runtime.Object {
 	return args
 }
 
-// instantiate builds the plugins in the order of their names, so that two builds of one configuration do the same.
+// instantiate builds the plugins in the order of their names, so that two builds of one
+// configuration do the same.
 func (b *build) instantiate(waiting context.Context) error {
 	args := b.args()
 	defer func() {
@@ -345,7 +355,8 @@ func (b *build) finish() *Instance {
 	return b.profile
 }
 
-// abandon closes what a failed build made: in the background, since a plugin that fails to build may hang in Close.
+// abandon closes what a failed build made: in the background, since a plugin that fails to build
+// may hang in Close.
 func (b *build) abandon(logger klog.Logger) {
 	go b.profile.close(logger)
 }

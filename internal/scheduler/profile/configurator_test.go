@@ -307,7 +307,8 @@ func TestABuildThatHangs(t *testing.T) {
 			if err == nil || err.Error() != want {
 				t.Errorf("got the error %v, want %s", err, want)
 			}
-			// What plugins listen to ends at once; the plugins themselves cannot be closed under a running constructor.
+			// What plugins listen to ends at once; the plugins themselves cannot be closed under a
+			// running constructor.
 			if handlers := e.Informers.Handlers(); handlers != e.handlers {
 				t.Errorf("%d handlers are left while the build hangs", handlers-e.handlers)
 			}

@@ -22,15 +22,16 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// dryRuns remembers what dry runs of preemption came to. When many pods of a class fit nowhere, kube-scheduler does a
-// dry run on a tenth of the nodes for each; here those that have changed since are looked at.
+// dryRuns remembers what dry runs of preemption came to. When many pods of a class fit nowhere,
+// kube-scheduler does a dry run on a tenth of the nodes for each; here those that have changed
+// since are looked at.
 //
-// Such a pod is one of which [framework.ReadNodeWise] says that nothing matters but the node. A dry run then depends on the
-// node and the pods on it (cache.Snapshot.Version), those nominated to it (Framework.NominatedNodes), the disruption budgets,
-// the pod's class and its priority.
+// Such a pod is one of which [framework.ReadNodeWise] says that nothing matters but the node. A dry
+// run then depends on the node and the pods on it (cache.Snapshot.Version), those nominated to it
+// (Framework.NominatedNodes), the disruption budgets, the pod's class and its priority.
 //
-// What is remembered only tells upstream's evaluator on which node to do its dry run. Whom to preempt there it finds out
-// itself. Where it would find nobody on any node, it is not asked.
+// What is remembered only tells upstream's evaluator on which node to do its dry run. Whom to
+// preempt there it finds out itself. Where it would find nobody on any node, it is not asked.
 //
 // The scheduling loop's goroutine alone touches it.
 type dryRuns struct {
@@ -47,8 +48,8 @@ type classDryRuns struct {
 	// budgets sums up the disruption budgets at the time.
 	budgets uint64
 	byNode  map[string]dryRun
-	// potential are the nodes where statuses say that preemption may help. As long as statuses is the same object, so
-	// are they (fastpath.Engine.Unfit).
+	// potential are the nodes where statuses say that preemption may help. As long as statuses is
+	// the same object, so are they (fastpath.Engine.Unfit).
 	potential []string
 	statuses  fwk.NodeToStatusReader
 	// inVain is upstream's message where there are no candidates, empty if it is not known.
@@ -94,8 +95,8 @@ type rehearsal struct {
 	known     *classDryRuns
 }
 
-// choose returns the node that upstream's evaluator would choose, or what it would say if there is none. Both are empty if
-// that is not known.
+// choose returns the node that upstream's evaluator would choose, or what it would say if there is
+// none. Both are empty if that is not known.
 func (a *asyncPreemption) choose(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
 ) (node fwk.NodeInfo, inVain string) {
@@ -129,7 +130,8 @@ func (a *asyncPreemption) choose(
 	return nodes.Info(slot), ""
 }
 
-// inVain is what upstream says if there are no candidates, empty for a pod of which it may say something else.
+// inVain is what upstream says if there are no candidates, empty for a pod of which it may say
+// something else.
 func (r *rehearsal) inVain() string {
 	if latest, err := r.Evaluator.PodLister.Pods(r.pod.Namespace).Get(r.pod.Name); err != nil || latest.Status.NominatedNodeName != "" {
 		return ""
@@ -144,7 +146,8 @@ func (r *rehearsal) inVain() string {
 	return r.known.inVain
 }
 
-// of returns what is known for a class and priority, and forgets what is not right with these budgets.
+// of returns what is known for a class and priority, and forgets what is not right with these
+// budgets.
 func (d *dryRuns) of(class uint64, priority int32, budgets uint64) *classDryRuns {
 	i := slices.IndexFunc(d.classes, func(c *classDryRuns) bool { return c.class == class && c.priority == priority })
 	found := &classDryRuns{class: class, priority: priority, budgets: budgets, byNode: map[string]dryRun{}}
@@ -190,8 +193,9 @@ func (c *classDryRuns) readPotential(statuses fwk.NodeToStatusReader, nodes fwk.
 	return nil
 }
 
-// candidates are found as upstream's DryRunPreemption finds them: from some node on, as many as are asked for, more as long as
-// each violates a budget, and those that violate none first. With false something has gone wrong.
+// candidates are found as upstream's DryRunPreemption finds them: from some node on, as many as are
+// asked for, more as long as each violates a budget, and those that violate none first. With false
+// something has gone wrong.
 func (r *rehearsal) candidates(ctx context.Context) (found []preemption.Candidate, ok bool) {
 	potential := r.known.potential
 	if len(potential) == 0 {

@@ -50,7 +50,8 @@ type crowd struct {
 	runs  *countedDryRuns
 	nodes []string
 	made  int
-	// residents are the pods on the nodes, those at the bottom apart, of which each node has one that is never preempted.
+	// residents are the pods on the nodes, those at the bottom apart, of which each node has one
+	// that is never preempted.
 	residents []*corev1.Pod
 }
 

@@ -21,29 +21,32 @@ import (
 	"github.com/livesched/livesched/internal/informers"
 )
 
-// binderTimeout is the shared binder's own bind timeout: longer than any that VolumeBindingArgs can ask for sensibly,
-// since boundedBinder ends the call.
+// binderTimeout is the shared binder's own bind timeout: longer than any that VolumeBindingArgs can
+// ask for sensibly, since boundedBinder ends the call.
 const binderTimeout = 365 * 24 * time.Hour
 
-// Durable holds the in-flight state that two of upstream's plugins keep in their instances, so that it outlives
-// them:
+// Durable holds the in-flight state that two of upstream's plugins keep in their instances, so that
+// it outlives them:
 //
-//   - VolumeBinding's binder remembers which volumes were promised to pods that are not bound yet. With a binder per
-//     instance, the first pod of a new generation could be promised the same volume.
-//   - DefaultPreemption remembers whose victims are being evicted. With that in the instance, a new generation would
-//     let a preemptor back in before its victims are gone.
+//   - VolumeBinding's binder remembers which volumes were promised to pods that are not bound yet.
+//     With a binder per instance, the first pod of a new generation could be promised the same
+//     volume.
+//   - DefaultPreemption remembers whose victims are being evicted. With that in the instance, a new
+//     generation would let a preemptor back in before its victims are gone.
 //
-// There is one of each for the process. The binder stands on an informer scope that is never closed.
+// There is one of each for the process. The binder stands on an informer scope that is never
+// closed.
 type Durable struct {
 	binder      volumebinding.SchedulerVolumeBinder
 	preemptions *preemptions
 }
 
-// NewDurable creates the process's durable plugin state. The scope is the process's own; the caller waits for it to
-// sync together with the rest.
+// NewDurable creates the process's durable plugin state. The scope is the process's own; the caller
+// waits for it to sync together with the rest.
 func NewDurable(ctx context.Context, env *Environment, scope *informers.Scope) (*Durable, error) {
 	core, storage := scope.Core().V1(), scope.Storage().V1()
-	// The binder's own timeout is out of the way: each profile's VolumeBindingArgs bound the call, see boundedBinder.
+	// The binder's own timeout is out of the way: each profile's VolumeBindingArgs bound the call,
+	// see boundedBinder.
 	binder, err := volumebinding.NewVolumeBinder(klog.FromContext(ctx), env.Client, features(),
 		core.Pods(), core.Nodes(), storage.CSINodes(), core.PersistentVolumeClaims(), core.PersistentVolumes(), storage.StorageClasses(),
 		volumebinding.CapacityCheck{CSIDriverInformer: storage.CSIDrivers(), CSIStorageCapacityInformer: storage.CSIStorageCapacities()},
@@ -61,7 +64,8 @@ func features() plfeature.Features {
 	return plfeature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
 }
 
-// adopt has a freshly built plugin instance use the durable state. It returns what takes the place of the instance.
+// adopt has a freshly built plugin instance use the durable state. It returns what takes the place
+// of the instance.
 func (d *Durable) adopt(plugin fwk.Plugin, args any, handle *Handle) fwk.Plugin {
 	switch pl := plugin.(type) {
 	case *volumebinding.VolumeBinding:
@@ -75,9 +79,9 @@ func (d *Durable) adopt(plugin fwk.Plugin, args any, handle *Handle) fwk.Plugin 
 	return plugin
 }
 
-// replacesListeners says whether adopt throws away all that the event handlers of a plugin's factory feed: VolumeBinding
-// makes a binder, which listens to volumes and claims. For each handler every object that there is would be replayed, in
-// every build.
+// replacesListeners says whether adopt throws away all that the event handlers of a plugin's
+// factory feed: VolumeBinding makes a binder, which listens to volumes and claims. For each handler
+// every object that there is would be replayed, in every build.
 func replacesListeners(plugin string) bool { return plugin == names.VolumeBinding }
 
 // boundedBinder is the process-wide binder with the bind timeout of one profile.
@@ -93,10 +97,11 @@ func (b *boundedBinder) BindPodVolumes(ctx context.Context, pod *corev1.Pod, vol
 	return b.SchedulerVolumeBinder.BindPodVolumes(ctx, pod, volumes)
 }
 
-// bindTimeout reads the timeout from arguments that the plugin's own constructor has accepted already.
+// bindTimeout reads the timeout from arguments that the plugin's own constructor has accepted
+// already.
 func bindTimeout(args any) time.Duration {
 	seconds := args.(*schedconfig.VolumeBindingArgs).BindTimeoutSeconds
-	// Zero is legal: upstream then makes the API calls and gives up waiting for their effect. Leave it a moment in
-	// which to make them.
+	// Zero is legal: upstream then makes the API calls and gives up waiting for their effect. Leave
+	// it a moment in which to make them.
 	return max(time.Duration(seconds)*time.Second, time.Second)
 }

@@ -75,8 +75,9 @@ func (e *testEnv) class(t *testing.T, value int32) string {
 	return name
 }
 
-// volumes creates one volume and as many claims that it would suit, to be bound when a pod comes, and waits until the
-// binder knows them. They stay: deleted ones would have to be released by a controller.
+// volumes creates one volume and as many claims that it would suit, to be bound when a pod comes,
+// and waits until the binder knows them. They stay: deleted ones would have to be released by a
+// controller.
 func (e *testEnv) volumes(t *testing.T, claims ...string) {
 	t.Helper()
 	class := rand.String(8)
@@ -151,7 +152,8 @@ func (e *testEnv) fits(t *testing.T, p *Instance, pod *corev1.Pod, nodeName stri
 	return state, p.Framework.RunFilterPluginsWithNominatedPods(e.ctx, state, pod, node)
 }
 
-// Without the shared state both halves of this rule are broken, as with two profiles of kube-scheduler.
+// Without the shared state both halves of this rule are broken, as with two profiles of
+// kube-scheduler.
 func TestRule6StateThatOutlivesAGenerationIsSharedByAll(t *testing.T) {
 	t.Run("a volume that one generation promised to a pod is not promised to another pod by the next", func(t *testing.T) {
 		e := newTestEnv(t, nil)

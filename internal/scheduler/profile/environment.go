@@ -18,22 +18,24 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// Environment is what every generation of every profile shares and none owns: the state that must outlive a
-// reload, and the process's connections. It is filled in once, before the first build, and read-only from then on,
-// and never copied; the things that it points to are each safe for concurrent use on their own terms.
+// Environment is what every generation of every profile shares and none owns: the state that must
+// outlive a reload, and the process's connections. It is filled in once, before the first build,
+// and read-only from then on, and never copied; the things that it points to are each safe for
+// concurrent use on their own terms.
 type Environment struct {
 	// Registry holds the factories of all plugins that a profile may name.
 	Registry framework.Registry
-	// Client is what plugins talk to the API server with, and KubeConfig what they may build clients of their own from.
+	// Client is what plugins talk to the API server with, and KubeConfig what they may build
+	// clients of their own from.
 	Client     clientset.Interface
 	KubeConfig *rest.Config
 	// Informers is the one informer layer of the process. Each build gets a scope of it.
 	Informers *informers.Source
-	// Snapshot is the one snapshot of the scheduling loop, refreshed in place: plugins capture the pointer when they
-	// are built, so it must not be replaced while any generation lives.
+	// Snapshot is the one snapshot of the scheduling loop, refreshed in place: plugins capture the
+	// pointer when they are built, so it must not be replaced while any generation lives.
 	Snapshot fwk.SharedLister
-	// Queue is the one scheduling queue. A plugin of a retired generation may still activate a pod through it, as an
-	// asynchronous preemption does when it ends.
+	// Queue is the one scheduling queue. A plugin of a retired generation may still activate a pod
+	// through it, as an asynchronous preemption does when it ends.
 	Queue interface {
 		fwk.PodNominator
 		fwk.PodActivator
@@ -41,15 +43,16 @@ type Environment struct {
 		Ungate(logger klog.Logger, uid types.UID, plugin string)
 		RetryLater(logger klog.Logger, uid types.UID)
 	}
-	// WaitingPods and PodsInPreBind are shared so that a pod that waits under an old generation can be allowed,
-	// rejected or preempted by the new one.
+	// WaitingPods and PodsInPreBind are shared so that a pod that waits under an old generation can
+	// be allowed, rejected or preempted by the new one.
 	WaitingPods   *framework.WaitingPods
 	PodsInPreBind *framework.PodsInPreBind
-	// DRAManager and CSIManager track claims, slices, classes and CSINodes, and what was assumed of them. DRAManager
-	// is nil (untyped) where dynamic resource allocation is off.
+	// DRAManager and CSIManager track claims, slices, classes and CSINodes, and what was assumed of
+	// them. DRAManager is nil (untyped) where dynamic resource allocation is off.
 	DRAManager fwk.SharedDRAManager
 	CSIManager fwk.CSIManager
-	// Recorder returns the event recorder of a scheduler name, which is what its Events name as their reporter.
+	// Recorder returns the event recorder of a scheduler name, which is what its Events name as
+	// their reporter.
 	Recorder func(schedulerName string) events.EventRecorderLogger
 	// EventSources delivers cluster events of the resources that plugins ask for.
 	EventSources EventSources
@@ -63,8 +66,8 @@ type Environment struct {
 
 // EventSources turns changes of API objects into cluster events for the queue.
 type EventSources interface {
-	// Require makes sure that events of each of these resources are delivered, and waits until the first list of each
-	// has been. The release function says that the caller no longer needs them; the last one removes the handlers.
-	// On an error nothing is left behind.
+	// Require makes sure that events of each of these resources are delivered, and waits until the
+	// first list of each has been. The release function says that the caller no longer needs them;
+	// the last one removes the handlers. On an error nothing is left behind.
 	Require(ctx context.Context, resources []fwk.EventResource) (release func(), err error)
 }

@@ -54,7 +54,8 @@ type testEnv struct {
 	handlers int
 }
 
-// newTestEnv makes an Environment whose registry has the plugins of the test beside the in-tree ones.
+// newTestEnv makes an Environment whose registry has the plugins of the test beside the in-tree
+// ones.
 func newTestEnv(t *testing.T, outOfTree framework.Registry) *testEnv {
 	t.Helper()
 	ctx := quiet(t)

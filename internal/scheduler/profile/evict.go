@@ -18,8 +18,9 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/podstatus"
 )
 
-// clearNominations takes back the nominations for the node of pods that are less important than the preemptor, so that
-// they look for another place at once. It returns false if that failed for some; the preemption goes on.
+// clearNominations takes back the nominations for the node of pods that are less important than the
+// preemptor, so that they look for another place at once. It returns false if that failed for some;
+// the preemption goes on.
 func (p *preemptions) clearNominations(ctx context.Context, r *preemptionRun) bool {
 	done := true
 	for _, pod := range p.lessImportant(r) {
@@ -36,8 +37,9 @@ func (p *preemptions) clearNominations(ctx context.Context, r *preemptionRun) bo
 	return done
 }
 
-// evictAll evicts the victims, several at a time. It returns false if one could not be evicted, in which case those that
-// were not begun with are left alone: without the one their going is of no use.
+// evictAll evicts the victims, several at a time. It returns false if one could not be evicted, in
+// which case those that were not begun with are left alone: without the one their going is of no
+// use.
 func (p *preemptions) evictAll(ctx context.Context, handle *Handle, r *preemptionRun) bool {
 	var failed atomic.Bool
 	handle.Parallelizer().Until(ctx, len(r.victims), func(i int) {
@@ -55,7 +57,8 @@ func (p *preemptions) evictAll(ctx context.Context, handle *Handle, r *preemptio
 	return !failed.Load() && ctx.Err() == nil
 }
 
-// evict makes one victim go, and tells its owner. One that is not bound yet is put back into the queue instead.
+// evict makes one victim go, and tells its owner. One that is not bound yet is put back into the
+// queue instead.
 func (p *preemptions) evict(ctx context.Context, handle *Handle, r *preemptionRun, v *victim) error {
 	logger := klog.FromContext(ctx)
 	note := fmt.Sprintf("Preempted by pod %v on node %v", r.preemptor.UID, r.node)
@@ -85,8 +88,8 @@ func (p *preemptions) become(v *victim, state victimState) {
 	v.state = state
 }
 
-// putBack ends the binding cycle of a pod that waits on Permit or is in PreBind, and says whether there was one to end,
-// or that has been ended by another preemption and is being undone.
+// putBack ends the binding cycle of a pod that waits on Permit or is in PreBind, and says whether
+// there was one to end, or that has been ended by another preemption and is being undone.
 func (p *preemptions) putBack(r *preemptionRun, v *victim) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,8 +108,8 @@ func (p *preemptions) putBack(r *preemptionRun, v *victim) bool {
 	return ended
 }
 
-// delete deletes a pod and says in its status why. It returns false if there is none any more. A pod of that name with
-// another UID is another pod.
+// delete deletes a pod and says in its status why. It returns false if there is none any more. A
+// pod of that name with another UID is another pod.
 func (p *preemptions) delete(ctx context.Context, preemptor, pod *corev1.Pod) (there bool, err error) {
 	err = p.patchDisruption(ctx, preemptor, pod)
 	switch {
@@ -125,8 +128,8 @@ func (p *preemptions) delete(ctx context.Context, preemptor, pod *corev1.Pod) (t
 	return true, nil
 }
 
-// patchDisruption adds the condition that tells a pod's owner, job controllers above all, that it was preempted
-// (KEP-3329), unless the pod has it.
+// patchDisruption adds the condition that tells a pod's owner, job controllers above all, that it
+// was preempted (KEP-3329), unless the pod has it.
 func (p *preemptions) patchDisruption(ctx context.Context, preemptor, pod *corev1.Pod) error {
 	condition := &corev1.PodCondition{
 		Type:               corev1.DisruptionTarget,

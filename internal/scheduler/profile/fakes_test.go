@@ -18,7 +18,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// fake is an out-of-tree plugin that does what its template says at the points where builds call plugins.
+// fake is an out-of-tree plugin that does what its template says at the points where builds call
+// plugins.
 type fake struct {
 	name    string
 	ctx     context.Context // that it was built with
@@ -71,7 +72,8 @@ func (fs *fakes) factory(name string, adjust func(*fake) error) frameworkruntime
 	}
 }
 
-// expectClosed checks what was made of each name: that it was closed once and that its context has ended.
+// expectClosed checks what was made of each name: that it was closed once and that its context has
+// ended.
 func (fs *fakes) expectClosed(t *testing.T, names ...string) {
 	t.Helper()
 	fs.mu.Lock()
@@ -91,7 +93,8 @@ func (fs *fakes) expectClosed(t *testing.T, names ...string) {
 	}
 }
 
-// registry has the fakes First and Last, which do nothing, and one between them in the order of building.
+// registry has the fakes First and Last, which do nothing, and one between them in the order of
+// building.
 func (fs *fakes) registry(adjust func(*fake) error) framework.Registry {
 	return framework.Registry{
 		"AFirst": fs.factory("AFirst", nil),

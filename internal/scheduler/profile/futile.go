@@ -11,17 +11,20 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Upstream's messages for nodes where preemption does not help, from its packages defaultpreemption and preemption.
+// Upstream's messages for nodes where preemption does not help, from its packages defaultpreemption
+// and preemption.
 const (
 	noVictims  = "No preemption victims found for incoming pod"
 	notHelpful = "Preemption is not helpful for scheduling"
 )
 
-// futility is what upstream's DefaultPreemption says of a pod that no running pod is less important than. It would come to
-// that by copying every node. The scheduling loop's goroutine alone touches it.
+// futility is what upstream's DefaultPreemption says of a pod that no running pod is less important
+// than. It would come to that by copying every node. The scheduling loop's goroutine alone touches
+// it.
 type futility struct {
-	// The last answer and what it was made of. Pods that fit nowhere for one reason come with the very same statuses, in which
-	// then no node has another code than it had (fastpath.Engine.Unfit).
+	// The last answer and what it was made of. Pods that fit nowhere for one reason come with the
+	// very same statuses, in which then no node has another code than it had
+	// (fastpath.Engine.Unfit).
 	statuses fwk.NodeToStatusReader
 	nodes    int
 	message  string

@@ -18,7 +18,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Where nobody is less important than the preemptor, upstream is not asked, and would have said the same.
+// Where nobody is less important than the preemptor, upstream is not asked, and would have said the
+// same.
 func TestPreemptionThatCannotHelpIsAnsweredAsUpstreamWould(t *testing.T) {
 	p := newPreemptionTest(t)
 	r := rand.New(rand.NewPCG(20261121, 0))

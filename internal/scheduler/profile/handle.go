@@ -18,12 +18,12 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// Handle is what the plugins of one generation see of the scheduler. Plugins may keep it and call it from goroutines
-// of their own, also after their generation was retired: everything that outlives a generation is delegated to the
-// Environment, so those calls keep their meaning.
+// Handle is what the plugins of one generation see of the scheduler. Plugins may keep it and call
+// it from goroutines of their own, also after their generation was retired: everything that
+// outlives a generation is delegated to the Environment, so those calls keep their meaning.
 //
-// The embedded Framework is nil until all plugins of the generation have been built. A constructor that tries to run
-// extension points fails its build.
+// The embedded Framework is nil until all plugins of the generation have been built. A constructor
+// that tries to run extension points fails its build.
 type Handle struct {
 	*framework.Framework
 	env           *Environment
@@ -39,7 +39,8 @@ var _ fwk.Handle = &Handle{}
 // ProfileName is the scheduler name of the profile.
 func (h *Handle) ProfileName() string { return h.schedulerName }
 
-// SnapshotSharedLister returns the scheduling loop's snapshot; see fwk.Handle for when it may be read.
+// SnapshotSharedLister returns the scheduling loop's snapshot; see fwk.Handle for when it may be
+// read.
 func (h *Handle) SnapshotSharedLister() fwk.SharedLister { return h.env.Snapshot }
 
 // ClientSet returns the process's client.
@@ -51,11 +52,12 @@ func (h *Handle) KubeConfig() *rest.Config { return h.env.KubeConfig }
 // EventRecorder returns the recorder of this profile's scheduler name.
 func (h *Handle) EventRecorder() events.EventRecorderLogger { return h.recorder }
 
-// SharedInformerFactory returns this generation's scope of the process's informers: handlers that are added through
-// it are removed when the generation is closed.
+// SharedInformerFactory returns this generation's scope of the process's informers: handlers that
+// are added through it are removed when the generation is closed.
 func (h *Handle) SharedInformerFactory() clientinformers.SharedInformerFactory { return h.informers }
 
-// SharedDRAManager returns the process-wide manager of dynamic resources, nil where the feature is off.
+// SharedDRAManager returns the process-wide manager of dynamic resources, nil where the feature is
+// off.
 func (h *Handle) SharedDRAManager() fwk.SharedDRAManager { return h.env.DRAManager }
 
 // SharedCSIManager returns the process-wide manager of CSINodes.
@@ -67,19 +69,22 @@ func (h *Handle) Parallelizer() fwk.Parallelizer { return h.parallelizer }
 // Extenders returns the extenders of the profile's policy.
 func (h *Handle) Extenders() []fwk.Extender { return h.extenders }
 
-// APIDispatcher is nil: the feature SchedulerAsyncAPICalls is off, as it is by default in kube-scheduler 1.36.
+// APIDispatcher is nil: the feature SchedulerAsyncAPICalls is off, as it is by default in
+// kube-scheduler 1.36.
 func (h *Handle) APIDispatcher() fwk.APIDispatcher { return nil }
 
 // APICacher is nil; see APIDispatcher.
 func (h *Handle) APICacher() fwk.APICacher { return nil }
 
-// PodGroupManager is nil: the feature GangScheduling is off, as it is by default in kube-scheduler 1.36.
+// PodGroupManager is nil: the feature GangScheduling is off, as it is by default in kube-scheduler
+// 1.36.
 func (h *Handle) PodGroupManager() fwk.PodGroupManager { return nil }
 
 // SignPod returns no signature: pods are not batched by upstream's signatures.
 func (h *Handle) SignPod(context.Context, *corev1.Pod) fwk.PodSignature { return nil }
 
-// IterateOverWaitingPods calls back for each pod that waits on Permit, of whatever profile and generation.
+// IterateOverWaitingPods calls back for each pod that waits on Permit, of whatever profile and
+// generation.
 func (h *Handle) IterateOverWaitingPods(callback func(fwk.WaitingPod)) {
 	h.env.WaitingPods.Iterate(callback)
 }

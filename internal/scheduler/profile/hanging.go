@@ -11,13 +11,14 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// hangingBuilds are the builds that were cut off in a plugin's hands and have not come back. Go cannot end a goroutine
-// from outside, so each of them keeps one, with what the plugins hold by themselves; all that livesched lent it was
-// taken back.
+// hangingBuilds are the builds that were cut off in a plugin's hands and have not come back. Go
+// cannot end a goroutine from outside, so each of them keeps one, with what the plugins hold by
+// themselves; all that livesched lent it was taken back.
 //
-// Retries must not add to them without end, and yet have to be: what hung once need not hang again. So a revision of
-// which n builds hang is built again only after 2^n build timeouts. With a timeout of 30 s that is a dozen builds in a
-// day, and twenty in a year. The zero value is ready for use, and safe for concurrent use.
+// Retries must not add to them without end, and yet have to be: what hung once need not hang again.
+// So a revision of which n builds hang is built again only after 2^n build timeouts. With a timeout
+// of 30 s that is a dozen builds in a day, and twenty in a year. The zero value is ready for use,
+// and safe for concurrent use.
 type hangingBuilds struct {
 	mu        sync.Mutex // guards revisions, and what they point to
 	revisions map[hangingKey]*hangingRevision
@@ -63,7 +64,8 @@ func (h *hangingBuilds) add(cfg *config.Profile, err error, now time.Time, timeo
 	r.err, r.next = err, now.Add(timeout<<min(r.count, 20))
 }
 
-// remove notes that a build has come back. The next one may be tried at once: what it hung on may be over.
+// remove notes that a build has come back. The next one may be tried at once: what it hung on may
+// be over.
 func (h *hangingBuilds) remove(cfg *config.Profile) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

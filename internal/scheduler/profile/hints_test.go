@@ -123,8 +123,8 @@ type silent struct{ fwk.FilterPlugin }
 
 func (silent) Name() string { return "Silent" }
 
-// What upstream's framework would put into its own table, but for the hint functions, which cannot be compared: they are
-// asked whether there is one.
+// What upstream's framework would put into its own table, but for the hint functions, which cannot
+// be compared: they are asked whether there is one.
 func TestTheHintsOfTheDefaultPluginsAreUpstreams(t *testing.T) {
 	fs := &fakes{}
 	registry := framework.Registry{"Silent": func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return silent{}, nil }, "Quiet": fs.factory("Quiet", nil)}

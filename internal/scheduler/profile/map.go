@@ -17,19 +17,19 @@ import (
 // Map is the set of profiles that decide at one time. Immutable.
 type Map struct {
 	profiles map[string]*Instance
-	// sortedBy is the profile whose queue sort orders the queue. nil: kube-scheduler's default does, by priority, then by
-	// time.
+	// sortedBy is the profile whose queue sort orders the queue. nil: kube-scheduler's default
+	// does, by priority, then by time.
 	sortedBy *Instance
 }
 
-// NewMap makes a map of profiles by scheduler name. The one named sortedBy, if there is such a profile, lends the queue
-// its sort.
+// NewMap makes a map of profiles by scheduler name. The one named sortedBy, if there is such a
+// profile, lends the queue its sort.
 func NewMap(profiles map[string]*Instance, sortedBy string) *Map {
 	return &Map{profiles: maps.Clone(profiles), sortedBy: profiles[sortedBy]}
 }
 
-// Get returns the profile of a scheduler name, nil if there is none. The caller holds no reference to it: to
-// schedule with it, use Store.Acquire.
+// Get returns the profile of a scheduler name, nil if there is none. The caller holds no reference
+// to it: to schedule with it, use Store.Acquire.
 func (m *Map) Get(schedulerName string) *Instance { return m.profiles[schedulerName] }
 
 // All iterates over the profiles in the order of their scheduler names.
@@ -63,7 +63,8 @@ func (m *Map) QueueSettings() *queue.Settings {
 	return s
 }
 
-// changedSince returns the scheduler names whose profile is another one than in old: added, rebuilt or removed.
+// changedSince returns the scheduler names whose profile is another one than in old: added, rebuilt
+// or removed.
 func (m *Map) changedSince(old *Map) sets.Set[string] {
 	changed := sets.New[string]()
 	for name, p := range m.profiles {

@@ -13,7 +13,8 @@ import (
 // unknownPlugin owns the event handlers that are added when no plugin is being built.
 const unknownPlugin = "unknown"
 
-// reportHandlerPanic counts a panic of a plugin's event handler and logs the first one of each handler, with its stack.
+// reportHandlerPanic counts a panic of a plugin's event handler and logs the first one of each
+// handler, with its stack.
 func reportHandlerPanic(logger klog.Logger, schedulerName string, p informers.HandlerPanic) {
 	metrics.HandlerPanics.WithLabelValues(p.Owner, p.Kind.Kind).Inc()
 	if p.Stack == nil {

@@ -14,9 +14,10 @@ import (
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// asyncPreemption is upstream's DefaultPreemption, which decides whom to preempt, with the process's preemptions, which
-// carry that out (KEP-4832). Upstream's own executor does not fit: it keeps its state in the instance, it may leave a
-// preemptor behind whose victims are gone, and its metrics measure nothing; see preemptions.
+// asyncPreemption is upstream's DefaultPreemption, which decides whom to preempt, with the
+// process's preemptions, which carry that out (KEP-4832). Upstream's own executor does not fit: it
+// keeps its state in the instance, it may leave a preemptor behind whose victims are gone, and its
+// metrics measure nothing; see preemptions.
 type asyncPreemption struct {
 	*defaultpreemption.DefaultPreemption
 	handle  *Handle
@@ -37,8 +38,8 @@ const (
 	victimsLeaving = "preemption: not eligible due to a terminating pod on the nominated node."
 )
 
-// newAsyncPreemption takes the executor out of an instance. What takes its place runs within the PostFilter call and
-// only notes the victims, in the plan of that call.
+// newAsyncPreemption takes the executor out of an instance. What takes its place runs within the
+// PostFilter call and only notes the victims, in the plan of that call.
 func newAsyncPreemption(pl *defaultpreemption.DefaultPreemption, handle *Handle, shared *preemptions) *asyncPreemption {
 	synchronous := features()
 	synchronous.EnableAsyncPreemption = false
@@ -51,8 +52,9 @@ func newAsyncPreemption(pl *defaultpreemption.DefaultPreemption, handle *Handle,
 	return &asyncPreemption{DefaultPreemption: pl, handle: handle, shared: shared}
 }
 
-// PostFilter decides whom to preempt, has that begun, and returns the node that the pod is nominated for. While victims
-// of an earlier preemption are on their way out of that node it waits for them rather than preempting more.
+// PostFilter decides whom to preempt, has that begun, and returns the node that the pod is
+// nominated for. While victims of an earlier preemption are on their way out of that node it waits
+// for them rather than preempting more.
 func (a *asyncPreemption) PostFilter(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
 ) (*fwk.PostFilterResult, *fwk.Status) {
@@ -121,8 +123,8 @@ func (p *plan) add(node string, victim *corev1.Pod) {
 	p.victims = append(p.victims, victim)
 }
 
-// noNominations hides nominated pods from the executor: it would take nominations back, by calls to the API server,
-// while the scheduling loop waits.
+// noNominations hides nominated pods from the executor: it would take nominations back, by calls to
+// the API server, while the scheduling loop waits.
 type noNominations struct{ *Handle }
 
 func (noNominations) NominatedPodsForNode(string) []fwk.PodInfo { return nil }

@@ -23,8 +23,9 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// A preemptor's victims go in different ways, and the events of their going come at any time: before its preemption has
-// ended or after, and before its cycle has. However these fall, it is to be tried again.
+// A preemptor's victims go in different ways, and the events of their going come at any time:
+// before its preemption has ended or after, and before its cycle has. However these fall, it is to
+// be tried again.
 func TestAPreemptorIsNeverLeftBehind(t *testing.T) {
 	p := newPreemptionTest(t)
 	p.addNode(t, "n1")
@@ -75,8 +76,8 @@ type leaver struct {
 	leave func()
 }
 
-// randomVictims puts pods on n1, in the cache and the snapshot: bound, deleted by somebody meanwhile, on Permit or in
-// PreBind.
+// randomVictims puts pods on n1, in the cache and the snapshot: bound, deleted by somebody
+// meanwhile, on Permit or in PreBind.
 func (p *preemptionTest) randomVictims(r *rand.Rand) []leaver {
 	var victims []leaver
 	for _, pod := range p.running("n1", 1+r.IntN(3)) {
@@ -100,7 +101,8 @@ func (p *preemptionTest) randomVictims(r *rand.Rand) []leaver {
 	return victims
 }
 
-// assumedVictim has a pod wait on Permit or be in PreBind; its leaving is what its binding goroutine does.
+// assumedVictim has a pod wait on Permit or be in PreBind; its leaving is what its binding
+// goroutine does.
 func (p *preemptionTest) assumedVictim(pod *corev1.Pod, permit bool) leaver {
 	assumed := p.assume(pod, "n1")
 	undo := func() {

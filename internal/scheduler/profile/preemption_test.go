@@ -34,7 +34,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// preemptionTest is a scheduler with one profile, as far as preemption is concerned: its cycles only fail.
+// preemptionTest is a scheduler with one profile, as far as preemption is concerned: its cycles
+// only fail.
 type preemptionTest struct {
 	*testEnv
 	t        *testing.T
@@ -50,7 +51,8 @@ func newPreemptionTest(t *testing.T) *preemptionTest {
 	return p
 }
 
-// reload puts a new generation of the profile in the place of the one before, which is closed when it returns.
+// reload puts a new generation of the profile in the place of the one before, which is closed when
+// it returns.
 func (p *preemptionTest) reload() {
 	p.t.Helper()
 	old := p.profile
@@ -155,7 +157,8 @@ func (p *preemptionTest) expectPlace(pod *corev1.Pod, places ...queue.Place) {
 	eventually(p.t, func() queue.Place { state, _ := p.queue.Get(pod.UID); return state.Place }).Should(gomega.BeElementOf(places))
 }
 
-// ended waits until the preemptions that were begun have ended, with what they tell the queue and the metrics in the end.
+// ended waits until the preemptions that were begun have ended, with what they tell the queue and
+// the metrics in the end.
 func (p *preemptionTest) ended() {
 	p.t.Helper()
 	ended := make(chan struct{})
@@ -181,7 +184,8 @@ func deletes(r *http.Request, pod *corev1.Pod) bool {
 	return r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/pods/"+pod.Name)
 }
 
-// stop has the API calls for which it is meant wait until release is called. reached is closed by the first.
+// stop has the API calls for which it is meant wait until release is called. reached is closed by
+// the first.
 func (p *preemptionTest) stop(which func(*http.Request) bool) (reached <-chan struct{}, release func()) {
 	at, open := make(chan struct{}), make(chan struct{})
 	var once sync.Once

@@ -19,21 +19,23 @@ import (
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// preemptions are the preemptions of the process, of all profiles and generations. Each runs in a goroutine of its own,
-// which ends with its last call to the API server:
+// preemptions are the preemptions of the process, of all profiles and generations. Each runs in a
+// goroutine of its own, which ends with its last call to the API server:
 //
 //	PostFilter -> begin   the preemptor is held back (PreEnqueue), and its cycle nominates it
 //	goroutine             takes nominations of less important pods back, evicts the victims
 //	the end               the preemptor is let in again (Queue.Ungate), or retried if a victim could not be evicted
 //
-// A victim's going is an event that wakes the preemptor, whichever way it goes. If the event comes too early, while the
-// preemptor is held back, the queue keeps that in mind, and Ungate makes up for it: so the preemptor is tried again
-// exactly when something has changed, and never waits for an event that was there already. Upstream's executor has no
-// such end (kubernetes/kubernetes#140082, #141694).
+// A victim's going is an event that wakes the preemptor, whichever way it goes. If the event comes
+// too early, while the preemptor is held back, the queue keeps that in mind, and Ungate makes up
+// for it: so the preemptor is tried again exactly when something has changed, and never waits for
+// an event that was there already. Upstream's executor has no such end
+// (kubernetes/kubernetes#140082, #141694).
 //
-// A preemptor that is tried again before its victims are gone must not preempt others for it. Upstream tells by
-// the victims' status on the node in the preemptor's status. Neither need be known to the informers yet, and a victim
-// that was put back into the queue has no such status: so the last preemption of each nominated pod is kept.
+// A preemptor that is tried again before its victims are gone must not preempt others for it.
+// Upstream tells by the victims' status on the node in the preemptor's status. Neither need be
+// known to the informers yet, and a victim that was put back into the queue has no such status: so
+// the last preemption of each nominated pod is kept.
 type preemptions struct {
 	env *Environment
 	// pods is the informers' cache, which knows of a deletion before the queue does.
@@ -44,24 +46,26 @@ type preemptions struct {
 	// running counts the goroutines. No more are added once closed is set.
 	running sync.WaitGroup
 
-	// mu guards what follows, and is taken after Queue.mu, since PreEnqueue asks what is held. So nobody may call the
-	// queue while holding it; reading nominations does not count.
+	// mu guards what follows, and is taken after Queue.mu, since PreEnqueue asks what is held. So
+	// nobody may call the queue while holding it; reading nominations does not count.
 	mu     sync.Mutex
 	closed bool
-	// underWay lists the preemptions of each preemptor that have not ended: one, as a rule, as it cannot begin another
-	// meanwhile.
+	// underWay lists the preemptions of each preemptor that have not ended: one, as a rule, as it
+	// cannot begin another meanwhile.
 	underWay map[types.UID][]*preemptionRun
-	// latest is the last preemption of each preemptor. Those that mean nothing any more are dropped in a sweep, when the
-	// map has doubled since the last one.
+	// latest is the last preemption of each preemptor. Those that mean nothing any more are dropped
+	// in a sweep, when the map has doubled since the last one.
 	latest map[types.UID]*preemptionRun
 	// sweepAt is the size of latest at which it is swept.
 	sweepAt int
-	// leaving are the victims that were put back rather than deleted. A pod that is assumed again is another object, so
-	// these never come back. Kept as long as the preemption that put them back.
+	// leaving are the victims that were put back rather than deleted. A pod that is assumed again
+	// is another object, so these never come back. Kept as long as the preemption that put them
+	// back.
 	leaving map[*corev1.Pod]struct{}
 }
 
-// preemptionRun is one preemption. Immutable, except for the state of its victims, which preemptions.mu guards.
+// preemptionRun is one preemption. Immutable, except for the state of its victims, which
+// preemptions.mu guards.
 type preemptionRun struct {
 	preemptor *corev1.Pod
 	node      string
@@ -107,7 +111,8 @@ func newPreemptions(ctx context.Context, env *Environment, pods corev1listers.Po
 	}
 }
 
-// close waits for the preemptions under way, and gives them up when ctx ends. None begin afterwards.
+// close waits for the preemptions under way, and gives them up when ctx ends. None begin
+// afterwards.
 func (p *preemptions) close(ctx context.Context) {
 	p.mu.Lock()
 	p.closed = true
@@ -118,7 +123,8 @@ func (p *preemptions) close(ctx context.Context) {
 	p.cancel(errStopping)
 }
 
-// begin carries out what PostFilter has decided, in the background. The preemptor is held back from this moment on.
+// begin carries out what PostFilter has decided, in the background. The preemptor is held back from
+// this moment on.
 func (p *preemptions) begin(handle *Handle, decided *plan) {
 	r := &preemptionRun{preemptor: decided.preemptor, node: decided.node, plugin: decided.plugin}
 	for _, pod := range decided.victims {
@@ -135,7 +141,8 @@ func (p *preemptions) begin(handle *Handle, decided *plan) {
 	p.running.Go(func() { p.run(handle, r) })
 }
 
-// run is the goroutine of a preemption. handle is that of the generation that decided, which may be retired meanwhile.
+// run is the goroutine of a preemption. handle is that of the generation that decided, which may be
+// retired meanwhile.
 func (p *preemptions) run(handle *Handle, r *preemptionRun) {
 	logger := klog.LoggerWithValues(klog.FromContext(p.ctx), "preemptor", klog.KObj(r.preemptor), "node", r.node)
 	ctx := klog.NewContext(p.ctx, logger)
@@ -154,9 +161,9 @@ func (p *preemptions) run(handle *Handle, r *preemptionRun) {
 	logger.V(2).Info("Preempted", "result", result)
 }
 
-// end lets the preemptor in again. One whose victims could not all be evicted is retried after its back-off: there may
-// be no event for it to wait for, and an API server that refuses would be asked without end, by the pod that comes
-// first in the queue.
+// end lets the preemptor in again. One whose victims could not all be evicted is retried after its
+// back-off: there may be no event for it to wait for, and an API server that refuses would be asked
+// without end, by the pod that comes first in the queue.
 func (p *preemptions) end(logger klog.Logger, r *preemptionRun, evicted bool) {
 	uid := r.preemptor.UID
 	p.mu.Lock()
@@ -173,9 +180,9 @@ func (p *preemptions) end(logger klog.Logger, r *preemptionRun, evicted bool) {
 	}
 }
 
-// holds says whether victims of the pod are being evicted. Those that the informers know to be gone, or on their way,
-// need no answer of the API server's: the event of the last one's going lets the preemptor in, together with the less
-// important pods that it wakes.
+// holds says whether victims of the pod are being evicted. Those that the informers know to be
+// gone, or on their way, need no answer of the API server's: the event of the last one's going lets
+// the preemptor in, together with the less important pods that it wakes.
 func (p *preemptions) holds(uid types.UID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -196,8 +203,9 @@ func (p *preemptions) stands(v *victim) bool {
 	return err == nil && known.UID == v.pod.UID && known.DeletionTimestamp == nil
 }
 
-// awaitsVictims says whether a pod is to wait for the victims of its last preemption: it is still nominated for their
-// node, that is still a node for it, and the snapshot has them there. statuses is why nodes do not fit.
+// awaitsVictims says whether a pod is to wait for the victims of its last preemption: it is still
+// nominated for their node, that is still a node for it, and the snapshot has them there. statuses
+// is why nodes do not fit.
 func (p *preemptions) awaitsVictims(pod *corev1.Pod, statuses fwk.NodeToStatusReader) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -226,7 +234,8 @@ func (p *preemptions) awaitsVictims(pod *corev1.Pod, statuses fwk.NodeToStatusRe
 	return awaited
 }
 
-// nominated says whether the preemptor is still nominated for the node of a preemption. Requires mu.
+// nominated says whether the preemptor is still nominated for the node of a preemption. Requires
+// mu.
 func (p *preemptions) nominated(r *preemptionRun) bool {
 	for _, info := range p.env.Queue.NominatedPodsForNode(r.node) {
 		if info.GetPod().UID == r.preemptor.UID {
@@ -236,7 +245,8 @@ func (p *preemptions) nominated(r *preemptionRun) bool {
 	return false
 }
 
-// sweep drops the preemptions whose preemptor is bound, deleted or nominated elsewhere. Requires mu.
+// sweep drops the preemptions whose preemptor is bound, deleted or nominated elsewhere. Requires
+// mu.
 func (p *preemptions) sweep() {
 	if len(p.latest) < p.sweepAt {
 		return
@@ -256,7 +266,8 @@ func (p *preemptions) sweep() {
 	p.sweepAt = max(minSweep, 2*len(p.latest))
 }
 
-// lessImportant lists the pods that are nominated for the node of a preemption and have to give way.
+// lessImportant lists the pods that are nominated for the node of a preemption and have to give
+// way.
 func (p *preemptions) lessImportant(r *preemptionRun) []*corev1.Pod {
 	priority := corev1helpers.PodPriority(r.preemptor)
 	var pods []*corev1.Pod

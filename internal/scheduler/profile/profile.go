@@ -5,10 +5,11 @@
 //
 //	config.Profile --Configurator.Build--> *Profile --NewMap--> *Map --Store.Swap--> what the loop acquires
 //
-// A Profile is one generation: plugin instances, extenders, queue settings and the informer handlers they registered. It is
-// immutable once built. The loop acquires it for a pod when the pod is popped, and the pod's binding goroutine
-// releases it at the end, so one pod sees one generation. When the Store has swapped a generation out and the last
-// pod has released it, it is closed, once.
+// A Profile is one generation: plugin instances, extenders, queue settings and the informer
+// handlers they registered. It is immutable once built. The loop acquires it for a pod when the pod
+// is popped, and the pod's binding goroutine releases it at the end, so one pod sees one
+// generation. When the Store has swapped a generation out and the last pod has released it, it is
+// closed, once.
 package profile
 
 import (
@@ -37,7 +38,8 @@ import (
 
 // Profile is one generation of one scheduler profile.
 //
-// All fields are set by the Configurator before anybody else sees the Profile, and only refs changes afterwards.
+// All fields are set by the Configurator before anybody else sees the Profile, and only refs
+// changes afterwards.
 type Instance struct {
 	// Config is what the generation was built from. Read-only.
 	Config *config.Profile
@@ -62,8 +64,9 @@ type Instance struct {
 	// cancel ends the context that the plugins were built with.
 	cancel context.CancelFunc
 
-	// refs counts the holders: one for the Store while the profile is in the current map, one per pod under way.
-	// Invariant: once zero it stays zero, and the one who brought it there closes the profile.
+	// refs counts the holders: one for the Store while the profile is in the current map, one per
+	// pod under way. Invariant: once zero it stays zero, and the one who brought it there closes
+	// the profile.
 	refs atomic.Int64
 	// closed is closed after everything that the generation held has been given back.
 	closed chan struct{}
@@ -88,11 +91,12 @@ func (p *Instance) Extenders(ctx context.Context) []fwk.Extender {
 	return extender.Bound(ctx, p.extenders)
 }
 
-// Twins are what the fast path takes in the place of the plugins that look beyond a node. They belong to the goroutine of
-// the scheduling loop, and are nil if the profile has no such plugins.
+// Twins are what the fast path takes in the place of the plugins that look beyond a node. They
+// belong to the goroutine of the scheduling loop, and are nil if the profile has no such plugins.
 func (p *Instance) Twins() *topology.Twins { return p.twins }
 
-// Closed is closed when the generation has been retired, its last pod has left and it has given back all it held.
+// Closed is closed when the generation has been retired, its last pod has left and it has given
+// back all it held.
 func (p *Instance) Closed() <-chan struct{} { return p.closed }
 
 // tryAcquire takes a reference unless the profile is already on its way out.
@@ -108,22 +112,24 @@ func (p *Instance) tryAcquire() bool {
 	}
 }
 
-// Release gives back a reference from Store.Acquire. Whoever releases the last one has the profile closed in the
-// background: closing calls plugins, and the scheduling loop must not wait for those.
+// Release gives back a reference from Store.Acquire. Whoever releases the last one has the profile
+// closed in the background: closing calls plugins, and the scheduling loop must not wait for those.
 func (p *Instance) Release(logger klog.Logger) {
 	switch refs := p.refs.Add(-1); {
 	case refs == 0:
 		go p.close(logger)
 	case refs < 0:
-		// A release too many would close a profile under a running cycle: that is a bug here, not a condition to handle.
+		// A release too many would close a profile under a running cycle: that is a bug here, not a
+		// condition to handle.
 		panic(fmt.Sprintf("profile %q released more often than acquired", p.SchedulerName()))
 	}
 }
 
-// close gives back everything that the build took. Called once, by the last Release or for a build that failed.
+// close gives back everything that the build took. Called once, by the last Release or for a build
+// that failed.
 //
-// The handlers go before the plugins are closed: a plugin need not reckon with an event after its Close. Its listers go
-// on reading.
+// The handlers go before the plugins are closed: a plugin need not reckon with an event after its
+// Close. Its listers go on reading.
 func (p *Instance) close(logger klog.Logger) {
 	p.cancel()
 	p.scope.Close()
@@ -157,8 +163,8 @@ func closePlugins(logger klog.Logger, instances map[string]fwk.Plugin) error {
 	return errors.Join(errs...)
 }
 
-// guard runs third-party code and turns its panic into an error. The stack is logged: it is of use to the plugin's
-// author, but has no place in a status.
+// guard runs third-party code and turns its panic into an error. The stack is logged: it is of use
+// to the plugin's author, but has no place in a status.
 func guard(logger klog.Logger, fn func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -11,11 +11,12 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
-// seriesUsers counts the generations of each scheduler name that may write metric series with that name: those that are
-// being built, that decide and that drain. With the last of them the series go. The zero value is ready for use.
+// seriesUsers counts the generations of each scheduler name that may write metric series with that
+// name: those that are being built, that decide and that drain. With the last of them the series
+// go. The zero value is ready for use.
 type seriesUsers struct {
-	// mu guards users. It is held while series are deleted: a generation that is built at that time makes its series
-	// afterwards, rather than keep some that were just deleted.
+	// mu guards users. It is held while series are deleted: a generation that is built at that time
+	// makes its series afterwards, rather than keep some that were just deleted.
 	mu    sync.Mutex
 	users map[string]int
 }

@@ -5,8 +5,8 @@ package profile
 
 import "sync/atomic"
 
-// stage says what a build is doing, for the error of one that is cut off. Written by the building goroutine, read by
-// the one that waits for it.
+// stage says what a build is doing, for the error of one that is cut off. Written by the building
+// goroutine, read by the one that waits for it.
 type stage struct{ v atomic.Value }
 
 // Store notes what comes next.

@@ -16,12 +16,14 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
-// Store holds the current Map. It is where the controllers and the scheduling loop meet, and the only place.
+// Store holds the current Map. It is where the controllers and the scheduling loop meet, and the
+// only place.
 //
 //	controllers: Swap     one at a time, under swapping
 //	loop:        Acquire  any time, without a lock
 //
-// An acquired profile stays whole until its last holder has released it, even if it was swapped out long before.
+// An acquired profile stays whole until its last holder has released it, even if it was swapped out
+// long before.
 type Store struct {
 	current atomic.Pointer[Map]
 	target  Target
@@ -30,7 +32,8 @@ type Store struct {
 	closed   bool
 
 	mu sync.Mutex // guards alive
-	// alive are the generations that are current or still draining, and whether the Store has given up its reference.
+	// alive are the generations that are current or still draining, and whether the Store has given
+	// up its reference.
 	alive map[*Instance]bool
 	// uncount ends that metrics count what drains.
 	uncount func()
@@ -38,8 +41,9 @@ type Store struct {
 
 // Target is the running scheduler, as the Store sees it.
 type Target interface {
-	// Apply makes next take effect in the queue. It calls commit exactly once, in the critical section in which the
-	// queue changes over, so that no pod is popped between the two. changed names the profiles that differ.
+	// Apply makes next take effect in the queue. It calls commit exactly once, in the critical
+	// section in which the queue changes over, so that no pod is popped between the two. changed
+	// names the profiles that differ.
 	Apply(logger klog.Logger, next *Map, changed sets.Set[string], commit func())
 }
 
@@ -54,8 +58,8 @@ func NewStore(target Target) *Store {
 // Current returns the map that decides now.
 func (s *Store) Current() *Map { return s.current.Load() }
 
-// Acquire returns the current profile of a scheduler name with a reference that the caller must Release, or nil if
-// there is no such profile.
+// Acquire returns the current profile of a scheduler name with a reference that the caller must
+// Release, or nil if there is no such profile.
 func (s *Store) Acquire(schedulerName string) *Instance {
 	for {
 		p := s.current.Load().Get(schedulerName)
@@ -66,9 +70,10 @@ func (s *Store) Acquire(schedulerName string) *Instance {
 	}
 }
 
-// Swap makes next the current map and returns the names of the profiles that changed. Profiles that next shares with
-// the current map are carried over as they are; the others of the current map are retired: closed as soon as no pod
-// holds them. When Swap returns, every pod popped from then on sees next. After Close it discards what next brings in.
+// Swap makes next the current map and returns the names of the profiles that changed. Profiles that
+// next shares with the current map are carried over as they are; the others of the current map are
+// retired: closed as soon as no pod holds them. When Swap returns, every pod popped from then on
+// sees next. After Close it discards what next brings in.
 func (s *Store) Swap(logger klog.Logger, next *Map) sets.Set[string] {
 	s.swapping.Lock()
 	defer s.swapping.Unlock()
@@ -93,7 +98,8 @@ func (s *Store) Swap(logger klog.Logger, next *Map) sets.Set[string] {
 	return changed
 }
 
-// track notes the profiles that next brings in. They are not published yet, so setting onClosed is safe.
+// track notes the profiles that next brings in. They are not published yet, so setting onClosed is
+// safe.
 func (s *Store) track(next *Map) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,15 +140,16 @@ func (s *Store) forget(p *Instance) {
 	metrics.ProfileGenerations.Set(float64(len(s.alive)))
 }
 
-// Alive is the number of generations that are not closed yet: the current ones and those that still drain.
+// Alive is the number of generations that are not closed yet: the current ones and those that still
+// drain.
 func (s *Store) Alive() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.alive)
 }
 
-// Close retires every profile, without a word to the queue, which is closed already, and waits until all are closed or
-// ctx ends. There is nothing to acquire afterwards.
+// Close retires every profile, without a word to the queue, which is closed already, and waits
+// until all are closed or ctx ends. There is nothing to acquire afterwards.
 func (s *Store) Close(ctx context.Context) error {
 	s.swapping.Lock()
 	defer s.swapping.Unlock()

@@ -27,7 +27,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// generation is a profile without plugins that do anything, but with one that counts how often it is closed.
+// generation is a profile without plugins that do anything, but with one that counts how often it
+// is closed.
 type generation struct {
 	*Instance
 	closes  atomic.Int32
@@ -176,7 +177,8 @@ func TestTheStoreAgreesWithItsTwinAboutWhatIsClosed(t *testing.T) {
 	eventually(t, store.Alive).Should(gomega.BeZero())
 }
 
-// expectClosed waits until the profiles that are retired and that nobody holds are closed, and says which others are.
+// expectClosed waits until the profiles that are retired and that nobody holds are closed, and says
+// which others are.
 func (gs *generations) expectClosed(t *testing.T, holders map[*Instance]int) {
 	t.Helper()
 	for p, g := range gs.all {

@@ -5,17 +5,19 @@ package queue
 
 import "time"
 
-// backoffWindow is what ends of back-offs are rounded down to, and how often pods whose back-off is over are moved. A
-// pod is backing off until the window of its end is over. Within one window Backoff is in the order of the queue sort
-// (KEP-5142).
+// backoffWindow is what ends of back-offs are rounded down to, and how often pods whose back-off is
+// over are moved. A pod is backing off until the window of its end is over. Within one window
+// Backoff is in the order of the queue sort (KEP-5142).
 const backoffWindow = time.Second
 
-// backoffEnd returns when the pod's back-off ends, rounded down to its window; the zero time if it has none.
+// backoffEnd returns when the pod's back-off ends, rounded down to its window; the zero time if it
+// has none.
 func (q *Queue) backoffEnd(e *entry) time.Time {
 	info := e.info
 	count := info.UnschedulableCount
 	if info.ConsecutiveErrorsCount > 0 {
-		// The last attempt met an error: the API server is to be spared, whatever the earlier attempts were.
+		// The last attempt met an error: the API server is to be spared, whatever the earlier
+		// attempts were.
 		count = info.ConsecutiveErrorsCount
 	}
 	if count == 0 || e.profile.maxBackoff == 0 {

@@ -21,9 +21,11 @@ import (
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// The benchmarks named "livesched" and "kube-scheduler" do the same to either queue; the latter is there to compare.
+// The benchmarks named "livesched" and "kube-scheduler" do the same to either queue; the latter is
+// there to compare.
 
-// benchHints are registrations like those of the default plugins: a dozen plugins with a few events each.
+// benchHints are registrations like those of the default plugins: a dozen plugins with a few events
+// each.
 func benchHints() (HintMap, upstream.QueueingHintMap) {
 	ours, theirs := HintMap{}, upstream.QueueingHintMap{}
 	skip := func(klog.Logger, *corev1.Pod, any, any) (fwk.QueueingHint, error) { return fwk.QueueSkip, nil }
@@ -99,7 +101,8 @@ func bothQueues(b *testing.B, run func(b *testing.B, q benchQueue)) {
 	})
 }
 
-// BenchmarkAddPop is the way of a pod that is scheduled at the first attempt: Add, Pop, Done, with 10,000 others waiting.
+// BenchmarkAddPop is the way of a pod that is scheduled at the first attempt: Add, Pop, Done, with
+// 10,000 others waiting.
 func BenchmarkAddPop(b *testing.B) {
 	bothQueues(b, func(b *testing.B, q benchQueue) {
 		const waiting = 10_000
@@ -119,7 +122,8 @@ func BenchmarkAddPop(b *testing.B) {
 	})
 }
 
-// BenchmarkPopRequeue is an attempt that fails: Pop, ten events that come in meanwhile, Requeue as refused by a plugin.
+// BenchmarkPopRequeue is an attempt that fails: Pop, ten events that come in meanwhile, Requeue as
+// refused by a plugin.
 func BenchmarkPopRequeue(b *testing.B) {
 	bothQueues(b, func(b *testing.B, q benchQueue) {
 		for i := range b.N {
@@ -137,8 +141,9 @@ func BenchmarkPopRequeue(b *testing.B) {
 	})
 }
 
-// BenchmarkMove is one event with 10,000 unschedulable pods, of which none is moved. "asked" is one that interests the
-// plugin that refused them, so that its hint is called for each; "not asked" is one that interests other plugins only.
+// BenchmarkMove is one event with 10,000 unschedulable pods, of which none is moved. "asked" is one
+// that interests the plugin that refused them, so that its hint is called for each; "not asked" is
+// one that interests other plugins only.
 func BenchmarkMove(b *testing.B) {
 	for name, event := range map[string]fwk.ClusterEvent{
 		"asked":     schedframework.EventAssignedPodDelete,

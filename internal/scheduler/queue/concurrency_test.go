@@ -21,9 +21,9 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// TestConcurrency lets everybody who calls the queue do so at once: informer handlers, cycles that fail in every way,
-// events, plugins and reloads that change, remove and bring back profiles. In the end every pod must have been bound,
-// by one cycle at a time.
+// TestConcurrency lets everybody who calls the queue do so at once: informer handlers, cycles that
+// fail in every way, events, plugins and reloads that change, remove and bring back profiles. In
+// the end every pod must have been bound, by one cycle at a time.
 func TestConcurrency(t *testing.T) {
 	const pods, cycles = 300, 4
 	w := newChaos(t)

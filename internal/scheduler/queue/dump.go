@@ -14,10 +14,10 @@ import (
 // dumpBatch is how many pods Dump looks at before it lets others have the lock.
 const dumpBatch = 256
 
-// Dump lists all pods that the queue knows, place by place and the oldest first. Unlike PendingPods it holds the lock for
-// short times only, however many pods there are, so that scheduling goes on meanwhile. The price is that the list is of
-// no single moment: a pod that comes or moves while it is made may be missing, or be listed where it was. None is
-// listed twice.
+// Dump lists all pods that the queue knows, place by place and the oldest first. Unlike PendingPods
+// it holds the lock for short times only, however many pods there are, so that scheduling goes on
+// meanwhile. The price is that the list is of no single moment: a pod that comes or moves while it
+// is made may be missing, or be listed where it was. None is listed twice.
 func (q *Queue) Dump() []PodState {
 	uids := q.uids()
 	states := make([]PodState, 0, len(uids))

@@ -19,9 +19,11 @@ const (
 	nowhere Place = iota
 	// Active pods are popped in the order of the queue sort.
 	Active
-	// Backoff pods were refused by plugins and wait for their back-off to end, or for Active to be empty.
+	// Backoff pods were refused by plugins and wait for their back-off to end, or for Active to be
+	// empty.
 	Backoff
-	// ErrorBackoff pods met an error, which waiting heals if anything does: they are not popped early.
+	// ErrorBackoff pods met an error, which waiting heals if anything does: they are not popped
+	// early.
 	ErrorBackoff
 	// Unschedulable pods wait for an event that helps them.
 	Unschedulable
@@ -47,10 +49,11 @@ func (p Place) poppable() bool { return p == Active || p == Backoff }
 type entry struct {
 	// pod is the newest version that the queue was told of.
 	pod *corev1.Pod
-	// info is what is popped and given back; info.Pod == pod. nil while the pod is in flight: it is the caller's then.
+	// info is what is popped and given back; info.Pod == pod. nil while the pod is in flight: it is
+	// the caller's then.
 	info *schedframework.QueuedPodInfo
-	// profile that serves the pod, or served it until a reload that has not come to the pod yet; see outdated. While the pod
-	// is in flight it is the one that it was popped with.
+	// profile that serves the pod, or served it until a reload that has not come to the pod yet;
+	// see outdated. While the pod is in flight it is the one that it was popped with.
 	profile *profileRules
 
 	place Place
@@ -61,24 +64,28 @@ type entry struct {
 	// checked is when the pod was last flushed in vain. For Unschedulable and Gated.
 	checked time.Time
 
-	// failures counts the errors of PreEnqueue plugins in a row. Above 0, PreEnqueue is due when the back-off ends.
+	// failures counts the errors of PreEnqueue plugins in a row. Above 0, PreEnqueue is due when
+	// the back-off ends.
 	failures int
 	// failure is the last of these errors.
 	failure string
-	// swallowed is the strongest of what would have moved the pod while a plugin gates it, for Ungate. Only for Gated.
+	// swallowed is the strongest of what would have moved the pod while a plugin gates it, for
+	// Ungate. Only for Gated.
 	swallowed strategy
 
 	flight flight
 }
 
-// newEntry makes an entry for a pod that the queue does not know yet, with all it consists of in one allocation.
+// newEntry makes an entry for a pod that the queue does not know yet, with all it consists of in
+// one allocation.
 func newEntry(pod *corev1.Pod, p *profileRules, now time.Time) *entry {
 	b := &struct {
 		entry
 		queued schedframework.QueuedPodInfo
 		info   schedframework.PodInfo
 	}{}
-	// Malformed affinity terms are reported by the InterPodAffinity plugin, which parses them again.
+	// Malformed affinity terms are reported by the InterPodAffinity plugin, which parses them
+	// again.
 	_ = b.info.Update(pod)
 	b.queued = schedframework.QueuedPodInfo{PodInfo: &b.info, Timestamp: now, UnschedulablePlugins: sets.New[string]()}
 	b.entry = entry{pod: pod, info: &b.queued, profile: p}
@@ -130,8 +137,9 @@ func (h *podHeap) first() *entry {
 	return h.entries[0]
 }
 
-// podList is an unordered list of entries that know their index. The owner of the list locks. Removal puts the last
-// entry in the gap, so that whoever goes through it from the end may remove the entry at hand.
+// podList is an unordered list of entries that know their index. The owner of the list locks.
+// Removal puts the last entry in the gap, so that whoever goes through it from the end may remove
+// the entry at hand.
 type podList struct{ entries []*entry }
 
 func (l *podList) add(e *entry) {

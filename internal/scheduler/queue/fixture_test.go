@@ -33,7 +33,8 @@ func TestMain(m *testing.M) {
 	leaks.Main(m)
 }
 
-// The events that the plugins of the tests are interested in. Plugin "A" hears of nodes, "B" of claims.
+// The events that the plugins of the tests are interested in. Plugin "A" hears of nodes, "B" of
+// claims.
 var (
 	nodeAdded  = fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}
 	claimAdded = fwk.ClusterEvent{Resource: fwk.PersistentVolumeClaim, ActionType: fwk.Add}

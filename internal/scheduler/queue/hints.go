@@ -13,8 +13,8 @@ import (
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// measuredHints is how many hints are measured per event. With thousands of unschedulable pods measuring would cost more
-// than asking, and the recorder drops what comes in such numbers.
+// measuredHints is how many hints are measured per event. With thousands of unschedulable pods
+// measuring would cost more than asking, and the recorder drops what comes in such numbers.
 const measuredHints = 100
 
 // strategy is what becomes of a pod because of an event.
@@ -23,7 +23,8 @@ type strategy int
 const (
 	// stay: the event does not help the pod.
 	stay strategy = iota
-	// afterFailure: the pod is tried again when its back-off is over, and not before, as one that met an error.
+	// afterFailure: the pod is tried again when its back-off is over, and not before, as one that
+	// met an error.
 	afterFailure
 	// afterBackoff: the pod is tried again when its back-off is over.
 	afterBackoff
@@ -31,7 +32,8 @@ const (
 	immediately
 )
 
-// worthRequeuing says whether an event may help the pod, by the hints of the plugins that refused it. Requires mu.
+// worthRequeuing says whether an event may help the pod, by the hints of the plugins that refused
+// it. Requires mu.
 func (q *Queue) worthRequeuing(logger klog.Logger, e *entry, ev *clusterEvent) strategy {
 	info := e.info
 	switch {
@@ -72,7 +74,8 @@ func (q *Queue) worthRequeuing(logger klog.Logger, e *entry, ev *clusterEvent) s
 	return result
 }
 
-// callHint asks one plugin. An error or a panic counts as Queue: a needless attempt is better than a stranded pod.
+// callHint asks one plugin. An error or a panic counts as Queue: a needless attempt is better than
+// a stranded pod.
 func (q *Queue) callHint(logger klog.Logger, hint *Hint, pod *corev1.Pod, ev *clusterEvent) fwk.QueueingHint {
 	if hint.Fn == nil {
 		return fwk.Queue
@@ -109,8 +112,9 @@ func (q *Queue) guardedHint(
 	return fwk.QueueSkip, schedmetrics.QueueingHintResultQueueSkip
 }
 
-// reportHintError logs an error of a hint: the first one of a plugin in a generation of profiles, and the others only at
-// a higher verbosity, as what makes a hint fail for one pod tends to fail for all.
+// reportHintError logs an error of a hint: the first one of a plugin in a generation of profiles,
+// and the others only at a higher verbosity, as what makes a hint fail for one pod tends to fail
+// for all.
 func (q *Queue) reportHintError(logger klog.Logger, plugin string, pod *corev1.Pod, ev *clusterEvent, err error) {
 	first := q.reportOnce("QueueingHintError", plugin)
 	if !first && !logger.V(4).Enabled() {

@@ -10,16 +10,17 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// maxInFlightEvents bounds what is kept for pods in flight. Cycles take milliseconds; a pod that waits on Permit for
-// minutes while ten thousands of events go by is retried after its back-off instead of having all of them examined.
+// maxInFlightEvents bounds what is kept for pods in flight. Cycles take milliseconds; a pod that
+// waits on Permit for minutes while ten thousands of events go by is retried after its back-off
+// instead of having all of them examined.
 const maxInFlightEvents = 1 << 15
 
 // flight is the part of an entry that matters while its pod is in flight.
 type flight struct {
 	// since is the number of the first event after the pod was popped.
 	since uint64
-	// started tells this life of the pod in the queue from an earlier one of the same pod: it is the
-	// InitialAttemptTimestamp of what was popped.
+	// started tells this life of the pod in the queue from an earlier one of the same pod: it is
+	// the InitialAttemptTimestamp of what was popped.
 	started time.Time
 	// deleted says that the pod is not to come back.
 	deleted bool
@@ -33,19 +34,21 @@ type flight struct {
 type clusterEvent struct {
 	event          fwk.ClusterEvent
 	oldObj, newObj any
-	// reloaded, if not nil, are the scheduler names whose pods the event concerns: their profiles changed.
+	// reloaded, if not nil, are the scheduler names whose pods the event concerns: their profiles
+	// changed.
 	reloaded sets.Set[string]
 	// measured counts the hints of which the duration was recorded.
 	measured int
 }
 
-// inFlight is the pods in flight in the order in which they were popped, and the events since the first of these.
-// Queue.mu guards it.
+// inFlight is the pods in flight in the order in which they were popped, and the events since the
+// first of these. Queue.mu guards it.
 type inFlight struct {
 	first, last *entry
 	pods        int
 
-	// events[dead:] are kept. The number of an event is base plus its index; numbers are never used again.
+	// events[dead:] are kept. The number of an event is base plus its index; numbers are never used
+	// again.
 	events []clusterEvent
 	dead   int
 	base   uint64
@@ -103,8 +106,8 @@ func (f *inFlight) record(ev clusterEvent) {
 	f.metrics.eventInFlight(ev.event, 1)
 }
 
-// eventsSince returns what came in since the pod was popped. complete is false if some of it was forgotten. The slice
-// is valid until the next change.
+// eventsSince returns what came in since the pod was popped. complete is false if some of it was
+// forgotten. The slice is valid until the next change.
 func (f *inFlight) eventsSince(e *entry) (events []clusterEvent, complete bool) {
 	oldest := f.base + uint64(f.dead)
 	if e.flight.since < oldest {

@@ -11,7 +11,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// TestInFlightTwin compares the list of pods in flight with one that keeps a list of events per pod.
+// TestInFlightTwin compares the list of pods in flight with one that keeps a list of events per
+// pod.
 func TestInFlightTwin(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -22,9 +22,8 @@ var (
 // profileReload is the label of moves that a reload causes.
 const profileReload = "ProfileReload"
 
-// metrics is kube-scheduler's queue metrics. Their handles are kept, as looking one up costs more than moving a pod; those
-// of our own pending pods are kept by the profiles.
-// Guarded by Queue.mu.
+// metrics is kube-scheduler's queue metrics. Their handles are kept, as looking one up costs more
+// than moving a pod; those of our own pending pods are kept by the profiles. Guarded by Queue.mu.
 type metrics struct {
 	// pending counts pods per place; nil where none is counted. Backoff and ErrorBackoff share one.
 	pending  [places]compmetrics.GaugeMetric
@@ -69,8 +68,8 @@ func (m *metrics) moved(e *entry, to Place) {
 	}
 }
 
-// pendingOf are the gauges of livesched_pending_pods of one profile, per place; nil where nothing is counted. They are
-// there, at 0, before the first pod.
+// pendingOf are the gauges of livesched_pending_pods of one profile, per place; nil where nothing
+// is counted. They are there, at 0, before the first pod.
 func pendingOf(schedulerName string) (gauges [places]prometheus.Gauge) {
 	for place, queue := range map[Place]string{
 		Active:        ownmetrics.QueueActive,
@@ -111,7 +110,8 @@ func (m *metrics) refused(plugin, schedulerName string, delta float64) {
 	g.Add(delta)
 }
 
-// rejected adds to the gauges of all plugins that refused the pod: 1 when it enters the queue, -1 when it leaves.
+// rejected adds to the gauges of all plugins that refused the pod: 1 when it enters the queue, -1
+// when it leaves.
 func (m *metrics) rejected(info *schedframework.QueuedPodInfo, delta float64) {
 	for plugin := range info.UnschedulablePlugins {
 		m.refused(plugin, info.Pod.Spec.SchedulerName, delta)
@@ -134,8 +134,8 @@ func (m *metrics) eventInFlight(event fwk.ClusterEvent, delta float64) {
 	g.Add(delta)
 }
 
-// forgetProfile lets go of the handles of a profile that is gone, and deletes the series that are the queue's alone. The
-// gauges themselves are at 0 then.
+// forgetProfile lets go of the handles of a profile that is gone, and deletes the series that are
+// the queue's alone. The gauges themselves are at 0 then.
 func (m *metrics) forgetProfile(schedulerName string) {
 	ownmetrics.PendingPods.DeletePartialMatch(prometheus.Labels{ownmetrics.LabelProfile: schedulerName})
 	for key := range m.unschedulable {

@@ -20,8 +20,8 @@ import (
 	ownmetrics "github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
-// gathered are the values of the metrics that begin with the prefix, by "name{label values}", those at 0 aside. Counts
-// of histograms are their values.
+// gathered are the values of the metrics that begin with the prefix, by "name{label values}", those
+// at 0 aside. Counts of histograms are their values.
 func gathered(t *testing.T, prefix string) map[string]float64 {
 	t.Helper()
 	families, err := ctrlmetrics.Registry.Gather()

@@ -14,8 +14,8 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// model is the queue as its rules read, without any thought of speed: pods in a map, a list of events per pod in flight,
-// everything searched for. It is told what the queue is told.
+// model is the queue as its rules read, without any thought of speed: pods in a map, a list of
+// events per pod in flight, everything searched for. It is told what the queue is told.
 type model struct {
 	now      func() time.Time
 	known    func(*corev1.Pod) *corev1.Pod // the informers' newest version of this very pod, nil if it is not pending any more
@@ -483,8 +483,8 @@ func (m *model) flush() {
 	}
 }
 
-// reconfigure is the critical section of a reload. What others are yet to be told of are nominations that ended, by the
-// priorities of their pods.
+// reconfigure is the critical section of a reload. What others are yet to be told of are
+// nominations that ended, by the priorities of their pods.
 func (m *model) reconfigure(s *Settings, changed sets.Set[string]) (ended []int32) {
 	again := changed.Clone()
 	for name := range s.Profiles {

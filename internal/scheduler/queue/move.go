@@ -11,9 +11,10 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// Move tells the queue of an event in the cluster: Unschedulable and Gated pods that it may help are queued again, and
-// it is kept for the pods in flight. oldObj is nil for what was added, newObj for what was deleted. precheck, if not nil,
-// picks the waiting pods that are looked at; it is called under the queue's lock.
+// Move tells the queue of an event in the cluster: Unschedulable and Gated pods that it may help
+// are queued again, and it is kept for the pods in flight. oldObj is nil for what was added, newObj
+// for what was deleted. precheck, if not nil, picks the waiting pods that are looked at; it is
+// called under the queue's lock.
 //
 // A wildcard event concerns all pods, or, if newObj is a pod, that one only.
 func (q *Queue) Move(logger klog.Logger, event fwk.ClusterEvent, oldObj, newObj any, precheck func(*corev1.Pod) bool) {
@@ -52,9 +53,10 @@ func (q *Queue) happened(logger klog.Logger, event fwk.ClusterEvent, oldObj, new
 	q.inFlight.record(ev)
 }
 
-// NominationEnded tells the queue that a pod does not hold the room any more that it was nominated for: the pods that had
-// to reckon with it, those of its priority and below, take it for the deletion of an assigned pod. The pod's status names
-// the node. Nobody reckons with pods of names that have no profile.
+// NominationEnded tells the queue that a pod does not hold the room any more that it was nominated
+// for: the pods that had to reckon with it, those of its priority and below, take it for the
+// deletion of an assigned pod. The pod's status names the node. Nobody reckons with pods of names
+// that have no profile.
 func (q *Queue) NominationEnded(logger klog.Logger, pod *corev1.Pod) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -86,9 +88,9 @@ func ungates(e *entry, event fwk.ClusterEvent) bool {
 	return schedframework.ClusterEventIsWildCard(event) || schedframework.MatchAnyClusterEvent(event, e.info.GatingPluginEvents)
 }
 
-// Activate moves the given pods to Active, without waiting for their back-off; gated ones only if their gate is open.
-// Those in flight are tried again when they come back. The keys do not matter; pods that the queue does not know are
-// ignored.
+// Activate moves the given pods to Active, without waiting for their back-off; gated ones only if
+// their gate is open. Those in flight are tried again when they come back. The keys do not matter;
+// pods that the queue does not know are ignored.
 func (q *Queue) Activate(logger klog.Logger, pods map[string]*corev1.Pod) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

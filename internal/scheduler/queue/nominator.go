@@ -18,27 +18,30 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// Nominator remembers which pods are promised which nodes: preemption makes room there, or somebody wrote a node into
-// the pod's status. Pods of lower or equal priority reckon with them as if they ran there already.
+// Nominator remembers which pods are promised which nodes: preemption makes room there, or somebody
+// wrote a node into the pod's status. Pods of lower or equal priority reckon with them as if they
+// ran there already.
 //
-// What it knows may be newer than the pod's status, which is patched later. Hence its rules against staleness
-// (pkg/scheduler/backend/queue/nominator.go upstream): an update of the pod that does not change the node in its status
-// does not touch a nomination made in memory; one that does decides. Upstream keeps such a nomination only as long as
-// the status names no node at all. A pod is not nominated if it is being deleted, since it is not scheduled any more, or
-// if the informers do not know it, know another of that name, or know it to be assigned.
+// What it knows may be newer than the pod's status, which is patched later. Hence its rules against
+// staleness (pkg/scheduler/backend/queue/nominator.go upstream): an update of the pod that does not
+// change the node in its status does not touch a nomination made in memory; one that does decides.
+// Upstream keeps such a nomination only as long as the status names no node at all. A pod is not
+// nominated if it is being deleted, since it is not scheduled any more, or if the informers do not
+// know it, know another of that name, or know it to be assigned.
 //
-// All methods are safe for concurrent use. NominatedPodsForNode is called per node and pod, from many goroutines: it
-// takes no lock while nothing is nominated, and never the queue's.
+// All methods are safe for concurrent use. NominatedPodsForNode is called per node and pod, from
+// many goroutines: it takes no lock while nothing is nominated, and never the queue's.
 type Nominator struct {
-	// queue is Queue.mu. AddNominatedPod and UpdateNominatedPod take it, before mu, since the PodInfo that they are
-	// given may be a queued one, which the queue writes to.
+	// queue is Queue.mu. AddNominatedPod and UpdateNominatedPod take it, before mu, since the
+	// PodInfo that they are given may be a queued one, which the queue writes to.
 	queue sync.Locker
 	// pods is the informers' cache. nil: no check.
 	pods corev1listers.PodLister
 
 	mu sync.RWMutex // guards what follows
-	// byNode lists the nominations of each node in the order in which they were made. changed has the number of the last
-	// change of each such list; numbers, of which last is the latest, are not used twice.
+	// byNode lists the nominations of each node in the order in which they were made. changed has
+	// the number of the last change of each such list; numbers, of which last is the latest, are
+	// not used twice.
 	byNode  map[string][]*nomination
 	changed map[string]uint64
 	last    uint64
@@ -53,7 +56,8 @@ type Nominator struct {
 // nomination promises a node to a pod. Immutable.
 type nomination struct {
 	node string
-	// info is owned by the nomination. Its resources are computed, so that copies of it are cheap to add to a node.
+	// info is owned by the nomination. Its resources are computed, so that copies of it are cheap
+	// to add to a node.
 	info *schedframework.PodInfo
 }
 
@@ -66,8 +70,8 @@ func newNominator(queue sync.Locker, pods corev1listers.PodLister) *Nominator {
 	}
 }
 
-// AddNominatedPod nominates the pod for the node in nominating, which may be none, or for the one in the pod's status
-// if nominating is nil. It replaces what was nominated before.
+// AddNominatedPod nominates the pod for the node in nominating, which may be none, or for the one
+// in the pod's status if nominating is nil. It replaces what was nominated before.
 func (n *Nominator) AddNominatedPod(logger klog.Logger, pod fwk.PodInfo, nominating *fwk.NominatingInfo) {
 	n.queue.Lock()
 	defer n.queue.Unlock()
@@ -91,8 +95,8 @@ func (n *Nominator) DeleteNominatedPodIfExists(pod *corev1.Pod) {
 	n.remove(pod.UID)
 }
 
-// NominatedPodsForNode returns the pods that are promised the node. The caller owns the list and the PodInfos, but must
-// not write to the pods themselves.
+// NominatedPodsForNode returns the pods that are promised the node. The caller owns the list and
+// the PodInfos, but must not write to the pods themselves.
 func (n *Nominator) NominatedPodsForNode(nodeName string) []fwk.PodInfo {
 	if n.size.Load() == 0 {
 		return nil
@@ -111,9 +115,10 @@ func (n *Nominator) NominatedPodsForNode(nodeName string) []fwk.PodInfo {
 	return pods
 }
 
-// NominatedNodes returns the nodes that pods other than this one, at least as important, are nominated to, and says whether
-// one of these pods keeps others away by required anti-affinity. As long as a node has the same number, which is not zero, for
-// any pod, the same pods count there; it never comes back to a number that it had. It takes no lock while nothing is nominated.
+// NominatedNodes returns the nodes that pods other than this one, at least as important, are
+// nominated to, and says whether one of these pods keeps others away by required anti-affinity. As
+// long as a node has the same number, which is not zero, for any pod, the same pods count there; it
+// never comes back to a number that it had. It takes no lock while nothing is nominated.
 func (n *Nominator) NominatedNodes(pod *corev1.Pod) (nodes map[string]uint64, repelling bool) {
 	if n.size.Load() == 0 {
 		return nil, false
@@ -123,7 +128,8 @@ func (n *Nominator) NominatedNodes(pod *corev1.Pod) (nodes map[string]uint64, re
 	priority := corev1helpers.PodPriority(pod)
 	nodes = make(map[string]uint64, len(n.byNode))
 	for node, nominated := range n.byNode {
-		// Which of a list count follows from how many are important enough and where the pod itself is.
+		// Which of a list count follows from how many are important enough and where the pod itself
+		// is.
 		important, self := 0, 0
 		for i, nm := range nominated {
 			switch {
@@ -157,8 +163,8 @@ func (n *Nominator) add(logger klog.Logger, info fwk.PodInfo, nominating *fwk.No
 	n.put(logger, info, node)
 }
 
-// addIfUnknown nominates the pod for the node in its status, unless something is known of it already. The caller holds
-// Queue.mu.
+// addIfUnknown nominates the pod for the node in its status, unless something is known of it
+// already. The caller holds Queue.mu.
 func (n *Nominator) addIfUnknown(logger klog.Logger, info *schedframework.PodInfo) {
 	node := info.Pod.Status.NominatedNodeName
 	if node == "" {
@@ -180,14 +186,16 @@ func (n *Nominator) update(logger klog.Logger, oldPod *corev1.Pod, info fwk.PodI
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if known := n.byPod[oldPod.UID]; known != nil && node == oldPod.Status.NominatedNodeName {
-		// An update of something else, maybe from before the patch that follows a nomination made in memory.
+		// An update of something else, maybe from before the patch that follows a nomination made
+		// in memory.
 		node = known.node
 	}
 	n.remove(oldPod.UID)
 	n.put(logger, info, node)
 }
 
-// refresh replaces the pod of a nomination by a newer version and keeps the node. The caller holds Queue.mu.
+// refresh replaces the pod of a nomination by a newer version and keeps the node. The caller holds
+// Queue.mu.
 func (n *Nominator) refresh(logger klog.Logger, info *schedframework.PodInfo) {
 	if n.size.Load() == 0 {
 		return
@@ -199,7 +207,8 @@ func (n *Nominator) refresh(logger klog.Logger, info *schedframework.PodInfo) {
 	}
 }
 
-// put makes a nomination in place of an earlier one of the pod, if the pod is there to be nominated. Requires mu.
+// put makes a nomination in place of an earlier one of the pod, if the pod is there to be
+// nominated. Requires mu.
 func (n *Nominator) put(logger klog.Logger, info fwk.PodInfo, node string) {
 	pod := info.GetPod()
 	n.remove(pod.UID)
@@ -246,8 +255,8 @@ func (n *Nominator) setNode(node string, nominated []*nomination) {
 	n.byNode[node], n.changed[node] = nominated, n.last
 }
 
-// serve sets the scheduler names that have a profile, and takes back the nominations of pods of all others, which it
-// returns. The caller holds Queue.mu.
+// serve sets the scheduler names that have a profile, and takes back the nominations of pods of all
+// others, which it returns. The caller holds Queue.mu.
 func (n *Nominator) serve(names sets.Set[string]) (ended []*nomination) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// enqueue puts a pod to where the PreEnqueue plugins and its back-off allow it to be: as close to being popped as that
-// is. Requires mu.
+// enqueue puts a pod to where the PreEnqueue plugins and its back-off allow it to be: as close to
+// being popped as that is. Requires mu.
 func (q *Queue) enqueue(logger klog.Logger, e *entry, s strategy, event string) {
 	answer := q.runPreEnqueue(logger, e)
 	if answer == refused {
@@ -103,7 +103,8 @@ func (q *Queue) heapOf(p Place) *podHeap {
 	return nil
 }
 
-// noteFirstAttempt starts the clock of the pod's scheduling latency, which does not count the time it was gated.
+// noteFirstAttempt starts the clock of the pod's scheduling latency, which does not count the time
+// it was gated.
 func (q *Queue) noteFirstAttempt(info *schedframework.QueuedPodInfo) {
 	if info.InitialAttemptTimestamp == nil {
 		now := q.clock.Now()

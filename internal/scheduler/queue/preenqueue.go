@@ -17,8 +17,8 @@ import (
 
 const (
 	preEnqueue = "PreEnqueue"
-	// pluginMetricsSamplePercent is the share of PreEnqueue runs of which the duration of each plugin is recorded, as
-	// in kube-scheduler.
+	// pluginMetricsSamplePercent is the share of PreEnqueue runs of which the duration of each
+	// plugin is recorded, as in kube-scheduler.
 	pluginMetricsSamplePercent = 10
 )
 
@@ -30,13 +30,14 @@ const (
 	admitted admission = iota
 	// refused: one plugin gates it.
 	refused
-	// failed: one plugin met an error, so nobody knows. The pod must not be scheduled, and is to be tried again.
+	// failed: one plugin met an error, so nobody knows. The pod must not be scheduled, and is to be
+	// tried again.
 	failed
 )
 
-// runPreEnqueue asks the PreEnqueue plugins about the pod and writes the answer into the entry. The plugin that gates
-// the pod is asked first, and the first one that does not let it pass is the last one asked. Requires mu, as the answer
-// has to be acted on before the next event.
+// runPreEnqueue asks the PreEnqueue plugins about the pod and writes the answer into the entry. The
+// plugin that gates the pod is asked first, and the first one that does not let it pass is the last
+// one asked. Requires mu, as the answer has to be acted on before the next event.
 func (q *Queue) runPreEnqueue(logger klog.Logger, e *entry) admission {
 	info, p := e.info, e.profile
 	if len(p.preEnqueue) == 0 {
@@ -67,7 +68,8 @@ func (q *Queue) runPreEnqueue(logger klog.Logger, e *entry) admission {
 	}
 	e.failures, e.failure = 0, ""
 	info.GatingPlugin, info.GatingPluginEvents = plugin, p.events[plugin]
-	// An event that may help the pod is one that interests the gating plugin, so it counts among those that refused it.
+	// An event that may help the pod is one that interests the gating plugin, so it counts among
+	// those that refused it.
 	if !info.UnschedulablePlugins.Has(plugin) {
 		if !info.PendingPlugins.Has(plugin) {
 			q.metrics.refused(plugin, p.name, 1)
@@ -129,8 +131,9 @@ func (q *Queue) callPreEnqueue(ctx context.Context, pl *preEnqueuePlugin, e *ent
 	return pl.plugin.PreEnqueue(ctx, e.pod)
 }
 
-// reportPanic logs a panic of a plugin with its stack, once per generation of profiles: a plugin that panics for one pod
-// tends to do so for all. It is called from the recovering function, so that the stack is the plugin's. Requires mu.
+// reportPanic logs a panic of a plugin with its stack, once per generation of profiles: a plugin
+// that panics for one pod tends to do so for all. It is called from the recovering function, so
+// that the stack is the plugin's. Requires mu.
 func (q *Queue) reportPanic(logger klog.Logger, what, plugin string, value any) {
 	if q.reportOnce(what, plugin) {
 		logger.Error(nil, "A plugin panicked; this is not logged again until profiles change", "extensionPoint", what, "plugin", plugin,
@@ -138,7 +141,8 @@ func (q *Queue) reportPanic(logger klog.Logger, what, plugin string, value any) 
 	}
 }
 
-// reportOnce says whether this is the first time that a plugin did something in this generation. Requires mu.
+// reportOnce says whether this is the first time that a plugin did something in this generation.
+// Requires mu.
 func (q *Queue) reportOnce(what, plugin string) bool {
 	key := what + "/" + plugin
 	if q.reported.Has(key) {

@@ -22,12 +22,13 @@ import (
 type Config struct {
 	// Clock is the real one by default.
 	Clock clock.WithTicker
-	// PodLister reads the informers' cache of pods, the one whose handlers call Add, Update and Delete. Pods that it
-	// does not hold, or holds as assigned, are neither queued nor nominated. nil: the callers' word is taken.
+	// PodLister reads the informers' cache of pods, the one whose handlers call Add, Update and
+	// Delete. Pods that it does not hold, or holds as assigned, are neither queued nor nominated.
+	// nil: the callers' word is taken.
 	PodLister corev1listers.PodLister
-	// Popped, if not nil, is told the scheduler name of each pod that Pop takes, under the queue's lock: no Reconfigure can
-	// fall between the two. So who pops can take hold of the very profile whose settings let the pod through. It must
-	// not call the queue.
+	// Popped, if not nil, is told the scheduler name of each pod that Pop takes, under the queue's
+	// lock: no Reconfigure can fall between the two. So who pops can take hold of the very profile
+	// whose settings let the pod through. It must not call the queue.
 	Popped func(schedulerName string)
 	// Metrics takes the durations of hints and PreEnqueue plugins. nil: they are not recorded.
 	Metrics *schedmetrics.MetricAsyncRecorder
@@ -35,9 +36,10 @@ type Config struct {
 
 // Queue is the scheduling queue. The package comment says how pods move in it.
 //
-// All methods are safe for concurrent use: informer handlers, the scheduling loop, binding goroutines, plugins and
-// reloads call them. One mutex serves them all, and PreEnqueue plugins, hints and the queue sort run under it. They, and
-// what Reconfigure is told to commit, must not call the queue, reads of nominated pods aside.
+// All methods are safe for concurrent use: informer handlers, the scheduling loop, binding
+// goroutines, plugins and reloads call them. One mutex serves them all, and PreEnqueue plugins,
+// hints and the queue sort run under it. They, and what Reconfigure is told to commit, must not
+// call the queue, reads of nominated pods aside.
 //
 // Lock order: Queue.reconfiguring, then Queue.mu, then Nominator.mu.
 type Queue struct {
@@ -49,7 +51,8 @@ type Queue struct {
 	reconfiguring sync.Mutex
 
 	mu sync.Mutex // guards what follows, except where noted
-	// poppable is signalled for each pod that comes to a place from which Pop takes it, and when the queue closes.
+	// poppable is signalled for each pod that comes to a place from which Pop takes it, and when
+	// the queue closes.
 	poppable sync.Cond
 	gen      *ruleSet
 	// pods holds every pod that the queue knows; each is in exactly one of the structures below.
@@ -62,7 +65,8 @@ type Queue struct {
 	metrics      *metrics
 	// reported names the misdeeds of plugins that were logged in this generation.
 	reported sets.Set[string]
-	// reloading is the Reconfigure under way, nil if there is none. Only while there is one are pods outdated.
+	// reloading is the Reconfigure under way, nil if there is none. Only while there is one are
+	// pods outdated.
 	reloading *reload
 	closed    bool
 
@@ -74,8 +78,8 @@ var (
 	_ fwk.PodActivator = &Queue{}
 )
 
-// New returns a queue that takes no pods until Reconfigure is called. The metrics of k8s.io/kubernetes/pkg/scheduler must
-// have been registered.
+// New returns a queue that takes no pods until Reconfigure is called. The metrics of
+// k8s.io/kubernetes/pkg/scheduler must have been registered.
 func New(cfg Config) *Queue {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
@@ -100,9 +104,9 @@ func New(cfg Config) *Queue {
 	return q
 }
 
-// Close makes Pop return nil from now on, and lets go of all pods. No plugin is asked from now on: they are about to be
-// closed, while informers may go on for a moment, and the metrics of their profiles are about to be deleted. It may be
-// called more than once.
+// Close makes Pop return nil from now on, and lets go of all pods. No plugin is asked from now on:
+// they are about to be closed, while informers may go on for a moment, and the metrics of their
+// profiles are about to be deleted. It may be called more than once.
 func (q *Queue) Close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -121,8 +125,8 @@ func (q *Queue) Close() {
 	q.poppable.Broadcast()
 }
 
-// Add queues a pod that is not assigned yet. Adding a pod twice is adding it once. Pods are known by their UID, which
-// they must have.
+// Add queues a pod that is not assigned yet. Adding a pod twice is adding it once. Pods are known
+// by their UID, which they must have.
 func (q *Queue) Add(logger klog.Logger, pod *corev1.Pod) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -159,17 +163,18 @@ func (q *Queue) add(logger klog.Logger, pod *corev1.Pod, event string) {
 	}
 }
 
-// Update takes note of a new version of a pod that is not assigned. A waiting pod is looked at again if a hint says that
-// the change may help it; for one in flight the change is kept until it comes back; one that is not known is queued.
-// oldPod may be nil. If it has another UID, it was deleted and re-created under its name.
+// Update takes note of a new version of a pod that is not assigned. A waiting pod is looked at
+// again if a hint says that the change may help it; for one in flight the change is kept until it
+// comes back; one that is not known is queued. oldPod may be nil. If it has another UID, it was
+// deleted and re-created under its name.
 func (q *Queue) Update(logger klog.Logger, oldPod, newPod *corev1.Pod) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.update(logger, oldPod, newPod, true)
 }
 
-// UpdateAssumed is Update for a pod that is assumed to be on a node, which may yet be refused: one that is not known was
-// released, is about to be bound or given back, and is not queued.
+// UpdateAssumed is Update for a pod that is assumed to be on a node, which may yet be refused: one
+// that is not known was released, is about to be bound or given back, and is not queued.
 func (q *Queue) UpdateAssumed(logger klog.Logger, oldPod, newPod *corev1.Pod) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -232,8 +237,8 @@ func (q *Queue) update(logger klog.Logger, oldPod, newPod *corev1.Pod, queueUnkn
 	}
 }
 
-// Delete forgets a pod that was deleted, or is assigned now, wherever it is. One in flight is dropped when it comes
-// back. The pod may be an old version of itself, and need not be known.
+// Delete forgets a pod that was deleted, or is assigned now, wherever it is. One in flight is
+// dropped when it comes back. The pod may be an old version of itself, and need not be known.
 func (q *Queue) Delete(_ klog.Logger, pod *corev1.Pod) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -252,8 +257,9 @@ func (q *Queue) forget(pod *corev1.Pod) {
 	}
 }
 
-// Pop takes the pod that is next, and waits until there is one. It returns nil once the queue is closed. The caller owns
-// what is returned, and must release the pod by Done or Requeue on every path.
+// Pop takes the pod that is next, and waits until there is one. It returns nil once the queue is
+// closed. The caller owns what is returned, and must release the pod by Done or Requeue on every
+// path.
 func (q *Queue) Pop(logger klog.Logger) *schedframework.QueuedPodInfo {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -292,8 +298,8 @@ func (q *Queue) Pop(logger klog.Logger) *schedframework.QueuedPodInfo {
 	return info
 }
 
-// Done releases a popped pod: it is bound, or gone, or nothing that happens in the cluster from now on can matter to it.
-// It is a no-op for pods that are not in flight.
+// Done releases a popped pod: it is bound, or gone, or nothing that happens in the cluster from now
+// on can matter to it. It is a no-op for pods that are not in flight.
 func (q *Queue) Done(uid types.UID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -19,7 +19,8 @@ import (
 )
 
 const (
-	// turnPods and turnTime bound how long a reload holds the queue at a time, whichever is reached first.
+	// turnPods and turnTime bound how long a reload holds the queue at a time, whichever is reached
+	// first.
 	turnPods = 256
 	turnTime = 500 * time.Microsecond
 )
@@ -27,22 +28,25 @@ const (
 // eventReload is kept for pods in flight whose profile changed.
 var eventReload = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, CustomLabel: profileReload}
 
-// Reconfigure replaces the settings in one critical section, in which commit, if not nil, is called as well: it makes
-// the profiles that s was made of those that decide. So whoever pops a pod afterwards finds that pod's profile, and the
-// plugins that let the pod pass, refused it and ordered it, to be of one generation.
+// Reconfigure replaces the settings in one critical section, in which commit, if not nil, is called
+// as well: it makes the profiles that s was made of those that decide. So whoever pops a pod
+// afterwards finds that pod's profile, and the plugins that let the pod pass, refused it and
+// ordered it, to be of one generation.
 //
-// The profiles that are not what they were are those with other settings and those that changed names. Their pods are
-// looked at again at once: waiting ones are asked about by the new PreEnqueue plugins and are active, or gated, without
-// waiting for a back-off; those in flight are tried again when they come back.
+// The profiles that are not what they were are those with other settings and those that changed
+// names. Their pods are looked at again at once: waiting ones are asked about by the new PreEnqueue
+// plugins and are active, or gated, without waiting for a back-off; those in flight are tried again
+// when they come back.
 //
-// Pods of names that have no profile any more leave the queue and the nominator, and others may have the room that they
-// were nominated for. They are returned, ordered by namespace and name, without those in flight: those are dropped when
-// they come back.
+// Pods of names that have no profile any more leave the queue and the nominator, and others may
+// have the room that they were nominated for. They are returned, ordered by namespace and name,
+// without those in flight: those are dropped when they come back.
 //
-// Whatever their number, waiting pods do not make the critical section longer, unless the order of the queue has changed:
-// they are looked at afterwards, those of higher priority first, a few at a time with the queue free in between. One that
-// somebody else comes to first, above all Pop, is looked at before anything else happens to it; see outdated. When
-// Reconfigure returns, all have been looked at.
+// Whatever their number, waiting pods do not make the critical section longer, unless the order of
+// the queue has changed: they are looked at afterwards, those of higher priority first, a few at a
+// time with the queue free in between. One that somebody else comes to first, above all Pop, is
+// looked at before anything else happens to it; see outdated. When Reconfigure returns, all have
+// been looked at.
 //
 // On a closed queue all it does is to commit.
 func (q *Queue) Reconfigure(logger klog.Logger, s *Settings, changed sets.Set[string], commit func()) (dropped []*corev1.Pod) {
@@ -63,8 +67,8 @@ type reload struct {
 	next   *ruleSet
 	// renewed are the scheduler names whose profile is another one, or gone.
 	renewed sets.Set[string]
-	// waiting are the pods that waited when the settings were replaced. They are sifted for outdated ones, which are then
-	// looked at.
+	// waiting are the pods that waited when the settings were replaced. They are sifted for
+	// outdated ones, which are then looked at.
 	waiting  []*entry
 	outdated []ranked
 	sorted   bool
@@ -142,11 +146,12 @@ func (r *reload) changeOver(commit func()) {
 	}
 }
 
-// turn does a part of what is left, for as long as the queue may be held. It returns false when nothing is left.
+// turn does a part of what is left, for as long as the queue may be held. It returns false when
+// nothing is left.
 func (r *reload) turn() (more bool) {
 	if len(r.waiting) == 0 && !r.sorted {
-		// Not the order of the queue, which would have to be asked under the lock, but what matters of it: pods of lower
-		// priority do not take the room of those that would have come first.
+		// Not the order of the queue, which would have to be asked under the lock, but what matters
+		// of it: pods of lower priority do not take the room of those that would have come first.
 		slices.SortStableFunc(r.outdated, func(a, b ranked) int { return cmp.Compare(b.priority, a.priority) })
 		r.sorted = true
 	}
@@ -172,7 +177,8 @@ func (r *reload) turn() (more bool) {
 	return true
 }
 
-// inTurn calls do for the first of a list, most of them or as many as one turn has time for, and returns the others.
+// inTurn calls do for the first of a list, most of them or as many as one turn has time for, and
+// returns the others.
 func inTurn[T any](list []T, most int, do func(T)) (rest []T) {
 	start := time.Now()
 	for i := range min(len(list), most) {
@@ -211,16 +217,17 @@ func (r *reload) finish() (dropped []*corev1.Pod) {
 // held notes that the queue was held since start.
 func (r *reload) held(start time.Time) { r.standstill = max(r.standstill, time.Since(start)) }
 
-// outdated says whether a waiting pod has not been looked at since its profile was replaced: which plugins refused it, and
-// whether they let it pass, was said by another generation. Everyone who is about to do something with a waiting pod by
-// what is known of it looks at it first, by current; events pass it by, as it is tried again, or asked about, anyway.
-// Requires mu.
+// outdated says whether a waiting pod has not been looked at since its profile was replaced: which
+// plugins refused it, and whether they let it pass, was said by another generation. Everyone who is
+// about to do something with a waiting pod by what is known of it looks at it first, by current;
+// events pass it by, as it is tried again, or asked about, anyway. Requires mu.
 func (e *entry) outdated() bool {
 	return e.place != nowhere && e.place != InFlight && e.profile.replaced
 }
 
-// current looks at a pod if it is outdated, as if it was new: what plugins of another generation said of it means nothing
-// any more. It returns false if the pod has left the queue, since its profile is gone. Requires mu.
+// current looks at a pod if it is outdated, as if it was new: what plugins of another generation
+// said of it means nothing any more. It returns false if the pod has left the queue, since its
+// profile is gone. Requires mu.
 func (q *Queue) current(logger klog.Logger, e *entry) bool {
 	if !e.outdated() {
 		return true

@@ -66,8 +66,8 @@ func standstill(b *testing.B) float64 {
 	return m.GetHistogram().GetSampleSum()
 }
 
-// BenchmarkReconfigure is the reload of a profile with 10,000 pods that wait in one place, of seven priorities; once with
-// another order of the queue.
+// BenchmarkReconfigure is the reload of a profile with 10,000 pods that wait in one place, of seven
+// priorities; once with another order of the queue.
 func BenchmarkReconfigure(b *testing.B) {
 	const waiting = 10_000
 	for _, c := range []struct {

@@ -13,26 +13,30 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// Requeue gives back a popped pod that was not scheduled, and releases it, whatever the result is. The caller has
-// written into it which plugins refused it (UnschedulablePlugins, PendingPlugins); none means that it met an error. It
-// may be a copy of what was popped, and may have been released by Done already. The queue owns it afterwards.
+// Requeue gives back a popped pod that was not scheduled, and releases it, whatever the result is.
+// The caller has written into it which plugins refused it (UnschedulablePlugins, PendingPlugins);
+// none means that it met an error. It may be a copy of what was popped, and may have been released
+// by Done already. The queue owns it afterwards.
 //
-// The pod itself is replaced by its newest version, so that one with an assumed node may be given back.
+// The pod itself is replaced by its newest version, so that one with an assumed node may be given
+// back.
 //
-// kept says whether the pod waits in the queue now. If it does not and err is nil, no profile has its scheduler name
-// any more. Otherwise err is ErrGone, or ErrAlreadyQueued with kept set, wrapped.
+// kept says whether the pod waits in the queue now. If it does not and err is nil, no profile has
+// its scheduler name any more. Otherwise err is ErrGone, or ErrAlreadyQueued with kept set,
+// wrapped.
 //
-// The nomination of a pod that is kept stays as it is. A closed queue takes no pod, and says that it is kept: the next leader
-// has it in its own.
+// The nomination of a pod that is kept stays as it is. A closed queue takes no pod, and says that
+// it is kept: the next leader has it in its own.
 func (q *Queue) Requeue(logger klog.Logger, p *schedframework.QueuedPodInfo) (kept bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.requeue(logger, p)
 }
 
-// RequeueNominated is Requeue, and AddNominatedPod with nominating for a pod that is kept, in one: nobody can pop the pod
-// in between, and the nomination cannot outlive an attempt that it was not made by. If nominating is nil, or of
-// ModeNoop, the pod stays nominated as it is, unless its status has come to name another node while it was in flight.
+// RequeueNominated is Requeue, and AddNominatedPod with nominating for a pod that is kept, in one:
+// nobody can pop the pod in between, and the nomination cannot outlive an attempt that it was not
+// made by. If nominating is nil, or of ModeNoop, the pod stays nominated as it is, unless its
+// status has come to name another node while it was in flight.
 func (q *Queue) RequeueNominated(
 	logger klog.Logger, p *schedframework.QueuedPodInfo, nominating *fwk.NominatingInfo,
 ) (kept bool, err error) {
@@ -95,7 +99,8 @@ func (q *Queue) requeue(logger klog.Logger, p *schedframework.QueuedPodInfo) (ke
 // comeBack decides where a pod goes that was in flight. Requires mu.
 func (q *Queue) comeBack(logger klog.Logger, e *entry, p *schedframework.QueuedPodInfo, pod *corev1.Pod, profile *profileRules) {
 	if p.Pod != pod {
-		// A fresh PodInfo: the old one may be in the cache, and may have resources computed that have changed since.
+		// A fresh PodInfo: the old one may be in the cache, and may have resources computed that
+		// have changed since.
 		p.PodInfo, _ = schedframework.NewPodInfo(pod) // for errors see newEntry
 	}
 	e.info, e.pod, e.profile = p, pod, profile
@@ -114,8 +119,8 @@ func (q *Queue) comeBack(logger klog.Logger, e *entry, p *schedframework.QueuedP
 	q.metrics.rejected(p, 1)
 	q.nominator.refresh(logger, p.PodInfo)
 
-	// The decision needs the events that were kept for the pod. Once it is made they are released, and only then the
-	// pod may become visible to Pop.
+	// The decision needs the events that were kept for the pod. Once it is made they are released,
+	// and only then the pod may become visible to Pop.
 	s := q.strategyForInFlight(logger, e)
 	q.endFlight(e)
 	if s == stay {
@@ -128,7 +133,8 @@ func (q *Queue) comeBack(logger klog.Logger, e *entry, p *schedframework.QueuedP
 // strategyForInFlight goes through what happened while the pod was in flight. Requires mu.
 func (q *Queue) strategyForInFlight(logger klog.Logger, e *entry) strategy {
 	if e.place != InFlight {
-		// It was released before, at a point where no plugin could refuse it any more, or nobody kept events for it.
+		// It was released before, at a point where no plugin could refuse it any more, or nobody
+		// kept events for it.
 		return afterBackoff
 	}
 	result := stay
@@ -156,8 +162,8 @@ func (q *Queue) strategyForInFlight(logger klog.Logger, e *entry) strategy {
 	return result
 }
 
-// sameLife says whether a popped pod is what this entry was popped as. A pod that was released by Done and then queued
-// again by an update has begun a new life while its old one may yet come back.
+// sameLife says whether a popped pod is what this entry was popped as. A pod that was released by
+// Done and then queued again by an update has begun a new life while its old one may yet come back.
 func sameLife(e *entry, p *schedframework.QueuedPodInfo) bool {
 	return p.InitialAttemptTimestamp == nil || e.flight.started.Equal(*p.InitialAttemptTimestamp)
 }

@@ -11,7 +11,8 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// flushInterval is how often pods are looked for that have been Unschedulable or Gated for too long.
+// flushInterval is how often pods are looked for that have been Unschedulable or Gated for too
+// long.
 const flushInterval = 30 * time.Second
 
 // Run moves pods when their time has come, until ctx ends or the queue is closed. It must run once.
@@ -71,8 +72,9 @@ func (q *Queue) moveCompleted(logger klog.Logger) {
 		if e == nil || !e.until.Before(window) {
 			break
 		}
-		// PreEnqueue passed when the pod began its back-off, unless it was an error of PreEnqueue that made it wait. A
-		// plugin that fails again makes it wait until a later window, so this ends.
+		// PreEnqueue passed when the pod began its back-off, unless it was an error of PreEnqueue
+		// that made it wait. A plugin that fails again makes it wait until a later window, so this
+		// ends.
 		if e.outdated() {
 			q.current(logger, e)
 			continue
@@ -85,8 +87,8 @@ func (q *Queue) moveCompleted(logger klog.Logger) {
 	}
 }
 
-// flush tries pods again that have been Unschedulable or Gated for too long. Events should make it needless: it makes
-// up for hints that miss one. Requires mu.
+// flush tries pods again that have been Unschedulable or Gated for too long. Events should make it
+// needless: it makes up for hints that miss one. Requires mu.
 func (q *Queue) flush(logger klog.Logger) {
 	now := q.clock.Now()
 	for i := len(q.parked.entries) - 1; i >= 0; i-- {

@@ -17,11 +17,12 @@ import (
 
 // Settings is what a reload replaces as one: see Queue.Reconfigure. Immutable once handed over.
 type Settings struct {
-	// Less orders Active, and Backoff within one window. One for all profiles, as there is one queue. nil means by
-	// priority, then by the time of queueing, which is also what orders pods for which Less panics.
+	// Less orders Active, and Backoff within one window. One for all profiles, as there is one
+	// queue. nil means by priority, then by the time of queueing, which is also what orders pods
+	// for which Less panics.
 	Less fwk.LessFunc
-	// Order names what Less makes of pods: settings of one order, unless it is empty, order them equally, and queued pods are
-	// not put in order again.
+	// Order names what Less makes of pods: settings of one order, unless it is empty, order them
+	// equally, and queued pods are not put in order again.
 	Order string
 	// Profiles by scheduler name. Pods of other names are not queued.
 	Profiles map[string]*ProfileSettings
@@ -29,16 +30,16 @@ type Settings struct {
 
 // ProfileSettings is what the queue needs to know of one profile.
 type ProfileSettings struct {
-	// PreEnqueue plugins, in the order in which they are asked. They are called under the queue's lock, as
-	// kube-scheduler's are: they must be quick and must not call the queue.
+	// PreEnqueue plugins, in the order in which they are asked. They are called under the queue's
+	// lock, as kube-scheduler's are: they must be quick and must not call the queue.
 	PreEnqueue []fwk.PreEnqueuePlugin
 	// Hints tells which events may help a pod that a plugin refused.
 	Hints HintMap
-	// InitialBackoff is how long a pod waits after its first failure. It doubles with each further one, up to
-	// MaxBackoff. A MaxBackoff of 0 means no back-off.
+	// InitialBackoff is how long a pod waits after its first failure. It doubles with each further
+	// one, up to MaxBackoff. A MaxBackoff of 0 means no back-off.
 	InitialBackoff, MaxBackoff time.Duration
-	// MaxInUnschedulable is how long a pod stays Unschedulable, or Gated, before it is tried again without an event.
-	// 0 means DefaultMaxInUnschedulable.
+	// MaxInUnschedulable is how long a pod stays Unschedulable, or Gated, before it is tried again
+	// without an event. 0 means DefaultMaxInUnschedulable.
 	MaxInUnschedulable time.Duration
 }
 
@@ -52,8 +53,9 @@ type HintMap map[fwk.ClusterEvent][]Hint
 type Hint struct {
 	// Plugin is the name under which the plugin refuses pods.
 	Plugin string
-	// Fn says whether the event may help a pod. nil: it always may. It is called under the queue's lock, as
-	// kube-scheduler's are: it must be quick and must not call the queue. An error or a panic counts as Queue.
+	// Fn says whether the event may help a pod. nil: it always may. It is called under the queue's
+	// lock, as kube-scheduler's are: it must be quick and must not call the queue. An error or a
+	// panic counts as Queue.
 	Fn fwk.QueueingHintFn
 }
 
@@ -64,7 +66,8 @@ type ruleSet struct {
 	profiles map[string]*profileRules
 }
 
-// profile is ProfileSettings, prepared for use. It is not safe for concurrent use: Queue.mu guards it.
+// profile is ProfileSettings, prepared for use. It is not safe for concurrent use: Queue.mu guards
+// it.
 type profileRules struct {
 	name string
 	// settings that the profile was made of.
@@ -81,9 +84,11 @@ type profileRules struct {
 	hints []eventHints
 	// events lists what each plugin is interested in.
 	events map[string][]fwk.ClusterEvent
-	// matches remembers which hints an event concerns. Events come in some hundred kinds, labels aside.
+	// matches remembers which hints an event concerns. Events come in some hundred kinds, labels
+	// aside.
 	matches map[fwk.ClusterEvent][]Hint
-	// lastEvent and lastMatch are the latest answer of matching: it is asked of one event for many pods.
+	// lastEvent and lastMatch are the latest answer of matching: it is asked of one event for many
+	// pods.
 	lastEvent fwk.ClusterEvent
 	lastMatch []Hint
 }
@@ -98,8 +103,8 @@ type eventHints struct {
 	hints []Hint
 }
 
-// newGeneration prepares Settings. It calls plugins for their names only. Profiles with the settings that they have in old
-// are carried over, unless they are among those that changed.
+// newGeneration prepares Settings. It calls plugins for their names only. Profiles with the
+// settings that they have in old are carried over, unless they are among those that changed.
 func newRuleSet(s *Settings, old *ruleSet, changed sets.Set[string]) *ruleSet {
 	g := &ruleSet{less: defaultLess, profiles: map[string]*profileRules{}}
 	if s == nil {

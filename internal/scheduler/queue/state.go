@@ -15,8 +15,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// PodState is what the queue knows of a pod, for debugging and tests. While Reconfigure runs, it may be what was known
-// before.
+// PodState is what the queue knows of a pod, for debugging and tests. While Reconfigure runs, it
+// may be what was known before.
 type PodState struct {
 	// Pod is the newest version that the queue was told of.
 	Pod   *corev1.Pod
@@ -71,8 +71,8 @@ func (q *Queue) ActivePods() int {
 	return q.active.Len()
 }
 
-// PendingPods lists all pods that the queue knows: place by place, those of Active and Backoff in the order in which they
-// would be popped, the others by their back-off or age.
+// PendingPods lists all pods that the queue knows: place by place, those of Active and Backoff in
+// the order in which they would be popped, the others by their back-off or age.
 func (q *Queue) PendingPods() []PodState {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -145,8 +145,8 @@ func (e *entry) state() PodState {
 	return s
 }
 
-// Nominator returns the nominator. It is owned by the queue and shared by all profiles. The queue itself offers the same
-// methods.
+// Nominator returns the nominator. It is owned by the queue and shared by all profiles. The queue
+// itself offers the same methods.
 func (q *Queue) Nominator() *Nominator { return q.nominator }
 
 // AddNominatedPod implements fwk.PodNominator.

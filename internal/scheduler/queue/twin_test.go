@@ -30,7 +30,8 @@ import (
 
 var twinSeed = flag.Uint64("twin-seed", 0, "seed of TestTwin; 0 picks ten at random")
 
-// TestTwin does the same random things to the queue and to the model, and compares all that can be seen after each.
+// TestTwin does the same random things to the queue and to the model, and compares all that can be
+// seen after each.
 func TestTwin(t *testing.T) {
 	seeds := []uint64{*twinSeed}
 	if *twinSeed == 0 {
@@ -63,7 +64,8 @@ type twinWorld struct {
 	model  *model
 	uids   int
 	tokens int
-	// late are the calls of informer handlers that are yet to come; the informers' cache is ahead of them.
+	// late are the calls of informer handlers that are yet to come; the informers' cache is ahead
+	// of them.
 	late []func()
 	// popped is what the cycles hold, and what the model knew of it when it was popped.
 	popped []popped
@@ -363,7 +365,8 @@ func (w *twinWorld) replace() {
 	}
 }
 
-// bindElsewhere assigns a pod, whatever the queue has in mind for it. It is gone from the cluster some time later.
+// bindElsewhere assigns a pod, whatever the queue has in mind for it. It is gone from the cluster
+// some time later.
 func (w *twinWorld) bindElsewhere() {
 	pod, ok := anyOf(w.r, w.pending())
 	if !ok {
@@ -575,8 +578,8 @@ func (w *twinWorld) nominate() {
 	}
 }
 
-// reconfigure changes, adds and removes profiles, or only the queue sort. What follows the critical section comes in turns,
-// between which anything may happen.
+// reconfigure changes, adds and removes profiles, or only the queue sort. What follows the critical
+// section comes in turns, between which anything may happen.
 func (w *twinWorld) reconfigure() {
 	if w.reload != nil {
 		return
@@ -751,7 +754,8 @@ func (w *twinWorld) compareNominations() {
 	}
 }
 
-// compareStructure checks what cannot be seen from outside: each entry is where it says it is, and nowhere else.
+// compareStructure checks what cannot be seen from outside: each entry is where it says it is, and
+// nowhere else.
 func (w *twinWorld) compareStructure() {
 	q := w.queue
 	found := map[*entry]bool{}

@@ -30,22 +30,27 @@ import (
 
 var upstreamSeed = flag.Uint64("upstream-seed", 0, "seed of TestUpstream; 0 picks some at random")
 
-// TestUpstream does the same random things to the queue and to kube-scheduler's, both running on one clock, and compares
-// where every pod is, all that is known of it, what is popped and who is nominated.
+// TestUpstream does the same random things to the queue and to kube-scheduler's, both running on
+// one clock, and compares where every pod is, all that is known of it, what is popped and who is
+// nominated.
 //
 // The sequences leave out where the two differ on purpose:
-//   - gated pods are not flushed upstream, so there are gates or flushes, not both (kubernetes/kubernetes#139162);
-//   - a flush is kept as an event for pods in flight upstream, so none is in flight while pods are flushed;
-//   - a pod that is deleted while it is in flight is dropped by Requeue, and by the caller upstream;
-//   - upstream, a pod that comes back late, after it was released, updated and popped again, ends that later cycle;
-//   - pods re-created under their name, errors and panics of PreEnqueue plugins, panics of hints, and profiles that
-//     change, do not occur upstream or go wrong there;
-//   - an update that changes nothing of interest, and lets an unschedulable pod be tried again, takes back its
-//     nomination upstream;
-//   - an update that leaves the node in the pod's status as it is, and an attempt that says nothing of nominations, make
-//     upstream go back from a nomination made in memory to that node;
-//   - a node in the status of a pod that is gated is not looked at upstream when the pod is let in, so such pods
-//     have none.
+//   - gated pods are not flushed upstream, so there are gates or flushes, not both
+//     (kubernetes/kubernetes#139162);
+//   - a flush is kept as an event for pods in flight upstream, so none is in flight while pods are
+//     flushed;
+//   - a pod that is deleted while it is in flight is dropped by Requeue, and by the caller
+//     upstream;
+//   - upstream, a pod that comes back late, after it was released, updated and popped again, ends
+//     that later cycle;
+//   - pods re-created under their name, errors and panics of PreEnqueue plugins, panics of hints,
+//     and profiles that change, do not occur upstream or go wrong there;
+//   - an update that changes nothing of interest, and lets an unschedulable pod be tried again,
+//     takes back its nomination upstream;
+//   - an update that leaves the node in the pod's status as it is, and an attempt that says nothing
+//     of nominations, make upstream go back from a nomination made in memory to that node;
+//   - a node in the status of a pod that is gated is not looked at upstream when the pod is let in,
+//     so such pods have none.
 func TestUpstream(t *testing.T) {
 	for _, flushes := range []bool{false, true} {
 		for range 6 {
@@ -388,7 +393,8 @@ func (w *upstreamWorld) sleep() {
 	w.nap(time.Duration(w.r.IntN(5000)) * time.Millisecond)
 }
 
-// nap sleeps on synctest's clock, as all here do, and sees to it that no pod is in flight when pods are flushed.
+// nap sleeps on synctest's clock, as all here do, and sees to it that no pod is in flight when pods
+// are flushed.
 func (w *upstreamWorld) nap(d time.Duration) {
 	flushes := func(t time.Time) time.Duration { return t.Sub(w.start) / flushInterval }
 	// What it takes to give back all pods counts as well.

@@ -3,16 +3,19 @@
 
 // Package binaries provides the programs of a local control plane, built from their own Go modules.
 //
-// Nothing is downloaded except through the Go module proxy. The modules under hack/controlplane pin the versions:
+// Nothing is downloaded except through the Go module proxy. The modules under hack/controlplane pin
+// the versions:
 //
 //	etcd/        etcd                                                 (a main of ours around etcdmain)
 //	kubernetes/  kube-apiserver, kube-controller-manager, kube-scheduler
 //	kwok/        kwok
 //
-// Every program is built once into bin/controlplane/<Kubernetes version>-<digest of the pins>/ under its plain name, so that
-// the directory can serve as KUBEBUILDER_ASSETS. A changed pin means another directory; an old one stays until `make clean`.
+// Every program is built once into bin/controlplane/<Kubernetes version>-<digest of the pins>/
+// under its plain name, so that the directory can serve as KUBEBUILDER_ASSETS. A changed pin means
+// another directory; an old one stays until `make clean`.
 //
-// The package imports the standard library alone: the command that builds the control plane compiles in a second.
+// The package imports the standard library alone: the command that builds the control plane
+// compiles in a second.
 package binaries
 
 import (
@@ -26,8 +29,8 @@ import (
 	"slices"
 )
 
-// AssetsEnv names a directory with etcd and kube-apiserver to be used instead of building them, as it does for envtest.
-// Other programs are taken from it where it has them.
+// AssetsEnv names a directory with etcd and kube-apiserver to be used instead of building them, as
+// it does for envtest. Other programs are taken from it where it has them.
 const AssetsEnv = "KUBEBUILDER_ASSETS"
 
 // The programs that can be asked for.
@@ -41,9 +44,11 @@ const (
 
 // Config says where to build and where to report.
 type Config struct {
-	// Root is the top of the repository. Default: the directory with livesched's go.mod at or above the working directory.
+	// Root is the top of the repository. Default: the directory with livesched's go.mod at or above
+	// the working directory.
 	Root string
-	// Assets stands for the environment variable AssetsEnv. Default: its value; where both are empty everything is built.
+	// Assets stands for the environment variable AssetsEnv. Default: its value; where both are
+	// empty everything is built.
 	Assets string
 	// Progress receives one line per program that is built. Default: discarded.
 	Progress io.Writer
@@ -57,8 +62,9 @@ type Set struct {
 	Paths map[string]string
 }
 
-// Ensure returns the programs named, building those that are missing. Building takes minutes for a cold Go build cache and
-// seconds for a warm one. Callers in other processes wait for each other instead of building twice; ctx ends wait and build.
+// Ensure returns the programs named, building those that are missing. Building takes minutes for a
+// cold Go build cache and seconds for a warm one. Callers in other processes wait for each other
+// instead of building twice; ctx ends wait and build.
 func Ensure(ctx context.Context, cfg Config, names ...string) (Set, error) {
 	if err := cfg.complete(); err != nil {
 		return Set{}, err

@@ -26,7 +26,8 @@ echo built > "$2"
 chmod +x "$2"
 `
 
-// newRoot makes a repository with pins and a go command of its own. It returns the root and the file that the latter logs to.
+// newRoot makes a repository with pins and a go command of its own. It returns the root and the
+// file that the latter logs to.
 func newRoot(t *testing.T) (root, log string) {
 	t.Helper()
 	root = t.TempDir()

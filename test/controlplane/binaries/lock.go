@@ -17,7 +17,8 @@ import (
 // lockRetry is how often a lock that somebody else holds is tried again.
 const lockRetry = 250 * time.Millisecond
 
-// lock takes an exclusive lock on a file, waiting for whoever has it. The kernel gives it back when a holder dies.
+// lock takes an exclusive lock on a file, waiting for whoever has it. The kernel gives it back when
+// a holder dies.
 func lock(ctx context.Context, cfg Config, path string) (unlock func(), err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

@@ -84,7 +84,8 @@ func readPins(root string) (*pins, error) {
 	return p, nil
 }
 
-// KubernetesVersion is the version, such as v1.36.3, at which the repository pins kube-apiserver and the other Kubernetes programs.
+// KubernetesVersion is the version, such as v1.36.3, at which the repository pins kube-apiserver
+// and the other Kubernetes programs.
 func KubernetesVersion(root string) (string, error) {
 	p, err := readPins(root)
 	if err != nil {
@@ -107,8 +108,8 @@ func requiredVersion(gomod []byte, module string) (string, error) {
 	return string(match[1]), nil
 }
 
-// ldflags strips the program and, for Kubernetes, stamps the version that it reports: a binary without the stamp takes itself for
-// v0.0.0 and refuses or hides what it thinks newer than itself.
+// ldflags strips the program and, for Kubernetes, stamps the version that it reports: a binary
+// without the stamp takes itself for v0.0.0 and refuses or hides what it thinks newer than itself.
 func (p *pins) ldflags(prog program) string {
 	flags := "-s -w"
 	if prog.source != kubernetesSource {

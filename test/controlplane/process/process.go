@@ -3,7 +3,8 @@
 
 //go:build unix
 
-// Package process runs child processes that must not outlive their parent and whose death must not go unnoticed.
+// Package process runs child processes that must not outlive their parent and whose death must not
+// go unnoticed.
 package process
 
 import (
@@ -31,9 +32,9 @@ type Config struct {
 	LogFile string
 }
 
-// Process is a running or ended child. It is the leader of a process group of its own, so that a Ctrl-C in the terminal does not
-// reach it and Stop reaches its own children; on Linux the kernel kills it when this process dies.
-// Its methods may be called from any goroutine.
+// Process is a running or ended child. It is the leader of a process group of its own, so that a
+// Ctrl-C in the terminal does not reach it and Stop reaches its own children; on Linux the kernel
+// kills it when this process dies. Its methods may be called from any goroutine.
 type Process struct {
 	cfg  Config
 	pid  int
@@ -76,8 +77,8 @@ func Start(cfg Config) (*Process, error) {
 	p := &Process{cfg: cfg, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
-		// Linux ties "kill it when its parent dies" to the thread that forked. This one is kept until the child has
-		// ended, and thrown away with the goroutine.
+		// Linux ties "kill it when its parent dies" to the thread that forked. This one is kept
+		// until the child has ended, and thrown away with the goroutine.
 		runtime.LockOSThread()
 		err := cmd.Start()
 		started <- err
@@ -121,7 +122,8 @@ func (p *Process) Err() error {
 	return &ExitError{Name: p.cfg.Name, LogFile: p.cfg.LogFile, Exit: p.exit, LogTail: Tail(p.cfg.LogFile, tailLines)}
 }
 
-// Suspend keeps the process from running until Resume, as if its machine hung. Children of it run on.
+// Suspend keeps the process from running until Resume, as if its machine hung. Children of it run
+// on.
 func (p *Process) Suspend() error { return p.signal(syscall.SIGSTOP) }
 
 // Resume lets a suspended process go on.
@@ -139,8 +141,9 @@ func (p *Process) signal(signal syscall.Signal) error {
 	return nil
 }
 
-// Stop asks the process to end, kills it when it has not done so after the grace period, and returns when it is gone, children included.
-// The error says that it had to be killed or had ended by itself before. A second Stop returns nil.
+// Stop asks the process to end, kills it when it has not done so after the grace period, and
+// returns when it is gone, children included. The error says that it had to be killed or had ended
+// by itself before. A second Stop returns nil.
 func (p *Process) Stop(grace time.Duration) error {
 	if err := p.Err(); err != nil {
 		p.stopping.Store(true) // said once

@@ -16,8 +16,8 @@ import (
 // readyInterval is how often WaitReady checks.
 const readyInterval = 50 * time.Millisecond
 
-// WaitReady returns when check does without an error. It gives up with the process's *ExitError when the process ends, and
-// with the last error of check when ctx does.
+// WaitReady returns when check does without an error. It gives up with the process's *ExitError
+// when the process ends, and with the last error of check when ctx does.
 func (p *Process) WaitReady(ctx context.Context, check func(context.Context) error) error {
 	ticker := time.NewTicker(readyInterval)
 	defer ticker.Stop()
@@ -59,8 +59,8 @@ func HTTPReady(url string) func(context.Context) error {
 	}
 }
 
-// FreePort returns a TCP port of 127.0.0.1 that nobody listens on. It is not reserved: somebody else can take it before
-// the caller's process does, which then ends and says so in its log.
+// FreePort returns a TCP port of 127.0.0.1 that nobody listens on. It is not reserved: somebody
+// else can take it before the caller's process does, which then ends and says so in its log.
 func FreePort() (int, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -17,8 +17,8 @@ const (
 	tailWidth = 400
 )
 
-// Tail returns at most n last lines of a file, indented by two spaces and cut where they are long; what went wrong, if it
-// cannot be read.
+// Tail returns at most n last lines of a file, indented by two spaces and cut where they are long;
+// what went wrong, if it cannot be read.
 func Tail(path string, n int) string {
 	text, err := readEnd(path, tailBytes)
 	if err != nil {

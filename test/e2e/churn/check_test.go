@@ -205,7 +205,8 @@ func (w *world) restless(leader *replica) (found findings) {
 	return found
 }
 
-// unexplained lists pods that are neither bound nor told why, and those that somebody touched who should not.
+// unexplained lists pods that are neither bound nor told why, and those that somebody touched who
+// should not.
 func unexplained(leader *replica, t *truth) (found findings) {
 	for _, pod := range t.pending(leader.serves()) {
 		condition := scheduled(pod)

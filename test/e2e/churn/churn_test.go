@@ -33,8 +33,8 @@ import (
 )
 
 const (
-	// settleTimeout is how long the cluster has to come to rest: far beyond what it takes, and far less than the time after
-	// which a pod is tried again without an event.
+	// settleTimeout is how long the cluster has to come to rest: far beyond what it takes, and far
+	// less than the time after which a pod is tried again without an event.
 	settleTimeout = 2 * time.Minute
 	settlePoll    = 250 * time.Millisecond
 	warmUp        = 6 * time.Second
@@ -81,8 +81,8 @@ type mix struct{ reloads, restarts, faults bool }
 
 var everything = mix{reloads: true, restarts: true, faults: true}
 
-// mixOf draws the mix of a round. Reloads and restarts have every pod looked at anew, which heals what was missed: every
-// other round does without.
+// mixOf draws the mix of a round. Reloads and restarts have every pod looked at anew, which heals
+// what was missed: every other round does without.
 func mixOf(seed uint64, round int) mix {
 	if round%2 == 0 {
 		return everything
@@ -279,7 +279,8 @@ func (w *world) wakeRefused(t *testing.T) {
 	}
 }
 
-// wrong is all that is not as it should be once the actors rest. What has happened already will not get better.
+// wrong is all that is not as it should be once the actors rest. What has happened already will not
+// get better.
 func (w *world) wrong(ctx context.Context) []string {
 	done := slices.Concat(w.history.verdict(), w.audit.problems(), w.script.verdict(), w.fleet.verdict(), w.verdict())
 	if len(done) > 0 {

@@ -216,8 +216,9 @@ func (f *faults) isSevered() bool {
 	return f.severed != nil
 }
 
-// watch lets a watch through in such a way that it can be cut. One that goes on from where it was cut may be refused, so that
-// its informer has to list anew and finds out late what was deleted; or it comes late, so that the replica knows less.
+// watch lets a watch through in such a way that it can be cut. One that goes on from where it was
+// cut may be refused, so that its informer has to list anew and finds out late what was deleted; or
+// it comes late, so that the replica knows less.
 func (f *faults) watch(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
 	query := r.URL.Query()
 	resumes := query.Get("sendInitialEvents") == "" && query.Get("resourceVersion") != ""

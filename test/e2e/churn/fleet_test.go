@@ -92,9 +92,10 @@ func (f *fleet) lockedStart(slot int) error {
 	return nil
 }
 
-// handover is how long after a takeover a node may be given more than it takes: the new leader decides on what its
-// informers have, which may be behind what the old one did last, and of a leader that lost its lease bindings go on for
-// as long as a shutdown leaves them, since no process ends here. kube-scheduler's takeovers are no better.
+// handover is how long after a takeover a node may be given more than it takes: the new leader
+// decides on what its informers have, which may be behind what the old one did last, and of a
+// leader that lost its lease bindings go on for as long as a shutdown leaves them, since no process
+// ends here. kube-scheduler's takeovers are no better.
 const handover = 5 * time.Second
 
 // steady says that no takeover was lately.

@@ -26,7 +26,8 @@ type footprint struct {
 	profiled []string
 }
 
-// leftBehind are goroutines that a library leaves behind when a manager stops; they are the library's.
+// leftBehind are goroutines that a library leaves behind when a manager stops; they are the
+// library's.
 var leftBehind = []string{
 	// The workqueue of a controller that is stopped while it hands out an item never finds out.
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue.(*priorityqueue[...]).handleReadyItems",
@@ -36,10 +37,12 @@ var leftBehind = []string{
 const (
 	slackGoroutines = 15
 	slackHeap       = 24 << 20
-	// Series that do not name a profile come with the first time that a plugin meets an event, and stay: that ends.
+	// Series that do not name a profile come with the first time that a plugin meets an event, and
+	// stay: that ends.
 	slackSeries = 400
-	// A profile has dozens of series. A few may come after a replica has let go of its profiles: of bindings that go on for a
-	// moment when it loses its lease, which end with the process where it is one.
+	// A profile has dozens of series. A few may come after a replica has let go of its profiles: of
+	// bindings that go on for a moment when it loses its lease, which end with the process where it
+	// is one.
 	slackProfiled = 10
 )
 

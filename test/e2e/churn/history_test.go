@@ -24,8 +24,8 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// history sees every version of every pod in the order in which the API server made them. It says what must not have
-// happened, and which pods there are now.
+// history sees every version of every pod in the order in which the API server made them. It says
+// what must not have happened, and which pods there are now.
 type history struct {
 	counts *counts
 	// steady says that one replica has led for a while.
@@ -197,7 +197,8 @@ func isGated(pod *corev1.Pod) bool { return len(pod.Spec.SchedulingGates) > 0 }
 // occupies says whether a pod takes room on its node.
 func occupies(pod *corev1.Pod) bool { return isBound(pod) && !isFinished(pod) }
 
-// room is what a pod takes of its node: millis of CPU and bytes of memory, overhead and pod-level requests included.
+// room is what a pod takes of its node: millis of CPU and bytes of memory, overhead and pod-level
+// requests included.
 func room(pod *corev1.Pod) (cpu, memory int64) {
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{UseStatusResources: true})
 	return requests.Cpu().MilliValue(), requests.Memory().Value()

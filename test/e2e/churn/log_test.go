@@ -12,7 +12,8 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// known are the errors that a run is expected to log, each with the reason. A line is matched as "message | error | key=value ...".
+// known are the errors that a run is expected to log, each with the reason. A line is matched as
+// "message | error | key=value ...".
 var known = []struct {
 	pattern *regexp.Regexp
 	why     string

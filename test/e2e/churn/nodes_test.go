@@ -26,8 +26,8 @@ const (
 )
 
 var (
-	// calmNodes come, go and change like the rough ones, but have the same allocatable at all times, and nobody but
-	// livesched binds pods to them.
+	// calmNodes come, go and change like the rough ones, but have the same allocatable at all
+	// times, and nobody but livesched binds pods to them.
 	calmNodes  = []string{"calm-0", "calm-1", "calm-2", "calm-3", "calm-4", "calm-5", "calm-6"}
 	roughNodes = []string{"rough-0", "rough-1", "rough-2", "rough-3"}
 	nodeNames  = slices.Concat(calmNodes, roughNodes)

@@ -70,7 +70,8 @@ func deletePod(ctx context.Context, a *actor) error {
 	return nil
 }
 
-// remove deletes a pod: at once, or with the grace that it asks for, in which case the kubelet has the last word.
+// remove deletes a pod: at once, or with the grace that it asks for, in which case the kubelet has
+// the last word.
 func (a *actor) remove(ctx context.Context, pod *corev1.Pod) error {
 	options := []client.DeleteOption{client.Preconditions{UID: &pod.UID}}
 	if a.chance(60) {
@@ -192,7 +193,8 @@ func nominatePod(ctx context.Context, a *actor) error {
 	return a.did("pods nominated by others", ignoring(err, apierrors.IsInvalid)) // of one that is bound meanwhile
 }
 
-// kubelet ends the pods that are terminating, and those on nodes that are gone as the pod garbage collector does.
+// kubelet ends the pods that are terminating, and those on nodes that are gone as the pod garbage
+// collector does.
 var kubelet = act{"kubelet", 300 * time.Millisecond, func(ctx context.Context, a *actor) error {
 	nodes, err := a.nodes(ctx)
 	if err != nil {

@@ -14,8 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// probes change one thing of a cluster at rest, which then has to come to rest again. While everything changes at once, an
-// event that wakes nobody goes unnoticed: another one comes and wakes the pod in its place.
+// probes change one thing of a cluster at rest, which then has to come to rest again. While
+// everything changes at once, an event that wakes nobody goes unnoticed: another one comes and
+// wakes the pod in its place.
 var probes = []struct {
 	name  string
 	event func(ctx context.Context, a *actor) error

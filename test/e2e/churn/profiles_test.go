@@ -58,7 +58,8 @@ var brokenSpecs = []string{
 	`plugins: {bind: {disabled: [{name: "*"}]}}`,
 }
 
-// policySpecs keep pods waiting for an event for an hour: the flush must not hide that one was missed.
+// policySpecs keep pods waiting for an event for an hour: the flush must not hide that one was
+// missed.
 var policySpecs = []string{
 	`{podInitialBackoff: 50ms, podMaxBackoff: 1s}`,
 	`{podInitialBackoff: 1ms, podMaxBackoff: 1ms, percentageOfNodesToScore: 50}`,
@@ -89,7 +90,8 @@ func policySpec(text string) v1alpha1.SchedulingPolicySpec {
 	return spec
 }
 
-// createProfiles makes the profiles and policies that a round begins with, as far as they are missing.
+// createProfiles makes the profiles and policies that a round begins with, as far as they are
+// missing.
 func createProfiles(ctx context.Context, a *actor) error {
 	var errs []error
 	for _, name := range policyNames {
@@ -125,7 +127,8 @@ func (a *actor) respec(ctx context.Context, p *v1alpha1.SchedulerProfile, text s
 	})
 }
 
-// replaceProfile deletes a profile, or creates one: for a name that has none, or one that another profile has.
+// replaceProfile deletes a profile, or creates one: for a name that has none, or one that another
+// profile has.
 func replaceProfile(ctx context.Context, a *actor) error {
 	var list v1alpha1.SchedulerProfileList
 	if err := a.client.List(ctx, &list); err != nil {

@@ -99,7 +99,8 @@ func (s *script) instances() []*churner {
 	return all
 }
 
-// waiting lists the pods that wait on Permit, on all replicas on which a profile with the plugin lives.
+// waiting lists the pods that wait on Permit, on all replicas on which a profile with the plugin
+// lives.
 func (s *script) waiting() []fwk.WaitingPod {
 	var all []fwk.WaitingPod
 	seen := map[fwk.WaitingPod]bool{}
@@ -114,7 +115,8 @@ func (s *script) waiting() []fwk.WaitingPod {
 	return all
 }
 
-// permit decides about the pods that wait on Permit; some are left to time out. It acts all the time.
+// permit decides about the pods that wait on Permit; some are left to time out. It acts all the
+// time.
 var permit = act{"permit", 100 * time.Millisecond, func(_ context.Context, a *actor) error {
 	for _, wp := range a.script.waiting() {
 		switch {
@@ -150,8 +152,8 @@ func (c *churner) acts(pod *corev1.Pod, what string, percent int) bool {
 	return true
 }
 
-// EventsToRegister names what undoes a refusal: the pod loses its label, and for what was refused at random a change of the
-// RuntimeClass, which is a resource that no in-tree plugin listens to.
+// EventsToRegister names what undoes a refusal: the pod loses its label, and for what was refused
+// at random a change of the RuntimeClass, which is a resource that no in-tree plugin listens to.
 func (c *churner) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.UpdatePodLabel}, QueueingHintFn: released},

@@ -13,7 +13,8 @@ import (
 
 // settings of a run, from the environment.
 type settings struct {
-	// length is how long the actors act, pauses for settling not counted. CHURN_LENGTH; the default suits `make test`.
+	// length is how long the actors act, pauses for settling not counted. CHURN_LENGTH; the default
+	// suits `make test`.
 	length time.Duration
 	// round is how long they act before the cluster has to settle.
 	round time.Duration

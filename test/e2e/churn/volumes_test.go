@@ -15,15 +15,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// claims is how many names of claims pods use. There is a claim for some of them, and a volume for some of those. There
-// is no volume controller: volumes are bound by hand.
+// claims is how many names of claims pods use. There is a claim for some of them, and a volume for
+// some of those. There is no volume controller: volumes are bound by hand.
 const claims = 8
 
 func claimName(i int) string { return fmt.Sprintf("claim-%d", i) }
 
 var volumeActs = []act{{"volumes", 500 * time.Millisecond, changeVolume}}
 
-// changeVolume takes the next step with a claim: it is created, bound to a volume in some zone, deleted.
+// changeVolume takes the next step with a claim: it is created, bound to a volume in some zone,
+// deleted.
 func changeVolume(ctx context.Context, a *actor) error {
 	i := a.rng.IntN(claims)
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: claimName(i)}}

@@ -27,9 +27,10 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/profile"
 )
 
-// lostWakeups lists the pods that wait although they would fit: by plugins built for the purpose from the configuration of
-// the profile that decides, on a snapshot of what the API server has. Whether a pod could preempt others is not asked: nothing
-// tells a scheduler that there is a new victim, as upstream has it.
+// lostWakeups lists the pods that wait although they would fit: by plugins built for the purpose
+// from the configuration of the profile that decides, on a snapshot of what the API server has.
+// Whether a pod could preempt others is not asked: nothing tells a scheduler that there is a new
+// victim, as upstream has it.
 func (w *world) lostWakeups(ctx context.Context, leader *replica, t *truth) (found findings) {
 	pending := t.pending(leader.serves())
 	if len(pending) == 0 {

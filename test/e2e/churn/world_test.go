@@ -48,8 +48,8 @@ type act struct {
 	step  func(ctx context.Context, a *actor) error
 }
 
-// run has actors act until ctx ends, and returns when the last one has come to rest. Who acts what is drawn from the seed
-// and the number of the round.
+// run has actors act until ctx ends, and returns when the last one has come to rest. Who acts what
+// is drawn from the seed and the number of the round.
 func (w *world) run(ctx context.Context, round int, acts []act) {
 	var all sync.WaitGroup
 	for i, what := range acts {

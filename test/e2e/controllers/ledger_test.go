@@ -18,18 +18,20 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
-// ledger follows the pods of a spec by a watch and notes what must never be, also if only for a moment: more on a node than it has
-// room for, a pod that changes its node, fewer ready pods than a budget allows. The watch has the changes in the order in which they took
-// place.
+// ledger follows the pods of a spec by a watch and notes what must never be, also if only for a
+// moment: more on a node than it has room for, a pod that changes its node, fewer ready pods than a
+// budget allows. The watch has the changes in the order in which they took place.
 type ledger struct {
 	mu sync.Mutex // guards the rest
 	// pods are those that take room: bound and not at their end.
 	pods map[types.UID]*corev1.Pod
-	// allocatable and taken are CPUs in thousandths, per node; a node that is not in allocatable is not looked at.
+	// allocatable and taken are CPUs in thousandths, per node; a node that is not in allocatable is
+	// not looked at.
 	allocatable, taken map[string]int64
 	ready              map[string]int // pods that are ready, by their label app
 	fewest             map[string]int // the fewest that were ready since watchReady
-	// appeared and wereReady have the names of pods in the order in which they were first seen, and first seen ready.
+	// appeared and wereReady have the names of pods in the order in which they were first seen, and
+	// first seen ready.
 	appeared, wereReady []string
 	wrong               []string
 }
@@ -117,7 +119,8 @@ func (l *ledger) lockedCheck(pod *corev1.Pod) {
 	}
 }
 
-// watchReady begins to note how few pods of an app are ready. The pods must not change until it returns.
+// watchReady begins to note how few pods of an app are ready. The pods must not change until it
+// returns.
 func (l *ledger) watchReady(ctx context.Context, app string) {
 	GinkgoHelper()
 	l.catchUp(ctx)
@@ -140,7 +143,8 @@ func (l *ledger) order() (appeared, wereReady []string) {
 	return append([]string(nil), l.appeared...), append([]string(nil), l.wereReady...)
 }
 
-// catchUp waits until the watch has come as far as the API server is. The pods must not change any more.
+// catchUp waits until the watch has come as far as the API server is. The pods must not change any
+// more.
 func (l *ledger) catchUp(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {

@@ -24,12 +24,14 @@ func csiNode(name string, count int32) *storagev1.CSINode {
 	}
 }
 
-// attached has kube-controller-manager attach the volumes of a node, which it announces by VolumeAttachments.
+// attached has kube-controller-manager attach the volumes of a node, which it announces by
+// VolumeAttachments.
 func attached(node *corev1.Node) {
 	metav1.SetMetaDataAnnotation(&node.ObjectMeta, "volumes.kubernetes.io/controller-managed-attach-detach", "true")
 }
 
-// attach plays the external attacher of the driver: it waits for so many volumes that are to be attached, and says that they are.
+// attach plays the external attacher of the driver: it waits for so many volumes that are to be
+// attached, and says that they are.
 func attach(ctx context.Context, n int) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -48,7 +50,8 @@ var _ = Describe("The number of volumes on a node", func() {
 		full     = "node(s) exceed max volume count"
 		noVictim = " no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
 	)
-	// volumes makes claims of volumes that can be used from everywhere, and waits until they are bound.
+	// volumes makes claims of volumes that can be used from everywhere, and waits until they are
+	// bound.
 	volumes := func(ctx context.Context, names ...string) {
 		GinkgoHelper()
 		class := classOf("csi", driver, storagev1.VolumeBindingImmediate)
@@ -102,7 +105,8 @@ var _ = Describe("The number of volumes on a node", func() {
 		a := createPod(ctx, "a", using("a"))
 		expectPodsRunning(ctx, a)
 		createFor(ctx, csiNode("n1", 1))
-		// livesched need not have seen the new limit yet when the pod comes: ask for one that it must have seen.
+		// livesched need not have seen the new limit yet when the pod comes: ask for one that it
+		// must have seen.
 		seen := createPod(ctx, "b", using("b"))
 		Eventually(func(g Gomega) {
 			g.Expect(read(ctx, seen)).To(Succeed())

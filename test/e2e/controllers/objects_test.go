@@ -32,7 +32,8 @@ func create(ctx context.Context, objects ...client.Object) {
 	}
 }
 
-// createFor creates objects that do not go with the spec's namespace, and deletes them at the end of the spec.
+// createFor creates objects that do not go with the spec's namespace, and deletes them at the end
+// of the spec.
 func createFor(ctx context.Context, objects ...client.Object) {
 	GinkgoHelper()
 	create(ctx, objects...)
@@ -125,9 +126,10 @@ func withTaint(key string, effect corev1.TaintEffect) func(*corev1.Node) {
 	}
 }
 
-// createNodes creates nodes and waits until they take pods: kwok has them ready, and kube-controller-manager has taken the taint of new nodes
-// off. And kwok holds a lease that is theirs: that of a node which had the name before is collected at some time, and pods that come before
-// kwok has another may never run.
+// createNodes creates nodes and waits until they take pods: kwok has them ready, and
+// kube-controller-manager has taken the taint of new nodes off. And kwok holds a lease that is
+// theirs: that of a node which had the name before is collected at some time, and pods that come
+// before kwok has another may never run.
 func createNodes(ctx context.Context, nodes ...*corev1.Node) {
 	GinkgoHelper()
 	for _, node := range nodes {
@@ -157,7 +159,8 @@ func nodes(ctx context.Context, names ...string) {
 
 type podChange = func(*corev1.PodTemplateSpec)
 
-// templateOf makes the template of small pods that ask for the scheduler "mine", with the label app.
+// templateOf makes the template of small pods that ask for the scheduler "mine", with the label
+// app.
 func templateOf(app string, changes ...podChange) corev1.PodTemplateSpec {
 	pod := testcluster.Pod("", "", mine, "100m", "100Mi")
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": app}}, Spec: pod.Spec}

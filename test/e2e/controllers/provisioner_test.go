@@ -27,8 +27,9 @@ const (
 // errFull is what a provisioner answers where it has no room.
 var errFull = errors.New("no room for a volume")
 
-// provisioner plays the external provisioner of a CSI driver whose volumes belong to one node each: once a claim has a selected node it
-// makes a volume there, or takes the node off the claim again where it cannot.
+// provisioner plays the external provisioner of a CSI driver whose volumes belong to one node each:
+// once a claim has a selected node it makes a volume there, or takes the node off the claim again
+// where it cannot.
 type provisioner struct {
 	// provision says whether there is room on a node.
 	provision func(ctx context.Context, node string) error
@@ -37,7 +38,8 @@ type provisioner struct {
 	asked []string   // the nodes that volumes were asked for, in order
 }
 
-// startProvisioner runs a provisioner for the claims of the spec's namespace until the end of the spec.
+// startProvisioner runs a provisioner for the claims of the spec's namespace until the end of the
+// spec.
 func startProvisioner(ctx context.Context, provision func(ctx context.Context, node string) error) *provisioner {
 	GinkgoHelper()
 	p := &provisioner{provision: provision}

@@ -57,7 +57,8 @@ var _ = Describe("A Deployment of 500 pods on 100 nodes that they nearly fill", 
 		l := keepLedger(ctx)
 		create(ctx, replicaSetOf("other", 4, selecting("pool", "other"), tolerating("pool"), apartIfPossible("other")))
 		Expect(expectRunning(ctx, "other", 4)).To(Equal(map[string]int{"lost": 2, "kept": 2}))
-		// 563 of them fit: 2 on a node with 4 CPUs, 5 on one with 8, 10 on one with 16. The update has up to 550 at a time.
+		// 563 of them fit: 2 on a node with 4 CPUs, 5 on one with 8, 10 on one with 16. The update
+		// has up to 550 at a time.
 		web := deploymentOf("web", replicas, cpu("1500m"))
 		create(ctx, web)
 		expectRolledOut(ctx, web)
@@ -96,7 +97,8 @@ var _ = Describe("A Deployment of 500 pods on 100 nodes that they nearly fill", 
 			return len(scheduled)
 		}).WithContext(ctx).Should(BeNumerically(">=", bound))
 		Expect(scheduled).To(HaveEach(1), "an Event per binding")
-		// Room that the pods on their way out still hold may be missed for a moment; every such pod was scheduled later.
+		// Room that the pods on their way out still hold may be missed for a moment; every such pod
+		// was scheduled later.
 		for _, event := range eventsOf(ctx, "FailedScheduling") {
 			Expect(event.Note).To(And(HavePrefix("0/10"), ContainSubstring("100 Insufficient cpu")))
 			Expect(scheduled).To(HaveKey(event.Regarding.UID))

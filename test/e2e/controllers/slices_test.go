@@ -63,7 +63,8 @@ func sliceOf(node string, devices ...resourcev1.Device) *resourcev1.ResourceSlic
 	}
 }
 
-// deviceClass makes a class of all devices of the driver, or of those for which a CEL expression is true.
+// deviceClass makes a class of all devices of the driver, or of those for which a CEL expression is
+// true.
 func deviceClass(name string, expressions ...string) *resourcev1.DeviceClass {
 	return &resourcev1.DeviceClass{
 		ObjectMeta: metav1.ObjectMeta{Name: className(name)},
@@ -170,7 +171,8 @@ func devicesInUse(ctx context.Context) []string {
 	return used
 }
 
-// expectAllocated waits until a claim has devices and is reserved for pods, and returns the devices.
+// expectAllocated waits until a claim has devices and is reserved for pods, and returns the
+// devices.
 func expectAllocated(ctx context.Context, claim *resourcev1.ResourceClaim, pods ...*corev1.Pod) []string {
 	GinkgoHelper()
 	var reserved []any

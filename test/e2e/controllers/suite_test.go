@@ -1,9 +1,10 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package controllers has livesched schedule the pods of a cluster in which everything else is real, too: a
-// kube-controller-manager with all of its default controllers makes pods, claims and volumes, disrupts and collects them, and kwok
-// plays the kubelets, so that bound pods run, those of a Job complete, and deleted ones vanish.
+// Package controllers has livesched schedule the pods of a cluster in which everything else is
+// real, too: a kube-controller-manager with all of its default controllers makes pods, claims and
+// volumes, disrupts and collects them, and kwok plays the kubelets, so that bound pods run, those
+// of a Job complete, and deleted ones vanish.
 //
 //	rollout, drain, daemonset, workloads, disruption   what the controllers of pods do with a scheduler; ledger_test.go follows the pods
 //	volumes, provisioning, limits                      persistent volumes; the provisioner of a CSI driver is played by provisioner_test.go,
@@ -11,8 +12,9 @@
 //	devices, sharing                                   resource claims; a device driver's part is the ResourceSlices that a spec creates
 //	promise                                            volumes and devices that are promised while profiles change and processes end
 //
-// Every spec has a livesched, a namespace and nodes of its own. livesched has the rights that config/rbac gives it and no others.
-// With LIVESCHED_TEST_KUBE_SCHEDULER naming a kube-scheduler program, that one runs in its place.
+// Every spec has a livesched, a namespace and nodes of its own. livesched has the rights that
+// config/rbac gives it and no others. With LIVESCHED_TEST_KUBE_SCHEDULER naming a kube-scheduler
+// program, that one runs in its place.
 package controllers
 
 import (
@@ -56,7 +58,8 @@ func TestControllers(t *testing.T) {
 // mine is the scheduler name that the pods of the specs ask for.
 const mine = "mine"
 
-// controllerFlags have kube-controller-manager look again more often than by default at what no event tells it.
+// controllerFlags have kube-controller-manager look again more often than by default at what no
+// event tells it.
 var controllerFlags = []string{
 	"--pvclaimbinder-sync-period=1s",             // claims that are bound at once, and volumes that come later
 	"--attach-detach-reconcile-sync-period=1s",   // volumes that no pod uses any more
@@ -70,7 +73,8 @@ var (
 	clients kubernetes.Interface
 	// limited is for a client with the rights that livesched is shipped with.
 	limited *rest.Config
-	// before ignores the goroutines that there were before the suite: whatever livesched started has to end with it.
+	// before ignores the goroutines that there were before the suite: whatever livesched started
+	// has to end with it.
 	before goleak.Option
 
 	// namespace is the one of the present spec.
@@ -85,7 +89,8 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	var err error
 	cluster, err = testcluster.StartWith(ctx, controlplane.Options{
 		Progress: os.Stderr, WithControllerManager: true, WithKwok: true, ControllerManagerFlags: controllerFlags,
-		// Off by default, on in some distributions: who makes a claim that belongs to a pod has to have a right to the pod.
+		// Off by default, on in some distributions: who makes a claim that belongs to a pod has to
+		// have a right to the pod.
 		APIServerFlags: []string{"--enable-admission-plugins=OwnerReferencesPermissionEnforcement"},
 	})
 	Expect(err).NotTo(HaveOccurred())
@@ -106,8 +111,8 @@ var _ = AfterSuite(func() {
 // ownNamespace is where config/ runs livesched.
 const ownNamespace = "livesched-system"
 
-// grant creates the roles and bindings of config/rbac that livesched needs here, and the namespace that it is to run in. The
-// service account itself is impersonated.
+// grant creates the roles and bindings of config/rbac that livesched needs here, and the namespace
+// that it is to run in. The service account itself is impersonated.
 func grant(ctx context.Context) {
 	GinkgoHelper()
 	role, binding := &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}
@@ -138,14 +143,16 @@ var _ = BeforeEach(func(ctx context.Context) {
 	}).WithContext(ctx).Should(Succeed(), "pods are admitted once the namespace has its account")
 })
 
-// The namespace controller deletes what the spec has made; the next spec begins when no pods and no nodes are left.
+// The namespace controller deletes what the spec has made; the next spec begins when no pods and no
+// nodes are left.
 var _ = AfterEach(func(ctx context.Context) {
 	if CurrentSpecReport().Failed() {
 		describe(ctx)
 	}
 	Expect(k8s.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})).To(Succeed())
 	Eventually(func(g Gomega) {
-		// A terminating namespace takes no new pods; those on nodes that are gone have nobody else to end them.
+		// A terminating namespace takes no new pods; those on nodes that are gone have nobody else
+		// to end them.
 		g.Expect(k8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace), client.GracePeriodSeconds(0))).To(Succeed())
 		g.Expect(podsOf(ctx)).To(BeEmpty())
 	}).WithContext(ctx).Should(Succeed())
@@ -155,7 +162,8 @@ var _ = AfterEach(func(ctx context.Context) {
 	Expect(k8s.DeleteAllOf(ctx, &v1alpha1.SchedulingPolicy{})).To(Succeed())
 })
 
-// start has pods that ask for the scheduler "mine" scheduled by the default plugins until the end of the spec.
+// start has pods that ask for the scheduler "mine" scheduled by the default plugins until the end
+// of the spec.
 func start(ctx context.Context) {
 	GinkgoHelper()
 	if program := os.Getenv(testcluster.KubeSchedulerEnv); program != "" {

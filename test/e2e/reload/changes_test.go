@@ -30,8 +30,8 @@ type change struct {
 	make func(ctx context.Context, c *cell)
 }
 
-// Plugins at their extension points: Holder is the first at PreBind, so that what VolumeBinding and DynamicResources
-// have assumed is held, and not written yet.
+// Plugins at their extension points: Holder is the first at PreBind, so that what VolumeBinding and
+// DynamicResources have assumed is held, and not written yet.
 const holderEverywhere = `
 plugins:
   multiPoint: {enabled: [{name: Holder}]}

@@ -24,8 +24,8 @@ const holding = "Holder"
 // hold is what the plugin does with one pod at one extension point.
 type hold struct {
 	point string
-	// status is what the plugin returns there until the pod is released. nil: it does not return until then. Wait has
-	// the pod wait on Permit.
+	// status is what the plugin returns there until the pod is released. nil: it does not return
+	// until then. Wait has the pod wait on Permit.
 	status *fwk.Status
 
 	reached, released chan struct{}
@@ -44,7 +44,8 @@ type attempt struct {
 	points      []string
 }
 
-// holders are the instances of the plugin and what they saw. Called by livesched's goroutines and by specs.
+// holders are the instances of the plugin and what they saw. Called by livesched's goroutines and
+// by specs.
 type holders struct {
 	mu       sync.Mutex // guards the rest
 	built    map[string][]*holder
@@ -92,7 +93,8 @@ func (s *holders) seen(pod string) []attempt {
 	return seen
 }
 
-// order lists those of the given pods that were popped since there were so many pods, in that order.
+// order lists those of the given pods that were popped since there were so many pods, in that
+// order.
 func (s *holders) order(since int, pods []string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,7 +21,8 @@ import (
 )
 
 const (
-	// bystander is the scheduler name of a profile that no spec changes, for pods on the node spare.
+	// bystander is the scheduler name of a profile that no spec changes, for pods on the node
+	// spare.
 	bystander = "bystander"
 	spare     = "spare"
 	// important is a priority class.
@@ -111,7 +112,8 @@ func (c *cell) goOn(ctx context.Context) {
 	}
 }
 
-// run changes the profile while the pod is at its moment, and returns the generation that is to bind it.
+// run changes the profile while the pod is at its moment, and returns the generation that is to
+// bind it.
 func (c *cell) run(ctx context.Context) (generation int) {
 	GinkgoHelper()
 	old := c.instance()
@@ -159,7 +161,8 @@ func (c *cell) run(ctx context.Context) (generation int) {
 	return 1
 }
 
-// expectLookedAtAgain waits until the new generation has looked at a pod that waits, without anybody's help.
+// expectLookedAtAgain waits until the new generation has looked at a pod that waits, without
+// anybody's help.
 func (c *cell) expectLookedAtAgain(ctx context.Context) {
 	GinkgoHelper()
 	if c.blocker != nil {

@@ -23,7 +23,8 @@ import (
 type moment struct {
 	// name completes "while a pod ...".
 	name string
-	// underWay: the pod has been popped, and the generation that it was popped under has it to the end.
+	// underWay: the pod has been popped, and the generation that it was popped under has it to the
+	// end.
 	underWay bool
 	// place is where the queue has the pod.
 	place queue.Place
@@ -66,7 +67,8 @@ var (
 				Eventually(func() any { return c.instance().handle.GetWaitingPod(c.pod.UID) }).WithContext(ctx).ShouldNot(BeNil())
 			},
 			goOn: func(_ context.Context, c *cell) {
-				// Whoever decides now can allow a pod of an older generation: the waiting pods are shared.
+				// Whoever decides now can allow a pod of an older generation: the waiting pods are
+				// shared.
 				all := plugins.of(c.name)
 				all[len(all)-1].handle.GetWaitingPod(c.pod.UID).Allow(holding)
 			}},
@@ -78,7 +80,8 @@ var (
 	}
 )
 
-// holdTheLoop has a pod of another profile hold the scheduling loop, so that the cell's stays in the queue.
+// holdTheLoop has a pod of another profile hold the scheduling loop, so that the cell's stays in
+// the queue.
 func holdTheLoop(ctx context.Context, c *cell) {
 	blocker := podOn(spare, c.name+"-blocker", bystander, "1m")
 	c.blocker = plugins.hold(blocker.Name, "PreFilter", nil)
@@ -96,8 +99,8 @@ func requested(node string) int64 {
 	return run.Scheduler.Cache().Dump().Nodes[node].Requested.MilliCPU
 }
 
-// occupyNode has a victim be where the pod wants to go, which stays for a while once it is deleted, and another one that
-// leaves room enough.
+// occupyNode has a victim be where the pod wants to go, which stays for a while once it is deleted,
+// and another one that leaves room enough.
 func occupyNode(ctx context.Context, c *cell) {
 	c.victim = podOn(c.node.Name, c.name+"-victim", bystander, "3")
 	c.victim.Spec.NodeName = c.node.Name
@@ -164,7 +167,8 @@ func podWithVolume(ctx context.Context, c *cell, pod *corev1.Pod) {
 	}}}
 }
 
-// bindVolume waits until the volume is given to the pod's claim, and does what the volume controller does then.
+// bindVolume waits until the volume is given to the pod's claim, and does what the volume
+// controller does then.
 func bindVolume(ctx context.Context, c *cell) {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: c.pod.Name}}
 	Eventually(func(g Gomega) {

@@ -134,7 +134,8 @@ func respec(ctx context.Context, name, spec string) {
 	update(ctx, profile(name, ""), func(p *v1alpha1.SchedulerProfile) { p.Spec = next })
 }
 
-// expectCondition waits until the status of a profile speaks of its present generation and has a condition.
+// expectCondition waits until the status of a profile speaks of its present generation and has a
+// condition.
 func expectCondition(ctx context.Context, name, kind string, status metav1.ConditionStatus, reason string) {
 	GinkgoHelper()
 	p := profile(name, "")
@@ -151,8 +152,8 @@ func expectProgrammed(ctx context.Context, name string) {
 	expectCondition(ctx, name, v1alpha1.ConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed)
 }
 
-// createNode creates a node with 4 CPUs and waits until livesched knows it: it comes by another way than pods do, and
-// there may have been one of that name.
+// createNode creates a node with 4 CPUs and waits until livesched knows it: it comes by another way
+// than pods do, and there may have been one of that name.
 func createNode(ctx context.Context, name string) {
 	GinkgoHelper()
 	node := testcluster.Node(name, "4", "8Gi", nil)

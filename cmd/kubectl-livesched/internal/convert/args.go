@@ -15,7 +15,8 @@ type pluginArgs struct {
 	values map[string]any
 }
 
-// readArgs converts pluginConfig. The arguments of the versions have the same fields, as far as they are in v1 at all.
+// readArgs converts pluginConfig. The arguments of the versions have the same fields, as far as
+// they are in v1 at all.
 func (p *pluginSets) readArgs(f *fields, v version) {
 	configs, _ := f.objects("pluginConfig")
 	for _, config := range configs {

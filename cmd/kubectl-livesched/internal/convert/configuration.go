@@ -11,8 +11,8 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// schedulerConfiguration converts a KubeSchedulerConfiguration. What it has for all profiles becomes one policy, which all
-// profiles build on.
+// schedulerConfiguration converts a KubeSchedulerConfiguration. What it has for all profiles
+// becomes one policy, which all profiles build on.
 func (c *converter) schedulerConfiguration(f *fields, v version) {
 	f.text("apiVersion")
 	f.text("kind")
@@ -48,8 +48,8 @@ func seconds(value *int64) *metav1.Duration {
 	return &metav1.Duration{Duration: time.Duration(min(max(*value, -most), most)) * time.Second}
 }
 
-// percentage reads percentageOfNodesToScore. In kube-scheduler, 0 or none is a share that falls as the cluster grows; here it
-// is every node.
+// percentage reads percentageOfNodesToScore. In kube-scheduler, 0 or none is a share that falls as
+// the cluster grows; here it is every node.
 func (c *converter) percentage(f *fields, whole bool) *int32 {
 	value := f.integer32("percentageOfNodesToScore")
 	switch {

@@ -37,8 +37,8 @@ type converter struct {
 	advised sets.Set[string]
 }
 
-// Convert converts what of the documents is a configuration of kube-scheduler. It fails where there is none, or one of a
-// version that it cannot read.
+// Convert converts what of the documents is a configuration of kube-scheduler. It fails where there
+// is none, or one of a version that it cannot read.
 func Convert(documents []manifests.Document, o Options) (*Result, error) {
 	o.SchedulerName = cmp.Or(o.SchedulerName, DefaultSchedulerName)
 	o.PolicyName = cmp.Or(o.PolicyName, DefaultPolicyName)
@@ -92,8 +92,8 @@ func (c *converter) convert() error {
 	return c.configuration(d.Object)
 }
 
-// held converts the configurations that are texts in the fields of an object: the data of a ConfigMap, and rawConfig of a
-// SchedulerConfiguration.
+// held converts the configurations that are texts in the fields of an object: the data of a
+// ConfigMap, and rawConfig of a SchedulerConfiguration.
 func (c *converter) held(name string) error {
 	texts, _ := c.document.Object[name].(map[string]any)
 	holder, before := c.document, c.found
@@ -128,8 +128,8 @@ func (c *converter) held(name string) error {
 	return nil
 }
 
-// isConfiguration says whether an object is a KubeSchedulerConfiguration or a legacy policy. Those need not say so: files that
-// kube-scheduler got with --policy-config-file were read without.
+// isConfiguration says whether an object is a KubeSchedulerConfiguration or a legacy policy. Those
+// need not say so: files that kube-scheduler got with --policy-config-file were read without.
 func (c *converter) isConfiguration(object map[string]any) bool {
 	kind, _ := object["kind"].(string)
 	version, _ := object["apiVersion"].(string)
@@ -149,7 +149,8 @@ func (c *converter) isConfiguration(object map[string]any) bool {
 func (c *converter) configuration(object map[string]any) error {
 	c.found++
 	if c.found > 1 {
-		// Each configuration was that of another scheduler: what profiles share, they did not share.
+		// Each configuration was that of another scheduler: what profiles share, they did not
+		// share.
 		defer func(name string) { c.options.PolicyName = name }(c.options.PolicyName)
 		c.options.PolicyName = fmt.Sprintf("%s-%d", c.options.PolicyName, c.found)
 	}

@@ -40,7 +40,8 @@ func scoresOf(t *testing.T, text string, names sets.Set[string]) map[string]stri
 	return scores
 }
 
-// defaults are the default score plugins of the versions, as the default_plugins.go of each has them (Kubernetes 1.21, 1.24, 1.28).
+// defaults are the default score plugins of the versions, as the default_plugins.go of each has
+// them (Kubernetes 1.21, 1.24, 1.28).
 var defaults = map[string]map[string]string{
 	"v1beta1": {"NodeResourcesBalancedAllocation": "1", "ImageLocality": "1", "InterPodAffinity": "1", "NodeResourcesFit": "1", "NodeAffinity": "1", "NodePreferAvoidPods": "10000", "PodTopologySpread": "2", "TaintToleration": "1"},
 	"v1beta2": {"NodeResourcesBalancedAllocation": "1", "ImageLocality": "1", "InterPodAffinity": "1", "NodeResourcesFit": "1", "NodeAffinity": "1", "PodTopologySpread": "2", "TaintToleration": "1"},

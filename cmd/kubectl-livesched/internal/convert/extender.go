@@ -51,7 +51,8 @@ func (c *converter) extender(f *fields, index int) v1alpha1.Extender {
 	return extender
 }
 
-// timeout reads a duration: a text or, in legacy policies, nanoseconds. 0 is the default in kube-scheduler, too.
+// timeout reads a duration: a text or, in legacy policies, nanoseconds. 0 is the default in
+// kube-scheduler, too.
 func (c *converter) timeout(f *fields) *metav1.Duration {
 	const name = "httpTimeout"
 	value, key := f.take(name)

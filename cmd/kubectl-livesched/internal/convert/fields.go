@@ -12,8 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// fields reads an object field by field and keeps account of what was read, so that the rest can be remarked on. A field of
-// the wrong type is remarked on and taken for absent; so is null, without a word.
+// fields reads an object field by field and keeps account of what was read, so that the rest can be
+// remarked on. A field of the wrong type is remarked on and taken for absent; so is null, without a
+// word.
 type fields struct {
 	c      *converter
 	path   *field.Path

@@ -12,8 +12,8 @@ import (
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/validate"
 )
 
-// Whatever the input, there is no panic, what is written can be read again and says the same, and what validate has no
-// objections to is resolved.
+// Whatever the input, there is no panic, what is written can be read again and says the same, and
+// what validate has no objections to is resolved.
 func FuzzConvert(f *testing.F) {
 	files, err := os.ReadDir("testdata")
 	if err != nil {

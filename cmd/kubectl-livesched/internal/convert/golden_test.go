@@ -19,8 +19,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// inputs are configurations as they are documented for kube-scheduler, for scheduler-plugins, and for set-ups of clouds and
-// distributions.
+// inputs are configurations as they are documented for kube-scheduler, for scheduler-plugins, and
+// for set-ups of clouds and distributions.
 func inputs(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*/input.*")
@@ -80,7 +80,8 @@ func golden(t *testing.T, file, got string) {
 	}
 }
 
-// notValid are the inputs whose output livesched refuses, with the field that keeps it from accepting it.
+// notValid are the inputs whose output livesched refuses, with the field that keeps it from
+// accepting it.
 var notValid = map[string]string{
 	// A scheduler name with upper case letters: Events could not name it.
 	"everything-of-v1": "spec.schedulerName",

@@ -11,7 +11,8 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// legacy converts a legacy policy: a SchedulingPolicy that has it, and a profile that builds on that.
+// legacy converts a legacy policy: a SchedulingPolicy that has it, and a profile that builds on
+// that.
 func (c *converter) legacy(f *fields) {
 	f.text("apiVersion")
 	f.text("kind")

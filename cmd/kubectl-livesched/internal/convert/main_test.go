@@ -21,7 +21,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/plugins"
 )
 
-// kube-scheduler's own defaulting, which the tests compare with, logs every plugin that it overrides.
+// kube-scheduler's own defaulting, which the tests compare with, logs every plugin that it
+// overrides.
 func TestMain(m *testing.M) {
 	klog.SetLogger(logr.Discard())
 	os.Exit(m.Run())
@@ -55,8 +56,8 @@ func resolve(result *convert.Result, names sets.Set[string]) *config.Resolution 
 	return config.Resolve(config.Input{Profiles: result.Profiles, Policies: result.Policies, SecretsUnknown: true, Registered: names})
 }
 
-// load has kube-scheduler load a configuration, which must be one of v1, defaulted and validated as in its main program
-// (cmd/kube-scheduler/app/options).
+// load has kube-scheduler load a configuration, which must be one of v1, defaulted and validated as
+// in its main program (cmd/kube-scheduler/app/options).
 func load(configuration map[string]any) (*schedconfig.KubeSchedulerConfiguration, error) {
 	text, err := json.Marshal(configuration)
 	if err != nil {

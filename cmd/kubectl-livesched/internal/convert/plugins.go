@@ -23,7 +23,8 @@ var points = []string{
 	"bind", "postBind", "placementGenerate", "placementScore",
 }
 
-// needed are the extension points at which a profile has to have a plugin, with the one of kube-scheduler's.
+// needed are the extension points at which a profile has to have a plugin, with the one of
+// kube-scheduler's.
 var needed = map[string]string{"queueSort": names.PrioritySort, "bind": names.DefaultBinder}
 
 // pluginSets are the plugins of a profile while it is converted.

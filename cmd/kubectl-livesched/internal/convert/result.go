@@ -26,8 +26,8 @@ const (
 type Options struct {
 	// Registered are the names of the plugins that livesched has. Others are left out.
 	Registered sets.Set[string]
-	// SchedulerName is the scheduler name of a legacy policy, which does not have it (kube-scheduler had it from its flag
-	// --scheduler-name). Empty: DefaultSchedulerName.
+	// SchedulerName is the scheduler name of a legacy policy, which does not have it
+	// (kube-scheduler had it from its flag --scheduler-name). Empty: DefaultSchedulerName.
 	SchedulerName string
 	// PolicyName is the name of the SchedulingPolicy. Empty: DefaultPolicyName.
 	PolicyName string
@@ -60,7 +60,8 @@ func (r *Result) Losses() int {
 type Severity string
 
 const (
-	// Loss is what the objects do not say any more: without further steps, something works in another way.
+	// Loss is what the objects do not say any more: without further steps, something works in
+	// another way.
 	Loss Severity = "loss"
 	// Note is what was taken care of, or what is good to know.
 	Note Severity = "note"

@@ -15,11 +15,12 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// scoring collects the plugins NodeResourcesLeastAllocated, NodeResourcesMostAllocated and RequestedToCapacityRatio of a profile.
-// They have become scoring strategies of NodeResourcesFit, which has one. Where there are several, the others need livesched's own
-// plugins of these names.
+// scoring collects the plugins NodeResourcesLeastAllocated, NodeResourcesMostAllocated and
+// RequestedToCapacityRatio of a profile. They have become scoring strategies of NodeResourcesFit,
+// which has one. Where there are several, the others need livesched's own plugins of these names.
 type scoring struct {
-	// ordinary are those names that are plugins like others: livesched has them, and the version had not.
+	// ordinary are those names that are plugins like others: livesched has them, and the version
+	// had not.
 	ordinary sets.Set[string]
 	// active are the plugins that score, with their weights, in the order in which they were named.
 	active []scorer
@@ -46,7 +47,8 @@ func newScoring(v version, registered sets.Set[string]) *scoring {
 // has says whether a plugin is one of these.
 func (s *scoring) has(plugin string) bool { return strategies[plugin] != "" && !s.ordinary.Has(plugin) }
 
-// enable says whether the plugin is one of these. They score, and do nothing at other extension points.
+// enable says whether the plugin is one of these. They score, and do nothing at other extension
+// points.
 func (s *scoring) enable(c *converter, point string, path *field.Path, plugin v1alpha1.Plugin) bool {
 	if !s.has(plugin.Name) {
 		return false
@@ -61,7 +63,8 @@ func (s *scoring) enable(c *converter, point string, path *field.Path, plugin v1
 	return true
 }
 
-// disable says whether the plugin is one of these. To disable all plugins disables the default one of these, too.
+// disable says whether the plugin is one of these. To disable all plugins disables the default one
+// of these, too.
 func (s *scoring) disable(point, name string) bool {
 	if point != "score" {
 		return s.has(name)
@@ -75,7 +78,8 @@ func (s *scoring) disable(point, name string) bool {
 		return false
 	}
 	s.touched = true
-	// A plugin that is both enabled and disabled is enabled: what is disabled is taken out of the defaults.
+	// A plugin that is both enabled and disabled is enabled: what is disabled is taken out of the
+	// defaults.
 	s.active = slices.DeleteFunc(s.active, func(a scorer) bool { return a.plugin == name && a.path == nil })
 	return true
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// material is TLS material: a field with the path of a file, one with its content, and the key of a Secret for it.
+// material is TLS material: a field with the path of a file, one with its content, and the key of a
+// Secret for it.
 type material struct{ file, data, key string }
 
 var materials = []material{
@@ -23,8 +24,8 @@ var materials = []material{
 	{"keyFile", "keyData", config.SecretKey},
 }
 
-// tls converts the TLS settings of an extender. Material that the configuration has is put into a Secret; for files, it is said
-// how to make one.
+// tls converts the TLS settings of an extender. Material that the configuration has is put into a
+// Secret; for files, it is said how to make one.
 func (c *converter) tls(f *fields, index int, extender *v1alpha1.Extender) {
 	secure := strings.HasPrefix(extender.URLPrefix, "https://")
 	t := f.object("tlsConfig")
@@ -69,7 +70,8 @@ func (c *converter) tls(f *fields, index int, extender *v1alpha1.Extender) {
 	}
 }
 
-// materials reads the TLS material: arguments of kubectl for that in files, and the data of a Secret.
+// materials reads the TLS material: arguments of kubectl for that in files, and the data of a
+// Secret.
 func (c *converter) materials(t *fields) (files []string, data map[string][]byte) {
 	data = map[string][]byte{}
 	for _, m := range materials {

@@ -24,8 +24,8 @@ import (
 // outOfTree are the plugins of the inputs that kube-scheduler has to be compiled with.
 var outOfTree = []string{"MyPlugin", "Coscheduling", "CapacityScheduling", "NodeResourceTopologyMatch", "NodeResourcesAllocatable"}
 
-// A configuration of v1 or v1beta3 means in livesched what it means in kube-scheduler: the same plugins with the same weights,
-// merged in the same way, with the same arguments.
+// A configuration of v1 or v1beta3 means in livesched what it means in kube-scheduler: the same
+// plugins with the same weights, merged in the same way, with the same arguments.
 func TestConvertedProfilesResolveAsInKubeScheduler(t *testing.T) {
 	compared := 0
 	for _, file := range inputs(t) {
@@ -91,7 +91,8 @@ func readConfiguration(t *testing.T, file string) map[string]any {
 	return nil
 }
 
-// compare compares all that kube-scheduler makes of a configuration, apart from percentageOfNodesToScore, whose 0 differs.
+// compare compares all that kube-scheduler makes of a configuration, apart from
+// percentageOfNodesToScore, whose 0 differs.
 func compare(t *testing.T, want *schedconfig.KubeSchedulerConfiguration, got *config.Resolution) {
 	t.Helper()
 	if len(got.Profiles) != len(want.Profiles) {
@@ -117,8 +118,8 @@ func compare(t *testing.T, want *schedconfig.KubeSchedulerConfiguration, got *co
 	}
 }
 
-// withIgnored sets the resources that NodeResourcesFit leaves to extenders, as kube-scheduler does when it builds these
-// (pkg/scheduler/scheduler.go).
+// withIgnored sets the resources that NodeResourcesFit leaves to extenders, as kube-scheduler does
+// when it builds these (pkg/scheduler/scheduler.go).
 func withIgnored(profile *schedconfig.KubeSchedulerProfile, extenders []schedconfig.Extender) {
 	var ignored []string
 	for _, extender := range extenders {
@@ -188,8 +189,8 @@ func TestRandomConfigurationsResolveAsInKubeScheduler(t *testing.T) {
 	}
 }
 
-// refusedByBuild says whether a profile was refused for what kube-scheduler's validation overlooks: it fails to build such
-// a profile.
+// refusedByBuild says whether a profile was refused for what kube-scheduler's validation overlooks:
+// it fails to build such a profile.
 func refusedByBuild(resolution *config.Resolution) bool {
 	for _, result := range resolution.ProfileResults {
 		for _, problem := range result.Problems {

@@ -5,13 +5,14 @@ package convert
 
 import "k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
-// version is what a version of the configuration API did in another way than v1 of Kubernetes 1.36, which livesched has.
+// version is what a version of the configuration API did in another way than v1 of Kubernetes 1.36,
+// which livesched has.
 type version struct {
 	name string
 	// weights of default score plugins that were others than today's.
 	weights []weight
-	// scoringPlugins: there were plugins of their own for what are scoring strategies of NodeResourcesFit today, and
-	// NodeResourcesLeastAllocated was one of the default plugins.
+	// scoringPlugins: there were plugins of their own for what are scoring strategies of
+	// NodeResourcesFit today, and NodeResourcesLeastAllocated was one of the default plugins.
 	scoringPlugins bool
 	// listConstraints: default constraints of PodTopologySpread applied without defaultingType.
 	listConstraints bool
@@ -23,8 +24,9 @@ type weight struct {
 	weight int32
 }
 
-// versions are those that can be read. The defaults are those of pkg/scheduler/apis/config/<version>/default_plugins.go in
-// the last release of Kubernetes that had the version.
+// versions are those that can be read. The defaults are those of
+// pkg/scheduler/apis/config/<version>/default_plugins.go in the last release of Kubernetes that had
+// the version.
 var versions = map[string]version{
 	"v1":      {name: "v1"},
 	"v1beta3": {name: "v1beta3"},
@@ -52,8 +54,8 @@ var strategies = map[string]string{
 	requestedToCapacityRatio:    "RequestedToCapacityRatio",
 }
 
-// gone says what takes the place of plugins that kube-scheduler has removed. It matters only where livesched does not have
-// one of its own under the name.
+// gone says what takes the place of plugins that kube-scheduler has removed. It matters only where
+// livesched does not have one of its own under the name.
 var gone = map[string]string{
 	"EBSLimits":         "the limit comes from the CSI driver now, and NodeVolumeLimits, a default plugin, heeds it",
 	"GCEPDLimits":       "the limit comes from the CSI driver now, and NodeVolumeLimits, a default plugin, heeds it",

@@ -1,8 +1,8 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package crdschema checks objects as the API server does before it stores them: against the schemas and the CEL rules of
-// the custom resource definitions. It needs no cluster.
+// Package crdschema checks objects as the API server does before it stores them: against the
+// schemas and the CEL rules of the custom resource definitions. It needs no cluster.
 package crdschema
 
 import (
@@ -90,9 +90,9 @@ func load(file string, schemas map[string]*Schema) error {
 	return nil
 }
 
-// Check returns the object with the defaults of the schema and what the API server would refuse it for, unknown fields
-// included, as `kubectl apply` has them refused. old is what the object replaces, nil if it is new: what cannot be changed is
-// compared with it. Neither is changed.
+// Check returns the object with the defaults of the schema and what the API server would refuse it
+// for, unknown fields included, as `kubectl apply` has them refused. old is what the object
+// replaces, nil if it is new: what cannot be changed is compared with it. Neither is changed.
 func (s *Schema) Check(object, old map[string]any) (completed map[string]any, errs field.ErrorList) {
 	completed = runtime.DeepCopyJSON(object)
 	delete(completed, "status") // as the API server does: it is written through a subresource

@@ -55,7 +55,8 @@ func (d *Document) Text(fields ...string) string {
 	return text
 }
 
-// Parse takes the text of a file apart. Documents without content are left out, and Lists are replaced by their items.
+// Parse takes the text of a file apart. Documents without content are left out, and Lists are
+// replaced by their items.
 func Parse(file string, text []byte) ([]Document, error) {
 	var documents []Document
 	for i, part := range split(text) {
@@ -97,8 +98,8 @@ func split(text []byte) []part {
 	return parts
 }
 
-// trimmed drops the blank lines and comments that a document begins with, and says how many they were. It is empty for a
-// document that has nothing else.
+// trimmed drops the blank lines and comments that a document begins with, and says how many they
+// were. It is empty for a document that has nothing else.
 func trimmed(text []byte) (content []byte, lines int) {
 	for len(text) > 0 {
 		line, rest, _ := bytes.Cut(text, []byte("\n"))

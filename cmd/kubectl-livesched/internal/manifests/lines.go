@@ -15,8 +15,8 @@ import (
 // step is one step of a field path: a name, an index in brackets, or a key in brackets.
 var step = regexp.MustCompile(`[^.\[\]]+|\[[^\]]*\]`)
 
-// LineOf returns the line of the file at which a field is, such as spec.pluginConfig[1].args, or the line of the
-// innermost one around it that the document has. 0 where the text cannot tell.
+// LineOf returns the line of the file at which a field is, such as spec.pluginConfig[1].args, or
+// the line of the innermost one around it that the document has. 0 where the text cannot tell.
 func (d *Document) LineOf(path string) int {
 	place, _ := d.find(path)
 	if place == nil {
@@ -25,8 +25,8 @@ func (d *Document) LineOf(path string) int {
 	return d.start + place.Line - 1
 }
 
-// find finds a field: the node that its place is, that of the innermost field around it if it is not there, and its value, nil
-// if it is not there.
+// find finds a field: the node that its place is, that of the innermost field around it if it is
+// not there, and its value, nil if it is not there.
 func (d *Document) find(path string) (place, value *yaml.Node) {
 	root := d.nodes()
 	if root == nil {
@@ -58,7 +58,8 @@ func (d *Document) nodes() *yaml.Node {
 	return d.root
 }
 
-// Inner parses a text that a field holds, such as data[config.yaml] of a ConfigMap. Its documents are in the same file.
+// Inner parses a text that a field holds, such as data[config.yaml] of a ConfigMap. Its documents
+// are in the same file.
 func (d *Document) Inner(path, text string) ([]Document, error) {
 	documents, err := Parse(d.File, []byte(text))
 	if err != nil {
@@ -82,7 +83,8 @@ func (d *Document) Inner(path, text string) ([]Document, error) {
 	return documents, nil
 }
 
-// child finds a field or an element, and the node that is called its place: the name of a field, the element itself.
+// child finds a field or an element, and the node that is called its place: the name of a field,
+// the element itself.
 func child(node *yaml.Node, name string) (place, value *yaml.Node) {
 	if node.Kind == yaml.AliasNode {
 		node = node.Alias

@@ -16,8 +16,9 @@ import (
 // extensions of the files of a directory that are read, the ones that kubectl reads.
 var extensions = []string{".json", ".yaml", ".yml"}
 
-// Read reads files, the files of directories (with recursive, of those below them, too), and standard input for "-". It
-// returns what could be read, with an error that names each file that could not.
+// Read reads files, the files of directories (with recursive, of those below them, too), and
+// standard input for "-". It returns what could be read, with an error that names each file that
+// could not.
 func Read(paths []string, recursive bool, stdin io.Reader) ([]Document, error) {
 	var documents []Document
 	var errs []error
@@ -45,7 +46,8 @@ func readFile(path string, stdin io.Reader) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// expand lists the files that a path stands for. A file that is named itself may have any extension.
+// expand lists the files that a path stands for. A file that is named itself may have any
+// extension.
 func expand(path string, recursive bool) ([]string, error) {
 	if path == "-" {
 		return []string{path}, nil

@@ -84,8 +84,8 @@ func (c *checker) inCluster(kind, name string) map[string]any {
 	return fields
 }
 
-// addCluster adds the objects of the cluster that the files do not replace. Profiles that are accepted now and would not be
-// any more get into the report.
+// addCluster adds the objects of the cluster that the files do not replace. Profiles that are
+// accepted now and would not be any more get into the report.
 func (c *checker) addCluster() {
 	cluster := c.options.Cluster
 	if cluster == nil {

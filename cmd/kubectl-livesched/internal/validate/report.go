@@ -1,8 +1,8 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package validate checks files of SchedulerProfiles and SchedulingPolicies without applying them: what the API server
-// would refuse, and what the controller would not accept, with the same code.
+// Package validate checks files of SchedulerProfiles and SchedulingPolicies without applying them:
+// what the API server would refuse, and what the controller would not accept, with the same code.
 package validate
 
 import (
@@ -23,7 +23,8 @@ const (
 // Finding is one thing about an object.
 type Finding struct {
 	Severity Severity `json:"severity"`
-	// Reason is that of the condition Accepted, empty where the API server would refuse the object, and for warnings.
+	// Reason is that of the condition Accepted, empty where the API server would refuse the object,
+	// and for warnings.
 	Reason string `json:"reason,omitempty"`
 	// Path of the field, such as spec.pluginConfig[1].args.
 	Path string `json:"path"`

@@ -109,11 +109,12 @@ func (c *checker) skip(d *manifests.Document, version, kind string) {
 	c.report.Skipped = append(c.report.Skipped, note)
 }
 
-// started is when the first of the files is thought to be applied, each a second after the one before: conflicts are settled
-// by age. All that is in the cluster is older.
+// started is when the first of the files is thought to be applied, each a second after the one
+// before: conflicts are settled by age. All that is in the cluster is older.
 var started = time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// add keeps an object to be resolved, if it has the shape at all. An object that is in the cluster keeps its age.
+// add keeps an object to be resolved, if it has the shape at all. An object that is in the cluster
+// keeps its age.
 func (c *checker) add(kind string, completed map[string]any, e entry) {
 	text, err := json.Marshal(completed)
 	if err != nil {

@@ -15,11 +15,13 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// affinity is the twin of InterPodAffinity (pkg/scheduler/framework/plugins/interpodaffinity of kube-scheduler 1.36).
+// affinity is the twin of InterPodAffinity (pkg/scheduler/framework/plugins/interpodaffinity of
+// kube-scheduler 1.36).
 type affinity struct {
 	sources *Sources
 	*scope
-	// pod is like all pods of the class, with the namespaces that its terms select among those that they name.
+	// pod is like all pods of the class, with the namespaces that its terms select among those that
+	// they name.
 	pod *schedframework.PodInfo
 	// hardWeight is what a required affinity term of another pod adds to the score.
 	hardWeight int32
@@ -27,16 +29,19 @@ type affinity struct {
 	scores bool
 	// all says that the class has terms of its own, for which all pods have to be looked at.
 	all bool
-	// byBinding says that a term of the class's own goes by labels that pods only get when they are bound.
+	// byBinding says that a term of the class's own goes by labels that pods only get when they are
+	// bound.
 	byBinding bool
-	// first says that the pod matches its own required affinity terms, so that it may be the first of its series.
+	// first says that the pod matches its own required affinity terms, so that it may be the first
+	// of its series.
 	first bool
 
 	// axes by topology key, those of the class's own terms first.
 	axes []*axis
 	// required and anti are the axes of the required terms, in their order, each once.
 	required, anti []*axis
-	// matches is the number of nodes with pods that match all required affinity terms and a label of one of their keys.
+	// matches is the number of nodes with pods that match all required affinity terms and a label
+	// of one of their keys.
 	matches int
 	normals normals
 	// effects are what the pods of each signature add.
@@ -48,13 +53,16 @@ type affinity struct {
 // axis is one topology key, with what is added up over its domains.
 type axis struct {
 	places
-	// affine counts pods that match all required affinity terms, hostile pods that match a required anti-affinity term,
-	// guarded required anti-affinity terms of other pods that match the class's.
+	// affine counts pods that match all required affinity terms, hostile pods that match a required
+	// anti-affinity term, guarded required anti-affinity terms of other pods that match the
+	// class's.
 	affine, hostile, guarded sum[int32]
-	// wanted adds up the weights of preferred terms, of the class's pods and of others, and the like.
+	// wanted adds up the weights of preferred terms, of the class's pods and of others, and the
+	// like.
 	wanted sum[int64]
 
-	// found is what the node that is being updated adds, learnt what a pod does that is being looked at.
+	// found is what the node that is being updated adds, learnt what a pod does that is being
+	// looked at.
 	found, learnt amounts
 }
 
@@ -70,10 +78,12 @@ type effect struct {
 	amounts
 }
 
-// Affinity returns the twin of InterPodAffinity with these arguments for the pods of the class that pod is of. The pod
-// is copied. With an error they are for the plugin itself, which in most cases refuses them.
+// Affinity returns the twin of InterPodAffinity with these arguments for the pods of the class that
+// pod is of. The pod is copied. With an error they are for the plugin itself, which in most cases
+// refuses them.
 func (s *Sources) Affinity(args *schedconfig.InterPodAffinityArgs, pod *corev1.Pod) (Cross, error) {
-	// Terms are parsed anew rather than taken from a PodInfo that others share, as they are written to.
+	// Terms are parsed anew rather than taken from a PodInfo that others share, as they are written
+	// to.
 	info, err := schedframework.NewPodInfo(pod.DeepCopy())
 	if err != nil {
 		return nil, fmt.Errorf("parsing pod: %w", err)
@@ -99,7 +109,8 @@ func (s *Sources) Affinity(args *schedconfig.InterPodAffinityArgs, pod *corev1.P
 	return t, nil
 }
 
-// build finds out what the pods of each signature add, and looks at the nodes whose pods add something.
+// build finds out what the pods of each signature add, and looks at the nodes whose pods add
+// something.
 func (t *affinity) build() {
 	t.required = t.axesOf(t.pod.RequiredAffinityTerms)
 	t.anti = t.axesOf(t.pod.RequiredAntiAffinityTerms)
@@ -156,7 +167,8 @@ func (t *affinity) Stale() bool {
 	return renumbered || t.changed()
 }
 
-// renumbered says whether a topology was dropped and made anew. All are asked for, which keeps them.
+// renumbered says whether a topology was dropped and made anew. All are asked for, which keeps
+// them.
 func (t *affinity) renumbered() bool {
 	renumbered := false
 	for _, x := range t.axes {

@@ -59,8 +59,9 @@ func (t *affinity) Keep(slots []cache.Slot) []cache.Slot {
 	return slots
 }
 
-// satisfies says whether a node meets the required affinity terms. All their keys must be among its labels. The pods
-// need not be there if there are none in the whole cluster and the pod is such a pod itself: the first of its series.
+// satisfies says whether a node meets the required affinity terms. All their keys must be among its
+// labels. The pods need not be there if there are none in the whole cluster and the pod is such a
+// pod itself: the first of its series.
 func (t *affinity) satisfies(slot cache.Slot) bool {
 	found := true
 	for _, x := range t.required {
@@ -86,7 +87,8 @@ func (t *affinity) Score(feasible []cache.Slot, _ []int32, scores []int64) bool 
 	return wanted && t.normalize(scores)
 }
 
-// normalize spreads the scores over 0 to 100. Equal scores are all 0, which is as if there were none.
+// normalize spreads the scores over 0 to 100. Equal scores are all 0, which is as if there were
+// none.
 func (t *affinity) normalize(scores []int64) bool {
 	lowest, highest := int64(math.MaxInt64), int64(math.MinInt64)
 	for _, score := range scores {

@@ -12,10 +12,12 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// Which pods meet which terms. Terms of the class's own pods have the namespaces that they select among those that they
-// name, and are asked without labels of a namespace. Terms of other pods are asked with those of the class's namespace.
+// Which pods meet which terms. Terms of the class's own pods have the namespaces that they select
+// among those that they name, and are asked without labels of a namespace. Terms of other pods are
+// asked with those of the class's namespace.
 
-// matchesAll says whether a pod matches all of a class's required affinity terms, of which there must be some.
+// matchesAll says whether a pod matches all of a class's required affinity terms, of which there
+// must be some.
 func matchesAll(terms []fwk.AffinityTerm, pod *corev1.Pod) bool {
 	for i := range terms {
 		if !terms[i].Matches(pod, nil) {
@@ -43,8 +45,8 @@ func (t *affinity) read(slot cache.Slot) {
 	}
 }
 
-// learn finds out what the pods of a signature add, and says whether it is anything. Of most pods only the labels matter,
-// and only to classes with terms.
+// learn finds out what the pods of a signature add, and says whether it is anything. Of most pods
+// only the labels matter, and only to classes with terms.
 func (t *affinity) learn(id cache.SignatureID, of *cache.Signature) bool {
 	if t.all && !of.Gone() {
 		t.readOwn(t.sources.podOf(of))

@@ -5,7 +5,8 @@ package topology
 
 import "github.com/livesched/livesched/internal/scheduler/cache"
 
-// sum is what nodes add, and what it comes to in each domain. It has no arrays until a node adds something.
+// sum is what nodes add, and what it comes to in each domain. It has no arrays until a node adds
+// something.
 type sum[T int32 | int64] struct {
 	nodes   []T // by slot
 	domains []T // by place
@@ -43,7 +44,8 @@ func (s *sum[T]) move(slot cache.Slot, from, to int32, value T, slots, places in
 	s.domains[to] += value
 }
 
-// with keeps the slots in domains where there is something. There is nothing outside of all domains.
+// with keeps the slots in domains where there is something. There is nothing outside of all
+// domains.
 func (s *sum[T]) with(slots []cache.Slot, at []int32) []cache.Slot {
 	kept := 0
 	for _, slot := range slots {

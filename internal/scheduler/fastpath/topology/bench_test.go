@@ -100,8 +100,8 @@ func benchCluster(b testing.TB, nodes int) *cluster {
 	return c
 }
 
-// BenchmarkDecision measures what both twins cost for one decision over all nodes, with one node updated, and what the
-// plugins do; and what it costs to make the twins of a new class.
+// BenchmarkDecision measures what both twins cost for one decision over all nodes, with one node
+// updated, and what the plugins do; and what it costs to make the twins of a new class.
 func BenchmarkDecision(b *testing.B) {
 	for _, nodes := range []int{1000, 5000, 15000} {
 		c := benchCluster(b, nodes)

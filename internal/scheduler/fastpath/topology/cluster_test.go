@@ -20,8 +20,8 @@ import (
 
 var quiet = klog.Logger{}
 
-// cluster is a cache with its snapshot, and the stores of informers that never run: the test writes to them as watches
-// would.
+// cluster is a cache with its snapshot, and the stores of informers that never run: the test writes
+// to them as watches would.
 type cluster struct {
 	t testing.TB
 	*generator
@@ -74,8 +74,8 @@ func (c *cluster) addNode(node *corev1.Node) {
 	c.nodes = append(c.nodes, node.Name)
 }
 
-// place puts a pod on a node: as one that was decided, of a class that the change log will name, or as one that turned
-// up.
+// place puts a pod on a node: as one that was decided, of a class that the change log will name, or
+// as one that turned up.
 func (c *cluster) place(pod *corev1.Pod, node string, classed bool) {
 	pod = pod.DeepCopy()
 	pod.Spec.NodeName = node

@@ -16,14 +16,16 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// systemDefaults are the constraints of defaultingType System (pkg/scheduler/framework/plugins/podtopologyspread).
+// systemDefaults are the constraints of defaultingType System
+// (pkg/scheduler/framework/plugins/podtopologyspread).
 var systemDefaults = []corev1.TopologySpreadConstraint{
 	{TopologyKey: corev1.LabelHostname, MaxSkew: 3, WhenUnsatisfiable: corev1.ScheduleAnyway},
 	{TopologyKey: corev1.LabelTopologyZone, MaxSkew: 5, WhenUnsatisfiable: corev1.ScheduleAnyway},
 }
 
-// Constraints are the topology spread constraints of the pods of a class as they are now: their own, or the profile's
-// default ones, which apply to the pods of their services and their controller.
+// Constraints are the topology spread constraints of the pods of a class as they are now: their
+// own, or the profile's default ones, which apply to the pods of their services and their
+// controller.
 type Constraints struct {
 	sources *Sources
 	// pod is like all pods of the class. Nobody writes to it.
@@ -38,9 +40,9 @@ type Constraints struct {
 // Hard says whether Filter goes by any of them.
 func (c *Constraints) Hard() bool { return len(c.hard) > 0 }
 
-// Constraints returns those that PodTopologySpread with these arguments goes by for the pods of the class that pod is of.
-// The pod is copied. They are nil if it will have nothing to do with them. With an error they are for the plugin itself,
-// which in most cases refuses them.
+// Constraints returns those that PodTopologySpread with these arguments goes by for the pods of the
+// class that pod is of. The pod is copied. They are nil if it will have nothing to do with them.
+// With an error they are for the plugin itself, which in most cases refuses them.
 func (s *Sources) Constraints(args *schedconfig.PodTopologySpreadArgs, pod *corev1.Pod) (*Constraints, error) {
 	constraints, system := pod.Spec.TopologySpreadConstraints, false
 	own := len(constraints) > 0
@@ -74,11 +76,12 @@ func (s *Sources) Constraints(args *schedconfig.PodTopologySpreadArgs, pod *core
 	return c, nil
 }
 
-// Changed says that the pods have other constraints by now, since services or controllers are others. It stays so.
+// Changed says that the pods have other constraints by now, since services or controllers are
+// others. It stays so.
 func (c *Constraints) Changed() bool { return c.series != nil && c.series.changed() }
 
-// Key returns what the twin is made from besides node selector, node affinity and tolerations of the pods. Classes in
-// which all of that is equal can do with one twin.
+// Key returns what the twin is made from besides node selector, node affinity and tolerations of
+// the pods. Classes in which all of that is equal can do with one twin.
 func (c *Constraints) Key() string {
 	key := appendText(nil, c.pod.Namespace)
 	key = appendFlag(key, c.system)
@@ -129,7 +132,8 @@ type rule struct {
 	selector    labels.Selector
 	maxSkew     int32
 	minDomains  int32
-	// Which nodes count: those that the pod's node selector and affinity match, those whose taints it tolerates.
+	// Which nodes count: those that the pod's node selector and affinity match, those whose taints
+	// it tolerates.
 	honorAffinity, honorTaints bool
 }
 
@@ -165,8 +169,9 @@ func rules(constraints []corev1.TopologySpreadConstraint, action corev1.Unsatisf
 	return resolved, nil
 }
 
-// withLabels narrows a selector down to pods that have the pod's own values of some labels (matchLabelKeys). Keys that
-// the pod lacks are ignored, and a selector of nothing goes on selecting nothing.
+// withLabels narrows a selector down to pods that have the pod's own values of some labels
+// (matchLabelKeys). Keys that the pod lacks are ignored, and a selector of nothing goes on
+// selecting nothing.
 func withLabels(selector labels.Selector, keys []string, podLabels map[string]string) labels.Selector {
 	own := labels.Set{}
 	for _, key := range keys {

@@ -13,7 +13,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// TestTwinsAreSharedByPodsWithEqualConstraints edits a pod, or its constraint, and says whether another twin is needed.
+// TestTwinsAreSharedByPodsWithEqualConstraints edits a pod, or its constraint, and says whether
+// another twin is needed.
 func TestTwinsAreSharedByPodsWithEqualConstraints(t *testing.T) {
 	constraint := func(edit func(*corev1.TopologySpreadConstraint)) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { edit(&p.Spec.TopologySpreadConstraints[0]) }

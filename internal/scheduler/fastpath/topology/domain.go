@@ -10,22 +10,22 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// Places of a node under a topology key, which are also indices of what is kept per domain. Domains with another value
-// than "" follow, in the order of their numbers.
+// Places of a node under a topology key, which are also indices of what is kept per domain. Domains
+// with another value than "" follow, in the order of their numbers.
 const (
 	unlabelled = 0 // the node lacks the label, or there is no node
 	emptyValue = 1 // the label's value is ""
 	firstPlace = 2
 )
 
-// places are where the nodes are under one topology key. It remembers where a slot was when it was last looked at, so
-// that what the node added there can be taken back after it has moved.
+// places are where the nodes are under one topology key. It remembers where a slot was when it was
+// last looked at, so that what the node added there can be taken back after it has moved.
 type places struct {
 	key  string
 	topo *cache.Topology
 	at   []int32 // by slot
-	// single says that no domain had more than one node when groups were last asked for. What there is in a domain is then
-	// what its node adds, and says more about the node than its place does.
+	// single says that no domain had more than one node when groups were last asked for. What there
+	// is in a domain is then what its node adds, and says more about the node than its place does.
 	single bool
 }
 
@@ -40,8 +40,8 @@ func newPlaces(snapshot *cache.Snapshot, key string) places {
 	return places{key: key, topo: snapshot.Topo(key)}
 }
 
-// current says whether the topology is the one that the snapshot keeps up. One that it dropped and made again numbers
-// domains otherwise.
+// current says whether the topology is the one that the snapshot keeps up. One that it dropped and
+// made again numbers domains otherwise.
 func (p *places) current(snapshot *cache.Snapshot) bool { return snapshot.Topo(p.key) == p.topo }
 
 // now is where a slot is in the snapshot.
@@ -67,15 +67,16 @@ func grow[T any](s []T, n int) []T {
 	return slices.Grow(s, n-len(s))[:n]
 }
 
-// least is the smallest number of pods in any domain that counts. It is kept up while it can be, and worked out anew
-// when asked for after all domains that had it have changed.
+// least is the smallest number of pods in any domain that counts. It is kept up while it can be,
+// and worked out anew when asked for after all domains that had it have changed.
 type least struct {
 	known   bool
 	pods    int32 // math.MaxInt32 if no domain counts
 	domains int   // that have so few
 }
 
-// changed notes that a domain that had before pods has after pods; -1 stands for a domain that does not count.
+// changed notes that a domain that had before pods has after pods; -1 stands for a domain that does
+// not count.
 func (l *least) changed(before, after int32) {
 	if !l.known || before == after {
 		return

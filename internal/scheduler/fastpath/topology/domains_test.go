@@ -111,7 +111,8 @@ func TestSelectorsThatDoNotParseAreErrors(t *testing.T) {
 	}
 }
 
-// TestTheTwinsOwnTheirPod has somebody write to the pod that they were made for, as scheduling it does.
+// TestTheTwinsOwnTheirPod has somebody write to the pod that they were made for, as scheduling it
+// does.
 func TestTheTwinsOwnTheirPod(t *testing.T) {
 	c, sources := three(t)
 	avoidsWeb := avoiding(corev1.PodAffinityTerm{TopologyKey: zone, LabelSelector: app("web")})
@@ -280,7 +281,8 @@ func TestPodsThatChangeNothingAreIrrelevant(t *testing.T) {
 	}
 }
 
-// TestMoreTopologyKeysThanAreKeptUp has the class decided by the plugin rather than made anew for every pod.
+// TestMoreTopologyKeysThanAreKeptUp has the class decided by the plugin rather than made anew for
+// every pod.
 func TestMoreTopologyKeysThanAreKeptUp(t *testing.T) {
 	c, sources := three(t)
 	many := func(p *corev1.Pod) {
@@ -406,7 +408,8 @@ func TestTheMinimumIsThatOfTheDomainsThatCount(t *testing.T) {
 	}
 }
 
-// TestNormalScoresAreRemembered compares small ranges of scores, whose normal ones are, with large ones.
+// TestNormalScoresAreRemembered compares small ranges of scores, whose normal ones are, with large
+// ones.
 func TestNormalScoresAreRemembered(t *testing.T) {
 	for _, highest := range []int64{0, 1, 100, maxNormals - 1, maxNormals, 1 << 40} {
 		calls := 0

@@ -29,8 +29,9 @@ var (
 	keys           = []string{zone, zone, hostname, hostname, rack}
 )
 
-// generator makes random objects that have in them what the two plugins look at, and what they trip over: labels that
-// are missing or empty, terms and selectors that select nothing or everything, names of what does not exist.
+// generator makes random objects that have in them what the two plugins look at, and what they trip
+// over: labels that are missing or empty, terms and selectors that select nothing or everything,
+// names of what does not exist.
 type generator struct {
 	*rand.Rand
 	made int

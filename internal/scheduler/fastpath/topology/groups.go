@@ -9,9 +9,10 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// What nodes are grouped by. Where domains have many nodes, as zones have, it is the place of a node: what there is in
-// the domain is looked up for all its nodes at once. Where each node is a domain of its own, as by hostname, places would
-// make as many groups as there are nodes, and it is what there is in the domain.
+// What nodes are grouped by. Where domains have many nodes, as zones have, it is the place of a
+// node: what there is in the domain is looked up for all its nodes at once. Where each node is a
+// domain of its own, as by hostname, places would make as many groups as there are nodes, and it is
+// what there is in the domain.
 
 // GroupsEpoch implements Cross.
 func (t *spread) GroupsEpoch() uint64 {
@@ -23,7 +24,8 @@ func (t *spread) GroupsEpoch() uint64 {
 	return t.regrouped
 }
 
-// AppendGroup implements Cross. Whether a node lacks a key that it needs to be scored follows from its places.
+// AppendGroup implements Cross. Whether a node lacks a key that it needs to be scored follows from
+// its places.
 func (t *spread) AppendGroup(key []byte, slot cache.Slot) []byte {
 	for i := range t.hard {
 		y := &t.hard[i]

@@ -18,8 +18,8 @@ type grouping struct {
 	keys  []string // by slot, "" for one without a node
 }
 
-// compareGroups has one node of each group stand for the others, which must come to what all nodes come to, and holds
-// the twins to it that keys stay as they are where nothing has happened.
+// compareGroups has one node of each group stand for the others, which must come to what all nodes
+// come to, and holds the twins to it that keys stay as they are where nothing has happened.
 func (r *run) compareGroups(t *testing.T, k *class, where string) {
 	for i, cross := range k.crosses {
 		if cross == nil || cross.Idle() {

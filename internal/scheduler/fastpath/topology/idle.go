@@ -21,7 +21,8 @@ func (t *affinity) LetsAll() bool {
 	return len(t.required) == 0
 }
 
-// Idle implements Cross: the default constraints may apply, but there is no series to apply them to.
+// Idle implements Cross: the default constraints may apply, but there is no series to apply them
+// to.
 func (t *spread) Idle() bool { return len(t.hard)+len(t.soft) == 0 }
 
 // Idle implements Cross.

@@ -5,15 +5,18 @@ package topology
 
 import "github.com/livesched/livesched/internal/scheduler/cache"
 
-// memo remembers what the pods of each signature mean to a twin. Most mean nothing, which takes two bits.
+// memo remembers what the pods of each signature mean to a twin. Most mean nothing, which takes two
+// bits.
 type memo[T any] struct {
 	epoch uint64 // of the signatures
-	// known are the signatures that were looked at, meaning those of them that mean something. Bits by number.
+	// known are the signatures that were looked at, meaning those of them that mean something. Bits
+	// by number.
 	known, meaning []uint64
 	effects        map[cache.SignatureID]T
 }
 
-// look prepares for being asked about signatures. What was remembered goes if they have other numbers by now.
+// look prepares for being asked about signatures. What was remembered goes if they have other
+// numbers by now.
 func (m *memo[T]) look(signatures *cache.Signatures) {
 	if m.epoch != signatures.Epoch() {
 		*m = memo[T]{epoch: signatures.Epoch(), effects: map[cache.SignatureID]T{}}

@@ -15,12 +15,12 @@ import (
 // DefaultMaxMentions is how many label keys may be mentioned before all labels of all pods count.
 const DefaultMaxMentions = 256
 
-// Mentions are the keys of pod labels that some selector asks about: of affinity terms of pods that run or were seen, of
-// topology spread constraints, of services and controllers. Labels under other keys tell no two pods apart, as those that
-// every pod of a Job has for itself.
+// Mentions are the keys of pod labels that some selector asks about: of affinity terms of pods that
+// run or were seen, of topology spread constraints, of services and controllers. Labels under other
+// keys tell no two pods apart, as those that every pod of a Job has for itself.
 //
-// Keys are added and stay. Whoever has taken pods with different labels for the same has to think again when Grown says so.
-// It belongs to the goroutine of the scheduling loop.
+// Keys are added and stay. Whoever has taken pods with different labels for the same has to think
+// again when Grown says so. It belongs to the goroutine of the scheduling loop.
 type Mentions struct {
 	keys  sets.Set[string]
 	most  int
@@ -31,7 +31,8 @@ type Mentions struct {
 	read  int
 }
 
-// NewMentions returns the mentions of nobody. With more than so many keys (0: DefaultMaxMentions) all labels count.
+// NewMentions returns the mentions of nobody. With more than so many keys (0: DefaultMaxMentions)
+// all labels count.
 func NewMentions(most int) *Mentions {
 	if most == 0 {
 		most = DefaultMaxMentions
@@ -75,7 +76,8 @@ func (m *Mentions) addSelector(selector labels.Selector) {
 	}
 }
 
-// ReadSnapshot adds what the affinity terms of the pods in a snapshot ask about, of those that it has not read before.
+// ReadSnapshot adds what the affinity terms of the pods in a snapshot ask about, of those that it
+// has not read before.
 func (m *Mentions) ReadSnapshot(snapshot *cache.Snapshot) {
 	if m.all {
 		return
@@ -100,8 +102,8 @@ func (m *Mentions) ReadTerms(pod *schedframework.PodInfo) {
 	}
 }
 
-// ReadServices adds what the services in the pod's namespace ask about, if the profile has default constraints for the pod:
-// these apply to it together with the other pods of its services.
+// ReadServices adds what the services in the pod's namespace ask about, if the profile has default
+// constraints for the pod: these apply to it together with the other pods of its services.
 func (t *Twins) ReadServices(m *Mentions, pod *corev1.Pod) {
 	if m.all || t.SpreadArgs == nil || len(pod.Spec.TopologySpreadConstraints) > 0 {
 		return
@@ -111,7 +113,8 @@ func (t *Twins) ReadServices(m *Mentions, pod *corev1.Pod) {
 	}
 }
 
-// readServices adds what the services in a namespace ask about, unless that was done since any service has changed.
+// readServices adds what the services in a namespace ask about, unless that was done since any
+// service has changed.
 func (s *Sources) readServices(m *Mentions, namespace string) {
 	owners := s.currentOwners()
 	at := version(owners.serviceStore)

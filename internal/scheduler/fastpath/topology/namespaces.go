@@ -13,8 +13,8 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// scope is the namespaces that the affinity terms of a class's pods select, and the labels of the one that they are in,
-// by which other pods' terms select them.
+// scope is the namespaces that the affinity terms of a class's pods select, and the labels of the
+// one that they are in, by which other pods' terms select them.
 type scope struct {
 	sources *Sources
 	name    string
@@ -30,7 +30,8 @@ type selectedNamespaces struct {
 	names    sets.Set[string]
 }
 
-// newScope looks up the namespaces that the pod's terms select, and adds them to those that the terms name.
+// newScope looks up the namespaces that the pod's terms select, and adds them to those that the
+// terms name.
 func (s *Sources) newScope(info *schedframework.PodInfo) (*scope, error) {
 	p := &scope{sources: s, name: info.Pod.Namespace, at: version(s.nsStore)}
 	p.own = p.current()
@@ -47,8 +48,9 @@ func (s *Sources) newScope(info *schedframework.PodInfo) (*scope, error) {
 			return nil, err
 		}
 		p.selected = append(p.selected, selectedNamespaces{term.NamespaceSelector, names})
-		// The selector stays. The plugin means to replace it by one of nothing, but does so in a copy, so that a selector
-		// that matches no labels at all (DoesNotExist, NotIn) goes on to match every namespace.
+		// The selector stays. The plugin means to replace it by one of nothing, but does so in a
+		// copy, so that a selector that matches no labels at all (DoesNotExist, NotIn) goes on to
+		// match every namespace.
 		for name := range names {
 			term.Namespaces.Insert(name)
 		}

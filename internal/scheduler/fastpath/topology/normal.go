@@ -6,8 +6,8 @@ package topology
 // maxNormals bounds the range of scores whose normal ones are remembered.
 const maxNormals = 4096
 
-// normals remembers the normal scores that raw ones come to, since nodes have few different ones and a division costs
-// more than the rest.
+// normals remembers the normal scores that raw ones come to, since nodes have few different ones
+// and a division costs more than the rest.
 type normals struct{ known []int8 }
 
 // apply normalises scores between lowest and highest. normal has to return 0 to 100.

@@ -21,8 +21,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// Sources is what the plugins of a profile read besides the pod. One does for all the classes of a profile's
-// generation. It belongs to the goroutine of the scheduling loop.
+// Sources is what the plugins of a profile read besides the pod. One does for all the classes of a
+// profile's generation. It belongs to the goroutine of the scheduling loop.
 type Sources struct {
 	snapshot   *cache.Snapshot
 	factory    informers.SharedInformerFactory
@@ -32,15 +32,17 @@ type Sources struct {
 	nsStore toolscache.Store
 	// probe is what podOf returns.
 	probe corev1.Pod
-	// owners is nil until default constraints ask for it. As upstream's plugin, who needs them not has them not watched.
+	// owners is nil until default constraints ask for it. As upstream's plugin, who needs them not
+	// has them not watched.
 	owners *owners
 }
 
 // errTopologies is returned for pods with more topology keys than a snapshot keeps up.
 var errTopologies = errors.New("too many topology keys")
 
-// NewSources returns the sources of a profile: the snapshot that decisions are made on, the informers that the
-// profile's plugins got from their handle, which have synced, and the feature gates that they were made with.
+// NewSources returns the sources of a profile: the snapshot that decisions are made on, the
+// informers that the profile's plugins got from their handle, which have synced, and the feature
+// gates that they were made with.
 func NewSources(snapshot *cache.Snapshot, factory informers.SharedInformerFactory, features feature.Features) *Sources {
 	namespaces := factory.Core().V1().Namespaces()
 	return &Sources{
@@ -49,7 +51,8 @@ func NewSources(snapshot *cache.Snapshot, factory informers.SharedInformerFactor
 	}
 }
 
-// podOf returns a pod that is, to selectors and terms, like those of a signature. It is valid until the next call.
+// podOf returns a pod that is, to selectors and terms, like those of a signature. It is valid until
+// the next call.
 func (s *Sources) podOf(signature *cache.Signature) *corev1.Pod {
 	s.probe.Namespace, s.probe.Labels = signature.Namespace, signature.Labels
 	return &s.probe
@@ -66,7 +69,8 @@ type owners struct {
 	statefulSets           appslisters.StatefulSetLister
 
 	serviceStore toolscache.Store
-	// read are the namespaces whose services were read into Mentions since all services were at version readAt.
+	// read are the namespaces whose services were read into Mentions since all services were at
+	// version readAt.
 	read   sets.Set[string]
 	readAt string
 	// controllerStores by kind.
@@ -94,8 +98,8 @@ type series struct {
 	*owners
 	pod      *corev1.Pod
 	selector labels.Selector
-	// controllers is where the pod's controller is kept under key; nil if it has none, or one of a kind that does not
-	// matter.
+	// controllers is where the pod's controller is kept under key; nil if it has none, or one of a
+	// kind that does not matter.
 	controllers toolscache.Store
 	key         string
 	// servicesAt and controller are the state that the selector was made from.
@@ -139,8 +143,8 @@ func (r *series) changed() bool {
 	return false
 }
 
-// currentController returns the pod's controller, nil if it is not there. That it is the same object means that nothing
-// in it has changed.
+// currentController returns the pod's controller, nil if it is not there. That it is the same
+// object means that nothing in it has changed.
 func (r *series) currentController() any {
 	if r.controllers == nil {
 		return nil
@@ -152,6 +156,7 @@ func (r *series) currentController() any {
 	return controller
 }
 
-// version is the resource version of all that a store holds. It is "" if the store does not know, as it does while
-// client-go's feature gate AtomicFIFO is off; what came of the store has to be worked out again then.
+// version is the resource version of all that a store holds. It is "" if the store does not know,
+// as it does while client-go's feature gate AtomicFIFO is off; what came of the store has to be
+// worked out again then.
 func version(store toolscache.Store) string { return store.LastStoreSyncResourceVersion() }

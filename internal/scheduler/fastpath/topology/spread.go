@@ -17,7 +17,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// spread is the twin of PodTopologySpread (pkg/scheduler/framework/plugins/podtopologyspread of kube-scheduler 1.36).
+// spread is the twin of PodTopologySpread (pkg/scheduler/framework/plugins/podtopologyspread of
+// kube-scheduler 1.36).
 type spread struct {
 	sources *Sources
 	// pod is like all pods of the class. Nobody writes to it.
@@ -31,9 +32,11 @@ type spread struct {
 	counting memo[[]int]
 	// hard are the constraints that Filter goes by, soft those of Score, in the order of the pod.
 	hard, soft []tally
-	// allKeys says that nodes that lack the key of any soft constraint are not scored, and count for none.
+	// allKeys says that nodes that lack the key of any soft constraint are not scored, and count
+	// for none.
 	allKeys bool
-	// lacks says of slots that they are not scored, as the node lacks the key of a soft constraint; lacking is how many.
+	// lacks says of slots that they are not scored, as the node lacks the key of a soft constraint;
+	// lacking is how many.
 	lacks   []bool
 	lacking int
 	// Of Score.
@@ -52,8 +55,8 @@ type counter struct {
 	byBinding bool
 }
 
-// Twin returns the twin of PodTopologySpread for pods with these constraints. It is stale once the constraints have
-// changed.
+// Twin returns the twin of PodTopologySpread for pods with these constraints. It is stale once the
+// constraints have changed.
 func (c *Constraints) Twin() (Cross, error) {
 	t := &spread{sources: c.sources, pod: c.pod, allKeys: !c.system, constraints: c}
 	t.required = nodeaffinity.GetRequiredNodeAffinity(t.pod)
@@ -108,7 +111,8 @@ func (t *spread) Stale() bool {
 	return renumbered || t.constraints.Changed()
 }
 
-// renumbered says whether a topology was dropped and made anew. All are asked for, which keeps them.
+// renumbered says whether a topology was dropped and made anew. All are asked for, which keeps
+// them.
 func (t *spread) renumbered() bool {
 	renumbered := false
 	for y := range t.tallies {
@@ -141,7 +145,8 @@ func (t *spread) Relevant(pod *schedframework.PodInfo) bool {
 	return false
 }
 
-// matches says whether a pod of the namespace with these labels counts. A selector that selects everything counts nothing.
+// matches says whether a pod of the namespace with these labels counts. A selector that selects
+// everything counts nothing.
 func (c *counter) matches(podLabels map[string]string) bool {
 	return !c.selector.Empty() && c.selector.Matches(labels.Set(podLabels))
 }
@@ -195,7 +200,8 @@ func (t *spread) count(slot cache.Slot) {
 	}
 }
 
-// learn finds out by which counters the pods of a signature count, and says whether they do. Terminating pods do not.
+// learn finds out by which counters the pods of a signature count, and says whether they do.
+// Terminating pods do not.
 func (t *spread) learn(id cache.SignatureID, of *cache.Signature) bool {
 	var counters []int
 	if of.Namespace == t.pod.Namespace && !of.Terminating {
@@ -234,8 +240,8 @@ func (t *spread) setLacks(slot cache.Slot, lacks bool) {
 	t.lacks[slot] = lacks
 }
 
-// move makes the constraints of one kind count a node as it is now, instead of as it was. Inclusion policies may still
-// have a node that is eligible not count.
+// move makes the constraints of one kind count a node as it is now, instead of as it was. Inclusion
+// policies may still have a node that is eligible not count.
 func (t *spread) move(tallies []tally, slot cache.Slot, node *corev1.Node, eligible bool) {
 	var verdicts inclusion
 	for i := range tallies {

@@ -56,7 +56,8 @@ func (y *tally) keep(slots []cache.Slot) []cache.Slot {
 	return slots[:kept]
 }
 
-// Score implements Cross. How much a constraint weighs grows with the number of its domains among the feasible nodes.
+// Score implements Cross. How much a constraint weighs grows with the number of its domains among
+// the feasible nodes.
 func (t *spread) Score(feasible []cache.Slot, sizes []int32, scores []int64) bool {
 	if len(t.soft) == 0 {
 		return false
@@ -133,13 +134,14 @@ func (y *tally) weigh() {
 	for _, place := range y.found {
 		y.terms[place] = spreadTerm(y.pods[place], y.maxSkew, weight)
 	}
-	// Unless nodes need have all keys, those without the label count for the empty value, but get nothing for it.
+	// Unless nodes need have all keys, those without the label count for the empty value, but get
+	// nothing for it.
 	y.terms[emptyValue] = spreadTerm(y.pods[emptyValue]+y.pods[unlabelled], y.maxSkew, weight)
 	y.terms[unlabelled] = 0
 }
 
-// addTerms adds what the constraint gives the nodes. The constraints are added in the order in which the plugin adds them,
-// on which the sum of floats depends.
+// addTerms adds what the constraint gives the nodes. The constraints are added in the order in
+// which the plugin adds them, on which the sum of floats depends.
 func (y *tally) addTerms(feasible []cache.Slot, totals []float64) {
 	at, terms := y.at, y.terms
 	for i, slot := range feasible {
@@ -147,8 +149,8 @@ func (y *tally) addTerms(feasible []cache.Slot, totals []float64) {
 	}
 }
 
-// addPerNode is addTerms for hostnames, of which the plugin takes the pods on the node itself, those of nodes of the
-// same hostname not included, whatever the inclusion policies.
+// addPerNode is addTerms for hostnames, of which the plugin takes the pods on the node itself,
+// those of nodes of the same hostname not included, whatever the inclusion policies.
 func (y *tally) addPerNode(feasible []cache.Slot, totals []float64, pods []int32, scored int) {
 	weight, maxSkew, at := spreadWeight(scored), y.maxSkew, y.at
 	for i, slot := range feasible {
@@ -160,8 +162,8 @@ func (y *tally) addPerNode(feasible []cache.Slot, totals []float64, pods []int32
 
 func spreadWeight(domains int) float64 { return math.Log(float64(domains + 2)) }
 
-// spreadTerm is what a number of pods adds to a score. The expression has the form of the plugin's, so that compilers
-// that fuse the multiplication with the addition do so in both.
+// spreadTerm is what a number of pods adds to a score. The expression has the form of the plugin's,
+// so that compilers that fuse the multiplication with the addition do so in both.
 func spreadTerm(pods, maxSkew int32, weight float64) float64 {
 	return float64(int64(pods))*weight + float64(maxSkew-1)
 }
@@ -175,7 +177,8 @@ func rounded(x float64) int64 {
 	return n
 }
 
-// finish rounds and normalises the totals: the fewest pods get the highest score, and nodes that are not scored none.
+// finish rounds and normalises the totals: the fewest pods get the highest score, and nodes that
+// are not scored none.
 func (t *spread) finish(feasible []cache.Slot, scores []int64) {
 	unscored := t.unscored()
 	lowest, highest := int64(math.MaxInt64), int64(0)

@@ -12,7 +12,8 @@ type tally struct {
 	counter int
 	// self is 1 if the class's own pods match the selector.
 	self int
-	// perNode says that Score counts the pods of each node by itself, whatever the inclusion policies.
+	// perNode says that Score counts the pods of each node by itself, whatever the inclusion
+	// policies.
 	perNode bool
 
 	counts []bool // by slot: whether the node's pods count
@@ -23,8 +24,8 @@ type tally struct {
 	domains int
 	least   least
 
-	// Of Score, by place: the pass in which a feasible node was seen there, and what that place adds to a score. found
-	// are the places that were seen in this pass.
+	// Of Score, by place: the pass in which a feasible node was seen there, and what that place
+	// adds to a score. found are the places that were seen in this pass.
 	pass  uint64
 	seen  []uint64
 	terms []float64
@@ -39,8 +40,8 @@ func (y *tally) grow(slots int) {
 	y.nodes = grow(y.nodes, y.bound())
 }
 
-// move counts a node where it is now, if it counts, instead of where it was. before is the number of pods that it had
-// then, after what it has now.
+// move counts a node where it is now, if it counts, instead of where it was. before is the number
+// of pods that it had then, after what it has now.
 func (y *tally) move(slot cache.Slot, counts bool, before, after int32) {
 	from, to := y.at[slot], y.now(slot)
 	counted := y.counts[slot]
@@ -80,8 +81,8 @@ func (y *tally) counted(place int32) int32 {
 	return y.pods[place]
 }
 
-// minimum is the number of pods that the skew is measured from: of the domain that has the fewest, or 0 if there are
-// fewer domains than the constraint asks for.
+// minimum is the number of pods that the skew is measured from: of the domain that has the fewest,
+// or 0 if there are fewer domains than the constraint asks for.
 func (y *tally) minimum() int {
 	if y.domains < int(y.minDomains) {
 		return 0

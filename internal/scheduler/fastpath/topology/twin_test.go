@@ -47,8 +47,9 @@ type run struct {
 	classes  []*class
 }
 
-// TestTwinsDecideAsThePlugins lets a random cluster change and asks, at every step, for some classes of pods, what the
-// twins and upstream's plugins say of every node: codes, messages, and scores over a random choice of nodes.
+// TestTwinsDecideAsThePlugins lets a random cluster change and asks, at every step, for some
+// classes of pods, what the twins and upstream's plugins say of every node: codes, messages, and
+// scores over a random choice of nodes.
 func TestTwinsDecideAsThePlugins(t *testing.T) {
 	seed := *twinSeed
 	if seed == 0 {

@@ -11,12 +11,14 @@ import (
 // Twins makes the twins for the classes of one generation of a profile.
 type Twins struct {
 	Sources *Sources
-	// SpreadArgs and AffinityArgs are the arguments of the profile's plugins; nil if the profile has not the plugin.
+	// SpreadArgs and AffinityArgs are the arguments of the profile's plugins; nil if the profile
+	// has not the plugin.
 	SpreadArgs   *schedconfig.PodTopologySpreadArgs
 	AffinityArgs *schedconfig.InterPodAffinityArgs
 }
 
-// Constraints returns those that the profile's PodTopologySpread goes by; see [Sources.Constraints].
+// Constraints returns those that the profile's PodTopologySpread goes by; see
+// [Sources.Constraints].
 func (t *Twins) Constraints(pod *corev1.Pod) (*Constraints, error) {
 	return t.Sources.Constraints(t.SpreadArgs, pod)
 }

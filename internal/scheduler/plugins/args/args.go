@@ -1,7 +1,8 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package args reads the arguments of livesched's own plugins, which are not kinds of kube-scheduler's configuration API.
+// Package args reads the arguments of livesched's own plugins, which are not kinds of
+// kube-scheduler's configuration API.
 package args
 
 import (
@@ -16,8 +17,8 @@ import (
 // group is the API group in which kube-scheduler had the arguments of the plugins that it removed.
 const group = "kubescheduler.config.k8s.io/"
 
-// TypeMeta is for the arguments of a plugin that kube-scheduler had a kind for: they can say of which kind they are, so that
-// they paste over from a KubeSchedulerConfiguration of that time.
+// TypeMeta is for the arguments of a plugin that kube-scheduler had a kind for: they can say of
+// which kind they are, so that they paste over from a KubeSchedulerConfiguration of that time.
 type TypeMeta struct {
 	APIVersion string `json:"apiVersion,omitempty"`
 	Kind       string `json:"kind,omitempty"`
@@ -31,8 +32,9 @@ func (t *TypeMeta) Check(plugin string) error {
 	return nil
 }
 
-// Decode reads a plugin's arguments, which a profile gives as a JSON object, into a struct. Without arguments, the struct
-// stays as it is. Fields that the struct does not have, and fields that are given twice, are errors.
+// Decode reads a plugin's arguments, which a profile gives as a JSON object, into a struct. Without
+// arguments, the struct stays as it is. Fields that the struct does not have, and fields that are
+// given twice, are errors.
 func Decode(object runtime.Object, into any) error {
 	if object == nil {
 		return nil

@@ -1,9 +1,10 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodelabel is the plugin NodeLabel, which kube-scheduler had up to 1.22: it admits and prefers nodes by whether
-// they have labels, whatever the labels' values. The predicate CheckNodeLabelPresence and the priorities with a
-// labelPreference of the legacy Policy API are made of it.
+// Package nodelabel is the plugin NodeLabel, which kube-scheduler had up to 1.22: it admits and
+// prefers nodes by whether they have labels, whatever the labels' values. The predicate
+// CheckNodeLabelPresence and the priorities with a labelPreference of the legacy Policy API are
+// made of it.
 package nodelabel
 
 import (
@@ -41,7 +42,8 @@ type Args struct {
 	AbsentLabelsPreference []string `json:"absentLabelsPreference,omitempty"`
 }
 
-// ParseArgs reads and checks the arguments of the plugin. A label cannot be asked for both to be there and not to be there.
+// ParseArgs reads and checks the arguments of the plugin. A label cannot be asked for both to be
+// there and not to be there.
 func ParseArgs(object runtime.Object) (Args, error) {
 	var a Args
 	if err := args.Decode(object, &a); err != nil {
@@ -89,7 +91,8 @@ func New(_ context.Context, object runtime.Object, _ fwk.Handle) (fwk.Plugin, er
 // Name implements fwk.Plugin.
 func (pl *NodeLabel) Name() string { return Name }
 
-// Filter refuses the nodes that have not the labels that they must have, or have some that they must not have.
+// Filter refuses the nodes that have not the labels that they must have, or have some that they
+// must not have.
 func (pl *NodeLabel) Filter(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
 	if !pl.admits(nodeInfo.Node()) {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, ErrReason)

@@ -1,9 +1,10 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodepreferavoidpods is the plugin NodePreferAvoidPods, which kube-scheduler had up to 1.22: it keeps the pods of
-// a ReplicaSet or ReplicationController away from nodes whose annotation scheduler.alpha.kubernetes.io/preferAvoidPods
-// names that controller. The priority NodePreferAvoidPodsPriority of the legacy Policy API is made of it.
+// Package nodepreferavoidpods is the plugin NodePreferAvoidPods, which kube-scheduler had up to
+// 1.22: it keeps the pods of a ReplicaSet or ReplicationController away from nodes whose annotation
+// scheduler.alpha.kubernetes.io/preferAvoidPods names that controller. The priority
+// NodePreferAvoidPodsPriority of the legacy Policy API is made of it.
 package nodepreferavoidpods
 
 import (
@@ -40,8 +41,8 @@ func New(_ context.Context, object runtime.Object, _ fwk.Handle) (fwk.Plugin, er
 // Name implements fwk.Plugin.
 func (NodePreferAvoidPods) Name() string { return Name }
 
-// Score is 0 for a node that wants to be spared the pod's controller, fwk.MaxScore for all others. An annotation that
-// cannot be read spares nobody.
+// Score is 0 for a node that wants to be spared the pod's controller, fwk.MaxScore for all others.
+// An annotation that cannot be read spares nobody.
 func (NodePreferAvoidPods) Score(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
 	controller := metav1.GetControllerOf(pod)
 	if controller == nil || controller.Kind != "ReplicaSet" && controller.Kind != "ReplicationController" {
@@ -60,7 +61,8 @@ func (NodePreferAvoidPods) Score(_ context.Context, _ fwk.CycleState, pod *corev
 	return fwk.MaxScore, nil
 }
 
-// NodeLocalKey tells the fast path what the plugin goes by (see fastpath.NodeLocal): the pod's controller.
+// NodeLocalKey tells the fast path what the plugin goes by (see fastpath.NodeLocal): the pod's
+// controller.
 func (NodePreferAvoidPods) NodeLocalKey(pod *corev1.Pod) (string, bool) {
 	controller := metav1.GetControllerOfNoCopy(pod)
 	if controller == nil || controller.Kind != "ReplicaSet" && controller.Kind != "ReplicationController" {

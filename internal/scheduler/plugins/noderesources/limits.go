@@ -14,8 +14,9 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/plugins/args"
 )
 
-// LimitsName is of the plugin that prefers nodes which could give a pod all that its limits allow it. kube-scheduler had it
-// up to 1.18, behind a feature gate. The priority ResourceLimitsPriority of the legacy Policy API is made of it.
+// LimitsName is of the plugin that prefers nodes which could give a pod all that its limits allow
+// it. kube-scheduler had it up to 1.18, behind a feature gate. The priority ResourceLimitsPriority
+// of the legacy Policy API is made of it.
 const LimitsName = "NodeResourceLimits"
 
 // Limits is the plugin. It has no state and takes no arguments.
@@ -37,8 +38,9 @@ func NewLimits(_ context.Context, object runtime.Object, _ fwk.Handle) (fwk.Plug
 // Name implements fwk.Plugin.
 func (Limits) Name() string { return LimitsName }
 
-// Score is 1 for a node whose allocatable cpu or memory is no less than the pod's limit, 0 for all others: enough to settle
-// a tie. What other pods use does not count, nor does a pod without limits.
+// Score is 1 for a node whose allocatable cpu or memory is no less than the pod's limit, 0 for all
+// others: enough to settle a tie. What other pods use does not count, nor does a pod without
+// limits.
 func (Limits) Score(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
 	limits, allocatable := limitsOf(pod), nodeInfo.GetAllocatable()
 	if within(limits.MilliCPU, allocatable.GetMilliCPU()) || within(limits.Memory, allocatable.GetMemory()) {
@@ -47,7 +49,8 @@ func (Limits) Score(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, nodeIn
 	return 0, nil
 }
 
-// limitsOf are the sum of the limits of the containers or, if that is greater, the greatest of the init containers.
+// limitsOf are the sum of the limits of the containers or, if that is greater, the greatest of the
+// init containers.
 func limitsOf(pod *corev1.Pod) *schedframework.Resource {
 	limits := &schedframework.Resource{}
 	for i := range pod.Spec.Containers {

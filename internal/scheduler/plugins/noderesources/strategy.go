@@ -1,10 +1,11 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package noderesources has the plugins that score nodes by their resources and that kube-scheduler has no more. Three of
-// them, NodeResourcesLeastAllocated, NodeResourcesMostAllocated and RequestedToCapacityRatio, became scoring strategies of
-// NodeResourcesFit, which can have only one; a legacy policy can have them side by side, each with its weight. Each is
-// kube-scheduler's NodeResourcesFit of that strategy, of which nothing but the score is used.
+// Package noderesources has the plugins that score nodes by their resources and that kube-scheduler
+// has no more. Three of them, NodeResourcesLeastAllocated, NodeResourcesMostAllocated and
+// RequestedToCapacityRatio, became scoring strategies of NodeResourcesFit, which can have only one;
+// a legacy policy can have them side by side, each with its weight. Each is kube-scheduler's
+// NodeResourcesFit of that strategy, of which nothing but the score is used.
 package noderesources
 
 import (
@@ -35,7 +36,8 @@ const (
 	LeastAllocatedName = "NodeResourcesLeastAllocated"
 	// MostAllocatedName is of the plugin that prefers nodes with least to spare.
 	MostAllocatedName = "NodeResourcesMostAllocated"
-	// RequestedToCapacityRatioName is of the plugin that scores nodes by a function of how full they are.
+	// RequestedToCapacityRatioName is of the plugin that scores nodes by a function of how full
+	// they are.
 	RequestedToCapacityRatioName = "RequestedToCapacityRatio"
 )
 
@@ -45,10 +47,11 @@ const maxWeight = 100
 // Args are the arguments of the plugins, as in kubescheduler.config.k8s.io/v1beta1.
 type Args struct {
 	args.TypeMeta `json:",inline"`
-	// Shape of the function from utilization (0 to 100) to score (0 to 10): its points, by increasing utilization. Of
-	// RequestedToCapacityRatio only, which must have it.
+	// Shape of the function from utilization (0 to 100) to score (0 to 10): its points, by
+	// increasing utilization. Of RequestedToCapacityRatio only, which must have it.
 	Shape []configv1.UtilizationShapePoint `json:"shape,omitempty"`
-	// Resources that count, each with a weight of 1 or more; no weight is 1. Default: cpu and memory.
+	// Resources that count, each with a weight of 1 or more; no weight is 1. Default: cpu and
+	// memory.
 	Resources []configv1.ResourceSpec `json:"resources,omitempty"`
 }
 
@@ -67,7 +70,8 @@ func CheckArgs(plugin string) func(runtime.Object) error {
 	}
 }
 
-// parseArgs reads and checks the arguments of a plugin and returns them as those of NodeResourcesFit.
+// parseArgs reads and checks the arguments of a plugin and returns them as those of
+// NodeResourcesFit.
 func parseArgs(plugin string, object runtime.Object) (*schedconfig.NodeResourcesFitArgs, error) {
 	var a Args
 	if err := args.Decode(object, &a); err != nil {
@@ -94,7 +98,8 @@ func parseArgs(plugin string, object runtime.Object) (*schedconfig.NodeResources
 	return fit, inOwnTerms(validation.ValidateNodeResourcesFitArgs(nil, fit))
 }
 
-// inOwnTerms has the errors in arguments of NodeResourcesFit name the fields that these plugins have.
+// inOwnTerms has the errors in arguments of NodeResourcesFit name the fields that these plugins
+// have.
 func inOwnTerms(err error) error {
 	var aggregate utilerrors.Aggregate
 	if !errors.As(err, &aggregate) {
@@ -111,8 +116,8 @@ func inOwnTerms(err error) error {
 	return errors.Join(errs...)
 }
 
-// resources completes the resources. What counts is the ratio of the weights: they are divided by what they have in
-// common, since NodeResourcesFit takes none above 100.
+// resources completes the resources. What counts is the ratio of the weights: they are divided by
+// what they have in common, since NodeResourcesFit takes none above 100.
 func resources(specs []configv1.ResourceSpec) ([]schedconfig.ResourceSpec, error) {
 	if len(specs) == 0 {
 		return []schedconfig.ResourceSpec{{Name: string(corev1.ResourceCPU), Weight: 1}, {Name: string(corev1.ResourceMemory), Weight: 1}}, nil
@@ -152,7 +157,8 @@ func divisor(a, b int64) int64 {
 	return a
 }
 
-// Strategy is a plugin that scores nodes by a strategy of NodeResourcesFit. It has no state of its own.
+// Strategy is a plugin that scores nodes by a strategy of NodeResourcesFit. It has no state of its
+// own.
 type Strategy struct {
 	name string
 	fit  interface {
@@ -213,8 +219,8 @@ func (pl *Strategy) Score(ctx context.Context, state fwk.CycleState, pod *corev1
 // ScoreExtensions implements fwk.ScorePlugin: the score is normalised as it is.
 func (pl *Strategy) ScoreExtensions() fwk.ScoreExtensions { return nil }
 
-// ownState keeps what a plugin writes into a cycle state apart from what others write under the same keys: all
-// of these plugins, and NodeResourcesFit itself, have the same.
+// ownState keeps what a plugin writes into a cycle state apart from what others write under the
+// same keys: all of these plugins, and NodeResourcesFit itself, have the same.
 type ownState struct {
 	fwk.CycleState
 	owner string

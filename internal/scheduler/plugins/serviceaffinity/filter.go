@@ -44,7 +44,8 @@ func (a *affinity) Clone() fwk.StateData {
 	return &clone
 }
 
-// PreFilter collects the pods whose nodes tell where the pod may go. It is skipped where there are no affinity labels.
+// PreFilter collects the pods whose nodes tell where the pod may go. It is skipped where there are
+// no affinity labels.
 func (pl *ServiceAffinity) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if len(pl.args.AffinityLabels) == 0 {
 		return nil, fwk.NewStatus(fwk.Skip)
@@ -81,8 +82,9 @@ func (a *affinity) collect(pod *corev1.Pod, nodes []fwk.NodeInfo) {
 	}
 }
 
-// isMate tells whether a pod is in the namespace of another and has all its labels. Whether they share a service is not
-// asked: pods of one service have the labels that it selects in common, and those of one controller all of them.
+// isMate tells whether a pod is in the namespace of another and has all its labels. Whether they
+// share a service is not asked: pods of one service have the labels that it selects in common, and
+// those of one controller all of them.
 func isMate(pod, other *corev1.Pod) bool {
 	return other.Namespace == pod.Namespace && labels.SelectorFromSet(pod.Labels).Matches(labels.Set(other.Labels))
 }
@@ -124,8 +126,8 @@ func read(state fwk.CycleState) (*affinity, error) {
 	return a, nil
 }
 
-// Filter refuses the nodes whose affinity labels differ from what the pod selects and from what its first mate's node
-// has. A label that neither tells the value of may have any.
+// Filter refuses the nodes whose affinity labels differ from what the pod selects and from what its
+// first mate's node has. A label that neither tells the value of may have any.
 func (pl *ServiceAffinity) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
 	a, err := read(state)
 	if err != nil {

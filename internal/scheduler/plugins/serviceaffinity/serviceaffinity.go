@@ -1,9 +1,10 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package serviceaffinity is the plugin ServiceAffinity, which kube-scheduler had up to 1.22. It keeps the pods of a
-// service on nodes that agree in the values of some labels, and it spreads them over the values of others. The
-// predicates with a serviceAffinity and the priorities with a serviceAntiAffinity of the legacy Policy API are made of it.
+// Package serviceaffinity is the plugin ServiceAffinity, which kube-scheduler had up to 1.22. It
+// keeps the pods of a service on nodes that agree in the values of some labels, and it spreads them
+// over the values of others. The predicates with a serviceAffinity and the priorities with a
+// serviceAntiAffinity of the legacy Policy API are made of it.
 package serviceaffinity
 
 import (
@@ -21,7 +22,8 @@ import (
 // Name of the plugin.
 const Name = "ServiceAffinity"
 
-// Service is the resource whose changes the plugin asks for. The scheduler framework has no name for it any more.
+// Service is the resource whose changes the plugin asks for. The scheduler framework has no name
+// for it any more.
 const Service fwk.EventResource = "Service"
 
 // Args are the arguments of the plugin. All lists are of keys of node labels.
@@ -78,8 +80,8 @@ func New(_ context.Context, object runtime.Object, handle fwk.Handle) (fwk.Plugi
 // Name implements fwk.Plugin.
 func (pl *ServiceAffinity) Name() string { return Name }
 
-// EventsToRegister names what can make a node acceptable: one of the service's pods that goes or changes, or another
-// service; nodes that come, and labels that change.
+// EventsToRegister names what can make a node acceptable: one of the service's pods that goes or
+// changes, or another service; nodes that come, and labels that change.
 func (pl *ServiceAffinity) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	if len(pl.args.AffinityLabels) == 0 {
 		return nil, nil

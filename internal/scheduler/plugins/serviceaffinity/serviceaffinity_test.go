@@ -21,7 +21,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/plugins/serviceaffinity"
 )
 
-// world is what the plugin sees of a cluster: three nodes in two racks, one of them without a rack, some pods, and services by selectors.
+// world is what the plugin sees of a cluster: three nodes in two racks, one of them without a rack,
+// some pods, and services by selectors.
 type world struct {
 	fwk.Handle // the plugin asks for no more of it than what follows
 	snapshot   *schedcache.Snapshot

@@ -1,8 +1,8 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package siblings is what the plugins have in common that spread a pod's siblings: the pods of its namespace that a selector
-// selects, which PreScore finds, and which Score counts node by node.
+// Package siblings is what the plugins have in common that spread a pod's siblings: the pods of its
+// namespace that a selector selects, which PreScore finds, and which Score counts node by node.
 package siblings
 
 import (
@@ -43,8 +43,8 @@ func Count(cycle fwk.CycleState, key fwk.StateKey, pod *corev1.Pod, nodeInfo fwk
 	return count, nil
 }
 
-// Score is the score of a place with some siblings: from the highest where there are none, to 0 where there are the most that
-// any place could have.
+// Score is the score of a place with some siblings: from the highest where there are none, to 0
+// where there are the most that any place could have.
 func Score(count, most int64) float64 {
 	if most == 0 {
 		return float64(fwk.MaxScore)
