@@ -97,8 +97,8 @@ manifests: $(CONTROLLER_GEN) ## Generate CRDs and RBAC.
 	$(CONTROLLER_GEN) rbac:roleName=livesched paths=./cmd/... paths=./controllers/... paths=./internal/... output:rbac:dir=config/rbac
 
 .PHONY: docs
-docs: $(CRD_REF_DOCS) ## Generate the API reference, docs/api.md.
-	$(CRD_REF_DOCS) --log-level=ERROR --source-path=api/v1alpha1 --config=docs/.crd-ref-docs/config.yaml --templates-dir=docs/.crd-ref-docs --renderer=markdown --output-path=docs/api.md
+docs: $(CRD_REF_DOCS) ## Generate the API reference, docs/reference/api.md.
+	$(CRD_REF_DOCS) --log-level=ERROR --source-path=api/v1alpha1 --config=docs/.crd-ref-docs/config.yaml --templates-dir=docs/.crd-ref-docs --renderer=markdown --output-path=docs/reference/api.md
 
 .PHONY: fmt
 fmt: $(GOLANGCI_LINT) ## Format the Go code.
@@ -137,7 +137,7 @@ verify: $(CONTROLLER_GEN) $(CRD_REF_DOCS) $(KUSTOMIZE) ## Check that generated f
 fuzz: ## Run each fuzz target for FUZZTIME.
 	@FUZZTIME=$(FUZZTIME) hack/fuzz.sh
 
-##@ Measure (figures go to bin/benchmarks; docs/performance.md says how long each takes)
+##@ Measure (figures go to bin/benchmarks; docs/compare/performance.md says how long each takes)
 
 .PHONY: bench
 bench: bench-decision bench-throughput bench-reload bench-scale ## All of the following but for bench-parts.

@@ -10,7 +10,7 @@
 //
 // Each prints tables and writes its figures to a JSON file (see package report); from such files
 //
-//	table        prints the tables again, as Markdown for docs/performance.md
+//	table        prints the tables again, as Markdown for docs/compare/performance.md
 //	plot         draws the charts of docs/
 //
 // A run that takes too long can be done by part: flags say which nodes, kinds of pods and

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package workload makes the nodes and pods that benchmarks schedule. All of them, with and without
-// an API server, measure the same kinds of pods, under the names that docs/performance.md has for
-// them.
+// an API server, measure the same kinds of pods, under the names that docs/compare/performance.md
+// has for them.
 package workload
 
 import (

@@ -19,7 +19,7 @@ const warmUp = 200
 
 // BenchmarkDecide measures what a decision costs in the scheduling loop; see package decidebench.
 // hack/bench decision measures the same with the contenders in turn, for the tables in
-// docs/performance.md; this is for profiles:
+// docs/compare/performance.md; this is for profiles:
 //
 //	go test -run '^$' -bench 'Decide/anti/5000/livesched$' -benchtime 2000x -cpuprofile cpu.out ./internal/scheduler/algorithm
 func BenchmarkDecide(b *testing.B) {

@@ -17,7 +17,7 @@ import (
 
 // The tables in the documentation are those in the code. They are written with -update.
 func TestTheDocumentationHasEveryLegacyName(t *testing.T) {
-	file := filepath.Join("..", "..", "..", "docs", "legacy-policy.md")
+	file := filepath.Join("..", "..", "..", "docs", "reference", "legacy-policy.md")
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

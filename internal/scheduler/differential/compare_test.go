@@ -70,7 +70,8 @@ func (c *contest) decide(pod *corev1.Pod) (got decision) {
 }
 
 // awaitsVictims tells whether livesched waits for the victims of an earlier preemption of the pod
-// (docs/upstream.md). It is never the first decision on a pod, and never ends in a nomination.
+// (docs/compare/kube-scheduler.md). It is never the first decision on a pod, and never ends in a
+// nomination.
 func (c *contest) awaitsVictims(got decision) bool {
 	return got.err != nil && got.nominating == nil && c.ours.preemption != nil && c.ours.preemption.potential == 0 &&
 		c.theirs.preemption.potential > 0 && strings.HasSuffix(got.err.Error(), "preemption: not eligible due to a terminating pod on the nominated node.")

@@ -150,9 +150,9 @@ func (c *contest) eventually(what string, condition func() bool) {
 }
 
 // refresh brings kube-scheduler up to date where it is late and livesched is not
-// (docs/upstream.md): a node there keeps the numbers of nodes that have its images from its own
-// last change, and its place in the list of nodes, when its zone changes, until a node comes or
-// goes.
+// (docs/compare/kube-scheduler.md): a node there keeps the numbers of nodes that have its images
+// from its own last change, and its place in the list of nodes, when its zone changes, until a node
+// comes or goes.
 func (c *contest) refresh() {
 	c.t.Helper()
 	theirs := c.theirs.scheduler.Cache

@@ -131,7 +131,7 @@ func (c *contest) play() {
 }
 
 func TestKubeSchedulerBatchesNoPodsUnderTheDefaultProfile(t *testing.T) {
-	// docs/upstream.md says why livesched can do without batching.
+	// docs/compare/kube-scheduler.md says why livesched can do without batching.
 	ctx := klog.NewContext(t.Context(), logr.Discard())
 	spread := func(constraints *configv1.PodTopologySpreadArgs) *configuration {
 		return &configuration{parallelism: 1, profile: configv1.KubeSchedulerProfile{

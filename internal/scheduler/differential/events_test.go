@@ -163,7 +163,8 @@ func (c *contest) evict(node string) {
 }
 
 // sharesPort says whether another pod on the pod's node has one of its host ports. Such a pod must
-// not go: the port is then free to kube-scheduler and taken to livesched (docs/upstream.md).
+// not go: the port is then free to kube-scheduler and taken to livesched
+// (docs/compare/kube-scheduler.md).
 func (c *contest) sharesPort(pod *corev1.Pod) bool {
 	used := map[int32]bool{}
 	for _, port := range schedutil.GetHostPorts(pod) {
