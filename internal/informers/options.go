@@ -16,6 +16,8 @@ import (
 	"k8s.io/utils/ptr"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/internal/interning"
 )
 
 // CacheOptions returns the options of the manager's cache that a [Source] needs:
@@ -25,18 +27,16 @@ import (
 //   - pods that have terminated (phase Succeeded or Failed) are not kept, since they take no room
 //     on a node (newPodInformer in kube-scheduler's scheduler.go); pods of other schedulers are,
 //     since they do;
-//   - what objects need not keep is dropped, and what is equal in them is shared, as [NewTransform]
-//     says;
+//   - objects go through [interning.NewTransform], which removes fields that nothing reads and
+//     makes objects share equal parts; trimBoundPods is its argument;
 //   - all namespaces: an informer of several namespaces is not a SharedIndexInformer;
 //   - informers that remember why they could not list or watch, for [SyncError].
-//
-// trimBoundPods is handed to NewTransform.
 func CacheOptions(scheme *runtime.Scheme, trimBoundPods bool) ctrlcache.Options {
 	return ctrlcache.Options{
 		Scheme: scheme,
 		// Nil would mean ten hours; zero reaches client-go as "no resync".
 		SyncPeriod:       ptr.To(time.Duration(0)),
-		DefaultTransform: NewTransform(trimBoundPods),
+		DefaultTransform: interning.NewTransform(trimBoundPods),
 		ByObject: map[client.Object]ctrlcache.ByObject{
 			&corev1.Pod{}: {Field: fields.AndSelectors(
 				fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),

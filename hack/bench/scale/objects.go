@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 
-	"github.com/livesched/livesched/internal/informers"
+	"github.com/livesched/livesched/internal/interning"
 	"github.com/livesched/livesched/test/decidebench"
 	"github.com/livesched/livesched/test/workload"
 )
@@ -28,7 +28,7 @@ func newStore() toolscache.Indexer {
 // memory in common, and then treated as livesched's informers treat them. kube-scheduler's only
 // drop managed fields, of which there are none here.
 func (m *measurement) informersOf() (*objects, toolscache.TransformFunc) {
-	transform := informers.NewTransform(m.trim)
+	transform := interning.NewTransform(m.trim)
 	if m.contender == decidebench.KubeScheduler || m.contender == decidebench.KubeSchedulerAll {
 		transform = func(obj any) (any, error) { return obj, nil }
 	}

@@ -12,7 +12,7 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/ptr"
 
-	"github.com/livesched/livesched/internal/informers"
+	"github.com/livesched/livesched/internal/interning"
 	"github.com/livesched/livesched/test/workload"
 )
 
@@ -176,7 +176,7 @@ func TestConfirmation(t *testing.T) {
 				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
 			}})
 			kept := waits.DeepCopy()
-			if _, err := informers.NewTransform(true)(kept); err != nil || len(kept.Spec.Volumes) == len(waits.Spec.Volumes) {
+			if _, err := interning.NewTransform(true)(kept); err != nil || len(kept.Spec.Volumes) == len(waits.Spec.Volumes) {
 				t.Fatalf("%v; the pod has lost no volume", err)
 			}
 			waits.Status = corev1.PodStatus{}

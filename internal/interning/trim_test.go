@@ -1,7 +1,7 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package informers
+package interning
 
 import (
 	"math/rand/v2"
@@ -22,9 +22,9 @@ import (
 	"sigs.k8s.io/randfill"
 )
 
-// fillerOf fills objects at random, with what the API server would let through where it matters to
-// a scheduler.
-func fillerOf(random *rand.Rand, nilChance float64, minElements, maxElements int) *randfill.Filler {
+// newFiller returns a filler of objects with random values. Fields that matter to a scheduler get
+// values that the API server would accept.
+func newFiller(random *rand.Rand, nilChance float64, minElements, maxElements int) *randfill.Filler {
 	operators := []metav1.LabelSelectorOperator{metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn}
 	return randfill.NewWithSeed(int64(random.Uint64()>>1)).NilChance(nilChance).NumElements(minElements, maxElements).Funcs(
 		func(q *resource.Quantity, _ randfill.Continue) {
@@ -45,20 +45,20 @@ func fillerOf(random *rand.Rand, nilChance float64, minElements, maxElements int
 	)
 }
 
-// randomPod is a pod on a node, of which the statuses belong to the containers.
+// randomPod returns a pod on a node. Its container statuses belong to its containers.
 func randomPod(random *rand.Rand) *corev1.Pod {
 	pod := &corev1.Pod{}
-	fillerOf(random, 0.4, 1, 3).Fill(pod)
+	newFiller(random, 0.4, 1, 3).Fill(pod)
 	pod.Spec.NodeName = "node"
-	statusesOf := func(containers []corev1.Container, statuses []corev1.ContainerStatus) {
+	matchNames := func(containers []corev1.Container, statuses []corev1.ContainerStatus) {
 		for i := range statuses {
 			if len(containers) > 0 {
 				statuses[i].Name = containers[i%len(containers)].Name
 			}
 		}
 	}
-	statusesOf(pod.Spec.Containers, pod.Status.ContainerStatuses)
-	statusesOf(pod.Spec.InitContainers, pod.Status.InitContainerStatuses)
+	matchNames(pod.Spec.Containers, pod.Status.ContainerStatuses)
+	matchNames(pod.Spec.InitContainers, pod.Status.InitContainerStatuses)
 	for i := range pod.Spec.Volumes {
 		pod.Spec.Volumes[i].VolumeSource = randomVolume(random)
 	}
@@ -68,37 +68,37 @@ func randomPod(random *rand.Rand) *corev1.Pod {
 	return pod
 }
 
-// randomVolume is a volume of one source, as all are.
+// randomVolume returns a volume source of a random type. Only one type is set, as in every volume.
 func randomVolume(random *rand.Rand) corev1.VolumeSource {
 	var source corev1.VolumeSource
 	field := reflect.ValueOf(&source).Elem().Field(random.IntN(reflect.TypeFor[corev1.VolumeSource]().NumField()))
-	fillerOf(random, 0, 1, 2).Fill(field.Addr().Interface())
+	newFiller(random, 0, 1, 2).Fill(field.Addr().Interface())
 	return source
 }
 
-// TestWhatABoundPodLoses fills every field there is, so that one which a later version of the API
-// brings is seen here.
-func TestWhatABoundPodLoses(t *testing.T) {
+// TestTrimmingRemovesOnlyTheListedFields fills every field of a pod, so that it also covers fields
+// that later versions of the API add.
+func TestTrimmingRemovesOnlyTheListedFields(t *testing.T) {
 	pod := &corev1.Pod{}
-	fillerOf(rand.New(rand.NewPCG(1, 0)), 0, 1, 1).Fill(pod)
+	newFiller(rand.New(rand.NewPCG(1, 0)), 0, 1, 1).Fill(pod)
 	pod.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}
 	pod.Spec.NodeName = ""
 	transform := NewTransform(true)
 	whole := pod.DeepCopy()
 	whole.ManagedFields = nil
 	if _, err := transform(pod); err != nil || !apiequality.Semantic.DeepEqual(pod, whole) {
-		t.Errorf("%v; a pod that waits has changed:\n%s", err, cmp.Diff(whole, pod))
+		t.Errorf("%v; an unbound pod has changed:\n%s", err, cmp.Diff(whole, pod))
 	}
 
 	pod.Spec.NodeName, whole.Spec.NodeName = "node", "node"
 	untrimmed := pod.DeepCopy()
 	if _, err := NewTransform(false)(untrimmed); err != nil || !apiequality.Semantic.DeepEqual(untrimmed, whole) {
-		t.Errorf("%v; a pod that is not to be trimmed has changed:\n%s", err, cmp.Diff(whole, untrimmed))
+		t.Errorf("%v; with trimming off, a bound pod has changed:\n%s", err, cmp.Diff(whole, untrimmed))
 	}
 	if _, err := transform(pod); err != nil {
 		t.Fatal(err)
 	}
-	got := lost("", reflect.ValueOf(*whole), reflect.ValueOf(*pod))
+	got := removedFields("", reflect.ValueOf(*whole), reflect.ValueOf(*pod))
 	container := []string{
 		"Command", "Args", "WorkingDir", "EnvFrom", "Env", "VolumeMounts", "VolumeDevices", "LivenessProbe", "ReadinessProbe", "StartupProbe",
 		"Lifecycle", "TerminationMessagePath", "TerminationMessagePolicy",
@@ -108,7 +108,7 @@ func TestWhatABoundPodLoses(t *testing.T) {
 		[]string{".Status.HostIPs", ".Status.PodIPs"}, under(".Status.InitContainerStatuses[0].", status), under(".Status.ContainerStatuses[0].", status),
 		[]string{".Status.EphemeralContainerStatuses"})
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("lost (-want +got):\n%s", diff)
+		t.Errorf("removed fields (-want +got):\n%s", diff)
 	}
 }
 
@@ -120,8 +120,8 @@ func under(prefix string, fields []string) []string {
 	return paths
 }
 
-// lost returns the paths of what is in before, and in after is not or is something else.
-func lost(path string, before, after reflect.Value) []string {
+// removedFields returns the paths of the fields of before that are missing or different in after.
+func removedFields(path string, before, after reflect.Value) []string {
 	if apiequality.Semantic.DeepEqual(before.Interface(), after.Interface()) {
 		return nil
 	}
@@ -138,11 +138,11 @@ func lost(path string, before, after reflect.Value) []string {
 			} else {
 				name = "." + name
 			}
-			paths = append(paths, lost(path+name, before.Field(i), after.Field(i))...)
+			paths = append(paths, removedFields(path+name, before.Field(i), after.Field(i))...)
 		}
 	case reflect.Slice:
 		if before.Len() == 1 && after.Len() == 1 {
-			return lost(path+"[0]", before.Index(0), after.Index(0))
+			return removedFields(path+"[0]", before.Index(0), after.Index(0))
 		}
 		paths = []string{path}
 	default:
@@ -151,29 +151,29 @@ func lost(path string, before, after reflect.Value) []string {
 	return paths
 }
 
-func TestVolumesOfFilesAreDropped(t *testing.T) {
+func TestTrimmingRemovesVolumesWhoseFilesTheKubeletWrites(t *testing.T) {
 	sources := reflect.TypeFor[corev1.VolumeSource]()
 	random := rand.New(rand.NewPCG(2, 0))
-	dropped := []string{}
+	removed := []string{}
 	for i := range sources.NumField() {
 		var source corev1.VolumeSource
-		fillerOf(random, 0, 1, 1).Fill(reflect.ValueOf(&source).Elem().Field(i).Addr().Interface())
+		newFiller(random, 0, 1, 1).Fill(reflect.ValueOf(&source).Elem().Field(i).Addr().Interface())
 		other := corev1.Volume{Name: "other", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}
 		pod := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "node", Volumes: []corev1.Volume{{Name: "this", VolumeSource: source}, other}}}
 		trimPod(pod)
 		switch volumes := pod.Spec.Volumes; {
 		case len(volumes) == 1 && volumes[0].Name == "other":
-			dropped = append(dropped, sources.Field(i).Name)
+			removed = append(removed, sources.Field(i).Name)
 		case len(volumes) != 2:
 			t.Errorf("%s: %d volumes are left", sources.Field(i).Name, len(volumes))
 		}
 	}
-	if diff := cmp.Diff([]string{"Secret", "DownwardAPI", "ConfigMap", "Projected"}, dropped); diff != "" {
-		t.Errorf("dropped (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]string{"Secret", "DownwardAPI", "ConfigMap", "Projected"}, removed); diff != "" {
+		t.Errorf("removed (-want +got):\n%s", diff)
 	}
 }
 
-func TestConditionsOfStartingAreDropped(t *testing.T) {
+func TestTrimmingRemovesStartupConditions(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "node"}}
 	all := []corev1.PodConditionType{
 		corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady, corev1.PodScheduled,
@@ -187,7 +187,7 @@ func TestConditionsOfStartingAreDropped(t *testing.T) {
 	for _, condition := range pod.Status.Conditions {
 		kept = append(kept, condition.Type)
 		if condition.LastTransitionTime.IsZero() {
-			t.Errorf("%s has lost its time", condition.Type)
+			t.Errorf("%s has no time", condition.Type)
 		}
 	}
 	want := []corev1.PodConditionType{corev1.PodReady, corev1.PodScheduled, corev1.DisruptionTarget, corev1.PodResizePending, corev1.PodResizeInProgress, "example.com/gate"}
@@ -196,9 +196,9 @@ func TestConditionsOfStartingAreDropped(t *testing.T) {
 	}
 }
 
-// seenByAScheduler is what kube-scheduler works out about a pod on a node, and what an update of it
-// means.
-func seenByAScheduler(pod, before *corev1.Pod) map[string]any {
+// schedulerView returns what kube-scheduler derives from a pod on a node, and the events that it
+// derives from the update of the pod.
+func schedulerView(pod, before *corev1.Pod) map[string]any {
 	node := schedframework.NewNodeInfo(pod)
 	info, err := schedframework.NewPodInfo(pod)
 	var volumes [][]byte // those that may be mounted once, or count towards a limit
@@ -218,7 +218,7 @@ func seenByAScheduler(pod, before *corev1.Pod) map[string]any {
 	return map[string]any{
 		"requested": node.Requested, "non-zero requested": node.NonZeroRequested, "ports": node.UsedPorts, "claims": node.PVCRefCounts,
 		"terms":     []any{info.RequiredAffinityTerms, info.RequiredAntiAffinityTerms, info.PreferredAffinityTerms, info.PreferredAntiAffinityTerms},
-		"unparsed":  err != nil,
+		"invalid":   err != nil,
 		"QoS class": qos.ComputePodQOS(pod), "priority": corev1helpers.PodPriority(pod), "start": schedutil.GetPodStartTime(pod).UnixNano(),
 		"labels": pod.Labels, "annotations": pod.Annotations, "tolerations": pod.Spec.Tolerations, "volumes": volumes,
 		"resource claims": []any{pod.Spec.ResourceClaims, pod.Status.ResourceClaimStatuses, pod.Status.ExtendedResourceClaimStatus},
@@ -227,9 +227,9 @@ func seenByAScheduler(pod, before *corev1.Pod) map[string]any {
 	}
 }
 
-// TestASchedulerSeesTheSameOfATrimmedPod holds what upstream works out about whole pods against
-// what it works out about what informers keep of them.
-func TestASchedulerSeesTheSameOfATrimmedPod(t *testing.T) {
+// TestKubeSchedulerDerivesTheSameFromATrimmedPod compares what kube-scheduler's code derives from
+// whole pods with what it derives from transformed ones.
+func TestKubeSchedulerDerivesTheSameFromATrimmedPod(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -238,16 +238,16 @@ func TestASchedulerSeesTheSameOfATrimmedPod(t *testing.T) {
 	for range 200 {
 		before, pod := randomPod(random), randomPod(random)
 		pod.UID, before.UID = types.UID("u"), types.UID("u")
-		want := seenByAScheduler(pod, before)
+		want := schedulerView(pod, before)
 		keptBefore, kept := before.DeepCopy(), pod.DeepCopy()
 		for _, p := range []*corev1.Pod{keptBefore, kept} {
 			if _, err := transform(p); err != nil {
 				t.Fatal(err)
 			}
 		}
-		for what, got := range seenByAScheduler(kept, keptBefore) {
+		for what, got := range schedulerView(kept, keptBefore) {
 			if !reflect.DeepEqual(want[what], got) {
-				t.Fatalf("%s of the whole pod: %+v\nof what is kept: %+v", what, want[what], got)
+				t.Fatalf("%s of the whole pod: %+v\nof the trimmed pod: %+v", what, want[what], got)
 			}
 		}
 		if kept.Size() < pod.Size()*2/3 {
@@ -255,6 +255,6 @@ func TestASchedulerSeesTheSameOfATrimmedPod(t *testing.T) {
 		}
 	}
 	if trimmed < 50 {
-		t.Errorf("only %d of 200 pods have become a third smaller", trimmed)
+		t.Errorf("only %d of 200 pods are a third smaller", trimmed)
 	}
 }

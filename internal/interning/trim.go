@@ -1,7 +1,7 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package informers
+package interning
 
 import (
 	"slices"
@@ -9,15 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// This file is about what a bound pod loses. Whatever a plugin of kube-scheduler's asks about a pod
-// on a node stays: metadata, requests and what the kubelet reports of them, ports, claims, and
-// volumes that are mounted once. So does what is known to be read by plugins of others:
-// annotations, security contexts, the condition PodScheduled with its time.
+// This file removes fields from bound pods. It keeps every field that kube-scheduler's plugins read
+// of a pod on a node: metadata, requests and the kubelet's report of them, ports, claims, and
+// volumes that have limits or exclusive access. It also keeps the fields that out-of-tree plugins
+// are known to read: annotations, security contexts, and the condition PodScheduled with its time.
 //
-// A field that has nothing to lose is not written to: it may be shared with pods that are being
-// read.
+// It writes to a field only if that changes it: other pods, which are being read, may share it.
 
-// trimPod drops what only a kubelet, or somebody who looks at the pod, reads.
+// trimPod removes the fields that only kubelets, or users who look at the pod, read.
 func trimPod(pod *corev1.Pod) {
 	spec, status := &pod.Spec, &pod.Status
 	for i := range spec.Containers {
@@ -27,8 +26,8 @@ func trimPod(pod *corev1.Pod) {
 		trimContainer(&spec.InitContainers[i])
 	}
 	drop(&spec.EphemeralContainers) // they have no requests
-	if slices.ContainsFunc(spec.Volumes, ofFiles) {
-		spec.Volumes = without(spec.Volumes, ofFiles)
+	if slices.ContainsFunc(spec.Volumes, holdsFiles) {
+		spec.Volumes = without(spec.Volumes, holdsFiles)
 	}
 
 	for i := range status.ContainerStatuses {
@@ -40,8 +39,8 @@ func trimPod(pod *corev1.Pod) {
 	drop(&status.EphemeralContainerStatuses)
 	drop(&status.PodIPs)
 	drop(&status.HostIPs)
-	if slices.ContainsFunc(status.Conditions, ofStarting) {
-		status.Conditions = without(status.Conditions, ofStarting)
+	if slices.ContainsFunc(status.Conditions, isStartup) {
+		status.Conditions = without(status.Conditions, isStartup)
 	}
 }
 
@@ -69,20 +68,21 @@ func trimContainerStatus(s *corev1.ContainerStatus) {
 	clearIfSet(&s.User)
 }
 
-// ofFiles says whether a volume is files that the kubelet writes. Among them is the token that
-// every pod has, in a volume with a name of its own.
-func ofFiles(v corev1.Volume) bool {
+// holdsFiles reports whether the kubelet writes the files of a volume. The token that every pod
+// has, in a volume of its own name, is one of these.
+func holdsFiles(v corev1.Volume) bool {
 	return v.Projected != nil || v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil
 }
 
-// ofStarting says whether a condition is a step on a pod's way to being Ready, which is kept.
-func ofStarting(c corev1.PodCondition) bool {
+// isStartup reports whether a condition is a step on a pod's way to Ready. Ready itself is kept.
+func isStartup(c corev1.PodCondition) bool {
 	return c.Type == corev1.PodReadyToStartContainers || c.Type == corev1.PodInitialized || c.Type == corev1.ContainersReady
 }
 
-// without returns the others in a slice of their own, so that those left out are not kept.
-func without[T any](all []T, out func(T) bool) []T {
-	return exact(slices.DeleteFunc(slices.Clone(all), out))
+// without returns the values that are not removed in a slice of its own, so that the removed ones
+// are not kept in memory.
+func without[T any](values []T, removed func(T) bool) []T {
+	return clip(slices.DeleteFunc(slices.Clone(values), removed))
 }
 
 func drop[T any](s *[]T) {
