@@ -10,9 +10,9 @@ import "time"
 // Backoff is in the order of the queue sort (KEP-5142).
 const backoffWindow = time.Second
 
-// backoffEnd returns when the pod's back-off ends, rounded down to its window; the zero time if it
-// has none.
-func (q *Queue) backoffEnd(e *entry) time.Time {
+// backoffEndLocked returns when the pod's back-off ends, rounded down to its window; the zero time
+// if it has none.
+func (q *Queue) backoffEndLocked(e *entry) time.Time {
 	info := e.info
 	count := info.UnschedulableCount
 	if info.ConsecutiveErrorsCount > 0 {
@@ -29,9 +29,9 @@ func (q *Queue) backoffEnd(e *entry) time.Time {
 	return info.BackoffExpiration
 }
 
-// backingOff says whether the pod's back-off is not over yet.
-func (q *Queue) backingOff(e *entry) bool {
-	return !q.backoffEnd(e).Before(q.clock.Now().Truncate(backoffWindow))
+// backingOffLocked reports whether the pod's back-off is not over yet.
+func (q *Queue) backingOffLocked(e *entry) bool {
+	return !q.backoffEndLocked(e).Before(q.clock.Now().Truncate(backoffWindow))
 }
 
 // backoffAfter is the back-off after count failures, count > 0.
@@ -43,13 +43,13 @@ func (p *profileRules) backoffAfter(count int) time.Duration {
 	return p.initialBackoff << shift
 }
 
-// lessBackoff orders Backoff.
-func (q *Queue) lessBackoff(a, b *entry) bool {
+// lessBackoffLocked orders Backoff.
+func (q *Queue) lessBackoffLocked(a, b *entry) bool {
 	if !a.until.Equal(b.until) {
 		return a.until.Before(b.until)
 	}
-	return q.less(a, b)
+	return q.lessLocked(a, b)
 }
 
-// lessErrorBackoff orders ErrorBackoff.
-func (q *Queue) lessErrorBackoff(a, b *entry) bool { return a.until.Before(b.until) }
+// lessErrorBackoffLocked orders ErrorBackoff.
+func (q *Queue) lessErrorBackoffLocked(a, b *entry) bool { return a.until.Before(b.until) }

@@ -39,8 +39,8 @@ var placeNames = [places]string{"Nowhere", "Active", "Backoff", "ErrorBackoff", 
 
 func (p Place) String() string { return placeNames[p] }
 
-// parked says whether the pod waits for an event.
-func (p Place) parked() bool { return p == Unschedulable || p == Gated }
+// awaitsEvent reports whether pods in this place wait for an event.
+func (p Place) awaitsEvent() bool { return p == Unschedulable || p == Gated }
 
 // poppable says whether Pop may take the pod from there.
 func (p Place) poppable() bool { return p == Active || p == Backoff }
@@ -69,9 +69,9 @@ type entry struct {
 	failures int
 	// failure is the last of these errors.
 	failure string
-	// swallowed is the strongest of what would have moved the pod while a plugin gates it, for
-	// Ungate. Only for Gated.
-	swallowed strategy
+	// missed is the strongest of what would have moved the pod while a plugin gates it, for Ungate.
+	// Only for Gated.
+	missed strategy
 
 	flight flight
 }

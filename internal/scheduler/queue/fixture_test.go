@@ -122,10 +122,10 @@ func (f *fixture) giveBack(p *schedframework.QueuedPodInfo, unschedulable, pendi
 // step lets time pass as if Run ran.
 func (f *fixture) step(d time.Duration) {
 	f.clock.Step(d)
-	f.locked(func() { f.moveCompleted(logger) })
+	f.withLock(func() { f.flushBackoffLocked(logger) })
 }
 
-func (f *fixture) flushNow() { f.locked(func() { f.flush(logger) }) }
+func (f *fixture) flushNow() { f.withLock(func() { f.flushUnschedulableLocked(logger) }) }
 
 func (f *fixture) event(event fwk.ClusterEvent) { f.Move(logger, event, nil, nil, nil) }
 

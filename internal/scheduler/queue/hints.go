@@ -32,9 +32,9 @@ const (
 	immediately
 )
 
-// worthRequeuing says whether an event may help the pod, by the hints of the plugins that refused
-// it. Requires mu.
-func (q *Queue) worthRequeuing(logger klog.Logger, e *entry, ev *clusterEvent) strategy {
+// worthRequeuingLocked decides whether an event may help the pod, by the hints of the plugins that
+// refused it.
+func (q *Queue) worthRequeuingLocked(logger klog.Logger, e *entry, ev *clusterEvent) strategy {
 	info := e.info
 	switch {
 	case ev.reloaded != nil:
@@ -60,7 +60,7 @@ func (q *Queue) worthRequeuing(logger klog.Logger, e *entry, ev *clusterEvent) s
 		if !pending && !info.UnschedulablePlugins.Has(hint.Plugin) {
 			continue
 		}
-		if q.callHint(logger, &hint, e.pod, ev) != fwk.Queue {
+		if q.callHintLocked(logger, &hint, e.pod, ev) != fwk.Queue {
 			continue
 		}
 		if pending {
@@ -74,37 +74,37 @@ func (q *Queue) worthRequeuing(logger klog.Logger, e *entry, ev *clusterEvent) s
 	return result
 }
 
-// callHint asks one plugin. An error or a panic counts as Queue: a needless attempt is better than
-// a stranded pod.
-func (q *Queue) callHint(logger klog.Logger, hint *Hint, pod *corev1.Pod, ev *clusterEvent) fwk.QueueingHint {
+// callHintLocked asks one plugin. An error or a panic counts as Queue: a needless attempt is better
+// than a stranded pod.
+func (q *Queue) callHintLocked(logger klog.Logger, hint *Hint, pod *corev1.Pod, ev *clusterEvent) fwk.QueueingHint {
 	if hint.Fn == nil {
 		return fwk.Queue
 	}
 	if q.metrics.async == nil || ev.measured >= measuredHints {
-		result, _ := q.guardedHint(logger, hint, pod, ev)
+		result, _ := q.runHintLocked(logger, hint, pod, ev)
 		return result
 	}
 	ev.measured++
 	start := q.clock.Now()
-	result, label := q.guardedHint(logger, hint, pod, ev)
+	result, label := q.runHintLocked(logger, hint, pod, ev)
 	q.metrics.async.ObserveQueueingHintDurationAsync(hint.Plugin, ev.event.Label(), label, q.clock.Since(start).Seconds())
 	return result
 }
 
-// guardedHint returns what the plugin says and the label that stands for it in metrics.
-func (q *Queue) guardedHint(
+// runHintLocked calls the hint. It returns the result and its label in metrics.
+func (q *Queue) runHintLocked(
 	logger klog.Logger, hint *Hint, pod *corev1.Pod, ev *clusterEvent,
 ) (result fwk.QueueingHint, label string) {
 	defer func() {
 		if r := recover(); r != nil {
-			q.reportPanic(logger, "QueueingHint", hint.Plugin, r)
+			q.reportPanicLocked(logger, "QueueingHint", hint.Plugin, r)
 			result, label = fwk.Queue, schedmetrics.QueueingHintResultError
 		}
 	}()
 	result, err := hint.Fn(logger, pod, ev.oldObj, ev.newObj)
 	switch {
 	case err != nil:
-		q.reportHintError(logger, hint.Plugin, pod, ev, err)
+		q.reportHintErrorLocked(logger, hint.Plugin, pod, ev, err)
 		return fwk.Queue, schedmetrics.QueueingHintResultError
 	case result == fwk.Queue:
 		return fwk.Queue, schedmetrics.QueueingHintResultQueue
@@ -112,11 +112,11 @@ func (q *Queue) guardedHint(
 	return fwk.QueueSkip, schedmetrics.QueueingHintResultQueueSkip
 }
 
-// reportHintError logs an error of a hint: the first one of a plugin in a generation of profiles,
-// and the others only at a higher verbosity, as what makes a hint fail for one pod tends to fail
-// for all.
-func (q *Queue) reportHintError(logger klog.Logger, plugin string, pod *corev1.Pod, ev *clusterEvent, err error) {
-	first := q.reportOnce("QueueingHintError", plugin)
+// reportHintErrorLocked logs an error of a hint: the first one of a plugin in a generation of
+// profiles, and the others only at a higher verbosity, as what makes a hint fail for one pod tends
+// to fail for all.
+func (q *Queue) reportHintErrorLocked(logger klog.Logger, plugin string, pod *corev1.Pod, ev *clusterEvent, err error) {
+	first := q.firstReportLocked("QueueingHintError", plugin)
 	if !first && !logger.V(4).Enabled() {
 		return
 	}

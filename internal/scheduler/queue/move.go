@@ -20,18 +20,18 @@ import (
 func (q *Queue) Move(logger klog.Logger, event fwk.ClusterEvent, oldObj, newObj any, precheck func(*corev1.Pod) bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.happened(logger, event, oldObj, newObj, precheck)
+	q.moveOnEventLocked(logger, event, oldObj, newObj, precheck)
 }
 
-// happened is Move. Requires mu.
-func (q *Queue) happened(logger klog.Logger, event fwk.ClusterEvent, oldObj, newObj any, precheck func(*corev1.Pod) bool) {
-	if !q.gen.interested(event) {
+// moveOnEventLocked is Move for callers that hold mu.
+func (q *Queue) moveOnEventLocked(logger klog.Logger, event fwk.ClusterEvent, oldObj, newObj any, precheck func(*corev1.Pod) bool) {
+	if !q.rules.interested(event) {
 		return
 	}
 	ev := clusterEvent{event: event, oldObj: oldObj, newObj: newObj}
 	label := "" // made when the first pod moves; most events move none
-	for i := len(q.parked.entries) - 1; i >= 0; i-- {
-		e := q.parked.entries[i]
+	for i := len(q.unschedulable.entries) - 1; i >= 0; i-- {
+		e := q.unschedulable.entries[i]
 		if e.outdated() {
 			continue
 		}
@@ -41,14 +41,14 @@ func (q *Queue) happened(logger klog.Logger, event fwk.ClusterEvent, oldObj, new
 		if e.place == Gated && !ungates(e, event) {
 			continue
 		}
-		s := q.worthRequeuing(logger, e, &ev)
+		s := q.worthRequeuingLocked(logger, e, &ev)
 		if s == stay {
 			continue
 		}
 		if label == "" {
 			label = event.Label()
 		}
-		q.enqueue(logger, e, s, label)
+		q.enqueueLocked(logger, e, s, label)
 	}
 	q.inFlight.record(ev)
 }
@@ -60,15 +60,15 @@ func (q *Queue) happened(logger klog.Logger, event fwk.ClusterEvent, oldObj, new
 func (q *Queue) NominationEnded(logger klog.Logger, pod *corev1.Pod) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.gen.profiles[pod.Spec.SchedulerName] != nil {
-		q.nominationEnded(logger, pod)
+	if q.rules.profiles[pod.Spec.SchedulerName] != nil {
+		q.nominationEndedLocked(logger, pod)
 	}
 }
 
-// nominationEnded is NominationEnded, whether there is a profile or not. Requires mu.
-func (q *Queue) nominationEnded(logger klog.Logger, pod *corev1.Pod) {
+// nominationEndedLocked is NominationEnded, whether or not the pod's name has a profile.
+func (q *Queue) nominationEndedLocked(logger klog.Logger, pod *corev1.Pod) {
 	priority := corev1helpers.PodPriority(pod)
-	q.happened(logger, schedframework.EventAssignedPodDelete, pod, nil, func(other *corev1.Pod) bool {
+	q.moveOnEventLocked(logger, schedframework.EventAssignedPodDelete, pod, nil, func(other *corev1.Pod) bool {
 		return corev1helpers.PodPriority(other) <= priority
 	})
 }
@@ -103,13 +103,13 @@ func (q *Queue) Activate(logger klog.Logger, pods map[string]*corev1.Pod) {
 		case InFlight:
 			q.inFlight.record(clusterEvent{event: schedframework.EventForceActivate, newObj: pod})
 		case Backoff:
-			q.move(logger, e, Active, schedframework.ForceActivate)
+			q.moveLocked(logger, e, Active, schedframework.ForceActivate)
 		case ErrorBackoff, Unschedulable, Gated:
 			if e.place == ErrorBackoff && e.failures == 0 {
-				q.move(logger, e, Active, schedframework.ForceActivate)
+				q.moveLocked(logger, e, Active, schedframework.ForceActivate)
 				continue
 			}
-			q.enqueue(logger, e, immediately, schedframework.ForceActivate)
+			q.enqueueLocked(logger, e, immediately, schedframework.ForceActivate)
 		}
 	}
 }

@@ -75,14 +75,14 @@ func newNominator(queue sync.Locker, pods corev1listers.PodLister) *Nominator {
 func (n *Nominator) AddNominatedPod(logger klog.Logger, pod fwk.PodInfo, nominating *fwk.NominatingInfo) {
 	n.queue.Lock()
 	defer n.queue.Unlock()
-	n.add(logger, pod, nominating)
+	n.addQueueLocked(logger, pod, nominating)
 }
 
 // UpdateNominatedPod takes note of a new version of a pod.
 func (n *Nominator) UpdateNominatedPod(logger klog.Logger, oldPod *corev1.Pod, newPod fwk.PodInfo) {
 	n.queue.Lock()
 	defer n.queue.Unlock()
-	n.update(logger, oldPod, newPod)
+	n.updateQueueLocked(logger, oldPod, newPod)
 }
 
 // DeleteNominatedPodIfExists takes back the pod's nomination, if there is one.
@@ -92,7 +92,7 @@ func (n *Nominator) DeleteNominatedPodIfExists(pod *corev1.Pod) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.remove(pod.UID)
+	n.removeLocked(pod.UID)
 }
 
 // NominatedPodsForNode returns the pods that are promised the node. The caller owns the list and
@@ -147,8 +147,8 @@ func (n *Nominator) NominatedNodes(pod *corev1.Pod) (nodes map[string]uint64, re
 	return nodes, repelling
 }
 
-// add is AddNominatedPod for callers that hold Queue.mu.
-func (n *Nominator) add(logger klog.Logger, info fwk.PodInfo, nominating *fwk.NominatingInfo) {
+// addQueueLocked is AddNominatedPod for callers that hold Queue.mu.
+func (n *Nominator) addQueueLocked(logger klog.Logger, info fwk.PodInfo, nominating *fwk.NominatingInfo) {
 	pod := info.GetPod()
 	node := pod.Status.NominatedNodeName
 	if nominating.Mode() == fwk.ModeOverride {
@@ -160,12 +160,12 @@ func (n *Nominator) add(logger klog.Logger, info fwk.PodInfo, nominating *fwk.No
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.put(logger, info, node)
+	n.putLocked(logger, info, node)
 }
 
-// addIfUnknown nominates the pod for the node in its status, unless something is known of it
-// already. The caller holds Queue.mu.
-func (n *Nominator) addIfUnknown(logger klog.Logger, info *schedframework.PodInfo) {
+// addIfUnknownQueueLocked nominates the pod for the node in its status, unless something is known
+// of it already. The caller holds Queue.mu.
+func (n *Nominator) addIfUnknownQueueLocked(logger klog.Logger, info *schedframework.PodInfo) {
 	node := info.Pod.Status.NominatedNodeName
 	if node == "" {
 		return
@@ -173,12 +173,12 @@ func (n *Nominator) addIfUnknown(logger klog.Logger, info *schedframework.PodInf
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.byPod[info.Pod.UID] == nil {
-		n.put(logger, info, node)
+		n.putLocked(logger, info, node)
 	}
 }
 
-// update is UpdateNominatedPod for callers that hold Queue.mu.
-func (n *Nominator) update(logger klog.Logger, oldPod *corev1.Pod, info fwk.PodInfo) {
+// updateQueueLocked is UpdateNominatedPod for callers that hold Queue.mu.
+func (n *Nominator) updateQueueLocked(logger klog.Logger, oldPod *corev1.Pod, info fwk.PodInfo) {
 	node := info.GetPod().Status.NominatedNodeName
 	if node == "" && n.size.Load() == 0 {
 		return
@@ -190,28 +190,28 @@ func (n *Nominator) update(logger klog.Logger, oldPod *corev1.Pod, info fwk.PodI
 		// in memory.
 		node = known.node
 	}
-	n.remove(oldPod.UID)
-	n.put(logger, info, node)
+	n.removeLocked(oldPod.UID)
+	n.putLocked(logger, info, node)
 }
 
-// refresh replaces the pod of a nomination by a newer version and keeps the node. The caller holds
-// Queue.mu.
-func (n *Nominator) refresh(logger klog.Logger, info *schedframework.PodInfo) {
+// refreshQueueLocked replaces the pod of a nomination by a newer version and keeps the node. The
+// caller holds Queue.mu.
+func (n *Nominator) refreshQueueLocked(logger klog.Logger, info *schedframework.PodInfo) {
 	if n.size.Load() == 0 {
 		return
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if known := n.byPod[info.Pod.UID]; known != nil {
-		n.put(logger, info, known.node)
+		n.putLocked(logger, info, known.node)
 	}
 }
 
-// put makes a nomination in place of an earlier one of the pod, if the pod is there to be
-// nominated. Requires mu.
-func (n *Nominator) put(logger klog.Logger, info fwk.PodInfo, node string) {
+// putLocked makes a nomination in place of an earlier one of the pod, if the pod is there to be
+// nominated.
+func (n *Nominator) putLocked(logger klog.Logger, info fwk.PodInfo, node string) {
 	pod := info.GetPod()
-	n.remove(pod.UID)
+	n.removeLocked(pod.UID)
 	if node == "" || pod.DeletionTimestamp != nil || !n.served.Has(pod.Spec.SchedulerName) {
 		return
 	}
@@ -229,23 +229,23 @@ func (n *Nominator) put(logger klog.Logger, info fwk.PodInfo, node string) {
 	own.CalculateResource()
 	nm := &nomination{node: node, info: own}
 	n.byPod[pod.UID] = nm
-	n.setNode(node, append(n.byNode[node], nm))
+	n.setNodeLocked(node, append(n.byNode[node], nm))
 	n.size.Store(int64(len(n.byPod)))
 }
 
-// remove takes back a nomination. Requires mu.
-func (n *Nominator) remove(uid types.UID) {
+// removeLocked takes back the pod's nomination, if it has one.
+func (n *Nominator) removeLocked(uid types.UID) {
 	nm := n.byPod[uid]
 	if nm == nil {
 		return
 	}
 	delete(n.byPod, uid)
 	n.size.Store(int64(len(n.byPod)))
-	n.setNode(nm.node, slices.DeleteFunc(n.byNode[nm.node], func(other *nomination) bool { return other == nm }))
+	n.setNodeLocked(nm.node, slices.DeleteFunc(n.byNode[nm.node], func(other *nomination) bool { return other == nm }))
 }
 
-// setNode sets the nominations of a node. Requires mu.
-func (n *Nominator) setNode(node string, nominated []*nomination) {
+// setNodeLocked sets the nominations of a node.
+func (n *Nominator) setNodeLocked(node string, nominated []*nomination) {
 	if len(nominated) == 0 {
 		delete(n.byNode, node)
 		delete(n.changed, node)
@@ -255,15 +255,15 @@ func (n *Nominator) setNode(node string, nominated []*nomination) {
 	n.byNode[node], n.changed[node] = nominated, n.last
 }
 
-// serve sets the scheduler names that have a profile, and takes back the nominations of pods of all
-// others, which it returns. The caller holds Queue.mu.
-func (n *Nominator) serve(names sets.Set[string]) (ended []*nomination) {
+// serveQueueLocked sets the scheduler names that have a profile, and takes back the nominations of
+// pods of all others, which it returns. The caller holds Queue.mu.
+func (n *Nominator) serveQueueLocked(names sets.Set[string]) (ended []*nomination) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.served = names
 	for uid, nm := range n.byPod {
 		if !names.Has(nm.info.Pod.Spec.SchedulerName) {
-			n.remove(uid)
+			n.removeLocked(uid)
 			ended = append(ended, nm)
 		}
 	}

@@ -10,36 +10,36 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// enqueue puts a pod to where the PreEnqueue plugins and its back-off allow it to be: as close to
-// being popped as that is. Requires mu.
-func (q *Queue) enqueue(logger klog.Logger, e *entry, s strategy, event string) {
-	answer := q.runPreEnqueue(logger, e)
+// enqueueLocked moves a pod as close to being popped as its PreEnqueue plugins and its back-off
+// allow.
+func (q *Queue) enqueueLocked(logger klog.Logger, e *entry, s strategy, event string) {
+	answer := q.runPreEnqueueLocked(logger, e)
 	if answer == refused {
-		e.swallowed = max(e.swallowed, s)
+		e.missed = max(e.missed, s)
 	} else {
-		e.swallowed = stay
+		e.missed = stay
 	}
 	switch answer {
 	case refused:
-		q.move(logger, e, Gated, event)
+		q.moveLocked(logger, e, Gated, event)
 	case failed:
 		e.until = q.clock.Now().Add(e.profile.backoffAfter(e.failures)).Truncate(backoffWindow)
-		q.move(logger, e, ErrorBackoff, event)
+		q.moveLocked(logger, e, ErrorBackoff, event)
 	case admitted:
 		to := Active
-		if s != immediately && q.backingOff(e) {
+		if s != immediately && q.backingOffLocked(e) {
 			to = Backoff
 			if s == afterFailure || len(e.info.UnschedulablePlugins) == 0 && len(e.info.PendingPlugins) == 0 {
 				to = ErrorBackoff
 			}
-			e.until = q.backoffEnd(e)
+			e.until = q.backoffEndLocked(e)
 		}
-		q.move(logger, e, to, event)
+		q.moveLocked(logger, e, to, event)
 	}
 }
 
-// move puts a pod, which may be new, to a place. Requires mu.
-func (q *Queue) move(logger klog.Logger, e *entry, to Place, event string) {
+// moveLocked moves a pod, which may be new, to a place.
+func (q *Queue) moveLocked(logger klog.Logger, e *entry, to Place, event string) {
 	from := e.place
 	if from == to {
 		if h := q.heapOf(to); h != nil {
@@ -48,7 +48,7 @@ func (q *Queue) move(logger klog.Logger, e *entry, to Place, event string) {
 		return
 	}
 	q.metrics.moved(e, to)
-	if from.parked() && to.parked() {
+	if from.awaitsEvent() && to.awaitsEvent() {
 		e.place = to
 		return
 	}
@@ -58,7 +58,7 @@ func (q *Queue) move(logger klog.Logger, e *entry, to Place, event string) {
 		heap.Push(h, e)
 	} else {
 		e.checked = q.clock.Now()
-		q.parked.add(e)
+		q.unschedulable.add(e)
 	}
 	if to == Active {
 		q.noteFirstAttempt(e.info)
@@ -72,8 +72,8 @@ func (q *Queue) move(logger klog.Logger, e *entry, to Place, event string) {
 	}
 }
 
-// drop removes a waiting pod from the queue. Requires mu.
-func (q *Queue) drop(e *entry) {
+// dropLocked removes a waiting pod from the queue.
+func (q *Queue) dropLocked(e *entry) {
 	q.detach(e)
 	q.metrics.moved(e, nowhere)
 	q.metrics.rejected(e.info, -1)
@@ -85,8 +85,8 @@ func (q *Queue) drop(e *entry) {
 func (q *Queue) detach(e *entry) {
 	if h := q.heapOf(e.place); h != nil {
 		heap.Remove(h, e.index)
-	} else if e.place.parked() {
-		q.parked.remove(e)
+	} else if e.place.awaitsEvent() {
+		q.unschedulable.remove(e)
 	}
 }
 
@@ -112,19 +112,19 @@ func (q *Queue) noteFirstAttempt(info *schedframework.QueuedPodInfo) {
 	}
 }
 
-// less is the queue sort. A sort that panics is not used for the two pods at hand. Requires mu.
-func (q *Queue) less(a, b *entry) (less bool) {
+// lessLocked is the queue sort. If the sort panics, the default order decides on the two pods.
+func (q *Queue) lessLocked(a, b *entry) (less bool) {
 	defer func() {
 		if r := recover(); r != nil {
-			q.reportPanic(klog.Background(), "QueueSort", "", r)
+			q.reportPanicLocked(klog.Background(), "QueueSort", "", r)
 			less = defaultLess(a.info, b.info)
 		}
 	}()
-	return q.gen.less(a.info, b.info)
+	return q.rules.less(a.info, b.info)
 }
 
-// reorder puts the heaps in order after the queue sort has changed.
-func (q *Queue) reorder() {
+// reorderLocked puts the heaps in order after the queue sort has changed.
+func (q *Queue) reorderLocked() {
 	heap.Init(&q.active)
 	heap.Init(&q.backoff)
 }

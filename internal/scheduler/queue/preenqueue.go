@@ -35,23 +35,23 @@ const (
 	failed
 )
 
-// runPreEnqueue asks the PreEnqueue plugins about the pod and writes the answer into the entry. The
-// plugin that gates the pod is asked first, and the first one that does not let it pass is the last
-// one asked. Requires mu, as the answer has to be acted on before the next event.
-func (q *Queue) runPreEnqueue(logger klog.Logger, e *entry) admission {
+// runPreEnqueueLocked asks the PreEnqueue plugins about the pod and writes the answer into the
+// entry. The plugin that gates the pod is asked first, and the first one that does not let it pass
+// is the last one asked. It needs mu since the answer must be acted on before the next event.
+func (q *Queue) runPreEnqueueLocked(logger klog.Logger, e *entry) admission {
 	info, p := e.info, e.profile
 	if len(p.preEnqueue) == 0 {
-		q.admit(logger, e)
+		q.admitLocked(logger, e)
 		return admitted
 	}
 	start := q.clock.Now()
-	plugin, status := q.firstRefusal(klog.NewContext(context.Background(), logger), e)
+	plugin, status := q.firstRefusalLocked(klog.NewContext(context.Background(), logger), e)
 	schedmetrics.FrameworkExtensionPointDuration.WithLabelValues(preEnqueue, status.Code().String(), p.name).
 		Observe(q.clock.Since(start).Seconds())
 
 	switch {
 	case status.IsSuccess():
-		q.admit(logger, e)
+		q.admitLocked(logger, e)
 		return admitted
 	case status.IsError():
 		e.failures++
@@ -82,25 +82,25 @@ func (q *Queue) runPreEnqueue(logger klog.Logger, e *entry) admission {
 	return refused
 }
 
-// admit notes that nothing keeps the pod out any more.
-func (q *Queue) admit(logger klog.Logger, e *entry) {
+// admitLocked notes that nothing keeps the pod out any more.
+func (q *Queue) admitLocked(logger klog.Logger, e *entry) {
 	wasGated := e.info.Gated()
 	e.failures, e.failure = 0, ""
 	e.info.GatingPlugin, e.info.GatingPluginEvents = "", nil
 	if wasGated {
 		// Nothing is held free for gated pods, so a node in the pod's status may be news.
-		q.nominator.addIfUnknown(logger, e.info.PodInfo)
+		q.nominator.addIfUnknownQueueLocked(logger, e.info.PodInfo)
 	}
 }
 
-// firstRefusal returns the first answer that is not success, and whose it is.
-func (q *Queue) firstRefusal(ctx context.Context, e *entry) (string, *fwk.Status) {
+// firstRefusalLocked returns the first answer that is not success, and whose it is.
+func (q *Queue) firstRefusalLocked(ctx context.Context, e *entry) (string, *fwk.Status) {
 	gate := e.info.GatingPlugin
 	measured := rand.IntN(100) < pluginMetricsSamplePercent
 	if gate != "" {
 		for i := range e.profile.preEnqueue {
 			if pl := &e.profile.preEnqueue[i]; pl.name == gate {
-				if status := q.callPreEnqueue(ctx, pl, e, measured); !status.IsSuccess() {
+				if status := q.callPreEnqueueLocked(ctx, pl, e, measured); !status.IsSuccess() {
 					return pl.name, status
 				}
 			}
@@ -108,7 +108,7 @@ func (q *Queue) firstRefusal(ctx context.Context, e *entry) (string, *fwk.Status
 	}
 	for i := range e.profile.preEnqueue {
 		if pl := &e.profile.preEnqueue[i]; pl.name != gate {
-			if status := q.callPreEnqueue(ctx, pl, e, measured); !status.IsSuccess() {
+			if status := q.callPreEnqueueLocked(ctx, pl, e, measured); !status.IsSuccess() {
 				return pl.name, status
 			}
 		}
@@ -116,12 +116,12 @@ func (q *Queue) firstRefusal(ctx context.Context, e *entry) (string, *fwk.Status
 	return "", nil
 }
 
-// callPreEnqueue calls one plugin. A panic is an error of the plugin's.
-func (q *Queue) callPreEnqueue(ctx context.Context, pl *preEnqueuePlugin, e *entry, measured bool) (status *fwk.Status) {
+// callPreEnqueueLocked calls one plugin. A panic is an error of the plugin's.
+func (q *Queue) callPreEnqueueLocked(ctx context.Context, pl *preEnqueuePlugin, e *entry, measured bool) (status *fwk.Status) {
 	start := q.clock.Now()
 	defer func() {
 		if r := recover(); r != nil {
-			q.reportPanic(klog.FromContext(ctx), preEnqueue, pl.name, r)
+			q.reportPanicLocked(klog.FromContext(ctx), preEnqueue, pl.name, r)
 			status = fwk.AsStatus(fmt.Errorf("panic: %v", r))
 		}
 		if measured && q.metrics.async != nil {
@@ -131,19 +131,19 @@ func (q *Queue) callPreEnqueue(ctx context.Context, pl *preEnqueuePlugin, e *ent
 	return pl.plugin.PreEnqueue(ctx, e.pod)
 }
 
-// reportPanic logs a panic of a plugin with its stack, once per generation of profiles: a plugin
-// that panics for one pod tends to do so for all. It is called from the recovering function, so
-// that the stack is the plugin's. Requires mu.
-func (q *Queue) reportPanic(logger klog.Logger, what, plugin string, value any) {
-	if q.reportOnce(what, plugin) {
+// reportPanicLocked logs a panic of a plugin with its stack, once per generation of profiles: a
+// plugin that panics for one pod tends to do so for all. It is called from the recovering function,
+// so that the stack is the plugin's.
+func (q *Queue) reportPanicLocked(logger klog.Logger, what, plugin string, value any) {
+	if q.firstReportLocked(what, plugin) {
 		logger.Error(nil, "A plugin panicked; this is not logged again until profiles change", "extensionPoint", what, "plugin", plugin,
 			"panic", value, "stack", string(debug.Stack()))
 	}
 }
 
-// reportOnce says whether this is the first time that a plugin did something in this generation.
-// Requires mu.
-func (q *Queue) reportOnce(what, plugin string) bool {
+// firstReportLocked reports whether the plugin's violation is the first of its kind since the last
+// reload.
+func (q *Queue) firstReportLocked(what, plugin string) bool {
 	key := what + "/" + plugin
 	if q.reported.Has(key) {
 		return false

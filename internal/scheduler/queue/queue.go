@@ -54,15 +54,15 @@ type Queue struct {
 	// poppable is signalled for each pod that comes to a place from which Pop takes it, and when
 	// the queue closes.
 	poppable sync.Cond
-	gen      *ruleSet
+	rules    *ruleSet
 	// pods holds every pod that the queue knows; each is in exactly one of the structures below.
-	pods         map[types.UID]*entry
-	active       podHeap
-	backoff      podHeap
-	errorBackoff podHeap
-	parked       podList // Unschedulable and Gated
-	inFlight     inFlight
-	metrics      *metrics
+	pods          map[types.UID]*entry
+	active        podHeap
+	backoff       podHeap
+	errorBackoff  podHeap
+	unschedulable podList // Unschedulable and Gated
+	inFlight      inFlight
+	metrics       *metrics
 	// reported names the misdeeds of plugins that were logged in this generation.
 	reported sets.Set[string]
 	// reloading is the Reconfigure under way, nil if there is none. Only while there is one are
@@ -89,7 +89,7 @@ func New(cfg Config) *Queue {
 		clock:     cfg.Clock,
 		podLister: cfg.PodLister,
 		popped:    cfg.Popped,
-		gen:       &ruleSet{less: defaultLess},
+		rules:     &ruleSet{less: defaultLess},
 		pods:      map[types.UID]*entry{},
 		inFlight:  inFlight{metrics: m},
 		metrics:   m,
@@ -98,9 +98,9 @@ func New(cfg Config) *Queue {
 	}
 	q.poppable.L = &q.mu
 	q.nominator = newNominator(&q.mu, cfg.PodLister)
-	q.active.less = q.less
-	q.backoff.less = q.lessBackoff
-	q.errorBackoff.less = q.lessErrorBackoff
+	q.active.less = q.lessLocked
+	q.backoff.less = q.lessBackoffLocked
+	q.errorBackoff.less = q.lessErrorBackoffLocked
 	return q
 }
 
@@ -116,12 +116,12 @@ func (q *Queue) Close() {
 	q.closed = true
 	close(q.done)
 	for q.inFlight.first != nil {
-		q.release(q.inFlight.first)
+		q.releaseLocked(q.inFlight.first)
 	}
 	for _, e := range q.pods {
-		q.drop(e)
+		q.dropLocked(e)
 	}
-	q.gen = &ruleSet{less: defaultLess}
+	q.rules = &ruleSet{less: defaultLess}
 	q.poppable.Broadcast()
 }
 
@@ -130,12 +130,12 @@ func (q *Queue) Close() {
 func (q *Queue) Add(logger klog.Logger, pod *corev1.Pod) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.add(logger, pod, labelAdd)
+	q.addLocked(logger, pod, labelAdd)
 }
 
-// add is Add, for an event. Requires mu.
-func (q *Queue) add(logger klog.Logger, pod *corev1.Pod, event string) {
-	p := q.gen.profiles[pod.Spec.SchedulerName]
+// addLocked is Add for callers that hold mu. event is the label of what caused it, for metrics.
+func (q *Queue) addLocked(logger klog.Logger, pod *corev1.Pod, event string) {
+	p := q.rules.profiles[pod.Spec.SchedulerName]
 	if p == nil || pod.Spec.NodeName != "" {
 		return
 	}
@@ -157,9 +157,9 @@ func (q *Queue) add(logger klog.Logger, pod *corev1.Pod, event string) {
 	}
 	e = newEntry(pod, p, q.clock.Now())
 	q.pods[pod.UID] = e
-	q.enqueue(logger, e, immediately, event)
+	q.enqueueLocked(logger, e, immediately, event)
 	if e.place != Gated {
-		q.nominator.add(logger, e.info.PodInfo, nil)
+		q.nominator.addQueueLocked(logger, e.info.PodInfo, nil)
 	}
 }
 
@@ -170,7 +170,7 @@ func (q *Queue) add(logger klog.Logger, pod *corev1.Pod, event string) {
 func (q *Queue) Update(logger klog.Logger, oldPod, newPod *corev1.Pod) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.update(logger, oldPod, newPod, true)
+	q.updateLocked(logger, oldPod, newPod, true)
 }
 
 // UpdateAssumed is Update for a pod that is assumed to be on a node, which may yet be refused: one
@@ -178,13 +178,13 @@ func (q *Queue) Update(logger klog.Logger, oldPod, newPod *corev1.Pod) {
 func (q *Queue) UpdateAssumed(logger klog.Logger, oldPod, newPod *corev1.Pod) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.update(logger, oldPod, newPod, false)
+	q.updateLocked(logger, oldPod, newPod, false)
 }
 
-// update is Update, or UpdateAssumed without queueUnknown. Requires mu.
-func (q *Queue) update(logger klog.Logger, oldPod, newPod *corev1.Pod, queueUnknown bool) {
+// updateLocked is Update, or UpdateAssumed if queueUnknown is false, for callers that hold mu.
+func (q *Queue) updateLocked(logger klog.Logger, oldPod, newPod *corev1.Pod, queueUnknown bool) {
 	if oldPod != nil && oldPod.UID != newPod.UID {
-		q.forget(oldPod)
+		q.deleteLocked(oldPod)
 		oldPod = nil
 	}
 	e := q.pods[newPod.UID]
@@ -192,22 +192,22 @@ func (q *Queue) update(logger klog.Logger, oldPod, newPod *corev1.Pod, queueUnkn
 		e = nil
 	}
 	if e != nil && e.pod.Spec.SchedulerName != newPod.Spec.SchedulerName && e.place != InFlight {
-		q.drop(e)
+		q.dropLocked(e)
 		e = nil
 	}
-	if q.gen.profiles[newPod.Spec.SchedulerName] == nil {
+	if q.rules.profiles[newPod.Spec.SchedulerName] == nil {
 		if e != nil { // it is in flight: its owner is told when it comes back, unless there is a profile again by then
 			e.update(newPod)
 			e.flight.deleted = false
 			q.nominator.DeleteNominatedPodIfExists(newPod)
 			return
 		}
-		q.forget(newPod)
+		q.deleteLocked(newPod)
 		return
 	}
 	if e == nil {
 		if queueUnknown {
-			q.add(logger, newPod, labelUpdate)
+			q.addLocked(logger, newPod, labelUpdate)
 		}
 		return
 	}
@@ -216,7 +216,7 @@ func (q *Queue) update(logger klog.Logger, oldPod, newPod *corev1.Pod, queueUnkn
 	}
 	e.update(newPod)
 	if e.place != InFlight {
-		q.nominator.update(logger, oldPod, e.info.PodInfo)
+		q.nominator.updateQueueLocked(logger, oldPod, e.info.PodInfo)
 	}
 	switch e.place {
 	case InFlight:
@@ -227,8 +227,8 @@ func (q *Queue) update(logger klog.Logger, oldPod, newPod *corev1.Pod, queueUnkn
 	case Unschedulable, Gated:
 		for _, event := range schedframework.PodSchedulingPropertiesChange(newPod, oldPod) {
 			ev := clusterEvent{event: event, oldObj: oldPod, newObj: newPod}
-			if s := q.worthRequeuing(logger, e, &ev); s != stay {
-				q.enqueue(logger, e, s, event.Label())
+			if s := q.worthRequeuingLocked(logger, e, &ev); s != stay {
+				q.enqueueLocked(logger, e, s, event.Label())
 				break
 			}
 		}
@@ -242,18 +242,18 @@ func (q *Queue) update(logger klog.Logger, oldPod, newPod *corev1.Pod, queueUnkn
 func (q *Queue) Delete(_ klog.Logger, pod *corev1.Pod) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.forget(pod)
+	q.deleteLocked(pod)
 }
 
-// forget is Delete. Requires mu.
-func (q *Queue) forget(pod *corev1.Pod) {
+// deleteLocked is Delete for callers that hold mu.
+func (q *Queue) deleteLocked(pod *corev1.Pod) {
 	q.nominator.DeleteNominatedPodIfExists(pod)
 	switch e := q.pods[pod.UID]; {
 	case e == nil:
 	case e.place == InFlight:
 		e.flight.deleted = true
 	default:
-		q.drop(e)
+		q.dropLocked(e)
 	}
 }
 
@@ -304,6 +304,6 @@ func (q *Queue) Done(uid types.UID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if e := q.pods[uid]; e != nil && e.place == InFlight {
-		q.release(e)
+		q.releaseLocked(e)
 	}
 }

@@ -88,7 +88,7 @@ type ranked struct {
 }
 
 func (q *Queue) newReload(logger klog.Logger, s *Settings, changed sets.Set[string]) *reload {
-	old := q.generation() // who holds reconfiguring is the only one to replace it, Close aside
+	old := q.currentRules() // who holds reconfiguring is the only one to replace it, Close aside
 	r := &reload{Queue: q, logger: logger, next: newRuleSet(s, old, changed), renewed: sets.New[string](), most: turnPods}
 	for name, p := range old.profiles {
 		if r.next.profiles[name] != p {
@@ -103,10 +103,10 @@ func (q *Queue) newReload(logger klog.Logger, s *Settings, changed sets.Set[stri
 	return r
 }
 
-func (q *Queue) generation() *ruleSet {
+func (q *Queue) currentRules() *ruleSet {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.gen
+	return q.rules
 }
 
 // changeOver is the critical section of Reconfigure.
@@ -120,13 +120,13 @@ func (r *reload) changeOver(commit func()) {
 	if r.closed {
 		return
 	}
-	old := r.gen
-	r.gen = r.next
+	old := r.rules
+	r.rules = r.next
 	r.reloading = r
 	r.reported = sets.New[string]()
-	r.ended = r.nominator.serve(sets.KeySet(r.gen.profiles))
-	if old.order == "" || old.order != r.gen.order {
-		r.reorder()
+	r.ended = r.nominator.serveQueueLocked(sets.KeySet(r.rules.profiles))
+	if old.order == "" || old.order != r.rules.order {
+		r.reorderLocked()
 	}
 	for name := range r.renewed {
 		if p := old.profiles[name]; p != nil {
@@ -137,9 +137,9 @@ func (r *reload) changeOver(commit func()) {
 		return
 	}
 	// A copy of pointers: what they point to is not looked at here.
-	r.waiting = slices.Concat(r.parked.entries, r.backoff.entries, r.errorBackoff.entries, r.active.entries)
+	r.waiting = slices.Concat(r.unschedulable.entries, r.backoff.entries, r.errorBackoff.entries, r.active.entries)
 	for e := r.inFlight.first; e != nil; e = e.flight.next {
-		if name := e.pod.Spec.SchedulerName; r.renewed.Has(name) && r.gen.profiles[name] != nil {
+		if name := e.pod.Spec.SchedulerName; r.renewed.Has(name) && r.rules.profiles[name] != nil {
 			r.inFlight.record(clusterEvent{event: eventReload, reloaded: r.renewed})
 			break
 		}
@@ -163,14 +163,14 @@ func (r *reload) turn() (more bool) {
 	defer r.held(time.Now())
 	switch {
 	case len(r.waiting) > 0:
-		r.waiting = inTurn(r.waiting, r.most, r.sift)
+		r.waiting = inTurn(r.waiting, r.most, r.siftLocked)
 	case len(r.outdated) > 0:
 		r.outdated = inTurn(r.outdated, r.most, func(o ranked) { r.current(r.logger, o.entry) })
 	case len(r.ended) > 0:
 		// Not with the others: whoever waits for that room may be asked now.
 		nm := r.ended[0]
 		r.ended = r.ended[1:]
-		r.nominationEnded(r.logger, nm.nominated())
+		r.nominationEndedLocked(r.logger, nm.nominated())
 	default:
 		return false
 	}
@@ -190,8 +190,8 @@ func inTurn[T any](list []T, most int, do func(T)) (rest []T) {
 	return list[min(len(list), most):]
 }
 
-// sift notes a pod that is to be looked at. Requires mu.
-func (r *reload) sift(e *entry) {
+// siftLocked notes the pod if it is outdated.
+func (r *reload) siftLocked(e *entry) {
 	if e.outdated() {
 		r.outdated = append(r.outdated, ranked{entry: e, priority: corev1helpers.PodPriority(e.pod)})
 	}
@@ -203,7 +203,7 @@ func (r *reload) finish() (dropped []*corev1.Pod) {
 	defer r.mu.Unlock()
 	r.reloading = nil
 	for name := range r.renewed {
-		if r.gen.profiles[name] == nil && !r.closed {
+		if r.rules.profiles[name] == nil && !r.closed {
 			r.metrics.forgetProfile(name)
 		}
 	}
@@ -232,10 +232,10 @@ func (q *Queue) current(logger klog.Logger, e *entry) bool {
 	if !e.outdated() {
 		return true
 	}
-	p := q.gen.profiles[e.pod.Spec.SchedulerName]
+	p := q.rules.profiles[e.pod.Spec.SchedulerName]
 	if p == nil {
 		q.reloading.dropped = append(q.reloading.dropped, e.pod)
-		q.drop(e)
+		q.dropLocked(e)
 		return false
 	}
 	q.metrics.rejected(e.info, -1)
@@ -244,6 +244,6 @@ func (q *Queue) current(logger klog.Logger, e *entry) bool {
 	e.info.PendingPlugins.Clear()
 	e.info.BackoffExpiration = time.Time{}
 	e.failures, e.failure = 0, ""
-	q.enqueue(logger, e, immediately, profileReload)
+	q.enqueueLocked(logger, e, immediately, profileReload)
 	return true
 }

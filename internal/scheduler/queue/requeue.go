@@ -30,7 +30,7 @@ import (
 func (q *Queue) Requeue(logger klog.Logger, p *schedframework.QueuedPodInfo) (kept bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.requeue(logger, p)
+	return q.requeueLocked(logger, p)
 }
 
 // RequeueNominated is Requeue, and AddNominatedPod with nominating for a pod that is kept, in one:
@@ -43,19 +43,19 @@ func (q *Queue) RequeueNominated(
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	popped := p.Pod
-	kept, err = q.requeue(logger, p)
+	kept, err = q.requeueLocked(logger, p)
 	switch {
 	case !kept || err != nil:
 	case nominating.Mode() == fwk.ModeOverride:
-		q.nominator.add(logger, p.PodInfo, nominating)
+		q.nominator.addQueueLocked(logger, p.PodInfo, nominating)
 	default:
-		q.nominator.update(logger, popped, p.PodInfo)
+		q.nominator.updateQueueLocked(logger, popped, p.PodInfo)
 	}
 	return kept, err
 }
 
-// requeue is Requeue. Requires mu.
-func (q *Queue) requeue(logger klog.Logger, p *schedframework.QueuedPodInfo) (kept bool, err error) {
+// requeueLocked is Requeue for callers that hold mu.
+func (q *Queue) requeueLocked(logger klog.Logger, p *schedframework.QueuedPodInfo) (kept bool, err error) {
 	if q.closed {
 		return true, nil
 	}
@@ -73,7 +73,7 @@ func (q *Queue) requeue(logger klog.Logger, p *schedframework.QueuedPodInfo) (ke
 		reason = gone
 	}
 	if reason != "" {
-		q.release(e)
+		q.releaseLocked(e)
 		q.nominator.DeleteNominatedPodIfExists(pod)
 		return false, fmt.Errorf("%v: %w (%s)", klog.KObj(pod), ErrGone, reason)
 	}
@@ -83,21 +83,21 @@ func (q *Queue) requeue(logger klog.Logger, p *schedframework.QueuedPodInfo) (ke
 	if newest == nil {
 		newest = pod
 	}
-	profile := q.gen.profiles[newest.Spec.SchedulerName]
+	profile := q.rules.profiles[newest.Spec.SchedulerName]
 	if profile == nil {
-		q.release(e)
+		q.releaseLocked(e)
 		return false, nil
 	}
 	if e == nil {
 		e = &entry{}
 		q.pods[newest.UID] = e
 	}
-	q.comeBack(logger, e, p, newest, profile)
+	q.keepLocked(logger, e, p, newest, profile)
 	return true, nil
 }
 
-// comeBack decides where a pod goes that was in flight. Requires mu.
-func (q *Queue) comeBack(logger klog.Logger, e *entry, p *schedframework.QueuedPodInfo, pod *corev1.Pod, profile *profileRules) {
+// keepLocked queues a pod that was in flight, in the place that the events since its Pop decide.
+func (q *Queue) keepLocked(logger klog.Logger, e *entry, p *schedframework.QueuedPodInfo, pod *corev1.Pod, profile *profileRules) {
 	if p.Pod != pod {
 		// A fresh PodInfo: the old one may be in the cache, and may have resources computed that
 		// have changed since.
@@ -117,21 +117,21 @@ func (q *Queue) comeBack(logger klog.Logger, e *entry, p *schedframework.QueuedP
 		p.ConsecutiveErrorsCount = 0
 	}
 	q.metrics.rejected(p, 1)
-	q.nominator.refresh(logger, p.PodInfo)
+	q.nominator.refreshQueueLocked(logger, p.PodInfo)
 
 	// The decision needs the events that were kept for the pod. Once it is made they are released,
 	// and only then the pod may become visible to Pop.
-	s := q.strategyForInFlight(logger, e)
-	q.endFlight(e)
+	s := q.inFlightStrategyLocked(logger, e)
+	q.endFlightLocked(e)
 	if s == stay {
-		q.move(logger, e, Unschedulable, schedframework.ScheduleAttemptFailure)
+		q.moveLocked(logger, e, Unschedulable, schedframework.ScheduleAttemptFailure)
 		return
 	}
-	q.enqueue(logger, e, s, schedframework.ScheduleAttemptFailure)
+	q.enqueueLocked(logger, e, s, schedframework.ScheduleAttemptFailure)
 }
 
-// strategyForInFlight goes through what happened while the pod was in flight. Requires mu.
-func (q *Queue) strategyForInFlight(logger klog.Logger, e *entry) strategy {
+// inFlightStrategyLocked decides how to requeue a pod, by what happened while it was in flight.
+func (q *Queue) inFlightStrategyLocked(logger klog.Logger, e *entry) strategy {
 	if e.place != InFlight {
 		// It was released before, at a point where no plugin could refuse it any more, or nobody
 		// kept events for it.
@@ -154,7 +154,7 @@ func (q *Queue) strategyForInFlight(logger klog.Logger, e *entry) strategy {
 		if result == afterBackoff && len(info.PendingPlugins) == 0 && ev.reloaded == nil {
 			continue // hints could say nothing that is stronger
 		}
-		result = max(result, q.worthRequeuing(logger, e, ev))
+		result = max(result, q.worthRequeuingLocked(logger, e, ev))
 		if result == immediately {
 			break
 		}
@@ -168,16 +168,16 @@ func sameLife(e *entry, p *schedframework.QueuedPodInfo) bool {
 	return p.InitialAttemptTimestamp == nil || e.flight.started.Equal(*p.InitialAttemptTimestamp)
 }
 
-// release forgets a pod in flight; e may be nil. Requires mu.
-func (q *Queue) release(e *entry) {
+// releaseLocked removes a pod in flight from the queue. e may be nil.
+func (q *Queue) releaseLocked(e *entry) {
 	if e != nil {
-		q.endFlight(e)
+		q.endFlightLocked(e)
 		delete(q.pods, e.pod.UID)
 	}
 }
 
-// endFlight stops keeping events for the pod. Requires mu.
-func (q *Queue) endFlight(e *entry) {
+// endFlightLocked stops keeping events for the pod.
+func (q *Queue) endFlightLocked(e *entry) {
 	if e.place == InFlight {
 		q.inFlight.remove(e)
 		e.place = nowhere

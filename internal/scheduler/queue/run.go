@@ -32,7 +32,7 @@ func (q *Queue) Run(ctx context.Context) {
 	completed, leftover := q.clock.NewTicker(backoffWindow), q.clock.NewTicker(flushInterval)
 	defer completed.Stop()
 	defer leftover.Stop()
-	q.locked(func() { q.moveCompleted(logger) })
+	q.withLock(func() { q.flushBackoffLocked(logger) })
 	for {
 		select {
 		case <-ctx.Done():
@@ -40,21 +40,21 @@ func (q *Queue) Run(ctx context.Context) {
 		case <-q.done:
 			return
 		case <-completed.C():
-			q.locked(func() { q.moveCompleted(logger) })
+			q.withLock(func() { q.flushBackoffLocked(logger) })
 		case <-leftover.C():
-			q.locked(func() { q.flush(logger) })
+			q.withLock(func() { q.flushUnschedulableLocked(logger) })
 		}
 	}
 }
 
-func (q *Queue) locked(f func()) {
+func (q *Queue) withLock(f func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	f()
 }
 
-// moveCompleted moves the pods whose back-off is over to Active. Requires mu.
-func (q *Queue) moveCompleted(logger klog.Logger) {
+// flushBackoffLocked moves the pods whose back-off is over to Active.
+func (q *Queue) flushBackoffLocked(logger klog.Logger) {
 	window := q.clock.Now().Truncate(backoffWindow)
 	for {
 		e := q.backoff.first()
@@ -65,7 +65,7 @@ func (q *Queue) moveCompleted(logger klog.Logger) {
 			q.current(logger, e) // which leaves it anywhere but here
 			continue
 		}
-		q.move(logger, e, Active, schedframework.BackoffComplete)
+		q.moveLocked(logger, e, Active, schedframework.BackoffComplete)
 	}
 	for {
 		e := q.errorBackoff.first()
@@ -80,19 +80,19 @@ func (q *Queue) moveCompleted(logger klog.Logger) {
 			continue
 		}
 		if e.failures == 0 {
-			q.move(logger, e, Active, schedframework.BackoffComplete)
+			q.moveLocked(logger, e, Active, schedframework.BackoffComplete)
 		} else {
-			q.enqueue(logger, e, immediately, schedframework.BackoffComplete)
+			q.enqueueLocked(logger, e, immediately, schedframework.BackoffComplete)
 		}
 	}
 }
 
-// flush tries pods again that have been Unschedulable or Gated for too long. Events should make it
-// needless: it makes up for hints that miss one. Requires mu.
-func (q *Queue) flush(logger klog.Logger) {
+// flushUnschedulableLocked retries pods that have been Unschedulable or Gated for too long. Events
+// should make it needless: it makes up for hints that miss one.
+func (q *Queue) flushUnschedulableLocked(logger klog.Logger) {
 	now := q.clock.Now()
-	for i := len(q.parked.entries) - 1; i >= 0; i-- {
-		e := q.parked.entries[i]
+	for i := len(q.unschedulable.entries) - 1; i >= 0; i-- {
+		e := q.unschedulable.entries[i]
 		if e.outdated() {
 			continue
 		}
@@ -103,8 +103,8 @@ func (q *Queue) flush(logger klog.Logger) {
 		if now.Sub(since) <= e.profile.maxInUnschedulable {
 			continue
 		}
-		q.enqueue(logger, e, afterBackoff, schedframework.UnschedulableTimeout)
-		if e.place.parked() {
+		q.enqueueLocked(logger, e, afterBackoff, schedframework.UnschedulableTimeout)
+		if e.place.awaitsEvent() {
 			e.checked = now
 		} else {
 			e.info.WasFlushedFromUnschedulable = true

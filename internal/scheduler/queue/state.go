@@ -54,7 +54,7 @@ func (q *Queue) Counts() Counts {
 		InFlight:       q.inFlight.pods,
 		InFlightEvents: q.inFlight.len(),
 	}
-	for _, e := range q.parked.entries {
+	for _, e := range q.unschedulable.entries {
 		if e.place == Gated {
 			c.Gated++
 		} else {
@@ -80,7 +80,7 @@ func (q *Queue) PendingPods() []PodState {
 	for _, e := range q.pods {
 		entries = append(entries, e)
 	}
-	slices.SortFunc(entries, q.compare)
+	slices.SortFunc(entries, q.compareLocked)
 	states := make([]PodState, len(entries))
 	for i, e := range entries {
 		states[i] = e.state()
@@ -105,19 +105,19 @@ func (q *Queue) Has(uid types.UID) bool {
 	return known
 }
 
-// compare is the order of PendingPods. Requires mu.
-func (q *Queue) compare(a, b *entry) int {
+// compareLocked is the order of PendingPods.
+func (q *Queue) compareLocked(a, b *entry) int {
 	if c := cmp.Compare(a.place, b.place); c != 0 {
 		return c
 	}
 	before := func(a, b *entry) bool { return a.flight.since < b.flight.since }
 	switch a.place {
 	case Active:
-		before = q.less
+		before = q.lessLocked
 	case Backoff:
-		before = q.lessBackoff
+		before = q.lessBackoffLocked
 	case ErrorBackoff:
-		before = q.lessErrorBackoff
+		before = q.lessErrorBackoffLocked
 	case Unschedulable, Gated:
 		before = func(a, b *entry) bool { return a.info.Timestamp.Before(b.info.Timestamp) }
 	}

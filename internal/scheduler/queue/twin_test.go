@@ -515,13 +515,13 @@ func (w *twinWorld) activate() {
 
 func (w *twinWorld) tick() {
 	w.clock.Step(time.Duration(w.r.IntN(4000)) * time.Millisecond)
-	w.queue.locked(func() { w.queue.moveCompleted(logger) })
+	w.queue.withLock(func() { w.queue.flushBackoffLocked(logger) })
 	w.model.moveCompleted()
 }
 
 func (w *twinWorld) flush() {
 	w.clock.Step(time.Duration(w.r.IntN(100)) * time.Second)
-	w.queue.locked(func() { w.queue.flush(logger) })
+	w.queue.withLock(func() { w.queue.flushUnschedulableLocked(logger) })
 	w.model.flush()
 }
 
@@ -760,7 +760,7 @@ func (w *twinWorld) compareStructure() {
 	q := w.queue
 	found := map[*entry]bool{}
 	check := func(e *entry, i int, ok bool) {
-		if found[e] || !ok || e.index != i || q.pods[e.pod.UID] != e || e.info.Pod != e.pod || !e.outdated() && e.profile != q.gen.profiles[e.pod.Spec.SchedulerName] {
+		if found[e] || !ok || e.index != i || q.pods[e.pod.UID] != e || e.info.Pod != e.pod || !e.outdated() && e.profile != q.rules.profiles[e.pod.Spec.SchedulerName] {
 			w.fatalf("%s is misplaced: %+v", e.pod.UID, e)
 		}
 		found[e] = true
@@ -773,8 +773,8 @@ func (w *twinWorld) compareStructure() {
 			}
 		}
 	}
-	for i, e := range q.parked.entries {
-		check(e, i, e.place.parked())
+	for i, e := range q.unschedulable.entries {
+		check(e, i, e.place.awaitsEvent())
 	}
 	for e := q.inFlight.first; e != nil; e = e.flight.next {
 		if found[e] || e.place != InFlight || e.info != nil || q.pods[e.pod.UID] != e {

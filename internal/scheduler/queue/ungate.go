@@ -17,7 +17,7 @@ func (q *Queue) Ungate(logger klog.Logger, uid types.UID, plugin string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if e := q.pods[uid]; e != nil && q.current(logger, e) && e.place == Gated && e.info.GatingPlugin == plugin {
-		q.enqueue(logger, e, e.swallowed, schedframework.ForceActivate)
+		q.enqueueLocked(logger, e, e.missed, schedframework.ForceActivate)
 	}
 }
 
@@ -33,7 +33,7 @@ func (q *Queue) RetryLater(logger klog.Logger, uid types.UID) {
 	case e == nil || !q.current(logger, e):
 	case e.place == InFlight:
 		e.flight.failed = true
-	case e.place.parked():
-		q.enqueue(logger, e, afterFailure, schedframework.ForceActivate)
+	case e.place.awaitsEvent():
+		q.enqueueLocked(logger, e, afterFailure, schedframework.ForceActivate)
 	}
 }

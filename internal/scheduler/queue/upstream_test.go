@@ -259,7 +259,7 @@ func (w *upstreamWorld) update() {
 	w.theirs.Update(context.Background(), pod, newer)
 	after, _ := w.ours.Get(pod.UID)
 	changes := schedframework.PodSchedulingPropertiesChange(newer, pod)
-	if before.Place.parked() && after.Place == Active && slices.Contains(changes, schedframework.EventUnscheduledPodUpdate) {
+	if before.Place.awaitsEvent() && after.Place == Active && slices.Contains(changes, schedframework.EventUnscheduledPodUpdate) {
 		w.ours.AddNominatedPod(logger, info(newer), nil)
 	}
 	if before.Place != InFlight {
@@ -311,7 +311,7 @@ func (w *upstreamWorld) requeue() {
 	p := w.popped[i]
 	w.popped = slices.Delete(w.popped, i, i+1)
 	late := false
-	w.ours.locked(func() {
+	w.ours.withLock(func() {
 		e := w.ours.pods[p.ours.Pod.UID]
 		late = e != nil && e.place == InFlight && !sameLife(e, p.ours)
 	})
@@ -456,7 +456,7 @@ func (w *upstreamWorld) compare() {
 		if !ok {
 			w.fatalf("upstream does not know %s, which is %v", s.Pod.UID, s.Place)
 		}
-		w.ours.locked(func() { w.compareInfo(w.ours.pods[s.Pod.UID].info, info) })
+		w.ours.withLock(func() { w.compareInfo(w.ours.pods[s.Pod.UID].info, info) })
 		if s.Place == Backoff && !s.BackoffEnd.Equal(info.BackoffExpiration) {
 			w.fatalf("%s backs off until %v, upstream until %v", s.Pod.UID, s.BackoffEnd, info.BackoffExpiration)
 		}
