@@ -60,24 +60,22 @@ func (s *Scheduler) scheduleFast(ctx context.Context, p Profile, state fwk.Cycle
 // scheduleUnfit says why a pod fits nowhere, which the fast path has just found out. The scalar
 // path works that out once for all pods of the class that come before anything changes.
 func (s *Scheduler) scheduleUnfit(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod) (Result, error) {
-	defer func() {
-		if class, ok := s.fast.rows.NodeWise(); ok {
-			framework.WriteNodeWise(state, uint64(class))
-		}
-	}()
-	if err := s.knownUnfit(ctx, p, state, pod); err != nil {
+	if known := s.knownUnfit(ctx, p, state, pod); known != nil {
+		framework.WriteRefusals(state, known.Refusals)
 		s.fast.counts.count(metrics.PathFast, fastpath.NoFit)
-		return Result{}, err
+		return Result{}, known
 	}
 	s.fast.counts.count(metrics.PathScalar, fastpath.NoFit)
-	state = s.fast.rows.State(state)
-	result, err := s.newCycle(p, state, pod).schedule(ctx)
-	s.keepUnfit(ctx, p, state, pod, err)
+	asked := s.fast.rows.State(state)
+	result, err := s.newCycle(p, asked, pod).schedule(ctx)
+	if kept := s.keepUnfit(ctx, p, asked, pod, err); kept != (framework.Refusals{}) {
+		framework.WriteRefusals(state, kept)
+	}
 	return result, err
 }
 
 // knownUnfit returns the error for a pod that fits nowhere, nil if it is not known why.
-func (s *Scheduler) knownUnfit(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod) error {
+func (s *Scheduler) knownUnfit(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod) *fastpath.Unfit {
 	if !s.fast.rows.KnowsUnfit() {
 		return nil
 	}
@@ -85,10 +83,7 @@ func (s *Scheduler) knownUnfit(ctx context.Context, p Profile, state fwk.CycleSt
 	if allowed, status, _ := p.Framework.RunPreFilterPlugins(ctx, state, pod); !status.IsSuccess() || !allowed.AllNodes() {
 		return nil
 	}
-	if known := s.fast.rows.Unfit(pod, asker(ctx, p, state, pod)); known != nil {
-		return known
-	}
-	return nil
+	return s.fast.rows.Unfit(pod, asker(ctx, p, state, pod))
 }
 
 // asker returns what says what the filters say of a node. They need what PreFilter has left in
@@ -103,12 +98,14 @@ func asker(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod
 }
 
 // keepUnfit keeps what the scalar path, which has left this state, said of a pod that the fast path
-// has found to fit nowhere.
-func (s *Scheduler) keepUnfit(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod, err error) {
+// has found to fit nowhere. It returns what identifies the statuses, the zero value if nothing was
+// kept.
+func (s *Scheduler) keepUnfit(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod, err error) framework.Refusals {
 	var fitError *schedframework.FitError
-	if errors.As(err, &fitError) && s.fast.rows.SameNominated(p.Framework, pod) {
-		s.fast.rows.KeepUnfit(fitError.Diagnosis, asker(ctx, p, state, pod))
+	if !errors.As(err, &fitError) || !s.fast.rows.SameNominated(p.Framework, pod) {
+		return framework.Refusals{}
 	}
+	return s.fast.rows.KeepUnfit(fitError.Diagnosis, asker(ctx, p, state, pod))
 }
 
 // decideFast decides on the fast path, or says why it cannot.

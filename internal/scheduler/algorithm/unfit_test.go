@@ -42,6 +42,9 @@ type refusal struct {
 	state *schedframework.CycleState
 }
 
+// version is the version of the statuses.
+func (r refusal) version() uint64 { return framework.ReadRefusals(r.state).Version }
+
 // refused schedules a pod like this one, which fits nowhere.
 func (a *alike) refused(like *corev1.Pod) refusal {
 	a.t.Helper()
@@ -71,6 +74,9 @@ func TestThePodsOfAClassThatFitsNowhereAreToldAtOnceUntilSomethingChanges(t *tes
 	if first.Diagnosis.NodeToStatus != second.Diagnosis.NodeToStatus {
 		t.Error("the nodes were asked about again")
 	}
+	if first.version() == 0 || first.version() != second.version() {
+		t.Errorf("the same statuses have the versions %d and %d", first.version(), second.version())
+	}
 	first.Diagnosis.PostFilterMsg, second.Diagnosis.PostFilterMsg = "preemption: in vain", "preemption: in vain"
 	if got, want := second.err.Error(), first.err.Error(); got != want || second.FitError.Error() != want || second.NumAllNodes != 2 {
 		t.Errorf("the first pod was told %q, the second %q", want, got)
@@ -96,15 +102,15 @@ func TestOfPodsThatFitNowhereOnlyTheNodesThatHaveChangedAreAskedAboutAgain(t *te
 	w.place(w.another(podOf("basic", 1)), workload.NodeName(0), cache.Class{})
 	first := w.refused(fullPod())
 	w.place(w.another(podOf("basic", 1)), workload.NodeName(2), cache.Class{})
-	if second := w.refused(fullPod()); second.Diagnosis.NodeToStatus != first.Diagnosis.NodeToStatus {
-		t.Error("the statuses are others though all codes are what they were: what preemption made of them is of no use any more")
+	if second := w.refused(fullPod()); second.version() != first.version() || first.version() == 0 {
+		t.Error("the version is another one though all codes are what they were: what preemption made of them is of no use any more")
 	}
 	tainted := w.nodes[1].DeepCopy()
 	tainted.Spec.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}
 	w.cache.UpdateNode(klog.FromContext(w.ctx), w.nodes[1], tainted)
 	third := w.refused(fullPod())
-	if third.Diagnosis.NodeToStatus == first.Diagnosis.NodeToStatus {
-		t.Error("the statuses are the same though a code is not: what preemption made of them would count")
+	if third.version() == first.version() {
+		t.Error("the version is the same though a code is not: what preemption made of them would count")
 	}
 	if n := testutil.ToFloat64(asked) - before; n != 0 {
 		t.Errorf("all nodes were asked about %v times", n)
@@ -295,11 +301,7 @@ func TestPreemptionIsToldOfPodsToWhichNothingMattersButTheNode(t *testing.T) {
 		w.place(w.another(podOf("basic", 0)), node.Name, cache.Class{})
 	}
 	classOf := func(pod *corev1.Pod) uint64 {
-		class, ok := framework.ReadNodeWise(w.refused(pod).state)
-		if ok != (class != 0) {
-			t.Errorf("class %d, known: %v", class, ok)
-		}
-		return class
+		return framework.ReadRefusals(w.refused(pod).state).Class
 	}
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "x"}}
 	x := fullPod()
@@ -319,11 +321,17 @@ func TestPreemptionIsToldOfPodsToWhichNothingMattersButTheNode(t *testing.T) {
 	if classOf(away) == 0 {
 		t.Error("a pod that wants to keep away from others is said to do so where there are none")
 	}
+	versions := sets.New[uint64]()
 	for name, pod := range map[string]*corev1.Pod{"spread": spread, "near others": near} {
-		for range 2 {
-			if classOf(pod) != 0 {
+		for _, again := range []bool{false, true} {
+			r := framework.ReadRefusals(w.refused(pod).state)
+			if r.Class != 0 {
 				t.Errorf("to a pod that has to be %s other nodes matter", name)
 			}
+			if r.Version == 0 || versions.Has(r.Version) != again {
+				t.Errorf("version %d of the statuses of a pod that has to be %s, again: %v", r.Version, name, again)
+			}
+			versions.Insert(r.Version)
 		}
 	}
 	small := podOf("basic", 0)

@@ -119,6 +119,8 @@ type Engine struct {
 	lastNamed bool
 	nominated map[string]uint64
 	chosen    Ties
+	// unfitVersion is the last version that was given to an unfit.
+	unfitVersion uint64
 	// rest is what the plugins did in the last decision that rows and twins do not stand in for.
 	// next is the slot from which they are asked the next time that not all nodes are needed.
 	rest rest

@@ -10,6 +10,7 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
 // unfit is why the pods of a class fit nowhere.
@@ -18,6 +19,9 @@ type unfit struct {
 	// text says so in words. Finding them takes a look at all nodes: they are found for the second
 	// pod.
 	text string
+	// version is another one whenever the code of a node's status changes. No two unfits of an
+	// Engine have the same.
+	version uint64
 	// pos is the end of the log when that was found out.
 	pos uint64
 	// nodeWise says that what was said of a node has nothing to do with others.
@@ -58,6 +62,8 @@ func (u *unfit) size() int {
 // Unfit is the error about a pod of which it was known why it fits nowhere. It wraps the FitError.
 type Unfit struct {
 	schedframework.FitError
+	// Refusals identifies the statuses of the nodes.
+	Refusals framework.Refusals
 	// text is the FitError's, without what PostFilter adds.
 	text string
 }
@@ -106,7 +112,7 @@ func (u *unfit) isOf(e *Engine) bool {
 // which other pods are nominated than before.
 //
 // The statuses of the nodes are shared, and not to be written to. They are those of the pod until
-// the next decision. As long as NodeToStatus is the same the nodes have the same codes.
+// the next decision.
 func (e *Engine) Unfit(pod *corev1.Pod, ask Ask) *Unfit {
 	if !e.KnowsUnfit() {
 		return nil
@@ -116,7 +122,7 @@ func (e *Engine) Unfit(pod *corev1.Pod, ask Ask) *Unfit {
 		*known = unfit{} // it may be right of some nodes only
 		return nil
 	}
-	u := &Unfit{FitError: schedframework.FitError{Pod: pod, NumAllNodes: e.NumNodes(), Diagnosis: *known.diagnosis}}
+	u := &Unfit{FitError: schedframework.FitError{Pod: pod, NumAllNodes: e.NumNodes(), Diagnosis: *known.diagnosis}, Refusals: e.refusals()}
 	if known.text == "" {
 		known.text = known.words(&u.FitError)
 	}
@@ -130,17 +136,27 @@ func (e *Engine) Unfit(pod *corev1.Pod, ask Ask) *Unfit {
 // KeepUnfit keeps for Unfit what the scalar path has come to after the last decision ended with
 // NoFit. Nothing but what the class, the snapshot and the nominated pods of that decision
 // (SameNominated) give may have gone into it. Before the next decision nobody writes to it, and
-// then nobody reads it any more.
-func (e *Engine) KeepUnfit(d schedframework.Diagnosis, ask Ask) {
+// then nobody reads it any more. It returns what identifies the statuses, the zero value if nothing
+// was kept.
+func (e *Engine) KeepUnfit(d schedframework.Diagnosis, ask Ask) framework.Refusals {
 	c := e.last
 	// The answers to pods with extended resources depend on device classes, too.
 	if c.local.extended || e.byID[c.id] != c || e.lastNamed || e.rest.state != nil {
-		return
+		return framework.Refusals{}
 	}
 	d.UnschedulablePlugins, d.PendingPlugins = cloned(d.UnschedulablePlugins), cloned(d.PendingPlugins)
-	c.unfit = unfit{diagnosis: &d, pos: e.snapshot.Log().End(), nodeWise: c.letsAll() && d.NodeToStatus.Len() == e.NumNodes()}
+	c.unfit = unfit{
+		diagnosis: &d, version: e.newUnfitVersion(), pos: e.snapshot.Log().End(),
+		nodeWise: c.letsAll() && d.NodeToStatus.Len() == e.NumNodes(),
+	}
 	c.unfit.reserve(e, ask)
 	e.account(c)
+	return e.refusals()
+}
+
+func (e *Engine) newUnfitVersion() uint64 {
+	e.unfitVersion++
+	return e.unfitVersion
 }
 
 // reserve notes beside which pods the diagnosis, which is new, is right.
@@ -155,11 +171,13 @@ func (u *unfit) reserve(e *Engine, ask Ask) {
 	}
 }
 
-// NodeWise says of the pod of the last decision, which has ended with NoFit and is known to fit
-// nowhere, whether what the filters say of a node has nothing to do with other nodes, and returns
-// its class.
-func (e *Engine) NodeWise() (class cache.ClassID, ok bool) {
-	return e.last.id, e.nodeWiseUnfit() && e.last.unfit.isOf(e)
+// refusals identifies the statuses that are kept for the pod of the last decision, and are right.
+func (e *Engine) refusals() framework.Refusals {
+	r := framework.Refusals{Version: e.last.unfit.version}
+	if e.nodeWiseUnfit() {
+		r.Class = uint64(e.last.id)
+	}
+	return r
 }
 
 // letsAll says whether the twins let the class's pods on every node, so that what is said of a node
@@ -194,7 +212,10 @@ func (u *unfit) refresh(e *Engine, ask Ask) bool {
 	if !u.refreshChanged(e, changes, ask) || !u.refreshReserved(e, ask) {
 		return false
 	}
-	if renewed || u.refusals.codes != codes {
+	if u.refusals.codes != codes {
+		u.version = e.newUnfitVersion()
+	}
+	if renewed {
 		u.diagnosis.NodeToStatus = schedframework.NewNodeToStatus(u.refusals.byName, u.diagnosis.NodeToStatus.AbsentNodesStatus())
 	}
 	u.pos, u.text = e.snapshot.Log().End(), ""

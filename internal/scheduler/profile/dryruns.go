@@ -26,8 +26,8 @@ import (
 // kube-scheduler does a dry run on a tenth of the nodes for each; here those that have changed
 // since are looked at.
 //
-// Such a pod is one of which [framework.ReadNodeWise] says that nothing matters but the node. A dry
-// run then depends on the node and the pods on it (cache.Snapshot.Version), those nominated to it
+// Such a pod is one with a [framework.Refusals.Class]: nothing matters to it but the node. A dry run
+// then depends on the node and the pods on it (cache.Snapshot.Version), those nominated to it
 // (Framework.NominatedNodes), the disruption budgets, the pod's class and its priority.
 //
 // What is remembered only tells upstream's evaluator on which node to do its dry run. Whom to
@@ -48,10 +48,10 @@ type classDryRuns struct {
 	// budgets sums up the disruption budgets at the time.
 	budgets uint64
 	byNode  map[string]dryRun
-	// potential are the nodes where statuses say that preemption may help. As long as statuses is
-	// the same object, so are they (fastpath.Engine.Unfit).
+	// potential are the nodes where statuses of this version (framework.Refusals) say that
+	// preemption may help.
 	potential []string
-	statuses  fwk.NodeToStatusReader
+	version   uint64
 	// inVain is upstream's message where there are no candidates, empty if it is not known.
 	inVain string
 }
@@ -100,9 +100,9 @@ type rehearsal struct {
 func (a *asyncPreemption) choose(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
 ) (node fwk.NodeInfo, inVain string) {
-	class, ok := framework.ReadNodeWise(state)
+	refusals := framework.ReadRefusals(state)
 	nodes, versioned := a.handle.SnapshotSharedLister().(slots)
-	if !ok || !versioned || ptr.Deref(pod.Spec.PreemptionPolicy, corev1.PreemptLowerPriority) == corev1.PreemptNever ||
+	if refusals.Class == 0 || !versioned || ptr.Deref(pod.Spec.PreemptionPolicy, corev1.PreemptLowerPriority) == corev1.PreemptNever ||
 		slices.ContainsFunc(a.handle.Extenders(), fwk.Extender.SupportsPreemption) { // which is shown all candidates
 		return nil, ""
 	}
@@ -112,8 +112,8 @@ func (a *asyncPreemption) choose(
 		return nil, ""
 	}
 	r := rehearsal{asyncPreemption: a, state: state, pod: pod, nodes: nodes, nominated: nominated, budgets: budgets}
-	r.known = a.dryRuns.of(class, corev1helpers.PodPriority(pod), sumOf(budgets))
-	if err := r.known.readPotential(statuses, a.handle.SnapshotSharedLister().NodeInfos()); err != nil {
+	r.known = a.dryRuns.of(refusals.Class, corev1helpers.PodPriority(pod), sumOf(budgets))
+	if err := r.known.readPotential(refusals.Version, statuses, a.handle.SnapshotSharedLister().NodeInfos()); err != nil {
 		return nil, ""
 	}
 	candidates, ok := r.candidates(ctx)
@@ -175,15 +175,15 @@ func sumOf(budgets []*policyv1.PodDisruptionBudget) (sum uint64) {
 }
 
 // readPotential finds the nodes where preemption may help, unless they are known.
-func (c *classDryRuns) readPotential(statuses fwk.NodeToStatusReader, nodes fwk.NodeInfoLister) error {
-	if c.statuses == statuses {
+func (c *classDryRuns) readPotential(version uint64, statuses fwk.NodeToStatusReader, nodes fwk.NodeInfoLister) error {
+	if c.version == version && version != 0 {
 		return nil
 	}
 	potential, err := statuses.NodesForStatusCode(nodes, fwk.Unschedulable)
 	if err != nil {
 		return err
 	}
-	c.statuses, c.potential, c.inVain = statuses, c.potential[:0], ""
+	c.version, c.potential, c.inVain = version, c.potential[:0], ""
 	for _, node := range potential {
 		c.potential = append(c.potential, node.Node().Name)
 	}

@@ -89,15 +89,15 @@ func (c *crowd) startTime() *metav1.Time {
 
 func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
-// prepared returns a state that says of a preemptor what the algorithm says.
-func (c *crowd) prepared(pod *corev1.Pod) fwk.CycleState {
+// prepared returns a state with what the algorithm writes for a preemptor.
+func (c *crowd) prepared(pod *corev1.Pod, version uint64) fwk.CycleState {
 	c.t.Helper()
 	must(c.t, c.cache.UpdateSnapshot(logr.Discard(), c.snapshot))
 	state := schedframework.NewCycleState()
 	if _, status, _ := c.profile.Framework.RunPreFilterPlugins(c.ctx, state, pod); !status.IsSuccess() {
 		c.t.Fatalf("PreFilter: %v", status)
 	}
-	framework.WriteNodeWise(state, 1)
+	framework.WriteRefusals(state, framework.Refusals{Class: 1, Version: version})
 	return state
 }
 
@@ -191,8 +191,8 @@ func TestWhatIsRememberedOfDryRunsIsWhatTheyWouldSay(t *testing.T) {
 			c.disturb(budgets)
 		}
 		pod := pick(c.Rand, preemptors...)
-		state := c.prepared(pod)
 		which, before := c.IntN(2), c.runs.runs.Load()
+		state := c.prepared(pod, uint64(1+which))
 		statuses, nodes := full[which], potential[which]
 		node, inVain := c.plugin().choose(c.ctx, state, pod, statuses)
 		remembered += len(nodes) - int(c.runs.runs.Load()-before)
@@ -258,7 +258,7 @@ func TestOfManyPreemptorsOfAClassEachHasOneDryRunWhereNothingHasChanged(t *testi
 	preempt := func() (node string, runs int32) {
 		t.Helper()
 		pod := c.pending(10)
-		state, before := c.prepared(pod), c.runs.runs.Load()
+		state, before := c.prepared(pod, 1), c.runs.runs.Load()
 		result, status := c.profile.Framework.RunPostFilterPlugins(c.ctx, state, pod, statuses)
 		if !status.IsSuccess() {
 			t.Fatalf("preemption: %v", status)
@@ -296,7 +296,7 @@ func TestWherePreemptionIsInVainThereIsNoDryRunAsLongAsNothingChanges(t *testing
 		c.add(node, 10, "600m")
 	}
 	pod := c.pending(10)
-	for _, tt := range []struct {
+	for i, tt := range []struct {
 		potential []string
 		runs      int32
 		want      string
@@ -305,7 +305,7 @@ func TestWherePreemptionIsInVainThereIsNoDryRunAsLongAsNothingChanges(t *testing
 		{c.nodes, 0, "preemption: 0/3 nodes are available: 3 No preemption victims found for incoming pod."},
 		{c.nodes[:2], 0, "preemption: 0/3 nodes are available: 1 Preemption is not helpful for scheduling, 2 No preemption victims found for incoming pod."},
 	} {
-		state, before := c.prepared(pod), c.runs.runs.Load()
+		state, before := c.prepared(pod, uint64(1+i/2)), c.runs.runs.Load()
 		if node, inVain := c.plugin().choose(c.ctx, state, pod, c.full(tt.potential)); node != nil || inVain != tt.want {
 			t.Errorf("with %d nodes: %v, %q, want %q", len(tt.potential), node, inVain, tt.want)
 		}

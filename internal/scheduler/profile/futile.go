@@ -22,12 +22,9 @@ const (
 // than. It would come to that by copying every node. The scheduling loop's goroutine alone touches
 // it.
 type futility struct {
-	// The last answer and what it was made of. Pods that fit nowhere for one reason come with the
-	// very same statuses, in which then no node has another code than it had
-	// (fastpath.Engine.Unfit).
-	statuses fwk.NodeToStatusReader
-	nodes    int
-	message  string
+	// message is the last answer to statuses that had a version (framework.Refusals).
+	message string
+	version uint64
 }
 
 // ranked is a snapshot that knows the priorities of its pods.
@@ -36,7 +33,9 @@ type ranked interface {
 }
 
 // answer returns what upstream would answer, if the snapshot shows that there is nobody to preempt.
-func (f *futility) answer(snapshot fwk.SharedLister, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status, bool) {
+func (f *futility) answer(
+	snapshot fwk.SharedLister, version uint64, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
+) (*fwk.PostFilterResult, *fwk.Status, bool) {
 	r, ok := snapshot.(ranked)
 	if !ok || r.HasPodsBelow(corev1helpers.PodPriority(pod)) ||
 		ptr.Deref(pod.Spec.PreemptionPolicy, corev1.PreemptLowerPriority) == corev1.PreemptNever || pod.Spec.SchedulingGroup != nil {
@@ -46,7 +45,7 @@ func (f *futility) answer(snapshot fwk.SharedLister, pod *corev1.Pod, statuses f
 	if err != nil || len(all) == 0 {
 		return nil, nil, false
 	}
-	if f.statuses != statuses || f.nodes != len(all) {
+	if f.version != version || version == 0 {
 		within, err := statuses.NodesForStatusCode(snapshot.NodeInfos(), fwk.Unschedulable)
 		if err != nil {
 			return nil, nil, false
@@ -55,7 +54,7 @@ func (f *futility) answer(snapshot fwk.SharedLister, pod *corev1.Pod, statuses f
 		for _, node := range within {
 			came[node.Node().Name] = none
 		}
-		f.statuses, f.nodes, f.message = statuses, len(all), inVain(pod, came, len(all))
+		f.version, f.message = version, inVain(pod, came, len(all))
 	}
 	result, status := noNode(f.message)
 	return result, status, true

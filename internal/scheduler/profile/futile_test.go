@@ -32,7 +32,7 @@ func TestPreemptionThatCannotHelpIsAnsweredAsUpstreamWould(t *testing.T) {
 		nodes := 1 + r.IntN(6)
 		lowest := p.randomResidents(r, i, nodes)
 		must(t, p.cache.UpdateSnapshot(logr.Discard(), p.snapshot))
-		statuses := randomStatuses(r, i, nodes)
+		statuses, version := randomStatuses(r, i, nodes), uint64(r.IntN(2)*i) // 0: not to be reused
 		for priority, pod := range preemptors {
 			where := fmt.Sprintf("world %d, priority %d", i, priority)
 			pod := pod.DeepCopy()
@@ -40,7 +40,7 @@ func TestPreemptionThatCannotHelpIsAnsweredAsUpstreamWould(t *testing.T) {
 			if never {
 				pod.Spec.PreemptionPolicy = ptr.To(corev1.PreemptNever)
 			}
-			result, status, ok := p.plugin().futile.answer(p.snapshot, pod, statuses)
+			result, status, ok := p.plugin().futile.answer(p.snapshot, version, pod, statuses)
 			if want := lowest >= priority && !never; ok != want {
 				t.Fatalf("%s: answered: %v, the lowest priority on nodes is %d", where, ok, lowest)
 			}
@@ -54,7 +54,7 @@ func TestPreemptionThatCannotHelpIsAnsweredAsUpstreamWould(t *testing.T) {
 			if status.Code() != want.Code() || status.Message() != want.Message() || *result.NominatingInfo != *wantResult.NominatingInfo {
 				t.Fatalf("%s:\n got %v %q\nwant %v %q", where, status.Code(), status.Message(), want.Code(), want.Message())
 			}
-			_, again, _ := p.plugin().futile.answer(p.snapshot, pod, statuses)
+			_, again, _ := p.plugin().futile.answer(p.snapshot, version, pod, statuses)
 			if again.Message() != want.Message() {
 				t.Fatalf("%s: the second answer is %q", where, again.Message())
 			}

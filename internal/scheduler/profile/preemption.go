@@ -12,6 +12,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
 // asyncPreemption is upstream's DefaultPreemption, which decides whom to preempt, with the
@@ -62,7 +64,7 @@ func (a *asyncPreemption) PostFilter(
 		schedmetrics.PreemptionAttempts.Inc()
 		return nil, fwk.NewStatus(fwk.Unschedulable, victimsLeaving)
 	}
-	if result, status, ok := a.futile.answer(a.handle.SnapshotSharedLister(), pod, statuses); ok {
+	if result, status, ok := a.futile.answer(a.handle.SnapshotSharedLister(), framework.ReadRefusals(state).Version, pod, statuses); ok {
 		schedmetrics.PreemptionAttempts.Inc()
 		return result, status
 	}
