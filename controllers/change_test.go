@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/testcluster"
 )
 
@@ -78,7 +79,7 @@ var _ = Describe("A change of a profile", func() {
 	It("moves the next pods when it changes a weight, which status shows", func(ctx context.Context) {
 		// A preference of the pod for the empty node, against the profile's for the full one.
 		prefersIdle := func(name string) *corev1.Pod {
-			pod := testcluster.Pod("default", name, "mine", "100m", "200Mi")
+			pod := objects.Pod("default", name, "mine", "100m", "200Mi")
 			pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 				PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
 					Weight: 1,

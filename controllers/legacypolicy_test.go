@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/testcluster"
 )
 
@@ -150,7 +151,7 @@ algorithmSource:
 			Expect(k8s.Delete(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}})).To(Succeed())
 		})
 		web := func(schedulerName string) *corev1.Pod {
-			pod := testcluster.Pod("default", "", schedulerName, "100m", "200Mi")
+			pod := objects.Pod("default", "", schedulerName, "100m", "200Mi")
 			pod.GenerateName, pod.Labels = "web-", map[string]string{"app": "web"}
 			return pod
 		}
@@ -182,7 +183,7 @@ algorithmSource:
 		shared := policy("default", firstOnly)
 		create(ctx, shared, profile("mine", ""))
 		before := expectOn(ctx, "mine", "default", 1)
-		pod := testcluster.Pod("default", "large", "mine", "100", "1Gi")
+		pod := objects.Pod("default", "large", "mine", "100", "1Gi")
 		create(ctx, pod)
 		whyPending(ctx, pod, And(ContainSubstring("2 Insufficient cpu"), Not(ContainSubstring("requested labels"))))
 
@@ -205,7 +206,7 @@ algorithmSource:
 		Expect(active.Plugins.Bind).To(Equal([]string{"DefaultBinder"}))
 
 		By("binding a pod that fits nowhere, since nothing looks at that")
-		large := testcluster.Pod("default", "large", "mine", "100", "1Gi")
+		large := objects.Pod("default", "large", "mine", "100", "1Gi")
 		create(ctx, large)
 		expectBound(ctx, large)
 
@@ -216,7 +217,7 @@ algorithmSource:
 			Expect(k8s.Patch(ctx, node, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"unschedulable":true}}`)))).To(Succeed())
 		}
 		expectFate(ctx, func() *corev1.Pod {
-			pod := testcluster.Pod("default", "", "mine", "100m", "1Mi")
+			pod := objects.Pod("default", "", "mine", "100m", "1Mi")
 			pod.GenerateName = "cordoned-"
 			return pod
 		}, func(g Gomega, pod *corev1.Pod) {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/livesched/app"
+	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/testcluster"
 )
 
@@ -82,7 +83,7 @@ func start(change ...func(*app.Options)) *testcluster.Running {
 }
 
 // Objects with a spec in YAML.
-var profile, policy = testcluster.Profile, testcluster.Policy
+var profile, policy = objects.Profile, objects.Policy
 
 func create(ctx context.Context, objects ...client.Object) {
 	GinkgoHelper()
@@ -204,15 +205,15 @@ const (
 // createNodes creates the two nodes and what fills the one, which was bound by somebody else.
 func createNodes(ctx context.Context) {
 	GinkgoHelper()
-	filler := testcluster.Pod("default", "filler", "somebody-else", "4", "8Gi")
+	filler := objects.Pod("default", "filler", "somebody-else", "4", "8Gi")
 	filler.Spec.NodeName = busy
-	create(ctx, testcluster.Node(busy, "8", "16Gi", nil), testcluster.Node(idle, "8", "16Gi", nil), filler)
+	create(ctx, objects.Node(busy, "8", "16Gi", nil), objects.Node(idle, "8", "16Gi", nil), filler)
 }
 
 // createPod creates a small pod.
 func createPod(ctx context.Context, name, schedulerName string) *corev1.Pod {
 	GinkgoHelper()
-	pod := testcluster.Pod("default", name, schedulerName, "100m", "200Mi")
+	pod := objects.Pod("default", name, schedulerName, "100m", "200Mi")
 	create(ctx, pod)
 	return pod
 }

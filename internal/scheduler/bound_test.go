@@ -17,7 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livesched/livesched/test/testcluster"
+	"github.com/livesched/livesched/test/objects"
 )
 
 // What the API says of a pod afterwards; kube-scheduler writes the same (see oracle).
@@ -107,7 +107,7 @@ var _ = Describe("What is said of a pod", Ordered, ContinueOnFailure, func() {
 			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
 			g.Expect(pod.Status.NominatedNodeName).To(Equal("n1"))
 		}).WithContext(ctx).Should(Succeed())
-		Expect(k8s.Delete(ctx, testcluster.Node("n1", "4", "8Gi", nil))).To(Succeed())
+		Expect(k8s.Delete(ctx, objects.Node("n1", "4", "8Gi", nil))).To(Succeed())
 		nodes(ctx, "n2")
 		Expect(expectBound(ctx, pod)).To(Equal("n2"))
 		Expect(pod.Status.NominatedNodeName).To(BeEmpty())

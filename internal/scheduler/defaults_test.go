@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livesched/livesched/test/testcluster"
+	"github.com/livesched/livesched/test/objects"
 )
 
 var _ = Describe("The default plugins", func() {
@@ -23,7 +23,7 @@ var _ = Describe("The default plugins", func() {
 
 	// zoned creates a node in a zone.
 	zoned := func(ctx context.Context, name, zone string, changes ...func(*corev1.Node)) {
-		n := testcluster.Node(name, "4", "8Gi", map[string]string{"zone": zone})
+		n := objects.Node(name, "4", "8Gi", map[string]string{"zone": zone})
 		for _, change := range changes {
 			change(n)
 		}

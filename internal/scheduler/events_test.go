@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/testcluster"
 )
 
@@ -162,10 +163,10 @@ var _ = Describe("The events of an out-of-tree plugin", func() {
 		createProfile(ctx, "mine", permits)
 		pod := refused(ctx)
 		open.Store(true)
-		create(ctx, testcluster.Node("n2", "4", "8Gi", map[string]string{"helps": "no"}))
+		create(ctx, objects.Node("n2", "4", "8Gi", map[string]string{"helps": "no"}))
 		expectPending(ctx, pod)
 		Expect(s.at(pod, "Filter")).To(HaveLen(1))
-		create(ctx, testcluster.Node("n3", "4", "8Gi", map[string]string{"helps": "yes"}))
+		create(ctx, objects.Node("n3", "4", "8Gi", map[string]string{"helps": "yes"}))
 		expectBound(ctx, pod)
 	})
 

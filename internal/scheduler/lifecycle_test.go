@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/cmd/livesched/app"
+	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/testcluster"
 )
 
@@ -216,7 +217,7 @@ var _ = Describe("A second replica", func() {
 		Expect(reads.all()[known:]).To(BeEmpty(), "all that it needed it had")
 
 		By("going on with what the first one left behind")
-		create(ctx, testcluster.Node("n2", "4", "8Gi", nil))
+		create(ctx, objects.Node("n2", "4", "8Gi", nil))
 		Expect(expectBound(ctx, waiting)).To(Equal("n2"))
 		Eventually(standby.at).WithArguments(waiting, "PostBind").Should(Equal([]string{alpha}))
 	}

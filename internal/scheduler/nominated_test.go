@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livesched/livesched/test/testcluster"
+	"github.com/livesched/livesched/test/objects"
 )
 
 // nominateByHand writes a node, or none, into the status of a pod, as others than its scheduler may
@@ -215,7 +215,7 @@ var _ = Describe("A node that is promised to a pod", func() {
 	It("is free for others when the pod goes to another node", func(ctx context.Context) {
 		start()
 		createProfile(ctx, "mine", "")
-		n2 := testcluster.Node("n2", "4", "8Gi", map[string]string{"color": "red"})
+		n2 := objects.Node("n2", "4", "8Gi", map[string]string{"color": "red"})
 		create(ctx, n2)
 		first := promised(ctx, func(pod *corev1.Pod) {
 			pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{

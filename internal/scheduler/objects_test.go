@@ -20,11 +20,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/testcluster"
 )
 
 // Objects with a spec in YAML.
-var profile, policy = testcluster.Profile, testcluster.Policy
+var profile, policy = objects.Profile, objects.Policy
 
 // quickRetries is a policy whose pods are retried without much of a back-off.
 func quickRetries() *v1alpha1.SchedulingPolicy {
@@ -103,7 +104,7 @@ func expectCondition(ctx context.Context, name, kind string, status metav1.Condi
 func nodes(ctx context.Context, names ...string) {
 	GinkgoHelper()
 	for _, name := range names {
-		create(ctx, testcluster.Node(name, "4", "8Gi", nil))
+		create(ctx, objects.Node(name, "4", "8Gi", nil))
 	}
 }
 
@@ -144,7 +145,7 @@ func versionOf(g Gomega, object client.Object) uint64 {
 
 // podOf makes a small pod that asks for a scheduler.
 func podOf(schedulerName, name string, changes ...func(*corev1.Pod)) *corev1.Pod {
-	pod := testcluster.Pod(metav1.NamespaceDefault, name, schedulerName, "100m", "100Mi")
+	pod := objects.Pod(metav1.NamespaceDefault, name, schedulerName, "100m", "100Mi")
 	pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](0)
 	for _, change := range changes {
 		change(pod)
@@ -162,7 +163,7 @@ func createPod(ctx context.Context, schedulerName, name string, changes ...func(
 
 func cpu(quantity string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
-		pod.Spec.Containers[0].Resources = testcluster.Pod("", "", "", quantity, "100Mi").Spec.Containers[0].Resources
+		pod.Spec.Containers[0].Resources = objects.Pod("", "", "", quantity, "100Mi").Spec.Containers[0].Resources
 	}
 }
 

@@ -12,15 +12,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/test/testcluster"
+	"github.com/livesched/livesched/test/objects"
 )
 
 var _ = Describe("The plugins that kube-scheduler had once", func() {
 	BeforeEach(func(ctx context.Context) {
 		start()
 		create(ctx, quickRetries(),
-			testcluster.Node("n1", "4", "8Gi", map[string]string{"rack": "r1"}),
-			testcluster.Node("n2", "4", "8Gi", map[string]string{"rack": "r2", "retiring": "soon"}))
+			objects.Node("n1", "4", "8Gi", map[string]string{"rack": "r1"}),
+			objects.Node("n2", "4", "8Gi", map[string]string{"rack": "r2", "retiring": "soon"}))
 	})
 
 	It("admit nodes by their labels, also those that get them later", func(ctx context.Context) {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/test/testcluster"
+	"github.com/livesched/livesched/test/objects"
 )
 
 // What a policy sets, and no profile does.
@@ -50,7 +50,7 @@ var _ = Describe("A policy that changes while livesched runs", func() {
 	It("looks at more or fewer nodes from the next pod on", func(ctx context.Context) {
 		const total, least = 120, 100 // kube-scheduler never looks at fewer than 100
 		for _, name := range names("many", total) {
-			create(ctx, testcluster.Node(name, "4", "8Gi", nil))
+			create(ctx, objects.Node(name, "4", "8Gi", nil))
 		}
 		const sampled = "{parallelism: 1, percentageOfNodesToScore: 10}"
 		create(ctx, policy("default", sampled))

@@ -18,7 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livesched/livesched/test/testcluster"
+	"github.com/livesched/livesched/test/objects"
 )
 
 // budget creates a disruption budget for the pods with a label app, as its controller would: with a
@@ -250,7 +250,7 @@ var _ = Describe("A preemptor", func() {
 		expectNominated(ctx, high, "n1")
 		expectTerminating(ctx, other)
 		expectNominated(ctx, middle, "")
-		create(ctx, testcluster.Node("n2", "2", "8Gi", nil)) // too small for the other
+		create(ctx, objects.Node("n2", "2", "8Gi", nil)) // too small for the other
 		Expect(expectBound(ctx, middle)).To(Equal("n2"))
 		terminate(ctx, victim)
 		expectPending(ctx, high)

@@ -19,7 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/test/testcluster"
+	"github.com/livesched/livesched/test/objects"
 )
 
 var _ = Describe("A profile", Ordered, ContinueOnFailure, func() {
@@ -214,7 +214,7 @@ pluginConfig: [{name: Alpha, args: {as: %q}}]
 	It("looks at a sample of the nodes if it says so, and each time at other ones first", func(ctx context.Context) {
 		const total, least = 130, 100 // kube-scheduler never looks at fewer than 100
 		for _, name := range names("many", total-2) {
-			create(ctx, testcluster.Node(name, "4", "8Gi", nil))
+			create(ctx, objects.Node(name, "4", "8Gi", nil))
 		}
 		expectSeen(ctx, total)
 		// Several workers leave gaps in what they look at.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/livesched/app"
+	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/testcluster"
 )
 
@@ -203,7 +204,7 @@ var _ = Describe("A reload", func() {
 				expectEvent(ctx, pod, "FailedScheduling", ContainSubstring(`scheduler name "mine" is gone`))
 			}
 			update(ctx, behind, func(pod *corev1.Pod) { pod.Spec.SchedulingGates = nil })
-			create(ctx, testcluster.Node("n2", "200", "8Gi", nil))
+			create(ctx, objects.Node("n2", "200", "8Gi", nil))
 			expectPending(ctx, behind)
 			expectPending(ctx, big)
 

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/livesched/livesched/test/testcluster"
+	"github.com/livesched/livesched/test/objects"
 )
 
 // scene is a cluster and a pod that comes to it, written in YAML. Scenes look at nothing but the
@@ -63,7 +63,7 @@ type scenePod struct {
 }
 
 func (p scenePod) pod(name, schedulerName string) *corev1.Pod {
-	pod := testcluster.Pod(metav1.NamespaceDefault, name, schedulerName, "100m", "100Mi")
+	pod := objects.Pod(metav1.NamespaceDefault, name, schedulerName, "100m", "100Mi")
 	usual := pod.Spec.Containers[0]
 	pod.Labels = p.Labels
 	if p.Namespace != "" {
@@ -133,7 +133,7 @@ func extended(requests corev1.ResourceList) corev1.ResourceList {
 func (s *scene) build(ctx context.Context) {
 	GinkgoHelper()
 	for name, n := range s.Nodes {
-		node := testcluster.Node(name, "4", "8Gi", n.Labels)
+		node := objects.Node(name, "4", "8Gi", n.Labels)
 		node.Spec.Taints, node.Spec.Unschedulable = n.Taints, n.Unschedulable
 		maps.Copy(node.Status.Allocatable, n.Allocatable)
 		maps.Copy(node.Status.Capacity, n.Allocatable)

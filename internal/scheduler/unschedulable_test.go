@@ -18,7 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livesched/livesched/test/testcluster"
+	"github.com/livesched/livesched/test/objects"
 )
 
 const (
@@ -64,7 +64,7 @@ var _ = Describe("A pod that fits nowhere", func() {
 		nodes(ctx, "n1")
 		pod := createPod(ctx, "mine", "pod", cpu("5"))
 		expectUnschedulable(ctx, pod, tooSmall)
-		create(ctx, testcluster.Node("n2", "8", "8Gi", nil))
+		create(ctx, objects.Node("n2", "8", "8Gi", nil))
 		Expect(expectBound(ctx, pod)).To(Equal("n2"))
 		Expect(pod.Status.Conditions).To(ContainElement(And(
 			HaveField("Type", corev1.PodScheduled), HaveField("Status", corev1.ConditionTrue), HaveField("Reason", ""))))
@@ -80,12 +80,12 @@ var _ = Describe("A pod that fits nowhere", func() {
 		DeferCleanup(func(ctx context.Context) { release(ctx, pod) })
 		expectUnschedulable(ctx, pod, tooSmall)
 		Expect(k8s.Delete(ctx, pod)).To(Succeed())
-		create(ctx, testcluster.Node("n2", "8", "8Gi", nil))
+		create(ctx, objects.Node("n2", "8", "8Gi", nil))
 		expectPending(ctx, pod)
 	})
 
 	DescribeTable("is bound when the cluster changes:", func(ctx context.Context, c clusterChange) {
-		n := testcluster.Node("n1", "4", "8Gi", nil)
+		n := objects.Node("n1", "4", "8Gi", nil)
 		if c.node != nil {
 			c.node(n)
 		}
@@ -116,7 +116,7 @@ var _ = Describe("A pod that fits nowhere", func() {
 		Entry("a node with room is added", clusterChange{
 			pod: cpu("5"), message: tooSmall,
 			change: func(ctx context.Context, _ *corev1.Node, _, _ *corev1.Pod) {
-				create(ctx, testcluster.Node("n2", "8", "8Gi", nil))
+				create(ctx, objects.Node("n2", "8", "8Gi", nil))
 			},
 		}),
 		Entry("a node grows", clusterChange{
@@ -222,7 +222,7 @@ var _ = Describe("A pod that fits nowhere", func() {
 				expectPending(ctx, pending)
 				update(ctx, pending, func(pod *corev1.Pod) { pod.Spec.SchedulingGates = nil })
 				expectBound(ctx, pending)
-				create(ctx, testcluster.Node("n2", "8", "8Gi", nil))
+				create(ctx, objects.Node("n2", "8", "8Gi", nil))
 			},
 		}),
 	)

@@ -14,12 +14,12 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livesched/livesched/test/testcluster"
+	"github.com/livesched/livesched/test/objects"
 )
 
 // node makes a node with room for 4 CPUs, 8 GiB and 110 pods, and with labels in pairs.
 func node(name string, labels ...string) *corev1.Node {
-	n := testcluster.Node(name, "4", "8Gi", nil)
+	n := objects.Node(name, "4", "8Gi", nil)
 	for i := 0; i < len(labels); i += 2 {
 		n.Labels[labels[i]] = labels[i+1]
 	}

@@ -15,6 +15,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/testcluster"
 )
 
@@ -51,7 +52,7 @@ var _ = Describe("What is written beside bindings", func() {
 	BeforeEach(func(ctx context.Context) {
 		f = &faults{}
 		run = startFor(f.config())
-		create(ctx, testcluster.Node("n1", "8", "16Gi", nil))
+		create(ctx, objects.Node("n1", "8", "16Gi", nil))
 		createProfile(ctx, "mine", "")
 	})
 
@@ -107,7 +108,7 @@ var _ = Describe("What is written beside bindings", func() {
 		expectBound(ctx, createPod(ctx, "mine", "next", cpu("10m")))
 
 		By("binding it only when nothing more is on its way to its status")
-		create(ctx, testcluster.Node("n2", "16", "16Gi", nil))
+		create(ctx, objects.Node("n2", "16", "16Gi", nil))
 		expectPending(ctx, big)
 		h.release()
 		Expect(expectBound(ctx, big)).To(Equal("n2"))

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/testcluster"
 )
 
@@ -44,9 +45,9 @@ var _ = Describe("status", func() {
 				g.Expect(p.Status.Active.Policy).NotTo(BeNil())
 			}).WithContext(ctx).Should(Succeed())
 		}
-		gated := testcluster.Pod("default", "gated", "good", "1", "1Gi")
+		gated := objects.Pod("default", "gated", "good", "1", "1Gi")
 		gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/wait"}}
-		create(ctx, gated, testcluster.Pod("default", "stuck", "good", "1", "1Gi"))
+		create(ctx, gated, objects.Pod("default", "stuck", "good", "1", "1Gi"))
 		Expect(testcluster.Update(ctx, k8s, broken, func(p *v1alpha1.SchedulerProfile) { weight("NoSuchPlugin", 1)(&p.Spec) })).To(Succeed())
 
 		By("counting pods by their conditions")
@@ -91,7 +92,7 @@ var _ = Describe("status", func() {
 		p := profile("good")
 		create(ctx, p)
 		expectProgrammed(ctx, p)
-		leader := testcluster.Pod("livesched-system", "livesched-0", "", "1", "1Gi")
+		leader := objects.Pod("livesched-system", "livesched-0", "", "1", "1Gi")
 		leader.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "metrics", ContainerPort: int32(number)}}
 		leader.Spec.NodeName = "somewhere"
 		lease := &coordinationv1.Lease{
@@ -105,7 +106,7 @@ var _ = Describe("status", func() {
 		})
 		leader.Status.PodIP, leader.Status.PodIPs, leader.Status.Phase = host, []corev1.PodIP{{IP: host}}, corev1.PodRunning
 		Expect(k8s.Status().Update(ctx, leader)).To(Succeed())
-		create(ctx, testcluster.Pod("default", "stuck", "good", "1", "1Gi"))
+		create(ctx, objects.Pod("default", "stuck", "good", "1", "1Gi"))
 		Eventually(func(g Gomega) {
 			got := kubectl(ctx, "status", "-o", "wide")
 			g.Expect(got.code).To(BeZero(), got.errOut)

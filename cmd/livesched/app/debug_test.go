@@ -15,14 +15,14 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/livesched/livesched/test/testcluster"
+	"github.com/livesched/livesched/test/objects"
 )
 
 var _ = Describe("The means of debugging", func() {
 	It("include a report on SIGUSR2, of the leader and of the others", func(ctx context.Context) {
-		bound, gated := testcluster.Pod("default", "bound", "mine", "1", "1Gi"), testcluster.Pod("default", "gated", "mine", "1", "1Gi")
+		bound, gated := objects.Pod("default", "bound", "mine", "1", "1Gi"), objects.Pod("default", "gated", "mine", "1", "1Gi")
 		gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/gate"}}
-		create(ctx, profile("mine"), testcluster.Node("n", "8", "16Gi", nil), bound, gated)
+		create(ctx, profile("mine"), objects.Node("n", "8", "16Gi", nil), bound, gated)
 		election := []string{"--kubeconfig=" + cluster.Kubeconfig(), "--leader-election-namespace=default"}
 		leader := livesched(election...)
 		expectBound(ctx, bound)

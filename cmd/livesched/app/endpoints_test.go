@@ -22,6 +22,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/testcluster"
 )
 
@@ -75,8 +76,8 @@ var _ = Describe("The endpoints", func() {
 		run, err := cluster.Run(context.Background(), GinkgoLogr, o)
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func() { Expect(run.Stop(tolerated)).To(Succeed()) })
-		pod := testcluster.Pod("default", "p", "measured", "1", "1Gi")
-		create(ctx, profile("measured"), testcluster.Node("n", "8", "16Gi", nil), pod)
+		pod := objects.Pod("default", "p", "measured", "1", "1Gi")
+		create(ctx, profile("measured"), objects.Node("n", "8", "16Gi", nil), pod)
 		expectBound(ctx, pod)
 
 		Eventually(func(g Gomega) {

@@ -24,6 +24,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/history"
+	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/testcluster"
 )
 
@@ -97,9 +98,9 @@ func newChangingWorld(ctx context.Context, random *rand.Rand) *changingWorld {
 	w := &changingWorld{random: random, specs: map[string]map[int64]meaning{}}
 	for zone := range zones {
 		labels := map[string]string{zoneLabel: strconv.Itoa(zone)}
-		filler := testcluster.Pod("default", fmt.Sprintf("filler-%d", zone), "somebody-else", "4", "8Gi")
+		filler := objects.Pod("default", fmt.Sprintf("filler-%d", zone), "somebody-else", "4", "8Gi")
 		filler.Spec.NodeName = nodeOf(zone, true)
-		create(ctx, testcluster.Node(nodeOf(zone, true), "8", "16Gi", labels), testcluster.Node(nodeOf(zone, false), "8", "16Gi", labels), filler)
+		create(ctx, objects.Node(nodeOf(zone, true), "8", "16Gi", labels), objects.Node(nodeOf(zone, false), "8", "16Gi", labels), filler)
 	}
 	w.start(ctx)
 	for _, name := range changingPolicies {
@@ -326,7 +327,7 @@ func (w *changingWorld) expectPlacedBy(ctx context.Context, name string, active 
 	Expect(ok).To(BeTrue(), told)
 	Expect(policy.valid).To(BeTrue(), told)
 	Expect(active.Policy.Name).To(Equal(spec.policy), told)
-	pod := testcluster.Pod("default", fmt.Sprintf("%s-%d", name, w.round), name, changingPods, "200Mi")
+	pod := objects.Pod("default", fmt.Sprintf("%s-%d", name, w.round), name, changingPods, "200Mi")
 	create(ctx, pod)
 	expectBound(ctx, pod)
 	Expect(pod.Spec.NodeName).To(Equal(nodeOf(spec.zone, policy.packs)), told)

@@ -27,7 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/test/testcluster"
+	"github.com/livesched/livesched/test/objects"
 )
 
 // oracle names a kube-scheduler program, as in the suite of internal/scheduler. Where it is set,
@@ -81,22 +81,22 @@ const (
 
 var _ = Describe("The metrics", func() {
 	It("say of the same work what kube-scheduler's say", func(ctx context.Context) {
-		create(ctx, testcluster.Node("n1", "4", "8Gi", nil), testcluster.Node("n2", "4", "8Gi", nil))
+		create(ctx, objects.Node("n1", "4", "8Gi", nil), objects.Node("n2", "4", "8Gi", nil))
 		scrape := startMeasured(ctx)
 
 		By("binding pods")
 		for _, name := range []string{"a", "b", "c"} {
-			pod := testcluster.Pod("default", name, "mine", "100m", "1Gi")
+			pod := objects.Pod("default", name, "mine", "100m", "1Gi")
 			create(ctx, pod)
 			expectBound(ctx, pod)
 		}
 		By("refusing some")
-		big, huge := testcluster.Pod("default", "big", "mine", "6", "1Gi"), testcluster.Pod("default", "huge", "mine", "60", "1Gi")
+		big, huge := objects.Pod("default", "big", "mine", "6", "1Gi"), objects.Pod("default", "huge", "mine", "60", "1Gi")
 		for _, pod := range []*corev1.Pod{big, huge} {
 			create(ctx, pod)
 			expectUnschedulable(ctx, pod)
 		}
-		gated := testcluster.Pod("default", "gated", "mine", "100m", "1Gi")
+		gated := objects.Pod("default", "gated", "mine", "100m", "1Gi")
 		gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/gate"}}
 		create(ctx, gated)
 		first := expectMetrics(ctx, scrape, "while they wait")
@@ -106,7 +106,7 @@ var _ = Describe("The metrics", func() {
 			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(big), big)).To(Succeed())
 			g.Expect(time.Since(scheduled(big).LastTransitionTime.Time)).To(BeNumerically(">", 3*time.Second), "its back-off is over")
 		}).Should(Succeed())
-		create(ctx, testcluster.Node("n3", "8", "8Gi", nil))
+		create(ctx, objects.Node("n3", "8", "8Gi", nil))
 		expectBound(ctx, big)
 		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(gated), gated)).To(Succeed())
 		gated.Spec.SchedulingGates = nil
@@ -121,7 +121,7 @@ var _ = Describe("The metrics", func() {
 	})
 
 	It("time every call of a plugin in a tenth of the cycles", func(ctx context.Context) {
-		create(ctx, testcluster.Node("n1", "64", "64Gi", nil), testcluster.Node("n2", "64", "64Gi", nil))
+		create(ctx, objects.Node("n1", "64", "64Gi", nil), objects.Node("n2", "64", "64Gi", nil))
 		scrape := startMeasured(ctx)
 		want := []string{
 			"Bind DefaultBinder Success", "Filter NodeResourcesFit Success", "PreEnqueue SchedulingGates Success", "PreFilter NodeResourcesFit Success",
@@ -132,7 +132,7 @@ var _ = Describe("The metrics", func() {
 		Eventually(func(g Gomega) {
 			for range 20 {
 				n++
-				create(ctx, testcluster.Pod("default", fmt.Sprint("p-", n), "mine", "10m", "1Mi"))
+				create(ctx, objects.Pod("default", fmt.Sprint("p-", n), "mine", "10m", "1Mi"))
 			}
 			var got []string
 			for _, m := range scrape(ctx)["scheduler_plugin_execution_duration_seconds"].GetMetric() {
@@ -146,8 +146,8 @@ var _ = Describe("The metrics", func() {
 	It("serve the resources of pods, as long as livesched leads", func(ctx context.Context) {
 		metrics := freeAddress()
 		c := livesched("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false", "--metrics-bind-address="+metrics)
-		pod := testcluster.Pod("default", "sized", "mine", "1500m", "1Gi")
-		create(ctx, profile("mine"), testcluster.Node("n1", "4", "8Gi", nil), pod)
+		pod := objects.Pod("default", "sized", "mine", "1500m", "1Gi")
+		create(ctx, profile("mine"), objects.Node("n1", "4", "8Gi", nil), pod)
 		expectBound(ctx, pod)
 		c.expectReady(ctx)
 		Eventually(get).WithArguments(ctx, "http://"+metrics+"/metrics/resources").Should(And(HaveField("Code", http.StatusOK), HaveField("Body",

@@ -24,7 +24,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/test/controlplane"
-	"github.com/livesched/livesched/test/testcluster"
+	"github.com/livesched/livesched/test/objects"
 )
 
 // tolerated is how long after SIGTERM livesched has ended, whatever hangs: 10 seconds are promised,
@@ -127,8 +127,8 @@ var _ = Describe("The process", func() {
 		c := livesched(leading()...)
 		mine := profile("mine")
 		mine.Spec.Plugins = &v1alpha1.Plugins{PreBind: v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: hangs}}}}
-		stuck := testcluster.Pod("default", "stuck", "mine", "1", "1Gi")
-		create(ctx, mine, testcluster.Node("n", "8", "16Gi", nil), stuck)
+		stuck := objects.Pod("default", "stuck", "mine", "1", "1Gi")
+		create(ctx, mine, objects.Node("n", "8", "16Gi", nil), stuck)
 		Eventually(c.output.String).Should(ContainSubstring(hanging))
 		stealLease(ctx)
 		Eventually(c.ended).Should(BeClosed())
@@ -143,7 +143,7 @@ var _ = Describe("The process", func() {
 		c := livesched("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false")
 		mine := profile("mine")
 		mine.Spec.Plugins = &v1alpha1.Plugins{PreBind: v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: hangs}}}}
-		create(ctx, mine, testcluster.Node("n", "8", "16Gi", nil), testcluster.Pod("default", "stuck", "mine", "1", "1Gi"))
+		create(ctx, mine, objects.Node("n", "8", "16Gi", nil), objects.Pod("default", "stuck", "mine", "1", "1Gi"))
 		Eventually(c.output.String).Should(ContainSubstring(hanging))
 		Expect(c.cmd.Process.Signal(syscall.SIGTERM)).To(Succeed())
 		Eventually(c.output.String).Should(ContainSubstring("Stopping"))
@@ -159,8 +159,8 @@ var _ = Describe("The process", func() {
 		Expect(err).NotTo(HaveOccurred())
 		p := newProxy(server.Host)
 		c := livesched("--kubeconfig="+p.kubeconfig(cluster.Kubeconfig()), "--leader-elect=false")
-		before, meanwhile := testcluster.Pod("default", "before", "mine", "1", "1Gi"), testcluster.Pod("default", "meanwhile", "mine", "1", "1Gi")
-		create(ctx, profile("mine"), testcluster.Node("n", "4", "16Gi", nil), before)
+		before, meanwhile := objects.Pod("default", "before", "mine", "1", "1Gi"), objects.Pod("default", "meanwhile", "mine", "1", "1Gi")
+		create(ctx, profile("mine"), objects.Node("n", "4", "16Gi", nil), before)
 		expectBound(ctx, before)
 
 		p.cut()
@@ -172,7 +172,7 @@ var _ = Describe("The process", func() {
 
 		expectBound(ctx, meanwhile)
 		// The informers have made up for what they missed: the node is empty but for one pod.
-		big := testcluster.Pod("default", "big", "mine", "3", "1Gi")
+		big := objects.Pod("default", "big", "mine", "3", "1Gi")
 		create(ctx, big)
 		expectBound(ctx, big)
 		Expect(c.ended).NotTo(BeClosed())
@@ -200,8 +200,8 @@ var _ = Describe("The process", func() {
 			Expect(err).NotTo(HaveOccurred())
 			p := newProxy(server.Host)
 			c := livesched("--kubeconfig="+p.kubeconfig(cluster.Kubeconfig()), "--leader-election-namespace=default")
-			create(ctx, profile("mine"), testcluster.Node("n", "8", "16Gi", nil))
-			pod := testcluster.Pod("default", "before", "mine", "1", "1Gi")
+			create(ctx, profile("mine"), objects.Node("n", "8", "16Gi", nil))
+			pod := objects.Pod("default", "before", "mine", "1", "1Gi")
 			create(ctx, pod)
 			expectBound(ctx, pod)
 			p.freeze()
@@ -212,7 +212,7 @@ var _ = Describe("The process", func() {
 			c := livesched("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false")
 			mine := profile("mine")
 			mine.Spec.Plugins = &v1alpha1.Plugins{PreBind: v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: hangs}}}}
-			create(ctx, mine, testcluster.Node("n", "8", "16Gi", nil), testcluster.Pod("default", "stuck", "mine", "1", "1Gi"))
+			create(ctx, mine, objects.Node("n", "8", "16Gi", nil), objects.Pod("default", "stuck", "mine", "1", "1Gi"))
 			Eventually(c.output.String).Should(ContainSubstring(hanging))
 			Expect(c.terminate()).To(BeNumerically("<", tolerated), c.output.String())
 		})

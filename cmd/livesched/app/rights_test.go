@@ -34,6 +34,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/history"
+	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/testcluster"
 )
 
@@ -77,11 +78,11 @@ var _ = Describe("livesched with the rights of config/rbac and no others", Order
 	})
 
 	It("schedules a pod and writes status and Events", func(ctx context.Context) {
-		pod := testcluster.Pod("default", "first", "mine", "1", "1Gi")
+		pod := objects.Pod("default", "first", "mine", "1", "1Gi")
 		create(ctx, profile("mine"), &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, pod)
 		expectEvent(ctx, pod, "FailedScheduling", "no nodes available to schedule pods")
 		expectPodScheduled(ctx, pod, corev1.ConditionFalse)
-		create(ctx, testcluster.Node("n", "8", "16Gi", nil))
+		create(ctx, objects.Node("n", "8", "16Gi", nil))
 		expectBound(ctx, pod)
 		expectEvent(ctx, pod, "Scheduled", "Successfully assigned default/first to n")
 
@@ -96,7 +97,7 @@ var _ = Describe("livesched with the rights of config/rbac and no others", Order
 		expectEvent(ctx, mine, "Programmed", " of generation 1 decides")
 
 		By("deleting the profile while a pod waits for it")
-		waiting := testcluster.Pod("default", "waiting", "mine", "64", "1Gi")
+		waiting := objects.Pod("default", "waiting", "mine", "64", "1Gi")
 		create(ctx, waiting)
 		expectPodScheduled(ctx, waiting, corev1.ConditionFalse)
 		Expect(k8s.Delete(ctx, mine)).To(Succeed())
@@ -135,11 +136,11 @@ var _ = Describe("livesched with the rights of config/rbac and no others", Order
 		urgent := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Value: 1000}
 		create(ctx, urgent)
 		DeferCleanup(k8s.Delete, urgent)
-		victim := testcluster.Pod("default", "victim", "mine", "6", "1Gi")
+		victim := objects.Pod("default", "victim", "mine", "6", "1Gi")
 		victim.Spec.TerminationGracePeriodSeconds = ptr.To[int64](0) // no kubelet will end it
-		create(ctx, profile("mine"), testcluster.Node("n", "8", "16Gi", nil), victim)
+		create(ctx, profile("mine"), objects.Node("n", "8", "16Gi", nil), victim)
 		expectBound(ctx, victim)
-		preemptor := testcluster.Pod("default", "preemptor", "mine", "6", "1Gi")
+		preemptor := objects.Pod("default", "preemptor", "mine", "6", "1Gi")
 		preemptor.Spec.PriorityClassName = urgent.Name
 		create(ctx, preemptor)
 		expectBound(ctx, preemptor)
@@ -170,7 +171,7 @@ var _ = Describe("livesched with the rights of config/rbac and no others", Order
 				AccessModes: volume.Spec.AccessModes, StorageClassName: &class.Name, Resources: corev1.VolumeResourceRequirements{Requests: room},
 			},
 		}
-		pod := testcluster.Pod("default", "with-volume", "mine", "1", "1Gi")
+		pod := objects.Pod("default", "with-volume", "mine", "1", "1Gi")
 		pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name},
 		}}}
@@ -178,7 +179,7 @@ var _ = Describe("livesched with the rights of config/rbac and no others", Order
 		// Only a volume that its controller has seen is available.
 		volume.Status.Phase = corev1.VolumeAvailable
 		Expect(k8s.Status().Update(ctx, volume)).To(Succeed())
-		create(ctx, claim, testcluster.Node("without", "8", "16Gi", nil), testcluster.Node("with-disk", "8", "16Gi", nil), profile("mine"), pod)
+		create(ctx, claim, objects.Node("without", "8", "16Gi", nil), objects.Node("with-disk", "8", "16Gi", nil), profile("mine"), pod)
 		DeferCleanup(func(ctx context.Context) {
 			for _, object := range []client.Object{claim, volume} {
 				object.SetFinalizers(nil) // there is no controller that would
@@ -218,9 +219,9 @@ var _ = Describe("livesched with the rights of config/rbac and no others", Order
 				Name: "gpu", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: class.Name},
 			}}}},
 		}
-		pod := testcluster.Pod("default", "with-device", "mine", "1", "1Gi")
+		pod := objects.Pod("default", "with-device", "mine", "1", "1Gi")
 		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &claim.Name}}
-		create(ctx, class, slice, claim, testcluster.Node("without", "8", "16Gi", nil), testcluster.Node("with-gpu", "8", "16Gi", nil), profile("mine"), pod)
+		create(ctx, class, slice, claim, objects.Node("without", "8", "16Gi", nil), objects.Node("with-gpu", "8", "16Gi", nil), profile("mine"), pod)
 		DeferCleanup(func(ctx context.Context) {
 			Expect(k8s.Patch(ctx, claim, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
 			Expect(errors.Join(k8s.Delete(ctx, claim), k8s.Delete(ctx, slice), k8s.Delete(ctx, class))).To(Succeed())

@@ -17,20 +17,15 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
+
+	"github.com/livesched/livesched/test/sidebyside"
 )
 
-// decision is all that one side said about a pod.
+// decision is all that one side reports about a pod.
 type decision struct {
-	state               fwk.CycleState
-	host                string
-	evaluated, feasible int
+	sidebyside.Decision
 	// fit are the nodes that were scored: none if there was nothing to choose.
 	fit []fwk.NodeInfo
-	// err is the algorithm's, with what PostFilter has added to it; status is what the failure
-	// handler gets.
-	err        error
-	status     *fwk.Status
-	nominating *fwk.NominatingInfo
 }
 
 func names(nodes []fwk.NodeInfo) []string {
@@ -61,7 +56,7 @@ func (c *contest) decide(pod *corev1.Pod) (got decision) {
 		// way out. From here on the two see different clusters.
 		c.count["awaited"]++
 		c.parted = true
-	case want.err != nil || got.err != nil:
+	case want.Err != nil || got.Err != nil:
 		c.compareFailures(pod, want, got)
 	default:
 		c.compareChoices(pod, want, got)
@@ -73,24 +68,24 @@ func (c *contest) decide(pod *corev1.Pod) (got decision) {
 // (docs/compare/kube-scheduler.md). It is never the first decision on a pod, and never ends in a
 // nomination.
 func (c *contest) awaitsVictims(got decision) bool {
-	return got.err != nil && got.nominating == nil && c.ours.preemption != nil && c.ours.preemption.potential == 0 &&
-		c.theirs.preemption.potential > 0 && strings.HasSuffix(got.err.Error(), "preemption: not eligible due to a terminating pod on the nominated node.")
+	return got.Err != nil && got.Nominating == nil && c.ours.preemption != nil && c.ours.preemption.potential == 0 &&
+		c.theirs.preemption.potential > 0 && strings.HasSuffix(got.Err.Error(), "preemption: not eligible due to a terminating pod on the nominated node.")
 }
 
 func (c *contest) compareChoices(pod *corev1.Pod, want, got decision) {
 	c.t.Helper()
 	c.count["placed"]++
-	c.count["nodeVerdicts"] += want.evaluated
+	c.count["nodeVerdicts"] += want.Evaluated
 	c.compareVerdicts(pod, want, got)
 	c.equal("nodes that fit", names(want.fit), names(got.fit))
-	c.equal("evaluated and feasible nodes", []int{want.evaluated, want.feasible}, []int{got.evaluated, got.feasible})
+	c.equal("evaluated and feasible nodes", []int{want.Evaluated, want.Feasible}, []int{got.Evaluated, got.Feasible})
 	if len(got.fit) == 0 {
-		c.equal("the choice", want.host, got.host)
+		c.equal("the choice", want.Host, got.Host)
 		return
 	}
 	best := c.compareScores(pod, want, got)
-	if !slices.Contains(best, want.host) || !slices.Contains(best, got.host) {
-		c.fatalf("kube-scheduler chose %s, livesched %s, the best are %v", want.host, got.host, best)
+	if !slices.Contains(best, want.Host) || !slices.Contains(best, got.Host) {
+		c.fatalf("kube-scheduler chose %s, livesched %s, the best are %v", want.Host, got.Host, best)
 	}
 	if len(best) > 1 {
 		c.count["ties"]++
@@ -104,14 +99,14 @@ func (c *contest) compareVerdicts(pod *corev1.Pod, want, got decision) {
 	if len(c.nodes) > 150 && !c.chance(20) {
 		return // they are many
 	}
-	theirs, err := c.theirs.framework.SnapshotSharedLister().NodeInfos().List()
+	theirs, err := c.theirs.Framework.SnapshotSharedLister().NodeInfos().List()
 	c.must(err)
 	for _, node := range theirs {
-		mine, err := c.ours.snapshot.Get(node.Node().Name)
+		mine, err := c.ours.Snapshot.Get(node.Node().Name)
 		c.must(err)
-		verdict := describe(c.theirs.framework.RunFilterPluginsWithNominatedPods(c.ctx, want.state, pod, node))
+		verdict := describe(c.theirs.Framework.RunFilterPluginsWithNominatedPods(c.ctx, want.State, pod, node))
 		c.equal("verdict on "+node.Node().Name, verdict,
-			describe(c.ours.profile.Framework.RunFilterPluginsWithNominatedPods(c.ctx, got.state, pod, mine)))
+			describe(c.ours.Profile.Framework.RunFilterPluginsWithNominatedPods(c.ctx, got.State, pod, mine)))
 		if verdict != describe(nil) {
 			c.count["refusals"]++
 		}
@@ -122,9 +117,9 @@ func (c *contest) compareVerdicts(pod *corev1.Pod, want, got decision) {
 // returns those with the highest total.
 func (c *contest) compareScores(pod *corev1.Pod, want, got decision) (best []string) {
 	c.t.Helper()
-	theirs, status := c.theirs.framework.RunScorePlugins(c.ctx, want.state, pod, inOrder(want.fit))
+	theirs, status := c.theirs.Framework.RunScorePlugins(c.ctx, want.State, pod, inOrder(want.fit))
 	c.mustStatus(status)
-	mine, status := c.ours.profile.Framework.RunScorePlugins(c.ctx, got.state, pod, inOrder(got.fit))
+	mine, status := c.ours.Profile.Framework.RunScorePlugins(c.ctx, got.State, pod, inOrder(got.fit))
 	c.mustStatus(status)
 	c.equal("scores", theirs, mine)
 	highest := int64(-1)
@@ -149,11 +144,11 @@ func inOrder(nodes []fwk.NodeInfo) []fwk.NodeInfo {
 func (c *contest) compareFailures(pod *corev1.Pod, want, got decision) {
 	c.t.Helper()
 	c.comparePreemption(want, got)
-	c.equal("message", fmt.Sprint(want.err), fmt.Sprint(got.err))
-	c.equal("status", describe(want.status), describe(got.status))
+	c.equal("message", fmt.Sprint(want.Err), fmt.Sprint(got.Err))
+	c.equal("status", describe(want.Status), describe(got.Status))
 	c.count["unplaced"]++
 	var theirs, mine *schedframework.FitError
-	if !errors.As(want.err, &theirs) || !errors.As(got.err, &mine) {
+	if !errors.As(want.Err, &theirs) || !errors.As(got.Err, &mine) {
 		c.count["errors"]++
 		return
 	}
@@ -220,11 +215,11 @@ func (c *contest) compareRehearsals(pod *corev1.Pod, want, got decision) {
 	budgets, err := theirs.evaluator.PdbLister.List(labels.Everything())
 	c.must(err)
 	var theirError, ourError *schedframework.FitError
-	errors.As(want.err, &theirError)
-	errors.As(got.err, &ourError)
-	expected, err := theirs.rehearse(c.ctx, want.state, pod, theirError, budgets)
+	errors.As(want.Err, &theirError)
+	errors.As(got.Err, &ourError)
+	expected, err := theirs.rehearse(c.ctx, want.State, pod, theirError, budgets)
 	c.must(err)
-	own, err := mine.rehearse(c.ctx, got.state, pod, ourError, budgets)
+	own, err := mine.rehearse(c.ctx, got.State, pod, ourError, budgets)
 	c.must(err)
 	c.equal("errors of dry runs", fmt.Sprint(expected.err), fmt.Sprint(own.err))
 	if !c.ordered {
@@ -251,14 +246,14 @@ func (c *contest) compareRehearsals(pod *corev1.Pod, want, got decision) {
 // Of equally good candidates either side takes any.
 func (c *contest) compareNominations(want, got decision) {
 	c.t.Helper()
-	theirWrites, ourWrites := c.theirs.api.take(), c.ours.api.take()
-	c.equal("nomination", want.nominating == nil, got.nominating == nil)
-	if want.nominating == nil {
+	theirWrites, ourWrites := c.theirs.Requests.Take(), c.ours.Requests.Take()
+	c.equal("nomination", want.Nominating == nil, got.Nominating == nil)
+	if want.Nominating == nil {
 		c.equal("requests", theirWrites, ourWrites)
 		return
 	}
-	c.equal("nomination mode", want.nominating.Mode(), got.nominating.Mode())
-	theirs, mine := want.nominating.NominatedNodeName, got.nominating.NominatedNodeName
+	c.equal("nomination mode", want.Nominating.Mode(), got.Nominating.Mode())
+	theirs, mine := want.Nominating.NominatedNodeName, got.Nominating.NominatedNodeName
 	if (theirs == "") != (mine == "") {
 		c.fatalf("kube-scheduler nominates %q, livesched %q", theirs, mine)
 	}
@@ -298,17 +293,17 @@ func (c candidate) worth() []int64 {
 }
 
 // awaitEvictions waits until the victims on the nominated node are deleted.
-func (u *upstream) awaitEvictions(c *contest, d decision) { c.await(u.preemption, u.api, d) }
+func (u *upstream) awaitEvictions(c *contest, d decision) { c.await(u.preemption, u.Requests, d) }
 
-func (o *ours) awaitEvictions(c *contest, d decision) { c.await(o.preemption, o.api, d) }
+func (o *ours) awaitEvictions(c *contest, d decision) { c.await(o.preemption, o.Requests, d) }
 
-func (c *contest) await(w *witness, api *apiServer, d decision) {
+func (c *contest) await(w *witness, requests *sidebyside.Requests, d decision) {
 	c.t.Helper()
-	if d.nominating == nil || d.nominating.NominatedNodeName == "" {
+	if d.Nominating == nil || d.Nominating.NominatedNodeName == "" {
 		return
 	}
-	expected := w.running(d.nominating.NominatedNodeName)
-	c.eventually("evictions", func() bool { return api.deleted() >= expected })
+	expected := w.running(d.Nominating.NominatedNodeName)
+	c.eventually("evictions", func() bool { return requests.Deleted() >= expected })
 }
 
 func (c *contest) equal(what string, want, got any) {

@@ -22,6 +22,8 @@ import (
 	schedcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/ptr"
+
+	"github.com/livesched/livesched/test/sidebyside"
 )
 
 // contest is one case: both sides with the same cluster and the same profile, and what has happened
@@ -35,7 +37,7 @@ type contest struct {
 	// at says where in the case we are.
 	at string
 	*generator
-	objects apiObjects
+	objects sidebyside.Objects
 	theirs  *upstream
 	ours    *ours
 	// ordered: each side has one worker, so that even the order in which things are looked at is
@@ -84,17 +86,17 @@ func newContest(t testing.TB, seed uint64) *contest {
 	t.Helper()
 	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logr.Discard()))
 	c := &contest{
-		t: t, ctx: ctx, cancel: cancel, seed: seed, at: "building", generator: newGenerator(seed), objects: newAPIObjects(), count: counts{"cases": 1},
+		t: t, ctx: ctx, cancel: cancel, seed: seed, at: "building", generator: newGenerator(seed), objects: sidebyside.NewObjects(), count: counts{"cases": 1},
 		nodes: map[string]*corev1.Node{}, placed: map[types.UID]*corev1.Pod{}, assumed: map[types.UID]*assumption{}, queued: map[types.UID]*corev1.Pod{},
 	}
 	configuration, offset := c.configuration(), c.Int32N(1000)
-	c.ordered = configuration.parallelism == 1
+	c.ordered = configuration.Parallelism == 1
 	var err error
 	c.theirs, err = newUpstream(ctx, c.objects, configuration, offset)
 	c.must(err)
 	c.ours, err = newOurs(ctx, c.objects, configuration, offset)
 	c.must(err)
-	c.must(c.objects.put(c.surroundings()...))
+	c.must(c.objects.Put(c.surroundings()...))
 	return c
 }
 
@@ -102,9 +104,8 @@ func newContest(t testing.TB, seed uint64) *contest {
 // last one has ended, and with them what they refer to.
 func (c *contest) close() {
 	c.cancel()
-	c.ours.close()
-	c.theirs.scheduler.SchedulingQueue.Close()
-	c.ours.queue.Close()
+	c.ours.Close()
+	c.theirs.Close()
 }
 
 func (c *contest) fatalf(format string, arguments ...any) {
@@ -155,7 +156,7 @@ func (c *contest) eventually(what string, condition func() bool) {
 // comes or goes.
 func (c *contest) refresh() {
 	c.t.Helper()
-	theirs := c.theirs.scheduler.Cache
+	theirs := c.theirs.Scheduler.Cache
 	if c.imagesMoved {
 		for _, node := range c.nodeList() {
 			theirs.UpdateNode(logr.Discard(), node, node)
@@ -164,7 +165,7 @@ func (c *contest) refresh() {
 	if c.zonesMoved {
 		passing := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "passing"}}
 		theirs.AddNode(logr.Discard(), passing)
-		c.must(theirs.UpdateSnapshot(logr.Discard(), c.theirs.framework.SnapshotSharedLister().(*schedcache.Snapshot)))
+		c.must(theirs.UpdateSnapshot(logr.Discard(), c.theirs.Framework.SnapshotSharedLister().(*schedcache.Snapshot)))
 		c.must(theirs.RemoveNode(logr.Discard(), passing))
 	}
 	c.imagesMoved, c.zonesMoved = false, false
@@ -186,7 +187,7 @@ func (c *contest) fill(nodes, podsPerNode int) {
 	}
 	list := c.nodeList()
 	if c.volumes {
-		c.must(c.objects.put(c.storage(list)...))
+		c.must(c.objects.Put(c.storage(list)...))
 	}
 	for _, node := range list {
 		for range c.IntN(podsPerNode + 1) {
@@ -203,7 +204,7 @@ func (c *contest) newPod() *corev1.Pod {
 	c.t.Helper()
 	pod := c.pod(c.nodeList())
 	objects := c.claims(pod, c.claimed)
-	c.must(c.objects.put(objects...))
+	c.must(c.objects.Put(objects...))
 	for _, obj := range objects {
 		if claim, ok := obj.(*corev1.PersistentVolumeClaim); ok {
 			c.claimed = append(c.claimed, claim)
@@ -215,9 +216,9 @@ func (c *contest) newPod() *corev1.Pod {
 func (c *contest) addNode(node *corev1.Node) {
 	c.t.Helper()
 	c.nodes[node.Name], c.imagesMoved = node, true
-	c.must(c.objects.put(node))
-	c.theirs.scheduler.Cache.AddNode(logr.Discard(), node)
-	c.ours.cache.AddNode(logr.Discard(), node)
+	c.must(c.objects.Put(node))
+	c.theirs.Scheduler.Cache.AddNode(logr.Discard(), node)
+	c.ours.Cache.AddNode(logr.Discard(), node)
 }
 
 func (c *contest) updateNode(node *corev1.Node) {
@@ -225,9 +226,9 @@ func (c *contest) updateNode(node *corev1.Node) {
 	old := c.nodes[node.Name]
 	c.nodes[node.Name], c.imagesMoved = node, true
 	c.zonesMoved = c.zonesMoved || utilnode.GetZoneKey(old) != utilnode.GetZoneKey(node)
-	c.must(c.objects.put(node))
-	c.theirs.scheduler.Cache.UpdateNode(logr.Discard(), old, node)
-	c.ours.cache.UpdateNode(logr.Discard(), old, node)
+	c.must(c.objects.Put(node))
+	c.theirs.Scheduler.Cache.UpdateNode(logr.Discard(), old, node)
+	c.ours.Cache.UpdateNode(logr.Discard(), old, node)
 }
 
 func (c *contest) removeNode(name string) {
@@ -235,8 +236,8 @@ func (c *contest) removeNode(name string) {
 	node := c.nodes[name]
 	delete(c.nodes, name)
 	c.imagesMoved = true
-	c.must(c.objects.remove(node))
-	c.mustBoth(c.theirs.scheduler.Cache.RemoveNode(logr.Discard(), node), c.ours.cache.RemoveNode(logr.Discard(), node))
+	c.must(c.objects.Remove(node))
+	c.mustBoth(c.theirs.Scheduler.Cache.RemoveNode(logr.Discard(), node), c.ours.Cache.RemoveNode(logr.Discard(), node))
 }
 
 // place runs the pod on the node: somebody else has bound it.
@@ -248,8 +249,8 @@ func (c *contest) place(pod *corev1.Pod, node string) {
 		terminate(pod, c.chance(50))
 	}
 	c.placed[pod.UID] = pod
-	c.must(c.objects.put(pod))
-	c.mustBoth(c.theirs.scheduler.Cache.AddPod(logr.Discard(), pod), c.ours.cache.AddPod(logr.Discard(), pod))
+	c.must(c.objects.Put(pod))
+	c.mustBoth(c.theirs.Scheduler.Cache.AddPod(logr.Discard(), pod), c.ours.Cache.AddPod(logr.Discard(), pod))
 }
 
 // terminate marks the pod as being deleted, by a preemption or for another reason.
@@ -266,15 +267,15 @@ func (c *contest) updatePod(pod *corev1.Pod) {
 	c.t.Helper()
 	old := c.placed[pod.UID]
 	c.placed[pod.UID] = pod
-	c.must(c.objects.put(pod))
-	c.mustBoth(c.theirs.scheduler.Cache.UpdatePod(logr.Discard(), old, pod), c.ours.cache.UpdatePod(logr.Discard(), old, pod))
+	c.must(c.objects.Put(pod))
+	c.mustBoth(c.theirs.Scheduler.Cache.UpdatePod(logr.Discard(), old, pod), c.ours.Cache.UpdatePod(logr.Discard(), old, pod))
 }
 
 func (c *contest) removePod(pod *corev1.Pod) {
 	c.t.Helper()
 	delete(c.placed, pod.UID)
-	c.must(c.objects.remove(pod))
-	c.mustBoth(c.theirs.scheduler.Cache.RemovePod(logr.Discard(), pod), c.ours.cache.RemovePod(logr.Discard(), pod))
+	c.must(c.objects.Remove(pod))
+	c.mustBoth(c.theirs.Scheduler.Cache.RemovePod(logr.Discard(), pod), c.ours.Cache.RemovePod(logr.Discard(), pod))
 }
 
 // enqueue has the pod wait in both queues, with a nominated node or without.
@@ -285,15 +286,15 @@ func (c *contest) enqueue(pod *corev1.Pod, nominated string) {
 	pod.ResourceVersion += "1"
 	if old, ok := c.queued[pod.UID]; ok {
 		c.queued[pod.UID] = pod
-		c.must(c.objects.put(pod))
-		c.theirs.scheduler.SchedulingQueue.Update(c.ctx, old, pod)
-		c.ours.queue.Update(logr.Discard(), old, pod)
+		c.must(c.objects.Put(pod))
+		c.theirs.Scheduler.SchedulingQueue.Update(c.ctx, old, pod)
+		c.ours.Queue.Update(logr.Discard(), old, pod)
 		return
 	}
 	c.queued[pod.UID] = pod
-	c.must(c.objects.put(pod))
-	c.theirs.scheduler.SchedulingQueue.Add(c.ctx, pod)
-	c.ours.queue.Add(logr.Discard(), pod)
+	c.must(c.objects.Put(pod))
+	c.theirs.Scheduler.SchedulingQueue.Add(c.ctx, pod)
+	c.ours.Queue.Add(logr.Discard(), pod)
 }
 
 func (c *contest) dequeue(pod *corev1.Pod) {
@@ -301,8 +302,8 @@ func (c *contest) dequeue(pod *corev1.Pod) {
 		return
 	}
 	delete(c.queued, pod.UID)
-	c.theirs.scheduler.SchedulingQueue.Delete(pod)
-	c.ours.queue.Delete(logr.Discard(), pod)
+	c.theirs.Scheduler.SchedulingQueue.Delete(pod)
+	c.ours.Queue.Delete(logr.Discard(), pod)
 }
 
 // assume does what the scheduling loop does with a decision: both sides count the pod towards the
@@ -314,9 +315,9 @@ func (c *contest) assume(pod *corev1.Pod, host string, their, mine fwk.CycleStat
 	pod.Spec.NodeName = host
 	info, err := schedframework.NewPodInfo(pod)
 	c.must(err)
-	c.mustBoth(c.theirs.scheduler.Cache.AssumePod(logr.Discard(), pod), c.ours.cache.AssumePod(logr.Discard(), info))
-	theirs := c.theirs.framework.RunReservePluginsReserve(c.ctx, their, pod, host)
-	own := c.ours.profile.Framework.RunReservePluginsReserve(c.ctx, mine, pod, host)
+	c.mustBoth(c.theirs.Scheduler.Cache.AssumePod(logr.Discard(), pod), c.ours.Cache.AssumePod(logr.Discard(), info))
+	theirs := c.theirs.Framework.RunReservePluginsReserve(c.ctx, their, pod, host)
+	own := c.ours.Profile.Framework.RunReservePluginsReserve(c.ctx, mine, pod, host)
 	c.equal("reserve", describe(theirs), describe(own))
 	a := &assumption{pod: pod, their: their, mine: mine}
 	c.assumed[pod.UID] = a
@@ -333,17 +334,17 @@ func (c *contest) confirm(a *assumption) {
 	pod.Status.Phase = corev1.PodRunning
 	delete(c.assumed, pod.UID)
 	c.placed[pod.UID] = pod
-	c.must(c.objects.put(pod))
-	c.mustBoth(c.theirs.scheduler.Cache.AddPod(logr.Discard(), pod), c.ours.cache.AddPod(logr.Discard(), pod))
+	c.must(c.objects.Put(pod))
+	c.mustBoth(c.theirs.Scheduler.Cache.AddPod(logr.Discard(), pod), c.ours.Cache.AddPod(logr.Discard(), pod))
 }
 
 // forget undoes an assumption: the binding has failed.
 func (c *contest) forget(a *assumption) {
 	c.t.Helper()
 	delete(c.assumed, a.pod.UID)
-	c.theirs.framework.RunReservePluginsUnreserve(c.ctx, a.their, a.pod, a.pod.Spec.NodeName)
-	c.ours.profile.Framework.RunReservePluginsUnreserve(c.ctx, a.mine, a.pod, a.pod.Spec.NodeName)
-	c.mustBoth(c.theirs.scheduler.Cache.ForgetPod(logr.Discard(), a.pod), c.ours.cache.ForgetPod(logr.Discard(), a.pod))
+	c.theirs.Framework.RunReservePluginsUnreserve(c.ctx, a.their, a.pod, a.pod.Spec.NodeName)
+	c.ours.Profile.Framework.RunReservePluginsUnreserve(c.ctx, a.mine, a.pod, a.pod.Spec.NodeName)
+	c.mustBoth(c.theirs.Scheduler.Cache.ForgetPod(logr.Discard(), a.pod), c.ours.Cache.ForgetPod(logr.Discard(), a.pod))
 }
 
 // promote makes a preemptor of the pod, at times.
@@ -356,5 +357,5 @@ func (c *contest) promote(pod *corev1.Pod) {
 // put enters objects that only plugins ask about.
 func (c *contest) put(objects ...runtime.Object) {
 	c.t.Helper()
-	c.must(c.objects.put(objects...))
+	c.must(c.objects.Put(objects...))
 }

@@ -16,6 +16,8 @@ import (
 	"k8s.io/klog/v2"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/livesched/livesched/test/sidebyside"
 )
 
 // defaultCases is the number of cases of a run that nobody has said anything about.
@@ -133,25 +135,25 @@ func (c *contest) play() {
 func TestKubeSchedulerBatchesNoPodsUnderTheDefaultProfile(t *testing.T) {
 	// docs/compare/kube-scheduler.md says why livesched can do without batching.
 	ctx := klog.NewContext(t.Context(), logr.Discard())
-	spread := func(constraints *configv1.PodTopologySpreadArgs) *configuration {
-		return &configuration{parallelism: 1, profile: configv1.KubeSchedulerProfile{
+	spread := func(constraints *configv1.PodTopologySpreadArgs) *sidebyside.Configuration {
+		return &sidebyside.Configuration{Parallelism: 1, Profile: configv1.KubeSchedulerProfile{
 			SchedulerName: ptr.To(schedulerName), PluginConfig: []configv1.PluginConfig{args("PodTopologySpread", constraints)},
 		}}
 	}
 	plain := &corev1.Pod{Spec: corev1.PodSpec{SchedulerName: schedulerName}}
 	for _, test := range []struct {
 		name          string
-		configuration *configuration
+		configuration *sidebyside.Configuration
 		signed        bool
 	}{
 		{"the default profile", spread(&configv1.PodTopologySpreadArgs{DefaultingType: configv1.SystemDefaulting}), false},
 		{"no default constraints", spread(&configv1.PodTopologySpreadArgs{DefaultingType: configv1.ListDefaulting}), true},
 	} {
-		u, err := newUpstream(ctx, newAPIObjects(), test.configuration, 0)
+		u, err := newUpstream(ctx, sidebyside.NewObjects(), test.configuration, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if signed := u.framework.SignPod(ctx, plain) != nil; signed != test.signed {
+		if signed := u.Framework.SignPod(ctx, plain) != nil; signed != test.signed {
 			t.Errorf("%s: a plain pod is signed: %v", test.name, signed)
 		}
 	}

@@ -55,7 +55,7 @@ func (c *contest) happen() {
 	case event < 97:
 		if waiting, ok := anyOf(c, c.queued); ok {
 			c.dequeue(waiting)
-			c.must(c.objects.remove(waiting))
+			c.must(c.objects.Remove(waiting))
 		}
 	default:
 		c.put(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
@@ -123,19 +123,19 @@ func (c *contest) changedPod(pod *corev1.Pod) *corev1.Pod {
 func (c *contest) afterwards(pod *corev1.Pod, d decision) {
 	c.t.Helper()
 	switch {
-	case d.host != "" && c.chance(75):
-		c.assume(pod, d.host, c.theirs.seen.state, d.state)
-	case d.host != "":
+	case d.Host != "" && c.chance(75):
+		c.assume(pod, d.Host, c.theirs.Last.State, d.State)
+	case d.Host != "":
 		c.dequeue(pod)
-		c.must(c.objects.remove(pod))
-	case d.nominating != nil && d.nominating.NominatedNodeName != "":
-		c.enqueue(pod, d.nominating.NominatedNodeName)
-		c.evict(d.nominating.NominatedNodeName)
+		c.must(c.objects.Remove(pod))
+	case d.Nominating != nil && d.Nominating.NominatedNodeName != "":
+		c.enqueue(pod, d.Nominating.NominatedNodeName)
+		c.evict(d.Nominating.NominatedNodeName)
 	case c.chance(30):
 		c.enqueue(pod, "")
 	default:
 		c.dequeue(pod)
-		c.must(c.objects.remove(pod))
+		c.must(c.objects.Remove(pod))
 	}
 }
 

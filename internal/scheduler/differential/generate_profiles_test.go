@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/livesched/livesched/test/sidebyside"
 )
 
 // scorers are the plugins of the default profile that score.
@@ -26,9 +28,9 @@ var filters = []string{
 }
 
 // configuration makes the default profile, or one that differs from it in some ways.
-func (g *generator) configuration() *configuration {
-	c := &configuration{parallelism: oneOf[int32](g, 1, 1, 4, 16)}
-	p := &c.profile
+func (g *generator) configuration() *sidebyside.Configuration {
+	c := &sidebyside.Configuration{Parallelism: oneOf[int32](g, 1, 1, 4, 16)}
+	p := &c.Profile
 	p.SchedulerName = ptr.To(schedulerName)
 	p.Plugins = &configv1.Plugins{}
 	p.Plugins.PreScore.Enabled = []configv1.Plugin{{Name: spyName}}
@@ -61,7 +63,7 @@ func (g *generator) configuration() *configuration {
 		p.PluginConfig = append(p.PluginConfig, args("NodeAffinity", g.addedAffinity()))
 	}
 	g.plugins(c)
-	if c.parallelism == 1 && g.chance(25) {
+	if c.Parallelism == 1 && g.chance(25) {
 		// With several workers kube-scheduler's own samples differ from run to run.
 		p.PercentageOfNodesToScore = ptr.To(int32(1 + g.IntN(99)))
 		g.sampled = true
@@ -71,14 +73,14 @@ func (g *generator) configuration() *configuration {
 }
 
 // plugins changes weights and leaves plugins out.
-func (g *generator) plugins(c *configuration) {
-	p := c.profile.Plugins
+func (g *generator) plugins(c *sidebyside.Configuration) {
+	p := c.Profile.Plugins
 	switch {
 	case g.chance(8):
 		// Here the first node that fits is chosen: with several workers, or of named nodes, which
 		// kube-scheduler takes in no order, that can be any.
 		p.Score.Disabled = []configv1.Plugin{{Name: "*"}}
-		c.parallelism, g.nodeNames = 1, false
+		c.Parallelism, g.nodeNames = 1, false
 	case g.chance(15):
 		p.Score.Disabled = []configv1.Plugin{{Name: "*"}}
 		for range 1 + g.IntN(4) {

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livesched/livesched/test/testcluster"
+	"github.com/livesched/livesched/test/objects"
 )
 
 // What a calm node has.
@@ -43,7 +43,7 @@ var nodeActs = []act{
 
 // newNode makes a node as it comes, with a random zone and color.
 func (a *actor) newNode(name string) *corev1.Node {
-	node := testcluster.Node(name, "4", "8Gi", map[string]string{
+	node := objects.Node(name, "4", "8Gi", map[string]string{
 		corev1.LabelTopologyZone: one(a, "a", "b", "c"),
 		colorLabel:               one(a, "red", "blue", "green"),
 	})

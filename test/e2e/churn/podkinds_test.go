@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/livesched/livesched/test/testcluster"
+	"github.com/livesched/livesched/test/objects"
 )
 
 // Labels of pods. Those of kind, app and apart never change once the pod is bound.
@@ -130,7 +130,7 @@ func (a *actor) newPod() *corev1.Pod {
 	if a.chance(6) {
 		scheduler = nobody
 	}
-	pod := testcluster.Pod(metav1.NamespaceDefault, fmt.Sprintf("pod-%d", a.rng.IntN(2*maxPods)), scheduler, one(a, "50m", "300m", "800m"), "64Mi")
+	pod := objects.Pod(metav1.NamespaceDefault, fmt.Sprintf("pod-%d", a.rng.IntN(2*maxPods)), scheduler, one(a, "50m", "300m", "800m"), "64Mi")
 	pod.Labels = map[string]string{appLabel: one(a, "web", "db", "cache")}
 	pod.Spec.TerminationGracePeriodSeconds = ptr.To(one[int64](a, 0, 0, 30))
 	k := a.kind()

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/testcluster"
 )
 
@@ -83,7 +84,7 @@ func expectGone(ctx context.Context, object client.Object) {
 // createProfile creates a profile of a spec in YAML, and waits until it decides.
 func createProfile(ctx context.Context, name, spec string) {
 	GinkgoHelper()
-	p := testcluster.Profile(name, spec)
+	p := objects.Profile(name, spec)
 	create(ctx, p)
 	expectProgrammed(ctx, p)
 }
@@ -91,7 +92,7 @@ func createProfile(ctx context.Context, name, spec string) {
 // respec gives a profile another spec, in YAML, and waits until that decides.
 func respec(ctx context.Context, name, spec string) {
 	GinkgoHelper()
-	next := testcluster.Profile(name, spec)
+	next := objects.Profile(name, spec)
 	p := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	update(ctx, p, func(p *v1alpha1.SchedulerProfile) { p.Spec = next.Spec })
 	expectProgrammed(ctx, p)
@@ -109,7 +110,7 @@ func expectProgrammed(ctx context.Context, p *v1alpha1.SchedulerProfile) {
 
 // nodeOf makes a node with room for 4 CPUs and 8 GiB.
 func nodeOf(name string, changes ...func(*corev1.Node)) *corev1.Node {
-	node := testcluster.Node(name, "4", "8Gi", nil)
+	node := objects.Node(name, "4", "8Gi", nil)
 	for _, change := range changes {
 		change(node)
 	}
@@ -162,7 +163,7 @@ type podChange = func(*corev1.PodTemplateSpec)
 // templateOf makes the template of small pods that ask for the scheduler "mine", with the label
 // app.
 func templateOf(app string, changes ...podChange) corev1.PodTemplateSpec {
-	pod := testcluster.Pod("", "", mine, "100m", "100Mi")
+	pod := objects.Pod("", "", mine, "100m", "100Mi")
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": app}}, Spec: pod.Spec}
 	for _, change := range changes {
 		change(&template)

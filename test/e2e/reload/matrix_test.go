@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/internal/scheduler/queue"
-	"github.com/livesched/livesched/test/testcluster"
+	"github.com/livesched/livesched/test/objects"
 )
 
 const (
@@ -70,7 +70,7 @@ func (c *cell) begin(ctx context.Context) {
 	create(ctx, policy(c.name, c.policy), profile(c.name, c.spec("")))
 	DeferCleanup(func(ctx context.Context) { remove(ctx, profile(c.other(), "")) })
 	createNode(ctx, c.name)
-	c.node = testcluster.Node(c.name, "4", "8Gi", nil)
+	c.node = objects.Node(c.name, "4", "8Gi", nil)
 	expectProgrammed(ctx, c.name)
 
 	c.pod = podOn(c.node.Name, c.name+"-pod", c.name, "3")

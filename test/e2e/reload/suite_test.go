@@ -26,6 +26,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/testcluster"
 )
 
@@ -99,7 +100,7 @@ func takeFootprint() footprint {
 }
 
 // Objects with a spec in YAML.
-var profile, policy = testcluster.Profile, testcluster.Policy
+var profile, policy = objects.Profile, objects.Policy
 
 // create creates objects until the end of the spec.
 func create(ctx context.Context, objects ...client.Object) {
@@ -156,7 +157,7 @@ func expectProgrammed(ctx context.Context, name string) {
 // than pods do, and there may have been one of that name.
 func createNode(ctx context.Context, name string) {
 	GinkgoHelper()
-	node := testcluster.Node(name, "4", "8Gi", nil)
+	node := objects.Node(name, "4", "8Gi", nil)
 	create(ctx, node)
 	Eventually(func() bool {
 		info := run.Scheduler.Cache().Dump().Nodes[name]
@@ -166,7 +167,7 @@ func createNode(ctx context.Context, name string) {
 
 // podOn makes a pod that fits on one node only.
 func podOn(node, name, schedulerName, cpu string) *corev1.Pod {
-	pod := testcluster.Pod(metav1.NamespaceDefault, name, schedulerName, cpu, "10Mi")
+	pod := objects.Pod(metav1.NamespaceDefault, name, schedulerName, cpu, "10Mi")
 	pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](0)
 	pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node}
 	return pod

@@ -1,7 +1,7 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package differential
+package sidebyside
 
 import (
 	"context"
@@ -18,20 +18,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// apiObjects are the stores of informers that never run. kube-scheduler reads them through
-// client-go's factory, livesched through a manager's cache that hands out the same informers.
-type apiObjects struct {
+// Objects are the stores of informers that never run. kube-scheduler reads them through client-go's
+// factory, livesched through a manager's cache that hands out the same informers.
+type Objects struct {
 	clientinformers.SharedInformerFactory
 }
 
-func newAPIObjects() apiObjects {
-	return apiObjects{clientinformers.NewSharedInformerFactory(&fakeclient.Clientset{}, 0)}
+// NewObjects returns empty stores.
+func NewObjects() Objects {
+	return Objects{clientinformers.NewSharedInformerFactory(&fakeclient.Clientset{}, 0)}
 }
 
-// managerCache is apiObjects as a manager's cache.
+// managerCache serves Objects as a manager's cache does.
 type managerCache struct {
 	ctrlcache.Cache // nil: whatever is not overridden panics
-	objects         apiObjects
+	objects         Objects
 }
 
 func (c managerCache) GetInformer(_ context.Context, obj client.Object, _ ...ctrlcache.InformerGetOption) (ctrlcache.Informer, error) {
@@ -49,7 +50,7 @@ func (c managerCache) GetInformer(_ context.Context, obj client.Object, _ ...ctr
 
 func (managerCache) RemoveInformer(context.Context, client.Object) error { return nil }
 
-// everyKind is the mapper of an API server that serves every kind there is.
+// everyKind is the mapper of an API server that serves every kind.
 var everyKind = sync.OnceValue(func() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for kind := range scheme.Scheme.AllKnownTypes() {
@@ -58,8 +59,8 @@ var everyKind = sync.OnceValue(func() meta.RESTMapper {
 	return mapper
 })
 
-// filled is an informer that counts as synced: what is in its store is all there is. Its handlers
-// are never called.
+// filled is an informer that counts as synced: its store holds all there is. Its handlers are never
+// called.
 type filled struct{ toolscache.SharedIndexInformer }
 
 func (filled) HasSynced() bool                                                      { return true }
@@ -77,7 +78,7 @@ func (filled) AddEventHandlerWithOptions(toolscache.ResourceEventHandler, toolsc
 	return &registration{}, nil
 }
 
-// registration is of a handler that has seen everything. Each is a distinct pointer.
+// registration is that of a handler that has seen everything. Each is a distinct pointer.
 type registration struct{ _ byte }
 
 func (*registration) HasSynced() bool                          { return true }
@@ -94,8 +95,8 @@ var closed = func() <-chan struct{} {
 func (done) Name() string          { return "filled by hand" }
 func (done) Done() <-chan struct{} { return closed }
 
-// put enters objects, or newer versions of them.
-func (a apiObjects) put(objects ...runtime.Object) error {
+// Put enters objects, or newer versions of them.
+func (a Objects) Put(objects ...runtime.Object) error {
 	for _, obj := range objects {
 		store, err := a.store(obj)
 		if err != nil {
@@ -108,7 +109,8 @@ func (a apiObjects) put(objects ...runtime.Object) error {
 	return nil
 }
 
-func (a apiObjects) remove(obj runtime.Object) error {
+// Remove deletes an object.
+func (a Objects) Remove(obj runtime.Object) error {
 	store, err := a.store(obj)
 	if err != nil {
 		return err
@@ -116,7 +118,7 @@ func (a apiObjects) remove(obj runtime.Object) error {
 	return store.Delete(obj)
 }
 
-func (a apiObjects) store(obj runtime.Object) (toolscache.Indexer, error) {
+func (a Objects) store(obj runtime.Object) (toolscache.Indexer, error) {
 	kinds, _, err := scheme.Scheme.ObjectKinds(obj)
 	if err != nil {
 		return nil, err

@@ -1,34 +1,29 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package testcluster
+// Package objects builds the API objects that tests create. It knows no API server.
+package objects
 
 import (
-	"context"
 	"fmt"
-	"time"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/util/retry"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// Profile returns a SchedulerProfile with a spec in YAML. It panics if the spec has fields that
-// there are not.
+// Profile returns a SchedulerProfile with a spec in YAML. It panics if the spec has unknown fields.
 func Profile(name, spec string) *v1alpha1.SchedulerProfile {
 	p := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	mustDecode(spec, &p.Spec)
 	return p
 }
 
-// Policy returns a SchedulingPolicy with a spec in YAML. It panics if the spec has fields that
-// there are not.
+// Policy returns a SchedulingPolicy with a spec in YAML. It panics if the spec has unknown fields.
 func Policy(name, spec string) *v1alpha1.SchedulingPolicy {
 	p := &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	mustDecode(spec, &p.Spec)
@@ -41,21 +36,6 @@ func mustDecode(text string, into any) {
 	}
 }
 
-// Patience is for retry.RetryOnConflict: others, livesched among them, may get in between more
-// often than the four times of client-go's own back-offs.
-var Patience = wait.Backoff{Duration: 10 * time.Millisecond, Jitter: 1, Steps: 1000}
-
-// Update reads an object, changes it and writes it, again as long as others get in between.
-func Update[T client.Object](ctx context.Context, c client.Client, object T, change func(T)) error {
-	return retry.RetryOnConflict(Patience, func() error {
-		if err := c.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
-			return err
-		}
-		change(object)
-		return c.Update(ctx, object)
-	})
-}
-
 // Node returns a node with room for the given resources and 110 pods.
 func Node(name, cpu, memory string, labels map[string]string) *corev1.Node {
 	room := corev1.ResourceList{
@@ -64,9 +44,7 @@ func Node(name, cpu, memory string, labels map[string]string) *corev1.Node {
 		corev1.ResourcePods:   resource.MustParse("110"),
 	}
 	all := map[string]string{corev1.LabelHostname: name}
-	for k, v := range labels {
-		all[k] = v
-	}
+	maps.Copy(all, labels)
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: all},
 		Status:     corev1.NodeStatus{Capacity: room, Allocatable: room},
@@ -79,14 +57,18 @@ func Pod(namespace, name, schedulerName, cpu, memory string) *corev1.Pod {
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: corev1.PodSpec{
 			SchedulerName: schedulerName,
-			Containers: []corev1.Container{{
-				Name:  "main",
-				Image: "registry.example/pause:1",
-				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
-					corev1.ResourceCPU:    resource.MustParse(cpu),
-					corev1.ResourceMemory: resource.MustParse(memory),
-				}},
-			}},
+			Containers:    []corev1.Container{{Name: "main", Image: Image, Resources: Requests(cpu, memory)}},
 		},
 	}
+}
+
+// Image is the image of pods. No container runs.
+const Image = "registry.example/pause:1"
+
+// Requests are those of a container.
+func Requests(cpu, memory string) corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{Requests: corev1.ResourceList{
+		corev1.ResourceCPU:    resource.MustParse(cpu),
+		corev1.ResourceMemory: resource.MustParse(memory),
+	}}
 }

@@ -1,7 +1,7 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package differential
+package sidebyside
 
 import (
 	"encoding/json"
@@ -15,22 +15,23 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// apiServer answers every request with success and remembers what was written.
-type apiServer struct {
+// Requests is an API server that answers every request with success, and records the writes. It may
+// be used by several goroutines.
+type Requests struct {
 	client *fakeclient.Clientset
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	writes  []string
 	deletes int
 }
 
-func newAPIServer() *apiServer {
-	s := &apiServer{client: &fakeclient.Clientset{}}
+func newRequests() *Requests {
+	s := &Requests{client: &fakeclient.Clientset{}}
 	s.client.AddReactor("*", "*", s.react)
 	return s
 }
 
-func (s *apiServer) react(action clienttesting.Action) (bool, runtime.Object, error) {
+func (s *Requests) react(action clienttesting.Action) (bool, runtime.Object, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch a := action.(type) {
@@ -46,8 +47,8 @@ func (s *apiServer) react(action clienttesting.Action) (bool, runtime.Object, er
 	return false, nil, nil
 }
 
-// bare drops from a patch the times, in which two runs differ, and the UID by which livesched makes
-// sure that it patches no other pod of that name.
+// bare drops from a patch the times, which differ between two runs, and the UID by which livesched
+// makes sure that it patches no other pod of that name.
 func bare(patch []byte) string {
 	var value any
 	if err := json.Unmarshal(patch, &value); err != nil {
@@ -79,14 +80,14 @@ func bare(patch []byte) string {
 }
 
 // deleted is how many deletions there were since the last take.
-func (s *apiServer) deleted() int {
+func (s *Requests) Deleted() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.deletes
 }
 
-// take returns what was written since the last take, sorted: victims are evicted in parallel.
-func (s *apiServer) take() []string {
+// Take returns the writes since the last Take, sorted: victims are evicted in parallel.
+func (s *Requests) Take() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	writes := s.writes

@@ -1,0 +1,69 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sidebyside
+
+import (
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	configscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	"k8s.io/utils/ptr"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/config"
+)
+
+// Configuration is a profile as users write it, which both schedulers read.
+type Configuration struct {
+	// Profile names its scheduler: pods that ask for another one are not decided about.
+	Profile     configv1.KubeSchedulerProfile
+	Parallelism int32
+}
+
+// name is the scheduler name of the profile.
+func (c *Configuration) name() string { return *c.Profile.SchedulerName }
+
+// kubeSchedulerProfile reads the profile as kube-scheduler reads its configuration file.
+func (c *Configuration) kubeSchedulerProfile() (*schedconfig.KubeSchedulerProfile, error) {
+	profile := c.Profile.DeepCopy()
+	if ptr.Deref(profile.PercentageOfNodesToScore, 0) == 0 {
+		// 0 is a sample to kube-scheduler and all nodes to livesched: all are compared.
+		profile.PercentageOfNodesToScore = ptr.To(int32(100))
+	}
+	versioned := configv1.KubeSchedulerConfiguration{Profiles: []configv1.KubeSchedulerProfile{*profile}}
+	if err := versioned.DecodeNestedObjects(configscheme.Codecs.UniversalDeserializer()); err != nil {
+		return nil, err
+	}
+	configscheme.Scheme.Default(&versioned)
+	var internal schedconfig.KubeSchedulerConfiguration
+	if err := configscheme.Scheme.Convert(&versioned, &internal, nil); err != nil {
+		return nil, err
+	}
+	return &internal.Profiles[0], nil
+}
+
+// resolve reads the profile as that of a SchedulerProfile and a SchedulingPolicy.
+func (c *Configuration) resolve(registered sets.Set[string]) (*config.Profile, error) {
+	text, err := json.Marshal(c.Profile)
+	if err != nil {
+		return nil, err
+	}
+	object := v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: c.name(), UID: "uid", Generation: 1}}
+	if err := json.Unmarshal(text, &object.Spec); err != nil {
+		return nil, err
+	}
+	policy := v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: config.DefaultPolicyName, UID: "policy", Generation: 1}}
+	policy.Spec.Parallelism = &c.Parallelism
+	resolution := config.Resolve(config.Input{
+		Profiles: []v1alpha1.SchedulerProfile{object}, Policies: []v1alpha1.SchedulingPolicy{policy}, Registered: registered,
+	})
+	if result := resolution.ProfileResults[c.name()]; !result.Accepted {
+		return nil, fmt.Errorf("the profile is not accepted: %s", result.Message)
+	}
+	return resolution.Profiles[c.name()], nil
+}

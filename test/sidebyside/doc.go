@@ -1,0 +1,20 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package sidebyside runs livesched and kube-scheduler in the test's process, without an API
+// server, on the same objects:
+//
+//	        Objects                stores of informers that never run
+//	       /       \
+//	Livesched    KubeScheduler     caches and queues, which the test fills
+//	       \       /
+//	       Decision                Decide(pod), up to the point where the pod would be assumed
+//
+// The test makes the calls that event handlers and the scheduling loop would make: it puts an
+// object into Objects, and nodes and pods into both caches. Everything else is the real thing:
+// kube-scheduler is its own scheduler.New and ScheduleOne, livesched is what profile.Configurator
+// builds from a SchedulerProfile, with the decisions of the algorithm package.
+//
+// Tests that register kube-scheduler's metrics (schedmetrics.Register) do so before they build
+// either scheduler, which needs them.
+package sidebyside

@@ -1,0 +1,155 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sidebyside
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/dynamic-resource-allocation/resourceslice/tracker"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
+	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
+	"k8s.io/utils/clock"
+
+	"github.com/livesched/livesched/internal/informers"
+	"github.com/livesched/livesched/internal/scheduler/algorithm"
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/fastpath"
+	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/plugins"
+	"github.com/livesched/livesched/internal/scheduler/profile"
+	"github.com/livesched/livesched/internal/scheduler/queue"
+)
+
+// Livesched is livesched from its informers to the decision, put together as
+// scheduler.Scheduler does it. One goroutine at a time may use it.
+type Livesched struct {
+	Cache    *cache.Cache
+	Snapshot *cache.Snapshot
+	Queue    *queue.Queue
+	Profile  *profile.Instance
+	// Requests are those that plugins make of the API server.
+	Requests *Requests
+
+	ctx       context.Context
+	algorithm *algorithm.Scheduler
+	scope     *informers.Scope
+}
+
+// Path is a way on which livesched decides.
+type Path string
+
+// The scalar path asks the plugins node by node. The fast path falls back on it.
+const (
+	FastPath   Path = "fast path"
+	ScalarPath Path = "scalar path"
+)
+
+// NewLivesched builds livesched with a profile. The caller calls Close.
+func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path Path, outOfTree framework.Registry) (*Livesched, error) {
+	l := &Livesched{Cache: cache.New(), Snapshot: cache.NewSnapshot(), Requests: newRequests(), ctx: ctx}
+	registry, err := plugins.NewRegistry(outOfTree)
+	if err != nil {
+		return nil, err
+	}
+	source := informers.NewSource(managerCache{objects: objects}, everyKind(), scheme.Scheme, logr.Discard())
+	l.scope = source.NewScope()
+	l.Queue = queue.New(queue.Config{PodLister: l.scope.Core().V1().Pods().Lister()})
+	decisions := algorithm.Config{Snapshot: l.Snapshot}
+	if path == FastPath {
+		decisions.Rows = fastpath.New(l.Snapshot, fastpath.DefaultMaxBytes)
+	}
+	l.algorithm = algorithm.New(decisions)
+	env := &profile.Environment{
+		Registry:      registry,
+		Client:        l.Requests.client,
+		Informers:     source,
+		Snapshot:      l.Snapshot,
+		Queue:         l.Queue,
+		WaitingPods:   framework.NewWaitingPods(),
+		PodsInPreBind: framework.NewPodsInPreBind(),
+		CSIManager:    nodevolumelimits.NewCSIManager(l.scope.Storage().V1().CSINodes().Lister()),
+		Recorder:      func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
+		EventSources:  noEvents{},
+	}
+	resources := l.scope.Resource().V1()
+	slices, err := tracker.StartTracker(ctx, tracker.Options{SliceInformer: resources.ResourceSlices(), KubeClient: l.Requests.client})
+	if err != nil {
+		return nil, err
+	}
+	claims := assumecache.NewAssumeCache(logr.Discard(), resources.ResourceClaims().Informer(), "ResourceClaim", "", nil)
+	env.DRAManager = dynamicresources.NewDRAManager(ctx, claims, slices, l.scope)
+	if env.Durable, err = profile.NewDurable(ctx, env, l.scope); err != nil {
+		return nil, err
+	}
+	resolved, err := c.resolve(sets.KeySet(registry))
+	if err != nil {
+		return nil, err
+	}
+	l.Profile, err = (&profile.Configurator{Env: env, Clock: clock.RealClock{}}).Build(ctx, resolved)
+	if err != nil {
+		return nil, err
+	}
+	l.Queue.Reconfigure(logr.Discard(), &queue.Settings{
+		Profiles: map[string]*queue.ProfileSettings{c.name(): l.Profile.Queue},
+	}, nil, nil)
+	return l, nil
+}
+
+// noEvents are the event sources of a cluster in which nothing happens but what the test does.
+type noEvents struct{}
+
+func (noEvents) Require(context.Context, []fwk.EventResource) (func(), error) { return func() {}, nil }
+
+// Close ends it.
+func (l *Livesched) Close() {
+	l.Profile.Discard(logr.Discard())
+	<-l.Profile.Closed()
+	l.scope.Close()
+	l.Queue.Close()
+}
+
+// Decide does what the scheduling loop does with a pod before it assumes it (cycle.decide).
+func (l *Livesched) Decide(pod *corev1.Pod) Decision {
+	state := schedframework.NewCycleState()
+	if err := l.Cache.UpdateSnapshot(logr.Discard(), l.Snapshot); err != nil {
+		return Decision{Err: err}
+	}
+	f := l.Profile.Framework
+	result, err := l.algorithm.Schedule(l.ctx, algorithm.Profile{
+		Framework:                f,
+		PercentageOfNodesToScore: l.Profile.Config.PercentageOfNodesToScore,
+		Twins:                    l.Profile.Twins(),
+		Closed:                   l.Profile.Closed(),
+	}, state, pod)
+	seen := Decision{State: state, Host: result.SuggestedHost, Evaluated: result.EvaluatedNodes, Feasible: result.FeasibleNodes, Err: err}
+	var fitError *schedframework.FitError
+	switch {
+	case err == nil:
+	case errors.Is(err, algorithm.ErrNoNodesAvailable):
+		seen.Nominating, seen.Status = clearNomination, fwk.NewStatus(fwk.UnschedulableAndUnresolvable).WithError(err)
+	case !errors.As(err, &fitError):
+		seen.Nominating, seen.Status = clearNomination, fwk.AsStatus(err)
+	case !f.HasPostFilterPlugins():
+		seen.Nominating, seen.Status = clearNomination, fwk.NewStatus(fwk.Unschedulable).WithError(err)
+	default:
+		result, status := f.RunPostFilterPlugins(l.ctx, state, pod, fitError.Diagnosis.NodeToStatus)
+		fitError.Diagnosis.PostFilterMsg = status.Message()
+		if result != nil {
+			seen.Nominating = result.NominatingInfo
+		}
+		seen.Status = fwk.NewStatus(fwk.Unschedulable).WithError(err)
+	}
+	return seen
+}
+
+var clearNomination = &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride}
