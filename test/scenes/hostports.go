@@ -54,7 +54,7 @@ nodes: {n1: {}}
 pods: {r1: {nodeName: n1, ports: [{containerPort: 8080}]}}
 pod: {ports: [{containerPort: 8080, hostPort: 8080}]}
 `, GoesTo("n1")),
-			scene("not beside a pod that uses the network of the node", `
+			atAPIToo("not beside a pod that uses the network of the node", `
 nodes: {n1: {}}
 pods: {r1: {nodeName: n1, hostNetwork: true, ports: [{containerPort: 8080}]}}
 pod: {ports: [{containerPort: 80, hostPort: 8080}]}

@@ -3,7 +3,7 @@
 
 package scenes
 
-// nodeAffinity returns the scenes about which nodes pods name.
+// nodeAffinity returns the scenes about the nodes that pods ask for.
 func nodeAffinity() []Table {
 	const (
 		noMatch = "node(s) didn't match Pod's node affinity/selector"
@@ -69,14 +69,14 @@ nodes: {n1: {labels: {pool: a}}, n2: {labels: {pool: b}}}
 pods: {filler: {nodeName: n1, requests: {cpu: 3}}}
 pod: {schedulerName: pool-a}
 `, GoesTo("n1")),
-			scene("what the profile adds and what the pod asks for", `
+			atAPIToo("what the profile adds and what the pod asks for", `
 nodes: {n1: {labels: {pool: a}}, n2: {labels: {pool: b, disk: ssd}}}
 pod: {schedulerName: pool-a, nodeSelector: {disk: ssd}}
 `, GoesNowhere("1 "+noMatch+", 1 node(s) didn't match scheduler-enforced node affinity")),
 		}},
 
 		{"by the features that nodes declare", []Scene{
-			scene("those that it needs", `
+			atAPIToo("those that it needs", `
 nodes: {n1: {declaredFeatures: [Other]}, n2: {declaredFeatures: [Other, RestartAllContainersOnContainerExits]}}
 pod: {restartPolicy: Never, containers: [{restartPolicy: Never, restartPolicyRules: [{action: RestartAllContainers, exitCodes: {operator: In, values: [42]}}]}]}
 `, GoesTo("n2")),

@@ -3,7 +3,7 @@
 
 package scenes
 
-// podAffinity returns the scenes about what pods require of the company they keep.
+// podAffinity returns the scenes about pods that other pods require or refuse to have near.
 func podAffinity() []Table {
 	const (
 		noMatch  = "node(s) didn't match pod affinity rules"
@@ -13,7 +13,7 @@ func podAffinity() []Table {
 
 	return []Table{
 		{"by required pod affinity", []Scene{
-			scene("beside the pods that a selector names", `
+			atAPIToo("beside the pods that a selector names", `
 nodes: {n1: {labels: {zone: a}}, n2: {labels: {zone: b}}}
 pods: {db: {nodeName: n2, labels: {app: db}}}
 pod: {nearPods: [{topologyKey: zone, labelSelector: {matchLabels: {app: db}}}]}
@@ -94,7 +94,7 @@ nodes: {n1: {}, n2: {}}
 pods: {db: {namespace: team-a, nodeName: n1, labels: {app: db}}, decoy: {nodeName: n2, labels: {app: db}}}
 pod: {nearPods: [{topologyKey: kubernetes.io/hostname, namespaces: [team-a], labelSelector: {matchLabels: {app: db}}}]}
 `, GoesTo("n1")),
-			scene("those that a selector matches", `
+			atAPIToo("those that a selector matches", `
 nodes: {n1: {}, n2: {}}
 pods: {db: {namespace: team-b, nodeName: n2, labels: {app: db}}, decoy: {namespace: team-a, nodeName: n1, labels: {app: db}}}
 pod: {nearPods: [{topologyKey: kubernetes.io/hostname, namespaceSelector: {matchLabels: {team: b}}, labelSelector: {matchLabels: {app: db}}}]}
@@ -152,7 +152,7 @@ nodes: {n1: {}, n2: {}, n3: {}}
 pods: {db: {nodeName: n1, labels: {app: db}}, cache: {nodeName: n2, labels: {app: cache}}}
 pod: {awayFromPods: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: db}}}, {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: cache}}}]}
 `, GoesTo("n3")),
-			scene("not beside pods that want none like it near", `
+			atAPIToo("not beside pods that want none like it near", `
 nodes: {n1: {}, n2: {}}
 pods: {hermit: {nodeName: n1, awayFromPods: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: noisy}}}]}}
 pod: {labels: {app: noisy}}
@@ -190,27 +190,27 @@ pod: {labels: {app: db}, awayFromPods: [{topologyKey: kubernetes.io/hostname, la
 		}},
 
 		{"by label keys that selectors of pod affinity take over from the pod", []Scene{
-			scene("beside those of the same value", `
+			atAPIOnly("beside those of the same value", `
 nodes: {n1: {}, n2: {}}
 pods: {v1: {nodeName: n1, labels: {app: web, version: "1"}}, v2: {nodeName: n2, labels: {app: web, version: "2"}}}
 pod: {labels: {app: web, version: "2"}, nearPods: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: web}}, matchLabelKeys: [version]}]}
 `, GoesTo("n2")),
-			scene("beside those of another value", `
+			atAPIOnly("beside those of another value", `
 nodes: {n1: {}, n2: {}}
 pods: {v1: {nodeName: n1, labels: {app: web, version: "1"}}, v2: {nodeName: n2, labels: {app: web, version: "2"}}}
 pod: {labels: {app: web, version: "2"}, nearPods: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: web}}, mismatchLabelKeys: [version]}]}
 `, GoesTo("n1")),
-			scene("away from those of the same value", `
+			atAPIOnly("away from those of the same value", `
 nodes: {n1: {}, n2: {}}
 pods: {v1: {nodeName: n1, labels: {app: web, version: "1"}}, v2: {nodeName: n2, labels: {app: web, version: "2"}}}
 pod: {labels: {app: web, version: "2"}, awayFromPods: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: web}}, matchLabelKeys: [version]}]}
 `, GoesTo("n1")),
-			scene("away from those of another value: a node for one tenant", `
+			atAPIOnly("away from those of another value: a node for one tenant", `
 nodes: {n1: {}, n2: {}}
 pods: {theirs: {nodeName: n1, labels: {tenant: a}}, ours: {nodeName: n2, labels: {tenant: b}}}
 pod: {labels: {tenant: b}, awayFromPods: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchExpressions: [{key: tenant, operator: Exists}]}, mismatchLabelKeys: [tenant]}]}
 `, GoesTo("n2")),
-			scene("nowhere when only others have the value", `
+			atAPIOnly("nowhere when only others have the value", `
 nodes: {n1: {}}
 pods: {v1: {nodeName: n1, labels: {app: web, version: "1"}}}
 pod: {labels: {app: other, version: "2"}, nearPods: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: web}}, matchLabelKeys: [version]}]}

@@ -42,7 +42,7 @@ nodes: {n1: {}, n2: {allocatable: {example.com/gpu: 2}}}
 pods: {resident: {nodeName: n2, requests: {example.com/gpu: 1}}}
 pod: {requests: {example.com/gpu: 1}}
 `, GoesTo("n2")),
-			scene("for extended resources, which run out", `
+			atAPIToo("for extended resources, which run out", `
 nodes: {n1: {}, n2: {allocatable: {example.com/gpu: 2}}}
 pods: {resident: {nodeName: n2, requests: {example.com/gpu: 1}}}
 pod: {requests: {example.com/gpu: 2}}
@@ -72,10 +72,10 @@ pod: {initContainers: [{restartPolicy: Always, resources: {requests: {cpu: 600m}
 			scene("but not sidecars beside the init containers before them", full+`
 pod: {initContainers: [{resources: {requests: {cpu: 900m}}}, {restartPolicy: Always, resources: {requests: {cpu: 600m}}}], containers: [{resources: {requests: {cpu: 400m}}}]}
 `, GoesTo("n1")),
-			scene("the overhead of its runtime class", full+`
+			atAPIOnly("the overhead of its runtime class", full+`
 pod: {runtimeClassName: sandboxed, requests: {cpu: 100m}}
 `, GoesNowhere("1 Insufficient cpu")),
-			scene("the overhead of those that are there", `
+			atAPIOnly("the overhead of those that are there", `
 nodes: {n1: {}}
 pods: {resident: {nodeName: n1, runtimeClassName: sandboxed, requests: {cpu: 2500m}}}
 pod: {requests: {cpu: 1}}

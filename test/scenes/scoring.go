@@ -3,8 +3,9 @@
 
 package scenes
 
-// scoring returns the scenes about which of several nodes that fit is best. Nodes are alike but for what a
-// scene says, and where something stands against it in the other plugins' eyes, that is said, too.
+// scoring returns the scenes about which of several nodes that fit is best. Nodes are alike but for
+// what a scene says, and where something stands against it in the other plugins' eyes, that is
+// said, too.
 func scoring() []Table {
 	return []Table{
 		{"by the room that is left", []Scene{
@@ -40,7 +41,7 @@ nodes: {n1: {}, n2: {}}
 pods: {r1: {nodeName: n1, requests: {cpu: 1, memory: 2Gi}}}
 pod: {schedulerName: packer}
 `, GoesTo("n1")),
-			scene("where there is least but enough, if the profile packs", `
+			atAPIToo("where there is least but enough, if the profile packs", `
 nodes: {n1: {}, n2: {}, n3: {}}
 pods: {r1: {nodeName: n1, requests: {cpu: 3500m, memory: 2Gi}}, r2: {nodeName: n2, requests: {cpu: 2, memory: 4Gi}}}
 pod: {schedulerName: packer, requests: {cpu: 1, memory: 1Gi}}
@@ -74,7 +75,7 @@ pod: {containers: [{image: "registry.example/a:1"}, {image: "registry.example/b:
 nodes: {n1: {}, n2: {images: [{names: ["registry.example/setup:1"], sizeBytes: 2000000000}]}}
 pod: {initContainers: [{image: "registry.example/setup:1"}], containers: [{}]}
 `, GoesTo("n2")),
-			scene("more than by what it prefers, if the profile says so", `
+			atAPIToo("more than by what it prefers, if the profile says so", `
 nodes: {n1: {labels: {disk: ssd}}, n2: {images: [{names: ["registry.example/pause:1"], sizeBytes: 900000000}]}}
 pod: {schedulerName: imagist, ratherNodes: [{weight: 100, preference: {matchExpressions: [{key: disk, operator: In, values: [ssd]}]}}]}
 `, GoesTo("n2")),
@@ -87,7 +88,7 @@ pod: {ratherNodes: [
   {weight: 10, preference: {matchExpressions: [{key: disk, operator: In, values: [ssd]}]}},
   {weight: 60, preference: {matchExpressions: [{key: zone, operator: Exists}]}}]}
 `, GoesTo("n2")),
-			scene("where more of its preferences are met", `
+			atAPIToo("where more of its preferences are met", `
 nodes: {n1: {labels: {disk: ssd}}, n2: {labels: {zone: a, rack: "1"}}}
 pod: {ratherNodes: [
   {weight: 50, preference: {matchExpressions: [{key: disk, operator: In, values: [ssd]}]}},
@@ -129,12 +130,12 @@ nodes: {n1: {labels: {zone: a}}, n2: {labels: {zone: b}}}
 pods: {noisy: {nodeName: n1, labels: {app: noisy}}, filler: {nodeName: n2, requests: {cpu: 1, memory: 2Gi}}}
 pod: {ratherAway: [{weight: 50, podAffinityTerm: {topologyKey: zone, labelSelector: {matchLabels: {app: noisy}}}}]}
 `, GoesTo("n2")),
-			scene("near those of its version", `
+			atAPIOnly("near those of its version", `
 nodes: {n1: {}, n2: {}}
 pods: {v1: {nodeName: n1, labels: {app: web, version: "1"}}, v2: {nodeName: n2, labels: {app: web, version: "2"}}}
 pod: {labels: {version: "2"}, ratherNear: [{weight: 50, podAffinityTerm: {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: web}}, matchLabelKeys: [version]}}]}
 `, GoesTo("n2")),
-			scene("away from those of other tenants", `
+			atAPIOnly("away from those of other tenants", `
 nodes: {n1: {}, n2: {}}
 pods: {theirs: {nodeName: n1, labels: {tenant: a}}, ours: {nodeName: n2, labels: {tenant: b}}}
 pod: {labels: {tenant: b}, ratherAway: [{weight: 50, podAffinityTerm: {topologyKey: kubernetes.io/hostname, labelSelector: {matchExpressions: [{key: tenant, operator: Exists}]}, mismatchLabelKeys: [tenant]}}]}
@@ -180,7 +181,7 @@ nodes: {n1: {labels: {zone: a}}, n2: {labels: {zone: b}}}
 pods: {w1: {nodeName: n1, labels: {app: web}}, filler: {nodeName: n2, requests: {cpu: 1, memory: 2Gi}}}
 pod: {labels: {app: web}, spread: [{topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {app: web}}}]}
 `, GoesTo("n2")),
-			scene("where the fewest are of those that must be", `
+			atAPIToo("where the fewest are of those that must be", `
 nodes: {n1: {labels: {zone: a}}, n2: {labels: {zone: b}}, n3: {labels: {zone: b}}}
 pods: {w1: {nodeName: n1, labels: {app: web}}, w2: {nodeName: n1, labels: {app: web}}, w3: {nodeName: n2, labels: {app: web}}}
 pod: {labels: {app: web}, spread: [
@@ -201,7 +202,7 @@ pod: {labels: {app: web, version: "2"}, spread: [{topologyKey: zone, whenUnsatis
 
 		// Pods with the label app=defaulted are those of a service.
 		{"by topology spread constraints of the profile for pods that have none and that belong together", []Scene{
-			scene("over the zones and nodes, by default", `
+			atAPIToo("over the zones and nodes, by default", `
 nodes:
   n1: {labels: {topology.kubernetes.io/zone: x}}
   n2: {labels: {topology.kubernetes.io/zone: y}}

@@ -3,7 +3,7 @@
 
 package scenes
 
-// taints returns the scenes about nodes that do not want every pod.
+// taints returns the scenes about nodes that keep pods away.
 func taints() []Table {
 	const (
 		tainted  = "node(s) had untolerated taint(s)"
@@ -44,7 +44,7 @@ pod: {tolerations: [{operator: Exists}]}
 nodes: {n1: {taints: [{key: only, value: gpu, effect: NoSchedule}, {key: only, value: big, effect: NoExecute}]}}
 pod: {tolerations: [{key: only, value: gpu}]}
 `, GoesNowhere("1 "+tainted)),
-			scene("where several tolerations meet all of the taints", `
+			atAPIToo("where several tolerations meet all of the taints", `
 nodes: {n1: {taints: [{key: only, value: gpu, effect: NoSchedule}, {key: only, value: big, effect: NoExecute}]}}
 pod: {tolerations: [{key: only, value: gpu}, {key: only, value: big}, {key: else}]}
 `, GoesTo("n1")),
@@ -59,7 +59,7 @@ pod: {tolerations: [{key: leaving, operator: Exists, effect: NoExecute, tolerati
 nodes: {n1: {taints: [{key: node.kubernetes.io/not-ready, effect: NoSchedule}]}, n2: {}}
 pod: {}
 `, GoesTo("n2")),
-			scene("where a node is about to lose its pods for not being ready, which all tolerate for some minutes", `
+			atAPIOnly("where a node is about to lose its pods for not being ready, which all tolerate for some minutes", `
 nodes: {n1: {taints: [{key: node.kubernetes.io/not-ready, effect: NoExecute}]}}
 pod: {}
 `, GoesTo("n1")),
@@ -92,7 +92,7 @@ pod: {}
 		}},
 
 		{"by taints that nodes would rather have it stay away with", []Scene{
-			scene("where there is none", `
+			atAPIToo("where there is none", `
 nodes: {n1: {taints: [{key: busy, effect: PreferNoSchedule}]}, n2: {}}
 pods: {filler: {nodeName: n2, requests: {cpu: 1, memory: 1Gi}}}
 pod: {}

@@ -3,8 +3,8 @@
 
 package scenes
 
-// topologySpread returns the scenes about how far pods have to be spread. Pods with the label app=web count,
-// two of which are in zone a and one in zone b where a scene begins with zones.
+// topologySpread returns the scenes about how far pods have to be spread. Pods with the label
+// app=web count, two of which are in zone a and one in zone b where a scene begins with zones.
 func topologySpread() []Table {
 	const (
 		skewed  = "node(s) didn't match pod topology spread constraints"
@@ -29,7 +29,7 @@ pod: {labels: {app: web}, spread: [{topologyKey: kubernetes.io/hostname, labelSe
 pod: {labels: {app: web}, onNodes: [{matchExpressions: [{key: zone, operator: In, values: [a]}]}],
   spread: [{maxSkew: 2, topologyKey: zone, nodeAffinityPolicy: Ignore, labelSelector: {matchLabels: {app: web}}}]}
 `, GoesTo("n1", "n2")),
-			scene("where all constraints are met together", zones+`
+			atAPIToo("where all constraints are met together", zones+`
 pod: {labels: {app: web}, spread: [
   {topologyKey: zone, labelSelector: {matchLabels: {app: web}}},
   {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: web}}}]}
@@ -69,7 +69,7 @@ nodes: {n1: {labels: {zone: a}}}
 pods: {w1: {nodeName: n1, labels: {app: web}}}
 pod: {labels: {app: web}, spread: [{topologyKey: zone, minDomains: 2, labelSelector: {matchLabels: {app: web}}}]}
 `, GoesNowhere("1 "+skewed)),
-			scene("where there is none yet, also while domains are too few", `
+			atAPIToo("where there is none yet, also while domains are too few", `
 nodes: {n1: {labels: {zone: a}}, n2: {labels: {zone: b}}}
 pods: {w1: {nodeName: n1, labels: {app: web}}}
 pod: {labels: {app: web}, spread: [{topologyKey: zone, minDomains: 3, labelSelector: {matchLabels: {app: web}}}]}
@@ -87,7 +87,7 @@ nodes: {n1: {labels: {zone: a, disk: ssd}}, n2: {labels: {zone: b}}}
 pods: {w1: {nodeName: n1, labels: {app: web}}}
 pod: {labels: {app: web}, nodeSelector: {disk: ssd}, spread: [{topologyKey: zone, labelSelector: {matchLabels: {app: web}}}]}
 `, GoesTo("n1")),
-			scene("the nodes that it cannot choose, too, if it says so", `
+			atAPIToo("the nodes that it cannot choose, too, if it says so", `
 nodes: {n1: {labels: {zone: a, disk: ssd}}, n2: {labels: {zone: b}}}
 pods: {w1: {nodeName: n1, labels: {app: web}}}
 pod: {labels: {app: web}, nodeSelector: {disk: ssd}, spread: [{topologyKey: zone, nodeAffinityPolicy: Ignore, labelSelector: {matchLabels: {app: web}}}]}
@@ -120,7 +120,7 @@ pod: {labels: {app: web}, nodeSelector: {disk: ssd}, spread: [
 		}},
 
 		{"by label keys that a constraint takes over from the pod", []Scene{
-			scene("counting its own version only", `
+			atAPIToo("counting its own version only", `
 nodes: {n1: {labels: {zone: a}}, n2: {labels: {zone: b}}}
 pods: {old: {nodeName: n2, labels: {app: web, version: "1"}}, older: {nodeName: n2, labels: {app: web, version: "1"}}, new: {nodeName: n1, labels: {app: web, version: "2"}}}
 pod: {labels: {app: web, version: "2"}, spread: [{topologyKey: zone, labelSelector: {matchLabels: {app: web}}, matchLabelKeys: [version]}]}

@@ -12,7 +12,8 @@ type Decision struct {
 	State fwk.CycleState
 	// Host is the name of the chosen node, "" if the pod fits nowhere.
 	Host string
-	// Evaluated is the number of nodes that were filtered, Feasible the number of those that passed.
+	// Evaluated is the number of nodes that were filtered, Feasible the number of those that
+	// passed.
 	Evaluated, Feasible int
 	// Err is the algorithm's error, with the message that PostFilter has added to it.
 	Err error
