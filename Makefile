@@ -23,8 +23,11 @@ BENCH_FLAGS ?=
 PACKAGES ?= ./...
 TEST_FLAGS ?=
 
-# The race detector needs a C compiler. Go knows whether there is one.
-RACE := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
+# RACE=1 tests with the race detector, which needs a C compiler.
+RACE ?=
+race = $(if $(RACE),-race)
+# How many packages are tested at the same time: API suites mostly wait, and there are few cores to wait on.
+TEST_PACKAGES_AT_ONCE ?= 4
 
 # Plugins compare the version of Kubernetes that they are part of with that of nodes and API server: a binary without
 # this stamp takes itself for v0.0.0.
@@ -111,19 +114,27 @@ vet: ## Run go vet.
 ##@ Check
 
 .PHONY: test
-test: ## Run all tests, on a control plane that is built if it is missing (PACKAGES, TEST_FLAGS).
+test: ## Run all tests, on a control plane that is built if it is missing (RACE=1, PACKAGES, TEST_FLAGS).
 	@assets="$$(go run ./hack/controlplane/build)" && export KUBEBUILDER_ASSETS="$$assets" && \
-	go test $(RACE) -timeout 30m $(TEST_FLAGS) $(PACKAGES)
+	go test $(race) -p $(TEST_PACKAGES_AT_ONCE) -timeout 30m $(TEST_FLAGS) $(PACKAGES)
+
+# Packages whose tests start no control plane.
+unit_packages = $(shell go list -f '{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}} ' ./... | \
+	grep -vE '/test/(controlplane|testcluster) ' | cut -d' ' -f1)
+
+.PHONY: test-unit
+test-unit: ## Run the tests that need no control plane (RACE=1, TEST_FLAGS).
+	go test $(race) $(TEST_FLAGS) $(unit_packages)
 
 .PHONY: soak
 soak: ## Let a cluster churn at random for SOAK, and see that nothing is lost (SEED repeats a run; CHURN_LOG names a log file).
 	@assets="$$(go run ./hack/controlplane/build)" && export KUBEBUILDER_ASSETS="$$assets" && \
-	CHURN_LENGTH=$(SOAK) CHURN_SEED=$(SEED) go test $(RACE) -count=1 -timeout 0 -v ./test/e2e/churn
+	CHURN_LENGTH=$(SOAK) CHURN_SEED=$(SEED) go test -race -count=1 -timeout 0 -v ./test/e2e/churn
 
 .PHONY: endurance
 endurance: ## Reload 20 profiles RELOADS times while five pods for each reload are scheduled, and see that nothing is lost or left.
 	@assets="$$(go run ./hack/controlplane/build)" && export KUBEBUILDER_ASSETS="$$assets" && \
-	RELOADS=$(RELOADS) go test $(RACE) -count=1 -timeout 60m -v ./internal/scheduler -run TestScheduler -ginkgo.v -ginkgo.focus 'Reloads under load'
+	RELOADS=$(RELOADS) go test -race -count=1 -timeout 60m -v ./internal/scheduler -run TestScheduler -ginkgo.v -ginkgo.focus 'Reloads under load'
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## Run the linters.
