@@ -172,8 +172,7 @@ func (c *cycle) decide(ctx context.Context) (algorithm.Result, *fwk.NominatingIn
 		Framework:                c.profile.Framework,
 		Extenders:                c.profile.Extenders(ctx),
 		PercentageOfNodesToScore: c.profile.Config.PercentageOfNodesToScore,
-		Twins:                    c.profile.Twins(),
-		Closed:                   c.profile.Closed(),
+		FastPath:                 c.profile.FastPath(),
 	}, c.state, c.pod.Pod)
 	var fitError *schedframework.FitError
 	switch {

@@ -10,16 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	fwk "k8s.io/kube-scheduler/framework"
-	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	frameworkplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/fastpath"
-	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
@@ -51,7 +48,7 @@ type handle struct {
 
 func (h handle) SnapshotSharedLister() fwk.SharedLister { return h.snapshot }
 
-// Reload implements Cluster: it builds a new generation of the profile.
+// Reload implements Cluster: it builds a new instance of the profile.
 func (l *livesched) Reload() error {
 	registry := frameworkplugins.NewInTreeRegistry()
 	args := map[string]runtime.Object{}
@@ -71,15 +68,10 @@ func (l *livesched) Reload() error {
 	if err != nil {
 		return err
 	}
-	l.profile = algorithm.Profile{
-		Framework:                framework.New(framework.Config{ProfileName: l.upstream.profile.SchedulerName, Plugins: plugins, Args: args, Snapshot: l.snapshot}),
-		PercentageOfNodesToScore: 100,
-		Twins: &topology.Twins{
-			Sources:      topology.NewSources(l.snapshot, l.factory, feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)),
-			SpreadArgs:   args[names.PodTopologySpread].(*schedconfig.PodTopologySpreadArgs),
-			AffinityArgs: args[names.InterPodAffinity].(*schedconfig.InterPodAffinityArgs),
-		},
-	}
+	f := framework.New(framework.Config{ProfileName: l.upstream.profile.SchedulerName, Plugins: plugins, Args: args, Snapshot: l.snapshot})
+	l.profile = algorithm.Profile{Framework: f, PercentageOfNodesToScore: 100, FastPath: fastpath.NewPlan(fastpath.PlanConfig{
+		Framework: f, Snapshot: l.snapshot, Informers: l.factory, Features: feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate),
+	})}
 	return nil
 }
 

@@ -128,8 +128,7 @@ func (l *Livesched) Decide(pod *corev1.Pod) Decision {
 	result, err := l.algorithm.Schedule(l.ctx, algorithm.Profile{
 		Framework:                f,
 		PercentageOfNodesToScore: l.Profile.Config.PercentageOfNodesToScore,
-		Twins:                    l.Profile.Twins(),
-		Closed:                   l.Profile.Closed(),
+		FastPath:                 l.Profile.FastPath(),
 	}, state, pod)
 	seen := Decision{State: state, Host: result.SuggestedHost, Evaluated: result.EvaluatedNodes, Feasible: result.FeasibleNodes, Err: err}
 	var fitError *schedframework.FitError

@@ -14,7 +14,6 @@ import (
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/fastpath"
-	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
@@ -49,9 +48,8 @@ type Profile struct {
 	// fast path it ends the search of those plugins alone that have to be asked node by
 	// node.
 	PercentageOfNodesToScore int32
-	// Twins and Closed are for the fast path; see fastpath.Profile.
-	Twins  *topology.Twins
-	Closed <-chan struct{}
+	// FastPath is how the fast path treats the plugins. nil: the pod takes the scalar path.
+	FastPath *fastpath.Plan
 }
 
 // Result is a decision.
@@ -100,7 +98,7 @@ func New(cfg Config) *Scheduler {
 // for each node. It is ErrNoNodesAvailable if there are no nodes. Any other
 // error is a plugin's or an extender's, or the cause of ctx having ended.
 func (s *Scheduler) Schedule(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod) (Result, error) {
-	if s.fast == nil {
+	if s.fast == nil || p.FastPath == nil {
 		return s.newCycle(p, state, pod).schedule(ctx)
 	}
 	return s.scheduleFast(ctx, p, state, pod)

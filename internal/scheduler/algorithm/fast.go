@@ -120,9 +120,9 @@ func (s *Scheduler) decideFast(ctx context.Context, p Profile, state fwk.CycleSt
 			return Result{}, byExtender
 		}
 	}
-	decision, reason := engine.Decide(ctx, fastpath.Profile{
-		Framework: p.Framework, Twins: p.Twins, Closed: p.Closed, Enough: p.numFeasibleNodesToFind(nodes),
-	}, state, pod)
+	decision, reason := engine.Decide(ctx, fastpath.Request{
+		Plan: p.FastPath, State: state, Pod: pod, Enough: p.numFeasibleNodesToFind(nodes),
+	})
 	if reason != fastpath.None {
 		return Result{}, reason
 	}

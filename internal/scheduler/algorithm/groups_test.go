@@ -92,7 +92,8 @@ func TestGroupsAfterTheLogHasAGap(t *testing.T) {
 	}
 	t.Run("while other nodes were tainted", func(t *testing.T) {
 		a := newAlike(t, 20)
-		a.profile.Twins = nil // which would take the groups with them
+		a.noTrackers = true // they would take the groups with them
+		a.profile = a.world.profile("mine", func(*schedconfig.KubeSchedulerProfile) {})
 		for i := range 5 {
 			a.change(i, tainted)
 		}

@@ -30,7 +30,6 @@ import (
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/fastpath"
-	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/plugins/nodelabel"
 	"github.com/livesched/livesched/internal/scheduler/plugins/nodepreferavoidpods"
@@ -50,8 +49,8 @@ type world struct {
 	snapshot *cache.Snapshot
 	ours     *Scheduler
 	profiles []Profile
-	// noTwins leaves PodTopologySpread and InterPodAffinity to the scalar path.
-	noTwins bool
+	// noTrackers leaves PodTopologySpread and InterPodAffinity to the scalar path.
+	noTrackers bool
 
 	nodes     []*corev1.Node
 	templates []*corev1.Pod
@@ -198,7 +197,7 @@ func newWorld(t testing.TB, seed uint64, maxBytes int) *world {
 	return w
 }
 
-// build makes a new generation of every profile.
+// build makes a new instance of every profile.
 func (w *world) build() {
 	w.profiles = nil
 	for i, change := range samenessProfiles {
@@ -280,13 +279,13 @@ func (w *world) profile(name string, change func(*schedconfig.KubeSchedulerProfi
 		ProfileName: name, Plugins: plugins, Args: args, Snapshot: w.snapshot,
 		Parallelizer: framework.NewParallelizer(2), Nominator: w.handle.nominated,
 	})}
-	if !w.noTwins {
-		p.Twins = &topology.Twins{
-			Sources:      topology.NewSources(w.snapshot, w.handle.SharedInformerFactory(), feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)),
-			SpreadArgs:   args["PodTopologySpread"].(*schedconfig.PodTopologySpreadArgs),
-			AffinityArgs: args["InterPodAffinity"].(*schedconfig.InterPodAffinityArgs),
-		}
+	planned := fastpath.PlanConfig{
+		Framework: p.Framework, Snapshot: w.snapshot, Features: feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate),
 	}
+	if !w.noTrackers {
+		planned.Informers = w.handle.SharedInformerFactory()
+	}
+	p.FastPath = fastpath.NewPlan(planned)
 	return p
 }
 
@@ -737,7 +736,7 @@ func TestTheFastPathDecidesAsTheScalarPath(t *testing.T) {
 	for i := range uint64(worlds) {
 		w := newWorld(t, seed+i, []int{0, 60_000}[i%2])
 		w.rarity = 1 + int(i%3)*10
-		w.plain, w.noTwins = i%5 == 0, i%10 == 0
+		w.plain, w.noTrackers = i%5 == 0, i%10 == 0
 		w.run(fmt.Sprintf("world %d", seed+i), steps)
 		for key, n := range w.seen {
 			total[key] += n

@@ -33,7 +33,7 @@ import (
 // The other side is in kube-scheduler's volumebinding/binder.go and nodevolumelimits/csi.go of
 // 1.36, and has to be read again at each update of k8s.io/kubernetes.
 
-// volumeStores is where a generation looks up volumes: the stores of the informers that the two
+// volumeStores is where a Plan looks up volumes: the stores of the informers that the two
 // plugins have asked for.
 type volumeStores struct {
 	claims, classes, csiNodes, csiDrivers toolscache.Store
@@ -62,9 +62,9 @@ func get[T any](store toolscache.Store, key string) *T {
 	return t
 }
 
-// answersForClaims says whether the generation has the plugins that claims answers for, as it knows
+// answersForClaims says whether the profile has the plugins that claims answers for, as it knows
 // them.
-func (g *generation) answersForClaims() bool {
+func (g *Plan) answersForClaims() bool {
 	gates := utilfeature.DefaultFeatureGate
 	if gates.Enabled(features.VolumeLimitScaling) || gates.Enabled(features.StorageCapacityScoring) {
 		return false

@@ -45,37 +45,28 @@ type class struct {
 	bytes int
 }
 
-// generation returns what is known of the pod's profile. A new generation of a profile takes the
-// place of the old one, and with it go those that were closed: of profiles that were deleted.
-func (e *Engine) generation(p Profile) *generation {
-	name := p.Framework.ProfileName()
-	if g, ok := e.generations[name]; ok && g.framework == p.Framework {
+// instanceOf returns what is kept for an instance. A new instance of a profile takes the place of
+// the old one, and with it go those that were closed: of profiles that were deleted.
+func (e *Engine) instanceOf(plan *Plan) *instance {
+	name := plan.framework.ProfileName()
+	if g, ok := e.instances[name]; ok && g.Plan == plan {
 		return g
 	}
-	for other, g := range e.generations {
+	for other, g := range e.instances {
 		if other == name || g.isClosed() {
 			for _, c := range g.classes {
 				e.dropClass(c)
 			}
-			delete(e.generations, other)
+			delete(e.instances, other)
 		}
 	}
-	g := newGeneration(p)
-	e.generations[name] = g
+	g := newInstance(plan)
+	e.instances[name] = g
 	return g
 }
 
-func (g *generation) isClosed() bool {
-	select {
-	case <-g.closed:
-		return true
-	default:
-		return false
-	}
-}
-
 // classOf returns the class of a pod. If it is new, so may be its local key.
-func (e *Engine) classOf(ctx context.Context, g *generation, pod *corev1.Pod) (*class, Reason) {
+func (e *Engine) classOf(ctx context.Context, g *instance, pod *corev1.Pod) (*class, Reason) {
 	w := &e.key
 	w.Reset()
 	ok := w.local(pod) && g.ownKeys(w, pod)
@@ -114,7 +105,7 @@ func (e *Engine) classOf(ctx context.Context, g *generation, pod *corev1.Pod) (*
 
 // readMentions has those labels count that pods on nodes and services ask about now. What the pod's
 // own selectors ask about is known once there is a class.
-func (e *Engine) readMentions(twins *topology.Twins, pod *corev1.Pod) {
+func (e *Engine) readMentions(twins *topology.Factory, pod *corev1.Pod) {
 	e.mentions.ReadSnapshot(e.snapshot)
 	if twins != nil {
 		twins.ReadServices(e.mentions, pod)
@@ -129,7 +120,7 @@ func (e *Engine) forgetIfGrown() bool {
 	if !e.mentions.Grown() {
 		return false
 	}
-	for _, g := range e.generations {
+	for _, g := range e.instances {
 		for _, c := range g.classes {
 			e.dropClass(c)
 		}

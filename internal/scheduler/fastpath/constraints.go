@@ -19,7 +19,7 @@ import (
 type constraintRows struct {
 	asker
 	key string
-	gen *generation
+	gen *instance
 	// users is the number of localRows that use the rows.
 	users int
 	// bytes is what the rows were last accounted with.
@@ -32,13 +32,13 @@ type constraintRows struct {
 	verdict []uint16
 	// fixed is the weighted sum of the scores that are not normalised. nil: all zeros.
 	fixed []int64
-	// normalised has the scores of generation.normalised, before normalisation. A column that is
+	// normalised has the scores of Plan.normalised, before normalisation. A column that is
 	// nil is all zeros, as are those of other plugins.
 	normalised [][]int64
 }
 
 // holdConstraints returns the rows for a key, to be given back with releaseConstraints.
-func (g *generation) holdConstraints(ctx context.Context, key []byte, pod *corev1.Pod) (*constraintRows, error) {
+func (g *instance) holdConstraints(ctx context.Context, key []byte, pod *corev1.Pod) (*constraintRows, error) {
 	c, ok := g.constraintRows[string(key)]
 	if !ok {
 		asker, err := newAsker(ctx, g.constraints, pod)

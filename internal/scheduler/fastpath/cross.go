@@ -68,7 +68,7 @@ func (x *cross) cares(e *Engine, change cache.Change) bool {
 }
 
 // syncCrosses brings the twins of a class up to the snapshot.
-func (c *class) syncCrosses(e *Engine, twins *topology.Twins) error {
+func (c *class) syncCrosses(e *Engine, twins *topology.Factory) error {
 	if !c.crossed || c.constraints != nil && c.constraints.Changed() {
 		return c.makeCrosses(e, twins)
 	}
@@ -81,7 +81,7 @@ func (c *class) syncCrosses(e *Engine, twins *topology.Twins) error {
 }
 
 // makeCrosses makes the twins anew, those that no other class has kept up.
-func (c *class) makeCrosses(e *Engine, twins *topology.Twins) error {
+func (c *class) makeCrosses(e *Engine, twins *topology.Factory) error {
 	c.dropCrosses(e)
 	g := c.local.gen
 	if g.hasSpread {

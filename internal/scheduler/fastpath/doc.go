@@ -36,7 +36,7 @@
 // of their own, some while others at least as important have one, pods that name several nodes. A
 // pod that fits nowhere takes it too, for the explanation that preemption and the user need.
 //
-// Everything belongs to one generation of a profile and goes with it. It is bounded in bytes; the
+// Everything belongs to one instance of a profile and goes with it. It is bounded in bytes; the
 // classes that were not used for the longest go first.
 //
 // The metrics of kube-scheduler keep their meaning: plugin_evaluation_total and

@@ -15,7 +15,6 @@ import (
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
-	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
 // DefaultMaxBytes bounds the memory that classes take: that of a thousand classes in a cluster of
@@ -53,18 +52,16 @@ const (
 	Verbose Reason = "verbose"
 )
 
-// Profile is what the profile of a pod contributes.
-type Profile struct {
-	// Framework is the generation of the profile: what is kept belongs to it alone.
-	Framework *framework.Framework
-	// Twins are those of the generation. nil: there are none, and pods that PodTopologySpread or
-	// InterPodAffinity has something to do for take the scalar path.
-	Twins *topology.Twins
-	// Closed is closed when the generation has gone, and what is kept for it can go. nil: never.
-	Closed <-chan struct{}
+// Request is one pod to decide about.
+type Request struct {
+	// Plan is that of the instance of the pod's profile.
+	Plan *Plan
+	// State is the pod's, and new.
+	State fwk.CycleState
+	Pod   *corev1.Pod
 	// Enough ends the search of plugins that have to be asked node by node, once they let the pod
-	// on so many nodes. Rows and twins look at all nodes in any case. 0: they are asked about all
-	// nodes that are left.
+	// on so many nodes. Rows and trackers look at all nodes in any case. 0: they are asked about
+	// all nodes that are left.
 	Enough int
 }
 
@@ -87,9 +84,9 @@ type Engine struct {
 	snapshot *cache.Snapshot
 	maxBytes int
 
-	generations map[string]*generation // by profile name
-	byID        map[cache.ClassID]*class
-	lastID      cache.ClassID
+	instances map[string]*instance // by profile name
+	byID      map[cache.ClassID]*class
+	lastID    cache.ClassID
 	// used lists the classes, the one used last in front; bytes is what they and their rows hold.
 	used  *list.List
 	bytes int
@@ -157,7 +154,7 @@ func New(snapshot *cache.Snapshot, maxBytes int) *Engine {
 	}
 	return &Engine{
 		snapshot: snapshot, maxBytes: maxBytes,
-		generations: map[string]*generation{}, byID: map[cache.ClassID]*class{}, used: list.New(), nodes: newNodeTable(),
+		instances: map[string]*instance{}, byID: map[cache.ClassID]*class{}, used: list.New(), nodes: newNodeTable(),
 		mentions: topology.NewMentions(0),
 	}
 }
@@ -165,24 +162,24 @@ func New(snapshot *cache.Snapshot, maxBytes int) *Engine {
 // Decide finds the best nodes for a pod among all. With a Reason other than None the pod has to
 // take the scalar path, with what State returns, unless there is a Failure. Otherwise one of the
 // best nodes is to be chosen, and Settle called for it.
-func (e *Engine) Decide(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod) (Decision, Reason) {
+func (e *Engine) Decide(ctx context.Context, r Request) (Decision, Reason) {
 	e.rest = rest{}
-	decision, reason := e.decide(ctx, p, state, pod)
+	decision, reason := e.decide(ctx, r)
 	if reason != None {
 		e.rest.undo()
 	}
 	return decision, reason
 }
 
-func (e *Engine) decide(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod) (Decision, Reason) {
+func (e *Engine) decide(ctx context.Context, r Request) (Decision, Reason) {
 	start := time.Now()
-	g := e.generation(p)
+	g, state, pod := e.instanceOf(r.Plan), r.State, r.Pod
 	switch {
 	case g.scalar:
 		return Decision{}, UnknownPlugin
 	case reported(pod):
 		return Decision{}, Devices
-	case pod.Status.NominatedNodeName != "" || !e.nominatedElsewhere(p, pod):
+	case pod.Status.NominatedNodeName != "" || !e.nominatedElsewhere(g.framework, pod):
 		return Decision{}, Nominated
 	case klog.FromContext(ctx).V(10).Enabled():
 		return Decision{}, Verbose
@@ -190,9 +187,9 @@ func (e *Engine) decide(ctx context.Context, p Profile, state fwk.CycleState, po
 	e.record = state.ShouldRecordPluginMetrics()
 	e.looked = 0
 	if g.namesNodes && namesNodes(pod) {
-		return e.decideNamed(ctx, p, g, state, pod)
+		return e.decideNamed(ctx, g, state, pod)
 	}
-	c, prepared, reason := e.ready(ctx, p, g, state, pod, pod)
+	c, prepared, reason := e.ready(ctx, g, state, pod, pod)
 	if reason != None {
 		return Decision{}, reason
 	}
@@ -201,7 +198,7 @@ func (e *Engine) decide(ctx context.Context, p Profile, state fwk.CycleState, po
 	plain := !e.rest.active() && len(e.nominated) == 0 && c.plain()
 	feasible, evaluated, sorted, err := c.local.feasible, e.NumNodes(), (*groups)(nil), error(nil)
 	if !plain {
-		feasible, evaluated, sorted, err = e.filterNodes(ctx, c, p.Enough, pod)
+		feasible, evaluated, sorted, err = e.filterNodes(ctx, c, r.Enough, pod)
 	}
 	if err != nil {
 		return Decision{}, Failed
@@ -300,12 +297,12 @@ func (e *Engine) NodeName(slot cache.Slot) string { return e.snapshot.Info(slot)
 // ready finds the class of a pod and brings what is known of it up to the snapshot. like is the
 // pod, or what its class has of it. prepared is when what has to be done for each pod was done.
 func (e *Engine) ready(
-	ctx context.Context, p Profile, g *generation, state fwk.CycleState, pod, like *corev1.Pod,
+	ctx context.Context, g *instance, state fwk.CycleState, pod, like *corev1.Pod,
 ) (c *class, prepared time.Time, reason Reason) {
-	e.readMentions(p.Twins, like)
+	e.readMentions(g.topology, like)
 	for again := true; again; again = e.forgetIfGrown() { // once more if a selector that was just found asks for more
 		if c, reason = e.classOf(ctx, g, like); reason == None {
-			reason = e.prepare(ctx, c, p.Twins, pod)
+			reason = e.prepare(ctx, c, g.topology, pod)
 		}
 	}
 	if reason == None {
@@ -327,7 +324,7 @@ func (e *Engine) ready(
 }
 
 // prepare brings the twins of a pod's class up to the snapshot.
-func (e *Engine) prepare(ctx context.Context, c *class, twins *topology.Twins, pod *corev1.Pod) Reason {
+func (e *Engine) prepare(ctx context.Context, c *class, twins *topology.Factory, pod *corev1.Pod) Reason {
 	g := c.local.gen
 	switch {
 	case c.local.named:

@@ -65,7 +65,8 @@ type scene struct {
 	snapshot *cache.Snapshot
 	engine   *Engine
 	plugin   *scored
-	profile  Profile
+	plan     *Plan
+	enough   int // nodes that are searched for
 	made     int
 	counted  map[string]int // by plugin and extension point; see evaluations
 }
@@ -80,7 +81,7 @@ func newScene(t *testing.T, nodes, maxBytes int) *scene {
 		name := fmt.Sprintf("n%d", i)
 		s.cache.AddNode(logr.Discard(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}})
 	}
-	s.profile = s.newProfile("mine", s.plugin)
+	s.plan = s.newPlan("mine", s.plugin)
 	s.engine.mentions = mentionsOf(t, asking("app"))
 	return s
 }
@@ -95,14 +96,17 @@ func asking(key string) *corev1.Pod {
 	}}}}
 }
 
-func (s *scene) newProfile(name string, pl fwk.Plugin) Profile {
+func (s *scene) newPlan(name string, pl fwk.Plugin) *Plan {
 	plugins := &framework.Plugins{ScoreWeights: map[string]int64{"Scored": 2}}
 	if filter, ok := pl.(fwk.FilterPlugin); ok {
 		plugins.Filter = append(plugins.Filter, filter)
 	}
 	plugins.Score = append(plugins.Score, pl.(fwk.ScorePlugin))
-	return Profile{Framework: framework.New(framework.Config{ProfileName: name, Plugins: plugins, Snapshot: s.snapshot})}
+	return planOf(framework.Config{ProfileName: name, Plugins: plugins, Snapshot: s.snapshot})
 }
+
+// planOf returns the Plan for plugins, without trackers of topology domains.
+func planOf(cfg framework.Config) *Plan { return NewPlan(PlanConfig{Framework: framework.New(cfg)}) }
 
 func (s *scene) pod(app string) *corev1.Pod {
 	s.made++
@@ -115,7 +119,7 @@ func (s *scene) decide(pod *corev1.Pod) (Decision, Reason) {
 	if err := s.cache.UpdateSnapshot(logr.Discard(), s.snapshot); err != nil {
 		s.Fatal(err)
 	}
-	return s.engine.Decide(s.ctx, s.profile, schedframework.NewCycleState(), pod)
+	return s.engine.Decide(s.ctx, Request{Plan: s.plan, State: schedframework.NewCycleState(), Pod: pod, Enough: s.enough})
 }
 
 func (s *scene) expect(pod *corev1.Pod, want Reason) Decision {
@@ -162,7 +166,7 @@ func TestPodsThatCannotBeDecidedAboutTakeTheScalarPath(t *testing.T) {
 	reported := s.pod("a")
 	reported.Status.Resources = &corev1.ResourceRequirements{}
 	s.expect(reported, Devices)
-	s.profile.Framework = framework.New(framework.Config{ProfileName: "mine", Plugins: &framework.Plugins{}, Snapshot: s.snapshot})
+	s.plan = planOf(framework.Config{ProfileName: "mine", Plugins: &framework.Plugins{}, Snapshot: s.snapshot})
 	s.expect(s.pod("a"), UnknownPlugin)
 }
 
@@ -232,7 +236,7 @@ func TestClassesAreBoundedInBytes(t *testing.T) {
 		}
 	}
 	held := s.engine.used.Len()
-	if held == 0 || held > 20 || len(s.engine.byID) != held || len(s.engine.generations["mine"].classes) != held {
+	if held == 0 || held > 20 || len(s.engine.byID) != held || len(s.engine.instances["mine"].classes) != held {
 		t.Errorf("%d classes are held", held)
 	}
 	latest := s.expect(s.pod("app-99"), None).Class.ID
@@ -245,7 +249,7 @@ func TestClassesAreBoundedInBytes(t *testing.T) {
 	for s.engine.used.Len() > 0 {
 		s.engine.dropClass(s.engine.used.Back().Value.(*class))
 	}
-	if s.engine.bytes != 0 || len(s.engine.generations["mine"].locals) != 0 {
+	if s.engine.bytes != 0 || len(s.engine.instances["mine"].locals) != 0 {
 		t.Errorf("%d bytes are held by no class", s.engine.bytes)
 	}
 }
@@ -278,25 +282,25 @@ func TestPodsOfJobsShareAClass(t *testing.T) {
 		}
 		ids[id] = true
 	}
-	if len(s.engine.byID) != 10 || len(s.engine.generations["mine"].classes) != 10 {
+	if len(s.engine.byID) != 10 || len(s.engine.instances["mine"].classes) != 10 {
 		t.Errorf("%d classes are known by their numbers", len(s.engine.byID))
 	}
 }
 
-func TestWhatIsKeptGoesWithItsGeneration(t *testing.T) {
+func TestWhatIsKeptGoesWithItsInstance(t *testing.T) {
 	s := newScene(t, 3, 0)
 	closed := make(chan struct{})
-	mine := s.profile
-	s.profile = s.newProfile("other", s.plugin)
-	s.profile.Closed = closed
+	mine := s.plan
+	s.plan = s.newPlan("other", s.plugin)
+	s.plan.closed = closed
 	s.expect(s.pod("a"), None)
-	s.profile = mine
+	s.plan = mine
 	s.expect(s.pod("a"), None)
 	if n := s.engine.used.Len(); n != 2 {
 		t.Fatalf("%d classes, want one for each profile", n)
 	}
 	close(closed)
-	s.profile = s.newProfile("mine", &scored{score: func(node string) int64 {
+	s.plan = s.newPlan("mine", &scored{score: func(node string) int64 {
 		if node == "n2" {
 			return 5
 		}
@@ -304,10 +308,10 @@ func TestWhatIsKeptGoesWithItsGeneration(t *testing.T) {
 	}})
 	got := s.expect(s.pod("a"), None)
 	if got.Best.Len() != 1 || s.engine.NodeName(got.Best.At(0)) != "n2" {
-		t.Errorf("the new generation chose by the scores of the old one: %v", got.Best)
+		t.Errorf("the new instance chose by the scores of the old one: %v", got.Best)
 	}
-	if n := s.engine.used.Len(); n != 1 || len(s.engine.generations) != 1 {
-		t.Errorf("%d classes of %d generations are left, want one", n, len(s.engine.generations))
+	if n := s.engine.used.Len(); n != 1 || len(s.engine.instances) != 1 {
+		t.Errorf("%d classes of %d instances are left, want one", n, len(s.engine.instances))
 	}
 }
 

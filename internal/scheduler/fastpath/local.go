@@ -36,8 +36,8 @@ const (
 // matter how often they are made anew.
 type localRows struct {
 	key string
-	gen *generation
-	// asker is of the plugins of generation.local. asks says that they are to be asked about nodes.
+	gen *instance
+	// asker is of the plugins of Plan.local. asks says that they are to be asked about nodes.
 	asker
 	asks bool
 	// constraints and demand are held, and given back when the rows go.
@@ -60,10 +60,10 @@ type localRows struct {
 	// others.
 	seen bool
 	columns
-	// normalised has the scores of generation.normalised, before normalisation. A column that is
+	// normalised has the scores of Plan.normalised, before normalisation. A column that is
 	// nil is all zeros. Those of constraints are its own.
 	normalised [][]int64
-	// skips says for each of generation.normalised whether PreScore skipped: it scores nothing
+	// skips says for each of Plan.normalised whether PreScore skipped: it scores nothing
 	// then, not even 0.
 	skips  []bool
 	images imageColumn
@@ -71,7 +71,7 @@ type localRows struct {
 
 // newLocalRows asks the local plugins what they make of the pods before they have seen a node. The
 // key of the pod is that of e.key.
-func (e *Engine) newLocalRows(ctx context.Context, g *generation, key string, pod *corev1.Pod) (*localRows, error) {
+func (e *Engine) newLocalRows(ctx context.Context, g *instance, key string, pod *corev1.Pod) (*localRows, error) {
 	l := &localRows{key: key, gen: g, extended: requestsExtended(pod)}
 	var err error
 	if l.asker, err = newAsker(ctx, g.local, pod); err != nil {

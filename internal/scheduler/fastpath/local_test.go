@@ -77,7 +77,7 @@ func realScene(t *testing.T, nodes, maxBytes int, withArgs bool) *scene {
 	if withArgs {
 		config.Args = args
 	}
-	s.profile = Profile{Framework: framework.New(config)}
+	s.plan = planOf(config)
 	return s
 }
 
@@ -125,7 +125,7 @@ func (s *scene) place(pod *corev1.Pod, decision Decision) {
 func (s *scene) expectAsAnew(pod *corev1.Pod) Decision {
 	s.Helper()
 	decision := s.expect(pod, None)
-	anew, reason := New(s.snapshot, 0).Decide(s.ctx, s.profile, schedframework.NewCycleState(), pod)
+	anew, reason := New(s.snapshot, 0).Decide(s.ctx, Request{Plan: s.plan, State: schedframework.NewCycleState(), Pod: pod})
 	if reason != None {
 		s.Fatalf("anew the pod takes the scalar path: %s", reason)
 	}
@@ -140,7 +140,7 @@ func (s *scene) expectAsAnew(pod *corev1.Pod) Decision {
 // time.
 func (s *scene) evaluations(plugin, point string) int {
 	s.Helper()
-	counter := schedmetrics.PluginEvaluationTotal.WithLabelValues(plugin, point, s.profile.Framework.ProfileName())
+	counter := schedmetrics.PluginEvaluationTotal.WithLabelValues(plugin, point, s.plan.framework.ProfileName())
 	n, err := testutil.GetCounterMetricValue(counter)
 	if err != nil {
 		s.Fatal(err)
@@ -184,7 +184,7 @@ func TestPodsThatDifferInRequestsAskNoPluginAnew(t *testing.T) {
 	if n := s.evaluations(names.TaintToleration, schedmetrics.Filter); n != 1 {
 		t.Errorf("TaintToleration was asked about %d nodes, want the one that has changed", n)
 	}
-	if n := len(s.engine.generations[t.Name()].constraintRows); n != 1 {
+	if n := len(s.engine.instances[t.Name()].constraintRows); n != 1 {
 		t.Errorf("%d sets of constraints are kept, want one", n)
 	}
 }
@@ -259,7 +259,7 @@ func TestHostPortsAreAskedAbout(t *testing.T) {
 
 func TestRowsThatWereUsedOnceLendTheirColumns(t *testing.T) {
 	s := realScene(t, 30, 0, true)
-	g := func() *generation { return s.engine.generations[t.Name()] }
+	g := func() *instance { return s.engine.instances[t.Name()] }
 	withColumns := func() (n int) {
 		for _, l := range g().locals {
 			if l.verdict != nil {
@@ -294,10 +294,10 @@ func TestRowsThatWereUsedOnceLendTheirColumns(t *testing.T) {
 
 func TestColumnsAreLentToOtherProfiles(t *testing.T) {
 	s := realScene(t, 30, 0, true)
-	mine := s.profile
-	other := s.newProfile("other", &scored{})
+	mine := s.plan
+	other := s.newPlan("other", &scored{})
 	for i := range 20 {
-		s.profile = []Profile{mine, other}[i%2]
+		s.plan = []*Plan{mine, other}[i%2]
 		pod := s.asking(i)
 		s.place(pod, s.expectAsAnew(pod))
 	}
@@ -327,7 +327,7 @@ func TestWhatRowsShareIsCountedOnceAndGoesWithTheLast(t *testing.T) {
 	for _, c := range s.engine.byID {
 		sum += c.bytes
 	}
-	g := s.engine.generations[t.Name()]
+	g := s.engine.instances[t.Name()]
 	for l := range maps.Values(g.locals) {
 		sum += l.bytes
 	}

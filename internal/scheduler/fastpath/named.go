@@ -66,12 +66,12 @@ func withoutNames(pod *corev1.Pod) *corev1.Pod {
 // nodes it names. If more than one is left, the scalar path chooses; it does so, too, where the
 // names matter to more than NodeAffinity: to PodTopologySpread, which counts on the nodes only that
 // the pod's node affinity admits.
-func (e *Engine) decideNamed(ctx context.Context, p Profile, g *generation, state fwk.CycleState, pod *corev1.Pod) (Decision, Reason) {
-	if !onlyNames(pod) || g.spreadFilters && mayBeSpread(p.Twins, pod) {
+func (e *Engine) decideNamed(ctx context.Context, g *instance, state fwk.CycleState, pod *corev1.Pod) (Decision, Reason) {
+	if !onlyNames(pod) || g.spreadFilters && mayBeSpread(g.topology, pod) {
 		return Decision{}, NodeNames
 	}
 	start := time.Now()
-	c, prepared, reason := e.ready(ctx, p, g, state, pod, withoutNames(pod))
+	c, prepared, reason := e.ready(ctx, g, state, pod, withoutNames(pod))
 	if reason != None {
 		return Decision{}, reason
 	}
@@ -82,7 +82,7 @@ func (e *Engine) decideNamed(ctx context.Context, p Profile, g *generation, stat
 		return Decision{}, Failed
 	}
 	if e.rest.active() {
-		if _, err := e.filterRest(ctx, g, 0, pod); err != nil {
+		if _, err := e.filterRest(ctx, g.Plan, 0, pod); err != nil {
 			return Decision{}, Failed
 		}
 	}
@@ -126,7 +126,7 @@ func (e *Engine) filterNamed(c *class, pod *corev1.Pod) int {
 }
 
 // mayBeSpread says whether PodTopologySpread may refuse nodes to a pod.
-func mayBeSpread(twins *topology.Twins, pod *corev1.Pod) bool {
+func mayBeSpread(twins *topology.Factory, pod *corev1.Pod) bool {
 	if len(pod.Spec.TopologySpreadConstraints) > 0 {
 		return true
 	}

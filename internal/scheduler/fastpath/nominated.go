@@ -18,8 +18,8 @@ import (
 // nominatedElsewhere looks up where room is reserved for pods that this one has to let go first,
 // and says whether the rows are of use all the same: they know nothing of these pods. A pod with
 // required anti-affinity would have to be reckoned with by the twin of InterPodAffinity.
-func (e *Engine) nominatedElsewhere(p Profile, pod *corev1.Pod) bool {
-	nodes, repelling, known := p.Framework.NominatedNodes(pod)
+func (e *Engine) nominatedElsewhere(f *framework.Framework, pod *corev1.Pod) bool {
+	nodes, repelling, known := f.NominatedNodes(pod)
 	e.nominated = nodes
 	return known && !repelling
 }

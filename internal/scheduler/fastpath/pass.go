@@ -89,7 +89,7 @@ func (e *Engine) score(ctx context.Context, c *class, pod *corev1.Pod) error {
 			}
 		}
 	}
-	if err := e.scoreRest(ctx, c.local.gen, pod); err != nil {
+	if err := e.scoreRest(ctx, c.local.gen.Plan, pod); err != nil {
 		return err
 	}
 	e.selectBest()

@@ -24,9 +24,9 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// resourceTwin does what NodeResourcesFit and NodeResourcesBalancedAllocation do in one generation
-// of a profile, by the numbers of the nodeTable: exactly what the plugins of kube-scheduler 1.36
-// do, to the last bit, for the pods that classes are made of (see ordinary). It does not know of
+// resourceTwin does what NodeResourcesFit and NodeResourcesBalancedAllocation do in one instance of
+// a profile, by the numbers of the nodeTable: exactly what the plugins of kube-scheduler 1.36 do,
+// to the last bit, for the pods that classes are made of (see ordinary). It does not know of
 // resources that DynamicResources allocates devices for; pods that request such take the scalar
 // path.
 //
@@ -122,7 +122,7 @@ func strategyScorer(args *schedconfig.ScoringStrategy) (resourceScorer, bool) {
 	return scorer, true
 }
 
-// demand is what the pods with one local key ask of a node. It is made for one generation, and
+// demand is what the pods with one local key ask of a node. It is made for one Plan, and
 // holds columns of the nodeTable.
 type demand struct {
 	filters bool

@@ -298,7 +298,7 @@ func TestTheTwinSaysOfResourcesWhatThePluginsSay(t *testing.T) {
 				l := newLedger(t, seed)
 				for range 12 {
 					f := l.profile(ctx)
-					g := newGeneration(Profile{Framework: f})
+					g := NewPlan(PlanConfig{Framework: f})
 					if g.opaque || len(g.localFilters)+len(g.localScores) > 0 || len(g.resources.scorers) != 2 || !g.resources.filters {
 						t.Fatalf("the twin does not stand in for the plugins: %+v", g.resources)
 					}
@@ -354,7 +354,7 @@ func TestTheTwinRoundsAsThePluginsRound(t *testing.T) {
 				Type: schedconfig.LeastAllocated, Resources: []schedconfig.ResourceSpec{{Name: "cpu", Weight: 1}, {Name: string(other), Weight: 2}},
 			}},
 			&schedconfig.NodeResourcesBalancedAllocationArgs{Resources: []schedconfig.ResourceSpec{{Name: "cpu", Weight: 1}, {Name: string(other), Weight: 1}}})
-		twin := newGeneration(Profile{Framework: f}).resources
+		twin := NewPlan(PlanConfig{Framework: f}).resources
 		for first := range int64(101) {
 			for second := range int64(101) {
 				pod := l.pod()

@@ -9,13 +9,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/informers"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
-	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
@@ -63,12 +63,12 @@ func isOfClaims(pl fwk.Plugin) bool {
 func (r *rest) active() bool { return r.reason != None }
 
 // sortRest sorts those plugins that are the rest.
-func (g *generation) sortRest(twins *topology.Twins) {
+func (g *Plan) sortRest(factory informers.SharedInformerFactory) {
 	g.rest = g.framework.Part(func(pl fwk.Plugin) bool { return kindOf(pl).isRest() })
 	g.dynamic = g.framework.Part(func(pl fwk.Plugin) bool { return g.devices != "" && pl.Name() == g.devices })
 	g.restFilters = g.rest.FilterNames()
-	if twins != nil && twins.Sources != nil && g.answersForClaims() {
-		g.stores = newVolumeStores(twins.Sources.Informers())
+	if g.topology != nil && g.answersForClaims() {
+		g.stores = newVolumeStores(factory)
 		g.ofClaims = g.rest.Part(isOfClaims)
 		g.restOthers = g.rest.Part(func(pl fwk.Plugin) bool { return !isOfClaims(pl) })
 		g.otherFilters = g.restOthers.FilterNames()
@@ -88,7 +88,7 @@ func (e *Engine) prepareRest(ctx context.Context, c *class, state fwk.CycleState
 		return None
 	}
 	r := &e.rest
-	r.begin(g, state)
+	r.begin(g.Plan, state)
 	allowed, status, _ := g.rest.RunPreFilterPlugins(ctx, r.state, pod)
 	if !status.IsSuccess() {
 		return Failed // and the scalar path says how
@@ -113,7 +113,7 @@ func (e *Engine) prepareRest(ctx context.Context, c *class, state fwk.CycleState
 }
 
 // begin takes the state that the plugins are run with.
-func (r *rest) begin(g *generation, state fwk.CycleState) {
+func (r *rest) begin(g *Plan, state fwk.CycleState) {
 	if g.opaque {
 		r.answers = framework.NewAnswers(state, g.opaques)
 		r.state = r.answers
@@ -151,7 +151,7 @@ func (s *restScorer) says(skipped sets.Set[string]) bool {
 	return s.kind == opaque || !skipped.Has(s.name)
 }
 
-func (g *generation) restReason(pod *corev1.Pod) Reason {
+func (g *Plan) restReason(pod *corev1.Pod) Reason {
 	switch {
 	case g.opaque:
 		return UnknownPlugin
@@ -175,7 +175,7 @@ func (e *Engine) filterWithRest(ctx context.Context, c *class, enough int, pod *
 	if err := e.leaveOutReserved(ctx, c, pod); err != nil {
 		return 0, 0, err
 	}
-	unasked, err := e.filterRest(ctx, c.local.gen, enough, pod)
+	unasked, err := e.filterRest(ctx, c.local.gen.Plan, enough, pod)
 	return len(e.feasible), candidates - unasked, err
 }
 
@@ -208,7 +208,7 @@ func (e *Engine) allows(node string) bool {
 // so many are found that they let pass (0: until all are), and leaves out the others. It returns
 // how many it has not asked about. A search that may end early begins behind the nodes that the
 // last one has asked about, so that every node gets its turn.
-func (e *Engine) filterRest(ctx context.Context, g *generation, enough int, pod *corev1.Pod) (unasked int, err error) {
+func (e *Engine) filterRest(ctx context.Context, g *Plan, enough int, pod *corev1.Pod) (unasked int, err error) {
 	r := &e.rest
 	ask := r.filters
 	if r.simple {
@@ -255,7 +255,7 @@ func (e *Engine) filterRest(ctx context.Context, g *generation, enough int, pod 
 
 // askRest returns what asks the Filter plugins of the rest about a node, those that are not known
 // to let the pod on it.
-func (e *Engine) askRest(g *generation, pod *corev1.Pod) func(context.Context, cache.Slot) *fwk.Status {
+func (e *Engine) askRest(g *Plan, pod *corev1.Pod) func(context.Context, cache.Slot) *fwk.Status {
 	run := g.rest.RunFilterPlugins
 	if len(e.nominated) > 0 {
 		run = g.rest.RunFilterPluginsWithNominatedPods
@@ -292,7 +292,7 @@ func (e *Engine) Settle(ctx context.Context, slot cache.Slot, pod *corev1.Pod) R
 }
 
 // scoreRest adds the scores of the rest to the totals of the nodes that fit.
-func (e *Engine) scoreRest(ctx context.Context, g *generation, pod *corev1.Pod) error {
+func (e *Engine) scoreRest(ctx context.Context, g *Plan, pod *corev1.Pod) error {
 	if !e.rest.scores {
 		return nil
 	}
@@ -303,7 +303,7 @@ func (e *Engine) scoreRest(ctx context.Context, g *generation, pod *corev1.Pod) 
 	return err
 }
 
-func (e *Engine) addScores(ctx context.Context, g *generation, pod *corev1.Pod) error {
+func (e *Engine) addScores(ctx context.Context, g *Plan, pod *corev1.Pod) error {
 	r := &e.rest
 	nodes := make([]fwk.NodeInfo, len(e.feasible)) // plugins may keep it in the state
 	for i, slot := range e.feasible {
@@ -329,6 +329,6 @@ func (e *Engine) addScores(ctx context.Context, g *generation, pod *corev1.Pod) 
 }
 
 // devicesSkip says whether DynamicResources has, still, nothing to do for a pod.
-func (g *generation) devicesSkip(ctx context.Context, pod *corev1.Pod) bool {
+func (g *Plan) devicesSkip(ctx context.Context, pod *corev1.Pod) bool {
 	return g.dynamic.AllSkip(ctx, schedframework.NewCycleState(), pod, nil)
 }

@@ -110,13 +110,13 @@ type restScene struct {
 
 func newRestScene(t *testing.T, nodes int, f *foreign) *restScene {
 	s := &restScene{scene: newScene(t, nodes, 0), foreign: f}
-	s.profile = Profile{Framework: framework.New(framework.Config{
+	s.plan = planOf(framework.Config{
 		ProfileName: "mine", Snapshot: s.snapshot, Parallelizer: framework.NewParallelizer(2),
 		Plugins: &framework.Plugins{
 			PreFilter: []fwk.PreFilterPlugin{f}, Filter: []fwk.FilterPlugin{s.plugin, f}, PreScore: []fwk.PreScorePlugin{f},
 			Score: []fwk.ScorePlugin{s.plugin, f}, ScoreWeights: map[string]int64{"Scored": 2, "Foreign": 3},
 		},
-	})}
+	})
 	return s
 }
 
@@ -127,7 +127,7 @@ func (s *restScene) expect(want Reason) Decision {
 	}
 	s.foreign.preFilters, s.foreign.filtered, s.foreign.given, s.foreign.scored = 0, nil, nil, nil
 	s.state = schedframework.NewCycleState()
-	decision, reason := s.engine.Decide(s.ctx, s.profile, s.state, s.pod("a"))
+	decision, reason := s.engine.Decide(s.ctx, Request{Plan: s.plan, State: s.state, Pod: s.pod("a"), Enough: s.enough})
 	if reason != want {
 		s.Fatalf("the reason is %q, want %q", reason, want)
 	}
@@ -238,9 +238,9 @@ func TestOnePassingNodeIsNotScored(t *testing.T) {
 func (s *restScene) expectNobodyAskedAgain() {
 	s.Helper()
 	state := s.engine.State(s.state)
-	if _, status, _ := s.profile.Framework.RunPreFilterPlugins(s.ctx, state, s.pod("a")); status.IsSuccess() {
+	if _, status, _ := s.plan.framework.RunPreFilterPlugins(s.ctx, state, s.pod("a")); status.IsSuccess() {
 		for slot := range s.snapshot.Slots() {
-			s.profile.Framework.RunFilterPlugins(s.ctx, state, s.pod("a"), s.snapshot.Info(cache.Slot(slot)))
+			s.plan.framework.RunFilterPlugins(s.ctx, state, s.pod("a"), s.snapshot.Info(cache.Slot(slot)))
 		}
 	}
 	asked := slices.Sorted(slices.Values(s.foreign.filtered))
@@ -328,7 +328,7 @@ func TestATrialLeavesTheStateAsItWas(t *testing.T) {
 func TestEnoughNodesEndTheSearch(t *testing.T) {
 	const nodes, enough, turns = 100, 10, 1000
 	s := newRestScene(t, nodes, &foreign{filter: func(node string) *fwk.Status { return refuse("n7", "n77")(node) }})
-	s.profile.Enough = enough
+	s.enough = enough
 	seen := sets.New[string]()
 	for turn := 0; turn < turns && len(seen) < nodes-2; turn++ {
 		decision := s.expect(None)
@@ -350,11 +350,12 @@ func TestEnoughNodesEndTheSearch(t *testing.T) {
 func TestEnoughNodesAreScoredOfThoseThatNobodyFilters(t *testing.T) {
 	const nodes, enough = 60, 20
 	s := newRestScene(t, nodes, &foreign{score: scores(nil)})
-	s.profile = Profile{Enough: enough, Framework: framework.New(framework.Config{
+	s.enough = enough
+	s.plan = planOf(framework.Config{
 		ProfileName: "mine", Snapshot: s.snapshot, Plugins: &framework.Plugins{
 			PreScore: []fwk.PreScorePlugin{s.foreign}, Score: []fwk.ScorePlugin{s.foreign}, ScoreWeights: map[string]int64{"Foreign": 1},
 		},
-	})}
+	})
 	seen := sets.New[string]()
 	for range nodes / enough {
 		if decision := s.expect(None); decision.Feasible != enough || decision.Evaluated != enough || len(s.foreign.scored) != enough {
@@ -369,7 +370,7 @@ func TestEnoughNodesAreScoredOfThoseThatNobodyFilters(t *testing.T) {
 
 func TestRowsLookAtAllNodesHoweverManyAreEnough(t *testing.T) {
 	s := newScene(t, 200, 0)
-	s.profile.Enough = 100
+	s.enough = 100
 	s.plugin.score = func(node string) int64 {
 		if node == "n199" {
 			return 9

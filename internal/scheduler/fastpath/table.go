@@ -105,7 +105,7 @@ func kindOf(pl fwk.Plugin) kind {
 		*nodeaffinity.NodeAffinity,       // the pod's node selector and node affinity; the node's labels and name
 		*nodelabel.NodeLabel:             // the node's labels
 		return constraints
-	case *noderesources.Fit, // the pod's requests; the node's, and device classes (see generation.devices)
+	case *noderesources.Fit, // the pod's requests; the node's, and device classes (see Plan.devices)
 		*noderesources.BalancedAllocation: // the same
 		return resources
 	case *nodeports.NodePorts: // the pod's host ports; those in use

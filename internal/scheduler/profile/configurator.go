@@ -14,17 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
 	"k8s.io/utils/clock"
 
 	"github.com/livesched/livesched/internal/informers"
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/extender"
-	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
+	"github.com/livesched/livesched/internal/scheduler/fastpath"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
@@ -216,7 +213,7 @@ func (b *build) run(waiting context.Context) error {
 		Recorder:        b.Env.Metrics,
 	})
 	p.handle.Framework = p.Framework
-	p.twins = b.makeTwins(plugins)
+	p.fastPath = b.newFastPath()
 
 	b.stage.Store("asking the plugins for their cluster events")
 	table, err := hints(b.ctx, b.enqueueExtensions(plugins))
@@ -243,40 +240,14 @@ func (b *build) run(waiting context.Context) error {
 	return nil
 }
 
-// makeTwins makes what the fast path takes in the place of the two plugins that look beyond a node.
-// It is nil if the profile has neither. The informers that it asks for are those of the plugins,
-// and that of the namespaces.
-func (b *build) makeTwins(plugins *framework.Plugins) *topology.Twins {
-	snapshot, ok := b.Env.Snapshot.(*cache.Snapshot)
-	if !ok {
-		return nil
+// newFastPath returns how the fast path treats the plugins. Without a snapshot of the fast path's
+// it has no trackers of topology domains.
+func (b *build) newFastPath() *fastpath.Plan {
+	cfg := fastpath.PlanConfig{Framework: b.profile.Framework, Features: features(), Closed: b.profile.closed}
+	if snapshot, ok := b.Env.Snapshot.(*cache.Snapshot); ok {
+		cfg.Snapshot, cfg.Informers = snapshot, b.profile.handle.SharedInformerFactory()
 	}
-	twins := &topology.Twins{}
-	for _, pc := range b.cfg.Config.PluginConfig {
-		switch args := pc.Args.(type) {
-		case *schedconfig.PodTopologySpreadArgs:
-			twins.SpreadArgs = args
-		case *schedconfig.InterPodAffinityArgs:
-			twins.AffinityArgs = args
-		}
-	}
-	for _, pl := range plugins.All {
-		switch pl.(type) {
-		case *podtopologyspread.PodTopologySpread:
-			ok = ok && twins.SpreadArgs != nil
-		case *interpodaffinity.InterPodAffinity:
-			ok = ok && twins.AffinityArgs != nil
-		default:
-			continue
-		}
-		if twins.Sources == nil {
-			twins.Sources = topology.NewSources(snapshot, b.profile.handle.SharedInformerFactory(), features())
-		}
-	}
-	if !ok || twins.Sources == nil {
-		return nil
-	}
-	return twins
+	return fastpath.NewPlan(cfg)
 }
 
 // makeExtenders comes before the plugins, which may ask for them when they are built.

@@ -31,7 +31,7 @@ import (
 	"github.com/livesched/livesched/internal/informers"
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/extender"
-	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
+	"github.com/livesched/livesched/internal/scheduler/fastpath"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
@@ -54,7 +54,7 @@ type Instance struct {
 	// extenders in the order in which they are asked.
 	extenders []*extender.Extender
 	handle    *Handle
-	twins     *topology.Twins
+	fastPath  *fastpath.Plan
 
 	// instances are all plugin instances by name, for closing.
 	instances map[string]fwk.Plugin
@@ -91,9 +91,9 @@ func (p *Instance) Extenders(ctx context.Context) []fwk.Extender {
 	return extender.Bound(ctx, p.extenders)
 }
 
-// Twins are what the fast path takes in the place of the plugins that look beyond a node. They
-// belong to the goroutine of the scheduling loop, and are nil if the profile has no such plugins.
-func (p *Instance) Twins() *topology.Twins { return p.twins }
+// FastPath returns how the fast path treats the plugins. It is for the goroutine of the scheduling
+// loop.
+func (p *Instance) FastPath() *fastpath.Plan { return p.fastPath }
 
 // Closed is closed when the generation has been retired, its last pod has left and it has given
 // back all it held.

@@ -104,7 +104,7 @@ func (m *Mentions) ReadTerms(pod *schedframework.PodInfo) {
 
 // ReadServices adds what the services in the pod's namespace ask about, if the profile has default
 // constraints for the pod: these apply to it together with the other pods of its services.
-func (t *Twins) ReadServices(m *Mentions, pod *corev1.Pod) {
+func (t *Factory) ReadServices(m *Mentions, pod *corev1.Pod) {
 	if m.all || t.SpreadArgs == nil || len(pod.Spec.TopologySpreadConstraints) > 0 {
 		return
 	}

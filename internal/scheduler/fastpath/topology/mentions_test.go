@@ -64,12 +64,12 @@ func TestWhatServicesAskAboutIsMentioned(t *testing.T) {
 	}
 	c.store(services, service("red", "s", "a"))
 	c.store(services, service("green", "s", "b"))
-	twins := &Twins{Sources: sources, SpreadArgs: system}
+	twins := &Factory{Sources: sources, SpreadArgs: system}
 	m := NewMentions(0)
 	twins.ReadServices(m, web(spreadOver(zone, app("web"))))
 	expectMentions(t, m, false)
-	(&Twins{Sources: sources, SpreadArgs: &schedconfig.PodTopologySpreadArgs{DefaultingType: schedconfig.ListDefaulting}}).ReadServices(m, web())
-	(&Twins{Sources: sources}).ReadServices(m, web())
+	(&Factory{Sources: sources, SpreadArgs: &schedconfig.PodTopologySpreadArgs{DefaultingType: schedconfig.ListDefaulting}}).ReadServices(m, web())
+	(&Factory{Sources: sources}).ReadServices(m, web())
 	expectMentions(t, m, false)
 	for range 2 {
 		twins.ReadServices(m, web())

@@ -22,7 +22,7 @@ import (
 )
 
 // Sources is what the plugins of a profile read besides the pod. One does for all the classes of a
-// profile's generation. It belongs to the goroutine of the scheduling loop.
+// profile's instance. It belongs to the goroutine of the scheduling loop.
 type Sources struct {
 	snapshot   *cache.Snapshot
 	factory    informers.SharedInformerFactory
@@ -57,9 +57,6 @@ func (s *Sources) podOf(signature *cache.Signature) *corev1.Pod {
 	s.probe.Namespace, s.probe.Labels = signature.Namespace, signature.Labels
 	return &s.probe
 }
-
-// Informers returns the informers that the profile's plugins got from their handle.
-func (s *Sources) Informers() informers.SharedInformerFactory { return s.factory }
 
 // owners is where the selectors of default constraints come from.
 type owners struct {

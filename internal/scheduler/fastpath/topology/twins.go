@@ -8,8 +8,8 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 )
 
-// Twins makes the twins for the classes of one generation of a profile.
-type Twins struct {
+// Factory makes the trackers for the classes of one instance of a profile.
+type Factory struct {
 	Sources *Sources
 	// SpreadArgs and AffinityArgs are the arguments of the profile's plugins; nil if the profile
 	// has not the plugin.
@@ -19,11 +19,11 @@ type Twins struct {
 
 // Constraints returns those that the profile's PodTopologySpread goes by; see
 // [Sources.Constraints].
-func (t *Twins) Constraints(pod *corev1.Pod) (*Constraints, error) {
+func (t *Factory) Constraints(pod *corev1.Pod) (*Constraints, error) {
 	return t.Sources.Constraints(t.SpreadArgs, pod)
 }
 
 // Affinity returns the twin of the profile's InterPodAffinity; see [Sources.Affinity].
-func (t *Twins) Affinity(pod *corev1.Pod) (Cross, error) {
+func (t *Factory) Affinity(pod *corev1.Pod) (Cross, error) {
 	return t.Sources.Affinity(t.AffinityArgs, pod)
 }

@@ -6,21 +6,34 @@ package fastpath
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-	compbasemetrics "k8s.io/component-base/metrics"
+	"k8s.io/client-go/informers"
 	fwk "k8s.io/kube-scheduler/framework"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeaffinity"
-	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
 
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// generation is what is known of one generation of one profile.
-type generation struct {
+// Plan is how the fast path treats the plugins of one instance of a profile: which of them it
+// evaluates itself, of which it keeps the answers and in what form, and which it runs for each pod.
+//
+// A Plan is made together with the instance, off the scheduling loop, and does not change
+// afterwards. What the fast path learns while it decides by the Plan belongs to the Engine. The
+// trackers of topology domains that the Plan makes belong to the goroutine of the scheduling loop.
+type Plan struct {
 	framework *framework.Framework
 	closed    <-chan struct{}
-	// scalar says that the profile has no Score plugin, or runs plugins where they were not meant
-	// to: its pods take the scalar path, and nothing below is set.
+	// topology makes the trackers that stand in for PodTopologySpread and InterPodAffinity. nil:
+	// there are none, and pods that these plugins do something for take the scalar path.
+	topology *topology.Factory
+	// scalar is true if the profile has no Score plugin, or runs plugins at extension points where
+	// they are not meant to run alone: its pods take the scalar path, and nothing below is set.
 	scalar bool
 
 	// The profile's plugins, sorted by kind.
@@ -76,18 +89,26 @@ type generation struct {
 	hasSpread, hasAffinity         bool
 	spreadFilters, affinityFilters bool
 	spreadWeight, affinityWeight   int64
+}
 
-	classes        map[string]*class
-	locals         map[string]*localRows
-	constraintRows map[string]*constraintRows
-
-	filterDuration, scoreDuration, preFilterDuration compbasemetrics.ObserverMetric
+// PlanConfig is what a Plan is made of.
+type PlanConfig struct {
+	// Framework runs the plugins of the instance.
+	Framework *framework.Framework
+	// Snapshot is the one that decisions are made on, and Informers are those that the plugins got
+	// from their handle. nil Informers: PodTopologySpread and InterPodAffinity have no trackers.
+	Snapshot  *cache.Snapshot
+	Informers informers.SharedInformerFactory
+	// Features are the feature gates that the plugins were made with.
+	Features feature.Features
+	// Closed is closed when the instance is gone, and what is kept for it can go. nil: never.
+	Closed <-chan struct{}
 }
 
 // scorer is a Score plugin.
 type scorer struct {
-	// at is its position in the ScorePlugins of generation.constraints if constraints says so, of
-	// generation.local otherwise.
+	// at is its position in the ScorePlugins of Plan.constraints if constraints says so, of
+	// Plan.local otherwise.
 	at            int
 	constraints   bool
 	name          string
@@ -95,10 +116,12 @@ type scorer struct {
 	normalization normalization
 }
 
-func newGeneration(p Profile) *generation {
-	g := &generation{
-		framework: p.Framework, closed: p.Closed,
-		classes: map[string]*class{}, locals: map[string]*localRows{}, constraintRows: map[string]*constraintRows{},
+// NewPlan returns the Plan for an instance. The informers that it asks for are those that the
+// plugins have asked for, and that of the namespaces.
+func NewPlan(cfg PlanConfig) *Plan {
+	f := cfg.Framework
+	g := &Plan{
+		framework: f, closed: cfg.Closed, topology: newTopology(cfg),
 		skipped: sets.New[string](), opaques: sets.New[string](),
 	}
 	points, usual := g.sortPlugins()
@@ -107,32 +130,55 @@ func newGeneration(p Profile) *generation {
 		return g
 	}
 	part := func(of kind) *framework.Framework {
-		return p.Framework.Part(func(pl fwk.Plugin) bool { return kindOf(pl) == of })
+		return f.Part(func(pl fwk.Plugin) bool { return kindOf(pl) == of })
 	}
 	g.constraints, g.images, g.perPod, g.spread = part(constraints), part(images), part(perPod), part(spread)
 	var twinned sets.Set[string]
-	g.resources, twinned = newResourceTwin(p.Framework, points)
-	g.local = p.Framework.Part(func(pl fwk.Plugin) bool {
+	g.resources, twinned = newResourceTwin(f, points)
+	g.local = f.Part(func(pl fwk.Plugin) bool {
 		of := kindOf(pl)
 		return of == local || of == resources && !twinned.Has(pl.Name())
 	})
-	g.nodeWise = p.Framework.Part(func(pl fwk.Plugin) bool {
+	g.nodeWise = f.Part(func(pl fwk.Plugin) bool {
 		of := kindOf(pl)
 		return of == constraints || of == local || of == resources
 	})
 	g.localFilters = g.local.FilterNames()
 	g.sortScorers()
-	g.sortRest(p.Twins)
-	duration := func(point string) compbasemetrics.ObserverMetric {
-		return schedmetrics.FrameworkExtensionPointDuration.WithLabelValues(point, fwk.Success.String(), p.Framework.ProfileName())
-	}
-	g.preFilterDuration, g.filterDuration, g.scoreDuration =
-		duration(schedmetrics.PreFilter), duration(schedmetrics.Filter), duration(schedmetrics.Score)
+	g.sortRest(cfg.Informers)
 	return g
 }
 
+// newTopology returns what makes the trackers for PodTopologySpread and InterPodAffinity. It is nil
+// if the profile has neither plugin, or if the arguments of one are not known.
+func newTopology(cfg PlanConfig) *topology.Factory {
+	if cfg.Informers == nil {
+		return nil
+	}
+	made := &topology.Factory{}
+	known, needed := true, false
+	for _, pl := range cfg.Framework.Plugins().All {
+		args := cfg.Framework.Args(pl.Name())
+		switch pl.(type) {
+		case *podtopologyspread.PodTopologySpread:
+			needed = true
+			made.SpreadArgs, _ = args.(*schedconfig.PodTopologySpreadArgs)
+			known = known && made.SpreadArgs != nil
+		case *interpodaffinity.InterPodAffinity:
+			needed = true
+			made.AffinityArgs, _ = args.(*schedconfig.InterPodAffinityArgs)
+			known = known && made.AffinityArgs != nil
+		}
+	}
+	if !known || !needed {
+		return nil
+	}
+	made.Sources = topology.NewSources(cfg.Snapshot, cfg.Informers, cfg.Features)
+	return made
+}
+
 // sortScorers sorts the Score plugins that look at one node at a time by how their scores are kept.
-func (g *generation) sortScorers() {
+func (g *Plan) sortScorers() {
 	negative := false
 	for i := range g.resources.scorers {
 		g.highestFixed += fwk.MaxScore * g.resources.scorers[i].weight
@@ -165,7 +211,7 @@ func (g *generation) sortScorers() {
 
 // sortPlugins looks at the plugins that decide on nodes, and returns at which points each runs and
 // whether that is where they were meant to.
-func (g *generation) sortPlugins() (map[string]*pointsOf, bool) {
+func (g *Plan) sortPlugins() (map[string]*pointsOf, bool) {
 	plugins := g.framework.Plugins()
 	if len(plugins.Score) == 0 {
 		return nil, false // the first node that fits is taken
@@ -242,7 +288,7 @@ func (p *pointsOf) usual() bool {
 }
 
 // ownKeys writes what the plugins that have keys of their own go by.
-func (g *generation) ownKeys(w *keyWriter, pod *corev1.Pod) bool {
+func (g *Plan) ownKeys(w *keyWriter, pod *corev1.Pod) bool {
 	for _, pl := range g.keys {
 		key, ok := pl.NodeLocalKey(pod)
 		if !ok {
