@@ -5,9 +5,10 @@ package v1alpha1
 
 // Types of the conditions in the status of SchedulerProfiles and SchedulingPolicies.
 const (
-	// ConditionAccepted says whether the spec is valid and agrees with the other objects.
+	// ConditionAccepted reports whether the spec is valid and does not conflict with other objects.
 	ConditionAccepted = "Accepted"
-	// ConditionProgrammed says whether this generation of the spec is the one that decides.
+	// ConditionProgrammed reports whether livesched schedules pods with this generation of the
+	// spec.
 	ConditionProgrammed = "Programmed"
 )
 
@@ -15,50 +16,54 @@ const (
 const (
 	// ReasonAccepted (True): the spec is valid.
 	ReasonAccepted = "Accepted"
-	// ReasonInvalid (False): a field has a value that it cannot have.
+	// ReasonInvalid (False): a field has an invalid value.
 	ReasonInvalid = "Invalid"
-	// ReasonUnknownPlugin (False): a plugin is named that is not registered.
+	// ReasonUnknownPlugin (False): the spec names a plugin that is not registered.
 	ReasonUnknownPlugin = "UnknownPlugin"
-	// ReasonInvalidArgs (False): the arguments of a plugin cannot be read or have values that they cannot have.
+	// ReasonInvalidArgs (False): the arguments of a plugin cannot be decoded or have invalid
+	// values.
 	ReasonInvalidArgs = "InvalidArgs"
 	// ReasonPolicyNotFound (False): the policy that the profile references does not exist.
 	ReasonPolicyNotFound = "PolicyNotFound"
-	// ReasonPolicyNotAccepted (False): the policy that the profile references is not accepted, and there is no last
-	// good spec of it.
+	// ReasonPolicyNotAccepted (False): the policy that the profile references is not accepted, and
+	// it has no last good spec.
 	ReasonPolicyNotAccepted = "PolicyNotAccepted"
-	// ReasonQueueSortConflict (False): an older profile orders the queue in another way.
+	// ReasonQueueSortConflict (False): an older profile requires another order of the queue.
 	ReasonQueueSortConflict = "QueueSortConflict"
 	// ReasonSchedulerNameConflict (False): an older profile has the scheduler name.
 	ReasonSchedulerNameConflict = "SchedulerNameConflict"
 	// ReasonSecretNotFound (False): a Secret that an extender names does not exist.
 	ReasonSecretNotFound = "SecretNotFound"
-	// ReasonSecretNotReadable (False): a Secret that an extender names could not be read, most likely since livesched
-	// may not read it.
+	// ReasonSecretNotReadable (False): a Secret that an extender names could not be read, most
+	// likely because livesched does not have the permission.
 	ReasonSecretNotReadable = "SecretNotReadable"
-	// ReasonInvalidSecret (False): a Secret that an extender names has no TLS material, or some that is broken.
+	// ReasonInvalidSecret (False): a Secret that an extender names has no TLS material, or invalid
+	// TLS material.
 	ReasonInvalidSecret = "InvalidSecret"
 )
 
-// Reasons of Programmed. With status False, ReasonInvalid means that the spec is not accepted and that there is no last
-// good one to keep.
+// Reasons of Programmed. With status False, ReasonInvalid means that the spec is not accepted and
+// that there is no last good spec to keep.
 const (
-	// ReasonProgrammed (True): this generation decides.
+	// ReasonProgrammed (True): livesched schedules pods with this generation.
 	ReasonProgrammed = "Programmed"
-	// ReasonKeptLastGood (False): the spec is not accepted, and the last good one goes on deciding.
+	// ReasonKeptLastGood (False): the spec is not accepted, and the last good spec remains in
+	// effect.
 	ReasonKeptLastGood = "KeptLastGood"
-	// ReasonPending (Unknown): the spec is accepted, and its plugins are still being built; what decided before goes on
-	// deciding until they are.
+	// ReasonPending (Unknown): the spec is accepted, and its plugins are still being built; the
+	// previous revision remains in effect until they are.
 	ReasonPending = "Pending"
-	// ReasonBuildFailed (False): the spec is accepted but its plugins could not be built; what decided before
-	// goes on deciding.
+	// ReasonBuildFailed (False): the spec is accepted, but its plugins could not be built; the
+	// previous revision remains in effect.
 	ReasonBuildFailed = "BuildFailed"
-	// ReasonNotStored (False): this generation decides, but it could not be stored as a revision, so that a restart of
-	// livesched might lose it. Until it is stored, status.active names what was active before.
+	// ReasonNotStored (False): this generation is in effect, but it could not be stored as a
+	// revision, so a restart of livesched might lose it. Until it is stored, status.active
+	// describes the previous one.
 	ReasonNotStored = "NotStored"
 )
 
 // Reasons of Events that are not about a condition.
 const (
-	// ReasonRolledBack: the object has gone back to an older revision.
+	// ReasonRolledBack: the spec was rolled back to an older revision.
 	ReasonRolledBack = "RolledBack"
 )

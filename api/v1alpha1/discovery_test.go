@@ -18,7 +18,7 @@ import (
 )
 
 var _ = Describe("The API", func() {
-	DescribeTable("is found by its short names and its category", func(resource, kind, shortName string) {
+	DescribeTable("has short names and a category", func(resource, kind, shortName string) {
 		api, err := discovery.NewDiscoveryClientForConfig(restConfig)
 		Expect(err).NotTo(HaveOccurred())
 		list, err := api.ServerResourcesForGroupVersion(v1alpha1.GroupVersion.String())
@@ -39,7 +39,7 @@ var _ = Describe("The API", func() {
 		Entry("policies", "schedulingpolicies", "SchedulingPolicy", "spol"),
 	)
 
-	It("takes every sample", func(ctx context.Context) {
+	It("accepts every sample", func(ctx context.Context) {
 		samples, err := filepath.Glob(filepath.Join("..", "..", "config", "samples", "livesched_*.yaml"))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(samples).NotTo(BeEmpty())

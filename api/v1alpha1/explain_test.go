@@ -13,14 +13,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// explainWidth is how much of a line is left when kubectl explain has indented it. It wraps longer lines, and leaves the
-// breaks of the comment where they are, so that a wider comment is torn.
+// explainWidth is the width that kubectl explain leaves for a description, after indentation. It
+// wraps longer lines but keeps the line breaks of the comment, so that a wider comment reads badly.
 const explainWidth = 76
 
 func TestCommentsFitKubectlExplain(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join("..", "..", "config", "crd", "bases", "*.yaml"))
+	files, err := filepath.Glob(filepath.Join(crds, "*.yaml"))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no CRDs: %v", err)
+		t.Fatalf("there are no CRDs in %s: %v", crds, err)
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -39,11 +39,11 @@ func TestCommentsFitKubectlExplain(t *testing.T) {
 
 func checkWidth(t *testing.T, path string, schema *apiextensionsv1.JSONSchemaProps) {
 	if strings.HasSuffix(path, ".apiVersion") || strings.HasSuffix(path, ".kind") || strings.HasSuffix(path, ".conditions[]") {
-		return // not our comments
+		return // described by Kubernetes
 	}
 	for line := range strings.Lines(schema.Description) {
 		if line = strings.TrimRight(line, "\n"); len(line) > explainWidth {
-			t.Errorf("%s: a comment has a line of %d characters: %s", path, len(line), line)
+			t.Errorf("%s: the description has a line of %d characters: %s", path, len(line), line)
 		}
 	}
 	for name, property := range schema.Properties {

@@ -7,67 +7,78 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Extender is a service that is asked over HTTP about the nodes for a pod.
-// What it has no verb for, it is not asked.
+// Extender is an HTTP service that takes part in the scheduling of pods.
+// livesched calls it only for the steps that have a verb.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.prioritizeVerb) || (has(self.weight) && self.weight > 0)",message="weight must be greater than 0 with a prioritizeVerb",fieldPath=".weight"
 type Extender struct {
-	// urlPrefix at which the extender is reached; the verbs are appended to it.
+	// urlPrefix is the URL of the extender. livesched appends a slash and the verb
+	// of the call to it. At most 2048 characters, beginning with http:// or
+	// https://.
 	// +required
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:Pattern=`^https?://[^\s/]+`
 	URLPrefix string `json:"urlPrefix"`
 
-	// filterVerb of the call that rules out nodes.
+	// filterVerb is the verb of the call that filters nodes. If unset, the
+	// extender filters no nodes.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	FilterVerb string `json:"filterVerb,omitempty"`
 
-	// preemptVerb of the call that is shown the victims of a preemption and may
-	// change them.
+	// preemptVerb is the verb of the call that can remove nodes and victims from
+	// the candidates of a preemption. If unset, the extender does not take part in
+	// preemption.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	PreemptVerb string `json:"preemptVerb,omitempty"`
 
-	// prioritizeVerb of the call that scores nodes.
+	// prioritizeVerb is the verb of the call that scores nodes, from 0 to 10. If
+	// unset, the extender scores no nodes.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	PrioritizeVerb string `json:"prioritizeVerb,omitempty"`
 
-	// weight by which the scores of the extender are multiplied. Greater than 0
-	// with a prioritizeVerb.
+	// weight is the factor for the scores of the extender. It must be greater than
+	// 0 if prioritizeVerb is set, and has no effect otherwise.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	Weight int64 `json:"weight,omitempty"`
 
-	// bindVerb of the call that binds a pod to its node. Binding is then up to the
-	// extender. Only one extender of a policy can have one.
+	// bindVerb is the verb of the call that binds a pod to its node. If set, the
+	// extender binds the pods, not the bind plugins. Only one extender of a policy
+	// can have one.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	BindVerb string `json:"bindVerb,omitempty"`
 
-	// enableHTTPS says that TLS is used. Then urlPrefix begins with https://.
-	// Without tlsConfig, the certificate of the extender is not verified. A
-	// urlPrefix that begins with https:// uses TLS without it, too, and then the
-	// certificate is verified.
+	// enableHTTPS makes the connection use TLS; urlPrefix must then begin with
+	// https://. Without tlsConfig, the certificate of the extender is then not
+	// verified, as in kube-scheduler. With a urlPrefix that begins with https://,
+	// the connection uses TLS even if enableHTTPS is unset; the certificate is
+	// then verified.
 	// +optional
 	EnableHTTPS bool `json:"enableHTTPS,omitempty"`
 
-	// tlsConfig says how TLS is used. The certificate of the extender is verified,
-	// unless it says otherwise.
+	// tlsConfig configures TLS. It requires a urlPrefix that begins with https://.
+	// If it is set, the certificate of the extender is verified unless
+	// tlsConfig.insecure is set.
 	// +optional
 	TLSConfig *ExtenderTLSConfig `json:"tlsConfig,omitempty"`
 
-	// httpTimeout bounds a call to the extender. A filter, preempt or bind call
-	// that takes longer fails, and with it the attempt for the pod, unless the
-	// extender is ignorable; a prioritize call that takes longer is left out of
-	// the score. The scheduling of all pods waits for filter, prioritize and
-	// preempt calls.
+	// httpTimeout limits the duration of a call to the extender. If a filter,
+	// preempt or bind call takes longer, the scheduling attempt fails, unless the
+	// extender is ignorable. If a prioritize call takes longer, its scores are
+	// ignored. The scheduling of all pods waits for filter, prioritize and preempt
+	// calls. Default: 5s.
+	//
+	// The value is a duration such as "500ms", "10s" or "1m30s", with the units h,
+	// m, s and ms, and longer than 0.
 	// +optional
 	// +kubebuilder:default="5s"
 	// +kubebuilder:validation:Type=string
@@ -76,29 +87,31 @@ type Extender struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than 0s"
 	HTTPTimeout *metav1.Duration `json:"httpTimeout,omitempty"`
 
-	// nodeCacheCapable extenders know the nodes: they are sent names of nodes
-	// rather than whole nodes.
+	// nodeCacheCapable means that the extender keeps its own cache of nodes:
+	// livesched then sends it the names of nodes, otherwise whole Node objects.
 	// +optional
 	NodeCacheCapable bool `json:"nodeCacheCapable,omitempty"`
 
-	// managedResources are the extended resources that the extender manages. It is
-	// asked only about pods that request one of them, or about all pods where
-	// there are none. No two extenders of a policy manage the same resource.
+	// managedResources are the extended resources that the extender manages, at
+	// most 64. livesched calls the extender only for pods that request one of
+	// them; without any, for all pods. Extenders of a policy must not manage the
+	// same resource.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	ManagedResources []ExtenderManagedResource `json:"managedResources,omitempty"`
 
-	// ignorable extenders may fail: pods are then scheduled without them. They are
-	// asked after the others.
+	// ignorable means that scheduling continues without the extender if a call
+	// fails. livesched calls ignorable extenders after the others.
 	// +optional
 	Ignorable bool `json:"ignorable,omitempty"`
 }
 
 // ExtenderManagedResource is an extended resource that an extender manages.
 type ExtenderManagedResource struct {
-	// name of the extended resource, such as example.com/gpu.
+	// name of the extended resource, such as example.com/gpu. Resources of
+	// kubernetes.io cannot be managed.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
@@ -106,36 +119,38 @@ type ExtenderManagedResource struct {
 	// +kubebuilder:validation:XValidation:rule="!self.contains('kubernetes.io/')",message="must be an extended resource, outside of kubernetes.io"
 	Name string `json:"name"`
 
-	// ignoredByScheduler leaves the resource to the extender: whether a node has
-	// enough of it is not checked. Where there is such a resource, these are what
-	// NodeResourcesFit ignores, in the place of the ignoredResources of its
-	// arguments, as in kube-scheduler.
+	// ignoredByScheduler makes the extender alone responsible for the resource:
+	// livesched does not check whether a node has enough of it. As in
+	// kube-scheduler, if a policy has such resources, they replace the
+	// ignoredResources in the arguments of NodeResourcesFit.
 	// +optional
 	IgnoredByScheduler bool `json:"ignoredByScheduler,omitempty"`
 }
 
-// ExtenderTLSConfig says how TLS is used with an extender.
+// ExtenderTLSConfig configures TLS for the connection to an extender.
 type ExtenderTLSConfig struct {
-	// insecure does not verify the certificate of the extender. For tests only.
+	// insecure turns off the verification of the extender's certificate. Use it
+	// for tests only.
 	// +optional
 	Insecure bool `json:"insecure,omitempty"`
 
-	// serverName is the name that the certificate of the extender must have. When
-	// unset, it is the host of urlPrefix.
+	// serverName is the name that the certificate of the extender must be valid
+	// for. If unset, it is the host of urlPrefix. At most 253 characters.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ServerName string `json:"serverName,omitempty"`
 
-	// secretRef names the Secret with the TLS material: `ca.crt`, the certificates
-	// that are trusted, and `tls.crt` with `tls.key`, the client certificate and
-	// its key. Either may be missing: without ca.crt, the certificates that the
-	// system of livesched trusts are trusted. livesched watches the Secret, and
-	// has to have the right to.
+	// secretRef references the Secret that holds the TLS material: `ca.crt` has
+	// the trusted CA certificates, `tls.crt` and `tls.key` have the client
+	// certificate and its key. The Secret can omit either. Without `ca.crt`,
+	// livesched trusts the CA certificates of its system. livesched watches the
+	// Secret and applies changes at once; it needs the permission to read and
+	// watch it. If the Secret is missing or invalid, the policy is not accepted.
 	// +optional
 	SecretRef *SecretReference `json:"secretRef,omitempty"`
 }
 
-// SecretReference names a Secret.
+// SecretReference references a Secret.
 type SecretReference struct {
 	// namespace of the Secret.
 	// +required

@@ -1,15 +1,16 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1alpha1 holds the API types of livesched: SchedulerProfile, one set of scheduling rules that pods
-// choose by name, and SchedulingPolicy, what profiles build on and share. Both are cluster-scoped.
+// Package v1alpha1 contains the API types of livesched: SchedulerProfile, which configures the
+// scheduling of the pods that select it by name, and SchedulingPolicy, which holds settings that
+// profiles share. Both are cluster-scoped.
 //
-// The package has types, validation markers and constants, and no behaviour. What a schema can check is checked
-// when an object is applied; what needs the plugin registry is checked by livesched and reported in the object's
-// conditions.
+// The package has types, validation markers and constants, and no behaviour. The API server checks
+// what a schema can express when an object is applied. livesched checks what needs the plugin
+// registry, and reports the result in the object's conditions.
 //
-// Comments of types and fields are wrapped at 76 characters, for kubectl explain
-// shows their lines as they are.
+// Comments of types and fields wrap at 76 characters, because kubectl explain keeps their line
+// breaks. They are the API reference: docs/reference/api.md is generated from them.
 //
 // +kubebuilder:object:generate=true
 // +groupName=livesched.io

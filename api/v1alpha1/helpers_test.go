@@ -22,7 +22,7 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// manifest makes an object of the kind as a user writes it: nothing but the name and the spec, in YAML.
+// manifest returns an object as a user writes it: a name and a spec in YAML.
 func manifest(kind, name, spec string) *unstructured.Unstructured {
 	GinkgoHelper()
 	object := &unstructured.Unstructured{Object: map[string]any{}}
@@ -34,7 +34,7 @@ func manifest(kind, name, spec string) *unstructured.Unstructured {
 	return object
 }
 
-// parse reads YAML as kubectl does: integers stay integers.
+// parse decodes YAML as kubectl does: integers stay integers.
 func parse(text string) map[string]any {
 	GinkgoHelper()
 	raw, err := yaml.YAMLToJSON([]byte(text))
@@ -54,7 +54,8 @@ func policy(name, spec string) *unstructured.Unstructured {
 	return manifest("SchedulingPolicy", name, spec)
 }
 
-// create creates the object as kubectl does, with unknown fields an error, and deletes it at the end of the spec.
+// create creates the object as kubectl does, with strict field validation, and deletes it when the
+// spec ends.
 func create(ctx context.Context, object client.Object) error {
 	err := k8s.Create(ctx, object, client.FieldValidation("Strict"))
 	if err == nil {
@@ -65,7 +66,7 @@ func create(ctx context.Context, object client.Object) error {
 	return err
 }
 
-// stored reads the object back, as it is stored.
+// stored returns the object as the API server has stored it.
 func stored(ctx context.Context, object *unstructured.Unstructured) *unstructured.Unstructured {
 	GinkgoHelper()
 	read := &unstructured.Unstructured{}
@@ -74,7 +75,7 @@ func stored(ctx context.Context, object *unstructured.Unstructured) *unstructure
 	return read
 }
 
-// specOf is the spec of an object as JSON.
+// specOf returns the spec of an object as JSON.
 func specOf(object *unstructured.Unstructured) string {
 	GinkgoHelper()
 	spec, err := json.Marshal(object.Object["spec"])
@@ -82,7 +83,8 @@ func specOf(object *unstructured.Unstructured) string {
 	return string(spec)
 }
 
-// table lists a resource as kubectl get does: the names of the columns, and the cells of each row.
+// table lists a resource as kubectl get does. It returns the names of the columns and the cells of
+// each row.
 func table(ctx context.Context, resource string) (columns []string, rows [][]string) {
 	GinkgoHelper()
 	transport, err := rest.HTTPClientFor(restConfig)

@@ -7,76 +7,80 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Plugins enables and disables plugins at each extension point. A setting for
-// one extension point takes precedence over multiPoint, and multiPoint over
-// the plugin set that the profile builds on.
+// Plugins enables and disables plugins at each extension point. Settings for
+// an extension point take precedence over multiPoint, and multiPoint takes
+// precedence over the plugin set of the policy.
 type Plugins struct {
-	// preEnqueue plugins decide whether a pod may enter the scheduling queue.
+	// preEnqueue plugins decide whether a pod may enter the active queue.
 	// +optional
 	PreEnqueue PluginSet `json:"preEnqueue,omitzero"`
 
-	// queueSort is the plugin that orders the scheduling queue. There is one
-	// queue: profiles that ask for different ones conflict, and the older profile
-	// has its way. A plugin enabled here takes the place of the policy's
-	// queueSort. To replace PrioritySort, disable "*" here too. Any other queue
-	// sort has to be enabled here, not in multiPoint alone.
+	// queueSort plugin orders the scheduling queue. A plugin that is enabled here
+	// replaces the queueSort of the policy; to replace PrioritySort, also disable
+	// "*" here. A queueSort plugin other than PrioritySort must be enabled here,
+	// not at multiPoint alone. All profiles share one queue: if they ask for
+	// different orders, the oldest profile wins and the others are not accepted.
 	// +optional
 	QueueSort PluginSet `json:"queueSort,omitzero"`
 
-	// preFilter plugins look at the pod and the cluster before nodes are filtered.
+	// preFilter plugins prepare the filtering of nodes: they process information
+	// about the pod or the cluster.
 	// +optional
 	PreFilter PluginSet `json:"preFilter,omitzero"`
 
-	// filter plugins rule out the nodes that cannot run the pod.
+	// filter plugins exclude the nodes that cannot run the pod.
 	// +optional
 	Filter PluginSet `json:"filter,omitzero"`
 
-	// postFilter plugins run when no node can run the pod, preemption for one.
+	// postFilter plugins run if no node can run the pod, for example to preempt
+	// other pods.
 	// +optional
 	PostFilter PluginSet `json:"postFilter,omitzero"`
 
-	// preScore plugins look at the nodes that are left before they are scored.
+	// preScore plugins prepare the scoring of the feasible nodes.
 	// +optional
 	PreScore PluginSet `json:"preScore,omitzero"`
 
-	// score plugins rank the nodes that are left. The total of a node is the sum
-	// of the scores (0 to 100) times the weights of their plugins.
+	// score plugins rank the feasible nodes. The total score of a node is the sum
+	// of the plugins' scores (0 to 100), each multiplied by the plugin's weight.
 	// +optional
 	Score PluginSet `json:"score,omitzero"`
 
-	// reserve plugins keep account of what the pod will use on the chosen node.
+	// reserve plugins reserve resources for the pod on the selected node, and
+	// release them if the pod is not bound.
 	// +optional
 	Reserve PluginSet `json:"reserve,omitzero"`
 
-	// permit plugins let the binding of a pod go on, hold it up or refuse it.
+	// permit plugins approve, delay or reject the binding of a pod.
 	// +optional
 	Permit PluginSet `json:"permit,omitzero"`
 
-	// preBind plugins do what has to be done before the pod is bound, such as
-	// providing its volumes.
+	// preBind plugins do the work that must precede binding, such as the
+	// provisioning of volumes.
 	// +optional
 	PreBind PluginSet `json:"preBind,omitzero"`
 
-	// bind plugins bind the pod to its node. They are called in turn until one
-	// takes the pod.
+	// bind plugins bind the pod to its node. They are called in order until one of
+	// them handles the pod.
 	// +optional
 	Bind PluginSet `json:"bind,omitzero"`
 
-	// postBind plugins are told that the pod was bound.
+	// postBind plugins run after the pod has been bound.
 	// +optional
 	PostBind PluginSet `json:"postBind,omitzero"`
 
-	// multiPoint enables plugins at every extension point that they implement, or
+	// multiPoint enables plugins at all extension points that they implement, or
 	// disables them there.
 	// +optional
 	MultiPoint PluginSet `json:"multiPoint,omitzero"`
 
-	// placementGenerate is the plugin that proposes placements for a group of
-	// pods.
+	// placementGenerate plugins propose placements for a group of pods. They have
+	// no effect: livesched schedules each pod of a group on its own.
 	// +optional
 	PlacementGenerate PluginSet `json:"placementGenerate,omitzero"`
 
-	// placementScore plugins rank the placements of a group of pods.
+	// placementScore plugins rank the placements of a group of pods. They have no
+	// effect: livesched schedules each pod of a group on its own.
 	// +optional
 	PlacementScore PluginSet `json:"placementScore,omitzero"`
 }
@@ -86,16 +90,16 @@ type Plugins struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.enabled) || self.enabled.all(p, p.name != '*')",message="'*' stands for all plugins: it can be disabled but not enabled",fieldPath=".enabled"
 // +kubebuilder:validation:XValidation:rule="!has(self.enabled) || self.enabled.all(p, self.enabled.exists_one(q, q.name == p.name))",message="a plugin can be enabled only once",fieldPath=".enabled",reason=FieldValueDuplicate
 type PluginSet struct {
-	// enabled plugins are called in this order, after those of the set that the
-	// profile builds on. A plugin that is part of that set keeps its place there
-	// and takes the weight given here.
+	// enabled plugins run in this order, after those of the plugin set that the
+	// profile builds on. A plugin that is part of that set keeps its position and
+	// gets the weight given here. At most 64 plugins, each once.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Enabled []Plugin `json:"enabled,omitempty"`
 
-	// disabled plugins are taken out of the set that the profile builds on. The
-	// name "*" takes out all of them.
+	// disabled plugins are removed from the plugin set that the profile builds on.
+	// The name "*" removes all plugins. At most 64 plugins, each once.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -103,7 +107,7 @@ type PluginSet struct {
 	Disabled []Plugin `json:"disabled,omitempty"`
 }
 
-// Plugin names a plugin and its weight.
+// Plugin selects a plugin and sets its weight.
 type Plugin struct {
 	// name of the plugin.
 	// +required
@@ -111,9 +115,8 @@ type Plugin struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// weight by which the scores of the plugin are multiplied. It has a meaning
-	// for the plugins enabled at score, placementScore and multiPoint only. 0 or
-	// unset means 1.
+	// weight is the factor for the scores of the plugin. It has an effect at score
+	// and multiPoint only. If 0 or unset, it is 1.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
@@ -128,11 +131,10 @@ type PluginConfig struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// args of the plugin. Those of kube-scheduler's own plugins are the kinds of
-	// the group kubescheduler.config.k8s.io/v1, such as NodeResourcesFitArgs;
-	// apiVersion and kind may be left out, and what is left out of the rest has
-	// the defaults of that group. Fields that the plugin does not know are an
-	// error.
+	// args of the plugin. For kube-scheduler's own plugins they are a kind of the
+	// API group kubescheduler.config.k8s.io/v1, such as NodeResourcesFitArgs;
+	// apiVersion and kind can be omitted, and omitted fields have the defaults of
+	// that API group. Unknown fields are an error.
 	// +optional
 	// +nullable
 	// +kubebuilder:pruning:PreserveUnknownFields
@@ -203,21 +205,21 @@ type ActivePlugins struct {
 	// +listType=atomic
 	PostBind []string `json:"postBind,omitempty"`
 
-	// placementGenerate plugin.
+	// placementGenerate plugins. livesched does not call them.
 	// +optional
 	// +listType=atomic
 	PlacementGenerate []string `json:"placementGenerate,omitempty"`
 
-	// placementScore plugins and their weights.
+	// placementScore plugins and their weights. livesched does not call them.
 	// +optional
 	// +listType=atomic
 	PlacementScore []WeightedPlugin `json:"placementScore,omitempty"`
 }
 
-// WeightedPlugin is a plugin that scores, with the weight of its scores.
+// WeightedPlugin is a plugin that scores, with its weight.
 type WeightedPlugin struct {
 	// name of the plugin.
 	Name string `json:"name"`
-	// weight by which the scores of the plugin are multiplied.
+	// weight is the factor for the scores of the plugin.
 	Weight int64 `json:"weight"`
 }

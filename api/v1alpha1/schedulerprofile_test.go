@@ -20,13 +20,13 @@ import (
 )
 
 var _ = Describe("A SchedulerProfile", func() {
-	It("needs no spec, and references the policy default", func(ctx context.Context) {
+	It("needs no spec and references the policy default", func(ctx context.Context) {
 		object := profile("bare", "")
 		Expect(create(ctx, object)).To(Succeed())
 		Expect(specOf(stored(ctx, object))).To(MatchJSON(`{"policyRef": {"name": "default"}, "revisionHistoryLimit": 10}`))
 	})
 
-	It("takes a profile of a KubeSchedulerConfiguration as it is", func(ctx context.Context) {
+	It("accepts a profile of a KubeSchedulerConfiguration unchanged", func(ctx context.Context) {
 		spec := `
 schedulerName: pasted
 percentageOfNodesToScore: 30
@@ -63,16 +63,16 @@ pluginConfig:
 		Expect(stored(ctx, object).Object["spec"]).To(BeComparableTo(written))
 	})
 
-	DescribeTable("is refused", func(ctx context.Context, name, spec, message string) {
+	DescribeTable("is rejected", func(ctx context.Context, name, spec, message string) {
 		err := create(ctx, profile(name, spec))
 		Expect(apierrors.IsInvalid(err)).To(BeTrue(), "got %v", err)
 		Expect(err).To(MatchError(ContainSubstring(message)))
 	},
 		Entry("with an empty scheduler name", "bad", `schedulerName: ""`,
 			`spec.schedulerName: Invalid value: "": spec.schedulerName in body should be at least 1 chars long`),
-		Entry("with a scheduler name that is none", "bad", `schedulerName: My_Scheduler`,
+		Entry("with an invalid scheduler name", "bad", `schedulerName: My_Scheduler`,
 			`spec.schedulerName: Invalid value: "My_Scheduler": spec.schedulerName in body should match`),
-		Entry("with a scheduler name that Events cannot carry", "bad", `schedulerName: `+strings.Repeat("a", 64),
+		Entry("with a scheduler name that is too long for Events", "bad", `schedulerName: `+strings.Repeat("a", 64),
 			`spec.schedulerName: Too long: may not be more than 63 bytes`),
 		Entry("with a name that cannot be a scheduler name", strings.Repeat("a", 64), ``,
 			`metadata.name is longer than the 63 characters that a scheduler name may have: set spec.schedulerName`),
@@ -96,22 +96,22 @@ pluginConfig:
 			`spec.plugins.score.disabled[1]: Duplicate value: {"name":"A"}`),
 		Entry("with a plugin configured twice", "bad", `pluginConfig: [{name: A, args: {x: 1}}, {name: A, args: {x: 2}}]`,
 			`spec.pluginConfig[1]: Duplicate value: {"name":"A"}`),
-		Entry("with arguments that are no object", "bad", `pluginConfig: [{name: A, args: "x"}]`,
+		Entry("with arguments that are not an object", "bad", `pluginConfig: [{name: A, args: "x"}]`,
 			`spec.pluginConfig[0].args: Invalid value: "string": spec.pluginConfig[0].args in body must be of type object: "string"`),
 		Entry("with too many plugins at one extension point", "bad", `plugins: {filter: {enabled: [`+manyPlugins(65)+`]}}`,
 			`spec.plugins.filter.enabled: Too many: 65: must have at most 64 items`),
 	)
 
-	It("is refused with a field that there is not", func(ctx context.Context) {
+	It("is rejected with an unknown field", func(ctx context.Context) {
 		err := create(ctx, profile("bad", `plugins: {normalizeScore: {}}`))
 		Expect(err).To(MatchError(ContainSubstring(`unknown field "spec.plugins.normalizeScore"`)))
 	})
 
-	It("takes as many plugins as there may be", func(ctx context.Context) {
+	It("accepts the maximum number of plugins", func(ctx context.Context) {
 		Expect(create(ctx, profile("many", `plugins: {filter: {enabled: [`+manyPlugins(64)+`]}}`))).To(Succeed())
 	})
 
-	It("keeps the arguments of plugins, known to it or not", func(ctx context.Context) {
+	It("keeps all arguments of plugins, including those of out-of-tree plugins", func(ctx context.Context) {
 		args := `{"big": 9007199254740993, "float": 1.5, "text": "ä\"\n<>&", "nothing": null, "empty": {}, "list": [], "mixed": [1, "2", {"3": [true, false, null]}]}`
 		object := profile("args", `{pluginConfig: [{name: OutOfTree, args: `+args+`}]}`)
 		Expect(create(ctx, object)).To(Succeed())
@@ -127,7 +127,7 @@ pluginConfig:
 		Expect(typed.Generation).To(Equal(int64(1)), "the spec must not have changed")
 	})
 
-	It("takes arguments that are null for none", func(ctx context.Context) {
+	It("treats arguments that are null as no arguments", func(ctx context.Context) {
 		object := profile("null-args", `{pluginConfig: [{name: NodeResourcesFit, args: null}]}`)
 		Expect(create(ctx, object)).To(Succeed())
 		var typed v1alpha1.SchedulerProfile
@@ -135,7 +135,7 @@ pluginConfig:
 		Expect(typed.Spec.PluginConfig[0].Args.Raw).To(BeEmpty())
 	})
 
-	It("says no more than was set when it is written from Go", func(ctx context.Context) {
+	It("contains only the fields that were set when it is written from Go", func(ctx context.Context) {
 		typed := &v1alpha1.SchedulerProfile{
 			ObjectMeta: metav1.ObjectMeta{Name: "from-go"},
 			Spec: v1alpha1.SchedulerProfileSpec{
@@ -156,7 +156,7 @@ pluginConfig:
 		}`))
 	})
 
-	Describe("when it is changed", func() {
+	Describe("that is changed", func() {
 		const immutable = `spec.schedulerName: Forbidden: spec.schedulerName is immutable: create another SchedulerProfile for another name`
 
 		DescribeTable("keeps its scheduler name", func(ctx context.Context, name, before, after, message string) {
@@ -180,7 +180,7 @@ pluginConfig:
 		)
 	})
 
-	It("is listed with what an operator looks for", func(ctx context.Context) {
+	It("has columns for its conditions, revision and policy", func(ctx context.Context) {
 		object := profile("listed", "")
 		Expect(create(ctx, object)).To(Succeed())
 		var typed v1alpha1.SchedulerProfile

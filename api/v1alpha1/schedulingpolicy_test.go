@@ -20,7 +20,7 @@ import (
 )
 
 var _ = Describe("A SchedulingPolicy", func() {
-	It("needs no spec, and has the defaults of kube-scheduler with every node scored", func(ctx context.Context) {
+	It("needs no spec, and has the defaults of kube-scheduler except that every node is scored", func(ctx context.Context) {
 		object := policy("bare", "")
 		Expect(create(ctx, object)).To(Succeed())
 		Expect(specOf(stored(ctx, object))).To(MatchJSON(`{
@@ -29,7 +29,7 @@ var _ = Describe("A SchedulingPolicy", func() {
 		}`))
 	})
 
-	It("takes the policies of old", func(ctx context.Context) {
+	It("accepts a legacy policy", func(ctx context.Context) {
 		spec := `
 algorithmSource:
   policy:
@@ -88,7 +88,7 @@ revisionHistoryLimit: 100
 		Expect(k8s.Update(ctx, &typed)).To(Succeed())
 	})
 
-	DescribeTable("tells an absent list from an empty one", func(ctx context.Context, spec string, absent bool) {
+	DescribeTable("distinguishes an absent list from an empty one", func(ctx context.Context, spec string, absent bool) {
 		object := policy("lists", spec)
 		Expect(create(ctx, object)).To(Succeed())
 
@@ -104,7 +104,7 @@ revisionHistoryLimit: 100
 		Expect(written.Generation).To(Equal(int64(1)), "the spec must not have changed")
 		Expect(stored(ctx, object).Object["spec"]).To(HaveKeyWithValue("algorithmSource", parse(spec)["algorithmSource"]))
 
-		By("going through an unstructured object and back")
+		By("converting it to an unstructured object and back")
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&typed)
 		Expect(err).NotTo(HaveOccurred())
 		var back v1alpha1.SchedulingPolicy
@@ -115,53 +115,53 @@ revisionHistoryLimit: 100
 		Entry("empty", `algorithmSource: {policy: {predicates: [], priorities: []}}`, false),
 	)
 
-	DescribeTable("is refused", func(ctx context.Context, spec, message string) {
+	DescribeTable("is rejected", func(ctx context.Context, spec, message string) {
 		err := create(ctx, policy("bad", spec))
 		Expect(apierrors.IsInvalid(err)).To(BeTrue(), "got %v", err)
 		Expect(err).To(MatchError(ContainSubstring(message)))
 	},
-		Entry("without an algorithm source in the source", `algorithmSource: {}`,
+		Entry("with an empty algorithm source", `algorithmSource: {}`,
 			`spec.algorithmSource: Invalid value: exactly one of provider and policy must be set`),
 		Entry("with two algorithm sources", `algorithmSource: {provider: DefaultProvider, policy: {}}`,
 			`spec.algorithmSource: Invalid value: exactly one of provider and policy must be set`),
-		Entry("with a provider that there is not", `algorithmSource: {provider: Best}`,
+		Entry("with an unknown provider", `algorithmSource: {provider: Best}`,
 			`spec.algorithmSource.provider: Unsupported value: "Best": supported values: "DefaultProvider", "ClusterAutoscalerProvider"`),
 		Entry("with a symmetric weight of 0", `algorithmSource: {policy: {hardPodAffinitySymmetricWeight: 0}}`,
 			`spec.algorithmSource.policy.hardPodAffinitySymmetricWeight in body should be greater than or equal to 1`),
 		Entry("with a symmetric weight above 100", `algorithmSource: {policy: {hardPodAffinitySymmetricWeight: 101}}`,
 			`spec.algorithmSource.policy.hardPodAffinitySymmetricWeight in body should be less than or equal to 100`),
-		Entry("with a predicate of two arguments", `algorithmSource: {policy: {predicates: [{name: A, argument: {serviceAffinity: {labels: [a]}, labelsPresence: {labels: [a]}}}]}}`,
+		Entry("with a predicate that has two arguments", `algorithmSource: {policy: {predicates: [{name: A, argument: {serviceAffinity: {labels: [a]}, labelsPresence: {labels: [a]}}}]}}`,
 			`spec.algorithmSource.policy.predicates[0].argument: Invalid value: exactly one of serviceAffinity and labelsPresence must be set`),
-		Entry("with a predicate of an empty argument", `algorithmSource: {policy: {predicates: [{name: A, argument: {}}]}}`,
+		Entry("with a predicate that has an empty argument", `algorithmSource: {policy: {predicates: [{name: A, argument: {}}]}}`,
 			`spec.algorithmSource.policy.predicates[0].argument: Invalid value: exactly one of serviceAffinity and labelsPresence must be set`),
-		Entry("with a service affinity to no label", `algorithmSource: {policy: {predicates: [{name: A, argument: {serviceAffinity: {labels: []}}}]}}`,
+		Entry("with a service affinity without labels", `algorithmSource: {policy: {predicates: [{name: A, argument: {serviceAffinity: {labels: []}}}]}}`,
 			`labels in body should have at least 1 items`),
-		Entry("with a priority of no weight", `algorithmSource: {policy: {priorities: [{name: A}]}}`,
+		Entry("with a priority without a weight", `algorithmSource: {policy: {priorities: [{name: A}]}}`,
 			`spec.algorithmSource.policy.priorities[0].weight: Required value`),
-		Entry("with a priority of weight 0", `algorithmSource: {policy: {priorities: [{name: A, weight: 0}]}}`,
+		Entry("with a priority that has the weight 0", `algorithmSource: {policy: {priorities: [{name: A, weight: 0}]}}`,
 			`spec.algorithmSource.policy.priorities[0].weight in body should be greater than or equal to 1`),
-		Entry("with a priority of two arguments", `algorithmSource: {policy: {priorities: [{name: A, weight: 1, argument: {serviceAntiAffinity: {label: a}, labelPreference: {label: a}}}]}}`,
+		Entry("with a priority that has two arguments", `algorithmSource: {policy: {priorities: [{name: A, weight: 1, argument: {serviceAntiAffinity: {label: a}, labelPreference: {label: a}}}]}}`,
 			`exactly one of serviceAntiAffinity, labelPreference and requestedToCapacityRatioArguments must be set`),
 		Entry("with a shape without points", `algorithmSource: {policy: {priorities: [{name: A, weight: 1, argument: {requestedToCapacityRatioArguments: {shape: []}}}]}}`,
 			`shape in body should have at least 1 items`),
-		Entry("with a point off the shape", `algorithmSource: {policy: {priorities: [{name: A, weight: 1, argument: {requestedToCapacityRatioArguments: {shape: [{utilization: 101, score: 11}]}}}]}}`,
+		Entry("with a shape point out of range", `algorithmSource: {policy: {priorities: [{name: A, weight: 1, argument: {requestedToCapacityRatioArguments: {shape: [{utilization: 101, score: 11}]}}}]}}`,
 			`shape[0].score in body should be less than or equal to 10`),
 		Entry("with a queue sort that has no name", `queueSort: {}`, `spec.queueSort.name: Required value`),
 		Entry("with a percentage below 0", `percentageOfNodesToScore: -1`,
 			`spec.percentageOfNodesToScore in body should be greater than or equal to 0`),
 		Entry("with a percentage above 100", `percentageOfNodesToScore: 101`,
 			`spec.percentageOfNodesToScore in body should be less than or equal to 100`),
-		Entry("without parallelism", `parallelism: 0`, `spec.parallelism in body should be greater than or equal to 1`),
+		Entry("with a parallelism of 0", `parallelism: 0`, `spec.parallelism in body should be greater than or equal to 1`),
 		Entry("with a backoff of 0", `podInitialBackoff: 0s`, `spec.podInitialBackoff: Invalid value: "0s": must be longer than 0s`),
-		Entry("with a backoff that is no duration", `podInitialBackoff: 1 day`, `spec.podInitialBackoff in body should match`),
+		Entry("with a backoff that is not a duration", `podInitialBackoff: 1 day`, `spec.podInitialBackoff in body should match`),
 		Entry("with a negative backoff", `podMaxBackoff: -1s`, `spec.podMaxBackoff in body should match`),
 		Entry("with a maximum below the initial backoff", `{podInitialBackoff: 20s, podMaxBackoff: 19.9s}`,
 			`spec.podMaxBackoff: Invalid value: podMaxBackoff must not be shorter than podInitialBackoff`),
 		Entry("with an initial backoff above the default maximum", `podInitialBackoff: 11s`,
 			`spec.podMaxBackoff: Invalid value: podMaxBackoff must not be shorter than podInitialBackoff`),
-		Entry("with no time for unschedulable pods", `podMaxInUnschedulablePods: 0ms`,
+		Entry("with a time of 0 for unschedulable pods", `podMaxInUnschedulablePods: 0ms`,
 			`spec.podMaxInUnschedulablePods: Invalid value: "0ms": must be longer than 0s`),
-		Entry("with an extender that cannot be reached", `extenders: [{urlPrefix: "localhost:8888"}]`,
+		Entry("with an extender whose URL has no scheme", `extenders: [{urlPrefix: "localhost:8888"}]`,
 			`spec.extenders[0].urlPrefix in body should match`),
 		Entry("with an extender that scores without a weight", `extenders: [{urlPrefix: "http://a", prioritizeVerb: score}]`,
 			`spec.extenders[0].weight: Invalid value: weight must be greater than 0 with a prioritizeVerb`),
@@ -175,18 +175,18 @@ revisionHistoryLimit: 100
 			`spec.extenders[0].managedResources[0].name in body should match`),
 		Entry("with a Secret that has no namespace", `extenders: [{urlPrefix: "https://a", tlsConfig: {secretRef: {name: tls}}}]`,
 			`spec.extenders[0].tlsConfig.secretRef.namespace: Required value`),
-		Entry("with an extender that waits for ever", `extenders: [{urlPrefix: "http://a", httpTimeout: 0s}]`,
+		Entry("with an extender that has a timeout of 0", `extenders: [{urlPrefix: "http://a", httpTimeout: 0s}]`,
 			`spec.extenders[0].httpTimeout: Invalid value: "0s": must be longer than 0s`),
 	)
 
-	It("gives extenders five seconds", func(ctx context.Context) {
+	It("gives extenders a timeout of five seconds by default", func(ctx context.Context) {
 		object := policy("timeout", `extenders: [{urlPrefix: "http://a", filterVerb: filter}]`)
 		Expect(create(ctx, object)).To(Succeed())
 		Expect(stored(ctx, object).Object["spec"]).To(HaveKeyWithValue("extenders",
 			[]any{map[string]any{"urlPrefix": "http://a", "filterVerb": "filter", "httpTimeout": "5s"}}))
 	})
 
-	It("can change its algorithm source by an apply that leaves the old one out", func(ctx context.Context) {
+	It("replaces its algorithm source when an apply omits the old one", func(ctx context.Context) {
 		apply := func(spec string) {
 			GinkgoHelper()
 			raw, err := json.Marshal(policy("source", spec))
@@ -203,7 +203,7 @@ revisionHistoryLimit: 100
 			map[string]any{"policy": map[string]any{"predicates": []any{}}}))
 	})
 
-	It("is listed with what an operator looks for", func(ctx context.Context) {
+	It("has columns for its conditions and profiles", func(ctx context.Context) {
 		typed := &v1alpha1.SchedulingPolicy{
 			ObjectMeta: metav1.ObjectMeta{Name: "listed"},
 			Spec:       v1alpha1.SchedulingPolicySpec{AlgorithmSource: &v1alpha1.AlgorithmSource{Provider: ptr.To(v1alpha1.ClusterAutoscalerProvider)}},

@@ -8,25 +8,29 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// SchedulingPolicySpec is what the profiles that reference a policy build on
-// and share.
+// SchedulingPolicySpec defines the settings that the profiles of a policy
+// share.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.podInitialBackoff) || !has(self.podMaxBackoff) || duration(self.podMaxBackoff) >= duration(self.podInitialBackoff)",message="podMaxBackoff must not be shorter than podInitialBackoff",fieldPath=".podMaxBackoff"
 type SchedulingPolicySpec struct {
-	// algorithmSource is the set of plugins that profiles build on. When unset, it
-	// is the provider DefaultProvider.
+	// algorithmSource is the plugin set that profiles build on. If unset, it is
+	// that of the provider DefaultProvider.
 	// +optional
 	AlgorithmSource *AlgorithmSource `json:"algorithmSource,omitempty"`
 
-	// queueSort is the plugin that orders the scheduling queue, unless a profile
-	// enables one of its own. When unset, it is PrioritySort. There is one queue:
-	// profiles that ask for different ones conflict, and the older profile has its
-	// way.
+	// queueSort is the plugin that orders the scheduling queue. A queueSort plugin
+	// that a profile enables takes precedence. If unset, it is PrioritySort. All
+	// profiles share one queue: if they ask for different orders, the oldest
+	// profile wins and the others are not accepted.
 	// +optional
 	QueueSort *QueueSort `json:"queueSort,omitempty"`
 
-	// podInitialBackoff is how long a pod waits after its first failed attempt
-	// before it is tried again. The wait doubles with each further attempt.
+	// podInitialBackoff is the time for which a pod backs off after its first
+	// failed scheduling attempt. It doubles with each further failed attempt, up
+	// to podMaxBackoff. Default: 1s.
+	//
+	// The value is a duration such as "500ms", "10s" or "1m30s", with the units h,
+	// m, s and ms, and longer than 0.
 	// +optional
 	// +kubebuilder:default="1s"
 	// +kubebuilder:validation:Type=string
@@ -35,8 +39,12 @@ type SchedulingPolicySpec struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than 0s"
 	PodInitialBackoff *metav1.Duration `json:"podInitialBackoff,omitempty"`
 
-	// podMaxBackoff is the longest that a pod waits between two attempts. It must
-	// not be shorter than podInitialBackoff.
+	// podMaxBackoff is the longest time for which a pod backs off between two
+	// scheduling attempts. It must not be shorter than podInitialBackoff. Default:
+	// 10s.
+	//
+	// The value is a duration such as "500ms", "10s" or "1m30s", with the units h,
+	// m, s and ms, and longer than 0.
 	// +optional
 	// +kubebuilder:default="10s"
 	// +kubebuilder:validation:Type=string
@@ -45,8 +53,12 @@ type SchedulingPolicySpec struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than 0s"
 	PodMaxBackoff *metav1.Duration `json:"podMaxBackoff,omitempty"`
 
-	// podMaxInUnschedulablePods is how long an unschedulable pod waits for a
-	// change in the cluster that may help it before it is tried again without one.
+	// podMaxInUnschedulablePods is the longest time for which an unschedulable pod
+	// waits for an event in the cluster that may make it schedulable. After that
+	// time it is retried without such an event. Default: 5m0s.
+	//
+	// The value is a duration such as "500ms", "10s" or "1m30s", with the units h,
+	// m, s and ms, and longer than 0.
 	// +optional
 	// +kubebuilder:default="5m0s"
 	// +kubebuilder:validation:Type=string
@@ -55,35 +67,39 @@ type SchedulingPolicySpec struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than 0s"
 	PodMaxInUnschedulablePods *metav1.Duration `json:"podMaxInUnschedulablePods,omitempty"`
 
-	// percentageOfNodesToScore bounds the search for nodes where plugins have to
-	// be asked node by node: it ends once this percentage of all nodes, and not
-	// less than 100 nodes, was found feasible. 0 means every node. A profile can
-	// set its own, and says what it means with the fast path.
+	// percentageOfNodesToScore limits the search for feasible nodes: the search
+	// for a pod ends when this percentage of all nodes, but at least 100 nodes,
+	// has been found feasible. 0 means no limit. From 0 to 100. The value of a
+	// profile takes precedence; its description explains the limit's effect on the
+	// fast path. Default: 0.
 	// +optional
 	// +kubebuilder:default=0
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	PercentageOfNodesToScore *int32 `json:"percentageOfNodesToScore,omitempty"`
 
-	// parallelism is the number of goroutines that look at nodes for one pod at a
-	// time.
+	// parallelism is the number of goroutines that evaluate nodes for a pod at the
+	// same time. At least 1. Default: 16.
 	// +optional
 	// +kubebuilder:default=16
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483647
 	Parallelism *int32 `json:"parallelism,omitempty"`
 
-	// extenders are asked over HTTP about the nodes for a pod, in this order,
-	// ignorable ones last.
+	// extenders are HTTP services that take part in the scheduling of pods, at
+	// most 16. livesched calls them in this order, those that are ignorable last.
+	// Only one of them can have a bindVerb.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:XValidation:rule="self.filter(e, has(e.bindVerb)).size() <= 1",message="only one extender can have a bindVerb"
 	Extenders []Extender `json:"extenders,omitempty"`
 
-	// revisionHistoryLimit is how many specs that ran before are kept, beside the
-	// one that runs: as ControllerRevisions, to go back to. It is not part of what
-	// is kept: to change it makes no new revision.
+	// revisionHistoryLimit is the number of former revisions of the spec to keep,
+	// from 1 to 100, in addition to the active one. They are stored as
+	// ControllerRevisions, and "kubectl livesched rollback" can restore them. The
+	// oldest revisions beyond the limit are deleted. The limit is not part of a
+	// revision: changing it does not create one. Default: 10.
 	// +optional
 	// +kubebuilder:default=10
 	// +kubebuilder:validation:Minimum=1
@@ -91,27 +107,24 @@ type SchedulingPolicySpec struct {
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 }
 
-// AlgorithmSource is the set of plugins that profiles build on: either a
-// provider's or that of a legacy policy.
+// AlgorithmSource selects the plugin set that profiles build on: that of a
+// provider or of a legacy policy. Exactly one of them must be set.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.provider) != has(self.policy)",message="exactly one of provider and policy must be set"
 type AlgorithmSource struct {
-	// provider names a set of plugins. DefaultProvider is the set that
-	// kube-scheduler runs by default. ClusterAutoscalerProvider is the same set
-	// with the scoring strategy MostAllocated in place of LeastAllocated, so that
-	// pods are packed onto few nodes, unless a profile's arguments for
-	// NodeResourcesFit have another strategy.
+	// provider selects a built-in plugin set.
 	// +optional
 	Provider *AlgorithmProvider `json:"provider,omitempty"`
 
-	// policy is a set of predicates and priorities, as in the Policy API of
-	// kube-scheduler 1.22 and before. What profiles enable, disable and configure
-	// is merged over it as over a provider, at each extension point by itself.
+	// policy defines the plugin set by predicates and priorities, as in the Policy
+	// API of kube-scheduler up to 1.22. Unlike a provider, it enables plugins at
+	// single extension points, so a profile disables them there and not at
+	// multiPoint.
 	// +optional
 	Policy *LegacyPolicy `json:"policy,omitempty"`
 }
 
-// AlgorithmProvider names a set of plugins.
+// AlgorithmProvider is the name of a built-in plugin set.
 //
 // +kubebuilder:validation:Enum=DefaultProvider;ClusterAutoscalerProvider
 type AlgorithmProvider string
@@ -120,11 +133,12 @@ const (
 	// DefaultProvider is the set of plugins that kube-scheduler runs by default.
 	DefaultProvider AlgorithmProvider = "DefaultProvider"
 	// ClusterAutoscalerProvider is DefaultProvider with the scoring strategy
-	// MostAllocated.
+	// MostAllocated instead of LeastAllocated, which packs pods onto few nodes. A
+	// profile's arguments for NodeResourcesFit can set another strategy.
 	ClusterAutoscalerProvider AlgorithmProvider = "ClusterAutoscalerProvider"
 )
 
-// QueueSort is the plugin that orders the scheduling queue.
+// QueueSort selects the plugin that orders the scheduling queue.
 type QueueSort struct {
 	// name of the plugin.
 	// +required
@@ -132,8 +146,9 @@ type QueueSort struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// args of the plugin. Arguments that a profile's pluginConfig has for the
-	// plugin take their place.
+	// args of the plugin. If a profile has arguments for the plugin in its
+	// pluginConfig, these replace them. If unset, the plugin has its default
+	// arguments.
 	// +optional
 	// +nullable
 	// +kubebuilder:pruning:PreserveUnknownFields
@@ -141,16 +156,15 @@ type QueueSort struct {
 	Args runtime.RawExtension `json:"args,omitzero"`
 }
 
-// SchedulingPolicyStatus says whether a policy is valid and which profiles
-// build on it.
+// SchedulingPolicyStatus is the observed state of a SchedulingPolicy.
 type SchedulingPolicyStatus struct {
-	// observedGeneration is the generation of the spec that this status speaks of.
+	// observedGeneration is the metadata.generation that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions of the policy. Accepted: is the spec valid? Programmed: is this
-	// generation of the spec the one that decides, in all profiles that build on
-	// it?
+	// conditions of the policy. Accepted reports whether the spec is valid.
+	// Programmed reports whether livesched schedules pods with this generation of
+	// the spec in all profiles that build on it.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -165,20 +179,20 @@ type SchedulingPolicyStatus struct {
 	Profiles []string `json:"profiles,omitempty"`
 }
 
-// SchedulingPolicy is what SchedulerProfiles build on and share: the set of
-// plugins to begin with, the order and the waiting times of the queue, and how
-// much of the cluster is searched. A change takes effect at once in all
-// profiles that reference the policy. The policy "default" applies to profiles
-// that reference none.
+// SchedulingPolicy defines settings that SchedulerProfiles share: the plugin
+// set that they build on, the order and back-off times of the queue, the
+// search for nodes, and extenders. A change takes effect at once in all
+// profiles that reference the policy. Profiles that do not reference a policy
+// use the policy "default".
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=spol,categories=livesched
 // +kubebuilder:printcolumn:name="Accepted",type=string,JSONPath=`.status.conditions[?(@.type=="Accepted")].status`,description="Whether the spec is valid"
-// +kubebuilder:printcolumn:name="Programmed",type=string,JSONPath=`.status.conditions[?(@.type=="Programmed")].status`,description="Whether this generation of the spec decides"
+// +kubebuilder:printcolumn:name="Programmed",type=string,JSONPath=`.status.conditions[?(@.type=="Programmed")].status`,description="Whether livesched schedules pods with this generation of the spec"
 // +kubebuilder:printcolumn:name="Profiles",type=string,JSONPath=`.status.profiles`,description="The accepted profiles that build on the policy"
-// +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Accepted")].reason`,description="Why the spec was accepted or not"
-// +kubebuilder:printcolumn:name="Programmed Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Programmed")].reason`,description="Why this generation decides or not"
+// +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Accepted")].reason`,description="The reason of the condition Accepted"
+// +kubebuilder:printcolumn:name="Programmed Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Programmed")].reason`,description="The reason of the condition Programmed"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type SchedulingPolicy struct {
 	metav1.TypeMeta `json:",inline"`
@@ -186,13 +200,14 @@ type SchedulingPolicy struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what profiles build on and share. An empty spec has the defaults of
-	// kube-scheduler, except that every node is scored.
+	// spec defines the settings that profiles share. An empty spec has
+	// kube-scheduler's defaults, except that livesched scores every feasible node
+	// (percentageOfNodesToScore: 0).
 	// +optional
 	// +kubebuilder:default={}
 	Spec SchedulingPolicySpec `json:"spec,omitzero"`
 
-	// status says whether the policy is valid and which profiles build on it.
+	// status is the observed state of the policy. livesched writes it.
 	// +optional
 	Status SchedulingPolicyStatus `json:"status,omitzero"`
 }

@@ -34,7 +34,7 @@ import (
 
 var _ = Describe("The in-tree plugins", func() {
 	It("can all be built on a scope", func(ctx SpecContext) {
-		m := startManager(controlPlane.Config)
+		m := startManager(controlPlane.Config())
 		shared := newSharedManagers(ctx, m.newScope())
 		scope := m.newScope()
 		built := shared.build(ctx, scope)
@@ -44,7 +44,7 @@ var _ = Describe("The in-tree plugins", func() {
 	})
 
 	It("leave nothing behind when they are rebuilt, in parallel, while volumes change", func(ctx SpecContext) {
-		m := startManager(controlPlane.Config)
+		m := startManager(controlPlane.Config())
 		shared := newSharedManagers(ctx, m.newScope())
 		buildOnce := func() {
 			buildCtx, cancel := context.WithCancel(ctx)

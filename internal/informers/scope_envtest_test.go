@@ -25,7 +25,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/livesched/livesched/internal/informers"
 )
@@ -40,7 +39,7 @@ var _ = Describe("A scope", func() {
 		setPhase(ctx, namespace, "succeeded", corev1.PodSucceeded)
 		setPhase(ctx, namespace, "failed", corev1.PodFailed)
 
-		scope := startManager(controlPlane.Config).newScope()
+		scope := startManager(controlPlane.Config()).newScope()
 		pods := scope.Core().V1().Pods().Lister()
 		namespaces := scope.Core().V1().Namespaces().Lister()
 		expectSync(scope)
@@ -64,7 +63,7 @@ var _ = Describe("A scope", func() {
 
 	It("has informers that never resync", func() {
 		var informed, resyncing atomic.Int32
-		m := startManager(controlPlane.Config, func(options *ctrlcache.Options) {
+		m := startManager(controlPlane.Config(), func(options *ctrlcache.Options) {
 			newInformer := options.NewInformer
 			options.NewInformer = func(lw toolscache.ListerWatcher, obj apiruntime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 				informed.Add(1)
@@ -83,7 +82,7 @@ var _ = Describe("A scope", func() {
 	})
 
 	It("takes kinds that the API server does not serve for empty", func() {
-		scope := startManager(controlPlane.Config).newScope()
+		scope := startManager(controlPlane.Config()).newScope()
 		groups := scope.Scheduling().V1alpha2().PodGroups()
 		nodes := scope.Core().V1().Nodes().Lister()
 		generic, err := scope.ForResource(schedulingv1alpha2.SchemeGroupVersion.WithResource("podgroups"))
@@ -100,7 +99,7 @@ var _ = Describe("A scope", func() {
 	It("has the typed informer of a resource", func(ctx SpecContext) {
 		namespace := createNamespace(ctx)
 		createPod(ctx, namespace, "a")
-		scope := startManager(controlPlane.Config).newScope()
+		scope := startManager(controlPlane.Config()).newScope()
 		generic, err := scope.ForResource(corev1.SchemeGroupVersion.WithResource("pods"))
 		Expect(err).NotTo(HaveOccurred())
 		expectSync(scope)
@@ -109,7 +108,7 @@ var _ = Describe("A scope", func() {
 	})
 
 	It("has informers of custom resources", func(ctx SpecContext) {
-		scope := startManager(controlPlane.Config).newScope()
+		scope := startManager(controlPlane.Config()).newScope()
 		informer, err := scope.Dynamic(foos)
 		Expect(err).NotTo(HaveOccurred())
 		seen := make(chan any, 10)
@@ -121,7 +120,7 @@ var _ = Describe("A scope", func() {
 		expectSync(scope)
 		Expect(scope.Missing()).To(BeEmpty())
 
-		client := dynamic.NewForConfigOrDie(controlPlane.Config).Resource(foos).Namespace(createNamespace(ctx))
+		client := dynamic.NewForConfigOrDie(controlPlane.Config()).Resource(foos).Namespace(createNamespace(ctx))
 		foo, err := client.Create(ctx, newFoo("a"), metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(seen).Should(Receive(And(
@@ -133,15 +132,14 @@ var _ = Describe("A scope", func() {
 
 	It("sees a kind that came to be served after an earlier scope had asked for it", func(ctx SpecContext) {
 		bars := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "bars"}
-		m := startManager(controlPlane.Config)
+		m := startManager(controlPlane.Config())
 		before := m.newScope()
 		_, err := before.Dynamic(bars)
 		Expect(err).NotTo(HaveOccurred())
 		expectSync(before)
 		Expect(before.Missing()).To(ConsistOf(bars.GroupVersion().WithKind("bars")))
 
-		_, err = envtest.InstallCRDs(controlPlane.Config, installing(definition(bars, "Bar")))
-		Expect(err).NotTo(HaveOccurred())
+		install(bars, "Bar")
 
 		after := m.newScope()
 		_, err = after.Dynamic(bars)
@@ -203,7 +201,7 @@ var _ = Describe("A scope", func() {
 
 	It("leaves nothing behind when 200 of them come and go while objects change", func(ctx SpecContext) {
 		namespace := createNamespace(ctx)
-		m := startManager(controlPlane.Config)
+		m := startManager(controlPlane.Config())
 		permanent := m.newScope()
 		var updates atomic.Int64
 		_, err := permanent.Core().V1().Pods().Informer().AddEventHandler(toolscache.ResourceEventHandlerFuncs{UpdateFunc: func(_, _ any) { updates.Add(1) }})

@@ -28,10 +28,11 @@ import (
 
 	"github.com/livesched/livesched/internal/informers"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/test/controlplane"
 )
 
 var (
-	controlPlane *envtest.Environment
+	controlPlane *controlplane.ControlPlane
 	admin        *kubernetes.Clientset
 
 	foos = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "foos"}
@@ -43,32 +44,29 @@ func TestInformersOnAControlPlane(t *testing.T) {
 	RunSpecs(t, "Informers")
 }
 
-var _ = BeforeSuite(func() {
-	Expect(os.Getenv("KUBEBUILDER_ASSETS")).NotTo(BeEmpty(), "KUBEBUILDER_ASSETS has to name the directory of etcd and kube-apiserver; `make test` builds them and sets it")
+var _ = BeforeSuite(func(ctx context.Context) {
 	metrics.Register()
 	ctrl.SetLogger(GinkgoLogr)
 	klog.SetLogger(GinkgoLogr)
-	controlPlane = &envtest.Environment{
-		CRDInstallOptions:        installing(definition(foos, "Foo")),
-		ControlPlaneStartTimeout: startTimeout,
-		ControlPlaneStopTimeout:  startTimeout,
-	}
-	restConfig, err := controlPlane.Start()
+	var err error
+	controlPlane, err = controlplane.Start(ctx, controlplane.Options{Progress: os.Stderr})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(controlPlane.Stop)
-	admin = kubernetes.NewForConfigOrDie(restConfig)
+	admin = kubernetes.NewForConfigOrDie(controlPlane.Config())
+	install(foos, "Foo")
 })
 
-// startTimeout bounds what takes seconds on an idle machine. envtest's own bounds, of 10 and 20
-// seconds, are short for a busy one.
-const startTimeout = 2 * time.Minute
-
-// installing are the options that install definitions.
-func installing(definitions ...*apiextensionsv1.CustomResourceDefinition) envtest.CRDInstallOptions {
-	return envtest.CRDInstallOptions{CRDs: definitions, MaxTime: startTimeout}
+// install installs a CustomResourceDefinition and waits until the API server serves it.
+func install(gvr schema.GroupVersionResource, kind string) {
+	GinkgoHelper()
+	_, err := envtest.InstallCRDs(controlPlane.Config(), envtest.CRDInstallOptions{
+		CRDs:    []*apiextensionsv1.CustomResourceDefinition{definition(gvr, kind)},
+		MaxTime: 2 * time.Minute, // on a busy machine
+	})
+	Expect(err).NotTo(HaveOccurred())
 }
 
-// definition returns the definition of a custom resource without a schema worth the name.
+// definition returns the definition of a custom resource that accepts any field.
 func definition(gvr schema.GroupVersionResource, kind string) *apiextensionsv1.CustomResourceDefinition {
 	return &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: gvr.Resource + "." + gvr.Group},
@@ -87,14 +85,14 @@ func definition(gvr schema.GroupVersionResource, kind string) *apiextensionsv1.C
 	}
 }
 
-// runningManager is a manager that runs until the test ends.
+// runningManager is a manager that runs until the spec ends.
 type runningManager struct {
 	manager ctrl.Manager
 	source  *informers.Source
 	ended   <-chan error
 }
 
-// startManager runs a manager with the options that livesched's has.
+// startManager runs a manager with livesched's cache options.
 func startManager(restConfig *rest.Config, adjust ...func(*ctrlcache.Options)) *runningManager {
 	GinkgoHelper()
 	cacheOptions := informers.CacheOptions(scheme.Scheme, true)
@@ -124,7 +122,7 @@ func startManager(restConfig *rest.Config, adjust ...func(*ctrlcache.Options)) *
 	}
 }
 
-// newScope returns a scope that is closed when the test ends.
+// newScope returns a scope that is closed when the spec ends.
 func (m *runningManager) newScope() *informers.Scope {
 	scope := m.source.NewScope()
 	DeferCleanup(scope.Close)
@@ -139,15 +137,14 @@ func expectSync(scope *informers.Scope) {
 	Expect(scope.WaitForSync(ctx)).To(Succeed())
 }
 
-// allowOnly gives a user the right to list and watch some resources and returns its configuration.
+// allowOnly returns the configuration of a user who may only list and watch the resources of the
+// rules.
 func allowOnly(ctx context.Context, name string, rules ...rbacv1.PolicyRule) *rest.Config {
 	GinkgoHelper()
-	user, err := controlPlane.AddUser(envtest.User{Name: name}, nil)
-	Expect(err).NotTo(HaveOccurred())
 	for i := range rules {
 		rules[i].Verbs = []string{"list", "watch"}
 	}
-	_, err = admin.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}, metav1.CreateOptions{})
+	_, err := admin.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	_, err = admin.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -159,5 +156,7 @@ func allowOnly(ctx context.Context, name string, rules ...rbacv1.PolicyRule) *re
 		Expect(admin.RbacV1().ClusterRoles().Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
 		Expect(admin.RbacV1().ClusterRoleBindings().Delete(ctx, name, metav1.DeleteOptions{})).To(Succeed())
 	})
-	return user.Config()
+	config := controlPlane.Config()
+	config.Impersonate.UserName = name
+	return config
 }

@@ -28,7 +28,7 @@ var _ = Describe("An informer of pods", func() {
 		bind(ctx, namespace, "bound-before")
 		createLargePod(ctx, namespace, "bound-later")
 
-		scope := startManager(controlPlane.Config).newScope()
+		scope := startManager(controlPlane.Config()).newScope()
 		pods := scope.Core().V1().Pods().Lister().Pods(namespace)
 		expectSync(scope)
 
@@ -51,7 +51,7 @@ var _ = Describe("An informer of pods", func() {
 
 	It("is streamed the pods, so that they are never in memory all at once and whole", func() {
 		var streams, lists atomic.Int32
-		config := rest.CopyConfig(controlPlane.Config)
+		config := rest.CopyConfig(controlPlane.Config())
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 			return roundTripper(func(request *http.Request) (*http.Response, error) {
 				if query := request.URL.Query(); request.URL.Path == "/api/v1/pods" {
@@ -76,7 +76,7 @@ var _ = Describe("An informer of pods", func() {
 		createLargePod(ctx, namespace, "bound")
 		bind(ctx, namespace, "bound")
 
-		scope := startManager(controlPlane.Config, func(options *ctrlcache.Options) {
+		scope := startManager(controlPlane.Config(), func(options *ctrlcache.Options) {
 			options.DefaultTransform = informers.CacheOptions(scheme.Scheme, false).DefaultTransform
 		}).newScope()
 		pods := scope.Core().V1().Pods().Lister().Pods(namespace)

@@ -11,8 +11,7 @@
 // Start differs from envtest, whose file conventions it follows (KUBEBUILDER_ASSETS), in what
 // happens when something goes wrong: every process belongs to the control plane and is killed with
 // it, logs to a file, and is watched, so that a dead component is an error with a name (Done, Err)
-// rather than a test that times out. A suite that wants etcd and kube-apiserver alone can as well
-// use envtest.
+// rather than a test that times out.
 //
 // What a scheduler meets depends on who else is there:
 //
