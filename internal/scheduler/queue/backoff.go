@@ -5,19 +5,19 @@ package queue
 
 import "time"
 
-// backoffWindow is what ends of back-offs are rounded down to, and how often pods whose back-off is
-// over are moved. A pod is backing off until the window of its end is over. Within one window
-// Backoff is in the order of the queue sort (KEP-5142).
+// backoffWindow is the granularity of back-offs: their ends are rounded down to it, and pods whose
+// back-off is over are moved once per window. A pod backs off until the window in which its
+// back-off ends is over. Within one window Backoff is in the order of the queue sort (KEP-5142).
 const backoffWindow = time.Second
 
-// backoffEndLocked returns when the pod's back-off ends, rounded down to its window; the zero time
-// if it has none.
+// backoffEndLocked returns the end of the pod's back-off, rounded down to its window, or the zero
+// time if the pod has no back-off.
 func (q *Queue) backoffEndLocked(e *entry) time.Time {
 	info := e.info
 	count := info.UnschedulableCount
 	if info.ConsecutiveErrorsCount > 0 {
-		// The last attempt met an error: the API server is to be spared, whatever the earlier
-		// attempts were.
+		// The last attempt met an error. Whatever the earlier attempts met, back off to protect the
+		// API server.
 		count = info.ConsecutiveErrorsCount
 	}
 	if count == 0 || e.profile.maxBackoff == 0 {
@@ -29,12 +29,12 @@ func (q *Queue) backoffEndLocked(e *entry) time.Time {
 	return info.BackoffExpiration
 }
 
-// backingOffLocked reports whether the pod's back-off is not over yet.
+// backingOffLocked reports whether the pod must still back off.
 func (q *Queue) backingOffLocked(e *entry) bool {
 	return !q.backoffEndLocked(e).Before(q.clock.Now().Truncate(backoffWindow))
 }
 
-// backoffAfter is the back-off after count failures, count > 0.
+// backoffAfter returns the back-off after count failures, count > 0.
 func (p *profileRules) backoffAfter(count int) time.Duration {
 	shift := count - 1
 	if p.initialBackoff > p.maxBackoff>>shift {

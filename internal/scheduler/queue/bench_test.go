@@ -21,8 +21,8 @@ import (
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// The benchmarks named "livesched" and "kube-scheduler" do the same to either queue; the latter is
-// there to compare.
+// The benchmarks named "livesched" and "kube-scheduler" do the same with either queue, for
+// comparison.
 
 // benchHints are registrations like those of the default plugins: a dozen plugins with a few events
 // each.
@@ -46,7 +46,7 @@ func benchHints() (HintMap, upstream.QueueingHintMap) {
 	return ours, theirs
 }
 
-// benchQueue is what the benchmarks need of a queue.
+// benchQueue has the methods of both queues that the benchmarks call.
 type benchQueue struct {
 	add     func(*corev1.Pod)
 	pop     func() *schedframework.QueuedPodInfo
@@ -101,7 +101,7 @@ func bothQueues(b *testing.B, run func(b *testing.B, q benchQueue)) {
 	})
 }
 
-// BenchmarkAddPop is the way of a pod that is scheduled at the first attempt: Add, Pop, Done, with
+// BenchmarkAddPop measures a pod that is scheduled at the first attempt: Add, Pop, Done, with
 // 10,000 others waiting.
 func BenchmarkAddPop(b *testing.B) {
 	bothQueues(b, func(b *testing.B, q benchQueue) {
@@ -122,8 +122,8 @@ func BenchmarkAddPop(b *testing.B) {
 	})
 }
 
-// BenchmarkPopRequeue is an attempt that fails: Pop, ten events that come in meanwhile, Requeue as
-// refused by a plugin.
+// BenchmarkPopRequeue measures a failed attempt: Pop, ten events meanwhile, Requeue as refused by a
+// plugin.
 func BenchmarkPopRequeue(b *testing.B) {
 	bothQueues(b, func(b *testing.B, q benchQueue) {
 		for i := range b.N {
@@ -141,9 +141,9 @@ func BenchmarkPopRequeue(b *testing.B) {
 	})
 }
 
-// BenchmarkMove is one event with 10,000 unschedulable pods, of which none is moved. "asked" is one
-// that interests the plugin that refused them, so that its hint is called for each; "not asked" is
-// one that interests other plugins only.
+// BenchmarkMove measures one event with 10,000 unschedulable pods, none of which moves. In "asked",
+// the plugin that refused them registered for the event, so its hint is called for each pod; in
+// "not asked", only other plugins did.
 func BenchmarkMove(b *testing.B) {
 	for name, event := range map[string]fwk.ClusterEvent{
 		"asked":     schedframework.EventAssignedPodDelete,
@@ -171,7 +171,7 @@ func BenchmarkMove(b *testing.B) {
 	}
 }
 
-// BenchmarkNominatedPodsForNode is what every node costs in every cycle.
+// BenchmarkNominatedPodsForNode measures the cost per node and cycle.
 func BenchmarkNominatedPodsForNode(b *testing.B) {
 	for _, nominations := range []int{0, 100} {
 		b.Run(fmt.Sprintf("%d nominated", nominations), func(b *testing.B) {

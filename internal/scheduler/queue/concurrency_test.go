@@ -21,9 +21,9 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// TestConcurrency lets everybody who calls the queue do so at once: informer handlers, cycles that
-// fail in every way, events, plugins and reloads that change, remove and bring back profiles. In
-// the end every pod must have been bound, by one cycle at a time.
+// TestConcurrency runs all callers of the queue at once: informer handlers, cycles that fail in
+// every way, events, plugins, and reloads that change, remove and restore profiles. In the end
+// every pod must have been bound, by one cycle at a time.
 func TestConcurrency(t *testing.T) {
 	const pods, cycles = 300, 4
 	w := newChaos(t)
@@ -109,7 +109,7 @@ func (w *chaos) profile() *ProfileSettings {
 	}
 }
 
-// chaosGate does not count its calls: generations share nothing.
+// chaosGate does not count its calls: the settings of two reloads share nothing.
 type chaosGate struct{ preEnqueuer }
 
 func (g *chaosGate) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status { return g.answer(pod) }
@@ -122,7 +122,7 @@ func (w *chaos) create(name string, id types.UID) {
 	w.queue.Add(logger, pod)
 }
 
-// schedule pops pods and does with them what cycles do.
+// schedule pops pods and treats them as cycles do.
 func (w *chaos) schedule() {
 	for {
 		p := w.queue.Pop(logger)
@@ -179,7 +179,7 @@ func (w *chaos) pending(r *rand.Rand) *corev1.Pod {
 	return nil
 }
 
-// meddle does what users and plugins do to pods that wait.
+// meddle does to waiting pods what users and plugins do.
 func (w *chaos) meddle(r *rand.Rand) {
 	w.queue.PendingPods()
 	w.queue.NominatedPodsForNode("n")

@@ -1,11 +1,10 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package queue holds the pods that wait to be scheduled: all of them, for all profiles. It knows
-// nothing of profiles but their scheduler names and the values in Settings, which a reload replaces
-// as one.
+// Package queue is the scheduling queue: it holds the pending pods of all profiles. Of profiles it
+// knows the scheduler names and the values in [Settings], all of which a reload replaces at once.
 //
-// A pod that the queue knows is in exactly one place:
+// Each pod in the queue is in exactly one place:
 //
 //	Add ---> Active ---Pop---> InFlight ---Done---> released
 //	           ^                   |
@@ -17,44 +16,45 @@
 //	new                      Active         Add, Update
 //	Active                   InFlight       Pop, in the order of the queue sort
 //	Backoff                  InFlight       Pop, while Active is empty
-//	InFlight                 Unschedulable  Requeue: plugins refused the pod, and nothing has happened that may help it
-//	InFlight                 Backoff        Requeue: an event came in meanwhile that may help it
-//	InFlight                 ErrorBackoff   Requeue: it met an error
-//	InFlight                 Active         Requeue: as the two before, but its back-off is over or a plugin only had it
+//	InFlight                 Unschedulable  Requeue: plugins refused the pod, and no event since Pop may help it
+//	InFlight                 Backoff        Requeue: plugins refused the pod, and an event since Pop may help it
+//	InFlight                 ErrorBackoff   Requeue: the attempt met an error
+//	InFlight                 Active         Requeue: as the two before, but its back-off is over or a plugin had it
 //	                                        pending; or its profile was reloaded
-//	Unschedulable, Gated     Backoff        Move, Update: an event that may help it; or it has waited for too long
-//	Unschedulable, Gated     Active         the same, but its back-off is over or a plugin only had it pending
-//	Backoff, ErrorBackoff    Active         the window of the end of its back-off is over
-//	Gated                    Backoff        Ungate: the gate is open, and something came in while it was not
-//	Unschedulable, Gated     ErrorBackoff   RetryLater: what its last attempt set in motion has failed
-//	all but InFlight         Active         Activate; Reconfigure, if its profile is another one now (a few pods at a time)
+//	Unschedulable, Gated     Backoff        Move, Update: an event that may help it; or it has waited too long
+//	Unschedulable, Gated     Active         the same, but its back-off is over or a plugin had it pending
+//	Backoff, ErrorBackoff    Active         its back-off is over, and so is the window in which it ended
+//	Gated                    Backoff        Ungate: the gate is open, and an event came in while it was closed
+//	Unschedulable, Gated     ErrorBackoff   RetryLater: asynchronous work of its last attempt failed
+//	all but InFlight         Active         Activate; Reconfigure, if its profile was replaced (a few pods at a time)
 //
-// On the way to Active and Backoff, except from Backoff, the PreEnqueue plugins are asked. One that
-// refuses makes the pod Gated instead; one that fails, ErrorBackoff, from where it is asked again.
-// Whether an event may help a pod is for the queueing hints of those plugins to say that refused
-// it; of a Gated pod, only if the event interests its gate. For pods in flight, events that
-// interest any plugin are kept until the pods come back.
+// Before a pod moves to Active or Backoff, except from Backoff, the queue runs its PreEnqueue
+// plugins. If a plugin refuses the pod, the pod becomes Gated instead; if a plugin fails, the pod
+// moves to ErrorBackoff, and the plugins run again when the back-off ends. The queueing hints of
+// the plugins that refused a pod decide whether an event may help it; those of a Gated pod are
+// called only for events that its gating plugin registered for. For pods in flight, the queue keeps
+// the events that any plugin registered for until the pods come back.
 //
 // Behaviour follows kube-scheduler 1.36 (pkg/scheduler/backend/queue) with its default feature
 // gates, KEP-4247 (queueing hints) and KEP-5142 (pop from backoff). It differs where that loses or
 // strands pods, or does needless work:
-//   - Requeue lets go of what is kept for the pod in flight before the pod can be popped again;
-//     otherwise the pod is discarded when it is popped in between (kubernetes/kubernetes#139186).
-//   - Pods are known by UID: one that is re-created under its name is another pod. One that was
-//     deleted, re-created or assigned while it was in flight is dropped when it comes back, and
-//     nothing kept for it stays behind (kubernetes/kubernetes#138316).
-//   - An update of a pod that is assumed is kept like that of any pod in flight: should the pod be
-//     refused on Permit, the update may be what helps it.
-//   - Gated pods take part in the periodic flush. That one pod is flushed does not wake those in
+//   - Requeue releases the events kept for the pod before the pod can be popped again. Otherwise a
+//     pod that is popped in between is discarded (kubernetes/kubernetes#139186).
+//   - The queue identifies pods by UID: a pod that is re-created under the same name is another
+//     pod. A pod that was deleted, re-created or assigned while in flight is dropped when it comes
+//     back, together with everything kept for it (kubernetes/kubernetes#138316).
+//   - An update of an assumed pod is kept like that of any pod in flight: if the pod is refused on
+//     Permit, the update may help it.
+//   - Gated pods take part in the periodic flush. Flushing a pod is no event for the pods in
 //     flight.
-//   - A PreEnqueue plugin that fails is asked again after a back-off, rather than gating the pod
-//     until some event.
-//   - A node in the status of a gated pod counts as nominated when the pod is let in. An update
-//     that does not change that node never takes back a nomination, nor does an attempt that says
-//     nothing of nominations. Pods that are being deleted are not nominated.
-//   - What comes in while a pod is gated is kept for Ungate, where upstream's preemptors may wait
-//     for an event that was there already (kubernetes/kubernetes#140082).
+//   - A PreEnqueue plugin that fails runs again after a back-off, instead of gating the pod until
+//     some event.
+//   - The node in the status of a gated pod counts as its nominated node once the pod is admitted.
+//     An update that does not change that node never clears a nomination, nor does an attempt
+//     without nominating info. Terminating pods are not nominated.
+//   - The queue remembers for Ungate that events came in while a pod was gated. Upstream,
+//     preemptors may wait for an event that has already happened (kubernetes/kubernetes#140082).
 //   - The events kept for pods in flight are bounded.
-//   - The unschedulable_pods gauges count queued pods wherever they are queued, and not those that
-//     were deleted.
+//   - The unschedulable_pods gauges count pods in every place of the queue, and never count deleted
+//     ones.
 package queue

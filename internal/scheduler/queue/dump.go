@@ -11,13 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// dumpBatch is how many pods Dump looks at before it lets others have the lock.
+// dumpBatch is the number of pods that Dump copies before it releases the lock for others.
 const dumpBatch = 256
 
-// Dump lists all pods that the queue knows, place by place and the oldest first. Unlike PendingPods
-// it holds the lock for short times only, however many pods there are, so that scheduling goes on
-// meanwhile. The price is that the list is of no single moment: a pod that comes or moves while it
-// is made may be missing, or be listed where it was. None is listed twice.
+// Dump lists all pods in the queue, place by place and the oldest first. Unlike PendingPods it
+// holds the lock only for short times, however many pods there are, so that scheduling continues.
+// In return the list does not show a single moment: a pod that arrives or moves meanwhile may be
+// missing, or be listed in its former place. No pod is listed twice.
 func (q *Queue) Dump() []PodState {
 	uids := q.uids()
 	states := make([]PodState, 0, len(uids))
@@ -52,7 +52,7 @@ func (q *Queue) appendStates(states []PodState, uids []types.UID) []PodState {
 	return states
 }
 
-// Nomination is a node that is promised to a pod.
+// Nomination is a pod and its nominated node.
 type Nomination struct {
 	Pod  *corev1.Pod
 	Node string

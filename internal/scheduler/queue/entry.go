@@ -12,24 +12,24 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// Place is where in the queue a pod is.
+// Place is the part of the queue that a pod is in.
 type Place uint8
 
 const (
 	nowhere Place = iota
-	// Active pods are popped in the order of the queue sort.
+	// Active pods are ready to be popped, in the order of the queue sort.
 	Active
 	// Backoff pods were refused by plugins and wait for their back-off to end, or for Active to be
 	// empty.
 	Backoff
-	// ErrorBackoff pods met an error, which waiting heals if anything does: they are not popped
-	// early.
+	// ErrorBackoff pods met an error. Waiting gives it time to pass, so they are not popped before
+	// their back-off ends.
 	ErrorBackoff
-	// Unschedulable pods wait for an event that helps them.
+	// Unschedulable pods were refused by plugins and wait for an event that may help them.
 	Unschedulable
-	// Gated pods are kept out by a PreEnqueue plugin.
+	// Gated pods were refused by a PreEnqueue plugin.
 	Gated
-	// InFlight pods are popped and not yet given back or released.
+	// InFlight pods were popped and neither requeued nor released yet.
 	InFlight
 
 	places
@@ -42,42 +42,43 @@ func (p Place) String() string { return placeNames[p] }
 // awaitsEvent reports whether pods in this place wait for an event.
 func (p Place) awaitsEvent() bool { return p == Unschedulable || p == Gated }
 
-// poppable says whether Pop may take the pod from there.
+// poppable reports whether Pop may take pods from this place.
 func (p Place) poppable() bool { return p == Active || p == Backoff }
 
-// entry is a pod that the queue knows, from Add until Done or Delete. Guarded by Queue.mu.
+// entry is a pod in the queue, from Add until Done or Delete. Queue.mu guards it.
 type entry struct {
-	// pod is the newest version that the queue was told of.
+	// pod is the newest version that the queue received.
 	pod *corev1.Pod
-	// info is what is popped and given back; info.Pod == pod. nil while the pod is in flight: it is
-	// the caller's then.
+	// info is what Pop returns and Requeue takes back; info.Pod == pod. It is nil while the pod is
+	// in flight, since the caller of Pop owns it then.
 	info *schedframework.QueuedPodInfo
-	// profile that serves the pod, or served it until a reload that has not come to the pod yet;
-	// see outdated. While the pod is in flight it is the one that it was popped with.
+	// profile holds the rules of the pod's profile. They may be replaced ones until a running
+	// reload reaches the pod; see outdated. While the pod is in flight, they are those in force
+	// when it was popped.
 	profile *profileRules
 
 	place Place
-	// index in the slice of its place. Not for InFlight.
+	// index is the entry's position in the slice of its place. Unused for InFlight.
 	index int
-	// until is the end of the back-off, a multiple of backoffWindow. For Backoff and ErrorBackoff.
+	// until is the end of the back-off, a multiple of backoffWindow. Used for Backoff and
+	// ErrorBackoff.
 	until time.Time
-	// checked is when the pod was last flushed in vain. For Unschedulable and Gated.
+	// checked is when the pod was last flushed without leaving. Used for Unschedulable and Gated.
 	checked time.Time
 
-	// failures counts the errors of PreEnqueue plugins in a row. Above 0, PreEnqueue is due when
-	// the back-off ends.
+	// failures counts consecutive errors of PreEnqueue plugins. If it is not 0, the plugins run
+	// again when the back-off ends.
 	failures int
 	// failure is the last of these errors.
 	failure string
-	// missed is the strongest of what would have moved the pod while a plugin gates it, for Ungate.
-	// Only for Gated.
+	// missed is the strongest strategy that an event asked for while the pod was gated. Ungate
+	// applies it. Used for Gated.
 	missed strategy
 
 	flight flight
 }
 
-// newEntry makes an entry for a pod that the queue does not know yet, with all it consists of in
-// one allocation.
+// newEntry returns an entry for a new pod. The entry and its parts take one allocation.
 func newEntry(pod *corev1.Pod, p *profileRules, now time.Time) *entry {
 	b := &struct {
 		entry
@@ -96,11 +97,11 @@ func newEntry(pod *corev1.Pod, p *profileRules, now time.Time) *entry {
 func (e *entry) update(pod *corev1.Pod) {
 	e.pod = pod
 	if e.info != nil {
-		_ = e.info.Update(pod) // nothing is parsed, hence nothing fails, as the UID is the same
+		_ = e.info.Update(pod) // cannot fail: terms are not parsed again for the same UID
 	}
 }
 
-// podHeap is a heap of entries that know their index. The owner of the heap locks.
+// podHeap is a heap of entries, each of which has its index. It has no lock: Queue.mu guards it.
 type podHeap struct {
 	entries []*entry
 	less    func(a, b *entry) bool
@@ -129,7 +130,7 @@ func (h *podHeap) Pop() any {
 	return e
 }
 
-// first is the head of the heap, nil if there is none.
+// first returns the head of the heap, nil if the heap is empty.
 func (h *podHeap) first() *entry {
 	if len(h.entries) == 0 {
 		return nil
@@ -137,9 +138,9 @@ func (h *podHeap) first() *entry {
 	return h.entries[0]
 }
 
-// podList is an unordered list of entries that know their index. The owner of the list locks.
-// Removal puts the last entry in the gap, so that whoever goes through it from the end may remove
-// the entry at hand.
+// podList is an unordered list of entries, each of which has its index. It has no lock: Queue.mu
+// guards it. Removal moves the last entry into the gap, so a loop from the end may remove the
+// current entry.
 type podList struct{ entries []*entry }
 
 func (l *podList) add(e *entry) {

@@ -33,8 +33,7 @@ func TestMain(m *testing.M) {
 	leaks.Main(m)
 }
 
-// The events that the plugins of the tests are interested in. Plugin "A" hears of nodes, "B" of
-// claims.
+// The events that the plugins of the tests register for: plugin "A" for nodes, "B" for claims.
 var (
 	nodeAdded  = fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}
 	claimAdded = fwk.ClusterEvent{Resource: fwk.PersistentVolumeClaim, ActionType: fwk.Add}
@@ -87,7 +86,7 @@ func preEnqueueOf(plugins ...fwk.PreEnqueuePlugin) func(*ProfileSettings) {
 
 var logger = klog.Logger{}
 
-// pop pops a pod, which must be there, so that a test fails rather than hangs.
+// pop pops a pod. It fails the test if there is none, where Pop would block.
 func (f *fixture) pop() *schedframework.QueuedPodInfo {
 	f.t.Helper()
 	c := f.Counts()
@@ -95,7 +94,7 @@ func (f *fixture) pop() *schedframework.QueuedPodInfo {
 	return f.Pop(logger)
 }
 
-// place is where a pod is, "Nowhere" if the queue does not know it.
+// place returns the place of a pod, "Nowhere" if it is not in the queue.
 func (f *fixture) place(pod *corev1.Pod) Place {
 	s, _ := f.Get(pod.UID)
 	return s.Place
@@ -172,7 +171,7 @@ func changed(pod *corev1.Pod, change ...func(*corev1.Pod)) *corev1.Pod {
 	return pod
 }
 
-// preEnqueuer is a PreEnqueue plugin that does what a test tells it.
+// preEnqueuer is a PreEnqueue plugin whose result the test sets.
 type preEnqueuer struct {
 	name   string
 	answer func(*corev1.Pod) *fwk.Status

@@ -13,22 +13,23 @@ import (
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// measuredHints is how many hints are measured per event. With thousands of unschedulable pods
-// measuring would cost more than asking, and the recorder drops what comes in such numbers.
+// measuredHints is the number of hint calls measured per event. With thousands of unschedulable
+// pods measuring would cost more than the calls, and the recorder drops observations in such
+// numbers.
 const measuredHints = 100
 
-// strategy is what becomes of a pod because of an event.
+// strategy is how an event requeues a pod. Larger values win.
 type strategy int
 
 const (
-	// stay: the event does not help the pod.
+	// stay: the event does not help the pod, which stays where it is.
 	stay strategy = iota
-	// afterFailure: the pod is tried again when its back-off is over, and not before, as one that
-	// met an error.
+	// afterFailure: the pod moves to ErrorBackoff, as after an error: it is retried when its
+	// back-off is over, and not before.
 	afterFailure
-	// afterBackoff: the pod is tried again when its back-off is over.
+	// afterBackoff: the pod is retried when its back-off is over.
 	afterBackoff
-	// immediately: the pod is tried again at once. It did not fail; a plugin had it pending.
+	// immediately: the pod is retried at once. It did not fail; a plugin had it pending.
 	immediately
 )
 
@@ -43,10 +44,10 @@ func (q *Queue) worthRequeuingLocked(logger klog.Logger, e *entry, ev *clusterEv
 		}
 		return stay
 	case len(info.UnschedulablePlugins) == 0 && len(info.PendingPlugins) == 0:
-		// Nobody refused the pod: it met an error.
+		// No plugin refused the pod: the attempt met an error.
 		return afterBackoff
 	case schedframework.ClusterEventIsWildCard(ev.event):
-		// A wildcard concerns all pods, or the one pod that it carries.
+		// A wildcard concerns all pods, or only the pod that it carries.
 		if ev.newObj != nil {
 			if pod, ok := ev.newObj.(*corev1.Pod); !ok || pod.UID != e.pod.UID {
 				return stay
@@ -68,14 +69,13 @@ func (q *Queue) worthRequeuingLocked(logger klog.Logger, e *entry, ev *clusterEv
 		}
 		result = afterBackoff
 		if len(info.PendingPlugins) == 0 {
-			return result // nothing could be said that is stronger
+			return result // no other hint can return a stronger one
 		}
 	}
 	return result
 }
 
-// callHintLocked asks one plugin. An error or a panic counts as Queue: a needless attempt is better
-// than a stranded pod.
+// callHintLocked calls the hint of one plugin, and measures the first calls per event.
 func (q *Queue) callHintLocked(logger klog.Logger, hint *Hint, pod *corev1.Pod, ev *clusterEvent) fwk.QueueingHint {
 	if hint.Fn == nil {
 		return fwk.Queue
@@ -91,7 +91,8 @@ func (q *Queue) callHintLocked(logger klog.Logger, hint *Hint, pod *corev1.Pod, 
 	return result
 }
 
-// runHintLocked calls the hint. It returns the result and its label in metrics.
+// runHintLocked calls the hint. It returns the result and its label in metrics. An error or a panic
+// counts as Queue: a needless attempt is better than a stranded pod.
 func (q *Queue) runHintLocked(
 	logger klog.Logger, hint *Hint, pod *corev1.Pod, ev *clusterEvent,
 ) (result fwk.QueueingHint, label string) {
@@ -112,19 +113,19 @@ func (q *Queue) runHintLocked(
 	return fwk.QueueSkip, schedmetrics.QueueingHintResultQueueSkip
 }
 
-// reportHintErrorLocked logs an error of a hint: the first one of a plugin in a generation of
-// profiles, and the others only at a higher verbosity, as what makes a hint fail for one pod tends
-// to fail for all.
+// reportHintErrorLocked logs an error of a hint: the first error of a plugin since the last reload
+// always, and later ones at a higher verbosity, since a hint that fails for one pod tends to fail
+// for all.
 func (q *Queue) reportHintErrorLocked(logger klog.Logger, plugin string, pod *corev1.Pod, ev *clusterEvent, err error) {
 	first := q.firstReportLocked("QueueingHintError", plugin)
 	if !first && !logger.V(4).Enabled() {
 		return
 	}
-	logger.Error(err, "A queueing hint failed; the pod is tried again", "plugin", plugin, "event", ev.event.Label(),
+	logger.Error(err, "A queueing hint failed; the pod is retried", "plugin", plugin, "event", ev.event.Label(),
 		"pod", klog.KObj(pod), "oldObj", named(ev.oldObj), "newObj", named(ev.newObj))
 }
 
-// named is how an object appears in the log.
+// named returns the representation of an object in the log.
 func named(obj any) any {
 	if o, ok := obj.(klog.KMetadata); ok {
 		return klog.KObj(o)

@@ -10,21 +10,21 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// maxInFlightEvents bounds what is kept for pods in flight. Cycles take milliseconds; a pod that
-// waits on Permit for minutes while ten thousands of events go by is retried after its back-off
-// instead of having all of them examined.
+// maxInFlightEvents bounds the events kept for pods in flight. Cycles take milliseconds; a pod that
+// waits on Permit for minutes while tens of thousands of events come in is retried after its
+// back-off, without an examination of all of them.
 const maxInFlightEvents = 1 << 15
 
-// flight is the part of an entry that matters while its pod is in flight.
+// flight is the part of an entry that is used while its pod is in flight.
 type flight struct {
 	// since is the number of the first event after the pod was popped.
 	since uint64
-	// started tells this life of the pod in the queue from an earlier one of the same pod: it is
-	// the InitialAttemptTimestamp of what was popped.
+	// started is the InitialAttemptTimestamp of what was popped. It distinguishes this stay of the
+	// pod in the queue from an earlier one.
 	started time.Time
-	// deleted says that the pod is not to come back.
+	// deleted means that the pod is dropped when it comes back.
 	deleted bool
-	// failed says that the pod is to be retried when it comes back; see Queue.RetryLater.
+	// failed means that the pod is retried when it comes back; see Queue.RetryLater.
 	failed bool
 
 	prev, next *entry
@@ -34,21 +34,21 @@ type flight struct {
 type clusterEvent struct {
 	event          fwk.ClusterEvent
 	oldObj, newObj any
-	// reloaded, if not nil, are the scheduler names whose pods the event concerns: their profiles
-	// changed.
+	// reloaded, if not nil, holds the scheduler names whose profiles changed. The event concerns
+	// their pods only.
 	reloaded sets.Set[string]
-	// measured counts the hints of which the duration was recorded.
+	// measured counts the hint calls whose duration was recorded.
 	measured int
 }
 
-// inFlight is the pods in flight in the order in which they were popped, and the events since the
-// first of these. Queue.mu guards it.
+// inFlight holds the pods in flight in the order in which they were popped, and the events since
+// the first of them was popped. Queue.mu guards it.
 type inFlight struct {
 	first, last *entry
 	pods        int
 
-	// events[dead:] are kept. The number of an event is base plus its index; numbers are never used
-	// again.
+	// events[dead:] are the kept events. The number of an event is base plus its index; numbers are
+	// never reused.
 	events []clusterEvent
 	dead   int
 	base   uint64
@@ -56,7 +56,7 @@ type inFlight struct {
 	metrics *metrics
 }
 
-// add begins to keep events for a pod.
+// add appends a pod and starts to keep events for it.
 func (f *inFlight) add(e *entry) {
 	e.flight.since = f.base + uint64(len(f.events))
 	e.flight.prev, e.flight.next = f.last, nil
@@ -70,7 +70,7 @@ func (f *inFlight) add(e *entry) {
 	f.metrics.podsInFlight(1)
 }
 
-// remove lets go of a pod, and of the events that no other pod needs.
+// remove removes a pod, and the events that no other pod needs.
 func (f *inFlight) remove(e *entry) {
 	prev, next := e.flight.prev, e.flight.next
 	if prev == nil {
@@ -106,8 +106,8 @@ func (f *inFlight) record(ev clusterEvent) {
 	f.metrics.eventInFlight(ev.event, 1)
 }
 
-// eventsSince returns what came in since the pod was popped. complete is false if some of it was
-// forgotten. The slice is valid until the next change.
+// eventsSince returns the events since the pod was popped. complete is false if some of them were
+// dropped. The slice is valid until the next change.
 func (f *inFlight) eventsSince(e *entry) (events []clusterEvent, complete bool) {
 	oldest := f.base + uint64(f.dead)
 	if e.flight.since < oldest {
@@ -116,14 +116,14 @@ func (f *inFlight) eventsSince(e *entry) (events []clusterEvent, complete bool) 
 	return f.events[e.flight.since-f.base:], true
 }
 
-// len is the number of events kept.
+// len returns the number of kept events.
 func (f *inFlight) len() int { return len(f.events) - f.dead }
 
-// forget drops events[:n]. Their slots are reused once they are half of the slice.
+// forget drops events[:n]. Their room is reused once it is half of the slice.
 func (f *inFlight) forget(n int) {
 	for i := f.dead; i < n; i++ {
 		f.metrics.eventInFlight(f.events[i].event, -1)
-		f.events[i] = clusterEvent{} // lets go of the objects
+		f.events[i] = clusterEvent{} // releases the objects
 	}
 	f.dead = n
 	if f.dead*2 >= len(f.events) {

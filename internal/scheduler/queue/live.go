@@ -13,25 +13,25 @@ import (
 
 // Errors of Requeue, wrapped with the pod's name.
 var (
-	// ErrGone means that the pod is not to be scheduled any more: it was deleted, re-created under
-	// its name, or assigned to a node. It is released and not queued.
+	// ErrGone means that the pod must not be scheduled any more: it was deleted, re-created under
+	// the same name, or assigned to a node. The queue has released it.
 	ErrGone = errors.New("the pod is gone")
-	// ErrAlreadyQueued means that the pod has been taken up anew since it was popped. What is
-	// queued or in flight stays as it is.
+	// ErrAlreadyQueued means that the pod was queued again since it was popped. The queue does not
+	// change.
 	ErrAlreadyQueued = errors.New("the pod is in the scheduling queue already")
 )
 
-// gone says why a pod is not there to be scheduled any more according to the informers' cache, ""
-// if it is. Informers change their cache before they call handlers. So a pod that is there while
-// Queue.mu or Nominator.mu is held cannot have been forgotten by its deletion: the handler is yet
-// to come, and waits for the lock.
+// gone returns why a pod must not be scheduled any more according to the informer cache, "" if it
+// may be scheduled. Informers change their cache before they call handlers. So if the cache has the
+// pod while Queue.mu or Nominator.mu is held, its deletion has not been handled yet: the handler
+// would still need the lock.
 func gone(pods corev1listers.PodLister, pod *corev1.Pod) string {
 	_, reason := latest(pods, pod)
 	return reason
 }
 
-// latest returns the newest version of a pod, and why it is not there to be scheduled any more, as
-// gone does. Without a lister it is nil.
+// latest returns the newest version of a pod, nil without a lister, and why it must not be
+// scheduled any more, as gone does.
 func latest(pods corev1listers.PodLister, pod *corev1.Pod) (*corev1.Pod, string) {
 	if pods == nil {
 		return nil, ""
@@ -41,7 +41,7 @@ func latest(pods corev1listers.PodLister, pod *corev1.Pod) (*corev1.Pod, string)
 	case apierrors.IsNotFound(err):
 		return nil, "deleted"
 	case err != nil:
-		return nil, "" // no lister on a cache fails otherwise; losing the pod would be worse than keeping it
+		return nil, "" // cache listers return no other error; keeping the pod is safer than losing it
 	case known.UID != pod.UID:
 		return nil, "re-created"
 	case known.Spec.NodeName != "":

@@ -13,26 +13,27 @@ import (
 	ownmetrics "github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
-// The labels of events that the queue itself makes.
+// Labels of the events that the queue itself creates.
 var (
 	labelAdd    = schedframework.EventUnscheduledPodAdd.Label()
 	labelUpdate = schedframework.EventUnscheduledPodUpdate.Label()
 )
 
-// profileReload is the label of moves that a reload causes.
+// profileReload is the event label of moves that a reload causes.
 const profileReload = "ProfileReload"
 
-// metrics is kube-scheduler's queue metrics. Their handles are kept, as looking one up costs more
-// than moving a pod; those of our own pending pods are kept by the profiles. Guarded by Queue.mu.
+// metrics holds the handles of kube-scheduler's queue metrics, since looking one up costs more than
+// moving a pod. The handles of livesched_pending_pods are in profileRules. Queue.mu guards it.
 type metrics struct {
-	// pending counts pods per place; nil where none is counted. Backoff and ErrorBackoff share one.
+	// pending holds the gauge of pods per place, nil for places without one. Backoff and
+	// ErrorBackoff share a gauge.
 	pending  [places]compmetrics.GaugeMetric
 	incoming map[incomingKey]compmetrics.CounterMetric
 	// unschedulable counts queued pods per plugin that refused them.
 	unschedulable map[reasonKey]compmetrics.GaugeMetric
 	popped        compmetrics.GaugeMetric
 	inFlight      map[fwk.ClusterEvent]compmetrics.GaugeMetric
-	// async takes what may be lost, off the queue's goroutines. May be nil.
+	// async records observations that may be lost, on a goroutine of its own. It may be nil.
 	async *schedmetrics.MetricAsyncRecorder
 }
 
@@ -56,7 +57,7 @@ func newMetrics(async *schedmetrics.MetricAsyncRecorder) *metrics {
 	return m
 }
 
-// moved records that a pod is about to be in another place.
+// moved records that a pod is about to move to another place.
 func (m *metrics) moved(e *entry, to Place) {
 	if g := m.pending[e.place]; g != nil {
 		g.Dec()
@@ -68,8 +69,8 @@ func (m *metrics) moved(e *entry, to Place) {
 	}
 }
 
-// pendingOf are the gauges of livesched_pending_pods of one profile, per place; nil where nothing
-// is counted. They are there, at 0, before the first pod.
+// pendingOf returns the gauges of livesched_pending_pods of one profile, per place, nil for places
+// without one. It creates the series, so that they are 0 before the first pod.
 func pendingOf(schedulerName string) (gauges [places]prometheus.Gauge) {
 	for place, queue := range map[Place]string{
 		Active:        ownmetrics.QueueActive,
@@ -83,12 +84,12 @@ func pendingOf(schedulerName string) (gauges [places]prometheus.Gauge) {
 	return gauges
 }
 
-// incomingNames are the values of the label queue of queue_incoming_pods_total.
+// incomingNames are the values of the label "queue" of queue_incoming_pods_total.
 var incomingNames = [places]string{
 	Active: "active", Backoff: "backoff", ErrorBackoff: "backoff", Unschedulable: "unschedulable", Gated: "unschedulable",
 }
 
-// entered counts a pod that came into a place because of an event.
+// entered counts a pod that moved to a place because of an event.
 func (m *metrics) entered(to Place, event string) {
 	key := incomingKey{queue: incomingNames[to], event: event}
 	c := m.incoming[key]
@@ -99,7 +100,7 @@ func (m *metrics) entered(to Place, event string) {
 	c.Inc()
 }
 
-// refused adds to the number of queued pods that a plugin refused.
+// refused adds delta to the number of queued pods that a plugin refused.
 func (m *metrics) refused(plugin, schedulerName string, delta float64) {
 	key := reasonKey{plugin: plugin, schedulerName: schedulerName}
 	g := m.unschedulable[key]
@@ -110,8 +111,8 @@ func (m *metrics) refused(plugin, schedulerName string, delta float64) {
 	g.Add(delta)
 }
 
-// rejected adds to the gauges of all plugins that refused the pod: 1 when it enters the queue, -1
-// when it leaves.
+// rejected adds delta to the gauges of all plugins that refused the pod: 1 when the pod enters the
+// queue, -1 when it leaves.
 func (m *metrics) rejected(info *schedframework.QueuedPodInfo, delta float64) {
 	for plugin := range info.UnschedulablePlugins {
 		m.refused(plugin, info.Pod.Spec.SchedulerName, delta)
@@ -134,8 +135,8 @@ func (m *metrics) eventInFlight(event fwk.ClusterEvent, delta float64) {
 	g.Add(delta)
 }
 
-// forgetProfile lets go of the handles of a profile that is gone, and deletes the series that are
-// the queue's alone. The gauges themselves are at 0 then.
+// forgetProfile drops the handles of a removed profile, and deletes the series that only the queue
+// writes. All its gauges must be 0.
 func (m *metrics) forgetProfile(schedulerName string) {
 	ownmetrics.PendingPods.DeletePartialMatch(prometheus.Labels{ownmetrics.LabelProfile: schedulerName})
 	for key := range m.unschedulable {

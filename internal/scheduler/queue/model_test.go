@@ -14,8 +14,8 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// model is the queue as its rules read, without any thought of speed: pods in a map, a list of
-// events per pod in flight, everything searched for. It is told what the queue is told.
+// model implements the rules of the queue in the simplest way: pods in a map, a list of events per
+// pod in flight, linear searches everywhere. It receives the same calls as the queue.
 type model struct {
 	now      func() time.Time
 	known    func(*corev1.Pod) *corev1.Pod // the informers' newest version of this very pod, nil if it is not pending any more
@@ -154,7 +154,7 @@ func (m *model) delete(pod *corev1.Pod) {
 	delete(m.pods, pod.UID)
 }
 
-// candidates are the pods from which Pop may choose: those that no other comes before.
+// candidates returns the pods that Pop may return: those that no other pod precedes.
 func (m *model) candidates() []*modelPod {
 	pods := m.in(Active)
 	if len(pods) == 0 {
@@ -294,7 +294,7 @@ func (m *model) worth(p *modelPod, ev clusterEvent) strategy {
 	return s
 }
 
-// keep writes an event down for everybody in flight.
+// keep records an event for all pods in flight.
 func (m *model) keep(ev clusterEvent) {
 	for _, p := range m.in(InFlight) {
 		p.events = append(p.events, ev)
@@ -367,13 +367,13 @@ func (m *model) retryLater(pod *corev1.Pod) {
 	}
 }
 
-// enqueue puts a pod where its gates and back-off let it be.
+// enqueue moves a pod as close to being popped as its gates and back-off allow.
 func (m *model) enqueue(p *modelPod, s strategy) {
 	wasParked := p.place == Unschedulable || p.place == Gated
 	wasGated := p.gate != ""
 	verdict, plugin := yes, ""
 	plugins := slices.Clone(m.profile(p.pod).PreEnqueue)
-	// The gating plugin is asked first.
+	// The gating plugin runs first.
 	slices.SortStableFunc(plugins, func(a, b fwk.PreEnqueuePlugin) int {
 		switch {
 		case a.Name() == b.Name():
@@ -483,8 +483,8 @@ func (m *model) flush() {
 	}
 }
 
-// reconfigure is the critical section of a reload. What others are yet to be told of are
-// nominations that ended, by the priorities of their pods.
+// reconfigure is the critical section of a reload. It returns the priorities of the pods whose
+// nominations ended.
 func (m *model) reconfigure(s *Settings, changed sets.Set[string]) (ended []int32) {
 	again := changed.Clone()
 	for name := range s.Profiles {
@@ -516,7 +516,8 @@ func (m *model) reconfigure(s *Settings, changed sets.Set[string]) (ended []int3
 	return ended
 }
 
-// current looks at a pod that a reload has not come to yet, and returns what is left of it.
+// current renews a pod that a reload has not reached yet. It returns nil if the pod leaves the
+// queue.
 func (m *model) current(uid types.UID) *modelPod {
 	p := m.pods[uid]
 	if p == nil || !p.outdated {
@@ -534,7 +535,7 @@ func (m *model) current(uid types.UID) *modelPod {
 	return p
 }
 
-// nominationEnded tells that pods of a priority and below may have room.
+// nominationEnded reports that pods of a priority and below may have room.
 func (m *model) nominationEnded(priority int32) {
 	m.move(schedframework.EventAssignedPodDelete, nil, func(pod *corev1.Pod) bool { return *pod.Spec.Priority <= priority })
 }

@@ -11,12 +11,12 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// Move tells the queue of an event in the cluster: Unschedulable and Gated pods that it may help
-// are queued again, and it is kept for the pods in flight. oldObj is nil for what was added, newObj
-// for what was deleted. precheck, if not nil, picks the waiting pods that are looked at; it is
-// called under the queue's lock.
+// Move reports an event in the cluster: the queue requeues the Unschedulable and Gated pods that
+// the event may help, and keeps the event for the pods in flight. oldObj is nil for an added
+// object, newObj for a deleted one. precheck, if not nil, selects the waiting pods to consider; it
+// is called with the queue's lock held.
 //
-// A wildcard event concerns all pods, or, if newObj is a pod, that one only.
+// A wildcard event concerns all pods or, if newObj is a pod, that pod only.
 func (q *Queue) Move(logger klog.Logger, event fwk.ClusterEvent, oldObj, newObj any, precheck func(*corev1.Pod) bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -29,7 +29,7 @@ func (q *Queue) moveOnEventLocked(logger klog.Logger, event fwk.ClusterEvent, ol
 		return
 	}
 	ev := clusterEvent{event: event, oldObj: oldObj, newObj: newObj}
-	label := "" // made when the first pod moves; most events move none
+	label := "" // set when the first pod moves; most events move none
 	for i := len(q.unschedulable.entries) - 1; i >= 0; i-- {
 		e := q.unschedulable.entries[i]
 		if e.outdated() {
@@ -53,10 +53,9 @@ func (q *Queue) moveOnEventLocked(logger klog.Logger, event fwk.ClusterEvent, ol
 	q.inFlight.record(ev)
 }
 
-// NominationEnded tells the queue that a pod does not hold the room any more that it was nominated
-// for: the pods that had to reckon with it, those of its priority and below, take it for the
-// deletion of an assigned pod. The pod's status names the node. Nobody reckons with pods of names
-// that have no profile.
+// NominationEnded reports that a pod no longer holds its nominated node, which its status names.
+// Pods of its priority and below had to take it into account; for them this is like the deletion of
+// an assigned pod. Pods whose scheduler name has no profile are not taken into account by anyone.
 func (q *Queue) NominationEnded(logger klog.Logger, pod *corev1.Pod) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -65,7 +64,7 @@ func (q *Queue) NominationEnded(logger klog.Logger, pod *corev1.Pod) {
 	}
 }
 
-// nominationEndedLocked is NominationEnded, whether or not the pod's name has a profile.
+// nominationEndedLocked is NominationEnded, whether or not the pod's scheduler name has a profile.
 func (q *Queue) nominationEndedLocked(logger klog.Logger, pod *corev1.Pod) {
 	priority := corev1helpers.PodPriority(pod)
 	q.moveOnEventLocked(logger, schedframework.EventAssignedPodDelete, pod, nil, func(other *corev1.Pod) bool {
@@ -73,24 +72,15 @@ func (q *Queue) nominationEndedLocked(logger klog.Logger, pod *corev1.Pod) {
 	})
 }
 
-// AssignedPodAdded tells the queue that a pod now runs, or is about to.
-func (q *Queue) AssignedPodAdded(logger klog.Logger, pod *corev1.Pod) {
-	q.Move(logger, schedframework.EventAssignedPodAdd, nil, pod, nil)
-}
-
-// AssignedPodUpdated tells the queue of one change, event, of a pod that runs.
-func (q *Queue) AssignedPodUpdated(logger klog.Logger, oldPod, newPod *corev1.Pod, event fwk.ClusterEvent) {
-	q.Move(logger, event, oldPod, newPod, nil)
-}
-
-// ungates says whether an event interests the plugin that gates the pod. A wildcard interests all.
+// ungates reports whether the plugin that gates the pod registered for the event. A wildcard
+// matches every plugin.
 func ungates(e *entry, event fwk.ClusterEvent) bool {
 	return schedframework.ClusterEventIsWildCard(event) || schedframework.MatchAnyClusterEvent(event, e.info.GatingPluginEvents)
 }
 
-// Activate moves the given pods to Active, without waiting for their back-off; gated ones only if
-// their gate is open. Those in flight are tried again when they come back. The keys do not matter;
-// pods that the queue does not know are ignored.
+// Activate moves the given pods to Active without waiting for their back-off; gated pods only if
+// their PreEnqueue plugins admit them. Pods in flight are retried when they come back. Pods that
+// are not in the queue are ignored, and so are the keys of the map.
 func (q *Queue) Activate(logger klog.Logger, pods map[string]*corev1.Pod) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -190,7 +190,7 @@ func TestHints(t *testing.T) {
 		f.Move(logger, nodeAdded, oldObj, newObj, nil)
 		f.Expect(calls).To(Equal(2))
 	})
-	t.Run("a plugin that panics or fails is named in the log once per generation", func(t *testing.T) {
+	t.Run("a plugin that panics or fails is logged once until the next reload", func(t *testing.T) {
 		log := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(2)))
 		text := log.GetSink().(ktesting.Underlier).GetBuffer()
 		f := newFixture(t, func(p *ProfileSettings) {
@@ -257,14 +257,14 @@ func TestMove(t *testing.T) {
 		})
 		f.Add(logger, newPod("a"))
 		a := f.reject("Added")
-		f.AssignedPodAdded(logger, newPod("other", onNode("n")))
+		f.Move(logger, schedframework.EventAssignedPodAdd, nil, newPod("other", onNode("n")), nil)
 		f.Expect(f.place(a)).To(Equal(Backoff))
 		f.pop()
 		f.Add(logger, newPod("b"))
 		b := f.reject("Labelled")
 		other := newPod("other", onNode("n"))
 		for _, event := range schedframework.PodSchedulingPropertiesChange(changed(other, label("x", "y")), other) {
-			f.AssignedPodUpdated(logger, other, changed(other, label("x", "y")), event)
+			f.Move(logger, event, other, changed(other, label("x", "y")), nil)
 		}
 		f.Expect(f.place(b)).To(Equal(Backoff))
 	})

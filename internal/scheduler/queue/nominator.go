@@ -18,46 +18,49 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// Nominator remembers which pods are promised which nodes: preemption makes room there, or somebody
-// wrote a node into the pod's status. Pods of lower or equal priority reckon with them as if they
-// ran there already.
+// Nominator holds the nominated nodes of pods. Preemption nominates a node when it makes room
+// there; other components may write one into the pod's status. Pods of lower or equal priority are
+// scheduled as if nominated pods were running on their nodes.
 //
-// What it knows may be newer than the pod's status, which is patched later. Hence its rules against
+// A nomination may be newer than the pod's status, which is patched later. Hence its rules against
 // staleness (pkg/scheduler/backend/queue/nominator.go upstream): an update of the pod that does not
-// change the node in its status does not touch a nomination made in memory; one that does decides.
-// Upstream keeps such a nomination only as long as the status names no node at all. A pod is not
-// nominated if it is being deleted, since it is not scheduled any more, or if the informers do not
-// know it, know another of that name, or know it to be assigned.
+// change the node in its status does not touch a nomination made in memory; one that does replaces
+// it. Upstream keeps such a nomination only while the status names no node at all. A pod is not
+// nominated if it is terminating, since it is not scheduled any more, or if the informer cache does
+// not have it, has another pod of that name, or has it as assigned.
 //
 // All methods are safe for concurrent use. NominatedPodsForNode is called per node and pod, from
 // many goroutines: it takes no lock while nothing is nominated, and never the queue's.
+//
+// Methods that need Queue.mu end in QueueLocked; they take mu themselves. Methods that need mu end
+// in Locked.
 type Nominator struct {
-	// queue is Queue.mu. AddNominatedPod and UpdateNominatedPod take it, before mu, since the
-	// PodInfo that they are given may be a queued one, which the queue writes to.
+	// queue is Queue.mu. AddNominatedPod and UpdateNominatedPod take it before mu, since their
+	// PodInfo may be a queued one, which the queue writes to.
 	queue sync.Locker
-	// pods is the informers' cache. nil: no check.
+	// pods reads the informer cache. nil disables the check.
 	pods corev1listers.PodLister
 
 	mu sync.RWMutex // guards what follows
-	// byNode lists the nominations of each node in the order in which they were made. changed has
-	// the number of the last change of each such list; numbers, of which last is the latest, are
-	// not used twice.
+	// byNode lists the nominations of each node in the order in which they were made. changed holds
+	// the number of the last change of each list; last is the latest number. Numbers are never
+	// reused.
 	byNode  map[string][]*nomination
 	changed map[string]uint64
 	last    uint64
 	byPod   map[types.UID]*nomination
-	// served holds the scheduler names that have a profile: pods of others are not nominated.
+	// served holds the scheduler names that have a profile. Pods of other names are not nominated.
 	served sets.Set[string]
 
 	// size is len(byPod). Written under mu, read without.
 	size atomic.Int64
 }
 
-// nomination promises a node to a pod. Immutable.
+// nomination is a pod and its nominated node. It is immutable.
 type nomination struct {
 	node string
-	// info is owned by the nomination. Its resources are computed, so that copies of it are cheap
-	// to add to a node.
+	// info belongs to the nomination. Its resources are computed, so that copies of it are cheap to
+	// add to a node.
 	info *schedframework.PodInfo
 }
 
@@ -70,22 +73,22 @@ func newNominator(queue sync.Locker, pods corev1listers.PodLister) *Nominator {
 	}
 }
 
-// AddNominatedPod nominates the pod for the node in nominating, which may be none, or for the one
-// in the pod's status if nominating is nil. It replaces what was nominated before.
+// AddNominatedPod nominates the pod for the node in nominating, which may be empty, or for the node
+// in the pod's status if nominating is nil. It replaces an earlier nomination.
 func (n *Nominator) AddNominatedPod(logger klog.Logger, pod fwk.PodInfo, nominating *fwk.NominatingInfo) {
 	n.queue.Lock()
 	defer n.queue.Unlock()
 	n.addQueueLocked(logger, pod, nominating)
 }
 
-// UpdateNominatedPod takes note of a new version of a pod.
+// UpdateNominatedPod records a new version of a pod.
 func (n *Nominator) UpdateNominatedPod(logger klog.Logger, oldPod *corev1.Pod, newPod fwk.PodInfo) {
 	n.queue.Lock()
 	defer n.queue.Unlock()
 	n.updateQueueLocked(logger, oldPod, newPod)
 }
 
-// DeleteNominatedPodIfExists takes back the pod's nomination, if there is one.
+// DeleteNominatedPodIfExists removes the pod's nomination, if it has one.
 func (n *Nominator) DeleteNominatedPodIfExists(pod *corev1.Pod) {
 	if n.size.Load() == 0 {
 		return
@@ -95,8 +98,8 @@ func (n *Nominator) DeleteNominatedPodIfExists(pod *corev1.Pod) {
 	n.removeLocked(pod.UID)
 }
 
-// NominatedPodsForNode returns the pods that are promised the node. The caller owns the list and
-// the PodInfos, but must not write to the pods themselves.
+// NominatedPodsForNode returns the pods nominated for the node. The caller owns the list and the
+// PodInfos, but must not modify the pods.
 func (n *Nominator) NominatedPodsForNode(nodeName string) []fwk.PodInfo {
 	if n.size.Load() == 0 {
 		return nil
@@ -115,10 +118,11 @@ func (n *Nominator) NominatedPodsForNode(nodeName string) []fwk.PodInfo {
 	return pods
 }
 
-// NominatedNodes returns the nodes that pods other than this one, at least as important, are
-// nominated to, and says whether one of these pods keeps others away by required anti-affinity. As
-// long as a node has the same number, which is not zero, for any pod, the same pods count there; it
-// never comes back to a number that it had. It takes no lock while nothing is nominated.
+// NominatedNodes returns the nodes for which pods other than this one, of equal or higher priority,
+// are nominated, each with a number. If a node has the same number in two calls, for whichever
+// pods, then the same nominated pods count there; no number is reused for another state. repelling
+// reports whether one of these pods has required anti-affinity. NominatedNodes takes no lock while
+// nothing is nominated.
 func (n *Nominator) NominatedNodes(pod *corev1.Pod) (nodes map[string]uint64, repelling bool) {
 	if n.size.Load() == 0 {
 		return nil, false
@@ -128,8 +132,8 @@ func (n *Nominator) NominatedNodes(pod *corev1.Pod) (nodes map[string]uint64, re
 	priority := corev1helpers.PodPriority(pod)
 	nodes = make(map[string]uint64, len(n.byNode))
 	for node, nominated := range n.byNode {
-		// Which of a list count follows from how many are important enough and where the pod itself
-		// is.
+		// The number of pods that are important enough and the position of the pod itself determine
+		// which pods of the list count.
 		important, self := 0, 0
 		for i, nm := range nominated {
 			switch {
@@ -163,8 +167,8 @@ func (n *Nominator) addQueueLocked(logger klog.Logger, info fwk.PodInfo, nominat
 	n.putLocked(logger, info, node)
 }
 
-// addIfUnknownQueueLocked nominates the pod for the node in its status, unless something is known
-// of it already. The caller holds Queue.mu.
+// addIfUnknownQueueLocked nominates the pod for the node in its status, unless it has a nomination
+// already.
 func (n *Nominator) addIfUnknownQueueLocked(logger klog.Logger, info *schedframework.PodInfo) {
 	node := info.Pod.Status.NominatedNodeName
 	if node == "" {
@@ -186,16 +190,15 @@ func (n *Nominator) updateQueueLocked(logger klog.Logger, oldPod *corev1.Pod, in
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if known := n.byPod[oldPod.UID]; known != nil && node == oldPod.Status.NominatedNodeName {
-		// An update of something else, maybe from before the patch that follows a nomination made
-		// in memory.
+		// The node in the status did not change. The update may even be older than the status patch
+		// of a nomination made in memory.
 		node = known.node
 	}
 	n.removeLocked(oldPod.UID)
 	n.putLocked(logger, info, node)
 }
 
-// refreshQueueLocked replaces the pod of a nomination by a newer version and keeps the node. The
-// caller holds Queue.mu.
+// refreshQueueLocked replaces the pod of a nomination by a newer version and keeps the node.
 func (n *Nominator) refreshQueueLocked(logger klog.Logger, info *schedframework.PodInfo) {
 	if n.size.Load() == 0 {
 		return
@@ -207,8 +210,7 @@ func (n *Nominator) refreshQueueLocked(logger klog.Logger, info *schedframework.
 	}
 }
 
-// putLocked makes a nomination in place of an earlier one of the pod, if the pod is there to be
-// nominated.
+// putLocked nominates the pod in place of an earlier nomination, if the pod may be nominated.
 func (n *Nominator) putLocked(logger klog.Logger, info fwk.PodInfo, node string) {
 	pod := info.GetPod()
 	n.removeLocked(pod.UID)
@@ -233,7 +235,7 @@ func (n *Nominator) putLocked(logger klog.Logger, info fwk.PodInfo, node string)
 	n.size.Store(int64(len(n.byPod)))
 }
 
-// removeLocked takes back the pod's nomination, if it has one.
+// removeLocked removes the pod's nomination, if it has one.
 func (n *Nominator) removeLocked(uid types.UID) {
 	nm := n.byPod[uid]
 	if nm == nil {
@@ -255,8 +257,8 @@ func (n *Nominator) setNodeLocked(node string, nominated []*nomination) {
 	n.byNode[node], n.changed[node] = nominated, n.last
 }
 
-// serveQueueLocked sets the scheduler names that have a profile, and takes back the nominations of
-// pods of all others, which it returns. The caller holds Queue.mu.
+// serveQueueLocked sets the scheduler names that have a profile. It removes the nominations of pods
+// of all other names and returns them.
 func (n *Nominator) serveQueueLocked(names sets.Set[string]) (ended []*nomination) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -270,7 +272,7 @@ func (n *Nominator) serveQueueLocked(names sets.Set[string]) (ended []*nominatio
 	return ended
 }
 
-// nominated is the pod with the node in its status, which may be about to be told.
+// nominated returns the pod with the nominated node in its status, where it may not be written yet.
 func (nm *nomination) nominated() *corev1.Pod {
 	pod := *nm.info.Pod
 	pod.Status.NominatedNodeName = nm.node

@@ -90,7 +90,7 @@ func (q *Queue) detach(e *entry) {
 	}
 }
 
-// heapOf returns the heap that is a place, nil for places that are none.
+// heapOf returns the heap of a place, nil for places without one.
 func (q *Queue) heapOf(p Place) *podHeap {
 	switch p {
 	case Active:
@@ -103,8 +103,8 @@ func (q *Queue) heapOf(p Place) *podHeap {
 	return nil
 }
 
-// noteFirstAttempt starts the clock of the pod's scheduling latency, which does not count the time
-// it was gated.
+// noteFirstAttempt starts the measurement of the pod's scheduling latency, which does not include
+// the time in which it was gated.
 func (q *Queue) noteFirstAttempt(info *schedframework.QueuedPodInfo) {
 	if info.InitialAttemptTimestamp == nil {
 		now := q.clock.Now()

@@ -17,27 +17,27 @@ import (
 
 const (
 	preEnqueue = "PreEnqueue"
-	// pluginMetricsSamplePercent is the share of PreEnqueue runs of which the duration of each
-	// plugin is recorded, as in kube-scheduler.
+	// pluginMetricsSamplePercent is the percentage of PreEnqueue runs for which the duration of
+	// each plugin is recorded, as in kube-scheduler.
 	pluginMetricsSamplePercent = 10
 )
 
-// admission is what the PreEnqueue plugins say of a pod together.
+// admission is the combined result of a pod's PreEnqueue plugins.
 type admission int
 
 const (
-	// admitted: all plugins let it pass.
+	// admitted: all plugins admit the pod.
 	admitted admission = iota
-	// refused: one plugin gates it.
+	// refused: a plugin gates the pod.
 	refused
-	// failed: one plugin met an error, so nobody knows. The pod must not be scheduled, and is to be
-	// tried again.
+	// failed: a plugin met an error. The pod must not be scheduled, and the plugins run again
+	// later.
 	failed
 )
 
-// runPreEnqueueLocked asks the PreEnqueue plugins about the pod and writes the answer into the
-// entry. The plugin that gates the pod is asked first, and the first one that does not let it pass
-// is the last one asked. It needs mu since the answer must be acted on before the next event.
+// runPreEnqueueLocked runs the PreEnqueue plugins and records the result in the entry. The plugin
+// that gated the pod runs first, and the first refusal or error ends the run. mu is held because
+// the result must be applied before the next event.
 func (q *Queue) runPreEnqueueLocked(logger klog.Logger, e *entry) admission {
 	info, p := e.info, e.profile
 	if len(p.preEnqueue) == 0 {
@@ -57,8 +57,8 @@ func (q *Queue) runPreEnqueueLocked(logger klog.Logger, e *entry) admission {
 		e.failures++
 		e.failure = fmt.Sprintf("%s: %s", plugin, status.Message())
 		info.GatingPlugin, info.GatingPluginEvents = "", nil
-		if e.failures == 1 { // the retries would repeat it
-			logger.Error(status.AsError(), "A PreEnqueue plugin failed; the pod is tried again after a back-off",
+		if e.failures == 1 { // retries would repeat the message
+			logger.Error(status.AsError(), "A PreEnqueue plugin failed; the pod is retried after a back-off",
 				"plugin", plugin, "pod", klog.KObj(e.pod))
 		}
 		return failed
@@ -68,8 +68,8 @@ func (q *Queue) runPreEnqueueLocked(logger klog.Logger, e *entry) admission {
 	}
 	e.failures, e.failure = 0, ""
 	info.GatingPlugin, info.GatingPluginEvents = plugin, p.events[plugin]
-	// An event that may help the pod is one that interests the gating plugin, so it counts among
-	// those that refused it.
+	// Events that may help the pod are those that the gating plugin registered for, so it counts
+	// among the plugins that refused the pod.
 	if !info.UnschedulablePlugins.Has(plugin) {
 		if !info.PendingPlugins.Has(plugin) {
 			q.metrics.refused(plugin, p.name, 1)
@@ -82,18 +82,18 @@ func (q *Queue) runPreEnqueueLocked(logger klog.Logger, e *entry) admission {
 	return refused
 }
 
-// admitLocked notes that nothing keeps the pod out any more.
+// admitLocked records that no PreEnqueue plugin refuses the pod.
 func (q *Queue) admitLocked(logger klog.Logger, e *entry) {
 	wasGated := e.info.Gated()
 	e.failures, e.failure = 0, ""
 	e.info.GatingPlugin, e.info.GatingPluginEvents = "", nil
 	if wasGated {
-		// Nothing is held free for gated pods, so a node in the pod's status may be news.
+		// Gated pods are not nominated, so the node in the pod's status may be a new nomination.
 		q.nominator.addIfUnknownQueueLocked(logger, e.info.PodInfo)
 	}
 }
 
-// firstRefusalLocked returns the first answer that is not success, and whose it is.
+// firstRefusalLocked returns the first status that is not success, and its plugin.
 func (q *Queue) firstRefusalLocked(ctx context.Context, e *entry) (string, *fwk.Status) {
 	gate := e.info.GatingPlugin
 	measured := rand.IntN(100) < pluginMetricsSamplePercent
@@ -116,7 +116,7 @@ func (q *Queue) firstRefusalLocked(ctx context.Context, e *entry) (string, *fwk.
 	return "", nil
 }
 
-// callPreEnqueueLocked calls one plugin. A panic is an error of the plugin's.
+// callPreEnqueueLocked calls one plugin. A panic counts as an error of the plugin.
 func (q *Queue) callPreEnqueueLocked(ctx context.Context, pl *preEnqueuePlugin, e *entry, measured bool) (status *fwk.Status) {
 	start := q.clock.Now()
 	defer func() {
@@ -131,12 +131,12 @@ func (q *Queue) callPreEnqueueLocked(ctx context.Context, pl *preEnqueuePlugin, 
 	return pl.plugin.PreEnqueue(ctx, e.pod)
 }
 
-// reportPanicLocked logs a panic of a plugin with its stack, once per generation of profiles: a
-// plugin that panics for one pod tends to do so for all. It is called from the recovering function,
+// reportPanicLocked logs a panic of a plugin with its stack, once until the next reload: a plugin
+// that panics for one pod tends to do so for all. The deferred function that recovers must call it,
 // so that the stack is the plugin's.
 func (q *Queue) reportPanicLocked(logger klog.Logger, what, plugin string, value any) {
 	if q.firstReportLocked(what, plugin) {
-		logger.Error(nil, "A plugin panicked; this is not logged again until profiles change", "extensionPoint", what, "plugin", plugin,
+		logger.Error(nil, "A plugin panicked; this is not logged again until the profiles change", "extensionPoint", what, "plugin", plugin,
 			"panic", value, "stack", string(debug.Stack()))
 	}
 }

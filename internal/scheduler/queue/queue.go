@@ -18,28 +18,30 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Config is what a Queue is made of.
+// Config holds the dependencies of a Queue.
 type Config struct {
-	// Clock is the real one by default.
+	// Clock defaults to the real clock.
 	Clock clock.WithTicker
-	// PodLister reads the informers' cache of pods, the one whose handlers call Add, Update and
-	// Delete. Pods that it does not hold, or holds as assigned, are neither queued nor nominated.
-	// nil: the callers' word is taken.
+	// PodLister reads the informer cache whose handlers call Add, Update and Delete. Pods that it
+	// does not hold, or holds as assigned, are neither queued nor nominated. nil disables this
+	// check.
 	PodLister corev1listers.PodLister
 	// Popped, if not nil, is told the scheduler name of each pod that Pop takes, under the queue's
 	// lock: no Reconfigure can fall between the two. So who pops can take hold of the very profile
 	// whose settings let the pod through. It must not call the queue.
 	Popped func(schedulerName string)
-	// Metrics takes the durations of hints and PreEnqueue plugins. nil: they are not recorded.
+	// Metrics records the durations of hints and PreEnqueue plugins. nil disables recording.
 	Metrics *schedmetrics.MetricAsyncRecorder
 }
 
-// Queue is the scheduling queue. The package comment says how pods move in it.
+// Queue is the scheduling queue. The package comment describes how pods move in it.
 //
-// All methods are safe for concurrent use: informer handlers, the scheduling loop, binding
-// goroutines, plugins and reloads call them. One mutex serves them all, and PreEnqueue plugins,
-// hints and the queue sort run under it. They, and what Reconfigure is told to commit, must not
-// call the queue, reads of nominated pods aside.
+// All methods are safe for concurrent use. Informer handlers, the scheduling loop, binding
+// goroutines, plugins and reloads call them. One mutex serves them all; PreEnqueue plugins, hints,
+// the queue sort and the commit function of Reconfigure run with it held. These must not call the
+// queue, except to read nominated pods.
+//
+// Methods that need mu held end in Locked. Types without a lock of their own that mu guards say so.
 //
 // Lock order: Queue.reconfiguring, then Queue.mu, then Nominator.mu.
 type Queue struct {
@@ -47,15 +49,15 @@ type Queue struct {
 	podLister corev1listers.PodLister
 	nominator *Nominator
 	popped    func(schedulerName string)
-	// reconfiguring is held by Reconfigure, one at a time.
+	// reconfiguring is held for the whole of Reconfigure, so that reloads do not overlap.
 	reconfiguring sync.Mutex
 
 	mu sync.Mutex // guards what follows, except where noted
-	// poppable is signalled for each pod that comes to a place from which Pop takes it, and when
+	// poppable is signalled for each pod that moves to a place from which Pop takes pods, and when
 	// the queue closes.
 	poppable sync.Cond
 	rules    *ruleSet
-	// pods holds every pod that the queue knows; each is in exactly one of the structures below.
+	// pods holds every pod in the queue; each is also in exactly one of the structures below.
 	pods          map[types.UID]*entry
 	active        podHeap
 	backoff       podHeap
@@ -63,10 +65,10 @@ type Queue struct {
 	unschedulable podList // Unschedulable and Gated
 	inFlight      inFlight
 	metrics       *metrics
-	// reported names the misdeeds of plugins that were logged in this generation.
+	// reported holds the violations of plugins that were logged since the last reload.
 	reported sets.Set[string]
-	// reloading is the Reconfigure under way, nil if there is none. Only while there is one are
-	// pods outdated.
+	// reloading is the Reconfigure in progress, nil if there is none. Pods can be outdated only
+	// while there is one.
 	reloading *reload
 	closed    bool
 
@@ -78,8 +80,8 @@ var (
 	_ fwk.PodActivator = &Queue{}
 )
 
-// New returns a queue that takes no pods until Reconfigure is called. The metrics of
-// k8s.io/kubernetes/pkg/scheduler must have been registered.
+// New returns a queue that accepts no pods until Reconfigure is called. The metrics of
+// k8s.io/kubernetes/pkg/scheduler must be registered already.
 func New(cfg Config) *Queue {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
@@ -104,9 +106,9 @@ func New(cfg Config) *Queue {
 	return q
 }
 
-// Close makes Pop return nil from now on, and lets go of all pods. No plugin is asked from now on:
-// they are about to be closed, while informers may go on for a moment, and the metrics of their
-// profiles are about to be deleted. It may be called more than once.
+// Close makes Pop return nil and drops all pods. Afterwards the queue calls no plugin: plugins are
+// about to be closed, while informers may run on for a moment, and the metrics of their profiles
+// are about to be deleted. Close may be called more than once.
 func (q *Queue) Close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -125,8 +127,8 @@ func (q *Queue) Close() {
 	q.poppable.Broadcast()
 }
 
-// Add queues a pod that is not assigned yet. Adding a pod twice is adding it once. Pods are known
-// by their UID, which they must have.
+// Add queues a pod that is not assigned yet. Adding a pod again has no effect. Pods are identified
+// by their UID, which must be set.
 func (q *Queue) Add(logger klog.Logger, pod *corev1.Pod) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -163,18 +165,18 @@ func (q *Queue) addLocked(logger klog.Logger, pod *corev1.Pod, event string) {
 	}
 }
 
-// Update takes note of a new version of a pod that is not assigned. A waiting pod is looked at
-// again if a hint says that the change may help it; for one in flight the change is kept until it
-// comes back; one that is not known is queued. oldPod may be nil. If it has another UID, it was
-// deleted and re-created under its name.
+// Update records a new version of a pod that is not assigned. A waiting pod is requeued if a hint
+// finds that the change may help it; for a pod in flight, the change is kept until the pod comes
+// back; an unknown pod is queued. oldPod may be nil. If it has another UID, the pod was deleted and
+// re-created under the same name.
 func (q *Queue) Update(logger klog.Logger, oldPod, newPod *corev1.Pod) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.updateLocked(logger, oldPod, newPod, true)
 }
 
-// UpdateAssumed is Update for a pod that is assumed to be on a node, which may yet be refused: one
-// that is not known was released, is about to be bound or given back, and is not queued.
+// UpdateAssumed is Update for an assumed pod, which may still be refused. It does not queue an
+// unknown pod: that one was released, and is about to be bound or given back.
 func (q *Queue) UpdateAssumed(logger klog.Logger, oldPod, newPod *corev1.Pod) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -196,7 +198,7 @@ func (q *Queue) updateLocked(logger klog.Logger, oldPod, newPod *corev1.Pod, que
 		e = nil
 	}
 	if q.rules.profiles[newPod.Spec.SchedulerName] == nil {
-		if e != nil { // it is in flight: its owner is told when it comes back, unless there is a profile again by then
+		if e != nil { // in flight: Requeue reports it, unless there is a profile again by then
 			e.update(newPod)
 			e.flight.deleted = false
 			q.nominator.DeleteNominatedPodIfExists(newPod)
@@ -237,8 +239,8 @@ func (q *Queue) updateLocked(logger klog.Logger, oldPod, newPod *corev1.Pod, que
 	}
 }
 
-// Delete forgets a pod that was deleted, or is assigned now, wherever it is. One in flight is
-// dropped when it comes back. The pod may be an old version of itself, and need not be known.
+// Delete removes a pod that was deleted or assigned, wherever it is in the queue. A pod in flight
+// is dropped when it comes back. pod may be an old version, and need not be in the queue.
 func (q *Queue) Delete(_ klog.Logger, pod *corev1.Pod) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -298,8 +300,8 @@ func (q *Queue) Pop(logger klog.Logger) *schedframework.QueuedPodInfo {
 	return info
 }
 
-// Done releases a popped pod: it is bound, or gone, or nothing that happens in the cluster from now
-// on can matter to it. It is a no-op for pods that are not in flight.
+// Done releases a popped pod: it is bound or gone, or no later event in the cluster can matter to
+// it. Done does nothing for pods that are not in flight.
 func (q *Queue) Done(uid types.UID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -25,7 +25,7 @@ type reloadBench struct {
 	order string
 }
 
-// settings are a new generation of the one profile, with the registrations of the default plugins.
+// settings are new settings of the one profile, with the registrations of the default plugins.
 func (r *reloadBench) settings() *Settings {
 	hints, _ := benchHints()
 	gate := &chaosGate{preEnqueuer{name: "SchedulingGates", answer: func(pod *corev1.Pod) *fwk.Status {
@@ -39,7 +39,7 @@ func (r *reloadBench) settings() *Settings {
 	}}}
 }
 
-// fill brings all pods, and those that the last reload has moved, to where they are to wait.
+// fill moves all pods, and those that the last reload moved away, to the place of the benchmark.
 func (r *reloadBench) fill() {
 	for range r.queue.active.Len() {
 		if r.place != Backoff && r.place != Unschedulable {

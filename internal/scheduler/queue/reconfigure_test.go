@@ -45,7 +45,7 @@ func TestReconfigure(t *testing.T) {
 		f.Expect(f.Counts()).To(Equal(Counts{Active: 4}))
 		for range 4 {
 			p := f.pop()
-			f.Expect(p.UnschedulablePlugins).To(BeEmpty(), "what another generation said means nothing")
+			f.Expect(p.UnschedulablePlugins).To(BeEmpty(), "what the plugins of the replaced profile said means nothing")
 		}
 	})
 	t.Run("pods of other profiles stay as they are", func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestReconfigure(t *testing.T) {
 		f.Expect(state.GatingPlugin).To(BeEmpty())
 		f.Expect(f.NominatedPodsForNode("n")).To(HaveLen(1))
 	})
-	t.Run("a gated pod gets the events of the new generation of its gate", func(t *testing.T) {
+	t.Run("a gated pod gets the events of its gate in the new profile", func(t *testing.T) {
 		shut := newDoor("G", refusal)
 		f := newFixture(t, preEnqueueOf(shut))
 		pod := newPod("a")
@@ -235,7 +235,7 @@ func TestReconfigure(t *testing.T) {
 		p := f.pop()
 		f.Reconfigure(logger, f.with(profileOf(func(p *ProfileSettings) { p.InitialBackoff, p.MaxBackoff = time.Minute, time.Hour })), nil, nil)
 		f.giveBack(p, nil, nil)
-		f.Expect(f.place(p.Pod)).To(Equal(Active), "it is tried again at once, by the new generation")
+		f.Expect(f.place(p.Pod)).To(Equal(Active), "it is tried again at once, by the new profile")
 		f.giveBack(f.pop(), nil, nil)
 		state, _ := f.Get(p.Pod.UID)
 		f.Expect(state.BackoffEnd).To(Equal(f.clock.Now().Add(2*time.Minute)), "after its second failure")

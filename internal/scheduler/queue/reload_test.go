@@ -18,7 +18,7 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// notes is a PreEnqueue plugin that writes down who it was asked about.
+// notes is a PreEnqueue plugin that records the pods it was called for.
 type notes struct {
 	asked   []string
 	refuses func(*corev1.Pod) bool
@@ -42,7 +42,7 @@ func (f *fixture) reloading(gate *notes) *reload {
 	return r
 }
 
-// end brings a reload to its end.
+// end completes a reload.
 func (f *fixture) end(r *reload) (dropped []*corev1.Pod) {
 	for r.turn() {
 	}
@@ -143,7 +143,7 @@ func TestAClosedQueueAsksNobody(t *testing.T) {
 }
 
 func TestBetweenTheTurnsOfAReload(t *testing.T) {
-	t.Run("a pod that is about to be popped is asked about by the new generation first", func(t *testing.T) {
+	t.Run("a pod that is about to be popped is asked about by the new profile first", func(t *testing.T) {
 		f := newFixture(t)
 		for _, pod := range []*corev1.Pod{newPod("first", priority(3)), newPod("second", priority(2)), newPod("third", priority(1))} {
 			f.Add(logger, pod)
@@ -163,7 +163,7 @@ func TestBetweenTheTurnsOfAReload(t *testing.T) {
 		f.event(nodeAdded)
 		f.Expect(f.place(pod)).To(Equal(Backoff))
 		r := f.reloading(&notes{})
-		f.Expect(f.pop().UnschedulablePlugins).To(BeEmpty(), "what another generation said means nothing")
+		f.Expect(f.pop().UnschedulablePlugins).To(BeEmpty(), "what the plugins of the replaced profile said means nothing")
 		f.end(r)
 		f.Expect(f.Counts()).To(Equal(Counts{InFlight: 1}))
 	})

@@ -13,30 +13,28 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// Requeue gives back a popped pod that was not scheduled, and releases it, whatever the result is.
-// The caller has written into it which plugins refused it (UnschedulablePlugins, PendingPlugins);
-// none means that it met an error. It may be a copy of what was popped, and may have been released
-// by Done already. The queue owns it afterwards.
+// Requeue gives back a popped pod that was not scheduled, and releases it, whatever the result.
+// Before the call, the caller records in p which plugins refused the pod (UnschedulablePlugins,
+// PendingPlugins); if there are none, the attempt met an error. p may be a copy of what was popped,
+// and Done may have released it already. The queue owns p afterwards.
 //
-// The pod itself is replaced by its newest version, so that one with an assumed node may be given
-// back.
+// Requeue replaces the pod by its newest version, so the caller may pass one with an assumed node.
 //
-// kept says whether the pod waits in the queue now. If it does not and err is nil, no profile has
-// its scheduler name any more. Otherwise err is ErrGone, or ErrAlreadyQueued with kept set,
-// wrapped.
+// kept reports whether the pod waits in the queue. If kept is false and err is nil, no profile has
+// its scheduler name any more. Otherwise err wraps ErrGone, or ErrAlreadyQueued with kept set.
 //
-// The nomination of a pod that is kept stays as it is. A closed queue takes no pod, and says that
-// it is kept: the next leader has it in its own.
+// The nomination of a pod that is kept does not change. A closed queue takes no pod, but reports it
+// as kept: the next leader has it in its own queue.
 func (q *Queue) Requeue(logger klog.Logger, p *schedframework.QueuedPodInfo) (kept bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.requeueLocked(logger, p)
 }
 
-// RequeueNominated is Requeue, and AddNominatedPod with nominating for a pod that is kept, in one:
-// nobody can pop the pod in between, and the nomination cannot outlive an attempt that it was not
-// made by. If nominating is nil, or of ModeNoop, the pod stays nominated as it is, unless its
-// status has come to name another node while it was in flight.
+// RequeueNominated is Requeue followed by AddNominatedPod with nominating, if the pod is kept, in
+// one critical section: no one can pop the pod in between, and the nomination cannot outlive the
+// attempt that made it. If nominating is nil or of ModeNoop, the nomination does not change, unless
+// the pod's status names another node since it was popped.
 func (q *Queue) RequeueNominated(
 	logger klog.Logger, p *schedframework.QueuedPodInfo, nominating *fwk.NominatingInfo,
 ) (kept bool, err error) {
@@ -99,16 +97,16 @@ func (q *Queue) requeueLocked(logger klog.Logger, p *schedframework.QueuedPodInf
 // keepLocked queues a pod that was in flight, in the place that the events since its Pop decide.
 func (q *Queue) keepLocked(logger klog.Logger, e *entry, p *schedframework.QueuedPodInfo, pod *corev1.Pod, profile *profileRules) {
 	if p.Pod != pod {
-		// A fresh PodInfo: the old one may be in the cache, and may have resources computed that
-		// have changed since.
-		p.PodInfo, _ = schedframework.NewPodInfo(pod) // for errors see newEntry
+		// A new PodInfo: the old one may be in the cache, and its computed resources may be
+		// outdated.
+		p.PodInfo, _ = schedframework.NewPodInfo(pod) // about errors see newEntry
 	}
 	e.info, e.pod, e.profile = p, pod, profile
 	p.Timestamp = q.clock.Now()
 	p.BackoffExpiration = time.Time{}
 	p.WasFlushedFromUnschedulable = false
 	p.GatingPlugin, p.GatingPluginEvents = "", nil
-	// The caller reports from these sets while the queue adds gating plugins to them.
+	// The caller still reads these sets for its reports, while the queue adds gating plugins.
 	p.UnschedulablePlugins, p.PendingPlugins = p.UnschedulablePlugins.Clone(), p.PendingPlugins.Clone()
 	if len(p.UnschedulablePlugins) == 0 && len(p.PendingPlugins) == 0 {
 		p.ConsecutiveErrorsCount++
@@ -119,8 +117,8 @@ func (q *Queue) keepLocked(logger klog.Logger, e *entry, p *schedframework.Queue
 	q.metrics.rejected(p, 1)
 	q.nominator.refreshQueueLocked(logger, p.PodInfo)
 
-	// The decision needs the events that were kept for the pod. Once it is made they are released,
-	// and only then the pod may become visible to Pop.
+	// The decision needs the events kept for the pod. They must be released before the pod becomes
+	// visible to Pop.
 	s := q.inFlightStrategyLocked(logger, e)
 	q.endFlightLocked(e)
 	if s == stay {
@@ -133,8 +131,8 @@ func (q *Queue) keepLocked(logger klog.Logger, e *entry, p *schedframework.Queue
 // inFlightStrategyLocked decides how to requeue a pod, by what happened while it was in flight.
 func (q *Queue) inFlightStrategyLocked(logger klog.Logger, e *entry) strategy {
 	if e.place != InFlight {
-		// It was released before, at a point where no plugin could refuse it any more, or nobody
-		// kept events for it.
+		// Done released it before, at a point where no plugin could refuse it any more, or no
+		// events were kept for it.
 		return afterBackoff
 	}
 	result := stay
@@ -152,7 +150,7 @@ func (q *Queue) inFlightStrategyLocked(logger klog.Logger, e *entry) strategy {
 	for i := range events {
 		ev := &events[i]
 		if result == afterBackoff && len(info.PendingPlugins) == 0 && ev.reloaded == nil {
-			continue // hints could say nothing that is stronger
+			continue // no hint can return a stronger strategy
 		}
 		result = max(result, q.worthRequeuingLocked(logger, e, ev))
 		if result == immediately {
@@ -162,8 +160,9 @@ func (q *Queue) inFlightStrategyLocked(logger klog.Logger, e *entry) strategy {
 	return result
 }
 
-// sameLife says whether a popped pod is what this entry was popped as. A pod that was released by
-// Done and then queued again by an update has begun a new life while its old one may yet come back.
+// sameLife reports whether p was popped in the entry's present stay in the queue. A pod that Done
+// released and that an update queued again has a new stay, while p of its former one may still come
+// back.
 func sameLife(e *entry, p *schedframework.QueuedPodInfo) bool {
 	return p.InitialAttemptTimestamp == nil || e.flight.started.Equal(*p.InitialAttemptTimestamp)
 }

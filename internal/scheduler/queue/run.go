@@ -11,14 +11,15 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// flushInterval is how often pods are looked for that have been Unschedulable or Gated for too
-// long.
+// flushInterval is the interval between searches for pods that have been Unschedulable or Gated for
+// too long.
 const flushInterval = 30 * time.Second
 
-// Run moves pods when their time has come, until ctx ends or the queue is closed. It must run once.
+// Run moves pods whose back-off is over, and pods that have waited too long, until ctx ends or the
+// queue is closed. It must be called once only.
 func (q *Queue) Run(ctx context.Context) {
 	logger := klog.FromContext(ctx)
-	// Whole windows end at once, without a delay that depends on when the process started.
+	// Tick at the ends of windows, whenever the process started.
 	now := q.clock.Now()
 	aligned := q.clock.NewTimer(now.Truncate(backoffWindow).Add(backoffWindow).Sub(now))
 	defer aligned.Stop()
@@ -72,9 +73,9 @@ func (q *Queue) flushBackoffLocked(logger klog.Logger) {
 		if e == nil || !e.until.Before(window) {
 			break
 		}
-		// PreEnqueue passed when the pod began its back-off, unless it was an error of PreEnqueue
-		// that made it wait. A plugin that fails again makes it wait until a later window, so this
-		// ends.
+		// The PreEnqueue plugins admitted the pod when its back-off began, unless one of them
+		// failed and caused the back-off. A plugin that fails again moves the pod to a later
+		// window, so this loop ends.
 		if e.outdated() {
 			q.current(logger, e)
 			continue
@@ -87,8 +88,8 @@ func (q *Queue) flushBackoffLocked(logger klog.Logger) {
 	}
 }
 
-// flushUnschedulableLocked retries pods that have been Unschedulable or Gated for too long. Events
-// should make it needless: it makes up for hints that miss one.
+// flushUnschedulableLocked retries pods that have been Unschedulable or Gated for too long. It
+// makes up for hints that miss an event.
 func (q *Queue) flushUnschedulableLocked(logger klog.Logger) {
 	now := q.clock.Now()
 	for i := len(q.unschedulable.entries) - 1; i >= 0; i-- {

@@ -15,30 +15,31 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// Settings is what a reload replaces as one: see Queue.Reconfigure. Immutable once handed over.
+// Settings is everything that a reload replaces at once; see Queue.Reconfigure. It must not be
+// modified after it was passed to the queue.
 type Settings struct {
-	// Less orders Active, and Backoff within one window. One for all profiles, as there is one
-	// queue. nil means by priority, then by the time of queueing, which is also what orders pods
+	// Less orders Active, and Backoff within one window. All profiles share it, as there is one
+	// queue. nil orders by priority, then by the time of queueing; that order is also used for pods
 	// for which Less panics.
 	Less fwk.LessFunc
-	// Order names what Less makes of pods: settings of one order, unless it is empty, order them
-	// equally, and queued pods are not put in order again.
+	// Order identifies the order that Less implements. If two Settings have the same Order, and it
+	// is not empty, queued pods are not sorted again on the change from one to the other.
 	Order string
-	// Profiles by scheduler name. Pods of other names are not queued.
+	// Profiles are the profiles by scheduler name. Pods with other scheduler names are not queued.
 	Profiles map[string]*ProfileSettings
 }
 
-// ProfileSettings is what the queue needs to know of one profile.
+// ProfileSettings is the part of one profile that the queue needs.
 type ProfileSettings struct {
-	// PreEnqueue plugins, in the order in which they are asked. They are called under the queue's
-	// lock, as kube-scheduler's are: they must be quick and must not call the queue.
+	// PreEnqueue lists the plugins in the order in which they run. The queue calls them with its
+	// lock held, as kube-scheduler does: they must be quick and must not call the queue.
 	PreEnqueue []fwk.PreEnqueuePlugin
-	// Hints tells which events may help a pod that a plugin refused.
+	// Hints decide which events may help a pod that a plugin refused.
 	Hints HintMap
 	// InitialBackoff is how long a pod waits after its first failure. It doubles with each further
 	// one, up to MaxBackoff. A MaxBackoff of 0 means no back-off.
 	InitialBackoff, MaxBackoff time.Duration
-	// MaxInUnschedulable is how long a pod stays Unschedulable, or Gated, before it is tried again
+	// MaxInUnschedulable is how long a pod stays Unschedulable or Gated before it is retried
 	// without an event. 0 means DefaultMaxInUnschedulable.
 	MaxInUnschedulable time.Duration
 }
@@ -46,33 +47,33 @@ type ProfileSettings struct {
 // DefaultMaxInUnschedulable is kube-scheduler's podMaxInUnschedulablePodsDuration.
 const DefaultMaxInUnschedulable = 5 * time.Minute
 
-// HintMap lists, per event, the plugins that want to hear of it.
+// HintMap lists the plugins that registered for each event.
 type HintMap map[fwk.ClusterEvent][]Hint
 
-// Hint is a plugin's interest in an event.
+// Hint is a plugin's registration for an event.
 type Hint struct {
 	// Plugin is the name under which the plugin refuses pods.
 	Plugin string
-	// Fn says whether the event may help a pod. nil: it always may. It is called under the queue's
-	// lock, as kube-scheduler's are: it must be quick and must not call the queue. An error or a
-	// panic counts as Queue.
+	// Fn decides whether the event may help a pod; nil means that it always may. The queue calls it
+	// with its lock held, as kube-scheduler does: it must be quick and must not call the queue. An
+	// error or a panic counts as Queue.
 	Fn fwk.QueueingHintFn
 }
 
-// generation is Settings, prepared for use. Guarded by Queue.mu because of the memos in profile.
+// ruleSet is [Settings], prepared for use. Queue.mu guards it, since profileRules caches results.
 type ruleSet struct {
 	less     fwk.LessFunc
 	order    string
 	profiles map[string]*profileRules
 }
 
-// profile is ProfileSettings, prepared for use. It is not safe for concurrent use: Queue.mu guards
-// it.
+// profileRules is [ProfileSettings], prepared for use. It is not safe for concurrent use: Queue.mu
+// guards it.
 type profileRules struct {
 	name string
-	// settings that the profile was made of.
+	// settings are the ones that the rules were made from.
 	settings *ProfileSettings
-	// replaced says that the name has another profile now, or none.
+	// replaced is true once the scheduler name has newer rules, or none.
 	replaced                   bool
 	preEnqueue                 []preEnqueuePlugin
 	initialBackoff, maxBackoff time.Duration
@@ -80,15 +81,15 @@ type profileRules struct {
 	// pending counts the profile's pods per place; see pendingOf.
 	pending [places]prometheus.Gauge
 
-	// hints in a fixed order, so that equal queues decide equally.
+	// hints are in a fixed order, so that equal queues make equal decisions.
 	hints []eventHints
-	// events lists what each plugin is interested in.
+	// events lists the events that each plugin registered for.
 	events map[string][]fwk.ClusterEvent
-	// matches remembers which hints an event concerns. Events come in some hundred kinds, labels
-	// aside.
+	// matches caches the hints that match an event. Without their labels there are about a hundred
+	// different events.
 	matches map[fwk.ClusterEvent][]Hint
-	// lastEvent and lastMatch are the latest answer of matching: it is asked of one event for many
-	// pods.
+	// lastEvent and lastMatch cache the latest result of matching, which is called for one event
+	// and many pods in a row.
 	lastEvent fwk.ClusterEvent
 	lastMatch []Hint
 }
@@ -103,24 +104,24 @@ type eventHints struct {
 	hints []Hint
 }
 
-// newGeneration prepares Settings. It calls plugins for their names only. Profiles with the
-// settings that they have in old are carried over, unless they are among those that changed.
+// newRuleSet prepares Settings. Of the plugins it calls Name only. It carries over the profileRules
+// of old whose settings are the same, except those of the names in changed.
 func newRuleSet(s *Settings, old *ruleSet, changed sets.Set[string]) *ruleSet {
-	g := &ruleSet{less: defaultLess, profiles: map[string]*profileRules{}}
+	rs := &ruleSet{less: defaultLess, profiles: map[string]*profileRules{}}
 	if s == nil {
-		return g
+		return rs
 	}
 	if s.Less != nil {
-		g.less, g.order = s.Less, s.Order
+		rs.less, rs.order = s.Less, s.Order
 	}
 	for name, settings := range s.Profiles {
 		if p := old.profiles[name]; p != nil && p.settings == settings && !changed.Has(name) {
-			g.profiles[name] = p
+			rs.profiles[name] = p
 			continue
 		}
-		g.profiles[name] = newProfileRules(name, settings)
+		rs.profiles[name] = newProfileRules(name, settings)
 	}
-	return g
+	return rs
 }
 
 func newProfileRules(name string, s *ProfileSettings) *profileRules {
@@ -155,13 +156,13 @@ func newProfileRules(name string, s *ProfileSettings) *profileRules {
 	return p
 }
 
-// matching returns the hints that concern an event.
+// matching returns the hints that match an event.
 func (p *profileRules) matching(event fwk.ClusterEvent) []Hint {
 	if event == p.lastEvent {
 		return p.lastMatch
 	}
 	asked := event
-	event.CustomLabel = "" // it does not take part in matching
+	event.CustomLabel = "" // labels do not take part in matching
 	hints, known := p.matches[event]
 	if !known {
 		for _, eh := range p.hints {
@@ -175,12 +176,12 @@ func (p *profileRules) matching(event fwk.ClusterEvent) []Hint {
 	return hints
 }
 
-// interested says whether an event may move pods of any profile.
-func (g *ruleSet) interested(event fwk.ClusterEvent) bool {
+// interested reports whether any profile has a hint for the event.
+func (rs *ruleSet) interested(event fwk.ClusterEvent) bool {
 	if schedframework.ClusterEventIsWildCard(event) {
 		return true
 	}
-	for _, p := range g.profiles {
+	for _, p := range rs.profiles {
 		if len(p.matching(event)) != 0 {
 			return true
 		}

@@ -15,35 +15,35 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// PodState is what the queue knows of a pod, for debugging and tests. While Reconfigure runs, it
-// may be what was known before.
+// PodState is the state of a pod in the queue, for debugging and tests. While Reconfigure runs, it
+// may still be the state from before the reload.
 type PodState struct {
-	// Pod is the newest version that the queue was told of.
+	// Pod is the newest version that the queue received.
 	Pod   *corev1.Pod
 	Place Place
 
-	// The fields below are those of a waiting pod; a pod in flight belongs to its cycle.
+	// The fields below are set for waiting pods only; a pod in flight belongs to its cycle.
 
-	// Timestamp is when the pod was queued or given back.
+	// Timestamp is when the pod was last queued or requeued.
 	Timestamp time.Time
 	Attempts  int
-	// UnschedulablePlugins and PendingPlugins refused the pod, sorted by name.
+	// UnschedulablePlugins and PendingPlugins are the plugins that refused the pod, sorted by name.
 	UnschedulablePlugins, PendingPlugins []string
-	// GatingPlugin is the one that keeps the pod out of Active.
+	// GatingPlugin is the PreEnqueue plugin that refused the pod.
 	GatingPlugin string
-	// Error is that of a PreEnqueue plugin, which is asked again when the back-off ends.
+	// Error is the error of a PreEnqueue plugin, which runs again when the back-off ends.
 	Error string
 	// BackoffEnd is set for Backoff and ErrorBackoff.
 	BackoffEnd time.Time
 }
 
-// Counts is how many pods are where, and how many events are kept for those in flight.
+// Counts holds the number of pods in each place, and of the events kept for pods in flight.
 type Counts struct {
 	Active, Backoff, ErrorBackoff, Unschedulable, Gated, InFlight int
 	InFlightEvents                                                int
 }
 
-// Counts counts pods.
+// Counts returns the number of pods in each place.
 func (q *Queue) Counts() Counts {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -64,15 +64,15 @@ func (q *Queue) Counts() Counts {
 	return c
 }
 
-// ActivePods is how many pods wait for nothing but their turn.
+// ActivePods returns the number of Active pods.
 func (q *Queue) ActivePods() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.active.Len()
 }
 
-// PendingPods lists all pods that the queue knows: place by place, those of Active and Backoff in
-// the order in which they would be popped, the others by their back-off or age.
+// PendingPods lists all pods in the queue: place by place, those of Active and Backoff in the order
+// in which they would be popped, the others by their back-off or age.
 func (q *Queue) PendingPods() []PodState {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -99,13 +99,13 @@ func (q *Queue) Get(uid types.UID) (PodState, bool) {
 	return e.state(), true
 }
 
-// Has says whether the queue knows the pod: it waits or is in flight.
+// Has reports whether the pod is in the queue, waiting or in flight.
 func (q *Queue) Has(uid types.UID) bool {
 	_, known := q.Get(uid)
 	return known
 }
 
-// compareLocked is the order of PendingPods.
+// compareLocked compares entries in the order of PendingPods.
 func (q *Queue) compareLocked(a, b *entry) int {
 	if c := cmp.Compare(a.place, b.place); c != 0 {
 		return c
@@ -145,8 +145,8 @@ func (e *entry) state() PodState {
 	return s
 }
 
-// Nominator returns the nominator. It is owned by the queue and shared by all profiles. The queue
-// itself offers the same methods.
+// Nominator returns the nominator, which belongs to the queue and serves all profiles. The queue
+// has the same methods.
 func (q *Queue) Nominator() *Nominator { return q.nominator }
 
 // AddNominatedPod implements fwk.PodNominator.

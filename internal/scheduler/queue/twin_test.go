@@ -30,8 +30,8 @@ import (
 
 var twinSeed = flag.Uint64("twin-seed", 0, "seed of TestTwin; 0 picks ten at random")
 
-// TestTwin does the same random things to the queue and to the model, and compares all that can be
-// seen after each.
+// TestTwin applies the same random operations to the queue and to the model, and compares the state
+// of both after each.
 func TestTwin(t *testing.T) {
 	seeds := []uint64{*twinSeed}
 	if *twinSeed == 0 {
@@ -52,7 +52,7 @@ func TestTwin(t *testing.T) {
 	}
 }
 
-// twinWorld is a queue, its model, and the cluster that they are told of.
+// twinWorld is a queue, its model, and the cluster whose events both receive.
 type twinWorld struct {
 	t      *testing.T
 	r      *rand.Rand
@@ -64,17 +64,16 @@ type twinWorld struct {
 	model  *model
 	uids   int
 	tokens int
-	// late are the calls of informer handlers that are yet to come; the informers' cache is ahead
-	// of them.
+	// late are the pending calls of informer handlers; the informer cache is ahead of them.
 	late []func()
-	// popped is what the cycles hold, and what the model knew of it when it was popped.
+	// popped is what the cycles hold, with the model's state of it at its Pop.
 	popped []popped
 	// past holds old versions of pods.
 	past []*corev1.Pod
-	// doors says what PreEnqueue plugins do, by plugin and UID.
+	// doors holds the result of PreEnqueue plugins, by plugin and UID.
 	doors map[string]answer
 	seen  map[string]int
-	// reload is a Reconfigure under way, old what it replaces.
+	// reload is the Reconfigure in progress, old the settings that it replaces.
 	reload *reload
 	old    *Settings
 
@@ -173,7 +172,7 @@ func (w *twinWorld) preEnqueue(plugin string, pod *corev1.Pod) answer {
 // twinToken is the object of an event.
 type twinToken struct{ n int }
 
-// twinHint is what a hint says: anything, but always the same of the same.
+// twinHint is a hint whose result is arbitrary but deterministic.
 func twinHint(plugin string, pod *corev1.Pod, newObj any) answer {
 	h := fnv.New32()
 	if token, ok := newObj.(*twinToken); ok {
@@ -276,7 +275,7 @@ func (w *twinWorld) pending() []*corev1.Pod {
 	return pods
 }
 
-// any picks one, or the zero value of none.
+// any returns a random element, or the zero value if there is none.
 func anyOf[T any](r *rand.Rand, list []T) (one T, ok bool) {
 	if len(list) == 0 {
 		return one, false
@@ -365,8 +364,8 @@ func (w *twinWorld) replace() {
 	}
 }
 
-// bindElsewhere assigns a pod, whatever the queue has in mind for it. It is gone from the cluster
-// some time later.
+// bindElsewhere assigns a pod, in whatever place of the queue it is. Its deletion follows some time
+// later.
 func (w *twinWorld) bindElsewhere() {
 	pod, ok := anyOf(w.r, w.pending())
 	if !ok {
@@ -378,7 +377,7 @@ func (w *twinWorld) bindElsewhere() {
 	w.handler(func() { w.store.unset(bound) })
 }
 
-// addOld adds what somebody found in the informers' cache some time ago, or just now.
+// addOld adds a version of a pod from the informer cache, the present or an earlier one.
 func (w *twinWorld) addOld() {
 	candidates := w.pending()
 	if w.r.IntN(2) == 0 {
@@ -532,7 +531,7 @@ func (w *twinWorld) door() {
 	}
 }
 
-// ungate opens a pod's door, or does not, and tells.
+// ungate opens a pod's door, or leaves it shut, and calls Ungate.
 func (w *twinWorld) ungate() {
 	pod, ok := anyOf(w.r, w.pending())
 	if !ok {
@@ -578,8 +577,8 @@ func (w *twinWorld) nominate() {
 	}
 }
 
-// reconfigure changes, adds and removes profiles, or only the queue sort. What follows the critical
-// section comes in turns, between which anything may happen.
+// reconfigure changes, adds and removes profiles, or only the queue sort. The work after the
+// critical section is done in turns, with other operations in between.
 func (w *twinWorld) reconfigure() {
 	if w.reload != nil {
 		return
@@ -614,7 +613,7 @@ func (w *twinWorld) reconfigure() {
 	}
 }
 
-// turn is one of a reload's, or its end.
+// turn does one turn of a reload, or ends it.
 func (w *twinWorld) turn() {
 	r := w.reload
 	if r == nil {
@@ -636,7 +635,7 @@ func (w *twinWorld) turn() {
 	}
 }
 
-// outdated are the waiting pods that a reload has not come to yet.
+// outdated returns the waiting pods that a reload has not reached yet.
 func (w *twinWorld) outdated() sets.Set[types.UID] {
 	outdated := sets.New[types.UID]()
 	for uid, e := range w.queue.pods {
@@ -754,8 +753,8 @@ func (w *twinWorld) compareNominations() {
 	}
 }
 
-// compareStructure checks what cannot be seen from outside: each entry is where it says it is, and
-// nowhere else.
+// compareStructure checks the invariants that the API does not show: each entry is in the structure
+// of its place, and in no other.
 func (w *twinWorld) compareStructure() {
 	q := w.queue
 	found := map[*entry]bool{}

@@ -9,10 +9,10 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// Ungate tells that a PreEnqueue plugin has no reason any more to gate a pod, where no event in the
-// cluster would tell. If the pod is gated by that plugin, the plugins are asked again, and the pod
-// goes to where it would be by what came in while it was gated. Any other pod stays where it is:
-// nothing has come in that it missed.
+// Ungate reports that a PreEnqueue plugin has no reason any more to gate a pod, where no event in
+// the cluster shows that. If that plugin gates the pod, the PreEnqueue plugins run again, and the
+// pod moves according to the events that came in while it was gated. Other pods stay where they
+// are: they have missed no event.
 func (q *Queue) Ungate(logger klog.Logger, uid types.UID, plugin string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -21,10 +21,10 @@ func (q *Queue) Ungate(logger klog.Logger, uid types.UID, plugin string) {
 	}
 }
 
-// RetryLater tells that what the last attempt at a pod has set in motion has failed, so that the
-// pod may wait for an event that does not come. The pod is tried again when its back-off is over,
-// and not before: it counts as one that met an error. One in flight is, when it comes back. Pods
-// that are to be tried again anyway stay where they are.
+// RetryLater reports that asynchronous work of the pod's last attempt failed, so that the event
+// that the pod waits for may never come. The pod is retried when its back-off is over, and not
+// before, as after an error; a pod in flight, when it comes back. Pods that will be retried anyway
+// stay where they are.
 func (q *Queue) RetryLater(logger klog.Logger, uid types.UID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

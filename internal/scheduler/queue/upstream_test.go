@@ -30,9 +30,8 @@ import (
 
 var upstreamSeed = flag.Uint64("upstream-seed", 0, "seed of TestUpstream; 0 picks some at random")
 
-// TestUpstream does the same random things to the queue and to kube-scheduler's, both running on
-// one clock, and compares where every pod is, all that is known of it, what is popped and who is
-// nominated.
+// TestUpstream applies the same random operations to the queue and to kube-scheduler's, both on one
+// clock, and compares the place and state of every pod, what is popped, and the nominations.
 //
 // The sequences leave out where the two differ on purpose:
 //   - gated pods are not flushed upstream, so there are gates or flushes, not both
@@ -45,12 +44,12 @@ var upstreamSeed = flag.Uint64("upstream-seed", 0, "seed of TestUpstream; 0 pick
 //     that later cycle;
 //   - pods re-created under their name, errors and panics of PreEnqueue plugins, panics of hints,
 //     and profiles that change, do not occur upstream or go wrong there;
-//   - an update that changes nothing of interest, and lets an unschedulable pod be tried again,
-//     takes back its nomination upstream;
-//   - an update that leaves the node in the pod's status as it is, and an attempt that says nothing
-//     of nominations, make upstream go back from a nomination made in memory to that node;
-//   - a node in the status of a pod that is gated is not looked at upstream when the pod is let in,
-//     so such pods have none.
+//   - an update without a relevant change that requeues an unschedulable pod removes its nomination
+//     upstream;
+//   - after an update that does not change the node in the pod's status, and after an attempt
+//     without nominating info, upstream replaces a nomination made in memory by that node;
+//   - upstream ignores the node in the status of a gated pod when the pod is admitted, so such pods
+//     have none here.
 func TestUpstream(t *testing.T) {
 	for _, flushes := range []bool{false, true} {
 		for range 6 {
@@ -147,7 +146,7 @@ func newUpstreamWorld(t *testing.T, seed uint64, flushes bool) *upstreamWorld {
 	return w
 }
 
-// register lets a plugin of both queues hear of an event.
+// register registers a plugin of both queues for an event.
 func (w *upstreamWorld) register(ours HintMap, theirs upstream.QueueingHintMap, plugin string) {
 	event := twinRegistrations[w.r.IntN(len(twinRegistrations)-1)] // without the one for everything, which hides the others
 	fn := func(_ klog.Logger, pod *corev1.Pod, _, newObj any) (fwk.QueueingHint, error) {
@@ -267,7 +266,7 @@ func (w *upstreamWorld) update() {
 	}
 }
 
-// backToStatus does what upstream does in an update to a nomination made in memory.
+// backToStatus applies upstream's treatment of a nomination made in memory when the pod is updated.
 func (w *upstreamWorld) backToStatus(older, newer *corev1.Pod) {
 	if node := newer.Status.NominatedNodeName; node != "" && node == older.Status.NominatedNodeName {
 		w.ours.AddNominatedPod(logger, info(newer), nil)
@@ -302,7 +301,7 @@ func (w *upstreamWorld) done() {
 	}
 }
 
-// requeue is the failure handler of kube-scheduler, as far as the queue is concerned.
+// requeue does what the failure handler of kube-scheduler does with the queue.
 func (w *upstreamWorld) requeue() {
 	if len(w.popped) == 0 {
 		return
@@ -393,11 +392,11 @@ func (w *upstreamWorld) sleep() {
 	w.nap(time.Duration(w.r.IntN(5000)) * time.Millisecond)
 }
 
-// nap sleeps on synctest's clock, as all here do, and sees to it that no pod is in flight when pods
-// are flushed.
+// nap sleeps on synctest's clock, which all code of this test uses, and ensures that no pod is in
+// flight when pods are flushed.
 func (w *upstreamWorld) nap(d time.Duration) {
 	flushes := func(t time.Time) time.Duration { return t.Sub(w.start) / flushInterval }
-	// What it takes to give back all pods counts as well.
+	// The time for requeueing all pods counts as well.
 	if now := time.Now(); w.flushes && flushes(now) != flushes(now.Add(d+time.Second)) {
 		for len(w.popped) != 0 {
 			w.requeue()
@@ -419,7 +418,7 @@ func (w *upstreamWorld) gate() {
 	}
 }
 
-// reconfigure is a reload that changes no profile, of which nobody must notice anything.
+// reconfigure is a reload that changes no profile. It must have no effect.
 func (w *upstreamWorld) reconfigure() { w.ours.Reconfigure(logger, w.settings, nil, nil) }
 
 func (w *upstreamWorld) nominate() {
