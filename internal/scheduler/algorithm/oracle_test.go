@@ -126,7 +126,7 @@ func newOracle(ctx context.Context, t testing.TB, s setup) *oracle {
 			Plugins:      o.build(&profile, registry),
 			Snapshot:     o.snapshot,
 			Parallelizer: framework.NewParallelizer(int(s.parallelism)),
-			Nominator:    o.upstream.SchedulingQueue,
+			Nominator:    upstreamNominator{o.upstream.SchedulingQueue},
 		}),
 		PercentageOfNodesToScore: s.percentage,
 	}
@@ -136,6 +136,12 @@ func newOracle(ctx context.Context, t testing.TB, s setup) *oracle {
 	o.ours = New(Config{Snapshot: o.snapshot})
 	return o
 }
+
+// upstreamNominator is kube-scheduler's queue. It has no numbers, for which the scalar path does not
+// ask.
+type upstreamNominator struct{ fwk.PodNominator }
+
+func (upstreamNominator) NominatedNodes(*corev1.Pod) (map[string]uint64, bool) { panic("not expected") }
 
 // build makes the plugins of our side.
 func (o *oracle) build(profile *schedconfig.KubeSchedulerProfile, registry framework.Registry) *framework.Plugins {

@@ -16,19 +16,19 @@ import (
 )
 
 // nominatedElsewhere looks up where room is reserved for pods that this one has to let go first,
-// and says whether the rows are of use all the same: they know nothing of these pods. A pod with
+// and reports whether the rows are of use all the same: they know nothing of these pods. A pod with
 // required anti-affinity would have to be reckoned with by the twin of InterPodAffinity.
 func (e *Engine) nominatedElsewhere(f *framework.Framework, pod *corev1.Pod) bool {
-	nodes, repelling, known := f.NominatedNodes(pod)
+	nodes, repelling := f.NominatedNodes(pod)
 	e.nominated = nodes
-	return known && !repelling
+	return !repelling
 }
 
 // SameNominated says whether the nominated pods that count to a pod, that of the last decision, are
 // still those of then.
 func (e *Engine) SameNominated(f *framework.Framework, pod *corev1.Pod) bool {
-	nodes, _, known := f.NominatedNodes(pod)
-	return known && maps.Equal(nodes, e.nominated)
+	nodes, _ := f.NominatedNodes(pod)
+	return maps.Equal(nodes, e.nominated)
 }
 
 // minds says whether it matters to a class's pods which pods run on a node, apart from the room

@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/ptr"
@@ -92,10 +91,20 @@ func TestAllFiltersAreCheckedIfAskedFor(t *testing.T) {
 // nominations is a nominator that never changes.
 type nominations map[string][]fwk.PodInfo
 
-func (n nominations) NominatedPodsForNode(node string) []fwk.PodInfo               { return n[node] }
-func (nominations) AddNominatedPod(klog.Logger, fwk.PodInfo, *fwk.NominatingInfo)  {}
-func (nominations) DeleteNominatedPodIfExists(*corev1.Pod)                         {}
-func (nominations) UpdateNominatedPod(_ klog.Logger, _ *corev1.Pod, _ fwk.PodInfo) {}
+func (n nominations) NominatedPodsForNode(node string) []fwk.PodInfo { return n[node] }
+
+// NominatedNodes implements Nominator. Running plugins takes no look at it.
+func (nominations) NominatedNodes(*corev1.Pod) (map[string]uint64, bool) { panic("not expected") }
+
+// nominator is what upstream's runtime takes for one.
+type nominator struct {
+	fwk.PodNominator
+	nominations
+}
+
+func (n nominator) NominatedPodsForNode(node string) []fwk.PodInfo {
+	return n.nominations.NominatedPodsForNode(node)
+}
 
 func nominated(t *testing.T, name string, priority int32) fwk.PodInfo {
 	t.Helper()

@@ -32,7 +32,7 @@ type Config struct {
 	// Default: NewParallelizer(0).
 	Parallelizer fwk.Parallelizer
 	// Nominator knows the pods that are nominated to nodes. Nil: there are none.
-	Nominator fwk.PodNominator
+	Nominator Nominator
 	// WaitingPods keeps the pods that wait on Permit. Default: a collection that
 	// no other framework sees.
 	WaitingPods *WaitingPods
@@ -53,7 +53,7 @@ type Framework struct {
 	args          map[string]runtime.Object
 	snapshot      fwk.SharedLister
 	parallelizer  fwk.Parallelizer
-	nominator     fwk.PodNominator
+	nominator     Nominator
 	waitingPods   *WaitingPods
 	podsInPreBind *PodsInPreBind
 	recorder      *schedmetrics.MetricAsyncRecorder

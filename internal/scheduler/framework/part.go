@@ -115,21 +115,3 @@ func (f *Framework) NormalizeScores(
 	}
 	return nil
 }
-
-// NominatedNodes returns the nodes of which RunFilterPluginsWithNominatedPods may say something
-// else than RunFilterPlugins: those that pods other than this one are nominated to that are at
-// least as important, each with a number that is another one as soon as other pods are. repelling
-// says that one of these pods has required anti-affinity. With known false it may be any nodes.
-func (f *Framework) NominatedNodes(pod *corev1.Pod) (nodes map[string]uint64, repelling, known bool) {
-	if f.nominator == nil {
-		return nil, false, true
-	}
-	nominator, known := f.nominator.(interface {
-		NominatedNodes(pod *corev1.Pod) (nodes map[string]uint64, repelling bool)
-	})
-	if !known {
-		return nil, false, false
-	}
-	nodes, repelling = nominator.NominatedNodes(pod)
-	return nodes, repelling, true
-}

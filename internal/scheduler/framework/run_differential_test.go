@@ -346,7 +346,7 @@ func sequential(calls []string) []string {
 func TestRunsMatchKubeScheduler(t *testing.T) {
 	ctx := quiet(t)
 	snapshot := schedcache.NewSnapshot(nil, []*corev1.Node{makeNode("n1"), makeNode("n2"), makeNode("n3")})
-	nominator := nominations{
+	nominees := nominations{
 		"n1": {nominated(t, "higher", 6), nominated(t, "lower", 1)},
 		"n2": {nominated(t, "p", 5)},
 	}
@@ -354,9 +354,9 @@ func TestRunsMatchKubeScheduler(t *testing.T) {
 	for i := range cases {
 		theirs, ours := &script{seed: seed + uint64(i)}, &script{seed: seed + uint64(i)}
 		parallelism := []int{1, 16}[i%2]
-		upstream := upstreamRunner(ctx, t, theirs.plugins(), snapshot, nominator, parallelism)
+		upstream := upstreamRunner(ctx, t, theirs.plugins(), snapshot, nominator{nominations: nominees}, parallelism)
 		f := New(Config{
-			ProfileName: "test", Plugins: ours.plugins(), Snapshot: snapshot, Nominator: nominator, Parallelizer: NewParallelizer(parallelism),
+			ProfileName: "test", Plugins: ours.plugins(), Snapshot: snapshot, Nominator: nominees, Parallelizer: NewParallelizer(parallelism),
 		})
 		want := play(ctx, t, upstream, snapshot, parallelism)
 		got := play(ctx, t, f, snapshot, parallelism)

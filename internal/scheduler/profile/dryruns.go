@@ -106,9 +106,9 @@ func (a *asyncPreemption) choose(
 		slices.ContainsFunc(a.handle.Extenders(), fwk.Extender.SupportsPreemption) { // which is shown all candidates
 		return nil, ""
 	}
-	nominated, _, known := a.handle.NominatedNodes(pod)
+	nominated, _ := a.handle.NominatedNodes(pod)
 	budgets, err := a.Evaluator.PdbLister.List(labels.Everything())
-	if !known || err != nil {
+	if err != nil {
 		return nil, ""
 	}
 	r := rehearsal{asyncPreemption: a, state: state, pod: pod, nodes: nodes, nominated: nominated, budgets: budgets}

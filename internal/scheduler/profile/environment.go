@@ -39,6 +39,7 @@ type Environment struct {
 	Queue interface {
 		fwk.PodNominator
 		fwk.PodActivator
+		framework.Nominator
 		// Ungate and RetryLater are for pods whose preemption has ended; see queue.Queue.
 		Ungate(logger klog.Logger, uid types.UID, plugin string)
 		RetryLater(logger klog.Logger, uid types.UID)
