@@ -40,7 +40,7 @@ var unsupportedGates = []featuregate.Feature{
 }
 
 // Options are the settings of the manager. The flags of the same names are described in
-// docs/operations.md.
+// docs/reference/flags.md.
 type Options struct {
 	// MetricsBindAddress and HealthProbeBindAddress are host:port; "0" turns the endpoint off.
 	MetricsBindAddress     string

@@ -13,8 +13,9 @@ import (
 	"github.com/livesched/livesched/test/testcluster"
 )
 
-// listed finds the tests that the page names: a file and words of the test's name.
-var listed = regexp.MustCompile("(?m)^(?:- |\\| )`([a-z0-9_/]+_test\\.go)`: ([^|\n]+)")
+// listed finds the tests that the page names: a file and words of the test's name, which may
+// continue on indented lines.
+var listed = regexp.MustCompile("(?m)^(?:- |\\| )`([a-z0-9_/]+_test\\.go)`: ([^|\n]+(?:\n  [^|\n]+)*)")
 
 func TestThePageOfTheRulesNamesTestsThatThereAre(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(testcluster.Root(), "docs", "reload-rules.md"))
@@ -27,7 +28,7 @@ func TestThePageOfTheRulesNamesTestsThatThereAre(t *testing.T) {
 	}
 	named := map[string]bool{}
 	for _, m := range found {
-		file, name := m[1], strings.TrimSpace(m[2])
+		file, name := m[1], strings.Join(strings.Fields(m[2]), " ")
 		named[name] = true
 		source, err := os.ReadFile(filepath.Join(testcluster.Root(), file))
 		if err != nil {
