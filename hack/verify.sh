@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Regenerates everything that is generated, and fails when something changed by that: what is checked in was out of date.
-# Also checks that go.mod files are tidy, that the module which draws charts passes its tests and that every kustomization
-# builds. KUSTOMIZE names the kustomize to use.
+# Also checks that go.mod files are tidy, that links in the documentation resolve, that the module which draws charts
+# passes its tests and that every kustomization builds. KUSTOMIZE names the kustomize to use.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -32,6 +32,8 @@ for module in . hack/bench/plot hack/controlplane/etcd hack/controlplane/kuberne
 	fi
 done
 
+hack/links.sh
+
 # `go test ./...` does not see the tests of another module.
 go test -C hack/bench/plot ./...
 
@@ -41,4 +43,4 @@ for dir in config/*/; do
 		"$KUSTOMIZE" build "$dir" >/dev/null
 	fi
 done
-echo "verify: generated files, go.mod files and config/ are up to date"
+echo "verify: generated files, go.mod files, links and config/ are up to date"

@@ -19,8 +19,8 @@ const maxParts = 16 << 10
 //   - It removes the managed fields of objects of any kind. Nothing in livesched reads them, and
 //     they are a large part of a pod.
 //   - If trimBoundPods is set, it removes from bound pods the fields that only kubelets read;
-//     docs/operations.md lists them. A pod that waits for a node stays whole, because plugins and
-//     extenders may base their decision on any of its fields.
+//     docs/operate/tuning.md lists them. A pod that waits for a node stays whole, because plugins
+//     and extenders may base their decision on any of its fields.
 //   - It makes bound pods and nodes share equal parts.
 //
 // The function changes objects in place, so it must run before anything else reads the object, as
