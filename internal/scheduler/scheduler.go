@@ -283,7 +283,7 @@ func (s *Scheduler) stop() {
 	s.stopping.Store(true)
 	s.queue.Close()
 	s.env.WaitingPods.Stop()
-	s.events.Hurry()
+	s.events.FlushNow()
 }
 
 // busy says whether pods wait to be decided or bound, which Events would hold up.

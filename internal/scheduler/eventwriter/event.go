@@ -13,20 +13,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// reasonScheduled is the reason of kube-scheduler's Event about a pod that is bound.
+// reasonScheduled is the reason of kube-scheduler's Event about a bound pod.
 const reasonScheduled = "Scheduled"
 
-// author is who says something.
-type author struct{ controller, instance string }
+// reporter is the reporting controller and instance of an Event.
+type reporter struct{ controller, instance string }
 
-// key is what makes two Events one series.
-type key struct {
-	author                          author
+// eventKey identifies a series: Events with the same key belong to one.
+type eventKey struct {
+	reporter                        reporter
 	eventType, reason, action, note string
 	regarding, related              objectKey
 }
 
-// objectKey is an object in all its versions.
+// objectKey identifies an object, whatever its version.
 type objectKey struct {
 	kind, apiVersion, namespace, name, fieldPath string
 	uid                                          types.UID
@@ -39,46 +39,47 @@ func keyOf(r *corev1.ObjectReference) objectKey {
 	return objectKey{kind: r.Kind, apiVersion: r.APIVersion, namespace: r.Namespace, name: r.Name, fieldPath: r.FieldPath, uid: r.UID}
 }
 
-// event is something that was said, once or more. What is above the line is not changed after it
-// was made; the rest is guarded by backlog.mu.
+// event is an Event with all its occurrences. The fields above the blank line are immutable;
+// queue.mu guards the others.
 type event struct {
-	author                          author
+	reporter                        reporter
 	eventType, reason, action, note string
 	regarding                       corev1.ObjectReference
 	related                         *corev1.ObjectReference
-	// name of the object, and first, when it was said.
+	// name is the name of the API object, first the time of the first occurrence.
 	name  string
 	first time.Time
 
-	// count is how often it was said, and last when it was said last.
+	// count is the number of occurrences, last the time of the latest.
 	count int32
 	last  time.Time
-	// written is the count that the API server knows, 0 if it does not know the Event. writtenAt is
-	// when it was told.
+	// written is the count that was last written to the API server, 0 if the Event was never
+	// written, and writtenAt is when.
 	written   int32
 	writtenAt time.Time
-	// queued says that it is in a lane or with a worker, and since when it has been.
-	queued bool
-	since  time.Time
-	// tries is how often writing it failed in a row.
+	// pending means that the Event is queued or with a worker, pendingSince since when.
+	pending      bool
+	pendingSince time.Time
+	// tries is the number of consecutive failures to write it.
 	tries int
-	// known is its place in the memory of series, nil if it is not in it.
-	known *memory
+	// cached means that the Event is in queue.series.
+	cached bool
 }
 
-// later says whether the Event can wait, since the status of its object says the same.
-func (e *event) later() bool {
+// deferrable reports whether the Event can wait, since the status of its object shows the same.
+func (e *event) deferrable() bool {
 	return e.reason == reasonScheduled && e.eventType == corev1.EventTypeNormal
 }
 
-func (e *event) key() key {
-	return key{
-		author: e.author, eventType: e.eventType, reason: e.reason, action: e.action, note: e.note,
+func (e *event) key() eventKey {
+	return eventKey{
+		reporter: e.reporter, eventType: e.eventType, reason: e.reason, action: e.action, note: e.note,
 		regarding: keyOf(&e.regarding), related: keyOf(e.related),
 	}
 }
 
-// namespace is where the Event is kept: that of its object, default for one without.
+// namespace returns the namespace of the Event: that of its object, or default for an object
+// without one.
 func (e *event) namespace() string {
 	if e.regarding.Namespace == "" {
 		return metav1.NamespaceDefault
@@ -86,14 +87,14 @@ func (e *event) namespace() string {
 	return e.regarding.Namespace
 }
 
-// object makes the API's object, with the counts that were read under the lock.
+// object returns the API object. count and last are those of the task.
 func (e *event) object(count int32, last time.Time) *eventsv1.Event {
 	return &eventsv1.Event{
 		ObjectMeta:          metav1.ObjectMeta{Name: e.name, Namespace: e.namespace()},
 		EventTime:           metav1.NewMicroTime(e.first),
 		Series:              seriesOf(count, last),
-		ReportingController: e.author.controller,
-		ReportingInstance:   e.author.instance,
+		ReportingController: e.reporter.controller,
+		ReportingInstance:   e.reporter.instance,
 		Action:              e.action,
 		Reason:              e.reason,
 		Regarding:           e.regarding,
@@ -103,7 +104,7 @@ func (e *event) object(count int32, last time.Time) *eventsv1.Event {
 	}
 }
 
-// seriesOf is nil for what was said once, as the API wants it.
+// seriesOf returns nil for a single occurrence, as the API requires.
 func seriesOf(count int32, last time.Time) *eventsv1.EventSeries {
 	if count < 2 {
 		return nil
@@ -111,7 +112,7 @@ func seriesOf(count int32, last time.Time) *eventsv1.EventSeries {
 	return &eventsv1.EventSeries{Count: count, LastObservedTime: metav1.NewMicroTime(last)}
 }
 
-// seriesPatch is a strategic merge patch that updates the series.
+// seriesPatch returns a strategic merge patch that updates the series.
 func seriesPatch(count int32, last time.Time) ([]byte, error) {
 	return json.Marshal(struct {
 		Series *eventsv1.EventSeries `json:"series"`

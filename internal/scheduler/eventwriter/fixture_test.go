@@ -29,13 +29,13 @@ func TestMain(m *testing.M) {
 	leaks.Main(m)
 }
 
-// memorySink keeps Events as the API server does.
+// memorySink stores Events in memory as the API server does.
 type memorySink struct {
 	mu     sync.Mutex // guards what follows
 	events map[string]*eventsv1.Event
-	// calls are what was asked for, in order: "create note", "patch name".
+	// calls are the calls in order: "create note", "patch note".
 	calls []string
-	// fail answers a call, nil if it is to succeed. It may block.
+	// fail returns the error of a call, nil for success. It may block.
 	fail func(call string) error
 }
 
@@ -86,14 +86,14 @@ func (s *memorySink) Patch(_ context.Context, namespace, name string, patch []by
 	return json.Unmarshal(patch, event)
 }
 
-// made are the calls so far.
+// made returns the calls so far.
 func (s *memorySink) made() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.calls)
 }
 
-// counts is how often each note was said, as far as the sink knows.
+// counts returns the number of occurrences of each note, as stored in the sink.
 func (s *memorySink) counts() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,7 +131,7 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// end writes what there is.
+// end closes the Writer, which writes the remaining Events.
 func (f *fixture) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 	defer cancel()
@@ -142,12 +142,12 @@ func pod(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name), ResourceVersion: "7"}}
 }
 
-// fails tells of a pod that was not scheduled.
+// fails records that a pod was not scheduled.
 func (f *fixture) fails(name, note string) {
 	f.recorder.Eventf(pod(name), nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", note)
 }
 
-// scheduled tells of one that was.
+// scheduled records that a pod was scheduled.
 func (f *fixture) scheduled(name string) {
 	f.recorder.Eventf(pod(name), nil, corev1.EventTypeNormal, "Scheduled", "Binding", "assigned %s", name)
 }
@@ -162,6 +162,6 @@ func (f *fixture) expectCalls(want ...string) {
 func (f *fixture) expectCounts(want map[string]int) {
 	f.t.Helper()
 	if diff := cmp.Diff(want, f.sink.counts()); diff != "" {
-		f.t.Errorf("how often the API server was told what (-want +got):\n%s", diff)
+		f.t.Errorf("counts at the API server (-want +got):\n%s", diff)
 	}
 }

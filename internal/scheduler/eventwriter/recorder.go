@@ -16,50 +16,50 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// recorder is what plugins and the scheduler speak through. It has no state but for the backlog,
-// and is cheap to copy.
+// recorder is the event recorder of the scheduler and its plugins. It has no state of its own and
+// is cheap to copy.
 type recorder struct {
-	backlog *backlog
-	author  author
-	logger  klog.Logger
+	queue    *queue
+	reporter reporter
+	logger   klog.Logger
 }
 
 var _ events.EventRecorderLogger = recorder{}
 
-// NewRecorder returns a recorder whose Events name a scheduler as their reporting controller. Its
-// methods return at once, and are safe for concurrent use, also under locks and after Close, when
-// they do nothing.
+// NewRecorder returns a recorder whose Events have the scheduler as their reporting controller. Its
+// methods return at once and are safe for concurrent use, with locks held, too. After Close they do
+// nothing.
 func (w *Writer) NewRecorder(schedulerName string) events.EventRecorderLogger {
-	host, _ := os.Hostname() // empty where it is not known, as in client-go's recorders
-	return recorder{backlog: w.backlog, author: author{schedulerName, schedulerName + "-" + host}, logger: klog.Background()}
+	host, _ := os.Hostname() // empty if it is unknown, as in client-go's recorders
+	return recorder{queue: w.queue, reporter: reporter{schedulerName, schedulerName + "-" + host}, logger: klog.Background()}
 }
 
-// WithLogger returns a recorder that logs to another logger what it cannot record.
+// WithLogger returns a recorder that logs its errors with logger.
 func (r recorder) WithLogger(logger klog.Logger) events.EventRecorderLogger {
 	r.logger = logger
 	return r
 }
 
-// Eventf records an Event about an object, which may be any of the API. related may be nil.
+// Eventf records an Event about an API object. related may be nil.
 func (r recorder) Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any) {
 	now := time.Now()
 	about, err := reference.GetReference(scheme.Scheme, regarding)
 	if err != nil {
-		r.logger.Error(err, "An Event is about no object of the API; it is not recorded", "eventType", eventType, "reason", reason, "note", fmt.Sprintf(note, args...))
+		r.logger.Error(err, "Could not record an Event: it does not regard an API object", "eventType", eventType, "reason", reason, "note", fmt.Sprintf(note, args...))
 		return
 	}
 	if !util.ValidateEventType(eventType) {
-		r.logger.Error(nil, "An Event is of an unknown type; it is not recorded", "eventType", eventType, "reason", reason)
+		r.logger.Error(nil, "Could not record an Event: its type is unknown", "eventType", eventType, "reason", reason)
 		return
 	}
 	e := &event{
-		author: r.author, eventType: eventType, reason: reason, action: action, note: fmt.Sprintf(note, args...),
+		reporter: r.reporter, eventType: eventType, reason: reason, action: action, note: fmt.Sprintf(note, args...),
 		regarding: *about, first: now, last: now, count: 1,
 	}
 	if related != nil {
 		if e.related, err = reference.GetReference(scheme.Scheme, related); err != nil {
-			r.logger.V(9).Info("What an Event is related to is no object of the API", "err", err)
+			r.logger.V(9).Info("The related object of an Event is not an API object", "err", err)
 		}
 	}
-	r.backlog.add(e)
+	r.queue.add(e)
 }

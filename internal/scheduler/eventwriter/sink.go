@@ -12,16 +12,15 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Sink stores Events. Its errors are those of client-go's clients. It is called by several
-// goroutines.
+// Sink stores Events. Its methods must be safe for concurrent use and return the errors of
+// client-go's clients.
 type Sink interface {
 	Create(ctx context.Context, event *eventsv1.Event) error
 	// Patch applies a strategic merge patch.
 	Patch(ctx context.Context, namespace, name string, patch []byte) error
 }
 
-// NewSink returns a Sink that stores Events at the API server. It does not decode what the server
-// answers.
+// NewSink returns a Sink that writes to the API server. It does not decode the responses.
 func NewSink(client typedeventsv1.EventsV1Interface) Sink { return apiSink{client.RESTClient()} }
 
 type apiSink struct{ client rest.Interface }

@@ -18,42 +18,44 @@ import (
 )
 
 const (
-	// workers write Events, one each at a time.
+	// workers is the number of goroutines that write Events.
 	workers = 16
-	// lookEvery is how often the scheduler is asked whether it is idle while Events wait for that.
-	lookEvery = 20 * time.Millisecond
-	// sweepEvery is how often series are looked through for those that have ended.
-	sweepEvery = time.Minute
+	// busyInterval is the interval between calls of Busy while there are deferred Events.
+	busyInterval = 20 * time.Millisecond
+	// sweepInterval is the interval between searches for series that have ended.
+	sweepInterval = time.Minute
 
-	// maxTries is how often an Event is tried while the API server does not answer, and maxPause
-	// how long all Events wait after a failure, both as in client-go.
+	// maxTries bounds the attempts to write an Event while the API server does not answer, and
+	// maxPause the time for which all Events wait after a failure. Both are client-go's.
 	maxTries = 12
 	maxPause = 10 * time.Second
 	minPause = 250 * time.Millisecond
 )
 
-// Config is what a Writer is made of.
+// Config holds the dependencies of a Writer.
 type Config struct {
 	// Sink takes the Events.
 	Sink Sink
-	// Busy says whether pods wait for what Events would take away from them. It is called every few
-	// milliseconds while Events wait for it to be false, on one goroutine. nil means never.
+	// Busy reports whether pods are pending, which Events would slow down. One goroutine calls it
+	// every few milliseconds while there are deferred Events. nil means that pods are never
+	// pending.
 	Busy func() bool
 }
 
-// Writer writes what its recorders are told. Recorders may be used before Start.
+// Writer writes the Events of its recorders. Recorders may be used before Start.
 //
-// It has a few goroutines of its own from Start until Close.
+// Between Start and Close it runs a few goroutines: the workers, watchBusy and sweep. FlushNow may
+// be called from any goroutine.
 type Writer struct {
 	cfg     Config
-	backlog *backlog
+	queue   *queue
 	running sync.WaitGroup
-	// cancel ends calls that are under way. Set by Start.
+	// cancel ends calls in progress. Set by Start.
 	cancel context.CancelFunc
 	// stopped is closed by Close.
 	stopped chan struct{}
-	// uncount ends the counting of what waits.
-	uncount func()
+	// unregister removes the queue from the metric of pending Events. Set by Start.
+	unregister func()
 }
 
 // New returns a Writer.
@@ -61,28 +63,29 @@ func New(cfg Config) *Writer {
 	if cfg.Busy == nil {
 		cfg.Busy = func() bool { return false }
 	}
-	return &Writer{cfg: cfg, backlog: newBacklog(), stopped: make(chan struct{})}
+	return &Writer{cfg: cfg, queue: newQueue(), stopped: make(chan struct{})}
 }
 
-// Start begins to write. It returns at once; ctx is for values such as the logger, and does not end
-// anything.
+// Start starts the goroutines and returns at once. ctx provides values such as the logger; its end
+// stops nothing.
 func (w *Writer) Start(ctx context.Context) {
 	ctx, w.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	w.uncount = metrics.AddPendingEvents(w.backlog.waiting)
+	w.unregister = metrics.AddPendingEvents(w.queue.pending)
 	for range workers {
-		w.running.Go(func() { w.work(ctx) })
+		w.running.Go(func() { w.runWorker(ctx) })
 	}
-	w.running.Go(w.watch)
+	w.running.Go(w.watchBusy)
 	w.running.Go(w.sweep)
 }
 
-// Hurry has nothing wait for idle times any more: the process is about to end.
-func (w *Writer) Hurry() { w.backlog.hurry() }
+// FlushNow lets deferred Events be written even while pods are pending: the process is about to
+// end.
+func (w *Writer) FlushNow() { w.queue.flushNow() }
 
-// Close writes what there is until ctx ends, and returns when nothing of the Writer is running any
-// more. What recorders are told from now on is not written.
+// Close writes the remaining Events until ctx ends, and returns when all goroutines of the Writer
+// have ended. Later Events are not recorded.
 func (w *Writer) Close(ctx context.Context) {
-	w.backlog.close()
+	w.queue.close()
 	close(w.stopped)
 	done := make(chan struct{})
 	go func() {
@@ -93,87 +96,87 @@ func (w *Writer) Close(ctx context.Context) {
 	case <-done:
 	case <-ctx.Done():
 		w.cancel()
-		if left := w.backlog.abandon(); left > 0 {
+		if left := w.queue.abandon(); left > 0 {
 			klog.FromContext(ctx).Info("Events were not written in time", "events", left)
 		}
 		<-done
 	}
 	w.cancel()
-	w.uncount()
+	w.unregister()
 }
 
-// abandon gives up what is not written, and returns how much that is.
-func (b *backlog) abandon() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	left := b.first.len() + b.later.len() + b.writing
-	b.first, b.later = lane{}, lane{}
+// abandon drops all Events that are not written, and returns their number.
+func (q *queue) abandon() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	left := q.urgent.len() + q.deferred.len() + q.inFlight
+	q.urgent, q.deferred = fifo{}, fifo{}
 	metrics.EventsLost.WithLabelValues(metrics.EventLostStopped).Add(float64(left))
-	b.ready.Broadcast()
+	q.ready.Broadcast()
 	return left
 }
 
-// watch asks whether the scheduler is idle, as long as there are Events for which that matters.
-func (w *Writer) watch() {
-	for w.backlog.awaitDeferred() {
-		w.backlog.setIdle(!w.cfg.Busy())
+// watchBusy reports to the queue whether the scheduler is idle, while there are deferred Events.
+func (w *Writer) watchBusy() {
+	for w.queue.awaitDeferred() {
+		w.queue.setIdle(!w.cfg.Busy())
 		select {
-		case <-time.After(lookEvery):
+		case <-time.After(busyInterval):
 		case <-w.stopped:
 		}
 	}
 }
 
 func (w *Writer) sweep() {
-	ticker := time.NewTicker(sweepEvery)
+	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()
 	for {
 		select {
 		case now := <-ticker.C:
-			w.backlog.sweep(now)
+			w.queue.sweep(now)
 		case <-w.stopped:
 			return
 		}
 	}
 }
 
-// work writes one Event after the other.
-func (w *Writer) work(ctx context.Context) {
+// runWorker writes one Event after the other until the queue is closed and empty.
+func (w *Writer) runWorker(ctx context.Context) {
 	for {
-		t, ok := w.backlog.take()
+		t, ok := w.queue.take()
 		if !ok {
 			return
 		}
 		err := w.write(ctx, t)
 		switch {
 		case err == nil:
-			w.backlog.done(t, true)
+			w.queue.done(t, true)
 		case ctx.Err() == nil && retriable(err) && t.tries+1 < maxTries:
-			klog.FromContext(ctx).V(2).Info("An Event could not be written; trying again", "err", err, "regarding", klog.KRef(t.regarding.Namespace, t.regarding.Name), "reason", t.reason)
-			w.backlog.retry(t, pauseAfter(t.tries))
+			klog.FromContext(ctx).V(2).Info("Could not write an Event; retrying", "err", err, "regarding", klog.KRef(t.regarding.Namespace, t.regarding.Name), "reason", t.reason)
+			w.queue.retry(t, pauseAfter(t.tries))
 		default:
 			w.giveUp(ctx, t, err)
-			w.backlog.done(t, false)
+			w.queue.done(t, false)
 		}
 	}
 }
 
-// giveUp reports an Event that is not written.
+// giveUp logs and counts an Event that will not be written.
 func (w *Writer) giveUp(ctx context.Context, t task, err error) {
 	if ctx.Err() != nil {
-		return // told by Close
+		return // Close reports it
 	}
 	logger := klog.FromContext(ctx).WithValues("regarding", klog.KRef(t.regarding.Namespace, t.regarding.Name), "kind", t.regarding.Kind, "reason", t.reason, "note", t.note)
 	if apierrors.IsAlreadyExists(err) {
-		logger.V(5).Info("An Event is there already", "err", err)
+		logger.V(5).Info("The Event exists already", "err", err)
 		return
 	}
 	metrics.EventsLost.WithLabelValues(metrics.EventLostRefused).Inc()
-	logger.Error(err, "An Event could not be written")
+	logger.Error(err, "Could not write an Event")
 }
 
-// write creates the Event, or updates the series of one that exists. Events expire, and so a series
-// may have to be created again.
+// write creates the Event, or updates its series if it was written before. As Events expire, it may
+// have to be created again.
 func (w *Writer) write(ctx context.Context, t task) error {
 	if t.written > 0 {
 		patch, err := seriesPatch(t.count, t.last)
@@ -187,15 +190,15 @@ func (w *Writer) write(ctx context.Context, t task) error {
 	return w.cfg.Sink.Create(ctx, t.object(t.count, t.last))
 }
 
-// retriable says whether the API server may take the same Event later. What it refuses it would
-// refuse again; that it is overloaded, the client waits for.
+// retriable reports whether the API server may accept the same Event later. It would refuse again
+// what it refused; overload is handled by the client, which waits.
 func retriable(err error) bool {
 	var refused *apierrors.StatusError
 	var malformed *rest.RequestConstructionError
 	return !errors.As(err, &refused) && !errors.As(err, &malformed)
 }
 
-// pauseAfter is how long nothing is written after a failure.
+// pauseAfter returns the pause of all writing after a failure.
 func pauseAfter(tries int) time.Duration {
 	return wait.Jitter(min(minPause<<tries, maxPause), 0.25)
 }

@@ -205,9 +205,9 @@ func TestWhatIsSaidAgain(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 			f.expectCounts(map[string]int{"too big": 2})
-			time.Sleep(seriesEnds + sweepEvery)
+			time.Sleep(seriesTimeout + sweepInterval)
 			f.expectCounts(map[string]int{"too big": 5})
-			if n := f.backlog.series.order.Len() + len(f.backlog.series.events); n != 0 {
+			if n := f.queue.series.order.Len() + len(f.queue.series.events); n != 0 {
 				t.Errorf("%d series are remembered", n)
 			}
 			f.fails("a", "too big")
@@ -249,7 +249,7 @@ func TestWhatCanWait(t *testing.T) {
 			synctest.Wait()
 			f.expectCounts(map[string]int{"too big": 1, "by c": 1})
 			f.busy.Store(false)
-			time.Sleep(2 * lookEvery)
+			time.Sleep(2 * busyInterval)
 			f.expectCounts(map[string]int{"too big": 1, "by c": 1, "assigned a": 1, "assigned b": 1})
 			f.end()
 		})
@@ -262,7 +262,7 @@ func TestWhatCanWait(t *testing.T) {
 				f.scheduled(name)
 				synctest.Wait()
 			}
-			time.Sleep(2 * lookEvery)
+			time.Sleep(2 * busyInterval)
 			f.expectCalls("create assigned a", "create assigned b")
 			f.end()
 		})
@@ -273,11 +273,11 @@ func TestWhatCanWait(t *testing.T) {
 			f := newFixture(t)
 			f.busy.Store(true)
 			f.scheduled("a")
-			time.Sleep(maxDelay - lookEvery)
+			time.Sleep(maxDelay - busyInterval)
 			f.scheduled("b")
 			synctest.Wait()
 			f.expectCalls()
-			time.Sleep(2 * lookEvery)
+			time.Sleep(2 * busyInterval)
 			f.expectCalls("create assigned a")
 			f.end()
 		})
@@ -307,15 +307,15 @@ func TestWhatCanWait(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t)
 			f.busy.Store(true)
-			time.Sleep(lookEvery)
+			time.Sleep(busyInterval)
 			for i := range highWater + 100 {
 				f.scheduled(fmt.Sprint(i))
 			}
 			time.Sleep(time.Second)
-			if n := f.backlog.waiting(); n != highWater-1 {
+			if n := f.queue.pending(); n != highWater-1 {
 				t.Errorf("%d wait", n)
 			}
-			f.Hurry()
+			f.FlushNow()
 			synctest.Wait()
 			if n := len(f.sink.events); n != highWater+100 {
 				t.Errorf("%d were written", n)
@@ -339,28 +339,28 @@ func TestMoreEventsThanThereIsRoomForAreLostAndCounted(t *testing.T) {
 			f.fails(fmt.Sprint("held-", i), "held")
 		}
 		synctest.Wait() // every worker waits for the API server
-		for i := range maxFirst + 3 {
+		for i := range maxUrgent + 3 {
 			f.fails(fmt.Sprint(i), "too big")
 		}
-		for i := range maxLater + 2 {
+		for i := range maxDeferred + 2 {
 			f.scheduled(fmt.Sprint(i))
 		}
 		f.fails("0", "too big") // again: no Event of its own
 		if got := lost() - before; got != 5 {
 			t.Errorf("%v were lost", got)
 		}
-		if got := testutil.ToFloat64(metrics.PendingEvents); got != workers+maxFirst+maxLater {
+		if got := testutil.ToFloat64(metrics.PendingEvents); got != workers+maxUrgent+maxDeferred {
 			t.Errorf("%v are pending", got)
 		}
-		if n := f.backlog.series.order.Len(); n != maxSeries {
+		if n := f.queue.series.order.Len(); n != maxSeries {
 			t.Errorf("%d series are remembered", n)
 		}
 		close(answer)
 		f.end()
-		if n := f.sink.counts()["too big"]; n != maxFirst+1 {
+		if n := f.sink.counts()["too big"]; n != maxUrgent+1 {
 			t.Errorf("%d failures were told", n)
 		}
-		if n := len(f.sink.events); n != workers+maxFirst+maxLater {
+		if n := len(f.sink.events); n != workers+maxUrgent+maxDeferred {
 			t.Errorf("%d were written", n)
 		}
 		if got := testutil.ToFloat64(metrics.PendingEvents); got != 0 {
