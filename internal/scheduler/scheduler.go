@@ -82,7 +82,7 @@ type Config struct {
 	// Registry holds all plugins that profiles may name.
 	Registry framework.Registry
 	// Clock is the real one by default.
-	Clock clock.WithTicker
+	Clock clock.WithTickerAndDelayedExecution
 	// FastPath says whether decisions may be made on the fast path. Empty is FastPathOn.
 	FastPath FastPath
 	// MaxConcurrentBinds is how many pods are bound at the same time. 0 means binding.DefaultLimit.
@@ -99,22 +99,22 @@ type Config struct {
 type Scheduler struct {
 	cfg    Config
 	client clientset.Interface
-	clock  clock.WithTicker
+	clock  clock.WithTickerAndDelayedExecution
 	store  *profile.Store
 
 	// The fields below are set by Start before ready is closed, and not changed afterwards.
-	ready        chan struct{}
-	cache        *cache.Cache
-	snapshot     *cache.Snapshot
-	queue        *queue.Queue
-	algorithm    *algorithm.Scheduler
-	binder       *binding.Binder
-	env          *profile.Environment
-	configurator *profile.Configurator
-	pods         corev1listers.PodLister
-	events       *eventwriter.Writer
-	statuses     *podstatus.Writer
-	pending      *pendingPods
+	ready     chan struct{}
+	cache     *cache.Cache
+	snapshot  *cache.Snapshot
+	queue     *queue.Queue
+	algorithm *algorithm.Scheduler
+	binder    *binding.Binder
+	env       *profile.Environment
+	builder   *profile.Builder
+	pods      corev1listers.PodLister
+	events    *eventwriter.Writer
+	statuses  *podstatus.Writer
+	pending   *pendingPods
 
 	// leading says that the loop runs on this replica: only the leader speaks to users through
 	// Events.
@@ -156,7 +156,7 @@ func (s *Scheduler) Pods() corev1listers.PodLister { return s.pods }
 // Build makes a generation of a profile, to be swapped in through the Store or discarded. ctx must
 // outlive the profile. One call at a time, once Ready is closed.
 func (s *Scheduler) Build(ctx context.Context, cfg *config.Profile) (*profile.Instance, error) {
-	return s.configurator.Build(ctx, cfg)
+	return s.builder.Build(ctx, cfg)
 }
 
 // Start fills cache and queue and keeps them up to date until ctx ends. The manager's cache must be
@@ -230,7 +230,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope, source
 		return err
 	}
 	s.env.Durable = durable
-	s.configurator = &profile.Configurator{Env: s.env, Timeout: s.cfg.BuildTimeout, Clock: s.clock}
+	s.builder = profile.NewBuilder(s.env, s.cfg.BuildTimeout, s.clock)
 	s.binder = &binding.Binder{
 		Cache:            s.cache,
 		Queue:            s.queue,

@@ -12,7 +12,7 @@
 //
 // The test makes the calls that event handlers and the scheduling loop would make: it puts an
 // object into Objects, and nodes and pods into both caches. Everything else is the real thing:
-// kube-scheduler is its own scheduler.New and ScheduleOne, livesched is what profile.Configurator
+// kube-scheduler is its own scheduler.New and ScheduleOne, livesched is what profile.Builder
 // builds from a SchedulerProfile, with the decisions of the algorithm package.
 //
 // Tests that register kube-scheduler's metrics (schedmetrics.Register) do so before they build

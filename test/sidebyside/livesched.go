@@ -95,7 +95,7 @@ func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path P
 	if err != nil {
 		return nil, err
 	}
-	l.Profile, err = (&profile.Configurator{Env: env, Clock: clock.RealClock{}}).Build(ctx, resolved)
+	l.Profile, err = profile.NewBuilder(env, 0, clock.RealClock{}).Build(ctx, resolved)
 	if err != nil {
 		return nil, err
 	}

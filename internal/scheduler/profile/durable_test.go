@@ -210,7 +210,7 @@ func TestTheSharedVolumeBinder(t *testing.T) {
 				args.BindTimeoutSeconds = 7
 			}
 		}
-		p, err := e.configurator().Build(e.ctx, cfg)
+		p, err := e.builder().Build(e.ctx, cfg)
 		must(t, err)
 		binder := p.instances[names.VolumeBinding].(*volumebinding.VolumeBinding).Binder.(*boundedBinder)
 		if binder.timeout != 7*time.Second || binder.SchedulerVolumeBinder != e.Durable.binder {

@@ -104,14 +104,12 @@ func newTestEnv(t *testing.T, outOfTree framework.Registry) *testEnv {
 	return e
 }
 
-func (e *testEnv) configurator() *Configurator {
-	return &Configurator{Env: e.Environment, Clock: clock.RealClock{}}
-}
+func (e *testEnv) builder() *Builder { return NewBuilder(e.Environment, 0, clock.RealClock{}) }
 
 // build builds a profile of the object and closes it when the test ends, unless the test did.
 func (e *testEnv) build(t *testing.T, object *v1alpha1.SchedulerProfile) *Instance {
 	t.Helper()
-	p, err := e.configurator().Build(e.ctx, e.resolve(t, object))
+	p, err := e.builder().Build(e.ctx, e.resolve(t, object))
 	must(t, err)
 	t.Cleanup(func() {
 		if p.refs.Load() > 0 {

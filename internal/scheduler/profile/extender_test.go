@@ -70,7 +70,7 @@ func TestExtendersBelongToAGeneration(t *testing.T) {
 	cfg := e.extended(t, []string{"Curious"},
 		config.Extender{URLPrefix: s.URL, FilterVerb: "filter", NodeCacheCapable: true, Timeout: time.Minute},
 		config.Extender{URLPrefix: "http://second.example"})
-	p, err := e.configurator().Build(e.ctx, cfg)
+	p, err := e.builder().Build(e.ctx, cfg)
 	must(t, err)
 	if len(seen) != 2 || seen[0].Name() != s.URL || seen[1].Name() != "http://second.example" {
 		t.Errorf("a plugin sees %v when it is built", seen)

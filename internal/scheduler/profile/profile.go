@@ -3,7 +3,7 @@
 
 // Package profile builds scheduler profiles and swaps them under running scheduling cycles.
 //
-//	config.Profile --Configurator.Build--> *Profile --NewMap--> *Map --Store.Swap--> what the loop acquires
+//	config.Profile --Builder.Build--> *Instance --NewMap--> *Map --Store.Swap--> what the loop acquires
 //
 // A Profile is one generation: plugin instances, extenders, queue settings and the informer
 // handlers they registered. It is immutable once built. The loop acquires it for a pod when the pod
@@ -38,7 +38,7 @@ import (
 
 // Profile is one generation of one scheduler profile.
 //
-// All fields are set by the Configurator before anybody else sees the Profile, and only refs
+// All fields are set by its build before anybody else sees the Profile, and only refs
 // changes afterwards.
 type Instance struct {
 	// Config is what the generation was built from. Read-only.

@@ -59,7 +59,7 @@ func TestTheMetricSeriesOfAProfile(t *testing.T) {
 			panic("no luck")
 		}))
 		e.build(t, object("other"))
-		if _, err := e.configurator().Build(e.ctx, e.resolve(t, object("failing", "Broken"))); err == nil {
+		if _, err := e.builder().Build(e.ctx, e.resolve(t, object("failing", "Broken"))); err == nil {
 			t.Fatal("the build did not fail")
 		}
 		eventually(t, func() int { return seriesOf(t, "failing") }).Should(gomega.BeZero())

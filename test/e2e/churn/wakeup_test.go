@@ -147,7 +147,7 @@ func newOracle(ctx context.Context, w *world, leader *replica, t *truth) (o *ora
 
 // profile builds a profile's plugins once more.
 func (o *oracle) profile(ctx context.Context, of *profile.Instance) (*framework.Framework, error) {
-	p, err := (&profile.Configurator{Env: o.env, Clock: clock.RealClock{}}).Build(ctx, of.Config)
+	p, err := profile.NewBuilder(o.env, 0, clock.RealClock{}).Build(ctx, of.Config)
 	if err != nil {
 		return nil, fmt.Errorf("building: %w", err)
 	}

@@ -11,14 +11,14 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// hangingBuilds are the builds that were cut off in a plugin's hands and have not come back. Go
-// cannot end a goroutine from outside, so each of them keeps one, with what the plugins hold by
-// themselves; all that livesched lent it was taken back.
+// hangingBuilds are the builds that were cut off inside a plugin that has not returned. Go cannot
+// end a goroutine from outside, so each of them keeps one, and whatever the plugins hold by
+// themselves; everything that livesched lent them has been taken back.
 //
-// Retries must not add to them without end, and yet have to be: what hung once need not hang again.
-// So a revision of which n builds hang is built again only after 2^n build timeouts. With a timeout
-// of 30 s that is a dozen builds in a day, and twenty in a year. The zero value is ready for use,
-// and safe for concurrent use.
+// A build that hung once need not hang again, so it is retried; but retries must not pile up
+// without end. So a revision with n hanging builds is built again only after 2^n build timeouts.
+// With a timeout of 30 s that is a dozen builds in a day, and twenty in a year. The zero value is
+// ready for use, and safe for concurrent use.
 type hangingBuilds struct {
 	mu        sync.Mutex // guards revisions, and what they point to
 	revisions map[hangingKey]*hangingRevision
@@ -31,7 +31,7 @@ func keyOf(cfg *config.Profile) hangingKey { return hangingKey{cfg.SchedulerName
 // hangingRevision are the builds of one revision that hang.
 type hangingRevision struct {
 	count int
-	// err is what the last one was cut off with, and next when another may be tried.
+	// err is the error of the last one, and next the time from which another may be tried.
 	err  error
 	next time.Time
 }
@@ -44,7 +44,7 @@ func (h *hangingBuilds) check(cfg *config.Profile, now time.Time) error {
 	if r == nil || !now.Before(r.next) {
 		return nil
 	}
-	return fmt.Errorf("%w; it still hangs, which makes %d of this revision, and is tried again when it comes back, and otherwise at %s",
+	return fmt.Errorf("%w; it still hangs (%d builds of this revision do), and is retried when it returns, or at %s",
 		r.err, r.count, r.next.UTC().Format(time.RFC3339))
 }
 
@@ -64,8 +64,7 @@ func (h *hangingBuilds) add(cfg *config.Profile, err error, now time.Time, timeo
 	r.err, r.next = err, now.Add(timeout<<min(r.count, 20))
 }
 
-// remove notes that a build has come back. The next one may be tried at once: what it hung on may
-// be over.
+// remove notes that a build has returned. The next one may be tried at once: the cause may be gone.
 func (h *hangingBuilds) remove(cfg *config.Profile) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -76,7 +75,7 @@ func (h *hangingBuilds) remove(cfg *config.Profile) {
 	}
 }
 
-// len is the number of builds that hang.
+// len returns the number of builds that hang.
 func (h *hangingBuilds) len() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -22,6 +22,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/livesched/livesched/internal/scheduler/config"
@@ -31,7 +32,7 @@ import (
 func TestABuild(t *testing.T) {
 	t.Run("makes the default plugins, and closing it leaves nothing behind", func(t *testing.T) {
 		e := newTestEnv(t, nil)
-		p, err := e.configurator().Build(e.ctx, e.resolve(t, object("mine")))
+		p, err := e.builder().Build(e.ctx, e.resolve(t, object("mine")))
 		must(t, err)
 		if e.Informers.Handlers() != e.handlers {
 			t.Errorf("%d handlers more than before: VolumeBinding's binder is the process's, and the one that it makes must not listen", e.Informers.Handlers()-e.handlers)
@@ -111,7 +112,7 @@ func TestABuild(t *testing.T) {
 		fs := &fakes{}
 		e := newTestEnv(t, fs.registry(nil))
 		ctx, cancel := context.WithCancel(context.WithValue(e.ctx, key{}, "value"))
-		p, err := e.configurator().Build(ctx, e.resolve(t, object("mine", "AFirst")))
+		p, err := e.builder().Build(ctx, e.resolve(t, object("mine", "AFirst")))
 		must(t, err)
 		cancel()
 		got := fs.made[0].ctx
@@ -221,9 +222,7 @@ func TestABuildThatFails(t *testing.T) {
 			if test.change != nil {
 				test.change(e, cfg)
 			}
-			c := e.configurator()
-			c.Timeout = test.timeout
-			p, err := c.Build(e.ctx, cfg)
+			p, err := NewBuilder(e.Environment, test.timeout, clock.RealClock{}).Build(e.ctx, cfg)
 			if p != nil || err == nil || !strings.Contains(err.Error(), test.err) {
 				t.Fatalf("got profile %v and error %v, want error %q", p, err, test.err)
 			}
@@ -269,7 +268,7 @@ func TestABuildThatHangs(t *testing.T) {
 		},
 		stage: "asking the plugins for their cluster events",
 	}} {
-		t.Run(test.name+" is cut off, and what it made is closed when it comes back", func(t *testing.T) {
+		t.Run(test.name+" is cut off, and what it made is closed when it returns", func(t *testing.T) {
 			fs := &fakes{}
 			hangs, goOn := make(chan struct{}), make(chan struct{})
 			e := newTestEnv(t, fs.registry(func(f *fake) error {
@@ -278,25 +277,24 @@ func TestABuildThatHangs(t *testing.T) {
 					<-goOn
 				})
 			}))
-			p, err := e.configurator().Build(e.ctx, e.resolve(t, object("mine"))) // which starts informers that stay
+			p, err := e.builder().Build(e.ctx, e.resolve(t, object("mine"))) // which starts informers that stay
 			must(t, err)
 			p.Discard(logr.Discard())
 			<-p.Closed()
 			goroutines := runtime.NumGoroutine()
-			c := e.configurator()
-			c.Timeout = time.Minute
+			const timeout = time.Minute
 			hangingClock := clocktesting.NewFakeClock(time.Now())
-			c.Clock = hangingClock
+			b := NewBuilder(e.Environment, timeout, hangingClock)
 			// build has a build hang, and then its time run out.
 			build := func() error {
 				cfg, ended := e.resolve(t, object("mine", "AFirst", "Broken")), make(chan error, 1)
 				go func() {
-					_, err := c.Build(e.ctx, cfg)
+					_, err := b.Build(e.ctx, cfg)
 					ended <- err
 				}()
 				select {
 				case <-hangs:
-					hangingClock.Step(c.Timeout)
+					hangingClock.Step(timeout)
 					return <-ended
 				case err := <-ended:
 					return fmt.Errorf("it has not hung: %w", err)
@@ -324,14 +322,14 @@ func TestABuildThatHangs(t *testing.T) {
 
 			// Retries that hang, too, become rarer and rarer.
 			retry := func() error {
-				_, err := c.Build(e.ctx, e.resolve(t, object("mine", "AFirst", "Broken")))
+				_, err := b.Build(e.ctx, e.resolve(t, object("mine", "AFirst", "Broken")))
 				return err
 			}
 			for hanging := 1; hanging <= 3; hanging++ {
-				hangingClock.Step(c.Timeout<<hanging - 1)
+				hangingClock.Step(timeout<<hanging - 1)
 				while := runtime.NumGoroutine()
 				for range 20 {
-					if err := retry(); err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("%s; it still hangs, which makes %d of this revision", want, hanging)) {
+					if err := retry(); err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("%s; it still hangs (%d builds of this revision do)", want, hanging)) {
 						t.Fatalf("a retry while %d builds hang ends with the error %v", hanging, err)
 					}
 				}
@@ -343,18 +341,18 @@ func TestABuildThatHangs(t *testing.T) {
 					t.Errorf("a retry that is due ends with the error %v, want %s", err, want)
 				}
 			}
-			if p, err := c.Build(e.ctx, e.resolve(t, object("mine", "AFirst"))); err != nil {
+			if p, err := b.Build(e.ctx, e.resolve(t, object("mine", "AFirst"))); err != nil {
 				t.Errorf("another revision is held up: %v", err)
 			} else {
 				p.Discard(logr.Discard())
 				<-p.Closed()
 			}
-			if n := c.hanging.len(); n != 4 {
+			if n := b.hanging.len(); n != 4 {
 				t.Errorf("%d builds hang", n)
 			}
 
 			close(goOn)
-			eventually(t, c.hanging.len).Should(gomega.BeZero(), "builds that hang")
+			eventually(t, b.hanging.len).Should(gomega.BeZero(), "builds that hang")
 			eventually(t, e.series.count).Should(gomega.BeZero(), "builds that are not closed")
 			// Four of each from the builds that hung, and one from the other revision.
 			fs.expectClosed(t, "AFirst", "AFirst", "AFirst", "AFirst", "AFirst", "Broken", "Broken", "Broken", "Broken")
@@ -377,7 +375,7 @@ func TestABuildThatHangs(t *testing.T) {
 			<-entered
 			cancel(errors.New("the process ends"))
 		}()
-		_, err := e.configurator().Build(ctx, e.resolve(t, object("mine", "Broken")))
+		_, err := e.builder().Build(ctx, e.resolve(t, object("mine", "Broken")))
 		if err == nil || err.Error() != `cut off while building plugin "Broken": the process ends` {
 			t.Errorf("got the error %v", err)
 		}

@@ -1,0 +1,254 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/informers"
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/extender"
+	"github.com/livesched/livesched/internal/scheduler/fastpath"
+	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/queue"
+)
+
+// stageSync is the stage in which a build waits for nothing but informers, after it has called all
+// plugins.
+const stageSync = "waiting for informers"
+
+// assembly puts one instance together, step by step: see run. It belongs to the build's goroutine;
+// other goroutines call nothing but doing and takeBack.
+type assembly struct {
+	env      *Environment
+	ctx      context.Context // the plugins', which lives as long as the instance
+	cfg      *config.Profile
+	instance *Instance
+	stage    atomic.Pointer[string]
+}
+
+// newAssembly returns an assembly that has not called any plugin yet. The plugins get the values of
+// ctx, its logger above all, but not its end.
+func newAssembly(ctx context.Context, env *Environment, cfg *config.Profile) *assembly {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	logger := klog.FromContext(ctx)
+	scope := env.Informers.NewForeignScope(func(p informers.HandlerPanic) { reportHandlerPanic(logger, cfg.SchedulerName, p) })
+	env.series.use(cfg.SchedulerName)
+	p := &Instance{
+		Config: cfg,
+		handle: &Handle{
+			env:           env,
+			informers:     scope,
+			parallelizer:  framework.NewParallelizer(int(cfg.Parallelism)),
+			recorder:      env.Recorder(cfg.SchedulerName),
+			schedulerName: cfg.SchedulerName,
+		},
+		instances: map[string]fwk.Plugin{},
+		scope:     scope,
+		release:   func() {},
+		cancel:    cancel,
+		closed:    make(chan struct{}),
+	}
+	a := &assembly{env: env, ctx: ctx, cfg: cfg, instance: p}
+	a.begin("starting")
+	return a
+}
+
+// begin notes the stage that comes next.
+func (a *assembly) begin(stage string) { a.stage.Store(&stage) }
+
+// doing returns the stage that the assembly is in, for the error of a build that is cut off.
+func (a *assembly) doing() string { return *a.stage.Load() }
+
+// takeBack ends what plugins were lent: their event handlers and their context.
+func (a *assembly) takeBack() {
+	a.instance.scope.Close()
+	a.instance.cancel()
+}
+
+// guardedRun is run, with panics turned into errors: run itself guards the factories, but plugins
+// may panic even in a method that returns their name.
+func (a *assembly) guardedRun(waiting context.Context) error {
+	var failure error
+	if err := guard(klog.FromContext(a.ctx), func() error {
+		failure = a.run(waiting)
+		return nil
+	}); err != nil {
+		return fmt.Errorf("%s: %w", a.doing(), err)
+	}
+	return failure
+}
+
+// run assembles the instance. It stops waiting, and begins with no more plugins, when waiting ends.
+func (a *assembly) run(waiting context.Context) error {
+	a.begin("making the extenders")
+	if err := a.makeExtenders(); err != nil {
+		return err
+	}
+	if err := a.makePlugins(waiting); err != nil {
+		return err
+	}
+	a.begin("expanding the extension points")
+	if err := a.makeFramework(); err != nil {
+		return err
+	}
+	a.instance.fastPath = a.newFastPath()
+	a.begin("asking the plugins for their cluster events")
+	if err := a.makeQueueSettings(); err != nil {
+		return err
+	}
+	a.begin(stageSync)
+	return a.sync(waiting)
+}
+
+// makeExtenders runs before makePlugins: factories may ask the handle for the extenders.
+func (a *assembly) makeExtenders() error {
+	for i := range a.cfg.Extenders {
+		e, err := extender.New(&a.cfg.Extenders[i])
+		if err != nil {
+			return err
+		}
+		a.instance.extenders = append(a.instance.extenders, e)
+	}
+	// Plugins call them without a context: the calls are bounded by their timeouts alone.
+	a.instance.handle.extenders = extender.Bound(context.WithoutCancel(a.ctx), a.instance.extenders)
+	return nil
+}
+
+// args returns the arguments of the plugins by name.
+func (a *assembly) args() map[string]runtime.Object {
+	args := make(map[string]runtime.Object, len(a.cfg.Config.PluginConfig))
+	for _, pc := range a.cfg.Config.PluginConfig {
+		args[pc.Name] = pc.Args
+	}
+	return args
+}
+
+// makePlugins calls the factories in the order of the plugins' names, so that two builds of one
+// configuration do the same.
+func (a *assembly) makePlugins(waiting context.Context) error {
+	args := a.args()
+	defer func() {
+		a.instance.scope.SetOwner(unknownPlugin)
+		a.instance.scope.IgnoreHandlers(false)
+	}()
+	for _, name := range slices.Sorted(maps.Keys(framework.Needed(a.cfg.Config.Plugins))) {
+		if waiting.Err() != nil {
+			return context.Cause(waiting)
+		}
+		a.begin(fmt.Sprintf("building plugin %q", name))
+		factory, ok := a.env.Registry[name]
+		if !ok {
+			return fmt.Errorf("plugin %q is not registered", name)
+		}
+		a.instance.scope.SetOwner(name)
+		a.instance.scope.IgnoreHandlers(replacesListeners(name))
+		err := guard(klog.FromContext(a.ctx), func() error {
+			plugin, err := factory(a.ctx, args[name], a.instance.handle)
+			if err == nil && plugin == nil {
+				err = errors.New("the factory returned no plugin")
+			}
+			if err == nil {
+				a.instance.instances[name] = a.env.Durable.adopt(plugin, args[name], a.instance.handle)
+			}
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("initializing plugin %q: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// makeFramework expands the extension points and makes what runs them.
+func (a *assembly) makeFramework() error {
+	p := a.instance
+	plugins, err := framework.Expand(a.cfg.Config.Plugins, p.instances)
+	if err != nil {
+		return err
+	}
+	p.plugins = plugins
+	p.Framework = framework.New(framework.Config{
+		ProfileName:     a.cfg.SchedulerName,
+		Plugins:         plugins,
+		Args:            a.args(),
+		CheckAllFilters: a.cfg.CheckAllFilters,
+		Snapshot:        a.env.Snapshot,
+		Parallelizer:    p.handle.parallelizer,
+		Nominator:       a.env.Queue,
+		WaitingPods:     a.env.WaitingPods,
+		PodsInPreBind:   a.env.PodsInPreBind,
+		Recorder:        a.env.Metrics,
+	})
+	p.handle.Framework = p.Framework
+	return nil
+}
+
+// newFastPath returns how the fast path treats the plugins. Without a snapshot of the fast path's
+// it has no trackers of topology domains.
+func (a *assembly) newFastPath() *fastpath.Plan {
+	cfg := fastpath.PlanConfig{Framework: a.instance.Framework, Features: features(), Closed: a.instance.closed}
+	if snapshot, ok := a.env.Snapshot.(*cache.Snapshot); ok {
+		cfg.Snapshot, cfg.Informers = snapshot, a.instance.handle.SharedInformerFactory()
+	}
+	return fastpath.NewPlan(cfg)
+}
+
+// makeQueueSettings asks the plugins for the cluster events that they wait for.
+func (a *assembly) makeQueueSettings() error {
+	table, err := hints(a.ctx, a.enqueueExtensions())
+	if err != nil {
+		return err
+	}
+	a.instance.Queue = &queue.ProfileSettings{
+		PreEnqueue:         a.instance.plugins.PreEnqueue,
+		Hints:              table,
+		InitialBackoff:     a.cfg.PodInitialBackoff,
+		MaxBackoff:         a.cfg.PodMaxBackoff,
+		MaxInUnschedulable: a.cfg.PodMaxInUnschedulablePods,
+	}
+	return nil
+}
+
+// enqueueExtensions returns those of the plugins. Where there are extenders, it adds one that
+// retries the pods they rejected at any event, since extenders cannot name the events that help.
+func (a *assembly) enqueueExtensions() []fwk.EnqueueExtensions {
+	extensions := a.instance.plugins.EnqueueExtensions()
+	if len(a.instance.extenders) > 0 {
+		extensions = append(extensions, framework.DefaultEnqueueExtensions(schedframework.ExtenderName))
+	}
+	return extensions
+}
+
+// sync waits until the plugins' informers have synced and their cluster events are delivered.
+func (a *assembly) sync(waiting context.Context) error {
+	if err := a.instance.scope.WaitForSync(waiting); err != nil {
+		return fmt.Errorf("waiting for the informers of the plugins: %w", err)
+	}
+	release, err := a.env.EventSources.Require(waiting, resources(a.instance.Queue.Hints))
+	if err != nil {
+		return fmt.Errorf("waiting for the cluster events of the plugins: %w", err)
+	}
+	a.instance.release = release
+	return nil
+}
+
+// finish returns the instance with one reference, which is the Store's.
+func (a *assembly) finish(built time.Time) *Instance {
+	a.instance.Built = built
+	a.instance.refs.Store(1)
+	return a.instance
+}

@@ -1,0 +1,220 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/livesched/livesched/internal/scheduler/config"
+)
+
+// DefaultBuildTimeout bounds one build, including the first list of informers that no profile
+// needed before.
+const DefaultBuildTimeout = 30 * time.Second
+
+// syncGrace is how long a build whose time is up has to report which informers it waited for.
+const syncGrace = time.Second
+
+// Builder builds instances, off the scheduling loop. It is safe for concurrent use. Plugins may
+// assume, as they can in kube-scheduler, that no two of them are made at once: callers run one
+// build at a time, except beside builds that hang. Supervisor does so.
+type Builder struct {
+	env     *Environment
+	timeout time.Duration
+	clock   clock.WithDelayedExecution
+	hanging hangingBuilds
+}
+
+// NewBuilder returns a Builder whose instances share env. The timeout bounds each build; 0 means
+// DefaultBuildTimeout.
+func NewBuilder(env *Environment, timeout time.Duration, clock clock.WithDelayedExecution) *Builder {
+	return &Builder{env: env, timeout: cmp.Or(timeout, DefaultBuildTimeout), clock: clock}
+}
+
+// Build is one build of an instance: plugin instances from their factories, their extension points,
+// queueing hints, informers synced and event sources delivering. It changes nothing that runs.
+//
+//	running -> built -> taken       by Take
+//	   |         `----> discarded   by Cancel or the end of the context, unless it was taken before
+//	   |----> failed                an error or a panic of a plugin
+//	   `----> cut off               by the timeout, Cancel or the end of the context
+//
+// A build that fails leaves nothing behind. A build that hangs in a plugin is cut off: it ends with
+// an error, its plugins lose their event handlers and their context, and what it made is closed
+// whenever the plugin returns.
+//
+// Goroutines: each build has one, which calls the plugins and closes what a failed build has made.
+// All methods are safe for concurrent use.
+type Build struct {
+	cfg     *config.Profile
+	builder *Builder
+	begun   time.Time
+	// lifetime ends when the build is cancelled or taken, and waiting with it or with the timeout.
+	lifetime, waiting context.Context
+	cancel, expire    context.CancelCauseFunc
+
+	// done is closed when the build has ended. The fields below are not written afterwards.
+	done     chan struct{}
+	instance *Instance
+	err      error
+	took     time.Duration
+	// keep stops the instance from being discarded with lifetime. It returns false if it has been.
+	keep func() bool
+
+	mu    sync.Mutex // guards ended, onEnd, and the end of the build
+	ended bool
+	onEnd func()
+}
+
+// Start begins a build. ctx bounds it until Take, and lends the plugins its values, above all its
+// logger; the instance lives as long as its holders want. While builds of the same revision hang,
+// the build fails at once, except that a few retries are let through: see hangingBuilds.
+func (b *Builder) Start(ctx context.Context, cfg *config.Profile) *Build {
+	u := b.newBuild(ctx, cfg)
+	if err := b.hanging.check(cfg, b.clock.Now()); err != nil {
+		u.end(nil, err)
+		return u
+	}
+	a := newAssembly(ctx, b.env, cfg)
+	timer := b.clock.AfterFunc(b.timeout, func() { u.expire(fmt.Errorf("the build did not end within %v", b.timeout)) })
+	stop := context.AfterFunc(u.waiting, func() { u.awaitResult(a) })
+	go func() {
+		err := a.guardedRun(u.waiting)
+		stop()
+		timer.Stop()
+		u.settle(klog.FromContext(ctx), a, err)
+		u.expire(nil)
+	}()
+	return u
+}
+
+// Build makes an instance and waits for it: see Start.
+func (b *Builder) Build(ctx context.Context, cfg *config.Profile) (*Instance, error) {
+	u := b.Start(ctx, cfg)
+	<-u.done
+	if u.err != nil {
+		return nil, u.err
+	}
+	instance, ok := u.Take()
+	if !ok {
+		return nil, context.Cause(ctx)
+	}
+	return instance, nil
+}
+
+func (b *Builder) newBuild(ctx context.Context, cfg *config.Profile) *Build {
+	u := &Build{cfg: cfg, builder: b, begun: b.clock.Now(), done: make(chan struct{})}
+	u.lifetime, u.cancel = context.WithCancelCause(ctx)
+	u.waiting, u.expire = context.WithCancelCause(u.lifetime)
+	return u
+}
+
+// Done is closed when the build has ended: well, with an error, or cut off.
+func (u *Build) Done() <-chan struct{} { return u.done }
+
+// Err returns why the build failed, nil if it did not. Call it after Done is closed.
+func (u *Build) Err() error { return u.err }
+
+// Duration returns how long the build took. Call it after Done is closed.
+func (u *Build) Duration() time.Duration { return u.took }
+
+// OnEnd calls f, on a goroutine of its own, once the build has ended. A later f replaces it.
+func (u *Build) OnEnd(f func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.ended {
+		go f()
+		return
+	}
+	u.onEnd = f
+}
+
+// Take hands over the instance of a build that has succeeded, with one reference, which is the
+// Store's. It returns false if the instance was discarded or taken before.
+func (u *Build) Take() (*Instance, bool) {
+	if u.keep == nil || !u.keep() {
+		return nil, false
+	}
+	u.cancel(nil)
+	return u.instance, true
+}
+
+// Cancel cuts off a build that is running and discards an instance that was not taken.
+func (u *Build) Cancel(cause error) { u.cancel(cause) }
+
+// released reports whether the build was taken or cancelled.
+func (u *Build) released() bool { return u.lifetime.Err() != nil }
+
+// awaitResult cuts off a build whose time is up. A build that waits for informers can report which
+// ones, now that its context has ended: that is worth a moment. A build that is inside a plugin may
+// never return.
+func (u *Build) awaitResult(a *assembly) {
+	if a.doing() == stageSync {
+		timer := u.builder.clock.NewTimer(syncGrace)
+		defer timer.Stop()
+		select {
+		case <-u.done:
+		case <-timer.C():
+		}
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.ended {
+		return
+	}
+	err := fmt.Errorf("cut off while %s: %w", a.doing(), context.Cause(u.waiting))
+	u.builder.hanging.add(u.cfg, err, u.builder.clock.Now(), u.builder.timeout)
+	a.takeBack()
+	u.endLocked(nil, err)
+}
+
+// settle notes how the assembly has ended. It runs on the build's goroutine, and closes what nobody
+// will use: after the build has ended, since a plugin that fails to build may also hang in Close.
+func (u *Build) settle(logger klog.Logger, a *assembly, err error) {
+	var instance *Instance
+	if err == nil {
+		instance = a.finish(u.builder.clock.Now())
+	}
+	switch inTime := u.end(instance, err); {
+	case !inTime:
+		u.builder.hanging.remove(u.cfg)
+		logger.V(2).Info("A build that was cut off has returned", "err", err)
+		a.instance.close(logger)
+	case err != nil:
+		a.instance.close(logger)
+	}
+}
+
+// end ends the build, and reports whether it had not ended before.
+func (u *Build) end(instance *Instance, err error) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.ended {
+		return false
+	}
+	u.endLocked(instance, err)
+	return true
+}
+
+func (u *Build) endLocked(instance *Instance, err error) {
+	u.ended = true
+	u.instance, u.err, u.took = instance, err, u.builder.clock.Since(u.begun)
+	if instance != nil {
+		logger := klog.FromContext(u.lifetime)
+		u.keep = context.AfterFunc(u.lifetime, func() { instance.Discard(logger) })
+	} else {
+		u.cancel(err)
+	}
+	close(u.done)
+	if u.onEnd != nil {
+		go u.onEnd()
+	}
+}
