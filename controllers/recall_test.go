@@ -95,14 +95,14 @@ func TestHistoryIsTriedAgainLessAndLessOften(t *testing.T) {
 	m := &memory{}
 	failed := map[types.UID]error{"u": errors.New("away")}
 	for i, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
-		if got := m.retryHistory(failed); got != want*time.Second {
+		if got := m.retryAfter(failed); got != want*time.Second {
 			t.Errorf("after %d failures: %v", i+1, got)
 		}
 	}
-	if got := m.retryHistory(nil); got != 0 {
+	if got := m.retryAfter(nil); got != 0 {
 		t.Errorf("nothing has failed, and is tried again after %v", got)
 	}
-	if got := m.retryHistory(failed); got != time.Second {
+	if got := m.retryAfter(failed); got != time.Second {
 		t.Errorf("after another failure: %v", got)
 	}
 }

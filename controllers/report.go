@@ -7,74 +7,90 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// report writes the status of every object that it changes, and records on the object, as Events,
-// what is new in it. Only the leader does: followers hold the same profiles, but it is the leader
-// whose decisions status speaks of.
-//
-// Where what decides could not be stored, the status of a profile goes on naming what was active
-// before, and says so: after a restart, that is what could be brought back.
-//
-// Nothing new is said of a profile that is still in the first build since the start: until it has
-// ended, status speaks of what ran before, most likely the same.
-//
-// stale says that the cache was behind the API server with some object, which is to be looked at
-// again.
-func (r *ProfileReconciler) report(ctx context.Context, objects *objects, resolution *config.Resolution, programmed *programmed, remembered *remembered) (stale bool, err error) {
+// reportStatus writes the status of every object that the pass changes, and records what is new in
+// it as Events on the object. Only the leader does: status describes the leader's decisions.
+func (r *ProfileReconciler) reportStatus(ctx context.Context, p *pass) error {
+	if !p.leading {
+		return nil
+	}
 	now := r.Clock.Now()
 	var errs []error
-	for i := range objects.profiles {
-		before := &objects.profiles[i]
-		if _, late := programmed.pendingOf(before, resolution); late != "" && before.Status.ObservedGeneration != 0 && !r.Settled() {
-			continue
+	for i := range p.objects.profiles {
+		if err := r.reportProfile(ctx, p, &p.objects.profiles[i], now); err != nil {
+			errs = append(errs, err)
 		}
-		after := before.DeepCopy()
-		after.Status = *profileStatus(before, resolution, programmed, now)
-		if err := remembered.failed[before.UID]; err != nil {
-			after.Status.Active = before.Status.Active
-			notStored(&after.Status.Conditions, before.Generation, now, err)
-		}
-		if !equality.Semantic.DeepEqual(before.Status, after.Status) {
-			if err := r.write(ctx, before, after, profileNotes(&before.Status, &after.Status)); err != nil {
-				errs = append(errs, err)
-				continue
-			}
-		}
-		r.trim(ctx, before.UID, before.Spec.RevisionHistoryLimit, remembered)
 	}
-	for i := range objects.policies {
-		before := &objects.policies[i]
-		if len(programmed.pendingIn(before, resolution)) > 0 && before.Status.ObservedGeneration != 0 && !r.Settled() {
-			continue
+	for i := range p.objects.policies {
+		if err := r.reportPolicy(ctx, p, &p.objects.policies[i], now); err != nil {
+			errs = append(errs, err)
 		}
-		after := before.DeepCopy()
-		after.Status = *policyStatus(before, resolution, programmed, now)
-		if err := remembered.failed[before.UID]; err != nil {
-			notStored(&after.Status.Conditions, before.Generation, now, err)
-		}
-		if !equality.Semantic.DeepEqual(before.Status, after.Status) {
-			if err := r.write(ctx, before, after, notes(before.Status.Conditions, after.Status.Conditions)); err != nil {
-				errs = append(errs, err)
-				continue
-			}
-		}
-		r.trim(ctx, before.UID, before.Spec.RevisionHistoryLimit, remembered)
 	}
-	return staleOr(errs)
+	stale, err := staleOr(errs)
+	p.stale = stale
+	return err
 }
 
-// write writes one status and then records the Events. An object that was deleted meanwhile has no
-// use for either.
+// reportProfile writes the status of a profile.
 //
-// A status is computed from the one before, so it must not be written over another one than that:
-// it would move transition times and repeat Events.
+// While the first build since the start has not ended, it leaves the status of a profile that ran
+// before as it is: most likely the same is going to run.
+//
+// Where what runs could not be stored, status keeps naming what was active before, and why: after a
+// restart, that is what could be brought back.
+func (r *ProfileReconciler) reportProfile(ctx context.Context, p *pass, before *v1alpha1.SchedulerProfile, now time.Time) error {
+	s := p.state()
+	if _, late := s.pendingOf(before); late != "" && before.Status.ObservedGeneration != 0 && !r.Settled() {
+		return nil
+	}
+	after := before.DeepCopy()
+	after.Status = *s.profileStatus(before, now)
+	if err := p.stored.failed[before.UID]; err != nil {
+		after.Status.Active = before.Status.Active
+		notStored(&after.Status.Conditions, before.Generation, now, err)
+	}
+	if !equality.Semantic.DeepEqual(before.Status, after.Status) {
+		if err := r.write(ctx, before, after, profileNotes(&before.Status, &after.Status)); err != nil {
+			return err
+		}
+	}
+	r.trim(ctx, before.UID, before.Spec.RevisionHistoryLimit, p)
+	return nil
+}
+
+// reportPolicy is reportProfile for a policy.
+func (r *ProfileReconciler) reportPolicy(ctx context.Context, p *pass, before *v1alpha1.SchedulingPolicy, now time.Time) error {
+	s := p.state()
+	if len(s.pendingIn(before)) > 0 && before.Status.ObservedGeneration != 0 && !r.Settled() {
+		return nil
+	}
+	after := before.DeepCopy()
+	after.Status = *s.policyStatus(before, now)
+	if err := p.stored.failed[before.UID]; err != nil {
+		notStored(&after.Status.Conditions, before.Generation, now, err)
+	}
+	if !equality.Semantic.DeepEqual(before.Status, after.Status) {
+		if err := r.write(ctx, before, after, notes(before.Status.Conditions, after.Status.Conditions)); err != nil {
+			return err
+		}
+	}
+	r.trim(ctx, before.UID, before.Spec.RevisionHistoryLimit, p)
+	return nil
+}
+
+// write writes one status and then records the Events. It ignores an object that was deleted
+// meanwhile.
+//
+// A status is computed from the last one, so it must not replace any other: that would move
+// transition times and repeat Events.
 func (r *ProfileReconciler) write(ctx context.Context, before, after client.Object, news []note) error {
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	switch err := r.Client.Status().Patch(ctx, after, patch); {
@@ -89,7 +105,7 @@ func (r *ProfileReconciler) write(ctx context.Context, before, after client.Obje
 	return nil
 }
 
-// staleOr takes conflicts, which the next look at fresh objects resolves, apart from errors.
+// staleOr separates conflicts, which another pass over fresh objects resolves, from other errors.
 func staleOr(errs []error) (stale bool, err error) {
 	var others []error
 	for _, err := range errs {

@@ -15,33 +15,44 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// profileStatus says what became of a profile. It keeps the times of what has not changed.
-func profileStatus(object *v1alpha1.SchedulerProfile, resolution *config.Resolution, programmed *programmed, now time.Time) *v1alpha1.SchedulerProfileStatus {
-	result := resolution.ProfileResults[object.Name]
-	active := activeProfile(object, resolution, programmed)
+// state is what status reports.
+type state struct {
+	// resolution is what is to run.
+	resolution *config.Resolution
+	// running are the profiles that decide, by scheduler name.
+	running map[string]*running
+	// failed and pending are why others do not: see plan.
+	failed  map[string]error
+	pending map[string]string
+}
+
+// profileStatus returns the status of a profile. It keeps the times of what has not changed.
+func (s *state) profileStatus(object *v1alpha1.SchedulerProfile, now time.Time) *v1alpha1.SchedulerProfileStatus {
+	result := s.resolution.ProfileResults[object.Name]
+	active := s.activeProfile(object)
 	status := object.Status.DeepCopy()
 	status.ObservedGeneration = object.Generation
 	status.SchedulerName = result.SchedulerName
 	status.Active = active
 	setCondition(&status.Conditions, object.Generation, now, acceptedCondition(result))
-	setCondition(&status.Conditions, object.Generation, now, profileProgrammed(object, resolution, programmed, active))
+	setCondition(&status.Conditions, object.Generation, now, s.profileProgrammed(object, active))
 	return status
 }
 
-// policyStatus says what became of a policy.
-func policyStatus(object *v1alpha1.SchedulingPolicy, resolution *config.Resolution, programmed *programmed, now time.Time) *v1alpha1.SchedulingPolicyStatus {
-	result := resolution.PolicyResults[object.Name]
+// policyStatus returns the status of a policy.
+func (s *state) policyStatus(object *v1alpha1.SchedulingPolicy, now time.Time) *v1alpha1.SchedulingPolicyStatus {
+	result := s.resolution.PolicyResults[object.Name]
 	status := object.Status.DeepCopy()
 	status.ObservedGeneration = object.Generation
 	status.Profiles = result.Profiles
 	setCondition(&status.Conditions, object.Generation, now, acceptedCondition(result))
-	setCondition(&status.Conditions, object.Generation, now, policyProgrammed(object, resolution, programmed))
+	setCondition(&status.Conditions, object.Generation, now, s.policyProgrammed(object))
 	return status
 }
 
-// activeProfile is the revision of the object that decides, nil if none does.
-func activeProfile(object *v1alpha1.SchedulerProfile, resolution *config.Resolution, programmed *programmed) *v1alpha1.ActiveProfile {
-	running := programmed.running[resolution.ProfileResults[object.Name].SchedulerName]
+// activeProfile returns the revision of the object that decides, nil if none does.
+func (s *state) activeProfile(object *v1alpha1.SchedulerProfile) *v1alpha1.ActiveProfile {
+	running := s.running[s.resolution.ProfileResults[object.Name].SchedulerName]
 	if running == nil || running.config.UID != object.UID {
 		return nil // nothing decides, or another object that has the scheduler name
 	}
@@ -72,81 +83,83 @@ func acceptedCondition(result config.Result) metav1.Condition {
 	return condition
 }
 
-func profileProgrammed(object *v1alpha1.SchedulerProfile, resolution *config.Resolution, programmed *programmed, active *v1alpha1.ActiveProfile) metav1.Condition {
-	result := resolution.ProfileResults[object.Name]
+// profileProgrammed returns the condition Programmed of a profile.
+func (s *state) profileProgrammed(object *v1alpha1.SchedulerProfile, active *v1alpha1.ActiveProfile) metav1.Condition {
+	result := s.resolution.ProfileResults[object.Name]
 	condition := metav1.Condition{Type: v1alpha1.ConditionProgrammed, Status: metav1.ConditionFalse}
-	failed := programmed.failureOf(object, resolution)
-	generation, late := programmed.pendingOf(object, resolution)
+	failed := s.failureOf(object)
+	generation, late := s.pendingOf(object)
 	switch {
 	case late != "":
 		condition.Status = metav1.ConditionUnknown
-		condition.Reason, condition.Message = v1alpha1.ReasonPending, fmt.Sprintf("Generation %d %s; %s", generation, late, programmed.goesOn(result.SchedulerName, active))
+		condition.Reason, condition.Message = v1alpha1.ReasonPending, fmt.Sprintf("Generation %d %s; %s", generation, late, s.goesOn(result.SchedulerName, active))
 	case failed != nil:
-		condition.Reason, condition.Message = v1alpha1.ReasonBuildFailed, fmt.Sprintf("%s; %s", failed, programmed.goesOn(result.SchedulerName, active))
+		condition.Reason, condition.Message = v1alpha1.ReasonBuildFailed, fmt.Sprintf("%s; %s", failed, s.goesOn(result.SchedulerName, active))
 	case result.Accepted:
 		condition.Status = metav1.ConditionTrue
 		condition.Reason, condition.Message = v1alpha1.ReasonProgrammed, fmt.Sprintf("Revision %s of generation %d decides", active.Revision, active.Generation)
 	case active != nil:
-		condition.Reason, condition.Message = v1alpha1.ReasonKeptLastGood, fmt.Sprintf("Generation %d is not accepted; %s", object.Generation, programmed.goesOn(result.SchedulerName, active))
+		condition.Reason, condition.Message = v1alpha1.ReasonKeptLastGood, fmt.Sprintf("Generation %d is not accepted; %s", object.Generation, s.goesOn(result.SchedulerName, active))
 	default:
 		condition.Reason, condition.Message = v1alpha1.ReasonInvalid, fmt.Sprintf("Generation %d is not accepted, and there is no last good one", object.Generation)
 	}
 	return condition
 }
 
-// failureOf is why the object's profile could not be built, nil if it could, or was not to be.
-func (p *programmed) failureOf(object *v1alpha1.SchedulerProfile, resolution *config.Resolution) error {
-	cfg := resolution.Profiles[resolution.ProfileResults[object.Name].SchedulerName]
+// failureOf returns why the object's profile could not be built, nil if it could, or was not to be.
+func (s *state) failureOf(object *v1alpha1.SchedulerProfile) error {
+	cfg := s.resolution.Profiles[s.resolution.ProfileResults[object.Name].SchedulerName]
 	if cfg == nil || cfg.UID != object.UID {
 		return nil // what was built under the scheduler name is another object's
 	}
-	return p.failed[cfg.SchedulerName]
+	return s.failed[cfg.SchedulerName]
 }
 
-// pendingOf is the generation of the object that is to decide as soon as it is built, and what it
+// pendingOf returns the generation of the object that is to decide as soon as it is built, and what it
 // waits for, "" if there is none.
-func (p *programmed) pendingOf(object *v1alpha1.SchedulerProfile, resolution *config.Resolution) (generation int64, late string) {
-	cfg := resolution.Profiles[resolution.ProfileResults[object.Name].SchedulerName]
+func (s *state) pendingOf(object *v1alpha1.SchedulerProfile) (generation int64, late string) {
+	cfg := s.resolution.Profiles[s.resolution.ProfileResults[object.Name].SchedulerName]
 	if cfg == nil || cfg.UID != object.UID {
 		return 0, ""
 	}
-	return cfg.Generation, p.pending[cfg.SchedulerName]
+	return cfg.Generation, s.pending[cfg.SchedulerName]
 }
 
-// pendingIn are the profiles that are still being built with a policy.
-func (p *programmed) pendingIn(object *v1alpha1.SchedulingPolicy, resolution *config.Resolution) (pending []string) {
-	for _, name := range resolution.PolicyResults[object.Name].Profiles {
-		if p.pending[resolution.ProfileResults[name].SchedulerName] != "" {
+// pendingIn returns the profiles that are still being built with a policy.
+func (s *state) pendingIn(object *v1alpha1.SchedulingPolicy) (pending []string) {
+	for _, name := range s.resolution.PolicyResults[object.Name].Profiles {
+		if s.pending[s.resolution.ProfileResults[name].SchedulerName] != "" {
 			pending = append(pending, name)
 		}
 	}
 	return pending
 }
 
-// goesOn says what decides where the present generation of an object does not.
-func (p *programmed) goesOn(schedulerName string, active *v1alpha1.ActiveProfile) string {
+// goesOn describes what decides where the current generation of an object does not.
+func (s *state) goesOn(schedulerName string, active *v1alpha1.ActiveProfile) string {
 	switch {
 	case active != nil:
 		return fmt.Sprintf("revision %s of generation %d goes on", active.Revision, active.Generation)
-	case p.running[schedulerName] != nil:
+	case s.running[schedulerName] != nil:
 		// The object that had the scheduler name is gone. Its profile runs until this one can take
 		// its place.
-		return fmt.Sprintf("revision %s of a deleted SchedulerProfile goes on", p.running[schedulerName].config.Revision)
+		return fmt.Sprintf("revision %s of a deleted SchedulerProfile goes on", s.running[schedulerName].config.Revision)
 	default:
 		return "pods of this scheduler name wait"
 	}
 }
 
-func policyProgrammed(object *v1alpha1.SchedulingPolicy, resolution *config.Resolution, programmed *programmed) metav1.Condition {
-	result := resolution.PolicyResults[object.Name]
+// policyProgrammed returns the condition Programmed of a policy.
+func (s *state) policyProgrammed(object *v1alpha1.SchedulingPolicy) metav1.Condition {
+	result := s.resolution.PolicyResults[object.Name]
 	condition := metav1.Condition{Type: v1alpha1.ConditionProgrammed, Status: metav1.ConditionFalse}
 	var failed []string
 	for _, name := range result.Profiles {
-		if programmed.failed[resolution.ProfileResults[name].SchedulerName] != nil {
+		if s.failed[s.resolution.ProfileResults[name].SchedulerName] != nil {
 			failed = append(failed, name)
 		}
 	}
-	pending := programmed.pendingIn(object, resolution)
+	pending := s.pendingIn(object)
 	switch {
 	case result.KeptLastGood:
 		condition.Reason, condition.Message = v1alpha1.ReasonKeptLastGood, fmt.Sprintf("Generation %d is not accepted; the last good one goes on", object.Generation)

@@ -38,7 +38,7 @@ func decides(cfg *config.Profile) *running {
 	}}
 }
 
-func active(generation int64, revision string, since time.Time) *v1alpha1.ActiveProfile {
+func activeProfile(generation int64, revision string, since time.Time) *v1alpha1.ActiveProfile {
 	return &v1alpha1.ActiveProfile{
 		Generation: generation, Revision: revision, Since: metav1.NewTime(since),
 		Plugins: v1alpha1.ActivePlugins{Filter: []string{"F"}, Score: []v1alpha1.WeightedPlugin{{Name: "S", Weight: 3}}},
@@ -83,14 +83,14 @@ func TestProfileStatus(t *testing.T) {
 	}{
 		{
 			name: "a profile that decides", generation: 1, result: valid, toRun: resolved(1, "one"), running: decides(resolved(1, "one")),
-			active:     active(1, "one", earlier),
+			active:     activeProfile(1, "one", earlier),
 			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 1, now),
 			programmed: conditionAt("Programmed", "True", "Programmed", "Revision one of generation 1 decides", 1, now),
 		},
 		{
 			name: "a profile that builds on a policy object", generation: 1, result: valid, toRun: withPolicy, running: decides(withPolicy),
 			active: func() *v1alpha1.ActiveProfile {
-				a := active(1, "one", earlier)
+				a := activeProfile(1, "one", earlier)
 				a.Policy = &v1alpha1.ActivePolicy{Name: "shared", Generation: 4}
 				return a
 			}(),
@@ -100,20 +100,20 @@ func TestProfileStatus(t *testing.T) {
 		{
 			name: "a generation of the same revision keeps the time", generation: 2, result: valid, toRun: resolved(2, "one"), running: decides(resolved(2, "one")),
 			before: v1alpha1.SchedulerProfileStatus{
-				Active: active(1, "one", longAgo),
+				Active: activeProfile(1, "one", longAgo),
 				Conditions: []metav1.Condition{
 					conditionAt("Accepted", "True", "Accepted", "The spec is valid", 1, longAgo),
 					conditionAt("Programmed", "True", "Programmed", "Revision one of generation 1 decides", 1, longAgo),
 				},
 			},
-			active:     active(2, "one", longAgo),
+			active:     activeProfile(2, "one", longAgo),
 			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, longAgo),
 			programmed: conditionAt("Programmed", "True", "Programmed", "Revision one of generation 2 decides", 2, longAgo),
 		},
 		{
 			name: "another revision does not", generation: 2, result: valid, toRun: resolved(2, "two"), running: decides(resolved(2, "two")),
-			before:     v1alpha1.SchedulerProfileStatus{Active: active(1, "one", longAgo)},
-			active:     active(2, "two", earlier),
+			before:     v1alpha1.SchedulerProfileStatus{Active: activeProfile(1, "one", longAgo)},
+			active:     activeProfile(2, "two", earlier),
 			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
 			programmed: conditionAt("Programmed", "True", "Programmed", "Revision two of generation 2 decides", 2, now),
 		},
@@ -122,7 +122,7 @@ func TestProfileStatus(t *testing.T) {
 			before: v1alpha1.SchedulerProfileStatus{Conditions: []metav1.Condition{
 				conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, longAgo),
 			}},
-			active:     active(2, "two", earlier),
+			active:     activeProfile(2, "two", earlier),
 			accepted:   conditionAt("Accepted", "False", "UnknownPlugin", "spec.x: unknown plugin", 3, now),
 			programmed: conditionAt("Programmed", "False", "KeptLastGood", "Generation 3 is not accepted; revision two of generation 2 goes on", 3, now),
 		},
@@ -143,7 +143,7 @@ func TestProfileStatus(t *testing.T) {
 		},
 		{
 			name: "one that cannot be built while its older revision runs", generation: 2, result: valid, toRun: resolved(2, "two"), running: decides(resolved(1, "one")), failed: errNoLicence,
-			active:     active(1, "one", earlier),
+			active:     activeProfile(1, "one", earlier),
 			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
 			programmed: conditionAt("Programmed", "False", "BuildFailed", `initializing plugin "F": no licence; revision one of generation 1 goes on`, 2, now),
 		},
@@ -159,7 +159,7 @@ func TestProfileStatus(t *testing.T) {
 		},
 		{
 			name: "one that is still being built", generation: 2, result: valid, toRun: resolved(2, "two"), running: decides(resolved(1, "one")), pending: "is still being built",
-			active:     active(1, "one", earlier),
+			active:     activeProfile(1, "one", earlier),
 			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
 			programmed: conditionAt("Programmed", "Unknown", "Pending", "Generation 2 is still being built; revision one of generation 1 goes on", 2, now),
 		},
@@ -176,24 +176,24 @@ func TestProfileStatus(t *testing.T) {
 			}
 			untouched := object.DeepCopy()
 			resolution := &config.Resolution{ProfileResults: map[string]config.Result{"mine": test.result}, Profiles: map[string]*config.Profile{}}
-			came := &programmed{running: map[string]*running{}, failed: map[string]error{}}
+			s := &state{resolution: resolution, running: map[string]*running{}, failed: map[string]error{}}
 			if test.toRun != nil {
 				resolution.Profiles["mine"] = test.toRun
 			}
 			if test.running != nil {
-				came.running["mine"] = test.running
+				s.running["mine"] = test.running
 			}
 			if test.failed != nil {
-				came.failed["mine"] = test.failed
+				s.failed["mine"] = test.failed
 			}
-			came.pending = map[string]string{"mine": test.pending}
+			s.pending = map[string]string{"mine": test.pending}
 			want := &v1alpha1.SchedulerProfileStatus{
 				ObservedGeneration: test.generation,
 				SchedulerName:      "mine",
 				Active:             test.active,
 				Conditions:         []metav1.Condition{test.accepted, test.programmed},
 			}
-			got := profileStatus(object, resolution, came, now)
+			got := s.profileStatus(object, now)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)
 			}
@@ -202,7 +202,7 @@ func TestProfileStatus(t *testing.T) {
 			}
 
 			object.Status = *got
-			if diff := cmp.Diff(got, profileStatus(object, resolution, came, now.Add(time.Hour))); diff != "" {
+			if diff := cmp.Diff(got, s.profileStatus(object, now.Add(time.Hour))); diff != "" {
 				t.Errorf("it changes when looked at again: %s", diff)
 			}
 		})
@@ -272,13 +272,13 @@ func TestPolicyStatus(t *testing.T) {
 				Profiles:           test.result.Profiles,
 				Conditions:         []metav1.Condition{test.accepted, test.programmed},
 			}
-			came := &programmed{failed: test.failed, pending: map[string]string{test.pending: "is still being built"}}
-			got := policyStatus(object, resolution, came, now)
+			s := &state{resolution: resolution, failed: test.failed, pending: map[string]string{test.pending: "is still being built"}}
+			got := s.policyStatus(object, now)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)
 			}
 			object.Status = *got
-			if diff := cmp.Diff(got, policyStatus(object, resolution, came, now.Add(time.Hour))); diff != "" {
+			if diff := cmp.Diff(got, s.policyStatus(object, now.Add(time.Hour))); diff != "" {
 				t.Errorf("it changes when looked at again: %s", diff)
 			}
 		})
@@ -291,14 +291,14 @@ func TestConditionMessagesHaveABound(t *testing.T) {
 		ProfileResults: map[string]config.Result{"mine": valid},
 		Profiles:       map[string]*config.Profile{"mine": resolved(1, "one")},
 	}
-	came := &programmed{failed: map[string]error{"mine": errors.New(strings.Repeat("ß", 20_000))}}
-	status := profileStatus(object, resolution, came, now)
+	s := &state{resolution: resolution, failed: map[string]error{"mine": errors.New(strings.Repeat("ß", 20_000))}}
+	status := s.profileStatus(object, now)
 	message := status.Conditions[1].Message
 	if len(message) > maxConditionMessage || len(message) < maxConditionMessage-8 || !strings.HasSuffix(message, "ß ...") {
 		t.Errorf("%d bytes, ending in %q", len(message), message[len(message)-12:])
 	}
 	object.Status = *status
-	if diff := cmp.Diff(status, profileStatus(object, resolution, came, now)); diff != "" {
+	if diff := cmp.Diff(status, s.profileStatus(object, now)); diff != "" {
 		t.Errorf("it changes when looked at again: %s", diff)
 	}
 }

@@ -153,10 +153,10 @@ func (s *Scheduler) Leading() bool { return s.leading.Load() }
 // Pods reads all pods that have not ended from the informers. Ready must be closed.
 func (s *Scheduler) Pods() corev1listers.PodLister { return s.pods }
 
-// Build makes a generation of a profile, to be swapped in through the Store or discarded. ctx must
-// outlive the profile. One call at a time, once Ready is closed.
-func (s *Scheduler) Build(ctx context.Context, cfg *config.Profile) (*profile.Instance, error) {
-	return s.builder.Build(ctx, cfg)
+// StartBuild begins to build an instance of a profile, to be swapped in through the Store. Ready must
+// be closed. See profile.Builder.
+func (s *Scheduler) StartBuild(ctx context.Context, cfg *config.Profile) *profile.Build {
+	return s.builder.Start(ctx, cfg)
 }
 
 // Start fills cache and queue and keeps them up to date until ctx ends. The manager's cache must be

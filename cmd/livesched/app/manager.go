@@ -137,18 +137,18 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	reconciler := &controllers.ProfileReconciler{
+	reconciler := controllers.New(controllers.Config{
 		Client:     mgr.GetClient(),
 		Kubernetes: kube,
 		Recorder:   controllers.LimitEvents(mgr.GetEventRecorder("livesched"), clock.RealClock{}),
 		Archive:    archive,
 		Store:      sched.Store(),
-		Build:      sched.Build,
+		StartBuild: sched.StartBuild,
 		Ready:      sched.Ready(),
 		Elected:    mgr.Elected(),
 		Registered: sets.KeySet(registry),
 		Clock:      clock.RealClock{},
-	}
+	})
 	if err := errors.Join(
 		mgr.Add(everywhere(sched.Start)),
 		mgr.Add(onLeader(sched.Run)),

@@ -103,11 +103,10 @@ func (b *Builder) Build(ctx context.Context, cfg *config.Profile) (*Instance, er
 	if u.err != nil {
 		return nil, u.err
 	}
-	instance, ok := u.Take()
-	if !ok {
-		return nil, context.Cause(ctx)
+	if instance := u.Take(); instance != nil {
+		return instance, nil
 	}
-	return instance, nil
+	return nil, context.Cause(ctx)
 }
 
 func (b *Builder) newBuild(ctx context.Context, cfg *config.Profile) *Build {
@@ -138,20 +137,27 @@ func (u *Build) OnEnd(f func()) {
 }
 
 // Take hands over the instance of a build that has succeeded, with one reference, which is the
-// Store's. It returns false if the instance was discarded or taken before.
-func (u *Build) Take() (*Instance, bool) {
+// Store's. It returns nil if the instance was discarded or taken before.
+func (u *Build) Take() *Instance {
 	if u.keep == nil || !u.keep() {
-		return nil, false
+		return nil
 	}
 	u.cancel(nil)
-	return u.instance, true
+	return u.instance
 }
 
 // Cancel cuts off a build that is running and discards an instance that was not taken.
 func (u *Build) Cancel(cause error) { u.cancel(cause) }
 
-// released reports whether the build was taken or cancelled.
-func (u *Build) released() bool { return u.lifetime.Err() != nil }
+// released reports whether the build has made an instance that was taken or discarded.
+func (u *Build) released() bool {
+	select {
+	case <-u.done:
+		return u.err == nil && u.lifetime.Err() != nil
+	default:
+		return false
+	}
+}
 
 // awaitResult cuts off a build whose time is up. A build that waits for informers can report which
 // ones, now that its context has ended: that is worth a moment. A build that is inside a plugin may

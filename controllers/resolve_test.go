@@ -18,7 +18,7 @@ func TestASpecThatIsNotAcceptedIsCountedOnce(t *testing.T) {
 	var r rejections
 	look := func(generation int64, profile, policy bool) float64 {
 		before := testutil.ToFloat64(metrics.Reloads.WithLabelValues(metrics.ReloadRejected))
-		r.note(&objects{
+		r = r.count(&objects{
 			profiles: []v1alpha1.SchedulerProfile{{ObjectMeta: metav1.ObjectMeta{Name: "one", UID: "1", Generation: generation}}},
 			policies: []v1alpha1.SchedulingPolicy{{ObjectMeta: metav1.ObjectMeta{Name: "one", UID: "2", Generation: 1}}},
 		}, &config.Resolution{

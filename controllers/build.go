@@ -1,0 +1,71 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"context"
+
+	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/profile"
+)
+
+// builds are how far the builds of a pass have come, by scheduler name.
+type builds struct {
+	// wanted are of the resolved profiles whose revision does not run yet.
+	wanted map[string]profile.Outcome
+	// before are last good revisions, which run where nothing else can, and standIns their builds.
+	before   map[string]*config.Profile
+	standIns map[string]profile.Outcome
+}
+
+// build builds the profiles that do not run yet, and then the stand-ins for those that could not be
+// built. It waits for each build for a moment only.
+func (r *ProfileReconciler) build(ctx context.Context, p *pass) {
+	p.builds.wanted = r.wanted.Build(ctx, missing(p.resolution, r.last.active))
+	p.builds.before = missingStandIns(p.builds.wanted, r.last.active, p.resolution.Before)
+	p.builds.standIns = r.standIns.Build(ctx, p.builds.before)
+}
+
+// missing returns the resolved profiles whose revision does not run yet.
+func missing(resolution *config.Resolution, now active) map[string]*config.Profile {
+	wanted := map[string]*config.Profile{}
+	for name, cfg := range resolution.Profiles {
+		if running := now.profiles[name]; running == nil || running.Revision != cfg.Revision {
+			wanted[name] = cfg
+		}
+	}
+	return wanted
+}
+
+// missingStandIns returns the last good revisions, as lastGood has them, of profiles that could not
+// be built and of which none runs: livesched was restarted, and what ran before is to run on. A
+// profile whose build is being retried keeps its stand-in.
+func missingStandIns(outcomes map[string]profile.Outcome, now active, lastGood func(schedulerName string) *config.Profile) map[string]*config.Profile {
+	before := map[string]*config.Profile{}
+	for name, outcome := range outcomes {
+		if !outcome.Failed || now.profiles[name] != nil {
+			continue
+		}
+		if cfg := lastGood(name); cfg != nil {
+			before[name] = cfg
+		}
+	}
+	return before
+}
+
+// tried reports whether every profile was built, or failed to be, at least once, and so was every
+// stand-in.
+func (b builds) tried() bool {
+	for _, outcome := range b.wanted {
+		if outcome.Pending() && !outcome.Failed {
+			return false
+		}
+	}
+	for _, outcome := range b.standIns {
+		if outcome.Pending() {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,54 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/config"
+)
+
+// objects is the whole set, as the cache has it. Read-only.
+type objects struct {
+	profiles []v1alpha1.SchedulerProfile
+	policies []v1alpha1.SchedulingPolicy
+	// secrets are those that the policies name, as far as they exist.
+	secrets map[types.NamespacedName]config.Secret
+}
+
+// uids returns the UIDs of all objects.
+func (o *objects) uids() sets.Set[types.UID] {
+	all := sets.New[types.UID]()
+	for i := range o.profiles {
+		all.Insert(o.profiles[i].UID)
+	}
+	for i := range o.policies {
+		all.Insert(o.policies[i].UID)
+	}
+	return all
+}
+
+// gather reads everything that is resolved. The stored revisions come between the objects and the
+// Secrets, since a last good spec may name other Secrets.
+func (r *ProfileReconciler) gather(ctx context.Context, p *pass) error {
+	var profiles v1alpha1.SchedulerProfileList
+	if err := r.Client.List(ctx, &profiles); err != nil {
+		return fmt.Errorf("listing SchedulerProfiles: %w", err)
+	}
+	var policies v1alpha1.SchedulingPolicyList
+	if err := r.Client.List(ctx, &policies); err != nil {
+		return fmt.Errorf("listing SchedulingPolicies: %w", err)
+	}
+	p.objects.profiles, p.objects.policies = profiles.Items, policies.Items
+	if err := r.recall(ctx, p); err != nil {
+		return err
+	}
+	p.objects.secrets = r.secrets.read(ctx, config.SecretRefs(p.objects.policies, r.last.good))
+	return nil
+}

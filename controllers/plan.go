@@ -1,0 +1,158 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/profile"
+)
+
+// active is what the current map of the Store stands for.
+type active struct {
+	// profiles are what decides, by scheduler name. A profile that was carried over can be newer
+	// than the configuration that its instance was built from, but has the same revision.
+	profiles map[string]*config.Profile
+	// sortedBy is the scheduler name of the profile that orders the queue, "" at first.
+	sortedBy string
+}
+
+// situation is all that a plan depends on.
+type situation struct {
+	resolution *config.Resolution
+	// active is what runs now.
+	active active
+	// builds are how far the builds of what does not run yet have come.
+	builds builds
+}
+
+// plan is what is to run after the next swap, and why it is not what was resolved.
+type plan struct {
+	next active
+	// take are the builds whose instances are swapped in, by scheduler name. All other profiles of
+	// next go on with the instance that runs.
+	take map[string]*profile.Build
+	// failed are the builds that failed. What ran before under the name, if anything, keeps running.
+	failed map[string]error
+	// pending are the builds that have not ended, and those that wait for such a build, with the
+	// reason. What ran before under the name, if anything, keeps running.
+	pending map[string]string
+}
+
+// stillBuilding is the reason of a build that has not ended.
+const stillBuilding = "is still being built"
+
+// makePlan plans a swap. Profiles of the revision that runs are carried over and those that are
+// built are swapped in together. A profile that could not be built, or is not built yet, stays as it
+// is; neither holds up the others.
+func makePlan(s situation) *plan {
+	p := &plan{
+		next:    active{profiles: map[string]*config.Profile{}},
+		take:    map[string]*profile.Build{},
+		failed:  map[string]error{},
+		pending: map[string]string{},
+	}
+	for name, cfg := range s.resolution.Profiles {
+		outcome, wanted := s.builds.wanted[name]
+		switch {
+		case !wanted:
+			p.next.profiles[name] = cfg
+		case outcome.Err != nil:
+			p.failed[name] = outcome.Err
+		case outcome.Pending():
+			p.pending[name] = stillBuilding
+		default:
+			p.run(cfg, outcome.Built)
+		}
+	}
+	held := p.holdTogether(s)
+	for name, outcome := range s.builds.standIns {
+		if outcome.Built != nil {
+			p.run(s.builds.before[name], outcome.Built)
+		}
+	}
+	for name := range s.resolution.Profiles {
+		if before := s.active.profiles[name]; before != nil && p.next.profiles[name] == nil {
+			p.next.profiles[name] = before
+		}
+	}
+	p.next.sortedBy = p.sorter(s.resolution, s.active.profiles[s.active.sortedBy], held)
+	return p
+}
+
+// run plans to swap in the instance of a build.
+func (p *plan) run(cfg *config.Profile, built *profile.Build) {
+	p.next.profiles[cfg.SchedulerName] = cfg
+	p.take[cfg.SchedulerName] = built
+}
+
+// holdTogether keeps profiles that change the order of the queue together from changing one after
+// the other: while one of them is being built, those that are built become pending, too. It reports
+// whether there are such profiles.
+func (p *plan) holdTogether(s situation) bool {
+	reorders := func(name string) bool {
+		before := s.active.profiles[name]
+		return before != nil && before.QueueSort != s.resolution.Profiles[name].QueueSort
+	}
+	for _, late := range slices.Sorted(maps.Keys(p.pending)) {
+		if !reorders(late) {
+			continue
+		}
+		for name := range p.take {
+			if reorders(name) {
+				delete(p.take, name)
+				delete(p.next.profiles, name)
+				p.pending[name] = fmt.Sprintf("is built, and waits for the profile of scheduler name %q, which changes the order of the queue at the same time", late)
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// sorter returns the scheduler name of the profile whose queue sort orders the queue: the one that
+// the resolution names or, if that could not be built, one with the same order. Otherwise, and while
+// profiles that are to change the order together are held, the queue keeps its order. last is the
+// profile that ordered it until now, nil at first.
+func (p *plan) sorter(resolution *config.Resolution, last *config.Profile, held bool) string {
+	first := resolution.SortedBy
+	if first == "" {
+		return ""
+	}
+	if !held {
+		if p.failed[first] == nil && p.pending[first] == "" {
+			return first
+		}
+		if name := p.sorting(resolution.Profiles[first].QueueSort); name != "" {
+			return name
+		}
+	}
+	next := p.next.profiles
+	if last != nil {
+		if now := next[last.SchedulerName]; now != nil && now.QueueSort == last.QueueSort {
+			return last.SchedulerName
+		}
+		if name := p.sorting(last.QueueSort); name != "" {
+			return name
+		}
+	}
+	if next[first] != nil || len(next) == 0 {
+		return first
+	}
+	return slices.Min(slices.Collect(maps.Keys(next)))
+}
+
+// sorting returns the first scheduler name whose profile has this order of the queue, "" if there is
+// none.
+func (p *plan) sorting(order config.QueueSort) string {
+	for _, name := range slices.Sorted(maps.Keys(p.next.profiles)) {
+		if p.next.profiles[name].QueueSort == order {
+			return name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,145 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"context"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/livesched/livesched/internal/history"
+	"github.com/livesched/livesched/internal/scheduler/config"
+)
+
+const (
+	// patience is how long to try to read the stored revisions before profiles run without them: it
+	// is better to schedule by what there is than not to schedule.
+	patience = 10 * time.Second
+	// What could not be read or stored is retried after firstHistoryRetry, and after twice the last
+	// delay when it fails again, up to lastHistoryRetry.
+	firstHistoryRetry = time.Second
+	lastHistoryRetry  = 30 * time.Second
+)
+
+// memory is what is known of the stored revisions. Every replica reads them before it resolves
+// anything, and again when it comes to lead, since the last leader may have run what this replica
+// has not seen. Only the leader writes.
+type memory struct {
+	// recalled: the revisions were read, and leading: as the leader. From then on Archive's index is
+	// what is stored, apart from changes that others make.
+	recalled, leading bool
+	// failed is why they could not be read when that was last tried, and since is when that began.
+	failed error
+	since  time.Time
+	// delay is how long to wait until what failed is retried.
+	delay time.Duration
+}
+
+// recall reads the stored revisions where that is due: they are what runs where the present specs
+// are invalid. It returns an error while it is too early to do without them.
+func (r *ProfileReconciler) recall(ctx context.Context, p *pass) error {
+	m := &r.memory
+	if m.recalled && (m.leading || !p.leading) {
+		return nil
+	}
+	if err := r.Archive.Load(ctx); err != nil {
+		now := r.Clock.Now()
+		if m.failed == nil {
+			m.since = now
+		}
+		m.failed = err
+		if !apierrors.IsForbidden(err) && now.Sub(m.since) < patience {
+			return err
+		}
+		log.FromContext(ctx).Error(err, "The stored revisions cannot be read; going on without them")
+		return nil
+	}
+	m.recalled, m.leading, m.failed = true, p.leading, nil
+	good := config.LastGood{Profiles: map[string][]config.GoodProfile{}, Policies: map[string][]config.GoodPolicy{}}
+	for i := range p.objects.profiles {
+		object := &p.objects.profiles[i]
+		good.Profiles[object.Name] = goodProfiles(r.Archive.Revisions(object.UID), r.last.good.Profiles[object.Name])
+	}
+	for i := range p.objects.policies {
+		object := &p.objects.policies[i]
+		good.Policies[object.Name] = goodPolicies(r.Archive.Revisions(object.UID), r.last.good.Policies[object.Name])
+	}
+	r.last.good = good
+	return nil
+}
+
+// goodProfiles returns the stored revisions of a profile, the latest first. What this replica has run
+// comes before them if it is later: then the last leader did not get to store it. Otherwise the
+// stored revisions are at least as new.
+func goodProfiles(stored []history.Revision, ran []config.GoodProfile) []config.GoodProfile {
+	var all []config.GoodProfile
+	for i := len(stored) - 1; i >= 0; i-- {
+		s := &stored[i]
+		if s.Profile == nil {
+			continue
+		}
+		good := config.GoodProfile{UID: s.UID, Generation: s.Generation, Spec: *s.Profile}
+		if s.Policy != nil {
+			good.Policy = ptr.To(goodPolicy(s.Policy))
+		}
+		all = append(all, good)
+	}
+	switch {
+	case len(ran) == 0:
+		return all
+	case len(all) == 0:
+		return ran
+	case ran[0].UID == all[0].UID && laterProfile(&ran[0], &all[0]):
+		return append(ran[:1:1], all...)
+	default:
+		return all
+	}
+}
+
+func laterProfile(a, b *config.GoodProfile) bool {
+	if a.Generation != b.Generation {
+		return a.Generation > b.Generation
+	}
+	return a.Policy != nil && b.Policy != nil && a.Policy.UID == b.Policy.UID && a.Policy.Generation > b.Policy.Generation
+}
+
+// goodPolicies is goodProfiles for a policy.
+func goodPolicies(stored []history.Revision, ran []config.GoodPolicy) []config.GoodPolicy {
+	var all []config.GoodPolicy
+	for i := len(stored) - 1; i >= 0; i-- {
+		if stored[i].Policy != nil {
+			all = append(all, goodPolicy(stored[i].Policy))
+		}
+	}
+	switch {
+	case len(ran) == 0:
+		return all
+	case len(all) == 0:
+		return ran
+	case ran[0].UID == all[0].UID && ran[0].Generation > all[0].Generation:
+		return append(ran[:1:1], all...)
+	default:
+		return all
+	}
+}
+
+// goodPolicy returns a stored policy without its Secrets, which are read anew.
+func goodPolicy(p *history.Policy) config.GoodPolicy {
+	return config.GoodPolicy{Name: p.Name, UID: p.UID, Generation: p.Generation, Spec: p.Spec}
+}
+
+// retryAfter returns how long to wait until what could not be read or stored is retried, 0 if
+// nothing failed.
+func (m *memory) retryAfter(failed map[types.UID]error) time.Duration {
+	if m.failed == nil && len(failed) == 0 {
+		m.delay = 0
+	} else {
+		m.delay = min(max(2*m.delay, firstHistoryRetry), lastHistoryRetry)
+	}
+	return m.delay
+}

@@ -1,0 +1,221 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/metrics"
+)
+
+const (
+	// buildPatience is how long Supervisor.Build waits for one build before it goes on with the
+	// other profiles. Builds take milliseconds, and seconds only where an informer of a new kind has
+	// much to list.
+	buildPatience = time.Second
+	// shortPatience takes its place once one build has taken longer: a plugin that hangs often hangs
+	// in many profiles, and the other profiles must not wait for all of them.
+	shortPatience = buildPatience / 10
+
+	// A build that failed is retried after firstRetry, and after twice the last delay when it fails
+	// again, up to lastRetry: what was missing may have come, such as the permission to watch a
+	// resource. A build that hangs takes until its timeout and delays the others a little each time,
+	// so it is not retried too often.
+	firstRetry = time.Second
+	lastRetry  = 2 * time.Minute
+)
+
+// errUnwanted ends a build whose outcome is not needed any more.
+var errUnwanted = errors.New("the profile was changed again or deleted")
+
+// Supervisor keeps a set of profiles built: at most one build for each scheduler name, one after the
+// other. A build that takes long is set aside, and the others go on; when it ends, the Supervisor
+// reports the change, and the next call of Build returns the outcome. A build that failed is retried
+// with a back-off, which starts afresh with another revision.
+//
+// Goroutines: Build is for one goroutine. Each build runs on its own: see Build.
+type Supervisor struct {
+	start    func(context.Context, *config.Profile) *Build
+	clock    clock.Clock
+	lifetime context.Context
+	changed  func()
+
+	// underWay are the builds that run, and those whose instance was not taken yet, by scheduler
+	// name.
+	underWay map[string]*supervised
+	// failures are the builds that failed when they were last tried, by scheduler name, and retries
+	// the delays until they are tried again.
+	failures map[string]failure
+	retries  *flowcontrol.Backoff
+}
+
+// supervised is a build of the Supervisor.
+type supervised struct {
+	*Build
+	// aside: Build does not wait for it any more.
+	aside bool
+}
+
+// failure is a build that failed.
+type failure struct {
+	revision string
+	err      error
+	at       time.Time
+}
+
+// Outcome is how far the build of one profile has come.
+type Outcome struct {
+	// Built is the build that has succeeded, to be taken. It is nil while the build is under way and
+	// after it failed.
+	Built *Build
+	// Err is why the build failed when it was last tried. It is nil while it is being retried.
+	Err error
+	// RetryAt is when a build that failed is tried again.
+	RetryAt time.Time
+	// Failed: the profile could not be built before, and the build under way is a retry or one of a
+	// new revision.
+	Failed bool
+}
+
+// Pending reports whether the build is under way.
+func (o Outcome) Pending() bool { return o.Built == nil && o.Err == nil }
+
+// NewSupervisor returns a Supervisor without builds. It begins builds with start, whose contexts end
+// with lifetime: then builds under way are cut off and instances that were not taken are discarded.
+// It calls changed, from any goroutine, when a build that was set aside has ended.
+func NewSupervisor(lifetime context.Context, start func(context.Context, *config.Profile) *Build, clock clock.Clock, changed func()) *Supervisor {
+	retries := flowcontrol.NewBackOff(firstRetry, lastRetry)
+	retries.Clock = clock
+	// A failure is forgotten when its profile is built, changed or gone, however long a try takes.
+	retries.HasExpiredFunc = func(time.Time, time.Time, time.Duration) bool { return false }
+	return &Supervisor{
+		start: start, clock: clock, lifetime: lifetime, changed: changed,
+		underWay: map[string]*supervised{}, failures: map[string]failure{}, retries: retries,
+	}
+}
+
+// Build builds the wanted profiles, by scheduler name, and gives up all other builds. It waits for
+// each build for a moment only, and returns how far each has come. ctx lends the builds its logger.
+func (s *Supervisor) Build(ctx context.Context, wanted map[string]*config.Profile) map[string]Outcome {
+	s.giveUpOthers(wanted)
+	patience := buildPatience
+	outcomes := make(map[string]Outcome, len(wanted))
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		outcome, timedOut := s.build(ctx, wanted[name], patience)
+		outcomes[name] = outcome
+		if timedOut {
+			patience = shortPatience
+		}
+	}
+	return outcomes
+}
+
+// giveUpOthers ends the builds of revisions that are not wanted, and forgets the failures of
+// profiles that are not.
+func (s *Supervisor) giveUpOthers(wanted map[string]*config.Profile) {
+	for name, b := range s.underWay {
+		if cfg := wanted[name]; cfg == nil || cfg.Revision != b.cfg.Revision || b.released() {
+			b.Cancel(errUnwanted)
+			delete(s.underWay, name)
+		}
+	}
+	for name := range s.failures {
+		if wanted[name] == nil {
+			s.forgetFailure(name)
+		}
+	}
+}
+
+// build begins the build of a profile unless it is under way or failed too recently, and waits for
+// it. timedOut reports whether it has used up the patience.
+func (s *Supervisor) build(ctx context.Context, cfg *config.Profile, patience time.Duration) (outcome Outcome, timedOut bool) {
+	name := cfg.SchedulerName
+	logger := klog.FromContext(ctx).WithValues("schedulerName", name, "revision", cfg.Revision, "generation", cfg.Generation)
+	last, failed := s.failures[name]
+	b := s.underWay[name]
+	if b == nil {
+		if failed && last.revision == cfg.Revision && s.clock.Now().Before(s.retryAt(name)) {
+			return s.failed(name), false
+		}
+		b = &supervised{Build: s.start(klog.NewContext(s.lifetime, logger), cfg)}
+		s.underWay[name] = b
+	}
+	timedOut = s.await(b, patience)
+	switch {
+	case timedOut && ctx.Err() == nil:
+		logger.Info("Building a profile takes long; going on with the others")
+		fallthrough
+	case b.aside:
+		return Outcome{Failed: failed}, timedOut
+	case b.Err() != nil:
+		delete(s.underWay, name)
+		s.noteFailure(cfg, b.Err())
+		if ctx.Err() == nil {
+			metrics.Reloads.WithLabelValues(metrics.ReloadFailed).Inc()
+			logger.Error(b.Err(), "Building a profile failed; what ran before keeps running")
+		}
+		return s.failed(name), false
+	default:
+		s.forgetFailure(name)
+		return Outcome{Built: b.Build}, false
+	}
+}
+
+// await waits for a build, and sets it aside if it does not end in time, which it reports.
+func (s *Supervisor) await(b *supervised, patience time.Duration) (timedOut bool) {
+	select {
+	case <-b.Done():
+		b.aside = false
+		return false
+	default:
+	}
+	if b.aside {
+		return false
+	}
+	timer := s.clock.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-b.Done():
+		return false
+	case <-timer.C():
+	case <-s.lifetime.Done():
+	}
+	b.aside = true
+	b.OnEnd(s.changed)
+	return true
+}
+
+// noteFailure notes that a build failed, and when it is tried again.
+func (s *Supervisor) noteFailure(cfg *config.Profile, err error) {
+	name, now := cfg.SchedulerName, s.clock.Now()
+	if s.failures[name].revision != cfg.Revision {
+		s.retries.Reset(name)
+	}
+	s.retries.Next(name, now)
+	s.failures[name] = failure{revision: cfg.Revision, err: err, at: now}
+}
+
+func (s *Supervisor) forgetFailure(name string) {
+	delete(s.failures, name)
+	s.retries.Reset(name)
+}
+
+// retryAt returns when a build that failed is tried again.
+func (s *Supervisor) retryAt(name string) time.Time {
+	return s.failures[name].at.Add(s.retries.Get(name))
+}
+
+// failed returns the outcome of a build that failed and is not under way.
+func (s *Supervisor) failed(name string) Outcome {
+	return Outcome{Err: s.failures[name].err, RetryAt: s.retryAt(name), Failed: true}
+}
