@@ -27,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -54,8 +55,11 @@ type Config struct {
 	Recorder events.EventRecorder
 	// Archive keeps the specs that ran, for the time after a restart.
 	Archive *history.Archive
-	// Store is where profiles are swapped in.
+	// Store holds the profiles that schedule pods.
 	Store *profile.Store
+	// Swap makes a map the current one of Store, and returns the scheduler names whose profile
+	// changed.
+	Swap func(klog.Logger, *profile.Map) sets.Set[string]
 	// StartBuild begins to build a profile: see profile.Builder. It is called once Ready is closed.
 	StartBuild func(context.Context, *config.Profile) *profile.Build
 	// Ready is closed when the scheduler can build.

@@ -85,7 +85,7 @@ func (r *ProfileReconciler) swapIn(ctx context.Context, current, next *profile.M
 	}
 	logger := log.FromContext(ctx)
 	start := time.Now()
-	changed := r.Store.Swap(logger, next)
+	changed := r.Swap(logger, next)
 	metrics.ReloadSwapDuration.Observe(time.Since(start).Seconds())
 	metrics.Reloads.WithLabelValues(metrics.ReloadSucceeded).Inc()
 	metrics.Profiles.Set(float64(next.Len()))

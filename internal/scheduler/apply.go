@@ -16,24 +16,18 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-var _ profile.Target = &Scheduler{}
-
-// Apply implements profile.Target: the queue changes over together with the map, pods of removed
-// profiles leave it and are told, and a new profile takes up the pods that wait for its name.
-func (s *Scheduler) Apply(logger klog.Logger, next *profile.Map, changed sets.Set[string], commit func()) {
-	added := sets.New[string]()
-	for name := range changed {
-		if s.store.Current().Get(name) == nil {
-			added.Insert(name)
-		}
-	}
-	dropped := s.queue.Reconfigure(logger, next.QueueSettings(), changed, commit)
-	for _, pod := range dropped {
+// Swap makes next the current map, and returns the scheduler names whose profile changed. Pods of
+// removed profiles leave the queue, which Events report; a new profile takes up the pods that wait
+// for its name. It may be called once Ready is closed.
+func (s *Scheduler) Swap(logger klog.Logger, next *profile.Map) sets.Set[string] {
+	change := s.store.Swap(logger, next, s.queue)
+	for _, pod := range change.Dropped {
 		s.tellDropped(logger, pod)
 	}
-	for name := range added {
+	for name := range change.Added {
 		s.takeUp(logger, name)
 	}
+	return change.Names
 }
 
 // takeUp queues the pods that wait for a profile that is new. Events that come in at the same time

@@ -44,22 +44,16 @@ type cycle struct {
 func (s *Scheduler) scheduleOne(ctx context.Context) bool {
 	logger := klog.FromContext(ctx)
 	s.binder.Limit.AwaitRoom(ctx)
-	popped := s.queue.Pop(logger)
+	popped, settings := s.queue.Pop(logger)
 	if popped == nil {
 		return false
 	}
 	s.heartbeat.begin(s.clock.Now())
 	defer s.heartbeat.end()
 
-	p := s.acquired
-	if p == nil {
-		// The process is stopping: the store has been closed, and the queue is about to be.
-		s.queue.Done(popped.Pod.UID)
-		return true
-	}
 	c := &cycle{
 		Scheduler:  s,
-		profile:    p,
+		profile:    s.store.Popped(settings),
 		pod:        popped,
 		state:      schedframework.NewCycleState(),
 		toActivate: schedframework.NewPodsToActivate(),
@@ -70,10 +64,6 @@ func (s *Scheduler) scheduleOne(ctx context.Context) bool {
 	c.run(klog.NewContext(ctx, klog.LoggerWithValues(logger, "pod", klog.KObj(popped.Pod))))
 	return true
 }
-
-// acquire takes hold of the profile of a pod while the queue pops it. It is called on the loop's
-// goroutine, within Pop.
-func (s *Scheduler) acquire(schedulerName string) { s.acquired = s.store.Acquire(schedulerName) }
 
 // run schedules the pod and releases the profile, now or at the end of the binding cycle.
 func (c *cycle) run(ctx context.Context) {

@@ -67,7 +67,7 @@ func listening(t *testing.T) *Scheduler {
 	s.cache = cache.New()
 	s.queue = queue.New(queue.Config{})
 	s.env = &profile.Environment{WaitingPods: framework.NewWaitingPods()}
-	s.queue.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": {}}}, sets.New("mine"), nil)
+	s.queue.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": {}}}, sets.New("mine"))
 	return s
 }
 
@@ -91,7 +91,7 @@ func podAt(uid types.UID, version, node string) *corev1.Pod {
 func (s *Scheduler) assume(t *testing.T, pod *corev1.Pod, node string) *corev1.Pod {
 	t.Helper()
 	s.podAdded(pod)
-	popped := s.queue.Pop(logr.Discard())
+	popped, _ := s.queue.Pop(logr.Discard())
 	assumed := assumedCopy(popped, node)
 	if err := s.cache.AssumePod(logr.Discard(), assumed.PodInfo); err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func TestPodEvents(t *testing.T) {
 		pod := podAt("a", "1", "")
 		s.assume(t, pod, "n1")
 		s.queue.Done("a")
-		s.queue.Reconfigure(logr.Discard(), &queue.Settings{}, sets.New("mine"), nil)
+		s.queue.Reconfigure(logr.Discard(), &queue.Settings{}, sets.New("mine"))
 		s.podDeleted(pod, false)
 		if n := s.cache.PodCount(); n != 0 {
 			t.Errorf("%d pods are counted", n)
@@ -160,11 +160,11 @@ func TestPodEvents(t *testing.T) {
 	t.Run("the update of an assumed pod counts if it is refused after all", func(t *testing.T) {
 		s := listening(t)
 		hint := queue.HintMap{{Resource: fwk.Pod, ActionType: fwk.UpdatePodLabel}: {{Plugin: "Rejector"}}}
-		s.queue.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": {Hints: hint}}}, nil, nil)
+		s.queue.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": {Hints: hint}}}, nil)
 		pod, newer := podAt("a", "1", ""), podAt("a", "2", "")
 		newer.Labels = map[string]string{"now": "yes"}
 		s.podAdded(pod)
-		popped := s.queue.Pop(logr.Discard())
+		popped, _ := s.queue.Pop(logr.Discard())
 		assumed := assumedCopy(popped, "n1")
 		if err := s.cache.AssumePod(logr.Discard(), assumed.PodInfo); err != nil {
 			t.Fatal(err)
@@ -247,12 +247,12 @@ func TestEndsOfNominations(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := listening(t)
 			hint := queue.HintMap{schedframework.EventAssignedPodDelete: {{Plugin: "Rejector"}}}
-			s.queue.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": {Hints: hint}}}, nil, nil)
+			s.queue.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": {Hints: hint}}}, nil)
 			for uid, priority := range map[types.UID]int32{"low": 0, "equal": 5, "high": 10} {
 				pod := podAt(uid, "1", "")
 				pod.Name, pod.Spec.Priority = string(uid), &priority
 				s.podAdded(pod)
-				popped := s.queue.Pop(logr.Discard())
+				popped, _ := s.queue.Pop(logr.Discard())
 				popped.UnschedulablePlugins = sets.New("Rejector")
 				if _, err := s.queue.Requeue(logr.Discard(), popped); err != nil {
 					t.Fatal(err)

@@ -72,7 +72,7 @@ func TestHealthy(t *testing.T) {
 		plugin := hanging{make(chan struct{}), make(chan struct{})}
 		s.queue.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{
 			"mine": {PreEnqueue: []fwk.PreEnqueuePlugin{plugin}},
-		}}, sets.New("mine"), nil)
+		}}, sets.New("mine"))
 		healthy(t, s)
 		gomega.NewWithT(t).Eventually(func() bool {
 			s.probe.mu.Lock()

@@ -5,7 +5,7 @@
 // the others:
 //
 //	informer events --> cache, queue                              events.go, sources.go
-//	queue.Pop --> Store.Acquire --> cache.UpdateSnapshot
+//	queue.Pop --> Store.Popped --> cache.UpdateSnapshot
 //	          --> algorithm.Schedule --> assume, reserve, permit  cycle.go
 //	          --> binding, in a goroutine that keeps the profile  ../binding
 //	          --> or failure: condition, Event, back to the queue failure.go
@@ -123,10 +123,7 @@ type Scheduler struct {
 	stopping  atomic.Bool
 	heartbeat heartbeat
 	probe     probe
-	// acquired is the profile of the pod that was popped last. The loop's goroutine alone touches
-	// it.
-	acquired *profile.Instance
-	bindings sync.WaitGroup
+	bindings  sync.WaitGroup
 	// bindingContext outlives the loop by bindingGrace. Set by Run before the first cycle.
 	bindingContext context.Context
 }
@@ -137,11 +134,11 @@ func New(cfg Config) *Scheduler {
 		cfg.Clock = clock.RealClock{}
 	}
 	s := &Scheduler{cfg: cfg, client: cfg.Client, clock: cfg.Clock, ready: make(chan struct{})}
-	s.store = profile.NewStore(s)
+	s.store = profile.NewStore()
 	return s
 }
 
-// Store is where profiles are swapped in. It may be swapped once Ready is closed.
+// Store holds the profiles that schedule pods. Swap changes them.
 func (s *Scheduler) Store() *profile.Store { return s.store }
 
 // Ready is closed when cache and queue have seen the first list of everything.
@@ -207,7 +204,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope, source
 	s.pods = scope.Core().V1().Pods().Lister()
 	s.cache = cache.New()
 	s.snapshot = cache.NewSnapshot()
-	s.queue = queue.New(queue.Config{Clock: s.clock, PodLister: s.pods, Popped: s.acquire, Metrics: recorder})
+	s.queue = queue.New(queue.Config{Clock: s.clock, PodLister: s.pods, Metrics: recorder})
 	s.algorithm = s.newAlgorithm()
 	s.env = &profile.Environment{
 		Registry:      s.cfg.Registry,

@@ -101,7 +101,7 @@ func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path P
 	}
 	l.Queue.Reconfigure(logr.Discard(), &queue.Settings{
 		Profiles: map[string]*queue.ProfileSettings{c.name(): l.Profile.Queue},
-	}, nil, nil)
+	}, nil)
 	return l, nil
 }
 

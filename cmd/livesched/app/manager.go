@@ -74,7 +74,7 @@ func (m *Manager) begun() bool {
 // NewManager wires the manager, bottom-up:
 //
 //	manager cache -> informers -> scheduler (on every replica) -> loop (on the leader)
-//	                                  ^ Store.Swap
+//	                                  ^ Scheduler.Swap
 //	                              controllers
 //
 // Feature gates must be set before.
@@ -143,6 +143,7 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		Recorder:   controllers.LimitEvents(mgr.GetEventRecorder("livesched"), clock.RealClock{}),
 		Archive:    archive,
 		Store:      sched.Store(),
+		Swap:       sched.Swap,
 		StartBuild: sched.StartBuild,
 		Ready:      sched.Ready(),
 		Elected:    mgr.Elected(),

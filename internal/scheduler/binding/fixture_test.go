@@ -131,7 +131,7 @@ func newFixture(t *testing.T) *fixture {
 	deleted := fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}
 	f.Queue.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{schedulerName: {
 		Hints: queue.HintMap{deleted: {{Plugin: rejector}}},
-	}}}, sets.New(schedulerName), nil)
+	}}}, sets.New(schedulerName))
 	f.cycle = f.assume("pod")
 	return f
 }
@@ -174,7 +174,7 @@ func (f *fixture) pop(name string) *schedframework.QueuedPodInfo {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)},
 		Spec:       corev1.PodSpec{SchedulerName: schedulerName},
 	})
-	popped := f.Queue.Pop(logr.Discard())
+	popped, _ := f.Queue.Pop(logr.Discard())
 	if popped.Pod.Name != name {
 		f.t.Fatalf("popped %s, not %s", popped.Pod.Name, name)
 	}

@@ -43,7 +43,7 @@ func newWorld(t *testing.T) *world {
 	w.queue.Reconfigure(quiet, &queue.Settings{Profiles: map[string]*queue.ProfileSettings{served: {
 		PreEnqueue:     []fwk.PreEnqueuePlugin{w.gate},
 		InitialBackoff: time.Hour, MaxBackoff: time.Hour,
-	}}}, nil, nil)
+	}}}, nil)
 	for _, name := range []string{"n1", "n2"} {
 		node := newNode(name)
 		w.nodes[name] = node
@@ -90,7 +90,8 @@ func (w *world) enqueue(pod *corev1.Pod) { w.queue.Add(quiet, w.exists(pod)) }
 
 func (w *world) fly(name string) *schedframework.QueuedPodInfo {
 	w.enqueue(newPod(name, ""))
-	return w.queue.Pop(quiet)
+	popped, _ := w.queue.Pop(quiet)
+	return popped
 }
 
 // fail has a pod meet an error.

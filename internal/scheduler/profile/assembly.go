@@ -214,6 +214,7 @@ func (a *assembly) makeQueueSettings() error {
 		return err
 	}
 	a.instance.Queue = &queue.ProfileSettings{
+		Holder:             a.instance,
 		PreEnqueue:         a.instance.plugins.PreEnqueue,
 		Hints:              table,
 		InitialBackoff:     a.cfg.PodInitialBackoff,

@@ -14,25 +14,25 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// Map is the set of profiles that decide at one time. Immutable.
+// Map is the set of instances that schedule pods at one time. Immutable.
 type Map struct {
 	profiles map[string]*Instance
-	// sortedBy is the profile whose queue sort orders the queue. nil: kube-scheduler's default
-	// does, by priority, then by time.
+	// sortedBy is the instance whose queue sort orders the queue. nil means kube-scheduler's
+	// default: by priority, then by time.
 	sortedBy *Instance
 }
 
-// NewMap makes a map of profiles by scheduler name. The one named sortedBy, if there is such a
-// profile, lends the queue its sort.
+// NewMap makes a map of instances by scheduler name. The one named sortedBy, if there is one, orders
+// the queue.
 func NewMap(profiles map[string]*Instance, sortedBy string) *Map {
 	return &Map{profiles: maps.Clone(profiles), sortedBy: profiles[sortedBy]}
 }
 
-// Get returns the profile of a scheduler name, nil if there is none. The caller holds no reference
-// to it: to schedule with it, use Store.Acquire.
+// Get returns the instance of a scheduler name, nil if there is none. The caller holds no reference
+// to it.
 func (m *Map) Get(schedulerName string) *Instance { return m.profiles[schedulerName] }
 
-// All iterates over the profiles in the order of their scheduler names.
+// All iterates over the instances in the order of their scheduler names.
 func (m *Map) All() iter.Seq[*Instance] {
 	return func(yield func(*Instance) bool) {
 		for _, name := range slices.Sorted(maps.Keys(m.profiles)) {
@@ -43,15 +43,15 @@ func (m *Map) All() iter.Seq[*Instance] {
 	}
 }
 
-// Len is the number of profiles.
+// Len returns the number of instances.
 func (m *Map) Len() int { return len(m.profiles) }
 
-// Equal says whether two maps hold the same instances and sort the queue by the same one.
+// Equal reports whether two maps hold the same instances and sort the queue by the same one.
 func (m *Map) Equal(other *Map) bool {
 	return maps.Equal(m.profiles, other.profiles) && m.sortedBy == other.sortedBy
 }
 
-// QueueSettings returns what the scheduling queue needs of all profiles together.
+// QueueSettings returns the settings of the scheduling queue for all instances together.
 func (m *Map) QueueSettings() *queue.Settings {
 	s := &queue.Settings{Less: (&queuesort.PrioritySort{}).Less, Profiles: make(map[string]*queue.ProfileSettings, len(m.profiles))}
 	if m.sortedBy != nil {
@@ -63,19 +63,24 @@ func (m *Map) QueueSettings() *queue.Settings {
 	return s
 }
 
-// changedSince returns the scheduler names whose profile is another one than in old: added, rebuilt
-// or removed.
-func (m *Map) changedSince(old *Map) sets.Set[string] {
-	changed := sets.New[string]()
+// changeSince returns the scheduler names whose instance is not the one in old: added, replaced or
+// removed.
+func (m *Map) changeSince(old *Map) Change {
+	change := Change{Names: sets.New[string](), Added: sets.New[string]()}
 	for name, p := range m.profiles {
-		if old.profiles[name] != p {
-			changed.Insert(name)
+		switch old.profiles[name] {
+		case p:
+		case nil:
+			change.Names.Insert(name)
+			change.Added.Insert(name)
+		default:
+			change.Names.Insert(name)
 		}
 	}
 	for name := range old.profiles {
 		if m.profiles[name] == nil {
-			changed.Insert(name)
+			change.Names.Insert(name)
 		}
 	}
-	return changed
+	return change
 }

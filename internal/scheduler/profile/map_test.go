@@ -113,7 +113,7 @@ func TestMap(t *testing.T) {
 	t.Run("knows what changed: added, rebuilt and removed profiles", func(t *testing.T) {
 		old := NewMap(map[string]*Instance{"a": a, "b": b, "c": c}, "a")
 		next := NewMap(map[string]*Instance{"a": a, "b": sorting("b", byName{}), "d": sorting("d", byName{})}, "a")
-		if got := next.changedSince(old); !got.Equal(sets.New("b", "c", "d")) {
+		if got := next.changeSince(old).Names; !got.Equal(sets.New("b", "c", "d")) {
 			t.Errorf("changed are %v", got)
 		}
 	})

@@ -57,7 +57,7 @@ func (p *preemptionTest) reload() {
 	p.t.Helper()
 	old := p.profile
 	p.profile = p.build(p.t, object("mine"))
-	p.queue.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": p.profile.Queue}}, sets.New("mine"), nil)
+	p.queue.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": p.profile.Queue}}, sets.New("mine"))
 	if old != nil {
 		old.Release(logr.Discard())
 		<-old.Closed()
@@ -92,7 +92,8 @@ func (p *preemptionTest) running(node string, count int) []*corev1.Pod {
 func (p *preemptionTest) pop(pod *corev1.Pod) *schedframework.QueuedPodInfo {
 	p.t.Helper()
 	p.expectPlace(pod, queue.Active, queue.Backoff)
-	popped := p.queue.Pop(logr.Discard())
+	popped, settings := p.queue.Pop(logr.Discard())
+	settings.Holder.(*Instance).Release(logr.Discard()) // the test holds the profile itself
 	if popped.Pod.UID != pod.UID {
 		p.t.Fatalf("popped %s instead of %s", popped.Pod.Name, pod.Name)
 	}

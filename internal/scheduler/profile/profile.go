@@ -3,13 +3,13 @@
 
 // Package profile builds scheduler profiles and swaps them under running scheduling cycles.
 //
-//	config.Profile --Builder.Build--> *Instance --NewMap--> *Map --Store.Swap--> what the loop acquires
+//	config.Profile --Builder.Build--> *Instance --NewMap--> *Map --Store.Swap--> queue, current map
 //
-// A Profile is one generation: plugin instances, extenders, queue settings and the informer
-// handlers they registered. It is immutable once built. The loop acquires it for a pod when the pod
-// is popped, and the pod's binding goroutine releases it at the end, so one pod sees one
-// generation. When the Store has swapped a generation out and the last pod has released it, it is
-// closed, once.
+// An Instance is a profile as built from one revision: plugin instances, extenders, queue settings
+// and the informer handlers they registered. It is immutable once built. The queue acquires it for
+// a pod when the pod is popped, and the pod's binding goroutine releases it at the end, so one pod
+// sees one instance. When the Store has swapped an instance out and the last pod has released it,
+// the instance is closed, once.
 package profile
 
 import (
@@ -36,18 +36,17 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// Profile is one generation of one scheduler profile.
+// Instance is a profile as built from one revision.
 //
-// All fields are set by its build before anybody else sees the Profile, and only refs
-// changes afterwards.
+// The build sets all fields before anybody else sees the Instance. Only refs changes afterwards.
 type Instance struct {
-	// Config is what the generation was built from. Read-only.
+	// Config is what the instance was built from. Read-only.
 	Config *config.Profile
-	// Framework runs the generation's plugins.
+	// Framework runs the plugins.
 	Framework *framework.Framework
-	// Queue is what the scheduling queue needs of this generation.
+	// Queue holds the settings of the scheduling queue for this instance, which is their Holder.
 	Queue *queue.ProfileSettings
-	// Built is when the build was complete.
+	// Built is when the build ended.
 	Built time.Time
 
 	plugins *framework.Plugins
@@ -64,29 +63,29 @@ type Instance struct {
 	// cancel ends the context that the plugins were built with.
 	cancel context.CancelFunc
 
-	// refs counts the holders: one for the Store while the profile is in the current map, one per
-	// pod under way. Invariant: once zero it stays zero, and the one who brought it there closes
-	// the profile.
+	// refs counts the holders: one for the Store while the instance is in the current map, one per
+	// pod under way. Invariant: once zero it stays zero, and whoever brought it there closes the
+	// instance.
 	refs atomic.Int64
-	// closed is closed after everything that the generation held has been given back.
+	// closed is closed after everything that the instance held has been given back.
 	closed chan struct{}
-	// onClosed tells the Store. Set before the profile is published.
-	onClosed func(*Instance)
 }
+
+var _ queue.Holder = &Instance{}
 
 // SchedulerName is the name by which pods ask for this profile.
 func (p *Instance) SchedulerName() string { return p.Config.SchedulerName }
 
-// Recorder records Events in the name of this profile.
+// Recorder returns the recorder that writes Events in the name of this profile.
 func (p *Instance) Recorder() events.EventRecorderLogger { return p.handle.recorder }
 
-// Plugins returns the plugin set that really runs, by extension point, with weights.
+// Plugins returns the plugins that run, by extension point, with weights.
 func (p *Instance) Plugins() *schedconfig.Plugins { return p.plugins.Configured() }
 
 // QueueSort returns the plugin that this profile would order the queue by.
 func (p *Instance) QueueSort() fwk.QueueSortPlugin { return p.plugins.QueueSort }
 
-// Extenders returns the extenders of this generation; their calls end with ctx.
+// Extenders returns the extenders of this instance. Their calls end with ctx.
 func (p *Instance) Extenders(ctx context.Context) []fwk.Extender {
 	return extender.Bound(ctx, p.extenders)
 }
@@ -95,32 +94,28 @@ func (p *Instance) Extenders(ctx context.Context) []fwk.Extender {
 // loop.
 func (p *Instance) FastPath() *fastpath.Plan { return p.fastPath }
 
-// Closed is closed when the generation has been retired, its last pod has left and it has given
-// back all it held.
+// Closed is closed when the instance has been retired, its last pod has left and it has given back
+// all it held.
 func (p *Instance) Closed() <-chan struct{} { return p.closed }
 
-// tryAcquire takes a reference unless the profile is already on its way out.
-func (p *Instance) tryAcquire() bool {
-	for {
-		refs := p.refs.Load()
-		if refs == 0 {
-			return false
-		}
-		if p.refs.CompareAndSwap(refs, refs+1) {
-			return true
-		}
+// Acquire takes a reference. The caller must know that somebody else holds one: as long as the queue
+// has the instance's settings in force, the Store does.
+func (p *Instance) Acquire() {
+	if p.refs.Add(1) <= 1 {
+		// Its plugins are closed: that is a bug here, not a condition to handle.
+		panic(fmt.Sprintf("profile %q acquired after it was released", p.SchedulerName()))
 	}
 }
 
-// Release gives back a reference from Store.Acquire. Whoever releases the last one has the profile
-// closed in the background: closing calls plugins, and the scheduling loop must not wait for those.
+// Release gives back a reference. The last one closes the instance in the background: closing calls
+// plugins, and the scheduling loop must not wait for those.
 func (p *Instance) Release(logger klog.Logger) {
 	switch refs := p.refs.Add(-1); {
 	case refs == 0:
 		go p.close(logger)
 	case refs < 0:
-		// A release too many would close a profile under a running cycle: that is a bug here, not a
-		// condition to handle.
+		// One release too many would close an instance under a running cycle: that is a bug here,
+		// not a condition to handle.
 		panic(fmt.Sprintf("profile %q released more often than acquired", p.SchedulerName()))
 	}
 }
@@ -128,7 +123,7 @@ func (p *Instance) Release(logger klog.Logger) {
 // close gives back everything that the build took. Called once, by the last Release or for a build
 // that failed.
 //
-// The handlers go before the plugins are closed: a plugin need not reckon with an event after its
+// The handlers are removed before the plugins are closed, so that a plugin gets no event after its
 // Close. Its listers go on reading.
 func (p *Instance) close(logger klog.Logger) {
 	p.cancel()
@@ -142,15 +137,12 @@ func (p *Instance) close(logger klog.Logger) {
 	}
 	p.handle.env.series.drop(logger, p.SchedulerName())
 	close(p.closed)
-	if p.onClosed != nil {
-		p.onClosed(p)
-	}
 }
 
-// Discard closes a profile that was built and will not be swapped in.
+// Discard closes an instance that was built and will not be swapped in.
 func (p *Instance) Discard(logger klog.Logger) { p.Release(logger) }
 
-// closePlugins closes every instance that can be closed, whatever the others do.
+// closePlugins closes every plugin that can be closed, whatever the others do.
 func closePlugins(logger klog.Logger, instances map[string]fwk.Plugin) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(instances)) {
@@ -163,8 +155,8 @@ func closePlugins(logger klog.Logger, instances map[string]fwk.Plugin) error {
 	return errors.Join(errs...)
 }
 
-// guard runs third-party code and turns its panic into an error. The stack is logged: it is of use
-// to the plugin's author, but has no place in a status.
+// guard runs third-party code and turns its panic into an error. The stack goes to the log: it helps
+// the plugin's author, but has no place in a status.
 func guard(logger klog.Logger, fn func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -10,158 +10,180 @@ import (
 	"sync"
 	"sync/atomic"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 
 	"github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// Store holds the current Map. It is where the controllers and the scheduling loop meet, and the
-// only place.
+// Store holds the current Map, and counts the instances until they are closed.
 //
-//	controllers: Swap     one at a time, under swapping
-//	loop:        Acquire  any time, without a lock
+//	reload:  Swap(next, queue)  queue.Reconfigure, then the map, then old instances are retired
+//	loop:    queue.Pop          acquires an instance through the settings that it gave the queue
+//	         Popped(settings)   which instance that was
 //
-// An acquired profile stays whole until its last holder has released it, even if it was swapped out
-// long before.
+// The queue's settings are the map as far as pods are concerned: Pop acquires the instance whose
+// PreEnqueue plugins admitted the pod, in one critical section, and Swap retires an instance only
+// after the queue has let go of its settings. An acquired instance stays whole until its last
+// holder has released it, even if it was swapped out long before.
+//
+// All methods may be called from any goroutine.
 type Store struct {
 	current atomic.Pointer[Map]
-	target  Target
 
-	swapping sync.Mutex // one swap at a time; guards closed
-	closed   bool
+	swapping sync.Mutex // one Swap or Close at a time; guards last
+	// last is the map that was current when the Store was closed; nil while it is open.
+	last *Map
 
-	mu sync.Mutex // guards alive
-	// alive are the generations that are current or still draining, and whether the Store has given
-	// up its reference.
-	alive map[*Instance]bool
-	// uncount ends that metrics count what drains.
+	mu sync.Mutex // guards instances
+	// instances are those that are current or still draining, by the settings that the queue has of
+	// them.
+	instances map[*queue.ProfileSettings]*tracked
+	// uncount stops the metric that counts what drains.
 	uncount func()
 }
 
-// Target is the running scheduler, as the Store sees it.
-type Target interface {
-	// Apply makes next take effect in the queue. It calls commit exactly once, in the critical
-	// section in which the queue changes over, so that no pod is popped between the two. changed
-	// names the profiles that differ.
-	Apply(logger klog.Logger, next *Map, changed sets.Set[string], commit func())
+// tracked is an instance that is not closed yet.
+type tracked struct {
+	*Instance
+	// retired is set when the Store gives up its reference.
+	retired bool
+}
+
+// Queue is the scheduling queue, as far as a swap needs it.
+type Queue interface {
+	// Reconfigure puts settings in force and returns the pods that left the queue, since their
+	// profile is gone. See queue.Queue.
+	Reconfigure(logger klog.Logger, settings *queue.Settings, changed sets.Set[string]) (dropped []*corev1.Pod)
+}
+
+// Change is what a swap changed.
+type Change struct {
+	// Names are the scheduler names whose profile was added, replaced or removed.
+	Names sets.Set[string]
+	// Added are those that had no profile before.
+	Added sets.Set[string]
+	// Dropped are the pods that left the queue, since their profile is gone.
+	Dropped []*corev1.Pod
 }
 
 // NewStore returns a Store with an empty Map.
-func NewStore(target Target) *Store {
-	s := &Store{target: target, alive: map[*Instance]bool{}}
+func NewStore() *Store {
+	s := &Store{instances: map[*queue.ProfileSettings]*tracked{}}
 	s.current.Store(NewMap(nil, ""))
 	s.uncount = metrics.AddRetired(s.podsDraining)
 	return s
 }
 
-// Current returns the map that decides now.
+// Current returns the current map.
 func (s *Store) Current() *Map { return s.current.Load() }
 
-// Acquire returns the current profile of a scheduler name with a reference that the caller must
-// Release, or nil if there is no such profile.
-func (s *Store) Acquire(schedulerName string) *Instance {
-	for {
-		p := s.current.Load().Get(schedulerName)
-		if p == nil || p.tryAcquire() {
-			return p
-		}
-		// Swapped out and drained since the load: the current map has moved on.
-	}
+// Popped returns the instance that a pod was popped under, by the settings that queue.Pop returned.
+// The caller owns the reference that Pop has acquired, and must Release it.
+func (s *Store) Popped(settings *queue.ProfileSettings) *Instance {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.instances[settings].Instance
 }
 
-// Swap makes next the current map and returns the names of the profiles that changed. Profiles that
-// next shares with the current map are carried over as they are; the others of the current map are
-// retired: closed as soon as no pod holds them. When Swap returns, every pod popped from then on
-// sees next. After Close it discards what next brings in.
-func (s *Store) Swap(logger klog.Logger, next *Map) sets.Set[string] {
+// Swap makes next the current map, and puts it in force in the queue first: every pod that is
+// popped after the queue has changed over is scheduled by next. Instances that next shares with the
+// current map are carried over as they are; the others of the current map are retired: closed as
+// soon as no pod holds them. After Close it discards what next brings in.
+func (s *Store) Swap(logger klog.Logger, next *Map, q Queue) Change {
 	s.swapping.Lock()
 	defer s.swapping.Unlock()
 
-	if s.closed {
+	if s.last != nil {
 		for p := range next.All() {
-			if p.onClosed == nil {
+			if s.last.Get(p.SchedulerName()) != p {
 				p.Discard(logger)
 			}
 		}
-		return nil
+		return Change{}
 	}
 	old := s.current.Load()
-	changed := next.changedSince(old)
+	change := next.changeSince(old)
 	s.track(next)
-	s.target.Apply(logger, next, changed, func() { s.current.Store(next) })
-	for name := range changed {
+	change.Dropped = q.Reconfigure(logger, next.QueueSettings(), change.Names)
+	s.current.Store(next)
+	for name := range change.Names {
 		if p := old.Get(name); p != nil {
 			s.retire(logger, p)
 		}
 	}
-	return changed
+	return change
 }
 
-// track notes the profiles that next brings in. They are not published yet, so setting onClosed is
-// safe.
+// track notes the instances that next brings in.
 func (s *Store) track(next *Map) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range next.profiles {
-		if _, known := s.alive[p]; !known {
-			s.alive[p] = false
-			p.onClosed = s.forget
+		if s.instances[p.Queue] == nil {
+			s.instances[p.Queue] = &tracked{Instance: p}
 		}
 	}
-	metrics.ProfileGenerations.Set(float64(len(s.alive)))
+	metrics.ProfileGenerations.Set(float64(len(s.instances)))
 }
 
-// retire gives up the Store's reference to a profile that is not current any more.
+// retire gives up the Store's reference to an instance that is no longer current, and forgets the
+// instance when it is closed.
 func (s *Store) retire(logger klog.Logger, p *Instance) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.alive[p] = true
-	p.Release(logger) // whoever releases the last reference tells forget in another goroutine
-}
-
-// podsDraining is the number of pods that hold a profile which is not current any more.
-func (s *Store) podsDraining() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	pods := 0
-	for p, retired := range s.alive {
-		if retired {
-			pods += int(p.refs.Load())
-		}
-	}
-	return pods
+	s.instances[p.Queue].retired = true
+	p.Release(logger)
+	go func() {
+		<-p.closed
+		s.forget(p)
+	}()
 }
 
 func (s *Store) forget(p *Instance) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.alive, p)
-	metrics.ProfileGenerations.Set(float64(len(s.alive)))
+	delete(s.instances, p.Queue)
+	metrics.ProfileGenerations.Set(float64(len(s.instances)))
 }
 
-// Alive is the number of generations that are not closed yet: the current ones and those that still
-// drain.
+// podsDraining returns the number of pods that hold an instance which is no longer current.
+func (s *Store) podsDraining() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pods := 0
+	for _, t := range s.instances {
+		if t.retired {
+			pods += int(t.refs.Load())
+		}
+	}
+	return pods
+}
+
+// Alive returns the number of instances that are not closed yet: the current ones and those that
+// still drain.
 func (s *Store) Alive() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.alive)
+	return len(s.instances)
 }
 
-// Close retires every profile, without a word to the queue, which is closed already, and waits
-// until all are closed or ctx ends. There is nothing to acquire afterwards.
+// Close retires every instance and waits until all are closed or ctx ends. The queue must have been
+// closed before.
 func (s *Store) Close(ctx context.Context) error {
 	s.swapping.Lock()
 	defer s.swapping.Unlock()
-	s.closed = true
 	logger := klog.FromContext(ctx)
-	for p := range s.current.Swap(NewMap(nil, "")).All() {
+	s.last = s.current.Swap(NewMap(nil, ""))
+	for p := range s.last.All() {
 		s.retire(logger, p)
 	}
 	defer s.uncount()
-	for _, p := range s.draining() {
+	for _, t := range s.draining() {
 		select {
-		case <-p.closed:
+		case <-t.closed:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -169,8 +191,8 @@ func (s *Store) Close(ctx context.Context) error {
 	return nil
 }
 
-func (s *Store) draining() []*Instance {
+func (s *Store) draining() []*tracked {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Collect(maps.Keys(s.alive))
+	return slices.Collect(maps.Values(s.instances))
 }

@@ -18,13 +18,17 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/queuesort"
 
 	"github.com/livesched/livesched/internal/informers"
 	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
 // generation is a profile without plugins that do anything, but with one that counts how often it
@@ -66,6 +70,8 @@ func (gs *generations) make(schedulerName string) *generation {
 	_, cancel := context.WithCancel(context.Background())
 	g.Instance = &Instance{
 		Config:    &config.Profile{SchedulerName: schedulerName},
+		Queue:     &queue.ProfileSettings{},
+		plugins:   &framework.Plugins{QueueSort: &queuesort.PrioritySort{}},
 		handle:    &Handle{env: gs.env},
 		instances: map[string]fwk.Plugin{"Counting": g},
 		scope:     gs.source.NewScope(),
@@ -73,20 +79,48 @@ func (gs *generations) make(schedulerName string) *generation {
 		cancel:    cancel,
 		closed:    make(chan struct{}),
 	}
+	g.Queue.Holder = g.Instance
 	gs.env.series.use(schedulerName)
 	g.refs.Store(1)
 	gs.all[g.Instance] = g
 	return g
 }
 
-// targetFunc is a Target that commits, after what the function does.
-type targetFunc func(next *Map, changed sets.Set[string])
+// popper is a Queue in which pods of every scheduler name always wait.
+type popper struct {
+	mu       sync.Mutex // guards what follows
+	settings map[string]*queue.ProfileSettings
+	changed  sets.Set[string]
+	// entered, if not nil, is called when settings are about to be replaced.
+	entered func()
+}
 
-func (f targetFunc) Apply(_ klog.Logger, next *Map, changed sets.Set[string], commit func()) {
-	if f != nil {
-		f(next, changed)
+func (q *popper) Reconfigure(_ klog.Logger, settings *queue.Settings, changed sets.Set[string]) []*corev1.Pod {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.entered != nil {
+		q.entered()
 	}
-	commit()
+	q.settings, q.changed = settings.Profiles, changed
+	return nil
+}
+
+// pop does as queue.Queue does, and asks the store for the instance.
+func (q *popper) pop(store *Store, schedulerName string) *Instance {
+	if settings := q.take(schedulerName); settings != nil {
+		return store.Popped(settings)
+	}
+	return nil
+}
+
+func (q *popper) take(schedulerName string) *queue.ProfileSettings {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	settings := q.settings[schedulerName]
+	if settings != nil {
+		settings.Holder.Acquire()
+	}
+	return settings
 }
 
 var schedulerNames = []string{"a", "b", "c", "d"}
@@ -117,8 +151,7 @@ func TestTheStoreAgreesWithItsTwinAboutWhatIsClosed(t *testing.T) {
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 	gs := newGenerations()
-	var reported sets.Set[string]
-	store := NewStore(targetFunc(func(_ *Map, changed sets.Set[string]) { reported = changed }))
+	store, q := NewStore(), &popper{}
 	holders := map[*Instance]int{}
 
 	var held []*Instance
@@ -126,16 +159,22 @@ func TestTheStoreAgreesWithItsTwinAboutWhatIsClosed(t *testing.T) {
 		switch choice := r.IntN(10); {
 		case choice < 3:
 			next, changed := gs.mutate(r, store.Current())
-			returned := store.Swap(logr.Discard(), next)
-			if !returned.Equal(changed) || !reported.Equal(changed) {
-				t.Fatalf("step %d: the swap changes %v, the store returned %v and told its target %v", step, changed, returned, reported)
+			before := store.Current()
+			returned := store.Swap(logr.Discard(), next, q)
+			if !returned.Names.Equal(changed) || !q.changed.Equal(changed) {
+				t.Fatalf("step %d: the swap changes %v, the store returned %v and told the queue %v", step, changed, returned.Names, q.changed)
+			}
+			for _, name := range schedulerNames {
+				if added := next.Get(name) != nil && before.Get(name) == nil; added != returned.Added.Has(name) {
+					t.Fatalf("step %d: %q is new: %v, the store returned %v", step, name, added, returned.Added)
+				}
 			}
 			if store.Current() != next {
 				t.Fatalf("step %d: the map swapped in is not the current one", step)
 			}
 		case choice < 7 || len(held) == 0:
 			name := schedulerNames[r.IntN(len(schedulerNames))]
-			p := store.Acquire(name)
+			p := q.pop(store, name)
 			if want := store.Current().Get(name); p != want {
 				t.Fatalf("step %d: acquired %p for %q, the current one is %p", step, p, name, want)
 			}
@@ -198,7 +237,7 @@ func TestAProfileIsNotClosedUnderAConcurrentHolder(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	gs := newGenerations()
-	store := NewStore(targetFunc(nil))
+	store, q := NewStore(), &popper{}
 	var known sync.Map // *Profile to *generation, for the acquirers
 	stop := make(chan struct{})
 	var acquirers sync.WaitGroup
@@ -212,7 +251,7 @@ func TestAProfileIsNotClosedUnderAConcurrentHolder(t *testing.T) {
 					return
 				default:
 				}
-				p := store.Acquire(schedulerNames[r.IntN(len(schedulerNames))])
+				p := q.pop(store, schedulerNames[r.IntN(len(schedulerNames))])
 				if p == nil {
 					runtime.Gosched()
 					continue
@@ -235,7 +274,7 @@ func TestAProfileIsNotClosedUnderAConcurrentHolder(t *testing.T) {
 		for p := range next.All() {
 			known.Store(p, gs.all[p])
 		}
-		store.Swap(logr.Discard(), next)
+		store.Swap(logr.Discard(), next, q)
 		for p := range next.All() {
 			if gs.all[p].closes.Load() != 0 {
 				t.Fatal("a profile that is current was closed")
@@ -253,40 +292,56 @@ func TestAProfileIsNotClosedUnderAConcurrentHolder(t *testing.T) {
 func TestTheStore(t *testing.T) {
 	t.Run("has nothing to acquire before the first swap, nor for a name without a profile", func(t *testing.T) {
 		gs := newGenerations()
-		store := NewStore(targetFunc(nil))
-		if p := store.Acquire("a"); p != nil {
+		store, q := NewStore(), &popper{}
+		if p := q.pop(store, "a"); p != nil {
 			t.Errorf("acquired %v from an empty store", p)
 		}
-		store.Swap(logr.Discard(), NewMap(map[string]*Instance{"a": gs.make("a").Instance}, "a"))
-		if p := store.Acquire("b"); p != nil {
+		store.Swap(logr.Discard(), NewMap(map[string]*Instance{"a": gs.make("a").Instance}, "a"), q)
+		if p := q.pop(store, "b"); p != nil {
 			t.Errorf("acquired %v for a name without a profile", p)
 		}
 		must(t, store.Close(quiet(t)))
 	})
 
-	t.Run("shows the old map until its target commits, and the new one from then on", func(t *testing.T) {
+	t.Run("shows the old map until the queue has changed over, and then the new one", func(t *testing.T) {
 		gs := newGenerations()
-		var store *Store
-		before, after := (*Map)(nil), (*Map)(nil)
-		store = NewStore(targetCommits(func(commit func()) {
-			before = store.Current()
-			commit()
-			after = store.Current()
-		}))
-		old := store.Current()
+		store := NewStore()
+		before, old := (*Map)(nil), store.Current()
+		q := &popper{entered: func() { before = store.Current() }}
 		next := NewMap(map[string]*Instance{"a": gs.make("a").Instance}, "a")
-		store.Swap(logr.Discard(), next)
-		if before != old || after != next {
-			t.Error("the map did not change with the commit")
+		store.Swap(logr.Discard(), next, q)
+		if before != old || store.Current() != next {
+			t.Error("the map did not change after the queue")
 		}
+		must(t, store.Close(quiet(t)))
+	})
+
+	t.Run("keeps what it had if the queue panics", func(t *testing.T) {
+		gs := newGenerations()
+		store := NewStore()
+		q := &popper{}
+		old := NewMap(map[string]*Instance{"a": gs.make("a").Instance}, "a")
+		store.Swap(logr.Discard(), old, q)
+		q.entered = func() { panic("sorry") }
+		late := gs.make("a")
+		func() {
+			defer func() { _ = recover() }()
+			store.Swap(logr.Discard(), NewMap(map[string]*Instance{"a": late.Instance}, "a"), q)
+		}()
+		q.entered = nil
+		if p := q.pop(store, "a"); store.Current() != old || p != old.Get("a") {
+			t.Errorf("the current map is the old one: %v; popped %p, want %p", store.Current() == old, p, old.Get("a"))
+		}
+		old.Get("a").Release(logr.Discard())
+		late.Discard(logr.Discard())
 		must(t, store.Close(quiet(t)))
 	})
 
 	t.Run("does not wait for ever for a profile that is held when it is closed", func(t *testing.T) {
 		gs := newGenerations()
-		store := NewStore(targetFunc(nil))
-		store.Swap(logr.Discard(), NewMap(map[string]*Instance{"a": gs.make("a").Instance}, "a"))
-		p := store.Acquire("a")
+		store, q := NewStore(), &popper{}
+		store.Swap(logr.Discard(), NewMap(map[string]*Instance{"a": gs.make("a").Instance}, "a"), q)
+		p := q.pop(store, "a")
 		ctx, cancel := context.WithTimeoutCause(quiet(t), 10*time.Millisecond, fmt.Errorf("time is up"))
 		defer cancel()
 		if err := store.Close(ctx); err == nil || err.Error() != "time is up" {
@@ -298,13 +353,13 @@ func TestTheStore(t *testing.T) {
 
 	t.Run("discards what is swapped in after it was closed", func(t *testing.T) {
 		gs := newGenerations()
-		store := NewStore(targetFunc(func(*Map, sets.Set[string]) {}))
+		store, q := NewStore(), &popper{}
 		carried := gs.make("a")
-		store.Swap(logr.Discard(), NewMap(map[string]*Instance{"a": carried.Instance}, "a"))
+		store.Swap(logr.Discard(), NewMap(map[string]*Instance{"a": carried.Instance}, "a"), q)
 		must(t, store.Close(quiet(t)))
 		late := gs.make("b")
-		if changed := store.Swap(logr.Discard(), NewMap(map[string]*Instance{"a": carried.Instance, "b": late.Instance}, "a")); len(changed) != 0 {
-			t.Errorf("a closed store reported the changes %v", changed)
+		if change := store.Swap(logr.Discard(), NewMap(map[string]*Instance{"a": carried.Instance, "b": late.Instance}, "a"), q); len(change.Names) != 0 {
+			t.Errorf("a closed store reported the changes %v", change.Names)
 		}
 		<-late.Closed()
 		if carried.closes.Load() != 1 || late.closes.Load() != 1 || store.Current().Len() != 0 {
@@ -312,21 +367,24 @@ func TestTheStore(t *testing.T) {
 		}
 	})
 
-	t.Run("makes a release too many a panic", func(t *testing.T) {
-		gs := newGenerations()
-		g := gs.make("a")
-		g.Discard(logr.Discard())
-		<-g.Closed()
-		defer func() {
-			if r := recover(); r == nil || !strings.Contains(fmt.Sprint(r), `profile "a" released more often than acquired`) {
-				t.Errorf("recovered %v", r)
-			}
-		}()
-		g.Release(logr.Discard())
-	})
+	for name, test := range map[string]struct {
+		do   func(*Instance)
+		want string
+	}{
+		"makes a release too many a panic":         {func(p *Instance) { p.Release(logr.Discard()) }, `profile "a" released more often than acquired`},
+		"makes it a panic to acquire what is gone": {func(p *Instance) { p.Acquire() }, `profile "a" acquired after it was released`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gs := newGenerations()
+			g := gs.make("a")
+			g.Discard(logr.Discard())
+			<-g.Closed()
+			defer func() {
+				if r := recover(); r == nil || !strings.Contains(fmt.Sprint(r), test.want) {
+					t.Errorf("recovered %v", r)
+				}
+			}()
+			test.do(g.Instance)
+		})
+	}
 }
-
-// targetCommits is a Target that is handed the commit.
-type targetCommits func(commit func())
-
-func (f targetCommits) Apply(_ klog.Logger, _ *Map, _ sets.Set[string], commit func()) { f(commit) }

@@ -66,10 +66,10 @@ func bothQueues(b *testing.B, run func(b *testing.B, q benchQueue)) {
 		q := New(Config{Metrics: recorder})
 		q.Reconfigure(logger, &Settings{Profiles: map[string]*ProfileSettings{"default": {
 			InitialBackoff: time.Second, MaxBackoff: 10 * time.Second, Hints: ours, PreEnqueue: []fwk.PreEnqueuePlugin{open},
-		}}}, nil, nil)
+		}}}, nil)
 		run(b, benchQueue{
 			add:  func(pod *corev1.Pod) { q.Add(logger, pod) },
-			pop:  func() *schedframework.QueuedPodInfo { return q.Pop(logger) },
+			pop:  func() *schedframework.QueuedPodInfo { p, _ := q.Pop(logger); return p },
 			done: q.Done,
 			requeue: func(p *schedframework.QueuedPodInfo) error {
 				_, err := q.Requeue(logger, p)
@@ -176,7 +176,7 @@ func BenchmarkNominatedPodsForNode(b *testing.B) {
 	for _, nominations := range []int{0, 100} {
 		b.Run(fmt.Sprintf("%d nominated", nominations), func(b *testing.B) {
 			q := New(Config{})
-			q.Reconfigure(logger, &Settings{Profiles: map[string]*ProfileSettings{"default": {}}}, nil, nil)
+			q.Reconfigure(logger, &Settings{Profiles: map[string]*ProfileSettings{"default": {}}}, nil)
 			for i := range nominations {
 				q.AddNominatedPod(logger, info(newPod(fmt.Sprint("pod-", i))), nominate(fmt.Sprint("node-", i)))
 			}

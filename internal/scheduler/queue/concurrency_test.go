@@ -68,6 +68,8 @@ func TestConcurrency(t *testing.T) {
 type chaos struct {
 	t     *testing.T
 	queue *Queue
+	// profiles are in force. The goroutine that reloads owns them.
+	profiles map[string]*ProfileSettings
 
 	handlers sync.Mutex // one informer calls its handlers one by one, after it has changed its cache
 	store    *store
@@ -79,17 +81,20 @@ type chaos struct {
 func newChaos(t *testing.T) *chaos {
 	w := &chaos{t: t, store: newStore()}
 	w.queue = New(Config{PodLister: w.store.lister()})
-	w.queue.Reconfigure(logger, &Settings{Profiles: map[string]*ProfileSettings{"steady": w.profile(), "flickering": w.profile()}}, nil, nil)
+	w.profiles = map[string]*ProfileSettings{"steady": w.profile(), "flickering": w.profile()}
+	w.queue.Reconfigure(logger, &Settings{Profiles: w.profiles}, nil)
 	return w
 }
 
 func (w *chaos) profile() *ProfileSettings {
 	var calls atomic.Int64
+	holder := &chaosHolder{t: w.t}
 	return &ProfileSettings{
+		Holder:             holder,
 		InitialBackoff:     time.Millisecond,
 		MaxBackoff:         time.Duration(rand.IntN(2)) * time.Millisecond,
 		MaxInUnschedulable: time.Minute,
-		PreEnqueue: []fwk.PreEnqueuePlugin{&chaosGate{preEnqueuer{name: "G", answer: func(*corev1.Pod) *fwk.Status {
+		PreEnqueue: []fwk.PreEnqueuePlugin{&chaosGate{preEnqueuer{name: "G", answer: func(pod *corev1.Pod) *fwk.Status {
 			switch calls.Add(1) % 8 {
 			case 0:
 				return refusal
@@ -98,6 +103,7 @@ func (w *chaos) profile() *ProfileSettings {
 					panic("sorry")
 				}
 			}
+			holder.admitted.Store(pod.UID, true)
 			return nil
 		}}}},
 		Hints: HintMap{
@@ -114,6 +120,20 @@ type chaosGate struct{ preEnqueuer }
 
 func (g *chaosGate) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status { return g.answer(pod) }
 
+// chaosHolder checks that a pod is popped under settings that are in force, and whose plugins
+// admitted it.
+type chaosHolder struct {
+	t        *testing.T
+	admitted sync.Map // UIDs of pods
+	retired  atomic.Bool
+}
+
+func (h *chaosHolder) Acquire() {
+	if h.retired.Load() {
+		h.t.Error("a profile was acquired after it had been replaced")
+	}
+}
+
 func (w *chaos) create(name string, id types.UID) {
 	pod := newPod(name, uid(id), priority(int32(rand.IntN(3))), scheduler([]string{"steady", "flickering"}[rand.IntN(2)]))
 	w.handlers.Lock()
@@ -125,12 +145,15 @@ func (w *chaos) create(name string, id types.UID) {
 // schedule pops pods and treats them as cycles do.
 func (w *chaos) schedule() {
 	for {
-		p := w.queue.Pop(logger)
+		p, settings := w.queue.Pop(logger)
 		if p == nil {
 			return
 		}
 		w.attempts.Add(1)
 		uid := p.Pod.UID
+		if _, admitted := settings.Holder.(*chaosHolder).admitted.Load(uid); !admitted {
+			w.t.Errorf("%s was popped under settings whose plugins did not admit it", uid)
+		}
 		if _, twice := w.cycling.LoadOrStore(uid, true); twice {
 			w.t.Errorf("%s is in two cycles", uid)
 		}
@@ -205,14 +228,19 @@ func (w *chaos) meddle(r *rand.Rand) {
 
 // reload changes both profiles and removes one of them, or changes one and brings back the other.
 func (w *chaos) reload(*rand.Rand) {
-	steady := w.profile()
-	if w.reloads.Add(1)%2 == 1 {
-		w.queue.Reconfigure(logger, &Settings{Profiles: map[string]*ProfileSettings{"steady": steady}},
-			sets.New("steady", "flickering"), func() {})
+	removes := w.reloads.Add(1)%2 == 1
+	before := w.profiles
+	w.profiles = map[string]*ProfileSettings{"steady": w.profile()}
+	if !removes {
+		w.profiles["flickering"] = w.profile()
+	}
+	w.queue.Reconfigure(logger, &Settings{Profiles: w.profiles}, sets.New("steady", "flickering"))
+	for _, settings := range before {
+		settings.Holder.(*chaosHolder).retired.Store(true)
+	}
+	if removes {
 		return
 	}
-	w.queue.Reconfigure(logger, &Settings{Profiles: map[string]*ProfileSettings{"steady": steady, "flickering": w.profile()}},
-		sets.New("steady"), func() {})
 	for _, obj := range w.store.List() {
 		if pod := obj.(*corev1.Pod); pod.Spec.SchedulerName == "flickering" {
 			w.queue.Add(logger, pod)

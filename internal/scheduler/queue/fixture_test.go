@@ -63,7 +63,7 @@ func newFixtureOf(t *testing.T, pods corev1listers.PodLister, change ...func(*Pr
 		clock:    c,
 		settings: &Settings{Profiles: map[string]*ProfileSettings{"default": profileOf(change...)}},
 	}
-	f.Reconfigure(logger, f.settings, nil, nil)
+	f.Reconfigure(logger, f.settings, nil)
 	return f
 }
 
@@ -91,7 +91,13 @@ func (f *fixture) pop() *schedframework.QueuedPodInfo {
 	f.t.Helper()
 	c := f.Counts()
 	f.Expect(c.Active+c.Backoff).NotTo(BeZero(), "nothing to pop in %+v", c)
-	return f.Pop(logger)
+	return f.next()
+}
+
+// next pops a pod, and waits until there is one. It returns nil once the queue is closed.
+func (f *fixture) next() *schedframework.QueuedPodInfo {
+	p, _ := f.Pop(logger)
+	return p
 }
 
 // place returns the place of a pod, "Nowhere" if it is not in the queue.

@@ -91,15 +91,15 @@ func TestPendingGauges(t *testing.T) {
 	f.step(time.Hour)
 	expect(map[string]float64{"pending_pods{active}": 1},
 		map[string]float64{"unschedulable_pods{A,default}": 1, "unschedulable_pods{B,default}": 1, "unschedulable_pods{G,default}": 1})
-	f.Reconfigure(logger, f.with(profileOf()), sets.New("default"), nil)
+	f.Reconfigure(logger, f.with(profileOf()), sets.New("default"))
 	expect(map[string]float64{"pending_pods{active}": 1}, none)
 	f.reject("A")
 	f.event(nodeAdded)
 	expect(map[string]float64{"pending_pods{backoff}": 1}, map[string]float64{"unschedulable_pods{A,default}": 1})
-	f.Reconfigure(logger, &Settings{}, nil, nil)
+	f.Reconfigure(logger, &Settings{}, nil)
 	expect(none, none)
 
-	f.Reconfigure(logger, f.settings, nil, nil)
+	f.Reconfigure(logger, f.settings, nil)
 	for _, name := range []string{"deleted", "dropped", "updated away"} {
 		pod := newPod(name)
 		f.Add(logger, pod)
@@ -113,7 +113,7 @@ func TestPendingGauges(t *testing.T) {
 		}
 	}
 	expect(map[string]float64{"pending_pods{unschedulable}": 1}, map[string]float64{"unschedulable_pods{A,default}": 1})
-	f.Reconfigure(logger, nil, nil, nil)
+	f.Reconfigure(logger, nil, nil)
 	expect(none, none)
 }
 
@@ -123,7 +123,7 @@ func TestPendingPodsOfProfiles(t *testing.T) {
 	}
 	f := newFixture(t)
 	f.settings.Profiles["other"] = profileOf()
-	f.Reconfigure(logger, f.settings, nil, nil)
+	f.Reconfigure(logger, f.settings, nil)
 	pending := gathered(t, "livesched_pending_pods")
 	series := families()
 	f.Add(logger, newPod("a"))
@@ -136,13 +136,13 @@ func TestPendingPodsOfProfiles(t *testing.T) {
 	f.Expect(since(t, "livesched_pending_pods", pending)).To(Equal(map[string]float64{"livesched_pending_pods{default,unschedulable}": 1}),
 		"a pod under way is in no queue")
 	delete(f.settings.Profiles, "other")
-	f.Reconfigure(logger, f.settings, sets.New("other"), nil)
+	f.Reconfigure(logger, f.settings, sets.New("other"))
 	f.Expect(families()).To(Equal(series-4), "a profile that is gone leaves no series")
 	p.UnschedulablePlugins = sets.New("A")
 	f.Expect(f.Requeue(logger, p)).To(BeFalse())
 	f.Expect(families()).To(Equal(series-4), "nor does its last pod make any")
 	f.settings.Profiles["other"] = profileOf()
-	f.Reconfigure(logger, f.settings, nil, nil)
+	f.Reconfigure(logger, f.settings, nil)
 	f.Expect(families()).To(Equal(series), "one without pods has its series, at 0")
 }
 
@@ -192,7 +192,7 @@ func TestInFlightGauges(t *testing.T) {
 		"inflight_events{PodPopped}": 2, "inflight_events{NodeAdd}": 2, "inflight_events{PersistentVolumeClaimAdd}": 1,
 	}))
 	f.Done(second.Pod.UID)
-	f.Reconfigure(logger, f.settings, sets.New("default"), nil)
+	f.Reconfigure(logger, f.settings, sets.New("default"))
 	f.Expect(since(t, "scheduler_inflight", before)).To(HaveKeyWithValue("inflight_events{ProfileReload}", 1.0))
 	f.giveBack(first, nil, nil)
 	f.Expect(since(t, "scheduler_inflight", before)).To(BeEmpty())
@@ -213,7 +213,7 @@ func TestDurations(t *testing.T) {
 	shut := newDoor("G", nil)
 	f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(shut), func(p *ProfileSettings) {
 		p.Hints = HintMap{nodeAdded: {hintOf("A", fwk.QueueSkip, nil), hintOf("B", fwk.Queue, nil), hintOf("C", 0, errors.New("sorry"))}}
-	})), nil, nil)
+	})), nil)
 	for _, name := range []string{"A", "B", "C"} {
 		f.Add(logger, newPod(name))
 		f.reject(name)

@@ -271,7 +271,7 @@ func TestMove(t *testing.T) {
 	t.Run("one profile's hints do not move another's pods", func(t *testing.T) {
 		f := newFixture(t)
 		f.settings.Profiles["second"] = profileOf(func(p *ProfileSettings) { p.Hints = HintMap{claimAdded: {{Plugin: "A"}}} })
-		f.Reconfigure(logger, f.settings, nil, nil)
+		f.Reconfigure(logger, f.settings, nil)
 		f.Add(logger, newPod("a"))
 		a := f.reject("A")
 		f.Add(logger, newPod("b", scheduler("second")))

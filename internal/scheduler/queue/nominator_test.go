@@ -161,7 +161,7 @@ func TestNominator(t *testing.T) {
 						return refusal
 					}
 					return nil
-				}}))), nil, nil)
+				}}))), nil)
 				f.Add(logger, newPod("added", nominated("n1")))
 				f.Update(logger, nil, newPod("updated", nominated("n1")))
 				f.Add(logger, newPod("gated", gates("x"), nominated("n1")))
@@ -172,7 +172,7 @@ func TestNominator(t *testing.T) {
 			name: "a nomination made in memory survives the pod being gated and let in again",
 			do: func(f *fixture, n *Nominator) {
 				shut := newDoor("A", nil)
-				f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(shut))), nil, nil)
+				f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(shut))), nil)
 				f.Add(logger, newPod("a", nominated("old")))
 				p := f.pop()
 				f.giveBack(p, []string{"A"}, nil)

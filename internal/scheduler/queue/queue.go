@@ -26,10 +26,6 @@ type Config struct {
 	// does not hold, or holds as assigned, are neither queued nor nominated. nil disables this
 	// check.
 	PodLister corev1listers.PodLister
-	// Popped, if not nil, is told the scheduler name of each pod that Pop takes, under the queue's
-	// lock: no Reconfigure can fall between the two. So who pops can take hold of the very profile
-	// whose settings let the pod through. It must not call the queue.
-	Popped func(schedulerName string)
 	// Metrics records the durations of hints and PreEnqueue plugins. nil disables recording.
 	Metrics *schedmetrics.MetricAsyncRecorder
 }
@@ -37,9 +33,8 @@ type Config struct {
 // Queue is the scheduling queue. The package comment describes how pods move in it.
 //
 // All methods are safe for concurrent use. Informer handlers, the scheduling loop, binding
-// goroutines, plugins and reloads call them. One mutex serves them all; PreEnqueue plugins, hints,
-// the queue sort and the commit function of Reconfigure run with it held. These must not call the
-// queue, except to read nominated pods.
+// goroutines, plugins and reloads call them. One mutex serves them all; PreEnqueue plugins, hints
+// and the queue sort run with it held. These must not call the queue, except to read nominated pods.
 //
 // Methods that need mu held end in Locked. Types without a lock of their own that mu guards say so.
 //
@@ -48,7 +43,6 @@ type Queue struct {
 	clock     clock.WithTicker
 	podLister corev1listers.PodLister
 	nominator *Nominator
-	popped    func(schedulerName string)
 	// reconfiguring is held for the whole of Reconfigure, so that reloads do not overlap.
 	reconfiguring sync.Mutex
 
@@ -90,7 +84,6 @@ func New(cfg Config) *Queue {
 	q := &Queue{
 		clock:     cfg.Clock,
 		podLister: cfg.PodLister,
-		popped:    cfg.Popped,
 		rules:     &ruleSet{less: defaultLess},
 		pods:      map[types.UID]*entry{},
 		inFlight:  inFlight{metrics: m},
@@ -259,10 +252,13 @@ func (q *Queue) deleteLocked(pod *corev1.Pod) {
 	}
 }
 
-// Pop takes the pod that is next, and waits until there is one. It returns nil once the queue is
-// closed. The caller owns what is returned, and must release the pod by Done or Requeue on every
-// path.
-func (q *Queue) Pop(logger klog.Logger) *schedframework.QueuedPodInfo {
+// Pop takes the next pod, and waits until there is one. It returns nil once the queue is closed. The
+// caller owns the pod, and must release it by Done or Requeue on every path.
+//
+// The settings are those whose PreEnqueue plugins admitted the pod. Pop acquires their Holder in its
+// critical section, so no Reconfigure can retire it before the caller has it. The caller must give
+// the reference back.
+func (q *Queue) Pop(logger klog.Logger) (*schedframework.QueuedPodInfo, *ProfileSettings) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var e *entry
@@ -272,7 +268,7 @@ func (q *Queue) Pop(logger klog.Logger) *schedframework.QueuedPodInfo {
 		}
 		if q.closed {
 			logger.V(2).Info("The scheduling queue is closed")
-			return nil
+			return nil, nil
 		}
 		if e = q.active.first(); e == nil {
 			e = q.backoff.first()
@@ -294,10 +290,11 @@ func (q *Queue) Pop(logger klog.Logger) *schedframework.QueuedPodInfo {
 	e.place, e.info = InFlight, nil
 	e.flight.started = *info.InitialAttemptTimestamp
 	q.inFlight.add(e)
-	if q.popped != nil {
-		q.popped(e.pod.Spec.SchedulerName)
+	settings := e.profile.settings
+	if settings.Holder != nil {
+		settings.Holder.Acquire()
 	}
-	return info
+	return info, settings
 }
 
 // Done releases a popped pod: it is bound or gone, or no later event in the cluster can matter to

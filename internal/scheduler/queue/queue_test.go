@@ -33,7 +33,7 @@ func TestOrder(t *testing.T) {
 	t.Run("the queue sort of the settings decides", func(t *testing.T) {
 		f := newFixture(t)
 		f.settings.Less = func(a, b fwk.QueuedPodInfo) bool { return a.GetPodInfo().GetPod().Name > b.GetPodInfo().GetPod().Name }
-		f.Reconfigure(logger, f.settings, nil, nil)
+		f.Reconfigure(logger, f.settings, nil)
 		for _, name := range []string{"b", "a", "d", "c"} {
 			f.Add(logger, newPod(name))
 		}
@@ -46,7 +46,7 @@ func TestOrder(t *testing.T) {
 		f.settings.Less = func(a, b fwk.QueuedPodInfo) bool {
 			return a.GetPodInfo().GetPod().Labels["order"] < b.GetPodInfo().GetPod().Labels["order"]
 		}
-		f.Reconfigure(logger, f.settings, nil, nil)
+		f.Reconfigure(logger, f.settings, nil)
 		a, b, c := newPod("a", label("order", "1")), newPod("b", label("order", "2")), newPod("c", label("order", "3"))
 		for _, pod := range []*corev1.Pod{a, b, c} {
 			f.Add(logger, pod)
@@ -60,7 +60,7 @@ func TestOrder(t *testing.T) {
 	t.Run("a queue sort that panics gives way to the default order", func(t *testing.T) {
 		f := newFixture(t)
 		f.settings.Less = func(a, b fwk.QueuedPodInfo) bool { panic("sorry") }
-		f.Reconfigure(logger, f.settings, nil, nil)
+		f.Reconfigure(logger, f.settings, nil)
 		f.Add(logger, newPod("low"))
 		f.Add(logger, newPod("high", priority(1)))
 		f.Expect(f.pop().Pod.Name).To(Equal("high"))
@@ -73,7 +73,7 @@ func TestPop(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t)
 			popped := make(chan *schedframework.QueuedPodInfo, 1)
-			go func() { popped <- f.Pop(logger) }()
+			go func() { popped <- f.next() }()
 			synctest.Wait()
 			f.Expect(popped).NotTo(Receive())
 			f.Add(logger, newPod("a"))
@@ -89,7 +89,7 @@ func TestPop(t *testing.T) {
 			}
 			popped := make(chan *schedframework.QueuedPodInfo, 3)
 			for range 3 {
-				go func() { popped <- f.Pop(logger) }()
+				go func() { popped <- f.next() }()
 			}
 			synctest.Wait()
 			f.event(nodeAdded) // they are backing off, and Active is empty
@@ -102,7 +102,7 @@ func TestPop(t *testing.T) {
 			f := newFixture(t)
 			popped := make(chan *schedframework.QueuedPodInfo, 2)
 			for range 2 {
-				go func() { popped <- f.Pop(logger) }()
+				go func() { popped <- f.next() }()
 			}
 			synctest.Wait()
 			f.Close()
@@ -110,7 +110,7 @@ func TestPop(t *testing.T) {
 			f.Expect(<-popped).To(BeNil())
 			f.Expect(<-popped).To(BeNil())
 			f.Add(logger, newPod("a"))
-			f.Expect(f.Pop(logger)).To(BeNil())
+			f.Expect(f.next()).To(BeNil())
 		})
 	})
 	t.Run("Close releases the pods in flight", func(t *testing.T) {
@@ -254,7 +254,7 @@ func TestUpdate(t *testing.T) {
 	t.Run("a pod that comes under a scheduler name without a profile leaves, one that comes under another is looked at anew", func(t *testing.T) {
 		f := newFixture(t)
 		f.settings.Profiles["second"] = profileOf()
-		f.Reconfigure(logger, f.settings, nil, nil)
+		f.Reconfigure(logger, f.settings, nil)
 		pod := newPod("a")
 		f.Add(logger, pod)
 		f.reject("A")

@@ -28,10 +28,8 @@ const (
 // eventReload is kept for pods in flight whose profile changed.
 var eventReload = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, CustomLabel: profileReload}
 
-// Reconfigure replaces the settings in one critical section, in which commit, if not nil, is called
-// as well: it makes the profiles that s was made of those that decide. So whoever pops a pod
-// afterwards finds that pod's profile, and the plugins that let the pod pass, refused it and
-// ordered it, to be of one generation.
+// Reconfigure replaces the settings in one critical section. A pod that is popped afterwards was
+// admitted, refused and ordered by the plugins of the settings that Pop returns with it.
 //
 // The profiles that are not what they were are those with other settings and those that changed
 // names. Their pods are looked at again at once: waiting ones are asked about by the new PreEnqueue
@@ -48,12 +46,12 @@ var eventReload = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, 
 // looked at before anything else happens to it; see outdated. When Reconfigure returns, all have
 // been looked at.
 //
-// On a closed queue all it does is to commit.
-func (q *Queue) Reconfigure(logger klog.Logger, s *Settings, changed sets.Set[string], commit func()) (dropped []*corev1.Pod) {
+// On a closed queue it does nothing.
+func (q *Queue) Reconfigure(logger klog.Logger, s *Settings, changed sets.Set[string]) (dropped []*corev1.Pod) {
 	q.reconfiguring.Lock()
 	defer q.reconfiguring.Unlock()
 	r := q.newReload(logger, s, changed)
-	r.changeOver(commit)
+	r.changeOver()
 	for r.turn() {
 		runtime.Gosched() // who waits for the queue is to have it
 	}
@@ -110,13 +108,10 @@ func (q *Queue) currentRules() *ruleSet {
 }
 
 // changeOver is the critical section of Reconfigure.
-func (r *reload) changeOver(commit func()) {
+func (r *reload) changeOver() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	defer r.held(time.Now())
-	if commit != nil {
-		commit() // first: should it panic, nothing has changed
-	}
 	if r.closed {
 		return
 	}

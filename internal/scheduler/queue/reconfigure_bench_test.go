@@ -45,7 +45,7 @@ func (r *reloadBench) fill() {
 		if r.place != Backoff && r.place != Unschedulable {
 			return
 		}
-		p := r.queue.Pop(logger)
+		p, _ := r.queue.Pop(logger)
 		p.UnschedulablePlugins = sets.New("Plugin3", "Plugin4")
 		if r.place == Backoff {
 			r.queue.Move(logger, fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All}, nil, nil, nil)
@@ -80,7 +80,7 @@ func BenchmarkReconfigure(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			r := &reloadBench{b: b, queue: New(Config{}), place: c.place, order: c.order}
-			r.queue.Reconfigure(logger, r.settings(), nil, nil)
+			r.queue.Reconfigure(logger, r.settings(), nil)
 			for _, i := range rand.Perm(waiting) {
 				pod := newPod(fmt.Sprint("pod-", i), priority(int32(i%7)))
 				if c.place == Gated {
@@ -95,7 +95,7 @@ func BenchmarkReconfigure(b *testing.B) {
 				r.fill()
 				next := r.settings()
 				b.StartTimer()
-				r.queue.Reconfigure(logger, next, sets.New("default"), nil)
+				r.queue.Reconfigure(logger, next, sets.New("default"))
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/waiting, "ns/pod")
 			b.ReportMetric((standstill(b)-held)/float64(b.N)*1e6, "us-standstill")

@@ -6,7 +6,6 @@ package queue
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,7 +40,7 @@ func TestReconfigure(t *testing.T) {
 		f.reject("A")
 		f.event(nodeAdded)
 		f.Add(logger, newPod("active"))
-		f.Expect(f.Reconfigure(logger, f.with(profileOf()), defaults, nil)).To(BeEmpty())
+		f.Expect(f.Reconfigure(logger, f.with(profileOf()), defaults)).To(BeEmpty())
 		f.Expect(f.Counts()).To(Equal(Counts{Active: 4}))
 		for range 4 {
 			p := f.pop()
@@ -52,7 +51,7 @@ func TestReconfigure(t *testing.T) {
 		shut := newDoor("G", refusal)
 		f := newFixture(t)
 		f.settings.Profiles["other"] = profileOf(preEnqueueOf(shut))
-		f.Reconfigure(logger, f.settings, nil, nil)
+		f.Reconfigure(logger, f.settings, nil)
 		gated := newPod("gated", scheduler("other"))
 		f.Add(logger, gated)
 		shut.status = nil
@@ -60,7 +59,7 @@ func TestReconfigure(t *testing.T) {
 		refused := f.reject("A")
 		f.Add(logger, newPod("flying", scheduler("other")))
 		flying := f.pop()
-		f.Reconfigure(logger, f.with(profileOf()), defaults, nil)
+		f.Reconfigure(logger, f.with(profileOf()), defaults)
 		f.giveBack(flying, []string{"A"}, nil)
 		f.Expect(f.place(gated)).To(Equal(Gated))
 		f.Expect(f.place(refused)).To(Equal(Unschedulable))
@@ -71,7 +70,7 @@ func TestReconfigure(t *testing.T) {
 		pod := newPod("a", nominated("n"))
 		f.Add(logger, pod)
 		f.Expect(f.place(pod)).To(Equal(Gated))
-		f.Reconfigure(logger, f.with(profileOf()), defaults, nil)
+		f.Reconfigure(logger, f.with(profileOf()), defaults)
 		state, _ := f.Get(pod.UID)
 		f.Expect(state.Place).To(Equal(Active))
 		f.Expect(state.GatingPlugin).To(BeEmpty())
@@ -82,7 +81,7 @@ func TestReconfigure(t *testing.T) {
 		f := newFixture(t, preEnqueueOf(shut))
 		pod := newPod("a")
 		f.Add(logger, pod)
-		f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(shut), func(p *ProfileSettings) { p.Hints[classAdded] = []Hint{{Plugin: "G"}} })), defaults, nil)
+		f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(shut), func(p *ProfileSettings) { p.Hints[classAdded] = []Hint{{Plugin: "G"}} })), defaults)
 		f.Expect(f.place(pod)).To(Equal(Gated))
 		shut.status = nil
 		f.event(classAdded)
@@ -92,7 +91,7 @@ func TestReconfigure(t *testing.T) {
 		f := newFixture(t)
 		pod := newPod("a")
 		f.Add(logger, pod)
-		f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(newDoor("G", refusal)))), defaults, nil)
+		f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(newDoor("G", refusal)))), defaults)
 		state, _ := f.Get(pod.UID)
 		f.Expect(state.Place).To(Equal(Gated))
 		f.Expect(state.UnschedulablePlugins).To(Equal([]string{"G"}))
@@ -103,17 +102,17 @@ func TestReconfigure(t *testing.T) {
 		f := newFixture(t)
 		pod := newPod("a")
 		f.Add(logger, pod)
-		f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(broken))), defaults, nil)
+		f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(broken))), defaults)
 		f.Expect(f.place(pod)).To(Equal(ErrorBackoff))
 		broken.status = nil
-		f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(broken))), defaults, nil)
+		f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(broken))), defaults)
 		f.Expect(f.place(pod)).To(Equal(Active), "the reload does not wait for the back-off")
 	})
 	t.Run("a rejector that is removed leaves no pod waiting for it", func(t *testing.T) {
 		f := newFixture(t)
 		f.Add(logger, newPod("a"))
 		pod := f.reject("A")
-		f.Reconfigure(logger, f.with(profileOf(func(p *ProfileSettings) { p.Hints = nil })), defaults, nil)
+		f.Reconfigure(logger, f.with(profileOf(func(p *ProfileSettings) { p.Hints = nil })), defaults)
 		f.Expect(f.place(pod)).To(Equal(Active))
 	})
 	t.Run("a pod in flight is tried again at once when it comes back", func(t *testing.T) {
@@ -123,7 +122,7 @@ func TestReconfigure(t *testing.T) {
 				f.Add(logger, newPod("a"))
 				p := f.pop()
 				f.event(nodeAdded)
-				f.Reconfigure(logger, f.with(profileOf()), defaults, nil)
+				f.Reconfigure(logger, f.with(profileOf()), defaults)
 				f.event(nodeAdded)
 				f.giveBack(p, rejectors, nil)
 				f.Expect(f.place(p.Pod)).To(Equal(Active))
@@ -136,8 +135,8 @@ func TestReconfigure(t *testing.T) {
 		pod := newPod("a")
 		f.Add(logger, pod)
 		p := f.pop()
-		f.Reconfigure(logger, &Settings{}, nil, nil)
-		f.Reconfigure(logger, f.settings, nil, nil)
+		f.Reconfigure(logger, &Settings{}, nil)
+		f.Reconfigure(logger, f.settings, nil)
 		f.Add(logger, pod)
 		f.giveBack(p, []string{"A"}, nil)
 		f.Expect(f.place(pod)).To(Equal(Active))
@@ -146,7 +145,7 @@ func TestReconfigure(t *testing.T) {
 		shut := newDoor("G", refusal)
 		f := newFixture(t, preEnqueueOf(shut))
 		f.settings.Profiles["other"] = profileOf()
-		f.Reconfigure(logger, f.settings, nil, nil)
+		f.Reconfigure(logger, f.settings, nil)
 		stays := newPod("stays", scheduler("other"), nominated("n"))
 		f.Add(logger, stays)
 		f.Add(logger, newPod("gated"))
@@ -167,7 +166,7 @@ func TestReconfigure(t *testing.T) {
 
 		delete(f.settings.Profiles, "default")
 		var dropped []string
-		for _, pod := range f.Reconfigure(logger, f.settings, defaults, nil) {
+		for _, pod := range f.Reconfigure(logger, f.settings, defaults) {
 			dropped = append(dropped, pod.Name)
 		}
 		f.Expect(dropped).To(Equal([]string{"active", "backoff", "error", "gated", "unschedulable"}))
@@ -187,7 +186,7 @@ func TestReconfigure(t *testing.T) {
 		}}
 		f := newFixture(t, func(p *ProfileSettings) { p.Hints = HintMap{schedframework.EventAssignedPodDelete: {hint}} })
 		f.settings.Profiles["other"] = profileOf()
-		f.Reconfigure(logger, f.settings, nil, nil)
+		f.Reconfigure(logger, f.settings, nil)
 		var low, equal, high *corev1.Pod
 		for pod, p := range map[**corev1.Pod]int32{&low: 0, &equal: 5, &high: 6} {
 			*pod = newPod(fmt.Sprint("p", p), priority(p))
@@ -202,7 +201,7 @@ func TestReconfigure(t *testing.T) {
 		f.AddNominatedPod(logger, info(preemptor), nominate("n"))
 
 		delete(f.settings.Profiles, "other")
-		f.Reconfigure(logger, f.settings, sets.New("other"), nil)
+		f.Reconfigure(logger, f.settings, sets.New("other"))
 		f.Expect(f.NominatedPodsForNode("n")).To(BeEmpty())
 		f.Expect([]Place{f.place(low), f.place(equal), f.place(high)}).To(Equal([]Place{Backoff, Backoff, Unschedulable}))
 		f.Expect(asked).To(HaveLen(2))
@@ -224,7 +223,7 @@ func TestReconfigure(t *testing.T) {
 		}
 		f.event(nodeAdded)
 		f.settings.Less = func(a, b fwk.QueuedPodInfo) bool { return a.GetPodInfo().GetPod().Name < b.GetPodInfo().GetPod().Name }
-		f.Reconfigure(logger, f.settings, nil, nil)
+		f.Reconfigure(logger, f.settings, nil)
 		for _, name := range []string{"a", "b", "c", "d", "backoff-a", "backoff-b", "backoff-c", "backoff-d"} {
 			f.Expect(f.pop().Pod.Name).To(Equal(name))
 		}
@@ -233,7 +232,7 @@ func TestReconfigure(t *testing.T) {
 		f := newFixture(t)
 		f.Add(logger, newPod("a"))
 		p := f.pop()
-		f.Reconfigure(logger, f.with(profileOf(func(p *ProfileSettings) { p.InitialBackoff, p.MaxBackoff = time.Minute, time.Hour })), nil, nil)
+		f.Reconfigure(logger, f.with(profileOf(func(p *ProfileSettings) { p.InitialBackoff, p.MaxBackoff = time.Minute, time.Hour })), nil)
 		f.giveBack(p, nil, nil)
 		f.Expect(f.place(p.Pod)).To(Equal(Active), "it is tried again at once, by the new profile")
 		f.giveBack(f.pop(), nil, nil)
@@ -247,7 +246,7 @@ func TestReconfigure(t *testing.T) {
 		f.event(nodeAdded)
 		f.Expect(f.place(pod)).To(Equal(Backoff))
 		shut := newDoor("A", refusal)
-		f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(shut), func(p *ProfileSettings) { p.InitialBackoff, p.MaxBackoff = time.Minute, time.Hour })), defaults, nil)
+		f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(shut), func(p *ProfileSettings) { p.InitialBackoff, p.MaxBackoff = time.Minute, time.Hour })), defaults)
 		shut.status = nil
 		f.event(nodeAdded)
 		state, _ := f.Get(pod.UID)
@@ -257,7 +256,7 @@ func TestReconfigure(t *testing.T) {
 	t.Run("settings without anything serve nobody", func(t *testing.T) {
 		f := newFixture(t)
 		f.Add(logger, newPod("a"))
-		f.Expect(f.Reconfigure(logger, nil, nil, nil)).To(HaveLen(1))
+		f.Expect(f.Reconfigure(logger, nil, nil)).To(HaveLen(1))
 		f.Add(logger, newPod("a"))
 		f.Expect(f.Counts()).To(Equal(Counts{}))
 	})
@@ -271,70 +270,61 @@ func (f *fixture) popOf(pod *corev1.Pod) *schedframework.QueuedPodInfo {
 	return p
 }
 
-func TestReconfigureCommits(t *testing.T) {
-	t.Run("no pod is popped between commit and the new settings", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			f := newFixture(t)
-			f.Add(logger, newPod("a"))
-			popped := make(chan *schedframework.QueuedPodInfo)
-			f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(newDoor("G", refusal)))), sets.New("default"), func() {
-				go func() { popped <- f.Pop(logger) }()
-				// The goroutine has every opportunity to run, and finds the queue locked.
-				for range 1000 {
-					runtime.Gosched()
-				}
-				select {
-				case p := <-popped:
-					t.Errorf("%s was popped", p.Pod.Name)
-				default:
-				}
-			})
-			synctest.Wait()
-			f.Expect(popped).NotTo(Receive(), "the pod is gated now")
-			f.Close()
-			f.Expect(<-popped).To(BeNil())
-		})
+// heldProfile is a Holder that notes when it is acquired.
+type heldProfile struct{ acquire func() }
+
+func (h *heldProfile) Acquire() { h.acquire() }
+
+func TestWhoPops(t *testing.T) {
+	t.Run("gets the settings whose plugins let the pod in, whichever reload comes in between", func(t *testing.T) {
+		f := newFixture(t)
+		f.Add(logger, newPod("a"))
+		f.Add(logger, newPod("b"))
+		_, before := f.Pop(logger)
+		f.Expect(before).To(BeIdenticalTo(f.settings.Profiles["default"]))
+		next := f.with(profileOf(preEnqueueOf(newDoor("G", nil))))
+		f.Reconfigure(logger, next, sets.New("default"))
+		_, after := f.Pop(logger)
+		f.Expect(after).To(BeIdenticalTo(next.Profiles["default"]))
+		f.Expect(after).NotTo(BeIdenticalTo(before))
 	})
-	t.Run("who pops is told the profile while no reload can replace it", func(t *testing.T) {
-		var told []string
-		var q *Queue
-		q = New(Config{Popped: func(schedulerName string) {
-			if q.mu.TryLock() {
-				t.Error("the queue is not locked")
+	t.Run("holds the profile before a reload can replace it", func(t *testing.T) {
+		var held []string
+		f := newFixture(t)
+		holding := func(name string) func(*ProfileSettings) {
+			return func(p *ProfileSettings) {
+				p.Holder = &heldProfile{func() {
+					if f.mu.TryLock() {
+						t.Error("the queue is not locked")
+					}
+					held = append(held, name)
+				}}
 			}
-			told = append(told, schedulerName)
-		}})
-		f := &fixture{Queue: q, WithT: NewWithT(t), t: t, settings: &Settings{Profiles: map[string]*ProfileSettings{"red": profileOf(), "green": profileOf()}}}
-		f.Reconfigure(logger, f.settings, nil, nil)
+		}
+		f.Reconfigure(logger, &Settings{Profiles: map[string]*ProfileSettings{
+			"red": profileOf(holding("red")), "green": profileOf(holding("green")),
+		}}, nil)
 		f.Add(logger, newPod("a", scheduler("red"), priority(1)))
 		f.Add(logger, newPod("b", scheduler("green")))
 		f.pop()
 		f.giveBack(f.pop(), []string{"A"}, nil)
 		f.event(nodeAdded)
 		f.pop()
-		f.Expect(told).To(Equal([]string{"red", "green", "green"}))
+		f.Expect(held).To(Equal([]string{"red", "green", "green"}))
 		f.Close()
-		f.Expect(f.Pop(logger)).To(BeNil())
-		f.Expect(told).To(HaveLen(3))
-	})
-	t.Run("a commit that panics changes nothing and leaves the queue usable", func(t *testing.T) {
-		f := newFixture(t)
-		pod := newPod("a")
-		f.Add(logger, pod)
-		f.Expect(func() { f.Reconfigure(logger, &Settings{}, nil, func() { panic("sorry") }) }).To(Panic())
-		f.Expect(f.place(pod)).To(Equal(Active))
-		f.Expect(f.pop().Pod).To(BeIdenticalTo(pod))
-		f.Add(logger, newPod("b"))
-		f.Expect(f.Counts().Active).To(Equal(1), "the profile is still served")
+		popped, settings := f.Pop(logger)
+		f.Expect(popped).To(BeNil())
+		f.Expect(settings).To(BeNil())
+		f.Expect(held).To(HaveLen(3))
 	})
 	t.Run("pods that a reload lets in wake those who wait for one", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t, preEnqueueOf(newDoor("G", refusal)))
 			f.Add(logger, newPod("a"))
 			popped := make(chan *schedframework.QueuedPodInfo, 1)
-			go func() { popped <- f.Pop(logger) }()
+			go func() { popped <- f.next() }()
 			synctest.Wait()
-			f.Reconfigure(logger, f.with(profileOf()), sets.New("default"), nil)
+			f.Reconfigure(logger, f.with(profileOf()), sets.New("default"))
 			f.Expect((<-popped).Pod.Name).To(Equal("a"))
 		})
 	})

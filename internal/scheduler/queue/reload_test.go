@@ -38,7 +38,7 @@ func (n *notes) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 func (f *fixture) reloading(gate *notes) *reload {
 	f.t.Helper()
 	r := f.newReload(logger, f.with(profileOf(preEnqueueOf(gate))), sets.New("default"))
-	r.changeOver(nil)
+	r.changeOver()
 	return r
 }
 
@@ -59,7 +59,7 @@ func TestTheCriticalSectionOfAReloadDoesNotDependOnTheNumberOfPods(t *testing.T)
 				compared++
 				return defaultLess(a, b)
 			}
-			f.Reconfigure(logger, f.settings, nil, nil)
+			f.Reconfigure(logger, f.settings, nil)
 			for i := range pods {
 				f.Add(logger, newPod(fmt.Sprint("waits-", i), uid(types.UID(fmt.Sprint("w", i))), priority(1)))
 				f.reject("B")
@@ -70,7 +70,7 @@ func TestTheCriticalSectionOfAReloadDoesNotDependOnTheNumberOfPods(t *testing.T)
 			s := f.with(profileOf(preEnqueueOf(gate)))
 			s.Order = "counted"
 			r := f.newReload(logger, s, sets.New("default"))
-			r.changeOver(nil)
+			r.changeOver()
 			f.Expect(compared).To(BeZero(), "the order is the same")
 			f.Expect(gate.asked).To(BeEmpty(), "pods are looked at later")
 			asked := 0
@@ -85,7 +85,7 @@ func TestTheCriticalSectionOfAReloadDoesNotDependOnTheNumberOfPods(t *testing.T)
 			s.Order = "another"
 			compared = 0
 			r = f.newReload(logger, s, sets.New("default"))
-			r.changeOver(nil)
+			r.changeOver()
 			f.Expect(compared).To(BeNumerically(">", pods))
 			f.end(r)
 		})
@@ -130,9 +130,7 @@ func TestAClosedQueueAsksNobody(t *testing.T) {
 	f.Add(logger, newPod("late"))
 	f.Activate(logger, map[string]*corev1.Pod{"": gated})
 	f.Expect(f.end(r)).To(BeEmpty())
-	committed := false
-	f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(gate))), sets.New("default"), func() { committed = true })
-	f.Expect(committed).To(BeTrue())
+	f.Expect(f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(gate))), sets.New("default"))).To(BeEmpty())
 	f.Add(logger, newPod("too late"))
 
 	f.Expect(gate.asked).To(BeEmpty())
@@ -173,18 +171,18 @@ func TestBetweenTheTurnsOfAReload(t *testing.T) {
 			f.Add(logger, newPod("a"))
 			r := f.reloading(&notes{refuses: func(*corev1.Pod) bool { return true }})
 			popped := make(chan *schedframework.QueuedPodInfo, 1)
-			go func() { popped <- f.Pop(logger) }()
+			go func() { popped <- f.next() }()
 			synctest.Wait()
 			f.Expect(popped).NotTo(Receive())
 			f.end(r)
-			f.Reconfigure(logger, f.with(profileOf()), sets.New("default"), nil)
+			f.Reconfigure(logger, f.with(profileOf()), sets.New("default"))
 			f.Expect((<-popped).Pod.Name).To(Equal("a"))
 		})
 	})
 	t.Run("pods of a removed profile are not popped, whatever is done to them", func(t *testing.T) {
 		f := newFixture(t)
 		f.settings.Profiles["other"] = profileOf()
-		f.Reconfigure(logger, f.settings, nil, nil)
+		f.Reconfigure(logger, f.settings, nil)
 		names := []string{"activated", "active", "deleted", "renamed", "unschedulable", "updated"}
 		pods := map[string]*corev1.Pod{}
 		for i, name := range slices.Backward(names) {
@@ -196,7 +194,7 @@ func TestBetweenTheTurnsOfAReload(t *testing.T) {
 		f.Add(logger, newPod("stays", scheduler("other"), priority(-1)))
 
 		r := f.newReload(logger, &Settings{Profiles: map[string]*ProfileSettings{"other": f.settings.Profiles["other"]}}, sets.New("default"))
-		r.changeOver(nil)
+		r.changeOver()
 		f.Activate(logger, map[string]*corev1.Pod{"": pods["activated"]})
 		f.Delete(logger, pods["deleted"])
 		f.Update(logger, pods["updated"], changed(pods["updated"], label("x", "y")))
@@ -220,7 +218,7 @@ func TestBetweenTheTurnsOfAReload(t *testing.T) {
 			}
 			return false
 		}}
-		f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(gate))), sets.New("default"), nil)
+		f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(gate))), sets.New("default"))
 		f.Expect(gate.asked).To(HaveLen(1))
 	})
 }
@@ -232,10 +230,10 @@ func TestAPodInFlightThatChangesWhileItsProfileIsGoneIsNotTakenForDeleted(t *tes
 			pod := newPod("flying")
 			f.Add(logger, pod)
 			p := f.pop()
-			f.Reconfigure(logger, &Settings{}, nil, nil)
+			f.Reconfigure(logger, &Settings{}, nil)
 			f.Update(logger, pod, changed(pod, label("x", "y")))
 			if back {
-				f.Reconfigure(logger, f.with(profileOf()), nil, nil)
+				f.Reconfigure(logger, f.with(profileOf()), nil)
 			}
 			p.UnschedulablePlugins = sets.New("A")
 			kept, err := f.Requeue(logger, p)

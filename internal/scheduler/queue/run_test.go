@@ -72,7 +72,7 @@ func TestBackoff(t *testing.T) {
 		f := newFixture(t)
 		f.settings.Profiles["slow"] = profileOf(func(p *ProfileSettings) { p.InitialBackoff, p.MaxBackoff = time.Minute, time.Hour })
 		f.settings.Profiles["none"] = profileOf(func(p *ProfileSettings) { p.MaxBackoff = 0 })
-		f.Reconfigure(logger, f.settings, nil, nil)
+		f.Reconfigure(logger, f.settings, nil)
 		ends := map[string]time.Duration{"default": time.Second, "slow": time.Minute}
 		for name, end := range ends {
 			f.Add(logger, newPod(name, scheduler(name)))
@@ -103,7 +103,7 @@ func TestFlush(t *testing.T) {
 	t.Run("a pod that has been unschedulable for too long is tried again, and marked", func(t *testing.T) {
 		f := newFixture(t, func(p *ProfileSettings) { p.MaxInUnschedulable = time.Minute })
 		f.settings.Profiles["default-time"] = profileOf()
-		f.Reconfigure(logger, f.settings, nil, nil)
+		f.Reconfigure(logger, f.settings, nil)
 		f.Add(logger, newPod("a"))
 		a := f.reject("A")
 		f.Add(logger, newPod("b", scheduler("default-time")))
@@ -127,7 +127,7 @@ func TestFlush(t *testing.T) {
 		f.clock.Step(2 * time.Minute)
 		f.flushNow()
 		f.Expect(f.place(a)).To(Equal(Unschedulable))
-		f.Reconfigure(logger, f.with(profileOf(func(p *ProfileSettings) { p.MaxInUnschedulable = time.Minute })), nil, nil)
+		f.Reconfigure(logger, f.with(profileOf(func(p *ProfileSettings) { p.MaxInUnschedulable = time.Minute })), nil)
 		f.Expect(f.place(a)).To(Equal(Active))
 		a = f.reject("A")
 		f.clock.Step(time.Minute + time.Millisecond)

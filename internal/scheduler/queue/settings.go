@@ -31,6 +31,9 @@ type Settings struct {
 
 // ProfileSettings is the part of one profile that the queue needs.
 type ProfileSettings struct {
+	// Holder is the profile that the settings are of. Pop acquires it for each pod that it returns
+	// with these settings. nil if there is nothing to keep alive.
+	Holder Holder
 	// PreEnqueue lists the plugins in the order in which they run. The queue calls them with its
 	// lock held, as kube-scheduler does: they must be quick and must not call the queue.
 	PreEnqueue []fwk.PreEnqueuePlugin
@@ -42,6 +45,14 @@ type ProfileSettings struct {
 	// MaxInUnschedulable is how long a pod stays Unschedulable or Gated before it is retried
 	// without an event. 0 means DefaultMaxInUnschedulable.
 	MaxInUnschedulable time.Duration
+}
+
+// Holder is a profile as the queue sees it: something that must stay whole while a pod that was
+// popped under its settings is on its way.
+type Holder interface {
+	// Acquire takes a reference. The queue calls it under its lock, and only while the settings are
+	// in force. It must not block, and must not call the queue.
+	Acquire()
 }
 
 // DefaultMaxInUnschedulable is kube-scheduler's podMaxInUnschedulablePodsDuration.

@@ -401,7 +401,10 @@ func (w *twinWorld) pop() {
 		return // it would have to wait if all turn out to be gated
 	}
 	before := w.outdated()
-	info := w.queue.Pop(logger)
+	info, settings := w.queue.Pop(logger)
+	if settings != w.queue.rules.profiles[info.Pod.Spec.SchedulerName].settings {
+		w.fatalf("%s was popped under settings that are not in force", info.Pod.UID)
+	}
 	looked := before.Difference(w.outdated())
 	for uid := range looked {
 		w.note("outdated when it was about to be popped")
@@ -605,11 +608,10 @@ func (w *twinWorld) reconfigure() {
 			}
 		}
 	}
-	committed := 0
 	w.reload = w.queue.newReload(logger, s, changed)
-	w.reload.changeOver(func() { committed++ })
-	if ended := w.model.reconfigure(s, changed); committed != 1 || len(w.reload.ended) != len(ended) {
-		w.fatalf("committed %d times; %d nominations ended, want %d", committed, len(w.reload.ended), len(ended))
+	w.reload.changeOver()
+	if ended := w.model.reconfigure(s, changed); len(w.reload.ended) != len(ended) {
+		w.fatalf("%d nominations ended, want %d", len(w.reload.ended), len(ended))
 	}
 }
 

@@ -122,7 +122,7 @@ func newUpstreamWorld(t *testing.T, seed uint64, flushes bool) *upstreamWorld {
 	stop := make(chan struct{})
 	w.ours = New(Config{PodLister: w.store.lister()})
 	w.settings = settings
-	w.ours.Reconfigure(logger, settings, nil, nil)
+	w.ours.Reconfigure(logger, settings, nil)
 	w.theirs = upstream.NewPriorityQueue(defaultLess, informers.NewSharedInformerFactory(fake.NewClientset(), 0),
 		upstream.WithPodLister(w.store.lister()),
 		upstream.WithPodInitialBackoffDuration(time.Second),
@@ -289,7 +289,8 @@ func (w *upstreamWorld) pop() {
 	if err != nil {
 		w.fatalf("upstream: %v", err)
 	}
-	pair := poppedPair{w.ours.Pop(logger), theirs}
+	ours, _ := w.ours.Pop(logger)
+	pair := poppedPair{ours, theirs}
 	w.compareInfo(pair.ours, pair.theirs)
 	w.popped = append(w.popped, pair)
 }
@@ -419,7 +420,7 @@ func (w *upstreamWorld) gate() {
 }
 
 // reconfigure is a reload that changes no profile. It must have no effect.
-func (w *upstreamWorld) reconfigure() { w.ours.Reconfigure(logger, w.settings, nil, nil) }
+func (w *upstreamWorld) reconfigure() { w.ours.Reconfigure(logger, w.settings, nil) }
 
 func (w *upstreamWorld) nominate() {
 	pod, ok := anyOf(w.r, w.pods())
