@@ -106,8 +106,8 @@ func TestPodEvents(t *testing.T) {
 		s := listening(t)
 		s.podAdded(podAt("a", "1", ""))
 		s.podAdded(podAt("b", "1", "n1"))
-		if p := s.places("a", "b"); p[0] != queue.Active || p[1] != nowhere || s.cache.PodCount() != 1 {
-			t.Errorf("in the queue: %v, in the cache: %d", p, s.cache.PodCount())
+		if p := s.places("a", "b"); p[0] != queue.Active || p[1] != nowhere || s.cache.Size().Pods != 1 {
+			t.Errorf("in the queue: %v, in the cache: %d", p, s.cache.Size().Pods)
 		}
 	})
 
@@ -115,8 +115,8 @@ func TestPodEvents(t *testing.T) {
 		s := listening(t)
 		s.podAdded(podAt("a", "1", ""))
 		s.podUpdated(podAt("a", "1", ""), podAt("a", "2", "n1"))
-		if p := s.places("a"); p[0] != nowhere || s.cache.PodCount() != 1 {
-			t.Errorf("in the queue: %v, in the cache: %d", p, s.cache.PodCount())
+		if p := s.places("a"); p[0] != nowhere || s.cache.Size().Pods != 1 {
+			t.Errorf("in the queue: %v, in the cache: %d", p, s.cache.Size().Pods)
 		}
 	})
 
@@ -139,7 +139,7 @@ func TestPodEvents(t *testing.T) {
 		deleting := podAt("a", "2", "")
 		deleting.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 		s.podUpdated(pod, deleting)
-		if n := s.cache.PodCount(); n != 0 {
+		if n := s.cache.Size().Pods; n != 0 {
 			t.Errorf("%d pods are counted", n)
 		}
 		s.podDeleted(deleting, false) // nothing is left to give back
@@ -152,7 +152,7 @@ func TestPodEvents(t *testing.T) {
 		s.queue.Done("a")
 		s.queue.Reconfigure(logr.Discard(), &queue.Settings{}, sets.New("mine"))
 		s.podDeleted(pod, false)
-		if n := s.cache.PodCount(); n != 0 {
+		if n := s.cache.Size().Pods; n != 0 {
 			t.Errorf("%d pods are counted", n)
 		}
 	})
@@ -192,7 +192,7 @@ func TestPodEvents(t *testing.T) {
 			if s.env.WaitingPods.Reject("a") {
 				t.Error("it still waited")
 			}
-			if n := s.cache.PodCount(); n != 1 {
+			if n := s.cache.Size().Pods; n != 1 {
 				t.Errorf("%d pods are counted: its binding cycle gives its room back", n)
 			}
 		})
@@ -202,7 +202,7 @@ func TestPodEvents(t *testing.T) {
 		s := listening(t)
 		s.podAdded(podAt("a", "2", "n1"))
 		s.podDeleted(podAt("a", "1", ""), true)
-		if n := s.cache.PodCount(); n != 0 {
+		if n := s.cache.Size().Pods; n != 0 {
 			t.Errorf("%d pods are counted", n)
 		}
 	})
@@ -211,8 +211,8 @@ func TestPodEvents(t *testing.T) {
 		s := listening(t)
 		s.podAdded(podAt("a", "1", "n1"))
 		s.podUpdated(podAt("a", "1", "n1"), podAt("b", "2", ""))
-		if p := s.places("a", "b"); p[0] != nowhere || p[1] != queue.Active || s.cache.PodCount() != 0 {
-			t.Errorf("in the queue: %v, in the cache: %d", p, s.cache.PodCount())
+		if p := s.places("a", "b"); p[0] != nowhere || p[1] != queue.Active || s.cache.Size().Pods != 0 {
+			t.Errorf("in the queue: %v, in the cache: %d", p, s.cache.Size().Pods)
 		}
 	})
 

@@ -154,7 +154,7 @@ var _ = Describe("Reloads under load", func() {
 		Eventually(ctx, cluster.ClearPlaces).WithArguments(ctx).WithTimeout(5 * time.Minute).Should(Succeed())
 		Eventually(run.Scheduler.Store().Alive).Should(BeZero())
 		By("looking at one more pod: until then the snapshot, and what was worked out of it, is that of the last decision")
-		Eventually(run.Scheduler.Cache().PodCount).Should(BeZero())
+		Eventually(func() int { return run.Scheduler.Cache().Size().Pods }).Should(BeZero())
 		nodes(ctx, "last")
 		createProfile(ctx, "first", as("g0"))
 		expectBound(ctx, createPod(ctx, "first", "last", cpu("1m")))
@@ -166,7 +166,7 @@ var _ = Describe("Reloads under load", func() {
 		Eventually(profileSeries).WithArguments("first").Should(BeZero())
 		Eventually(func(g Gomega) {
 			after := holdingsOf(run)
-			g.Expect(run.Scheduler.Cache().PodCount()).To(BeZero())
+			g.Expect(run.Scheduler.Cache().Size().Pods).To(BeZero())
 			g.Expect(after.handlers).To(Equal(before.handlers))
 			g.Expect(after.goroutines).To(BeNumerically("<=", before.goroutines+5))
 			g.Expect(after.series).To(BeNumerically("<=", before.series+slackSeries))

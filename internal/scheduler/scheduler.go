@@ -182,7 +182,7 @@ func (s *Scheduler) Start(ctx context.Context) error {
 		}
 		return fmt.Errorf("waiting for the informers: %w", err)
 	}
-	klog.FromContext(ctx).Info("Cache and queue are warm", "nodes", s.cache.NodeCount())
+	klog.FromContext(ctx).Info("Cache and queue are warm", "nodes", s.cache.Size().Nodes)
 	close(s.ready)
 	var running sync.WaitGroup
 	running.Go(func() { s.cache.Run(ctx) })

@@ -161,8 +161,8 @@ func TestAPodWhoseBindingFails(t *testing.T) {
 		}
 		f.Run(f.ctx, f.cycle)
 		f.expectPlace("other", queue.Unschedulable)
-		if f.failure == nil || f.Cache.PodCount() != 1 {
-			t.Errorf("failure: %v, pods in the cache: %d", f.failure, f.Cache.PodCount())
+		if f.failure == nil || f.Cache.Size().Pods != 1 {
+			t.Errorf("failure: %v, pods in the cache: %d", f.failure, f.Cache.Size().Pods)
 		}
 	})
 }
@@ -191,8 +191,8 @@ func TestAPodWhoseBindingSeemsToFail(t *testing.T) {
 	} {
 		t.Run(name+" gives its room back, and nobody is told that it failed", func(t *testing.T) {
 			f := run(t, live)
-			if f.failure != nil || f.Cache.PodCount() != 0 {
-				t.Errorf("failure %v, %d pods in the cache", f.failure, f.Cache.PodCount())
+			if f.failure != nil || f.Cache.Size().Pods != 0 {
+				t.Errorf("failure %v, %d pods in the cache", f.failure, f.Cache.Size().Pods)
 			}
 			f.expectEvent("")
 		})
@@ -204,8 +204,8 @@ func TestAPodWhoseBindingSeemsToFail(t *testing.T) {
 		f.first.bind = broken
 		f.liveErr = apierrors.NewNotFound(corev1.Resource("pods"), "pod")
 		f.Run(f.ctx, f.cycle)
-		if f.failure != nil || f.Cache.PodCount() != 0 {
-			t.Errorf("failure %v, %d pods in the cache", f.failure, f.Cache.PodCount())
+		if f.failure != nil || f.Cache.Size().Pods != 0 {
+			t.Errorf("failure %v, %d pods in the cache", f.failure, f.Cache.Size().Pods)
 		}
 		f.expectPlace("other", queue.Active)
 	})
@@ -216,7 +216,7 @@ func TestAPodWhoseBindingSeemsToFail(t *testing.T) {
 			f.first.bind = broken
 			start := time.Now()
 			f.Read = func(context.Context, *corev1.Pod) (*corev1.Pod, error) {
-				if f.Cache.PodCount() != 1 {
+				if f.Cache.Size().Pods != 1 {
 					t.Error("its room was given back before it was known whether it is bound")
 				}
 				return nil, errors.New("no route to host")

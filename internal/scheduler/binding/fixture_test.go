@@ -225,7 +225,7 @@ func (f *fixture) note(format string, args ...any) {
 	if f.Queue.Counts().InFlight > 0 {
 		line += ", in flight"
 	}
-	if f.Cache.PodCount() > 0 {
+	if f.Cache.Size().Pods > 0 {
 		line += ", assumed"
 	}
 	f.log = append(f.log, line)

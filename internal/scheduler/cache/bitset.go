@@ -8,20 +8,19 @@ import (
 	"math/bits"
 )
 
-// Bitset is a set of slots. Those that a Snapshot returns show its state and must not be kept
-// beyond the next refresh.
+// Bitset is a set of slots. One that a Snapshot returns must not be used after the next refresh.
 type Bitset struct {
 	words []uint64
 	n     int
 }
 
-// Has says whether a slot is in the set.
+// Has reports whether a slot is in the set.
 func (b Bitset) Has(slot Slot) bool {
 	word := int(slot) >> 6
 	return word < len(b.words) && b.words[word]&(1<<(uint(slot)&63)) != 0
 }
 
-// Len is the number of slots in the set.
+// Len returns the number of slots in the set.
 func (b Bitset) Len() int { return b.n }
 
 // All yields the slots in ascending order.
@@ -37,7 +36,7 @@ func (b Bitset) All() iter.Seq[Slot] {
 	}
 }
 
-// set puts a slot into the set or takes it out, and says whether that changed the set.
+// set adds or removes a slot, and reports whether the set changed.
 func (b *Bitset) set(slot Slot, in bool) bool {
 	if b.Has(slot) == in {
 		return false

@@ -15,29 +15,29 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Cache is what the cluster looks like, with what was assumed. See the package comment for how it
-// works with [Snapshot].
+// Cache holds the nodes and pods of the cluster, assumed pods included. The package comment
+// describes how it works with [Snapshot].
 //
-// All methods may be called from any goroutine. Informer handlers report nodes and pods, the
-// scheduling loop assumes and refreshes its snapshot, binding cycles forget. Each call holds mu for
-// a time that depends on what it changes, never on the number of nodes or pods in the cache, but
-// for Dump and the first UpdateSnapshot.
+// All methods are safe for concurrent use. Informer handlers report nodes and pods, the scheduling
+// loop assumes pods and refreshes its snapshot, binding cycles forget pods. Each call holds mu for
+// a time that depends on the size of the change, not on the number of nodes or pods in the cache,
+// except Dump and the first UpdateSnapshot. Methods that need mu held end in Locked.
 //
-// Objects handed over are kept, not copied: neither the caller nor the cache may write to them
-// afterwards.
+// The cache keeps the objects that it receives, without a copy: neither the caller nor the cache
+// may modify them afterwards.
 type Cache struct {
-	clock clock.WithTicker
-	alike *alike
+	clock    clock.WithTicker
+	podInfos *podInfoCache
 
-	// mu guards the fields below and everything reachable from them, except pod and node objects
-	// and PodInfos, which are never written to once they are here, and what is inside the fed
-	// snapshot, which belongs to the goroutine that refreshes it.
+	// mu guards the fields below and everything reachable from them, with two exceptions: pod and
+	// node objects and PodInfos are immutable, and the content of the fed snapshot belongs to the
+	// goroutine that refreshes it.
 	mu sync.RWMutex
-	// nodes by name. One without an object is a ghost: pods are on it, but the node itself is
-	// unknown or was removed. Invariant: a ghost has at least one pod.
+	// nodes are the nodes by name. A node without an object is a placeholder: it has pods, but the
+	// node itself is unknown or was removed. Invariant: a placeholder has at least one pod.
 	nodes map[string]*node
-	// pods by UID: those in the pods of some node. The values are small so that a million of them
-	// stay cheap.
+	// pods are the pods of all nodes by UID. The values are small so that a million of them stay
+	// cheap.
 	pods map[types.UID]podState
 	// assumed is the number of pods that are assumed.
 	assumed int
@@ -45,29 +45,29 @@ type Cache struct {
 	feed    feed
 }
 
-// node is a node, or the ghost of one.
+// node is a node or a placeholder node.
 type node struct {
 	name string
-	// obj is nil while the node is a ghost.
+	// obj is nil while the node is a placeholder.
 	obj *corev1.Node
-	// pods are in the order of the Pods of the NodeInfo in the fed snapshot once that is up to
-	// date.
+	// pods are in the order of NodeInfo.Pods in the fed snapshot, once that is up to date.
 	pods []*schedframework.PodInfo
-	// zone and place say where the node comes in the order of nodes; zone is nil while the node is
-	// a ghost.
+	// zone and place determine the node's position in the order of nodes. zone is nil while the
+	// node is a placeholder.
 	zone  *zone
 	place uint64
 
-	// slot is where the fed snapshot shows the node; noSlot if it does not, or if there is no such
+	// slot is the node's slot in the fed snapshot, noSlot if it has none or there is no fed
 	// snapshot.
 	slot Slot
-	// stale: the node is in feed.stale.
+	// stale means that the node is in feed.stale.
 	stale bool
-	// reborn: the node was removed and came back since the fed snapshot was refreshed.
-	reborn bool
+	// recreated means that the node was removed and added again since the last refresh of the fed
+	// snapshot.
+	recreated bool
 }
 
-// podState is a pod and where it is.
+// podState is a pod in the cache and its node.
 type podState struct {
 	info    *schedframework.PodInfo
 	node    *node
@@ -78,30 +78,33 @@ type podState struct {
 // New returns an empty cache.
 func New() *Cache {
 	return &Cache{
-		clock: clock.RealClock{},
-		alike: newAlike(),
-		nodes: make(map[string]*node),
-		pods:  make(map[types.UID]podState),
-		order: zoneOrder{zones: make(map[string]*zone)},
-		feed:  feed{limit: maxJournal},
+		clock:    clock.RealClock{},
+		podInfos: newPodInfoCache(),
+		nodes:    make(map[string]*node),
+		pods:     make(map[types.UID]podState),
+		order:    zoneOrder{zones: make(map[string]*zone)},
+		feed:     feed{limit: maxJournal},
 	}
 }
 
-// NodeCount returns the number of nodes, ghosts included.
-func (c *Cache) NodeCount() int {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return len(c.nodes)
+// Size is the number of nodes and pods in a cache.
+type Size struct {
+	// Nodes includes placeholder nodes.
+	Nodes int
+	// Pods includes assumed pods, and those on placeholder nodes.
+	Pods int
+	// AssumedPods is the number of assumed pods.
+	AssumedPods int
 }
 
-// PodCount returns the number of pods, assumed ones and those on ghosts included.
-func (c *Cache) PodCount() int {
+// Size returns the number of nodes and pods in the cache.
+func (c *Cache) Size() Size {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return len(c.pods)
+	return Size{Nodes: len(c.nodes), Pods: len(c.pods), AssumedPods: c.assumed}
 }
 
-// nodeLocked returns the node of a name, a new ghost if there is none.
+// nodeLocked returns the node of a name. If there is none, it creates a placeholder.
 func (c *Cache) nodeLocked(name string) *node {
 	n, ok := c.nodes[name]
 	if !ok {
@@ -111,15 +114,15 @@ func (c *Cache) nodeLocked(name string) *node {
 	return n
 }
 
-// dropIfEmptyLocked forgets a ghost that has lost its last pod.
+// dropIfEmptyLocked removes a placeholder that has lost its last pod.
 func (c *Cache) dropIfEmptyLocked(n *node) {
 	if n.obj == nil && len(n.pods) == 0 {
 		delete(c.nodes, n.name)
 	}
 }
 
-// placeLocked puts a pod on the node that its spec names, which may thereby come to be known.
-func (c *Cache) placeLocked(state podState) {
+// addPodLocked adds a pod to the node that its spec names, or to a placeholder for it.
+func (c *Cache) addPodLocked(state podState) {
 	pod := state.info.Pod
 	state.node = c.nodeLocked(pod.Spec.NodeName)
 	state.node.pods = append(state.node.pods, state.info)
@@ -130,8 +133,8 @@ func (c *Cache) placeLocked(state podState) {
 	c.feed.record(delta{kind: podPlaced, node: state.node, info: state.info, class: state.class})
 }
 
-// takeLocked removes a pod from its node, and the node with it if it was all that kept a ghost.
-func (c *Cache) takeLocked(state podState) {
+// removePodLocked removes a pod from its node, and a placeholder together with its last pod.
+func (c *Cache) removePodLocked(state podState) {
 	n := state.node
 	i := slices.Index(n.pods, state.info)
 	last := len(n.pods) - 1
@@ -145,9 +148,8 @@ func (c *Cache) takeLocked(state podState) {
 	c.dropIfEmptyLocked(n)
 }
 
-// replaceLocked puts a newer object in the place of a pod's. Nothing that plugins go by has
-// changed.
-func (c *Cache) replaceLocked(state podState, info *schedframework.PodInfo) {
+// replacePodLocked replaces the object of a pod by a newer one that is the same to every plugin.
+func (c *Cache) replacePodLocked(state podState, info *schedframework.PodInfo) {
 	n := state.node
 	n.pods[slices.Index(n.pods, state.info)] = info
 	old := state.info
@@ -160,15 +162,15 @@ func (c *Cache) replaceLocked(state podState, info *schedframework.PodInfo) {
 	c.feed.record(delta{kind: podReplaced, node: n, info: info, old: old})
 }
 
-// UpdateSnapshot brings s up to date with the cache: afterwards it shows every node that has an
-// object, with the pods on it, assumed ones included. Nobody may read s meanwhile.
+// UpdateSnapshot brings s up to date with the cache: afterwards s holds every node that has an
+// object, with the pods on it, assumed ones included. s must not be read meanwhile.
 //
-// The first snapshot that is handed in is fed from then on: refreshing it costs what has happened
-// since, its slots and NodeInfo pointers are stable and its change log goes on. Any other one is
-// filled anew each time, which costs all nodes and pods, and its change log has a gap there. A
-// scheduler has one snapshot.
+// The first snapshot passed in becomes the fed one. From then on the cost of its refresh is that of
+// the changes since the last one, its slots and NodeInfo pointers are stable, and its change log
+// continues. Any other snapshot is filled from scratch each time, at the cost of all nodes and
+// pods, which leaves a gap in its change log. A scheduler has one snapshot.
 //
-// An error means that s had come apart from the cache; it has been put right before UpdateSnapshot
+// An error means that s did not match the cache. It has been repaired before UpdateSnapshot
 // returns.
 func (c *Cache) UpdateSnapshot(logger klog.Logger, s *Snapshot) error {
 	c.mu.Lock()
@@ -184,7 +186,7 @@ func (c *Cache) UpdateSnapshot(logger klog.Logger, s *Snapshot) error {
 	return nil
 }
 
-// fillLocked makes s anew. If it is the fed snapshot, this is what its feed goes on from.
+// fillLocked fills s from scratch. If s is the fed snapshot, the feed continues from this state.
 func (c *Cache) fillLocked(s *Snapshot) {
 	fed := c.feed.snapshot == s
 	if fed {
@@ -203,7 +205,7 @@ func (c *Cache) fillLocked(s *Snapshot) {
 	s.log.cut()
 }
 
-// shownLocked returns the nodes that a snapshot shows, the longest known first.
+// shownLocked returns the nodes that a snapshot holds, in the order in which they were added.
 func (c *Cache) shownLocked() []*node {
 	shown := make([]*node, 0, len(c.nodes))
 	for _, n := range c.nodes {

@@ -86,8 +86,8 @@ func TestConcurrency(t *testing.T) {
 	if diff := diffSnapshots(fresh, c.snapshot); diff != "" {
 		t.Errorf("the snapshot is not what one made now is:\n%s", diff)
 	}
-	if c.PodCount() != len(c.reported) || len(c.Dump().AssumedPods) != 0 {
-		t.Errorf("%d pods, %d of them assumed, are in the cache; want the %d that were reported", c.PodCount(), len(c.Dump().AssumedPods), len(c.reported))
+	if c.Size().Pods != len(c.reported) || len(c.Dump().AssumedPods) != 0 {
+		t.Errorf("%d pods, %d of them assumed, are in the cache; want the %d that were reported", c.Size().Pods, len(c.Dump().AssumedPods), len(c.reported))
 	}
 	if c.placed == 0 {
 		t.Error("no pod was placed")

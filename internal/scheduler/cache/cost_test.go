@@ -193,9 +193,9 @@ func TestNothingStays(t *testing.T) {
 	if after := heap(); after > before+before/10+512<<10 {
 		t.Errorf("the heap has grown from %d KiB to %d KiB over %d pods", before>>10, after>>10, pods*9/10)
 	}
-	if c.PodCount() != 100 || c.NodeCount() != 100 || s.Slots() > 102 || len(s.slots) != 100 || len(s.pvcs) != 0 || len(s.priorities) > 1 || len(s.images.summaries) != 4 || len(c.order.zones) != 3 || len(s.tree.zones) != 3 {
+	if c.Size().Pods != 100 || c.Size().Nodes != 100 || s.Slots() > 102 || len(s.slots) != 100 || len(s.pvcs) != 0 || len(s.priorities) > 1 || len(s.images.summaries) != 4 || len(c.order.zones) != 3 || len(s.tree.zones) != 3 {
 		t.Errorf("left over: %d pods, %d nodes, %d slots, %d node names, %d claims, %d images, %d and %d zones",
-			c.PodCount(), c.NodeCount(), s.Slots(), len(s.slots), len(s.pvcs), len(s.images.summaries), len(c.order.zones), len(s.tree.zones))
+			c.Size().Pods, c.Size().Nodes, s.Slots(), len(s.slots), len(s.pvcs), len(s.images.summaries), len(c.order.zones), len(s.tree.zones))
 	}
 	for key, topology := range s.topologies {
 		if topology.Bound() > 102 {

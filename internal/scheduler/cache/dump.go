@@ -9,16 +9,16 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// Dump is all that a cache holds, for debugging.
+// Dump is the content of a cache, for debugging.
 type Dump struct {
-	// Nodes by name. Those of ghosts have no Node. ImageStates are empty.
+	// Nodes are the nodes by name. Those of placeholders have no Node. ImageStates are empty.
 	Nodes map[string]*schedframework.NodeInfo
 	// AssumedPods are the pods that the API server has not confirmed.
 	AssumedPods sets.Set[types.UID]
 }
 
-// Dump returns a copy of what the cache holds. It costs all nodes and pods; the cache is locked
-// while their pointers are copied, not while they are added up.
+// Dump returns a copy of the content of the cache. Its cost is that of all nodes and pods; the
+// cache is locked while their pointers are copied, not while NodeInfos are computed.
 func (c *Cache) Dump() *Dump {
 	facts, assumed := c.copyFacts()
 	dump := &Dump{Nodes: make(map[string]*schedframework.NodeInfo, len(facts)), AssumedPods: assumed}
@@ -33,7 +33,7 @@ func (c *Cache) copyFacts() (map[string]nodeFacts, sets.Set[types.UID]) {
 	defer c.mu.RUnlock()
 	facts := make(map[string]nodeFacts, len(c.nodes))
 	for name, n := range c.nodes {
-		facts[name] = n.facts()
+		facts[name] = n.factsLocked()
 	}
 	assumed := sets.New[types.UID]()
 	for uid, state := range c.pods {

@@ -12,11 +12,11 @@ import (
 )
 
 // maxJournal bounds the journal, and with it the removed pods that it keeps in memory while no
-// snapshot is taken, as on a follower. Beyond it, building the nodes concerned anew costs about as
-// much as replaying.
+// snapshot is refreshed, as on a replica that does not lead. With more entries, rebuilding the
+// nodes concerned costs about as much as replaying.
 const maxJournal = 4096
 
-// minTrim is the length at which feed.stale is first searched for nodes that need not be there.
+// minTrim is the length at which feed.stale is first trimmed.
 const minTrim = 1024
 
 type deltaKind uint8
@@ -29,21 +29,21 @@ const (
 	nodeRefreshed
 )
 
-// delta is one thing that happened to a node.
+// delta is one change of a node.
 type delta struct {
 	kind  deltaKind
 	class ClassID
 	node  *node
-	// info is the pod that was placed, taken, or put in the place of old.
+	// info is the pod that was added or removed, or that replaced old.
 	info, old *schedframework.PodInfo
 }
 
-// feed is what the fed snapshot has yet to be told.
+// feed holds the changes that the fed snapshot does not show yet.
 //
-// A node is either in good standing, in which case everything that has happened to it since the
-// last refresh is in the journal, or it is stale: it was added, removed, or too much has happened,
-// and the refresh looks at it as it is. Deltas of a stale node are not recorded, and those recorded
-// before it became stale are void.
+// A node is either tracked or stale. All changes of a tracked node since the last refresh are in
+// the journal. A stale node was added or removed, or had too many changes; the refresh adds,
+// removes or rebuilds it as a whole. Changes of a stale node are not recorded, and those recorded
+// before it became stale are ignored.
 //
 // It has no lock; Cache.mu guards it.
 type feed struct {
@@ -51,11 +51,10 @@ type feed struct {
 	journal  []delta
 	limit    int // of the journal
 	stale    []*node
-	trimAt   int // the length of stale at which it is trimmed
+	trimAt   int // the length at which stale is trimmed
 }
 
-// record notes what happened to a node that the snapshot shows. The others are not known to it yet,
-// and will be looked at as a whole.
+// record adds a change of a node that the snapshot shows. Nodes that it does not show are stale.
 func (f *feed) record(d delta) {
 	if d.node.slot == noSlot || d.node.stale {
 		return
@@ -65,14 +64,14 @@ func (f *feed) record(d delta) {
 		return
 	}
 	for i := range f.journal {
-		f.resync(f.journal[i].node)
+		f.markStale(f.journal[i].node)
 	}
 	f.dropJournal()
-	f.resync(d.node)
+	f.markStale(d.node)
 }
 
-// resync has the node looked at as a whole by the next refresh.
-func (f *feed) resync(n *node) {
+// markStale makes the next refresh treat the node as a whole.
+func (f *feed) markStale(n *node) {
 	if f.snapshot == nil || n.stale {
 		return
 	}
@@ -83,8 +82,8 @@ func (f *feed) resync(n *node) {
 	}
 }
 
-// trim drops nodes that came and went without the snapshot noticing, so that a cache whose snapshot
-// is not refreshed does not collect them.
+// trim drops nodes that were added and removed between two refreshes, so that they do not
+// accumulate if the snapshot is not refreshed.
 func (f *feed) trim() {
 	kept := f.stale[:0]
 	for _, n := range f.stale {
@@ -99,7 +98,7 @@ func (f *feed) trim() {
 	f.trimAt = 2 * len(kept)
 }
 
-// flush tells the snapshot everything.
+// flush applies all changes to the snapshot.
 func (f *feed) flush(logger klog.Logger) error {
 	var errs []error
 	for i := range f.journal {
@@ -109,19 +108,19 @@ func (f *feed) flush(logger klog.Logger) error {
 		}
 		if err := f.snapshot.apply(logger, d); err != nil {
 			errs = append(errs, fmt.Errorf("snapshot of node %q was not consistent and has been rebuilt: %w", d.node.name, err))
-			f.resync(d.node)
+			f.markStale(d.node)
 		}
 	}
 	for _, n := range f.stale {
-		f.settle(n)
+		f.updateNode(n)
 	}
 	f.clear()
 	return errors.Join(errs...)
 }
 
-// settle makes the snapshot show a stale node as it is.
-func (f *feed) settle(n *node) {
-	if n.slot != noSlot && (n.obj == nil || n.reborn) {
+// updateNode makes the snapshot show the present state of a stale node.
+func (f *feed) updateNode(n *node) {
+	if n.slot != noSlot && (n.obj == nil || n.recreated) {
 		f.snapshot.removeNode(n.slot)
 		n.slot = noSlot
 	}
@@ -134,10 +133,10 @@ func (f *feed) settle(n *node) {
 	}
 }
 
-// clear forgets what is to be told.
+// clear drops all changes.
 func (f *feed) clear() {
 	for _, n := range f.stale {
-		n.stale, n.reborn = false, false
+		n.stale, n.recreated = false, false
 	}
 	clear(f.stale)
 	f.stale = f.stale[:0]
@@ -145,7 +144,7 @@ func (f *feed) clear() {
 	f.dropJournal()
 }
 
-// dropJournal empties the journal and lets go of the pods in it.
+// dropJournal empties the journal and releases its pods.
 func (f *feed) dropJournal() {
 	clear(f.journal)
 	f.journal = f.journal[:0]

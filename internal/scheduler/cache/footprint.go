@@ -15,14 +15,14 @@ import (
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 )
 
-// What counts as a change. An update that changes nothing here puts the new object in the old one's
-// place without an entry in the change log: whatever was worked out about the node stays right.
+// This file decides what counts as a change. An update without a change replaces the old object
+// without an entry in the change log: everything computed from the node stays valid.
 
-// sameNode says whether two objects of a node are the same to every plugin that goes by labels,
-// annotations, spec or status, but for what kubelets and controllers report all the time and no
-// in-tree plugin reads: conditions (taints stand for them), and the volumes in use and attached
-// (attach limits count VolumeAttachments). A plugin that does read those must not have its verdicts
-// kept.
+// sameNode reports whether two objects of a node are equal in labels, annotations, spec and status,
+// except for the parts of the status that kubelets and controllers update all the time and no
+// in-tree plugin reads: conditions (plugins read the taints that they cause), and the volumes in
+// use and attached (attach limits count VolumeAttachments). The results of a plugin that reads
+// these must not be cached.
 func sameNode(a, b *corev1.Node) bool {
 	return a == b || a.UID == b.UID &&
 		(a.DeletionTimestamp == nil) == (b.DeletionTimestamp == nil) &&
@@ -35,7 +35,7 @@ func sameNode(a, b *corev1.Node) bool {
 		apiequality.Semantic.DeepEqual(lastingStatus(a), lastingStatus(b))
 }
 
-// lastingStatus is what sameNode compares of a status besides what it has compared field by field.
+// lastingStatus returns the part of a status that sameNode does not compare field by field.
 func lastingStatus(node *corev1.Node) corev1.NodeStatus {
 	status := node.Status
 	status.Allocatable, status.Capacity, status.Images = nil, nil, nil
@@ -61,30 +61,29 @@ func sameQuantities(a, b corev1.ResourceList) bool {
 	return true
 }
 
-// likeness is how much of what is known of an older object of a pod holds for a newer one.
+// likeness is how much of what was computed from an older object of a pod is valid for a newer one.
 type likeness uint8
 
 const (
-	// unlike: nothing. The pod may as well be another one.
+	// unlike: nothing, as for another pod.
 	unlike likeness = iota
-	// ofSameClass: all but for labels that are set when a pod is bound, of which its class says
-	// nothing.
+	// ofSameClass: everything, except what depends on labels that are set when a pod is bound.
+	// Classes do not depend on them.
 	ofSameClass
-	// same: all. The newer object takes the place of the older without an entry in the change log.
+	// same: everything. The newer object replaces the older without an entry in the change log.
 	same
 )
 
-// SetByBinding says whether the API server sets a label of pods when it binds them, to that of
-// their node (KEP-4742, the admission plugin PodTopologyLabels). A pod that was assumed may differ
-// in it once it is confirmed, and keeps its class.
+// SetByBinding reports whether the API server copies a label from the node to a pod when it binds
+// the pod (KEP-4742, the admission plugin PodTopologyLabels). An assumed pod may get another value
+// of the label when it is confirmed, and keeps its class.
 func SetByBinding(label string) bool {
 	return label == corev1.LabelTopologyZone || label == corev1.LabelTopologyRegion
 }
 
-// likenessOf says how much alike two objects of an assigned pod are to the pods that are to be
-// placed, and to the sums of their node, except for the resources: labels, being terminated,
-// (anti-)affinity, host ports, claims. Other volumes, the priority and the scheduling group never
-// change.
+// likenessOf compares two objects of an assigned pod in everything that matters to pending pods and
+// to the sums of its node, except for the resources: labels, termination, (anti-)affinity, host
+// ports, claims. Other volumes, the priority and the scheduling group never change.
 func likenessOf(a, b *corev1.Pod) likeness {
 	switch {
 	case (a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil) ||
@@ -101,7 +100,7 @@ func likenessOf(a, b *corev1.Pod) likeness {
 	return unlike
 }
 
-// hasAllButSetByBinding says whether all labels of a that binding does not set are in b.
+// hasAllButSetByBinding reports whether b has all labels of a, except those that binding sets.
 func hasAllButSetByBinding(a, b map[string]string) bool {
 	for label, value := range a {
 		if other, ok := b[label]; (!ok || other != value) && !SetByBinding(label) {
@@ -111,8 +110,8 @@ func hasAllButSetByBinding(a, b map[string]string) bool {
 	return true
 }
 
-// sameAffinity takes nil and empty for different, which only costs an entry, and is several times
-// faster for it.
+// sameAffinity treats nil and empty as different. That is several times faster, and costs no more
+// than a log entry.
 func sameAffinity(a, b *corev1.Affinity) bool {
 	return a == b || a != nil && b != nil && reflect.DeepEqual(a, b)
 }
@@ -121,8 +120,8 @@ func sameNodeClaims(a, b []corev1.NodeAllocatableResourceClaimStatus) bool {
 	return len(a) == 0 && len(b) == 0 || apiequality.Semantic.DeepEqual(a, b)
 }
 
-// sameClaims compares the claims among the volumes. Other volumes may be missing in one object:
-// informers drop some of them when the pod is bound.
+// sameClaims compares the claims among the volumes. Other volumes may be missing in one object,
+// since informers drop some of them once the pod is bound.
 func sameClaims(a, b []corev1.Volume) bool {
 	for {
 		var x, y *corev1.PersistentVolumeClaimVolumeSource
@@ -147,9 +146,9 @@ func nextClaim(volumes []corev1.Volume) (*corev1.PersistentVolumeClaimVolumeSour
 	return nil, nil
 }
 
-// sameRequestInputs says whether two objects of a pod are equal in all that the pod's requests are
-// worked out from. It only has to be right when it says yes. The inputs are those of PodRequests in
-// k8s.io/component-helpers/resource.
+// sameRequestInputs reports whether two objects of a pod are equal in everything that the pod's
+// requests are computed from. It may return false for equal ones. The inputs are those of
+// PodRequests in k8s.io/component-helpers/resource.
 func sameRequestInputs(a, b *corev1.Pod) bool {
 	return sameContainers(a.Spec.Containers, b.Spec.Containers) &&
 		sameContainers(a.Spec.InitContainers, b.Spec.InitContainers) &&
@@ -166,8 +165,8 @@ func podRunsAsAsked(pod *corev1.Pod) bool {
 	return runsAsAsked(pod.Spec.Containers, pod.Status.ContainerStatuses) && runsAsAsked(pod.Spec.InitContainers, pod.Status.InitContainerStatuses)
 }
 
-// runsAsAsked says whether no container is reported to have other resources than its spec asks for,
-// in which case the report, which every pod gets when it starts, adds nothing to the spec.
+// runsAsAsked reports whether all containers have the resources that their spec requests, according
+// to their status. Then the status, which is set when a pod starts, does not change the requests.
 func runsAsAsked(containers []corev1.Container, statuses []corev1.ContainerStatus) bool {
 	for i := range statuses {
 		status := &statuses[i]
@@ -176,7 +175,7 @@ func runsAsAsked(containers []corev1.Container, statuses []corev1.ContainerStatu
 		}
 		j := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == status.Name })
 		if j < 0 {
-			continue // nobody looks at it
+			continue // the status of a container without a spec is not used
 		}
 		asked := containers[j].Resources.Requests
 		if !sameQuantities(status.Resources.Requests, asked) || len(status.AllocatedResources) > 0 && !sameQuantities(status.AllocatedResources, asked) {
@@ -199,7 +198,7 @@ func sameContainers(a, b []corev1.Container) bool {
 	return true
 }
 
-// restarts says whether an init container is a sidecar.
+// restarts reports whether an init container is a sidecar.
 func restarts(container *corev1.Container) bool {
 	return container.RestartPolicy != nil && *container.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
@@ -221,7 +220,7 @@ func samePodRequests(a, b *corev1.ResourceRequirements) bool {
 	return a == b || a != nil && b != nil && sameQuantities(a.Requests, b.Requests)
 }
 
-// sameResources says whether two pods add the same to the sums of a node.
+// sameResources reports whether two pods add the same to the sums of a node.
 func sameResources(a, b fwk.PodResource) bool {
 	return a.Non0CPU == b.Non0CPU && a.Non0Mem == b.Non0Mem &&
 		a.Resource.GetMilliCPU() == b.Resource.GetMilliCPU() &&

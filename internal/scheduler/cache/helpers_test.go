@@ -229,7 +229,7 @@ func (f *fixture) expectSame(nodeName string, want, got fwk.NodeInfo) {
 
 func (f *fixture) expectCounts(nodes, pods, assumed int) {
 	f.Helper()
-	got := [3]int{f.NodeCount(), f.PodCount(), len(f.Dump().AssumedPods)}
+	got := [3]int{f.Size().Nodes, f.Size().Pods, len(f.Dump().AssumedPods)}
 	if want := [3]int{nodes, pods, assumed}; got != want {
 		f.Errorf("nodes, pods and assumed pods in the cache: got %v, want %v", got, want)
 	}

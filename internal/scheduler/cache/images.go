@@ -8,20 +8,20 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// imageStates counts the nodes that have an image, by image name. All NodeInfos of a snapshot that
-// have an image share its summary, so that they all show the number of the moment, and that a
-// hundred images on each of many nodes take little memory.
+// imageStates counts the nodes that have an image, by image name. All NodeInfos with an image share
+// its summary: all show the current number, and a hundred images on each of many nodes take little
+// memory.
 //
-// The size of an image is the one reported by the first of the nodes that have it, as in
+// The size of an image is the one that the first node with the image reported, as in
 // kube-scheduler.
 type imageStates struct {
 	summaries map[string]*fwk.ImageStateSummary
-	// epoch moves whenever a summary changes.
+	// epoch changes whenever a summary does.
 	epoch uint64
 }
 
-// Image returns the size of an image, in bytes, and the number of nodes that have it, by a name
-// under which nodes report it. Both are 0 for an image that no node has.
+// Image returns the size of an image in bytes and the number of nodes that have it. name is one of
+// the names that nodes report. Both are 0 for an image that no node has.
 func (s *Snapshot) Image(name string) (size int64, nodes int) {
 	if summary, ok := s.images.summaries[name]; ok {
 		return summary.Size, summary.NumNodes
@@ -50,7 +50,7 @@ func (s *imageStates) add(images []corev1.ContainerImage) map[string]*fwk.ImageS
 	return states
 }
 
-// remove takes back what add counted.
+// remove reverts add.
 func (s *imageStates) remove(states map[string]*fwk.ImageStateSummary) {
 	for name, summary := range states {
 		summary.NumNodes--

@@ -3,27 +3,26 @@
 
 package cache
 
-// minLogEntries is how far back the change log reaches at least.
+// minLogEntries is the minimum number of entries that the change log keeps.
 const minLogEntries = 8192
 
-// ChangeKind says what happened to a slot.
+// ChangeKind is the kind of a change of a slot.
 type ChangeKind uint8
 
 const (
-	// PodAdded means that a pod was assumed on the node, or turned up there.
+	// PodAdded means that a pod was assumed on the node or assigned to it.
 	PodAdded ChangeKind = iota + 1
-	// PodRemoved means that a pod was forgotten, deleted, or turned up elsewhere. A pod that
-	// changed in a way that matters to others (labels, resources, being terminated) is removed and
-	// added.
+	// PodRemoved means that a pod was forgotten, deleted, or reported on another node. A pod with a
+	// change that matters to others (labels, resources, termination) is removed and added.
 	PodRemoved
 	// NodeObject means that labels, taints, allocatable resources, images or anything else of the
-	// node object changed, or so much happened to the node that it is not told one by one. Nothing
-	// that was known about the node need be right.
+	// node object changed, or that the node had too many changes to log each. Everything computed
+	// from the node is outdated.
 	NodeObject
-	// NodeAdded means that the slot was given to a node.
+	// NodeAdded means that a new node has the slot.
 	NodeAdded
-	// NodeRemoved means that the node in the slot is gone. Another may have the slot by now: a
-	// NodeAdded follows then.
+	// NodeRemoved means that the node in the slot was removed. If another node has the slot since,
+	// a NodeAdded follows.
 	NodeRemoved
 )
 
@@ -41,35 +40,34 @@ func (k ChangeKind) String() string {
 type Change struct {
 	Slot Slot
 	Kind ChangeKind
-	// Pod is the class of the pod that was added or removed, 0 if it is not known.
+	// Pod is the class of the pod that was added or removed, 0 if it is unknown.
 	Pod ClassID
 }
 
-// Log is what has happened to the nodes of a snapshot, from refresh to refresh. A reader keeps the
-// position up to which it has read, and is told what came after it. Entries are about the past:
-// what they say of a slot is that it has to be looked at, and it has to be looked at as the
-// snapshot shows it now.
+// Log lists the changes of the nodes of a snapshot, from refresh to refresh. A reader keeps its
+// position and reads the entries after it. Entries are about the past: a reader must look at the
+// slot of an entry in its present state.
 //
-// The following makes no entry, since nothing a verdict may rest on has changed: the confirmation
-// of an assumed pod on its node, an update of a pod's status or annotations, an update of a node
-// that touches conditions or attached volumes only.
+// Changes that no plugin's result depends on have no entry: the confirmation of an assumed pod on
+// its node, an update of a pod's status or annotations, an update of a node's conditions or
+// attached volumes.
 //
-// The log has no lock. It is written by UpdateSnapshot alone, and may be read by any number of
-// readers in between.
+// The log has no lock. Only UpdateSnapshot writes it; between refreshes any number of goroutines
+// may read it.
 type Log struct {
-	// first is the position of entries[0]. Positions start at 1, so that a reader at 0 has never
-	// read.
+	// first is the position of entries[0]. Positions start at 1, so that 0 is a reader that has
+	// never read.
 	first   uint64
 	entries []Change
 }
 
-// End is the position after the last entry.
+// End returns the position after the last entry.
 func (l *Log) End() uint64 { return l.first + uint64(len(l.entries)) }
 
-// Since returns what was logged from pos on, oldest first, and true; the reader's next position is
-// End. False means that the log does not reach back to pos and the reader must look at every slot
-// anew, as it must when it starts (at position 0). The log reaches back over as many entries as
-// there are slots, and over 8192 at least, except over a gap (see [Cache.UpdateSnapshot]).
+// Since returns the entries from pos on, oldest first, and true; the reader's next position is End.
+// False means that the log does not reach back to pos and the reader must look at every slot again,
+// as at its start (position 0). The log keeps as many entries as there are slots, and at least
+// 8192, except across a gap (see [Cache.UpdateSnapshot]).
 //
 // The entries are valid until the next refresh.
 func (l *Log) Since(pos uint64) ([]Change, bool) {
@@ -79,8 +77,8 @@ func (l *Log) Since(pos uint64) ([]Change, bool) {
 	return l.entries[pos-l.first:], true
 }
 
-// add appends an entry. Of twice the entries that have to be there, the older half is dropped at
-// once, so that what readers get is contiguous.
+// add appends an entry. When the log has twice the entries that it must keep, add drops the older
+// half, so that the entries stay contiguous.
 func (l *Log) add(change Change, slots int) {
 	keep := max(minLogEntries, slots)
 	if len(l.entries) >= 2*keep {
@@ -92,7 +90,7 @@ func (l *Log) add(change Change, slots int) {
 	l.entries = append(l.entries, change)
 }
 
-// cut makes a gap that no reader gets over.
+// cut makes a gap: all readers have to start again.
 func (l *Log) cut() {
 	l.first = l.End() + 1
 	l.entries = l.entries[:0]

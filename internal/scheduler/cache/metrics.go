@@ -13,8 +13,8 @@ import (
 // metricsPeriod is how often Run sets the gauges, as in kube-scheduler.
 const metricsPeriod = time.Second
 
-// Run keeps the metric scheduler_cache_size up to date until ctx ends. Metrics must have been
-// registered.
+// Run keeps the metric scheduler_cache_size up to date until ctx ends. The metrics must be
+// registered already.
 func (c *Cache) Run(ctx context.Context) {
 	ticker := c.clock.NewTicker(metricsPeriod)
 	defer ticker.Stop()
@@ -30,10 +30,8 @@ func (c *Cache) Run(ctx context.Context) {
 
 // recordSize sets the gauges.
 func (c *Cache) recordSize() {
-	c.mu.RLock()
-	nodes, pods, assumed := len(c.nodes), len(c.pods), c.assumed
-	c.mu.RUnlock()
-	schedmetrics.CacheSize.WithLabelValues("nodes").Set(float64(nodes))
-	schedmetrics.CacheSize.WithLabelValues("pods").Set(float64(pods))
-	schedmetrics.CacheSize.WithLabelValues("assumed_pods").Set(float64(assumed))
+	size := c.Size()
+	schedmetrics.CacheSize.WithLabelValues("nodes").Set(float64(size.Nodes))
+	schedmetrics.CacheSize.WithLabelValues("pods").Set(float64(size.Pods))
+	schedmetrics.CacheSize.WithLabelValues("assumed_pods").Set(float64(size.AssumedPods))
 }

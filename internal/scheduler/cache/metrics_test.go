@@ -31,7 +31,7 @@ func TestMetrics(t *testing.T) {
 	f.clock = clock
 	f.assume(newPod("p", "a"))
 	f.must(f.AddPod(quiet, newPod("q", "a")))
-	f.must(f.AddPod(quiet, newPod("r", "ghost")))
+	f.must(f.AddPod(quiet, newPod("r", "placeholder")))
 
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})

@@ -12,37 +12,37 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// AddNode reports a node. Pods that were assigned to it before it was known, or that outlived an
-// earlier node of its name, are on it.
+// AddNode adds a node. Pods that were assigned to it before it was known, or that are left of an
+// earlier node of the same name, are on it.
 func (c *Cache) AddNode(_ klog.Logger, node *corev1.Node) {
 	c.setNode(node)
 }
 
-// UpdateNode reports a changed node. One that the cache does not know is added. The cache compares
-// with the object that it has; oldNode is not looked at.
+// UpdateNode updates a node, or adds an unknown one. The cache compares it with the object that it
+// has, and ignores oldNode.
 func (c *Cache) UpdateNode(_ klog.Logger, _, newNode *corev1.Node) {
 	c.setNode(newNode)
 }
 
 func (c *Cache) setNode(obj *corev1.Node) {
 	c.mu.RLock()
-	known := c.objectLocked(obj.Name)
+	known := c.nodeObjectLocked(obj.Name)
 	c.mu.RUnlock()
-	// Outside the lock, since a node may list a hundred images.
-	c.admitNode(obj, known, known != nil && sameNode(known, obj))
+	// Compare without the lock, since a node may list a hundred images.
+	c.storeNode(obj, known, known != nil && sameNode(known, obj))
 }
 
-// admitNode takes over the object of a node. same says whether it stands for the same as known.
-func (c *Cache) admitNode(obj, known *corev1.Node, same bool) {
+// storeNode stores the object of a node. same means that it equals known for all plugins.
+func (c *Cache) storeNode(obj, known *corev1.Node, same bool) {
 	zoneKey := utilnode.GetZoneKey(obj)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.nodeLocked(obj.Name)
 	if n.obj == nil {
 		n.obj = obj
-		n.reborn = n.slot != noSlot
+		n.recreated = n.slot != noSlot
 		c.order.enter(n, zoneKey)
-		c.feed.resync(n)
+		c.feed.markStale(n)
 		return
 	}
 	if n.obj != known {
@@ -60,16 +60,16 @@ func (c *Cache) admitNode(obj, known *corev1.Node, same bool) {
 	c.feed.record(delta{kind: kind, node: n})
 }
 
-func (c *Cache) objectLocked(name string) *corev1.Node {
+func (c *Cache) nodeObjectLocked(name string) *corev1.Node {
 	if n, ok := c.nodes[name]; ok {
 		return n.obj
 	}
 	return nil
 }
 
-// RemoveNode reports that a node is gone. While there are pods on it, whose deletions are reported
-// by another watch and may come later, a ghost is left: it is in no snapshot, but it knows its pods
-// if the node comes back. It is an [ErrUnknownNode] if there is no such node, or only its ghost.
+// RemoveNode removes a node. If pods are still on it, whose deletions come from another watch and
+// may be later, a placeholder stays: no snapshot shows it, but it keeps the pods in case the node
+// comes back. RemoveNode returns [ErrUnknownNode] if there is no such node, or only a placeholder.
 func (c *Cache) RemoveNode(_ klog.Logger, node *corev1.Node) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,15 +79,14 @@ func (c *Cache) RemoveNode(_ klog.Logger, node *corev1.Node) error {
 	}
 	n.obj = nil
 	c.order.leave(n)
-	c.feed.resync(n)
+	c.feed.markStale(n)
 	c.dropIfEmptyLocked(n)
 	return nil
 }
 
-// GetNode returns a NodeInfo of its own of a node, made from what the cache knows at this moment;
-// that of a ghost has no Node. ImageStates is empty: nodes that have an image are counted in
-// snapshots only. It costs the pods on the node. It is an [ErrUnknownNode] if there is neither node
-// nor ghost.
+// GetNode returns a new NodeInfo with the present state of a node; that of a placeholder has no
+// Node. ImageStates is empty, since only snapshots count images. The cost is that of the pods on
+// the node. GetNode returns [ErrUnknownNode] if there is neither a node nor a placeholder.
 func (c *Cache) GetNode(name string) (*schedframework.NodeInfo, error) {
 	c.mu.RLock()
 	n, ok := c.nodes[name]
@@ -95,30 +94,30 @@ func (c *Cache) GetNode(name string) (*schedframework.NodeInfo, error) {
 		c.mu.RUnlock()
 		return nil, fmt.Errorf("%w: %q", ErrUnknownNode, name)
 	}
-	facts := n.facts()
+	facts := n.factsLocked()
 	c.mu.RUnlock()
 	return facts.nodeInfo(), nil
 }
 
-// nodeFacts is what the cache knew of a node at some moment.
+// nodeFacts is a copy of a node's state in the cache.
 type nodeFacts struct {
 	obj  *corev1.Node
 	pods []*schedframework.PodInfo
 }
 
-// facts copies what may change. The caller holds Cache.mu.
-func (n *node) facts() nodeFacts {
+// factsLocked copies the parts that may change.
+func (n *node) factsLocked() nodeFacts {
 	return nodeFacts{obj: n.obj, pods: append([]*schedframework.PodInfo(nil), n.pods...)}
 }
 
-// nodeInfo adds the facts up. All PodInfos in the cache have worked out their resources, so that it
-// needs no lock.
+// nodeInfo computes the NodeInfo. It needs no lock, since all PodInfos in the cache have computed
+// their resources.
 func (f nodeFacts) nodeInfo() *schedframework.NodeInfo {
-	return sumUp(f.obj, f.pods)
+	return newNodeInfo(f.obj, f.pods)
 }
 
-// sumUp makes a NodeInfo, all but its images.
-func sumUp(obj *corev1.Node, pods []*schedframework.PodInfo) *schedframework.NodeInfo {
+// newNodeInfo returns the NodeInfo of a node, without its images.
+func newNodeInfo(obj *corev1.Node, pods []*schedframework.PodInfo) *schedframework.NodeInfo {
 	info := schedframework.NewNodeInfo()
 	for _, pod := range pods {
 		info.AddPodInfo(pod)

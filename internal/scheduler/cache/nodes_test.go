@@ -40,7 +40,7 @@ func TestNodesAndTheirPods(t *testing.T) {
 		f.expectCounts(0, 0, 0)
 	})
 
-	t.Run("a node removed before its pods is a ghost until they are gone", func(t *testing.T) {
+	t.Run("a node removed before its pods is a placeholder until they are gone", func(t *testing.T) {
 		f := newFixture(t, a)
 		other := newPod("q", "a")
 		f.must(f.AddPod(quiet, pod))
@@ -50,11 +50,11 @@ func TestNodesAndTheirPods(t *testing.T) {
 		f.expectLog("NodeRemoved slot0")
 		f.expectCounts(1, 2, 0)
 		if _, err := f.snapshot.Get("a"); err == nil {
-			t.Error("the snapshot shows a ghost")
+			t.Error("the snapshot shows a placeholder")
 		}
-		ghost, err := f.GetNode("a")
-		if err != nil || ghost.Node() != nil || len(ghost.Pods) != 2 {
-			t.Errorf("GetNode: got %v, %v", ghost, err)
+		placeholder, err := f.GetNode("a")
+		if err != nil || placeholder.Node() != nil || len(placeholder.Pods) != 2 {
+			t.Errorf("GetNode: got %v, %v", placeholder, err)
 		}
 		f.must(f.UpdatePod(quiet, pod, edited(pod, terminating)))
 		f.must(f.RemovePod(quiet, pod))
@@ -67,7 +67,7 @@ func TestNodesAndTheirPods(t *testing.T) {
 		}
 	})
 
-	t.Run("a ghost that comes back has its pods", func(t *testing.T) {
+	t.Run("a placeholder that comes back has its pods", func(t *testing.T) {
 		f := newFixture(t, a)
 		f.must(f.AddPod(quiet, pod))
 		f.must(f.RemoveNode(quiet, a))
@@ -196,7 +196,7 @@ func TestNodeUpdates(t *testing.T) {
 		f.UpdateNode(quiet, base, editedNode(base, func(n *corev1.Node) { n.Spec.Unschedulable = true }))
 		f.refresh()
 		latest := editedNode(base)
-		f.admitNode(latest, base, true) // the same as base, not as what is known now
+		f.storeNode(latest, base, true) // the same as base, not as what is known now
 		f.expectLog("NodeObject a")
 		if f.snapshot.Info(0).Node() != latest {
 			t.Error("the latest object is not there")

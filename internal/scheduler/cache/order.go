@@ -10,12 +10,13 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// nodeTree keeps a snapshot's nodes by zone, each zone's in the order in which they came, so that
-// they can be listed as zoneOrder wants it. Coming and going of a node costs a search in its zone.
+// nodeTree holds a snapshot's nodes by zone, each zone in the order in which its nodes were added,
+// so that they can be listed in the order of zoneOrder. Adding or removing a node costs a search in
+// its zone.
 type nodeTree struct {
-	// zones by seq, none of them empty.
+	// zones are sorted by seq. None of them is empty.
 	zones []treeZone
-	// at is where each slot is.
+	// at is the place of each slot.
 	at []treePlace
 }
 
@@ -29,7 +30,8 @@ type treeNode struct {
 	slot  Slot
 }
 
-// treePlace is the zone and the place in it of a node; the zero value is nowhere.
+// treePlace is a node's zone and its place in it. The zero value means that the node is not in the
+// tree.
 type treePlace struct{ zone, place uint64 }
 
 func (t *nodeTree) zone(seq uint64) (int, bool) {
@@ -40,7 +42,7 @@ func (z *treeZone) node(place uint64) (int, bool) {
 	return slices.BinarySearchFunc(z.nodes, place, func(n treeNode, place uint64) int { return cmp.Compare(n.place, place) })
 }
 
-// put enters a slot, or moves it, and says whether that changed the order.
+// put adds or moves a slot, and reports whether the order changed.
 func (t *nodeTree) put(slot Slot, n *node) bool {
 	for int(slot) >= len(t.at) {
 		t.at = append(t.at, treePlace{})
@@ -61,7 +63,7 @@ func (t *nodeTree) put(slot Slot, n *node) bool {
 	return true
 }
 
-// remove takes a slot out, if it is in.
+// remove removes a slot, if it is in the tree.
 func (t *nodeTree) remove(slot Slot) {
 	place := t.at[slot]
 	if place == (treePlace{}) {
@@ -77,7 +79,7 @@ func (t *nodeTree) remove(slot Slot) {
 	}
 }
 
-// slots lists the n slots, one of each zone in turn.
+// slots lists all n slots, one of each zone in turn.
 func (t *nodeTree) slots(n int) []Slot {
 	longest := 0
 	for z := range t.zones {
@@ -94,15 +96,15 @@ func (t *nodeTree) slots(n int) []Slot {
 	return slots
 }
 
-// nodeOrder is the order of nodes, listed.
+// nodeOrder lists the nodes in their order.
 type nodeOrder struct {
 	slots []Slot
 	infos []fwk.NodeInfo
-	// rank is the position by slot, of the slots that are listed.
+	// rank is the position of each listed slot, by slot.
 	rank []int32
 }
 
-// ordered returns the order of nodes, listing it if nobody has since it changed.
+// ordered returns the order of nodes. The first call after a change computes it.
 func (s *Snapshot) ordered() *nodeOrder {
 	if order := s.listed.Load(); order != nil {
 		return order

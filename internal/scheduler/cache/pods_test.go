@@ -227,9 +227,9 @@ func TestConfirmation(t *testing.T) {
 	t.Run("a pod that is assumed while the informer's object of it is looked at is confirmed", func(t *testing.T) {
 		f := newFixture(t, newNode("a", ""))
 		confirmed := edited(assumed, labelled("x"))
-		next, like := f.succeed(quiet, nil, confirmed)
+		next, like := f.nextPodInfo(quiet, nil, confirmed)
 		f.assume(assumed)
-		f.admitPod(quiet, confirmed, podState{}, next, like)
+		f.storePod(quiet, confirmed, podState{}, next, like)
 		f.expectLog("PodAdded a", "PodRemoved a", "PodAdded a")
 		f.expectPods("a", confirmed)
 		f.expectCounts(1, 1, 0)
@@ -240,9 +240,9 @@ func TestConfirmation(t *testing.T) {
 		f.assume(assumed)
 		known := f.pods[assumed.UID]
 		confirmed := edited(assumed)
-		next, like := f.succeed(quiet, known.info, confirmed)
+		next, like := f.nextPodInfo(quiet, known.info, confirmed)
 		f.must(f.ForgetPod(quiet, assumed))
-		f.admitPod(quiet, confirmed, known, next, like)
+		f.storePod(quiet, confirmed, known, next, like)
 		f.refresh()
 		f.expectPods("a", confirmed)
 		f.expectCounts(1, 1, 0)
@@ -255,8 +255,8 @@ func TestConfirmation(t *testing.T) {
 		f.must(f.AddPod(quiet, edited(assumed, labelled("x"))))
 		f.refresh()
 		latest := edited(assumed)
-		next, like := f.succeed(quiet, known.info, latest) // the same as what was known, not as what is
-		f.admitPod(quiet, latest, known, next, like)
+		next, like := f.nextPodInfo(quiet, known.info, latest) // the same as what was known, not as what is
+		f.storePod(quiet, latest, known, next, like)
 		f.expectLog("PodRemoved a", "PodAdded a")
 		f.expectPods("a", latest)
 	})

@@ -8,8 +8,7 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 )
 
-// priorities counts the pods of each priority, over all nodes of a snapshot. There are few
-// priorities.
+// priorities counts the pods of each priority on all nodes of a snapshot. There are few priorities.
 type priorities map[int32]int
 
 func (p priorities) add(pod *corev1.Pod) { p[corev1helpers.PodPriority(pod)]++ }
@@ -21,7 +20,7 @@ func (p priorities) remove(pod *corev1.Pod) {
 	}
 }
 
-// below says whether there is a pod of a lower priority.
+// below reports whether there is a pod of a lower priority.
 func (p priorities) below(priority int32) bool {
 	for other := range p {
 		if other < priority {

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// pvcUsers counts the pods that use a PersistentVolumeClaim, over all nodes of a snapshot.
+// pvcUsers counts the pods that use each PersistentVolumeClaim, on all nodes of a snapshot.
 type pvcUsers map[pvcKey]int
 
 type pvcKey struct{ namespace, name string }
@@ -35,7 +35,7 @@ func (u pvcUsers) remove(pod *corev1.Pod) {
 	}
 }
 
-// used says whether a pod uses the claim of a key such as "namespace/name".
+// used reports whether a pod uses the claim with a key such as "namespace/name".
 func (u pvcUsers) used(key string) bool {
 	namespace, name, ok := strings.Cut(key, "/")
 	return ok && u[pvcKey{namespace, name}] > 0

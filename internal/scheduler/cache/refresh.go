@@ -14,8 +14,8 @@ import (
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 )
 
-// This file is all that writes to a snapshot. The caller holds Cache.mu and is the only one to use
-// the snapshot.
+// Only the functions in this file modify a snapshot. The caller holds Cache.mu, and no other
+// goroutine uses the snapshot.
 
 // beginRefresh starts a new refresh.
 func (s *Snapshot) beginRefresh() {
@@ -34,7 +34,7 @@ func (s *Snapshot) touched(slot Slot) {
 	s.versions[slot] = s.version
 }
 
-// takeSlot gives out the slot that became free last, or a new one.
+// takeSlot returns the slot that became free last, or a new one.
 func (s *Snapshot) takeSlot() Slot {
 	if last := len(s.free) - 1; last >= 0 {
 		slot := s.free[last]
@@ -46,10 +46,10 @@ func (s *Snapshot) takeSlot() Slot {
 	return Slot(len(s.infos) - 1)
 }
 
-// addNode shows a node with the pods on it.
+// addNode adds a node with the pods on it.
 func (s *Snapshot) addNode(n *node) Slot {
 	slot := s.takeSlot()
-	info := sumUp(n.obj, n.pods)
+	info := newNodeInfo(n.obj, n.pods)
 	info.ImageStates = s.images.add(n.obj.Status.Images)
 	s.infos[slot] = info
 	s.slots[n.name] = slot
@@ -61,8 +61,8 @@ func (s *Snapshot) addNode(n *node) Slot {
 	return slot
 }
 
-// removeNode stops showing the node in a slot. Its NodeInfo, which somebody may still hold, stays
-// as it is.
+// removeNode removes the node in a slot. Its NodeInfo does not change, as it may still be
+// referenced.
 func (s *Snapshot) removeNode(slot Slot) {
 	info := s.infos[slot]
 	s.uncountPods(slot)
@@ -76,7 +76,7 @@ func (s *Snapshot) removeNode(slot Slot) {
 	s.logged(slot, NodeRemoved, 0)
 }
 
-// rebuildNode shows a node of which too much has happened as it is, in the NodeInfo that it has.
+// rebuildNode computes the NodeInfo of a node again, in place.
 func (s *Snapshot) rebuildNode(n *node) {
 	slot := n.slot
 	info := s.infos[slot]
@@ -86,7 +86,7 @@ func (s *Snapshot) rebuildNode(n *node) {
 		s.images.remove(images)
 		images = s.images.add(n.obj.Status.Images)
 	}
-	*info = *sumUp(n.obj, n.pods)
+	*info = *newNodeInfo(n.obj, n.pods)
 	info.ImageStates = images
 	s.countPods(slot)
 	s.reorder(slot, n)
@@ -94,7 +94,7 @@ func (s *Snapshot) rebuildNode(n *node) {
 	s.logged(slot, NodeObject, 0)
 }
 
-// apply shows one thing that happened. After an error the node has to be rebuilt.
+// apply applies one change. After an error the node must be rebuilt.
 func (s *Snapshot) apply(logger klog.Logger, d *delta) error {
 	slot := d.node.slot
 	info := s.infos[slot]
@@ -126,7 +126,7 @@ func (s *Snapshot) apply(logger klog.Logger, d *delta) error {
 		s.setNode(d.node)
 		s.logged(slot, NodeObject, 0)
 	case nodeRefreshed:
-		// Whoever goes by generations shall see as little of it as readers of the log.
+		// As the log has no entry, NodeInfo.Generation must not change either.
 		generation := info.Generation
 		s.setNode(d.node)
 		info.Generation = generation
@@ -134,7 +134,7 @@ func (s *Snapshot) apply(logger klog.Logger, d *delta) error {
 	return nil
 }
 
-// setNode shows the latest object of a node.
+// setNode sets the newest object of a node.
 func (s *Snapshot) setNode(n *node) {
 	slot := n.slot
 	info := s.infos[slot]
@@ -147,14 +147,14 @@ func (s *Snapshot) setNode(n *node) {
 	s.relabel(slot, n.obj, false)
 }
 
-// reorder puts a node where it comes in the order of nodes, which a change of its zone moves.
+// reorder moves a node to its position in the order of nodes, after its zone may have changed.
 func (s *Snapshot) reorder(slot Slot, n *node) {
 	if s.tree.put(slot, n) {
 		s.orderChanged()
 	}
 }
 
-// countPods enters the pods of a node into what is kept over all nodes.
+// countPods adds the pods of a node to the indexes over all nodes.
 func (s *Snapshot) countPods(slot Slot) {
 	for _, pod := range s.infos[slot].Pods {
 		s.enterPod(pod.GetPod())
@@ -163,45 +163,44 @@ func (s *Snapshot) countPods(slot Slot) {
 	s.sortByPods(slot)
 }
 
-// uncountPods takes back countPods.
+// uncountPods reverts countPods.
 func (s *Snapshot) uncountPods(slot Slot) {
 	for _, pod := range s.infos[slot].Pods {
 		s.leavePod(pod.GetPod())
 	}
 	s.unsignPods(slot)
-	s.enter(slot, false, false, false)
+	s.enter(slot, false, false)
 }
 
-// enterPod enters a pod into what is kept over all nodes.
+// enterPod adds a pod to the counts over all nodes.
 func (s *Snapshot) enterPod(pod *corev1.Pod) {
 	s.pvcs.add(pod)
 	s.priorities.add(pod)
 }
 
-// leavePod takes back enterPod.
+// leavePod reverts enterPod.
 func (s *Snapshot) leavePod(pod *corev1.Pod) {
 	s.pvcs.remove(pod)
 	s.priorities.remove(pod)
 }
 
-// sortByPods puts a slot into the sets that its pods call for.
+// sortByPods updates the slot's membership in the sets of nodes with affinity.
 func (s *Snapshot) sortByPods(slot Slot) {
 	info := s.infos[slot]
-	s.enter(slot, len(info.PodsWithAffinity) > 0, len(info.PodsWithRequiredAntiAffinity) > 0, len(info.PVCRefCounts) > 0)
+	s.enter(slot, len(info.PodsWithAffinity) > 0, len(info.PodsWithRequiredAntiAffinity) > 0)
 }
 
-func (s *Snapshot) enter(slot Slot, affinity, requiredAntiAffinity, pvcs bool) {
+func (s *Snapshot) enter(slot Slot, affinity, requiredAntiAffinity bool) {
 	if s.withAffinity.set(slot, affinity) {
 		s.listWithAffinity.Store(nil)
 	}
 	if s.withRequiredAntiAffinity.set(slot, requiredAntiAffinity) {
 		s.listWithRequiredAntiAffinity.Store(nil)
 	}
-	s.withPVCs.set(slot, pvcs)
 }
 
-// replacePod puts one PodInfo in the place of another wherever a NodeInfo has it, and returns which
-// of its Pods it was, or -1 if the NodeInfo has it not.
+// replacePod replaces a PodInfo in all lists of a NodeInfo, and returns its index in Pods, -1 if it
+// is not there.
 func replacePod(info *schedframework.NodeInfo, old, pod *schedframework.PodInfo) int {
 	for _, pods := range [...][]fwk.PodInfo{info.PodsWithAffinity, info.PodsWithRequiredAntiAffinity} {
 		if i := slices.Index(pods, fwk.PodInfo(old)); i >= 0 {
@@ -215,10 +214,10 @@ func replacePod(info *schedframework.NodeInfo, old, pod *schedframework.PodInfo)
 	return i
 }
 
-// restorePorts gives back the host ports that other pods share with one that was removed, which a
-// NodeInfo, not counting the users of a port, takes for free. Pods with one port come to share a
-// node when a pod is made again before the deletion of the old one is seen, or when somebody other
-// than a scheduler sets their node.
+// restorePorts adds the host ports again that other pods share with a removed pod. A NodeInfo does
+// not count the users of a port, and frees it with the first one. Pods with the same port share a
+// node if a pod is re-created before the deletion of the old one is seen, or if another component
+// than a scheduler assigned them.
 func restorePorts(info *schedframework.NodeInfo, removed *corev1.Pod) {
 	if len(schedutil.GetHostPorts(removed)) == 0 {
 		return

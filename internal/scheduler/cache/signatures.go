@@ -13,53 +13,53 @@ import (
 	"github.com/livesched/livesched/internal/mapkey"
 )
 
-// SignatureID is the number of a signature, the smallest being 0. See [Signatures.Epoch] for how
-// long it means the same.
+// SignatureID is the number of a signature, starting at 0. [Signatures.Epoch] describes how long a
+// number is valid.
 type SignatureID uint32
 
-// Signature is all that the selectors of other pods, and the terms by which it selects others, go
-// by in a pod that is on a node. There are few: the pods of one controller have one.
+// Signature is everything about a pod on a node that the selectors of other pods, and its own
+// terms, depend on. There are few signatures: the pods of one controller share one.
 type Signature struct {
 	Namespace string
-	// Labels must not be written to, nor what Terms refers to.
+	// Labels must not be modified, nor what Terms refers to.
 	Labels map[string]string
-	// Terminating says that the pods have a deletion timestamp.
+	// Terminating means that the pods have a deletion timestamp.
 	Terminating bool
 	// Terms has the terms of pod affinity and anti-affinity, and nothing else: no Pod. It is nil if
 	// there are none.
 	Terms *schedframework.PodInfo
 
 	key string
-	// pods is the number of pods of the signature. With the last one it is forgotten.
+	// pods is the number of pods with the signature. The signature is dropped with the last one.
 	pods int32
 }
 
-// Signatures numbers the signatures of the pods in a snapshot, and says which pods each node has.
-// What is to be found out about all pods can be found out once for each signature, and looked up
-// for each pod. It is kept up with every refresh.
+// Signatures numbers the signatures of the pods in a snapshot, and lists those of each node. A
+// computation over all pods can run once for each signature instead, with a lookup for each pod.
+// Every refresh updates it.
 //
-// Ask [Snapshot.Signatures] for it in each cycle. Between refreshes any number of goroutines may
-// read it.
+// Callers must get it from [Snapshot.Signatures] in each cycle. Between refreshes any number of
+// goroutines may read it.
 type Signatures struct {
 	epoch uint64
-	// spare is how many numbers may be out of use before all are given out anew, besides as many as
-	// are in use.
+	// spare is the number of unused numbers allowed, in addition to as many as are in use, before
+	// all signatures are renumbered.
 	spare int
-	// on are the signatures of the pods in each slot, in the order of the NodeInfo's Pods.
+	// on holds the signatures of the pods in each slot, in the order of NodeInfo.Pods.
 	on [][]SignatureID
-	// all are the signatures by number, those without pods being empty. numbers has them by key.
+	// all holds the signatures by number; unused numbers are empty. numbers maps keys to numbers.
 	all     []Signature
 	numbers map[string]SignatureID
-	// withTerms are the numbers of those that have terms, and of some that are gone, the smallest
-	// first.
+	// withTerms holds the numbers of the signatures with terms, and of some that no pod has any
+	// more, in ascending order.
 	withTerms []SignatureID
-	// recent remembers of classes which signature their last pod had.
+	// recent caches the signature of the last pod of a class.
 	recent [recentClasses]recentClass
 	// Scratch space.
 	key mapkey.Writer
 }
 
-// recentClasses is a power of two. Of two classes with one remainder the later is remembered.
+// recentClasses is a power of two. Of two classes with the same remainder, the later one is cached.
 const recentClasses = 256
 
 type recentClass struct {
@@ -70,28 +70,27 @@ type recentClass struct {
 const spareSignatures = 1024
 
 // On returns the signatures of the pods on the node in a slot, in the order of the pods. The slice
-// must not be written to and is valid until the next refresh.
+// must not be modified and is valid until the next refresh.
 func (x *Signatures) On(slot Slot) []SignatureID { return x.on[slot] }
 
-// Of returns a signature. It is valid until the next refresh, and must not be written to.
+// Of returns a signature. It is valid until the next refresh, and must not be modified.
 func (x *Signatures) Of(id SignatureID) *Signature { return &x.all[id] }
 
-// Bound is greater than every number in use. It is about twice as many as there are signatures, at
-// most.
+// Bound is greater than every number in use. It is at most about twice the number of signatures.
 func (x *Signatures) Bound() SignatureID { return SignatureID(len(x.all)) }
 
-// WithTerms returns the numbers of all signatures that have terms, and of some that no pod has any
-// more, the smallest first. The slice must not be written to and is valid until the next refresh;
-// as long as Epoch does not move, numbers are only appended.
+// WithTerms returns the numbers of all signatures with terms, and of some that no pod has any more,
+// in ascending order. The slice must not be modified and is valid until the next refresh. While
+// Epoch does not change, numbers are only appended.
 func (x *Signatures) WithTerms() []SignatureID { return x.withTerms }
 
-// Epoch moves when the signatures are numbered anew, which happens when about half of the numbers
-// are out of use. Until then a number that was given to a signature is not given to another. It is
-// never the same for two Signatures of a snapshot.
+// Epoch changes when the signatures are renumbered, which happens when about half of the numbers
+// are unused. Until then no number is reused for another signature. Two Signatures of a snapshot
+// never have the same epoch.
 func (x *Signatures) Epoch() uint64 { return x.epoch }
 
-// Signatures returns the signatures of all pods. The first call costs all pods; after that, keeping
-// them up costs the pods that come and go. It may be called from any goroutine that may read the
+// Signatures returns the signatures of all pods. The first call costs all pods; later refreshes
+// cost the pods that were added and removed. It may be called on any goroutine that may read the
 // snapshot.
 func (s *Snapshot) Signatures() *Signatures {
 	s.lazy.Lock()
@@ -110,7 +109,7 @@ func (s *Snapshot) Signatures() *Signatures {
 	return s.signatures
 }
 
-// renumberSignatures closes the gaps in the numbers when there are many.
+// renumberSignatures closes the gaps in the numbers if there are many.
 func (s *Snapshot) renumberSignatures() {
 	if x := s.signatures; x != nil && len(x.all) >= 2*len(x.numbers)+x.spare {
 		s.epochs++
@@ -118,7 +117,7 @@ func (s *Snapshot) renumberSignatures() {
 	}
 }
 
-// signPods enters the pods of a node that has none in the signatures.
+// signPods adds the pods of a node without signatures.
 func (s *Snapshot) signPods(slot Slot) {
 	if x := s.signatures; x != nil {
 		x.grow(len(s.infos))
@@ -126,7 +125,7 @@ func (s *Snapshot) signPods(slot Slot) {
 	}
 }
 
-// unsignPods takes the pods of a slot out of the signatures.
+// unsignPods removes the pods of a slot.
 func (s *Snapshot) unsignPods(slot Slot) {
 	if x := s.signatures; x != nil {
 		for _, id := range x.on[slot] {
@@ -136,14 +135,14 @@ func (s *Snapshot) unsignPods(slot Slot) {
 	}
 }
 
-// signPod enters a pod that was appended to those of a node.
+// signPod adds a pod that was appended to those of a node.
 func (s *Snapshot) signPod(slot Slot, pod *schedframework.PodInfo, class ClassID) {
 	if x := s.signatures; x != nil {
 		x.on[slot] = append(x.on[slot], x.enterOfClass(pod, class))
 	}
 }
 
-// unsignPod takes out a pod that was the i-th of a node, into whose place the last has moved.
+// unsignPod removes the i-th pod of a node, which the last one has replaced.
 func (s *Snapshot) unsignPod(slot Slot, i int) {
 	if x := s.signatures; x != nil {
 		on := x.on[slot]
@@ -154,7 +153,7 @@ func (s *Snapshot) unsignPod(slot Slot, i int) {
 	}
 }
 
-// resignPod has a newer object of the i-th pod of a node, whose signature is the same.
+// resignPod records a newer object of the i-th pod of a node, with the same signature.
 func (s *Snapshot) resignPod(slot Slot, i int, pod *schedframework.PodInfo) {
 	if x := s.signatures; x != nil {
 		if own := &x.all[x.on[slot][i]]; own.pods == 1 {
@@ -170,7 +169,7 @@ func (x *Signatures) grow(slots int) {
 	}
 }
 
-// enterAll enters the pods of a node that has none.
+// enterAll adds the pods of a node without signatures.
 func (x *Signatures) enterAll(slot Slot, pods []fwk.PodInfo) {
 	if len(pods) == 0 {
 		return
@@ -182,7 +181,8 @@ func (x *Signatures) enterAll(slot Slot, pods []fwk.PodInfo) {
 	x.on[slot] = on
 }
 
-// enterOfClass counts a pod for its signature. Most pods of a class have that of the one before.
+// enterOfClass counts a pod for its signature. Most pods of a class have the signature of the last
+// one.
 func (x *Signatures) enterOfClass(pod *schedframework.PodInfo, class ClassID) SignatureID {
 	if class == 0 {
 		return x.enter(pod)
@@ -213,7 +213,7 @@ func (x *Signatures) enter(pod fwk.PodInfo) SignatureID {
 	return id
 }
 
-// number gives a number to a signature whose key was just written.
+// number assigns a number to the signature whose key was just written.
 func (x *Signatures) number(info fwk.PodInfo) SignatureID {
 	id := SignatureID(len(x.all))
 	pod := info.GetPod()
@@ -228,7 +228,7 @@ func (x *Signatures) number(info fwk.PodInfo) SignatureID {
 	return id
 }
 
-// leave takes back enter.
+// leave reverts enter.
 func (x *Signatures) leave(id SignatureID) {
 	own := &x.all[id]
 	own.pods--
@@ -263,17 +263,18 @@ func (x *Signatures) renumber(epoch uint64) {
 	}
 }
 
-// Gone says that no pod has the signature any more. All that it had is forgotten.
+// Gone reports whether no pod has the signature any more. It is empty then.
 func (s *Signature) Gone() bool { return s.pods == 0 }
 
-// isOf says whether a pod has the signature. It only has to be right when it says yes.
+// isOf reports whether a pod has the signature. It may return false for a pod that has it.
 func (s *Signature) isOf(info *schedframework.PodInfo) bool {
 	pod := info.Pod
 	return s.pods > 0 && s.Namespace == pod.Namespace && s.Terminating == (pod.DeletionTimestamp != nil) &&
 		s.sharesTerms(info) && maps.Equal(s.Labels, pod.Labels)
 }
 
-// sharesTerms says whether a pod has the very terms of the signature, as pods of a class do.
+// sharesTerms reports whether a pod shares the terms of the signature in memory, as pods of a class
+// do.
 func (s *Signature) sharesTerms(pod *schedframework.PodInfo) bool {
 	terms := s.Terms
 	if terms == nil {
@@ -303,7 +304,7 @@ func hasTerms(pod fwk.PodInfo) bool {
 		len(pod.GetPreferredAffinityTerms())+len(pod.GetPreferredAntiAffinityTerms()) > 0
 }
 
-// writeKey writes what tells a pod's signature from others.
+// writeKey writes the key of a pod's signature.
 func (x *Signatures) writeKey(pod *corev1.Pod) {
 	w := &x.key
 	w.Reset()

@@ -12,32 +12,33 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// Slot is the place of a node in a snapshot: a small number that the node keeps as long as it
-// lives. Slots of nodes that are gone are given to new ones; slots are never re-ordered.
+// Slot is the index of a node in a snapshot: a small number that the node keeps until it is
+// removed. New nodes reuse the slots of removed ones; slots are never reordered.
 type Slot int32
 
 const noSlot Slot = -1
 
-// Snapshot is the cluster as it was at the last [Cache.UpdateSnapshot]: what plugins and the
-// algorithm decide on. It is one object for the life of a scheduler, since plugins keep the
-// pointer, and is refreshed in place.
+// Snapshot is the state of the cluster at the last [Cache.UpdateSnapshot]. Plugins and the
+// scheduling algorithm read it. There is one object for the life of a scheduler, refreshed in
+// place, since plugins keep the pointer.
 //
-// It belongs to the goroutine of the scheduling loop. That goroutine refreshes it between two
-// cycles; during a cycle nobody writes to it, and any number of goroutines may read it. Nothing
-// that its methods return may be written to. A NodeInfo is the same object as long as its node
-// lives, with contents that change at refreshes. PodInfos are never written to and may be kept. As
-// everywhere in Kubernetes, nobody may read the snapshot in a binding cycle.
+// It belongs to the goroutine of the scheduling loop, which refreshes it between two scheduling
+// cycles. During a cycle it does not change, and any number of goroutines may read it. The values
+// that its methods return must not be modified. A node has the same NodeInfo object until it is
+// removed; its content changes at refreshes. PodInfos are immutable and may be kept. As everywhere
+// in Kubernetes, the snapshot must not be read in a binding cycle.
 //
-// Lists and topologies are made when they are first asked for, from whatever goroutine, and kept
-// until a refresh changes what is in them. Apart from those, a reader takes no lock.
+// Lists, topologies and signatures are computed on first use, on any goroutine. Lists are kept
+// until a refresh changes them; topologies and signatures are updated by refreshes. All other reads
+// take no lock.
 type Snapshot struct {
 	// source is the cache that the snapshot was last filled from.
 	source    *Cache
 	refreshes uint64
 
-	// infos by slot, nil where the slot is free.
+	// infos are the nodes by slot, nil for free slots.
 	infos []*schedframework.NodeInfo
-	// versions by slot; version is the last one that was given to one.
+	// versions are the versions by slot; version is the last one assigned.
 	versions []uint64
 	version  uint64
 	slots    map[string]Slot
@@ -48,14 +49,13 @@ type Snapshot struct {
 	// Sets of nodes by the pods on them.
 	withAffinity             Bitset
 	withRequiredAntiAffinity Bitset
-	withPVCs                 Bitset
 
 	pvcs       pvcUsers
 	priorities priorities
 	images     imageStates
 
-	// lazy guards topologies, signatures and epochs between refreshes, and the making of the lists.
-	// A list that is nil has to be made, as have signatures.
+	// lazy guards topologies, signatures and epochs between refreshes, and the computation of
+	// lists. A nil list, or nil signatures, must be computed.
 	lazy                         sync.Mutex
 	topologies                   map[string]*Topology
 	signatures                   *Signatures
@@ -67,19 +67,19 @@ type Snapshot struct {
 
 var _ fwk.SharedLister = (*Snapshot)(nil)
 
-// NewSnapshot returns a snapshot of nothing.
+// NewSnapshot returns an empty snapshot.
 func NewSnapshot() *Snapshot {
 	s := &Snapshot{log: Log{first: 1}}
 	s.reset(nil)
 	return s
 }
 
-// reset empties the snapshot, to be filled from a cache. The log is not touched.
+// reset empties the snapshot, to be filled from a cache. It keeps the log.
 func (s *Snapshot) reset(source *Cache) {
 	s.source = source
 	s.infos, s.versions, s.slots, s.free = nil, nil, make(map[string]Slot), nil
 	s.tree = nodeTree{}
-	s.withAffinity, s.withRequiredAntiAffinity, s.withPVCs = Bitset{}, Bitset{}, Bitset{}
+	s.withAffinity, s.withRequiredAntiAffinity = Bitset{}, Bitset{}
 	s.pvcs, s.priorities = make(pvcUsers), make(priorities)
 	s.images = imageStates{summaries: make(map[string]*fwk.ImageStateSummary), epoch: s.images.epoch + 1}
 	s.topologies = make(map[string]*Topology)
@@ -87,25 +87,25 @@ func (s *Snapshot) reset(source *Cache) {
 	s.orderChanged()
 }
 
-// orderChanged lets go of the lists.
+// orderChanged drops the lists.
 func (s *Snapshot) orderChanged() {
 	s.listed.Store(nil)
 	s.listWithAffinity.Store(nil)
 	s.listWithRequiredAntiAffinity.Store(nil)
 }
 
-// Slots is greater than every slot in use. Arrays by slot have to be this long.
+// Slots returns the length that arrays indexed by slot must have.
 func (s *Snapshot) Slots() int { return len(s.infos) }
 
-// Alive says whether there is a node in a slot.
+// Alive reports whether there is a node in a slot.
 func (s *Snapshot) Alive(slot Slot) bool { return s.infos[slot] != nil }
 
 // Info returns the node in a slot, nil if there is none.
 func (s *Snapshot) Info(slot Slot) *schedframework.NodeInfo { return s.infos[slot] }
 
-// Version is another number than any before as soon as anything has changed on the node in a slot
-// that its NodeInfo shows, be it the status of a pod there, of which the change log says nothing. A
-// change of the node object of which the log says nothing does not count.
+// Version returns the version of a slot. Any change of its NodeInfo sets a new version that was
+// never used before, even a change of a pod's status, which has no entry in the change log. Changes
+// of the node object without an entry in the log do not change the version.
 func (s *Snapshot) Version(slot Slot) uint64 { return s.versions[slot] }
 
 // SlotOf returns the slot of a node.
@@ -114,27 +114,21 @@ func (s *Snapshot) SlotOf(nodeName string) (Slot, bool) {
 	return slot, ok
 }
 
-// NumNodes is the number of nodes.
+// NumNodes returns the number of nodes.
 func (s *Snapshot) NumNodes() int { return len(s.slots) }
 
-// Order returns the slots in the order in which nodes are sampled: the one of List. It costs all
-// nodes after one has come, gone, or moved to another zone.
+// Order returns the slots in the order of List, in which nodes are sampled. The first call after a
+// node was added or removed, or changed its zone, costs all nodes.
 func (s *Snapshot) Order() []Slot { return s.ordered().slots }
 
 // Log returns the change log.
 func (s *Snapshot) Log() *Log { return &s.log }
 
-// WithAffinity is the set of nodes with pods that have pod affinity or anti-affinity.
+// WithAffinity returns the set of nodes with pods that have pod affinity or anti-affinity.
 func (s *Snapshot) WithAffinity() Bitset { return s.withAffinity }
 
-// WithRequiredAntiAffinity is the set of nodes with pods that have required pod anti-affinity.
-func (s *Snapshot) WithRequiredAntiAffinity() Bitset { return s.withRequiredAntiAffinity }
-
-// WithPVCs is the set of nodes with pods that use PersistentVolumeClaims.
-func (s *Snapshot) WithPVCs() Bitset { return s.withPVCs }
-
-// ImagesEpoch moves whenever the number of nodes that have some image changes, and with it the
-// ImageStates of all nodes that have it, of which the change log says nothing.
+// ImagesEpoch changes whenever the number of nodes with some image does. That changes the
+// ImageStates of all nodes with the image, for which the change log has no entries.
 func (s *Snapshot) ImagesEpoch() uint64 { return s.images.epoch }
 
 // NodeInfos returns the lister of nodes.
@@ -169,7 +163,7 @@ func (s *Snapshot) HavePodsWithRequiredAntiAffinityList() ([]fwk.NodeInfo, error
 	return s.list(&s.listWithRequiredAntiAffinity, &s.withRequiredAntiAffinity), nil
 }
 
-// list returns a kept list of the nodes in a set, making it if it was let go of.
+// list returns the cached list of the nodes in a set, and computes it if it was dropped.
 func (s *Snapshot) list(kept *atomic.Pointer[[]fwk.NodeInfo], set *Bitset) []fwk.NodeInfo {
 	if list := kept.Load(); list != nil {
 		return *list
@@ -194,8 +188,8 @@ func (s *Snapshot) Get(nodeName string) (fwk.NodeInfo, error) {
 	return s.infos[slot], nil
 }
 
-// IsPVCUsedByPods says whether a pod uses the claim of a key such as "namespace/name".
+// IsPVCUsedByPods reports whether a pod uses the claim with a key such as "namespace/name".
 func (s *Snapshot) IsPVCUsedByPods(key string) bool { return s.pvcs.used(key) }
 
-// HasPodsBelow says whether a pod on some node has a lower priority than this.
+// HasPodsBelow reports whether a pod on any node has a priority below the given one.
 func (s *Snapshot) HasPodsBelow(priority int32) bool { return s.priorities.below(priority) }

@@ -28,7 +28,7 @@ func nodeNames(t *testing.T, list func() ([]fwk.NodeInfo, error)) []string {
 
 func TestSetsOfNodes(t *testing.T) {
 	f := newFixture(t, newNode("a1", "a"), newNode("a2", "a"), newNode("b1", "b"))
-	expect := func(affinity, antiAffinity, pvcs []string) {
+	expect := func(affinity, antiAffinity []string) {
 		t.Helper()
 		f.refresh()
 		infos := f.snapshot.NodeInfos()
@@ -39,7 +39,7 @@ func TestSetsOfNodes(t *testing.T) {
 			t.Errorf("nodes with required anti-affinity: got %v, want %v", got, antiAffinity)
 		}
 		for want, set := range map[*[]string]Bitset{
-			&affinity: f.snapshot.WithAffinity(), &antiAffinity: f.snapshot.WithRequiredAntiAffinity(), &pvcs: f.snapshot.WithPVCs(),
+			&affinity: f.snapshot.WithAffinity(), &antiAffinity: f.snapshot.withRequiredAntiAffinity,
 		} {
 			var names []string
 			for slot := range set.All() {
@@ -50,21 +50,21 @@ func TestSetsOfNodes(t *testing.T) {
 			}
 		}
 	}
-	expect(nil, nil, nil)
+	expect(nil, nil)
 	preferring, required := newPod("p", "a2", withAffinity), newPod("q", "b1", withRequiredAntiAffinity)
 	second := newPod("r", "b1", withRequiredAntiAffinity, claiming("data"))
 	for _, pod := range []*corev1.Pod{preferring, required, second} {
 		f.must(f.AddPod(quiet, pod))
 	}
-	expect([]string{"b1", "a2"}, []string{"b1"}, []string{"b1"})
+	expect([]string{"b1", "a2"}, []string{"b1"})
 	f.must(f.RemovePod(quiet, required))
-	expect([]string{"b1", "a2"}, []string{"b1"}, []string{"b1"})
+	expect([]string{"b1", "a2"}, []string{"b1"})
 	f.must(f.RemovePod(quiet, second))
-	expect([]string{"a2"}, nil, nil)
+	expect([]string{"a2"}, nil)
 	f.must(f.RemoveNode(quiet, newNode("a2", "a")))
-	expect(nil, nil, nil)
+	expect(nil, nil)
 	f.AddNode(quiet, newNode("a2", "a"))
-	expect([]string{"a2"}, nil, nil)
+	expect([]string{"a2"}, nil)
 }
 
 func TestSubsetsOfTheOrder(t *testing.T) {
@@ -109,11 +109,11 @@ func TestClaimsInUse(t *testing.T) {
 	}
 	f.must(f.RemoveNode(quiet, newNode("b", "")))
 	if used("ns/data") {
-		t.Error("the claim of a pod on a ghost is in use")
+		t.Error("the claim of a pod on a placeholder is in use")
 	}
 	f.AddNode(quiet, newNode("b", ""))
 	if !used("ns/data") {
-		t.Error("the claim is not in use after the ghost came back")
+		t.Error("the claim is not in use after the placeholder came back")
 	}
 	f.must(f.RemovePod(quiet, second))
 	if used("ns/data") || len(f.snapshot.pvcs) != 0 {
@@ -219,7 +219,7 @@ func TestTwoSnapshots(t *testing.T) {
 		if got := nodeNames(t, f.snapshot.List); !slices.Equal(got, []string{"c"}) {
 			t.Errorf("nodes: got %v", got)
 		}
-		f.must(f.RemoveNode(quiet, newNode("a", "x"))) // leaves a ghost
+		f.must(f.RemoveNode(quiet, newNode("a", "x"))) // leaves a placeholder
 		f.expectLog("gap")
 		if got := nodeNames(t, f.snapshot.List); !slices.Equal(got, []string{"b"}) {
 			t.Errorf("nodes: got %v", got)
@@ -261,8 +261,7 @@ func diffSnapshots(want, got *Snapshot) string {
 	compare("nodes with affinity", listed(want.HavePodsWithAffinityList()), listed(got.HavePodsWithAffinityList()))
 	compare("nodes with required anti-affinity", listed(want.HavePodsWithRequiredAntiAffinityList()), listed(got.HavePodsWithRequiredAntiAffinityList()))
 	compare("set with affinity", names(want, want.WithAffinity()), names(got, got.WithAffinity()))
-	compare("set with required anti-affinity", names(want, want.WithRequiredAntiAffinity()), names(got, got.WithRequiredAntiAffinity()))
-	compare("set with PVCs", names(want, want.WithPVCs()), names(got, got.WithPVCs()))
+	compare("set with required anti-affinity", names(want, want.withRequiredAntiAffinity), names(got, got.withRequiredAntiAffinity))
 	compare("claims", want.pvcs, got.pvcs)
 	compare("priorities", want.priorities, got.priorities)
 	for name, slot := range want.slots {

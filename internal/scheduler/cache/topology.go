@@ -5,26 +5,26 @@ package cache
 
 import corev1 "k8s.io/api/core/v1"
 
-// maxTopologies bounds the topology keys that are kept up. The keys come from pods, so anybody can
-// make up new ones.
+// maxTopologies bounds the number of cached topology keys. The keys come from pods, so any user can
+// add new ones.
 const maxTopologies = 64
 
 // Topology numbers the domains of a topology key, such as the values of the label
-// topology.kubernetes.io/zone, and says which domain each slot is in. It is kept up with every
-// refresh.
+// topology.kubernetes.io/zone, and holds the domain of each slot. Every refresh updates it.
 //
-// Ask [Snapshot.Topo] for it in each cycle. Between refreshes any number of goroutines may read it.
+// Callers must get it from [Snapshot.Topo] in each cycle. Between refreshes any number of
+// goroutines may read it.
 type Topology struct {
 	key   string
 	epoch uint64
-	// asked is the refresh in which the topology was last asked for.
+	// asked is the refresh after which the topology was last used.
 	asked uint64
-	// of is the domain by slot, -1 for a slot without a node or a node without the label.
+	// of holds the domain by slot, -1 for a slot without a node or a node without the label.
 	of []int32
-	// domains by number. One that has no nodes is in free.
+	// domains are the domains by number. The numbers of those without nodes are in free.
 	domains []domain
 	free    []int32
-	// ids are the numbers by label value, of the domains that have nodes.
+	// ids holds the numbers of the domains with nodes, by label value.
 	ids map[string]int32
 	// shared is the number of domains with more than one node.
 	shared int
@@ -36,32 +36,31 @@ type domain struct {
 }
 
 // Domains returns the domain of each slot, -1 where the node lacks the label or there is no node.
-// An empty label value is a domain like any other. There are as many as Snapshot.Slots says. The
-// slice must not be written to.
+// An empty label value is a domain like any other. The slice has the length Snapshot.Slots and must
+// not be modified.
 //
-// A domain has the same number as long as it has a node. The number of one that has lost its last
-// node may be given to another: a sum per domain that was kept up through the change log is 0 by
-// then.
+// A domain keeps its number while it has a node. When it loses its last node, another domain may
+// get the number: a sum per domain that follows the change log is 0 by then.
 func (t *Topology) Domains() []int32 { return t.of }
 
 // Bound is greater than every domain number in use.
 func (t *Topology) Bound() int { return len(t.domains) }
 
-// Nodes is the number of nodes in a domain.
+// Nodes returns the number of nodes in a domain.
 func (t *Topology) Nodes(domain int32) int { return int(t.domains[domain].nodes) }
 
-// Value is the label value that a domain stands for.
+// Value returns the label value of a domain.
 func (t *Topology) Value(domain int32) string { return t.domains[domain].value }
 
-// Len is the number of domains that have nodes.
+// Len returns the number of domains that have nodes.
 func (t *Topology) Len() int { return len(t.ids) }
 
-// Unique says whether no domain has more than one node, as is usual for kubernetes.io/hostname.
+// Unique reports whether no domain has more than one node, as is usual for kubernetes.io/hostname.
 func (t *Topology) Unique() bool { return t.shared == 0 }
 
-// Epoch moves when a node changes its domain while it lives, and is never the same for two
-// topologies of a snapshot. What a reader has added up per domain is void when it has moved. Nodes
-// that come and go do not move it; the change log tells of them.
+// Epoch changes when an existing node changes its domain, and is never the same for two topologies
+// of a snapshot. It invalidates the sums that a reader keeps per domain. Nodes that are added or
+// removed do not change it; the change log lists them.
 func (t *Topology) Epoch() uint64 { return t.epoch }
 
 // grow makes room for a slot.
@@ -71,8 +70,7 @@ func (t *Topology) grow(slots int) {
 	}
 }
 
-// put enters a slot by its node's label, and says whether the slot was in another domain, or none,
-// before.
+// put sets the domain of a slot by its node's label, and reports whether that changed it.
 func (t *Topology) put(slot Slot, node *corev1.Node) bool {
 	value, has := node.Labels[t.key]
 	was := t.of[slot]
@@ -98,7 +96,7 @@ func (t *Topology) enter(slot Slot, value string) {
 	}
 }
 
-// leave takes a slot out of its domain, if it is in one.
+// leave removes a slot from its domain, if it is in one.
 func (t *Topology) leave(slot Slot) {
 	id := t.of[slot]
 	if id < 0 {
@@ -117,7 +115,7 @@ func (t *Topology) leave(slot Slot) {
 	}
 }
 
-// number makes a domain.
+// number creates a domain.
 func (t *Topology) number(value string) int32 {
 	var id int32
 	if last := len(t.free) - 1; last >= 0 {
@@ -131,9 +129,9 @@ func (t *Topology) number(value string) int32 {
 	return id
 }
 
-// Topo returns the topology of a key. The first call for a key costs all slots, as does one for a
-// key that 64 others have been asked for since; after that, keeping the topology up costs the nodes
-// that change. It may be called from any goroutine that may read the snapshot.
+// Topo returns the topology of a key. The first call for a key costs all slots, and so does a call
+// for a key after 64 others were used; later refreshes cost the nodes that change. It may be called
+// on any goroutine that may read the snapshot.
 func (s *Snapshot) Topo(key string) *Topology {
 	s.lazy.Lock()
 	defer s.lazy.Unlock()
@@ -161,7 +159,7 @@ func (s *Snapshot) newTopology(key string) *Topology {
 	return t
 }
 
-// dropTopology stops keeping up the key that was not asked for the longest.
+// dropTopology drops the topology that was not used for the longest time.
 func (s *Snapshot) dropTopology() {
 	var oldest *Topology
 	for _, t := range s.topologies {
@@ -172,7 +170,7 @@ func (s *Snapshot) dropTopology() {
 	delete(s.topologies, oldest.key)
 }
 
-// relabel enters a node, new or changed, into the topologies.
+// relabel updates the topologies with a node, new or changed.
 func (s *Snapshot) relabel(slot Slot, node *corev1.Node, isNew bool) {
 	for _, t := range s.topologies {
 		t.grow(len(s.infos))
@@ -183,7 +181,7 @@ func (s *Snapshot) relabel(slot Slot, node *corev1.Node, isNew bool) {
 	}
 }
 
-// unlabel takes a node that is gone out of the topologies.
+// unlabel removes a node from the topologies.
 func (s *Snapshot) unlabel(slot Slot) {
 	for _, t := range s.topologies {
 		t.leave(slot)

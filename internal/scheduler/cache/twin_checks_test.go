@@ -40,12 +40,6 @@ func (tt *twinTest) refresh() {
 }
 
 func (tt *twinTest) checkCache() {
-	if got, want := tt.cache.NodeCount(), len(tt.twin.nodes)+tt.twin.ghosts(); got != want {
-		tt.Errorf("NodeCount: got %d, want %d", got, want)
-	}
-	if got, want := tt.cache.PodCount(), len(tt.twin.pods); got != want {
-		tt.Errorf("PodCount: got %d, want %d", got, want)
-	}
 	assumed := 0
 	for uid, p := range tt.twin.pods {
 		if got, err := tt.cache.GetPod(p.pod); err != nil || got != p.pod {
@@ -58,8 +52,9 @@ func (tt *twinTest) checkCache() {
 			assumed++
 		}
 	}
-	if tt.cache.assumed != assumed {
-		tt.Errorf("assumed pods: got %d, want %d", tt.cache.assumed, assumed)
+	want := Size{Nodes: len(tt.twin.nodes) + tt.twin.placeholders(), Pods: len(tt.twin.pods), AssumedPods: assumed}
+	if got := tt.cache.Size(); got != want {
+		tt.Errorf("size: got %+v, want %+v", got, want)
 	}
 }
 
@@ -74,7 +69,7 @@ func (tt *twinTest) checkDump() {
 			tt.Errorf("dump of node %s (-want +got):\n%s", name, diff)
 		}
 	}
-	if len(dump.Nodes) != tt.cache.NodeCount() || len(dump.AssumedPods) != tt.cache.assumed {
+	if len(dump.Nodes) != tt.cache.Size().Nodes || len(dump.AssumedPods) != tt.cache.assumed {
 		tt.Errorf("dump has %d nodes and %d assumed pods", len(dump.Nodes), len(dump.AssumedPods))
 	}
 }
@@ -148,17 +143,14 @@ func (tt *twinTest) checkLists() {
 			lowest = min(lowest, ptr.Deref(pod.GetPod().Spec.Priority, 0))
 		}
 		slot, _ := tt.snapshot.SlotOf(name)
-		if tt.snapshot.WithPVCs().Has(slot) != (len(info.PVCRefCounts) > 0) {
-			tt.Errorf("set of nodes with PVCs is wrong about %s", name)
-		}
 		if tt.snapshot.WithAffinity().Has(slot) != (len(info.PodsWithAffinity) > 0) {
 			tt.Errorf("set of nodes with affinity is wrong about %s", name)
 		}
-		if tt.snapshot.WithRequiredAntiAffinity().Has(slot) != (len(info.PodsWithRequiredAntiAffinity) > 0) {
+		if tt.snapshot.withRequiredAntiAffinity.Has(slot) != (len(info.PodsWithRequiredAntiAffinity) > 0) {
 			tt.Errorf("set of nodes with required anti-affinity is wrong about %s", name)
 		}
 	}
-	if tt.snapshot.WithAffinity().Len() != len(affinity) || tt.snapshot.WithRequiredAntiAffinity().Len() != len(antiAffinity) {
+	if tt.snapshot.WithAffinity().Len() != len(affinity) || tt.snapshot.withRequiredAntiAffinity.Len() != len(antiAffinity) {
 		tt.Error("a set of nodes has dead slots")
 	}
 	for what, lists := range map[string][2][]string{

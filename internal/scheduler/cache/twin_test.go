@@ -105,15 +105,15 @@ func (w *twin) podsOn(name string) []*corev1.Pod {
 	return pods
 }
 
-// ghosts counts the nodes that are only known by their pods.
-func (w *twin) ghosts() int {
-	ghosts := map[string]bool{}
+// placeholders counts the nodes that are only known by their pods.
+func (w *twin) placeholders() int {
+	placeholders := map[string]bool{}
 	for _, p := range w.pods {
 		if w.nodes[p.pod.Spec.NodeName] == nil {
-			ghosts[p.pod.Spec.NodeName] = true
+			placeholders[p.pod.Spec.NodeName] = true
 		}
 	}
-	return len(ghosts)
+	return len(placeholders)
 }
 
 // images returns the node counts that a node's ImageStates should have.
@@ -192,7 +192,7 @@ func TestTwin(t *testing.T) {
 			}
 		})
 	}
-	for _, what := range []string{"ghost", "reborn", "confirmed elsewhere", "moved", "stale removal", "silent refresh", "epoch moved", "rebuilt", "slot used again", "lagging reader fell off", "lagging reader kept up", "signatures numbered anew"} {
+	for _, what := range []string{"placeholder", "re-created", "confirmed elsewhere", "moved", "stale removal", "silent refresh", "epoch moved", "rebuilt", "slot used again", "lagging reader fell off", "lagging reader kept up", "signatures numbered anew"} {
 		if hits[what] == 0 {
 			t.Errorf("never happened: %s", what)
 		}
@@ -256,9 +256,9 @@ func (tt *twinTest) stepNode() {
 	})
 	known := tt.twin.nodes[name]
 	if known == nil && tt.cache.nodes[name] != nil {
-		tt.hits["ghost"]++
+		tt.hits["placeholder"]++
 		if tt.cache.nodes[name].slot != noSlot {
-			tt.hits["reborn"]++
+			tt.hits["re-created"]++
 		}
 	}
 	if known != nil && tt.random.IntN(2) == 0 {

@@ -234,8 +234,8 @@ func (u *upstreamTest) compareCaches() {
 	if err != nil {
 		u.Fatal(err)
 	}
-	if u.ours.PodCount() != theirPods || u.ours.NodeCount() != u.theirs.NodeCount() {
-		u.Errorf("pods and nodes: ours %d, %d, theirs %d, %d", u.ours.PodCount(), u.ours.NodeCount(), theirPods, u.theirs.NodeCount())
+	if u.ours.Size().Pods != theirPods || u.ours.Size().Nodes != u.theirs.NodeCount() {
+		u.Errorf("pods and nodes: ours %d, %d, theirs %d, %d", u.ours.Size().Pods, u.ours.Size().Nodes, theirPods, u.theirs.NodeCount())
 	}
 	for _, pod := range u.pods {
 		ours, errOurs := u.ours.GetPod(pod)
@@ -257,7 +257,7 @@ func (u *upstreamTest) compareCaches() {
 			continue
 		}
 		if theirs.Node() == nil {
-			theirs = ghostOf(theirs)
+			theirs = placeholderOf(theirs)
 		}
 		if diff := diffNodeInfos(theirs, ours); diff != "" {
 			u.Errorf("node %s in the cache (-theirs +ours):\n%s", name, diff)
@@ -265,10 +265,10 @@ func (u *upstreamTest) compareCaches() {
 	}
 }
 
-// ghostOf forgets what kube-scheduler still knows of a node that is gone.
-func ghostOf(info *schedframework.NodeInfo) *schedframework.NodeInfo {
-	ghost := info.SnapshotConcrete()
-	ghost.Allocatable = &schedframework.Resource{}
-	ghost.DeclaredFeatures = schedframework.NewNodeInfo().DeclaredFeatures
-	return ghost
+// placeholderOf forgets what kube-scheduler still knows of a node that is gone.
+func placeholderOf(info *schedframework.NodeInfo) *schedframework.NodeInfo {
+	placeholder := info.SnapshotConcrete()
+	placeholder.Allocatable = &schedframework.Resource{}
+	placeholder.DeclaredFeatures = schedframework.NewNodeInfo().DeclaredFeatures
+	return placeholder
 }

@@ -3,27 +3,28 @@
 
 package cache
 
-// zoneOrder decides in which order nodes are listed: one of each zone in turn, zones and the nodes
-// in them by how long they have been known. It is kube-scheduler's node tree, which makes a sample
-// of the first so many nodes a sample of all zones. Here it only gives out numbers; snapshots make
-// lists from them.
+// zoneOrder determines the order in which nodes are listed: one of each zone in turn, zones and the
+// nodes in them in the order in which they were added. This is the order of kube-scheduler's node
+// tree, in which the first nodes are a sample of all zones. zoneOrder only assigns numbers;
+// snapshots make lists from them.
 //
 // It has no lock; Cache.mu guards it.
 type zoneOrder struct {
-	// zones by their key, the node's region and zone.
+	// zones are the zones by their key, the node's region and zone.
 	zones map[string]*zone
-	// next is the number that the next zone or node gets. Numbers are never used again.
+	// next is the number of the next zone or node. Numbers are never reused.
 	next uint64
 }
 
-// zone is a zone that has nodes. One that has lost them all and gets some again is a new one.
+// zone is a zone that has nodes. A zone that loses its last node and gets another one later is a
+// new zone.
 type zone struct {
 	key   string
 	seq   uint64
 	nodes int
 }
 
-// enter makes a node the last one of a zone.
+// enter adds a node as the last one of a zone.
 func (o *zoneOrder) enter(n *node, key string) {
 	z, ok := o.zones[key]
 	if !ok {

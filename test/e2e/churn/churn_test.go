@@ -310,7 +310,7 @@ func (w *world) empty(t *testing.T) {
 	gomega.NewWithT(t).Eventually(func() []string {
 		found := w.wrong(ctx)
 		for _, r := range w.fleet.all() {
-			if n, p, held := r.Scheduler.Cache().NodeCount(), r.Scheduler.Cache().PodCount(), r.Scheduler.Store().Alive(); n+p+held > 0 {
+			if n, p, held := r.Scheduler.Cache().Size().Nodes, r.Scheduler.Cache().Size().Pods, r.Scheduler.Store().Alive(); n+p+held > 0 {
 				found = append(found, fmt.Sprintf("replica %d holds %d nodes, %d pods and %d profiles", r.number, n, p, held))
 			}
 		}

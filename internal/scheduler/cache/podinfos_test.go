@@ -101,7 +101,7 @@ func TestRandomPodsAlikeHaveWhatIsTheirs(t *testing.T) {
 	for range 20_000 {
 		pod, kind := randomRequests(random), kinds[random.IntN(len(kinds))]
 		pod.Spec.Containers = kind.Spec.Containers
-		if c.alike.find(pod) != nil {
+		if c.podInfos.find(pod) != nil {
 			found++
 		}
 		info := c.newPodInfo(quiet, pod)
@@ -142,7 +142,7 @@ func TestNoPodIsKeptForOthersToBeLike(t *testing.T) {
 			runtime.GC()
 		}
 	}
-	if n := len(c.alike.known); n > 4*minSweep {
+	if n := len(c.podInfos.known); n > 4*minSweep {
 		t.Errorf("%d kinds of pods are known, of which none is there", n)
 	}
 }

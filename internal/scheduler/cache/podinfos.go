@@ -11,31 +11,31 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// minSweep is the number of kinds of pods at which those that are gone are first searched for.
+// minSweep is the number of kinds of pods at which collected ones are first removed.
 const minSweep = 1024
 
-// alike knows a pod of each kind that is in the cache, so that the next one of the kind need not be
-// parsed, nor have terms and resources of its own: informers have the pods of an owner share
-// containers and affinity, by which the kind is found. Pods that share nothing are parsed each for
-// itself.
+// podInfoCache remembers the PodInfo of one pod of each kind in the cache, so that the next pod of
+// the kind shares its parsed terms and its resources: informers make the pods of an owner share
+// containers and affinity, by which the kind is found. Pods that share nothing are parsed one by
+// one.
 //
-// It keeps no pod in memory. It is used by informer handlers, within and without Cache.mu; mu
-// guards it, and is the last lock that is taken.
-type alike struct {
+// It keeps no pod in memory. Informer handlers use it with and without Cache.mu. mu guards it, and
+// is the last lock in the order.
+type podInfoCache struct {
 	mu      sync.Mutex
 	known   map[kindKey]weak.Pointer[schedframework.PodInfo]
 	sweepAt int
 }
 
-// kindKey is what pods of a kind have in common to begin with; find compares the rest.
+// kindKey identifies a kind of pods by what they share; find compares the rest.
 type kindKey struct {
-	namespace string // terms without namespaces mean the pod's
+	namespace string // the one that terms without namespaces refer to
 	container *corev1.Container
 	affinity  *corev1.Affinity
 }
 
-func newAlike() *alike {
-	return &alike{known: map[kindKey]weak.Pointer[schedframework.PodInfo]{}, sweepAt: minSweep}
+func newPodInfoCache() *podInfoCache {
+	return &podInfoCache{known: map[kindKey]weak.Pointer[schedframework.PodInfo]{}, sweepAt: minSweep}
 }
 
 func kindOf(pod *corev1.Pod) (kindKey, bool) {
@@ -45,9 +45,9 @@ func kindOf(pod *corev1.Pod) (kindKey, bool) {
 	return kindKey{pod.Namespace, &pod.Spec.Containers[0], pod.Spec.Affinity}, true
 }
 
-// find returns a copy, for a pod, of the PodInfo of one like it: with the same terms and resources.
-// It is nil if there is none.
-func (a *alike) find(pod *corev1.Pod) *schedframework.PodInfo {
+// find returns a PodInfo for pod with the terms and resources of a known pod of its kind, nil if
+// there is none.
+func (a *podInfoCache) find(pod *corev1.Pod) *schedframework.PodInfo {
 	key, ok := kindOf(pod)
 	if !ok {
 		return nil
@@ -63,8 +63,8 @@ func (a *alike) find(pod *corev1.Pod) *schedframework.PodInfo {
 	return &copied
 }
 
-// learn makes a pod, whose PodInfo has worked out its resources, the one of its kind.
-func (a *alike) learn(info *schedframework.PodInfo) {
+// learn remembers a PodInfo, whose resources are computed, for its kind.
+func (a *podInfoCache) learn(info *schedframework.PodInfo) {
 	key, ok := kindOf(info.Pod)
 	if !ok {
 		return
