@@ -1,7 +1,7 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package app is the command line of `kubectl livesched`: one file for each command.
+// Package app implements the command line of `kubectl livesched`, with one file for each command.
 package app
 
 import (
@@ -28,18 +28,18 @@ import (
 // Exit codes.
 const (
 	exitOK = 0
-	// exitFound is for what a command was asked to look for: errors, losses, differences.
+	// exitFound means that a command found what it looks for: errors, losses or differences.
 	exitFound = 1
-	// exitFailed is for a command that could not do its work.
+	// exitFailed means that a command failed.
 	exitFailed = 2
 )
 
-// errFound ends a command whose output has said what was found.
+// errFound ends a command with exitFound. The output of the command reports what it found.
 var errFound = errors.New("found")
 
-// Main is the main program. It returns the exit code.
+// Main runs the command line until it is done or interrupted, and returns the exit code.
 func Main(args []string, in io.Reader, out, errOut io.Writer) int {
-	// The defaulting of kube-scheduler, and clients, log what is of no interest here.
+	// kube-scheduler's defaulting and the clients log messages that do not help users.
 	klog.SetLogger(logr.Discard())
 	ctrllog.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -47,7 +47,7 @@ func Main(args []string, in io.Reader, out, errOut io.Writer) int {
 	return Run(ctx, args, genericiooptions.IOStreams{In: in, Out: out, ErrOut: errOut})
 }
 
-// Run runs the command line until it is done, or the context is, and returns the exit code.
+// Run runs the command line until it or the context is done, and returns the exit code.
 func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams) int {
 	root := newRoot(streams)
 	root.SetArgs(args)
@@ -62,7 +62,7 @@ func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams)
 	}
 }
 
-// options are what all commands share.
+// options holds what all commands share.
 type options struct {
 	genericiooptions.IOStreams
 	flags *genericclioptions.ConfigFlags
@@ -74,8 +74,9 @@ func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 		Use:   "kubectl-livesched",
 		Short: "Check, convert, inspect, compare and roll back the profiles and policies of livesched",
 		Long: "Check, convert, inspect, compare and roll back the SchedulerProfiles and SchedulingPolicies of livesched.\n\n" +
-			"Installed as kubectl-livesched in the PATH, it is called `kubectl livesched`. Exit codes: 0; 1 where validate finds errors, " +
-			"convert --strict losses, or diff differences; 2 where a command fails.",
+			"If kubectl-livesched is in your PATH, run it as `kubectl livesched`.\n\n" +
+			"Exit codes: 0 for success; 1 if validate finds errors, convert writes objects that livesched would not accept (with --strict: " +
+			"or loses settings), or diff finds differences; 2 if a command fails.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: displayName(os.Args[0])},
@@ -88,7 +89,8 @@ func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 	return root
 }
 
-// displayName is how the command is called: kubectl calls plugins by the name of their file.
+// displayName returns the name that users run the command by. kubectl derives the names of its
+// plugins from their files.
 func displayName(program string) string {
 	name := strings.TrimSuffix(filepath.Base(program), ".exe")
 	if rest, isPlugin := strings.CutPrefix(name, "kubectl-"); isPlugin {
@@ -97,8 +99,8 @@ func displayName(program string) string {
 	return name
 }
 
-// addClusterFlags adds the flags of kubectl that say which cluster is meant, without those that
-// nobody needs here.
+// addClusterFlags adds the flags of kubectl that select the cluster and the user, without rarely
+// used ones.
 func (o *options) addClusterFlags(root *cobra.Command) {
 	f := o.flags
 	f.CacheDir, f.DisableCompression, f.Namespace, f.Password, f.Username, f.TLSServerName = nil, nil, nil, nil, nil, nil
@@ -106,8 +108,8 @@ func (o *options) addClusterFlags(root *cobra.Command) {
 	f.AddFlags(root.PersistentFlags())
 }
 
-// registered are the names of the plugins that livesched has: those of this binary, and others that
-// the caller knows of.
+// registered returns the names of the plugins that livesched has: those in this binary and the
+// others.
 func registered(others []string) (sets.Set[string], error) {
 	registry, err := plugins.NewRegistry(nil)
 	if err != nil {
@@ -118,12 +120,13 @@ func registered(others []string) (sets.Set[string], error) {
 
 // addPluginsFlag adds --plugins.
 func addPluginsFlag(command *cobra.Command, target *[]string) {
-	command.Flags().StringSliceVar(target, "plugins", nil, "Names of out-of-tree plugins that are compiled into your livesched, beside those that it always has.")
+	command.Flags().StringSliceVar(target, "plugins", nil, "Names of the out-of-tree plugins that your livesched is built with, in addition to the built-in ones.")
 }
 
-// addFilesFlags adds -f and -R, as kubectl has them.
+// addFilesFlags adds kubectl's flags -f and -R. The argument what describes the contents of the
+// files.
 func addFilesFlags(command *cobra.Command, files *[]string, recursive *bool, what string) {
-	command.Flags().StringSliceVarP(files, "filename", "f", nil, "File or directory with "+what+"; - is standard input. Can be repeated.")
-	command.Flags().BoolVarP(recursive, "recursive", "R", false, "Read the directories in directories, too.")
-	_ = command.MarkFlagRequired("filename") // fails for a flag that does not exist
+	command.Flags().StringSliceVarP(files, "filename", "f", nil, "File or directory with "+what+"; - is standard input. The flag can be repeated.")
+	command.Flags().BoolVarP(recursive, "recursive", "R", false, "Also read subdirectories.")
+	_ = command.MarkFlagRequired("filename") // fails only if the flag does not exist
 }

@@ -20,10 +20,10 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// fieldManager is whose changes these are.
+// fieldManager is the field manager of the changes.
 const fieldManager = "kubectl-livesched"
 
-// client makes a client for the cluster that the flags name. It reads without a cache.
+// client returns a client without a cache for the cluster that the flags select.
 func (o *options) client() (client.Client, error) {
 	restConfig, err := o.flags.ToRESTConfig()
 	if err != nil {
@@ -38,8 +38,8 @@ func (o *options) client() (client.Client, error) {
 	return client.New(restConfig, client.Options{Scheme: scheme, FieldOwner: fieldManager})
 }
 
-// readCluster reads what documents are checked beside. Secrets that may not be read are taken to be
-// right.
+// readCluster reads the objects of the cluster that documents are checked with. It assumes that
+// Secrets that the user may not read are valid.
 func (o *options) readCluster(ctx context.Context, documents []manifests.Document) (*validate.Cluster, error) {
 	c, err := o.client()
 	if err != nil {

@@ -27,21 +27,22 @@ func newConvert(shared *options) *cobra.Command {
 	o := &convertOptions{options: shared}
 	command := &cobra.Command{
 		Use:   "convert -f FILE",
-		Short: "Make profiles and policies of the configuration of kube-scheduler",
-		Long: "Make SchedulerProfiles and SchedulingPolicies of KubeSchedulerConfigurations (v1, v1beta3, v1beta2, v1beta1), of legacy policies " +
-			"(kind Policy, apiVersion v1), and of the ConfigMaps that hold either of them. The objects are written to standard output.\n\n" +
-			"What they do not say is reported line by line on standard error: a loss works in another way until something is done about it, a note " +
-			"was taken care of. Losses are no error, except with --strict. Then the objects are checked as `validate` does.",
+		Short: "Convert the configuration of kube-scheduler to profiles and policies",
+		Long: "Convert KubeSchedulerConfigurations (v1, v1beta3, v1beta2, v1beta1), legacy policies (kind Policy, apiVersion v1) and ConfigMaps that hold " +
+			"either of them to SchedulerProfiles and SchedulingPolicies. The objects go to standard output.\n\n" +
+			"Remarks go to standard error, one for each field that has no counterpart or another meaning. A loss changes how the scheduler works until " +
+			"you act on it. A note needs no action. Losses are not errors unless you set --strict. Finally the command checks the objects as `validate` " +
+			"does.",
 		Example: "  kubectl livesched convert -f kube-scheduler.yaml > livesched.yaml\n\n" +
 			"  # The ConfigMap of a second scheduler\n  kubectl get configmap -n kube-system my-scheduler -o yaml | kubectl livesched convert -f - | kubectl apply -f -",
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return o.run() },
 	}
 	addFilesFlags(command, &o.files, &o.recursive, "configurations of kube-scheduler")
-	command.Flags().BoolVar(&o.strict, "strict", false, "Exit with 1 where something is lost.")
-	command.Flags().StringVar(&o.input.PolicyName, "policy-name", convert.DefaultPolicyName, "Name of the SchedulingPolicy that takes up what profiles share.")
-	command.Flags().StringVar(&o.input.SchedulerName, "scheduler-name", convert.DefaultSchedulerName, "Scheduler name of a legacy policy, which does not have it.")
-	command.Flags().StringVarP(&o.input.Namespace, "namespace", "n", convert.DefaultNamespace, "Namespace that livesched runs in, for the Secrets of extenders.")
+	command.Flags().BoolVar(&o.strict, "strict", false, "Exit with 1 if there are losses.")
+	command.Flags().StringVar(&o.input.PolicyName, "policy-name", convert.DefaultPolicyName, "Name of the SchedulingPolicy with the settings that profiles share.")
+	command.Flags().StringVar(&o.input.SchedulerName, "scheduler-name", convert.DefaultSchedulerName, "Scheduler name for the profile of a legacy policy, which does not contain one.")
+	command.Flags().StringVarP(&o.input.Namespace, "namespace", "n", convert.DefaultNamespace, "Namespace that livesched runs in, where the Secrets of extenders go.")
 	addPluginsFlag(command, &o.plugins)
 	return command
 }
@@ -81,12 +82,12 @@ func (o *convertOptions) run() error {
 	return nil
 }
 
-// check says what livesched would not accept of the objects: the configuration was wrong there, or
-// asks for what livesched has not.
+// check reports what livesched would not accept of the objects: an error in the configuration, or
+// something that livesched does not have.
 func (o *convertOptions) check(text []byte) (refused bool, err error) {
 	documents, err := manifests.Parse("output", text)
 	if err != nil {
-		return false, errors.Join(errors.New("what was written cannot be read"), err)
+		return false, errors.Join(errors.New("the output cannot be parsed"), err)
 	}
 	report := validate.Check(documents, validate.Options{Registered: o.input.Registered})
 	for i := range report.Objects {

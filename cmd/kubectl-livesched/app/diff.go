@@ -32,15 +32,15 @@ type diffOptions struct {
 	registered sets.Set[string]
 }
 
-// side is a profile as it is or would be resolved.
+// side is one side of a comparison: a resolved profile.
 type side struct {
-	// label says what it is.
+	// label describes the side to the user.
 	label string
-	// description is nil where there is no such profile.
+	// description is nil if there is no such profile.
 	description *config.Description
 }
 
-// difference is one profile in JSON and YAML.
+// difference is the output for one profile in JSON and YAML.
 type difference struct {
 	Profile string              `json:"profile"`
 	Differs bool                `json:"differs"`
@@ -54,22 +54,23 @@ func newDiff(shared *options) *cobra.Command {
 	o := &diffOptions{options: shared}
 	command := &cobra.Command{
 		Use:   "diff (NAME [--from N] [--to M] | -f FILE)",
-		Short: "Compare profiles as they are resolved: plugins, weights, arguments, settings",
-		Long: "Compare profiles as they are resolved, merged over their policies and with all defaults: the plugins at each extension point with their " +
+		Short: "Compare resolved profiles: plugins, weights, arguments, settings",
+		Long: "Compare resolved profiles, merged over their policies and with all defaults: the plugins at each extension point with their " +
 			"weights, the arguments of plugins, and the settings of the policy.\n\n" +
-			"With a name: what runs with what is applied, which is another while that is not accepted; with --from and --to, two " +
-			"revisions, where one that is left out is what runs. With files: what runs with what would if the files were applied; a policy in " +
-			"the files counts for all profiles that build on it. Exits with 1 if there are differences.",
+			"With a name, compare the active revision with the applied spec; they differ while livesched does not accept the spec. With --from and --to, " +
+			"compare two revisions; the active revision replaces the one that you omit. With files, compare the active revisions with the result of " +
+			"applying the files; a policy in the files affects all profiles that build on it.\n\n" +
+			"The exit code is 1 if there are differences.",
 		Example: "  kubectl livesched diff -f binpack.yaml\n\n  # What revision 3 changed\n  kubectl livesched diff binpack --from 2 --to 3",
 		Args:    cobra.MaximumNArgs(1),
 		RunE:    func(command *cobra.Command, args []string) error { return o.run(command.Context(), args) },
 	}
 	addNamespaceFlag(command, &o.namespace)
 	flags := command.Flags()
-	flags.StringSliceVarP(&o.files, "filename", "f", nil, "File or directory with SchedulerProfiles and SchedulingPolicies; - is standard input. Can be repeated.")
-	flags.BoolVarP(&o.recursive, "recursive", "R", false, "Read the directories in directories, too.")
-	flags.Int64Var(&o.from, "from", 0, "Revision on the left; 0 is what runs.")
-	flags.Int64Var(&o.to, "to", 0, "Revision on the right; 0 is what runs.")
+	flags.StringSliceVarP(&o.files, "filename", "f", nil, "File or directory with SchedulerProfiles and SchedulingPolicies; - is standard input. The flag can be repeated.")
+	flags.BoolVarP(&o.recursive, "recursive", "R", false, "Also read subdirectories.")
+	flags.Int64Var(&o.from, "from", 0, "Revision on the left; 0 is the active one.")
+	flags.Int64Var(&o.to, "to", 0, "Revision on the right; 0 is the active one.")
 	addPluginsFlag(command, &o.plugins)
 	addOutputFlag(command, &o.output, formatJSON, formatYAML)
 	return command
@@ -77,10 +78,10 @@ func newDiff(shared *options) *cobra.Command {
 
 func (o *diffOptions) run(ctx context.Context, args []string) error {
 	if (len(args) == 0) == (len(o.files) == 0) {
-		return errors.New("name a profile, or files with -f")
+		return errors.New("specify either a profile or files (-f)")
 	}
 	if len(o.files) > 0 && (o.from != 0 || o.to != 0) {
-		return errors.New("--from and --to are revisions of a profile: name it, without -f")
+		return errors.New("--from and --to require the name of a profile and do not work with -f")
 	}
 	var err error
 	if o.registered, err = registered(o.plugins); err != nil {
@@ -101,7 +102,7 @@ func (o *diffOptions) run(ctx context.Context, args []string) error {
 	return o.print(differences)
 }
 
-// compareRevisions compares two revisions, or what runs with what is applied.
+// compareRevisions compares two revisions, or the active revision with the applied spec.
 func (o *diffOptions) compareRevisions(ctx context.Context, name string) ([]difference, error) {
 	p, err := readPast(ctx, o.client, o.namespace, history.KindProfile, name)
 	if err != nil {
@@ -129,12 +130,12 @@ func newDifference(name string, from, to side) difference {
 	return d
 }
 
-// text is a description for people, in lines that can be compared.
+// text returns a description as YAML, whose lines can be compared.
 func text(d *config.Description) string {
 	if d == nil {
 		return ""
 	}
-	// Through JSON, so that arguments are fields, not bytes.
+	// Through JSON, so that arguments become fields instead of bytes.
 	raw, err := json.Marshal(d)
 	var fields map[string]any
 	if err == nil {
@@ -184,11 +185,11 @@ func (o *diffOptions) printOne(d *difference) error {
 	})
 }
 
-// lines splits a text into its lines. An empty text has none.
+// lines splits a text into lines. An empty text has no lines.
 func lines(text string) []string {
 	if text == "" {
 		return nil
 	}
 	split := difflib.SplitLines(text)
-	return split[:len(split)-1] // it makes one more of the end
+	return split[:len(split)-1] // SplitLines adds an empty line at the end
 }

@@ -17,10 +17,10 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// revision is a revision of a profile, 0 what runs.
+// revision returns the side of a revision of a profile; 0 is the active one.
 func (o *diffOptions) revision(ctx context.Context, p *past, number int64) (side, error) {
 	if number == 0 {
-		return o.runs(ctx, p)
+		return o.active(ctx, p)
 	}
 	r, err := p.numbered(number)
 	if err != nil {
@@ -38,14 +38,14 @@ func (o *diffOptions) ofRevision(r *history.Revision, label string) (side, error
 	return o.resolve(label, profile, policy)
 }
 
-// runs is what of a profile decides: the revision that status names or, where that is not kept, the
-// objects, if they are of the generations that status names.
-func (o *diffOptions) runs(ctx context.Context, p *past) (side, error) {
+// active returns the side of the active revision: the revision that the status names or, if that is
+// not stored, the objects if their generations are those that the status names.
+func (o *diffOptions) active(ctx context.Context, p *past) (side, error) {
 	active := p.profile.Status.Active
 	if active == nil {
-		return side{label: "does not run"}, nil
+		return side{label: "not active"}, nil
 	}
-	label := "runs"
+	label := "active"
 	if r := p.running(); r != nil {
 		return o.ofRevision(r, fmt.Sprintf("%s (revision %d)", label, r.Number))
 	}
@@ -55,12 +55,12 @@ func (o *diffOptions) runs(ctx context.Context, p *past) (side, error) {
 	}
 	samePolicy := active.Policy == nil && policy == nil || active.Policy != nil && policy != nil && active.Policy.Generation == policy.Generation
 	if active.Generation != p.profile.Generation || !samePolicy {
-		return side{}, fmt.Errorf("revision %s of %s runs, which is not among those that are kept in namespace %s (-n)", active.Revision, p, o.namespace)
+		return side{}, fmt.Errorf("the active revision %s of %s is not stored in namespace %s: specify the namespace of livesched (-n)", active.Revision, p, o.namespace)
 	}
 	return o.resolve(label, p.profile, policy)
 }
 
-// applied is what the objects say, whether or not it is accepted.
+// applied returns the side of the applied spec, accepted or not.
 func (o *diffOptions) applied(ctx context.Context, p *past) (side, error) {
 	policy, err := readPolicy(ctx, o.client, policyNameOf(&p.profile.Spec))
 	if err != nil {
@@ -69,7 +69,7 @@ func (o *diffOptions) applied(ctx context.Context, p *past) (side, error) {
 	return o.resolve(fmt.Sprintf("applied (generation %d)", p.profile.Generation), p.profile, policy)
 }
 
-// resolve resolves a profile with a policy, nil for none.
+// resolve resolves a profile with a policy, which may be nil.
 func (o *diffOptions) resolve(label string, profile *v1alpha1.SchedulerProfile, policy *v1alpha1.SchedulingPolicy) (side, error) {
 	input := config.Input{Profiles: []v1alpha1.SchedulerProfile{*profile}, Registered: o.registered, SecretsUnknown: true}
 	if policy != nil {
@@ -78,13 +78,13 @@ func (o *diffOptions) resolve(label string, profile *v1alpha1.SchedulerProfile, 
 	resolution := config.Resolve(input)
 	result := resolution.ProfileResults[profile.Name]
 	if !result.Accepted {
-		return side{}, fmt.Errorf("SchedulerProfile %q, %s: it is not valid (%s): %s", profile.Name, label, result.Reason, result.Message)
+		return side{}, fmt.Errorf("SchedulerProfile %q, %s: invalid (%s): %s", profile.Name, label, result.Reason, result.Message)
 	}
 	description, err := config.Describe(resolution.Profiles[config.SchedulerName(profile)])
 	return side{label: label, description: description}, err
 }
 
-// compareFiles compares what runs with what would with the files.
+// compareFiles compares the active revisions with the result of applying the files.
 func (o *diffOptions) compareFiles(ctx context.Context) ([]difference, error) {
 	documents, err := manifests.Read(o.files, o.recursive, o.In)
 	if err != nil {
@@ -92,7 +92,7 @@ func (o *diffOptions) compareFiles(ctx context.Context) ([]difference, error) {
 	}
 	profiles, policies := validate.Profiles(documents), validate.Policies(documents)
 	if len(profiles)+len(policies) == 0 {
-		return nil, errors.New("no SchedulerProfile and no SchedulingPolicy found")
+		return nil, errors.New("no SchedulerProfile or SchedulingPolicy found")
 	}
 	inFiles := map[string]bool{}
 	for i := range profiles {
@@ -126,7 +126,7 @@ func (o *diffOptions) compareFile(ctx context.Context, profile *v1alpha1.Schedul
 	from := side{label: "does not exist"}
 	p, err := readPast(ctx, o.client, o.namespace, history.KindProfile, profile.Name)
 	if err == nil {
-		from, err = o.runs(ctx, p)
+		from, err = o.active(ctx, p)
 	} else if apierrors.IsNotFound(err) {
 		err = nil
 	}

@@ -21,7 +21,7 @@ type historyOptions struct {
 	output    string
 }
 
-// revisionView is a revision in JSON and YAML.
+// revisionView is the output for one revision in JSON and YAML.
 type revisionView struct {
 	Revision   int64     `json:"revision"`
 	Running    bool      `json:"running"`
@@ -30,7 +30,7 @@ type revisionView struct {
 	Hash       string    `json:"hash"`
 	// Name of the ControllerRevision.
 	Name string `json:"name"`
-	// Manifests that can be applied to bring it back: the policy of a profile first.
+	// Manifests restore the revision when they are applied: the policy of a profile comes first.
 	Manifests []any `json:"manifests"`
 }
 
@@ -39,14 +39,14 @@ func newHistory(shared *options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "history (profile|policy) NAME",
 		Short: "List the revisions of a profile or policy, or show one",
-		Long: "List the specs of a profile or policy that ran and are kept: the one that runs has a star. Those of a profile have the policy that it was " +
-			"built on, too.",
-		Example: "  kubectl livesched history profile binpack\n\n  # What revision 3 was\n  kubectl livesched history profile binpack --revision 3",
+		Long: "List the stored revisions of a profile or policy. A star marks the active one. A revision of a profile includes the policy that it was built " +
+			"on.\n\nWith --revision, print one revision as manifests that you can apply.",
+		Example: "  kubectl livesched history profile binpack\n\n  # Show revision 3\n  kubectl livesched history profile binpack --revision 3",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE:    func(command *cobra.Command, args []string) error { return o.run(command.Context(), args) },
 	}
 	addNamespaceFlag(command, &o.namespace)
-	command.Flags().Int64Var(&o.revision, "revision", 0, "Show this revision.")
+	command.Flags().Int64Var(&o.revision, "revision", 0, "The revision to show.")
 	addOutputFlag(command, &o.output, formatJSON, formatYAML)
 	return command
 }
@@ -71,7 +71,7 @@ func (o *historyOptions) run(ctx context.Context, args []string) error {
 		return writeAs(o.Out, o.output, views)
 	}
 	if len(p.revisions) == 0 {
-		_, err := fmt.Fprintf(o.Out, "%s has no revisions in namespace %s: none of it has run yet, or livesched runs in another namespace (-n)\n", p, o.namespace)
+		_, err := fmt.Fprintf(o.Out, "%s has no revisions in namespace %s: it has never been active, or livesched runs in another namespace (-n)\n", p, o.namespace)
 		return err
 	}
 	return o.table(p)
@@ -98,7 +98,7 @@ func (o *historyOptions) table(p *past) error {
 	return writeTable(o.Out, header, rows)
 }
 
-// policyOf says which policy a revision of a profile was built on.
+// policyOf describes the policy that a revision of a profile was built on.
 func policyOf(r *history.Revision) string {
 	if r.Policy == nil {
 		return "built-in defaults"
@@ -106,7 +106,7 @@ func policyOf(r *history.Revision) string {
 	return fmt.Sprintf("%s (generation %d)", r.Policy.Name, r.Policy.Generation)
 }
 
-// show writes one revision: as manifests for people, too.
+// show prints one revision, by default as manifests.
 func (o *historyOptions) show(p *past, r *history.Revision) error {
 	v := view(p, r)
 	if o.output != "" {

@@ -19,7 +19,7 @@ import (
 )
 
 var _ = Describe("history", func() {
-	It("lists the revisions of a profile, and which one runs", func(ctx context.Context) {
+	It("lists the revisions of a profile and marks the active one", func(ctx context.Context) {
 		startLivesched(ctx)
 		create(ctx, policy("own", 4))
 		p := twice(ctx, "a", withPolicy("own"))
@@ -57,7 +57,7 @@ var _ = Describe("history", func() {
 		Expect(got.out).NotTo(ContainSubstring("status"))
 	}, SpecTimeout(5*time.Minute))
 
-	It("says that there is none", func(ctx context.Context) {
+	It("reports that there are no revisions", func(ctx context.Context) {
 		create(ctx, profile("a"))
 		got := kubectl(ctx, "history", "sprof", "a", "-n", kept)
 		Expect(got.out).To(HavePrefix(`SchedulerProfile "a" has no revisions in namespace kept`))
@@ -66,7 +66,7 @@ var _ = Describe("history", func() {
 })
 
 var _ = Describe("diff", func() {
-	It("compares revisions as they are resolved", func(ctx context.Context) {
+	It("compares resolved revisions", func(ctx context.Context) {
 		startLivesched(ctx)
 		p := twice(ctx, "a")
 		got := kubectl(ctx, "diff", "a", "--from", "1", "--to", "2", "-n", kept)
@@ -76,22 +76,22 @@ var _ = Describe("diff", func() {
 			ContainSubstring("-  - NodeAffinity (weight 2)\n+  - NodeAffinity (weight 3)\n")))
 		Expect(strings.Count(got.out, "\n-")).To(Equal(1), got.out)
 
-		By("comparing what runs with itself")
+		By("comparing the active revision with itself")
 		got = kubectl(ctx, "diff", "a", "--from", "2", "-n", kept)
 		Expect(got.code).To(BeZero(), got.errOut)
 		Expect(got.out).To(BeEmpty())
-		Expect(got.errOut).To(Equal("schedulerprofile/a: revision 2 and runs (revision 2) are the same\n"))
+		Expect(got.errOut).To(Equal("schedulerprofile/a: revision 2 and active (revision 2) are the same\n"))
 
-		By("comparing what runs with what is applied")
+		By("comparing the active revision with the applied spec")
 		Expect(kubectl(ctx, "diff", "a", "-n", kept).code).To(BeZero())
 		weight("NoSuchPlugin", 1)(&p.Spec)
 		Expect(k8s.Update(ctx, p)).To(Succeed())
 		got = kubectl(ctx, "diff", "a", "-n", kept)
 		Expect(got.code).To(Equal(2))
-		Expect(got.errOut).To(ContainSubstring(`applied (generation 3): it is not valid (UnknownPlugin)`))
+		Expect(got.errOut).To(ContainSubstring(`applied (generation 3): invalid (UnknownPlugin)`))
 	}, SpecTimeout(5*time.Minute))
 
-	It("compares files with what runs, in all profiles that a policy in them changes", func(ctx context.Context) {
+	It("compares files with the active revisions of all profiles that they change", func(ctx context.Context) {
 		startLivesched(ctx)
 		a, b := profile("a"), profile("b", withPolicy("own"))
 		create(ctx, policy("own", 4), a, b)
@@ -130,7 +130,7 @@ metadata: {name: c}
 		Expect(differences[0].After.Plugins["queueSort"]).To(HaveExactElements("PrioritySort"))
 	}, SpecTimeout(5*time.Minute))
 
-	It("agrees with status on the plugins that run", func(ctx context.Context) {
+	It("lists the same plugins as status.active", func(ctx context.Context) {
 		startLivesched(ctx)
 		p := profile("a", func(spec *v1alpha1.SchedulerProfileSpec) {
 			three := int32(3)

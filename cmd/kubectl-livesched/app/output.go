@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The values of -o that all commands have beside a form for people, which is the empty value.
+// The values of -o. The empty value selects the default format of a command, which is for people.
 const (
 	formatJSON = "json"
 	formatYAML = "yaml"
@@ -24,10 +24,10 @@ const (
 
 // addOutputFlag adds -o.
 func addOutputFlag(command *cobra.Command, target *string, formats ...string) {
-	command.Flags().StringVarP(target, "output", "o", "", "Output format: "+strings.Join(formats, ", ")+"; for people by default.")
+	command.Flags().StringVarP(target, "output", "o", "", "Output format: "+strings.Join(formats, ", ")+". Default: text.")
 	command.PreRunE = func(*cobra.Command, []string) error {
 		if *target != "" && !slices.Contains(formats, *target) {
-			return fmt.Errorf("--output: must be %s, is %q", strings.Join(formats, " or "), *target)
+			return fmt.Errorf("--output: must be %s, not %q", strings.Join(formats, " or "), *target)
 		}
 		return nil
 	}
@@ -49,7 +49,7 @@ func writeAs(w io.Writer, format string, value any) error {
 	return encoder.Encode(value)
 }
 
-// writeTable writes rows in columns, as kubectl does.
+// writeTable writes a table as kubectl does.
 func writeTable(w io.Writer, header []string, rows [][]string) error {
 	tab := printers.GetNewTabWriter(w)
 	_, _ = fmt.Fprintln(tab, strings.Join(header, "\t"))
@@ -59,7 +59,7 @@ func writeTable(w io.Writer, header []string, rows [][]string) error {
 	return tab.Flush()
 }
 
-// plural is "1 error", "2 errors".
+// plural returns a count with its noun, such as "1 error" or "2 errors".
 func plural(count int, one string) string {
 	switch stem, endsInY := strings.CutSuffix(one, "y"); {
 	case count == 1:

@@ -24,7 +24,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// podCounts are the pods of a profile that wait, by where. -1 is what is not known.
+// podCounts are the pending pods of a profile by queue. -1 means unknown.
 type podCounts struct {
 	Active        int `json:"active"`
 	Backoff       int `json:"backoff"`
@@ -44,7 +44,7 @@ func (c podCounts) row() []string {
 	return row
 }
 
-// add counts pods of a queue, by the label of the metric.
+// add adds pods of a queue, which has the name of the metric's label value.
 func (c *podCounts) add(queue string, count int) {
 	switch queue {
 	case "active":
@@ -59,20 +59,20 @@ func (c *podCounts) add(queue string, count int) {
 }
 
 const (
-	// pendingPods is the metric of livesched with the pods that wait, by profile and queue.
+	// pendingPods is livesched's metric of pending pods by profile and queue.
 	pendingPods = "livesched_pending_pods"
-	// metricsTimeout bounds the time for the metrics: there is another way.
+	// metricsTimeout limits the time for reading the metrics, because there is a fallback.
 	metricsTimeout = 5 * time.Second
-	// conditionsSource is how pods are counted without the metrics.
-	conditionsSource = "counted by their conditions, which do not tell backoff from active"
+	// conditionsSource describes how pods are counted without the metrics.
+	conditionsSource = "counted by their conditions, which do not distinguish backoff from active"
 )
 
-// queueOptions say where livesched's metrics are.
+// queueOptions holds where livesched's metrics are.
 type queueOptions struct {
 	namespace, leaseName, metricsURL string
 }
 
-// countPods counts the pods that wait, by scheduler name, and says how.
+// countPods counts the pending pods by scheduler name. It also returns the source of the counts.
 func (o *statusOptions) countPods(ctx context.Context, c client.Client, profiles []v1alpha1.SchedulerProfile) (map[string]podCounts, string, error) {
 	text, from, err := o.metrics(ctx, c)
 	if err == nil {
@@ -85,22 +85,22 @@ func (o *statusOptions) countPods(ctx context.Context, c client.Client, profiles
 	return counts, fmt.Sprintf("%s (metrics: %v)", conditionsSource, err), listErr
 }
 
-// metrics reads livesched's metrics, of the leader: it alone schedules.
+// metrics reads the metrics of the leader, which alone schedules pods.
 func (o *statusOptions) metrics(ctx context.Context, c client.Client) (text []byte, from string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, metricsTimeout)
 	defer cancel()
 	if o.metricsURL != "" {
 		text, err = get(ctx, o.metricsURL)
-		return text, "as the metrics at " + o.metricsURL + " say", err
+		return text, "from the metrics at " + o.metricsURL, err
 	}
 	var lease coordinationv1.Lease
 	if err := c.Get(ctx, client.ObjectKey{Namespace: o.namespace, Name: o.leaseName}, &lease); err != nil {
 		return nil, "", err
 	}
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
-		return nil, "", fmt.Errorf("nobody holds Lease %s/%s", o.namespace, o.leaseName)
+		return nil, "", fmt.Errorf("Lease %s/%s has no holder", o.namespace, o.leaseName)
 	}
-	// The identity is the host name, which is the name of a pod, and something that is unique.
+	// The identity is the host name, which is the pod's name, and a unique suffix.
 	name, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
 	var pod corev1.Pod
 	if err := c.Get(ctx, client.ObjectKey{Namespace: o.namespace, Name: name}, &pod); err != nil {
@@ -115,10 +115,10 @@ func (o *statusOptions) metrics(ctx context.Context, c client.Client) (text []by
 		return nil, "", err
 	}
 	text, err = clientset.CoreV1().Pods(o.namespace).ProxyGet("http", name, metricsPort(&pod), "metrics", nil).DoRaw(ctx)
-	return text, fmt.Sprintf("as the metrics of the leader, pod %s/%s, say", o.namespace, name), err
+	return text, fmt.Sprintf("from the metrics of the leader, pod %s/%s", o.namespace, name), err
 }
 
-// metricsPort is the port of a pod that is named metrics, or else the default one.
+// metricsPort returns the port named metrics of a pod, or the default port.
 func metricsPort(pod *corev1.Pod) string {
 	for _, container := range pod.Spec.Containers {
 		for _, port := range container.Ports {
@@ -146,7 +146,7 @@ func get(ctx context.Context, url string) ([]byte, error) {
 	return io.ReadAll(response.Body)
 }
 
-// parsePending reads the pods that wait out of metrics.
+// parsePending returns the counts of pending pods in a metrics text.
 func parsePending(text []byte) (map[string]podCounts, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
@@ -155,10 +155,10 @@ func parsePending(text []byte) (map[string]podCounts, error) {
 	}
 	family := families[pendingPods]
 	if family == nil && families["livesched_profiles"] == nil {
-		return nil, errors.New("they are not livesched's")
+		return nil, errors.New("not the metrics of livesched")
 	}
 	counts := map[string]podCounts{}
-	for _, metric := range family.GetMetric() { // there is none without pods
+	for _, metric := range family.GetMetric() { // the metric has no series without pods
 		labels := map[string]string{}
 		for _, label := range metric.GetLabel() {
 			labels[label.GetName()] = label.GetValue()
@@ -170,8 +170,8 @@ func parsePending(text []byte) (map[string]podCounts, error) {
 	return counts, nil
 }
 
-// countByConditions counts the pods without a node of each profile by what their condition
-// PodScheduled says.
+// countByConditions counts the pods of each profile that have no node by their condition
+// PodScheduled.
 func countByConditions(ctx context.Context, c client.Client, profiles []v1alpha1.SchedulerProfile) (map[string]podCounts, error) {
 	counts := map[string]podCounts{}
 	for i := range profiles {
@@ -196,7 +196,7 @@ func countByConditions(ctx context.Context, c client.Client, profiles []v1alpha1
 	return counts, nil
 }
 
-// queueByConditions is where a pod waits, most likely; empty if it does not.
+// queueByConditions returns the queue in which a pod most likely waits, empty if it does not wait.
 func queueByConditions(pod *corev1.Pod) string {
 	if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return ""

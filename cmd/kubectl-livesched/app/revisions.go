@@ -20,7 +20,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// kinds are the words for a kind on the command line.
+// kinds maps the names of kinds on the command line to kinds.
 var kinds = map[string]string{
 	"profile": history.KindProfile, "profiles": history.KindProfile, "sprof": history.KindProfile,
 	"schedulerprofile": history.KindProfile, "schedulerprofiles": history.KindProfile,
@@ -28,25 +28,25 @@ var kinds = map[string]string{
 	"schedulingpolicy": history.KindPolicy, "schedulingpolicies": history.KindPolicy,
 }
 
-// kindAndName reads the arguments `profile NAME`, or `profile/NAME`.
+// kindAndName parses the arguments `profile NAME` or `profile/NAME`.
 func kindAndName(args []string) (kind, name string, err error) {
 	if len(args) == 1 {
 		args = strings.SplitN(args[0], "/", 2)
 	}
 	if len(args) != 2 || args[1] == "" {
-		return "", "", errors.New("name an object: profile NAME or policy NAME")
+		return "", "", errors.New("specify an object: profile NAME or policy NAME")
 	}
 	kind, ok := kinds[strings.ToLower(args[0])]
 	if !ok {
-		return "", "", fmt.Errorf("%q is no kind of livesched: must be profile or policy", args[0])
+		return "", "", fmt.Errorf("unknown kind %q: must be profile or policy", args[0])
 	}
 	return kind, args[1], nil
 }
 
-// addNamespaceFlag adds -n, the namespace that livesched runs in. That of the context is where pods
-// are, not livesched.
+// addNamespaceFlag adds -n, the namespace that livesched runs in. It does not default to the
+// namespace of the kubeconfig context, which is one of pods.
 func addNamespaceFlag(command *cobra.Command, target *string) {
-	command.Flags().StringVarP(target, "namespace", "n", convert.DefaultNamespace, "Namespace that livesched runs in: its revisions and its Lease are there.")
+	command.Flags().StringVarP(target, "namespace", "n", convert.DefaultNamespace, "Namespace that livesched runs in, with its revisions and its Lease.")
 }
 
 // past is an object with its revisions.
@@ -55,7 +55,7 @@ type past struct {
 	// One of these is set.
 	profile *v1alpha1.SchedulerProfile
 	policy  *v1alpha1.SchedulingPolicy
-	// revisions of this very object, by ascending number.
+	// revisions of the object with this UID, by ascending number.
 	revisions []history.Revision
 }
 
@@ -68,7 +68,7 @@ func (p *past) object() client.Object {
 
 func (p *past) String() string { return fmt.Sprintf("%s %q", p.kind, p.object().GetName()) }
 
-// past reads the object that the arguments name, with its revisions.
+// past reads the object that the arguments name and its revisions.
 func (o *options) past(ctx context.Context, namespace string, args []string) (client.Client, *past, error) {
 	kind, name, err := kindAndName(args)
 	if err != nil {
@@ -82,7 +82,7 @@ func (o *options) past(ctx context.Context, namespace string, args []string) (cl
 	return c, p, err
 }
 
-// readPast reads an object with its revisions.
+// readPast reads an object and its revisions.
 func readPast(ctx context.Context, c client.Client, namespace, kind, name string) (*past, error) {
 	p := &past{kind: kind}
 	if kind == history.KindProfile {
@@ -101,9 +101,9 @@ func readPast(ctx context.Context, c client.Client, namespace, kind, name string
 	return p, nil
 }
 
-// running is the revision that decides, nil if it is not among those that are kept: of a profile
-// the one that status names, of a policy the last one, since a policy that is accepted runs in all
-// of its profiles.
+// running returns the active revision, nil if it is not stored. For a profile it is the one that
+// the status names. For a policy it is the last one, since an accepted policy is active in all of
+// its profiles.
 func (p *past) running() *history.Revision {
 	for i := len(p.revisions) - 1; i >= 0; i-- {
 		r := &p.revisions[i]
@@ -114,28 +114,28 @@ func (p *past) running() *history.Revision {
 	return nil
 }
 
-// numbered finds a revision.
+// numbered returns the revision with a number.
 func (p *past) numbered(number int64) (*history.Revision, error) {
 	for i := range p.revisions {
 		if p.revisions[i].Number == number {
 			return &p.revisions[i], nil
 		}
 	}
-	return nil, fmt.Errorf("%s has no revision %d; it has %s", p, number, p.numbers())
+	return nil, fmt.Errorf("%s has no revision %d; stored revisions: %s", p, number, p.numbers())
 }
 
-// before finds the revision before the one that runs.
+// before returns the revision before the active one.
 func (p *past) before() (*history.Revision, error) {
 	running := p.running()
 	if running == nil {
-		return nil, fmt.Errorf("no revision of %s runs that is kept: say --to-revision; it has %s", p, p.numbers())
+		return nil, fmt.Errorf("the active revision of %s is not stored: specify --to-revision; stored revisions: %s", p, p.numbers())
 	}
 	for i := len(p.revisions) - 1; i >= 0; i-- {
 		if p.revisions[i].Number < running.Number {
 			return &p.revisions[i], nil
 		}
 	}
-	return nil, fmt.Errorf("%s has no revision before %d, which runs", p, running.Number)
+	return nil, fmt.Errorf("%s has no revision before the active one, %d", p, running.Number)
 }
 
 func (p *past) numbers() string {
@@ -149,11 +149,11 @@ func (p *past) numbers() string {
 	return strings.Join(numbers, ", ")
 }
 
-// defaultPolicy is the policy of profiles that reference none; while there is no such object, the
+// defaultPolicy is the policy of profiles that do not reference one. If it does not exist, the
 // built-in defaults apply.
 const defaultPolicy = config.DefaultPolicyName
 
-// policyNameOf is the policy that a profile builds on.
+// policyNameOf returns the name of the policy that a profile builds on.
 func policyNameOf(spec *v1alpha1.SchedulerProfileSpec) string {
 	if spec.PolicyRef.Name != "" {
 		return spec.PolicyRef.Name
@@ -161,7 +161,7 @@ func policyNameOf(spec *v1alpha1.SchedulerProfileSpec) string {
 	return defaultPolicy
 }
 
-// readPolicy reads a policy, nil if there is none.
+// readPolicy returns a policy, nil if it does not exist.
 func readPolicy(ctx context.Context, c client.Client, name string) (*v1alpha1.SchedulingPolicy, error) {
 	policy := &v1alpha1.SchedulingPolicy{}
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, policy); apierrors.IsNotFound(err) {
@@ -172,7 +172,7 @@ func readPolicy(ctx context.Context, c client.Client, name string) (*v1alpha1.Sc
 	return policy, nil
 }
 
-// newProfile and newPolicy are objects to be shown, resolved or created.
+// newProfile returns a profile to show, resolve or create.
 func newProfile(name string, spec *v1alpha1.SchedulerProfileSpec) *v1alpha1.SchedulerProfile {
 	return &v1alpha1.SchedulerProfile{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: history.KindProfile},
@@ -180,6 +180,7 @@ func newProfile(name string, spec *v1alpha1.SchedulerProfileSpec) *v1alpha1.Sche
 	}
 }
 
+// newPolicy returns a policy to show, resolve or create.
 func newPolicy(name string, spec *v1alpha1.SchedulingPolicySpec) *v1alpha1.SchedulingPolicy {
 	return &v1alpha1.SchedulingPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: history.KindPolicy},

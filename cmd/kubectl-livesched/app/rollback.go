@@ -44,34 +44,34 @@ func newRollback(shared *options) *cobra.Command {
 	o := &rollbackOptions{options: shared}
 	command := &cobra.Command{
 		Use:   "rollback (profile|policy) NAME",
-		Short: "Go back to a spec that ran",
-		Long: "Apply the spec of a revision again: by default that of the one before the one that runs. Nobody else's change in between is lost: then it " +
-			"fails.\n\n" +
-			"A revision of a profile has the policy that it was built on. Where that is another today, --policy=restore brings it back, " +
-			"too, and --policy=keep builds the old profile on the policy of today. Without --policy it is brought back if no other profile builds on it, " +
-			"and nothing is done otherwise.",
-		Example: "  kubectl livesched rollback profile binpack --wait\n\n  # Look first\n  kubectl livesched rollback profile binpack --to-revision 3 --dry-run=server",
+		Short: "Restore an earlier revision of a profile or policy",
+		Long: "Apply the spec of a revision again, by default that of the revision before the active one. If the spec changes while the command runs, the " +
+			"command fails.\n\n" +
+			"A revision of a profile includes the policy that it was built on. If that policy has changed since, --policy=restore restores it " +
+			"as well, and --policy=keep builds the profile on the current policy. Without --policy, the command restores the policy if no other " +
+			"profile builds on it, and otherwise changes nothing.",
+		Example: "  kubectl livesched rollback profile binpack --wait\n\n  # Show what would change\n  kubectl livesched rollback profile binpack --to-revision 3 --dry-run=server",
 		Args:    cobra.RangeArgs(1, 2),
 		PreRunE: func(*cobra.Command, []string) error { return o.validate() },
 		RunE:    func(command *cobra.Command, args []string) error { return o.run(command.Context(), args) },
 	}
 	addNamespaceFlag(command, &o.namespace)
 	flags := command.Flags()
-	flags.Int64Var(&o.toRevision, "to-revision", 0, "The revision to go back to. 0 is the one before the one that runs.")
-	flags.StringVar(&o.dryRun, "dry-run", dryRunNone, "none, client (only say what would be done) or server (have the API server check it, and store nothing).")
+	flags.Int64Var(&o.toRevision, "to-revision", 0, "The revision to restore. 0 is the revision before the active one.")
+	flags.StringVar(&o.dryRun, "dry-run", dryRunNone, "One of none, client (only print what would be done) and server (send the request, but do not store the result).")
 	flags.Lookup("dry-run").NoOptDefVal = dryRunClient
-	flags.StringVar(&o.policy, "policy", "", "What to do about a policy that is another today: restore or keep.")
-	flags.BoolVar(&o.wait, "wait", false, "Wait until the spec decides.")
-	flags.DurationVar(&o.timeout, "timeout", time.Minute, "How long to wait.")
+	flags.StringVar(&o.policy, "policy", "", "What to do if the policy has changed since the revision: restore or keep.")
+	flags.BoolVar(&o.wait, "wait", false, "Wait until the spec is programmed.")
+	flags.DurationVar(&o.timeout, "timeout", time.Minute, "How long to wait with --wait.")
 	return command
 }
 
 func (o *rollbackOptions) validate() error {
 	switch {
 	case o.dryRun != dryRunNone && o.dryRun != dryRunClient && o.dryRun != dryRunServer:
-		return fmt.Errorf("--dry-run: must be none, client or server, is %q", o.dryRun)
+		return fmt.Errorf("--dry-run: must be none, client or server, not %q", o.dryRun)
 	case o.policy != "" && o.policy != policyRestore && o.policy != policyKeep:
-		return fmt.Errorf("--policy: must be restore or keep, is %q", o.policy)
+		return fmt.Errorf("--policy: must be restore or keep, not %q", o.policy)
 	}
 	return nil
 }
@@ -115,12 +115,12 @@ func (r *rollback) run(ctx context.Context) error {
 	profile := r.past.profile
 	before := profile.Spec.DeepCopy()
 	set := func() {
-		limit := profile.Spec.RevisionHistoryLimit // it is about the history, not part of it
+		limit := profile.Spec.RevisionHistoryLimit // it is not part of a revision
 		profile.Spec = *r.target.Profile.DeepCopy()
 		profile.Spec.RevisionHistoryLimit = limit
 	}
 	if set(); equality.Semantic.DeepEqual(before, &profile.Spec) {
-		r.say("schedulerprofile/%s has the spec of revision %d already", profile.Name, r.target.Number)
+		r.say("schedulerprofile/%s already has the spec of revision %d", profile.Name, r.target.Number)
 		return r.awaitProgrammed(ctx, profile)
 	}
 	if err := r.update(ctx, profile, set); err != nil {
@@ -130,13 +130,13 @@ func (r *rollback) run(ctx context.Context) error {
 	return r.awaitProgrammed(ctx, profile)
 }
 
-// policyAlone goes back to a revision of a policy.
+// policyAlone restores a revision of a policy.
 func (r *rollback) policyAlone(ctx context.Context) error {
 	policy := r.past.policy
 	before := policy.Spec.DeepCopy()
 	set := func() { setPolicy(policy, r.target.Policy) }
 	if set(); equality.Semantic.DeepEqual(before, &policy.Spec) {
-		r.say("schedulingpolicy/%s has the spec of revision %d already", policy.Name, r.target.Number)
+		r.say("schedulingpolicy/%s already has the spec of revision %d", policy.Name, r.target.Number)
 		return r.awaitProgrammed(ctx, policy)
 	}
 	if err := r.update(ctx, policy, set); err != nil {
@@ -148,19 +148,19 @@ func (r *rollback) policyAlone(ctx context.Context) error {
 		return err
 	}
 	if len(others) > 0 {
-		r.say("the profiles that build on it change with it: %s", strings.Join(others, ", "))
+		r.say("this also changes the profiles that build on it: %s", strings.Join(others, ", "))
 	}
 	return r.awaitProgrammed(ctx, policy)
 }
 
-// setPolicy gives a policy the spec of a revision.
+// setPolicy sets the spec of a policy to that of a revision, except for the history limit.
 func setPolicy(policy *v1alpha1.SchedulingPolicy, to *history.Policy) {
 	limit := policy.Spec.RevisionHistoryLimit
 	policy.Spec = *to.Spec.DeepCopy()
 	policy.Spec.RevisionHistoryLimit = limit
 }
 
-// say writes what was done, or would be.
+// say prints what was done or, in a dry run, would be done.
 func (r *rollback) say(format string, args ...any) {
 	suffix := ""
 	switch r.dryRun {

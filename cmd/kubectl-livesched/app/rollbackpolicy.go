@@ -12,8 +12,8 @@ import (
 	"github.com/livesched/livesched/internal/history"
 )
 
-// policyOfProfile sees to it that the policy of a profile is what it was in the revision, if that
-// is what is wanted.
+// policyOfProfile restores the policy of a profile as it was in the revision, if --policy allows
+// it.
 func (r *rollback) policyOfProfile(ctx context.Context) error {
 	name := policyNameOf(r.target.Profile)
 	present, err := readPolicy(ctx, r.client, name)
@@ -33,32 +33,32 @@ func (r *rollback) policyOfProfile(ctx context.Context) error {
 	}
 	switch {
 	case r.policy == policyKeep && present == nil && name != defaultPolicy:
-		return fmt.Errorf("SchedulingPolicy %q, which revision %d was built on, does not exist: --policy=keep would leave the profile without one; --policy=restore creates it", name, r.target.Number)
+		return fmt.Errorf("SchedulingPolicy %q, which revision %d was built on, does not exist: --policy=keep would leave the profile without a policy; --policy=restore creates it", name, r.target.Number)
 	case r.policy == policyKeep:
-		r.say("schedulingpolicy/%s stays as it is, unlike in revision %d", name, r.target.Number)
+		r.say("schedulingpolicy/%s kept; it differs from the policy of revision %d", name, r.target.Number)
 		return nil
 	case recorded == nil:
 		return r.fromBuiltIn(name, others)
 	case r.policy == "" && len(others) > 0:
-		return fmt.Errorf("revision %d was built on generation %d of SchedulingPolicy %q, which is another today, and these profiles build on it, too: %s. "+
-			"Nothing was changed. --policy=restore brings it back, for them as well; --policy=keep builds the profile of the revision on the policy of today",
+		return fmt.Errorf("revision %d was built on generation %d of SchedulingPolicy %q, which has changed since, and other profiles build on it: %s. "+
+			"Nothing was changed. Use --policy=restore to restore the policy for all of them, or --policy=keep to build the profile on the current policy",
 			r.target.Number, recorded.Generation, name, strings.Join(others, ", "))
 	}
 	return r.restore(ctx, recorded, present)
 }
 
-// fromBuiltIn is the error for a revision that was built on the built-in defaults, in whose place
-// there is a policy today.
+// fromBuiltIn returns the error for a revision that was built on the built-in defaults, which a
+// policy has replaced since.
 func (r *rollback) fromBuiltIn(name string, others []string) error {
 	consequence := "no other profile builds on it"
 	if len(others) > 0 {
-		consequence = "these profiles build on it, too: " + strings.Join(others, ", ")
+		consequence = "other profiles build on it: " + strings.Join(others, ", ")
 	}
-	return fmt.Errorf("revision %d was built on the built-in defaults, and today there is a SchedulingPolicy %q (%s). Nothing was changed. "+
-		"Delete it first (kubectl delete schedulingpolicy %s), or say --policy=keep to build the profile of the revision on it", r.target.Number, name, consequence, name)
+	return fmt.Errorf("revision %d was built on the built-in defaults, but now SchedulingPolicy %q exists (%s). Nothing was changed. "+
+		"Delete the policy first (kubectl delete schedulingpolicy %s), or use --policy=keep to build the profile on it", r.target.Number, name, consequence, name)
 }
 
-// restore brings a policy back.
+// restore restores or creates the policy of the revision.
 func (r *rollback) restore(ctx context.Context, recorded *history.Policy, present *v1alpha1.SchedulingPolicy) error {
 	if present == nil {
 		policy := newPolicy(recorded.Name, &recorded.Spec)
@@ -71,11 +71,11 @@ func (r *rollback) restore(ctx context.Context, recorded *history.Policy, presen
 	if err := r.update(ctx, present, func() { setPolicy(present, recorded) }); err != nil {
 		return err
 	}
-	r.say("schedulingpolicy/%s restored to what it was in revision %d", present.Name, r.target.Number)
+	r.say("schedulingpolicy/%s restored as it was in revision %d", present.Name, r.target.Number)
 	return nil
 }
 
-// builtOn names the profiles that build on a policy, without the one that is left out.
+// builtOn returns the names of the profiles that build on a policy, without the excepted one.
 func (r *rollback) builtOn(ctx context.Context, policy, except string) ([]string, error) {
 	var profiles v1alpha1.SchedulerProfileList
 	if err := r.client.List(ctx, &profiles); err != nil {
@@ -90,8 +90,8 @@ func (r *rollback) builtOn(ctx context.Context, policy, except string) ([]string
 	return names, nil
 }
 
-// samePolicy says whether the policy of a revision is the one of today. No policy is as good as one
-// that says nothing: both are the built-in defaults.
+// samePolicy reports whether the policy of a revision equals the current one. A missing default
+// policy equals an empty one: both mean the built-in defaults.
 func samePolicy(recorded *history.Policy, present *v1alpha1.SchedulingPolicy) (bool, error) {
 	if (recorded == nil) != (present == nil) && (recorded == nil && present.Name != defaultPolicy || present == nil && recorded.Name != defaultPolicy) {
 		return false, nil

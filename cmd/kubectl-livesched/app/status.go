@@ -25,11 +25,11 @@ type statusOptions struct {
 	output string
 }
 
-// statusReport is the status of all that was asked for.
+// statusReport is the output of the command.
 type statusReport struct {
 	Profiles []profileStatus `json:"profiles"`
 	Policies []policyStatus  `json:"policies"`
-	// PodsFrom says where the numbers of pods are from.
+	// PodsFrom describes the source of the pod counts.
 	PodsFrom string `json:"podsFrom"`
 }
 
@@ -38,14 +38,14 @@ type profileStatus struct {
 	SchedulerName string `json:"schedulerName"`
 	Accepted      string `json:"accepted"`
 	Programmed    string `json:"programmed"`
-	// Generation of the spec that is applied, ActiveGeneration of the one that decides, 0 if none
-	// does.
+	// Generation is that of the applied spec, ActiveGeneration that of the active one, 0 if there
+	// is none.
 	Generation       int64       `json:"generation"`
 	ActiveGeneration int64       `json:"activeGeneration,omitempty"`
 	Revision         string      `json:"revision,omitempty"`
 	Since            metav1.Time `json:"since,omitzero"`
-	// Policy that the profile builds on, and the generation of it that decides, 0 where the
-	// built-in defaults do.
+	// Policy is the policy that the profile builds on, PolicyGeneration its active generation, 0
+	// for the built-in defaults.
 	Policy           string    `json:"policy"`
 	PolicyGeneration int64     `json:"policyGeneration,omitempty"`
 	Pods             podCounts `json:"pods"`
@@ -65,17 +65,17 @@ func newStatus(shared *options) *cobra.Command {
 	o := &statusOptions{options: shared}
 	command := &cobra.Command{
 		Use:   "status [NAME...]",
-		Short: "Show profiles and policies, what runs of them, and the pods that wait",
-		Long: "Show profiles, with the revision that decides and the pods in the queue, the policies that they build on, and what is wrong with any " +
-			"of them. With names: these profiles.\n\n" +
-			"The numbers of pods are those of the leader, whose metrics are read through the API server (which takes the right to get pods/proxy in its " +
-			"namespace), or at --metrics-url. Where they cannot be read, pods are counted by what the API server knows of them.",
+		Short: "Show profiles and policies, their active revisions, and the pending pods",
+		Long: "Show profiles with their active revisions and pending pods, the policies that they build on, and their problems. Without names, show all " +
+			"profiles and policies.\n\n" +
+			"The numbers of pods come from the leader's metrics. The command reads these through the API server, which requires the permission to get " +
+			"pods/proxy in livesched's namespace, or from --metrics-url. If it cannot read them, it counts pods by their conditions.",
 		Example: "  kubectl livesched status\n\n  kubectl livesched status binpack -o yaml",
 		RunE:    func(command *cobra.Command, args []string) error { return o.run(command.Context(), args) },
 	}
 	addNamespaceFlag(command, &o.namespace)
-	command.Flags().StringVar(&o.leaseName, "lease", "livesched", "Name of livesched's Lease, as --leader-election-name of livesched says.")
-	command.Flags().StringVar(&o.metricsURL, "metrics-url", "", "URL of livesched's metrics, such as http://127.0.0.1:8080/metrics.")
+	command.Flags().StringVar(&o.leaseName, "lease", "livesched", "Name of livesched's Lease: the value of its flag --leader-election-name.")
+	command.Flags().StringVar(&o.metricsURL, "metrics-url", "", "URL of the metrics of livesched's leader, such as http://127.0.0.1:8080/metrics.")
 	addOutputFlag(command, &o.output, formatWide, formatJSON, formatYAML)
 	return command
 }
@@ -115,8 +115,7 @@ func (o *statusOptions) run(ctx context.Context, names []string) error {
 	return o.print(report)
 }
 
-// only drops the profiles that were not asked for, and the policies that none of the others builds
-// on. No names: all.
+// only keeps the named profiles and the policies that they build on. Without names it keeps all.
 func only(profiles *v1alpha1.SchedulerProfileList, policies *v1alpha1.SchedulingPolicyList, names []string) error {
 	if len(names) == 0 {
 		return nil
@@ -129,7 +128,7 @@ func only(profiles *v1alpha1.SchedulerProfileList, policies *v1alpha1.Scheduling
 	}
 	policies.Items = slices.DeleteFunc(policies.Items, func(p v1alpha1.SchedulingPolicy) bool { return !builtOn.Has(p.Name) })
 	if wanted.Len() > 0 {
-		return fmt.Errorf("there is no SchedulerProfile %s", strings.Join(sets.List(wanted), ", "))
+		return fmt.Errorf("no such SchedulerProfile: %s", strings.Join(sets.List(wanted), ", "))
 	}
 	return nil
 }
@@ -170,16 +169,17 @@ func stateOf(conditions []metav1.Condition, of string) string {
 	return string(metav1.ConditionUnknown)
 }
 
-// problemsOf says what is wrong, and whether anybody has looked.
+// problemsOf returns the conditions that are not true, or that livesched has not processed the
+// generation.
 func problemsOf(conditions []metav1.Condition, generation int64) []string {
 	var problems []string
 	for _, of := range []string{v1alpha1.ConditionAccepted, v1alpha1.ConditionProgrammed} {
 		condition := meta.FindStatusCondition(conditions, of)
 		switch {
 		case condition == nil:
-			return []string{"livesched has not looked at it: does it run?"}
+			return []string{"livesched has not processed it: is livesched running?"}
 		case condition.ObservedGeneration < generation:
-			return []string{fmt.Sprintf("livesched has not looked at generation %d yet", generation)}
+			return []string{fmt.Sprintf("livesched has not processed generation %d yet", generation)}
 		case condition.Status != metav1.ConditionTrue:
 			problems = append(problems, fmt.Sprintf("%s is %s (%s): %s", of, condition.Status, condition.Reason, condition.Message))
 		}
@@ -226,7 +226,7 @@ func (p *profileStatus) row() []string {
 		since = duration.HumanDuration(time.Since(p.Since.Time))
 	}
 	if p.ActiveGeneration != p.Generation && p.ActiveGeneration != 0 {
-		generation = fmt.Sprintf("%d (%d runs)", p.Generation, p.ActiveGeneration)
+		generation = fmt.Sprintf("%d (%d active)", p.Generation, p.ActiveGeneration)
 	}
 	switch {
 	case p.PolicyGeneration > 0:
@@ -238,7 +238,7 @@ func (p *profileStatus) row() []string {
 	return append(row, p.Pods.row()...)
 }
 
-// none stands for what there is not.
+// none stands for a missing value.
 const none = "-"
 
 func orNone(text string) string {

@@ -24,7 +24,7 @@ import (
 	"github.com/livesched/livesched/test/testcluster"
 )
 
-// columns are the fields of the line of a table that begins with a name.
+// columns returns the fields of the line of a table that begins with a name.
 func columns(out, name string) []string {
 	for _, line := range strings.Split(out, "\n") {
 		if fields := strings.Fields(line); len(fields) > 0 && fields[0] == name {
@@ -35,11 +35,12 @@ func columns(out, name string) []string {
 }
 
 var _ = Describe("status", func() {
-	It("shows what runs, what waits and what is wrong", func(ctx context.Context) {
+	It("shows active revisions, pending pods and problems", func(ctx context.Context) {
 		metrics := startLivesched(ctx)
 		good, broken := profile("good"), profile("broken", weight("NodeAffinity", 3))
 		create(ctx, policy("default", 4), good, broken)
-		for _, p := range []*v1alpha1.SchedulerProfile{good, broken} { // a profile may be seen before the policy
+		// livesched may see a profile before the policy.
+		for _, p := range []*v1alpha1.SchedulerProfile{good, broken} {
 			Eventually(func(g Gomega) {
 				expectProgrammed(ctx, p)
 				g.Expect(p.Status.Active.Policy).NotTo(BeNil())
@@ -56,7 +57,7 @@ var _ = Describe("status", func() {
 			g.Expect(got.code).To(BeZero(), got.errOut)
 			g.Expect(got.out).To(ContainSubstring("Pods: counted by their conditions"))
 			g.Expect(columns(got.out, "good")).To(HaveExactElements("good", "good", "True", "True", good.Status.Active.Revision, Not(BeEmpty()), "1", "default@1", "0", "-", "1", "1"))
-			g.Expect(columns(got.out, "broken")).To(HaveExactElements("broken", "broken", "False", "False", broken.Status.Active.Revision, Not(BeEmpty()), "2", "(1", "runs)", "default@1", "0", "-", "0", "0"))
+			g.Expect(columns(got.out, "broken")).To(HaveExactElements("broken", "broken", "False", "False", broken.Status.Active.Revision, Not(BeEmpty()), "2", "(1", "active)", "default@1", "0", "-", "0", "0"))
 			g.Expect(columns(got.out, "default")).To(HaveExactElements("default", "True", "True", "1", "good"))
 			g.Expect(got.out).To(ContainSubstring(`schedulerprofile/broken: Accepted is False (UnknownPlugin): spec.plugins.score.enabled[0].name: unknown plugin "NoSuchPlugin"`))
 			g.Expect(got.out).To(ContainSubstring("schedulerprofile/broken: Programmed is False (KeptLastGood)"))
@@ -74,7 +75,7 @@ var _ = Describe("status", func() {
 				}
 			}
 			g.Expect(yaml.Unmarshal([]byte(got.out), &report)).To(Succeed())
-			g.Expect(report.PodsFrom).To(HavePrefix("as the metrics at"))
+			g.Expect(report.PodsFrom).To(HavePrefix("from the metrics at"))
 			g.Expect(report.Profiles).To(HaveLen(1))
 			pods := report.Profiles[0].Pods
 			g.Expect(pods["gated"]).To(Equal(1))
@@ -110,31 +111,31 @@ var _ = Describe("status", func() {
 		Eventually(func(g Gomega) {
 			got := kubectl(ctx, "status", "-o", "wide")
 			g.Expect(got.code).To(BeZero(), got.errOut)
-			g.Expect(got.out).To(ContainSubstring("Pods: as the metrics of the leader, pod livesched-system/livesched-0, say."))
+			g.Expect(got.out).To(ContainSubstring("Pods: from the metrics of the leader, pod livesched-system/livesched-0."))
 			line := columns(got.out, "good")
 			g.Expect(line).To(HaveLen(12))
 			g.Expect(line[8:]).To(ConsistOf("1", "0", "0", "0"))
 		}).WithContext(ctx).Should(Succeed())
 	}, SpecTimeout(5*time.Minute))
 
-	It("says that nobody has looked at an object", func(ctx context.Context) {
+	It("reports an object that livesched has not processed", func(ctx context.Context) {
 		create(ctx, profile("new"), policy("other", 1))
 		got := kubectl(ctx, "status", "new")
 		Expect(got.code).To(BeZero(), got.errOut)
 		Expect(columns(got.out, "new")).To(HaveExactElements("new", "new", "Unknown", "Unknown", "-", "-", "1", "default", "0", "-", "0", "0"))
-		Expect(got.out).To(ContainSubstring("schedulerprofile/new: livesched has not looked at it"))
+		Expect(got.out).To(ContainSubstring("schedulerprofile/new: livesched has not processed it"))
 		Expect(got.out).NotTo(ContainSubstring("other"))
 	})
 
-	It("names the profiles that there are not", func(ctx context.Context) {
+	It("names the profiles that do not exist", func(ctx context.Context) {
 		got := kubectl(ctx, "status", "nobody")
 		Expect(got.code).To(Equal(2))
-		Expect(got.errOut).To(Equal("error: there is no SchedulerProfile nobody\n"))
+		Expect(got.errOut).To(Equal("error: no such SchedulerProfile: nobody\n"))
 	})
 })
 
-// reachableAddress is an address of this machine that the API server does not refuse to proxy to,
-// as it does loopback.
+// reachableAddress returns an address of this machine that the API server proxies to. It refuses
+// loopback addresses.
 func reachableAddress() string {
 	GinkgoHelper()
 	addresses, err := net.InterfaceAddrs()
@@ -144,6 +145,6 @@ func reachableAddress() string {
 			return network.IP.String()
 		}
 	}
-	Skip("this machine has no address but loopback")
+	Skip("this machine has only loopback addresses")
 	return ""
 }

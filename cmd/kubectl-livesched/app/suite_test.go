@@ -33,7 +33,7 @@ import (
 	"github.com/livesched/livesched/test/testcluster"
 )
 
-// The suite runs the command line against a real API server, beside livesched.
+// The suite runs the command line and livesched against a real API server.
 func TestKubectlLivesched(t *testing.T) {
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(time.Minute)
@@ -42,7 +42,7 @@ func TestKubectlLivesched(t *testing.T) {
 	RunSpecs(t, "kubectl livesched")
 }
 
-// kept is the namespace with the revisions that the specs record.
+// kept is the namespace of the revisions that the specs record.
 const kept = "kept"
 
 var (
@@ -89,7 +89,7 @@ func startLivesched(ctx context.Context, change ...func(*liveschedapp.Options)) 
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
-// outcome is what a command has done.
+// outcome is the result of a command.
 type outcome struct {
 	code        int
 	out, errOut string
@@ -135,7 +135,7 @@ func create(ctx context.Context, objects ...client.Object) {
 	}
 }
 
-// expectProgrammed waits until the present spec decides.
+// expectProgrammed waits until the current spec is programmed.
 func expectProgrammed(ctx context.Context, p *v1alpha1.SchedulerProfile) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -147,7 +147,7 @@ func expectProgrammed(ctx context.Context, p *v1alpha1.SchedulerProfile) {
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// change changes a profile and waits until the new spec decides.
+// change changes a profile and waits until the new spec is programmed.
 func change(ctx context.Context, p *v1alpha1.SchedulerProfile, f func(*v1alpha1.SchedulerProfileSpec)) {
 	GinkgoHelper()
 	Eventually(func() error {
@@ -160,7 +160,7 @@ func change(ctx context.Context, p *v1alpha1.SchedulerProfile, f func(*v1alpha1.
 	expectProgrammed(ctx, p)
 }
 
-// record keeps what runs of a profile as a revision.
+// record stores the active spec of a profile as a revision.
 func record(ctx context.Context, p *v1alpha1.SchedulerProfile, number int64) {
 	GinkgoHelper()
 	expectProgrammed(ctx, p)
@@ -176,7 +176,7 @@ func record(ctx context.Context, p *v1alpha1.SchedulerProfile, number int64) {
 	store(ctx, r)
 }
 
-// revisionOf is a revision of a profile on the built-in defaults, whatever ran.
+// revisionOf returns a revision of a profile on the built-in defaults, which was never active.
 func revisionOf(p *v1alpha1.SchedulerProfile, number int64, change ...func(*v1alpha1.SchedulerProfileSpec)) *history.Revision {
 	spec := p.Spec.DeepCopy()
 	for _, f := range change {
@@ -185,7 +185,7 @@ func revisionOf(p *v1alpha1.SchedulerProfile, number int64, change ...func(*v1al
 	return &history.Revision{Number: number, Kind: history.KindProfile, ObjectName: p.Name, UID: p.UID, Generation: p.Generation, Hash: "none", Profile: spec}
 }
 
-// recordPolicy keeps a policy as a revision.
+// recordPolicy stores a policy as a revision.
 func recordPolicy(ctx context.Context, p *v1alpha1.SchedulingPolicy, number int64) {
 	GinkgoHelper()
 	hash, err := history.Hash(&p.Spec)

@@ -13,9 +13,9 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// update stores an object that was read before, with the spec that set gives it. It fails if
-// somebody else has changed the spec since; what livesched writes into the status at the same time
-// is no reason to.
+// update stores an object that was read before, with the spec that set gives it. It fails if the
+// spec has changed since. Other changes, such as those that livesched makes to the status, do not
+// matter: then it retries.
 func (r *rollback) update(ctx context.Context, object client.Object, set func()) error {
 	uid, generation := object.GetUID(), object.GetGeneration()
 	for {
@@ -35,7 +35,7 @@ func (r *rollback) update(ctx context.Context, object client.Object, set func())
 			return err
 		}
 		if object.GetUID() != uid || object.GetGeneration() != generation {
-			return fmt.Errorf("somebody else has changed %q in the meantime: look at it, and try again", object.GetName())
+			return fmt.Errorf("the spec of %q has changed in the meantime: check the change and try again", object.GetName())
 		}
 	}
 }
@@ -51,7 +51,7 @@ func (r *rollback) create(ctx context.Context, object client.Object) error {
 	return r.client.Create(ctx, object)
 }
 
-// read reads an object anew. Nothing of what it was before stays.
+// read replaces an object by its current state.
 func (r *rollback) read(ctx context.Context, object client.Object) error {
 	key := client.ObjectKeyFromObject(object)
 	switch object := object.(type) {

@@ -19,8 +19,9 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// somebody changes an object just before the first update of it arrives.
-func somebody(t *testing.T, changes func(*v1alpha1.SchedulerProfile)) (*rollback, *v1alpha1.SchedulerProfile) {
+// withConcurrentChange returns a rollback whose first update conflicts with a change, and the
+// object to update.
+func withConcurrentChange(t *testing.T, changes func(*v1alpha1.SchedulerProfile)) (*rollback, *v1alpha1.SchedulerProfile) {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
@@ -52,13 +53,13 @@ func somebody(t *testing.T, changes func(*v1alpha1.SchedulerProfile)) (*rollback
 	return &rollback{rollbackOptions: &rollbackOptions{dryRun: dryRunNone}, client: c}, mine
 }
 
-func TestUpdateDoesNotGoOverSomebodyElsesSpec(t *testing.T) {
-	r, mine := somebody(t, func(theirs *v1alpha1.SchedulerProfile) {
+func TestUpdateFailsIfTheSpecHasChanged(t *testing.T) {
+	r, mine := withConcurrentChange(t, func(theirs *v1alpha1.SchedulerProfile) {
 		theirs.Generation = 2
 		theirs.Spec.PolicyRef.Name = "theirs"
 	})
 	err := r.update(t.Context(), mine, func() { mine.Spec.PolicyRef.Name = "mine" })
-	if err == nil || !strings.Contains(err.Error(), "somebody else has changed") {
+	if err == nil || !strings.Contains(err.Error(), "has changed in the meantime") {
 		t.Fatalf("got error %v", err)
 	}
 	var stored v1alpha1.SchedulerProfile
@@ -67,8 +68,8 @@ func TestUpdateDoesNotGoOverSomebodyElsesSpec(t *testing.T) {
 	}
 }
 
-func TestUpdateKeepsWhatElseWasWrittenMeanwhile(t *testing.T) {
-	r, mine := somebody(t, func(theirs *v1alpha1.SchedulerProfile) {
+func TestUpdateKeepsConcurrentChangesOutsideTheSpec(t *testing.T) {
+	r, mine := withConcurrentChange(t, func(theirs *v1alpha1.SchedulerProfile) {
 		theirs.Status.SchedulerName = "by livesched"
 		theirs.Labels = map[string]string{"by": "somebody"}
 	})

@@ -28,18 +28,18 @@ func newValidate(shared *options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "validate -f FILE",
 		Short: "Check files without applying them",
-		Long: "Check SchedulerProfiles and SchedulingPolicies in files: what the API server would refuse (the schema and its rules), and " +
-			"what livesched would not accept, by the same code. All objects are checked together, as if they were applied in their order.\n\n" +
-			"No cluster is needed. --against-cluster takes the objects of the cluster that are not in the files into account: policies " +
-			"that profiles build on, scheduler names that are taken, what cannot be changed, and profiles that would not be accepted any more.\n\n" +
-			"Whether the plugins can be built with their arguments shows only when they are: see the condition Programmed.",
+		Long: "Check the SchedulerProfiles and SchedulingPolicies in files with the schema and rules of the API server and with the code by which " +
+			"livesched accepts objects. All objects are checked together, as if they were applied in their order.\n\n" +
+			"The command does not need a cluster. With --against-cluster, it takes the other objects of the cluster into account: policies that profiles " +
+			"build on, scheduler names in use, immutable fields, and profiles that livesched would no longer accept.\n\n" +
+			"The command does not build plugins: the condition Programmed reports whether a plugin rejects its arguments.",
 		Example: "  # One file, and all files of a directory\n  kubectl livesched validate -f binpack.yaml -f profiles/\n\n" +
 			"  # In a pipeline\n  kustomize build overlays/prod | kubectl livesched validate -f - -o json",
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
 	}
 	addFilesFlags(command, &o.files, &o.recursive, "SchedulerProfiles and SchedulingPolicies")
-	command.Flags().BoolVar(&o.againstCluster, "against-cluster", false, "Check the files beside the objects of the cluster.")
+	command.Flags().BoolVar(&o.againstCluster, "against-cluster", false, "Take the objects of the cluster into account.")
 	addPluginsFlag(command, &o.plugins)
 	addOutputFlag(command, &o.output, formatJSON, formatYAML)
 	return command
@@ -66,7 +66,7 @@ func (o *validateOptions) run(ctx context.Context) error {
 	}
 	switch {
 	case len(report.Objects) == 0:
-		return errors.New("no SchedulerProfile and no SchedulingPolicy found")
+		return errors.New("no SchedulerProfile or SchedulingPolicy found")
 	case report.Count(validate.Error) > 0:
 		return errFound
 	}
@@ -88,12 +88,12 @@ func (o *validateOptions) print(report *validate.Report) error {
 	return err
 }
 
-// printObject writes one line for the object and one for each finding.
+// printObject prints one line for the object and one for each finding.
 func printObject(o *options, object *validate.Object) {
 	state := "valid"
 	for _, finding := range object.Findings {
 		if finding.Severity == validate.Error {
-			state = "NOT VALID"
+			state = "INVALID"
 			break
 		}
 	}

@@ -22,8 +22,8 @@ import (
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/validate"
 )
 
-// refusedAt are the fields at which the API server refuses an object.
-func refusedAt(ctx context.Context, text string) (paths []string, unknown bool) {
+// rejectedFields returns the fields for which the API server rejects an object.
+func rejectedFields(ctx context.Context, text string) (paths []string, unknown bool) {
 	GinkgoHelper()
 	object := &unstructured.Unstructured{}
 	Expect(yaml.Unmarshal([]byte(text), &object.Object)).To(Succeed())
@@ -33,7 +33,7 @@ func refusedAt(ctx context.Context, text string) (paths []string, unknown bool) 
 		return nil, err != nil
 	}
 	for _, cause := range status.Status().Details.Causes {
-		if cause.Field != "<nil>" { // the remark that rules were not looked at
+		if cause.Field != "<nil>" { // the note that rules were not evaluated
 			paths = append(paths, cause.Field)
 		}
 	}
@@ -41,15 +41,15 @@ func refusedAt(ctx context.Context, text string) (paths []string, unknown bool) 
 }
 
 var _ = Describe("validate", func() {
-	DescribeTable("refuses what the API server refuses, at the same fields", func(ctx context.Context, kind, spec string) {
+	DescribeTable("reports errors at the fields for which the API server rejects an object", func(ctx context.Context, kind, spec string) {
 		text := fmt.Sprintf("apiVersion: livesched.io/v1alpha1\nkind: %s\nmetadata: {name: a}\nspec: {%s}\n", kind, spec)
-		want, unknownField := refusedAt(ctx, text)
+		want, unknownField := rejectedFields(ctx, text)
 		got := kubectl(ctx, "validate", "-f", file(text), "-o", "json")
 		var report validate.Report
 		Expect(yaml.Unmarshal([]byte(got.out), &report)).To(Succeed(), got.errOut)
 		var paths []string
 		for _, finding := range report.Objects[0].Findings {
-			if finding.Severity == validate.Error && finding.Reason == "" { // the API server's, not the controller's
+			if finding.Severity == validate.Error && finding.Reason == "" { // an error of the API server, not of livesched
 				paths = append(paths, finding.Path)
 			}
 		}
@@ -66,23 +66,23 @@ var _ = Describe("validate", func() {
 			Expect(got.code).NotTo(BeZero(), got.out)
 		}
 	},
-		Entry("nothing is wrong", "SchedulerProfile", `percentageOfNodesToScore: 50`),
-		Entry("out of range", "SchedulerProfile", `percentageOfNodesToScore: 101`),
-		Entry("a wrong type", "SchedulingPolicy", `parallelism: many`),
-		Entry("a pattern", "SchedulerProfile", `schedulerName: Not_This`),
-		Entry("a list of what is twice", "SchedulerProfile", `plugins: {score: {enabled: [{name: NodeAffinity}, {name: NodeAffinity}]}}`),
-		Entry("a rule", "SchedulingPolicy", `podInitialBackoff: 9s, podMaxBackoff: 1s`),
-		Entry("a rule with a default", "SchedulingPolicy", `podInitialBackoff: 1h`),
-		Entry("a rule on a union", "SchedulingPolicy", `algorithmSource: {provider: DefaultProvider, policy: {}}`),
-		Entry("an enumeration", "SchedulingPolicy", `algorithmSource: {provider: Nope}`),
-		Entry("what is required", "SchedulingPolicy", `queueSort: {args: {}}`),
-		Entry("several", "SchedulingPolicy", `parallelism: 0, percentageOfNodesToScore: 200, extenders: [{urlPrefix: "ftp://x"}, {urlPrefix: "https://x", prioritizeVerb: p}]`),
+		Entry("a valid object", "SchedulerProfile", `percentageOfNodesToScore: 50`),
+		Entry("a value out of range", "SchedulerProfile", `percentageOfNodesToScore: 101`),
+		Entry("a value of the wrong type", "SchedulingPolicy", `parallelism: many`),
+		Entry("a value that does not match a pattern", "SchedulerProfile", `schedulerName: Not_This`),
+		Entry("a list with a duplicate", "SchedulerProfile", `plugins: {score: {enabled: [{name: NodeAffinity}, {name: NodeAffinity}]}}`),
+		Entry("a broken rule", "SchedulingPolicy", `podInitialBackoff: 9s, podMaxBackoff: 1s`),
+		Entry("a broken rule on a default value", "SchedulingPolicy", `podInitialBackoff: 1h`),
+		Entry("a broken rule on a union", "SchedulingPolicy", `algorithmSource: {provider: DefaultProvider, policy: {}}`),
+		Entry("a value that an enumeration does not have", "SchedulingPolicy", `algorithmSource: {provider: Nope}`),
+		Entry("a missing required field", "SchedulingPolicy", `queueSort: {args: {}}`),
+		Entry("several errors", "SchedulingPolicy", `parallelism: 0, percentageOfNodesToScore: 200, extenders: [{urlPrefix: "ftp://x"}, {urlPrefix: "https://x", prioritizeVerb: p}]`),
 		Entry("an unknown field", "SchedulerProfile", `colour: red`),
 		Entry("an unknown field in a list", "SchedulerProfile", `plugins: {score: {enabled: [{name: NodeAffinity, colour: red}]}}`),
-		Entry("null", "SchedulingPolicy", `parallelism: null, extenders: null`),
+		Entry("null values", "SchedulingPolicy", `parallelism: null, extenders: null`),
 	)
 
-	It("takes the cluster into account, when asked to", func(ctx context.Context) {
+	It("takes the cluster into account with --against-cluster", func(ctx context.Context) {
 		startLivesched(ctx)
 		older := profile("older")
 		older.Spec.SchedulerName = "taken"
@@ -100,10 +100,10 @@ var _ = Describe("validate", func() {
 		Expect(got.out).NotTo(ContainSubstring("policyRef"))
 	}, SpecTimeout(5*time.Minute))
 
-	It("fails where there is nothing to check", func(ctx context.Context) {
+	It("fails if there is nothing to check", func(ctx context.Context) {
 		got := kubectl(ctx, "validate", "-f", file("apiVersion: v1\nkind: Service\n"))
 		Expect(got.code).To(Equal(2))
-		Expect(got.errOut).To(ContainSubstring("error: no SchedulerProfile and no SchedulingPolicy found"))
+		Expect(got.errOut).To(ContainSubstring("error: no SchedulerProfile or SchedulingPolicy found"))
 		Expect(kubectl(ctx, "validate", "-f", "/no/such/file").code).To(Equal(2))
 		Expect(kubectl(ctx, "validate").errOut).To(ContainSubstring(`"filename" not set`))
 	})
@@ -112,7 +112,7 @@ var _ = Describe("validate", func() {
 var _ = Describe("convert", func() {
 	const policyAndFlag = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nparallelism: 4\nenableProfiling: true\nprofiles: [{schedulerName: a}]\n"
 
-	It("writes what can be applied and runs", func(ctx context.Context) {
+	It("writes objects that can be applied and become active", func(ctx context.Context) {
 		startLivesched(ctx)
 		got := kubectl(ctx, "convert", "-f", file(policyAndFlag), "--policy-name", "was")
 		Expect(got.code).To(BeZero(), got.errOut)
@@ -128,19 +128,19 @@ var _ = Describe("convert", func() {
 		Expect(p.Status.Active.Policy.Name).To(Equal("was"))
 	}, SpecTimeout(5*time.Minute))
 
-	It("fails on losses when strict, and on what would not be accepted", func(ctx context.Context) {
+	It("fails on losses with --strict, and on objects that livesched would not accept", func(ctx context.Context) {
 		Expect(kubectl(ctx, "convert", "-f", file(policyAndFlag), "--strict").code).To(Equal(1))
 		got := kubectl(ctx, "convert", "-f", file("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles: [{schedulerName: Not_This}]\n"))
 		Expect(got.code).To(Equal(1))
 		Expect(got.errOut).To(ContainSubstring("output: error: SchedulerProfile not-this: spec.schedulerName: "))
 		got = kubectl(ctx, "convert", "-f", file("kind: Service\n"))
 		Expect(got.code).To(Equal(2))
-		Expect(got.errOut).To(ContainSubstring("no KubeSchedulerConfiguration and no legacy Policy found"))
+		Expect(got.errOut).To(ContainSubstring("no KubeSchedulerConfiguration or legacy Policy found"))
 	})
 })
 
 var _ = Describe("the command line", func() {
-	It("explains itself", func(ctx context.Context) {
+	It("has help for every command", func(ctx context.Context) {
 		for _, command := range []string{"validate", "convert", "status", "history", "rollback", "diff", "version"} {
 			got := kubectl(ctx, command, "--help")
 			Expect(got.code).To(BeZero())
@@ -150,6 +150,6 @@ var _ = Describe("the command line", func() {
 		Expect(kubectl(ctx, "version").out).To(HavePrefix("kubectl-livesched dev, for Kubernetes v"))
 		got := kubectl(ctx, "status", "-o", "xml")
 		Expect(got.code).To(Equal(2))
-		Expect(got.errOut).To(Equal(`error: --output: must be wide or json or yaml, is "xml"` + "\n"))
+		Expect(got.errOut).To(Equal(`error: --output: must be wide or json or yaml, not "xml"` + "\n"))
 	})
 })

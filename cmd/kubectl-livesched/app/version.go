@@ -15,7 +15,7 @@ import (
 func newVersion(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the version, and that of Kubernetes whose plugins files are checked for",
+		Short: "Print the version, and the version of Kubernetes whose plugins livesched runs",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintf(o.Out, "kubectl-livesched %s, for Kubernetes %s\n", version.Version, kubeversion.Get().GitVersion)

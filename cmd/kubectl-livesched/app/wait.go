@@ -16,11 +16,11 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// pollInterval is how often the status of an object is read while it is waited for.
+// pollInterval is the interval between two reads of an object's status while waiting for it.
 const pollInterval = 200 * time.Millisecond
 
-// awaitProgrammed waits, if that is wanted, until the present generation of an object decides, and
-// says so.
+// awaitProgrammed waits, if --wait is set, until the current generation of an object is programmed,
+// and reports it.
 func (r *rollback) awaitProgrammed(ctx context.Context, object client.Object) error {
 	if !r.wait || r.dryRun != dryRunNone {
 		return nil
@@ -34,23 +34,23 @@ func (r *rollback) awaitProgrammed(ctx context.Context, object client.Object) er
 		conditions := conditionsOf(object)
 		accepted := meta.FindStatusCondition(conditions, v1alpha1.ConditionAccepted)
 		if accepted != nil && accepted.ObservedGeneration >= generation && accepted.Status == metav1.ConditionFalse {
-			return false, fmt.Errorf("it is not accepted (%s): %s", accepted.Reason, accepted.Message)
+			return false, fmt.Errorf("not accepted (%s): %s", accepted.Reason, accepted.Message)
 		}
 		last = meta.FindStatusCondition(conditions, v1alpha1.ConditionProgrammed)
 		return last != nil && last.ObservedGeneration >= generation && last.Status == metav1.ConditionTrue, nil
 	})
 	switch {
 	case err == nil:
-		r.say("it decides: %s", last.Message)
+		r.say("programmed: %s", last.Message)
 		return nil
 	case !wait.Interrupted(err):
 		return err
 	case last == nil:
-		return fmt.Errorf("it does not decide after %v: livesched has not looked at it: does it run?", r.timeout)
+		return fmt.Errorf("not programmed after %v: livesched has not processed it: is livesched running?", r.timeout)
 	case last.ObservedGeneration < generation:
-		return fmt.Errorf("it does not decide after %v: livesched has not looked at generation %d yet: does it run?", r.timeout, generation)
+		return fmt.Errorf("not programmed after %v: livesched has not processed generation %d yet: is livesched running?", r.timeout, generation)
 	}
-	return fmt.Errorf("it does not decide after %v (%s): %s", r.timeout, last.Reason, last.Message)
+	return fmt.Errorf("not programmed after %v (%s): %s", r.timeout, last.Reason, last.Message)
 }
 
 func conditionsOf(object client.Object) []metav1.Condition {

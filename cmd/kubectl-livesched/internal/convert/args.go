@@ -15,8 +15,8 @@ type pluginArgs struct {
 	values map[string]any
 }
 
-// readArgs converts pluginConfig. The arguments of the versions have the same fields, as far as
-// they are in v1 at all.
+// readArgs converts pluginConfig. The arguments have the same fields in all versions, as far as v1
+// has them.
 func (p *pluginSets) readArgs(f *fields, v version) {
 	configs, _ := f.objects("pluginConfig")
 	for _, config := range configs {
@@ -29,14 +29,14 @@ func (p *pluginSets) readArgs(f *fields, v version) {
 		switch {
 		case p.scoring.configure(name, args):
 		case p.argsOf(name) != nil:
-			p.c.remark(Loss, config.path, "plugin %q is configured twice: the second one is left out", name)
+			p.c.remark(Loss, config.path, "plugin %q is configured twice: the second entry is left out", name)
 		case p.known(config.at("name"), name):
 			p.args = append(p.args, pluginArgs{plugin: name, values: p.convertArgs(name, args, v)})
 		}
 	}
 }
 
-// convertArgs drops the version of arguments, which are v1 now.
+// convertArgs removes the version of arguments, which are v1 now.
 func (p *pluginSets) convertArgs(plugin string, args *fields, v version) map[string]any {
 	version, _ := args.values["apiVersion"].(string)
 	kind, _ := args.values["kind"].(string)
@@ -50,7 +50,7 @@ func (p *pluginSets) convertArgs(plugin string, args *fields, v version) map[str
 	constraints, _ := values["defaultConstraints"].([]any)
 	if v.listConstraints && plugin == names.PodTopologySpread && len(constraints) > 0 && values["defaultingType"] == nil {
 		values["defaultingType"] = "List"
-		p.c.remark(Note, args.at("defaultConstraints"), "defaultingType: List was implied in %s: written out", v.name)
+		p.c.remark(Note, args.at("defaultConstraints"), "defaultingType: List was the default in %s: written out", v.name)
 	}
 	return values
 }

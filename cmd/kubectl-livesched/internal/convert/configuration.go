@@ -11,12 +11,12 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// schedulerConfiguration converts a KubeSchedulerConfiguration. What it has for all profiles
-// becomes one policy, which all profiles build on.
+// schedulerConfiguration converts a KubeSchedulerConfiguration. Its settings for all profiles
+// become one policy, which all profiles build on.
 func (c *converter) schedulerConfiguration(f *fields, v version) {
 	f.text("apiVersion")
 	f.text("kind")
-	f.object("metadata") // not a field of it, but common, and without a meaning
+	f.object("metadata") // not a field, but common, and meaningless
 
 	policy := &v1alpha1.SchedulingPolicy{}
 	spec := &policy.Spec
@@ -29,7 +29,7 @@ func (c *converter) schedulerConfiguration(f *fields, v version) {
 	reference := c.addPolicy(policy, empty)
 
 	profiles, _ := f.objects("profiles")
-	if len(profiles) == 0 { // kube-scheduler has one then
+	if len(profiles) == 0 { // kube-scheduler then has one default profile
 		profiles = []*fields{c.fields(f.at("profiles"), nil, false)}
 	}
 	for _, profile := range profiles {
@@ -39,7 +39,7 @@ func (c *converter) schedulerConfiguration(f *fields, v version) {
 	f.unknown()
 }
 
-// seconds is nil for nil, and for what kube-scheduler refuses.
+// seconds converts a number of seconds. It is nil for nil.
 func seconds(value *int64) *metav1.Duration {
 	if value == nil {
 		return nil
@@ -48,18 +48,19 @@ func seconds(value *int64) *metav1.Duration {
 	return &metav1.Duration{Duration: time.Duration(min(max(*value, -most), most)) * time.Second}
 }
 
-// percentage reads percentageOfNodesToScore. In kube-scheduler, 0 or none is a share that falls as
-// the cluster grows; here it is every node.
-func (c *converter) percentage(f *fields, whole bool) *int32 {
+// percentage reads percentageOfNodesToScore. 0 or unset means a percentage that decreases with the
+// size of the cluster in kube-scheduler, and every node in livesched. global distinguishes the
+// field of the configuration from that of a profile.
+func (c *converter) percentage(f *fields, global bool) *int32 {
 	value := f.integer32("percentageOfNodesToScore")
 	switch {
 	case value != nil && *value == 0:
-		c.remark(Note, f.at("percentageOfNodesToScore"), "0 is a share of the nodes that falls as the cluster grows in kube-scheduler, and every node in livesched")
-		if whole {
+		c.remark(Note, f.at("percentageOfNodesToScore"), "0 means a percentage that decreases with the size of the cluster in kube-scheduler, but every node in livesched")
+		if global {
 			return nil
 		}
-	case value == nil && whole:
-		c.remark(Note, f.at("percentageOfNodesToScore"), "unset is a share of the nodes that falls as the cluster grows in kube-scheduler, and every node in livesched")
+	case value == nil && global:
+		c.remark(Note, f.at("percentageOfNodesToScore"), "unset means a percentage that decreases with the size of the cluster in kube-scheduler, but every node in livesched")
 	}
 	return value
 }

@@ -18,27 +18,27 @@ import (
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
 )
 
-// group is that of KubeSchedulerConfigurations.
+// group is the API group of KubeSchedulerConfigurations.
 const group = "kubescheduler.config.k8s.io/"
 
-// ErrNothing is returned where no document has a configuration of kube-scheduler.
-var ErrNothing = errors.New("no KubeSchedulerConfiguration and no legacy Policy found")
+// ErrNothing means that no document has a configuration of kube-scheduler.
+var ErrNothing = errors.New("no KubeSchedulerConfiguration or legacy Policy found")
 
 // converter converts one document after the other.
 type converter struct {
 	options Options
 	result  *Result
-	// document that is being converted, for remarks. prefix is where in it the configuration is.
+	// document is the current one, for remarks. prefix is the path of the configuration in it.
 	document *manifests.Document
 	prefix   string
 	// found counts the configurations.
 	found int
-	// advised are the plugins about which advice was given.
+	// advised are the plugins that a remark has given advice about.
 	advised sets.Set[string]
 }
 
-// Convert converts what of the documents is a configuration of kube-scheduler. It fails where there
-// is none, or one of a version that it cannot read.
+// Convert converts the configurations of kube-scheduler among the documents. It fails if there is
+// none, or if one has an unknown version.
 func Convert(documents []manifests.Document, o Options) (*Result, error) {
 	o.SchedulerName = cmp.Or(o.SchedulerName, DefaultSchedulerName)
 	o.PolicyName = cmp.Or(o.PolicyName, DefaultPolicyName)
@@ -59,14 +59,14 @@ func Convert(documents []manifests.Document, o Options) (*Result, error) {
 	return c.result, errors.Join(errs...)
 }
 
-// remark remarks on a field of the configuration. A nil path is the whole of it.
+// remark adds a remark on a field of the configuration, or with a nil path on all of it.
 func (c *converter) remark(severity Severity, path *field.Path, format string, args ...any) {
 	name := ""
 	if path != nil {
 		name = path.String()
 	}
 	line := c.document.LineOf(name)
-	if c.prefix != "" { // the configuration is a text in a field of another object
+	if c.prefix != "" { // the configuration is the text of a field in another object
 		name = strings.TrimSuffix(c.prefix+": "+name, ": ")
 	}
 	c.result.Remarks = append(c.result.Remarks, Remark{
@@ -74,27 +74,27 @@ func (c *converter) remark(severity Severity, path *field.Path, format string, a
 	})
 }
 
-// convert converts a document, if it is a configuration or holds one.
+// convert converts a document that is a configuration or contains one.
 func (c *converter) convert() error {
 	d := c.document
 	switch kind, version := d.Text("kind"), d.Text("apiVersion"); {
 	case kind == "ConfigMap":
-		return c.held("data")
+		return c.contained("data")
 	case kind == "SchedulerConfiguration" && strings.HasPrefix(version, "aks.azure.com/"):
-		return c.held("spec")
+		return c.contained("spec")
 	case !c.isConfiguration(d.Object):
 		if kind == "" {
 			kind = "without a kind"
 		}
-		c.remark(Note, nil, "%s is no configuration of kube-scheduler: passed over", kind)
+		c.remark(Note, nil, "%s is not a configuration of kube-scheduler: skipped", kind)
 		return nil
 	}
 	return c.configuration(d.Object)
 }
 
-// held converts the configurations that are texts in the fields of an object: the data of a
-// ConfigMap, and rawConfig of a SchedulerConfiguration.
-func (c *converter) held(name string) error {
+// contained converts the configurations in the text fields of an object: the data of a ConfigMap,
+// or rawConfig of a SchedulerConfiguration.
+func (c *converter) contained(name string) error {
 	texts, _ := c.document.Object[name].(map[string]any)
 	holder, before := c.document, c.found
 	for _, key := range sets.List(sets.KeySet(texts)) {
@@ -105,7 +105,7 @@ func (c *converter) held(name string) error {
 		path := fmt.Sprintf("%s[%s]", name, key)
 		documents, err := holder.Inner(path, text)
 		if err != nil {
-			// Any text can be there. One that names its kind was meant to be read.
+			// The text can be anything. Only one that names the kind is meant as a configuration.
 			if strings.Contains(text, "KubeSchedulerConfiguration") {
 				return err
 			}
@@ -123,13 +123,14 @@ func (c *converter) held(name string) error {
 	}
 	c.document, c.prefix = holder, ""
 	if c.found == before {
-		c.remark(Note, nil, "%s has no configuration of kube-scheduler: passed over", c.document.Text("kind"))
+		c.remark(Note, nil, "%s contains no configuration of kube-scheduler: skipped", c.document.Text("kind"))
 	}
 	return nil
 }
 
-// isConfiguration says whether an object is a KubeSchedulerConfiguration or a legacy policy. Those
-// need not say so: files that kube-scheduler got with --policy-config-file were read without.
+// isConfiguration reports whether an object is a KubeSchedulerConfiguration or a legacy policy. A
+// legacy policy may lack apiVersion and kind: kube-scheduler's --policy-config-file did not need
+// them.
 func (c *converter) isConfiguration(object map[string]any) bool {
 	kind, _ := object["kind"].(string)
 	version, _ := object["apiVersion"].(string)
@@ -149,8 +150,7 @@ func (c *converter) isConfiguration(object map[string]any) bool {
 func (c *converter) configuration(object map[string]any) error {
 	c.found++
 	if c.found > 1 {
-		// Each configuration was that of another scheduler: what profiles share, they did not
-		// share.
+		// Each configuration belongs to another scheduler, so each needs a policy of its own.
 		defer func(name string) { c.options.PolicyName = name }(c.options.PolicyName)
 		c.options.PolicyName = fmt.Sprintf("%s-%d", c.options.PolicyName, c.found)
 	}
@@ -168,7 +168,7 @@ func (c *converter) configuration(object map[string]any) error {
 	return nil
 }
 
-// addPolicy keeps a policy if it says anything, and returns the reference to it.
+// addPolicy adds a policy unless it is empty, and returns the reference to it.
 func (c *converter) addPolicy(policy *v1alpha1.SchedulingPolicy, empty bool) v1alpha1.PolicyReference {
 	if empty {
 		return v1alpha1.PolicyReference{}
@@ -182,7 +182,7 @@ func (c *converter) addPolicy(policy *v1alpha1.SchedulingPolicy, empty bool) v1a
 	return v1alpha1.PolicyReference{Name: policy.Name}
 }
 
-// addProfile keeps a profile, under the name of its scheduler.
+// addProfile adds a profile with the name of its scheduler.
 func (c *converter) addProfile(path *field.Path, schedulerName string, profile *v1alpha1.SchedulerProfile) {
 	profile.TypeMeta.APIVersion, profile.TypeMeta.Kind = v1alpha1.GroupVersion.String(), "SchedulerProfile"
 	profile.Name = objectName(schedulerName)
@@ -191,17 +191,17 @@ func (c *converter) addProfile(path *field.Path, schedulerName string, profile *
 	}
 	for i := range c.result.Profiles {
 		if c.result.Profiles[i].Name == profile.Name {
-			c.remark(Loss, path, "there is another profile %q: one scheduler name is one profile: left out", schedulerName)
+			c.remark(Loss, path, "duplicate profile %q: left out, since a scheduler name can have only one profile", schedulerName)
 			return
 		}
 	}
 	c.result.Profiles = append(c.result.Profiles, *profile)
 }
 
-// separators are what of a scheduler name cannot be in the name of an object as it is.
+// separators matches the parts of a scheduler name that an object name cannot have.
 var separators = regexp.MustCompile(`[^a-z0-9]+`)
 
-// objectName makes a name for an object out of that of a scheduler.
+// objectName derives the name of an object from a scheduler name.
 func objectName(schedulerName string) string {
 	name := separators.ReplaceAllStringFunc(strings.ToLower(schedulerName), func(run string) string {
 		if strings.Trim(run, ".") == "" {

@@ -17,7 +17,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// scoresOf are the score plugins of a profile with their weights, resolved.
+// scoresOf returns the resolved score plugins of a profile with their weights.
 func scoresOf(t *testing.T, text string, names sets.Set[string]) map[string]string {
 	t.Helper()
 	resolution := resolve(converted(t, text, convert.Options{Registered: names}), names)
@@ -34,21 +34,21 @@ func scoresOf(t *testing.T, text string, names sets.Set[string]) map[string]stri
 		name, weight, _ := strings.Cut(plugin, " ")
 		scores[name] = strings.TrimSuffix(strings.TrimPrefix(weight, "(weight "), ")")
 	}
-	// They were no score plugins then; they score nothing but pods with claims.
+	// They were not score plugins in the old versions, and score only pods with claims.
 	delete(scores, "DynamicResources")
 	delete(scores, "VolumeBinding")
 	return scores
 }
 
-// defaults are the default score plugins of the versions, as the default_plugins.go of each has
-// them (Kubernetes 1.21, 1.24, 1.28).
+// defaults are the default score plugins of the versions, from default_plugins.go in Kubernetes
+// 1.21, 1.24 and 1.28.
 var defaults = map[string]map[string]string{
 	"v1beta1": {"NodeResourcesBalancedAllocation": "1", "ImageLocality": "1", "InterPodAffinity": "1", "NodeResourcesFit": "1", "NodeAffinity": "1", "NodePreferAvoidPods": "10000", "PodTopologySpread": "2", "TaintToleration": "1"},
 	"v1beta2": {"NodeResourcesBalancedAllocation": "1", "ImageLocality": "1", "InterPodAffinity": "1", "NodeResourcesFit": "1", "NodeAffinity": "1", "PodTopologySpread": "2", "TaintToleration": "1"},
 	"v1beta3": {"NodeResourcesBalancedAllocation": "1", "ImageLocality": "1", "InterPodAffinity": "2", "NodeResourcesFit": "1", "NodeAffinity": "2", "PodTopologySpread": "2", "TaintToleration": "3"},
 }
 
-func TestDefaultsOfAVersionStay(t *testing.T) {
+func TestDefaultScorePluginsOfOldVersionsRemainInEffect(t *testing.T) {
 	for version, want := range defaults {
 		t.Run(version, func(t *testing.T) {
 			text := fmt.Sprintf("apiVersion: kubescheduler.config.k8s.io/%s\nkind: KubeSchedulerConfiguration\n", version)
@@ -59,10 +59,11 @@ func TestDefaultsOfAVersionStay(t *testing.T) {
 	}
 }
 
-func TestScorePluginsOfOldVersionsKeepTheirMeaning(t *testing.T) {
+func TestScorePluginsOfOldVersionsAreConverted(t *testing.T) {
 	for name, test := range map[string]struct {
 		version, plugins string
-		// change says what is other than by default; "" is no plugin.
+		// change has the expected differences from the defaults; "" means that the plugin is
+		// missing.
 		change map[string]string
 	}{
 		"a weight is changed":            {"v1beta2", `{score: {enabled: [{name: NodeAffinity, weight: 7}]}}`, map[string]string{"NodeAffinity": "7"}},
@@ -90,7 +91,7 @@ func TestScorePluginsOfOldVersionsKeepTheirMeaning(t *testing.T) {
 			}
 		})
 	}
-	t.Run("nothing but one strategy", func(t *testing.T) {
+	t.Run("a strategy as the only plugin", func(t *testing.T) {
 		const text = "apiVersion: kubescheduler.config.k8s.io/v1beta1\nkind: KubeSchedulerConfiguration\nprofiles:\n" +
 			`- plugins: {score: {disabled: [{name: "*"}], enabled: [{name: NodeResourcesMostAllocated}]}}` + "\n"
 		if diff := cmp.Diff(map[string]string{"NodeResourcesFit": "1"}, scoresOf(t, text, registered(t))); diff != "" {
@@ -99,7 +100,7 @@ func TestScorePluginsOfOldVersionsKeepTheirMeaning(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotAConfigurationIsPassedOver(t *testing.T) {
+func TestOtherDocumentsAreSkipped(t *testing.T) {
 	for name, text := range map[string]string{
 		"another kind":              "apiVersion: v1\nkind: Service\n",
 		"a policy of another API":   "apiVersion: audit.k8s.io/v1\nkind: Policy\n",
@@ -119,7 +120,7 @@ func TestWhatIsNotAConfigurationIsPassedOver(t *testing.T) {
 	}
 }
 
-func TestAVersionThatCannotBeReadIsNamed(t *testing.T) {
+func TestAnUnknownVersionIsAnError(t *testing.T) {
 	documents, err := manifests.Parse("input", []byte("apiVersion: kubescheduler.config.k8s.io/v1alpha1\nkind: KubeSchedulerConfiguration\n"))
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +142,7 @@ func TestSeveralConfigurationsDoNotShareAPolicy(t *testing.T) {
 	}
 }
 
-func TestOptionsNameWhatTheInputDoesNot(t *testing.T) {
+func TestOptionsSupplementTheInput(t *testing.T) {
 	const text = `{"kind": "Policy", "apiVersion": "v1", "extenders": [{"urlPrefix": "https://x.example", "filterVerb": "f", "enableHttps": true, "tlsConfig": {"CAFile": "/ca.crt"}}]}`
 	result := converted(t, text, convert.Options{Registered: registered(t), SchedulerName: "old", PolicyName: "was", Namespace: "here"})
 	if result.Profiles[0].Name != "old" || result.Profiles[0].Spec.PolicyRef.Name != "was" || result.Policies[0].Name != "was" {
@@ -155,7 +156,7 @@ func TestOptionsNameWhatTheInputDoesNot(t *testing.T) {
 	}
 }
 
-func TestPluginsThatTheCallerHasStay(t *testing.T) {
+func TestRegisteredOutOfTreePluginsAreKept(t *testing.T) {
 	const text = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- plugins: {multiPoint: {enabled: [{name: Coscheduling}]}}\n"
 	if losses := converted(t, text, convert.Options{Registered: registered(t, "Coscheduling")}).Losses(); losses != 0 {
 		t.Errorf("%d losses", losses)

@@ -45,14 +45,14 @@ func (c *converter) extender(f *fields, index int) v1alpha1.Extender {
 	}
 	c.tls(f, index, &extender)
 	if f.fold {
-		f.take("apiVersion") // of no meaning, but in many examples of legacy policies
+		f.take("apiVersion") // meaningless, but in many examples of legacy policies
 	}
 	f.unknown()
 	return extender
 }
 
-// timeout reads a duration: a text or, in legacy policies, nanoseconds. 0 is the default in
-// kube-scheduler, too.
+// timeout reads a duration: a string or, in legacy policies, nanoseconds. 0 means the default, as
+// in kube-scheduler.
 func (c *converter) timeout(f *fields) *metav1.Duration {
 	const name = "httpTimeout"
 	value, key := f.take(name)
@@ -67,7 +67,7 @@ func (c *converter) timeout(f *fields) *metav1.Duration {
 	case string:
 		parsed, err := time.ParseDuration(value)
 		if err != nil {
-			c.remark(Loss, f.at(key), "%q is no duration, such as 5s: left out", value)
+			c.remark(Loss, f.at(key), "%q is not a duration, such as 5s: left out", value)
 			return nil
 		}
 		timeout = parsed
@@ -78,7 +78,7 @@ func (c *converter) timeout(f *fields) *metav1.Duration {
 	if timeout == 0 {
 		return nil
 	}
-	// The schema has units down to milliseconds.
+	// The schema allows units down to milliseconds.
 	if timeout > 0 && timeout < time.Millisecond {
 		c.remark(Note, f.at(key), "%v is rounded up to %v", timeout, time.Millisecond)
 		timeout = time.Millisecond

@@ -12,14 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// fields reads an object field by field and keeps account of what was read, so that the rest can be
-// remarked on. A field of the wrong type is remarked on and taken for absent; so is null, without a
-// word.
+// fields reads an object field by field and records which fields it has read, for remarks on the
+// rest. A field of the wrong type gets a remark and counts as absent. null counts as absent without
+// a remark.
 type fields struct {
 	c      *converter
 	path   *field.Path
 	values map[string]any
-	// fold finds fields whatever their case: that is how JSON was read before Kubernetes 1.20.
+	// fold ignores the case of field names, as Kubernetes before 1.20 did.
 	fold bool
 	read sets.Set[string]
 }
@@ -37,7 +37,7 @@ func child(path *field.Path, name string) *field.Path {
 	return path.Child(name)
 }
 
-// take returns the value of a field, and the name that it goes by; nil if it is absent.
+// take returns the value of a field, nil if it is absent, and the name of the field in the object.
 func (f *fields) take(name string) (any, string) {
 	if value, ok := f.values[name]; ok || !f.fold {
 		f.read.Insert(name)
@@ -52,9 +52,9 @@ func (f *fields) take(name string) (any, string) {
 	return nil, name
 }
 
-// mistyped remarks on a value of the wrong type.
+// mistyped adds a remark on a value of the wrong type.
 func (f *fields) mistyped(name, want string, value any) {
-	f.c.remark(Loss, f.at(name), "must be %s, is %s: left out", want, kindOf(value))
+	f.c.remark(Loss, f.at(name), "must be %s, not %s: left out", want, kindOf(value))
 }
 
 func kindOf(value any) string {
@@ -80,7 +80,7 @@ func (f *fields) text(name string) string {
 	return text
 }
 
-// flag is false where the field is absent.
+// flag is false if the field is absent.
 func (f *fields) flag(name string) bool {
 	value, name := f.take(name)
 	flag, ok := value.(bool)
@@ -90,7 +90,7 @@ func (f *fields) flag(name string) bool {
 	return flag
 }
 
-// integer is nil where the field is absent.
+// integer is nil if the field is absent.
 func (f *fields) integer(name string) *int64 {
 	value, name := f.take(name)
 	switch value := value.(type) {
@@ -107,21 +107,21 @@ func (f *fields) integer(name string) *int64 {
 	return nil
 }
 
-// integer32 is integer for a field of 32 bits.
+// integer32 is integer for a 32-bit field.
 func (f *fields) integer32(name string) *int32 {
 	value := f.integer(name)
 	if value == nil {
 		return nil
 	}
 	if *value < math.MinInt32 || *value > math.MaxInt32 {
-		f.c.remark(Loss, f.at(name), "must be a number of 32 bits, is %d: left out", *value)
+		f.c.remark(Loss, f.at(name), "must be a 32-bit number, not %d: left out", *value)
 		return nil
 	}
 	short := int32(*value)
 	return &short
 }
 
-// object is nil where the field is absent.
+// object is nil if the field is absent.
 func (f *fields) object(name string) *fields {
 	value, name := f.take(name)
 	values, ok := value.(map[string]any)
@@ -134,7 +134,8 @@ func (f *fields) object(name string) *fields {
 	return f.c.fields(f.at(name), values, f.fold)
 }
 
-// list says whether the field is there: an empty list may mean something else than none.
+// list also reports whether the field exists: an empty list may differ in meaning from an absent
+// one.
 func (f *fields) list(name string) (values []any, path *field.Path, exists bool) {
 	value, name := f.take(name)
 	values, ok := value.([]any)
@@ -144,13 +145,13 @@ func (f *fields) list(name string) (values []any, path *field.Path, exists bool)
 	return values, f.at(name), ok
 }
 
-// objects is the list of those elements of a list field that are objects.
+// objects returns the elements of a list field that are objects.
 func (f *fields) objects(name string) (elements []*fields, exists bool) {
 	values, path, exists := f.list(name)
 	for i, value := range values {
 		object, ok := value.(map[string]any)
 		if !ok {
-			f.c.remark(Loss, path.Index(i), "must be an object, is %s: left out", kindOf(value))
+			f.c.remark(Loss, path.Index(i), "must be an object, not %s: left out", kindOf(value))
 			continue
 		}
 		elements = append(elements, f.c.fields(path.Index(i), object, f.fold))
@@ -158,14 +159,14 @@ func (f *fields) objects(name string) (elements []*fields, exists bool) {
 	return elements, exists
 }
 
-// texts is the list of those elements of a list field that are strings.
+// texts returns the elements of a list field that are strings.
 func (f *fields) texts(name string) []string {
 	values, path, _ := f.list(name)
 	var texts []string
 	for i, value := range values {
 		text, ok := value.(string)
 		if !ok {
-			f.c.remark(Loss, path.Index(i), "must be a string, is %s: left out", kindOf(value))
+			f.c.remark(Loss, path.Index(i), "must be a string, not %s: left out", kindOf(value))
 			continue
 		}
 		texts = append(texts, text)
@@ -173,15 +174,15 @@ func (f *fields) texts(name string) []string {
 	return texts
 }
 
-// rest remarks on the fields that were not read.
+// rest adds a remark on each field that was not read.
 func (f *fields) rest(severity Severity, detail string) {
 	for _, name := range sets.List(sets.KeySet(f.values).Difference(f.read)) {
 		f.c.remark(severity, f.at(name), "%s", detail)
 	}
 }
 
-// unknownField is the remark on a field that no version of the API has.
-const unknownField = "no field that kube-scheduler knows: left out"
+// unknownField is the remark on a field that the version of the API does not have.
+const unknownField = "not a field of kube-scheduler's API: left out"
 
 func (f *fields) unknown() { f.rest(Loss, unknownField) }
 

@@ -7,14 +7,14 @@ import (
 	"fmt"
 )
 
-// flag is a flag of livesched that a field of a KubeSchedulerConfiguration corresponds to.
+// flag is the flag of livesched that corresponds to a field of a KubeSchedulerConfiguration.
 type flag struct {
 	field, name string
-	// unset is the value of the field that livesched has without the flag.
+	// unset is the flag's default, as a value of the field.
 	unset any
 }
 
-// The fields that are settings of the process, not of profiles.
+// The fields that configure the process, not profiles.
 var (
 	processFlags = []flag{
 		{"enableProfiling", "--profiling", false},
@@ -34,17 +34,17 @@ var (
 	}
 )
 
-// flags remarks on what is set by flags of livesched, if at all.
+// flags adds remarks on the fields that flags of livesched replace, if anything does.
 func (c *converter) flags(f *fields) {
 	c.remarkFlags(f, processFlags)
 	if value, _ := f.take("delayCacheUntilActive"); value != nil {
-		c.remark(lossUnless(value == false), f.at("delayCacheUntilActive"), "the replicas of livesched that are not the leader always keep their caches up to date, to take over at once")
+		c.remark(lossUnless(value == false), f.at("delayCacheUntilActive"), "all replicas of livesched always keep their caches up to date, to take over at once")
 	}
 	if election := f.object("leaderElection"); election != nil {
 		c.remarkFlags(election, leaderElectionFlags)
 		for _, name := range []string{"resourceName", "resourceNamespace"} {
 			if value, _ := election.take(name); value != nil {
-				c.remark(Note, election.at(name), "livesched has a Lease of its own, %q in the namespace that it runs in: --leader-election-name and --leader-election-namespace change that", "livesched")
+				c.remark(Note, election.at(name), "livesched uses the Lease %q in its own namespace; set --leader-election-name and --leader-election-namespace to change that", "livesched")
 			}
 		}
 		if value, _ := election.take("resourceLock"); value != nil {
@@ -55,11 +55,11 @@ func (c *converter) flags(f *fields) {
 	if connection := f.object("clientConnection"); connection != nil {
 		c.remarkFlags(connection, clientConnectionFlags)
 		if value := connection.text("kubeconfig"); value != "" {
-			c.remark(Note, connection.at("kubeconfig"), "in a cluster livesched uses its service account; elsewhere, start it with --kubeconfig=%s", value)
+			c.remark(Note, connection.at("kubeconfig"), "livesched uses its service account in a cluster; outside of a cluster, start it with --kubeconfig=%s", value)
 		}
 		for _, name := range []string{"contentType", "acceptContentTypes"} {
 			if value, _ := connection.take(name); value != nil {
-				c.remark(Note, connection.at(name), "livesched chooses the encoding of its requests itself")
+				c.remark(Note, connection.at(name), "livesched selects the encoding of its requests itself")
 			}
 		}
 		connection.unknown()
@@ -74,14 +74,14 @@ func (c *converter) remarkFlags(f *fields, flags []flag) {
 		}
 		path := f.at(flag.field)
 		if value == flag.unset || fmt.Sprint(value) == fmt.Sprint(flag.unset) {
-			c.remark(Note, path, "a setting of the process: it is livesched's default, %s=%v", flag.name, value)
+			c.remark(Note, path, "a setting of the process: livesched has the same default, %s=%v", flag.name, value)
 			continue
 		}
 		c.remark(Loss, path, "a setting of the process: start livesched with %s=%s (default %v)", flag.name, shown(value), flag.unset)
 	}
 }
 
-// lossUnless is how much a remark matters on a field that livesched has one value for.
+// lossUnless returns Note if the value is the only one that livesched supports, and Loss otherwise.
 func lossUnless(same bool) Severity {
 	if same {
 		return Note

@@ -12,8 +12,8 @@ import (
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/validate"
 )
 
-// Whatever the input, there is no panic, what is written can be read again and says the same, and
-// what validate has no objections to is resolved.
+// FuzzConvert checks that no input causes a panic, that the output can be read again, and that
+// livesched accepts objects in which validate finds no errors.
 func FuzzConvert(f *testing.F) {
 	files, err := os.ReadDir("testdata")
 	if err != nil {
@@ -45,10 +45,10 @@ func FuzzConvert(f *testing.F) {
 			t.Fatalf("%v\n%s", err, output)
 		}
 		if want := len(result.Secrets) + len(result.Policies) + len(result.Profiles); len(written) != want {
-			t.Fatalf("%d objects were written, %d read", want, len(written))
+			t.Fatalf("%d objects were written, but %d read", want, len(written))
 		}
 		if validate.Check(written, validate.Options{Registered: names}).Count(validate.Error) > 0 {
-			return // it says why not
+			return // validate reports why
 		}
 		resolution := resolve(result, names)
 		for name, r := range resolution.ProfileResults {

@@ -19,8 +19,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// inputs are configurations as they are documented for kube-scheduler, for scheduler-plugins, and
-// for set-ups of clouds and distributions.
+// inputs are configurations from the documentation of kube-scheduler, of scheduler-plugins, and of
+// clouds and distributions.
 func inputs(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*/input.*")
@@ -30,7 +30,7 @@ func inputs(t *testing.T) []string {
 	return files
 }
 
-func TestConfigurationsAreConvertedAsRecorded(t *testing.T) {
+func TestConversionsMatchTheGoldenFiles(t *testing.T) {
 	for _, file := range inputs(t) {
 		dir := filepath.Dir(file)
 		t.Run(filepath.Base(dir), func(t *testing.T) {
@@ -80,14 +80,13 @@ func golden(t *testing.T, file, got string) {
 	}
 }
 
-// notValid are the inputs whose output livesched refuses, with the field that keeps it from
-// accepting it.
-var notValid = map[string]string{
-	// A scheduler name with upper case letters: Events could not name it.
+// invalid are the inputs whose output livesched does not accept, with the invalid field.
+var invalid = map[string]string{
+	// The scheduler name has upper case letters, which Events cannot have.
 	"everything-of-v1": "spec.schedulerName",
 }
 
-func TestWhatIsConvertedIsValid(t *testing.T) {
+func TestConvertedObjectsAreValid(t *testing.T) {
 	for _, file := range inputs(t) {
 		name := filepath.Base(filepath.Dir(file))
 		t.Run(name, func(t *testing.T) {
@@ -109,8 +108,8 @@ func TestWhatIsConvertedIsValid(t *testing.T) {
 					}
 				}
 			}
-			if got := strings.Join(paths, " "); got != notValid[name] {
-				t.Errorf("got errors at %q, want them at %q", got, notValid[name])
+			if got := strings.Join(paths, " "); got != invalid[name] {
+				t.Errorf("got errors at %q, want them at %q", got, invalid[name])
 			}
 		})
 	}

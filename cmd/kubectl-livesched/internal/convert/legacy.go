@@ -11,8 +11,8 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// legacy converts a legacy policy: a SchedulingPolicy that has it, and a profile that builds on
-// that.
+// legacy converts a legacy policy to a SchedulingPolicy that contains it, and a profile that builds
+// on that.
 func (c *converter) legacy(f *fields) {
 	f.text("apiVersion")
 	f.text("kind")
@@ -31,13 +31,13 @@ func (c *converter) legacy(f *fields) {
 		}
 	}
 	if weight := f.integer32("hardPodAffinitySymmetricWeight"); weight != nil && *weight != 0 {
-		legacy.HardPodAffinitySymmetricWeight = weight // 0 was the default, 1
+		legacy.HardPodAffinitySymmetricWeight = weight // 0 meant the default, 1
 	}
 	policy.Spec.AlgorithmSource = &v1alpha1.AlgorithmSource{Policy: legacy}
 	policy.Spec.Extenders = c.extenders(f)
 	f.rest(Note, unknownField)
 
-	c.remark(Note, f.at("percentageOfNodesToScore"), "unset is a share of the nodes that falls as the cluster grows in kube-scheduler, and every node in livesched")
+	c.remark(Note, f.at("percentageOfNodesToScore"), "unset means a percentage that decreases with the size of the cluster in kube-scheduler, but every node in livesched")
 	profile := &v1alpha1.SchedulerProfile{}
 	profile.Spec.PolicyRef = c.addPolicy(policy, false)
 	c.addProfile(f.path, c.options.SchedulerName, profile)

@@ -21,8 +21,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/plugins"
 )
 
-// kube-scheduler's own defaulting, which the tests compare with, logs every plugin that it
-// overrides.
+// TestMain silences kube-scheduler's defaulting, which the tests compare with and which logs every
+// plugin that it overrides.
 func TestMain(m *testing.M) {
 	klog.SetLogger(logr.Discard())
 	os.Exit(m.Run())
@@ -37,7 +37,7 @@ func registered(t testing.TB, others ...string) sets.Set[string] {
 	return sets.KeySet(registry).Insert(others...)
 }
 
-// converted converts a text, which must be possible.
+// converted converts a text and fails the test if that fails.
 func converted(t testing.TB, text string, o convert.Options) *convert.Result {
 	t.Helper()
 	documents, err := manifests.Parse("input", []byte(text))
@@ -56,8 +56,8 @@ func resolve(result *convert.Result, names sets.Set[string]) *config.Resolution 
 	return config.Resolve(config.Input{Profiles: result.Profiles, Policies: result.Policies, SecretsUnknown: true, Registered: names})
 }
 
-// load has kube-scheduler load a configuration, which must be one of v1, defaulted and validated as
-// in its main program (cmd/kube-scheduler/app/options).
+// load loads a configuration of v1 with kube-scheduler's code, defaulted and validated as in its
+// main program (cmd/kube-scheduler/app/options).
 func load(configuration map[string]any) (*schedconfig.KubeSchedulerConfiguration, error) {
 	text, err := json.Marshal(configuration)
 	if err != nil {

@@ -17,24 +17,24 @@ import (
 // allPlugins stands for all plugins in a list of disabled ones.
 const allPlugins = "*"
 
-// points are the names of the extension points, and multiPoint.
+// points are the extension points and multiPoint.
 var points = []string{
 	"multiPoint", "preEnqueue", "queueSort", "preFilter", "filter", "postFilter", "preScore", "score", "reserve", "permit", "preBind",
 	"bind", "postBind", "placementGenerate", "placementScore",
 }
 
-// needed are the extension points at which a profile has to have a plugin, with the one of
-// kube-scheduler's.
+// needed has the extension points at which a profile must have a plugin, with kube-scheduler's
+// plugin for each.
 var needed = map[string]string{"queueSort": names.PrioritySort, "bind": names.DefaultBinder}
 
-// pluginSets are the plugins of a profile while it is converted.
+// pluginSets holds the plugins of a profile during its conversion.
 type pluginSets struct {
 	c    *converter
 	sets map[string]*v1alpha1.PluginSet
 	args []pluginArgs
-	// missing are the extension points in needed at which all that was enabled was left out.
+	// missing are the needed extension points at which all enabled plugins were left out.
 	missing []*fields
-	// scoring has the plugins that have become scoring strategies.
+	// scoring holds the plugins that are scoring strategies now.
 	scoring *scoring
 }
 
@@ -59,7 +59,7 @@ func (c *converter) plugins(f *fields, v version) *pluginSets {
 	return p
 }
 
-// point converts what is enabled and disabled at an extension point.
+// point converts the plugins of an extension point.
 func (p *pluginSets) point(point string, f *fields) {
 	set := p.sets[point]
 	enabled, _ := f.objects("enabled")
@@ -72,7 +72,7 @@ func (p *pluginSets) point(point string, f *fields) {
 		case !p.known(plugin.at("name"), entry.Name):
 			dropped++
 		case hasPlugin(set.Enabled, entry.Name):
-			p.c.remark(Loss, plugin.path, "plugin %q is enabled twice: the second one is left out", entry.Name)
+			p.c.remark(Loss, plugin.path, "plugin %q is enabled twice: the second entry is left out", entry.Name)
 		default:
 			set.Enabled = append(set.Enabled, entry)
 		}
@@ -84,17 +84,17 @@ func (p *pluginSets) point(point string, f *fields) {
 	}
 }
 
-// fill puts kube-scheduler's own plugin where those that a profile has to have were left out.
+// fill adds kube-scheduler's plugin at the needed extension points whose plugins were left out.
 func (p *pluginSets) fill() {
 	everywhere := p.sets["multiPoint"].Disabled
 	for _, f := range p.missing {
 		point := f.path.String()[strings.LastIndex(f.path.String(), ".")+1:]
 		plugin, set := needed[point], p.sets[point]
 		if len(set.Disabled) == 0 && !hasPlugin(everywhere, plugin) && !hasPlugin(everywhere, allPlugins) {
-			continue // it is there by default
+			continue // it is enabled by default
 		}
 		set.Enabled, set.Disabled = []v1alpha1.Plugin{{Name: plugin}}, []v1alpha1.Plugin{{Name: allPlugins}}
-		p.c.remark(Loss, f.path, "nothing would be left here: %s takes the place of what was left out", plugin)
+		p.c.remark(Loss, f.path, "no plugin is left here: %s replaces those that were left out", plugin)
 	}
 }
 
@@ -103,7 +103,7 @@ func (p *pluginSets) disable(point string, f *fields) {
 	disabled, _ := f.objects("disabled")
 	for _, plugin := range disabled {
 		name := plugin.text("name")
-		plugin.take("weight") // without a meaning
+		plugin.take("weight") // meaningless
 		plugin.unknown()
 		switch {
 		case hasPlugin(set.Disabled, name):
@@ -111,12 +111,12 @@ func (p *pluginSets) disable(point string, f *fields) {
 		case name == allPlugins || p.c.options.Registered.Has(name):
 			set.Disabled = append(set.Disabled, v1alpha1.Plugin{Name: name})
 		default:
-			p.c.remark(Note, plugin.at("name"), "livesched has no plugin %q: there is nothing to disable", name)
+			p.c.remark(Note, plugin.at("name"), "livesched does not have plugin %q: nothing to disable", name)
 		}
 	}
 }
 
-// known says whether livesched has a plugin, and remarks on one that it has not.
+// known reports whether livesched has a plugin, and adds a remark if it does not.
 func (p *pluginSets) known(path *field.Path, name string) bool {
 	c := p.c
 	advice := gone[name]
@@ -124,19 +124,19 @@ func (p *pluginSets) known(path *field.Path, name string) bool {
 	case c.options.Registered.Has(name):
 		return true
 	case name == allPlugins:
-		c.remark(Loss, path, `"*" stands for all plugins: it can be disabled but not enabled: left out`)
+		c.remark(Loss, path, `"*" stands for all plugins and cannot be enabled: left out`)
 	case c.advised.Has(name):
-		c.remark(Loss, path, "plugin %q is not in livesched: left out", name)
+		c.remark(Loss, path, "livesched does not have plugin %q: left out", name)
 	case advice != "":
-		c.remark(Loss, path, "plugin %q is not in livesched, nor in kube-scheduler any more: left out; %s", name, advice)
+		c.remark(Loss, path, "livesched does not have plugin %q, nor does kube-scheduler any longer: left out; %s", name, advice)
 	default:
-		c.remark(Loss, path, "plugin %q is not in livesched: left out; an out-of-tree plugin has to be compiled into livesched: where it is, name it in --plugins", name)
+		c.remark(Loss, path, "livesched does not have plugin %q: left out; if your livesched is built with this out-of-tree plugin, name it in --plugins", name)
 	}
 	c.advised.Insert(name)
 	return false
 }
 
-// keepWeights writes out the weights of default plugins that were others in the version.
+// keepWeights writes out the weights of default plugins that have changed since the version.
 func (p *pluginSets) keepWeights(f *fields, v version) {
 	score := p.sets["score"]
 	if hasPlugin(score.Disabled, allPlugins) {
@@ -147,7 +147,7 @@ func (p *pluginSets) keepWeights(f *fields, v version) {
 			continue
 		}
 		score.Enabled = append(score.Enabled, v1alpha1.Plugin{Name: old.plugin, Weight: &old.weight})
-		p.c.remark(Note, child(f.path, "plugins").Child("score"), "%s had weight %d by default in %s: written out", old.plugin, old.weight, v.name)
+		p.c.remark(Note, child(f.path, "plugins").Child("score"), "%s had the default weight %d in %s: written out", old.plugin, old.weight, v.name)
 	}
 }
 
@@ -155,7 +155,7 @@ func hasPlugin(list []v1alpha1.Plugin, name string) bool {
 	return slices.ContainsFunc(list, func(plugin v1alpha1.Plugin) bool { return plugin.Name == name })
 }
 
-// build returns the plugins, nil where there is nothing to say, and the arguments.
+// build returns the plugins, nil if there are none to enable or disable, and the arguments.
 func (p *pluginSets) build() (*v1alpha1.Plugins, []v1alpha1.PluginConfig) {
 	sets := map[string]*v1alpha1.PluginSet{}
 	for point, set := range p.sets {
@@ -174,12 +174,12 @@ func (p *pluginSets) build() (*v1alpha1.Plugins, []v1alpha1.PluginConfig) {
 	}
 	plugins := &v1alpha1.Plugins{}
 	if err := json.Unmarshal(mustMarshal(sets), plugins); err != nil {
-		panic(err) // it was written from the same types
+		panic(err) // impossible: it was encoded from the same types
 	}
 	return plugins, configs
 }
 
-// mustMarshal writes what was read from JSON, which can always be written.
+// mustMarshal encodes a value that was decoded from JSON, which cannot fail.
 func mustMarshal(value any) []byte {
 	text, err := json.Marshal(value)
 	if err != nil {

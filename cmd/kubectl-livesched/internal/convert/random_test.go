@@ -17,7 +17,7 @@ func mustJSON(value any) []byte {
 	return text
 }
 
-// samples are arguments of plugins.
+// samples are arguments of plugins, by plugin.
 var samples = map[string][]string{
 	"NodeResourcesFit": {
 		`{"scoringStrategy":{"type":"MostAllocated","resources":[{"name":"cpu","weight":3}]}}`,
@@ -32,7 +32,8 @@ var samples = map[string][]string{
 	"Coscheduling":                    {`{"anything":[1,2.5,{"x":null}]}`},
 }
 
-// randomConfiguration makes a KubeSchedulerConfiguration, mostly one that kube-scheduler accepts.
+// randomConfiguration returns a KubeSchedulerConfiguration that kube-scheduler accepts in most
+// cases.
 func randomConfiguration(random *rand.Rand, plugins []string) map[string]any {
 	configuration := map[string]any{
 		"apiVersion": "kubescheduler.config.k8s.io/" + []string{"v1", "v1beta3"}[random.Intn(2)],

@@ -14,30 +14,31 @@ import (
 
 // The defaults of Options.
 const (
-	// DefaultSchedulerName is the scheduler name of pods that name none.
+	// DefaultSchedulerName is the scheduler name of pods that do not set one.
 	DefaultSchedulerName = "default-scheduler"
-	// DefaultPolicyName is the SchedulingPolicy of profiles that reference none.
+	// DefaultPolicyName is the SchedulingPolicy of profiles that do not reference one.
 	DefaultPolicyName = "default"
-	// DefaultNamespace is the one that livesched runs in.
+	// DefaultNamespace is the namespace that livesched runs in.
 	DefaultNamespace = "livesched-system"
 )
 
-// Options say what the input does not.
+// Options supplements the input.
 type Options struct {
-	// Registered are the names of the plugins that livesched has. Others are left out.
+	// Registered are the names of the plugins that livesched has. Other plugins are left out.
 	Registered sets.Set[string]
-	// SchedulerName is the scheduler name of a legacy policy, which does not have it
-	// (kube-scheduler had it from its flag --scheduler-name). Empty: DefaultSchedulerName.
+	// SchedulerName is the scheduler name for a legacy policy, which does not contain one
+	// (kube-scheduler had the flag --scheduler-name). Default: DefaultSchedulerName.
 	SchedulerName string
-	// PolicyName is the name of the SchedulingPolicy. Empty: DefaultPolicyName.
+	// PolicyName is the name of the SchedulingPolicy. Default: DefaultPolicyName.
 	PolicyName string
-	// Namespace is that of the Secrets with the TLS material of extenders. Empty: DefaultNamespace.
+	// Namespace is that of the Secrets with the TLS material of extenders. Default:
+	// DefaultNamespace.
 	Namespace string
 }
 
-// Result is what came of the input.
+// Result is the result of a conversion.
 type Result struct {
-	// Objects, in the order in which they are to be applied.
+	// The objects, in the order in which to apply them.
 	Secrets  []corev1.Secret
 	Policies []v1alpha1.SchedulingPolicy
 	Profiles []v1alpha1.SchedulerProfile
@@ -45,7 +46,7 @@ type Result struct {
 	Remarks []Remark
 }
 
-// Losses counts the remarks that are losses.
+// Losses returns the number of remarks that are losses.
 func (r *Result) Losses() int {
 	count := 0
 	for _, remark := range r.Remarks {
@@ -56,26 +57,26 @@ func (r *Result) Losses() int {
 	return count
 }
 
-// Severity is how much a remark matters.
+// Severity is the severity of a remark.
 type Severity string
 
 const (
-	// Loss is what the objects do not say any more: without further steps, something works in
-	// another way.
+	// Loss marks a setting that the objects do not have: the scheduler works differently until the
+	// user acts.
 	Loss Severity = "loss"
-	// Note is what was taken care of, or what is good to know.
+	// Note marks something that needs no action.
 	Note Severity = "note"
 )
 
 // Remark is a remark on one field of the input.
 type Remark struct {
 	Severity Severity `json:"severity"`
-	// File and Line where the field is. Line is 0 where the text cannot tell.
+	// File and Line locate the field. Line is 0 if it is not known.
 	File string `json:"file"`
 	Line int    `json:"line,omitempty"`
 	// Path of the field.
 	Path string `json:"path"`
-	// Detail says what becomes of it, and what to do about it.
+	// Detail explains how the field was converted, and what to do.
 	Detail string `json:"detail"`
 }
 

@@ -15,24 +15,25 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// scoring collects the plugins NodeResourcesLeastAllocated, NodeResourcesMostAllocated and
-// RequestedToCapacityRatio of a profile. They have become scoring strategies of NodeResourcesFit,
-// which has one. Where there are several, the others need livesched's own plugins of these names.
+// scoring collects the strategy plugins of a profile: NodeResourcesLeastAllocated,
+// NodeResourcesMostAllocated and RequestedToCapacityRatio. They are scoring strategies of
+// NodeResourcesFit now, which can have only one strategy. Further ones need livesched's own plugins
+// with these names.
 type scoring struct {
-	// ordinary are those names that are plugins like others: livesched has them, and the version
-	// had not.
+	// ordinary are the names that are ordinary plugins: livesched has them, and the version did
+	// not.
 	ordinary sets.Set[string]
-	// active are the plugins that score, with their weights, in the order in which they were named.
+	// active are the enabled strategy plugins with their weights, in the order of the input.
 	active []scorer
 	args   map[string]*fields
-	// touched: the profile says anything about these plugins.
+	// touched reports whether the profile mentions any of these plugins.
 	touched bool
 }
 
 type scorer struct {
 	plugin string
 	weight int32
-	path   *field.Path // nil: by default
+	path   *field.Path // nil if enabled by default
 }
 
 func newScoring(v version, registered sets.Set[string]) *scoring {
@@ -44,11 +45,11 @@ func newScoring(v version, registered sets.Set[string]) *scoring {
 	return s
 }
 
-// has says whether a plugin is one of these.
+// has reports whether a plugin is a strategy plugin.
 func (s *scoring) has(plugin string) bool { return strategies[plugin] != "" && !s.ordinary.Has(plugin) }
 
-// enable says whether the plugin is one of these. They score, and do nothing at other extension
-// points.
+// enable enables a strategy plugin, and reports whether the plugin is one. These plugins only
+// score.
 func (s *scoring) enable(c *converter, point string, path *field.Path, plugin v1alpha1.Plugin) bool {
 	if !s.has(plugin.Name) {
 		return false
@@ -63,8 +64,8 @@ func (s *scoring) enable(c *converter, point string, path *field.Path, plugin v1
 	return true
 }
 
-// disable says whether the plugin is one of these. To disable all plugins disables the default one
-// of these, too.
+// disable disables a strategy plugin, and reports whether the plugin is one. Disabling all plugins
+// also disables the default strategy plugin.
 func (s *scoring) disable(point, name string) bool {
 	if point != "score" {
 		return s.has(name)
@@ -78,13 +79,12 @@ func (s *scoring) disable(point, name string) bool {
 		return false
 	}
 	s.touched = true
-	// A plugin that is both enabled and disabled is enabled: what is disabled is taken out of the
-	// defaults.
+	// A plugin that is both enabled and disabled is enabled: disabling only removes defaults.
 	s.active = slices.DeleteFunc(s.active, func(a scorer) bool { return a.plugin == name && a.path == nil })
 	return true
 }
 
-// configure says whether the arguments are those of one of these.
+// configure keeps the arguments of a strategy plugin, and reports whether the plugin is one.
 func (s *scoring) configure(name string, args *fields) bool {
 	if !s.has(name) {
 		return false
@@ -98,10 +98,10 @@ func (s *scoring) remove(name string) {
 	s.active = slices.DeleteFunc(s.active, func(a scorer) bool { return a.plugin == name })
 }
 
-// apply writes down the scoring strategy.
+// apply sets the scoring strategy of NodeResourcesFit.
 func (s *scoring) apply(p *pluginSets, f *fields) {
 	if !s.touched {
-		return // the default is the same today
+		return // the default has not changed
 	}
 	score := p.sets["score"]
 	if len(s.active) == 0 {
@@ -128,23 +128,23 @@ func (s *scoring) apply(p *pluginSets, f *fields) {
 		p.args = append(p.args, pluginArgs{plugin: names.NodeResourcesFit, values: args})
 	}
 	if args["scoringStrategy"] != nil {
-		p.c.remark(Loss, chosen.place(f), "NodeResourcesFit has a scoringStrategy in its args: %s is left out", chosen.plugin)
+		p.c.remark(Loss, chosen.place(f), "the args of NodeResourcesFit have a scoringStrategy: %s is left out", chosen.plugin)
 		return
 	}
 	args["scoringStrategy"] = s.strategy(chosen.plugin)
-	p.c.remark(Note, chosen.place(f), "%s is the scoring strategy %s of NodeResourcesFit now", chosen.plugin, strategies[chosen.plugin])
+	p.c.remark(Note, chosen.place(f), "%s is now the scoring strategy %s of NodeResourcesFit", chosen.plugin, strategies[chosen.plugin])
 }
 
-// applyBeside writes down a plugin that scores beside the one that is the scoring strategy.
+// applyBeside converts a strategy plugin in addition to the chosen one.
 func (s *scoring) applyBeside(p *pluginSets, other, chosen scorer, f *fields) {
 	if !p.c.options.Registered.Has(other.plugin) {
-		p.c.remark(Loss, other.place(f), "%s (weight %d) is left out: NodeResourcesFit has one scoring strategy, and that is %s (weight %d)",
+		p.c.remark(Loss, other.place(f), "%s (weight %d) is left out: NodeResourcesFit can have only one scoring strategy, which is %s (weight %d)",
 			other.plugin, other.weight, strategies[chosen.plugin], chosen.weight)
 		return
 	}
 	score := p.sets["score"]
 	score.Enabled = append(score.Enabled, v1alpha1.Plugin{Name: other.plugin, Weight: &other.weight})
-	p.c.remark(Note, other.place(f), "NodeResourcesFit has one scoring strategy: %s stays a plugin of its own, which livesched has", other.plugin)
+	p.c.remark(Note, other.place(f), "NodeResourcesFit can have only one scoring strategy: %s stays a plugin of its own, which livesched has", other.plugin)
 	args := s.args[other.plugin]
 	if args == nil {
 		return
@@ -155,7 +155,8 @@ func (s *scoring) applyBeside(p *pluginSets, other, chosen scorer, f *fields) {
 	p.args = append(p.args, pluginArgs{plugin: other.plugin, values: values})
 }
 
-// choose returns the plugin with the greatest weight, in case of a tie one that was asked for.
+// choose returns the plugin with the greatest weight; in a tie, one that the profile enables
+// precedes the default.
 func (s *scoring) choose() scorer {
 	chosen := s.active[0]
 	for _, other := range s.active[1:] {
@@ -166,7 +167,7 @@ func (s *scoring) choose() scorer {
 	return chosen
 }
 
-// place is where a plugin was enabled, or where it would have been.
+// place returns the path at which a plugin was enabled, or would have been.
 func (s scorer) place(f *fields) *field.Path {
 	if s.path != nil {
 		return s.path
@@ -174,7 +175,7 @@ func (s scorer) place(f *fields) *field.Path {
 	return child(f.path, "plugins").Child("score")
 }
 
-// strategy makes the args of a plugin into a scoring strategy.
+// strategy converts the args of a strategy plugin to a scoring strategy.
 func (s *scoring) strategy(plugin string) map[string]any {
 	strategy := map[string]any{"type": strategies[plugin]}
 	args := s.args[plugin]
@@ -195,7 +196,7 @@ func (s *scoring) strategy(plugin string) map[string]any {
 	return strategy
 }
 
-// dropArgs remarks on the arguments of plugins that do not run.
+// dropArgs adds a remark on the arguments of each strategy plugin that does not run.
 func (s *scoring) dropArgs(c *converter) {
 	for _, name := range sets.List(sets.KeySet(s.args)) {
 		if !slices.ContainsFunc(s.active, func(a scorer) bool { return a.plugin == name }) {

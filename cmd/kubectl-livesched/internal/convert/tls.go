@@ -14,8 +14,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// material is TLS material: a field with the path of a file, one with its content, and the key of a
-// Secret for it.
+// material is one kind of TLS material: the field with the path of a file, the field with the
+// content, and the key in a Secret.
 type material struct{ file, data, key string }
 
 var materials = []material{
@@ -24,8 +24,8 @@ var materials = []material{
 	{"keyFile", "keyData", config.SecretKey},
 }
 
-// tls converts the TLS settings of an extender. Material that the configuration has is put into a
-// Secret; for files, it is said how to make one.
+// tls converts the TLS settings of an extender. TLS material in the configuration goes into a
+// Secret; for files, a remark has the command that creates the Secret.
 func (c *converter) tls(f *fields, index int, extender *v1alpha1.Extender) {
 	secure := strings.HasPrefix(extender.URLPrefix, "https://")
 	t := f.object("tlsConfig")
@@ -43,7 +43,7 @@ func (c *converter) tls(f *fields, index int, extender *v1alpha1.Extender) {
 	hasCA := len(data[config.SecretCA]) > 0 || strings.Contains(strings.Join(files, " "), "--from-file="+config.SecretCA+"=")
 	if extender.EnableHTTPS && !hasCA && !tls.Insecure {
 		tls.Insecure = true
-		c.remark(Note, t.path, "kube-scheduler does not verify the certificate of an extender with enableHTTPS and no CA: insecure: true is written out")
+		c.remark(Note, t.path, "kube-scheduler does not verify the certificate of an extender with enableHTTPS and without a CA: insecure: true is written out")
 	}
 	if len(files)+len(data) > 0 {
 		tls.SecretRef = &v1alpha1.SecretReference{Namespace: c.options.Namespace, Name: name}
@@ -57,30 +57,30 @@ func (c *converter) tls(f *fields, index int, extender *v1alpha1.Extender) {
 		}
 		fallthrough
 	case len(files) > 0:
-		c.remark(Loss, t.path, "livesched reads TLS material from a Secret: kubectl create secret generic -n %s %s %s", c.options.Namespace, name, strings.Join(files, " "))
+		c.remark(Loss, t.path, "livesched reads TLS material from a Secret; create it: kubectl create secret generic -n %s %s %s", c.options.Namespace, name, strings.Join(files, " "))
 	case len(data) > 0:
 		secret := corev1.Secret{Data: data}
 		secret.APIVersion, secret.Kind = "v1", "Secret"
 		secret.Namespace, secret.Name = c.options.Namespace, name
 		c.result.Secrets = append(c.result.Secrets, secret)
-		c.remark(Note, t.path, "the TLS material is in the Secret %s/%s now", secret.Namespace, secret.Name)
+		c.remark(Note, t.path, "the TLS material is now in the Secret %s/%s", secret.Namespace, secret.Name)
 	}
 	if *tls != (v1alpha1.ExtenderTLSConfig{}) || extender.EnableHTTPS {
 		extender.TLSConfig = tls
 	}
 }
 
-// materials reads the TLS material: arguments of kubectl for that in files, and the data of a
-// Secret.
+// materials returns the TLS material: kubectl's arguments for material in files, and the data of a
+// Secret for material in the configuration.
 func (c *converter) materials(t *fields) (files []string, data map[string][]byte) {
 	data = map[string][]byte{}
 	for _, m := range materials {
 		file, text := t.text(m.file), t.text(m.data)
 		switch {
-		case text != "": // what both are given for, kube-scheduler takes from the data
+		case text != "": // as in kube-scheduler, the data has precedence
 			content, err := base64.StdEncoding.DecodeString(text)
 			if err != nil {
-				c.remark(Loss, t.at(m.data), "is not base64: left out")
+				c.remark(Loss, t.at(m.data), "not base64: left out")
 				continue
 			}
 			data[m.key] = content
@@ -91,13 +91,13 @@ func (c *converter) materials(t *fields) (files []string, data map[string][]byte
 	return files, data
 }
 
-// withoutTLS drops the TLS settings of an extender that is called without TLS.
+// withoutTLS adds remarks on the TLS settings of an extender that does not use TLS, and drops them.
 func (c *converter) withoutTLS(f, t *fields, extender *v1alpha1.Extender) {
 	if extender.EnableHTTPS {
 		extender.EnableHTTPS = false
-		c.remark(Note, f.at("enableHTTPS"), "has no effect on a urlPrefix that does not begin with https://: left out")
+		c.remark(Note, f.at("enableHTTPS"), "no effect with a urlPrefix that does not begin with https://: left out")
 	}
 	if t != nil {
-		c.remark(Note, t.path, "has no effect on a urlPrefix that does not begin with https://: left out")
+		c.remark(Note, t.path, "no effect with a urlPrefix that does not begin with https://: left out")
 	}
 }

@@ -21,11 +21,12 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// outOfTree are the plugins of the inputs that kube-scheduler has to be compiled with.
+// outOfTree are the out-of-tree plugins of the inputs.
 var outOfTree = []string{"MyPlugin", "Coscheduling", "CapacityScheduling", "NodeResourceTopologyMatch", "NodeResourcesAllocatable"}
 
-// A configuration of v1 or v1beta3 means in livesched what it means in kube-scheduler: the same
-// plugins with the same weights, merged in the same way, with the same arguments.
+// TestConvertedProfilesResolveAsInKubeScheduler compares what livesched resolves the configurations
+// of v1 and v1beta3 to with what kube-scheduler does: plugins, weights, the way they merge,
+// arguments.
 func TestConvertedProfilesResolveAsInKubeScheduler(t *testing.T) {
 	compared := 0
 	for _, file := range inputs(t) {
@@ -33,7 +34,7 @@ func TestConvertedProfilesResolveAsInKubeScheduler(t *testing.T) {
 		version, _ := configuration["apiVersion"].(string)
 		name := filepath.Base(filepath.Dir(file))
 		if !strings.HasSuffix(version, "/v1") && !strings.HasSuffix(version, "/v1beta3") || name == "everything-of-v1" {
-			continue // today's kube-scheduler does not read it
+			continue // the current kube-scheduler does not read it
 		}
 		t.Run(name, func(t *testing.T) {
 			compared++
@@ -59,12 +60,12 @@ func TestConvertedProfilesResolveAsInKubeScheduler(t *testing.T) {
 	}
 }
 
-// asV1 says of a configuration of v1beta3 that it is one of v1, which has the same fields.
+// asV1 changes the version of a configuration of v1beta3 to v1, which has the same fields.
 func asV1(configuration map[string]any) {
 	configuration["apiVersion"] = "kubescheduler.config.k8s.io/v1"
 }
 
-// readConfiguration reads the KubeSchedulerConfiguration of a file, nil if there is none.
+// readConfiguration returns the KubeSchedulerConfiguration in a file, nil if there is none.
 func readConfiguration(t *testing.T, file string) map[string]any {
 	t.Helper()
 	documents, err := manifests.Read([]string{file}, false, nil)
@@ -91,8 +92,8 @@ func readConfiguration(t *testing.T, file string) map[string]any {
 	return nil
 }
 
-// compare compares all that kube-scheduler makes of a configuration, apart from
-// percentageOfNodesToScore, whose 0 differs.
+// compare compares a configuration as kube-scheduler loads it with livesched's resolution, except
+// for percentageOfNodesToScore, whose 0 differs in meaning.
 func compare(t *testing.T, want *schedconfig.KubeSchedulerConfiguration, got *config.Resolution) {
 	t.Helper()
 	if len(got.Profiles) != len(want.Profiles) {
@@ -119,7 +120,7 @@ func compare(t *testing.T, want *schedconfig.KubeSchedulerConfiguration, got *co
 }
 
 // withIgnored sets the resources that NodeResourcesFit leaves to extenders, as kube-scheduler does
-// when it builds these (pkg/scheduler/scheduler.go).
+// when it builds the extenders (pkg/scheduler/scheduler.go).
 func withIgnored(profile *schedconfig.KubeSchedulerProfile, extenders []schedconfig.Extender) {
 	var ignored []string
 	for _, extender := range extenders {
@@ -141,7 +142,7 @@ func compareExtenders(t *testing.T, want []schedconfig.Extender, got []config.Ex
 	if len(got) != len(want) {
 		t.Fatalf("%d extenders, want %d", len(got), len(want))
 	}
-	for i, w := range want { // none of the inputs has them in another order than that in which they are asked
+	for i, w := range want { // all inputs list extenders in the order in which they are called
 		g := got[i]
 		timeout := w.HTTPTimeout.Duration
 		if timeout == 0 {
@@ -158,7 +159,8 @@ func compareExtenders(t *testing.T, want []schedconfig.Extender, got []config.Ex
 	}
 }
 
-// Whatever kube-scheduler accepts is converted to what it makes of it.
+// TestRandomConfigurationsResolveAsInKubeScheduler does the same with random configurations that
+// kube-scheduler accepts.
 func TestRandomConfigurationsResolveAsInKubeScheduler(t *testing.T) {
 	seed := time.Now().UnixNano()
 	t.Logf("seed %d", seed)
@@ -175,7 +177,7 @@ func TestRandomConfigurationsResolveAsInKubeScheduler(t *testing.T) {
 		}
 		result := converted(t, text, convert.Options{Registered: names})
 		resolution := resolve(result, names)
-		if refusedByBuild(resolution) {
+		if rejectedByBuild(resolution) {
 			continue
 		}
 		accepted++
@@ -185,13 +187,13 @@ func TestRandomConfigurationsResolveAsInKubeScheduler(t *testing.T) {
 		}
 	}
 	if accepted < 100 {
-		t.Errorf("only %d configurations were accepted: the test shows little", accepted)
+		t.Errorf("only %d configurations were accepted, which is too few", accepted)
 	}
 }
 
-// refusedByBuild says whether a profile was refused for what kube-scheduler's validation overlooks:
-// it fails to build such a profile.
-func refusedByBuild(resolution *config.Resolution) bool {
+// rejectedByBuild reports whether a profile was not accepted for a reason that kube-scheduler only
+// finds when it builds the profile.
+func rejectedByBuild(resolution *config.Resolution) bool {
 	for _, result := range resolution.ProfileResults {
 		for _, problem := range result.Problems {
 			if strings.HasPrefix(problem.Path, "spec.plugins.queueSort") || strings.HasPrefix(problem.Path, "spec.plugins.bind") ||
@@ -202,7 +204,7 @@ func refusedByBuild(resolution *config.Resolution) bool {
 		}
 		for _, obstacle := range result.Obstacles {
 			if obstacle.Reason == "QueueSortConflict" {
-				return true // kube-scheduler refuses it when it builds the profiles
+				return true // kube-scheduler finds it when it builds the profiles
 			}
 		}
 	}

@@ -5,16 +5,17 @@ package convert
 
 import "k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
-// version is what a version of the configuration API did in another way than v1 of Kubernetes 1.36,
+// version describes how a version of the configuration API differs from v1 in Kubernetes 1.36,
 // which livesched has.
 type version struct {
 	name string
-	// weights of default score plugins that were others than today's.
+	// weights are the weights of default score plugins that have changed since.
 	weights []weight
-	// scoringPlugins: there were plugins of their own for what are scoring strategies of
-	// NodeResourcesFit today, and NodeResourcesLeastAllocated was one of the default plugins.
+	// scoringPlugins means that the scoring strategies of NodeResourcesFit were plugins of their
+	// own, and that NodeResourcesLeastAllocated was a default plugin.
 	scoringPlugins bool
-	// listConstraints: default constraints of PodTopologySpread applied without defaultingType.
+	// listConstraints means that default constraints of PodTopologySpread applied without
+	// defaultingType.
 	listConstraints bool
 }
 
@@ -24,9 +25,9 @@ type weight struct {
 	weight int32
 }
 
-// versions are those that can be read. The defaults are those of
-// pkg/scheduler/apis/config/<version>/default_plugins.go in the last release of Kubernetes that had
-// the version.
+// versions are the versions that Convert accepts. The defaults are those of
+// pkg/scheduler/apis/config/<version>/default_plugins.go in the last release of Kubernetes with the
+// version.
 var versions = map[string]version{
 	"v1":      {name: "v1"},
 	"v1beta3": {name: "v1beta3"},
@@ -39,7 +40,7 @@ var versions = map[string]version{
 	},
 }
 
-// Plugins that kube-scheduler had once.
+// Plugins that kube-scheduler has removed.
 const (
 	nodeResourcesLeastAllocated = "NodeResourcesLeastAllocated"
 	nodeResourcesMostAllocated  = "NodeResourcesMostAllocated"
@@ -47,22 +48,22 @@ const (
 	nodePreferAvoidPods         = "NodePreferAvoidPods"
 )
 
-// strategies are the scoring strategies of NodeResourcesFit that have taken the place of plugins.
+// strategies maps removed plugins to the scoring strategies of NodeResourcesFit that replace them.
 var strategies = map[string]string{
 	nodeResourcesLeastAllocated: "LeastAllocated",
 	nodeResourcesMostAllocated:  "MostAllocated",
 	requestedToCapacityRatio:    "RequestedToCapacityRatio",
 }
 
-// gone says what takes the place of plugins that kube-scheduler has removed. It matters only where
-// livesched does not have one of its own under the name.
+// gone describes the replacements of plugins that kube-scheduler has removed. It is used only for
+// plugins that livesched does not have, either.
 var gone = map[string]string{
-	"EBSLimits":         "the limit comes from the CSI driver now, and NodeVolumeLimits, a default plugin, heeds it",
-	"GCEPDLimits":       "the limit comes from the CSI driver now, and NodeVolumeLimits, a default plugin, heeds it",
-	"AzureDiskLimits":   "the limit comes from the CSI driver now, and NodeVolumeLimits, a default plugin, heeds it",
-	"CinderLimits":      "the limit comes from the CSI driver now, and NodeVolumeLimits, a default plugin, heeds it",
-	"SelectorSpread":    "PodTopologySpread, a default plugin, spreads the pods of services and controllers by its default constraints",
-	"DefaultPodSpread":  "PodTopologySpread, a default plugin, spreads the pods of services and controllers by its default constraints",
+	"EBSLimits":         "the default plugin NodeVolumeLimits applies the limit, which now comes from the CSI driver",
+	"GCEPDLimits":       "the default plugin NodeVolumeLimits applies the limit, which now comes from the CSI driver",
+	"AzureDiskLimits":   "the default plugin NodeVolumeLimits applies the limit, which now comes from the CSI driver",
+	"CinderLimits":      "the default plugin NodeVolumeLimits applies the limit, which now comes from the CSI driver",
+	"SelectorSpread":    "the default plugin PodTopologySpread spreads the pods of services and controllers by its default constraints",
+	"DefaultPodSpread":  "the default plugin PodTopologySpread spreads the pods of services and controllers by its default constraints",
 	"NodeLabel":         "use node affinity, or args.addedAffinity of NodeAffinity",
 	"ServiceAffinity":   "use pod affinity",
 	nodePreferAvoidPods: "use a taint with the effect PreferNoSchedule",

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// YAML is all objects as documents of one file, in the order in which they are to be applied.
+// YAML returns all objects as documents of one file, in the order in which to apply them.
 func (r *Result) YAML() ([]byte, error) {
 	var objects []any
 	for i := range r.Secrets {

@@ -1,8 +1,8 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package crdschema checks objects as the API server does before it stores them: against the
-// schemas and the CEL rules of the custom resource definitions. It needs no cluster.
+// Package crdschema checks objects against the schemas and CEL rules of the custom resource
+// definitions, as the API server does before it stores them. It does not need a cluster.
 package crdschema
 
 import (
@@ -30,7 +30,7 @@ import (
 	"github.com/livesched/livesched/config/crd"
 )
 
-// Schema is that of one kind. It may be used by several goroutines.
+// Schema is the schema of one kind. It is safe for concurrent use.
 type Schema struct {
 	kind       string
 	structural *structuralschema.Structural
@@ -38,7 +38,7 @@ type Schema struct {
 	rules      *cel.Validator
 }
 
-// all has the schemas by apiVersion and kind.
+// all returns the schemas by apiVersion and kind.
 var all = sync.OnceValue(func() map[string]*Schema {
 	schemas := map[string]*Schema{}
 	files, err := fs.Glob(crd.Bases, "bases/*.yaml")
@@ -50,12 +50,12 @@ var all = sync.OnceValue(func() map[string]*Schema {
 		}
 	}
 	if err != nil {
-		panic(fmt.Sprintf("the custom resource definitions of this binary: %v", err)) // they are part of the build
+		panic(fmt.Sprintf("embedded custom resource definitions: %v", err)) // they are part of the build
 	}
 	return schemas
 })
 
-// Of returns the schema of a kind, nil if it is none of livesched's.
+// Of returns the schema of a kind, nil if the kind is not one of livesched's.
 func Of(apiVersion, kind string) *Schema { return all()[apiVersion+"/"+kind] }
 
 func load(file string, schemas map[string]*Schema) error {
@@ -90,12 +90,12 @@ func load(file string, schemas map[string]*Schema) error {
 	return nil
 }
 
-// Check returns the object with the defaults of the schema and what the API server would refuse it
-// for, unknown fields included, as `kubectl apply` has them refused. old is what the object
-// replaces, nil if it is new: what cannot be changed is compared with it. Neither is changed.
+// Check returns the object with the defaults of the schema, and the errors for which the API server
+// would reject it, unknown fields included, as for `kubectl apply`. old is the object that it
+// replaces, nil if it is new; immutable fields are compared with it. Check changes neither object.
 func (s *Schema) Check(object, old map[string]any) (completed map[string]any, errs field.ErrorList) {
 	completed = runtime.DeepCopyJSON(object)
-	delete(completed, "status") // as the API server does: it is written through a subresource
+	delete(completed, "status") // as the API server does: status is a subresource
 	for _, unknown := range s.prune(completed) {
 		errs = append(errs, field.Forbidden(nil, "unknown field"))
 		errs[len(errs)-1].Field = unknown
@@ -110,9 +110,9 @@ func (s *Schema) Check(object, old map[string]any) (completed map[string]any, er
 
 	found := schemavalidation.ValidateCustomResource(nil, completed, s.validator)
 	found = append(found, listtype.ValidateListSetsAndMaps(nil, s.structural, completed)...)
-	// Rules are not evaluated on what has not the shape that they are written for.
+	// Like the API server, do not evaluate rules on an object that does not fit the schema.
 	if s.rules != nil && !slices.ContainsFunc(append(meta, found...), blocksRules) {
-		var before any // an interface without a type, where there is none
+		var before any // an untyped nil if there is no old object
 		if old != nil {
 			before = old
 		}
@@ -122,7 +122,7 @@ func (s *Schema) Check(object, old map[string]any) (completed map[string]any, er
 	return completed, append(errs, found...)
 }
 
-// prune drops the fields that the schema does not have and returns their paths.
+// prune removes the fields that the schema does not have, and returns their paths.
 func (s *Schema) prune(object map[string]any) []string {
 	return pruning.PruneWithOptions(object, s.structural, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
 }
@@ -142,13 +142,13 @@ func (s *Schema) checkMeta(object map[string]any) field.ErrorList {
 		errs[len(errs)-1].Field = name
 	}
 	if meta.Namespace != "" {
-		errs = append(errs, field.Forbidden(path.Child("namespace"), "a "+s.kind+" is in no namespace"))
+		errs = append(errs, field.Forbidden(path.Child("namespace"), "a "+s.kind+" has no namespace"))
 		meta.Namespace = ""
 	}
 	return append(errs, metavalidation.ValidateObjectMeta(meta, false, metavalidation.NameIsDNSSubdomain, path)...)
 }
 
-// blocksRules says whether the API server leaves out CEL rules after such an error.
+// blocksRules reports whether the API server does not evaluate CEL rules after such an error.
 func blocksRules(err *field.Error) bool {
 	switch err.Type {
 	case field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid, field.ErrorTypeNotSupported:

@@ -1,6 +1,5 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manifests reads files of YAML and JSON documents and remembers where in them each object
-// and each field is.
+// Package manifests reads YAML and JSON files and keeps the line of each object and field.
 package manifests

@@ -16,26 +16,26 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Document is one object of a file. Only one goroutine may use it at a time.
+// Document is one object of a file. It is not safe for concurrent use.
 type Document struct {
-	// File is the path of the file, "-" for standard input.
+	// File is the path of the file, or "-" for standard input.
 	File string
 	// Number of the document in its file, from 1.
 	Number int
 	// Line of the file at which the document begins, from 1.
 	Line int
-	// Object has the content, with numbers as int64 or float64.
+	// Object is the content, with numbers as int64 or float64.
 	Object map[string]any
 
-	text  []byte // of the whole document, which an item of a List is a part of
+	text  []byte // of the whole document, which may be a List that contains the object
 	start int    // line of the file at which text begins
 	path  string // of the object in text, such as items[2]; empty for the document itself
-	fixed int    // line of all fields, where they are in a text whose lines are not lines of the file; 0 otherwise
+	fixed int    // line of all fields, if the lines of text are not lines of the file; 0 otherwise
 
-	root *yaml3.Node // of text, parsed when it is needed first
+	root *yaml3.Node // of text, parsed on first use
 }
 
-// Place says where the document is, for people.
+// Place returns the location of the document for people.
 func (d *Document) Place() string {
 	place := fmt.Sprintf("%s:%d", d.File, d.Line)
 	if d.Number > 1 {
@@ -44,7 +44,7 @@ func (d *Document) Place() string {
 	return place
 }
 
-// Text returns a string field of the object, such as kind, empty if there is none.
+// Text returns a string field of the object, such as kind. It is empty if there is none.
 func (d *Document) Text(fields ...string) string {
 	var value any = d.Object
 	for _, name := range fields {
@@ -55,8 +55,8 @@ func (d *Document) Text(fields ...string) string {
 	return text
 }
 
-// Parse takes the text of a file apart. Documents without content are left out, and Lists are
-// replaced by their items.
+// Parse returns the documents in the text of a file. It omits documents without content and
+// replaces Lists by their items.
 func Parse(file string, text []byte) ([]Document, error) {
 	var documents []Document
 	for i, part := range split(text) {
@@ -77,7 +77,7 @@ type part struct {
 	text []byte
 }
 
-// split splits at the lines that begin with ---, as kubectl does.
+// split splits a text at the lines that begin with ---, as kubectl does.
 func split(text []byte) []part {
 	var parts []part
 	current := part{line: 1}
@@ -98,8 +98,8 @@ func split(text []byte) []part {
 	return parts
 }
 
-// trimmed drops the blank lines and comments that a document begins with, and says how many they
-// were. It is empty for a document that has nothing else.
+// trimmed removes the blank lines and comments at the beginning of a document, and returns their
+// number. The content is empty if the document has nothing else.
 func trimmed(text []byte) (content []byte, lines int) {
 	for len(text) > 0 {
 		line, rest, _ := bytes.Cut(text, []byte("\n"))
@@ -112,7 +112,7 @@ func trimmed(text []byte) (content []byte, lines int) {
 	return nil, lines
 }
 
-// decode reads a document: YAML, or JSON objects one after the other.
+// decode decodes a document: YAML, or a sequence of JSON objects.
 func decode(text []byte) ([]map[string]any, error) {
 	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
 		if objects, err := decodeJSON(text); err == nil {
@@ -156,7 +156,7 @@ func decodeJSON(text []byte) ([]map[string]any, error) {
 	}
 }
 
-// templateHint adds the most likely cause to an error.
+// templateHint adds the likely cause to the error of a text that looks like a template.
 func templateHint(text []byte, err error) error {
 	if bytes.Contains(text, []byte("{{")) {
 		return fmt.Errorf("%w (this looks like a template: render it first, for instance with `helm template`)", err)
@@ -164,7 +164,7 @@ func templateHint(text []byte, err error) error {
 	return err
 }
 
-// items returns the items of a List, or else the document itself.
+// items returns the items of a List, or the document itself if it is not a List.
 func items(d Document) []Document {
 	list, ok := d.Object["items"].([]any)
 	if !ok || !strings.HasSuffix(d.Text("kind"), "List") {

@@ -12,11 +12,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// step is one step of a field path: a name, an index in brackets, or a key in brackets.
+// step matches one step of a field path: a name, or an index or key in brackets.
 var step = regexp.MustCompile(`[^.\[\]]+|\[[^\]]*\]`)
 
-// LineOf returns the line of the file at which a field is, such as spec.pluginConfig[1].args, or
-// the line of the innermost one around it that the document has. 0 where the text cannot tell.
+// LineOf returns the line of a field in the file, such as spec.pluginConfig[1].args. For a field
+// that does not exist it returns the line of the innermost existing field around it. It returns 0
+// if the text does not determine the line.
 func (d *Document) LineOf(path string) int {
 	place, _ := d.find(path)
 	if place == nil {
@@ -25,8 +26,8 @@ func (d *Document) LineOf(path string) int {
 	return d.start + place.Line - 1
 }
 
-// find finds a field: the node that its place is, that of the innermost field around it if it is
-// not there, and its value, nil if it is not there.
+// find returns the node at the place of a field, and the value of the field. If the field does not
+// exist, it returns the place of the innermost existing field around it, and a nil value.
 func (d *Document) find(path string) (place, value *yaml.Node) {
 	root := d.nodes()
 	if root == nil {
@@ -46,11 +47,11 @@ func (d *Document) find(path string) (place, value *yaml.Node) {
 	return place, value
 }
 
-// nodes parses the text for the lines in it, once. nil if that is not possible.
+// nodes parses the text into nodes with lines, once. It returns nil if that fails.
 func (d *Document) nodes() *yaml.Node {
 	if d.root == nil && d.fixed == 0 {
 		var root yaml.Node
-		// JSON may be indented with tabs. A blank in their place changes no line.
+		// JSON may be indented with tabs. Replacing them by spaces changes no line.
 		if yaml.Unmarshal(bytes.ReplaceAll(d.text, []byte("\t"), []byte(" ")), &root) == nil && len(root.Content) > 0 {
 			d.root = root.Content[0]
 		}
@@ -58,8 +59,8 @@ func (d *Document) nodes() *yaml.Node {
 	return d.root
 }
 
-// Inner parses a text that a field holds, such as data[config.yaml] of a ConfigMap. Its documents
-// are in the same file.
+// Inner parses the text in a field, such as data[config.yaml] of a ConfigMap. The lines of its
+// documents are lines of the same file.
 func (d *Document) Inner(path, text string) ([]Document, error) {
 	documents, err := Parse(d.File, []byte(text))
 	if err != nil {
@@ -70,7 +71,7 @@ func (d *Document) Inner(path, text string) ([]Document, error) {
 		inner := &documents[i]
 		inner.Number = d.Number
 		if value != nil && value.Style&yaml.LiteralStyle != 0 {
-			inner.start += d.start + value.Line - 1 // the text begins in the line after the one that begins with |
+			inner.start += d.start + value.Line - 1 // the text begins in the line after the |
 			inner.Line += d.start + value.Line - 1
 			continue
 		}
@@ -83,8 +84,8 @@ func (d *Document) Inner(path, text string) ([]Document, error) {
 	return documents, nil
 }
 
-// child finds a field or an element, and the node that is called its place: the name of a field,
-// the element itself.
+// child returns a field of an object or an element of a list: its place, which is the name of the
+// field or the element itself, and its value.
 func child(node *yaml.Node, name string) (place, value *yaml.Node) {
 	if node.Kind == yaml.AliasNode {
 		node = node.Alias

@@ -19,7 +19,7 @@ kind: A
 metadata:
   name: first
 ---
-# nothing but a comment
+# only a comment
 ---
 kind: B
 spec:
@@ -36,7 +36,7 @@ items:
 - kind: D
 `
 
-func TestDocumentsAndTheirFieldsAreFoundInTheFile(t *testing.T) {
+func TestDocumentsAndFieldsKeepTheirLines(t *testing.T) {
 	documents, err := manifests.Parse("f.yaml", []byte(several))
 	if err != nil {
 		t.Fatal(err)
@@ -67,12 +67,12 @@ func TestDocumentsAndTheirFieldsAreFoundInTheFile(t *testing.T) {
 		{3, "spec.field", "- kind: D"},
 	} {
 		if got := lines[documents[test.document].LineOf(test.path)-1]; got != test.want {
-			t.Errorf("%s of document %d is in line %q, want %q", test.path, test.document, got, test.want)
+			t.Errorf("%s of document %d is in the line %q, want %q", test.path, test.document, got, test.want)
 		}
 	}
 }
 
-func TestTextsInFieldsKeepTheLinesOfTheFile(t *testing.T) {
+func TestTextsInFieldsHaveLinesOfTheFile(t *testing.T) {
 	const text = "kind: ConfigMap\ndata:\n  literal: |\n    # comment\n    kind: X\n    field: 1\n  quoted: \"kind: Y\\nfield: 2\"\n"
 	documents, err := manifests.Parse("f.yaml", []byte(text))
 	if err != nil {
@@ -90,7 +90,7 @@ func TestTextsInFieldsKeepTheLinesOfTheFile(t *testing.T) {
 	}
 }
 
-func TestJSONIsRead(t *testing.T) {
+func TestJSONIsDecoded(t *testing.T) {
 	documents, err := manifests.Parse("f.json", []byte("{\n\t\"kind\": \"A\",\n\t\"number\": 12345678901234567,\n\t\"list\": [\n\t\t1.5\n\t]\n}\n{\"kind\": \"B\"}\n"))
 	if err != nil {
 		t.Fatal(err)
@@ -99,20 +99,20 @@ func TestJSONIsRead(t *testing.T) {
 		t.Fatalf("%+v", documents)
 	}
 	if line := documents[0].LineOf("list[0]"); line != 5 {
-		// Two objects in one document are no YAML: then nobody can tell.
+		// Two objects in one document are not YAML: then the line is unknown.
 		if line != 0 {
 			t.Errorf("line %d", line)
 		}
 	}
 }
 
-func TestWhatCannotBeReadIsNamed(t *testing.T) {
+func TestErrorsNameTheDocument(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
-		"no object":        {"- a\n", "f:1: document 1: must be an object"},
-		"no YAML":          {"a: b\n---\na: [\n", "f:3: document 2: "},
-		"a field twice":    {"a: 1\na: 2\n", `already set`},
-		"a template":       {"{{- if .Values.x }}\nkind: A\n{{- end }}\n", "render it first"},
-		"a template field": {"kind: A\nname: {{ .Values.x }}\n", "render it first"},
+		"not an object":     {"- a\n", "f:1: document 1: must be an object"},
+		"not YAML":          {"a: b\n---\na: [\n", "f:3: document 2: "},
+		"a duplicate field": {"a: 1\na: 2\n", `already set`},
+		"a template":        {"{{- if .Values.x }}\nkind: A\n{{- end }}\n", "render it first"},
+		"a template field":  {"kind: A\nname: {{ .Values.x }}\n", "render it first"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := manifests.Parse("f", []byte(test.text)); err == nil || !strings.Contains(err.Error(), test.want) {

@@ -13,12 +13,12 @@ import (
 	"slices"
 )
 
-// extensions of the files of a directory that are read, the ones that kubectl reads.
+// extensions are those of the files that are read in a directory, as by kubectl.
 var extensions = []string{".json", ".yaml", ".yml"}
 
-// Read reads files, the files of directories (with recursive, of those below them, too), and
-// standard input for "-". It returns what could be read, with an error that names each file that
-// could not.
+// Read reads files, the files in directories (with recursive, also in subdirectories), and standard
+// input for "-". It returns the documents that it could read, and an error that names each file
+// that it could not.
 func Read(paths []string, recursive bool, stdin io.Reader) ([]Document, error) {
 	var documents []Document
 	var errs []error
@@ -46,7 +46,7 @@ func readFile(path string, stdin io.Reader) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// expand lists the files that a path stands for. A file that is named itself may have any
+// expand returns the files that a path stands for. A file that the user names may have any
 // extension.
 func expand(path string, recursive bool) ([]string, error) {
 	if path == "-" {

@@ -12,12 +12,12 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// Policies returns the policies among documents, as far as they can be read.
+// Policies returns the policies among the documents that can be decoded.
 func Policies(documents []manifests.Document) []v1alpha1.SchedulingPolicy {
 	return objectsOf[v1alpha1.SchedulingPolicy](documents, kindPolicy)
 }
 
-// Profiles returns the profiles among documents, as far as they can be read.
+// Profiles returns the profiles among the documents that can be decoded.
 func Profiles(documents []manifests.Document) []v1alpha1.SchedulerProfile {
 	return objectsOf[v1alpha1.SchedulerProfile](documents, kindProfile)
 }
@@ -37,7 +37,7 @@ func objectsOf[Object any](documents []manifests.Document, kind string) []Object
 	return objects
 }
 
-// profile finds a profile of the cluster, nil if there is none.
+// profile returns a profile of the cluster, nil if there is none.
 func (c *Cluster) profile(name string) *v1alpha1.SchedulerProfile {
 	if c == nil {
 		return nil
@@ -50,7 +50,7 @@ func (c *Cluster) profile(name string) *v1alpha1.SchedulerProfile {
 	return nil
 }
 
-// policy finds a policy of the cluster, nil if there is none.
+// policy returns a policy of the cluster, nil if there is none.
 func (c *Cluster) policy(name string) *v1alpha1.SchedulingPolicy {
 	if c == nil {
 		return nil
@@ -63,7 +63,8 @@ func (c *Cluster) policy(name string) *v1alpha1.SchedulingPolicy {
 	return nil
 }
 
-// inCluster is the object that one of the files would replace, nil if there is none.
+// inCluster returns the object of the cluster that one in the files would replace, nil if there is
+// none.
 func (c *checker) inCluster(kind, name string) map[string]any {
 	var object any
 	if profile := c.options.Cluster.profile(name); kind == kindProfile && profile != nil {
@@ -84,8 +85,8 @@ func (c *checker) inCluster(kind, name string) map[string]any {
 	return fields
 }
 
-// addCluster adds the objects of the cluster that the files do not replace. Profiles that are
-// accepted now and would not be any more get into the report.
+// addCluster adds the objects of the cluster that the files do not replace. It reports profiles of
+// the cluster that are accepted now but would not be with the files.
 func (c *checker) addCluster() {
 	cluster := c.options.Cluster
 	if cluster == nil {

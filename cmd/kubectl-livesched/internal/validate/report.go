@@ -1,8 +1,9 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package validate checks files of SchedulerProfiles and SchedulingPolicies without applying them:
-// what the API server would refuse, and what the controller would not accept, with the same code.
+// Package validate checks SchedulerProfiles and SchedulingPolicies in files without applying them.
+// It finds what the API server would reject and what the controller would not accept, with the same
+// code.
 package validate
 
 import (
@@ -10,33 +11,34 @@ import (
 	"slices"
 )
 
-// Severity is how much a finding matters.
+// Severity is the severity of a finding.
 type Severity string
 
 const (
-	// Error is what keeps an object from being applied or accepted.
+	// Error keeps an object from being stored or accepted.
 	Error Severity = "error"
-	// Warning is what is legal but unwise, and what cannot be judged from the files.
+	// Warning marks a setting that is valid but inadvisable, or that the files alone cannot
+	// confirm.
 	Warning Severity = "warning"
 )
 
-// Finding is one thing about an object.
+// Finding is an error or warning about an object.
 type Finding struct {
 	Severity Severity `json:"severity"`
-	// Reason is that of the condition Accepted, empty where the API server would refuse the object,
-	// and for warnings.
+	// Reason is the reason of the condition Accepted. It is empty for warnings and if the API
+	// server would reject the object.
 	Reason string `json:"reason,omitempty"`
 	// Path of the field, such as spec.pluginConfig[1].args.
 	Path string `json:"path"`
-	// Line of the file, 0 where it is not known.
+	// Line of the file, 0 if it is not known.
 	Line int `json:"line,omitempty"`
-	// Detail says what is wrong, and what is allowed.
+	// Detail describes the problem, and what is allowed.
 	Detail string `json:"detail"`
 }
 
-// Object is an object that was checked.
+// Object is a checked object with its findings.
 type Object struct {
-	// File, Document and Line where the object is. An object of the cluster has none.
+	// File, Document and Line locate the object. An object of the cluster has none of them.
 	File     string `json:"file,omitempty"`
 	Document int    `json:"document,omitempty"`
 	Line     int    `json:"line,omitempty"`
@@ -46,7 +48,7 @@ type Object struct {
 	Findings []Finding `json:"findings,omitempty"`
 }
 
-// Place says where the object is.
+// Place returns the location of the object for people.
 func (o *Object) Place() string {
 	if o.File == "" {
 		return "cluster"
@@ -58,14 +60,14 @@ func (o *Object) Place() string {
 	return place
 }
 
-// Report is what was found.
+// Report is the result of a check.
 type Report struct {
 	Objects []Object `json:"objects"`
-	// Skipped says which objects are none of livesched's.
+	// Skipped has a message for each object that is not one of livesched's.
 	Skipped []string `json:"skipped,omitempty"`
 }
 
-// Count counts the findings of a severity.
+// Count returns the number of findings of a severity.
 func (r *Report) Count(severity Severity) int {
 	count := 0
 	for _, object := range r.Objects {
@@ -78,7 +80,7 @@ func (r *Report) Count(severity Severity) int {
 	return count
 }
 
-// at says whether there is already an error at a path: one is enough.
-func (o *Object) at(path string) bool {
+// hasErrorAt reports whether the object has an error at a path. One for each path is enough.
+func (o *Object) hasErrorAt(path string) bool {
 	return slices.ContainsFunc(o.Findings, func(f Finding) bool { return f.Severity == Error && f.Path == path })
 }

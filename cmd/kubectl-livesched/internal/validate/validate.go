@@ -19,35 +19,36 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// Cluster is what there is beside the files.
+// Cluster holds the objects of the cluster that files are checked with.
 type Cluster struct {
 	Profiles []v1alpha1.SchedulerProfile
 	Policies []v1alpha1.SchedulingPolicy
-	// Secrets that can be read. SecretsUnknown: none can; each is taken to be right.
+	// Secrets are the Secrets that could be read. With SecretsUnknown, all others are assumed to be
+	// valid.
 	Secrets        map[types.NamespacedName]config.Secret
 	SecretsUnknown bool
 }
 
-// Options say what objects are checked against.
+// Options configures a check.
 type Options struct {
 	// Registered are the names of the plugins that livesched has.
 	Registered sets.Set[string]
-	// Cluster is nil where the files are all that is known.
+	// Cluster is nil to check the files alone.
 	Cluster *Cluster
 }
 
-// The kinds.
+// The kinds that are checked.
 const (
 	kindProfile = "SchedulerProfile"
 	kindPolicy  = "SchedulingPolicy"
 )
 
-// checker holds the objects between the steps.
+// checker holds the state of one check.
 type checker struct {
 	options Options
 	report  *Report
 	input   config.Input
-	// checked has, by kind and name, where the objects are that can be resolved.
+	// checked holds the objects in files that can be resolved, by kind and name.
 	checked map[string]entry
 }
 
@@ -82,7 +83,7 @@ func (c *checker) check(d *manifests.Document) {
 	object := Object{File: d.File, Document: d.Number, Line: d.Line, Kind: kind, Name: d.Text("metadata", "name")}
 	defer func() { c.report.Objects = append(c.report.Objects, object) }()
 	if schema == nil {
-		object.add(d, Error, "", "kind", fmt.Sprintf("there is no kind %q in %s: must be %s or %s of %s", kind, version, kindProfile, kindPolicy, v1alpha1.GroupVersion))
+		object.add(d, Error, "", "kind", fmt.Sprintf("unknown kind %q in %s: must be %s or %s of %s", kind, version, kindProfile, kindPolicy, v1alpha1.GroupVersion))
 		return
 	}
 	completed, errs := schema.Check(d.Object, c.inCluster(kind, object.Name))
@@ -90,42 +91,43 @@ func (c *checker) check(d *manifests.Document) {
 		object.add(d, Error, "", err.Field, err.ErrorBody())
 	}
 	if _, exists := c.checked[kind+"/"+object.Name]; exists {
-		object.add(d, Error, "", "metadata.name", fmt.Sprintf("there is another %s %q before: the last one to be applied would stay", kind, object.Name))
+		object.add(d, Error, "", "metadata.name", fmt.Sprintf("duplicate of another %s %q: only the last one to be applied remains", kind, object.Name))
 		return
 	}
 	c.add(kind, completed, entry{index: len(c.report.Objects), document: d})
 }
 
-// skip notes an object of another API. One that was meant to be converted is told apart.
+// skip adds a message for an object of another API. The message suggests convert for the
+// configuration of kube-scheduler.
 func (c *checker) skip(d *manifests.Document, version, kind string) {
 	what := strings.TrimSuffix(kind+" "+d.Text("metadata", "name"), " ")
 	if kind == "" {
 		what = "an object without a kind"
 	}
-	note := fmt.Sprintf("%s: %s is not livesched's: not checked", d.Place(), what)
+	note := fmt.Sprintf("%s: %s skipped: not an object of livesched", d.Place(), what)
 	if kind == "KubeSchedulerConfiguration" || kind == "Policy" && version == "v1" {
-		note += "; `kubectl livesched convert` makes objects of it"
+		note += "; use `kubectl livesched convert` to convert it"
 	}
 	c.report.Skipped = append(c.report.Skipped, note)
 }
 
-// started is when the first of the files is thought to be applied, each a second after the one
-// before: conflicts are settled by age. All that is in the cluster is older.
+// started is the assumed creation time of the first object in the files; each later one is a second
+// younger. Conflicts are resolved by age, and all objects in the cluster are older.
 var started = time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// add keeps an object to be resolved, if it has the shape at all. An object that is in the cluster
-// keeps its age.
+// add adds an object to those to resolve, if it can be decoded. An object that exists in the
+// cluster keeps its age.
 func (c *checker) add(kind string, completed map[string]any, e entry) {
 	text, err := json.Marshal(completed)
 	if err != nil {
-		return // what was read from JSON can be written
+		return // impossible: it was decoded from JSON
 	}
 	meta := metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(started.Add(time.Duration(e.index) * time.Second))}
 	switch kind {
 	case kindProfile:
 		var profile v1alpha1.SchedulerProfile
 		if json.Unmarshal(text, &profile) != nil || profile.Name == "" {
-			return // the schema has said why
+			return // the schema check has reported why
 		}
 		if old := c.options.Cluster.profile(profile.Name); old != nil {
 			meta = *old.ObjectMeta.DeepCopy()
@@ -146,7 +148,7 @@ func (c *checker) add(kind string, completed map[string]any, e entry) {
 	}
 }
 
-// resolve says what the controller would.
+// resolve adds the findings of the controller's checks.
 func (c *checker) resolve() {
 	resolution := config.Resolve(c.input)
 	for i := range c.input.Profiles {
@@ -159,7 +161,7 @@ func (c *checker) resolve() {
 	}
 }
 
-// conclude adds to an object what became of it.
+// conclude adds the findings of a result to an object in the files.
 func (c *checker) conclude(kind, name string, result config.Result) {
 	e, inFiles := c.checked[kind+"/"+name]
 	if !inFiles {
@@ -167,7 +169,7 @@ func (c *checker) conclude(kind, name string, result config.Result) {
 	}
 	object := &c.report.Objects[e.index]
 	for _, problem := range result.Problems {
-		if !object.at(problem.Path) {
+		if !object.hasErrorAt(problem.Path) {
 			object.add(e.document, Error, problem.Reason, problem.Path, problem.Detail)
 		}
 	}
@@ -175,7 +177,7 @@ func (c *checker) conclude(kind, name string, result config.Result) {
 		severity := Error
 		if obstacle.Reason == v1alpha1.ReasonPolicyNotFound && c.options.Cluster == nil {
 			severity, obstacle.Reason = Warning, ""
-			obstacle.Detail += " in the files: the profile was checked without it (--against-cluster looks whether the cluster has it)"
+			obstacle.Detail += " in the files: the profile was checked without it (use --against-cluster to look it up in the cluster)"
 		}
 		object.add(e.document, severity, obstacle.Reason, obstacle.Path, obstacle.Detail)
 	}

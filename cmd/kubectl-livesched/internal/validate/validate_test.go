@@ -21,7 +21,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/plugins"
 )
 
-// kube-scheduler's own defaulting logs every plugin that it overrides.
+// TestMain silences kube-scheduler's defaulting, which logs every plugin that it overrides.
 func TestMain(m *testing.M) {
 	klog.SetLogger(logr.Discard())
 	os.Exit(m.Run())
@@ -48,7 +48,8 @@ func policyText(name, spec string) string {
 	return fmt.Sprintf("apiVersion: livesched.io/v1alpha1\nkind: SchedulingPolicy\nmetadata: {name: %s}\nspec: {%s}\n---\n", name, spec)
 }
 
-// expect compares the findings, each as "name severity path: a part of the detail".
+// expect compares the findings with the wanted ones, each as "name severity path: part of the
+// detail".
 func expect(t *testing.T, report *validate.Report, want ...string) {
 	t.Helper()
 	var got []string
@@ -72,42 +73,42 @@ func TestFilesAreCheckedTogether(t *testing.T) {
 		text string
 		want []string
 	}{
-		"nothing is wrong": {profileText("a", "policyRef: {name: q}") + policyText("q", "parallelism: 2"), nil},
-		"by schema":        {profileText("a", "percentageOfNodesToScore: 101"), []string{"a error spec.percentageOfNodesToScore: less than or equal to 100"}},
-		"by a rule":        {policyText("q", "podInitialBackoff: 5s, podMaxBackoff: 1s"), []string{"q error spec.podMaxBackoff: must not be shorter"}},
-		"an unknown field": {profileText("a", "plugins: {score: {enable: []}}"), []string{"a error spec.plugins.score.enable: unknown field"}},
-		"a wrong type":     {policyText("q", "parallelism: many"), []string{`q error spec.parallelism: must be of type integer`}},
+		"valid objects":        {profileText("a", "policyRef: {name: q}") + policyText("q", "parallelism: 2"), nil},
+		"a value out of range": {profileText("a", "percentageOfNodesToScore: 101"), []string{"a error spec.percentageOfNodesToScore: less than or equal to 100"}},
+		"a broken rule":        {policyText("q", "podInitialBackoff: 5s, podMaxBackoff: 1s"), []string{"q error spec.podMaxBackoff: must not be shorter"}},
+		"an unknown field":     {profileText("a", "plugins: {score: {enable: []}}"), []string{"a error spec.plugins.score.enable: unknown field"}},
+		"a wrong type":         {policyText("q", "parallelism: many"), []string{`q error spec.parallelism: must be of type integer`}},
 		"an unknown plugin": {profileText("a", "plugins: {score: {enabled: [{name: Nope}]}}"),
 			[]string{`a error spec.plugins.score.enabled[0].name: unknown plugin "Nope"; registered: DefaultBinder`}},
 		"wrong arguments": {profileText("a", "pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 101}}]"),
 			[]string{"a error spec.pluginConfig[0].args.hardPodAffinityWeight: not in valid range"}},
-		"a list with an entry twice": {profileText("a", "pluginConfig: [{name: NodePorts}, {name: NodePorts}]"),
+		"a list with a duplicate": {profileText("a", "pluginConfig: [{name: NodePorts}, {name: NodePorts}]"),
 			[]string{"a error spec.pluginConfig[1]: Duplicate value", "a error spec.pluginConfig[1].name: configured twice"}},
-		"no policy":                     {profileText("a", "policyRef: {name: q}"), []string{`a warning spec.policyRef.name: does not exist in the files`}},
-		"a policy is broken":            {profileText("a", "policyRef: {name: q}") + policyText("q", "queueSort: {name: Nope}"), []string{`a error spec.policyRef.name: "q" is not accepted`, "q error spec.queueSort.name: unknown plugin"}},
-		"one scheduler name":            {profileText("b", "schedulerName: s") + profileText("a", "schedulerName: s"), []string{`a error spec.schedulerName: the older SchedulerProfile "b"`}},
-		"one name":                      {profileText("a", "") + profileText("a", ""), []string{`a error metadata.name: there is another SchedulerProfile "a" before`}},
-		"no name":                       {"apiVersion: livesched.io/v1alpha1\nkind: SchedulerProfile\n", []string{` error metadata.name: name or generateName is required`}},
-		"a wrong name":                  {profileText("A_b", "schedulerName: s"), []string{`A_b error metadata.name: a lowercase RFC 1123 subdomain`}},
-		"a namespace":                   {"apiVersion: livesched.io/v1alpha1\nkind: SchedulerProfile\nmetadata: {name: a, namespace: ns}\n", []string{"a error metadata.namespace: a SchedulerProfile is in no namespace"}},
-		"a wrong kind":                  {"apiVersion: livesched.io/v1alpha1\nkind: Profile\nmetadata: {name: a}\n", []string{`a error kind: there is no kind "Profile"`}},
-		"a wrong version":               {"apiVersion: livesched.io/v1\nkind: SchedulerProfile\nmetadata: {name: a}\n", []string{`a error kind: there is no kind "SchedulerProfile" in livesched.io/v1`}},
-		"Secrets are taken to be right": {policyText("q", `extenders: [{urlPrefix: "https://x.example", filterVerb: f, tlsConfig: {secretRef: {namespace: ns, name: s}}}]`), nil},
-		"what is unwise":                {profileText("a", "percentageOfNodesToScore: 1"), []string{"a warning spec.percentageOfNodesToScore: ends at 1%"}},
+		"a missing policy":            {profileText("a", "policyRef: {name: q}"), []string{`a warning spec.policyRef.name: does not exist in the files`}},
+		"a broken policy":             {profileText("a", "policyRef: {name: q}") + policyText("q", "queueSort: {name: Nope}"), []string{`a error spec.policyRef.name: "q" is not accepted`, "q error spec.queueSort.name: unknown plugin"}},
+		"duplicate scheduler names":   {profileText("b", "schedulerName: s") + profileText("a", "schedulerName: s"), []string{`a error spec.schedulerName: the older SchedulerProfile "b"`}},
+		"duplicate names":             {profileText("a", "") + profileText("a", ""), []string{`a error metadata.name: duplicate of another SchedulerProfile "a"`}},
+		"a missing name":              {"apiVersion: livesched.io/v1alpha1\nkind: SchedulerProfile\n", []string{` error metadata.name: name or generateName is required`}},
+		"an invalid name":             {profileText("A_b", "schedulerName: s"), []string{`A_b error metadata.name: a lowercase RFC 1123 subdomain`}},
+		"a namespace":                 {"apiVersion: livesched.io/v1alpha1\nkind: SchedulerProfile\nmetadata: {name: a, namespace: ns}\n", []string{"a error metadata.namespace: a SchedulerProfile has no namespace"}},
+		"an unknown kind":             {"apiVersion: livesched.io/v1alpha1\nkind: Profile\nmetadata: {name: a}\n", []string{`a error kind: unknown kind "Profile"`}},
+		"an unknown version":          {"apiVersion: livesched.io/v1\nkind: SchedulerProfile\nmetadata: {name: a}\n", []string{`a error kind: unknown kind "SchedulerProfile" in livesched.io/v1`}},
+		"Secrets that cannot be read": {policyText("q", `extenders: [{urlPrefix: "https://x.example", filterVerb: f, tlsConfig: {secretRef: {namespace: ns, name: s}}}]`), nil},
+		"an inadvisable value":        {profileText("a", "percentageOfNodesToScore: 1"), []string{"a warning spec.percentageOfNodesToScore: ends at 1%"}},
 	} {
 		t.Run(name, func(t *testing.T) { expect(t, check(t, test.text, nil), test.want...) })
 	}
 }
 
-func TestOthersAreSkippedAndNamed(t *testing.T) {
+func TestOtherObjectsAreSkippedAndReported(t *testing.T) {
 	report := check(t, "apiVersion: v1\nkind: Service\nmetadata: {name: x}\n---\napiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n", nil)
 	if len(report.Objects) != 0 || len(report.Skipped) != 2 || !strings.Contains(report.Skipped[0], "f.yaml:1: Service x") || !strings.Contains(report.Skipped[1], "convert") {
 		t.Errorf("%+v", report)
 	}
 }
 
-// there is a cluster with a profile "old" of 2020 on the policy "q".
-func there() *validate.Cluster {
+// existingCluster has a profile "old", created in 2020, that builds on the policy "q".
+func existingCluster() *validate.Cluster {
 	meta := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Name: name, UID: "u", CreationTimestamp: metav1.NewTime(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))}
 	}
@@ -117,21 +118,21 @@ func there() *validate.Cluster {
 	}
 }
 
-func TestFilesAreCheckedBesideTheCluster(t *testing.T) {
+func TestFilesAreCheckedAgainstTheCluster(t *testing.T) {
 	for name, test := range map[string]struct {
 		text string
 		want []string
 	}{
-		"a policy of the cluster":             {profileText("a", "policyRef: {name: q}"), nil},
-		"a policy of neither":                 {profileText("a", "policyRef: {name: r}"), []string{`a error spec.policyRef.name: "r" does not exist`}},
-		"a scheduler name that is taken":      {profileText("a", "schedulerName: s"), []string{`a error spec.schedulerName: the older SchedulerProfile "old"`}},
-		"what cannot be changed":              {profileText("old", "schedulerName: t"), []string{"old error spec.schedulerName: is immutable"}},
-		"a profile that replaces itself":      {profileText("old", "schedulerName: s, percentageOfNodesToScore: 50"), nil},
-		"a policy that a profile cannot have": {policyText("q", "queueSort: {name: Nope}"), []string{"q error spec.queueSort.name: unknown plugin", `old error spec.policyRef.name: "q" is not accepted`}},
-		"a Secret that there is not": {policyText("r", `extenders: [{urlPrefix: "https://x.example", filterVerb: f, tlsConfig: {secretRef: {namespace: ns, name: s}}}]`),
+		"a policy of the cluster":        {profileText("a", "policyRef: {name: q}"), nil},
+		"a policy in neither":            {profileText("a", "policyRef: {name: r}"), []string{`a error spec.policyRef.name: "r" does not exist`}},
+		"a scheduler name in use":        {profileText("a", "schedulerName: s"), []string{`a error spec.schedulerName: the older SchedulerProfile "old"`}},
+		"an immutable field":             {profileText("old", "schedulerName: t"), []string{"old error spec.schedulerName: is immutable"}},
+		"a profile that replaces itself": {profileText("old", "schedulerName: s, percentageOfNodesToScore: 50"), nil},
+		"a policy that breaks a profile": {policyText("q", "queueSort: {name: Nope}"), []string{"q error spec.queueSort.name: unknown plugin", `old error spec.policyRef.name: "q" is not accepted`}},
+		"a missing Secret": {policyText("r", `extenders: [{urlPrefix: "https://x.example", filterVerb: f, tlsConfig: {secretRef: {namespace: ns, name: s}}}]`),
 			[]string{`r error spec.extenders[0].tlsConfig.secretRef: does not exist`}},
 	} {
-		t.Run(name, func(t *testing.T) { expect(t, check(t, test.text, there()), test.want...) })
+		t.Run(name, func(t *testing.T) { expect(t, check(t, test.text, existingCluster()), test.want...) })
 	}
 }
 
