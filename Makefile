@@ -120,7 +120,7 @@ test: ## Run all tests, on a control plane that is built if it is missing (RACE=
 
 # Packages whose tests start no control plane.
 unit_packages = $(shell go list -f '{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}} ' ./... | \
-	grep -vE '/test/(controlplane|testcluster) ' | cut -d' ' -f1)
+	grep -vE '/test/(controlplane|testcluster|e2e/framework) ' | cut -d' ' -f1)
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no control plane (RACE=1, TEST_FLAGS).
@@ -134,7 +134,7 @@ soak: ## Let a cluster churn at random for SOAK, and see that nothing is lost (S
 .PHONY: endurance
 endurance: ## Reload 20 profiles RELOADS times while five pods for each reload are scheduled, and see that nothing is lost or left.
 	@assets="$$(go run ./hack/controlplane/build)" && export KUBEBUILDER_ASSETS="$$assets" && \
-	RELOADS=$(RELOADS) go test -race -count=1 -timeout 60m -v ./internal/scheduler -run TestScheduler -ginkgo.v -ginkgo.focus 'Reloads under load'
+	RELOADS=$(RELOADS) go test -race -count=1 -timeout 60m -v ./test/e2e/profiles -ginkgo.v -ginkgo.focus 'Reloads under load'
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## Run the linters.

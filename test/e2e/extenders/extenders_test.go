@@ -1,0 +1,219 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package extenders
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	. "github.com/livesched/livesched/test/e2e/framework"
+	. "github.com/livesched/livesched/test/objects"
+	"github.com/livesched/livesched/test/testextender"
+)
+
+// extenderProgram is built by the first spec that needs it.
+var extenderProgram = sync.OnceValues(func() (string, error) {
+	return testextender.Build(context.Background(), Scratch)
+})
+
+// startExtender runs an extender until the end of the spec.
+func startExtender(ctx context.Context, change ...func(*testextender.Options)) *testextender.Extender {
+	GinkgoHelper()
+	program, err := extenderProgram()
+	Expect(err).NotTo(HaveOccurred())
+	options := testextender.Options{Program: program, Dir: GinkgoT().TempDir(), Kubeconfig: Cluster.Kubeconfig()}
+	for _, f := range change {
+		f(&options)
+	}
+	e, err := testextender.Start(ctx, options)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { _ = e.Stop() }) // some specs have it die
+	return e
+}
+
+func perform(ctx context.Context, e *testextender.Extender, script testextender.Script) {
+	GinkgoHelper()
+	Expect(e.Perform(ctx, script)).To(Succeed())
+}
+
+// callsAbout are the calls of a verb about a pod since the last time.
+func callsAbout(ctx context.Context, e *testextender.Extender, verb string, pod *corev1.Pod) []testextender.Call {
+	GinkgoHelper()
+	all, err := e.Calls(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	var found []testextender.Call
+	for _, call := range all {
+		if call.Verb == verb && call.Pod == pod.Name {
+			found = append(found, call)
+		}
+	}
+	return found
+}
+
+// poke has something happen in the cluster that is of no use to anybody.
+func poke(ctx context.Context, node string) {
+	GinkgoHelper()
+	n := &corev1.Node{}
+	n.Name = node
+	Update(ctx, n, func(n *corev1.Node) {
+		n.Labels["example.com/poked"] = n.ResourceVersion
+	})
+}
+
+func requesting(name corev1.ResourceName) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		resources := &pod.Spec.Containers[0].Resources
+		resources.Limits = corev1.ResourceList{name: resource.MustParse("1")}
+		resources.Requests[name] = resource.MustParse("1")
+	}
+}
+
+var _ = Describe("Extenders", func() {
+	var one, two *testextender.Extender
+
+	BeforeEach(func(ctx context.Context) {
+		one, two = startExtender(ctx), startExtender(ctx)
+		CreateNodes(ctx, "n1", "n2", "n3")
+	})
+
+	It("rule out nodes one after the other, and any event has a pod that they refused tried again", func(ctx context.Context) {
+		StartExtended(ctx, fmt.Sprintf(`[{urlPrefix: %q, filterVerb: filter}, {urlPrefix: %q, filterVerb: filter, nodeCacheCapable: true}]`, one.URL, two.URL))
+		perform(ctx, one, testextender.Script{Refused: map[string]string{"n1": "too loud"}})
+		perform(ctx, two, testextender.Script{Hopeless: map[string]string{"n2": "too far"}})
+		pod := CreatePod(ctx, "mine", "pod")
+		Expect(ExpectBound(ctx, pod)).To(Equal("n3"))
+		Expect(callsAbout(ctx, one, testextender.Filter, pod)).To(ConsistOf(And(HaveField("Whole", true), HaveField("Nodes", ConsistOf("n1", "n2", "n3")))))
+		Expect(callsAbout(ctx, two, testextender.Filter, pod)).To(ConsistOf(And(HaveField("Whole", false), HaveField("Nodes", ConsistOf("n2", "n3")))))
+
+		perform(ctx, two, testextender.Script{Refused: map[string]string{"n3": "too high"}, Hopeless: map[string]string{"n2": "too far"}})
+		refused := CreatePod(ctx, "mine", "refused")
+		ExpectUnschedulable(ctx, refused, "0/3 nodes are available: 1 too far, 1 too high, 1 too loud. "+
+			"no new claims to deallocate, preemption: 0/3 nodes are available: 1 Preemption is not helpful for scheduling, 2 No preemption victims found for incoming pod.")
+		perform(ctx, two, testextender.Script{Hopeless: map[string]string{"n2": "too far"}})
+		Eventually(func(g Gomega) {
+			poke(ctx, "n1")
+			g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(refused), refused)).To(Succeed())
+			g.Expect(refused.Spec.NodeName).To(Equal("n3"))
+		}).WithContext(ctx).Should(Succeed())
+	})
+
+	It("add their scores, by their weights, to those of the plugins", func(ctx context.Context) {
+		StartExtended(ctx, fmt.Sprintf(`[{urlPrefix: %q, prioritizeVerb: prioritize, weight: 100}, {urlPrefix: %q, prioritizeVerb: prioritize, nodeCacheCapable: true, weight: 60}]`, one.URL, two.URL))
+		// The plugins would rather have the emptier nodes.
+		Create(ctx, PodOf("somebody-else", "filler", CPU("3"), OnNode("n1")), PodOf("somebody-else", "half", CPU("2"), OnNode("n2")))
+		perform(ctx, one, testextender.Script{Scores: map[string]int64{"n1": 5}})
+		perform(ctx, two, testextender.Script{Scores: map[string]int64{"n2": 8}}) // 4800, and with the plugins' hundreds less than 5000
+		for _, name := range Names("pod", 3) {
+			pod := CreatePod(ctx, "mine", name)
+			Expect(ExpectBound(ctx, pod)).To(Equal("n1"))
+			Expect(callsAbout(ctx, two, testextender.Prioritize, pod)).To(ConsistOf(And(HaveField("Whole", false), HaveField("Nodes", ConsistOf("n1", "n2", "n3")))))
+		}
+		perform(ctx, two, testextender.Script{Scores: map[string]int64{"n2": 10}})
+		for _, name := range Names("other", 3) {
+			Expect(ExpectBound(ctx, CreatePod(ctx, "mine", name))).To(Equal("n2"))
+		}
+	})
+
+	It("are asked about pods that request what they manage, which the scheduler leaves to them where they say so", func(ctx context.Context) {
+		StartExtended(ctx, fmt.Sprintf(`[{urlPrefix: %q, filterVerb: filter, managedResources: [{name: example.com/theirs, ignoredByScheduler: true}, {name: example.com/shared}]}]`, one.URL))
+		perform(ctx, one, testextender.Script{Refused: map[string]string{"n1": "no", "n2": "no"}})
+		theirs := CreatePod(ctx, "mine", "theirs", requesting("example.com/theirs"))
+		Expect(ExpectBound(ctx, theirs)).To(Equal("n3"))
+		Expect(callsAbout(ctx, one, testextender.Filter, theirs)).To(HaveLen(1))
+
+		perform(ctx, one, testextender.Script{Faults: map[string]testextender.Fault{testextender.Filter: testextender.Broken}})
+		plain := CreatePod(ctx, "mine", "plain")
+		ExpectBound(ctx, plain)
+		shared := CreatePod(ctx, "mine", "shared", requesting("example.com/shared"))
+		ExpectUnscheduled(ctx, shared, corev1.PodReasonUnschedulable, HavePrefix("0/3 nodes are available: 3 Insufficient example.com/shared."))
+		Expect(one.Calls(ctx)).To(BeEmpty())
+	})
+
+	Describe("that bind", func() {
+		const binds = `[{urlPrefix: %q, bindVerb: bind, ignorable: %v, httpTimeout: %s, managedResources: [{name: example.com/theirs, ignoredByScheduler: true}]}]`
+
+		It("bind the pods that they are interested in, and nobody else does", func(ctx context.Context) {
+			StartExtended(ctx, fmt.Sprintf(binds, one.URL, false, "3s"))
+			perform(ctx, one, testextender.Script{Errors: map[string]string{testextender.Bind: "no keys"}})
+			plain := CreatePod(ctx, "mine", "plain")
+			ExpectBound(ctx, plain)
+			theirs := CreatePod(ctx, "mine", "theirs", requesting("example.com/theirs"))
+			ExpectUnscheduled(ctx, theirs, corev1.PodReasonSchedulerError, ContainSubstring("no keys"))
+			ExpectEvent(ctx, theirs, "FailedScheduling", ContainSubstring("no keys"))
+			perform(ctx, one, testextender.Script{})
+			node := ExpectBound(ctx, theirs)
+			Expect(callsAbout(ctx, one, testextender.Bind, theirs)).To(ContainElement(HaveField("Nodes", ConsistOf(node))))
+			ExpectEvent(ctx, theirs, "Scheduled", Equal("Successfully assigned default/theirs to "+node))
+		})
+
+		It("and fail are left out where they may be ignored", func(ctx context.Context) {
+			StartExtended(ctx, fmt.Sprintf(binds, one.URL, true, "1s"))
+			for fault, name := range map[testextender.Fault]string{testextender.Broken: "a", testextender.Garbage: "b", testextender.Gone: "c", testextender.Slow: "d"} {
+				perform(ctx, one, testextender.Script{Faults: map[string]testextender.Fault{testextender.Bind: fault}})
+				pod := CreatePod(ctx, "mine", name, requesting("example.com/theirs"))
+				ExpectBound(ctx, pod)
+				Expect(callsAbout(ctx, one, testextender.Bind, pod)).To(HaveLen(1))
+				Expect(EventsOf(ctx, pod, "FailedScheduling")).To(BeEmpty())
+			}
+		})
+
+		It("and do not say that they did have bound the pod all the same: it stays bound, once, and its room is taken", func(ctx context.Context) {
+			if os.Getenv(Oracle) != "" {
+				Skip("kube-scheduler undoes what it does not know, until an informer tells it better")
+			}
+			StartExtended(ctx, fmt.Sprintf(binds, one.URL, false, "3s"))
+			perform(ctx, one, testextender.Script{Faults: map[string]testextender.Fault{testextender.Bind: testextender.Unsure}})
+			pod := CreatePod(ctx, "mine", "pod", CPU("3"), Selecting(corev1.LabelHostname, "n1"), requesting("example.com/theirs"))
+			ExpectBound(ctx, pod)
+			ExpectEvent(ctx, pod, "Scheduled", Equal("Successfully assigned default/pod to n1"))
+			Expect(callsAbout(ctx, one, testextender.Bind, pod)).To(HaveLen(1))
+			ExpectStillScheduled(ctx, pod)
+			late := CreatePod(ctx, "mine", "late", CPU("3"), Selecting(corev1.LabelHostname, "n1"))
+			ExpectUnscheduled(ctx, late, corev1.PodReasonUnschedulable, ContainSubstring("1 Insufficient cpu"))
+		})
+	})
+
+	DescribeTable("that break fail the pod, which is tried again, or are left out where they may be ignored", func(ctx context.Context, fault testextender.Fault) {
+		StartExtended(ctx, fmt.Sprintf(`[{urlPrefix: %q, filterVerb: filter, prioritizeVerb: prioritize, weight: 1, ignorable: true, httpTimeout: 500ms}, {urlPrefix: %q, filterVerb: filter, httpTimeout: 3s}]`, one.URL, two.URL))
+		broken := testextender.Script{
+			Faults:  map[string]testextender.Fault{testextender.Filter: fault, testextender.Prioritize: fault},
+			Refused: map[string]string{"n1": "no", "n2": "no", "n3": "no"},
+		}
+		perform(ctx, one, broken)
+		perform(ctx, two, testextender.Script{Refused: map[string]string{"n2": "no", "n3": "no"}})
+		ignored := CreatePod(ctx, "mine", "ignored")
+		Expect(ExpectBound(ctx, ignored)).To(Equal("n1"))
+		Expect(EventsOf(ctx, ignored, "FailedScheduling")).To(BeEmpty())
+
+		perform(ctx, two, broken)
+		failed := CreatePod(ctx, "mine", "failed")
+		who := two.URL
+		if os.Getenv(Oracle) != "" {
+			who = "" // kube-scheduler does not always say
+		}
+		ExpectUnscheduled(ctx, failed, corev1.PodReasonSchedulerError, ContainSubstring(who))
+		ExpectEvent(ctx, failed, "FailedScheduling", ContainSubstring(who))
+		ExpectPending(ctx, failed)
+		if fault == testextender.Dead {
+			Eventually(two.Done()).Should(BeClosed())
+			Expect(two.Restart(ctx)).To(Succeed())
+		}
+		perform(ctx, two, testextender.Script{Refused: map[string]string{"n1": "no", "n2": "no"}})
+		Expect(ExpectBound(ctx, failed)).To(Equal("n3"))
+	},
+		Entry("by being too slow", testextender.Slow),
+		Entry("by another status than 200", testextender.Broken),
+		Entry("by answering garbage", testextender.Garbage),
+		Entry("by closing the connection", testextender.Gone),
+		Entry("by dying in the middle, until they are back", testextender.Dead),
+	)
+})

@@ -1,0 +1,159 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"context"
+	"strconv"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	gomegatypes "github.com/onsi/gomega/types"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+)
+
+// ExpectProgrammed waits until the present generation of a profile decides.
+func ExpectProgrammed(ctx context.Context, name string) *v1alpha1.SchedulerProfile {
+	GinkgoHelper()
+	return ExpectCondition(ctx, name, v1alpha1.ConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed)
+}
+
+// ExpectCondition waits until the status of a profile is about its present generation and has a
+// condition.
+func ExpectCondition(ctx context.Context, name, kind string, status metav1.ConditionStatus, reason string) *v1alpha1.SchedulerProfile {
+	GinkgoHelper()
+	p := &v1alpha1.SchedulerProfile{}
+	Eventually(func(g Gomega) {
+		g.Expect(K8s.Get(ctx, client.ObjectKey{Name: name}, p)).To(Succeed())
+		g.Expect(p.Status.ObservedGeneration).To(Equal(p.Generation))
+		condition := meta.FindStatusCondition(p.Status.Conditions, kind)
+		g.Expect(condition).NotTo(BeNil())
+		g.Expect(*condition).To(And(HaveField("Status", status), HaveField("Reason", reason), HaveField("ObservedGeneration", p.Generation)))
+	}).WithContext(ctx).Should(Succeed())
+	return p
+}
+
+// ExpectKnown waits until the running livesched has seen a node: nodes come to it by another watch
+// than pods. A pod that is created afterwards finds the node.
+func ExpectKnown(ctx context.Context, name string) {
+	GinkgoHelper()
+	if Running == nil {
+		return
+	}
+	Eventually(func() bool {
+		info := Running.Scheduler.Cache().Dump().Nodes[name]
+		return info != nil && info.Node() != nil
+	}).WithContext(ctx).Should(BeTrue(), "node %s is to be known", name)
+}
+
+// ExpectCached waits until the running livesched reads an object as it is, or newer, for those that
+// come to it by another way than what depends on them: a profile that is created after its policy
+// is built with it, rather than once more when the policy has come, too.
+func ExpectCached(ctx context.Context, object client.Object) {
+	GinkgoHelper()
+	if Running == nil {
+		return
+	}
+	Eventually(func(g Gomega) {
+		cached := object.DeepCopyObject().(client.Object)
+		g.Expect(Running.GetCache().Get(ctx, client.ObjectKeyFromObject(object), cached)).To(Succeed())
+		g.Expect(versionOf(g, cached)).To(BeNumerically(">=", versionOf(g, object)))
+	}).WithContext(ctx).Should(Succeed(), "%s is to be known", object.GetName())
+}
+
+// versionOf is the version of an object, which is later than that of what was written before.
+func versionOf(g Gomega, object client.Object) uint64 {
+	version, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
+	g.Expect(err).NotTo(HaveOccurred())
+	return version
+}
+
+// ExpectBound waits until a pod is bound, and returns the node.
+func ExpectBound(ctx context.Context, pod *corev1.Pod) string {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+		g.Expect(pod.Spec.NodeName).NotTo(BeEmpty())
+	}).WithContext(ctx).Should(Succeed())
+	return pod.Spec.NodeName
+}
+
+// ExpectPending checks that a pod stays unbound.
+func ExpectPending(ctx context.Context, pod *corev1.Pod) {
+	GinkgoHelper()
+	Consistently(func(g Gomega) {
+		g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+		g.Expect(pod.Spec.NodeName).To(BeEmpty())
+	}).WithContext(ctx).Should(Succeed())
+}
+
+// ExpectUnscheduled waits until the status of a pod has the reason why it is not scheduled.
+func ExpectUnscheduled(ctx context.Context, pod *corev1.Pod, reason string, message gomegatypes.GomegaMatcher) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+		g.Expect(pod.Status.Conditions).To(ContainElement(And(
+			HaveField("Type", corev1.PodScheduled),
+			HaveField("Status", corev1.ConditionFalse),
+			HaveField("Reason", reason),
+			HaveField("Message", message),
+		)))
+	}).WithContext(ctx).Should(Succeed())
+}
+
+// ExpectUnschedulable waits until the status of a pod says that it fits nowhere, and why.
+func ExpectUnschedulable(ctx context.Context, pod *corev1.Pod, message string) {
+	GinkgoHelper()
+	ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable, Equal(message))
+}
+
+// EventsOf lists the Events about a pod with a reason.
+func EventsOf(ctx context.Context, pod *corev1.Pod, reason string) []eventsv1.Event {
+	GinkgoHelper()
+	var list eventsv1.EventList
+	Expect(K8s.List(ctx, &list, client.InNamespace(pod.Namespace))).To(Succeed())
+	var found []eventsv1.Event
+	for _, event := range list.Items {
+		if event.Regarding.UID == pod.UID && event.Reason == reason {
+			found = append(found, event)
+		}
+	}
+	return found
+}
+
+// ExpectEvent waits for an Event about a pod and returns it.
+func ExpectEvent(ctx context.Context, pod *corev1.Pod, reason string, note gomegatypes.GomegaMatcher) eventsv1.Event {
+	GinkgoHelper()
+	var found []eventsv1.Event
+	Eventually(func(g Gomega) {
+		found = EventsOf(ctx, pod, reason)
+		g.Expect(found).To(ContainElement(HaveField("Note", note), &found))
+	}).WithContext(ctx).Should(Succeed())
+	return found[0]
+}
+
+// ExpectStillScheduled checks that the status of a bound pod keeps saying that it is scheduled.
+func ExpectStillScheduled(ctx context.Context, pod *corev1.Pod) {
+	GinkgoHelper()
+	Consistently(func(g Gomega) {
+		g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+		g.Expect(pod.Status.Conditions).To(ContainElement(And(HaveField("Type", corev1.PodScheduled), HaveField("Status", corev1.ConditionTrue))))
+		g.Expect(EventsOf(ctx, pod, "FailedScheduling")).To(BeEmpty())
+	}).WithContext(ctx).Should(Succeed())
+}
+
+// ExpectGone waits until a pod is deleted.
+func ExpectGone(ctx context.Context, pod *corev1.Pod) {
+	GinkgoHelper()
+	Eventually(func() bool {
+		return apierrors.IsNotFound(K8s.Get(ctx, client.ObjectKeyFromObject(pod), pod))
+	}).WithContext(ctx).Should(BeTrue())
+}

@@ -1,0 +1,64 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"context"
+	"os"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	. "github.com/livesched/livesched/test/objects"
+	"github.com/livesched/livesched/test/testcluster"
+)
+
+// Oracle names a kube-scheduler program. Where it is set, the specs that begin with StartDefault,
+// StartProfiles, StartExtended or Stage run kube-scheduler in the place of livesched, so that
+// what they expect can be checked.
+const Oracle = testcluster.KubeSchedulerEnv
+
+// StartDefault schedules the pods that ask for the scheduler "mine" with the default plugins, until
+// the end of the spec.
+func StartDefault(ctx context.Context) {
+	GinkgoHelper()
+	StartProfiles(ctx, map[string]string{"mine": ""})
+}
+
+// StartProfiles schedules pods by profiles until the end of the spec. The profiles are specs in
+// YAML by scheduler name.
+func StartProfiles(ctx context.Context, profiles map[string]string) {
+	GinkgoHelper()
+	if program := os.Getenv(Oracle); program != "" {
+		StartOracle(program, testcluster.KubeScheduler{Profiles: profiles})
+		return
+	}
+	Start()
+	for name, spec := range profiles {
+		Create(ctx, Profile(name, spec))
+	}
+	for name := range profiles {
+		ExpectProgrammed(ctx, name)
+	}
+}
+
+// StartExtended is StartDefault with extenders, in YAML.
+func StartExtended(ctx context.Context, extenders string) {
+	GinkgoHelper()
+	if program := os.Getenv(Oracle); program != "" {
+		StartOracle(program, testcluster.KubeScheduler{Profiles: map[string]string{"mine": ""}, Extenders: extenders})
+		return
+	}
+	Start()
+	Create(ctx, Policy("default", "{podInitialBackoff: 1ms, podMaxBackoff: 1ms, extenders: "+extenders+"}"))
+	CreateProfile(ctx, "mine", "")
+}
+
+// StartOracle runs kube-scheduler until the end of the spec.
+func StartOracle(program string, configuration testcluster.KubeScheduler) {
+	GinkgoHelper()
+	stop, err := Cluster.StartKubeScheduler(program, GinkgoT().TempDir(), configuration, GinkgoWriter)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(stop)
+}

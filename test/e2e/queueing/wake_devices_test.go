@@ -1,0 +1,180 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package queueing
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	. "github.com/livesched/livesched/test/e2e/framework"
+	. "github.com/livesched/livesched/test/objects"
+)
+
+// deviceClass makes a class of all devices of the driver.
+func deviceClass(name string, changes ...func(*resourcev1.DeviceClass)) *resourcev1.DeviceClass {
+	c := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourcev1.DeviceClassSpec{
+		Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: `device.driver == "` + driver + `"`}}},
+	}}
+	for _, change := range changes {
+		change(c)
+	}
+	return c
+}
+
+// forResource has pods that ask for an extended resource get devices of the class.
+func forResource(name string) func(*resourcev1.DeviceClass) {
+	return func(c *resourcev1.DeviceClass) { c.Spec.ExtendedResourceName = &name }
+}
+
+// devices are some devices of a node.
+func devices(nodeName string, names ...string) *resourcev1.ResourceSlice {
+	s := &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: nodeName}, Spec: resourcev1.ResourceSliceSpec{
+		Driver: driver, NodeName: &nodeName, Pool: resourcev1.ResourcePool{Name: nodeName, Generation: 1, ResourceSliceCount: 1},
+	}}
+	for _, name := range names {
+		s.Spec.Devices = append(s.Spec.Devices, resourcev1.Device{Name: name})
+	}
+	return s
+}
+
+// deviceClaim claims one device of a class.
+func deviceClaim(name, class string) *resourcev1.ResourceClaim {
+	return &resourcev1.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
+		Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{{
+			Name: "device", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: class},
+		}}}},
+	}
+}
+
+// usingDevice has a pod use a claim of a name.
+func usingDevice(claim string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "device", ResourceClaimName: &claim}}
+		pod.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "device"}}
+	}
+}
+
+// ownDevice has a pod use a claim that a controller makes of a template.
+func ownDevice(pod *corev1.Pod) {
+	usingDevice("")(pod)
+	pod.Spec.ResourceClaims[0] = corev1.PodResourceClaim{Name: "device", ResourceClaimTemplateName: ptr.To("template")}
+}
+
+// giveBack has a claim give its device back.
+func giveBack(name string) func(context.Context) {
+	return func(ctx context.Context) {
+		GinkgoHelper()
+		c := deviceClaim(name, "class")
+		Expect(K8s.Get(ctx, client.ObjectKeyFromObject(c), c)).To(Succeed())
+		c.Status.Allocation = nil
+		Expect(K8s.Status().Update(ctx, c)).To(Succeed())
+	}
+}
+
+// inUse is a claim that has a device of a node, for somebody else.
+func inUse(ctx context.Context, name, nodeName, device string) {
+	GinkgoHelper()
+	c := deviceClaim(name, "class")
+	Expect(K8s.Get(ctx, client.ObjectKeyFromObject(c), c)).To(Succeed())
+	c.Status.Allocation = &resourcev1.AllocationResult{Devices: resourcev1.DeviceAllocationResult{
+		Results: []resourcev1.DeviceRequestAllocationResult{{Request: "device", Driver: driver, Pool: nodeName, Device: device}},
+	}}
+	Expect(K8s.Status().Update(ctx, c)).To(Succeed())
+}
+
+var _ = Describe("What happens to devices", Ordered, ContinueOnFailure, func() {
+	var w wakers
+	BeforeAll(func() { w.start() })
+	BeforeEach(w.expectCleared)
+
+	DescribeTable("wakes the pods that it may help, and no others:", w.check,
+		Entry("a claim comes", wake{
+			plugin: "DynamicResources", gated: true, given: []client.Object{NodeOf("n1"), deviceClass("class"), devices("n1", "d1")},
+			woken: []*corev1.Pod{p("pod", usingDevice("claim"))}, asleep: []*corev1.Pod{p("other", usingDevice("other"))},
+			happens: come(deviceClaim("claim", "class")), event: of(fwk.ResourceClaim, fwk.Add),
+		}),
+		Entry("the claim that a controller made for a pod is told", wake{
+			plugin: "DynamicResources", gated: true,
+			given: []client.Object{NodeOf("n1"), deviceClass("class"), devices("n1", "d1")},
+			woken: []*corev1.Pod{p("pod", ownDevice)}, asleep: []*corev1.Pod{p("other", ownDevice)},
+			happens: func(ctx context.Context) {
+				pod := p("pod")
+				Expect(K8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+				// The claim may be seen before or after the name: each has an event of its own. It
+				// is owned from the start, as the controller makes it: the owner of a claim is
+				// nothing that upstream's plugin waits for.
+				claim := deviceClaim("claim", "class")
+				claim.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: ptr.To(true)}}
+				given(ctx, claim)
+				pod.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "device", ResourceClaimName: ptr.To("claim")}}
+				Expect(K8s.Status().Update(ctx, pod)).To(Succeed())
+			},
+			event: podItself,
+		}),
+		Entry("a device comes", wake{
+			plugin: "DynamicResources", given: []client.Object{NodeOf("n1"), deviceClass("class"), deviceClaim("claim", "class")},
+			woken:   []*corev1.Pod{p("pod", usingDevice("claim"))},
+			happens: come(devices("n1", "d1")), event: of(fwk.ResourceSlice, fwk.Add),
+		}),
+		Entry("a node has more devices", wake{
+			plugin: "DynamicResources", given: []client.Object{NodeOf("n1"), deviceClass("class"), devices("n1"), deviceClaim("claim", "class")},
+			woken: []*corev1.Pod{p("pod", usingDevice("claim"))},
+			happens: have(devices("n1"), func(s *resourcev1.ResourceSlice) {
+				s.Spec.Devices, s.Spec.Pool.Generation = devices("n1", "d1").Spec.Devices, 2
+			}),
+			event: of(fwk.ResourceSlice, fwk.Update),
+		}),
+		Entry("a class comes", wake{
+			plugin: "DynamicResources", given: []client.Object{NodeOf("n1"), devices("n1", "d1"), deviceClaim("claim", "class")},
+			woken:   []*corev1.Pod{p("pod", usingDevice("claim"))},
+			happens: come(deviceClass("class")), event: of(fwk.DeviceClass, fwk.Add),
+		}),
+		Entry("a class takes other devices", wake{
+			plugin: "DynamicResources",
+			given: []client.Object{NodeOf("n1"), devices("n1", "d1"), deviceClaim("claim", "class"), deviceClass("class", func(c *resourcev1.DeviceClass) {
+				c.Spec.Selectors[0].CEL.Expression = "false"
+			})},
+			woken:   []*corev1.Pod{p("pod", usingDevice("claim"))},
+			happens: have(deviceClass("class"), func(c *resourcev1.DeviceClass) { c.Spec = deviceClass("class").Spec }), event: of(fwk.DeviceClass, fwk.Update),
+		}),
+		Entry("a node comes, and devices are on nodes", wake{
+			plugin: "DynamicResources", given: []client.Object{NodeOf("n1"), deviceClass("class"), devices("n2", "d1"), deviceClaim("claim", "class")},
+			woken:   []*corev1.Pod{p("pod", usingDevice("claim"))},
+			happens: come(NodeOf("n2")), event: of(fwk.Node, fwk.Add),
+		}),
+		Entry("a class comes for an extended resource", wake{
+			plugin: "NodeResourcesFit", given: []client.Object{NodeOf("n1"), devices("n1", "d1")},
+			woken:   []*corev1.Pod{p("pod", asking("example.com/gpu", "1"))},
+			asleep:  []*corev1.Pod{p("other", asking("example.com/fpga", "1"))},
+			happens: come(deviceClass("class", forResource("example.com/gpu"))), event: of(fwk.DeviceClass, fwk.Add),
+		}),
+		Entry("a class is for an extended resource now", wake{
+			plugin: "NodeResourcesFit", given: []client.Object{NodeOf("n1"), devices("n1", "d1"), deviceClass("class")},
+			woken:   []*corev1.Pod{p("pod", asking("example.com/gpu", "1"))},
+			asleep:  []*corev1.Pod{p("other", asking("example.com/fpga", "1"))},
+			happens: have(deviceClass("class"), forResource("example.com/gpu")), event: of(fwk.DeviceClass, fwk.Update),
+		}),
+	)
+
+	It("wakes the pod that lacks a device when the claim of somebody else gives it back", func(ctx context.Context) {
+		given(ctx, deviceClass("class"))
+		given(ctx, devices("n1", "d1"))
+		given(ctx, deviceClaim("taken", "class"))
+		inUse(ctx, "taken", "n1", "d1")
+		w.check(ctx, wake{
+			plugin: "DynamicResources", given: []client.Object{NodeOf("n1"), deviceClaim("claim", "class")},
+			woken:   []*corev1.Pod{p("pod", usingDevice("claim"))},
+			happens: giveBack("taken"), event: of(fwk.ResourceClaim, fwk.Update),
+		})
+	})
+})
