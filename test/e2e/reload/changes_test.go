@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	. "github.com/livesched/livesched/test/e2e/framework"
+	. "github.com/livesched/livesched/test/objects"
 )
 
 // effect is what a change does to the profile that decides.
@@ -49,66 +51,66 @@ func (c *cell) other() string { return c.name + "-other" }
 
 // replaceBy has another object take over the scheduler name.
 func (c *cell) replaceBy(ctx context.Context, spec string) {
-	create(ctx, profile(c.other(), spec))
-	expectCondition(ctx, c.other(), v1alpha1.ConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonSchedulerNameConflict)
-	Expect(k8s.Delete(ctx, profile(c.name, ""))).To(Succeed())
-	expectProgrammed(ctx, c.other())
+	create(ctx, Profile(c.other(), spec))
+	ExpectCondition(ctx, c.other(), v1alpha1.ConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonSchedulerNameConflict)
+	Expect(k8s.Delete(ctx, Profile(c.name, ""))).To(Succeed())
+	ExpectProgrammed(ctx, c.other())
 }
 
 func (c *cell) deleteProfile(ctx context.Context) {
-	Expect(k8s.Delete(ctx, profile(c.name, ""))).To(Succeed())
+	Expect(k8s.Delete(ctx, Profile(c.name, ""))).To(Succeed())
 	Eventually(func() any { return run.Scheduler.Store().Current().Get(c.name) }).WithContext(ctx).Should(BeNil())
 }
 
 var changes = []change{
 	{"is changed", replaced, func(ctx context.Context, c *cell) {
 		respec(ctx, c.name, c.spec("percentageOfNodesToScore: 50"))
-		expectProgrammed(ctx, c.name)
+		ExpectProgrammed(ctx, c.name)
 	}},
 	{"is broken, for it names a plugin that there is not", kept, func(ctx context.Context, c *cell) {
 		broken := "  filter: {enabled: [{name: Nobody}]}\n"
 		respec(ctx, c.name, holderEverywhere+broken+"schedulerName: "+c.name)
-		expectCondition(ctx, c.name, v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonKeptLastGood)
+		ExpectCondition(ctx, c.name, v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonKeptLastGood)
 	}},
 	{"is broken, for a plugin cannot be built", kept, func(ctx context.Context, c *cell) {
 		respec(ctx, c.name, c.spec("pluginConfig: [{name: Holder, args: {fail: true}}]"))
-		expectCondition(ctx, c.name, v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonBuildFailed)
+		ExpectCondition(ctx, c.name, v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonBuildFailed)
 	}},
 	{"is deleted", removed, func(ctx context.Context, c *cell) { c.deleteProfile(ctx) }},
 	{"is deleted and created again", replaced, func(ctx context.Context, c *cell) {
 		c.deleteProfile(ctx)
-		create(ctx, profile(c.name, c.spec("")))
-		expectProgrammed(ctx, c.name)
+		create(ctx, Profile(c.name, c.spec("")))
+		ExpectProgrammed(ctx, c.name)
 	}},
 	{"is renamed: an object of another name takes over its scheduler name", replaced, func(ctx context.Context, c *cell) {
 		c.replaceBy(ctx, c.spec("percentageOfNodesToScore: 50"))
 	}},
 	{"is renamed and otherwise the same", kept, func(ctx context.Context, c *cell) { c.replaceBy(ctx, c.spec("")) }},
 	{"has its policy changed", replaced, func(ctx context.Context, c *cell) {
-		update(ctx, policy(c.name, ""), func(p *v1alpha1.SchedulingPolicy) {
-			p.Spec = policy("", c.policy+"\nparallelism: 3").Spec
+		Update(ctx, Policy(c.name, ""), func(p *v1alpha1.SchedulingPolicy) {
+			p.Spec = Policy("", c.policy+"\nparallelism: 3").Spec
 		})
 		Eventually(func() int { return len(plugins.of(c.name)) }).WithContext(ctx).Should(Equal(2))
-		expectProgrammed(ctx, c.name)
+		ExpectProgrammed(ctx, c.name)
 		Eventually(func() int32 { return run.Scheduler.Store().Current().Get(c.name).Config.Parallelism }).WithContext(ctx).Should(Equal(int32(3)))
 	}},
 	{"has its policy deleted", kept, func(ctx context.Context, c *cell) {
-		Expect(k8s.Delete(ctx, policy(c.name, ""))).To(Succeed())
-		expectCondition(ctx, c.name, v1alpha1.ConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonPolicyNotFound)
+		Expect(k8s.Delete(ctx, Policy(c.name, ""))).To(Succeed())
+		ExpectCondition(ctx, c.name, v1alpha1.ConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonPolicyNotFound)
 	}},
 }
 
 // mend makes the profile one that decides, and another generation than any before.
 func (c *cell) mend(ctx context.Context) {
-	create(ctx, policy(c.name+"-mended", ""))
+	create(ctx, Policy(c.name+"-mended", ""))
 	spec := holderEverywhere + "schedulerName: " + c.name + "\npolicyRef: {name: " + c.name + "-mended}\npercentageOfNodesToScore: 60"
 	for _, name := range []string{c.name, c.other()} {
-		if p := profile(name, ""); exists(ctx, p) {
+		if p := Profile(name, ""); exists(ctx, p) {
 			respec(ctx, name, spec)
-			expectProgrammed(ctx, name)
+			ExpectProgrammed(ctx, name)
 			return
 		}
 	}
-	create(ctx, profile(c.name, spec))
-	expectProgrammed(ctx, c.name)
+	create(ctx, Profile(c.name, spec))
+	ExpectProgrammed(ctx, c.name)
 }

@@ -17,7 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/internal/scheduler/queue"
-	"github.com/livesched/livesched/test/objects"
+	. "github.com/livesched/livesched/test/e2e/framework"
+	. "github.com/livesched/livesched/test/objects"
 )
 
 const (
@@ -67,11 +68,11 @@ func (c *cell) begin(ctx context.Context) {
 	if c.policy == "" {
 		c.policy = "podInitialBackoff: 1ms\npodMaxBackoff: 1ms"
 	}
-	create(ctx, policy(c.name, c.policy), profile(c.name, c.spec("")))
-	DeferCleanup(func(ctx context.Context) { remove(ctx, profile(c.other(), "")) })
+	create(ctx, Policy(c.name, c.policy), Profile(c.name, c.spec("")))
+	DeferCleanup(func(ctx context.Context) { remove(ctx, Profile(c.other(), "")) })
 	createNode(ctx, c.name)
-	c.node = objects.Node(c.name, "4", "8Gi", nil)
-	expectProgrammed(ctx, c.name)
+	c.node = Node(c.name, "4", "8Gi", nil)
+	ExpectProgrammed(ctx, c.name)
 
 	c.pod = podOn(c.node.Name, c.name+"-pod", c.name, "3")
 	if c.moment.prepare != nil {
@@ -132,7 +133,7 @@ func (c *cell) run(ctx context.Context) (generation int) {
 	switch {
 	case c.moment.underWay:
 	case c.change.effect == removed:
-		expectTold(ctx, c.pod, fmt.Sprintf("scheduler name %q is gone", c.name))
+		ExpectEvent(ctx, c.pod, "FailedScheduling", ContainSubstring(fmt.Sprintf("scheduler name %q is gone", c.name)))
 		_, known := run.Scheduler.Queue().Get(c.pod.UID)
 		Expect(known).To(BeFalse(), "the pod has left the queue")
 		Expect(run.Scheduler.Queue().NominatedPodsForNode(c.node.Name)).To(BeEmpty())
@@ -185,7 +186,7 @@ func (c *cell) expectLookedAtAgain(ctx context.Context) {
 // end checks what became of the pod, and that nothing is left.
 func (c *cell) end(ctx context.Context, generation int) {
 	GinkgoHelper()
-	expectBound(ctx, c.pod)
+	ExpectBound(ctx, c.pod)
 	Eventually(func() []string {
 		seen := plugins.seen(c.pod.Name)
 		return seen[len(seen)-1].points
@@ -214,8 +215,8 @@ func (c *cell) end(ctx context.Context, generation int) {
 		g.Expect(known).To(BeFalse())
 	}).WithContext(ctx).Should(Succeed())
 
-	remove(ctx, profile(c.other(), ""))
-	remove(ctx, profile(c.name, ""))
+	remove(ctx, Profile(c.other(), ""))
+	remove(ctx, Profile(c.name, ""))
 	for _, h := range plugins.of(c.name) {
 		Eventually(h.closes.Load).WithContext(ctx).Should(Equal(int32(1)), "generation %d is closed, once", h.generation)
 		Expect(h.ctx.Err()).To(HaveOccurred())
@@ -227,14 +228,14 @@ var _ = Describe("The matrix of reloads:", Ordered, ContinueOnFailure, func() {
 
 	BeforeAll(func(ctx context.Context) {
 		class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: important}, Value: 1000}
-		create(ctx, class, policy("bystander", ""), profile(bystander, holderEverywhere+"policyRef: {name: bystander}"))
+		create(ctx, class, Policy("bystander", ""), Profile(bystander, holderEverywhere+"policyRef: {name: bystander}"))
 		createNode(ctx, spare)
 		probe := podOn(spare, "probe", bystander, "1m")
 		probe.Spec.PriorityClassName = important
 		Eventually(func() error { return k8s.Create(ctx, probe.DeepCopy(), client.DryRunAll) }).WithContext(ctx).Should(Succeed())
-		expectProgrammed(ctx, bystander)
+		ExpectProgrammed(ctx, bystander)
 		create(ctx, probe)
-		expectBound(ctx, probe)
+		ExpectBound(ctx, probe)
 		before = takeFootprint()
 	})
 

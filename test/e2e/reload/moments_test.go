@@ -10,13 +10,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/internal/scheduler/queue"
+	. "github.com/livesched/livesched/test/e2e/framework"
+	. "github.com/livesched/livesched/test/objects"
 )
 
 // moment is where a pod is while its profile is changed.
@@ -49,15 +50,15 @@ var (
 		{name: "waits in the active queue", place: queue.Active, prepare: holdTheLoop, goOn: func(_ context.Context, c *cell) { c.blocker.release() }},
 		{name: "waits for its back-off to end", place: queue.ErrorBackoff, policy: "podInitialBackoff: 1h\npodMaxBackoff: 1h", point: "PreFilter", status: fwk.NewStatus(fwk.Error, "failed")},
 		{name: "is unschedulable", place: queue.Unschedulable, point: "Filter", status: refused, goOn: func(ctx context.Context, c *cell) {
-			update(ctx, c.node, func(n *corev1.Node) { n.Labels["better"] = "yes" })
+			Update(ctx, c.node, func(n *corev1.Node) { n.Labels["better"] = "yes" })
 		}},
 		{name: "is kept out of the queue by a PreEnqueue plugin", place: queue.Gated, point: "PreEnqueue", status: refused, goOn: func(ctx context.Context, c *cell) {
-			update(ctx, c.pod, func(p *corev1.Pod) { p.Labels = map[string]string{"better": "yes"} })
+			Update(ctx, c.pod, func(p *corev1.Pod) { p.Labels = map[string]string{"better": "yes"} })
 		}},
 		{name: "has a scheduling gate", place: queue.Gated, prepare: func(_ context.Context, c *cell) {
 			c.pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/wait"}}
 		}, goOn: func(ctx context.Context, c *cell) {
-			update(ctx, c.pod, func(p *corev1.Pod) { p.Spec.SchedulingGates = nil })
+			Update(ctx, c.pod, func(p *corev1.Pod) { p.Spec.SchedulingGates = nil })
 		}},
 		{name: "has just been popped", underWay: true, place: queue.InFlight, point: "PreFilter"},
 		{name: "is in Filter", underWay: true, place: queue.InFlight, point: "Filter"},
@@ -130,17 +131,15 @@ func nobodyElseIsPreempted(ctx context.Context, c *cell) {
 
 func victimGoes(ctx context.Context, c *cell) {
 	nobodyElseIsPreempted(ctx, c)
-	update(ctx, c.victim, func(p *corev1.Pod) { p.Finalizers = nil })
+	Update(ctx, c.victim, func(p *corev1.Pod) { p.Finalizers = nil })
 }
-
-var gibibyte = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 
 // needVolume makes one volume on the node, and two claims that it would fit.
 func needVolume(ctx context.Context, c *cell) {
 	mode := storagev1.VolumeBindingWaitForFirstConsumer
 	create(ctx, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: c.name}, Provisioner: "kubernetes.io/no-provisioner", VolumeBindingMode: &mode})
 	c.volume = &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: c.name}, Spec: corev1.PersistentVolumeSpec{
-		Capacity: gibibyte, StorageClassName: c.name, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		Capacity: Gibibyte, StorageClassName: c.name, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 		PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/data"}},
 		NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{c.node.Name}}},
@@ -158,7 +157,7 @@ func podWithVolume(ctx context.Context, c *cell, pod *corev1.Pod) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: pod.Name},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			StorageClassName: &c.name, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources: corev1.VolumeResourceRequirements{Requests: gibibyte},
+			Resources: corev1.VolumeResourceRequirements{Requests: Gibibyte},
 		},
 	}
 	create(ctx, claim)
@@ -178,11 +177,11 @@ func bindVolume(ctx context.Context, c *cell) {
 	}).WithContext(ctx).Should(Succeed())
 	c.volume.Status.Phase = corev1.VolumeBound
 	Expect(k8s.Status().Update(ctx, c.volume)).To(Succeed())
-	update(ctx, claim, func(claim *corev1.PersistentVolumeClaim) {
+	Update(ctx, claim, func(claim *corev1.PersistentVolumeClaim) {
 		claim.Spec.VolumeName = c.volume.Name
 		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, "pv.kubernetes.io/bind-completed", "yes")
 	})
-	claim.Status.Phase, claim.Status.Capacity, claim.Status.AccessModes = corev1.ClaimBound, gibibyte, claim.Spec.AccessModes
+	claim.Status.Phase, claim.Status.Capacity, claim.Status.AccessModes = corev1.ClaimBound, Gibibyte, claim.Spec.AccessModes
 	Expect(k8s.Status().Update(ctx, claim)).To(Succeed())
 }
 
@@ -230,6 +229,6 @@ func noSecondPromise(equip func(context.Context, *cell, *corev1.Pod)) func(conte
 		rival := podOn(c.node.Name, c.name+"-rival", c.name, "1m")
 		equip(ctx, c, rival)
 		create(ctx, rival)
-		expectUnscheduled(ctx, rival)
+		ExpectUnscheduled(ctx, rival, corev1.PodReasonUnschedulable, Not(BeEmpty()))
 	}
 }

@@ -21,6 +21,8 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/queue"
+	. "github.com/livesched/livesched/test/e2e/framework"
+	. "github.com/livesched/livesched/test/objects"
 )
 
 // Plugins that order the queue by the names of pods, up and down.
@@ -66,7 +68,7 @@ var _ = Describe("A queue whose order changes", func() {
 	reorder := func(ctx context.Context, name, sort string) {
 		GinkgoHelper()
 		patch := fmt.Sprintf(`{"spec":{"queueSort":{"name":%q}}}`, sort)
-		Expect(k8s.Patch(ctx, policy(name, ""), client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
+		Expect(k8s.Patch(ctx, Policy(name, ""), client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
 	}
 	expectOrder := func(ctx context.Context, sort string, schedulerNames ...string) {
 		GinkgoHelper()
@@ -100,9 +102,9 @@ var _ = Describe("A queue whose order changes", func() {
 	}
 
 	It("by the policy that profiles share re-orders the pods of all of them that are active", func(ctx context.Context) {
-		create(ctx, policy("shared", "queueSort: {name: ByName}"), profile(one, on("shared")), profile(two, on("shared")))
-		expectProgrammed(ctx, one)
-		expectProgrammed(ctx, two)
+		create(ctx, Policy("shared", "queueSort: {name: ByName}"), Profile(one, on("shared")), Profile(two, on("shared")))
+		ExpectProgrammed(ctx, one)
+		ExpectProgrammed(ctx, two)
 		blocker := block(ctx, "order-active", one)
 		since := plugins.count()
 		var pods []*corev1.Pod
@@ -115,7 +117,7 @@ var _ = Describe("A queue whose order changes", func() {
 		expectOrder(ctx, byNameDown, one, two)
 		blocker.release()
 		for _, pod := range pods {
-			expectBound(ctx, pod)
+			ExpectBound(ctx, pod)
 		}
 		want := []string{"active-q", "active-p", "active-n", "active-m", "active-l", "active-k"}
 		Expect(plugins.order(since, want)).To(Equal(want))
@@ -123,12 +125,12 @@ var _ = Describe("A queue whose order changes", func() {
 
 	It("by the deletion of the profile that had its way re-orders pods that back off, whose profile has not changed", func(ctx context.Context) {
 		// The elder is the older one, but its spec is broken when the younger begins to run.
-		create(ctx, policy("down", "queueSort: {name: ByNameDown}\npodInitialBackoff: 1h\npodMaxBackoff: 1h"), policy("up", "queueSort: {name: ByName}"))
-		create(ctx, profile(one, "policyRef: {name: nowhere}"), profile(two, on("down")))
-		expectProgrammed(ctx, two)
+		create(ctx, Policy("down", "queueSort: {name: ByNameDown}\npodInitialBackoff: 1h\npodMaxBackoff: 1h"), Policy("up", "queueSort: {name: ByName}"))
+		create(ctx, Profile(one, "policyRef: {name: nowhere}"), Profile(two, on("down")))
+		ExpectProgrammed(ctx, two)
 		respec(ctx, one, on("up"))
-		expectProgrammed(ctx, one)
-		expectCondition(ctx, two, v1alpha1.ConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonQueueSortConflict)
+		ExpectProgrammed(ctx, one)
+		ExpectCondition(ctx, two, v1alpha1.ConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonQueueSortConflict)
 		running := run.Scheduler.Store().Current().Get(two)
 
 		var pods []*corev1.Pod
@@ -143,12 +145,12 @@ var _ = Describe("A queue whose order changes", func() {
 		queued(ctx, queue.Unschedulable, pods)
 		blocker := block(ctx, "order-backoff", one)
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}
-		update(ctx, n, func(n *corev1.Node) { n.Labels["better"] = "yes" })
+		Update(ctx, n, func(n *corev1.Node) { n.Labels["better"] = "yes" })
 		queued(ctx, queue.Backoff, pods)
 		since := plugins.count()
 
-		Expect(k8s.Delete(ctx, profile(one, ""))).To(Succeed())
-		expectProgrammed(ctx, two)
+		Expect(k8s.Delete(ctx, Profile(one, ""))).To(Succeed())
+		ExpectProgrammed(ctx, two)
 		Expect(run.Scheduler.Store().Current().Get(two)).To(BeIdenticalTo(running), "it is carried over")
 		queued(ctx, queue.Backoff, pods)
 		// Back-offs end in windows; within one the queue sort decides. One window, as a rule.
@@ -172,16 +174,16 @@ var _ = Describe("A queue whose order changes", func() {
 		}
 		blocker.release() // with nothing active, the loop takes pods that back off
 		for _, pod := range pods {
-			expectBound(ctx, pod)
+			ExpectBound(ctx, pod)
 		}
 		Expect(plugins.order(since, names)).To(Equal(want))
 	})
 
 	It("again and again under load loses no pod, binds none twice, and changes for all profiles at once", func(ctx context.Context) {
 		const flips, total = 20, 100 // a node takes 110
-		create(ctx, policy("shared", "queueSort: {name: ByName}\npodInitialBackoff: 1ms\npodMaxBackoff: 1ms"), profile(one, on("shared")), profile(two, on("shared")))
-		expectProgrammed(ctx, one)
-		expectProgrammed(ctx, two)
+		create(ctx, Policy("shared", "queueSort: {name: ByName}\npodInitialBackoff: 1ms\npodMaxBackoff: 1ms"), Profile(one, on("shared")), Profile(two, on("shared")))
+		ExpectProgrammed(ctx, one)
+		ExpectProgrammed(ctx, two)
 
 		watching, stop := context.WithCancel(ctx)
 		defer stop()
@@ -219,9 +221,9 @@ var _ = Describe("A queue whose order changes", func() {
 			pods = append(pods, pod)
 		}
 		Eventually(flipped).WithContext(ctx).WithTimeout(5 * time.Minute).Should(BeClosed()) // a reload for each flip
-		update(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, func(n *corev1.Node) { n.Labels["done"] = "yes" })
+		Update(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, func(n *corev1.Node) { n.Labels["done"] = "yes" })
 		for _, pod := range pods {
-			expectBound(ctx, pod)
+			ExpectBound(ctx, pod)
 			Eventually(bound.Of).WithArguments(pod.UID).WithContext(ctx).Should(Equal(1))
 			for _, attempt := range plugins.seen(pod.Name) {
 				Expect(attempt.generations).To(HaveLen(1))
