@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/lru"
+
+	"github.com/livesched/livesched/internal/truncate"
 )
 
 // The numbers of client-go's recorder for core/v1 Events (tools/record/events_cache.go). The one
@@ -66,7 +68,7 @@ func (r *limitedRecorder) Eventf(regarding, related runtime.Object, eventType, r
 	text := fmt.Sprintf(note, args...)
 	if left > 0 {
 		suffix := fmt.Sprintf(" (%d Events before this one were left out)", left)
-		text = truncate(text, maxEventNote-len(suffix)) + suffix
+		text = truncate.ToBytes(text, maxEventNote-len(suffix)) + suffix
 	}
 	r.EventRecorder.Eventf(regarding, related, eventType, reason, action, "%s", text)
 }

@@ -5,8 +5,6 @@ package controllers
 
 import (
 	"fmt"
-	"strings"
-	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -14,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/truncate"
 )
 
 const (
@@ -37,7 +36,7 @@ func notes(before, after []metav1.Condition) []note {
 		if known || c.Type == v1alpha1.ConditionAccepted && c.Status == metav1.ConditionTrue {
 			continue
 		}
-		n := note{eventType: corev1.EventTypeWarning, reason: c.Reason, action: actions[c.Type], text: truncate(c.Message, maxEventNote)}
+		n := note{eventType: corev1.EventTypeWarning, reason: c.Reason, action: actions[c.Type], text: truncate.ToBytes(c.Message, maxEventNote)}
 		if c.Status == metav1.ConditionTrue {
 			n.eventType = corev1.EventTypeNormal
 		}
@@ -52,7 +51,7 @@ func profileNotes(before, after *v1alpha1.SchedulerProfileStatus) []note {
 	all := notes(before.Conditions, after.Conditions)
 	for i := range all {
 		if all[i].reason == v1alpha1.ReasonProgrammed && before.Active != nil && after.Active != nil {
-			all[i].text = truncate(takeover(before.Active, after.Active), maxEventNote)
+			all[i].text = truncate.ToBytes(takeover(before.Active, after.Active), maxEventNote)
 		}
 	}
 	return all
@@ -81,18 +80,4 @@ func takeover(before, after *v1alpha1.ActiveProfile) string {
 var actions = map[string]string{
 	v1alpha1.ConditionAccepted:   "Accept",
 	v1alpha1.ConditionProgrammed: "Program",
-}
-
-// truncate cuts a text to a number of bytes, between two characters.
-func truncate(text string, limit int) string {
-	const suffix = " ..."
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	if len(text) <= limit {
-		return text
-	}
-	end := limit - len(suffix)
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + suffix
 }

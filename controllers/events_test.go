@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -90,24 +89,7 @@ func TestANoteOnAProfileTellsWhatTookOverFromWhat(t *testing.T) {
 	}
 }
 
-func TestTruncate(t *testing.T) {
-	for _, test := range []struct{ text, want string }{
-		{"", ""},
-		{"short", "short"},
-		{"0123456789", "0123456789"},
-		{"0123456789a", "012345 ..."},
-		{"01234ßßßßß", "01234 ..."}, // not in the middle of a letter
-		{"bad \xff", "bad \uFFFD"},
-		{"bad \xff bad \xff", "bad  ..."},
-	} {
-		got := truncate(test.text, 10)
-		if got != test.want {
-			t.Errorf("truncate(%q) is %q, want %q", test.text, got, test.want)
-		}
-		if len(got) > 10 || !utf8.ValidString(got) {
-			t.Errorf("truncate(%q) is %q: %d bytes", test.text, got, len(got))
-		}
-	}
+func TestTheNoteOfAnEventIsBounded(t *testing.T) {
 	if got := notes(nil, []metav1.Condition{conditionAt("Programmed", "False", "BuildFailed", strings.Repeat("x", 5000), 1, now)}); len(got[0].text) != maxEventNote {
 		t.Errorf("the note of an Event has %d bytes", len(got[0].text))
 	}

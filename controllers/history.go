@@ -20,6 +20,7 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/history"
 	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/truncate"
 )
 
 // defaultHistoryLimit is the default of the schema.
@@ -140,7 +141,7 @@ func rolledBack(now *history.Stored, before *history.Revision) string {
 	if before.Kind == history.KindProfile && before.Policy != nil {
 		text += fmt.Sprintf(" on generation %d of SchedulingPolicy %q", before.Policy.Generation, before.Policy.Name)
 	}
-	return truncate(fmt.Sprintf("%s: it is revision %d now", text, now.Number), maxEventNote)
+	return truncate.ToBytes(fmt.Sprintf("%s: it is revision %d now", text, now.Number), maxEventNote)
 }
 
 // notStored adds to the conditions of an object that what runs could not be stored.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/truncate"
 )
 
 // state is what status reports.
@@ -193,6 +194,6 @@ func listed(profiles []string) string {
 func setCondition(conditions *[]metav1.Condition, generation int64, now time.Time, condition metav1.Condition) {
 	condition.ObservedGeneration = generation
 	condition.LastTransitionTime = metav1.NewTime(now).Rfc3339Copy()
-	condition.Message = truncate(condition.Message, maxConditionMessage)
+	condition.Message = truncate.ToBytes(condition.Message, maxConditionMessage)
 	meta.SetStatusCondition(conditions, condition)
 }

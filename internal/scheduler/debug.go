@@ -12,11 +12,11 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/debugger"
 )
 
-// errNotReady is what a scheduler says that has not seen the first lists.
+// errNotReady is the error of a scheduler that has not seen the first lists.
 var errNotReady = errors.New("the informers have not delivered their first lists")
 
-// Report writes what the scheduler believes into the log of ctx, and where that is not what the API
-// server says. It returns when that is done and does not hold up scheduling. One call at a time.
+// Report logs the state of the scheduler, and where it differs from the API server. It returns when
+// that is done and does not hold up scheduling. One call at a time.
 func (s *Scheduler) Report(ctx context.Context) {
 	d, err := s.debugger()
 	if err != nil {
@@ -26,8 +26,8 @@ func (s *Scheduler) Report(ctx context.Context) {
 	d.Report(ctx)
 }
 
-// Compare returns where cache, queue and nominator lastingly differ from what the API server says:
-// nothing, if all is well. See debugger.Compare for what is compared.
+// Compare returns the lasting differences between cache, queue and nominator on one side and the
+// API server on the other. See debugger.Compare.
 func (s *Scheduler) Compare(ctx context.Context) ([]debugger.Difference, error) {
 	d, err := s.debugger()
 	if err != nil {
@@ -43,20 +43,12 @@ func (s *Scheduler) debugger() (*debugger.Debugger, error) {
 		return nil, errNotReady
 	}
 	return &debugger.Debugger{
-		Client:      s.client,
-		Cache:       s.cache,
-		Queue:       s.queue,
-		WaitingPods: s.env.WaitingPods,
-		Profiles:    s.profiles,
-		Leading:     s.Leading,
-		Clock:       s.clock,
+		Client:      s.cfg.Client,
+		Cache:       s.parts.cache,
+		Queue:       s.parts.queue,
+		WaitingPods: s.parts.env.WaitingPods,
+		Profiles:    s.store,
+		Leading:     &s.leading,
+		Clock:       s.cfg.Clock,
 	}, nil
-}
-
-func (s *Scheduler) profiles() []debugger.ProfileState {
-	var profiles []debugger.ProfileState
-	for p := range s.store.Current().All() {
-		profiles = append(profiles, debugger.ProfileState{SchedulerName: p.SchedulerName(), Revision: p.Config.Revision, Built: p.Built})
-	}
-	return profiles
 }

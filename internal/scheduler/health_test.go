@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
@@ -55,22 +56,22 @@ func TestHealthy(t *testing.T) {
 		clock.Step(time.Hour)
 		healthy(t, s) // it waits for a pod
 		began = clock.Now()
-		s.heartbeat.begin(clock.Now())
+		s.heartbeat.Begin(clock.Now())
 		clock.Step(stuckAfter)
 		healthy(t, s)
 		clock.Step(time.Second)
 		sick(t, s, "the scheduling cycle that began at ")
-		s.heartbeat.end()
+		s.heartbeat.End()
 		healthy(t, s)
 	})
 
 	t.Run("not while a plugin hangs under the queue's lock", func(t *testing.T) {
 		schedmetrics.Register()
 		s := New(Config{Clock: clock})
-		s.queue = queue.New(queue.Config{})
+		s.parts = &parts{queue: queue.New(queue.Config{})}
 		close(s.ready)
 		plugin := hanging{make(chan struct{}), make(chan struct{})}
-		s.queue.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{
+		s.parts.queue.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{
 			"mine": {PreEnqueue: []fwk.PreEnqueuePlugin{plugin}},
 		}}, sets.New("mine"))
 		healthy(t, s)
@@ -80,7 +81,10 @@ func TestHealthy(t *testing.T) {
 			return s.probe.since.IsZero()
 		}, patience).Should(gomega.BeTrue())
 		clock.Step(time.Hour) // a probe that was answered long ago does not count
-		go s.queue.Add(logr.Discard(), podAt("a", "1", ""))
+		go s.parts.queue.Add(logr.Discard(), &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod", UID: "a"},
+			Spec:       corev1.PodSpec{SchedulerName: "mine"},
+		})
 		<-plugin.entered
 
 		began = clock.Now()

@@ -8,10 +8,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// Cache is what the scheduler knows of the cluster, to be looked at once Ready is closed. Only the
-// scheduler changes it.
-func (s *Scheduler) Cache() *cache.Cache { return s.cache }
+// Cache is the scheduler's view of the cluster, to be read only. Ready must be closed.
+func (s *Scheduler) Cache() *cache.Cache { return s.parts.cache }
 
-// Queue is the scheduling queue, to be looked at once Ready is closed. Only the scheduler changes
-// it.
-func (s *Scheduler) Queue() *queue.Queue { return s.queue }
+// Queue is the scheduling queue, to be read only. Ready must be closed.
+func (s *Scheduler) Queue() *queue.Queue { return s.parts.queue }

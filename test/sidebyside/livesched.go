@@ -12,12 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
-	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 	"k8s.io/utils/clock"
 
 	"github.com/livesched/livesched/internal/informers"
@@ -69,26 +65,19 @@ func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path P
 		decisions.Rows = fastpath.New(l.Snapshot, fastpath.DefaultMaxBytes)
 	}
 	l.algorithm = algorithm.New(decisions)
-	env := &profile.Environment{
+	env, err := profile.NewEnvironment(ctx, profile.Dependencies{
 		Registry:      registry,
 		Client:        l.Requests.client,
 		Informers:     source,
+		Scope:         l.scope,
 		Snapshot:      l.Snapshot,
 		Queue:         l.Queue,
 		WaitingPods:   framework.NewWaitingPods(),
 		PodsInPreBind: framework.NewPodsInPreBind(),
-		CSIManager:    nodevolumelimits.NewCSIManager(l.scope.Storage().V1().CSINodes().Lister()),
 		Recorder:      func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
 		EventSources:  noEvents{},
-	}
-	resources := l.scope.Resource().V1()
-	slices, err := tracker.StartTracker(ctx, tracker.Options{SliceInformer: resources.ResourceSlices(), KubeClient: l.Requests.client})
+	})
 	if err != nil {
-		return nil, err
-	}
-	claims := assumecache.NewAssumeCache(logr.Discard(), resources.ResourceClaims().Informer(), "ResourceClaim", "", nil)
-	env.DRAManager = dynamicresources.NewDRAManager(ctx, claims, slices, l.scope)
-	if env.Durable, err = profile.NewDurable(ctx, env, l.scope); err != nil {
 		return nil, err
 	}
 	resolved, err := c.resolve(sets.KeySet(registry))

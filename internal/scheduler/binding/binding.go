@@ -1,9 +1,9 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package binding carries out a placement that the scheduling loop has decided on and assumed: wait
-// on Permit, PreBind, Bind, PostBind; or, when any of them fails, undo the assumption and hand the
-// pod back.
+// Package binding is the binding cycle of a pod that the scheduling loop has assumed on a node: wait
+// on Permit, PreBind, Bind, PostBind. If any of them fails, it takes back the assumption and hands
+// the pod to package failure.
 package binding
 
 import (
@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -20,31 +21,35 @@ import (
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/failure"
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/podstatus"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// Binder runs binding cycles. It has no state of its own but for the Limit; each Run works on its
-// own Cycle, in its own goroutine.
+// Binder runs binding cycles. All fields are required. Each Run works on its own Cycle, in its own
+// goroutine; all share the Limit.
 type Binder struct {
+	// Client announces nominated nodes, and reads pods whose binding failed.
+	Client        clientset.Interface
 	Cache         *cache.Cache
 	Queue         *queue.Queue
 	PodsInPreBind *framework.PodsInPreBind
-	// SetNominatedNode tells others, cluster autoscalers above all, where the pod is about to go.
-	SetNominatedNode func(ctx context.Context, pod *corev1.Pod, nodeName string) error
 	// Limit bounds the bindings that are under way at the same time.
 	Limit *Limit
-	// Read returns the pod as the API server has it now, which is not what a cache says.
-	Read func(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error)
-	// Failed handles a pod whose binding cycle failed and was undone. It releases the pod to the
-	// queue. It is not called for a pod that turned out to be gone or on another node: nothing is
-	// left to do for that one.
-	Failed func(ctx context.Context, c *Cycle, status *fwk.Status)
+	// Failures takes the pods whose binding cycle failed.
+	Failures Failures
 }
 
-// Cycle is one pod on its way to one node. Everything in it belongs to the pod's goroutine.
+// Failures handles failed attempts; see failure.Handler.
+type Failures interface {
+	// Handle gives the pod back to the queue or releases it.
+	Handle(ctx context.Context, a failure.Attempt)
+}
+
+// Cycle is one pod on its way to one node. It belongs to the pod's goroutine.
 type Cycle struct {
-	// Framework and Recorder are those of the generation that the pod was popped under.
+	// Framework and Recorder are those of the instance that the pod was popped under.
 	Framework *framework.Framework
 	Recorder  events.EventRecorderLogger
 	State     fwk.CycleState
@@ -52,8 +57,8 @@ type Cycle struct {
 	Pod *schedframework.QueuedPodInfo
 	// NodeName is where the pod goes.
 	NodeName string
-	// Extenders returns the extenders of the generation, whose calls end with ctx. nil where there
-	// are none.
+	// Extenders returns the extenders of the instance, whose calls end with ctx. nil if there are
+	// none.
 	Extenders func(ctx context.Context) []fwk.Extender
 	// Start is when the scheduling cycle began.
 	Start time.Time
@@ -61,63 +66,56 @@ type Cycle struct {
 	PodsToActivate *schedframework.PodsToActivate
 	// EvaluatedNodes and FeasibleNodes are for the log.
 	EvaluatedNodes, FeasibleNodes int
-
-	// lost says that there is nothing left to schedule.
-	lost bool
 }
 
-// errNobodyBinds is the error of a pod that every Bind plugin leaves to the others.
+// errNobodyBinds is the error of a pod that every Bind plugin skips.
 var errNobodyBinds = errors.New("no Bind plugin of the profile took the pod")
 
-// Run binds the pod or undoes its assumption. It returns when the pod needs no more attention in
-// this attempt. The context that plugins are given ends with it.
+// Run binds the pod, or takes back its assumption and hands it to Failures. The context that plugins
+// get ends with Run.
 func (b *Binder) Run(ctx context.Context, c *Cycle) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	schedmetrics.Goroutines.WithLabelValues(schedmetrics.Binding).Inc()
 	defer schedmetrics.Goroutines.WithLabelValues(schedmetrics.Binding).Dec()
-	if status := b.bind(ctx, c); !status.IsSuccess() {
-		b.undo(ctx, c, status)
+	if status, became := b.bind(ctx, c); !status.IsSuccess() {
+		b.undo(ctx, c, status, became)
 	}
 }
 
 // bind takes the pod through the extension points of the binding cycle.
-func (b *Binder) bind(ctx context.Context, c *Cycle) *fwk.Status {
+func (b *Binder) bind(ctx context.Context, c *Cycle) (*fwk.Status, outcome) {
 	pod := c.Pod.Pod
 	preFlight := b.preFlight(ctx, c)
 	if preFlight.IsError() || preFlight.IsRejected() {
-		// One that nobody waits for any more must not stay among the waiting pods, for preemption
-		// to find it there.
+		// The pod must not stay among the waiting pods, where preemption would find it.
 		c.Framework.RejectWaitingPod(pod.UID)
 		c.Framework.WaitOnPermit(ctx, pod)
-		return preFlight
+		return preFlight, unbound
 	}
 	if status := c.Framework.WaitOnPermit(ctx, pod); !status.IsSuccess() {
-		return Refused(pod, c.NodeName, status)
+		return Refused(pod, c.NodeName, status), unbound
 	}
 
-	// No plugin can refuse the pod from here on: what fails now is retried after a backoff,
-	// whatever events came in. So the queue may forget the events that it kept for this pod.
+	// No plugin can refuse the pod from here on: a failure is retried after a backoff, whatever
+	// events came in. So the queue may drop the events that it kept for this pod.
 	b.Queue.Done(pod.UID)
 
 	if status := b.preBind(ctx, c, preFlight); !status.IsSuccess() {
-		return status
+		return status, unbound
 	}
 	status, became := b.attempt(ctx, c)
 	switch {
-	case became == lost:
-		c.lost = true
-		return status
-	case became == unbound:
-		return status
+	case became != boundHere:
+		return status, became
 	case !status.IsSuccess():
 		klog.FromContext(ctx).Info("The pod is bound, although binding it seemed to fail", "pod", klog.KObj(pod), "node", c.NodeName, "reason", status.Message())
 	}
 	b.bound(ctx, c)
-	return nil
+	return nil, boundHere
 }
 
-// assign has an extender or else a Bind plugin bind the pod.
+// assign lets an extender, or else the Bind plugins, bind the pod.
 func (c *Cycle) assign(ctx context.Context) *fwk.Status {
 	if taken, status := c.bindByExtender(ctx); taken {
 		return status
@@ -129,8 +127,8 @@ func (c *Cycle) assign(ctx context.Context) *fwk.Status {
 	return status
 }
 
-// preFlight asks the PreBind plugins whether they have work, and announces the node if the pod will
-// not be bound at once (KEP-5278).
+// preFlight asks the PreBind plugins whether they have work. If the pod will not be bound at once,
+// it announces the node to others, cluster autoscalers above all (KEP-5278).
 func (b *Binder) preFlight(ctx context.Context, c *Cycle) *fwk.Status {
 	pod := c.Pod.Pod
 	status := c.Framework.RunPreBindPreFlights(ctx, c.State, pod, c.NodeName)
@@ -138,8 +136,8 @@ func (b *Binder) preFlight(ctx context.Context, c *Cycle) *fwk.Status {
 		return status
 	}
 	if status.IsSuccess() || c.Framework.WillWaitOnPermit(ctx, pod) {
-		if err := b.SetNominatedNode(ctx, pod, c.NodeName); err != nil {
-			// Losing the announcement does not make the placement worse.
+		if err := podstatus.SetNominatedNode(ctx, b.Client, pod, c.NodeName); err != nil {
+			// Without the announcement the placement is as good.
 			klog.FromContext(ctx).Error(err, "Announcing the nominated node failed", "pod", klog.KObj(pod), "node", c.NodeName)
 		}
 	}
@@ -165,7 +163,7 @@ func (b *Binder) preBind(ctx context.Context, c *Cycle, preFlight *fwk.Status) *
 	return nil
 }
 
-// bound reports a success.
+// bound reports success.
 func (b *Binder) bound(ctx context.Context, c *Cycle) {
 	logger := klog.FromContext(ctx)
 	pod := c.Pod.Pod
@@ -183,34 +181,43 @@ func (b *Binder) bound(ctx context.Context, c *Cycle) {
 	}
 }
 
-// undo takes back what the pod was promised, in the reverse order, and hands it to Failed.
-func (b *Binder) undo(ctx context.Context, c *Cycle, status *fwk.Status) {
+// undo takes back the reservations and the assumption, in reverse order, and hands the pod to
+// Failures.
+func (b *Binder) undo(ctx context.Context, c *Cycle, status *fwk.Status, became outcome) {
 	logger := klog.FromContext(ctx)
 	pod := c.Pod.Pod
 	c.Framework.RunReservePluginsUnreserve(ctx, c.State, pod, c.NodeName)
 	if err := b.Cache.ForgetPod(logger, pod); err != nil {
-		// The API server has confirmed it meanwhile, here or on another node: its room is taken.
+		// The API server has confirmed the pod meanwhile, here or on another node: it takes up
+		// resources.
 		utilruntime.HandleErrorWithContext(ctx, err, "Forgetting an assumed pod failed", "pod", klog.KObj(pod), "node", c.NodeName)
-		b.fail(ctx, c, status)
+		b.fail(ctx, c, status, became)
 		return
 	}
-	// To the others, giving the room back is the same as a pod being deleted.
+	// To the other pods, this is the same as the deletion of an assigned pod.
 	if !status.IsRejected() {
 		b.Queue.Move(logger, schedframework.EventAssignedPodDelete, pod, nil, nil)
-		b.fail(ctx, c, status)
+		b.fail(ctx, c, status, became)
 		return
 	}
-	// The refused pod itself must not be woken by its own going: tell the others only after it is
-	// back in the queue, and leave it out.
-	b.fail(ctx, c, status)
+	// The refused pod must not be woken by its own removal: move the others only after it is back in
+	// the queue, and leave it out.
+	b.fail(ctx, c, status, became)
 	b.Queue.Move(logger, schedframework.EventAssignedPodDelete, pod, nil, func(other *corev1.Pod) bool { return other.UID != pod.UID })
 }
 
-// fail hands the pod to Failed, if there is one left.
-func (b *Binder) fail(ctx context.Context, c *Cycle, status *fwk.Status) {
-	if c.lost {
+// fail hands the pod to Failures, unless it is lost: then nothing is left to schedule.
+func (b *Binder) fail(ctx context.Context, c *Cycle, status *fwk.Status, became outcome) {
+	if became == lost {
 		klog.FromContext(ctx).V(2).Info("The pod is gone or on another node", "pod", klog.KObj(c.Pod.Pod), "reason", status.Message())
 		return
 	}
-	b.Failed(ctx, c, status)
+	b.Failures.Handle(ctx, failure.Attempt{
+		ProfileName: c.Framework.ProfileName(),
+		Recorder:    c.Recorder,
+		Pod:         c.Pod,
+		Status:      status,
+		Nominating:  failure.ClearNomination,
+		Start:       c.Start,
+	})
 }

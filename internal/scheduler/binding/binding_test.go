@@ -47,7 +47,7 @@ func TestAPodThatIsBound(t *testing.T) {
 		f := newFixture(t)
 		f.first.flight, f.second.flight = nothingToDo, nothingToDo
 		f.cycle.Framework.AddWaitingPod(f.cycle.Pod.Pod, map[string]time.Duration{"gate": time.Hour})
-		f.SetNominatedNode = func(context.Context, *corev1.Pod, string) error {
+		f.announce = func() error {
 			f.note("announced")
 			f.waiting.Get("pod").Allow("gate")
 			return nil
@@ -61,7 +61,7 @@ func TestAPodThatIsBound(t *testing.T) {
 
 	t.Run("is bound although announcing it failed", func(t *testing.T) {
 		f := newFixture(t)
-		f.SetNominatedNode = func(context.Context, *corev1.Pod, string) error { return errors.New("no route to host") }
+		f.announce = func() error { return errors.New("no route to host") }
 		f.Run(f.ctx, f.cycle)
 		f.expectEvent("Normal Scheduled Successfully assigned default/pod to n1")
 	})
@@ -215,7 +215,7 @@ func TestAPodWhoseBindingSeemsToFail(t *testing.T) {
 			f := newFixture(t)
 			f.first.bind = broken
 			start := time.Now()
-			f.Read = func(context.Context, *corev1.Pod) (*corev1.Pod, error) {
+			f.read = func() (*corev1.Pod, error) {
 				if f.Cache.Size().Pods != 1 {
 					t.Error("its room was given back before it was known whether it is bound")
 				}
@@ -225,8 +225,8 @@ func TestAPodWhoseBindingSeemsToFail(t *testing.T) {
 			if f.failure == nil || f.failure.Message() != `running Bind plugin "first": out of order` {
 				t.Errorf("it failed with %v", f.failure)
 			}
-			if took := time.Since(start); took != lookTimeout {
-				t.Errorf("it was given up after %v, want %v", took, lookTimeout)
+			if took := time.Since(start); took != readTimeout {
+				t.Errorf("it was given up after %v, want %v", took, readTimeout)
 			}
 		})
 	})
@@ -236,11 +236,11 @@ func TestAPodWhoseBindingSeemsToFail(t *testing.T) {
 			f := newFixture(t)
 			f.first.bind = broken
 			asked := 0
-			f.Read = func(_ context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+			f.read = func() (*corev1.Pod, error) {
 				if asked++; asked < 3 {
 					return nil, errors.New("connection reset by peer")
 				}
-				return pod, nil
+				return f.cycle.Pod.Pod, nil
 			}
 			f.Run(f.ctx, f.cycle)
 			f.expectEvent("Normal Scheduled Successfully assigned default/pod to n1")

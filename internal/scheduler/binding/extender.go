@@ -12,8 +12,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// bindByExtender has the extender that binds, and is interested in the pod, bind it in the place of
-// the Bind plugins. An ignorable one that fails has not taken the pod: the plugins do.
+// bindByExtender lets an extender that binds, and is interested in the pod, bind it instead of the
+// Bind plugins. If an ignorable extender fails, the plugins bind the pod.
 func (c *Cycle) bindByExtender(ctx context.Context) (taken bool, status *fwk.Status) {
 	if c.Extenders == nil {
 		return false, nil

@@ -5,6 +5,7 @@ package binding
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync"
 	"testing"
@@ -13,14 +14,19 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	clientset "k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/failure"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 	"github.com/livesched/livesched/internal/scheduler/queue"
@@ -89,6 +95,9 @@ type fixture struct {
 	// live is the pod as the API server has it; nil: as it was popped.
 	live    *corev1.Pod
 	liveErr error
+	// announce and read, if not nil, are the API server's answers to the two calls of the Binder.
+	announce func() error
+	read     func() (*corev1.Pod, error)
 
 	mu  sync.Mutex // guards log
 	log []string
@@ -110,23 +119,12 @@ func newFixture(t *testing.T) *fixture {
 	}
 	f.first, f.second = &plugin{name: "first", f: f}, &plugin{name: "second", f: f}
 	f.Binder = &Binder{
+		Client:        f.client(),
 		Cache:         cache.New(),
 		Queue:         queue.New(queue.Config{}),
 		PodsInPreBind: framework.NewPodsInPreBind(),
 		Limit:         NewLimit(DefaultLimit),
-		SetNominatedNode: func(_ context.Context, _ *corev1.Pod, node string) error {
-			f.note("announced %s", node)
-			return nil
-		},
-		Read: func(_ context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
-			if f.live != nil || f.liveErr != nil {
-				return f.live, f.liveErr
-			}
-			unbound := *pod
-			unbound.Spec.NodeName = ""
-			return &unbound, nil
-		},
-		Failed: f.failed,
+		Failures:      f,
 	}
 	deleted := fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}
 	f.Queue.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{schedulerName: {
@@ -134,6 +132,35 @@ func newFixture(t *testing.T) *fixture {
 	}}}, sets.New(schedulerName))
 	f.cycle = f.assume("pod")
 	return f
+}
+
+// client is an API server that has the pod.
+func (f *fixture) client() clientset.Interface {
+	client := &fake.Clientset{}
+	client.AddReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if f.announce != nil {
+			return true, nil, f.announce()
+		}
+		patched := &corev1.Pod{}
+		if err := json.Unmarshal(action.(clienttesting.PatchAction).GetPatch(), patched); err != nil {
+			f.t.Error(err)
+		}
+		f.note("announced %s", patched.Status.NominatedNodeName)
+		return true, patched, nil
+	})
+	client.AddReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if f.read != nil {
+			pod, err := f.read()
+			return true, pod, err
+		}
+		if f.live != nil || f.liveErr != nil {
+			return true, f.live, f.liveErr
+		}
+		unbound := *f.cycle.Pod.Pod
+		unbound.Spec.NodeName = ""
+		return true, &unbound, nil
+	})
+	return client
 }
 
 // assume has a pod popped and put on the node.
@@ -203,16 +230,16 @@ func (f *fixture) expectPlace(name string, want queue.Place) {
 	}
 }
 
-// failed is the Binder's Failed. It hands the pod back as the scheduler does.
-func (f *fixture) failed(_ context.Context, c *Cycle, status *fwk.Status) {
-	f.note("failed: %s", status.Message())
-	f.failure = status
-	if status.IsRejected() {
-		f.refuse(c.Pod)
+// Handle implements Failures. It gives the pod back as failure.Handler does.
+func (f *fixture) Handle(_ context.Context, a failure.Attempt) {
+	f.note("failed: %s", a.Status.Message())
+	f.failure = a.Status
+	if a.Status.IsRejected() {
+		f.refuse(a.Pod)
 		return
 	}
-	c.Pod.UnschedulablePlugins = nil
-	if _, err := f.Queue.Requeue(logr.Discard(), c.Pod); err != nil {
+	a.Pod.UnschedulablePlugins = nil
+	if _, err := f.Queue.Requeue(logr.Discard(), a.Pod); err != nil {
 		f.t.Error(err)
 	}
 }

@@ -13,31 +13,31 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
-// DefaultLimit is how many pods are bound at the same time. It is not meant to slow anything down:
-// an API server that takes 10 milliseconds for a binding binds 6,400 pods a second with it, which
-// is more than one with all CPUs at its disposal does. More than 100 requests at a time do not fit
-// on a connection (HTTP2MaxStreamsPerConnection of kube-apiserver), and each that is beyond opens
-// one of its own, which costs both sides more than the binding.
+// DefaultLimit is how many pods are bound at the same time. It slows nothing down: an API server that
+// takes 10 milliseconds for a binding binds 6,400 pods a second with it, more than one with all CPUs
+// to itself does. No more than 100 requests fit on a connection (HTTP2MaxStreamsPerConnection of
+// kube-apiserver); each one beyond opens its own connection, which costs both sides more than the
+// binding.
 const DefaultLimit = 64
 
-// Limit bounds how many pods are being bound at the same time. An API server that becomes slow
-// would otherwise have every pod that was placed meanwhile at its door, each with a goroutine, a
-// connection's stream and a request in memory.
+// Limit bounds how many pods are being bound at the same time. Otherwise an API server that becomes
+// slow would get a request for every pod that was placed meanwhile, each with a goroutine, a stream
+// of a connection, and memory.
 //
-// It counts calls of Bind, and the look at a pod after one that failed. What comes before is not
-// counted, since it may last for minutes and depend on other pods: a gang whose members wait on
-// Permit for each other, and a volume that is provisioned in PreBind, hold up nobody. So a Bind
+// It counts calls of Bind, and the reading of a pod after a failed one. It does not count what comes
+// before, which may last for minutes and depend on other pods: a gang whose members wait on Permit
+// for each other, and a volume that is provisioned in PreBind, hold up no other pod. So a Bind
 // plugin must not wait for the Bind of another pod.
 //
-// Those that wait go on in the order in which they came. When four times as many wait as are being
-// bound, the scheduling loop takes a rest (AwaitRoom): what it decided now would have to wait all
-// the same, with a goroutine each, and a more important pod that comes later would have to wait for
-// it. Safe for concurrent use.
+// Pods that wait go on in the order in which they came. While four times as many wait as are being
+// bound, the scheduling loop pauses (AwaitRoom): the pods that it placed now would have to wait
+// anyway, with a goroutine each, and a more important pod that comes later would have to wait for
+// them. Safe for concurrent use.
 type Limit struct {
 	places chan struct{}
 
 	mu sync.Mutex // guards waiting
-	// waiting is how many wait for a place. fewer is signalled when it falls.
+	// waiting is the number of pods that wait for a place. fewer is signalled when it falls.
 	waiting int
 	fewer   sync.Cond
 }
@@ -49,23 +49,22 @@ func NewLimit(n int) *Limit {
 	return l
 }
 
-// Crowded says that so many pods are being bound that what can wait should not compete with them:
-// more than a quarter of what the limit allows.
+// Crowded reports whether work that can wait should not compete with bindings now: more than a
+// quarter of the pods that the limit allows are being bound.
 func (l *Limit) Crowded() bool { return len(l.places)*4 > cap(l.places) }
 
-// ahead is how many pods may wait for each place before the loop takes a rest: enough for it to be
-// elsewhere, or without a CPU, for a tenth of a second.
+// ahead is how many pods may wait for each place before the loop pauses: enough to keep the places
+// filled while the loop is busy, or without a CPU, for a tenth of a second.
 const ahead = 4
 
-// full says that the loop may take a rest. Requires mu.
-func (l *Limit) full() bool { return l.waiting >= ahead*cap(l.places) }
+// fullLocked reports whether the loop should pause.
+func (l *Limit) fullLocked() bool { return l.waiting >= ahead*cap(l.places) }
 
-// AwaitRoom returns when so few pods wait for a place that more should be decided about, or ctx has
-// ended.
+// AwaitRoom returns when few enough pods wait for a place to schedule the next one, or ctx has ended.
 func (l *Limit) AwaitRoom(ctx context.Context) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.full() {
+	if !l.fullLocked() {
 		return
 	}
 	stop := context.AfterFunc(ctx, func() {
@@ -74,13 +73,13 @@ func (l *Limit) AwaitRoom(ctx context.Context) {
 		l.fewer.Broadcast()
 	})
 	defer stop()
-	for l.full() && ctx.Err() == nil {
+	for l.fullLocked() && ctx.Err() == nil {
 		l.fewer.Wait()
 	}
 }
 
-// enter waits for a place, and returns what gives it back. The error is that of ctx, which ended
-// first.
+// enter waits for a place, and returns a function that gives it back. It returns the cause of ctx if
+// that ends first.
 func (l *Limit) enter(ctx context.Context) (leave func(), err error) {
 	select {
 	case l.places <- struct{}{}:
@@ -108,7 +107,7 @@ func (l *Limit) wait(ctx context.Context) error {
 	}
 }
 
-// count notes that one more or fewer waits for a place.
+// count notes that one more pod, or one fewer, waits for a place.
 func (l *Limit) count(delta int) {
 	metrics.BindCalls.WithLabelValues(metrics.BindCallWaiting).Add(float64(delta))
 	l.mu.Lock()
@@ -119,7 +118,7 @@ func (l *Limit) count(delta int) {
 	}
 }
 
-// attempt has the pod bound when its turn has come, and finds out what became of it if that failed.
+// attempt binds the pod when its turn has come. If that fails, it finds out where the pod is.
 func (b *Binder) attempt(ctx context.Context, c *Cycle) (*fwk.Status, outcome) {
 	leave, err := b.Limit.enter(ctx)
 	if err != nil {
@@ -130,5 +129,5 @@ func (b *Binder) attempt(ctx context.Context, c *Cycle) (*fwk.Status, outcome) {
 	if status.IsSuccess() {
 		return nil, boundHere
 	}
-	return status, b.look(ctx, c)
+	return status, b.verify(ctx, c)
 }

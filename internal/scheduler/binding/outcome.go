@@ -9,36 +9,36 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 )
 
-// lookTimeout bounds the look at a pod whose binding failed. The room that was promised to it stays
-// taken meanwhile.
-const lookTimeout = 5 * time.Second
+// readTimeout bounds the reading of a pod whose binding failed. Its reservations stay meanwhile.
+const readTimeout = 5 * time.Second
 
-// lookBackoff is between tries to read the pod, until lookTimeout.
-var lookBackoff = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 10}
+// readBackoff is between tries to read the pod, until readTimeout.
+var readBackoff = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 10}
 
-// outcome is what became of a pod that could not be bound, as it seems.
+// outcome is where a pod is after its binding cycle.
 type outcome int
 
 const (
-	// unbound: it is on no node, or nobody knows.
+	// unbound: the pod is on no node, or its node is not known.
 	unbound outcome = iota
-	// boundHere: the call took place, and only its answer was lost or came too late
-	// (kubernetes/kubernetes#96579).
+	// boundHere: the pod is on its node. If a Bind plugin failed, only the answer was lost or came
+	// too late (kubernetes/kubernetes#96579).
 	boundHere
-	// lost: it is gone, or somebody else put it on another node.
+	// lost: the pod is gone, or somebody else put it on another node.
 	lost
 )
 
-// look asks the API server what became of a pod after a Bind plugin failed: what informers know may
-// be older than the call. Without that, a pod that is bound would be told that it is not, its
-// reservations would be given back, and its room would seem free for a moment. It asks again for a
-// while if it gets no answer: an API server that lost one answer may lose the next.
-func (b *Binder) look(ctx context.Context, c *Cycle) outcome {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+// verify reads from the API server where a pod is after a Bind plugin failed: informers may be older
+// than the call. Otherwise a bound pod would get a condition that it is not, lose its reservations,
+// and its resources would seem free for a moment. Without an answer it tries again for a while: an
+// API server that lost one answer may lose the next.
+func (b *Binder) verify(ctx context.Context, c *Cycle) outcome {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	pod := c.Pod.Pod
 	now, err := b.read(ctx, pod)
@@ -58,10 +58,10 @@ func (b *Binder) look(ctx context.Context, c *Cycle) outcome {
 	return lost
 }
 
-// read reads the pod until there is an answer, or no use in asking.
+// read reads the pod until there is an answer, or none can be expected.
 func (b *Binder) read(ctx context.Context, pod *corev1.Pod) (now *corev1.Pod, err error) {
-	waitErr := wait.ExponentialBackoffWithContext(ctx, lookBackoff, func(ctx context.Context) (bool, error) {
-		now, err = b.Read(ctx, pod)
+	waitErr := wait.ExponentialBackoffWithContext(ctx, readBackoff, func(ctx context.Context) (bool, error) {
+		now, err = b.Client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 		return err == nil || apierrors.IsNotFound(err) || apierrors.IsForbidden(err), nil
 	})
 	if err == nil {

@@ -12,9 +12,9 @@ import (
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// Refused turns a plugin's refusal of a chosen node, on Reserve or Permit, into the error that a
-// pod without a fitting node gets, so that its message and its retries are the same. Other failures
-// pass unchanged.
+// Refused turns a plugin's refusal of a chosen node, on Reserve or Permit, into the error of a pod
+// that fits on no node, so that its message and its retries are the same. Other failures pass
+// unchanged.
 func Refused(pod *corev1.Pod, nodeName string, status *fwk.Status) *fwk.Status {
 	if !status.IsRejected() {
 		return status

@@ -17,7 +17,7 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// pageSize is how many objects are asked for at a time.
+// pageSize is how many objects one request lists.
 const pageSize = 500
 
 // notTerminal selects the pods that the scheduler's informers hold.
@@ -26,14 +26,14 @@ var notTerminal = fields.AndSelectors(
 	fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
 ).String()
 
-// Cluster is what the API server says, as far as it is compared.
+// Cluster is the state of the API server, as far as it is compared.
 type Cluster struct {
 	Nodes map[string]Node
 	// Pods are those that have not ended.
 	Pods map[types.UID]Pod
 }
 
-// Node is what is compared of a node.
+// Node holds the fields of a node that are compared.
 type Node struct {
 	Labels        map[string]string
 	Taints        []corev1.Taint
@@ -41,14 +41,14 @@ type Node struct {
 	Allocatable   corev1.ResourceList
 }
 
-// Pod is what is compared of a pod.
+// Pod holds the fields of a pod that are compared.
 type Pod struct {
 	Namespace, Name, SchedulerName string
-	// NodeName is where the pod runs, NominatedNodeName what its status says of where it may.
+	// NodeName is where the pod runs, NominatedNodeName the nominated node in its status.
 	NodeName, NominatedNodeName string
-	// Deleting says that the pod has a deletion timestamp.
+	// Deleting is true if the pod has a deletion timestamp.
 	Deleting bool
-	// Requests is what the pod counts for on its node.
+	// Requests are the resources that the pod takes up on its node.
 	Requests *schedframework.Resource
 }
 
@@ -96,8 +96,7 @@ func podOf(pod *corev1.Pod) Pod {
 	}
 }
 
-// ReadCluster lists all nodes and pods, in pages of which no more than the compared fields are
-// kept.
+// ReadCluster lists all nodes and pods, in pages of which it keeps only the compared fields.
 func ReadCluster(ctx context.Context, client clientset.Interface) (*Cluster, error) {
 	cluster := &Cluster{}
 	err := list(ctx, metav1.ListOptions{}, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {

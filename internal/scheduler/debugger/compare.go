@@ -17,54 +17,53 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// Kind is what sort of difference it is.
+// Kind is the sort of a difference.
 type Kind string
 
 // The kinds of differences.
 const (
 	// NodeMissing: the API server has the node, the cache has not.
 	NodeMissing Kind = "NodeMissing"
-	// NodeRedundant: the cache has the node, the API server has not. A ghost that holds pods of a
-	// node that is gone is none.
+	// NodeRedundant: the cache has the node, the API server has not. A placeholder node that holds
+	// pods of a node that is gone does not count.
 	NodeRedundant Kind = "NodeRedundant"
 	// NodeDiffers: labels, taints, spec.unschedulable or allocatable of the cache's node are not
 	// the API server's.
 	NodeDiffers Kind = "NodeDiffers"
-	// NodeRequests: what the pods on the node ask for does not add up to what the cache has
-	// counted.
+	// NodeRequests: the requests of the pods on the node do not add up to the sum of the cache.
 	NodeRequests Kind = "NodeRequests"
 
-	// PodMissing: the API server says that the pod is on a node, the cache has it on none.
+	// PodMissing: the API server has the pod on a node, the cache has it on none.
 	PodMissing Kind = "PodMissing"
 	// PodRedundant: the cache has the pod, assumed or not, the API server has not.
 	PodRedundant Kind = "PodRedundant"
 	// PodMisplaced: the pod is on another node in the cache, or on more than one.
 	PodMisplaced Kind = "PodMisplaced"
-	// PodRequests: the cache counts the pod for something else than it asks for.
+	// PodRequests: the cache counts other requests than the pod has.
 	PodRequests Kind = "PodRequests"
-	// PodUnconfirmed: the pod is assumed still, although the API server has it bound.
+	// PodUnconfirmed: the pod is still assumed, although the API server has it bound.
 	PodUnconfirmed Kind = "PodUnconfirmed"
 
 	// QueueMissing: a pod without a node whose scheduler name has a profile is neither queued nor
-	// in flight nor assumed: nobody will schedule it.
+	// in flight nor assumed, and will not be scheduled.
 	QueueMissing Kind = "QueueMissing"
 	// QueueRedundant: the queue has a pod that is gone, or on a node.
 	QueueRedundant Kind = "QueueRedundant"
 
-	// NominationDiffers: the pod's status names another node than the nominator does.
+	// NominationDiffers: the pod's status names another node than the nominator.
 	NominationDiffers Kind = "NominationDiffers"
-	// NominationRedundant: the nominator promises a node to a pod that is gone, or on a node.
+	// NominationRedundant: the nominator has a node for a pod that is gone, or on a node.
 	NominationRedundant Kind = "NominationRedundant"
 )
 
-// Difference is one thing that the scheduler and the API server do not agree upon.
+// Difference is one disagreement between the scheduler and the API server.
 type Difference struct {
 	Kind Kind
 	// Object is the name of the node, or namespace and name of the pod.
 	Object string
 	// UID is the pod's; empty for nodes.
 	UID types.UID
-	// Detail says what either side has, in words.
+	// Detail is what either side has, in words.
 	Detail string
 }
 
@@ -72,9 +71,9 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s %s: %s", d.Kind, d.Object, d.Detail)
 }
 
-// Compare returns all differences between what the API server says and what the scheduler believes,
-// sorted by kind and object. It changes neither. If the two are not of the same moment, some
-// differences are only that.
+// Compare returns all differences between the API server and the scheduler, sorted by kind and
+// object. It changes neither. If the two are not of the same moment, some differences are due to
+// that.
 func Compare(cluster *Cluster, state *State) []Difference {
 	c := &comparison{cluster: cluster, state: state, placed: map[types.UID]placement{}, queued: map[types.UID]queue.Place{}}
 	c.collect()
@@ -95,10 +94,9 @@ type comparison struct {
 	state   *State
 	placed  map[types.UID]placement
 	queued  map[types.UID]queue.Place
-	// told are the nodes with a pod of which there is a difference: their sums need not be told as
-	// well.
-	told  sets.Set[string]
-	found []Difference
+	// reported are the nodes with a pod that differs: their sums need not be reported as well.
+	reported sets.Set[string]
+	found    []Difference
 }
 
 // placement is where the cache has a pod.
@@ -113,15 +111,15 @@ func (c *comparison) differ(kind Kind, object string, uid types.UID, format stri
 	c.found = append(c.found, Difference{Kind: kind, Object: object, UID: uid, Detail: fmt.Sprintf(format, args...)})
 }
 
-// podDiffers notes a difference that shows in the sums of the nodes.
+// podDiffers notes a difference that also shows in the sums of the nodes.
 func (c *comparison) podDiffers(kind Kind, object string, uid types.UID, nodes []string, format string, args ...any) {
-	c.told.Insert(nodes...)
+	c.reported.Insert(nodes...)
 	c.differ(kind, object, uid, format, args...)
 }
 
 // collect goes through the cache and the queue.
 func (c *comparison) collect() {
-	c.told = sets.New[string]()
+	c.reported = sets.New[string]()
 	for _, name := range slices.Sorted(maps.Keys(c.state.Cache.Nodes)) {
 		for _, p := range c.state.Cache.Nodes[name].GetPods() {
 			pod := p.GetPod()
@@ -206,7 +204,7 @@ func (c *comparison) pods() {
 	}
 }
 
-// requests compares the sums of the nodes, but for those whose pods differ anyway.
+// requests compares the sums of the nodes, except those whose pods differ anyway.
 func (c *comparison) requests() {
 	sums := map[string]*schedframework.Resource{}
 	for uid, pod := range c.cluster.Pods {
@@ -227,7 +225,7 @@ func (c *comparison) requests() {
 		if want == nil {
 			want = &schedframework.Resource{}
 		}
-		if !c.told.Has(name) && !sameResource(want, info.Requested) {
+		if !c.reported.Has(name) && !sameResource(want, info.Requested) {
 			c.differ(NodeRequests, name, "", "its pods ask for %s, the cache has counted %s", format(want), format(info.Requested))
 		}
 	}
@@ -259,8 +257,8 @@ func (c *comparison) pendingPods() {
 	}
 }
 
-// nominations compares the nominator with the status of the pods that wait. What a gated pod is
-// nominated for does not count until it is let in.
+// nominations compares the nominator with the status of the pods that wait. The nomination of a
+// gated pod does not count until the pod is admitted.
 func (c *comparison) nominations() {
 	known := map[types.UID]string{}
 	for _, n := range c.state.Nominations {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
@@ -29,32 +31,25 @@ const (
 	queueTimeout = 10 * time.Second
 )
 
-// errQueueLocked says that the queue could not be read.
+// errQueueLocked is the error of a queue that cannot be read.
 var errQueueLocked = fmt.Errorf("the scheduling queue has been locked for %v: a plugin hangs in PreEnqueue, in a queueing hint or in the queue sort", queueTimeout)
 
-// Debugger reads what the scheduler believes. All fields but Clock are required. Its methods may be
+// Debugger reads the state of the scheduler. All fields but Clock are required. Its methods may be
 // called at any time, one after the other, once cache and queue have been filled.
 type Debugger struct {
 	Client      clientset.Interface
 	Cache       *cache.Cache
 	Queue       *queue.Queue
 	WaitingPods *framework.WaitingPods
-	// Profiles lists the profiles that decide.
-	Profiles func() []ProfileState
-	// Leading says whether this replica schedules.
-	Leading func() bool
+	// Profiles holds the profiles that schedule pods.
+	Profiles *profile.Store
+	// Leading is true while this replica schedules.
+	Leading *atomic.Bool
 	// Clock is the real one by default.
 	Clock clock.Clock
 }
 
-// Profile is a profile that decides.
-type ProfileState struct {
-	SchedulerName, Revision string
-	Built                   time.Time
-}
-
-// Report writes into the log of ctx what the scheduler believes, and then what the API server says
-// otherwise.
+// Report logs the state of the scheduler, and then how it differs from the API server.
 func (d *Debugger) Report(ctx context.Context) {
 	logger := klog.FromContext(ctx).WithName("debugger")
 	state, err := d.state(ctx)
@@ -76,8 +71,8 @@ func (d *Debugger) Report(ctx context.Context) {
 }
 
 // Compare returns the differences between the API server on one side and cache, queue and nominator
-// on the other that are there now and still there two seconds later: what comes and goes is the
-// informers being behind. Without any, it returns at once.
+// on the other that exist now and two seconds later: others come from informers that lag behind.
+// Without any, it returns at once.
 func (d *Debugger) Compare(ctx context.Context) ([]Difference, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, compareTimeout, fmt.Errorf("the comparison did not end within %v", compareTimeout))
 	defer cancel()
@@ -109,8 +104,7 @@ func (d *Debugger) compareOnce(ctx context.Context) ([]Difference, error) {
 	return Compare(cluster, state), nil
 }
 
-// lasting returns those of the later differences that were there before, whatever their details
-// were.
+// lasting returns the later differences that existed before, whatever their details were.
 func lasting(before, after []Difference) []Difference {
 	type key struct {
 		kind   Kind
@@ -130,16 +124,16 @@ func lasting(before, after []Difference) []Difference {
 	return both
 }
 
-// state copies what the scheduler believes. If the queue cannot be read it returns the rest, and an
+// state copies the state of the scheduler. If the queue cannot be read it returns the rest, and an
 // error.
 func (d *Debugger) state(ctx context.Context) (*State, error) {
 	state := &State{Cache: d.Cache.Dump(), Served: sets.New[string]()}
-	for _, p := range d.Profiles() {
-		state.Served.Insert(p.SchedulerName)
+	for p := range d.Profiles.Current().All() {
+		state.Served.Insert(p.SchedulerName())
 	}
 	queued := make(chan []queue.PodState, 1)
-	// Whoever wants to see the state of a scheduler may want to because its queue is stuck. The
-	// goroutine ends with that.
+	// The reason for looking may be a queue that is stuck. The goroutine ends when the queue is
+	// free.
 	go func() { queued <- d.Queue.Dump() }()
 	timeout := d.clock().NewTimer(queueTimeout)
 	defer timeout.Stop()

@@ -22,7 +22,9 @@ import (
 	"k8s.io/klog/v2"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/profile"
 )
 
 // debugged is a debugger of a world.
@@ -63,12 +65,15 @@ func newDebugged(t *testing.T) *debugged {
 		Cache:       w.cache,
 		Queue:       w.queue,
 		WaitingPods: framework.NewWaitingPods(),
-		Profiles: func() []ProfileState {
-			return []ProfileState{{SchedulerName: served, Revision: "abc", Built: d.clock.Now()}}
-		},
-		Leading: func() bool { return true },
-		Clock:   d.clock,
+		Profiles:    profile.NewStore(),
+		Leading:     &atomic.Bool{},
+		Clock:       d.clock,
 	}
+	d.Leading.Store(true)
+	instance := &profile.Instance{
+		Config: &config.Profile{SchedulerName: served, Revision: "abc"}, Queue: w.settings, Built: d.clock.Now(),
+	}
+	d.Profiles.Swap(quiet, profile.NewMap(map[string]*profile.Instance{served: instance}, ""), w.queue)
 	return d
 }
 

@@ -63,7 +63,7 @@ func (d *Debugger) dumpSummary(logger klog.Logger, state *State) {
 	for i := range state.Queue {
 		places[state.Queue[i].Place]++
 	}
-	logger.Info("Dump", "leading", d.Leading(), "nodes", len(state.Cache.Nodes), "pods", pods, "assumed", len(state.Cache.AssumedPods),
+	logger.Info("Dump", "leading", d.Leading.Load(), "nodes", len(state.Cache.Nodes), "pods", pods, "assumed", len(state.Cache.AssumedPods),
 		"active", places[queue.Active], "backoff", places[queue.Backoff], "errorBackoff", places[queue.ErrorBackoff],
 		"unschedulable", places[queue.Unschedulable], "gated", places[queue.Gated], "inFlight", places[queue.InFlight],
 		"nominated", len(state.Nominations), "waitingOnPermit", d.WaitingPods.Len())
@@ -72,8 +72,8 @@ func (d *Debugger) dumpSummary(logger klog.Logger, state *State) {
 func (d *Debugger) dumpProfiles(logger klog.Logger) {
 	l := lines{logger: logger, what: "Profile"}
 	defer l.end()
-	for _, p := range d.Profiles() {
-		l.write("schedulerName", p.SchedulerName, "revision", p.Revision, "built", stamp(p.Built))
+	for p := range d.Profiles.Current().All() {
+		l.write("schedulerName", p.SchedulerName(), "revision", p.Config.Revision, "built", stamp(p.Built))
 	}
 }
 

@@ -18,18 +18,18 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// State is what the scheduler believes.
+// State is the state of the scheduler.
 type State struct {
 	Cache *cache.Dump
 	// Queue are the pods that wait or are in flight.
 	Queue []queue.PodState
-	// Nominations are the nodes that pods are promised.
+	// Nominations are the nominated nodes of pods.
 	Nominations []queue.Nomination
 	// Served are the scheduler names that have a profile.
 	Served sets.Set[string]
 }
 
-// add adds what a pod counts for on its node.
+// add adds the resources that a pod takes up on its node.
 func add(to *schedframework.Resource, pod fwk.PodInfo) {
 	r := pod.CalculateResource().Resource
 	to.MilliCPU += r.GetMilliCPU()
@@ -50,8 +50,8 @@ func sum(to, r *schedframework.Resource) {
 	}
 }
 
-// sameResource says whether two sums are equal. A resource of which nothing is asked is the same as
-// one that is not named.
+// sameResource reports whether two sums are equal. A resource with a request of zero equals one
+// that is not named.
 func sameResource(a, b *schedframework.Resource) bool {
 	if a.MilliCPU != b.MilliCPU || a.Memory != b.Memory || a.EphemeralStorage != b.EphemeralStorage {
 		return false

@@ -31,7 +31,9 @@ type world struct {
 	pods  map[string]*corev1.Pod // by name
 	cache *cache.Cache
 	queue *queue.Queue
-	gate  *gate
+	// settings are those of the served profile in the queue.
+	settings *queue.ProfileSettings
+	gate     *gate
 }
 
 const served = "served"
@@ -40,10 +42,11 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, nodes: map[string]*corev1.Node{}, pods: map[string]*corev1.Pod{}, cache: cache.New(), queue: queue.New(queue.Config{}), gate: &gate{hanging: make(chan struct{}), proceed: make(chan struct{})}}
 	t.Cleanup(w.queue.Close)
-	w.queue.Reconfigure(quiet, &queue.Settings{Profiles: map[string]*queue.ProfileSettings{served: {
+	w.settings = &queue.ProfileSettings{
 		PreEnqueue:     []fwk.PreEnqueuePlugin{w.gate},
 		InitialBackoff: time.Hour, MaxBackoff: time.Hour,
-	}}}, nil)
+	}
+	w.queue.Reconfigure(quiet, &queue.Settings{Profiles: map[string]*queue.ProfileSettings{served: w.settings}}, nil)
 	for _, name := range []string{"n1", "n2"} {
 		node := newNode(name)
 		w.nodes[name] = node

@@ -1,14 +1,15 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podstatus writes the status of pods, by their UIDs: what is said of a pod must not reach
-// its successor of the same name.
+// Package podstatus writes the status of pods, by their UIDs: a status must not reach the successor
+// of a pod that has the same name.
 package podstatus
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,9 +22,9 @@ import (
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 )
 
-// Patch writes what status has other than the pod. What goes wrong with the server is tried again a
-// few times. For a pod that is gone, or was replaced by another one of its name, there is an error
-// that IsGone knows.
+// Patch writes the fields of status that differ from the pod's. It retries errors of the server a few
+// times. If the pod is gone, or was replaced by another one of its name, it returns an error for
+// which IsGone is true.
 func Patch(ctx context.Context, client clientset.Interface, pod *corev1.Pod, status *corev1.PodStatus) error {
 	patch, err := patchOf(pod, status)
 	if err != nil {
@@ -32,7 +33,21 @@ func Patch(ctx context.Context, client clientset.Interface, pod *corev1.Pod, sta
 	return Apply(ctx, client, pod, patch)
 }
 
-// Apply applies a patch to the status of a pod, with the errors of Patch. The patch has to name the
+// SetNominatedNode writes the node that a pod is about to be bound to, unless the pod names it
+// already.
+func SetNominatedNode(ctx context.Context, client clientset.Interface, pod *corev1.Pod, nodeName string) error {
+	if pod.Status.NominatedNodeName == nodeName {
+		return nil
+	}
+	status := pod.Status.DeepCopy()
+	status.NominatedNodeName = nodeName
+	if err := Patch(ctx, client, pod, status); err != nil {
+		return fmt.Errorf("patching the pod's status: %w", err)
+	}
+	return nil
+}
+
+// Apply applies a patch to the status of a pod, with the errors of Patch. The patch must name the
 // pod's UID.
 func Apply(ctx context.Context, client clientset.Interface, pod *corev1.Pod, patch []byte) error {
 	return retry.OnError(retry.DefaultBackoff, schedutil.Retriable, func() error {
@@ -54,7 +69,7 @@ func patchOf(pod *corev1.Pod, status *corev1.PodStatus) ([]byte, error) {
 	return strategicpatch.CreateTwoWayMergePatch(before, after, &corev1.Pod{})
 }
 
-// IsGone says whether a pod was not there any more to be patched.
+// IsGone reports whether a patch failed because the pod is gone.
 func IsGone(err error) bool {
 	if apierrors.IsNotFound(err) {
 		return true

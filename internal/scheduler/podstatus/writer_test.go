@@ -222,7 +222,7 @@ func TestWhatIsWrittenToAPod(t *testing.T) {
 	t.Run("takes place at the API server", func(t *testing.T) {
 		pod := newPod("pod")
 		client := fake.NewClientset(pod)
-		patch, err := patchFor(pod, said{}, task{condition: because("no room")})
+		patch, err := patchFor(pod, written{}, &change{condition: because("no room")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -408,7 +408,7 @@ func TestAStatusThatCannotBeWrittenIsReported(t *testing.T) {
 func TestNoMorePodsWaitThanThereIsRoomFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
-		for i := range maxWaiting + 1 {
+		for i := range maxPending + 1 {
 			pod := newPod(fmt.Sprint(i))
 			s.pods[pod.UID], s.seen[pod.UID] = pod, pod
 		}
@@ -419,13 +419,13 @@ func TestNoMorePodsWaitThanThereIsRoomFor(t *testing.T) {
 		var writing sync.WaitGroup
 		told := 0
 		writing.Go(func() {
-			for i := range maxWaiting + 1 {
+			for i := range maxPending + 1 {
 				w.Write(t.Context(), Update{Pod: newPod(fmt.Sprint(i)), Condition: because("no room")})
 				told++
 			}
 		})
 		synctest.Wait()
-		if told != maxWaiting {
+		if told != maxPending {
 			t.Errorf("%d were told", told)
 		}
 		// One that waits already takes no more room.
@@ -438,7 +438,7 @@ func TestNoMorePodsWaitThanThereIsRoomFor(t *testing.T) {
 		writing.Wait()
 		end(w)
 		s.expect(t, newPod("500"), "no disk@")
-		s.expect(t, newPod(fmt.Sprint(maxWaiting)), "no room@")
+		s.expect(t, newPod(fmt.Sprint(maxPending)), "no room@")
 	})
 }
 
@@ -529,7 +529,7 @@ func TestEveryPodSaysWhatItWasToldLast(t *testing.T) {
 					}
 					s.expect(t, pod, want)
 				}
-				if n := len(w.pods) + len(w.order); n > 0 {
+				if n := len(w.pods) + w.queue.Len(); n > 0 {
 					t.Errorf("%d pods are not forgotten", n)
 				}
 			})

@@ -41,9 +41,8 @@ type Durable struct {
 	preemptions *preemptions
 }
 
-// NewDurable creates the process's durable plugin state. The scope is the process's own; the caller
-// waits for it to sync together with the rest.
-func NewDurable(ctx context.Context, env *Environment, scope *informers.Scope) (*Durable, error) {
+// newDurable creates the process's durable plugin state. The scope is the process's own.
+func newDurable(ctx context.Context, env *Environment, scope *informers.Scope) (*Durable, error) {
 	core, storage := scope.Core().V1(), scope.Storage().V1()
 	// The binder's own timeout is out of the way: each profile's VolumeBindingArgs bound the call,
 	// see boundedBinder.

@@ -15,14 +15,25 @@ import (
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/livesched/livesched/internal/informers"
+	"github.com/livesched/livesched/internal/scheduler/devices"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// Environment is what every generation of every profile shares and none owns: the state that must
-// outlive a reload, and the process's connections. It is filled in once, before the first build,
-// and read-only from then on, and never copied; the things that it points to are each safe for
-// concurrent use on their own terms.
+// Environment is what the instances of all profiles share and none owns: the state that must
+// outlive a reload, and the process's connections. It is read-only and must not be copied. Each of
+// the things that it points to is safe for concurrent use on its own terms.
 type Environment struct {
+	Dependencies
+	// Devices track claims, slices, classes and CSINodes, and what was assumed of them.
+	Devices *devices.Managers
+	// Durable is the state of upstream's plugins that must survive their instances.
+	Durable *Durable
+
+	series seriesUsers
+}
+
+// Dependencies are what an Environment is made of. All but Metrics are required.
+type Dependencies struct {
 	// Registry holds the factories of all plugins that a profile may name.
 	Registry framework.Registry
 	// Client is what plugins talk to the API server with, and KubeConfig what they may build
@@ -31,10 +42,12 @@ type Environment struct {
 	KubeConfig *rest.Config
 	// Informers is the one informer layer of the process. Each build gets a scope of it.
 	Informers *informers.Source
+	// Scope is a scope of Informers that lives as long as the Environment.
+	Scope *informers.Scope
 	// Snapshot is the one snapshot of the scheduling loop, refreshed in place: plugins capture the
-	// pointer when they are built, so it must not be replaced while any generation lives.
+	// pointer when they are built, so it must not be replaced while any instance lives.
 	Snapshot fwk.SharedLister
-	// Queue is the one scheduling queue. A plugin of a retired generation may still activate a pod
+	// Queue is the one scheduling queue. A plugin of a retired instance may still activate a pod
 	// through it, as an asynchronous preemption does when it ends.
 	Queue interface {
 		fwk.PodNominator
@@ -44,31 +57,36 @@ type Environment struct {
 		Ungate(logger klog.Logger, uid types.UID, plugin string)
 		RetryLater(logger klog.Logger, uid types.UID)
 	}
-	// WaitingPods and PodsInPreBind are shared so that a pod that waits under an old generation can
-	// be allowed, rejected or preempted by the new one.
+	// WaitingPods and PodsInPreBind are shared so that plugins of a new instance can allow, reject
+	// or preempt a pod that waits under the old one.
 	WaitingPods   *framework.WaitingPods
 	PodsInPreBind *framework.PodsInPreBind
-	// DRAManager and CSIManager track claims, slices, classes and CSINodes, and what was assumed of
-	// them. DRAManager is nil (untyped) where dynamic resource allocation is off.
-	DRAManager fwk.SharedDRAManager
-	CSIManager fwk.CSIManager
-	// Recorder returns the event recorder of a scheduler name, which is what its Events name as
-	// their reporter.
+	// Recorder returns the event recorder of a scheduler name, whose Events name it as their
+	// reporter.
 	Recorder func(schedulerName string) events.EventRecorderLogger
 	// EventSources delivers cluster events of the resources that plugins ask for.
 	EventSources EventSources
 	// Metrics records plugin and extension point durations off the scheduling path. May be nil.
 	Metrics *schedmetrics.MetricAsyncRecorder
-	// Durable is the state of upstream's plugins that must survive their instances.
-	Durable *Durable
+}
 
-	series seriesUsers
+// NewEnvironment returns the Environment of a process. The caller waits for the scope to sync.
+func NewEnvironment(ctx context.Context, d Dependencies) (*Environment, error) {
+	managers, err := devices.NewManagers(ctx, d.Client, d.Scope)
+	if err != nil {
+		return nil, err
+	}
+	env := &Environment{Dependencies: d, Devices: managers}
+	if env.Durable, err = newDurable(ctx, env, d.Scope); err != nil {
+		return nil, err
+	}
+	return env, nil
 }
 
 // EventSources turns changes of API objects into cluster events for the queue.
 type EventSources interface {
-	// Require makes sure that events of each of these resources are delivered, and waits until the
-	// first list of each has been. The release function says that the caller no longer needs them;
-	// the last one removes the handlers. On an error nothing is left behind.
+	// Require delivers the events of these resources, and waits until the first list of each has
+	// been delivered. The caller calls release when it no longer needs them; the last release
+	// removes the handlers. On an error nothing is left behind.
 	Require(ctx context.Context, resources []fwk.EventResource) (release func(), err error)
 }

@@ -20,12 +20,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
-	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -74,25 +70,19 @@ func newTestEnv(t *testing.T, outOfTree framework.Registry) *testEnv {
 	e := &testEnv{ctx: ctx, cache: cache.New(), snapshot: cache.NewSnapshot(), sources: &countingSources{}, client: client, admin: adminClient, calls: calls, scope: scope}
 	// On the clock of the test no back-off ends while it looks.
 	e.queue = queue.New(queue.Config{PodLister: scope.Core().V1().Pods().Lister(), Clock: clocktesting.NewFakeClock(time.Now())})
-	e.Environment = &Environment{
+	e.Environment, err = NewEnvironment(ctx, Dependencies{
 		Registry:      registry,
 		Client:        client,
 		KubeConfig:    admin,
 		Informers:     source,
+		Scope:         scope,
 		Snapshot:      e.snapshot,
 		Queue:         e.queue,
 		WaitingPods:   framework.NewWaitingPods(),
 		PodsInPreBind: framework.NewPodsInPreBind(),
-		CSIManager:    nodevolumelimits.NewCSIManager(scope.Storage().V1().CSINodes().Lister()),
 		Recorder:      func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
 		EventSources:  e.sources,
-	}
-	resources := scope.Resource().V1()
-	claims := assumecache.NewAssumeCache(logr.Discard(), resources.ResourceClaims().Informer(), "ResourceClaim", "", nil)
-	slices, err := tracker.StartTracker(ctx, tracker.Options{SliceInformer: resources.ResourceSlices(), KubeClient: client})
-	must(t, err)
-	e.DRAManager = dynamicresources.NewDRAManager(ctx, claims, slices, scope)
-	e.Durable, err = NewDurable(ctx, e.Environment, scope)
+	})
 	must(t, err)
 	t.Cleanup(func() {
 		stopped, cancel := context.WithCancel(context.Background())

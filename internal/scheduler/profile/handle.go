@@ -58,10 +58,10 @@ func (h *Handle) SharedInformerFactory() clientinformers.SharedInformerFactory {
 
 // SharedDRAManager returns the process-wide manager of dynamic resources, nil where the feature is
 // off.
-func (h *Handle) SharedDRAManager() fwk.SharedDRAManager { return h.env.DRAManager }
+func (h *Handle) SharedDRAManager() fwk.SharedDRAManager { return h.env.Devices.DRA }
 
 // SharedCSIManager returns the process-wide manager of CSINodes.
-func (h *Handle) SharedCSIManager() fwk.CSIManager { return h.env.CSIManager }
+func (h *Handle) SharedCSIManager() fwk.CSIManager { return h.env.Devices.CSI }
 
 // Parallelizer returns the parallelizer with the policy's parallelism.
 func (h *Handle) Parallelizer() fwk.Parallelizer { return h.parallelizer }

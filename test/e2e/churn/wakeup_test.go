@@ -11,13 +11,9 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
-	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 	"k8s.io/utils/clock"
 
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
@@ -115,27 +111,20 @@ func newOracle(ctx context.Context, w *world, leader *replica, t *truth) (o *ora
 	o.closers = append(o.closers, scope.Close)
 	ctx, cancel := context.WithCancel(ctx)
 	o.closers = append(o.closers, cancel)
-	resources := scope.Resource().V1()
-	claims := assumecache.NewAssumeCache(logr.Discard(), resources.ResourceClaims().Informer(), "ResourceClaim", "", nil)
-	slices, err := tracker.StartTracker(ctx, tracker.Options{SliceInformer: resources.ResourceSlices(), KubeClient: client})
-	if err != nil {
-		return o, err
-	}
-	o.env = &profile.Environment{
+	o.env, err = profile.NewEnvironment(ctx, profile.Dependencies{
 		Registry:      registry,
 		Client:        client,
 		KubeConfig:    w.cluster.Config,
 		Informers:     leader.Informers,
+		Scope:         scope,
 		Snapshot:      snapshot,
 		Queue:         leader.Scheduler.Queue(), // for its nominations
 		WaitingPods:   framework.NewWaitingPods(),
 		PodsInPreBind: framework.NewPodsInPreBind(),
-		DRAManager:    dynamicresources.NewDRAManager(ctx, claims, slices, scope),
-		CSIManager:    nodevolumelimits.NewCSIManager(scope.Storage().V1().CSINodes().Lister()),
 		Recorder:      func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
 		EventSources:  noSources{},
-	}
-	if o.env.Durable, err = profile.NewDurable(ctx, o.env, scope); err != nil {
+	})
+	if err != nil {
 		return o, err
 	}
 	if err := scope.WaitForSync(ctx); err != nil {

@@ -1,7 +1,7 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package eventhandlers
 
 import (
 	"testing"
@@ -19,7 +19,6 @@ import (
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/framework"
-	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
@@ -59,19 +58,15 @@ func TestHandlerOf(t *testing.T) {
 	}
 }
 
-// listening is a Scheduler of which only what pod events touch is there.
-func listening(t *testing.T) *Scheduler {
+func listening(t *testing.T) *handlers {
 	t.Helper()
 	schedmetrics.Register()
-	s := New(Config{})
-	s.cache = cache.New()
-	s.queue = queue.New(queue.Config{})
-	s.env = &profile.Environment{WaitingPods: framework.NewWaitingPods()}
+	s := &handlers{cache: cache.New(), queue: queue.New(queue.Config{}), waiting: framework.NewWaitingPods()}
 	s.queue.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": {}}}, sets.New("mine"))
 	return s
 }
 
-func (s *Scheduler) places(uids ...types.UID) []queue.Place {
+func (s *handlers) places(uids ...types.UID) []queue.Place {
 	var places []queue.Place
 	for _, uid := range uids {
 		state, _ := s.queue.Get(uid)
@@ -87,8 +82,15 @@ func podAt(uid types.UID, version, node string) *corev1.Pod {
 	}
 }
 
+// assumedCopy is a popped pod on a node, as the scheduling cycle makes it.
+func assumedCopy(popped *schedframework.QueuedPodInfo, node string) *schedframework.QueuedPodInfo {
+	assumed := popped.DeepCopy()
+	assumed.Pod.Spec.NodeName = node
+	return assumed
+}
+
 // assume has the pod popped and assumed on a node.
-func (s *Scheduler) assume(t *testing.T, pod *corev1.Pod, node string) *corev1.Pod {
+func (s *handlers) assume(t *testing.T, pod *corev1.Pod, node string) *corev1.Pod {
 	t.Helper()
 	s.podAdded(pod)
 	popped, _ := s.queue.Pop(logr.Discard())
@@ -187,9 +189,9 @@ func TestPodEvents(t *testing.T) {
 			s := listening(t)
 			pod := podAt("a", "1", "")
 			assumed := s.assume(t, pod, "n1")
-			s.env.WaitingPods.Add(assumed, map[string]time.Duration{"gate": time.Hour})
+			s.waiting.Add(assumed, map[string]time.Duration{"gate": time.Hour})
 			s.podDeleted(pod, stale)
-			if s.env.WaitingPods.Reject("a") {
+			if s.waiting.Reject("a") {
 				t.Error("it still waited")
 			}
 			if n := s.cache.Size().Pods; n != 1 {
@@ -231,18 +233,18 @@ func TestEndsOfNominations(t *testing.T) {
 	others := nominatedOn("n1", "1")
 	others.Spec.SchedulerName = "somebody-else"
 	for name, c := range map[string]struct {
-		happens func(s *Scheduler)
+		happens func(s *handlers)
 		wakes   bool
 	}{
-		"a nominated pod is deleted":                    {func(s *Scheduler) { s.podDeleted(nominatedOn("n1", "1"), false) }, true},
-		"it is nominated for another node":              {func(s *Scheduler) { s.podUpdated(nominatedOn("n1", "1"), nominatedOn("n2", "2")) }, true},
-		"it is not nominated any more":                  {func(s *Scheduler) { s.podUpdated(nominatedOn("n1", "1"), nominatedOn("", "2")) }, true},
-		"it is bound to another node":                   {func(s *Scheduler) { s.podUpdated(nominatedOn("n1", "1"), bound) }, true},
-		"it is bound to the node":                       {func(s *Scheduler) { s.podUpdated(nominatedOn("n1", "1"), asNominated) }, false},
-		"it is nominated now":                           {func(s *Scheduler) { s.podUpdated(nominatedOn("", "1"), nominatedOn("n1", "2")) }, false},
-		"something else about it changes":               {func(s *Scheduler) { s.podUpdated(nominatedOn("n1", "1"), nominatedOn("n1", "2")) }, false},
-		"a pod that was not nominated is deleted":       {func(s *Scheduler) { s.podDeleted(nominatedOn("", "1"), false) }, false},
-		"a nominated pod of somebody else's is deleted": {func(s *Scheduler) { s.podDeleted(others, false) }, false},
+		"a nominated pod is deleted":                    {func(s *handlers) { s.podDeleted(nominatedOn("n1", "1"), false) }, true},
+		"it is nominated for another node":              {func(s *handlers) { s.podUpdated(nominatedOn("n1", "1"), nominatedOn("n2", "2")) }, true},
+		"it is not nominated any more":                  {func(s *handlers) { s.podUpdated(nominatedOn("n1", "1"), nominatedOn("", "2")) }, true},
+		"it is bound to another node":                   {func(s *handlers) { s.podUpdated(nominatedOn("n1", "1"), bound) }, true},
+		"it is bound to the node":                       {func(s *handlers) { s.podUpdated(nominatedOn("n1", "1"), asNominated) }, false},
+		"it is nominated now":                           {func(s *handlers) { s.podUpdated(nominatedOn("", "1"), nominatedOn("n1", "2")) }, false},
+		"something else about it changes":               {func(s *handlers) { s.podUpdated(nominatedOn("n1", "1"), nominatedOn("n1", "2")) }, false},
+		"a pod that was not nominated is deleted":       {func(s *handlers) { s.podDeleted(nominatedOn("", "1"), false) }, false},
+		"a nominated pod of somebody else's is deleted": {func(s *handlers) { s.podDeleted(others, false) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := listening(t)

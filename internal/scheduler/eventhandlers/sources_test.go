@@ -1,7 +1,7 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package scheduler
+package eventhandlers
 
 import (
 	"testing"
@@ -10,11 +10,11 @@ import (
 )
 
 func TestBuildsThatListenToANewResourceAtOnceShareOneSource(t *testing.T) {
-	s := newEventSources(nil, nil)
+	s := NewSources(nil, nil)
 	if s.join(fwk.StorageClass, nil) {
 		t.Fatal("there is a source that nobody made")
 	}
-	first, second := &eventSource{}, &eventSource{}
+	first, second := &source{}, &source{}
 	if s.join(fwk.StorageClass, first) {
 		t.Error("the first one to listen finds a source")
 	}

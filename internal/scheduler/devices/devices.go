@@ -1,0 +1,87 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package devices holds the managers of CSI nodes and of dynamic resources: one of each for the
+// process, since they remember what was assumed for pods that are not bound yet.
+package devices
+
+import (
+	"context"
+	"fmt"
+
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	clientset "k8s.io/client-go/kubernetes"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache"
+	"k8s.io/dynamic-resource-allocation/resourceslice/tracker"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/features"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
+	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
+
+	"github.com/livesched/livesched/internal/informers"
+)
+
+// Managers are the managers that plugins share. They are safe for concurrent use.
+type Managers struct {
+	CSI fwk.CSIManager
+	// DRA is nil (untyped) where dynamic resource allocation is off.
+	DRA fwk.SharedDRAManager
+
+	claims  *assumecache.AssumeCache
+	slices  *tracker.Tracker
+	classes toolscache.SharedIndexInformer
+}
+
+// NewManagers returns managers that read from the scope, which must outlive them.
+func NewManagers(ctx context.Context, client clientset.Interface, scope *informers.Scope) (*Managers, error) {
+	m := &Managers{CSI: nodevolumelimits.NewCSIManager(scope.Storage().V1().CSINodes().Lister())}
+	if !utilfeature.DefaultFeatureGate.Enabled(features.DynamicResourceAllocation) {
+		return m, nil
+	}
+	resources := scope.Resource().V1()
+	m.classes = resources.DeviceClasses().Informer()
+	m.claims = assumecache.NewAssumeCache(klog.FromContext(ctx), resources.ResourceClaims().Informer(), "ResourceClaim", "", nil)
+	options := tracker.Options{
+		EnableDeviceTaintRules:   utilfeature.DefaultFeatureGate.Enabled(features.DRADeviceTaintRules),
+		EnableConsumableCapacity: utilfeature.DefaultFeatureGate.Enabled(features.DRAConsumableCapacity),
+		SliceInformer:            resources.ResourceSlices(),
+		KubeClient:               client,
+	}
+	if options.EnableDeviceTaintRules {
+		options.TaintInformer = scope.Resource().V1beta2().DeviceTaintRules()
+		options.ClassInformer = resources.DeviceClasses()
+	}
+	slices, err := tracker.StartTracker(ctx, options)
+	if err != nil {
+		return nil, fmt.Errorf("starting the resource slice tracker: %w", err)
+	}
+	m.slices = slices
+	m.DRA = dynamicresources.NewDRAManager(ctx, m.claims, slices, scope)
+	return m, nil
+}
+
+// AddEventHandlers adds a handler for the changes of each resource that the managers follow.
+//
+// The claims' assume cache, the slice tracker and the class cache call it after they have taken in
+// the change themselves. A handler on the bare informer could wake a pod before its plugin sees why.
+func (m *Managers) AddEventHandlers(handlerOf func(fwk.EventResource) toolscache.ResourceEventHandler) error {
+	if m.DRA == nil {
+		return nil
+	}
+	m.claims.AddEventHandler(handlerOf(fwk.ResourceClaim))
+	if _, err := m.slices.AddEventHandler(handlerOf(fwk.ResourceSlice)); err != nil {
+		return fmt.Errorf("listening to resource slices: %w", err)
+	}
+	changes := handlerOf(fwk.DeviceClass)
+	if classes, ok := m.DRA.DeviceClassResolver().(*extendedresourcecache.ExtendedResourceCache); ok {
+		classes.AddEventHandler(changes)
+		changes = classes
+	}
+	if _, err := m.classes.AddEventHandler(changes); err != nil {
+		return fmt.Errorf("listening to device classes: %w", err)
+	}
+	return nil
+}

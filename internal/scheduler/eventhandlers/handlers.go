@@ -1,0 +1,124 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package eventhandlers turns the events of informers into changes of the scheduler's cache and queue.
+//
+//	pods, nodes      Listen      cache, queue; as long as the process lives          pods.go, nodes.go
+//	other resources  Sources     cluster events for the queue, which wake the pods   sources.go, resources.go
+//	                             that plugins refused; while a profile needs them
+//	pending pods     Pending     an index, for profiles that are new                 pending.go
+//
+// The handlers of one kind are called by one goroutine each, different kinds concurrently.
+package eventhandlers
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"github.com/livesched/livesched/internal/informers"
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/queue"
+)
+
+// Listen adds the handlers of pods and nodes, which fill the cache and the queue. It returns the
+// index of the pods that wait to be scheduled.
+func Listen(scope *informers.Scope, c *cache.Cache, q *queue.Queue, waiting *framework.WaitingPods) (*Pending, error) {
+	h := &handlers{cache: c, queue: q, waiting: waiting}
+	pods := scope.Core().V1().Pods().Informer()
+	pending, err := newPending(pods, c, q)
+	if err != nil {
+		return nil, fmt.Errorf("indexing pending pods: %w", err)
+	}
+	if _, err := pods.AddEventHandler(handlerOf(h.podAdded, h.podUpdated, h.podDeleted)); err != nil {
+		return nil, fmt.Errorf("adding the handler of pods: %w", err)
+	}
+	_, err = scope.Core().V1().Nodes().Informer().AddEventHandler(handlerOf(h.nodeAdded, h.nodeUpdated,
+		func(node *corev1.Node, _ bool) { h.nodeDeleted(node) }))
+	if err != nil {
+		return nil, fmt.Errorf("adding the handler of nodes: %w", err)
+	}
+	return pending, nil
+}
+
+// handlers are the event handlers of pods and nodes.
+type handlers struct {
+	cache   *cache.Cache
+	queue   *queue.Queue
+	waiting *framework.WaitingPods
+}
+
+// eventLogger returns the logger of informer handlers, which have no context.
+func eventLogger() klog.Logger { return klog.Background().WithName("events") }
+
+// handlerOf returns an event handler for objects of one type. A deleted object is stale if the
+// informer missed the deletion, and only has the last version that it saw.
+func handlerOf[T any](added func(T), updated func(oldObj, newObj T), deleted func(obj T, stale bool)) toolscache.ResourceEventHandler {
+	wrong := func(obj any) {
+		utilruntime.HandleErrorWithLogger(eventLogger(), nil, "An informer delivered an object of another type", "type", fmt.Sprintf("%T", obj))
+	}
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) {
+			if t, ok := obj.(T); ok {
+				added(t)
+				return
+			}
+			wrong(obj)
+		},
+		UpdateFunc: func(oldObj, newObj any) {
+			o, okOld := oldObj.(T)
+			n, okNew := newObj.(T)
+			if okOld && okNew {
+				updated(o, n)
+				return
+			}
+			wrong(newObj)
+		},
+		DeleteFunc: func(obj any) {
+			gone, stale := obj.(toolscache.DeletedFinalStateUnknown)
+			if stale {
+				obj = gone.Obj
+			}
+			if t, ok := obj.(T); ok {
+				deleted(t, stale)
+				return
+			}
+			wrong(obj)
+		},
+	}
+}
+
+// observed moves pods for an event and records how long its handling took, from start.
+func (h *handlers) observed(start time.Time, event fwk.ClusterEvent, oldObj, newObj any) {
+	h.queue.Move(eventLogger(), event, oldObj, newObj, nil)
+	observeSince(start, event)
+}
+
+// observedEach moves pods for the events that one change amounts to. Each is recorded with its own
+// time and that of updating the cache, which began at start.
+func (h *handlers) observedEach(start time.Time, events []fwk.ClusterEvent, oldObj, newObj any) {
+	taken := time.Since(start)
+	for _, event := range events {
+		h.observed(time.Now().Add(-taken), event, oldObj, newObj)
+	}
+}
+
+func observeSince(start time.Time, event fwk.ClusterEvent) {
+	schedmetrics.EventHandlingLatency.WithLabelValues(event.Label()).Observe(schedmetrics.SinceInSeconds(start))
+}
+
+// observeUpdate records the update of a pod as such, as kube-scheduler does, beside the events that
+// it amounts to.
+func observeUpdate(start time.Time, update fwk.ClusterEvent, events []fwk.ClusterEvent) {
+	if !slices.Contains(events, update) {
+		observeSince(start, update)
+	}
+}

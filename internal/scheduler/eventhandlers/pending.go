@@ -1,0 +1,55 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package eventhandlers
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/queue"
+)
+
+const pendingIndex = "livesched.io/pending-by-scheduler-name"
+
+// Pending finds unassigned pods by scheduler name, so that a new profile does not go through every
+// pod of the cluster. Safe for concurrent use.
+type Pending struct {
+	indexer toolscache.Indexer
+	cache   *cache.Cache
+	queue   *queue.Queue
+}
+
+// newPending adds the index to the pod informer.
+func newPending(informer toolscache.SharedIndexInformer, c *cache.Cache, q *queue.Queue) (*Pending, error) {
+	err := informer.AddIndexers(toolscache.Indexers{pendingIndex: func(obj any) ([]string, error) {
+		if pod, ok := obj.(*corev1.Pod); ok && !assigned(pod) {
+			return []string{pod.Spec.SchedulerName}, nil
+		}
+		return nil, nil
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return &Pending{indexer: informer.GetIndexer(), cache: c, queue: q}, nil
+}
+
+// Enqueue queues the pods of a scheduler name whose profile is new. Events that come in at the same
+// time do no harm: the queue takes a pod once, and only while the informers have it as unassigned.
+func (p *Pending) Enqueue(logger klog.Logger, schedulerName string) {
+	objs, err := p.indexer.ByIndex(pendingIndex, schedulerName)
+	if err != nil {
+		utilruntime.HandleErrorWithLogger(logger, err, "Looking up the pods that wait for a profile failed", "schedulerName", schedulerName)
+		return
+	}
+	for _, obj := range objs {
+		// An assumed pod is being bound under the profile that had the name before. It ends up bound
+		// or queued.
+		if pod, ok := obj.(*corev1.Pod); ok && !isAssumed(p.cache, pod) {
+			p.queue.Add(logger, pod)
+		}
+	}
+}

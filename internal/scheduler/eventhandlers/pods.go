@@ -1,0 +1,162 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package eventhandlers
+
+import (
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/klog/v2"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+)
+
+func (h *handlers) podAdded(pod *corev1.Pod) {
+	if assigned(pod) {
+		h.assignedPodAdded(pod)
+		return
+	}
+	start := time.Now()
+	h.queue.Add(eventLogger(), pod)
+	observeSince(start, schedframework.EventUnscheduledPodAdd)
+}
+
+func (h *handlers) podUpdated(oldPod, newPod *corev1.Pod) {
+	switch {
+	case oldPod.UID != newPod.UID:
+		// The informer missed the deletion of a pod whose name was used again.
+		h.podDeleted(oldPod, true)
+		h.podAdded(newPod)
+	case assigned(oldPod):
+		h.assignedPodUpdated(oldPod, newPod)
+	case assigned(newPod):
+		// Bound: by livesched, as the cache expects, or by somebody else, in which case the pod may
+		// still be queued.
+		h.assignedPodAdded(newPod)
+		start := time.Now()
+		h.queue.Delete(eventLogger(), oldPod)
+		observeSince(start, schedframework.EventUnscheduledPodDelete)
+		if nominated := oldPod.Status.NominatedNodeName; nominated != "" && nominated != newPod.Spec.NodeName {
+			h.queue.NominationEnded(eventLogger(), oldPod)
+		}
+	default:
+		h.pendingPodUpdated(oldPod, newPod)
+	}
+}
+
+func (h *handlers) podDeleted(pod *corev1.Pod, stale bool) {
+	// The node of a stale object may be outdated; the cache knows the right one. A pod that is being
+	// bound is rejected, not only removed, so that it does not wait on Permit for nothing.
+	if assigned(pod) || stale && !isAssumed(h.cache, pod) {
+		h.assignedPodDeleted(pod)
+	}
+	if !assigned(pod) {
+		h.pendingPodDeleted(pod)
+	}
+}
+
+func (h *handlers) assignedPodAdded(pod *corev1.Pod) {
+	start := time.Now()
+	logger := eventLogger()
+	if err := h.cache.AddPod(logger, pod); err != nil {
+		utilruntime.HandleErrorWithLogger(logger, err, "Adding a pod to the cache failed", "pod", klog.KObj(pod))
+	}
+	h.observed(start, schedframework.EventAssignedPodAdd, nil, pod)
+}
+
+func (h *handlers) assignedPodUpdated(oldPod, newPod *corev1.Pod) {
+	start := time.Now()
+	logger := eventLogger()
+	if err := h.cache.UpdatePod(logger, oldPod, newPod); err != nil {
+		utilruntime.HandleErrorWithLogger(logger, err, "Updating a pod in the cache failed", "pod", klog.KObj(newPod))
+	}
+	events := schedframework.PodSchedulingPropertiesChange(newPod, oldPod)
+	h.observedEach(start, events, oldPod, newPod)
+	observeUpdate(start, schedframework.EventAssignedPodUpdate, events)
+}
+
+func (h *handlers) assignedPodDeleted(pod *corev1.Pod) {
+	start := time.Now()
+	logger := eventLogger()
+	// A stale object may be a pod that was never assigned, and that the cache does not know.
+	if err := h.cache.RemovePod(logger, pod); err != nil && !errors.Is(err, cache.ErrUnknownPod) {
+		utilruntime.HandleErrorWithLogger(logger, err, "Removing a pod from the cache failed", "pod", klog.KObj(pod))
+	}
+	h.observed(start, schedframework.EventAssignedPodDelete, pod, nil)
+}
+
+func (h *handlers) pendingPodUpdated(oldPod, newPod *corev1.Pod) {
+	// An update that carries the same object, as a re-list does, would queue a pod that is in its
+	// cycle a second time (kubernetes/kubernetes#96071).
+	if oldPod.ResourceVersion == newPod.ResourceVersion {
+		return
+	}
+	start := time.Now()
+	logger := eventLogger()
+	events := schedframework.PodSchedulingPropertiesChange(newPod, oldPod)
+	defer func() {
+		observeUpdate(start, schedframework.EventUnscheduledPodUpdate, events)
+		for _, event := range events {
+			observeSince(start, event)
+		}
+	}()
+	if isAssumed(h.cache, newPod) {
+		if newPod.DeletionTimestamp != nil && oldPod.DeletionTimestamp == nil {
+			h.assumedPodDeleted(newPod)
+		}
+		h.queue.UpdateAssumed(logger, oldPod, newPod)
+		return
+	}
+	h.queue.Update(logger, oldPod, newPod)
+	deleted := newPod.DeletionTimestamp != nil && oldPod.DeletionTimestamp == nil
+	if nominated := oldPod.Status.NominatedNodeName; nominated != "" && (deleted || nominated != newPod.Status.NominatedNodeName) {
+		h.queue.NominationEnded(logger, oldPod)
+	}
+}
+
+func (h *handlers) pendingPodDeleted(pod *corev1.Pod) {
+	start := time.Now()
+	defer observeSince(start, schedframework.EventUnscheduledPodDelete)
+	h.queue.Delete(eventLogger(), pod)
+	switch {
+	case isAssumed(h.cache, pod):
+		h.assumedPodDeleted(pod)
+	case pod.Status.NominatedNodeName != "":
+		h.queue.NominationEnded(eventLogger(), pod)
+	}
+}
+
+// assumedPodDeleted frees the resources of a pod that is deleted while it is being bound. It does not
+// matter which profile placed the pod, or whether that still exists: all profiles share the cache
+// and the waiting pods.
+func (h *handlers) assumedPodDeleted(pod *corev1.Pod) {
+	logger := eventLogger()
+	assumed, err := h.cache.GetPod(pod)
+	if err != nil {
+		return // its binding cycle has ended meanwhile, one way or the other
+	}
+	// A pod that waits on Permit is rejected and undone by its own binding cycle. One in PreBind or
+	// Bind cannot be stopped, and will fail since the pod is gone: free its resources now.
+	if !h.waiting.Reject(pod.UID) {
+		if err := h.cache.ForgetPod(logger, assumed); err != nil {
+			utilruntime.HandleErrorWithLogger(logger, err, "Forgetting a deleted pod failed", "pod", klog.KObj(pod))
+		}
+	}
+	h.queue.Move(eventLogger(), schedframework.EventAssignedPodDelete, assumed, nil, nil)
+}
+
+// isAssumed reports whether the cache has a pod as assumed.
+func isAssumed(c *cache.Cache, pod *corev1.Pod) bool {
+	assumed, err := c.IsAssumedPod(pod)
+	if err != nil {
+		utilruntime.HandleErrorWithLogger(eventLogger(), err, "Looking up whether a pod is assumed failed", "pod", klog.KObj(pod))
+		return false
+	}
+	return assumed
+}
+
+func assigned(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" }

@@ -1,0 +1,158 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package failure handles scheduling attempts that did not end in a bound pod.
+//
+//	scheduling cycle --\
+//	                    Handler.Handle --> queue: requeue with the rejector plugins, and nomination
+//	binding cycle -----/              \--> Event on the pod
+//	                                   \-> podstatus: condition and nominated node
+//
+// A pod that is no longer there to be scheduled is released instead. A pod whose profile is gone
+// gets an Event that says so.
+package failure
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/apis/core/validation"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"github.com/livesched/livesched/internal/scheduler/algorithm"
+	"github.com/livesched/livesched/internal/scheduler/podstatus"
+	"github.com/livesched/livesched/internal/scheduler/queue"
+	"github.com/livesched/livesched/internal/truncate"
+)
+
+// Attempt is a scheduling attempt that did not end in a bound pod.
+type Attempt struct {
+	ProfileName string
+	// Recorder writes Events in the name of the profile.
+	Recorder events.EventRecorderLogger
+	// Pod is the queue's item. It is popped and not released yet, unless its binding cycle came as
+	// far as PreBind.
+	Pod *schedframework.QueuedPodInfo
+	// Status is a refusal by plugins, or an error.
+	Status *fwk.Status
+	// Nominating changes the pod's nominated node; nil leaves it as it is.
+	Nominating *fwk.NominatingInfo
+	// Start is when the attempt began.
+	Start time.Time
+}
+
+// ClearNomination takes back a nomination: the attempt that relied on it failed.
+var ClearNomination = &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride}
+
+// Handler handles failed attempts. The scheduling loop and binding goroutines call it concurrently.
+type Handler struct {
+	queue    *queue.Queue
+	pods     corev1listers.PodLister
+	statuses *podstatus.Writer
+	recorder func(schedulerName string) events.EventRecorderLogger
+	stopping atomic.Bool
+}
+
+// NewHandler returns a Handler that gives pods back to a queue. pods reads the informers' cache,
+// statuses writes conditions, and recorder returns the recorder of a scheduler name.
+func NewHandler(
+	q *queue.Queue, pods corev1listers.PodLister, statuses *podstatus.Writer,
+	recorder func(schedulerName string) events.EventRecorderLogger,
+) *Handler {
+	return &Handler{queue: q, pods: pods, statuses: statuses, recorder: recorder}
+}
+
+// Stop makes the Handler ignore errors from now on: an attempt that the end of the process cuts
+// short has not failed, and the next leader goes on with the pod.
+func (h *Handler) Stop() { h.stopping.Store(true) }
+
+// Handle gives the pod back to the queue, or releases it if it is gone, bound, or without a profile
+// now. It reports the reason in an Event and in the pod's condition, in kube-scheduler's words. It
+// releases the pod on every path.
+func (h *Handler) Handle(ctx context.Context, a Attempt) {
+	logger := klog.FromContext(ctx)
+	if h.stopping.Load() && !a.Status.IsRejected() {
+		logger.V(2).Info("Leaving the pod to the next leader", "pod", klog.KObj(a.Pod.Pod), "reason", a.Status.Message())
+		h.queue.Done(a.Pod.Pod.UID)
+		return
+	}
+	reason := a.observe()
+	message := a.Status.Message()
+	a.noteRejectors(ctx)
+
+	pod := a.Pod.Pod
+	if newest, err := h.pods.Pods(pod.Namespace).Get(pod.Name); err == nil && newest.UID == pod.UID {
+		pod = newest
+	}
+	// One call with the nomination: as soon as the pod is queued, its next attempt may begin, and
+	// the nomination of that one counts.
+	kept, err := h.queue.RequeueNominated(logger, a.Pod, a.Nominating)
+	if !h.requeued(logger, pod, kept, err) {
+		return
+	}
+
+	a.Recorder.WithLogger(logger).Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling",
+		"%s", truncate.ToBytes(message, validation.NoteLengthLimit))
+	h.statuses.Write(ctx, podstatus.Update{Pod: pod, Condition: unscheduledCondition(pod, reason, message), Nominating: a.Nominating})
+}
+
+// observe counts the attempt and returns the reason of its condition.
+func (a *Attempt) observe() (reason string) {
+	seconds := schedmetrics.SinceInSeconds(a.Start)
+	if a.Status.IsRejected() {
+		schedmetrics.PodUnschedulable(a.ProfileName, seconds)
+		return corev1.PodReasonUnschedulable
+	}
+	schedmetrics.PodScheduleError(a.ProfileName, seconds)
+	return corev1.PodReasonSchedulerError
+}
+
+// noteRejectors writes the plugins that refused the pod into the queue's item: their queueing hints
+// decide when the pod comes back. An error names no plugin, and the pod comes back after its
+// backoff.
+func (a *Attempt) noteRejectors(ctx context.Context) {
+	logger := klog.FromContext(ctx)
+	a.Pod.ClearRejectorPlugins()
+	err := a.Status.AsError()
+	var fitError *schedframework.FitError
+	switch {
+	case errors.As(err, &fitError):
+		a.Pod.UnschedulablePlugins = fitError.Diagnosis.UnschedulablePlugins
+		a.Pod.PendingPlugins = fitError.Diagnosis.PendingPlugins
+		logger.V(2).Info("The pod fits nowhere; waiting", "pod", klog.KObj(a.Pod.Pod), "err", err)
+	case errors.Is(err, algorithm.ErrNoNodesAvailable):
+		logger.V(2).Info("There are no nodes; waiting", "pod", klog.KObj(a.Pod.Pod))
+	default:
+		utilruntime.HandleErrorWithContext(ctx, err, "Scheduling the pod failed; retrying", "pod", klog.KObj(a.Pod.Pod))
+	}
+}
+
+// requeued reports whether the queue has kept a pod that was given back to it. If it has not, the pod
+// is gone, bound after all, or its profile was removed during the attempt.
+func (h *Handler) requeued(logger klog.Logger, pod *corev1.Pod, kept bool, err error) bool {
+	switch {
+	case errors.Is(err, queue.ErrGone), errors.Is(err, queue.ErrAlreadyQueued):
+		logger.V(2).Info("The pod is not retried", "pod", klog.KObj(pod), "reason", err)
+	case err != nil:
+		utilruntime.HandleErrorWithLogger(logger, err, "Requeueing the pod failed", "pod", klog.KObj(pod))
+	case !kept:
+		h.Dropped(logger, pod)
+	}
+	return kept
+}
+
+// Dropped reports in an Event that a pod has left the queue, since its profile is gone.
+func (h *Handler) Dropped(logger klog.Logger, pod *corev1.Pod) {
+	name := pod.Spec.SchedulerName
+	h.recorder(name).WithLogger(logger).Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling",
+		"the SchedulerProfile with scheduler name %q is gone; the pod waits until there is one again", name)
+}

@@ -1,0 +1,71 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package failure
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientset "k8s.io/client-go/kubernetes"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/podstatus"
+	"github.com/livesched/livesched/internal/scheduler/queue"
+)
+
+// eventStatusNotWritten requeues a pod whose condition could not be written.
+var eventStatusNotWritten = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, CustomLabel: "StatusNotWritten"}
+
+// NewStatusWriter returns a Writer of the status of pods that wait to be scheduled. A pod whose
+// status cannot be written is requeued.
+func NewStatusWriter(client clientset.Interface, pods corev1listers.PodLister, c *cache.Cache, q *queue.Queue) *podstatus.Writer {
+	return podstatus.NewWriter(podstatus.Config{
+		Patch: func(ctx context.Context, pod *corev1.Pod, patch []byte) error {
+			return podstatus.Apply(ctx, client, pod, patch)
+		},
+		Newest: func(pod *corev1.Pod) *corev1.Pod { return pending(pods, c, pod) },
+		Failed: func(ctx context.Context, pod *corev1.Pod, err error) { notWritten(ctx, q, pod, err) },
+	})
+}
+
+// pending returns the newest version of a pod that informers have. It is nil if the pod does not
+// wait to be scheduled any more: it is gone, bound, or being bound.
+func pending(pods corev1listers.PodLister, c *cache.Cache, pod *corev1.Pod) *corev1.Pod {
+	newest, err := pods.Pods(pod.Namespace).Get(pod.Name)
+	if err != nil || newest.UID != pod.UID || newest.Spec.NodeName != "" {
+		return nil
+	}
+	if assumed, err := c.IsAssumedPod(newest); err == nil && assumed {
+		return nil
+	}
+	return newest
+}
+
+// notWritten requeues a pod whose status could not be written, unless the API server would refuse
+// the next attempt, too.
+func notWritten(ctx context.Context, q *queue.Queue, pod *corev1.Pod, err error) {
+	utilruntime.HandleErrorWithContext(ctx, err, "Writing the reason into the pod's status failed", "pod", klog.KObj(pod))
+	if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) {
+		// Without an event the pod would not be retried, and its owner would not learn the reason,
+		// for minutes. Another attempt after a backoff reports what is true by then.
+		q.Move(klog.FromContext(ctx), eventStatusNotWritten, nil, pod, nil)
+	}
+}
+
+// unscheduledCondition returns the condition of a pod that could not be scheduled.
+func unscheduledCondition(pod *corev1.Pod, reason, message string) *corev1.PodCondition {
+	return &corev1.PodCondition{
+		Type:               corev1.PodScheduled,
+		ObservedGeneration: podutil.CalculatePodConditionObservedGeneration(&pod.Status, pod.Generation, corev1.PodScheduled),
+		Status:             corev1.ConditionFalse,
+		Reason:             reason,
+		Message:            message,
+	}
+}

@@ -1,0 +1,56 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package loop
+
+import (
+	"context"
+	"errors"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"github.com/livesched/livesched/internal/scheduler/algorithm"
+	"github.com/livesched/livesched/internal/scheduler/failure"
+)
+
+// decide runs the algorithm, and the PostFilter plugins (preemption) if no node fits.
+func (c *cycle) decide(ctx context.Context) (algorithm.Result, *fwk.NominatingInfo, *fwk.Status) {
+	defer func() { schedmetrics.SchedulingAlgorithmLatency.Observe(schedmetrics.SinceInSeconds(c.start)) }()
+
+	result, err := c.loop.Algorithm.Schedule(ctx, algorithm.Profile{
+		Framework:                c.profile.Framework,
+		Extenders:                c.profile.Extenders(ctx),
+		PercentageOfNodesToScore: c.profile.Config.PercentageOfNodesToScore,
+		FastPath:                 c.profile.FastPath(),
+	}, c.state, c.pod.Pod)
+	var fitError *schedframework.FitError
+	switch {
+	case err == nil:
+		return result, nil, nil
+	case errors.Is(err, algorithm.ErrNoNodesAvailable):
+		return result, failure.ClearNomination, fwk.NewStatus(fwk.UnschedulableAndUnresolvable).WithError(err)
+	case !errors.As(err, &fitError):
+		return result, failure.ClearNomination, fwk.AsStatus(err)
+	case !c.profile.Framework.HasPostFilterPlugins():
+		return result, failure.ClearNomination, fwk.NewStatus(fwk.Unschedulable).WithError(err)
+	}
+	nominating := c.postFilter(ctx, fitError)
+	return result, nominating, fwk.NewStatus(fwk.Unschedulable).WithError(err)
+}
+
+// postFilter runs the PostFilter plugins, which may make room, and adds their message to the error
+// that the user sees.
+func (c *cycle) postFilter(ctx context.Context, fitError *schedframework.FitError) *fwk.NominatingInfo {
+	result, status := c.profile.Framework.RunPostFilterPlugins(ctx, c.state, c.pod.Pod, fitError.Diagnosis.NodeToStatus)
+	fitError.Diagnosis.PostFilterMsg = status.Message()
+	if status.IsError() {
+		utilruntime.HandleErrorWithContext(ctx, status.AsError(), "The PostFilter plugins failed")
+	}
+	if result == nil {
+		return nil
+	}
+	return result.NominatingInfo
+}

@@ -1,0 +1,27 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package loop
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Heartbeat is when the current scheduling cycle began. The loop writes it, health checks read it.
+// The zero value is ready for use.
+type Heartbeat struct{ since atomic.Int64 }
+
+// Begin notes that a cycle begins.
+func (h *Heartbeat) Begin(now time.Time) { h.since.Store(now.UnixNano()) }
+
+// End notes that the cycle has ended.
+func (h *Heartbeat) End() { h.since.Store(0) }
+
+// BusySince returns when the current cycle began. It is zero while the loop waits for a pod.
+func (h *Heartbeat) BusySince() time.Time {
+	if since := h.since.Load(); since != 0 {
+		return time.Unix(0, since)
+	}
+	return time.Time{}
+}

@@ -1,0 +1,182 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package loop is the scheduling loop: one pod after the other, each in a scheduling cycle of its
+// own.
+//
+//	queue.Pop           the pod, and its instance, acquired      loop.go
+//	cache.UpdateSnapshot
+//	algorithm.Schedule  a node, or PostFilter                    decide.go
+//	assume, Reserve, Permit                                      place.go
+//	binding.Binder.Run  in a goroutine that keeps the instance
+//	or failure.Handler.Handle
+//
+// Each step hands a value to the next. The instance is released at the end of the binding cycle, or
+// of a scheduling cycle that failed.
+package loop
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/klog/v2"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/clock"
+
+	"github.com/livesched/livesched/internal/scheduler/algorithm"
+	"github.com/livesched/livesched/internal/scheduler/binding"
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/failure"
+	"github.com/livesched/livesched/internal/scheduler/podstatus"
+	"github.com/livesched/livesched/internal/scheduler/profile"
+	"github.com/livesched/livesched/internal/scheduler/queue"
+)
+
+// BindingGrace is how long a loop that ends waits for the bindings under way.
+const BindingGrace = 4 * time.Second
+
+// pluginMetricsSamplePercent is the share of cycles in which the duration of every single plugin
+// call is measured, as in kube-scheduler: measuring all would cost more than many plugins do.
+const pluginMetricsSamplePercent = 10
+
+// Loop schedules pods. All fields are required.
+//
+// Run has one goroutine, and each binding cycle has its own. Snapshot and Algorithm belong to the
+// goroutine of Run.
+type Loop struct {
+	Queue     *queue.Queue
+	Profiles  *profile.Store
+	Cache     *cache.Cache
+	Snapshot  *cache.Snapshot
+	Algorithm *algorithm.Scheduler
+	Binder    *binding.Binder
+	Failures  *failure.Handler
+	Statuses  *podstatus.Writer
+	Heartbeat *Heartbeat
+	Clock     clock.Clock
+}
+
+// Run schedules pods until the queue is closed. Then it lets the bindings under way end, for a few
+// seconds at most. It must run once.
+func (l *Loop) Run(ctx context.Context) {
+	bindingCtx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // outlives the loop by BindingGrace
+	defer cancel()
+	var bindings sync.WaitGroup
+	for {
+		c := l.next(ctx)
+		if c == nil {
+			break
+		}
+		ctx := klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KObj(c.pod.Pod)))
+		if placed := c.run(ctx); placed != nil {
+			ctx := klog.NewContext(bindingCtx, klog.FromContext(ctx))
+			bindings.Go(func() { c.bind(ctx, placed) })
+		}
+		l.Heartbeat.End()
+	}
+	l.drain(ctx, &bindings)
+}
+
+// next waits for a pod and begins its cycle. It returns nil once the queue is closed.
+func (l *Loop) next(ctx context.Context) *cycle {
+	l.Binder.Limit.AwaitRoom(ctx)
+	pod, settings := l.Queue.Pop(klog.FromContext(ctx))
+	if pod == nil {
+		return nil
+	}
+	start := l.Clock.Now()
+	l.Heartbeat.Begin(start)
+	c := &cycle{
+		loop:       l,
+		profile:    l.Profiles.Popped(settings),
+		pod:        pod,
+		state:      schedframework.NewCycleState(),
+		toActivate: schedframework.NewPodsToActivate(),
+		start:      start,
+	}
+	c.state.SetRecordPluginMetrics(rand.IntN(100) < pluginMetricsSamplePercent)
+	c.state.Write(schedframework.PodsToActivateKey, c.toActivate)
+	return c
+}
+
+// drain waits for the bindings under way.
+func (l *Loop) drain(ctx context.Context, bindings *sync.WaitGroup) {
+	done := make(chan struct{})
+	go func() {
+		bindings.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-l.Clock.After(BindingGrace):
+		klog.FromContext(ctx).Info("Stopping with bindings under way", "grace", BindingGrace)
+	}
+}
+
+// cycle is one attempt at one pod. It belongs to the loop's goroutine until a binding goroutine
+// takes it over.
+type cycle struct {
+	loop *Loop
+	// profile is the instance that the pod was popped under, acquired.
+	profile    *profile.Instance
+	pod        *schedframework.QueuedPodInfo
+	state      *schedframework.CycleState
+	toActivate *schedframework.PodsToActivate
+	start      time.Time
+}
+
+// run is the scheduling cycle. It returns a pod that is assumed on a node, to be bound. For any other
+// pod it returns nil, after the pod has been given back or released, and the profile released.
+func (c *cycle) run(ctx context.Context) *binding.Cycle {
+	logger := klog.FromContext(ctx)
+	if c.skip(logger) {
+		c.loop.Queue.Done(c.pod.Pod.UID)
+		c.profile.Release(logger)
+		return nil
+	}
+	// The plugins get a context that ends with the scheduling cycle.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	placed, nominating, status := c.place(ctx)
+	if !status.IsSuccess() {
+		c.loop.Failures.Handle(ctx, failure.Attempt{
+			ProfileName: c.profile.SchedulerName(),
+			Recorder:    c.profile.Recorder(),
+			Pod:         c.pod,
+			Status:      status,
+			Nominating:  nominating,
+			Start:       c.start,
+		})
+		c.profile.Release(logger)
+		return nil
+	}
+	return placed
+}
+
+// bind is the binding cycle, in a goroutine of its own. It releases the profile.
+func (c *cycle) bind(ctx context.Context, placed *binding.Cycle) {
+	defer c.profile.Release(klog.FromContext(ctx))
+	c.loop.Statuses.Settle(ctx, placed.Pod.Pod.UID)
+	c.loop.Binder.Run(ctx, placed)
+}
+
+// skip reports whether there is nothing to schedule: the pod is being deleted, or is assumed
+// already, which happens when an update queued it a second time during its cycle.
+func (c *cycle) skip(logger klog.Logger) bool {
+	pod := c.pod.Pod
+	if pod.DeletionTimestamp != nil {
+		c.profile.Recorder().WithLogger(logger).Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling",
+			"skip schedule deleting pod: %v/%v", pod.Namespace, pod.Name)
+		return true
+	}
+	assumed, err := c.loop.Cache.IsAssumedPod(pod)
+	if err != nil {
+		utilruntime.HandleErrorWithLogger(logger, err, "Looking up whether the pod is assumed failed")
+		return false
+	}
+	return assumed
+}

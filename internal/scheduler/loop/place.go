@@ -1,0 +1,111 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package loop
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/binding"
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/failure"
+)
+
+// place decides on a node, assumes the pod there and runs the Reserve and Permit plugins. On failure
+// nothing stays assumed or reserved.
+func (c *cycle) place(ctx context.Context) (*binding.Cycle, *fwk.NominatingInfo, *fwk.Status) {
+	logger := klog.FromContext(ctx)
+	if err := c.loop.Cache.UpdateSnapshot(logger, c.loop.Snapshot); err != nil {
+		return nil, failure.ClearNomination, fwk.AsStatus(err)
+	}
+	result, nominating, status := c.decide(ctx)
+	if !status.IsSuccess() {
+		return nil, nominating, status
+	}
+	b := &binding.Cycle{
+		Framework:      c.profile.Framework,
+		Recorder:       c.profile.Recorder(),
+		State:          c.state,
+		Pod:            assumedCopy(c.pod, result.SuggestedHost),
+		NodeName:       result.SuggestedHost,
+		Start:          c.start,
+		PodsToActivate: c.toActivate,
+		EvaluatedNodes: result.EvaluatedNodes,
+		FeasibleNodes:  result.FeasibleNodes,
+		Extenders:      c.profile.Extenders,
+	}
+	if err := c.assume(logger, b.Pod.PodInfo, result.Class); err != nil {
+		return nil, failure.ClearNomination, fwk.AsStatus(err)
+	}
+	c.endNomination(logger, b.NodeName)
+	if status := c.reserveAndPermit(ctx, b); !status.IsSuccess() {
+		c.profile.Framework.RunReservePluginsUnreserve(ctx, c.state, b.Pod.Pod, b.NodeName)
+		if err := c.loop.Cache.ForgetPod(logger, b.Pod.Pod); err != nil {
+			utilruntime.HandleErrorWithContext(ctx, err, "Forgetting an assumed pod failed", "node", b.NodeName)
+		}
+		return nil, failure.ClearNomination, binding.Refused(c.pod.Pod, b.NodeName, status)
+	}
+	c.activate(logger)
+	return b, nil, nil
+}
+
+// assume counts the pod towards its node, by its class if the decision returned one.
+func (c *cycle) assume(logger klog.Logger, pod *schedframework.PodInfo, class cache.Class) error {
+	if class.ID == 0 {
+		return c.loop.Cache.AssumePod(logger, pod)
+	}
+	return c.loop.Cache.AssumePodOfClass(logger, pod.Pod, class)
+}
+
+// endNomination takes back the nomination of the pod, which is assumed on a node. If it had been
+// nominated for another node, that one is free for others now, and no event would tell them.
+func (c *cycle) endNomination(logger klog.Logger, nodeName string) {
+	pod := c.pod.Pod
+	c.loop.Queue.DeleteNominatedPodIfExists(pod)
+	if nominated := pod.Status.NominatedNodeName; nominated != "" && nominated != nodeName {
+		c.loop.Queue.NominationEnded(logger, pod)
+	}
+}
+
+// reserveAndPermit runs the Reserve and Permit plugins. A pod that has to wait is added to the
+// waiting pods here, before its binding goroutine starts, so that whoever looks for it finds it.
+func (c *cycle) reserveAndPermit(ctx context.Context, b *binding.Cycle) *fwk.Status {
+	f := c.profile.Framework
+	if status := f.RunReservePluginsReserve(ctx, c.state, b.Pod.Pod, b.NodeName); !status.IsSuccess() {
+		return status
+	}
+	waitTimes, status := f.RunPermitPlugins(ctx, c.state, b.Pod.Pod, b.NodeName)
+	if status.IsWait() {
+		f.AddWaitingPod(b.Pod.Pod, waitTimes)
+		return nil
+	}
+	return status
+}
+
+// activate moves the pods that plugins have named to the active queue.
+func (c *cycle) activate(logger klog.Logger) {
+	c.toActivate.Lock()
+	defer c.toActivate.Unlock()
+	if len(c.toActivate.Map) != 0 {
+		c.loop.Queue.Activate(logger, c.toActivate.Map)
+		c.toActivate.Map = map[string]*corev1.Pod{}
+	}
+}
+
+// assumedCopy returns the queue's item with its pod put on a node. The pod is copied as far as it
+// differs: it shares everything below its spec with the informer's object, which must not change.
+func assumedCopy(queued *schedframework.QueuedPodInfo, nodeName string) *schedframework.QueuedPodInfo {
+	pod := *queued.Pod
+	pod.Spec.NodeName = nodeName
+	info := *queued.PodInfo
+	info.Pod = &pod
+	assumed := *queued
+	assumed.PodInfo = &info
+	return &assumed
+}

@@ -1,0 +1,133 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	corev1listers "k8s.io/client-go/listers/core/v1"
+	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"github.com/livesched/livesched/internal/informers"
+	"github.com/livesched/livesched/internal/scheduler/algorithm"
+	"github.com/livesched/livesched/internal/scheduler/binding"
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/eventhandlers"
+	"github.com/livesched/livesched/internal/scheduler/eventwriter"
+	"github.com/livesched/livesched/internal/scheduler/failure"
+	"github.com/livesched/livesched/internal/scheduler/fastpath"
+	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/loop"
+	"github.com/livesched/livesched/internal/scheduler/podstatus"
+	"github.com/livesched/livesched/internal/scheduler/profile"
+	"github.com/livesched/livesched/internal/scheduler/queue"
+)
+
+// parts are what a Scheduler is made of once it has started. They do not change.
+type parts struct {
+	pods     corev1listers.PodLister
+	cache    *cache.Cache
+	queue    *queue.Queue
+	events   *eventwriter.Writer
+	statuses *podstatus.Writer
+	failures *failure.Handler
+	env      *profile.Environment
+	builder  *profile.Builder
+	pending  *eventhandlers.Pending
+	loop     *loop.Loop
+}
+
+// assemble makes the parts, bottom-up: each gets the ones before it. The scope must outlive them,
+// and is to sync before they are used.
+func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*parts, error) {
+	cfg := &s.cfg
+	metrics := schedmetrics.NewMetricsAsyncRecorder(1000, time.Second, ctx.Done())
+	p := &parts{pods: scope.Core().V1().Pods().Lister(), cache: cache.New()}
+	p.queue = queue.New(queue.Config{Clock: cfg.Clock, PodLister: p.pods, Metrics: metrics})
+	limit := binding.NewLimit(cmp.Or(cfg.MaxConcurrentBinds, binding.DefaultLimit))
+
+	p.events = eventwriter.New(eventwriter.Config{
+		Sink: eventwriter.NewSink(cfg.EventClient.EventsV1()),
+		// Pods that wait to be scheduled or bound come before Events.
+		Busy: func() bool { return p.queue.ActivePods() > 0 || limit.Crowded() },
+	})
+	p.statuses = failure.NewStatusWriter(cfg.Client, p.pods, p.cache, p.queue)
+	p.failures = failure.NewHandler(p.queue, p.pods, p.statuses, p.events.NewRecorder)
+
+	snapshot := cache.NewSnapshot()
+	sources := eventhandlers.NewSources(cfg.Informers, p.queue)
+	env, err := profile.NewEnvironment(ctx, profile.Dependencies{
+		Registry:      cfg.Registry,
+		Client:        cfg.Client,
+		KubeConfig:    cfg.KubeConfig,
+		Informers:     cfg.Informers,
+		Scope:         scope,
+		Snapshot:      snapshot,
+		Queue:         p.queue,
+		WaitingPods:   framework.NewWaitingPods(),
+		PodsInPreBind: framework.NewPodsInPreBind(),
+		Recorder:      p.events.NewRecorder,
+		EventSources:  sources,
+		Metrics:       metrics,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.env = env
+	p.builder = profile.NewBuilder(env, cfg.BuildTimeout, cfg.Clock)
+	if err := sources.ListenToDevices(env.Devices); err != nil {
+		return nil, err
+	}
+	if p.pending, err = eventhandlers.Listen(scope, p.cache, p.queue, env.WaitingPods); err != nil {
+		return nil, err
+	}
+	p.loop = &loop.Loop{
+		Queue:     p.queue,
+		Profiles:  s.store,
+		Cache:     p.cache,
+		Snapshot:  snapshot,
+		Algorithm: newAlgorithm(snapshot, cfg.FastPath),
+		Binder: &binding.Binder{
+			Client:        cfg.Client,
+			Cache:         p.cache,
+			Queue:         p.queue,
+			PodsInPreBind: env.PodsInPreBind,
+			Limit:         limit,
+			Failures:      p.failures,
+		},
+		Failures:  p.failures,
+		Statuses:  p.statuses,
+		Heartbeat: &s.heartbeat,
+		Clock:     cfg.Clock,
+	}
+	return p, nil
+}
+
+// newAlgorithm returns the algorithm, with or without a fast path.
+func newAlgorithm(snapshot *cache.Snapshot, path FastPath) *algorithm.Scheduler {
+	cfg := algorithm.Config{Snapshot: snapshot, Verify: path == FastPathVerify}
+	if path != FastPathOff {
+		cfg.Rows = fastpath.New(snapshot, fastpath.DefaultMaxBytes)
+	}
+	return algorithm.New(cfg)
+}
+
+// stop takes no more pods. Those that wait on Permit could wait for longer than there is time: they
+// are left to the next leader. Bindings under way go on. Start and Run call stop, whichever of
+// their contexts ends first: a manager ends what runs everywhere before what runs on the leader,
+// and the pods under way hold the profiles that Start closes.
+func (p *parts) stop() {
+	p.failures.Stop()
+	p.queue.Close()
+	p.env.WaitingPods.Stop()
+	p.events.FlushNow()
+}
+
+// closeWriters writes the statuses and Events that have not been written yet, until ctx ends.
+func (p *parts) closeWriters(ctx context.Context) {
+	p.statuses.Close(ctx)
+	p.events.Close(ctx)
+}
