@@ -107,7 +107,7 @@ func (l *Livesched) Close() {
 	l.Queue.Close()
 }
 
-// Decide does what the scheduling loop does with a pod before it assumes it (cycle.decide).
+// Decide does what the scheduling loop does with a pod before it assumes it (loop.cycle).
 func (l *Livesched) Decide(pod *corev1.Pod) Decision {
 	state := schedframework.NewCycleState()
 	if err := l.Cache.UpdateSnapshot(logr.Discard(), l.Snapshot); err != nil {

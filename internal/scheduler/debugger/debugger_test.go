@@ -25,6 +25,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/profile"
+	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
 // debugged is a debugger of a world.
@@ -71,9 +72,10 @@ func newDebugged(t *testing.T) *debugged {
 	}
 	d.Leading.Store(true)
 	instance := &profile.Instance{
-		Config: &config.Profile{SchedulerName: served, Revision: "abc"}, Queue: w.settings, Built: d.clock.Now(),
+		Config: &config.Profile{SchedulerName: served, Revision: "abc"}, Queue: &queue.ProfileSettings{}, Built: d.clock.Now(),
 	}
-	d.Profiles.Swap(quiet, profile.NewMap(map[string]*profile.Instance{served: instance}, ""), w.queue)
+	// The world's queue has its settings, and its pods, already.
+	d.Profiles.Swap(quiet, profile.NewMap(map[string]*profile.Instance{served: instance}, ""), queue.New(queue.Config{}))
 	return d
 }
 

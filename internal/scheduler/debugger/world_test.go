@@ -31,9 +31,7 @@ type world struct {
 	pods  map[string]*corev1.Pod // by name
 	cache *cache.Cache
 	queue *queue.Queue
-	// settings are those of the served profile in the queue.
-	settings *queue.ProfileSettings
-	gate     *gate
+	gate  *gate
 }
 
 const served = "served"
@@ -42,11 +40,10 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, nodes: map[string]*corev1.Node{}, pods: map[string]*corev1.Pod{}, cache: cache.New(), queue: queue.New(queue.Config{}), gate: &gate{hanging: make(chan struct{}), proceed: make(chan struct{})}}
 	t.Cleanup(w.queue.Close)
-	w.settings = &queue.ProfileSettings{
+	w.queue.Reconfigure(quiet, &queue.Settings{Profiles: map[string]*queue.ProfileSettings{served: {
 		PreEnqueue:     []fwk.PreEnqueuePlugin{w.gate},
 		InitialBackoff: time.Hour, MaxBackoff: time.Hour,
-	}
-	w.queue.Reconfigure(quiet, &queue.Settings{Profiles: map[string]*queue.ProfileSettings{served: w.settings}}, nil)
+	}}}, nil)
 	for _, name := range []string{"n1", "n2"} {
 		node := newNode(name)
 		w.nodes[name] = node

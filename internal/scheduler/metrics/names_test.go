@@ -24,7 +24,7 @@ var registered = map[string]string{
 	"cache_size":                                  "type",                           // cache/metrics.go
 	"dra_bindingconditions_allocations_total":     "profile,driver,status",          // by the DynamicResources plugin
 	"dra_bindingconditions_wait_duration_seconds": "profile,driver,status",          // by the DynamicResources plugin
-	"event_handling_duration_seconds":             "event",                          // events.go, sources.go
+	"event_handling_duration_seconds":             "event",                          // eventhandlers
 	"framework_extension_point_duration_seconds":  "extension_point,status,profile", // framework, algorithm/filter.go, queue/preenqueue.go
 	"goroutines":                               "operation",                      // framework/parallelizer.go, binding, algorithm/extender.go
 	"inflight_events":                          "event",                          // queue/inflight.go
@@ -42,9 +42,9 @@ var registered = map[string]string{
 	"queue_incoming_pods_total":                "queue,event",                    // queue/metrics.go
 	"queueing_hint_execution_duration_seconds": "plugin,event,hint",              // queue/hints.go
 	"resourceclaim_creates_total":              "status",                         // by the DynamicResources plugin
-	"schedule_attempts_total":                  "result,profile",                 // binding/report.go, failure.go
-	"scheduling_algorithm_duration_seconds":    "",                               // cycle.go
-	"scheduling_attempt_duration_seconds":      "result,profile",                 // binding/report.go, failure.go
+	"schedule_attempts_total":                  "result,profile",                 // binding/report.go, failure
+	"scheduling_algorithm_duration_seconds":    "",                               // loop/decide.go
+	"scheduling_attempt_duration_seconds":      "result,profile",                 // binding/report.go, failure
 	"unschedulable_pods":                       "plugin,profile",                 // queue/metrics.go
 	"volume_binder_cache_requests_total":       "operation",                      // by the VolumeBinding plugin
 	"volume_scheduling_stage_error_total":      "operation",                      // by the VolumeBinding plugin
