@@ -81,7 +81,7 @@ func TestReviews(t *testing.T) {
 			`spec.plugins.score.enabled[0].name: Unsupported value: unknown plugin "NoSuchPlugin"; registered: `,
 			`spec.pluginConfig[0].args.scoringStrategy.type: Unsupported value: "Wrong": supported values: "LeastAllocated"`,
 		}},
-		{name: "a profile that nobody can bind with", after: profile("p", 0, noBind()), denied: []string{`spec.plugins.bind: Invalid value: no plugin is left that binds pods`}},
+		{name: "a profile that nobody can bind with", after: profile("p", 0, noBind()), denied: []string{`spec.plugins.bind: Invalid value: no plugin binds pods`}},
 		{name: "an update that breaks a profile", before: profile("p", 1, v1alpha1.SchedulerProfileSpec{}), after: profile("p", 1, broken()), denied: []string{"NoSuchPlugin", "scoringStrategy.type"}},
 		{name: "an update that mends a profile", before: profile("p", 1, broken()), after: profile("p", 1, v1alpha1.SchedulerProfileSpec{})},
 		{name: "a label and a finalizer on a broken profile", before: profile("p", 1, broken()), after: metaOnly(profile("p", 1, broken()))},
@@ -101,7 +101,7 @@ func TestReviews(t *testing.T) {
 			after:  &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: "p"}},
 			warned: []string{`the older SchedulerProfile "older" has the scheduler name`}},
 		{name: "what is legal but unwise", after: profile("p", 0, v1alpha1.SchedulerProfileSpec{PercentageOfNodesToScore: ptr.To[int32](1)}),
-			warned: []string{"spec.percentageOfNodesToScore: the search ends at 1%"}},
+			warned: []string{"spec.percentageOfNodesToScore: the search for nodes ends at 1%"}},
 		{name: "the object of the cache does not count beside its new self", present: objects{profiles: []v1alpha1.SchedulerProfile{*profile("p", 1, broken())}},
 			before: profile("p", 1, broken()), after: profile("p", 1, v1alpha1.SchedulerProfileSpec{})},
 

@@ -141,7 +141,7 @@ var _ = Describe("The validating webhook, as config/webhook sets it up", Ordered
 		Expect(heard.all()).To(BeEmpty())
 		Eventually(func(g Gomega) {
 			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(unwise), unwise)).To(Succeed())
-			g.Expect(unwise.Status.Conditions).To(ContainElement(HaveField("Message", HavePrefix("The spec is valid. Warnings: spec.percentageOfNodesToScore: the search ends at 1%"))))
+			g.Expect(unwise.Status.Conditions).To(ContainElement(HaveField("Message", HavePrefix("The spec is valid. Warnings: spec.percentageOfNodesToScore: the search for nodes ends at 1%"))))
 		}).WithContext(ctx).Should(Succeed())
 
 		// It was the leader that wrote this. The replica that is asked may have yet to hear of the
@@ -151,7 +151,7 @@ var _ = Describe("The validating webhook, as config/webhook sets it up", Ordered
 			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(unwise), unwise)).To(Succeed())
 			unwise.Spec.PercentageOfNodesToScore = ptr.To[int32](2)
 			g.Expect(user.Update(ctx, unwise, client.DryRunAll)).To(Succeed())
-			g.Expect(heard.all()).To(ConsistOf(HavePrefix("spec.percentageOfNodesToScore: the search ends at 2%")))
+			g.Expect(heard.all()).To(ConsistOf(HavePrefix("spec.percentageOfNodesToScore: the search for nodes ends at 2%")))
 		}).WithContext(ctx).Should(Succeed())
 
 		heard.forget()

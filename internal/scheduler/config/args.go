@@ -35,13 +35,13 @@ var inTree = sync.OnceValue(func() sets.Set[string] {
 	return sets.KeySet(schedplugins.NewInTreeRegistry())
 })
 
-// argsKnown says whether the arguments of a plugin are a kind of kubescheduler.config.k8s.io/v1.
+// argsKnown reports whether the arguments of a plugin are a kind of kubescheduler.config.k8s.io/v1.
 func argsKnown(plugin string) bool {
 	return scheme.Scheme.Recognizes(configv1.SchemeGroupVersion.WithKind(plugin + "Args"))
 }
 
-// checkOwnArgs are the plugins of livesched's own, whose arguments are no kind of a configuration
-// API.
+// checkOwnArgs holds the checks of the arguments of livesched's own plugins, which are no kind of a
+// configuration API.
 var checkOwnArgs = map[string]func(runtime.Object) error{
 	nodelabel.Name: func(args runtime.Object) error {
 		_, err := nodelabel.ParseArgs(args)
@@ -60,8 +60,8 @@ var checkOwnArgs = map[string]func(runtime.Object) error{
 }
 
 // decodeArgs reads the arguments of one plugin, strictly, and returns them in their versioned form.
-// Arguments of out-of-tree plugins are handed over as they are (runtime.Unknown), as kube-scheduler
-// does; absent ones are nil.
+// Arguments of out-of-tree plugins are passed on as they are (runtime.Unknown), as in
+// kube-scheduler; absent ones are nil.
 func decodeArgs(plugin string, raw []byte, path *field.Path, found *problems) runtime.Object {
 	var fields map[string]json.RawMessage // nil for null, too
 	if len(raw) > 0 {
@@ -93,7 +93,7 @@ func decodeArgs(plugin string, raw []byte, path *field.Path, found *problems) ru
 	gvk := configv1.SchemeGroupVersion.WithKind(plugin + "Args")
 	obj, actual, err := scheme.Codecs.UniversalDeserializer().Decode(raw, &gvk, nil)
 	if actual != nil && *actual != gvk {
-		found.add(v1alpha1.ReasonInvalidArgs, path, "must be of apiVersion %s, kind %s; is of apiVersion %s, kind %s",
+		found.add(v1alpha1.ReasonInvalidArgs, path, "must have apiVersion %s and kind %s, has apiVersion %s and kind %s",
 			gvk.GroupVersion(), gvk.Kind, actual.GroupVersion(), actual.Kind)
 		return nil
 	}
@@ -106,8 +106,8 @@ func decodeArgs(plugin string, raw []byte, path *field.Path, found *problems) ru
 	return obj
 }
 
-// addOwnArgs reports what is wrong with the arguments of one of livesched's own plugins, at the
-// field that it names if it names one.
+// addOwnArgs reports an error in the arguments of one of livesched's own plugins, at the field that
+// the error names, if any.
 func addOwnArgs(reason string, err error, path *field.Path, found *problems) {
 	errs := []error{err}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
@@ -123,7 +123,7 @@ func addOwnArgs(reason string, err error, path *field.Path, found *problems) {
 	}
 }
 
-// decodingErrors takes a strict decoding error, which is a list, apart.
+// decodingErrors returns the errors of a strict decoding error, which is a list.
 func decodingErrors(err error) []error {
 	if strict, ok := runtime.AsStrictDecodingError(err); ok {
 		return strict.Errors()
@@ -146,11 +146,10 @@ func completeArgs(args runtime.Object) (runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	return internal.DeepCopyObject(), nil // both steps share slices, some of them with all of the process
+	return internal.DeepCopyObject(), nil // both steps share slices, some of them process-wide
 }
 
-// newArgs returns the versioned arguments of a plugin with nothing set, nil if there is no kind for
-// them.
+// newArgs returns empty versioned arguments of a plugin, nil if there is no kind for them.
 func newArgs(plugin string) (runtime.Object, error) {
 	if !argsKnown(plugin) {
 		return nil, nil
@@ -172,7 +171,7 @@ func validateArgs(defaults *schedconfig.KubeSchedulerConfiguration, plugin strin
 	if aggregate := validation.ValidateKubeSchedulerConfiguration(&configuration); aggregate != nil {
 		errs = append(errs, aggregate)
 	}
-	// kube-scheduler leaves these out by an oversight: it looks for them under the name
+	// kube-scheduler does not validate these, by an oversight: it looks for them under the name
 	// "NodeResourcesFitArgs".
 	if fit, ok := args.(*schedconfig.NodeResourcesFitArgs); ok && plugin == names.NodeResourcesFit {
 		errs = append(errs, validation.ValidateNodeResourcesFitArgs(validated, fit))

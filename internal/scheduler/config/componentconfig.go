@@ -20,20 +20,19 @@ import (
 // ComponentConfig is the name under which kube-scheduler shows its configuration.
 const ComponentConfig = "componentconfig"
 
-// ComponentConfigs shows profiles as kube-scheduler would be configured to do the same: as
-// KubeSchedulerConfigurations of kubescheduler.config.k8s.io/v1, in JSON. process has what is not a
-// matter of profiles, and is not changed.
+// ComponentConfigs returns the configuration with which kube-scheduler would behave the same:
+// KubeSchedulerConfigurations of kubescheduler.config.k8s.io/v1, in JSON. process has the fields
+// that do not belong to profiles, and is not modified.
 //
-// A KubeSchedulerConfiguration has parallelism, backoffs and extenders once, which is once for each
-// policy here, and one queue sort, from which a profile can differ that is kept on its last good
-// spec. So there is one document for all profiles that share them, under the name "componentconfig"
-// for those that build on the policy "default" (or on the first, if none does), and
+// A KubeSchedulerConfiguration has one parallelism, one set of backoffs and of extenders, which
+// each policy has here, and one queue sort, which may differ for a profile that runs its last good
+// spec. So there is one document for all profiles that share them: "componentconfig" for those that
+// build on the policy "default" (or on the first policy, if none does), and
 // "componentconfig/<policy>" for the others.
 //
-// Each document is one that kube-scheduler can be started with, as far as it has the plugins,
-// except that TLS material of extenders and passwords in their URLs are left out. Backoffs are
-// rounded up to whole seconds, of which it has no parts, and 100 stands for the percentage 0, for
-// which kube-scheduler would choose one by itself.
+// kube-scheduler can be started with each document if it has the plugins, except that TLS material
+// of extenders and passwords in their URLs are left out. Backoffs are rounded up to whole seconds,
+// and the percentage 0 becomes 100, since kube-scheduler would choose a percentage for 0.
 func ComponentConfigs(process *schedconfig.KubeSchedulerConfiguration, profiles []*Profile) (map[string]json.RawMessage, error) {
 	groups := map[string][]*Profile{} // by what they share
 	for _, p := range profiles {
@@ -63,10 +62,10 @@ func ComponentConfigs(process *schedconfig.KubeSchedulerConfiguration, profiles 
 		if i > 0 {
 			name = fmt.Sprintf("%s/%s", ComponentConfig, group[0].PolicyName)
 		}
-		if documents[name] != nil { // the last good spec of a policy goes on in some profiles
+		if documents[name] != nil { // some profiles still use the last good spec of a policy
 			name = fmt.Sprintf("%s@%d", name, group[0].PolicyGeneration)
 		}
-		for documents[name] != nil { // of two objects of that name, one after the other
+		for documents[name] != nil { // two objects had that name, one after the other
 			name += "+"
 		}
 		document, err := runtime.Encode(argsEncoder, componentConfig(process, group))
@@ -83,7 +82,7 @@ func defaultPolicyFirst(a, b *Profile) int {
 	return cmp.Or(other(a)-other(b), cmp.Compare(a.PolicyName, b.PolicyName), cmp.Compare(b.PolicyGeneration, a.PolicyGeneration), cmp.Compare(a.SchedulerName, b.SchedulerName))
 }
 
-// componentConfig is the configuration of profiles that share what is not theirs alone.
+// componentConfig returns the configuration of profiles that share all fields outside of profiles.
 func componentConfig(process *schedconfig.KubeSchedulerConfiguration, group []*Profile) *schedconfig.KubeSchedulerConfiguration {
 	c := process.DeepCopy()
 	c.Profiles, c.Extenders, c.PercentageOfNodesToScore = nil, nil, nil
@@ -120,19 +119,19 @@ func componentExtender(e *Extender) schedconfig.Extender {
 		Ignorable:        e.Ignorable,
 	}
 	c.HTTPTimeout.Duration = e.Timeout
-	// enableHTTPS is not set: to kube-scheduler it means that a certificate is not verified where
-	// no authority is given.
+	// enableHTTPS is not set: in kube-scheduler it disables the verification of the certificate
+	// unless an authority is given.
 	if e.TLS.Insecure || e.TLS.ServerName != "" || e.TLS.Secret != nil {
 		c.TLSConfig = &schedconfig.ExtenderTLSConfig{Insecure: e.TLS.Insecure, ServerName: e.TLS.ServerName}
 	}
 	for _, resource := range e.ManagedResources {
-		// What of them is ignored stands in the arguments of NodeResourcesFit.
+		// Ignored resources are in the arguments of NodeResourcesFit.
 		c.ManagedResources = append(c.ManagedResources, schedconfig.ExtenderManagedResource{Name: resource})
 	}
 	return c
 }
 
-// withoutPassword puts other characters in the place of the password of a URL.
+// withoutPassword masks the password of a URL.
 func withoutPassword(prefix string) string {
 	parsed, err := url.Parse(prefix)
 	if err != nil {

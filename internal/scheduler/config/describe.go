@@ -11,7 +11,7 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 )
 
-// Description is a resolved profile in a form to be read and compared by people.
+// Description is a resolved profile in a form for people to read and compare.
 type Description struct {
 	SchedulerName             string `json:"schedulerName"`
 	Policy                    string `json:"policy"`
@@ -20,11 +20,11 @@ type Description struct {
 	PodInitialBackoff         string `json:"podInitialBackoff"`
 	PodMaxBackoff             string `json:"podMaxBackoff"`
 	PodMaxInUnschedulablePods string `json:"podMaxInUnschedulablePods"`
-	// Plugins by extension point, in the order in which they run, with their weights where those
-	// count. multiPoint has the plugins of which it is not known from their names which points they
-	// extend.
+	// Plugins lists the plugins by extension point, in the order in which they run, with their
+	// weights where those count. multiPoint has the plugins whose extension points are not known
+	// from their names.
 	Plugins map[string][]string `json:"plugins"`
-	// Args of the plugins that are enabled, with the defaults.
+	// Args are the arguments of the enabled plugins, with the defaults.
 	Args      map[string]json.RawMessage `json:"args"`
 	Extenders []Extender                 `json:"extenders,omitempty"`
 }

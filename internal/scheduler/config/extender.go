@@ -22,35 +22,35 @@ import (
 // defaultHTTPTimeout bounds a call to an extender, the same as in the API schema.
 const defaultHTTPTimeout = 5 * time.Second
 
-// Extender is a service that is asked over HTTP, resolved. Read-only.
+// Extender is a resolved extender. It is immutable.
 type Extender struct {
-	// URLPrefix is what a verb is appended to.
+	// URLPrefix is the URL to which a verb is appended.
 	URLPrefix string
-	// The verbs. One that is empty is not called.
+	// The verbs. Empty ones are not called.
 	FilterVerb, PrioritizeVerb, PreemptVerb, BindVerb string
-	// Weight by which its scores are multiplied.
+	// Weight multiplies the scores of the extender.
 	Weight int64
 	// Timeout bounds each call.
 	Timeout time.Duration
-	// NodeCacheCapable extenders are sent names in the place of nodes and victims.
+	// NodeCacheCapable extenders receive names instead of nodes and victims.
 	NodeCacheCapable bool
-	// ManagedResources are the resources one of which a pod must request for the extender to be
-	// asked, sorted. Empty: it is asked about every pod.
+	// ManagedResources are sorted. The extender is called for pods that request one of them, or for
+	// every pod if there are none.
 	ManagedResources []string
-	// Ignorable extenders may fail.
+	// Ignorable means that an error of the extender does not fail the pod.
 	Ignorable bool
-	// TLS is for URLs that begin with https.
+	// TLS is used for URLs that begin with https.
 	TLS ExtenderTLS
 }
 
-// ExtenderTLS says how the certificate of an extender is verified and what livesched shows it.
+// ExtenderTLS configures the verification of an extender's certificate, and the client certificate.
 type ExtenderTLS struct {
-	// Insecure does not verify.
+	// Insecure disables the verification.
 	Insecure bool
-	// ServerName is the name that the certificate must have. Empty: the host of the URL.
+	// ServerName is the name that the certificate must have, by default the host of the URL.
 	ServerName string
-	// Secret has the certificates that are trusted and the client's own. nil: those that the system
-	// trusts, and none.
+	// Secret holds the trusted certificates and the client certificate. nil means the certificates
+	// that the system trusts, and no client certificate.
 	Secret *Secret
 }
 
@@ -86,7 +86,7 @@ func SecretRefs(policies []v1alpha1.SchedulingPolicy, last LastGood) sets.Set[ty
 	return refs
 }
 
-// assumedSecrets has every Secret that policies and last good specs name, and takes it to be right.
+// assumedSecrets returns every Secret that policies and last good specs name, assumed to be valid.
 func assumedSecrets(policies []v1alpha1.SchedulingPolicy, last LastGood) map[types.NamespacedName]Secret {
 	secrets := map[types.NamespacedName]Secret{}
 	for name := range SecretRefs(policies, last) {
@@ -106,8 +106,8 @@ func secretName(ref *v1alpha1.SecretReference) types.NamespacedName {
 	return types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
 }
 
-// secretsOf returns those of the Secrets that a policy names, for it to go on with when they are
-// gone.
+// secretsOf returns the Secrets that a policy names, so that it can keep them when they are
+// deleted.
 func secretsOf(spec *v1alpha1.SchedulingPolicySpec, all map[types.NamespacedName]Secret) map[types.NamespacedName]Secret {
 	var named map[types.NamespacedName]Secret
 	for i := range spec.Extenders {
@@ -124,9 +124,9 @@ func secretsOf(spec *v1alpha1.SchedulingPolicySpec, all map[types.NamespacedName
 }
 
 // resolveExtenders checks the extenders of a policy as kube-scheduler does
-// (pkg/scheduler/apis/config/validation), and beyond that what would only fail when an extender is
-// called. The ignorable ones come last, each kind in its order. ignored are the resources that are
-// left to extenders.
+// (pkg/scheduler/apis/config/validation), and beyond that what would fail only when an extender is
+// called. Ignorable extenders come last; otherwise the order stays. ignored are the resources that
+// are left to extenders.
 func resolveExtenders(specs []v1alpha1.Extender, secrets map[types.NamespacedName]Secret, path *field.Path, found *problems) (extenders []Extender, ignored []string) {
 	binder := -1
 	managed := sets.New[string]()
@@ -150,7 +150,7 @@ func resolveExtenders(specs []v1alpha1.Extender, secrets map[types.NamespacedNam
 		}
 		if spec.BindVerb != "" {
 			if binder >= 0 {
-				found.add(v1alpha1.ReasonInvalid, path.Child("bindVerb"), "only one extender of a policy can bind, and extenders[%d] does", binder)
+				found.add(v1alpha1.ReasonInvalid, path.Child("bindVerb"), "only one extender of a policy can bind, and extenders[%d] has a bindVerb already", binder)
 			} else {
 				binder = i
 			}
@@ -184,14 +184,13 @@ func checkManagedResource(name string, managed sets.Set[string], path *field.Pat
 	case len(errs) > 0:
 		found.add(v1alpha1.ReasonInvalid, path, "%q is not the name of a resource: %s", name, strings.Join(errs, "; "))
 	case !v1helper.IsExtendedResourceName(corev1.ResourceName(name)):
-		found.add(v1alpha1.ReasonInvalid, path, "%q is not an extended resource, which is of the form example.com/gpu, outside of kubernetes.io", name)
+		found.add(v1alpha1.ReasonInvalid, path, "%q is not an extended resource: it must have the form example.com/gpu, outside of kubernetes.io", name)
 	case managed.Has(name):
 		found.add(v1alpha1.ReasonInvalid, path, "resource %q is managed twice", name)
 	}
 }
 
-// checkURL checks that every verb makes a URL that can be called, and that TLS is where the spec
-// says that it is.
+// checkURL checks that every verb makes a valid URL, and that the scheme matches the TLS settings.
 func checkURL(spec *v1alpha1.Extender, path *field.Path, found *problems) {
 	for _, verb := range []struct{ field, name string }{
 		{"filterVerb", spec.FilterVerb}, {"preemptVerb", spec.PreemptVerb}, {"prioritizeVerb", spec.PrioritizeVerb}, {"bindVerb", spec.BindVerb},
@@ -213,14 +212,14 @@ func checkURL(spec *v1alpha1.Extender, path *field.Path, found *problems) {
 	case prefix.RawQuery != "" || prefix.ForceQuery || prefix.Fragment != "":
 		found.add(v1alpha1.ReasonInvalid, path, "must not have a query or a fragment: verbs are appended to it")
 	case spec.EnableHTTPS && prefix.Scheme != "https":
-		found.add(v1alpha1.ReasonInvalid, path, "must begin with https:// where enableHTTPS is set")
+		found.add(v1alpha1.ReasonInvalid, path, "must begin with https:// if enableHTTPS is set")
 	case spec.TLSConfig != nil && prefix.Scheme != "https":
 		found.add(v1alpha1.ReasonInvalid, tlsPath, "has no effect on a urlPrefix that begins with http://")
 	}
 }
 
-// resolveTLS finds the TLS material of an extender. With no word about TLS beyond enableHTTPS
-// nothing is verified, as in kube-scheduler.
+// resolveTLS returns the TLS settings of an extender. With enableHTTPS and no tlsConfig nothing is
+// verified, as in kube-scheduler.
 func resolveTLS(spec *v1alpha1.Extender, secrets map[types.NamespacedName]Secret, path *field.Path, found *problems) ExtenderTLS {
 	if spec.TLSConfig == nil {
 		return ExtenderTLS{Insecure: spec.EnableHTTPS}

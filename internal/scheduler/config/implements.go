@@ -31,8 +31,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumezone"
 )
 
-// inTreeTypes has the types of kube-scheduler's own plugins, for what they implement. They are
-// never called.
+// inTreeTypes holds typed nil values of kube-scheduler's own plugins, to find what they implement.
+// They are never called.
 var inTreeTypes = map[string]fwk.Plugin{
 	names.DefaultBinder:                   (*defaultbinder.DefaultBinder)(nil),
 	names.DefaultPreemption:               (*defaultpreemption.DefaultPreemption)(nil),
@@ -59,13 +59,13 @@ var inTreeTypes = map[string]fwk.Plugin{
 	names.VolumeZone:                      (*volumezone.VolumeZone)(nil),
 }
 
-// is says whether a plugin is of the type of an extension point.
+// is reports whether a plugin implements the interface of an extension point.
 func is[T fwk.Plugin](plugin fwk.Plugin) bool {
 	_, ok := plugin.(T)
 	return ok
 }
 
-// extensionPoints tells which plugins extend a point, by the name of its field.
+// extensionPoints holds the checks of which plugins extend a point, by the name of its field.
 var extensionPoints = map[string]func(fwk.Plugin) bool{
 	"preEnqueue":        is[fwk.PreEnqueuePlugin],
 	"queueSort":         is[fwk.QueueSortPlugin],
@@ -83,8 +83,8 @@ var extensionPoints = map[string]func(fwk.Plugin) bool{
 	"placementScore":    is[fwk.PlacementScorePlugin],
 }
 
-// extends says whether a plugin extends a point. Of plugins that are not kube-scheduler's own it is
-// not known.
+// extends reports whether a plugin extends a point. It is known for kube-scheduler's own plugins
+// only.
 func extends(plugin, point string) (extends, known bool) {
 	of := inTreeTypes[plugin]
 	if of == nil {
@@ -93,7 +93,7 @@ func extends(plugin, point string) (extends, known bool) {
 	return extensionPoints[point](of), true
 }
 
-// extended are the points that a plugin of kube-scheduler's own extends.
+// extended returns the points that one of kube-scheduler's own plugins extends.
 func extended(plugin string) (names []string) {
 	for _, point := range points {
 		if point.name == "multiPoint" {
@@ -106,17 +106,17 @@ func extended(plugin string) (names []string) {
 	return names
 }
 
-// presence is whether a plugin runs at an extension point, as far as names tell.
+// presence is whether a plugin runs at an extension point, as far as its name shows.
 type presence int
 
 const (
 	absent presence = iota
-	// possible: it is enabled at multiPoint, and whether it extends the point is not known.
+	// possible: it is enabled at multiPoint, and it is unknown whether it extends the point.
 	possible
 	present
 )
 
-// runsAt says whether a plugin of a merged set runs at an extension point.
+// runsAt returns whether a plugin of a merged set runs at an extension point.
 func runsAt(merged *schedconfig.Plugins, at point, plugin string) presence {
 	set := at.internal(merged)
 	if named(set.Enabled, plugin) {
@@ -135,7 +135,7 @@ func runsAt(merged *schedconfig.Plugins, at point, plugin string) presence {
 	}
 }
 
-// anyAt says whether any plugin of a merged set runs at an extension point.
+// anyAt returns whether any plugin of a merged set runs at an extension point.
 func anyAt(merged *schedconfig.Plugins, at point) presence {
 	most := absent
 	for name := range enabledNames(merged) {
@@ -153,7 +153,7 @@ func named(list []schedconfig.Plugin, plugin string) bool {
 	return false
 }
 
-// pointNamed is the extension point of a field's name, which must exist.
+// pointNamed returns the extension point with the name, which must exist.
 func pointNamed(name string) point {
 	for _, p := range points {
 		if p.name == name {

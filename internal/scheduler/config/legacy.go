@@ -22,20 +22,20 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/plugins/serviceaffinity"
 )
 
-// legacyPolicy is a legacy policy that is being resolved: what its predicates and priorities have
-// added up to so far.
+// legacyPolicy is the state of resolving a legacy policy: what its predicates and priorities
+// require so far.
 type legacyPolicy struct {
 	r     *resolver
 	found *problems
 
-	// predicates are the entries of the table that the policy has.
+	// predicates are the table entries of the policy's predicates.
 	predicates sets.Set[*LegacyName]
-	// weights are those of the plugins of the priorities; from are the priorities that they come
-	// from.
+	// weights are the weights of the plugins of the priorities; from holds the priority that each
+	// comes from.
 	weights map[string]int64
 	from    map[string]*field.Path
-	// Arguments that several predicates and priorities add to. labels are the places of those in
-	// nodeLabel.
+	// Arguments that several predicates and priorities add to. labels holds the fields of the
+	// labels in nodeLabel.
 	nodeLabel       nodelabel.Args
 	labels          map[labelUse]*field.Path
 	serviceAffinity serviceaffinity.Args
@@ -43,14 +43,15 @@ type legacyPolicy struct {
 	ownArgs map[string]runtime.Object
 }
 
-// labelUse is a label in the arguments of NodeLabel, which takes each but one way.
+// labelUse is the use of a label in the arguments of NodeLabel, which accepts one use of each
+// label.
 type labelUse struct {
 	label    string
 	required bool
 	presence bool
 }
 
-// resolveLegacy resolves a legacy policy, which has been found to be there.
+// resolveLegacy resolves a legacy policy. policy must not be nil.
 func (r *resolver) resolveLegacy(policy *v1alpha1.LegacyPolicy, path *field.Path, found *problems) algorithm {
 	l := &legacyPolicy{
 		r: r, found: found,
@@ -78,10 +79,10 @@ func (r *resolver) resolveLegacy(policy *v1alpha1.LegacyPolicy, path *field.Path
 	}
 }
 
-// legacyArgs returns what a legacy policy does to the arguments of kube-scheduler's plugins, where
-// they leave it open: the weight of the symmetry of required affinity; and that a pod without
-// topology spread constraints is not spread by those of EvenPodsSpreadPriority, but by those of
-// SelectorSpreadPriority, if at all.
+// legacyArgs returns a function that sets fields of the arguments of kube-scheduler's plugins, if
+// they are unset: the weight of the symmetry of required affinity; and list defaulting, so that
+// EvenPodsSpreadPriority does not spread pods without topology spread constraints, which is left to
+// SelectorSpreadPriority.
 func legacyArgs(weight *int32, spreads bool) func(string, runtime.Object) {
 	return func(plugin string, args runtime.Object) {
 		switch args := args.(type) {
@@ -192,7 +193,7 @@ func (l *legacyPolicy) addPreference(priority *v1alpha1.PriorityPolicy, path *fi
 func (l *legacyPolicy) addRatio(priority *v1alpha1.PriorityPolicy, path *field.Path) {
 	const name = noderesources.RequestedToCapacityRatioName
 	if first, ok := l.from[name]; ok {
-		l.found.add(v1alpha1.ReasonInvalid, path, "a policy has one priority with %s at most, and %s is another", argRequestedToCapacity, first)
+		l.found.add(v1alpha1.ReasonInvalid, path, "a policy can have one priority with %s, and %s is one already", argRequestedToCapacity, first)
 		return
 	}
 	at := path.Child("name")
@@ -214,25 +215,25 @@ func (l *legacyPolicy) addRatio(priority *v1alpha1.PriorityPolicy, path *field.P
 	}
 }
 
-// weigh gives a plugin the weight of a priority. Two priorities that are one plugin must agree.
+// weigh sets the weight of a plugin to that of a priority. Two priorities of one plugin must agree.
 func (l *legacyPolicy) weigh(plugin string, weight int32, path *field.Path) {
 	if first, ok := l.from[plugin]; ok {
 		if l.weights[plugin] != int64(weight) {
-			l.found.add(v1alpha1.ReasonInvalid, path.Child("weight"), "must be %d, as that of %s: both are plugin %s, which runs once", l.weights[plugin], first, plugin)
+			l.found.add(v1alpha1.ReasonInvalid, path.Child("weight"), "must be %d, like that of %s: both are plugin %s, which runs once", l.weights[plugin], first, plugin)
 		}
 		return
 	}
 	l.from[plugin], l.weights[plugin] = path, int64(weight)
 }
 
-// accumulate adds the weight of a priority to a plugin that already has that of so many others of
-// its kind. They must all have the same, as in kube-scheduler (validateCustomPriorities in
-// pkg/scheduler/apis/config/validation there).
+// accumulate adds the weight of a priority to that of a plugin, which is the sum of those of other
+// priorities of the same kind. All must have the same weight, as in kube-scheduler
+// (validateCustomPriorities in pkg/scheduler/apis/config/validation there).
 func (l *legacyPolicy) accumulate(plugin, argument string, weight int32, others int, path *field.Path) {
 	if others == 0 {
 		l.from[plugin] = path
 	} else if one := l.weights[plugin] / int64(others); one != int64(weight) {
-		l.found.add(v1alpha1.ReasonInvalid, path.Child("weight"), "must be %d, as that of %s: all priorities with a %s have the same weight", one, l.from[plugin], argument)
+		l.found.add(v1alpha1.ReasonInvalid, path.Child("weight"), "must be %d, like that of %s: all priorities with a %s must have the same weight", one, l.from[plugin], argument)
 		weight = int32(one)
 	}
 	l.weights[plugin] += int64(weight)
@@ -241,18 +242,18 @@ func (l *legacyPolicy) accumulate(plugin, argument string, weight int32, others 
 	}
 }
 
-// useLabel notes how a label is used, and refuses one that is to be both there and not there.
+// useLabel records the use of a label, and refuses one that is wanted both present and absent.
 func (l *legacyPolicy) useLabel(use labelUse, path *field.Path) {
 	opposite := use
 	opposite.presence = !use.presence
 	if other, ok := l.labels[opposite]; ok {
-		l.found.add(v1alpha1.ReasonInvalid, path, "label %q is to be present in one place and absent in another, %s", use.label, other)
+		l.found.add(v1alpha1.ReasonInvalid, path, "label %q cannot be wanted both present and absent; %s wants the opposite", use.label, other)
 		return
 	}
 	l.labels[use] = path
 }
 
-// finishArgs sets the arguments that predicates and priorities have added up to.
+// finishArgs sets the arguments that several predicates and priorities add to.
 func (l *legacyPolicy) finishArgs() {
 	used := sets.KeySet(l.weights)
 	for entry := range l.predicates {
@@ -274,7 +275,7 @@ func (l *legacyPolicy) setArgs(plugin string, args any) {
 	l.ownArgs[plugin] = &runtime.Unknown{Raw: raw, ContentType: runtime.ContentTypeJSON}
 }
 
-// argument names the one argument that is set.
+// argument returns the name of the one argument that is set.
 func (l *legacyPolicy) argument(set map[string]bool, path *field.Path) (string, bool) {
 	argument, count := "", 0
 	for name, isSet := range set {
@@ -289,8 +290,8 @@ func (l *legacyPolicy) argument(set map[string]bool, path *field.Path) (string, 
 	return argument, true
 }
 
-// lookUp finds what a predicate or priority is in the table: an argument tells more than a name,
-// except that the names which have no argument cannot be given one.
+// lookUp finds a predicate or priority in the table. Entries with a name match by name and accept
+// only their own argument; any other name needs an argument, which decides.
 func (l *legacyPolicy) lookUp(table []LegacyName, kind, name, argument string, path *field.Path) *LegacyName {
 	named := slices.IndexFunc(table, func(entry LegacyName) bool { return entry.Name != "" && entry.Name == name })
 	if named >= 0 {
@@ -298,9 +299,9 @@ func (l *legacyPolicy) lookUp(table []LegacyName, kind, name, argument string, p
 		if argument != "" && argument != entry.Argument {
 			allowed := "takes no argument"
 			if entry.Argument != "" {
-				allowed = "takes no other argument than " + entry.Argument
+				allowed = "takes only the argument " + entry.Argument
 			}
-			l.found.add(v1alpha1.ReasonInvalid, path.Child("argument", argument), "%s %s %s: give it a name of your own", kind, name, allowed)
+			l.found.add(v1alpha1.ReasonInvalid, path.Child("argument", argument), "%s %s %s: choose another name", kind, name, allowed)
 			return nil
 		}
 		return entry
@@ -315,11 +316,11 @@ func (l *legacyPolicy) lookUp(table []LegacyName, kind, name, argument string, p
 		}
 	}
 	slices.Sort(known)
-	l.found.add(v1alpha1.ReasonInvalid, path.Child("name"), "unknown %s %q; without an argument it must be one of %s", kind, name, strings.Join(known, ", "))
+	l.found.add(v1alpha1.ReasonInvalid, path.Child("name"), "unknown %s %q; without an argument the name must be one of %s", kind, name, strings.Join(known, ", "))
 	return nil
 }
 
-// available says whether all plugins of a predicate or priority are registered.
+// available reports whether all plugins of a predicate or priority are registered.
 func (l *legacyPolicy) available(entry *LegacyName, path *field.Path) bool {
 	for _, plugin := range entry.Plugins {
 		if !l.r.checkRegistered(plugin, path, l.found) {
@@ -331,7 +332,7 @@ func (l *legacyPolicy) available(entry *LegacyName, path *field.Path) bool {
 
 func (l *legacyPolicy) checkLabels(labels []string, path *field.Path) {
 	if len(labels) == 0 {
-		l.found.add(v1alpha1.ReasonInvalid, path, "must have a label or more")
+		l.found.add(v1alpha1.ReasonInvalid, path, "must have at least one label")
 	}
 	for i, label := range labels {
 		l.checkLabel(label, path.Index(i))

@@ -12,7 +12,7 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// plugins is the set of plugins that the policy comes to. Unlike that of a provider, it names the
+// plugins returns the set of plugins of the policy. Unlike that of a provider, it names the
 // extension points of each plugin, since a predicate and a priority are parts of one plugin. A
 // policy with neither predicates nor priorities is DefaultProvider.
 func (l *legacyPolicy) plugins(policy *v1alpha1.LegacyPolicy) *schedconfig.Plugins {
@@ -40,8 +40,8 @@ func (l *legacyPolicy) plugins(policy *v1alpha1.LegacyPolicy) *schedconfig.Plugi
 	return out
 }
 
-// decidingPlugins are those of the predicates, the mandatory ones among them, in the order of the
-// table; DefaultProvider's, in its order, if the policy says nothing of predicates.
+// decidingPlugins returns the plugins of the predicates, including the mandatory ones, in the order
+// of the table; or DefaultProvider's, in its order, if the policy sets no predicates.
 func (l *legacyPolicy) decidingPlugins(policy *v1alpha1.LegacyPolicy, defaults *schedconfig.Plugins) []string {
 	servesPredicates := predicatePlugins(legacyPredicates)
 	var plugins []string
@@ -68,8 +68,8 @@ func (l *legacyPolicy) decidingPlugins(policy *v1alpha1.LegacyPolicy, defaults *
 	return plugins
 }
 
-// scoringPlugins are those of the priorities, in the order of the table; DefaultProvider's, with
-// its weights, if the policy says nothing of priorities.
+// scoringPlugins returns the plugins of the priorities, in the order of the table; or
+// DefaultProvider's, with its weights, if the policy sets no priorities.
 func (l *legacyPolicy) scoringPlugins(policy *v1alpha1.LegacyPolicy, defaults *schedconfig.Plugins) []schedconfig.Plugin {
 	var plugins []schedconfig.Plugin
 	if policy.Priorities == nil {
@@ -92,7 +92,7 @@ func (l *legacyPolicy) scoringPlugins(policy *v1alpha1.LegacyPolicy, defaults *s
 	return plugins
 }
 
-// enable appends a plugin to extension points. It has its weight where that has a meaning.
+// enable appends a plugin to extension points, with its weight where that counts.
 func enable(plugins *schedconfig.Plugins, at []string, plugin schedconfig.Plugin) {
 	for _, point := range points {
 		if !slices.Contains(at, point.name) {

@@ -4,8 +4,6 @@
 package config
 
 import (
-	"slices"
-
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/livesched/livesched/internal/scheduler/plugins/nodelabel"
@@ -113,12 +111,6 @@ var legacyPriorities = []LegacyName{
 	{Name: "ResourceLimitsPriority", Versions: "1.10-1.18", Plugins: []string{noderesources.LimitsName}, Difference: "No feature gate is needed"},
 }
 
-// LegacyPredicates lists the predicates of legacy policies, in the order in which they run.
-func LegacyPredicates() []LegacyName { return slices.Clone(legacyPredicates) }
-
-// LegacyPriorities lists the priorities of legacy policies.
-func LegacyPriorities() []LegacyName { return slices.Clone(legacyPriorities) }
-
 // pluginPoints are the extension points at which a plugin serves a predicate, and whether it also
 // scores.
 type pluginPoints struct {
@@ -154,9 +146,9 @@ var legacyPoints = map[string]pluginPoints{
 	noderesources.RequestedToCapacityRatioName: {scoring: []string{"preScore", "score"}},
 	selectorspread.Name:                        {scoring: []string{"preScore", "score"}},
 	serviceaffinity.Name:                       {deciding: []string{"preFilter", "filter"}, scoring: []string{"preScore", "score"}},
-	// Those that no predicate was ever made of, but without which pods of today would be placed
-	// wrongly. They run in every policy, after the predicates. What else kube-scheduler enables by
-	// default is left in multiPoint.
+	// Plugins that never belonged to a predicate, but without which today's pods would be placed
+	// wrongly. They run in every policy, after the predicates. Other plugins that kube-scheduler
+	// enables by default stay in multiPoint.
 	names.DynamicResources:     {deciding: []string{"preEnqueue", "preFilter", "filter", "postFilter", "reserve", "preBind"}, scoring: []string{"score"}},
 	names.NodeDeclaredFeatures: {deciding: []string{"preFilter", "filter"}},
 	names.DefaultPreemption:    {deciding: []string{"preEnqueue", "postFilter"}},

@@ -8,12 +8,12 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 )
 
-// allPlugins stands for all plugins in a list of disabled ones.
+// allPlugins means all plugins in a list of disabled ones.
 const allPlugins = "*"
 
-// merge merges the plugins of a profile over those it builds on, at each extension point by itself,
-// by the rules of kube-scheduler (pkg/scheduler/apis/config/v1/default_plugins.go). custom may be
-// nil.
+// merge merges the plugins of a profile over those it builds on, separately at each extension
+// point, by the rules of kube-scheduler (pkg/scheduler/apis/config/v1/default_plugins.go). custom
+// may be nil.
 func merge(base, custom *schedconfig.Plugins) *schedconfig.Plugins {
 	if custom == nil {
 		return base.DeepCopy()
@@ -25,9 +25,9 @@ func merge(base, custom *schedconfig.Plugins) *schedconfig.Plugins {
 	return merged
 }
 
-// mergeSet drops from the base what is disabled, gives a plugin that is in both the custom weight
-// at its place in the base, and appends the other custom ones. Disabled plugins are kept: they also
-// keep multiPoint from adding a plugin at this extension point.
+// mergeSet removes disabled plugins from the base, gives plugins that are in both their custom
+// weight at their place in the base, and appends the other custom ones. The result keeps the
+// disabled plugins, since multiPoint must not add them at this extension point.
 func mergeSet(base, custom schedconfig.PluginSet) schedconfig.PluginSet {
 	var merged schedconfig.PluginSet
 	disabled := sets.New[string]()

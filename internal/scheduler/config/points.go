@@ -11,9 +11,9 @@ import (
 
 // point is an extension point, or multiPoint, as a field of a plugin configuration.
 type point struct {
-	// name of the field in the API.
+	// name is the name of the field in the API.
 	name string
-	// weighted: the weights of plugins enabled here have a meaning.
+	// weighted means that the weights of plugins enabled here count.
 	weighted bool
 	api      func(*v1alpha1.Plugins) *v1alpha1.PluginSet
 	internal func(*schedconfig.Plugins) *schedconfig.PluginSet
@@ -62,8 +62,8 @@ func internalList(plugins []v1alpha1.Plugin) []schedconfig.Plugin {
 	return out
 }
 
-// ActivePlugins translates the plugin set that runs into its form in the status of a profile.
-// plugins must be expanded: nothing is left in multiPoint.
+// ActivePlugins returns the running plugin set in the form of a profile's status. plugins must be
+// expanded, with nothing left in multiPoint.
 func ActivePlugins(plugins *schedconfig.Plugins) v1alpha1.ActivePlugins {
 	return v1alpha1.ActivePlugins{
 		PreEnqueue:        pluginNames(plugins.PreEnqueue.Enabled),

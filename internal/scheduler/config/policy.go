@@ -18,7 +18,7 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// DefaultPolicyName is the policy of the profiles that reference none. While there is no such
+// DefaultPolicyName is the name of the policy of profiles that reference none. If there is no such
 // object, the defaults below apply.
 const DefaultPolicyName = "default"
 
@@ -31,9 +31,9 @@ const (
 	defaultParallelism               = int32(16)
 )
 
-// algorithm is what an algorithm source comes to.
+// algorithm is a resolved algorithm source.
 type algorithm struct {
-	// plugins that profiles are merged over. They are shared, and not to be changed.
+	// plugins are the ones that profiles are merged over. They are shared and must not be modified.
 	plugins *schedconfig.Plugins
 	// provideArgs changes the versioned arguments of a plugin before they are defaulted, as the
 	// algorithm source wants them.
@@ -41,14 +41,14 @@ type algorithm struct {
 	// ownArgs are the arguments of those of livesched's own plugins that the source gives some,
 	// which a profile's replace.
 	ownArgs map[string]runtime.Object
-	// checkAllFilters: a filter that refuses a node does not keep the next ones from being asked.
+	// checkAllFilters means that all filters run even after one has refused a node.
 	checkAllFilters bool
 }
 
-// base is a resolved policy: what profiles build on.
+// base is a resolved policy that profiles build on.
 type base struct {
 	algorithm
-	// queueSort is nil where the policy has none.
+	// queueSort is nil if the policy has none.
 	queueSort *queueSort
 
 	podInitialBackoff         time.Duration
@@ -58,7 +58,7 @@ type base struct {
 	parallelism               int32
 
 	extenders []Extender
-	// ignoredResources are left to extenders: NodeResourcesFit does not look at them.
+	// ignoredResources are left to extenders: NodeResourcesFit ignores them.
 	ignoredResources []string
 }
 
@@ -132,7 +132,7 @@ func (r *resolver) policyQueueSort(spec *v1alpha1.QueueSort, path *field.Path, f
 		return nil
 	}
 	if inTree().Has(spec.Name) && spec.Name != names.PrioritySort {
-		found.add(v1alpha1.ReasonInvalid, path.Child("name"), "plugin %q does not sort queues", spec.Name)
+		found.add(v1alpha1.ReasonInvalid, path.Child("name"), "plugin %q is not a queue sort plugin", spec.Name)
 		return nil
 	}
 	return &queueSort{name: spec.Name, args: decodeArgs(spec.Name, spec.Args.Raw, path.Child("args"), found)}
@@ -154,7 +154,7 @@ func checkPercentage(value int32, path *field.Path, found *problems) {
 	}
 }
 
-// checkRegistered says whether a plugin is registered.
+// checkRegistered reports whether a plugin is registered, and adds a problem if not.
 func (r *resolver) checkRegistered(plugin string, path *field.Path, found *problems) bool {
 	if r.registered.Has(plugin) {
 		return true
@@ -167,8 +167,8 @@ func (r *resolver) checkRegistered(plugin string, path *field.Path, found *probl
 	return false
 }
 
-// namedRegistered says whether the registered plugins were already named, by the first unknown
-// plugin.
+// namedRegistered reports whether the problem of an earlier unknown plugin lists the registered
+// ones already.
 func (r *resolver) namedRegistered(found problems) bool {
 	for _, problem := range found {
 		if problem.Reason == v1alpha1.ReasonUnknownPlugin {

@@ -16,11 +16,11 @@ import (
 // maxReported bounds the problems named in one message.
 const maxReported = 10
 
-// Problem is one thing that is wrong with an object, or unwise.
+// Problem is an error in an object, or a warning about it.
 type Problem struct {
 	// Reason is the reason of the condition Accepted (v1alpha1.Reason…), empty for a warning.
 	Reason string
-	// Path of the field, such as spec.pluginConfig[1].args.
+	// Path is the field, such as spec.pluginConfig[1].args.
 	Path string
 	// Detail says what is wrong, and what is allowed.
 	Detail string
@@ -28,17 +28,17 @@ type Problem struct {
 
 func (p Problem) String() string { return p.Path + ": " + p.Detail }
 
-// ofOthers are the reasons that lie in objects other than the one that has the problem.
-var ofOthers = sets.New(
+// inOtherObjects holds the reasons whose cause is in other objects than the one with the problem.
+var inOtherObjects = sets.New(
 	v1alpha1.ReasonPolicyNotFound, v1alpha1.ReasonPolicyNotAccepted,
 	v1alpha1.ReasonSecretNotFound, v1alpha1.ReasonSecretNotReadable, v1alpha1.ReasonInvalidSecret,
 	v1alpha1.ReasonQueueSortConflict, v1alpha1.ReasonSchedulerNameConflict,
 )
 
-// divide tells the problems of a spec by itself from those that lie in other objects.
+// divide separates the problems of a spec itself from those with a cause in other objects.
 func (p problems) divide() (own, others []Problem) {
 	for _, problem := range p {
-		if ofOthers.Has(problem.Reason) {
+		if inOtherObjects.Has(problem.Reason) {
 			others = append(others, problem)
 		} else {
 			own = append(own, problem)
@@ -47,14 +47,14 @@ func (p problems) divide() (own, others []Problem) {
 	return own, others
 }
 
-// problems collects what is wrong with one object, in the order in which it was found.
+// problems are those of one object, in the order in which they were found.
 type problems []Problem
 
 func (p *problems) add(reason string, path *field.Path, format string, args ...any) {
 	*p = append(*p, Problem{Reason: reason, Path: path.String(), Detail: fmt.Sprintf(format, args...)})
 }
 
-// message names the problems, as many as fit.
+// message lists the problems, up to maxReported.
 func (p problems) message() string {
 	var texts []string
 	for _, problem := range p[:min(len(p), maxReported)] {

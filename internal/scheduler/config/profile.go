@@ -24,7 +24,8 @@ const maxSchedulerName = 63
 
 var schedulerNamePattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
-// SchedulerName is the name by which pods choose a profile: its spec's, or its own.
+// SchedulerName returns the name by which pods choose a profile: the spec's or, by default, the
+// object's.
 func SchedulerName(profile *v1alpha1.SchedulerProfile) string {
 	return schedulerName(profile.Name, &profile.Spec)
 }
@@ -36,7 +37,7 @@ func schedulerName(objectName string, spec *v1alpha1.SchedulerProfileSpec) strin
 	return objectName
 }
 
-// policyName is the name of the policy that a profile builds on.
+// policyName returns the name of the policy that a profile builds on.
 func policyName(spec *v1alpha1.SchedulerProfileSpec) string {
 	if spec.PolicyRef.Name != "" {
 		return spec.PolicyRef.Name
@@ -54,7 +55,7 @@ func (r *resolver) resolveProfile(objectName string, spec *v1alpha1.SchedulerPro
 	merged := merge(b.plugins, custom)
 	args := r.resolveArgs(spec.PluginConfig, b, merged, path.Child("pluginConfig"), &found)
 	if len(found) > 0 {
-		return nil, found // what follows from wrong names would only confuse
+		return nil, found // consequences of wrong names would only confuse
 	}
 	sortedBy := findQueueSort(merged, &found)
 	checkBind(merged, &found)
@@ -90,8 +91,8 @@ func (r *resolver) resolveProfile(objectName string, spec *v1alpha1.SchedulerPro
 	return p, nil
 }
 
-// checkAlone checks of the spec of a profile what does not depend on the policy that it builds on.
-func (r *resolver) checkAlone(objectName string, spec *v1alpha1.SchedulerProfileSpec) problems {
+// checkWithoutPolicy checks the part of a profile's spec that does not depend on its policy.
+func (r *resolver) checkWithoutPolicy(objectName string, spec *v1alpha1.SchedulerProfileSpec) problems {
 	found := r.checkFields(objectName, spec)
 	b := r.builtIn().base
 	r.resolveArgs(spec.PluginConfig, b, merge(b.plugins, internalPlugins(spec.Plugins)), field.NewPath("spec", "pluginConfig"), &found)
@@ -113,13 +114,13 @@ func (r *resolver) checkFields(objectName string, spec *v1alpha1.SchedulerProfil
 func checkSchedulerName(objectName string, spec *v1alpha1.SchedulerProfileSpec, found *problems) {
 	name, path := schedulerName(objectName, spec), schedulerNamePath(spec)
 	if len(name) > maxSchedulerName {
-		found.add(v1alpha1.ReasonInvalid, path, "a scheduler name has at most %d characters, this has %d", maxSchedulerName, len(name))
+		found.add(v1alpha1.ReasonInvalid, path, "a scheduler name must have at most %d characters, this one has %d", maxSchedulerName, len(name))
 	} else if !schedulerNamePattern.MatchString(name) {
-		found.add(v1alpha1.ReasonInvalid, path, "a scheduler name has lower case letters, digits, '-' and '.' and begins and ends with a letter or digit, unlike %q", name)
+		found.add(v1alpha1.ReasonInvalid, path, "a scheduler name must consist of lower case letters, digits, '-' and '.', and begin and end with a letter or digit; %q does not", name)
 	}
 }
 
-// schedulerNamePath is the field that the scheduler name comes from.
+// schedulerNamePath returns the field that the scheduler name comes from.
 func schedulerNamePath(spec *v1alpha1.SchedulerProfileSpec) *field.Path {
 	if spec.SchedulerName == "" {
 		return field.NewPath("metadata", "name")
@@ -140,7 +141,7 @@ func (r *resolver) checkPlugins(plugins *v1alpha1.Plugins, path *field.Path, fou
 			path := path.Child("enabled").Index(i)
 			switch {
 			case plugin.Name == allPlugins:
-				found.add(v1alpha1.ReasonInvalid, path.Child("name"), "%q stands for all plugins: it can be disabled but not enabled", allPlugins)
+				found.add(v1alpha1.ReasonInvalid, path.Child("name"), "%q means all plugins, which can be disabled but not enabled", allPlugins)
 			case seen.Has(plugin.Name):
 				found.add(v1alpha1.ReasonInvalid, path.Child("name"), "plugin %q is enabled twice", plugin.Name)
 			case r.checkRegistered(plugin.Name, path.Child("name"), found):
@@ -165,9 +166,9 @@ func (r *resolver) checkPlugins(plugins *v1alpha1.Plugins, path *field.Path, fou
 	}
 }
 
-// checkExtends reports a plugin of kube-scheduler's own where it cannot run: building the profile
-// would fail, as starting kube-scheduler does. Of other plugins only the build tells. A queue sort
-// is checked with the merged set.
+// checkExtends reports one of kube-scheduler's own plugins at a point that it does not extend: the
+// build of the profile would fail, as the start of kube-scheduler does. Other plugins are checked
+// by the build, and queue sorts with the merged set.
 func checkExtends(plugin, point string, path *field.Path, found *problems) {
 	if point == "multiPoint" || point == "queueSort" {
 		return
@@ -220,7 +221,7 @@ func (r *resolver) resolveArgs(configs []v1alpha1.PluginConfig, b *base, merged 
 	return resolved
 }
 
-// complete fills in what versioned arguments leave out, first the algorithm source's wishes, then
+// complete sets the unset fields of versioned arguments, first from the algorithm source, then to
 // kube-scheduler's defaults, and validates the result.
 func (r *resolver) complete(plugin string, args runtime.Object, b *base, path *field.Path, found *problems) schedconfig.PluginConfig {
 	b.provideArgs(plugin, args)
@@ -231,7 +232,7 @@ func (r *resolver) complete(plugin string, args runtime.Object, b *base, path *f
 	}
 	validateArgs(r.defaults, plugin, internal, path, found)
 	if fit, ok := internal.(*schedconfig.NodeResourcesFitArgs); ok && plugin == names.NodeResourcesFit && len(b.ignoredResources) > 0 {
-		// In the place of those that the profile names, as in kube-scheduler (buildExtenders in
+		// This replaces the profile's own, as in kube-scheduler (buildExtenders in
 		// pkg/scheduler/scheduler.go).
 		fit.IgnoredResources = slices.Clone(b.ignoredResources)
 	}
@@ -246,8 +247,7 @@ func copied[T any](value *T) *T {
 	return &result
 }
 
-// identify sets what the profile is compared by: the order it wants for the queue, and its
-// revision.
+// identify sets the fields by which profiles are compared: the queue sort and the revision.
 func (p *Profile) identify(sortedBy string) error {
 	p.QueueSort.Name = sortedBy
 	for _, config := range p.Config.PluginConfig {

@@ -21,12 +21,12 @@ type queueSort struct {
 	args runtime.Object
 }
 
-// QueueSort is how a profile wants the scheduling queue to be ordered. Two are the same order if
-// they are equal.
+// QueueSort is the order of the scheduling queue that a profile asks for. Equal values are the same
+// order.
 type QueueSort struct {
-	// Name of the plugin.
+	// Name is the name of the plugin.
 	Name string
-	// Args of the plugin as canonical JSON, empty where there are none.
+	// Args are the arguments of the plugin as canonical JSON, empty if there are none.
 	Args string
 }
 
@@ -37,14 +37,14 @@ func (q QueueSort) String() string {
 	return q.Name + " with args " + q.Args
 }
 
-// applyQueueSort puts the queue sort of a policy in the place of the default one, unless the
-// profile enables one of its own. custom may be nil.
+// applyQueueSort replaces the default queue sort by that of a policy, unless the profile enables
+// one of its own. custom may be nil.
 func applyQueueSort(base, custom *schedconfig.Plugins, sort *queueSort) *schedconfig.Plugins {
 	if sort == nil || custom != nil && len(custom.QueueSort.Enabled) > 0 {
 		return custom
 	}
 	if sort.name == names.PrioritySort && sortsByDefault(merge(base, custom)) {
-		return custom // to say so is no change: the revision must not depend on it
+		return custom // this is the default already: the revision must not depend on it
 	}
 	if custom == nil {
 		custom = &schedconfig.Plugins{}
@@ -56,37 +56,37 @@ func applyQueueSort(base, custom *schedconfig.Plugins, sort *queueSort) *schedco
 	return custom
 }
 
-// sortsByDefault says whether multiPoint adds PrioritySort at queueSort.
+// sortsByDefault reports whether multiPoint adds PrioritySort at queueSort.
 func sortsByDefault(merged *schedconfig.Plugins) bool {
 	disabled := sets.New(pluginNames(merged.QueueSort.Disabled)...)
 	return !disabled.HasAny(allPlugins, names.PrioritySort) && sets.New(pluginNames(merged.MultiPoint.Enabled)...).Has(names.PrioritySort)
 }
 
-// findQueueSort tells from names alone which plugin of a merged set sorts the queue, since profiles
-// have to agree on it before any of them is built. Hence the rule that an out-of-tree queue sort is
-// named at queueSort, not in multiPoint alone.
+// findQueueSort finds the plugin of a merged set that sorts the queue. It uses names only, since
+// profiles have to agree on the queue sort before any of them is built. So an out-of-tree queue
+// sort must be named at queueSort, not in multiPoint only.
 func findQueueSort(merged *schedconfig.Plugins, found *problems) string {
 	path := field.NewPath("spec", "plugins", "queueSort")
 	byDefault := sortsByDefault(merged)
 	switch enabled := pluginNames(merged.QueueSort.Enabled); {
 	case len(enabled) > 1:
-		found.add(v1alpha1.ReasonInvalid, path.Child("enabled"), "only one plugin can sort the queue; enabled are %s", strings.Join(enabled, ", "))
+		found.add(v1alpha1.ReasonInvalid, path.Child("enabled"), "must have one plugin, has %s", strings.Join(enabled, ", "))
 	case len(enabled) == 0 && !byDefault:
-		found.add(v1alpha1.ReasonInvalid, path.Child("enabled"), "no plugin is left that sorts the queue: enable %s or another one", names.PrioritySort)
+		found.add(v1alpha1.ReasonInvalid, path.Child("enabled"), "no plugin sorts the queue: enable %s or another queue sort plugin", names.PrioritySort)
 	case len(enabled) == 0:
 		return names.PrioritySort
 	case byDefault && enabled[0] != names.PrioritySort:
 		found.add(v1alpha1.ReasonInvalid, path.Child("disabled"), `only one plugin can sort the queue: to enable %s, disable %s or "*"`, enabled[0], names.PrioritySort)
 	case inTree().Has(enabled[0]) && enabled[0] != names.PrioritySort:
-		found.add(v1alpha1.ReasonInvalid, path.Child("enabled").Index(0).Child("name"), "plugin %q does not sort queues", enabled[0])
+		found.add(v1alpha1.ReasonInvalid, path.Child("enabled").Index(0).Child("name"), "plugin %q is not a queue sort plugin", enabled[0])
 	default:
 		return enabled[0]
 	}
 	return ""
 }
 
-// checkBind reports a merged set in which no plugin can be left that binds pods. It is silent when
-// an out-of-tree plugin might.
+// checkBind reports a merged set without a plugin that can bind pods. It reports nothing if an
+// out-of-tree plugin might bind.
 func checkBind(merged *schedconfig.Plugins, found *problems) {
 	path := field.NewPath("spec", "plugins", "bind")
 	disabled := sets.New(pluginNames(merged.Bind.Disabled)...)
@@ -97,5 +97,5 @@ func checkBind(merged *schedconfig.Plugins, found *problems) {
 	if candidates.Has(names.DefaultBinder) || candidates.Difference(inTree()).Len() > 0 {
 		return
 	}
-	found.add(v1alpha1.ReasonInvalid, path, "no plugin is left that binds pods: enable %s or another one", names.DefaultBinder)
+	found.add(v1alpha1.ReasonInvalid, path, "no plugin binds pods: enable %s or another bind plugin", names.DefaultBinder)
 }

@@ -18,26 +18,27 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// Input is all that Resolve looks at. It is not changed.
+// Input is everything that Resolve reads. Resolve does not modify it.
 type Input struct {
 	Profiles []v1alpha1.SchedulerProfile
 	Policies []v1alpha1.SchedulingPolicy
-	// Secrets that the policies name, those that exist. See SecretRefs.
+	// Secrets are the existing ones of the Secrets that the policies name. See SecretRefs.
 	Secrets map[types.NamespacedName]Secret
-	// SecretsUnknown: Secrets cannot be looked at, and each that is named is taken to exist and to
-	// be right. Then Secrets are not looked at, and revisions that depend on one are not those that
-	// run.
+	// SecretsUnknown means that Secrets cannot be read: each Secret that is named is assumed to
+	// exist and to be valid. Then the field Secrets is ignored, and revisions that depend on a
+	// Secret differ from those that run.
 	SecretsUnknown bool
-	// LastGood stands in for what is invalid. The zero value is that nothing has run.
+	// LastGood replaces invalid specs. The zero value means that nothing has run yet.
 	LastGood LastGood
-	// Registered are the names of the plugins that there are factories for.
+	// Registered holds the names of the registered plugins.
 	Registered sets.Set[string]
 }
 
-// Resolution is what is to run, and a result for every object. It holds on to the input, for
-// Before, and shares no memory with it otherwise, apart from LastGood.
+// Resolution holds the profiles to run, and a result for every object. It keeps the input, for
+// Before, and shares no other memory with it, except LastGood.
 type Resolution struct {
-	// Profiles to run, by scheduler name, those that are kept on their last good spec included.
+	// Profiles are the profiles to run, by scheduler name, including those that run their last good
+	// spec.
 	Profiles map[string]*Profile
 	// SortedBy is the scheduler name of the profile whose queue sort orders the queue. Empty if no
 	// profile is to run.
@@ -46,87 +47,86 @@ type Resolution struct {
 	ProfileResults map[string]Result
 	PolicyResults  map[string]Result
 
-	// remembered is what stays last good whatever runs.
+	// remembered holds the last good specs that are kept whatever runs.
 	remembered LastGood
-	// profiles are the objects, and resolver resolves a last good spec when it is asked for.
+	// profiles are the objects. resolver resolves a last good spec on demand.
 	profiles map[string]*v1alpha1.SchedulerProfile
 	resolver *resolver
 }
 
-// Profile is a profile to run. It is read-only.
+// Profile is a resolved profile, ready to be built. It is immutable.
 type Profile struct {
 	// Name and UID of the SchedulerProfile object.
 	Name string
 	UID  types.UID
-	// Generation of the spec that this is; older than that of the object if it is the last good
-	// one.
+	// Generation is the metadata.generation of the spec. It is older than the object's if this is
+	// the last good spec.
 	Generation int64
 	// SchedulerName is the name by which pods choose the profile.
 	SchedulerName string
 	// PolicyName is the policy that the profile builds on.
 	PolicyName string
-	// PolicyGeneration is the generation of the policy's spec, 0 where the built-in defaults stand
-	// in for it.
+	// PolicyGeneration is the metadata.generation of the policy's spec, 0 for the built-in
+	// defaults.
 	PolicyGeneration int64
 
 	// Config has the plugins of the policy's algorithm source merged with the profile's, not
 	// expanded to extension points, and the arguments of all plugins, defaulted and validated, in
 	// kube-scheduler's internal types.
 	Config *schedconfig.KubeSchedulerProfile
-	// QueueSort is how the profile wants the queue to be ordered. The oldest profile has its way.
+	// QueueSort is the order of the queue that the profile asks for. The oldest profile decides.
 	QueueSort QueueSort
 
 	// PodInitialBackoff and PodMaxBackoff bound the wait of a pod after failed attempts.
 	PodInitialBackoff, PodMaxBackoff time.Duration
 	// PodMaxInUnschedulablePods is how long an unschedulable pod waits for an event before it is
-	// tried again anyhow.
+	// retried without one.
 	PodMaxInUnschedulablePods time.Duration
-	// PercentageOfNodesToScore is the profile's or, where that is unset, the policy's. 0 is every
+	// PercentageOfNodesToScore is the profile's or, if that is unset, the policy's. 0 means every
 	// node.
 	PercentageOfNodesToScore int32
-	// Parallelism is the number of goroutines that look at nodes for one pod.
+	// Parallelism is the number of goroutines that evaluate nodes for one pod.
 	Parallelism int32
-	// CheckAllFilters has all filters look at a node, after one has refused it too, so that all
-	// reasons are reported.
+	// CheckAllFilters runs all filters on a node even after one has refused it, so that all reasons
+	// are reported.
 	CheckAllFilters bool
-	// Extenders are asked in this order.
+	// Extenders are called in this order.
 	Extenders []Extender
 
-	// Revision is a hash of all that the profile's behaviour depends on, except that of the one
-	// queue that all share: two profiles of one revision can share their plugin instances.
+	// Revision is a hash of everything that the profile's behaviour depends on, except the order of
+	// the shared queue: two profiles of one revision can share their plugin instances.
 	Revision string
-	// Source are the specs that this was resolved from, to be remembered once it runs.
+	// Source holds the specs that the profile was resolved from, to be remembered once it runs.
 	Source GoodProfile
 }
 
-// Result is what became of one object.
+// Result is the result for one object.
 type Result struct {
-	// Generation of the object that was looked at.
+	// Generation is the metadata.generation of the object.
 	Generation int64
-	// Accepted: the spec is valid and agrees with the other objects.
+	// Accepted means that the spec is valid and does not conflict with other objects.
 	Accepted bool
-	// Reason and Message of the condition Accepted (v1alpha1.Reason…).
+	// Reason and Message are those of the condition Accepted (v1alpha1.Reason…).
 	Reason, Message string
-	// Problems in the spec itself, in the order in which they were found: it cannot be accepted
-	// whatever the other objects are.
+	// Problems are those of the spec itself, in the order in which they were found: it is not
+	// accepted whatever the other objects are.
 	Problems []Problem
-	// Obstacles are what keeps the spec from being accepted beside the objects that there are: a
-	// policy or a Secret that does not exist or is not right, a conflict that was lost. It is
-	// accepted if there are neither problems nor obstacles.
+	// Obstacles are problems with other objects: a policy or a Secret that does not exist or is
+	// invalid, a lost conflict. The spec is accepted if there are neither problems nor obstacles.
 	Obstacles []Problem
-	// Warnings are what is legal but unwise in a spec without problems. They change nothing, and
-	// have no Reason.
+	// Warnings are about a spec without problems that is valid but unwise. They have no effect and
+	// no Reason.
 	Warnings []Problem
-	// KeptLastGood: the spec is not accepted and the last good one goes on. Of a policy: it stands
-	// in for the profiles that build on it.
+	// KeptLastGood means that the spec is not accepted and the last good one stays in use; for a
+	// policy, by the profiles that build on it.
 	KeptLastGood bool
-	// SchedulerName of a profile.
+	// SchedulerName is the scheduler name of a profile.
 	SchedulerName string
-	// Profiles that build on a policy and are accepted, by object name, sorted.
+	// Profiles lists the accepted profiles that build on a policy, by object name, sorted.
 	Profiles []string
 }
 
-// resolver carries what one Resolve works with.
+// resolver is the state of one call of Resolve.
 type resolver struct {
 	input           Input
 	registered      sets.Set[string]
@@ -137,16 +137,16 @@ type resolver struct {
 	out      *Resolution
 }
 
-// policy is a policy object once it was looked at.
+// policy is a resolved policy object.
 type policy struct {
 	// base is nil if the spec is not accepted and there is no last good one.
 	base *base
-	// good is the spec that base was resolved from. nil: the built-in defaults.
+	// good is the spec that base was resolved from, nil for the built-in defaults.
 	good   *GoodPolicy
 	result Result
 }
 
-// Resolve turns objects into what is to run. The order of the objects does not matter.
+// Resolve returns the profiles to run. The order of the objects does not matter.
 func Resolve(in Input) *Resolution {
 	r := &resolver{
 		input:           in,
@@ -163,7 +163,8 @@ func Resolve(in Input) *Resolution {
 	}
 	defaults, err := latest.Default()
 	if err != nil {
-		// It is made of constants: an error is one in the build, and no object could be resolved.
+		// The defaults are constants: an error is a bug in the build, and no object could be
+		// resolved.
 		panic(fmt.Sprintf("kube-scheduler's default configuration: %v", err))
 	}
 	r.defaults = defaults
@@ -173,20 +174,20 @@ func Resolve(in Input) *Resolution {
 	r.out.resolver = r
 
 	for i := range in.Policies {
-		r.lookAtPolicy(&in.Policies[i])
+		r.resolvePolicyObject(&in.Policies[i])
 	}
 	var candidates []*candidate
 	for i := range in.Profiles {
-		candidates = append(candidates, r.lookAtProfile(&in.Profiles[i]))
+		candidates = append(candidates, r.resolveProfileObject(&in.Profiles[i]))
 	}
 	slices.SortFunc(candidates, olderFirst)
-	r.settle(candidates)
+	r.resolveConflicts(candidates)
 	r.report(candidates)
 	return r.out
 }
 
-// lookAtPolicy resolves a policy object, or its last good spec in its place.
-func (r *resolver) lookAtPolicy(object *v1alpha1.SchedulingPolicy) {
+// resolvePolicyObject resolves a policy object or, if its spec is invalid, its last good one.
+func (r *resolver) resolvePolicyObject(object *v1alpha1.SchedulingPolicy) {
 	p := &policy{result: Result{Generation: object.Generation, Accepted: true, Reason: v1alpha1.ReasonAccepted, Message: "The spec is valid"}}
 	r.policies[object.Name] = p
 
@@ -223,8 +224,8 @@ func (r *resolver) lookAtPolicy(object *v1alpha1.SchedulingPolicy) {
 	}
 }
 
-// policyOf finds the policy that a profile builds on. There is none without a base; found then says
-// why.
+// policyOf returns the policy that a profile builds on. It returns problems if there is no usable
+// one.
 func (r *resolver) policyOf(spec *v1alpha1.SchedulerProfileSpec) (*policy, problems) {
 	var found problems
 	name, path := policyName(spec), field.NewPath("spec", "policyRef", "name")
@@ -240,7 +241,7 @@ func (r *resolver) policyOf(spec *v1alpha1.SchedulerProfileSpec) (*policy, probl
 	return p, found
 }
 
-// builtIn is the policy "default" while there is no such object.
+// builtIn returns the policy "default" for the case that there is no such object.
 func (r *resolver) builtIn() *policy {
 	resolved, _ := r.resolvePolicy(&v1alpha1.SchedulingPolicySpec{}, nil) // an empty spec has no problems
 	return &policy{base: resolved}

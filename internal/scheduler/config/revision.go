@@ -20,13 +20,13 @@ import (
 const (
 	// revisionLength is the number of characters of a revision, of 4.7 bits each.
 	revisionLength = 10
-	// revisionAlphabet is the one that Kubernetes makes names with: nothing in it reads as a word.
+	// revisionAlphabet is that of names that Kubernetes generates: it cannot form words.
 	revisionAlphabet = "bcdfghjklmnpqrstvwxz2456789"
 )
 
-// canonicalProfile has all that the behaviour of a profile depends on, once, and nothing else. Its
-// JSON is hashed: to change a field is to rebuild every profile when livesched is updated, which is
-// no harm.
+// canonicalProfile holds everything that the behaviour of a profile depends on, once, and nothing
+// else. Its JSON is hashed. A change of its fields rebuilds every profile when livesched is
+// updated, which is harmless.
 type canonicalProfile struct {
 	SchedulerName             string                      `json:"schedulerName"`
 	Plugins                   map[string]canonicalPlugins `json:"plugins"`
@@ -50,7 +50,7 @@ type canonicalPlugin struct {
 	Weight int32  `json:"weight,omitempty"`
 }
 
-// revision hashes what the behaviour of a profile depends on.
+// revision returns a hash of everything that the behaviour of a profile depends on.
 func revision(p *Profile) (string, error) {
 	canonical := canonicalProfile{
 		SchedulerName:             p.SchedulerName,
@@ -67,7 +67,7 @@ func revision(p *Profile) (string, error) {
 	enabled := enabledNames(p.Config.Plugins)
 	for _, config := range p.Config.PluginConfig {
 		if !enabled.Has(config.Name) || config.Args == nil {
-			continue // no plugin is built with these
+			continue // no plugin gets these
 		}
 		args, err := canonicalArgs(config.Args)
 		if err != nil {
@@ -87,8 +87,8 @@ func revision(p *Profile) (string, error) {
 	return string(encoded), nil
 }
 
-// canonicalSets drops from a merged plugin set what has no effect: weights where nothing is scored,
-// and disabled plugins that multiPoint does not add.
+// canonicalSets returns a merged plugin set without the parts that have no effect: weights where
+// nothing is scored, and disabled plugins that multiPoint does not add.
 func canonicalSets(plugins *schedconfig.Plugins) map[string]canonicalPlugins {
 	everywhere := sets.New(pluginNames(plugins.MultiPoint.Enabled)...)
 	canonical := map[string]canonicalPlugins{}
@@ -104,7 +104,7 @@ func canonicalSets(plugins *schedconfig.Plugins) map[string]canonicalPlugins {
 		}
 		disabled := sets.New(pluginNames(set.Disabled)...)
 		switch {
-		case point.name == "multiPoint": // what it disables was dropped by the merge
+		case point.name == "multiPoint": // the merge dropped what it disables
 		case disabled.Has(allPlugins):
 			c.Disabled = []string{allPlugins}
 		default:
@@ -126,8 +126,8 @@ var argsEncoder = func() runtime.Encoder {
 	return scheme.Codecs.EncoderForVersion(info.Serializer, configv1.SchemeGroupVersion)
 }()
 
-// canonicalArgs is the JSON of arguments: without white space, fields in the order of their names,
-// numbers as they were written.
+// canonicalArgs returns the JSON of arguments: without white space, fields sorted by name, numbers
+// as they were written.
 func canonicalArgs(args runtime.Object) ([]byte, error) {
 	var raw []byte
 	switch args := args.(type) {

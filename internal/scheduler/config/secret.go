@@ -18,36 +18,34 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// The keys of a Secret that are read, the names that Secrets of type kubernetes.io/tls have them
-// under.
+// The keys of a Secret that are read: those of Secrets of type kubernetes.io/tls.
 const (
 	SecretCA          = "ca.crt"
 	SecretCertificate = "tls.crt"
 	SecretKey         = "tls.key"
 )
 
-// Secret is the TLS material of a Secret, or why it could not be read. Its content shows in no
-// format: printed, logged or marshalled it is a fingerprint of its certificates.
+// Secret is the TLS material of a Secret, or the reason why it could not be read. It never reveals
+// its content: printed, logged or marshalled it is a fingerprint of its certificates.
 type Secret struct {
 	ca, cert, key []byte
 	unreadable    string
-	// assumed: nobody has looked at the Secret; it is taken to be right.
+	// assumed means that the Secret was not read and is assumed to be valid.
 	assumed bool
 }
 
-// NewSecret takes what there is of TLS material out of the data of a Secret.
+// NewSecret returns the TLS material in the data of a Secret.
 func NewSecret(data map[string][]byte) Secret {
 	return Secret{ca: bytes.Clone(data[SecretCA]), cert: bytes.Clone(data[SecretCertificate]), key: bytes.Clone(data[SecretKey])}
 }
 
-// UnreadableSecret is a Secret that could not be read.
+// UnreadableSecret returns a Secret that could not be read.
 func UnreadableSecret(why error) Secret { return Secret{unreadable: why.Error()} }
 
-// Unreadable is why the Secret could not be read, empty where it could.
+// Unreadable returns why the Secret could not be read, "" if it could.
 func (s Secret) Unreadable() string { return s.unreadable }
 
-// RootCAs returns the certificates that are trusted, nil where there are none: then those that the
-// system trusts are.
+// RootCAs returns the trusted certificates. nil means those that the system trusts.
 func (s *Secret) RootCAs() *x509.CertPool {
 	if s == nil || len(s.ca) == 0 {
 		return nil
@@ -69,8 +67,8 @@ func (s *Secret) ClientCertificates() ([]tls.Certificate, error) {
 	return []tls.Certificate{pair}, nil
 }
 
-// problem says what keeps the Secret from being used, as the end of a sentence about it. Errors of
-// parsers are not passed on: they may quote what they read.
+// problem returns why the Secret cannot be used, as the end of a sentence about it. It does not
+// include errors of parsers: they may quote the content.
 func (s *Secret) problem() (reason, problem string) {
 	switch {
 	case s.assumed:
@@ -103,7 +101,7 @@ func keyProblem(err error) string {
 	return fmt.Sprintf("has no private key in PEM form in %s", SecretKey)
 }
 
-// certificates says whether a text has certificates in PEM form, and none that is broken.
+// certificates reports whether a text has certificates in PEM form, all of them valid.
 func certificates(text []byte) bool {
 	found := false
 	for {
@@ -121,7 +119,8 @@ func certificates(text []byte) bool {
 	}
 }
 
-// fingerprint tells Secrets apart. The key need not be part of it: it belongs to the certificate.
+// fingerprint identifies the content. The key need not be part of it: it belongs to the
+// certificate.
 func (s *Secret) fingerprint() string {
 	hash := sha256.New()
 	for _, part := range [][]byte{s.ca, s.cert} {
@@ -132,12 +131,12 @@ func (s *Secret) fingerprint() string {
 	return hex.EncodeToString(hash.Sum(nil))
 }
 
-// Equal says whether two Secrets have the same content.
+// Equal reports whether two Secrets have the same content.
 func (s Secret) Equal(other Secret) bool {
 	return s.unreadable == other.unreadable && bytes.Equal(s.ca, other.ca) && bytes.Equal(s.cert, other.cert) && bytes.Equal(s.key, other.key)
 }
 
-// MarshalJSON writes the fingerprint, on which revisions are built.
+// MarshalJSON writes the fingerprint, which is part of revisions.
 func (s Secret) MarshalJSON() ([]byte, error) { return json.Marshal(s.fingerprint()) }
 
 // Format keeps the content out of whatever is printed.

@@ -19,7 +19,7 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// Beyond these, what is legal is worth a warning.
+// Valid values beyond these get a warning.
 const (
 	// longHTTPTimeout is a quarter of the time after which a scheduling cycle counts as stuck and
 	// livesched as dead.
@@ -34,12 +34,12 @@ const (
 	shortUnschedulable = 30 * time.Second
 )
 
-// warn adds what is legal but unwise. It has no reason: no condition becomes of it.
+// warn adds a warning. It has no reason, as it sets no condition.
 func (p *problems) warn(path *field.Path, format string, args ...any) {
 	p.add("", path, format, args...)
 }
 
-// policyWarnings are what is legal but unwise in the spec of a policy that has no problems.
+// policyWarnings returns the warnings about the spec of a policy without problems.
 func policyWarnings(spec *v1alpha1.SchedulingPolicySpec) problems {
 	var found problems
 	path := field.NewPath("spec")
@@ -47,10 +47,10 @@ func policyWarnings(spec *v1alpha1.SchedulingPolicySpec) problems {
 		warnPercentage(*spec.PercentageOfNodesToScore, path.Child("percentageOfNodesToScore"), &found)
 	}
 	if d := spec.PodMaxBackoff; d != nil && d.Duration > longBackoff {
-		found.warn(path.Child("podMaxBackoff"), "a pod that failed several times waits up to %v before it is tried again, even if what it needs is there long before", d.Duration)
+		found.warn(path.Child("podMaxBackoff"), "a pod that failed several times waits up to %v before it is retried, even if it could be scheduled long before", d.Duration)
 	}
 	if d := spec.PodMaxInUnschedulablePods; d != nil && d.Duration < shortUnschedulable {
-		found.warn(path.Child("podMaxInUnschedulablePods"), "every unschedulable pod is tried again every %v, whether or not anything changed: that work delays the other pods", shortUnschedulable)
+		found.warn(path.Child("podMaxInUnschedulablePods"), "every unschedulable pod is retried every %v, even if nothing changed, which delays the other pods", shortUnschedulable)
 	}
 	for i := range spec.Extenders {
 		extenderWarnings(&spec.Extenders[i], path.Child("extenders").Index(i), &found)
@@ -66,20 +66,20 @@ func extenderWarnings(spec *v1alpha1.Extender, path *field.Path, found *problems
 		found.warn(path.Child("weight"), "has no effect without a prioritizeVerb")
 	}
 	if spec.HTTPTimeout != nil && spec.HTTPTimeout.Duration > longHTTPTimeout && (spec.FilterVerb != "" || spec.PrioritizeVerb != "" || spec.PreemptVerb != "") {
-		found.warn(path.Child("httpTimeout"), "the scheduling of all pods waits up to %v for one call of this extender; livesched is restarted when the attempt for one pod takes 2m0s", spec.HTTPTimeout.Duration)
+		found.warn(path.Child("httpTimeout"), "one call of this extender can delay the scheduling of all pods by up to %v; livesched is restarted when one scheduling attempt takes 2m0s", spec.HTTPTimeout.Duration)
 	}
 	prefix, err := url.Parse(spec.URLPrefix)
 	if err != nil {
 		return
 	}
 	if _, set := prefix.User.Password(); set {
-		found.warn(path.Child("urlPrefix"), "has a password, which everybody can read who can read the policy")
+		found.warn(path.Child("urlPrefix"), "contains a password, which everyone who can read the policy can read")
 	}
 	switch {
 	case prefix.Scheme == "http" && !local(prefix.Hostname()):
-		found.warn(path.Child("urlPrefix"), "what the extender is sent and answers is neither encrypted nor authenticated: use https:// with tlsConfig")
+		found.warn(path.Child("urlPrefix"), "requests to the extender and its responses are neither encrypted nor authenticated: use https:// with tlsConfig")
 	case prefix.Scheme == "https" && spec.TLSConfig != nil && spec.TLSConfig.Insecure:
-		found.warn(path.Child("tlsConfig", "insecure"), "the certificate of the extender is not verified: anybody on the way can answer in its place")
+		found.warn(path.Child("tlsConfig", "insecure"), "the certificate of the extender is not verified: anyone on the network path can answer in its place")
 	case prefix.Scheme == "https" && spec.TLSConfig == nil && spec.EnableHTTPS:
 		found.warn(path.Child("enableHTTPS"), "without tlsConfig the certificate of the extender is not verified, as in kube-scheduler: set tlsConfig, or leave enableHTTPS out")
 	}
@@ -92,17 +92,17 @@ func local(host string) bool {
 
 func warnPercentage(value int32, path *field.Path, found *problems) {
 	if value > 0 && value < lowPercentage {
-		found.warn(path, "the search ends at %d%% of the nodes, or 100 nodes where that is more: in a large cluster the best nodes are mostly not among those compared; 0 compares all", value)
+		found.warn(path, "the search for nodes ends at %d%% of the nodes or at 100 nodes, whichever is more: in a large cluster most nodes are never compared; 0 compares all nodes", value)
 	}
 }
 
-// profileWarnings are what is legal but unwise in the spec of a profile that has no problems and is
-// merged over a policy.
+// profileWarnings returns the warnings about the spec of a profile without problems. merged is its
+// plugin set, merged over its policy's.
 func (r *resolver) profileWarnings(objectName string, spec *v1alpha1.SchedulerProfileSpec, b *base, merged *schedconfig.Plugins) problems {
 	var found problems
 	path := field.NewPath("spec")
 	if schedulerName(objectName, spec) == corev1.DefaultSchedulerName {
-		found.warn(schedulerNamePath(spec), "kube-scheduler schedules the pods of this name, too, unless it was stopped or given another name: the two would place pods on the same room at the same time")
+		found.warn(schedulerNamePath(spec), "kube-scheduler schedules pods with this name, too, unless it was stopped or has another name: two schedulers with one name may assign the same capacity twice")
 	}
 	if spec.PercentageOfNodesToScore != nil {
 		warnPercentage(*spec.PercentageOfNodesToScore, path.Child("percentageOfNodesToScore"), &found)
@@ -115,12 +115,12 @@ func (r *resolver) profileWarnings(objectName string, spec *v1alpha1.SchedulerPr
 	w := missing{spec: spec.Plugins, before: b.plugins, merged: merged, found: &found}
 	w.warnMissing()
 	w.warnNoScore(b.extenders)
-	w.warnHalves(r.defaults.Profiles[0].Plugins)
+	w.warnDependents(r.defaults.Profiles[0].Plugins)
 	warnArgs(spec.PluginConfig, b, merged, path.Child("pluginConfig"), &found)
 	return found
 }
 
-// warnWeights reports weights that no score is multiplied by.
+// warnWeights reports weights without an effect.
 func warnWeights(plugins *v1alpha1.Plugins, path *field.Path, found *problems) {
 	for _, point := range points {
 		set, path := point.api(plugins), path.Child(point.name)
@@ -153,7 +153,7 @@ func neverScores(plugin string) bool {
 // ofGroups are the plugins that do nothing without feature gates that livesched does not support.
 var ofGroups = sets.New(names.GangScheduling, names.TopologyPlacementGenerator, names.PodGroupPodsCount)
 
-// warnNeverCalled reports what is enabled and never called.
+// warnNeverCalled reports plugins that are enabled and never called.
 func warnNeverCalled(plugins *v1alpha1.Plugins, path *field.Path, found *problems) {
 	for _, point := range points {
 		set, path := point.api(plugins), path.Child(point.name, "enabled")
@@ -168,8 +168,8 @@ func warnNeverCalled(plugins *v1alpha1.Plugins, path *field.Path, found *problem
 	}
 }
 
-// warnDisabled reports plugins that are disabled where they would not run anyhow: most likely
-// another name or another extension point was meant. "*" says nothing of the kind.
+// warnDisabled reports plugins that are disabled where they would not run in any case: most likely
+// another name or another extension point was meant. "*" is never reported.
 func warnDisabled(plugins *v1alpha1.Plugins, before *schedconfig.Plugins, path *field.Path, found *problems) {
 	custom := internalPlugins(plugins)
 	for _, point := range points {
@@ -186,7 +186,7 @@ func warnDisabled(plugins *v1alpha1.Plugins, before *schedconfig.Plugins, path *
 			}
 			added := named(custom.MultiPoint.Enabled, plugin.Name) && mayExtend(plugin.Name, point.name)
 			if !added && runsAt(before, point, plugin.Name) == absent {
-				found.warn(path.Index(i), "has no effect: plugin %q would not run at %s anyhow", plugin.Name, point.name)
+				found.warn(path.Index(i), "has no effect: plugin %q would not run at %s in any case", plugin.Name, point.name)
 			}
 		}
 	}
@@ -197,7 +197,7 @@ func mayExtend(plugin, point string) bool {
 	return does || !known
 }
 
-// warnArgs reports arguments that no plugin is built with.
+// warnArgs reports arguments of plugins that are not enabled.
 func warnArgs(configs []v1alpha1.PluginConfig, b *base, merged *schedconfig.Plugins, path *field.Path, found *problems) {
 	enabled := enabledNames(merged)
 	for i, config := range configs {
@@ -211,8 +211,7 @@ func warnArgs(configs []v1alpha1.PluginConfig, b *base, merged *schedconfig.Plug
 	}
 }
 
-// ignoresResources says whether arguments of NodeResourcesFit, which were read before, name
-// resources to ignore.
+// ignoresResources reports whether valid arguments of NodeResourcesFit name resources to ignore.
 func ignoresResources(raw []byte) bool {
 	var args struct {
 		IgnoredResources []string `json:"ignoredResources"`
@@ -220,22 +219,21 @@ func ignoresResources(raw []byte) bool {
 	return json.Unmarshal(raw, &args) == nil && len(args.IgnoredResources) > 0
 }
 
-// missing reports what goes wrong without plugins that a profile has taken out of the set that it
-// builds on.
+// missing reports the consequences of removing plugins from the set that a profile builds on.
 type missing struct {
 	spec           *v1alpha1.Plugins
 	before, merged *schedconfig.Plugins
 	found          *problems
 }
 
-// consequences are of plugins that do not run at an extension point. What was missing before the
-// profile is the policy's affair.
+// consequences lists what happens if a plugin does not run at an extension point. Profiles get no
+// warning about plugins that their policy lacks already.
 var consequences = []struct{ plugin, point, consequence string }{
-	{names.SchedulingGates, "preEnqueue", "pods with scheduling gates are tried all the same, and the API server refuses to bind them"},
+	{names.SchedulingGates, "preEnqueue", "livesched tries to schedule pods with scheduling gates, and the API server refuses to bind them"},
 	{names.NodeResourcesFit, "filter", "pods are bound to nodes that have no room for them, whose kubelets refuse them"},
-	{names.NodeAffinity, "filter", "the nodeSelector and the required node affinity of pods are not heeded: they are bound to nodes whose kubelets refuse them"},
+	{names.NodeAffinity, "filter", "the nodeSelector and the required node affinity of pods are ignored: pods are bound to nodes whose kubelets refuse them"},
 	{names.NodePorts, "filter", "pods are bound to nodes on which their host ports are taken, whose kubelets refuse them"},
-	{names.TaintToleration, "filter", "taints are not heeded: pods are bound to nodes that are kept free of them or are failing, and those that do not tolerate NoExecute are evicted"},
+	{names.TaintToleration, "filter", "taints are ignored: pods are bound to nodes that are reserved or failing, and pods that do not tolerate NoExecute are evicted"},
 	{names.NodeUnschedulable, "filter", "pods are bound to nodes that are cordoned"},
 	{names.VolumeBinding, "filter", "pods are bound to nodes that their volumes cannot be reached from, and claims that wait for their first pod are never bound"},
 	{names.DynamicResources, "filter", "devices that pods claim are not allocated: such pods do not start"},
@@ -254,8 +252,8 @@ func (w *missing) warnMissing() {
 	}
 }
 
-// onlyDevices says that nothing runs at postFilter but perhaps DynamicResources, which frees
-// devices and evicts no pod.
+// onlyDevices reports whether no plugin runs at postFilter, except possibly DynamicResources, which
+// frees devices and evicts no pod.
 func onlyDevices(merged *schedconfig.Plugins, postFilter point) bool {
 	for name := range enabledNames(merged) {
 		if name != names.DynamicResources && runsAt(merged, postFilter, name) != absent {
@@ -265,7 +263,7 @@ func onlyDevices(merged *schedconfig.Plugins, postFilter point) bool {
 	return true
 }
 
-// warnNoScore reports a profile to which all nodes are alike.
+// warnNoScore reports a profile without a plugin or extender that scores nodes.
 func (w *missing) warnNoScore(extenders []Extender) {
 	score := pointNamed("score")
 	if anyAt(w.before, score) == absent || anyAt(w.merged, score) != absent {
@@ -276,12 +274,12 @@ func (w *missing) warnNoScore(extenders []Extender) {
 			return
 		}
 	}
-	w.found.warn(w.culprit(score, allPlugins), "no plugin is left that scores: of the nodes that can run a pod, any is taken")
+	w.found.warn(w.culprit(score, allPlugins), "no plugin scores nodes: a pod is bound to an arbitrary one of the nodes that it fits")
 }
 
-// halves are plugins that fail at later extension points when they were not called at an earlier
+// dependents are plugins that fail at later extension points if they were not called at an earlier
 // one.
-var halves = []struct {
+var dependents = []struct {
 	plugin, needed string
 	by             []string
 }{
@@ -298,10 +296,10 @@ var halves = []struct {
 	{names.InterPodAffinity, "preScore", []string{"score"}},
 }
 
-// warnHalves reports plugins that are enabled in such a way that each pod fails. defaults has those
-// whose feature gates are on: others do nothing at either point.
-func (w *missing) warnHalves(defaults *schedconfig.Plugins) {
-	for _, h := range halves {
+// warnDependents reports plugins that fail every pod since they are disabled at a point that they
+// depend on. defaults has those whose feature gates are on: others do nothing at either point.
+func (w *missing) warnDependents(defaults *schedconfig.Plugins) {
+	for _, h := range dependents {
 		needed := pointNamed(h.needed)
 		if !named(defaults.MultiPoint.Enabled, h.plugin) || runsAt(w.merged, needed, h.plugin) == present {
 			continue
@@ -315,7 +313,7 @@ func (w *missing) warnHalves(defaults *schedconfig.Plugins) {
 	}
 }
 
-// culprit is the field that keeps a plugin from running at an extension point.
+// culprit returns the field that keeps a plugin from running at an extension point.
 func (w *missing) culprit(at point, plugin string) *field.Path {
 	path := field.NewPath("spec", "plugins")
 	if w.spec == nil {
@@ -337,7 +335,7 @@ func (w *missing) culprit(at point, plugin string) *field.Path {
 	return path.Child(at.name)
 }
 
-// withWarnings is the message of a spec that is accepted.
+// withWarnings returns the message of an accepted spec.
 func withWarnings(message string, warnings problems) string {
 	if len(warnings) == 0 {
 		return message

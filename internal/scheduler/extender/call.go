@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// answerBase and answerFactor bound an answer: an extender sends back at most the nodes that it
-	// was sent, in its own way of writing JSON, and a reason for each.
+	// answerBase and answerFactor bound a response: an extender sends back at most the nodes that
+	// it received, in its own formatting of JSON, and a reason for each.
 	answerBase   = 16 << 20
 	answerFactor = 4
-	// drained is how much is read of what follows an answer, for its connection to be kept.
+	// drained bounds what is read after a response, so that its connection can be reused.
 	drained = 64 << 10
 )
 
-// call posts args to a verb and reads the answer into result, a pointer. Errors name the extender
-// and the verb.
+// call posts args to a verb and decodes the response into result, a pointer. Errors name the
+// extender and the verb.
 func (e Extender) call(verb string, args, result any) error {
 	if err := e.post(verb, args, result); err != nil {
 		return fmt.Errorf("extender %q, %s: %w", e.name, verb, err)
@@ -49,14 +49,14 @@ func (e Extender) post(verb string, args, result any) error {
 		return withoutURL(err)
 	}
 	defer response.Body.Close()
-	defer io.CopyN(io.Discard, response.Body, drained) //nolint:errcheck // it is only read for the connection's sake
+	defer io.CopyN(io.Discard, response.Body, drained) //nolint:errcheck // only read so that the connection can be reused
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("the answer has status %s", response.Status)
 	}
 	return decode(response.Body, answerBase+answerFactor*int64(len(body)), result)
 }
 
-// decode reads a JSON value that is not longer than the limit. What follows it is left alone.
+// decode reads one JSON value that is not longer than the limit, and ignores what follows.
 func decode(r io.Reader, limit int64, result any) error {
 	bounded := &io.LimitedReader{R: r, N: limit}
 	switch err := json.NewDecoder(bounded).Decode(result); {
@@ -71,7 +71,7 @@ func decode(r io.Reader, limit int64, result any) error {
 	}
 }
 
-// withoutURL strips an error of the URL that it quotes: the extender is named already.
+// withoutURL removes the URL from an error: the caller names the extender.
 func withoutURL(err error) error {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {

@@ -1,18 +1,18 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package extender asks services outside of the process about a scheduling decision, over HTTP or
-// HTTPS, as kube-scheduler does (pkg/scheduler/extender.go, types in
-// k8s.io/kube-scheduler/extender/v1).
+// Package extender calls scheduler extenders over HTTP or HTTPS, as kube-scheduler does
+// (pkg/scheduler/extender.go, types in k8s.io/kube-scheduler/extender/v1).
 //
 //	filter      pod, nodes             -> nodes that are left, others with reasons
 //	prioritize  pod, nodes             -> scores from 0 to 10
 //	preempt     pod, nodes and victims -> fewer nodes, other victims
 //	bind        pod, node              -> bound by the extender
 //
-// Each call is a POST of JSON. Whatever goes wrong with one (no connection, too slow, another
-// status than 200, an answer that makes no sense) is an error that names the extender and the verb;
-// what becomes of the pod then, whether the extender may be ignored, is for the caller to decide.
+// Each call is a POST of JSON. Every failure (no connection, a timeout, a status other than 200, an
+// invalid response) is an error that names the extender and the verb. The caller decides what the
+// error means for the pod, and whether the extender may be ignored.
 //
-// Extenders belong to a generation of a profile: they are made and closed with it.
+// Extenders belong to an instance of a profile: they are created and closed with it. They are made
+// from resolved configuration, so this package imports config, which imports nothing that runs.
 package extender

@@ -21,11 +21,10 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// idleConnections is how many connections to an extender are kept for the next call. Pods are bound
-// in parallel.
+// idleConnections is the number of idle connections kept per extender. Pods are bound in parallel.
 const idleConnections = 32
 
-// Extender is a service that is asked over HTTP. Safe for concurrent use.
+// Extender is a service that is called over HTTP. It is safe for concurrent use.
 type Extender struct {
 	*service
 	// ctx bounds the calls, together with the timeout of each.
@@ -34,18 +33,18 @@ type Extender struct {
 
 var _ fwk.Extender = Extender{}
 
-// service is what the Extenders of different contexts share. Apart from closed it is read-only.
+// service is the part that Extenders of different contexts share. It is immutable, except closed.
 type service struct {
 	cfg     config.Extender
 	name    string
 	prefix  string // without a slash at its end
 	managed sets.Set[string]
 	client  *http.Client
-	// closed says that connections are not to be kept any more.
+	// closed means that connections are not kept any more.
 	closed atomic.Bool
 }
 
-// New returns an extender. It connects when it is called. The caller closes it.
+// New returns an extender. It connects on the first call. The caller must close it.
 func New(cfg *config.Extender) (*Extender, error) {
 	parsed, err := url.Parse(cfg.URLPrefix)
 	if err != nil {
@@ -69,7 +68,7 @@ func New(cfg *config.Extender) (*Extender, error) {
 	}, nil
 }
 
-// newTLSConfig returns nil, which is Go's way, where nothing is asked for.
+// newTLSConfig returns nil, which means Go's defaults, if nothing is configured.
 func newTLSConfig(cfg *config.ExtenderTLS) (*tls.Config, error) {
 	if !cfg.Insecure && cfg.ServerName == "" && cfg.Secret == nil {
 		return nil, nil
@@ -99,33 +98,33 @@ func Bound(ctx context.Context, extenders []*Extender) []fwk.Extender {
 	return bound
 }
 
-// Close gives up the connections that are kept. Calls under way end as they would have; later ones
-// still work, and keep no connection.
+// Close closes idle connections. Calls in progress are not affected; later calls still work, and
+// keep no connection.
 func (e Extender) Close() {
 	e.closed.Store(true)
 	e.client.CloseIdleConnections()
 }
 
-// Name is the URL without a password.
+// Name returns the URL without its password.
 func (e Extender) Name() string { return e.name }
 
-// IsIgnorable says whether the extender may fail.
+// IsIgnorable reports whether errors of the extender are ignored.
 func (e Extender) IsIgnorable() bool { return e.cfg.Ignorable }
 
-// IsFilter says whether the extender rules out nodes.
+// IsFilter reports whether the extender filters nodes.
 func (e Extender) IsFilter() bool { return e.cfg.FilterVerb != "" }
 
-// IsPrioritizer says whether the extender scores nodes.
+// IsPrioritizer reports whether the extender scores nodes.
 func (e Extender) IsPrioritizer() bool { return e.cfg.PrioritizeVerb != "" }
 
-// IsBinder says whether the extender binds pods.
+// IsBinder reports whether the extender binds pods.
 func (e Extender) IsBinder() bool { return e.cfg.BindVerb != "" }
 
-// SupportsPreemption says whether the extender is shown the victims of a preemption.
+// SupportsPreemption reports whether the extender takes part in preemption.
 func (e Extender) SupportsPreemption() bool { return e.cfg.PreemptVerb != "" }
 
-// IsInterested says whether the extender is to be asked about the pod: one of its containers asks
-// for a resource that the extender manages, or the extender manages none.
+// IsInterested reports whether the extender is called for the pod: one of the pod's containers
+// requests a resource that the extender manages, or the extender manages none.
 func (e Extender) IsInterested(pod *corev1.Pod) bool {
 	return len(e.managed) == 0 || e.manages(pod.Spec.Containers) || e.manages(pod.Spec.InitContainers)
 }

@@ -12,10 +12,10 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Filter returns the nodes that the extender leaves, in its order, and for those that it refuses
-// its reasons. The nodes are those that were passed in: what the extender sends back of a node is
-// its name, even where it is sent the whole (kube-scheduler goes on with the node that came back,
-// and scores it as one without pods).
+// Filter returns the nodes that pass the extender, in its order, and the reasons for those that it
+// refuses. The returned nodes are those that were passed in: only the name of a node in the
+// response is used, even if the extender received whole nodes (kube-scheduler continues with the
+// node from the response, and scores it as one without pods).
 func (e Extender) Filter(pod *corev1.Pod, nodes []fwk.NodeInfo) (
 	passed []fwk.NodeInfo, failed, unresolvable extenderv1.FailedNodesMap, err error,
 ) {
@@ -36,7 +36,7 @@ func (e Extender) Filter(pod *corev1.Pod, nodes []fwk.NodeInfo) (
 	return passed, answer.FailedNodes, answer.FailedAndUnresolvableNodes, nil
 }
 
-// namesOf returns the nodes that an answer leaves.
+// namesOf returns the names of the nodes in a response.
 func (e Extender) namesOf(answer *extenderv1.ExtenderFilterResult) []string {
 	switch {
 	case e.cfg.NodeCacheCapable && answer.NodeNames != nil:
@@ -65,13 +65,13 @@ func choose(nodes []fwk.NodeInfo, names []string) ([]fwk.NodeInfo, error) {
 			return nil, fmt.Errorf("the answer has node %q, which it was not asked about", name)
 		case node != nil:
 			chosen = append(chosen, node)
-			byName[name] = nil // not a second time
+			byName[name] = nil // choose it once only
 		}
 	}
 	return chosen, nil
 }
 
-// Prioritize returns the extender's scores, and the weight to multiply them by.
+// Prioritize returns the extender's scores and its weight.
 func (e Extender) Prioritize(pod *corev1.Pod, nodes []fwk.NodeInfo) (*extenderv1.HostPriorityList, int64, error) {
 	var scores extenderv1.HostPriorityList
 	if !e.IsPrioritizer() {
@@ -83,8 +83,8 @@ func (e Extender) Prioritize(pod *corev1.Pod, nodes []fwk.NodeInfo) (*extenderv1
 	return &scores, e.cfg.Weight, nil
 }
 
-// args is what filter and prioritize are sent: nodes, or names for an extender that knows the
-// nodes.
+// args returns the arguments of filter and prioritize: nodes, or only names for an extender that
+// caches the nodes.
 func (e Extender) args(pod *corev1.Pod, nodes []fwk.NodeInfo) *extenderv1.ExtenderArgs {
 	args := &extenderv1.ExtenderArgs{Pod: pod}
 	if e.cfg.NodeCacheCapable {
@@ -102,7 +102,7 @@ func (e Extender) args(pod *corev1.Pod, nodes []fwk.NodeInfo) *extenderv1.Extend
 	return args
 }
 
-// said is an error that the extender gave as its answer.
+// said returns an error that the extender responded with.
 func (e Extender) said(verb, message string) error {
 	return fmt.Errorf("extender %q, %s: %w", e.name, verb, errors.New(message))
 }

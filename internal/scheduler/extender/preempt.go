@@ -12,10 +12,10 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// ProcessPreemption shows the extender the nodes on which a preemption could make room, with the
-// victims, and returns what it leaves of them: fewer nodes, or other victims on some. The answer
-// names victims by UID, whether the extender knows the nodes or not. A node that comes back without
-// a list of victims has nil, which the caller judges.
+// ProcessPreemption sends the candidate nodes of a preemption with their victims to the extender,
+// and returns those that it accepts: possibly fewer nodes, or other victims. The response names
+// victims by UID, whether the extender caches the nodes or not. The victims of a node without a
+// list are nil, which the caller has to check.
 func (e Extender) ProcessPreemption(
 	pod *corev1.Pod, candidates map[string]*extenderv1.Victims, nodes fwk.NodeInfoLister,
 ) (map[string]*extenderv1.Victims, error) {
@@ -43,7 +43,7 @@ func (e Extender) ProcessPreemption(
 	return left, nil
 }
 
-// identifiers turns pods into their UIDs.
+// identifiers replaces pods by their UIDs.
 func identifiers(candidates map[string]*extenderv1.Victims) map[string]*extenderv1.MetaVictims {
 	all := make(map[string]*extenderv1.MetaVictims, len(candidates))
 	for name, victims := range candidates {
@@ -56,8 +56,7 @@ func identifiers(candidates map[string]*extenderv1.Victims) map[string]*extender
 	return all
 }
 
-// find turns UIDs back into pods. Those have to be on the node: the extender may know of others
-// than we do.
+// find replaces UIDs by pods, which must be on the node: the extender may have another view of it.
 func find(
 	name string, identified *extenderv1.MetaVictims, candidates map[string]*extenderv1.Victims, nodes fwk.NodeInfoLister,
 ) (*extenderv1.Victims, error) {
@@ -94,7 +93,7 @@ func podOn(node fwk.NodeInfo, uid string) *corev1.Pod {
 	return nil
 }
 
-// Bind has the extender bind the pod.
+// Bind lets the extender bind the pod.
 func (e Extender) Bind(binding *corev1.Binding) error {
 	if !e.IsBinder() {
 		return errors.New("the extender has no bindVerb")

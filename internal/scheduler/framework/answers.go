@@ -10,13 +10,13 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// Answers is a CycleState that remembers what some plugins answer at PreFilter and, node by node,
-// at Filter. Who has to look at a pod a second time in one cycle, with the same Answers and the
-// same snapshot, has none of them asked again: plugins of which nothing is known may count the
-// calls, act on them, or answer otherwise.
+// Answers is a CycleState that remembers the results of some plugins at PreFilter and, node by
+// node, at Filter. If a pod is evaluated a second time in one cycle, with the same Answers and the
+// same snapshot, these plugins are not called again: unknown plugins may count the calls, act on
+// them, or return another result.
 //
-// A clone is a state like any other, and remembers nothing, as it is for asking under other
-// circumstances. Plugins may use Answers from several goroutines, as any CycleState.
+// A clone is an ordinary state and remembers nothing, as it serves other circumstances. Like any
+// CycleState, Answers is safe for concurrent use.
 type Answers struct {
 	fwk.CycleState
 	plugins sets.Set[string]
@@ -31,13 +31,14 @@ type preFilterAnswer struct {
 	status *fwk.Status
 }
 
-// filterQuestion is whom was asked about what.
+// filterQuestion is the plugin and the node of a call.
 type filterQuestion struct {
 	plugin string
 	node   fwk.NodeInfo
 }
 
-// NewAnswers returns a state, for one cycle, that remembers what the plugins of these names answer.
+// NewAnswers returns a state, for one cycle, that remembers the results of the plugins with these
+// names.
 func NewAnswers(state fwk.CycleState, plugins sets.Set[string]) *Answers {
 	return &Answers{
 		CycleState: state, plugins: plugins,
@@ -45,7 +46,7 @@ func NewAnswers(state fwk.CycleState, plugins sets.Set[string]) *Answers {
 	}
 }
 
-// answersOf returns the answers that are remembered of a plugin, nil if none are.
+// answersOf returns state if it remembers the results of the plugin, nil if not.
 func answersOf(state fwk.CycleState, plugin string) *Answers {
 	if a, ok := state.(*Answers); ok && a.plugins.Has(plugin) {
 		return a
@@ -53,7 +54,7 @@ func answersOf(state fwk.CycleState, plugin string) *Answers {
 	return nil
 }
 
-// toPreFilter returns what a plugin has answered, or has it asked.
+// toPreFilter returns the remembered result of a plugin. The first call gets it from ask.
 func (a *Answers) toPreFilter(plugin string, ask func() (*fwk.PreFilterResult, *fwk.Status)) (*fwk.PreFilterResult, *fwk.Status) {
 	if a == nil {
 		return ask()

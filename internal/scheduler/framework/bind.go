@@ -37,15 +37,15 @@ func (f *Framework) RunBindPlugins(
 	return status
 }
 
-// RunPostBindPlugins tells the PostBind plugins that the pod was bound.
+// RunPostBindPlugins runs the PostBind plugins after the pod was bound.
 func (f *Framework) RunPostBindPlugins(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) {
 	var success *fwk.Status
 	defer f.observePoint(schedmetrics.PostBind, time.Now(), &success)
 	logger := newPointLogger(ctx, schedmetrics.PostBind, "node", klog.KRef("", nodeName))
 	for _, pl := range f.plugins.PostBind {
 		ctx := logger.context(ctx, pl.Name())
-		// The pod is bound whatever happens here: a panic is logged by call, and
-		// the other plugins still hear of it.
+		// The pod is bound whatever happens here: call logs a panic, and the other plugins still
+		// run.
 		f.call(ctx, state, schedmetrics.PostBind, pl.Name(), func() *fwk.Status {
 			pl.PostBind(ctx, state, pod, nodeName)
 			return nil

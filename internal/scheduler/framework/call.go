@@ -45,8 +45,7 @@ func (f *Framework) observePoint(point string, start time.Time, status **fwk.Sta
 		Observe(time.Since(start).Seconds())
 }
 
-// failed is the status of a pod that a plugin failed with something else than a
-// refusal.
+// failed returns the status of a pod for which a plugin returned neither success nor a refusal.
 func failed(point, plugin string, status *fwk.Status) *fwk.Status {
 	err := statusError(status)
 	var panicked *PanicError
@@ -56,8 +55,8 @@ func failed(point, plugin string, status *fwk.Status) *fwk.Status {
 	return fwk.AsStatus(err)
 }
 
-// failure says which plugin failed, and at what, in kube-scheduler's words: they
-// become the pod's condition, where people and their tools look for them.
+// failure names the plugin that failed and the step, in kube-scheduler's words: they become the
+// message of the pod's condition, which people and tools read.
 func failure(point, plugin string, err error) error {
 	switch point {
 	case schedmetrics.PreFilterExtensionAddPod:
@@ -77,8 +76,8 @@ func failure(point, plugin string, err error) error {
 	}
 }
 
-// statusError is the error in a status, also in one that a plugin had no
-// business to return, such as Wait from Filter.
+// statusError returns the error of a status, also of one that a plugin must not return, such as
+// Wait from Filter.
 func statusError(status *fwk.Status) error {
 	if err := status.AsError(); err != nil {
 		return err

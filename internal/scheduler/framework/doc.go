@@ -3,10 +3,9 @@
 
 // Package framework runs the plugins of one profile at their extension points.
 //
-// It takes the place of kube-scheduler's framework runtime
-// (k8s.io/kubernetes/pkg/scheduler/framework/runtime) and keeps its rules; the
-// plugins themselves are written against k8s.io/kube-scheduler/framework and
-// come as they are.
+// It replaces kube-scheduler's framework runtime
+// (k8s.io/kubernetes/pkg/scheduler/framework/runtime) and follows its rules; the plugins themselves
+// are written against k8s.io/kube-scheduler/framework and run unchanged.
 //
 //	schedconfig.Plugins     what a profile asks for: MultiPoint, extension points, weights
 //	      |  Needed: the names to build, by way of a Registry
@@ -21,10 +20,9 @@
 //	      v
 //	  WaitingPods, PodsInPreBind    one of each per process, shared by all frameworks
 //
-// A Framework belongs to one generation of one profile and holds nothing that
-// must outlive it: pods that wait on Permit and pods in PreBind are kept in
-// structures that every framework of the process shares, so that they can be
-// allowed, rejected or preempted whichever generation they were scheduled by.
+// A Framework belongs to one instance of a profile and holds nothing that must outlive it: pods
+// that wait on Permit and pods in PreBind are kept in structures that all frameworks of the process
+// share, so that they can be allowed, rejected or preempted whichever instance scheduled them.
 //
 // # Panics
 //

@@ -10,13 +10,12 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// EnqueueExtensions returns, for every plugin that can refuse a pod, what says
-// which cluster events may help that pod: the plugin itself, or
-// DefaultEnqueueExtensions under its name. Plugins that implement none of
-// PreEnqueue, PreFilter, Filter, Reserve and Permit are left out, even if they
-// name events.
+// EnqueueExtensions returns, for every plugin that can refuse a pod, the EnqueueExtensions that
+// register the events that may help the pod: the plugin itself, or DefaultEnqueueExtensions with
+// its name. Plugins that implement none of PreEnqueue, PreFilter, Filter, Reserve and Permit are
+// left out, even if they register events.
 //
-// A profile with extenders needs one entry more, which is not a plugin's:
+// A profile with extenders needs one more entry, which is not for a plugin:
 // DefaultEnqueueExtensions(schedframework.ExtenderName).
 func (p *Plugins) EnqueueExtensions() []fwk.EnqueueExtensions {
 	var out []fwk.EnqueueExtensions
@@ -41,10 +40,9 @@ func canRefuse(pl fwk.Plugin) bool {
 	return false
 }
 
-// DefaultEnqueueExtensions stands in for something that refuses pods and does
-// not say what would help them: every kind of event on every resource, listed
-// one by one rather than as a wildcard, because event handlers are made from
-// the list.
+// DefaultEnqueueExtensions is for a plugin or extender that refuses pods and registers no events.
+// It registers every kind of event on every resource, one by one and not as a wildcard, because
+// event handlers are created from the list.
 func DefaultEnqueueExtensions(name string) fwk.EnqueueExtensions {
 	return defaultEnqueueExtensions(name)
 }

@@ -14,13 +14,12 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 )
 
-// disableAll is the name that, among an extension point's disabled plugins,
-// keeps all of MultiPoint away from it.
+// disableAll, among the disabled plugins of an extension point, disables all plugins of MultiPoint
+// there.
 const disableAll = "*"
 
-// Expand works out which plugin runs at which extension point and with which
-// weight, by kube-scheduler's rules (expandMultiPointPlugins in
-// pkg/scheduler/framework/runtime/framework.go):
+// Expand determines which plugin runs at which extension point and with which weight, by
+// kube-scheduler's rules (expandMultiPointPlugins in pkg/scheduler/framework/runtime/framework.go):
 //
 //   - A plugin of MultiPoint runs at every extension point that it implements,
 //     except where the point disables it, or disables "*".
@@ -57,7 +56,7 @@ func Expand(cfg *schedconfig.Plugins, instances map[string]fwk.Plugin) (*Plugins
 	return out, nil
 }
 
-// checkKnown reports names without an instance, each at the place that uses it.
+// checkKnown reports names without an instance, each at its place in the configuration.
 func checkKnown(cfg *schedconfig.Plugins, instances map[string]fwk.Plugin) error {
 	var errs []error
 	check := func(place string, set *schedconfig.PluginSet) {
@@ -74,7 +73,7 @@ func checkKnown(cfg *schedconfig.Plugins, instances map[string]fwk.Plugin) error
 	return errors.Join(errs...)
 }
 
-// expandInto fills in this point's fields of out.
+// expandInto sets this point's fields of out.
 func (pt point) expandInto(out *Plugins, cfg *schedconfig.Plugins, instances map[string]fwk.Plugin) error {
 	names, err := pt.expand(cfg, instances)
 	if err != nil {
@@ -160,9 +159,9 @@ func (pt point) checkCount(names []string) error {
 	return nil
 }
 
-// weigh returns the weights of the plugins that run at this point, by their own
-// names. The configuration may know a plugin by another name than the plugin
-// itself does; a weight is looked up by the plugin's name and has to be there.
+// weigh returns the weights of the plugins that run at this point, by their own names. The
+// configuration may use another name for a plugin than the plugin itself; a weight is looked up by
+// the plugin's own name and must exist.
 func (pt point) weigh(
 	cfg *schedconfig.Plugins, plugins []fwk.Plugin, instances map[string]fwk.Plugin,
 ) (map[string]int64, error) {
@@ -176,8 +175,8 @@ func (pt point) weigh(
 		if weight == 0 {
 			weight = 1
 		}
-		// kube-scheduler's own check, kept to the letter. Weights are 32 bits wide,
-		// so what it finds in practice is a sum that went below zero.
+		// This is exactly kube-scheduler's check. Weights have 32 bits, so in practice it finds
+		// sums below zero.
 		if weight*fwk.MaxScore > fwk.MaxTotalScore-total {
 			return nil, fmt.Errorf("the weights up to plugin %q add up to less than 0 or to more than a total can hold", p.Name)
 		}

@@ -13,12 +13,11 @@ import (
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// RunFilterPlugins asks the Filter plugins that PreFilter did not skip, in order,
-// whether the pod may run on the node, and returns the first refusal or error
-// with the plugin's name in it. Nil: the pod fits.
+// RunFilterPlugins runs the Filter plugins that PreFilter did not skip, in order, and returns the
+// first refusal or error with the plugin's name. nil means that the pod fits on the node.
 //
-// If all filters are to be checked, a refusal does not end it, and all refusals are
-// returned as one; an error still ends it, and is returned alone.
+// With Config.CheckAllFilters, a refusal does not end the run, and all refusals are returned as
+// one; an error still ends it and is returned alone.
 func (f *Framework) RunFilterPlugins(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeInfo fwk.NodeInfo,
 ) *fwk.Status {
@@ -62,11 +61,10 @@ func (f *Framework) runFilter(
 	})
 }
 
-// bothRefused makes one refusal of two, with the reasons of both and with the code
-// and the plugin of the one that says more: that no preemption could help, or else
-// the first one. Either plugin would do to tell which events may help: the pod has
-// to satisfy both. The first can be nil. Statuses are the plugins', and are
-// not changed.
+// bothRefused combines two refusals: it has the reasons of both, and the code and plugin of the
+// first, or of the second if only that is UnschedulableAndUnresolvable. The hints of either plugin
+// suffice, since the pod must satisfy both. first may be nil. The statuses belong to the plugins
+// and are not modified.
 func bothRefused(first, second *fwk.Status) *fwk.Status {
 	if first == nil {
 		return second
@@ -78,14 +76,12 @@ func bothRefused(first, second *fwk.Status) *fwk.Status {
 	return fwk.NewStatus(more.Code(), slices.Concat(first.Reasons(), second.Reasons())...).WithPlugin(more.Plugin())
 }
 
-// RunFilterPluginsWithNominatedPods asks the Filter plugins with the pods
-// nominated to the node in mind. If there are any of the same or a higher
-// priority, the pod has to fit twice: with them counted as running on the node,
-// since it must not take their room, and without them, since they may never come
-// and the pod may have fitted only on their account (inter-pod affinity).
+// RunFilterPluginsWithNominatedPods runs the Filter plugins and takes the pods nominated for the
+// node into account. If there are any of the same or a higher priority, the pod must fit twice:
+// with them on the node, since it must not take their room, and without them, since they may never
+// arrive and the pod may fit only because of them (inter-pod affinity).
 //
-// Preemption calls it as well, with a state and a node that its victims were
-// taken out of.
+// Preemption calls it, too, with a state and a node from which the victims were removed.
 func (f *Framework) RunFilterPluginsWithNominatedPods(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeInfo fwk.NodeInfo,
 ) *fwk.Status {
@@ -101,9 +97,8 @@ func (f *Framework) RunFilterPluginsWithNominatedPods(
 	return f.RunFilterPlugins(ctx, state, pod, nodeInfo)
 }
 
-// addNominatedPods returns copies of node and state to which the pods that are
-// nominated to the node and at least as important as pod were added, or nil if
-// there are none.
+// addNominatedPods returns copies of node and state with the pods added that are nominated for the
+// node and have the priority of pod or a higher one, nil if there are none.
 func (f *Framework) addNominatedPods(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeInfo fwk.NodeInfo,
 ) (fwk.NodeInfo, fwk.CycleState, *fwk.Status) {
@@ -133,7 +128,7 @@ func (f *Framework) addNominatedPods(
 	return withNominated, withState, nil
 }
 
-// cloneState copies a state, which has the plugins copy what they keep in it.
+// cloneState clones a state, which calls Clone on the plugins' data.
 func cloneState(ctx context.Context, state fwk.CycleState) (clone fwk.CycleState, status *fwk.Status) {
 	defer func() {
 		if value := recover(); value != nil {

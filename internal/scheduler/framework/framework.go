@@ -13,25 +13,26 @@ import (
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// Config is what a Framework is made of. The plugins belong to one framework;
+// Config holds the plugins and dependencies of a Framework. The plugins belong to one framework;
 // everything else is shared with other frameworks and outlives it.
 type Config struct {
 	// ProfileName is the scheduler name of the profile, and its label in metrics.
 	ProfileName string
 	// Plugins are the profile's plugins as Expand returned them.
 	Plugins *Plugins
-	// Args are the arguments that the plugins were built with, by plugin name. Only who works out
-	// for itself what a plugin says needs them; a plugin may be missing. Nobody changes them.
+	// Args are the arguments that the plugins were built with, by plugin name. Only the fast path,
+	// which computes the results of plugins itself, needs them; plugins may be missing. They are
+	// immutable.
 	Args map[string]runtime.Object
-	// CheckAllFilters has all Filter plugins look at a node, after one has refused it
-	// too, so that all reasons are known. Decisions do not depend on it.
+	// CheckAllFilters runs all Filter plugins on a node even after one has refused it, so that all
+	// reasons are known. Decisions do not depend on it.
 	CheckAllFilters bool
-	// Snapshot is what PreFilter plugins are given the nodes of.
+	// Snapshot has the nodes that PreFilter plugins receive.
 	Snapshot fwk.SharedLister
 	// Parallelizer spreads Score and parallel PreBind plugins over goroutines.
 	// Default: NewParallelizer(0).
 	Parallelizer fwk.Parallelizer
-	// Nominator knows the pods that are nominated to nodes. Nil: there are none.
+	// Nominator holds the nominated pods. nil means that there are none.
 	Nominator Nominator
 	// WaitingPods keeps the pods that wait on Permit. Default: a collection that
 	// no other framework sees.
@@ -39,14 +40,13 @@ type Config struct {
 	// PodsInPreBind keeps the pods whose PreBind plugins run. Default: a
 	// collection that no other framework sees.
 	PodsInPreBind *PodsInPreBind
-	// Recorder takes the run times of single plugins, in those cycles whose state
-	// asks for them. Nil: they are not recorded.
+	// Recorder records the durations of single plugins, in the cycles whose state asks for it. nil
+	// disables recording.
 	Recorder *schedmetrics.MetricAsyncRecorder
 }
 
-// Framework runs the plugins of one generation of one profile. Beyond them it
-// has no state of its own, so the scheduling loop, binding cycles and preemption
-// may use it at the same time, each with a CycleState of its own.
+// Framework runs the plugins of one instance of a profile. It has no other state, so the scheduling
+// loop, binding cycles and preemption may use it at the same time, each with its own CycleState.
 type Framework struct {
 	profileName   string
 	plugins       *Plugins
@@ -57,13 +57,14 @@ type Framework struct {
 	waitingPods   *WaitingPods
 	podsInPreBind *PodsInPreBind
 	recorder      *schedmetrics.MetricAsyncRecorder
-	// isPart says that the durations of extension points are somebody else's to observe; see Part.
+	// isPart means that this framework does not observe the durations of extension points; see
+	// Part.
 	isPart bool
 
 	checkAllFilters bool
 
-	// The extension points that run for every pod or every node, with what is
-	// worth looking up only once. The others are read from plugins.
+	// The extension points that run for every pod or every node, with names and metrics looked up
+	// in advance. The others are read from plugins.
 	preFilter []preFilterPlugin
 	filter    []instrumented[fwk.FilterPlugin]
 	preScore  []instrumented[fwk.PreScorePlugin]
@@ -72,8 +73,7 @@ type Framework struct {
 
 var _ fwk.PluginsRunner = (*Framework)(nil)
 
-// instrumented is a plugin with its name and its child of
-// plugin_evaluation_total.
+// instrumented is a plugin with its name and its counter of plugin_evaluation_total.
 type instrumented[P fwk.Plugin] struct {
 	plugin      P
 	name        string
@@ -82,17 +82,17 @@ type instrumented[P fwk.Plugin] struct {
 
 type preFilterPlugin struct {
 	instrumented[fwk.PreFilterPlugin]
-	extensions fwk.PreFilterExtensions // nil: the plugin has none
+	extensions fwk.PreFilterExtensions // nil if the plugin has none
 }
 
 type scorePlugin struct {
 	instrumented[fwk.ScorePlugin]
-	extensions fwk.ScoreExtensions // nil: scores are not normalised
+	extensions fwk.ScoreExtensions // nil if scores are not normalised
 	weight     int64
 }
 
-// New returns a framework for the plugins in cfg. It starts no goroutine and
-// needs no closing. schedmetrics.Register must have been called before.
+// New returns a framework for the plugins in cfg. It starts no goroutine and need not be closed.
+// schedmetrics.Register must have been called before.
 func New(cfg Config) *Framework {
 	f := &Framework{
 		profileName:   cfg.ProfileName,
@@ -144,28 +144,27 @@ func instrument[P fwk.Plugin](profile, point string, plugins []P) []instrumented
 // ProfileName returns the scheduler name of the profile.
 func (f *Framework) ProfileName() string { return f.profileName }
 
-// Plugins returns what runs where.
+// Plugins returns the plugins by extension point.
 func (f *Framework) Plugins() *Plugins { return f.plugins }
 
-// Args returns the arguments that a plugin was built with, nil if they are not known. They must not
-// be changed.
+// Args returns the arguments that a plugin was built with, nil if they are unknown. They must not
+// be modified.
 func (f *Framework) Args(plugin string) runtime.Object { return f.args[plugin] }
 
-// Parallelizer returns what the framework spreads work over goroutines with.
+// Parallelizer returns the framework's parallelizer.
 func (f *Framework) Parallelizer() fwk.Parallelizer { return f.parallelizer }
 
 // SnapshotSharedLister returns the snapshot that PreFilter plugins see.
 func (f *Framework) SnapshotSharedLister() fwk.SharedLister { return f.snapshot }
 
-// HasFilterPlugins tells whether any Filter plugin is enabled.
+// HasFilterPlugins reports whether any Filter plugin is enabled.
 func (f *Framework) HasFilterPlugins() bool { return len(f.filter) > 0 }
 
-// HasPostFilterPlugins tells whether any PostFilter plugin is enabled.
+// HasPostFilterPlugins reports whether any PostFilter plugin is enabled.
 func (f *Framework) HasPostFilterPlugins() bool { return len(f.plugins.PostFilter) > 0 }
 
-// HasScorePlugins tells whether any Score plugin is enabled.
+// HasScorePlugins reports whether any Score plugin is enabled.
 func (f *Framework) HasScorePlugins() bool { return len(f.score) > 0 }
 
-// SignPod returns nil, which tells the caller that the pod cannot be compared
-// with others by signature.
+// SignPod returns nil, which means that the pod cannot be compared with others by signature.
 func (f *Framework) SignPod(context.Context, *corev1.Pod) fwk.PodSignature { return nil }

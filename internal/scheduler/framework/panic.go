@@ -13,13 +13,13 @@ import (
 
 // PanicError is the error of a pod whose plugin panicked.
 type PanicError struct {
-	// ExtensionPoint is what the plugin was called for, as in metrics: "Filter",
+	// ExtensionPoint is the step at which the plugin was called, as in metrics: "Filter",
 	// "ScoreExtensionNormalize" …
 	ExtensionPoint string
-	// Plugin is the name of the plugin. Empty: it is not known which one's state it was that
-	// panicked.
+	// Plugin is the name of the plugin, empty if the panic was in the Clone of a state of unknown
+	// origin.
 	Plugin string
-	// Value is what it panicked with.
+	// Value is the value of the panic.
 	Value any
 }
 
@@ -30,14 +30,14 @@ func (e *PanicError) Error() string {
 	return fmt.Sprintf("plugin %q panicked at %s: %v", e.Plugin, e.ExtensionPoint, e.Value)
 }
 
-// Unwrap returns the error that the plugin panicked with, if it was one.
+// Unwrap returns the value of the panic if it is an error.
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err
 }
 
-// newPanicError logs the stack, which is of use to the plugin's author but has
-// no place in a pod's condition, and returns what goes there.
+// newPanicError logs the stack, which helps the plugin's author but does not belong in a pod's
+// condition, and returns the error for the condition.
 func newPanicError(ctx context.Context, point, plugin string, value any) *PanicError {
 	stack := debug.Stack()
 	if worker, ok := value.(*workerPanic); ok {
@@ -49,8 +49,7 @@ func newPanicError(ctx context.Context, point, plugin string, value any) *PanicE
 	return err
 }
 
-// workerPanic carries a panic from a goroutine of Parallelizer to the one that
-// waits for it.
+// workerPanic carries a panic from a goroutine of Parallelizer to the waiting one.
 type workerPanic struct {
 	value any
 	stack []byte

@@ -13,11 +13,10 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/parallelize"
 )
 
-// Parallelizer spreads work over goroutines as kube-scheduler's does, with the
-// same chunks and the same scheduler_goroutines metric. The difference: work that
-// panics does so in the goroutine that called Until. A plugin that
-// spreads its work with the handle's parallelizer therefore panics where the
-// framework can recover.
+// Parallelizer spreads work over goroutines as kube-scheduler's does, with the same chunks and the
+// same scheduler_goroutines metric. Unlike there, a panic of the work is raised again in the
+// goroutine that called Until. So a plugin that spreads its work with the handle's parallelizer
+// panics where the framework can recover.
 type Parallelizer struct {
 	parallelism int
 	workers     parallelize.Parallelizer
@@ -25,8 +24,8 @@ type Parallelizer struct {
 
 var _ fwk.Parallelizer = Parallelizer{}
 
-// NewParallelizer returns a parallelizer that uses at most that many goroutines
-// at a time. Below 1: kube-scheduler's default, 16.
+// NewParallelizer returns a parallelizer that uses at most the given number of goroutines at a
+// time. A number below 1 means kube-scheduler's default, 16.
 func NewParallelizer(parallelism int) Parallelizer {
 	if parallelism < 1 {
 		parallelism = parallelize.DefaultParallelism
@@ -34,8 +33,8 @@ func NewParallelizer(parallelism int) Parallelizer {
 	return Parallelizer{parallelism: parallelism, workers: parallelize.NewParallelizer(parallelism)}
 }
 
-// Until calls work for 0 to pieces-1 and returns when all calls have. Once ctx
-// has ended it makes no further call. operation is a label of the metric.
+// Until calls work for 0 to pieces-1 and returns when all calls have returned. Once ctx has ended
+// it makes no further calls. operation is a label of the metric.
 func (p Parallelizer) Until(ctx context.Context, pieces int, work workqueue.DoWorkPieceFunc, operation string) {
 	if pieces == 1 || p.parallelism == 1 {
 		for i := 0; i < pieces && ctx.Err() == nil; i++ {

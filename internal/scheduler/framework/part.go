@@ -12,9 +12,9 @@ import (
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// Part returns a Framework that runs, at PreFilter, Filter, PreScore and Score, only those plugins
-// that keep says yes to. It shares everything else with f, and counts what its plugins do as f
-// does, but for the durations of extension points: a part of one is none. It is for a caller that
+// Part returns a Framework that runs only the plugins that keep selects at PreFilter, Filter,
+// PreScore and Score. It shares everything else with f and records the same metrics, except the
+// durations of extension points, as it does not run all of their plugins. It is for a caller that
 // runs the plugins of one profile in several ways.
 func (f *Framework) Part(keep func(fwk.Plugin) bool) *Framework {
 	part := *f
@@ -45,7 +45,7 @@ func (f *Framework) FilterNames() []string {
 	return names
 }
 
-// WeightedScore is a Score plugin with what its normalised score is multiplied with.
+// WeightedScore is a Score plugin with its weight.
 type WeightedScore struct {
 	Plugin fwk.ScorePlugin
 	Weight int64
@@ -60,9 +60,9 @@ func (f *Framework) ScorePlugins() []WeightedScore {
 	return out
 }
 
-// AllSkip runs the PreFilter plugins for a pod and says whether every one of them skips. It ends at
-// the first that does not. The plugins are not given the nodes. skipped is what the state is told
-// that was skipped: the names of all of them, to be shared and not written to.
+// AllSkip runs the PreFilter plugins for a pod and reports whether all of them skip. It ends at the
+// first that does not. The plugins receive no nodes. skipped holds the names of all PreFilter
+// plugins; the state stores it, so it must not be modified.
 func (f *Framework) AllSkip(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, skipped sets.Set[string]) bool {
 	logger := newPointLogger(ctx, schedmetrics.PreFilter)
 	for i := range f.preFilter {
@@ -75,9 +75,9 @@ func (f *Framework) AllSkip(ctx context.Context, state fwk.CycleState, pod *core
 	return true
 }
 
-// ScoreNode writes into scores, by plugin in the order of ScorePlugins, what the Score plugins that
-// PreScore did not skip give to one node, before normalisation. The scores of those that were
-// skipped are not touched. Anything else than success from a plugin is an error.
+// ScoreNode writes into scores, in the order of ScorePlugins, the scores of one node from the Score
+// plugins that PreScore did not skip, before normalisation. It does not change the scores of
+// skipped ones. Any other status than success is an error.
 func (f *Framework) ScoreNode(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo, scores []int64,
 ) *fwk.Status {
@@ -101,8 +101,8 @@ func (f *Framework) ScoreNode(
 	return nil
 }
 
-// NormalizeScores has the plugin at position i of ScorePlugins, which must have ScoreExtensions,
-// normalise its scores.
+// NormalizeScores calls NormalizeScore of the plugin at position i of ScorePlugins, which must have
+// ScoreExtensions.
 func (f *Framework) NormalizeScores(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, i int, scores fwk.NodeScoreList,
 ) *fwk.Status {

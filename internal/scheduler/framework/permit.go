@@ -18,10 +18,9 @@ import (
 // maxPermitTimeout is the longest time that a Permit plugin can make a pod wait.
 const maxPermitTimeout = 15 * time.Minute
 
-// RunPermitPlugins asks all Permit plugins whether the pod may go on to its node
-// at once, should wait, or not at all. The first that refuses or fails ends it.
-// If plugins want to wait the status is Wait, and the map holds how long each of
-// them is willing to, at most 15 minutes: the caller passes it to AddWaitingPod.
+// RunPermitPlugins runs all Permit plugins: each allows the pod, asks it to wait, or refuses it.
+// The first that refuses or fails ends the run. If plugins ask to wait, the status is Wait, and the
+// map holds the timeout of each, at most 15 minutes: the caller passes it to AddWaitingPod.
 func (f *Framework) RunPermitPlugins(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string,
 ) (waitTimes map[string]time.Duration, status *fwk.Status) {
@@ -59,22 +58,21 @@ func (f *Framework) runPermit(
 	return status, timeout
 }
 
-// AddWaitingPod makes the pod wait for the plugins in waitTimes. The time runs
-// from now, and the first plugin whose time is over rejects the pod. To be called
-// when RunPermitPlugins returned Wait; WaitOnPermit takes the pod out again.
+// AddWaitingPod makes the pod wait for the plugins in waitTimes. The timeouts start now, and the
+// first one that expires rejects the pod. It must be called when RunPermitPlugins returned Wait;
+// WaitOnPermit removes the pod again.
 func (f *Framework) AddWaitingPod(pod *corev1.Pod, waitTimes map[string]time.Duration) {
 	f.waitingPods.Add(pod, waitTimes)
 }
 
-// WillWaitOnPermit tells whether the pod is a waiting pod.
+// WillWaitOnPermit reports whether the pod is a waiting pod.
 func (f *Framework) WillWaitOnPermit(_ context.Context, pod *corev1.Pod) bool {
 	return f.waitingPods.Get(pod.UID) != nil
 }
 
-// WaitOnPermit blocks until a waiting pod is allowed or rejected, and returns at
-// once for any other pod. The status is a refusal if the pod was rejected or its
-// time ran out, and an error if it was preempted, or ctx ended, or the process stops
-// (ErrStopping).
+// WaitOnPermit blocks until a waiting pod is allowed or rejected, and returns at once for any other
+// pod. The status is a refusal if the pod was rejected or timed out, and an error if it was
+// preempted, ctx ended, or the process stops (ErrStopping).
 func (f *Framework) WaitOnPermit(ctx context.Context, pod *corev1.Pod) *fwk.Status {
 	start := time.Now()
 	status, waited := f.waitingPods.Wait(ctx, pod.UID)
@@ -106,8 +104,8 @@ func (f *Framework) GetWaitingPod(uid types.UID) fwk.WaitingPod {
 	return f.waitingPods.Get(uid)
 }
 
-// RejectWaitingPod rejects the waiting pod with that UID, and tells whether there
-// was one that still waited.
+// RejectWaitingPod rejects the waiting pod with that UID, and reports whether there was one that
+// still waited.
 func (f *Framework) RejectWaitingPod(uid types.UID) bool {
 	return f.waitingPods.Reject(uid)
 }

@@ -9,9 +9,8 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 )
 
-// Plugins says which plugin instances run at which extension point and in which
-// order. Expand makes it; nobody changes it afterwards, so any number of
-// goroutines may read it.
+// Plugins holds the plugin instances of each extension point, in the order in which they run.
+// Expand creates it; afterwards it is immutable, so any number of goroutines may read it.
 type Plugins struct {
 	PreEnqueue []fwk.PreEnqueuePlugin
 	QueueSort  fwk.QueueSortPlugin
@@ -20,8 +19,7 @@ type Plugins struct {
 	PostFilter []fwk.PostFilterPlugin
 	PreScore   []fwk.PreScorePlugin
 	Score      []fwk.ScorePlugin
-	// ScoreWeights holds what each plugin of Score multiplies its normalised
-	// score with, by plugin name.
+	// ScoreWeights holds the weight of each Score plugin, by plugin name.
 	ScoreWeights map[string]int64
 	Reserve      []fwk.ReservePlugin
 	Permit       []fwk.PermitPlugin
@@ -36,14 +34,13 @@ type Plugins struct {
 	PlacementScore        []fwk.PlacementScorePlugin
 	PlacementScoreWeights map[string]int64
 
-	// All holds every instance that the configuration enables anywhere, once
-	// each, ordered by the name it is configured under. A plugin that is
-	// disabled at each extension point it has is in here too.
+	// All holds every instance that the configuration enables anywhere, once each, sorted by
+	// configured name. It includes plugins that are disabled at all their extension points.
 	All []fwk.Plugin
 }
 
-// Needed returns the names of the plugins that a configuration enables, through
-// MultiPoint or at any extension point: those that have to be built for it.
+// Needed returns the names of the plugins that a configuration enables, through MultiPoint or at
+// any extension point: these must be built for it.
 func Needed(cfg *schedconfig.Plugins) sets.Set[string] {
 	needed := sets.New[string]()
 	if cfg == nil {
@@ -60,9 +57,9 @@ func Needed(cfg *schedconfig.Plugins) sets.Set[string] {
 	return needed
 }
 
-// Configured returns what runs where, written as a configuration without
-// MultiPoint: kube-scheduler calls it the captured profile. Plugins of Score and
-// PlacementScore carry their weights.
+// Configured returns the plugins by extension point as a configuration without MultiPoint:
+// kube-scheduler calls it the captured profile. Plugins of Score and PlacementScore carry their
+// weights.
 func (p *Plugins) Configured() *schedconfig.Plugins {
 	out := &schedconfig.Plugins{}
 	for _, pt := range extensionPoints {

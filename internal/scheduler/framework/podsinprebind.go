@@ -12,10 +12,9 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// PodsInPreBind are the pods whose PreBind plugins run, by UID: until they are
-// done, preemption can end a pod's binding cycle rather than delete the pod.
-// There is one collection per process, for the same reason as with WaitingPods.
-// Safe for concurrent use.
+// PodsInPreBind holds the pods whose PreBind plugins run, by UID: until these are done, preemption
+// can cancel a pod's binding cycle instead of deleting the pod. There is one collection per
+// process, for the same reason as with WaitingPods. It is safe for concurrent use.
 type PodsInPreBind struct {
 	mu   sync.RWMutex // guards pods
 	pods map[types.UID]*podInPreBind
@@ -57,8 +56,7 @@ func (p *PodsInPreBind) Len() int {
 	return len(p.pods)
 }
 
-// podInPreBind is cancelled or done with PreBind, whichever comes first, and
-// stays that.
+// podInPreBind is either cancelled or done with PreBind, whichever is first. The state is final.
 type podInPreBind struct {
 	cancel context.CancelCauseFunc
 
@@ -69,8 +67,8 @@ type podInPreBind struct {
 
 var _ fwk.PodInPreBind = (*podInPreBind)(nil)
 
-// CancelPod ends the pod's binding cycle, with reason as the cause, and tells
-// whether it is ended: not if it has gone on to be bound.
+// CancelPod cancels the pod's binding cycle, with reason as the cause. It returns false if the pod
+// is already past PreBind.
 func (p *podInPreBind) CancelPod(reason string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,8 +82,8 @@ func (p *podInPreBind) CancelPod(reason string) bool {
 	return true
 }
 
-// MarkPrebound is called before the pod is bound; from then on it cannot be
-// cancelled. False: it was cancelled and must not be bound.
+// MarkPrebound is called before the pod is bound; afterwards it cannot be cancelled. It returns
+// false if the pod was cancelled and must not be bound.
 func (p *podInPreBind) MarkPrebound() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,9 +8,8 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 )
 
-// point is one extension point as Expand sees it: which part of the
-// configuration speaks of it, which plugins can run there, and which field of
-// Plugins they end up in.
+// point describes an extension point for Expand: its part of the configuration, the plugins that
+// can run there, and the field of Plugins that holds them.
 type point struct {
 	name string
 	// min and max bound the number of plugins; max 0 is no bound.
@@ -24,7 +23,7 @@ type point struct {
 	weights func(*Plugins) *map[string]int64
 }
 
-// extensionPoints lists all of them, in the order in which a pod meets them.
+// extensionPoints lists all extension points, in the order in which they run for a pod.
 var extensionPoints = []point{
 	newPoint("PreEnqueue",
 		func(c *schedconfig.Plugins) *schedconfig.PluginSet { return &c.PreEnqueue },

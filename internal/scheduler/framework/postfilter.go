@@ -12,12 +12,10 @@ import (
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// RunPostFilterPlugins asks the PostFilter plugins, in order, to make room for a
-// pod that fits nowhere. The first that succeeds, fails or says
-// UnschedulableAndUnresolvable ends it. If all say Unschedulable so does the
-// status, with the reasons of all; it bears the name of the first plugin, and
-// the result is that of the last plugin which had anything to say about the
-// nomination.
+// RunPostFilterPlugins runs the PostFilter plugins, in order, for a pod that fits on no node. The
+// first that succeeds, fails or returns UnschedulableAndUnresolvable ends the run. If all return
+// Unschedulable, so does RunPostFilterPlugins, with the reasons of all and the name of the first
+// plugin; the result is that of the last plugin that returned nominating info.
 func (f *Framework) RunPostFilterPlugins(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
 ) (result *fwk.PostFilterResult, status *fwk.Status) {

@@ -20,10 +20,9 @@ import (
 // errPreBindDone ends the context of PreBind plugins that have all returned.
 var errPreBindDone = errors.New("all PreBind plugins have returned")
 
-// RunPreBindPreFlights asks the PreBind plugins whether they have anything to do
-// for the pod on this node, and whether they can do it beside others; both is
-// kept in state for RunPreBindPlugins. The status is a success if any plugin has
-// something to do, Skip if none has, and otherwise an error.
+// RunPreBindPreFlights asks the PreBind plugins whether they have work to do for the pod on this
+// node, and whether they can run in parallel with others; state keeps both for RunPreBindPlugins.
+// The status is success if any plugin has work to do, Skip if none has, and otherwise an error.
 func (f *Framework) RunPreBindPreFlights(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string,
 ) (status *fwk.Status) {
@@ -64,11 +63,10 @@ func (f *Framework) runPreBindPreFlight(
 	return result, status
 }
 
-// RunPreBindPlugins prepares node and pod for the binding. The PreBind plugins
-// run in order, and neighbours that allow it at the same time; those that had
-// nothing to do in RunPreBindPreFlights are left out. The first that refuses or
-// fails ends the context of those that run beside it and keeps the rest from
-// running. The pod must not be bound unless the status is a success.
+// RunPreBindPlugins prepares node and pod for the binding. The PreBind plugins run in order, and
+// adjacent ones that allow it in parallel; those that skipped in RunPreBindPreFlights do not run.
+// The first that refuses or fails ends the context of those that run in parallel with it, and later
+// ones do not run. The pod must not be bound unless the status is success.
 func (f *Framework) RunPreBindPlugins(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string,
 ) (status *fwk.Status) {
@@ -97,9 +95,8 @@ func (f *Framework) RunPreBindPlugins(
 	return nil
 }
 
-// preBindGroups splits the plugins that have something to do into groups that
-// run one after the other. A plugin that does not allow others beside it parts
-// its neighbours even if it has nothing to do itself.
+// preBindGroups splits the plugins that did not skip into groups that run one after the other. A
+// plugin that does not allow parallel runs separates its neighbours even if it skipped.
 func (f *Framework) preBindGroups(state fwk.CycleState) [][]fwk.PreBindPlugin {
 	skipped, parallel := state.GetSkipPreBindPlugins(), state.GetParallelPreBindPlugins()
 	var groups [][]fwk.PreBindPlugin
@@ -136,14 +133,14 @@ func (f *Framework) runPreBind(
 		return nil
 	}
 	if status.IsError() && errors.Is(status.AsError(), context.Canceled) {
-		// The plugin gave up because it was told to: say what told it.
+		// The plugin gave up because its context ended: return the cause.
 		status = fwk.AsStatus(context.Cause(ctx))
 	}
 	return logger.refusedOrFailed(schedmetrics.PreBind, pl.Name(), pod, status)
 }
 
-// AddPodInPreBind lets preemption end the binding cycle of the pod with that UID,
-// by way of cancel, while its PreBind plugins run.
+// AddPodInPreBind lets preemption end the binding cycle of the pod with that UID with cancel, while
+// its PreBind plugins run.
 func (f *Framework) AddPodInPreBind(uid types.UID, cancel context.CancelCauseFunc) {
 	f.podsInPreBind.Add(uid, cancel)
 }
@@ -154,7 +151,7 @@ func (f *Framework) GetPodInPreBind(uid types.UID) fwk.PodInPreBind {
 	return f.podsInPreBind.Get(uid)
 }
 
-// RemovePodInPreBind undoes AddPodInPreBind.
+// RemovePodInPreBind reverts AddPodInPreBind.
 func (f *Framework) RemovePodInPreBind(uid types.UID) {
 	f.podsInPreBind.Remove(uid)
 }

@@ -17,8 +17,8 @@ import (
 
 // RunPreFilterPlugins runs the PreFilter plugins in order.
 //
-// The result says which nodes are left; nil is all of them. A plugin that skips
-// has its Filter and its PreFilter extensions left out for this state. The status is
+// The result holds the nodes that are left; nil means all nodes. If a plugin skips, its Filter and
+// its PreFilter extensions do not run for this state. The status is
 //
 //   - nil if the pod may go on;
 //   - UnschedulableAndUnresolvable from the first plugin that says so, or if no
@@ -27,8 +27,8 @@ import (
 //     preemption will want their state;
 //   - Error otherwise.
 //
-// The set names the plugins that left out nodes by their results; it is never
-// nil when the status is a success.
+// The set holds the names of the plugins whose results exclude nodes; it is never nil if the status
+// is success.
 func (f *Framework) RunPreFilterPlugins(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod,
 ) (result *fwk.PreFilterResult, status *fwk.Status, restricting sets.Set[string]) {
@@ -70,8 +70,8 @@ func (f *Framework) RunPreFilterPlugins(
 	return result, refused, restricting
 }
 
-// noNodeSatisfies words the refusal as kube-scheduler does, since it becomes part
-// of the pod's condition.
+// noNodeSatisfies returns the refusal in kube-scheduler's words, since it becomes part of the pod's
+// condition.
 func noNodeSatisfies(restricting sets.Set[string]) *fwk.Status {
 	plugins := sets.List(restricting)
 	if len(plugins) == 1 {
@@ -95,9 +95,8 @@ func (f *Framework) runPreFilter(
 	return result, status
 }
 
-// RunPreFilterExtensionAddPod tells the PreFilter plugins that did not skip what
-// it would mean for podToSchedule if podInfoToAdd ran on the node. It stops at
-// the first plugin that does not succeed.
+// RunPreFilterExtensionAddPod calls AddPod of the PreFilter plugins that did not skip, as if
+// podInfoToAdd ran on the node. It stops at the first plugin that does not succeed.
 func (f *Framework) RunPreFilterExtensionAddPod(
 	ctx context.Context, state fwk.CycleState, podToSchedule *corev1.Pod, podInfoToAdd fwk.PodInfo, nodeInfo fwk.NodeInfo,
 ) *fwk.Status {
@@ -107,8 +106,8 @@ func (f *Framework) RunPreFilterExtensionAddPod(
 		})
 }
 
-// RunPreFilterExtensionRemovePod is RunPreFilterExtensionAddPod for a pod that
-// would be gone from the node.
+// RunPreFilterExtensionRemovePod is RunPreFilterExtensionAddPod for a pod that is removed from the
+// node.
 func (f *Framework) RunPreFilterExtensionRemovePod(
 	ctx context.Context, state fwk.CycleState, podToSchedule *corev1.Pod, podInfoToRemove fwk.PodInfo, nodeInfo fwk.NodeInfo,
 ) *fwk.Status {

@@ -14,9 +14,8 @@ import (
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// RunReservePluginsReserve lets the Reserve plugins set aside, in order, what the
-// pod needs on the node, and stops at the first that refuses or fails. The caller
-// then owes RunReservePluginsUnreserve.
+// RunReservePluginsReserve calls Reserve of the Reserve plugins, in order, and stops at the first
+// that refuses or fails. The caller must then call RunReservePluginsUnreserve.
 func (f *Framework) RunReservePluginsReserve(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string,
 ) (status *fwk.Status) {
@@ -34,8 +33,8 @@ func (f *Framework) RunReservePluginsReserve(
 	return nil
 }
 
-// RunReservePluginsUnreserve lets all Reserve plugins, in reverse order, give
-// back what they had set aside, also those that Reserve never reached.
+// RunReservePluginsUnreserve calls Unreserve of all Reserve plugins, in reverse order, including
+// those whose Reserve was not called.
 func (f *Framework) RunReservePluginsUnreserve(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string,
 ) {
@@ -44,8 +43,7 @@ func (f *Framework) RunReservePluginsUnreserve(
 	logger := newPointLogger(ctx, schedmetrics.Unreserve, "node", klog.KRef("", nodeName))
 	for _, pl := range slices.Backward(f.plugins.Reserve) {
 		ctx := logger.context(ctx, pl.Name())
-		// Nobody is left to tell about a panic, and the other plugins must get
-		// their turn: call has logged it.
+		// A panic has been logged by call. The other plugins must run all the same.
 		f.call(ctx, state, schedmetrics.Unreserve, pl.Name(), func() *fwk.Status {
 			pl.Unreserve(ctx, state, pod, nodeName)
 			return nil
@@ -53,8 +51,8 @@ func (f *Framework) RunReservePluginsUnreserve(
 	}
 }
 
-// refusedOrFailed is the status of a pod that a plugin refused, which bears the
-// plugin's name, or failed.
+// refusedOrFailed returns the status of a pod that a plugin refused, with the plugin's name, or
+// failed.
 func (l pointLogger) refusedOrFailed(point, plugin string, pod *corev1.Pod, status *fwk.Status) *fwk.Status {
 	if status.IsRejected() {
 		l.V(4).Info("Plugin refused the pod", "extensionPoint", point, "plugin", plugin,

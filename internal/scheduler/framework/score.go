@@ -15,9 +15,8 @@ import (
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// RunPreScorePlugins runs the PreScore plugins on the nodes that fit. A plugin
-// that skips has its Score left out for this state; anything else than success
-// is an error and ends it.
+// RunPreScorePlugins runs the PreScore plugins on the nodes that fit. If a plugin skips, its Score
+// does not run for this state; any other status than success is an error and ends the run.
 func (f *Framework) RunPreScorePlugins(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo,
 ) (status *fwk.Status) {
@@ -43,11 +42,10 @@ func (f *Framework) RunPreScorePlugins(
 	return nil
 }
 
-// RunScorePlugins scores the nodes with the Score plugins that PreScore did not
-// skip, normalises what each plugin gave, and returns for every node, in the
-// order of nodes, the weighted score of each plugin and their sum. Anything else
-// than success from a plugin is an error, and so is a score that is not between
-// fwk.MinScore and fwk.MaxScore once normalised.
+// RunScorePlugins scores the nodes with the Score plugins that PreScore did not skip, normalises
+// the scores of each plugin, and returns for every node, in the order of nodes, the weighted score
+// of each plugin and their sum. Any other status than success is an error, and so is a normalised
+// score that is not between fwk.MinScore and fwk.MaxScore.
 func (f *Framework) RunScorePlugins(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo,
 ) (scores []fwk.NodePluginScores, status *fwk.Status) {
@@ -80,7 +78,7 @@ type scoring struct {
 	lists   []fwk.NodeScoreList // by plugin, then node
 }
 
-// score fills in the lists, nodes in parallel.
+// score computes the lists, nodes in parallel.
 func (s *scoring) score(ctx context.Context) *fwk.Status {
 	if len(s.plugins) == 0 {
 		return nil
@@ -109,7 +107,7 @@ func (s *scoring) score(ctx context.Context) *fwk.Status {
 	return failure.of(ctx)
 }
 
-// normalize lets the plugins that want to rewrite their lists, plugins in parallel.
+// normalize runs the plugins' NormalizeScore, plugins in parallel.
 func (s *scoring) normalize(ctx context.Context) *fwk.Status {
 	var normalizing []int
 	for p, pl := range s.plugins {
@@ -133,12 +131,13 @@ func (s *scoring) normalize(ctx context.Context) *fwk.Status {
 	return failure.of(ctx)
 }
 
-// total checks and weighs the scores and adds them up.
+// total checks the scores and returns the weighted sums.
 func (s *scoring) total() ([]fwk.NodePluginScores, *fwk.Status) {
 	totals := make([]fwk.NodePluginScores, len(s.nodes))
 	scores := make([]fwk.PluginScore, len(s.nodes)*len(s.plugins))
 	for i, node := range s.nodes {
-		// Capped, so that appending an extender's score does not run into the next node's.
+		// The capacity is limited, so that appending an extender's score does not overwrite the
+		// next node's.
 		own := scores[:len(s.plugins):len(s.plugins)]
 		scores = scores[len(s.plugins):]
 		total := &totals[i]
@@ -157,8 +156,7 @@ func (s *scoring) total() ([]fwk.NodePluginScores, *fwk.Status) {
 	return totals, nil
 }
 
-// firstFailure keeps the first of the failures that goroutines report and ends
-// the work of the others.
+// firstFailure keeps the first failure that a goroutine reports and ends the work of the others.
 type firstFailure struct {
 	cancel context.CancelCauseFunc
 	status atomic.Pointer[fwk.Status]
@@ -170,8 +168,8 @@ func (f *firstFailure) record(status *fwk.Status) {
 	}
 }
 
-// of returns the failure. If there is none and ctx has ended all the same, part
-// of the work was never done, which is an error too.
+// of returns the failure. If there is none but ctx has ended, part of the work was not done, which
+// is an error, too.
 func (f *firstFailure) of(ctx context.Context) *fwk.Status {
 	if status := f.status.Load(); status != nil {
 		return status

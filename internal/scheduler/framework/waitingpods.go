@@ -17,14 +17,14 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// WaitingPods are the pods that have a node and wait for Permit plugins, by UID.
-// There is one collection per process: plugins of any profile and generation
-// find all waiting pods in it, and preemption can reach those whose profile was
-// replaced while they waited. Safe for concurrent use.
+// WaitingPods holds the pods that have a node and wait for Permit plugins, by UID. There is one
+// collection per process: plugins of all profiles and instances find all waiting pods in it, and
+// preemption reaches those whose profile was replaced while they waited. It is safe for concurrent
+// use.
 type WaitingPods struct {
 	mu   sync.RWMutex // guards what follows; never held while a waiting pod's mu is taken
 	pods map[types.UID]*waitingPod
-	// stopped says that nobody may wait any more.
+	// stopped means that no pod may wait any more.
 	stopped bool
 }
 
@@ -36,9 +36,9 @@ func NewWaitingPods() *WaitingPods {
 	return &WaitingPods{pods: map[types.UID]*waitingPod{}}
 }
 
-// Add makes the pod wait until each plugin in waitTimes has allowed it, anybody
-// rejects it, or the time of one of the plugins is over. It starts one timer per
-// plugin; they are stopped when the wait is decided.
+// Add makes the pod wait until all plugins in waitTimes have allowed it, it is rejected, or the
+// timeout of one of the plugins expires. It starts one timer per plugin; they are stopped when the
+// wait is decided.
 func (w *WaitingPods) Add(pod *corev1.Pod, waitTimes map[string]time.Duration) {
 	wp := newWaitingPod(pod, waitTimes)
 	if w.put(wp) {
@@ -53,8 +53,8 @@ func (w *WaitingPods) put(wp *waitingPod) (stopped bool) {
 	return w.stopped
 }
 
-// Stop ends all waits with ErrStopping, those that begin later too: whoever could allow the pods
-// may take longer than the process has. They are scheduled anew by the next one.
+// Stop ends all waits with ErrStopping, including later ones: the pods might be allowed only after
+// the process has ended. The next leader schedules them again.
 func (w *WaitingPods) Stop() {
 	w.mu.Lock()
 	w.stopped = true
@@ -72,8 +72,8 @@ func (w *WaitingPods) Get(uid types.UID) fwk.WaitingPod {
 	return nil
 }
 
-// Reject rejects the waiting pod with that UID on behalf of no plugin, and tells
-// whether there was one that still waited.
+// Reject rejects the waiting pod with that UID, without naming a plugin, and reports whether there
+// was one that still waited.
 func (w *WaitingPods) Reject(uid types.UID) bool {
 	wp := w.get(uid)
 	return wp != nil && wp.Reject("", "removed")
@@ -100,9 +100,9 @@ func (w *WaitingPods) Len() int {
 	return len(w.pods)
 }
 
-// Wait blocks until the wait of the pod with that UID is decided or ctx has
-// ended, removes the pod from the collection, and returns what was decided; nil
-// is allowed. waited is false, and the status nil, if there is no such pod.
+// Wait blocks until the wait of the pod with that UID is decided or ctx has ended, removes the pod
+// from the collection, and returns the decision; nil means allowed. waited is false, and the status
+// nil, if there is no such pod.
 func (w *WaitingPods) Wait(ctx context.Context, uid types.UID) (status *fwk.Status, waited bool) {
 	wp := w.get(uid)
 	if wp == nil {
@@ -131,14 +131,14 @@ func (w *WaitingPods) remove(wp *waitingPod) {
 	}
 }
 
-// waitingPod is one pod's wait. It is decided once; what comes later has no effect.
+// waitingPod is one pod's wait. The first decision is final.
 type waitingPod struct {
 	pod     *corev1.Pod
 	decided chan struct{} // closed when status is set
 
 	mu      sync.Mutex             // guards what follows
-	pending map[string]*time.Timer // by plugin that has not allowed the pod
-	status  *fwk.Status            // nil is allowed
+	pending map[string]*time.Timer // by name of the plugins that have not allowed the pod yet
+	status  *fwk.Status            // nil means allowed
 	done    bool
 }
 
@@ -146,7 +146,7 @@ var _ fwk.WaitingPod = (*waitingPod)(nil)
 
 func newWaitingPod(pod *corev1.Pod, waitTimes map[string]time.Duration) *waitingPod {
 	w := &waitingPod{pod: pod, decided: make(chan struct{}), pending: map[string]*time.Timer{}}
-	// A timer may fire before the last one is set, and has to wait for it.
+	// A timer may fire before the last one is set, and must wait for it.
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for plugin, timeout := range waitTimes {
@@ -157,7 +157,7 @@ func newWaitingPod(pod *corev1.Pod, waitTimes map[string]time.Duration) *waiting
 	return w
 }
 
-// GetPod returns the pod as it was when it began to wait.
+// GetPod returns the pod as it was when its wait began.
 func (w *waitingPod) GetPod() *corev1.Pod { return w.pod }
 
 // GetPendingPlugins returns the plugins that have not allowed the pod yet, sorted.
@@ -172,8 +172,8 @@ func (w *waitingPod) GetPendingPlugins() []string {
 	return plugins
 }
 
-// Allow says that the plugin no longer wants the pod to wait. When the last
-// plugin has said so, the pod is allowed.
+// Allow records that the plugin allows the pod. The pod is allowed when all plugins have allowed
+// it.
 func (w *waitingPod) Allow(plugin string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -186,15 +186,14 @@ func (w *waitingPod) Allow(plugin string) {
 	}
 }
 
-// Reject refuses the pod on behalf of the plugin, whose events then decide when it
-// is tried again. It returns false if the wait was decided already.
+// Reject refuses the pod on behalf of the plugin, whose events then decide when it is retried. It
+// returns false if the wait was decided already.
 func (w *waitingPod) Reject(plugin, msg string) bool {
 	return w.decide(fwk.NewStatus(fwk.Unschedulable, msg).WithPlugin(plugin))
 }
 
-// Preempt ends the wait in favour of another pod. Other than a rejected pod, this
-// one is not unschedulable: it is tried again after its backoff. It returns false
-// if the wait was decided already.
+// Preempt ends the wait in favour of another pod. Unlike a rejected pod, this one is not
+// unschedulable: it is retried after its backoff. It returns false if the wait was decided already.
 func (w *waitingPod) Preempt(plugin, msg string) bool {
 	return w.decide(fwk.AsStatus(fmt.Errorf("waiting on permit for pod: %s", msg)).WithPlugin(plugin))
 }

@@ -12,10 +12,10 @@
 // dashboards work. Each of them registers the Go and process collectors, so that the two cannot
 // simply be appended to each other.
 //
-// [Register] makes the endpoint serve controller-runtime's registry in full, and of legacyregistry
-// every metric family whose name the first does not have at that moment. A family is never put
-// together from both: client-go and workqueue know one provider per process, so one of the two
-// copies is always empty, and empty families are not gathered.
+// [Register] makes the endpoint serve controller-runtime's registry in full, and every metric
+// family of legacyregistry whose name the first does not have at that moment. A family is never
+// merged from both: client-go and workqueue know one provider per process, so one of the two copies
+// is always empty, and empty families are not gathered.
 //
 // livesched's own metrics start with livesched_ and live in controller-runtime's registry.
 package metrics

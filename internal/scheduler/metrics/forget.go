@@ -17,27 +17,28 @@ const (
 	// schedulerPrefix starts the names of the metrics of the scheduler and of plugins that register
 	// theirs with it.
 	schedulerPrefix = "scheduler_"
-	// LabelProfile carries the scheduler name in them, and in our own.
+	// LabelProfile is the label with the scheduler name, in these metrics and in livesched's own.
 	LabelProfile = "profile"
 )
 
 // ForgetProfile deletes every series of a scheduler_* metric whose label "profile" is the given
-// scheduler name: some 41 series per profile with the default plugins, which nothing else ever
-// removes. Metrics of out-of-tree plugins are included if they follow the same naming and are
-// registered with legacyregistry.
+// scheduler name: about 41 series per profile with the default plugins, which nothing else removes.
+// Metrics of out-of-tree plugins are included if they follow the same naming and are registered
+// with legacyregistry.
 //
-// It is for a profile that is gone and drained. A measurement that is taken later makes its series
-// anew, with a gauge that starts at zero: so first the last pod has to leave the queue, and
-// asynchronous recorders have to be flushed.
+// It is for a profile that was removed and has drained. A later measurement creates its series
+// again, and a gauge starts at zero. So the last pod must leave the queue and asynchronous
+// recorders must be flushed before the call.
 //
-// The error names the metrics whose series could not be deleted; those of the others are.
+// The error names the metrics whose series could not be deleted; those of other metrics are
+// deleted.
 func ForgetProfile(schedulerName string) error {
 	return forgetProfile(legacyregistry.DefaultGatherer, legacyregistry.Registerer(), schedulerName)
 }
 
 func forgetProfile(gatherer prometheus.Gatherer, registerer prometheus.Registerer, schedulerName string) error {
-	// What could be gathered is used even if some collector failed: it says which metrics have
-	// series to delete.
+	// Use what could be gathered even if some collector failed: it shows which metrics have series
+	// to delete.
 	families, err := gatherer.Gather()
 	errs := []error{err}
 	for _, family := range families {
@@ -65,17 +66,16 @@ func hasLabelValue(family *dto.MetricFamily, name, value string) bool {
 	return false
 }
 
-// partialDeleter is what prometheus.MetricVec and all that embed it offer, component-base's vectors
-// among them.
+// partialDeleter is implemented by prometheus.MetricVec and all types that embed it, such as
+// component-base's vectors.
 type partialDeleter interface {
 	DeletePartialMatch(labels prometheus.Labels) int
 }
 
-// registeredVec returns the collector behind a gathered family. Half of the scheduler's vectors
-// with a profile label are unexported variables, so the registry is asked: registering a collector
-// that describes the same metric fails with an error that carries the one registered. The
-// registration succeeds only if the family comes from a collector that describes nothing, and is
-// taken back then.
+// registeredVec returns the collector of a gathered family. Half of the scheduler's vectors with a
+// profile label are unexported variables, so it asks the registry: registering a collector that
+// describes the same metric fails with an error that contains the registered one. The registration
+// succeeds only if the family comes from a collector that describes nothing, and is reverted then.
 func registeredVec(registerer prometheus.Registerer, family *dto.MetricFamily) (partialDeleter, error) {
 	probe := describer{describe(family)}
 	err := registerer.Register(probe)

@@ -15,47 +15,48 @@ import (
 // Values of the label "result" of [Reloads], of the label "queue" of [PendingPods], of the label
 // "state" of [BindCalls] and of the label "reason" of [EventsLost].
 const (
-	// ReloadSucceeded: what was built was swapped in.
+	// ReloadSucceeded: the new profiles were swapped in.
 	ReloadSucceeded = "success"
-	// ReloadFailed: a profile could not be built; what ran before runs on.
+	// ReloadFailed: a profile could not be built; the previous one keeps running.
 	ReloadFailed = "failure"
-	// ReloadRejected: the spec of a profile or policy was not accepted; what ran before runs on.
+	// ReloadRejected: the spec of a profile or policy was not accepted; the previous one stays in
+	// use.
 	ReloadRejected = "rejected"
 
-	// QueueActive are pods that are tried as soon as it is their turn.
+	// QueueActive are pods that are ready to be scheduled.
 	QueueActive = "active"
 	// QueueBackoff are pods that wait for the end of their back-off.
 	QueueBackoff = "backoff"
-	// QueueUnschedulable are pods that wait for something to change.
+	// QueueUnschedulable are pods that wait for an event that may make them schedulable.
 	QueueUnschedulable = "unschedulable"
-	// QueueGated are pods that a PreEnqueue plugin, such as that of scheduling gates, keeps out.
+	// QueueGated are pods that a PreEnqueue plugin refuses, such as SchedulingGates.
 	QueueGated = "gated"
 
 	// BindCallRunning is a pod that is being bound.
 	BindCallRunning = "running"
-	// BindCallWaiting is a pod that waits for others to be bound, because so many are.
+	// BindCallWaiting is a pod that waits because too many others are being bound.
 	BindCallWaiting = "waiting"
 
-	// EventLostFull is an Event for which there was no room, since many more are told than the API
-	// server takes.
+	// EventLostFull is an Event for which there was no room, since Events are recorded faster than
+	// the API server accepts them.
 	EventLostFull = "full"
-	// EventLostRefused is one that the API server refused, or did not answer for minutes.
+	// EventLostRefused is an Event that the API server refused, or did not answer for minutes.
 	EventLostRefused = "refused"
-	// EventLostStopped is one that could not be written in time before the process ended.
+	// EventLostStopped is an Event that could not be written before the process ended.
 	EventLostStopped = "stopped"
 )
 
 var (
-	// Reloads counts reloads of the profile map by result: swaps, builds that failed, and specs
-	// that were not accepted, each generation of an object once. A reconciliation that finds
-	// nothing changed is no reload.
+	// Reloads counts reloads of the profile map by result: swaps, failed builds, and specs that
+	// were not accepted, once per metadata.generation of an object. A reconciliation without
+	// changes is no reload.
 	Reloads = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "livesched_reloads_total",
 		Help: "Number of reloads of the scheduler profiles, by the result. 'success' means that the new profiles were swapped in, 'failure' that a profile could not be built and the last good one was kept, 'rejected' that the spec of a profile or policy was not accepted.",
 	}, []string{"result"})
 
-	// ReloadBuildDuration is the time that the building of one profile took, in seconds: plugins,
-	// extenders and the sync of the informers that they asked for.
+	// ReloadBuildDuration is the time to build one profile, in seconds: plugins, extenders and the
+	// sync of the informers that they use.
 	ReloadBuildDuration = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "livesched_reload_build_duration_seconds",
 		Help: "Time to build a scheduler profile in seconds: its plugins, its extenders and the sync of their informers.",
@@ -64,8 +65,8 @@ var (
 		Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16),
 	})
 
-	// ReloadSwapDuration is the time that a swap took until the last pending pod had been looked at
-	// again, in seconds. The new profiles decide from its beginning, and scheduling goes on
+	// ReloadSwapDuration is the time from a swap until the last pending pod was moved, in seconds.
+	// The new profiles are in use from the beginning of the swap, and scheduling continues
 	// meanwhile.
 	ReloadSwapDuration = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "livesched_reload_swap_duration_seconds",
@@ -74,8 +75,8 @@ var (
 		Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16),
 	})
 
-	// ReloadStandstill is the longest time for which a swap held the scheduling queue at a stretch,
-	// in seconds: no pod is popped meanwhile.
+	// ReloadStandstill is the longest time for which a swap held the scheduling queue without a
+	// break, in seconds: no pod is popped meanwhile.
 	ReloadStandstill = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "livesched_reload_standstill_duration_seconds",
 		Help: "Longest time in seconds for which a swap of the scheduler profiles held the scheduling queue at a stretch, so that no pod could be taken from it.",
@@ -84,37 +85,36 @@ var (
 		Buckets: prometheus.ExponentialBuckets(0.00001, 2, 16),
 	})
 
-	// Profiles is the number of profiles that pods are scheduled with.
+	// Profiles is the number of profiles in use.
 	Profiles = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "livesched_profiles",
 		Help: "Number of scheduler profiles that pods are being scheduled with.",
 	})
 
-	// ProfileGenerations is the number of built profiles that are not closed: those of [Profiles]
-	// and those that were replaced but still have pods in flight. It returns to the value of
-	// Profiles when they have drained.
+	// ProfileGenerations is the number of profile instances that are not closed: those of
+	// [Profiles] and replaced ones that still have pods in flight. It returns to the value of
+	// Profiles when these have drained. (The metric's name says generation for an instance.)
 	ProfileGenerations = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "livesched_profile_generations",
 		Help: "Number of generations of scheduler profiles alive, those included that were replaced and wait for their last pod to leave.",
 	})
 
-	// PendingPods is scheduler_pending_pods by profile. The queue keeps it, and deletes the series
-	// of profiles that are gone.
+	// PendingPods is scheduler_pending_pods by profile. The queue updates it, and deletes the
+	// series of removed profiles.
 	PendingPods = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "livesched_pending_pods",
 		Help: "Number of pending pods, by the profile and by the queue that they are in: 'active', 'backoff', 'unschedulable' or 'gated'. Pods under way are in none.",
 	}, []string{LabelProfile, "queue"})
 
-	// RetiredGenerationPods is the number of pods that are under way with a generation that was
-	// replaced: they are bound, or given back, by the generation that they were popped with. See
-	// [AddRetired].
+	// RetiredGenerationPods is the number of pods in flight with a replaced instance of their
+	// profile: the instance that a pod was popped with also binds or requeues it. See [AddRetired].
 	RetiredGenerationPods = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "livesched_retired_generation_pods",
 		Help: "Number of pods under way with a generation of their profile that has been replaced or removed since.",
 	}, retired.sum)
 
 	// BindCalls is the number of pods at the last step of their binding, by whether they are being
-	// bound or have to wait for their turn. Pods that wait on Permit or in PreBind are not counted.
+	// bound or have to wait. Pods that wait on Permit or are in PreBind are not counted.
 	BindCalls = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "livesched_bind_calls",
 		Help: "Number of pods that are being bound to a node ('running') or wait until fewer are ('waiting').",
@@ -135,31 +135,31 @@ var (
 
 // Values of the label "path" of [Decisions].
 const (
-	// PathFast: rows that were kept from earlier decisions were used.
+	// PathFast: results kept from earlier decisions were used.
 	PathFast = "fast"
 	// PathScalar: every plugin was run on every node.
 	PathScalar = "scalar"
 )
 
 var (
-	// Decisions counts decisions about pods by the way they were made and the reason (see
-	// fastpath.Reason): for which the scalar path was taken or, on the fast path, plugins were
-	// asked node by node or no node was found.
+	// Decisions counts scheduling decisions by path and reason (see fastpath.Reason): why the
+	// scalar path was taken or, on the fast path, why plugins were called node by node or no node
+	// was found.
 	Decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "livesched_decisions_total",
 		Help: "Number of decisions about pods, by the path on which they were made ('fast' or 'scalar') and the reason: for the scalar path, or for which the fast one asked plugins node by node or found no node.",
 	}, []string{"path", "reason"})
 
-	// FastPathDifferences counts the decisions that came out differently on the two paths. It is
-	// counted only while both are taken, with --fast-path=verify.
+	// FastPathDifferences counts the decisions that differ between the two paths. It is counted
+	// only if both run, with --fast-path=verify.
 	FastPathDifferences = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "livesched_fast_path_differences_total",
 		Help: "Number of decisions that were another on the fast path than on the scalar path. Counted with --fast-path=verify only. Anything but 0 is a bug.",
 	})
 )
 
-// HandlerPanics counts panics of event handlers that plugins have added to informers, by plugin and
-// by the kind of the objects.
+// HandlerPanics counts panics of event handlers that plugins added to informers, by plugin and kind
+// of object.
 var HandlerPanics = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "livesched_plugin_event_handler_panics_total",
 	Help: "Number of panics of event handlers of plugins, by the plugin and the kind of the objects that the handler is told of.",
@@ -168,10 +168,10 @@ var HandlerPanics = prometheus.NewCounterVec(prometheus.CounterOpts{
 var registerOnce sync.Once
 
 // Register registers kube-scheduler's metrics and livesched's and makes the manager's metrics
-// endpoint serve both. It has to be called before the manager is started, which reads
-// controller-runtime's registry variable once, after the feature gates are set, which decide about
-// some of kube-scheduler's metrics, and before the first plugin is built, since plugins take these
-// metrics for granted. Further calls do nothing.
+// endpoint serve both. It must be called after the feature gates are set, since some of
+// kube-scheduler's metrics depend on them; before the manager is started, which reads
+// controller-runtime's registry variable once; and before the first plugin is built, since plugins
+// require these metrics. Further calls do nothing.
 func Register() {
 	registerOnce.Do(func() {
 		schedmetrics.Register()

@@ -5,22 +5,23 @@ package metrics
 
 import "sync"
 
-// retired tells the pods that are under way with retired generations.
+// retired counts the pods in flight with replaced instances of profiles.
 var retired sources
 
-// AddRetired has [RetiredGenerationPods] count what a store of profiles tells, until remove is
-// called. count is called when metrics are read, and must be quick.
+// AddRetired adds count to [RetiredGenerationPods] until remove is called. count is called when
+// metrics are read, and must be quick.
 func AddRetired(count func() int) (remove func()) { return retired.add(count) }
 
-// pendingEvents tells the Events that are not written yet.
+// pendingEvents counts the Events that are not written yet.
 var pendingEvents sources
 
-// AddPendingEvents has [PendingEvents] count what a writer of Events tells, until remove is called.
-// count is called when metrics are read, and must be quick.
+// AddPendingEvents adds count to [PendingEvents] until remove is called. count is called when
+// metrics are read, and must be quick.
 func AddPendingEvents(count func() int) (remove func()) { return pendingEvents.add(count) }
 
-// sources are counted when metrics are read: what changes with every pod is not worth a gauge that
-// is kept up to date. A process has one, a test may have several. Safe for concurrent use.
+// sources are functions that are called when metrics are read: the values change with every pod,
+// and updating a gauge each time would cost more. A process has one source per metric, a test may
+// have several. It is safe for concurrent use.
 type sources struct {
 	mu     sync.Mutex // guards what follows
 	counts map[int]func() int

@@ -1,8 +1,9 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plugins holds the registry of scheduling plugins: kube-scheduler's own, run unmodified,
-// those that kube-scheduler has removed and that are livesched's own now, and out-of-tree ones.
+// Package plugins holds the registry of scheduling plugins: kube-scheduler's in-tree plugins,
+// unmodified; plugins that kube-scheduler has removed, now livesched's own; and out-of-tree
+// plugins.
 package plugins
 
 import (
@@ -20,7 +21,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/plugins/serviceaffinity"
 )
 
-// own are the plugins that kube-scheduler had once and has no more.
+// own returns the plugins that kube-scheduler has removed.
 func own() framework.Registry {
 	return framework.Registry{
 		nodelabel.Name:                             nodelabel.New,
@@ -36,11 +37,11 @@ func own() framework.Registry {
 
 // NewRegistry returns kube-scheduler's in-tree plugins merged with livesched's own and with
 // outOfTree, which uses the same factory type, so that a plugin written for kube-scheduler
-// registers without a change. One name in two of them is an error: which of the two would run must
-// not depend on an accident of merging.
+// registers without a change. A name in two of the registries is an error, since it would be
+// unclear which plugin runs.
 //
-// The set of in-tree plugins and their behaviour depend on the process-wide feature gates at the
-// time of the call: set them before.
+// The set of in-tree plugins and their behaviour depend on the process-wide feature gates, which
+// must be set before the call.
 func NewRegistry(outOfTree framework.Registry) (framework.Registry, error) {
 	registry := schedplugins.NewInTreeRegistry()
 	if err := registry.Merge(own()); err != nil {

@@ -14,17 +14,18 @@ import (
 	"sigs.k8s.io/json"
 )
 
-// group is the API group in which kube-scheduler had the arguments of the plugins that it removed.
+// group is the API group in which kube-scheduler had the arguments of its removed plugins.
 const group = "kubescheduler.config.k8s.io/"
 
-// TypeMeta is for the arguments of a plugin that kube-scheduler had a kind for: they can say of
-// which kind they are, so that they paste over from a KubeSchedulerConfiguration of that time.
+// TypeMeta is for the arguments of a plugin for which kube-scheduler had a kind: they may contain
+// the apiVersion and kind, so that they can be copied from a KubeSchedulerConfiguration of that
+// time.
 type TypeMeta struct {
 	APIVersion string `json:"apiVersion,omitempty"`
 	Kind       string `json:"kind,omitempty"`
 }
 
-// Check refuses what says to be of another kind than the arguments of the plugin.
+// Check refuses an apiVersion or kind other than those of the plugin's arguments.
 func (t *TypeMeta) Check(plugin string) error {
 	if t.Kind != "" && t.Kind != plugin+"Args" || t.APIVersion != "" && !strings.HasPrefix(t.APIVersion, group) {
 		return fmt.Errorf("must be of kind %sArgs of %s, or say nothing of it; is of apiVersion %q, kind %q", plugin, strings.TrimSuffix(group, "/"), t.APIVersion, t.Kind)
@@ -32,9 +33,8 @@ func (t *TypeMeta) Check(plugin string) error {
 	return nil
 }
 
-// Decode reads a plugin's arguments, which a profile gives as a JSON object, into a struct. Without
-// arguments, the struct stays as it is. Fields that the struct does not have, and fields that are
-// given twice, are errors.
+// Decode decodes a plugin's arguments, a JSON object in a profile, into a struct. Without
+// arguments, the struct does not change. Unknown and duplicate fields are errors.
 func Decode(object runtime.Object, into any) error {
 	if object == nil {
 		return nil

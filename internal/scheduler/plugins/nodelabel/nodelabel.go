@@ -1,10 +1,9 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodelabel is the plugin NodeLabel, which kube-scheduler had up to 1.22: it admits and
-// prefers nodes by whether they have labels, whatever the labels' values. The predicate
-// CheckNodeLabelPresence and the priorities with a labelPreference of the legacy Policy API are
-// made of it.
+// Package nodelabel is the plugin NodeLabel, which kube-scheduler had up to 1.22: it filters and
+// scores nodes by the presence of labels, whatever their values. It implements the predicate
+// CheckNodeLabelPresence and the priorities with a labelPreference of the legacy Policy API.
 package nodelabel
 
 import (
@@ -26,24 +25,24 @@ import (
 // Name of the plugin.
 const Name = "NodeLabel"
 
-// ErrReason is what is said of a node that has not the right labels.
+// ErrReason is the reason for refusing a node, in kube-scheduler's words.
 const ErrReason = "node(s) didn't have the requested labels"
 
 // Args are the arguments of the plugin. All lists are of keys of labels.
 type Args struct {
 	args.TypeMeta `json:",inline"`
-	// PresentLabels are those that a node must have.
+	// PresentLabels are the labels that a node must have.
 	PresentLabels []string `json:"presentLabels,omitempty"`
-	// AbsentLabels are those that a node must not have.
+	// AbsentLabels are the labels that a node must not have.
 	AbsentLabels []string `json:"absentLabels,omitempty"`
-	// PresentLabelsPreference are those that a node should have.
+	// PresentLabelsPreference are the labels that a node should have.
 	PresentLabelsPreference []string `json:"presentLabelsPreference,omitempty"`
-	// AbsentLabelsPreference are those that a node should not have.
+	// AbsentLabelsPreference are the labels that a node should not have.
 	AbsentLabelsPreference []string `json:"absentLabelsPreference,omitempty"`
 }
 
-// ParseArgs reads and checks the arguments of the plugin. A label cannot be asked for both to be
-// there and not to be there.
+// ParseArgs reads and checks the arguments of the plugin. A label must not be wanted both present
+// and absent.
 func ParseArgs(object runtime.Object) (Args, error) {
 	var a Args
 	if err := args.Decode(object, &a); err != nil {
@@ -91,8 +90,7 @@ func New(_ context.Context, object runtime.Object, _ fwk.Handle) (fwk.Plugin, er
 // Name implements fwk.Plugin.
 func (pl *NodeLabel) Name() string { return Name }
 
-// Filter refuses the nodes that have not the labels that they must have, or have some that they
-// must not have.
+// Filter refuses nodes that lack a required label, or that have a label that must be absent.
 func (pl *NodeLabel) Filter(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
 	if !pl.admits(nodeInfo.Node()) {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, ErrReason)
@@ -114,7 +112,7 @@ func (pl *NodeLabel) admits(node *corev1.Node) bool {
 	return true
 }
 
-// Score is the share of the preferences that the node meets, from 0 to fwk.MaxScore.
+// Score returns the share of the preferences that the node meets, from 0 to fwk.MaxScore.
 func (pl *NodeLabel) Score(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
 	preferences := len(pl.args.PresentLabelsPreference) + len(pl.args.AbsentLabelsPreference)
 	if preferences == 0 {
@@ -134,10 +132,11 @@ func (pl *NodeLabel) Score(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, n
 	return int64(met) * fwk.MaxScore / int64(preferences), nil
 }
 
-// ScoreExtensions implements fwk.ScorePlugin: the score is normalised as it is.
+// ScoreExtensions implements fwk.ScorePlugin: Score returns normalised scores.
 func (pl *NodeLabel) ScoreExtensions() fwk.ScoreExtensions { return nil }
 
-// EventsToRegister names what can make a node acceptable: nodes that come, and labels that change.
+// EventsToRegister returns the events that can make a node acceptable: new nodes, and changes of
+// node labels.
 func (pl *NodeLabel) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{{
 		Event:          fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel},

@@ -3,8 +3,8 @@
 
 // Package nodepreferavoidpods is the plugin NodePreferAvoidPods, which kube-scheduler had up to
 // 1.22: it keeps the pods of a ReplicaSet or ReplicationController away from nodes whose annotation
-// scheduler.alpha.kubernetes.io/preferAvoidPods names that controller. The priority
-// NodePreferAvoidPodsPriority of the legacy Policy API is made of it.
+// scheduler.alpha.kubernetes.io/preferAvoidPods names that controller. It implements the priority
+// NodePreferAvoidPodsPriority of the legacy Policy API.
 package nodepreferavoidpods
 
 import (
@@ -41,8 +41,8 @@ func New(_ context.Context, object runtime.Object, _ fwk.Handle) (fwk.Plugin, er
 // Name implements fwk.Plugin.
 func (NodePreferAvoidPods) Name() string { return Name }
 
-// Score is 0 for a node that wants to be spared the pod's controller, fwk.MaxScore for all others.
-// An annotation that cannot be read spares nobody.
+// Score returns 0 for a node that prefers to avoid the pod's controller, fwk.MaxScore for all
+// others. An annotation that cannot be parsed is ignored.
 func (NodePreferAvoidPods) Score(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
 	controller := metav1.GetControllerOf(pod)
 	if controller == nil || controller.Kind != "ReplicaSet" && controller.Kind != "ReplicationController" {
@@ -61,8 +61,8 @@ func (NodePreferAvoidPods) Score(_ context.Context, _ fwk.CycleState, pod *corev
 	return fwk.MaxScore, nil
 }
 
-// NodeLocalKey tells the fast path what the plugin goes by (see fastpath.NodeLocal): the pod's
-// controller.
+// NodeLocalKey returns what the plugin's result depends on, for the fast path (see
+// fastpath.NodeLocal): the pod's controller.
 func (NodePreferAvoidPods) NodeLocalKey(pod *corev1.Pod) (string, bool) {
 	controller := metav1.GetControllerOfNoCopy(pod)
 	if controller == nil || controller.Kind != "ReplicaSet" && controller.Kind != "ReplicationController" {
@@ -71,5 +71,5 @@ func (NodePreferAvoidPods) NodeLocalKey(pod *corev1.Pod) (string, bool) {
 	return controller.Kind + "/" + string(controller.UID), true
 }
 
-// ScoreExtensions implements fwk.ScorePlugin: the score is normalised as it is.
+// ScoreExtensions implements fwk.ScorePlugin: Score returns normalised scores.
 func (NodePreferAvoidPods) ScoreExtensions() fwk.ScoreExtensions { return nil }

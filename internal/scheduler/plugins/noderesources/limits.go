@@ -14,9 +14,9 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/plugins/args"
 )
 
-// LimitsName is of the plugin that prefers nodes which could give a pod all that its limits allow
-// it. kube-scheduler had it up to 1.18, behind a feature gate. The priority ResourceLimitsPriority
-// of the legacy Policy API is made of it.
+// LimitsName is the name of the plugin that prefers nodes that could provide all that a pod's
+// limits allow. kube-scheduler had it up to 1.18, behind a feature gate. It implements the priority
+// ResourceLimitsPriority of the legacy Policy API.
 const LimitsName = "NodeResourceLimits"
 
 // Limits is the plugin. It has no state and takes no arguments.
@@ -38,9 +38,8 @@ func NewLimits(_ context.Context, object runtime.Object, _ fwk.Handle) (fwk.Plug
 // Name implements fwk.Plugin.
 func (Limits) Name() string { return LimitsName }
 
-// Score is 1 for a node whose allocatable cpu or memory is no less than the pod's limit, 0 for all
-// others: enough to settle a tie. What other pods use does not count, nor does a pod without
-// limits.
+// Score returns 1 for a node whose allocatable cpu or memory is no less than the pod's limit, 0 for
+// all others: enough to break a tie. It ignores what other pods use, and pods without limits.
 func (Limits) Score(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
 	limits, allocatable := limitsOf(pod), nodeInfo.GetAllocatable()
 	if within(limits.MilliCPU, allocatable.GetMilliCPU()) || within(limits.Memory, allocatable.GetMemory()) {
@@ -49,8 +48,8 @@ func (Limits) Score(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, nodeIn
 	return 0, nil
 }
 
-// limitsOf are the sum of the limits of the containers or, if that is greater, the greatest of the
-// init containers.
+// limitsOf returns the sum of the limits of the containers or, if that is greater, the greatest
+// limit of the init containers.
 func limitsOf(pod *corev1.Pod) *schedframework.Resource {
 	limits := &schedframework.Resource{}
 	for i := range pod.Spec.Containers {
@@ -66,5 +65,5 @@ func within(limit, allocatable int64) bool {
 	return limit != 0 && allocatable != 0 && limit <= allocatable
 }
 
-// ScoreExtensions implements fwk.ScorePlugin: the score is normalised as it is.
+// ScoreExtensions implements fwk.ScorePlugin: Score returns normalised scores.
 func (Limits) ScoreExtensions() fwk.ScoreExtensions { return nil }

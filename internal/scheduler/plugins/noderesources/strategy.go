@@ -1,11 +1,11 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package noderesources has the plugins that score nodes by their resources and that kube-scheduler
-// has no more. Three of them, NodeResourcesLeastAllocated, NodeResourcesMostAllocated and
+// Package noderesources has plugins that score nodes by their resources and that kube-scheduler has
+// removed. Three of them, NodeResourcesLeastAllocated, NodeResourcesMostAllocated and
 // RequestedToCapacityRatio, became scoring strategies of NodeResourcesFit, which can have only one;
-// a legacy policy can have them side by side, each with its weight. Each is kube-scheduler's
-// NodeResourcesFit of that strategy, of which nothing but the score is used.
+// a legacy policy can use them side by side, each with its weight. Each wraps kube-scheduler's
+// NodeResourcesFit with that strategy, and uses only its score.
 package noderesources
 
 import (
@@ -32,26 +32,26 @@ import (
 
 // Names of the plugins that score by a strategy of NodeResourcesFit.
 const (
-	// LeastAllocatedName is of the plugin that prefers nodes with most to spare.
+	// LeastAllocatedName is the plugin that prefers nodes with the most free resources.
 	LeastAllocatedName = "NodeResourcesLeastAllocated"
-	// MostAllocatedName is of the plugin that prefers nodes with least to spare.
+	// MostAllocatedName is the plugin that prefers nodes with the least free resources.
 	MostAllocatedName = "NodeResourcesMostAllocated"
-	// RequestedToCapacityRatioName is of the plugin that scores nodes by a function of how full
-	// they are.
+	// RequestedToCapacityRatioName is the plugin that scores nodes by a function of their
+	// utilization.
 	RequestedToCapacityRatioName = "RequestedToCapacityRatio"
 )
 
-// maxWeight is the greatest weight of a resource that NodeResourcesFit takes.
+// maxWeight is the greatest weight of a resource that NodeResourcesFit accepts.
 const maxWeight = 100
 
 // Args are the arguments of the plugins, as in kubescheduler.config.k8s.io/v1beta1.
 type Args struct {
 	args.TypeMeta `json:",inline"`
-	// Shape of the function from utilization (0 to 100) to score (0 to 10): its points, by
-	// increasing utilization. Of RequestedToCapacityRatio only, which must have it.
+	// Shape holds the points of the function from utilization (0 to 100) to score (0 to 10), by
+	// increasing utilization. RequestedToCapacityRatio requires it; the others must not have it.
 	Shape []configv1.UtilizationShapePoint `json:"shape,omitempty"`
-	// Resources that count, each with a weight of 1 or more; no weight is 1. Default: cpu and
-	// memory.
+	// Resources are the resources that count, each with a weight of 1 or more, by default 1. The
+	// default is cpu and memory.
 	Resources []configv1.ResourceSpec `json:"resources,omitempty"`
 }
 
@@ -62,7 +62,7 @@ var strategies = map[string]schedconfig.ScoringStrategyType{
 	RequestedToCapacityRatioName: schedconfig.RequestedToCapacityRatio,
 }
 
-// CheckArgs returns the check of a plugin's arguments.
+// CheckArgs returns the function that checks a plugin's arguments.
 func CheckArgs(plugin string) func(runtime.Object) error {
 	return func(object runtime.Object) error {
 		_, err := parseArgs(plugin, object)
@@ -98,8 +98,7 @@ func parseArgs(plugin string, object runtime.Object) (*schedconfig.NodeResources
 	return fit, inOwnTerms(validation.ValidateNodeResourcesFitArgs(nil, fit))
 }
 
-// inOwnTerms has the errors in arguments of NodeResourcesFit name the fields that these plugins
-// have.
+// inOwnTerms translates errors in arguments of NodeResourcesFit to the fields of these plugins.
 func inOwnTerms(err error) error {
 	var aggregate utilerrors.Aggregate
 	if !errors.As(err, &aggregate) {
@@ -116,8 +115,8 @@ func inOwnTerms(err error) error {
 	return errors.Join(errs...)
 }
 
-// resources completes the resources. What counts is the ratio of the weights: they are divided by
-// what they have in common, since NodeResourcesFit takes none above 100.
+// resources completes the resources. Only the ratio of the weights counts: they are divided by
+// their greatest common divisor, since NodeResourcesFit accepts none above 100.
 func resources(specs []configv1.ResourceSpec) ([]schedconfig.ResourceSpec, error) {
 	if len(specs) == 0 {
 		return []schedconfig.ResourceSpec{{Name: string(corev1.ResourceCPU), Weight: 1}, {Name: string(corev1.ResourceMemory), Weight: 1}}, nil
@@ -149,7 +148,7 @@ func resources(specs []configv1.ResourceSpec) ([]schedconfig.ResourceSpec, error
 	return out, nil
 }
 
-// divisor is the greatest common one of two numbers.
+// divisor returns the greatest common divisor of two numbers.
 func divisor(a, b int64) int64 {
 	for b != 0 {
 		a, b = b, a%b
@@ -157,8 +156,7 @@ func divisor(a, b int64) int64 {
 	return a
 }
 
-// Strategy is a plugin that scores nodes by a strategy of NodeResourcesFit. It has no state of its
-// own.
+// Strategy is a plugin that scores nodes by a strategy of NodeResourcesFit. It has no state.
 type Strategy struct {
 	name string
 	fit  interface {
@@ -206,21 +204,21 @@ func newStrategy(ctx context.Context, name string, object runtime.Object, handle
 // Name implements fwk.Plugin.
 func (pl *Strategy) Name() string { return pl.name }
 
-// PreScore notes what the pod requests of the resources that count.
+// PreScore computes the pod's requests of the resources that count.
 func (pl *Strategy) PreScore(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) *fwk.Status {
 	return pl.fit.PreScore(ctx, ownState{state, pl.name}, pod, nodes)
 }
 
-// Score is that of the strategy, from 0 to fwk.MaxScore.
+// Score returns the score of the strategy, from 0 to fwk.MaxScore.
 func (pl *Strategy) Score(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
 	return pl.fit.Score(ctx, ownState{state, pl.name}, pod, nodeInfo)
 }
 
-// ScoreExtensions implements fwk.ScorePlugin: the score is normalised as it is.
+// ScoreExtensions implements fwk.ScorePlugin: Score returns normalised scores.
 func (pl *Strategy) ScoreExtensions() fwk.ScoreExtensions { return nil }
 
-// ownState keeps what a plugin writes into a cycle state apart from what others write under the
-// same keys: all of these plugins, and NodeResourcesFit itself, have the same.
+// ownState separates the data of a plugin in a cycle state from that of others: all of these
+// plugins, and NodeResourcesFit itself, use the same keys.
 type ownState struct {
 	fwk.CycleState
 	owner string

@@ -3,12 +3,12 @@
 
 // Package selectorspread is the plugin SelectorSpread, which kube-scheduler had up to 1.22: it
 // spreads the pods that are selected by the same services, ReplicationControllers, ReplicaSets and
-// StatefulSets over nodes and zones. The priorities SelectorSpreadPriority and
-// ServiceSpreadingPriority of the legacy Policy API are made of it.
+// StatefulSets over nodes and zones. It implements the priorities SelectorSpreadPriority and
+// ServiceSpreadingPriority of the legacy Policy API.
 //
-// kube-scheduler 1.20 put default constraints of PodTopologySpread in its place. They prefer much
-// the same nodes, but score otherwise, and they cannot be had beside PodTopologySpread without
-// them: hence a plugin of its own.
+// kube-scheduler 1.20 replaced it by default constraints of PodTopologySpread. They prefer mostly
+// the same nodes but score differently, and PodTopologySpread cannot run with and without them in
+// one profile. Hence this plugin.
 package selectorspread
 
 import (
@@ -30,13 +30,13 @@ import (
 // Name of the plugin.
 const Name = "SelectorSpread"
 
-// zoneWeight is the part of the score that the zone has, in the zones that nodes are labelled with.
-// The rest is the node's. It is a float64, not a fraction, so that both parts of 100 add up to 100.
+// zoneWeight is the zone's share of the score if nodes have zone labels. The rest is the node's. It
+// is a float64, not a constant fraction, so that both shares of 100 add up to 100.
 const zoneWeight float64 = 2.0 / 3.0
 
 const selectorKey fwk.StateKey = "PreScore" + Name
 
-// SelectorSpread is the plugin. What it knows of one pod is in the pod's cycle state. It takes no
+// SelectorSpread is the plugin. Its data about a pod is in the pod's cycle state. It takes no
 // arguments.
 type SelectorSpread struct {
 	nodes        fwk.NodeInfoLister
@@ -72,9 +72,9 @@ func New(_ context.Context, object runtime.Object, handle fwk.Handle) (fwk.Plugi
 // Name implements fwk.Plugin.
 func (pl *SelectorSpread) Name() string { return Name }
 
-// PreScore finds out which pods the pod is spread with. It is skipped where nothing selects the
-// pod, for which all nodes are equal, and where the pod has topology spread constraints of its own,
-// which are PodTopologySpread's.
+// PreScore determines the pods that the pod is spread with. It skips if nothing selects the pod, so
+// that all nodes are equal, and if the pod has topology spread constraints of its own, which
+// PodTopologySpread handles.
 func (pl *SelectorSpread) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
 	if len(pod.Spec.TopologySpreadConstraints) > 0 {
 		return fwk.NewStatus(fwk.Skip)
@@ -87,7 +87,7 @@ func (pl *SelectorSpread) PreScore(_ context.Context, state fwk.CycleState, pod 
 	return nil
 }
 
-// Score counts the siblings on the node.
+// Score returns the number of siblings on the node.
 func (pl *SelectorSpread) Score(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
 	return siblings.Count(state, selectorKey, pod, nodeInfo)
 }
@@ -95,9 +95,9 @@ func (pl *SelectorSpread) Score(_ context.Context, state fwk.CycleState, pod *co
 // ScoreExtensions implements fwk.ScorePlugin.
 func (pl *SelectorSpread) ScoreExtensions() fwk.ScoreExtensions { return pl }
 
-// NormalizeScore turns the counts into scores: the fewer siblings a node has, compared with the one
-// that has most, the higher its score. Where nodes are labelled with zones, the zone counts for two
-// thirds, by the siblings in it.
+// NormalizeScore turns the counts into scores: the fewer siblings a node has, compared with the
+// node with most, the higher its score. If nodes have zone labels, the siblings in the zone count
+// for two thirds.
 func (pl *SelectorSpread) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, scores fwk.NodeScoreList) *fwk.Status {
 	zones := make([]string, len(scores))
 	perZone := map[string]int64{}

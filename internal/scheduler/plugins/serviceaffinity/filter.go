@@ -16,18 +16,18 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
 )
 
-// ErrReason is what is said of a node that the pod's service is not on.
+// ErrReason is the reason for refusing a node, in kube-scheduler's words.
 const ErrReason = "node(s) didn't match service affinity"
 
 const stateKey fwk.StateKey = "PreFilter" + Name
 
-// affinity is what a pod asks of the labels of its node.
+// affinity is what a pod requires of the labels of its node.
 type affinity struct {
 	// selected are the labels whose values the pod itself selects by its node selector.
 	selected map[string]string
-	// open says that the values of the others are those of the node of the first mate.
+	// open means that the values of the other labels are those of the first mate's node.
 	open bool
-	// mates are the pods that the pod belongs together with, in the order of the snapshot.
+	// mates are the pods of the same service, in the order of the snapshot.
 	mates []mate
 }
 
@@ -44,8 +44,8 @@ func (a *affinity) Clone() fwk.StateData {
 	return &clone
 }
 
-// PreFilter collects the pods whose nodes tell where the pod may go. It is skipped where there are
-// no affinity labels.
+// PreFilter collects the pods whose nodes determine where the pod may go. It skips if there are no
+// affinity labels.
 func (pl *ServiceAffinity) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if len(pl.args.AffinityLabels) == 0 {
 		return nil, fwk.NewStatus(fwk.Skip)
@@ -82,9 +82,9 @@ func (a *affinity) collect(pod *corev1.Pod, nodes []fwk.NodeInfo) {
 	}
 }
 
-// isMate tells whether a pod is in the namespace of another and has all its labels. Whether they
-// share a service is not asked: pods of one service have the labels that it selects in common, and
-// those of one controller all of them.
+// isMate reports whether other is in the namespace of pod and has all its labels. It does not check
+// whether they share a service: the pods of one service share the labels that it selects, and those
+// of one controller share all labels.
 func isMate(pod, other *corev1.Pod) bool {
 	return other.Namespace == pod.Namespace && labels.SelectorFromSet(pod.Labels).Matches(labels.Set(other.Labels))
 }
@@ -92,7 +92,7 @@ func isMate(pod, other *corev1.Pod) bool {
 // PreFilterExtensions implements fwk.PreFilterPlugin.
 func (pl *ServiceAffinity) PreFilterExtensions() fwk.PreFilterExtensions { return pl }
 
-// AddPod reckons with one more pod on a node.
+// AddPod takes one more pod on a node into account.
 func (pl *ServiceAffinity) AddPod(_ context.Context, state fwk.CycleState, pod *corev1.Pod, added fwk.PodInfo, nodeInfo fwk.NodeInfo) *fwk.Status {
 	a, err := read(state)
 	if err != nil {
@@ -104,7 +104,7 @@ func (pl *ServiceAffinity) AddPod(_ context.Context, state fwk.CycleState, pod *
 	return nil
 }
 
-// RemovePod reckons with one pod less.
+// RemovePod takes the removal of a pod into account.
 func (pl *ServiceAffinity) RemovePod(_ context.Context, state fwk.CycleState, _ *corev1.Pod, removed fwk.PodInfo, _ fwk.NodeInfo) *fwk.Status {
 	a, err := read(state)
 	if err != nil {
@@ -126,8 +126,8 @@ func read(state fwk.CycleState) (*affinity, error) {
 	return a, nil
 }
 
-// Filter refuses the nodes whose affinity labels differ from what the pod selects and from what its
-// first mate's node has. A label that neither tells the value of may have any.
+// Filter refuses nodes whose affinity labels differ from those that the pod selects or, for other
+// labels, from those of its first mate's node. A label that neither determines may have any value.
 func (pl *ServiceAffinity) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
 	a, err := read(state)
 	if err != nil {
@@ -139,7 +139,7 @@ func (pl *ServiceAffinity) Filter(_ context.Context, state fwk.CycleState, _ *co
 	return nil
 }
 
-// values are the labels that a node must have.
+// values returns the labels that a node must have.
 func (a *affinity) values(keys []string) map[string]string {
 	if !a.open || len(a.mates) == 0 {
 		return a.selected

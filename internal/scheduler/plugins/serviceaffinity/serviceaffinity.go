@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package serviceaffinity is the plugin ServiceAffinity, which kube-scheduler had up to 1.22. It
-// keeps the pods of a service on nodes that agree in the values of some labels, and it spreads them
-// over the values of others. The predicates with a serviceAffinity and the priorities with a
-// serviceAntiAffinity of the legacy Policy API are made of it.
+// keeps the pods of a service on nodes with the same values of some labels, and spreads them over
+// the values of others. It implements the predicates with a serviceAffinity and the priorities with
+// a serviceAntiAffinity of the legacy Policy API.
 package serviceaffinity
 
 import (
@@ -22,16 +22,17 @@ import (
 // Name of the plugin.
 const Name = "ServiceAffinity"
 
-// Service is the resource whose changes the plugin asks for. The scheduler framework has no name
-// for it any more.
+// Service is the resource whose events the plugin registers for. The scheduler framework no longer
+// has a name for it.
 const Service fwk.EventResource = "Service"
 
 // Args are the arguments of the plugin. All lists are of keys of node labels.
 type Args struct {
 	args.TypeMeta `json:",inline"`
-	// AffinityLabels are those whose values must be the same for all pods of a service.
+	// AffinityLabels must have the same values on the nodes of all pods of a service.
 	AffinityLabels []string `json:"affinityLabels,omitempty"`
-	// AntiAffinityLabelsPreference are those over whose values the pods of a service are spread.
+	// AntiAffinityLabelsPreference are the labels over whose values the pods of a service are
+	// spread.
 	AntiAffinityLabelsPreference []string `json:"antiAffinityLabelsPreference,omitempty"`
 }
 
@@ -50,7 +51,7 @@ func ParseArgs(object runtime.Object) (Args, error) {
 	return a, nil
 }
 
-// ServiceAffinity is the plugin. What it knows of one pod is in the pod's cycle state.
+// ServiceAffinity is the plugin. Its data about a pod is in the pod's cycle state.
 type ServiceAffinity struct {
 	args     Args
 	nodes    fwk.NodeInfoLister
@@ -80,8 +81,8 @@ func New(_ context.Context, object runtime.Object, handle fwk.Handle) (fwk.Plugi
 // Name implements fwk.Plugin.
 func (pl *ServiceAffinity) Name() string { return Name }
 
-// EventsToRegister names what can make a node acceptable: one of the service's pods that goes or
-// changes, or another service; nodes that come, and labels that change.
+// EventsToRegister returns the events that can make a node acceptable: updates and deletions of the
+// service's pods and of services, new nodes, and changes of node labels.
 func (pl *ServiceAffinity) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	if len(pl.args.AffinityLabels) == 0 {
 		return nil, nil

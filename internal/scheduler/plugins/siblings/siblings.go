@@ -1,8 +1,9 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package siblings is what the plugins have in common that spread a pod's siblings: the pods of its
-// namespace that a selector selects, which PreScore finds, and which Score counts node by node.
+// Package siblings has the common parts of the plugins that spread a pod's siblings: the pods of
+// its namespace that a selector selects. PreScore determines the selector, and Score counts the
+// siblings node by node.
 package siblings
 
 import (
@@ -15,15 +16,15 @@ import (
 
 type state struct{ labels.Selector }
 
-// Clone implements fwk.StateData. Nobody writes to a selector.
+// Clone implements fwk.StateData. Selectors are immutable.
 func (s state) Clone() fwk.StateData { return s }
 
-// Remember keeps the selector of a pod's siblings for Count.
+// Remember stores the selector of a pod's siblings for Count.
 func Remember(cycle fwk.CycleState, key fwk.StateKey, selector labels.Selector) {
 	cycle.Write(key, state{selector})
 }
 
-// Count counts the siblings on a node. Those that are on their way out do not count.
+// Count returns the number of siblings on a node, without terminating ones.
 func Count(cycle fwk.CycleState, key fwk.StateKey, pod *corev1.Pod, nodeInfo fwk.NodeInfo) (int64, *fwk.Status) {
 	data, err := cycle.Read(key)
 	if err != nil {
@@ -43,8 +44,8 @@ func Count(cycle fwk.CycleState, key fwk.StateKey, pod *corev1.Pod, nodeInfo fwk
 	return count, nil
 }
 
-// Score is the score of a place with some siblings: from the highest where there are none, to 0
-// where there are the most that any place could have.
+// Score returns the score of a node or zone with count siblings: the maximum if there are none,
+// down to 0 for most siblings.
 func Score(count, most int64) float64 {
 	if most == 0 {
 		return float64(fwk.MaxScore)

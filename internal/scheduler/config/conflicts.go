@@ -19,9 +19,9 @@ type candidate struct {
 	// current is the present spec, nil if it is invalid: then problems says why.
 	current  *Profile
 	problems problems
-	// warnings are what is unwise in it.
+	// warnings are those about the spec.
 	warnings problems
-	// accepted is the message for a spec that is.
+	// accepted is the message for an accepted spec.
 	accepted string
 }
 
@@ -33,8 +33,8 @@ func olderFirst(a, b *candidate) int {
 	)
 }
 
-// lookAtProfile resolves a profile object.
-func (r *resolver) lookAtProfile(object *v1alpha1.SchedulerProfile) *candidate {
+// resolveProfileObject resolves a profile object.
+func (r *resolver) resolveProfileObject(object *v1alpha1.SchedulerProfile) *candidate {
 	r.out.profiles[object.Name] = object
 	last := slices.Clone(r.input.LastGood.Profiles[object.Name])
 	if last = slices.DeleteFunc(last, func(good GoodProfile) bool { return good.UID != object.UID }); len(last) > 0 {
@@ -45,22 +45,22 @@ func (r *resolver) lookAtProfile(object *v1alpha1.SchedulerProfile) *candidate {
 	if len(found) == 0 {
 		c.current, found = r.resolveProfile(object.Name, &object.Spec, p.base)
 	} else {
-		found = append(found, r.checkAlone(object.Name, &object.Spec)...)
+		found = append(found, r.checkWithoutPolicy(object.Name, &object.Spec)...)
 	}
 	c.problems = found
 	if c.current == nil {
 		return c
 	}
 	c.warnings = r.profileWarnings(object.Name, &object.Spec, p.base, c.current.Config.Plugins)
-	c.current.from(GoodProfile{UID: object.UID, Generation: object.Generation, Spec: *object.Spec.DeepCopy(), Policy: p.good})
+	c.current.setSource(GoodProfile{UID: object.UID, Generation: object.Generation, Spec: *object.Spec.DeepCopy(), Policy: p.good})
 	if p.result.KeptLastGood {
-		c.accepted = fmt.Sprintf("The spec is valid. SchedulingPolicy %q is not: generation %d of it, the last good one, goes on", p.good.Name, p.good.Generation)
+		c.accepted = fmt.Sprintf("The spec is valid. SchedulingPolicy %q is not: its last good generation %d stays in use", p.good.Name, p.good.Generation)
 	}
 	return c
 }
 
-// lastGood resolves the latest of the last good specs of a profile object that can run. It is nil
-// if there is none. It changes nothing.
+// lastGood returns the latest last good profile of an object that still resolves, nil if there is
+// none. It modifies nothing.
 func (r *resolver) lastGood(object *v1alpha1.SchedulerProfile) *Profile {
 	for _, good := range r.out.remembered.Profiles[object.Name] {
 		if profile := r.resolveGood(object.Name, good); profile != nil {
@@ -84,50 +84,51 @@ func (r *resolver) resolveGood(objectName string, good GoodProfile) *Profile {
 	if len(found) > 0 {
 		return nil
 	}
-	profile.from(good)
+	profile.setSource(good)
 	return profile
 }
 
-// from notes the specs that a profile was resolved from.
-func (p *Profile) from(source GoodProfile) {
+// setSource records the specs that a profile was resolved from.
+func (p *Profile) setSource(source GoodProfile) {
 	p.UID, p.Generation, p.Source = source.UID, source.Generation, source
 	if source.Policy != nil {
 		p.PolicyGeneration = source.Policy.Generation
 	}
 }
 
-// settlement is who runs so far, from the oldest candidate to the youngest.
+// winners holds the profiles that run so far, while candidates are added from the oldest to the
+// youngest.
 //
-//   - The first to run sorts the queue. A younger profile whose present spec asks for another order
-//     is not accepted; its last good spec goes on, even if that asks for another order, too: what
-//     its plugins decide does not depend on it.
-//   - Who runs has the scheduler name. A younger profile of that name is not accepted, and does not
-//     run at all.
-//   - An invalid profile runs its last good spec with the rights of its age. One that has none
-//     takes nothing.
-type settlement struct {
+//   - The first profile sorts the queue. A younger profile whose present spec asks for another
+//     order is not accepted; its last good spec stays in use, even if that asks for another order,
+//     too: its plugins do not depend on the order.
+//   - A profile that runs takes its scheduler name. A younger profile of that name is not accepted
+//     and does not run at all.
+//   - An invalid profile runs its last good spec, at the rank of the object's age. One without a
+//     last good spec takes nothing.
+type winners struct {
 	sorter  *Profile
 	holders map[string]*Profile
 }
 
-func (r *resolver) settle(candidates []*candidate) {
-	s := &settlement{holders: r.out.Profiles}
+func (r *resolver) resolveConflicts(candidates []*candidate) {
+	s := &winners{holders: r.out.Profiles}
 	for _, c := range candidates {
 		result := Result{
 			Generation: c.object.Generation, SchedulerName: SchedulerName(c.object),
 			Accepted: true, Reason: v1alpha1.ReasonAccepted, Message: withWarnings(c.accepted, c.warnings), Warnings: c.warnings,
 		}
-		running, conflict := s.place(c)
+		running, conflict := s.present(c)
 		if objections := append(c.problems, conflict...); len(objections) > 0 {
 			result.Accepted, result.Reason, result.Message = false, objections[0].Reason, objections.message()
 			result.Problems, result.Obstacles = objections.divide()
 		}
 		if running == nil {
-			if running = s.ifFree(r.lastGood(c.object)); running != nil {
+			if running = s.ifNameFree(r.lastGood(c.object)); running != nil {
 				result.KeptLastGood = true
 			}
 		}
-		s.run(running)
+		s.add(running)
 		r.out.ProfileResults[c.object.Name] = result
 	}
 	if s.sorter != nil {
@@ -135,9 +136,9 @@ func (r *resolver) settle(candidates []*candidate) {
 	}
 }
 
-// place returns the present spec of a candidate if it can run, and otherwise the conflict it lost,
-// if it was one.
-func (s *settlement) place(c *candidate) (*Profile, problems) {
+// present returns the present spec of a candidate if it can run, and otherwise the conflict that it
+// lost, if any.
+func (s *winners) present(c *candidate) (*Profile, problems) {
 	if c.current == nil {
 		return nil, nil
 	}
@@ -150,15 +151,15 @@ func (s *settlement) place(c *candidate) (*Profile, problems) {
 	return c.current, nil
 }
 
-// ifFree returns the profile if nobody has its scheduler name.
-func (s *settlement) ifFree(p *Profile) *Profile {
+// ifNameFree returns the profile if its scheduler name is free.
+func (s *winners) ifNameFree(p *Profile) *Profile {
 	if p == nil || s.holders[p.SchedulerName] != nil {
 		return nil
 	}
 	return p
 }
 
-func (s *settlement) run(p *Profile) {
+func (s *winners) add(p *Profile) {
 	if p == nil {
 		return
 	}
@@ -171,12 +172,12 @@ func (s *settlement) run(p *Profile) {
 func queueSortConflict(c *candidate, winner *Profile) problems {
 	var found problems
 	found.add(v1alpha1.ReasonQueueSortConflict, queueSortPath(&c.object.Spec, c.current.QueueSort.Name, winner.QueueSort.Name),
-		"one queue serves all profiles: it is sorted by %s, as the older SchedulerProfile %q asks for, and cannot be sorted by %s",
+		"all profiles share one queue: it is sorted by %s, as requested by the older SchedulerProfile %q, and cannot be sorted by %s",
 		winner.QueueSort, winner.Name, c.current.QueueSort)
 	return found
 }
 
-// queueSortPath is the field that makes a profile's queue sort differ from the winner's.
+// queueSortPath returns the field that makes a profile's queue sort differ from the winner's.
 func queueSortPath(spec *v1alpha1.SchedulerProfileSpec, plugin, winners string) *field.Path {
 	path := field.NewPath("spec")
 	for i, config := range spec.PluginConfig {
