@@ -15,6 +15,5 @@
 // kube-scheduler is its own scheduler.New and ScheduleOne, livesched is what profile.Builder
 // builds from a SchedulerProfile, with the decisions of the algorithm package.
 //
-// Tests that register kube-scheduler's metrics (schedmetrics.Register) do so before they build
-// either scheduler, which needs them.
+// A test registers kube-scheduler's metrics (schedmetrics.Register) first: both schedulers count.
 package sidebyside

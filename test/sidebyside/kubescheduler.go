@@ -77,5 +77,5 @@ func (k *KubeScheduler) Decide(pod *corev1.Pod) Decision {
 	return k.Last
 }
 
-// Close ends its queue.
+// Close ends the queue.
 func (k *KubeScheduler) Close() { k.Scheduler.SchedulingQueue.Close() }

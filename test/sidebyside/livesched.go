@@ -41,7 +41,7 @@ type Livesched struct {
 	scope     *informers.Scope
 }
 
-// Path is a way on which livesched decides.
+// Path is one of the two ways on which livesched decides.
 type Path string
 
 // The scalar path asks the plugins node by node. The fast path falls back on it.
@@ -99,7 +99,7 @@ type noEvents struct{}
 
 func (noEvents) Require(context.Context, []fwk.EventResource) (func(), error) { return func() {}, nil }
 
-// Close ends it.
+// Close discards the profile, and ends its informers and the queue.
 func (l *Livesched) Close() {
 	l.Profile.Discard(logr.Discard())
 	<-l.Profile.Closed()

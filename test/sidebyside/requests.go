@@ -79,7 +79,7 @@ func bare(patch []byte) string {
 	return string(out)
 }
 
-// deleted is how many deletions there were since the last take.
+// Deleted returns the number of deletions since the last Take.
 func (s *Requests) Deleted() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
