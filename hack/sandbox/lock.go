@@ -14,8 +14,8 @@ import (
 	"syscall"
 )
 
-// lock makes this process the only one that uses a sandbox's directory. The kernel gives the lock
-// back when the process dies, however it dies.
+// lock makes this process the only user of a sandbox's directory. The kernel releases the lock when
+// the process dies for whatever reason.
 func lock(path string) (unlock func(), err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -34,7 +34,7 @@ func lock(path string) (unlock func(), err error) {
 	if err := errors.Join(file.Truncate(0), writeString(file, pid)); err != nil {
 		return nil, errors.Join(fmt.Errorf("locking the sandbox: %w", err), file.Close())
 	}
-	return func() { _ = file.Close() }, nil // closing is unlocking
+	return func() { _ = file.Close() }, nil // closing releases the lock
 }
 
 func writeString(w io.Writer, text string) error {

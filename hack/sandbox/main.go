@@ -1,12 +1,12 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command sandbox is what `make quickstart` runs: a Kubernetes control plane with simulated nodes
-// on this machine, livesched as its scheduler, and a tour of what livesched does, every step of
-// which is checked.
+// Command sandbox implements `make quickstart`. It runs a Kubernetes control plane with simulated
+// nodes on this machine, livesched as its scheduler, and a tour of livesched, which checks every
+// step.
 //
-// The exit status is 0 if every step held, 1 if one did not (standard error names it), 2 for wrong
-// flags and 130 if the tour was interrupted. In every case nothing is left running.
+// The exit status is 0 if every step succeeded, 1 if one failed (standard error names it), 2 for
+// invalid flags, and 130 if the tour was interrupted. In all cases it stops everything it started.
 package main
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/livesched/livesched/test/controlplane/process"
 )
 
-// minNodes is the smallest cluster in which packing and spreading can be told apart.
+// minNodes is the size of the smallest cluster in which packing and spreading differ clearly.
 const minNodes = 6
 
 func main() {
@@ -43,9 +43,9 @@ func main() {
 	os.Exit(run(cfg, exit))
 }
 
-// run returns the exit status.
+// run runs the sandbox and returns the exit status.
 func run(cfg sandboxConfig, exit bool) int {
-	ctrllog.SetLogger(logr.Discard()) // what goes wrong is returned
+	ctrllog.SetLogger(logr.Discard()) // errors are returned
 	ctx, stopSignals := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stopSignals()
 
@@ -69,7 +69,7 @@ func run(cfg sandboxConfig, exit bool) int {
 	stopErr := s.stop()
 	var died *process.ExitError
 	switch {
-	case errors.As(err, &died): // the others were stopped; that this one ended is all that stopping it can say
+	case errors.As(err, &died): // stopping it would only repeat that it has ended
 		return fail(err)
 	case stopErr != nil:
 		return fail(errors.Join(err, fmt.Errorf("stopping: %w", stopErr)))
@@ -88,7 +88,7 @@ func fail(err error) int {
 	return 1
 }
 
-// complete finds the repository and makes paths absolute.
+// complete locates the repository and makes the paths absolute.
 func (c *sandboxConfig) complete() (err error) {
 	if c.root, err = binaries.FindRoot(); err != nil {
 		return err

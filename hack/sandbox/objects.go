@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// fieldOwner is what `kubectl apply --server-side` calls itself. With another name the reader's own
-// apply of a sample would conflict with ours.
+// fieldOwner is the field manager of `kubectl apply --server-side`. With another one, applying a
+// sample with kubectl would conflict with the sandbox.
 const fieldOwner = client.FieldOwner("kubectl")
 
 // readObjects reads the objects of a YAML file.
@@ -46,7 +46,7 @@ func readObjects(path string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// apply applies an object server-side and returns what the API server made of it.
+// apply applies an object server-side and returns the stored object.
 func (s *sandbox) apply(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	applied := object.DeepCopy()
 	err := s.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), fieldOwner, client.ForceOwnership)
@@ -56,7 +56,7 @@ func (s *sandbox) apply(ctx context.Context, object *unstructured.Unstructured) 
 	return applied, nil
 }
 
-// applyAll applies files of a directory.
+// applyAll applies the files of a directory.
 func (s *sandbox) applyAll(ctx context.Context, dir string, names ...string) error {
 	for _, name := range names {
 		objects, err := readObjects(filepath.Join(dir, name))
@@ -72,13 +72,12 @@ func (s *sandbox) applyAll(ctx context.Context, dir string, names ...string) err
 	return nil
 }
 
-// follow opens a watch on one object. It starts with the object as it is, if it exists.
+// follow starts a watch on one object. The watch begins with the current object, if it exists.
 func follow(ctx context.Context, c client.WithWatch, list client.ObjectList, key client.ObjectKey) (watch.Interface, error) {
 	return c.Watch(ctx, list, client.InNamespace(key.Namespace), client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", key.Name)})
 }
 
-// next returns when an object that the watch tells of meets the condition, or when the condition
-// returns an error.
+// next waits until an object of the watch meets the condition or the condition returns an error.
 func next[T client.Object](ctx context.Context, w watch.Interface, met func(T) (bool, error)) error {
 	for {
 		select {
@@ -102,7 +101,7 @@ func next[T client.Object](ctx context.Context, w watch.Interface, met func(T) (
 	}
 }
 
-// await returns when an object meets a condition.
+// await waits until an object meets a condition.
 func await[T client.Object](ctx context.Context, c client.WithWatch, list client.ObjectList, key client.ObjectKey, met func(T) (bool, error)) error {
 	w, err := follow(ctx, c, list, key)
 	if err != nil {

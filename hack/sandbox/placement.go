@@ -14,17 +14,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// barsShown is how many nodes a picture of a placement has at most.
+// barsShown limits the number of nodes in a picture of a placement.
 const barsShown = 72
 
-// placement is how the pods of a workload lie on the nodes.
+// placement is the distribution of a workload's pods over nodes and zones.
 type placement struct {
 	pods    int
 	perNode map[string]int // nodes with at least one pod
 	perZone map[string]int // all zones
 }
 
-// newPlacement counts bound pods. zoneOf has the zone of every node.
+// newPlacement counts bound pods by node and zone. zoneOf has the zone of every node.
 func newPlacement(pods []corev1.Pod, zoneOf map[string]string) placement {
 	p := placement{perNode: map[string]int{}, perZone: map[string]int{}}
 	for _, zone := range zoneOf {
@@ -51,11 +51,11 @@ func (p placement) String() string {
 	return fmt.Sprintf("%d pods on %s (%s)", p.pods, plural(len(p.perNode), "node"), counts(p.perZone))
 }
 
-// picture is one bar per node that has pods, the fullest first.
+// picture returns one bar for each node with pods, the fullest node first.
 func (p placement) picture() string {
 	heights := slices.SortedFunc(maps.Values(p.perNode), func(a, b int) int { return cmp.Compare(b, a) })
 	bars := []rune("▁▂▃▄▅▆▇█")
-	full := len(bars) // as many pods as a whole bar stands for
+	full := len(bars) // number of pods of a full bar
 	if len(heights) > 0 {
 		full = max(full, heights[0])
 	}
@@ -80,7 +80,7 @@ func podsPerNode(least, most int) string {
 	return fmt.Sprintf("%d to %d pods", least, most)
 }
 
-// placementOf reads where the pods of a workload are, and shows it.
+// placementOf reads the placement of a workload's pods and prints it.
 func (s *sandbox) placementOf(ctx context.Context, w workload) (placement, error) {
 	pods, err := s.pods(ctx, w)
 	if err != nil {

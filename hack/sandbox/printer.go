@@ -15,7 +15,7 @@ import (
 
 const indent = "    "
 
-// printer writes the transcript: a line per step, and what belongs to it indented below.
+// printer writes the transcript: one line for each step, followed by its indented details.
 type printer struct {
 	out     io.Writer
 	midLine bool // the last Write did not end a line
@@ -27,7 +27,7 @@ func (p *printer) step(number, of int, title string) {
 
 func (p *printer) printf(format string, args ...any) { fmt.Fprintf(p, format, args...) }
 
-// Write indents every line; a line may come in several pieces.
+// Write indents every line. A line may arrive in several parts.
 func (p *printer) Write(text []byte) (int, error) {
 	for line := range bytes.Lines(text) {
 		if !p.midLine {
@@ -43,7 +43,7 @@ func (p *printer) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// counts lists how many there are of each, by name.
+// counts lists names with their counts, in order.
 func counts(of map[string]int) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(of)) {
@@ -59,8 +59,7 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// shorten cuts a message to what fits on a line; a message that lists the names that would be right
-// is longer.
+// shorten truncates a message to one line. Messages that list the valid names are longer.
 func shorten(message string) string {
 	const fits = 90
 	if runes := []rune(message); len(runes) > fits {
@@ -69,7 +68,7 @@ func shorten(message string) string {
 	return message
 }
 
-// round keeps what a reader wants to know of a duration.
+// round rounds a duration for readers.
 func round(d time.Duration) time.Duration {
 	if d < time.Second {
 		return d.Round(time.Millisecond)

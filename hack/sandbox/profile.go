@@ -54,7 +54,7 @@ func withScorePlugin(profile *unstructured.Unstructured, plugin string) (*unstru
 	return profile, unstructured.SetNestedSlice(profile.Object, append(enabled, map[string]any{"name": plugin}), path...)
 }
 
-// condition returns a condition that speaks of the profile's present generation, or nil.
+// condition returns a condition of the profile's current generation, or nil.
 func condition(profile *v1alpha1.SchedulerProfile, kind string) *metav1.Condition {
 	found := meta.FindStatusCondition(profile.Status.Conditions, kind)
 	if found == nil || found.ObservedGeneration != profile.Generation {
@@ -63,7 +63,8 @@ func condition(profile *v1alpha1.SchedulerProfile, kind string) *metav1.Conditio
 	return found
 }
 
-// isProgrammed is true once this generation of a profile decides; an error says that it will not.
+// isProgrammed reports whether the current generation of a profile is programmed. It returns an
+// error if that will not happen.
 func isProgrammed(profile *v1alpha1.SchedulerProfile) (bool, error) {
 	if accepted := condition(profile, v1alpha1.ConditionAccepted); accepted != nil && accepted.Status == metav1.ConditionFalse {
 		return false, fmt.Errorf("profile %s is not accepted: %s: %s", profile.Name, accepted.Reason, accepted.Message)
@@ -81,7 +82,7 @@ func isProgrammed(profile *v1alpha1.SchedulerProfile) (bool, error) {
 	return true, nil
 }
 
-// isRefused is true once a profile is reported as not accepted.
+// isRefused reports whether a profile is not accepted.
 func isRefused(profile *v1alpha1.SchedulerProfile) (bool, error) {
 	accepted, programmed := condition(profile, v1alpha1.ConditionAccepted), condition(profile, v1alpha1.ConditionProgrammed)
 	if accepted == nil || programmed == nil {
@@ -93,9 +94,9 @@ func isRefused(profile *v1alpha1.SchedulerProfile) (bool, error) {
 	return true, nil
 }
 
-// applyProfile applies a profile and returns it as it is when the applied generation meets the
-// condition, and the time from the apply until then. The watch is opened before the apply, so that
-// the time is livesched's and not that of asking for it.
+// applyProfile applies a profile and waits until the applied generation meets the condition. It
+// returns the profile and the time since the apply. The watch starts before the apply, so that the
+// time does not include the request for the watch.
 func (s *sandbox) applyProfile(ctx context.Context, profile *unstructured.Unstructured, met func(*v1alpha1.SchedulerProfile) (bool, error)) (*v1alpha1.SchedulerProfile, time.Duration, error) {
 	w, err := follow(ctx, s.client, &v1alpha1.SchedulerProfileList{}, client.ObjectKeyFromObject(profile))
 	if err != nil {

@@ -26,18 +26,17 @@ import (
 	"github.com/livesched/livesched/test/controlplane/process"
 )
 
-// liveschedGrace is how long livesched may take to end: it promises ten seconds.
+// liveschedGrace is the time in which livesched must stop. It documents ten seconds.
 const liveschedGrace = 12 * time.Second
 
-// sandboxConfig is where things are and how large they get. All paths are absolute once it is
-// complete.
+// sandboxConfig holds paths and sizes. After complete, all paths are absolute.
 type sandboxConfig struct {
 	root, dir, livesched string
 	nodes                int
 }
 
-// sandbox is a running cluster with livesched in it. It is used by one goroutine; only cancel is
-// called by others.
+// sandbox is a running cluster with livesched. One goroutine uses it; only cancel may be called
+// from others.
 type sandbox struct {
 	sandboxConfig
 	out *printer
@@ -47,8 +46,8 @@ type sandbox struct {
 	metrics      string           // host:port of its metrics endpoint
 	client       client.WithWatch
 
-	// cancel ends the tour, with the error of the component that died as cause; over is closed when
-	// the tour has ended.
+	// cancel ends the tour with the error of a dead component as the cause. over is closed when the
+	// tour has ended.
 	cancel context.CancelCauseFunc
 	over   <-chan struct{}
 }
@@ -57,7 +56,7 @@ func newSandbox(cfg sandboxConfig, out io.Writer) *sandbox {
 	return &sandbox{sandboxConfig: cfg, out: &printer{out: out}}
 }
 
-// endWhenDead ends the tour when a component has died.
+// endWhenDead ends the tour when a component dies.
 func (s *sandbox) endWhenDead(done <-chan struct{}, err func() error) {
 	go func() {
 		select {
@@ -71,7 +70,7 @@ func (s *sandbox) endWhenDead(done <-chan struct{}, err func() error) {
 }
 
 func (s *sandbox) startControlPlane(ctx context.Context) error {
-	// What an earlier run left; the lock is held, so that nobody uses it.
+	// Data of an earlier run. The lock is held, so no other process uses it.
 	for _, name := range []string{"etcd", "credentials", "kubeconfig"} {
 		if err := os.RemoveAll(filepath.Join(s.dir, name)); err != nil {
 			return err
@@ -113,8 +112,8 @@ func (s *sandbox) createNodes(ctx context.Context) error {
 	return nil
 }
 
-// startLivesched runs bin/livesched with the rights of its service account in config/rbac, not with
-// those of an administrator.
+// startLivesched runs bin/livesched with the permissions of its service account in config/rbac, not
+// with those of an administrator.
 func (s *sandbox) startLivesched(ctx context.Context) error {
 	if err := s.controlPlane.InstallCRDs(ctx, filepath.Join(s.root, "config", "crd", "bases")); err != nil {
 		return err
@@ -170,7 +169,7 @@ func freeAddress() (string, error) {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), err
 }
 
-// wait returns nil when it is told to end by a signal, and an error when something has died.
+// wait returns nil on a signal to stop, and an error when a component has died.
 func (s *sandbox) wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -183,7 +182,7 @@ func (s *sandbox) wait(ctx context.Context) error {
 	}
 }
 
-// stop ends everything that was started.
+// stop stops everything that was started.
 func (s *sandbox) stop() error {
 	var errs []error
 	if s.scheduler != nil {
@@ -201,7 +200,7 @@ type workload struct {
 	replicas            int32
 }
 
-// deploy creates a Deployment and returns when all its pods run.
+// deploy creates a Deployment and waits until all its pods run.
 func (s *sandbox) deploy(ctx context.Context, w workload) error {
 	if err := s.client.Create(ctx, w.deployment()); err != nil {
 		return err
@@ -215,8 +214,8 @@ func (s *sandbox) deploy(ctx context.Context, w workload) error {
 	return nil
 }
 
-// explain says why a workload's pods do not run, as far as the pods know. It has a context of its
-// own, for that of the caller has ended.
+// explain returns why a workload's pods do not run, from their conditions. It has its own context,
+// because the caller's has ended.
 func (s *sandbox) explain(w workload) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

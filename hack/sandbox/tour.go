@@ -19,15 +19,15 @@ import (
 )
 
 const (
-	// stepTimeout bounds a step of the tour, the first excepted: it may have to build the control
-	// plane.
+	// stepTimeout limits the time of each step of the tour except the first, which may have to
+	// build the control plane.
 	stepTimeout = 2 * time.Minute
-	// contrast is how many times as many nodes the same pods have to lie on when they are spread as
-	// when they are packed.
+	// contrast is the minimum ratio between the numbers of nodes that spread pods and packed pods
+	// use.
 	contrast = 2
 )
 
-// tour is what is known from one step to the next.
+// tour holds the state between steps.
 type tour struct {
 	*sandbox
 	binpack           *unstructured.Unstructured // the sample
@@ -36,15 +36,15 @@ type tour struct {
 	original, current string // revisions of the profile binpack
 }
 
-// step is one step of the tour. Its name is what an error calls it.
+// step is one step of the tour. Errors contain its name.
 type step struct {
 	name, title string
 	do          func(context.Context) error
-	timeout     time.Duration // 0: none
+	timeout     time.Duration // 0 means none
 }
 
-// tour starts everything and goes through all steps. The error names the step that did not hold;
-// the caller stops what was started.
+// tour starts everything and runs all steps. The error names the step that failed. The caller stops
+// what was started.
 func (s *sandbox) tour(ctx context.Context) error {
 	ctx, s.cancel = context.WithCancelCause(ctx)
 	defer s.cancel(nil)
@@ -75,7 +75,8 @@ func (s *sandbox) tour(ctx context.Context) error {
 	return nil
 }
 
-// runStep prefers the death of a component to what it led to.
+// runStep runs one step. If a component has died, it returns that error instead of its
+// consequences.
 func runStep(ctx context.Context, step step) error {
 	stepCtx, cancel := ctx, context.CancelFunc(func() {})
 	if step.timeout > 0 {
@@ -133,8 +134,8 @@ func (t *tour) place(ctx context.Context) error {
 	return spreadOut(spread, t.packed)
 }
 
-// spreadOut returns an error if the first of two placements of as many pods is not clearly wider
-// than the second.
+// spreadOut returns an error if the first of two placements of equal size does not use clearly more
+// nodes than the second.
 func spreadOut(wide, packed placement) error {
 	if len(wide.perNode) < contrast*len(packed.perNode) {
 		return fmt.Errorf("%d pods on %s are not spread when %d packed ones are on %s", wide.pods, plural(len(wide.perNode), "node"), packed.pods, plural(len(packed.perNode), "node"))
@@ -164,8 +165,8 @@ func (t *tour) placeAgain(ctx context.Context) error {
 	return t.placeWide(ctx, "batch-2")
 }
 
-// placeWide creates one more Deployment for binpack and expects it spread out, for the profile does
-// not pack any more.
+// placeWide creates another Deployment for binpack and expects its pods to be spread out, since the
+// profile no longer packs.
 func (t *tour) placeWide(ctx context.Context, name string) error {
 	w := workload{name, "binpack", replicasFor(t.nodes)}
 	if err := t.deploy(ctx, w); err != nil {
@@ -221,7 +222,7 @@ func (t *tour) repair(ctx context.Context) error {
 	return nil
 }
 
-// sayWhatToTry ends the transcript of a sandbox that stays up.
+// sayWhatToTry ends the transcript of a sandbox that keeps running.
 func (s *sandbox) sayWhatToTry() {
 	fmt.Fprintf(s.out.out, `
 The cluster stays up until Ctrl-C. Try, in another terminal:
@@ -237,7 +238,7 @@ The cluster stays up until Ctrl-C. Try, in another terminal:
 `, s.controlPlane.Kubeconfig(), 2*replicasFor(s.nodes), s.metrics, relative(s.scheduler.LogFile()))
 }
 
-// relative is a path as the reader would type it here.
+// relative returns a path relative to the working directory.
 func relative(path string) string {
 	wd, err := os.Getwd()
 	if err != nil {

@@ -11,17 +11,17 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// namespace is where the tour's Deployments are.
+// namespace is the namespace of the tour's Deployments.
 const namespace = metav1.NamespaceDefault
 
-// replicasFor keeps a workload smaller than the cluster, so that a spread one has a node for every
-// pod, and the tour short.
+// replicasFor keeps a workload smaller than the cluster, so that a spread workload has a node for
+// each pod and the tour is short.
 func replicasFor(nodes int) int32 { return int32(min(max(nodes*3/5, minNodes), 300)) }
 
 func (w workload) labels() map[string]string { return map[string]string{"app": w.name} }
 
-// deployment asks for the CPU and memory in the proportion in which the nodes have them: eight pods
-// fill the smallest node.
+// deployment requests CPU and memory in the proportion of the nodes' capacity: eight pods fill the
+// smallest node.
 func (w workload) deployment() *appsv1.Deployment {
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: w.name, Namespace: namespace, Labels: w.labels()},
@@ -34,7 +34,7 @@ func (w workload) deployment() *appsv1.Deployment {
 					SchedulerName: w.schedulerName,
 					Containers: []corev1.Container{{
 						Name:  "main",
-						Image: "registry.k8s.io/pause:3.10", // nobody pulls it
+						Image: "registry.k8s.io/pause:3.10", // never pulled
 						Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
 							corev1.ResourceCPU:    resource.MustParse("500m"),
 							corev1.ResourceMemory: resource.MustParse("2Gi"),

@@ -1,7 +1,7 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mapkey writes keys of maps: bytes by which parts of objects can be compared.
+// Package mapkey encodes values as keys of maps, so that parts of objects can be compared.
 package mapkey
 
 import (
@@ -9,11 +9,11 @@ import (
 	"slices"
 )
 
-// Writer writes keys, one after the other into the same buffer. Two sequences of values of the same
-// types give the same key only if they are equal: everything of no fixed length is written with its
-// length before it.
+// Writer writes keys into a buffer that it uses again. Two sequences of values of the same types
+// have the same key only if they are equal, because the length precedes every value of variable
+// length.
 //
-// It is for one goroutine at a time.
+// It is not safe for concurrent use.
 type Writer struct {
 	buf   []byte
 	names []string
@@ -31,7 +31,7 @@ func (w *Writer) Len() int { return len(w.buf) }
 // Number writes a number.
 func (w *Writer) Number(n int64) { w.buf = binary.AppendVarint(w.buf, n) }
 
-// Flag writes a truth value.
+// Flag writes a boolean.
 func (w *Writer) Flag(b bool) {
 	if b {
 		w.buf = append(w.buf, 1)
@@ -46,8 +46,8 @@ func (w *Writer) Text(s string) {
 	w.buf = append(w.buf, s...)
 }
 
-// Map writes the entries of a map, or of a part of it: those whose names want says, if it is not
-// nil.
+// Map writes the entries of a map in order. If want is not nil, it writes only the entries for
+// whose names want returns true.
 func (w *Writer) Map(m map[string]string, want func(name string) bool) {
 	names := Sorted(w, m, want)
 	w.Number(int64(len(names)))
@@ -57,10 +57,10 @@ func (w *Writer) Map(m map[string]string, want func(name string) bool) {
 	}
 }
 
-// Sorted returns those names of a map in order that want says, all if it is nil. They are valid
-// until it is called again, or Map.
+// Sorted returns the names in a map for which want returns true, or all if want is nil, in order.
+// The result is valid until the next call of Sorted or Map.
 func Sorted[K ~string, V any](w *Writer, m map[K]V, want func(name string) bool) []string {
-	clear(w.names) // keeps no string of the map before it alive
+	clear(w.names) // frees the strings of the previous map
 	w.names = w.names[:0]
 	for name := range m {
 		if want == nil || want(string(name)) {
@@ -71,15 +71,15 @@ func Sorted[K ~string, V any](w *Writer, m map[K]V, want func(name string) bool)
 	return w.names
 }
 
-// Message is a part of an object as the API knows it: what the generated protobuf code of
-// k8s.io/api can do.
+// Message is a part of an API object. The types of k8s.io/api implement it in generated protobuf
+// code.
 type Message interface {
 	Size() int
 	MarshalToSizedBuffer(buf []byte) (int, error)
 }
 
-// Message writes a message; maps in it are written in order. It is false if the message cannot be
-// encoded, and then the key is worth nothing.
+// Message writes a message, with the entries of its maps in order. It returns false if the message
+// cannot be encoded; the key is then unusable.
 func (w *Writer) Message(m Message) bool {
 	size := m.Size()
 	w.Number(int64(size))

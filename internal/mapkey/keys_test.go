@@ -15,7 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// reader reads a key back, which can only be done if no other values have the same.
+// reader decodes a key. Values that can be decoded from a key do not share it with other values.
 type reader struct{ left []byte }
 
 func (r *reader) number() int64 {
@@ -44,7 +44,7 @@ func (r *reader) entries() (names, values []string) {
 	return names, values
 }
 
-func TestWhatIsWrittenCanBeReadBackSoThatNoOtherValuesHaveTheSameKey(t *testing.T) {
+func TestKeysCanBeDecodedSoThatDifferentValuesHaveDifferentKeys(t *testing.T) {
 	const seed = 20261121
 	random := rand.New(rand.NewPCG(seed, 0))
 	text := func() string { return strings.Repeat(string(rune('a'+random.IntN(3))), random.IntN(300)) }
@@ -79,7 +79,7 @@ func TestWhatIsWrittenCanBeReadBackSoThatNoOtherValuesHaveTheSameKey(t *testing.
 			case 4:
 				m := &corev1.Toleration{Key: text(), Value: text()}
 				if !w.Message(m) {
-					t.Fatal("not written")
+					t.Fatal("the message was not written")
 				}
 				want = append(want, m.String())
 			}
@@ -101,7 +101,7 @@ func TestWhatIsWrittenCanBeReadBackSoThatNoOtherValuesHaveTheSameKey(t *testing.
 					m[name] = values[i]
 				}
 				if !slices.IsSorted(names) {
-					t.Fatalf("entries in no order: %v", names)
+					t.Fatalf("the entries are not in order: %v", names)
 				}
 				got = append(got, fmt.Sprint(m))
 			case 4:
@@ -127,7 +127,7 @@ func TestOnlyTheWantedEntriesOfAMapAreWritten(t *testing.T) {
 	}
 }
 
-// broken is a message that cannot be encoded, or not in the size that it says.
+// broken is a message that cannot be encoded, or whose encoding does not have the size 3.
 type broken struct {
 	written int
 	err     error
@@ -136,7 +136,7 @@ type broken struct {
 func (broken) Size() int                                      { return 3 }
 func (b broken) MarshalToSizedBuffer(buf []byte) (int, error) { return b.written, b.err }
 
-func TestAMessageThatCannotBeEncodedMakesNoKey(t *testing.T) {
+func TestAMessageThatCannotBeEncodedIsReported(t *testing.T) {
 	for _, test := range []struct {
 		message broken
 		want    bool
@@ -151,7 +151,7 @@ func TestAMessageThatCannotBeEncodedMakesNoKey(t *testing.T) {
 	}
 }
 
-func TestTheSecondKeyAllocatesNothing(t *testing.T) {
+func TestFurtherKeysDoNotAllocate(t *testing.T) {
 	var w Writer
 	labels, toleration := map[string]string{"app": "a", "tier": "b", "zone": "c"}, &corev1.Toleration{Key: "k", Value: "v"}
 	has := func(name string) bool { return name != "zone" }

@@ -1,33 +1,33 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package chart says what is drawn. hack/bench makes charts from reports, and hack/bench/plot, a
+// Package chart describes charts. hack/bench creates them from reports, and hack/bench/plot, a
 // module of its own, draws them.
 package chart
 
-// Chart is bars in groups or lines.
+// Chart is a chart of lines or of groups of bars.
 type Chart struct {
-	// File is the name of the file that the chart is drawn to, without its ending.
+	// File is the name of the chart's file without its extension.
 	File  string
 	Title string
-	// X and Y name the axes, with units.
+	// X and Y are the titles of the axes, with units.
 	X, Y string
-	// LogY has every step of the Y axis stand for a factor, LogX the same for the X axis.
+	// LogX and LogY make an axis logarithmic.
 	LogX, LogY bool
-	// Groups are the names of groups of bars, each with a bar of each series. Empty: the chart has
-	// lines.
+	// Groups are the names of groups of bars, each with one bar for each series. Without groups,
+	// the chart has lines.
 	Groups []string
 	Series []Series
 }
 
-// Series is the bars of one color, or a line.
+// Series is a line or the bars of one color.
 type Series struct {
 	Name string
-	// X are where the points of a line are, in order. Empty for bars, of which Y has one for each
-	// group.
+	// X are the positions of a line's points, in order. It is empty for bars; then Y has one value
+	// for each group.
 	X []float64
-	// Y are heights; 0 is not drawn.
+	// Y are the values. 0 is not drawn.
 	Y []float64
-	// Dashed lines are those of somebody else.
+	// Dashed marks the series of other schedulers.
 	Dashed bool
 }

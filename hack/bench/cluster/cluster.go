@@ -1,8 +1,8 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cluster is what benchmarks run schedulers on: a control plane on this machine with nodes
-// that are objects only, and a watch on the pods.
+// Package cluster provides the cluster for benchmarks: a control plane on this machine, nodes
+// without kubelets, and a watch on the pods.
 package cluster
 
 import (
@@ -27,24 +27,24 @@ import (
 	"github.com/livesched/livesched/test/workload"
 )
 
-// SchedulerName is the name that all pods ask for, whoever schedules them.
+// SchedulerName is the scheduler name of all pods.
 const SchedulerName = "bench"
 
-// QPS is the client QPS, and the burst, of everybody. The schedulers' default of 50 would be all
-// that is measured.
+// QPS is the QPS and burst of all clients. With the schedulers' default of 50, the benchmark would
+// measure only that limit.
 const QPS = 10000
 
-// workers is how many requests at a time make and delete pods, and bind them where no scheduler
-// does.
+// workers is the number of concurrent requests that create and delete pods, and bind them without a
+// scheduler.
 const workers = 16
 
 // Cluster is a control plane with nodes and a watch on its pods.
 type Cluster struct {
 	*controlplane.ControlPlane
-	// Config is for a client of the benchmark's, Client is one. Both speak protobuf.
+	// Config is the configuration of the benchmark's clients, and Client is one. Both use protobuf.
 	Config *rest.Config
 	Client kubernetes.Interface
-	// Pods is what the watch sees.
+	// Pods is the state that the watch observes.
 	Pods *Pods
 	// Nodes is the number of nodes.
 	Nodes int
@@ -52,8 +52,8 @@ type Cluster struct {
 	stopWatch context.CancelFunc
 }
 
-// Start starts a control plane with livesched's custom resources and so many nodes. The working
-// directory has to be the repository's.
+// Start starts a control plane with livesched's custom resources and a number of nodes. The working
+// directory must be the root of the repository.
 func Start(ctx context.Context, nodes int) (_ *Cluster, err error) {
 	c := &Cluster{Nodes: nodes}
 	defer func() {
@@ -118,15 +118,15 @@ func (c *Cluster) Bind(ctx context.Context, pod *corev1.Pod, node string) error 
 	}, metav1.CreateOptions{})
 }
 
-// Delete deletes a pod at once, as no kubelet would ever let it end.
+// Delete deletes a pod without a grace period, because there is no kubelet to terminate it.
 func (c *Cluster) Delete(ctx context.Context, name string) error {
 	return c.Client.CoreV1().Pods(workload.Namespace).Delete(ctx, name, atOnce)
 }
 
-// DeletePods deletes all pods and returns when the watch has seen it.
+// DeletePods deletes all pods and waits until the watch has seen that.
 func (c *Cluster) DeletePods(ctx context.Context) error {
-	// The API server gives one request a minute, which thousands of pods may need more of. Then it
-	// says so, or ends the stream.
+	// The API server limits a request to one minute, which thousands of pods may exceed. Then it
+	// returns an error or ends the stream.
 	for tries := 1; ; tries++ {
 		err := c.Client.CoreV1().Pods(workload.Namespace).DeleteCollection(ctx, atOnce, metav1.ListOptions{})
 		if err == nil {
@@ -145,7 +145,7 @@ const maxDeleteTries = 20
 
 var atOnce = metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}
 
-// CPU is the CPU time that etcd and the API server have used so far.
+// CPU returns the CPU time that etcd and the API server have used so far.
 func (c *Cluster) CPU() (time.Duration, error) {
 	var sum time.Duration
 	for _, name := range []string{binaries.Etcd, binaries.APIServer} {
@@ -162,7 +162,7 @@ func (c *Cluster) CPU() (time.Duration, error) {
 	return sum, nil
 }
 
-// Each calls fn for 0..n-1, several at a time, until one fails.
+// Each calls fn for 0..n-1, with several concurrent calls, until one fails.
 func Each(ctx context.Context, n int, fn func(ctx context.Context, i int) error) error {
 	group, running := errgroup.WithContext(ctx)
 	group.SetLimit(workers)

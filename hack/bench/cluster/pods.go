@@ -17,15 +17,16 @@ import (
 	"github.com/livesched/livesched/test/workload"
 )
 
-// Pods is what the watch has seen of the pods since the last Reset, those of kind workload.Filler
-// left out but for Known. The informer's goroutine writes; fields are read by what Wait calls.
+// Pods is the state of the pods that the watch has observed since the last Reset. Pods of kind
+// workload.Filler count only in Known and Fillers. The informer's goroutine writes it; functions
+// that Wait calls read the exported fields.
 type Pods struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the rest
 	changed *sync.Cond
 
-	// Known is how many pods there are now, Fillers how many of these fill nodes.
+	// Known is the current number of pods, and Fillers the number of those that fill nodes.
 	Known, Fillers int
-	// Bound is how many pods were bound, Refused how many were said to fit nowhere.
+	// Bound is the number of bound pods, and Refused the number of unschedulable ones.
 	Bound, Refused int
 
 	seen    map[string]*Pod // by name
@@ -33,14 +34,14 @@ type Pods struct {
 	bound   []string        // names, in the order in which they were bound
 }
 
-// Pod is what the watch has seen of a pod.
+// Pod is the state of a pod that the watch has observed.
 type Pod struct {
-	// Series is the label by which pods of a series are equal.
+	// Series is the label that the pods of a series share.
 	Series string
-	// Created, Bound and Refused are when the watch saw the pod come, get a node, or be said to fit
-	// nowhere for the first time. Bound and Refused are zero while that has not happened.
+	// Created, Bound and Refused are the times at which the watch saw the pod appear, get a node,
+	// or become unschedulable for the first time. Bound and Refused are zero before that.
 	Created, Bound, Refused time.Time
-	// Node is the node's name, "" while the pod has none.
+	// Node is the name of the node, empty if the pod has none.
 	Node string
 }
 
@@ -51,7 +52,7 @@ func newPods() *Pods {
 	return p
 }
 
-// watch follows the pods until stopWatch.
+// watch observes the pods until stopWatch.
 func (c *Cluster) watch(ctx context.Context) error {
 	c.Pods = newPods()
 	factory := informers.NewSharedInformerFactory(c.Client, 0)
@@ -69,7 +70,7 @@ func (c *Cluster) watch(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// observe notes a pod as it is now; more is 1 if it is new.
+// observe records the current state of a pod; more is 1 if the pod is new.
 func (p *Pods) observe(more int, pod *corev1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,18 +123,17 @@ func (p *Pods) gone(obj any) {
 	p.changed.Broadcast()
 }
 
-// Reset forgets what was seen, but for how many pods there are.
+// Reset clears the state except for the current number of pods.
 func (p *Pods) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.Bound, p.Refused, p.seen, p.waiting, p.bound = 0, 0, map[string]*Pod{}, nil, nil
 }
 
-// Wait blocks until done says so, or ctx ends. done may read the exported fields, and nothing else
-// of p.
+// Wait blocks until done returns true or ctx ends. done may read only the exported fields of p.
 func (p *Pods) Wait(ctx context.Context, done func(*Pods) bool) error {
 	stop := context.AfterFunc(ctx, func() {
-		p.mu.Lock() // or the wake-up might come between a look at ctx and the wait
+		p.mu.Lock() // otherwise the wake-up could come between the check of ctx and the wait
 		defer p.mu.Unlock()
 		p.changed.Broadcast()
 	})
@@ -149,8 +149,8 @@ func (p *Pods) Wait(ctx context.Context, done func(*Pods) bool) error {
 	return nil
 }
 
-// Take returns the pod that waits for a node for longest and was not taken yet. It blocks until
-// there is one, or ctx ends.
+// Take returns the pod that has waited for a node for longest and has not been taken yet. It blocks
+// until there is one or ctx ends.
 func (p *Pods) Take(ctx context.Context) (*corev1.Pod, error) {
 	var pod *corev1.Pod
 	err := p.Wait(ctx, func(p *Pods) bool {
@@ -163,7 +163,7 @@ func (p *Pods) Take(ctx context.Context) (*corev1.Pod, error) {
 	return pod, err
 }
 
-// NthBound returns the name of the n-th pod that was bound, counted from 0, once there is one.
+// NthBound waits for the n-th bound pod, counted from 0, and returns its name.
 func (p *Pods) NthBound(ctx context.Context, n int) (string, error) {
 	var name string
 	err := p.Wait(ctx, func(p *Pods) bool {
@@ -175,14 +175,14 @@ func (p *Pods) NthBound(ctx context.Context, n int) (string, error) {
 	return name, err
 }
 
-// BoundNow is how many pods were bound since the last Reset.
+// BoundNow returns the number of pods bound since the last Reset.
 func (p *Pods) BoundNow() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.Bound
 }
 
-// Seen returns a copy of what was seen, by name.
+// Seen returns a copy of the observed pods by name.
 func (p *Pods) Seen() map[string]Pod {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// Usage is what a running process has used so far.
+// Usage is the resource usage of a running process so far.
 type Usage struct {
 	CPU time.Duration
-	// PeakRSS is the most memory that it has had, in bytes.
+	// PeakRSS is the peak resident memory in bytes.
 	PeakRSS int64
 }
 
-// UsageOf reads the usage of a process from /proc, which is Linux's.
+// UsageOf reads the usage of a process from /proc, which only Linux has.
 func UsageOf(pid int) (Usage, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -40,11 +40,11 @@ func UsageOf(pid int) (Usage, error) {
 	return Usage{CPU: cpu, PeakRSS: peak}, nil
 }
 
-// cpuOf reads the CPU time, of all threads and for the user and the system, from /proc/PID/stat.
+// cpuOf reads the user and system CPU time of all threads from /proc/PID/stat.
 func cpuOf(stat []byte) (time.Duration, error) {
 	const ticksPerSecond = 100 // USER_HZ, which is 100 on every Linux that Go runs on
-	// The fields after the command's name, which is in parentheses and may hold spaces; utime and
-	// stime are 14 and 15.
+	// The fields after the command's name, which is in parentheses and may contain spaces. utime
+	// and stime are fields 14 and 15.
 	end := bytes.LastIndexByte(stat, ')')
 	fields := bytes.Fields(stat[end+1:])
 	if end < 0 || len(fields) < 13 {
@@ -63,7 +63,7 @@ func cpuOf(stat []byte) (time.Duration, error) {
 
 var peakLine = regexp.MustCompile(`(?m)^VmHWM:\s*(\d+) kB$`)
 
-// peakOf reads the most memory from /proc/PID/status, in bytes.
+// peakOf reads the peak memory in bytes from /proc/PID/status.
 func peakOf(status []byte) (int64, error) {
 	found := peakLine.FindSubmatch(status)
 	if found == nil {

@@ -1,9 +1,9 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reload measures what changing a profile costs a livesched that runs in this process, on a
-// real etcd and kube-apiserver: from the change to the first decision under it, while pods wait,
-// and how much less is scheduled while a profile is changed every second.
+// Package reload measures the cost of changing a profile, in a livesched that runs in this process
+// on a real etcd and kube-apiserver: the time from the change to the first decision under it while
+// pods wait, and the loss of throughput while a profile changes every second.
 package reload
 
 import (

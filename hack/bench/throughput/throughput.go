@@ -1,10 +1,10 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package throughput measures how many pods a second livesched and kube-scheduler bind, end to end:
-// a real etcd and kube-apiserver on this machine, with nodes that are objects only. The contenders
-// take turns on one control plane with the same pods, client QPS and encoding. Bind-only is the
-// ceiling: a client that binds every pod to the next node without thinking.
+// Package throughput measures the end-to-end throughput of livesched and kube-scheduler in bound
+// pods per second, on a real etcd and kube-apiserver on this machine and nodes without kubelets.
+// The contenders take turns on one control plane with the same pods, client QPS and encoding.
+// Bind-only is the ceiling: a client that binds each pod to the next node without any decision.
 package throughput
 
 import (

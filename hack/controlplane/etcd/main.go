@@ -1,4 +1,4 @@
-// Command etcd is etcd's own server, built from its Go module at the version that go.mod pins.
+// Command etcd is the server of etcd, built from its Go module at the version in go.mod.
 package main
 
 import (
