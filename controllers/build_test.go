@@ -44,7 +44,7 @@ var _ = Describe("A plugin that cannot be built", func() {
 		DeferCleanup(func() { close(factory.released) })
 	})
 
-	DescribeTable("leaves what ran before in place, and is tried again until it can", func(ctx context.Context, how func(*moodyFactory) error, words string) {
+	DescribeTable("leaves the running revision in place, and is retried until it succeeds", func(ctx context.Context, how func(*moodyFactory) error, words string) {
 		mine := profile("mine", packs)
 		create(ctx, mine)
 		good := expectProfile(ctx, "mine", isProgrammed)
@@ -52,13 +52,13 @@ var _ = Describe("A plugin that cannot be built", func() {
 
 		factory.set(how)
 		change(ctx, mine, spreads+usesMoody)
-		failed := expectProfile(ctx, "mine", isAccepted, buildFails(`"Moody"`, words, "revision "+good.Status.Active.Revision+" of generation 1 goes on"))
+		failed := expectProfile(ctx, "mine", isAccepted, buildFails(`"Moody"`, words, "revision "+good.Status.Active.Revision+" of generation 1 stays active"))
 		Expect(failed.Status.Active).To(Equal(good.Status.Active))
 		Expect(expectBound(ctx, createPod(ctx, "by-old-rules", "mine"))).To(Equal(busy))
 		Eventually(run.Informers.Handlers).Should(Equal(handlers), "a failed build leaves no handler behind")
 		Expect(run.Scheduler.Store().Alive()).To(Equal(generations))
 
-		By("creating another profile meanwhile")
+		By("creating another profile in the meantime")
 		create(ctx, profile("other", spreads))
 		expectProfile(ctx, "other", isProgrammed)
 
@@ -73,11 +73,11 @@ var _ = Describe("A plugin that cannot be built", func() {
 		Entry("when its factory hangs", (*moodyFactory).hang, "the build did not end within 1s"),
 	)
 
-	It("does not run where nothing ran before, and its pods wait", func(ctx context.Context) {
+	It("does not run if nothing ran before, and its pods stay pending", func(ctx context.Context) {
 		factory.set(noLicence)
 		create(ctx, profile("mine", usesMoody), profile("other", ""))
 		pod := createPod(ctx, "waiting", "mine")
-		failed := expectProfile(ctx, "mine", isAccepted, buildFails("no licence found", "pods of this scheduler name wait"))
+		failed := expectProfile(ctx, "mine", isAccepted, buildFails("no licence found", "pods with this scheduler name stay pending"))
 		Expect(failed.Status.Active).To(BeNil())
 		expectBound(ctx, createPod(ctx, "other", "other"))
 		expectPending(ctx, pod)
@@ -87,7 +87,7 @@ var _ = Describe("A plugin that cannot be built", func() {
 		expectProfile(ctx, "mine", isProgrammed)
 	})
 
-	It("is given up when the profile no longer asks for it", func(ctx context.Context) {
+	It("is given up when the profile no longer enables it", func(ctx context.Context) {
 		factory.set(noLicence)
 		mine := profile("mine", usesMoody)
 		create(ctx, mine)
@@ -99,7 +99,7 @@ var _ = Describe("A plugin that cannot be built", func() {
 		Consistently(factory.calls, "1500ms").Should(Equal(calls))
 	})
 
-	It("makes the policy say which profile could not follow it", func(ctx context.Context) {
+	It("makes the policy name the profile that could not be built", func(ctx context.Context) {
 		create(ctx, policy("shared", ""))
 		create(ctx, profile("mine", "policyRef: {name: shared}\n"+usesMoody), profile("other", "policyRef: {name: shared}"))
 		expectPolicy(ctx, "shared", isProgrammed)
@@ -107,16 +107,16 @@ var _ = Describe("A plugin that cannot be built", func() {
 		expectOn(ctx, "other", "shared", 1)
 		factory.set(noLicence)
 		change(ctx, policy("shared", ""), "percentageOfNodesToScore: 50")
-		expectPolicy(ctx, "shared", isAccepted, buildFails("Generation 2 cannot be built into profile mine"))
+		expectPolicy(ctx, "shared", isAccepted, buildFails("Generation 2 could not be built into profile mine; see the profile status for the error"))
 		expectOn(ctx, "other", "shared", 2)
-		mine := expectProfile(ctx, "mine", buildFails("goes on"))
+		mine := expectProfile(ctx, "mine", buildFails("stays active"))
 		Expect(mine.Status.Active.Policy).To(Equal(&v1alpha1.ActivePolicy{Name: "shared", Generation: 1}))
 		factory.set(nil)
 		expectPolicy(ctx, "shared", isProgrammed)
 	})
 })
 
-// moody is an out-of-tree plugin whose factory does as it is told.
+// moody is an out-of-tree plugin whose factory fails as a spec wants.
 const (
 	moody     = "Moody"
 	usesMoody = `
@@ -130,9 +130,9 @@ func (moodyPlugin) Name() string { return moody }
 
 func (moodyPlugin) PostBind(context.Context, fwk.CycleState, *corev1.Pod, string) {}
 
-// moodyFactory builds the plugin unless it has been told otherwise.
+// moodyFactory builds the plugin unless a spec has set how it fails.
 type moodyFactory struct {
-	released chan struct{} // closed to let go of what hangs
+	released chan struct{} // closed to end the calls that hang
 
 	mu    sync.Mutex // guards the fields below
 	how   func(*moodyFactory) error
@@ -163,7 +163,7 @@ func (f *moodyFactory) build(_ context.Context, _ runtime.Object, handle fwk.Han
 	f.count++
 	how := f.how
 	f.mu.Unlock()
-	// Something that a failed build has to give back.
+	// A failed build must remove this handler.
 	if _, err := handle.SharedInformerFactory().Core().V1().Services().Informer().AddEventHandler(toolscache.ResourceEventHandlerFuncs{}); err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@ var _ = Describe("A change of a profile", func() {
 		run = start()
 	})
 
-	It("creates a profile after its pods, which it picks up", func(ctx context.Context) {
+	It("schedules the pods that were created before their profile", func(ctx context.Context) {
 		pods := []*corev1.Pod{createPod(ctx, "first", "mine"), createPod(ctx, "second", "mine")}
 		other := createPod(ctx, "other", "not-mine")
 		expectPending(ctx, pods[0])
@@ -49,14 +49,14 @@ var _ = Describe("A change of a profile", func() {
 		expectPending(ctx, other)
 	})
 
-	It("takes the scheduler name from the spec, if it has one", func(ctx context.Context) {
+	It("uses the scheduler name of the spec, if it has one", func(ctx context.Context) {
 		create(ctx, profile("mine", "schedulerName: yours"))
 		expectBound(ctx, createPod(ctx, "yours", "yours"))
 		expectPending(ctx, createPod(ctx, "mine", "mine"))
 		Expect(expectProfile(ctx, "mine", isProgrammed).Status.SchedulerName).To(Equal("yours"))
 	})
 
-	It("moves the next pods when it changes the scoring strategy, and only generation, revision and time change in status", func(ctx context.Context) {
+	It("applies a new scoring strategy to the next pods, and changes only generation, revision and time in status", func(ctx context.Context) {
 		mine := profile("mine", packs)
 		create(ctx, mine)
 		before := expectProfile(ctx, "mine", isAccepted, isProgrammed)
@@ -76,8 +76,8 @@ var _ = Describe("A change of a profile", func() {
 		Expect(transitions(after)).To(Equal(transitions(before)), "neither condition has changed its status")
 	})
 
-	It("moves the next pods when it changes a weight, which status shows", func(ctx context.Context) {
-		// A preference of the pod for the empty node, against the profile's for the full one.
+	It("applies a new weight to the next pods, which status shows", func(ctx context.Context) {
+		// The pod prefers the empty node, the profile the full one.
 		prefersIdle := func(name string) *corev1.Pod {
 			pod := objects.Pod("default", name, "mine", "100m", "200Mi")
 			pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
@@ -107,7 +107,7 @@ plugins: {score: {enabled: [{name: NodeResourcesFit, weight: 50}]}}
 		Expect(expectBound(ctx, prefersIdle("heavy"))).To(Equal(busy))
 	})
 
-	It("carries the running instance over when it changes nothing that decides", func(ctx context.Context) {
+	It("carries the running instance over when the resolved configuration stays the same", func(ctx context.Context) {
 		mine := profile("mine", packs)
 		create(ctx, mine)
 		before := expectProfile(ctx, "mine", isProgrammed)
@@ -139,7 +139,7 @@ percentageOfNodesToScore: 0
 	})
 })
 
-// transitions are the times at which the conditions of a profile changed their status.
+// transitions returns the transition times of a profile's conditions.
 func transitions(p *v1alpha1.SchedulerProfile) map[string]metav1.Time {
 	times := map[string]metav1.Time{}
 	for _, c := range p.Status.Conditions {

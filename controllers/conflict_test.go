@@ -17,8 +17,8 @@ import (
 	"github.com/livesched/livesched/test/testcluster"
 )
 
-// Of two profiles of one age the one whose name comes first is taken for the older. The specs rely
-// on that: the times at which objects are created have whole seconds.
+// Of two profiles of the same age, the one whose name comes first counts as the older. The specs
+// rely on that: creation timestamps have a resolution of one second.
 var _ = Describe("Profiles that conflict", func() {
 	var run *testcluster.Running
 
@@ -27,7 +27,7 @@ var _ = Describe("Profiles that conflict", func() {
 		run = start(func(o *app.Options) { o.OutOfTree = framework.Registry{newestFirst: newNewestFirst} })
 	})
 
-	It("over a scheduler name: the older has it until it goes away", func(ctx context.Context) {
+	It("over a scheduler name: the older one has it until it is deleted", func(ctx context.Context) {
 		elder := profile("elder", "schedulerName: shared\n"+packs)
 		create(ctx, elder)
 		expectProfile(ctx, "elder", isProgrammed)
@@ -44,7 +44,7 @@ var _ = Describe("Profiles that conflict", func() {
 		Expect(expectBound(ctx, createPod(ctx, "by-younger", "shared"))).To(Equal(idle))
 	})
 
-	It("over the order of the queue: the older has its way until it goes away", func(ctx context.Context) {
+	It("over the order of the queue: the older one wins until it is deleted", func(ctx context.Context) {
 		elder, younger := profile("elder", ""), profile("younger", packs)
 		create(ctx, elder, younger)
 		expectProfile(ctx, "elder", isProgrammed)
@@ -66,7 +66,7 @@ var _ = Describe("Profiles that conflict", func() {
 		Expect(expectBound(ctx, createPod(ctx, "by-new-rules", "younger"))).To(Equal(idle))
 	})
 
-	It("over the order of the queue from the beginning: the younger does not run", func(ctx context.Context) {
+	It("over the order of the queue from the start: the younger one does not run", func(ctx context.Context) {
 		create(ctx, profile("elder", sortsNewestFirst))
 		expectProfile(ctx, "elder", isProgrammed)
 		create(ctx, profile("younger", ""))

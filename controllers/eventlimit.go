@@ -18,25 +18,25 @@ import (
 	"github.com/livesched/livesched/internal/truncate"
 )
 
-// The numbers of client-go's recorder for core/v1 Events (tools/record/events_cache.go). The one
-// for events.k8s.io/v1 has no such limit: it makes a series of Events on one version of an object,
-// and every Event here is on another one.
+// The numbers are those of client-go's recorder for core/v1 Events (tools/record/events_cache.go).
+// The recorder for events.k8s.io/v1 has no such limit: it groups Events on one version of an object
+// into a series, and every Event here is on another version.
 const (
-	// eventBurst is how many Events of a type there may be on an object at once.
+	// eventBurst is the number of Events of one type that an object may get at once.
 	eventBurst = 25
-	// eventsPerSecond is how fast there may be more.
+	// eventsPerSecond is the rate of further Events.
 	eventsPerSecond = 1.0 / 300
-	// eventObjects bounds the objects that are remembered. One that is forgotten begins anew.
+	// eventObjects bounds the number of objects whose Events are counted.
 	eventObjects = 4096
 )
 
-// limitedRecorder keeps a change every second from flooding the cluster with Events. It may be used
-// by any goroutine.
+// limitedRecorder keeps frequent changes from flooding the cluster with Events. It is safe for
+// concurrent use.
 type limitedRecorder struct {
 	events.EventRecorder
 	clock clock.PassiveClock
 
-	// mu guards limits and what is in it.
+	// mu guards limits and its values.
 	mu     sync.Mutex
 	limits *lru.Cache // of eventLimit by limitKey
 }
@@ -48,34 +48,34 @@ type limitKey struct {
 
 type eventLimit struct {
 	bucket flowcontrol.PassiveRateLimiter
-	// left out since the last Event.
-	left int
+	// dropped is the number of Events that were dropped since the last one.
+	dropped int
 }
 
-// LimitEvents returns a recorder that leaves out Events on objects that have had many of their
-// type: 25 at once, then one every five minutes, which says how many were left out. Normal Events
-// do not use up room for Warnings.
+// LimitEvents returns a recorder that drops Events of an object that gets many of one type: it
+// records 25 at once, then one every five minutes, with the number of those that were dropped.
+// Normal Events do not count against Warnings.
 func LimitEvents(recorder events.EventRecorder, clock clock.PassiveClock) events.EventRecorder {
 	return &limitedRecorder{EventRecorder: recorder, clock: clock, limits: lru.New(eventObjects)}
 }
 
-// Eventf is that of events.EventRecorder.
+// Eventf implements events.EventRecorder.
 func (r *limitedRecorder) Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any) {
-	left, ok := r.admit(regarding, eventType)
+	dropped, ok := r.admit(regarding, eventType)
 	if !ok {
 		return
 	}
 	text := fmt.Sprintf(note, args...)
-	if left > 0 {
-		suffix := fmt.Sprintf(" (%d Events before this one were left out)", left)
+	if dropped > 0 {
+		suffix := fmt.Sprintf(" (%d earlier Events were dropped)", dropped)
 		text = truncate.ToBytes(text, maxEventNote-len(suffix)) + suffix
 	}
 	r.EventRecorder.Eventf(regarding, related, eventType, reason, action, "%s", text)
 }
 
-// admit says whether there may be another Event, and how many there were before for which there was
-// no room.
-func (r *limitedRecorder) admit(regarding runtime.Object, eventType string) (left int, ok bool) {
+// admit reports whether another Event may be recorded, and how many were dropped since the last
+// one.
+func (r *limitedRecorder) admit(regarding runtime.Object, eventType string) (dropped int, ok bool) {
 	object, err := meta.Accessor(regarding)
 	if err != nil {
 		return 0, true
@@ -90,9 +90,9 @@ func (r *limitedRecorder) admit(regarding runtime.Object, eventType string) (lef
 		r.limits.Add(key, limit)
 	}
 	if !limit.bucket.TryAccept() {
-		limit.left++
+		limit.dropped++
 		return 0, false
 	}
-	left, limit.left = limit.left, 0
-	return left, true
+	dropped, limit.dropped = limit.dropped, 0
+	return dropped, true
 }

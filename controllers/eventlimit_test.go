@@ -24,7 +24,7 @@ func (r *recorded) Eventf(_, _ runtime.Object, _, _, _, note string, args ...any
 	*r = append(*r, fmt.Sprintf(note, args...))
 }
 
-func TestAChangeEverySecondForAnHourIsNoFloodOfEvents(t *testing.T) {
+func TestAChangeEverySecondForAnHourDoesNotFloodTheClusterWithEvents(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(now)
 	var got recorded
 	recorder := LimitEvents(&got, clock)
@@ -41,11 +41,11 @@ func TestAChangeEverySecondForAnHourIsNoFloodOfEvents(t *testing.T) {
 			t.Errorf("Event %d is %q", i, note)
 		}
 	}
-	if got[25] != "change 300 (275 Events before this one were left out)" || got[26] != "change 600 (299 Events before this one were left out)" {
+	if got[25] != "change 300 (275 earlier Events were dropped)" || got[26] != "change 600 (299 earlier Events were dropped)" {
 		t.Errorf("then %q, %q", got[25], got[26])
 	}
 
-	// A warning on it, and a change of another object, are seen all the same.
+	// A warning on it, and a change of another object, are recorded all the same.
 	before := len(got)
 	recorder.Eventf(mine, nil, corev1.EventTypeWarning, "Invalid", "Accept", "100%% wrong")
 	recorder.Eventf(&v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: "mine", UID: "two"}}, nil, corev1.EventTypeNormal, "Programmed", "Program", "%s", "created again")
@@ -53,13 +53,13 @@ func TestAChangeEverySecondForAnHourIsNoFloodOfEvents(t *testing.T) {
 		t.Errorf("then %q", rest)
 	}
 
-	// What is left out is said within the room that a note has.
+	// The number of dropped Events fits into the note.
 	for range 30 {
 		recorder.Eventf(mine, nil, corev1.EventTypeWarning, "Invalid", "Accept", "%s", "wrong")
 	}
 	clock.SetTime(clock.Now().Add(time.Hour))
 	recorder.Eventf(mine, nil, corev1.EventTypeWarning, "Invalid", "Accept", "%s", strings.Repeat("x", maxEventNote))
-	if last := got[len(got)-1]; len(last) != maxEventNote || !strings.HasSuffix(last, "x ... (6 Events before this one were left out)") {
+	if last := got[len(got)-1]; len(last) != maxEventNote || !strings.HasSuffix(last, "x ... (6 earlier Events were dropped)") {
 		t.Errorf("%d bytes: %q", len(last), last)
 	}
 }

@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// maxEventNote is what the API server takes in the note of an Event, in bytes.
+	// maxEventNote is the API server's limit for the note of an Event, in bytes.
 	maxEventNote = 1024
-	// maxConditionMessage is less than it takes in the message of a condition. Nobody reads more.
+	// maxConditionMessage is less than its limit for the message of a condition: nobody reads more.
 	maxConditionMessage = 8 * 1024
 )
 
-// note is an Event to be.
+// note is an Event that is to be recorded.
 type note struct{ eventType, reason, action, text string }
 
-// notes says what is new in the conditions of an object. That a spec is valid is none: that it
-// decides is. That another spec is refused for the same reason is news, too.
+// notes returns the Events for what is new in the conditions of an object. A spec that is valid
+// gets none until it runs. Another spec that is rejected for the same reason gets one, too.
 func notes(before, after []metav1.Condition) []note {
 	var all []note
 	for _, c := range after {
@@ -45,24 +45,24 @@ func notes(before, after []metav1.Condition) []note {
 	return all
 }
 
-// profileNotes are the notes on a profile. That a revision decides is told as what happened: which
-// one it took over from.
+// profileNotes returns the Events for a profile. The Event for a new active revision names the one
+// that it replaced.
 func profileNotes(before, after *v1alpha1.SchedulerProfileStatus) []note {
 	all := notes(before.Conditions, after.Conditions)
 	for i := range all {
 		if all[i].reason == v1alpha1.ReasonProgrammed && before.Active != nil && after.Active != nil {
-			all[i].text = truncate.ToBytes(takeover(before.Active, after.Active), maxEventNote)
+			all[i].text = truncate.ToBytes(replacement(before.Active, after.Active), maxEventNote)
 		}
 	}
 	return all
 }
 
-// takeover tells of a change of what decides.
-func takeover(before, after *v1alpha1.ActiveProfile) string {
+// replacement describes a change of the active revision.
+func replacement(before, after *v1alpha1.ActiveProfile) string {
 	if before.Revision == after.Revision {
-		return fmt.Sprintf("Generation %d changes nothing that decides: revision %s goes on", after.Generation, after.Revision)
+		return fmt.Sprintf("Generation %d does not change the resolved configuration: revision %s stays active", after.Generation, after.Revision)
 	}
-	text := fmt.Sprintf("Revision %s of generation %d took over from %s", after.Revision, after.Generation, before.Revision)
+	text := fmt.Sprintf("Revision %s of generation %d replaced %s", after.Revision, after.Generation, before.Revision)
 	if before.Generation != after.Generation {
 		text += fmt.Sprintf(" of generation %d", before.Generation)
 	}
@@ -70,13 +70,13 @@ func takeover(before, after *v1alpha1.ActiveProfile) string {
 	case equality.Semantic.DeepEqual(before.Policy, after.Policy):
 		return text
 	case after.Policy == nil:
-		return text + ", now on the built-in defaults"
+		return text + ", with the built-in defaults"
 	default:
-		return text + fmt.Sprintf(", now on generation %d of SchedulingPolicy %q", after.Policy.Generation, after.Policy.Name)
+		return text + fmt.Sprintf(", with generation %d of SchedulingPolicy %q", after.Policy.Generation, after.Policy.Name)
 	}
 }
 
-// actions are what livesched did, or failed to do, when a condition changed.
+// actions are the actions of Events, by the type of the condition that changed.
 var actions = map[string]string{
 	v1alpha1.ConditionAccepted:   "Accept",
 	v1alpha1.ConditionProgrammed: "Program",

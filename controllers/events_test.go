@@ -17,14 +17,14 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-func TestNotes(t *testing.T) {
+func TestEventsReportWhatIsNewInTheConditions(t *testing.T) {
 	acceptedTrue := conditionAt("Accepted", "True", "Accepted", "The spec is valid", 1, longAgo)
 	acceptedFalse := conditionAt("Accepted", "False", "UnknownPlugin", "spec.x: unknown plugin", 2, earlier)
-	programmedTrue := conditionAt("Programmed", "True", "Programmed", "Revision one of generation 1 decides", 1, longAgo)
-	programmedFalse := conditionAt("Programmed", "False", "KeptLastGood", "revision one of generation 1 goes on", 2, earlier)
+	programmedTrue := conditionAt("Programmed", "True", "Programmed", "Revision one of generation 1 is active", 1, longAgo)
+	programmedFalse := conditionAt("Programmed", "False", "KeptLastGood", "revision one of generation 1 stays active", 2, earlier)
 	rejected := note{"Warning", "UnknownPlugin", "Accept", "spec.x: unknown plugin"}
-	decides := note{"Normal", "Programmed", "Program", "Revision one of generation 1 decides"}
-	goesOn := note{"Warning", "KeptLastGood", "Program", "revision one of generation 1 goes on"}
+	decides := note{"Normal", "Programmed", "Program", "Revision one of generation 1 is active"}
+	goesOn := note{"Warning", "KeptLastGood", "Program", "revision one of generation 1 stays active"}
 
 	for _, test := range []struct {
 		name          string
@@ -36,9 +36,9 @@ func TestNotes(t *testing.T) {
 		{"one that is refused later", []metav1.Condition{acceptedTrue, programmedTrue}, []metav1.Condition{acceptedFalse, programmedFalse}, []note{rejected, goesOn}},
 		{"one that is mended", []metav1.Condition{acceptedFalse, programmedFalse}, []metav1.Condition{acceptedTrue, programmedTrue}, []note{decides}},
 		{"another reason for the same status", []metav1.Condition{acceptedFalse}, []metav1.Condition{conditionAt("Accepted", "False", "InvalidArgs", "spec.y: no", 2, earlier)}, []note{{"Warning", "InvalidArgs", "Accept", "spec.y: no"}}},
-		{"another message for the same reason", []metav1.Condition{programmedTrue}, []metav1.Condition{conditionAt("Programmed", "True", "Programmed", "Revision two of generation 2 decides", 2, longAgo)}, []note{{"Normal", "Programmed", "Program", "Revision two of generation 2 decides"}}},
+		{"another message for the same reason", []metav1.Condition{programmedTrue}, []metav1.Condition{conditionAt("Programmed", "True", "Programmed", "Revision two of generation 2 is active", 2, longAgo)}, []note{{"Normal", "Programmed", "Program", "Revision two of generation 2 is active"}}},
 		{"another spec that is refused for the same reason", []metav1.Condition{acceptedFalse}, []metav1.Condition{conditionAt("Accepted", "False", "UnknownPlugin", "spec.x: unknown plugin", 3, earlier)}, []note{rejected}},
-		{"nothing but another generation", []metav1.Condition{programmedTrue}, []metav1.Condition{conditionAt("Programmed", "True", "Programmed", "Revision one of generation 1 decides", 2, longAgo)}, nil},
+		{"nothing but another generation", []metav1.Condition{programmedTrue}, []metav1.Condition{conditionAt("Programmed", "True", "Programmed", "Revision one of generation 1 is active", 2, longAgo)}, nil},
 		{"nothing at all", []metav1.Condition{acceptedTrue, programmedTrue}, []metav1.Condition{acceptedTrue, programmedTrue}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -49,14 +49,14 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-func TestANoteOnAProfileTellsWhatTookOverFromWhat(t *testing.T) {
+func TestAnEventOnAProfileNamesTheRevisionThatWasReplaced(t *testing.T) {
 	on := func(name string, generation int64) *v1alpha1.ActivePolicy {
 		return &v1alpha1.ActivePolicy{Name: name, Generation: generation}
 	}
 	status := func(active *v1alpha1.ActiveProfile) *v1alpha1.SchedulerProfileStatus {
 		s := &v1alpha1.SchedulerProfileStatus{Active: active}
 		if active != nil {
-			text := fmt.Sprintf("Revision %s of generation %d decides", active.Revision, active.Generation)
+			text := fmt.Sprintf("Revision %s of generation %d is active", active.Revision, active.Generation)
 			s.Conditions = []metav1.Condition{conditionAt("Programmed", "True", "Programmed", text, active.Generation, longAgo)}
 		}
 		return s
@@ -66,16 +66,16 @@ func TestANoteOnAProfileTellsWhatTookOverFromWhat(t *testing.T) {
 		before, after *v1alpha1.ActiveProfile
 		want          string
 	}{
-		{"the first", nil, &v1alpha1.ActiveProfile{Generation: 1, Revision: "one"}, "Revision one of generation 1 decides"},
-		{"another spec", &v1alpha1.ActiveProfile{Generation: 1, Revision: "one"}, &v1alpha1.ActiveProfile{Generation: 3, Revision: "two"}, "Revision two of generation 3 took over from one of generation 1"},
-		{"a spec that says the same", &v1alpha1.ActiveProfile{Generation: 1, Revision: "one"}, &v1alpha1.ActiveProfile{Generation: 2, Revision: "one"}, "Generation 2 changes nothing that decides: revision one goes on"},
+		{"the first", nil, &v1alpha1.ActiveProfile{Generation: 1, Revision: "one"}, "Revision one of generation 1 is active"},
+		{"another spec", &v1alpha1.ActiveProfile{Generation: 1, Revision: "one"}, &v1alpha1.ActiveProfile{Generation: 3, Revision: "two"}, "Revision two of generation 3 replaced one of generation 1"},
+		{"a spec that says the same", &v1alpha1.ActiveProfile{Generation: 1, Revision: "one"}, &v1alpha1.ActiveProfile{Generation: 2, Revision: "one"}, "Generation 2 does not change the resolved configuration: revision one stays active"},
 		{"another generation of the policy", &v1alpha1.ActiveProfile{Generation: 1, Revision: "one", Policy: on("q", 1)}, &v1alpha1.ActiveProfile{Generation: 1, Revision: "two", Policy: on("q", 2)},
-			`Revision two of generation 1 took over from one, now on generation 2 of SchedulingPolicy "q"`},
+			`Revision two of generation 1 replaced one, with generation 2 of SchedulingPolicy "q"`},
 		{"another policy", &v1alpha1.ActiveProfile{Generation: 1, Revision: "one"}, &v1alpha1.ActiveProfile{Generation: 2, Revision: "two", Policy: on("q", 2)},
-			`Revision two of generation 2 took over from one of generation 1, now on generation 2 of SchedulingPolicy "q"`},
+			`Revision two of generation 2 replaced one of generation 1, with generation 2 of SchedulingPolicy "q"`},
 		{"no policy any more", &v1alpha1.ActiveProfile{Generation: 1, Revision: "one", Policy: on("default", 2)}, &v1alpha1.ActiveProfile{Generation: 1, Revision: "two"},
-			`Revision two of generation 1 took over from one, now on the built-in defaults`},
-		{"another version of livesched, or of a Secret", &v1alpha1.ActiveProfile{Generation: 1, Revision: "one"}, &v1alpha1.ActiveProfile{Generation: 1, Revision: "two"}, "Revision two of generation 1 took over from one"},
+			`Revision two of generation 1 replaced one, with the built-in defaults`},
+		{"another version of livesched, or of a Secret", &v1alpha1.ActiveProfile{Generation: 1, Revision: "one"}, &v1alpha1.ActiveProfile{Generation: 1, Revision: "two"}, "Revision two of generation 1 replaced one"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			want := []note{{"Normal", "Programmed", "Program", test.want}}
@@ -95,7 +95,7 @@ func TestTheNoteOfAnEventIsBounded(t *testing.T) {
 	}
 }
 
-func TestConflictsAreNoErrors(t *testing.T) {
+func TestAConflictMakesThePassStaleAndIsNoError(t *testing.T) {
 	conflict := fmt.Errorf("writing: %w", apierrors.NewConflict(schema.GroupResource{Resource: "schedulerprofiles"}, "mine", errors.New("changed")))
 	other := errors.New("no route to host")
 	for _, test := range []struct {
@@ -111,7 +111,7 @@ func TestConflictsAreNoErrors(t *testing.T) {
 		{"both", []error{conflict, other}, true, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			stale, err := staleOr(test.errs)
+			stale, err := splitConflicts(test.errs)
 			if stale != test.stale || (err != nil) != test.err || apierrors.IsConflict(err) {
 				t.Errorf("stale is %v and the error %v", stale, err)
 			}

@@ -48,16 +48,16 @@ var _ = Describe("A build that takes long", func() {
 	})
 	instance := func(name string) any { return run.Scheduler.Store().Current().Get(name) }
 
-	It("holds up neither the other profiles nor their changes, and its profile follows as soon as it is built", func(ctx context.Context) {
+	It("does not delay other profiles or their changes, and its profile runs as soon as it is built", func(ctx context.Context) {
 		factory.set((*moodyFactory).hang)
-		// Builds go by scheduler name: the one that hangs is the first.
+		// Builds are in the order of scheduler names: the one that hangs is the first.
 		create(ctx, profile("a-slow", usesMoody), profile("b-slow", usesMoody), profile("quick", packs))
 		expectProfile(ctx, "quick", isProgrammed)
 		Expect(expectBound(ctx, createPod(ctx, "one", "quick"))).To(Equal(busy))
 		change(ctx, profile("quick", ""), spreads)
 		expectProfile(ctx, "quick", isProgrammed)
 		Expect(expectBound(ctx, createPod(ctx, "two", "quick"))).To(Equal(idle))
-		late := expectProfile(ctx, "a-slow", isAccepted, isPending("Generation 1 is still being built", "pods of this scheduler name wait"))
+		late := expectProfile(ctx, "a-slow", isAccepted, isPending("Generation 1 is still being built", "pods with this scheduler name stay pending"))
 		Expect(late.Status.Active).To(BeNil())
 		waiting := createPod(ctx, "waiting", "a-slow")
 		expectPending(ctx, waiting)
@@ -69,7 +69,7 @@ var _ = Describe("A build that takes long", func() {
 		Expect(factory.calls()).To(Equal(2), "what was built is used")
 	})
 
-	It("is given up when its profile is changed again or deleted, and leaves nothing", func(ctx context.Context) {
+	It("is given up when its profile is changed again or deleted, and leaves nothing behind", func(ctx context.Context) {
 		mine := profile("mine", packs)
 		create(ctx, mine, profile("theirs", packs))
 		expectProfile(ctx, "mine", isProgrammed)
@@ -78,7 +78,7 @@ var _ = Describe("A build that takes long", func() {
 
 		factory.set((*moodyFactory).hang)
 		change(ctx, mine, spreads+usesMoody)
-		expectProfile(ctx, "mine", isPending("Generation 2 is still being built", "of generation 1 goes on"))
+		expectProfile(ctx, "mine", isPending("Generation 2 is still being built", "of generation 1 stays active"))
 		change(ctx, profile("theirs", ""), spreads+usesMoody)
 		expectProfile(ctx, "theirs", isPending())
 		change(ctx, mine, spreads)
@@ -93,7 +93,7 @@ var _ = Describe("A build that takes long", func() {
 		Consistently(func() any { return instance("mine") }).Should(BeIdenticalTo(mended))
 	})
 
-	It("holds together the profiles that change the order of the queue with it", func(ctx context.Context) {
+	It("delays the profiles that change the order of the queue together with it", func(ctx context.Context) {
 		create(ctx, policy("shared", ""))
 		slow := "policyRef: {name: shared}\n" + usesMoody
 		create(ctx, profile("a-quick", "policyRef: {name: shared}"), profile("b-slow", slow))
@@ -105,9 +105,9 @@ var _ = Describe("A build that takes long", func() {
 		factory.set((*moodyFactory).hang)
 		change(ctx, policy("shared", ""), "queueSort: {name: NewestFirst}")
 		expectProfile(ctx, "b-slow", isPending("Generation 1 is still being built"))
-		expectProfile(ctx, "a-quick", isPending("Generation 1 is built, and waits for the profile of scheduler name \"b-slow\"", "goes on"))
+		expectProfile(ctx, "a-quick", isPending("Generation 1 is built, and waits for the profile with scheduler name \"b-slow\"", "stays active"))
 		expectPolicy(ctx, "shared", isAccepted, isPending("a-quick, b-slow"))
-		By("creating another profile meanwhile")
+		By("creating another profile in the meantime")
 		create(ctx, profile("c-new", "policyRef: {name: shared}"))
 		expectProfile(ctx, "c-new", isProgrammed)
 		expectBound(ctx, createPod(ctx, "pod", "c-new"))
@@ -123,13 +123,13 @@ var _ = Describe("A build that takes long", func() {
 })
 
 var _ = Describe("Changes in quick succession", func() {
-	It("coalesce: what is built is the last of them, and none of those between", func(ctx context.Context) {
+	It("coalesce: only the last of them is built", func(ctx context.Context) {
 		const changes = 30
 		factory, api := &moodyFactory{}, &watchedAPI{}
 		run := startFor(api, func(o *app.Options) { o.OutOfTree = framework.Registry{moody: factory.build} })
 		createNodes(ctx)
-		// What runs is stored before anything else is looked at. A build would not do: nobody waits
-		// long for one.
+		// Storing a revision holds up the next pass. A build would not: the pass does not wait for
+		// it for long.
 		release := api.hold()
 		p := profile("mine", usesMoody)
 		create(ctx, p)

@@ -26,7 +26,7 @@ import (
 // defaultHistoryLimit is the default of the schema.
 const defaultHistoryLimit = 10
 
-// stored is what storing the history of a pass has come to, by the UIDs of objects.
+// stored is the result of storing the history of a pass, by the UIDs of objects.
 type stored struct {
 	// failed is why a revision could not be stored.
 	failed map[types.UID]error
@@ -34,9 +34,9 @@ type stored struct {
 	latest sets.Set[types.UID]
 }
 
-// storeHistory stores what runs, and what policies are accepted, as revisions: policies first, since
-// the revisions of profiles name theirs. It writes nothing where nothing is new. Only the leader
-// writes.
+// storeHistory stores the specs that run, and the policies that are accepted, as revisions:
+// policies first, since the revisions of profiles name them. It writes only what is new. Only the
+// leader writes.
 func (r *ProfileReconciler) storeHistory(ctx context.Context, p *pass) {
 	p.stored = stored{failed: map[types.UID]error{}, latest: sets.New[types.UID]()}
 	if p.leading {
@@ -47,7 +47,7 @@ func (r *ProfileReconciler) storeHistory(ctx context.Context, p *pass) {
 	p.historyRetry = r.memory.retryAfter(p.stored.failed)
 }
 
-// storePolicies stores the specs of policies that were accepted last.
+// storePolicies stores the last accepted spec of each policy.
 func (r *ProfileReconciler) storePolicies(ctx context.Context, p *pass) {
 	for i := range p.objects.policies {
 		object := &p.objects.policies[i]
@@ -64,7 +64,7 @@ func (r *ProfileReconciler) storePolicies(ctx context.Context, p *pass) {
 	}
 }
 
-// storeProfiles stores the specs of profiles that run.
+// storeProfiles stores the spec of each profile that runs.
 func (r *ProfileReconciler) storeProfiles(ctx context.Context, p *pass) {
 	objects := make(map[types.UID]*v1alpha1.SchedulerProfile, len(p.objects.profiles))
 	for i := range p.objects.profiles {
@@ -73,9 +73,9 @@ func (r *ProfileReconciler) storeProfiles(ctx context.Context, p *pass) {
 	for schedulerName, running := range p.running {
 		object := objects[running.config.UID]
 		if object == nil {
-			continue // it is gone: its instance runs until another object's can take its place
+			continue // it was deleted: its instance runs until that of another object is built
 		}
-		// What runs because something newer cannot be accepted or built is not the newest.
+		// A spec that runs because a newer one cannot be accepted or built is not the latest.
 		latest := !p.resolution.ProfileResults[object.Name].KeptLastGood && !p.builds.wanted[schedulerName].Failed
 		r.store(ctx, object, r.profileRevision(running.config), latest, p)
 	}
@@ -107,7 +107,7 @@ func (r *ProfileReconciler) profileRevision(cfg *config.Profile) *history.Revisi
 	return revision
 }
 
-// store stores one revision. Where the object has gone back to an older spec, it records an Event.
+// store stores one revision. It records an Event if the object has gone back to an older spec.
 func (r *ProfileReconciler) store(ctx context.Context, object client.Object, want *history.Revision, latest bool, p *pass) {
 	if err := r.memory.failed; err != nil {
 		p.stored.failed[want.UID] = err // writing without knowing what is stored would mix up the order
@@ -135,18 +135,18 @@ func (r *ProfileReconciler) trim(ctx context.Context, uid types.UID, limit *int3
 	}
 }
 
-// rolledBack returns the text of an Event: which revision is the newest again.
+// rolledBack returns the text of the Event that an older revision is the newest again.
 func rolledBack(now *history.Stored, before *history.Revision) string {
-	text := fmt.Sprintf("Generation %d is what revision %d was, of generation %d", now.Generation, before.Number, before.Generation)
+	text := fmt.Sprintf("Generation %d goes back to revision %d of generation %d", now.Generation, before.Number, before.Generation)
 	if before.Kind == history.KindProfile && before.Policy != nil {
-		text += fmt.Sprintf(" on generation %d of SchedulingPolicy %q", before.Policy.Generation, before.Policy.Name)
+		text += fmt.Sprintf(" with generation %d of SchedulingPolicy %q", before.Policy.Generation, before.Policy.Name)
 	}
-	return truncate.ToBytes(fmt.Sprintf("%s: it is revision %d now", text, now.Number), maxEventNote)
+	return truncate.ToBytes(fmt.Sprintf("%s, which is now revision %d", text, now.Number), maxEventNote)
 }
 
-// notStored adds to the conditions of an object that what runs could not be stored.
+// notStored adds to the conditions of an object that its revision could not be stored.
 func notStored(conditions *[]metav1.Condition, generation int64, now time.Time, err error) {
-	text := fmt.Sprintf("It could not be stored as a revision, so that a restart might lose it; this is tried again: %s", err)
+	text := fmt.Sprintf("The revision could not be stored, and a restart might lose it; livesched tries again: %s", err)
 	condition := metav1.Condition{Type: v1alpha1.ConditionProgrammed, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNotStored, Message: text}
 	if was := meta.FindStatusCondition(*conditions, v1alpha1.ConditionProgrammed); was != nil {
 		condition.Message = was.Message + ". " + text

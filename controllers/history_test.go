@@ -39,7 +39,7 @@ import (
 var _ = Describe("After a restart", func() {
 	BeforeEach(createNodes)
 
-	It("the last good spec of a profile goes on, and status says what it said", func(ctx context.Context) {
+	It("the last good spec of a profile stays active, and status does not change", func(ctx context.Context) {
 		run := start()
 		mine := profile("mine", spreads)
 		create(ctx, mine)
@@ -57,13 +57,13 @@ var _ = Describe("After a restart", func() {
 		Expect(again.ResourceVersion).To(Equal(refused.ResourceVersion), "status is what it was")
 		Expect(expectBound(ctx, createPod(ctx, "by-old-rules", "mine"))).To(Equal(busy))
 
-		By("mending it")
+		By("fixing it")
 		change(ctx, mine, spreads)
 		expectProfile(ctx, "mine", isProgrammed)
 		Expect(expectBound(ctx, createPod(ctx, "by-new-rules", "mine"))).To(Equal(idle))
 	})
 
-	It("the last good spec of a profile that has become invalid meanwhile goes on", func(ctx context.Context) {
+	It("the last good spec of a profile that became invalid in between stays active", func(ctx context.Context) {
 		run := start()
 		mine := profile("mine", packs)
 		create(ctx, mine)
@@ -76,7 +76,7 @@ var _ = Describe("After a restart", func() {
 		Expect(expectBound(ctx, createPod(ctx, "by-old-rules", "mine"))).To(Equal(busy))
 	})
 
-	It("the last good spec of a policy goes on, in profiles that are new, too", func(ctx context.Context) {
+	It("the last good spec of a policy stays active, in new profiles, too", func(ctx context.Context) {
 		run := start()
 		shared := policy("shared", autoscaler)
 		create(ctx, shared, profile("mine", "policyRef: {name: shared}"))
@@ -92,7 +92,7 @@ var _ = Describe("After a restart", func() {
 		Expect(expectBound(ctx, createPod(ctx, "by-old-rules-too", "new"))).To(Equal(busy))
 	})
 
-	It("a profile goes on with the policy that it ran on, although that is gone", func(ctx context.Context) {
+	It("a profile keeps the policy that it was built with, even if the policy is deleted", func(ctx context.Context) {
 		run := start()
 		shared := policy("shared", autoscaler)
 		create(ctx, shared, profile("mine", "policyRef: {name: shared}"))
@@ -123,7 +123,7 @@ var _ = Describe("After a restart", func() {
 		Expect(run.Scheduler.Store().Current().Get("mine").Config.Extenders).To(HaveLen(1))
 	})
 
-	It("what ran runs on where the present spec cannot be built", func(ctx context.Context) {
+	It("the last revision that ran runs again if the current spec cannot be built", func(ctx context.Context) {
 		factory := &moodyFactory{}
 		withMoody := func(o *app.Options) { o.OutOfTree = framework.Registry{moody: factory.build} }
 		run := start(withMoody)
@@ -132,12 +132,12 @@ var _ = Describe("After a restart", func() {
 		good := expectProfile(ctx, "mine", isProgrammed)
 		factory.set(noLicence)
 		change(ctx, mine, spreads+usesMoody)
-		expectProfile(ctx, "mine", buildFails("goes on"))
+		expectProfile(ctx, "mine", buildFails("stays active"))
 		Expect(run.Stop(patience)).To(Succeed())
 
 		start(withMoody)
 		expectLookedAt(ctx)
-		failed := expectProfile(ctx, "mine", isAccepted, buildFails("no licence found", "revision "+good.Status.Active.Revision+" of generation 1 goes on"))
+		failed := expectProfile(ctx, "mine", isAccepted, buildFails("no licence found", "revision "+good.Status.Active.Revision+" of generation 1 stays active"))
 		Expect(failed.Status.Active).To(Equal(good.Status.Active))
 		Expect(expectBound(ctx, createPod(ctx, "by-old-rules", "mine"))).To(Equal(busy))
 		factory.set(nil)
@@ -145,7 +145,7 @@ var _ = Describe("After a restart", func() {
 		Expect(expectBound(ctx, createPod(ctx, "by-new-rules", "mine"))).To(Equal(idle))
 	})
 
-	It("with another livesched, which lacks a plugin, an older revision goes on, until the plugin is back", func(ctx context.Context) {
+	It("of a livesched that lacks a plugin, an older revision is active until the plugin is back", func(ctx context.Context) {
 		factory := &moodyFactory{}
 		withMoody := func(o *app.Options) { o.OutOfTree = framework.Registry{moody: factory.build} }
 		run := start(withMoody)
@@ -174,7 +174,7 @@ var _ = Describe("After a restart", func() {
 		}).Should(Succeed())
 	})
 
-	It("a revision that somebody has broken is left out", func(ctx context.Context) {
+	It("a revision that cannot be decoded is ignored", func(ctx context.Context) {
 		run := start()
 		mine := profile("mine", packs)
 		create(ctx, mine)
@@ -201,7 +201,7 @@ var _ = Describe("After a restart", func() {
 		Expect(revisionsOf(ctx, mine)).To(HaveLen(2), "it is stored under another name")
 	})
 
-	It("nothing is written where nothing has changed", func(ctx context.Context) {
+	It("nothing is written if nothing has changed", func(ctx context.Context) {
 		run := start()
 		create(ctx, policy("default", autoscaler), policy("unused", byDefault))
 		create(ctx, profile("good", packs), profile("kept", packs))
@@ -210,7 +210,7 @@ var _ = Describe("After a restart", func() {
 		change(ctx, profile("kept", ""), refusals[0].spec)
 		expectProfile(ctx, "kept", keepsLastGood)
 		expectPolicy(ctx, "unused", isProgrammed)
-		// Policies are reported after profiles: this one not before it has lost a profile.
+		// Policies are reported after profiles: this one is, once it has lost a profile.
 		Eventually(func() []string { return expectPolicy(ctx, "default", isProgrammed).Status.Profiles }).Should(Equal([]string{"good"}))
 		Expect(run.Stop(patience)).To(Succeed())
 
@@ -226,7 +226,7 @@ var _ = Describe("After a restart", func() {
 })
 
 var _ = Describe("The history", func() {
-	It("has what ran, with the policy that it was built on, owned by its object", func(ctx context.Context) {
+	It("has the specs that ran, with the policy that each was built with, owned by the object", func(ctx context.Context) {
 		start()
 		shared, mine := policy("shared", autoscaler), profile("mine", "policyRef: {name: shared}")
 		create(ctx, shared, mine)
@@ -261,7 +261,7 @@ var _ = Describe("The history", func() {
 		}
 	})
 
-	It("keeps as many as it is told to, beside the one that runs", func(ctx context.Context) {
+	It("keeps as many revisions as the limit, besides the one that runs", func(ctx context.Context) {
 		start()
 		mine := profile("mine", "revisionHistoryLimit: 2")
 		create(ctx, mine)
@@ -272,7 +272,7 @@ var _ = Describe("The history", func() {
 		expectProfile(ctx, "mine", isProgrammed)
 		Eventually(numbersOf).WithArguments(ctx, mine).Should(Equal([]int64{4, 5, 6}), "deleted once status is written")
 
-		By("lowering the limit, which is no change of what runs")
+		By("lowering the limit, which does not rebuild the profile")
 		before := expectProfile(ctx, "mine", isProgrammed).Status.Active
 		change(ctx, mine, "{revisionHistoryLimit: 1, percentageOfNodesToScore: 5}")
 		after := expectProfile(ctx, "mine", isProgrammed).Status.Active
@@ -283,7 +283,7 @@ var _ = Describe("The history", func() {
 		Expect(revisionsOf(ctx, mine)[1].Generation).To(Equal(int64(7)), "the revision that runs is that of the latest generation")
 	})
 
-	It("is gone back in by applying what a revision has, which is told", func(ctx context.Context) {
+	It("goes back when the data of a revision is applied, which an Event reports", func(ctx context.Context) {
 		createNodes(ctx)
 		start()
 		shared, mine := policy("shared", autoscaler), profile("mine", "{policyRef: {name: shared}, revisionHistoryLimit: 7}")
@@ -303,7 +303,8 @@ var _ = Describe("The history", func() {
 		Expect(json.Unmarshal(stored.Data.Raw, &list)).To(Succeed())
 		Expect(list.Items).To(HaveLen(2))
 		for i := range list.Items {
-			// A replacement, as kubectl replace does it: what the revision lacks goes.
+			// Replace the object, as kubectl replace does: fields that the revision lacks are
+			// removed.
 			present := &unstructured.Unstructured{}
 			present.SetGroupVersionKind(list.Items[i].GroupVersionKind())
 			Eventually(func() error {
@@ -328,11 +329,11 @@ var _ = Describe("The history", func() {
 		told := func(words string) gomegatypes.GomegaMatcher {
 			return And(HaveField("Type", corev1.EventTypeNormal), HaveField("Reason", v1alpha1.ReasonRolledBack), HaveField("Note", ContainSubstring(words)))
 		}
-		Eventually(eventsOf).WithArguments(ctx, shared).Should(ContainElement(told("Generation 3 is what revision 1 was, of generation 1: it is revision 3 now")))
-		Eventually(eventsOf).WithArguments(ctx, mine).Should(ContainElement(told(`is what revision 1 was, of generation 1 on generation 1 of SchedulingPolicy "shared": it is revision `)))
+		Eventually(eventsOf).WithArguments(ctx, shared).Should(ContainElement(told("Generation 3 goes back to revision 1 of generation 1, which is now revision 3")))
+		Eventually(eventsOf).WithArguments(ctx, mine).Should(ContainElement(told(`goes back to revision 1 of generation 1 with generation 1 of SchedulingPolicy "shared", which is now revision `)))
 	})
 
-	It("is not that of an object that had the name before", func(ctx context.Context) {
+	It("does not include the revisions of a deleted object of the same name", func(ctx context.Context) {
 		run := start()
 		old := profile("mine", packs)
 		create(ctx, old)
@@ -349,7 +350,7 @@ var _ = Describe("The history", func() {
 		Expect(numbersOf(ctx, old)).To(Equal([]int64{1}), "the garbage collector has not come yet")
 	})
 
-	It("has one revision where defaults are written out", func(ctx context.Context) {
+	It("has one revision for a spec with and without its defaults", func(ctx context.Context) {
 		start()
 		mine, shared := profile("mine", packs), policy("default", "")
 		create(ctx, shared, mine)
@@ -367,7 +368,7 @@ var _ = Describe("The history", func() {
 	})
 })
 
-var _ = Describe("A replica that comes to lead", func() {
+var _ = Describe("A replica that becomes the leader", func() {
 	var (
 		lease    *coordinationv1.Lease
 		follower *testcluster.Running
@@ -400,7 +401,7 @@ var _ = Describe("A replica that comes to lead", func() {
 		Expect(k8s.Update(ctx, lease)).To(Succeed())
 	}
 
-	It("runs what the leader before has stored, although it has not seen it itself", func(ctx context.Context) {
+	It("runs what the last leader stored, even if it has not seen it itself", func(ctx context.Context) {
 		change(ctx, mine, refusals[0].spec)
 		change(ctx, mine, refusals[1].spec)
 		Expect(mine.Generation).To(Equal(int64(3)))
@@ -415,7 +416,7 @@ var _ = Describe("A replica that comes to lead", func() {
 		Expect(expectBound(ctx, createPod(ctx, "by-what-was-stored", "mine"))).To(Equal(idle))
 	})
 
-	It("stores what it has run itself, where the leader before has not come to it", func(ctx context.Context) {
+	It("stores what it has run itself, if the last leader did not get to it", func(ctx context.Context) {
 		change(ctx, mine, spreads)
 		Eventually(running).WithArguments(follower, "mine").Should(HaveSuffix(" of generation 2"))
 		change(ctx, mine, refusals[0].spec)
@@ -429,11 +430,11 @@ var _ = Describe("A replica that comes to lead", func() {
 })
 
 var _ = Describe("While revisions", func() {
-	isNotStored := haveCondition(v1alpha1.ConditionProgrammed, "False", v1alpha1.ReasonNotStored, "could not be stored as a revision", "out of order")
+	isNotStored := haveCondition(v1alpha1.ConditionProgrammed, "False", v1alpha1.ReasonNotStored, "The revision could not be stored", "out of order")
 
 	BeforeEach(createNodes)
 
-	It("cannot be written, changes take effect, and status says so and names nothing that could not be brought back", func(ctx context.Context) {
+	It("cannot be written, changes take effect, and status reports it and names only what a restart could bring back", func(ctx context.Context) {
 		api := &watchedAPI{}
 		startFor(api)
 		mine := profile("mine", packs)
@@ -448,13 +449,13 @@ var _ = Describe("While revisions", func() {
 		Expect(expectBound(ctx, createPod(ctx, "by-new-rules", "mine"))).To(Equal(idle))
 		Eventually(eventsOf).WithArguments(ctx, mine).Should(ContainElement(And(HaveField("Type", corev1.EventTypeWarning), HaveField("Reason", v1alpha1.ReasonNotStored))))
 
-		By("an invalid change meanwhile")
+		By("an invalid change in the meantime")
 		change(ctx, mine, refusals[0].spec)
 		refused := expectProfile(ctx, "mine", isRefused(refusals[0].reason),
-			haveCondition(v1alpha1.ConditionProgrammed, "False", v1alpha1.ReasonKeptLastGood, "of generation 2 goes on", "could not be stored"))
+			haveCondition(v1alpha1.ConditionProgrammed, "False", v1alpha1.ReasonKeptLastGood, "of generation 2 stays active", "could not be stored"))
 		Expect(refused.Status.Active).To(Equal(good.Status.Active))
 
-		By("mending the API server")
+		By("ending the failures of the API server")
 		api.refuse()
 		expectProfile(ctx, "new", isProgrammed)
 		expectPolicy(ctx, "default", isProgrammed)
@@ -464,7 +465,7 @@ var _ = Describe("While revisions", func() {
 		Expect(revisionsOf(ctx, mine)).To(HaveLen(2), "what was not accepted any more was stored all the same")
 	})
 
-	It("may not be read, profiles run without them, and status says so", func(ctx context.Context) {
+	It("may not be read, profiles run without them, and status reports it", func(ctx context.Context) {
 		api := &watchedAPI{}
 		api.refuse("GET", "forbidden")
 		startFor(api)
@@ -475,7 +476,7 @@ var _ = Describe("While revisions", func() {
 		expectProfile(ctx, "mine", isProgrammed)
 	})
 
-	It("cannot be read at the start, profiles wait for a while, since what runs may depend on them", func(ctx context.Context) {
+	It("cannot be read at the start, profiles wait for a while, since they may depend on the revisions", func(ctx context.Context) {
 		run := start()
 		mine := profile("mine", packs)
 		create(ctx, mine)
@@ -492,7 +493,7 @@ var _ = Describe("While revisions", func() {
 	})
 })
 
-// running is what runs under a scheduler name, empty if nothing does.
+// running returns the revision that runs under a scheduler name, empty if none does.
 func running(run *testcluster.Running, schedulerName string) string {
 	p := run.Scheduler.Store().Current().Get(schedulerName)
 	if p == nil {
@@ -501,7 +502,7 @@ func running(run *testcluster.Running, schedulerName string) string {
 	return fmt.Sprintf("%s of generation %d", p.Config.Revision, p.Config.Generation)
 }
 
-// expectLookedAt waits until the leader has looked at everything again.
+// expectLookedAt waits until the leader has reconciled everything again.
 func expectLookedAt(ctx context.Context) {
 	GinkgoHelper()
 	marker := policy("looked-at-"+fmt.Sprint(GinkgoRandomSeed()), "")
@@ -533,7 +534,7 @@ func numbersOf(ctx context.Context, object client.Object) []int64 {
 	return numbers
 }
 
-// expectSeen waits until livesched has the present generation of a profile in its cache.
+// expectSeen waits until livesched has the current generation of a profile in its cache.
 func expectSeen(ctx context.Context, run *testcluster.Running, p *v1alpha1.SchedulerProfile) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -543,8 +544,7 @@ func expectSeen(ctx context.Context, run *testcluster.Running, p *v1alpha1.Sched
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// startFor is start with an API server that is watched, and can refuse or hold up what has to do
-// with revisions.
+// startFor is start with a watchedAPI, which can reject or delay calls for revisions.
 func startFor(api *watchedAPI, change ...func(*app.Options)) *testcluster.Running {
 	GinkgoHelper()
 	options := testcluster.Options()
@@ -565,8 +565,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// watchedAPI stands before an API server. It notes what is written of revisions and of livesched's
-// own kinds, and refuses what it is told to.
+// watchedAPI is a proxy of the API server. It notes the writes of revisions and of livesched's own
+// kinds, and rejects calls as a spec wants.
 type watchedAPI struct {
 	refused, held atomic.Int32
 
@@ -582,7 +582,7 @@ func (a *watchedAPI) refuse(methods ...string) {
 	a.refuses = methods
 }
 
-// hold has nobody create ControllerRevisions until release is called, or the spec ends.
+// hold delays the creation of ControllerRevisions until release is called or the spec ends.
 func (a *watchedAPI) hold() (release func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -36,8 +36,7 @@ func labelNode(ctx context.Context, name, key, value string) {
 	Expect(testcluster.Update(ctx, k8s, node, func(node *corev1.Node) { node.Labels[key] = value })).To(Succeed())
 }
 
-// whyPending waits for the condition that says why a pod is not scheduled, until its message
-// matches.
+// whyPending waits until the message of the condition PodScheduled of a pod matches.
 func whyPending(ctx context.Context, pod *corev1.Pod, message OmegaMatcher) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -47,9 +46,8 @@ func whyPending(ctx context.Context, pod *corev1.Pod, message OmegaMatcher) {
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// expectFate creates pods, one after the other, until one fares as it should: livesched learns of
-// other objects at its own pace. Pods that fare otherwise are taken away, since where they are may
-// matter to the next.
+// expectFate creates pods, one after the other, until one is placed as it should be: livesched may
+// see other objects later. It deletes the other pods, since they may influence the next one.
 func expectFate(ctx context.Context, newPod func() *corev1.Pod, fate func(Gomega, *corev1.Pod)) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -76,7 +74,7 @@ var _ = Describe("A legacy policy", func() {
 		start()
 	})
 
-	It("decides, and changes places with a provider, and with another one, without a restart", func(ctx context.Context) {
+	It("is applied, and is replaced by a provider and by another policy, without a restart", func(ctx context.Context) {
 		shared := policy("shared", legacyPacks)
 		create(ctx, shared, profile("mine", "policyRef: {name: shared}"))
 		expectPolicy(ctx, "shared", isAccepted, isProgrammed)
@@ -96,7 +94,7 @@ var _ = Describe("A legacy policy", func() {
 		}
 	})
 
-	It("can be all of the scoring strategies at once, and a profile weighs them anew", func(ctx context.Context) {
+	It("can use all scoring strategies at once, and a profile can change their weights", func(ctx context.Context) {
 		create(ctx, policy("shared", `
 algorithmSource:
   policy:
@@ -133,7 +131,7 @@ algorithmSource: {policy: {predicates: [{name: GeneralPredicates}, {name: HasRac
 		Expect(expectBound(ctx, pod)).To(Equal(busy))
 	})
 
-	It("with a serviceAffinity keeps the pods of a service together, until the policy says no more so", func(ctx context.Context) {
+	It("with a serviceAffinity keeps the pods of a service together until the policy drops it", func(ctx context.Context) {
 		const together = `
 algorithmSource:
   policy:
@@ -170,7 +168,7 @@ algorithmSource:
 		Expect(expectBound(ctx, apart)).To(Equal(idle))
 	})
 
-	It("reports all reasons if all predicates are to be checked, and the first one if not", func(ctx context.Context) {
+	It("reports all reasons with alwaysCheckAllPredicates, and only the first one without", func(ctx context.Context) {
 		const firstOnly = `
 algorithmSource: {policy: {predicates: [{name: GeneralPredicates}, {name: HasRack, argument: {labelsPresence: {labels: [rack], presence: true}}}]}}
 `
@@ -196,7 +194,7 @@ algorithmSource:
 		whyPending(ctx, pod, And(ContainSubstring("2 Insufficient cpu"), Not(ContainSubstring("requested labels"))))
 	})
 
-	It("without predicates leaves the mandatory ones, without priorities no score", func(ctx context.Context) {
+	It("without predicates keeps the mandatory ones, and without priorities scores nothing", func(ctx context.Context) {
 		create(ctx, policy("default", `algorithmSource: {policy: {predicates: [], priorities: []}}`), profile("mine", ""))
 		active := expectProfile(ctx, "mine", isAccepted, isProgrammed).Status.Active
 		Expect(active.Plugins.Score).To(BeEmpty())
@@ -205,12 +203,12 @@ algorithmSource:
 		Expect(active.Plugins.PostFilter).To(Equal([]string{"DynamicResources", "DefaultPreemption"}))
 		Expect(active.Plugins.Bind).To(Equal([]string{"DefaultBinder"}))
 
-		By("binding a pod that fits nowhere, since nothing looks at that")
+		By("binding a pod that fits nowhere, since no plugin checks resources")
 		large := objects.Pod("default", "large", "mine", "100", "1Gi")
 		create(ctx, large)
 		expectBound(ctx, large)
 
-		By("keeping pods off nodes that are cordoned")
+		By("keeping pods off cordoned nodes")
 		for _, name := range []string{busy, idle} {
 			node := &corev1.Node{}
 			Expect(k8s.Get(ctx, client.ObjectKey{Name: name}, node)).To(Succeed())

@@ -20,7 +20,7 @@ var _ = Describe("Deleting a profile", func() {
 
 	BeforeEach(func() { run = start() })
 
-	It("tells the pods that wait, which come back with the profile", func(ctx context.Context) {
+	It("is reported on pending pods, which are scheduled once the profile is back", func(ctx context.Context) {
 		mine := profile("mine", "")
 		create(ctx, mine)
 		expectProfile(ctx, "mine", isProgrammed)
@@ -50,7 +50,7 @@ var _ = Describe("Deleting a profile", func() {
 		}
 	})
 
-	It("and creating it again begins anew, without a last good spec", func(ctx context.Context) {
+	It("and creating it again starts without a last good spec", func(ctx context.Context) {
 		createNodes(ctx)
 		mine := profile("mine", packs)
 		create(ctx, mine)

@@ -36,7 +36,8 @@ type plan struct {
 	// take are the builds whose instances are swapped in, by scheduler name. All other profiles of
 	// next go on with the instance that runs.
 	take map[string]*profile.Build
-	// failed are the builds that failed. What ran before under the name, if anything, keeps running.
+	// failed are the builds that failed. What ran before under the name, if anything, keeps
+	// running.
 	failed map[string]error
 	// pending are the builds that have not ended, and those that wait for such a build, with the
 	// reason. What ran before under the name, if anything, keeps running.
@@ -47,8 +48,8 @@ type plan struct {
 const stillBuilding = "is still being built"
 
 // makePlan plans a swap. Profiles of the revision that runs are carried over and those that are
-// built are swapped in together. A profile that could not be built, or is not built yet, stays as it
-// is; neither holds up the others.
+// built are swapped in together. A profile that could not be built, or is not built yet, stays as
+// it is; neither holds up the others.
 func makePlan(s situation) *plan {
 	p := &plan{
 		next:    active{profiles: map[string]*config.Profile{}},
@@ -106,7 +107,7 @@ func (p *plan) holdTogether(s situation) bool {
 			if reorders(name) {
 				delete(p.take, name)
 				delete(p.next.profiles, name)
-				p.pending[name] = fmt.Sprintf("is built, and waits for the profile of scheduler name %q, which changes the order of the queue at the same time", late)
+				p.pending[name] = fmt.Sprintf("is built, and waits for the profile with scheduler name %q, which changes the order of the queue at the same time", late)
 			}
 		}
 		return true
@@ -115,9 +116,9 @@ func (p *plan) holdTogether(s situation) bool {
 }
 
 // sorter returns the scheduler name of the profile whose queue sort orders the queue: the one that
-// the resolution names or, if that could not be built, one with the same order. Otherwise, and while
-// profiles that are to change the order together are held, the queue keeps its order. last is the
-// profile that ordered it until now, nil at first.
+// the resolution names or, if that could not be built, one with the same order. Otherwise, and
+// while profiles that are to change the order together are held, the queue keeps its order. last is
+// the profile that ordered it until now, nil at first.
 func (p *plan) sorter(resolution *config.Resolution, last *config.Profile, held bool) string {
 	first := resolution.SortedBy
 	if first == "" {
@@ -146,8 +147,8 @@ func (p *plan) sorter(resolution *config.Resolution, last *config.Profile, held 
 	return slices.Min(slices.Collect(maps.Keys(next)))
 }
 
-// sorting returns the first scheduler name whose profile has this order of the queue, "" if there is
-// none.
+// sorting returns the first scheduler name whose profile has this order of the queue, "" if there
+// is none.
 func (p *plan) sorting(order config.QueueSort) string {
 	for _, name := range slices.Sorted(maps.Keys(p.next.profiles)) {
 		if p.next.profiles[name].QueueSort == order {

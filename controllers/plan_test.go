@@ -24,8 +24,8 @@ var (
 	retrying = profile.Outcome{Failed: true}
 )
 
-// parse makes profiles of words like "a1:New": the scheduler name, the revision and the order of the
-// queue, which is "Old" if it is left out.
+// parse makes profiles of words like "a1:New": the scheduler name, the revision and the order of
+// the queue, which is "Old" if it is left out.
 func parse(words string) map[string]*config.Profile {
 	profiles := map[string]*config.Profile{}
 	for word := range strings.FieldsSeq(words) {
@@ -147,7 +147,7 @@ func TestAProfileThatIsHeldSaysWhatItWaitsFor(t *testing.T) {
 		builds:     builds{wanted: outcomes{"a": built, "b": building}},
 	})
 	want := map[string]string{
-		"a": `is built, and waits for the profile of scheduler name "b", which changes the order of the queue at the same time`,
+		"a": `is built, and waits for the profile with scheduler name "b", which changes the order of the queue at the same time`,
 		"b": "is still being built",
 	}
 	if !maps.Equal(p.pending, want) {
@@ -155,7 +155,7 @@ func TestAProfileThatIsHeldSaysWhatItWaitsFor(t *testing.T) {
 	}
 }
 
-func TestWhatIsBuiltIsWhatDoesNotRunYet(t *testing.T) {
+func TestOnlyRevisionsThatDoNotRunYetAreBuilt(t *testing.T) {
 	got := missing(&config.Resolution{Profiles: parse("a1 b2 c1")}, active{profiles: parse("a1 b1 d1")})
 	if show(got) != "b2 c1" {
 		t.Errorf("missing are %q", show(got))

@@ -31,7 +31,7 @@ var _ = Describe("A policy", func() {
 		run = start()
 	})
 
-	It("changes all profiles that build on it, and names them", func(ctx context.Context) {
+	It("changes all profiles that use it, and names them", func(ctx context.Context) {
 		shared := policy("shared", byDefault)
 		create(ctx, shared)
 		create(ctx, profile("b", "policyRef: {name: shared}"), profile("a", "policyRef: {name: shared}"), profile("c", ""))
@@ -46,7 +46,7 @@ var _ = Describe("A policy", func() {
 
 		change(ctx, shared, autoscaler)
 		expectPolicy(ctx, "shared", isAccepted,
-			haveCondition(v1alpha1.ConditionProgrammed, "True", v1alpha1.ReasonProgrammed, "Generation 2 decides in profiles a, b"))
+			haveCondition(v1alpha1.ConditionProgrammed, "True", v1alpha1.ReasonProgrammed, "Generation 2 is active in profiles a, b"))
 		for _, name := range []string{"a", "b"} {
 			Expect(expectOn(ctx, name, "shared", 2).Status.Active.Generation).To(Equal(int64(1)))
 			Expect(expectBound(ctx, createPod(ctx, "second-"+name, name))).To(Equal(busy))
@@ -54,12 +54,12 @@ var _ = Describe("A policy", func() {
 		Expect(expectProfile(ctx, "c", isProgrammed).ResourceVersion).To(Equal(unrelated.ResourceVersion))
 	})
 
-	It("named default applies to profiles that reference none, from when it appears until it vanishes", func(ctx context.Context) {
+	It("named default applies to profiles without a policyRef while it exists", func(ctx context.Context) {
 		create(ctx, profile("mine", ""))
 		builtIn := expectProfile(ctx, "mine", isProgrammed)
 		Expect(builtIn.Status.Active.Policy).To(BeNil())
 
-		By("creating it with what applies without it")
+		By("creating it with the built-in defaults")
 		implied := policy("default", "")
 		create(ctx, implied)
 		Expect(expectPolicy(ctx, "default", isAccepted, isProgrammed).Status.Profiles).To(Equal([]string{"mine"}))
@@ -83,7 +83,7 @@ var _ = Describe("A policy", func() {
 		Expect(expectBound(ctx, createPod(ctx, "gone", "mine"))).To(Equal(idle))
 	})
 
-	It("sets how much of the cluster is searched and how long pods wait", func(ctx context.Context) {
+	It("sets the percentage of nodes to score and the back-off of pods", func(ctx context.Context) {
 		shared := policy("default", "")
 		create(ctx, shared)
 		create(ctx, profile("mine", ""), profile("own", "percentageOfNodesToScore: 7"))
@@ -109,7 +109,7 @@ podMaxInUnschedulablePods: 1m0s
 		}
 	})
 
-	It("that is not accepted any more goes on as it last was", func(ctx context.Context) {
+	It("that is no longer accepted keeps its last good spec", func(ctx context.Context) {
 		shared := policy("shared", autoscaler)
 		create(ctx, shared, profile("mine", "policyRef: {name: shared}"))
 		before := expectOn(ctx, "mine", "shared", 1)
@@ -124,14 +124,14 @@ podMaxInUnschedulablePods: 1m0s
 		Expect(expectProfile(ctx, "mine").Status.Active).To(Equal(before.Status.Active))
 		Expect(expectBound(ctx, createPod(ctx, "by-old-rules", "mine"))).To(Equal(busy))
 
-		By("mending it")
+		By("fixing it")
 		change(ctx, shared, byDefault)
 		expectPolicy(ctx, "shared", isAccepted, isProgrammed)
 		expectOn(ctx, "mine", "shared", 3)
 		Expect(expectBound(ctx, createPod(ctx, "by-new-rules", "mine"))).To(Equal(idle))
 	})
 
-	It("that was never accepted lets its profiles in once it is", func(ctx context.Context) {
+	It("that was never accepted keeps its profiles from running until it is", func(ctx context.Context) {
 		legacyPolicy := policy("legacy", legacy)
 		create(ctx, legacyPolicy, profile("mine", "policyRef: {name: legacy}"))
 		expectPolicy(ctx, "legacy", isRefused(v1alpha1.ReasonInvalid, "spec.algorithmSource.policy.predicates[0].name: ", `"PodFitsEverywhere"`, "GeneralPredicates"), neverRan)
@@ -144,7 +144,7 @@ podMaxInUnschedulablePods: 1m0s
 		expectProfile(ctx, "mine", isAccepted, isProgrammed)
 	})
 
-	It("that is deleted while a profile references it leaves the profile as it was, until it is back", func(ctx context.Context) {
+	It("that is deleted while a profile references it leaves the profile as it was until it is back", func(ctx context.Context) {
 		shared := policy("shared", autoscaler)
 		create(ctx, shared, profile("mine", "policyRef: {name: shared}"))
 		expectProfile(ctx, "mine", isProgrammed)
@@ -157,10 +157,10 @@ podMaxInUnschedulablePods: 1m0s
 		Expect(expectBound(ctx, createPod(ctx, "by-new-rules", "mine"))).To(Equal(idle))
 	})
 
-	It("that nobody builds on is programmed, and says so", func(ctx context.Context) {
+	It("that no profile uses is programmed, and its condition says so", func(ctx context.Context) {
 		create(ctx, policy("unused", ""))
 		unused := expectPolicy(ctx, "unused", isAccepted,
-			haveCondition(v1alpha1.ConditionProgrammed, "True", v1alpha1.ReasonProgrammed, "No accepted profile builds on this policy"))
+			haveCondition(v1alpha1.ConditionProgrammed, "True", v1alpha1.ReasonProgrammed, "No accepted profile uses this policy"))
 		Expect(unused.Status.Profiles).To(BeEmpty())
 	})
 })

@@ -17,31 +17,31 @@ import (
 )
 
 const (
-	// patience is how long to try to read the stored revisions before profiles run without them: it
-	// is better to schedule by what there is than not to schedule.
-	patience = 10 * time.Second
+	// recallPatience is how long to try to read the stored revisions before profiles run without
+	// them: scheduling with the current specs is better than not scheduling.
+	recallPatience = 10 * time.Second
 	// What could not be read or stored is retried after firstHistoryRetry, and after twice the last
 	// delay when it fails again, up to lastHistoryRetry.
 	firstHistoryRetry = time.Second
 	lastHistoryRetry  = 30 * time.Second
 )
 
-// memory is what is known of the stored revisions. Every replica reads them before it resolves
-// anything, and again when it comes to lead, since the last leader may have run what this replica
-// has not seen. Only the leader writes.
+// memory is how far the stored revisions are known. Every replica reads them before it resolves
+// anything, and again when it becomes the leader, since the last leader may have run specs that
+// this replica has not seen. Only the leader writes.
 type memory struct {
-	// recalled: the revisions were read, and leading: as the leader. From then on Archive's index is
-	// what is stored, apart from changes that others make.
+	// recalled: the revisions were read; leading: they were read as the leader. From then on the
+	// index of Archive is what is stored, apart from changes that others make.
 	recalled, leading bool
-	// failed is why they could not be read when that was last tried, and since is when that began.
+	// failed is why they could not be read in the last attempt, and since is when that began.
 	failed error
 	since  time.Time
 	// delay is how long to wait until what failed is retried.
 	delay time.Duration
 }
 
-// recall reads the stored revisions where that is due: they are what runs where the present specs
-// are invalid. It returns an error while it is too early to do without them.
+// recall reads the stored revisions if that is due. They run where the current specs are invalid.
+// It returns an error while it is too early to go on without them.
 func (r *ProfileReconciler) recall(ctx context.Context, p *pass) error {
 	m := &r.memory
 	if m.recalled && (m.leading || !p.leading) {
@@ -53,7 +53,7 @@ func (r *ProfileReconciler) recall(ctx context.Context, p *pass) error {
 			m.since = now
 		}
 		m.failed = err
-		if !apierrors.IsForbidden(err) && now.Sub(m.since) < patience {
+		if !apierrors.IsForbidden(err) && now.Sub(m.since) < recallPatience {
 			return err
 		}
 		log.FromContext(ctx).Error(err, "The stored revisions cannot be read; going on without them")
@@ -73,8 +73,8 @@ func (r *ProfileReconciler) recall(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// goodProfiles returns the stored revisions of a profile, the latest first. What this replica has run
-// comes before them if it is later: then the last leader did not get to store it. Otherwise the
+// goodProfiles returns the stored revisions of a profile, the latest first. What this replica has
+// run comes before them if it is later: then the last leader did not get to store it. Otherwise the
 // stored revisions are at least as new.
 func goodProfiles(stored []history.Revision, ran []config.GoodProfile) []config.GoodProfile {
 	var all []config.GoodProfile

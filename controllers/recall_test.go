@@ -17,7 +17,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-func TestWhatIsStoredAndWhatRanGoTogether(t *testing.T) {
+func TestTheLastGoodSpecsOfAProfileAreWhatIsStoredAndWhatRan(t *testing.T) {
 	// Generations of a profile and its policy; 0 is none.
 	type spec struct{ profile, policy int64 }
 	stored := func(specs ...spec) []history.Revision {
@@ -68,7 +68,7 @@ func TestWhatIsStoredAndWhatRanGoTogether(t *testing.T) {
 	}
 }
 
-func TestWhatIsStoredOfAPolicyAndWhatWasAcceptedGoTogether(t *testing.T) {
+func TestTheLastGoodSpecsOfAPolicyAreWhatIsStoredAndWhatWasAccepted(t *testing.T) {
 	stored := []history.Revision{
 		{UID: "q", Generation: 1, Policy: &history.Policy{Name: "q", UID: "q", Generation: 1}},
 		{UID: "q", Generation: 3, Policy: &history.Policy{Name: "q", UID: "q", Generation: 3}},
@@ -91,7 +91,7 @@ func TestWhatIsStoredOfAPolicyAndWhatWasAcceptedGoTogether(t *testing.T) {
 	}
 }
 
-func TestHistoryIsTriedAgainLessAndLessOften(t *testing.T) {
+func TestHistoryIsRetriedLessAndLessOften(t *testing.T) {
 	m := &memory{}
 	failed := map[types.UID]error{"u": errors.New("away")}
 	for i, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {

@@ -89,10 +89,10 @@ var _ = Describe("A profile that is not accepted", func() {
 			refused := expectProfile(ctx, "mine", isRefused(refusal.reason, refusal.words...), keepsLastGood)
 			Expect(refused.Status.Active).To(Equal(good.Status.Active))
 			Expect(refused.Status.Conditions).To(haveCondition(v1alpha1.ConditionProgrammed, "False", v1alpha1.ReasonKeptLastGood,
-				"Generation 2 is not accepted", fmt.Sprintf("revision %s of generation 1 goes on", good.Status.Active.Revision)))
+				"Generation 2 is not accepted", fmt.Sprintf("revision %s of generation 1 stays active", good.Status.Active.Revision)))
 			Expect(expectBound(ctx, createPod(ctx, "by-old-rules", "mine"))).To(Equal(busy))
 
-			By("mending it")
+			By("fixing it")
 			change(ctx, mine, spreads)
 			mended := expectProfile(ctx, "mine", isAccepted, isProgrammed)
 			Expect(mended.Status.Active.Generation).To(Equal(int64(3)))
@@ -100,7 +100,7 @@ var _ = Describe("A profile that is not accepted", func() {
 		})
 	}
 
-	It("holds up no other, and nothing runs where nothing has run before", func(ctx context.Context) {
+	It("does not delay others, and does not run if it never ran", func(ctx context.Context) {
 		for i, refusal := range refusals {
 			create(ctx, profile(fmt.Sprintf("bad-%d", i), refusal.spec))
 		}
@@ -114,7 +114,7 @@ var _ = Describe("A profile that is not accepted", func() {
 		waiting := createPod(ctx, "waiting", "bad-0")
 		expectPending(ctx, waiting)
 
-		By("mending one")
+		By("fixing one")
 		change(ctx, profile("bad-0", ""), spreads)
 		expectProfile(ctx, "bad-0", isAccepted, isProgrammed)
 		expectBound(ctx, waiting)

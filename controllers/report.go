@@ -16,8 +16,9 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// reportStatus writes the status of every object that the pass changes, and records what is new in
-// it as Events on the object. Only the leader does: status describes the leader's decisions.
+// reportStatus writes the status of every object whose status changes, and records what is new in
+// it as Events. Only the leader does so: status describes the profiles that the leader schedules
+// with.
 func (r *ProfileReconciler) reportStatus(ctx context.Context, p *pass) error {
 	if !p.leading {
 		return nil
@@ -34,21 +35,21 @@ func (r *ProfileReconciler) reportStatus(ctx context.Context, p *pass) error {
 			errs = append(errs, err)
 		}
 	}
-	stale, err := staleOr(errs)
+	stale, err := splitConflicts(errs)
 	p.stale = stale
 	return err
 }
 
 // reportProfile writes the status of a profile.
 //
-// While the first build since the start has not ended, it leaves the status of a profile that ran
-// before as it is: most likely the same is going to run.
+// It does not touch the status of a profile that had one at the start until its first build has
+// ended: most likely the same revision is going to run.
 //
-// Where what runs could not be stored, status keeps naming what was active before, and why: after a
-// restart, that is what could be brought back.
+// If the revision that runs could not be stored, status keeps naming the last active one, with the
+// reason: after a restart, that is the one that could be brought back.
 func (r *ProfileReconciler) reportProfile(ctx context.Context, p *pass, before *v1alpha1.SchedulerProfile, now time.Time) error {
 	s := p.state()
-	if _, late := s.pendingOf(before); late != "" && before.Status.ObservedGeneration != 0 && !r.Settled() {
+	if _, reason := s.pendingOf(before); reason != "" && before.Status.ObservedGeneration != 0 && !r.Settled() {
 		return nil
 	}
 	after := before.DeepCopy()
@@ -105,8 +106,9 @@ func (r *ProfileReconciler) write(ctx context.Context, before, after client.Obje
 	return nil
 }
 
-// staleOr separates conflicts, which another pass over fresh objects resolves, from other errors.
-func staleOr(errs []error) (stale bool, err error) {
+// splitConflicts separates conflicts, which another pass over fresh objects resolves, from other
+// errors.
+func splitConflicts(errs []error) (stale bool, err error) {
 	var others []error
 	for _, err := range errs {
 		if apierrors.IsConflict(err) {

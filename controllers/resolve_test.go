@@ -14,7 +14,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
-func TestASpecThatIsNotAcceptedIsCountedOnce(t *testing.T) {
+func TestARejectedSpecIsCountedOnce(t *testing.T) {
 	var r rejections
 	look := func(generation int64, profile, policy bool) float64 {
 		before := testutil.ToFloat64(metrics.Reloads.WithLabelValues(metrics.ReloadRejected))

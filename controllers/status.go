@@ -20,14 +20,15 @@ import (
 type state struct {
 	// resolution is what is to run.
 	resolution *config.Resolution
-	// running are the profiles that decide, by scheduler name.
+	// running are the profiles that run, by scheduler name.
 	running map[string]*running
-	// failed and pending are why others do not: see plan.
+	// failed and pending are why other profiles do not: see plan.
 	failed  map[string]error
 	pending map[string]string
 }
 
-// profileStatus returns the status of a profile. It keeps the times of what has not changed.
+// profileStatus returns the status of a profile. It keeps the times of everything that has not
+// changed.
 func (s *state) profileStatus(object *v1alpha1.SchedulerProfile, now time.Time) *v1alpha1.SchedulerProfileStatus {
 	result := s.resolution.ProfileResults[object.Name]
 	active := s.activeProfile(object)
@@ -51,11 +52,11 @@ func (s *state) policyStatus(object *v1alpha1.SchedulingPolicy, now time.Time) *
 	return status
 }
 
-// activeProfile returns the revision of the object that decides, nil if none does.
+// activeProfile returns the revision of the object that runs, nil if none does.
 func (s *state) activeProfile(object *v1alpha1.SchedulerProfile) *v1alpha1.ActiveProfile {
 	running := s.running[s.resolution.ProfileResults[object.Name].SchedulerName]
 	if running == nil || running.config.UID != object.UID {
-		return nil // nothing decides, or another object that has the scheduler name
+		return nil // nothing runs, or the scheduler name belongs to another object
 	}
 	cfg := running.config
 	active := &v1alpha1.ActiveProfile{
@@ -65,13 +66,13 @@ func (s *state) activeProfile(object *v1alpha1.SchedulerProfile) *v1alpha1.Activ
 		Plugins:    config.ActivePlugins(running.plugins),
 	}
 	// Plugins can be configured at these points, but nothing calls them: groups of pods are not
-	// placed as one.
+	// placed together.
 	active.Plugins.PlacementGenerate, active.Plugins.PlacementScore = nil, nil
 	if cfg.PolicyGeneration != 0 {
 		active.Policy = &v1alpha1.ActivePolicy{Name: cfg.PolicyName, Generation: cfg.PolicyGeneration}
 	}
 	if before := object.Status.Active; before != nil && before.Revision == active.Revision {
-		active.Since = before.Since // also when livesched was restarted in between
+		active.Since = before.Since // also after a restart
 	}
 	return active
 }
@@ -89,36 +90,36 @@ func (s *state) profileProgrammed(object *v1alpha1.SchedulerProfile, active *v1a
 	result := s.resolution.ProfileResults[object.Name]
 	condition := metav1.Condition{Type: v1alpha1.ConditionProgrammed, Status: metav1.ConditionFalse}
 	failed := s.failureOf(object)
-	generation, late := s.pendingOf(object)
+	generation, reason := s.pendingOf(object)
 	switch {
-	case late != "":
+	case reason != "":
 		condition.Status = metav1.ConditionUnknown
-		condition.Reason, condition.Message = v1alpha1.ReasonPending, fmt.Sprintf("Generation %d %s; %s", generation, late, s.goesOn(result.SchedulerName, active))
+		condition.Reason, condition.Message = v1alpha1.ReasonPending, fmt.Sprintf("Generation %d %s; %s", generation, reason, s.runsInstead(result.SchedulerName, active))
 	case failed != nil:
-		condition.Reason, condition.Message = v1alpha1.ReasonBuildFailed, fmt.Sprintf("%s; %s", failed, s.goesOn(result.SchedulerName, active))
+		condition.Reason, condition.Message = v1alpha1.ReasonBuildFailed, fmt.Sprintf("%s; %s", failed, s.runsInstead(result.SchedulerName, active))
 	case result.Accepted:
 		condition.Status = metav1.ConditionTrue
-		condition.Reason, condition.Message = v1alpha1.ReasonProgrammed, fmt.Sprintf("Revision %s of generation %d decides", active.Revision, active.Generation)
+		condition.Reason, condition.Message = v1alpha1.ReasonProgrammed, fmt.Sprintf("Revision %s of generation %d is active", active.Revision, active.Generation)
 	case active != nil:
-		condition.Reason, condition.Message = v1alpha1.ReasonKeptLastGood, fmt.Sprintf("Generation %d is not accepted; %s", object.Generation, s.goesOn(result.SchedulerName, active))
+		condition.Reason, condition.Message = v1alpha1.ReasonKeptLastGood, fmt.Sprintf("Generation %d is not accepted; %s", object.Generation, s.runsInstead(result.SchedulerName, active))
 	default:
-		condition.Reason, condition.Message = v1alpha1.ReasonInvalid, fmt.Sprintf("Generation %d is not accepted, and there is no last good one", object.Generation)
+		condition.Reason, condition.Message = v1alpha1.ReasonInvalid, fmt.Sprintf("Generation %d is not accepted, and there is no last good generation", object.Generation)
 	}
 	return condition
 }
 
-// failureOf returns why the object's profile could not be built, nil if it could, or was not to be.
+// failureOf returns why the object's profile could not be built, nil if it was built or not tried.
 func (s *state) failureOf(object *v1alpha1.SchedulerProfile) error {
 	cfg := s.resolution.Profiles[s.resolution.ProfileResults[object.Name].SchedulerName]
 	if cfg == nil || cfg.UID != object.UID {
-		return nil // what was built under the scheduler name is another object's
+		return nil // the scheduler name belongs to another object
 	}
 	return s.failed[cfg.SchedulerName]
 }
 
-// pendingOf returns the generation of the object that is to decide as soon as it is built, and what it
-// waits for, "" if there is none.
-func (s *state) pendingOf(object *v1alpha1.SchedulerProfile) (generation int64, late string) {
+// pendingOf returns the generation of the object that runs as soon as it is built, and the reason
+// why it does not run yet, "" if there is none.
+func (s *state) pendingOf(object *v1alpha1.SchedulerProfile) (generation int64, reason string) {
 	cfg := s.resolution.Profiles[s.resolution.ProfileResults[object.Name].SchedulerName]
 	if cfg == nil || cfg.UID != object.UID {
 		return 0, ""
@@ -126,7 +127,7 @@ func (s *state) pendingOf(object *v1alpha1.SchedulerProfile) (generation int64, 
 	return cfg.Generation, s.pending[cfg.SchedulerName]
 }
 
-// pendingIn returns the profiles that are still being built with a policy.
+// pendingIn returns the profiles of a policy that are still being built.
 func (s *state) pendingIn(object *v1alpha1.SchedulingPolicy) (pending []string) {
 	for _, name := range s.resolution.PolicyResults[object.Name].Profiles {
 		if s.pending[s.resolution.ProfileResults[name].SchedulerName] != "" {
@@ -136,17 +137,17 @@ func (s *state) pendingIn(object *v1alpha1.SchedulingPolicy) (pending []string) 
 	return pending
 }
 
-// goesOn describes what decides where the current generation of an object does not.
-func (s *state) goesOn(schedulerName string, active *v1alpha1.ActiveProfile) string {
+// runsInstead describes what runs where the current generation of an object does not.
+func (s *state) runsInstead(schedulerName string, active *v1alpha1.ActiveProfile) string {
 	switch {
 	case active != nil:
-		return fmt.Sprintf("revision %s of generation %d goes on", active.Revision, active.Generation)
+		return fmt.Sprintf("revision %s of generation %d stays active", active.Revision, active.Generation)
 	case s.running[schedulerName] != nil:
-		// The object that had the scheduler name is gone. Its profile runs until this one can take
-		// its place.
-		return fmt.Sprintf("revision %s of a deleted SchedulerProfile goes on", s.running[schedulerName].config.Revision)
+		// The object that had the scheduler name was deleted. Its instance runs until this profile
+		// is built.
+		return fmt.Sprintf("revision %s of a deleted SchedulerProfile stays active", s.running[schedulerName].config.Revision)
 	default:
-		return "pods of this scheduler name wait"
+		return "pods with this scheduler name stay pending"
 	}
 }
 
@@ -163,20 +164,20 @@ func (s *state) policyProgrammed(object *v1alpha1.SchedulingPolicy) metav1.Condi
 	pending := s.pendingIn(object)
 	switch {
 	case result.KeptLastGood:
-		condition.Reason, condition.Message = v1alpha1.ReasonKeptLastGood, fmt.Sprintf("Generation %d is not accepted; the last good one goes on", object.Generation)
+		condition.Reason, condition.Message = v1alpha1.ReasonKeptLastGood, fmt.Sprintf("Generation %d is not accepted; the last good generation stays active", object.Generation)
 	case !result.Accepted:
-		condition.Reason, condition.Message = v1alpha1.ReasonInvalid, fmt.Sprintf("Generation %d is not accepted, and there is no last good one", object.Generation)
+		condition.Reason, condition.Message = v1alpha1.ReasonInvalid, fmt.Sprintf("Generation %d is not accepted, and there is no last good generation", object.Generation)
 	case len(failed) > 0:
-		condition.Reason, condition.Message = v1alpha1.ReasonBuildFailed, fmt.Sprintf("Generation %d cannot be built into %s; see there", object.Generation, listed(failed))
+		condition.Reason, condition.Message = v1alpha1.ReasonBuildFailed, fmt.Sprintf("Generation %d could not be built into %s; see the profile status for the error", object.Generation, listed(failed))
 	case len(pending) > 0:
 		condition.Status = metav1.ConditionUnknown
 		condition.Reason, condition.Message = v1alpha1.ReasonPending, fmt.Sprintf("Generation %d is still being built into %s", object.Generation, listed(pending))
 	case len(result.Profiles) == 0:
 		condition.Status = metav1.ConditionTrue
-		condition.Reason, condition.Message = v1alpha1.ReasonProgrammed, "No accepted profile builds on this policy"
+		condition.Reason, condition.Message = v1alpha1.ReasonProgrammed, "No accepted profile uses this policy"
 	default:
 		condition.Status = metav1.ConditionTrue
-		condition.Reason, condition.Message = v1alpha1.ReasonProgrammed, fmt.Sprintf("Generation %d decides in %s", object.Generation, listed(result.Profiles))
+		condition.Reason, condition.Message = v1alpha1.ReasonProgrammed, fmt.Sprintf("Generation %d is active in %s", object.Generation, listed(result.Profiles))
 	}
 	return condition
 }
@@ -189,8 +190,7 @@ func listed(profiles []string) string {
 	return "profiles " + strings.Join(profiles, ", ")
 }
 
-// setCondition sets a condition for a generation. Its transition time moves only when its status
-// does.
+// setCondition sets a condition for a generation. Its transition time changes only with its status.
 func setCondition(conditions *[]metav1.Condition, generation int64, now time.Time, condition metav1.Condition) {
 	condition.ObservedGeneration = generation
 	condition.LastTransitionTime = metav1.NewTime(now).Rfc3339Copy()

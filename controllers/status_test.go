@@ -24,12 +24,12 @@ var (
 	now     = longAgo.Add(2 * time.Hour)
 )
 
-// resolved is the configuration of the object "mine" with the scheduler name "mine".
+// resolved returns the configuration of the object "mine" with the scheduler name "mine".
 func resolved(generation int64, revision string) *config.Profile {
 	return &config.Profile{Name: "mine", UID: "uid-mine", Generation: generation, SchedulerName: "mine", PolicyName: "default", Revision: revision}
 }
 
-// decides is a profile that was built earlier.
+// decides returns a profile that was built earlier and runs.
 func decides(cfg *config.Profile) *running {
 	return &running{config: cfg, built: earlier.Add(300 * time.Millisecond), plugins: &schedconfig.Plugins{
 		Filter:         schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: "F"}}},
@@ -57,7 +57,7 @@ var (
 	errNoLicence = errors.New(`initializing plugin "F": no licence`)
 )
 
-func TestProfileStatus(t *testing.T) {
+func TestTheStatusOfAProfile(t *testing.T) {
 	deleted := resolved(7, "gone")
 	deleted.UID = "uid-deleted"
 	other := resolved(1, "other")
@@ -70,8 +70,8 @@ func TestProfileStatus(t *testing.T) {
 		generation int64
 		before     v1alpha1.SchedulerProfileStatus
 		result     config.Result
-		// toRun is what the resolution has under the scheduler name, and running what decides. nil:
-		// nothing.
+		// toRun is the configuration that the resolution has for the scheduler name, and running
+		// the one that runs; nil is none.
 		toRun   *config.Profile
 		running *running
 		failed  error
@@ -82,20 +82,20 @@ func TestProfileStatus(t *testing.T) {
 		programmed metav1.Condition
 	}{
 		{
-			name: "a profile that decides", generation: 1, result: valid, toRun: resolved(1, "one"), running: decides(resolved(1, "one")),
+			name: "a profile that runs", generation: 1, result: valid, toRun: resolved(1, "one"), running: decides(resolved(1, "one")),
 			active:     activeProfile(1, "one", earlier),
 			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 1, now),
-			programmed: conditionAt("Programmed", "True", "Programmed", "Revision one of generation 1 decides", 1, now),
+			programmed: conditionAt("Programmed", "True", "Programmed", "Revision one of generation 1 is active", 1, now),
 		},
 		{
-			name: "a profile that builds on a policy object", generation: 1, result: valid, toRun: withPolicy, running: decides(withPolicy),
+			name: "a profile with a policy object", generation: 1, result: valid, toRun: withPolicy, running: decides(withPolicy),
 			active: func() *v1alpha1.ActiveProfile {
 				a := activeProfile(1, "one", earlier)
 				a.Policy = &v1alpha1.ActivePolicy{Name: "shared", Generation: 4}
 				return a
 			}(),
 			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 1, now),
-			programmed: conditionAt("Programmed", "True", "Programmed", "Revision one of generation 1 decides", 1, now),
+			programmed: conditionAt("Programmed", "True", "Programmed", "Revision one of generation 1 is active", 1, now),
 		},
 		{
 			name: "a generation of the same revision keeps the time", generation: 2, result: valid, toRun: resolved(2, "one"), running: decides(resolved(2, "one")),
@@ -103,70 +103,70 @@ func TestProfileStatus(t *testing.T) {
 				Active: activeProfile(1, "one", longAgo),
 				Conditions: []metav1.Condition{
 					conditionAt("Accepted", "True", "Accepted", "The spec is valid", 1, longAgo),
-					conditionAt("Programmed", "True", "Programmed", "Revision one of generation 1 decides", 1, longAgo),
+					conditionAt("Programmed", "True", "Programmed", "Revision one of generation 1 is active", 1, longAgo),
 				},
 			},
 			active:     activeProfile(2, "one", longAgo),
 			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, longAgo),
-			programmed: conditionAt("Programmed", "True", "Programmed", "Revision one of generation 2 decides", 2, longAgo),
+			programmed: conditionAt("Programmed", "True", "Programmed", "Revision one of generation 2 is active", 2, longAgo),
 		},
 		{
 			name: "another revision does not", generation: 2, result: valid, toRun: resolved(2, "two"), running: decides(resolved(2, "two")),
 			before:     v1alpha1.SchedulerProfileStatus{Active: activeProfile(1, "one", longAgo)},
 			active:     activeProfile(2, "two", earlier),
 			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
-			programmed: conditionAt("Programmed", "True", "Programmed", "Revision two of generation 2 decides", 2, now),
+			programmed: conditionAt("Programmed", "True", "Programmed", "Revision two of generation 2 is active", 2, now),
 		},
 		{
-			name: "an invalid one whose last good spec goes on", generation: 3, result: kept, toRun: resolved(2, "two"), running: decides(resolved(2, "two")),
+			name: "an invalid one whose last good spec stays active", generation: 3, result: kept, toRun: resolved(2, "two"), running: decides(resolved(2, "two")),
 			before: v1alpha1.SchedulerProfileStatus{Conditions: []metav1.Condition{
 				conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, longAgo),
 			}},
 			active:     activeProfile(2, "two", earlier),
 			accepted:   conditionAt("Accepted", "False", "UnknownPlugin", "spec.x: unknown plugin", 3, now),
-			programmed: conditionAt("Programmed", "False", "KeptLastGood", "Generation 3 is not accepted; revision two of generation 2 goes on", 3, now),
+			programmed: conditionAt("Programmed", "False", "KeptLastGood", "Generation 3 is not accepted; revision two of generation 2 stays active", 3, now),
 		},
 		{
 			name: "an invalid one that never ran", generation: 1, result: unknown,
 			accepted:   conditionAt("Accepted", "False", "UnknownPlugin", "spec.x: unknown plugin", 1, now),
-			programmed: conditionAt("Programmed", "False", "Invalid", "Generation 1 is not accepted, and there is no last good one", 1, now),
+			programmed: conditionAt("Programmed", "False", "Invalid", "Generation 1 is not accepted, and there is no last good generation", 1, now),
 		},
 		{
 			name: "one that lost its scheduler name to another", generation: 1, result: nameTaken, toRun: other, running: decides(other),
 			accepted:   conditionAt("Accepted", "False", "SchedulerNameConflict", "another has it", 1, now),
-			programmed: conditionAt("Programmed", "False", "Invalid", "Generation 1 is not accepted, and there is no last good one", 1, now),
+			programmed: conditionAt("Programmed", "False", "Invalid", "Generation 1 is not accepted, and there is no last good generation", 1, now),
 		},
 		{
 			name: "one that lost its scheduler name to another that cannot be built", generation: 1, result: nameTaken, toRun: other, failed: errNoLicence,
 			accepted:   conditionAt("Accepted", "False", "SchedulerNameConflict", "another has it", 1, now),
-			programmed: conditionAt("Programmed", "False", "Invalid", "Generation 1 is not accepted, and there is no last good one", 1, now),
+			programmed: conditionAt("Programmed", "False", "Invalid", "Generation 1 is not accepted, and there is no last good generation", 1, now),
 		},
 		{
 			name: "one that cannot be built while its older revision runs", generation: 2, result: valid, toRun: resolved(2, "two"), running: decides(resolved(1, "one")), failed: errNoLicence,
 			active:     activeProfile(1, "one", earlier),
 			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
-			programmed: conditionAt("Programmed", "False", "BuildFailed", `initializing plugin "F": no licence; revision one of generation 1 goes on`, 2, now),
+			programmed: conditionAt("Programmed", "False", "BuildFailed", `initializing plugin "F": no licence; revision one of generation 1 stays active`, 2, now),
 		},
 		{
 			name: "one that cannot be built and never ran", generation: 1, result: valid, toRun: resolved(1, "one"), failed: errNoLicence,
 			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 1, now),
-			programmed: conditionAt("Programmed", "False", "BuildFailed", `initializing plugin "F": no licence; pods of this scheduler name wait`, 1, now),
+			programmed: conditionAt("Programmed", "False", "BuildFailed", `initializing plugin "F": no licence; pods with this scheduler name stay pending`, 1, now),
 		},
 		{
 			name: "one that cannot be built in the place of a deleted one", generation: 1, result: valid, toRun: resolved(1, "one"), running: decides(deleted), failed: errNoLicence,
 			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 1, now),
-			programmed: conditionAt("Programmed", "False", "BuildFailed", `initializing plugin "F": no licence; revision gone of a deleted SchedulerProfile goes on`, 1, now),
+			programmed: conditionAt("Programmed", "False", "BuildFailed", `initializing plugin "F": no licence; revision gone of a deleted SchedulerProfile stays active`, 1, now),
 		},
 		{
 			name: "one that is still being built", generation: 2, result: valid, toRun: resolved(2, "two"), running: decides(resolved(1, "one")), pending: "is still being built",
 			active:     activeProfile(1, "one", earlier),
 			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
-			programmed: conditionAt("Programmed", "Unknown", "Pending", "Generation 2 is still being built; revision one of generation 1 goes on", 2, now),
+			programmed: conditionAt("Programmed", "Unknown", "Pending", "Generation 2 is still being built; revision one of generation 1 stays active", 2, now),
 		},
 		{
 			name: "one that is still being built for the first time", generation: 1, result: valid, toRun: resolved(1, "one"), pending: "is still being built",
 			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 1, now),
-			programmed: conditionAt("Programmed", "Unknown", "Pending", "Generation 1 is still being built; pods of this scheduler name wait", 1, now),
+			programmed: conditionAt("Programmed", "Unknown", "Pending", "Generation 1 is still being built; pods with this scheduler name stay pending", 1, now),
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -209,7 +209,7 @@ func TestProfileStatus(t *testing.T) {
 	}
 }
 
-func TestPolicyStatus(t *testing.T) {
+func TestTheStatusOfAPolicy(t *testing.T) {
 	profiles := func(r config.Result, names ...string) config.Result {
 		r.Profiles, r.SchedulerName = names, ""
 		return r
@@ -224,19 +224,19 @@ func TestPolicyStatus(t *testing.T) {
 		accepted, programmed metav1.Condition
 	}{
 		{
-			name: "one that profiles build on", result: profiles(valid, "a", "b"),
+			name: "one that profiles use", result: profiles(valid, "a", "b"),
 			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
-			programmed: conditionAt("Programmed", "True", "Programmed", "Generation 2 decides in profiles a, b", 2, now),
+			programmed: conditionAt("Programmed", "True", "Programmed", "Generation 2 is active in profiles a, b", 2, now),
 		},
 		{
-			name: "one that nobody builds on", result: profiles(valid),
+			name: "one that no profile uses", result: profiles(valid),
 			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
-			programmed: conditionAt("Programmed", "True", "Programmed", "No accepted profile builds on this policy", 2, now),
+			programmed: conditionAt("Programmed", "True", "Programmed", "No accepted profile uses this policy", 2, now),
 		},
 		{
 			name: "one with which some profiles cannot be built", result: profiles(valid, "a", "b", "c"), failed: map[string]error{"name-a": errNoLicence, "name-c": errNoLicence},
 			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
-			programmed: conditionAt("Programmed", "False", "BuildFailed", "Generation 2 cannot be built into profiles a, c; see there", 2, now),
+			programmed: conditionAt("Programmed", "False", "BuildFailed", "Generation 2 could not be built into profiles a, c; see the profile status for the error", 2, now),
 		},
 		{
 			name: "one with which a profile is still being built", result: profiles(valid, "a", "b"), pending: "name-b",
@@ -244,19 +244,19 @@ func TestPolicyStatus(t *testing.T) {
 			programmed: conditionAt("Programmed", "Unknown", "Pending", "Generation 2 is still being built into profile b", 2, now),
 		},
 		{
-			name: "failures of profiles that build on another", result: profiles(valid, "a"), failed: map[string]error{"name-b": errNoLicence},
+			name: "failures of profiles with another policy", result: profiles(valid, "a"), failed: map[string]error{"name-b": errNoLicence},
 			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 2, now),
-			programmed: conditionAt("Programmed", "True", "Programmed", "Generation 2 decides in profile a", 2, now),
+			programmed: conditionAt("Programmed", "True", "Programmed", "Generation 2 is active in profile a", 2, now),
 		},
 		{
-			name: "an invalid one whose last good spec goes on", result: profiles(kept, "a"),
+			name: "an invalid one whose last good spec stays active", result: profiles(kept, "a"),
 			accepted:   conditionAt("Accepted", "False", "UnknownPlugin", "spec.x: unknown plugin", 2, now),
-			programmed: conditionAt("Programmed", "False", "KeptLastGood", "Generation 2 is not accepted; the last good one goes on", 2, now),
+			programmed: conditionAt("Programmed", "False", "KeptLastGood", "Generation 2 is not accepted; the last good generation stays active", 2, now),
 		},
 		{
 			name: "an invalid one that never was valid", result: profiles(unknown),
 			accepted:   conditionAt("Accepted", "False", "UnknownPlugin", "spec.x: unknown plugin", 2, now),
-			programmed: conditionAt("Programmed", "False", "Invalid", "Generation 2 is not accepted, and there is no last good one", 2, now),
+			programmed: conditionAt("Programmed", "False", "Invalid", "Generation 2 is not accepted, and there is no last good generation", 2, now),
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -285,7 +285,7 @@ func TestPolicyStatus(t *testing.T) {
 	}
 }
 
-func TestConditionMessagesHaveABound(t *testing.T) {
+func TestConditionMessagesAreBounded(t *testing.T) {
 	object := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: "mine", UID: types.UID("uid-mine"), Generation: 1}}
 	resolution := &config.Resolution{
 		ProfileResults: map[string]config.Result{"mine": valid},

@@ -22,7 +22,7 @@ import (
 )
 
 var _ = Describe("Status", func() {
-	It("is written after the swap, and names what was swapped in", func(ctx context.Context) {
+	It("is written after the swap, and names the revision that was swapped in", func(ctx context.Context) {
 		run := start()
 		watcher, err := client.NewWithWatch(cluster.Config, client.Options{Scheme: k8s.Scheme()})
 		Expect(err).NotTo(HaveOccurred())
@@ -51,7 +51,7 @@ var _ = Describe("Status", func() {
 		}
 	})
 
-	It("is left alone where nothing has changed, also by a livesched that was restarted", func(ctx context.Context) {
+	It("is not written if nothing has changed, not even after a restart", func(ctx context.Context) {
 		create(ctx, policy("default", ""), profile("good", ""), profile("bad", refusals[0].spec))
 		first := start()
 		expectProfile(ctx, "good", isProgrammed)
@@ -61,7 +61,7 @@ var _ = Describe("Status", func() {
 		}).Should(Succeed())
 		before := versions(ctx)
 
-		By("having the whole set looked at for another policy's sake")
+		By("reconciling the whole set because of another policy")
 		create(ctx, policy("another", ""))
 		expectPolicy(ctx, "another", isProgrammed)
 		Expect(versions(ctx)).To(Equal(before))
@@ -74,12 +74,12 @@ var _ = Describe("Status", func() {
 		Expect(versions(ctx)).To(Equal(before))
 	})
 
-	It("changes its transition times when, and only when, a condition changes its status", func(ctx context.Context) {
+	It("has new transition times if and only if the status of a condition changes", func(ctx context.Context) {
 		start()
 		mine := profile("mine", "")
 		create(ctx, mine)
 		expectProfile(ctx, "mine", isProgrammed)
-		// Long ago, as if the profile had been good since.
+		// Make the profile look as if it had been programmed long ago.
 		good := expectProfile(ctx, "mine", isProgrammed)
 		longAgo := metav1.NewTime(good.CreationTimestamp.Add(-time.Hour))
 		for i := range good.Status.Conditions {
@@ -101,7 +101,7 @@ var _ = Describe("Status", func() {
 		Expect(transitions(expectProfile(ctx, "mine", isRefused(refusals[1].reason)))).To(Equal(transitions(refused)))
 	})
 
-	It("is written by the leader alone, at once when it comes to lead", func(ctx context.Context) {
+	It("is written by the leader alone, as soon as it leads", func(ctx context.Context) {
 		createNodes(ctx)
 		held := metav1.NowMicro()
 		lease := &coordinationv1.Lease{
@@ -133,7 +133,7 @@ var _ = Describe("Status", func() {
 })
 
 var _ = Describe("Events on a profile", func() {
-	It("tell its story, each part once", func(ctx context.Context) {
+	It("report each change once", func(ctx context.Context) {
 		start()
 		mine := profile("mine", packs)
 		create(ctx, mine)
@@ -150,16 +150,16 @@ var _ = Describe("Events on a profile", func() {
 				HaveField("ReportingController", "livesched"), HaveField("Regarding.Kind", "SchedulerProfile"), HaveField("Series", BeNil()))
 		}
 		story := ConsistOf(
-			told(corev1.EventTypeNormal, "Programmed", "Revision "+first.Status.Active.Revision+" of generation 1 decides"),
+			told(corev1.EventTypeNormal, "Programmed", "Revision "+first.Status.Active.Revision+" of generation 1 is active"),
 			told(corev1.EventTypeWarning, v1alpha1.ReasonUnknownPlugin, "spec.plugins.score.enabled[1].name: "),
 			told(corev1.EventTypeWarning, v1alpha1.ReasonKeptLastGood, "Generation 2 is not accepted"),
-			told(corev1.EventTypeNormal, "Programmed", "Revision "+last.Status.Active.Revision+" of generation 3 took over from "+first.Status.Active.Revision+" of generation 1"),
+			told(corev1.EventTypeNormal, "Programmed", "Revision "+last.Status.Active.Revision+" of generation 3 replaced "+first.Status.Active.Revision+" of generation 1"),
 		)
 		Eventually(eventsOf).WithArguments(ctx, mine).Should(story)
 		Consistently(eventsOf).WithArguments(ctx, mine).Should(story)
 	})
 
-	It("tell of the policy that changed it, and those on the policy of the profiles that it decides in", func(ctx context.Context) {
+	It("name the policy that changed it, and Events on the policy name its profiles", func(ctx context.Context) {
 		start()
 		create(ctx, policy("shared", ""), profile("one", "policyRef: {name: shared}"), profile("two", "policyRef: {name: shared}"), profile("other", ""))
 		before := map[string]string{}
@@ -181,12 +181,12 @@ var _ = Describe("Events on a profile", func() {
 				g.Expect(p.Status.Active.Revision).NotTo(Equal(before[name]))
 			}).WithContext(ctx).Should(Succeed())
 			Eventually(eventsOf).WithArguments(ctx, p).Should(ContainElement(HaveField("Note",
-				"Revision "+p.Status.Active.Revision+" of generation 1 took over from "+before[name]+`, now on generation 2 of SchedulingPolicy "shared"`)))
+				"Revision "+p.Status.Active.Revision+" of generation 1 replaced "+before[name]+`, with generation 2 of SchedulingPolicy "shared"`)))
 		}
 		shared := &v1alpha1.SchedulingPolicy{}
 		Expect(k8s.Get(ctx, client.ObjectKey{Name: "shared"}, shared)).To(Succeed())
 		Eventually(eventsOf).WithArguments(ctx, shared).Should(ContainElement(HaveField("Note",
-			"Generation 2 decides in profiles one, two")))
+			"Generation 2 is active in profiles one, two")))
 		other := &v1alpha1.SchedulerProfile{}
 		Expect(k8s.Get(ctx, client.ObjectKey{Name: "other"}, other)).To(Succeed())
 		Eventually(eventsOf).WithArguments(ctx, other).Should(HaveLen(1))
@@ -194,8 +194,8 @@ var _ = Describe("Events on a profile", func() {
 	})
 })
 
-// versions are the resource versions of the profiles and policies that specs about status create
-// first.
+// versions returns the resource versions of the profiles and policies that specs about status
+// create first.
 func versions(ctx context.Context) map[string]string {
 	GinkgoHelper()
 	all := map[string]string{}

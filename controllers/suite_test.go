@@ -26,8 +26,8 @@ import (
 	"github.com/livesched/livesched/test/testcluster"
 )
 
-// The suite applies profiles and policies to a real API server with livesched running, and looks at
-// what becomes of them and of pods. Every spec has a livesched of its own and begins without
+// The suite applies profiles and policies to a real API server with livesched running, and checks
+// their status and where pods are bound. Every spec has its own livesched and begins without
 // profiles, policies, nodes or pods.
 func TestControllers(t *testing.T) {
 	RegisterFailHandler(Fail)
@@ -60,8 +60,8 @@ var _ = AfterSuite(func() {
 	}
 })
 
-// Cleared is after the spec's livesched was stopped: one that leads makes a lease anew that was
-// deleted.
+// The cluster is cleared after the spec's livesched was stopped: a leader would create its lease
+// again.
 var _ = BeforeEach(func() {
 	DeferCleanup(func(ctx context.Context) { Expect(cluster.Clear(ctx)).To(Succeed()) })
 })
@@ -92,8 +92,8 @@ func create(ctx context.Context, objects ...client.Object) {
 	}
 }
 
-// change gives an object another spec, in YAML, in the place of the one it has. Unlike an apply it
-// wins over status writes.
+// change replaces the spec of an object with another one, in YAML. Unlike an apply it retries if
+// livesched writes status at the same time.
 func change[T interface {
 	*v1alpha1.SchedulerProfile | *v1alpha1.SchedulingPolicy
 	client.Object
@@ -109,7 +109,7 @@ func change[T interface {
 	})).To(Succeed())
 }
 
-// expectProfile waits until the conditions of a profile's present generation match, and returns it.
+// expectProfile waits until the conditions of a profile's current generation match, and returns it.
 func expectProfile(ctx context.Context, name string, conditions ...gomegatypes.GomegaMatcher) *v1alpha1.SchedulerProfile {
 	GinkgoHelper()
 	p := &v1alpha1.SchedulerProfile{}
@@ -127,9 +127,9 @@ func expectProfile(ctx context.Context, name string, conditions ...gomegatypes.G
 	return p
 }
 
-// expectOn waits until a profile decides on a generation of a policy, and returns it. The policy's
-// own status may say so earlier: where the cache was behind with the profile, the status of that is
-// written in a second attempt.
+// expectOn waits until a profile runs with a generation of a policy, and returns it. The policy's
+// own status may name the profile earlier: if the cache was behind, the profile's status is written
+// in a second attempt.
 func expectOn(ctx context.Context, name, policy string, generation int64) *v1alpha1.SchedulerProfile {
 	GinkgoHelper()
 	var p *v1alpha1.SchedulerProfile
@@ -158,8 +158,8 @@ func expectPolicy(ctx context.Context, name string, conditions ...gomegatypes.Go
 	return p
 }
 
-// haveCondition matches conditions that have one of this type, status and reason, with these words
-// in its message.
+// haveCondition matches conditions that include one of this type, status and reason, with these
+// words in its message.
 func haveCondition(kind string, status metav1.ConditionStatus, reason string, words ...string) gomegatypes.GomegaMatcher {
 	message := make([]gomegatypes.GomegaMatcher, 0, len(words))
 	for _, word := range words {
@@ -177,32 +177,32 @@ func haveCondition(kind string, status metav1.ConditionStatus, reason string, wo
 	))
 }
 
-// isAccepted and isProgrammed match the conditions of an object that is.
+// isAccepted and isProgrammed match the conditions of an object that is accepted or programmed.
 var (
 	isAccepted   = haveCondition(v1alpha1.ConditionAccepted, metav1.ConditionTrue, v1alpha1.ReasonAccepted)
 	isProgrammed = haveCondition(v1alpha1.ConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed)
 )
 
-// isRefused matches the conditions of an object that is not accepted, for a reason and with words
-// that are given.
+// isRefused matches the conditions of an object that is not accepted, for a given reason and with
+// given words.
 func isRefused(reason string, words ...string) gomegatypes.GomegaMatcher {
 	return haveCondition(v1alpha1.ConditionAccepted, metav1.ConditionFalse, reason, words...)
 }
 
-// keepsLastGood and neverRan match the conditions of an object that is not accepted: what was
-// before goes on, or there is nothing.
+// keepsLastGood and neverRan match the conditions of an object that is not accepted: its last good
+// spec stays active, or there is none.
 var (
 	keepsLastGood = haveCondition(v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonKeptLastGood)
 	neverRan      = haveCondition(v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonInvalid)
 )
 
-// The two nodes of most specs: one half full, one empty, of equal size.
+// The two nodes of most specs have the same size; one is half full, one empty.
 const (
 	busy = "busy"
 	idle = "idle"
 )
 
-// createNodes creates the two nodes and what fills the one, which was bound by somebody else.
+// createNodes creates the two nodes, and a pod of another scheduler that fills one of them.
 func createNodes(ctx context.Context) {
 	GinkgoHelper()
 	filler := objects.Pod("default", "filler", "somebody-else", "4", "8Gi")
@@ -228,7 +228,7 @@ func expectBound(ctx context.Context, pod *corev1.Pod) string {
 	return pod.Spec.NodeName
 }
 
-// expectPending makes sure that nobody binds a pod.
+// expectPending makes sure that a pod is not bound.
 func expectPending(ctx context.Context, pod *corev1.Pod) {
 	GinkgoHelper()
 	Consistently(func(g Gomega) {

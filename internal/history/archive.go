@@ -18,14 +18,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// maxAttempts bounds how often a revision is planned anew when somebody else has had a hand in it,
-// and how many names are tried.
+// maxAttempts bounds how often a write is planned again after somebody else changed a revision, and
+// how many names are tried.
 const maxAttempts = 4
 
-// Archive keeps revisions in one namespace. There is no watch on ControllerRevisions, of which
-// others may have a lot: they are listed by Load, and after that an index in memory follows what
-// Store writes. What somebody else does to them is noticed when it stands in the way, and otherwise
-// at the next Load.
+// Archive stores revisions in one namespace. It does not watch ControllerRevisions, since others
+// may have many: Load lists them, and from then on an index in memory follows what Store writes.
+// Archive notices changes by others when a write fails because of them, and otherwise at the next
+// Load.
 //
 // It is not safe for concurrent use.
 type Archive struct {
@@ -34,11 +34,11 @@ type Archive struct {
 	// Namespace of the ControllerRevisions.
 	Namespace string
 
-	// index has the revisions of each object by UID, ascending.
+	// index holds the revisions of each object by UID, ascending.
 	index map[types.UID][]Revision
 }
 
-// Load reads all revisions. What cannot be decoded is logged and otherwise left alone.
+// Load reads all revisions. It logs those that cannot be decoded and does not touch them.
 func (a *Archive) Load(ctx context.Context) error {
 	all, err := ListAll(ctx, a.Client, a.Namespace, func(object *appsv1.ControllerRevision, err error) {
 		log.FromContext(ctx).Error(err, "A ControllerRevision cannot be read and is ignored", "namespace", object.Namespace, "name", object.Name)
@@ -53,11 +53,11 @@ func (a *Archive) Load(ctx context.Context) error {
 	return nil
 }
 
-// Revisions returns those of an object, by ascending number. Read-only.
+// Revisions returns the revisions of an object, by ascending number. They are read-only.
 func (a *Archive) Revisions(uid types.UID) []Revision { return a.index[uid] }
 
-// Keep forgets the objects that do not exist any more. The garbage collector deletes their
-// ControllerRevisions.
+// Keep forgets all objects but the existing ones. The garbage collector deletes the
+// ControllerRevisions of the others.
 func (a *Archive) Keep(existing sets.Set[types.UID]) {
 	for uid := range a.index {
 		if !existing.Has(uid) {
@@ -66,18 +66,18 @@ func (a *Archive) Keep(existing sets.Set[types.UID]) {
 	}
 }
 
-// Stored is how a revision is kept.
+// Stored is a revision as it is stored.
 type Stored struct {
 	Revision
-	// Again is, where a spec was taken up again that is not that of the newest revision, what it
-	// was before; nil otherwise.
+	// Again is the revision as it was before if an older one became the newest again, nil
+	// otherwise.
 	Again *Revision
 }
 
-// Store makes sure that a revision is kept. It writes nothing if it is.
+// Store makes sure that a revision is stored. It writes nothing if it is.
 //
-// latest is that the spec was accepted and taken up: it becomes the newest revision. Otherwise it
-// is a last good spec that goes on: it only has to be there.
+// latest: the spec was accepted and is active, so it becomes the newest revision. Otherwise it is a
+// last good spec that stays active: it only has to exist.
 func (a *Archive) Store(ctx context.Context, want *Revision, latest bool) (*Stored, error) {
 	for attempt := 0; ; attempt++ {
 		c, err := plan(a.index[want.UID], want, latest)
@@ -97,13 +97,13 @@ func (a *Archive) Store(ctx context.Context, want *Revision, latest bool) (*Stor
 		have := a.index[want.UID]
 		at, err := find(have, want)
 		if err != nil || at < 0 {
-			return nil, fmt.Errorf("the revision of %s %q is not there once it was stored: %w", want.Kind, want.ObjectName, err)
+			return nil, fmt.Errorf("the revision of %s %q was stored and cannot be found: %w", want.Kind, want.ObjectName, err)
 		}
 		return &Stored{Revision: have[at], Again: c.again}, nil
 	}
 }
 
-// errOthers is that the index is not what the API server has.
+// errOthers means that the index differs from the API server.
 var errOthers = errors.New("somebody else has changed it")
 
 // write creates or updates.
@@ -143,7 +143,7 @@ func (a *Archive) create(ctx context.Context, r *Revision) error {
 		if !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("creating ControllerRevision %s/%s: %w", a.Namespace, r.Name, err)
 		}
-		// Another replica's, or one that somebody has broken.
+		// It is another replica's, or somebody has changed it.
 		var there appsv1.ControllerRevision
 		if err := a.Client.Get(ctx, client.ObjectKeyFromObject(object), &there); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("reading ControllerRevision %s/%s: %w", a.Namespace, r.Name, err)
@@ -156,7 +156,7 @@ func (a *Archive) create(ctx context.Context, r *Revision) error {
 			}
 		}
 	}
-	return fmt.Errorf("creating ControllerRevision %s/%s: this name and %d others are taken by something else", a.Namespace, r.Name, maxAttempts-1)
+	return fmt.Errorf("creating ControllerRevision %s/%s: this name and %d others are in use", a.Namespace, r.Name, maxAttempts-1)
 }
 
 func (a *Archive) update(ctx context.Context, r *Revision) error {
@@ -176,9 +176,9 @@ func (a *Archive) update(ctx context.Context, r *Revision) error {
 	return nil
 }
 
-// Trim deletes the oldest revisions of an object but for the newest and at most limit others. It is
-// for when the newest runs, and nobody names an older one. What cannot be deleted now is tried
-// again next time.
+// Trim deletes the oldest revisions of an object except for the newest and limit others. Call it
+// when the newest runs and no status names an older one. It logs what it cannot delete: the next
+// call tries again.
 func (a *Archive) Trim(ctx context.Context, uid types.UID, limit int) {
 	for _, r := range slices.Clone(beyond(a.index[uid], limit)) {
 		object := &appsv1.ControllerRevision{}
@@ -191,7 +191,7 @@ func (a *Archive) Trim(ctx context.Context, uid types.UID, limit int) {
 	}
 }
 
-// put takes a revision into the index, in the place of what was under its name.
+// put puts a revision into the index, in place of the last one of the same name.
 func (a *Archive) put(r Revision) {
 	if a.index == nil {
 		a.index = map[types.UID][]Revision{}

@@ -100,7 +100,7 @@ func mustStore(t *testing.T, a *Archive, want *Revision, limit int) *Stored {
 	return stored
 }
 
-func TestAnArchiveWritesNothingTwice(t *testing.T) {
+func TestAnArchiveWritesARevisionOnce(t *testing.T) {
 	s := newAPIServer(t)
 	a := loaded(t, s)
 	for i := range 5 {
@@ -132,7 +132,7 @@ func TestAReloadTakesTwoWritesHoweverLongTheHistoryIs(t *testing.T) {
 	}
 }
 
-func TestGoingBackTakesTheSameRevisionUpAgain(t *testing.T) {
+func TestGoingBackReusesTheRevision(t *testing.T) {
 	s := newAPIServer(t)
 	a := loaded(t, s)
 	first := mustStore(t, a, percent(t, 1, 1), 10)
@@ -146,7 +146,7 @@ func TestGoingBackTakesTheSameRevisionUpAgain(t *testing.T) {
 	}
 }
 
-func TestWhatFailsIsStoredLater(t *testing.T) {
+func TestAFailedWriteIsRepeatedByTheNextStore(t *testing.T) {
 	s := newAPIServer(t)
 	a := loaded(t, s)
 	mustStore(t, a, percent(t, 1, 1), 10)
@@ -163,7 +163,7 @@ func TestWhatFailsIsStoredLater(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeDeletedIsNoHarmAndDeletedLater(t *testing.T) {
+func TestARevisionThatCannotBeDeletedIsDeletedLater(t *testing.T) {
 	s := newAPIServer(t)
 	a := loaded(t, s)
 	for i := range 3 {
@@ -178,7 +178,7 @@ func TestWhatCannotBeDeletedIsNoHarmAndDeletedLater(t *testing.T) {
 	}
 }
 
-func TestTwoReplicasThatStoreTheSameComeToOneRevision(t *testing.T) {
+func TestTwoReplicasThatStoreTheSameSpecShareOneRevision(t *testing.T) {
 	s := newAPIServer(t)
 	one, other := loaded(t, s), loaded(t, s)
 	a, b := mustStore(t, one, percent(t, 1, 1), 10), mustStore(t, other, percent(t, 1, 1), 10)
@@ -192,7 +192,7 @@ func TestTwoReplicasThatStoreTheSameComeToOneRevision(t *testing.T) {
 	}
 }
 
-func TestWhatSomebodyHasDeletedOrBrokenIsWrittenAnew(t *testing.T) {
+func TestARevisionThatSomebodyDeletedOrBrokeIsWrittenAgain(t *testing.T) {
 	s := newAPIServer(t)
 	a := loaded(t, s)
 	first := mustStore(t, a, percent(t, 1, 1), 10)
@@ -222,7 +222,7 @@ func TestWhatSomebodyHasDeletedOrBrokenIsWrittenAnew(t *testing.T) {
 	}
 }
 
-func TestObjectsThatAreGoneAreForgotten(t *testing.T) {
+func TestDeletedObjectsAreForgotten(t *testing.T) {
 	s := newAPIServer(t)
 	a := loaded(t, s)
 	mustStore(t, a, percent(t, 1, 1), 10)
@@ -236,9 +236,9 @@ func TestObjectsThatAreGoneAreForgotten(t *testing.T) {
 	}
 }
 
-// TestAnArchiveIsItsIndex stores at random, with an API server that fails at times, and compares
+// TestTheIndexIsWhatIsStored stores at random, with an API server that fails at times, and compares
 // with what is there.
-func TestAnArchiveIsItsIndex(t *testing.T) {
+func TestTheIndexIsWhatIsStored(t *testing.T) {
 	random := rand.New(rand.NewSource(1))
 	s := newAPIServer(t)
 	a := loaded(t, s)

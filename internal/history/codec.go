@@ -24,7 +24,7 @@ type manifests struct {
 	Items           []json.RawMessage `json:"items"`
 }
 
-// manifest is an object as somebody would apply it.
+// manifest is an object as a user would apply it.
 type manifest[Spec any] struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        struct {
@@ -39,8 +39,8 @@ func newManifest[Spec any](kind, name string, spec Spec) ([]byte, error) {
 	return json.Marshal(m)
 }
 
-// Encode makes the ControllerRevision of a revision, owned by its object. A revision without a name
-// gets one.
+// Encode returns the ControllerRevision of a revision, owned by its object. A revision without a
+// name gets one.
 func Encode(r *Revision, namespace string) (*appsv1.ControllerRevision, error) {
 	list := manifests{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "List"}}
 	var errs []error
@@ -88,7 +88,7 @@ func Encode(r *Revision, namespace string) (*appsv1.ControllerRevision, error) {
 	}, nil
 }
 
-// annotations are what may change of a revision, apart from its number.
+// annotations returns what may change in a revision, apart from its number.
 func annotations(r *Revision) map[string]string {
 	all := map[string]string{AnnotationGeneration: strconv.FormatInt(r.Generation, 10), AnnotationHash: r.Hash}
 	if r.Profile != nil && r.Policy != nil {
@@ -101,8 +101,8 @@ func annotations(r *Revision) map[string]string {
 	return all
 }
 
-// Decode reads a ControllerRevision. It is strict: data with a field that this version does not
-// know would run as something else than it was, so that it is an error.
+// Decode reads a ControllerRevision. It is strict: a field that this version does not know is an
+// error, since the spec would not run as it did.
 func Decode(object *appsv1.ControllerRevision) (*Revision, error) {
 	r := &Revision{
 		Name: object.Name, Number: object.Revision, Kind: object.Labels[LabelKind], UID: types.UID(object.Labels[LabelUID]),
@@ -138,7 +138,7 @@ func (r *Revision) decode(object *appsv1.ControllerRevision) error {
 		r.Policy.UID, r.Policy.Generation, r.Policy.Revision = r.UID, r.Generation, r.Name
 	case r.Kind == KindProfile && r.Profile != nil:
 	default:
-		return fmt.Errorf("data: there is no manifest of the %q that it is of, or one too many", r.Kind)
+		return fmt.Errorf("data: there is no manifest of the %s, or an extra one", r.Kind)
 	}
 	if NameLabel(r.ObjectName) != object.Labels[LabelName] {
 		return fmt.Errorf("data: is of %q, unlike label %s=%s", r.ObjectName, LabelName, object.Labels[LabelName])
@@ -190,7 +190,7 @@ func parseGeneration(object *appsv1.ControllerRevision, annotation string) (int6
 	return generation, nil
 }
 
-// strictly decodes JSON without unknown and duplicate fields, whose names are as they are written.
+// strictly decodes JSON. Unknown and duplicate fields are errors, and names are case-sensitive.
 func strictly(text []byte, into any) error {
 	strict, err := kjson.UnmarshalStrict(text, into)
 	return errors.Join(append(strict, err)...)

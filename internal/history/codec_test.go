@@ -70,7 +70,7 @@ func samples(t testing.TB) map[string]Revision {
 	}
 }
 
-func TestWhatIsEncodedIsDecoded(t *testing.T) {
+func TestDecodeReversesEncode(t *testing.T) {
 	for name, want := range samples(t) {
 		t.Run(name, func(t *testing.T) {
 			object, err := Encode(&want, namespace)
@@ -97,7 +97,7 @@ func TestWhatIsEncodedIsDecoded(t *testing.T) {
 	}
 }
 
-func TestTheLimitIsNoPartOfARevision(t *testing.T) {
+func TestTheHistoryLimitIsNotPartOfARevision(t *testing.T) {
 	r := samples(t)["a profile on a policy"]
 	r.Profile.RevisionHistoryLimit, r.Policy.Spec.RevisionHistoryLimit = ptr.To[int32](3), ptr.To[int32](4)
 	object, err := Encode(&r, namespace)
@@ -109,7 +109,7 @@ func TestTheLimitIsNoPartOfARevision(t *testing.T) {
 	}
 }
 
-func TestWhatIsBrokenIsRefused(t *testing.T) {
+func TestABrokenRevisionIsAnError(t *testing.T) {
 	for name, test := range map[string]struct {
 		breaks func(*appsv1.ControllerRevision)
 		words  string
@@ -118,7 +118,7 @@ func TestWhatIsBrokenIsRefused(t *testing.T) {
 		"no generation":          {func(o *appsv1.ControllerRevision) { delete(o.Annotations, AnnotationGeneration) }, AnnotationGeneration},
 		"a generation of 0":      {func(o *appsv1.ControllerRevision) { o.Annotations[AnnotationGeneration] = "0" }, AnnotationGeneration},
 		"no policy's generation": {func(o *appsv1.ControllerRevision) { o.Annotations[AnnotationPolicyGeneration] = "x" }, AnnotationPolicyGeneration},
-		"another kind":           {func(o *appsv1.ControllerRevision) { o.Labels[LabelKind] = KindPolicy }, "one too many"},
+		"another kind":           {func(o *appsv1.ControllerRevision) { o.Labels[LabelKind] = KindPolicy }, "an extra one"},
 		"another name":           {func(o *appsv1.ControllerRevision) { o.Labels[LabelName] = "yours" }, LabelName},
 		"no data":                {func(o *appsv1.ControllerRevision) { o.Data.Raw = nil }, "data"},
 		"data that is no JSON":   {func(o *appsv1.ControllerRevision) { o.Data.Raw = o.Data.Raw[:30] }, "data"},
@@ -187,7 +187,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-func TestListIsAscendingAndOfOneObject(t *testing.T) {
+func TestListReturnsTheRevisionsOfOneObjectInOrder(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := appsv1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
@@ -255,7 +255,7 @@ func numbers(revisions []Revision) string {
 	return fmt.Sprint(all)
 }
 
-func TestEqualNumbersAreInOrderOfAge(t *testing.T) {
+func TestRevisionsOfOneNumberAreSortedByAge(t *testing.T) {
 	day := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	revisions := []Revision{{Name: "b", Number: 1, Created: day.Add(time.Hour)}, {Name: "c", Number: 1, Created: day}, {Name: "a", Number: 2, Created: day}}
 	Sort(revisions)

@@ -17,14 +17,14 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// The names that stand for what is unset.
+// The names that an empty field stands for.
 const (
 	defaultPolicy    = "default"
 	defaultQueueSort = "PrioritySort"
 )
 
-// canonicalProfile is the spec of a profile with the defaults written out, without what is no part
-// of its history.
+// canonicalProfile returns the spec of a profile with the defaults written out, without the fields
+// that are not part of its history.
 func canonicalProfile(objectName string, spec *v1alpha1.SchedulerProfileSpec) *v1alpha1.SchedulerProfileSpec {
 	c := spec.DeepCopy()
 	c.RevisionHistoryLimit = nil
@@ -37,8 +37,8 @@ func canonicalProfile(objectName string, spec *v1alpha1.SchedulerProfileSpec) *v
 	return c
 }
 
-// canonicalPolicy is the spec of a policy with the defaults written out, without what is no part of
-// its history. The defaults are those of the schema: a test compares them.
+// canonicalPolicy returns the spec of a policy with the defaults written out, without the fields
+// that are not part of its history. The defaults are those of the schema: a test compares them.
 func canonicalPolicy(spec *v1alpha1.SchedulingPolicySpec) *v1alpha1.SchedulingPolicySpec {
 	c := spec.DeepCopy()
 	c.RevisionHistoryLimit = nil
@@ -62,9 +62,8 @@ func setDefault[T any](field **T, value T) {
 	}
 }
 
-// content is the text of all that a revision stands for: two revisions of an object with one
-// content are the same. It does not depend on the order of fields, nor on whether defaults are
-// written out.
+// content returns a revision's specs as text: two revisions of an object with the same content are
+// equal. It does not depend on the order of fields or on whether defaults are written out.
 func content(r *Revision) (string, error) {
 	var of struct {
 		Profile    *v1alpha1.SchedulerProfileSpec `json:"profile,omitempty"`
@@ -81,7 +80,7 @@ func content(r *Revision) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// Arguments of plugins are there as they were written.
+	// Sort the fields of plugin arguments, which json.Marshal leaves as they were written.
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	var value any
@@ -92,7 +91,7 @@ func content(r *Revision) (string, error) {
 	return string(text), err
 }
 
-// Hash is a hash of a policy's spec, the way a revision is compared by.
+// Hash returns a hash of a policy's content.
 func Hash(spec *v1alpha1.SchedulingPolicySpec) (string, error) {
 	text, err := content(&Revision{Kind: KindPolicy, Policy: &Policy{Spec: *spec}})
 	if err != nil {
@@ -101,7 +100,7 @@ func Hash(spec *v1alpha1.SchedulingPolicySpec) (string, error) {
 	return hash(text), nil
 }
 
-// hash is short, of characters that may be in names.
+// hash returns a short hash, of characters that are allowed in names.
 func hash(parts ...string) string {
 	const alphabet, length = "bcdfghjklmnpqrstvwxz2456789", 10
 	h := sha256.New()
@@ -116,11 +115,11 @@ func hash(parts ...string) string {
 	return string(short)
 }
 
-// revisionName is the name of the ControllerRevision for a content of an object. Two replicas that
-// store the same come to the same name. The attempt makes another one where a name is taken by
-// something else.
+// revisionName returns the name of the ControllerRevision for a content of an object. Two replicas
+// that store the same content use the same name. Another attempt gives another name, for when a
+// name is in use.
 func revisionName(kind, objectName string, uid types.UID, content string, attempt int) string {
-	const longest = 253 - len("sprof") - 2 - 10 // of the object's name, so that all fits
+	const longest = 253 - len("sprof") - 2 - 10 // of the object's name, so that the whole fits
 	prefix := "sprof"
 	if kind == KindPolicy {
 		prefix = "spol"
@@ -128,8 +127,8 @@ func revisionName(kind, objectName string, uid types.UID, content string, attemp
 	return prefix + "-" + shortened(objectName, longest) + "-" + hash(string(uid), content, fmt.Sprint(attempt))
 }
 
-// NameLabel is the name of an object as the value of a label, which has at most 63 characters: a
-// longer one is cut and ends in a hash.
+// NameLabel returns the name of an object as the value of a label, which has at most 63 characters:
+// a longer name is cut and ends in a hash.
 func NameLabel(name string) string {
 	const longest = 63
 	if len(name) <= longest {

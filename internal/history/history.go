@@ -1,16 +1,16 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package history keeps the specs of SchedulerProfiles and SchedulingPolicies that ran, as
-// ControllerRevisions, the way StatefulSets and DaemonSets keep theirs: to go on with after a
-// restart, and for people to look at and to go back to.
+// Package history stores the specs of SchedulerProfiles and SchedulingPolicies that ran, as
+// ControllerRevisions, as StatefulSets and DaemonSets do. livesched runs them after a restart if
+// the current specs are invalid, and people can look at them and go back to them.
 //
-// The data of a ControllerRevision is a v1 List of manifests that can be applied as they are: of a
-// policy's the policy, of a profile's the profile after the policy that it was built on. What
-// changes without a new revision is in annotations, since the API server lets nobody change the
-// data of a ControllerRevision.
+// The data of a ControllerRevision is a v1 List of manifests that can be applied as they are: the
+// policy for the revision of a policy, and for that of a profile the policy that it was built with,
+// followed by the profile. Values that change without a new revision are annotations, since the API
+// server does not allow changes to the data of a ControllerRevision.
 //
-// Nothing here depends on the scheduler.
+// The package does not depend on the scheduler.
 package history
 
 import (
@@ -33,82 +33,80 @@ const (
 	KindPolicy  = "SchedulingPolicy"
 )
 
-// Labels of a ControllerRevision: the object that it is of. All revisions of livesched have
-// LabelKind.
+// Labels of a ControllerRevision identify its object. All revisions of livesched have LabelKind.
 const (
 	LabelKind = "livesched.io/kind"
-	// LabelName has the object's name as NameLabel writes it.
+	// LabelName is the object's name as NameLabel writes it.
 	LabelName = "livesched.io/name"
 	LabelUID  = "livesched.io/uid"
 )
 
 // Annotations of a ControllerRevision.
 const (
-	// AnnotationGeneration is the latest generation of the object that was this revision.
+	// AnnotationGeneration is the latest generation of the object that had this revision.
 	AnnotationGeneration = "livesched.io/generation"
-	// AnnotationHash is, of a profile's, what status.active.revision was when it ran; of a
-	// policy's, a hash of its spec.
+	// AnnotationHash is a profile's status.active.revision when it ran, or a hash of a policy's
+	// spec.
 	AnnotationHash = "livesched.io/hash"
-	// The latest policy that was what the profile was built on. Absent where the built-in defaults
-	// stood in for one.
+	// AnnotationPolicyUID and AnnotationPolicyGeneration identify the latest policy that the
+	// profile was built with. They are absent if it was built with the built-in defaults.
 	AnnotationPolicyUID        = "livesched.io/policy-uid"
 	AnnotationPolicyGeneration = "livesched.io/policy-generation"
-	// AnnotationPolicyRevision is the name of the policy's own ControllerRevision. It may be gone
-	// by now.
+	// AnnotationPolicyRevision is the name of the policy's own ControllerRevision, which may have
+	// been deleted.
 	AnnotationPolicyRevision = "livesched.io/policy-revision"
 )
 
-// Revision is a spec that ran. Read-only once it was decoded.
+// Revision is a spec that ran. Once decoded it is read-only.
 type Revision struct {
 	// Name of the ControllerRevision.
 	Name string
-	// Number orders the revisions of an object: the greatest is the one that was taken up last. A
-	// spec that is taken up again gets a new number.
+	// Number orders the revisions of an object: the spec that became active last has the greatest
+	// one. A spec that becomes active again gets a new number.
 	Number int64
-	// Kind is KindProfile or KindPolicy. ObjectName and UID are those of the object.
+	// Kind is KindProfile or KindPolicy. ObjectName and UID identify the object.
 	Kind       string
 	ObjectName string
 	UID        types.UID
-	// Generation is the latest generation of the object that was this revision.
+	// Generation is the latest generation of the object that had this revision.
 	Generation int64
-	// Hash is, of a profile's, what status.active.revision was when it ran; of a policy's, a hash
-	// of its spec.
+	// Hash is a profile's status.active.revision when it ran, or a hash of a policy's spec.
 	Hash string
-	// Created is when the spec was taken up for the first time, of those that are still kept.
+	// Created is when the ControllerRevision was created: when the spec first became active.
 	Created time.Time
 
-	// Profile is the spec of a profile, nil in a policy's revision. It has no revisionHistoryLimit:
-	// that is about the history, not part of it.
+	// Profile is the spec of a profile, nil in a policy's revision. It has no revisionHistoryLimit,
+	// which is not part of the history.
 	Profile *v1alpha1.SchedulerProfileSpec
-	// Policy is, in a policy's revision, the policy itself, and in a profile's the one that it was
-	// built on: nil where the built-in defaults stood in for the policy "default".
+	// Policy is the policy itself in a policy's revision. In a profile's revision it is the policy
+	// that the profile was built with, nil if that was the built-in defaults.
 	Policy *Policy
 }
 
-// Policy is a policy as it was in a revision.
+// Policy is a policy as a revision has it.
 type Policy struct {
 	Name       string
 	UID        types.UID
 	Generation int64
-	// Revision is the name of the policy's own ControllerRevision, which may be gone by now. Empty
-	// if it is not known.
+	// Revision is the name of the policy's own ControllerRevision, which may have been deleted. It
+	// is empty if it is not known.
 	Revision string
 	// Spec has no revisionHistoryLimit.
 	Spec v1alpha1.SchedulingPolicySpec
 }
 
-// pageSize is how many ControllerRevisions are listed at a time.
+// pageSize is the number of ControllerRevisions in one page of a list.
 const pageSize = 500
 
-// List returns the revisions of the objects of a kind and name, by ascending number. An object that
-// was deleted and created again has another UID than the revisions of the one before, which the
-// garbage collector may not have deleted yet: see Of. What cannot be decoded is left out.
+// List returns the revisions of the objects with a kind and name, by ascending number. They can
+// include those of a deleted object of the same name, which has another UID, until the garbage
+// collector deletes them: see Of. List skips revisions that cannot be decoded.
 func List(ctx context.Context, reader client.Reader, namespace, kind, name string) ([]Revision, error) {
 	return list(ctx, reader, namespace, client.MatchingLabels{LabelKind: kind, LabelName: NameLabel(name)}, nil)
 }
 
-// ListAll returns the revisions of all objects, by ascending number. It calls undecodable with
-// those that cannot be decoded.
+// ListAll returns the revisions of all objects, by ascending number. It calls undecodable for each
+// revision that cannot be decoded.
 func ListAll(ctx context.Context, reader client.Reader, namespace string, undecodable func(*appsv1.ControllerRevision, error)) ([]Revision, error) {
 	return list(ctx, reader, namespace, client.HasLabels{LabelKind}, undecodable)
 }
@@ -136,7 +134,7 @@ func list(ctx context.Context, reader client.Reader, namespace string, labels cl
 	}
 }
 
-// Of returns the revisions of the object with a UID, in the order in which they are.
+// Of returns the revisions of the object with a UID, in the same order.
 func Of(revisions []Revision, uid types.UID) []Revision {
 	var of []Revision
 	for _, r := range revisions {
@@ -147,8 +145,8 @@ func Of(revisions []Revision, uid types.UID) []Revision {
 	return of
 }
 
-// Sort sorts revisions by number. Numbers are unique unless somebody else has had a hand in it:
-// then age decides.
+// Sort sorts revisions by number. Numbers are unique unless somebody else changed them: then the
+// older revision comes first.
 func Sort(revisions []Revision) {
 	slices.SortFunc(revisions, func(a, b Revision) int {
 		return cmp.Or(cmp.Compare(a.Number, b.Number), a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name))

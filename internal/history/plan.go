@@ -3,19 +3,17 @@
 
 package history
 
-// change is what has to be written so that a revision is kept. At most one of create and update is
-// set.
+// change is the write that stores a revision. At most one of create and update is set.
 type change struct {
 	create, update *Revision
-	// again is, where a spec is taken up again, the revision as it was before; nil otherwise.
+	// again is the revision as it was before if a spec becomes active again, nil otherwise.
 	again *Revision
 }
 
-// plan says what to write so that an object with some revisions (ascending) has the wanted one.
+// plan returns the write after which an object with some revisions (ascending) has the wanted one.
 //
-// latest is that the spec was accepted and taken up: it becomes the newest revision. Where it is
-// not, what is wanted is a last good spec that goes on while the present one is invalid: it only
-// has to be there.
+// latest: the spec was accepted and is active, so it becomes the newest revision. Otherwise it is a
+// last good spec that stays active while the current one is invalid: it only has to exist.
 func plan(have []Revision, want *Revision, latest bool) (change, error) {
 	at, err := find(have, want)
 	if err != nil {
@@ -36,17 +34,16 @@ func plan(have []Revision, want *Revision, latest bool) (change, error) {
 	return c, nil
 }
 
-// beyond returns the oldest revisions of an object (ascending) that are more than the newest and
-// limit others.
+// beyond returns the oldest revisions of an object (ascending), without the newest and limit
+// others.
 func beyond(have []Revision, limit int) []Revision {
 	return have[:max(0, len(have)-1-limit)]
 }
 
-// find returns where the newest of some revisions is that is the same as a wanted one, -1 if none
-// is.
+// find returns the index of the newest revision that equals a wanted one, -1 if none does.
 func find(have []Revision, want *Revision) (int, error) {
-	// The object and the policy have no other specs under the same generations: this is nearly
-	// always the newest.
+	// An object has one spec per generation, so equal generations are enough. This is nearly always
+	// the newest revision.
 	for i := len(have) - 1; i >= 0; i-- {
 		if sameMetadata(&have[i], want) {
 			return i, nil
@@ -71,7 +68,7 @@ func find(have []Revision, want *Revision) (int, error) {
 	return -1, nil
 }
 
-// sameBehaviour says that a profile decides as another one, although it is written in another way.
+// sameBehaviour reports whether two profiles schedule alike, even if they are written differently.
 func sameBehaviour(have, want *Revision) bool {
 	if want.Profile == nil || have.Profile == nil || want.Hash == "" || have.Hash != want.Hash {
 		return false
@@ -82,7 +79,7 @@ func sameBehaviour(have, want *Revision) bool {
 	return have.Policy.Name == want.Policy.Name
 }
 
-// sameMetadata says whether a revision is recorded as what it is.
+// sameMetadata reports whether a revision has the wanted metadata.
 func sameMetadata(have, want *Revision) bool {
 	if have.Generation != want.Generation || have.Hash != want.Hash {
 		return false
@@ -97,7 +94,7 @@ func sameMetadata(have, want *Revision) bool {
 		(have.Policy.Revision == want.Policy.Revision || want.Policy.Revision == "")
 }
 
-// updated is a revision with what is new of it.
+// updated returns a revision with the wanted metadata.
 func updated(have, want *Revision) *Revision {
 	next := *have
 	next.Generation, next.Hash = want.Generation, want.Hash
@@ -112,7 +109,7 @@ func updated(have, want *Revision) *Revision {
 	return &next
 }
 
-// numbered is a new revision, after all others.
+// numbered returns a new revision, after all others.
 func numbered(want *Revision, have []Revision) *Revision {
 	next := *want
 	next.Number = 1

@@ -25,7 +25,7 @@ func ran(t *testing.T, number, generation int64, hash, spec string, on *Policy) 
 	}
 }
 
-func TestPlan(t *testing.T) {
+func TestAPlanStoresTheWantedRevision(t *testing.T) {
 	const a, b, c = `percentageOfNodesToScore: 1`, `percentageOfNodesToScore: 2`, `percentageOfNodesToScore: 3`
 	shared := func(uid types.UID, generation int64, spec string) *Policy {
 		return &Policy{Name: "shared", UID: uid, Generation: generation, Spec: policySpec(t, spec)}
@@ -48,8 +48,8 @@ func TestPlan(t *testing.T) {
 		{"the newest as a later livesched hashes it", three, ran(t, 0, 3, "changed", c, nil), false, "update r3 to 3 of generation 3"},
 		{"another limit", three, ran(t, 0, 4, "hc", c+"\nrevisionHistoryLimit: 50", nil), false, "update r3 to 3 of generation 4"},
 		{"an older one again", three, ran(t, 0, 4, "ha", a, nil), false, "update r1 to 4 of generation 4, again 1 of generation 1"},
-		{"a last good one goes on", three, ran(t, 0, 3, "hc", c, nil), true, "nothing"},
-		{"an older last good one goes on, since the newest cannot run", three, ran(t, 0, 1, "ha", a, nil), true, "nothing"},
+		{"a last good one stays active", three, ran(t, 0, 3, "hc", c, nil), true, "nothing"},
+		{"an older last good one stays active, since the newest cannot run", three, ran(t, 0, 1, "ha", a, nil), true, "nothing"},
 		{"a last good one that was never stored", three, ran(t, 0, 4, "hd", `percentageOfNodesToScore: 4`, nil), true, "create 4 of generation 4"},
 		{"the policy has changed", onPolicy, ran(t, 0, 1, "hc", a, shared("p", 3, `parallelism: 3`)), false, "create 3 of generation 1"},
 		{"the policy has gone back", onPolicy, ran(t, 0, 1, "ha", a, shared("p", 3, `parallelism: 1`)), false, "update r1 to 3 of generation 1 on 3, again 1 of generation 1 on 1"},
@@ -73,7 +73,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-func TestTheOldestAreBeyondTheLimit(t *testing.T) {
+func TestTheOldestRevisionsAreBeyondTheLimit(t *testing.T) {
 	have := []Revision{{Number: 1}, {Number: 2}, {Number: 3}}
 	for limit, want := range map[int]string{1: "[1]", 2: "[]", 3: "[]", 100: "[]"} {
 		if got := numbers(beyond(have, limit)); got != want {
@@ -110,7 +110,7 @@ func describe(c change) string {
 	return strings.Join(parts, ", ")
 }
 
-func TestTheDefaultsThatAreWrittenOutAreThoseOfTheSchema(t *testing.T) {
+func TestTheDefaultsAreThoseOfTheSchema(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "config", "crd", "bases", "livesched.io_schedulingpolicies.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +133,7 @@ func TestTheDefaultsThatAreWrittenOutAreThoseOfTheSchema(t *testing.T) {
 	}
 }
 
-func TestTheHashOfAPolicyKnowsWhatMatters(t *testing.T) {
+func TestTheHashOfAPolicyDependsOnItsContentOnly(t *testing.T) {
 	hashOf := func(text string) string {
 		spec := policySpec(t, text)
 		hash, err := Hash(&spec)

@@ -96,7 +96,7 @@ func expectGood(t *testing.T, client *fake.Clientset, k *Keeper) {
 	}
 }
 
-func TestACertificateIsKeptGoodForYearsAndNoGoroutineIsLeft(t *testing.T) {
+func TestACertificateStaysValidForYearsWithoutLeakingGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(objects()...)
 		k := startKeeper(t, client)
@@ -120,7 +120,7 @@ func TestACertificateIsKeptGoodForYearsAndNoGoroutineIsLeft(t *testing.T) {
 	})
 }
 
-func TestWhatSomebodyTakesAwayComesBack(t *testing.T) {
+func TestDeletedContentIsRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(objects()...)
 		k := startKeeper(t, client)
@@ -156,7 +156,7 @@ func TestWhatSomebodyTakesAwayComesBack(t *testing.T) {
 	})
 }
 
-func TestAFailedWriteIsTriedAgainAndNothingIsServedBefore(t *testing.T) {
+func TestAFailedWriteIsRetriedAndNothingIsServedBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(objects()...)
 		var allowed atomic.Bool

@@ -1,13 +1,13 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package servingcert keeps the certificate that livesched serves its webhook with: in a Secret
-// that all replicas share, signed by an authority of its own, which it makes known in the webhook's
-// configuration.
+// Package servingcert keeps the serving certificate of livesched's webhook valid. The certificate
+// is in a Secret that all replicas share, signed by an authority of its own, which the package
+// writes into the webhook's configuration.
 //
-// It is livesched's own since what there is for it (github.com/open-policy-agent/cert-controller)
-// watches all Secrets of the namespace and all webhook configurations of the cluster, wants the
-// Secret mounted, and ends the process where it is not.
+// The package exists because github.com/open-policy-agent/cert-controller watches all Secrets of
+// the namespace and all webhook configurations of the cluster, needs the Secret to be mounted, and
+// ends the process if it is not.
 package servingcert
 
 import (
@@ -31,8 +31,8 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// The keys of the Secret. SecretCA has the present authority first, then those before that are
-// still trusted.
+// The keys of the Secret. SecretCA has the current authority first, then older ones that are still
+// trusted.
 const (
 	SecretCA          = "ca.crt"
 	SecretCAKey       = "ca.key"
@@ -40,36 +40,36 @@ const (
 	SecretKey         = "tls.key"
 )
 
-// Lifetimes of what is issued.
+// Lifetimes are those of issued certificates.
 type Lifetimes struct {
-	// CA is how long an authority is good for. It is renewed when a fifth of that is left.
+	// CA is the lifetime of an authority. It is renewed when a fifth of that is left.
 	CA time.Duration
-	// Certificate is how long a certificate is good for. It is renewed when a third of that is
+	// Certificate is the lifetime of a serving certificate. It is renewed when a third of that is
 	// left.
 	Certificate time.Duration
-	// Notice is how long a new authority is made known before a certificate is signed by it, so
-	// that all API servers have heard of it.
+	// Notice is how long a new authority is published before it signs a certificate, so that all
+	// API servers know it by then.
 	Notice time.Duration
 }
 
-// DefaultLifetimes are those that livesched issues.
+// DefaultLifetimes are the lifetimes that livesched uses.
 var DefaultLifetimes = Lifetimes{CA: 10 * 365 * 24 * time.Hour, Certificate: 365 * 24 * time.Hour, Notice: time.Hour}
 
 // skew is how far the clock of an API server may be behind.
 const skew = time.Hour
 
-// renewed is what the Secret is to hold.
+// renewed is the wanted content of the Secret.
 type renewed struct {
-	// data shares nothing with what it was made from. changed says that it differs from that.
+	// data shares no memory with the current content. changed: it differs from the current content.
 	data    map[string][]byte
 	changed bool
-	// again is when to look again.
+	// again is when to call renew again.
 	again time.Time
 }
 
-// renew returns what the Secret is to hold, given what it holds: nothing, what is good, what is
-// about to expire, or anything. It is a pure function but for the keys that it makes, so that
-// replicas which see one Secret agree.
+// renew returns the wanted content of the Secret, given its current one, which may be anything:
+// empty, valid, about to expire or broken. It is a pure function except for the keys that it
+// generates, so replicas that see the same Secret agree.
 func renew(held map[string][]byte, names []string, now time.Time, l Lifetimes) (*renewed, error) {
 	r := &renewed{data: maps.Clone(held)}
 	if r.data == nil {
@@ -111,7 +111,7 @@ func renew(held map[string][]byte, names []string, now time.Time, l Lifetimes) (
 	return r, nil
 }
 
-// renewal is when a certificate is to be renewed: when one part of its life is left.
+// renewal returns when to renew a certificate: when one part of its lifetime is left.
 func renewal(c *x509.Certificate, part time.Duration) time.Time {
 	return c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore) / part)
 }
@@ -123,7 +123,7 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// stillValid are the authorities of a bundle that have not expired.
+// stillValid returns the authorities of a bundle that have not expired.
 func stillValid(bundle []byte, now time.Time) (valid []*x509.Certificate) {
 	all, err := cert.ParseCertsPEM(bundle)
 	if err != nil {
@@ -137,7 +137,7 @@ func stillValid(bundle []byte, now time.Time) (valid []*x509.Certificate) {
 	return valid
 }
 
-// caKey is the key of the first authority.
+// caKey returns the key of the first authority.
 func caKey(held map[string][]byte, authorities []*x509.Certificate) (crypto.Signer, error) {
 	if len(authorities) == 0 {
 		return nil, errors.New("no authority")
@@ -153,8 +153,8 @@ func caKey(held map[string][]byte, authorities []*x509.Certificate) (crypto.Sign
 	return signer, nil
 }
 
-// goodCertificate is the certificate of the Secret, nil unless it is good for all names and signed
-// by an authority.
+// goodCertificate returns the certificate of the Secret, nil unless it is valid for all names and
+// signed by an authority.
 func goodCertificate(held map[string][]byte, authorities []*x509.Certificate, names []string, now time.Time) *x509.Certificate {
 	pair, err := tls.X509KeyPair(held[SecretCertificate], held[SecretKey])
 	if err != nil {
@@ -191,7 +191,7 @@ func newAuthority(now time.Time, lifetime time.Duration) (*x509.Certificate, cry
 	return authority, key, err
 }
 
-// issue puts a new certificate for the names in the place of the present one.
+// issue replaces the certificate with a new one for the names.
 func (r *renewed) issue(authority *x509.Certificate, signer crypto.Signer, names []string, now time.Time, lifetime time.Duration) (*x509.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

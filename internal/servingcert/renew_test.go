@@ -61,7 +61,7 @@ func authorities(t *testing.T, data map[string][]byte) []*x509.Certificate {
 	return all
 }
 
-func TestAnEmptySecretIsFilledInAndThenLeftAlone(t *testing.T) {
+func TestAnEmptySecretIsFilledOnce(t *testing.T) {
 	first := mustRenew(t, map[string][]byte{"other": []byte("kept")}, start)
 	if !first.changed || string(first.data["other"]) != "kept" {
 		t.Errorf("changed %v, %v", first.changed, first.data)
@@ -87,7 +87,7 @@ func TestACertificateIsRenewedUnderTheSameAuthority(t *testing.T) {
 	verify(t, first.data[SecretCA], second.data, first.again)
 }
 
-func TestANewAuthorityIsMadeKnownBeforeItSigns(t *testing.T) {
+func TestANewAuthorityIsPublishedBeforeItSigns(t *testing.T) {
 	first := mustRenew(t, nil, start)
 	due := renewal(authorities(t, first.data)[0], 5).Add(time.Second)
 	// A certificate that was renewed just before.
@@ -123,7 +123,7 @@ func cert0(t *testing.T, data map[string][]byte) []byte {
 	return text
 }
 
-func TestWhateverTheSecretHoldsBecomesGood(t *testing.T) {
+func TestAnyContentOfTheSecretIsRepaired(t *testing.T) {
 	good, other := mustRenew(t, nil, start).data, mustRenew(t, nil, start).data
 	for _, key := range []string{SecretCA, SecretCAKey, SecretCertificate, SecretKey} {
 		for what, value := range map[string][]byte{"nothing": nil, "anything": []byte("anything"), "that of another": other[key], "a broken block": good[key][:len(good[key])/2]} {
@@ -154,7 +154,7 @@ func TestACertificateForOtherNamesIsReplaced(t *testing.T) {
 
 // An API server that has not heard of the last change yet, which takes it less than the notice,
 // always gets through.
-func TestNoRenewalIsNoticed(t *testing.T) {
+func TestARenewalDoesNotInterruptClients(t *testing.T) {
 	for seed := range int64(3) {
 		random := rand.New(rand.NewSource(seed))
 		now := start

@@ -94,7 +94,7 @@ var _ = Describe("livesched with the rights of config/rbac and no others", Order
 			g.Expect(k8s.Get(ctx, client.ObjectKey{Name: "default"}, &policy)).To(Succeed())
 			g.Expect(policy.Status.Profiles).To(Equal([]string{"mine"}))
 		}).Should(Succeed())
-		expectEvent(ctx, mine, "Programmed", " of generation 1 decides")
+		expectEvent(ctx, mine, "Programmed", " of generation 1 is active")
 
 		By("deleting the profile while a pod waits for it")
 		waiting := objects.Pod("default", "waiting", "mine", "64", "1Gi")
@@ -129,7 +129,7 @@ var _ = Describe("livesched with the rights of config/rbac and no others", Order
 				And(HaveField("Profile.PercentageOfNodesToScore", HaveValue(Equal(int32(20)))), HaveField("Generation", mine.Generation)),
 			))
 		}).WithContext(ctx).Should(Succeed())
-		expectEvent(ctx, mine, v1alpha1.ReasonRolledBack, "is what revision ")
+		expectEvent(ctx, mine, v1alpha1.ReasonRolledBack, "goes back to revision ")
 	})
 
 	It("preempts", func(ctx context.Context) {

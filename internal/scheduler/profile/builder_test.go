@@ -30,7 +30,7 @@ import (
 )
 
 func TestABuild(t *testing.T) {
-	t.Run("makes the default plugins, and closing it leaves nothing behind", func(t *testing.T) {
+	t.Run("makes the default plugins, and closing the instance leaves nothing behind", func(t *testing.T) {
 		e := newTestEnv(t, nil)
 		p, err := e.builder().Build(e.ctx, e.resolve(t, object("mine")))
 		must(t, err)
@@ -58,7 +58,7 @@ func TestABuild(t *testing.T) {
 		e.expectNothingLeft(t)
 	})
 
-	t.Run("makes plugins in the order of their names, with a handle that works before and after the profile is gone", func(t *testing.T) {
+	t.Run("makes plugins in the order of their names, with a handle that works until and after the instance is closed", func(t *testing.T) {
 		var order []string
 		note := func(f *fake) error {
 			order = append(order, f.name)
@@ -86,7 +86,7 @@ func TestABuild(t *testing.T) {
 		}
 	})
 
-	t.Run("takes the handlers away before it closes the plugins, all of them, once", func(t *testing.T) {
+	t.Run("removes the handlers before it closes the plugins, all of them, once", func(t *testing.T) {
 		fs := &fakes{}
 		var e *testEnv
 		listens := func(f *fake) error {
@@ -107,7 +107,7 @@ func TestABuild(t *testing.T) {
 		e.expectNothingLeft(t)
 	})
 
-	t.Run("gives the plugins a context with the caller's values that ends with the profile alone", func(t *testing.T) {
+	t.Run("gives the plugins a context with the caller's values that ends with the instance only", func(t *testing.T) {
 		type key struct{}
 		fs := &fakes{}
 		e := newTestEnv(t, fs.registry(nil))
@@ -156,21 +156,21 @@ func TestABuildThatFails(t *testing.T) {
 		err:    `initializing plugin "Broken": panic: no luck`,
 		made:   []string{"AFirst"},
 	}, {
-		name: "in a factory that makes nothing",
+		name: "in a factory that returns no plugin",
 		change: func(e *testEnv, _ *config.Profile) {
 			e.Registry["Broken"] = func(context.Context, apiruntime.Object, fwk.Handle) (fwk.Plugin, error) { return nil, nil }
 		},
 		err:  `initializing plugin "Broken": the factory returned no plugin`,
 		made: []string{"AFirst"},
 	}, {
-		name: "for want of a factory",
+		name: "without a factory",
 		change: func(e *testEnv, _ *config.Profile) {
 			delete(e.Registry, "Broken")
 		},
 		err:  `plugin "Broken" is not registered`,
 		made: []string{"AFirst"},
 	}, {
-		name: "over a plugin that cannot run where it is put",
+		name: "over a plugin that does not implement its extension point",
 		change: func(_ *testEnv, cfg *config.Profile) {
 			cfg.Config.Plugins.Score.Enabled = append(cfg.Config.Plugins.Score.Enabled, schedconfig.Plugin{Name: "Broken"})
 		},
@@ -200,16 +200,16 @@ func TestABuildThatFails(t *testing.T) {
 		err:  `plugin "Broken": events to register: panic: no luck`,
 		made: []string{"AFirst", "Broken", "ZLast"},
 	}, {
-		name: "as its informers may not list",
+		name: "because its informers may not list",
 		adjust: func(f *fake) error {
 			f.handle.SharedInformerFactory().Core().V1().Secrets().Lister()
 			return nil
 		},
-		timeout: 10 * time.Second, // all of which the test takes: by then the list has to have been refused
+		timeout: 10 * time.Second, // the test takes that long: by then the list must have been rejected
 		err:     "waiting for the informers of the plugins: informers did not sync: v1 Secret (failed to list",
 		made:    []string{"AFirst", "Broken", "ZLast"},
 	}, {
-		name:   "as its events cannot be had",
+		name:   "because its events are not available",
 		adjust: asks("foos.v1.example.com"),
 		change: func(e *testEnv, _ *config.Profile) { e.sources.err = errors.New("no such events") },
 		err:    "waiting for the cluster events of the plugins: no such events",
@@ -227,7 +227,7 @@ func TestABuildThatFails(t *testing.T) {
 				t.Fatalf("got profile %v and error %v, want error %q", p, err, test.err)
 			}
 			e.expectNothingLeft(t)
-			eventually(t, e.series.count).Should(gomega.BeZero(), "builds that are not closed")
+			eventually(t, e.series.count).Should(gomega.BeZero(), "instances that are not closed")
 			fs.expectClosed(t, test.made...)
 		})
 	}
@@ -240,7 +240,7 @@ func (s *seriesUsers) count() int {
 	return len(s.users)
 }
 
-// nameless is a plugin that cannot say its name.
+// nameless is a plugin whose Name panics.
 type nameless struct{ fwk.FilterPlugin }
 
 func (nameless) Name() string { panic("no name") }
@@ -285,7 +285,7 @@ func TestABuildThatHangs(t *testing.T) {
 			const timeout = time.Minute
 			hangingClock := clocktesting.NewFakeClock(time.Now())
 			b := NewBuilder(e.Environment, timeout, hangingClock)
-			// build has a build hang, and then its time run out.
+			// build lets a build hang until its timeout.
 			build := func() error {
 				cfg, ended := e.resolve(t, object("mine", "AFirst", "Broken")), make(chan error, 1)
 				go func() {
@@ -297,7 +297,7 @@ func TestABuildThatHangs(t *testing.T) {
 					hangingClock.Step(timeout)
 					return <-ended
 				case err := <-ended:
-					return fmt.Errorf("it has not hung: %w", err)
+					return fmt.Errorf("it did not hang: %w", err)
 				}
 			}
 			err = build()
@@ -305,13 +305,13 @@ func TestABuildThatHangs(t *testing.T) {
 			if err == nil || err.Error() != want {
 				t.Errorf("got the error %v, want %s", err, want)
 			}
-			// What plugins listen to ends at once; the plugins themselves cannot be closed under a
-			// running constructor.
+			// The event handlers end at once; the plugins cannot be closed while a constructor
+			// runs.
 			if handlers := e.Informers.Handlers(); handlers != e.handlers {
 				t.Errorf("%d handlers are left while the build hangs", handlers-e.handlers)
 			}
 			if fs.made[0].ctx.Err() == nil {
-				t.Error("the plugins were not told to stop")
+				t.Error("the context of the plugins has not ended")
 			}
 			if closes := fs.made[0].closes.Load(); closes != 0 {
 				t.Errorf("a plugin was closed %d times while the build hangs", closes)
@@ -320,7 +320,7 @@ func TestABuildThatHangs(t *testing.T) {
 				t.Errorf("events are required of %v while the build hangs", held)
 			}
 
-			// Retries that hang, too, become rarer and rarer.
+			// Retries that hang as well become rarer.
 			retry := func() error {
 				_, err := b.Build(e.ctx, e.resolve(t, object("mine", "AFirst", "Broken")))
 				return err
@@ -353,7 +353,7 @@ func TestABuildThatHangs(t *testing.T) {
 
 			close(goOn)
 			eventually(t, b.hanging.len).Should(gomega.BeZero(), "builds that hang")
-			eventually(t, e.series.count).Should(gomega.BeZero(), "builds that are not closed")
+			eventually(t, e.series.count).Should(gomega.BeZero(), "instances that are not closed")
 			// Four of each from the builds that hung, and one from the other revision.
 			fs.expectClosed(t, "AFirst", "AFirst", "AFirst", "AFirst", "AFirst", "Broken", "Broken", "Broken", "Broken")
 			e.expectNothingLeft(t)
@@ -361,7 +361,7 @@ func TestABuildThatHangs(t *testing.T) {
 		})
 	}
 
-	t.Run("ends with its caller, too", func(t *testing.T) {
+	t.Run("ends with its context, too", func(t *testing.T) {
 		fs := &fakes{}
 		goOn := make(chan struct{})
 		entered := make(chan struct{})

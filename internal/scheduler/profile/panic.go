@@ -10,16 +10,16 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
-// unknownPlugin owns the event handlers that are added when no plugin is being built.
+// unknownPlugin is the owner of event handlers that are added while no plugin is being built.
 const unknownPlugin = "unknown"
 
-// reportHandlerPanic counts a panic of a plugin's event handler and logs the first one of each
+// reportHandlerPanic counts a panic in a plugin's event handler. It logs the first panic of each
 // handler, with its stack.
 func reportHandlerPanic(logger klog.Logger, schedulerName string, p informers.HandlerPanic) {
 	metrics.HandlerPanics.WithLabelValues(p.Owner, p.Kind.Kind).Inc()
 	if p.Stack == nil {
 		return
 	}
-	logger.Error(nil, "An event handler of a plugin panicked; it misses this event, and further panics of it are only counted",
+	logger.Error(nil, "An event handler of a plugin panicked and missed the event; its further panics are only counted",
 		"schedulerName", schedulerName, "plugin", p.Owner, "kind", p.Kind.String(), "panic", p.Value, "stack", string(p.Stack))
 }

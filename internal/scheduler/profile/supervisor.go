@@ -20,17 +20,17 @@ import (
 
 const (
 	// buildPatience is how long Supervisor.Build waits for one build before it goes on with the
-	// other profiles. Builds take milliseconds, and seconds only where an informer of a new kind has
-	// much to list.
+	// other profiles. Builds take milliseconds, and seconds only where an informer of a new kind
+	// has much to list.
 	buildPatience = time.Second
-	// shortPatience takes its place once one build has taken longer: a plugin that hangs often hangs
-	// in many profiles, and the other profiles must not wait for all of them.
+	// shortPatience takes its place once one build has taken longer: a plugin that hangs often
+	// hangs in many profiles, and the other profiles must not wait for all of them.
 	shortPatience = buildPatience / 10
 
 	// A build that failed is retried after firstRetry, and after twice the last delay when it fails
 	// again, up to lastRetry: what was missing may have come, such as the permission to watch a
-	// resource. A build that hangs takes until its timeout and delays the others a little each time,
-	// so it is not retried too often.
+	// resource. A build that hangs takes until its timeout and delays the others a little each
+	// time, so it is not retried too often.
 	firstRetry = time.Second
 	lastRetry  = 2 * time.Minute
 )
@@ -38,10 +38,10 @@ const (
 // errUnwanted ends a build whose outcome is not needed any more.
 var errUnwanted = errors.New("the profile was changed again or deleted")
 
-// Supervisor keeps a set of profiles built: at most one build for each scheduler name, one after the
-// other. A build that takes long is set aside, and the others go on; when it ends, the Supervisor
-// reports the change, and the next call of Build returns the outcome. A build that failed is retried
-// with a back-off, which starts afresh with another revision.
+// Supervisor keeps a set of profiles built: at most one build for each scheduler name, one after
+// the other. A build that takes long is set aside, and the others go on; when it ends, the
+// Supervisor reports the change, and the next call of Build returns the outcome. A build that
+// failed is retried with a back-off, which starts afresh with another revision.
 //
 // Goroutines: Build is for one goroutine. Each build runs on its own: see Build.
 type Supervisor struct {
@@ -75,8 +75,8 @@ type failure struct {
 
 // Outcome is how far the build of one profile has come.
 type Outcome struct {
-	// Built is the build that has succeeded, to be taken. It is nil while the build is under way and
-	// after it failed.
+	// Built is the build that has succeeded, to be taken. It is nil while the build is under way
+	// and after it failed.
 	Built *Build
 	// Err is why the build failed when it was last tried. It is nil while it is being retried.
 	Err error
@@ -90,9 +90,9 @@ type Outcome struct {
 // Pending reports whether the build is under way.
 func (o Outcome) Pending() bool { return o.Built == nil && o.Err == nil }
 
-// NewSupervisor returns a Supervisor without builds. It begins builds with start, whose contexts end
-// with lifetime: then builds under way are cut off and instances that were not taken are discarded.
-// It calls changed, from any goroutine, when a build that was set aside has ended.
+// NewSupervisor returns a Supervisor without builds. It begins builds with start, whose contexts
+// end with lifetime: then builds under way are cut off and instances that were not taken are
+// discarded. It calls changed, from any goroutine, when a build that was set aside has ended.
 func NewSupervisor(lifetime context.Context, start func(context.Context, *config.Profile) *Build, clock clock.Clock, changed func()) *Supervisor {
 	retries := flowcontrol.NewBackOff(firstRetry, lastRetry)
 	retries.Clock = clock

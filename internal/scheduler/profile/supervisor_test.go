@@ -84,6 +84,9 @@ func (s *supervision) build(t *testing.T, profiles ...string) (outcomes map[stri
 	return outcomes, len(s.started) - before
 }
 
+// advance moves the clock of the bubble.
+func advance(d time.Duration) { <-time.After(d) }
+
 func TestASupervisor(t *testing.T) {
 	supervise(t, "retries builds that fail, less and less often", func(t *testing.T, s *supervision) {
 		s.ends["a"] = errNoLicence
@@ -93,20 +96,20 @@ func TestASupervisor(t *testing.T) {
 			if o := outcomes["a"]; started != 1 || o.Err == nil || !o.Failed || time.Until(o.RetryAt) != want {
 				t.Fatalf("try %d: %d builds, %v, retried in %v, want %v", i+1, started, o.Err, time.Until(o.RetryAt), want)
 			}
-			time.Sleep(want - 1)
+			advance(want - 1)
 			outcomes, started = s.build(t, "a1")
 			if o := outcomes["a"]; started != 0 || !errors.Is(o.Err, errNoLicence) || time.Until(o.RetryAt) != 1 {
 				t.Errorf("try %d: before it is due: %d builds, %v, retried in %v", i+1, started, o.Err, time.Until(o.RetryAt))
 			}
-			time.Sleep(1)
+			advance(1)
 		}
 		s.ends["a"] = nil
 		if outcomes, _ := s.build(t, "a1"); outcomes["a"].Built == nil || outcomes["a"].Failed {
 			t.Errorf("not built: %+v", outcomes["a"])
 		}
-		outcomes, _ := s.build(t)
+		s.build(t)
 		s.ends["a"] = errNoLicence
-		if outcomes, _ = s.build(t, "a1"); time.Until(outcomes["a"].RetryAt) != firstRetry {
+		if outcomes, _ := s.build(t, "a1"); time.Until(outcomes["a"].RetryAt) != firstRetry {
 			t.Errorf("after it was built it is retried in %v", time.Until(outcomes["a"].RetryAt))
 		}
 	})
@@ -114,13 +117,13 @@ func TestASupervisor(t *testing.T) {
 	supervise(t, "goes on with the delays of retries that take longer than they", func(t *testing.T, s *supervision) {
 		for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 120, 120} {
 			s.build(t, "a1")
-			time.Sleep(10 * time.Minute)
+			advance(10 * time.Minute)
 			s.finish(s.started[i], errNoLicence)
 			outcomes, _ := s.build(t, "a1")
 			if got := time.Until(outcomes["a"].RetryAt); got != want*time.Second {
 				t.Errorf("after %d failures it is retried in %v", i+1, got)
 			}
-			time.Sleep(want * time.Second)
+			advance(want * time.Second)
 		}
 	})
 
@@ -128,7 +131,7 @@ func TestASupervisor(t *testing.T) {
 		s.ends["a"] = errNoLicence
 		for range 5 {
 			outcomes, _ := s.build(t, "a1")
-			time.Sleep(time.Until(outcomes["a"].RetryAt))
+			advance(time.Until(outcomes["a"].RetryAt))
 		}
 		s.build(t, "a1")
 		outcomes, started := s.build(t, "a2")
@@ -140,9 +143,9 @@ func TestASupervisor(t *testing.T) {
 	supervise(t, "retries each profile at its own time, and forgets those that are not wanted", func(t *testing.T, s *supervision) {
 		s.ends["a"], s.ends["b"] = errNoLicence, errNoLicence
 		s.build(t, "a1")
-		time.Sleep(time.Second)
+		advance(time.Second)
 		s.build(t, "a1")
-		time.Sleep(500 * time.Millisecond)
+		advance(500 * time.Millisecond)
 		outcomes, _ := s.build(t, "a1", "b1")
 		if a, b := time.Until(outcomes["a"].RetryAt), time.Until(outcomes["b"].RetryAt); a != 1500*time.Millisecond || b != time.Second {
 			t.Errorf("retried in %v and %v", a, b)
@@ -157,7 +160,7 @@ func TestASupervisor(t *testing.T) {
 	supervise(t, "knows of a retry under way that the profile has failed before", func(t *testing.T, s *supervision) {
 		s.ends["a"] = errNoLicence
 		s.build(t, "a1")
-		time.Sleep(firstRetry)
+		advance(firstRetry)
 		delete(s.ends, "a")
 		outcomes, started := s.build(t, "a1")
 		if o := outcomes["a"]; started != 1 || !o.Pending() || !o.Failed {
