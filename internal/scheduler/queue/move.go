@@ -32,7 +32,7 @@ func (q *Queue) moveOnEventLocked(logger klog.Logger, event fwk.ClusterEvent, ol
 	label := "" // set when the first pod moves; most events move none
 	for i := len(q.unschedulable.entries) - 1; i >= 0; i-- {
 		e := q.unschedulable.entries[i]
-		if e.outdated() {
+		if e.outdatedLocked() {
 			continue
 		}
 		if precheck != nil && !precheck(e.pod) {
@@ -86,7 +86,7 @@ func (q *Queue) Activate(logger klog.Logger, pods map[string]*corev1.Pod) {
 	defer q.mu.Unlock()
 	for _, pod := range pods {
 		e := q.pods[pod.UID]
-		if e == nil || !q.current(logger, e) {
+		if e == nil || !q.renewLocked(logger, e) {
 			continue
 		}
 		switch e.place {

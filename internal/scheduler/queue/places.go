@@ -52,7 +52,7 @@ func (q *Queue) moveLocked(logger klog.Logger, e *entry, to Place, event string)
 		e.place = to
 		return
 	}
-	q.detach(e)
+	q.detachLocked(e)
 	e.place = to
 	if h := q.heapOf(to); h != nil {
 		heap.Push(h, e)
@@ -74,15 +74,15 @@ func (q *Queue) moveLocked(logger klog.Logger, e *entry, to Place, event string)
 
 // dropLocked removes a waiting pod from the queue.
 func (q *Queue) dropLocked(e *entry) {
-	q.detach(e)
+	q.detachLocked(e)
 	q.metrics.moved(e, nowhere)
 	q.metrics.rejected(e.info, -1)
 	e.place = nowhere
 	delete(q.pods, e.pod.UID)
 }
 
-// detach takes a pod out of the structure that it is in. Requires mu.
-func (q *Queue) detach(e *entry) {
+// detachLocked removes a pod from the structure that holds it.
+func (q *Queue) detachLocked(e *entry) {
 	if h := q.heapOf(e.place); h != nil {
 		heap.Remove(h, e.index)
 	} else if e.place.awaitsEvent() {

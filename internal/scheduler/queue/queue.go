@@ -183,7 +183,7 @@ func (q *Queue) updateLocked(logger klog.Logger, oldPod, newPod *corev1.Pod, que
 		oldPod = nil
 	}
 	e := q.pods[newPod.UID]
-	if e != nil && !q.current(logger, e) {
+	if e != nil && !q.renewLocked(logger, e) {
 		e = nil
 	}
 	if e != nil && e.pod.Spec.SchedulerName != newPod.Spec.SchedulerName && e.place != InFlight {
@@ -273,15 +273,15 @@ func (q *Queue) Pop(logger klog.Logger) (*schedframework.QueuedPodInfo, *Profile
 		if e = q.active.first(); e == nil {
 			e = q.backoff.first()
 		}
-		if e.outdated() {
-			q.current(logger, e) // which may have it be another one's turn
+		if e.outdatedLocked() {
+			q.renewLocked(logger, e) // this may put another pod first
 			e = nil
 		}
 	}
 	if e.place == Backoff {
 		q.metrics.entered(Active, schedframework.PopFromBackoffQ)
 	}
-	q.detach(e)
+	q.detachLocked(e)
 	q.metrics.moved(e, InFlight)
 	info := e.info
 	q.metrics.rejected(info, -1)

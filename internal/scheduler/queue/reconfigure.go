@@ -19,65 +19,66 @@ import (
 )
 
 const (
-	// turnPods and turnTime bound how long a reload holds the queue at a time, whichever is reached
-	// first.
+	// A reload holds the queue for one turn at a time. A turn ends after turnPods pods or turnTime,
+	// whichever comes first.
 	turnPods = 256
 	turnTime = 500 * time.Microsecond
 )
 
-// eventReload is kept for pods in flight whose profile changed.
+// eventReload is recorded for pods in flight whose profile changed, so that they are retried.
 var eventReload = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, CustomLabel: profileReload}
 
-// Reconfigure replaces the settings in one critical section. A pod that is popped afterwards was
-// admitted, refused and ordered by the plugins of the settings that Pop returns with it.
+// Reconfigure replaces the settings in one critical section. The settings that Pop returns with a
+// pod are those whose plugins admitted, rejected and ordered that pod.
 //
-// The profiles that are not what they were are those with other settings and those that changed
-// names. Their pods are looked at again at once: waiting ones are asked about by the new PreEnqueue
-// plugins and are active, or gated, without waiting for a back-off; those in flight are tried again
-// when they come back.
+// A profile is new if its settings differ or if changed names it. Pods of new profiles are
+// evaluated again at once: the new PreEnqueue plugins decide whether a waiting pod becomes active
+// or gated, without a back-off. Pods in flight are retried when they come back.
 //
-// Pods of names that have no profile any more leave the queue and the nominator, and others may
-// have the room that they were nominated for. They are returned, ordered by namespace and name,
-// without those in flight: those are dropped when they come back.
+// Pods whose scheduler name has no profile any more leave the queue and the nominator, which frees
+// the room that they were nominated for. Reconfigure returns them, ordered by namespace and name.
+// Those in flight are not among them: the queue drops them when they come back.
 //
-// Whatever their number, waiting pods do not make the critical section longer, unless the order of
-// the queue has changed: they are looked at afterwards, those of higher priority first, a few at a
-// time with the queue free in between. One that somebody else comes to first, above all Pop, is
-// looked at before anything else happens to it; see outdated. When Reconfigure returns, all have
-// been looked at.
+// The critical section does not grow with the number of waiting pods, unless the order of the queue
+// changes. Waiting pods are evaluated afterwards, by descending priority, in short turns between
+// which the queue is free. Any other call that reaches such a pod first, above all Pop, evaluates
+// it before it does anything else with it; see outdatedLocked. All pods have been evaluated when
+// Reconfigure returns.
 //
 // On a closed queue it does nothing.
 func (q *Queue) Reconfigure(logger klog.Logger, s *Settings, changed sets.Set[string]) (dropped []*corev1.Pod) {
 	q.reconfiguring.Lock()
 	defer q.reconfiguring.Unlock()
 	r := q.newReload(logger, s, changed)
-	r.changeOver()
-	for r.turn() {
-		runtime.Gosched() // who waits for the queue is to have it
+	r.replaceRules()
+	for r.runTurn() {
+		runtime.Gosched() // let those who wait for the lock have it
 	}
 	return r.finish()
 }
 
-// reload is one Reconfigure under way. The goroutine that calls Reconfigure owns it.
+// reload is one call of Reconfigure. The goroutine that makes the call owns it, except for dropped,
+// which mu guards: other goroutines renew pods as well.
 type reload struct {
 	*Queue
 	logger klog.Logger
 	next   *ruleSet
-	// renewed are the scheduler names whose profile is another one, or gone.
+	// renewed holds the scheduler names whose profile is new or gone.
 	renewed sets.Set[string]
-	// waiting are the pods that waited when the settings were replaced. They are sifted for
-	// outdated ones, which are then looked at.
+	// waiting holds the pods that waited when the settings were replaced. The reload first collects
+	// the outdated ones among them and then renews those.
 	waiting  []*entry
 	outdated []ranked
 	sorted   bool
-	// most pods are looked at in one turn.
-	most int
-	// ended are the nominations that were taken back and that others are yet to be told of.
+	// maxPods is the number of pods that one turn processes at most.
+	maxPods int
+	// ended holds the nominations that were taken back and whose room the reload has yet to
+	// announce.
 	ended []*nomination
-	// dropped are pods without a profile, as far as they have left the queue.
+	// dropped holds the pods that left the queue because they have no profile any more.
 	dropped []*corev1.Pod
-	// standstill is the longest time for which the queue was held.
-	standstill time.Duration
+	// longestHold is the longest time for which the reload held the queue.
+	longestHold time.Duration
 }
 
 type ranked struct {
@@ -86,8 +87,8 @@ type ranked struct {
 }
 
 func (q *Queue) newReload(logger klog.Logger, s *Settings, changed sets.Set[string]) *reload {
-	old := q.currentRules() // who holds reconfiguring is the only one to replace it, Close aside
-	r := &reload{Queue: q, logger: logger, next: newRuleSet(s, old, changed), renewed: sets.New[string](), most: turnPods}
+	old := q.currentRules() // only Close and the holder of reconfiguring replace the rules
+	r := &reload{Queue: q, logger: logger, next: newRuleSet(s, old, changed), renewed: sets.New[string](), maxPods: turnPods}
 	for name, p := range old.profiles {
 		if r.next.profiles[name] != p {
 			r.renewed.Insert(name)
@@ -107,11 +108,11 @@ func (q *Queue) currentRules() *ruleSet {
 	return q.rules
 }
 
-// changeOver is the critical section of Reconfigure.
-func (r *reload) changeOver() {
+// replaceRules is the critical section of Reconfigure.
+func (r *reload) replaceRules() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	defer r.held(time.Now())
+	defer r.noteHold(time.Now())
 	if r.closed {
 		return
 	}
@@ -131,7 +132,7 @@ func (r *reload) changeOver() {
 	if r.renewed.Len() == 0 {
 		return
 	}
-	// A copy of pointers: what they point to is not looked at here.
+	// This copies pointers and reads nothing that they point to.
 	r.waiting = slices.Concat(r.unschedulable.entries, r.backoff.entries, r.errorBackoff.entries, r.active.entries)
 	for e := r.inFlight.first; e != nil; e = e.flight.next {
 		if name := e.pod.Spec.SchedulerName; r.renewed.Has(name) && r.rules.profiles[name] != nil {
@@ -141,12 +142,12 @@ func (r *reload) changeOver() {
 	}
 }
 
-// turn does a part of what is left, for as long as the queue may be held. It returns false when
-// nothing is left.
-func (r *reload) turn() (more bool) {
+// runTurn does as much of the remaining work as fits into one turn. It returns false when no work
+// is left.
+func (r *reload) runTurn() (more bool) {
 	if len(r.waiting) == 0 && !r.sorted {
-		// Not the order of the queue, which would have to be asked under the lock, but what matters
-		// of it: pods of lower priority do not take the room of those that would have come first.
+		// The order of the queue would need its lock. Priorities suffice: a pod of lower priority
+		// must not take the room of a pod of higher priority.
 		slices.SortStableFunc(r.outdated, func(a, b ranked) int { return cmp.Compare(b.priority, a.priority) })
 		r.sorted = true
 	}
@@ -155,14 +156,14 @@ func (r *reload) turn() (more bool) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	defer r.held(time.Now())
+	defer r.noteHold(time.Now())
 	switch {
 	case len(r.waiting) > 0:
-		r.waiting = inTurn(r.waiting, r.most, r.siftLocked)
+		r.waiting = processSome(r.waiting, r.maxPods, r.siftLocked)
 	case len(r.outdated) > 0:
-		r.outdated = inTurn(r.outdated, r.most, func(o ranked) { r.current(r.logger, o.entry) })
+		r.outdated = processSome(r.outdated, r.maxPods, func(o ranked) { r.renewLocked(r.logger, o.entry) })
 	case len(r.ended) > 0:
-		// Not with the others: whoever waits for that room may be asked now.
+		// Nominations come last, when the pods that wait for their room have been renewed.
 		nm := r.ended[0]
 		r.ended = r.ended[1:]
 		r.nominationEndedLocked(r.logger, nm.nominated())
@@ -172,27 +173,27 @@ func (r *reload) turn() (more bool) {
 	return true
 }
 
-// inTurn calls do for the first of a list, most of them or as many as one turn has time for, and
-// returns the others.
-func inTurn[T any](list []T, most int, do func(T)) (rest []T) {
+// processSome calls do for the first maxItems of a list, or for fewer if the time of a turn is
+// over. It returns the rest of the list.
+func processSome[T any](list []T, maxItems int, do func(T)) (rest []T) {
 	start := time.Now()
-	for i := range min(len(list), most) {
+	for i := range min(len(list), maxItems) {
 		do(list[i])
 		if time.Since(start) > turnTime {
 			return list[i+1:]
 		}
 	}
-	return list[min(len(list), most):]
+	return list[min(len(list), maxItems):]
 }
 
-// siftLocked notes the pod if it is outdated.
+// siftLocked collects the pod if it is outdated.
 func (r *reload) siftLocked(e *entry) {
-	if e.outdated() {
+	if e.outdatedLocked() {
 		r.outdated = append(r.outdated, ranked{entry: e, priority: corev1helpers.PodPriority(e.pod)})
 	}
 }
 
-// finish ends the reload.
+// finish ends the reload and returns the pods that left the queue.
 func (r *reload) finish() (dropped []*corev1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -202,29 +203,29 @@ func (r *reload) finish() (dropped []*corev1.Pod) {
 			r.metrics.forgetProfile(name)
 		}
 	}
-	ownmetrics.ReloadStandstill.Observe(r.standstill.Seconds())
+	ownmetrics.ReloadStandstill.Observe(r.longestHold.Seconds())
 	slices.SortFunc(r.dropped, func(a, b *corev1.Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return r.dropped
 }
 
-// held notes that the queue was held since start.
-func (r *reload) held(start time.Time) { r.standstill = max(r.standstill, time.Since(start)) }
+// noteHold records that the reload held the queue since start.
+func (r *reload) noteHold(start time.Time) { r.longestHold = max(r.longestHold, time.Since(start)) }
 
-// outdated says whether a waiting pod has not been looked at since its profile was replaced: which
-// plugins refused it, and whether they let it pass, was said by another generation. Everyone who is
-// about to do something with a waiting pod by what is known of it looks at it first, by current;
-// events pass it by, as it is tried again, or asked about, anyway. Requires mu.
-func (e *entry) outdated() bool {
+// outdatedLocked reports whether a waiting pod has not been evaluated since its profile was
+// replaced: plugins of another instance rejected or admitted it. Every function that acts on what
+// the queue knows of a waiting pod calls renewLocked first. Events skip outdated pods, which are
+// retried or evaluated anyway.
+func (e *entry) outdatedLocked() bool {
 	return e.place != nowhere && e.place != InFlight && e.profile.replaced
 }
 
-// current looks at a pod if it is outdated, as if it was new: what plugins of another generation
-// said of it means nothing any more. It returns false if the pod has left the queue, since its
-// profile is gone. Requires mu.
-func (q *Queue) current(logger klog.Logger, e *entry) bool {
-	if !e.outdated() {
+// renewLocked evaluates an outdated pod as if it was new, since the results of another instance's
+// plugins do not count any more. It returns false if the pod has left the queue because its profile
+// is gone.
+func (q *Queue) renewLocked(logger klog.Logger, e *entry) bool {
+	if !e.outdatedLocked() {
 		return true
 	}
 	p := q.rules.profiles[e.pod.Spec.SchedulerName]

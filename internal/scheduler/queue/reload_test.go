@@ -38,13 +38,13 @@ func (n *notes) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 func (f *fixture) reloading(gate *notes) *reload {
 	f.t.Helper()
 	r := f.newReload(logger, f.with(profileOf(preEnqueueOf(gate))), sets.New("default"))
-	r.changeOver()
+	r.replaceRules()
 	return r
 }
 
 // end completes a reload.
 func (f *fixture) end(r *reload) (dropped []*corev1.Pod) {
-	for r.turn() {
+	for r.runTurn() {
 	}
 	return r.finish()
 }
@@ -70,11 +70,11 @@ func TestTheCriticalSectionOfAReloadDoesNotDependOnTheNumberOfPods(t *testing.T)
 			s := f.with(profileOf(preEnqueueOf(gate)))
 			s.Order = "counted"
 			r := f.newReload(logger, s, sets.New("default"))
-			r.changeOver()
+			r.replaceRules()
 			f.Expect(compared).To(BeZero(), "the order is the same")
 			f.Expect(gate.asked).To(BeEmpty(), "pods are looked at later")
 			asked := 0
-			for turns := 0; r.turn(); turns++ {
+			for turns := 0; r.runTurn(); turns++ {
 				f.Expect(len(gate.asked)-asked).To(BeNumerically("<=", turnPods), "in one turn")
 				asked = len(gate.asked)
 			}
@@ -85,7 +85,7 @@ func TestTheCriticalSectionOfAReloadDoesNotDependOnTheNumberOfPods(t *testing.T)
 			s.Order = "another"
 			compared = 0
 			r = f.newReload(logger, s, sets.New("default"))
-			r.changeOver()
+			r.replaceRules()
 			f.Expect(compared).To(BeNumerically(">", pods))
 			f.end(r)
 		})
@@ -194,7 +194,7 @@ func TestBetweenTheTurnsOfAReload(t *testing.T) {
 		f.Add(logger, newPod("stays", scheduler("other"), priority(-1)))
 
 		r := f.newReload(logger, &Settings{Profiles: map[string]*ProfileSettings{"other": f.settings.Profiles["other"]}}, sets.New("default"))
-		r.changeOver()
+		r.replaceRules()
 		f.Activate(logger, map[string]*corev1.Pod{"": pods["activated"]})
 		f.Delete(logger, pods["deleted"])
 		f.Update(logger, pods["updated"], changed(pods["updated"], label("x", "y")))

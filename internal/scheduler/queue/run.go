@@ -62,8 +62,8 @@ func (q *Queue) flushBackoffLocked(logger klog.Logger) {
 		if e == nil || !e.until.Before(window) {
 			break
 		}
-		if e.outdated() {
-			q.current(logger, e) // which leaves it anywhere but here
+		if e.outdatedLocked() {
+			q.renewLocked(logger, e) // this removes it from the heap
 			continue
 		}
 		q.moveLocked(logger, e, Active, schedframework.BackoffComplete)
@@ -76,8 +76,8 @@ func (q *Queue) flushBackoffLocked(logger klog.Logger) {
 		// The PreEnqueue plugins admitted the pod when its back-off began, unless one of them
 		// failed and caused the back-off. A plugin that fails again moves the pod to a later
 		// window, so this loop ends.
-		if e.outdated() {
-			q.current(logger, e)
+		if e.outdatedLocked() {
+			q.renewLocked(logger, e)
 			continue
 		}
 		if e.failures == 0 {
@@ -94,7 +94,7 @@ func (q *Queue) flushUnschedulableLocked(logger klog.Logger) {
 	now := q.clock.Now()
 	for i := len(q.unschedulable.entries) - 1; i >= 0; i-- {
 		e := q.unschedulable.entries[i]
-		if e.outdated() {
+		if e.outdatedLocked() {
 			continue
 		}
 		since := e.info.Timestamp

@@ -609,7 +609,7 @@ func (w *twinWorld) reconfigure() {
 		}
 	}
 	w.reload = w.queue.newReload(logger, s, changed)
-	w.reload.changeOver()
+	w.reload.replaceRules()
 	if ended := w.model.reconfigure(s, changed); len(w.reload.ended) != len(ended) {
 		w.fatalf("%d nominations ended, want %d", len(w.reload.ended), len(ended))
 	}
@@ -622,8 +622,8 @@ func (w *twinWorld) turn() {
 		return
 	}
 	before, ended := w.outdated(), slices.Clone(r.ended)
-	r.most = 1 + w.r.IntN(8)
-	more := r.turn()
+	r.maxPods = 1 + w.r.IntN(8)
+	more := r.runTurn()
 	for uid := range before.Difference(w.outdated()) {
 		w.note("looked at in turn")
 		w.model.current(uid)
@@ -641,7 +641,7 @@ func (w *twinWorld) turn() {
 func (w *twinWorld) outdated() sets.Set[types.UID] {
 	outdated := sets.New[types.UID]()
 	for uid, e := range w.queue.pods {
-		if e.outdated() {
+		if e.outdatedLocked() {
 			outdated.Insert(uid)
 		}
 	}
@@ -724,7 +724,7 @@ func (w *twinWorld) comparePod(s PodState, p *modelPod) {
 	if p.place == InFlight {
 		return
 	}
-	if outdated := w.queue.pods[s.Pod.UID].outdated(); outdated != p.outdated {
+	if outdated := w.queue.pods[s.Pod.UID].outdatedLocked(); outdated != p.outdated {
 		w.fatalf("%s is outdated: %v, want %v", s.Pod.UID, outdated, p.outdated)
 	}
 	if s.Attempts != p.attempts || !s.Timestamp.Equal(p.timestamp) || s.GatingPlugin != p.gate ||
@@ -761,7 +761,7 @@ func (w *twinWorld) compareStructure() {
 	q := w.queue
 	found := map[*entry]bool{}
 	check := func(e *entry, i int, ok bool) {
-		if found[e] || !ok || e.index != i || q.pods[e.pod.UID] != e || e.info.Pod != e.pod || !e.outdated() && e.profile != q.rules.profiles[e.pod.Spec.SchedulerName] {
+		if found[e] || !ok || e.index != i || q.pods[e.pod.UID] != e || e.info.Pod != e.pod || !e.outdatedLocked() && e.profile != q.rules.profiles[e.pod.Spec.SchedulerName] {
 			w.fatalf("%s is misplaced: %+v", e.pod.UID, e)
 		}
 		found[e] = true

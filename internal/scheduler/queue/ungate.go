@@ -16,7 +16,7 @@ import (
 func (q *Queue) Ungate(logger klog.Logger, uid types.UID, plugin string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if e := q.pods[uid]; e != nil && q.current(logger, e) && e.place == Gated && e.info.GatingPlugin == plugin {
+	if e := q.pods[uid]; e != nil && q.renewLocked(logger, e) && e.place == Gated && e.info.GatingPlugin == plugin {
 		q.enqueueLocked(logger, e, e.missed, schedframework.ForceActivate)
 	}
 }
@@ -30,7 +30,7 @@ func (q *Queue) RetryLater(logger klog.Logger, uid types.UID) {
 	defer q.mu.Unlock()
 	e := q.pods[uid]
 	switch {
-	case e == nil || !q.current(logger, e):
+	case e == nil || !q.renewLocked(logger, e):
 	case e.place == InFlight:
 		e.flight.failed = true
 	case e.place.awaitsEvent():
