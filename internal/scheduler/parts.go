@@ -110,7 +110,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*part
 func newAlgorithm(snapshot *cache.Snapshot, path FastPath) *algorithm.Scheduler {
 	cfg := algorithm.Config{Snapshot: snapshot, Verify: path == FastPathVerify}
 	if path != FastPathOff {
-		cfg.Rows = fastpath.New(snapshot, fastpath.DefaultMaxBytes)
+		cfg.Engine = fastpath.New(snapshot, fastpath.DefaultMaxBytes)
 	}
 	return algorithm.New(cfg)
 }

@@ -27,14 +27,14 @@ type livesched struct {
 	cache    *cache.Cache
 	snapshot *cache.Snapshot
 	decides  *algorithm.Scheduler
-	profile  algorithm.Profile
+	profile  algorithm.Params
 }
 
 func newLivesched(u *upstream, fast bool) (*livesched, error) {
 	l := &livesched{upstream: u, cache: cache.New(), snapshot: cache.NewSnapshot()}
 	cfg := algorithm.Config{Snapshot: l.snapshot}
 	if fast {
-		cfg.Rows = fastpath.New(l.snapshot, 0)
+		cfg.Engine = fastpath.New(l.snapshot, 0)
 	}
 	l.decides = algorithm.New(cfg)
 	return l, l.Reload()
@@ -69,7 +69,7 @@ func (l *livesched) Reload() error {
 		return err
 	}
 	f := framework.New(framework.Config{ProfileName: l.upstream.profile.SchedulerName, Plugins: plugins, Args: args, Snapshot: l.snapshot})
-	l.profile = algorithm.Profile{Framework: f, PercentageOfNodesToScore: 100, FastPath: fastpath.NewPlan(fastpath.PlanConfig{
+	l.profile = algorithm.Params{Framework: f, PercentageOfNodesToScore: 100, FastPath: fastpath.NewPlan(fastpath.PlanConfig{
 		Framework: f, Snapshot: l.snapshot, Informers: l.factory, Features: feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate),
 	})}
 	return nil

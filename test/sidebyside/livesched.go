@@ -62,7 +62,7 @@ func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path P
 	l.Queue = queue.New(queue.Config{PodLister: l.scope.Core().V1().Pods().Lister()})
 	decisions := algorithm.Config{Snapshot: l.Snapshot}
 	if path == FastPath {
-		decisions.Rows = fastpath.New(l.Snapshot, fastpath.DefaultMaxBytes)
+		decisions.Engine = fastpath.New(l.Snapshot, fastpath.DefaultMaxBytes)
 	}
 	l.algorithm = algorithm.New(decisions)
 	env, err := profile.NewEnvironment(ctx, profile.Dependencies{
@@ -114,7 +114,7 @@ func (l *Livesched) Decide(pod *corev1.Pod) Decision {
 		return Decision{Err: err}
 	}
 	f := l.Profile.Framework
-	result, err := l.algorithm.Schedule(l.ctx, algorithm.Profile{
+	result, err := l.algorithm.Schedule(l.ctx, algorithm.Params{
 		Framework:                f,
 		PercentageOfNodesToScore: l.Profile.Config.PercentageOfNodesToScore,
 		FastPath:                 l.Profile.FastPath(),

@@ -12,11 +12,12 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/livesched/livesched/internal/scheduler/fastpath"
 	"github.com/livesched/livesched/test/workload"
 )
 
-// TestADecisionLooksAtFewNodes counts the nodes that a decision about a pod of a class that is
-// known looks at. With 20 classes in turn, 20 nodes have changed since the last pod like it: the
+// TestADecisionLooksAtFewNodes counts the nodes that a decision about a pod of a known class
+// examines. With 20 classes in turn, 20 nodes have changed since the last pod like it: the
 // twins and groups look at these, at most, and at one node of each group.
 func TestADecisionLooksAtFewNodes(t *testing.T) {
 	const classes, most = 20, 100
@@ -30,11 +31,11 @@ func TestADecisionLooksAtFewNodes(t *testing.T) {
 				w.must(w.handle.SharedInformerFactory().Core().V1().Services().Informer().GetIndexer().Add(service))
 				place := w.decider(nodes)
 				for i := range 10 * classes {
-					place(podOf(kind, i))
+					examined := place(podOf(kind, i))
 					// The first pod of a class may find nothing to keep off, the second does and
 					// takes a pass over all nodes, with the third its groups are made.
-					if looked := w.ours.fast.rows.Looked(); i >= 3*classes && looked > most {
-						t.Fatalf("the decision about pod %d looked at %d nodes, want %d at most", i, looked, most)
+					if i >= 3*classes && examined > most {
+						t.Fatalf("the decision about pod %d examined %d nodes, want %d at most", i, examined, most)
 					}
 				}
 			})
@@ -47,23 +48,27 @@ func podOf(kind string, i int) *corev1.Pod {
 	return workload.Admit(workload.Pods{Kind: kind}.Pod(i))
 }
 
-// decider adds nodes, and returns what decides about a pod on these and assumes it.
-func (w *world) decider(nodes int) func(*corev1.Pod) {
+// decider adds nodes, and returns a function that decides about a pod and assumes it, and returns how
+// many nodes the fast path has examined.
+func (w *world) decider(nodes int) func(*corev1.Pod) int {
 	logger := klog.FromContext(w.ctx)
 	for i := range nodes {
 		w.cache.AddNode(logger, workload.Node(i))
 	}
 	profile := w.profile("default-scheduler", func(*schedconfig.KubeSchedulerProfile) {})
-	return func(pod *corev1.Pod) {
+	return func(pod *corev1.Pod) int {
 		w.must(w.cache.UpdateSnapshot(logger, w.snapshot))
-		result, err := w.ours.Schedule(w.ctx, profile, schedframework.NewCycleState(), pod)
-		w.must(err)
+		fast := w.ours.tryFast(w.ctx, profile, schedframework.NewCycleState(), pod)
 		assumed := *pod
-		assumed.Spec.NodeName = result.SuggestedHost
-		if result.Class.Like == nil { // on the scalar path
+		if fast.reason != fastpath.None {
+			result, err := w.ours.newScalar(profile, fast.State(), pod).schedule(w.ctx)
+			w.must(err)
+			assumed.Spec.NodeName = result.SuggestedHost
 			w.must(w.cache.AddPod(logger, &assumed))
-			return
+			return 0
 		}
-		w.must(w.cache.AssumePodOfClass(logger, &assumed, result.Class))
+		assumed.Spec.NodeName = fast.NodeName
+		w.must(w.cache.AssumePodOfClass(logger, &assumed, fast.Class))
+		return fast.Examined()
 	}
 }

@@ -22,8 +22,8 @@ const extenderScoreScale = fwk.MaxScore / extenderv1.MaxExtenderPriority
 // findNodesThatPassExtenders hands the nodes from one extender to the next; each
 // gets what the one before left. Refusals go to the diagnosis. The error of an
 // ignorable extender is logged and has no other effect.
-func (c *cycle) findNodesThatPassExtenders(ctx context.Context, nodes []fwk.NodeInfo) ([]fwk.NodeInfo, error) {
-	for _, extender := range c.profile.Extenders {
+func (c *scalarAttempt) findNodesThatPassExtenders(ctx context.Context, nodes []fwk.NodeInfo) ([]fwk.NodeInfo, error) {
+	for _, extender := range c.params.Extenders {
 		if len(nodes) == 0 {
 			break
 		}
@@ -51,7 +51,7 @@ func (c *cycle) findNodesThatPassExtenders(ctx context.Context, nodes []fwk.Node
 	return nodes, nil
 }
 
-func (c *cycle) filterByExtender(ctx context.Context, extender fwk.Extender, nodes []fwk.NodeInfo) (
+func (c *scalarAttempt) filterByExtender(ctx context.Context, extender fwk.Extender, nodes []fwk.NodeInfo) (
 	passed []fwk.NodeInfo, failed, unresolvable extenderv1.FailedNodesMap, err error,
 ) {
 	defer func() {
@@ -65,10 +65,10 @@ func (c *cycle) filterByExtender(ctx context.Context, extender fwk.Extender, nod
 // addExtenderScores asks the extenders that prioritize, all at the same time, and
 // adds their weighted scores to those of the plugins. An extender that fails
 // gives no score; the pod is scheduled without it.
-func (c *cycle) addExtenderScores(ctx context.Context, nodes []fwk.NodeInfo, scores []fwk.NodePluginScores) {
-	answers := make([]map[string]int64, len(c.profile.Extenders))
+func (c *scalarAttempt) addExtenderScores(ctx context.Context, nodes []fwk.NodeInfo, scores []fwk.NodePluginScores) {
+	answers := make([]map[string]int64, len(c.params.Extenders))
 	var wg sync.WaitGroup
-	for i, extender := range c.profile.Extenders {
+	for i, extender := range c.params.Extenders {
 		if !extender.IsPrioritizer() || !extender.IsInterested(c.pod) {
 			continue
 		}
@@ -87,7 +87,7 @@ func (c *cycle) addExtenderScores(ctx context.Context, nodes []fwk.NodeInfo, sco
 	}
 	wg.Wait()
 	for i, answer := range answers {
-		name := c.profile.Extenders[i].Name()
+		name := c.params.Extenders[i].Name()
 		for n := range scores {
 			if score, ok := answer[scores[n].Name]; ok {
 				scores[n].Scores = append(scores[n].Scores, fwk.PluginScore{Name: name, Score: score})
@@ -98,7 +98,7 @@ func (c *cycle) addExtenderScores(ctx context.Context, nodes []fwk.NodeInfo, sco
 }
 
 // prioritizeByExtender returns one extender's weighted scores by node.
-func (c *cycle) prioritizeByExtender(
+func (c *scalarAttempt) prioritizeByExtender(
 	ctx context.Context, extender fwk.Extender, nodes []fwk.NodeInfo,
 ) (scores map[string]int64, err error) {
 	defer func() {

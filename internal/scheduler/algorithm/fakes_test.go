@@ -65,7 +65,7 @@ func (f *fake) ScoreExtensions() fwk.ScoreExtensions { return nil }
 
 // profileOf returns a profile that runs the fakes at all their extension points,
 // one node at a time.
-func profileOf(snapshot fwk.SharedLister, fakes ...*fake) Profile {
+func profileOf(snapshot fwk.SharedLister, fakes ...*fake) Params {
 	plugins := &framework.Plugins{ScoreWeights: map[string]int64{}}
 	for _, f := range fakes {
 		plugins.PreFilter = append(plugins.PreFilter, f)
@@ -74,7 +74,7 @@ func profileOf(snapshot fwk.SharedLister, fakes ...*fake) Profile {
 		plugins.Score = append(plugins.Score, f)
 		plugins.ScoreWeights[f.name] = 1
 	}
-	return Profile{Framework: framework.New(framework.Config{
+	return Params{Framework: framework.New(framework.Config{
 		ProfileName: "test", Plugins: plugins, Snapshot: snapshot, Parallelizer: framework.NewParallelizer(1),
 	})}
 }
@@ -116,7 +116,7 @@ func makePod(nominated string) *corev1.Pod {
 	}
 }
 
-func schedule(t *testing.T, s *Scheduler, p Profile, pod *corev1.Pod) (Result, error) {
+func schedule(t *testing.T, s *Scheduler, p Params, pod *corev1.Pod) (Result, error) {
 	t.Helper()
 	return s.Schedule(quiet(t), p, schedframework.NewCycleState(), pod)
 }
@@ -133,7 +133,7 @@ func onlyOn(names ...string) func(context.Context, string) *fwk.Status {
 	}
 }
 
-func mustSchedule(t *testing.T, s *Scheduler, p Profile, pod *corev1.Pod) Result {
+func mustSchedule(t *testing.T, s *Scheduler, p Params, pod *corev1.Pod) Result {
 	t.Helper()
 	result, err := schedule(t, s, p, pod)
 	if err != nil {

@@ -27,9 +27,9 @@ var (
 // findNodesThatFit returns the nodes that the pod fits. c.diagnosis says why it
 // does not fit the others that were looked at. An error is one that leaves it
 // unknown where the pod fits.
-func (c *cycle) findNodesThatFit(ctx context.Context) ([]fwk.NodeInfo, error) {
+func (c *scalarAttempt) findNodesThatFit(ctx context.Context) ([]fwk.NodeInfo, error) {
 	c.diagnosis.NodeToStatus = schedframework.NewDefaultNodeToStatus()
-	allowed, status, restricting := c.profile.Framework.RunPreFilterPlugins(ctx, c.state, c.pod)
+	allowed, status, restricting := c.params.Framework.RunPreFilterPlugins(ctx, c.state, c.pod)
 	c.diagnosis.UnschedulablePlugins = restricting
 	if !status.IsSuccess() {
 		if !status.IsRejected() {
@@ -69,7 +69,7 @@ func (c *cycle) findNodesThatFit(ctx context.Context) ([]fwk.NodeInfo, error) {
 }
 
 // refusedByPreFilter records a refusal that holds for all nodes.
-func (c *cycle) refusedByPreFilter(ctx context.Context, status *fwk.Status) {
+func (c *scalarAttempt) refusedByPreFilter(ctx context.Context, status *fwk.Status) {
 	c.diagnosis.NodeToStatus.SetAbsentNodesStatus(status)
 	c.diagnosis.PreFilterMsg = status.Message()
 	c.diagnosis.AddPluginStatus(status)
@@ -78,7 +78,7 @@ func (c *cycle) refusedByPreFilter(ctx context.Context, status *fwk.Status) {
 
 // existing returns the nodes with these names. PreFilter plugins may name nodes
 // that are gone.
-func (c *cycle) existing(names sets.Set[string]) []fwk.NodeInfo {
+func (c *scalarAttempt) existing(names sets.Set[string]) []fwk.NodeInfo {
 	nodes := make([]fwk.NodeInfo, 0, len(names))
 	for _, name := range sets.List(names) {
 		if node, err := c.snapshot.NodeInfos().Get(name); err == nil {
@@ -91,7 +91,7 @@ func (c *cycle) existing(names sets.Set[string]) []fwk.NodeInfo {
 // evaluateNominatedNode looks at the node that an earlier cycle nominated: after a
 // preemption it is likely the only one that fits. If that goes wrong the pod only
 // loses the short cut.
-func (c *cycle) evaluateNominatedNode(ctx context.Context) []fwk.NodeInfo {
+func (c *scalarAttempt) evaluateNominatedNode(ctx context.Context) []fwk.NodeInfo {
 	feasible, err := c.filterNominatedNode(ctx)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Evaluation failed on nominated node",
@@ -101,7 +101,7 @@ func (c *cycle) evaluateNominatedNode(ctx context.Context) []fwk.NodeInfo {
 	return feasible
 }
 
-func (c *cycle) filterNominatedNode(ctx context.Context) ([]fwk.NodeInfo, error) {
+func (c *scalarAttempt) filterNominatedNode(ctx context.Context) ([]fwk.NodeInfo, error) {
 	node, err := c.snapshot.NodeInfos().Get(c.pod.Status.NominatedNodeName)
 	if err != nil {
 		return nil, err
@@ -116,13 +116,13 @@ func (c *cycle) filterNominatedNode(ctx context.Context) ([]fwk.NodeInfo, error)
 // findNodesThatPassFilters runs the Filter plugins on the nodes, in parallel and
 // beginning where the last cycle stopped, until enough of them fit. The nodes
 // that do not fit go to the diagnosis.
-func (c *cycle) findNodesThatPassFilters(ctx context.Context, nodes []fwk.NodeInfo) ([]fwk.NodeInfo, error) {
+func (c *scalarAttempt) findNodesThatPassFilters(ctx context.Context, nodes []fwk.NodeInfo) ([]fwk.NodeInfo, error) {
 	if len(nodes) == 0 {
 		return nil, nil
 	}
-	search := filtering{cycle: c, nodes: nodes, wanted: int32(c.profile.numFeasibleNodesToFind(len(nodes)))}
+	search := filtering{scalarAttempt: c, nodes: nodes, wanted: int32(c.params.numFeasibleNodesToFind(len(nodes)))}
 	search.feasible = make([]fwk.NodeInfo, search.wanted)
-	if !c.profile.Framework.HasFilterPlugins() {
+	if !c.params.Framework.HasFilterPlugins() {
 		for i := range search.feasible {
 			search.feasible[i] = search.node(i)
 		}
@@ -134,7 +134,7 @@ func (c *cycle) findNodesThatPassFilters(ctx context.Context, nodes []fwk.NodeIn
 // filtering is one search for nodes that fit. The fields from feasible on are
 // shared by the goroutines that search.
 type filtering struct {
-	*cycle
+	*scalarAttempt
 	nodes  []fwk.NodeInfo
 	wanted int32
 	cancel context.CancelCauseFunc
@@ -156,7 +156,7 @@ func (f *filtering) run(ctx context.Context) ([]fwk.NodeInfo, error) {
 	start, code := time.Now(), fwk.Success
 	defer func() {
 		schedmetrics.FrameworkExtensionPointDuration.
-			WithLabelValues(schedmetrics.Filter, code.String(), f.profile.Framework.ProfileName()).
+			WithLabelValues(schedmetrics.Filter, code.String(), f.params.Framework.ProfileName()).
 			Observe(time.Since(start).Seconds())
 	}()
 
@@ -164,7 +164,7 @@ func (f *filtering) run(ctx context.Context) ([]fwk.NodeInfo, error) {
 	searchCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(errFilterDone)
 	f.cancel = cancel
-	f.profile.Framework.Parallelizer().Until(searchCtx, len(f.nodes), func(i int) {
+	f.params.Framework.Parallelizer().Until(searchCtx, len(f.nodes), func(i int) {
 		f.check(searchCtx, i)
 	}, schedmetrics.Filter)
 
@@ -206,7 +206,7 @@ func (f *filtering) recordRefusals() {
 // check looks at one node.
 func (f *filtering) check(ctx context.Context, i int) {
 	node := f.node(i)
-	status := f.profile.Framework.RunFilterPluginsWithNominatedPods(ctx, f.state, f.pod, node)
+	status := f.params.Framework.RunFilterPluginsWithNominatedPods(ctx, f.state, f.pod, node)
 	switch {
 	case status.IsSuccess():
 		// As in kube-scheduler it is the first node too many that ends the search,

@@ -22,7 +22,7 @@ import (
 // alike is a cluster of nodes that are alike, in which both paths have to agree about pods.
 type alike struct {
 	*world
-	profile Profile
+	profile Params
 }
 
 func newAlike(t *testing.T, nodes int) *alike {
@@ -40,24 +40,22 @@ func newAlike(t *testing.T, nodes int) *alike {
 // number of nodes that fit.
 func (a *alike) agree(pod *corev1.Pod) int {
 	a.t.Helper()
-	var fast Result
+	var fast outcome
 	for range 3 {
 		a.must(a.cache.UpdateSnapshot(klog.FromContext(a.ctx), a.snapshot))
-		var reason fastpath.Reason
-		fast, reason = a.ours.decideFast(a.ctx, a.profile, schedframework.NewCycleState(), pod)
-		if reason != fastpath.None {
-			a.t.Fatalf("the reason is %q", reason)
+		fast = a.ours.tryFast(a.ctx, a.profile, schedframework.NewCycleState(), pod)
+		if fast.reason != fastpath.None {
+			a.t.Fatalf("the reason is %q", fast.reason)
 		}
-		looked := a.ours.fast.rows.Looked()
-		scalar := a.ours.newCycle(a.profile, schedframework.NewCycleState(), pod)
+		scalar := a.ours.newScalar(a.profile, schedframework.NewCycleState(), pod)
 		if _, err := scalar.schedule(a.ctx); err != nil {
 			a.t.Fatal(err)
 		}
-		if err := a.ours.compare(a.ctx, scalar); err != nil {
-			a.t.Fatalf("%v (looked at %d nodes)", err, looked)
+		if err := a.ours.compare(a.ctx, fast.Attempt, scalar, nil); err != nil {
+			a.t.Fatalf("%v (examined %d nodes)", err, fast.Examined())
 		}
 	}
-	return fast.FeasibleNodes
+	return fast.Feasible
 }
 
 // put puts a pod on a node, and returns it as it is there.

@@ -202,7 +202,7 @@ type labelScene struct {
 	*world
 	// hard has the default constraints refuse nodes.
 	hard    bool
-	profile *Profile
+	profile *Params
 	byName  map[string]*corev1.Pod // by node
 }
 
@@ -229,7 +229,7 @@ func (s *labelScene) pod(edits ...func(*corev1.Pod)) *corev1.Pod {
 }
 
 // look has both paths decide about a pod, and compares.
-func (s *labelScene) look(pod *corev1.Pod) (Result, fastpath.Reason) {
+func (s *labelScene) look(pod *corev1.Pod) outcome {
 	s.t.Helper()
 	if s.profile == nil {
 		p := s.world.profile("mine", func(p *schedconfig.KubeSchedulerProfile) {
@@ -243,27 +243,25 @@ func (s *labelScene) look(pod *corev1.Pod) (Result, fastpath.Reason) {
 		s.profile = &p
 	}
 	s.must(s.cache.UpdateSnapshot(klog.FromContext(s.ctx), s.snapshot))
-	fast, reason := s.ours.decideFast(s.ctx, *s.profile, schedframework.NewCycleState(), pod)
-	scalar := s.ours.newCycle(*s.profile, schedframework.NewCycleState(), pod)
+	fast := s.ours.tryFast(s.ctx, *s.profile, schedframework.NewCycleState(), pod)
+	scalar := s.ours.newScalar(*s.profile, schedframework.NewCycleState(), pod)
 	_, err := scalar.schedule(s.ctx)
-	if reason == fastpath.None && err == nil {
-		err = s.ours.compare(s.ctx, scalar)
-	} else if reason == fastpath.NoFit {
-		err = s.ours.compareUnfit(s.ctx, scalar, err)
+	if fast.reason == fastpath.None || fast.reason == fastpath.NoFit {
+		err = s.ours.compare(s.ctx, fast.Attempt, scalar, err)
 	}
 	if err != nil {
-		s.t.Fatalf("pod %s: %v (%s)", pod.Name, err, reason)
+		s.t.Fatalf("pod %s: %v (%s)", pod.Name, err, fast.reason)
 	}
-	return fast, reason
+	return fast
 }
 
 // decide has a pod decided about, and placed on a node if one is given, of the class that it was
 // found to be of.
 func (s *labelScene) decide(node string, pod *corev1.Pod) {
 	s.t.Helper()
-	fast, reason := s.look(pod)
-	if reason != fastpath.None {
-		s.t.Fatalf("pod %s: %s", pod.Name, reason)
+	fast := s.look(pod)
+	if fast.reason != fastpath.None {
+		s.t.Fatalf("pod %s: %s", pod.Name, fast.reason)
 	}
 	if node != "" {
 		pod.Spec.NodeName = node
@@ -275,7 +273,7 @@ func (s *labelScene) decide(node string, pod *corev1.Pod) {
 // refuse has a pod decided about that fits nowhere.
 func (s *labelScene) refuse(pod *corev1.Pod) {
 	s.t.Helper()
-	if _, reason := s.look(pod); reason != fastpath.NoFit {
+	if reason := s.look(pod).reason; reason != fastpath.NoFit {
 		s.t.Fatalf("pod %s: %q", pod.Name, reason)
 	}
 }

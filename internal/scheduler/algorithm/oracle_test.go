@@ -43,7 +43,7 @@ type oracle struct {
 	snapshot  *schedcache.Snapshot
 
 	ours    *Scheduler
-	profile Profile
+	profile Params
 
 	checkAllFilters bool
 
@@ -117,7 +117,7 @@ func newOracle(ctx context.Context, t testing.TB, s setup) *oracle {
 	if err := registry.Merge(spying(o.oursSaw)); err != nil {
 		t.Fatal(err)
 	}
-	o.profile = Profile{
+	o.profile = Params{
 		Framework: framework.New(framework.Config{
 			ProfileName: profile.SchedulerName,
 

@@ -21,7 +21,7 @@ import (
 
 // sampled is a world of alike nodes, and profiles that are content with 40 per cent of them: the
 // default one, and one with Whim, which says nothing of what it goes by.
-func sampled(t *testing.T, nodes int) (w *world, ordinary, opaque Profile) {
+func sampled(t *testing.T, nodes int) (w *world, ordinary, opaque Params) {
 	w = newWorld(t, seed, 0)
 	for i := range nodes {
 		w.cache.AddNode(klog.FromContext(w.ctx), workload.Node(i))
@@ -50,7 +50,7 @@ func podOfWhim(i int) *corev1.Pod {
 func TestThePercentageBoundsWhatIsAskedNodeByNode(t *testing.T) {
 	const nodes, enough = 500, 200
 	w, ordinary, opaque := sampled(t, nodes)
-	schedule := func(p Profile, pod *corev1.Pod) Result {
+	schedule := func(p Params, pod *corev1.Pod) Result {
 		t.Helper()
 		result, err := w.ours.Schedule(w.ctx, p, schedframework.NewCycleState(), pod)
 		w.must(err)
@@ -82,7 +82,7 @@ func TestVerifyingLooksAtAllNodesWhateverThePercentage(t *testing.T) {
 	w.ours.fast.verify = true
 	before := testutil.ToFloat64(metrics.FastPathDifferences)
 	for i := range 20 {
-		for _, p := range []Profile{ordinary, opaque} {
+		for _, p := range []Params{ordinary, opaque} {
 			pod := podOfWhim(i)
 			result, err := w.ours.Schedule(w.ctx, p, schedframework.NewCycleState(), pod)
 			w.must(err)
@@ -99,7 +99,7 @@ func TestVerifyingLooksAtAllNodesWhateverThePercentage(t *testing.T) {
 func TestDecisionsForWhichPluginsAreAskedAreCounted(t *testing.T) {
 	w, ordinary, opaque := sampled(t, 10)
 	for reason, test := range map[string]struct {
-		profile Profile
+		profile Params
 		pod     *corev1.Pod
 	}{
 		"":               {ordinary, podOf("basic", 0)},

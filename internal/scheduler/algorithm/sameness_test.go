@@ -48,7 +48,7 @@ type world struct {
 	cache    *cache.Cache
 	snapshot *cache.Snapshot
 	ours     *Scheduler
-	profiles []Profile
+	profiles []Params
 	// noTrackers leaves PodTopologySpread and InterPodAffinity to the scalar path.
 	noTrackers bool
 
@@ -193,7 +193,7 @@ func newWorld(t testing.TB, seed uint64, maxBytes int) *world {
 	base := newOracle(quiet(t), t, setup{percentage: 100, parallelism: 2})
 	w := &world{generator: newGenerator(seed, 0), t: t, ctx: base.ctx, cache: cache.New(), snapshot: cache.NewSnapshot(), seen: outcomes{}}
 	w.handle = handle{Framework: base.framework, snapshot: w.snapshot, nominated: nominator{}}
-	w.ours = New(Config{Snapshot: w.snapshot, Rows: fastpath.New(w.snapshot, maxBytes)})
+	w.ours = New(Config{Snapshot: w.snapshot, Engine: fastpath.New(w.snapshot, maxBytes)})
 	return w
 }
 
@@ -246,7 +246,7 @@ func (w *world) drawArgs(p *schedconfig.KubeSchedulerProfile) {
 // gpu is the extended resource that some nodes of a generator have.
 const gpu = "example.com/gpu"
 
-func (w *world) profile(name string, change func(*schedconfig.KubeSchedulerProfile)) Profile {
+func (w *world) profile(name string, change func(*schedconfig.KubeSchedulerProfile)) Params {
 	w.t.Helper()
 	cfg, err := latest.Default()
 	if err != nil {
@@ -275,7 +275,7 @@ func (w *world) profile(name string, change func(*schedconfig.KubeSchedulerProfi
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	p := Profile{Framework: framework.New(framework.Config{
+	p := Params{Framework: framework.New(framework.Config{
 		ProfileName: name, Plugins: plugins, Args: args, Snapshot: w.snapshot,
 		Parallelizer: framework.NewParallelizer(2), Nominator: w.handle.nominated,
 	})}
@@ -611,27 +611,29 @@ func (w *world) step(where string) {
 
 // decide decides about a pod on both paths, compares what they come to, and places the pod if there
 // is room.
-func (w *world) decide(where string, p Profile, pod *corev1.Pod) fastpath.Reason {
+func (w *world) decide(where string, p Params, pod *corev1.Pod) fastpath.Reason {
 	w.t.Helper()
 	w.must(w.cache.UpdateSnapshot(klog.FromContext(w.ctx), w.snapshot))
 	state := schedframework.NewCycleState()
-	fast, reason := w.ours.decideFast(w.ctx, p, state, pod)
+	fast := w.ours.tryFast(w.ctx, p, state, pod)
+	reason := fast.reason
 	w.seen["path "+string(reason)]++
-	if fast.rest != fastpath.None {
-		w.seen["rest "+string(fast.rest)]++
+	if fast.Uncached != fastpath.None {
+		w.seen["rest "+string(fast.Uncached)]++
 	}
-	if looked := w.ours.fast.rows.Looked(); reason == fastpath.None && fast.FeasibleNodes > looked {
+	if reason == fastpath.None && fast.Feasible > fast.Examined() {
 		w.seen["looked at less than fit"]++
 	}
 	forScalar := schedframework.NewCycleState()
 	if reason != fastpath.None {
 		forScalar = state // which is as good as new
 	}
-	scalar := w.ours.newCycle(p, forScalar, pod)
+	scalar := w.ours.newScalar(p, forScalar, pod)
 	want, err := scalar.schedule(w.ctx)
 	if reason == fastpath.NoFit {
-		known, looked := w.ours.fast.rows.KnowsUnfit(), w.ours.fast.rows.Looked()
-		if err := w.ours.compareUnfit(w.ctx, scalar, err); err != nil {
+		unfit, _ := fast.Unfit()
+		known, examined := unfit.Explained(), fast.Examined()
+		if err := compareUnfit(w.ctx, unfit, scalar, err); err != nil {
 			w.t.Fatalf("%s: pod %s, profile %s: %v", where, pod.Name, p.Framework.ProfileName(), err)
 		}
 		if known {
@@ -640,11 +642,11 @@ func (w *world) decide(where string, p Profile, pod *corev1.Pod) fastpath.Reason
 				w.seen["known not to fit beside nominated pods"]++
 			}
 		}
-		if w.ours.fast.rows.Looked() > looked {
+		if fast.Examined() > examined {
 			w.seen["not to fit after changes"]++
 		}
 		if !known || w.chance(30) {
-			w.ours.keepUnfit(w.ctx, p, forScalar, pod, err)
+			keepExplanation(w.ctx, unfit, forScalar, err)
 		}
 	}
 	if reason != fastpath.None {
@@ -659,25 +661,25 @@ func (w *world) decide(where string, p Profile, pod *corev1.Pod) fastpath.Reason
 	if len(w.handle.nominated) > 0 {
 		w.seen["beside nominated pods"]++
 	}
-	if err := w.ours.compare(w.ctx, scalar); err != nil {
+	if err := w.ours.compare(w.ctx, fast.Attempt, scalar, nil); err != nil {
 		w.t.Fatalf("%s: pod %s, profile %s: %v", where, pod.Name, p.Framework.ProfileName(), err)
 	}
-	if fast.EvaluatedNodes != want.EvaluatedNodes || fast.FeasibleNodes != want.FeasibleNodes {
+	if fast.Evaluated != want.EvaluatedNodes || fast.Feasible != want.FeasibleNodes {
 		w.t.Fatalf("%s: evaluated and feasible: fast %d, %d, scalar %d, %d", where,
-			fast.EvaluatedNodes, fast.FeasibleNodes, want.EvaluatedNodes, want.FeasibleNodes)
+			fast.Evaluated, fast.Feasible, want.EvaluatedNodes, want.FeasibleNodes)
 	}
-	if best := scalar.best(); !best.Has(fast.SuggestedHost) {
-		w.t.Fatalf("%s: chose %s, the best are %v", where, fast.SuggestedHost, sets.List(best))
+	if best := scalar.best(); !best.Has(fast.NodeName) {
+		w.t.Fatalf("%s: chose %s, the best are %v", where, fast.NodeName, sets.List(best))
 	}
 	w.noteClass(pod, fast.Class.Like.Pod)
-	w.expectReserved(where, p, state, forScalar, pod, fast.SuggestedHost)
-	w.place(pod, fast.SuggestedHost, fast.Class)
+	w.expectReserved(where, p, state, forScalar, pod, fast.NodeName)
+	w.place(pod, fast.NodeName, fast.Class)
 	return reason
 }
 
 // expectReserved has the pod's node reserved with what each of the two paths has left in the pod's
 // state.
-func (w *world) expectReserved(where string, p Profile, fast, scalar fwk.CycleState, pod *corev1.Pod, node string) {
+func (w *world) expectReserved(where string, p Params, fast, scalar fwk.CycleState, pod *corev1.Pod, node string) {
 	w.t.Helper()
 	reserve := func(state fwk.CycleState) (reserved, preFlight fwk.Code) {
 		reserved = p.Framework.RunReservePluginsReserve(w.ctx, state, pod, node).Code()
@@ -812,9 +814,9 @@ func TestPodsWithoutTermsKeepOffPodsThatWantThemAway(t *testing.T) {
 		pod := podOf("basic", 0)
 		pod.Labels = map[string]string{"app": "anti-0"}
 		pod.Name, pod.UID = fmt.Sprint(w.made), types.UID(fmt.Sprint(w.made))
-		got, reason := w.ours.decideFast(w.ctx, p, schedframework.NewCycleState(), pod)
-		if reason != fastpath.None || got.FeasibleNodes != want {
-			t.Fatalf("%d nodes fit, want %d (%s)", got.FeasibleNodes, want, reason)
+		got := w.ours.tryFast(w.ctx, p, schedframework.NewCycleState(), pod)
+		if got.reason != fastpath.None || got.Feasible != want {
+			t.Fatalf("%d nodes fit, want %d (%s)", got.Feasible, want, got.reason)
 		}
 	}
 	decide(3)

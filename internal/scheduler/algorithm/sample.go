@@ -9,7 +9,7 @@ const minFeasibleNodesToFind = 100
 
 // numFeasibleNodesToFind returns how many nodes that fit are enough, out of that
 // many.
-func (p *Profile) numFeasibleNodesToFind(nodes int) int {
+func (p *Params) numFeasibleNodesToFind(nodes int) int {
 	if !p.hasExtenderFilter() && !p.hasScoring() {
 		return 1
 	}
@@ -21,7 +21,7 @@ func (p *Profile) numFeasibleNodesToFind(nodes int) int {
 }
 
 // hasExtenderFilter tells whether nodes that fit now may be taken away later.
-func (p *Profile) hasExtenderFilter() bool {
+func (p *Params) hasExtenderFilter() bool {
 	for _, extender := range p.Extenders {
 		if extender.IsFilter() {
 			return true
@@ -31,7 +31,7 @@ func (p *Profile) hasExtenderFilter() bool {
 }
 
 // hasScoring tells whether it matters how many nodes there are to choose from.
-func (p *Profile) hasScoring() bool {
+func (p *Params) hasScoring() bool {
 	if p.Framework.HasScorePlugins() {
 		return true
 	}

@@ -48,7 +48,7 @@ func TestNumFeasibleNodesToFind(t *testing.T) {
 			{"an extender may still refuse nodes", &tf.FakeExtender{Predicates: []tf.FitPredicate{tf.TruePredicateExtender}}, 50},
 			{"an extender scores", &tf.FakeExtender{Prioritizers: []tf.PriorityConfig{{Function: tf.Node1PrioritizerExtender, Weight: 1}}}, 50},
 		} {
-			p := Profile{Framework: filterOnly, Extenders: []fwk.Extender{test.extender}}
+			p := Params{Framework: filterOnly, Extenders: []fwk.Extender{test.extender}}
 			if got := p.numFeasibleNodesToFind(50); got != test.want {
 				t.Errorf("%s: got %d, want %d", test.name, got, test.want)
 			}

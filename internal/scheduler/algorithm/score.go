@@ -12,9 +12,9 @@ import (
 
 // prioritize scores the nodes with the Score plugins and the extenders, and
 // returns the scores in the order of nodes. Without either, all nodes are equal.
-func (c *cycle) prioritize(ctx context.Context, nodes []fwk.NodeInfo) ([]fwk.NodePluginScores, error) {
-	framework := c.profile.Framework
-	if len(c.profile.Extenders) == 0 && !framework.HasScorePlugins() {
+func (c *scalarAttempt) prioritize(ctx context.Context, nodes []fwk.NodeInfo) ([]fwk.NodePluginScores, error) {
+	framework := c.params.Framework
+	if len(c.params.Extenders) == 0 && !framework.HasScorePlugins() {
 		scores := make([]fwk.NodePluginScores, len(nodes))
 		for i, node := range nodes {
 			scores[i].Name = node.Node().Name
@@ -34,7 +34,7 @@ func (c *cycle) prioritize(ctx context.Context, nodes []fwk.NodeInfo) ([]fwk.Nod
 }
 
 // logScores tells at verbosity 10 how every node got its total.
-func (c *cycle) logScores(ctx context.Context, scores []fwk.NodePluginScores) {
+func (c *scalarAttempt) logScores(ctx context.Context, scores []fwk.NodePluginScores) {
 	logger := klog.FromContext(ctx).V(10)
 	if !logger.Enabled() {
 		return

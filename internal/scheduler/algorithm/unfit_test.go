@@ -233,15 +233,16 @@ func TestWhatPodsHaveToDoWithARefusalThatAreNominatedAfterItIsNotKept(t *testing
 	w := newAlike(t, 2)
 	w.must(w.cache.UpdateSnapshot(klog.FromContext(w.ctx), w.snapshot))
 	pod := w.another(bigPod())
-	if _, reason := w.ours.decideFast(w.ctx, w.profile, schedframework.NewCycleState(), pod); reason != fastpath.NoFit {
-		t.Fatalf("got %q, want %q", reason, fastpath.NoFit)
+	unfit, ok := w.ours.decideFast(w.ctx, w.profile, schedframework.NewCycleState(), pod).Unfit()
+	if !ok {
+		t.Fatal("the pod fits")
 	}
 	// In between a pod is promised a node.
 	w.handle.nominated[workload.NodeName(0)] = []*corev1.Pod{w.another(bigPod())}
 	state := schedframework.NewCycleState()
-	_, err := w.ours.newCycle(w.profile, state, pod).schedule(w.ctx)
-	w.ours.keepUnfit(w.ctx, w.profile, state, pod, err)
-	if w.ours.fast.rows.KnowsUnfit() {
+	_, err := w.ours.newScalar(w.profile, state, pod).schedule(w.ctx)
+	keepExplanation(w.ctx, unfit, state, err)
+	if unfit.Explained() {
 		t.Error("what was said with regard to the nominated pod is kept")
 	}
 }

@@ -290,26 +290,38 @@ func (t *claimTable) read(snapshot *cache.Snapshot, slot cache.Slot) {
 	}
 }
 
-// judgeClaims leaves out of e.feasible the nodes of which it is known that VolumeBinding refuses
-// them, and marks those of which it is known that VolumeBinding and NodeVolumeLimits let the pod on
-// them.
-func (e *Engine) judgeClaims() (unknown int) {
-	c := &e.claims
-	e.claimed.sync(e.snapshot)
-	e.beginMarks()
-	kept := e.feasible[:0]
-	for _, slot := range e.feasible {
-		node := e.snapshot.Info(slot).Node()
+// claimCheck answers for VolumeBinding and NodeVolumeLimits about the claims of one pod at a time.
+// Decisions use its memory one after the other.
+type claimCheck struct {
+	claims
+	inUse claimTable
+	// accepted are the nodes that the two plugins are known to accept.
+	accepted slotSet
+}
+
+// read reads the claims of a pod, and reports whether they are of the simple kind.
+func (c *claimCheck) read(stores *volumeStores, snapshot *cache.Snapshot, pod *corev1.Pod) bool {
+	c.stores = stores
+	return c.claims.read(snapshot, pod)
+}
+
+// judge returns the nodes without those that VolumeBinding is known to refuse, and on how many of
+// them the plugins have to be run. The others are accepted.
+func (c *claimCheck) judge(snapshot *cache.Snapshot, nodes []cache.Slot) (kept []cache.Slot, unknown int) {
+	c.inUse.sync(snapshot)
+	c.accepted.reset(snapshot.Slots())
+	kept = nodes[:0]
+	for _, slot := range nodes {
+		node := snapshot.Info(slot).Node()
 		if !c.match(node) {
 			continue
 		}
 		kept = append(kept, slot)
-		if c.withinLimits(node.Name, e.claimed.inUse[slot]) {
-			e.mark(slot)
+		if c.withinLimits(node.Name, c.inUse.inUse[slot]) {
+			c.accepted.add(slot)
 		} else {
 			unknown++
 		}
 	}
-	e.feasible = kept
-	return unknown
+	return kept, unknown
 }

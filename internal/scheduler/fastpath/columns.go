@@ -14,48 +14,40 @@ type columns struct {
 	byFixed  buckets
 }
 
-// release gives back what the rows hold.
-func (e *Engine) release(l *localRows) {
-	if e.borrower == l {
-		e.borrower, e.spare = nil, l.columns
-	}
-	if l.demand != nil {
-		l.demand.release(&e.nodes)
-	}
-	e.releaseConstraints(l.constraints)
-	e.bytes -= l.bytes
-	e.accountTable()
+// columnPool lends columns to rows. Many keys are used but once: of pods that are all different, or
+// of one that is retried now and then. So rows that are new get the columns of those that were new
+// before them, unless these were used again meanwhile. Rows that come back have columns of their
+// own.
+type columnPool struct {
+	// borrower are the rows that columns were last lent to, spare are columns that no rows have.
+	borrower *localRows
+	spare    columns
 }
 
-// accountRows counts what rows hold by now, alone and with others.
-func (e *Engine) accountRows(l *localRows) {
-	e.count(&l.bytes, l.size())
-	if c := l.constraints; c != nil {
-		e.count(&c.bytes, c.size())
-	}
-	e.accountTable()
-}
-
-func (e *Engine) accountTable() { e.count(&e.tableBytes, e.nodes.size()) }
-
-// lend gives rows columns if they have none. Many keys are used but once: of pods that are all
-// different, or of one that is retried now and then. So rows that are new get the columns of those
-// that were new before them, unless these were used again meanwhile; rows that come back have
-// columns of their own.
-func (e *Engine) lend(l *localRows) {
+// lend gives rows columns if they have none, and returns the rows that it has taken them from, nil
+// if there are none.
+func (p *columnPool) lend(l *localRows) (from *localRows) {
 	switch {
-	case l.verdict != nil && e.borrower == l:
-		e.borrower = nil // they are its own now
+	case l.verdict != nil && p.borrower == l:
+		p.borrower = nil // they are its own now
 	case l.verdict != nil || l.seen:
-	case e.borrower != nil:
-		l.columns = e.borrower.strip()
-		e.accountRows(e.borrower)
-		e.borrower = l
+	case p.borrower != nil:
+		from = p.borrower
+		l.columns = from.strip()
+		p.borrower = l
 	default:
-		l.columns, e.spare = e.spare, columns{}
-		e.borrower = l
+		l.columns, p.spare = p.spare, columns{}
+		p.borrower = l
 	}
 	l.seen = true
+	return from
+}
+
+// takeBack takes back the columns that rows were lent, as they go.
+func (p *columnPool) takeBack(l *localRows) {
+	if p.borrower == l {
+		p.borrower, p.spare = nil, l.columns
+	}
 }
 
 // strip takes the columns out of rows, which are built anew when they are used again.
@@ -70,7 +62,7 @@ func (l *localRows) strip() columns {
 func (l *localRows) size() int {
 	n := 1024 + len(l.key) + 2*cap(l.verdict) + 8*cap(l.fixed) + 8*cap(l.images.scores) + l.byFixed.size()
 	for i, column := range l.normalised {
-		if !l.gen.normalised[i].constraints {
+		if !l.instance.normalised[i].eligibility {
 			n += 8 * cap(column)
 		}
 	}

@@ -114,15 +114,35 @@ func (s *scene) pod(app string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), Labels: map[string]string{"app": app}}}
 }
 
-func (s *scene) decide(pod *corev1.Pod) (Decision, Reason) {
+// decided is the outcome of a decision.
+type decided struct {
+	Placement
+	Best ties
+}
+
+// outcome returns the outcome of an attempt, before a node is taken.
+func outcome(a Attempt) (decided, Reason) {
+	d := a.lent()
+	if d.reason != None {
+		return decided{}, d.reason
+	}
+	return decided{
+		Placement: Placement{
+			Feasible: d.feasible, Evaluated: d.evaluated, Class: cache.Class{ID: d.class.id, Like: d.class.like}, Uncached: d.uncached.reason,
+		},
+		Best: d.best,
+	}, None
+}
+
+func (s *scene) decide(pod *corev1.Pod) (decided, Reason) {
 	s.Helper()
 	if err := s.cache.UpdateSnapshot(logr.Discard(), s.snapshot); err != nil {
 		s.Fatal(err)
 	}
-	return s.engine.Decide(s.ctx, Request{Plan: s.plan, State: schedframework.NewCycleState(), Pod: pod, Enough: s.enough})
+	return outcome(s.engine.Decide(s.ctx, Request{Plan: s.plan, State: schedframework.NewCycleState(), Pod: pod, Enough: s.enough}))
 }
 
-func (s *scene) expect(pod *corev1.Pod, want Reason) Decision {
+func (s *scene) expect(pod *corev1.Pod, want Reason) decided {
 	s.Helper()
 	decision, reason := s.decide(pod)
 	if reason != want {
@@ -144,7 +164,7 @@ func TestADecisionAsksAboutTheNodesThatHaveChanged(t *testing.T) {
 		if n := s.plugin.asked.Swap(0); n > 1 {
 			t.Fatalf("asked about %d nodes, want the one that has changed", n)
 		}
-		pod.Spec.NodeName = s.engine.NodeName(decision.Best.At(0))
+		pod.Spec.NodeName = nodeName(s.snapshot, decision.Best.at(0))
 		if err := s.cache.AssumePodOfClass(logr.Discard(), pod, decision.Class); err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +236,7 @@ func TestASingleNodeNeedsNoScore(t *testing.T) {
 		return nil
 	}
 	got := s.expect(s.pod("a"), None)
-	if got.Feasible != 1 || got.Best.Len() != 1 || s.engine.NodeName(got.Best.At(0)) != "n1" {
+	if got.Feasible != 1 || got.Best.len() != 1 || nodeName(s.snapshot, got.Best.at(0)) != "n1" {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -231,12 +251,12 @@ func TestClassesAreBoundedInBytes(t *testing.T) {
 			t.Fatalf("class %d is given out twice", class.ID)
 		}
 		ids[class.ID] = true
-		if s.engine.bytes > maxBytes {
-			t.Fatalf("%d bytes are held, the bound is %d", s.engine.bytes, maxBytes)
+		if s.engine.classes.bytes > maxBytes {
+			t.Fatalf("%d bytes are held, the bound is %d", s.engine.classes.bytes, maxBytes)
 		}
 	}
-	held := s.engine.used.Len()
-	if held == 0 || held > 20 || len(s.engine.byID) != held || len(s.engine.instances["mine"].classes) != held {
+	held := s.engine.classes.used.Len()
+	if held == 0 || held > 20 || len(s.engine.classes.byID) != held || len(s.engine.classes.instances["mine"].classes) != held {
 		t.Errorf("%d classes are held", held)
 	}
 	latest := s.expect(s.pod("app-99"), None).Class.ID
@@ -246,11 +266,11 @@ func TestClassesAreBoundedInBytes(t *testing.T) {
 	if oldest := s.expect(s.pod("app-0"), None).Class.ID; ids[oldest] {
 		t.Error("a class that was not used for long is still there")
 	}
-	for s.engine.used.Len() > 0 {
-		s.engine.dropClass(s.engine.used.Back().Value.(*class))
+	for s.engine.classes.used.Len() > 0 {
+		s.engine.classes.drop(s.engine.classes.used.Back().Value.(*class))
 	}
-	if s.engine.bytes != 0 || len(s.engine.instances["mine"].locals) != 0 {
-		t.Errorf("%d bytes are held by no class", s.engine.bytes)
+	if s.engine.classes.bytes != 0 || len(s.engine.classes.instances["mine"].locals) != 0 {
+		t.Errorf("%d bytes are held by no class", s.engine.classes.bytes)
 	}
 }
 
@@ -265,8 +285,8 @@ func TestPodsOfJobsShareAClass(t *testing.T) {
 	for range 100 {
 		ids[s.expect(job(), None).Class.ID] = true
 	}
-	if len(ids) != 1 || s.engine.used.Len() != 1 {
-		t.Fatalf("%d classes were made, %d are alive", len(ids), s.engine.used.Len())
+	if len(ids) != 1 || s.engine.classes.used.Len() != 1 {
+		t.Fatalf("%d classes were made, %d are alive", len(ids), s.engine.classes.used.Len())
 	}
 	// A pod that is about to ask about the label has classes made by it, in the place of those that
 	// there are.
@@ -277,13 +297,13 @@ func TestPodsOfJobsShareAClass(t *testing.T) {
 	}
 	for i := range 10 {
 		id := s.expect(job(), None).Class.ID
-		if ids[id] || s.engine.used.Len() != i+1 {
-			t.Fatalf("class %d again, or %d classes for %d jobs", id, s.engine.used.Len(), i+1)
+		if ids[id] || s.engine.classes.used.Len() != i+1 {
+			t.Fatalf("class %d again, or %d classes for %d jobs", id, s.engine.classes.used.Len(), i+1)
 		}
 		ids[id] = true
 	}
-	if len(s.engine.byID) != 10 || len(s.engine.instances["mine"].classes) != 10 {
-		t.Errorf("%d classes are known by their numbers", len(s.engine.byID))
+	if len(s.engine.classes.byID) != 10 || len(s.engine.classes.instances["mine"].classes) != 10 {
+		t.Errorf("%d classes are known by their numbers", len(s.engine.classes.byID))
 	}
 }
 
@@ -296,7 +316,7 @@ func TestWhatIsKeptGoesWithItsInstance(t *testing.T) {
 	s.expect(s.pod("a"), None)
 	s.plan = mine
 	s.expect(s.pod("a"), None)
-	if n := s.engine.used.Len(); n != 2 {
+	if n := s.engine.classes.used.Len(); n != 2 {
 		t.Fatalf("%d classes, want one for each profile", n)
 	}
 	close(closed)
@@ -307,11 +327,11 @@ func TestWhatIsKeptGoesWithItsInstance(t *testing.T) {
 		return 0
 	}})
 	got := s.expect(s.pod("a"), None)
-	if got.Best.Len() != 1 || s.engine.NodeName(got.Best.At(0)) != "n2" {
+	if got.Best.len() != 1 || nodeName(s.snapshot, got.Best.at(0)) != "n2" {
 		t.Errorf("the new instance chose by the scores of the old one: %v", got.Best)
 	}
-	if n := s.engine.used.Len(); n != 1 || len(s.engine.instances) != 1 {
-		t.Errorf("%d classes of %d instances are left, want one", n, len(s.engine.instances))
+	if n := s.engine.classes.used.Len(); n != 1 || len(s.engine.classes.instances) != 1 {
+		t.Errorf("%d classes of %d instances are left, want one", n, len(s.engine.classes.instances))
 	}
 }
 
@@ -331,5 +351,28 @@ func TestAPluginThatKeepsStateForLaterIsNotNodeLocal(t *testing.T) {
 	}
 	if got := kindOf(&keeper{}); got != opaque {
 		t.Errorf("the kind of a plugin that reserves by what PreFilter left is %d", got)
+	}
+}
+
+func TestAnAttemptEndsWithTheNextDecision(t *testing.T) {
+	s := newScene(t, 3, 0)
+	request := Request{Plan: s.plan, State: schedframework.NewCycleState(), Pod: s.pod("a")}
+	s.expect(s.pod("a"), None)
+	old := s.engine.Decide(s.ctx, request)
+	fit, _ := old.Fit()
+	_ = s.engine.Decide(s.ctx, request)
+	for name, use := range map[string]func(){
+		"Reason": func() { _ = old.Reason() },
+		"State":  func() { _ = old.State() },
+		"Take":   func() { _, _ = fit.Take(s.ctx, 0) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s of an attempt that is out of date is no panic", name)
+				}
+			}()
+			use()
+		}()
 	}
 }

@@ -21,8 +21,8 @@ import (
 // the same of both.
 type groups struct {
 	rows *localRows
-	// crosses are the twins that have something to say about nodes.
-	crosses []*cross
+	// trackers are the twins that have something to say about nodes.
+	trackers []*tracker
 	// users is the number of classes that use the groups, bytes what they were last accounted with.
 	users, bytes int
 
@@ -72,15 +72,15 @@ const minGroups = 32
 
 // tooMany says whether a pass over all nodes would do as well: the groups have less than eight
 // nodes each.
-func (g *groups) tooMany(e *Engine) bool {
-	return len(g.numbers) > max(minGroups, e.snapshot.NumNodes()/8)
+func (g *groups) tooMany(snapshot *cache.Snapshot) bool {
+	return len(g.numbers) > max(minGroups, snapshot.NumNodes()/8)
 }
 
 // groupable says whether nodes can be grouped at all: no plugin normalises in a way that may depend
 // on how many there are.
 func (l *localRows) groupable() bool {
 	for i := range l.normalised {
-		if !l.skips[i] && l.gen.normalised[i].normalization == byPlugin {
+		if !l.skips[i] && l.instance.normalised[i].normalization == byPlugin {
 			return false
 		}
 	}
@@ -88,13 +88,13 @@ func (l *localRows) groupable() bool {
 }
 
 // groupsBy returns the groups by these twins, which no class may use yet.
-func (l *localRows) groupsBy(crosses []*cross) *groups {
+func (l *localRows) groupsBy(trackers []*tracker) *groups {
 	for _, g := range l.groups {
-		if slices.Equal(g.crosses, crosses) {
+		if slices.Equal(g.trackers, trackers) {
 			return g
 		}
 	}
-	g := &groups{rows: l, crosses: slices.Clone(crosses), numbers: map[string]int32{}}
+	g := &groups{rows: l, trackers: slices.Clone(trackers), numbers: map[string]int32{}}
 	l.groups = append(l.groups, g)
 	return g
 }
@@ -102,44 +102,44 @@ func (l *localRows) groupsBy(crosses []*cross) *groups {
 // sync brings the groups up to the snapshot, and says whether they are of use. They are not made
 // until it is the second time that they could be used without much having happened in between: it
 // takes as long as some passes over all nodes.
-func (g *groups) sync(e *Engine) bool {
-	log := e.snapshot.Log()
+func (g *groups) sync(r *refresher) bool {
+	log := r.snapshot.Log()
 	changes, ok := log.Since(g.pos)
 	epoch := g.rows.images.version
-	for _, x := range g.crosses {
+	for _, x := range g.trackers {
 		epoch += x.GroupsEpoch()
 	}
-	calm := ok && epoch == g.epoch && len(changes) <= max(minGroups, e.snapshot.Slots()/8)
+	calm := ok && epoch == g.epoch && len(changes) <= max(minGroups, r.snapshot.Slots()/8)
 	g.pos, g.epoch = log.End(), epoch
 	switch {
 	case !calm:
 		g.clear()
 	case g.made:
-		e.looked += len(changes)
+		r.examined += len(changes)
 		for _, change := range changes {
-			if g.cares(e, change) {
+			if g.cares(r.classes, change) {
 				g.put(change.Slot)
 			} else {
 				g.move(change.Slot)
 			}
 		}
 	case g.pos >= g.retry:
-		g.make(e)
+		g.make(r)
 	}
-	if g.made && g.tooMany(e) {
+	if g.made && g.tooMany(r.snapshot) {
 		g.clear()
-		g.retry = g.pos + uint64(e.snapshot.Slots())
+		g.retry = g.pos + uint64(r.snapshot.Slots())
 	}
 	return g.made
 }
 
 // make groups all nodes, as long as that makes not too many groups.
-func (g *groups) make(e *Engine) {
+func (g *groups) make(r *refresher) {
 	g.made = true
-	e.looked += len(g.rows.verdict)
+	r.examined += len(g.rows.verdict)
 	for slot := range g.rows.verdict {
 		g.put(cache.Slot(slot))
-		if g.tooMany(e) {
+		if g.tooMany(r.snapshot) {
 			return
 		}
 	}
@@ -151,19 +151,19 @@ func (g *groups) clear() {
 		return
 	}
 	*g = groups{
-		rows: g.rows, crosses: g.crosses, users: g.users, bytes: g.bytes,
+		rows: g.rows, trackers: g.trackers, users: g.users, bytes: g.bytes,
 		pos: g.pos, epoch: g.epoch, retry: g.retry, numbers: map[string]int32{},
 	}
 }
 
 // cares says whether a change can move a node to another group. Pods that matter to no twin cannot:
 // the scores that are normalised in a known way go by the node alone.
-func (g *groups) cares(e *Engine, change cache.Change) bool {
+func (g *groups) cares(classes *classTable, change cache.Change) bool {
 	if change.Kind != cache.PodAdded && change.Kind != cache.PodRemoved {
 		return true
 	}
-	for _, x := range g.crosses {
-		if x.cares(e, change) {
+	for _, x := range g.trackers {
+		if x.cares(classes, change) {
 			return true
 		}
 	}
@@ -235,7 +235,7 @@ func (g *groups) writeKey(slot cache.Slot) {
 			g.key = binary.AppendVarint(g.key, column[slot])
 		}
 	}
-	for _, x := range g.crosses {
+	for _, x := range g.trackers {
 		g.key = x.AppendGroup(g.key, slot)
 	}
 }

@@ -13,20 +13,22 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
 )
 
-// twinOf groups slots by a number each.
-type twinOf struct {
-	topology.Cross
+// trackerOf groups slots by a number each.
+type trackerOf struct {
+	topology.Tracker
 	numbers []byte
 }
 
-func (t *twinOf) AppendGroup(key []byte, slot cache.Slot) []byte { return append(key, t.numbers[slot]) }
+func (t *trackerOf) AppendGroup(key []byte, slot cache.Slot) []byte {
+	return append(key, t.numbers[slot])
+}
 
 // TestGroupsHaveWhatAMapHas moves slots between groups and buckets, and compares with a search
 // through all slots.
 func TestGroupsHaveWhatAMapHas(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	const slots = 100
-	twin := &twinOf{numbers: make([]byte, slots)}
+	tracks := &trackerOf{numbers: make([]byte, slots)}
 	rows := &localRows{
 		columns:    columns{verdict: make([]uint16, slots), fixed: make([]int64, slots)},
 		normalised: [][]int64{make([]int64, slots), nil, make([]int64, slots)},
@@ -35,7 +37,7 @@ func TestGroupsHaveWhatAMapHas(t *testing.T) {
 	for i := range rows.verdict {
 		rows.verdict[i] = noNode
 	}
-	g := rows.groupsBy([]*cross{{Cross: twin}})
+	g := rows.groupsBy([]*tracker{{Tracker: tracks}})
 	for step := range 20_000 {
 		slot := cache.Slot(r.IntN(slots))
 		rows.fixed[slot] = r.Int64N(5) * 1000
@@ -45,13 +47,13 @@ func TestGroupsHaveWhatAMapHas(t *testing.T) {
 		} else {
 			rows.verdict[slot] = uint16(r.IntN(3))
 			rows.normalised[0][slot] = r.Int64N(2) * 200
-			twin.numbers[slot] = byte(r.IntN(3))
+			tracks.numbers[slot] = byte(r.IntN(3))
 			g.put(slot)
 		}
 		switch step {
 		case 5_000, 15_000: // all of them are alike, and drift apart again
 			for i := range slots {
-				rows.verdict[i], rows.fixed[i], rows.normalised[0][i], twin.numbers[i] = fits, 0, 0, 0
+				rows.verdict[i], rows.fixed[i], rows.normalised[0][i], tracks.numbers[i] = fits, 0, 0, 0
 				g.put(cache.Slot(i))
 			}
 		case 10_000:
@@ -71,7 +73,7 @@ func TestGroupsHaveWhatAMapHas(t *testing.T) {
 			if rows.normalised[1] != nil {
 				second = rows.normalised[1][slot]
 			}
-			return fmt.Sprint(rows.normalised[0][slot], second, twin.numbers[slot])
+			return fmt.Sprint(rows.normalised[0][slot], second, tracks.numbers[slot])
 		}, step)
 	}
 }
@@ -127,63 +129,63 @@ func compareGroups(t *testing.T, g *groups, key func(slot int) string, step int)
 	}
 }
 
-func TestGroupsAreSharedByWhoHasTheSameTwins(t *testing.T) {
-	rows, one, other := &localRows{}, &cross{}, &cross{}
-	first := rows.groupsBy([]*cross{one})
-	if rows.groupsBy([]*cross{one}) != first {
-		t.Error("the same twins, other groups")
+func TestGroupsAreSharedByWhoHasTheSameTrackers(t *testing.T) {
+	rows, one, other := &localRows{}, &tracker{}, &tracker{}
+	first := rows.groupsBy([]*tracker{one})
+	if rows.groupsBy([]*tracker{one}) != first {
+		t.Error("the same trackers, other groups")
 	}
-	for _, crosses := range [][]*cross{nil, {other}, {one, other}} {
-		if rows.groupsBy(crosses) == first {
-			t.Errorf("the same groups for %d other twins", len(crosses))
+	for _, trackers := range [][]*tracker{nil, {other}, {one, other}} {
+		if rows.groupsBy(trackers) == first {
+			t.Errorf("the same groups for %d other trackers", len(trackers))
 		}
 	}
 }
 
-// Bytes is what a twin is accounted with.
-func (t *twinOf) Bytes() int { return 1000 + len(t.numbers) }
+// Bytes is what a by is accounted with.
+func (t *trackerOf) Bytes() int { return 1000 + len(t.numbers) }
 
 func TestWhatClassesShareIsAccountedOnce(t *testing.T) {
 	s := newScene(t, 10, 0)
-	shared, own := &cross{Cross: &twinOf{}, key: "shared"}, &cross{Cross: &twinOf{}}
+	shared, own := &tracker{Tracker: &trackerOf{}, key: "shared"}, &tracker{Tracker: &trackerOf{}}
 	for _, app := range []string{"a", "b"} {
 		s.expect(s.pod(app), None)
-		c := s.engine.last
-		c.local.twins = map[string]*cross{"shared": shared}
+		c := s.engine.decision.class
+		c.local.spreadTrackers = map[string]*tracker{"shared": shared}
 		shared.users++
-		c.crosses = append(c.crosses, shared)
+		c.trackers = append(c.trackers, shared)
 		if app == "b" {
 			own.users++
-			c.crosses = append(c.crosses, own)
+			c.trackers = append(c.trackers, own)
 		}
-		before := s.engine.bytes
-		c.setGroups(s.engine, c.local.groupsBy([]*cross{shared}))
-		s.engine.account(c)
-		added, groups := s.engine.bytes-before, c.groups.size()
+		before := s.engine.classes.bytes
+		c.setGroups(&s.engine.classes.budget, c.local.groupsBy([]*tracker{shared}))
+		s.engine.classes.account(c)
+		added, groups := s.engine.classes.bytes-before, c.groups.size()
 		if want := 1000 + groups; app == "a" && added != want || app == "b" && added != 1000 {
 			t.Errorf("class %s: %d bytes more", app, added)
 		}
 	}
-	first, second := s.engine.used.Back().Value.(*class), s.engine.last
+	first, second := s.engine.classes.used.Back().Value.(*class), s.engine.decision.class
 	rows := second.local
-	s.engine.dropClass(first)
-	if len(rows.twins) != 1 || len(rows.groups) != 1 {
+	s.engine.classes.drop(first)
+	if len(rows.spreadTrackers) != 1 || len(rows.groups) != 1 {
 		t.Error("what another class uses is gone")
 	}
-	s.engine.dropClass(second)
-	if s.engine.bytes != 0 || len(rows.twins) != 0 || len(rows.groups) != 0 {
-		t.Errorf("%d bytes, %d twins and %d groups are left", s.engine.bytes, len(rows.twins), len(rows.groups))
+	s.engine.classes.drop(second)
+	if s.engine.classes.bytes != 0 || len(rows.spreadTrackers) != 0 || len(rows.groups) != 0 {
+		t.Errorf("%d bytes, %d trackers and %d groups are left", s.engine.classes.bytes, len(rows.spreadTrackers), len(rows.groups))
 	}
 }
 
 func TestRelevanceIsRemembered(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	var memory relevance
-	twin := map[cache.ClassID]bool{}
+	asked := map[cache.ClassID]bool{}
 	remembered := 0
 	for range 20_000 {
 		id := cache.ClassID(1 + r.IntN(3*maxRelevant))
-		want, ok := twin[id]
+		want, ok := asked[id]
 		got, known := memory.of(id)
 		switch {
 		case known && !ok:
@@ -193,8 +195,8 @@ func TestRelevanceIsRemembered(t *testing.T) {
 		case known:
 			remembered++
 		default:
-			twin[id] = ok && want || !ok && r.IntN(2) == 0
-			memory.remember(id, twin[id], len(twin))
+			asked[id] = ok && want || !ok && r.IntN(2) == 0
+			memory.remember(id, asked[id], len(asked))
 		}
 	}
 	if remembered < 1000 || memory.size() != 8*maxRelevant {
@@ -203,21 +205,21 @@ func TestRelevanceIsRemembered(t *testing.T) {
 }
 
 func TestTies(t *testing.T) {
-	var ties Ties
+	var ties ties
 	ties.reset([]cache.Slot{9})
 	ties.reset(nil)
 	ties.add([]cache.Slot{3, 1})
 	ties.add(nil)
 	ties.add([]cache.Slot{2})
-	if all := slices.Collect(ties.All()); ties.Len() != 3 || !slices.Equal(all, []cache.Slot{3, 1, 2}) {
-		t.Fatalf("%d: %v", ties.Len(), all)
+	if all := slices.Collect(ties.all()); ties.len() != 3 || !slices.Equal(all, []cache.Slot{3, 1, 2}) {
+		t.Fatalf("%d: %v", ties.len(), all)
 	}
 	for i, want := range []cache.Slot{3, 1, 2} {
-		if got := ties.At(i); got != want {
+		if got := ties.at(i); got != want {
 			t.Errorf("%d: %d, want %d", i, got, want)
 		}
 	}
-	for slot := range ties.All() {
+	for slot := range ties.all() {
 		if slot == 1 {
 			break
 		}

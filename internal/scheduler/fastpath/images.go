@@ -37,30 +37,30 @@ type imageCount struct {
 
 // syncImages brings the scores of ImageLocality up to the snapshot. changes are what the rows were
 // just synced by.
-func (l *localRows) syncImages(ctx context.Context, e *Engine, pod *corev1.Pod, changes []cache.Change, all bool) error {
-	if l.gen.imageWeight == 0 {
+func (l *localRows) syncImages(ctx context.Context, r *refresher, pod *corev1.Pod, changes []cache.Change, all bool) error {
+	if l.instance.imageWeight == 0 {
 		return nil
 	}
 	c := &l.images
-	moved := l.lookUpImages(e.snapshot)
+	moved := l.lookUpImages(r.snapshot)
 	if !c.exists {
 		c.scores = nil
 		return nil
 	}
-	if moved || all || c.scores == nil || 2*len(changes) > e.snapshot.Slots() {
+	if moved || all || c.scores == nil || 2*len(changes) > r.snapshot.Slots() {
 		c.version++
 		c.scores = resized(c.scores, len(l.verdict))
 		for slot := range c.scores {
-			if err := l.scoreImages(ctx, e, cache.Slot(slot), pod); err != nil {
+			if err := l.scoreImages(ctx, r, cache.Slot(slot), pod); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	e.beginMarks()
+	r.seen.reset(r.snapshot.Slots())
 	for _, change := range changes {
-		if e.mark(change.Slot) {
-			if err := l.scoreImages(ctx, e, change.Slot, pod); err != nil {
+		if r.seen.add(change.Slot) {
+			if err := l.scoreImages(ctx, r, change.Slot, pod); err != nil {
 				return err
 			}
 		}
@@ -87,18 +87,18 @@ func (l *localRows) lookUpImages(snapshot *cache.Snapshot) bool {
 	return moved
 }
 
-func (l *localRows) scoreImages(ctx context.Context, e *Engine, slot cache.Slot, pod *corev1.Pod) error {
+func (l *localRows) scoreImages(ctx context.Context, r *refresher, slot cache.Slot, pod *corev1.Pod) error {
 	l.images.scores[slot] = 0
 	if l.verdict[slot] != fits {
 		return nil
 	}
 	var score [1]int64
-	if status := l.gen.images.ScoreNode(ctx, l.state, pod, e.snapshot.Info(slot), score[:]); !status.IsSuccess() {
+	if status := l.instance.images.ScoreNode(ctx, l.state, pod, r.snapshot.Info(slot), score[:]); !status.IsSuccess() {
 		return statusError(status)
 	}
 	if score[0] < fwk.MinScore || score[0] > fwk.MaxScore {
 		return outOfRange(imagelocality.Name, score[0])
 	}
-	l.images.scores[slot] = score[0] * l.gen.imageWeight
+	l.images.scores[slot] = score[0] * l.instance.imageWeight
 	return nil
 }

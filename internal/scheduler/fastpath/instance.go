@@ -12,9 +12,9 @@ import (
 // instance is what is kept for one instance of a profile, by its Plan.
 type instance struct {
 	*Plan
-	classes        map[string]*class
-	locals         map[string]*localRows
-	constraintRows map[string]*constraintRows
+	classes     map[string]*class
+	locals      map[string]*localRows
+	eligibility map[string]*eligibilityRows
 
 	filterDuration, scoreDuration, preFilterDuration compbasemetrics.ObserverMetric
 }
@@ -24,7 +24,7 @@ func newInstance(plan *Plan) *instance {
 		return schedmetrics.FrameworkExtensionPointDuration.WithLabelValues(point, fwk.Success.String(), plan.framework.ProfileName())
 	}
 	i := &instance{
-		Plan: plan, classes: map[string]*class{}, locals: map[string]*localRows{}, constraintRows: map[string]*constraintRows{},
+		Plan: plan, classes: map[string]*class{}, locals: map[string]*localRows{}, eligibility: map[string]*eligibilityRows{},
 	}
 	if !plan.scalar {
 		i.preFilterDuration, i.filterDuration, i.scoreDuration =

@@ -26,10 +26,24 @@ import (
 type keyWriter struct {
 	mapkey.Writer
 
-	// constraints is where, in the local part, that ends which the plugins of kind constraints go
-	// by.
-	constraints int
+	// eligibilityEnd is where, in the local part, the inputs of the plugins of kind eligibility end.
+	// localEnd is where the local part ends.
+	eligibilityEnd, localEnd int
 }
+
+// write writes the key of a pod. It returns false if a plugin has to be asked about this pod.
+func (w *keyWriter) write(plan *Plan, pod *corev1.Pod, mentions *topology.Mentions) bool {
+	w.Reset()
+	ok := w.local(pod) && plan.ownKeys(w, pod)
+	w.localEnd = w.Len()
+	return ok && w.cross(pod, mentions)
+}
+
+// class, localPart and eligibilityPart return the key of the class that was just written, and those
+// of its rows. They are valid until the next key.
+func (w *keyWriter) class() []byte           { return w.Bytes() }
+func (w *keyWriter) localPart() []byte       { return w.Bytes()[:w.localEnd] }
+func (w *keyWriter) eligibilityPart() []byte { return w.Bytes()[:w.eligibilityEnd] }
 
 // quantities writes all entries, those of zero too: whether a container asks for nothing or does
 // not ask matters.
@@ -71,7 +85,7 @@ func (w *keyWriter) local(pod *corev1.Pod) bool {
 		w.Text(t.Value)
 		w.Text(string(t.Effect))
 	}
-	w.constraints = w.Len()
+	w.eligibilityEnd = w.Len()
 	w.quantities(spec.Overhead)
 	w.Flag(spec.Resources != nil)
 	if spec.Resources != nil {

@@ -24,7 +24,7 @@ const (
 // localRows is what the plugins that look at one node at a time say of the pods with one local key,
 // for each node. It is put together from
 //
-//   - constraintRows, shared with all pods of the same tolerations, node selector and node
+//   - eligibilityRows, shared with all pods of the same tolerations, node selector and node
 //     affinity,
 //   - what NodeResourcesFit and NodeResourcesBalancedAllocation would say, worked out from the
 //     nodeTable (demand),
@@ -35,22 +35,22 @@ const (
 // mentions the node. All that is in the columns follows from the snapshot alone, so it does not
 // matter how often they are made anew.
 type localRows struct {
-	key string
-	gen *instance
-	// asker is of the plugins of Plan.local. asks says that they are to be asked about nodes.
-	asker
+	key      string
+	instance *instance
+	// runner is that of Plan.local. asks says that they are to be asked about nodes.
+	runner
 	asks bool
-	// constraints and demand are held, and given back when the rows go.
-	constraints *constraintRows
+	// eligibility and demand are held, and given back when the rows go.
+	eligibility *eligibilityRows
 	demand      *demand
 	// extended says that the pods ask for resources that devices may stand behind.
 	extended bool
 	// classes is the number of classes that use the rows.
 	classes int
-	// twins are those of PodTopologySpread that classes may share, by cross.key, and groups all
+	// spreadTrackers are those of PodTopologySpread that classes may share, by tracker.key, and groups all
 	// that are in use.
-	twins  map[string]*cross
-	groups []*groups
+	spreadTrackers map[string]*tracker
+	groups         []*groups
 	// bytes is what the rows were last accounted with.
 	bytes int
 
@@ -69,33 +69,33 @@ type localRows struct {
 	images imageColumn
 }
 
-// newLocalRows asks the local plugins what they make of the pods before they have seen a node. The
-// key of the pod is that of e.key.
-func (e *Engine) newLocalRows(ctx context.Context, g *instance, key string, pod *corev1.Pod) (*localRows, error) {
-	l := &localRows{key: key, gen: g, extended: requestsExtended(pod)}
+// newLocalRows has the local plugins prepare for the pods, before they have seen a node. The pod's key
+// was just written.
+func newLocalRows(ctx context.Context, i *instance, key *keyWriter, pod *corev1.Pod, r *refresher) (*localRows, error) {
+	l := &localRows{key: string(key.localPart()), instance: i, extended: requestsExtended(pod)}
 	var err error
-	if l.asker, err = newAsker(ctx, g.local, pod); err != nil {
+	if l.runner, err = newRunner(ctx, i.local, pod); err != nil {
 		return nil, err
 	}
-	if l.constraints, err = g.holdConstraints(ctx, e.key.Bytes()[:e.key.constraints], pod); err != nil {
+	if l.eligibility, err = i.holdEligibility(ctx, key.eligibilityPart(), pod); err != nil {
 		return nil, err
 	}
-	l.named = l.named || l.constraints.named
+	l.named = l.named || l.eligibility.named
 	if l.named {
 		return l, nil
 	}
-	l.demand = g.resources.demandOf(pod, &e.nodes, e.snapshot)
+	l.demand = i.resources.demandOf(pod, r.nodes, r.snapshot)
 	skippedScores := l.state.GetSkipScorePlugins()
-	l.asks = hasOther(g.localFilters, l.state.GetSkipFilterPlugins()) || hasOther(g.localScores, skippedScores)
-	l.normalised = make([][]int64, len(g.normalised))
-	for _, s := range g.normalised {
+	l.asks = hasOther(i.localFilters, l.state.GetSkipFilterPlugins()) || hasOther(i.localScores, skippedScores)
+	l.normalised = make([][]int64, len(i.normalised))
+	for _, s := range i.normalised {
 		skipped := skippedScores
-		if s.constraints {
-			skipped = l.constraints.state.GetSkipScorePlugins()
+		if s.eligibility {
+			skipped = l.eligibility.state.GetSkipScorePlugins()
 		}
 		l.skips = append(l.skips, skipped.Has(s.name))
 	}
-	if g.imageWeight != 0 {
+	if i.imageWeight != 0 {
 		l.images.names = imageNames(nil, pod)
 		l.images.known = make([]imageCount, len(l.images.names))
 	}
@@ -112,45 +112,49 @@ func hasOther(names []string, set sets.Set[string]) bool {
 	return false
 }
 
-// sync brings the rows up to the snapshot. pod is any that has the key. After an error the rows are
-// of no use.
-func (l *localRows) sync(ctx context.Context, e *Engine, pod *corev1.Pod) error {
-	if err := l.constraints.sync(ctx, e, pod); err != nil {
+// sync has the rows catch up with the snapshot. pod is any that has the key. After an error the rows
+// are of no use.
+func (l *localRows) sync(ctx context.Context, r *refresher, pod *corev1.Pod) error {
+	if err := l.eligibility.sync(ctx, r, pod); err != nil {
 		return err
 	}
-	e.nodes.sync(e.snapshot)
-	e.lend(l)
-	l.state.SetRecordPluginMetrics(e.record)
-	changes, ok := e.snapshot.Log().Since(l.pos)
-	l.resize(e.snapshot.Slots())
-	if !ok || 2*len(changes) > e.snapshot.Slots() {
-		if err := l.rebuild(ctx, e, pod); err != nil {
+	r.nodes.sync(r.snapshot)
+	r.classes.lend(l)
+	l.state.SetRecordPluginMetrics(r.recordMetrics)
+	changes, ok := r.snapshot.Log().Since(l.pos)
+	l.resize(r.snapshot.Slots())
+	if err := l.update(ctx, r, pod, changes, ok); err != nil {
+		return err
+	}
+	l.pos = r.snapshot.Log().End()
+	return l.syncImages(ctx, r, pod, changes, !ok)
+}
+
+func (l *localRows) update(ctx context.Context, r *refresher, pod *corev1.Pod, changes []cache.Change, ok bool) error {
+	if !ok || 2*len(changes) > r.snapshot.Slots() {
+		return l.rebuild(ctx, r, pod)
+	}
+	r.seen.reset(r.snapshot.Slots())
+	for _, change := range changes {
+		if !r.seen.add(change.Slot) {
+			continue
+		}
+		if err := l.refresh(ctx, r, change.Slot, pod); err != nil {
 			return err
 		}
-	} else {
-		e.beginMarks()
-		for _, change := range changes {
-			if !e.mark(change.Slot) {
-				continue
-			}
-			if err := l.refresh(ctx, e, change.Slot, pod); err != nil {
-				return err
-			}
-		}
 	}
-	l.pos = e.snapshot.Log().End()
-	return l.syncImages(ctx, e, pod, changes, !ok)
+	return nil
 }
 
 // resize makes the columns as long as there are slots.
 func (l *localRows) resize(slots int) {
-	for i := range l.gen.normalised {
-		if l.gen.normalised[i].constraints {
-			l.normalised[i] = l.constraints.normalised[i]
+	for i := range l.instance.normalised {
+		if l.instance.normalised[i].eligibility {
+			l.normalised[i] = l.eligibility.normalised[i]
 		}
 	}
-	if l.byFixed.highest() != l.gen.highestFixed { // it is new, or has the columns of another profile's
-		l.byFixed = newBuckets(l.gen.highestFixed)
+	if l.byFixed.highest() != l.instance.highestFixed { // it is new, or has the columns of another profile's
+		l.byFixed = newBuckets(l.instance.highestFixed)
 	}
 	l.byFixed.grow(slots)
 	if len(l.verdict) == slots {
@@ -159,7 +163,7 @@ func (l *localRows) resize(slots int) {
 	l.verdict = fitted(l.verdict, slots, noNode)
 	l.fixed = fitted(l.fixed, slots, 0)
 	for i, column := range l.normalised {
-		if column != nil && !l.gen.normalised[i].constraints {
+		if column != nil && !l.instance.normalised[i].eligibility {
 			l.normalised[i] = fitted(column, slots, 0)
 		}
 	}
@@ -170,37 +174,37 @@ func (l *localRows) resize(slots int) {
 
 // judge works out the verdict on a slot and the weighted sum of the scores that are not normalised,
 // as far as no plugin has to be asked.
-func (l *localRows) judge(e *Engine, slot int) (verdict uint16, fixed int64, err error) {
-	if verdict = l.constraints.verdict[slot]; verdict != fits {
+func (l *localRows) judge(nodes *nodeTable, slot int) (verdict uint16, fixed int64, err error) {
+	if verdict = l.eligibility.verdict[slot]; verdict != fits {
 		return verdict, 0, nil
 	}
-	node := &e.nodes.nodes[slot]
+	node := &nodes.nodes[slot]
 	if !l.demand.fits(node, slot) {
 		return refused, 0, nil
 	}
 	fixed, err = l.demand.score(node, slot)
-	if l.constraints.fixed != nil {
-		fixed += l.constraints.fixed[slot]
+	if l.eligibility.fixed != nil {
+		fixed += l.eligibility.fixed[slot]
 	}
 	return fits, fixed, err
 }
 
 // refresh works out the row of the node in a slot.
-func (l *localRows) refresh(ctx context.Context, e *Engine, slot cache.Slot, pod *corev1.Pod) error {
-	verdict, fixed, err := l.judge(e, int(slot))
+func (l *localRows) refresh(ctx context.Context, r *refresher, slot cache.Slot, pod *corev1.Pod) error {
+	verdict, fixed, err := l.judge(r.nodes, int(slot))
 	if err != nil {
 		return err
 	}
 	if l.asks && verdict == fits {
-		e.rowScores = resized(e.rowScores, len(l.gen.localScores))
-		fit, err := l.ask(ctx, e.snapshot.Info(slot), pod, e.rowScores)
+		r.nodeScores = resized(r.nodeScores, len(l.instance.localScores))
+		fit, err := l.ask(ctx, r.snapshot.Info(slot), pod, r.nodeScores)
 		switch {
 		case err != nil:
 			return err
 		case !fit:
 			verdict, fixed = refused, 0
 		default:
-			own, err := l.put(slot, e.rowScores)
+			own, err := l.put(slot, r.nodeScores)
 			if err != nil {
 				return err
 			}
@@ -222,30 +226,30 @@ func (l *localRows) refresh(ctx context.Context, e *Engine, slot cache.Slot, pod
 // put writes those scores of the plugins that were asked into the columns which are normalised, and
 // returns the weighted sum of the others.
 func (l *localRows) put(slot cache.Slot, scores []int64) (fixed int64, err error) {
-	for i, s := range l.gen.normalised {
-		if !s.constraints {
+	for i, s := range l.instance.normalised {
+		if !s.eligibility {
 			l.normalised[i] = set(l.normalised[i], len(l.verdict), slot, scores[s.at])
 		}
 	}
-	return sumFixed(l.gen.localFixed, scores)
+	return sumFixed(l.instance.localFixed, scores)
 }
 
 // rebuild works out all rows.
-func (l *localRows) rebuild(ctx context.Context, e *Engine, pod *corev1.Pod) error {
+func (l *localRows) rebuild(ctx context.Context, r *refresher, pod *corev1.Pod) error {
 	l.pos = 0
-	for i := range l.gen.normalised {
-		if !l.gen.normalised[i].constraints {
+	for i := range l.instance.normalised {
+		if !l.instance.normalised[i].eligibility {
 			l.normalised[i] = nil
 		}
 	}
 	var err error
 	for slot := range l.verdict {
-		if l.verdict[slot], l.fixed[slot], err = l.judge(e, slot); err != nil {
+		if l.verdict[slot], l.fixed[slot], err = l.judge(r.nodes, slot); err != nil {
 			return err
 		}
 	}
 	if l.asks {
-		if err := l.rebuildAsked(ctx, e, pod); err != nil {
+		if err := l.rebuildAsked(ctx, r, pod); err != nil {
 			return err
 		}
 	}
@@ -254,9 +258,9 @@ func (l *localRows) rebuild(ctx context.Context, e *Engine, pod *corev1.Pod) err
 }
 
 // rebuildAsked asks the plugins that have to be asked about all nodes that are left.
-func (l *localRows) rebuildAsked(ctx context.Context, e *Engine, pod *corev1.Pod) error {
-	width := len(l.gen.localScores)
-	scores, err := l.askAll(ctx, e, pod, l.verdict, width)
+func (l *localRows) rebuildAsked(ctx context.Context, r *refresher, pod *corev1.Pod) error {
+	width := len(l.instance.localScores)
+	scores, err := l.askAll(ctx, r, pod, l.verdict, width)
 	if err != nil {
 		return err
 	}
@@ -280,7 +284,7 @@ func (l *localRows) even() bool {
 		return false
 	}
 	for i, column := range l.normalised {
-		if !l.skips[i] && (column != nil || l.gen.normalised[i].normalization == byPlugin) {
+		if !l.skips[i] && (column != nil || l.instance.normalised[i].normalization == byPlugin) {
 			return false
 		}
 	}

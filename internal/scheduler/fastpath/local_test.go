@@ -113,23 +113,23 @@ func (s *scene) asking(milliCPU int) *corev1.Pod {
 }
 
 // place has a pod assumed on the best node.
-func (s *scene) place(pod *corev1.Pod, decision Decision) {
+func (s *scene) place(pod *corev1.Pod, decision decided) {
 	s.Helper()
-	pod.Spec.NodeName = s.engine.NodeName(decision.Best.At(0))
+	pod.Spec.NodeName = nodeName(s.snapshot, decision.Best.at(0))
 	if err := s.cache.AssumePodOfClass(logr.Discard(), pod, decision.Class); err != nil {
 		s.Fatal(err)
 	}
 }
 
 // expectAsAnew expects what an Engine decides that has never decided before.
-func (s *scene) expectAsAnew(pod *corev1.Pod) Decision {
+func (s *scene) expectAsAnew(pod *corev1.Pod) decided {
 	s.Helper()
 	decision := s.expect(pod, None)
-	anew, reason := New(s.snapshot, 0).Decide(s.ctx, Request{Plan: s.plan, State: schedframework.NewCycleState(), Pod: pod})
+	anew, reason := outcome(New(s.snapshot, 0).Decide(s.ctx, Request{Plan: s.plan, State: schedframework.NewCycleState(), Pod: pod}))
 	if reason != None {
 		s.Fatalf("anew the pod takes the scalar path: %s", reason)
 	}
-	got, want := slices.Sorted(decision.Best.All()), slices.Sorted(anew.Best.All())
+	got, want := slices.Sorted(decision.Best.all()), slices.Sorted(anew.Best.all())
 	if anew.Feasible != decision.Feasible || !slices.Equal(got, want) {
 		s.Fatalf("%d nodes fit, the best are %v; anew %d fit, the best are %v", decision.Feasible, got, anew.Feasible, want)
 	}
@@ -184,7 +184,7 @@ func TestPodsThatDifferInRequestsAskNoPluginAnew(t *testing.T) {
 	if n := s.evaluations(names.TaintToleration, schedmetrics.Filter); n != 1 {
 		t.Errorf("TaintToleration was asked about %d nodes, want the one that has changed", n)
 	}
-	if n := len(s.engine.instances[t.Name()].constraintRows); n != 1 {
+	if n := len(s.engine.classes.instances[t.Name()].eligibility); n != 1 {
 		t.Errorf("%d sets of constraints are kept, want one", n)
 	}
 }
@@ -232,9 +232,9 @@ func (s *scene) placed() (pods []*corev1.Pod) {
 	return pods
 }
 
-func (s *scene) bestNames(decision Decision) (names []string) {
-	for slot := range decision.Best.All() {
-		names = append(names, s.engine.NodeName(slot))
+func (s *scene) bestNames(decision decided) (names []string) {
+	for slot := range decision.Best.all() {
+		names = append(names, nodeName(s.snapshot, slot))
 	}
 	slices.Sort(names)
 	return names
@@ -259,7 +259,7 @@ func TestHostPortsAreAskedAbout(t *testing.T) {
 
 func TestRowsThatWereUsedOnceLendTheirColumns(t *testing.T) {
 	s := realScene(t, 30, 0, true)
-	g := func() *instance { return s.engine.instances[t.Name()] }
+	g := func() *instance { return s.engine.classes.instances[t.Name()] }
 	withColumns := func() (n int) {
 		for _, l := range g().locals {
 			if l.verdict != nil {
@@ -314,7 +314,7 @@ func TestWhatRowsShareIsCountedOnceAndGoesWithTheLast(t *testing.T) {
 	// Without DynamicResources in the profile nobody can tell whether devices stand behind the
 	// resource.
 	s.expect(wantGPU(0), Devices)
-	before := s.engine.bytes
+	before := s.engine.classes.bytes
 	for i := range 10 {
 		s.expect(s.asking(i), None)
 		s.expect(wantGPU(1+i), Devices)
@@ -324,24 +324,24 @@ func TestWhatRowsShareIsCountedOnceAndGoesWithTheLast(t *testing.T) {
 		t.Errorf("the table has %d bytes of columns, want %d", got, column)
 	}
 	sum := s.engine.nodes.size()
-	for _, c := range s.engine.byID {
+	for _, c := range s.engine.classes.byID {
 		sum += c.bytes
 	}
-	g := s.engine.instances[t.Name()]
+	g := s.engine.classes.instances[t.Name()]
 	for l := range maps.Values(g.locals) {
 		sum += l.bytes
 	}
-	for c := range maps.Values(g.constraintRows) {
+	for c := range maps.Values(g.eligibility) {
 		sum += c.bytes
 	}
-	if s.engine.bytes != sum || sum <= before {
-		t.Errorf("%d bytes are held, all there is has %d", s.engine.bytes, sum)
+	if s.engine.classes.bytes != sum || sum <= before {
+		t.Errorf("%d bytes are held, all there is has %d", s.engine.classes.bytes, sum)
 	}
-	for s.engine.used.Len() > 0 {
-		s.engine.dropClass(s.engine.used.Back().Value.(*class))
+	for s.engine.classes.used.Len() > 0 {
+		s.engine.classes.drop(s.engine.classes.used.Back().Value.(*class))
 	}
-	if s.engine.bytes != 0 || len(g.constraintRows) != 0 || len(s.engine.nodes.scalars) != 0 {
-		t.Errorf("%d bytes, %d sets of constraints and %d columns are held by nobody", s.engine.bytes, len(g.constraintRows), len(s.engine.nodes.scalars))
+	if s.engine.classes.bytes != 0 || len(g.eligibility) != 0 || len(s.engine.nodes.scalars) != 0 {
+		t.Errorf("%d bytes, %d sets of constraints and %d columns are held by nobody", s.engine.classes.bytes, len(g.eligibility), len(s.engine.nodes.scalars))
 	}
 }
 
@@ -369,7 +369,7 @@ func TestPodsThatNameTheirNodes(t *testing.T) {
 		}
 		s.place(pod, decision)
 	}
-	if n := s.engine.used.Len(); n != 1 {
+	if n := s.engine.classes.used.Len(); n != 1 {
 		t.Errorf("%d classes were made, want one for all", n)
 	}
 	for range 2 { // n0 has 4 CPUs

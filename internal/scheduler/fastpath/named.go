@@ -9,10 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	fwk "k8s.io/kube-scheduler/framework"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
-	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
 )
 
@@ -66,63 +64,63 @@ func withoutNames(pod *corev1.Pod) *corev1.Pod {
 // nodes it names. If more than one is left, the scalar path chooses; it does so, too, where the
 // names matter to more than NodeAffinity: to PodTopologySpread, which counts on the nodes only that
 // the pod's node affinity admits.
-func (e *Engine) decideNamed(ctx context.Context, g *instance, state fwk.CycleState, pod *corev1.Pod) (Decision, Reason) {
-	if !onlyNames(pod) || g.spreadFilters && mayBeSpread(g.topology, pod) {
-		return Decision{}, NodeNames
+func (d *decision) decideNamed(ctx context.Context) Reason {
+	if !onlyNames(d.Pod) || d.Plan.spreadFilters && mayBeSpread(d.Plan.topology, d.Pod) {
+		return NodeNames
 	}
 	start := time.Now()
-	c, prepared, reason := e.ready(ctx, g, state, pod, withoutNames(pod))
+	prepared, reason := d.ready(ctx, withoutNames(d.Pod))
 	if reason != None {
-		return Decision{}, reason
+		return reason
 	}
-	e.account(c)
-	e.last, e.lastNamed = c, true
-	evaluated := e.filterNamed(c, pod)
-	if err := e.leaveOutReserved(ctx, c, pod); err != nil {
-		return Decision{}, Failed
+	d.engine.classes.account(d.class)
+	d.named = true
+	d.filterNamed()
+	if err := d.leaveOutNominated(ctx); err != nil {
+		return Failed
 	}
-	if e.rest.active() {
-		if _, err := e.filterRest(ctx, g.Plan, 0, pod); err != nil {
-			return Decision{}, Failed
+	if d.uncached.active() {
+		if _, err := d.runUncachedFilters(ctx, 0); err != nil {
+			return Failed
 		}
 	}
+	feasible := d.engine.pass.feasible
 	switch {
-	case len(e.feasible) == 0:
-		return Decision{}, NoFit
-	case len(e.feasible) > 1:
-		return Decision{}, NodeNames
-	case c.local.extended && !g.devicesSkip(ctx, pod):
-		e.dropRows(c.local) // as in Decide
-		return Decision{}, Devices
+	case len(feasible) == 0:
+		return NoFit
+	case len(feasible) > 1:
+		return NodeNames
 	}
-	g.preFilterDuration.Observe(prepared.Sub(start).Seconds())
-	g.filterDuration.Observe(time.Since(prepared).Seconds())
-	e.chosen.reset(e.feasible)
-	return Decision{
-		Best: &e.chosen, Feasible: 1, Evaluated: evaluated, Class: cache.Class{ID: c.id, Like: c.like}, Rest: e.rest.reason,
-	}, None
+	if reason := d.checkDevices(ctx); reason != None {
+		return reason
+	}
+	d.instance.preFilterDuration.Observe(prepared.Sub(start).Seconds())
+	d.instance.filterDuration.Observe(time.Since(prepared).Seconds())
+	d.feasible = 1
+	d.best.reset(feasible)
+	return None
 }
 
-// filterNamed collects those nodes of which a pod names that it fits, and returns how many it names
-// that exist and that PreFilter of the rest has left.
-func (e *Engine) filterNamed(c *class, pod *corev1.Pod) int {
-	e.feasible = e.feasible[:0]
-	e.beginMarks()
-	named := 0
-	terms := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+// filterNamed collects those of the nodes that the pod names which it fits. It has evaluated those
+// that exist and that PreFilter of the uncached plugins has left.
+func (d *decision) filterNamed() {
+	e, p := d.engine, &d.engine.pass
+	p.feasible, p.sizes = p.feasible[:0], nil
+	seen := &e.refresher.seen
+	seen.reset(e.snapshot.Slots())
+	terms := d.Pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 	for i := range terms {
 		name := terms[i].MatchFields[0].Values[0]
 		slot, ok := e.snapshot.SlotOf(name)
-		if !ok || !e.mark(slot) || !e.allows(name) {
+		if !ok || !seen.add(slot) || !d.uncached.allows(name) {
 			continue
 		}
-		named++
-		if c.local.verdict[slot] == fits {
-			e.feasible = append(e.feasible, slot)
+		d.evaluated++
+		if d.class.local.verdict[slot] == fits {
+			p.feasible = append(p.feasible, slot)
 		}
 	}
-	e.keep(c)
-	return named
+	p.keep(d.class)
 }
 
 // mayBeSpread says whether PodTopologySpread may refuse nodes to a pod.

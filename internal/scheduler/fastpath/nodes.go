@@ -31,6 +31,8 @@ type nodeTable struct {
 	nodes []nodeResources
 	// scalars are the columns of other resources, those that some class asks for.
 	scalars map[corev1.ResourceName]*scalarColumn
+	// bytes is what the table was last accounted with.
+	bytes int
 }
 
 // nodeResources is one node, as its NodeInfo has it.
@@ -51,8 +53,8 @@ type scalarColumn struct {
 	users int
 }
 
-func newNodeTable() nodeTable {
-	return nodeTable{scalars: map[corev1.ResourceName]*scalarColumn{}}
+func newNodeTable() *nodeTable {
+	return &nodeTable{scalars: map[corev1.ResourceName]*scalarColumn{}}
 }
 
 // sync brings the table up to the snapshot.

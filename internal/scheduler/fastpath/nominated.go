@@ -7,40 +7,30 @@ import (
 	"context"
 	"maps"
 
-	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
-	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// nominatedElsewhere looks up where room is reserved for pods that this one has to let go first,
-// and reports whether the rows are of use all the same: they know nothing of these pods. A pod with
-// required anti-affinity would have to be reckoned with by the twin of InterPodAffinity.
-func (e *Engine) nominatedElsewhere(f *framework.Framework, pod *corev1.Pod) bool {
-	nodes, repelling := f.NominatedNodes(pod)
-	e.nominated = nodes
+// readNominations looks up the nodes with nominated pods that this one has to make room for, and
+// reports whether the rows are of use all the same: they leave these pods out. The tracker of
+// InterPodAffinity would have to count a nominated pod with required anti-affinity.
+func (d *decision) readNominations() bool {
+	nodes, repelling := d.Plan.framework.NominatedNodes(d.Pod)
+	d.nominated = nodes
 	return !repelling
 }
 
-// SameNominated says whether the nominated pods that count to a pod, that of the last decision, are
-// still those of then.
-func (e *Engine) SameNominated(f *framework.Framework, pod *corev1.Pod) bool {
-	nodes, _ := f.NominatedNodes(pod)
-	return maps.Equal(nodes, e.nominated)
+// nominationsChanged is Attempt.NominationsChanged.
+func (d *decision) nominationsChanged() bool {
+	nodes, _ := d.Plan.framework.NominatedNodes(d.Pod)
+	return !maps.Equal(nodes, d.nominated)
 }
 
-// minds says whether it matters to a class's pods which pods run on a node, apart from the room
-// that these take. Their required affinity does not count: nominated pods can only be in its
-// favour, and it has to be met without them, too.
-func (c *class) minds() bool {
-	return len(c.like.RequiredAntiAffinityTerms) > 0 || c.constraints != nil && c.constraints.Hard()
-}
-
-// beside is what the filters have said of a node beside the pods that are nominated to it.
+// beside is the answer of the filters for a node with the pods added that are nominated to it.
 type beside struct {
-	// number is that of these pods (Engine.nominated), version the node's then.
+	// number identifies these pods (decision.nominated). version is the node's.
 	number, version uint64
 	fits            bool
 }
@@ -48,29 +38,31 @@ type beside struct {
 // besideBytes is about what one takes.
 const besideBytes = 48
 
-// leaveOutReserved takes those nodes out of the ones that filter has left which pods are nominated
-// to, and where there is no room beside these. Such nodes are asked about as kube-scheduler does
-// it, with the pods added, unless that is known.
-func (e *Engine) leaveOutReserved(ctx context.Context, c *class, pod *corev1.Pod) error {
-	if len(e.nominated) == 0 || len(e.feasible) == 0 {
+// leaveOutNominated takes those nodes out of the ones that are left which have nominated pods, and no
+// room beside these. The filters are run on such nodes as kube-scheduler does it, with the pods
+// added, unless the answer is known.
+func (d *decision) leaveOutNominated(ctx context.Context) error {
+	e, c, p := d.engine, d.class, &d.engine.pass
+	if len(d.nominated) == 0 || len(p.feasible) == 0 {
 		return nil
 	}
-	if len(c.beside) > 2*len(e.nominated) {
-		clear(c.beside)
+	if len(c.besides) > 2*len(d.nominated) {
+		clear(c.besides)
 	}
-	e.beginMarks()
-	for name := range e.nominated {
+	nominated := &e.refresher.seen
+	nominated.reset(e.snapshot.Slots())
+	for name := range d.nominated {
 		if slot, ok := e.snapshot.SlotOf(name); ok {
-			e.mark(slot)
+			nominated.add(slot)
 		}
 	}
 	var state fwk.CycleState
-	kept := e.feasible[:0]
-	for _, slot := range e.feasible {
+	kept := p.feasible[:0]
+	for _, slot := range p.feasible {
 		fits := true
-		if e.marks[slot] == e.round {
+		if nominated.has(slot) {
 			var err error
-			if fits, err = e.fitsBeside(ctx, c, &state, pod, slot); err != nil {
+			if fits, err = d.fitsBeside(ctx, &state, slot); err != nil {
 				return err
 			}
 		}
@@ -78,34 +70,35 @@ func (e *Engine) leaveOutReserved(ctx context.Context, c *class, pod *corev1.Pod
 			kept = append(kept, slot)
 		}
 	}
-	e.feasible = kept
+	p.feasible = kept
 	return nil
 }
 
-// fitsBeside says whether a pod fits a node beside those that are nominated to it. state is what
-// PreFilter has left, nil as long as nobody needed it.
-func (e *Engine) fitsBeside(ctx context.Context, c *class, state *fwk.CycleState, pod *corev1.Pod, slot cache.Slot) (bool, error) {
-	now := beside{number: e.nominated[e.NodeName(slot)], version: e.snapshot.Version(slot)}
-	known, ok := c.beside[slot]
+// fitsBeside reports whether the pod fits a node beside those that are nominated to it. state is
+// what PreFilter has left, nil until it is needed.
+func (d *decision) fitsBeside(ctx context.Context, state *fwk.CycleState, slot cache.Slot) (bool, error) {
+	snapshot, c := d.engine.snapshot, d.class
+	now := beside{number: d.nominated[nodeName(snapshot, slot)], version: snapshot.Version(slot)}
+	known, ok := c.besides[slot]
 	if ok && known.number == now.number && known.version == now.version && !c.local.extended { // that depends on device classes, too
 		return known.fits, nil
 	}
-	plugins := c.local.gen.nodeWise
+	plugins := d.Plan.nodeWise
 	if *state == nil {
 		prepared := schedframework.NewCycleState()
-		if _, status, _ := plugins.RunPreFilterPlugins(ctx, prepared, pod); !status.IsSuccess() {
+		if _, status, _ := plugins.RunPreFilterPlugins(ctx, prepared, d.Pod); !status.IsSuccess() {
 			return false, statusError(status)
 		}
 		*state = prepared
 	}
-	status := plugins.RunFilterPluginsWithNominatedPods(ctx, *state, pod, e.snapshot.Info(slot))
+	status := plugins.RunFilterPluginsWithNominatedPods(ctx, *state, d.Pod, snapshot.Info(slot))
 	if !status.IsSuccess() && !status.IsRejected() {
 		return false, statusError(status)
 	}
 	now.fits = status.IsSuccess()
-	if c.beside == nil {
-		c.beside = map[cache.Slot]beside{}
+	if c.besides == nil {
+		c.besides = map[cache.Slot]beside{}
 	}
-	c.beside[slot] = now
+	c.besides[slot] = now
 	return now.fits, nil
 }

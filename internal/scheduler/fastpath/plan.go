@@ -37,15 +37,15 @@ type Plan struct {
 	scalar bool
 
 	// The profile's plugins, sorted by kind.
-	constraints *framework.Framework // kind constraints
+	eligibility *framework.Framework // kind eligibility
 	local       *framework.Framework // kind local, and those of kind resources that resources does not stand in for
 	images      *framework.Framework // kind images
 	perPod      *framework.Framework // kind perPod
 	skipped     sets.Set[string]     // the names of perPod, as AllSkip wants them
 	dynamic     *framework.Framework // DynamicResources alone
-	rest        *framework.Framework // kinds volumes, perPod and opaque
+	uncached    *framework.Framework // kinds volumes, perPod and opaque
 	spread      *framework.Framework // kind spread
-	nodeWise    *framework.Framework // kinds constraints, local and resources: whatever looks at one node
+	nodeWise    *framework.Framework // kinds eligibility, local and resources: whatever looks at one node
 	// resources stands in for NodeResourcesFit and NodeResourcesBalancedAllocation.
 	resources *resourceTwin
 	// namesNodes says that NodeAffinity has PreFilter name the nodes that are left for a pod that
@@ -55,31 +55,31 @@ type Plan struct {
 	// whether a resource that it requests is backed by devices, in which case the answers of
 	// NodeResourcesFit depend on more than the node.
 	devices string
-	// opaque says that there are plugins of that kind. restFilters and restScorers are the plugins
-	// of rest that may leave out nodes and score them.
-	opaque      bool
-	opaques     sets.Set[string] // their names
-	restFilters []string
-	restScorers []restScorer
+	// opaque says that there are plugins of that kind. uncachedFilters and uncachedScorers are the plugins
+	// of uncached that may leave out nodes and score them.
+	opaque          bool
+	opaques         sets.Set[string] // their names
+	uncachedFilters []string
+	uncachedScorers []uncachedScorer
 	// stores is nil if claims cannot answer for VolumeBinding and NodeVolumeLimits. Otherwise
-	// ofClaims are these two, restOthers and otherFilters rest and restFilters without them.
-	stores               *volumeStores
-	ofClaims, restOthers *framework.Framework
-	otherFilters         []string
+	// ofClaims are these two, notOfClaims and otherFilters uncached and uncachedFilters without them.
+	stores                *volumeStores
+	ofClaims, notOfClaims *framework.Framework
+	otherFilters          []string
 	// keys are the plugins of kind local that say themselves what they go by.
 	keys []NodeLocal
 
-	// Score plugins of constraints and of local that do not normalise. The weighted sum of their
+	// Score plugins of eligibility and of local that do not normalise. The weighted sum of their
 	// scores is all that has to be kept of them.
-	constraintFixed, localFixed []scorer
+	eligibilityFixed, localFixed []scorer
 	// highestFixed is what that sum can come to, together with resources, -1 if it can be negative
 	// or is too much for buckets.
 	highestFixed int64
 	// normalised are those that do. The scores of each are kept.
 	normalised []scorer
-	// constraintScores is the number of Score plugins of constraints. localScores and localFilters
+	// eligibilityScores is the number of Score plugins of eligibility. localScores and localFilters
 	// are the names of those of local, in their order.
-	constraintScores          int
+	eligibilityScores         int
 	localScores, localFilters []string
 	// imageWeight is 0 if ImageLocality does not score.
 	imageWeight int64
@@ -107,10 +107,10 @@ type PlanConfig struct {
 
 // scorer is a Score plugin.
 type scorer struct {
-	// at is its position in the ScorePlugins of Plan.constraints if constraints says so, of
+	// at is its position in the ScorePlugins of Plan.eligibility if eligibility says so, of
 	// Plan.local otherwise.
 	at            int
-	constraints   bool
+	eligibility   bool
 	name          string
 	weight        int64
 	normalization normalization
@@ -132,7 +132,7 @@ func NewPlan(cfg PlanConfig) *Plan {
 	part := func(of kind) *framework.Framework {
 		return f.Part(func(pl fwk.Plugin) bool { return kindOf(pl) == of })
 	}
-	g.constraints, g.images, g.perPod, g.spread = part(constraints), part(images), part(perPod), part(spread)
+	g.eligibility, g.images, g.perPod, g.spread = part(eligibility), part(images), part(perPod), part(spread)
 	var twinned sets.Set[string]
 	g.resources, twinned = newResourceTwin(f, points)
 	g.local = f.Part(func(pl fwk.Plugin) bool {
@@ -141,11 +141,11 @@ func NewPlan(cfg PlanConfig) *Plan {
 	})
 	g.nodeWise = f.Part(func(pl fwk.Plugin) bool {
 		of := kindOf(pl)
-		return of == constraints || of == local || of == resources
+		return of == eligibility || of == local || of == resources
 	})
 	g.localFilters = g.local.FilterNames()
 	g.sortScorers()
-	g.sortRest(cfg.Informers)
+	g.sortUncached(cfg.Informers)
 	return g
 }
 
@@ -184,9 +184,9 @@ func (g *Plan) sortScorers() {
 		g.highestFixed += fwk.MaxScore * g.resources.scorers[i].weight
 		negative = negative || g.resources.scorers[i].weight < 0
 	}
-	sort := func(s framework.WeightedScore, at int, constraints bool, fixed *[]scorer) {
+	sort := func(s framework.WeightedScore, at int, eligible bool, fixed *[]scorer) {
 		own := scorer{
-			at: at, constraints: constraints, name: s.Plugin.Name(), weight: s.Weight, normalization: normalizationOf(s.Plugin),
+			at: at, eligibility: eligible, name: s.Plugin.Name(), weight: s.Weight, normalization: normalizationOf(s.Plugin),
 		}
 		if own.normalization != asIs {
 			g.normalised = append(g.normalised, own)
@@ -196,9 +196,9 @@ func (g *Plan) sortScorers() {
 		g.highestFixed += fwk.MaxScore * own.weight
 		negative = negative || own.weight < 0
 	}
-	for i, s := range g.constraints.ScorePlugins() {
-		sort(s, i, true, &g.constraintFixed)
-		g.constraintScores++
+	for i, s := range g.eligibility.ScorePlugins() {
+		sort(s, i, true, &g.eligibilityFixed)
+		g.eligibilityScores++
 	}
 	for i, s := range g.local.ScorePlugins() {
 		sort(s, i, false, &g.localFixed)
@@ -243,7 +243,7 @@ func (g *Plan) sortPlugins() (map[string]*pointsOf, bool) {
 		}
 		weight := plugins.ScoreWeights[name]
 		switch p.kind {
-		case constraints:
+		case eligibility:
 			g.namesNodes = g.namesNodes || p.preFilter && is[*nodeaffinity.NodeAffinity](p.plugin)
 		case local:
 			if own, ok := p.plugin.(NodeLocal); ok {

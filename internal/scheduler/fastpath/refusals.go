@@ -70,8 +70,8 @@ func (r *refusals) addPlugins(to *schedframework.Diagnosis) {
 	}
 }
 
-// words are those of [schedframework.FitError] about the nodes, of which there are so many.
-func (r *refusals) words(nodes int) string {
+// message is that of [schedframework.FitError] about the nodes, of which there are so many.
+func (r *refusals) message(nodes int) string {
 	counted := make([]string, 0, len(r.reasons))
 	for reason, n := range r.reasons {
 		counted = append(counted, fmt.Sprintf("%d %s", n, reason))

@@ -61,7 +61,7 @@ type ledger struct {
 }
 
 func newLedger(t *testing.T, seed uint64) *ledger {
-	l := &ledger{Rand: rand.New(rand.NewPCG(seed, 0)), t: t, cache: cache.New(), snapshot: cache.NewSnapshot(), table: newNodeTable()}
+	l := &ledger{Rand: rand.New(rand.NewPCG(seed, 0)), t: t, cache: cache.New(), snapshot: cache.NewSnapshot(), table: *newNodeTable()}
 	for range 12 {
 		l.addNode()
 	}

@@ -57,11 +57,11 @@ type kind uint8
 
 const (
 	// opaque: nothing is known. The plugin is run for each pod, on the nodes that the others have
-	// left (see rest).
+	// left (see uncached).
 	opaque kind = iota
-	// constraints: Filter and Score go by that part of the pod's local key which says what nodes it
+	// eligibility: Filter and Score go by that part of the pod's local key which says what nodes it
 	// may run on, and by the node object: not by the pods on the node.
-	constraints
+	eligibility
 	// resources: NodeResourcesFit and NodeResourcesBalancedAllocation, which go by the pod's
 	// requests and the node's.
 	resources
@@ -82,8 +82,8 @@ const (
 	affinity
 )
 
-// isRest says whether plugins of a kind are run for each pod if they are not skipped.
-func (k kind) isRest() bool { return k == opaque || k == volumes || k == perPod }
+// isUncached reports whether plugins of a kind are run for each pod if they are not skipped.
+func (k kind) isUncached() bool { return k == opaque || k == volumes || k == perPod }
 
 // mayScore says whether a plugin of kinds volumes and perPod can score anything but 0.
 // VolumeBinding does only where it is to go by the capacity of storage.
@@ -104,7 +104,7 @@ func kindOf(pl fwk.Plugin) kind {
 		*tainttoleration.TaintToleration, // the pod's tolerations; the node's taints
 		*nodeaffinity.NodeAffinity,       // the pod's node selector and node affinity; the node's labels and name
 		*nodelabel.NodeLabel:             // the node's labels
-		return constraints
+		return eligibility
 	case *noderesources.Fit, // the pod's requests; the node's, and device classes (see Plan.devices)
 		*noderesources.BalancedAllocation: // the same
 		return resources

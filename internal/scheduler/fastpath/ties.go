@@ -5,22 +5,23 @@ package fastpath
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// Ties are nodes with one total, in no order. There may be thousands, which are where they were
+// ties are nodes with one total, in no order. There may be thousands, which are where they were
 // found: in parts.
-type Ties struct {
+type ties struct {
 	parts [][]cache.Slot
 	size  int
 }
 
-// Len is the number of nodes.
-func (t *Ties) Len() int { return t.size }
+// len is the number of nodes.
+func (t *ties) len() int { return t.size }
 
-// At returns the slot of the i-th node, of those from 0 to Len-1.
-func (t *Ties) At(i int) cache.Slot {
+// at returns the slot of the i-th node, of those from 0 to len-1.
+func (t *ties) at(i int) cache.Slot {
 	for _, part := range t.parts {
 		if i < len(part) {
 			return part[i]
@@ -30,8 +31,8 @@ func (t *Ties) At(i int) cache.Slot {
 	panic("index out of range")
 }
 
-// All yields the slots of all nodes.
-func (t *Ties) All() iter.Seq[cache.Slot] {
+// all yields the slots of all nodes.
+func (t *ties) all() iter.Seq[cache.Slot] {
 	return func(yield func(cache.Slot) bool) {
 		for _, part := range t.parts {
 			for _, slot := range part {
@@ -44,13 +45,16 @@ func (t *Ties) All() iter.Seq[cache.Slot] {
 }
 
 // reset makes it nodes of one part, or none.
-func (t *Ties) reset(slots []cache.Slot) {
+func (t *ties) reset(slots []cache.Slot) {
 	t.parts, t.size = t.parts[:0], 0
 	t.add(slots)
 }
 
+// own has it hold the nodes itself, not where they were found.
+func (t *ties) own() { t.reset(slices.Collect(t.all())) }
+
 // add adds a part. It must stay as it is.
-func (t *Ties) add(slots []cache.Slot) {
+func (t *ties) add(slots []cache.Slot) {
 	if len(slots) > 0 {
 		t.parts = append(t.parts, slots)
 		t.size += len(slots)

@@ -20,7 +20,7 @@ import (
 func (c *cycle) decide(ctx context.Context) (algorithm.Result, *fwk.NominatingInfo, *fwk.Status) {
 	defer func() { schedmetrics.SchedulingAlgorithmLatency.Observe(schedmetrics.SinceInSeconds(c.start)) }()
 
-	result, err := c.loop.Algorithm.Schedule(ctx, algorithm.Profile{
+	result, err := c.loop.Algorithm.Schedule(ctx, algorithm.Params{
 		Framework:                c.profile.Framework,
 		Extenders:                c.profile.Extenders(ctx),
 		PercentageOfNodesToScore: c.profile.Config.PercentageOfNodesToScore,

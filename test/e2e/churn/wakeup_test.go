@@ -48,7 +48,7 @@ func (w *world) lostWakeups(ctx context.Context, leader *replica, t *truth) (fou
 			if pod.Spec.SchedulerName != p.SchedulerName() || isGated(pod) || pod.Labels[holdLabel] != "" {
 				continue
 			}
-			result, err := o.algorithm.Schedule(ctx, algorithm.Profile{Framework: f}, schedframework.NewCycleState(), pod)
+			result, err := o.algorithm.Schedule(ctx, algorithm.Params{Framework: f}, schedframework.NewCycleState(), pod)
 			var unfit *schedframework.FitError
 			switch {
 			case errors.As(err, &unfit), errors.Is(err, algorithm.ErrNoNodesAvailable):

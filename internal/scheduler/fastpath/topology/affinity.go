@@ -81,7 +81,7 @@ type effect struct {
 // Affinity returns the twin of InterPodAffinity with these arguments for the pods of the class that
 // pod is of. The pod is copied. With an error they are for the plugin itself, which in most cases
 // refuses them.
-func (s *Sources) Affinity(args *schedconfig.InterPodAffinityArgs, pod *corev1.Pod) (Cross, error) {
+func (s *Sources) Affinity(args *schedconfig.InterPodAffinityArgs, pod *corev1.Pod) (Tracker, error) {
 	// Terms are parsed anew rather than taken from a PodInfo that others share, as they are written
 	// to.
 	info, err := schedframework.NewPodInfo(pod.DeepCopy())
@@ -161,7 +161,7 @@ func (t *affinity) axis(key string) *axis {
 	return x
 }
 
-// Stale implements Cross.
+// Stale implements Tracker.
 func (t *affinity) Stale() bool {
 	renumbered := t.renumbered()
 	return renumbered || t.changed()
@@ -177,7 +177,7 @@ func (t *affinity) renumbered() bool {
 	return renumbered
 }
 
-// Update implements Cross.
+// Update implements Tracker.
 func (t *affinity) Update(slot cache.Slot) {
 	t.read(slot)
 	before, after := false, false
@@ -201,7 +201,7 @@ func (t *affinity) Update(slot cache.Slot) {
 // effectBytes is about what it takes to remember a signature that adds something.
 const effectBytes = 128
 
-// Bytes implements Cross.
+// Bytes implements Tracker.
 func (t *affinity) Bytes() int {
 	bytes := objectBytes + t.effects.bytes(effectBytes)
 	for _, x := range t.axes {

@@ -22,7 +22,7 @@ func affinityStatus(code fwk.Code, reason string) *fwk.Status {
 	return fwk.NewStatus(code, reason).WithPlugin(interpodaffinity.Name)
 }
 
-// Filter implements Cross.
+// Filter implements Tracker.
 func (t *affinity) Filter(slot cache.Slot) *fwk.Status {
 	if !t.satisfies(slot) {
 		return statusAffinity
@@ -40,7 +40,7 @@ func (t *affinity) Filter(slot cache.Slot) *fwk.Status {
 	return nil
 }
 
-// Keep implements Cross.
+// Keep implements Tracker.
 func (t *affinity) Keep(slots []cache.Slot) []cache.Slot {
 	first := t.first && t.matches == 0
 	for _, x := range t.required {
@@ -74,7 +74,7 @@ func (t *affinity) satisfies(slot cache.Slot) bool {
 	return found || t.first && t.matches == 0
 }
 
-// Score implements Cross. It depends on which scores there are, not on how many nodes have each.
+// Score implements Tracker. It depends on which scores there are, not on how many nodes have each.
 func (t *affinity) Score(feasible []cache.Slot, _ []int32, scores []int64) bool {
 	clear(scores)
 	wanted := false

@@ -125,7 +125,7 @@ func (t *affinity) want(terms []fwk.WeightedAffinityTerm, pod *corev1.Pod, nsLab
 	}
 }
 
-// Relevant implements Cross.
+// Relevant implements Tracker.
 func (t *affinity) Relevant(other *schedframework.PodInfo) bool {
 	return t.byBinding || t.all && t.concernsOwn(other.Pod) || t.concernsTheirs(other)
 }

@@ -110,7 +110,7 @@ func BenchmarkDecision(b *testing.B) {
 		scores := make([]int64, len(feasible))
 		for _, kind := range []string{"none", "owned", "spread", "anti", "affinity"} {
 			pod := kindOfPod(kind, 0)
-			var crosses [2]Cross
+			var crosses [2]Tracker
 			build := func() {
 				var err error
 				crosses[0], err = p.sources.Spread(p.spread, pod)

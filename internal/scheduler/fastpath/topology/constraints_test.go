@@ -57,7 +57,7 @@ func TestTwinsAreSharedByPodsWithEqualConstraints(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, sources := three(t)
 			key := func(edits ...func(*corev1.Pod)) string {
-				constraints, err := sources.Constraints(system, web(append([]func(*corev1.Pod){spreadOver(zone, app("web"))}, edits...)...))
+				constraints, err := sources.SpreadConstraints(system, web(append([]func(*corev1.Pod){spreadOver(zone, app("web"))}, edits...)...))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -77,7 +77,7 @@ func TestTheSystemsConstraintsAreNotThoseOfAProfileThatAreEqual(t *testing.T) {
 	})
 	list := &schedconfig.PodTopologySpreadArgs{DefaultingType: schedconfig.ListDefaulting, DefaultConstraints: systemDefaults}
 	of := func(args *schedconfig.PodTopologySpreadArgs, edits ...func(*corev1.Pod)) string {
-		constraints, err := sources.Constraints(args, web(edits...))
+		constraints, err := sources.SpreadConstraints(args, web(edits...))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +100,7 @@ func TestSelectorsAreToldApart(t *testing.T) {
 		{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpIn, Values: []string{"cache", "db"}}}},
 		{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpDoesNotExist}}},
 	} {
-		constraints, err := sources.Constraints(system, web(spreadOver(zone, selector)))
+		constraints, err := sources.SpreadConstraints(system, web(spreadOver(zone, selector)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,14 +6,14 @@
 //
 // Both plugins count, over topology domains (the values of a node label such as
 // topology.kubernetes.io/zone), pods that match a selector. What one node adds to such a count
-// depends on that node alone. A [Cross] keeps for each node what it adds, and for each domain the
+// depends on that node alone. A [Tracker] keeps for each node what it adds, and for each domain the
 // sum: when something happens to a node, what it added is taken back and added anew. And what a pod
 // adds depends on its signature (package cache): its namespace, labels and terms. A selector is
-// asked once for each signature, and a [Cross] remembers the answer (memo.go).
+// asked once for each signature, and a [Tracker] remembers the answer (memo.go).
 //
 //	                    Sources: snapshot, namespaces, services, controllers
 //	                       |
-//	  Constraints, Twin    |            Affinity           one of each for a class of pods, or for some classes
+//	  SpreadConstraints, Twin    |            Affinity           one of each for a class of pods, or for some classes
 //	tally per constraint   |    axis per topology key
 //	  places: where each node is under the key             (domain.go)
 //	  what each node adds; the sum of each domain          (tally.go, axis.go)

@@ -72,8 +72,8 @@ func app(name string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}
 }
 
-func mustCross(t testing.TB) func(Cross, error) Cross {
-	return func(cross Cross, err error) Cross {
+func mustCross(t testing.TB) func(Tracker, error) Tracker {
+	return func(cross Tracker, err error) Tracker {
 		t.Helper()
 		if err != nil || cross == nil {
 			t.Fatalf("%v, %v", cross, err)
@@ -119,7 +119,7 @@ func TestTheTwinsOwnTheirPod(t *testing.T) {
 	c.place(web(avoidsWeb, func(p *corev1.Pod) { p.Name, p.UID = "other", "other" }), "n1", false)
 	c.refresh()
 	pod := web(spreadOver(zone, app("web")))
-	crosses := []Cross{mustCross(t)(sources.Spread(system, pod)), mustCross(t)(sources.Affinity(&schedconfig.InterPodAffinityArgs{}, pod))}
+	crosses := []Tracker{mustCross(t)(sources.Spread(system, pod)), mustCross(t)(sources.Affinity(&schedconfig.InterPodAffinityArgs{}, pod))}
 	pod.Labels["app"], pod.Namespace, pod.Spec.NodeName = "db", "green", "n3"
 	slot, _ := c.snapshot.SlotOf("n1")
 	for _, cross := range crosses {
@@ -256,7 +256,7 @@ func TestPodsThatChangeNothingAreIrrelevant(t *testing.T) {
 	zonallyShy := mustCross(t)(sources.Affinity(&schedconfig.InterPodAffinityArgs{}, web(avoiding(corev1.PodAffinityTerm{TopologyKey: zone, LabelSelector: inZone}))))
 	for _, test := range []struct {
 		name     string
-		cross    Cross
+		cross    Tracker
 		pod      *schedframework.PodInfo
 		relevant bool
 	}{

@@ -14,7 +14,7 @@ import (
 // domain of its own, as by hostname, places would make as many groups as there are nodes, and it is
 // what there is in the domain.
 
-// GroupsEpoch implements Cross.
+// GroupsEpoch implements Tracker.
 func (t *spread) GroupsEpoch() uint64 {
 	for i := range t.hard {
 		if t.hard[i].regroup() {
@@ -24,7 +24,7 @@ func (t *spread) GroupsEpoch() uint64 {
 	return t.regrouped
 }
 
-// AppendGroup implements Cross. Whether a node lacks a key that it needs to be scored follows from
+// AppendGroup implements Tracker. Whether a node lacks a key that it needs to be scored follows from
 // its places.
 func (t *spread) AppendGroup(key []byte, slot cache.Slot) []byte {
 	for i := range t.hard {
@@ -54,7 +54,7 @@ func (t *spread) AppendGroup(key []byte, slot cache.Slot) []byte {
 	return key
 }
 
-// GroupsEpoch implements Cross. A term of a pod may bring a new axis.
+// GroupsEpoch implements Tracker. A term of a pod may bring a new axis.
 func (t *affinity) GroupsEpoch() uint64 {
 	for _, x := range t.axes {
 		if x.regroup() {
@@ -64,7 +64,7 @@ func (t *affinity) GroupsEpoch() uint64 {
 	return t.regrouped + uint64(len(t.axes))
 }
 
-// AppendGroup implements Cross.
+// AppendGroup implements Tracker.
 func (t *affinity) AppendGroup(key []byte, slot cache.Slot) []byte {
 	for _, x := range t.axes {
 		place := x.at[slot]

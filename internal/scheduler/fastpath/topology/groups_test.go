@@ -13,7 +13,7 @@ import (
 
 // grouping is what a twin grouped the nodes by when it was last asked.
 type grouping struct {
-	cross Cross
+	cross Tracker
 	epoch uint64
 	keys  []string // by slot, "" for one without a node
 }
@@ -41,7 +41,7 @@ func (r *run) compareGroups(t *testing.T, k *class, where string) {
 	clear(k.updated)
 }
 
-func (r *run) group(cross Cross) grouping {
+func (r *run) group(cross Tracker) grouping {
 	g := grouping{cross: cross, epoch: cross.GroupsEpoch(), keys: make([]string, r.snapshot.Slots())}
 	for slot := range g.keys {
 		if r.snapshot.Alive(cache.Slot(slot)) {
@@ -52,7 +52,7 @@ func (r *run) group(cross Cross) grouping {
 }
 
 // compareVerdicts looks for nodes of one group of which one fits and one does not.
-func (r *run) compareVerdicts(t *testing.T, cross Cross, keys []string, where string) {
+func (r *run) compareVerdicts(t *testing.T, cross Tracker, keys []string, where string) {
 	first := map[string]cache.Slot{}
 	for slot, key := range keys {
 		if key == "" {
@@ -80,7 +80,7 @@ func (r *run) compareVerdicts(t *testing.T, cross Cross, keys []string, where st
 }
 
 // compareGroupScores scores nodes, groups of which are feasible or not, one by one and by group.
-func (r *run) compareGroupScores(t *testing.T, cross Cross, keys []string, where string) {
+func (r *run) compareGroupScores(t *testing.T, cross Tracker, keys []string, where string) {
 	feasible := map[string]bool{}
 	at := map[string]int{}
 	var all, some []cache.Slot

@@ -3,10 +3,10 @@
 
 package topology
 
-// LetsAll implements Cross.
+// LetsAll implements Tracker.
 func (t *spread) LetsAll() bool { return len(t.hard) == 0 }
 
-// LetsAll implements Cross.
+// LetsAll implements Tracker.
 func (t *affinity) LetsAll() bool {
 	for _, x := range t.anti {
 		if !x.hostile.empty() {
@@ -21,11 +21,11 @@ func (t *affinity) LetsAll() bool {
 	return len(t.required) == 0
 }
 
-// Idle implements Cross: the default constraints may apply, but there is no series to apply them
+// Idle implements Tracker: the default constraints may apply, but there is no series to apply them
 // to.
 func (t *spread) Idle() bool { return len(t.hard)+len(t.soft) == 0 }
 
-// Idle implements Cross.
+// Idle implements Tracker.
 func (t *affinity) Idle() bool {
 	for _, x := range t.axes {
 		if !x.hostile.empty() || !x.wanted.empty() {

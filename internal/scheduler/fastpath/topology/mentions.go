@@ -138,7 +138,7 @@ func (s *Sources) readServices(m *Mentions, namespace string) {
 }
 
 // Mention adds what the constraints ask about.
-func (c *Constraints) Mention(m *Mentions) {
+func (c *SpreadConstraints) Mention(m *Mentions) {
 	for i := range c.pod.Spec.TopologySpreadConstraints {
 		// Of these a selector only has those that the pod has.
 		for _, key := range c.pod.Spec.TopologySpreadConstraints[i].MatchLabelKeys {

@@ -45,7 +45,7 @@ func TestWhatPodsOnNodesAskAboutIsMentioned(t *testing.T) {
 
 func TestWhatConstraintsAskAboutIsMentioned(t *testing.T) {
 	_, sources := three(t)
-	constraints, err := sources.Constraints(system, web(spreadOver(zone, asks("a")), func(p *corev1.Pod) {
+	constraints, err := sources.SpreadConstraints(system, web(spreadOver(zone, asks("a")), func(p *corev1.Pod) {
 		p.Spec.TopologySpreadConstraints[0].MatchLabelKeys = []string{"app", "absent"}
 	}))
 	if err != nil {

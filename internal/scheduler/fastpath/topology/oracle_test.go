@@ -104,12 +104,12 @@ func newPlugin(t testing.TB, c *cluster, factory func(context.Context, runtime.O
 }
 
 // Spread returns the twin for the constraints of a pod, nil if it has none.
-func (s *Sources) Spread(args *schedconfig.PodTopologySpreadArgs, pod *corev1.Pod) (Cross, error) {
-	constraints, err := s.Constraints(args, pod)
+func (s *Sources) Spread(args *schedconfig.PodTopologySpreadArgs, pod *corev1.Pod) (Tracker, error) {
+	constraints, err := s.SpreadConstraints(args, pod)
 	if constraints == nil || err != nil {
 		return nil, err
 	}
-	return constraints.Twin()
+	return constraints.Tracker()
 }
 
 // verdicts are what a plugin says of a pod on every node, by slot.

@@ -25,7 +25,7 @@ type spread struct {
 	pod      *corev1.Pod
 	required nodeaffinity.RequiredNodeAffinity
 	// constraints are those of the class that it was made for.
-	constraints *Constraints
+	constraints *SpreadConstraints
 
 	counters []counter
 	// counting are the counters that count the pods of each signature.
@@ -57,7 +57,7 @@ type counter struct {
 
 // Twin returns the twin of PodTopologySpread for pods with these constraints. It is stale once the
 // constraints have changed.
-func (c *Constraints) Twin() (Cross, error) {
+func (c *SpreadConstraints) Tracker() (Tracker, error) {
 	t := &spread{sources: c.sources, pod: c.pod, allKeys: !c.system, constraints: c}
 	t.required = nodeaffinity.GetRequiredNodeAffinity(t.pod)
 	t.build(c.hard, c.soft)
@@ -94,7 +94,7 @@ func (t *spread) newTally(r rule) tally {
 	return y
 }
 
-// counterOf returns the counter of a selector. Constraints often differ in the key alone.
+// counterOf returns the counter of a selector. SpreadConstraints often differ in the key alone.
 func (t *spread) counterOf(selector labels.Selector) int {
 	for i := range t.counters {
 		if reflect.DeepEqual(t.counters[i].selector, selector) {
@@ -105,7 +105,7 @@ func (t *spread) counterOf(selector labels.Selector) int {
 	return len(t.counters) - 1
 }
 
-// Stale implements Cross.
+// Stale implements Tracker.
 func (t *spread) Stale() bool {
 	renumbered := t.renumbered()
 	return renumbered || t.constraints.Changed()
@@ -132,7 +132,7 @@ func (t *spread) tallies(yield func(*tally) bool) {
 	}
 }
 
-// Relevant implements Cross.
+// Relevant implements Tracker.
 func (t *spread) Relevant(pod *schedframework.PodInfo) bool {
 	if pod.Pod.Namespace != t.pod.Namespace {
 		return false
@@ -159,7 +159,7 @@ func (c *counter) at(slot cache.Slot) int32 {
 	return 0
 }
 
-// Update implements Cross.
+// Update implements Tracker.
 func (t *spread) Update(slot cache.Slot) {
 	if len(t.counters) == 0 {
 		return
@@ -279,7 +279,7 @@ func (v *inclusion) includes(t *spread, y *tally, node *corev1.Node) bool {
 	return true
 }
 
-// Bytes implements Cross.
+// Bytes implements Tracker.
 func (t *spread) Bytes() int {
 	bytes := objectBytes + cap(t.lacks) + 8*cap(t.totals) + t.counting.bytes(effectBytes)
 	for i := range t.counters {

@@ -17,7 +17,7 @@ var (
 	statusSpreadLabel = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, podtopologyspread.ErrReasonNodeLabelNotMatch).WithPlugin(podtopologyspread.Name)
 )
 
-// Filter implements Cross.
+// Filter implements Tracker.
 func (t *spread) Filter(slot cache.Slot) *fwk.Status {
 	for i := range t.hard {
 		y := &t.hard[i]
@@ -32,7 +32,7 @@ func (t *spread) Filter(slot cache.Slot) *fwk.Status {
 	return nil
 }
 
-// Keep implements Cross.
+// Keep implements Tracker.
 func (t *spread) Keep(slots []cache.Slot) []cache.Slot {
 	for i := range t.hard {
 		slots = t.hard[i].keep(slots)
@@ -56,7 +56,7 @@ func (y *tally) keep(slots []cache.Slot) []cache.Slot {
 	return slots[:kept]
 }
 
-// Score implements Cross. How much a constraint weighs grows with the number of its domains among
+// Score implements Tracker. How much a constraint weighs grows with the number of its domains among
 // the feasible nodes.
 func (t *spread) Score(feasible []cache.Slot, sizes []int32, scores []int64) bool {
 	if len(t.soft) == 0 {

@@ -25,7 +25,7 @@ var (
 type class struct {
 	profile *profile
 	pod     *corev1.Pod
-	crosses [2]Cross
+	crosses [2]Tracker
 	read    uint64
 	// groups are those of the last comparison, updated the slots that were updated since.
 	groups  [2]grouping
@@ -127,9 +127,9 @@ func (r *run) sync(t *testing.T, k *class) {
 	}
 }
 
-func (r *run) build(t *testing.T, k *class, which int) Cross {
+func (r *run) build(t *testing.T, k *class, which int) Tracker {
 	t.Helper()
-	var cross Cross
+	var cross Tracker
 	var err error
 	if which == 0 {
 		cross, err = k.profile.sources.Spread(k.profile.spread, k.pod)

@@ -12,14 +12,14 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// constraintRows is what the plugins of kind constraints say of each node, to pods that are equal
+// eligibilityRows is what the plugins of kind constraints say of each node, to pods that are equal
 // in what these go by: tolerations, node selector, node affinity. Many local keys share them, as
 // pods differ in requests more often than in these. They go by the node objects alone, so pods that
 // come and go change nothing here.
-type constraintRows struct {
-	asker
-	key string
-	gen *instance
+type eligibilityRows struct {
+	runner
+	key      string
+	instance *instance
 	// users is the number of localRows that use the rows.
 	users int
 	// bytes is what the rows were last accounted with.
@@ -37,61 +37,52 @@ type constraintRows struct {
 	normalised [][]int64
 }
 
-// holdConstraints returns the rows for a key, to be given back with releaseConstraints.
-func (g *instance) holdConstraints(ctx context.Context, key []byte, pod *corev1.Pod) (*constraintRows, error) {
-	c, ok := g.constraintRows[string(key)]
+// holdEligibility returns the rows for a key, to be given back with classTable.releaseEligibility.
+func (i *instance) holdEligibility(ctx context.Context, key []byte, pod *corev1.Pod) (*eligibilityRows, error) {
+	r, ok := i.eligibility[string(key)]
 	if !ok {
-		asker, err := newAsker(ctx, g.constraints, pod)
+		runner, err := newRunner(ctx, i.Plan.eligibility, pod)
 		if err != nil {
 			return nil, err
 		}
-		c = &constraintRows{asker: asker, key: string(key), gen: g, normalised: make([][]int64, len(g.normalised))}
-		g.constraintRows[c.key] = c
+		r = &eligibilityRows{runner: runner, key: string(key), instance: i, normalised: make([][]int64, len(i.normalised))}
+		i.eligibility[r.key] = r
 	}
-	c.users++
-	return c, nil
+	r.users++
+	return r, nil
 }
 
-// releaseConstraints gives rows back. Those that nobody uses go.
-func (e *Engine) releaseConstraints(c *constraintRows) {
-	c.users--
-	if c.users == 0 {
-		delete(c.gen.constraintRows, c.key)
-		e.bytes -= c.bytes
-	}
-}
-
-// sync brings the rows up to the snapshot. pod is any that has the key. After an error they are
+// sync has the rows catch up with the snapshot. pod is any that has the key. After an error they are
 // built anew the next time.
-func (c *constraintRows) sync(ctx context.Context, e *Engine, pod *corev1.Pod) error {
-	log := e.snapshot.Log()
+func (c *eligibilityRows) sync(ctx context.Context, r *refresher, pod *corev1.Pod) error {
+	log := r.snapshot.Log()
 	changes, ok := log.Since(c.pos)
 	if ok && len(changes) == 0 {
 		return nil
 	}
-	c.state.SetRecordPluginMetrics(e.record)
+	c.state.SetRecordPluginMetrics(r.recordMetrics)
 	c.pos = 0
-	c.resize(e.snapshot.Slots())
-	if err := c.update(ctx, e, pod, changes, ok); err != nil {
+	c.resize(r.snapshot.Slots())
+	if err := c.update(ctx, r, pod, changes, ok); err != nil {
 		return err
 	}
 	c.pos = log.End()
 	return nil
 }
 
-func (c *constraintRows) update(ctx context.Context, e *Engine, pod *corev1.Pod, changes []cache.Change, ok bool) error {
+func (c *eligibilityRows) update(ctx context.Context, r *refresher, pod *corev1.Pod, changes []cache.Change, ok bool) error {
 	matters := func(change cache.Change) bool {
 		return change.Kind != cache.PodAdded && change.Kind != cache.PodRemoved
 	}
 	if !ok || worthRebuilding(changes, len(c.verdict), matters) {
-		return c.rebuild(ctx, e, pod)
+		return c.rebuild(ctx, r, pod)
 	}
-	e.beginMarks()
+	r.seen.reset(r.snapshot.Slots())
 	for _, change := range changes {
-		if !matters(change) || !e.mark(change.Slot) {
+		if !matters(change) || !r.seen.add(change.Slot) {
 			continue
 		}
-		if err := c.refresh(ctx, e, change.Slot, pod); err != nil {
+		if err := c.refresh(ctx, r, change.Slot, pod); err != nil {
 			return err
 		}
 	}
@@ -99,7 +90,7 @@ func (c *constraintRows) update(ctx context.Context, e *Engine, pod *corev1.Pod,
 }
 
 // resize makes the columns as long as there are slots.
-func (c *constraintRows) resize(slots int) {
+func (c *eligibilityRows) resize(slots int) {
 	c.verdict = fitted(c.verdict, slots, noNode)
 	if c.fixed != nil {
 		c.fixed = fitted(c.fixed, slots, 0)
@@ -112,14 +103,14 @@ func (c *constraintRows) resize(slots int) {
 }
 
 // refresh asks about the node in a slot.
-func (c *constraintRows) refresh(ctx context.Context, e *Engine, slot cache.Slot, pod *corev1.Pod) error {
-	info := e.snapshot.Info(slot)
+func (c *eligibilityRows) refresh(ctx context.Context, r *refresher, slot cache.Slot, pod *corev1.Pod) error {
+	info := r.snapshot.Info(slot)
 	if info == nil {
 		c.verdict[slot] = noNode
 		return nil
 	}
-	e.rowScores = resized(e.rowScores, c.gen.constraintScores)
-	fit, err := c.ask(ctx, info, pod, e.rowScores)
+	r.nodeScores = resized(r.nodeScores, c.instance.eligibilityScores)
+	fit, err := c.ask(ctx, info, pod, r.nodeScores)
 	switch {
 	case err != nil:
 		return err
@@ -128,21 +119,21 @@ func (c *constraintRows) refresh(ctx context.Context, e *Engine, slot cache.Slot
 		return nil
 	}
 	c.verdict[slot] = fits
-	return c.put(slot, e.rowScores)
+	return c.put(slot, r.nodeScores)
 }
 
 // rebuild asks about all nodes.
-func (c *constraintRows) rebuild(ctx context.Context, e *Engine, pod *corev1.Pod) error {
+func (c *eligibilityRows) rebuild(ctx context.Context, r *refresher, pod *corev1.Pod) error {
 	for slot := range c.verdict {
 		c.verdict[slot] = noNode
-		if e.snapshot.Alive(cache.Slot(slot)) {
+		if r.snapshot.Alive(cache.Slot(slot)) {
 			c.verdict[slot] = fits
 		}
 	}
 	c.fixed = nil
 	clear(c.normalised)
-	width := c.gen.constraintScores
-	scores, err := c.askAll(ctx, e, pod, c.verdict, width)
+	width := c.instance.eligibilityScores
+	scores, err := c.askAll(ctx, r, pod, c.verdict, width)
 	if err != nil {
 		return err
 	}
@@ -157,14 +148,14 @@ func (c *constraintRows) rebuild(ctx context.Context, e *Engine, pod *corev1.Pod
 }
 
 // put writes the scores of a node that the pods fit into the columns.
-func (c *constraintRows) put(slot cache.Slot, scores []int64) error {
-	fixed, err := sumFixed(c.gen.constraintFixed, scores)
+func (c *eligibilityRows) put(slot cache.Slot, scores []int64) error {
+	fixed, err := sumFixed(c.instance.eligibilityFixed, scores)
 	if err != nil {
 		return err
 	}
 	c.fixed = set(c.fixed, len(c.verdict), slot, fixed)
-	for i, s := range c.gen.normalised {
-		if s.constraints {
+	for i, s := range c.instance.normalised {
+		if s.eligibility {
 			c.normalised[i] = set(c.normalised[i], len(c.verdict), slot, scores[s.at])
 		}
 	}
@@ -172,7 +163,7 @@ func (c *constraintRows) put(slot cache.Slot, scores []int64) error {
 }
 
 // size is about what the rows hold in memory.
-func (c *constraintRows) size() int {
+func (c *eligibilityRows) size() int {
 	n := 1024 + len(c.key) + 2*cap(c.verdict) + 8*cap(c.fixed)
 	for _, column := range c.normalised {
 		n += 8 * cap(column)

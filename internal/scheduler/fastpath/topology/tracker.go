@@ -13,25 +13,25 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// Cross is what one plugin that looks beyond a node says about the pods of one class, kept up node
+// Tracker is what one plugin that looks beyond a node says about the pods of one class, kept up node
 // by node. It belongs to the goroutine of the scheduling loop, as the snapshot does that it was
 // made for: no method may be called while another runs, or while the snapshot is refreshed.
 //
 // A decision asks in this order:
 //
-//	Stale                 after each refresh of the snapshot; if so, the Cross is thrown away and made anew
-//	Update                once for each slot that something happened to since the Cross was made or last updated
+//	Stale                 after each refresh of the snapshot; if so, the Tracker is thrown away and made anew
+//	Update                once for each slot that something happened to since the Tracker was made or last updated
 //	GroupsEpoch           if AppendGroup is asked
 //	Filter, Keep, Score,  any number of times, until the next refresh
 //	AppendGroup
-type Cross interface {
+type Tracker interface {
 	// Stale says that Update, slot by slot, is not enough any more: namespaces or services have
-	// changed, or topologies are numbered otherwise. A Cross that is stale stays so.
+	// changed, or topologies are numbered otherwise. A Tracker that is stale stays so.
 	Stale() bool
 	// Relevant says whether a pod like this one, placed on a node or removed from it, changes
 	// anything for the class. If not, that change needs no Update. It is true if in doubt, and the
 	// same for all pods with equal namespace, labels (but for those that binding sets, see
-	// cache.SetByBinding) and pod (anti-)affinity as long as the Cross lives. Two pods of which a
+	// cache.SetByBinding) and pod (anti-)affinity as long as the Tracker lives. Two pods of which a
 	// class's selector sees different labels are not alike, even if no selector cared when they
 	// were placed.
 	Relevant(pod *schedframework.PodInfo) bool

@@ -23,10 +23,10 @@ var systemDefaults = []corev1.TopologySpreadConstraint{
 	{TopologyKey: corev1.LabelTopologyZone, MaxSkew: 5, WhenUnsatisfiable: corev1.ScheduleAnyway},
 }
 
-// Constraints are the topology spread constraints of the pods of a class as they are now: their
+// SpreadConstraints are the topology spread constraints of the pods of a class as they are now: their
 // own, or the profile's default ones, which apply to the pods of their services and their
 // controller.
-type Constraints struct {
+type SpreadConstraints struct {
 	sources *Sources
 	// pod is like all pods of the class. Nobody writes to it.
 	pod *corev1.Pod
@@ -38,12 +38,12 @@ type Constraints struct {
 }
 
 // Hard says whether Filter goes by any of them.
-func (c *Constraints) Hard() bool { return len(c.hard) > 0 }
+func (c *SpreadConstraints) Hard() bool { return len(c.hard) > 0 }
 
-// Constraints returns those that PodTopologySpread with these arguments goes by for the pods of the
+// SpreadConstraints returns those that PodTopologySpread with these arguments goes by for the pods of the
 // class that pod is of. The pod is copied. They are nil if it will have nothing to do with them.
 // With an error they are for the plugin itself, which in most cases refuses them.
-func (s *Sources) Constraints(args *schedconfig.PodTopologySpreadArgs, pod *corev1.Pod) (*Constraints, error) {
+func (s *Sources) SpreadConstraints(args *schedconfig.PodTopologySpreadArgs, pod *corev1.Pod) (*SpreadConstraints, error) {
 	constraints, system := pod.Spec.TopologySpreadConstraints, false
 	own := len(constraints) > 0
 	if !own {
@@ -60,7 +60,7 @@ func (s *Sources) Constraints(args *schedconfig.PodTopologySpreadArgs, pod *core
 	if len(hard)+len(soft) == 0 {
 		return nil, nil
 	}
-	c := &Constraints{sources: s, pod: pod.DeepCopy(), system: system}
+	c := &SpreadConstraints{sources: s, pod: pod.DeepCopy(), system: system}
 	if !own {
 		c.series = s.newSeries(c.pod)
 		if c.series.selector.Empty() {
@@ -78,11 +78,11 @@ func (s *Sources) Constraints(args *schedconfig.PodTopologySpreadArgs, pod *core
 
 // Changed says that the pods have other constraints by now, since services or controllers are
 // others. It stays so.
-func (c *Constraints) Changed() bool { return c.series != nil && c.series.changed() }
+func (c *SpreadConstraints) Changed() bool { return c.series != nil && c.series.changed() }
 
 // Key returns what the twin is made from besides node selector, node affinity and tolerations of
 // the pods. Classes in which all of that is equal can do with one twin.
-func (c *Constraints) Key() string {
+func (c *SpreadConstraints) Key() string {
 	key := appendText(nil, c.pod.Namespace)
 	key = appendFlag(key, c.system)
 	for _, rules := range [...][]rule{c.hard, c.soft} {

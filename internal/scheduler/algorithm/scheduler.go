@@ -10,11 +10,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
-	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/fastpath"
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
 // ErrNoNodesAvailable is returned when the cluster has no node at all. The words
@@ -30,16 +30,16 @@ type Config struct {
 	// IntN returns a random number from 0 to n-1, to draw nodes of equal score.
 	// Default: rand.IntN.
 	IntN func(n int) int
-	// Rows decides on the fast path, on the same snapshot. nil: every decision takes the scalar
+	// Engine decides on the fast path, on the same snapshot. nil: every decision takes the scalar
 	// path.
-	Rows *fastpath.Engine
+	Engine *fastpath.Engine
 	// Verify has every decision of the fast path made on the scalar path as well, which then
 	// counts.
 	Verify bool
 }
 
-// Profile is what the profile of a pod contributes to its decision.
-type Profile struct {
+// Params is what the instance of the profile of a pod contributes to its decision.
+type Params struct {
 	Framework *framework.Framework
 	// Extenders are asked after the plugins, in order.
 	Extenders []fwk.Extender
@@ -62,9 +62,6 @@ type Result struct {
 	FeasibleNodes int
 	// Class is the class of the pod if it is known, which saves work when the pod is assumed.
 	Class cache.Class
-
-	// rest says why plugins had to be asked node by node on the fast path; see fastpath.Decision.
-	rest fastpath.Reason
 }
 
 // Scheduler decides for one pod at a time; it is for the scheduling loop's
@@ -85,8 +82,8 @@ func New(cfg Config) *Scheduler {
 	if s.intN == nil {
 		s.intN = rand.IntN
 	}
-	if cfg.Rows != nil {
-		s.fast = &fastPath{rows: cfg.Rows, verify: cfg.Verify}
+	if cfg.Engine != nil {
+		s.fast = &fastPath{engine: cfg.Engine, verify: cfg.Verify}
 	}
 	return s
 }
@@ -97,59 +94,18 @@ func New(cfg Config) *Scheduler {
 // The error is, or wraps, a *schedframework.FitError if the pod fits nowhere: it says why,
 // for each node. It is ErrNoNodesAvailable if there are no nodes. Any other
 // error is a plugin's or an extender's, or the cause of ctx having ended.
-func (s *Scheduler) Schedule(ctx context.Context, p Profile, state fwk.CycleState, pod *corev1.Pod) (Result, error) {
+func (s *Scheduler) Schedule(ctx context.Context, p Params, state fwk.CycleState, pod *corev1.Pod) (Result, error) {
 	if s.fast == nil || p.FastPath == nil {
-		return s.newCycle(p, state, pod).schedule(ctx)
+		return s.newScalar(p, state, pod).schedule(ctx)
+	}
+	if reason := s.reasonForScalarPath(p, pod); reason != fastpath.None {
+		s.fast.counts.count(metrics.PathScalar, reason)
+		return s.newScalar(p, state, pod).schedule(ctx)
+	}
+	if s.fast.verify {
+		return s.scheduleBoth(ctx, p, state, pod)
 	}
 	return s.scheduleFast(ctx, p, state, pod)
-}
-
-// newCycle begins a decision on the scalar path.
-func (s *Scheduler) newCycle(p Profile, state fwk.CycleState, pod *corev1.Pod) *cycle {
-	return &cycle{Scheduler: s, profile: p, state: state, pod: pod}
-}
-
-// schedule decides on the scalar path.
-func (c *cycle) schedule(ctx context.Context) (Result, error) {
-	allNodes, err := c.snapshot.NodeInfos().List()
-	if err != nil {
-		return Result{}, err
-	}
-	if len(allNodes) == 0 {
-		return Result{}, ErrNoNodesAvailable
-	}
-	c.allNodes = allNodes
-	c.feasible, err = c.findNodesThatFit(ctx)
-	if err != nil {
-		return Result{}, err
-	}
-	evaluated := len(c.feasible) + c.diagnosis.NodeToStatus.Len()
-	switch len(c.feasible) {
-	case 0:
-		return Result{}, &schedframework.FitError{Pod: c.pod, NumAllNodes: len(allNodes), Diagnosis: c.diagnosis}
-	case 1:
-		return Result{SuggestedHost: c.feasible[0].Node().Name, EvaluatedNodes: evaluated, FeasibleNodes: 1}, nil
-	}
-	c.scores, err = c.prioritize(ctx, c.feasible)
-	if err != nil {
-		return Result{}, err
-	}
-	return Result{SuggestedHost: c.selectHost(), EvaluatedNodes: evaluated, FeasibleNodes: len(c.feasible)}, nil
-}
-
-// selectHost returns the node with the highest total, or one of those that share it.
-func (c *cycle) selectHost() string {
-	var best []int
-	for i := range c.scores {
-		switch {
-		case len(best) == 0 || c.scores[i].TotalScore > c.scores[best[0]].TotalScore:
-			best = append(best[:0], i)
-		case c.scores[i].TotalScore == c.scores[best[0]].TotalScore:
-			best = append(best, i)
-		}
-	}
-	chosen := c.draw(len(best), func(i int) int { return len(c.feasible[best[i]].GetPods()) })
-	return c.scores[best[chosen]].Name
 }
 
 // draws is how many of the nodes with one total are looked at. With one, pods would gather on nodes
@@ -175,18 +131,4 @@ func (s *Scheduler) draw(n int, pods func(i int) int) int {
 		}
 	}
 	return chosen
-}
-
-// cycle is one decision on the scalar path.
-type cycle struct {
-	*Scheduler
-	profile   Profile
-	state     fwk.CycleState
-	pod       *corev1.Pod
-	allNodes  []fwk.NodeInfo
-	diagnosis schedframework.Diagnosis
-
-	// What schedule came to: the nodes that the pod fits and, if there are several, their scores.
-	feasible []fwk.NodeInfo
-	scores   []fwk.NodePluginScores
 }

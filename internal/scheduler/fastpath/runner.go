@@ -17,9 +17,9 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// asker asks some of the plugins of a profile about nodes, on behalf of all pods that are equal in
+// runner asks some of the plugins of a profile about nodes, on behalf of all pods that are equal in
 // what these go by.
-type asker struct {
+type runner struct {
 	plugins *framework.Framework
 	// state is what PreFilter and PreScore of the plugins left for these pods.
 	state *schedframework.CycleState
@@ -28,9 +28,9 @@ type asker struct {
 	named bool
 }
 
-// newAsker asks the plugins what they make of the pods before they have seen a node.
-func newAsker(ctx context.Context, plugins *framework.Framework, pod *corev1.Pod) (asker, error) {
-	a := asker{plugins: plugins, state: schedframework.NewCycleState()}
+// newRunner asks the plugins what they make of the pods before they have seen a node.
+func newRunner(ctx context.Context, plugins *framework.Framework, pod *corev1.Pod) (runner, error) {
+	a := runner{plugins: plugins, state: schedframework.NewCycleState()}
 	allowed, status, _ := plugins.RunPreFilterPlugins(ctx, a.state, pod)
 	if !status.IsSuccess() {
 		return a, statusError(status)
@@ -59,7 +59,7 @@ func statusError(status *fwk.Status) error {
 
 // ask asks about one node. If the pod fits, scores by plugin are written to scores, and 0 for
 // plugins that skip.
-func (a *asker) ask(ctx context.Context, info fwk.NodeInfo, pod *corev1.Pod, scores []int64) (fit bool, err error) {
+func (a *runner) ask(ctx context.Context, info fwk.NodeInfo, pod *corev1.Pod, scores []int64) (fit bool, err error) {
 	status := a.plugins.RunFilterPlugins(ctx, a.state, pod, info)
 	if status.IsRejected() {
 		return false, nil
@@ -77,8 +77,8 @@ func (a *asker) ask(ctx context.Context, info fwk.NodeInfo, pod *corev1.Pod, sco
 // askAll asks about all nodes whose verdict is that the pod fits, in parallel, and changes the
 // verdict if the plugins say otherwise. It returns the scores by slot and plugin, of width each.
 // They are valid until the next call.
-func (a *asker) askAll(ctx context.Context, e *Engine, pod *corev1.Pod, verdict []uint16, width int) ([]int64, error) {
-	e.allScores = resized(e.allScores, len(verdict)*width)
+func (a *runner) askAll(ctx context.Context, r *refresher, pod *corev1.Pod, verdict []uint16, width int) ([]int64, error) {
+	r.allScores = resized(r.allScores, len(verdict)*width)
 	var failure atomic.Pointer[error]
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -86,7 +86,7 @@ func (a *asker) askAll(ctx context.Context, e *Engine, pod *corev1.Pod, verdict 
 		if verdict[slot] != fits {
 			return
 		}
-		fit, err := a.ask(ctx, e.snapshot.Info(cache.Slot(slot)), pod, e.allScores[slot*width:(slot+1)*width])
+		fit, err := a.ask(ctx, r.snapshot.Info(cache.Slot(slot)), pod, r.allScores[slot*width:(slot+1)*width])
 		if err != nil {
 			failure.CompareAndSwap(nil, &err)
 			cancel()
@@ -100,5 +100,5 @@ func (a *asker) askAll(ctx context.Context, e *Engine, pod *corev1.Pod, verdict 
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx) // not all of them were asked about
 	}
-	return e.allScores, nil
+	return r.allScores, nil
 }

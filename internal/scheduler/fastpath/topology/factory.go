@@ -17,13 +17,13 @@ type Factory struct {
 	AffinityArgs *schedconfig.InterPodAffinityArgs
 }
 
-// Constraints returns those that the profile's PodTopologySpread goes by; see
-// [Sources.Constraints].
-func (t *Factory) Constraints(pod *corev1.Pod) (*Constraints, error) {
-	return t.Sources.Constraints(t.SpreadArgs, pod)
+// SpreadConstraints returns those that the profile's PodTopologySpread goes by; see
+// [Sources.SpreadConstraints].
+func (t *Factory) SpreadConstraints(pod *corev1.Pod) (*SpreadConstraints, error) {
+	return t.Sources.SpreadConstraints(t.SpreadArgs, pod)
 }
 
 // Affinity returns the twin of the profile's InterPodAffinity; see [Sources.Affinity].
-func (t *Factory) Affinity(pod *corev1.Pod) (Cross, error) {
+func (t *Factory) Affinity(pod *corev1.Pod) (Tracker, error) {
 	return t.Sources.Affinity(t.AffinityArgs, pod)
 }

@@ -6,6 +6,7 @@ package fastpath
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -105,6 +106,7 @@ func (f *foreign) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.
 type restScene struct {
 	*scene
 	foreign *foreign
+	attempt Attempt
 	state   *schedframework.CycleState
 }
 
@@ -120,14 +122,15 @@ func newRestScene(t *testing.T, nodes int, f *foreign) *restScene {
 	return s
 }
 
-func (s *restScene) expect(want Reason) Decision {
+func (s *restScene) expect(want Reason) decided {
 	s.Helper()
 	if err := s.cache.UpdateSnapshot(logr.Discard(), s.snapshot); err != nil {
 		s.Fatal(err)
 	}
 	s.foreign.preFilters, s.foreign.filtered, s.foreign.given, s.foreign.scored = 0, nil, nil, nil
 	s.state = schedframework.NewCycleState()
-	decision, reason := s.engine.Decide(s.ctx, Request{Plan: s.plan, State: s.state, Pod: s.pod("a"), Enough: s.enough})
+	s.attempt = s.engine.Decide(s.ctx, Request{Plan: s.plan, State: s.state, Pod: s.pod("a"), Enough: s.enough})
+	decision, reason := outcome(s.attempt)
 	if reason != want {
 		s.Fatalf("the reason is %q, want %q", reason, want)
 	}
@@ -141,9 +144,9 @@ func (s *restScene) expectNodes(what string, got []string, want ...string) {
 	}
 }
 
-func (s *restScene) best(decision Decision) (names []string) {
-	for slot := range decision.Best.All() {
-		names = append(names, s.engine.NodeName(slot))
+func (s *restScene) best(decision decided) (names []string) {
+	for slot := range decision.Best.all() {
+		names = append(names, nodeName(s.snapshot, slot))
 	}
 	return names
 }
@@ -171,12 +174,13 @@ func TestAForeignPluginIsAskedAboutTheNodesThatAreLeft(t *testing.T) {
 		s.expectNodes("given to PreScore", s.foreign.given, "n3", "n4")
 		s.expectNodes("scored", s.foreign.scored, "n3", "n4")
 		s.expectNodes("best", s.best(decision), "n4")
-		if decision.Feasible != 2 || decision.Evaluated != 5 || decision.Rest != UnknownPlugin || s.foreign.preFilters != 1 {
+		if decision.Feasible != 2 || decision.Evaluated != 5 || decision.Uncached != UnknownPlugin || s.foreign.preFilters != 1 {
 			t.Errorf("got %+v after %d calls of PreFilter", decision, s.foreign.preFilters)
 		}
-		feasible, totals := s.engine.Totals(s.ctx, nil)
-		if len(feasible) != 2 || !slices.Equal(slices.Sorted(slices.Values(totals)), []int64{2*10 + 3*4, 2*11 + 3*4}) {
-			t.Errorf("the totals of %v are %v", feasible, totals)
+		fit, _ := s.attempt.Fit()
+		totals, err := fit.Totals(s.ctx)
+		if want := map[string]int64{"n3": 2*10 + 3*4, "n4": 2*11 + 3*4}; err != nil || !maps.Equal(totals, want) {
+			t.Errorf("the totals are %v (%v), want %v", totals, err, want)
 		}
 	}
 }
@@ -237,7 +241,7 @@ func TestOnePassingNodeIsNotScored(t *testing.T) {
 // nodes only about which it was not.
 func (s *restScene) expectNobodyAskedAgain() {
 	s.Helper()
-	state := s.engine.State(s.state)
+	state := s.attempt.State()
 	if _, status, _ := s.plan.framework.RunPreFilterPlugins(s.ctx, state, s.pod("a")); status.IsSuccess() {
 		for slot := range s.snapshot.Slots() {
 			s.plan.framework.RunFilterPlugins(s.ctx, state, s.pod("a"), s.snapshot.Info(cache.Slot(slot)))
@@ -274,14 +278,16 @@ func TestWhatTheRestRefusesIsLeftToTheScalarPath(t *testing.T) {
 			s := newRestScene(t, 4, test.foreign)
 			s.expect(test.want)
 			s.expectNobodyAskedAgain()
-			if scoring := test.foreign.score != nil; (s.engine.Failure() != nil) != scoring {
-				t.Errorf("the failure is %v", s.engine.Failure())
+			if scoring := test.foreign.score != nil; (s.attempt.Err() != nil) != scoring {
+				t.Errorf("the failure is %v", s.attempt.Err())
 			}
 			if test.want != NoFit {
 				return
 			}
-			s.engine.KeepUnfit(schedframework.Diagnosis{NodeToStatus: schedframework.NewDefaultNodeToStatus()}, Ask{})
-			if s.expect(NoFit); s.engine.KnowsUnfit() {
+			unfit, _ := s.attempt.Unfit()
+			unfit.Keep(s.ctx, schedframework.Diagnosis{NodeToStatus: schedframework.NewDefaultNodeToStatus()}, s.state)
+			s.expect(NoFit)
+			if unfit, _ := s.attempt.Unfit(); unfit.Explained() {
 				t.Error("what was said of one pod is held against the next")
 			}
 		})
@@ -378,7 +384,7 @@ func TestRowsLookAtAllNodesHoweverManyAreEnough(t *testing.T) {
 		return 0
 	}
 	got := s.expect(s.pod("a"), None)
-	if got.Feasible != 200 || got.Rest != None || s.engine.NodeName(got.Best.At(0)) != "n199" {
+	if got.Feasible != 200 || got.Uncached != None || nodeName(s.snapshot, got.Best.at(0)) != "n199" {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -1,0 +1,31 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package algorithm
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/fastpath"
+)
+
+// outcome is the outcome of an attempt on the fast path, with the node that was taken.
+type outcome struct {
+	fastpath.Attempt
+	fastpath.Placement
+	reason fastpath.Reason
+}
+
+// tryFast decides on the fast path, and takes a node if the pod fits one.
+func (s *Scheduler) tryFast(ctx context.Context, p Params, state fwk.CycleState, pod *corev1.Pod) outcome {
+	if reason := s.reasonForScalarPath(p, pod); reason != fastpath.None {
+		return outcome{reason: reason}
+	}
+	o := outcome{Attempt: s.decideFast(ctx, p, state, pod)}
+	o.Placement, _ = s.take(ctx, o.Attempt)
+	o.reason = o.Attempt.Reason()
+	return o
+}

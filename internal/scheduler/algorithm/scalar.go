@@ -1,0 +1,74 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package algorithm
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// scalarAttempt is one decision on the scalar path.
+type scalarAttempt struct {
+	*Scheduler
+	params    Params
+	state     fwk.CycleState
+	pod       *corev1.Pod
+	allNodes  []fwk.NodeInfo
+	diagnosis schedframework.Diagnosis
+
+	// What schedule came to: the nodes that the pod fits and, if there are several, their scores.
+	feasible []fwk.NodeInfo
+	scores   []fwk.NodePluginScores
+}
+
+// newScalar begins a decision on the scalar path.
+func (s *Scheduler) newScalar(p Params, state fwk.CycleState, pod *corev1.Pod) *scalarAttempt {
+	return &scalarAttempt{Scheduler: s, params: p, state: state, pod: pod}
+}
+
+// schedule decides on the scalar path.
+func (c *scalarAttempt) schedule(ctx context.Context) (Result, error) {
+	allNodes, err := c.snapshot.NodeInfos().List()
+	if err != nil {
+		return Result{}, err
+	}
+	if len(allNodes) == 0 {
+		return Result{}, ErrNoNodesAvailable
+	}
+	c.allNodes = allNodes
+	c.feasible, err = c.findNodesThatFit(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	evaluated := len(c.feasible) + c.diagnosis.NodeToStatus.Len()
+	switch len(c.feasible) {
+	case 0:
+		return Result{}, &schedframework.FitError{Pod: c.pod, NumAllNodes: len(allNodes), Diagnosis: c.diagnosis}
+	case 1:
+		return Result{SuggestedHost: c.feasible[0].Node().Name, EvaluatedNodes: evaluated, FeasibleNodes: 1}, nil
+	}
+	c.scores, err = c.prioritize(ctx, c.feasible)
+	if err != nil {
+		return Result{}, err
+	}
+	return Result{SuggestedHost: c.selectHost(), EvaluatedNodes: evaluated, FeasibleNodes: len(c.feasible)}, nil
+}
+
+// selectHost returns the node with the highest total, or one of those that share it.
+func (c *scalarAttempt) selectHost() string {
+	var best []int
+	for i := range c.scores {
+		switch {
+		case len(best) == 0 || c.scores[i].TotalScore > c.scores[best[0]].TotalScore:
+			best = append(best[:0], i)
+		case c.scores[i].TotalScore == c.scores[best[0]].TotalScore:
+			best = append(best, i)
+		}
+	}
+	chosen := c.draw(len(best), func(i int) int { return len(c.feasible[best[i]].GetPods()) })
+	return c.scores[best[chosen]].Name
+}

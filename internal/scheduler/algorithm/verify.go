@@ -1,0 +1,150 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package algorithm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/fastpath"
+	"github.com/livesched/livesched/internal/scheduler/metrics"
+)
+
+// scheduleBoth decides on both paths and compares them (--fast-path=verify). The decision of the
+// scalar path counts. Both look at all nodes, whatever the percentage: two searches that end early
+// may each find other nodes.
+func (s *Scheduler) scheduleBoth(ctx context.Context, p Params, state fwk.CycleState, pod *corev1.Pod) (Result, error) {
+	all := p
+	all.PercentageOfNodesToScore = 100
+	attempt := s.decideFast(ctx, all, schedframework.NewCycleState(), pod)
+	placement, placed := s.take(ctx, attempt)
+	if placed {
+		s.fast.counts.count(metrics.PathFast, placement.Uncached)
+		p = all
+	} else {
+		s.fast.counts.count(metrics.PathScalar, attempt.Reason())
+	}
+	scalar := s.newScalar(p, state, pod)
+	result, err := scalar.schedule(ctx)
+	if ctx.Err() != nil || attempt.NominationsChanged() {
+		return result, err
+	}
+	if placed && err == nil {
+		result.Class = placement.Class
+	}
+	if difference := s.compare(ctx, attempt, scalar, err); difference != nil {
+		metrics.FastPathDifferences.Inc()
+		klog.FromContext(ctx).Error(difference, "The fast path came to another decision than the scalar path", "pod", klog.KObj(pod),
+			"fast", placement.NodeName, "scalar", result.SuggestedHost)
+	}
+	if unfit, ok := attempt.Unfit(); ok {
+		keepExplanation(ctx, unfit, state, err)
+	}
+	return result, err
+}
+
+// compare returns an error if an attempt on the fast path differs from one on the scalar path, which
+// has ended with err. One that leaves the pod to the scalar path does not.
+func (s *Scheduler) compare(ctx context.Context, attempt fastpath.Attempt, scalar *scalarAttempt, err error) error {
+	if unfit, ok := attempt.Unfit(); ok {
+		return compareUnfit(ctx, unfit, scalar, err)
+	}
+	fit, ok := attempt.Fit()
+	switch {
+	case !ok:
+		return nil
+	case err != nil:
+		return err
+	}
+	return compareFit(ctx, fit, scalar)
+}
+
+// compareFit returns an error unless both paths have found the same nodes, with the same totals, so
+// that the same ones are best.
+func compareFit(ctx context.Context, fit fastpath.Fit, scalar *scalarAttempt) error {
+	totals, err := fit.Totals(ctx)
+	if err != nil {
+		return err
+	}
+	if len(totals) != len(scalar.feasible) {
+		return fmt.Errorf("%d nodes fit on the fast path, %d on the scalar path", len(totals), len(scalar.feasible))
+	}
+	for i, node := range scalar.feasible {
+		name := node.Node().Name
+		total, ok := totals[name]
+		switch {
+		case !ok:
+			return fmt.Errorf("node %q fits on the scalar path only", name)
+		case scalar.scores != nil && scalar.scores[i].TotalScore != total:
+			return fmt.Errorf("node %q has a total of %d on the fast path, %d on the scalar path", name, total, scalar.scores[i].TotalScore)
+		}
+	}
+	if got, want := sets.New(fit.Names()...), scalar.best(); fit.Len() != len(want) || !got.Equal(want) {
+		return fmt.Errorf("the best nodes are %v on the fast path, %v on the scalar path", sets.List(got), sets.List(want))
+	}
+	return nil
+}
+
+// best returns the names of the nodes with the highest total.
+func (c *scalarAttempt) best() sets.Set[string] {
+	best := sets.New[string]()
+	if c.scores == nil {
+		return best.Insert(c.feasible[0].Node().Name)
+	}
+	highest := c.scores[0].TotalScore
+	for _, node := range c.scores {
+		highest = max(highest, node.TotalScore)
+	}
+	for _, node := range c.scores {
+		if node.TotalScore == highest {
+			best.Insert(node.Name)
+		}
+	}
+	return best
+}
+
+// compareUnfit returns an error if the explanation of the fast path, if there is one, is not that of
+// the scalar path.
+func compareUnfit(ctx context.Context, unfit fastpath.Unfit, scalar *scalarAttempt, err error) error {
+	var want *schedframework.FitError
+	switch {
+	case err == nil:
+		return errors.New("no node fits on the fast path, some do on the scalar path")
+	case !errors.As(err, &want):
+		return err
+	}
+	known := unfit.Explain(ctx, scalar.state)
+	switch {
+	case known == nil:
+	case known.Error() != want.Error():
+		return fmt.Errorf("the fast path explains %w, the scalar path %w", known, want)
+	case !known.Diagnosis.UnschedulablePlugins.Equal(want.Diagnosis.UnschedulablePlugins):
+		return fmt.Errorf("%v refuse the pod on the fast path, %v on the scalar path",
+			sets.List(known.Diagnosis.UnschedulablePlugins), sets.List(want.Diagnosis.UnschedulablePlugins))
+	default:
+		return compareStatuses(known.Diagnosis.NodeToStatus, want.Diagnosis.NodeToStatus)
+	}
+	return nil
+}
+
+// compareStatuses returns an error if nodes have other statuses on the fast path than on the scalar
+// path.
+func compareStatuses(known, want *schedframework.NodeToStatus) (err error) {
+	if known.Len() != want.Len() {
+		return fmt.Errorf("%d nodes have a status on the fast path, %d on the scalar path", known.Len(), want.Len())
+	}
+	want.ForEachExplicitNode(func(name string, status *fwk.Status) {
+		if got := known.Get(name); got.Code() != status.Code() || got.Plugin() != status.Plugin() || got.Message() != status.Message() {
+			err = fmt.Errorf("node %q refuses with %v on the fast path, with %v on the scalar path", name, got, status)
+		}
+	})
+	return err
+}

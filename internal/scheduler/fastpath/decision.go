@@ -1,0 +1,322 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fastpath
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+)
+
+// decision is what belongs to one decision. See Attempt for how it is lent.
+type decision struct {
+	engine *Engine
+	// id is the number of the decision. Attempts that have another one are out of date.
+	id uint64
+	Request
+	instance *instance
+
+	// class is that of the pod, once it is known. named is true if the pod names the nodes that it
+	// may run on.
+	class *class
+	named bool
+	// nominated are the nodes with nominated pods that the pod has to make room for, by name, each
+	// with a number that identifies these pods.
+	nominated map[string]uint64
+	uncached  uncached
+
+	reason              Reason
+	feasible, evaluated int
+	best                ties
+}
+
+// reset makes it the decision about another pod.
+func (d *decision) reset(r Request) {
+	*d = decision{engine: d.engine, id: d.id + 1, Request: r, best: ties{parts: d.best.parts[:0]}}
+}
+
+// run decides. With a reason other than None the state is as good as new afterwards.
+func (d *decision) run(ctx context.Context) {
+	d.reason = d.decide(ctx)
+	if d.reason != None {
+		d.uncached.undo()
+	}
+}
+
+func (d *decision) decide(ctx context.Context) Reason {
+	start, e := time.Now(), d.engine
+	d.instance = e.classes.instanceOf(d.Plan)
+	switch {
+	case d.Plan.scalar:
+		return UnknownPlugin
+	case reported(d.Pod):
+		return Devices
+	case d.Pod.Status.NominatedNodeName != "" || !d.readNominations():
+		return Nominated
+	case klog.FromContext(ctx).V(10).Enabled():
+		return Verbose
+	}
+	e.refresher.begin(d.State.ShouldRecordPluginMetrics())
+	if d.Plan.namesNodes && namesNodes(d.Pod) {
+		return d.decideNamed(ctx)
+	}
+	prepared, reason := d.ready(ctx, d.Pod)
+	if reason != None {
+		return reason
+	}
+	// The best nodes of a plain class are simply those with the highest sum.
+	rows := d.class.local
+	plain, sorted, err := !d.uncached.active() && len(d.nominated) == 0 && d.class.plain(), (*groups)(nil), error(nil)
+	if plain {
+		d.feasible, d.evaluated = rows.feasible, e.NumNodes()
+	} else if sorted, err = d.filter(ctx); err != nil {
+		return Failed
+	}
+	e.classes.account(d.class)
+	filtered := time.Now()
+	if d.feasible == 0 {
+		return NoFit
+	}
+	if plain {
+		d.best.reset(rows.byFixed.best())
+	} else if err := d.score(ctx); err != nil {
+		return Failed
+	} else {
+		d.keepBest(sorted)
+	}
+	if reason := d.checkDevices(ctx); reason != None {
+		return reason
+	}
+	d.instance.preFilterDuration.Observe(prepared.Sub(start).Seconds())
+	d.instance.filterDuration.Observe(filtered.Sub(prepared).Seconds())
+	d.instance.scoreDuration.Observe(time.Since(filtered).Seconds())
+	return None
+}
+
+// checkDevices returns Devices if devices have come to back a resource that the pod requests. The
+// device classes may have changed since the class was prepared, and with them the answers of
+// NodeResourcesFit.
+func (d *decision) checkDevices(ctx context.Context) Reason {
+	if d.class.local.extended && !d.Plan.devicesSkip(ctx, d.Pod) {
+		d.engine.classes.dropRows(d.class.local)
+		return Devices
+	}
+	return None
+}
+
+// ready finds the class of the pod and has its rows catch up with the snapshot. like is the pod, or
+// the part of it that makes its class. prepared is the time at which the work that each pod needs
+// was done.
+func (d *decision) ready(ctx context.Context, like *corev1.Pod) (prepared time.Time, reason Reason) {
+	e := d.engine
+	d.readMentions(like)
+	var c *class
+	for again := true; again; again = d.forgetIfGrown() { // once more if a selector that was just found asks for more
+		if c, reason = d.findClass(ctx, like); reason == None {
+			reason = d.prepareTrackers(ctx, c)
+		}
+	}
+	if reason == None {
+		reason = d.prepareUncached(ctx, c)
+	}
+	if reason != None {
+		return prepared, reason
+	}
+	if len(d.nominated) > 0 && c.mindsPods() {
+		return prepared, Nominated
+	}
+	prepared = time.Now()
+	if err := c.local.sync(ctx, &e.refresher, like); err != nil {
+		klog.FromContext(ctx).V(5).Info("The rows of a class are dropped", "pod", klog.KObj(d.Pod), "err", err)
+		e.classes.dropRows(c.local)
+		return prepared, Failed
+	}
+	d.class = c
+	return prepared, None
+}
+
+// readMentions has those labels count that pods on nodes and services ask about now. What the pod's
+// own selectors ask about is known once there is a class.
+func (d *decision) readMentions(pod *corev1.Pod) {
+	e := d.engine
+	e.mentions.ReadSnapshot(e.snapshot)
+	if d.Plan.topology != nil {
+		d.Plan.topology.ReadServices(e.mentions, pod)
+	}
+	d.forgetIfGrown()
+}
+
+// forgetIfGrown forgets all classes if labels count now that did not when the classes were made, as
+// pods of one class may differ in these. It reports whether it did. What the change log says of the
+// classes has no meaning from then on.
+func (d *decision) forgetIfGrown() bool {
+	grown := d.engine.mentions.Grown()
+	if grown {
+		d.engine.classes.dropAll()
+	}
+	return grown
+}
+
+// findClass returns the class of a pod. If it is new, its rows may be new, too.
+func (d *decision) findClass(ctx context.Context, pod *corev1.Pod) (*class, Reason) {
+	e := d.engine
+	if !e.keys.write(d.Plan, pod, e.mentions) {
+		return nil, UnknownPlugin
+	}
+	if c := e.classes.find(d.instance, e.keys.class()); c != nil {
+		return c, None
+	}
+	like, err := copyOf(pod)
+	if err != nil {
+		return nil, Failed
+	}
+	e.mentions.ReadTerms(like)
+	rows, ok := d.instance.locals[string(e.keys.localPart())]
+	if !ok {
+		if rows, err = newLocalRows(ctx, d.instance, &e.keys, pod, &e.refresher); err != nil {
+			klog.FromContext(ctx).V(5).Info("No class is made for the pod", "pod", klog.KObj(pod), "err", err)
+			return nil, Failed
+		}
+	}
+	return e.classes.add(string(e.keys.class()), like, rows), None
+}
+
+// prepareTrackers has the trackers of the pod's class catch up with the snapshot.
+func (d *decision) prepareTrackers(ctx context.Context, c *class) Reason {
+	e, factory := d.engine, d.Plan.topology
+	switch {
+	case c.local.named:
+		return NodeNames
+	case c.local.extended && d.Plan.devices == "":
+		return Devices
+	case factory == nil && !c.standsAlone(ctx, e.snapshot, d.Pod):
+		return Topology
+	case factory != nil && c.syncTrackers(&e.refresher, factory, e.mentions) != nil:
+		e.classes.drop(c)
+		return Failed
+	}
+	return None
+}
+
+// filter collects the nodes that the pod fits, by groups if it can.
+func (d *decision) filter(ctx context.Context) (sorted *groups, err error) {
+	e, c := d.engine, d.class
+	d.evaluated = e.NumNodes()
+	switch {
+	case d.uncached.active():
+		return nil, d.filterUncached(ctx)
+	case len(d.nominated) > 0:
+		// Groups know nodes by what they have in common.
+		d.filterCached(nil)
+		err = d.leaveOutNominated(ctx)
+		d.feasible = len(e.pass.feasible)
+		return nil, err
+	}
+	if sorted = c.groupsOf(&e.refresher); sorted != nil && !sorted.sync(&e.refresher) {
+		sorted = nil
+	}
+	d.feasible = d.filterCached(sorted)
+	return sorted, nil
+}
+
+// filterCached has the pass collect the nodes that rows and trackers accept, and returns how many
+// they are.
+func (d *decision) filterCached(sorted *groups) int {
+	e := d.engine
+	e.pass.collect(d.class.local, sorted)
+	e.refresher.examined += len(e.pass.feasible)
+	e.pass.keep(d.class)
+	return e.pass.count(sorted)
+}
+
+// score works out the totals of the nodes that the pass has, and which of them are best. A single
+// one needs no score.
+func (d *decision) score(ctx context.Context) error {
+	p := &d.engine.pass
+	if len(p.feasible) == 1 {
+		p.best = append(p.best[:0], p.feasible[0])
+		return nil
+	}
+	if err := p.total(ctx, d.class, d.Pod); err != nil {
+		return err
+	}
+	if err := d.scoreUncached(ctx); err != nil {
+		return err
+	}
+	p.selectBest()
+	return nil
+}
+
+// keepBest keeps the nodes that score found best, or the best nodes of the groups that they stand
+// for.
+func (d *decision) keepBest(sorted *groups) {
+	best := d.engine.pass.best
+	if sorted == nil {
+		d.best.reset(best)
+		return
+	}
+	d.best.reset(nil)
+	for _, slot := range best {
+		d.best.add(sorted.best(sorted.of(slot)))
+	}
+}
+
+// take is Fit.Take.
+func (d *decision) take(ctx context.Context, i int) (Placement, bool) {
+	slot := d.best.at(i)
+	if !d.settle(ctx, slot) {
+		d.reason = Failed
+		return Placement{}, false
+	}
+	return Placement{
+		NodeName: nodeName(d.engine.snapshot, slot), Feasible: d.feasible, Evaluated: d.evaluated,
+		Class: cache.Class{ID: d.class.id, Like: d.class.like}, Uncached: d.uncached.reason,
+	}, true
+}
+
+// allTotals is Fit.Totals.
+func (d *decision) allTotals(ctx context.Context) (map[string]int64, error) {
+	p := &d.engine.pass
+	d.best.own() // the pass may overwrite what it has found
+	if d.named {
+		return d.byName(nil), nil
+	}
+	if !d.uncached.flat {
+		d.filterCached(nil)
+		if err := d.leaveOutNominated(ctx); err != nil {
+			return nil, err
+		}
+		if err := d.score(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return d.byName(p.totals), nil
+}
+
+// byName returns the totals of the nodes that the pass has by name, 0 if there is only one.
+func (d *decision) byName(totals []int64) map[string]int64 {
+	p := &d.engine.pass
+	named := make(map[string]int64, len(p.feasible))
+	for i, slot := range p.feasible {
+		var total int64
+		if len(p.feasible) > 1 {
+			total = totals[i]
+		}
+		named[nodeName(d.engine.snapshot, slot)] = total
+	}
+	return named
+}
+
+// scalarState is Attempt.State.
+func (d *decision) scalarState() fwk.CycleState {
+	if d.uncached.answers != nil {
+		return d.uncached.answers
+	}
+	return d.State
+}

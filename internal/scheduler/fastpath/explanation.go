@@ -1,0 +1,192 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fastpath
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/framework"
+)
+
+// explanation is why the pods of a class fit nowhere: the diagnosis of the scalar path for one of
+// them, brought up to date by running the filters on the nodes that have changed.
+type explanation struct {
+	diagnosis *schedframework.Diagnosis
+	// text is the message. It takes a look at all nodes to make it: it is made for the second pod.
+	text string
+	// version is another one whenever the code of a node's status changes. No two explanations of an
+	// Engine have the same.
+	version uint64
+	// pos is the end of the log for which the diagnosis is right.
+	pos uint64
+	// nodeWise is true if the status of a node has nothing to do with other nodes.
+	nodeWise bool
+	// refusals are the statuses of the diagnosis, counted. They are made when the first node has
+	// changed.
+	refusals *refusals
+	// nominated has the nodes whose status holds beside the pods that are nominated to them.
+	nominated map[string]*nominatedStatus
+}
+
+// nominatedStatus is the status of a node with nominated pods.
+type nominatedStatus struct {
+	// alone is the status without these pods.
+	alone *fwk.Status
+	// number identifies the pods beside whom the diagnosis is right (decision.nominated). 0: of none,
+	// the filters have to be run.
+	number uint64
+}
+
+// nodeFilters runs the Filter plugins on single nodes for one pod.
+type nodeFilters struct {
+	framework *framework.Framework
+	state     fwk.CycleState
+	pod       *corev1.Pod
+}
+
+// alone leaves out the pods that are nominated to the node.
+func (f *nodeFilters) alone(ctx context.Context, node fwk.NodeInfo) *fwk.Status {
+	return f.framework.RunFilterPlugins(ctx, f.state, f.pod, node)
+}
+
+// beside adds the pods that are nominated to the node.
+func (f *nodeFilters) beside(ctx context.Context, node fwk.NodeInfo) *fwk.Status {
+	return f.framework.RunFilterPluginsWithNominatedPods(ctx, f.state, f.pod, node)
+}
+
+// refusalBytes is about what a diagnosis and its refusals take for a node.
+const refusalBytes = 104
+
+func (x *explanation) size() int {
+	if x.diagnosis == nil {
+		return 0
+	}
+	return refusalBytes * (x.diagnosis.NodeToStatus.Len() + len(x.nominated))
+}
+
+// holds reports whether nothing has changed that the diagnosis depends on.
+func (x *explanation) holds(snapshot *cache.Snapshot, nominated map[string]uint64) bool {
+	if x.pos != snapshot.Log().End() || len(x.nominated) != len(nominated) {
+		return false
+	}
+	for name, n := range x.nominated {
+		if n.number == 0 || n.number != nominated[name] {
+			return false
+		}
+	}
+	return true
+}
+
+// noteNominated notes beside which pods the diagnosis, which is new, is right.
+func (x *explanation) noteNominated(ctx context.Context, snapshot *cache.Snapshot, nominated map[string]uint64, f *nodeFilters) {
+	x.nominated = make(map[string]*nominatedStatus, len(nominated))
+	for name, number := range nominated {
+		n := &nominatedStatus{number: number}
+		if slot, ok := snapshot.SlotOf(name); ok && x.nodeWise {
+			n.alone = f.alone(ctx, snapshot.Info(slot))
+		}
+		x.nominated[name] = n
+	}
+}
+
+// refresh brings the diagnosis up to the snapshot and the nominated pods by running the filters on
+// the nodes that have changed. If it returns false, the explanation is of no use: nodes have come or
+// gone, more than half have changed, or one does not refuse the pod.
+func (x *explanation) refresh(ctx context.Context, r *refresher, nominated map[string]uint64, f *nodeFilters) bool {
+	changes, ok := r.snapshot.Log().Since(x.pos)
+	if !ok || 2*len(changes) > r.snapshot.Slots() {
+		return false
+	}
+	for _, change := range changes {
+		if change.Kind == cache.NodeAdded || change.Kind == cache.NodeRemoved {
+			return false
+		}
+	}
+	renewed := x.refusals == nil
+	if renewed {
+		x.refusals = newRefusals(x.diagnosis.NodeToStatus)
+	}
+	codes := x.refusals.codes
+	if !x.refreshChanged(ctx, r, changes, nominated, f) || !x.refreshNominated(ctx, r, nominated, f) {
+		return false
+	}
+	if x.refusals.codes != codes {
+		x.version = r.classes.nextVersion()
+	}
+	if renewed {
+		x.diagnosis.NodeToStatus = schedframework.NewNodeToStatus(x.refusals.byName, x.diagnosis.NodeToStatus.AbsentNodesStatus())
+	}
+	x.pos, x.text = r.snapshot.Log().End(), ""
+	x.diagnosis.UnschedulablePlugins, x.diagnosis.PendingPlugins = nil, nil
+	x.refusals.addPlugins(x.diagnosis)
+	return true
+}
+
+// refreshChanged runs the filters on the nodes that have changed, as they are without nominated
+// pods.
+func (x *explanation) refreshChanged(ctx context.Context, r *refresher, changes []cache.Change, nominated map[string]uint64, f *nodeFilters) bool {
+	r.seen.reset(r.snapshot.Slots())
+	for _, change := range changes {
+		if !r.seen.add(change.Slot) {
+			continue
+		}
+		node := r.snapshot.Info(change.Slot)
+		name, alone := node.Node().Name, f.alone(ctx, node)
+		r.examined++
+		switch {
+		case x.nominated[name] != nil || nominated[name] != 0:
+			x.nominated[name] = &nominatedStatus{alone: alone}
+		case !alone.IsRejected():
+			return false
+		default:
+			x.refusals.set(name, alone)
+		}
+	}
+	return true
+}
+
+// refreshNominated runs the filters on the nodes to which others are nominated than before.
+func (x *explanation) refreshNominated(ctx context.Context, r *refresher, nominated map[string]uint64, f *nodeFilters) bool {
+	for name, n := range x.nominated {
+		if nominated[name] != 0 {
+			continue
+		}
+		if !n.alone.IsRejected() {
+			return false
+		}
+		x.refusals.set(name, n.alone)
+		delete(x.nominated, name)
+	}
+	for name, number := range nominated {
+		n := x.nominated[name]
+		if n == nil {
+			n = &nominatedStatus{alone: x.refusals.byName[name]}
+			x.nominated[name] = n
+		}
+		slot, exists := r.snapshot.SlotOf(name)
+		if exists && n.number != number {
+			status := f.beside(ctx, r.snapshot.Info(slot))
+			if !status.IsRejected() {
+				return false
+			}
+			x.refusals.set(name, status)
+			r.examined++
+		}
+		n.number = number
+	}
+	return true
+}
+
+// message returns the message of the error, without what PostFilter adds.
+func (x *explanation) message(err *schedframework.FitError) string {
+	if x.refusals == nil {
+		return err.Error()
+	}
+	return x.refusals.message(err.NumAllNodes)
+}

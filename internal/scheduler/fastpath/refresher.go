@@ -1,0 +1,44 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fastpath
+
+import "github.com/livesched/livesched/internal/scheduler/cache"
+
+// refresher is what rows, trackers and groups need to catch up with the snapshot: where the changes
+// are read from, and memory that they use one after the other.
+type refresher struct {
+	snapshot *cache.Snapshot
+	nodes    *nodeTable
+	classes  *classTable
+
+	// seen are the slots that the one that catches up has dealt with.
+	seen slotSet
+	// nodeScores are the scores of one node by plugin, allScores those of all nodes.
+	nodeScores, allScores []int64
+	// active is scratch memory of class.groupsOf.
+	active []*tracker
+
+	// recordMetrics is true if the durations of plugin calls are recorded in this decision.
+	recordMetrics bool
+	// examined is the number of nodes that this decision has looked at one by one, for themselves or
+	// for their group, in trackers, groups, filters and scores. It leaves out what is computed for a
+	// new class, and the nodes that plugins were run on, which plugin_evaluation_total counts.
+	examined int
+}
+
+// begin prepares for a decision.
+func (r *refresher) begin(recordMetrics bool) { r.recordMetrics, r.examined = recordMetrics, 0 }
+
+// each calls update once for each slot with a change.
+func (r *refresher) each(changes []cache.Change, update func(cache.Slot) error) error {
+	r.seen.reset(r.snapshot.Slots())
+	for _, change := range changes {
+		if r.seen.add(change.Slot) {
+			if err := update(change.Slot); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

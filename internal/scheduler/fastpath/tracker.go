@@ -1,0 +1,208 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fastpath
+
+import (
+	"slices"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
+)
+
+// tracker is what stands in for PodTopologySpread or InterPodAffinity, with the weight of its score.
+// Classes share the trackers for PodTopologySpread that are made from the same: those of pods with
+// equal rows and equal constraints, whatever their other labels.
+type tracker struct {
+	topology.Tracker
+	filters bool
+	weight  int64
+	// key is its name in localRows.spreadTrackers, "" if it is not to be shared. users is the number of
+	// classes that have it.
+	key   string
+	users int
+	// bytes is what it was last accounted with.
+	bytes int
+
+	// pos is the position in the log up to which it is right.
+	pos uint64
+	// relevant remembers of classes whether their pods change anything for it.
+	relevant relevance
+}
+
+// sync has the tracker catch up with the snapshot, and reports whether it can.
+func (x *tracker) sync(r *refresher) bool {
+	log := r.snapshot.Log()
+	changes, ok := log.Since(x.pos)
+	if !ok || x.Stale() {
+		return false
+	}
+	if len(changes) > 0 {
+		r.seen.reset(r.snapshot.Slots())
+		for _, change := range changes {
+			if x.cares(r.classes, change) && r.seen.add(change.Slot) {
+				x.Update(change.Slot)
+				r.examined++
+			}
+		}
+		x.pos = log.End()
+	}
+	return true
+}
+
+// cares reports whether a change may change anything for the tracker.
+func (x *tracker) cares(classes *classTable, change cache.Change) bool {
+	if change.Pod == 0 || change.Kind != cache.PodAdded && change.Kind != cache.PodRemoved {
+		return true
+	}
+	if relevant, ok := x.relevant.of(change.Pod); ok {
+		return relevant
+	}
+	other, known := classes.byID[change.Pod]
+	if !known {
+		return true
+	}
+	relevant := x.Relevant(other.like)
+	x.relevant.remember(change.Pod, relevant, len(classes.byID))
+	return relevant
+}
+
+// syncTrackers has the trackers of a class catch up with the snapshot. Those that cannot are made
+// anew.
+func (c *class) syncTrackers(r *refresher, factory *topology.Factory, mentions *topology.Mentions) error {
+	if !c.tracked || c.spread != nil && c.spread.Changed() {
+		return c.makeTrackers(r, factory, mentions)
+	}
+	for _, x := range c.trackers {
+		if !x.sync(r) {
+			return c.makeTrackers(r, factory, mentions)
+		}
+	}
+	return nil
+}
+
+// makeTrackers makes the trackers anew that no other class has kept up to date.
+func (c *class) makeTrackers(r *refresher, factory *topology.Factory, mentions *topology.Mentions) error {
+	c.dropTrackers(&r.classes.budget)
+	plan := c.local.instance.Plan
+	if plan.hasSpread {
+		constraints, err := factory.SpreadConstraints(c.like.Pod)
+		if err != nil {
+			return err
+		}
+		c.spread = constraints
+		if constraints != nil {
+			constraints.Mention(mentions)
+			if err := c.shareSpreadTracker(r); err != nil {
+				return err
+			}
+		}
+	}
+	if plan.hasAffinity {
+		made, err := factory.Affinity(c.like.Pod)
+		if err != nil {
+			return err
+		}
+		c.addTracker(r.snapshot, &tracker{Tracker: made, filters: plan.affinityFilters, weight: plan.affinityWeight})
+	}
+	c.tracked = true
+	return nil
+}
+
+// shareSpreadTracker gives a class the tracker for its spread constraints.
+func (c *class) shareSpreadTracker(r *refresher) error {
+	rows, key := c.local, c.spread.Key()
+	if x, ok := rows.spreadTrackers[key]; ok && x.sync(r) {
+		x.users++
+		c.trackers = append(c.trackers, x)
+		return nil
+	}
+	made, err := c.spread.Tracker()
+	if err != nil {
+		return err
+	}
+	x := &tracker{Tracker: made, filters: rows.instance.spreadFilters, weight: rows.instance.spreadWeight, key: key}
+	if rows.spreadTrackers == nil {
+		rows.spreadTrackers = map[string]*tracker{}
+	}
+	rows.spreadTrackers[key] = x // in the place of one that its other classes will find to be of no use
+	c.addTracker(r.snapshot, x)
+	return nil
+}
+
+// addTracker gives a class a tracker that was just made.
+func (c *class) addTracker(snapshot *cache.Snapshot, x *tracker) {
+	x.users, x.pos = 1, snapshot.Log().End()
+	c.trackers = append(c.trackers, x)
+}
+
+// dropTrackers takes a class's trackers from it, and with them the groups that depend on them.
+func (c *class) dropTrackers(b *budget) {
+	c.setGroups(b, nil)
+	for _, x := range c.trackers {
+		x.users--
+		if x.users == 0 {
+			b.bytes -= x.bytes
+			if c.local.spreadTrackers[x.key] == x {
+				delete(c.local.spreadTrackers, x.key)
+			}
+		}
+	}
+	c.trackers, c.spread, c.tracked, c.explanation = nil, nil, false, explanation{}
+}
+
+// active collects the trackers that affect nodes as things are.
+func (c *class) active(to []*tracker) []*tracker {
+	for _, x := range c.trackers {
+		if !x.Idle() {
+			to = append(to, x)
+		}
+	}
+	return to
+}
+
+// groupsOf returns the groups of a class's nodes, made if there are none for its rows and its active
+// trackers. nil: the nodes cannot be grouped.
+func (c *class) groupsOf(r *refresher) *groups {
+	if !c.local.groupable() {
+		return nil
+	}
+	r.active = c.active(r.active[:0])
+	if c.groups == nil || !slices.Equal(c.groups.trackers, r.active) {
+		c.setGroups(&r.classes.budget, c.local.groupsBy(r.active))
+	}
+	return c.groups
+}
+
+// setGroups has a class use other groups, or none.
+func (c *class) setGroups(b *budget, to *groups) {
+	if from := c.groups; from != nil {
+		from.users--
+		if from.users == 0 {
+			b.bytes -= from.bytes
+			c.local.groups = slices.DeleteFunc(c.local.groups, func(g *groups) bool { return g == from })
+		}
+	}
+	if to != nil {
+		to.users++
+	}
+	c.groups = to
+}
+
+// acceptsAll reports whether the trackers accept every node for the class's pods, so that the answer
+// for a node follows from that node.
+func (c *class) acceptsAll() bool {
+	for _, x := range c.trackers {
+		if x.filters && !x.LetsAll() {
+			return false
+		}
+	}
+	return true
+}
+
+// mindsPods reports whether the class's pods depend on which pods run on a node, apart from the
+// resources that these take. Their required affinity does not count: nominated pods can only be in
+// its favour, and it has to be met without them, too.
+func (c *class) mindsPods() bool {
+	return len(c.like.RequiredAntiAffinityTerms) > 0 || c.spread != nil && c.spread.Hard()
+}
