@@ -48,8 +48,8 @@ func podOf(kind string, i int) *corev1.Pod {
 	return workload.Admit(workload.Pods{Kind: kind}.Pod(i))
 }
 
-// decider adds nodes, and returns a function that decides about a pod and assumes it, and returns how
-// many nodes the fast path has examined.
+// decider adds nodes, and returns a function that decides about a pod and assumes it, and returns
+// how many nodes the fast path has examined.
 func (w *world) decider(nodes int) func(*corev1.Pod) int {
 	logger := klog.FromContext(w.ctx)
 	for i := range nodes {
@@ -61,7 +61,7 @@ func (w *world) decider(nodes int) func(*corev1.Pod) int {
 		fast := w.ours.tryFast(w.ctx, profile, schedframework.NewCycleState(), pod)
 		assumed := *pod
 		if fast.reason != fastpath.None {
-			result, err := w.ours.newScalar(profile, fast.State(), pod).schedule(w.ctx)
+			result, err := w.ours.newScalar(profile, schedframework.NewCycleState(), pod).schedule(w.ctx)
 			w.must(err)
 			assumed.Spec.NodeName = result.SuggestedHost
 			w.must(w.cache.AddPod(logger, &assumed))

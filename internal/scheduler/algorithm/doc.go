@@ -3,17 +3,23 @@
 
 // Package algorithm finds a node for one pod on one snapshot of the cluster.
 //
-//	PreFilter      once: is there any hope, and on which nodes
-//	nominated node alone, if the pod has one: if it fits the rest is not looked at
-//	Filter         on all nodes, or until enough fit; then the extenders' filters
-//	PreScore       once
-//	Score          on the nodes that fit; then the extenders' scores on top
-//	select         the node with the highest total; of equals, the one with the fewest pods of 32 that are drawn
+//	Schedule --+-- fast path     fast.go: package fastpath decides, or names the Reason why not
+//	           +-- scalar path   scalar.go: every plugin on every node
+//	           +-- both          verify.go: compares them (--fast-path=verify)
 //
-// It runs every plugin on every node it looks at, as kube-scheduler does it
-// (pkg/scheduler/schedule_one.go), and decides and explains as kube-scheduler
-// does, with two exceptions. A profile without a percentage has all its nodes
-// scored, where kube-scheduler takes a sample whose size depends on the cluster's.
-// And among nodes of equal total it prefers those with few pods, where
-// kube-scheduler takes one of those that it came to first.
+// The scalar path has these steps:
+//
+//	PreFilter        once; it may reject the pod or name the nodes that are left
+//	nominated node   alone, if the pod has one; if it fits, the other nodes are not evaluated
+//	Filter           on all nodes, or until enough fit; then the extenders' filters
+//	PreScore         once
+//	Score            on the nodes that fit; then the extenders' scores on top
+//	select           the node with the highest total; of equals, the one with the fewest pods of 32
+//	                 that are drawn
+//
+// It runs every plugin on every node that it evaluates, as kube-scheduler does
+// (pkg/scheduler/schedule_one.go), and decides and explains as kube-scheduler does, with two
+// exceptions. A profile without a percentage has all its nodes scored, where kube-scheduler takes a
+// sample whose size depends on the cluster's. And among nodes of equal total it prefers those with
+// few pods, where kube-scheduler takes one of those that it came to first.
 package algorithm

@@ -117,7 +117,7 @@ func (c *scalarAttempt) prioritizeByExtender(
 	return scores, nil
 }
 
-// extenderPanic keeps a panic in an extender's code to the pod it was asked about.
+// extenderPanic returns the error for a panic in an extender's code, which concerns one pod only.
 func extenderPanic(ctx context.Context, extender fwk.Extender, verb string, value any) error {
 	err := fmt.Errorf("extender %q panicked at %s: %v", extender.Name(), verb, value)
 	klog.FromContext(ctx).Error(err, "Extender panicked", "extender", extender.Name(), "stack", string(debug.Stack()))

@@ -20,7 +20,7 @@ import (
 
 // Reasons of the algorithm's own for which a pod takes the scalar path.
 const (
-	// byExtender: an extender has to be asked.
+	// byExtender: an extender is interested in the pod.
 	byExtender fastpath.Reason = "extender"
 	// byNoNodes: there is no node.
 	byNoNodes fastpath.Reason = "no_nodes"
@@ -51,7 +51,8 @@ func (s *Scheduler) scheduleFast(ctx context.Context, p Params, state fwk.CycleS
 	return s.newScalar(p, attempt.State(), pod).schedule(ctx)
 }
 
-// reasonForScalarPath returns why a pod takes the scalar path from the beginning. None: it does not.
+// reasonForScalarPath returns why a pod takes the scalar path from the beginning. None: it does
+// not.
 func (s *Scheduler) reasonForScalarPath(p Params, pod *corev1.Pod) fastpath.Reason {
 	if s.fast.engine.NumNodes() == 0 {
 		return byNoNodes
@@ -88,8 +89,8 @@ func resultOf(p fastpath.Placement) Result {
 	return Result{SuggestedHost: p.NodeName, EvaluatedNodes: p.Evaluated, FeasibleNodes: p.Feasible, Class: p.Class}
 }
 
-// scheduleUnfit explains why a pod fits nowhere. The scalar path works that out once for all pods of
-// the class that come before anything changes.
+// scheduleUnfit returns the error for a pod that fits nowhere. The scalar path makes the
+// explanation once for all pods of the class, until something changes.
 func (s *Scheduler) scheduleUnfit(
 	ctx context.Context, p Params, attempt fastpath.Attempt, unfit fastpath.Unfit, state fwk.CycleState, pod *corev1.Pod,
 ) (Result, error) {

@@ -17,16 +17,15 @@ import (
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// What ends the context of Filter plugins, so that those that look can stop.
+// The causes with which the context of Filter plugins ends.
 var (
 	errEnoughNodes = errors.New("enough nodes that fit were found")
 	errFilterError = errors.New("a filter failed on another node")
 	errFilterDone  = errors.New("filtering is done")
 )
 
-// findNodesThatFit returns the nodes that the pod fits. c.diagnosis says why it
-// does not fit the others that were looked at. An error is one that leaves it
-// unknown where the pod fits.
+// findNodesThatFit returns the nodes that the pod fits. c.diagnosis has the reasons of the other
+// nodes that were evaluated. An error leaves it unknown where the pod fits.
 func (c *scalarAttempt) findNodesThatFit(ctx context.Context) ([]fwk.NodeInfo, error) {
 	c.diagnosis.NodeToStatus = schedframework.NewDefaultNodeToStatus()
 	allowed, status, restricting := c.params.Framework.RunPreFilterPlugins(ctx, c.state, c.pod)
@@ -61,8 +60,8 @@ func (c *scalarAttempt) findNodesThatFit(ctx context.Context) ([]fwk.NodeInfo, e
 		return nil, err
 	}
 	if len(passed) != len(feasible) {
-		// Extenders name no events that would help the pod, so they go by a name
-		// of their own, under which every event counts.
+		// Extenders register no events that would help the pod, so they have a name of their own,
+		// for which every event counts.
 		c.diagnosis.UnschedulablePlugins.Insert(schedframework.ExtenderName)
 	}
 	return passed, nil
@@ -88,9 +87,8 @@ func (c *scalarAttempt) existing(names sets.Set[string]) []fwk.NodeInfo {
 	return nodes
 }
 
-// evaluateNominatedNode looks at the node that an earlier cycle nominated: after a
-// preemption it is likely the only one that fits. If that goes wrong the pod only
-// loses the short cut.
+// evaluateNominatedNode evaluates the node that an earlier cycle nominated: after a preemption it
+// is likely the only one that fits. If that fails, the pod only loses the short cut.
 func (c *scalarAttempt) evaluateNominatedNode(ctx context.Context) []fwk.NodeInfo {
 	feasible, err := c.filterNominatedNode(ctx)
 	if err != nil {
@@ -151,8 +149,8 @@ func (f *filtering) node(i int) fwk.NodeInfo {
 }
 
 func (f *filtering) run(ctx context.Context) ([]fwk.NodeInfo, error) {
-	// Measured here rather than in the framework, which is called for each node:
-	// the metric is about all nodes, pods nominated to them included.
+	// Measured here rather than in the framework, which is called for each node: the metric covers
+	// all nodes, with the pods nominated to them.
 	start, code := time.Now(), fwk.Success
 	defer func() {
 		schedmetrics.FrameworkExtensionPointDuration.
@@ -203,7 +201,7 @@ func (f *filtering) recordRefusals() {
 	}
 }
 
-// check looks at one node.
+// check runs the plugins on one node.
 func (f *filtering) check(ctx context.Context, i int) {
 	node := f.node(i)
 	status := f.params.Framework.RunFilterPluginsWithNominatedPods(ctx, f.state, f.pod, node)

@@ -137,8 +137,8 @@ func newOracle(ctx context.Context, t testing.TB, s setup) *oracle {
 	return o
 }
 
-// upstreamNominator is kube-scheduler's queue. It has no numbers, for which the scalar path does not
-// ask.
+// upstreamNominator is kube-scheduler's queue. It has no numbers, for which the scalar path does
+// not ask.
 type upstreamNominator struct{ fwk.PodNominator }
 
 func (upstreamNominator) NominatedNodes(*corev1.Pod) (map[string]uint64, bool) { panic("not expected") }

@@ -21,6 +21,9 @@ type outcome struct {
 
 // tryFast decides on the fast path, and takes a node if the pod fits one.
 func (s *Scheduler) tryFast(ctx context.Context, p Params, state fwk.CycleState, pod *corev1.Pod) outcome {
+	if s.fast == nil {
+		return outcome{reason: "off"}
+	}
 	if reason := s.reasonForScalarPath(p, pod); reason != fastpath.None {
 		return outcome{reason: reason}
 	}

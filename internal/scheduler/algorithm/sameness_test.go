@@ -152,7 +152,7 @@ var samenessProfiles = []func(*schedconfig.KubeSchedulerProfile){
 }
 
 // parity is an out-of-tree plugin that says that it is node-local. It goes by the parity of the
-// number of pods on a node and by a label of the pod, with scores that are normalised in a way of
+// number of pods on a node and by a label of the pod, with scores that are normalized in a way of
 // its own.
 type parity struct{}
 

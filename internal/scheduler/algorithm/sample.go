@@ -20,7 +20,7 @@ func (p *Params) numFeasibleNodesToFind(nodes int) int {
 	return max(nodes*percentage/100, minFeasibleNodesToFind)
 }
 
-// hasExtenderFilter tells whether nodes that fit now may be taken away later.
+// hasExtenderFilter reports whether nodes that fit now may be taken away later.
 func (p *Params) hasExtenderFilter() bool {
 	for _, extender := range p.Extenders {
 		if extender.IsFilter() {
@@ -30,7 +30,7 @@ func (p *Params) hasExtenderFilter() bool {
 	return false
 }
 
-// hasScoring tells whether it matters how many nodes there are to choose from.
+// hasScoring reports whether nodes are scored, so that the number to choose from matters.
 func (p *Params) hasScoring() bool {
 	if p.Framework.HasScorePlugins() {
 		return true

@@ -20,7 +20,7 @@ type scalarAttempt struct {
 	allNodes  []fwk.NodeInfo
 	diagnosis schedframework.Diagnosis
 
-	// What schedule came to: the nodes that the pod fits and, if there are several, their scores.
+	// The outcome of schedule: the nodes that the pod fits and, if there are several, their scores.
 	feasible []fwk.NodeInfo
 	scores   []fwk.NodePluginScores
 }

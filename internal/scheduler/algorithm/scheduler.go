@@ -21,11 +21,10 @@ import (
 // are kube-scheduler's; they become the pod's condition.
 var ErrNoNodesAvailable = errors.New("no nodes available to schedule pods")
 
-// Config is what a Scheduler is made of.
+// Config configures a Scheduler.
 type Config struct {
-	// Snapshot is the cluster as decisions see it. Who calls Schedule refreshes
-	// it between the calls. NodeInfos().List() is the order in which nodes are
-	// sampled.
+	// Snapshot is the cluster as decisions see it. The caller of Schedule refreshes it between the
+	// calls. Nodes are sampled in the order of NodeInfos().List().
 	Snapshot fwk.SharedLister
 	// IntN returns a random number from 0 to n-1, to draw nodes of equal score.
 	// Default: rand.IntN.
@@ -33,20 +32,18 @@ type Config struct {
 	// Engine decides on the fast path, on the same snapshot. nil: every decision takes the scalar
 	// path.
 	Engine *fastpath.Engine
-	// Verify has every decision of the fast path made on the scalar path as well, which then
-	// counts.
+	// Verify makes every decision of the fast path on the scalar path, too, whose decision counts.
 	Verify bool
 }
 
 // Params is what the instance of the profile of a pod contributes to its decision.
 type Params struct {
 	Framework *framework.Framework
-	// Extenders are asked after the plugins, in order.
+	// Extenders are called after the plugins, in order.
 	Extenders []fwk.Extender
-	// PercentageOfNodesToScore ends the search once that share of the nodes, and
-	// not less than 100 nodes, is found to fit. 0 and 100: all nodes are scored. On the
-	// fast path it ends the search of those plugins alone that have to be asked node by
-	// node.
+	// PercentageOfNodesToScore ends the search once that share of the nodes, and not less than 100
+	// nodes, is found to fit. 0 and 100: all nodes are scored. On the fast path it bounds only the
+	// search of the plugins that have to be run node by node.
 	PercentageOfNodesToScore int32
 	// FastPath is how the fast path treats the plugins. nil: the pod takes the scalar path.
 	FastPath *fastpath.Plan
@@ -88,12 +85,12 @@ func New(cfg Config) *Scheduler {
 	return s
 }
 
-// Schedule finds the best node for the pod. state has to be new, and is
-// afterwards what Reserve and the later extension points need.
+// Schedule finds the best node for the pod. state must be new. Afterwards it holds what Reserve and
+// the later extension points need.
 //
-// The error is, or wraps, a *schedframework.FitError if the pod fits nowhere: it says why,
-// for each node. It is ErrNoNodesAvailable if there are no nodes. Any other
-// error is a plugin's or an extender's, or the cause of ctx having ended.
+// If the pod fits nowhere, the error is, or wraps, a *schedframework.FitError, which has the reason
+// for each node. It is ErrNoNodesAvailable if there are no nodes. Any other error comes from a
+// plugin or an extender, or is the cause of ctx.
 func (s *Scheduler) Schedule(ctx context.Context, p Params, state fwk.CycleState, pod *corev1.Pod) (Result, error) {
 	if s.fast == nil || p.FastPath == nil {
 		return s.newScalar(p, state, pod).schedule(ctx)
@@ -108,13 +105,13 @@ func (s *Scheduler) Schedule(ctx context.Context, p Params, state fwk.CycleState
 	return s.scheduleFast(ctx, p, state, pod)
 }
 
-// draws is how many of the nodes with one total are looked at. With one, pods would gather on nodes
-// that others were placed on, as totals are whole numbers and do not tell few small pods from none;
-// with all, each decision would go through all the nodes that are alike.
+// draws is the number of nodes with one total whose pods are counted. With one, pods would gather
+// on nodes that others were placed on, as totals are whole numbers and do not distinguish few small
+// pods from none. With all, each decision would go through all the nodes that are alike.
 const draws = 32
 
-// draw chooses among n nodes with one total: of those that it draws, all if they are few, the one
-// with the fewest pods.
+// draw chooses among n nodes with one total: it returns the one with the fewest pods of those that
+// it draws, which are all if they are few.
 func (s *Scheduler) draw(n int, pods func(i int) int) int {
 	if n == 1 {
 		return 0

@@ -51,8 +51,8 @@ func (s *Scheduler) scheduleBoth(ctx context.Context, p Params, state fwk.CycleS
 	return result, err
 }
 
-// compare returns an error if an attempt on the fast path differs from one on the scalar path, which
-// has ended with err. One that leaves the pod to the scalar path does not.
+// compare returns an error if an attempt on the fast path differs from one on the scalar path,
+// which has ended with err. One that leaves the pod to the scalar path does not.
 func (s *Scheduler) compare(ctx context.Context, attempt fastpath.Attempt, scalar *scalarAttempt, err error) error {
 	if unfit, ok := attempt.Unfit(); ok {
 		return compareUnfit(ctx, unfit, scalar, err)
@@ -111,8 +111,8 @@ func (c *scalarAttempt) best() sets.Set[string] {
 	return best
 }
 
-// compareUnfit returns an error if the explanation of the fast path, if there is one, is not that of
-// the scalar path.
+// compareUnfit returns an error if the explanation of the fast path, if there is one, is not that
+// of the scalar path.
 func compareUnfit(ctx context.Context, unfit fastpath.Unfit, scalar *scalarAttempt, err error) error {
 	var want *schedframework.FitError
 	switch {

@@ -52,13 +52,13 @@ func (a Attempt) Err() error { return a.lent().uncached.failure }
 // answers of plugins that must not be run twice for one pod.
 func (a Attempt) State() fwk.CycleState { return a.lent().scalarState() }
 
-// NominationsChanged reports whether other pods than those at the time of the decision are nominated
-// to nodes, among those that matter to the pod.
+// NominationsChanged reports whether other pods than those at the time of the decision are
+// nominated to nodes, among those that matter to the pod.
 func (a Attempt) NominationsChanged() bool { return a.lent().nominationsChanged() }
 
-// Examined returns how many nodes the attempt has looked at one by one so far, for themselves or for
-// their group. It leaves out what is computed for a new class, and the nodes that plugins were run
-// on (plugin_evaluation_total).
+// Examined returns how many nodes the attempt has looked at one by one so far, for themselves or
+// for their group. It leaves out what is computed for a new class, and the nodes that plugins were
+// run on (plugin_evaluation_total).
 func (a Attempt) Examined() int { return a.lent().engine.refresher.examined }
 
 // Fit is the outcome that the pod fits: the nodes with the highest total, one at least.
@@ -100,8 +100,8 @@ type Placement struct {
 }
 
 // Take places the pod on the i-th of the best nodes. It makes the state of the pod what Reserve and
-// the later extension points need for that node. If it returns false, the pod takes the scalar path,
-// and the Attempt has its Reason.
+// the later extension points need for that node. If it returns false, the pod takes the scalar
+// path, and the Attempt has its Reason.
 func (f Fit) Take(ctx context.Context, i int) (Placement, bool) {
 	return f.of.lent().take(ctx, i)
 }

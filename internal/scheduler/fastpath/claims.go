@@ -62,7 +62,7 @@ func get[T any](store toolscache.Store, key string) *T {
 	return t
 }
 
-// answersForClaims says whether the profile has the plugins that claims answers for, as it knows
+// answersForClaims reports whether the profile has the plugins that claims answers for, as it knows
 // them.
 func (g *Plan) answersForClaims() bool {
 	gates := utilfeature.DefaultFeatureGate
@@ -88,7 +88,7 @@ type claims struct {
 	volumes int
 }
 
-// read reads the claims of a pod that PreFilter of VolumeBinding has let pass, and says whether
+// read reads the claims of a pod that PreFilter of VolumeBinding has let pass, and reports whether
 // they are of the simple kind.
 func (c *claims) read(snapshot *cache.Snapshot, pod *corev1.Pod) bool {
 	c.affinities, c.topologies, c.volumes = c.affinities[:0], c.topologies[:0], 0
@@ -127,7 +127,7 @@ func (c *claims) add(snapshot *cache.Snapshot, claim *corev1.PersistentVolumeCla
 	return ok
 }
 
-// mayBeTranslated says whether a volume may be of a kind that is translated to one of CSI, for
+// mayBeTranslated reports whether a volume may be of a kind that is translated to one of CSI, for
 // which its affinity may be another.
 func mayBeTranslated(pv *corev1.PersistentVolume) bool {
 	source := &pv.Spec.PersistentVolumeSource
@@ -206,7 +206,7 @@ func (a *volumeAffinity) match(node *corev1.Node) bool {
 	return false
 }
 
-// hasValues says whether labels have one of the values that each of the requirements asks for.
+// hasValues reports whether labels have one of the values that each of the requirements asks for.
 func hasValues(of map[string]string, requirements []corev1.NodeSelectorRequirement) bool {
 	for i := range requirements {
 		value, ok := of[requirements[i].Key]
@@ -217,7 +217,7 @@ func hasValues(of map[string]string, requirements []corev1.NodeSelectorRequireme
 	return true
 }
 
-// match says whether the volumes can be mounted on a node: what VolumeBinding says.
+// match reports whether the volumes can be mounted on a node: what VolumeBinding says.
 func (c *claims) match(node *corev1.Node) bool {
 	for i := range c.affinities {
 		if !c.affinities[i].match(node) {
@@ -232,7 +232,7 @@ func (c *claims) match(node *corev1.Node) bool {
 	return true
 }
 
-// withinLimits says whether NodeVolumeLimits would let the pod on a node with so many claims in
+// withinLimits reports whether NodeVolumeLimits would let the pod on a node with so many claims in
 // use, and false if in doubt.
 func (c *claims) withinLimits(node string, inUse int32) bool {
 	csiNode := get[storagev1.CSINode](c.stores.csiNodes, node)

@@ -24,8 +24,8 @@ type class struct {
 	like  *schedframework.PodInfo
 	local *localRows
 
-	// trackers are those that affect the class, once tracked is true. spread are the constraints that
-	// the tracker of PodTopologySpread is made from; nil if there are none.
+	// trackers are those that affect the class, once tracked is true. spread are the constraints
+	// that the tracker of PodTopologySpread is made from; nil if there are none.
 	trackers []*tracker
 	tracked  bool
 	spread   *topology.SpreadConstraints
@@ -63,8 +63,8 @@ func (c *class) size() int {
 	return bytes
 }
 
-// standsAlone reports whether PodTopologySpread and InterPodAffinity do nothing for a pod: it has no
-// constraints, nor do the default ones apply, and neither it nor any pod that runs has affinity
+// standsAlone reports whether PodTopologySpread and InterPodAffinity do nothing for a pod: it has
+// no constraints, nor do the default ones apply, and neither it nor any pod that runs has affinity
 // terms.
 func (c *class) standsAlone(ctx context.Context, snapshot *cache.Snapshot, pod *corev1.Pod) bool {
 	p := c.local.instance.Plan

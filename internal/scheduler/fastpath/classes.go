@@ -44,8 +44,9 @@ func newClassTable(nodes *nodeTable, maxBytes int) *classTable {
 	}
 }
 
-// instanceOf returns what is kept for an instance. A new instance of a profile takes the place of
-// the old one. With it go the instances that are closed: those of profiles that were deleted.
+// instanceOf returns the classes and rows of an instance. A new instance of a profile takes the
+// place of the old one. With it go the instances that are closed: those of profiles that were
+// deleted.
 func (t *classTable) instanceOf(plan *Plan) *instance {
 	name := plan.framework.ProfileName()
 	if i, ok := t.instances[name]; ok && i.Plan == plan {
@@ -92,8 +93,8 @@ func (t *classTable) nextVersion() uint64 {
 	return t.lastVersion
 }
 
-// account counts what a class, its rows, trackers and groups hold by now, and drops the classes that
-// were not used for the longest while all hold too much.
+// account counts what a class, its rows, trackers and groups hold by now, and drops the classes
+// that were not used for the longest while all hold too much.
 func (t *classTable) account(c *class) {
 	t.count(&c.bytes, c.size())
 	for _, x := range c.trackers {

@@ -7,7 +7,7 @@ package fastpath
 // only.
 type columns struct {
 	verdict []uint16
-	// fixed is the weighted sum of the scores that are not normalised.
+	// fixed is the weighted sum of the scores that are not normalized.
 	fixed []int64
 	// feasible is the number of slots with verdict fits, and byFixed has these sorted by fixed.
 	feasible int
@@ -54,15 +54,15 @@ func (p *columnPool) takeBack(l *localRows) {
 func (l *localRows) strip() columns {
 	taken := l.columns
 	l.columns, l.images.scores, l.pos = columns{}, nil, 0
-	clear(l.normalised)
+	clear(l.normalized)
 	return taken
 }
 
 // size is about what the rows hold in memory, without what they share.
 func (l *localRows) size() int {
 	n := 1024 + len(l.key) + 2*cap(l.verdict) + 8*cap(l.fixed) + 8*cap(l.images.scores) + l.byFixed.size()
-	for i, column := range l.normalised {
-		if !l.instance.normalised[i].eligibility {
+	for i, column := range l.normalized {
+		if !l.instance.normalized[i].eligibility {
 			n += 8 * cap(column)
 		}
 	}

@@ -117,7 +117,8 @@ func (d *decision) ready(ctx context.Context, like *corev1.Pod) (prepared time.T
 	e := d.engine
 	d.readMentions(like)
 	var c *class
-	for again := true; again; again = d.forgetIfGrown() { // once more if a selector that was just found asks for more
+	// Once more if a selector that was just found asks for more labels.
+	for again := true; again; again = d.forgetIfGrown() {
 		if c, reason = d.findClass(ctx, like); reason == None {
 			reason = d.prepareTrackers(ctx, c)
 		}

@@ -30,11 +30,11 @@ type eligibilityRows struct {
 	// The columns are by slot. A slot without a node, or on which a filter refuses the pods, has
 	// verdict only.
 	verdict []uint16
-	// fixed is the weighted sum of the scores that are not normalised. nil: all zeros.
+	// fixed is the weighted sum of the scores that are not normalized. nil: all zeros.
 	fixed []int64
-	// normalised has the scores of Plan.normalised, before normalisation. A column that is
+	// normalized has the scores of Plan.normalized, before normalization. A column that is
 	// nil is all zeros, as are those of other plugins.
-	normalised [][]int64
+	normalized [][]int64
 }
 
 // holdEligibility returns the rows for a key, to be given back with classTable.releaseEligibility.
@@ -45,15 +45,15 @@ func (i *instance) holdEligibility(ctx context.Context, key []byte, pod *corev1.
 		if err != nil {
 			return nil, err
 		}
-		r = &eligibilityRows{runner: runner, key: string(key), instance: i, normalised: make([][]int64, len(i.normalised))}
+		r = &eligibilityRows{runner: runner, key: string(key), instance: i, normalized: make([][]int64, len(i.normalized))}
 		i.eligibility[r.key] = r
 	}
 	r.users++
 	return r, nil
 }
 
-// sync has the rows catch up with the snapshot. pod is any that has the key. After an error they are
-// built anew the next time.
+// sync has the rows catch up with the snapshot. pod is any that has the key. After an error they
+// are built anew the next time.
 func (c *eligibilityRows) sync(ctx context.Context, r *refresher, pod *corev1.Pod) error {
 	log := r.snapshot.Log()
 	changes, ok := log.Since(c.pos)
@@ -95,9 +95,9 @@ func (c *eligibilityRows) resize(slots int) {
 	if c.fixed != nil {
 		c.fixed = fitted(c.fixed, slots, 0)
 	}
-	for i, column := range c.normalised {
+	for i, column := range c.normalized {
 		if column != nil {
-			c.normalised[i] = fitted(column, slots, 0)
+			c.normalized[i] = fitted(column, slots, 0)
 		}
 	}
 }
@@ -131,7 +131,7 @@ func (c *eligibilityRows) rebuild(ctx context.Context, r *refresher, pod *corev1
 		}
 	}
 	c.fixed = nil
-	clear(c.normalised)
+	clear(c.normalized)
 	width := c.instance.eligibilityScores
 	scores, err := c.askAll(ctx, r, pod, c.verdict, width)
 	if err != nil {
@@ -154,9 +154,9 @@ func (c *eligibilityRows) put(slot cache.Slot, scores []int64) error {
 		return err
 	}
 	c.fixed = set(c.fixed, len(c.verdict), slot, fixed)
-	for i, s := range c.instance.normalised {
+	for i, s := range c.instance.normalized {
 		if s.eligibility {
-			c.normalised[i] = set(c.normalised[i], len(c.verdict), slot, scores[s.at])
+			c.normalized[i] = set(c.normalized[i], len(c.verdict), slot, scores[s.at])
 		}
 	}
 	return nil
@@ -165,13 +165,13 @@ func (c *eligibilityRows) put(slot cache.Slot, scores []int64) error {
 // size is about what the rows hold in memory.
 func (c *eligibilityRows) size() int {
 	n := 1024 + len(c.key) + 2*cap(c.verdict) + 8*cap(c.fixed)
-	for _, column := range c.normalised {
+	for _, column := range c.normalized {
 		n += 8 * cap(column)
 	}
 	return n
 }
 
-// worthRebuilding says whether so many changes matter that it is cheaper to look at all slots in
+// worthRebuilding reports whether so many changes matter that it is cheaper to look at all slots in
 // one go.
 func worthRebuilding(changes []cache.Change, slots int, matters func(cache.Change) bool) bool {
 	if 2*len(changes) <= slots {
@@ -198,7 +198,7 @@ func set(column []int64, slots int, slot cache.Slot, number int64) []int64 {
 	return column
 }
 
-// sumFixed is the weighted sum of scores that are not normalised.
+// sumFixed is the weighted sum of scores that are not normalized.
 func sumFixed(scorers []scorer, scores []int64) (int64, error) {
 	var sum int64
 	for i := range scorers {

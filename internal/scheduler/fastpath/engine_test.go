@@ -21,6 +21,7 @@ import (
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/plugins/nodelabel"
 )
 
 func TestMain(m *testing.M) {
@@ -348,6 +349,9 @@ func (*keeper) Unreserve(context.Context, fwk.CycleState, *corev1.Pod, string)  
 func TestAPluginThatKeepsStateForLaterIsNotNodeLocal(t *testing.T) {
 	if got := kindOf(&scored{}); got != local {
 		t.Errorf("the kind of a plugin that says it is node-local is %d", got)
+	}
+	if got := kindOf(&nodelabel.NodeLabel{}); got != eligibility {
+		t.Errorf("the kind of a plugin that reads the node object only is %d", got)
 	}
 	if got := kindOf(&keeper{}); got != opaque {
 		t.Errorf("the kind of a plugin that reserves by what PreFilter left is %d", got)

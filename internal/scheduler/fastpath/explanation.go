@@ -20,8 +20,8 @@ type explanation struct {
 	diagnosis *schedframework.Diagnosis
 	// text is the message. It takes a look at all nodes to make it: it is made for the second pod.
 	text string
-	// version is another one whenever the code of a node's status changes. No two explanations of an
-	// Engine have the same.
+	// version is another one whenever the code of a node's status changes. No two explanations of
+	// an Engine have the same.
 	version uint64
 	// pos is the end of the log for which the diagnosis is right.
 	pos uint64
@@ -38,8 +38,8 @@ type explanation struct {
 type nominatedStatus struct {
 	// alone is the status without these pods.
 	alone *fwk.Status
-	// number identifies the pods beside whom the diagnosis is right (decision.nominated). 0: of none,
-	// the filters have to be run.
+	// number identifies the pods beside whom the diagnosis is right (decision.nominated). 0: of
+	// none, the filters have to be run.
 	number uint64
 }
 
@@ -96,8 +96,8 @@ func (x *explanation) noteNominated(ctx context.Context, snapshot *cache.Snapsho
 }
 
 // refresh brings the diagnosis up to the snapshot and the nominated pods by running the filters on
-// the nodes that have changed. If it returns false, the explanation is of no use: nodes have come or
-// gone, more than half have changed, or one does not refuse the pod.
+// the nodes that have changed. If it returns false, the explanation is of no use: nodes have come
+// or gone, more than half have changed, or one does not refuse the pod.
 func (x *explanation) refresh(ctx context.Context, r *refresher, nominated map[string]uint64, f *nodeFilters) bool {
 	changes, ok := r.snapshot.Log().Since(x.pos)
 	if !ok || 2*len(changes) > r.snapshot.Slots() {

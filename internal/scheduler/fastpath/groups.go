@@ -11,22 +11,22 @@ import (
 )
 
 // groups sorts the nodes that the local filters let pass into groups in which all nodes are given
-// equal answers by the twins and by the plugins whose scores are normalised. The nodes of a group
-// differ in the sum of the other scores alone, by which they are kept in buckets. So one node of
-// each group does for filters and normalisation, and the best nodes are in the highest bucket of
+// equal answers by the trackers and by the plugins whose scores are normalized. The nodes of a
+// group differ in the sum of the other scores alone, by which they are kept in buckets. So one node
+// of each group does for filters and normalization, and the best nodes are in the highest bucket of
 // each of the best groups.
 //
-// It is kept up through the change log, for slots whose rows or twins have changed, after rows and
-// twins are. It belongs to rows and to some of the twins, and is shared by the classes that have
-// the same of both.
+// It is kept up through the change log, for slots whose rows or trackers have changed, after rows
+// and trackers are. It belongs to rows and to some of the trackers, and is shared by the classes
+// that have the same of both.
 type groups struct {
 	rows *localRows
-	// trackers are the twins that have something to say about nodes.
+	// trackers are the trackers that have something to say about nodes.
 	trackers []*tracker
 	// users is the number of classes that use the groups, bytes what they were last accounted with.
 	users, bytes int
 
-	// made says that the groups are right up to pos. If not, they are empty, and pos and epoch are
+	// made is true if the groups are right up to pos. If not, they are empty, and pos and epoch are
 	// those of the last decision that could have used them.
 	made  bool
 	pos   uint64
@@ -70,24 +70,24 @@ type bucket struct {
 // minGroups is how many groups are worth it in any cluster.
 const minGroups = 32
 
-// tooMany says whether a pass over all nodes would do as well: the groups have less than eight
+// tooMany reports whether a pass over all nodes would do as well: the groups have less than eight
 // nodes each.
 func (g *groups) tooMany(snapshot *cache.Snapshot) bool {
 	return len(g.numbers) > max(minGroups, snapshot.NumNodes()/8)
 }
 
-// groupable says whether nodes can be grouped at all: no plugin normalises in a way that may depend
-// on how many there are.
+// groupable reports whether nodes can be grouped at all: no plugin normalizes in a way that may
+// depend on how many there are.
 func (l *localRows) groupable() bool {
-	for i := range l.normalised {
-		if !l.skips[i] && l.instance.normalised[i].normalization == byPlugin {
+	for i := range l.normalized {
+		if !l.skips[i] && l.instance.normalized[i].normalization == byPlugin {
 			return false
 		}
 	}
 	return true
 }
 
-// groupsBy returns the groups by these twins, which no class may use yet.
+// groupsBy returns the groups by these trackers, which no class may use yet.
 func (l *localRows) groupsBy(trackers []*tracker) *groups {
 	for _, g := range l.groups {
 		if slices.Equal(g.trackers, trackers) {
@@ -99,7 +99,7 @@ func (l *localRows) groupsBy(trackers []*tracker) *groups {
 	return g
 }
 
-// sync brings the groups up to the snapshot, and says whether they are of use. They are not made
+// sync brings the groups up to the snapshot, and reports whether they are of use. They are not made
 // until it is the second time that they could be used without much having happened in between: it
 // takes as long as some passes over all nodes.
 func (g *groups) sync(r *refresher) bool {
@@ -156,8 +156,8 @@ func (g *groups) clear() {
 	}
 }
 
-// cares says whether a change can move a node to another group. Pods that matter to no twin cannot:
-// the scores that are normalised in a known way go by the node alone.
+// cares reports whether a change can move a node to another group. Pods that matter to no tracker
+// cannot: the scores that are normalized in a known way go by the node alone.
 func (g *groups) cares(classes *classTable, change cache.Change) bool {
 	if change.Kind != cache.PodAdded && change.Kind != cache.PodRemoved {
 		return true
@@ -170,7 +170,7 @@ func (g *groups) cares(classes *classTable, change cache.Change) bool {
 	return false
 }
 
-// put puts a slot where it belongs as its row and the twins are now.
+// put puts a slot where it belongs as its row and the trackers are now.
 func (g *groups) put(slot cache.Slot) {
 	for len(g.in) < len(g.rows.verdict) {
 		g.in, g.at = append(g.in, -1), append(g.at, 0)
@@ -215,7 +215,7 @@ func (g *groups) move(slot cache.Slot) {
 	g.list[number].size--
 }
 
-// sum is the sum of a slot's scores that are not normalised.
+// sum is the sum of a slot's scores that are not normalized.
 func (g *groups) sum(slot cache.Slot) int64 {
 	if scores := g.rows.images.scores; scores != nil {
 		return g.rows.fixed[slot] + scores[slot]
@@ -226,7 +226,7 @@ func (g *groups) sum(slot cache.Slot) int64 {
 // writeKey writes the key of a slot's group.
 func (g *groups) writeKey(slot cache.Slot) {
 	g.key = g.key[:0]
-	for i, column := range g.rows.normalised {
+	for i, column := range g.rows.normalized {
 		switch {
 		case g.rows.skips[i]:
 		case column == nil:

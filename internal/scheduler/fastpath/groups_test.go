@@ -31,7 +31,7 @@ func TestGroupsHaveWhatAMapHas(t *testing.T) {
 	tracks := &trackerOf{numbers: make([]byte, slots)}
 	rows := &localRows{
 		columns:    columns{verdict: make([]uint16, slots), fixed: make([]int64, slots)},
-		normalised: [][]int64{make([]int64, slots), nil, make([]int64, slots)},
+		normalized: [][]int64{make([]int64, slots), nil, make([]int64, slots)},
 		skips:      []bool{false, false, true},
 	}
 	for i := range rows.verdict {
@@ -41,19 +41,19 @@ func TestGroupsHaveWhatAMapHas(t *testing.T) {
 	for step := range 20_000 {
 		slot := cache.Slot(r.IntN(slots))
 		rows.fixed[slot] = r.Int64N(5) * 1000
-		rows.normalised[2][slot] = r.Int64N(100) // skipped
+		rows.normalized[2][slot] = r.Int64N(100) // skipped
 		if r.IntN(3) > 0 {
 			g.move(slot)
 		} else {
 			rows.verdict[slot] = uint16(r.IntN(3))
-			rows.normalised[0][slot] = r.Int64N(2) * 200
+			rows.normalized[0][slot] = r.Int64N(2) * 200
 			tracks.numbers[slot] = byte(r.IntN(3))
 			g.put(slot)
 		}
 		switch step {
 		case 5_000, 15_000: // all of them are alike, and drift apart again
 			for i := range slots {
-				rows.verdict[i], rows.fixed[i], rows.normalised[0][i], tracks.numbers[i] = fits, 0, 0, 0
+				rows.verdict[i], rows.fixed[i], rows.normalized[0][i], tracks.numbers[i] = fits, 0, 0, 0
 				g.put(cache.Slot(i))
 			}
 		case 10_000:
@@ -62,18 +62,18 @@ func TestGroupsHaveWhatAMapHas(t *testing.T) {
 				rows.images.scores[i] = r.Int64N(3)
 				g.put(cache.Slot(i))
 			}
-			rows.normalised[1] = make([]int64, slots)
+			rows.normalized[1] = make([]int64, slots)
 		}
-		if rows.normalised[1] != nil && r.IntN(10) == 0 {
-			rows.normalised[1][slot] = r.Int64N(2)
+		if rows.normalized[1] != nil && r.IntN(10) == 0 {
+			rows.normalized[1][slot] = r.Int64N(2)
 			g.put(slot)
 		}
 		compareGroups(t, g, func(slot int) string {
 			var second int64
-			if rows.normalised[1] != nil {
-				second = rows.normalised[1][slot]
+			if rows.normalized[1] != nil {
+				second = rows.normalized[1][slot]
 			}
-			return fmt.Sprint(rows.normalised[0][slot], second, tracks.numbers[slot])
+			return fmt.Sprint(rows.normalized[0][slot], second, tracks.numbers[slot])
 		}, step)
 	}
 }

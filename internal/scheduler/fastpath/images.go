@@ -68,7 +68,7 @@ func (l *localRows) syncImages(ctx context.Context, r *refresher, pod *corev1.Po
 	return nil
 }
 
-// lookUpImages looks up what the scores of ImageLocality depend on besides the nodes, and says
+// lookUpImages looks up what the scores of ImageLocality depend on besides the nodes, and reports
 // whether that moved.
 func (l *localRows) lookUpImages(snapshot *cache.Snapshot) bool {
 	c := &l.images

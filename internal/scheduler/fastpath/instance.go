@@ -9,7 +9,7 @@ import (
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// instance is what is kept for one instance of a profile, by its Plan.
+// instance is the knowledge that is kept for one instance of a profile: its classes and rows.
 type instance struct {
 	*Plan
 	classes     map[string]*class

@@ -26,12 +26,12 @@ import (
 type keyWriter struct {
 	mapkey.Writer
 
-	// eligibilityEnd is where, in the local part, the inputs of the plugins of kind eligibility end.
-	// localEnd is where the local part ends.
+	// eligibilityEnd is where, in the local part, the inputs of the plugins of kind eligibility
+	// end. localEnd is where the local part ends.
 	eligibilityEnd, localEnd int
 }
 
-// write writes the key of a pod. It returns false if a plugin has to be asked about this pod.
+// write writes the key of a pod. It returns false if a plugin has to be run for this pod.
 func (w *keyWriter) write(plan *Plan, pod *corev1.Pod, mentions *topology.Mentions) bool {
 	w.Reset()
 	ok := w.local(pod) && plan.ownKeys(w, pod)
@@ -158,22 +158,22 @@ func (w *keyWriter) cross(pod *corev1.Pod, mentions *topology.Mentions) bool {
 	return ok
 }
 
-// reported says whether a pod's status says something of its resources, as that of a pod does which
-// runs. What a pod requests does not follow from its key then.
+// reported reports whether a pod's status says something of its resources, as that of a pod does
+// which runs. What a pod requests does not follow from its key then.
 func reported(pod *corev1.Pod) bool {
 	status := &pod.Status
 	return len(status.ContainerStatuses) > 0 || len(status.InitContainerStatuses) > 0 ||
 		status.Resources != nil || len(status.AllocatedResources) > 0 || len(status.NodeAllocatableResourceClaimStatuses) > 0
 }
 
-// hasClaims says whether a pod has claims, of volumes or devices, or volumes that not every node
+// hasClaims reports whether a pod has claims, of volumes or devices, or volumes that not every node
 // can mount.
 func hasClaims(pod *corev1.Pod) bool {
 	return len(pod.Spec.ResourceClaims) > 0 || !ordinaryVolumes(pod.Spec.Volumes)
 }
 
-// ordinaryVolumes says whether all volumes are of those kinds that every node can mount any number
-// of times.
+// ordinaryVolumes reports whether all volumes are of those kinds that every node can mount any
+// number of times.
 func ordinaryVolumes(volumes []corev1.Volume) bool {
 	for i := range volumes {
 		if !ordinaryVolume(&volumes[i].VolumeSource) {
@@ -188,8 +188,8 @@ func ordinaryVolume(v *corev1.VolumeSource) bool {
 		v.HostPath != nil || v.Image != nil || v.NFS != nil || v.CSI != nil
 }
 
-// requestsExtended says whether a pod asks for anything but the resources that every node has. Such
-// a resource may come from a device plugin, or be backed by devices of a DeviceClass.
+// requestsExtended reports whether a pod asks for anything but the resources that every node has.
+// Such a resource may come from a device plugin, or be backed by devices of a DeviceClass.
 func requestsExtended(pod *corev1.Pod) bool {
 	for _, containers := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 		for i := range containers {

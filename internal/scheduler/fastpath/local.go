@@ -37,18 +37,18 @@ const (
 type localRows struct {
 	key      string
 	instance *instance
-	// runner is that of Plan.local. asks says that they are to be asked about nodes.
+	// runner is that of Plan.local. asks is true if they have to be run on nodes.
 	runner
 	asks bool
 	// eligibility and demand are held, and given back when the rows go.
 	eligibility *eligibilityRows
 	demand      *demand
-	// extended says that the pods ask for resources that devices may stand behind.
+	// extended is true if the pods ask for resources that devices may stand behind.
 	extended bool
 	// classes is the number of classes that use the rows.
 	classes int
-	// spreadTrackers are those of PodTopologySpread that classes may share, by tracker.key, and groups all
-	// that are in use.
+	// spreadTrackers are those of PodTopologySpread that classes may share, by tracker.key, and
+	// groups all that are in use.
 	spreadTrackers map[string]*tracker
 	groups         []*groups
 	// bytes is what the rows were last accounted with.
@@ -56,21 +56,21 @@ type localRows struct {
 
 	// pos is the position in the log up to which the rows are right; 0 if they never were.
 	pos uint64
-	// seen says that the rows were used before. Columns of rows that were used but once are lent to
-	// others.
+	// seen is true if the rows were used before. Columns of rows that were used but once are lent
+	// to others.
 	seen bool
 	columns
-	// normalised has the scores of Plan.normalised, before normalisation. A column that is
+	// normalized has the scores of Plan.normalized, before normalization. A column that is
 	// nil is all zeros. Those of constraints are its own.
-	normalised [][]int64
-	// skips says for each of Plan.normalised whether PreScore skipped: it scores nothing
+	normalized [][]int64
+	// skips says for each of Plan.normalized whether PreScore skipped: it scores nothing
 	// then, not even 0.
 	skips  []bool
 	images imageColumn
 }
 
-// newLocalRows has the local plugins prepare for the pods, before they have seen a node. The pod's key
-// was just written.
+// newLocalRows has the local plugins prepare for the pods, before they have seen a node. The pod's
+// key was just written.
 func newLocalRows(ctx context.Context, i *instance, key *keyWriter, pod *corev1.Pod, r *refresher) (*localRows, error) {
 	l := &localRows{key: string(key.localPart()), instance: i, extended: requestsExtended(pod)}
 	var err error
@@ -87,8 +87,8 @@ func newLocalRows(ctx context.Context, i *instance, key *keyWriter, pod *corev1.
 	l.demand = i.resources.demandOf(pod, r.nodes, r.snapshot)
 	skippedScores := l.state.GetSkipScorePlugins()
 	l.asks = hasOther(i.localFilters, l.state.GetSkipFilterPlugins()) || hasOther(i.localScores, skippedScores)
-	l.normalised = make([][]int64, len(i.normalised))
-	for _, s := range i.normalised {
+	l.normalized = make([][]int64, len(i.normalized))
+	for _, s := range i.normalized {
 		skipped := skippedScores
 		if s.eligibility {
 			skipped = l.eligibility.state.GetSkipScorePlugins()
@@ -102,7 +102,7 @@ func newLocalRows(ctx context.Context, i *instance, key *keyWriter, pod *corev1.
 	return l, nil
 }
 
-// hasOther says whether one of the names is not in the set.
+// hasOther reports whether one of the names is not in the set.
 func hasOther(names []string, set sets.Set[string]) bool {
 	for _, name := range names {
 		if !set.Has(name) {
@@ -112,8 +112,8 @@ func hasOther(names []string, set sets.Set[string]) bool {
 	return false
 }
 
-// sync has the rows catch up with the snapshot. pod is any that has the key. After an error the rows
-// are of no use.
+// sync has the rows catch up with the snapshot. pod is any that has the key. After an error the
+// rows are of no use.
 func (l *localRows) sync(ctx context.Context, r *refresher, pod *corev1.Pod) error {
 	if err := l.eligibility.sync(ctx, r, pod); err != nil {
 		return err
@@ -148,12 +148,13 @@ func (l *localRows) update(ctx context.Context, r *refresher, pod *corev1.Pod, c
 
 // resize makes the columns as long as there are slots.
 func (l *localRows) resize(slots int) {
-	for i := range l.instance.normalised {
-		if l.instance.normalised[i].eligibility {
-			l.normalised[i] = l.eligibility.normalised[i]
+	for i := range l.instance.normalized {
+		if l.instance.normalized[i].eligibility {
+			l.normalized[i] = l.eligibility.normalized[i]
 		}
 	}
-	if l.byFixed.highest() != l.instance.highestFixed { // it is new, or has the columns of another profile's
+	// They are new, or the columns were another profile's.
+	if l.byFixed.highest() != l.instance.highestFixed {
 		l.byFixed = newBuckets(l.instance.highestFixed)
 	}
 	l.byFixed.grow(slots)
@@ -162,9 +163,9 @@ func (l *localRows) resize(slots int) {
 	}
 	l.verdict = fitted(l.verdict, slots, noNode)
 	l.fixed = fitted(l.fixed, slots, 0)
-	for i, column := range l.normalised {
-		if column != nil && !l.instance.normalised[i].eligibility {
-			l.normalised[i] = fitted(column, slots, 0)
+	for i, column := range l.normalized {
+		if column != nil && !l.instance.normalized[i].eligibility {
+			l.normalized[i] = fitted(column, slots, 0)
 		}
 	}
 	if l.images.scores != nil {
@@ -172,8 +173,8 @@ func (l *localRows) resize(slots int) {
 	}
 }
 
-// judge works out the verdict on a slot and the weighted sum of the scores that are not normalised,
-// as far as no plugin has to be asked.
+// judge works out the verdict on a slot and the weighted sum of the scores that are not normalized,
+// as far as no plugin has to be run.
 func (l *localRows) judge(nodes *nodeTable, slot int) (verdict uint16, fixed int64, err error) {
 	if verdict = l.eligibility.verdict[slot]; verdict != fits {
 		return verdict, 0, nil
@@ -223,12 +224,12 @@ func (l *localRows) refresh(ctx context.Context, r *refresher, slot cache.Slot, 
 	return nil
 }
 
-// put writes those scores of the plugins that were asked into the columns which are normalised, and
+// put writes those scores of the plugins that were asked into the columns which are normalized, and
 // returns the weighted sum of the others.
 func (l *localRows) put(slot cache.Slot, scores []int64) (fixed int64, err error) {
-	for i, s := range l.instance.normalised {
+	for i, s := range l.instance.normalized {
 		if !s.eligibility {
-			l.normalised[i] = set(l.normalised[i], len(l.verdict), slot, scores[s.at])
+			l.normalized[i] = set(l.normalized[i], len(l.verdict), slot, scores[s.at])
 		}
 	}
 	return sumFixed(l.instance.localFixed, scores)
@@ -237,9 +238,9 @@ func (l *localRows) put(slot cache.Slot, scores []int64) (fixed int64, err error
 // rebuild works out all rows.
 func (l *localRows) rebuild(ctx context.Context, r *refresher, pod *corev1.Pod) error {
 	l.pos = 0
-	for i := range l.instance.normalised {
-		if !l.instance.normalised[i].eligibility {
-			l.normalised[i] = nil
+	for i := range l.instance.normalized {
+		if !l.instance.normalized[i].eligibility {
+			l.normalized[i] = nil
 		}
 	}
 	var err error
@@ -257,7 +258,7 @@ func (l *localRows) rebuild(ctx context.Context, r *refresher, pod *corev1.Pod) 
 	return nil
 }
 
-// rebuildAsked asks the plugins that have to be asked about all nodes that are left.
+// rebuildAsked runs the plugins that have to be run on all nodes that are left.
 func (l *localRows) rebuildAsked(ctx context.Context, r *refresher, pod *corev1.Pod) error {
 	width := len(l.instance.localScores)
 	scores, err := l.askAll(ctx, r, pod, l.verdict, width)
@@ -277,14 +278,14 @@ func (l *localRows) rebuildAsked(ctx context.Context, r *refresher, pod *corev1.
 	return nil
 }
 
-// even says that all nodes that the pods fit get the same scores from all local plugins but those
-// in fixed.
+// even reports whether all nodes that the pods fit get the same scores from all local plugins but
+// those in fixed.
 func (l *localRows) even() bool {
 	if !l.byFixed.on() || l.images.scores != nil {
 		return false
 	}
-	for i, column := range l.normalised {
-		if !l.skips[i] && (column != nil || l.instance.normalised[i].normalization == byPlugin) {
+	for i, column := range l.normalized {
+		if !l.skips[i] && (column != nil || l.instance.normalized[i].normalization == byPlugin) {
 			return false
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
 )
 
-// namesNodes says whether every term of a pod's required node affinity names nodes, as DaemonSets'
-// pods do. NodeAffinity has PreFilter name these then.
+// namesNodes reports whether every term of a pod's required node affinity names nodes, as
+// DaemonSets' pods do. NodeAffinity has PreFilter name these then.
 func namesNodes(pod *corev1.Pod) bool {
 	a := pod.Spec.Affinity
 	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
@@ -35,7 +35,8 @@ func namesNodes(pod *corev1.Pod) bool {
 	return len(terms) > 0
 }
 
-// onlyNames says whether a pod's required node affinity says nothing else: each term is one name.
+// onlyNames reports whether a pod's required node affinity says nothing else: each term is one
+// name.
 func onlyNames(pod *corev1.Pod) bool {
 	terms := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 	for i := range terms {
@@ -123,14 +124,14 @@ func (d *decision) filterNamed() {
 	p.keep(d.class)
 }
 
-// mayBeSpread says whether PodTopologySpread may refuse nodes to a pod.
-func mayBeSpread(twins *topology.Factory, pod *corev1.Pod) bool {
+// mayBeSpread reports whether PodTopologySpread may refuse nodes to a pod.
+func mayBeSpread(trackers *topology.Factory, pod *corev1.Pod) bool {
 	if len(pod.Spec.TopologySpreadConstraints) > 0 {
 		return true
 	}
-	if twins == nil || twins.SpreadArgs == nil {
+	if trackers == nil || trackers.SpreadArgs == nil {
 		return false // alone asks the plugin
 	}
 	// The constraints that are built in only score.
-	return twins.SpreadArgs.DefaultingType != schedconfig.SystemDefaulting && len(twins.SpreadArgs.DefaultConstraints) > 0
+	return trackers.SpreadArgs.DefaultingType != schedconfig.SystemDefaulting && len(trackers.SpreadArgs.DefaultConstraints) > 0
 }

@@ -23,7 +23,7 @@ var coreResources = map[corev1.ResourceName]int{
 	corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory, corev1.ResourceEphemeralStorage: storage,
 }
 
-// nodeTable is what the nodes of the snapshot have and what is requested of them, as numbers by
+// nodeTable holds the capacity of the nodes of the snapshot and the requests on them, as numbers by
 // slot. All profiles share it. It belongs to the Engine and is kept up through the change log.
 type nodeTable struct {
 	// pos is the position in the log up to which it is right; 0 if it never was.
@@ -38,7 +38,7 @@ type nodeTable struct {
 // nodeResources is one node, as its NodeInfo has it.
 type nodeResources struct {
 	allocatable, requested [numCore]int64
-	// nonZero is what is requested if containers without a request for cpu or memory are taken to
+	// nonZero are the requests if containers without a request for cpu or memory are taken to
 	// have a small one.
 	nonZero       [numCore]int64
 	pods, maxPods int64
@@ -124,7 +124,7 @@ func (t *nodeTable) hold(name corev1.ResourceName, snapshot *cache.Snapshot) *sc
 	return column
 }
 
-// release gives a column back. One that nobody holds goes.
+// release gives a column back. It goes with its last user.
 func (t *nodeTable) release(name corev1.ResourceName) {
 	column := t.scalars[name]
 	if column.users--; column.users == 0 {

@@ -38,8 +38,8 @@ type beside struct {
 // besideBytes is about what one takes.
 const besideBytes = 48
 
-// leaveOutNominated takes those nodes out of the ones that are left which have nominated pods, and no
-// room beside these. The filters are run on such nodes as kube-scheduler does it, with the pods
+// leaveOutNominated takes those nodes out of the ones that are left which have nominated pods, and
+// no room beside these. The filters are run on such nodes as kube-scheduler does it, with the pods
 // added, unless the answer is known.
 func (d *decision) leaveOutNominated(ctx context.Context) error {
 	e, c, p := d.engine, d.class, &d.engine.pass
@@ -80,7 +80,8 @@ func (d *decision) fitsBeside(ctx context.Context, state *fwk.CycleState, slot c
 	snapshot, c := d.engine.snapshot, d.class
 	now := beside{number: d.nominated[nodeName(snapshot, slot)], version: snapshot.Version(slot)}
 	known, ok := c.besides[slot]
-	if ok && known.number == now.number && known.version == now.version && !c.local.extended { // that depends on device classes, too
+	// The answers to pods with extended resources depend on device classes, too.
+	if ok && known.number == now.number && known.version == now.version && !c.local.extended {
 		return known.fits, nil
 	}
 	plugins := d.Plan.nodeWise

@@ -17,8 +17,8 @@ import (
 // use its memory one after the other.
 type pass struct {
 	snapshot *cache.Snapshot
-	// feasible are the nodes that the pod fits, sizes for how many nodes each of them stands (nil: for
-	// itself), totals their totals, and best those with the highest total.
+	// feasible are the nodes that the pod fits, sizes for how many nodes each of them stands (nil:
+	// for itself), totals their totals, and best those with the highest total.
 	feasible []cache.Slot
 	sizes    []int32
 	totals   []int64
@@ -30,7 +30,7 @@ type pass struct {
 	nodeList fwk.NodeScoreList
 }
 
-// plain reports whether a class's nodes differ in nothing but the scores that are not normalised:
+// plain reports whether a class's nodes differ in nothing but the scores that are not normalized:
 // the trackers are idle, and the other local plugins give the same to all nodes.
 func (c *class) plain() bool {
 	for _, x := range c.trackers {
@@ -86,11 +86,11 @@ func (p *pass) count(g *groups) int {
 func (p *pass) total(ctx context.Context, c *class, pod *corev1.Pod) error {
 	p.totals = resized(p.totals, len(p.feasible))
 	p.addFixed(c.local)
-	for i := range c.local.normalised {
+	for i := range c.local.normalized {
 		if c.local.skips[i] {
 			continue
 		}
-		if err := p.addNormalised(ctx, c.local, i, pod); err != nil {
+		if err := p.addNormalized(ctx, c.local, i, pod); err != nil {
 			return err
 		}
 	}
@@ -105,7 +105,7 @@ func (p *pass) total(ctx context.Context, c *class, pod *corev1.Pod) error {
 	return nil
 }
 
-// addFixed begins the totals with the scores that are not normalised.
+// addFixed begins the totals with the scores that are not normalized.
 func (p *pass) addFixed(l *localRows) {
 	if l.images.scores == nil {
 		for i, slot := range p.feasible {
@@ -124,12 +124,12 @@ func (p *pass) add(scores []int64, weight int64) {
 	}
 }
 
-// addNormalised adds the scores of one plugin as they are after normalisation.
-func (p *pass) addNormalised(ctx context.Context, l *localRows, i int, pod *corev1.Pod) error {
-	s := &l.instance.normalised[i]
-	column := l.normalised[i]
+// addNormalized adds the scores of one plugin as they are after normalization.
+func (p *pass) addNormalized(ctx context.Context, l *localRows, i int, pod *corev1.Pod) error {
+	s := &l.instance.normalized[i]
+	column := l.normalized[i]
 	if s.normalization == byPlugin {
-		return p.addNormalisedByPlugin(ctx, l, i, pod)
+		return p.addNormalizedByPlugin(ctx, l, i, pod)
 	}
 	var highest int64
 	if column != nil {
@@ -160,13 +160,13 @@ func (p *pass) addNormalised(ctx context.Context, l *localRows, i int, pod *core
 	return nil
 }
 
-// addNormalisedByPlugin has the plugin normalise.
-func (p *pass) addNormalisedByPlugin(ctx context.Context, l *localRows, i int, pod *corev1.Pod) error {
-	s := &l.instance.normalised[i]
+// addNormalizedByPlugin has the plugin normalize.
+func (p *pass) addNormalizedByPlugin(ctx context.Context, l *localRows, i int, pod *corev1.Pod) error {
+	s := &l.instance.normalized[i]
 	p.nodeList = resized(p.nodeList, len(p.feasible))
 	for j, slot := range p.feasible {
 		p.nodeList[j] = fwk.NodeScore{Name: p.snapshot.Info(slot).Node().Name}
-		if column := l.normalised[i]; column != nil {
+		if column := l.normalized[i]; column != nil {
 			p.nodeList[j].Score = column[slot]
 		}
 	}

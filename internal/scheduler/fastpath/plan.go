@@ -29,66 +29,80 @@ import (
 type Plan struct {
 	framework *framework.Framework
 	closed    <-chan struct{}
-	// topology makes the trackers that stand in for PodTopologySpread and InterPodAffinity. nil:
-	// there are none, and pods that these plugins do something for take the scalar path.
-	topology *topology.Factory
 	// scalar is true if the profile has no Score plugin, or runs plugins at extension points where
-	// they are not meant to run alone: its pods take the scalar path, and nothing below is set.
+	// they are not meant to run alone: its pods take the scalar path, and nothing else is set.
 	scalar bool
-
-	// The profile's plugins, sorted by kind.
-	eligibility *framework.Framework // kind eligibility
-	local       *framework.Framework // kind local, and those of kind resources that resources does not stand in for
-	images      *framework.Framework // kind images
-	perPod      *framework.Framework // kind perPod
-	skipped     sets.Set[string]     // the names of perPod, as AllSkip wants them
-	dynamic     *framework.Framework // DynamicResources alone
-	uncached    *framework.Framework // kinds volumes, perPod and opaque
-	spread      *framework.Framework // kind spread
-	nodeWise    *framework.Framework // kinds eligibility, local and resources: whatever looks at one node
-	// resources stands in for NodeResourcesFit and NodeResourcesBalancedAllocation.
-	resources *resourceTwin
-	// namesNodes says that NodeAffinity has PreFilter name the nodes that are left for a pod that
+	// nodeWise are the plugins of kinds eligibility, local and resources, which look at one node.
+	nodeWise *framework.Framework
+	// namesNodes is true if PreFilter of NodeAffinity names the nodes that are left for a pod that
 	// names them.
 	namesNodes bool
-	// devices is the name of DynamicResources if that is among perPod. It tells for each pod
-	// whether a resource that it requests is backed by devices, in which case the answers of
-	// NodeResourcesFit depend on more than the node.
-	devices string
-	// opaque says that there are plugins of that kind. uncachedFilters and uncachedScorers are the plugins
-	// of uncached that may leave out nodes and score them.
-	opaque          bool
-	opaques         sets.Set[string] // their names
-	uncachedFilters []string
-	uncachedScorers []uncachedScorer
-	// stores is nil if claims cannot answer for VolumeBinding and NodeVolumeLimits. Otherwise
-	// ofClaims are these two, notOfClaims and otherFilters uncached and uncachedFilters without them.
-	stores                *volumeStores
-	ofClaims, notOfClaims *framework.Framework
-	otherFilters          []string
-	// keys are the plugins of kind local that say themselves what they go by.
+
+	rowPlan
+	topologyPlan
+	uncachedPlan
+}
+
+// rowPlan is the part of a Plan for the plugins whose answers are kept in rows.
+type rowPlan struct {
+	eligibility *framework.Framework // kind eligibility
+	local       *framework.Framework // kind local, and those of kind resources without a model
+	images      *framework.Framework // kind images
+	// resources computes NodeResourcesFit and NodeResourcesBalancedAllocation.
+	resources *resourceModel
+	// keys are the plugins of kind local that have keys of their own.
 	keys []NodeLocal
 
-	// Score plugins of eligibility and of local that do not normalise. The weighted sum of their
-	// scores is all that has to be kept of them.
+	// Score plugins of eligibility and of local that do not normalize. Only the weighted sum of their
+	// scores is kept.
 	eligibilityFixed, localFixed []scorer
-	// highestFixed is what that sum can come to, together with resources, -1 if it can be negative
-	// or is too much for buckets.
+	// highestFixed is the highest possible sum, with that of resources; -1 if the sum can be negative
+	// or is too high for buckets.
 	highestFixed int64
-	// normalised are those that do. The scores of each are kept.
-	normalised []scorer
+	// normalized are those that do. The scores of each are kept.
+	normalized []scorer
 	// eligibilityScores is the number of Score plugins of eligibility. localScores and localFilters
 	// are the names of those of local, in their order.
 	eligibilityScores         int
 	localScores, localFilters []string
 	// imageWeight is 0 if ImageLocality does not score.
 	imageWeight int64
+}
 
-	// Whether the two plugins that look beyond a node run at all, and where. A weight of 0 is no
-	// Score.
+// topologyPlan is the part of a Plan for PodTopologySpread and InterPodAffinity.
+type topologyPlan struct {
+	// topology makes the trackers that stand in for the two plugins. nil: there are none, and pods
+	// that the plugins do something for take the scalar path.
+	topology *topology.Factory
+	spread   *framework.Framework // kind spread
+	// Whether the two plugins run at all, and where. A weight of 0 is no Score.
 	hasSpread, hasAffinity         bool
 	spreadFilters, affinityFilters bool
 	spreadWeight, affinityWeight   int64
+}
+
+// uncachedPlan is the part of a Plan for the plugins that are run for each pod.
+type uncachedPlan struct {
+	uncached *framework.Framework // kinds volumes, perPod and opaque
+	perPod   *framework.Framework // kind perPod
+	skipped  sets.Set[string]     // the names of perPod, as AllSkip takes them
+	dynamic  *framework.Framework // DynamicResources alone
+	// devices is the name of DynamicResources if that is among perPod. It knows for each pod whether
+	// a resource that the pod requests is backed by devices, in which case the answers of
+	// NodeResourcesFit depend on more than the node.
+	devices string
+	// opaque is true if there are plugins of that kind, and opaques are their names. filters and
+	// scorers are the uncached plugins that may leave out nodes and score them.
+	opaque  bool
+	opaques sets.Set[string]
+	filters []string
+	scorers []uncachedScorer
+	// stores is nil if claimCheck cannot answer for VolumeBinding and NodeVolumeLimits. Otherwise
+	// ofClaims are these two, and notOfClaims and otherFilters the uncached plugins and filters
+	// without them.
+	stores                *volumeStores
+	ofClaims, notOfClaims *framework.Framework
+	otherFilters          []string
 }
 
 // PlanConfig is what a Plan is made of.
@@ -121,8 +135,8 @@ type scorer struct {
 func NewPlan(cfg PlanConfig) *Plan {
 	f := cfg.Framework
 	g := &Plan{
-		framework: f, closed: cfg.Closed, topology: newTopology(cfg),
-		skipped: sets.New[string](), opaques: sets.New[string](),
+		framework: f, closed: cfg.Closed, topologyPlan: topologyPlan{topology: newTopology(cfg)},
+		uncachedPlan: uncachedPlan{skipped: sets.New[string](), opaques: sets.New[string]()},
 	}
 	points, usual := g.sortPlugins()
 	if !usual {
@@ -133,11 +147,11 @@ func NewPlan(cfg PlanConfig) *Plan {
 		return f.Part(func(pl fwk.Plugin) bool { return kindOf(pl) == of })
 	}
 	g.eligibility, g.images, g.perPod, g.spread = part(eligibility), part(images), part(perPod), part(spread)
-	var twinned sets.Set[string]
-	g.resources, twinned = newResourceTwin(f, points)
+	var modelled sets.Set[string]
+	g.resources, modelled = newResourceModel(f, points)
 	g.local = f.Part(func(pl fwk.Plugin) bool {
 		of := kindOf(pl)
-		return of == local || of == resources && !twinned.Has(pl.Name())
+		return of == local || of == resources && !modelled.Has(pl.Name())
 	})
 	g.nodeWise = f.Part(func(pl fwk.Plugin) bool {
 		of := kindOf(pl)
@@ -189,7 +203,7 @@ func (g *Plan) sortScorers() {
 			at: at, eligibility: eligible, name: s.Plugin.Name(), weight: s.Weight, normalization: normalizationOf(s.Plugin),
 		}
 		if own.normalization != asIs {
-			g.normalised = append(g.normalised, own)
+			g.normalized = append(g.normalized, own)
 			return
 		}
 		*fixed = append(*fixed, own)
@@ -275,7 +289,7 @@ type pointsOf struct {
 	preFilter, filter, preScore, score bool
 }
 
-// usual says whether a plugin runs at the extension points that it needs for what kindOf says of
+// usual reports whether a plugin runs at the extension points that it needs for what kindOf says of
 // it. In a profile that has taken a plugin apart it may fail for want of its own state.
 func (p *pointsOf) usual() bool {
 	switch p.kind {

@@ -36,7 +36,7 @@ func isOfClaims(pl fwk.Plugin) bool {
 func (g *Plan) sortUncached(factory informers.SharedInformerFactory) {
 	g.uncached = g.framework.Part(func(pl fwk.Plugin) bool { return kindOf(pl).isUncached() })
 	g.dynamic = g.framework.Part(func(pl fwk.Plugin) bool { return g.devices != "" && pl.Name() == g.devices })
-	g.uncachedFilters = g.uncached.FilterNames()
+	g.filters = g.uncached.FilterNames()
 	if g.topology != nil && g.answersForClaims() {
 		g.stores = newVolumeStores(factory)
 		g.ofClaims = g.uncached.Part(isOfClaims)
@@ -45,7 +45,7 @@ func (g *Plan) sortUncached(factory informers.SharedInformerFactory) {
 	}
 	for _, s := range g.uncached.ScorePlugins() {
 		if of := kindOf(s.Plugin); of == opaque || mayScore(s.Plugin) {
-			g.uncachedScorers = append(g.uncachedScorers, uncachedScorer{s.Plugin.Name(), of})
+			g.scorers = append(g.scorers, uncachedScorer{s.Plugin.Name(), of})
 		}
 	}
 }

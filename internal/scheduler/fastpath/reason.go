@@ -3,23 +3,23 @@
 
 package fastpath
 
-// Reason is why a pod takes the scalar path or, on the fast path, why plugins were run node by node.
-// It is the label of a metric.
+// Reason is why a pod takes the scalar path or, on the fast path, why plugins were run node by
+// node. It is the label of a metric.
 type Reason string
 
 // The reasons. None: the fast path has decided.
 const (
 	None Reason = ""
 	// UnknownPlugin: the profile runs a plugin whose inputs are not known, which is run on the fast
-	// path as an uncached plugin; or does not score, or runs a plugin at some of its extension points
-	// only.
+	// path as an uncached plugin; or does not score, or runs a plugin at some of its extension
+	// points only.
 	UnknownPlugin Reason = "unknown_plugin"
 	// Volumes: the pod has volumes that not every node can mount. The plugins for these are run as
 	// uncached plugins on the fast path.
 	Volumes Reason = "volumes"
 	// Devices: a plugin has work for the pod that has to be done pod by pod, such as allocating
-	// devices. It is run as an uncached plugin on the fast path, unless the devices back an extended
-	// resource that the pod requests.
+	// devices. It is run as an uncached plugin on the fast path, unless the devices back an
+	// extended resource that the pod requests.
 	Devices Reason = "devices"
 	// NodeNames: the pod names the nodes that it may run on.
 	NodeNames Reason = "node_names"

@@ -21,9 +21,10 @@ type refresher struct {
 
 	// recordMetrics is true if the durations of plugin calls are recorded in this decision.
 	recordMetrics bool
-	// examined is the number of nodes that this decision has looked at one by one, for themselves or
-	// for their group, in trackers, groups, filters and scores. It leaves out what is computed for a
-	// new class, and the nodes that plugins were run on, which plugin_evaluation_total counts.
+	// examined is the number of nodes that this decision has looked at one by one, for themselves
+	// or for their group, in trackers, groups, filters and scores. It leaves out what is computed
+	// for a new class, and the nodes that plugins were run on, which plugin_evaluation_total
+	// counts.
 	examined int
 }
 

@@ -12,7 +12,7 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// refusals are what filters say of nodes, none of which a pod fits, counted so that one can be
+// refusals are the statuses of the nodes for a pod that fits none, counted so that one can be
 // replaced.
 type refusals struct {
 	byName map[string]*fwk.Status
@@ -23,13 +23,13 @@ type refusals struct {
 	codes int
 }
 
-// rejection is what of a status matters to the queue.
+// rejection is the part of a status that matters to the queue.
 type rejection struct {
 	plugin string
 	code   fwk.Code
 }
 
-// newRefusals counts the statuses of all nodes, of which each has one.
+// newRefusals counts the statuses. Each node has one.
 func newRefusals(statuses *schedframework.NodeToStatus) *refusals {
 	r := &refusals{byName: make(map[string]*fwk.Status, statuses.Len()), reasons: map[string]int{}, by: map[rejection]int{}}
 	statuses.ForEachExplicitNode(func(name string, status *fwk.Status) { r.set(name, status) })
@@ -70,7 +70,7 @@ func (r *refusals) addPlugins(to *schedframework.Diagnosis) {
 	}
 }
 
-// message is that of [schedframework.FitError] about the nodes, of which there are so many.
+// message is that of [schedframework.FitError] for so many nodes.
 func (r *refusals) message(nodes int) string {
 	counted := make([]string, 0, len(r.reasons))
 	for reason, n := range r.reasons {

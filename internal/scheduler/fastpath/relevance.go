@@ -5,8 +5,8 @@ package fastpath
 
 import "github.com/livesched/livesched/internal/scheduler/cache"
 
-// relevance remembers of classes whether they are relevant to something. It is asked about every
-// change, so it is a table with one place for each remainder of the number of a class: of two
+// relevance remembers which classes are relevant to something. It is read for every change, so it
+// is a table with one place for each remainder of the number of a class: of two
 // classes with one place the later is remembered.
 type relevance struct {
 	// classes has as many entries as a power of two: 0, or the number of a class times two, plus
@@ -25,7 +25,7 @@ func (r *relevance) of(id cache.ClassID) (relevant, known bool) {
 	return entry&1 != 0, entry>>1 == uint64(id)
 }
 
-// remember notes what is to be said of a class. There is room for so many classes, at least, or as
+// remember notes whether a class is relevant. There is room for so many classes, at least, or as
 // many as are allowed.
 func (r *relevance) remember(id cache.ClassID, relevant bool, room int) {
 	if len(r.classes) < min(room, maxRelevant) {

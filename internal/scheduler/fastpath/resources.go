@@ -24,22 +24,22 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// resourceTwin does what NodeResourcesFit and NodeResourcesBalancedAllocation do in one instance of
-// a profile, by the numbers of the nodeTable: exactly what the plugins of kube-scheduler 1.36 do,
-// to the last bit, for the pods that classes are made of (see ordinary). It does not know of
+// resourceModel does what NodeResourcesFit and NodeResourcesBalancedAllocation do in one instance
+// of a profile, by the numbers of the nodeTable: exactly what the plugins of kube-scheduler 1.36
+// do, to the last bit, for the pods that classes are made of (see ordinary). It does not know of
 // resources that DynamicResources allocates devices for; pods that request such take the scalar
 // path.
 //
-// The other side of the twin is in the plugins' fit.go, resource_allocation.go, least_allocated.go,
-// most_allocated.go, requested_to_capacity_ratio.go and balanced_allocation.go, and has to be read
-// again at each update of k8s.io/kubernetes.
-type resourceTwin struct {
-	// filters says that nodes without room are left out.
+// The other side of the tracker is in the plugins' fit.go, resource_allocation.go,
+// least_allocated.go, most_allocated.go, requested_to_capacity_ratio.go and balanced_allocation.go,
+// and has to be read again at each update of k8s.io/kubernetes.
+type resourceModel struct {
+	// filters is true if nodes without room are left out.
 	filters bool
 	// ignored and ignoredGroups are the extended resources that need no room, by name and by what
 	// is before the slash.
 	ignored, ignoredGroups sets.Set[string]
-	// podLevel says that requests of the pod as such count. They never do for the score of
+	// podLevel is true if requests of the pod as such count. They never do for the score of
 	// NodeResourcesFit.
 	podLevel bool
 	// scorers are those of the two plugins that score.
@@ -57,15 +57,15 @@ type resourceScorer struct {
 	shape *[fullUtilization + 1]int64
 }
 
-// newResourceTwin returns the twin for the plugins of a profile, and the names of those that it
+// newResourceModel returns the tracker for the plugins of a profile, and the names of those that it
 // stands in for. Others are to be asked: whose arguments are not known, or that run where they were
 // not meant to.
-func newResourceTwin(f *framework.Framework, points map[string]*pointsOf) (*resourceTwin, sets.Set[string]) {
+func newResourceModel(f *framework.Framework, points map[string]*pointsOf) (*resourceModel, sets.Set[string]) {
 	features := feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
-	twin := &resourceTwin{podLevel: features.EnablePodLevelResources}
+	model := &resourceModel{podLevel: features.EnablePodLevelResources}
 	names := sets.New[string]()
 	if !features.EnableSidecarContainers {
-		return twin, names
+		return model, names
 	}
 	weights := f.Plugins().ScoreWeights
 	for name, p := range points {
@@ -79,20 +79,20 @@ func newResourceTwin(f *framework.Framework, points map[string]*pointsOf) (*reso
 			if !ok {
 				continue
 			}
-			twin.filters, twin.ignored, twin.ignoredGroups = p.filter, sets.New(args.IgnoredResources...), sets.New(args.IgnoredResourceGroups...)
-			twin.addScorer(p, scorer, weights[name])
+			model.filters, model.ignored, model.ignoredGroups = p.filter, sets.New(args.IgnoredResources...), sets.New(args.IgnoredResourceGroups...)
+			model.addScorer(p, scorer, weights[name])
 			names.Insert(name)
 		case *noderesources.BalancedAllocation:
 			if args, ok := f.Args(name).(*schedconfig.NodeResourcesBalancedAllocationArgs); ok {
-				twin.addScorer(p, resourceScorer{strategy: balancedAllocation, resources: args.Resources}, weights[name])
+				model.addScorer(p, resourceScorer{strategy: balancedAllocation, resources: args.Resources}, weights[name])
 				names.Insert(name)
 			}
 		}
 	}
-	return twin, names
+	return model, names
 }
 
-func (t *resourceTwin) addScorer(p *pointsOf, scorer resourceScorer, weight int64) {
+func (t *resourceModel) addScorer(p *pointsOf, scorer resourceScorer, weight int64) {
 	if p.score {
 		scorer.plugin, scorer.weight = p.plugin.Name(), weight
 		t.scorers = append(t.scorers, scorer)
@@ -138,7 +138,7 @@ type scalarDemand struct {
 }
 
 // demandOf returns what a pod asks for.
-func (t *resourceTwin) demandOf(pod *corev1.Pod, table *nodeTable, snapshot *cache.Snapshot) *demand {
+func (t *resourceModel) demandOf(pod *corev1.Pod, table *nodeTable, snapshot *cache.Snapshot) *demand {
 	d := &demand{filters: t.filters}
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{SkipPodLevelResources: !t.podLevel})
 	hold := func(name corev1.ResourceName) *scalarColumn {
@@ -168,8 +168,8 @@ func (t *resourceTwin) demandOf(pod *corev1.Pod, table *nodeTable, snapshot *cac
 	return d
 }
 
-// ignores says whether a resource needs no room.
-func (t *resourceTwin) ignores(name corev1.ResourceName) bool {
+// ignores reports whether a resource needs no room.
+func (t *resourceModel) ignores(name corev1.ResourceName) bool {
 	if t.ignored.Len() == 0 && t.ignoredGroups.Len() == 0 || !v1helper.IsExtendedResourceName(name) {
 		return false
 	}
@@ -193,7 +193,7 @@ func nonZeroRequests(pod *corev1.Pod, requests corev1.ResourceList) corev1.Resou
 	})
 }
 
-// allRequest says whether all containers request cpu and memory.
+// allRequest reports whether all containers request cpu and memory.
 func allRequest(containers []corev1.Container) bool {
 	for i := range containers {
 		requests := containers[i].Resources.Requests
@@ -231,7 +231,7 @@ func (s *resourceScorer) scoreOf(requests corev1.ResourceList, hold func(corev1.
 	return score, len(score.terms) > 0 && (s.strategy != balancedAllocation || !bestEffort)
 }
 
-// has says whether one of the resources that every node has counts.
+// has reports whether one of the resources that every node has counts.
 func (s *nodeScore) has(core int) bool {
 	return slices.ContainsFunc(s.terms, func(t term) bool { return t.scalar == nil && t.core == core })
 }
@@ -244,7 +244,7 @@ func (d *demand) release(table *nodeTable) {
 	d.held = nil
 }
 
-// fits says whether a node has room.
+// fits reports whether a node has room.
 func (d *demand) fits(n *nodeResources, slot int) bool {
 	if !d.filters {
 		return true

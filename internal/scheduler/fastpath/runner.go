@@ -23,7 +23,7 @@ type runner struct {
 	plugins *framework.Framework
 	// state is what PreFilter and PreScore of the plugins left for these pods.
 	state *schedframework.CycleState
-	// named says that PreFilter named the nodes that are left. Such pods take the scalar path, on
+	// named is true if PreFilter named the nodes that are left. Such pods take the scalar path, on
 	// few nodes.
 	named bool
 }
@@ -98,7 +98,7 @@ func (a *runner) askAll(ctx context.Context, r *refresher, pod *corev1.Pod, verd
 		return nil, *err
 	}
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx) // not all of them were asked about
+		return nil, context.Cause(ctx) // the plugins did not run on all of them
 	}
 	return r.allScores, nil
 }

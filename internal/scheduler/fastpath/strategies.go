@@ -27,7 +27,7 @@ const (
 type nodeScore struct {
 	*resourceScorer
 	terms []term
-	// pair says that the terms are cpu and memory, as they are by default, and balanced goes by
+	// pair is true if the terms are cpu and memory, as they are by default, and balanced goes by
 	// request instead of them.
 	pair    bool
 	request [numCore]int64
@@ -176,7 +176,7 @@ func (s *nodeScore) balanced(n *nodeResources, slot int) int64 {
 	return improvement(nearness(deviation(before)), nearness(deviation(after)))
 }
 
-// share is what is requested of a resource, 1 if that is more than there is.
+// share returns the share of a resource that is requested, 1 if more is requested than there is.
 func share(requested, allocatable int64) float64 {
 	fraction := float64(requested) / float64(allocatable)
 	if fraction > 1 {

@@ -23,33 +23,40 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumerestrictions"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumezone"
-
-	"github.com/livesched/livesched/internal/scheduler/plugins/nodelabel"
 )
 
-// NodeLocal is what a plugin implements to say that the fast path may keep its answers. Any plugin
-// may, without importing anything; livesched's own and kube-scheduler's are known without it (see
-// kindOf).
+// NodeLocal is an interface that a plugin implements so that the fast path may keep its answers.
+// Any plugin may, without importing anything; kube-scheduler's are known without it (see kindOf).
 //
-// With it the plugin promises, of its Filter and of its Score before normalisation:
+// With it the plugin promises, of its Filter and of its Score before normalization:
 //
 //   - For pods of equal keys the answers are the same on the same node.
-//   - They depend on nothing else but the NodeInfo they are given and the plugin's arguments, and
-//     of the node and pods in it not on: the node's conditions, volumesInUse and volumesAttached;
-//     the pods' annotations, phase and other status except for resources. Changes of these do not
-//     make livesched ask again.
+//   - They depend on nothing else but the NodeInfo they are given and the plugin's arguments. Of
+//     the node they do not depend on its conditions, volumesInUse and volumesAttached, of the pods
+//     on it not on annotations, phase and other status except for resources: livesched does not run
+//     the plugin again when these change.
 //   - They change nothing, neither in the plugin nor in the CycleState.
 //
 // PreFilter and PreScore are called once for all pods of a key, PreScore with all nodes instead of
-// those that fit, and what they write to the CycleState is there for Filter, Score and
-// NormalizeScore alone: a plugin that has one of them and also reserves, permits or binds is not
-// node-local. NormalizeScore may depend on the scores that it is given and on nothing else. A name
-// that PreFilter returns, or an error anywhere, has the pod take the long way.
+// those that fit. What they write to the CycleState is there for Filter, Score and NormalizeScore
+// alone: a plugin that has one of them and also reserves, permits or binds is not node-local.
+// NormalizeScore may depend on the scores that it is given and on nothing else. If PreFilter
+// returns names of nodes, or the plugin returns an error, the pod takes the scalar path.
 type NodeLocal interface {
 	fwk.Plugin
-	// NodeLocalKey returns the key of a pod: everything about it that the plugin goes by. With ok
-	// false the plugin wants to be asked on each node about this pod.
+	// NodeLocalKey returns the key of a pod: all of the pod that the plugin reads. With ok false
+	// the plugin wants to be run on each node for this pod.
 	NodeLocalKey(pod *corev1.Pod) (key string, ok bool)
+}
+
+// NodeObjectOnly is an interface that a plugin implements if its Filter and Score read nothing but
+// the node object and the plugin's arguments: neither the pod nor the pods on the node. It makes
+// the promises of NodeLocal, with one key for all pods. Its answers are not asked for again when
+// pods come and go.
+type NodeObjectOnly interface {
+	fwk.Plugin
+	// ReadsNodeObjectOnly does nothing. It marks the plugin.
+	ReadsNodeObjectOnly()
 }
 
 // kind is what has to be known of a plugin to keep its answers.
@@ -85,7 +92,7 @@ const (
 // isUncached reports whether plugins of a kind are run for each pod if they are not skipped.
 func (k kind) isUncached() bool { return k == opaque || k == volumes || k == perPod }
 
-// mayScore says whether a plugin of kinds volumes and perPod can score anything but 0.
+// mayScore reports whether a plugin of kinds volumes and perPod can score anything but 0.
 // VolumeBinding does only where it is to go by the capacity of storage.
 func mayScore(pl fwk.Plugin) bool {
 	if is[*volumebinding.VolumeBinding](pl) {
@@ -102,8 +109,7 @@ func kindOf(pl fwk.Plugin) kind {
 	case *nodeunschedulable.NodeUnschedulable, // the pod's tolerations; the node's spec
 		*nodename.NodeName,               // the pod's node; the node's name
 		*tainttoleration.TaintToleration, // the pod's tolerations; the node's taints
-		*nodeaffinity.NodeAffinity,       // the pod's node selector and node affinity; the node's labels and name
-		*nodelabel.NodeLabel:             // the node's labels
+		*nodeaffinity.NodeAffinity:       // the pod's node selector and node affinity; the node's labels and name
 		return eligibility
 	case *noderesources.Fit, // the pod's requests; the node's, and device classes (see Plan.devices)
 		*noderesources.BalancedAllocation: // the same
@@ -121,13 +127,19 @@ func kindOf(pl fwk.Plugin) kind {
 	case *interpodaffinity.InterPodAffinity:
 		return affinity
 	}
-	if own, ok := pl.(NodeLocal); ok && !keepsState(own) {
+	if keepsState(pl) {
+		return opaque
+	}
+	switch pl.(type) {
+	case NodeObjectOnly:
+		return eligibility
+	case NodeLocal:
 		return local
 	}
 	return opaque
 }
 
-// keepsState says whether a plugin may hand something from the extension points that are called
+// keepsState reports whether a plugin may hand something from the extension points that are called
 // once for many pods to those that are called for each.
 func keepsState(pl fwk.Plugin) bool {
 	_, preFilter := pl.(fwk.PreFilterPlugin)
@@ -142,7 +154,7 @@ func keepsState(pl fwk.Plugin) bool {
 	return false
 }
 
-// normalization is how the scores of a plugin are normalised.
+// normalization is how the scores of a plugin are normalized.
 type normalization uint8
 
 const (
@@ -152,7 +164,7 @@ const (
 	byMax
 	// byMaxReversed: as byMax, and then high is low: fwk.MaxScore minus that.
 	byMaxReversed
-	// byPlugin: nobody knows but the plugin.
+	// byPlugin: only the plugin knows.
 	byPlugin
 )
 

@@ -10,15 +10,15 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
 )
 
-// tracker is what stands in for PodTopologySpread or InterPodAffinity, with the weight of its score.
-// Classes share the trackers for PodTopologySpread that are made from the same: those of pods with
-// equal rows and equal constraints, whatever their other labels.
+// tracker is what stands in for PodTopologySpread or InterPodAffinity, with the weight of its
+// score. Classes share the trackers for PodTopologySpread that are made from the same: those of
+// pods with equal rows and equal constraints, whatever their other labels.
 type tracker struct {
 	topology.Tracker
 	filters bool
 	weight  int64
-	// key is its name in localRows.spreadTrackers, "" if it is not to be shared. users is the number of
-	// classes that have it.
+	// key is its name in localRows.spreadTrackers, "" if it is not to be shared. users is the
+	// number of classes that have it.
 	key   string
 	users int
 	// bytes is what it was last accounted with.
@@ -125,7 +125,8 @@ func (c *class) shareSpreadTracker(r *refresher) error {
 	if rows.spreadTrackers == nil {
 		rows.spreadTrackers = map[string]*tracker{}
 	}
-	rows.spreadTrackers[key] = x // in the place of one that its other classes will find to be of no use
+	// It may replace one that its other classes will find to be stale.
+	rows.spreadTrackers[key] = x
 	c.addTracker(r.snapshot, x)
 	return nil
 }
@@ -161,8 +162,8 @@ func (c *class) active(to []*tracker) []*tracker {
 	return to
 }
 
-// groupsOf returns the groups of a class's nodes, made if there are none for its rows and its active
-// trackers. nil: the nodes cannot be grouped.
+// groupsOf returns the groups of a class's nodes, made if there are none for its rows and its
+// active trackers. nil: the nodes cannot be grouped.
 func (c *class) groupsOf(r *refresher) *groups {
 	if !c.local.groupable() {
 		return nil
@@ -189,8 +190,8 @@ func (c *class) setGroups(b *budget, to *groups) {
 	c.groups = to
 }
 
-// acceptsAll reports whether the trackers accept every node for the class's pods, so that the answer
-// for a node follows from that node.
+// acceptsAll reports whether the trackers accept every node for the class's pods, so that the
+// answer for a node follows from that node.
 func (c *class) acceptsAll() bool {
 	for _, x := range c.trackers {
 		if x.filters && !x.LetsAll() {
@@ -202,7 +203,7 @@ func (c *class) acceptsAll() bool {
 
 // mindsPods reports whether the class's pods depend on which pods run on a node, apart from the
 // resources that these take. Their required affinity does not count: nominated pods can only be in
-// its favour, and it has to be met without them, too.
+// its favor, and it has to be met without them, too.
 func (c *class) mindsPods() bool {
 	return len(c.like.RequiredAntiAffinityTerms) > 0 || c.spread != nil && c.spread.Hard()
 }

@@ -10,7 +10,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// trial is a CycleState of which it is not known yet whether what plugins write to it is to stay.
+// trial is a CycleState whose writes can be undone.
 // Plugins may use it from several goroutines, as any CycleState; undo is for when none of them
 // does.
 type trial struct {

@@ -15,16 +15,16 @@ import (
 )
 
 // uncached is the work of the plugins in one decision whose answers cannot be kept and that have no
-// tracker: those for volumes and devices, if the pod has such, and those whose inputs are not known.
-// They are run as they are, on the pod's own state, node by node, on the nodes that rows and trackers
-// accept. The zero value is that there is nothing to do.
+// tracker: those for volumes and devices, if the pod has such, and those whose inputs are not
+// known. They are run as they are, on the pod's own state, node by node, on the nodes that rows and
+// trackers accept. The zero value is that there is nothing to do.
 //
-// The pod is of the same class as one without such work: the inputs of these plugins alone are in no
-// key.
+// The pod is of the same class as one without such work: the inputs of these plugins alone are in
+// no key.
 type uncached struct {
 	// state is the pod's. It is nil if the plugins were not run. If there are opaque plugins, it is
-	// answers: whatever the outcome of the decision, they are run once. Otherwise it is trial, as what
-	// the others have written has to be taken back when the pod takes the scalar path.
+	// answers: whatever the outcome of the decision, they are run once. Otherwise it is trial, as
+	// what the others have written has to be taken back when the pod takes the scalar path.
 	state   fwk.CycleState
 	answers *framework.Answers
 	trial   *trial
@@ -87,12 +87,12 @@ func (d *decision) prepareUncached(ctx context.Context, c *class) Reason {
 		return Devices
 	}
 	u.allowed = allowed
-	u.filters = hasOther(p.uncachedFilters, skipped)
+	u.filters = hasOther(p.filters, skipped)
 	if u.filters && p.stores != nil && len(d.nominated) == 0 && len(pod.Spec.ResourceClaims) == 0 {
 		u.byClaims = d.engine.claims.read(p.stores, d.engine.snapshot, pod)
 		u.others = hasOther(p.otherFilters, skipped)
 	}
-	u.scores = slices.ContainsFunc(p.uncachedScorers, func(s uncachedScorer) bool { return s.mayScore(skipped) })
+	u.scores = slices.ContainsFunc(p.scorers, func(s uncachedScorer) bool { return s.mayScore(skipped) })
 	if u.filters || u.scores || !allowed.AllNodes() {
 		u.reason = p.uncachedReason(pod)
 	}
@@ -138,8 +138,8 @@ func (d *decision) filterAllowed(names sets.Set[string]) int {
 }
 
 // runUncachedFilters runs the Filter plugins on the nodes that are left, in parallel, until they
-// accept so many (0: on all), and leaves out the others. It returns on how many nodes it has not run
-// them.
+// accept so many (0: on all), and leaves out the others. It returns on how many nodes it has not
+// run them.
 func (d *decision) runUncachedFilters(ctx context.Context, enough int) (unasked int, err error) {
 	e, u := d.engine, &d.uncached
 	ask := u.filters
@@ -159,8 +159,8 @@ func (d *decision) runUncachedFilters(ctx context.Context, enough int) (unasked 
 	return unasked, err
 }
 
-// uncachedFilter returns a function that runs the Filter plugins on a node, those that are not known
-// to accept it.
+// uncachedFilter returns a function that runs the Filter plugins on a node, those that are not
+// known to accept it.
 func (d *decision) uncachedFilter() nodeFilter {
 	run := d.Plan.uncached.RunFilterPlugins
 	if len(d.nominated) > 0 {
@@ -177,8 +177,8 @@ func (d *decision) uncachedFilter() nodeFilter {
 	}
 }
 
-// acceptedByClaims reports whether VolumeBinding and NodeVolumeLimits were not run on a node, as they
-// are known to accept it.
+// acceptedByClaims reports whether VolumeBinding and NodeVolumeLimits were not run on a node, as
+// they are known to accept it.
 func (d *decision) acceptedByClaims(slot cache.Slot) bool {
 	return d.uncached.byClaims && d.engine.claims.accepted.has(slot)
 }
@@ -219,8 +219,8 @@ func (d *decision) addUncachedScores(ctx context.Context) error {
 		return statusError(status)
 	}
 	skippedFilters, skipped := u.state.GetSkipFilterPlugins(), u.state.GetSkipScorePlugins()
-	for i := range p.uncachedScorers {
-		if s := &p.uncachedScorers[i]; !s.mayScore(skippedFilters) {
+	for i := range p.scorers {
+		if s := &p.scorers[i]; !s.mayScore(skippedFilters) {
 			skipped.Insert(s.name)
 		}
 	}

@@ -185,7 +185,7 @@ func TestAForeignPluginIsAskedAboutTheNodesThatAreLeft(t *testing.T) {
 	}
 }
 
-func TestTheScoresOfAForeignPluginAreNormalisedAndWeighed(t *testing.T) {
+func TestTheScoresOfAForeignPluginAreNormalizedAndWeighed(t *testing.T) {
 	for name, test := range map[string]struct {
 		local map[string]int64
 		best  []string
@@ -270,7 +270,7 @@ func TestWhatTheRestRefusesIsLeftToTheScalarPath(t *testing.T) {
 		"a filter fails":        {&foreign{filter: func(string) *fwk.Status { return fwk.AsStatus(errors.New("broken")) }}, Failed},
 		"a filter panics":       {&foreign{filter: func(string) *fwk.Status { panic("boom") }}, Failed},
 		"a score is too high":   {&foreign{score: func(string) int64 { return 101 }}, Failed},
-		"normalisation fails": {&foreign{score: scores(nil), normalize: func(fwk.NodeScoreList) *fwk.Status {
+		"normalization fails": {&foreign{score: scores(nil), normalize: func(fwk.NodeScoreList) *fwk.Status {
 			return fwk.AsStatus(errors.New("broken"))
 		}}, Failed},
 	} {

@@ -104,7 +104,7 @@ func (s *parallelFilter) run(ctx context.Context, parallelizer fwk.Parallelizer)
 		return 0, statusError(failure)
 	}
 	if ctx.Err() != nil {
-		return 0, context.Cause(ctx) // not all of them were asked about
+		return 0, context.Cause(ctx) // the plugins did not run on all of them
 	}
 	return int(s.asked.Load()), nil
 }

@@ -13,18 +13,19 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// Unfit is the outcome that the pod fits no node. The scalar path explains it for the first pod of a
-// class. Keep keeps the explanation, and Explain returns it for the pods that follow, as long as
+// Unfit is the outcome that the pod fits no node. The scalar path explains it for the first pod of
+// a class. Keep keeps the explanation, and Explain returns it for the pods that follow, as long as
 // little changes.
 type Unfit struct{ of Attempt }
 
 // Explained reports whether Explain may return an explanation.
 func (u Unfit) Explained() bool { return u.of.lent().explained() }
 
-// Explain returns why the pod fits nowhere, if that was kept for another pod of its class and little
-// has changed since; otherwise nil, as for pods that name nodes or that uncached plugins were run
-// for. It runs the filters on the nodes that have changed, and on those to which other pods are
-// nominated than before. state is one that PreFilter has succeeded with, and has left all nodes.
+// Explain returns why the pod fits nowhere, if that was kept for another pod of its class and
+// little has changed since; otherwise nil, as for pods that name nodes or that uncached plugins
+// were run for. It runs the filters on the nodes that have changed, and on those to which other
+// pods are nominated than before. state is one that PreFilter has succeeded with, and has left all
+// nodes.
 //
 // The statuses of the nodes are shared, and not to be written to. They are those of the pod until
 // the next decision.

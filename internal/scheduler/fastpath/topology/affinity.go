@@ -15,7 +15,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// affinity is the twin of InterPodAffinity (pkg/scheduler/framework/plugins/interpodaffinity of
+// affinity is the tracker of InterPodAffinity (pkg/scheduler/framework/plugins/interpodaffinity of
 // kube-scheduler 1.36).
 type affinity struct {
 	sources *Sources
@@ -27,12 +27,12 @@ type affinity struct {
 	hardWeight int32
 	// scores is false if the plugin does not score the class.
 	scores bool
-	// all says that the class has terms of its own, for which all pods have to be looked at.
+	// all is true if the class has terms of its own, for which all pods have to be looked at.
 	all bool
-	// byBinding says that a term of the class's own goes by labels that pods only get when they are
-	// bound.
+	// byBinding is true if a term of the class's own goes by labels that pods only get when they
+	// are bound.
 	byBinding bool
-	// first says that the pod matches its own required affinity terms, so that it may be the first
+	// first is true if the pod matches its own required affinity terms, so that it may be the first
 	// of its series.
 	first bool
 
@@ -50,7 +50,7 @@ type affinity struct {
 	regrouped uint64
 }
 
-// axis is one topology key, with what is added up over its domains.
+// axis is one topology key, with the sums over its domains.
 type axis struct {
 	places
 	// affine counts pods that match all required affinity terms, hostile pods that match a required
@@ -78,9 +78,9 @@ type effect struct {
 	amounts
 }
 
-// Affinity returns the twin of InterPodAffinity with these arguments for the pods of the class that
-// pod is of. The pod is copied. With an error they are for the plugin itself, which in most cases
-// refuses them.
+// Affinity returns the tracker of InterPodAffinity with these arguments for the pods of the class
+// that pod is of. The pod is copied. With an error they are for the plugin itself, which in most
+// cases refuses them.
 func (s *Sources) Affinity(args *schedconfig.InterPodAffinityArgs, pod *corev1.Pod) (Tracker, error) {
 	// Terms are parsed anew rather than taken from a PodInfo that others share, as they are written
 	// to.
@@ -167,7 +167,7 @@ func (t *affinity) Stale() bool {
 	return renumbered || t.changed()
 }
 
-// renumbered says whether a topology was dropped and made anew. All are asked for, which keeps
+// renumbered reports whether a topology was dropped and made anew. All are asked for, which keeps
 // them.
 func (t *affinity) renumbered() bool {
 	renumbered := false

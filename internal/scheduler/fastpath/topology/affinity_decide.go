@@ -59,9 +59,9 @@ func (t *affinity) Keep(slots []cache.Slot) []cache.Slot {
 	return slots
 }
 
-// satisfies says whether a node meets the required affinity terms. All their keys must be among its
-// labels. The pods need not be there if there are none in the whole cluster and the pod is such a
-// pod itself: the first of its series.
+// satisfies reports whether a node meets the required affinity terms. All their keys must be among
+// its labels. The pods need not be there if there are none in the whole cluster and the pod is such
+// a pod itself: the first of its series.
 func (t *affinity) satisfies(slot cache.Slot) bool {
 	found := true
 	for _, x := range t.required {

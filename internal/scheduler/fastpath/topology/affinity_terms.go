@@ -12,11 +12,11 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// Which pods meet which terms. Terms of the class's own pods have the namespaces that they select
+// Which pods match which terms. Terms of the class's own pods have the namespaces that they select
 // among those that they name, and are asked without labels of a namespace. Terms of other pods are
 // asked with those of the class's namespace.
 
-// matchesAll says whether a pod matches all of a class's required affinity terms, of which there
+// matchesAll reports whether a pod matches all of a class's required affinity terms, of which there
 // must be some.
 func matchesAll(terms []fwk.AffinityTerm, pod *corev1.Pod) bool {
 	for i := range terms {
@@ -45,8 +45,8 @@ func (t *affinity) read(slot cache.Slot) {
 	}
 }
 
-// learn finds out what the pods of a signature add, and says whether it is anything. Of most pods
-// only the labels matter, and only to classes with terms.
+// learn finds out what the pods of a signature add, and reports whether it is anything. Of most
+// pods only the labels matter, and only to classes with terms.
 func (t *affinity) learn(id cache.SignatureID, of *cache.Signature) bool {
 	if t.all && !of.Gone() {
 		t.readOwn(t.sources.podOf(of))
@@ -130,7 +130,7 @@ func (t *affinity) Relevant(other *schedframework.PodInfo) bool {
 	return t.byBinding || t.all && t.concernsOwn(other.Pod) || t.concernsTheirs(other)
 }
 
-// concernsOwn says whether a term of the class's own matches a pod.
+// concernsOwn reports whether a term of the class's own matches a pod.
 func (t *affinity) concernsOwn(pod *corev1.Pod) bool {
 	for term := range ownTerms(t.pod) {
 		if term.Matches(pod, nil) {
@@ -140,7 +140,7 @@ func (t *affinity) concernsOwn(pod *corev1.Pod) bool {
 	return false
 }
 
-// concernsTheirs says whether a term of a pod matches the class's pods.
+// concernsTheirs reports whether a term of a pod matches the class's pods.
 func (t *affinity) concernsTheirs(other *schedframework.PodInfo) bool {
 	for term := range ownTerms(other) {
 		if term.Matches(t.pod.Pod, t.labels) {

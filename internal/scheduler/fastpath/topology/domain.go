@@ -24,8 +24,9 @@ type places struct {
 	key  string
 	topo *cache.Topology
 	at   []int32 // by slot
-	// single says that no domain had more than one node when groups were last asked for. What there
-	// is in a domain is then what its node adds, and says more about the node than its place does.
+	// single is true if no domain had more than one node when groups were last asked for. What
+	// there is in a domain is then what its node adds, and says more about the node than its place
+	// does.
 	single bool
 }
 
@@ -40,8 +41,8 @@ func newPlaces(snapshot *cache.Snapshot, key string) places {
 	return places{key: key, topo: snapshot.Topo(key)}
 }
 
-// current says whether the topology is the one that the snapshot keeps up. One that it dropped and
-// made again numbers domains otherwise.
+// current reports whether the topology is the one that the snapshot keeps up. One that it dropped
+// and made again numbers domains otherwise.
 func (p *places) current(snapshot *cache.Snapshot) bool { return snapshot.Topo(p.key) == p.topo }
 
 // now is where a slot is in the snapshot.
@@ -112,5 +113,5 @@ func (l *least) of(pods, nodes []int32) int32 {
 	return l.pods
 }
 
-// objectBytes is about what a twin holds besides its arrays: the pod of its class above all.
+// objectBytes is about what a tracker holds besides its arrays: the pod of its class above all.
 const objectBytes = 4096

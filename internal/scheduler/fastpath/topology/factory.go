@@ -23,7 +23,7 @@ func (t *Factory) SpreadConstraints(pod *corev1.Pod) (*SpreadConstraints, error)
 	return t.Sources.SpreadConstraints(t.SpreadArgs, pod)
 }
 
-// Affinity returns the twin of the profile's InterPodAffinity; see [Sources.Affinity].
+// Affinity returns the tracker of the profile's InterPodAffinity; see [Sources.Affinity].
 func (t *Factory) Affinity(pod *corev1.Pod) (Tracker, error) {
 	return t.Sources.Affinity(t.AffinityArgs, pod)
 }

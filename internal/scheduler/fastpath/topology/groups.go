@@ -24,8 +24,8 @@ func (t *spread) GroupsEpoch() uint64 {
 	return t.regrouped
 }
 
-// AppendGroup implements Tracker. Whether a node lacks a key that it needs to be scored follows from
-// its places.
+// AppendGroup implements Tracker. Whether a node lacks a key that it needs to be scored follows
+// from its places.
 func (t *spread) AppendGroup(key []byte, slot cache.Slot) []byte {
 	for i := range t.hard {
 		y := &t.hard[i]

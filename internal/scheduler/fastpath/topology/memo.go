@@ -5,8 +5,8 @@ package topology
 
 import "github.com/livesched/livesched/internal/scheduler/cache"
 
-// memo remembers what the pods of each signature mean to a twin. Most mean nothing, which takes two
-// bits.
+// memo remembers what the pods of each signature mean to a tracker. Most mean nothing, which takes
+// two bits.
 type memo[T any] struct {
 	epoch uint64 // of the signatures
 	// known are the signatures that were looked at, meaning those of them that mean something. Bits
@@ -25,13 +25,13 @@ func (m *memo[T]) look(signatures *cache.Signatures) {
 	m.known, m.meaning = grow(m.known, words), grow(m.meaning, words)
 }
 
-// has says whether a signature was looked at, and whether it means something.
+// has reports whether a signature was looked at, and whether it means something.
 func (m *memo[T]) has(id cache.SignatureID) (known, meaning bool) {
 	word, bit := id>>6, uint64(1)<<(id&63)
 	return m.known[word]&bit != 0, m.meaning[word]&bit != 0
 }
 
-// means says whether a signature is known to mean something.
+// means reports whether a signature is known to mean something.
 func (m *memo[T]) means(id cache.SignatureID) bool { return m.meaning[id>>6]&(1<<(id&63)) != 0 }
 
 // rememberNothing notes that a signature means nothing.

@@ -31,7 +31,7 @@ type Mentions struct {
 	read  int
 }
 
-// NewMentions returns the mentions of nobody. With more than so many keys (0: DefaultMaxMentions)
+// NewMentions returns empty mentions. With more than so many keys (0: DefaultMaxMentions)
 // all labels count.
 func NewMentions(most int) *Mentions {
 	if most == 0 {
@@ -40,10 +40,10 @@ func NewMentions(most int) *Mentions {
 	return &Mentions{keys: sets.New[string](), most: most}
 }
 
-// Has says whether the label of a key counts.
+// Has reports whether the label of a key counts.
 func (m *Mentions) Has(key string) bool { return m.all || m.keys.Has(key) }
 
-// Grown says whether labels count that did not when it was last asked.
+// Grown reports whether labels count that did not when it was last asked.
 func (m *Mentions) Grown() bool {
 	grown := m.grown
 	m.grown = false

@@ -99,7 +99,7 @@ func (s *Sources) find(selector labels.Selector) (sets.Set[string], error) {
 	return names, nil
 }
 
-// changed says whether anything of it is different by now.
+// changed reports whether anything of it is different by now.
 func (p *scope) changed() bool {
 	if own := p.current(); own != p.own {
 		if own == nil || p.own == nil || !maps.Equal(own.Labels, p.own.Labels) {

@@ -10,7 +10,7 @@ const maxNormals = 4096
 // and a division costs more than the rest.
 type normals struct{ known []int8 }
 
-// apply normalises scores between lowest and highest. normal has to return 0 to 100.
+// apply normalizes scores between lowest and highest. normal has to return 0 to 100.
 func (n *normals) apply(scores []int64, lowest, highest int64, normal func(score int64) int64) {
 	if highest-lowest >= maxNormals {
 		for i, score := range scores {

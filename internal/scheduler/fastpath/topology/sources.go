@@ -127,7 +127,7 @@ func (r *series) current() labels.Selector {
 	return helper.DefaultSelector(r.pod, r.services, r.replicationControllers, r.replicaSets, r.statefulSets)
 }
 
-// changed says whether the pods of the series are others by now.
+// changed reports whether the pods of the series are others by now.
 func (r *series) changed() bool {
 	servicesAt, controller := version(r.serviceStore), r.currentController()
 	if servicesAt != "" && servicesAt == r.servicesAt && controller == r.controller {

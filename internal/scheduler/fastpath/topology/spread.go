@@ -17,7 +17,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// spread is the twin of PodTopologySpread (pkg/scheduler/framework/plugins/podtopologyspread of
+// spread is the tracker of PodTopologySpread (pkg/scheduler/framework/plugins/podtopologyspread of
 // kube-scheduler 1.36).
 type spread struct {
 	sources *Sources
@@ -32,7 +32,7 @@ type spread struct {
 	counting memo[[]int]
 	// hard are the constraints that Filter goes by, soft those of Score, in the order of the pod.
 	hard, soft []tally
-	// allKeys says that nodes that lack the key of any soft constraint are not scored, and count
+	// allKeys is true if nodes that lack the key of any soft constraint are not scored, and count
 	// for none.
 	allKeys bool
 	// lacks says of slots that they are not scored, as the node lacks the key of a soft constraint;
@@ -51,12 +51,12 @@ type counter struct {
 	selector labels.Selector
 	pods     []int32 // by slot
 	fresh    int32   // on the node that is being updated
-	// byBinding says that the selector goes by labels that pods only get when they are bound.
+	// byBinding is true if the selector goes by labels that pods only get when they are bound.
 	byBinding bool
 }
 
-// Twin returns the twin of PodTopologySpread for pods with these constraints. It is stale once the
-// constraints have changed.
+// Twin returns the tracker of PodTopologySpread for pods with these constraints. It is stale once
+// the constraints have changed.
 func (c *SpreadConstraints) Tracker() (Tracker, error) {
 	t := &spread{sources: c.sources, pod: c.pod, allKeys: !c.system, constraints: c}
 	t.required = nodeaffinity.GetRequiredNodeAffinity(t.pod)
@@ -111,7 +111,7 @@ func (t *spread) Stale() bool {
 	return renumbered || t.constraints.Changed()
 }
 
-// renumbered says whether a topology was dropped and made anew. All are asked for, which keeps
+// renumbered reports whether a topology was dropped and made anew. All are asked for, which keeps
 // them.
 func (t *spread) renumbered() bool {
 	renumbered := false
@@ -145,7 +145,7 @@ func (t *spread) Relevant(pod *schedframework.PodInfo) bool {
 	return false
 }
 
-// matches says whether a pod of the namespace with these labels counts. A selector that selects
+// matches reports whether a pod of the namespace with these labels counts. A selector that selects
 // everything counts nothing.
 func (c *counter) matches(podLabels map[string]string) bool {
 	return !c.selector.Empty() && c.selector.Matches(labels.Set(podLabels))
@@ -200,7 +200,7 @@ func (t *spread) count(slot cache.Slot) {
 	}
 }
 
-// learn finds out by which counters the pods of a signature count, and says whether they do.
+// learn finds out by which counters the pods of a signature count, and reports whether they do.
 // Terminating pods do not.
 func (t *spread) learn(id cache.SignatureID, of *cache.Signature) bool {
 	var counters []int
@@ -219,7 +219,7 @@ func (t *spread) learn(id cache.SignatureID, of *cache.Signature) bool {
 	return true
 }
 
-// lacksKey says whether a node lacks the key of any of the constraints.
+// lacksKey reports whether a node lacks the key of any of the constraints.
 func (t *spread) lacksKey(tallies []tally, slot cache.Slot) bool {
 	for i := range tallies {
 		if tallies[i].now(slot) == unlabelled {

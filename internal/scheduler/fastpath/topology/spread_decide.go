@@ -168,7 +168,7 @@ func spreadTerm(pods, maxSkew int32, weight float64) float64 {
 	return float64(int64(pods))*weight + float64(maxSkew-1)
 }
 
-// rounded is math.Round for what is not negative.
+// rounded is math.Round for numbers that are not negative.
 func rounded(x float64) int64 {
 	n := int64(x)
 	if x-float64(n) >= 0.5 {
@@ -177,7 +177,7 @@ func rounded(x float64) int64 {
 	return n
 }
 
-// finish rounds and normalises the totals: the fewest pods get the highest score, and nodes that
+// finish rounds and normalizes the totals: the fewest pods get the highest score, and nodes that
 // are not scored none.
 func (t *spread) finish(feasible []cache.Slot, scores []int64) {
 	unscored := t.unscored()

@@ -23,8 +23,8 @@ var systemDefaults = []corev1.TopologySpreadConstraint{
 	{TopologyKey: corev1.LabelTopologyZone, MaxSkew: 5, WhenUnsatisfiable: corev1.ScheduleAnyway},
 }
 
-// SpreadConstraints are the topology spread constraints of the pods of a class as they are now: their
-// own, or the profile's default ones, which apply to the pods of their services and their
+// SpreadConstraints are the topology spread constraints of the pods of a class as they are now:
+// their own, or the profile's default ones, which apply to the pods of their services and their
 // controller.
 type SpreadConstraints struct {
 	sources *Sources
@@ -32,17 +32,17 @@ type SpreadConstraints struct {
 	pod *corev1.Pod
 	// hard and soft are empty if the default ones have nothing to apply to.
 	hard, soft []rule
-	// system says that they are the system's default ones.
+	// system is true if they are the system's default ones.
 	system bool
 	series *series // nil unless default ones apply
 }
 
-// Hard says whether Filter goes by any of them.
+// Hard reports whether Filter goes by any of them.
 func (c *SpreadConstraints) Hard() bool { return len(c.hard) > 0 }
 
-// SpreadConstraints returns those that PodTopologySpread with these arguments goes by for the pods of the
-// class that pod is of. The pod is copied. They are nil if it will have nothing to do with them.
-// With an error they are for the plugin itself, which in most cases refuses them.
+// SpreadConstraints returns those that PodTopologySpread with these arguments goes by for the pods
+// of the class that pod is of. The pod is copied. They are nil if it will have nothing to do with
+// them. With an error they are for the plugin itself, which in most cases refuses them.
 func (s *Sources) SpreadConstraints(args *schedconfig.PodTopologySpreadArgs, pod *corev1.Pod) (*SpreadConstraints, error) {
 	constraints, system := pod.Spec.TopologySpreadConstraints, false
 	own := len(constraints) > 0
@@ -76,12 +76,12 @@ func (s *Sources) SpreadConstraints(args *schedconfig.PodTopologySpreadArgs, pod
 	return c, nil
 }
 
-// Changed says that the pods have other constraints by now, since services or controllers are
+// Changed reports whether the pods have other constraints by now, since services or controllers are
 // others. It stays so.
 func (c *SpreadConstraints) Changed() bool { return c.series != nil && c.series.changed() }
 
-// Key returns what the twin is made from besides node selector, node affinity and tolerations of
-// the pods. Classes in which all of that is equal can do with one twin.
+// Key returns what the tracker is made from besides node selector, node affinity and tolerations of
+// the pods. Classes in which all of that is equal can do with one tracker.
 func (c *SpreadConstraints) Key() string {
 	key := appendText(nil, c.pod.Namespace)
 	key = appendFlag(key, c.system)
@@ -137,7 +137,7 @@ type rule struct {
 	honorAffinity, honorTaints bool
 }
 
-// selects says whether the constraint counts a pod of its namespace.
+// selects reports whether the constraint counts a pod of its namespace.
 func (r *rule) selects(pod *corev1.Pod) bool { return r.selector.Matches(labels.Set(pod.Labels)) }
 
 // rules resolves the constraints of one kind.

@@ -12,7 +12,7 @@ type tally struct {
 	counter int
 	// self is 1 if the class's own pods match the selector.
 	self int
-	// perNode says that Score counts the pods of each node by itself, whatever the inclusion
+	// perNode is true if Score counts the pods of each node by itself, whatever the inclusion
 	// policies.
 	perNode bool
 

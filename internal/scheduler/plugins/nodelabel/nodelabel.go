@@ -90,6 +90,9 @@ func New(_ context.Context, object runtime.Object, _ fwk.Handle) (fwk.Plugin, er
 // Name implements fwk.Plugin.
 func (pl *NodeLabel) Name() string { return Name }
 
+// ReadsNodeObjectOnly implements fastpath.NodeObjectOnly: the plugin reads the node's labels.
+func (*NodeLabel) ReadsNodeObjectOnly() {}
+
 // Filter refuses nodes that lack a required label, or that have a label that must be absent.
 func (pl *NodeLabel) Filter(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, nodeInfo fwk.NodeInfo) *fwk.Status {
 	if !pl.admits(nodeInfo.Node()) {
