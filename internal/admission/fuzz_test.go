@@ -20,7 +20,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// FuzzHandler posts anything: it is answered, or fails as a call, and never ends in a panic.
+// FuzzHandler posts random requests: the handler returns a response or an error, and never panics.
 func FuzzHandler(f *testing.F) {
 	f.Add([]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u","kind":{"kind":"SchedulerProfile"},"operation":"CREATE","object":{"metadata":{"name":"p"}}}}`))
 	f.Add([]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1","request":{"uid":"u","kind":{"kind":"SchedulingPolicy"},"operation":"DELETE","oldObject":{"metadata":{"name":"p"}}}}`))
@@ -28,8 +28,7 @@ func FuzzHandler(f *testing.F) {
 	f.Add([]byte(`{`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		v := newValidator(t, &objects{})
-		// The handler turns a panic into HTTP 500, so it must be told from an error by what it
-		// says.
+		// The handler turns a panic into HTTP 500, as any error, so look at the text.
 		response, code, text := postRaw(t, v, body)
 		if response == nil && code != http.StatusInternalServerError && code != http.StatusBadRequest {
 			t.Fatalf("HTTP %d", code)
@@ -38,8 +37,8 @@ func FuzzHandler(f *testing.F) {
 	})
 }
 
-// FuzzReview asks about any object: what is let through resolves as accepted, by itself, and what
-// is refused does not.
+// FuzzReview reviews random objects: an allowed object resolves as accepted on its own, and a
+// denied one does not.
 func FuzzReview(f *testing.F) {
 	seeds, err := filepath.Glob(filepath.Join("..", "scheduler", "config", "testdata", "*", "*.in.yaml"))
 	if err != nil || len(seeds) == 0 {
@@ -57,7 +56,7 @@ func FuzzReview(f *testing.F) {
 			kind = "SchedulerProfile"
 		}
 		if !json.Valid(object) {
-			return // the API server has parsed what it sends
+			return // the API server sends only valid JSON
 		}
 		request := &admissionv1.AdmissionRequest{
 			UID: "u", Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: object},
@@ -82,7 +81,7 @@ func FuzzReview(f *testing.F) {
 				t.Fatalf("a verdict on what cannot be read: %v", err)
 			}
 			in.Profiles, deleted = []v1alpha1.SchedulerProfile{p}, p.DeletionTimestamp != nil
-			// The policy that it names exists, once it is applied.
+			// The policy that the profile references may be applied later.
 			in.Policies = []v1alpha1.SchedulingPolicy{{ObjectMeta: metav1.ObjectMeta{Name: p.Spec.PolicyRef.Name}}}
 			result = config.Resolve(in).ProfileResults[p.Name]
 		} else {
@@ -99,8 +98,8 @@ func FuzzReview(f *testing.F) {
 	})
 }
 
-// missesItsPolicy says that a profile is only refused for how it goes with its policy, which does
-// not exist yet: whether it does cannot be told.
+// missesItsPolicy reports whether all problems of a profile depend on its policy, which does not
+// exist yet.
 func missesItsPolicy(result config.Result, in config.Input) bool {
 	if len(in.Profiles) == 0 || in.Profiles[0].Spec.PolicyRef.Name == "" || in.Profiles[0].Spec.PolicyRef.Name == config.DefaultPolicyName {
 		return false

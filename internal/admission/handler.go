@@ -14,21 +14,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
 
-// outcome is where a review leaves word of itself. It belongs to one HTTP request.
+// outcome is the outcome of a review. It belongs to one HTTP request.
 type outcome struct {
-	// begun: the request was one for a review.
+	// begun reports whether the request contained a review.
 	begun bool
-	// err is why it came to no verdict.
+	// err is the reason why there is no verdict.
 	err error
 }
 
 type outcomeKey struct{}
 
-// Handler serves reviews over HTTP.
+// Handler returns the HTTP handler of the webhook.
 //
-// An answer that says no refuses the change whatever failurePolicy is. So where there is no verdict
-// there must be no answer: the call ends with HTTP 500. This also goes for a panic. What is no
-// review at all ends with HTTP 400.
+// A response that denies a request does so whatever the failurePolicy is. So without a verdict
+// there must be no response: the call fails with HTTP 500, also after a panic. A request that is
+// not a review fails with HTTP 400.
 func (v *Validator) Handler() http.Handler {
 	noRecovery := false
 	reviews := &admission.Webhook{RecoverPanic: &noRecovery, Handler: admission.HandlerFunc(func(ctx context.Context, request admission.Request) admission.Response {
@@ -39,30 +39,30 @@ func (v *Validator) Handler() http.Handler {
 		return response
 	})}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		o, answer := &outcome{}, &buffer{header: http.Header{}}
+		o, response := &outcome{}, &buffer{header: http.Header{}}
 		func() {
 			defer func() {
 				if panicked := recover(); panicked != nil {
 					o.err = fmt.Errorf("panic: %v", panicked)
-					log.FromContext(r.Context()).Error(o.err, "The validation of an object panicked", "stack", string(debug.Stack()))
+					log.FromContext(r.Context()).Error(o.err, "Panic while validating an object", "stack", string(debug.Stack()))
 				}
 			}()
-			reviews.ServeHTTP(answer, r.WithContext(context.WithValue(r.Context(), outcomeKey{}, o)))
+			reviews.ServeHTTP(response, r.WithContext(context.WithValue(r.Context(), outcomeKey{}, o)))
 		}()
 		if o.err != nil {
-			log.FromContext(r.Context()).Error(o.err, "An object could not be validated: the failurePolicy of the webhook decides")
+			log.FromContext(r.Context()).Error(o.err, "Failed to validate an object; the failurePolicy of the webhook applies")
 			http.Error(w, o.err.Error(), http.StatusInternalServerError)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
 		if !o.begun {
-			w.WriteHeader(http.StatusBadRequest) // the answer says why
+			w.WriteHeader(http.StatusBadRequest) // the response has the reason
 		}
-		_, _ = w.Write(answer.Bytes())
+		_, _ = w.Write(response.Bytes())
 	})
 }
 
-// buffer keeps an answer back until it is known to be one.
+// buffer holds a response until it is known to be a verdict.
 type buffer struct {
 	bytes.Buffer
 	header http.Header

@@ -40,12 +40,12 @@ func TestMain(m *testing.M) {
 
 var now = time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
 
-// objects are all that there is, as a cache has it.
+// objects is a reader of all objects, like a cache.
 type objects struct {
 	client.Reader
 	profiles []v1alpha1.SchedulerProfile
 	policies []v1alpha1.SchedulingPolicy
-	// err fails, and hang holds up, each list.
+	// err is the error of each list, and hang blocks each list.
 	err  error
 	hang bool
 }
@@ -79,7 +79,7 @@ func newValidator(tb testing.TB, present *objects) *admission.Validator {
 	return &admission.Validator{Reader: present, Scheme: scheme, Registered: sets.KeySet(registry), Clock: clocktesting.NewFakePassiveClock(now)}
 }
 
-// post posts a review and returns the answer. It is nil where there was none, which code then says.
+// post posts a review and returns the response, nil if there is none, and the HTTP code.
 func post(tb testing.TB, v *admission.Validator, request *admissionv1.AdmissionRequest) (response *admissionv1.AdmissionResponse, code int) {
 	tb.Helper()
 	review := admissionv1.AdmissionReview{
@@ -115,7 +115,7 @@ func postRaw(tb testing.TB, v *admission.Validator, body []byte) (response *admi
 	return review.Response, w.Code, text
 }
 
-// noPanic fails where an answer tells of a panic, which is answered like any other error.
+// noPanic fails the test if the text reports a panic, which is an HTTP error like any other.
 func noPanic(tb testing.TB, answer string) {
 	tb.Helper()
 	if strings.HasPrefix(answer, "panic: ") {
@@ -123,7 +123,7 @@ func noPanic(tb testing.TB, answer string) {
 	}
 }
 
-// splitYAML takes a stream of documents apart.
+// splitYAML splits a stream of documents.
 func splitYAML(text []byte) (documents [][]byte) {
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
 	for {
@@ -135,7 +135,8 @@ func splitYAML(text []byte) (documents [][]byte) {
 	}
 }
 
-// change is a request for an object of either kind. before or after is nil where there is none.
+// change returns the request for a change of an object of either kind. before is nil for a new
+// object, after for a deletion.
 func change(tb testing.TB, before, after client.Object) *admissionv1.AdmissionRequest {
 	tb.Helper()
 	request := &admissionv1.AdmissionRequest{UID: "the-request", Operation: admissionv1.Update}
@@ -172,7 +173,7 @@ func kindOf(object client.Object) string {
 	return "SchedulingPolicy"
 }
 
-// meta is an object that was created some hours ago.
+// meta returns the metadata of an object that was created some hours ago.
 func meta(name string, hours int) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, UID: types.UID(name), Generation: 1, CreationTimestamp: metav1.NewTime(now.Add(-time.Duration(hours) * time.Hour))}
 }

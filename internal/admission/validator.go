@@ -1,21 +1,19 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission checks SchedulerProfiles and SchedulingPolicies before they are stored: what
-// the API server calls as a validating webhook.
+// Package admission implements the validating webhook, which checks SchedulerProfiles and
+// SchedulingPolicies before they are stored.
 //
-// It says what the controller would say a moment later, with the same pure function
-// (config.Resolve), the objects of the cache and the one that is asked about in the place of its
-// old self:
+// It applies the controller's checks in advance: it resolves the objects of the cache, with the
+// changed object in place of the old one, by the same pure function (config.Resolve).
 //
-//   - What is wrong with a spec by itself is refused, all of it at once, each with its field.
-//   - What lies in other objects, or becomes of other objects, is a warning: they may be applied a
-//     moment later.
-//   - What is legal but unwise is a warning, too.
-//   - A change that leaves the spec alone is let through, whatever the spec is.
+//   - Errors in a spec itself deny the request. The response has all of them, each with its field.
+//   - Problems with or in other objects are warnings, because those objects may be applied next.
+//   - Valid but inadvisable settings are warnings, too.
+//   - A change that does not touch the spec is allowed, even if the spec is invalid.
 //
-// A verdict is the only reason to refuse. Where there is none, since the request cannot be read or
-// livesched cannot tell, the call fails (HTTP 500), and the failurePolicy of the webhook decides.
+// Only a verdict denies a request. If there is no verdict, because the request cannot be decoded or
+// livesched cannot check it, the call fails (HTTP 500), and the webhook's failurePolicy applies.
 package admission
 
 import (
@@ -37,15 +35,15 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// Path that reviews are posted to.
+// Path is the path of the webhook.
 const Path = "/validate"
 
-// maxWait is less than the timeout of the webhook in config/webhook, so that it is livesched that
-// says what it waited for.
+// maxWait is less than the webhook's timeout in config/webhook, so that livesched reports what it
+// waited for.
 const maxWait = 4 * time.Second
 
-// Validator answers reviews. Its methods are called by the goroutines of the webhook server, many
-// at a time; it changes nothing.
+// Validator reviews admission requests. It is immutable; the goroutines of the webhook server call
+// it concurrently.
 type Validator struct {
 	// Reader reads the other objects, from a cache.
 	Reader client.Reader
@@ -53,11 +51,11 @@ type Validator struct {
 	Scheme *runtime.Scheme
 	// Registered are the names of all plugins.
 	Registered sets.Set[string]
-	// Clock says how old an object is that has no creation time yet.
+	// Clock provides the creation time of new objects.
 	Clock clock.PassiveClock
 }
 
-// review answers one request. An error means that there is no verdict.
+// review returns the response to one request. An error means that there is no verdict.
 func (v *Validator) review(ctx context.Context, request admission.Request) (admission.Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
@@ -75,18 +73,18 @@ func (v *Validator) reviewProfile(ctx context.Context, request admission.Request
 	if err := v.decode(request, &before, &after); err != nil {
 		return admission.Response{}, err
 	}
-	leavesSpec := request.Operation == admissionv1.Update && equality.Semantic.DeepEqual(before.Spec, after.Spec)
-	if request.Operation == admissionv1.Delete || leavesSpec || after.DeletionTimestamp != nil {
+	keepsSpec := request.Operation == admissionv1.Update && equality.Semantic.DeepEqual(before.Spec, after.Spec)
+	if request.Operation == admissionv1.Delete || keepsSpec || after.DeletionTimestamp != nil {
 		return admission.Allowed(""), nil
 	}
-	present, err := v.present(ctx)
+	current, err := v.current(ctx)
 	if err != nil {
 		return admission.Response{}, err
 	}
 	v.age(&after)
-	next := present
-	next.Profiles = replace(present.Profiles, after, func(p *v1alpha1.SchedulerProfile) string { return p.Name })
-	c := compare(config.Resolve(present), config.Resolve(next))
+	next := current
+	next.Profiles = replace(current.Profiles, after, func(p *v1alpha1.SchedulerProfile) string { return p.Name })
+	c := compare(config.Resolve(current), config.Resolve(next))
 	return c.verdict("SchedulerProfile", after.Name, c.after.ProfileResults), nil
 }
 
@@ -95,25 +93,25 @@ func (v *Validator) reviewPolicy(ctx context.Context, request admission.Request)
 	if err := v.decode(request, &before, &after); err != nil {
 		return admission.Response{}, err
 	}
-	leavesSpec := request.Operation == admissionv1.Update && equality.Semantic.DeepEqual(before.Spec, after.Spec)
-	if leavesSpec || after.DeletionTimestamp != nil {
+	keepsSpec := request.Operation == admissionv1.Update && equality.Semantic.DeepEqual(before.Spec, after.Spec)
+	if keepsSpec || after.DeletionTimestamp != nil {
 		return admission.Allowed(""), nil
 	}
-	present, err := v.present(ctx)
+	current, err := v.current(ctx)
 	if err != nil {
 		return admission.Response{}, err
 	}
 	if request.Operation == admissionv1.Delete {
-		return admission.Allowed("").WithWarnings(deletion(present, before.Name)...), nil
+		return admission.Allowed("").WithWarnings(deletionWarnings(current, before.Name)...), nil
 	}
 	v.age(&after)
-	next := present
-	next.Policies = replace(present.Policies, after, func(p *v1alpha1.SchedulingPolicy) string { return p.Name })
-	c := compare(config.Resolve(present), config.Resolve(next))
+	next := current
+	next.Policies = replace(current.Policies, after, func(p *v1alpha1.SchedulingPolicy) string { return p.Name })
+	c := compare(config.Resolve(current), config.Resolve(next))
 	return c.verdict("SchedulingPolicy", after.Name, c.after.PolicyResults), nil
 }
 
-// decode reads the object before and after the change, as far as the operation has them.
+// decode decodes the objects before and after the change, as far as the operation has them.
 func (v *Validator) decode(request admission.Request, before, after client.Object) error {
 	decoder := admission.NewDecoder(v.Scheme)
 	switch request.Operation {
@@ -130,9 +128,9 @@ func (v *Validator) decode(request admission.Request, before, after client.Objec
 	return fmt.Errorf("operation %q is none of CREATE, UPDATE and DELETE", request.Operation)
 }
 
-// present is what there is. Secrets are not looked at: those who may write a policy need not learn
-// about them.
-func (v *Validator) present(ctx context.Context) (config.Input, error) {
+// current returns the current objects. It does not read Secrets, because a user who can write a
+// policy may not be allowed to learn about them.
+func (v *Validator) current(ctx context.Context) (config.Input, error) {
 	var profiles v1alpha1.SchedulerProfileList
 	var policies v1alpha1.SchedulingPolicyList
 	if err := v.Reader.List(ctx, &profiles); err != nil {
@@ -144,14 +142,14 @@ func (v *Validator) present(ctx context.Context) (config.Input, error) {
 	return config.Input{Profiles: profiles.Items, Policies: policies.Items, SecretsUnknown: true, Registered: v.Registered}, nil
 }
 
-// age makes an object that has no creation time the youngest: conflicts go by age.
+// age makes an object without a creation time the youngest: conflicts are resolved by age.
 func (v *Validator) age(object client.Object) {
 	if created := object.GetCreationTimestamp(); created.IsZero() {
 		object.SetCreationTimestamp(metav1.NewTime(v.Clock.Now()))
 	}
 }
 
-// replace returns a copy of a list with an object in the place of its old self.
+// replace returns a copy of a list in which an object replaces the one with the same name.
 func replace[T any](list []T, object T, name func(*T) string) []T {
 	var next []T
 	for i := range list {
@@ -162,15 +160,15 @@ func replace[T any](list []T, object T, name func(*T) string) []T {
 	return append(next, object)
 }
 
-// deletion warns of the profiles that build on a policy.
-func deletion(present config.Input, policy string) []string {
-	profiles := config.Resolve(present).PolicyResults[policy].Profiles
+// deletionWarnings returns a warning about the profiles that build on a policy.
+func deletionWarnings(current config.Input, policy string) []string {
+	profiles := config.Resolve(current).PolicyResults[policy].Profiles
 	switch {
 	case len(profiles) == 0:
 		return nil
 	case policy == config.DefaultPolicyName:
 		return []string{fmt.Sprintf("SchedulerProfiles that build on SchedulingPolicy %q fall back to the built-in defaults: %s", policy, strings.Join(profiles, ", "))}
 	default:
-		return []string{fmt.Sprintf("SchedulerProfiles build on SchedulingPolicy %q: %s. They are not accepted without it; what ran last goes on", policy, strings.Join(profiles, ", "))}
+		return []string{fmt.Sprintf("SchedulerProfiles build on SchedulingPolicy %q: %s. livesched does not accept them without it and keeps their last good revisions", policy, strings.Join(profiles, ", "))}
 	}
 }

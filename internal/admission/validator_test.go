@@ -32,7 +32,7 @@ func buildsOn(policy string) v1alpha1.SchedulerProfileSpec {
 	return v1alpha1.SchedulerProfileSpec{PolicyRef: v1alpha1.PolicyReference{Name: policy}}
 }
 
-// broken has two problems, of a kind each.
+// broken has two problems of different kinds.
 func broken() v1alpha1.SchedulerProfileSpec {
 	return v1alpha1.SchedulerProfileSpec{
 		Plugins:      &v1alpha1.Plugins{Score: v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: "NoSuchPlugin"}}}},
@@ -40,7 +40,7 @@ func broken() v1alpha1.SchedulerProfileSpec {
 	}
 }
 
-// noBind builds only on a policy that adds nothing to it.
+// noBind disables all bind plugins.
 func noBind() v1alpha1.SchedulerProfileSpec {
 	return v1alpha1.SchedulerProfileSpec{Plugins: &v1alpha1.Plugins{Bind: v1alpha1.PluginSet{Disabled: []v1alpha1.Plugin{{Name: "*"}}}}}
 }
@@ -56,7 +56,7 @@ func withSecret() v1alpha1.SchedulingPolicySpec {
 	}}}
 }
 
-// metaOnly changes metadata.
+// metaOnly changes only the metadata.
 func metaOnly(p *v1alpha1.SchedulerProfile) *v1alpha1.SchedulerProfile {
 	p.Labels = map[string]string{"changed": "yes"}
 	p.Finalizers = []string{"example.com/keep"}
@@ -71,7 +71,7 @@ func TestReviews(t *testing.T) {
 		name          string
 		present       objects
 		before, after client.Object
-		// denied are parts of the causes, as field: message; none: the change is let through.
+		// denied are parts of the causes, as field: message. Without any, the change is allowed.
 		denied []string
 		// warned are parts of the warnings.
 		warned []string
@@ -81,7 +81,7 @@ func TestReviews(t *testing.T) {
 			`spec.plugins.score.enabled[0].name: Unsupported value: unknown plugin "NoSuchPlugin"; registered: `,
 			`spec.pluginConfig[0].args.scoringStrategy.type: Unsupported value: "Wrong": supported values: "LeastAllocated"`,
 		}},
-		{name: "a profile that nobody can bind with", after: profile("p", 0, noBind()), denied: []string{`spec.plugins.bind: Invalid value: no plugin binds pods`}},
+		{name: "a profile without a bind plugin", after: profile("p", 0, noBind()), denied: []string{`spec.plugins.bind: Invalid value: no plugin binds pods`}},
 		{name: "an update that breaks a profile", before: profile("p", 1, v1alpha1.SchedulerProfileSpec{}), after: profile("p", 1, broken()), denied: []string{"NoSuchPlugin", "scoringStrategy.type"}},
 		{name: "an update that mends a profile", before: profile("p", 1, broken()), after: profile("p", 1, v1alpha1.SchedulerProfileSpec{})},
 		{name: "a label and a finalizer on a broken profile", before: profile("p", 1, broken()), after: metaOnly(profile("p", 1, broken()))},
@@ -95,14 +95,14 @@ func TestReviews(t *testing.T) {
 		}()), denied: []string{"NoSuchPlugin", "scoringStrategy.type"}},
 		{name: "a profile on a broken policy", present: objects{policies: []v1alpha1.SchedulingPolicy{*policy("q", 1, brokenPolicy())}},
 			after: profile("p", 0, buildsOn("q")), warned: []string{`SchedulingPolicy "q" is not accepted`}},
-		{name: "a scheduler name that an older profile has", present: objects{profiles: []v1alpha1.SchedulerProfile{*profile("older", 1, v1alpha1.SchedulerProfileSpec{SchedulerName: "p"})}},
+		{name: "a scheduler name of an older profile", present: objects{profiles: []v1alpha1.SchedulerProfile{*profile("older", 1, v1alpha1.SchedulerProfileSpec{SchedulerName: "p"})}},
 			after: profile("p", 0, v1alpha1.SchedulerProfileSpec{}), warned: []string{`metadata.name: the older SchedulerProfile "older" has the scheduler name "p"`}},
-		{name: "an object that has no age yet is the youngest", present: objects{profiles: []v1alpha1.SchedulerProfile{*profile("older", 1, v1alpha1.SchedulerProfileSpec{SchedulerName: "p"})}},
+		{name: "an object without a creation time is the youngest", present: objects{profiles: []v1alpha1.SchedulerProfile{*profile("older", 1, v1alpha1.SchedulerProfileSpec{SchedulerName: "p"})}},
 			after:  &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: "p"}},
 			warned: []string{`the older SchedulerProfile "older" has the scheduler name`}},
-		{name: "what is legal but unwise", after: profile("p", 0, v1alpha1.SchedulerProfileSpec{PercentageOfNodesToScore: ptr.To[int32](1)}),
+		{name: "an inadvisable setting", after: profile("p", 0, v1alpha1.SchedulerProfileSpec{PercentageOfNodesToScore: ptr.To[int32](1)}),
 			warned: []string{"spec.percentageOfNodesToScore: the search for nodes ends at 1%"}},
-		{name: "the object of the cache does not count beside its new self", present: objects{profiles: []v1alpha1.SchedulerProfile{*profile("p", 1, broken())}},
+		{name: "a changed object replaces the one in the cache", present: objects{profiles: []v1alpha1.SchedulerProfile{*profile("p", 1, broken())}},
 			before: profile("p", 1, broken()), after: profile("p", 1, v1alpha1.SchedulerProfileSpec{})},
 
 		{name: "a broken policy", after: policy("q", 0, brokenPolicy()), denied: []string{
@@ -110,8 +110,8 @@ func TestReviews(t *testing.T) {
 		}},
 		{name: "an update that breaks a policy", before: policy("q", 1, v1alpha1.SchedulingPolicySpec{}), after: policy("q", 1, brokenPolicy()), denied: []string{"percentageOfNodesToScore", "parallelism"}},
 		{name: "a policy whose Secret may exist", after: policy("q", 0, withSecret())},
-		{name: "a broken policy that is left alone", before: policy("q", 1, brokenPolicy()), after: policy("q", 1, brokenPolicy())},
-		{name: "a policy that a profile does not go with",
+		{name: "an update that does not change a broken policy", before: policy("q", 1, brokenPolicy()), after: policy("q", 1, brokenPolicy())},
+		{name: "an update of a policy that breaks a profile",
 			present: objects{
 				profiles: []v1alpha1.SchedulerProfile{*profile("p", 1, v1alpha1.SchedulerProfileSpec{Plugins: &v1alpha1.Plugins{QueueSort: v1alpha1.PluginSet{Disabled: []v1alpha1.Plugin{{Name: "PrioritySort"}}}}, PolicyRef: v1alpha1.PolicyReference{Name: "q"}})},
 				policies: []v1alpha1.SchedulingPolicy{*policy("q", 1, v1alpha1.SchedulingPolicySpec{QueueSort: &v1alpha1.QueueSort{Name: "PrioritySort"}})},
@@ -119,14 +119,14 @@ func TestReviews(t *testing.T) {
 			before: policy("q", 1, v1alpha1.SchedulingPolicySpec{QueueSort: &v1alpha1.QueueSort{Name: "PrioritySort"}}),
 			after:  policy("q", 1, v1alpha1.SchedulingPolicySpec{}),
 			warned: []string{`SchedulerProfile "p" is no longer accepted with this change: spec.plugins.queueSort.enabled`}},
-		{name: "a policy that mends what was waiting for it", present: objects{profiles: []v1alpha1.SchedulerProfile{*profile("p", 1, buildsOn("q"))}}, after: policy("q", 0, v1alpha1.SchedulingPolicySpec{})},
-		{name: "deleting a policy that nobody uses", present: objects{policies: []v1alpha1.SchedulingPolicy{*policy("q", 1, v1alpha1.SchedulingPolicySpec{})}}, before: policy("q", 1, v1alpha1.SchedulingPolicySpec{})},
+		{name: "a policy that makes a profile valid", present: objects{profiles: []v1alpha1.SchedulerProfile{*profile("p", 1, buildsOn("q"))}}, after: policy("q", 0, v1alpha1.SchedulingPolicySpec{})},
+		{name: "deleting an unused policy", present: objects{policies: []v1alpha1.SchedulingPolicy{*policy("q", 1, v1alpha1.SchedulingPolicySpec{})}}, before: policy("q", 1, v1alpha1.SchedulingPolicySpec{})},
 		{name: "deleting a policy that profiles build on",
 			present: objects{
 				profiles: []v1alpha1.SchedulerProfile{*profile("b", 1, buildsOn("q")), *profile("a", 2, buildsOn("q")), *profile("c", 3, buildsOn("other"))},
 				policies: []v1alpha1.SchedulingPolicy{*policy("q", 1, v1alpha1.SchedulingPolicySpec{})},
 			},
-			before: policy("q", 1, v1alpha1.SchedulingPolicySpec{}), warned: []string{`SchedulerProfiles build on SchedulingPolicy "q": a, b. They are not accepted without it`}},
+			before: policy("q", 1, v1alpha1.SchedulingPolicySpec{}), warned: []string{`SchedulerProfiles build on SchedulingPolicy "q": a, b. livesched does not accept them without it`}},
 		{name: "deleting the default policy",
 			present: objects{
 				profiles: []v1alpha1.SchedulerProfile{*profile("a", 1, v1alpha1.SchedulerProfileSpec{})},
@@ -162,7 +162,7 @@ func TestReviews(t *testing.T) {
 	}
 }
 
-func TestWithoutAVerdictTheCallFails(t *testing.T) {
+func TestTheCallFailsWithoutAVerdict(t *testing.T) {
 	one := func(t *testing.T) *objects { t.Helper(); return &objects{} }
 	for _, test := range []struct {
 		name    string

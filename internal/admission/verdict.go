@@ -18,12 +18,12 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// comparison is what was resolved without a change, and with it.
+// comparison holds the resolutions without and with a change.
 type comparison struct{ before, after *config.Resolution }
 
 func compare(before, after *config.Resolution) comparison { return comparison{before, after} }
 
-// verdict is the answer about the object that changed, one of results.
+// verdict returns the response for the changed object, whose result is one of results.
 func (c comparison) verdict(kind, name string, results map[string]config.Result) admission.Response {
 	result := results[name]
 	if len(result.Problems) > 0 {
@@ -33,13 +33,13 @@ func (c comparison) verdict(kind, name string, results map[string]config.Result)
 	for _, problem := range slices.Concat(result.Obstacles, result.Warnings) {
 		warnings = append(warnings, problem.String())
 	}
-	warnings = append(warnings, c.victims("SchedulerProfile", kind, name, c.before.ProfileResults, c.after.ProfileResults)...)
-	warnings = append(warnings, c.victims("SchedulingPolicy", kind, name, c.before.PolicyResults, c.after.PolicyResults)...)
+	warnings = append(warnings, c.newlyRejected("SchedulerProfile", kind, name, c.before.ProfileResults, c.after.ProfileResults)...)
+	warnings = append(warnings, c.newlyRejected("SchedulingPolicy", kind, name, c.before.PolicyResults, c.after.PolicyResults)...)
 	return admission.Allowed("").WithWarnings(warnings...)
 }
 
-// victims are the other objects that are not accepted any more.
-func (c comparison) victims(kind, changedKind, changed string, before, after map[string]config.Result) (warnings []string) {
+// newlyRejected returns a warning for each other object that is no longer accepted.
+func (c comparison) newlyRejected(kind, changedKind, changed string, before, after map[string]config.Result) (warnings []string) {
 	for _, name := range slices.Sorted(maps.Keys(after)) {
 		itself := kind == changedKind && name == changed
 		if !itself && before[name].Accepted && !after[name].Accepted {
@@ -49,8 +49,8 @@ func (c comparison) victims(kind, changedKind, changed string, before, after map
 	return warnings
 }
 
-// denied names every problem with its field, in the words and the form in which the API server
-// does.
+// denied returns a response that denies the request and names every problem with its field, in the
+// API server's form.
 func denied(kind, name string, problems []config.Problem) admission.Response {
 	var errs field.ErrorList
 	for _, problem := range problems {
@@ -64,7 +64,8 @@ func denied(kind, name string, problems []config.Problem) admission.Response {
 	return response
 }
 
-// errorType is the API server's type of a problem. Details that are kube-scheduler's begin with it.
+// errorType returns the API server's type of a problem, and its detail without the type.
+// kube-scheduler's details begin with the type.
 func errorType(problem config.Problem) (field.ErrorType, string) {
 	for _, t := range []field.ErrorType{
 		field.ErrorTypeInvalid, field.ErrorTypeRequired, field.ErrorTypeNotSupported, field.ErrorTypeDuplicate, field.ErrorTypeForbidden,

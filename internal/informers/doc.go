@@ -1,31 +1,29 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package informers is client-go's SharedInformerFactory on top of the manager's cache, which is
-// the only informer layer of the process: plugins, listers and event handlers written for
+// Package informers implements client-go's SharedInformerFactory on top of the manager's cache,
+// which is the only informer layer of the process. Plugins, listers and event handlers written for
 // kube-scheduler work on it unchanged.
 //
-//	ctrl.Manager's cache          one shared informer per kind (CacheOptions says what they keep)
+//	ctrl.Manager's cache          one shared informer per kind (see CacheOptions)
 //	      |
-//	   Source                     one per process: asks the cache for informers, counts who uses them
+//	   Source                     one per process: requests informers from the cache and counts their users
 //	      |
 //	   Scope, Scope, ...          one per profile build, and one for the process: an informers.SharedInformerFactory
 //	      |
-//	   informer, indexer          what a plugin holds: the shared informer, without what would harm the others
+//	   informer, indexer          a plugin's view of the shared informer, which cannot harm other users
 //
-// A scope remembers every event handler that was added through it, so that a profile can be rebuilt
-// a thousand times and leave nothing behind: Close removes them. What is shared stays shared: a
-// scope cannot stop an informer, set its transform or write to its store, and an index that exists
-// already is not added again.
+// A scope records every event handler that is added through it, and Close removes them, so that any
+// number of rebuilds of a profile leave nothing behind. A scope cannot stop an informer, set its
+// transform or write to its store, and an index that exists is not added again.
 //
-// A handler of a plugin that panics misses the event that it was told of, and no more: without
-// that, any plugin could end the process from a goroutine that nobody else sees. Handlers of
-// livesched itself may still end it.
+// If a plugin's handler panics, it only misses that event. Otherwise any plugin could end the
+// process from a goroutine of its own. A panic in a handler of livesched itself ends the process.
 //
-// Two rules about time come with it. Scopes are for after the manager has started: an informer that
-// was requested before and cannot sync, since the API server forbids its kind, would hold up the
-// start of everything else. And an informer that was just requested is empty: nothing may be
-// decided by a new scope's listers before WaitForSync.
+// Two rules concern time. Use scopes only after the manager has started: an informer that was
+// requested before and cannot sync, because the API server forbids its kind, would block the start
+// of everything else. And an informer is empty when it is new: do not use the listers of a new
+// scope before WaitForSync.
 //
-// A kind that the API server does not serve is no error, see Scope.Missing.
+// A kind that the API server does not serve is not an error: see Scope.Missing.
 package informers

@@ -10,8 +10,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// emptyInformer stands in for the informer of a kind that the API server does not serve: synced,
-// empty for ever and without a goroutine, where client-go's would retry for ever and never sync.
+// emptyInformer replaces the informer of a kind that the API server does not serve. It is synced,
+// always empty, and has no goroutine. client-go's informer would retry forever and never sync.
 type emptyInformer struct {
 	store toolscache.Indexer
 	done  toolscache.DoneChecker
@@ -27,14 +27,14 @@ func newEmptyInformer(k kind) *emptyInformer {
 	}
 }
 
-// emptyRegistration is the registration of a handler that never gets anything. Each is a distinct
+// emptyRegistration is the registration of a handler that is never called. Each is a distinct
 // pointer.
 type emptyRegistration struct{ done toolscache.DoneChecker }
 
 func (*emptyRegistration) HasSynced() bool                            { return true }
 func (r *emptyRegistration) HasSyncedChecker() toolscache.DoneChecker { return r.done }
 
-// alreadyDone is a checker of something that was done from the start; the string is its name.
+// alreadyDone is a checker that is always done. The string is its name.
 type alreadyDone string
 
 var closedChannel = func() <-chan struct{} {

@@ -33,15 +33,15 @@ var (
 	podResource = corev1.SchemeGroupVersion.WithResource("pods")
 )
 
-// fakeCache is a cache with real informers on fake API servers, one per kind.
+// fakeCache is a cache of real informers on fake API servers, one for each kind.
 type fakeCache struct {
-	ctrlcache.Cache // nil: whatever is not overridden panics
+	ctrlcache.Cache // nil: methods that are not overridden panic
 	t               *testing.T
 
 	mu       sync.Mutex // guards the rest
 	servers  map[kind]*fcache.FakeControllerSource
 	running  map[kind]*runningInformer
-	never    map[kind]bool // kinds whose list never ends
+	never    map[kind]bool // kinds whose list hangs
 	requests map[kind]int  // calls of GetInformer
 	removed  map[kind]int  // calls of RemoveInformer
 }
@@ -134,7 +134,7 @@ func (c *fakeCache) stopLocked(k kind) {
 	delete(c.running, k)
 }
 
-// hangingListWatch never answers a list.
+// hangingListWatch returns a ListerWatcher whose list hangs until ctx ends.
 func hangingListWatch(ctx context.Context) toolscache.ListerWatcher {
 	return toolscache.ToListWatcherWithWatchListSemantics(&toolscache.ListWatch{
 		ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
@@ -149,7 +149,7 @@ type noWatchList struct{}
 
 func (noWatchList) IsWatchListSemanticsUnSupported() bool { return true }
 
-// fakeMapper knows pods and nodes, fails for kinds as told and counts the questions.
+// fakeMapper knows pods and nodes, fails for the kinds in fails, and counts calls.
 type fakeMapper struct {
 	meta.RESTMapper
 	mu    sync.Mutex // guards the rest

@@ -13,28 +13,27 @@ import (
 
 // HandlerPanic is the panic of an event handler.
 type HandlerPanic struct {
-	// Owner is who had added the handler: what was set by [Scope.SetOwner] at that time.
+	// Owner is the owner of the handler: see [Scope.SetOwner].
 	Owner string
-	// Kind of the objects that the handler is told of.
+	// Kind is the kind of the objects whose events the handler receives.
 	Kind schema.GroupVersionKind
-	// Value is what the handler panicked with.
+	// Value is the value of the panic.
 	Value any
-	// Stack is that of the first panic of a handler, and nil for later ones, which are likely to be
-	// the same.
+	// Stack is the stack of a handler's first panic. It is nil for later ones, which are most
+	// likely the same.
 	Stack []byte
 }
 
-// gate stands before an event handler. client-go goes on delivering what it had taken up when a
-// handler is removed; with the gate closed nothing of it reaches the handler, but for a call that
-// had begun before.
+// gate wraps an event handler. When a handler is removed, client-go still delivers the events that
+// it has queued. A closed gate drops them; only a call that began before still runs.
 //
-// client-go ends the process when a handler panics. The gate of a foreign handler, one with a
-// report, does not let a panic through: the handler misses that event and is told of the next.
+// client-go ends the process when a handler panics. The gate of a foreign handler, which has a
+// report, recovers from the panic: the handler misses that event and receives the next.
 type gate struct {
 	handler toolscache.ResourceEventHandler
 	closed  atomic.Bool
 
-	// report is nil for handlers that may end the process.
+	// report is nil for livesched's own handlers, whose panics end the process.
 	report   func(HandlerPanic)
 	owner    string
 	kind     schema.GroupVersionKind
@@ -64,7 +63,7 @@ func (g *gate) OnDelete(obj any) {
 	}
 }
 
-// contain is to be deferred.
+// contain recovers from the panic of a foreign handler and reports it. Defer it.
 func (g *gate) contain() {
 	if g.report == nil {
 		return

@@ -36,7 +36,7 @@ func breakOver(obj any) {
 	}
 }
 
-func TestAForeignHandlerThatPanicsMissesTheEventAndNoMore(t *testing.T) {
+func TestAForeignHandlerThatPanicsMissesOnlyThatEvent(t *testing.T) {
 	source, cache, _ := newTestSource(t)
 	server := cache.server(podKind)
 	server.Add(newPod("bad"))
@@ -93,7 +93,7 @@ func TestAForeignHandlerThatPanicsMissesTheEventAndNoMore(t *testing.T) {
 	}
 }
 
-func TestAHandlerOfOursThatPanicsIsNotContained(t *testing.T) {
+func TestThePanicOfAnOwnHandlerIsNotRecovered(t *testing.T) {
 	g := &gate{handler: &fragile{}}
 	for name, call := range map[string]func(){
 		"add":    func() { g.OnAdd(newPod("bad"), false) },

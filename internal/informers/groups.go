@@ -29,8 +29,8 @@ import (
 
 var _ clientinformers.SharedInformerFactory = (*Scope)(nil)
 
-// The API groups: client-go's typed informers and listers, which come back to Scope.InformerFor for
-// the informer.
+// The API groups have client-go's typed informers and listers, which get their informers from
+// Scope.InformerFor.
 
 func (s *Scope) Admissionregistration() admissionregistration.Interface {
 	return admissionregistration.New(s, "", nil)

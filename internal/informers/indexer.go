@@ -9,8 +9,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// indexer is the store of a shared informer for reading. Objects are the store's own, as everywhere
-// in client-go: whoever reads one must not change it.
+// indexer is the store of a shared informer for reading. As everywhere in client-go, callers must
+// not change the objects.
 type indexer struct {
 	toolscache.Indexer
 	source *Source
@@ -18,26 +18,26 @@ type indexer struct {
 
 var _ toolscache.Indexer = indexer{}
 
-// Add refuses: only the informer writes to its store.
+// Add returns an error: only the informer writes to its store.
 func (indexer) Add(any) error { return errShared }
 
-// Update refuses: only the informer writes to its store.
+// Update returns an error: only the informer writes to its store.
 func (indexer) Update(any) error { return errShared }
 
-// Delete refuses: only the informer writes to its store.
+// Delete returns an error: only the informer writes to its store.
 func (indexer) Delete(any) error { return errShared }
 
-// Replace refuses: only the informer writes to its store.
+// Replace returns an error: only the informer writes to its store.
 func (indexer) Replace([]any, string) error { return errShared }
 
-// Resync refuses: only the informer writes to its store.
+// Resync returns an error: only the informer writes to its store.
 func (indexer) Resync() error { return errShared }
 
-// Bookmark does nothing, having no way to refuse: only the informer moves its store's resource
-// version on.
+// Bookmark does nothing, because it cannot return an error: only the informer sets the resource
+// version of its store.
 func (indexer) Bookmark(string) {}
 
-// AddIndexers adds those of the indexers that the store does not have; see Source.addIndexers.
+// AddIndexers adds the indexers that the store does not have: see Source.addIndexers.
 func (i indexer) AddIndexers(indexers toolscache.Indexers) error {
 	return i.source.addIndexers(i.Indexer, i.Indexer.AddIndexers, indexers)
 }
@@ -45,8 +45,8 @@ func (i indexer) AddIndexers(indexers toolscache.Indexers) error {
 // GetIndexers returns a copy of the store's indexers.
 func (i indexer) GetIndexers() toolscache.Indexers { return i.source.getIndexers(i.Indexer) }
 
-// sameCode compares index functions, which Go itself cannot. Closures of one function literal are
-// the same.
+// sameCode reports whether two index functions have the same code. Go cannot compare functions;
+// closures of one function literal count as the same.
 func sameCode(a, b toolscache.IndexFunc) bool {
 	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
 }

@@ -11,40 +11,41 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// errShared refuses what would change a shared informer for all its users.
+// errShared is the error of methods that would change a shared informer for all its users.
 var errShared = errors.New("the informer belongs to the manager's cache and cannot be changed by one of its users")
 
-// informer is the view that a scope gives of a shared informer, or of an empty one for a kind that
-// is not served. What is not overridden goes to the shared informer.
+// informer is a scope's view of a shared informer, or of an empty one for a kind that is not
+// served. Methods that are not overridden are those of the shared informer.
 type informer struct {
 	toolscache.SharedIndexInformer
 	kind  kind
 	scope *Scope
-	// acquired says that the source counts the scope as a user.
+	// acquired reports whether the source counts the scope as a user.
 	acquired bool
-	// handlers are those added through the scope and not removed; guarded by scope.mu.
+	// handlers are the handlers that were added through the scope and not removed. scope.mu guards
+	// it.
 	handlers map[toolscache.ResourceEventHandlerRegistration]*gate
 }
 
 var _ toolscache.SharedIndexInformer = (*informer)(nil)
 
-// AddEventHandler adds a handler that ends with the scope.
+// AddEventHandler adds a handler until the scope is closed.
 func (i *informer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandlerWithOptions(handler, toolscache.HandlerOptions{})
 }
 
-// AddEventHandlerWithResyncPeriod adds a handler that ends with the scope. The cache does no
-// resyncs, so that the period has no effect (see [CacheOptions]).
+// AddEventHandlerWithResyncPeriod adds a handler until the scope is closed. The period has no
+// effect, because the cache does not resync (see [CacheOptions]).
 func (i *informer) AddEventHandlerWithResyncPeriod(handler toolscache.ResourceEventHandler, resyncPeriod time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandlerWithOptions(handler, toolscache.HandlerOptions{ResyncPeriod: &resyncPeriod})
 }
 
-// AddEventHandlerWithOptions adds a handler that ends with the scope; [ErrClosed] if that has
-// ended. See also [Scope.IgnoreHandlers].
+// AddEventHandlerWithOptions adds a handler until the scope is closed. It returns [ErrClosed] if
+// the scope is closed. See also [Scope.IgnoreHandlers].
 func (i *informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler, options toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
 	// The lock is held while the shared informer queues its objects for the handler, so that Close
-	// either finds the registration or comes first. No handler runs under it: each has a goroutine
-	// of its own.
+	// either finds the registration or runs before. No handler runs under the lock: each has its
+	// own goroutine.
 	i.scope.mu.Lock()
 	defer i.scope.mu.Unlock()
 	if i.scope.closed {
@@ -66,15 +67,15 @@ func (i *informer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHa
 	return registration, nil
 }
 
-// RemoveEventHandler removes a handler that was added through this scope. It does nothing for
-// others, those that were removed before included.
+// RemoveEventHandler removes a handler that was added through this scope. It does nothing for other
+// handlers, or those that were removed before.
 func (i *informer) RemoveEventHandler(registration toolscache.ResourceEventHandlerRegistration) error {
 	i.scope.mu.Lock()
 	defer i.scope.mu.Unlock()
 	return i.removeLocked(registration)
 }
 
-// removeLocked removes one handler; scope.mu is held.
+// removeLocked removes one handler. The caller holds scope.mu.
 func (i *informer) removeLocked(registration toolscache.ResourceEventHandlerRegistration) error {
 	gate, ok := i.handlers[registration]
 	if !ok {
@@ -89,12 +90,12 @@ func (i *informer) removeLocked(registration toolscache.ResourceEventHandlerRegi
 // GetStore returns the informer's store for reading.
 func (i *informer) GetStore() toolscache.Store { return i.GetIndexer() }
 
-// GetIndexer returns the informer's store for reading. Indexers can be added to it.
+// GetIndexer returns the informer's store for reading and for adding indexers.
 func (i *informer) GetIndexer() toolscache.Indexer {
 	return indexer{Indexer: i.SharedIndexInformer.GetIndexer(), source: i.scope.source}
 }
 
-// AddIndexers adds those of the indexers that the informer does not have; see Source.addIndexers.
+// AddIndexers adds the indexers that the informer does not have: see Source.addIndexers.
 func (i *informer) AddIndexers(indexers toolscache.Indexers) error {
 	return i.scope.source.addIndexers(i.SharedIndexInformer.GetIndexer(), i.SharedIndexInformer.AddIndexers, indexers)
 }
@@ -105,13 +106,13 @@ func (i *informer) Run(<-chan struct{}) {}
 // RunWithContext does nothing: the manager runs its informers.
 func (i *informer) RunWithContext(context.Context) {}
 
-// SetTransform refuses.
+// SetTransform returns an error.
 func (i *informer) SetTransform(toolscache.TransformFunc) error { return errShared }
 
-// SetWatchErrorHandler refuses.
+// SetWatchErrorHandler returns an error.
 func (i *informer) SetWatchErrorHandler(toolscache.WatchErrorHandler) error { return errShared }
 
-// SetWatchErrorHandlerWithContext refuses.
+// SetWatchErrorHandlerWithContext returns an error.
 func (i *informer) SetWatchErrorHandlerWithContext(toolscache.WatchErrorHandlerWithContext) error {
 	return errShared
 }

@@ -165,8 +165,8 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// A handler that hangs while its scope is closed is called for nothing more of what was queued for
-// it.
+// TestEventsQueuedBeforeCloseAreNotDelivered closes the scope of a handler that hangs. The handler
+// must not receive the events that were queued before.
 func TestEventsQueuedBeforeCloseAreNotDelivered(t *testing.T) {
 	scope, cache, _ := newTestScope(t)
 	entered, proceed := make(chan string, 10), make(chan struct{})
@@ -186,7 +186,7 @@ func TestEventsQueuedBeforeCloseAreNotDelivered(t *testing.T) {
 
 	scope.Close()
 	close(proceed)
-	// The listener has ended once the informer has; only then is it certain that nothing follows.
+	// The listener ends with the informer; only then is it certain that no event follows.
 	cache.mu.Lock()
 	cache.stopLocked(podKind)
 	cache.mu.Unlock()
@@ -236,7 +236,7 @@ func TestEmptyInformer(t *testing.T) {
 	}
 }
 
-func TestWatchedInformerRemembersWhyItCannotList(t *testing.T) {
+func TestWatchedInformerRemembersTheLastListError(t *testing.T) {
 	forbidden := errors.New("pods is forbidden")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// form is how the objects of a kind are represented. controller-runtime's cache keeps one informer
-// per kind and form.
+// form is the Go representation of the objects of a kind. controller-runtime's cache has one
+// informer for each kind and form.
 type form int
 
 const (
@@ -33,14 +33,14 @@ type kind struct {
 	form form
 }
 
-// String returns the kind as messages show it: "storage.k8s.io/v1 StorageClass".
+// String returns the kind for messages, such as "storage.k8s.io/v1 StorageClass".
 func (k kind) String() string { return display(k.GroupVersionKind) }
 
 func display(gvk schema.GroupVersionKind) string {
 	return fmt.Sprintf("%s %s", gvk.GroupVersion(), gvk.Kind)
 }
 
-// kindOf returns the kind of an object that an informer is asked for.
+// kindOf returns the kind of an object for which an informer is requested.
 func kindOf(obj runtime.Object, scheme *runtime.Scheme) (kind, error) {
 	gvk, err := apiutil.GVKForObject(obj, scheme)
 	if err != nil {
@@ -88,8 +88,8 @@ func (k kind) newObject(scheme *runtime.Scheme) (client.Object, error) {
 	return clientObj, nil
 }
 
-// kindInScheme finds the kind of a resource that the API server does not serve by the plural that
-// its name would have: enough for client-go's types, whose resources all follow the rule.
+// kindInScheme returns the kind of a resource that the API server does not serve. It compares the
+// resource with the regular plurals of kinds, which all types of client-go have.
 func kindInScheme(gvr schema.GroupVersionResource, scheme *runtime.Scheme) (schema.GroupVersionKind, bool) {
 	for name := range scheme.KnownTypes(gvr.GroupVersion()) {
 		if strings.HasSuffix(name, "List") {

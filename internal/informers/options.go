@@ -24,13 +24,13 @@ import (
 //
 //   - no resync, as in kube-scheduler: controller-runtime's default would hand every handler an
 //     update of every object every ten hours;
-//   - pods that have terminated (phase Succeeded or Failed) are not kept, since they take no room
-//     on a node (newPodInformer in kube-scheduler's scheduler.go); pods of other schedulers are,
-//     since they do;
+//   - no terminated pods (phase Succeeded or Failed), since they do not use resources of a node
+//     (newPodInformer in kube-scheduler's scheduler.go); pods of other schedulers are kept, since
+//     they do;
 //   - objects go through [interning.NewTransform], which removes fields that nothing reads and
 //     makes objects share equal parts; trimBoundPods is its argument;
-//   - all namespaces: an informer of several namespaces is not a SharedIndexInformer;
-//   - informers that remember why they could not list or watch, for [SyncError].
+//   - all namespaces, since an informer of several namespaces is not a SharedIndexInformer;
+//   - informers that remember the last error of their list or watch, for [SyncError].
 func CacheOptions(scheme *runtime.Scheme, trimBoundPods bool) ctrlcache.Options {
 	return ctrlcache.Options{
 		Scheme: scheme,
@@ -57,17 +57,18 @@ var _ toolscache.SharedIndexInformer = (*watchedInformer)(nil)
 
 func newWatchedInformer(lw toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 	i := &watchedInformer{SharedIndexInformer: toolscache.NewSharedIndexInformer(lw, obj, resync, indexers)}
-	// Only an informer that runs already refuses a handler.
+	// This fails only for an informer that is already running.
 	utilruntime.Must(i.SetWatchErrorHandlerWithContext(toolscache.DefaultWatchErrorHandler))
 	return i
 }
 
-// SetWatchErrorHandler sets a handler that is called after the error was noted.
+// SetWatchErrorHandler sets a handler that is called after the informer has recorded the error.
 func (i *watchedInformer) SetWatchErrorHandler(handler toolscache.WatchErrorHandler) error {
 	return i.SetWatchErrorHandlerWithContext(func(_ context.Context, r *toolscache.Reflector, err error) { handler(r, err) })
 }
 
-// SetWatchErrorHandlerWithContext sets a handler that is called after the error was noted.
+// SetWatchErrorHandlerWithContext sets a handler that is called after the informer has recorded the
+// error.
 func (i *watchedInformer) SetWatchErrorHandlerWithContext(handler toolscache.WatchErrorHandlerWithContext) error {
 	return i.SharedIndexInformer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *toolscache.Reflector, err error) {
 		i.lastErr.Store(&err)
@@ -75,11 +76,10 @@ func (i *watchedInformer) SetWatchErrorHandlerWithContext(handler toolscache.Wat
 	})
 }
 
-// lastWatchError returns why the informer's list or watch failed the last time, nil if it never
-// did.
+// lastWatchError returns the last error of the informer's list or watch, nil if there was none.
 func (i *watchedInformer) lastWatchError() error { return ptr.Deref(i.lastErr.Load(), nil) }
 
-// lastWatchError returns why an informer has not synced, nil if nothing is known.
+// lastWatchError returns the last error of an informer's list or watch, nil if there is none.
 func lastWatchError(i toolscache.SharedIndexInformer) error {
 	if watched, ok := i.(*watchedInformer); ok {
 		return watched.lastWatchError()

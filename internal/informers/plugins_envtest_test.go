@@ -57,7 +57,9 @@ var _ = Describe("The in-tree plugins", func() {
 		buildOnce() // starts the informers
 		handlers := m.source.Handlers()
 		Expect(handlers).To(Equal(shared.handlers))
-		goroutines := runtime.NumGoroutine() // some of the first build's may be ending yet: little beside 100 builds
+		// Some goroutines of the first build may still be ending, which does not matter next to 100
+		// builds.
+		goroutines := runtime.NumGoroutine()
 
 		stopChanges := changeVolumes(ctx)
 		var builders sync.WaitGroup
@@ -72,18 +74,18 @@ var _ = Describe("The in-tree plugins", func() {
 		builders.Wait()
 		stopChanges()
 		Expect(m.source.Handlers()).To(Equal(handlers))
-		// The recorder that upstream's runtime starts in each build needs up to a second to end.
+		// Upstream's runtime starts a recorder in each build, which takes up to a second to end.
 		Eventually(runtime.NumGoroutine).Should(BeNumerically("<=", goroutines))
 	}, SpecTimeout(10*time.Minute))
 })
 
-// sharedManagers is what a scheduler keeps for all its profiles.
+// sharedManagers holds what a scheduler shares between its profiles.
 type sharedManagers struct {
 	dra      fwk.SharedDRAManager
 	csi      fwk.CSIManager
 	snapshot *schedcache.Snapshot
 	groups   fwk.PodGroupManager
-	handlers int // that they have added
+	handlers int // number of handlers that they have added
 }
 
 func newSharedManagers(ctx context.Context, scope *informers.Scope) *sharedManagers {
@@ -105,7 +107,7 @@ func newSharedManagers(ctx context.Context, scope *informers.Scope) *sharedManag
 	return s
 }
 
-// build builds every in-tree plugin with default arguments on upstream's own runtime as the handle.
+// build builds every in-tree plugin with default arguments and upstream's runtime as its handle.
 func (s *sharedManagers) build(ctx context.Context, scope *informers.Scope) map[string]fwk.Plugin {
 	GinkgoHelper()
 	configuration, err := latest.Default()
@@ -135,7 +137,7 @@ func (s *sharedManagers) build(ctx context.Context, scope *informers.Scope) map[
 	return built
 }
 
-// changeVolumes creates a volume and goes on relabelling it until the returned function is called.
+// changeVolumes creates a volume and keeps relabelling it until the returned function is called.
 func changeVolumes(ctx context.Context) (stop func()) {
 	GinkgoHelper()
 	volume, err := admin.CoreV1().PersistentVolumes().Create(ctx, &corev1.PersistentVolume{

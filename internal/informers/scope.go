@@ -19,50 +19,50 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// ErrClosed is returned by a scope, and by the informers had from it, for what cannot be done after
-// Close.
+// ErrClosed is the error of methods of a scope and its informers that cannot be used after Close.
 var ErrClosed = errors.New("the scope of these informers is closed")
 
-// Scope is a client-go SharedInformerFactory for the length of one profile build and of the profile
-// that comes out of it (or of the process). It is to be used in this order: hand it to the plugins,
-// [Scope.WaitForSync], use, Close. All methods are safe for concurrent use.
+// Scope is a client-go SharedInformerFactory for one build of a profile and the lifetime of the
+// resulting instance, or for the lifetime of the process. Use it in this order: pass it to the
+// plugins, call [Scope.WaitForSync], use the listers, call Close. All methods are safe for
+// concurrent use.
 type Scope struct {
 	source *Source
-	// report is told of the panics of handlers; nil for a scope of our own.
+	// report is called with the panics of handlers. It is nil for livesched's own handlers.
 	report func(HandlerPanic)
 
 	mu        sync.Mutex // guards the rest, and the handlers of the informers; never held while waiting for the API server
 	closed    bool
-	informers map[kind]*informer // those that are used, empty ones included
+	informers map[kind]*informer // requested informers, including empty ones
 	missing   []schema.GroupVersionKind
-	failures  map[string]error // by what was asked for
-	owner     string           // of the handlers that are added
-	deaf      bool             // handlers that are added get nothing
+	failures  map[string]error // by what was requested
+	owner     string           // of handlers that are added now
+	deaf      bool             // handlers that are added now are ignored
 }
 
-// SetOwner says whose the handlers are that are added from now on, for reports of their panics.
+// SetOwner sets the owner of the handlers that are added from now on, for reports of their panics.
 func (s *Scope) SetOwner(owner string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.owner = owner
 }
 
-// IgnoreHandlers says whether the handlers that are added from now on are never called. They count
-// as synced, and cost nothing: the objects that there are already are not replayed for them. It is
-// meant for code whose handlers only feed what the caller throws away.
+// IgnoreHandlers sets whether handlers that are added from now on are ignored: they are never
+// called, count as synced, and cost nothing, since existing objects are not replayed for them. It
+// is for code whose handlers only maintain data that the caller discards.
 func (s *Scope) IgnoreHandlers(ignore bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.deaf = ignore
 }
 
-// InformerFor returns the informer of an object's type; a new one starts at once. It may wait for
-// the API server's discovery. The constructor is ignored, as informers come from the manager's
-// cache.
+// InformerFor returns the informer of an object's type. A new informer starts at once. The call may
+// wait for the API server's discovery. It ignores the constructor, because informers come from the
+// manager's cache.
 //
-// There is no error to return, and what is returned can always be used: where there is no informer,
-// the caller gets an empty one that counts as synced. If that is because the server does not serve
-// the kind, Missing lists it; for any other reason [Scope.Err] and [Scope.WaitForSync] return it.
+// It always returns a usable informer: if none is available, an empty one that counts as synced. If
+// the server does not serve the kind, Missing lists it. All other errors are returned by
+// [Scope.Err] and [Scope.WaitForSync].
 func (s *Scope) InformerFor(obj runtime.Object, _ internalinterfaces.NewInformerFunc) toolscache.SharedIndexInformer {
 	k, err := kindOf(obj, s.source.scheme)
 	if err != nil {
@@ -77,24 +77,24 @@ func (s *Scope) InformerFor(obj runtime.Object, _ internalinterfaces.NewInformer
 // InformerName returns nil: the manager's informers have no name in metrics.
 func (s *Scope) InformerName() *toolscache.InformerName { return nil }
 
-// ForResource returns the typed informer and lister of a resource whose kind is in the scheme.
-// Discovery that fails is an error, as is a resource that is not in the scheme; one that the server
-// does not serve is not (see Missing).
+// ForResource returns the typed informer and lister of a resource whose kind is in the scheme. It
+// returns an error if discovery fails or if the scheme does not have the resource, but not if the
+// server does not serve it (see Missing).
 func (s *Scope) ForResource(gvr schema.GroupVersionResource) (clientinformers.GenericInformer, error) {
 	gvk, err := s.kindFor(gvr)
 	if err != nil {
 		return nil, err
 	}
 	if !s.source.scheme.Recognizes(gvk) {
-		return nil, fmt.Errorf("informer for resource %s: %s is not in the scheme; Dynamic has its objects without a type", gvr, display(gvk))
+		return nil, fmt.Errorf("informer for resource %s: %s is not in the scheme; use Dynamic for unstructured objects", gvr, display(gvk))
 	}
 	return genericInformer{informer: s.informer(kind{gvk, typedForm}), resource: gvr.GroupResource()}, nil
 }
 
-// Dynamic returns the informer of any resource, custom ones too. Its objects are
-// *unstructured.Unstructured, which is what kube-scheduler hands to the queueing hints of a cluster
-// event such as "foos.v1.example.com". Discovery that fails is an error; a resource that the server
-// does not serve is not (see Missing).
+// Dynamic returns the informer of any resource, including custom resources. Its objects are
+// *unstructured.Unstructured, as kube-scheduler passes them to the queueing hints of a cluster
+// event such as "foos.v1.example.com". It returns an error if discovery fails, but not if the
+// server does not serve the resource (see Missing).
 func (s *Scope) Dynamic(gvr schema.GroupVersionResource) (toolscache.SharedIndexInformer, error) {
 	gvk, err := s.kindFor(gvr)
 	if err != nil {
@@ -103,9 +103,9 @@ func (s *Scope) Dynamic(gvr schema.GroupVersionResource) (toolscache.SharedIndex
 	return s.informer(kind{gvk, unstructuredForm}), nil
 }
 
-// kindFor finds the kind of a resource. If the server does not serve the resource, it is the kind
-// that the scheme has for it, or else one with the resource for a name: the informer of neither is
-// found then, and it is reported missing.
+// kindFor returns the kind of a resource. If the server does not serve the resource, it returns the
+// kind in the scheme, or else a kind with the name of the resource. Both have no informer then and
+// are reported as missing.
 func (s *Scope) kindFor(gvr schema.GroupVersionResource) (schema.GroupVersionKind, error) {
 	gvk, err := s.source.mapper.KindFor(gvr)
 	if err == nil {
@@ -120,20 +120,20 @@ func (s *Scope) kindFor(gvr schema.GroupVersionResource) (schema.GroupVersionKin
 	return gvr.GroupVersion().WithKind(gvr.Resource), nil
 }
 
-// informer returns the scope's informer of a kind. The answer, a negative one too, holds for the
-// life of the scope.
+// informer returns the scope's informer of a kind. The result, including an empty informer, does
+// not change during the lifetime of the scope.
 func (s *Scope) informer(k kind) *informer {
 	if known := s.known(k); known != nil {
 		return known
 	}
-	// Not under the lock: Close must not wait for the API server.
+	// Not under the lock, because Close must not wait for the API server.
 	shared, err := s.source.acquire(k)
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known := s.knownLocked(k)
 	switch {
-	case known != nil: // closed, or asked for by two goroutines at once
+	case known != nil: // closed, or requested by two goroutines at once
 		if err == nil {
 			s.source.release(k)
 		}
@@ -145,7 +145,7 @@ func (s *Scope) informer(k kind) *informer {
 		return i
 	case meta.IsNoMatchError(err):
 		s.missing = append(s.missing, k.GroupVersionKind)
-		s.source.logger.V(2).Info("The API server does not serve a kind that the scheduler asked for; it is taken to have no objects", "kind", k.String())
+		s.source.logger.V(2).Info("The API server does not serve a requested kind; assuming that there are no objects", "kind", k.String())
 	default:
 		s.failures[k.String()] = err
 	}
@@ -160,8 +160,8 @@ func (s *Scope) known(k kind) *informer {
 	return s.knownLocked(k)
 }
 
-// knownLocked returns the informer of a kind that was asked for before, and an empty one for any
-// other kind once the scope is closed: a build that was given up may still be running.
+// knownLocked returns the informer of a kind that was requested before. For other kinds it returns
+// nil, or an empty informer if the scope is closed: an abandoned build may still be running.
 func (s *Scope) knownLocked(k kind) *informer {
 	if i := s.informers[k]; i != nil {
 		return i
@@ -183,9 +183,9 @@ func (s *Scope) wrap(k kind, shared toolscache.SharedIndexInformer) *informer {
 	}
 }
 
-// Missing returns the kinds that were asked for and that the API server did not serve, sorted.
-// Their informers are empty and stay so for the life of the scope; the next scope asks again. A
-// resource of which not even the kind is known (see Dynamic) has the resource's name for its kind.
+// Missing returns the requested kinds that the API server did not serve, sorted. Their informers
+// stay empty during the lifetime of the scope; the next scope requests them again. A resource whose
+// kind is unknown (see Dynamic) appears with the name of the resource as its kind.
 func (s *Scope) Missing() []schema.GroupVersionKind {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,8 +194,8 @@ func (s *Scope) Missing() []schema.GroupVersionKind {
 	return slices.Compact(missing)
 }
 
-// Err returns why informers that were asked for could not be had, nil if all could. Kinds that are
-// not served do not count.
+// Err returns the errors of requested informers that are not available, nil if all are. Kinds that
+// the API server does not serve are not errors.
 func (s *Scope) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,18 +206,18 @@ func (s *Scope) Err() error {
 	return errors.Join(errs...)
 }
 
-// Close removes every event handler that was added through the scope, and from the manager's cache
-// those of its informers that never synced and that no other scope uses. Afterwards no handler is
-// called any more, but a call that is under way may still be running; no handler can be added, and
-// listers go on reading. Further calls do nothing.
+// Close removes every event handler that was added through the scope. It also removes from the
+// manager's cache the scope's informers that never synced and that no other scope uses. Afterwards
+// no handler is called, though a call that has begun may still run, and no handler can be added.
+// Listers still work. Further calls of Close do nothing.
 func (s *Scope) Close() {
 	for _, k := range s.removeHandlers() {
 		s.source.release(k)
 	}
 }
 
-// removeHandlers closes the scope and returns the kinds that it no longer uses; none if it was
-// closed before.
+// removeHandlers closes the scope and returns the kinds that it no longer uses. It returns none if
+// the scope was closed before.
 func (s *Scope) removeHandlers() []kind {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,7 +229,7 @@ func (s *Scope) removeHandlers() []kind {
 	for k, i := range s.informers {
 		for registration := range i.handlers {
 			if err := i.removeLocked(registration); err != nil {
-				s.source.logger.Error(err, "Event handler could not be removed", "kind", k.String())
+				s.source.logger.Error(err, "Failed to remove an event handler", "kind", k.String())
 			}
 		}
 		if i.acquired {

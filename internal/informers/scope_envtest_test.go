@@ -44,13 +44,13 @@ var _ = Describe("A scope", func() {
 		namespaces := scope.Core().V1().Namespaces().Lister()
 		expectSync(scope)
 
-		By("not keeping terminated pods")
+		By("dropping terminated pods")
 		Expect(podNames(pods, namespace)).To(ConsistOf("runs", "waits"))
 		_, err := pods.Pods(namespace).Get("succeeded")
 		Expect(apierrors.IsNotFound(err)).To(BeTrue(), "got %v", err)
 		Expect(namespaces.Get(namespace)).To(HaveField("Name", namespace))
 
-		By("not keeping managed fields of any kind")
+		By("dropping managed fields of any kind")
 		Expect(pods.Pods(namespace).Get("runs")).To(HaveField("ManagedFields", BeEmpty()))
 		Expect(namespaces.Get(namespace)).To(HaveField("ManagedFields", BeEmpty()))
 		Expect(admin.CoreV1().Pods(namespace).Get(ctx, "runs", metav1.GetOptions{})).To(HaveField("ManagedFields", Not(BeEmpty())))
@@ -81,7 +81,7 @@ var _ = Describe("A scope", func() {
 		Expect(resyncing.Load()).To(BeZero())
 	})
 
-	It("takes kinds that the API server does not serve for empty", func() {
+	It("treats kinds that the API server does not serve as empty", func() {
 		scope := startManager(controlPlane.Config()).newScope()
 		groups := scope.Scheduling().V1alpha2().PodGroups()
 		nodes := scope.Core().V1().Nodes().Lister()
@@ -130,7 +130,7 @@ var _ = Describe("A scope", func() {
 		)))
 	})
 
-	It("sees a kind that came to be served after an earlier scope had asked for it", func(ctx SpecContext) {
+	It("finds a kind that the API server serves only after an earlier scope has requested it", func(ctx SpecContext) {
 		bars := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "bars"}
 		m := startManager(controlPlane.Config())
 		before := m.newScope()
@@ -148,7 +148,7 @@ var _ = Describe("A scope", func() {
 		Expect(after.Missing()).To(BeEmpty())
 	})
 
-	It("names the kind that the API server forbids, while the manager goes on", func(ctx SpecContext) {
+	It("names the kind that the API server forbids, and the manager continues", func(ctx SpecContext) {
 		const user = "may-not-list-storage-classes"
 		m := startManager(allowOnly(ctx, user, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods", "nodes"}}))
 		warm := m.newScope()
@@ -176,7 +176,7 @@ var _ = Describe("A scope", func() {
 			MatchError(ContainSubstring("storageclasses.storage.k8s.io is forbidden: User %q", user)),
 		))
 
-		By("building other scopes meanwhile")
+		By("building other scopes at the same time")
 		other := m.newScope()
 		other.Core().V1().Nodes().Informer()
 		expectSync(other)
@@ -188,7 +188,7 @@ var _ = Describe("A scope", func() {
 		Eventually(runtime.NumGoroutine).Should(BeNumerically("<=", goroutines))
 		Expect(m.manager.GetCache().WaitForCacheSync(ctx)).To(BeTrue(), "an informer that cannot sync is left in the cache")
 
-		By("working once the right is granted")
+		By("working once the permission is granted")
 		role, err := admin.RbacV1().ClusterRoles().Get(ctx, user, metav1.GetOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		role.Rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"storageclasses"}, Verbs: []string{"list", "watch"}})
@@ -199,7 +199,7 @@ var _ = Describe("A scope", func() {
 		expectSync(again)
 	}, SpecTimeout(5*time.Minute))
 
-	It("leaves nothing behind when 200 of them come and go while objects change", func(ctx SpecContext) {
+	It("leaves nothing behind when 200 scopes are created and closed while objects change", func(ctx SpecContext) {
 		namespace := createNamespace(ctx)
 		m := startManager(controlPlane.Config())
 		permanent := m.newScope()
@@ -273,7 +273,7 @@ func setPhase(ctx context.Context, namespace, name string, phase corev1.PodPhase
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// changePods creates a pod and goes on relabelling it until the returned function is called.
+// changePods creates a pod and keeps relabelling it until the returned function is called.
 func changePods(ctx context.Context, namespace string) (stop func()) {
 	GinkgoHelper()
 	createPod(ctx, namespace, "changing")

@@ -28,7 +28,7 @@ import (
 	"github.com/livesched/livesched/test/leaks"
 )
 
-// recorder is an event handler that notes what it got.
+// recorder is an event handler that records its events.
 type recorder struct {
 	mu     sync.Mutex
 	events []string
@@ -144,8 +144,7 @@ func TestAHandlerCanBeRemovedBeforeItsScopeEnds(t *testing.T) {
 	}
 	waitForSync(t, scope)
 
-	// Another scope cannot remove what is not its own, although the informer underneath is the
-	// same.
+	// Another scope cannot remove the handler, although both share the informer.
 	if err := other.Core().V1().Pods().Informer().RemoveEventHandler(registration); err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +201,7 @@ func TestIgnoredHandlersAreNotAdded(t *testing.T) {
 	}
 }
 
-func TestAKindThatIsNotServedIsEmptyAndMissing(t *testing.T) {
+func TestAnUnservedKindIsEmptyAndMissing(t *testing.T) {
 	scope, cache, mapper := newTestScope(t)
 	before := goleak.IgnoreCurrent()
 	budgets := scope.Policy().V1().PodDisruptionBudgets()
@@ -228,7 +227,7 @@ func TestAKindThatIsNotServedIsEmptyAndMissing(t *testing.T) {
 		t.Errorf("the cache was asked %d times, want never", got)
 	}
 
-	// The answer is remembered for this scope, and not for the next.
+	// The scope remembers the result; the next scope requests the kind again.
 	asked := mapper.asked[budgetKind.GroupKind()]
 	scope.Policy().V1().PodDisruptionBudgets().Informer()
 	if mapper.asked[budgetKind.GroupKind()] != asked {
@@ -248,7 +247,7 @@ func TestAKindThatIsNotServedIsEmptyAndMissing(t *testing.T) {
 	}
 }
 
-func TestDiscoveryThatFailsFailsTheScope(t *testing.T) {
+func TestADiscoveryErrorIsAnErrorOfTheScope(t *testing.T) {
 	refused := errors.New("connection refused")
 	scope, _, mapper := newTestScope(t)
 	mapper.fails[podKind.GroupKind()] = &apiutil.ErrResourceDiscoveryFailed{podKind.GroupVersion(): refused}
@@ -272,7 +271,7 @@ func TestDiscoveryThatFailsFailsTheScope(t *testing.T) {
 	}
 }
 
-func TestATypeThatTheSchemeLacksFailsTheScope(t *testing.T) {
+func TestATypeOutsideTheSchemeIsAnErrorOfTheScope(t *testing.T) {
 	scope, _, _ := newTestScope(t)
 	type unknown struct{ corev1.Pod }
 	informer := scope.InformerFor(&unknown{}, nil)
@@ -284,7 +283,7 @@ func TestATypeThatTheSchemeLacksFailsTheScope(t *testing.T) {
 	}
 }
 
-func TestACacheRestrictedToNamespacesIsRefused(t *testing.T) {
+func TestACacheRestrictedToNamespacesIsAnError(t *testing.T) {
 	source, _, _ := newTestSource(t)
 	source.cache = storelessCache{source.cache}
 	scope := source.NewScope()
@@ -295,8 +294,7 @@ func TestACacheRestrictedToNamespacesIsRefused(t *testing.T) {
 	}
 }
 
-// storelessCache returns informers of the kind that controller-runtime makes for several
-// namespaces.
+// storelessCache returns informers like those of controller-runtime for several namespaces.
 type storelessCache struct{ ctrlcache.Cache }
 
 func (c storelessCache) GetInformer(ctx context.Context, obj client.Object, options ...ctrlcache.InformerGetOption) (ctrlcache.Informer, error) {

@@ -16,8 +16,8 @@ import (
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// Source hands out the informers of the manager's cache to scopes. One per process; safe for
-// concurrent use.
+// Source provides scopes with the informers of the manager's cache. There is one for each process.
+// It is safe for concurrent use.
 type Source struct {
 	cache  ctrlcache.Cache
 	mapper meta.RESTMapper
@@ -27,27 +27,27 @@ type Source struct {
 	// handlers is the number of event handlers that scopes have added and not removed.
 	handlers atomic.Int64
 
-	// indexers serialises what scopes do with the indexers of any informer. Indexer.GetIndexers
-	// returns the store's own map, which AddIndexers writes to: under this lock it can be read.
+	// indexers guards the indexers of all informers. Indexer.GetIndexers returns the store's own
+	// map, to which AddIndexers writes; it can be read under this lock.
 	indexers sync.Mutex
 
-	mu sync.Mutex // guards shared and what is in it; held while an informer is removed from the cache
-	// shared are the informers that a scope uses or has used. Invariant: an entry without users has
-	// synced.
+	mu sync.Mutex // guards shared and its values; held while an informer is removed from the cache
+	// shared holds the informers that scopes use or have used. Invariant: an entry without users
+	// has synced.
 	shared map[kind]*sharedInformer
 }
 
-// sharedInformer is an informer of the cache with the number of scopes that use it.
+// sharedInformer is an informer of the cache and the number of scopes that use it.
 type sharedInformer struct {
 	users    int
 	informer toolscache.SharedIndexInformer // nil until the cache has returned it
 }
 
-// NewSource returns a source of the informers of cache, which has to have been made with
-// [CacheOptions] and to be running before the first scope is used. mapper has to be the manager's,
-// which the cache uses too: the source asks it first, since the cache holds a lock that all its
-// readers need while it waits for discovery. scheme knows the types that are to be had as such
-// (client-go's and our own).
+// NewSource returns a source of the informers of cache. The cache must have [CacheOptions], and
+// must run before the first scope is used. mapper must be the manager's, which the cache uses as
+// well: the source calls it before the cache does, because the cache waits for discovery under a
+// lock that all its readers need. scheme has the types of typed informers (client-go's and
+// livesched's).
 func NewSource(cache ctrlcache.Cache, mapper meta.RESTMapper, scheme *runtime.Scheme, logger klog.Logger) *Source {
 	return &Source{
 		cache:  cache,
@@ -58,17 +58,16 @@ func NewSource(cache ctrlcache.Cache, mapper meta.RESTMapper, scheme *runtime.Sc
 	}
 }
 
-// Handlers returns the number of event handlers that are alive: added through any scope and neither
-// removed nor ended with their scope.
+// Handlers returns the number of event handlers that were added through any scope and have not been
+// removed, also not by closing the scope.
 func (s *Source) Handlers() int { return int(s.handlers.Load()) }
 
-// NewScope returns a new scope without any informer. Its owner closes it. A handler that panics
-// ends the process: it is ours, and what it keeps up to date can no longer be trusted.
+// NewScope returns a new scope without informers, for livesched's own handlers. The caller must
+// close it. A handler that panics ends the process, because its data can no longer be trusted.
 func (s *Source) NewScope() *Scope { return s.NewForeignScope(nil) }
 
-// NewForeignScope is NewScope for handlers that others have written, such as those of plugins:
-// report is told when one panics, on the goroutine of the handler, and that is all that comes of
-// it.
+// NewForeignScope is NewScope for foreign handlers, such as those of plugins. When a handler
+// panics, report is called on the goroutine of the handler, and the process continues.
 func (s *Source) NewForeignScope(report func(HandlerPanic)) *Scope {
 	return &Scope{
 		report:    report,
@@ -78,9 +77,9 @@ func (s *Source) NewForeignScope(report func(HandlerPanic)) *Scope {
 	}
 }
 
-// acquire returns the shared informer of a kind for one more user, which release ends. It may wait
-// for the API server's discovery, for as long as the mapper's client does. A kind that the server
-// does not serve is an error for which meta.IsNoMatchError is true.
+// acquire returns the shared informer of a kind and counts one more user, until release. It may
+// wait for the API server's discovery, for as long as the mapper's client does. For a kind that the
+// server does not serve, it returns an error for which meta.IsNoMatchError is true.
 func (s *Source) acquire(k kind) (toolscache.SharedIndexInformer, error) {
 	s.mu.Lock()
 	shared := s.shared[k]
@@ -88,12 +87,12 @@ func (s *Source) acquire(k kind) (toolscache.SharedIndexInformer, error) {
 		shared = &sharedInformer{}
 		s.shared[k] = shared
 	}
-	shared.users++ // from here on nobody removes the informer
+	shared.users++ // from here on, the informer is not removed
 	known := shared.informer
 	s.mu.Unlock()
 
-	// The way of every build but the first: neither the mapper's lock nor the cache's is touched,
-	// either of which another goroutine may hold while it waits for the API server.
+	// Every build but the first returns here. It needs neither the mapper's lock nor the cache's,
+	// which other goroutines may hold while they wait for the API server.
 	if known != nil && !known.IsStopped() {
 		return known, nil
 	}
@@ -108,9 +107,10 @@ func (s *Source) acquire(k kind) (toolscache.SharedIndexInformer, error) {
 	return found, nil
 }
 
-// lookup asks the cache for the informer of a kind; if it is new, the cache starts it.
+// lookup requests the informer of a kind from the cache, which starts a new one.
 func (s *Source) lookup(k kind) (toolscache.SharedIndexInformer, error) {
-	// The cache asks the mapper too, but under its lock. Asked here, it has the answer by then.
+	// The cache calls the mapper as well, but under its lock. After this call the mapper has the
+	// answer.
 	if _, err := s.mapper.RESTMapping(k.GroupKind(), k.Version); err != nil {
 		return nil, fmt.Errorf("informer for %s: %w", k, err)
 	}
@@ -118,7 +118,7 @@ func (s *Source) lookup(k kind) (toolscache.SharedIndexInformer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("informer for %s: %w", k, err)
 	}
-	// The context bounds only the wait for the sync, which is left to Scope.WaitForSync.
+	// The context would limit only the wait for the sync, which Scope.WaitForSync does.
 	found, err := s.cache.GetInformer(context.Background(), obj, ctrlcache.BlockUntilSynced(false))
 	if err != nil {
 		return nil, fmt.Errorf("informer for %s: %w", k, err)
@@ -130,9 +130,9 @@ func (s *Source) lookup(k kind) (toolscache.SharedIndexInformer, error) {
 	return informer, nil
 }
 
-// release ends what acquire began. An informer that never synced is removed from the cache with its
-// last user: it belongs to a build that failed, and would go on asking the API server for what that
-// forbids. One that has synced stays: it is up to date, and others than scopes may use it.
+// release removes one user of an informer. Without users, an informer that never synced is removed
+// from the cache: it belongs to a failed build, and would keep requesting what the API server
+// forbids. An informer that has synced stays: it is up to date, and not only scopes may use it.
 func (s *Source) release(k kind) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,19 +147,19 @@ func (s *Source) release(k kind) {
 	}
 	obj, err := k.newObject(s.scheme)
 	if err == nil {
-		// Under the lock: whoever asks next has to get a new informer, not the one that is being
-		// stopped.
+		// Under the lock, so that the next user gets a new informer instead of the stopping one.
 		err = s.cache.RemoveInformer(context.Background(), obj)
 	}
 	if err != nil {
-		s.logger.Error(err, "Informer that did not sync could not be removed from the cache", "kind", k.String())
+		s.logger.Error(err, "Failed to remove an unsynced informer from the cache", "kind", k.String())
 	}
 }
 
-// addIndexers adds those of the indexers that the store does not have. The same function under the
-// same name is no error, as profiles that are rebuilt add theirs again and nothing removes an
-// index; another function under a name that is taken is, and nothing is added. Functions are the
-// same if their code is: an index function must not depend on a plugin's arguments.
+// addIndexers adds the indexers that the store does not have. An index with the same name and
+// function is not an error, since profiles add their indexers again in each build and nothing
+// removes an index. An index with the same name and another function is an error, and then nothing
+// is added. Functions are the same if their code is: an index function must not depend on a
+// plugin's arguments.
 func (s *Source) addIndexers(to toolscache.Indexer, add func(toolscache.Indexers) error, indexers toolscache.Indexers) error {
 	s.indexers.Lock()
 	defer s.indexers.Unlock()

@@ -17,24 +17,25 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// SyncError says which informers were not ready when the time was up.
+// SyncError names the informers that were not ready when a wait ended.
 type SyncError struct {
-	// Kinds are those kinds, sorted.
+	// Kinds are the kinds of the informers, sorted.
 	Kinds []UnsyncedKind
-	// Cause is why the wait ended: the context's cause.
+	// Cause is the context's cause.
 	Cause error
 }
 
 // UnsyncedKind is a kind whose informer was not ready.
 type UnsyncedKind struct {
 	schema.GroupVersionKind
-	// Listed says that the first list was there, and only event handlers had not got all of it.
+	// Listed means that the informer had its first list, but event handlers had not received all
+	// of it.
 	Listed bool
 	// Err is the last error of the kind's list or watch, nil if there was none.
 	Err error
 }
 
-// Error names every kind, with the API server's last refusal where there was one.
+// Error names every kind, with the last error of its list or watch.
 func (e *SyncError) Error() string {
 	kinds := make([]string, 0, len(e.Kinds))
 	for _, k := range e.Kinds {
@@ -53,10 +54,10 @@ func (e *SyncError) Error() string {
 // Unwrap returns the cause.
 func (e *SyncError) Unwrap() error { return e.Cause }
 
-// WaitForSync waits until every informer of the scope has seen its kind's first list, and every
-// event handler that was added through the scope has seen all of it. It returns what [Scope.Err]
-// returns at once, [ErrClosed] on a closed scope, and a [*SyncError] if ctx ends first. What is
-// added while it waits is not waited for.
+// WaitForSync waits until every informer of the scope has its first list, and every event handler
+// that was added through the scope has received all of it. It returns the error of [Scope.Err] at
+// once, [ErrClosed] on a closed scope, and a [*SyncError] if ctx ends first. It does not wait for
+// informers and handlers that are added later.
 func (s *Scope) WaitForSync(ctx context.Context) error {
 	if err := s.Err(); err != nil {
 		return err
@@ -90,7 +91,7 @@ func (i *informer) handlerCheckersLocked() []toolscache.DoneChecker {
 	return checkers
 }
 
-// unsynced returns those of the informers that are not ready now, sorted by kind.
+// unsynced returns the informers that are not ready, sorted by kind.
 func (s *Scope) unsynced(informers []*informer) []UnsyncedKind {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,23 +111,23 @@ func (s *Scope) unsynced(informers []*informer) []UnsyncedKind {
 	return unsynced
 }
 
-// Start does nothing: the manager starts its informers when they are asked for.
+// Start does nothing: the manager starts informers when they are requested.
 func (s *Scope) Start(<-chan struct{}) {}
 
-// StartWithContext does nothing: the manager starts its informers when they are asked for.
+// StartWithContext does nothing: the manager starts informers when they are requested.
 func (s *Scope) StartWithContext(context.Context) {}
 
-// Shutdown does nothing: the informers end with the manager, and the scope's handlers with Close.
+// Shutdown does nothing: informers end with the manager, and Close removes the scope's handlers.
 func (s *Scope) Shutdown() {}
 
 // WaitForCacheSync waits for the informers, not for handlers, as client-go's factory does.
-// WaitForSync does both.
+// WaitForSync waits for both.
 func (s *Scope) WaitForCacheSync(stop <-chan struct{}) map[reflect.Type]bool {
 	return s.WaitForCacheSyncWithContext(wait.ContextForChannel(stop)).Synced
 }
 
 // WaitForCacheSyncWithContext waits for the informers, not for handlers, as client-go's factory
-// does. An informer that could not be had is reported in the result's error. WaitForSync does both.
+// does. The result's error names informers that are not available. WaitForSync waits for both.
 func (s *Scope) WaitForCacheSyncWithContext(ctx context.Context) toolscache.SyncResult {
 	s.mu.Lock()
 	used := slices.Collect(maps.Values(s.informers))
@@ -143,7 +144,7 @@ func (s *Scope) WaitForCacheSyncWithContext(ctx context.Context) toolscache.Sync
 	for _, i := range used {
 		objectType := i.kind.objectType(s.source.scheme)
 		if objectType == nil {
-			continue // not an API object: there is an error for it
+			continue // not an API object: Err reports it
 		}
 		synced, seen := result.Synced[objectType]
 		result.Synced[objectType] = i.HasSynced() && (synced || !seen)

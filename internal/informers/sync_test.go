@@ -20,7 +20,7 @@ import (
 	"github.com/livesched/livesched/test/leaks"
 )
 
-func TestWaitForSyncNamesWhatIsNotReady(t *testing.T) {
+func TestWaitForSyncNamesTheInformersThatAreNotReady(t *testing.T) {
 	source, cache, _ := newTestSource(t)
 	cache.never[nodeKind] = true
 	cache.server(podKind).Add(newPod("a"))
@@ -55,7 +55,7 @@ func TestWaitForSyncNamesWhatIsNotReady(t *testing.T) {
 	}
 }
 
-func TestAnInformerThatNeverSyncedLeavesWithItsLastUser(t *testing.T) {
+func TestAnUnsyncedInformerIsRemovedWithItsLastUser(t *testing.T) {
 	source, cache, _ := newTestSource(t)
 	cache.never[nodeKind] = true
 	before := goleak.IgnoreCurrent()
@@ -79,7 +79,7 @@ func TestAnInformerThatNeverSyncedLeavesWithItsLastUser(t *testing.T) {
 		t.Error("the informer that has synced was removed")
 	}
 
-	// The next build finds a working one.
+	// The next build gets a working informer.
 	delete(cache.never, nodeKind)
 	cache.server(nodeKind).Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
 	next := source.NewScope()
@@ -94,7 +94,7 @@ func TestAnInformerThatNeverSyncedLeavesWithItsLastUser(t *testing.T) {
 	leaks.Verify(t, before)
 }
 
-func TestAnInformerThatOthersStoppedIsReplaced(t *testing.T) {
+func TestAStoppedInformerIsReplaced(t *testing.T) {
 	source, cache, _ := newTestSource(t)
 	cache.server(podKind).Add(newPod("a"))
 	first := source.NewScope()
@@ -126,7 +126,7 @@ func TestCloseDoesNotWaitForDiscovery(t *testing.T) {
 	go func() { got <- scope.Core().V1().Pods().Informer() }()
 	<-hanging.asked
 
-	scope.Close() // the build that asked was given up
+	scope.Close() // the build was abandoned
 	close(hanging.answer)
 	informer := <-got
 	if _, err := informer.AddEventHandler(&recorder{}); !errors.Is(err, ErrClosed) {

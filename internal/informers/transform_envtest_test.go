@@ -22,7 +22,7 @@ import (
 )
 
 var _ = Describe("An informer of pods", func() {
-	It("keeps pods that wait whole, and of bound pods what schedulers read", func(ctx SpecContext) {
+	It("keeps unbound pods whole, and of bound pods the fields that schedulers read", func(ctx SpecContext) {
 		namespace := createNamespace(ctx)
 		createLargePod(ctx, namespace, "bound-before")
 		bind(ctx, namespace, "bound-before")
@@ -32,24 +32,24 @@ var _ = Describe("An informer of pods", func() {
 		pods := scope.Core().V1().Pods().Lister().Pods(namespace)
 		expectSync(scope)
 
-		By("a list")
+		By("listing")
 		Expect(pods.Get("bound-before")).To(beTrimmed())
 		Expect(pods.Get("bound-later")).To(beWhole())
 
-		By("a watch")
+		By("watching")
 		bind(ctx, namespace, "bound-later")
 		Eventually(pods.Get).WithArguments("bound-later").Should(HaveField("Spec.NodeName", "some-node"))
 		Expect(pods.Get("bound-later")).To(beTrimmed())
 		createLargePod(ctx, namespace, "late")
 		Eventually(pods.Get).WithArguments("late").Should(beWhole())
 
-		By("two pods of a kind")
+		By("sharing equal parts")
 		before, later := get(pods, "bound-before"), get(pods, "bound-later")
 		Expect(&before.Spec.Containers[0]).To(BeIdenticalTo(&later.Spec.Containers[0]), "they share their containers")
 		Expect(before.UID).NotTo(Equal(later.UID))
 	})
 
-	It("is streamed the pods, so that they are never in memory all at once and whole", func() {
+	It("receives its first list as a stream, so that not all whole pods are in memory at once", func() {
 		var streams, lists atomic.Int32
 		config := rest.CopyConfig(controlPlane.Config())
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -71,7 +71,7 @@ var _ = Describe("An informer of pods", func() {
 		Expect(lists.Load()).To(BeZero())
 	})
 
-	It("keeps all pods whole if told so", func(ctx SpecContext) {
+	It("keeps all pods whole with trimming off", func(ctx SpecContext) {
 		namespace := createNamespace(ctx)
 		createLargePod(ctx, namespace, "bound")
 		bind(ctx, namespace, "bound")
@@ -124,13 +124,13 @@ func bind(ctx context.Context, namespace, name string) {
 	}, metav1.CreateOptions{})).To(Succeed())
 }
 
-// beWhole matches a pod as createLargePod made it, beTrimmed one that has lost what only a kubelet
-// reads.
+// beWhole matches a pod with all fields of createLargePod.
 func beWhole() OmegaMatcher {
 	return SatisfyAll(haveWhatSchedulersRead(), HaveField("Spec.Volumes", ContainElement(HaveField("Name", "files"))), HaveField("Spec.Containers", ConsistOf(SatisfyAll(
 		HaveField("Command", Not(BeEmpty())), HaveField("Env", Not(BeEmpty())), HaveField("VolumeMounts", Not(BeEmpty()))))))
 }
 
+// beTrimmed matches a pod of createLargePod without the fields that only kubelets read.
 func beTrimmed() OmegaMatcher {
 	return SatisfyAll(haveWhatSchedulersRead(), HaveField("Spec.Volumes", Not(ContainElement(HaveField("Name", "files")))), HaveField("Spec.Containers", ConsistOf(SatisfyAll(
 		HaveField("Command", BeEmpty()), HaveField("Env", BeEmpty()), HaveField("VolumeMounts", BeEmpty())))))

@@ -1,15 +1,15 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package app is the livesched command. A scheduler with plugins of its own is a main of three
-// lines:
+// Package app implements the livesched command. The main program of a scheduler with out-of-tree
+// plugins has three lines:
 //
 //	func main() {
 //		os.Exit(app.Main(os.Args[1:], runtime.Registry{"MyPlugin": myplugin.New}))
 //	}
 //
-// where runtime is k8s.io/kubernetes/pkg/scheduler/framework/runtime, and MyPlugin is any plugin
-// written for kube-scheduler.
+// The package runtime is k8s.io/kubernetes/pkg/scheduler/framework/runtime. MyPlugin is any plugin
+// that was written for kube-scheduler.
 package app
 
 import (
@@ -44,7 +44,7 @@ func Main(args []string, outOfTree framework.Registry) int {
 	fs.SortFlags = true
 	o.AddFlags(fs)
 	fs.Usage = func() {
-		fmt.Printf("livesched schedules pods by profiles that are custom resources.\n\nUsage:\n  livesched [flags]\n\nFlags:\n%s", fs.FlagUsages())
+		fmt.Printf("livesched is a Kubernetes scheduler whose profiles are custom resources.\n\nUsage:\n  livesched [flags]\n\nFlags:\n%s", fs.FlagUsages())
 	}
 	switch err := fs.Parse(args); {
 	case errors.Is(err, pflag.ErrHelp):
@@ -52,7 +52,7 @@ func Main(args []string, outOfTree framework.Registry) int {
 	case err != nil:
 		return fail(exitUsage, err)
 	case len(fs.Args()) > 0:
-		return fail(exitUsage, fmt.Errorf("unexpected argument %q: livesched takes flags only", fs.Arg(0)))
+		return fail(exitUsage, fmt.Errorf("unexpected argument %q: livesched accepts only flags", fs.Arg(0)))
 	case o.showVersion:
 		fmt.Printf("livesched %s (Kubernetes %s)\n", version.Version, k8sversion.Get().GitVersion)
 		return exitOK
@@ -63,13 +63,13 @@ func Main(args []string, outOfTree framework.Registry) int {
 	return run(o)
 }
 
-// fail prints an error for the person at the terminal.
+// fail prints an error for the user and returns the exit code.
 func fail(code int, err error) int {
 	fmt.Fprintf(os.Stderr, "livesched: %v\n", err)
 	return code
 }
 
-// run runs the manager until a signal comes or it fails.
+// run runs the manager until a signal arrives or the manager fails.
 func run(o *Options) int {
 	logger := zap.New(zap.UseFlagOptions(&o.logging))
 	ctrl.SetLogger(logger)
@@ -77,7 +77,7 @@ func run(o *Options) int {
 
 	requests := reportRequests()
 	var running atomic.Pointer[Manager]
-	ctx := untilTold(logger, func() bool { return running.Load().begun() })
+	ctx := untilSignal(logger, func() bool { return running.Load().started() })
 
 	restConfig, err := ctrl.GetConfig()
 	if err != nil {
@@ -93,7 +93,7 @@ func run(o *Options) int {
 	running.Store(mgr)
 	logger.Info("Starting livesched", "version", version.Version)
 	if err := mgr.Start(klog.NewContext(ctx, logger)); err != nil {
-		logger.Error(err, "livesched ended")
+		logger.Error(err, "livesched stopped")
 		return exitFailure
 	}
 	return exitOK

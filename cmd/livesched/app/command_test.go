@@ -55,7 +55,7 @@ func livesched(args ...string) *command {
 	return c
 }
 
-// run runs a livesched that is expected to end by itself, and returns its exit code and output.
+// run runs a livesched that ends by itself, and returns its exit code and output.
 func run(args ...string) (code int, text string) {
 	GinkgoHelper()
 	c := livesched(args...)
@@ -63,13 +63,13 @@ func run(args ...string) (code int, text string) {
 	return c.cmd.ProcessState.ExitCode(), c.output.String()
 }
 
-// expectReady waits until /readyz says so.
+// expectReady waits until livesched is ready.
 func (c *command) expectReady(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(get).WithArguments(ctx, "http://"+c.probes+"/readyz").Should(HaveField("Code", http.StatusOK), c.output.String)
 }
 
-// terminate sends SIGTERM and returns how long it took the process to end.
+// terminate sends SIGTERM, waits until the process has ended, and returns how long that took.
 func (c *command) terminate() time.Duration {
 	GinkgoHelper()
 	began := time.Now()
@@ -78,7 +78,7 @@ func (c *command) terminate() time.Duration {
 	return time.Since(began)
 }
 
-// answer is what an endpoint says. A Code of 0 is that it could not be reached.
+// answer is the response of an endpoint. Code is 0 if it could not be reached.
 type answer struct {
 	Code int
 	Body string
@@ -102,7 +102,7 @@ func getWith(ctx context.Context, client *http.Client, url string) answer {
 	return answer{Code: response.StatusCode, Body: string(body)}
 }
 
-// output collects what a process writes, while others read it.
+// output collects the output of a process. It is safe for concurrent use.
 type output struct {
 	mu  sync.Mutex // guards buf
 	buf bytes.Buffer

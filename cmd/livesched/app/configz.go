@@ -7,8 +7,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
-	"os"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,16 +18,16 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// configzProfile is what a profile runs with that a KubeSchedulerConfiguration has no place for, or
-// only one for all.
+// configzProfile has the settings of a profile that a KubeSchedulerConfiguration does not have, or
+// has only once for all profiles.
 type configzProfile struct {
 	SchedulerName string `json:"schedulerName"`
-	// Profile is the name of the object. Revision decides; it was built from Generation, at Built.
+	// Profile is the name of the object. Revision is active; it was built from Generation at Built.
 	Profile    string      `json:"profile"`
 	Generation int64       `json:"generation"`
 	Revision   string      `json:"revision"`
 	Built      metav1.Time `json:"built"`
-	// Policy that it was built on, of generation 0 where the built-in defaults stand in for it.
+	// Policy is the policy that it was built on, with generation 0 for the built-in defaults.
 	Policy           string `json:"policy"`
 	PolicyGeneration int64  `json:"policyGeneration"`
 
@@ -40,8 +38,8 @@ type configzProfile struct {
 	Parallelism               int32           `json:"parallelism"`
 }
 
-// configz shows what really runs at the moment of the request, in the form of kube-scheduler's
-// /configz, on every replica.
+// configz serves the active configuration at the time of the request, in the form of
+// kube-scheduler's /configz, on every replica.
 func configz(sched *scheduler.Scheduler, o *Options) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		text, err := writeConfigz(sched, o)
@@ -89,7 +87,7 @@ func writeConfigz(sched *scheduler.Scheduler, o *Options) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// componentConfig is what flags say, as kube-scheduler has it in its configuration.
+// componentConfig returns the flags' settings as a configuration of kube-scheduler.
 func (o *Options) componentConfig() (*schedconfig.KubeSchedulerConfiguration, error) {
 	c, err := latest.Default()
 	if err != nil {
@@ -107,15 +105,14 @@ func (o *Options) componentConfig() (*schedconfig.KubeSchedulerConfiguration, er
 	return c, nil
 }
 
-// leaseNamespace is the namespace of the Lease, empty if nobody knows it, as without leader
-// election.
+// leaseNamespace returns the namespace of the Lease, empty if it is not known.
 func (o *Options) leaseNamespace() string {
 	if o.LeaderElectionNamespace != "" {
 		return o.LeaderElectionNamespace
 	}
-	text, err := os.ReadFile(podNamespaceFile)
+	namespace, err := podNamespace()
 	if err != nil {
 		return ""
 	}
-	return strings.TrimSpace(string(text))
+	return namespace
 }

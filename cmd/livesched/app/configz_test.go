@@ -24,7 +24,7 @@ import (
 )
 
 var _ = Describe("/configz", func() {
-	It("shows what runs as a configuration that kube-scheduler takes, and follows each reload", func(ctx context.Context) {
+	It("shows the active configuration in kube-scheduler's format, and follows each reload", func(ctx context.Context) {
 		o := testcluster.Options()
 		o.MetricsBindAddress = freeAddress()
 		run, err := cluster.Run(context.Background(), GinkgoLogr, o)
@@ -61,7 +61,7 @@ var _ = Describe("/configz", func() {
 		mine.Spec.Plugins.Score.Enabled[0].Weight = ptr.To[int32](13)
 		Expect(k8s.Update(ctx, mine)).To(Succeed())
 		Eventually(func(g Gomega) {
-			// Status is written after the swap, so what it names is what is shown.
+			// livesched writes the status after the swap, so /configz shows what the status names.
 			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(mine), mine)).To(Succeed())
 			g.Expect(mine.Status.Active.Generation).To(Equal(mine.Generation))
 		}).WithContext(ctx).Should(Succeed())
@@ -72,7 +72,7 @@ var _ = Describe("/configz", func() {
 	})
 })
 
-// runningProfiles is what kube-scheduler's form has no place for.
+// runningProfiles has the settings that kube-scheduler's format does not have.
 type runningProfiles struct {
 	Profiles []struct {
 		SchedulerName, Revision   string
@@ -81,7 +81,8 @@ type runningProfiles struct {
 	}
 }
 
-// readConfigz reads the configuration as kube-scheduler reads its file: strictly, then validated.
+// readConfigz decodes and validates the configuration strictly, as kube-scheduler does with its
+// file.
 func readConfigz(ctx context.Context, g Gomega, url string) (*schedconfig.KubeSchedulerConfiguration, runningProfiles) {
 	a := get(ctx, url)
 	g.Expect(a.Code).To(Equal(http.StatusOK), a.Body)

@@ -18,8 +18,8 @@ import (
 	"github.com/livesched/livesched/test/objects"
 )
 
-var _ = Describe("The means of debugging", func() {
-	It("include a report on SIGUSR2, of the leader and of the others", func(ctx context.Context) {
+var _ = Describe("Debugging", func() {
+	It("includes a report on SIGUSR2, on the leader and on other replicas", func(ctx context.Context) {
 		bound, gated := objects.Pod("default", "bound", "mine", "1", "1Gi"), objects.Pod("default", "gated", "mine", "1", "1Gi")
 		gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/gate"}}
 		create(ctx, profile("mine"), objects.Node("n", "8", "16Gi", nil), bound, gated)
@@ -31,7 +31,7 @@ var _ = Describe("The means of debugging", func() {
 		leader.expectReady(ctx)
 
 		for who, c := range map[string]*command{`"leading":true`: leader, `"leading":false`: follower} {
-			// More than one, one after the other: the process has to outlive all of them.
+			// The process must survive several signals.
 			for n := range 3 {
 				Expect(c.cmd.Process.Signal(syscall.SIGUSR2)).To(Succeed())
 				Eventually(func() int { return strings.Count(c.output.String(), "Cache and queue are what the API server says") }).
@@ -47,7 +47,7 @@ var _ = Describe("The means of debugging", func() {
 		}
 	})
 
-	It("include a report on SIGUSR2 of a process that is not ready, which goes on", func(ctx context.Context) {
+	It("includes a report on SIGUSR2 before the process is ready, and the process continues", func(ctx context.Context) {
 		p := newProxy("")
 		c := livesched("--kubeconfig="+p.kubeconfig(cluster.Kubeconfig()), "--leader-elect=false")
 		Eventually(p.accepted).Should(Receive())
@@ -55,13 +55,13 @@ var _ = Describe("The means of debugging", func() {
 		Consistently(c.ended).ShouldNot(BeClosed())
 	})
 
-	It("include pprof beside the metrics, if asked for", func(ctx context.Context) {
+	It("includes pprof next to the metrics with --profiling", func(ctx context.Context) {
 		metrics := freeAddress()
 		c := livesched("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false", "--metrics-bind-address="+metrics, "--profiling", "--contention-profiling")
 		c.expectReady(ctx)
 		base := "http://" + metrics + "/debug/pprof/"
 		Expect(get(ctx, base)).To(And(HaveField("Code", http.StatusOK), HaveField("Body", ContainSubstring("goroutine?debug=1"))))
-		// It is ready a moment before it leads.
+		// livesched is ready a moment before it leads.
 		Eventually(get).WithArguments(ctx, base+"goroutine?debug=2").Should(HaveField("Body", ContainSubstring("scheduler.(*Scheduler).scheduleOne")))
 		Expect(get(ctx, base+"heap?debug=1")).To(HaveField("Body", ContainSubstring("heap profile")))
 		Eventually(get).WithArguments(ctx, base+"block?debug=1").Should(HaveField("Body", MatchRegexp(`--- contention:\ncycles/second=\d+\n\d+ \d+ @`)), "contention is recorded")
@@ -70,7 +70,7 @@ var _ = Describe("The means of debugging", func() {
 		Expect(get(ctx, base+"trace?seconds=0.1")).To(HaveField("Code", http.StatusOK))
 	})
 
-	It("do not include pprof by default", func(ctx context.Context) {
+	It("does not include pprof by default", func(ctx context.Context) {
 		metrics := freeAddress()
 		c := livesched("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false", "--metrics-bind-address="+metrics)
 		c.expectReady(ctx)

@@ -17,7 +17,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler"
 )
 
-// addEndpoints has the metrics server serve what kube-scheduler's serves besides /metrics.
+// addEndpoints adds the endpoints to the metrics server that kube-scheduler serves besides
+// /metrics.
 func addEndpoints(mgr ctrl.Manager, sched *scheduler.Scheduler, o *Options) error {
 	if o.MetricsBindAddress == "0" {
 		return nil
@@ -36,7 +37,7 @@ func addEndpoints(mgr ctrl.Manager, sched *scheduler.Scheduler, o *Options) erro
 	return errors.Join(errs...)
 }
 
-// profilingHandlers are those of net/http/pprof.
+// profilingHandlers returns the handlers of net/http/pprof.
 func profilingHandlers() map[string]http.Handler {
 	return map[string]http.Handler{
 		"/debug/pprof/":        http.HandlerFunc(pprof.Index),
@@ -48,7 +49,7 @@ func profilingHandlers() map[string]http.Handler {
 }
 
 // resourceMetrics serves kube_pod_resource_request and kube_pod_resource_limit, as kube-scheduler
-// does under /metrics/resources: on the leader only, so that nothing is counted twice.
+// does under /metrics/resources. Only the leader serves them, so that no pod is counted twice.
 func resourceMetrics(sched *scheduler.Scheduler) http.Handler {
 	handler := sync.OnceValue(func() http.Handler { return resources.Handler(sched.Pods()) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -27,7 +27,7 @@ import (
 )
 
 var _ = Describe("The endpoints", func() {
-	It("say that livesched is alive but not ready, until it may read what it schedules", func(ctx context.Context) {
+	It("report that livesched is alive but not ready until it can read pods and nodes", func(ctx context.Context) {
 		const somebody = "somebody-without-rights"
 		kubeconfig, err := cluster.KubeconfigAs(somebody, "system:authenticated")
 		Expect(err).NotTo(HaveOccurred())
@@ -49,7 +49,7 @@ var _ = Describe("The endpoints", func() {
 		Expect(get(ctx, "http://"+c.probes+"/livez").Code).To(Equal(http.StatusOK))
 	})
 
-	It("say that livesched is not ready while the profiles that it found are being built", func(ctx context.Context) {
+	It("report that livesched is not ready while existing profiles are being built", func(ctx context.Context) {
 		slow := &slowFactory{called: make(chan struct{}), proceed: make(chan struct{})}
 		o := testcluster.Options()
 		o.HealthProbeBindAddress = freeAddress()
@@ -107,7 +107,7 @@ var _ = Describe("The endpoints", func() {
 	})
 })
 
-// slowFactory builds a plugin once it may.
+// slowFactory builds a plugin after proceed is closed.
 type slowFactory struct{ called, proceed chan struct{} }
 
 func (f *slowFactory) build(ctx context.Context, _ runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {

@@ -28,19 +28,20 @@ import (
 	"github.com/livesched/livesched/test/testcluster"
 )
 
-// killsVariable is how often the process is killed. The default is for every run of the suite.
+// killsVariable is the environment variable with the number of kills. The default suits every run
+// of the suite.
 const (
 	killsVariable = "LIVESCHED_TEST_KILLS"
 	defaultKills  = 8
 )
 
-// Profiles and policies change as fast as the API server takes it, some of the changes are invalid,
-// and livesched is killed at a random moment. Then nobody changes anything until the next livesched
-// has shown what it runs: by its status and, since that is what is in question, by where it places
-// a pod. Each generation of a profile asks for another zone, and the policy says which of the two
-// nodes in it.
+// Profiles and policies change as fast as the API server allows, some changes are invalid, and
+// livesched is killed at a random time. Then nothing changes until the next livesched has shown its
+// active revisions: by the status and, because the status itself is under test, by the placement of
+// a pod. Each generation of a profile requires another zone, and the policy determines which of the
+// two nodes in the zone.
 var _ = Describe("A livesched that is killed while profiles and policies change", func() {
-	It("runs again what status had said, and status says what runs", func(ctx context.Context) {
+	It("activates the revisions that the status named, and the status names the active revisions", func(ctx context.Context) {
 		kills := defaultKills
 		if text := os.Getenv(killsVariable); text != "" {
 			var err error
@@ -48,8 +49,8 @@ var _ = Describe("A livesched that is killed while profiles and policies change"
 			Expect(err).NotTo(HaveOccurred())
 		}
 		w := newChangingWorld(ctx, rand.New(rand.NewSource(GinkgoRandomSeed())))
-		// Some kill has to find a profile on a last good spec. On a slow machine there are few
-		// changes between two of them.
+		// At least one kill must happen while a profile runs on a last good spec. On a slow machine
+		// there are few changes between two kills.
 		for n := 0; n < kills || w.keptLastGood == 0; n++ {
 			w.changeUntilKilled(ctx)
 			w.expectRestored(ctx, fmt.Sprintf("kill %d", n+1))
@@ -66,24 +67,23 @@ const (
 	changingPods = "100m"
 )
 
-// changingWorld is what is applied, by generation. The specs are those that the API server has
-// returned.
+// changingWorld records the applied specs by generation, as the API server has returned them.
 type changingWorld struct {
 	random *rand.Rand
 	// livesched runs between expectRestored and changeUntilKilled.
 	livesched *command
 	round     int
-	// specs says, by kind/name and generation, what a spec does.
+	// specs has the meaning of specs by kind/name and generation.
 	specs map[string]map[int64]meaning
-	// What happened.
+	// Counters of what happened.
 	changes, invalid, whileStarting, keptLastGood, unreported int
 }
 
-// meaning is what a spec does.
+// meaning is the effect of a spec.
 type meaning struct {
 	valid bool
-	// zone is where a profile has its pods, packs where a policy has them there. policy is the one
-	// that the profile builds on.
+	// zone is the zone of a profile's pods, packs selects the node in the zone by the policy, and
+	// policy is the policy that the profile builds on.
 	zone   int
 	packs  bool
 	policy string
@@ -139,14 +139,14 @@ func (w *changingWorld) note(kind string, object client.Object, m meaning) {
 	w.specs[key][object.GetGeneration()] = m
 }
 
-// fill makes up the spec of a policy. One in three is invalid.
+// fill makes a random spec of a policy. One in three is invalid.
 func (w *changingWorld) fill(spec *v1alpha1.SchedulingPolicySpec) meaning {
 	m := meaning{valid: w.changes == 0 || w.random.Intn(3) > 0, packs: w.random.Intn(2) == 0}
 	provider := v1alpha1.DefaultProvider
 	if m.packs {
 		provider = v1alpha1.ClusterAutoscalerProvider
 	}
-	// The parallelism makes every spec another one, most of the time.
+	// The parallelism makes most specs different.
 	*spec = v1alpha1.SchedulingPolicySpec{
 		AlgorithmSource: &v1alpha1.AlgorithmSource{Provider: &provider}, Parallelism: ptr.To(int32(1 + w.random.Intn(50))),
 		RevisionHistoryLimit: ptr.To(int32(1 + w.random.Intn(5))),
@@ -157,7 +157,7 @@ func (w *changingWorld) fill(spec *v1alpha1.SchedulingPolicySpec) meaning {
 	return m
 }
 
-// fillProfile makes up the spec of a profile, of another zone than it has. One in three is invalid.
+// fillProfile makes a random spec of a profile, with another zone. One in three is invalid.
 func (w *changingWorld) fillProfile(object *v1alpha1.SchedulerProfile) meaning {
 	m := meaning{valid: w.changes == 0 || w.random.Intn(3) > 0, zone: w.random.Intn(zones), policy: changingPolicies[w.random.Intn(len(changingPolicies))]}
 	args, err := json.Marshal(map[string]any{"addedAffinity": map[string]any{"requiredDuringSchedulingIgnoredDuringExecution": map[string]any{
@@ -211,8 +211,8 @@ func (w *changingWorld) change(ctx context.Context) {
 	}
 }
 
-// changeUntilKilled changes objects while livesched runs and goes down. Then changes may go on a
-// little while nobody sees them, and the next livesched may be killed while it is starting.
+// changeUntilKilled changes objects while livesched runs, and kills it. Then it may make changes
+// while no livesched runs, and may kill the next livesched during its start.
 func (w *changingWorld) changeUntilKilled(ctx context.Context) {
 	GinkgoHelper()
 	w.killWithin(400*time.Millisecond, func() { w.change(ctx) })
@@ -229,8 +229,7 @@ func (w *changingWorld) changeUntilKilled(ctx context.Context) {
 	w.round++
 }
 
-// killWithin kills livesched some time within a while, and goes on with something until it has
-// ended.
+// killWithin kills livesched at a random time, and calls meanwhile until the process has ended.
 func (w *changingWorld) killWithin(while time.Duration, meanwhile func()) {
 	GinkgoHelper()
 	c := w.livesched
@@ -250,8 +249,8 @@ func (w *changingWorld) killWithin(while time.Duration, meanwhile func()) {
 	}
 }
 
-// expectRestored starts livesched, and compares what it runs with what the one before had said and
-// stored.
+// expectRestored starts livesched, and compares its active revisions with what the previous one had
+// reported and stored.
 func (w *changingWorld) expectRestored(ctx context.Context, what string) {
 	GinkgoHelper()
 	By(what)
@@ -271,7 +270,7 @@ func (w *changingWorld) expectRestored(ctx context.Context, what string) {
 	w.settle(ctx)
 	for name, p := range w.said(ctx) {
 		before, mean := said[name], w.specs["profile/"+name]
-		Expect(p.Generation).To(Equal(before.Generation), "nobody changes anything")
+		Expect(p.Generation).To(Equal(before.Generation), "nothing changes")
 		present := mean[p.Generation]
 		policy, usable := policies[present.policy]
 		active := p.Status.Active
@@ -296,8 +295,8 @@ func (w *changingWorld) expectRestored(ctx context.Context, what string) {
 	}
 }
 
-// expectKept expects the newest stored revision, which is what status had said unless the process
-// was killed before it wrote that.
+// expectKept expects the newest stored revision. The status had named it unless the process was
+// killed before it wrote the status.
 func (w *changingWorld) expectKept(before *v1alpha1.SchedulerProfile, active *v1alpha1.ActiveProfile, stored []history.Revision, told string) {
 	GinkgoHelper()
 	if len(stored) == 0 {
@@ -317,7 +316,7 @@ func (w *changingWorld) expectKept(before *v1alpha1.SchedulerProfile, active *v1
 	}
 }
 
-// expectPlacedBy expects a pod where status says that it belongs.
+// expectPlacedBy expects a pod on the node that the active revision determines.
 func (w *changingWorld) expectPlacedBy(ctx context.Context, name string, active *v1alpha1.ActiveProfile, told string) {
 	GinkgoHelper()
 	spec, ok := w.specs["profile/"+name][active.Generation]
@@ -346,8 +345,8 @@ func (w *changingWorld) said(ctx context.Context) map[string]*v1alpha1.Scheduler
 	return all
 }
 
-// lastGoodPolicies are the generations of the policies that go on after a restart, by name: the
-// present one if it is valid, else the one stored last. A policy that has neither is not there.
+// lastGoodPolicies returns the generations of the policies that are active after a restart, by
+// name: the current one if it is valid, else the last stored one. It omits policies without either.
 func (w *changingWorld) lastGoodPolicies(ctx context.Context) map[string]int64 {
 	GinkgoHelper()
 	all := map[string]int64{}
@@ -366,8 +365,7 @@ func (w *changingWorld) lastGoodPolicies(ctx context.Context) map[string]int64 {
 	return all
 }
 
-// settle waits until livesched has reported everything: policies after profiles, and all before
-// what comes next.
+// settle waits until livesched has reported on all objects.
 func (w *changingWorld) settle(ctx context.Context) {
 	GinkgoHelper()
 	for i := range 2 {
@@ -380,7 +378,8 @@ func (w *changingWorld) settle(ctx context.Context) {
 	}
 }
 
-// covers says that a stored revision is what status names, or the same under a later generation.
+// covers reports whether a stored revision is the one that the status names, possibly with a later
+// generation.
 func covers(r *history.Revision, active *v1alpha1.ActiveProfile) bool {
 	return r.Hash == active.Revision && r.Generation >= active.Generation && r.Policy != nil && r.Policy.Name == active.Policy.Name && r.Policy.Generation >= active.Policy.Generation
 }

@@ -35,11 +35,11 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/plugins"
 )
 
-// shutdownTimeout is how long the manager waits for its parts to end. Main ends the process a
-// little later, whatever they do.
+// shutdownTimeout is the time that the manager waits for its parts to stop. The process ends soon
+// after that in any case: see exitTimeout.
 const shutdownTimeout = 7 * time.Second
 
-// NewScheme returns the types that livesched reads and writes.
+// NewScheme returns a scheme with the types that livesched reads and writes.
 func NewScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
@@ -48,18 +48,18 @@ func NewScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// Manager is a controller-runtime manager with everything added that makes it a scheduler.
+// Manager is a controller-runtime manager that runs the scheduler and the controllers.
 type Manager struct {
 	ctrl.Manager
-	// Scheduler is the one that the manager runs.
+	// Scheduler is the scheduler that the manager runs.
 	Scheduler *scheduler.Scheduler
 	// Informers is the scheduler's view of the manager's cache.
 	Informers *informers.Source
 }
 
-// begun says whether the manager may have something under way that should be brought to an end. m
-// may be nil.
-func (m *Manager) begun() bool {
+// started reports whether the manager may have work in progress that it should complete. m may be
+// nil.
+func (m *Manager) started() bool {
 	if m == nil {
 		return false
 	}
@@ -71,13 +71,13 @@ func (m *Manager) begun() bool {
 	}
 }
 
-// NewManager wires the manager, bottom-up:
+// NewManager creates a manager and its parts, bottom-up:
 //
 //	manager cache -> informers -> scheduler (on every replica) -> loop (on the leader)
 //	                                  ^ Scheduler.Swap
 //	                              controllers
 //
-// Feature gates must be set before.
+// Set feature gates before you call it.
 func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 	if err := o.requireLeaseNamespace(); err != nil {
 		return nil, err
@@ -95,8 +95,7 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		Metrics:                metricsserver.Options{BindAddress: o.MetricsBindAddress},
 		HealthProbeBindAddress: o.HealthProbeBindAddress,
 		LivenessEndpointName:   "/livez",
-		// A test may run several managers in its process, which all have a controller of the same
-		// name.
+		// Tests run several managers in one process, which have controllers of the same name.
 		Controller:                    config.Controller{SkipNameValidation: ptr.To(true)},
 		LeaderElection:                o.LeaderElect,
 		LeaderElectionID:              o.LeaderElectionName,
@@ -163,8 +162,8 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 	return &Manager{Manager: mgr, Scheduler: sched, Informers: source}, nil
 }
 
-// requireAPI fails with a word of advice where the custom resources are not installed. Without it,
-// the manager would wait for them for two minutes and then end with an error about caches.
+// requireAPI returns an error with advice if the custom resources are not installed. Without this
+// check, the manager would fail after two minutes with an error about caches.
 func requireAPI(mapper meta.RESTMapper) error {
 	for _, kind := range []string{"SchedulerProfile", "SchedulingPolicy"} {
 		_, err := mapper.RESTMapping(v1alpha1.GroupVersion.WithKind(kind).GroupKind(), v1alpha1.GroupVersion.Version)
@@ -178,28 +177,27 @@ func requireAPI(mapper meta.RESTMapper) error {
 	return nil
 }
 
-// newArchive returns where revisions are kept. It reads past the manager's cache, which would watch
-// the ControllerRevisions of all namespaces.
+// newArchive returns the archive of revisions. It does not read through the manager's cache, which
+// would watch the ControllerRevisions of all namespaces.
 func newArchive(mgr ctrl.Manager, o *Options) (*history.Archive, error) {
 	direct, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
 		return nil, fmt.Errorf("creating the client for revisions: %w", err)
 	}
 	namespace := o.revisionNamespace()
-	mgr.GetLogger().Info("Revisions of profiles and policies are kept as ControllerRevisions", "namespace", namespace)
+	mgr.GetLogger().Info("Storing revisions of profiles and policies as ControllerRevisions", "namespace", namespace)
 	return &history.Archive{Client: direct, Namespace: namespace}, nil
 }
 
-// newClients returns the scheduler's clients, which speak protobuf, and the configuration that they
-// were built from.
+// newClients returns the scheduler's clients, which use protobuf, and their configuration.
 func newClients(restConfig *rest.Config) (client, events clientset.Interface, cfg *rest.Config, err error) {
 	cfg = rest.CopyConfig(restConfig)
 	cfg.ContentType = runtime.ContentTypeProtobuf
 	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	// Clients of one configuration share a connection, and a server takes no more than 100 requests
-	// at a time on one: what is beyond has each request open a connection of its own, which costs
-	// more than the request. So bindings share theirs neither with Events, nor with the manager's
-	// watches, nor with clients that plugins make.
+	// Clients with one configuration share a connection, on which a server accepts at most 100
+	// concurrent requests. Each request beyond that opens a connection of its own, which costs more
+	// than the request. So bindings share their connection neither with Events, nor with the
+	// manager's watches, nor with the clients of plugins.
 	if client, err = newClient(cfg, "scheduler"); err != nil {
 		return nil, nil, nil, fmt.Errorf("creating the client: %w", err)
 	}
@@ -209,8 +207,8 @@ func newClients(restConfig *rest.Config) (client, events clientset.Interface, cf
 	return client, events, cfg, nil
 }
 
-// newClient returns a client with a connection of its own: client-go shares those of configurations
-// that have no dialer, or the very same.
+// newClient returns a client with a connection of its own: client-go shares connections between
+// configurations without a dialer or with the same one.
 func newClient(cfg *rest.Config, userAgent string) (clientset.Interface, error) {
 	cfg = rest.AddUserAgent(rest.CopyConfig(cfg), userAgent)
 	if cfg.Dial == nil {
@@ -219,8 +217,8 @@ func newClient(cfg *rest.Config, userAgent string) (clientset.Interface, error) 
 	return clientset.NewForConfig(cfg)
 }
 
-// addChecks adds the health checks: alive while no scheduling cycle hangs, ready once cache and
-// queue are warm and the profiles are in.
+// addChecks adds the health checks. livesched is alive while no scheduling cycle hangs, and ready
+// when cache and queue are filled and the profiles that exist have been processed.
 func addChecks(mgr ctrl.Manager, sched *scheduler.Scheduler, reconciler *controllers.ProfileReconciler) error {
 	return errors.Join(
 		mgr.AddHealthzCheck("ping", healthz.Ping),
@@ -242,13 +240,13 @@ func addChecks(mgr ctrl.Manager, sched *scheduler.Scheduler, reconciler *control
 	)
 }
 
-// everywhere runs on every replica.
+// everywhere is a Runnable for every replica.
 type everywhere func(context.Context) error
 
 func (f everywhere) Start(ctx context.Context) error { return f(ctx) }
 func (everywhere) NeedLeaderElection() bool          { return false }
 
-// onLeader runs on the replica that leads.
+// onLeader is a Runnable for the leader.
 type onLeader func(context.Context) error
 
 func (f onLeader) Start(ctx context.Context) error { return f(ctx) }

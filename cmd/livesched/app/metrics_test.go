@@ -30,17 +30,17 @@ import (
 	"github.com/livesched/livesched/test/objects"
 )
 
-// oracle names a kube-scheduler program, as in the suite of internal/scheduler. Where it is set,
-// the spec that compares metrics has it do the work; with -update, what it measures becomes what is
-// expected of livesched.
+// oracle is the environment variable with the path of a kube-scheduler program, as in the suite of
+// internal/scheduler. If it is set, the spec that compares metrics runs that program; with -update,
+// its metrics become those that livesched must have.
 const oracle = "LIVESCHED_TEST_KUBE_SCHEDULER"
 
 var update = flag.Bool("update", false, "with "+oracle+", write what kube-scheduler measures into testdata")
 
 const goldenMetrics = "testdata/metrics.golden"
 
-// countedMetrics are those of which the numbers are compared, without the prefix scheduler_.
-// Durations count as observations.
+// countedMetrics are the metrics whose values are compared, without the prefix scheduler_. Of
+// durations, the number of observations counts.
 var countedMetrics = []string{
 	"cache_size",
 	"framework_extension_point_duration_seconds",
@@ -57,8 +57,8 @@ var countedMetrics = []string{
 	"unschedulable_pods",
 }
 
-// namedMetrics are those of which only the series are compared: their numbers depend on what comes
-// when.
+// namedMetrics are the metrics of which only the series are compared: their values depend on the
+// order of events.
 var namedMetrics = []string{
 	"event_handling_duration_seconds",
 	"goroutines",
@@ -66,9 +66,9 @@ var namedMetrics = []string{
 	"queueing_hint_execution_duration_seconds",
 }
 
-// knownDifferences are what kube-scheduler has on the left and livesched on the right:
-// kube-scheduler records the status of no PreEnqueue plugin, since in runPreEnqueuePlugins a
-// variable of the same name hides it.
+// knownDifferences maps series of kube-scheduler to those of livesched. kube-scheduler does not
+// record the status of PreEnqueue plugins, because in runPreEnqueuePlugins a variable of the same
+// name shadows it.
 var knownDifferences = strings.NewReplacer(
 	preEnqueueSuccess+"6\n", preEnqueueSuccess+"5\n"+preEnqueueRefused+"1\n",
 	preEnqueueSuccess+"8\n", preEnqueueSuccess+"7\n"+preEnqueueRefused+"1\n",
@@ -80,7 +80,7 @@ const (
 )
 
 var _ = Describe("The metrics", func() {
-	It("say of the same work what kube-scheduler's say", func(ctx context.Context) {
+	It("match kube-scheduler's for the same work", func(ctx context.Context) {
 		create(ctx, objects.Node("n1", "4", "8Gi", nil), objects.Node("n2", "4", "8Gi", nil))
 		scrape := startMeasured(ctx)
 
@@ -90,7 +90,7 @@ var _ = Describe("The metrics", func() {
 			create(ctx, pod)
 			expectBound(ctx, pod)
 		}
-		By("refusing some")
+		By("leaving some unschedulable")
 		big, huge := objects.Pod("default", "big", "mine", "6", "1Gi"), objects.Pod("default", "huge", "mine", "60", "1Gi")
 		for _, pod := range []*corev1.Pod{big, huge} {
 			create(ctx, pod)
@@ -101,7 +101,7 @@ var _ = Describe("The metrics", func() {
 		create(ctx, gated)
 		first := expectMetrics(ctx, scrape, "while they wait")
 
-		By("changing what they wait for")
+		By("changing the cluster so that they fit")
 		Eventually(func(g Gomega) {
 			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(big), big)).To(Succeed())
 			g.Expect(time.Since(scheduled(big).LastTransitionTime.Time)).To(BeNumerically(">", 3*time.Second), "its back-off is over")
@@ -128,7 +128,8 @@ var _ = Describe("The metrics", func() {
 			"PreScore NodeResourcesFit Success", "Score NodeResourcesFit Success", "ScoreExtensionNormalize TaintToleration Success",
 		}
 		n := 0
-		// Each pod has a chance of one in ten for PreEnqueue, and another one for the rest.
+		// Each pod is sampled with a chance of one in ten for PreEnqueue, and independently for the
+		// other extension points.
 		Eventually(func(g Gomega) {
 			for range 20 {
 				n++
@@ -143,7 +144,7 @@ var _ = Describe("The metrics", func() {
 		}).WithPolling(time.Second).Should(Succeed())
 	})
 
-	It("serve the resources of pods, as long as livesched leads", func(ctx context.Context) {
+	It("include the resources of pods while livesched leads", func(ctx context.Context) {
 		metrics := freeAddress()
 		c := livesched("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false", "--metrics-bind-address="+metrics)
 		pod := objects.Pod("default", "sized", "mine", "1500m", "1Gi")
@@ -155,8 +156,8 @@ var _ = Describe("The metrics", func() {
 	})
 })
 
-// startMeasured has pods that ask for the scheduler "mine" scheduled by the default plugins, in a
-// process of its own, until the end of the spec, and returns what reads its metrics.
+// startMeasured runs a scheduler with the name "mine" and the default plugins in a process of its
+// own until the spec ends. It returns a function that reads the scheduler's metrics.
 func startMeasured(ctx context.Context) func(context.Context) map[string]*dto.MetricFamily {
 	GinkgoHelper()
 	address := freeAddress()
@@ -200,7 +201,7 @@ profiles: [{schedulerName: mine}]
 `, cluster.Kubeconfig()), 0o600)).To(Succeed())
 	host, port, err := net.SplitHostPort(address)
 	Expect(err).NotTo(HaveOccurred())
-	// Without batching, which livesched does not have, every pod meets all plugins.
+	// Batching, which livesched does not have, would skip plugins for some pods.
 	command := exec.Command(program, "--config="+configuration, "--bind-address="+host, "--secure-port="+port, "--cert-dir="+dir,
 		"--authorization-always-allow-paths=/metrics,/readyz", "--authentication-skip-lookup", "--feature-gates=OpportunisticBatching=false")
 	command.Stderr = GinkgoWriter
@@ -211,7 +212,7 @@ profiles: [{schedulerName: mine}]
 	})
 }
 
-// read is get for a server whose certificate nobody knows.
+// read is get for a server with a self-signed certificate.
 func read(ctx context.Context, url string) answer {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}
 	return getWith(ctx, &http.Client{Transport: transport}, url)
@@ -234,8 +235,8 @@ func expectUnschedulable(ctx context.Context, pod *corev1.Pod) {
 	}).Should(Succeed())
 }
 
-// expectMetrics waits until the metrics are those of a section of the golden file, and returns the
-// section. Of kube-scheduler with -update, it waits until they no longer change.
+// expectMetrics waits until the metrics match a section of the golden file, and returns the
+// section. For kube-scheduler with -update, it waits until they no longer change.
 func expectMetrics(ctx context.Context, scrape func(context.Context) map[string]*dto.MetricFamily, section string) string {
 	GinkgoHelper()
 	title := "# " + section + "\n"
@@ -261,7 +262,7 @@ func expectMetrics(ctx context.Context, scrape func(context.Context) map[string]
 	return title + want
 }
 
-// written is what is compared of the metrics, a line each: what they are, and what they say.
+// written returns the compared metrics, with one line for each series and its value.
 func written(families map[string]*dto.MetricFamily) string {
 	var lines []string
 	for _, name := range slices.Concat(countedMetrics, namedMetrics) {

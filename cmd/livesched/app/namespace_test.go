@@ -5,7 +5,7 @@ package app
 
 import "testing"
 
-func TestRevisionsAreKeptWhereTheLeaseIsUnlessToldOtherwise(t *testing.T) {
+func TestRevisionsAreStoredInTheNamespaceOfTheLeaseByDefault(t *testing.T) {
 	for _, test := range []struct{ revisions, lease, want string }{
 		{"", "", "default"}, // tests do not run in a pod
 		{"", "lease", "lease"},

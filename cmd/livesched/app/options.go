@@ -4,12 +4,10 @@
 package app
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -27,8 +25,9 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/profile"
 )
 
-// unsupportedGates change the core of a scheduler, not only its plugins, and are off by default in
-// Kubernetes 1.36. Turning one on without the core's part would break promises silently.
+// unsupportedGates are feature gates that change the scheduler's core, not only its plugins. They
+// are off by default in Kubernetes 1.36. Without the core's part, enabling one would silently break
+// what the feature guarantees.
 var unsupportedGates = []featuregate.Feature{
 	features.DRANodeAllocatableResources,
 	features.DRAWorkloadResourceClaims,
@@ -39,22 +38,21 @@ var unsupportedGates = []featuregate.Feature{
 	features.WorkloadAwarePreemption,
 }
 
-// Options are the settings of the manager. The flags of the same names are described in
-// docs/reference/flags.md.
+// Options configures the manager. docs/reference/flags.md describes the flags of the same names.
 type Options struct {
 	// MetricsBindAddress and HealthProbeBindAddress are host:port; "0" turns the endpoint off.
 	MetricsBindAddress     string
 	HealthProbeBindAddress string
 
-	// Profiling serves /debug/pprof/ beside /metrics. Off by default, unlike kube-scheduler's,
-	// since anybody who reaches the port may read it. ContentionProfiling, with Profiling, has it
-	// show where goroutines block.
+	// Profiling serves /debug/pprof/ next to /metrics. Unlike in kube-scheduler, it is off by
+	// default, since anybody who reaches the port can read it. ContentionProfiling requires
+	// Profiling and adds a profile of blocked goroutines.
 	Profiling           bool
 	ContentionProfiling bool
 
-	// LeaderElect makes replicas elect the one that schedules. Without it there must be only one.
+	// LeaderElect makes replicas elect the one that schedules. Without it, run only one replica.
 	LeaderElect bool
-	// LeaderElectionNamespace holds the Lease. Empty means the namespace that the process runs in.
+	// LeaderElectionNamespace is the namespace of the Lease. Empty means that of the process.
 	LeaderElectionNamespace string
 	// LeaderElectionName is the name of the Lease.
 	LeaderElectionName string
@@ -62,30 +60,30 @@ type Options struct {
 	RenewDeadline      time.Duration
 	RetryPeriod        time.Duration
 
-	// RevisionNamespace holds the ControllerRevisions of profiles and policies. Empty means the
-	// namespace of the Lease or, where none is given, the one that the process runs in, outside of
-	// a cluster "default".
+	// RevisionNamespace is the namespace of the ControllerRevisions of profiles and policies. Empty
+	// means LeaderElectionNamespace; if that is empty, too, the namespace of the process, or
+	// "default" outside of a cluster.
 	RevisionNamespace string
 
 	// KubeAPIQPS and KubeAPIBurst limit the requests of each client to the API server. The defaults
-	// do not throttle a scheduler; those of client-go would cap it near 70 pods per second.
+	// do not throttle scheduling; client-go's would limit it to about 70 pods per second.
 	KubeAPIQPS   float32
 	KubeAPIBurst int
 
-	// MaxConcurrentBinds is how many pods are bound at the same time.
+	// MaxConcurrentBinds limits the number of pods that are bound at the same time.
 	MaxConcurrentBinds int
 
-	// ProfileBuildTimeout bounds the build of one profile.
+	// ProfileBuildTimeout limits the time for the build of one profile.
 	ProfileBuildTimeout time.Duration
 
-	// Webhook is off by default.
+	// Webhook configures the validating webhook, which is off by default.
 	Webhook WebhookOptions
 	// FastPath is one of scheduler.FastPathOn, FastPathOff and FastPathVerify.
 	FastPath string
-	// TrimBoundPods keeps of pods on nodes only what a scheduler reads.
+	// TrimBoundPods keeps only the fields of bound pods that schedulers read.
 	TrimBoundPods bool
 
-	// OutOfTree holds plugins in addition to kube-scheduler's. Not a flag.
+	// OutOfTree holds plugins in addition to kube-scheduler's. There is no flag for it.
 	OutOfTree framework.Registry
 
 	showVersion bool
@@ -112,28 +110,28 @@ func NewOptions() *Options {
 	}
 }
 
-// AddFlags registers the flags. --kubeconfig and the --zap-* ones are those of controller-runtime,
-// --feature-gates takes kube-scheduler's gates.
+// AddFlags registers the flags. --kubeconfig and --zap-* are controller-runtime's flags;
+// --feature-gates accepts kube-scheduler's gates.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.MetricsBindAddress, "metrics-bind-address", o.MetricsBindAddress, `Address to serve metrics on, as host:port. "0" turns it off.`)
-	fs.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", o.HealthProbeBindAddress, `Address to serve /livez and /readyz on, as host:port. "0" turns it off.`)
-	fs.BoolVar(&o.Profiling, "profiling", o.Profiling, "Serve /debug/pprof/ on the metrics address. Whoever reaches that address can then read profiles and slow livesched down.")
-	fs.BoolVar(&o.ContentionProfiling, "contention-profiling", o.ContentionProfiling, "With --profiling, record where goroutines wait for each other (/debug/pprof/block). Costs some CPU.")
-	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "Elect the one replica that schedules. Turn it off only where there is a single replica.")
+	fs.StringVar(&o.MetricsBindAddress, "metrics-bind-address", o.MetricsBindAddress, `Address of the metrics endpoint, as host:port. "0" turns it off.`)
+	fs.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", o.HealthProbeBindAddress, `Address of the health endpoints /livez and /readyz, as host:port. "0" turns them off.`)
+	fs.BoolVar(&o.Profiling, "profiling", o.Profiling, "Serve /debug/pprof/ on the metrics address. Anybody who reaches that address can then read profiles and slow livesched down.")
+	fs.BoolVar(&o.ContentionProfiling, "contention-profiling", o.ContentionProfiling, "Record where goroutines block, for /debug/pprof/block. Requires --profiling and costs some CPU.")
+	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "Elect the one replica that schedules. Turn it off only if there is a single replica.")
 	fs.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", o.LeaderElectionNamespace, "Namespace of the Lease. Empty means the namespace that livesched runs in.")
 	fs.StringVar(&o.LeaderElectionName, "leader-election-name", o.LeaderElectionName, "Name of the Lease.")
-	fs.DurationVar(&o.LeaseDuration, "leader-elect-lease-duration", o.LeaseDuration, "How long the other replicas wait, after the leader's last renewal, before they take over.")
-	fs.DurationVar(&o.RenewDeadline, "leader-elect-renew-deadline", o.RenewDeadline, "How long the leader tries to renew its lease before it gives up and exits. Shorter than the lease duration.")
-	fs.DurationVar(&o.RetryPeriod, "leader-elect-retry-period", o.RetryPeriod, "How long to wait between attempts to take or renew the lease.")
-	fs.StringVar(&o.RevisionNamespace, "revision-namespace", o.RevisionNamespace, `Namespace of the ControllerRevisions that the specs of profiles and policies are kept in. Empty means --leader-election-namespace or, without it, the namespace that livesched runs in, outside of a cluster "default".`)
-	fs.Float32Var(&o.KubeAPIQPS, "kube-api-qps", o.KubeAPIQPS, "Requests per second to the API server.")
-	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", o.KubeAPIBurst, "Requests to the API server that may exceed --kube-api-qps for a moment.")
-	fs.IntVar(&o.MaxConcurrentBinds, "max-concurrent-binds", o.MaxConcurrentBinds, "How many pods are bound at the same time. More helps only where the API server is far away, so that a binding takes long without costing anything.")
-	fs.DurationVar(&o.ProfileBuildTimeout, "profile-build-timeout", o.ProfileBuildTimeout, "How long the build of one profile may take, the first list of the informers that it brings included.")
+	fs.DurationVar(&o.LeaseDuration, "leader-elect-lease-duration", o.LeaseDuration, "How long other replicas wait after the leader's last renewal before they take over.")
+	fs.DurationVar(&o.RenewDeadline, "leader-elect-renew-deadline", o.RenewDeadline, "How long the leader tries to renew the lease before it exits. Must be shorter than the lease duration.")
+	fs.DurationVar(&o.RetryPeriod, "leader-elect-retry-period", o.RetryPeriod, "Time between attempts to take or renew the lease.")
+	fs.StringVar(&o.RevisionNamespace, "revision-namespace", o.RevisionNamespace, `Namespace of the ControllerRevisions of profiles and policies. Empty means --leader-election-namespace; if that is empty, too, the namespace that livesched runs in, or "default" outside of a cluster.`)
+	fs.Float32Var(&o.KubeAPIQPS, "kube-api-qps", o.KubeAPIQPS, "Limit of requests per second to the API server, for each client.")
+	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", o.KubeAPIBurst, "Number of requests to the API server that may briefly exceed --kube-api-qps, for each client.")
+	fs.IntVar(&o.MaxConcurrentBinds, "max-concurrent-binds", o.MaxConcurrentBinds, "Maximum number of pods that are bound at the same time. A higher value helps only if bindings are slow because of the latency to the API server.")
+	fs.DurationVar(&o.ProfileBuildTimeout, "profile-build-timeout", o.ProfileBuildTimeout, "Maximum time for the build of one profile, including the first list of informers that the profile adds.")
 	o.Webhook.addFlags(fs)
-	fs.StringVar(&o.FastPath, "fast-path", o.FastPath, `How decisions are made, which are the same ones in any case. "on" keeps what plugins say of nodes and asks again where something has changed, "off" asks every plugin about every node for every pod, "verify" does both and counts the differences.`)
-	fs.BoolVar(&o.TrimBoundPods, "trim-bound-pods", o.TrimBoundPods, "Keep of pods on nodes only what schedulers read: no commands, environment, probes, mounts and files, and of what kubelets report of containers neither states nor ids. Turn it off for a plugin or an extender that misses something there; a pod then takes about five times as much memory.")
-	fs.BoolVar(&o.showVersion, "version", false, "Print the version, and that of Kubernetes it is built on, and exit.")
+	fs.StringVar(&o.FastPath, "fast-path", o.FastPath, `How livesched makes decisions. The decisions are the same in all modes. "on" keeps the answers of plugins and asks again only where something has changed, "off" asks every plugin about every node for every pod, "verify" does both, uses the result of "off", and counts the differences.`)
+	fs.BoolVar(&o.TrimBoundPods, "trim-bound-pods", o.TrimBoundPods, "Keep only the fields of bound pods that schedulers read: drop commands, environment, probes, mounts, files, and the states and ids of containers. Turn it off if an out-of-tree plugin or an extender needs these fields; a bound pod then takes about five times as much memory.")
+	fs.BoolVar(&o.showVersion, "version", false, "Print the versions of livesched and of Kubernetes, on which it is built, and exit.")
 	utilfeature.DefaultMutableFeatureGate.AddFlag(fs)
 
 	goFlags := flag.NewFlagSet("", flag.ContinueOnError)
@@ -142,7 +140,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.AddGoFlagSet(goFlags)
 }
 
-// Validate returns an error that names every flag with a value that it cannot have.
+// Validate returns an error that names every flag with an invalid value.
 func (o *Options) Validate() error {
 	var errs []error
 	if o.KubeAPIQPS <= 0 {
@@ -163,7 +161,7 @@ func (o *Options) Validate() error {
 		errs = append(errs, fmt.Errorf("--fast-path=%s: must be on, off or verify", o.FastPath))
 	}
 	if o.Profiling && o.MetricsBindAddress == "0" {
-		errs = append(errs, errors.New("--profiling: needs the metrics server, which --metrics-bind-address=0 turns off"))
+		errs = append(errs, errors.New("--profiling: requires the metrics server, which --metrics-bind-address=0 turns off"))
 	}
 	if o.ContentionProfiling && !o.Profiling {
 		errs = append(errs, errors.New("--contention-profiling: has no effect without --profiling"))
@@ -196,27 +194,24 @@ func (o *Options) validateLeaderElection() (errs []error) {
 	return errs
 }
 
-// podNamespaceFile is where a pod finds the name of its namespace.
-const podNamespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
-
-// requireLeaseNamespace returns an error if there is no namespace for the Lease.
+// requireLeaseNamespace returns an error if leader election has no namespace for its Lease.
 func (o *Options) requireLeaseNamespace() error {
 	if !o.LeaderElect || o.LeaderElectionNamespace != "" {
 		return nil
 	}
-	if _, err := os.Stat(podNamespaceFile); err != nil {
-		return fmt.Errorf("--leader-election-namespace: must be set where livesched does not run in a pod (%w); or set --leader-elect=false for a single replica", err)
+	if _, err := podNamespace(); err != nil {
+		return fmt.Errorf("--leader-election-namespace: must be set if livesched does not run in a pod (%w); a single replica can use --leader-elect=false instead", err)
 	}
 	return nil
 }
 
-// revisionNamespace is the namespace of the ControllerRevisions.
+// revisionNamespace returns the namespace of the ControllerRevisions.
 func (o *Options) revisionNamespace() string {
 	if namespace := cmp.Or(o.RevisionNamespace, o.LeaderElectionNamespace); namespace != "" {
 		return namespace
 	}
-	if text, err := os.ReadFile(podNamespaceFile); err == nil && len(bytes.TrimSpace(text)) > 0 {
-		return string(bytes.TrimSpace(text))
+	if namespace, err := podNamespace(); err == nil {
+		return namespace
 	}
 	return metav1.NamespaceDefault
 }

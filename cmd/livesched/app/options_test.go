@@ -20,9 +20,9 @@ func TestFlags(t *testing.T) {
 	got := map[string]string{}
 	fs.VisitAll(func(f *pflag.Flag) {
 		if f.Usage == "" {
-			t.Errorf("--%s says nothing of itself", f.Name)
+			t.Errorf("--%s has no description", f.Name)
 		}
-		if f.Name != "feature-gates" { // its default is every gate of Kubernetes
+		if f.Name != "feature-gates" { // its default lists every gate of Kubernetes
 			got[f.Name] = f.DefValue
 		}
 	})
@@ -110,32 +110,32 @@ func TestValidate(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(*app.Options)
-		want   []string // what each line begins with; none: valid
+		want   []string // the beginning of each line; none if the options are valid
 	}{
 		{"the defaults", func(*app.Options) {}, nil},
-		{"no requests", func(o *app.Options) { o.KubeAPIQPS = 0 }, []string{"--kube-api-qps=0: must be greater than 0"}},
-		{"no limit, which client-go spells -1", func(o *app.Options) { o.KubeAPIQPS = -1 }, []string{"--kube-api-qps=-1: must be greater than 0"}},
+		{"no requests per second", func(o *app.Options) { o.KubeAPIQPS = 0 }, []string{"--kube-api-qps=0: must be greater than 0"}},
+		{"no limit, which is -1 in client-go", func(o *app.Options) { o.KubeAPIQPS = -1 }, []string{"--kube-api-qps=-1: must be greater than 0"}},
 		{"no burst", func(o *app.Options) { o.KubeAPIBurst = 0 }, []string{"--kube-api-burst=0: must be at least 1"}},
-		{"nothing may be bound", func(o *app.Options) { o.MaxConcurrentBinds = 0 }, []string{"--max-concurrent-binds=0: must be at least 1"}},
-		{"a fast path that is sometimes fast", func(o *app.Options) { o.FastPath = "maybe" }, []string{"--fast-path=maybe: must be on, off or verify"}},
+		{"no concurrent binds", func(o *app.Options) { o.MaxConcurrentBinds = 0 }, []string{"--max-concurrent-binds=0: must be at least 1"}},
+		{"an unknown mode of the fast path", func(o *app.Options) { o.FastPath = "maybe" }, []string{"--fast-path=maybe: must be on, off or verify"}},
 		{"no fast path", func(o *app.Options) { o.FastPath = "off" }, nil},
-		{"no time to build", func(o *app.Options) { o.ProfileBuildTimeout = 0 }, []string{"--profile-build-timeout=0s: must be greater than 0"}},
-		{"profiles, but no server", func(o *app.Options) { o.Profiling, o.MetricsBindAddress = true, "0" }, []string{"--profiling: needs the metrics server"}},
-		{"part of a profile", func(o *app.Options) { o.ContentionProfiling = true }, []string{"--contention-profiling: has no effect without --profiling"}},
+		{"a build timeout of 0", func(o *app.Options) { o.ProfileBuildTimeout = 0 }, []string{"--profile-build-timeout=0s: must be greater than 0"}},
+		{"profiling without a server", func(o *app.Options) { o.Profiling, o.MetricsBindAddress = true, "0" }, []string{"--profiling: requires the metrics server"}},
+		{"contention profiling without profiling", func(o *app.Options) { o.ContentionProfiling = true }, []string{"--contention-profiling: has no effect without --profiling"}},
 		{"a lease without a name", func(o *app.Options) { o.LeaderElectionName = "" }, []string{"--leader-election-name: must not be empty"}},
-		{"a renewal that is never tried", func(o *app.Options) { o.RetryPeriod = 0 }, []string{"--leader-elect-retry-period=0s: must be greater than 0"}},
-		{"a renewal that is given up before it is tried again", func(o *app.Options) { o.RenewDeadline = o.RetryPeriod }, []string{"--leader-elect-renew-deadline=2s: must be longer than --leader-elect-retry-period (2s)"}},
-		{"a lease that two can hold", func(o *app.Options) { o.LeaseDuration = o.RenewDeadline }, []string{"--leader-elect-lease-duration=10s: must be longer than --leader-elect-renew-deadline (10s)"}},
-		{"a lease that nobody uses", func(o *app.Options) { o.LeaderElect, o.LeaderElectionName, o.LeaseDuration = false, "", 0 }, nil},
-		{"a certificate for no webhook", func(o *app.Options) { o.Webhook.CertDir = "/certs" }, []string{"--webhook-cert-dir: has no effect without --webhook"}},
+		{"a retry period of 0", func(o *app.Options) { o.RetryPeriod = 0 }, []string{"--leader-elect-retry-period=0s: must be greater than 0"}},
+		{"a renew deadline that is not longer than the retry period", func(o *app.Options) { o.RenewDeadline = o.RetryPeriod }, []string{"--leader-elect-renew-deadline=2s: must be longer than --leader-elect-retry-period (2s)"}},
+		{"a lease duration that is not longer than the renew deadline", func(o *app.Options) { o.LeaseDuration = o.RenewDeadline }, []string{"--leader-elect-lease-duration=10s: must be longer than --leader-elect-renew-deadline (10s)"}},
+		{"an invalid lease without leader election", func(o *app.Options) { o.LeaderElect, o.LeaderElectionName, o.LeaseDuration = false, "", 0 }, nil},
+		{"a certificate without a webhook", func(o *app.Options) { o.Webhook.CertDir = "/certs" }, []string{"--webhook-cert-dir: has no effect without --webhook"}},
 		{"a webhook without a port", func(o *app.Options) { o.Webhook.Enabled, o.Webhook.BindAddress = true, "localhost" }, []string{"--webhook-bind-address=localhost: address localhost: missing port"}},
-		{"a webhook on any port", func(o *app.Options) { o.Webhook.Enabled, o.Webhook.BindAddress = true, ":0" }, []string{`--webhook-bind-address=:0: port "0" is not a number from 1 to 65535`}},
-		{"a webhook that nobody can call", func(o *app.Options) { o.Webhook.Enabled, o.Webhook.ServiceName = true, "" }, []string{"--webhook-service-name: must not be empty"}},
-		{"a webhook with a certificate that is given", func(o *app.Options) {
+		{"a webhook on port 0", func(o *app.Options) { o.Webhook.Enabled, o.Webhook.BindAddress = true, ":0" }, []string{`--webhook-bind-address=:0: port "0" is not a number from 1 to 65535`}},
+		{"a webhook without a Service", func(o *app.Options) { o.Webhook.Enabled, o.Webhook.ServiceName = true, "" }, []string{"--webhook-service-name: must not be empty"}},
+		{"a webhook with a certificate directory", func(o *app.Options) {
 			o.Webhook.Enabled, o.Webhook.CertDir, o.Webhook.ServiceName, o.Webhook.SecretName, o.Webhook.ConfigurationName = true, "/certs", "", "", ""
 		}, nil},
 		{
-			"several at once", func(o *app.Options) { o.KubeAPIQPS, o.KubeAPIBurst, o.LeaseDuration = 0, -1, 0 },
+			"several errors", func(o *app.Options) { o.KubeAPIQPS, o.KubeAPIBurst, o.LeaseDuration = 0, -1, 0 },
 			[]string{"--kube-api-qps=0: ", "--kube-api-burst=-1: ", "--leader-elect-lease-duration=0s: "},
 		},
 	} {

@@ -27,66 +27,66 @@ import (
 	"github.com/livesched/livesched/test/objects"
 )
 
-// tolerated is how long after SIGTERM livesched has ended, whatever hangs: 10 seconds are promised,
-// 9 of which it waits for what hangs. The rest is for a machine that is busy with other things,
-// where the process ends and is seen to have ended later.
+// tolerated is the time after SIGTERM within which livesched must have stopped, whatever hangs. The
+// documentation says 10 seconds, and livesched waits 9 seconds for parts that hang. The rest allows
+// for a busy machine, on which the process and the test are slow.
 const tolerated = 15 * time.Second
 
 var _ = Describe("The command line", func() {
-	It("tells the version", func() {
+	It("prints the version", func() {
 		code, text := run("--version")
 		Expect(code).To(Equal(0))
 		Expect(text).To(MatchRegexp(`^livesched \S+ \(Kubernetes v\S+\)\n$`))
 	})
 
-	It("explains the flags", func() {
+	It("prints the flags", func() {
 		code, text := run("--help")
 		Expect(code).To(Equal(0))
 		Expect(text).To(And(ContainSubstring("Usage:\n  livesched [flags]"), ContainSubstring("--leader-elect-renew-deadline duration"), ContainSubstring("--zap-log-level")))
 	})
 
-	DescribeTable("that is wrong ends with status 2 and what is wrong with it", func(words string, args ...string) {
+	DescribeTable("that is invalid ends with status 2 and an error message", func(words string, args ...string) {
 		code, text := run(args...)
 		Expect(code).To(Equal(2))
 		Expect(text).To(And(HavePrefix("livesched: "), ContainSubstring(words)))
 	},
 		Entry("an unknown flag", "unknown flag: --schedule", "--schedule"),
 		Entry("an argument", `unexpected argument "default"`, "default"),
-		Entry("a value that is none", "--kube-api-qps", "--kube-api-qps=fast"),
-		Entry("a value that it cannot have", "--kube-api-burst=0: must be at least 1", "--kube-api-burst=0"),
+		Entry("a value that cannot be parsed", "--kube-api-qps", "--kube-api-qps=fast"),
+		Entry("an invalid value", "--kube-api-burst=0: must be at least 1", "--kube-api-burst=0"),
 		Entry("an unknown feature gate", "unrecognized feature gate: NoSuch", "--feature-gates=NoSuch=true"),
-		Entry("a feature that livesched lacks", "--feature-gates=GangScheduling=true: livesched does not implement this feature", "--feature-gates=GenericWorkload=true,GangScheduling=true"),
-		Entry("another one", "--feature-gates=SchedulerAsyncAPICalls=true: livesched does not implement", "--feature-gates=SchedulerAsyncAPICalls=true"),
+		Entry("an unsupported feature gate", "--feature-gates=GangScheduling=true: livesched does not implement this feature", "--feature-gates=GenericWorkload=true,GangScheduling=true"),
+		Entry("another unsupported feature gate", "--feature-gates=SchedulerAsyncAPICalls=true: livesched does not implement", "--feature-gates=SchedulerAsyncAPICalls=true"),
 	)
 })
 
 var _ = Describe("The process", func() {
-	DescribeTable("ends with status 1 and advice when it cannot begin", func(words string, args func() []string) {
+	DescribeTable("ends with status 1 and advice if it cannot start", func(words string, args func() []string) {
 		code, text := run(args()...)
 		Expect(code).To(Equal(1))
 		Expect(text).To(And(HavePrefix("livesched: "), ContainSubstring(words)))
 	},
 		Entry("without a kubeconfig file", "finding the API server: ", func() []string { return []string{"--kubeconfig=/does/not/exist"} }),
-		Entry("with a kubeconfig file that is none", "finding the API server: ", func() []string { return []string{"--kubeconfig=process_test.go"} }),
-		Entry("with credentials that nobody accepts", "the server has asked for the client to provide credentials", func() []string {
-			return []string{"--kubeconfig=" + strangers(), "--leader-elect=false"}
+		Entry("with an invalid kubeconfig file", "finding the API server: ", func() []string { return []string{"--kubeconfig=process_test.go"} }),
+		Entry("with credentials that the API server rejects", "the server has asked for the client to provide credentials", func() []string {
+			return []string{"--kubeconfig=" + unknownUser(), "--leader-elect=false"}
 		}),
-		Entry("without anybody who answers", "connection refused", func() []string {
+		Entry("without an API server", "connection refused", func() []string {
 			return []string{"--kubeconfig=" + kubeconfigFor(cluster.Kubeconfig(), freeAddress()), "--leader-elect=false"}
 		}),
 		Entry("without a namespace for the lease", "--leader-election-namespace: must be set", func() []string { return []string{"--kubeconfig=" + cluster.Kubeconfig()} }),
 	)
 
-	It("ends with status 1 and says so when an address is taken", func() {
+	It("ends with status 1 and an error message if an address is in use", func() {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(listener.Close)
 		code, text := run("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false", "--metrics-bind-address="+listener.Addr().String())
 		Expect(code).To(Equal(1))
-		Expect(text).To(MatchRegexp(`"msg":"livesched ended","error":".*` + listener.Addr().String() + `: bind: address already in use"`))
+		Expect(text).To(MatchRegexp(`"msg":"livesched stopped","error":".*` + listener.Addr().String() + `: bind: address already in use"`))
 	})
 
-	It("ends with status 1 and advice where the custom resources are not installed", func(ctx context.Context) {
+	It("ends with status 1 and advice if the custom resources are not installed", func(ctx context.Context) {
 		bare, err := controlplane.Start(ctx, controlplane.Options{Progress: os.Stderr})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(bare.Stop)
@@ -95,7 +95,7 @@ var _ = Describe("The process", func() {
 		Expect(text).To(ContainSubstring("does not serve SchedulerProfile in livesched.io/v1alpha1: install the custom resource definitions first"))
 	})
 
-	It("ends with status 0 on SIGTERM, and lets go of its lease", func(ctx context.Context) {
+	It("ends with status 0 on SIGTERM, and releases its lease", func(ctx context.Context) {
 		c := livesched("--kubeconfig="+cluster.Kubeconfig(), "--leader-election-namespace=default")
 		c.expectReady(ctx)
 		var lease coordinationv1.Lease
@@ -123,7 +123,7 @@ var _ = Describe("The process", func() {
 		Expect(c.output.String()).To(ContainSubstring("leader election lost"))
 	})
 
-	It("ends at once when it loses its lease, whatever is under way", func(ctx context.Context) {
+	It("ends at once when it loses its lease, whatever is in progress", func(ctx context.Context) {
 		c := livesched(leading()...)
 		mine := profile("mine")
 		mine.Spec.Plugins = &v1alpha1.Plugins{PreBind: v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: hangs}}}}
@@ -139,7 +139,7 @@ var _ = Describe("The process", func() {
 		Expect(stuck.Spec.NodeName).To(BeEmpty())
 	})
 
-	It("ends at once when it is told to stop a second time", func(ctx context.Context) {
+	It("ends at once on a second signal", func(ctx context.Context) {
 		c := livesched("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false")
 		mine := profile("mine")
 		mine.Spec.Plugins = &v1alpha1.Plugins{PreBind: v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: hangs}}}}
@@ -150,11 +150,11 @@ var _ = Describe("The process", func() {
 		Expect(c.cmd.Process.Signal(syscall.SIGTERM)).To(Succeed())
 		Eventually(c.ended).Should(BeClosed())
 		Expect(c.cmd.ProcessState.ExitCode()).To(Equal(1), c.output.String())
-		Expect(c.output.String()).To(ContainSubstring("Told to stop a second time; exiting"))
-		Expect(c.output.String()).NotTo(ContainSubstring("Not all parts have ended"))
+		Expect(c.output.String()).To(ContainSubstring("Received a second signal; exiting"))
+		Expect(c.output.String()).NotTo(ContainSubstring("Not all parts have stopped"))
 	})
 
-	It("goes on when the API server was away for a while", func(ctx context.Context) {
+	It("recovers when the API server was unreachable for a while", func(ctx context.Context) {
 		server, err := url.Parse(cluster.Config.Host)
 		Expect(err).NotTo(HaveOccurred())
 		p := newProxy(server.Host)
@@ -166,12 +166,12 @@ var _ = Describe("The process", func() {
 		p.cut()
 		create(ctx, meanwhile)
 		Expect(k8s.Delete(ctx, before, client.GracePeriodSeconds(0))).To(Succeed())
-		Eventually(p.refused.Load).Should(BeNumerically(">", 3), "it tries again")
+		Eventually(p.refused.Load).Should(BeNumerically(">", 3), "it retries")
 		Expect(get(ctx, "http://"+c.probes+"/livez").Code).To(Equal(http.StatusOK), "restarting would not help")
 		p.mend()
 
 		expectBound(ctx, meanwhile)
-		// The informers have made up for what they missed: the node is empty but for one pod.
+		// The informers have received the events that they missed: the node has only one pod.
 		big := objects.Pod("default", "big", "mine", "3", "1Gi")
 		create(ctx, big)
 		expectBound(ctx, big)
@@ -179,20 +179,20 @@ var _ = Describe("The process", func() {
 	})
 
 	Context("ends within 10 seconds of SIGTERM", func() {
-		It("while it waits for the first answer of the API server", func() {
+		It("while it waits for the first response of the API server", func() {
 			p := newProxy("")
 			c := livesched("--kubeconfig="+p.kubeconfig(cluster.Kubeconfig()), "--leader-elect=false")
 			Eventually(p.accepted).Should(Receive())
 			Expect(c.terminate()).To(BeNumerically("<", tolerated))
 		})
 
-		It("while it may not read what it schedules", func(ctx context.Context) {
+		It("while it lacks the permission to read pods and nodes", func(ctx context.Context) {
 			kubeconfig, err := cluster.KubeconfigAs("nobody", "system:authenticated")
 			Expect(err).NotTo(HaveOccurred())
 			c := livesched("--kubeconfig="+kubeconfig, "--leader-elect=false")
 			Eventually(c.output.String).Should(ContainSubstring("forbidden"))
 			Expect(c.terminate()).To(BeNumerically("<", tolerated), c.output.String())
-			Expect(c.output.String()).NotTo(ContainSubstring(`"timeout":"9s"`), "nothing is under way that it would wait for")
+			Expect(c.output.String()).NotTo(ContainSubstring(`"timeout":"9s"`), "it has nothing to wait for")
 		})
 
 		It("when the API server hangs", func(ctx context.Context) {
@@ -219,14 +219,14 @@ var _ = Describe("The process", func() {
 	})
 })
 
-// leading are flags for a livesched that leads, and gives up 10 seconds after somebody has stolen
-// its lease. That is the default: where the machine or the API server has others to do first, a
-// shorter deadline passes without a thief.
+// leading returns the flags of a livesched that leads and gives up 10 seconds after its lease was
+// stolen. That is the default deadline: on a busy machine, a shorter one could pass without a
+// theft.
 func leading() []string {
 	return []string{"--kubeconfig=" + cluster.Kubeconfig(), "--leader-election-namespace=default", "--leader-elect-retry-period=200ms"}
 }
 
-// stealLease makes somebody else the leader.
+// stealLease makes another process the leader.
 func stealLease(ctx context.Context) {
 	GinkgoHelper()
 	stolen := metav1.NowMicro()
@@ -240,7 +240,7 @@ func stealLease(ctx context.Context) {
 	}).Should(Succeed())
 }
 
-// hangs is an out-of-tree plugin that heeds no context.
+// hangs is the name of an out-of-tree plugin that ignores its context, and hanging is its output.
 const (
 	hangs   = "Hangs"
 	hanging = "this plugin hangs now"

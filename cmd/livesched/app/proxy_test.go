@@ -18,23 +18,21 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// proxy stands between livesched and the API server. It can freeze: connections stay open and
-// nothing goes through. And it can be cut: connections end, and new ones do too, until it is
-// mended.
+// proxy connects livesched with the API server. When it is frozen, connections stay open but carry
+// no data. When it is cut, connections end, also new ones, until it is mended.
 type proxy struct {
 	listener net.Listener
 	target   string
 
 	frozen   chan struct{} // closed by freeze
 	accepted chan struct{} // has an item once a connection was made
-	refused  atomic.Int32  // connections, since it was cut
+	refused  atomic.Int32  // connections while it is cut
 
-	mu   sync.Mutex    // guards what follows
+	mu   sync.Mutex    // guards down
 	down chan struct{} // closed while it is cut
 }
 
-// newProxy starts a proxy that ends with the spec. Without a target it is frozen from the
-// beginning.
+// newProxy starts a proxy that ends with the spec. Without a target, it is frozen from the start.
 func newProxy(target string) *proxy {
 	GinkgoHelper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -82,13 +80,13 @@ func (p *proxy) isDown() chan struct{} {
 	return p.down
 }
 
-// kubeconfig is one for the proxy in the place of the API server.
+// kubeconfig returns a kubeconfig file with the address of the proxy.
 func (p *proxy) kubeconfig(of string) string {
 	GinkgoHelper()
 	return kubeconfigFor(of, p.listener.Addr().String())
 }
 
-// kubeconfigFor is a kubeconfig file with another address.
+// kubeconfigFor returns a copy of a kubeconfig file with another address.
 func kubeconfigFor(of, address string) string {
 	GinkgoHelper()
 	return changedKubeconfig(of, func(config *clientcmdapi.Config) {
@@ -98,8 +96,8 @@ func kubeconfigFor(of, address string) string {
 	})
 }
 
-// strangers is a kubeconfig file with credentials that the API server does not know.
-func strangers() string {
+// unknownUser returns a kubeconfig file with credentials that the API server does not know.
+func unknownUser() string {
 	GinkgoHelper()
 	return changedKubeconfig(cluster.Kubeconfig(), func(config *clientcmdapi.Config) {
 		for name := range config.AuthInfos {
@@ -119,9 +117,9 @@ func changedKubeconfig(of string, change func(*clientcmdapi.Config)) string {
 	return file
 }
 
-// serve holds a connection until either side closes it or the spec is done.
+// serve handles a connection until either side closes it or the spec ends.
 func (p *proxy) serve(conn net.Conn, done <-chan struct{}) {
-	defer func() { _ = conn.Close() }() // the process at the other end may be gone
+	defer func() { _ = conn.Close() }() // the process at the other end may have ended
 	select {
 	case <-p.frozen:
 		<-done
@@ -154,7 +152,7 @@ func (p *proxy) serve(conn net.Conn, done <-chan struct{}) {
 	}
 }
 
-// copy passes on what comes until the proxy freezes.
+// copy copies data until the proxy freezes.
 func (p *proxy) copy(to io.Writer, from io.Reader, done <-chan struct{}) {
 	buf := make([]byte, 32<<10)
 	for {

@@ -38,13 +38,13 @@ import (
 	"github.com/livesched/livesched/test/testcluster"
 )
 
-// namespace is where config/ runs livesched, and account its service account there.
+// namespace is the namespace in which config/ runs livesched, and account is its service account.
 const (
 	namespace = "livesched-system"
 	account   = "system:serviceaccount:" + namespace + ":livesched"
 )
 
-var _ = Describe("livesched with the rights of config/rbac and no others", Ordered, func() {
+var _ = Describe("livesched with only the permissions of config/rbac", Ordered, func() {
 	var (
 		began time.Time
 		c     *command
@@ -73,7 +73,7 @@ var _ = Describe("livesched with the rights of config/rbac and no others", Order
 	AfterAll(func() {
 		Expect(c.terminate()).To(BeNumerically("<", tolerated))
 		Expect(forbidden(account, began)).To(BeEmpty())
-		Expect(audited(account, began)).NotTo(BeEmpty(), "it was it that did all this")
+		Expect(audited(account, began)).NotTo(BeEmpty(), "livesched made the requests with this account")
 		Expect(c.output.String()).NotTo(ContainSubstring("forbidden"))
 	})
 
@@ -104,7 +104,7 @@ var _ = Describe("livesched with the rights of config/rbac and no others", Order
 		expectEvent(ctx, waiting, "FailedScheduling", "is gone; the pod waits")
 	})
 
-	It("keeps revisions in its namespace: reads, creates, changes and deletes them", func(ctx context.Context) {
+	It("lists, creates, updates and deletes revisions in its namespace", func(ctx context.Context) {
 		mine := profile("kept")
 		mine.Spec.RevisionHistoryLimit = ptr.To[int32](1)
 		create(ctx, mine)
@@ -137,7 +137,7 @@ var _ = Describe("livesched with the rights of config/rbac and no others", Order
 		create(ctx, urgent)
 		DeferCleanup(k8s.Delete, urgent)
 		victim := objects.Pod("default", "victim", "mine", "6", "1Gi")
-		victim.Spec.TerminationGracePeriodSeconds = ptr.To[int64](0) // no kubelet will end it
+		victim.Spec.TerminationGracePeriodSeconds = ptr.To[int64](0) // no kubelet terminates it
 		create(ctx, profile("mine"), objects.Node("n", "8", "16Gi", nil), victim)
 		expectBound(ctx, victim)
 		preemptor := objects.Pod("default", "preemptor", "mine", "6", "1Gi")
@@ -149,7 +149,7 @@ var _ = Describe("livesched with the rights of config/rbac and no others", Order
 		Expect(victim.Spec.NodeName).To(Equal("n"))
 	})
 
-	It("promises a volume", func(ctx context.Context) {
+	It("assigns a volume", func(ctx context.Context) {
 		class := &storagev1.StorageClass{
 			ObjectMeta: metav1.ObjectMeta{Name: "local"}, Provisioner: "kubernetes.io/no-provisioner",
 			VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
@@ -176,19 +176,19 @@ var _ = Describe("livesched with the rights of config/rbac and no others", Order
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name},
 		}}}
 		create(ctx, class, volume)
-		// Only a volume that its controller has seen is available.
+		// Only a volume that its controller has processed is available.
 		volume.Status.Phase = corev1.VolumeAvailable
 		Expect(k8s.Status().Update(ctx, volume)).To(Succeed())
 		create(ctx, claim, objects.Node("without", "8", "16Gi", nil), objects.Node("with-disk", "8", "16Gi", nil), profile("mine"), pod)
 		DeferCleanup(func(ctx context.Context) {
 			for _, object := range []client.Object{claim, volume} {
-				object.SetFinalizers(nil) // there is no controller that would
+				object.SetFinalizers(nil) // no controller does
 				Expect(k8s.Patch(ctx, object, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
 			}
 			Expect(errors.Join(k8s.Delete(ctx, claim), k8s.Delete(ctx, volume), k8s.Delete(ctx, class))).To(Succeed())
 		})
 
-		By("binding the claim as the controller of volumes does, once livesched has chosen the volume")
+		By("binding the claim like the volume controller, after livesched has selected the volume")
 		Eventually(func(g Gomega) {
 			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(volume), volume)).To(Succeed())
 			g.Expect(volume.Spec.ClaimRef).To(HaveField("Name", claim.Name))
@@ -233,7 +233,7 @@ var _ = Describe("livesched with the rights of config/rbac and no others", Order
 		Expect(claim.Status.ReservedFor).To(ContainElement(HaveField("Name", pod.Name)))
 	})
 
-	It("reads the Secrets of extenders: in its namespace, and elsewhere by rights that are bound to a name", func(ctx context.Context) {
+	It("reads the Secrets of extenders in its namespace, and elsewhere with permissions for a name", func(ctx context.Context) {
 		bound := &rbacv1.Role{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "extender-secrets"},
 			Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"list", "watch"}, ResourceNames: []string{"named"}}},
@@ -271,8 +271,8 @@ var _ = Describe("livesched with the rights of config/rbac and no others", Order
 	})
 })
 
-// expectAllowed waits until livesched's account may do something. A right that was given a moment
-// ago may not be known to the authorizer yet: a review tells.
+// expectAllowed waits until livesched's account has a permission. The authorizer sees new
+// permissions with a delay.
 func expectAllowed(ctx context.Context, what authorizationv1.ResourceAttributes) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -282,8 +282,9 @@ func expectAllowed(ctx context.Context, what authorizationv1.ResourceAttributes)
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// expectAuthorized waits until livesched's account has the roles that bindings among the objects
-// give it: the first right of each, since the authorizer hears of a role as a whole.
+// expectAuthorized waits until livesched's account has the roles that the bindings among the
+// objects grant. It checks the first permission of each role, since the authorizer sees a role as a
+// whole.
 func expectAuthorized(ctx context.Context, objects []client.Object) {
 	GinkgoHelper()
 	roles := 0
@@ -291,7 +292,7 @@ func expectAuthorized(ctx context.Context, objects []client.Object) {
 		if kind := object.GetObjectKind().GroupVersionKind().Kind; kind != "RoleBinding" && kind != "ClusterRoleBinding" {
 			continue
 		}
-		var binding rbacv1.RoleBinding // of a cluster, it has the same fields
+		var binding rbacv1.RoleBinding // a ClusterRoleBinding has the same fields
 		Expect(convert(object, &binding)).To(Succeed())
 		for _, role := range objects {
 			if role.GetObjectKind().GroupVersionKind().Kind != binding.RoleRef.Kind || role.GetName() != binding.RoleRef.Name {

@@ -15,52 +15,53 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/debugger"
 )
 
-// exitTimeout is how long after SIGTERM or SIGINT the process ends, whatever hangs: less than the
-// 10 seconds in which it promises to, more than the manager's own grace period. idleTimeout is the
-// same for a process that has not begun to schedule, so that nothing needs to be brought to an end.
+// exitTimeout is the time after SIGTERM or SIGINT at which the process ends even if something
+// hangs: less than the documented 10 seconds, more than the manager's own grace period. idleTimeout
+// is the same for a process that has not started to schedule and has nothing to complete.
 const (
 	exitTimeout = 9 * time.Second
 	idleTimeout = time.Second
 )
 
-// untilTold returns a context that ends with the first SIGTERM or SIGINT. Then the process ends,
-// whatever its parts do: a manager with an informer that never syncs does not end when told to, and
-// a plugin can hang. With a second signal it ends at once.
-func untilTold(logger logr.Logger, begun func() bool) context.Context {
+// untilSignal returns a context that ends with the first SIGTERM or SIGINT. The process then ends
+// within a timeout: a manager with an informer that never syncs does not stop, and a plugin can
+// hang. A second signal ends the process at once. started reports whether the process has started
+// to schedule.
+func untilSignal(logger logr.Logger, started func() bool) context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
-	told := make(chan os.Signal, 2)
-	signal.Notify(told, os.Interrupt, syscall.SIGTERM)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
-		first := <-told
+		first := <-signals
 		timeout := idleTimeout
-		if begun() {
+		if started() {
 			timeout = exitTimeout
 		}
 		logger.Info("Stopping", "signal", first.String())
 		cancel()
 		select {
-		case second := <-told:
-			logger.Info("Told to stop a second time; exiting", "signal", second.String())
+		case second := <-signals:
+			logger.Info("Received a second signal; exiting", "signal", second.String())
 		case <-time.After(timeout):
-			logger.Info("Not all parts have ended; exiting", "timeout", timeout)
+			logger.Info("Not all parts have stopped; exiting", "timeout", timeout)
 		}
 		os.Exit(exitFailure)
 	}()
 	return ctx
 }
 
-// reportRequests receives the signals that ask for a report. Without anybody who listens, such a
-// signal would end the process: so this comes before anything that takes time. Requests that come
-// while a report is made are one.
+// reportRequests returns a channel of the signals that request a report. Without a receiver, such a
+// signal would end the process, so call it before anything that takes time. Requests during a
+// report count as one.
 func reportRequests() <-chan os.Signal {
 	requests := make(chan os.Signal, 1)
-	if len(debugger.Signals) > 0 { // none would mean all
+	if len(debugger.Signals) > 0 { // without arguments, Notify relays all signals
 		signal.Notify(requests, debugger.Signals...)
 	}
 	return requests
 }
 
-// reportOn has reports made on request, until ctx ends.
+// reportOn calls report for each request until ctx ends.
 func reportOn(requests <-chan os.Signal, report func(context.Context)) everywhere {
 	return func(ctx context.Context) error {
 		for {

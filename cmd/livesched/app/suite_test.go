@@ -32,7 +32,8 @@ import (
 	"github.com/livesched/livesched/test/testcluster"
 )
 
-// asCommand makes the test binary the livesched command, with a plugin that hangs: see command.
+// asCommand is an environment variable that makes the test binary the livesched command, with a
+// plugin that hangs: see command.
 const asCommand = "LIVESCHED_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
@@ -42,7 +43,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The suite runs livesched, in the test's process or as a process of its own, against a real API
+// The suite runs livesched in the test's process, or in a process of its own, against a real API
 // server that logs every request.
 func TestApp(t *testing.T) {
 	RegisterFailHandler(Fail)
@@ -90,8 +91,8 @@ var _ = AfterSuite(func() {
 	}
 })
 
-// Cleared is after the spec's livesched has ended: one that leads makes a lease anew that was
-// deleted.
+// The cluster is cleared after the spec's livesched has stopped, because a leader creates its lease
+// again.
 var _ = BeforeEach(func() {
 	DeferCleanup(func(ctx context.Context) { Expect(cluster.Clear(ctx)).To(Succeed()) })
 })
@@ -116,7 +117,7 @@ func expectBound(ctx context.Context, pod *corev1.Pod) {
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// freeAddress is a loopback address that nobody listened on a moment ago.
+// freeAddress returns a loopback address with a free port.
 func freeAddress() string {
 	GinkgoHelper()
 	port, err := process.FreePort()
@@ -124,19 +125,19 @@ func freeAddress() string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
-// forbidden lists what the API server has refused to somebody since a moment.
+// forbidden returns the requests of a user that the API server has forbidden since a time.
 func forbidden(user string, since time.Time) []auditv1.Event {
 	GinkgoHelper()
-	var refused []auditv1.Event
+	var requests []auditv1.Event
 	for _, e := range audited(user, since) {
 		if e.ResponseStatus != nil && e.ResponseStatus.Code == 403 {
-			refused = append(refused, e)
+			requests = append(requests, e)
 		}
 	}
-	return refused
+	return requests
 }
 
-// audited lists the requests of somebody since a moment.
+// audited returns the requests of a user since a time.
 func audited(user string, since time.Time) []auditv1.Event {
 	GinkgoHelper()
 	log, err := os.ReadFile(auditLog)
@@ -144,7 +145,7 @@ func audited(user string, since time.Time) []auditv1.Event {
 	var all []auditv1.Event
 	for line := range bytes.Lines(log) {
 		if !bytes.HasSuffix(line, []byte("\n")) {
-			break // it is being written
+			break // the API server is still writing it
 		}
 		var e auditv1.Event
 		Expect(json.Unmarshal(line, &e)).To(Succeed())

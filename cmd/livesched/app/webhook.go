@@ -9,9 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -27,23 +25,23 @@ import (
 	"github.com/livesched/livesched/internal/servingcert"
 )
 
-// webhookRestart is how long after a failure the webhook is served again.
+// webhookRestart is the delay after a failure until the webhook is served again.
 const webhookRestart = 10 * time.Second
 
-// WebhookOptions are the settings of the validating webhook.
+// WebhookOptions configures the validating webhook.
 type WebhookOptions struct {
-	// Enabled has every replica serve it.
+	// Enabled makes every replica serve the webhook.
 	Enabled bool
 	// BindAddress is host:port.
 	BindAddress string
-	// CertDir holds tls.crt and tls.key, which somebody else keeps good. Empty: livesched takes
-	// care of a certificate itself, with the objects below.
+	// CertDir holds tls.crt and tls.key, which the user renews. If it is empty, livesched manages
+	// the certificate itself, with the objects below.
 	CertDir string
-	// Namespace of livesched. Empty means the one that the process runs in.
+	// Namespace is the namespace of livesched. Empty means that of the process.
 	Namespace string
-	// ServiceName and SecretName are of the Service that the API server calls, which the
-	// certificate is for, and of the Secret that holds that, both in Namespace. ConfigurationName
-	// is of the ValidatingWebhookConfiguration.
+	// ServiceName is the name of the Service that the API server calls; the certificate is valid
+	// for it. SecretName is the name of the Secret that holds the certificate. Both are in
+	// Namespace. ConfigurationName is the name of the ValidatingWebhookConfiguration.
 	ServiceName, SecretName, ConfigurationName string
 }
 
@@ -55,12 +53,12 @@ func newWebhookOptions() WebhookOptions {
 
 func (o *WebhookOptions) addFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.Enabled, "webhook", o.Enabled, "Serve the validating webhook for SchedulerProfiles and SchedulingPolicies, on every replica. See config/webhook.")
-	fs.StringVar(&o.BindAddress, "webhook-bind-address", o.BindAddress, "Address to serve the webhook on, as host:port.")
-	fs.StringVar(&o.CertDir, "webhook-cert-dir", o.CertDir, "Directory with tls.crt and tls.key, which are read again when they change. Empty means that livesched takes care of a certificate itself.")
+	fs.StringVar(&o.BindAddress, "webhook-bind-address", o.BindAddress, "Address of the webhook, as host:port.")
+	fs.StringVar(&o.CertDir, "webhook-cert-dir", o.CertDir, "Directory with tls.crt and tls.key, which livesched reads again when they change. Empty means that livesched manages a certificate itself.")
 	fs.StringVar(&o.Namespace, "webhook-namespace", o.Namespace, "Namespace of the webhook's Service and Secret. Empty means the namespace that livesched runs in.")
-	fs.StringVar(&o.ServiceName, "webhook-service-name", o.ServiceName, "Name of the Service that the API server calls the webhook by.")
+	fs.StringVar(&o.ServiceName, "webhook-service-name", o.ServiceName, "Name of the Service through which the API server calls the webhook.")
 	fs.StringVar(&o.SecretName, "webhook-secret-name", o.SecretName, "Name of the Secret in which replicas share the certificate.")
-	fs.StringVar(&o.ConfigurationName, "webhook-configuration-name", o.ConfigurationName, "Name of the ValidatingWebhookConfiguration that is told who signs the certificate.")
+	fs.StringVar(&o.ConfigurationName, "webhook-configuration-name", o.ConfigurationName, "Name of the ValidatingWebhookConfiguration in which livesched sets the certificate authority.")
 }
 
 func (o *WebhookOptions) validate() (errs []error) {
@@ -97,20 +95,21 @@ func (o *WebhookOptions) hostPort() (host string, port int, err error) {
 	return host, port, nil
 }
 
-// namespace of livesched's own objects.
+// namespace returns the namespace of livesched's own objects.
 func (o *WebhookOptions) namespace() (string, error) {
 	if o.Namespace != "" {
 		return o.Namespace, nil
 	}
-	text, err := os.ReadFile(podNamespaceFile)
+	namespace, err := podNamespace()
 	if err != nil {
-		return "", fmt.Errorf("--webhook-namespace: must be set where livesched does not run in a pod (%w)", err)
+		return "", fmt.Errorf("--webhook-namespace: must be set if livesched does not run in a pod (%w)", err)
 	}
-	return strings.TrimSpace(string(text)), nil
+	return namespace, nil
 }
 
-// addWebhook serves the webhook on every replica. Nothing that happens to it ends the manager:
-// without it, the API server lets every change through, and the controller says what is wrong.
+// addWebhook serves the webhook on every replica. A failure of the webhook does not end the
+// manager: without the webhook, the API server admits every change, and the controller reports
+// errors.
 func addWebhook(mgr ctrl.Manager, client clientset.Interface, registered sets.Set[string], o *WebhookOptions) error {
 	if !o.Enabled {
 		return nil
@@ -122,7 +121,7 @@ func addWebhook(mgr ctrl.Manager, client clientset.Interface, registered sets.Se
 	options := webhook.Options{Host: host, Port: port, CertDir: o.CertDir}
 	options.TLSOpts = append(options.TLSOpts, func(c *tls.Config) {
 		c.MinVersion = tls.VersionTLS12
-		c.NextProtos = []string{"http/1.1"} // one request at a time is enough, and ends at once when livesched does
+		c.NextProtos = []string{"http/1.1"} // one request at a time is enough, and it ends when livesched does
 	})
 	if o.CertDir == "" {
 		keeper, err := o.keeper(client)
@@ -140,7 +139,7 @@ func addWebhook(mgr ctrl.Manager, client clientset.Interface, registered sets.Se
 	return mgr.Add(everywhere(func(ctx context.Context) error { return keepServing(ctx, server) }))
 }
 
-// keeper takes care of the certificate.
+// keeper returns the keeper of the certificate.
 func (o *WebhookOptions) keeper(client clientset.Interface) (*servingcert.Keeper, error) {
 	namespace, err := o.namespace()
 	if err != nil {
@@ -157,15 +156,15 @@ func (o *WebhookOptions) keeper(client clientset.Interface) (*servingcert.Keeper
 	}, nil
 }
 
-// keepServing serves until ctx ends, again and again where serving ends before: the port may be
-// taken, or the certificate not be there yet.
+// keepServing serves until ctx ends. It restarts a server that ends before, for instance because
+// the port is in use or the certificate does not exist yet.
 func keepServing(ctx context.Context, server webhook.Server) error {
 	for {
 		err := server.Start(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
-		log.FromContext(ctx).Error(err, "The webhook is not served; this is tried again", "after", webhookRestart)
+		log.FromContext(ctx).Error(err, "Failed to serve the webhook; retrying", "after", webhookRestart)
 		select {
 		case <-ctx.Done():
 			return nil

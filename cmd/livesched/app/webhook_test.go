@@ -36,20 +36,20 @@ import (
 	"github.com/livesched/livesched/test/testcluster"
 )
 
-var _ = Describe("The validating webhook, as config/webhook sets it up", Ordered, func() {
+var _ = Describe("The validating webhook, set up by config/webhook", Ordered, func() {
 	var (
 		began      time.Time
 		one, other *command
 		addresses  []string
 		kubeconfig string
 		heard      warnings
-		user       client.Client // who hears warnings
+		user       client.Client // receives warnings
 	)
 	start := func(address string) *command {
 		return livesched("--kubeconfig="+kubeconfig, "--leader-election-namespace="+namespace, "--leader-elect-retry-period=100ms",
 			"--webhook", "--webhook-bind-address="+address, "--webhook-namespace="+namespace)
 	}
-	// call has the API server call the webhook at an address.
+	// call makes the API server call the webhook at an address.
 	call := func(ctx context.Context, address string) {
 		GinkgoHelper()
 		_, port, err := net.SplitHostPort(address)
@@ -69,8 +69,8 @@ var _ = Describe("The validating webhook, as config/webhook sets it up", Ordered
 		objects := append(manifests(filepath.Join(testcluster.Root(), "config", "rbac")), manifests(filepath.Join(testcluster.Root(), "config", "webhook"))...)
 		for i, object := range objects {
 			if object.GetObjectKind().GroupVersionKind().Kind == "Service" {
-				// Nothing routes a cluster's addresses here. The API server calls a service of this
-				// type by its name.
+				// Nothing routes cluster IPs here, but the API server calls a Service of this type
+				// by its name.
 				objects[i] = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: object.GetNamespace(), Name: object.GetName()},
 					Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"}}
 			}
@@ -100,7 +100,7 @@ var _ = Describe("The validating webhook, as config/webhook sets it up", Ordered
 
 	AfterEach(func() { Expect(forbidden(account, began)).To(BeEmpty()) })
 
-	It("has both replicas serve one certificate, the authority of which the API server is told", func(ctx context.Context) {
+	It("serves one certificate on both replicas, whose authority is in the configuration", func(ctx context.Context) {
 		Eventually(func(g Gomega) {
 			first, second := served(ctx, g, addresses[0]), served(ctx, g, addresses[1])
 			g.Expect(first.SerialNumber).To(Equal(second.SerialNumber))
@@ -108,8 +108,8 @@ var _ = Describe("The validating webhook, as config/webhook sets it up", Ordered
 		}).WithContext(ctx).Should(Succeed())
 	})
 
-	It("refuses what is wrong, all of it, each with its field and what is allowed", func(ctx context.Context) {
-		status := expectRefused(ctx, brokenProfile("refused"))
+	It("rejects an invalid object with all errors, each with its field and the allowed values", func(ctx context.Context) {
+		status := expectRejected(ctx, brokenProfile("refused"))
 		Expect(status.Message).To(And(
 			ContainSubstring(`admission webhook "validate.livesched.io" denied the request: SchedulerProfile.livesched.io "refused" is invalid`),
 			ContainSubstring(`spec.plugins.score.enabled[0].name: Unsupported value: unknown plugin "NoSuchPlugin"; registered: `),
@@ -120,14 +120,14 @@ var _ = Describe("The validating webhook, as config/webhook sets it up", Ordered
 		Expect(status.Details.Causes[0].Field).To(Equal("spec.plugins.score.enabled[0].name"))
 	})
 
-	It("refuses it in a dry run, too", func(ctx context.Context) {
-		// A webhook that does not answer within 5 seconds is not asked.
+	It("rejects an invalid object in a dry run", func(ctx context.Context) {
+		// The API server ignores a webhook that does not respond within 5 seconds.
 		Eventually(func() error { return k8s.Create(ctx, brokenProfile("dry"), client.DryRunAll) }).WithContext(ctx).Should(Satisfy(apierrors.IsInvalid))
 		Expect(k8s.Create(ctx, profile("dry"), client.DryRunAll)).To(Succeed())
 		Expect(apierrors.IsNotFound(k8s.Get(ctx, types.NamespacedName{Name: "dry"}, &v1alpha1.SchedulerProfile{}))).To(BeTrue())
 	})
 
-	It("warns of what is unwise, and of what other objects are missing", func(ctx context.Context) {
+	It("warns about inadvisable settings and missing objects", func(ctx context.Context) {
 		heard.forget()
 		unwise := profile("unwise")
 		unwise.Spec.PercentageOfNodesToScore = ptr.To[int32](1)
@@ -144,8 +144,8 @@ var _ = Describe("The validating webhook, as config/webhook sets it up", Ordered
 			g.Expect(unwise.Status.Conditions).To(ContainElement(HaveField("Message", HavePrefix("The spec is valid. Warnings: spec.percentageOfNodesToScore: the search for nodes ends at 1%"))))
 		}).WithContext(ctx).Should(Succeed())
 
-		// It was the leader that wrote this. The replica that is asked may have yet to hear of the
-		// policy.
+		// The leader wrote this. The replica that serves the request may not have seen the policy
+		// yet.
 		Eventually(func(g Gomega) {
 			heard.forget()
 			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(unwise), unwise)).To(Succeed())
@@ -159,7 +159,7 @@ var _ = Describe("The validating webhook, as config/webhook sets it up", Ordered
 		Expect(heard.all()).To(ConsistOf(ContainSubstring(`SchedulerProfiles build on SchedulingPolicy "later": unwise`)))
 	})
 
-	It("is answered by the replica that follows as by the one that leads", func(ctx context.Context) {
+	It("works on the leader and on the other replica", func(ctx context.Context) {
 		both := func() string { return one.output.String() + other.output.String() }
 		Eventually(both).Should(ContainSubstring("Successfully acquired lease"))
 		for _, address := range addresses {
@@ -169,7 +169,7 @@ var _ = Describe("The validating webhook, as config/webhook sets it up", Ordered
 		Expect(strings.Count(both(), "Successfully acquired lease")).To(Equal(1))
 	})
 
-	It("has its authority made known again when somebody takes it away", func(ctx context.Context) {
+	It("restores its authority when it is removed from the configuration", func(ctx context.Context) {
 		Eventually(func() error {
 			configuration := webhookConfiguration(ctx)
 			for i := range configuration.Webhooks {
@@ -178,10 +178,10 @@ var _ = Describe("The validating webhook, as config/webhook sets it up", Ordered
 			return k8s.Update(ctx, configuration)
 		}).WithContext(ctx).Should(Succeed())
 		Eventually(func() []byte { return webhookConfiguration(ctx).Webhooks[0].ClientConfig.CABundle }).WithContext(ctx).ShouldNot(BeEmpty())
-		expectRefused(ctx, brokenProfile("refused-after-that"))
+		expectRejected(ctx, brokenProfile("refused-after-that"))
 	})
 
-	It("has another certificate, with no restart, when the Secret loses it", func(ctx context.Context) {
+	It("creates another certificate, without a restart, when it is removed from the Secret", func(ctx context.Context) {
 		var before *x509.Certificate
 		Eventually(func(g Gomega) { before = served(ctx, g, addresses[0]) }).WithContext(ctx).Should(Succeed())
 		Eventually(func() error {
@@ -197,10 +197,10 @@ var _ = Describe("The validating webhook, as config/webhook sets it up", Ordered
 			g.Expect(first.SerialNumber).NotTo(Equal(before.SerialNumber))
 			g.Expect(first.SerialNumber).To(Equal(second.SerialNumber))
 		}).WithContext(ctx).Should(Succeed())
-		expectRefused(ctx, brokenProfile("refused-all-the-same"))
+		expectRejected(ctx, brokenProfile("refused-all-the-same"))
 	})
 
-	It("lets everything through while nobody answers, and then what leaves a broken spec alone or mends it", func(ctx context.Context) {
+	It("admits everything while no replica responds, and later changes that keep or mend a broken spec", func(ctx context.Context) {
 		Expect(one.terminate()).To(BeNumerically("<", tolerated))
 		Expect(other.terminate()).To(BeNumerically("<", tolerated))
 		for _, c := range []*command{one, other} {
@@ -210,8 +210,8 @@ var _ = Describe("The validating webhook, as config/webhook sets it up", Ordered
 		create(ctx, broken)
 
 		start(addresses[0])
-		expectRefused(ctx, brokenProfile("another"))
-		Eventually(func() error { // status is written meanwhile
+		expectRejected(ctx, brokenProfile("another"))
+		Eventually(func() error { // livesched writes the status at the same time
 			Expect(k8s.Get(ctx, client.ObjectKeyFromObject(broken), broken)).To(Succeed())
 			broken.Labels = map[string]string{"team": "batch"}
 			return k8s.Update(ctx, broken)
@@ -230,7 +230,7 @@ var _ = Describe("The validating webhook, as config/webhook sets it up", Ordered
 
 })
 
-// brokenProfile has two problems that the schema does not find.
+// brokenProfile returns a profile with two errors that the schema does not find.
 func brokenProfile(name string) *v1alpha1.SchedulerProfile {
 	broken := profile(name)
 	broken.Spec.Plugins = &v1alpha1.Plugins{Score: v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: "NoSuchPlugin"}}}}
@@ -239,9 +239,9 @@ func brokenProfile(name string) *v1alpha1.SchedulerProfile {
 	return broken
 }
 
-// expectRefused creates an object until it is refused, and returns how: an API server hears of a
-// webhook, or of its authority, a moment later.
-func expectRefused(ctx context.Context, object *v1alpha1.SchedulerProfile) metav1.Status {
+// expectRejected creates an object until it is rejected, and returns the error: the API server sees
+// the webhook and its authority with a delay.
+func expectRejected(ctx context.Context, object *v1alpha1.SchedulerProfile) metav1.Status {
 	GinkgoHelper()
 	var refused *apierrors.StatusError
 	Eventually(func() error {
@@ -263,14 +263,14 @@ func webhookConfiguration(ctx context.Context) *admissionregistrationv1.Validati
 	return configuration
 }
 
-// trusting is the TLS configuration of somebody who trusts the authority of the configuration.
+// trusting returns a TLS configuration that trusts the authority of the webhook configuration.
 func trusting(ctx context.Context, g Gomega) *tls.Config {
 	roots := x509.NewCertPool()
 	g.Expect(roots.AppendCertsFromPEM(webhookConfiguration(ctx).Webhooks[0].ClientConfig.CABundle)).To(BeTrue())
 	return &tls.Config{RootCAs: roots, ServerName: "livesched-webhook.livesched-system.svc"}
 }
 
-// served is the certificate that a replica shows, if it is one to trust.
+// served returns the certificate of a replica, which must be trusted.
 func served(ctx context.Context, g Gomega, address string) *x509.Certificate {
 	conn, err := (&tls.Dialer{Config: trusting(ctx, g)}).DialContext(ctx, "tcp", address)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -279,7 +279,7 @@ func served(ctx context.Context, g Gomega, address string) *x509.Certificate {
 	return c.ConnectionState().PeerCertificates[0]
 }
 
-// ask asks one replica, as the API server would, whether a profile can be created.
+// ask sends one replica the request for creating a profile, as the API server does.
 func ask(ctx context.Context, address string, p *v1alpha1.SchedulerProfile) *admissionv1.AdmissionResponse {
 	GinkgoHelper()
 	raw, err := json.Marshal(p)
@@ -306,7 +306,7 @@ func ask(ctx context.Context, address string, p *v1alpha1.SchedulerProfile) *adm
 	return review.Response
 }
 
-// warnings are those that a client was sent. It may be used by any goroutine.
+// warnings collects the warnings that a client received. It is safe for concurrent use.
 type warnings struct {
 	mu    sync.Mutex
 	texts []string
