@@ -205,9 +205,19 @@ var _ = Describe("Extenders", func() {
 		ExpectPending(ctx, failed)
 		if fault == testextender.Dead {
 			Eventually(two.Done()).Should(BeClosed())
+			// It comes back without a script: nobody must ask it before it has one.
+			for _, name := range []string{"n1", "n2", "n3"} {
+				Update(ctx, NodeOf(name), func(n *corev1.Node) { n.Spec.Unschedulable = true })
+			}
+			ExpectUnscheduled(ctx, failed, corev1.PodReasonUnschedulable, HavePrefix("0/3 nodes are available: 3 node(s) were unschedulable."))
 			Expect(two.Restart(ctx)).To(Succeed())
 		}
 		perform(ctx, two, testextender.Script{Refused: map[string]string{"n1": "no", "n2": "no"}})
+		if fault == testextender.Dead {
+			for _, name := range []string{"n1", "n2", "n3"} {
+				Update(ctx, NodeOf(name), func(n *corev1.Node) { n.Spec.Unschedulable = false })
+			}
+		}
 		Expect(ExpectBound(ctx, failed)).To(Equal("n3"))
 	},
 		Entry("by being too slow", testextender.Slow),
