@@ -5,13 +5,12 @@ package differential
 
 import (
 	"context"
-	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
-	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 	pluginnames "k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
+	"github.com/livesched/livesched/internal/scheduler/preemption"
 	"github.com/livesched/livesched/test/sidebyside"
 )
 
@@ -30,15 +29,10 @@ func newOurs(ctx context.Context, objects sidebyside.Objects, c *sidebyside.Conf
 	}
 	for _, pl := range o.Profile.Framework.Plugins().PostFilter {
 		if pl.Name() == pluginnames.DefaultPreemption {
-			o.preemption = witnessOf(wrapped(pl), offset)
+			o.preemption = witnessOf(pl.(*preemption.Plugin).DefaultPreemption, offset)
 		}
 	}
 	return o, nil
-}
-
-// wrapped returns kube-scheduler's plugin from the one that takes its place in a profile.
-func wrapped(pl fwk.Plugin) *defaultpreemption.DefaultPreemption {
-	return reflect.ValueOf(pl).Elem().FieldByName(pluginnames.DefaultPreemption).Interface().(*defaultpreemption.DefaultPreemption)
 }
 
 func (o *ours) decide(pod *corev1.Pod) decision {

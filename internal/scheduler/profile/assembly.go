@@ -18,7 +18,6 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/informers"
-	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/extender"
 	"github.com/livesched/livesched/internal/scheduler/fastpath"
@@ -197,14 +196,15 @@ func (a *assembly) makeFramework() error {
 	return nil
 }
 
-// newFastPath returns how the fast path treats the plugins. Without a snapshot of the fast path's
-// it has no trackers of topology domains.
+// newFastPath returns how the fast path treats the plugins.
 func (a *assembly) newFastPath() *fastpath.Plan {
-	cfg := fastpath.PlanConfig{Framework: a.instance.Framework, Features: features(), Closed: a.instance.closed}
-	if snapshot, ok := a.env.Snapshot.(*cache.Snapshot); ok {
-		cfg.Snapshot, cfg.Informers = snapshot, a.instance.handle.SharedInformerFactory()
-	}
-	return fastpath.NewPlan(cfg)
+	return fastpath.NewPlan(fastpath.PlanConfig{
+		Framework: a.instance.Framework,
+		Snapshot:  a.env.Snapshot,
+		Informers: a.instance.handle.SharedInformerFactory(),
+		Features:  features(),
+		Closed:    a.instance.closed,
+	})
 }
 
 // makeQueueSettings asks the plugins for the cluster events that they wait for.

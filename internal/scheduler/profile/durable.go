@@ -19,6 +19,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 
 	"github.com/livesched/livesched/internal/informers"
+	"github.com/livesched/livesched/internal/scheduler/preemption"
 )
 
 // binderTimeout is the shared binder's own bind timeout: longer than any that VolumeBindingArgs can
@@ -37,8 +38,8 @@ const binderTimeout = 365 * 24 * time.Hour
 // There is one of each for the process. The binder stands on an informer scope that is never
 // closed.
 type Durable struct {
-	binder      volumebinding.SchedulerVolumeBinder
-	preemptions *preemptions
+	binder  volumebinding.SchedulerVolumeBinder
+	evictor *preemption.Evictor
 }
 
 // newDurable creates the process's durable plugin state. The scope is the process's own.
@@ -53,11 +54,19 @@ func newDurable(ctx context.Context, env *Environment, scope *informers.Scope) (
 	if err != nil {
 		return nil, fmt.Errorf("building the volume binder: %w", err)
 	}
-	return &Durable{binder: binder, preemptions: newPreemptions(ctx, env, core.Pods().Lister())}, nil
+	evictor := preemption.NewEvictor(ctx, preemption.Config{
+		Client:        env.Client,
+		Pods:          core.Pods().Lister(),
+		Snapshot:      env.Snapshot,
+		Queue:         env.Queue,
+		WaitingPods:   env.WaitingPods,
+		PodsInPreBind: env.PodsInPreBind,
+	})
+	return &Durable{binder: binder, evictor: evictor}, nil
 }
 
 // Close waits until the preemptions under way have ended, and gives them up when ctx ends.
-func (d *Durable) Close(ctx context.Context) { d.preemptions.close(ctx) }
+func (d *Durable) Close(ctx context.Context) { d.evictor.Close(ctx) }
 
 func features() plfeature.Features {
 	return plfeature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
@@ -72,7 +81,7 @@ func (d *Durable) adopt(plugin fwk.Plugin, args any, handle *Handle) fwk.Plugin 
 	case *defaultpreemption.DefaultPreemption:
 		// Otherwise the cycle waits for the evictions, and nothing is left to remember.
 		if features().EnableAsyncPreemption {
-			return newAsyncPreemption(pl, handle, d.preemptions)
+			return preemption.New(pl, handle, d.evictor)
 		}
 	}
 	return plugin

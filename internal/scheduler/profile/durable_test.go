@@ -12,18 +12,22 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	fwk "k8s.io/kube-scheduler/framework"
+	kubefeatures "k8s.io/kubernetes/pkg/features"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 	"k8s.io/utils/ptr"
+
+	"github.com/livesched/livesched/internal/scheduler/preemption"
 )
 
 const namespace = metav1.NamespaceDefault
@@ -40,39 +44,6 @@ func (e *testEnv) addNode(t *testing.T, name string, pods ...*corev1.Pod) {
 		must(t, e.cache.AddPod(logr.Discard(), pod))
 	}
 	must(t, e.cache.UpdateSnapshot(logr.Discard(), e.snapshot))
-}
-
-// create creates a pod and waits until the informers know it.
-func (e *testEnv) create(t *testing.T, pod *corev1.Pod) *corev1.Pod {
-	t.Helper()
-	pod.Namespace = namespace
-	pod.Spec.Containers = []corev1.Container{{Name: "main", Image: "pause", Resources: corev1.ResourceRequirements{
-		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("600m")},
-	}}}
-	var created *corev1.Pod
-	eventually(t, func() (err error) { // the API server may not know the priority class yet
-		created, err = e.admin.CoreV1().Pods(namespace).Create(e.ctx, pod, metav1.CreateOptions{})
-		return err
-	}).Should(gomega.Succeed())
-	t.Cleanup(func() {
-		if err := e.admin.CoreV1().Pods(namespace).Delete(context.Background(), pod.Name, *metav1.NewDeleteOptions(0)); err != nil && !apierrors.IsNotFound(err) {
-			t.Error(err)
-		}
-	})
-	lister := e.scope.Core().V1().Pods().Lister().Pods(namespace)
-	eventually(t, func() error { _, err := lister.Get(pod.Name); return err }).Should(gomega.Succeed())
-	return created
-}
-
-// class returns a priority class of that value, which it creates.
-func (e *testEnv) class(t *testing.T, value int32) string {
-	t.Helper()
-	name := "of-test-" + rand.String(8)
-	classes := e.admin.SchedulingV1().PriorityClasses()
-	_, err := classes.Create(e.ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}, metav1.CreateOptions{})
-	must(t, err)
-	t.Cleanup(func() { must(t, classes.Delete(context.Background(), name, metav1.DeleteOptions{})) })
-	return name
 }
 
 // volumes creates one volume and as many claims that it would suit, to be bound when a pod comes,
@@ -192,6 +163,22 @@ type stuckBinder struct {
 func (stuckBinder) BindPodVolumes(ctx context.Context, _ *corev1.Pod, _ *volumebinding.PodVolumes) error {
 	<-ctx.Done()
 	return fmt.Errorf("binding volumes: %w", context.Cause(ctx))
+}
+
+func TestPreemption(t *testing.T) {
+	t.Run("is carried out by the process's evictor", func(t *testing.T) {
+		p := newTestEnv(t, nil).build(t, object("mine"))
+		if _, ok := p.instances[names.DefaultPreemption].(*preemption.Plugin); !ok {
+			t.Errorf("the plugin is %T", p.instances[names.DefaultPreemption])
+		}
+	})
+	t.Run("is upstream's own where it is not asynchronous", func(t *testing.T) {
+		featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, kubefeatures.SchedulerAsyncPreemption, false)
+		p := newTestEnv(t, nil).build(t, object("mine"))
+		if _, ok := p.instances[names.DefaultPreemption].(*defaultpreemption.DefaultPreemption); !ok {
+			t.Errorf("the plugin is %T", p.instances[names.DefaultPreemption])
+		}
+	})
 }
 
 func TestTheSharedVolumeBinder(t *testing.T) {

@@ -6,17 +6,17 @@ package profile
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/types"
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/livesched/livesched/internal/informers"
+	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/devices"
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/preemption"
 )
 
 // Environment is what the instances of all profiles share and none owns: the state that must
@@ -46,16 +46,13 @@ type Dependencies struct {
 	Scope *informers.Scope
 	// Snapshot is the one snapshot of the scheduling loop, refreshed in place: plugins capture the
 	// pointer when they are built, so it must not be replaced while any instance lives.
-	Snapshot fwk.SharedLister
+	Snapshot *cache.Snapshot
 	// Queue is the one scheduling queue. A plugin of a retired instance may still activate a pod
 	// through it, as an asynchronous preemption does when it ends.
 	Queue interface {
 		fwk.PodNominator
 		fwk.PodActivator
-		framework.Nominator
-		// Ungate and RetryLater are for pods whose preemption has ended; see queue.Queue.
-		Ungate(logger klog.Logger, uid types.UID, plugin string)
-		RetryLater(logger klog.Logger, uid types.UID)
+		preemption.Queue
 	}
 	// WaitingPods and PodsInPreBind are shared so that plugins of a new instance can allow, reject
 	// or preempt a pod that waits under the old one.

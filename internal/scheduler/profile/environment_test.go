@@ -6,7 +6,6 @@ package profile
 import (
 	"context"
 	"maps"
-	"net/http"
 	"slices"
 	"sync"
 	"testing"
@@ -18,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -43,9 +41,7 @@ type testEnv struct {
 	sources  *countingSources
 	scope    *informers.Scope
 	queue    *queue.Queue
-	// client is the schedulers', whose calls may be spoilt; admin is the tests' own.
-	client, admin clientset.Interface
-	calls         *spoiledCalls
+	client   clientset.Interface
 	// handlers is how many informer handlers there are before the first build.
 	handlers int
 }
@@ -57,17 +53,12 @@ func newTestEnv(t *testing.T, outOfTree framework.Registry) *testEnv {
 	ctx := quiet(t)
 	registry, err := plugins.NewRegistry(outOfTree)
 	must(t, err)
-	adminClient, err := clientset.NewForConfig(admin)
-	must(t, err)
-	calls := &spoiledCalls{}
-	spoilt := rest.CopyConfig(admin)
-	spoilt.Wrap(func(next http.RoundTripper) http.RoundTripper { calls.next = next; return calls })
-	client, err := clientset.NewForConfig(spoilt)
+	client, err := clientset.NewForConfig(admin)
 	must(t, err)
 	source := informers.NewSource(sharedCluster.GetCache(), sharedCluster.GetRESTMapper(), scheme.Scheme, logr.Discard())
 	scope := source.NewScope()
 	t.Cleanup(scope.Close)
-	e := &testEnv{ctx: ctx, cache: cache.New(), snapshot: cache.NewSnapshot(), sources: &countingSources{}, client: client, admin: adminClient, calls: calls, scope: scope}
+	e := &testEnv{ctx: ctx, cache: cache.New(), snapshot: cache.NewSnapshot(), sources: &countingSources{}, client: client, scope: scope}
 	// On the clock of the test no back-off ends while it looks.
 	e.queue = queue.New(queue.Config{PodLister: scope.Core().V1().Pods().Lister(), Clock: clocktesting.NewFakeClock(time.Now())})
 	e.Environment, err = NewEnvironment(ctx, Dependencies{

@@ -5,7 +5,6 @@ package profile
 
 import (
 	"context"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -101,31 +100,4 @@ func (fs *fakes) registry(adjust func(*fake) error) framework.Registry {
 		"Broken": fs.factory("Broken", adjust),
 		"ZLast":  fs.factory("ZLast", nil),
 	}
-}
-
-// spoiledCalls is a client's transport that fails, or holds up, calls to the API server.
-type spoiledCalls struct {
-	next http.RoundTripper
-
-	mu    sync.Mutex // guards spoil
-	spoil func(*http.Request) error
-}
-
-// set replaces what is done to calls from now on; nil: nothing.
-func (s *spoiledCalls) set(spoil func(*http.Request) error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.spoil = spoil
-}
-
-func (s *spoiledCalls) RoundTrip(r *http.Request) (*http.Response, error) {
-	s.mu.Lock()
-	spoil := s.spoil
-	s.mu.Unlock()
-	if spoil != nil {
-		if err := spoil(r); err != nil {
-			return nil, err
-		}
-	}
-	return s.next.RoundTrip(r)
 }

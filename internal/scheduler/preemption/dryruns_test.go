@@ -1,7 +1,7 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package profile
+package preemption
 
 import (
 	"context"
@@ -24,7 +24,7 @@ import (
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
+	schedpreemption "k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/internal/scheduler/framework"
@@ -32,7 +32,7 @@ import (
 
 // countedDryRuns counts the dry runs of an evaluator.
 type countedDryRuns struct {
-	preemption.Interface
+	schedpreemption.Interface
 	runs atomic.Int32
 }
 
@@ -45,7 +45,7 @@ func (c *countedDryRuns) SelectVictimsOnNode(
 
 // crowd is a cluster of full nodes.
 type crowd struct {
-	*preemptionTest
+	*environment
 	*rand.Rand
 	runs  *countedDryRuns
 	nodes []string
@@ -56,13 +56,13 @@ type crowd struct {
 }
 
 func newCrowd(t *testing.T, nodes int) *crowd {
-	c := &crowd{preemptionTest: newPreemptionTest(t), Rand: rand.New(rand.NewPCG(20261122, 0))}
-	evaluator := c.plugin().Evaluator
+	c := &crowd{environment: newEnvironment(t), Rand: rand.New(rand.NewPCG(20261122, 0))}
+	evaluator := c.plugin.Evaluator
 	c.runs = &countedDryRuns{Interface: evaluator.Interface}
 	evaluator.Interface = c.runs
 	for i := range nodes {
 		c.nodes = append(c.nodes, fmt.Sprintf("n%d", i))
-		c.addNode(t, c.nodes[i])
+		c.addNode(c.nodes[i])
 		c.add(c.nodes[i], 1000, "400m")
 	}
 	return c
@@ -94,7 +94,7 @@ func (c *crowd) prepared(pod *corev1.Pod, version uint64) fwk.CycleState {
 	c.t.Helper()
 	must(c.t, c.cache.UpdateSnapshot(logr.Discard(), c.snapshot))
 	state := schedframework.NewCycleState()
-	if _, status, _ := c.profile.Framework.RunPreFilterPlugins(c.ctx, state, pod); !status.IsSuccess() {
+	if _, status, _ := c.framework.RunPreFilterPlugins(c.ctx, state, pod); !status.IsSuccess() {
 		c.t.Fatalf("PreFilter: %v", status)
 	}
 	framework.WriteRefusals(state, framework.Refusals{Class: 1, Version: version})
@@ -131,7 +131,7 @@ func (c *crowd) disturb(budgets []*policyv1.PodDisruptionBudget) {
 	case n < 90:
 		c.made++
 		name := fmt.Sprintf("nominated-%d", c.made)
-		pod := c.create(c.t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{SchedulerName: "mine"}})
+		pod := c.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{SchedulerName: "mine"}})
 		pod.Spec.Priority = ptr.To(int32(c.IntN(5)))
 		info, err := schedframework.NewPodInfo(pod)
 		must(c.t, err)
@@ -158,7 +158,7 @@ func (c *crowd) allow(budget *policyv1.PodDisruptionBudget, disruptions int32) {
 
 func (c *crowd) knows(budget *policyv1.PodDisruptionBudget) {
 	eventually(c.t, func() bool {
-		known, err := c.plugin().Evaluator.PdbLister.PodDisruptionBudgets(namespace).Get(budget.Name)
+		known, err := c.plugin.Evaluator.PdbLister.PodDisruptionBudgets(namespace).Get(budget.Name)
 		return err == nil && known.ResourceVersion == budget.ResourceVersion
 	}).Should(gomega.BeTrue())
 }
@@ -194,16 +194,16 @@ func TestWhatIsRememberedOfDryRunsIsWhatTheyWouldSay(t *testing.T) {
 		which, before := c.IntN(2), c.runs.runs.Load()
 		state := c.prepared(pod, uint64(1+which))
 		statuses, nodes := full[which], potential[which]
-		node, inVain := c.plugin().choose(c.ctx, state, pod, statuses)
+		node, message := c.plugin.chooseNode(c.ctx, state, framework.ReadRefusals(state), pod, statuses)
 		remembered += len(nodes) - int(c.runs.runs.Load()-before)
-		pdbs, err := c.plugin().Evaluator.PdbLister.PodDisruptionBudgets(namespace).List(labels.Everything())
+		pdbs, err := c.plugin.Evaluator.PdbLister.PodDisruptionBudgets(namespace).List(labels.Everything())
 		must(t, err)
-		known := c.plugin().dryRuns.classes[0].byNode
-		var candidates []preemption.Candidate
+		known := c.plugin.dryRuns.classes[0].byNode
+		var candidates []schedpreemption.Candidate
 		for _, name := range nodes {
 			info, err := c.snapshot.Get(name)
 			must(t, err)
-			pods, violations, status := c.plugin().SelectVictimsOnNode(c.ctx, state.Clone(), pod, info.Snapshot(), pdbs)
+			pods, violations, status := c.plugin.SelectVictimsOnNode(c.ctx, state.Clone(), pod, info.Snapshot(), pdbs)
 			got := known[name].victims
 			switch {
 			case !status.IsSuccess():
@@ -222,15 +222,14 @@ func TestWhatIsRememberedOfDryRunsIsWhatTheyWouldSay(t *testing.T) {
 		}
 		if node == nil {
 			refused++
-			ctx := context.WithValue(c.ctx, planKey{}, &plan{preemptor: pod})
-			_, want := c.plugin().DefaultPreemption.PostFilter(ctx, state, pod, statuses)
-			if want.Code() != fwk.Unschedulable || inVain != want.Message() {
-				t.Fatalf("step %d: there is nobody to preempt:\n got %q\nwant %q", step, inVain, want.Message())
+			_, want := c.plugin.DefaultPreemption.PostFilter(c.ctx, state, pod, statuses)
+			if want.Code() != fwk.Unschedulable || message != want.Message() {
+				t.Fatalf("step %d: there is nobody to preempt:\n got %q\nwant %q", step, message, want.Message())
 			}
 			continue
 		}
 		chosen++
-		want := c.plugin().Evaluator.SelectCandidate(c.ctx, candidates).Victims()
+		want := c.plugin.Evaluator.SelectCandidate(c.ctx, candidates).Victims()
 		if got := known[node.Node().Name].victims; rank(got) != rank(want) {
 			t.Fatalf("step %d: chosen is a node of rank %v, the best is %v", step, rank(got), rank(want))
 		}
@@ -259,7 +258,7 @@ func TestOfManyPreemptorsOfAClassEachHasOneDryRunWhereNothingHasChanged(t *testi
 		t.Helper()
 		pod := c.pending(10)
 		state, before := c.prepared(pod, 1), c.runs.runs.Load()
-		result, status := c.profile.Framework.RunPostFilterPlugins(c.ctx, state, pod, statuses)
+		result, status := c.framework.RunPostFilterPlugins(c.ctx, state, pod, statuses)
 		if !status.IsSuccess() {
 			t.Fatalf("preemption: %v", status)
 		}
@@ -282,11 +281,11 @@ func TestOfManyPreemptorsOfAClassEachHasOneDryRunWhereNothingHasChanged(t *testi
 	pod := c.pending(10)
 	must(t, c.cache.UpdateSnapshot(logr.Discard(), c.snapshot))
 	state := schedframework.NewCycleState()
-	if _, status, _ := c.profile.Framework.RunPreFilterPlugins(c.ctx, state, pod); !status.IsSuccess() {
+	if _, status, _ := c.framework.RunPreFilterPlugins(c.ctx, state, pod); !status.IsSuccess() {
 		t.Fatal(status)
 	}
-	if node, inVain := c.plugin().choose(c.ctx, state, pod, statuses); node != nil || inVain != "" {
-		t.Errorf("%v, %q for a pod of which nothing is known", node, inVain)
+	if node, message := c.plugin.chooseNode(c.ctx, state, framework.ReadRefusals(state), pod, statuses); node != nil || message != "" {
+		t.Errorf("%v, %q for a pod of which nothing is known", node, message)
 	}
 }
 
@@ -306,8 +305,8 @@ func TestWherePreemptionIsInVainThereIsNoDryRunAsLongAsNothingChanges(t *testing
 		{c.nodes[:2], 0, "preemption: 0/3 nodes are available: 1 Preemption is not helpful for scheduling, 2 No preemption victims found for incoming pod."},
 	} {
 		state, before := c.prepared(pod, uint64(1+i/2)), c.runs.runs.Load()
-		if node, inVain := c.plugin().choose(c.ctx, state, pod, c.full(tt.potential)); node != nil || inVain != tt.want {
-			t.Errorf("with %d nodes: %v, %q, want %q", len(tt.potential), node, inVain, tt.want)
+		if node, message := c.plugin.chooseNode(c.ctx, state, framework.ReadRefusals(state), pod, c.full(tt.potential)); node != nil || message != tt.want {
+			t.Errorf("with %d nodes: %v, %q, want %q", len(tt.potential), node, message, tt.want)
 		}
 		if runs := c.runs.runs.Load() - before; runs != tt.runs {
 			t.Errorf("with %d nodes there were %d dry runs, want %d", len(tt.potential), runs, tt.runs)

@@ -1,220 +1,36 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package profile
+package preemption
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
-	"k8s.io/apimachinery/pkg/util/sets"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
-	"k8s.io/client-go/tools/events"
-	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	"k8s.io/component-base/metrics/testutil"
 	fwk "k8s.io/kube-scheduler/framework"
-	kubefeatures "k8s.io/kubernetes/pkg/features"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// preemptionTest is a scheduler with one profile, as far as preemption is concerned: its cycles
-// only fail.
-type preemptionTest struct {
-	*testEnv
-	t        *testing.T
-	profile  *Instance
-	recorder *events.FakeRecorder
-}
-
-func newPreemptionTest(t *testing.T) *preemptionTest {
-	t.Helper()
-	p := &preemptionTest{testEnv: newTestEnv(t, nil), t: t, recorder: &events.FakeRecorder{Events: make(chan string, 100)}}
-	p.Recorder = func(string) events.EventRecorderLogger { return p.recorder }
-	p.reload()
-	return p
-}
-
-// reload puts a new generation of the profile in the place of the one before, which is closed when
-// it returns.
-func (p *preemptionTest) reload() {
-	p.t.Helper()
-	old := p.profile
-	p.profile = p.build(p.t, object("mine"))
-	p.queue.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": p.profile.Queue}}, sets.New("mine"))
-	if old != nil {
-		old.Release(logr.Discard())
-		<-old.Closed()
-	}
-}
-
-func (p *preemptionTest) plugin() *asyncPreemption {
-	return p.profile.instances[names.DefaultPreemption].(*asyncPreemption)
-}
-
-// pending creates a pod that needs more than half a node, and queues it.
-func (p *preemptionTest) pending(priority int32) *corev1.Pod {
-	p.t.Helper()
-	pod := p.create(p.t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "preemptor-" + rand.String(5)}, Spec: corev1.PodSpec{
-		SchedulerName: "mine", PriorityClassName: p.class(p.t, priority),
-	}})
-	p.queue.Add(logr.Discard(), pod)
-	return pod
-}
-
-// running creates pods that are bound to a node, of which there is room for one only.
-func (p *preemptionTest) running(node string, count int) []*corev1.Pod {
-	p.t.Helper()
-	var pods []*corev1.Pod
-	for range count {
-		pods = append(pods, p.create(p.t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "victim-" + rand.String(5)}, Spec: corev1.PodSpec{NodeName: node}}))
-	}
-	return pods
-}
-
-// pop takes a pod that must be next.
-func (p *preemptionTest) pop(pod *corev1.Pod) *schedframework.QueuedPodInfo {
-	p.t.Helper()
-	p.expectPlace(pod, queue.Active, queue.Backoff)
-	popped, settings := p.queue.Pop(logr.Discard())
-	settings.Holder.(*Instance).Release(logr.Discard()) // the test holds the profile itself
-	if popped.Pod.UID != pod.UID {
-		p.t.Fatalf("popped %s instead of %s", popped.Pod.Name, pod.Name)
-	}
-	return popped
-}
-
-// attempt is a cycle that ends in PostFilter: the pod fits on no node.
-func (p *preemptionTest) attempt(popped *schedframework.QueuedPodInfo) *fwk.Status {
-	p.t.Helper()
-	result, status := p.postFilter(popped.Pod)
-	popped.UnschedulablePlugins.Insert(names.NodeResourcesFit)
-	var nominating *fwk.NominatingInfo
-	if result != nil {
-		nominating = result.NominatingInfo
-	}
-	if kept, err := p.queue.RequeueNominated(logr.Discard(), popped, nominating); !kept || err != nil {
-		p.t.Fatalf("giving the pod back: kept %v, %v", kept, err)
-	}
-	return status
-}
-
-func (p *preemptionTest) postFilter(pod *corev1.Pod) (*fwk.PostFilterResult, *fwk.Status) {
-	p.t.Helper()
-	must(p.t, p.cache.UpdateSnapshot(logr.Discard(), p.snapshot))
-	state := schedframework.NewCycleState()
-	if _, status, _ := p.profile.Framework.RunPreFilterPlugins(p.ctx, state, pod); !status.IsSuccess() {
-		p.t.Fatalf("PreFilter: %v", status)
-	}
-	nodes, err := p.snapshot.NodeInfos().List()
-	must(p.t, err)
-	statuses := schedframework.NewDefaultNodeToStatus()
-	for _, node := range nodes {
-		status := p.profile.Framework.RunFilterPluginsWithNominatedPods(p.ctx, state, pod, node)
-		if !status.IsRejected() {
-			p.t.Fatalf("node %s is not refused: %v", node.Node().Name, status)
-		}
-		statuses.Set(node.Node().Name, status)
-	}
-	return p.profile.Framework.RunPostFilterPlugins(p.ctx, state, pod, statuses)
-}
-
-// gone is what the informers' handler does for a bound pod that is deleted.
-func (p *preemptionTest) gone(pod *corev1.Pod) {
-	p.t.Helper()
-	must(p.t, p.cache.RemovePod(logr.Discard(), pod))
-	p.queue.Move(logr.Discard(), schedframework.EventAssignedPodDelete, pod, nil, nil)
-}
-
-// assume has a pod bound to a node in memory, and returns the assumed pod.
-func (p *preemptionTest) assume(pod *corev1.Pod, node string) *corev1.Pod {
-	p.t.Helper()
-	assumed := *pod
-	assumed.Spec.NodeName = node
-	info, err := schedframework.NewPodInfo(&assumed)
-	must(p.t, err)
-	must(p.t, p.cache.AssumePod(logr.Discard(), info))
-	return &assumed
-}
-
-func (p *preemptionTest) expectPlace(pod *corev1.Pod, places ...queue.Place) {
-	p.t.Helper()
-	eventually(p.t, func() queue.Place { state, _ := p.queue.Get(pod.UID); return state.Place }).Should(gomega.BeElementOf(places))
-}
-
-// ended waits until the preemptions that were begun have ended, with what they tell the queue and
-// the metrics in the end.
-func (p *preemptionTest) ended() {
-	p.t.Helper()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		p.Durable.preemptions.running.Wait()
-	}()
-	eventually(p.t, ended).Should(gomega.BeClosed())
-}
-
-// exists says whether the API server has the pod, and not on its way out.
-func (p *preemptionTest) exists(pod *corev1.Pod) bool {
-	p.t.Helper()
-	now, err := p.client.CoreV1().Pods(pod.Namespace).Get(p.ctx, pod.Name, metav1.GetOptions{})
-	if !apierrors.IsNotFound(err) {
-		must(p.t, err)
-	}
-	return err == nil && now.UID == pod.UID && now.DeletionTimestamp == nil
-}
-
-// deletes says whether a request deletes a pod.
-func deletes(r *http.Request, pod *corev1.Pod) bool {
-	return r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/pods/"+pod.Name)
-}
-
-// stop has the API calls for which it is meant wait until release is called. reached is closed by
-// the first.
-func (p *preemptionTest) stop(which func(*http.Request) bool) (reached <-chan struct{}, release func()) {
-	at, open := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	p.calls.set(func(r *http.Request) error {
-		if !which(r) {
-			return nil
-		}
-		once.Do(func() { close(at) })
-		select {
-		case <-open:
-			return nil
-		case <-r.Context().Done():
-			return context.Cause(r.Context())
-		}
-	})
-	return at, sync.OnceFunc(func() { close(open) })
-}
-
-var errForbidden = errors.New("nobody may delete this")
-
-const podUnderWay = "waiting for the preemption for this pod to be finished"
-
 func TestPreemption(t *testing.T) {
 	t.Run("rule 6: holds the preemptor back while its victims are evicted, under whatever generation", func(t *testing.T) {
-		p := newPreemptionTest(t)
+		p := newEnvironment(t)
 		victim := p.running("n1", 1)[0]
 		preemptor := p.pending(10)
-		p.addNode(t, "n1", victim)
+		p.addNode("n1", victim)
 		reached, release := p.stop(func(r *http.Request) bool { return deletes(r, victim) })
 		defer release()
 		if status := p.attempt(p.pop(preemptor)); !status.IsSuccess() {
@@ -227,21 +43,21 @@ func TestPreemption(t *testing.T) {
 		p.expectPlace(preemptor, queue.Unschedulable)
 		p.reload()
 		p.expectPlace(preemptor, queue.Gated)
-		if status := p.plugin().PreEnqueue(p.ctx, preemptor); status.Message() != podUnderWay || status.Code() != fwk.UnschedulableAndUnresolvable {
+		if status := p.plugin.PreEnqueue(p.ctx, preemptor); status.Message() != evicting || status.Code() != fwk.UnschedulableAndUnresolvable {
 			t.Errorf("the next generation says %v", status)
 		}
 		release()
 		p.expectPlace(preemptor, queue.Active)
-		if status := p.plugin().PreEnqueue(p.ctx, preemptor); !status.IsSuccess() {
+		if status := p.plugin.PreEnqueue(p.ctx, preemptor); !status.IsSuccess() {
 			t.Errorf("the preemptor is held back by %v", status)
 		}
 	})
 
 	t.Run("says in the victim's status and in an Event why it goes", func(t *testing.T) {
-		p := newPreemptionTest(t)
+		p := newEnvironment(t)
 		victim := p.running("n1", 1)[0]
 		preemptor := p.pending(10)
-		p.addNode(t, "n1", victim)
+		p.addNode("n1", victim)
 		var seen corev1.PodStatus
 		p.calls.set(func(r *http.Request) error {
 			if deletes(r, victim) {
@@ -272,10 +88,10 @@ func TestPreemption(t *testing.T) {
 
 	t.Run("tries the preemptor again if its victims went while it was held back, and only then", func(t *testing.T) {
 		for _, early := range []bool{true, false} {
-			p := newPreemptionTest(t)
+			p := newEnvironment(t)
 			victims := p.running("n1", 2)
 			preemptor := p.pending(10)
-			p.addNode(t, "n1", victims...)
+			p.addNode("n1", victims...)
 			reached, release := p.stop(func(r *http.Request) bool { return deletes(r, victims[1]) })
 			p.attempt(p.pop(preemptor))
 			<-reached
@@ -294,16 +110,16 @@ func TestPreemption(t *testing.T) {
 	})
 
 	t.Run("does so as soon as the last victim is gone, whatever the API server has to say of it", func(t *testing.T) {
-		p := newPreemptionTest(t)
+		p := newEnvironment(t)
 		victim := p.running("n1", 1)[0]
 		preemptor := p.pending(10)
-		p.addNode(t, "n1", victim)
+		p.addNode("n1", victim)
 		reached, release := p.stop(func(r *http.Request) bool { return r.Method == http.MethodPatch })
 		defer release()
 		p.attempt(p.pop(preemptor))
 		<-reached
 		must(t, p.admin.CoreV1().Pods(namespace).Delete(p.ctx, victim.Name, *metav1.NewDeleteOptions(0)))
-		eventually(t, func() bool { return p.Durable.preemptions.holds(preemptor.UID) }).Should(gomega.BeFalse())
+		eventually(t, func() bool { return p.evictor.isEvicting(preemptor.UID) }).Should(gomega.BeFalse())
 		p.gone(victim)
 		p.expectPlace(preemptor, queue.Active, queue.Backoff)
 		release()
@@ -314,10 +130,10 @@ func TestPreemption(t *testing.T) {
 	})
 
 	t.Run("leaves a pod alone that has got the name of a victim meanwhile", func(t *testing.T) {
-		p := newPreemptionTest(t)
+		p := newEnvironment(t)
 		victim := p.running("n1", 1)[0]
 		preemptor := p.pending(10)
-		p.addNode(t, "n1", victim)
+		p.addNode("n1", victim)
 		must(t, p.admin.CoreV1().Pods(namespace).Delete(p.ctx, victim.Name, *metav1.NewDeleteOptions(0)))
 		successor := victim.DeepCopy()
 		successor.ObjectMeta = metav1.ObjectMeta{Name: victim.Name, Namespace: namespace}
@@ -336,11 +152,11 @@ func TestPreemption(t *testing.T) {
 	})
 
 	t.Run("retries a preemptor whose victim could not be deleted, after its back-off, and spares victims that are not needed", func(t *testing.T) {
-		p := newPreemptionTest(t)
+		p := newEnvironment(t)
 		count := 40 // more than are evicted at a time
 		victims := p.running("n1", count)
 		preemptor := p.pending(10)
-		p.addNode(t, "n1", victims...)
+		p.addNode("n1", victims...)
 		p.calls.set(func(r *http.Request) error {
 			if r.Method == http.MethodDelete {
 				return errForbidden
@@ -371,16 +187,16 @@ func TestPreemption(t *testing.T) {
 
 	for _, point := range []string{"Permit", "PreBind"} {
 		t.Run("puts a pod in "+point+" back rather than deleting it, also if two preempt it at once", func(t *testing.T) {
-			p := newPreemptionTest(t)
-			low := p.create(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "victim-" + rand.String(5)}, Spec: corev1.PodSpec{SchedulerName: "mine"}})
+			p := newEnvironment(t)
+			low := p.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "victim-" + rand.String(5)}, Spec: corev1.PodSpec{SchedulerName: "mine"}})
 			first, second := p.pending(10), p.pending(20)
-			p.addNode(t, "n1")
+			p.addNode("n1")
 			victim := p.assume(low, "n1")
 			preparing, cancel := context.WithCancelCause(p.ctx)
 			if point == "Permit" {
-				p.WaitingPods.Add(victim, map[string]time.Duration{"Gate": time.Hour})
+				p.waitingPods.Add(victim, map[string]time.Duration{"Gate": time.Hour})
 			} else {
-				p.PodsInPreBind.Add(victim.UID, cancel)
+				p.podsInPreBind.Add(victim.UID, cancel)
 			}
 			for _, preemptor := range []*corev1.Pod{first, second} {
 				if _, status := p.postFilter(preemptor); !status.IsSuccess() {
@@ -391,10 +207,10 @@ func TestPreemption(t *testing.T) {
 					t.Errorf("the Event is %q, not %q", got, want)
 				}
 				// Its binding goroutine has noticed, and is about to give the room back.
-				if status, waited := p.WaitingPods.Wait(p.ctx, victim.UID); waited && status.IsSuccess() {
+				if status, waited := p.waitingPods.Wait(p.ctx, victim.UID); waited && status.IsSuccess() {
 					t.Error("the waiting pod was allowed")
 				}
-				p.PodsInPreBind.Remove(victim.UID)
+				p.podsInPreBind.Remove(victim.UID)
 			}
 			if point == "PreBind" && context.Cause(preparing) == nil {
 				t.Error("the preparation goes on")
@@ -407,10 +223,10 @@ func TestPreemption(t *testing.T) {
 	}
 
 	t.Run("ends at once when the scheduler stops, and begins no more", func(t *testing.T) {
-		p := newPreemptionTest(t)
+		p := newEnvironment(t)
 		victim := p.running("n1", 1)[0]
 		preemptor, another := p.pending(10), p.pending(20)
-		p.addNode(t, "n1", victim)
+		p.addNode("n1", victim)
 		reached, release := p.stop(func(r *http.Request) bool { return deletes(r, victim) })
 		defer release()
 		if _, status := p.postFilter(preemptor); !status.IsSuccess() {
@@ -419,7 +235,7 @@ func TestPreemption(t *testing.T) {
 		<-reached
 		stopping, cancel := context.WithCancel(p.ctx)
 		cancel()
-		p.Durable.Close(stopping)
+		p.evictor.Close(stopping)
 		if _, status := p.postFilter(another); !status.IsSuccess() {
 			t.Fatal(status)
 		}
@@ -430,10 +246,10 @@ func TestPreemption(t *testing.T) {
 	})
 
 	t.Run("tells how long it took", func(t *testing.T) {
-		p := newPreemptionTest(t)
+		p := newEnvironment(t)
 		victim := p.running("n1", 1)[0]
 		preemptor := p.pending(10)
-		p.addNode(t, "n1", victim)
+		p.addNode("n1", victim)
 		reached, release := p.stop(func(r *http.Request) bool { return deletes(r, victim) })
 		observed, seconds := durations(t, schedmetrics.GoroutineResultSuccess)
 		before := executions(t, schedmetrics.GoroutineResultSuccess)
@@ -443,30 +259,22 @@ func TestPreemption(t *testing.T) {
 		p.exists(victim)
 		least := time.Since(stopped).Seconds()
 		release()
-		p.Durable.Close(p.ctx)
+		p.evictor.Close(p.ctx)
 		nowObserved, nowSeconds := durations(t, schedmetrics.GoroutineResultSuccess)
 		if nowObserved != observed+1 || nowSeconds-seconds <= least || executions(t, schedmetrics.GoroutineResultSuccess) != before+1 {
 			t.Errorf("%d durations of %v s in all, %v executions; before %d of %v s, %v", nowObserved, nowSeconds,
 				executions(t, schedmetrics.GoroutineResultSuccess), observed, seconds, before)
 		}
 	})
-
-	t.Run("is upstream's own where it is not asynchronous", func(t *testing.T) {
-		featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, kubefeatures.SchedulerAsyncPreemption, false)
-		p := newTestEnv(t, nil).build(t, object("mine"))
-		if _, ok := p.instances[names.DefaultPreemption].(*defaultpreemption.DefaultPreemption); !ok {
-			t.Errorf("it is %T", p.instances[names.DefaultPreemption])
-		}
-	})
 }
 
 // A second attempt may come before the informers know what the first one did.
 func TestAPreemptorThatIsTriedTooEarly(t *testing.T) {
-	begun := func(t *testing.T) (p *preemptionTest, preemptor, victim *corev1.Pod) {
-		p = newPreemptionTest(t)
+	begun := func(t *testing.T) (p *environment, preemptor, victim *corev1.Pod) {
+		p = newEnvironment(t)
 		victim = p.running("n1", 1)[0]
-		p.addNode(t, "n1", victim)
-		p.addNode(t, "n2", p.running("n2", 2)...) // two victims are worse than one
+		p.addNode("n1", victim)
+		p.addNode("n2", p.running("n2", 2)...) // two victims are worse than one
 		preemptor = p.pending(10)
 		if status := p.attempt(p.pop(preemptor)); !status.IsSuccess() {
 			t.Fatal(status)
@@ -475,7 +283,7 @@ func TestAPreemptorThatIsTriedTooEarly(t *testing.T) {
 		p.queue.Activate(logr.Discard(), map[string]*corev1.Pod{"": preemptor})
 		return p, preemptor, victim
 	}
-	expectWaits := func(t *testing.T, p *preemptionTest, preemptor *corev1.Pod) {
+	expectWaits := func(t *testing.T, p *environment, preemptor *corev1.Pod) {
 		t.Helper()
 		status := p.attempt(p.pop(preemptor))
 		if status.Code() != fwk.Unschedulable || !strings.HasSuffix(status.Message(), "preemption: not eligible due to a terminating pod on the nominated node.") {
@@ -484,7 +292,7 @@ func TestAPreemptorThatIsTriedTooEarly(t *testing.T) {
 		if nominated := p.queue.NominatedPodsForNode("n1"); len(nominated) != 1 {
 			t.Errorf("nominated are %v", nominated)
 		}
-		if p.Durable.preemptions.holds(preemptor.UID) {
+		if p.evictor.isEvicting(preemptor.UID) {
 			t.Error("it preempts again")
 		}
 	}
@@ -541,9 +349,9 @@ func TestAPreemptorThatIsTriedTooEarly(t *testing.T) {
 }
 
 func TestPreemptionTakesNominationsOfLessImportantPodsBack(t *testing.T) {
-	p := newPreemptionTest(t)
+	p := newEnvironment(t)
 	victim := p.running("n1", 1)[0]
-	p.addNode(t, "n1", victim)
+	p.addNode("n1", victim)
 	less, equal, more := p.pending(5), p.pending(10), p.pending(20)
 	unknown := p.pending(4) // to the API server
 	for _, pod := range []*corev1.Pod{less, equal, more} {
@@ -551,11 +359,11 @@ func TestPreemptionTakesNominationsOfLessImportantPodsBack(t *testing.T) {
 		_, err := p.admin.CoreV1().Pods(namespace).UpdateStatus(p.ctx, pod, metav1.UpdateOptions{})
 		must(t, err)
 	}
-	r := &preemptionRun{preemptor: equal, node: "n1", plugin: names.DefaultPreemption}
+	r := &preemption{preemptor: equal, node: "n1", plugin: names.DefaultPreemption}
 	for _, pod := range []*corev1.Pod{less, equal, more, unknown} {
 		p.queue.AddNominatedPod(logr.Discard(), podInfo(t, pod), &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "n1"})
 	}
-	if !p.Durable.preemptions.clearNominations(p.ctx, r) {
+	if !p.evictor.clearNominations(p.ctx, r) {
 		t.Error("it failed")
 	}
 	for pod, want := range map[*corev1.Pod]string{less: "", equal: "n1", more: "n1", unknown: ""} {
@@ -566,36 +374,36 @@ func TestPreemptionTakesNominationsOfLessImportantPodsBack(t *testing.T) {
 		}
 	}
 	p.calls.set(func(r *http.Request) error { return errForbidden })
-	if p.Durable.preemptions.clearNominations(p.ctx, r) {
+	if p.evictor.clearNominations(p.ctx, r) {
 		t.Error("a failure goes unnoticed")
 	}
 }
 
 func TestPreemptionsThatMeanNothingAnyMoreAreForgotten(t *testing.T) {
-	p := newPreemptionTest(t)
-	shared := p.Durable.preemptions
+	p := newEnvironment(t)
+	shared := p.evictor
 	standing := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "standing"}}
 	nominated := p.pending(10)
 	p.queue.AddNominatedPod(logr.Discard(), podInfo(t, nominated), &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "n1"})
-	kept := &victim{pod: &corev1.Pod{}, state: putBack}
-	shared.latest[nominated.UID] = &preemptionRun{preemptor: nominated, node: "n1", victims: []*victim{kept}}
-	shared.latest[standing.UID] = &preemptionRun{preemptor: standing, node: "n1"}
-	shared.underWay[standing.UID] = []*preemptionRun{shared.latest[standing.UID]}
-	shared.leaving[kept.pod] = struct{}{}
+	kept := &victim{pod: &corev1.Pod{}, state: rejected}
+	shared.latest[nominated.UID] = &preemption{preemptor: nominated, node: "n1", victims: []*victim{kept}}
+	shared.latest[standing.UID] = &preemption{preemptor: standing, node: "n1"}
+	shared.active[standing.UID] = []*preemption{shared.latest[standing.UID]}
+	shared.rejected[kept.pod] = struct{}{}
 	for range minSweep - 2 {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(rand.String(8))}}
-		v := &victim{pod: &corev1.Pod{}, state: putBack}
-		shared.latest[pod.UID] = &preemptionRun{preemptor: pod, node: "n1", victims: []*victim{v}}
-		shared.leaving[v.pod] = struct{}{}
+		v := &victim{pod: &corev1.Pod{}, state: rejected}
+		shared.latest[pod.UID] = &preemption{preemptor: pod, node: "n1", victims: []*victim{v}}
+		shared.rejected[v.pod] = struct{}{}
 	}
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
-	shared.sweep()
+	shared.sweepLocked()
 	if len(shared.latest) != 2 || shared.latest[nominated.UID] == nil || shared.latest[standing.UID] == nil {
 		t.Errorf("kept are %v", shared.latest)
 	}
-	if _, ok := shared.leaving[kept.pod]; len(shared.leaving) != 1 || !ok {
-		t.Errorf("%d victims are kept", len(shared.leaving))
+	if _, ok := shared.rejected[kept.pod]; len(shared.rejected) != 1 || !ok {
+		t.Errorf("%d victims are kept", len(shared.rejected))
 	}
 }
 

@@ -1,10 +1,9 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package profile
+package preemption
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -21,7 +20,7 @@ import (
 // Where nobody is less important than the preemptor, upstream is not asked, and would have said the
 // same.
 func TestPreemptionThatCannotHelpIsAnsweredAsUpstreamWould(t *testing.T) {
-	p := newPreemptionTest(t)
+	p := newEnvironment(t)
 	r := rand.New(rand.NewPCG(20261121, 0))
 	preemptors := map[int32]*corev1.Pod{}
 	for _, priority := range []int32{0, 10} {
@@ -40,7 +39,7 @@ func TestPreemptionThatCannotHelpIsAnsweredAsUpstreamWould(t *testing.T) {
 			if never {
 				pod.Spec.PreemptionPolicy = ptr.To(corev1.PreemptNever)
 			}
-			result, status, ok := p.plugin().futile.answer(p.snapshot, version, pod, statuses)
+			message, ok := p.plugin.noVictims.message(p.snapshot, version, pod, statuses)
 			if want := lowest >= priority && !never; ok != want {
 				t.Fatalf("%s: answered: %v, the lowest priority on nodes is %d", where, ok, lowest)
 			}
@@ -49,14 +48,14 @@ func TestPreemptionThatCannotHelpIsAnsweredAsUpstreamWould(t *testing.T) {
 				continue
 			}
 			answered++
-			ctx := context.WithValue(p.ctx, planKey{}, &plan{preemptor: pod})
-			wantResult, want := p.plugin().DefaultPreemption.PostFilter(ctx, schedframework.NewCycleState(), pod, statuses)
+			result, status := noCandidate(message)
+			wantResult, want := p.plugin.DefaultPreemption.PostFilter(p.ctx, schedframework.NewCycleState(), pod, statuses)
 			if status.Code() != want.Code() || status.Message() != want.Message() || *result.NominatingInfo != *wantResult.NominatingInfo {
 				t.Fatalf("%s:\n got %v %q\nwant %v %q", where, status.Code(), status.Message(), want.Code(), want.Message())
 			}
-			_, again, _ := p.plugin().futile.answer(p.snapshot, version, pod, statuses)
-			if again.Message() != want.Message() {
-				t.Fatalf("%s: the second answer is %q", where, again.Message())
+			again, _ := p.plugin.noVictims.message(p.snapshot, version, pod, statuses)
+			if again != want.Message() {
+				t.Fatalf("%s: the second answer is %q", where, again)
 			}
 		}
 		p.clearResidents(i, nodes)
@@ -71,7 +70,7 @@ func residence(world, node int) *corev1.Node {
 }
 
 // randomResidents makes nodes with pods on them, and returns the lowest priority of these.
-func (p *preemptionTest) randomResidents(r *rand.Rand, world, nodes int) (lowest int32) {
+func (p *environment) randomResidents(r *rand.Rand, world, nodes int) (lowest int32) {
 	lowest = 1 << 30
 	for node := range nodes {
 		p.cache.AddNode(logr.Discard(), residence(world, node))
@@ -88,7 +87,7 @@ func (p *preemptionTest) randomResidents(r *rand.Rand, world, nodes int) (lowest
 	return lowest
 }
 
-func (p *preemptionTest) clearResidents(world, nodes int) {
+func (p *environment) clearResidents(world, nodes int) {
 	for node := range nodes {
 		info, err := p.snapshot.Get(residence(world, node).Name)
 		must(p.t, err)

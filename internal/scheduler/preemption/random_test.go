@@ -1,7 +1,7 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package profile
+package preemption
 
 import (
 	"context"
@@ -27,8 +27,8 @@ import (
 // before its preemption has ended or after, and before its cycle has. However these fall, it is to
 // be tried again.
 func TestAPreemptorIsNeverLeftBehind(t *testing.T) {
-	p := newPreemptionTest(t)
-	p.addNode(t, "n1")
+	p := newEnvironment(t)
+	p.addNode("n1")
 	for round := range 40 {
 		seed := rand.Uint64()
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -78,7 +78,7 @@ type leaver struct {
 
 // randomVictims puts pods on n1, in the cache and the snapshot: bound, deleted by somebody
 // meanwhile, on Permit or in PreBind.
-func (p *preemptionTest) randomVictims(r *rand.Rand) []leaver {
+func (p *environment) randomVictims(r *rand.Rand) []leaver {
 	var victims []leaver
 	for _, pod := range p.running("n1", 1+r.IntN(3)) {
 		must(p.t, p.cache.AddPod(logr.Discard(), pod))
@@ -95,7 +95,7 @@ func (p *preemptionTest) randomVictims(r *rand.Rand) []leaver {
 		}
 	}
 	if r.IntN(2) == 0 {
-		low := p.create(p.t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "assumed-" + utilrand.String(5)}, Spec: corev1.PodSpec{SchedulerName: "mine"}})
+		low := p.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "assumed-" + utilrand.String(5)}, Spec: corev1.PodSpec{SchedulerName: "mine"}})
 		victims = append(victims, p.assumedVictim(low, r.IntN(2) == 0))
 	}
 	return victims
@@ -103,24 +103,24 @@ func (p *preemptionTest) randomVictims(r *rand.Rand) []leaver {
 
 // assumedVictim has a pod wait on Permit or be in PreBind; its leaving is what its binding
 // goroutine does.
-func (p *preemptionTest) assumedVictim(pod *corev1.Pod, permit bool) leaver {
+func (p *environment) assumedVictim(pod *corev1.Pod, permit bool) leaver {
 	assumed := p.assume(pod, "n1")
 	undo := func() {
 		must(p.t, p.cache.ForgetPod(logr.Discard(), assumed))
 		p.queue.Move(logr.Discard(), schedframework.EventAssignedPodDelete, assumed, nil, nil)
 	}
 	if permit {
-		p.WaitingPods.Add(assumed, map[string]time.Duration{"Gate": time.Hour})
+		p.waitingPods.Add(assumed, map[string]time.Duration{"Gate": time.Hour})
 		return leaver{pod: assumed, leave: func() {
-			p.WaitingPods.Wait(p.ctx, assumed.UID)
+			p.waitingPods.Wait(p.ctx, assumed.UID)
 			undo()
 		}}
 	}
 	preparing, cancel := context.WithCancelCause(p.ctx)
-	p.PodsInPreBind.Add(assumed.UID, cancel)
+	p.podsInPreBind.Add(assumed.UID, cancel)
 	return leaver{pod: assumed, leave: func() {
 		<-preparing.Done()
-		p.PodsInPreBind.Remove(assumed.UID)
+		p.podsInPreBind.Remove(assumed.UID)
 		undo()
 	}}
 }

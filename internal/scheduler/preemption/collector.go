@@ -1,0 +1,69 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package preemption
+
+import (
+	"context"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	fwk "k8s.io/kube-scheduler/framework"
+	plfeature "k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+	schedpreemption "k8s.io/kubernetes/pkg/scheduler/framework/preemption"
+)
+
+// collector collects the victims of the node that upstream chooses, which upstream's executor would
+// evict.
+//
+// It belongs to the Plugin, because upstream's PreemptPod takes nothing of the caller's: PostFilter
+// resets it and reads it, for one pod at a time, on the goroutine of the scheduling loop. The
+// executor calls PreemptPod within PostFilter, from several goroutines, and waits for them.
+type collector struct {
+	mu      sync.Mutex // guards what follows
+	node    string
+	victims []*corev1.Pod
+}
+
+// executor returns an executor that hands the victims to the collector. It works synchronously:
+// there is nothing in it to wait for.
+func (c *collector) executor(handle fwk.Handle) *schedpreemption.Executor {
+	features := plfeature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
+	features.EnableAsyncPreemption = false
+	executor := schedpreemption.NewExecutor(withoutNominations{handle}, features)
+	executor.PreemptPod = func(
+		_ context.Context, candidate schedpreemption.Candidate, _ schedpreemption.ExecutorPreemptor, victim *corev1.Pod, _ string,
+	) error {
+		c.add(candidate.Name(), victim)
+		return nil
+	}
+	return executor
+}
+
+func (c *collector) reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.node, c.victims = "", nil
+}
+
+func (c *collector) add(node string, victim *corev1.Pod) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.node = node
+	c.victims = append(c.victims, victim)
+}
+
+// collected returns the node and its victims, none if upstream chose no node.
+func (c *collector) collected() (node string, victims []*corev1.Pod) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.node, c.victims
+}
+
+// withoutNominations hides nominated pods from upstream's executor. It would clear nominations by
+// calls to the API server while the scheduling loop waits; the Evictor does so in the background.
+type withoutNominations struct{ fwk.Handle }
+
+// NominatedPodsForNode implements fwk.PodNominator.
+func (withoutNominations) NominatedPodsForNode(string) []fwk.PodInfo { return nil }

@@ -1,0 +1,36 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package preemption makes room for pods that fit nowhere by evicting pods with a lower priority.
+// kube-scheduler's DefaultPreemption decides which ones; this package saves it work, carries out
+// what it decides, and brings the preemptor back (KEP-4832, asynchronous preemption).
+//
+//	scheduling cycle: the pod fits on no node
+//	  |
+//	  v
+//	Plugin.PostFilter
+//	  | victims of its last preemption are still on the nominated node? -> wait for them
+//	  | no pod has a lower priority?                         (noVictims) -> preemption does not help
+//	  | dry runs remembered for its class?             (dryRuns, search) -> show upstream one node
+//	  | upstream's Evaluator: dry runs, candidates, the node             -> or does not help
+//	  | the victims on that node                             (collector)
+//	  v
+//	Evictor.begin ------------------------------.
+//	  |                                         |
+//	  v                                         v
+//	the pod goes back to the queue,           a goroutine of its own (Evictor.run):
+//	nominated for the node; PreEnqueue          clears nominations of less important pods
+//	holds it back meanwhile                     for the node, evicts the victims
+//	  |                                         |
+//	  |<----------------------------------------'
+//	  |   Queue.Ungate, or Queue.RetryLater if an eviction failed
+//	  v
+//	victim deleted, or its binding cycle undone: an event moves the preemptor to the active queue
+//	  |
+//	  v
+//	scheduling cycle: the preemptor fits on its nominated node, or waits for the remaining victims
+//
+// An instance of a profile has a [Plugin] of its own. PostFilter is called on the goroutine of the
+// scheduling loop alone, which therefore owns all that the Plugin remembers. The process has one
+// [Evictor], so that a preemption outlives the instance that decided it.
+package preemption

@@ -1,0 +1,419 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package preemption
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/informers"
+	clientset "k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	frameworkplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/queue"
+)
+
+const (
+	namespace     = metav1.NamespaceDefault
+	schedulerName = "mine"
+)
+
+// environment is a scheduler with one profile, as far as preemption is concerned: its cycles only
+// fail.
+type environment struct {
+	t   *testing.T
+	ctx context.Context
+	// client is the scheduler's, whose calls may be spoilt; admin is the tests' own.
+	client, admin clientset.Interface
+	calls         *spoiledCalls
+	cache         *cache.Cache
+	snapshot      *cache.Snapshot
+	queue         *queue.Queue
+	waitingPods   *framework.WaitingPods
+	podsInPreBind *framework.PodsInPreBind
+	recorder      *events.FakeRecorder
+	evictor       *Evictor
+
+	// The instance of the profile.
+	framework *framework.Framework
+	plugin    *Plugin
+}
+
+func newEnvironment(t *testing.T) *environment {
+	t.Helper()
+	p := &environment{
+		t:             t,
+		ctx:           klog.NewContext(t.Context(), logr.Discard()),
+		calls:         &spoiledCalls{},
+		cache:         cache.New(),
+		snapshot:      cache.NewSnapshot(),
+		waitingPods:   framework.NewWaitingPods(),
+		podsInPreBind: framework.NewPodsInPreBind(),
+		recorder:      &events.FakeRecorder{Events: make(chan string, 100)},
+	}
+	var err error
+	p.admin, err = clientset.NewForConfig(admin)
+	must(t, err)
+	spoilt := rest.CopyConfig(admin)
+	spoilt.Wrap(func(next http.RoundTripper) http.RoundTripper { p.calls.next = next; return p.calls })
+	p.client, err = clientset.NewForConfig(spoilt)
+	must(t, err)
+	pods := factory.Core().V1().Pods().Lister()
+	// On the clock of the test no back-off ends while it looks.
+	p.queue = queue.New(queue.Config{PodLister: pods, Clock: clocktesting.NewFakeClock(time.Now())})
+	p.evictor = NewEvictor(p.ctx, Config{
+		Client: p.client, Pods: pods, Snapshot: p.snapshot, Queue: p.queue,
+		WaitingPods: p.waitingPods, PodsInPreBind: p.podsInPreBind,
+	})
+	t.Cleanup(func() {
+		stopped, cancel := context.WithCancel(context.Background())
+		cancel() // a test that has failed may have left a preemption hanging
+		p.evictor.Close(stopped)
+	})
+	p.reload()
+	return p
+}
+
+// reload replaces the instance of the profile by a new one.
+func (p *environment) reload() {
+	p.t.Helper()
+	defaults, err := latest.Default()
+	must(p.t, err)
+	configured := enabled(&defaults.Profiles[0])
+	args := map[string]runtime.Object{}
+	for _, pc := range defaults.Profiles[0].PluginConfig {
+		args[pc.Name] = pc.Args
+	}
+	h := &handle{environment: p}
+	registry, instances := frameworkplugins.NewInTreeRegistry(), map[string]fwk.Plugin{}
+	for name := range framework.Needed(configured) {
+		pl, err := registry[name](p.ctx, args[name], h)
+		must(p.t, err)
+		if upstream, ok := pl.(*defaultpreemption.DefaultPreemption); ok {
+			p.plugin = New(upstream, h, p.evictor)
+			pl = p.plugin
+		}
+		instances[name] = pl
+	}
+	plugins, err := framework.Expand(configured, instances)
+	must(p.t, err)
+	p.framework = framework.New(framework.Config{
+		ProfileName: schedulerName, Plugins: plugins, Snapshot: p.snapshot, Nominator: p.queue,
+		WaitingPods: p.waitingPods, PodsInPreBind: p.podsInPreBind,
+	})
+	h.Framework = p.framework
+	factory.Start(stopFactory)
+	factory.WaitForCacheSync(stopFactory)
+
+	hints := queue.HintMap{}
+	for _, extension := range plugins.EnqueueExtensions() {
+		events, err := extension.EventsToRegister(p.ctx)
+		must(p.t, err)
+		for _, e := range events {
+			hints[e.Event] = append(hints[e.Event], queue.Hint{Plugin: extension.Name(), Fn: e.QueueingHintFn})
+		}
+	}
+	p.queue.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{
+		schedulerName: {PreEnqueue: plugins.PreEnqueue, Hints: hints, InitialBackoff: time.Second, MaxBackoff: 10 * time.Second},
+	}}, sets.New(schedulerName))
+}
+
+// enabled returns those of the default plugins that the tests need: what pods have to do with
+// volumes and devices is left out.
+func enabled(profile *schedconfig.KubeSchedulerProfile) *schedconfig.Plugins {
+	wanted := sets.New(names.PrioritySort, names.NodeUnschedulable, names.NodeName, names.TaintToleration, names.NodeAffinity,
+		names.NodePorts, names.NodeResourcesFit, names.PodTopologySpread, names.InterPodAffinity, names.DefaultPreemption, names.DefaultBinder)
+	out := &schedconfig.Plugins{}
+	for _, pl := range profile.Plugins.MultiPoint.Enabled {
+		if wanted.Has(pl.Name) {
+			out.MultiPoint.Enabled = append(out.MultiPoint.Enabled, pl)
+		}
+	}
+	return out
+}
+
+// handle is that of an instance, as far as the plugins and preemption call it.
+type handle struct {
+	fwk.Handle
+	*environment
+	Framework *framework.Framework
+}
+
+func (h *handle) SnapshotSharedLister() fwk.SharedLister                 { return h.snapshot }
+func (h *handle) ClientSet() clientset.Interface                         { return h.client }
+func (h *handle) EventRecorder() events.EventRecorderLogger              { return h.recorder }
+func (h *handle) SharedInformerFactory() informers.SharedInformerFactory { return factory }
+func (h *handle) Parallelizer() fwk.Parallelizer                         { return framework.NewParallelizer(0) }
+func (h *handle) Extenders() []fwk.Extender                              { return nil }
+func (h *handle) SharedDRAManager() fwk.SharedDRAManager                 { return nil }
+func (h *handle) APICacher() fwk.APICacher                               { return nil }
+
+func (h *handle) RunPreFilterExtensionAddPod(
+	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, add fwk.PodInfo, node fwk.NodeInfo,
+) *fwk.Status {
+	return h.Framework.RunPreFilterExtensionAddPod(ctx, state, pod, add, node)
+}
+
+func (h *handle) RunPreFilterExtensionRemovePod(
+	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, remove fwk.PodInfo, node fwk.NodeInfo,
+) *fwk.Status {
+	return h.Framework.RunPreFilterExtensionRemovePod(ctx, state, pod, remove, node)
+}
+
+func (h *handle) RunFilterPluginsWithNominatedPods(
+	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo,
+) *fwk.Status {
+	return h.Framework.RunFilterPluginsWithNominatedPods(ctx, state, pod, node)
+}
+
+// addNode puts a node with room for ten pods into the cache, for the test alone.
+func (p *environment) addNode(name string, pods ...*corev1.Pod) {
+	p.t.Helper()
+	room := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("10"), corev1.ResourceCPU: resource.MustParse("1")}
+	p.cache.AddNode(logr.Discard(), &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
+		Status:     corev1.NodeStatus{Capacity: room, Allocatable: room},
+	})
+	for _, pod := range pods {
+		must(p.t, p.cache.AddPod(logr.Discard(), pod))
+	}
+	must(p.t, p.cache.UpdateSnapshot(logr.Discard(), p.snapshot))
+}
+
+// create creates a pod and waits until the informers know it.
+func (p *environment) create(pod *corev1.Pod) *corev1.Pod {
+	p.t.Helper()
+	pod.Namespace = namespace
+	pod.Spec.Containers = []corev1.Container{{Name: "main", Image: "pause", Resources: corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("600m")},
+	}}}
+	var created *corev1.Pod
+	eventually(p.t, func() (err error) { // the API server may not know the priority class yet
+		created, err = p.admin.CoreV1().Pods(namespace).Create(p.ctx, pod, metav1.CreateOptions{})
+		return err
+	}).Should(gomega.Succeed())
+	p.t.Cleanup(func() {
+		if err := p.admin.CoreV1().Pods(namespace).Delete(context.Background(), pod.Name, *metav1.NewDeleteOptions(0)); err != nil && !apierrors.IsNotFound(err) {
+			p.t.Error(err)
+		}
+	})
+	lister := factory.Core().V1().Pods().Lister().Pods(namespace)
+	eventually(p.t, func() error { _, err := lister.Get(pod.Name); return err }).Should(gomega.Succeed())
+	return created
+}
+
+// class returns a priority class of that value, which it creates.
+func (p *environment) class(value int32) string {
+	p.t.Helper()
+	name := "of-test-" + rand.String(8)
+	classes := p.admin.SchedulingV1().PriorityClasses()
+	_, err := classes.Create(p.ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}, metav1.CreateOptions{})
+	must(p.t, err)
+	p.t.Cleanup(func() { must(p.t, classes.Delete(context.Background(), name, metav1.DeleteOptions{})) })
+	return name
+}
+
+// pending creates a pod that needs more than half a node, and queues it.
+func (p *environment) pending(priority int32) *corev1.Pod {
+	p.t.Helper()
+	pod := p.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "preemptor-" + rand.String(5)}, Spec: corev1.PodSpec{
+		SchedulerName: "mine", PriorityClassName: p.class(priority),
+	}})
+	p.queue.Add(logr.Discard(), pod)
+	return pod
+}
+
+// running creates pods that are bound to a node, of which there is room for one only.
+func (p *environment) running(node string, count int) []*corev1.Pod {
+	p.t.Helper()
+	var pods []*corev1.Pod
+	for range count {
+		pods = append(pods, p.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "victim-" + rand.String(5)}, Spec: corev1.PodSpec{NodeName: node}}))
+	}
+	return pods
+}
+
+// pop takes a pod that must be next.
+func (p *environment) pop(pod *corev1.Pod) *schedframework.QueuedPodInfo {
+	p.t.Helper()
+	p.expectPlace(pod, queue.Active, queue.Backoff)
+	popped, _ := p.queue.Pop(logr.Discard())
+	if popped.Pod.UID != pod.UID {
+		p.t.Fatalf("popped %s instead of %s", popped.Pod.Name, pod.Name)
+	}
+	return popped
+}
+
+// attempt is a cycle that ends in PostFilter: the pod fits on no node.
+func (p *environment) attempt(popped *schedframework.QueuedPodInfo) *fwk.Status {
+	p.t.Helper()
+	result, status := p.postFilter(popped.Pod)
+	popped.UnschedulablePlugins.Insert(names.NodeResourcesFit)
+	var nominating *fwk.NominatingInfo
+	if result != nil {
+		nominating = result.NominatingInfo
+	}
+	if kept, err := p.queue.RequeueNominated(logr.Discard(), popped, nominating); !kept || err != nil {
+		p.t.Fatalf("giving the pod back: kept %v, %v", kept, err)
+	}
+	return status
+}
+
+func (p *environment) postFilter(pod *corev1.Pod) (*fwk.PostFilterResult, *fwk.Status) {
+	p.t.Helper()
+	must(p.t, p.cache.UpdateSnapshot(logr.Discard(), p.snapshot))
+	state := schedframework.NewCycleState()
+	if _, status, _ := p.framework.RunPreFilterPlugins(p.ctx, state, pod); !status.IsSuccess() {
+		p.t.Fatalf("PreFilter: %v", status)
+	}
+	nodes, err := p.snapshot.NodeInfos().List()
+	must(p.t, err)
+	statuses := schedframework.NewDefaultNodeToStatus()
+	for _, node := range nodes {
+		status := p.framework.RunFilterPluginsWithNominatedPods(p.ctx, state, pod, node)
+		if !status.IsRejected() {
+			p.t.Fatalf("node %s is not refused: %v", node.Node().Name, status)
+		}
+		statuses.Set(node.Node().Name, status)
+	}
+	return p.framework.RunPostFilterPlugins(p.ctx, state, pod, statuses)
+}
+
+// gone is what the informers' handler does for a bound pod that is deleted.
+func (p *environment) gone(pod *corev1.Pod) {
+	p.t.Helper()
+	must(p.t, p.cache.RemovePod(logr.Discard(), pod))
+	p.queue.Move(logr.Discard(), schedframework.EventAssignedPodDelete, pod, nil, nil)
+}
+
+// assume has a pod bound to a node in memory, and returns the assumed pod.
+func (p *environment) assume(pod *corev1.Pod, node string) *corev1.Pod {
+	p.t.Helper()
+	assumed := *pod
+	assumed.Spec.NodeName = node
+	info, err := schedframework.NewPodInfo(&assumed)
+	must(p.t, err)
+	must(p.t, p.cache.AssumePod(logr.Discard(), info))
+	return &assumed
+}
+
+func (p *environment) expectPlace(pod *corev1.Pod, places ...queue.Place) {
+	p.t.Helper()
+	eventually(p.t, func() queue.Place { state, _ := p.queue.Get(pod.UID); return state.Place }).Should(gomega.BeElementOf(places))
+}
+
+// ended waits until the preemptions that were begun have ended, with what they tell the queue and
+// the metrics in the end.
+func (p *environment) ended() {
+	p.t.Helper()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		p.evictor.running.Wait()
+	}()
+	eventually(p.t, ended).Should(gomega.BeClosed())
+}
+
+// exists says whether the API server has the pod, and not on its way out.
+func (p *environment) exists(pod *corev1.Pod) bool {
+	p.t.Helper()
+	now, err := p.client.CoreV1().Pods(pod.Namespace).Get(p.ctx, pod.Name, metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) {
+		must(p.t, err)
+	}
+	return err == nil && now.UID == pod.UID && now.DeletionTimestamp == nil
+}
+
+// deletes says whether a request deletes a pod.
+func deletes(r *http.Request, pod *corev1.Pod) bool {
+	return r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/pods/"+pod.Name)
+}
+
+// stop has the API calls for which it is meant wait until release is called. reached is closed by
+// the first.
+func (p *environment) stop(which func(*http.Request) bool) (reached <-chan struct{}, release func()) {
+	at, open := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	p.calls.set(func(r *http.Request) error {
+		if !which(r) {
+			return nil
+		}
+		once.Do(func() { close(at) })
+		select {
+		case <-open:
+			return nil
+		case <-r.Context().Done():
+			return context.Cause(r.Context())
+		}
+	})
+	return at, sync.OnceFunc(func() { close(open) })
+}
+
+var errForbidden = errors.New("nobody may delete this")
+
+// spoiledCalls is a client's transport that fails, or holds up, calls to the API server.
+type spoiledCalls struct {
+	next http.RoundTripper
+
+	mu    sync.Mutex // guards spoil
+	spoil func(*http.Request) error
+}
+
+// set replaces what is done to calls from now on; nil: nothing.
+func (s *spoiledCalls) set(spoil func(*http.Request) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.spoil = spoil
+}
+
+func (s *spoiledCalls) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	spoil := s.spoil
+	s.mu.Unlock()
+	if spoil != nil {
+		if err := spoil(r); err != nil {
+			return nil, err
+		}
+	}
+	return s.next.RoundTrip(r)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func eventually(t *testing.T, actual any) gomega.AsyncAssertion {
+	t.Helper()
+	return gomega.NewWithT(t).Eventually(actual).WithTimeout(time.Minute).WithPolling(5 * time.Millisecond)
+}

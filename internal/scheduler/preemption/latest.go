@@ -1,0 +1,65 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package preemption
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// awaitsVictims reports whether a pod has to wait for the victims of its last preemption: the pod
+// is still nominated for their node, the node may still fit once they are gone, and the snapshot
+// has some of them there. statuses has the reasons why nodes do not fit.
+func (e *Evictor) awaitsVictims(pod *corev1.Pod, statuses fwk.NodeToStatusReader) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p := e.latest[pod.UID]
+	if p == nil || !e.isNominated(p) || statuses.Get(p.node).Code() == fwk.UnschedulableAndUnresolvable {
+		return false
+	}
+	node, err := e.Snapshot.Get(p.node)
+	if err != nil {
+		return false
+	}
+	onNode := map[types.UID]*corev1.Pod{}
+	for _, info := range node.GetPods() {
+		onNode[info.GetPod().UID] = info.GetPod()
+	}
+	waits := false
+	for _, v := range p.victims {
+		known := onNode[v.pod.UID]
+		switch {
+		case v.state == failed:
+			return false
+		// A rejected victim that is there as another object was assumed again.
+		case known == v.pod, known != nil && v.state != rejected:
+			waits = true
+		}
+	}
+	return waits
+}
+
+// minSweep keeps small maps from being swept for each preemption.
+const minSweep = 64
+
+// sweepLocked drops the preemptions whose preemptor is bound, deleted or nominated elsewhere.
+func (e *Evictor) sweepLocked() {
+	if len(e.latest) < e.sweepAt {
+		return
+	}
+	clear(e.rejected)
+	for uid, p := range e.latest {
+		if e.active[uid] == nil && !e.isNominated(p) {
+			delete(e.latest, uid)
+			continue
+		}
+		for _, v := range p.victims {
+			if v.state == rejected {
+				e.rejected[v.pod] = struct{}{}
+			}
+		}
+	}
+	e.sweepAt = max(minSweep, 2*len(e.latest))
+}

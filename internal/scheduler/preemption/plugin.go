@@ -1,0 +1,102 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package preemption
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
+	schedpreemption "k8s.io/kubernetes/pkg/scheduler/framework/preemption"
+	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+	"k8s.io/utils/ptr"
+
+	"github.com/livesched/livesched/internal/scheduler/framework"
+)
+
+// Plugin is the DefaultPreemption plugin of one instance of a profile. Upstream's plugin, which is
+// embedded, decides whom to preempt; the process's Evictor carries that out.
+//
+// PostFilter belongs to the goroutine of the scheduling loop. PreEnqueue may be called by any
+// goroutine.
+type Plugin struct {
+	*defaultpreemption.DefaultPreemption
+	handle    fwk.Handle
+	evictor   *Evictor
+	collector *collector
+	noVictims noVictims
+	dryRuns   dryRuns
+}
+
+var (
+	_ fwk.PostFilterPlugin  = &Plugin{}
+	_ fwk.PreEnqueuePlugin  = &Plugin{}
+	_ fwk.EnqueueExtensions = &Plugin{}
+)
+
+// New returns the Plugin that takes the place of pl, which it changes: nobody else may use pl from
+// then on. handle is the one that pl was built with.
+func New(pl *defaultpreemption.DefaultPreemption, handle fwk.Handle, evictor *Evictor) *Plugin {
+	collector := &collector{}
+	pl.Executor = collector.executor(handle)
+	pl.Evaluator = schedpreemption.NewEvaluator(pl.Evaluator.PluginName, handle, pl.Evaluator.Interface, pl.Executor)
+	return &Plugin{DefaultPreemption: pl, handle: handle, evictor: evictor, collector: collector}
+}
+
+// PostFilter chooses the node to preempt pods on, begins the eviction of its victims, and returns
+// the node as the one to nominate. While victims of the pod's last preemption are still leaving its
+// nominated node, the pod waits for them and preempts nobody else.
+func (p *Plugin) PostFilter(
+	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
+) (*fwk.PostFilterResult, *fwk.Status) {
+	if p.evictor.awaitsVictims(pod, statuses) {
+		schedmetrics.PreemptionAttempts.Inc()
+		return nil, fwk.NewStatus(fwk.Unschedulable, victimsTerminating)
+	}
+	refusals := framework.ReadRefusals(state)
+	if message, ok := p.noVictims.message(p.evictor.Snapshot, refusals.Version, pod, statuses); ok {
+		return noCandidate(message)
+	}
+	node, message := p.chooseNode(ctx, state, refusals, pod, statuses)
+	switch {
+	case message != "":
+		return noCandidate(message)
+	case node != nil:
+		if result, status := p.preempt(ctx, state, pod, onlyNode{statuses, node}); status.IsSuccess() {
+			return result, status
+		}
+	}
+	return p.preempt(ctx, state, pod, statuses)
+}
+
+// preempt has upstream choose node and victims, and begins their eviction.
+func (p *Plugin) preempt(
+	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
+) (*fwk.PostFilterResult, *fwk.Status) {
+	p.collector.reset()
+	result, status := p.DefaultPreemption.PostFilter(ctx, state, pod, statuses)
+	node, victims := p.collector.collected()
+	switch {
+	case !status.IsSuccess() || len(victims) == 0:
+		return result, status
+	case ctx.Err() != nil: // upstream may not have come to all victims
+		return nil, fwk.AsStatus(context.Cause(ctx))
+	}
+	p.evictor.begin(p.handle, newPreemption(pod, node, p.Name(), victims))
+	return result, status
+}
+
+// PreEnqueue holds a pod back while its victims are being evicted.
+func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
+	if p.evictor.isEvicting(pod.UID) {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, evicting)
+	}
+	return nil
+}
+
+// preemptsNever reports whether the pod's policy forbids preemption.
+func preemptsNever(pod *corev1.Pod) bool {
+	return ptr.Deref(pod.Spec.PreemptionPolicy, corev1.PreemptLowerPriority) == corev1.PreemptNever
+}

@@ -1,0 +1,192 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package preemption
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	schedpreemption "k8s.io/kubernetes/pkg/scheduler/framework/preemption"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/framework"
+)
+
+// search is the search for the best candidate for one preemptor, with the help of remembered dry
+// runs. It follows Evaluator.findCandidates and Evaluator.DryRunPreemption of Kubernetes 1.36
+// (k8s.io/kubernetes/pkg/scheduler/framework/preemption/preemption.go), which cannot be given
+// results that are known. An upgrade of Kubernetes has to compare the two.
+type search struct {
+	plugin    *Plugin
+	state     fwk.CycleState
+	pod       *corev1.Pod
+	snapshot  *cache.Snapshot
+	nominated map[string]uint64
+	budgets   []*policyv1.PodDisruptionBudget
+	known     *classDryRuns
+}
+
+// chooseNode returns the node that upstream's evaluator would choose, or its message if it would
+// find no candidate. It returns neither if dry runs cannot be reused for the pod.
+func (p *Plugin) chooseNode(
+	ctx context.Context, state fwk.CycleState, refusals framework.Refusals, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
+) (node fwk.NodeInfo, message string) {
+	// Extenders that take part in preemption are asked about all candidates.
+	if refusals.Class == 0 || preemptsNever(pod) || slices.ContainsFunc(p.handle.Extenders(), fwk.Extender.SupportsPreemption) {
+		return nil, ""
+	}
+	budgets, err := p.Evaluator.PdbLister.List(labels.Everything())
+	if err != nil {
+		return nil, ""
+	}
+	nominated, _ := p.evictor.Queue.NominatedNodes(pod)
+	s := &search{
+		plugin: p, state: state, pod: pod, snapshot: p.evictor.Snapshot, nominated: nominated, budgets: budgets,
+		known: p.dryRuns.of(refusals.Class, corev1helpers.PodPriority(pod), budgetsSum(budgets)),
+	}
+	if err := s.known.findPotential(refusals.Version, statuses, s.snapshot.NodeInfos()); err != nil {
+		return nil, ""
+	}
+	candidates, ok := s.candidates(ctx)
+	switch {
+	case !ok:
+		return nil, ""
+	case len(candidates) > 0:
+		return s.best(ctx, candidates), ""
+	case s.upstreamChecksEligibility():
+		return nil, ""
+	}
+	return nil, s.known.noCandidateMessage(s)
+}
+
+// best returns the node of the candidate that upstream selects.
+func (s *search) best(ctx context.Context, candidates []schedpreemption.Candidate) fwk.NodeInfo {
+	slot, ok := s.snapshot.SlotOf(s.plugin.Evaluator.SelectCandidate(ctx, candidates).Name())
+	if !ok {
+		return nil
+	}
+	return s.snapshot.Info(slot)
+}
+
+// upstreamChecksEligibility reports whether upstream may refuse the pod with another message than
+// that there is no candidate: the pod does not exist any more, or waits for the victims of an
+// earlier preemption.
+func (s *search) upstreamChecksEligibility() bool {
+	latest, err := s.plugin.Evaluator.PodLister.Pods(s.pod.Namespace).Get(s.pod.Name)
+	return err != nil || latest.Status.NominatedNodeName != ""
+}
+
+// candidates returns the candidates in upstream's order. Beginning with some node, nodes are added
+// until there are as many candidates as wanted and at least one of them violates no disruption
+// budget. Those that violate none come first. ok is false if a dry run failed or there is no
+// potential node.
+func (s *search) candidates(ctx context.Context) (found []schedpreemption.Candidate, ok bool) {
+	potential := s.known.potential
+	if len(potential) == 0 {
+		return nil, false
+	}
+	offset, wanted := s.plugin.GetOffsetAndNumCandidates(int32(len(potential)))
+	var nonViolating, violating []schedpreemption.Candidate
+	for looked := 0; looked < len(potential) && (len(nonViolating) == 0 || len(nonViolating)+len(violating) < int(wanted)); {
+		// At least as many nodes as candidates are missing, so that their dry runs run in parallel.
+		next := make([]string, 0, wanted)
+		for i := max(1, int(wanted)-len(nonViolating)-len(violating)); i > 0 && looked < len(potential); i-- {
+			next = append(next, potential[(int(offset)+looked)%len(potential)])
+			looked++
+		}
+		if !s.update(ctx, next) {
+			return nil, false
+		}
+		for _, name := range next {
+			switch victims := s.known.byNode[name].victims; {
+			case victims == nil:
+			case victims.NumPDBViolations == 0:
+				nonViolating = append(nonViolating, candidate{name, victims})
+			default:
+				violating = append(violating, candidate{name, victims})
+			}
+		}
+	}
+	return append(nonViolating, violating...), true
+}
+
+// update does the dry runs on those of the nodes for which the known result is out of date. It
+// returns false if one failed.
+func (s *search) update(ctx context.Context, nodes []string) bool {
+	type task struct {
+		name   string
+		info   *schedframework.NodeInfo
+		result dryRun
+		failed bool
+	}
+	var outdated []task
+	for _, name := range nodes {
+		slot, ok := s.snapshot.SlotOf(name)
+		if !ok {
+			return false
+		}
+		version, nominated := s.snapshot.Version(slot), s.nominated[name]
+		if known, ok := s.known.byNode[name]; !ok || known.version != version || known.nominated != nominated {
+			outdated = append(outdated, task{name: name, info: s.snapshot.Info(slot), result: dryRun{version: version, nominated: nominated}})
+		}
+	}
+	s.plugin.handle.Parallelizer().Until(ctx, len(outdated), func(i int) {
+		t := &outdated[i]
+		t.failed = !s.dryRun(ctx, t.info, &t.result)
+	}, s.plugin.Name())
+	if ctx.Err() != nil || slices.ContainsFunc(outdated, func(t task) bool { return t.failed }) {
+		return false
+	}
+	for _, t := range outdated {
+		s.known.set(t.name, t.result)
+	}
+	return true
+}
+
+// dryRun does a dry run on a copy of a node. It returns false if that failed.
+func (s *search) dryRun(ctx context.Context, node *schedframework.NodeInfo, result *dryRun) bool {
+	pods, violations, status := s.plugin.Evaluator.SelectVictimsOnNode(ctx, s.state.Clone(), s.pod, node.Snapshot(), s.budgets)
+	switch {
+	case status.IsSuccess() && len(pods) > 0:
+		result.victims = &extenderv1.Victims{Pods: pods, NumPDBViolations: int64(violations)}
+		return true
+	case status.IsRejected():
+		result.status = status
+		return true
+	}
+	return false
+}
+
+// candidate is a node with its victims.
+type candidate struct {
+	name    string
+	victims *extenderv1.Victims
+}
+
+// Victims implements schedpreemption.Candidate.
+func (c candidate) Victims() *extenderv1.Victims { return c.victims }
+
+// Name implements schedpreemption.Candidate.
+func (c candidate) Name() string { return c.name }
+
+// onlyNode limits the nodes on which preemption may help to one.
+type onlyNode struct {
+	fwk.NodeToStatusReader
+	node fwk.NodeInfo
+}
+
+// NodesForStatusCode implements fwk.NodeToStatusReader.
+func (o onlyNode) NodesForStatusCode(nodes fwk.NodeInfoLister, code fwk.Code) ([]fwk.NodeInfo, error) {
+	if code != fwk.Unschedulable {
+		return o.NodeToStatusReader.NodesForStatusCode(nodes, code)
+	}
+	return []fwk.NodeInfo{o.node}, nil
+}

@@ -1,0 +1,156 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package preemption
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+
+	"github.com/livesched/livesched/internal/scheduler/podstatus"
+)
+
+// victim is a pod to evict, as the snapshot had it.
+type victim struct {
+	pod   *corev1.Pod
+	state victimState
+}
+
+type victimState int
+
+const (
+	// pending: its eviction has not ended.
+	pending victimState = iota
+	// deleted: the API server has accepted its deletion, or has no such pod.
+	deleted
+	// rejected: it was assumed but not bound, and its binding cycle was ended.
+	rejected
+	// failed: its eviction failed, or was not begun because that of another victim had failed.
+	failed
+)
+
+// isPendingLocked reports whether the eviction of a victim has not ended, and the informers do not
+// know of its deletion either.
+func (e *Evictor) isPendingLocked(v *victim) bool {
+	if v.state != pending {
+		return false
+	}
+	known, err := e.Pods.Pods(v.pod.Namespace).Get(v.pod.Name)
+	return err == nil && known.UID == v.pod.UID && known.DeletionTimestamp == nil
+}
+
+func (e *Evictor) setState(v *victim, state victimState) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	v.state = state
+}
+
+// evictAll evicts the victims, several at a time. It returns false if an eviction failed. Those that
+// had not begun by then are skipped, since without the failed one they make no room.
+func (e *Evictor) evictAll(ctx context.Context, handle fwk.Handle, p *preemption) bool {
+	var anyFailed atomic.Bool
+	handle.Parallelizer().Until(ctx, len(p.victims), func(i int) {
+		v := p.victims[i]
+		if anyFailed.Load() {
+			e.setState(v, failed)
+			return
+		}
+		if err := e.evict(ctx, handle, p, v); err != nil {
+			e.setState(v, failed)
+			anyFailed.Store(true)
+			utilruntime.HandleErrorWithContext(ctx, err, "Evicting a victim failed", "victim", klog.KObj(v.pod))
+		}
+	}, p.plugin)
+	return !anyFailed.Load() && ctx.Err() == nil
+}
+
+// evict deletes a victim, or ends its binding cycle if it is not bound yet, and writes an Event
+// about it.
+func (e *Evictor) evict(ctx context.Context, handle fwk.Handle, p *preemption, v *victim) error {
+	logger := klog.FromContext(ctx)
+	note := fmt.Sprintf("Preempted by pod %v on node %v", p.preemptor.UID, p.node)
+	inMemory := e.reject(p, v)
+	if inMemory {
+		note += " (in kube-scheduler memory)."
+	} else {
+		existed, err := e.deletePod(ctx, p.preemptor, v.pod)
+		if err != nil {
+			return err
+		}
+		e.setState(v, deleted)
+		if !existed {
+			logger.V(2).Info("The victim is gone already", "victim", klog.KObj(v.pod))
+			return nil
+		}
+	}
+	logger.V(2).Info("Evicted a victim", "victim", klog.KObj(v.pod), "inMemory", inMemory)
+	handle.EventRecorder().WithLogger(logger).Eventf(v.pod, p.preemptor, corev1.EventTypeNormal, "Preempted", "Preempting", "%s", note)
+	return nil
+}
+
+// reject ends the binding cycle of a victim that waits on Permit or is in PreBind, which puts the
+// pod back into the queue. It returns false for any other victim. If another preemption has ended
+// the cycle, and it is being undone, reject returns true.
+func (e *Evictor) reject(p *preemption, v *victim) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_, ended := e.rejected[v.pod]
+	if !ended {
+		if waiting := e.WaitingPods.Get(v.pod.UID); waiting != nil {
+			ended = waiting.Preempt(p.plugin, "preempted")
+		} else if preBinding := e.PodsInPreBind.Get(v.pod.UID); preBinding != nil {
+			ended = preBinding.CancelPod("preempted by " + p.plugin)
+		}
+	}
+	if ended {
+		v.state = rejected
+		e.rejected[v.pod] = struct{}{}
+	}
+	return ended
+}
+
+// deletePod deletes a pod, after it has added the condition that says why. It returns false if the
+// pod does not exist any more; one of the same name with another UID is another pod.
+func (e *Evictor) deletePod(ctx context.Context, preemptor, pod *corev1.Pod) (existed bool, err error) {
+	err = e.addDisruptionTarget(ctx, preemptor, pod)
+	switch {
+	case podstatus.IsGone(err):
+		return false, nil
+	case err != nil && !apierrors.IsConflict(err): // after a conflict, the deletion tells whether it is this pod
+		return true, fmt.Errorf("adding the condition %s: %w", corev1.DisruptionTarget, err)
+	}
+	err = e.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return false, nil
+	case err != nil:
+		return true, fmt.Errorf("deleting it: %w", err)
+	}
+	return true, nil
+}
+
+// addDisruptionTarget adds the condition that tells a pod's owner, job controllers above all, that
+// the pod was preempted (KEP-3329), unless the pod has it.
+func (e *Evictor) addDisruptionTarget(ctx context.Context, preemptor, pod *corev1.Pod) error {
+	condition := &corev1.PodCondition{
+		Type:               corev1.DisruptionTarget,
+		ObservedGeneration: podutil.CalculatePodConditionObservedGeneration(&pod.Status, pod.Generation, corev1.DisruptionTarget),
+		Status:             corev1.ConditionTrue,
+		Reason:             corev1.PodReasonPreemptionByScheduler,
+		Message:            fmt.Sprintf("%s: preempting to accommodate a higher priority pod", preemptor.Spec.SchedulerName),
+	}
+	status := pod.Status.DeepCopy()
+	if !podutil.UpdatePodCondition(status, condition) {
+		return nil
+	}
+	return podstatus.Patch(ctx, e.Client, pod, status)
+}
