@@ -10,10 +10,10 @@
 //	  v
 //	Plugin.PostFilter
 //	  | victims of its last preemption are still on the nominated node? -> wait for them
-//	  | no pod has a lower priority?                         (noVictims) -> preemption does not help
-//	  | dry runs remembered for its class?             (dryRuns, search) -> show upstream one node
-//	  | upstream's Evaluator: dry runs, candidates, the node             -> or does not help
-//	  | the victims on that node                             (collector)
+//	  | no pod has a lower priority? (noVictims)            -> preemption does not help
+//	  | dry runs known for its class? (search)              -> does not help, or one node to try
+//	  | upstream's Evaluator: dry runs, candidates, choice  -> does not help, or a node
+//	  | the victims on that node (collector)
 //	  v
 //	Evictor.begin ------------------------------.
 //	  |                                         |

@@ -63,7 +63,8 @@ func (d *dryRuns) of(class uint64, priority int32, budgets uint64) *classDryRuns
 		d.classes = slices.Delete(d.classes, i, i+1)
 	}
 	d.classes = slices.Insert(d.classes, 0, found)
-	d.classes = slices.Delete(d.classes, min(len(d.classes), maxDryRunClasses), len(d.classes)) // also drops the references
+	// Delete also clears the references.
+	d.classes = slices.Delete(d.classes, min(len(d.classes), maxDryRunClasses), len(d.classes))
 	if found.budgets != budgets {
 		found.budgets = budgets
 		clear(found.byNode)

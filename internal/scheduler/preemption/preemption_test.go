@@ -26,7 +26,7 @@ import (
 )
 
 func TestPreemption(t *testing.T) {
-	t.Run("rule 6: holds the preemptor back while its victims are evicted, under whatever generation", func(t *testing.T) {
+	t.Run("rule 6: holds the preemptor back while its victims are evicted, under whatever instance", func(t *testing.T) {
 		p := newEnvironment(t)
 		victim := p.running("n1", 1)[0]
 		preemptor := p.pending(10)
@@ -44,7 +44,7 @@ func TestPreemption(t *testing.T) {
 		p.reload()
 		p.expectPlace(preemptor, queue.Gated)
 		if status := p.plugin.PreEnqueue(p.ctx, preemptor); status.Message() != evicting || status.Code() != fwk.UnschedulableAndUnresolvable {
-			t.Errorf("the next generation says %v", status)
+			t.Errorf("the next instance says %v", status)
 		}
 		release()
 		p.expectPlace(preemptor, queue.Active)

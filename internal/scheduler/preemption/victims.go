@@ -54,8 +54,8 @@ func (e *Evictor) setState(v *victim, state victimState) {
 	v.state = state
 }
 
-// evictAll evicts the victims, several at a time. It returns false if an eviction failed. Those that
-// had not begun by then are skipped, since without the failed one they make no room.
+// evictAll evicts the victims, several at a time. It returns false if an eviction failed. Those
+// that had not begun by then are skipped, since without the failed one they make no room.
 func (e *Evictor) evictAll(ctx context.Context, handle fwk.Handle, p *preemption) bool {
 	var anyFailed atomic.Bool
 	handle.Parallelizer().Until(ctx, len(p.victims), func(i int) {
@@ -125,7 +125,8 @@ func (e *Evictor) deletePod(ctx context.Context, preemptor, pod *corev1.Pod) (ex
 	switch {
 	case podstatus.IsGone(err):
 		return false, nil
-	case err != nil && !apierrors.IsConflict(err): // after a conflict, the deletion tells whether it is this pod
+	// After a conflict, the deletion shows whether this is the pod.
+	case err != nil && !apierrors.IsConflict(err):
 		return true, fmt.Errorf("adding the condition %s: %w", corev1.DisruptionTarget, err)
 	}
 	err = e.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})

@@ -22,31 +22,28 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/preemption"
 )
 
-// binderTimeout is the shared binder's own bind timeout: longer than any that VolumeBindingArgs can
-// ask for sensibly, since boundedBinder ends the call.
+// binderTimeout is the shared binder's own bind timeout. It is longer than any useful value of
+// VolumeBindingArgs, since boundedBinder ends the call.
 const binderTimeout = 365 * 24 * time.Hour
 
-// Durable holds the in-flight state that two of upstream's plugins keep in their instances, so that
-// it outlives them:
+// Durable holds state that two of upstream's plugins keep per plugin instance, and that must
+// outlive an instance of a profile:
 //
-//   - VolumeBinding's binder remembers which volumes were promised to pods that are not bound yet.
-//     With a binder per instance, the first pod of a new generation could be promised the same
-//     volume.
-//   - DefaultPreemption remembers whose victims are being evicted. With that in the instance, a new
-//     generation would let a preemptor back in before its victims are gone.
+//   - VolumeBinding's binder knows which volumes are assumed for pods that are not bound yet. With
+//     a binder per instance, a new instance could give the same volume to another pod.
+//   - DefaultPreemption knows the pods whose victims are being evicted. If each instance knew only
+//     its own, a new one would let a preemptor back in before its victims are gone.
 //
-// There is one of each for the process. The binder stands on an informer scope that is never
-// closed.
+// The process has one of each. Both read an informer scope that stays open as long as the process
+// runs.
 type Durable struct {
 	binder  volumebinding.SchedulerVolumeBinder
 	evictor *preemption.Evictor
 }
 
-// newDurable creates the process's durable plugin state. The scope is the process's own.
+// newDurable creates the durable state of the process. scope belongs to the process.
 func newDurable(ctx context.Context, env *Environment, scope *informers.Scope) (*Durable, error) {
 	core, storage := scope.Core().V1(), scope.Storage().V1()
-	// The binder's own timeout is out of the way: each profile's VolumeBindingArgs bound the call,
-	// see boundedBinder.
 	binder, err := volumebinding.NewVolumeBinder(klog.FromContext(ctx), env.Client, features(),
 		core.Pods(), core.Nodes(), storage.CSINodes(), core.PersistentVolumeClaims(), core.PersistentVolumes(), storage.StorageClasses(),
 		volumebinding.CapacityCheck{CSIDriverInformer: storage.CSIDrivers(), CSIStorageCapacityInformer: storage.CSIStorageCapacities()},
@@ -65,21 +62,21 @@ func newDurable(ctx context.Context, env *Environment, scope *informers.Scope) (
 	return &Durable{binder: binder, evictor: evictor}, nil
 }
 
-// Close waits until the preemptions under way have ended, and gives them up when ctx ends.
+// Close waits for the active preemptions, and cancels them when ctx ends.
 func (d *Durable) Close(ctx context.Context) { d.evictor.Close(ctx) }
 
 func features() plfeature.Features {
 	return plfeature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
 }
 
-// adopt has a freshly built plugin instance use the durable state. It returns what takes the place
-// of the instance.
+// adopt makes a plugin that was just built use the durable state. It returns the plugin to run in
+// its place.
 func (d *Durable) adopt(plugin fwk.Plugin, args any, handle *Handle) fwk.Plugin {
 	switch pl := plugin.(type) {
 	case *volumebinding.VolumeBinding:
 		pl.Binder = &boundedBinder{SchedulerVolumeBinder: d.binder, timeout: bindTimeout(args)}
 	case *defaultpreemption.DefaultPreemption:
-		// Otherwise the cycle waits for the evictions, and nothing is left to remember.
+		// With the feature off, upstream evicts the victims within PostFilter and keeps no state.
 		if features().EnableAsyncPreemption {
 			return preemption.New(pl, handle, d.evictor)
 		}
@@ -87,9 +84,9 @@ func (d *Durable) adopt(plugin fwk.Plugin, args any, handle *Handle) fwk.Plugin 
 	return plugin
 }
 
-// replacesListeners says whether adopt throws away all that the event handlers of a plugin's
-// factory feed: VolumeBinding makes a binder, which listens to volumes and claims. For each handler
-// every object that there is would be replayed, in every build.
+// replacesListeners reports whether adopt discards everything that the event handlers of the
+// plugin's factory fill: VolumeBinding builds a binder, which listens to volumes and claims. In
+// every build, each of these handlers would be called for every existing object.
 func replacesListeners(plugin string) bool { return plugin == names.VolumeBinding }
 
 // boundedBinder is the process-wide binder with the bind timeout of one profile.
@@ -98,18 +95,17 @@ type boundedBinder struct {
 	timeout time.Duration
 }
 
-// BindPodVolumes gives up after the profile's timeout.
+// BindPodVolumes fails when the profile's timeout has passed.
 func (b *boundedBinder) BindPodVolumes(ctx context.Context, pod *corev1.Pod, volumes *volumebinding.PodVolumes) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, b.timeout, fmt.Errorf("volumes were not bound within %v", b.timeout))
 	defer cancel()
 	return b.SchedulerVolumeBinder.BindPodVolumes(ctx, pod, volumes)
 }
 
-// bindTimeout reads the timeout from arguments that the plugin's own constructor has accepted
-// already.
+// bindTimeout returns the timeout in arguments that the plugin's constructor has accepted.
 func bindTimeout(args any) time.Duration {
 	seconds := args.(*schedconfig.VolumeBindingArgs).BindTimeoutSeconds
-	// Zero is legal: upstream then makes the API calls and gives up waiting for their effect. Leave
-	// it a moment in which to make them.
+	// Zero is valid: upstream then makes the API calls and does not wait for their effect. One
+	// second is enough to make them.
 	return max(time.Duration(seconds)*time.Second, time.Second)
 }

@@ -111,7 +111,7 @@ func claimant(claim string) *corev1.Pod {
 	return pod
 }
 
-// fits runs the filters of a generation for a pod on a node.
+// fits runs the filters of an instance for a pod on a node.
 func (e *testEnv) fits(t *testing.T, p *Instance, pod *corev1.Pod, nodeName string) (fwk.CycleState, *fwk.Status) {
 	t.Helper()
 	state := schedframework.NewCycleState()
@@ -125,8 +125,8 @@ func (e *testEnv) fits(t *testing.T, p *Instance, pod *corev1.Pod, nodeName stri
 
 // Without the shared state both halves of this rule are broken, as with two profiles of
 // kube-scheduler.
-func TestRule6StateThatOutlivesAGenerationIsSharedByAll(t *testing.T) {
-	t.Run("a volume that one generation promised to a pod is not promised to another pod by the next", func(t *testing.T) {
+func TestRule6StateThatOutlivesAnInstanceIsSharedByAll(t *testing.T) {
+	t.Run("a volume that one instance promised to a pod is not promised to another pod by the next", func(t *testing.T) {
 		e := newTestEnv(t, nil)
 		e.addNode(t, "n1")
 		first, second := claimant(rand.String(8)), claimant(rand.String(8))

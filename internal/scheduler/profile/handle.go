@@ -18,12 +18,12 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// Handle is what the plugins of one generation see of the scheduler. Plugins may keep it and call
-// it from goroutines of their own, also after their generation was retired: everything that
-// outlives a generation is delegated to the Environment, so those calls keep their meaning.
+// Handle gives the plugins of one instance access to the scheduler. Plugins may keep it and call it
+// from goroutines of their own, even after their instance was retired: the Handle delegates to the
+// Environment whatever outlives an instance, so these calls keep their meaning.
 //
-// The embedded Framework is nil until all plugins of the generation have been built. A constructor
-// that tries to run extension points fails its build.
+// The embedded Framework is nil until all plugins of the instance are built. A constructor that
+// runs extension points fails its build.
 type Handle struct {
 	*framework.Framework
 	env           *Environment
@@ -43,27 +43,27 @@ func (h *Handle) ProfileName() string { return h.schedulerName }
 // read.
 func (h *Handle) SnapshotSharedLister() fwk.SharedLister { return h.env.Snapshot }
 
-// ClientSet returns the process's client.
+// ClientSet returns the client of the process.
 func (h *Handle) ClientSet() clientset.Interface { return h.env.Client }
 
 // KubeConfig returns the configuration that ClientSet was built from. Plugins must not change it.
 func (h *Handle) KubeConfig() *rest.Config { return h.env.KubeConfig }
 
-// EventRecorder returns the recorder of this profile's scheduler name.
+// EventRecorder returns the recorder for the scheduler name of this profile.
 func (h *Handle) EventRecorder() events.EventRecorderLogger { return h.recorder }
 
-// SharedInformerFactory returns this generation's scope of the process's informers: handlers that
-// are added through it are removed when the generation is closed.
+// SharedInformerFactory returns the instance's scope of the process's informers. Handlers that are
+// added through it are removed when the instance is closed.
 func (h *Handle) SharedInformerFactory() clientinformers.SharedInformerFactory { return h.informers }
 
-// SharedDRAManager returns the process-wide manager of dynamic resources, nil where the feature is
+// SharedDRAManager returns the process-wide manager of dynamic resources, or nil if the feature is
 // off.
 func (h *Handle) SharedDRAManager() fwk.SharedDRAManager { return h.env.Devices.DRA }
 
 // SharedCSIManager returns the process-wide manager of CSINodes.
 func (h *Handle) SharedCSIManager() fwk.CSIManager { return h.env.Devices.CSI }
 
-// Parallelizer returns the parallelizer with the policy's parallelism.
+// Parallelizer returns a parallelizer with the parallelism of the profile's policy.
 func (h *Handle) Parallelizer() fwk.Parallelizer { return h.parallelizer }
 
 // Extenders returns the extenders of the profile's policy.
@@ -80,19 +80,19 @@ func (h *Handle) APICacher() fwk.APICacher { return nil }
 // 1.36.
 func (h *Handle) PodGroupManager() fwk.PodGroupManager { return nil }
 
-// SignPod returns no signature: pods are not batched by upstream's signatures.
+// SignPod returns no signature: livesched does not batch pods by upstream's signatures.
 func (h *Handle) SignPod(context.Context, *corev1.Pod) fwk.PodSignature { return nil }
 
-// IterateOverWaitingPods calls back for each pod that waits on Permit, of whatever profile and
-// generation.
+// IterateOverWaitingPods calls back for each pod that waits on Permit, under any instance of any
+// profile.
 func (h *Handle) IterateOverWaitingPods(callback func(fwk.WaitingPod)) {
 	h.env.WaitingPods.Iterate(callback)
 }
 
-// GetWaitingPod returns the waiting pod with this UID, nil if there is none.
+// GetWaitingPod returns the waiting pod with this UID, or nil.
 func (h *Handle) GetWaitingPod(uid types.UID) fwk.WaitingPod { return h.env.WaitingPods.Get(uid) }
 
-// RejectWaitingPod rejects the waiting pod with this UID and says whether there was one.
+// RejectWaitingPod rejects the waiting pod with this UID. It returns false if there is none.
 func (h *Handle) RejectWaitingPod(uid types.UID) bool { return h.env.WaitingPods.Reject(uid) }
 
 // AddPodInPreBind records a pod whose PreBind plugins are about to run.
@@ -100,10 +100,10 @@ func (h *Handle) AddPodInPreBind(uid types.UID, cancel context.CancelCauseFunc) 
 	h.env.PodsInPreBind.Add(uid, cancel)
 }
 
-// GetPodInPreBind returns the pod in PreBind with this UID, nil if there is none.
+// GetPodInPreBind returns the pod in PreBind with this UID, or nil.
 func (h *Handle) GetPodInPreBind(uid types.UID) fwk.PodInPreBind { return h.env.PodsInPreBind.Get(uid) }
 
-// RemovePodInPreBind forgets the pod in PreBind with this UID.
+// RemovePodInPreBind removes the pod in PreBind with this UID.
 func (h *Handle) RemovePodInPreBind(uid types.UID) { h.env.PodsInPreBind.Remove(uid) }
 
 // Activate moves pods to the active queue; see fwk.PodActivator.

@@ -16,9 +16,9 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// hints asks every plugin which cluster events may make a pod that it refused schedulable, and with
-// which hint function to look closer. A plugin that names no event is retried by updates of the pod
-// itself only, as scheduling gates are.
+// hints asks each plugin for the cluster events that may make a pod schedulable which the plugin
+// rejected, with their hint functions. If a plugin names no event, only updates of the pod itself
+// requeue the pods that it rejected, as is the case with scheduling gates.
 func hints(ctx context.Context, extensions []fwk.EnqueueExtensions) (queue.HintMap, error) {
 	table := queue.HintMap{}
 	var errs []error
@@ -35,8 +35,8 @@ func hints(ctx context.Context, extensions []fwk.EnqueueExtensions) (queue.HintM
 		for _, event := range events {
 			table[event.Event] = append(table[event.Event], queue.Hint{Plugin: ext.Name(), Fn: event.QueueingHintFn})
 		}
-		// A node that is added with a taint and loses it a moment later must be looked at again by
-		// a plugin that only asked for added nodes (kubernetes/kubernetes#109437).
+		// A plugin that asked for added nodes only needs to see a node again that was added with a
+		// taint and loses it a moment later (kubernetes/kubernetes#109437).
 		if wants(events, fwk.Node, fwk.Add) && !wants(events, fwk.Node, fwk.UpdateNodeTaint) {
 			untainted := fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeTaint}
 			table[untainted] = append(table[untainted], queue.Hint{Plugin: ext.Name()})
@@ -51,7 +51,7 @@ func wants(events []fwk.ClusterEventWithHint, resource fwk.EventResource, action
 	})
 }
 
-// resources lists what a hint table needs events of.
+// resources returns the resources of the events in a hint table.
 func resources(table queue.HintMap) []fwk.EventResource {
 	set := map[fwk.EventResource]struct{}{}
 	for event := range table {

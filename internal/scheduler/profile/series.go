@@ -11,12 +11,12 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
-// seriesUsers counts the generations of each scheduler name that may write metric series with that
-// name: those that are being built, that decide and that drain. With the last of them the series
-// go. The zero value is ready for use.
+// seriesUsers counts, for each scheduler name, the instances that may write metric series with that
+// name: those that are being built, are active, or drain. When the last of them is closed, the
+// series are deleted. The zero value is ready for use, by any goroutine.
 type seriesUsers struct {
-	// mu guards users. It is held while series are deleted: a generation that is built at that time
-	// makes its series afterwards, rather than keep some that were just deleted.
+	// mu guards users. It is held while series are deleted, so that an instance that is being built
+	// creates its series afterwards, and does not hold on to deleted ones.
 	mu    sync.Mutex
 	users map[string]int
 }
@@ -38,6 +38,6 @@ func (s *seriesUsers) drop(logger klog.Logger, schedulerName string) {
 	}
 	delete(s.users, schedulerName)
 	if err := metrics.ForgetProfile(schedulerName); err != nil {
-		logger.Error(err, "Deleting the metric series of a profile that is gone failed", "schedulerName", schedulerName)
+		logger.Error(err, "Deleting the metric series of a deleted profile failed", "schedulerName", schedulerName)
 	}
 }

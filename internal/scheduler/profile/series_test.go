@@ -32,7 +32,7 @@ func seriesOf(t *testing.T, schedulerName string) int {
 }
 
 func TestTheMetricSeriesOfAProfile(t *testing.T) {
-	t.Run("go with its last generation", func(t *testing.T) {
+	t.Run("go with its last instance", func(t *testing.T) {
 		e := newTestEnv(t, nil)
 		first := e.build(t, object("with-series"))
 		schedmetrics.PodScheduled("with-series", 0.1)
@@ -43,7 +43,7 @@ func TestTheMetricSeriesOfAProfile(t *testing.T) {
 		first.Release(logr.Discard())
 		<-first.Closed()
 		if seriesOf(t, "with-series") == 0 {
-			t.Error("the series went with the first of two generations")
+			t.Error("the series went with the first of two instances")
 		}
 		second.Release(logr.Discard())
 		<-second.Closed()
