@@ -13,14 +13,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/watch"
 	clientset "k8s.io/client-go/kubernetes"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"github.com/livesched/livesched/internal/namedwatch"
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
@@ -88,13 +86,9 @@ func (w *secretWatches) start(name types.NamespacedName) *secretWatch {
 	ctx, stop := context.WithCancel(w.lifetime)
 	s := &secretWatch{name: name, stop: stop, heard: make(chan struct{}), deadline: time.Now().Add(firstLook)}
 	hear := sync.OnceFunc(func() { close(s.heard) })
-	s.informer = toolscache.NewSharedIndexInformer(oneSecret(w.client, name), &corev1.Secret{}, 0, nil)
-	_, handlerErr := s.informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { w.changed() },
-		UpdateFunc: func(any, any) { w.changed() },
-		DeleteFunc: func(any) { w.changed() },
-	})
-	err := errors.Join(handlerErr, s.informer.SetTransform(onlyTLS),
+	var err error
+	s.informer, err = namedwatch.NewInformer(w.client, w.client.CoreV1().Secrets(name.Namespace), name.Name, &corev1.Secret{}, w.changed)
+	err = errors.Join(err, s.informer.SetTransform(onlyTLS),
 		s.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *toolscache.Reflector, err error) {
 			s.lastErr.Store(&err)
 			if apierrors.IsForbidden(err) {
@@ -116,22 +110,6 @@ func (w *secretWatches) start(name types.NamespacedName) *secretWatch {
 		}
 	}()
 	return s
-}
-
-// oneSecret lists and watches one Secret. Rights that are bound to its name are enough for that.
-func oneSecret(client clientset.Interface, name types.NamespacedName) toolscache.ListerWatcher {
-	secrets := client.CoreV1().Secrets(name.Namespace)
-	byName := fields.OneTermEqualSelector(metav1.ObjectNameField, name.Name).String()
-	return toolscache.ToListWatcherWithWatchListSemantics(&toolscache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			o.FieldSelector = byName
-			return secrets.List(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.FieldSelector = byName
-			return secrets.Watch(ctx, o)
-		},
-	}, client)
 }
 
 // onlyTLS drops from a Secret all that is not TLS material.

@@ -17,14 +17,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"github.com/livesched/livesched/internal/namedwatch"
 )
 
 // maxSleep bounds the wait for the next renewal: a clock may be set meanwhile.
@@ -89,8 +88,14 @@ func (k *Keeper) Start(ctx context.Context) error {
 		default:
 		}
 	}
-	secrets := newInformer(k.Client, k.watchSecret(), &corev1.Secret{}, poke)
-	configurations := newInformer(k.Client, k.watchConfiguration(), &admissionregistrationv1.ValidatingWebhookConfiguration{}, poke)
+	secrets, secretsErr := namedwatch.NewInformer(
+		k.Client, k.Client.CoreV1().Secrets(k.Secret.Namespace), k.Secret.Name, &corev1.Secret{}, poke)
+	configurations, configurationsErr := namedwatch.NewInformer(
+		k.Client, k.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations(), k.Configuration,
+		&admissionregistrationv1.ValidatingWebhookConfiguration{}, poke)
+	if err := errors.Join(secretsErr, configurationsErr); err != nil {
+		panic(err) // only an informer that was stopped refuses a handler
+	}
 	var running sync.WaitGroup
 	for _, informer := range []cache.SharedIndexInformer{secrets, configurations} {
 		running.Go(func() { informer.RunWithContext(ctx) })
@@ -192,47 +197,4 @@ func (k *Keeper) syncConfiguration(ctx context.Context, logger klog.Logger, conf
 	}
 	logger.Info("Wrote the authority of the certificate into the webhook configuration")
 	return nil
-}
-
-func (k *Keeper) watchSecret() *cache.ListWatch {
-	secrets, byName := k.Client.CoreV1().Secrets(k.Secret.Namespace), fields.OneTermEqualSelector(metav1.ObjectNameField, k.Secret.Name).String()
-	return &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			o.FieldSelector = byName
-			return secrets.List(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.FieldSelector = byName
-			return secrets.Watch(ctx, o)
-		},
-	}
-}
-
-func (k *Keeper) watchConfiguration() *cache.ListWatch {
-	configurations, byName := k.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations(), fields.OneTermEqualSelector(metav1.ObjectNameField, k.Configuration).String()
-	return &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			o.FieldSelector = byName
-			return configurations.List(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.FieldSelector = byName
-			return configurations.Watch(ctx, o)
-		},
-	}
-}
-
-// newInformer watches one object, by its name, for which rights that are bound to the name are
-// enough.
-func newInformer(client clientset.Interface, objects *cache.ListWatch, object runtime.Object, changed func()) cache.SharedIndexInformer {
-	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(objects, client), object, 0, nil)
-	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { changed() },
-		UpdateFunc: func(any, any) { changed() },
-		DeleteFunc: func(any) { changed() },
-	})
-	if err != nil {
-		panic(err) // only an informer that was stopped refuses one
-	}
-	return informer
 }
