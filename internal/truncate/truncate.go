@@ -11,8 +11,9 @@ import (
 
 const suffix = " ..."
 
-// ToBytes returns a text of at most limit bytes. A text that is longer is cut between two characters
-// and ends in " ...". Bytes that are not UTF-8 are replaced, since the API server refuses them.
+// ToBytes returns a text of at most limit bytes. A text that is longer is cut between two
+// characters and ends in " ...". Bytes that are not UTF-8 are replaced, since the API server
+// refuses them.
 func ToBytes(text string, limit int) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) <= limit {

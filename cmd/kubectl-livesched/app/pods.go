@@ -98,7 +98,7 @@ func (o *statusOptions) metrics(ctx context.Context, c client.Client) (text []by
 		return nil, "", err
 	}
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
-		return nil, "", fmt.Errorf("Lease %s/%s has no holder", o.namespace, o.leaseName)
+		return nil, "", fmt.Errorf("no replica holds the Lease %s/%s", o.namespace, o.leaseName)
 	}
 	// The identity is the host name, which is the pod's name, and a unique suffix.
 	name, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")

@@ -1,9 +1,9 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package binding is the binding cycle of a pod that the scheduling loop has assumed on a node: wait
-// on Permit, PreBind, Bind, PostBind. If any of them fails, it takes back the assumption and hands
-// the pod to package failure.
+// Package binding is the binding cycle of a pod that the scheduling loop has assumed on a node:
+// wait on Permit, PreBind, Bind, PostBind. If any of them fails, it takes back the assumption and
+// hands the pod to package failure.
 package binding
 
 import (
@@ -71,8 +71,8 @@ type Cycle struct {
 // errNobodyBinds is the error of a pod that every Bind plugin skips.
 var errNobodyBinds = errors.New("no Bind plugin of the profile took the pod")
 
-// Run binds the pod, or takes back its assumption and hands it to Failures. The context that plugins
-// get ends with Run.
+// Run binds the pod, or takes back its assumption and hands it to Failures. The context that
+// plugins get ends with Run.
 func (b *Binder) Run(ctx context.Context, c *Cycle) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -200,8 +200,8 @@ func (b *Binder) undo(ctx context.Context, c *Cycle, status *fwk.Status, became 
 		b.fail(ctx, c, status, became)
 		return
 	}
-	// The refused pod must not be woken by its own removal: move the others only after it is back in
-	// the queue, and leave it out.
+	// The refused pod must not be woken by its own removal: move the others only after it is back
+	// in the queue, and leave it out.
 	b.fail(ctx, c, status, became)
 	b.Queue.Move(logger, schedframework.EventAssignedPodDelete, pod, nil, func(other *corev1.Pod) bool { return other.UID != pod.UID })
 }

@@ -13,21 +13,21 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
-// DefaultLimit is how many pods are bound at the same time. It slows nothing down: an API server that
-// takes 10 milliseconds for a binding binds 6,400 pods a second with it, more than one with all CPUs
-// to itself does. No more than 100 requests fit on a connection (HTTP2MaxStreamsPerConnection of
-// kube-apiserver); each one beyond opens its own connection, which costs both sides more than the
-// binding.
+// DefaultLimit is how many pods are bound at the same time. It slows nothing down: an API server
+// that takes 10 milliseconds for a binding binds 6,400 pods a second with it, more than one with
+// all CPUs to itself does. No more than 100 requests fit on a connection
+// (HTTP2MaxStreamsPerConnection of kube-apiserver); each one beyond opens its own connection, which
+// costs both sides more than the binding.
 const DefaultLimit = 64
 
 // Limit bounds how many pods are being bound at the same time. Otherwise an API server that becomes
 // slow would get a request for every pod that was placed meanwhile, each with a goroutine, a stream
 // of a connection, and memory.
 //
-// It counts calls of Bind, and the reading of a pod after a failed one. It does not count what comes
-// before, which may last for minutes and depend on other pods: a gang whose members wait on Permit
-// for each other, and a volume that is provisioned in PreBind, hold up no other pod. So a Bind
-// plugin must not wait for the Bind of another pod.
+// It counts calls of Bind, and the reading of a pod after a failed one. It does not count what
+// comes before, which may last for minutes and depend on other pods: a gang whose members wait on
+// Permit for each other, and a volume that is provisioned in PreBind, hold up no other pod. So a
+// Bind plugin must not wait for the Bind of another pod.
 //
 // Pods that wait go on in the order in which they came. While four times as many wait as are being
 // bound, the scheduling loop pauses (AwaitRoom): the pods that it placed now would have to wait
@@ -60,7 +60,8 @@ const ahead = 4
 // fullLocked reports whether the loop should pause.
 func (l *Limit) fullLocked() bool { return l.waiting >= ahead*cap(l.places) }
 
-// AwaitRoom returns when few enough pods wait for a place to schedule the next one, or ctx has ended.
+// AwaitRoom returns when few enough pods wait for a place to schedule the next one, or ctx has
+// ended.
 func (l *Limit) AwaitRoom(ctx context.Context) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,8 +79,8 @@ func (l *Limit) AwaitRoom(ctx context.Context) {
 	}
 }
 
-// enter waits for a place, and returns a function that gives it back. It returns the cause of ctx if
-// that ends first.
+// enter waits for a place, and returns a function that gives it back. It returns the cause of ctx
+// if that ends first.
 func (l *Limit) enter(ctx context.Context) (leave func(), err error) {
 	select {
 	case l.places <- struct{}{}:

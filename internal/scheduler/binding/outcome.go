@@ -33,10 +33,10 @@ const (
 	lost
 )
 
-// verify reads from the API server where a pod is after a Bind plugin failed: informers may be older
-// than the call. Otherwise a bound pod would get a condition that it is not, lose its reservations,
-// and its resources would seem free for a moment. Without an answer it tries again for a while: an
-// API server that lost one answer may lose the next.
+// verify reads from the API server where a pod is after a Bind plugin failed: informers may be
+// older than the call. Otherwise a bound pod would get a condition that it is not, lose its
+// reservations, and its resources would seem free for a moment. Without an answer it tries again
+// for a while: an API server that lost one answer may lose the next.
 func (b *Binder) verify(ctx context.Context, c *Cycle) outcome {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

@@ -66,7 +66,8 @@ func NewManagers(ctx context.Context, client clientset.Interface, scope *informe
 // AddEventHandlers adds a handler for the changes of each resource that the managers follow.
 //
 // The claims' assume cache, the slice tracker and the class cache call it after they have taken in
-// the change themselves. A handler on the bare informer could wake a pod before its plugin sees why.
+// the change themselves. A handler on the bare informer could wake a pod before its plugin sees
+// why.
 func (m *Managers) AddEventHandlers(handlerOf func(fwk.EventResource) toolscache.ResourceEventHandler) error {
 	if m.DRA == nil {
 		return nil

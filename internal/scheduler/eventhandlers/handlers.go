@@ -1,7 +1,8 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package eventhandlers turns the events of informers into changes of the scheduler's cache and queue.
+// Package eventhandlers turns the events of informers into changes of the scheduler's cache and
+// queue.
 //
 //	pods, nodes      Listen      cache, queue; as long as the process lives          pods.go, nodes.go
 //	other resources  Sources     cluster events for the queue, which wake the pods   sources.go, resources.go

@@ -66,10 +66,10 @@ func listening(t *testing.T) *handlers {
 	return s
 }
 
-func (s *handlers) places(uids ...types.UID) []queue.Place {
+func (h *handlers) places(uids ...types.UID) []queue.Place {
 	var places []queue.Place
 	for _, uid := range uids {
-		state, _ := s.queue.Get(uid)
+		state, _ := h.queue.Get(uid)
 		places = append(places, state.Place)
 	}
 	return places
@@ -90,12 +90,12 @@ func assumedCopy(popped *schedframework.QueuedPodInfo, node string) *schedframew
 }
 
 // assume has the pod popped and assumed on a node.
-func (s *handlers) assume(t *testing.T, pod *corev1.Pod, node string) *corev1.Pod {
+func (h *handlers) assume(t *testing.T, pod *corev1.Pod, node string) *corev1.Pod {
 	t.Helper()
-	s.podAdded(pod)
-	popped, _ := s.queue.Pop(logr.Discard())
+	h.podAdded(pod)
+	popped, _ := h.queue.Pop(logr.Discard())
 	assumed := assumedCopy(popped, node)
-	if err := s.cache.AssumePod(logr.Discard(), assumed.PodInfo); err != nil {
+	if err := h.cache.AssumePod(logr.Discard(), assumed.PodInfo); err != nil {
 		t.Fatal(err)
 	}
 	return assumed.Pod

@@ -46,8 +46,8 @@ func (p *Pending) Enqueue(logger klog.Logger, schedulerName string) {
 		return
 	}
 	for _, obj := range objs {
-		// An assumed pod is being bound under the profile that had the name before. It ends up bound
-		// or queued.
+		// An assumed pod is being bound under the profile that had the name before. It ends up
+		// bound or queued.
 		if pod, ok := obj.(*corev1.Pod); ok && !isAssumed(p.cache, pod) {
 			p.queue.Add(logger, pod)
 		}

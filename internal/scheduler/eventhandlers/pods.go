@@ -49,8 +49,8 @@ func (h *handlers) podUpdated(oldPod, newPod *corev1.Pod) {
 }
 
 func (h *handlers) podDeleted(pod *corev1.Pod, stale bool) {
-	// The node of a stale object may be outdated; the cache knows the right one. A pod that is being
-	// bound is rejected, not only removed, so that it does not wait on Permit for nothing.
+	// The node of a stale object may be outdated; the cache knows the right one. A pod that is
+	// being bound is rejected, not only removed, so that it does not wait on Permit for nothing.
 	if assigned(pod) || stale && !isAssumed(h.cache, pod) {
 		h.assignedPodDeleted(pod)
 	}
@@ -130,9 +130,9 @@ func (h *handlers) pendingPodDeleted(pod *corev1.Pod) {
 	}
 }
 
-// assumedPodDeleted frees the resources of a pod that is deleted while it is being bound. It does not
-// matter which profile placed the pod, or whether that still exists: all profiles share the cache
-// and the waiting pods.
+// assumedPodDeleted frees the resources of a pod that is deleted while it is being bound. It does
+// not matter which profile placed the pod, or whether that still exists: all profiles share the
+// cache and the waiting pods.
 func (h *handlers) assumedPodDeleted(pod *corev1.Pod) {
 	logger := eventLogger()
 	assumed, err := h.cache.GetPod(pod)

@@ -98,9 +98,9 @@ func (s *Sources) hold(ctx context.Context, resource fwk.EventResource) error {
 	return nil
 }
 
-// join adds a user to the source of a resource, if there is one. If there is none, or it is missing,
-// fresh becomes the source, with that user, unless it is nil. join reports whether the earlier
-// source is used.
+// join adds a user to the source of a resource, if there is one. If there is none, or it is
+// missing, fresh becomes the source, with that user, unless it is nil. join reports whether the
+// earlier source is used.
 func (s *Sources) join(resource fwk.EventResource, fresh *source) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -136,8 +136,8 @@ func (a *Attempt) noteRejectors(ctx context.Context) {
 	}
 }
 
-// requeued reports whether the queue has kept a pod that was given back to it. If it has not, the pod
-// is gone, bound after all, or its profile was removed during the attempt.
+// requeued reports whether the queue has kept a pod that was given back to it. If it has not, the
+// pod is gone, bound after all, or its profile was removed during the attempt.
 func (h *Handler) requeued(logger klog.Logger, pod *corev1.Pod, kept bool, err error) bool {
 	switch {
 	case errors.Is(err, queue.ErrGone), errors.Is(err, queue.ErrAlreadyQueued):

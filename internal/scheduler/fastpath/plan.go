@@ -53,11 +53,11 @@ type rowPlan struct {
 	// keys are the plugins of kind local that have keys of their own.
 	keys []NodeLocal
 
-	// Score plugins of eligibility and of local that do not normalize. Only the weighted sum of their
-	// scores is kept.
+	// Score plugins of eligibility and of local that do not normalize. Only the weighted sum of
+	// their scores is kept.
 	eligibilityFixed, localFixed []scorer
-	// highestFixed is the highest possible sum, with that of resources; -1 if the sum can be negative
-	// or is too high for buckets.
+	// highestFixed is the highest possible sum, with that of resources; -1 if the sum can be
+	// negative or is too high for buckets.
 	highestFixed int64
 	// normalized are those that do. The scores of each are kept.
 	normalized []scorer
@@ -87,8 +87,8 @@ type uncachedPlan struct {
 	perPod   *framework.Framework // kind perPod
 	skipped  sets.Set[string]     // the names of perPod, as AllSkip takes them
 	dynamic  *framework.Framework // DynamicResources alone
-	// devices is the name of DynamicResources if that is among perPod. It knows for each pod whether
-	// a resource that the pod requests is backed by devices, in which case the answers of
+	// devices is the name of DynamicResources if that is among perPod. It knows for each pod
+	// whether a resource that the pod requests is backed by devices, in which case the answers of
 	// NodeResourcesFit depend on more than the node.
 	devices string
 	// opaque is true if there are plugins of that kind, and opaques are their names. filters and

@@ -30,16 +30,3 @@ type refresher struct {
 
 // begin prepares for a decision.
 func (r *refresher) begin(recordMetrics bool) { r.recordMetrics, r.examined = recordMetrics, 0 }
-
-// each calls update once for each slot with a change.
-func (r *refresher) each(changes []cache.Change, update func(cache.Slot) error) error {
-	r.seen.reset(r.snapshot.Slots())
-	for _, change := range changes {
-		if r.seen.add(change.Slot) {
-			if err := update(change.Slot); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}

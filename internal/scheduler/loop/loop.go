@@ -129,8 +129,9 @@ type cycle struct {
 	start      time.Time
 }
 
-// run is the scheduling cycle. It returns a pod that is assumed on a node, to be bound. For any other
-// pod it returns nil, after the pod has been given back or released, and the profile released.
+// run is the scheduling cycle. It returns a pod that is assumed on a node, to be bound. For any
+// other pod it returns nil, after the pod has been given back or released, and the profile
+// released.
 func (c *cycle) run(ctx context.Context) *binding.Cycle {
 	logger := klog.FromContext(ctx)
 	if c.skip(logger) {

@@ -17,8 +17,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/failure"
 )
 
-// place decides on a node, assumes the pod there and runs the Reserve and Permit plugins. On failure
-// nothing stays assumed or reserved.
+// place decides on a node, assumes the pod there and runs the Reserve and Permit plugins. On
+// failure nothing stays assumed or reserved.
 func (c *cycle) place(ctx context.Context) (*binding.Cycle, *fwk.NominatingInfo, *fwk.Status) {
 	logger := klog.FromContext(ctx)
 	if err := c.loop.Cache.UpdateSnapshot(logger, c.loop.Snapshot); err != nil {

@@ -22,9 +22,9 @@ import (
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 )
 
-// Patch writes the fields of status that differ from the pod's. It retries errors of the server a few
-// times. If the pod is gone, or was replaced by another one of its name, it returns an error for
-// which IsGone is true.
+// Patch writes the fields of status that differ from the pod's. It retries errors of the server a
+// few times. If the pod is gone, or was replaced by another one of its name, it returns an error
+// for which IsGone is true.
 func Patch(ctx context.Context, client clientset.Interface, pod *corev1.Pod, status *corev1.PodStatus) error {
 	patch, err := patchOf(pod, status)
 	if err != nil {

@@ -98,8 +98,8 @@ func (p *Instance) FastPath() *fastpath.Plan { return p.fastPath }
 // all it held.
 func (p *Instance) Closed() <-chan struct{} { return p.closed }
 
-// Acquire takes a reference. The caller must know that somebody else holds one: as long as the queue
-// has the instance's settings in force, the Store does.
+// Acquire takes a reference. The caller must know that somebody else holds one: as long as the
+// queue has the instance's settings in force, the Store does.
 func (p *Instance) Acquire() {
 	if p.refs.Add(1) <= 1 {
 		// Its plugins are closed: that is a bug here, not a condition to handle.
@@ -155,8 +155,8 @@ func closePlugins(logger klog.Logger, instances map[string]fwk.Plugin) error {
 	return errors.Join(errs...)
 }
 
-// guard runs third-party code and turns its panic into an error. The stack goes to the log: it helps
-// the plugin's author, but has no place in a status.
+// guard runs third-party code and turns its panic into an error. The stack goes to the log: it
+// helps the plugin's author, but has no place in a status.
 func guard(logger klog.Logger, fn func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

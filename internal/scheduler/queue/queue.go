@@ -34,7 +34,8 @@ type Config struct {
 //
 // All methods are safe for concurrent use. Informer handlers, the scheduling loop, binding
 // goroutines, plugins and reloads call them. One mutex serves them all; PreEnqueue plugins, hints
-// and the queue sort run with it held. These must not call the queue, except to read nominated pods.
+// and the queue sort run with it held. These must not call the queue, except to read nominated
+// pods.
 //
 // Methods that need mu held end in Locked. Types without a lock of their own that mu guards say so.
 //
@@ -252,12 +253,12 @@ func (q *Queue) deleteLocked(pod *corev1.Pod) {
 	}
 }
 
-// Pop takes the next pod, and waits until there is one. It returns nil once the queue is closed. The
-// caller owns the pod, and must release it by Done or Requeue on every path.
+// Pop takes the next pod, and waits until there is one. It returns nil once the queue is closed.
+// The caller owns the pod, and must release it by Done or Requeue on every path.
 //
-// The settings are those whose PreEnqueue plugins admitted the pod. Pop acquires their Holder in its
-// critical section, so no Reconfigure can retire it before the caller has it. The caller must give
-// the reference back.
+// The settings are those whose PreEnqueue plugins admitted the pod. Pop acquires their Holder in
+// its critical section, so no Reconfigure can retire it before the caller has it. The caller must
+// give the reference back.
 func (q *Queue) Pop(logger klog.Logger) (*schedframework.QueuedPodInfo, *ProfileSettings) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

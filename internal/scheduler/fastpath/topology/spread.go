@@ -55,7 +55,7 @@ type counter struct {
 	byBinding bool
 }
 
-// Twin returns the tracker of PodTopologySpread for pods with these constraints. It is stale once
+// Tracker returns the tracker of PodTopologySpread for pods with these constraints. It is stale once
 // the constraints have changed.
 func (c *SpreadConstraints) Tracker() (Tracker, error) {
 	t := &spread{sources: c.sources, pod: c.pod, allKeys: !c.system, constraints: c}

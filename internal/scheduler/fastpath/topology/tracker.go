@@ -13,9 +13,10 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// Tracker is the answer of one plugin that looks beyond a node for the pods of one class, kept up to
-// date node by node. It belongs to the goroutine of the scheduling loop, as the snapshot does that it
-// was made for: no method may be called while another runs, or while the snapshot is refreshed.
+// Tracker is the answer of one plugin that looks beyond a node for the pods of one class, kept up
+// to date node by node. It belongs to the goroutine of the scheduling loop, as the snapshot does
+// that it was made for: no method may be called while another runs, or while the snapshot is
+// refreshed.
 //
 // A decision calls the methods in this order:
 //
