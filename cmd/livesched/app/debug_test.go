@@ -62,7 +62,7 @@ var _ = Describe("Debugging", func() {
 		base := "http://" + metrics + "/debug/pprof/"
 		Expect(get(ctx, base)).To(And(HaveField("Code", http.StatusOK), HaveField("Body", ContainSubstring("goroutine?debug=1"))))
 		// livesched is ready a moment before it leads.
-		Eventually(get).WithArguments(ctx, base+"goroutine?debug=2").Should(HaveField("Body", ContainSubstring("scheduler.(*Scheduler).scheduleOne")))
+		Eventually(get).WithArguments(ctx, base+"goroutine?debug=2").Should(HaveField("Body", ContainSubstring("loop.(*Loop).Run")))
 		Expect(get(ctx, base+"heap?debug=1")).To(HaveField("Body", ContainSubstring("heap profile")))
 		Eventually(get).WithArguments(ctx, base+"block?debug=1").Should(HaveField("Body", MatchRegexp(`--- contention:\ncycles/second=\d+\n\d+ \d+ @`)), "contention is recorded")
 		Expect(get(ctx, base+"cmdline")).To(HaveField("Body", ContainSubstring("--profiling")))

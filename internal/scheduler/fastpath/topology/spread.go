@@ -55,8 +55,8 @@ type counter struct {
 	byBinding bool
 }
 
-// Tracker returns the tracker of PodTopologySpread for pods with these constraints. It is stale once
-// the constraints have changed.
+// Tracker returns the tracker of PodTopologySpread for pods with these constraints. It is stale
+// once the constraints have changed.
 func (c *SpreadConstraints) Tracker() (Tracker, error) {
 	t := &spread{sources: c.sources, pod: c.pod, allKeys: !c.system, constraints: c}
 	t.required = nodeaffinity.GetRequiredNodeAffinity(t.pod)
