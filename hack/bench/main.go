@@ -1,20 +1,21 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command bench measures livesched, beside kube-scheduler where there is something to compare:
+// Command bench measures livesched, and kube-scheduler where the two can be compared:
 //
-//	decision     what a decision costs, without an API server
-//	throughput   pods a second, end to end, on a real etcd and kube-apiserver
-//	reload       what changing a profile costs while pods wait and while they are scheduled
+//	decision     the cost of a decision, without an API server
+//	throughput   pods per second, end to end, on a real etcd and kube-apiserver
+//	reload       the cost of changing a profile while pods wait and while they are scheduled
 //	scale        large clusters, simulated in memory
 //
-// Each prints tables and writes its figures to a JSON file (see package report); from such files
+// Each subcommand prints tables and writes its figures to a JSON file (see package report). Two
+// more subcommands read such files:
 //
 //	table        prints the tables again, as Markdown for docs/compare/performance.md
 //	plot         draws the charts of docs/
 //
-// A run that takes too long can be done by part: flags say which nodes, kinds of pods and
-// contenders, and --out where the part goes; table and plot take the files of all parts.
+// A run that takes too long can be split into parts: flags select the nodes, the kinds of pods and
+// the contenders, and --out names the file of the part. table and plot read the files of all parts.
 package main
 
 import (
@@ -38,7 +39,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	klog.SetLogger(logr.Discard()) // what goes wrong is returned
+	klog.SetLogger(logr.Discard()) // errors are returned
 	ctrl.SetLogger(logr.Discard())
 	root := &cobra.Command{
 		Use:           "bench",
@@ -47,7 +48,8 @@ func main() {
 		SilenceErrors: true,
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once, and the kernel its children
+	// A second Ctrl-C ends the program immediately, and the kernel then kills its children.
+	context.AfterFunc(ctx, stop)
 	root.AddCommand(decision.Command(), throughput.Command(), reload.Command(), scale.Command(), tableCommand(), plotCommand())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)

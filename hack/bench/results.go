@@ -21,7 +21,7 @@ import (
 	"github.com/livesched/livesched/hack/bench/throughput"
 )
 
-// results are what can be made from the report of each benchmark.
+// results holds the functions that make tables and charts from the report of each benchmark.
 var results = map[string]struct {
 	tables func(*report.Report) []report.Table
 	charts func(*report.Report) []chart.Chart
@@ -56,7 +56,8 @@ func tableCommand() *cobra.Command {
 	}
 }
 
-// plotCommand has the module that can draw draw the charts of reports.
+// plotCommand returns the subcommand that draws the charts of reports. The module in
+// hack/bench/plot draws them.
 func plotCommand() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
@@ -85,7 +86,7 @@ func plotCommand() *cobra.Command {
 	return cmd
 }
 
-// read reads reports of a benchmark that is known.
+// read reads reports of a known benchmark.
 func read(files []string) (*report.Report, error) {
 	r, err := report.Read(files...)
 	if err != nil {

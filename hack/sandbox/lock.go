@@ -15,7 +15,7 @@ import (
 )
 
 // lock makes this process the only user of a sandbox's directory. The kernel releases the lock when
-// the process dies for whatever reason.
+// the process ends for any reason.
 func lock(path string) (unlock func(), err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

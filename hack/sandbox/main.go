@@ -65,11 +65,12 @@ func run(cfg sandboxConfig, exit bool) int {
 		err = s.wait(ctx)
 	}
 	interrupted := ctx.Err() != nil
-	stopSignals() // a second Ctrl-C ends the program at once, and the kernel its children
+	// A second Ctrl-C ends the program immediately, and the kernel then kills its children.
+	stopSignals()
 	stopErr := s.stop()
 	var died *process.ExitError
 	switch {
-	case errors.As(err, &died): // stopping it would only repeat that it has ended
+	case errors.As(err, &died): // stopping it would only report again that it has ended
 		return fail(err)
 	case stopErr != nil:
 		return fail(errors.Join(err, fmt.Errorf("stopping: %w", stopErr)))

@@ -41,7 +41,7 @@ func newPlacement(pods []corev1.Pod, zoneOf map[string]string) placement {
 	return p
 }
 
-// zoneSkew is the difference between the fullest and the emptiest zone.
+// zoneSkew returns the difference in pods between the fullest and the emptiest zone.
 func (p placement) zoneSkew() int {
 	zones := slices.Collect(maps.Values(p.perZone))
 	return slices.Max(zones) - slices.Min(zones)

@@ -16,7 +16,7 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// sampleFile is the file of a profile in config/samples.
+// sampleFile returns the path of a profile's file in config/samples.
 func sampleFile(profile string) string {
 	return "livesched_v1alpha1_schedulerprofile_" + profile + ".yaml"
 }

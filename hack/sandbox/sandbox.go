@@ -26,7 +26,7 @@ import (
 	"github.com/livesched/livesched/test/controlplane/process"
 )
 
-// liveschedGrace is the time in which livesched must stop. It documents ten seconds.
+// liveschedGrace is the time in which livesched must stop. Its documentation promises ten seconds.
 const liveschedGrace = 12 * time.Second
 
 // sandboxConfig holds paths and sizes. After complete, all paths are absolute.

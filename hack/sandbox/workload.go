@@ -20,8 +20,8 @@ func replicasFor(nodes int) int32 { return int32(min(max(nodes*3/5, minNodes), 3
 
 func (w workload) labels() map[string]string { return map[string]string{"app": w.name} }
 
-// deployment requests CPU and memory in the proportion of the nodes' capacity: eight pods fill the
-// smallest node.
+// deployment returns a Deployment that requests CPU and memory in the proportion of the nodes'
+// capacity. Eight pods fill the smallest node.
 func (w workload) deployment() *appsv1.Deployment {
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: w.name, Namespace: namespace, Labels: w.labels()},

@@ -23,16 +23,16 @@ import (
 	"github.com/livesched/livesched/test/controlplane/process"
 )
 
-// portTries is how often a component is started on another port after somebody took the one found
-// free for it.
+// portTries is the number of attempts to start a component, each on another port, when another
+// process takes the free port first.
 const portTries = 3
 
-// kwokConfig has the stages that nodes and pods go through; kwok has none of its own.
+// kwokConfig holds the stages of nodes and pods. kwok has none by default.
 //
 //go:embed kwok.yaml
 var kwokConfig []byte
 
-// component is what comesUp needs to know of one.
+// component describes a component to comesUp.
 type component struct {
 	name, path string
 	args       func(address string) []string
@@ -40,7 +40,7 @@ type component struct {
 }
 
 // comesUp starts a component on a free loopback port and waits until it is ready. It returns the
-// address, as host:port.
+// address as host:port.
 func (c *ControlPlane) comesUp(ctx context.Context, comp component) (string, error) {
 	began := time.Now()
 	for try := 1; ; try++ {
@@ -77,7 +77,7 @@ func (c *ControlPlane) startEtcd(ctx context.Context, path string) error {
 				"--data-dir=" + filepath.Join(c.opts.Dir, "etcd"),
 				"--listen-client-urls=http://" + address,
 				"--advertise-client-urls=http://" + address,
-				"--listen-peer-urls=http://127.0.0.1:0", // no peer will come
+				"--listen-peer-urls=http://127.0.0.1:0", // etcd has no peers
 				"--unsafe-no-fsync",                     // the data does not outlive the control plane
 				"--log-level=warn",
 			}
@@ -107,13 +107,13 @@ func (c *ControlPlane) startAPIServer(ctx context.Context, path string) error {
 }
 
 func (c *ControlPlane) apiServerArgs(address string) []string {
-	host, port, _ := net.SplitHostPort(address) // made by JoinHostPort
+	host, port, _ := net.SplitHostPort(address) // JoinHostPort made the address
 	args := []string{
 		"--etcd-servers=" + c.files.etcd,
 		"--bind-address=" + host,
 		"--secure-port=" + port,
 		"--advertise-address=" + host,
-		"--endpoint-reconciler-type=none", // nothing runs in this cluster that would look for the API server there
+		"--endpoint-reconciler-type=none", // no client in this cluster looks for the API server there
 		"--tls-cert-file=" + c.files.servingCert,
 		"--tls-private-key-file=" + c.files.servingKey,
 		"--token-auth-file=" + c.files.tokens,
@@ -139,7 +139,7 @@ func apiServerReady(config *rest.Config) func(context.Context) error {
 		if err := client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
 			return err
 		}
-		_, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceDefault, metav1.GetOptions{}) // made after the server is ready
+		_, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceDefault, metav1.GetOptions{}) // the server creates it after it is ready
 		return err
 	}
 }
@@ -153,7 +153,7 @@ func (c *ControlPlane) startControllerManager(ctx context.Context, path string) 
 		name: binaries.ControllerManager,
 		path: path,
 		args: func(address string) []string {
-			host, port, _ := net.SplitHostPort(address) // made by JoinHostPort
+			host, port, _ := net.SplitHostPort(address) // JoinHostPort made the address
 			return append([]string{
 				"--kubeconfig=" + c.files.kubeconfig,
 				"--bind-address=" + host,
@@ -167,8 +167,8 @@ func (c *ControlPlane) startControllerManager(ctx context.Context, path string) 
 				"--kube-api-burst=2000",
 			}, c.opts.ControllerManagerFlags...)
 		},
-		// A pod is admitted once its namespace has the default account: until then it is of no use
-		// that the process is healthy.
+		// The API server admits a pod only when its namespace has the default account. A healthy
+		// process is not enough.
 		ready: func(string) func(context.Context) error {
 			return func(ctx context.Context) error {
 				_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
@@ -189,11 +189,11 @@ func (c *ControlPlane) startKwok(ctx context.Context, path string) error {
 		path: path,
 		args: func(address string) []string {
 			return []string{
-				"--config=" + config, // also keeps it from reading one in the user's home
+				"--config=" + config, // also prevents kwok from reading a configuration in the user's home
 				"--kubeconfig=" + c.files.kubeconfig,
 				"--manage-all-nodes=true",
 				"--node-lease-duration-seconds=40",
-				"--v=WARN", // it has a line for every change of a pod
+				"--v=WARN", // at the default level, kwok logs every change of a pod
 				"--server-address=" + address,
 			}
 		},

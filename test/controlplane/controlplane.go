@@ -23,24 +23,24 @@ import (
 
 const (
 	defaultStartTimeout = time.Minute
-	// stopGrace is for each process. etcd and kube-apiserver take about a second; nothing they hold
-	// is worth waiting longer for.
+	// stopGrace is the time in which each process must stop. etcd and kube-apiserver take about a
+	// second, and they hold nothing that is worth a longer wait.
 	stopGrace = 15 * time.Second
 )
 
-// Options is what to run and where.
+// Options configures a control plane.
 type Options struct {
-	// Dir keeps data, credentials and logs (<component>.log). It is created if missing and must not
+	// Dir holds data, credentials and logs (<component>.log). It is created if missing and must not
 	// be in use by another control plane. Default: a temporary directory, which Stop removes.
 	Dir string
 	// WithControllerManager runs kube-controller-manager, WithKwok runs kwok for all nodes.
 	WithControllerManager, WithKwok bool
-	// APIServerFlags and ControllerManagerFlags are appended to ours: a flag that takes one value
-	// overrides, one that takes a list adds to it.
+	// APIServerFlags and ControllerManagerFlags are appended to the default flags. A flag with one
+	// value overrides the default, and a flag with a list adds to it.
 	APIServerFlags, ControllerManagerFlags []string
-	// StartTimeout is for each component, from its start until it is ready. Default: one minute.
+	// StartTimeout is the time in which each component must be ready. Default: one minute.
 	StartTimeout time.Duration
-	// Progress receives a line per component that is built or started. Default: discarded.
+	// Progress receives one line for each component that is built or started. Default: discarded.
 	Progress io.Writer
 }
 
@@ -53,17 +53,18 @@ type ControlPlane struct {
 
 	mu       sync.Mutex
 	children []*process.Process // guarded by mu; in order of start
-	stopping bool               // guarded by mu; nothing is started any more
+	stopping bool               // guarded by mu; if true, no component is started any more
 
 	failOnce sync.Once
 	failed   chan struct{} // closed after failure is set
 	failure  error
-	watchers sync.WaitGroup // a goroutine per child, which ends with the child
+	watchers sync.WaitGroup // one goroutine for each child, which ends with the child
 }
 
-// Start builds what is missing and starts a control plane. ctx bounds the start alone: a control
-// plane runs until Stop, or until the process that started it is gone. If a component does not come
-// up everything is stopped again, and the error has the end of that component's log.
+// Start builds the missing programs and starts a control plane. ctx bounds only the start: a
+// control plane runs until Stop, or until the process that started it ends. If a component does not
+// become ready, Start stops everything again, and the error contains the end of that component's
+// log.
 func Start(ctx context.Context, opts Options) (_ *ControlPlane, err error) {
 	if opts.Progress == nil {
 		opts.Progress = io.Discard
@@ -110,7 +111,7 @@ func (c *ControlPlane) prepareDir() (err error) {
 	return os.MkdirAll(c.opts.Dir, 0o755)
 }
 
-// programs are in the order in which they are started.
+// programs returns the programs in the order in which they are started.
 func (c *ControlPlane) programs() []string {
 	names := []string{binaries.Etcd, binaries.APIServer}
 	if c.opts.WithControllerManager {
@@ -137,28 +138,28 @@ func (c *ControlPlane) startComponent(ctx context.Context, name, path string) er
 	}
 }
 
-// Config is for a client with all rights and without rate limits that a test would notice. The
-// caller owns the copy.
+// Config returns a configuration for clients with all rights and with rate limits that are too high
+// for a test to notice. The caller owns the copy.
 func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
-// Kubeconfig is the path of a kubeconfig file with all rights.
+// Kubeconfig returns the path of a kubeconfig file with all rights.
 func (c *ControlPlane) Kubeconfig() string { return c.files.kubeconfig }
 
-// KubeconfigAs writes a kubeconfig file with which a client has the rights of somebody else (the
-// API server's impersonation), and returns its path. It stands for a component's own credentials,
-// so that a component can be seen to live with its own rights.
+// KubeconfigAs writes a kubeconfig file for a client that impersonates another user at the API
+// server, and returns its path. It replaces a component's own credentials, so that a test can show
+// that the component's own rights are sufficient.
 func (c *ControlPlane) KubeconfigAs(user string, groups ...string) (string, error) {
 	return c.files.writeKubeconfigAs(c.config.Host, user, groups)
 }
 
-// Dir has data, credentials and logs.
+// Dir returns the directory with data, credentials and logs.
 func (c *ControlPlane) Dir() string { return c.opts.Dir }
 
-// Done is closed when a component has ended that was not told to.
+// Done returns a channel that is closed when a component has ended without a request to stop.
 func (c *ControlPlane) Done() <-chan struct{} { return c.failed }
 
-// Err is nil as long as every component runs or was stopped by us; otherwise a *process.ExitError
-// of the first one that ended.
+// Err returns nil while every component runs, and after Stop. Otherwise it returns a
+// *process.ExitError for the first component that ended.
 func (c *ControlPlane) Err() error {
 	select {
 	case <-c.failed:
@@ -169,8 +170,7 @@ func (c *ControlPlane) Err() error {
 }
 
 // Suspend keeps kube-controller-manager or another component from running until resume is called,
-// as if it hung. It stands for whatever is slow in a cluster: what the component does becomes a
-// thing that a test can wait before.
+// as if it hung. It simulates slow components, so that a test can act before the component does.
 func (c *ControlPlane) Suspend(name string) (resume func() error, err error) {
 	child, err := c.running(name)
 	if err != nil {
@@ -179,7 +179,7 @@ func (c *ControlPlane) Suspend(name string) (resume func() error, err error) {
 	return child.Resume, child.Suspend()
 }
 
-// PID is the process id of a component, such as binaries.Etcd.
+// PID returns the process ID of a component, such as binaries.Etcd.
 func (c *ControlPlane) PID(name string) (int, error) {
 	child, err := c.running(name)
 	if err != nil {
@@ -213,8 +213,8 @@ func (c *ControlPlane) InstallCRDs(ctx context.Context, dir string) error {
 	return nil
 }
 
-// Stop ends all components, last started first, and returns when they are gone, with a temporary
-// directory. The error says which of them had to be killed or had ended before.
+// Stop ends all components, in the reverse order of their start. It returns when all are gone and a
+// temporary directory is removed. The error names those that had to be killed or had ended before.
 func (c *ControlPlane) Stop() error {
 	c.mu.Lock()
 	c.stopping = true
@@ -231,7 +231,7 @@ func (c *ControlPlane) Stop() error {
 	return errors.Join(errs...)
 }
 
-// run starts a child and has its end noticed.
+// run starts a child process.
 func (c *ControlPlane) run(name, path string, args []string) (*process.Process, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -246,7 +246,7 @@ func (c *ControlPlane) run(name, path string, args []string) (*process.Process, 
 	return child, nil
 }
 
-// watch makes the end of a child that had come up the control plane's failure.
+// watch reports the end of a child that had become ready as the control plane's failure.
 func (c *ControlPlane) watch(child *process.Process) {
 	c.watchers.Go(func() {
 		<-child.Done()

@@ -28,7 +28,7 @@ import (
 	"github.com/livesched/livesched/test/leaks"
 )
 
-// startForTest starts a control plane whose end the test asserts itself.
+// startForTest starts a control plane for a test that itself asserts how it stops.
 func startForTest(t *testing.T, opts Options) *ControlPlane {
 	t.Helper()
 	opts.Progress = t.Output()
@@ -36,7 +36,7 @@ func startForTest(t *testing.T, opts Options) *ControlPlane {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.Stop() }) // for a test that failed before its own Stop
+	t.Cleanup(func() { _ = c.Stop() }) // for a test that fails before its own Stop
 	return c
 }
 
@@ -63,7 +63,7 @@ func podTemplate(labels map[string]string) corev1.PodTemplateSpec {
 	}
 }
 
-// bindAll binds every pod of a namespace that has no node yet, round robin, as a scheduler would.
+// bindAll binds every pod of a namespace that has no node yet, round robin.
 func bindAll(ctx context.Context, client kubernetes.Interface, namespace string, nodes int) error {
 	pods, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName="})
 	if err != nil {
@@ -241,15 +241,15 @@ func TestFailedStartLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-// expectNoneIn asserts that no process runs that has a directory in its command line. Where there
-// is no /proc it asserts nothing.
+// expectNoneIn asserts that no running process has a directory in its command line. Without /proc
+// it asserts nothing.
 func expectNoneIn(g Gomega, dir string) {
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, file := range files {
 		line, err := os.ReadFile(file)
 		if err != nil {
-			continue // it has ended meanwhile
+			continue // the process has ended since
 		}
 		g.Expect(string(line)).NotTo(ContainSubstring(dir))
 	}

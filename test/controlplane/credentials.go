@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// credentials are the files that the components know each other by. All are made anew for every
-// control plane.
+// credentials are the files with which the components authenticate each other. Every control plane
+// gets new ones.
 type credentials struct {
 	dir                                                            string
 	servingCert, servingKey, serviceAccountKey, tokens, kubeconfig string
@@ -25,7 +25,7 @@ type credentials struct {
 	etcd                                                           string // URL, once it runs
 }
 
-// writeCredentials writes what does not depend on an address.
+// writeCredentials writes the files that do not depend on an address.
 func writeCredentials(dir string) (*credentials, error) {
 	c := &credentials{dir: filepath.Join(dir, "credentials"), adminToken: rand.Text()}
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
@@ -45,7 +45,7 @@ func writeCredentials(dir string) (*credentials, error) {
 		name    string
 		content []byte
 	}{
-		{&c.servingCert, "serving.crt", cert}, // has its CA in it
+		{&c.servingCert, "serving.crt", cert}, // includes its CA
 		{&c.servingKey, "serving.key", key},
 		{&c.serviceAccountKey, "service-account.key", accountKey},
 		{&c.tokens, "tokens.csv", fmt.Appendf(nil, "%s,admin,admin,system:masters\n", c.adminToken)},
@@ -58,7 +58,7 @@ func writeCredentials(dir string) (*credentials, error) {
 	return c, nil
 }
 
-// restConfig is for clients of a test: the limits are those that envtest gives.
+// restConfig returns a configuration for the clients of a test, with envtest's rate limits.
 func (c *credentials) restConfig(host string) *rest.Config {
 	return &rest.Config{
 		Host:            host,
@@ -85,7 +85,7 @@ func (c *credentials) writeKubeconfigAs(host, user string, groups []string) (str
 	return file.Name(), c.write(file.Name(), host, auth)
 }
 
-// write embeds the CA, so that the file works wherever it is copied to.
+// write embeds the CA, so that the file can be copied anywhere.
 func (c *credentials) write(path, host string, auth *clientcmdapi.AuthInfo) error {
 	ca, err := os.ReadFile(c.servingCert)
 	if err != nil {

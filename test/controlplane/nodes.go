@@ -19,11 +19,11 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// kubeletVersion is what the nodes say they run: the version of the control plane, as a test
+// kubeletVersion is the version that the nodes report: the version of the control plane, as a test
 // asserts.
 const kubeletVersion = "v1.36.3"
 
-// createParallelism is how many nodes are created at a time.
+// createParallelism is the number of nodes that are created concurrently.
 const createParallelism = 16
 
 // size is a machine type of the nodes that Node makes.
@@ -34,10 +34,10 @@ var (
 	sizes = []size{{"small", "4", "16Gi"}, {"medium", "8", "32Gi"}, {"large", "16", "64Gi"}}
 )
 
-// Node is the i-th node of a mixed cluster, not yet created: zones take turns from node to node,
-// sizes (4, 8 and 16 CPUs with 4 GiB each) from three nodes to the next three, so that every zone
-// has every size. It has room for 110 pods and the labels a cloud provider's node has; kwok makes
-// it ready.
+// Node returns the i-th node of a mixed cluster, without creating it. Zones alternate from node to
+// node, sizes (4, 8 and 16 CPUs with 4 GiB each) every three nodes, so that every zone has every
+// size. The node has room for 110 pods and has the labels of a cloud provider's node. kwok makes it
+// ready.
 func Node(i int) *corev1.Node {
 	zone, size := zones[i%len(zones)], sizes[i/len(zones)%len(sizes)]
 	name := fmt.Sprintf("node-%04d", i)
@@ -72,9 +72,9 @@ func Node(i int) *corev1.Node {
 	}
 }
 
-// CreateNodes creates the first n nodes that Node describes and returns when all of them take pods:
-// they are ready and have no taint left. That takes kwok and, where kube-controller-manager runs,
-// its removing of the not-ready taint; ctx bounds the wait.
+// CreateNodes creates the first n nodes that Node describes and returns when all of them accept
+// pods: they are ready and have no taint left. That requires kwok and, if kube-controller-manager
+// runs, its removal of the not-ready taint. ctx bounds the wait.
 func CreateNodes(ctx context.Context, config *rest.Config, n int) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -94,7 +94,7 @@ func CreateNodes(ctx context.Context, config *rest.Config, n int) error {
 	return waitForNodes(ctx, client, n)
 }
 
-// waitForNodes watches until n nodes take pods.
+// waitForNodes watches until n nodes accept pods.
 func waitForNodes(ctx context.Context, client kubernetes.Interface, n int) error {
 	listWatch := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "nodes", metav1.NamespaceAll, fields.Everything())
 	usable := make(map[string]bool, n)

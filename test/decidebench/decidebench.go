@@ -4,9 +4,9 @@
 // Package decidebench measures decisions without an API server: livesched's and kube-scheduler's,
 // each on a cluster in its own cache. BenchmarkDecide in package algorithm and hack/bench use it.
 //
-// What is measured is what the scheduling loop does for a pod up to its placement: the snapshot is
-// refreshed, a node is chosen, and the pod is assumed there, so that the next decision finds that
-// something has changed. Plugins and arguments are the defaults of both sides.
+// The measured part is the work of the scheduling loop for a pod up to its placement: it refreshes
+// the snapshot, chooses a node, and assumes the pod there, so that the next decision finds a
+// change. Both sides use their default plugins and arguments.
 package decidebench
 
 import (
@@ -45,36 +45,36 @@ const (
 	KubeSchedulerAll = "kube-scheduler-100"
 )
 
-// Contenders are all that [New] knows.
+// Contenders are all contenders that [New] accepts.
 var Contenders = []string{Livesched, Scalar, KubeScheduler, KubeSchedulerAll}
 
-// Cluster is a cluster in the cache of one contender, which decides about pods in it. It is for one
-// goroutine.
+// Cluster is a cluster in the cache of one contender, which decides about pods in it. Only one
+// goroutine may use it.
 //
-// Objects handed over must not be written to afterwards.
+// The caller must not change objects after passing them to a method.
 type Cluster interface {
-	// AddNode and UpdateNode report a node, as an informer would.
+	// AddNode and UpdateNode report a node, as an informer would do.
 	AddNode(node *corev1.Node)
 	UpdateNode(before, after *corev1.Node)
-	// AddPod reports a pod that is on a node.
+	// AddPod reports a pod that has a node.
 	AddPod(pod *corev1.Pod) error
 	// AddClaim reports a claim and the volume that it is bound to.
 	AddClaim(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) error
 	// Refresh brings the snapshot up to date.
 	Refresh() error
-	// Place refreshes the snapshot, decides about a pod, assumes it on its node, and returns the
-	// node's name.
+	// Place refreshes the snapshot, decides about a pod, assumes it on the chosen node, and returns
+	// the node's name.
 	Place(pod *corev1.Pod) (node string, err error)
-	// Reload has the contender forget what it knows of the classes of pods, as a new generation of
-	// the profile does, so that the next decision about a pod of a class is the first.
-	// kube-scheduler knows nothing of that kind.
+	// Reload drops the state that the contender keeps for classes of pods, as a new instance of the
+	// profile does. The next decision about a pod of each class is then the first. kube-scheduler
+	// has no such state.
 	Reload() error
 	// Close ends the goroutines of the cluster.
 	Close()
 }
 
-// New returns the cluster of a contender, without nodes. It has the namespace and the service of
-// package workload.
+// New returns the cluster of a contender, without nodes. It contains the namespace and the service
+// of package workload.
 func New(contender string) (Cluster, error) {
 	if !slices.Contains(Contenders, contender) {
 		return nil, fmt.Errorf("contender %q: there are %s", contender, strings.Join(Contenders, ", "))
@@ -98,7 +98,7 @@ func New(contender string) (Cluster, error) {
 	return l, nil
 }
 
-// upstream is kube-scheduler, of which nothing runs: no informer, no queue.
+// upstream is kube-scheduler with neither its informers nor its queue running.
 type upstream struct {
 	ctx       context.Context
 	cancel    context.CancelFunc
@@ -137,8 +137,7 @@ func newUpstream(percentage int32) (_ *upstream, err error) {
 	return u, u.addObjects()
 }
 
-// addObjects puts what pods refer to into the informers' stores, with the resource versions that
-// every object has.
+// addObjects adds the objects that pods refer to, with resource versions, to the informers' stores.
 func (u *upstream) addObjects() error {
 	service := workload.Service()
 	service.ResourceVersion = "1"

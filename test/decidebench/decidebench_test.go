@@ -34,13 +34,13 @@ func newCluster(t *testing.T, contender string) Cluster {
 	return cluster
 }
 
-// TestEveryContenderSchedulesEveryKind also sees where the pods go: kinds of which that is known
-// would end elsewhere if a contender ignored what they ask for.
+// TestEveryContenderSchedulesEveryKind also checks the placement of the kinds that would end up
+// elsewhere if a contender ignored their requests.
 func TestEveryContenderSchedulesEveryKind(t *testing.T) {
 	for _, contender := range Contenders {
 		cluster := newCluster(t, contender)
 		for k, kind := range workload.Kinds {
-			const each = testNodes / 2 // so that there is room for those anti pods that are mixed, too
+			const each = testNodes / 2 // leaves room for anti-affinity pods in mixed
 			pods := workload.Pods{Kind: kind, Nodes: testNodes, Series: 1}
 			on := map[string]int{}
 			for i := range each {
@@ -74,32 +74,32 @@ func TestPodsThatFitNowhereAreAnError(t *testing.T) {
 	}
 }
 
-// TestLiveschedTakesTheFastPath keeps the benchmark from measuring the scalar path under
-// livesched's name.
+// TestLiveschedTakesTheFastPath ensures that the benchmark does not measure the scalar path as
+// livesched.
 func TestLiveschedTakesTheFastPath(t *testing.T) {
 	cluster := newCluster(t, Livesched)
 	for k, kind := range workload.Kinds {
 		if kind == workload.Daemon || kind == workload.Unique {
-			continue // each of these is a class of its own, or names its node
+			continue // each of these pods is a class of its own, or names its node
 		}
 		before := fastDecisions(t)
 		const pods = 8
 		for i := range pods {
-			i += k * testNodes // no name twice
+			i += k * testNodes // every name is unique
 			if _, err := cluster.Place(workload.Admit(workload.Pods{Kind: kind, Series: 2}.Pod(i))); err != nil {
 				t.Fatal(err)
 			}
 		}
-		// The first of a class may take the scalar path: there are two of most kinds, and a mixed
-		// pod is of one of four.
+		// The first pod of each class may take the scalar path. Most kinds have two classes here,
+		// and mixed pods have four.
 		if got := fastDecisions(t) - before; got < pods/2 {
 			t.Errorf("%d of %d decisions about %s pods took the fast path", got, pods, kind)
 		}
 	}
 }
 
-// TestPodsWithClaimsGoWhereTheirVolumesAre is about all contenders; livesched asks VolumeBinding
-// about the chosen node alone.
+// TestPodsWithClaimsGoWhereTheirVolumesAre covers all contenders. livesched calls VolumeBinding
+// only for the chosen node.
 func TestPodsWithClaimsGoWhereTheirVolumesAre(t *testing.T) {
 	const pods = 10
 	for _, contender := range Contenders {
@@ -124,7 +124,7 @@ func TestPodsWithClaimsGoWhereTheirVolumesAre(t *testing.T) {
 	}
 }
 
-// filtered returns how often a plugin was asked about a node.
+// filtered returns the number of times that a plugin filtered a node.
 func filtered(t *testing.T, plugin string) int {
 	t.Helper()
 	n, err := testutil.GetCounterMetricValue(schedmetrics.PluginEvaluationTotal.WithLabelValues(plugin, schedmetrics.Filter, "default-scheduler"))

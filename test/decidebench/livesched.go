@@ -20,8 +20,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// livesched is the part of livesched that decides. Its plugins get from a kube-scheduler without a
-// cluster what they need besides the snapshot.
+// livesched is the part of livesched that decides. Apart from the snapshot, its plugins use the
+// handle of a kube-scheduler without a cluster.
 type livesched struct {
 	*upstream
 	cache    *cache.Cache
@@ -40,7 +40,7 @@ func newLivesched(u *upstream, fast bool) (*livesched, error) {
 	return l, l.Reload()
 }
 
-// handle is kube-scheduler's, with our snapshot.
+// handle is kube-scheduler's handle with livesched's snapshot.
 type handle struct {
 	schedframework.Framework
 	snapshot *cache.Snapshot

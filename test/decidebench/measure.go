@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Cost is what something has taken of this process: all goroutines together.
+// Cost is the resource usage of this process, by all goroutines together.
 type Cost struct {
 	Wall, CPU      time.Duration
 	Bytes, Objects uint64 // allocated
 }
 
-// Measure runs f and returns what that took. Who has made much garbage before should collect it, or
-// its collection may become part of the cost.
+// Measure runs f and returns its cost. A caller that has made much garbage should collect it first:
+// otherwise its collection may become part of the cost.
 func Measure(f func() error) (Cost, error) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -28,12 +28,12 @@ func Measure(f func() error) (Cost, error) {
 	return cost, err
 }
 
-// CPUTime is what this process has used so far. On a machine that others use it says more than the
-// clock.
+// CPUTime returns the CPU time of this process so far. On a shared machine it is more meaningful
+// than elapsed time.
 func CPUTime() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		panic(err) // it cannot fail with valid arguments
+		panic(err) // Getrusage cannot fail with valid arguments
 	}
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

@@ -13,13 +13,13 @@ import (
 	"go.uber.org/goleak"
 )
 
-// patience is how long goroutines that were told to end may take: kube-scheduler's metric recorders
-// look once a second whether they are to end, which is longer than goleak waits by itself. It is
-// waited only while there are some left.
+// patience is the time in which goroutines may end after a request to stop. kube-scheduler's metric
+// recorders check once a second whether to end, which is longer than goleak waits by itself. Find
+// waits only while goroutines are left.
 const patience = 20 * time.Second
 
-// Main runs the tests of a package and exits as [testing.M.Run] says, or with 1 if the tests passed
-// and left goroutines.
+// Main runs the tests of a package and exits with the result of [testing.M.Run], or with 1 if the
+// tests passed but left goroutines.
 func Main(m *testing.M, options ...goleak.Option) {
 	code := m.Run()
 	if code == 0 {
@@ -39,15 +39,15 @@ func Verify(t testing.TB, options ...goleak.Option) {
 	}
 }
 
-// Find returns an error with the stacks of the goroutines that are left after 20 seconds, other
-// than the options' and klog's flush daemon, which the import of klog starts.
+// Find returns an error with the stacks of the goroutines that are left after 20 seconds. It
+// ignores those of the options and klog's flush daemon, which starts when klog is imported.
 func Find(options ...goleak.Option) error { return findFor(patience, options) }
 
 func findFor(patience time.Duration, options []goleak.Option) error {
 	options = append([]goleak.Option{goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1")}, options...)
 	deadline := time.Now().Add(patience)
 	for {
-		err := goleak.Find(options...) // looks for half a second
+		err := goleak.Find(options...) // tries for half a second
 		if err == nil || time.Now().After(deadline) {
 			return err
 		}

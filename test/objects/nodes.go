@@ -7,7 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// NodeOf returns a node with room for 4 CPUs, 8 GiB and 110 pods, and with labels in pairs.
+// NodeOf returns a node with room for 4 CPUs, 8 GiB and 110 pods. labels are pairs of keys and
+// values.
 func NodeOf(name string, labels ...string) *corev1.Node {
 	n := Node(name, "4", "8Gi", nil)
 	for i := 0; i < len(labels); i += 2 {
@@ -28,7 +29,7 @@ func Cordoned(n *corev1.Node) *corev1.Node {
 	return n
 }
 
-// Relabelled replaces the labels of a node, but for its host name.
+// Relabelled replaces the labels of a node, except for its host name.
 func Relabelled(labels ...string) func(*corev1.Node) {
 	return func(n *corev1.Node) {
 		n.Labels = NodeOf(n.Name, labels...).Labels

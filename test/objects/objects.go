@@ -1,7 +1,7 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package objects builds the API objects that tests create. It knows no API server.
+// Package objects builds the API objects that tests create. It does not use an API server.
 package objects
 
 import (
@@ -37,7 +37,7 @@ func mustDecode(text string, into any) {
 	}
 }
 
-// Node returns a node with room for the given resources and 110 pods.
+// Node returns a node with the given resources and room for 110 pods.
 func Node(name, cpu, memory string, labels map[string]string) *corev1.Node {
 	room := corev1.ResourceList{
 		corev1.ResourceCPU:    resource.MustParse(cpu),
@@ -52,7 +52,7 @@ func Node(name, cpu, memory string, labels map[string]string) *corev1.Node {
 	}
 }
 
-// Pod returns a pod that asks for a scheduler and for resources.
+// Pod returns a pod with a scheduler name and resource requests.
 func Pod(namespace, name, schedulerName, cpu, memory string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -63,10 +63,10 @@ func Pod(namespace, name, schedulerName, cpu, memory string) *corev1.Pod {
 	}
 }
 
-// Image is the image of pods. No container runs.
+// Image is the image of all pods. No container runs.
 const Image = "registry.example/pause:1"
 
-// Requests are those of a container.
+// Requests returns the requests of a container.
 func Requests(cpu, memory string) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Requests: corev1.ResourceList{
 		corev1.ResourceCPU:    resource.MustParse(cpu),

@@ -9,7 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// PodOf returns a small pod of the namespace default that asks for a scheduler and ends at once
+// PodOf returns a small pod of the namespace default with a scheduler name. It ends immediately
 // when it is deleted.
 func PodOf(schedulerName, name string, changes ...func(*corev1.Pod)) *corev1.Pod {
 	pod := Pod(metav1.NamespaceDefault, name, schedulerName, "100m", "100Mi")
@@ -20,7 +20,7 @@ func PodOf(schedulerName, name string, changes ...func(*corev1.Pod)) *corev1.Pod
 	return pod
 }
 
-// CPU has a pod request an amount of CPU.
+// CPU makes a pod request an amount of CPU.
 func CPU(quantity string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Spec.Containers[0].Resources = Pod("", "", "", quantity, "100Mi").Spec.Containers[0].Resources
@@ -37,7 +37,7 @@ func OnNode(nodeName string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { pod.Spec.NodeName = nodeName }
 }
 
-// Selecting has a pod ask for nodes with a label.
+// Selecting makes a pod select nodes with a label.
 func Selecting(key, value string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { pod.Spec.NodeSelector = map[string]string{key: value} }
 }
@@ -47,7 +47,7 @@ func Gated(pod *corev1.Pod) {
 	pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/wait"}}
 }
 
-// Witnessed has a pod stay, once it is deleted, until it is released.
+// Witnessed gives a pod a finalizer, which keeps the deleted pod until it is released.
 func Witnessed(pod *corev1.Pod) { pod.Finalizers = []string{"example.com/witness"} }
 
 // Prioritized gives a pod a priority class.
@@ -65,7 +65,7 @@ func GatedBy(gates ...string) func(*corev1.Pod) {
 	}
 }
 
-// Tolerating has a pod tolerate taints, whatever their values and effects.
+// Tolerating makes a pod tolerate taints with the given keys, whatever their values and effects.
 func Tolerating(keys ...string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		for _, key := range keys {
@@ -74,14 +74,14 @@ func Tolerating(keys ...string) func(*corev1.Pod) {
 	}
 }
 
-// HostPort has a pod ask for a port of its node.
+// HostPort makes a pod request a port of its node.
 func HostPort(port int32) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: port}}
 	}
 }
 
-// HostTerm selects pods with a label, node by node.
+// HostTerm returns a term that selects pods with a label on the same node.
 func HostTerm(key, value string) []corev1.PodAffinityTerm {
 	return []corev1.PodAffinityTerm{{
 		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{key: value}},
@@ -89,22 +89,22 @@ func HostTerm(key, value string) []corev1.PodAffinityTerm {
 	}}
 }
 
-// Near has a pod require a pod with a label on its node.
+// Near makes a pod require a pod with a label on its node.
 func Near(key, value string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: HostTerm(key, value)}}
 	}
 }
 
-// AwayFrom has a pod refuse pods with a label on its node.
+// AwayFrom makes a pod refuse nodes that have a pod with a label.
 func AwayFrom(key, value string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: HostTerm(key, value)}}
 	}
 }
 
-// Spreading has pods with the label app=spread keep within one of each other over the values of a
-// node label.
+// Spreading spreads pods with the label app=spread over the values of a node label, with a skew of
+// at most one.
 func Spreading(topologyKey string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		Labelled("app", "spread")(pod)
@@ -115,11 +115,11 @@ func Spreading(topologyKey string) func(*corev1.Pod) {
 	}
 }
 
-// TerminatesSlowly has a pod stay for a long time after it is deleted, as one does whose kubelet
-// waits for it to end.
+// TerminatesSlowly makes a deleted pod stay for a long time, like a pod whose containers take long
+// to end.
 func TerminatesSlowly(pod *corev1.Pod) { pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](3600) }
 
-// UsingClaim gives a pod the volume of a claim.
+// UsingClaim gives a pod a volume that uses a claim.
 func UsingClaim(claim string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: claim, VolumeSource: corev1.VolumeSource{

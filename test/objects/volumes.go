@@ -13,7 +13,7 @@ import (
 // Gibibyte is a request of one gibibyte of storage.
 var Gibibyte = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 
-// VolumeOn returns a volume that can be used from one node only.
+// VolumeOn returns a volume that can be used only from one node.
 func VolumeOn(name, class, node string) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name},

@@ -46,7 +46,7 @@ func TestAPodsPlace(t *testing.T) {
 	}
 }
 
-// play has kube-scheduler and livesched decide about the pod of a scene.
+// play makes kube-scheduler and livesched decide about the pod of a scene.
 func play(t *testing.T, scene scenes.Scene) {
 	t.Parallel()
 	cluster, err := scene.Cluster()
@@ -93,8 +93,8 @@ func play(t *testing.T, scene scenes.Scene) {
 	}
 }
 
-// asCreated completes the pods as the API server does when they are created: with defaults, UIDs,
-// and a priority.
+// asCreated completes the pods like the API server does at their creation: with defaults, UIDs, and
+// a priority.
 func asCreated(c *scenes.Cluster) {
 	for _, pod := range append(slices.Clone(c.Pods), c.Pod) {
 		corev1defaults.SetObjectDefaults_Pod(pod)

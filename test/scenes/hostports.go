@@ -3,7 +3,7 @@
 
 package scenes
 
-// hostPorts returns the scenes about ports of nodes.
+// hostPorts returns the scenes about host ports.
 func hostPorts() []Table {
 	const taken = "node(s) didn't have free ports for the requested pod ports"
 

@@ -3,7 +3,7 @@
 
 package scenes
 
-// nodeAffinity returns the scenes about the nodes that pods ask for.
+// nodeAffinity returns the scenes about node selectors and node affinity.
 func nodeAffinity() []Table {
 	const (
 		noMatch = "node(s) didn't match Pod's node affinity/selector"

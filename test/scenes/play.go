@@ -18,12 +18,12 @@ import (
 	"github.com/livesched/livesched/test/objects"
 )
 
-// Cluster is what a script describes.
+// Cluster holds the objects that a script describes.
 type Cluster struct {
 	Nodes []*corev1.Node
-	// Pods are there already, on the nodes that they name.
+	// Pods are the existing pods, on the nodes that they name.
 	Pods []*corev1.Pod
-	// Pod is to be scheduled, by the profile that it names.
+	// Pod is the pod to schedule, by the profile that it names.
 	Pod *corev1.Pod
 }
 
@@ -45,20 +45,20 @@ func (s Scene) Cluster() (*Cluster, error) {
 
 // script is the shape of a scene's YAML.
 type script struct {
-	// Nodes are by name.
+	// Nodes are the nodes by name.
 	Nodes map[string]node `json:"nodes"`
-	// Pods are by name.
+	// Pods are the existing pods by name.
 	Pods map[string]pod `json:"pods"`
-	// Pod asks for the default profile if it names no other.
+	// Pod is the pod to schedule. It uses the default profile if it names no other.
 	Pod pod `json:"pod"`
 }
 
-// node has room for 4 CPUs, 8 GiB and 110 pods.
+// node has room for 4 CPUs, 8 GiB and 110 pods by default.
 type node struct {
 	Labels           map[string]string       `json:"labels"`
 	Taints           []corev1.Taint          `json:"taints"`
 	Unschedulable    bool                    `json:"unschedulable"`
-	Allocatable      corev1.ResourceList     `json:"allocatable"` // beside the usual, or instead
+	Allocatable      corev1.ResourceList     `json:"allocatable"` // added to the defaults, or replacing them
 	Images           []corev1.ContainerImage `json:"images"`
 	DeclaredFeatures []string                `json:"declaredFeatures"`
 }
@@ -72,20 +72,20 @@ func (n node) node(name string) *corev1.Node {
 	return node
 }
 
-// pod has its spec inline, and short names for what is deep in there.
+// pod has its spec inline, and short names for deeply nested fields.
 type pod struct {
 	Namespace      string            `json:"namespace"`
 	Labels         map[string]string `json:"labels"`
 	corev1.PodSpec `json:",inline"`
 
-	// Requests are those of the one container of a pod whose spec has none: 100m of CPU and 100Mi
-	// of memory by default.
+	// Requests are the requests of the only container of a pod whose spec has no containers.
+	// Default: 100m of CPU and 100Mi of memory.
 	Requests corev1.ResourceList `json:"requests"`
-	// Ports are those of that container.
+	// Ports are the ports of that container.
 	Ports []corev1.ContainerPort `json:"ports"`
 	// Spread has a maxSkew of 1 and DoNotSchedule by default.
 	Spread []corev1.TopologySpreadConstraint `json:"spread"`
-	// The affinities: what is required, and what is preferred.
+	// The affinities, required and preferred.
 	OnNodes      []corev1.NodeSelectorTerm        `json:"onNodes"`
 	RatherNodes  []corev1.PreferredSchedulingTerm `json:"ratherNodes"`
 	NearPods     []corev1.PodAffinityTerm         `json:"nearPods"`
@@ -142,7 +142,7 @@ func (p pod) affinity() *corev1.Affinity {
 	return a
 }
 
-// extended returns the extended resources of a list, whose limits have to be the requests.
+// extended returns the extended resources of a list. Their limits must equal the requests.
 func extended(requests corev1.ResourceList) corev1.ResourceList {
 	limits := corev1.ResourceList{}
 	for name, quantity := range requests {

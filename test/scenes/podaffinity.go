@@ -3,7 +3,7 @@
 
 package scenes
 
-// podAffinity returns the scenes about pods that other pods require or refuse to have near.
+// podAffinity returns the scenes about affinity and anti-affinity between pods.
 func podAffinity() []Table {
 	const (
 		noMatch  = "node(s) didn't match pod affinity rules"

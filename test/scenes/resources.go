@@ -3,7 +3,7 @@
 
 package scenes
 
-// resources returns the scenes about what pods need of a node.
+// resources returns the scenes about the resources that pods request.
 func resources() []Table {
 	const full = `
 nodes: {n1: {}}

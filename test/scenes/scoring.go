@@ -3,9 +3,8 @@
 
 package scenes
 
-// scoring returns the scenes about which of several nodes that fit is best. Nodes are alike but for
-// what a scene says, and where something stands against it in the other plugins' eyes, that is
-// said, too.
+// scoring returns the scenes about the best of several nodes that fit. The nodes differ only in
+// what a scene states. If another plugin prefers another node, the scene states that, too.
 func scoring() []Table {
 	return []Table{
 		{"by the room that is left", []Scene{
@@ -200,7 +199,7 @@ pod: {labels: {app: web, version: "2"}, spread: [{topologyKey: zone, whenUnsatis
 `, GoesTo("n2")),
 		}},
 
-		// Pods with the label app=defaulted are those of a service.
+		// Pods with the label app=defaulted belong to a service.
 		{"by topology spread constraints of the profile for pods that have none and that belong together", []Scene{
 			atAPIToo("over the zones and nodes, by default", `
 nodes:

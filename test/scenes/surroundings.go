@@ -10,13 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DefaultProfile is the profile of all but a few scenes. It has the default plugins.
+// DefaultProfile is the profile of most scenes. It has the default plugins.
 const DefaultProfile = "mine"
 
 // Profiles are the specs of the profiles that scenes name, in YAML, by scheduler name.
 var Profiles = map[string]string{
 	DefaultProfile: "",
-	// Its nodes are those of pool a, whatever pods say.
+	// It restricts pods to the nodes of pool a, whatever their specs.
 	"pool-a": `
 pluginConfig:
 - name: NodeAffinity
@@ -24,14 +24,14 @@ pluginConfig:
     addedAffinity:
       requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: pool, operator: In, values: [a]}]}]}
 `,
-	// It fills nodes up.
+	// It packs pods onto nodes.
 	"packer": `
 pluginConfig:
 - name: NodeResourcesFit
   args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}, {name: memory, weight: 1}]}}
 plugins: {multiPoint: {disabled: [{name: NodeResourcesBalancedAllocation}]}}
 `,
-	// It likes nodes whose GPUs are half taken, and nothing else matters much.
+	// It prefers nodes whose GPUs are half used. Other preferences hardly matter.
 	"shaper": `
 pluginConfig:
 - name: NodeResourcesFit
@@ -42,7 +42,7 @@ pluginConfig:
       requestedToCapacityRatio: {shape: [{utilization: 0, score: 0}, {utilization: 50, score: 10}, {utilization: 100, score: 0}]}
 plugins: {multiPoint: {disabled: [{name: NodeResourcesBalancedAllocation}]}}
 `,
-	// It spreads pods over zones unless they say otherwise.
+	// It spreads pods over zones by default.
 	"spreader": `
 pluginConfig:
 - name: PodTopologySpread
@@ -50,20 +50,20 @@ pluginConfig:
     defaultingType: List
     defaultConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]
 `,
-	// It takes what others prefer less seriously than where the images are.
+	// It gives image locality more weight than other preferences.
 	"imagist": `
 plugins:
   score:
     disabled: [{name: "*"}]
     enabled: [{name: ImageLocality, weight: 100}, {name: NodeAffinity, weight: 1}]
 `,
-	// It reckons with the hard pod affinity of others when it scores.
+	// It considers the required pod affinity of other pods in its scores.
 	"sociable": `
 pluginConfig:
 - name: InterPodAffinity
   args: {hardPodAffinityWeight: 100}
 `,
-	// It does not reckon with what pods on the nodes prefer.
+	// It ignores the preferences of existing pods.
 	"unsociable": `
 pluginConfig:
 - name: InterPodAffinity
@@ -71,7 +71,7 @@ pluginConfig:
 `,
 }
 
-// Namespaces returns the namespaces of scenes, beside default.
+// Namespaces returns the namespaces of scenes besides default.
 func Namespaces() []*corev1.Namespace {
 	labelled := func(name string, labels map[string]string) *corev1.Namespace {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
@@ -81,7 +81,7 @@ func Namespaces() []*corev1.Namespace {
 	}
 }
 
-// Service returns the service of the pods with the label app=defaulted.
+// Service returns the service that selects pods with the label app=defaulted.
 func Service() *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "defaulted"},

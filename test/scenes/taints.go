@@ -3,7 +3,7 @@
 
 package scenes
 
-// taints returns the scenes about nodes that keep pods away.
+// taints returns the scenes about taints and tolerations.
 func taints() []Table {
 	const (
 		tainted  = "node(s) had untolerated taint(s)"

@@ -3,8 +3,8 @@
 
 package scenes
 
-// topologySpread returns the scenes about how far pods have to be spread. Pods with the label
-// app=web count, two of which are in zone a and one in zone b where a scene begins with zones.
+// topologySpread returns the scenes about topology spread constraints. They count pods with the
+// label app=web: if a scene begins with zones, two are in zone a and one in zone b.
 func topologySpread() []Table {
 	const (
 		skewed  = "node(s) didn't match pod topology spread constraints"

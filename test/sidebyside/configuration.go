@@ -18,9 +18,9 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// Configuration is a profile as users write it, which both schedulers read.
+// Configuration is a profile as users write it. Both schedulers read it.
 type Configuration struct {
-	// Profile names its scheduler: pods that ask for another one are not decided about.
+	// Profile includes a scheduler name. Neither scheduler decides about pods with another one.
 	Profile     configv1.KubeSchedulerProfile
 	Parallelism int32
 }
@@ -28,11 +28,12 @@ type Configuration struct {
 // name is the scheduler name of the profile.
 func (c *Configuration) name() string { return *c.Profile.SchedulerName }
 
-// kubeSchedulerProfile reads the profile as kube-scheduler reads its configuration file.
+// kubeSchedulerProfile converts the profile like kube-scheduler reads its configuration file.
 func (c *Configuration) kubeSchedulerProfile() (*schedconfig.KubeSchedulerProfile, error) {
 	profile := c.Profile.DeepCopy()
 	if ptr.Deref(profile.PercentageOfNodesToScore, 0) == 0 {
-		// 0 is a sample to kube-scheduler and all nodes to livesched: all are compared.
+		// 0 means a sample to kube-scheduler and all nodes to livesched. The comparison needs all
+		// nodes.
 		profile.PercentageOfNodesToScore = ptr.To(int32(100))
 	}
 	versioned := configv1.KubeSchedulerConfiguration{Profiles: []configv1.KubeSchedulerProfile{*profile}}
@@ -47,7 +48,7 @@ func (c *Configuration) kubeSchedulerProfile() (*schedconfig.KubeSchedulerProfil
 	return &internal.Profiles[0], nil
 }
 
-// resolve reads the profile as that of a SchedulerProfile and a SchedulingPolicy.
+// resolve converts the profile like a SchedulerProfile with a SchedulingPolicy.
 func (c *Configuration) resolve(registered sets.Set[string]) (*config.Profile, error) {
 	text, err := json.Marshal(c.Profile)
 	if err != nil {

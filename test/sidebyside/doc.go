@@ -11,9 +11,10 @@
 //	       Decision                Decide(pod), up to the point where the pod would be assumed
 //
 // The test makes the calls that event handlers and the scheduling loop would make: it puts an
-// object into Objects, and nodes and pods into both caches. Everything else is the real thing:
-// kube-scheduler is its own scheduler.New and ScheduleOne, livesched is what profile.Builder
-// builds from a SchedulerProfile, with the decisions of the algorithm package.
+// object into Objects, and nodes and pods into both caches. Everything else is real: kube-scheduler
+// runs its own scheduler.New and ScheduleOne. livesched is built by profile.Builder from a
+// SchedulerProfile, and decides with the algorithm package.
 //
-// A test registers kube-scheduler's metrics (schedmetrics.Register) first: both schedulers count.
+// A test first registers kube-scheduler's metrics (schedmetrics.Register): both schedulers use
+// them.
 package sidebyside

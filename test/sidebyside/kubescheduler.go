@@ -17,12 +17,12 @@ import (
 	schedruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 )
 
-// KubeScheduler is kube-scheduler. Its loop does not run: Decide makes it take one pod through
-// ScheduleOne, up to the point where the pod would be assumed. One goroutine at a time may use it.
+// KubeScheduler is kube-scheduler without its loop. Decide takes one pod through ScheduleOne, up to
+// the point where the pod would be assumed. Only one goroutine at a time may use it.
 type KubeScheduler struct {
 	Scheduler *scheduler.Scheduler
 	Framework schedframework.Framework
-	// Requests are those that plugins make of the API server.
+	// Requests are the requests of plugins to the API server.
 	Requests *Requests
 	// Last is the latest decision.
 	Last Decision
@@ -31,10 +31,10 @@ type KubeScheduler struct {
 	next *corev1.Pod
 }
 
-// errDecided ends the scheduling cycle of a pod that kube-scheduler has found a node for.
+// errDecided ends the scheduling cycle of a pod after kube-scheduler has found a node for it.
 var errDecided = errors.New("decided")
 
-// NewKubeScheduler builds kube-scheduler with a profile. The caller ends ctx, and calls Close.
+// NewKubeScheduler builds kube-scheduler with a profile. The caller must end ctx and call Close.
 func NewKubeScheduler(ctx context.Context, objects Objects, c *Configuration, outOfTree schedruntime.Registry) (*KubeScheduler, error) {
 	profile, err := c.kubeSchedulerProfile()
 	if err != nil {

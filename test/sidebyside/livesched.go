@@ -26,14 +26,14 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// Livesched is livesched from its informers to the decision, put together as
-// scheduler.Scheduler does it. One goroutine at a time may use it.
+// Livesched is livesched from its informers to the decision, assembled as in scheduler.Scheduler.
+// Only one goroutine at a time may use it.
 type Livesched struct {
 	Cache    *cache.Cache
 	Snapshot *cache.Snapshot
 	Queue    *queue.Queue
 	Profile  *profile.Instance
-	// Requests are those that plugins make of the API server.
+	// Requests are the requests of plugins to the API server.
 	Requests *Requests
 
 	ctx       context.Context
@@ -41,16 +41,16 @@ type Livesched struct {
 	scope     *informers.Scope
 }
 
-// Path is one of the two ways on which livesched decides.
+// Path is one of the two ways in which livesched decides.
 type Path string
 
-// The scalar path asks the plugins node by node. The fast path falls back on it.
+// The scalar path calls the plugins for each node. The fast path falls back to it.
 const (
 	FastPath   Path = "fast path"
 	ScalarPath Path = "scalar path"
 )
 
-// NewLivesched builds livesched with a profile. The caller calls Close.
+// NewLivesched builds livesched with a profile. The caller must call Close.
 func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path Path, outOfTree framework.Registry) (*Livesched, error) {
 	l := &Livesched{Cache: cache.New(), Snapshot: cache.NewSnapshot(), Requests: newRequests(), ctx: ctx}
 	registry, err := plugins.NewRegistry(outOfTree)
@@ -94,7 +94,7 @@ func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path P
 	return l, nil
 }
 
-// noEvents are the event sources of a cluster in which nothing happens but what the test does.
+// noEvents provides the event sources of a cluster that only the test changes.
 type noEvents struct{}
 
 func (noEvents) Require(context.Context, []fwk.EventResource) (func(), error) { return func() {}, nil }
@@ -107,7 +107,7 @@ func (l *Livesched) Close() {
 	l.Queue.Close()
 }
 
-// Decide does what the scheduling loop does with a pod before it assumes it (loop.cycle).
+// Decide does what the scheduling loop does with a pod before it assumes the pod (loop.cycle).
 func (l *Livesched) Decide(pod *corev1.Pod) Decision {
 	state := schedframework.NewCycleState()
 	if err := l.Cache.UpdateSnapshot(logr.Discard(), l.Snapshot); err != nil {

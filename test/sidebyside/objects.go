@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Objects are the stores of informers that never run. kube-scheduler reads them through client-go's
-// factory, livesched through a manager's cache that hands out the same informers.
+// Objects holds the stores of informers that never run. kube-scheduler reads them through
+// client-go's factory, and livesched through a manager's cache that returns the same informers.
 type Objects struct {
 	clientinformers.SharedInformerFactory
 }
@@ -31,7 +31,7 @@ func NewObjects() Objects {
 
 // managerCache serves Objects as a manager's cache does.
 type managerCache struct {
-	ctrlcache.Cache // nil: whatever is not overridden panics
+	ctrlcache.Cache // nil: methods that are not overridden panic
 	objects         Objects
 }
 
@@ -50,7 +50,7 @@ func (c managerCache) GetInformer(_ context.Context, obj client.Object, _ ...ctr
 
 func (managerCache) RemoveInformer(context.Context, client.Object) error { return nil }
 
-// everyKind is the mapper of an API server that serves every kind.
+// everyKind returns the mapper of an API server that serves every kind.
 var everyKind = sync.OnceValue(func() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for kind := range scheme.Scheme.AllKnownTypes() {
@@ -59,8 +59,8 @@ var everyKind = sync.OnceValue(func() meta.RESTMapper {
 	return mapper
 })
 
-// filled is an informer that counts as synced: its store holds all there is. Its handlers are never
-// called.
+// filled is an informer that counts as synced, because its store is complete. It never calls its
+// handlers.
 type filled struct{ toolscache.SharedIndexInformer }
 
 func (filled) HasSynced() bool                                                      { return true }
@@ -78,7 +78,8 @@ func (filled) AddEventHandlerWithOptions(toolscache.ResourceEventHandler, toolsc
 	return &registration{}, nil
 }
 
-// registration is that of a handler that has seen everything. Each is a distinct pointer.
+// registration is the registration of a handler that has seen everything. Each is a distinct
+// pointer.
 type registration struct{ _ byte }
 
 func (*registration) HasSynced() bool                          { return true }
@@ -95,7 +96,7 @@ var closed = func() <-chan struct{} {
 func (done) Name() string          { return "filled by hand" }
 func (done) Done() <-chan struct{} { return closed }
 
-// Put enters objects, or newer versions of them.
+// Put adds objects, or newer versions of them.
 func (a Objects) Put(objects ...runtime.Object) error {
 	for _, obj := range objects {
 		store, err := a.store(obj)

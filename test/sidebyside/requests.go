@@ -15,8 +15,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// Requests is an API server that answers every request with success, and records the writes. It may
-// be used by several goroutines.
+// Requests is an API server that answers every request with success and records the writes. Several
+// goroutines may use it.
 type Requests struct {
 	client *fakeclient.Clientset
 
@@ -47,8 +47,8 @@ func (s *Requests) react(action clienttesting.Action) (bool, runtime.Object, err
 	return false, nil, nil
 }
 
-// bare drops from a patch the times, which differ between two runs, and the UID by which livesched
-// makes sure that it patches no other pod of that name.
+// bare removes from a patch the times, which differ between two runs, and the UID with which
+// livesched ensures that it patches no other pod of the same name.
 func bare(patch []byte) string {
 	var value any
 	if err := json.Unmarshal(patch, &value); err != nil {

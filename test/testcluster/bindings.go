@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Bindings counts for each pod of the namespace default how often it was bound, from a watch: a
-// change that sets a node. One goroutine reads the watch; the methods may be called by any.
+// Bindings counts how often each pod of the namespace default was bound: it watches for changes
+// that set a node. One goroutine reads the watch. The methods may be called by any goroutine.
 type Bindings struct {
 	watch watch.Interface
 
@@ -23,7 +23,7 @@ type Bindings struct {
 	times map[types.UID]int
 }
 
-// WatchBindings counts from now on, until Stop.
+// WatchBindings counts bindings from now on, until Stop.
 func (c *Cluster) WatchBindings(ctx context.Context) (*Bindings, error) {
 	clientset, err := kubernetes.NewForConfig(c.Config)
 	if err != nil {
@@ -52,24 +52,25 @@ func (b *Bindings) count() {
 	}
 }
 
-// Stop ends the watch, for which the API server would wait when it ends. It may be called again.
+// Stop ends the watch. Without it, the API server waits for the watch when it stops. It may be
+// called again.
 func (b *Bindings) Stop() { b.watch.Stop() }
 
-// Of is how often a pod was bound.
+// Of returns how often a pod was bound.
 func (b *Bindings) Of(uid types.UID) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.times[uid]
 }
 
-// Pods is how many pods were bound.
+// Pods returns the number of pods that were bound.
 func (b *Bindings) Pods() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.times)
 }
 
-// Most is the most often that any pod was bound.
+// Most returns the highest number of times that any pod was bound.
 func (b *Bindings) Most() (most int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

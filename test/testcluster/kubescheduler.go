@@ -14,21 +14,21 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// KubeSchedulerEnv names a kube-scheduler program. Where it is set, specs that are about what
-// kube-scheduler does as well run it in the place of livesched, so that what they say can be
-// checked.
+// KubeSchedulerEnv names the environment variable with the path of a kube-scheduler program. If it
+// is set, specs about behavior that kube-scheduler shares run kube-scheduler instead of livesched,
+// which checks their expectations.
 const KubeSchedulerEnv = "LIVESCHED_TEST_KUBE_SCHEDULER"
 
-// KubeScheduler is what a kube-scheduler is configured with.
+// KubeScheduler is the configuration of a kube-scheduler.
 type KubeScheduler struct {
 	// Profiles are specs of SchedulerProfiles in YAML, by scheduler name.
 	Profiles map[string]string
-	// Extenders are in YAML as well, none if empty.
+	// Extenders is a list of extenders in YAML, or empty.
 	Extenders string
 }
 
-// StartKubeScheduler starts a kube-scheduler. dir is for its configuration file, log receives its
-// log. The caller calls stop, once.
+// StartKubeScheduler starts a kube-scheduler. It writes the configuration file into dir and the log
+// to log. The caller must call stop once.
 func (c *Cluster) StartKubeScheduler(program, dir string, configuration KubeScheduler, log io.Writer) (stop func() error, err error) {
 	text, err := c.configurationFile(configuration)
 	if err != nil {

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package testcluster gives test suites a real API server and runs livesched's manager against it,
-// in the test's own process: what a test sees is what a cluster would, and the race detector and
-// the goroutine count see all of it.
+// in the test's own process. Tests observe the behavior of a real cluster, and the race detector
+// and the goroutine count include the manager.
 //
-// Unless a suite asks for more (StartWith) there is no kube-controller-manager and no kubelet: pods
-// are created by the test, and bound pods stay as they are.
+// Unless a suite requests more (StartWith), there is no kube-controller-manager and no kubelet: the
+// test creates pods, and bound pods stay as they are.
 package testcluster
 
 import (
@@ -34,7 +34,7 @@ import (
 
 // Cluster is an API server with livesched's custom resources installed.
 type Cluster struct {
-	// Config is for a client with all rights.
+	// Config is a configuration for clients with all rights.
 	Config *rest.Config
 	// Client reads and writes without a cache.
 	Client client.Client
@@ -75,8 +75,8 @@ func (c *Cluster) install(ctx context.Context) error {
 // Stop ends the control plane.
 func (c *Cluster) Stop() error { return c.controlPlane.Stop() }
 
-// Clear deletes what a test has made: all profiles and policies with their revisions, which no
-// garbage collector deletes, pods of the namespace default, nodes, and leases.
+// Clear deletes the objects of a test: all profiles and policies with their revisions, which no
+// garbage collector deletes, the pods of the namespace default, nodes, and leases.
 func (c *Cluster) Clear(ctx context.Context) error {
 	return errors.Join(
 		c.Client.DeleteAllOf(ctx, &v1alpha1.SchedulerProfile{}),
@@ -95,10 +95,10 @@ func (c *Cluster) ClearPlaces(ctx context.Context) error {
 	)
 }
 
-// Kubeconfig is the path of a kubeconfig file with all rights.
+// Kubeconfig returns the path of a kubeconfig file with all rights.
 func (c *Cluster) Kubeconfig() string { return c.controlPlane.Kubeconfig() }
 
-// KubeconfigAs writes a kubeconfig file with the rights of somebody else; see
+// KubeconfigAs writes a kubeconfig file with the rights of another user; see
 // controlplane.ControlPlane.
 func (c *Cluster) KubeconfigAs(user string, groups ...string) (string, error) {
 	return c.controlPlane.KubeconfigAs(user, groups...)
@@ -109,7 +109,7 @@ func (c *Cluster) Suspend(name string) (resume func() error, err error) {
 	return c.controlPlane.Suspend(name)
 }
 
-// Root is the directory of the repository.
+// Root returns the directory of the repository.
 func Root() string {
 	_, file, _, _ := runtime.Caller(0)
 	return filepath.Join(filepath.Dir(file), "..", "..")
@@ -120,7 +120,7 @@ type Running struct {
 	*app.Manager
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the manager has ended
-	err    error         // what it ended with; readable once done is closed
+	err    error         // its result; readable once done is closed
 }
 
 // Options returns the options of a manager that runs in a test: no ports, no leader election.
@@ -135,13 +135,13 @@ func Options() *app.Options {
 	return o
 }
 
-// Run starts a manager with the options, which it may have from Options. It does not wait until it
+// Run starts a manager with options, usually those of Options. It does not wait until the manager
 // is ready.
 func (c *Cluster) Run(ctx context.Context, logger klog.Logger, o *app.Options) (*Running, error) {
 	return RunFor(ctx, logger, c.Config, o)
 }
 
-// RunFor is Run for an API server that is reached in another way, or with other rights.
+// RunFor is Run with another client configuration for the API server.
 func RunFor(ctx context.Context, logger klog.Logger, config *rest.Config, o *app.Options) (*Running, error) {
 	mgr, err := app.NewManager(config, o)
 	if err != nil {
@@ -156,10 +156,10 @@ func RunFor(ctx context.Context, logger klog.Logger, config *rest.Config, o *app
 	return r, nil
 }
 
-// Done is closed when the manager has ended, by itself or by Stop.
+// Done returns a channel that is closed when the manager has ended, by itself or by Stop.
 func (r *Running) Done() <-chan struct{} { return r.done }
 
-// Stop ends the manager and returns what it ended with. It may be called again.
+// Stop ends the manager and returns its error. It may be called again.
 func (r *Running) Stop(timeout time.Duration) error {
 	r.cancel()
 	select {

@@ -12,11 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Patience is for retry.RetryOnConflict: others, livesched among them, may get in between more
-// often than the four times of client-go's own back-offs.
+// Patience is the back-off for retry.RetryOnConflict. Other clients, livesched among them, may
+// conflict more often than the retries of client-go's own back-offs allow.
 var Patience = wait.Backoff{Duration: 10 * time.Millisecond, Jitter: 1, Steps: 1000}
 
-// Update reads an object, changes it and writes it, again as long as others get in between.
+// Update reads an object, changes it and writes it, and repeats that after each conflict.
 func Update[T client.Object](ctx context.Context, c client.Client, object T, change func(T)) error {
 	return retry.RetryOnConflict(Patience, func() error {
 		if err := c.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {

@@ -31,18 +31,18 @@ func Build(ctx context.Context, dir string) (string, error) {
 	return program, nil
 }
 
-// Options of an extender.
+// Options configures an extender.
 type Options struct {
-	// Program is what Build returned, Dir where logs go.
+	// Program is the result of Build. Dir is the directory for logs.
 	Program, Dir string
-	// Kubeconfig is what it binds pods with.
+	// Kubeconfig is the kubeconfig file with which the extender binds pods.
 	Kubeconfig string
-	// Certificate and Key are files; with them it speaks TLS. ClientCA is the file of the
-	// certificates that the clients' have to be signed by.
+	// Certificate and Key are files; with them the extender uses TLS. ClientCA is the file with the
+	// CA certificates that must sign the clients' certificates.
 	Certificate, Key, ClientCA string
 }
 
-// Extender is a process that was started.
+// Extender is a started process.
 type Extender struct {
 	// URL is the prefix of the verbs. It stays the same when the process is started again.
 	URL string
@@ -53,7 +53,7 @@ type Extender struct {
 	process         *process.Process
 }
 
-// Start starts an extender and waits until it answers.
+// Start starts an extender and waits until it accepts requests.
 func Start(ctx context.Context, o Options) (*Extender, error) {
 	e := &Extender{options: o, client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}}
 	scheme := "http"
@@ -91,7 +91,7 @@ func (e *Extender) Restart(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		_ = connection.Close() // it was there
+		_ = connection.Close() // the extender accepts connections
 		_, err = e.Calls(ctx)
 		return err
 	})
@@ -103,7 +103,7 @@ func (e *Extender) Stop() error { return e.process.Stop(5 * time.Second) }
 // Done is closed when the process has ended.
 func (e *Extender) Done() <-chan struct{} { return e.process.Done() }
 
-// Perform sets what the extender answers from now on.
+// Perform sets the responses of the extender from now on.
 func (e *Extender) Perform(ctx context.Context, script Script) error {
 	text, err := json.Marshal(script)
 	if err != nil {

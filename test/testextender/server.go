@@ -21,18 +21,18 @@ import (
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 )
 
-// Server is the extender's side of HTTP. ServeHTTP answers verbs, Control sets scripts and tells of
-// calls.
+// Server is the HTTP side of the extender. ServeHTTP serves the verbs. Control sets scripts and
+// returns the calls.
 type Server struct {
 	// Client binds pods.
 	Client clientset.Interface
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	script Script
 	calls  []Call
 }
 
-// Control takes a Script (PUT), and returns the calls since the last time (GET).
+// Control accepts a Script (PUT) and returns the calls since the last time (GET).
 func (s *Server) Control(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,11 +51,11 @@ func (s *Server) Control(w http.ResponseWriter, r *http.Request) {
 
 func writeJSON(w http.ResponseWriter, value any) {
 	if err := json.NewEncoder(w).Encode(value); err != nil {
-		fmt.Fprintln(os.Stderr, err) // the caller has gone
+		fmt.Fprintln(os.Stderr, err) // the caller is gone
 	}
 }
 
-// ServeHTTP answers a verb.
+// ServeHTTP serves a verb.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -101,7 +101,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, answer(&script))
 }
 
-// prepare reads what a verb was sent.
+// prepare decodes the body of a call and returns the function that creates the response.
 func (s *Server) prepare(call *Call, body []byte) (answer func(*Script) any, err error) {
 	switch call.Verb {
 	case Filter, Prioritize:

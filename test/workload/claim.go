@@ -11,8 +11,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Claim returns the claim of the i-th pod of kind [Claims] and the volume that it is bound to, of a
-// CSI driver, in the zone of the i-th node.
+// Claim returns the claim of the i-th pod of kind [Claims] and the volume that it is bound to. The
+// volume is of a CSI driver and in the zone of the i-th node.
 func Claim(i int) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume) {
 	name := Pods{Kind: Claims}.Pod(i).Name
 	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Gi")}

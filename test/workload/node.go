@@ -13,16 +13,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Zones is how many zones the nodes are in.
+// Zones is the number of zones of the nodes.
 const Zones = 3
 
 const nodePrefix = "node-"
 
-// NodeName is the name of the i-th node.
+// NodeName returns the name of the i-th node.
 func NodeName(i int) string { return fmt.Sprintf("%s%05d", nodePrefix, i) }
 
-// Node returns the i-th node: 8 CPUs, 32 GiB and room for 110 pods, in one of three zones that take
-// turns, with the labels that a cloud provider's node has.
+// Node returns the i-th node: 8 CPUs, 32 GiB and room for 110 pods, in one of three zones in turn,
+// with the labels of a cloud provider's node.
 func Node(i int) *corev1.Node {
 	name := NodeName(i)
 	room := requests("8", "32Gi")
@@ -44,11 +44,11 @@ func Node(i int) *corev1.Node {
 	}
 }
 
-// ZoneOf is the zone of the i-th node.
+// ZoneOf returns the zone of the i-th node.
 func ZoneOf(i int) string { return fmt.Sprintf("zone-%c", 'a'+i%Zones) }
 
-// ZoneIndex is the number, from 0, of the zone that a node is in, which its name tells; false if it
-// is no name of ours.
+// ZoneIndex returns the number, from 0, of a node's zone, which its name determines. It returns
+// false for a name that NodeName does not return.
 func ZoneIndex(nodeName string) (int, bool) {
 	digits, ok := strings.CutPrefix(nodeName, nodePrefix)
 	i, err := strconv.Atoi(digits)

@@ -15,8 +15,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Run makes the i-th pod one that runs on a node, with all that API server, controllers and kubelet
-// add to a pod of one container, and that an informer keeps: for benchmarks of memory.
+// Run turns the i-th pod into a running pod on a node. It adds everything that the API server,
+// controllers and the kubelet add to a pod of one container and that an informer keeps. It is for
+// memory benchmarks.
 func Run(pod *corev1.Pod, i int, node string) *corev1.Pod {
 	Admit(pod)
 	app := pod.Labels["app"]
@@ -36,7 +37,7 @@ func Run(pod *corev1.Pod, i int, node string) *corev1.Pod {
 	return pod
 }
 
-// ownerUID is the UID of the ReplicaSet of a series of pods.
+// ownerUID returns the UID of the ReplicaSet of a series of pods.
 func ownerUID(app string) types.UID {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(app))
@@ -93,7 +94,7 @@ func runStatus(pod *corev1.Pod, i int, start metav1.Time) {
 			State:       corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: start}},
 			ImageID:     "registry.example/app@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
 			ContainerID: fmt.Sprintf("containerd://%064x", i),
-			// What it was given, as kubelets report it since Pods can be resized.
+			// Kubelets report the allocated resources since pods can be resized.
 			AllocatedResources: pod.Spec.Containers[0].Resources.Requests.DeepCopy(),
 			Resources:          pod.Spec.Containers[0].Resources.DeepCopy(),
 		}},
@@ -105,12 +106,12 @@ func runStatus(pod *corev1.Pod, i int, start metav1.Time) {
 	}
 }
 
-// images is how many images a node reports, pool how many there are in the cluster. Those of the
-// pods that are scheduled are not among them.
+// images is the number of images that a node reports, and pool the number of images in the cluster.
+// The images of the scheduled pods are not among them.
 const images, pool = 30, 600
 
-// RunNode makes the i-th node one that a kubelet reports on, for benchmarks of memory: images,
-// conditions, addresses, its system.
+// RunNode turns the i-th node into one with a kubelet's status: images, conditions, addresses, and
+// system information. It is for memory benchmarks.
 func RunNode(node *corev1.Node, i int) *corev1.Node {
 	node.UID = types.UID(fmt.Sprintf("%08x-0000-4000-9000-%012x", i, i))
 	node.ResourceVersion = fmt.Sprint(1_000_000 + i)

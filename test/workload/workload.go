@@ -1,9 +1,9 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package workload makes the nodes and pods that benchmarks schedule. All of them, with and without
-// an API server, measure the same kinds of pods, under the names that docs/compare/performance.md
-// has for them.
+// Package workload makes the nodes and pods that benchmarks schedule. All benchmarks, with and
+// without an API server, measure the same kinds of pods, under the names in
+// docs/compare/performance.md.
 package workload
 
 import (
@@ -18,56 +18,54 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// The kinds of pods. All but the unique ones ask for 100m of CPU and 200Mi of memory.
+// The kinds of pods. All except the unique ones request 100m of CPU and 200Mi of memory.
 const (
-	// Basic pods are about nothing else.
+	// Basic pods have no other requirements.
 	Basic = "basic"
 	// Owned pods are selected by [Service], so that PodTopologySpread's default constraints apply.
 	Owned = "owned"
 	// Spread pods have a DoNotSchedule constraint on zones and a ScheduleAnyway one on nodes.
 	Spread = "spread"
-	// Anti pods keep off each other's nodes (required anti-affinity).
+	// Anti pods avoid each other's nodes (required anti-affinity).
 	Anti = "anti"
-	// Affinity pods would like the zone of the others (preferred affinity).
+	// Affinity pods prefer the zone of the others (preferred affinity).
 	Affinity = "affinity"
 	// Mixed pods are basic, spread, anti and affinity in turn.
 	Mixed = "mixed"
-	// Unique pods ask for amounts that no pod before has asked for, and have labels of their own.
+	// Unique pods request amounts that no other pod requests, and have labels of their own.
 	Unique = "unique"
-	// Labels pods have labels of their own, as those of Jobs do.
+	// Labels pods have labels of their own, like those of Jobs.
 	Labels = "labels"
-	// Daemon pods name their node, as those of DaemonSets do.
+	// Daemon pods name their node, like those of DaemonSets.
 	Daemon = "daemon"
-	// Claims pods are owned ones of which each has a volume of its own, as those of StatefulSets
-	// do: a bound claim of a volume that the nodes of one zone can mount. Claims and volumes have
-	// to be there: see [Claim].
+	// Claims pods are owned pods with a volume each, like those of StatefulSets: a bound claim of a
+	// volume that the nodes of one zone can mount. Claims and volumes must exist: see [Claim].
 	Claims = "claims"
 )
 
-// Kinds are all kinds of pods that need nothing but nodes and [Service].
+// Kinds are all kinds of pods that need only nodes and [Service].
 var Kinds = []string{Basic, Owned, Spread, Anti, Affinity, Mixed, Unique, Labels, Daemon}
 
-// DefaultSeries is how many sets of pods with equal labels there are unless a [Pods] says
-// otherwise.
+// DefaultSeries is the default number of sets of pods with equal labels.
 const DefaultSeries = 20
 
-// Namespace is where the pods are.
+// Namespace is the namespace of the pods.
 const Namespace = metav1.NamespaceDefault
 
 // Pods makes pods of a kind.
 type Pods struct {
 	// Kind is one of [Kinds], or [Claims].
 	Kind string
-	// Nodes is how many nodes there are for daemon pods to name.
+	// Nodes is the number of nodes for daemon pods to name.
 	Nodes int
-	// Series is how many sets of pods with equal labels there are, which take turns. What a pod's
-	// selectors select is its own set. 0: DefaultSeries.
+	// Series is the number of sets of pods with equal labels. The sets take turns. A pod's
+	// selectors select its own set. 0 means DefaultSeries.
 	Series int
-	// SchedulerName is what the pods ask for. Empty: the default scheduler.
+	// SchedulerName is the scheduler name of the pods. Empty means the default scheduler.
 	SchedulerName string
 }
 
-// Validate says what is wrong with the kind.
+// Validate returns an error if the kind is invalid.
 func (p Pods) Validate() error {
 	if !slices.Contains(Kinds, p.Kind) && p.Kind != Claims {
 		return fmt.Errorf("pods of kind %q: the kinds are %s", p.Kind, strings.Join(Kinds, ", "))
@@ -78,7 +76,7 @@ func (p Pods) Validate() error {
 	return nil
 }
 
-// Pod returns the i-th pod as a controller would create it. Its name tells kind and number. The
+// Pod returns the i-th pod as a controller would create it. Its name contains kind and number. The
 // kind must be valid.
 func (p Pods) Pod(i int) *corev1.Pod {
 	kind := p.Kind
@@ -108,7 +106,7 @@ func (p Pods) Pod(i int) *corev1.Pod {
 	return pod
 }
 
-// shape adds what the kind is about.
+// shape adds the requirements of a kind.
 func (p Pods) shape(pod *corev1.Pod, kind string, i int) {
 	own := &metav1.LabelSelector{MatchLabels: map[string]string{"app": pod.Labels["app"]}}
 	switch kind {
@@ -128,7 +126,7 @@ func (p Pods) shape(pod *corev1.Pod, kind string, i int) {
 			},
 		}}
 	case Unique:
-		// Millicores that a node has room for, bytes that make the pair a pod's own.
+		// The CPU request fits on a node. The memory request makes the pair unique.
 		pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{
 			corev1.ResourceCPU:    *resource.NewMilliQuantity(int64(100+i%100), resource.DecimalSI),
 			corev1.ResourceMemory: *resource.NewQuantity(200<<20+int64(i/100)<<10, resource.BinarySI),
@@ -149,8 +147,8 @@ func (p Pods) shape(pod *corev1.Pod, kind string, i int) {
 	}
 }
 
-// Admit adds to a pod what the API server and its admission plugins add and the scheduler looks at,
-// for benchmarks that have none.
+// Admit adds to a pod what the API server and its admission plugins add and the scheduler reads. It
+// is for benchmarks without an API server.
 func Admit(pod *corev1.Pod) *corev1.Pod {
 	pod.UID = types.UID(pod.Namespace + "/" + pod.Name)
 	if pod.Spec.SchedulerName == "" {
@@ -166,11 +164,11 @@ func Admit(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// filler is the kind of pods that fill nodes for others to be measured on.
+// filler is the kind of the pods that fill nodes.
 const filler = "filler"
 
-// Filler returns the i-th pod that takes half a node, on the node that i says: 2n of them fill the
-// first n nodes. It goes at once when it is preempted.
+// Filler returns the i-th pod that takes half a node. 2n of them fill the first n nodes. The pod
+// ends immediately when it is preempted.
 func Filler(i int) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: FillerName(i), Labels: map[string]string{"kind": filler}},
@@ -184,10 +182,10 @@ func Filler(i int) *corev1.Pod {
 	}
 }
 
-// FillerName is the name of the i-th pod that fills nodes.
+// FillerName returns the name of the i-th pod that fills nodes.
 func FillerName(i int) string { return fmt.Sprintf("%s-%d", filler, i) }
 
-// IsFiller says whether a pod is one that fills nodes.
+// IsFiller reports whether a pod is one that fills nodes.
 func IsFiller(pod *corev1.Pod) bool { return pod.Labels["kind"] == filler }
 
 // Service selects the pods of kind [Owned].

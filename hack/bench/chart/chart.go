@@ -26,7 +26,7 @@ type Series struct {
 	// X are the positions of a line's points, in order. It is empty for bars; then Y has one value
 	// for each group.
 	X []float64
-	// Y are the values. 0 is not drawn.
+	// Y are the values. A value of 0 is not drawn.
 	Y []float64
 	// Dashed marks the series of other schedulers.
 	Dashed bool

@@ -168,7 +168,7 @@ func Each(ctx context.Context, n int, fn func(ctx context.Context, i int) error)
 	group.SetLimit(workers)
 	for i := range n {
 		if running.Err() != nil {
-			break // one has failed, or ctx has ended
+			break // a call has failed, or ctx has ended
 		}
 		group.Go(func() error { return fn(running, i) })
 	}

@@ -34,7 +34,7 @@ func refused(name string) *corev1.Pod {
 	return pod
 }
 
-// counts has Wait read the exported fields.
+// counts returns the exported fields as Wait reads them.
 func counts(t *testing.T, p *Pods) (known, fillers, bound, refused int) {
 	t.Helper()
 	err := p.Wait(t.Context(), func(p *Pods) bool {
@@ -130,7 +130,7 @@ func TestEachEndsWithTheFirstError(t *testing.T) {
 		case n == 3:
 			return failure
 		case n > 3:
-			<-ctx.Done() // or the others might all have been called by then
+			<-ctx.Done() // otherwise fn might have been called for all the others by then
 		}
 		return nil
 	})

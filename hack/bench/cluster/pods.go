@@ -133,7 +133,7 @@ func (p *Pods) Reset() {
 // Wait blocks until done returns true or ctx ends. done may read only the exported fields of p.
 func (p *Pods) Wait(ctx context.Context, done func(*Pods) bool) error {
 	stop := context.AfterFunc(ctx, func() {
-		p.mu.Lock() // otherwise the wake-up could come between the check of ctx and the wait
+		p.mu.Lock() // otherwise the broadcast could come between the check of ctx and the wait
 		defer p.mu.Unlock()
 		p.changed.Broadcast()
 	})

@@ -15,14 +15,14 @@ import (
 
 const perPodCPU = "us of CPU for each pod"
 
-// Charts are one of all kinds for each number of nodes, and one of how decisions grow with that
-// number.
+// Charts returns one chart of all kinds for each number of nodes, and one of how the cost of a
+// decision grows with that number.
 func Charts(r *report.Report) []chart.Chart {
 	var all []chart.Chart
 	kinds := r.Rows.Each("kind")
 	for _, nodes := range r.Rows.Each("nodes") {
 		rows := r.Rows.Where("nodes", nodes)
-		n, _ := strconv.ParseFloat(nodes, 64) // a number, as we wrote it
+		n, _ := strconv.ParseFloat(nodes, 64) // a number, because the benchmark wrote it
 		c := chart.Chart{
 			File: "decision-" + nodes, Title: fmt.Sprintf("A decision at %s nodes", report.Whole(n)), X: "pods", Y: perPodCPU, LogY: true, Groups: kinds,
 		}

@@ -1,8 +1,8 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package decision measures what a decision costs, without an API server: livesched's beside
-// kube-scheduler's, at its default sampling and on every node. The contenders take turns, each on a
+// Package decision measures the cost of a decision without an API server: livesched's, and
+// kube-scheduler's at its default sampling and on every node. The contenders take turns, each on a
 // cluster of its own; see package decidebench.
 package decision
 
@@ -22,7 +22,7 @@ import (
 	"github.com/livesched/livesched/test/workload"
 )
 
-// kinds are those of the pods that can be measured.
+// kinds are the kinds of pods that the benchmark can measure.
 var kinds = append(slices.Clone(workload.Kinds), workload.Claims)
 
 type options struct {
@@ -34,7 +34,7 @@ type options struct {
 	cold        int
 }
 
-// Command is the subcommand.
+// Command returns the subcommand.
 func Command() *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
@@ -81,7 +81,7 @@ func (o *options) run(ctx context.Context, r *report.Report) error {
 	return nil
 }
 
-// measure has the contenders decide about the same pods, in turn.
+// measure lets the contenders decide about the same pods, in turn.
 func (o *options) measure(r *report.Report, pods workload.Pods) error {
 	var all []*Subject
 	defer func() {

@@ -15,8 +15,8 @@ import (
 	"github.com/livesched/livesched/test/workload"
 )
 
-// The names of the values. What follows First and Second is of the first and the second decision
-// about a class.
+// The names of the values. A name that begins with First or Second belongs to the first or the
+// second decision about a class.
 const (
 	CPU    = "cpu us/pod"
 	Wall   = "wall us/pod"
@@ -28,19 +28,19 @@ const (
 
 // Subject is a contender with the cluster that it decides in.
 type Subject struct {
-	// Contender is one of those of package decidebench, Cluster its cluster.
+	// Contender is one of the contenders of package decidebench, and Cluster is its cluster.
 	Contender string
 	Cluster   decidebench.Cluster
-	// Pods makes the pods that are decided about, Next is the number of the next one.
+	// Pods makes the pods to decide about. Next is the number of the next pod.
 	Pods workload.Pods
 	Next int
 }
 
-// warmUpRounds is how many pods of each series are decided about before anything is measured.
+// warmUpRounds is the number of pods of each series to decide about before the measurement begins.
 const warmUpRounds = 3
 
-// Measure measures n decisions about pods of classes that are known and, of a contender that keeps
-// something of classes, so many first and second decisions.
+// Measure measures n decisions about pods of known classes. If the contender keeps state for each
+// class, it also measures a number (firsts) of first and second decisions about a class.
 func (s *Subject) Measure(n, firsts int) (map[string]float64, error) {
 	keeps := s.Contender == decidebench.Livesched
 	known := warmUpRounds
@@ -70,8 +70,8 @@ func (s *Subject) Measure(n, firsts int) (map[string]float64, error) {
 	return values, err
 }
 
-// measureFirsts measures the first and the second decision about a class: the second finds what the
-// first has worked out, and may itself have more to work out than those that follow.
+// measureFirsts measures the first and the second decision about a class. The second reuses the
+// results of the first, and may still compute more than the decisions that follow.
 func (s *Subject) measureFirsts(values map[string]float64, times int) error {
 	all := map[string][]float64{}
 	for range times {
@@ -106,7 +106,7 @@ func (s *Subject) measureFirsts(values map[string]float64, times int) error {
 	return nil
 }
 
-// make makes the next pods.
+// make returns the next n pods.
 func (s *Subject) make(n int) ([]*corev1.Pod, error) {
 	pods := make([]*corev1.Pod, n)
 	for i := range pods {
@@ -119,7 +119,7 @@ func (s *Subject) make(n int) ([]*corev1.Pod, error) {
 	return pods, nil
 }
 
-// next makes the next pod, and what it refers to.
+// next returns the next pod and adds the objects that it refers to.
 func (s *Subject) next() (*corev1.Pod, error) {
 	i := s.Next
 	s.Next++
@@ -142,7 +142,7 @@ func (s *Subject) place(pods []*corev1.Pod) (decidebench.Cost, error) {
 	})
 }
 
-// perPod is a cost as values, whose names begin with a prefix.
+// perPod returns a cost per pod as values, whose names begin with a prefix.
 func perPod(prefix string, cost decidebench.Cost, pods int) map[string]float64 {
 	n := float64(pods)
 	return map[string]float64{

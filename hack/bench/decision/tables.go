@@ -12,8 +12,8 @@ import (
 	"github.com/livesched/livesched/test/decidebench"
 )
 
-// Tables are a table for each number of nodes, and one of how livesched's decisions grow with that
-// number.
+// Tables returns one table for each number of nodes, and one of how the cost of livesched's
+// decisions grows with that number.
 func Tables(r *report.Report) []report.Table {
 	var all []report.Table
 	for _, nodes := range r.Rows.Each("nodes") {
@@ -26,7 +26,7 @@ func Tables(r *report.Report) []report.Table {
 }
 
 func ofNodes(rows report.Rows, nodes string) report.Table {
-	n, _ := strconv.ParseFloat(nodes, 64) // a number, as we wrote it
+	n, _ := strconv.ParseFloat(nodes, 64) // a number, because the benchmark wrote it
 	t := report.Table{
 		Title: fmt.Sprintf("A decision at %s nodes, us of CPU for each pod (in brackets: of time); ratios are kube-scheduler's to livesched's", report.Whole(n)),
 		Header: []string{
@@ -47,7 +47,7 @@ func ofNodes(rows report.Rows, nodes string) report.Table {
 	return t
 }
 
-// times writes CPU and wall time.
+// times formats CPU and wall time.
 func times(rows report.Rows, prefix string) string {
 	used, passed := rows.Median(prefix+CPU), rows.Median(prefix+Wall)
 	if math.IsNaN(used) {

@@ -16,7 +16,7 @@ import (
 	"github.com/livesched/livesched/hack/bench/chart"
 )
 
-// groupWidth is what the bars of a group take together, of the space that a chart has for them.
+// groupWidth is the share of a group's space on the axis that its bars take together.
 const groupWidth = 0.8
 
 func draw(c chart.Chart) (*plot.Plot, error) {
@@ -33,8 +33,8 @@ func draw(c chart.Chart) (*plot.Plot, error) {
 	return p, lines(p, c)
 }
 
-// bars are drawn from the bottom of the chart: that of a logarithmic one is 1, or the power of ten
-// below the lowest bar.
+// bars draws bars from the bottom of the chart. The bottom of a logarithmic chart is 1, or the
+// power of ten below the lowest bar.
 func bars(p *plot.Plot, c chart.Chart) error {
 	bottom, top := 0.0, 0.0
 	for _, s := range c.Series {
@@ -108,8 +108,8 @@ func lines(p *plot.Plot, c chart.Chart) error {
 	return nil
 }
 
-// scaled is where a value is on an axis. Logarithmic axes are of the exponents, with labels of
-// powers, so that bars can begin somewhere.
+// scaled returns the position of a value on an axis. A logarithmic axis holds exponents and labels
+// them with powers of ten, because a bar must have a position to begin at.
 func scaled(value float64, log bool) float64 {
 	if log {
 		return math.Log10(value)
@@ -117,11 +117,11 @@ func scaled(value float64, log bool) float64 {
 	return value
 }
 
-// maxMeasured is up to how many places on the X axis are labelled with what they are.
+// maxMeasured is the number of measured X values up to which the axis labels each of them.
 const maxMeasured = 8
 
-// ticksOf labels the places of a logarithmic X axis that something was measured at, or powers of
-// ten if these are many.
+// ticksOf labels the measured values of a logarithmic X axis, or powers of ten if there are too
+// many of these values.
 func ticksOf(c chart.Chart) plot.Ticker {
 	var measured plot.ConstantTicks
 	seen := map[float64]bool{}
@@ -139,9 +139,9 @@ func ticksOf(c chart.Chart) plot.Ticker {
 	return measured
 }
 
-// powers labels exponents of ten.
+// powers labels the exponents of an axis as powers of ten.
 type powers struct {
-	zero float64 // the exponent, a whole number, that the axis has at 0
+	zero float64 // the exponent, a whole number, at position 0 of the axis
 }
 
 // Ticks implements plot.Ticker.

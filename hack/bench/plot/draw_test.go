@@ -11,7 +11,7 @@ import (
 	"github.com/livesched/livesched/hack/bench/chart"
 )
 
-// svg draws a chart and returns what the file would be.
+// svg draws a chart and returns the content of the file.
 func svg(t *testing.T, c chart.Chart) string {
 	t.Helper()
 	p, err := draw(c)

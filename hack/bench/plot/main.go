@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command plot reads charts as JSON from standard input and draws each to an SVG file in the
-// directory that is its only argument. `hack/bench plot` runs it. It is a module of its own to keep
-// what it needs for drawing out of livesched's.
+// directory that is its only argument. `hack/bench plot` runs it. It is a module of its own, so
+// that livesched's module does not need the drawing libraries.
 package main
 
 import (

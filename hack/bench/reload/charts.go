@@ -10,7 +10,7 @@ import (
 	"github.com/livesched/livesched/hack/bench/report"
 )
 
-// Charts are one of what share of reloads took how long at most.
+// Charts returns one chart: the share of reloads that took at most a given time.
 func Charts(r *report.Report) []chart.Chart {
 	c := chart.Chart{File: "reload", Title: "Reloads while pods wait", X: "ms", Y: "share of the reloads that took at most so long", LogX: true}
 	for _, value := range []struct{ name, what string }{{decision, "first decision"}, {standstill, "standstill"}} {
@@ -18,7 +18,7 @@ func Charts(r *report.Report) []chart.Chart {
 			line := chart.Series{Name: value.what + ", " + kind, Dashed: value.name == standstill}
 			took := slices.Sorted(slices.Values(r.Rows.Where("pending", kind)[0].Values[value.name]))
 			for i, ms := range took {
-				if ms > 0 { // or it has no place on the axis
+				if ms > 0 { // 0 has no place on the axis
 					line.X, line.Y = append(line.X, ms), append(line.Y, float64(i+1)/float64(len(took)))
 				}
 			}

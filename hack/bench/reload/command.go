@@ -26,7 +26,7 @@ type options struct {
 	runs        int
 }
 
-// Command is the subcommand.
+// Command returns the subcommand.
 func Command() *cobra.Command {
 	var o options
 	cmd := &cobra.Command{

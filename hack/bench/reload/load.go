@@ -14,23 +14,24 @@ import (
 )
 
 const (
-	// backlog is how many pods wait while the load lasts.
+	// backlog is the number of pods that wait while the load lasts.
 	backlog = 1000
 	// reloadEvery is the time between two reloads under load.
 	reloadEvery = time.Second
 )
 
-// window is how long pods are scheduled with or without reloads before it is the other's turn.
+// window is the time for which pods are scheduled with or without reloads before the two swap.
 const window = 6 * time.Second
 
-// load is a window.
+// load holds the figures of one window.
 type load struct {
 	reloads       int
 	podsPerSecond float64
 }
 
-// loads schedules for a time without reloads and for as long with one every second, some seconds in
-// turn: a control plane gets slower with what it has stored, by more than what a reload costs.
+// loads measures throughput without reloads and with a reload every second, in alternating windows
+// of some seconds. They alternate because a control plane slows down as it stores more, and that
+// costs more throughput than a reload does.
 func (b *bench) loads(ctx context.Context) error {
 	for run := range b.runs {
 		if err := b.loadRun(ctx); err != nil {
@@ -40,8 +41,7 @@ func (b *bench) loads(ctx context.Context) error {
 	return nil
 }
 
-// loadRun keeps pods waiting for as long as the run lasts, and then waits until all of them are
-// bound.
+// loadRun keeps pods waiting until the run ends, and then waits until all of them are bound.
 func (b *bench) loadRun(ctx context.Context) (err error) {
 	b.Pods.Reset()
 	stop := b.feed(ctx, backlog)
@@ -53,7 +53,7 @@ func (b *bench) loadRun(ctx context.Context) (err error) {
 		return err
 	}
 	for i := range max(2, int(2*b.length/window)) {
-		// Who comes first alternates, too.
+		// The order within a pair of windows alternates, too.
 		reload := i%4 == 1 || i%4 == 2
 		l, err := b.load(ctx, reload)
 		if err != nil {
@@ -75,7 +75,7 @@ func (b *bench) loadRun(ctx context.Context) (err error) {
 	return b.allBound(ctx, created)
 }
 
-// load counts what is bound in one window.
+// load counts the pods that are bound in one window.
 func (b *bench) load(ctx context.Context, reload bool) (l load, err error) {
 	began, before := time.Now(), b.Pods.BoundNow()
 	end := time.After(window)
@@ -112,8 +112,8 @@ func (b *bench) allBound(ctx context.Context, created int) error {
 	return b.DeletePods(ctx)
 }
 
-// feed creates pods such that some always wait, until stop is called, which returns how many there
-// are. It may be called again.
+// feed creates pods until stop is called, so that some always wait. stop returns the number of
+// created pods and may be called again.
 func (b *bench) feed(ctx context.Context, waiting int) (stop func() (created int, err error)) {
 	ctx, cancel := context.WithCancel(ctx)
 	var created int
@@ -130,8 +130,8 @@ func (b *bench) feed(ctx context.Context, waiting int) (stop func() (created int
 	}
 }
 
-// create creates pods whenever fewer than that wait, until ctx ends, and returns how many there
-// are.
+// create creates pods whenever fewer than waiting are unbound, until ctx ends, and returns their
+// number.
 func (b *bench) create(ctx context.Context, waiting int) (created int, err error) {
 	const batch = 50
 	for {
@@ -139,7 +139,7 @@ func (b *bench) create(ctx context.Context, waiting int) (created int, err error
 		if err != nil || ctx.Err() != nil {
 			return created, nil // the time is up
 		}
-		// A batch is created as a whole, so that it is known how many there are.
+		// A batch is always completed, so that the number of created pods is known.
 		err = cluster.Each(context.WithoutCancel(ctx), batch, func(ctx context.Context, i int) error { return b.Create(ctx, b.podOf(created+i)) })
 		if err != nil {
 			return created, err

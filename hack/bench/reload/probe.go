@@ -25,20 +25,20 @@ const (
 	refusedLabel = "reload-probe/refused"
 )
 
-// decisions tells when a generation of the profile decided first. The profile's spec carries a
-// number in the arguments of the probe, an out-of-tree plugin like any other, so that each instance
-// knows which spec it was built from.
+// decisions records the time of the first decision of each instance of the profile. The profile's
+// spec carries a number in the arguments of the probe, an out-of-tree plugin like any other, so
+// that each instance knows which spec it was built from.
 type decisions struct {
-	// hold has the probe refuse all pods.
+	// While hold is true, the probe refuses all pods.
 	hold atomic.Bool
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	first map[int]chan time.Time
 }
 
 func newDecisions() *decisions { return &decisions{first: map[int]chan time.Time{}} }
 
-// of returns the channel that receives the time of the first decision by a spec.
+// of returns the channel that receives the time of the first decision under a spec.
 func (d *decisions) of(spec int) chan time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -48,7 +48,7 @@ func (d *decisions) of(spec int) chan time.Time {
 	return d.first[spec]
 }
 
-// register makes the plugins known to livesched, so that profiles may enable them.
+// register returns the registry with the plugins, so that profiles may enable them.
 func (d *decisions) register() framework.Registry {
 	return framework.Registry{
 		probeName: func(_ context.Context, args runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
@@ -62,7 +62,7 @@ func (d *decisions) register() framework.Registry {
 	}
 }
 
-// instance is what the plugins of one generation of the profile have in common.
+// instance holds what the plugins of one instance of the profile share.
 type instance struct {
 	args struct {
 		Spec int `json:"spec"`
@@ -79,14 +79,14 @@ func (i *instance) read(args runtime.Object, d *decisions) error {
 	return nil
 }
 
-// probe refuses the pods that are labelled so, and all while they are held back. The others take
-// livesched's fast path in spite of it; see NodeLocalKey.
+// probe refuses the pods with the refused label, and all pods while hold is true. The others still
+// take livesched's fast path; see NodeLocalKey.
 type probe struct {
 	instance
 	hold *atomic.Bool
 }
 
-// witness is told of the nodes of pods.
+// witness observes the pods that get a node.
 type witness struct{ instance }
 
 var (
@@ -102,7 +102,7 @@ func (i *instance) decided() {
 	i.once.Do(func() {
 		select {
 		case i.first <- time.Now():
-		default: // the same spec was built again, as after a change of its policy
+		default: // the same spec was built again, for example after a change of its policy
 		}
 	})
 }
@@ -112,8 +112,8 @@ func (p *probe) refuses(pod *corev1.Pod) bool {
 	return refused || p.hold.Load()
 }
 
-// NodeLocalKey implements fastpath.NodeLocal: the probe wants to see the pods that it refuses, and
-// has nothing to say of others.
+// NodeLocalKey implements fastpath.NodeLocal. The probe must be called for the pods that it
+// refuses. It has no effect on the others.
 func (p *probe) NodeLocalKey(pod *corev1.Pod) (key string, ok bool) { return "", !p.refuses(pod) }
 
 // PreFilter implements fwk.PreFilterPlugin.
@@ -131,7 +131,7 @@ func (p *probe) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 // Name implements fwk.Plugin.
 func (w *witness) Name() string { return witnessName }
 
-// Reserve implements fwk.ReservePlugin: the pod has its node.
+// Reserve implements fwk.ReservePlugin. At this point the pod has its node.
 func (w *witness) Reserve(context.Context, fwk.CycleState, *corev1.Pod, string) *fwk.Status {
 	w.decided()
 	return nil
@@ -140,8 +140,8 @@ func (w *witness) Reserve(context.Context, fwk.CycleState, *corev1.Pod, string) 
 // Unreserve implements fwk.ReservePlugin.
 func (w *witness) Unreserve(context.Context, fwk.CycleState, *corev1.Pod, string) {}
 
-// EventsToRegister implements fwk.EnqueueExtensions: nothing that happens helps a pod that the
-// probe refuses.
+// EventsToRegister implements fwk.EnqueueExtensions. No event of a run makes a refused pod
+// schedulable.
 func (p *probe) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{{
 		Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.UpdatePodLabel},

@@ -29,18 +29,18 @@ import (
 )
 
 const (
-	// runTimeout bounds whatever is waited for but the first decision, for which
-	// firstDecisionTimeout is far beyond any: something is broken.
+	// runTimeout bounds every wait except the one for the first decision. firstDecisionTimeout is
+	// far longer than any first decision takes: reaching it means that something is broken.
 	runTimeout           = 10 * time.Minute
 	firstDecisionTimeout = time.Minute
 	stopGrace            = 12 * time.Second
 )
 
-// errNoPods says that the last pending pod was bound before the new generation could decide about
-// it.
+// errNoPods is the error if the last pending pod was bound before the new instance could decide
+// about it.
 var errNoPods = errors.New("no pods are pending any more")
 
-// bench is a livesched in this process whose profiles are changed.
+// bench is a livesched in this process, with profiles that the benchmark changes.
 type bench struct {
 	*cluster.Cluster
 	*options
@@ -48,14 +48,14 @@ type bench struct {
 	client    client.Client
 	running   *testcluster.Running
 	decisions *decisions
-	spec      int // of the profile that is changed, counted from 1
+	spec      int // of the changed profile, counted from 1
 }
 
-// run changes one profile of many with pods pending: unschedulable ones, gated ones, and a backlog.
-// Each time it takes the time from sending the change to the API server until the first decision by
-// the new generation, which a plugin in the profile sees, and reads from livesched's metrics what
-// the build, the swap and the standstill took. Then it has pods scheduled with and without a reload
-// every second.
+// run changes one of many profiles while pods are pending: unschedulable ones, gated ones, and a
+// backlog. Each time it measures the time from sending the change to the API server until the first
+// decision by the new instance, which a plugin in the profile observes. The durations of the build,
+// the swap and the standstill come from livesched's metrics. Then it measures the throughput with
+// and without a reload every second.
 func (o *options) run(ctx context.Context, to *report.Report) (err error) {
 	c, err := cluster.Start(ctx, o.nodes)
 	if err != nil {
@@ -101,8 +101,8 @@ func (b *bench) start(ctx context.Context) error {
 	profile := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: cluster.SchedulerName}}
 	profile.Spec.Plugins = &v1alpha1.Plugins{
 		MultiPoint: v1alpha1.PluginSet{Enabled: []v1alpha1.Plugin{{Name: probeName}, {Name: witnessName}}},
-		// Preemption could not help the pods that the probe refuses, and would have most of the
-		// time spent on them.
+		// Preemption could not help the pods that the probe refuses, and would take most of the
+		// time.
 		PostFilter: v1alpha1.PluginSet{Disabled: []v1alpha1.Plugin{{Name: "*"}}},
 	}
 	b.spec = 1
@@ -133,7 +133,7 @@ func (b *bench) pluginConfig() []v1alpha1.PluginConfig {
 	return []v1alpha1.PluginConfig{{Name: probeName, Args: args}, {Name: witnessName, Args: args}}
 }
 
-// until polls for what has no event to wait for.
+// until polls a condition that has no event to wait for.
 func (b *bench) until(ctx context.Context, what string, done func() bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, runTimeout, fmt.Errorf("not within %v: %s", runTimeout, what))
 	defer cancel()
@@ -149,7 +149,7 @@ func (b *bench) until(ctx context.Context, what string, done func() bool) error 
 	return nil
 }
 
-// change gives the profile its next spec and returns when that was sent.
+// change writes the profile's next spec and returns the time at which the request was sent.
 func (b *bench) change(ctx context.Context) (sent time.Time, err error) {
 	b.spec++
 	profile := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: cluster.SchedulerName}}
@@ -161,13 +161,14 @@ func (b *bench) change(ctx context.Context) (sent time.Time, err error) {
 	return sent, b.client.Patch(ctx, profile, client.RawPatch("application/merge-patch+json", patch))
 }
 
-// pending is a kind of pods that wait while the profile is changed.
+// pending is a kind of pods that wait while the profile changes.
 type pending struct {
 	name string
-	// mark makes a pod of the kind. nil: the pods can be scheduled. They are held back until all
-	// are there, and the first reload has all of them tried.
+	// mark makes a pod one of the kind. If it is nil, the pods can be scheduled: the probe holds
+	// them back until all exist, and the first reload makes all of them be tried.
 	mark func(*corev1.Pod)
-	// witnesses are pods, refused by the probe, for the new generation to decide about.
+	// witnesses is the number of additional pods, refused by the probe, that the new instance can
+	// decide about.
 	witnesses int
 }
 
@@ -177,12 +178,12 @@ func gate(pod *corev1.Pod) {
 	pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/shut"}}
 }
 
-// kindsOfPending are what waits while the profile is changed.
+// kindsOfPending lists the kinds of pods that wait while the profile changes.
 var kindsOfPending = []pending{
 	{name: "unschedulable", mark: refuse}, {name: "gated", mark: gate, witnesses: 100}, {name: "a backlog"},
 }
 
-// latencies measures reloads while pods of a kind wait, and leaves no pods.
+// latencies measures reloads while pods of a kind wait, and deletes the pods.
 func (b *bench) latencies(ctx context.Context, kind pending) error {
 	b.decisions.hold.Store(kind.mark == nil)
 	pods := b.pods + kind.witnesses
@@ -203,7 +204,7 @@ func (b *bench) latencies(ctx context.Context, kind pending) error {
 		if kind.mark != nil {
 			err = b.until(ctx, "all pods wait", settled)
 		} else if <-pace; i > 0 && b.running.Scheduler.Queue().Counts().Active == 0 {
-			break // what follows would be reloads without pending pods
+			break // later reloads would have no pending pods
 		}
 		if err != nil {
 			return err
@@ -222,7 +223,7 @@ func (b *bench) latencies(ctx context.Context, kind pending) error {
 	return b.DeletePods(ctx)
 }
 
-// pod is the i-th pod of those that wait.
+// pod returns the i-th waiting pod.
 func (b *bench) pod(kind pending, i int) *corev1.Pod {
 	pod := b.podOf(i)
 	switch {
@@ -234,12 +235,12 @@ func (b *bench) pod(kind pending, i int) *corev1.Pod {
 	return pod
 }
 
-// podOf is the i-th pod as the flags ask for it.
+// podOf returns the i-th pod of the kind that the flags name.
 func (b *bench) podOf(i int) *corev1.Pod {
 	return workload.Pods{Kind: b.kind, Nodes: b.nodes, SchedulerName: cluster.SchedulerName}.Pod(i)
 }
 
-// once changes the profile and waits for the first decision. It returns what that took.
+// once changes the profile, waits for the first decision, and returns the durations.
 func (b *bench) once(ctx context.Context) (map[string]float64, error) {
 	var before, after gauged
 	before.read()
@@ -252,7 +253,7 @@ func (b *bench) once(ctx context.Context) (map[string]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The swap is over a moment later, when all pods have been looked at.
+	// The swap ends a moment later, when livesched has examined all pods.
 	err = b.until(ctx, "the swap is over", func() bool {
 		after.read()
 		return after.swap.GetSampleCount() > before.swap.GetSampleCount()
@@ -284,7 +285,7 @@ func (b *bench) firstDecision() (time.Time, error) {
 	}
 }
 
-// gauged is what livesched's metrics say of reloads.
+// gauged holds livesched's metrics of reloads.
 type gauged struct{ build, swap, standstill *dto.Histogram }
 
 func (g *gauged) read() {
@@ -293,7 +294,7 @@ func (g *gauged) read() {
 	} {
 		var m dto.Metric
 		if err := from.Write(&m); err != nil {
-			panic(err) // it cannot fail for a histogram
+			panic(err) // Write cannot fail for a histogram
 		}
 		*to = m.GetHistogram()
 	}

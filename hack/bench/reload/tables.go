@@ -12,12 +12,12 @@ import (
 
 // The names of the values, each of one reload.
 const (
-	// decision is from before the client sends the change until the new generation has refused or
-	// placed its first pod, request the part of it until the API server has answered.
+	// decision is the time from just before the client sends the change until the new instance has
+	// refused or placed its first pod. request is the part until the API server has answered.
 	decision, request = "sent to first decision ms", "API call ms"
 	build             = "build ms"
-	// standstill is the longest time for which the reload held the queue, lookedAtAgain how long it
-	// took to look at each waiting pod.
+	// standstill is the longest time for which the reload held the queue. lookedAtAgain is the time
+	// that examining every waiting pod took.
 	standstill, lookedAtAgain = "standstill ms", "all looked at again ms"
 )
 
@@ -29,8 +29,8 @@ const (
 
 const withoutReloads, withReloads = "without reloads", "a reload every second"
 
-// Tables are one of reloads while pods wait and one of load with and without reloads, as far as
-// there is something.
+// Tables returns one table of reloads while pods wait and one of load with and without reloads,
+// each if the report has rows for it.
 func Tables(r *report.Report) []report.Table {
 	var all []report.Table
 	if pending := r.Rows.Each("pending"); len(pending) > 0 {

@@ -17,7 +17,7 @@ func (rows Rows) Bars(name, label string, groups []string, value string) chart.S
 	for _, group := range groups {
 		y := rows.Where(label, group).Median(value)
 		if math.IsNaN(y) {
-			y = 0 // which is not drawn
+			y = 0 // a value of 0 is not drawn
 		}
 		s.Y = append(s.Y, y)
 	}

@@ -23,8 +23,8 @@ func AddFlags(cmd *cobra.Command) {
 	cmd.Flags().String(outFlag, "bin/benchmarks/"+cmd.Name()+".json", "where the figures go")
 }
 
-// RunE has the command of a benchmark run it, and print the tables of what was measured, also if
-// something goes wrong.
+// RunE returns a function that runs a benchmark as its command's RunE. It prints the tables of the
+// measured rows, also after an error.
 func RunE(
 	validate func() error, run func(context.Context, *Report) error, tables func(*Report) []Table,
 ) func(*cobra.Command, []string) error {
@@ -40,8 +40,8 @@ func RunE(
 	}
 }
 
-// begin begins the report of the benchmark that a command runs. Its parameters are the command's
-// flags.
+// begin begins the report of the benchmark that a command runs. The command's flags are the
+// report's parameters.
 func begin(cmd *cobra.Command) (*Report, error) {
 	parameters := map[string]string{}
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
@@ -67,8 +67,7 @@ func printAll(tables []Table) error {
 	return nil
 }
 
-// OneOf says what is wrong with the values of a flag of which each has to be among those that are
-// known.
+// OneOf returns an error unless the values of a flag are one or more of the known ones.
 func OneOf(flag string, values, known []string) error {
 	for _, value := range values {
 		if !slices.Contains(known, value) {
@@ -81,7 +80,7 @@ func OneOf(flag string, values, known []string) error {
 	return nil
 }
 
-// Positive says what is wrong with the numbers of a flag, which have to be above 0.
+// Positive returns an error if a number of a flag is not above 0.
 func Positive(flag string, values ...int) error {
 	for _, value := range values {
 		if value < 1 {

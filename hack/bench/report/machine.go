@@ -12,11 +12,11 @@ import (
 	"strings"
 )
 
-// Machine is what the figures are from.
+// Machine describes the machine of the measurements.
 type Machine struct {
-	CPU       string `json:"cpu"` // the model's name, where the system tells it
+	CPU       string `json:"cpu"` // the model's name, if the system reports it
 	CPUs      int    `json:"cpus"`
-	MemoryGiB int    `json:"memoryGiB"` // 0 where the system does not tell
+	MemoryGiB int    `json:"memoryGiB"` // 0 if the system does not report it
 	OS        string `json:"os"`
 	Go        string `json:"go"`
 }
@@ -36,7 +36,7 @@ func thisMachine() Machine {
 	return m
 }
 
-// firstMatch is the first group of what matches in a file, "" if there is no such file.
+// firstMatch returns the first group of the first match in a file, or "" if there is none.
 func firstMatch(file string, pattern *regexp.Regexp) string {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -49,7 +49,7 @@ func firstMatch(file string, pattern *regexp.Regexp) string {
 	return string(found[1])
 }
 
-// commit is that of the repository in the working directory; "unknown" without one.
+// commit returns the commit of the repository in the working directory, or "unknown" without one.
 func commit() string {
 	hash, err := exec.Command("git", "rev-parse", "--short=12", "HEAD").Output()
 	if err != nil {

@@ -1,11 +1,11 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package report is what the benchmarks write and what tables and charts are made from: a JSON file
-// for each run of one benchmark,
+// Package report holds the results of the benchmarks, from which the tables and charts are made.
+// Each run of one benchmark writes a JSON file:
 //
 //	{
-//	  "benchmark": "throughput",                        which subcommand of hack/bench has measured
+//	  "benchmark": "throughput",                        the subcommand of hack/bench
 //	  "date": "2026-01-31T12:00:00Z",                   when it began
 //	  "commit": "0123abcd",                             of the repository; "-dirty" is appended if files were changed
 //	  "machine": {"cpu": "...", "cpus": 2, "memoryGiB": 24, "os": "linux/amd64", "go": "go1.26.0"},
@@ -16,8 +16,8 @@
 //	  }, ...]
 //	}
 //
-// Which labels and values there are is the benchmark's matter; the names of values have their unit.
-// Rows are appended as they are measured, so that a run which was interrupted has what it got to.
+// Each benchmark defines its labels and values. The name of a value includes its unit. Rows are
+// appended as they are measured, so that the file of an interrupted run has all rows up to then.
 package report
 
 import (
@@ -42,22 +42,23 @@ type Report struct {
 	file string
 }
 
-// Row is what was measured of one thing, which its labels name.
+// Row holds the measurements of one subject, which its labels identify.
 type Row struct {
 	Labels map[string]string    `json:"labels"`
 	Values map[string][]float64 `json:"values"`
 }
 
-// Rows are what tables are made from.
+// Rows are the rows of tables and charts.
 type Rows []Row
 
-// New begins a report. Rows go to the file as they are added; an empty name is no file.
+// New begins a report. It writes rows to the file as they are added. With an empty name it writes
+// no file.
 func New(benchmark, file string, parameters map[string]string) (*Report, error) {
 	r := &Report{
 		Benchmark: benchmark, Date: time.Now().UTC().Truncate(time.Second), Commit: commit(), Machine: thisMachine(),
 		Parameters: parameters, Rows: Rows{}, file: file,
 	}
-	return r, r.write() // a file that cannot be written is better known before an hour of measuring
+	return r, r.write() // finds a file that cannot be written before an hour of measurements
 }
 
 // Add adds a row, or values to the row with the same labels, and writes the file.
@@ -73,7 +74,7 @@ func (r *Report) Add(labels map[string]string, values map[string]float64) error 
 	return r.write()
 }
 
-// write replaces the file as a whole, so that there is never half of one.
+// write replaces the file as a whole, so that the file is always complete.
 func (r *Report) write() error {
 	if r.file == "" {
 		return nil
@@ -92,8 +93,8 @@ func (r *Report) write() error {
 	return os.Rename(next, r.file)
 }
 
-// Read reads reports of one benchmark and puts their rows together. Of rows with the same labels
-// the one in the last file counts. Date, commit, machine and parameters are those of the last file.
+// Read reads reports of one benchmark and merges their rows. If several files have a row with the
+// same labels, the last one wins. Date, commit, machine and parameters are those of the last file.
 func Read(files ...string) (*Report, error) {
 	var all *Report
 	for _, file := range files {
@@ -121,7 +122,7 @@ func Read(files ...string) (*Report, error) {
 	return all, nil
 }
 
-// with returns the rows with others added or put in their place.
+// with returns the rows with the others added. A row with the same labels is replaced.
 func (rows Rows) with(others Rows) Rows {
 	all := slices.Clone(rows)
 	for _, other := range others {
@@ -134,7 +135,7 @@ func (rows Rows) with(others Rows) Rows {
 	return all
 }
 
-// find returns the row with exactly these labels, nil if there is none.
+// find returns the row with exactly these labels, or nil.
 func (rows Rows) find(labels map[string]string) *Row {
 	i := slices.IndexFunc(rows, func(r Row) bool { return maps.Equal(r.Labels, labels) })
 	if i < 0 {
@@ -143,7 +144,7 @@ func (rows Rows) find(labels map[string]string) *Row {
 	return &rows[i]
 }
 
-// Where returns the rows with a value of a label, in their order.
+// Where returns the rows with a given value of a label, in their order.
 func (rows Rows) Where(label, value string) Rows {
 	var out Rows
 	for _, row := range rows {
@@ -165,11 +166,11 @@ func (rows Rows) Each(label string) []string {
 	return out
 }
 
-// Median returns the median of a value of the first row; NaN if there is no row, or it has no such
+// Median returns the median of a value of the first row, or NaN if there is no row or no such
 // value.
 func (rows Rows) Median(value string) float64 { return rows.Quantile(value, 0.5) }
 
-// Quantile is like Median for another share than a half.
+// Quantile is like Median, with a given share in place of one half.
 func (rows Rows) Quantile(value string, share float64) float64 {
 	if len(rows) == 0 {
 		return Quantile(nil, share)

@@ -107,7 +107,7 @@ func TestWhatIsAddedIsInTheFileAtOnce(t *testing.T) {
 	}
 }
 
-// TestTheSchemaIsTheDocumentedOne holds the package comment to what is written.
+// TestTheSchemaIsTheDocumentedOne checks that the package comment describes what Report writes.
 func TestTheSchemaIsTheDocumentedOne(t *testing.T) {
 	r, err := New("decision", "", nil)
 	if err != nil {

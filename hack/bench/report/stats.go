@@ -8,8 +8,9 @@ import (
 	"slices"
 )
 
-// Quantile is the smallest value that a share of all values does not exceed: that of 1 is the
-// largest, that of 0.5 the median, the lower one of two. NaN if there are no values.
+// Quantile returns the smallest value such that at least the given share of all values does not
+// exceed it. A share of 1 yields the largest value, 0.5 the median (the lower one of two). It
+// returns NaN if there are no values.
 func Quantile(values []float64, share float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()

@@ -11,9 +11,9 @@ import (
 	"text/tabwriter"
 )
 
-// Table is what people read.
+// Table is a table for readers.
 type Table struct {
-	// Title says what is in the table, and in which unit.
+	// Title names the content of the table and its unit.
 	Title  string
 	Header []string
 	Rows   [][]string
@@ -47,8 +47,8 @@ func (t *Table) Markdown(to io.Writer) error {
 	return err
 }
 
-// Number writes a number with as many digits as mean something: three, and thousands apart. NaN is
-// empty.
+// Number formats a number with its three significant digits, and with commas between thousands. NaN
+// is empty.
 func Number(x float64) string {
 	switch size := math.Abs(x); {
 	case math.IsNaN(x):
@@ -64,7 +64,7 @@ func Number(x float64) string {
 	}
 }
 
-// Whole writes a number without a fraction.
+// Whole formats a number without a fraction.
 func Whole(x float64) string {
 	if math.IsNaN(x) {
 		return ""
@@ -72,7 +72,7 @@ func Whole(x float64) string {
 	return thousands(fmt.Sprintf("%.0f", x))
 }
 
-// Ratio writes how many times x is of y; empty if one of them is missing.
+// Ratio formats x divided by y, empty if one of them is missing.
 func Ratio(x, y float64) string {
 	if math.IsNaN(x) || math.IsNaN(y) || y == 0 {
 		return ""

@@ -10,8 +10,8 @@ import (
 	"github.com/livesched/livesched/test/decidebench"
 )
 
-// Charts are two of livesched, over the number of nodes: of memory and of warm decisions. There are
-// none of one cluster.
+// Charts returns two charts of livesched over the number of nodes: memory and warm decisions. It
+// returns none for a single cluster.
 func Charts(r *report.Report) []chart.Chart {
 	rows := r.Rows.Where("contender", decidebench.Livesched)
 	if len(rows.Each("nodes")) < 2 {

@@ -18,26 +18,28 @@ import (
 	"github.com/livesched/livesched/test/workload"
 )
 
-// The names of the values of a cluster, besides those of decisions in it (package decision).
+// The names of the values of a cluster. Package decision has those of decisions in it.
 const (
-	// nodeBytes and objectBytes are what an informer keeps of a node and of a bound pod, the
-	// store's index included. cacheBytes is what cache and snapshot add to it, a share of the nodes
-	// included. stateMiB is what the decisions about all kinds have left.
+	// nodeBytes and objectBytes are the bytes that an informer keeps for a node and for a bound
+	// pod, including the store's index. cacheBytes is what cache and snapshot add for each pod,
+	// including a share of the nodes. stateMiB is what the decisions about all kinds have left in
+	// memory.
 	nodeBytes, objectBytes, cacheBytes, stateMiB = "object B/node", "object B/pod", "cache B/pod", "decisions MiB"
-	// heapMiB is all that lives on the heap in the end, peakMiB the most memory that the process
-	// has had.
+	// heapMiB is the live heap at the end, peakMiB the peak memory of the process.
 	heapMiB, peakMiB = "heap MiB", "peak MiB"
-	// decodeSeconds is the informers' work, cacheSeconds that of their handlers, one object after
-	// the other; snapshotSeconds is the first refresh, and firstMillis the first decision after it.
+	// decodeSeconds is the time of the informers and cacheSeconds that of their handlers, one
+	// object after the other. snapshotSeconds is the time of the first refresh, firstMillis that of
+	// the first decision after it.
 	decodeSeconds, cacheSeconds, snapshotSeconds, firstMillis = "decode s", "cache s", "snapshot s", "first decision ms"
-	// heartbeat and change are of a node that reports its status as it was and of one that gets a
-	// taint: the handler and the refresh. afterChanges is a decision after all those changes.
+	// heartbeat is the time for a node that reports an unchanged status, and change that for a node
+	// that gets a taint. Both include the handler and the refresh. afterChanges is the time of a
+	// decision after all those changes.
 	heartbeat, change, afterChanges = "heartbeat us/node", "change us/node", "decision after changes ms"
-	// collection is the CPU time that a garbage collection takes.
+	// collection is the CPU time of a garbage collection.
 	collection = "GC CPU ms"
 )
 
-// measurement is of one contender with one cluster.
+// measurement measures one contender with one cluster.
 type measurement struct {
 	*options
 	report    recorder
@@ -46,11 +48,11 @@ type measurement struct {
 
 	cluster decidebench.Cluster
 	objects *objects
-	next    int // the number of the next pod that is made
+	next    int // the number of the next pod
 	values  map[string]float64
 }
 
-// recorder takes what was measured.
+// recorder stores measurements.
 type recorder interface {
 	Add(labels map[string]string, values map[string]float64) error
 }
@@ -63,7 +65,7 @@ func (m *measurement) run() (err error) {
 	m.values = map[string]float64{}
 	m.next = m.nodes * m.podsPerNode
 	resetPeak()
-	heap() // what is in a pool, or has a finalizer, goes with the second collection
+	heap() // pooled objects and objects with a finalizer go with the second collection
 	empty := heap()
 	if err := m.start(empty); err != nil {
 		return err
@@ -94,14 +96,14 @@ func (m *measurement) run() (err error) {
 	return m.record()
 }
 
-// record has the values so far in the report, so that a run which is interrupted keeps them.
+// record adds the values so far to the report, so that an interrupted run keeps them.
 func (m *measurement) record() error {
 	err := m.report.Add(m.labels(), m.values)
 	m.values = map[string]float64{}
 	return err
 }
 
-// start goes from nothing to the first decision.
+// start measures everything up to the first decision, from an empty cluster.
 func (m *measurement) start(empty int64) (err error) {
 	pods := float64(m.nodes * m.podsPerNode)
 	objects, transform := m.informersOf()
@@ -131,7 +133,7 @@ func (m *measurement) start(empty int64) (err error) {
 	return err
 }
 
-// feed reports all objects to the cache.
+// feed adds all objects to the cache.
 func (m *measurement) feed() error {
 	for _, node := range m.objects.nodes.List() {
 		m.cluster.AddNode(node.(*corev1.Node))
@@ -151,7 +153,7 @@ func (m *measurement) place(kind string) error {
 	return err
 }
 
-// decide measures decisions about pods of a kind, of a few series out of the many that are bound.
+// decide measures decisions about pods of a kind, in a few of the many series that are bound.
 func (m *measurement) decide(kind string) error {
 	pods := m.podsOf(kind)
 	pods.Series = min(pods.Series, workload.DefaultSeries)
@@ -167,7 +169,7 @@ func (m *measurement) decide(kind string) error {
 	return m.report.Add(labels, values)
 }
 
-// change has nodes report a heartbeat, and then get a taint that keeps no pod away.
+// change measures updates of nodes: first a heartbeat, then a taint that keeps no pod away.
 func (m *measurement) change() (err error) {
 	if m.values[heartbeat], err = m.update(func(node *corev1.Node) {
 		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.Now()}}
@@ -184,9 +186,9 @@ func (m *measurement) change() (err error) {
 	return err
 }
 
-// update changes nodes and refreshes the snapshot. It returns the microseconds for each node.
+// update changes nodes, refreshes the snapshot, and returns the microseconds per node.
 func (m *measurement) update(alter func(*corev1.Node)) (float64, error) {
-	if err := m.place(m.kinds[0]); err != nil { // so that nothing older is left to refresh
+	if err := m.place(m.kinds[0]); err != nil { // so that no earlier change is left to refresh
 		return 0, err
 	}
 	n := min(m.changes, m.nodes)
@@ -218,7 +220,7 @@ func seconds(f func() error) (float64, error) {
 	return time.Since(start).Seconds(), err
 }
 
-// heap is how many bytes live on the heap.
+// heap returns the number of live bytes on the heap.
 func heap() int64 {
 	runtime.GC()
 	var stats runtime.MemStats
@@ -226,8 +228,8 @@ func heap() int64 {
 	return int64(stats.HeapAlloc)
 }
 
-// resetPeak has the kernel forget the most memory that this process has had. Where it cannot, the
-// peak is that of all clusters so far.
+// resetPeak resets the kernel's record of this process's peak memory. Where the kernel cannot do
+// that, the peak is that of all clusters so far.
 func resetPeak() { _ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) }
 
 func mebibytes(n int64) float64 { return float64(n) / (1 << 20) }

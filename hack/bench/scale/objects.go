@@ -14,19 +14,19 @@ import (
 	"github.com/livesched/livesched/test/workload"
 )
 
-// objects are what the informers of nodes and pods keep.
+// objects are the stores of the informers of nodes and pods.
 type objects struct{ nodes, pods toolscache.Indexer }
 
-// newStore returns a store as an informer has it.
+// newStore returns a store like that of an informer.
 func newStore() toolscache.Indexer {
 	return toolscache.NewIndexer(toolscache.DeletionHandlingMetaNamespaceKeyFunc,
 		toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
 }
 
-// informersOf returns the stores, empty, and what is done to an object before it is kept. Objects
-// are encoded and decoded as between API server and informer, so that no two of them have any
-// memory in common, and then treated as livesched's informers treat them. kube-scheduler's only
-// drop managed fields, of which there are none here.
+// informersOf returns the empty stores and the transform to apply to an object before it is stored.
+// Objects are encoded and decoded as between API server and informer, so that no two of them share
+// memory, and then transformed as livesched's informers do it. kube-scheduler's informers only drop
+// managed fields, and these objects have none.
 func (m *measurement) informersOf() (*objects, toolscache.TransformFunc) {
 	transform := interning.NewTransform(m.trim)
 	if m.contender == decidebench.KubeScheduler || m.contender == decidebench.KubeSchedulerAll {
@@ -61,13 +61,13 @@ func (m *measurement) podsOf(kind string) workload.Pods {
 	return workload.Pods{Kind: kind, Nodes: m.nodes, Series: max(1, m.nodes*m.podsPerNode/m.perSeries)}
 }
 
-// protobuf is what generated types can do.
+// protobuf has the encoding methods of the generated types.
 type protobuf interface {
 	Marshal() ([]byte, error)
 	Unmarshal([]byte) error
 }
 
-// keep makes to a copy of from with memory of its own, and puts it into a store.
+// keep makes the object to a copy of from with memory of its own, and adds it to a store.
 func keep(store toolscache.Indexer, from, to protobuf, transform toolscache.TransformFunc) error {
 	bytes, err := from.Marshal()
 	if err != nil {

@@ -1,10 +1,10 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scale measures large clusters, simulated in this process: no API server, but the objects
-// that an informer would keep, and a cache that is fed as its handlers would feed it. What grows
-// with nodes and pods shows in memory, in the time from the start to the first decision, in
-// decisions, and in what changes of nodes cost.
+// Package scale measures large clusters, simulated in this process. There is no API server, but
+// there are the objects that an informer would keep, and a cache that is fed as the informer's
+// handlers would feed it. The results show how the cost grows with nodes and pods: memory, the time
+// from the start to the first decision, decisions, and changes of nodes.
 package scale
 
 import (
@@ -35,7 +35,7 @@ type options struct {
 	changes     int
 }
 
-// Command is the subcommand.
+// Command returns the subcommand.
 func Command() *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
@@ -80,14 +80,14 @@ func (o *options) run(ctx context.Context, r *report.Report) error {
 			if err := m.run(); err != nil {
 				return fmt.Errorf("%s, %d nodes: %w", contender, nodes, err)
 			}
-			debug.FreeOSMemory() // what comes next begins anew
+			debug.FreeOSMemory() // so that the next measurement begins with a fresh heap
 			fmt.Fprintf(os.Stderr, "measured: %s, %d nodes\n", contender, nodes)
 		}
 	}
 	return nil
 }
 
-// labels are those of all rows about one cluster.
+// labels returns the labels of all rows about one cluster.
 func (m *measurement) labels() map[string]string {
 	return map[string]string{
 		"nodes": strconv.Itoa(m.nodes), "pods": strconv.Itoa(m.nodes * m.podsPerNode), "contender": m.contender,

@@ -100,7 +100,7 @@ func TestPodsShareWhatLiveschedsInformersHaveThemShare(t *testing.T) {
 
 func TestAFailureNamesTheCluster(t *testing.T) {
 	o := small()
-	o.nodes, o.kinds = []int{1}, []string{workload.Anti} // of a series there can be but one
+	o.nodes, o.kinds = []int{1}, []string{workload.Anti} // one node takes one pod of each series
 	r, err := report.New("scale", "", nil)
 	if err != nil {
 		t.Fatal(err)

@@ -11,10 +11,10 @@ import (
 	"github.com/livesched/livesched/hack/bench/report"
 )
 
-// Tables are one of what a cluster as a whole takes and one of decisions, both with a column for
+// Tables returns one table of the clusters as a whole and one of decisions, both with a column for
 // each cluster.
 func Tables(r *report.Report) []report.Table {
-	var clusters []report.Rows // each of one cluster: its own row and those of decisions in it
+	var clusters []report.Rows // for each cluster, its own row and those of decisions in it
 	for _, contender := range r.Rows.Each("contender") {
 		of := r.Rows.Where("contender", contender)
 		for _, nodes := range of.Each("nodes") {
@@ -46,7 +46,7 @@ func Tables(r *report.Report) []report.Table {
 func header(clusters []report.Rows) []string {
 	titles := []string{""}
 	for _, rows := range clusters {
-		nodes, _ := strconv.ParseFloat(rows[0].Labels["nodes"], 64) // numbers, as we wrote them
+		nodes, _ := strconv.ParseFloat(rows[0].Labels["nodes"], 64) // numbers, because the benchmark wrote them
 		pods, _ := strconv.ParseFloat(rows[0].Labels["pods"], 64)
 		titles = append(titles, fmt.Sprintf("%s: %s nodes, %s pods", rows[0].Labels["contender"], report.Whole(nodes), report.Whole(pods)))
 	}

@@ -11,13 +11,14 @@ import (
 	"github.com/livesched/livesched/hack/bench/report"
 )
 
-// Charts are two for each number of nodes: of pods a second and of the scheduler's CPU time.
+// Charts returns two charts for each number of nodes: pods per second, and the scheduler's CPU
+// time.
 func Charts(r *report.Report) []chart.Chart {
 	var all []chart.Chart
 	for _, nodes := range r.Rows.Each("nodes") {
 		rows := r.Rows.Where("nodes", nodes)
 		kinds := rows.Each("kind")
-		n, _ := strconv.ParseFloat(nodes, 64) // a number, as we wrote it
+		n, _ := strconv.ParseFloat(nodes, 64) // a number, because the benchmark wrote it
 		rate := chart.Chart{File: "throughput-" + nodes, Title: fmt.Sprintf("End to end, %s nodes", report.Whole(n)), X: "pods", Y: "pods/s", Groups: kinds}
 		cpu := chart.Chart{File: "throughput-cpu-" + nodes, Title: rate.Title + ": the scheduler's CPU", X: "pods", Y: "ms of CPU for each pod", Groups: kinds}
 		for _, contender := range rows.Each("contender") {

@@ -24,7 +24,7 @@ import (
 	"github.com/livesched/livesched/test/workload"
 )
 
-// The contenders that are run unless others are named.
+// The contenders that run by default.
 const (
 	bindOnly      = "bind-only"
 	kubeScheduler = "kube-scheduler"
@@ -33,16 +33,16 @@ const (
 
 const stopGrace = 12 * time.Second
 
-// contender makes ready whatever binds pods.
+// contender prepares a program that binds pods.
 type contender func(ctx context.Context, b *bench) (launch, error)
 
-// launch has a contender begin, and returns at once. If the contender ends before it is stopped,
-// that fails the run.
+// launch starts a contender and returns immediately. If the contender ends before it is stopped,
+// the run fails.
 type launch func(fail context.CancelCauseFunc) (running, error)
 
-// running binds pods.
+// running is a started contender.
 type running interface {
-	// usage is what it has used so far, zero if it has no process of its own.
+	// usage returns its usage so far, or zero if it has no process of its own.
 	usage() (cluster.Usage, error)
 	stop() error
 }
@@ -58,17 +58,17 @@ var contenders = map[string]contender{
 	"livesched-sampled": prepareLivesched(defaultSampling, "--fast-path=off"),
 }
 
-// defaultSampling is the percentage of nodes that kube-scheduler looks at by default
+// defaultSampling returns the percentage of nodes that kube-scheduler examines by default
 // (numFeasibleNodesToFind in its schedule_one.go).
 func defaultSampling(nodes int) int32 { return int32(max(50-nodes/125, 5)) }
 
-// binder binds pod after pod to node after node.
+// binder binds pods to nodes round robin.
 type binder struct {
 	cancel context.CancelFunc
 	done   chan error
 }
 
-// binderLimit is how many pods are bound at a time.
+// binderLimit is the number of pods to bind at a time.
 const binderLimit = 16
 
 func prepareBindOnly(ctx context.Context, b *bench) (launch, error) {
@@ -99,7 +99,7 @@ func (b *bench) bindAll(ctx context.Context) error {
 	}
 }
 
-// act does with the i-th pod what a scheduler would do, without thinking.
+// act does for the i-th pod what a scheduler would do, without any decision.
 func (b *bench) act(ctx context.Context, pod *corev1.Pod, i int) error {
 	switch {
 	case pod.Spec.Containers[0].Resources.Requests.Cpu().Cmp(hopeless) == 0:
@@ -114,7 +114,7 @@ func (b *bench) act(ctx context.Context, pod *corev1.Pod, i int) error {
 	}
 }
 
-// refuse says of a pod that it fits nowhere.
+// refuse marks a pod as unschedulable.
 func (b *bench) refuse(ctx context.Context, pod *corev1.Pod) error {
 	pod = pod.DeepCopy()
 	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
@@ -129,13 +129,13 @@ func (r *binder) usage() (cluster.Usage, error) { return cluster.Usage{}, nil }
 func (r *binder) stop() error {
 	r.cancel()
 	if err := <-r.done; !errors.Is(err, context.Canceled) {
-		return err // it is what has kept it from binding
+		return err // the error that stopped the binding
 	}
 	return nil
 }
 
-// prepareKubeScheduler runs upstream, with its default profile under our scheduler name and with
-// another field.
+// prepareKubeScheduler runs kube-scheduler with its default profile, under the benchmark's
+// scheduler name and with one more field.
 func prepareKubeScheduler(field string) contender {
 	return func(_ context.Context, b *bench) (launch, error) {
 		file := filepath.Join(b.dir, "kube-scheduler.yaml")
@@ -153,8 +153,8 @@ profiles: [{schedulerName: %s}]
 	}
 }
 
-// prepareLivesched runs livesched with a profile of all defaults but for the percentage of nodes to
-// score, 0 being all, and with other flags.
+// prepareLivesched runs livesched with more flags and with a profile of defaults, except for the
+// percentage of nodes to score (0 means all).
 func prepareLivesched(percentageOf func(nodes int) int32, flags ...string) contender {
 	return func(ctx context.Context, b *bench) (launch, error) {
 		scheme := runtime.NewScheme()
@@ -181,7 +181,7 @@ func prepareLivesched(percentageOf func(nodes int) int32, flags ...string) conte
 	}
 }
 
-// child is a scheduler's process.
+// child is the process of a scheduler.
 type child struct{ *process.Process }
 
 func (b *bench) process(name, path string, args ...string) launch {

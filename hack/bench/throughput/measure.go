@@ -21,26 +21,25 @@ const runTimeout = 10 * time.Minute
 type bench struct {
 	*cluster.Cluster
 	options *options
-	// dir is for the contenders' files.
+	// dir is the directory for the contenders' files.
 	dir string
-	// kubeScheduler is the path of the program.
+	// kubeScheduler is the path of kube-scheduler.
 	kubeScheduler string
 }
 
-// outcome is what a run came to.
+// outcome is the result of a run.
 type outcome struct {
-	// started is when the contender was started, or was known to be there.
+	// started is the time at which the contender was started, or was known to work.
 	started time.Time
-	// measured are the pods that count.
+	// measured are the pods that the figures are about.
 	measured map[string]cluster.Pod
-	// scheduler is what the contender used: its CPU time since started, and the most memory that it
-	// has had.
+	// scheduler is the usage of the contender: its CPU time since started, and its peak memory.
 	scheduler cluster.Usage
 	// api is the CPU time that API server and etcd used since started.
 	api time.Duration
 }
 
-// measure has a contender go through a scenario, and leaves no pods.
+// measure runs a scenario with a contender, and deletes the pods.
 func (b *bench) measure(ctx context.Context, kind, name string) (map[string]float64, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, runTimeout, fmt.Errorf("not done within %v", runTimeout))
 	defer cancel()
@@ -92,7 +91,7 @@ func (b *bench) withBacklog(ctx context.Context, pods []*corev1.Pod, s scenario,
 	return o, b.finish(o, r, err, cluster.Usage{}, before)
 }
 
-// whileRunning has pods come and go when the contender is known to work.
+// whileRunning creates and deletes pods once the contender is known to work.
 func (b *bench) whileRunning(ctx context.Context, pods []*corev1.Pod, start func() (running, error)) (o *outcome, err error) {
 	if err := b.createBacklog(ctx, pods[:1]); err != nil {
 		return nil, err
@@ -125,7 +124,7 @@ func (b *bench) whileRunning(ctx context.Context, pods []*corev1.Pod, start func
 	return o, b.finish(o, r, err, used, before)
 }
 
-// finish notes what was used and stops the contender; err is how the run has ended.
+// finish records the usage and stops the contender. err is the result of the run.
 func (b *bench) finish(o *outcome, r running, err error, used cluster.Usage, before time.Duration) error {
 	after, apiErr := b.CPU()
 	usage, usageErr := r.usage()

@@ -14,26 +14,28 @@ import (
 
 // The names of the values.
 const (
-	// podsPerSecond is from the first pod that was bound, or refused, to the last; with preemption,
-	// which is over for many pods before the first of them is bound, from the start of the
-	// scheduler.
+	// podsPerSecond is the rate from the first bound or refused pod to the last. With preemption it
+	// is the rate from the start of the scheduler, because preemption has ended for many pods
+	// before the first of them is bound.
 	podsPerSecond = "pods/s"
-	// firstAfter is from the start of the scheduler to that first pod. Only of backlogs.
+	// firstAfter is the time from the start of the scheduler to that first pod. Only backlogs have
+	// it.
 	firstAfter = "first ms"
-	// latency50 and latency99 are from when a pod was created, or the scheduler was started if that
-	// was later, until the watch saw it bound or refused.
+	// latency50 and latency99 are quantiles of the time until the watch saw a pod bound or refused.
+	// The time begins with the creation of the pod, or with the start of the scheduler if that was
+	// later.
 	latency50, latency99 = "p50 ms", "p99 ms"
 	// schedulerCPU and apiCPU are from the start of the scheduler to the last pod, its own start
-	// included. The API server's has etcd's in it.
+	// included. apiCPU includes etcd.
 	schedulerCPU, apiCPU = "scheduler CPU ms/pod", "API server CPU ms/pod"
-	// schedulerRSS is the most memory that the scheduler has had.
+	// schedulerRSS is the peak memory of the scheduler.
 	schedulerRSS = "scheduler peak MiB"
-	// nodesUsed is on how many nodes the pods are, fullestNode how many are on the node with most
-	// of them. zoneSkew is by how many pods of a series the zones differ at most.
+	// nodesUsed is the number of nodes with pods, and fullestNode the number of pods on the fullest
+	// of them. zoneSkew is the largest difference between zones in the number of pods of a series.
 	nodesUsed, fullestNode, zoneSkew = "nodes used", "most on a node", "zone skew"
 )
 
-// values are the figures of a run.
+// values returns the figures of a run.
 func (o *outcome) values(s scenario) map[string]float64 {
 	var ends []time.Time
 	var latencies []float64
@@ -58,7 +60,7 @@ func (o *outcome) values(s scenario) map[string]float64 {
 		latency99:     report.Quantile(latencies, 0.99),
 		apiCPU:        milliseconds(o.api) / n,
 	}
-	if o.scheduler.PeakRSS > 0 { // it is a process of its own
+	if o.scheduler.PeakRSS > 0 { // the contender has a process of its own
 		values[schedulerCPU] = milliseconds(o.scheduler.CPU) / n
 		values[schedulerRSS] = float64(o.scheduler.PeakRSS) / (1 << 20)
 	}
@@ -72,7 +74,7 @@ func (o *outcome) values(s scenario) map[string]float64 {
 	return values
 }
 
-// spread returns on how many nodes pods are, and how many are on the node with most of them.
+// spread returns the number of nodes with pods, and the number of pods on the fullest node.
 func spread(pods map[string]cluster.Pod) (nodes, fullest float64) {
 	on := map[string]int{}
 	for _, pod := range pods {
@@ -87,14 +89,14 @@ func spread(pods map[string]cluster.Pod) (nodes, fullest float64) {
 	return float64(len(on)), float64(most)
 }
 
-// skew is the largest difference, over all series, between the zone with most pods of the series
-// and that with fewest.
+// skew returns the largest difference, over all series, between the zones with the most and the
+// fewest pods of the series.
 func skew(pods map[string]cluster.Pod) float64 {
 	perZone := map[string]*[workload.Zones]int{} // by series
 	for _, pod := range pods {
 		zone, ok := workload.ZoneIndex(pod.Node)
 		if !ok {
-			continue // it has no node
+			continue // the pod has no node
 		}
 		if perZone[pod.Series] == nil {
 			perZone[pod.Series] = &[workload.Zones]int{}

@@ -19,27 +19,28 @@ import (
 	"github.com/livesched/livesched/test/workload"
 )
 
-// What is measured besides the kinds of pods in package workload, each of which is a backlog that
-// the scheduler finds when it is started.
+// The scenarios besides the kinds of pods in package workload. Each of those kinds is a backlog
+// that the scheduler finds at its start.
 const (
-	// churn is mixed pods that are created while a scheduler runs, some of which always wait, and
-	// deleted when so many others were bound after them.
+	// churn creates mixed pods while a scheduler runs, so that some always wait, and deletes each
+	// pod after a given number of others were bound.
 	churn = "churn"
-	// preemption is pods that need half a node each, on nodes that pods of a lower priority fill.
+	// preemption has pods that need half a node each, on nodes that are full of pods of a lower
+	// priority.
 	preemption = "preemption"
-	// unschedulable is a backlog of basic pods behind which come five times as many that fit on no
+	// unschedulable is a backlog of basic pods, followed by five times as many pods that fit on no
 	// node.
 	unschedulable = "unschedulable"
 )
 
 const (
-	// minPods is enough for a rate, and for a quarter that is not nothing.
+	// minPods is enough to compute a rate, and a quarter of it is not zero.
 	minPods = 8
-	// behind is how many unschedulable pods there are for each other.
+	// behind is the number of unschedulable pods for each other pod.
 	behind = 5
-	// backlog is how many pods wait while others come and go.
+	// backlog is the number of pods that wait in the scenario churn.
 	backlog = 200
-	// podsPerNode is what a node has room for.
+	// podsPerNode is the number of pods that a node has room for.
 	podsPerNode = 80
 )
 
@@ -48,19 +49,19 @@ var defaultKinds = []string{
 	churn, preemption, unschedulable,
 }
 
-// scenario is what happens in a run.
+// scenario describes a run.
 type scenario struct {
-	// pods returns the pods that there are to schedule, n being what --pods says.
+	// pods returns the pods to schedule. n is the value of --pods.
 	pods func(nodes, n int) []*corev1.Pod
-	// refused is how many of them fit nowhere.
+	// refused returns the number of pods that fit nowhere.
 	refused func(n int) int
-	// room is the highest n for so many nodes.
+	// room returns the highest n for a number of nodes.
 	room func(nodes int) int
-	// filled: the nodes are full before the scheduler is started.
+	// filled means that the nodes are full before the scheduler starts.
 	filled bool
-	// running: the scheduler runs before the pods are created.
+	// running means that the scheduler runs before the pods are created.
 	running bool
-	// settled: it means something where the pods are in the end.
+	// settled means that the final placement of the pods is meaningful.
 	settled bool
 }
 
@@ -92,9 +93,9 @@ func makeScenarios() map[string]scenario {
 	for _, kind := range workload.Kinds {
 		room := func(nodes int) int { return podsPerNode * nodes }
 		switch kind {
-		case workload.Anti, workload.Mixed: // one of each series
+		case workload.Anti, workload.Mixed: // a node takes one of each series
 			room = func(nodes int) int { return workload.DefaultSeries * nodes }
-		case workload.Unique: // which are larger
+		case workload.Unique: // these are larger
 			room = func(nodes int) int { return podsPerNode / 2 * nodes }
 		}
 		all[kind] = scenario{
@@ -120,13 +121,13 @@ func adapt(pods []*corev1.Pod, change func(*corev1.Pod)) []*corev1.Pod {
 	return pods
 }
 
-// important has a pod preempt those that fill nodes, one for each pod.
+// important makes a pod preempt one of the pods that fill nodes.
 func important(pod *corev1.Pod) {
 	pod.Spec.PriorityClassName = priorityClass
 	ask(pod, half)
 }
 
-// tooLarge has a pod ask for more than any node has.
+// tooLarge makes a pod request more CPU than any node has.
 func tooLarge(pod *corev1.Pod) { ask(pod, hopeless) }
 
 var (
@@ -138,7 +139,7 @@ func ask(pod *corev1.Pod, cpu resource.Quantity) {
 	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = cpu
 }
 
-// priorityClass is that of pods which preempt others.
+// priorityClass is the class of the pods that preempt others.
 const priorityClass = "important"
 
 func (b *bench) createPriorityClass(ctx context.Context) error {
@@ -149,7 +150,7 @@ func (b *bench) createPriorityClass(ctx context.Context) error {
 	return nil
 }
 
-// fill has pods of no importance take all of the nodes.
+// fill fills all nodes with pods of low priority.
 func (b *bench) fill(ctx context.Context) error {
 	err := cluster.Each(ctx, 2*b.Nodes, func(ctx context.Context, i int) error { return b.Create(ctx, workload.Filler(i)) })
 	if err != nil {
@@ -171,8 +172,8 @@ func (b *bench) createBacklog(ctx context.Context, pods []*corev1.Pod) error {
 	return b.Pods.Wait(ctx, func(p *cluster.Pods) bool { return p.Known == before+len(pods) })
 }
 
-// churn creates pods while a scheduler runs, such that some always wait, and deletes each when so
-// many others were bound after it: a quarter of all.
+// churn creates pods while a scheduler runs, so that some always wait. It deletes each pod after a
+// quarter of all pods were bound later than it.
 func (b *bench) churn(ctx context.Context, pods []*corev1.Pod) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
@@ -194,8 +195,8 @@ func (b *bench) churn(ctx context.Context, pods []*corev1.Pod) error {
 	return group.Wait()
 }
 
-// deleteBound deletes pods in the order in which they were bound, until of n pods that were only so
-// many are left, and never more.
+// deleteBound deletes pods in the order in which they were bound, until left of n pods remain. It
+// deletes a pod only when more than left bound pods remain.
 func (b *bench) deleteBound(ctx context.Context, n, left int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(binderLimit)

@@ -10,7 +10,7 @@ import (
 	"github.com/livesched/livesched/hack/bench/report"
 )
 
-// columns are what a table shows of each contender besides the rate.
+// columns lists what a table shows of each contender besides the rate.
 var columns = []struct{ title, value string }{
 	{"scheduler CPU ms/pod", schedulerCPU},
 	{"API server CPU ms/pod", apiCPU},
@@ -23,7 +23,7 @@ var columns = []struct{ title, value string }{
 	{"zone skew", zoneSkew},
 }
 
-// Tables are a table for each number of nodes.
+// Tables returns a table for each number of nodes.
 func Tables(r *report.Report) []report.Table {
 	var all []report.Table
 	for _, nodes := range r.Rows.Each("nodes") {
@@ -33,7 +33,7 @@ func Tables(r *report.Report) []report.Table {
 }
 
 func ofNodes(r *report.Report, rows report.Rows, nodes string) report.Table {
-	n, _ := strconv.ParseFloat(nodes, 64) // a number, as we wrote it
+	n, _ := strconv.ParseFloat(nodes, 64) // a number, because the benchmark wrote it
 	t := report.Table{
 		Title:  fmt.Sprintf("%s nodes, %s pods, medians of %s runs in turn", report.Whole(n), r.Parameters["pods"], r.Parameters["runs"]),
 		Header: []string{"pods", "", "pods/s", "of bind-only", "x kube-scheduler"},

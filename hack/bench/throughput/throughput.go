@@ -31,7 +31,7 @@ type options struct {
 	livesched  string
 }
 
-// Command is the subcommand.
+// Command returns the subcommand.
 func Command() *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
@@ -72,7 +72,7 @@ func (o *options) enoughRoom() error {
 	for _, kind := range o.kinds {
 		s, ok := scenarios[kind]
 		if !ok {
-			continue // which is another error
+			continue // another check reports it
 		}
 		for _, nodes := range o.nodes {
 			if room := s.room(nodes); o.pods > room {
@@ -138,8 +138,8 @@ func (o *options) runOn(ctx context.Context, r *report.Report, nodes int, kubeSc
 	return nil
 }
 
-// inTurn returns the names, in each run beginning with another one, as the control plane gets
-// slower with what it has stored.
+// inTurn returns the names, rotated by one for each run, because the control plane slows down as it
+// stores more.
 func inTurn(names []string, run int) []string {
 	first := run % len(names)
 	return slices.Concat(names[first:], names[:first])

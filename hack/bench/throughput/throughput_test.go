@@ -28,7 +28,7 @@ func TestValuesOfARun(t *testing.T) {
 		scheduler: cluster.Usage{CPU: 20 * time.Millisecond, PeakRSS: 64 << 20},
 		api:       40 * time.Millisecond,
 		measured: map[string]cluster.Pod{
-			"a": {Series: "s", Created: at(-500), Bound: at(100), Node: workload.NodeName(0)}, // was there before the scheduler
+			"a": {Series: "s", Created: at(-500), Bound: at(100), Node: workload.NodeName(0)}, // created before the scheduler started
 			"b": {Series: "s", Created: at(150), Bound: at(200), Node: workload.NodeName(3)},
 			"c": {Series: "s", Created: at(0), Bound: at(300), Node: workload.NodeName(0)},
 			"d": {Series: "t", Created: at(-500), Refused: at(600)},
@@ -45,7 +45,7 @@ func TestValuesOfARun(t *testing.T) {
 	if got := o.values(scenario{settled: true}); !maps.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}
-	// Where pods end up means nothing, the first of them is bound late, and the contender has no
+	// The final placement is meaningless, the first pod is bound late, and the contender has no
 	// process.
 	o.scheduler = cluster.Usage{}
 	for _, name := range []string{nodesUsed, fullestNode, zoneSkew, schedulerCPU, schedulerRSS} {

@@ -1,8 +1,8 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command build builds the local control plane where it is missing and prints the directory it is
-// in, for
+// Command build builds the missing programs of the local control plane and prints their directory,
+// for
 //
 //	KUBEBUILDER_ASSETS=$(go run ./hack/controlplane/build) go test ./...
 package main

@@ -6,15 +6,15 @@
 // Nothing is downloaded except through the Go module proxy. The modules under hack/controlplane pin
 // the versions:
 //
-//	etcd/        etcd                                                 (a main of ours around etcdmain)
+//	etcd/        etcd                                                 (a main around etcdmain)
 //	kubernetes/  kube-apiserver, kube-controller-manager, kube-scheduler
 //	kwok/        kwok
 //
 // Every program is built once into bin/controlplane/<Kubernetes version>-<digest of the pins>/
-// under its plain name, so that the directory can serve as KUBEBUILDER_ASSETS. A changed pin means
-// another directory; an old one stays until `make clean`.
+// under its plain name, so that the directory can serve as KUBEBUILDER_ASSETS. A changed pin leads
+// to another directory; an old one stays until `make clean`.
 //
-// The package imports the standard library alone: the command that builds the control plane
+// The package imports only the standard library, so that the command that builds the control plane
 // compiles in a second.
 package binaries
 
@@ -29,11 +29,12 @@ import (
 	"slices"
 )
 
-// AssetsEnv names a directory with etcd and kube-apiserver to be used instead of building them, as
-// it does for envtest. Other programs are taken from it where it has them.
+// AssetsEnv is the environment variable that names a directory with etcd and kube-apiserver, to be
+// used instead of building them, as in envtest. If the directory has other programs, too, Ensure
+// uses these as well.
 const AssetsEnv = "KUBEBUILDER_ASSETS"
 
-// The programs that can be asked for.
+// The programs that Ensure can provide.
 const (
 	Etcd              = "etcd"
 	APIServer         = "kube-apiserver"
@@ -42,29 +43,30 @@ const (
 	Kwok              = "kwok"
 )
 
-// Config says where to build and where to report.
+// Config configures Ensure.
 type Config struct {
 	// Root is the top of the repository. Default: the directory with livesched's go.mod at or above
 	// the working directory.
 	Root string
-	// Assets stands for the environment variable AssetsEnv. Default: its value; where both are
-	// empty everything is built.
+	// Assets replaces the value of the environment variable AssetsEnv. Default: the value of that
+	// variable. If both are empty, Ensure builds everything.
 	Assets string
 	// Progress receives one line per program that is built. Default: discarded.
 	Progress io.Writer
 }
 
-// Set is where the programs are.
+// Set holds the paths of programs.
 type Set struct {
-	// Dir has at least etcd and kube-apiserver, if those were asked for, and is fit for AssetsEnv.
+	// Dir contains at least etcd and kube-apiserver, if those were requested, and is fit for
+	// AssetsEnv.
 	Dir string
-	// Paths has the path of every program asked for, by name.
+	// Paths holds the path of every requested program, by name.
 	Paths map[string]string
 }
 
-// Ensure returns the programs named, building those that are missing. Building takes minutes for a
-// cold Go build cache and seconds for a warm one. Callers in other processes wait for each other
-// instead of building twice; ctx ends wait and build.
+// Ensure returns the named programs and builds those that are missing. Building takes minutes with
+// a cold Go build cache and seconds with a warm one. Callers in other processes wait for each other
+// instead of building twice. ctx bounds the wait and the build.
 func Ensure(ctx context.Context, cfg Config, names ...string) (Set, error) {
 	if err := cfg.complete(); err != nil {
 		return Set{}, err
@@ -118,7 +120,7 @@ func (c *Config) complete() error {
 	return nil
 }
 
-// locate returns where a program is or will be built to.
+// locate returns the path of a program, which need not be built yet.
 func locate(cfg Config, p *pins, name string) (string, error) {
 	if _, known := programs[name]; !known {
 		return "", fmt.Errorf("unknown program %q of the control plane", name)
@@ -143,7 +145,7 @@ func isExecutable(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
 }
 
-// FindRoot returns the top of the repository that the working directory is in.
+// FindRoot returns the top of the repository that contains the working directory.
 func FindRoot() (string, error) {
 	start, err := os.Getwd()
 	if err != nil {

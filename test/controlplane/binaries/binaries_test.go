@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// fakeGo stands for the go command: it logs its arguments to a file, and then builds or fails.
+// fakeGo replaces the go command: it logs its arguments to a file, and then builds or fails.
 const fakeGo = `#!/bin/sh
 echo "$PWD $*" >> "$FAKE_GO_LOG"
 if [ -n "$FAKE_GO_FAILS" ]; then echo "package is broken" >&2; exit 1; fi
@@ -26,8 +26,8 @@ echo built > "$2"
 chmod +x "$2"
 `
 
-// newRoot makes a repository with pins and a go command of its own. It returns the root and the
-// file that the latter logs to.
+// newRoot makes a repository with pins and a go command of its own. It returns the root and the log
+// file of that command.
 func newRoot(t *testing.T) (root, log string) {
 	t.Helper()
 	root = t.TempDir()

@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// buildDelay is how long a cancelled `go build` may take to clean up before it is killed.
+// buildDelay is the time in which a canceled `go build` may clean up before it is killed.
 const buildDelay = 5 * time.Second
 
-// build builds the programs named, one after the other: the Go toolchain uses all cores for each.
+// build builds the named programs, one after the other: the Go toolchain uses all cores for each.
 func build(ctx context.Context, cfg Config, p *pins, names []string) error {
 	dir := p.dir(cfg.Root)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -32,7 +32,7 @@ func build(ctx context.Context, cfg Config, p *pins, names []string) error {
 	for _, name := range names {
 		target := filepath.Join(dir, name)
 		if isExecutable(target) {
-			continue // built by whoever held the lock before us
+			continue // built by the previous holder of the lock
 		}
 		prog := programs[name]
 		fmt.Fprintf(cfg.Progress, "building %s %s from source, once: minutes if the Go build cache has nothing of it yet ... ", name, p.versions[prog.source])
@@ -46,7 +46,7 @@ func build(ctx context.Context, cfg Config, p *pins, names []string) error {
 	return nil
 }
 
-// buildOne writes beside the target and renames, so that the target is complete whenever it exists.
+// buildOne writes beside the target and renames, so that a target that exists is complete.
 func buildOne(ctx context.Context, dir, target, ldflags, pkg string) error {
 	part := fmt.Sprintf("%s.part-%d", target, os.Getpid())
 	defer func() { _ = os.Remove(part) }() // gone after a successful rename

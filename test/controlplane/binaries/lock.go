@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// lockRetry is how often a lock that somebody else holds is tried again.
+// lockRetry is the time between attempts to take a lock that another process holds.
 const lockRetry = 250 * time.Millisecond
 
-// lock takes an exclusive lock on a file, waiting for whoever has it. The kernel gives it back when
-// a holder dies.
+// lock takes an exclusive lock on a file and waits for its current holder. The kernel releases the
+// lock when its holder dies.
 func lock(ctx context.Context, cfg Config, path string) (unlock func(), err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -29,7 +29,7 @@ func lock(ctx context.Context, cfg Config, path string) (unlock func(), err erro
 	for said := false; ; {
 		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
-			return func() { _ = file.Close() }, nil // closing is unlocking
+			return func() { _ = file.Close() }, nil // closing releases the lock
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
 			return nil, errors.Join(fmt.Errorf("locking %s: %w", path, err), file.Close())

@@ -17,8 +17,8 @@ import (
 
 // source is a module under hack/controlplane.
 type source struct {
-	dir    string // below hack/controlplane
-	module string // whose version the programs built from it carry
+	dir    string // relative to hack/controlplane
+	module string // the version of this module is the version of the programs
 }
 
 var (
@@ -27,10 +27,10 @@ var (
 	kwokSource       = source{dir: "kwok", module: "sigs.k8s.io/kwok"}
 )
 
-// program says how one program is built.
+// program describes how to build one program.
 type program struct {
 	source
-	pkg string // import path, or "." for a main of ours
+	pkg string // import path, or "." for a main package of this repository
 }
 
 var programs = map[string]program{
@@ -43,13 +43,13 @@ var programs = map[string]program{
 
 var moduleLine = regexp.MustCompile(`(?m)^module github\.com/livesched/livesched$`)
 
-// pins is what the modules under hack/controlplane pin.
+// pins holds the versions that the modules under hack/controlplane pin.
 type pins struct {
 	versions map[source]string // with the leading v
-	digest   string            // of every file that decides what is built
+	digest   string            // of every file that determines the build
 }
 
-// dir is where the programs of these pins live.
+// dir returns the directory for the programs of these pins.
 func (p *pins) dir(root string) string {
 	return filepath.Join(root, "bin", "controlplane", p.versions[kubernetesSource]+"-"+p.digest)
 }
@@ -63,7 +63,7 @@ func readPins(root string) (*pins, error) {
 		for _, file := range []string{"go.mod", "go.sum", "main.go"} {
 			text, err := os.ReadFile(filepath.Join(dir, file))
 			if errors.Is(err, fs.ErrNotExist) && file == "main.go" {
-				continue // only etcd needs a main of ours
+				continue // only etcd needs a main package of this repository
 			}
 			if err != nil {
 				return nil, fmt.Errorf("reading the pins of the control plane: %w", err)
@@ -108,8 +108,9 @@ func requiredVersion(gomod []byte, module string) (string, error) {
 	return string(match[1]), nil
 }
 
-// ldflags strips the program and, for Kubernetes, stamps the version that it reports: a binary
-// without the stamp takes itself for v0.0.0 and refuses or hides what it thinks newer than itself.
+// ldflags strips the program and stamps Kubernetes programs with the version to report. Without the
+// stamp, a program reports v0.0.0 and refuses or hides features that it considers newer than
+// itself.
 func (p *pins) ldflags(prog program) string {
 	flags := "-s -w"
 	if prog.source != kubernetesSource {

@@ -7,7 +7,7 @@ package process
 
 import "syscall"
 
-// attributes has no way outside Linux to tie a child to its parent's life: there a killed parent
+// attributes cannot tie a child to the life of its parent outside Linux: there, a killed parent
 // leaves its children behind.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}

@@ -3,8 +3,7 @@
 
 //go:build unix
 
-// Package process runs child processes that must not outlive their parent and whose death must not
-// go unnoticed.
+// Package process runs child processes that do not outlive their parent, and reports their death.
 package process
 
 import (
@@ -18,38 +17,38 @@ import (
 	"time"
 )
 
-// tailLines is how much of its log an ExitError shows.
+// tailLines is the number of log lines that an ExitError shows.
 const tailLines = 12
 
-// Config is what to run.
+// Config describes a process.
 type Config struct {
-	// Name is what the process is called in errors.
+	// Name is the name of the process in errors.
 	Name string
-	// Path is the program, Args its arguments without the program's own name.
+	// Path is the program, and Args are its arguments without the program's own name.
 	Path string
 	Args []string
 	// LogFile receives standard output and error; it is replaced if it exists.
 	LogFile string
 }
 
-// Process is a running or ended child. It is the leader of a process group of its own, so that a
-// Ctrl-C in the terminal does not reach it and Stop reaches its own children; on Linux the kernel
-// kills it when this process dies. Its methods may be called from any goroutine.
+// Process is a running or ended child. It leads a process group of its own: a Ctrl-C in the
+// terminal does not reach it, and Stop reaches its children. On Linux, the kernel kills it when
+// this process dies. Its methods may be called from any goroutine.
 type Process struct {
 	cfg  Config
 	pid  int
 	done chan struct{} // closed when the process has ended
-	exit error         // what Wait returned; readable once done is closed
+	exit error         // the result of Wait; readable once done is closed
 
-	// stopping is set by Stop before the first signal: an end after that was asked for.
+	// stopping is set by Stop before the first signal. An end after that is not an error.
 	stopping atomic.Bool
 }
 
-// ExitError is the end of a process that nobody asked to end.
+// ExitError reports that a process ended without a call of Stop.
 type ExitError struct {
 	Name    string
 	LogFile string
-	// Exit is why: nil for exit status 0.
+	// Exit is the reason, or nil for exit status 0.
 	Exit error
 	// LogTail is the end of the log at that time.
 	LogTail string
@@ -77,8 +76,8 @@ func Start(cfg Config) (*Process, error) {
 	p := &Process{cfg: cfg, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
-		// Linux ties "kill it when its parent dies" to the thread that forked. This one is kept
-		// until the child has ended, and thrown away with the goroutine.
+		// Linux ties the death signal to the thread that forked. The goroutine keeps this thread
+		// until the child has ended. The thread ends with the goroutine.
 		runtime.LockOSThread()
 		err := cmd.Start()
 		started <- err
@@ -97,19 +96,20 @@ func Start(cfg Config) (*Process, error) {
 	return p, nil
 }
 
-// Name is the name the process was started under.
+// Name returns the name from the configuration.
 func (p *Process) Name() string { return p.cfg.Name }
 
-// PID is the process id, also after its end.
+// PID returns the process ID, also after the end of the process.
 func (p *Process) PID() int { return p.pid }
 
-// LogFile is where the process's output goes.
+// LogFile returns the path of the process's log.
 func (p *Process) LogFile() string { return p.cfg.LogFile }
 
-// Done is closed when the process has ended, for whatever reason.
+// Done returns a channel that is closed when the process has ended for any reason.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err is nil while the process runs and after a Stop; an *ExitError once it has ended by itself.
+// Err returns nil while the process runs and after Stop, and an *ExitError once the process has
+// ended by itself.
 func (p *Process) Err() error {
 	select {
 	case <-p.done:
@@ -122,16 +122,16 @@ func (p *Process) Err() error {
 	return &ExitError{Name: p.cfg.Name, LogFile: p.cfg.LogFile, Exit: p.exit, LogTail: Tail(p.cfg.LogFile, tailLines)}
 }
 
-// Suspend keeps the process from running until Resume, as if its machine hung. Children of it run
-// on.
+// Suspend keeps the process from running until Resume, as if its machine hung. Its children
+// continue to run.
 func (p *Process) Suspend() error { return p.signal(syscall.SIGSTOP) }
 
-// Resume lets a suspended process go on.
+// Resume lets a suspended process continue.
 func (p *Process) Resume() error { return p.signal(syscall.SIGCONT) }
 
 func (p *Process) signal(signal syscall.Signal) error {
 	select {
-	case <-p.done: // its id may be somebody else's by now
+	case <-p.done: // another process may have its ID by now
 		return fmt.Errorf("%s has ended and takes no signals", p.cfg.Name)
 	default:
 	}
@@ -141,21 +141,21 @@ func (p *Process) signal(signal syscall.Signal) error {
 	return nil
 }
 
-// Stop asks the process to end, kills it when it has not done so after the grace period, and
-// returns when it is gone, children included. The error says that it had to be killed or had ended
-// by itself before. A second Stop returns nil.
+// Stop asks the process to end, kills it after the grace period, and returns when it and its
+// children are gone. The error reports that the process had to be killed or had ended by itself
+// before. A second Stop returns nil.
 func (p *Process) Stop(grace time.Duration) error {
 	if err := p.Err(); err != nil {
-		p.stopping.Store(true) // said once
+		p.stopping.Store(true) // the error is returned only once
 		return err
 	}
 	if p.stopping.Swap(true) {
 		<-p.done
 		return nil
 	}
-	// The group is signalled rather than the process. It can be gone already, which Done tells.
+	// The signal goes to the whole process group. If the group is already gone, Done is closed.
 	_ = syscall.Kill(-p.pid, syscall.SIGTERM)
-	_ = syscall.Kill(-p.pid, syscall.SIGCONT) // a suspended one would not see it
+	_ = syscall.Kill(-p.pid, syscall.SIGCONT) // a suspended process would not handle the signal
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	var err error
@@ -164,7 +164,7 @@ func (p *Process) Stop(grace time.Duration) error {
 	case <-timer.C:
 		err = fmt.Errorf("%s did not end within %s of SIGTERM and was killed; its log is %s", p.cfg.Name, grace, p.cfg.LogFile)
 	}
-	_ = syscall.Kill(-p.pid, syscall.SIGKILL) // whatever of the group is left; nothing, as a rule
+	_ = syscall.Kill(-p.pid, syscall.SIGKILL) // the rest of the group, usually none
 	<-p.done
 	return err
 }

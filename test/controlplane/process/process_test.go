@@ -23,7 +23,7 @@ import (
 	"github.com/livesched/livesched/test/leaks"
 )
 
-// parentEnv makes the test binary play a parent that dies: see TestMain.
+// parentEnv makes the test binary act as a parent that dies: see TestMain.
 const parentEnv = "LIVESCHED_TEST_PARENT"
 
 func TestMain(m *testing.M) {
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	leaks.Main(m)
 }
 
-// playParent starts a child, says its pid, and waits to be killed.
+// playParent starts a child, prints its PID, and waits to be killed.
 func playParent(dir string) {
 	p, err := Start(Config{Name: "child", Path: "sleep", Args: []string{"1000"}, LogFile: filepath.Join(dir, "child.log")})
 	if err != nil {
@@ -56,7 +56,8 @@ func start(t *testing.T, script string) *Process {
 	return p
 }
 
-// alive is false also for a process that has ended and that its new parent has not waited for yet.
+// alive returns false also for a process that has ended but whose new parent has not yet waited for
+// it.
 func alive(pid int) bool {
 	if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil && strings.Contains(string(stat), ") Z ") {
 		return false

@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// readyInterval is how often WaitReady checks.
+// readyInterval is the time between the checks of WaitReady.
 const readyInterval = 50 * time.Millisecond
 
-// WaitReady returns when check does without an error. It gives up with the process's *ExitError
-// when the process ends, and with the last error of check when ctx does.
+// WaitReady returns when check succeeds. If the process ends first, it returns the process's
+// *ExitError. If ctx ends first, it returns the last error of check.
 func (p *Process) WaitReady(ctx context.Context, check func(context.Context) error) error {
 	ticker := time.NewTicker(readyInterval)
 	defer ticker.Stop()
@@ -39,7 +39,7 @@ func (p *Process) WaitReady(ctx context.Context, check func(context.Context) err
 	}
 }
 
-// HTTPReady is a check for WaitReady: the URL answers with status 200.
+// HTTPReady returns a check for WaitReady that succeeds if the URL responds with status 200.
 func HTTPReady(url string) func(context.Context) error {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
 	return func(ctx context.Context) error {
@@ -59,8 +59,9 @@ func HTTPReady(url string) func(context.Context) error {
 	}
 }
 
-// FreePort returns a TCP port of 127.0.0.1 that nobody listens on. It is not reserved: somebody
-// else can take it before the caller's process does, which then ends and says so in its log.
+// FreePort returns a TCP port of 127.0.0.1 on which no process listens. It does not reserve the
+// port: another process can take it before the caller's process does, which then ends and logs the
+// error.
 func FreePort() (int, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// tailBytes bounds what Tail reads.
+	// tailBytes limits the bytes that Tail reads.
 	tailBytes = 64 << 10
-	// tailWidth bounds what Tail shows of a line: some programs log whole objects.
+	// tailWidth limits the length of a line: some programs log whole objects.
 	tailWidth = 400
 )
 
-// Tail returns at most n last lines of a file, indented by two spaces and cut where they are long;
-// what went wrong, if it cannot be read.
+// Tail returns at most the last n lines of a file, indented by two spaces and truncated if they are
+// long. If the file cannot be read, it returns the error's text.
 func Tail(path string, n int) string {
 	text, err := readEnd(path, tailBytes)
 	if err != nil {

@@ -19,7 +19,7 @@ type Actor struct {
 	Ctx    context.Context
 	Handle fwk.Handle
 	Args   struct {
-		// As tells the instances of a plugin apart.
+		// As distinguishes the instances of a plugin.
 		As string `json:"as"`
 	}
 	Closes atomic.Int32
@@ -33,7 +33,7 @@ func (a *Actor) note(point string, pod *corev1.Pod, node string) Acts {
 	return a.Script.Now()
 }
 
-// Struck is what the plugin returns at a point before it does anything else.
+// Struck returns the status that the script sets for any call at a point, or nil.
 func (a *Actor) Struck(point string, pod *corev1.Pod) *fwk.Status {
 	if act := a.Script.Now().Any; act != nil {
 		return act(point, a, pod)
@@ -41,7 +41,7 @@ func (a *Actor) Struck(point string, pod *corev1.Pod) *fwk.Status {
 	return nil
 }
 
-// points are the extension points of an actor.
+// points implements the extension points of an actor.
 type points struct{ *Actor }
 
 func (a points) Close() error {
@@ -206,7 +206,7 @@ func (a points) PostBind(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, n
 	}
 }
 
-// sorting is an actor that sorts the queue, and does nothing else.
+// sorting is an actor with QueueSort only.
 type sorting struct{ actor *Actor }
 
 func (s sorting) Name() string { return s.actor.Name() }
@@ -221,12 +221,12 @@ func (s sorting) Less(x, y fwk.QueuedPodInfo) bool {
 	return x.GetTimestamp().Before(y.GetTimestamp())
 }
 
-// allPoints is an actor that sorts the queue, too.
+// allPoints is an actor with all extension points, including QueueSort.
 type allPoints struct{ points }
 
 func (p allPoints) Less(x, y fwk.QueuedPodInfo) bool { return sorting{p.Actor}.Less(x, y) }
 
-// filtering is an actor that filters, and does nothing else.
+// filtering is an actor with Filter only.
 type filtering struct{ points points }
 
 func (f filtering) Name() string { return f.points.Name() }

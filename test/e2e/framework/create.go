@@ -21,13 +21,13 @@ import (
 	"github.com/livesched/livesched/test/testcluster"
 )
 
-// QuickRetries returns a policy with hardly any back-off.
+// QuickRetries returns a policy with almost no back-off.
 func QuickRetries() *v1alpha1.SchedulingPolicy {
 	return Policy("default", "{podInitialBackoff: 1ms, podMaxBackoff: 1ms}")
 }
 
-// Create creates objects, and waits until the running livesched knows nodes and policies among
-// them.
+// Create creates objects. It waits until the running livesched has the nodes and policies among
+// them in its caches.
 func Create(ctx context.Context, objects ...client.Object) {
 	GinkgoHelper()
 	for _, object := range objects {
@@ -43,7 +43,8 @@ func Create(ctx context.Context, objects ...client.Object) {
 	}
 }
 
-// CreateFor creates objects that the end of a spec does not clear by itself.
+// CreateFor creates objects and deletes them at the end of the spec. It is for objects that the
+// cleanup between specs does not delete.
 func CreateFor(ctx context.Context, objects ...client.Object) {
 	GinkgoHelper()
 	Create(ctx, objects...)
@@ -54,13 +55,14 @@ func CreateFor(ctx context.Context, objects ...client.Object) {
 	})
 }
 
-// Update changes an object that is in the API server.
+// Update changes an object in the API server.
 func Update[T client.Object](ctx context.Context, object T, change func(T)) {
 	GinkgoHelper()
 	Expect(testcluster.Update(ctx, K8s, object, change)).To(Succeed())
 }
 
-// Respec gives a profile another spec, in YAML, and waits until it decides.
+// Respec replaces the spec of a profile with one in YAML, and waits until the new spec is in
+// effect.
 func Respec(ctx context.Context, name, spec string) *v1alpha1.SchedulerProfile {
 	GinkgoHelper()
 	next := Profile(name, spec).Spec
@@ -68,7 +70,7 @@ func Respec(ctx context.Context, name, spec string) *v1alpha1.SchedulerProfile {
 	return ExpectProgrammed(ctx, name)
 }
 
-// CreateProfile creates a profile and waits until it decides.
+// CreateProfile creates a profile and waits until it is in effect.
 func CreateProfile(ctx context.Context, name, spec string) *v1alpha1.SchedulerProfile {
 	GinkgoHelper()
 	Create(ctx, Profile(name, spec))
@@ -91,7 +93,7 @@ func CreatePod(ctx context.Context, schedulerName, name string, changes ...func(
 	return pod
 }
 
-// Release lets go of a pod that was Witnessed.
+// Release removes the finalizers of a pod that was Witnessed.
 func Release(ctx context.Context, pod *corev1.Pod) {
 	GinkgoHelper()
 	if err := K8s.Get(ctx, client.ObjectKeyFromObject(pod), pod); !apierrors.IsNotFound(err) {
@@ -99,7 +101,7 @@ func Release(ctx context.Context, pod *corev1.Pod) {
 	}
 }
 
-// Repolicy gives a policy another spec, in YAML, and waits until it decides.
+// Repolicy replaces the spec of a policy with one in YAML, and waits until it is in effect.
 func Repolicy(ctx context.Context, name, spec string) {
 	GinkgoHelper()
 	next := Policy(name, spec).Spec
@@ -129,15 +131,15 @@ func BindVolume(ctx context.Context, volume *corev1.PersistentVolume, claim *cor
 	Expect(K8s.Status().Update(ctx, claim)).To(Succeed())
 }
 
-// CreateVolumes creates volumes that are available, and what else belongs to them, until the end of
-// the spec.
+// CreateVolumes creates available volumes and the objects that belong to them, and deletes them at
+// the end of the spec.
 func CreateVolumes(ctx context.Context, objects ...client.Object) {
 	GinkgoHelper()
 	Create(ctx, objects...)
 	DeferCleanup(func(ctx context.Context) {
 		for _, object := range objects {
 			Expect(client.IgnoreNotFound(K8s.Get(ctx, client.ObjectKeyFromObject(object), object))).To(Succeed())
-			object.SetFinalizers(nil) // which protect volumes from being deleted while they are used
+			object.SetFinalizers(nil) // these protect volumes in use from deletion
 			Expect(client.IgnoreNotFound(K8s.Update(ctx, object))).To(Succeed())
 			Expect(client.IgnoreNotFound(K8s.Delete(ctx, object))).To(Succeed())
 		}
@@ -160,8 +162,8 @@ func BindByHand(ctx context.Context, name, node string) {
 	}, metav1.CreateOptions{})).To(Succeed())
 }
 
-// CreateClasses creates priority classes until the end of the spec, and waits until the API server
-// takes pods of them.
+// CreateClasses creates priority classes, which exist until the end of the spec, and waits until
+// the API server accepts pods with them.
 func CreateClasses(ctx context.Context, classes ...*schedulingv1.PriorityClass) {
 	GinkgoHelper()
 	for _, class := range classes {

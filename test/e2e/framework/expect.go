@@ -20,14 +20,14 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// ExpectProgrammed waits until the present generation of a profile decides.
+// ExpectProgrammed waits until the current generation of a profile is programmed.
 func ExpectProgrammed(ctx context.Context, name string) *v1alpha1.SchedulerProfile {
 	GinkgoHelper()
 	return ExpectCondition(ctx, name, v1alpha1.ConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonProgrammed)
 }
 
-// ExpectCondition waits until the status of a profile is about its present generation and has a
-// condition.
+// ExpectCondition waits until the status of a profile has a condition and is about the current
+// generation.
 func ExpectCondition(ctx context.Context, name, kind string, status metav1.ConditionStatus, reason string) *v1alpha1.SchedulerProfile {
 	GinkgoHelper()
 	p := &v1alpha1.SchedulerProfile{}
@@ -41,8 +41,8 @@ func ExpectCondition(ctx context.Context, name, kind string, status metav1.Condi
 	return p
 }
 
-// ExpectKnown waits until the running livesched has seen a node: nodes come to it by another watch
-// than pods. A pod that is created afterwards finds the node.
+// ExpectKnown waits until the running livesched has seen a node. livesched watches nodes and pods
+// separately; a pod that is created after ExpectKnown finds the node.
 func ExpectKnown(ctx context.Context, name string) {
 	GinkgoHelper()
 	if Running == nil {
@@ -54,9 +54,10 @@ func ExpectKnown(ctx context.Context, name string) {
 	}).WithContext(ctx).Should(BeTrue(), "node %s is to be known", name)
 }
 
-// ExpectCached waits until the running livesched reads an object as it is, or newer, for those that
-// come to it by another way than what depends on them: a profile that is created after its policy
-// is built with it, rather than once more when the policy has come, too.
+// ExpectCached waits until the running livesched reads the given version of an object or a newer
+// one. It is for objects that livesched watches separately from those that depend on them. For
+// example, a profile that is created after ExpectCached for its policy is built with that policy
+// from the start, and is not built again when the policy arrives.
 func ExpectCached(ctx context.Context, object client.Object) {
 	GinkgoHelper()
 	if Running == nil {
@@ -69,14 +70,15 @@ func ExpectCached(ctx context.Context, object client.Object) {
 	}).WithContext(ctx).Should(Succeed(), "%s is to be known", object.GetName())
 }
 
-// versionOf is the version of an object, which is later than that of what was written before.
+// versionOf returns the resource version of an object as a number. Versions increase with every
+// write.
 func versionOf(g Gomega, object client.Object) uint64 {
 	version, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
 	g.Expect(err).NotTo(HaveOccurred())
 	return version
 }
 
-// ExpectBound waits until a pod is bound, and returns the node.
+// ExpectBound waits until a pod is bound, and returns its node.
 func ExpectBound(ctx context.Context, pod *corev1.Pod) string {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -95,7 +97,8 @@ func ExpectPending(ctx context.Context, pod *corev1.Pod) {
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// ExpectUnscheduled waits until the status of a pod has the reason why it is not scheduled.
+// ExpectUnscheduled waits until the status of a pod has a given reason for which it is not
+// scheduled.
 func ExpectUnscheduled(ctx context.Context, pod *corev1.Pod, reason string, message gomegatypes.GomegaMatcher) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -109,13 +112,13 @@ func ExpectUnscheduled(ctx context.Context, pod *corev1.Pod, reason string, mess
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// ExpectUnschedulable waits until the status of a pod says that it fits nowhere, and why.
+// ExpectUnschedulable waits until the status of a pod reports that it is unschedulable, and why.
 func ExpectUnschedulable(ctx context.Context, pod *corev1.Pod, message string) {
 	GinkgoHelper()
 	ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable, Equal(message))
 }
 
-// EventsOf lists the Events about a pod with a reason.
+// EventsOf lists the Events about a pod that have a given reason.
 func EventsOf(ctx context.Context, pod *corev1.Pod, reason string) []eventsv1.Event {
 	GinkgoHelper()
 	var list eventsv1.EventList
@@ -140,7 +143,7 @@ func ExpectEvent(ctx context.Context, pod *corev1.Pod, reason string, note gomeg
 	return found[0]
 }
 
-// ExpectStillScheduled checks that the status of a bound pod keeps saying that it is scheduled.
+// ExpectStillScheduled checks that the status of a bound pod keeps reporting that it is scheduled.
 func ExpectStillScheduled(ctx context.Context, pod *corev1.Pod) {
 	GinkgoHelper()
 	Consistently(func(g Gomega) {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Faults stands between livesched and the API server and spoils calls.
+// Faults intercepts calls from livesched to the API server and makes them fail or wait.
 type Faults struct {
 	mu    sync.Mutex // guards spoil
 	spoil func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error)
@@ -38,14 +38,15 @@ func (f *Faults) Config() *rest.Config {
 	return c
 }
 
-// Set replaces what is spoilt from now on; nil: nothing.
+// Set replaces the interceptor from now on. With nil, all calls pass.
 func (f *Faults) Set(spoil func(*http.Request, func() (*http.Response, error)) (*http.Response, error)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.spoil = spoil
 }
 
-// Hold stops calls that match, until letGo is called. reached is closed when the first has come.
+// Hold blocks matching calls until letGo is called. reached is closed when the first such call has
+// arrived.
 func (f *Faults) Hold(which func(*http.Request) bool) (reached <-chan struct{}, letGo func()) {
 	at, open := make(chan struct{}), make(chan struct{})
 	var once sync.Once

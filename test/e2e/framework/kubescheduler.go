@@ -14,19 +14,19 @@ import (
 	"github.com/livesched/livesched/test/testcluster"
 )
 
-// Oracle names a kube-scheduler program. Where it is set, the specs that begin with StartDefault,
-// StartProfiles, StartExtended or Stage run kube-scheduler in the place of livesched, so that
-// what they expect can be checked.
+// Oracle names the environment variable with the path of a kube-scheduler program. If it is set,
+// the specs that begin with StartDefault, StartProfiles, StartExtended or Stage run kube-scheduler
+// instead of livesched, which checks their expectations.
 const Oracle = testcluster.KubeSchedulerEnv
 
-// StartDefault schedules the pods that ask for the scheduler "mine" with the default plugins, until
-// the end of the spec.
+// StartDefault runs a scheduler with the default plugins for the scheduler name "mine" until the
+// end of the spec.
 func StartDefault(ctx context.Context) {
 	GinkgoHelper()
 	StartProfiles(ctx, map[string]string{"mine": ""})
 }
 
-// StartProfiles schedules pods by profiles until the end of the spec. The profiles are specs in
+// StartProfiles runs a scheduler with profiles until the end of the spec. The profiles are specs in
 // YAML by scheduler name.
 func StartProfiles(ctx context.Context, profiles map[string]string) {
 	GinkgoHelper()

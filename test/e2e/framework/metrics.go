@@ -13,7 +13,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// Counted adds up the series of a counter of livesched's that have the label.
+// Counted returns the sum over the series of one of livesched's counters that have a label.
 func Counted(name, label, value string) float64 {
 	GinkgoHelper()
 	families, err := ctrlmetrics.Registry.Gather()
@@ -36,14 +36,14 @@ func Counted(name, label, value string) float64 {
 	return total
 }
 
-// ProfileSeries counts the metric series of scheduler names that begin with a prefix.
+// ProfileSeries returns the number of metric series of scheduler names with a given prefix.
 func ProfileSeries(prefix string) int {
 	GinkgoHelper()
 	return len(ProfileValues(prefix))
 }
 
-// ProfileValues returns the values of the metrics of profiles whose names begin with a prefix. A
-// histogram's is its count.
+// ProfileValues returns the values of the metrics of profiles whose names begin with a prefix. The
+// value of a histogram is its count.
 func ProfileValues(prefix string) map[string]float64 {
 	GinkgoHelper()
 	families, err := legacyregistry.DefaultGatherer.Gather()

@@ -22,9 +22,9 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// The out-of-tree plugins that scripts register. Alpha and Beta have every extension point but
-// QueueSort, Sorter has QueueSort only, Everything has them all, and Taciturn has Filter and does
-// not say which events it waits for.
+// The out-of-tree plugins that scripts register. Alpha and Beta have every extension point except
+// QueueSort, Sorter has only QueueSort, and Everything has all of them. Taciturn has only Filter
+// and does not register events.
 const (
 	Alpha      = "Alpha"
 	Beta       = "Beta"
@@ -33,7 +33,7 @@ const (
 	Taciturn   = "Taciturn"
 )
 
-// Script tells out-of-tree plugins what to do and notes what they are asked.
+// Script controls out-of-tree plugins and records their calls.
 type Script struct {
 	mu    sync.Mutex // guards the fields below
 	calls []Call
@@ -46,8 +46,8 @@ type Call struct {
 	Plugin, As, Point, Pod, Node string
 }
 
-// Acts is what the plugins of a script do at each extension point. They succeed where it says
-// nothing; to bind they leave to others.
+// Acts defines the behavior of a script's plugins at each extension point. If a function is nil,
+// the plugin succeeds, except that it skips Bind.
 type Acts struct {
 	Build      func(*Actor) error
 	Close      func(*Actor) error
@@ -65,26 +65,26 @@ type Acts struct {
 	Bind       func(ctx context.Context, a *Actor, pod *corev1.Pod, node string) *fwk.Status
 	PostBind   func(a *Actor, pod *corev1.Pod)
 
-	// Any is asked first at every extension point that is called for a pod, and what it returns is
-	// returned, unless that is nil.
+	// Any is called first at every extension point that is called for a pod. If it returns a
+	// status, the plugin returns that status.
 	Any func(point string, a *Actor, pod *corev1.Pod) *fwk.Status
 }
 
-// Perform replaces what the plugins do from now on.
+// Perform changes the behavior of the plugins from now on.
 func (s *Script) Perform(change func(*Acts)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(&s.acts)
 }
 
-// Now returns what the plugins do at this time.
+// Now returns the current behavior of the plugins.
 func (s *Script) Now() Acts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.acts
 }
 
-// Register has a livesched know the plugins of the script.
+// Register adds the plugins of the script to livesched's options.
 func (s *Script) Register(o *app.Options) {
 	o.OutOfTree = framework.Registry{
 		Alpha:      s.factory(Alpha, func(a *Actor) fwk.Plugin { return points{a} }),
@@ -115,7 +115,7 @@ func (s *Script) factory(name string, as func(*Actor) fwk.Plugin) frameworkrunti
 	}
 }
 
-// note notes a call.
+// note records a call.
 func (s *Script) note(c Call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,8 +135,7 @@ func (s *Script) About(pod *corev1.Pod) []Call {
 	return about
 }
 
-// Points lists the extension points that plugins were called at for a pod, without repetition in a
-// row.
+// Points lists the extension points that were called for a pod, without adjacent repetitions.
 func (s *Script) Points(pod *corev1.Pod) []string {
 	var points []string
 	for _, c := range s.About(pod) {
@@ -160,7 +159,7 @@ func (s *Script) At(pod *corev1.Pod, point string) []string {
 	return plugins
 }
 
-// Actors lists the plugins that were built.
+// Actors lists the plugin instances that were built.
 func (s *Script) Actors() []*Actor {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,8 +173,8 @@ func (s *Script) LetGo() {
 	s.built, s.calls = nil, nil
 }
 
-// Generations lists the revisions of Alpha, by what they say of themselves, that were asked about a
-// pod at the given extension points, in order and without repetition.
+// Generations lists the instances of Alpha, by their argument As, that were called for a pod at the
+// given extension points, in order and without adjacent repetitions.
 func (s *Script) Generations(pod *corev1.Pod, points ...string) []string {
 	var all []string
 	for _, c := range s.About(pod) {
@@ -186,7 +185,7 @@ func (s *Script) Generations(pod *corev1.Pod, points ...string) []string {
 	return slices.Compact(all)
 }
 
-// Order lists the pods in the order in which they came to an extension point.
+// Order lists the pods in the order in which they reached an extension point.
 func (s *Script) Order(point string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,7 +198,7 @@ func (s *Script) Order(point string) []string {
 	return pods
 }
 
-// Only has a plugin do something at one point for one pod, and nothing else but succeed.
+// Only sets what a plugin does at one point for one pod. At all other points Any returns nil.
 func (s *Script) Only(plugin, at, pod string, do func() *fwk.Status) {
 	s.Perform(func(a *Acts) {
 		a.Any = func(point string, a *Actor, p *corev1.Pod) *fwk.Status {
@@ -211,23 +210,22 @@ func (s *Script) Only(plugin, at, pod string, do func() *fwk.Status) {
 	})
 }
 
-// Forget has the script begin without calls.
+// Forget removes the recorded calls.
 func (s *Script) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls = nil
 }
 
-// Content has all plugins do nothing but succeed.
+// Content removes Any, so that the plugins follow the rest of the script.
 func (s *Script) Content() { s.Perform(func(a *Acts) { a.Any = nil }) }
 
-// Wake spares a pod the rest of its back-off, which ends by itself, too, but no sooner than a
-// second goes by.
+// Wake ends the back-off of a pod, which would end by itself after at least a second.
 func (s *Script) Wake(pod *corev1.Pod) {
 	s.Actors()[0].Handle.Activate(klog.Background(), map[string]*corev1.Pod{client.ObjectKeyFromObject(pod).String(): pod.DeepCopy()})
 }
 
-// Waiting returns the pod that waits on Permit, nil if it does not.
+// Waiting returns the pod if it waits on Permit, otherwise nil.
 func (s *Script) Waiting(pod *corev1.Pod) fwk.WaitingPod {
 	for _, a := range s.Actors() {
 		if waiting := a.Handle.GetWaitingPod(pod.UID); waiting != nil {
@@ -237,10 +235,11 @@ func (s *Script) Waiting(pod *corev1.Pod) fwk.WaitingPod {
 	return nil
 }
 
-// Attempts counts the scheduling cycles of a pod, in which the plugin Alpha is called once each.
+// Attempts returns the number of scheduling cycles of a pod. Each calls PreFilter of the plugin
+// Alpha once.
 func (s *Script) Attempts(pod *corev1.Pod) int { return len(s.At(pod, "PreFilter")) }
 
-// WaitsOnPermit has pods with the label "wait" wait on Permit for a plugin.
+// WaitsOnPermit makes pods with the label "wait" wait on Permit.
 func WaitsOnPermit(timeout time.Duration) func(*Acts) {
 	return func(a *Acts) {
 		a.Permit = func(_ *Actor, pod *corev1.Pod, _ string) (*fwk.Status, time.Duration) {
@@ -252,7 +251,7 @@ func WaitsOnPermit(timeout time.Duration) func(*Acts) {
 	}
 }
 
-// ExpectWaiting waits until a pod waits on Permit, and returns what plugins see of it.
+// ExpectWaiting waits until a pod waits on Permit, and returns it as plugins see it.
 func (s *Script) ExpectWaiting(ctx context.Context, pod *corev1.Pod) fwk.WaitingPod {
 	GinkgoHelper()
 	var waiting fwk.WaitingPod
@@ -265,5 +264,5 @@ func (s *Script) ExpectWaiting(ctx context.Context, pod *corev1.Pod) fwk.Waiting
 	return waiting
 }
 
-// Hint is the point that Acts.Any is asked at for a queueing hint.
+// Hint is the point with which queueing hints call Acts.Any.
 const Hint = "QueueingHint"

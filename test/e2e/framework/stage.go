@@ -18,9 +18,9 @@ import (
 	. "github.com/livesched/livesched/test/objects"
 )
 
-// Stage has the specs of an Ordered container share one scheduler, with profiles in YAML by name.
-// Starting one for each would take most of their time. Each spec begins with a scheduler that knows
-// of no node and of no pod.
+// Stage starts one scheduler for all specs of an Ordered container, with profiles in YAML by name.
+// Starting one for each spec would take most of their time. At the start of each spec, the
+// scheduler knows no node and no pod.
 func Stage(profiles map[string]string) {
 	BeforeAll(func(ctx context.Context) {
 		DeferCleanup(func(ctx context.Context) {
@@ -33,9 +33,10 @@ func Stage(profiles map[string]string) {
 	BeforeEach(func(ctx context.Context) { ExpectSeen(ctx, 0) })
 }
 
-// ExpectSeen waits until the scheduler knows of that many nodes, and of all pods that came or went
-// until now: it lets a pod that fits nowhere ask. Pods come to the scheduler in the order in which
-// they change, so those before it are known when it is; nodes come by another way.
+// ExpectSeen waits until the scheduler knows a number of nodes, and all pods that were created or
+// deleted until now. It creates a pod that fits nowhere and reads its condition. Pods reach the
+// scheduler in the order of their changes, so the scheduler has seen all earlier changes when it
+// decides about this pod. Nodes arrive by another watch.
 func ExpectSeen(ctx context.Context, nodes int) {
 	GinkgoHelper()
 	want := fmt.Sprintf("0/%d nodes are available: ", nodes)
@@ -54,8 +55,8 @@ func ExpectSeen(ctx context.Context, nodes int) {
 	}
 }
 
-// PluginStage is a stage with the plugins of a script, two nodes, and retries without much of a
-// back-off. Plugins that refuse a pod have it tried again when its labels change.
+// PluginStage is a stage with the plugins of a script, two nodes, and a policy with almost no
+// back-off. The plugins requeue a pod that they refused when its labels change.
 func PluginStage(profiles map[string]string) *Script {
 	s := &Script{}
 	content := func(a *Acts) {
@@ -86,7 +87,7 @@ func PluginStage(profiles map[string]string) *Script {
 		ExpectSeen(ctx, 0)
 		s.Perform(content)
 		s.Forget()
-		CreateNodes(ctx, "n1", "n2") // two, or nobody would be asked to score
+		CreateNodes(ctx, "n1", "n2") // with a single node, no plugin would be called to score
 		ExpectSeen(ctx, 2)
 	})
 	return s

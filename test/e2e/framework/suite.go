@@ -1,20 +1,20 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package framework is what the suites that schedule pods on a real API server share: one control
-// plane for each suite, livesched in the test's process, and the words in which specs say what they
-// create and what they expect.
+// Package framework is shared by the suites that schedule pods on a real API server. It provides
+// one control plane for each suite, livesched in the test's process, and the functions with which
+// specs create objects and state expectations.
 //
 //	suite.go          Run, and Start for a livesched of one spec
 //	stage.go          a livesched that the specs of a container share
-//	kubescheduler.go  kube-scheduler in the place of livesched, to check what specs expect
-//	create.go         objects come and change
-//	expect.go         what becomes of them
-//	script.go         out-of-tree plugins that do what a spec tells them (actor.go)
-//	faults.go         an API server that fails, or is slow
+//	kubescheduler.go  kube-scheduler in place of livesched, to check the expectations of specs
+//	create.go         create and change objects
+//	expect.go         expectations about objects
+//	script.go         out-of-tree plugins with the behavior that a spec defines (actor.go)
+//	faults.go         an API server that fails or is slow
 //
-// The suites import it, Ginkgo, Gomega and test/objects with a dot. All of it is for the goroutine
-// that runs a spec, unless it says otherwise.
+// The suites import it, Ginkgo, Gomega and test/objects with a dot. Only the goroutine that runs a
+// spec may use it, unless a comment states otherwise.
 package framework
 
 import (
@@ -41,22 +41,22 @@ var (
 	Cluster *testcluster.Cluster
 	// K8s reads and writes without a cache.
 	K8s client.Client
-	// Running is the livesched that Start has started, nil if there is none.
+	// Running is the livesched that Start has started, or nil.
 	Running *testcluster.Running
-	// Scratch is a directory that lasts as long as the suite.
+	// Scratch is a directory that exists until the end of the suite.
 	Scratch string
 
 	// shared is set while the specs of a container share a livesched with its profiles; see Stage.
 	shared bool
 )
 
-// Run runs the specs of a suite. Every spec begins without nodes or pods, and has a livesched of
-// its own, without profiles and policies, unless many share one (see Stage). Whatever livesched
-// starts has to end with it: the suite fails if goroutines are left.
+// Run runs the specs of a suite. Every spec begins without nodes or pods. It has a livesched of its
+// own, without profiles and policies, unless several specs share one (see Stage). Every goroutine
+// that livesched starts must end with livesched: the suite fails if any are left.
 func Run(t *testing.T, description string) {
 	RegisterFailHandler(Fail)
 	EnforceDefaultTimeoutsWhenUsingContexts()
-	SetDefaultEventuallyTimeout(time.Minute) // which only bounds failures
+	SetDefaultEventuallyTimeout(time.Minute) // this only bounds failures
 	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	SetDefaultConsistentlyDuration(400 * time.Millisecond)
 	SetDefaultConsistentlyPollingInterval(20 * time.Millisecond)
@@ -91,18 +91,19 @@ func stopCluster(before goleak.Option) {
 		return
 	}
 	Expect(Cluster.Stop()).To(Succeed())
-	// The workqueue of a controller that is stopped while it hands out an item never finds out.
+	// If its controller is stopped while the workqueue hands out an item, this goroutine never
+	// ends.
 	const workqueue = "sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue.(*priorityqueue[...]).handleReadyItems"
 	Expect(leaks.Find(before, goleak.IgnoreAnyFunction(workqueue))).To(Succeed())
 }
 
-// Attach lets a suite that starts its cluster by itself use the words of this package.
+// Attach lets a suite that starts its cluster itself use the functions of this package.
 func Attach(cluster *testcluster.Cluster) { Cluster, K8s = cluster, cluster.Client }
 
 const (
-	// StopsWithin bounds failures to stop.
+	// StopsWithin is the time after which a failure to stop is an error.
 	StopsWithin = time.Minute
-	// EndsWithin is what a process that is told to stop promises.
+	// EndsWithin is the time in which a process promises to end when it is stopped.
 	EndsWithin = 10 * time.Second
 )
 
@@ -112,7 +113,7 @@ func Start(change ...func(*app.Options)) *testcluster.Running {
 	return StartFor(Cluster.Config, change...)
 }
 
-// StartFor is Start for an API server that is reached in another way.
+// StartFor is Start with another client configuration for the API server.
 func StartFor(config *rest.Config, change ...func(*app.Options)) *testcluster.Running {
 	GinkgoHelper()
 	run := StartUnstopped(config, change...)
