@@ -19,7 +19,7 @@
 //
 // It runs every plugin on every node that it evaluates, as kube-scheduler does
 // (pkg/scheduler/schedule_one.go), and decides and explains as kube-scheduler does, with two
-// exceptions. A profile without a percentage has all its nodes scored, where kube-scheduler takes a
-// sample whose size depends on the cluster's. And among nodes of equal total it prefers those with
-// few pods, where kube-scheduler takes one of those that it came to first.
+// exceptions. For a profile without a percentage, it scores all nodes, where kube-scheduler samples
+// a number that depends on the size of the cluster. And among nodes of equal total it prefers those
+// with few pods, where kube-scheduler takes one of those that it evaluated first.
 package algorithm

@@ -15,13 +15,13 @@ import (
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// extenderScoreScale brings scores of extenders, which are up to
-// MaxExtenderPriority, into the range of those of plugins.
+// extenderScoreScale scales the scores of extenders, which are at most MaxExtenderPriority, to the
+// range of plugin scores.
 const extenderScoreScale = fwk.MaxScore / extenderv1.MaxExtenderPriority
 
-// findNodesThatPassExtenders hands the nodes from one extender to the next; each
-// gets what the one before left. Refusals go to the diagnosis. The error of an
-// ignorable extender is logged and has no other effect.
+// findNodesThatPassExtenders passes the nodes from one extender to the next; each gets the nodes
+// that the previous one has accepted. It records refusals in the diagnosis. It logs the error of an
+// ignorable extender, which has no other effect.
 func (c *scalarAttempt) findNodesThatPassExtenders(ctx context.Context, nodes []fwk.NodeInfo) ([]fwk.NodeInfo, error) {
 	for _, extender := range c.params.Extenders {
 		if len(nodes) == 0 {
@@ -42,7 +42,7 @@ func (c *scalarAttempt) findNodesThatPassExtenders(ctx context.Context, nodes []
 		for node, reason := range failed {
 			c.diagnosis.NodeToStatus.Set(node, fwk.NewStatus(fwk.Unschedulable, reason))
 		}
-		// Last, since it counts for nodes that are in both maps.
+		// These come last, so that they win for nodes that are in both maps.
 		for node, reason := range unresolvable {
 			c.diagnosis.NodeToStatus.Set(node, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason))
 		}
@@ -62,9 +62,9 @@ func (c *scalarAttempt) filterByExtender(ctx context.Context, extender fwk.Exten
 	return extender.Filter(c.pod, nodes)
 }
 
-// addExtenderScores asks the extenders that prioritize, all at the same time, and
-// adds their weighted scores to those of the plugins. An extender that fails
-// gives no score; the pod is scheduled without it.
+// addExtenderScores calls the extenders that prioritize, all at the same time, and adds their
+// weighted scores to those of the plugins. If an extender fails, the pod is scheduled without its
+// scores.
 func (c *scalarAttempt) addExtenderScores(ctx context.Context, nodes []fwk.NodeInfo, scores []fwk.NodePluginScores) {
 	answers := make([]map[string]int64, len(c.params.Extenders))
 	var wg sync.WaitGroup
@@ -117,7 +117,7 @@ func (c *scalarAttempt) prioritizeByExtender(
 	return scores, nil
 }
 
-// extenderPanic returns the error for a panic in an extender's code, which concerns one pod only.
+// extenderPanic returns the error for a panic in an extender's code. Only the one pod fails.
 func extenderPanic(ctx context.Context, extender fwk.Extender, verb string, value any) error {
 	err := fmt.Errorf("extender %q panicked at %s: %v", extender.Name(), verb, value)
 	klog.FromContext(ctx).Error(err, "Extender panicked", "extender", extender.Name(), "stack", string(debug.Stack()))

@@ -18,7 +18,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
-// Reasons of the algorithm's own for which a pod takes the scalar path.
+// Reasons of this package for which a pod takes the scalar path.
 const (
 	// byExtender: an extender is interested in the pod.
 	byExtender fastpath.Reason = "extender"
@@ -26,7 +26,7 @@ const (
 	byNoNodes fastpath.Reason = "no_nodes"
 )
 
-// fastPath is what a Scheduler needs for its fast path.
+// fastPath holds what a Scheduler needs for its fast path.
 type fastPath struct {
 	engine *fastpath.Engine
 	verify bool
@@ -51,8 +51,8 @@ func (s *Scheduler) scheduleFast(ctx context.Context, p Params, state fwk.CycleS
 	return s.newScalar(p, attempt.State(), pod).schedule(ctx)
 }
 
-// reasonForScalarPath returns why a pod takes the scalar path from the beginning. None: it does
-// not.
+// reasonForScalarPath returns the reason for which a pod takes the scalar path without trying the
+// fast path, or None.
 func (s *Scheduler) reasonForScalarPath(p Params, pod *corev1.Pod) fastpath.Reason {
 	if s.fast.engine.NumNodes() == 0 {
 		return byNoNodes
@@ -89,7 +89,7 @@ func resultOf(p fastpath.Placement) Result {
 	return Result{SuggestedHost: p.NodeName, EvaluatedNodes: p.Evaluated, FeasibleNodes: p.Feasible, Class: p.Class}
 }
 
-// scheduleUnfit returns the error for a pod that fits nowhere. The scalar path makes the
+// scheduleUnfit returns the error for a pod that fits no node. The scalar path makes the
 // explanation once for all pods of the class, until something changes.
 func (s *Scheduler) scheduleUnfit(
 	ctx context.Context, p Params, attempt fastpath.Attempt, unfit fastpath.Unfit, state fwk.CycleState, pod *corev1.Pod,
@@ -108,20 +108,21 @@ func (s *Scheduler) scheduleUnfit(
 	return result, err
 }
 
-// explain returns the error for a pod that fits nowhere, nil if it is not known why.
+// explain returns the error for a pod that fits no node, or nil if no explanation is known.
 func (s *Scheduler) explain(ctx context.Context, p Params, unfit fastpath.Unfit, state fwk.CycleState, pod *corev1.Pod) *fastpath.UnfitError {
 	if !unfit.Explained() {
 		return nil
 	}
-	// PostFilter plugins use what PreFilter leaves, as Filter plugins do.
+	// PostFilter plugins use the state that PreFilter leaves, as Filter plugins do.
 	if allowed, status, _ := p.Framework.RunPreFilterPlugins(ctx, state, pod); !status.IsSuccess() || !allowed.AllNodes() {
 		return nil
 	}
 	return unfit.Explain(ctx, state)
 }
 
-// keepExplanation keeps why a pod fits nowhere, which the scalar path has just found out with this
-// state. It returns what identifies the statuses, the zero value if nothing was kept.
+// keepExplanation keeps the explanation for a pod that fits no node, which the scalar path has just
+// made with this state. It returns the identity of the statuses, or the zero value if nothing was
+// kept.
 func keepExplanation(ctx context.Context, unfit fastpath.Unfit, state fwk.CycleState, err error) framework.Refusals {
 	var fitError *schedframework.FitError
 	if !errors.As(err, &fitError) {
@@ -130,7 +131,7 @@ func keepExplanation(ctx context.Context, unfit fastpath.Unfit, state fwk.CycleS
 	return unfit.Keep(ctx, fitError.Diagnosis, state)
 }
 
-// decisionCounts counts decisions by path and reason. It keeps the counters that it has used.
+// decisionCounts counts decisions by path and reason. It caches the counters that it has used.
 type decisionCounts map[decisionKind]prometheus.Counter
 
 type decisionKind struct {

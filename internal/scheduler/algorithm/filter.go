@@ -24,8 +24,8 @@ var (
 	errFilterDone  = errors.New("filtering is done")
 )
 
-// findNodesThatFit returns the nodes that the pod fits. c.diagnosis has the reasons of the other
-// nodes that were evaluated. An error leaves it unknown where the pod fits.
+// findNodesThatFit returns the nodes that the pod fits. It records the reasons of the other
+// evaluated nodes in c.diagnosis. If it returns an error, it is unknown which nodes the pod fits.
 func (c *scalarAttempt) findNodesThatFit(ctx context.Context) ([]fwk.NodeInfo, error) {
 	c.diagnosis.NodeToStatus = schedframework.NewDefaultNodeToStatus()
 	allowed, status, restricting := c.params.Framework.RunPreFilterPlugins(ctx, c.state, c.pod)
@@ -50,7 +50,7 @@ func (c *scalarAttempt) findNodesThatFit(ctx context.Context) ([]fwk.NodeInfo, e
 			fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", sets.List(restricting))))
 	}
 	feasible, err := c.findNodesThatPassFilters(ctx, nodes)
-	// Also after an error, so that every node gets its turn.
+	// Advance after an error, too, so that all nodes are evaluated in turn.
 	c.next = (c.next + len(feasible) + c.diagnosis.NodeToStatus.Len()) % len(c.allNodes)
 	if err != nil {
 		return nil, err
@@ -60,14 +60,14 @@ func (c *scalarAttempt) findNodesThatFit(ctx context.Context) ([]fwk.NodeInfo, e
 		return nil, err
 	}
 	if len(passed) != len(feasible) {
-		// Extenders register no events that would help the pod, so they have a name of their own,
-		// for which every event counts.
+		// Extenders register no events. Record them under a name of their own, for which every
+		// event counts.
 		c.diagnosis.UnschedulablePlugins.Insert(schedframework.ExtenderName)
 	}
 	return passed, nil
 }
 
-// refusedByPreFilter records a refusal that holds for all nodes.
+// refusedByPreFilter records a refusal that applies to all nodes.
 func (c *scalarAttempt) refusedByPreFilter(ctx context.Context, status *fwk.Status) {
 	c.diagnosis.NodeToStatus.SetAbsentNodesStatus(status)
 	c.diagnosis.PreFilterMsg = status.Message()
@@ -75,8 +75,8 @@ func (c *scalarAttempt) refusedByPreFilter(ctx context.Context, status *fwk.Stat
 	klog.FromContext(ctx).V(5).Info("PreFilter refused the pod", "pod", klog.KObj(c.pod), "status", status.Message())
 }
 
-// existing returns the nodes with these names. PreFilter plugins may name nodes
-// that are gone.
+// existing returns the nodes with these names. PreFilter plugins may name nodes that no longer
+// exist.
 func (c *scalarAttempt) existing(names sets.Set[string]) []fwk.NodeInfo {
 	nodes := make([]fwk.NodeInfo, 0, len(names))
 	for _, name := range sets.List(names) {
@@ -87,8 +87,8 @@ func (c *scalarAttempt) existing(names sets.Set[string]) []fwk.NodeInfo {
 	return nodes
 }
 
-// evaluateNominatedNode evaluates the node that an earlier cycle nominated: after a preemption it
-// is likely the only one that fits. If that fails, the pod only loses the short cut.
+// evaluateNominatedNode evaluates the node that an earlier scheduling cycle nominated: after a
+// preemption it is likely the only one that fits. If this fails, the pod only loses the shortcut.
 func (c *scalarAttempt) evaluateNominatedNode(ctx context.Context) []fwk.NodeInfo {
 	feasible, err := c.filterNominatedNode(ctx)
 	if err != nil {
@@ -111,9 +111,9 @@ func (c *scalarAttempt) filterNominatedNode(ctx context.Context) ([]fwk.NodeInfo
 	return c.findNodesThatPassExtenders(ctx, feasible)
 }
 
-// findNodesThatPassFilters runs the Filter plugins on the nodes, in parallel and
-// beginning where the last cycle stopped, until enough of them fit. The nodes
-// that do not fit go to the diagnosis.
+// findNodesThatPassFilters runs the Filter plugins on the nodes, in parallel and starting where the
+// last cycle stopped, until enough of them fit. It records the nodes that do not fit in the
+// diagnosis.
 func (c *scalarAttempt) findNodesThatPassFilters(ctx context.Context, nodes []fwk.NodeInfo) ([]fwk.NodeInfo, error) {
 	if len(nodes) == 0 {
 		return nil, nil
@@ -129,8 +129,8 @@ func (c *scalarAttempt) findNodesThatPassFilters(ctx context.Context, nodes []fw
 	return search.run(ctx)
 }
 
-// filtering is one search for nodes that fit. The fields from feasible on are
-// shared by the goroutines that search.
+// filtering is one search for nodes that fit. The searching goroutines share the fields from
+// feasible on.
 type filtering struct {
 	*scalarAttempt
 	nodes  []fwk.NodeInfo
@@ -139,7 +139,7 @@ type filtering struct {
 
 	feasible []fwk.NodeInfo // written at the positions that found hands out
 	found    atomic.Int32
-	refused  []*fwk.Status // by position in the search; each written by one goroutine
+	refused  []*fwk.Status // by position in the search; each element is written by one goroutine
 	failure  atomic.Pointer[fwk.Status]
 }
 
@@ -149,8 +149,8 @@ func (f *filtering) node(i int) fwk.NodeInfo {
 }
 
 func (f *filtering) run(ctx context.Context) ([]fwk.NodeInfo, error) {
-	// Measured here rather than in the framework, which is called for each node: the metric covers
-	// all nodes, with the pods nominated to them.
+	// Measure here rather than in the framework, which is called for each node: the metric covers
+	// all nodes, including the pods nominated to them.
 	start, code := time.Now(), fwk.Success
 	defer func() {
 		schedmetrics.FrameworkExtensionPointDuration.
@@ -173,7 +173,7 @@ func (f *filtering) run(ctx context.Context) ([]fwk.NodeInfo, error) {
 		return feasible, failure.AsError()
 	}
 	if ctx.Err() != nil {
-		// Cut short from outside: nodes that were not looked at are not unfit.
+		// The search was ended from outside: nodes that were not evaluated do not count as unfit.
 		code = fwk.Error
 		return feasible, context.Cause(ctx)
 	}
@@ -207,8 +207,8 @@ func (f *filtering) check(ctx context.Context, i int) {
 	status := f.params.Framework.RunFilterPluginsWithNominatedPods(ctx, f.state, f.pod, node)
 	switch {
 	case status.IsSuccess():
-		// As in kube-scheduler it is the first node too many that ends the search,
-		// so that both look at the same nodes.
+		// As in kube-scheduler, the search ends at the first node beyond the wanted number, so that
+		// both evaluate the same nodes.
 		if position := f.found.Add(1); position <= f.wanted {
 			f.feasible[position-1] = node
 		} else {

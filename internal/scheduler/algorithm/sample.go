@@ -3,12 +3,12 @@
 
 package algorithm
 
-// minFeasibleNodesToFind is how many nodes are scored at least, if that many fit,
-// whatever the percentage. The number is kube-scheduler's.
+// minFeasibleNodesToFind is the minimum number of nodes that are scored, if that many fit, whatever
+// the percentage. The number is kube-scheduler's.
 const minFeasibleNodesToFind = 100
 
-// numFeasibleNodesToFind returns how many nodes that fit are enough, out of that
-// many.
+// numFeasibleNodesToFind returns the number of feasible nodes that is enough, for a number of
+// nodes.
 func (p *Params) numFeasibleNodesToFind(nodes int) int {
 	if !p.hasExtenderFilter() && !p.hasScoring() {
 		return 1
@@ -20,7 +20,7 @@ func (p *Params) numFeasibleNodesToFind(nodes int) int {
 	return max(nodes*percentage/100, minFeasibleNodesToFind)
 }
 
-// hasExtenderFilter reports whether nodes that fit now may be taken away later.
+// hasExtenderFilter reports whether an extender may refuse nodes later.
 func (p *Params) hasExtenderFilter() bool {
 	for _, extender := range p.Extenders {
 		if extender.IsFilter() {

@@ -20,12 +20,13 @@ type scalarAttempt struct {
 	allNodes  []fwk.NodeInfo
 	diagnosis schedframework.Diagnosis
 
-	// The outcome of schedule: the nodes that the pod fits and, if there are several, their scores.
+	// feasible and scores are the outcome of schedule: the nodes that the pod fits and, if there
+	// are several, their scores.
 	feasible []fwk.NodeInfo
 	scores   []fwk.NodePluginScores
 }
 
-// newScalar begins a decision on the scalar path.
+// newScalar starts a decision on the scalar path.
 func (s *Scheduler) newScalar(p Params, state fwk.CycleState, pod *corev1.Pod) *scalarAttempt {
 	return &scalarAttempt{Scheduler: s, params: p, state: state, pod: pod}
 }
@@ -58,7 +59,7 @@ func (c *scalarAttempt) schedule(ctx context.Context) (Result, error) {
 	return Result{SuggestedHost: c.selectHost(), EvaluatedNodes: evaluated, FeasibleNodes: len(c.feasible)}, nil
 }
 
-// selectHost returns the node with the highest total, or one of those that share it.
+// selectHost returns the node with the highest total, or chooses one of those that share it.
 func (c *scalarAttempt) selectHost() string {
 	var best []int
 	for i := range c.scores {

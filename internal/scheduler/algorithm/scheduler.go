@@ -17,14 +17,14 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
-// ErrNoNodesAvailable is returned when the cluster has no node at all. The words
-// are kube-scheduler's; they become the pod's condition.
+// ErrNoNodesAvailable is returned when the cluster has no nodes. The text is kube-scheduler's; it
+// becomes the pod's condition.
 var ErrNoNodesAvailable = errors.New("no nodes available to schedule pods")
 
 // Config configures a Scheduler.
 type Config struct {
-	// Snapshot is the cluster as decisions see it. The caller of Schedule refreshes it between the
-	// calls. Nodes are sampled in the order of NodeInfos().List().
+	// Snapshot is the snapshot of the cluster that decisions use. The caller of Schedule refreshes
+	// it between the calls. Nodes are sampled in the order of NodeInfos().List().
 	Snapshot fwk.SharedLister
 	// IntN returns a random number from 0 to n-1, to draw nodes of equal score.
 	// Default: rand.IntN.
@@ -32,20 +32,21 @@ type Config struct {
 	// Engine decides on the fast path, on the same snapshot. nil: every decision takes the scalar
 	// path.
 	Engine *fastpath.Engine
-	// Verify makes every decision of the fast path on the scalar path, too, whose decision counts.
+	// Verify makes every decision of the fast path on the scalar path, too. The decision of the
+	// scalar path is used.
 	Verify bool
 }
 
-// Params is what the instance of the profile of a pod contributes to its decision.
+// Params holds what the instance of a pod's profile contributes to a decision.
 type Params struct {
 	Framework *framework.Framework
 	// Extenders are called after the plugins, in order.
 	Extenders []fwk.Extender
-	// PercentageOfNodesToScore ends the search once that share of the nodes, and not less than 100
-	// nodes, is found to fit. 0 and 100: all nodes are scored. On the fast path it bounds only the
-	// search of the plugins that have to be run node by node.
+	// PercentageOfNodesToScore ends the search once that share of the nodes, and at least 100
+	// nodes, are found to fit. 0 and 100: all nodes are scored. On the fast path it bounds only the
+	// search of the plugins that must be run node by node.
 	PercentageOfNodesToScore int32
-	// FastPath is how the fast path treats the plugins. nil: the pod takes the scalar path.
+	// FastPath describes how the fast path treats the plugins. nil: the pod takes the scalar path.
 	FastPath *fastpath.Plan
 }
 
@@ -53,21 +54,20 @@ type Params struct {
 type Result struct {
 	// SuggestedHost is the name of the node.
 	SuggestedHost string
-	// EvaluatedNodes is the number of nodes that the filters were run on.
+	// EvaluatedNodes is the number of nodes on which the filters were run.
 	EvaluatedNodes int
-	// FeasibleNodes is the number of those that the pod fits.
+	// FeasibleNodes is the number of nodes that the pod fits.
 	FeasibleNodes int
 	// Class is the class of the pod if it is known, which saves work when the pod is assumed.
 	Class cache.Class
 }
 
-// Scheduler decides for one pod at a time; it is for the scheduling loop's
-// goroutine alone. It serves all profiles, so that the nodes they sample rotate
-// together.
+// Scheduler decides for one pod at a time. It belongs to the goroutine of the scheduling loop. It
+// serves all profiles, so that they share one rotation of sampled nodes.
 type Scheduler struct {
 	snapshot fwk.SharedLister
 	intN     func(n int) int
-	// next is the position in the list of nodes where the next sample begins.
+	// next is the position in the list of nodes where the next sample starts.
 	next int
 	// fast is nil if there is no fast path.
 	fast *fastPath
@@ -88,7 +88,7 @@ func New(cfg Config) *Scheduler {
 // Schedule finds the best node for the pod. state must be new. Afterwards it holds what Reserve and
 // the later extension points need.
 //
-// If the pod fits nowhere, the error is, or wraps, a *schedframework.FitError, which has the reason
+// If the pod fits no node, the error is, or wraps, a *schedframework.FitError, which has the reason
 // for each node. It is ErrNoNodesAvailable if there are no nodes. Any other error comes from a
 // plugin or an extender, or is the cause of ctx.
 func (s *Scheduler) Schedule(ctx context.Context, p Params, state fwk.CycleState, pod *corev1.Pod) (Result, error) {
@@ -105,13 +105,13 @@ func (s *Scheduler) Schedule(ctx context.Context, p Params, state fwk.CycleState
 	return s.scheduleFast(ctx, p, state, pod)
 }
 
-// draws is the number of nodes with one total whose pods are counted. With one, pods would gather
-// on nodes that others were placed on, as totals are whole numbers and do not distinguish few small
-// pods from none. With all, each decision would go through all the nodes that are alike.
+// draws is the number of nodes with the same total whose pods are counted. With one, pods would
+// gather on nodes that already have some, because totals are whole numbers and do not distinguish a
+// few small pods from none. With all, each decision would visit all equal nodes.
 const draws = 32
 
-// draw chooses among n nodes with one total: it returns the one with the fewest pods of those that
-// it draws, which are all if they are few.
+// draw chooses among n nodes with the same total. It draws some of them, or takes all if they are
+// few, and returns the one with the fewest pods.
 func (s *Scheduler) draw(n int, pods func(i int) int) int {
 	if n == 1 {
 		return 0

@@ -33,7 +33,7 @@ func (c *scalarAttempt) prioritize(ctx context.Context, nodes []fwk.NodeInfo) ([
 	return scores, nil
 }
 
-// logScores logs at verbosity 10 how every node got its total.
+// logScores logs the composition of every node's total at verbosity 10.
 func (c *scalarAttempt) logScores(ctx context.Context, scores []fwk.NodePluginScores) {
 	logger := klog.FromContext(ctx).V(10)
 	if !logger.Enabled() {

@@ -19,8 +19,8 @@ import (
 )
 
 // scheduleBoth decides on both paths and compares them (--fast-path=verify). The decision of the
-// scalar path counts. Both look at all nodes, whatever the percentage: two searches that end early
-// may each find other nodes.
+// scalar path is used. Both evaluate all nodes, whatever the percentage: two searches that end
+// early may find different nodes.
 func (s *Scheduler) scheduleBoth(ctx context.Context, p Params, state fwk.CycleState, pod *corev1.Pod) (Result, error) {
 	all := p
 	all.PercentageOfNodesToScore = 100
@@ -52,7 +52,7 @@ func (s *Scheduler) scheduleBoth(ctx context.Context, p Params, state fwk.CycleS
 }
 
 // compare returns an error if an attempt on the fast path differs from one on the scalar path,
-// which has ended with err. One that leaves the pod to the scalar path does not.
+// which has ended with err. An attempt that leaves the pod to the scalar path does not differ.
 func (s *Scheduler) compare(ctx context.Context, attempt fastpath.Attempt, scalar *scalarAttempt, err error) error {
 	if unfit, ok := attempt.Unfit(); ok {
 		return compareUnfit(ctx, unfit, scalar, err)
@@ -67,8 +67,8 @@ func (s *Scheduler) compare(ctx context.Context, attempt fastpath.Attempt, scala
 	return compareFit(ctx, fit, scalar)
 }
 
-// compareFit returns an error unless both paths have found the same nodes, with the same totals, so
-// that the same ones are best.
+// compareFit returns an error unless both paths have found the same nodes with the same totals, and
+// the same best nodes.
 func compareFit(ctx context.Context, fit fastpath.Fit, scalar *scalarAttempt) error {
 	totals, err := fit.Totals(ctx)
 	if err != nil {
@@ -111,8 +111,8 @@ func (c *scalarAttempt) best() sets.Set[string] {
 	return best
 }
 
-// compareUnfit returns an error if the explanation of the fast path, if there is one, is not that
-// of the scalar path.
+// compareUnfit returns an error if the fast path has an explanation that differs from that of the
+// scalar path.
 func compareUnfit(ctx context.Context, unfit fastpath.Unfit, scalar *scalarAttempt, err error) error {
 	var want *schedframework.FitError
 	switch {
@@ -135,8 +135,7 @@ func compareUnfit(ctx context.Context, unfit fastpath.Unfit, scalar *scalarAttem
 	return nil
 }
 
-// compareStatuses returns an error if nodes have other statuses on the fast path than on the scalar
-// path.
+// compareStatuses returns an error if the statuses of nodes on the two paths differ.
 func compareStatuses(known, want *schedframework.NodeToStatus) (err error) {
 	if known.Len() != want.Len() {
 		return fmt.Errorf("%d nodes have a status on the fast path, %d on the scalar path", known.Len(), want.Len())

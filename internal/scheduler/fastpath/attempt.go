@@ -11,16 +11,15 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// Attempt is one decision on the fast path, with all that belongs to it. It has one of four
-// outcomes:
+// Attempt is one decision on the fast path with its state. It has one of four outcomes:
 //
-//	Fit      the pod fits; one of the best nodes is to be taken
+//	Fit      the pod fits; the caller takes one of the best nodes
 //	Unfit    the pod fits no node
 //	Err      a plugin has failed that must not be run again for this pod
 //	Reason   none of these: the pod takes the scalar path, with State
 //
-// Its methods may be called in any order and any number of times. The memory behind an Attempt is
-// lent by the Engine until the next decision; to use an Attempt after that is a bug, and panics.
+// Its methods may be called in any order and any number of times. The Engine lends the memory
+// behind an Attempt until the next decision; to use an Attempt after that is a bug, and panics.
 type Attempt struct {
 	d  *decision
 	id uint64
@@ -34,40 +33,39 @@ func (a Attempt) lent() *decision {
 	return a.d
 }
 
-// Reason returns why the pod takes the scalar path. It is None if the pod fits.
+// Reason returns why the pod takes the scalar path, or None if the pod fits.
 func (a Attempt) Reason() Reason { return a.lent().reason }
 
-// Fit returns the best nodes. It returns false if there are none.
+// Fit returns the best nodes, or false if there are none.
 func (a Attempt) Fit() (Fit, bool) { return Fit{a}, a.lent().reason == None }
 
 // Unfit returns false unless the pod fits no node.
 func (a Attempt) Unfit() (Unfit, bool) { return Unfit{a}, a.lent().reason == NoFit }
 
-// Err returns the error of a plugin whose inputs are not known, if it has failed to score the nodes
-// that fit: it must not be run again. nil: the pod takes the scalar path, which reports what has
-// failed.
+// Err returns the error of an opaque plugin that has failed to score the nodes that fit: it must
+// not be run again. If Err returns nil, the pod takes the scalar path, which reports the failure.
 func (a Attempt) Err() error { return a.lent().uncached.failure }
 
-// State returns the state to give to the scalar path. It is as good as new, but remembers the
+// State returns the state to pass to the scalar path. It is as good as new, but remembers the
 // answers of plugins that must not be run twice for one pod.
 func (a Attempt) State() fwk.CycleState { return a.lent().scalarState() }
 
-// NominationsChanged reports whether other pods than those at the time of the decision are
-// nominated to nodes, among those that matter to the pod.
+// NominationsChanged reports whether the nominated pods that matter to the pod have changed since
+// the decision.
 func (a Attempt) NominationsChanged() bool { return a.lent().nominationsChanged() }
 
-// Examined returns how many nodes the attempt has looked at one by one so far, for themselves or
-// for their group. It leaves out what is computed for a new class, and the nodes that plugins were
-// run on (plugin_evaluation_total).
+// Examined returns the number of nodes that the attempt has evaluated one by one so far, for
+// themselves or for their group. It excludes the computation for a new class, and the nodes that
+// plugins were run on (plugin_evaluation_total).
 func (a Attempt) Examined() int { return a.lent().engine.refresher.examined }
 
-// Fit is the outcome that the pod fits: the nodes with the highest total, one at least.
+// Fit is the outcome that the pod fits. It holds the nodes with the highest total, at least one.
 type Fit struct{ of Attempt }
 
 // Len returns the number of best nodes.
 func (f Fit) Len() int { return f.of.lent().best.len() }
 
-// NumPods returns the number of pods on the i-th of the best nodes, assumed ones included.
+// NumPods returns the number of pods on the i-th of the best nodes, including assumed pods.
 func (f Fit) NumPods(i int) int {
 	d := f.of.lent()
 	return len(d.engine.snapshot.Info(d.best.at(i)).GetPods())
@@ -83,25 +81,26 @@ func (f Fit) Names() []string {
 	return names
 }
 
-// Totals returns the totals of all nodes that fit, by name, 0 if there is only one. They are worked
-// out anew, in a pass over all nodes.
+// Totals returns the totals of all nodes that fit, by name, or 0 if there is only one. It
+// recomputes them in a pass over all nodes.
 func (f Fit) Totals(ctx context.Context) (map[string]int64, error) { return f.of.lent().allTotals(ctx) }
 
 // Placement is the node that a pod is placed on.
 type Placement struct {
 	NodeName string
-	// Feasible is the number of nodes that the pod fits, Evaluated that of those looked at.
+	// Feasible is the number of nodes that the pod fits, Evaluated the number of nodes that were
+	// evaluated.
 	Feasible, Evaluated int
-	// Class is that of the pod.
+	// Class is the class of the pod.
 	Class cache.Class
-	// Uncached is why plugins were run on the nodes that were left: UnknownPlugin, Volumes or
-	// Devices. None: they were not.
+	// Uncached is the reason why plugins were run on the remaining nodes: UnknownPlugin, Volumes or
+	// Devices. It is None if they were not run.
 	Uncached Reason
 }
 
-// Take places the pod on the i-th of the best nodes. It makes the state of the pod what Reserve and
-// the later extension points need for that node. If it returns false, the pod takes the scalar
-// path, and the Attempt has its Reason.
+// Take places the pod on the i-th of the best nodes. It prepares the state of the pod for Reserve
+// and the later extension points on that node. If it returns false, the pod takes the scalar path,
+// for the Reason of the Attempt.
 func (f Fit) Take(ctx context.Context, i int) (Placement, bool) {
 	return f.of.lent().take(ctx, i)
 }

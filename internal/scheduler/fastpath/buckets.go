@@ -9,16 +9,17 @@ import "github.com/livesched/livesched/internal/scheduler/cache"
 // up to 200.
 const maxBuckets = 1 << 13
 
-// buckets sorts slots by a number, so that those with the highest are at hand and moving one costs
-// nothing. It is off if the numbers go up too far.
+// buckets sorts slots by a number, so that it returns those with the highest number and moves a
+// slot in constant time. It is off if the numbers can be too high.
 type buckets struct {
-	// slots by number, in no order.
+	// slots holds the slots by number, in no order.
 	slots [][]cache.Slot
-	// at is where each slot is in its bucket.
+	// at is the position of each slot in its bucket.
 	at []int32
-	// top is the highest number of which there is a slot, or any if there is none.
+	// top is the highest number that has a slot, or any number if there are no slots.
 	top int64
-	// all slots in one, as the last fill has laid them out, and scratch space for that.
+	// backing holds all slots in one array, as the last fill has laid them out. The rest is scratch
+	// space for fill.
 	backing []cache.Slot
 	counts  []int32
 }
@@ -31,11 +32,11 @@ func newBuckets(highest int64) buckets {
 	return buckets{slots: make([][]cache.Slot, highest+1), counts: make([]int32, highest+1)}
 }
 
-// highest is the number that the buckets go up to, -1 if they are off.
+// highest returns the highest number for which there is a bucket, or -1 if the buckets are off.
 func (b *buckets) highest() int64 { return int64(len(b.slots)) - 1 }
 
-// fill puts those slots into the buckets that the verdict fits, by their numbers, in the place of
-// all that were there. It returns how many they are, also if the buckets are off.
+// fill replaces the content by the slots whose verdict is fits, by their numbers. It returns how
+// many these are, even if the buckets are off.
 func (b *buckets) fill(verdict []uint16, numbers []int64) int {
 	fit := 0
 	if !b.on() {
@@ -59,7 +60,7 @@ func (b *buckets) fill(verdict []uint16, numbers []int64) int {
 	for number, count := range b.counts {
 		start := end
 		end += int(count)
-		// No room to grow: what is behind belongs to the next number.
+		// Leave no capacity to grow: the following elements belong to the next number.
 		b.slots[number] = b.backing[start:start:end]
 		if count > 0 {
 			b.top = int64(number)
@@ -92,7 +93,7 @@ func (b *buckets) add(slot cache.Slot, number int64) {
 	b.top = max(b.top, number)
 }
 
-// remove takes out a slot that was added with the number.
+// remove removes a slot that was added with the number.
 func (b *buckets) remove(slot cache.Slot, number int64) {
 	if !b.on() {
 		return
@@ -110,7 +111,7 @@ func (b *buckets) remove(slot cache.Slot, number int64) {
 // best returns the slots with the highest number. They are valid until the next change.
 func (b *buckets) best() []cache.Slot { return b.slots[b.top] }
 
-// all appends all slots.
+// all appends all slots to a slice.
 func (b *buckets) all(to []cache.Slot) []cache.Slot {
 	for number := b.top; number >= 0; number-- {
 		to = append(to, b.slots[number]...)
@@ -119,7 +120,7 @@ func (b *buckets) all(to []cache.Slot) []cache.Slot {
 }
 
 func (b *buckets) size() int {
-	// Of the buckets it is not counted which have outgrown their part of backing, but taken to be
-	// half of them.
+	// Buckets that have outgrown their part of backing are not counted, but estimated as half of
+	// them.
 	return 4*cap(b.at) + 28*len(b.slots) + 6*cap(b.backing)
 }

@@ -23,24 +23,24 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// Most pods with claims are simple cases for VolumeBinding and NodeVolumeLimits (CSILimits): of a
-// claim that is bound, the node has to match the node affinity of the volume; for one of which the
-// volume is yet to be made, the topologies that the class allows; and the node has limits that are
-// far away, or none. To find out costs these two plugins some microseconds for each node, and what
-// they say there is known before. So claims answers for them, exactly, where it can, and they are
-// asked about the other nodes, and about the one that is chosen.
+// Most pods with claims are simple cases for VolumeBinding and NodeVolumeLimits (CSILimits). If a
+// claim is bound, the node must match the node affinity of the volume. If the volume is yet to be
+// provisioned, the node must match the topologies that the class allows. And the limits of the node
+// are far away, or it has none. Running these two plugins costs some microseconds for each node,
+// and their answers are known in advance. So claims answers for them, exactly, where it can. The
+// plugins are run on the other nodes, and on the chosen one.
 //
-// The other side is in kube-scheduler's volumebinding/binder.go and nodevolumelimits/csi.go of
-// 1.36, and has to be read again at each update of k8s.io/kubernetes.
+// The counterparts are volumebinding/binder.go and nodevolumelimits/csi.go of kube-scheduler 1.36.
+// They must be read again at each update of k8s.io/kubernetes.
 
-// volumeStores is where a Plan looks up volumes: the stores of the informers that the two
-// plugins have asked for.
+// volumeStores holds the stores in which a Plan looks up volumes: those of the informers that the
+// two plugins have requested.
 type volumeStores struct {
 	claims, classes, csiNodes, csiDrivers toolscache.Store
 	volumes, attachments                  toolscache.Indexer
 }
 
-// Names of indices that the plugins add to the informers.
+// Names of the indices that the plugins add to the informers.
 const (
 	volumesByClass    = "storageclass"     // volumebinding/assume_cache.go
 	attachmentsByNode = "va.spec.nodename" // nodevolumelimits/csi.go
@@ -55,15 +55,15 @@ func newVolumeStores(factory informers.SharedInformerFactory) *volumeStores {
 	}
 }
 
-// get returns an object of a store, nil if there is none.
+// get returns an object of a store, or nil if it does not exist.
 func get[T any](store toolscache.Store, key string) *T {
 	object, _, _ := store.GetByKey(key)
 	t, _ := object.(*T)
 	return t
 }
 
-// answersForClaims reports whether the profile has the plugins that claims answers for, as it knows
-// them.
+// answersForClaims reports whether the profile has the plugins that claims can answer for, with
+// feature gates for which claims knows their behavior.
 func (g *Plan) answersForClaims() bool {
 	gates := utilfeature.DefaultFeatureGate
 	if gates.Enabled(features.VolumeLimitScaling) || gates.Enabled(features.StorageCapacityScoring) {
@@ -77,19 +77,19 @@ func (g *Plan) answersForClaims() bool {
 	return binding && limits
 }
 
-// claims is what the claims of one pod want of a node.
+// claims holds the requirements of one pod's claims on a node.
 type claims struct {
 	stores *volumeStores
-	// affinities are of the volumes that are bound, topologies of the classes that others are made
-	// from.
+	// affinities are the node affinities of the volumes that are bound. topologies are those of the
+	// classes from which the other volumes will be provisioned.
 	affinities []volumeAffinity
 	topologies [][]corev1.TopologySelectorTerm
 	// volumes is the number of claims.
 	volumes int
 }
 
-// read reads the claims of a pod that PreFilter of VolumeBinding has let pass, and reports whether
-// they are of the simple kind.
+// read reads the claims of a pod that PreFilter of VolumeBinding has accepted, and reports whether
+// they are all of the simple kind.
 func (c *claims) read(snapshot *cache.Snapshot, pod *corev1.Pod) bool {
 	c.affinities, c.topologies, c.volumes = c.affinities[:0], c.topologies[:0], 0
 	for i := range pod.Spec.Volumes {
@@ -127,16 +127,16 @@ func (c *claims) add(snapshot *cache.Snapshot, claim *corev1.PersistentVolumeCla
 	return ok
 }
 
-// mayBeTranslated reports whether a volume may be of a kind that is translated to one of CSI, for
-// which its affinity may be another.
+// mayBeTranslated reports whether a volume may be of a kind that is translated to CSI, which can
+// change its node affinity.
 func mayBeTranslated(pv *corev1.PersistentVolume) bool {
 	source := &pv.Spec.PersistentVolumeSource
 	return source.CSI == nil && source.Local == nil && source.NFS == nil && source.HostPath == nil
 }
 
-// addUnbound adds a claim whose volume is to be made once the pod has a node, of a driver that says
-// nothing of its capacity. Nobody else uses the claim, so nothing has been promised to it yet, and
-// there is no volume that it could be given.
+// addUnbound adds a claim whose volume will be provisioned once the pod has a node, by a driver
+// that does not report its capacity. No other pod uses the claim, so nothing has been reserved for
+// it yet, and no existing volume can be bound to it.
 func (c *claims) addUnbound(snapshot *cache.Snapshot, claim *corev1.PersistentVolumeClaim) bool {
 	if metav1.HasAnnotation(claim.ObjectMeta, volume.AnnSelectedNode) || snapshot.IsPVCUsedByPods(claim.Namespace+"/"+claim.Name) {
 		return false
@@ -168,13 +168,13 @@ func (c *claims) addUnbound(snapshot *cache.Snapshot, claim *corev1.PersistentVo
 // volumeAffinity is the node affinity of a volume.
 type volumeAffinity struct {
 	terms []corev1.NodeSelectorTerm
-	// selector is nil if all that the terms ask for is that labels have one of some values, as
-	// those of zones and of volumes on one node do. These are compared here, which is ten times as
-	// fast.
+	// selector is nil if the terms only require that labels have one of some values, as for zones
+	// and for volumes on one node. match compares these values itself, which is ten times as fast.
 	selector *nodeaffinity.LazyErrorNodeSelector
 }
 
-// newVolumeAffinity returns false if the affinity goes by more than labels, as the plugin does not.
+// newVolumeAffinity returns false if the affinity uses more than labels. The plugin uses labels
+// only.
 func newVolumeAffinity(of *corev1.NodeSelector) (volumeAffinity, bool) {
 	a := volumeAffinity{terms: of.NodeSelectorTerms}
 	plain := true
@@ -206,7 +206,7 @@ func (a *volumeAffinity) match(node *corev1.Node) bool {
 	return false
 }
 
-// hasValues reports whether labels have one of the values that each of the requirements asks for.
+// hasValues reports whether a set of labels has one of the values that each requirement lists.
 func hasValues(of map[string]string, requirements []corev1.NodeSelectorRequirement) bool {
 	for i := range requirements {
 		value, ok := of[requirements[i].Key]
@@ -217,7 +217,7 @@ func hasValues(of map[string]string, requirements []corev1.NodeSelectorRequireme
 	return true
 }
 
-// match reports whether the volumes can be mounted on a node: what VolumeBinding says.
+// match reports whether the volumes can be mounted on a node, as VolumeBinding decides.
 func (c *claims) match(node *corev1.Node) bool {
 	for i := range c.affinities {
 		if !c.affinities[i].match(node) {
@@ -232,8 +232,8 @@ func (c *claims) match(node *corev1.Node) bool {
 	return true
 }
 
-// withinLimits reports whether NodeVolumeLimits would let the pod on a node with so many claims in
-// use, and false if in doubt.
+// withinLimits reports whether NodeVolumeLimits would accept the pod on a node on which inUse
+// claims are in use. It returns false if in doubt.
 func (c *claims) withinLimits(node string, inUse int32) bool {
 	csiNode := get[storagev1.CSINode](c.stores.csiNodes, node)
 	if csiNode == nil {
@@ -257,9 +257,9 @@ func (c *claims) withinLimits(node string, inUse int32) bool {
 	return err == nil && int64(inUse)+int64(len(attached))+int64(c.volumes) <= lowest
 }
 
-// claimTable has by slot how many volumes of claims the pods on the node use, those counted twice
-// that two pods use; -1 if there are other volumes that NodeVolumeLimits may count. It is kept up
-// through the change log when it is needed.
+// claimTable counts by slot the volumes of claims that the pods on the node use. A volume that two
+// pods use counts twice. The count is -1 if there are other volumes that NodeVolumeLimits may
+// count. The table is updated through the change log when it is needed.
 type claimTable struct {
 	pos   uint64
 	inUse []int32
@@ -291,7 +291,7 @@ func (t *claimTable) read(snapshot *cache.Snapshot, slot cache.Slot) {
 }
 
 // claimCheck answers for VolumeBinding and NodeVolumeLimits about the claims of one pod at a time.
-// Decisions use its memory one after the other.
+// Decisions reuse its memory one after the other.
 type claimCheck struct {
 	claims
 	inUse claimTable
@@ -305,8 +305,8 @@ func (c *claimCheck) read(stores *volumeStores, snapshot *cache.Snapshot, pod *c
 	return c.claims.read(snapshot, pod)
 }
 
-// judge returns the nodes without those that VolumeBinding is known to refuse, and on how many of
-// them the plugins have to be run. The others are accepted.
+// judge returns the nodes that VolumeBinding is not known to refuse, and the number of those on
+// which the two plugins must be run. The plugins accept the others.
 func (c *claimCheck) judge(snapshot *cache.Snapshot, nodes []cache.Slot) (kept []cache.Slot, unknown int) {
 	c.inUse.sync(snapshot)
 	c.accepted.reset(snapshot.Slots())

@@ -14,35 +14,36 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
 )
 
-// podBytes is about what a pod takes that a class keeps alive.
+// podBytes estimates the memory of a pod that a class keeps alive.
 const podBytes = 4096
 
-// class is the pods with equal keys.
+// class is a set of pods with equal keys.
 type class struct {
 	key   string
 	id    cache.ClassID
 	like  *schedframework.PodInfo
 	local *localRows
 
-	// trackers are those that affect the class, once tracked is true. spread are the constraints
-	// that the tracker of PodTopologySpread is made from; nil if there are none.
+	// trackers are those that affect the class, valid once tracked is true. spread are the
+	// constraints from which the tracker of PodTopologySpread is made, or nil if there are none.
 	trackers []*tracker
 	tracked  bool
 	spread   *topology.SpreadConstraints
-	// groups are those of the nodes that the class last used; nil if none.
+	// groups are the groups of nodes that the class last used, or nil if none.
 	groups *groups
 	// explanation is kept for pods that fit nowhere.
 	explanation explanation
-	// besides are the answers for nodes with nominated pods, which the class's pods fit otherwise.
+	// besides holds the answers for nodes with nominated pods that the class's pods would otherwise
+	// fit.
 	besides map[cache.Slot]beside
 
-	// used is the place of the class in classTable.used. bytes is what it was last accounted with,
-	// without what it may share.
+	// used is the element of the class in classTable.used. bytes is the size of the class when it
+	// was last accounted, without what it may share.
 	used  *list.Element
 	bytes int
 }
 
-// copyOf returns a pod for a class to keep. It is a copy, as whoever schedules the pod may set its
+// copyOf returns a copy of a pod for a class to keep. The scheduling of the pod itself may set its
 // node.
 func copyOf(pod *corev1.Pod) (*schedframework.PodInfo, error) {
 	own := *pod
@@ -54,7 +55,7 @@ func copyOf(pod *corev1.Pod) (*schedframework.PodInfo, error) {
 	return like, nil
 }
 
-// size is about what a class holds in memory, without what it may share.
+// size estimates the memory of a class, without what it may share.
 func (c *class) size() int {
 	bytes := podBytes + 2*len(c.key) + c.explanation.size() + besideBytes*len(c.besides)
 	if c.spread != nil {
@@ -63,9 +64,9 @@ func (c *class) size() int {
 	return bytes
 }
 
-// standsAlone reports whether PodTopologySpread and InterPodAffinity do nothing for a pod: it has
-// no constraints, nor do the default ones apply, and neither it nor any pod that runs has affinity
-// terms.
+// standsAlone reports whether PodTopologySpread and InterPodAffinity do nothing for a pod: no
+// constraints apply to it, neither its own nor default ones, and neither it nor any running pod has
+// affinity terms.
 func (c *class) standsAlone(ctx context.Context, snapshot *cache.Snapshot, pod *corev1.Pod) bool {
 	p := c.local.instance.Plan
 	if p.hasAffinity && (snapshot.WithAffinity().Len() > 0 || hasTerms(c.like)) {
@@ -77,7 +78,7 @@ func (c *class) standsAlone(ctx context.Context, snapshot *cache.Snapshot, pod *
 	if len(pod.Spec.TopologySpreadConstraints) > 0 {
 		return false
 	}
-	// The plugin itself knows of the default constraints.
+	// The plugin itself knows whether default constraints apply.
 	state := schedframework.NewCycleState()
 	if p.spreadFilters && !p.spread.AllSkip(ctx, state, pod, nil) {
 		return false

@@ -11,17 +11,17 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// budget counts the bytes that classes hold, each thing that several of them share once.
+// budget counts the bytes that classes hold. What several classes share counts once.
 type budget struct{ bytes, max int }
 
-// count counts what something holds now instead of what it was last accounted with.
+// count replaces the size that was last accounted for something by its current size.
 func (b *budget) count(accounted *int, now int) {
 	b.bytes += now - *accounted
 	*accounted = now
 }
 
-// classTable holds the classes of all profiles. It drops those that were not used for the longest
-// while they hold more than the budget, and rows, trackers and groups with the last class that uses
+// classTable holds the classes of all profiles. While they hold more than the budget, it drops the
+// least recently used classes. It drops rows, trackers and groups with the last class that uses
 // them.
 type classTable struct {
 	budget
@@ -30,9 +30,9 @@ type classTable struct {
 	instances map[string]*instance // by profile name
 	byID      map[cache.ClassID]*class
 	lastID    cache.ClassID
-	// lastVersion is the last version that was given to an explanation.
+	// lastVersion is the last version that an explanation got.
 	lastVersion uint64
-	// used lists the classes, the one used last in front.
+	// used lists the classes, the most recently used first.
 	used *list.List
 	pool columnPool
 }
@@ -44,9 +44,8 @@ func newClassTable(nodes *nodeTable, maxBytes int) *classTable {
 	}
 }
 
-// instanceOf returns the classes and rows of an instance. A new instance of a profile takes the
-// place of the old one. With it go the instances that are closed: those of profiles that were
-// deleted.
+// instanceOf returns the classes and rows of an instance. A new instance of a profile replaces the
+// old one. At the same time it drops the instances that are closed: those of deleted profiles.
 func (t *classTable) instanceOf(plan *Plan) *instance {
 	name := plan.framework.ProfileName()
 	if i, ok := t.instances[name]; ok && i.Plan == plan {
@@ -65,7 +64,7 @@ func (t *classTable) instanceOf(plan *Plan) *instance {
 	return i
 }
 
-// find returns the class with a key, nil if there is none.
+// find returns the class with a key, or nil if there is none.
 func (t *classTable) find(i *instance, key []byte) *class {
 	c, ok := i.classes[string(key)]
 	if !ok {
@@ -87,14 +86,14 @@ func (t *classTable) add(key string, like *schedframework.PodInfo, rows *localRo
 	return c
 }
 
-// nextVersion returns a version that no explanation has had.
+// nextVersion returns a version that no explanation has had before.
 func (t *classTable) nextVersion() uint64 {
 	t.lastVersion++
 	return t.lastVersion
 }
 
-// account counts what a class, its rows, trackers and groups hold by now, and drops the classes
-// that were not used for the longest while all hold too much.
+// account updates the size of a class and of its rows, trackers and groups. It then drops the least
+// recently used classes while the total exceeds the budget.
 func (t *classTable) account(c *class) {
 	t.count(&c.bytes, c.size())
 	for _, x := range c.trackers {
@@ -109,7 +108,7 @@ func (t *classTable) account(c *class) {
 	}
 }
 
-// accountRows counts what rows hold by now, alone and with others.
+// accountRows updates the size of rows and of the data that they share with others.
 func (t *classTable) accountRows(l *localRows) {
 	t.count(&l.bytes, l.size())
 	if r := l.eligibility; r != nil {
@@ -120,7 +119,8 @@ func (t *classTable) accountRows(l *localRows) {
 
 func (t *classTable) accountNodes() { t.count(&t.nodes.bytes, t.nodes.size()) }
 
-// drop forgets a class, and its rows, trackers and groups with the last class that uses them.
+// drop removes a class. It removes the class's rows, trackers and groups if no other class uses
+// them.
 func (t *classTable) drop(c *class) {
 	i := c.local.instance
 	c.dropTrackers(&t.budget)
@@ -135,7 +135,7 @@ func (t *classTable) drop(c *class) {
 	}
 }
 
-// dropRows forgets rows with all the classes that use them.
+// dropRows removes rows and all the classes that use them.
 func (t *classTable) dropRows(l *localRows) {
 	for _, c := range l.instance.classes {
 		if c.local == l {
@@ -144,7 +144,7 @@ func (t *classTable) dropRows(l *localRows) {
 	}
 }
 
-// dropAll forgets all classes.
+// dropAll removes all classes.
 func (t *classTable) dropAll() {
 	for _, i := range t.instances {
 		for _, c := range i.classes {
@@ -153,7 +153,7 @@ func (t *classTable) dropAll() {
 	}
 }
 
-// release gives back what rows hold.
+// release releases what rows hold.
 func (t *classTable) release(l *localRows) {
 	t.pool.takeBack(l)
 	if l.demand != nil {
@@ -164,7 +164,7 @@ func (t *classTable) release(l *localRows) {
 	t.accountNodes()
 }
 
-// releaseEligibility gives rows back that were held. They go with their last user.
+// releaseEligibility releases rows that were held. They are dropped with their last user.
 func (t *classTable) releaseEligibility(r *eligibilityRows) {
 	r.users--
 	if r.users == 0 {

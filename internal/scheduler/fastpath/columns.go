@@ -3,33 +3,33 @@
 
 package fastpath
 
-// columns are by slot. A slot without a node, or on which a filter refuses the pods, has verdict
-// only.
+// columns are by slot. For a slot without a node, or on which a filter refuses the pods, only
+// verdict is set.
 type columns struct {
 	verdict []uint16
 	// fixed is the weighted sum of the scores that are not normalized.
 	fixed []int64
-	// feasible is the number of slots with verdict fits, and byFixed has these sorted by fixed.
+	// feasible is the number of slots with verdict fits. byFixed sorts these slots by fixed.
 	feasible int
 	byFixed  buckets
 }
 
-// columnPool lends columns to rows. Many keys are used but once: of pods that are all different, or
-// of one that is retried now and then. So rows that are new get the columns of those that were new
-// before them, unless these were used again meanwhile. Rows that come back have columns of their
-// own.
+// columnPool lends columns to rows. Many keys are used only once: keys of pods that are all
+// different, or of one pod that is retried now and then. So new rows get the columns of the
+// previous new rows, unless those have been used again in between. Rows that are used again own
+// their columns.
 type columnPool struct {
-	// borrower are the rows that columns were last lent to, spare are columns that no rows have.
+	// borrower are the rows that columns were last lent to. spare are columns without rows.
 	borrower *localRows
 	spare    columns
 }
 
-// lend gives rows columns if they have none, and returns the rows that it has taken them from, nil
-// if there are none.
+// lend gives rows columns if they have none. It returns the rows from which it has taken the
+// columns, or nil.
 func (p *columnPool) lend(l *localRows) (from *localRows) {
 	switch {
 	case l.verdict != nil && p.borrower == l:
-		p.borrower = nil // they are its own now
+		p.borrower = nil // the rows own the columns now
 	case l.verdict != nil || l.seen:
 	case p.borrower != nil:
 		from = p.borrower
@@ -43,14 +43,14 @@ func (p *columnPool) lend(l *localRows) (from *localRows) {
 	return from
 }
 
-// takeBack takes back the columns that rows were lent, as they go.
+// takeBack takes back the columns that were lent to rows which are being dropped.
 func (p *columnPool) takeBack(l *localRows) {
 	if p.borrower == l {
 		p.borrower, p.spare = nil, l.columns
 	}
 }
 
-// strip takes the columns out of rows, which are built anew when they are used again.
+// strip removes the columns from rows. The rows are rebuilt when they are used again.
 func (l *localRows) strip() columns {
 	taken := l.columns
 	l.columns, l.images.scores, l.pos = columns{}, nil, 0
@@ -58,7 +58,7 @@ func (l *localRows) strip() columns {
 	return taken
 }
 
-// size is about what the rows hold in memory, without what they share.
+// size estimates the memory of the rows, without what they share.
 func (l *localRows) size() int {
 	n := 1024 + len(l.key) + 2*cap(l.verdict) + 8*cap(l.fixed) + 8*cap(l.images.scores) + l.byFixed.size()
 	for i, column := range l.normalized {
@@ -69,7 +69,7 @@ func (l *localRows) size() int {
 	return n
 }
 
-// resized returns a slice of n, which are whatever they were.
+// resized returns a slice of length n with undefined elements.
 func resized[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)
@@ -77,7 +77,7 @@ func resized[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// fitted returns a slice with the first n of s, and fill where s has fewer.
+// fitted returns a slice of length n with the first elements of s, extended by fill.
 func fitted[T any](s []T, n int, fill T) []T {
 	if cap(s) < n {
 		s = append(make([]T, 0, n+n/8), s...)

@@ -14,20 +14,20 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// decision is what belongs to one decision. See Attempt for how it is lent.
+// decision is the state of one decision. See Attempt for how long it is lent.
 type decision struct {
 	engine *Engine
-	// id is the number of the decision. Attempts that have another one are out of date.
+	// id is the number of the decision. Attempts with another number are out of date.
 	id uint64
 	Request
 	instance *instance
 
-	// class is that of the pod, once it is known. named is true if the pod names the nodes that it
-	// may run on.
+	// class is the class of the pod, once it is known. named is true if the pod names the nodes
+	// that it may run on.
 	class *class
 	named bool
-	// nominated are the nodes with nominated pods that the pod has to make room for, by name, each
-	// with a number that identifies these pods.
+	// nominated holds, by name, the nodes with nominated pods for which the pod must leave room,
+	// each with a number that identifies these pods.
 	nominated map[string]uint64
 	uncached  uncached
 
@@ -36,12 +36,12 @@ type decision struct {
 	best                ties
 }
 
-// reset makes it the decision about another pod.
+// reset starts the decision about another pod.
 func (d *decision) reset(r Request) {
 	*d = decision{engine: d.engine, id: d.id + 1, Request: r, best: ties{parts: d.best.parts[:0]}}
 }
 
-// run decides. With a reason other than None the state is as good as new afterwards.
+// run decides. If the reason is not None, the state is as good as new afterwards.
 func (d *decision) run(ctx context.Context) {
 	d.reason = d.decide(ctx)
 	if d.reason != None {
@@ -70,7 +70,7 @@ func (d *decision) decide(ctx context.Context) Reason {
 	if reason != None {
 		return reason
 	}
-	// The best nodes of a plain class are simply those with the highest sum.
+	// The best nodes of a plain class are those with the highest sum.
 	rows := d.class.local
 	plain, sorted, err := !d.uncached.active() && len(d.nominated) == 0 && d.class.plain(), (*groups)(nil), error(nil)
 	if plain {
@@ -99,9 +99,9 @@ func (d *decision) decide(ctx context.Context) Reason {
 	return None
 }
 
-// checkDevices returns Devices if devices have come to back a resource that the pod requests. The
-// device classes may have changed since the class was prepared, and with them the answers of
-// NodeResourcesFit.
+// checkDevices returns Devices if devices now back a resource that the pod requests. The device
+// classes, and with them the answers of NodeResourcesFit, may have changed since the class was
+// made.
 func (d *decision) checkDevices(ctx context.Context) Reason {
 	if d.class.local.extended && !d.Plan.devicesSkip(ctx, d.Pod) {
 		d.engine.classes.dropRows(d.class.local)
@@ -110,14 +110,14 @@ func (d *decision) checkDevices(ctx context.Context) Reason {
 	return None
 }
 
-// ready finds the class of the pod and has its rows catch up with the snapshot. like is the pod, or
-// the part of it that makes its class. prepared is the time at which the work that each pod needs
-// was done.
+// ready finds the class of the pod and brings its rows and trackers up to date with the snapshot.
+// like is the pod, or the part of it that determines its class. prepared is the time at which the
+// class and the trackers were ready, before the rows were updated.
 func (d *decision) ready(ctx context.Context, like *corev1.Pod) (prepared time.Time, reason Reason) {
 	e := d.engine
 	d.readMentions(like)
 	var c *class
-	// Once more if a selector that was just found asks for more labels.
+	// Repeat if a selector that was just found reads more labels.
 	for again := true; again; again = d.forgetIfGrown() {
 		if c, reason = d.findClass(ctx, like); reason == None {
 			reason = d.prepareTrackers(ctx, c)
@@ -142,8 +142,8 @@ func (d *decision) ready(ctx context.Context, like *corev1.Pod) (prepared time.T
 	return prepared, None
 }
 
-// readMentions has those labels count that pods on nodes and services ask about now. What the pod's
-// own selectors ask about is known once there is a class.
+// readMentions updates the labels that count by the selectors of pods on nodes and of services. The
+// labels that the pod's own selectors read are known once it has a class.
 func (d *decision) readMentions(pod *corev1.Pod) {
 	e := d.engine
 	e.mentions.ReadSnapshot(e.snapshot)
@@ -153,9 +153,9 @@ func (d *decision) readMentions(pod *corev1.Pod) {
 	d.forgetIfGrown()
 }
 
-// forgetIfGrown forgets all classes if labels count now that did not when the classes were made, as
-// pods of one class may differ in these. It reports whether it did. What the change log says of the
-// classes has no meaning from then on.
+// forgetIfGrown drops all classes if labels count now that did not count when the classes were
+// made, because the pods of one class may differ in these labels. It reports whether it did. The
+// classes in older entries of the change log then have no meaning any more.
 func (d *decision) forgetIfGrown() bool {
 	grown := d.engine.mentions.Grown()
 	if grown {
@@ -164,7 +164,7 @@ func (d *decision) forgetIfGrown() bool {
 	return grown
 }
 
-// findClass returns the class of a pod. If it is new, its rows may be new, too.
+// findClass returns the class of a pod. If the class is new, its rows may be new, too.
 func (d *decision) findClass(ctx context.Context, pod *corev1.Pod) (*class, Reason) {
 	e := d.engine
 	if !e.keys.write(d.Plan, pod, e.mentions) {
@@ -188,7 +188,7 @@ func (d *decision) findClass(ctx context.Context, pod *corev1.Pod) (*class, Reas
 	return e.classes.add(string(e.keys.class()), like, rows), None
 }
 
-// prepareTrackers has the trackers of the pod's class catch up with the snapshot.
+// prepareTrackers brings the trackers of the pod's class up to date with the snapshot.
 func (d *decision) prepareTrackers(ctx context.Context, c *class) Reason {
 	e, factory := d.engine, d.Plan.topology
 	switch {
@@ -205,7 +205,7 @@ func (d *decision) prepareTrackers(ctx context.Context, c *class) Reason {
 	return None
 }
 
-// filter collects the nodes that the pod fits, by groups if it can.
+// filter collects the nodes that the pod fits, using groups if possible.
 func (d *decision) filter(ctx context.Context) (sorted *groups, err error) {
 	e, c := d.engine, d.class
 	d.evaluated = e.NumNodes()
@@ -213,7 +213,7 @@ func (d *decision) filter(ctx context.Context) (sorted *groups, err error) {
 	case d.uncached.active():
 		return nil, d.filterUncached(ctx)
 	case len(d.nominated) > 0:
-		// Groups know nodes by what they have in common.
+		// The nodes of a group may differ in their nominated pods.
 		d.filterCached(nil)
 		err = d.leaveOutNominated(ctx)
 		d.feasible = len(e.pass.feasible)
@@ -226,8 +226,8 @@ func (d *decision) filter(ctx context.Context) (sorted *groups, err error) {
 	return sorted, nil
 }
 
-// filterCached has the pass collect the nodes that rows and trackers accept, and returns how many
-// they are.
+// filterCached makes the pass collect the nodes that rows and trackers accept, and returns their
+// number.
 func (d *decision) filterCached(sorted *groups) int {
 	e := d.engine
 	e.pass.collect(d.class.local, sorted)
@@ -236,8 +236,8 @@ func (d *decision) filterCached(sorted *groups) int {
 	return e.pass.count(sorted)
 }
 
-// score works out the totals of the nodes that the pass has, and which of them are best. A single
-// one needs no score.
+// score computes the totals of the pass's nodes and selects the best ones. A single node needs no
+// score.
 func (d *decision) score(ctx context.Context) error {
 	p := &d.engine.pass
 	if len(p.feasible) == 1 {
@@ -254,7 +254,7 @@ func (d *decision) score(ctx context.Context) error {
 	return nil
 }
 
-// keepBest keeps the nodes that score found best, or the best nodes of the groups that they stand
+// keepBest keeps the nodes that score selected, or the best nodes of the groups that they stand
 // for.
 func (d *decision) keepBest(sorted *groups) {
 	best := d.engine.pass.best
@@ -268,7 +268,7 @@ func (d *decision) keepBest(sorted *groups) {
 	}
 }
 
-// take is Fit.Take.
+// take implements Fit.Take.
 func (d *decision) take(ctx context.Context, i int) (Placement, bool) {
 	slot := d.best.at(i)
 	if !d.settle(ctx, slot) {
@@ -281,10 +281,10 @@ func (d *decision) take(ctx context.Context, i int) (Placement, bool) {
 	}, true
 }
 
-// allTotals is Fit.Totals.
+// allTotals implements Fit.Totals.
 func (d *decision) allTotals(ctx context.Context) (map[string]int64, error) {
 	p := &d.engine.pass
-	d.best.own() // the pass may overwrite what it has found
+	d.best.own() // the pass may overwrite the memory that best refers to
 	if d.named {
 		return d.byName(nil), nil
 	}
@@ -300,7 +300,7 @@ func (d *decision) allTotals(ctx context.Context) (map[string]int64, error) {
 	return d.byName(p.totals), nil
 }
 
-// byName returns the totals of the nodes that the pass has by name, 0 if there is only one.
+// byName returns the totals of the pass's nodes by name, or 0 if there is only one.
 func (d *decision) byName(totals []int64) map[string]int64 {
 	p := &d.engine.pass
 	named := make(map[string]int64, len(p.feasible))
@@ -314,7 +314,7 @@ func (d *decision) byName(totals []int64) map[string]int64 {
 	return named
 }
 
-// scalarState is Attempt.State.
+// scalarState implements Attempt.State.
 func (d *decision) scalarState() fwk.CycleState {
 	if d.uncached.answers != nil {
 		return d.uncached.answers

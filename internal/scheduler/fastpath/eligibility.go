@@ -12,32 +12,34 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// eligibilityRows is what the plugins of kind constraints say of each node, to pods that are equal
-// in what these go by: tolerations, node selector, node affinity. Many local keys share them, as
-// pods differ in requests more often than in these. They go by the node objects alone, so pods that
-// come and go change nothing here.
+// eligibilityRows holds the answers of the plugins of kind eligibility, for each node, for pods
+// with equal tolerations, node selector and node affinity. Many local keys share them, because pods
+// differ in requests more often than in these. The answers depend only on the node objects, so
+// adding and removing pods does not change them.
 type eligibilityRows struct {
 	runner
 	key      string
 	instance *instance
 	// users is the number of localRows that use the rows.
 	users int
-	// bytes is what the rows were last accounted with.
+	// bytes is the size of the rows when it was last accounted.
 	bytes int
 
-	// pos is the position in the log up to which the rows are right; 0 if they never were.
+	// pos is the position in the log up to which the rows are up to date; 0 if they have not been
+	// built.
 	pos uint64
-	// The columns are by slot. A slot without a node, or on which a filter refuses the pods, has
-	// verdict only.
+	// The columns are by slot. For a slot without a node, or on which a filter refuses the pods,
+	// only verdict is set.
 	verdict []uint16
-	// fixed is the weighted sum of the scores that are not normalized. nil: all zeros.
+	// fixed is the weighted sum of the scores that are not normalized. A nil column is all zeros.
 	fixed []int64
-	// normalized has the scores of Plan.normalized, before normalization. A column that is
-	// nil is all zeros, as are those of other plugins.
+	// normalized holds the scores of Plan.normalized, before normalization. A nil column is all
+	// zeros, as are those of the plugins of other kinds.
 	normalized [][]int64
 }
 
-// holdEligibility returns the rows for a key, to be given back with classTable.releaseEligibility.
+// holdEligibility returns the rows for a key. The caller must release them with
+// classTable.releaseEligibility.
 func (i *instance) holdEligibility(ctx context.Context, key []byte, pod *corev1.Pod) (*eligibilityRows, error) {
 	r, ok := i.eligibility[string(key)]
 	if !ok {
@@ -52,8 +54,8 @@ func (i *instance) holdEligibility(ctx context.Context, key []byte, pod *corev1.
 	return r, nil
 }
 
-// sync has the rows catch up with the snapshot. pod is any that has the key. After an error they
-// are built anew the next time.
+// sync brings the rows up to date with the snapshot. pod can be any pod that has the key. After an
+// error the next call rebuilds the rows.
 func (c *eligibilityRows) sync(ctx context.Context, r *refresher, pod *corev1.Pod) error {
 	log := r.snapshot.Log()
 	changes, ok := log.Since(c.pos)
@@ -89,7 +91,7 @@ func (c *eligibilityRows) update(ctx context.Context, r *refresher, pod *corev1.
 	return nil
 }
 
-// resize makes the columns as long as there are slots.
+// resize gives the columns the length of the number of slots.
 func (c *eligibilityRows) resize(slots int) {
 	c.verdict = fitted(c.verdict, slots, noNode)
 	if c.fixed != nil {
@@ -102,7 +104,7 @@ func (c *eligibilityRows) resize(slots int) {
 	}
 }
 
-// refresh asks about the node in a slot.
+// refresh runs the plugins on the node in a slot.
 func (c *eligibilityRows) refresh(ctx context.Context, r *refresher, slot cache.Slot, pod *corev1.Pod) error {
 	info := r.snapshot.Info(slot)
 	if info == nil {
@@ -122,7 +124,7 @@ func (c *eligibilityRows) refresh(ctx context.Context, r *refresher, slot cache.
 	return c.put(slot, r.nodeScores)
 }
 
-// rebuild asks about all nodes.
+// rebuild runs the plugins on all nodes.
 func (c *eligibilityRows) rebuild(ctx context.Context, r *refresher, pod *corev1.Pod) error {
 	for slot := range c.verdict {
 		c.verdict[slot] = noNode
@@ -162,7 +164,7 @@ func (c *eligibilityRows) put(slot cache.Slot, scores []int64) error {
 	return nil
 }
 
-// size is about what the rows hold in memory.
+// size estimates the memory of the rows.
 func (c *eligibilityRows) size() int {
 	n := 1024 + len(c.key) + 2*cap(c.verdict) + 8*cap(c.fixed)
 	for _, column := range c.normalized {
@@ -171,8 +173,8 @@ func (c *eligibilityRows) size() int {
 	return n
 }
 
-// worthRebuilding reports whether so many changes matter that it is cheaper to look at all slots in
-// one go.
+// worthRebuilding reports whether so many of the changes matter that it is cheaper to evaluate all
+// slots together.
 func worthRebuilding(changes []cache.Change, slots int, matters func(cache.Change) bool) bool {
 	if 2*len(changes) <= slots {
 		return false
@@ -186,7 +188,7 @@ func worthRebuilding(changes []cache.Change, slots int, matters func(cache.Chang
 	return 2*n > slots
 }
 
-// set sets a number in a column of so many slots, in which nil is all zeros.
+// set sets a number in a column of a number of slots. A nil column is all zeros.
 func set(column []int64, slots int, slot cache.Slot, number int64) []int64 {
 	if column == nil {
 		if number == 0 {
@@ -198,7 +200,7 @@ func set(column []int64, slots int, slot cache.Slot, number int64) []int64 {
 	return column
 }
 
-// sumFixed is the weighted sum of scores that are not normalized.
+// sumFixed returns the weighted sum of scores that are not normalized.
 func sumFixed(scorers []scorer, scores []int64) (int64, error) {
 	var sum int64
 	for i := range scorers {

@@ -13,20 +13,20 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
 )
 
-// DefaultMaxBytes bounds the memory that classes take: that of a thousand classes in a cluster of
-// 10,000 nodes, about.
+// DefaultMaxBytes bounds the memory of classes. It is enough for about a thousand classes in a
+// cluster of 10,000 nodes.
 const DefaultMaxBytes = 128 << 20
 
 // Engine decides on the fast path. It holds what outlives a decision: the classes of pods with
-// their rows, the numbers of the nodes, and memory that decisions use one after the other. What
-// belongs to one decision is in its Attempt.
+// their rows, the resources of the nodes, and memory that decisions reuse one after the other. The
+// state of one decision is in its Attempt.
 //
 // An Engine belongs to the goroutine of the scheduling loop, as its snapshot does.
 type Engine struct {
 	snapshot *cache.Snapshot
 	keys     keyWriter
-	// mentions are the keys of the labels that distinguish classes. All profiles share them, as
-	// the selectors of one profile's pods ask about the pods of others.
+	// mentions are the keys of the labels that distinguish classes. All profiles share them,
+	// because the selectors of one profile's pods select the pods of others.
 	mentions *topology.Mentions
 	nodes    *nodeTable
 	classes  *classTable
@@ -35,11 +35,11 @@ type Engine struct {
 	pass      pass
 	search    uncachedSearch
 	claims    claimCheck
-	// decision is the latest one. It is lent to its Attempt.
+	// decision is the latest decision, which is lent to its Attempt.
 	decision decision
 }
 
-// New returns an Engine that decides on a snapshot and keeps classes in up to so many bytes (0:
+// New returns an Engine that decides on a snapshot and keeps classes in up to maxBytes bytes (0:
 // DefaultMaxBytes).
 func New(snapshot *cache.Snapshot, maxBytes int) *Engine {
 	if maxBytes == 0 {
@@ -52,16 +52,15 @@ func New(snapshot *cache.Snapshot, maxBytes int) *Engine {
 	return e
 }
 
-// Request is one pod to decide about.
+// Request is a pod for which a node is needed.
 type Request struct {
-	// Plan is that of the instance of the pod's profile.
+	// Plan is the Plan of the instance of the pod's profile.
 	Plan *Plan
-	// State is the pod's, and new.
+	// State is the CycleState of the pod. It must be new.
 	State fwk.CycleState
 	Pod   *corev1.Pod
-	// Enough ends the search of the uncached plugins, once they accept so many nodes. All nodes are
-	// looked up in rows and trackers in any case. 0: the uncached plugins are run on all nodes that
-	// are left.
+	// Enough ends the search of the uncached plugins once they accept this number of nodes. Rows
+	// and trackers always cover all nodes. 0: the uncached plugins are run on all remaining nodes.
 	Enough int
 }
 
@@ -73,7 +72,7 @@ func (e *Engine) Decide(ctx context.Context, r Request) Attempt {
 	return Attempt{d, d.id}
 }
 
-// NumNodes returns the number of nodes that decisions are made among.
+// NumNodes returns the number of nodes in the snapshot.
 func (e *Engine) NumNodes() int { return e.snapshot.NumNodes() }
 
 // nodeName returns the name of the node in a slot.

@@ -14,32 +14,32 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// explanation is why the pods of a class fit nowhere: the diagnosis of the scalar path for one of
-// them, brought up to date by running the filters on the nodes that have changed.
+// explanation holds why the pods of a class fit no node: the diagnosis of the scalar path for one
+// of them, kept up to date by running the filters on the nodes that have changed.
 type explanation struct {
 	diagnosis *schedframework.Diagnosis
-	// text is the message. It takes a look at all nodes to make it: it is made for the second pod.
+	// text is the message. Making it takes a pass over all nodes, so it is made only when a second
+	// pod needs it.
 	text string
-	// version is another one whenever the code of a node's status changes. No two explanations of
-	// an Engine have the same.
+	// version changes whenever the code of a node's status changes. No two explanations of an
+	// Engine have the same version.
 	version uint64
-	// pos is the end of the log for which the diagnosis is right.
+	// pos is the position in the log up to which the diagnosis is up to date.
 	pos uint64
-	// nodeWise is true if the status of a node has nothing to do with other nodes.
+	// nodeWise is true if the status of each node is independent of other nodes.
 	nodeWise bool
-	// refusals are the statuses of the diagnosis, counted. They are made when the first node has
-	// changed.
+	// refusals counts the statuses of the diagnosis. It is nil until the first node has changed.
 	refusals *refusals
-	// nominated has the nodes whose status holds beside the pods that are nominated to them.
+	// nominated holds the nodes with nominated pods. Their statuses take these pods into account.
 	nominated map[string]*nominatedStatus
 }
 
 // nominatedStatus is the status of a node with nominated pods.
 type nominatedStatus struct {
-	// alone is the status without these pods.
+	// alone is the status without the nominated pods.
 	alone *fwk.Status
-	// number identifies the pods beside whom the diagnosis is right (decision.nominated). 0: of
-	// none, the filters have to be run.
+	// number identifies the pods for which the diagnosis was made (decision.nominated). 0: none,
+	// the filters must be run.
 	number uint64
 }
 
@@ -50,17 +50,17 @@ type nodeFilters struct {
 	pod       *corev1.Pod
 }
 
-// alone leaves out the pods that are nominated to the node.
+// alone runs the filters without the pods that are nominated to the node.
 func (f *nodeFilters) alone(ctx context.Context, node fwk.NodeInfo) *fwk.Status {
 	return f.framework.RunFilterPlugins(ctx, f.state, f.pod, node)
 }
 
-// beside adds the pods that are nominated to the node.
+// beside runs the filters with the pods that are nominated to the node.
 func (f *nodeFilters) beside(ctx context.Context, node fwk.NodeInfo) *fwk.Status {
 	return f.framework.RunFilterPluginsWithNominatedPods(ctx, f.state, f.pod, node)
 }
 
-// refusalBytes is about what a diagnosis and its refusals take for a node.
+// refusalBytes estimates the memory of a diagnosis and its refusals for a node.
 const refusalBytes = 104
 
 func (x *explanation) size() int {
@@ -70,7 +70,7 @@ func (x *explanation) size() int {
 	return refusalBytes * (x.diagnosis.NodeToStatus.Len() + len(x.nominated))
 }
 
-// holds reports whether nothing has changed that the diagnosis depends on.
+// holds reports whether everything that the diagnosis depends on is unchanged.
 func (x *explanation) holds(snapshot *cache.Snapshot, nominated map[string]uint64) bool {
 	if x.pos != snapshot.Log().End() || len(x.nominated) != len(nominated) {
 		return false
@@ -83,7 +83,7 @@ func (x *explanation) holds(snapshot *cache.Snapshot, nominated map[string]uint6
 	return true
 }
 
-// noteNominated notes beside which pods the diagnosis, which is new, is right.
+// noteNominated records the nominated pods for which a new diagnosis was made.
 func (x *explanation) noteNominated(ctx context.Context, snapshot *cache.Snapshot, nominated map[string]uint64, f *nodeFilters) {
 	x.nominated = make(map[string]*nominatedStatus, len(nominated))
 	for name, number := range nominated {
@@ -95,9 +95,9 @@ func (x *explanation) noteNominated(ctx context.Context, snapshot *cache.Snapsho
 	}
 }
 
-// refresh brings the diagnosis up to the snapshot and the nominated pods by running the filters on
-// the nodes that have changed. If it returns false, the explanation is of no use: nodes have come
-// or gone, more than half have changed, or one does not refuse the pod.
+// refresh brings the diagnosis up to date with the snapshot and the nominated pods by running the
+// filters on the nodes that have changed. It returns false if the explanation can no longer be
+// used: nodes were added or removed, more than half have changed, or one does not refuse the pod.
 func (x *explanation) refresh(ctx context.Context, r *refresher, nominated map[string]uint64, f *nodeFilters) bool {
 	changes, ok := r.snapshot.Log().Since(x.pos)
 	if !ok || 2*len(changes) > r.snapshot.Slots() {
@@ -128,8 +128,7 @@ func (x *explanation) refresh(ctx context.Context, r *refresher, nominated map[s
 	return true
 }
 
-// refreshChanged runs the filters on the nodes that have changed, as they are without nominated
-// pods.
+// refreshChanged runs the filters on the nodes that have changed, without nominated pods.
 func (x *explanation) refreshChanged(ctx context.Context, r *refresher, changes []cache.Change, nominated map[string]uint64, f *nodeFilters) bool {
 	r.seen.reset(r.snapshot.Slots())
 	for _, change := range changes {
@@ -151,7 +150,7 @@ func (x *explanation) refreshChanged(ctx context.Context, r *refresher, changes 
 	return true
 }
 
-// refreshNominated runs the filters on the nodes to which others are nominated than before.
+// refreshNominated runs the filters on the nodes whose nominated pods have changed.
 func (x *explanation) refreshNominated(ctx context.Context, r *refresher, nominated map[string]uint64, f *nodeFilters) bool {
 	for name, n := range x.nominated {
 		if nominated[name] != 0 {

@@ -10,9 +10,9 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// The nodes of groups in buckets, and the best of them.
+// This file keeps the nodes of groups in buckets, and finds the best nodes.
 
-// add puts a slot into a group.
+// add adds a slot to a group.
 func (g *groups) add(slot cache.Slot, number int32, sum int64) {
 	in := g.list[number].bucket(sum)
 	if in < 0 {
@@ -26,7 +26,8 @@ func (g *groups) add(slot cache.Slot, number int32, sum int64) {
 	g.list[number].size++
 }
 
-// remove takes a slot out of its bucket, and bucket and group away if it was the last.
+// remove removes a slot from its bucket. It also removes the bucket and the group if it was their
+// last slot.
 func (g *groups) remove(slot cache.Slot) {
 	in := g.in[slot]
 	b := &g.buckets[in]
@@ -54,10 +55,10 @@ func (g *groups) remove(slot cache.Slot) {
 	}
 }
 
-// maxSpare bounds the room that a bucket keeps when it is empty.
+// maxSpare bounds the capacity that an empty bucket keeps.
 const maxSpare = 64
 
-// newGroup makes a group that has the key that was just written.
+// newGroup adds a group with the key that was last written.
 func (g *groups) newGroup() int32 {
 	key := string(g.key)
 	var number int32
@@ -72,7 +73,7 @@ func (g *groups) newGroup() int32 {
 	return number
 }
 
-// newBucket makes a bucket of a group.
+// newBucket adds a bucket to a group.
 func (g *groups) newBucket(of int32, sum int64) int32 {
 	var number int32
 	if last := len(g.freeBuckets) - 1; last >= 0 {
@@ -89,12 +90,13 @@ func (g *groups) newBucket(of int32, sum int64) int32 {
 	return number
 }
 
-// find returns where the bucket of a sum is among those of the group, or would be.
+// find returns the position of a sum's bucket among those of the group, or the position at which to
+// insert it.
 func (o *group) find(sum int64) (int, bool) {
 	return slices.BinarySearchFunc(o.buckets, sum, func(b bucketOf, sum int64) int { return cmp.Compare(b.sum, sum) })
 }
 
-// bucket returns the number of the bucket of a sum, -1 if there is none.
+// bucket returns the number of the bucket of a sum, or -1 if there is none.
 func (o *group) bucket(sum int64) int32 {
 	if i, ok := o.find(sum); ok {
 		return o.buckets[i].number
@@ -121,7 +123,7 @@ func (g *groups) representatives(to []cache.Slot) []cache.Slot {
 // of returns the group of a slot.
 func (g *groups) of(slot cache.Slot) int32 { return g.buckets[g.in[slot]].group }
 
-// size is about what the groups hold in memory. A sum has a bucket in few groups.
+// size estimates the memory of the groups. A sum has a bucket in few groups.
 func (g *groups) size() int {
 	return 512 + 4*(cap(g.in)+cap(g.at)+g.held) + 64*cap(g.buckets) + 128*cap(g.list)
 }

@@ -10,47 +10,50 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// groups sorts the nodes that the local filters let pass into groups in which all nodes are given
-// equal answers by the trackers and by the plugins whose scores are normalized. The nodes of a
-// group differ in the sum of the other scores alone, by which they are kept in buckets. So one node
-// of each group does for filters and normalization, and the best nodes are in the highest bucket of
-// each of the best groups.
+// groups sorts the nodes that the local filters accept into groups. All nodes of a group get equal
+// answers from the trackers and from the plugins whose scores are normalized. They differ only in
+// the sum of the other scores, by which they are kept in buckets. So one node of each group is
+// enough for filters and normalization, and the best nodes are in the highest bucket of each of the
+// best groups.
 //
-// It is kept up through the change log, for slots whose rows or trackers have changed, after rows
-// and trackers are. It belongs to rows and to some of the trackers, and is shared by the classes
-// that have the same of both.
+// The groups are updated through the change log, for slots whose rows or trackers have changed,
+// after rows and trackers have been updated. They belong to rows and to some of the trackers.
+// Classes that have the same rows and trackers share them.
 type groups struct {
 	rows *localRows
-	// trackers are the trackers that have something to say about nodes.
+	// trackers are the trackers that affect nodes.
 	trackers []*tracker
-	// users is the number of classes that use the groups, bytes what they were last accounted with.
+	// users is the number of classes that use the groups. bytes is their size when it was last
+	// accounted.
 	users, bytes int
 
-	// made is true if the groups are right up to pos. If not, they are empty, and pos and epoch are
-	// those of the last decision that could have used them.
+	// made is true if the groups are up to date at pos. If not, they are empty, and pos and epoch
+	// are those of the last decision that could have used them.
 	made  bool
 	pos   uint64
 	epoch uint64
-	// retry is the position in the log from which groups may be few enough again.
+	// retry is the position in the log from which the number of groups may be small enough again.
 	retry uint64
 
-	// in and at are by slot: the number of the bucket that it is in, -1 for none, and where in it.
+	// in and at are by slot: the number of the slot's bucket, or -1 if it has none, and its
+	// position in the bucket.
 	in, at []int32
-	// buckets and list are by number. Those that are empty are in freeBuckets and freeGroups.
+	// buckets and list are by number. freeBuckets and freeGroups are the numbers of those that are
+	// empty.
 	buckets                 []bucket
 	list                    []group
 	freeBuckets, freeGroups []int32
-	numbers                 map[string]int32 // of groups, by key
+	numbers                 map[string]int32 // numbers of groups by key
 	key                     []byte
-	// held is the number of slots that there is room for in buckets.
+	// held is the number of slots for which the buckets have capacity.
 	held int
 }
 
-// group is nodes of one key. It has no buckets if there are none.
+// group holds the nodes of one key. A group without nodes has no buckets.
 type group struct {
 	key  string
 	size int32
-	// buckets by sum, the lowest first. None of them is empty.
+	// buckets are sorted by sum in ascending order. None of them is empty.
 	buckets []bucketOf
 }
 
@@ -60,24 +63,24 @@ type bucketOf struct {
 	number int32
 }
 
-// bucket is the nodes of a group with one sum.
+// bucket holds the nodes of a group with one sum.
 type bucket struct {
 	group int32
 	sum   int64
 	slots []cache.Slot // in no order
 }
 
-// minGroups is how many groups are worth it in any cluster.
+// minGroups is the number of groups that is acceptable in any cluster.
 const minGroups = 32
 
-// tooMany reports whether a pass over all nodes would do as well: the groups have less than eight
-// nodes each.
+// tooMany reports whether a pass over all nodes is as good, because the groups have fewer than
+// eight nodes each.
 func (g *groups) tooMany(snapshot *cache.Snapshot) bool {
 	return len(g.numbers) > max(minGroups, snapshot.NumNodes()/8)
 }
 
-// groupable reports whether nodes can be grouped at all: no plugin normalizes in a way that may
-// depend on how many there are.
+// groupable reports whether the nodes can be grouped at all. They cannot if a plugin normalizes in
+// a way that may depend on the number of nodes.
 func (l *localRows) groupable() bool {
 	for i := range l.normalized {
 		if !l.skips[i] && l.instance.normalized[i].normalization == byPlugin {
@@ -87,7 +90,7 @@ func (l *localRows) groupable() bool {
 	return true
 }
 
-// groupsBy returns the groups by these trackers, which no class may use yet.
+// groupsBy returns the groups by these trackers. They may be new, without a class that uses them.
 func (l *localRows) groupsBy(trackers []*tracker) *groups {
 	for _, g := range l.groups {
 		if slices.Equal(g.trackers, trackers) {
@@ -99,9 +102,9 @@ func (l *localRows) groupsBy(trackers []*tracker) *groups {
 	return g
 }
 
-// sync brings the groups up to the snapshot, and reports whether they are of use. They are not made
-// until it is the second time that they could be used without much having happened in between: it
-// takes as long as some passes over all nodes.
+// sync brings the groups up to date with the snapshot, and reports whether they can be used. It
+// makes them only at the second call with few changes in between, because making them costs as much
+// as several passes over all nodes.
 func (g *groups) sync(r *refresher) bool {
 	log := r.snapshot.Log()
 	changes, ok := log.Since(g.pos)
@@ -133,7 +136,7 @@ func (g *groups) sync(r *refresher) bool {
 	return g.made
 }
 
-// make groups all nodes, as long as that makes not too many groups.
+// make groups all nodes, unless that results in too many groups.
 func (g *groups) make(r *refresher) {
 	g.made = true
 	r.examined += len(g.rows.verdict)
@@ -145,7 +148,7 @@ func (g *groups) make(r *refresher) {
 	}
 }
 
-// clear gives up all groups.
+// clear removes all groups.
 func (g *groups) clear() {
 	if !g.made {
 		return
@@ -156,8 +159,9 @@ func (g *groups) clear() {
 	}
 }
 
-// cares reports whether a change can move a node to another group. Pods that matter to no tracker
-// cannot: the scores that are normalized in a known way go by the node alone.
+// cares reports whether a change can move a node to another group. Changes of pods that are
+// relevant to no tracker cannot, because the scores with a known normalization depend only on the
+// node object.
 func (g *groups) cares(classes *classTable, change cache.Change) bool {
 	if change.Kind != cache.PodAdded && change.Kind != cache.PodRemoved {
 		return true
@@ -170,7 +174,7 @@ func (g *groups) cares(classes *classTable, change cache.Change) bool {
 	return false
 }
 
-// put puts a slot where it belongs as its row and the trackers are now.
+// put moves a slot to the group and bucket that its current row and the trackers determine.
 func (g *groups) put(slot cache.Slot) {
 	for len(g.in) < len(g.rows.verdict) {
 		g.in, g.at = append(g.in, -1), append(g.at, 0)
@@ -197,7 +201,7 @@ func (g *groups) put(slot cache.Slot) {
 	g.add(slot, number, sum)
 }
 
-// move is put for a slot whose key is what it was.
+// move moves a slot whose key has not changed to the bucket of its sum.
 func (g *groups) move(slot cache.Slot) {
 	if int(slot) >= len(g.in) || g.in[slot] < 0 || g.rows.verdict[slot] != fits {
 		g.put(slot)
@@ -209,13 +213,13 @@ func (g *groups) move(slot cache.Slot) {
 		return
 	}
 	number := b.group
-	g.list[number].size++ // so that it stays if the slot is all that it has
+	g.list[number].size++ // keep the group if the slot is its only one
 	g.remove(slot)
 	g.add(slot, number, sum)
 	g.list[number].size--
 }
 
-// sum is the sum of a slot's scores that are not normalized.
+// sum returns the sum of a slot's scores that are not normalized.
 func (g *groups) sum(slot cache.Slot) int64 {
 	if scores := g.rows.images.scores; scores != nil {
 		return g.rows.fixed[slot] + scores[slot]

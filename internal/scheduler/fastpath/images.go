@@ -13,19 +13,19 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// imageColumn is the scores of ImageLocality.
+// imageColumn holds the scores of ImageLocality.
 type imageColumn struct {
-	// names are those that the pods' images may go by.
+	// names are those under which nodes may report the pods' images.
 	names []string
-	// What the scores depend on besides the nodes: how many nodes there are, and for each name its
-	// size and the number of nodes that have it. epoch is the snapshot's at which that was looked
-	// up.
+	// Besides the node, a score depends on the number of nodes and, for each name, on the size of
+	// the image and the number of nodes that have it. epoch is the epoch of the snapshot at which
+	// these were looked up.
 	epoch  uint64
 	nodes  int
 	known  []imageCount
-	exists bool // some image is on some node
-	// scores by slot, weighted; nil: all zeros. version counts how often they changed in other
-	// slots than the log says.
+	exists bool // some node has one of the images
+	// scores are by slot and weighted; nil: all zeros. version counts how often scores of slots
+	// other than those in the log have changed.
 	scores  []int64
 	version uint64
 }
@@ -35,8 +35,8 @@ type imageCount struct {
 	nodes int
 }
 
-// syncImages brings the scores of ImageLocality up to the snapshot. changes are what the rows were
-// just synced by.
+// syncImages brings the scores of ImageLocality up to date with the snapshot. changes are those by
+// which the rows were just updated.
 func (l *localRows) syncImages(ctx context.Context, r *refresher, pod *corev1.Pod, changes []cache.Change, all bool) error {
 	if l.instance.imageWeight == 0 {
 		return nil
@@ -68,8 +68,8 @@ func (l *localRows) syncImages(ctx context.Context, r *refresher, pod *corev1.Po
 	return nil
 }
 
-// lookUpImages looks up what the scores of ImageLocality depend on besides the nodes, and reports
-// whether that moved.
+// lookUpImages looks up what the scores of ImageLocality depend on besides the node, and reports
+// whether any of it has changed.
 func (l *localRows) lookUpImages(snapshot *cache.Snapshot) bool {
 	c := &l.images
 	if c.epoch == snapshot.ImagesEpoch() && c.nodes == snapshot.NumNodes() {

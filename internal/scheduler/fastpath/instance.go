@@ -9,7 +9,7 @@ import (
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// instance is the knowledge that is kept for one instance of a profile: its classes and rows.
+// instance holds what is kept for one instance of a profile: its classes and rows.
 type instance struct {
 	*Plan
 	classes     map[string]*class
@@ -33,7 +33,7 @@ func newInstance(plan *Plan) *instance {
 	return i
 }
 
-// isClosed reports whether the instance is gone.
+// isClosed reports whether the instance is closed.
 func (i *instance) isClosed() bool {
 	select {
 	case <-i.closed:

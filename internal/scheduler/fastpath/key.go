@@ -14,24 +14,25 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
 )
 
-// Pods are of one class if their keys are equal. A key has two parts. The local one is all that the
-// local plugins of kindOf go by: pods that share it share rows. The cross one is what matters
-// besides to PodTopologySpread and InterPodAffinity, of this pod and of others who see it running.
-// Of the labels those are in it that some selector asks about (topology.Mentions).
+// Pods belong to one class if their keys are equal. A key has two parts. The local part is
+// everything that the local plugins of kindOf read: pods with the same local part share rows. The
+// cross part is everything else that matters to PodTopologySpread and InterPodAffinity, both for
+// this pod and for other pods once it runs. It contains the labels that some selector reads
+// (topology.Mentions).
 //
-// No two pods that differ in what matters have one key. It does not matter if two pods that are
-// alike have two.
+// No two pods that differ in what matters have the same key. Two equal pods may have different
+// keys.
 
 // keyWriter writes keys.
 type keyWriter struct {
 	mapkey.Writer
 
-	// eligibilityEnd is where, in the local part, the inputs of the plugins of kind eligibility
-	// end. localEnd is where the local part ends.
+	// eligibilityEnd is the end, within the local part, of the inputs of the plugins of kind
+	// eligibility. localEnd is the end of the local part.
 	eligibilityEnd, localEnd int
 }
 
-// write writes the key of a pod. It returns false if a plugin has to be run for this pod.
+// write writes the key of a pod. It returns false if a plugin must be run for this pod.
 func (w *keyWriter) write(plan *Plan, pod *corev1.Pod, mentions *topology.Mentions) bool {
 	w.Reset()
 	ok := w.local(pod) && plan.ownKeys(w, pod)
@@ -39,14 +40,13 @@ func (w *keyWriter) write(plan *Plan, pod *corev1.Pod, mentions *topology.Mentio
 	return ok && w.cross(pod, mentions)
 }
 
-// class, localPart and eligibilityPart return the key of the class that was just written, and those
-// of its rows. They are valid until the next key.
+// class, localPart and eligibilityPart return the key of the class that was last written, and those
+// of its rows. They are valid until the next key is written.
 func (w *keyWriter) class() []byte           { return w.Bytes() }
 func (w *keyWriter) localPart() []byte       { return w.Bytes()[:w.localEnd] }
 func (w *keyWriter) eligibilityPart() []byte { return w.Bytes()[:w.eligibilityEnd] }
 
-// quantities writes all entries, those of zero too: whether a container asks for nothing or does
-// not ask matters.
+// quantities writes all entries, including zeros: a request of zero differs from no request.
 func (w *keyWriter) quantities(list corev1.ResourceList) {
 	w.Number(int64(len(list)))
 	for _, name := range mapkey.Sorted(&w.Writer, list, nil) {
@@ -158,22 +158,22 @@ func (w *keyWriter) cross(pod *corev1.Pod, mentions *topology.Mentions) bool {
 	return ok
 }
 
-// reported reports whether a pod's status says something of its resources, as that of a pod does
-// which runs. What a pod requests does not follow from its key then.
+// reported reports whether a pod's status has resources, as that of a running pod has. The requests
+// of the pod then do not follow from its key.
 func reported(pod *corev1.Pod) bool {
 	status := &pod.Status
 	return len(status.ContainerStatuses) > 0 || len(status.InitContainerStatuses) > 0 ||
 		status.Resources != nil || len(status.AllocatedResources) > 0 || len(status.NodeAllocatableResourceClaimStatuses) > 0
 }
 
-// hasClaims reports whether a pod has claims, of volumes or devices, or volumes that not every node
+// hasClaims reports whether a pod has claims of volumes or devices, or volumes that not every node
 // can mount.
 func hasClaims(pod *corev1.Pod) bool {
 	return len(pod.Spec.ResourceClaims) > 0 || !ordinaryVolumes(pod.Spec.Volumes)
 }
 
-// ordinaryVolumes reports whether all volumes are of those kinds that every node can mount any
-// number of times.
+// ordinaryVolumes reports whether all volumes are of kinds that every node can mount any number of
+// times.
 func ordinaryVolumes(volumes []corev1.Volume) bool {
 	for i := range volumes {
 		if !ordinaryVolume(&volumes[i].VolumeSource) {
@@ -188,7 +188,7 @@ func ordinaryVolume(v *corev1.VolumeSource) bool {
 		v.HostPath != nil || v.Image != nil || v.NFS != nil || v.CSI != nil
 }
 
-// requestsExtended reports whether a pod asks for anything but the resources that every node has.
+// requestsExtended reports whether a pod requests anything but the resources that every node has.
 // Such a resource may come from a device plugin, or be backed by devices of a DeviceClass.
 func requestsExtended(pod *corev1.Pod) bool {
 	for _, containers := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
@@ -211,7 +211,7 @@ func hasExtended(list corev1.ResourceList) bool {
 }
 
 // imageNames appends the names under which nodes may report the images of a pod: an image without a
-// tag is reported with the tag "latest". A name too many does no harm.
+// tag is reported with the tag "latest". Additional names do no harm.
 func imageNames(names []string, pod *corev1.Pod) []string {
 	add := func(name string) {
 		for _, n := range [...]string{name, name + ":latest"} {

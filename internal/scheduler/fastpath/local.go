@@ -16,61 +16,61 @@ import (
 
 // Verdicts of the local filters on a slot.
 const (
-	fits    uint16 = iota // the local filters let the pod pass
+	fits    uint16 = iota // the local filters accept the node
 	noNode                // there is no node in the slot
-	refused               // they do not
+	refused               // a local filter refuses the node
 )
 
-// localRows is what the plugins that look at one node at a time say of the pods with one local key,
-// for each node. It is put together from
+// localRows holds the answers, for each node, of the plugins that depend on one node at a time, for
+// the pods with one local key. It combines
 //
 //   - eligibilityRows, shared with all pods of the same tolerations, node selector and node
 //     affinity,
-//   - what NodeResourcesFit and NodeResourcesBalancedAllocation would say, worked out from the
+//   - the answers of NodeResourcesFit and NodeResourcesBalancedAllocation, computed from the
 //     nodeTable (demand),
-//   - what the remaining plugins say when they are asked, if they have anything to say about these
-//     pods,
+//   - the answers of the remaining plugins, which are run if they do anything for these pods,
 //
-// and kept up through the snapshot's change log: what a node's row says holds until the log
-// mentions the node. All that is in the columns follows from the snapshot alone, so it does not
-// matter how often they are made anew.
+// and is updated through the snapshot's change log: the row of a node is valid until the log has a
+// change of the node. The columns follow from the snapshot alone, so they can be rebuilt at any
+// time.
 type localRows struct {
 	key      string
 	instance *instance
-	// runner is that of Plan.local. asks is true if they have to be run on nodes.
+	// runner runs the plugins of Plan.local. asks is true if they must be run on nodes.
 	runner
 	asks bool
-	// eligibility and demand are held, and given back when the rows go.
+	// eligibility and demand are held, and released with the rows.
 	eligibility *eligibilityRows
 	demand      *demand
-	// extended is true if the pods ask for resources that devices may stand behind.
+	// extended is true if the pods request resources that devices may back.
 	extended bool
 	// classes is the number of classes that use the rows.
 	classes int
-	// spreadTrackers are those of PodTopologySpread that classes may share, by tracker.key, and
-	// groups all that are in use.
+	// spreadTrackers holds the trackers of PodTopologySpread that classes may share, by
+	// tracker.key. groups are all groups in use.
 	spreadTrackers map[string]*tracker
 	groups         []*groups
-	// bytes is what the rows were last accounted with.
+	// bytes is the size of the rows when it was last accounted.
 	bytes int
 
-	// pos is the position in the log up to which the rows are right; 0 if they never were.
+	// pos is the position in the log up to which the rows are up to date; 0 if they have not been
+	// built.
 	pos uint64
-	// seen is true if the rows were used before. Columns of rows that were used but once are lent
-	// to others.
+	// seen is true if the rows have been used before. Columns of rows that were used only once are
+	// lent to other rows.
 	seen bool
 	columns
-	// normalized has the scores of Plan.normalized, before normalization. A column that is
-	// nil is all zeros. Those of constraints are its own.
+	// normalized holds the scores of Plan.normalized, before normalization. A nil column is all
+	// zeros. The columns of eligibility plugins belong to eligibilityRows.
 	normalized [][]int64
-	// skips says for each of Plan.normalized whether PreScore skipped: it scores nothing
-	// then, not even 0.
+	// skips is true for each plugin of Plan.normalized whose PreScore skipped: it then adds no
+	// score, not even 0.
 	skips  []bool
 	images imageColumn
 }
 
-// newLocalRows has the local plugins prepare for the pods, before they have seen a node. The pod's
-// key was just written.
+// newLocalRows runs PreFilter and PreScore of the local plugins for the pods, before any node. key
+// holds the key of the pod.
 func newLocalRows(ctx context.Context, i *instance, key *keyWriter, pod *corev1.Pod, r *refresher) (*localRows, error) {
 	l := &localRows{key: string(key.localPart()), instance: i, extended: requestsExtended(pod)}
 	var err error
@@ -112,8 +112,8 @@ func hasOther(names []string, set sets.Set[string]) bool {
 	return false
 }
 
-// sync has the rows catch up with the snapshot. pod is any that has the key. After an error the
-// rows are of no use.
+// sync brings the rows up to date with the snapshot. pod can be any pod that has the key. After an
+// error the rows must not be used.
 func (l *localRows) sync(ctx context.Context, r *refresher, pod *corev1.Pod) error {
 	if err := l.eligibility.sync(ctx, r, pod); err != nil {
 		return err
@@ -146,14 +146,14 @@ func (l *localRows) update(ctx context.Context, r *refresher, pod *corev1.Pod, c
 	return nil
 }
 
-// resize makes the columns as long as there are slots.
+// resize gives the columns the length of the number of slots.
 func (l *localRows) resize(slots int) {
 	for i := range l.instance.normalized {
 		if l.instance.normalized[i].eligibility {
 			l.normalized[i] = l.eligibility.normalized[i]
 		}
 	}
-	// They are new, or the columns were another profile's.
+	// The columns are new, or belonged to another profile.
 	if l.byFixed.highest() != l.instance.highestFixed {
 		l.byFixed = newBuckets(l.instance.highestFixed)
 	}
@@ -173,8 +173,8 @@ func (l *localRows) resize(slots int) {
 	}
 }
 
-// judge works out the verdict on a slot and the weighted sum of the scores that are not normalized,
-// as far as no plugin has to be run.
+// judge computes the verdict on a slot and the weighted sum of the scores that are not normalized,
+// without those of the plugins that must be run.
 func (l *localRows) judge(nodes *nodeTable, slot int) (verdict uint16, fixed int64, err error) {
 	if verdict = l.eligibility.verdict[slot]; verdict != fits {
 		return verdict, 0, nil
@@ -190,7 +190,7 @@ func (l *localRows) judge(nodes *nodeTable, slot int) (verdict uint16, fixed int
 	return fits, fixed, err
 }
 
-// refresh works out the row of the node in a slot.
+// refresh recomputes the row of the node in a slot.
 func (l *localRows) refresh(ctx context.Context, r *refresher, slot cache.Slot, pod *corev1.Pod) error {
 	verdict, fixed, err := l.judge(r.nodes, int(slot))
 	if err != nil {
@@ -224,8 +224,8 @@ func (l *localRows) refresh(ctx context.Context, r *refresher, slot cache.Slot, 
 	return nil
 }
 
-// put writes those scores of the plugins that were asked into the columns which are normalized, and
-// returns the weighted sum of the others.
+// put writes the scores of the plugins that were run: those that are normalized into their columns.
+// It returns the weighted sum of the others.
 func (l *localRows) put(slot cache.Slot, scores []int64) (fixed int64, err error) {
 	for i, s := range l.instance.normalized {
 		if !s.eligibility {
@@ -235,7 +235,7 @@ func (l *localRows) put(slot cache.Slot, scores []int64) (fixed int64, err error
 	return sumFixed(l.instance.localFixed, scores)
 }
 
-// rebuild works out all rows.
+// rebuild computes all rows.
 func (l *localRows) rebuild(ctx context.Context, r *refresher, pod *corev1.Pod) error {
 	l.pos = 0
 	for i := range l.instance.normalized {
@@ -258,7 +258,7 @@ func (l *localRows) rebuild(ctx context.Context, r *refresher, pod *corev1.Pod) 
 	return nil
 }
 
-// rebuildAsked runs the plugins that have to be run on all nodes that are left.
+// rebuildAsked runs the plugins that must be run on all nodes that are not yet refused.
 func (l *localRows) rebuildAsked(ctx context.Context, r *refresher, pod *corev1.Pod) error {
 	width := len(l.instance.localScores)
 	scores, err := l.askAll(ctx, r, pod, l.verdict, width)
@@ -278,8 +278,8 @@ func (l *localRows) rebuildAsked(ctx context.Context, r *refresher, pod *corev1.
 	return nil
 }
 
-// even reports whether all nodes that the pods fit get the same scores from all local plugins but
-// those in fixed.
+// even reports whether all nodes that the pods fit get the same scores from all local plugins
+// except those in fixed.
 func (l *localRows) even() bool {
 	if !l.byFixed.on() || l.images.scores != nil {
 		return false

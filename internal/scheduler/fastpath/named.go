@@ -14,8 +14,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
 )
 
-// namesNodes reports whether every term of a pod's required node affinity names nodes, as
-// DaemonSets' pods do. NodeAffinity has PreFilter name these then.
+// namesNodes reports whether every term of a pod's required node affinity names nodes, as those of
+// DaemonSet pods do. PreFilter of NodeAffinity then returns these names.
 func namesNodes(pod *corev1.Pod) bool {
 	a := pod.Spec.Affinity
 	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
@@ -35,7 +35,7 @@ func namesNodes(pod *corev1.Pod) bool {
 	return len(terms) > 0
 }
 
-// onlyNames reports whether a pod's required node affinity says nothing else: each term is one
+// onlyNames reports whether a pod's required node affinity consists of names only: each term is one
 // name.
 func onlyNames(pod *corev1.Pod) bool {
 	terms := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
@@ -60,11 +60,11 @@ func withoutNames(pod *corev1.Pod) *corev1.Pod {
 	return &own
 }
 
-// decideNamed decides about a pod that names the nodes it may run on. But for the names it is of
-// one class with all others of its DaemonSet, and what is known of that class is looked up for the
-// nodes it names. If more than one is left, the scalar path chooses; it does so, too, where the
-// names matter to more than NodeAffinity: to PodTopologySpread, which counts on the nodes only that
-// the pod's node affinity admits.
+// decideNamed decides about a pod that names the nodes it may run on. Without the names, all pods
+// of its DaemonSet form one class, and decideNamed looks up the rows of that class for the named
+// nodes. If more than one node remains, the scalar path chooses. The scalar path also decides if
+// the names affect more than NodeAffinity: PodTopologySpread counts only on nodes that the pod's
+// node affinity admits.
 func (d *decision) decideNamed(ctx context.Context) Reason {
 	if !onlyNames(d.Pod) || d.Plan.spreadFilters && mayBeSpread(d.Plan.topology, d.Pod) {
 		return NodeNames
@@ -102,8 +102,8 @@ func (d *decision) decideNamed(ctx context.Context) Reason {
 	return None
 }
 
-// filterNamed collects those of the nodes that the pod names which it fits. It has evaluated those
-// that exist and that PreFilter of the uncached plugins has left.
+// filterNamed collects the named nodes that the pod fits. The nodes that exist and that PreFilter
+// of the uncached plugins allows count as evaluated.
 func (d *decision) filterNamed() {
 	e, p := d.engine, &d.engine.pass
 	p.feasible, p.sizes = p.feasible[:0], nil
@@ -130,8 +130,8 @@ func mayBeSpread(trackers *topology.Factory, pod *corev1.Pod) bool {
 		return true
 	}
 	if trackers == nil || trackers.SpreadArgs == nil {
-		return false // alone asks the plugin
+		return false // standsAlone asks the plugin
 	}
-	// The constraints that are built in only score.
+	// The system's default constraints only score.
 	return trackers.SpreadArgs.DefaultingType != schedconfig.SystemDefaulting && len(trackers.SpreadArgs.DefaultConstraints) > 0
 }

@@ -18,31 +18,32 @@ const (
 	numCore
 )
 
-// coreResources are they by name.
+// coreResources maps their names to these positions.
 var coreResources = map[corev1.ResourceName]int{
 	corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory, corev1.ResourceEphemeralStorage: storage,
 }
 
-// nodeTable holds the capacity of the nodes of the snapshot and the requests on them, as numbers by
-// slot. All profiles share it. It belongs to the Engine and is kept up through the change log.
+// nodeTable holds the capacity and the requests of the nodes of the snapshot, as numbers by slot.
+// All profiles share it. It belongs to the Engine and is updated through the change log.
 type nodeTable struct {
-	// pos is the position in the log up to which it is right; 0 if it never was.
+	// pos is the position in the log up to which the table is up to date; 0 if it has not been
+	// built.
 	pos   uint64
 	nodes []nodeResources
-	// scalars are the columns of other resources, those that some class asks for.
+	// scalars are the columns of other resources that some class requests.
 	scalars map[corev1.ResourceName]*scalarColumn
-	// bytes is what the table was last accounted with.
+	// bytes is the size of the table when it was last accounted.
 	bytes int
 }
 
-// nodeResources is one node, as its NodeInfo has it.
+// nodeResources holds the resources of one node, as in its NodeInfo.
 type nodeResources struct {
 	allocatable, requested [numCore]int64
-	// nonZero are the requests if containers without a request for cpu or memory are taken to
-	// have a small one.
+	// nonZero are the requests if containers without a request for cpu or memory count with a small
+	// one.
 	nonZero       [numCore]int64
 	pods, maxPods int64
-	// nearness is that of the shares of cpu and memory that are requested.
+	// nearness is the nearness of the requested shares of cpu and memory.
 	nearness int64
 }
 
@@ -57,7 +58,7 @@ func newNodeTable() *nodeTable {
 	return &nodeTable{scalars: map[corev1.ResourceName]*scalarColumn{}}
 }
 
-// sync brings the table up to the snapshot.
+// sync brings the table up to date with the snapshot.
 func (t *nodeTable) sync(snapshot *cache.Snapshot) {
 	if add := snapshot.Slots() - len(t.nodes); add > 0 {
 		t.nodes = append(t.nodes, make([]nodeResources, add)...)
@@ -68,8 +69,9 @@ func (t *nodeTable) sync(snapshot *cache.Snapshot) {
 	t.pos = catchUp(snapshot, t.pos, t.read)
 }
 
-// catchUp has the slots read to which something has happened since a position in the log, or all if
-// the log does not say, and returns the position up to which they are read then.
+// catchUp calls read for the slots that have changed since a position in the log, or for all slots
+// if the log does not reach back that far. It returns the position up to which the slots have been
+// read.
 func catchUp(snapshot *cache.Snapshot, pos uint64, read func(*cache.Snapshot, cache.Slot)) uint64 {
 	log := snapshot.Log()
 	if changes, ok := log.Since(pos); ok {
@@ -84,7 +86,7 @@ func catchUp(snapshot *cache.Snapshot, pos uint64, read func(*cache.Snapshot, ca
 	return log.End()
 }
 
-// read reads the node in a slot. What is in the slot of a node that is gone does not matter.
+// read reads the node in a slot. The content of a slot without a node does not matter.
 func (t *nodeTable) read(snapshot *cache.Snapshot, slot cache.Slot) {
 	info := snapshot.Info(slot)
 	if info == nil {
@@ -107,7 +109,7 @@ func (t *nodeTable) read(snapshot *cache.Snapshot, slot cache.Slot) {
 	}
 }
 
-// hold returns the column of a resource, to be given back with release.
+// hold returns the column of a resource. The caller must release it with release.
 func (t *nodeTable) hold(name corev1.ResourceName, snapshot *cache.Snapshot) *scalarColumn {
 	column, ok := t.scalars[name]
 	if !ok {
@@ -124,7 +126,7 @@ func (t *nodeTable) hold(name corev1.ResourceName, snapshot *cache.Snapshot) *sc
 	return column
 }
 
-// release gives a column back. It goes with its last user.
+// release releases a column. It is dropped with its last user.
 func (t *nodeTable) release(name corev1.ResourceName) {
 	column := t.scalars[name]
 	if column.users--; column.users == 0 {
@@ -145,7 +147,7 @@ func (c *scalarColumn) read(name corev1.ResourceName, slot cache.Slot, info *sch
 	c.requested[slot] = info.Requested.ScalarResources[name]
 }
 
-// size is about what the columns hold in memory.
+// size estimates the memory of the columns.
 func (t *nodeTable) size() int {
 	return len(t.scalars) * 16 * len(t.nodes)
 }

@@ -13,34 +13,35 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// readNominations looks up the nodes with nominated pods that this one has to make room for, and
-// reports whether the rows are of use all the same: they leave these pods out. The tracker of
-// InterPodAffinity would have to count a nominated pod with required anti-affinity.
+// readNominations looks up the nodes with nominated pods for which the pod must leave room. It
+// reports whether the rows can be used even though they leave these pods out: it returns false if a
+// nominated pod has required anti-affinity, because the tracker of InterPodAffinity does not count
+// nominated pods.
 func (d *decision) readNominations() bool {
 	nodes, repelling := d.Plan.framework.NominatedNodes(d.Pod)
 	d.nominated = nodes
 	return !repelling
 }
 
-// nominationsChanged is Attempt.NominationsChanged.
+// nominationsChanged implements Attempt.NominationsChanged.
 func (d *decision) nominationsChanged() bool {
 	nodes, _ := d.Plan.framework.NominatedNodes(d.Pod)
 	return !maps.Equal(nodes, d.nominated)
 }
 
-// beside is the answer of the filters for a node with the pods added that are nominated to it.
+// beside is the answer of the filters for a node with its nominated pods added.
 type beside struct {
-	// number identifies these pods (decision.nominated). version is the node's.
+	// number identifies these pods (decision.nominated). version is the version of the node.
 	number, version uint64
 	fits            bool
 }
 
-// besideBytes is about what one takes.
+// besideBytes estimates the memory of a beside.
 const besideBytes = 48
 
-// leaveOutNominated takes those nodes out of the ones that are left which have nominated pods, and
-// no room beside these. The filters are run on such nodes as kube-scheduler does it, with the pods
-// added, unless the answer is known.
+// leaveOutNominated removes the nodes on which the pod does not fit beside the nominated pods. As
+// in kube-scheduler, the filters are run on nodes with nominated pods with these pods added, unless
+// the answer is known.
 func (d *decision) leaveOutNominated(ctx context.Context) error {
 	e, c, p := d.engine, d.class, &d.engine.pass
 	if len(d.nominated) == 0 || len(p.feasible) == 0 {
@@ -74,13 +75,13 @@ func (d *decision) leaveOutNominated(ctx context.Context) error {
 	return nil
 }
 
-// fitsBeside reports whether the pod fits a node beside those that are nominated to it. state is
-// what PreFilter has left, nil until it is needed.
+// fitsBeside reports whether the pod fits a node beside the pods that are nominated to it. state is
+// the state that PreFilter leaves, nil until it is needed.
 func (d *decision) fitsBeside(ctx context.Context, state *fwk.CycleState, slot cache.Slot) (bool, error) {
 	snapshot, c := d.engine.snapshot, d.class
 	now := beside{number: d.nominated[nodeName(snapshot, slot)], version: snapshot.Version(slot)}
 	known, ok := c.besides[slot]
-	// The answers to pods with extended resources depend on device classes, too.
+	// The answers for pods with extended resources also depend on device classes.
 	if ok && known.number == now.number && known.version == now.version && !c.local.extended {
 		return known.fits, nil
 	}

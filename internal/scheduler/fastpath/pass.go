@@ -13,25 +13,25 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// pass is one pass over the nodes for a class: over all nodes, or over one of each group. Decisions
-// use its memory one after the other.
+// pass is one pass for a class over all nodes, or over one node of each group. Decisions reuse its
+// memory one after the other.
 type pass struct {
 	snapshot *cache.Snapshot
-	// feasible are the nodes that the pod fits, sizes for how many nodes each of them stands (nil:
-	// for itself), totals their totals, and best those with the highest total.
+	// feasible are the nodes that the pod fits. sizes is the number of nodes that each of them
+	// stands for (nil: itself), totals are their totals, and best are those with the highest total.
 	feasible []cache.Slot
 	sizes    []int32
 	totals   []int64
 	best     []cache.Slot
 
-	// Scratch memory.
+	// The rest is scratch memory.
 	sizesOf  []int32
 	scores   []int64
 	nodeList fwk.NodeScoreList
 }
 
-// plain reports whether a class's nodes differ in nothing but the scores that are not normalized:
-// the trackers are idle, and the other local plugins give the same to all nodes.
+// plain reports whether the nodes of a class differ only in the scores that are not normalized: the
+// trackers are idle, and the other local plugins score all nodes equally.
 func (c *class) plain() bool {
 	for _, x := range c.trackers {
 		if !x.Idle() {
@@ -41,7 +41,8 @@ func (c *class) plain() bool {
 	return c.local.even()
 }
 
-// collect collects the nodes that rows accept, those that stand for others if there are groups.
+// collect collects the nodes that the rows accept. If there are groups, it collects one node of
+// each.
 func (p *pass) collect(rows *localRows, g *groups) {
 	p.feasible, p.sizes = p.feasible[:0], nil
 	switch {
@@ -58,7 +59,7 @@ func (p *pass) collect(rows *localRows, g *groups) {
 	}
 }
 
-// keep leaves out the nodes on which the trackers do not accept the class's pods.
+// keep removes the nodes on which the trackers do not accept the class's pods.
 func (p *pass) keep(c *class) {
 	for _, x := range c.trackers {
 		if x.filters {
@@ -67,7 +68,7 @@ func (p *pass) keep(c *class) {
 	}
 }
 
-// count returns for how many nodes those that are left stand.
+// count returns the number of nodes that the remaining ones stand for.
 func (p *pass) count(g *groups) int {
 	if g == nil {
 		return len(p.feasible)
@@ -82,7 +83,7 @@ func (p *pass) count(g *groups) int {
 	return feasible
 }
 
-// total works out the totals of the nodes that are left, of all plugins but the uncached ones.
+// total computes the totals of the remaining nodes, without those of the uncached plugins.
 func (p *pass) total(ctx context.Context, c *class, pod *corev1.Pod) error {
 	p.totals = resized(p.totals, len(p.feasible))
 	p.addFixed(c.local)
@@ -105,7 +106,7 @@ func (p *pass) total(ctx context.Context, c *class, pod *corev1.Pod) error {
 	return nil
 }
 
-// addFixed begins the totals with the scores that are not normalized.
+// addFixed starts the totals with the scores that are not normalized.
 func (p *pass) addFixed(l *localRows) {
 	if l.images.scores == nil {
 		for i, slot := range p.feasible {
@@ -124,7 +125,7 @@ func (p *pass) add(scores []int64, weight int64) {
 	}
 }
 
-// addNormalized adds the scores of one plugin as they are after normalization.
+// addNormalized adds the normalized scores of one plugin.
 func (p *pass) addNormalized(ctx context.Context, l *localRows, i int, pod *corev1.Pod) error {
 	s := &l.instance.normalized[i]
 	column := l.normalized[i]
@@ -160,7 +161,7 @@ func (p *pass) addNormalized(ctx context.Context, l *localRows, i int, pod *core
 	return nil
 }
 
-// addNormalizedByPlugin has the plugin normalize.
+// addNormalizedByPlugin adds scores that the plugin itself normalizes.
 func (p *pass) addNormalizedByPlugin(ctx context.Context, l *localRows, i int, pod *corev1.Pod) error {
 	s := &l.instance.normalized[i]
 	p.nodeList = resized(p.nodeList, len(p.feasible))

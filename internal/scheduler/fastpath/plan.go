@@ -20,22 +20,23 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// Plan is how the fast path treats the plugins of one instance of a profile: which of them it
-// evaluates itself, of which it keeps the answers and in what form, and which it runs for each pod.
+// Plan describes how the fast path treats the plugins of one instance of a profile: which plugins
+// it evaluates itself, which answers it keeps and in what form, and which plugins it runs for each
+// pod.
 //
 // A Plan is made together with the instance, off the scheduling loop, and does not change
-// afterwards. What the fast path learns while it decides by the Plan belongs to the Engine. The
-// trackers of topology domains that the Plan makes belong to the goroutine of the scheduling loop.
+// afterwards. The Engine owns the state that decisions by the Plan build up. The trackers of
+// topology domains that the Plan makes belong to the goroutine of the scheduling loop.
 type Plan struct {
 	framework *framework.Framework
 	closed    <-chan struct{}
-	// scalar is true if the profile has no Score plugin, or runs plugins at extension points where
-	// they are not meant to run alone: its pods take the scalar path, and nothing else is set.
+	// scalar is true if the profile has no Score plugin, or runs a plugin at only some of the
+	// extension points that it needs. Its pods take the scalar path, and no other field is set.
 	scalar bool
-	// nodeWise are the plugins of kinds eligibility, local and resources, which look at one node.
+	// nodeWise are the plugins of kinds eligibility, local and resources, which depend on one node.
 	nodeWise *framework.Framework
-	// namesNodes is true if PreFilter of NodeAffinity names the nodes that are left for a pod that
-	// names them.
+	// namesNodes is true if PreFilter of NodeAffinity returns the names of the nodes for a pod that
+	// names nodes.
 	namesNodes bool
 
 	rowPlan
@@ -50,19 +51,19 @@ type rowPlan struct {
 	images      *framework.Framework // kind images
 	// resources computes NodeResourcesFit and NodeResourcesBalancedAllocation.
 	resources *resourceModel
-	// keys are the plugins of kind local that have keys of their own.
+	// keys are the plugins of kind local that have their own keys.
 	keys []NodeLocal
 
-	// Score plugins of eligibility and of local that do not normalize. Only the weighted sum of
-	// their scores is kept.
+	// eligibilityFixed and localFixed are the Score plugins of eligibility and of local that do not
+	// normalize. Only the weighted sum of their scores is kept.
 	eligibilityFixed, localFixed []scorer
-	// highestFixed is the highest possible sum, with that of resources; -1 if the sum can be
-	// negative or is too high for buckets.
+	// highestFixed is the highest possible sum, including that of resources. It is -1 if the sum
+	// can be negative or is too high for buckets.
 	highestFixed int64
-	// normalized are those that do. The scores of each are kept.
+	// normalized are the Score plugins that normalize. The scores of each are kept.
 	normalized []scorer
 	// eligibilityScores is the number of Score plugins of eligibility. localScores and localFilters
-	// are the names of those of local, in their order.
+	// are the names of the Score and Filter plugins of local, in their order.
 	eligibilityScores         int
 	localScores, localFilters []string
 	// imageWeight is 0 if ImageLocality does not score.
@@ -71,11 +72,12 @@ type rowPlan struct {
 
 // topologyPlan is the part of a Plan for PodTopologySpread and InterPodAffinity.
 type topologyPlan struct {
-	// topology makes the trackers that stand in for the two plugins. nil: there are none, and pods
-	// that the plugins do something for take the scalar path.
+	// topology makes the trackers that replace the two plugins. If it is nil, there are no
+	// trackers, and pods for which one of the plugins does something take the scalar path.
 	topology *topology.Factory
 	spread   *framework.Framework // kind spread
-	// Whether the two plugins run at all, and where. A weight of 0 is no Score.
+	// These fields tell whether the two plugins run at all, and at which extension points. A weight
+	// of 0 counts as no Score.
 	hasSpread, hasAffinity         bool
 	spreadFilters, affinityFilters bool
 	spreadWeight, affinityWeight   int64
@@ -85,43 +87,44 @@ type topologyPlan struct {
 type uncachedPlan struct {
 	uncached *framework.Framework // kinds volumes, perPod and opaque
 	perPod   *framework.Framework // kind perPod
-	skipped  sets.Set[string]     // the names of perPod, as AllSkip takes them
+	skipped  sets.Set[string]     // the names of perPod, in the form that AllSkip takes
 	dynamic  *framework.Framework // DynamicResources alone
-	// devices is the name of DynamicResources if that is among perPod. It knows for each pod
-	// whether a resource that the pod requests is backed by devices, in which case the answers of
+	// devices is the name of DynamicResources if it is among perPod. DynamicResources knows for
+	// each pod whether devices back a resource that the pod requests; if so, the answers of
 	// NodeResourcesFit depend on more than the node.
 	devices string
 	// opaque is true if there are plugins of that kind, and opaques are their names. filters and
-	// scorers are the uncached plugins that may leave out nodes and score them.
+	// scorers are the uncached plugins that may refuse nodes and score them.
 	opaque  bool
 	opaques sets.Set[string]
 	filters []string
 	scorers []uncachedScorer
 	// stores is nil if claimCheck cannot answer for VolumeBinding and NodeVolumeLimits. Otherwise
-	// ofClaims are these two, and notOfClaims and otherFilters the uncached plugins and filters
-	// without them.
+	// ofClaims are these two plugins, and notOfClaims and otherFilters are the other uncached
+	// plugins and filters.
 	stores                *volumeStores
 	ofClaims, notOfClaims *framework.Framework
 	otherFilters          []string
 }
 
-// PlanConfig is what a Plan is made of.
+// PlanConfig configures a Plan.
 type PlanConfig struct {
 	// Framework runs the plugins of the instance.
 	Framework *framework.Framework
-	// Snapshot is the one that decisions are made on, and Informers are those that the plugins got
-	// from their handle. nil Informers: PodTopologySpread and InterPodAffinity have no trackers.
+	// Snapshot is the snapshot that decisions are made on. Informers are those that the plugins got
+	// from their handle; if nil, PodTopologySpread and InterPodAffinity have no trackers.
 	Snapshot  *cache.Snapshot
 	Informers informers.SharedInformerFactory
 	// Features are the feature gates that the plugins were made with.
 	Features feature.Features
-	// Closed is closed when the instance is gone, and what is kept for it can go. nil: never.
+	// Closed is closed when the instance is closed and everything kept for it can be released. nil:
+	// never.
 	Closed <-chan struct{}
 }
 
 // scorer is a Score plugin.
 type scorer struct {
-	// at is its position in the ScorePlugins of Plan.eligibility if eligibility says so, of
+	// at is its position in the ScorePlugins of Plan.eligibility if eligibility is true, of
 	// Plan.local otherwise.
 	at            int
 	eligibility   bool
@@ -130,8 +133,8 @@ type scorer struct {
 	normalization normalization
 }
 
-// NewPlan returns the Plan for an instance. The informers that it asks for are those that the
-// plugins have asked for, and that of the namespaces.
+// NewPlan returns the Plan for an instance. It uses the informers that the plugins have requested,
+// and that of namespaces.
 func NewPlan(cfg PlanConfig) *Plan {
 	f := cfg.Framework
 	g := &Plan{
@@ -163,8 +166,8 @@ func NewPlan(cfg PlanConfig) *Plan {
 	return g
 }
 
-// newTopology returns what makes the trackers for PodTopologySpread and InterPodAffinity. It is nil
-// if the profile has neither plugin, or if the arguments of one are not known.
+// newTopology returns the factory of the trackers for PodTopologySpread and InterPodAffinity. It
+// returns nil if the profile has neither plugin, or if the arguments of one are not known.
 func newTopology(cfg PlanConfig) *topology.Factory {
 	if cfg.Informers == nil {
 		return nil
@@ -191,7 +194,8 @@ func newTopology(cfg PlanConfig) *topology.Factory {
 	return made
 }
 
-// sortScorers sorts the Score plugins that look at one node at a time by how their scores are kept.
+// sortScorers sorts the Score plugins that depend on one node by the form in which their scores are
+// kept.
 func (g *Plan) sortScorers() {
 	negative := false
 	for i := range g.resources.scorers {
@@ -223,12 +227,13 @@ func (g *Plan) sortScorers() {
 	}
 }
 
-// sortPlugins looks at the plugins that decide on nodes, and returns at which points each runs and
-// whether that is where they were meant to.
+// sortPlugins sorts the plugins that filter and score nodes by kind, and returns the extension
+// points of each. It returns false if the profile has no Score plugin, or runs a plugin at only
+// some of the extension points that it needs.
 func (g *Plan) sortPlugins() (map[string]*pointsOf, bool) {
 	plugins := g.framework.Plugins()
 	if len(plugins.Score) == 0 {
-		return nil, false // the first node that fits is taken
+		return nil, false // without Score plugins, the first node that fits is taken
 	}
 	points := map[string]*pointsOf{}
 	enter := func(pl fwk.Plugin, enabled func(*pointsOf)) {
@@ -282,15 +287,16 @@ func (g *Plan) sortPlugins() (map[string]*pointsOf, bool) {
 	return points, true
 }
 
-// pointsOf says at which extension points a plugin runs.
+// pointsOf holds the extension points at which a plugin runs.
 type pointsOf struct {
 	plugin                             fwk.Plugin
 	kind                               kind
 	preFilter, filter, preScore, score bool
 }
 
-// usual reports whether a plugin runs at the extension points that it needs for what kindOf says of
-// it. In a profile that has taken a plugin apart it may fail for want of its own state.
+// usual reports whether a plugin runs at all extension points that the entry in kindOf relies on.
+// In a profile that enables only some of them, the plugin may fail because its own state is
+// missing.
 func (p *pointsOf) usual() bool {
 	switch p.kind {
 	case volumes, perPod:
@@ -301,7 +307,7 @@ func (p *pointsOf) usual() bool {
 	return true
 }
 
-// ownKeys writes what the plugins that have keys of their own go by.
+// ownKeys writes the keys of the plugins that have their own.
 func (g *Plan) ownKeys(w *keyWriter, pod *corev1.Pod) bool {
 	for _, pl := range g.keys {
 		key, ok := pl.NodeLocalKey(pod)

@@ -21,13 +21,13 @@ type uncachedScorer struct {
 	kind kind
 }
 
-// mayScore reports whether a plugin may score anything but 0, if PreFilter has skipped those
-// plugins. Those that kindOf knows score nothing then.
+// mayScore reports whether a plugin may return a score other than 0, given the plugins that
+// PreFilter has skipped. A skipped plugin that kindOf knows does not score.
 func (s *uncachedScorer) mayScore(skipped sets.Set[string]) bool {
 	return s.kind == opaque || !skipped.Has(s.name)
 }
 
-// isOfClaims reports whether a plugin is one of those that claimCheck answers for.
+// isOfClaims reports whether claimCheck answers for a plugin.
 func isOfClaims(pl fwk.Plugin) bool {
 	return is[*volumebinding.VolumeBinding](pl) || is[*nodevolumelimits.CSILimits](pl)
 }
@@ -50,7 +50,7 @@ func (g *Plan) sortUncached(factory informers.SharedInformerFactory) {
 	}
 }
 
-// uncachedReason returns why plugins are run for a pod.
+// uncachedReason returns the reason for which plugins are run for a pod.
 func (g *Plan) uncachedReason(pod *corev1.Pod) Reason {
 	switch {
 	case g.opaque:
@@ -61,7 +61,7 @@ func (g *Plan) uncachedReason(pod *corev1.Pod) Reason {
 	return Volumes
 }
 
-// devicesSkip reports whether DynamicResources has, still, nothing to do for a pod.
+// devicesSkip reports whether DynamicResources still has nothing to do for a pod.
 func (g *Plan) devicesSkip(ctx context.Context, pod *corev1.Pod) bool {
 	return g.dynamic.AllSkip(ctx, schedframework.NewCycleState(), pod, nil)
 }

@@ -3,35 +3,35 @@
 
 package fastpath
 
-// Reason is why a pod takes the scalar path or, on the fast path, why plugins were run node by
-// node. It is the label of a metric.
+// Reason is the reason why a pod takes the scalar path or why, on the fast path, plugins were run
+// node by node. It is the label of a metric.
 type Reason string
 
 // The reasons. None: the fast path has decided.
 const (
 	None Reason = ""
 	// UnknownPlugin: the profile runs a plugin whose inputs are not known, which is run on the fast
-	// path as an uncached plugin; or does not score, or runs a plugin at some of its extension
-	// points only.
+	// path as an uncached plugin; or the profile does not score, or runs a plugin at some of its
+	// extension points only.
 	UnknownPlugin Reason = "unknown_plugin"
 	// Volumes: the pod has volumes that not every node can mount. The plugins for these are run as
 	// uncached plugins on the fast path.
 	Volumes Reason = "volumes"
-	// Devices: a plugin has work for the pod that has to be done pod by pod, such as allocating
-	// devices. It is run as an uncached plugin on the fast path, unless the devices back an
-	// extended resource that the pod requests.
+	// Devices: a plugin must do work for each pod, such as allocating devices. It is run as an
+	// uncached plugin on the fast path, unless the devices back an extended resource that the pod
+	// requests.
 	Devices Reason = "devices"
 	// NodeNames: the pod names the nodes that it may run on.
 	NodeNames Reason = "node_names"
-	// Nominated: the pod has a nominated node, or a pod that is at least as important has one and
+	// Nominated: the pod has a nominated node, or a nominated pod that is at least as important
 	// affects this pod by more than the resources that it takes.
 	Nominated Reason = "nominated"
 	// Topology: PodTopologySpread or InterPodAffinity does something for the pod, and has no
 	// tracker.
 	Topology Reason = "topology"
-	// NoFit: the pod fits no node. The scalar path explains it, unless Unfit.Explain can.
+	// NoFit: the pod fits no node. The scalar path explains why, unless Unfit.Explain can.
 	NoFit Reason = "no_fit"
-	// Failed: a plugin has failed or refused the pod as such. The scalar path reports how.
+	// Failed: a plugin has failed or refused the pod as such. The scalar path reports the details.
 	Failed Reason = "failed"
 	// Verbose: the scores of each plugin are being logged.
 	Verbose Reason = "verbose"

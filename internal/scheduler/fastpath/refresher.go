@@ -5,26 +5,25 @@ package fastpath
 
 import "github.com/livesched/livesched/internal/scheduler/cache"
 
-// refresher is what rows, trackers and groups need to catch up with the snapshot: where the changes
-// are read from, and memory that they use one after the other.
+// refresher holds what rows, trackers and groups need to catch up with the snapshot: the sources of
+// changes, and memory that they reuse one after the other.
 type refresher struct {
 	snapshot *cache.Snapshot
 	nodes    *nodeTable
 	classes  *classTable
 
-	// seen are the slots that the one that catches up has dealt with.
+	// seen are the slots that the current update has handled.
 	seen slotSet
-	// nodeScores are the scores of one node by plugin, allScores those of all nodes.
+	// nodeScores are the scores of one node by plugin. allScores are those of all nodes.
 	nodeScores, allScores []int64
-	// active is scratch memory of class.groupsOf.
+	// active is scratch memory for class.groupsOf.
 	active []*tracker
 
 	// recordMetrics is true if the durations of plugin calls are recorded in this decision.
 	recordMetrics bool
-	// examined is the number of nodes that this decision has looked at one by one, for themselves
-	// or for their group, in trackers, groups, filters and scores. It leaves out what is computed
-	// for a new class, and the nodes that plugins were run on, which plugin_evaluation_total
-	// counts.
+	// examined is the number of nodes that this decision has evaluated one by one, for themselves
+	// or for their group, in trackers, groups, filters and scores. It excludes the computation for
+	// a new class, and the nodes that plugins were run on, which plugin_evaluation_total counts.
 	examined int
 }
 

@@ -12,24 +12,24 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// refusals are the statuses of the nodes for a pod that fits none, counted so that one can be
-// replaced.
+// refusals counts the statuses of the nodes for a pod that fits none, so that the status of one
+// node can be replaced.
 type refusals struct {
 	byName map[string]*fwk.Status
-	// reasons counts the nodes for each reason, and by those for each plugin and code.
+	// reasons counts the nodes for each reason, by those for each plugin and code.
 	reasons map[string]int
 	by      map[rejection]int
-	// codes is how often the code of a node's status has changed.
+	// codes counts how often the code of a node's status has changed.
 	codes int
 }
 
-// rejection is the part of a status that matters to the queue.
+// rejection is the part of a status that the queue uses.
 type rejection struct {
 	plugin string
 	code   fwk.Code
 }
 
-// newRefusals counts the statuses. Each node has one.
+// newRefusals counts the statuses. Each node has one status.
 func newRefusals(statuses *schedframework.NodeToStatus) *refusals {
 	r := &refusals{byName: make(map[string]*fwk.Status, statuses.Len()), reasons: map[string]int{}, by: map[rejection]int{}}
 	statuses.ForEachExplicitNode(func(name string, status *fwk.Status) { r.set(name, status) })
@@ -56,7 +56,7 @@ func (r *refusals) count(status *fwk.Status, by int) {
 	add(r.by, rejection{status.Plugin(), status.Code()}, by)
 }
 
-// add adds to a count. There are no counts of zero.
+// add changes a count, and removes it when it reaches zero.
 func add[K comparable](counts map[K]int, key K, by int) {
 	if counts[key] += by; counts[key] == 0 {
 		delete(counts, key)
@@ -70,7 +70,7 @@ func (r *refusals) addPlugins(to *schedframework.Diagnosis) {
 	}
 }
 
-// message is that of [schedframework.FitError] for so many nodes.
+// message returns the message of a [schedframework.FitError] with a number of nodes.
 func (r *refusals) message(nodes int) string {
 	counted := make([]string, 0, len(r.reasons))
 	for reason, n := range r.reasons {

@@ -6,15 +6,15 @@ package fastpath
 import "github.com/livesched/livesched/internal/scheduler/cache"
 
 // relevance remembers which classes are relevant to something. It is read for every change, so it
-// is a table with one place for each remainder of the number of a class: of two
-// classes with one place the later is remembered.
+// is a table indexed by the remainder of the class number. If two classes share an entry, it
+// remembers the later one.
 type relevance struct {
-	// classes has as many entries as a power of two: 0, or the number of a class times two, plus
-	// one if it is relevant.
+	// classes has a length of a power of two. An entry is 0, or twice the number of a class, plus
+	// one if the class is relevant.
 	classes []uint64
 }
 
-// maxRelevant bounds how many classes are remembered.
+// maxRelevant bounds the number of classes that are remembered.
 const maxRelevant = 4096
 
 func (r *relevance) of(id cache.ClassID) (relevant, known bool) {
@@ -25,8 +25,8 @@ func (r *relevance) of(id cache.ClassID) (relevant, known bool) {
 	return entry&1 != 0, entry>>1 == uint64(id)
 }
 
-// remember notes whether a class is relevant. There is room for so many classes, at least, or as
-// many as are allowed.
+// remember records whether a class is relevant. It makes room for at least room classes, up to
+// maxRelevant.
 func (r *relevance) remember(id cache.ClassID, relevant bool, room int) {
 	if len(r.classes) < min(room, maxRelevant) {
 		size := 64

@@ -24,42 +24,42 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// resourceModel does what NodeResourcesFit and NodeResourcesBalancedAllocation do in one instance
-// of a profile, by the numbers of the nodeTable: exactly what the plugins of kube-scheduler 1.36
-// do, to the last bit, for the pods that classes are made of (see ordinary). It does not know of
-// resources that DynamicResources allocates devices for; pods that request such take the scalar
-// path.
+// resourceModel computes NodeResourcesFit and NodeResourcesBalancedAllocation for one instance of a
+// profile from the numbers of the nodeTable. For the pods that classes are made of (see reported),
+// the results equal those of the plugins of kube-scheduler 1.36 to the last bit. It does not know
+// resources for which DynamicResources allocates devices; pods that request such resources take the
+// scalar path.
 //
-// The other side of the tracker is in the plugins' fit.go, resource_allocation.go,
-// least_allocated.go, most_allocated.go, requested_to_capacity_ratio.go and balanced_allocation.go,
-// and has to be read again at each update of k8s.io/kubernetes.
+// The counterparts of the model are fit.go, resource_allocation.go, least_allocated.go,
+// most_allocated.go, requested_to_capacity_ratio.go and balanced_allocation.go of the plugins. They
+// must be read again at each update of k8s.io/kubernetes.
 type resourceModel struct {
-	// filters is true if nodes without room are left out.
+	// filters is true if nodes without enough resources are filtered out.
 	filters bool
-	// ignored and ignoredGroups are the extended resources that need no room, by name and by what
-	// is before the slash.
+	// ignored and ignoredGroups are the extended resources that the filter ignores, by name and by
+	// the part of the name before the slash.
 	ignored, ignoredGroups sets.Set[string]
-	// podLevel is true if requests of the pod as such count. They never do for the score of
+	// podLevel is true if the pod-level requests count. They never count for the score of
 	// NodeResourcesFit.
 	podLevel bool
-	// scorers are those of the two plugins that score.
+	// scorers describes the scoring of those of the two plugins that score.
 	scorers []resourceScorer
 }
 
-// resourceScorer is how one of the plugins scores.
+// resourceScorer describes how one of the plugins scores.
 type resourceScorer struct {
 	strategy  strategy
 	resources []schedconfig.ResourceSpec
-	// plugin is its name, weight that of its score.
+	// plugin is the name of the plugin, weight the weight of its score.
 	plugin string
 	weight int64
-	// shape is the score by utilization in per cent, of RequestedToCapacityRatio.
+	// shape is the score of RequestedToCapacityRatio by utilization in percent.
 	shape *[fullUtilization + 1]int64
 }
 
-// newResourceModel returns the tracker for the plugins of a profile, and the names of those that it
-// stands in for. Others are to be asked: whose arguments are not known, or that run where they were
-// not meant to.
+// newResourceModel returns the model for the plugins of a profile, and the names of the plugins
+// that it replaces. The others must be run: those whose arguments are not known, or that run at
+// only some of the extension points that they need.
 func newResourceModel(f *framework.Framework, points map[string]*pointsOf) (*resourceModel, sets.Set[string]) {
 	features := feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
 	model := &resourceModel{podLevel: features.EnablePodLevelResources}
@@ -99,7 +99,7 @@ func (t *resourceModel) addScorer(p *pointsOf, scorer resourceScorer, weight int
 	}
 }
 
-// strategyScorer returns how NodeResourcesFit scores, and false if that is not known.
+// strategyScorer returns the scoring of NodeResourcesFit, or false if the strategy is not known.
 func strategyScorer(args *schedconfig.ScoringStrategy) (resourceScorer, bool) {
 	if args == nil || len(args.Resources) == 0 {
 		return resourceScorer{}, false
@@ -122,7 +122,7 @@ func strategyScorer(args *schedconfig.ScoringStrategy) (resourceScorer, bool) {
 	return scorer, true
 }
 
-// demand is what the pods with one local key ask of a node. It is made for one Plan, and
+// demand holds what the pods with one local key request of a node. It is made for one Plan, and
 // holds columns of the nodeTable.
 type demand struct {
 	filters bool
@@ -137,7 +137,7 @@ type scalarDemand struct {
 	request int64
 }
 
-// demandOf returns what a pod asks for.
+// demandOf returns the demand of a pod.
 func (t *resourceModel) demandOf(pod *corev1.Pod, table *nodeTable, snapshot *cache.Snapshot) *demand {
 	d := &demand{filters: t.filters}
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{SkipPodLevelResources: !t.podLevel})
@@ -168,7 +168,7 @@ func (t *resourceModel) demandOf(pod *corev1.Pod, table *nodeTable, snapshot *ca
 	return d
 }
 
-// ignores reports whether a resource needs no room.
+// ignores reports whether the filter ignores a resource.
 func (t *resourceModel) ignores(name corev1.ResourceName) bool {
 	if t.ignored.Len() == 0 && t.ignoredGroups.Len() == 0 || !v1helper.IsExtendedResourceName(name) {
 		return false
@@ -177,9 +177,9 @@ func (t *resourceModel) ignores(name corev1.ResourceName) bool {
 	return t.ignored.Has(string(name)) || t.ignoredGroups.Has(group)
 }
 
-// nonZeroRequests are the requests of a pod as the score of NodeResourcesFit takes them: a
-// container that does not request cpu or memory is taken to request a little, and what the pod as
-// such requests does not count. requests are those that do without.
+// nonZeroRequests returns the requests of a pod for the score of NodeResourcesFit: a container that
+// does not request cpu or memory counts with a small request, and pod-level requests do not count.
+// requests are the requests without these changes.
 func nonZeroRequests(pod *corev1.Pod, requests corev1.ResourceList) corev1.ResourceList {
 	if pod.Spec.Resources == nil && allRequest(pod.Spec.Containers) && allRequest(pod.Spec.InitContainers) {
 		return requests
@@ -206,7 +206,7 @@ func allRequest(containers []corev1.Container) bool {
 	return true
 }
 
-// scoreOf returns how nodes are scored for the requests, and false if they all get 0.
+// scoreOf returns the scoring of nodes for the requests, or false if all nodes get 0.
 func (s *resourceScorer) scoreOf(requests corev1.ResourceList, hold func(corev1.ResourceName) *scalarColumn) (nodeScore, bool) {
 	score := nodeScore{resourceScorer: s}
 	bestEffort := true
@@ -223,7 +223,7 @@ func (s *resourceScorer) scoreOf(requests corev1.ResourceList, hold func(corev1.
 		} else if t.request != 0 && schedutil.IsScalarResourceName(name) {
 			t.scalar = hold(name)
 		} else {
-			continue // a resource that no node has, or that does not count for this pod
+			continue // no node has the resource, or it does not count for this pod
 		}
 		score.terms = append(score.terms, t)
 	}
@@ -236,7 +236,7 @@ func (s *nodeScore) has(core int) bool {
 	return slices.ContainsFunc(s.terms, func(t term) bool { return t.scalar == nil && t.core == core })
 }
 
-// release gives back the columns.
+// release releases the columns.
 func (d *demand) release(table *nodeTable) {
 	for _, name := range d.held {
 		table.release(name)
@@ -244,7 +244,7 @@ func (d *demand) release(table *nodeTable) {
 	d.held = nil
 }
 
-// fits reports whether a node has room.
+// fits reports whether a node has enough resources.
 func (d *demand) fits(n *nodeResources, slot int) bool {
 	if !d.filters {
 		return true
@@ -266,7 +266,7 @@ func (d *demand) fits(n *nodeResources, slot int) bool {
 	return true
 }
 
-// score is the weighted sum of what the two plugins give to a node.
+// score returns the weighted sum of the scores of the two plugins for a node.
 func (d *demand) score(n *nodeResources, slot int) (int64, error) {
 	var sum int64
 	for i := range d.scores {

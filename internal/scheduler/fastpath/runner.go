@@ -17,18 +17,18 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// runner asks some of the plugins of a profile about nodes, on behalf of all pods that are equal in
-// what these go by.
+// runner runs some of the plugins of a profile on nodes, on behalf of all pods with equal inputs
+// for these plugins.
 type runner struct {
 	plugins *framework.Framework
-	// state is what PreFilter and PreScore of the plugins left for these pods.
+	// state is the state that PreFilter and PreScore of the plugins have left for these pods.
 	state *schedframework.CycleState
-	// named is true if PreFilter named the nodes that are left. Such pods take the scalar path, on
-	// few nodes.
+	// named is true if PreFilter returned the names of the nodes to consider. Such pods take the
+	// scalar path, on few nodes.
 	named bool
 }
 
-// newRunner asks the plugins what they make of the pods before they have seen a node.
+// newRunner runs PreFilter and PreScore of the plugins, before any node.
 func newRunner(ctx context.Context, plugins *framework.Framework, pod *corev1.Pod) (runner, error) {
 	a := runner{plugins: plugins, state: schedframework.NewCycleState()}
 	allowed, status, _ := plugins.RunPreFilterPlugins(ctx, a.state, pod)
@@ -49,7 +49,7 @@ func newRunner(ctx context.Context, plugins *framework.Framework, pod *corev1.Po
 	return a, nil
 }
 
-// statusError is the error in a status that is no success, also if it is a refusal.
+// statusError returns the error in a status that is not a success, even if it is a refusal.
 func statusError(status *fwk.Status) error {
 	if err := status.AsError(); err != nil {
 		return err
@@ -57,8 +57,8 @@ func statusError(status *fwk.Status) error {
 	return errors.New(status.Message())
 }
 
-// ask asks about one node. If the pod fits, scores by plugin are written to scores, and 0 for
-// plugins that skip.
+// ask runs the plugins on one node. If the pod fits, it writes the scores by plugin to scores, and
+// 0 for plugins that skip.
 func (a *runner) ask(ctx context.Context, info fwk.NodeInfo, pod *corev1.Pod, scores []int64) (fit bool, err error) {
 	status := a.plugins.RunFilterPlugins(ctx, a.state, pod, info)
 	if status.IsRejected() {
@@ -74,9 +74,9 @@ func (a *runner) ask(ctx context.Context, info fwk.NodeInfo, pod *corev1.Pod, sc
 	return true, nil
 }
 
-// askAll asks about all nodes whose verdict is that the pod fits, in parallel, and changes the
-// verdict if the plugins say otherwise. It returns the scores by slot and plugin, of width each.
-// They are valid until the next call.
+// askAll runs the plugins, in parallel, on all nodes whose verdict is fits, and updates the
+// verdicts. It returns the scores by slot and plugin, width scores per slot. They are valid until
+// the next call.
 func (a *runner) askAll(ctx context.Context, r *refresher, pod *corev1.Pod, verdict []uint16, width int) ([]int64, error) {
 	r.allScores = resized(r.allScores, len(verdict)*width)
 	var failure atomic.Pointer[error]
@@ -98,7 +98,7 @@ func (a *runner) askAll(ctx context.Context, r *refresher, pod *corev1.Pod, verd
 		return nil, *err
 	}
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx) // the plugins did not run on all of them
+		return nil, context.Cause(ctx) // the plugins did not run on all nodes
 	}
 	return r.allScores, nil
 }

@@ -5,7 +5,7 @@ package fastpath
 
 import "github.com/livesched/livesched/internal/scheduler/cache"
 
-// slotSet is a set of slots that is emptied without touching its members.
+// slotSet is a set of slots that can be emptied without visiting its members.
 type slotSet struct {
 	rounds []uint32 // by slot: the round in which it was added
 	round  uint32

@@ -11,11 +11,11 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
 )
 
-// strategy is how nodes are scored by their resources.
+// strategy is a way to score nodes by their resources.
 type strategy uint8
 
 const (
-	// Those of NodeResourcesFit.
+	// The strategies of NodeResourcesFit.
 	leastAllocated strategy = iota
 	mostAllocated
 	requestedToCapacityRatio
@@ -23,28 +23,28 @@ const (
 	balancedAllocation
 )
 
-// nodeScore scores nodes for the pods with one local key in the way of one plugin.
+// nodeScore computes the scores of one plugin for the pods with one local key.
 type nodeScore struct {
 	*resourceScorer
 	terms []term
-	// pair is true if the terms are cpu and memory, as they are by default, and balanced goes by
-	// request instead of them.
+	// pair is true if the terms are cpu and memory, as by default, and balanced uses request
+	// instead of the terms.
 	pair    bool
 	request [numCore]int64
 }
 
-// term is one resource that counts.
+// term is one resource that counts for the score.
 type term struct {
-	// core is its position in nodeResources. If scalar is not nil, that has the resource instead.
+	// core is the position of the resource in nodeResources. If scalar is not nil, it holds the
+	// resource instead.
 	core   int
 	scalar *scalarColumn
-	// request is the pod's.
+	// request is the request of the pod.
 	request int64
 	weight  int64
 }
 
-// of is the score of a node. What its loops do with the numbers, and in which order, is what the
-// plugins do.
+// of returns the score of a node. Its loops perform the plugins' arithmetic in the plugins' order.
 func (s *nodeScore) of(n *nodeResources, slot int) int64 {
 	switch s.strategy {
 	case leastAllocated:
@@ -58,8 +58,8 @@ func (s *nodeScore) of(n *nodeResources, slot int) int64 {
 	}
 }
 
-// numbers are what a node has of the resource, and what will be requested of that with the pod,
-// containers without a request counted with a small one.
+// numbers returns how much of the resource the node has, and how much will be requested with the
+// pod. Containers without a request count with a small one.
 func (t *term) numbers(n *nodeResources, slot int) (requested, allocatable int64) {
 	if t.scalar != nil {
 		return t.scalar.requested[slot] + t.request, t.scalar.allocatable[slot]
@@ -103,11 +103,11 @@ func (s *nodeScore) most(n *nodeResources, slot int) int64 {
 	return sum / weights
 }
 
-// fullUtilization is the utilization of a node that is full, in per cent.
+// fullUtilization is the utilization of a full node, in percent.
 const fullUtilization = 100
 
-// ratio is the score of RequestedToCapacityRatio. Resources that score 0 do not count, whatever
-// their weight.
+// ratio computes the score of RequestedToCapacityRatio. Resources that score 0 do not count,
+// whatever their weight.
 func (s *nodeScore) ratio(n *nodeResources, slot int) int64 {
 	var sum, weights int64
 	for i := range s.terms {
@@ -131,8 +131,8 @@ func (s *nodeScore) ratio(n *nodeResources, slot int) int64 {
 	return int64(math.Round(float64(sum) / float64(weights)))
 }
 
-// scoresByUtilization returns the score for each utilization by the points of a shape, whose scores
-// go up to schedconfig.MaxCustomPriorityScore.
+// scoresByUtilization returns the score for each utilization, by the points of a shape. The scores
+// of the points go up to schedconfig.MaxCustomPriorityScore.
 func scoresByUtilization(points []schedconfig.UtilizationShapePoint) *[fullUtilization + 1]int64 {
 	shape := make(helper.FunctionShape, 0, len(points))
 	for _, point := range points {
@@ -149,15 +149,15 @@ func scoresByUtilization(points []schedconfig.UtilizationShapePoint) *[fullUtili
 	return &scores
 }
 
-// balanced is the score of NodeResourcesBalancedAllocation: how much nearer the shares of the
-// resources that are requested come to each other by the pod.
+// balanced computes the score of NodeResourcesBalancedAllocation: how much closer the pod brings
+// the requested shares of the resources to each other.
 func (s *nodeScore) balanced(n *nodeResources, slot int) int64 {
 	if s.pair && n.allocatable[cpu] != 0 && n.allocatable[memory] != 0 {
 		after := deviationOfPair(
 			share(n.requested[cpu]+s.request[cpu], n.allocatable[cpu]), share(n.requested[memory]+s.request[memory], n.allocatable[memory]))
 		return improvement(n.nearness, nearness(after))
 	}
-	var with, without [4]float64 // for most there is room here
+	var with, without [4]float64 // large enough for most pods
 	before, after := without[:0], with[:0]
 	for i := range s.terms {
 		t := &s.terms[i]
@@ -176,7 +176,7 @@ func (s *nodeScore) balanced(n *nodeResources, slot int) int64 {
 	return improvement(nearness(deviation(before)), nearness(deviation(after)))
 }
 
-// share returns the share of a resource that is requested, 1 if more is requested than there is.
+// share returns the requested share of a resource, or 1 if more is requested than there is.
 func share(requested, allocatable int64) float64 {
 	fraction := float64(requested) / float64(allocatable)
 	if fraction > 1 {
@@ -185,19 +185,18 @@ func share(requested, allocatable int64) float64 {
 	return fraction
 }
 
-// improvement is the score by how near the shares of a node are to each other before and with the
-// pod.
+// improvement returns the score for the nearness of the shares of a node before and with the pod.
 func improvement(before, after int64) int64 {
 	const half = fwk.MaxScore / 2
 	return half + (half+after-before)/2
 }
 
-// nearness is how near shares are to each other by their deviation, fwk.MaxScore if they are all
-// the same.
+// nearness returns how near shares are to each other, by their deviation. It is fwk.MaxScore if all
+// are equal.
 func nearness(deviation float64) int64 { return int64((1 - deviation) * float64(fwk.MaxScore)) }
 
-// deviation is the standard deviation of shares. For two kube-scheduler takes a short cut, and its
-// result is to be met.
+// deviation returns the standard deviation of shares. For two shares kube-scheduler uses a
+// shortcut, and the result must equal its own.
 func deviation(shares []float64) float64 {
 	if len(shares) == 2 {
 		return deviationOfPair(shares[0], shares[1])
@@ -217,5 +216,5 @@ func deviation(shares []float64) float64 {
 	return math.Sqrt(squares / float64(len(shares)))
 }
 
-// deviationOfPair is half the distance.
+// deviationOfPair returns half the distance.
 func deviationOfPair(a, b float64) float64 { return math.Abs((a - b) / 2) }

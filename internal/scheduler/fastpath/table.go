@@ -25,66 +25,68 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumezone"
 )
 
-// NodeLocal is an interface that a plugin implements so that the fast path may keep its answers.
-// Any plugin may, without importing anything; kube-scheduler's are known without it (see kindOf).
+// NodeLocal is an interface that a plugin implements to let the fast path keep its answers. A
+// plugin can implement it without importing anything. The plugins of kube-scheduler need not
+// implement it (see kindOf).
 //
-// With it the plugin promises, of its Filter and of its Score before normalization:
+// A plugin that implements it promises, for its Filter and for its Score before normalization:
 //
-//   - For pods of equal keys the answers are the same on the same node.
-//   - They depend on nothing else but the NodeInfo they are given and the plugin's arguments. Of
-//     the node they do not depend on its conditions, volumesInUse and volumesAttached, of the pods
-//     on it not on annotations, phase and other status except for resources: livesched does not run
-//     the plugin again when these change.
+//   - For pods with equal keys, the answers are the same on the same node.
+//   - They depend only on the NodeInfo passed in and the plugin's arguments. They do not depend on
+//     the node's conditions, volumesInUse and volumesAttached, nor on annotations, phase and other
+//     status (except for resources) of the pods on it: livesched does not run the plugin again
+//     when these change.
 //   - They change nothing, neither in the plugin nor in the CycleState.
 //
 // PreFilter and PreScore are called once for all pods of a key, PreScore with all nodes instead of
-// those that fit. What they write to the CycleState is there for Filter, Score and NormalizeScore
-// alone: a plugin that has one of them and also reserves, permits or binds is not node-local.
-// NormalizeScore may depend on the scores that it is given and on nothing else. If PreFilter
-// returns names of nodes, or the plugin returns an error, the pod takes the scalar path.
+// those that fit. What they write to the CycleState is visible only to Filter, Score and
+// NormalizeScore: a plugin that has PreFilter or PreScore and also reserves, permits or binds is
+// not node-local. NormalizeScore may depend only on the scores passed in. If PreFilter returns
+// names of nodes, or the plugin returns an error, the pod takes the scalar path.
 type NodeLocal interface {
 	fwk.Plugin
-	// NodeLocalKey returns the key of a pod: all of the pod that the plugin reads. With ok false
-	// the plugin wants to be run on each node for this pod.
+	// NodeLocalKey returns the key of a pod: everything that the plugin reads of the pod. If ok is
+	// false, the plugin must be run on each node for this pod.
 	NodeLocalKey(pod *corev1.Pod) (key string, ok bool)
 }
 
-// NodeObjectOnly is an interface that a plugin implements if its Filter and Score read nothing but
-// the node object and the plugin's arguments: neither the pod nor the pods on the node. It makes
-// the promises of NodeLocal, with one key for all pods. Its answers are not asked for again when
-// pods come and go.
+// NodeObjectOnly is an interface that a plugin implements if its Filter and Score read only the
+// node object and the plugin's arguments: neither the pod nor the pods on the node. The plugin
+// makes the promises of NodeLocal, with one key for all pods. It is not run again when pods are
+// added or removed.
 type NodeObjectOnly interface {
 	fwk.Plugin
 	// ReadsNodeObjectOnly does nothing. It marks the plugin.
 	ReadsNodeObjectOnly()
 }
 
-// kind is what has to be known of a plugin to keep its answers.
+// kind classifies plugins by their inputs, which determine how their answers can be kept.
 type kind uint8
 
 const (
-	// opaque: nothing is known. The plugin is run for each pod, on the nodes that the others have
-	// left (see uncached).
+	// opaque: the inputs are unknown. The plugin is run for each pod, on the nodes that the other
+	// plugins accept (see uncached).
 	opaque kind = iota
-	// eligibility: Filter and Score go by that part of the pod's local key which says what nodes it
-	// may run on, and by the node object: not by the pods on the node.
+	// eligibility: Filter and Score depend only on the node object and on the part of the pod's
+	// local key that determines the nodes it may run on. They do not depend on the pods on the
+	// node.
 	eligibility
-	// resources: NodeResourcesFit and NodeResourcesBalancedAllocation, which go by the pod's
-	// requests and the node's.
+	// resources: NodeResourcesFit and NodeResourcesBalancedAllocation, which depend on the requests
+	// of the pod and the resources of the node.
 	resources
-	// local: Filter and Score go by the local key of the pod and the node.
+	// local: Filter and Score depend on the pod's local key and on the node.
 	local
-	// images: Score goes by the pod's images, the node's, and on how many nodes of how many each
-	// image is.
+	// images: Score depends on the images of the pod and of the node, and on the share of the nodes
+	// that have each image.
 	images
-	// volumes: PreFilter skips for all pods without volumes that make a node matter (see
-	// ordinaryVolumes). For others the plugin is run as an opaque one is.
+	// volumes: PreFilter skips for all pods without volumes that restrict the nodes (see
+	// ordinaryVolumes). For other pods the plugin is run like an opaque one.
 	volumes
-	// perPod: PreFilter has to be called for each pod, as it may leave something for Reserve.
-	// Filter and Score say nothing about pods for which it skips. For others the plugin is run as
-	// an opaque one is.
+	// perPod: PreFilter must be called for each pod, because it may leave state for Reserve. If it
+	// skips, Filter and Score do nothing for the pod. Otherwise the plugin is run like an opaque
+	// one.
 	perPod
-	// spread and affinity: PodTopologySpread and InterPodAffinity, which look at all nodes.
+	// spread and affinity: PodTopologySpread and InterPodAffinity, which depend on all nodes.
 	spread
 	affinity
 )
@@ -92,8 +94,8 @@ const (
 // isUncached reports whether plugins of a kind are run for each pod if they are not skipped.
 func (k kind) isUncached() bool { return k == opaque || k == volumes || k == perPod }
 
-// mayScore reports whether a plugin of kinds volumes and perPod can score anything but 0.
-// VolumeBinding does only where it is to go by the capacity of storage.
+// mayScore reports whether a plugin of kinds volumes and perPod can return a score other than 0.
+// VolumeBinding does so only if it scores by storage capacity.
 func mayScore(pl fwk.Plugin) bool {
 	if is[*volumebinding.VolumeBinding](pl) {
 		return utilfeature.DefaultFeatureGate.Enabled(features.StorageCapacityScoring)
@@ -101,9 +103,9 @@ func mayScore(pl fwk.Plugin) bool {
 	return true
 }
 
-// kindOf is the table of plugins. It goes by type, not by name, so that a plugin that wraps one of
-// these is taken for what it is: unknown. What the plugins read was looked up in kube-scheduler
-// 1.36 and has to be again at each update of k8s.io/kubernetes.
+// kindOf is the table of plugins. It uses types, not names, so that a plugin that wraps one of
+// these counts as unknown. The inputs of the plugins are those in kube-scheduler 1.36 and must be
+// checked at each update of k8s.io/kubernetes.
 func kindOf(pl fwk.Plugin) kind {
 	switch pl.(type) {
 	case *nodeunschedulable.NodeUnschedulable, // the pod's tolerations; the node's spec
@@ -114,7 +116,7 @@ func kindOf(pl fwk.Plugin) kind {
 	case *noderesources.Fit, // the pod's requests; the node's, and device classes (see Plan.devices)
 		*noderesources.BalancedAllocation: // the same
 		return resources
-	case *nodeports.NodePorts: // the pod's host ports; those in use
+	case *nodeports.NodePorts: // the pod's host ports; the host ports in use
 		return local
 	case *imagelocality.ImageLocality:
 		return images
@@ -139,8 +141,8 @@ func kindOf(pl fwk.Plugin) kind {
 	return opaque
 }
 
-// keepsState reports whether a plugin may hand something from the extension points that are called
-// once for many pods to those that are called for each.
+// keepsState reports whether a plugin may pass state from the extension points that are called once
+// for many pods to those that are called for each pod.
 func keepsState(pl fwk.Plugin) bool {
 	_, preFilter := pl.(fwk.PreFilterPlugin)
 	_, preScore := pl.(fwk.PreScorePlugin)
@@ -154,17 +156,17 @@ func keepsState(pl fwk.Plugin) bool {
 	return false
 }
 
-// normalization is how the scores of a plugin are normalized.
+// normalization is the way in which the scores of a plugin are normalized.
 type normalization uint8
 
 const (
-	// asIs: they are not.
+	// asIs: the scores are not normalized.
 	asIs normalization = iota
-	// byMax: the highest becomes fwk.MaxScore, and the others their share of it.
+	// byMax: the highest score becomes fwk.MaxScore, and the others are scaled in proportion.
 	byMax
-	// byMaxReversed: as byMax, and then high is low: fwk.MaxScore minus that.
+	// byMaxReversed: like byMax, then subtracted from fwk.MaxScore, so that high becomes low.
 	byMaxReversed
-	// byPlugin: only the plugin knows.
+	// byPlugin: the plugin itself normalizes.
 	byPlugin
 )
 

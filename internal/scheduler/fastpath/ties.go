@@ -10,17 +10,17 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// ties are nodes with one total, in no order. There may be thousands, which are where they were
-// found: in parts.
+// ties are nodes with the same total, in no order. There may be thousands of them, so they are not
+// copied: the set refers to the parts in which they were found.
 type ties struct {
 	parts [][]cache.Slot
 	size  int
 }
 
-// len is the number of nodes.
+// len returns the number of nodes.
 func (t *ties) len() int { return t.size }
 
-// at returns the slot of the i-th node, of those from 0 to len-1.
+// at returns the slot of the i-th node, for i from 0 to len-1.
 func (t *ties) at(i int) cache.Slot {
 	for _, part := range t.parts {
 		if i < len(part) {
@@ -44,16 +44,16 @@ func (t *ties) all() iter.Seq[cache.Slot] {
 	}
 }
 
-// reset makes it nodes of one part, or none.
+// reset replaces the content by nodes of one part, or by none.
 func (t *ties) reset(slots []cache.Slot) {
 	t.parts, t.size = t.parts[:0], 0
 	t.add(slots)
 }
 
-// own has it hold the nodes itself, not where they were found.
+// own copies the nodes, so that the set no longer refers to where they were found.
 func (t *ties) own() { t.reset(slices.Collect(t.all())) }
 
-// add adds a part. It must stay as it is.
+// add adds a part. The part must not change afterwards.
 func (t *ties) add(slots []cache.Slot) {
 	if len(slots) > 0 {
 		t.parts = append(t.parts, slots)

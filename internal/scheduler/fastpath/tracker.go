@@ -10,27 +10,28 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
 )
 
-// tracker is what stands in for PodTopologySpread or InterPodAffinity, with the weight of its
-// score. Classes share the trackers for PodTopologySpread that are made from the same: those of
-// pods with equal rows and equal constraints, whatever their other labels.
+// tracker is a topology.Tracker that replaces PodTopologySpread or InterPodAffinity, with the
+// weight of its score. Classes with equal rows and equal spread constraints share one tracker for
+// PodTopologySpread, whatever the other labels of their pods.
 type tracker struct {
 	topology.Tracker
 	filters bool
 	weight  int64
-	// key is its name in localRows.spreadTrackers, "" if it is not to be shared. users is the
-	// number of classes that have it.
+	// key is its key in localRows.spreadTrackers, or "" if it is not shared. users is the number of
+	// classes that use it.
 	key   string
 	users int
-	// bytes is what it was last accounted with.
+	// bytes is its size when it was last accounted.
 	bytes int
 
-	// pos is the position in the log up to which it is right.
+	// pos is the position in the log up to which it is up to date.
 	pos uint64
-	// relevant remembers of classes whether their pods change anything for it.
+	// relevant remembers for each class whether its pods change anything for the tracker.
 	relevant relevance
 }
 
-// sync has the tracker catch up with the snapshot, and reports whether it can.
+// sync brings the tracker up to date with the snapshot. It returns false if the tracker must be
+// replaced.
 func (x *tracker) sync(r *refresher) bool {
 	log := r.snapshot.Log()
 	changes, ok := log.Since(x.pos)
@@ -50,7 +51,7 @@ func (x *tracker) sync(r *refresher) bool {
 	return true
 }
 
-// cares reports whether a change may change anything for the tracker.
+// cares reports whether a change may affect the tracker.
 func (x *tracker) cares(classes *classTable, change cache.Change) bool {
 	if change.Pod == 0 || change.Kind != cache.PodAdded && change.Kind != cache.PodRemoved {
 		return true
@@ -67,8 +68,7 @@ func (x *tracker) cares(classes *classTable, change cache.Change) bool {
 	return relevant
 }
 
-// syncTrackers has the trackers of a class catch up with the snapshot. Those that cannot are made
-// anew.
+// syncTrackers brings the trackers of a class up to date with the snapshot, or replaces them.
 func (c *class) syncTrackers(r *refresher, factory *topology.Factory, mentions *topology.Mentions) error {
 	if !c.tracked || c.spread != nil && c.spread.Changed() {
 		return c.makeTrackers(r, factory, mentions)
@@ -81,7 +81,7 @@ func (c *class) syncTrackers(r *refresher, factory *topology.Factory, mentions *
 	return nil
 }
 
-// makeTrackers makes the trackers anew that no other class has kept up to date.
+// makeTrackers replaces the trackers that no other class has kept up to date.
 func (c *class) makeTrackers(r *refresher, factory *topology.Factory, mentions *topology.Mentions) error {
 	c.dropTrackers(&r.classes.budget)
 	plan := c.local.instance.Plan
@@ -125,19 +125,19 @@ func (c *class) shareSpreadTracker(r *refresher) error {
 	if rows.spreadTrackers == nil {
 		rows.spreadTrackers = map[string]*tracker{}
 	}
-	// It may replace one that its other classes will find to be stale.
+	// This may replace a tracker that other classes still hold; they will find it stale.
 	rows.spreadTrackers[key] = x
 	c.addTracker(r.snapshot, x)
 	return nil
 }
 
-// addTracker gives a class a tracker that was just made.
+// addTracker gives a class a new tracker.
 func (c *class) addTracker(snapshot *cache.Snapshot, x *tracker) {
 	x.users, x.pos = 1, snapshot.Log().End()
 	c.trackers = append(c.trackers, x)
 }
 
-// dropTrackers takes a class's trackers from it, and with them the groups that depend on them.
+// dropTrackers removes the trackers of a class, and the groups that depend on them.
 func (c *class) dropTrackers(b *budget) {
 	c.setGroups(b, nil)
 	for _, x := range c.trackers {
@@ -152,7 +152,7 @@ func (c *class) dropTrackers(b *budget) {
 	c.trackers, c.spread, c.tracked, c.explanation = nil, nil, false, explanation{}
 }
 
-// active collects the trackers that affect nodes as things are.
+// active appends the trackers that currently affect nodes.
 func (c *class) active(to []*tracker) []*tracker {
 	for _, x := range c.trackers {
 		if !x.Idle() {
@@ -162,8 +162,8 @@ func (c *class) active(to []*tracker) []*tracker {
 	return to
 }
 
-// groupsOf returns the groups of a class's nodes, made if there are none for its rows and its
-// active trackers. nil: the nodes cannot be grouped.
+// groupsOf returns the groups for the rows and the active trackers of a class, and creates them if
+// they do not exist. It returns nil if the nodes cannot be grouped.
 func (c *class) groupsOf(r *refresher) *groups {
 	if !c.local.groupable() {
 		return nil
@@ -175,7 +175,7 @@ func (c *class) groupsOf(r *refresher) *groups {
 	return c.groups
 }
 
-// setGroups has a class use other groups, or none.
+// setGroups makes a class use other groups, or none.
 func (c *class) setGroups(b *budget, to *groups) {
 	if from := c.groups; from != nil {
 		from.users--
@@ -191,7 +191,7 @@ func (c *class) setGroups(b *budget, to *groups) {
 }
 
 // acceptsAll reports whether the trackers accept every node for the class's pods, so that the
-// answer for a node follows from that node.
+// answer for a node depends on that node alone.
 func (c *class) acceptsAll() bool {
 	for _, x := range c.trackers {
 		if x.filters && !x.LetsAll() {
@@ -202,8 +202,8 @@ func (c *class) acceptsAll() bool {
 }
 
 // mindsPods reports whether the class's pods depend on which pods run on a node, apart from the
-// resources that these take. Their required affinity does not count: nominated pods can only be in
-// its favor, and it has to be met without them, too.
+// resources that these take. Their required affinity does not count: nominated pods can only help
+// to meet it, and it must be met without them, too.
 func (c *class) mindsPods() bool {
 	return len(c.like.RequiredAntiAffinityTerms) > 0 || c.spread != nil && c.spread.Hard()
 }

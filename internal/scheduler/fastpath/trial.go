@@ -10,15 +10,15 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// trial is a CycleState whose writes can be undone.
-// Plugins may use it from several goroutines, as any CycleState; undo is for when none of them
-// does.
+// trial is a CycleState whose writes can be undone. Like any CycleState, it may be used by plugins
+// from several goroutines; undo must not run at the same time.
 type trial struct {
 	fwk.CycleState
 	skippedFilters, skippedScores sets.Set[string]
 
 	mu sync.Mutex
-	// before has what was there under the keys that were written to or deleted; nil: nothing.
+	// before holds the previous values of the keys that were written or deleted; nil: there was
+	// none.
 	before map[fwk.StateKey]fwk.StateData
 }
 
@@ -56,7 +56,7 @@ func (t *trial) remember(key fwk.StateKey) {
 	t.before[key] = value
 }
 
-// undo leaves the state as it was.
+// undo restores the state.
 func (t *trial) undo() {
 	for key, value := range t.before {
 		if value == nil {

@@ -14,39 +14,40 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// uncached is the work of the plugins in one decision whose answers cannot be kept and that have no
-// tracker: those for volumes and devices, if the pod has such, and those whose inputs are not
-// known. They are run as they are, on the pod's own state, node by node, on the nodes that rows and
-// trackers accept. The zero value is that there is nothing to do.
+// uncached is the work, in one decision, of the plugins whose answers cannot be kept and that have
+// no tracker: those for volumes and devices, if the pod has any, and those whose inputs are not
+// known. They are run for each node that rows and trackers accept, on the pod's own state. The zero
+// value means that there is no such work.
 //
-// The pod is of the same class as one without such work: the inputs of these plugins alone are in
-// no key.
+// The pod is of the same class as a pod without such work, because keys do not include the inputs
+// of these plugins.
 type uncached struct {
-	// state is the pod's. It is nil if the plugins were not run. If there are opaque plugins, it is
-	// answers: whatever the outcome of the decision, they are run once. Otherwise it is trial, as
-	// what the others have written has to be taken back when the pod takes the scalar path.
+	// state is the pod's state. It is nil if the plugins were not run. If there are opaque plugins,
+	// it is answers: these plugins are run once, whatever the outcome of the decision. Otherwise it
+	// is trial, because the writes of the plugins must be undone when the pod takes the scalar
+	// path.
 	state   fwk.CycleState
 	answers *framework.Answers
 	trial   *trial
 	// failure is the error of an opaque plugin that has failed to score.
 	failure error
-	// reason is which plugins they are; None if they have nothing to decide about nodes.
+	// reason tells which plugins have work; None if none of them affects nodes.
 	reason Reason
-	// filters and scores are true if some of them may leave out nodes, and score them.
+	// filters is true if some of the plugins may refuse nodes, scores if some may score them.
 	filters, scores bool
 	// byClaims is true if claimCheck can answer for VolumeBinding and NodeVolumeLimits, others if
-	// other plugins may leave out nodes, too.
+	// other plugins may refuse nodes, too.
 	byClaims, others bool
-	// allowed are the nodes that PreFilter has left.
+	// allowed are the nodes that PreFilter allows.
 	allowed *fwk.PreFilterResult
-	// flat is true if the pass was made for them, over all nodes.
+	// flat is true if the pass covers all nodes, without groups, for these plugins.
 	flat bool
 }
 
-// active reports whether plugins have something to decide about nodes.
+// active reports whether the plugins may affect nodes.
 func (u *uncached) active() bool { return u.reason != None }
 
-// begin takes the state that the plugins are run with.
+// begin creates the state with which the plugins are run.
 func (u *uncached) begin(plan *Plan, state fwk.CycleState) {
 	if plan.opaque {
 		u.answers = framework.NewAnswers(state, plan.opaques)
@@ -57,7 +58,7 @@ func (u *uncached) begin(plan *Plan, state fwk.CycleState) {
 	u.state = u.trial
 }
 
-// undo leaves the state as good as new. What opaque plugins have written stays there, as they are
+// undo makes the state as good as new. The writes of opaque plugins stay, because these plugins are
 // not run again.
 func (u *uncached) undo() {
 	if u.trial != nil {
@@ -65,12 +66,12 @@ func (u *uncached) undo() {
 	}
 }
 
-// allows reports whether PreFilter has left a node.
+// allows reports whether PreFilter allows a node.
 func (u *uncached) allows(node string) bool {
 	return u.allowed.AllNodes() || u.allowed.NodeNames.Has(node)
 }
 
-// prepareUncached runs PreFilter of the uncached plugins, and finds out what they have to do.
+// prepareUncached runs PreFilter of the uncached plugins, and determines what work they have.
 func (d *decision) prepareUncached(ctx context.Context, c *class) Reason {
 	p, u, pod := d.Plan, &d.uncached, d.Pod
 	if !p.opaque && !hasClaims(pod) && p.perPod.AllSkip(ctx, d.State, pod, p.skipped) {
@@ -79,11 +80,11 @@ func (d *decision) prepareUncached(ctx context.Context, c *class) Reason {
 	u.begin(p, d.State)
 	allowed, status, _ := p.uncached.RunPreFilterPlugins(ctx, u.state, pod)
 	if !status.IsSuccess() {
-		return Failed // and the scalar path reports how
+		return Failed // the scalar path reports the status
 	}
 	skipped := u.state.GetSkipFilterPlugins()
 	if c.local.extended && !skipped.Has(p.devices) {
-		// The answers of NodeResourcesFit are not those of the node alone, then.
+		// The answers of NodeResourcesFit then depend on more than the node.
 		return Devices
 	}
 	u.allowed = allowed
@@ -99,7 +100,7 @@ func (d *decision) prepareUncached(ctx context.Context, c *class) Reason {
 	return None
 }
 
-// filterUncached collects the nodes that the pod fits if uncached plugins decide about them.
+// filterUncached collects the nodes that the pod fits if uncached plugins affect nodes.
 func (d *decision) filterUncached(ctx context.Context) error {
 	d.uncached.flat = true
 	if d.uncached.allowed.AllNodes() {
@@ -116,7 +117,8 @@ func (d *decision) filterUncached(ctx context.Context) error {
 	return err
 }
 
-// filterAllowed is filterCached for some nodes by name. It returns how many of them exist.
+// filterAllowed is filterCached for the nodes with the given names. It returns how many of them
+// exist.
 func (d *decision) filterAllowed(names sets.Set[string]) int {
 	e, p := d.engine, &d.engine.pass
 	p.feasible, p.sizes = p.feasible[:0], nil
@@ -137,9 +139,9 @@ func (d *decision) filterAllowed(names sets.Set[string]) int {
 	return existing
 }
 
-// runUncachedFilters runs the Filter plugins on the nodes that are left, in parallel, until they
-// accept so many (0: on all), and leaves out the others. It returns on how many nodes it has not
-// run them.
+// runUncachedFilters runs the Filter plugins on the remaining nodes, in parallel, until they accept
+// enough (0: on all), and drops the others. It returns the number of nodes on which it has not run
+// the plugins.
 func (d *decision) runUncachedFilters(ctx context.Context, enough int) (unasked int, err error) {
 	e, u := d.engine, &d.uncached
 	ask := u.filters
@@ -159,8 +161,8 @@ func (d *decision) runUncachedFilters(ctx context.Context, enough int) (unasked 
 	return unasked, err
 }
 
-// uncachedFilter returns a function that runs the Filter plugins on a node, those that are not
-// known to accept it.
+// uncachedFilter returns a function that runs, on a node, the Filter plugins that are not known to
+// accept it.
 func (d *decision) uncachedFilter() nodeFilter {
 	run := d.Plan.uncached.RunFilterPlugins
 	if len(d.nominated) > 0 {
@@ -177,14 +179,14 @@ func (d *decision) uncachedFilter() nodeFilter {
 	}
 }
 
-// acceptedByClaims reports whether VolumeBinding and NodeVolumeLimits were not run on a node, as
-// they are known to accept it.
+// acceptedByClaims reports whether VolumeBinding and NodeVolumeLimits are known to accept a node,
+// so that they were not run on it.
 func (d *decision) acceptedByClaims(slot cache.Slot) bool {
 	return d.uncached.byClaims && d.engine.claims.accepted.has(slot)
 }
 
-// settle runs the plugins on the node that is taken that were not run on it, as they leave in the
-// state what Reserve needs. If it returns false, the state is as good as new.
+// settle runs the plugins that were skipped on the selected node, because they leave state that
+// Reserve needs. If it returns false, the state is as good as new.
 func (d *decision) settle(ctx context.Context, slot cache.Slot) bool {
 	if d.uncached.state == nil || !d.acceptedByClaims(slot) {
 		return true
@@ -211,7 +213,7 @@ func (d *decision) scoreUncached(ctx context.Context) error {
 
 func (d *decision) addUncachedScores(ctx context.Context) error {
 	p, u, feasible := d.Plan, &d.uncached, d.engine.pass.feasible
-	nodes := make([]fwk.NodeInfo, len(feasible)) // plugins may keep it in the state
+	nodes := make([]fwk.NodeInfo, len(feasible)) // a new slice: plugins may keep it in the state
 	for i, slot := range feasible {
 		nodes[i] = d.engine.snapshot.Info(slot)
 	}

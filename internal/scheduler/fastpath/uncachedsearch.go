@@ -17,18 +17,18 @@ import (
 // nodeFilter runs plugins on the node in a slot.
 type nodeFilter func(context.Context, cache.Slot) *fwk.Status
 
-// uncachedSearch searches for nodes that the uncached plugins accept. Decisions use its memory one
-// after the other. A search that may end early begins behind the nodes that the last one has asked
-// about, so that every node gets its turn.
+// uncachedSearch searches for nodes that the uncached plugins accept. Decisions reuse its memory
+// one after the other. A search that may end early starts behind the nodes that the last one
+// evaluated, so that all nodes are evaluated in turn.
 type uncachedSearch struct {
-	// next is the slot from which the next search begins that may end early.
+	// next is the slot from which the next search that may end early starts.
 	next   cache.Slot
 	asked  []cache.Slot
 	passed []bool
 }
 
-// run runs filter (nil: none) on the nodes, in parallel, until it accepts so many (0: on all). It
-// returns the nodes that are accepted, and on how many filter was not run.
+// run runs filter (nil: none) on the nodes, in parallel, until it accepts enough (0: on all). It
+// returns the nodes that are accepted, and the number of nodes on which filter was not run.
 func (s *uncachedSearch) run(
 	ctx context.Context, parallelizer fwk.Parallelizer, nodes []cache.Slot, enough int, filter nodeFilter,
 ) (accepted []cache.Slot, unasked int, err error) {
@@ -66,18 +66,18 @@ func (s *uncachedSearch) run(
 	return accepted, n - len(s.asked), nil
 }
 
-// parallelFilter is one search. The fields from passed on are shared by the goroutines that search.
+// parallelFilter is one search. The searching goroutines share the fields from passed on.
 type parallelFilter struct {
 	nodes  []cache.Slot
 	enough int32
 	ask    nodeFilter
 
-	passed       []bool // by position in nodes; each written by one goroutine
+	passed       []bool // by position in nodes; each element is written by one goroutine
 	found, asked atomic.Int32
 	failure      atomic.Pointer[fwk.Status]
 }
 
-// run returns on how many nodes the filter was run.
+// run returns the number of nodes on which the filter was run.
 func (s *parallelFilter) run(ctx context.Context, parallelizer fwk.Parallelizer) (int, error) {
 	clear(s.passed)
 	searchCtx, cancel := context.WithCancel(ctx)
@@ -86,7 +86,7 @@ func (s *parallelFilter) run(ctx context.Context, parallelizer fwk.Parallelizer)
 		status := s.ask(searchCtx, s.nodes[i])
 		switch {
 		case status.IsSuccess():
-			// As on the scalar path, it is the first node too many that ends the search.
+			// As on the scalar path, the search ends at the first node beyond enough.
 			if s.found.Add(1) > s.enough {
 				cancel()
 				return
@@ -104,7 +104,7 @@ func (s *parallelFilter) run(ctx context.Context, parallelizer fwk.Parallelizer)
 		return 0, statusError(failure)
 	}
 	if ctx.Err() != nil {
-		return 0, context.Cause(ctx) // the plugins did not run on all of them
+		return 0, context.Cause(ctx) // the plugins did not run on all nodes
 	}
 	return int(s.asked.Load()), nil
 }

@@ -14,43 +14,44 @@ import (
 )
 
 // Unfit is the outcome that the pod fits no node. The scalar path explains it for the first pod of
-// a class. Keep keeps the explanation, and Explain returns it for the pods that follow, as long as
-// little changes.
+// a class. Keep stores the explanation, and Explain returns it for the following pods while little
+// changes.
 type Unfit struct{ of Attempt }
 
 // Explained reports whether Explain may return an explanation.
 func (u Unfit) Explained() bool { return u.of.lent().explained() }
 
-// Explain returns why the pod fits nowhere, if that was kept for another pod of its class and
-// little has changed since; otherwise nil, as for pods that name nodes or that uncached plugins
-// were run for. It runs the filters on the nodes that have changed, and on those to which other
-// pods are nominated than before. state is one that PreFilter has succeeded with, and has left all
-// nodes.
+// Explain returns why the pod fits no node, if an explanation was kept for another pod of its class
+// and little has changed since. Otherwise it returns nil, as for pods that name nodes and for pods
+// for which uncached plugins were run. It runs the filters on the nodes that have changed, and on
+// those whose nominated pods have changed. state must be one on which PreFilter has succeeded and
+// has allowed all nodes.
 //
-// The statuses of the nodes are shared, and not to be written to. They are those of the pod until
-// the next decision.
+// The statuses of the nodes are shared and must not be modified. They are valid until the next
+// decision.
 func (u Unfit) Explain(ctx context.Context, state fwk.CycleState) *UnfitError {
 	return u.of.lent().explain(ctx, state)
 }
 
-// Keep keeps for Explain the diagnosis of the scalar path, which has used state. It does so unless
-// more than the class, the snapshot and the nominated pods of the decision may have gone into the
-// diagnosis. The diagnosis is not written to before the next decision, and not read any more
-// afterwards. Keep returns what identifies the statuses, the zero value if nothing was kept.
+// Keep stores the diagnosis of the scalar path, which has used state, for Explain. It does nothing
+// if the diagnosis may depend on more than the class, the snapshot and the nominated pods of the
+// decision. It does not modify the diagnosis before the next decision, and does not read it
+// afterwards. Keep returns the identity of the statuses, or the zero value if it stored nothing.
 func (u Unfit) Keep(ctx context.Context, d schedframework.Diagnosis, state fwk.CycleState) framework.Refusals {
 	return u.of.lent().keepExplanation(ctx, d, state)
 }
 
-// UnfitError is the error about a pod whose class is known to fit nowhere. It wraps the FitError.
+// UnfitError is the error about a pod whose class is known to fit no node. It wraps the FitError.
 type UnfitError struct {
 	schedframework.FitError
 	// Refusals identifies the statuses of the nodes.
 	Refusals framework.Refusals
-	// text is the FitError's, without what PostFilter adds.
+	// text is the message of the FitError, without the part that PostFilter adds.
 	text string
 }
 
-// Error returns the message of the FitError, which counts the reasons of all nodes each time.
+// Error returns the message of the FitError. FitError.Error would count the reasons of all nodes at
+// each call.
 func (u *UnfitError) Error() string {
 	if u.Diagnosis.PostFilterMsg == "" {
 		return u.text
@@ -61,18 +62,18 @@ func (u *UnfitError) Error() string {
 // Unwrap returns the FitError.
 func (u *UnfitError) Unwrap() error { return &u.FitError }
 
-// explained is Unfit.Explained.
+// explained implements Unfit.Explained.
 func (d *decision) explained() bool {
 	return d.explainedNodeWise() || d.mayBeExplained() && d.explanationHolds()
 }
 
-// mayBeExplained reports whether there is an explanation for the class, be it out of date.
+// mayBeExplained reports whether there is an explanation for the class, even if it is out of date.
 func (d *decision) mayBeExplained() bool {
 	return d.class.explanation.diagnosis != nil && !d.named && d.uncached.state == nil
 }
 
-// explainedNodeWise reports whether the explanation of a node has nothing to do with other nodes,
-// neither when it was kept nor now.
+// explainedNodeWise reports whether the status of each node is independent of other nodes, both
+// when the explanation was kept and now.
 func (d *decision) explainedNodeWise() bool {
 	return d.mayBeExplained() && d.class.explanation.nodeWise && d.class.acceptsAll()
 }
@@ -85,14 +86,14 @@ func (d *decision) nodeFilters(state fwk.CycleState) *nodeFilters {
 	return &nodeFilters{d.Plan.framework, state, d.Pod}
 }
 
-// explain is Unfit.Explain.
+// explain implements Unfit.Explain.
 func (d *decision) explain(ctx context.Context, state fwk.CycleState) *UnfitError {
 	if !d.explained() {
 		return nil
 	}
 	known := &d.class.explanation
 	if !d.explanationHolds() && !known.refresh(ctx, &d.engine.refresher, d.nominated, d.nodeFilters(state)) {
-		*known = explanation{} // it may be right of some nodes only
+		*known = explanation{} // it may be up to date for some nodes only
 		return nil
 	}
 	u := &UnfitError{
@@ -103,16 +104,16 @@ func (d *decision) explain(ctx context.Context, state fwk.CycleState) *UnfitErro
 		known.text = known.message(&u.FitError)
 	}
 	u.text = known.text
-	// Whoever takes the pod back to the queue adds to these.
+	// The code that puts the pod back into the queue adds to these sets.
 	own := &u.Diagnosis
 	own.UnschedulablePlugins, own.PendingPlugins = cloned(own.UnschedulablePlugins), cloned(own.PendingPlugins)
 	return u
 }
 
-// keepExplanation is Unfit.Keep.
+// keepExplanation implements Unfit.Keep.
 func (d *decision) keepExplanation(ctx context.Context, diagnosis schedframework.Diagnosis, state fwk.CycleState) framework.Refusals {
 	c, classes, snapshot := d.class, d.engine.classes, d.engine.snapshot
-	// The answers to pods with extended resources depend on device classes, too.
+	// The answers for pods with extended resources also depend on device classes.
 	if d.nominationsChanged() || c.local.extended || classes.byID[c.id] != c || d.named || d.uncached.state != nil {
 		return framework.Refusals{}
 	}
@@ -126,7 +127,7 @@ func (d *decision) keepExplanation(ctx context.Context, diagnosis schedframework
 	return d.refusals()
 }
 
-// refusals identifies the statuses of the explanation, which holds.
+// refusals returns the identity of the statuses of the explanation, which must hold.
 func (d *decision) refusals() framework.Refusals {
 	r := framework.Refusals{Version: d.class.explanation.version}
 	if d.explainedNodeWise() {

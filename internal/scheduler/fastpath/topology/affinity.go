@@ -20,70 +20,70 @@ import (
 type affinity struct {
 	sources *Sources
 	*scope
-	// pod is like all pods of the class, with the namespaces that its terms select among those that
-	// they name.
+	// pod stands for all pods of the class. Its terms name their own namespaces and those that
+	// their namespace selectors match.
 	pod *schedframework.PodInfo
-	// hardWeight is what a required affinity term of another pod adds to the score.
+	// hardWeight is added to the score for a required affinity term of another pod.
 	hardWeight int32
 	// scores is false if the plugin does not score the class.
 	scores bool
-	// all is true if the class has terms of its own, for which all pods have to be looked at.
+	// all is true if the class has terms of its own: then every pod must be matched against them.
 	all bool
-	// byBinding is true if a term of the class's own goes by labels that pods only get when they
-	// are bound.
+	// byBinding is true if one of the class's own terms selects by labels that pods get only when
+	// they are bound.
 	byBinding bool
 	// first is true if the pod matches its own required affinity terms, so that it may be the first
 	// of its series.
 	first bool
 
-	// axes by topology key, those of the class's own terms first.
+	// axes holds one axis for each topology key, those of the class's own terms first.
 	axes []*axis
-	// required and anti are the axes of the required terms, in their order, each once.
+	// required and anti are the axes of the required terms, in the order of the terms, each axis
+	// once.
 	required, anti []*axis
-	// matches is the number of nodes with pods that match all required affinity terms and a label
-	// of one of their keys.
+	// matches is the number of nodes that have a label for one of the keys of the required affinity
+	// terms and run pods that match all these terms.
 	matches int
 	normals normals
-	// effects are what the pods of each signature add.
+	// effects holds the contribution of the pods of each signature.
 	effects memo[[]effect]
-	// regrouped counts how often groups were to be made anew.
+	// regrouped counts the changes after which the nodes must be grouped again.
 	regrouped uint64
 }
 
-// axis is one topology key, with the sums over its domains.
+// axis is one topology key with the sums over its domains.
 type axis struct {
 	places
-	// affine counts pods that match all required affinity terms, hostile pods that match a required
-	// anti-affinity term, guarded required anti-affinity terms of other pods that match the
-	// class's.
+	// affine counts pods that match all required affinity terms. hostile counts pods that match a
+	// required anti-affinity term. guarded counts the required anti-affinity terms of other pods
+	// that match the class's pods.
 	affine, hostile, guarded sum[int32]
-	// wanted adds up the weights of preferred terms, of the class's pods and of others, and the
-	// like.
+	// wanted sums the weights of preferred terms, both of the class's pods and of others, and
+	// hardWeight for the required affinity terms of others.
 	wanted sum[int64]
 
-	// found is what the node that is being updated adds, learnt what a pod does that is being
-	// looked at.
+	// found is the contribution of the node that is being updated, learnt that of the pod that is
+	// being evaluated.
 	found, learnt amounts
 }
 
-// amounts is what some pods add to the sums of an axis.
+// amounts is a contribution of pods to the sums of an axis.
 type amounts struct {
 	affine, hostile, guarded int32
 	wanted                   int64
 }
 
-// effect is what a pod adds to one axis.
+// effect is the contribution of a pod to one axis.
 type effect struct {
 	axis *axis
 	amounts
 }
 
-// Affinity returns the tracker of InterPodAffinity with these arguments for the pods of the class
-// that pod is of. The pod is copied. With an error they are for the plugin itself, which in most
-// cases refuses them.
+// Affinity returns the tracker of InterPodAffinity with these arguments for pods of the class of
+// pod. It copies the pod. If it returns an error, the plugin itself must handle the pods; in most
+// cases it refuses them.
 func (s *Sources) Affinity(args *schedconfig.InterPodAffinityArgs, pod *corev1.Pod) (Tracker, error) {
-	// Terms are parsed anew rather than taken from a PodInfo that others share, as they are written
-	// to.
+	// Parse the terms instead of using a shared PodInfo: newScope writes to them.
 	info, err := schedframework.NewPodInfo(pod.DeepCopy())
 	if err != nil {
 		return nil, fmt.Errorf("parsing pod: %w", err)
@@ -109,7 +109,7 @@ func (s *Sources) Affinity(args *schedconfig.InterPodAffinityArgs, pod *corev1.P
 	return t, nil
 }
 
-// build finds out what the pods of each signature add, and looks at the nodes whose pods add
+// build computes the contribution of each signature, and updates the nodes whose pods contribute
 // something.
 func (t *affinity) build() {
 	t.required = t.axesOf(t.pod.RequiredAffinityTerms)
@@ -148,7 +148,7 @@ func (t *affinity) axesOf(terms []fwk.AffinityTerm) []*axis {
 	return axes
 }
 
-// axis returns that of a topology key, which may be new.
+// axis returns the axis of a topology key, and adds it if it is new.
 func (t *affinity) axis(key string) *axis {
 	for _, x := range t.axes {
 		if x.key == key {
@@ -167,8 +167,8 @@ func (t *affinity) Stale() bool {
 	return renumbered || t.changed()
 }
 
-// renumbered reports whether a topology was dropped and made anew. All are asked for, which keeps
-// them.
+// renumbered reports whether a topology was dropped and built again. It requests every topology,
+// which keeps the snapshot from dropping it.
 func (t *affinity) renumbered() bool {
 	renumbered := false
 	for _, x := range t.axes {
@@ -198,7 +198,7 @@ func (t *affinity) Update(slot cache.Slot) {
 	}
 }
 
-// effectBytes is about what it takes to remember a signature that adds something.
+// effectBytes estimates the memory for a signature that contributes something.
 const effectBytes = 128
 
 // Bytes implements Tracker.

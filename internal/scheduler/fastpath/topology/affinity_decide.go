@@ -59,9 +59,9 @@ func (t *affinity) Keep(slots []cache.Slot) []cache.Slot {
 	return slots
 }
 
-// satisfies reports whether a node meets the required affinity terms. All their keys must be among
-// its labels. The pods need not be there if there are none in the whole cluster and the pod is such
-// a pod itself: the first of its series.
+// satisfies reports whether a node meets the required affinity terms. It must have labels for all
+// their keys. Matching pods need not be there if the whole cluster has none and the pod matches its
+// own terms: it is then the first of its series.
 func (t *affinity) satisfies(slot cache.Slot) bool {
 	found := true
 	for _, x := range t.required {
@@ -74,7 +74,8 @@ func (t *affinity) satisfies(slot cache.Slot) bool {
 	return found || t.first && t.matches == 0
 }
 
-// Score implements Tracker. It depends on which scores there are, not on how many nodes have each.
+// Score implements Tracker. The result depends on the distinct scores, not on how many nodes have
+// each.
 func (t *affinity) Score(feasible []cache.Slot, _ []int32, scores []int64) bool {
 	clear(scores)
 	wanted := false
@@ -87,8 +88,8 @@ func (t *affinity) Score(feasible []cache.Slot, _ []int32, scores []int64) bool 
 	return wanted && t.normalize(scores)
 }
 
-// normalize spreads the scores over 0 to 100. Equal scores are all 0, which is as if there were
-// none.
+// normalize spreads the scores over 0 to 100. If all scores are equal, it returns false: the plugin
+// would give all nodes 0.
 func (t *affinity) normalize(scores []int64) bool {
 	lowest, highest := int64(math.MaxInt64), int64(math.MinInt64)
 	for _, score := range scores {

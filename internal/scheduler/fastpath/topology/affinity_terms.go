@@ -12,12 +12,12 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// Which pods match which terms. Terms of the class's own pods have the namespaces that they select
-// among those that they name, and are asked without labels of a namespace. Terms of other pods are
-// asked with those of the class's namespace.
+// This file matches pods against terms. The terms of the class's own pods already name the
+// namespaces that they select, so they are matched without labels of a namespace. The terms of
+// other pods are matched with the labels of the class's namespace.
 
-// matchesAll reports whether a pod matches all of a class's required affinity terms, of which there
-// must be some.
+// matchesAll reports whether a pod matches all of a class's required affinity terms. It returns
+// false if there are none.
 func matchesAll(terms []fwk.AffinityTerm, pod *corev1.Pod) bool {
 	for i := range terms {
 		if !terms[i].Matches(pod, nil) {
@@ -27,7 +27,7 @@ func matchesAll(terms []fwk.AffinityTerm, pod *corev1.Pod) bool {
 	return len(terms) > 0
 }
 
-// read finds out what the pods in a slot add.
+// read computes the contribution of the pods in a slot.
 func (t *affinity) read(slot cache.Slot) {
 	signatures := t.sources.snapshot.Signatures()
 	t.effects.look(signatures)
@@ -45,8 +45,8 @@ func (t *affinity) read(slot cache.Slot) {
 	}
 }
 
-// learn finds out what the pods of a signature add, and reports whether it is anything. Of most
-// pods only the labels matter, and only to classes with terms.
+// learn computes the contribution of the pods of a signature, and reports whether there is any. For
+// most pods only the labels matter, and only to classes with terms.
 func (t *affinity) learn(id cache.SignatureID, of *cache.Signature) bool {
 	if t.all && !of.Gone() {
 		t.readOwn(t.sources.podOf(of))
@@ -76,7 +76,7 @@ func (a *amounts) add(b amounts) {
 	a.wanted += b.wanted
 }
 
-// readOwn has the class's own terms look at a pod.
+// readOwn matches the class's own terms against a pod.
 func (t *affinity) readOwn(pod *corev1.Pod) {
 	if len(t.required) > 0 && matchesAll(t.pod.RequiredAffinityTerms, pod) {
 		for _, x := range t.required {
@@ -92,7 +92,7 @@ func (t *affinity) readOwn(pod *corev1.Pod) {
 	t.want(t.pod.PreferredAntiAffinityTerms, pod, nil, -1)
 }
 
-// readTheirs has a pod's terms look at the class's.
+// readTheirs matches a pod's terms against the class's pods.
 func (t *affinity) readTheirs(other *schedframework.PodInfo) {
 	pod := t.pod.Pod
 	terms := other.RequiredAntiAffinityTerms
@@ -116,7 +116,7 @@ func (t *affinity) readTheirs(other *schedframework.PodInfo) {
 	t.want(other.PreferredAntiAffinityTerms, pod, t.labels, -1)
 }
 
-// want adds the weights of the terms that match a pod, times a sign.
+// want adds the weights of the terms that match a pod, multiplied by sign.
 func (t *affinity) want(terms []fwk.WeightedAffinityTerm, pod *corev1.Pod, nsLabels labels.Set, sign int64) {
 	for i := range terms {
 		if terms[i].Matches(pod, nsLabels) {
@@ -130,7 +130,7 @@ func (t *affinity) Relevant(other *schedframework.PodInfo) bool {
 	return t.byBinding || t.all && t.concernsOwn(other.Pod) || t.concernsTheirs(other)
 }
 
-// concernsOwn reports whether a term of the class's own matches a pod.
+// concernsOwn reports whether one of the class's own terms matches a pod.
 func (t *affinity) concernsOwn(pod *corev1.Pod) bool {
 	for term := range ownTerms(t.pod) {
 		if term.Matches(pod, nil) {

@@ -5,14 +5,14 @@ package topology
 
 import "github.com/livesched/livesched/internal/scheduler/cache"
 
-// sum is what nodes add, and what it comes to in each domain. It has no arrays until a node adds
-// something.
+// sum holds the contribution of each node and the total of each domain. It has no arrays until a
+// node contributes something.
 type sum[T int32 | int64] struct {
 	nodes   []T // by slot
 	domains []T // by place
 }
 
-// at is what a node adds.
+// at returns the contribution of a node.
 func (s *sum[T]) at(slot cache.Slot) T {
 	if int(slot) < len(s.nodes) {
 		return s.nodes[slot]
@@ -20,7 +20,7 @@ func (s *sum[T]) at(slot cache.Slot) T {
 	return 0
 }
 
-// in is what a domain comes to.
+// in returns the total of a domain.
 func (s *sum[T]) in(place int32) T {
 	if int(place) < len(s.domains) {
 		return s.domains[place]
@@ -28,7 +28,7 @@ func (s *sum[T]) in(place int32) T {
 	return 0
 }
 
-// move has a node add something in one place, instead of what it added in another.
+// move replaces the contribution of a node in one place by a new one, perhaps in another place.
 func (s *sum[T]) move(slot cache.Slot, from, to int32, value T, slots, places int) {
 	before := s.at(slot)
 	if to == unlabelled {
@@ -44,8 +44,7 @@ func (s *sum[T]) move(slot cache.Slot, from, to int32, value T, slots, places in
 	s.domains[to] += value
 }
 
-// with keeps the slots in domains where there is something. There is nothing outside of all
-// domains.
+// with keeps the slots in domains with a positive total. Slots outside of all domains have none.
 func (s *sum[T]) with(slots []cache.Slot, at []int32) []cache.Slot {
 	kept := 0
 	for _, slot := range slots {
@@ -57,7 +56,7 @@ func (s *sum[T]) with(slots []cache.Slot, at []int32) []cache.Slot {
 	return slots[:kept]
 }
 
-// without keeps the others.
+// without keeps the slots in domains without a positive total.
 func (s *sum[T]) without(slots []cache.Slot, at []int32) []cache.Slot {
 	if s.empty() {
 		return slots
@@ -84,7 +83,7 @@ func labelled(slots []cache.Slot, at []int32) []cache.Slot {
 	return slots[:kept]
 }
 
-// addTo adds what their domains come to, to the scores of nodes.
+// addTo adds the totals of the nodes' domains to their scores.
 func (s *sum[T]) addTo(scores []T, feasible []cache.Slot, at []int32) {
 	for i, slot := range feasible {
 		if place := int(at[slot]); place < len(s.domains) {
@@ -97,7 +96,7 @@ func (s *sum[T]) empty() bool { return len(s.nodes) == 0 }
 
 func (s *sum[T]) bytes(element int) int { return element * (cap(s.nodes) + cap(s.domains)) }
 
-// look notes where all nodes are.
+// look records the places of all nodes.
 func (x *axis) look(slots int) {
 	x.at = grow(x.at, slots)
 	for slot := range x.at {
@@ -105,7 +104,7 @@ func (x *axis) look(slots int) {
 	}
 }
 
-// move adds what a node was found to add, where it is now, instead of what it added.
+// move replaces the contribution of a node by found, in the node's current place.
 func (x *axis) move(slot cache.Slot, slots int) {
 	x.at = grow(x.at, slots)
 	from, to, bound := x.at[slot], x.now(slot), x.bound()

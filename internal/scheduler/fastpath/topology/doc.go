@@ -1,13 +1,13 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package topology tracks what PodTopologySpread and InterPodAffinity decide, so that not every
-// node and pod has to be visited for every pod that is scheduled.
+// Package topology tracks the state that PodTopologySpread and InterPodAffinity decide on, so that
+// scheduling a pod need not visit every node and pod.
 //
 // Both plugins count, over topology domains (the values of a node label such as
 // topology.kubernetes.io/zone), pods that match a selector. The contribution of one node to such a
-// count depends on that node alone. A [Tracker] keeps the contribution of each node, and the sum of
-// each domain: when a node changes, its contribution is subtracted and added anew. And the
+// count depends on that node alone. A [Tracker] keeps the contribution of each node and the sum of
+// each domain: when a node changes, its contribution is subtracted and its new one is added. The
 // contribution of a pod depends on its signature (package cache): its namespace, labels and terms.
 // A selector is matched once for each signature, and a Tracker remembers the result (memo.go).
 //
@@ -21,8 +21,8 @@
 //	  Filter, Keep, Score from the sums alone        (spread_decide.go, affinity_decide.go)
 //	  nodes that these cannot distinguish            (groups.go)
 //
-// [Mentions] are the keys of labels that any selector here asks about, so that the other labels can
-// be ignored when pods are sorted into classes.
+// [Mentions] are the label keys that the selectors here read. All other labels are ignored when
+// pods are sorted into classes.
 //
 // The answers are the plugins' own, to the last bit of a score: the tests compare them with
 // upstream's plugins on every node while a random cluster changes. Surprising behavior of the

@@ -10,27 +10,27 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// Places of a node under a topology key, which are also indices of what is kept per domain. Domains
-// with another value than "" follow, in the order of their numbers.
+// Places of a node under a topology key. They are also indices of the data kept per domain. Domains
+// with a value other than "" follow, in the order of their numbers.
 const (
 	unlabelled = 0 // the node lacks the label, or there is no node
 	emptyValue = 1 // the label's value is ""
 	firstPlace = 2
 )
 
-// places are where the nodes are under one topology key. It remembers where a slot was when it was
-// last looked at, so that what the node added there can be taken back after it has moved.
+// places holds the place of each node under one topology key. It keeps the place at the last
+// update, so that the node's contribution there can be subtracted after it has moved.
 type places struct {
 	key  string
 	topo *cache.Topology
 	at   []int32 // by slot
-	// single is true if no domain had more than one node when groups were last asked for. What
-	// there is in a domain is then what its node adds, and says more about the node than its place
-	// does.
+	// single is true if no domain had more than one node at the last call of regroup. The total of
+	// a domain is then the contribution of its one node, and it distinguishes nodes better than the
+	// place does.
 	single bool
 }
 
-// regroup looks whether domains have more than one node, and says if that is news.
+// regroup updates single and reports whether it has changed.
 func (p *places) regroup() bool {
 	was := p.single
 	p.single = p.topo.Unique()
@@ -41,11 +41,11 @@ func newPlaces(snapshot *cache.Snapshot, key string) places {
 	return places{key: key, topo: snapshot.Topo(key)}
 }
 
-// current reports whether the topology is the one that the snapshot keeps up. One that it dropped
-// and made again numbers domains otherwise.
+// current reports whether the snapshot still maintains this topology. One that it dropped and built
+// again numbers domains differently.
 func (p *places) current(snapshot *cache.Snapshot) bool { return snapshot.Topo(p.key) == p.topo }
 
-// now is where a slot is in the snapshot.
+// now returns the current place of a slot in the snapshot.
 func (p *places) now(slot cache.Slot) int32 {
 	domain := p.topo.Domains()[slot]
 	switch {
@@ -60,7 +60,7 @@ func (p *places) now(slot cache.Slot) int32 {
 // bound is greater than every place.
 func (p *places) bound() int { return p.topo.Bound() + firstPlace }
 
-// grow makes a slice at least n long, with room for more.
+// grow extends a slice to a length of at least n, with spare capacity.
 func grow[T any](s []T, n int) []T {
 	if len(s) >= n {
 		return s
@@ -68,16 +68,16 @@ func grow[T any](s []T, n int) []T {
 	return slices.Grow(s, n-len(s))[:n]
 }
 
-// least is the smallest number of pods in any domain that counts. It is kept up while it can be,
-// and worked out anew when asked for after all domains that had it have changed.
+// least is the smallest number of pods in any domain that counts. It is updated incrementally where
+// possible, and recomputed on demand once no domain has that number any more.
 type least struct {
 	known   bool
 	pods    int32 // math.MaxInt32 if no domain counts
-	domains int   // that have so few
+	domains int   // that have this number
 }
 
-// changed notes that a domain that had before pods has after pods; -1 stands for a domain that does
-// not count.
+// changed records that the number of pods in a domain changed from before to after; -1 stands for a
+// domain that does not count.
 func (l *least) changed(before, after int32) {
 	if !l.known || before == after {
 		return
@@ -113,5 +113,5 @@ func (l *least) of(pods, nodes []int32) int32 {
 	return l.pods
 }
 
-// objectBytes is about what a tracker holds besides its arrays: the pod of its class above all.
+// objectBytes estimates the memory of a tracker besides its arrays, above all the pod of its class.
 const objectBytes = 4096

@@ -11,13 +11,13 @@ import (
 // Factory makes the trackers for the classes of one instance of a profile.
 type Factory struct {
 	Sources *Sources
-	// SpreadArgs and AffinityArgs are the arguments of the profile's plugins; nil if the profile
-	// has not the plugin.
+	// SpreadArgs and AffinityArgs are the arguments of the profile's plugins, or nil if the profile
+	// does not have the plugin.
 	SpreadArgs   *schedconfig.PodTopologySpreadArgs
 	AffinityArgs *schedconfig.InterPodAffinityArgs
 }
 
-// SpreadConstraints returns those that the profile's PodTopologySpread goes by; see
+// SpreadConstraints returns the constraints that the profile's PodTopologySpread applies; see
 // [Sources.SpreadConstraints].
 func (t *Factory) SpreadConstraints(pod *corev1.Pod) (*SpreadConstraints, error) {
 	return t.Sources.SpreadConstraints(t.SpreadArgs, pod)

@@ -9,10 +9,10 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// What nodes are grouped by. Where domains have many nodes, as zones have, it is the place of a
-// node: what there is in the domain is looked up for all its nodes at once. Where each node is a
-// domain of its own, as by hostname, places would make as many groups as there are nodes, and it is
-// what there is in the domain.
+// Nodes are grouped in one of two ways. Where domains have many nodes, as zones do, the key holds
+// the place of a node: the totals of a domain are then the same for all its nodes. Where each node
+// is a domain of its own, as with hostnames, places would make as many groups as there are nodes,
+// so the key holds the totals themselves.
 
 // GroupsEpoch implements Tracker.
 func (t *spread) GroupsEpoch() uint64 {
@@ -24,8 +24,8 @@ func (t *spread) GroupsEpoch() uint64 {
 	return t.regrouped
 }
 
-// AppendGroup implements Tracker. Whether a node lacks a key that it needs to be scored follows
-// from its places.
+// AppendGroup implements Tracker. The places also determine whether a node lacks a key that it
+// needs to be scored.
 func (t *spread) AppendGroup(key []byte, slot cache.Slot) []byte {
 	for i := range t.hard {
 		y := &t.hard[i]
@@ -54,7 +54,7 @@ func (t *spread) AppendGroup(key []byte, slot cache.Slot) []byte {
 	return key
 }
 
-// GroupsEpoch implements Tracker. A term of a pod may bring a new axis.
+// GroupsEpoch implements Tracker. A term of a pod may add an axis.
 func (t *affinity) GroupsEpoch() uint64 {
 	for _, x := range t.axes {
 		if x.regroup() {

@@ -21,8 +21,7 @@ func (t *affinity) LetsAll() bool {
 	return len(t.required) == 0
 }
 
-// Idle implements Tracker: the default constraints may apply, but there is no series to apply them
-// to.
+// Idle implements Tracker. It is true if the default constraints have no series to apply to.
 func (t *spread) Idle() bool { return len(t.hard)+len(t.soft) == 0 }
 
 // Idle implements Tracker.

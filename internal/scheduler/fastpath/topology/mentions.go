@@ -12,27 +12,27 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// DefaultMaxMentions is how many label keys may be mentioned before all labels of all pods count.
+// DefaultMaxMentions is the number of label keys above which all labels of all pods count.
 const DefaultMaxMentions = 256
 
-// Mentions are the keys of pod labels that some selector asks about: of affinity terms of pods that
-// run or were seen, of topology spread constraints, of services and controllers. Labels under other
-// keys tell no two pods apart, as those that every pod of a Job has for itself.
+// Mentions are the keys of pod labels that some selector reads: of affinity terms of pods that run
+// or were seen, of topology spread constraints, of services and controllers. Labels under other
+// keys distinguish no two pods, such as those that each pod of a Job has for itself.
 //
-// Keys are added and stay. Whoever has taken pods with different labels for the same has to think
-// again when Grown says so. It belongs to the goroutine of the scheduling loop.
+// Keys are added and never removed. A caller that treats pods with different labels as equal must
+// reconsider when Grown returns true. Mentions belongs to the goroutine of the scheduling loop.
 type Mentions struct {
 	keys  sets.Set[string]
 	most  int
 	all   bool
 	grown bool
-	// Up to where signatures were read.
+	// epoch and read are the position up to which signatures have been read.
 	epoch uint64
 	read  int
 }
 
-// NewMentions returns empty mentions. With more than so many keys (0: DefaultMaxMentions)
-// all labels count.
+// NewMentions returns empty mentions. All labels count once there are more than most keys (0:
+// DefaultMaxMentions).
 func NewMentions(most int) *Mentions {
 	if most == 0 {
 		most = DefaultMaxMentions
@@ -43,7 +43,7 @@ func NewMentions(most int) *Mentions {
 // Has reports whether the label of a key counts.
 func (m *Mentions) Has(key string) bool { return m.all || m.keys.Has(key) }
 
-// Grown reports whether labels count that did not when it was last asked.
+// Grown reports whether labels count now that did not count at its last call.
 func (m *Mentions) Grown() bool {
 	grown := m.grown
 	m.grown = false
@@ -62,7 +62,7 @@ func (m *Mentions) add(key string) {
 	}
 }
 
-// addAll has all labels count from now on.
+// addAll makes all labels count from now on.
 func (m *Mentions) addAll() {
 	if !m.all {
 		m.all, m.grown, m.keys = true, true, nil
@@ -76,8 +76,8 @@ func (m *Mentions) addSelector(selector labels.Selector) {
 	}
 }
 
-// ReadSnapshot adds what the affinity terms of the pods in a snapshot ask about, of those that it
-// has not read before.
+// ReadSnapshot adds the keys that the affinity terms of the pods in a snapshot read. It skips those
+// that it has read before.
 func (m *Mentions) ReadSnapshot(snapshot *cache.Snapshot) {
 	if m.all {
 		return
@@ -95,15 +95,15 @@ func (m *Mentions) ReadSnapshot(snapshot *cache.Snapshot) {
 	m.read = len(withTerms)
 }
 
-// ReadTerms adds what the affinity terms of a pod ask about.
+// ReadTerms adds the keys that the affinity terms of a pod read.
 func (m *Mentions) ReadTerms(pod *schedframework.PodInfo) {
 	for term := range ownTerms(pod) {
 		m.addSelector(term.Selector)
 	}
 }
 
-// ReadServices adds what the services in the pod's namespace ask about, if the profile has default
-// constraints for the pod: these apply to it together with the other pods of its services.
+// ReadServices adds the keys that the services in the pod's namespace select by, if the profile has
+// default constraints for the pod: these apply to it together with the other pods of its services.
 func (t *Factory) ReadServices(m *Mentions, pod *corev1.Pod) {
 	if m.all || t.SpreadArgs == nil || len(pod.Spec.TopologySpreadConstraints) > 0 {
 		return
@@ -113,8 +113,8 @@ func (t *Factory) ReadServices(m *Mentions, pod *corev1.Pod) {
 	}
 }
 
-// readServices adds what the services in a namespace ask about, unless that was done since any
-// service has changed.
+// readServices adds the keys that the services in a namespace select by, unless that was done since
+// the last change of any service.
 func (s *Sources) readServices(m *Mentions, namespace string) {
 	owners := s.currentOwners()
 	at := version(owners.serviceStore)
@@ -137,10 +137,10 @@ func (s *Sources) readServices(m *Mentions, namespace string) {
 	owners.read.Insert(namespace)
 }
 
-// Mention adds what the constraints ask about.
+// Mention adds the keys that the constraints read.
 func (c *SpreadConstraints) Mention(m *Mentions) {
 	for i := range c.pod.Spec.TopologySpreadConstraints {
-		// Of these a selector only has those that the pod has.
+		// The selector has only the matchLabelKeys that the pod has.
 		for _, key := range c.pod.Spec.TopologySpreadConstraints[i].MatchLabelKeys {
 			m.add(key)
 		}

@@ -13,16 +13,16 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// scope is the namespaces that the affinity terms of a class's pods select, and the labels of the
-// one that they are in, by which other pods' terms select them.
+// scope holds the namespaces that the affinity terms of a class's pods select, and the labels of
+// the pods' own namespace, by which the terms of other pods select it.
 type scope struct {
 	sources *Sources
 	name    string
 	own     *corev1.Namespace // nil if it does not exist
 	labels  labels.Set
-	// selected are the terms with selectors of namespaces, with the namespaces that they found.
+	// selected are the namespace selectors of the terms, with the namespaces that they match.
 	selected []selectedNamespaces
-	at       string // the version of all namespaces that selected is from
+	at       string // the version of all namespaces at which selected was computed
 }
 
 type selectedNamespaces struct {
@@ -39,7 +39,7 @@ func (s *Sources) newScope(info *schedframework.PodInfo) (*scope, error) {
 		p.labels = labels.Set(p.own.Labels)
 	}
 	for term := range ownTerms(info) {
-		// Nothing to select, or all namespaces, which the term itself knows.
+		// The selector matches nothing, or all namespaces, which the term itself handles.
 		if labels.MatchesNothing(term.NamespaceSelector) || term.NamespaceSelector.Empty() {
 			continue
 		}
@@ -48,9 +48,9 @@ func (s *Sources) newScope(info *schedframework.PodInfo) (*scope, error) {
 			return nil, err
 		}
 		p.selected = append(p.selected, selectedNamespaces{term.NamespaceSelector, names})
-		// The selector stays. The plugin means to replace it by one of nothing, but does so in a
-		// copy, so that a selector that matches no labels at all (DoesNotExist, NotIn) goes on to
-		// match every namespace.
+		// Keep the selector. The plugin intends to replace it by one that selects nothing, but does
+		// so in a copy, so a selector that also matches an empty set of labels (DoesNotExist,
+		// NotIn) still matches every namespace.
 		for name := range names {
 			term.Namespaces.Insert(name)
 		}
@@ -78,7 +78,7 @@ func ownTerms(info *schedframework.PodInfo) func(func(*fwk.AffinityTerm) bool) {
 	}
 }
 
-// current returns the namespace of the class's pods, nil if it is not there.
+// current returns the namespace of the class's pods, or nil if it does not exist.
 func (p *scope) current() *corev1.Namespace {
 	namespace, err := p.sources.namespaces.Get(p.name)
 	if err != nil {
@@ -99,7 +99,7 @@ func (s *Sources) find(selector labels.Selector) (sets.Set[string], error) {
 	return names, nil
 }
 
-// changed reports whether anything of it is different by now.
+// changed reports whether the namespace's labels or the selected namespaces have changed.
 func (p *scope) changed() bool {
 	if own := p.current(); own != p.own {
 		if own == nil || p.own == nil || !maps.Equal(own.Labels, p.own.Labels) {

@@ -3,14 +3,14 @@
 
 package topology
 
-// maxNormals bounds the range of scores whose normal ones are remembered.
+// maxNormals bounds the range of scores whose normalized values are remembered.
 const maxNormals = 4096
 
-// normals remembers the normal scores that raw ones come to, since nodes have few different ones
-// and a division costs more than the rest.
+// normals remembers the normalized value of each raw score: nodes have few different scores, and a
+// division costs more than the rest.
 type normals struct{ known []int8 }
 
-// apply normalizes scores between lowest and highest. normal has to return 0 to 100.
+// apply normalizes scores between lowest and highest. normal must return 0 to 100.
 func (n *normals) apply(scores []int64, lowest, highest int64, normal func(score int64) int64) {
 	if highest-lowest >= maxNormals {
 		for i, score := range scores {

@@ -21,28 +21,28 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// Sources is what the plugins of a profile read besides the pod. One does for all the classes of a
-// profile's instance. It belongs to the goroutine of the scheduling loop.
+// Sources holds what the plugins of a profile read besides the pod. All classes of an instance
+// share one. It belongs to the goroutine of the scheduling loop.
 type Sources struct {
 	snapshot   *cache.Snapshot
 	factory    informers.SharedInformerFactory
 	features   feature.Features
 	namespaces corelisters.NamespaceLister
-	// nsStore is what namespaces reads from.
+	// nsStore is the store behind namespaces.
 	nsStore toolscache.Store
-	// probe is what podOf returns.
+	// probe is the pod that podOf returns.
 	probe corev1.Pod
-	// owners is nil until default constraints ask for it. As upstream's plugin, who needs them not
-	// has them not watched.
+	// owners is nil until default constraints need it. As with upstream's plugin, services and
+	// controllers are not watched for profiles that do not need them.
 	owners *owners
 }
 
-// errTopologies is returned for pods with more topology keys than a snapshot keeps up.
+// errTopologies is returned for pods with more topology keys than a snapshot maintains.
 var errTopologies = errors.New("too many topology keys")
 
-// NewSources returns the sources of a profile: the snapshot that decisions are made on, the
-// informers that the profile's plugins got from their handle, which have synced, and the feature
-// gates that they were made with.
+// NewSources returns the sources of a profile. It takes the snapshot that decisions are made on,
+// the synced informers that the profile's plugins got from their handle, and the feature gates that
+// the plugins were made with.
 func NewSources(snapshot *cache.Snapshot, factory informers.SharedInformerFactory, features feature.Features) *Sources {
 	namespaces := factory.Core().V1().Namespaces()
 	return &Sources{
@@ -51,14 +51,14 @@ func NewSources(snapshot *cache.Snapshot, factory informers.SharedInformerFactor
 	}
 }
 
-// podOf returns a pod that is, to selectors and terms, like those of a signature. It is valid until
-// the next call.
+// podOf returns a pod that selectors and terms cannot distinguish from those of a signature. It is
+// valid until the next call.
 func (s *Sources) podOf(signature *cache.Signature) *corev1.Pod {
 	s.probe.Namespace, s.probe.Labels = signature.Namespace, signature.Labels
 	return &s.probe
 }
 
-// owners is where the selectors of default constraints come from.
+// owners gives access to the objects that the selectors of default constraints are derived from.
 type owners struct {
 	services               corelisters.ServiceLister
 	replicationControllers corelisters.ReplicationControllerLister
@@ -66,11 +66,11 @@ type owners struct {
 	statefulSets           appslisters.StatefulSetLister
 
 	serviceStore toolscache.Store
-	// read are the namespaces whose services were read into Mentions since all services were at
+	// read are the namespaces whose services have been added to Mentions since the services were at
 	// version readAt.
 	read   sets.Set[string]
 	readAt string
-	// controllerStores by kind.
+	// controllerStores holds the stores of controllers by kind.
 	controllerStores map[string]toolscache.Store
 }
 
@@ -90,21 +90,22 @@ func newOwners(factory informers.SharedInformerFactory) *owners {
 	}
 }
 
-// series is the pods that belong together with a pod: those of its services and its controller.
+// series identifies the pods that belong together with a pod: those of its services and its
+// controller.
 type series struct {
 	*owners
 	pod      *corev1.Pod
 	selector labels.Selector
-	// controllers is where the pod's controller is kept under key; nil if it has none, or one of a
-	// kind that does not matter.
+	// controllers is the store that holds the pod's controller under key. It is nil if the pod has
+	// no controller, or one of a kind that does not matter.
 	controllers toolscache.Store
 	key         string
-	// servicesAt and controller are the state that the selector was made from.
+	// servicesAt and controller are the state from which the selector was made.
 	servicesAt string
 	controller any
 }
 
-// currentOwners returns the owners, which are watched from now on.
+// currentOwners returns the owners. The first call starts watching them.
 func (s *Sources) currentOwners() *owners {
 	if s.owners == nil {
 		s.owners = newOwners(s.factory)
@@ -117,7 +118,7 @@ func (s *Sources) newSeries(pod *corev1.Pod) *series {
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
 		r.controllers, r.key = r.controllerStores[owner.Kind], pod.Namespace+"/"+owner.Name
 	}
-	// In this order: what changes meanwhile is found to have changed.
+	// Read the versions before the selector, so that a change in between is detected later.
 	r.servicesAt, r.controller = version(r.serviceStore), r.currentController()
 	r.selector = r.current()
 	return r
@@ -127,7 +128,7 @@ func (r *series) current() labels.Selector {
 	return helper.DefaultSelector(r.pod, r.services, r.replicationControllers, r.replicaSets, r.statefulSets)
 }
 
-// changed reports whether the pods of the series are others by now.
+// changed reports whether the selector of the series has changed.
 func (r *series) changed() bool {
 	servicesAt, controller := version(r.serviceStore), r.currentController()
 	if servicesAt != "" && servicesAt == r.servicesAt && controller == r.controller {
@@ -140,8 +141,8 @@ func (r *series) changed() bool {
 	return false
 }
 
-// currentController returns the pod's controller, nil if it is not there. That it is the same
-// object means that nothing in it has changed.
+// currentController returns the pod's controller, or nil if it does not exist. The same object
+// means that the controller has not changed.
 func (r *series) currentController() any {
 	if r.controllers == nil {
 		return nil
@@ -153,7 +154,7 @@ func (r *series) currentController() any {
 	return controller
 }
 
-// version is the resource version of all that a store holds. It is "" if the store does not know,
-// as it does while client-go's feature gate AtomicFIFO is off; what came of the store has to be
-// worked out again then.
+// version returns the resource version of everything that a store holds. It returns "" if the store
+// does not know it, as while client-go's feature gate AtomicFIFO is off; callers must then
+// recompute what they derived from the store.
 func version(store toolscache.Store) string { return store.LastStoreSyncResourceVersion() }

@@ -21,28 +21,29 @@ import (
 // kube-scheduler 1.36).
 type spread struct {
 	sources *Sources
-	// pod is like all pods of the class. Nobody writes to it.
+	// pod stands for all pods of the class. It must not be modified.
 	pod      *corev1.Pod
 	required nodeaffinity.RequiredNodeAffinity
-	// constraints are those of the class that it was made for.
+	// constraints are those of the class that the tracker was made for.
 	constraints *SpreadConstraints
 
 	counters []counter
-	// counting are the counters that count the pods of each signature.
+	// counting holds the counters that count the pods of each signature.
 	counting memo[[]int]
-	// hard are the constraints that Filter goes by, soft those of Score, in the order of the pod.
+	// hard are the constraints that Filter uses, soft those that Score uses, in the order of the
+	// pod.
 	hard, soft []tally
-	// allKeys is true if nodes that lack the key of any soft constraint are not scored, and count
-	// for none.
+	// allKeys is true if nodes that lack the key of any soft constraint are not scored and count
+	// for none of them.
 	allKeys bool
-	// lacks says of slots that they are not scored, as the node lacks the key of a soft constraint;
-	// lacking is how many.
+	// lacks is true for the slots of nodes that are not scored because they lack the key of a soft
+	// constraint; lacking is their number.
 	lacks   []bool
 	lacking int
-	// Of Score.
+	// totals and normals are scratch space for Score.
 	totals  []float64
 	normals normals
-	// regrouped counts how often groups were to be made anew.
+	// regrouped counts the changes after which the nodes must be grouped again.
 	regrouped uint64
 }
 
@@ -51,12 +52,12 @@ type counter struct {
 	selector labels.Selector
 	pods     []int32 // by slot
 	fresh    int32   // on the node that is being updated
-	// byBinding is true if the selector goes by labels that pods only get when they are bound.
+	// byBinding is true if the selector reads labels that pods get only when they are bound.
 	byBinding bool
 }
 
-// Tracker returns the tracker of PodTopologySpread for pods with these constraints. It is stale
-// once the constraints have changed.
+// Tracker returns the tracker of PodTopologySpread for pods with these constraints. It becomes
+// stale when the constraints change.
 func (c *SpreadConstraints) Tracker() (Tracker, error) {
 	t := &spread{sources: c.sources, pod: c.pod, allKeys: !c.system, constraints: c}
 	t.required = nodeaffinity.GetRequiredNodeAffinity(t.pod)
@@ -67,7 +68,7 @@ func (c *SpreadConstraints) Tracker() (Tracker, error) {
 	return t, nil
 }
 
-// build counts all nodes.
+// build makes the tallies and counts the pods of all nodes.
 func (t *spread) build(hard, soft []rule) {
 	for _, r := range hard {
 		t.hard = append(t.hard, t.newTally(r))
@@ -94,7 +95,8 @@ func (t *spread) newTally(r rule) tally {
 	return y
 }
 
-// counterOf returns the counter of a selector. SpreadConstraints often differ in the key alone.
+// counterOf returns the index of the counter for a selector. Constraints often differ only in the
+// topology key.
 func (t *spread) counterOf(selector labels.Selector) int {
 	for i := range t.counters {
 		if reflect.DeepEqual(t.counters[i].selector, selector) {
@@ -111,8 +113,8 @@ func (t *spread) Stale() bool {
 	return renumbered || t.constraints.Changed()
 }
 
-// renumbered reports whether a topology was dropped and made anew. All are asked for, which keeps
-// them.
+// renumbered reports whether a topology was dropped and built again. It requests every topology,
+// which keeps the snapshot from dropping it.
 func (t *spread) renumbered() bool {
 	renumbered := false
 	for y := range t.tallies {
@@ -121,7 +123,7 @@ func (t *spread) renumbered() bool {
 	return renumbered
 }
 
-// tallies yields those of all constraints.
+// tallies yields the tallies of all constraints.
 func (t *spread) tallies(yield func(*tally) bool) {
 	for _, tallies := range [...][]tally{t.hard, t.soft} {
 		for i := range tallies {
@@ -145,13 +147,13 @@ func (t *spread) Relevant(pod *schedframework.PodInfo) bool {
 	return false
 }
 
-// matches reports whether a pod of the namespace with these labels counts. A selector that selects
-// everything counts nothing.
+// matches reports whether a pod of the class's namespace with these labels counts. A selector that
+// selects everything counts no pods.
 func (c *counter) matches(podLabels map[string]string) bool {
 	return !c.selector.Empty() && c.selector.Matches(labels.Set(podLabels))
 }
 
-// at is the number of pods in a slot when it was last counted.
+// at returns the number of pods in a slot when it was last counted.
 func (c *counter) at(slot cache.Slot) int32 {
 	if int(slot) < len(c.pods) {
 		return c.pods[slot]
@@ -200,8 +202,8 @@ func (t *spread) count(slot cache.Slot) {
 	}
 }
 
-// learn finds out by which counters the pods of a signature count, and reports whether they do.
-// Terminating pods do not.
+// learn determines which counters count the pods of a signature, and reports whether any does.
+// Terminating pods do not count.
 func (t *spread) learn(id cache.SignatureID, of *cache.Signature) bool {
 	var counters []int
 	if of.Namespace == t.pod.Namespace && !of.Terminating {
@@ -219,7 +221,7 @@ func (t *spread) learn(id cache.SignatureID, of *cache.Signature) bool {
 	return true
 }
 
-// lacksKey reports whether a node lacks the key of any of the constraints.
+// lacksKey reports whether a node lacks the topology key of any of the constraints.
 func (t *spread) lacksKey(tallies []tally, slot cache.Slot) bool {
 	for i := range tallies {
 		if tallies[i].now(slot) == unlabelled {
@@ -240,8 +242,8 @@ func (t *spread) setLacks(slot cache.Slot, lacks bool) {
 	t.lacks[slot] = lacks
 }
 
-// move makes the constraints of one kind count a node as it is now, instead of as it was. Inclusion
-// policies may still have a node that is eligible not count.
+// move recounts a node, as it is now, for the constraints of one kind. The inclusion policies may
+// still exclude an eligible node.
 func (t *spread) move(tallies []tally, slot cache.Slot, node *corev1.Node, eligible bool) {
 	var verdicts inclusion
 	for i := range tallies {
@@ -251,7 +253,7 @@ func (t *spread) move(tallies []tally, slot cache.Slot, node *corev1.Node, eligi
 	}
 }
 
-// inclusion is what the node inclusion policies of constraints say of one node, once asked.
+// inclusion caches the results of the node inclusion policies for one node.
 type inclusion struct {
 	asked, matches     bool // the pod's node selector and affinity
 	inspected, tainted bool // with taints that the pod does not tolerate
@@ -260,7 +262,7 @@ type inclusion struct {
 func (v *inclusion) includes(t *spread, y *tally, node *corev1.Node) bool {
 	if y.honorAffinity {
 		if !v.asked {
-			// An error, of a selector that does not parse, is ignored as upstream does.
+			// Like upstream, ignore the error of a selector that does not parse.
 			v.matches, _ = t.required.Match(node)
 			v.asked = true
 		}

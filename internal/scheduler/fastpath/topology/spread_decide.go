@@ -40,7 +40,7 @@ func (t *spread) Keep(slots []cache.Slot) []cache.Slot {
 	return slots
 }
 
-// keep keeps the nodes that the constraint lets pods on.
+// keep keeps the slots of nodes on which the constraint allows the pods.
 func (y *tally) keep(slots []cache.Slot) []cache.Slot {
 	limit := int(y.maxSkew) + y.minimum() - y.self
 	at, pods := y.at, y.pods
@@ -56,7 +56,7 @@ func (y *tally) keep(slots []cache.Slot) []cache.Slot {
 	return slots[:kept]
 }
 
-// Score implements Tracker. How much a constraint weighs grows with the number of its domains among
+// Score implements Tracker. The weight of a constraint grows with the number of its domains among
 // the feasible nodes.
 func (t *spread) Score(feasible []cache.Slot, sizes []int32, scores []int64) bool {
 	if len(t.soft) == 0 {
@@ -83,7 +83,8 @@ func (t *spread) Score(feasible []cache.Slot, sizes []int32, scores []int64) boo
 	return true
 }
 
-// unscored says which slots are not scored; nil if all are.
+// unscored returns a slice that is true for the slots that are not scored, or nil if all are
+// scored.
 func (t *spread) unscored() []bool {
 	if t.lacking == 0 {
 		return nil
@@ -91,7 +92,7 @@ func (t *spread) unscored() []bool {
 	return t.lacks
 }
 
-// scored is the number of feasible nodes that are scored.
+// scored returns the number of feasible nodes that are scored.
 func (t *spread) scored(feasible []cache.Slot, sizes []int32) int {
 	lacks := t.unscored()
 	if lacks == nil && sizes == nil {
@@ -124,24 +125,25 @@ func (y *tally) look(feasible []cache.Slot, unscored []bool) {
 	}
 }
 
-// weigh works out the weight of the constraint and what each domain adds to the score of its nodes.
+// weigh computes the weight of the constraint and the contribution of each domain to the score of
+// its nodes.
 func (y *tally) weigh() {
 	domains := len(y.found)
 	if y.seen[unlabelled] == y.pass && y.seen[emptyValue] == y.pass {
-		domains-- // a missing label and an empty one are the same to the plugin
+		domains-- // the plugin treats a missing label like an empty one
 	}
 	weight := spreadWeight(domains)
 	for _, place := range y.found {
 		y.terms[place] = spreadTerm(y.pods[place], y.maxSkew, weight)
 	}
-	// Unless nodes need have all keys, those without the label count for the empty value, but get
-	// nothing for it.
+	// Unless nodes must have all keys, those without the label count for the empty value, but the
+	// constraint adds nothing to their own score.
 	y.terms[emptyValue] = spreadTerm(y.pods[emptyValue]+y.pods[unlabelled], y.maxSkew, weight)
 	y.terms[unlabelled] = 0
 }
 
-// addTerms adds what the constraint gives the nodes. The constraints are added in the order in
-// which the plugin adds them, on which the sum of floats depends.
+// addTerms adds the constraint's contribution to the totals. The constraints are added in the
+// plugin's order, because the sum of floats depends on it.
 func (y *tally) addTerms(feasible []cache.Slot, totals []float64) {
 	at, terms := y.at, y.terms
 	for i, slot := range feasible {
@@ -149,8 +151,8 @@ func (y *tally) addTerms(feasible []cache.Slot, totals []float64) {
 	}
 }
 
-// addPerNode is addTerms for hostnames, of which the plugin takes the pods on the node itself,
-// those of nodes of the same hostname not included, whatever the inclusion policies.
+// addPerNode is addTerms for hostnames. For these the plugin counts only the pods on the node
+// itself, without those of other nodes of the same hostname and whatever the inclusion policies.
 func (y *tally) addPerNode(feasible []cache.Slot, totals []float64, pods []int32, scored int) {
 	weight, maxSkew, at := spreadWeight(scored), y.maxSkew, y.at
 	for i, slot := range feasible {
@@ -162,8 +164,9 @@ func (y *tally) addPerNode(feasible []cache.Slot, totals []float64, pods []int32
 
 func spreadWeight(domains int) float64 { return math.Log(float64(domains + 2)) }
 
-// spreadTerm is what a number of pods adds to a score. The expression has the form of the plugin's,
-// so that compilers that fuse the multiplication with the addition do so in both.
+// spreadTerm returns the contribution of a number of pods to a score. The expression has the same
+// form as the plugin's, so that compilers that fuse the multiplication with the addition do so in
+// both.
 func spreadTerm(pods, maxSkew int32, weight float64) float64 {
 	return float64(int64(pods))*weight + float64(maxSkew-1)
 }
@@ -177,8 +180,8 @@ func rounded(x float64) int64 {
 	return n
 }
 
-// finish rounds and normalizes the totals: the fewest pods get the highest score, and nodes that
-// are not scored none.
+// finish rounds and normalizes the totals: nodes with the fewest pods get the highest score, and
+// nodes that are not scored get 0.
 func (t *spread) finish(feasible []cache.Slot, scores []int64) {
 	unscored := t.unscored()
 	lowest, highest := int64(math.MaxInt64), int64(0)

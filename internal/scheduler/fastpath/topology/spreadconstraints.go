@@ -23,26 +23,26 @@ var systemDefaults = []corev1.TopologySpreadConstraint{
 	{TopologyKey: corev1.LabelTopologyZone, MaxSkew: 5, WhenUnsatisfiable: corev1.ScheduleAnyway},
 }
 
-// SpreadConstraints are the topology spread constraints of the pods of a class as they are now:
-// their own, or the profile's default ones, which apply to the pods of their services and their
-// controller.
+// SpreadConstraints are the current topology spread constraints of the pods of a class: their own,
+// or the profile's default ones, which apply to the pods of their services and their controller.
 type SpreadConstraints struct {
 	sources *Sources
-	// pod is like all pods of the class. Nobody writes to it.
+	// pod stands for all pods of the class. It must not be modified.
 	pod *corev1.Pod
-	// hard and soft are empty if the default ones have nothing to apply to.
+	// hard and soft are empty if the default constraints have nothing to apply to.
 	hard, soft []rule
-	// system is true if they are the system's default ones.
+	// system is true if the constraints are the system's default ones.
 	system bool
-	series *series // nil unless default ones apply
+	series *series // nil unless default constraints apply
 }
 
-// Hard reports whether Filter goes by any of them.
+// Hard reports whether Filter uses any of the constraints.
 func (c *SpreadConstraints) Hard() bool { return len(c.hard) > 0 }
 
-// SpreadConstraints returns those that PodTopologySpread with these arguments goes by for the pods
-// of the class that pod is of. The pod is copied. They are nil if it will have nothing to do with
-// them. With an error they are for the plugin itself, which in most cases refuses them.
+// SpreadConstraints returns the constraints that PodTopologySpread with these arguments applies to
+// pods of the class of pod. It copies the pod. It returns nil if the plugin does nothing for these
+// pods. If it returns an error, the plugin itself must handle the pods; in most cases it refuses
+// them.
 func (s *Sources) SpreadConstraints(args *schedconfig.PodTopologySpreadArgs, pod *corev1.Pod) (*SpreadConstraints, error) {
 	constraints, system := pod.Spec.TopologySpreadConstraints, false
 	own := len(constraints) > 0
@@ -76,12 +76,12 @@ func (s *Sources) SpreadConstraints(args *schedconfig.PodTopologySpreadArgs, pod
 	return c, nil
 }
 
-// Changed reports whether the pods have other constraints by now, since services or controllers are
-// others. It stays so.
+// Changed reports whether the pods now have other constraints because services or controllers have
+// changed. Once true, it stays true.
 func (c *SpreadConstraints) Changed() bool { return c.series != nil && c.series.changed() }
 
-// Key returns what the tracker is made from besides node selector, node affinity and tolerations of
-// the pods. Classes in which all of that is equal can do with one tracker.
+// Key returns everything that the tracker is made from, except the node selector, node affinity and
+// tolerations of the pods. Classes that are equal in all of that can share one tracker.
 func (c *SpreadConstraints) Key() string {
 	key := appendText(nil, c.pod.Namespace)
 	key = appendFlag(key, c.system)
@@ -132,8 +132,8 @@ type rule struct {
 	selector    labels.Selector
 	maxSkew     int32
 	minDomains  int32
-	// Which nodes count: those that the pod's node selector and affinity match, those whose taints
-	// it tolerates.
+	// honorAffinity and honorTaints restrict the nodes that count: to those that the pod's node
+	// selector and affinity match, and to those whose taints it tolerates.
 	honorAffinity, honorTaints bool
 }
 
@@ -169,9 +169,9 @@ func rules(constraints []corev1.TopologySpreadConstraint, action corev1.Unsatisf
 	return resolved, nil
 }
 
-// withLabels narrows a selector down to pods that have the pod's own values of some labels
-// (matchLabelKeys). Keys that the pod lacks are ignored, and a selector of nothing goes on
-// selecting nothing.
+// withLabels narrows a selector to pods that have the pod's own values of some labels
+// (matchLabelKeys). Keys that the pod lacks are ignored, and a selector that selects nothing still
+// selects nothing.
 func withLabels(selector labels.Selector, keys []string, podLabels map[string]string) labels.Selector {
 	own := labels.Set{}
 	for _, key := range keys {
@@ -186,7 +186,7 @@ func withLabels(selector labels.Selector, keys []string, podLabels map[string]st
 	return labels.SelectorFromSet(own).Add(requirements...)
 }
 
-// defaults are the constraints of a profile for pods that have none.
+// defaults returns the constraints of a profile for pods that have none.
 func defaults(args *schedconfig.PodTopologySpreadArgs) (constraints []corev1.TopologySpreadConstraint, system bool) {
 	if args.DefaultingType == schedconfig.SystemDefaulting {
 		return systemDefaults, true

@@ -5,27 +5,28 @@ package topology
 
 import "github.com/livesched/livesched/internal/scheduler/cache"
 
-// tally is a topology spread constraint with the pods that it counts in each domain.
+// tally is a topology spread constraint with the number of pods that it counts in each domain.
 type tally struct {
 	rule
 	places
 	counter int
 	// self is 1 if the class's own pods match the selector.
 	self int
-	// perNode is true if Score counts the pods of each node by itself, whatever the inclusion
+	// perNode is true if Score counts the pods of each node separately, whatever the inclusion
 	// policies.
 	perNode bool
 
 	counts []bool // by slot: whether the node's pods count
-	// pods and nodes that count, by place.
+	// pods and nodes are the numbers of pods and nodes that count, by place.
 	pods  []int32
 	nodes []int32
 	// domains is the number of places with nodes that count.
 	domains int
 	least   least
 
-	// Of Score, by place: the pass in which a feasible node was seen there, and what that place
-	// adds to a score. found are the places that were seen in this pass.
+	// The rest is scratch space for Score, by place: seen is the pass in which a feasible node was
+	// last seen there, and terms is the contribution of the place to a score. found lists the
+	// places seen in the current pass.
 	pass  uint64
 	seen  []uint64
 	terms []float64
@@ -40,8 +41,9 @@ func (y *tally) grow(slots int) {
 	y.nodes = grow(y.nodes, y.bound())
 }
 
-// move counts a node where it is now, if it counts, instead of where it was. before is the number
-// of pods that it had then, after what it has now.
+// move recounts a node: it removes the node from the place where it was counted and adds it to its
+// current place if it counts. before is the number of its pods that were counted, after the number
+// now.
 func (y *tally) move(slot cache.Slot, counts bool, before, after int32) {
 	from, to := y.at[slot], y.now(slot)
 	counted := y.counts[slot]
@@ -73,7 +75,7 @@ func (y *tally) add(place, nodes, pods int32) {
 	}
 }
 
-// counted is the number of pods in a place, -1 if no node there counts.
+// counted returns the number of pods in a place, or -1 if no node there counts.
 func (y *tally) counted(place int32) int32 {
 	if y.nodes[place] == 0 {
 		return -1
@@ -81,8 +83,8 @@ func (y *tally) counted(place int32) int32 {
 	return y.pods[place]
 }
 
-// minimum is the number of pods that the skew is measured from: of the domain that has the fewest,
-// or 0 if there are fewer domains than the constraint asks for.
+// minimum returns the number of pods from which the skew is measured: that of the domain with the
+// fewest, or 0 if there are fewer domains than the constraint requires.
 func (y *tally) minimum() int {
 	if y.domains < int(y.minDomains) {
 		return 0

@@ -13,67 +13,68 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// Tracker is the answer of one plugin that looks beyond a node for the pods of one class, kept up
-// to date node by node. It belongs to the goroutine of the scheduling loop, as the snapshot does
-// that it was made for: no method may be called while another runs, or while the snapshot is
-// refreshed.
+// Tracker answers for one plugin whose result depends on more than a single node, for the pods of
+// one class. It is kept up to date node by node. It belongs to the goroutine of the scheduling
+// loop, as does the snapshot that it was made for: a method must not be called while another one
+// runs, or while the snapshot is refreshed.
 //
 // A decision calls the methods in this order:
 //
-//	Stale                 after each refresh of the snapshot; if so, the Tracker is made anew
+//	Stale                 after each refresh of the snapshot; a stale Tracker must be replaced
 //	Update                once for each slot that has changed since the Tracker was made or updated
 //	GroupsEpoch           if AppendGroup is called
 //	Filter, Keep, Score,  any number of times, until the next refresh
 //	AppendGroup
 type Tracker interface {
-	// Stale reports whether Update, slot by slot, is not enough any more: namespaces or services
-	// have changed, or topologies are numbered otherwise. A Tracker that is stale stays so.
+	// Stale reports whether updating slot by slot is no longer enough, because namespaces or
+	// services have changed or a topology has been renumbered. A stale Tracker stays stale.
 	Stale() bool
-	// Relevant reports whether a pod like this one, placed on a node or removed from it, changes
-	// anything for the class. If not, that change needs no Update. It is true if in doubt, and the
-	// same for all pods with equal namespace, labels (but for those that binding sets, see
-	// cache.SetByBinding) and pod (anti-)affinity as long as the Tracker lives. Two pods of which a
-	// class's selector sees different labels are not alike, even if no selector cared when they
-	// were placed.
+	// Relevant reports whether placing a pod like this one on a node, or removing it, can change
+	// anything for the class. If not, that change needs no Update. It returns true if in doubt. As
+	// long as the Tracker lives, the result is the same for all pods with equal namespace, pod
+	// (anti-)affinity and labels (except those that binding sets, see cache.SetByBinding). Two pods
+	// whose labels differ for a class's selector are not alike, even if no selector read these
+	// labels when the pods were placed.
 	Relevant(pod *schedframework.PodInfo) bool
-	// Update recomputes what the node in a slot contributes: a node that came or changed, or whose
-	// pods did, or none if the slot is free. Updating a slot to which nothing has happened changes
-	// nothing.
+	// Update recomputes the contribution of the node in a slot, after the node was added or
+	// changed, its pods changed, or the slot became free. Updating a slot that has not changed has
+	// no effect.
 	Update(slot cache.Slot)
-	// Filter reports whether the class's pods fit the node in a slot: nil, or the status that the
-	// plugin returns, of the same code, message and plugin. Statuses are shared and must not be
-	// written to.
+	// Filter returns nil if the class's pods fit the node in a slot. Otherwise it returns a status
+	// with the code, message and plugin of the one that the plugin returns. Statuses are shared and
+	// must not be modified.
 	Filter(slot cache.Slot) *fwk.Status
-	// Keep is Filter for many nodes at once: it moves those that fit to the front of slots, in
-	// their order, and returns them.
+	// Keep is Filter for many nodes: it moves the slots of the nodes that fit to the front of
+	// slots, in their order, and returns them.
 	Keep(slots []cache.Slot) []cache.Slot
 	// Score writes the scores of the feasible nodes, after normalization and before weights, in
-	// their order; scores is as long as feasible. With ok false the plugin skips scoring, or gives
-	// 0 to all of them, and what is in scores means nothing.
+	// their order; scores is as long as feasible. If ok is false, the plugin skips scoring or gives
+	// all of them 0, and the content of scores is undefined.
 	//
-	// With sizes each of feasible stands for so many nodes of its group, itself included, and these
-	// are the nodes that are feasible. nil: each stands for itself.
+	// If sizes is not nil, each slot of feasible stands for the number of nodes of its group in
+	// sizes, itself included, and all these nodes are feasible. If sizes is nil, each slot stands
+	// for itself.
 	Score(feasible []cache.Slot, sizes []int32, scores []int64) (ok bool)
-	// AppendGroup appends to key all that Filter and Score tell the node in a slot from others by:
-	// nodes of equal keys are of one group, that is, they are given equal answers now and after
-	// whatever happens to other nodes. The key of a slot changes when the slot is updated, and with
-	// GroupsEpoch. No key is the beginning of another.
+	// AppendGroup appends to key everything by which Filter and Score distinguish the node in a
+	// slot from others. Nodes with equal keys form one group: they get equal answers, now and after
+	// any change to other nodes. The key of a slot changes only when the slot is updated or
+	// GroupsEpoch grows. No key is a prefix of another.
 	AppendGroup(key []byte, slot cache.Slot) []byte
-	// GroupsEpoch is a number that grows when keys may have changed of slots that were not updated.
-	// It has to be asked for after the updates that follow a refresh, and before AppendGroup.
+	// GroupsEpoch returns a number that grows when the keys of slots that were not updated may have
+	// changed. Call it after the updates that follow a refresh, and before AppendGroup.
 	GroupsEpoch() uint64
-	// LetsAll reports whether, as things are, Filter would let the class's pods on every node. It
-	// is false if in doubt.
+	// LetsAll reports whether Filter would currently let the class's pods on every node. It returns
+	// false if in doubt.
 	LetsAll() bool
-	// Idle reports whether, as things are, Filter would let the class's pods on every node and
-	// Score would not be ok, whatever the feasible nodes. It is false if in doubt.
+	// Idle reports whether Filter would currently let the class's pods on every node and Score
+	// would return false for any feasible nodes. It returns false if in doubt.
 	Idle() bool
-	// Bytes is about what it holds in memory.
+	// Bytes estimates the memory that the Tracker holds.
 	Bytes() int
 }
 
-// byBinding reports whether a selector goes by labels that pods only get when they are bound, of
-// which their class says nothing.
+// byBinding reports whether a selector reads labels that pods get only when they are bound. The
+// class of a pod does not include these labels.
 func byBinding(selector labels.Selector) bool {
 	requirements, _ := selector.Requirements()
 	return slices.ContainsFunc(requirements, func(r labels.Requirement) bool { return cache.SetByBinding(r.Key()) })
