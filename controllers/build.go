@@ -10,11 +10,12 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/profile"
 )
 
-// builds are how far the builds of a pass have come, by scheduler name.
+// builds holds the outcomes of the builds of a pass, by scheduler name.
 type builds struct {
-	// wanted are of the resolved profiles whose revision does not run yet.
+	// wanted holds the outcomes for the resolved profiles whose revision does not run yet.
 	wanted map[string]profile.Outcome
-	// before are last good revisions, which run where nothing else can, and standIns their builds.
+	// before holds the last good revisions that run if a profile cannot be built, and standIns the
+	// outcomes of their builds.
 	before   map[string]*config.Profile
 	standIns map[string]profile.Outcome
 }
@@ -38,9 +39,9 @@ func missing(resolution *config.Resolution, now active) map[string]*config.Profi
 	return wanted
 }
 
-// missingStandIns returns the last good revisions, as lastGood has them, of profiles that could not
-// be built and of which none runs: livesched was restarted, and what ran before is to run on. A
-// profile whose build is being retried keeps its stand-in.
+// missingStandIns returns the last good revisions, from lastGood, of the profiles that could not be
+// built and have no running instance. This happens after a restart, when the revision that ran
+// before it must continue to run. A profile whose build is being retried keeps its stand-in.
 func missingStandIns(outcomes map[string]profile.Outcome, now active, lastGood func(schedulerName string) *config.Profile) map[string]*config.Profile {
 	before := map[string]*config.Profile{}
 	for name, outcome := range outcomes {

@@ -22,7 +22,7 @@ import (
 // The recorder for events.k8s.io/v1 has no such limit: it groups Events on one version of an object
 // into a series, and every Event here is on another version.
 const (
-	// eventBurst is the number of Events of one type that an object may get at once.
+	// eventBurst is the number of Events of one type that an object may get in one burst.
 	eventBurst = 25
 	// eventsPerSecond is the rate of further Events.
 	eventsPerSecond = 1.0 / 300
@@ -53,7 +53,7 @@ type eventLimit struct {
 }
 
 // LimitEvents returns a recorder that drops Events of an object that gets many of one type: it
-// records 25 at once, then one every five minutes, with the number of those that were dropped.
+// records a burst of 25, then one every five minutes, with the number of those that were dropped.
 // Normal Events do not count against Warnings.
 func LimitEvents(recorder events.EventRecorder, clock clock.PassiveClock) events.EventRecorder {
 	return &limitedRecorder{EventRecorder: recorder, clock: clock, limits: lru.New(eventObjects)}

@@ -18,14 +18,15 @@ import (
 const (
 	// maxEventNote is the API server's limit for the note of an Event, in bytes.
 	maxEventNote = 1024
-	// maxConditionMessage is less than its limit for the message of a condition: nobody reads more.
+	// maxConditionMessage is less than the API server's limit for the message of a condition, which
+	// is longer than anyone reads.
 	maxConditionMessage = 8 * 1024
 )
 
 // note is an Event that is to be recorded.
 type note struct{ eventType, reason, action, text string }
 
-// notes returns the Events for what is new in the conditions of an object. A spec that is valid
+// notes returns the Events for the changes in the conditions of an object. A spec that is valid
 // gets none until it runs. Another spec that is rejected for the same reason gets one, too.
 func notes(before, after []metav1.Condition) []note {
 	var all []note

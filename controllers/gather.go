@@ -14,11 +14,11 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// objects is the whole set, as the cache has it. Read-only.
+// objects holds all objects, as the cache has them. Read-only.
 type objects struct {
 	profiles []v1alpha1.SchedulerProfile
 	policies []v1alpha1.SchedulingPolicy
-	// secrets are those that the policies name, as far as they exist.
+	// secrets holds the existing Secrets that the policies name.
 	secrets map[types.NamespacedName]config.Secret
 }
 
@@ -34,8 +34,8 @@ func (o *objects) uids() sets.Set[types.UID] {
 	return all
 }
 
-// gather reads everything that is resolved. The stored revisions come between the objects and the
-// Secrets, since a last good spec may name other Secrets.
+// gather reads everything that resolve needs. It reads the stored revisions before the Secrets,
+// since a last good spec may name other Secrets.
 func (r *ProfileReconciler) gather(ctx context.Context, p *pass) error {
 	var profiles v1alpha1.SchedulerProfileList
 	if err := r.Client.List(ctx, &profiles); err != nil {

@@ -28,9 +28,9 @@ const defaultHistoryLimit = 10
 
 // stored is the result of storing the history of a pass, by the UIDs of objects.
 type stored struct {
-	// failed is why a revision could not be stored.
+	// failed holds the errors of revisions that could not be stored.
 	failed map[types.UID]error
-	// latest are the objects whose newest revision is the one that runs.
+	// latest holds the objects whose newest revision is the one that runs.
 	latest sets.Set[types.UID]
 }
 
@@ -110,7 +110,7 @@ func (r *ProfileReconciler) profileRevision(cfg *config.Profile) *history.Revisi
 // store stores one revision. It records an Event if the object has gone back to an older spec.
 func (r *ProfileReconciler) store(ctx context.Context, object client.Object, want *history.Revision, latest bool, p *pass) {
 	if err := r.memory.failed; err != nil {
-		p.stored.failed[want.UID] = err // writing without knowing what is stored would mix up the order
+		p.stored.failed[want.UID] = err // a write without knowledge of the stored revisions would break their order
 		return
 	}
 	kept, err := r.Archive.Store(ctx, want, latest)

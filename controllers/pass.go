@@ -10,32 +10,32 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/profile"
 )
 
-// staleRetry is how long to wait for the cache to catch up with a status that was written
-// meanwhile.
+// staleRetry is how long to wait for the cache to receive a status that was written during the
+// pass.
 const staleRetry = 50 * time.Millisecond
 
-// pass is one reconciliation of the whole set. Each stage reads what the stages before it have
-// filled in, and fills in its own part.
+// pass is one reconciliation of the whole set. Each stage reads the results of the earlier stages,
+// and adds its own.
 type pass struct {
-	// leading: this replica leads, so that it stores history and writes status.
+	// leading reports whether this replica leads, and so stores history and writes status.
 	leading bool
-	// objects are what gather has read.
+	// objects holds the objects that gather has read.
 	objects objects
-	// resolution is what the objects ask for.
+	// resolution is the configuration that the objects specify.
 	resolution *config.Resolution
 	builds     builds
 	plan       *plan
-	// running are the profiles that decide after the swap, by scheduler name.
+	// running holds the profiles that schedule pods after the swap, by scheduler name.
 	running map[string]*running
 	stored  stored
 	// historyRetry is how long to wait until history is read or stored again, 0 if nothing failed.
 	historyRetry time.Duration
-	// stale: the cache was behind the API server with some object, whose status is written in
-	// another pass.
+	// stale reports whether the cache had an outdated version of some object. The next pass writes
+	// its status.
 	stale bool
 }
 
-// state returns what status reports of the pass.
+// state returns the state that status reports after the pass.
 func (p *pass) state() *state {
 	return &state{resolution: p.resolution, running: p.running, failed: p.plan.failed, pending: p.plan.pending}
 }
@@ -49,7 +49,7 @@ func (p *pass) requeueAfter(now time.Time) time.Duration {
 	for _, outcomes := range []map[string]profile.Outcome{p.builds.wanted, p.builds.standIns} {
 		for _, outcome := range outcomes {
 			if outcome.Err != nil {
-				// 0 would be never.
+				// A wait of 0 would mean that no pass is needed.
 				wait = sooner(wait, max(outcome.RetryAt.Sub(now), time.Millisecond))
 			}
 		}
@@ -57,7 +57,7 @@ func (p *pass) requeueAfter(now time.Time) time.Duration {
 	return wait
 }
 
-// sooner returns the shorter of two waits. 0 is none.
+// sooner returns the shorter of two waits. 0 means no wait.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b == 0 {
 		return max(a, b)

@@ -12,35 +12,36 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/profile"
 )
 
-// active is what the current map of the Store stands for.
+// active describes the current map of the Store.
 type active struct {
-	// profiles are what decides, by scheduler name. A profile that was carried over can be newer
-	// than the configuration that its instance was built from, but has the same revision.
+	// profiles holds the profiles that schedule pods, by scheduler name. A profile that was carried
+	// over can be newer than the configuration that its instance was built from, but has the same
+	// revision.
 	profiles map[string]*config.Profile
 	// sortedBy is the scheduler name of the profile that orders the queue, "" at first.
 	sortedBy string
 }
 
-// situation is all that a plan depends on.
+// situation holds everything that a plan depends on.
 type situation struct {
 	resolution *config.Resolution
-	// active is what runs now.
+	// active describes the profiles that run now.
 	active active
-	// builds are how far the builds of what does not run yet have come.
+	// builds holds the outcomes of the builds of profiles that do not run yet.
 	builds builds
 }
 
-// plan is what is to run after the next swap, and why it is not what was resolved.
+// plan describes the profiles that run after the next swap, and why some resolved profiles do not.
 type plan struct {
 	next active
-	// take are the builds whose instances are swapped in, by scheduler name. All other profiles of
-	// next go on with the instance that runs.
+	// take holds the builds whose instances are swapped in, by scheduler name. All other profiles
+	// of next keep their running instance.
 	take map[string]*profile.Build
-	// failed are the builds that failed. What ran before under the name, if anything, keeps
-	// running.
+	// failed holds the errors of failed builds. The instance that runs under the name, if any,
+	// keeps running.
 	failed map[string]error
-	// pending are the builds that have not ended, and those that wait for such a build, with the
-	// reason. What ran before under the name, if anything, keeps running.
+	// pending holds the reasons of builds that have not ended, and of those that wait for such a
+	// build. The instance that runs under the name, if any, keeps running.
 	pending map[string]string
 }
 

@@ -45,7 +45,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/profile"
 )
 
-// Config is what a ProfileReconciler works with. All fields are required.
+// Config holds the dependencies of a ProfileReconciler. All fields are required.
 type Config struct {
 	// Client reads from the manager's cache and writes status.
 	Client client.Client
@@ -74,34 +74,34 @@ type Config struct {
 
 // ProfileReconciler reconciles all SchedulerProfiles and SchedulingPolicies together.
 //
-// Goroutines: its worker runs Reconcile, is the only one that swaps, and alone touches the fields
-// from wanted to memory. Start runs on a goroutine of its own. Builds and watches of Secrets run on
-// theirs, and ask for another pass.
+// Goroutines: only the reconciler's worker runs Reconcile, swaps, and uses the fields from wanted
+// to memory. Start has its own goroutine, and so has each build and each watch of a Secret, which
+// request another pass.
 type ProfileReconciler struct {
 	Config
 
-	// passes asks for a pass. It has room for one request, which stands for all.
+	// passes requests a pass. It has room for one request, because one pass serves all requests.
 	passes chan event.GenericEvent
 	// end ends the builds and the watches of Secrets.
 	end context.CancelFunc
 	// settled: see Settled.
 	settled atomic.Bool
 
-	// wanted builds what is to run, and standIns what ran before a restart, where that cannot be
-	// built.
+	// wanted builds the profiles that are to run. standIns builds the revisions that ran before a
+	// restart, in place of profiles that cannot be built.
 	wanted, standIns *profile.Supervisor
-	// secrets are those that policies name.
+	// secrets watches the Secrets that policies name.
 	secrets secretWatches
-	// last is what the last pass left.
+	// last holds the results of the last pass.
 	last last
-	// memory is what is known of the stored revisions.
+	// memory holds the state of reading the stored revisions.
 	memory memory
 }
 
-// last is what one pass leaves to the next.
+// last holds the results of one pass that the next pass needs.
 type last struct {
 	active active
-	// good are the specs that ran, to fall back on.
+	// good holds the specs that ran, as fallbacks.
 	good       config.LastGood
 	rejections rejections
 }
@@ -121,7 +121,7 @@ func New(cfg Config) *ProfileReconciler {
 // Settled reports whether the set was reconciled once, and no profile is still in its first build.
 func (r *ProfileReconciler) Settled() bool { return r.settled.Load() }
 
-// requestPass asks for a pass. It never blocks.
+// requestPass requests a pass. It never blocks.
 func (r *ProfileReconciler) requestPass() {
 	select {
 	case r.passes <- event.GenericEvent{Object: &v1alpha1.SchedulerProfile{}}:
@@ -142,8 +142,8 @@ func (r *ProfileReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		return []reconcile.Request{wholeSet}
 	})
 	specChanged := builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		// An informer that missed a deletion shows an object that was created again as an update,
-		// of one generation.
+		// An informer that missed a deletion reports an object that was created again as an update,
+		// possibly with the same generation.
 		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || e.ObjectOld.GetUID() != e.ObjectNew.GetUID()
 	}})
 	everywhere := r.NeedLeaderElection()
@@ -159,8 +159,8 @@ func (r *ProfileReconciler) SetupWithManager(mgr ctrl.Manager) error {
 // wholeSet is the only request.
 var wholeSet = reconcile.Request{NamespacedName: types.NamespacedName{Name: "all"}}
 
-// Start asks for a pass when this replica comes to lead, since the writes that followers must not
-// make are due then. It ends the builds and the watches of Secrets with ctx. The manager calls it.
+// Start requests a pass when this replica becomes the leader, because only the leader writes. It
+// ends the builds and the watches of Secrets with ctx. The manager calls it.
 func (r *ProfileReconciler) Start(ctx context.Context) error {
 	defer r.end()
 	select {

@@ -20,28 +20,29 @@ const (
 	// recallPatience is how long to try to read the stored revisions before profiles run without
 	// them: scheduling with the current specs is better than not scheduling.
 	recallPatience = 10 * time.Second
-	// What could not be read or stored is retried after firstHistoryRetry, and after twice the last
-	// delay when it fails again, up to lastHistoryRetry.
+	// A failed read or write is retried after firstHistoryRetry. The delay doubles with each
+	// further failure, up to lastHistoryRetry.
 	firstHistoryRetry = time.Second
 	lastHistoryRetry  = 30 * time.Second
 )
 
-// memory is how far the stored revisions are known. Every replica reads them before it resolves
-// anything, and again when it becomes the leader, since the last leader may have run specs that
-// this replica has not seen. Only the leader writes.
+// memory holds the state of reading the stored revisions. Every replica reads them before it
+// resolves anything, and again when it becomes the leader, since the last leader may have run specs
+// that this replica has not seen. Only the leader writes.
 type memory struct {
-	// recalled: the revisions were read; leading: they were read as the leader. From then on the
-	// index of Archive is what is stored, apart from changes that others make.
+	// recalled reports whether the revisions were read, and leading whether they were read as the
+	// leader. From then on, the index of Archive equals the stored revisions, apart from changes
+	// that others make.
 	recalled, leading bool
-	// failed is why they could not be read in the last attempt, and since is when that began.
+	// failed is the error of the last attempt to read them. since is when the failures began.
 	failed error
 	since  time.Time
-	// delay is how long to wait until what failed is retried.
+	// delay is the wait before the next retry.
 	delay time.Duration
 }
 
-// recall reads the stored revisions if that is due. They run where the current specs are invalid.
-// It returns an error while it is too early to go on without them.
+// recall reads the stored revisions if that is due. Profiles fall back on them if the current specs
+// are invalid. It returns an error while it is too early to go on without them.
 func (r *ProfileReconciler) recall(ctx context.Context, p *pass) error {
 	m := &r.memory
 	if m.recalled && (m.leading || !p.leading) {
@@ -73,9 +74,9 @@ func (r *ProfileReconciler) recall(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// goodProfiles returns the stored revisions of a profile, the latest first. What this replica has
-// run comes before them if it is later: then the last leader did not get to store it. Otherwise the
-// stored revisions are at least as new.
+// goodProfiles returns the stored revisions of a profile, the latest first. The specs that this
+// replica has run come first if they are newer: then the last leader did not store them before it
+// ended. Otherwise the stored revisions are at least as new.
 func goodProfiles(stored []history.Revision, ran []config.GoodProfile) []config.GoodProfile {
 	var all []config.GoodProfile
 	for i := len(stored) - 1; i >= 0; i-- {
@@ -128,13 +129,12 @@ func goodPolicies(stored []history.Revision, ran []config.GoodPolicy) []config.G
 	}
 }
 
-// goodPolicy returns a stored policy without its Secrets, which are read anew.
+// goodPolicy returns a stored policy without its Secrets, which are read again.
 func goodPolicy(p *history.Policy) config.GoodPolicy {
 	return config.GoodPolicy{Name: p.Name, UID: p.UID, Generation: p.Generation, Spec: p.Spec}
 }
 
-// retryAfter returns how long to wait until what could not be read or stored is retried, 0 if
-// nothing failed.
+// retryAfter returns how long to wait before failed reads and writes are retried, 0 if none failed.
 func (m *memory) retryAfter(failed map[types.UID]error) time.Duration {
 	if m.failed == nil && len(failed) == 0 {
 		m.delay = 0

@@ -16,9 +16,8 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// reportStatus writes the status of every object whose status changes, and records what is new in
-// it as Events. Only the leader does so: status describes the profiles that the leader schedules
-// with.
+// reportStatus writes the status of every object whose status changes, and records the changes as
+// Events. Only the leader does so: status describes the profiles that the leader schedules with.
 func (r *ProfileReconciler) reportStatus(ctx context.Context, p *pass) error {
 	if !p.leading {
 		return nil
@@ -87,8 +86,7 @@ func (r *ProfileReconciler) reportPolicy(ctx context.Context, p *pass, before *v
 	return nil
 }
 
-// write writes one status and then records the Events. It ignores an object that was deleted
-// meanwhile.
+// write writes one status and then records the Events. It ignores an object that has been deleted.
 //
 // A status is computed from the last one, so it must not replace any other: that would move
 // transition times and repeat Events.

@@ -10,7 +10,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
-// resolve works out what is to run.
+// resolve resolves the objects into the profiles that are to run.
 func (r *ProfileReconciler) resolve(p *pass) {
 	p.resolution = config.Resolve(config.Input{
 		Profiles:   p.objects.profiles,
@@ -22,7 +22,7 @@ func (r *ProfileReconciler) resolve(p *pass) {
 	r.last.rejections = r.last.rejections.count(&p.objects, p.resolution)
 }
 
-// rejections are the generations of objects that are not accepted, by the objects' UIDs.
+// rejections holds the generations of the objects that are not accepted, by the objects' UIDs.
 type rejections map[types.UID]int64
 
 // count counts the specs that are newly rejected and returns all that are. A spec counts once,

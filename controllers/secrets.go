@@ -22,18 +22,17 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// firstLook is how long a reconcile waits for the first look at a Secret. After that the Secret
-// counts as one that cannot be read, until it can.
+// firstLook is how long a reconcile waits for the first read of a Secret. After that, the Secret
+// counts as unreadable until it is read.
 const firstLook = 5 * time.Second
 
 var errNoAnswer = errors.New("the API server has not answered yet")
 
-// secretWatches watches the Secrets that policies name, each by itself and by its name, and keeps
-// their TLS material and nothing else. So no right to read Secrets in general is needed, and none
-// is held that nobody named.
+// secretWatches watches the Secrets that policies name, each with a watch by its name, and keeps
+// only their TLS material. So livesched needs no right to read all Secrets, and holds no Secret
+// that no policy names.
 //
-// Its methods are called by the reconciler's worker. What happens to a Secret reaches changed from
-// other goroutines.
+// The reconciler's worker calls its methods. Watches call changed from their own goroutines.
 type secretWatches struct {
 	client clientset.Interface
 	// lifetime ends the watches. changed is called when a Secret has changed. Both are set before
@@ -44,7 +43,7 @@ type secretWatches struct {
 	watches map[types.NamespacedName]*secretWatch
 }
 
-// read returns the named Secrets, as far as they exist, and forgets the others.
+// read returns those of the named Secrets that exist, and stops watching all others.
 func (w *secretWatches) read(ctx context.Context, named sets.Set[types.NamespacedName]) map[types.NamespacedName]config.Secret {
 	if w.watches == nil {
 		w.watches = map[types.NamespacedName]*secretWatch{}
@@ -74,11 +73,11 @@ type secretWatch struct {
 	name     types.NamespacedName
 	informer toolscache.SharedIndexInformer
 	stop     context.CancelFunc
-	// heard is closed when the Secret was looked at, or may not be. Nobody waits for it beyond
-	// deadline.
+	// heard is closed when the Secret was read, or when reading it was refused. read does not wait
+	// for it beyond deadline.
 	heard    chan struct{}
 	deadline time.Time
-	// lastErr is why the last look failed.
+	// lastErr is the error of the last read that failed.
 	lastErr atomic.Pointer[error]
 }
 
@@ -106,13 +105,13 @@ func (w *secretWatches) start(name types.NamespacedName) *secretWatch {
 	go func() {
 		if toolscache.WaitForCacheSync(ctx.Done(), s.informer.HasSynced) {
 			hear()
-			w.changed() // also where it turned out that there is no such Secret
+			w.changed() // also if there is no such Secret
 		}
 	}()
 	return s
 }
 
-// onlyTLS drops from a Secret all that is not TLS material.
+// onlyTLS removes everything but the TLS material from a Secret.
 func onlyTLS(object any) (any, error) {
 	secret, ok := object.(*corev1.Secret)
 	if !ok {
@@ -130,7 +129,7 @@ func onlyTLS(object any) (any, error) {
 	return kept, nil
 }
 
-// read returns the Secret as it is known, unless it does not exist.
+// read returns the last known state of the Secret, and whether it exists.
 func (s *secretWatch) read(ctx context.Context) (secret config.Secret, exists bool) {
 	ctx, cancel := context.WithDeadline(ctx, s.deadline)
 	defer cancel()

@@ -16,13 +16,13 @@ import (
 	"github.com/livesched/livesched/internal/truncate"
 )
 
-// state is what status reports.
+// state holds what the status of all objects reports.
 type state struct {
-	// resolution is what is to run.
+	// resolution holds the profiles that are to run.
 	resolution *config.Resolution
-	// running are the profiles that run, by scheduler name.
+	// running holds the profiles that run, by scheduler name.
 	running map[string]*running
-	// failed and pending are why other profiles do not: see plan.
+	// failed and pending hold the reasons why other profiles do not run: see plan.
 	failed  map[string]error
 	pending map[string]string
 }

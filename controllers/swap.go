@@ -17,11 +17,12 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/profile"
 )
 
-// running is a profile that decides.
+// running is a profile that schedules pods.
 type running struct {
-	// config is what the instance stands for: see active.
+	// config is the configuration that the instance runs: see active.
 	config *config.Profile
-	// built is when the instance was built, plugins what it runs at each extension point.
+	// built is when the instance was built. plugins holds the plugins that it runs at each
+	// extension point.
 	built   time.Time
 	plugins *schedconfig.Plugins
 }
@@ -48,7 +49,7 @@ func (r *ProfileReconciler) swap(ctx context.Context, p *pass) bool {
 }
 
 // takeAll returns the instances of a plan by scheduler name: those that run already, and those that
-// were built for it. It returns false, and discards what was built, if livesched is ending.
+// were built for it. It returns false, and discards the new instances, if livesched is ending.
 func takeAll(ctx context.Context, p *plan, current *profile.Map) (map[string]*profile.Instance, bool) {
 	logger := log.FromContext(ctx)
 	instances, taken := map[string]*profile.Instance{}, []string{}

@@ -26,9 +26,9 @@ type outcomeKey struct{}
 
 // Handler returns the HTTP handler of the webhook.
 //
-// A response that denies a request does so whatever the failurePolicy is. So without a verdict
-// there must be no response: the call fails with HTTP 500, also after a panic. A request that is
-// not a review fails with HTTP 400.
+// A response that denies a request does so under every failurePolicy. So without a verdict there
+// must be no response: the call fails with HTTP 500, also after a panic. A request that is not a
+// review fails with HTTP 400.
 func (v *Validator) Handler() http.Handler {
 	noRecovery := false
 	reviews := &admission.Webhook{RecoverPanic: &noRecovery, Handler: admission.HandlerFunc(func(ctx context.Context, request admission.Request) admission.Response {

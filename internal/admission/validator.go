@@ -111,7 +111,7 @@ func (v *Validator) reviewPolicy(ctx context.Context, request admission.Request)
 	return c.verdict("SchedulingPolicy", after.Name, c.after.PolicyResults), nil
 }
 
-// decode decodes the objects before and after the change, as far as the operation has them.
+// decode decodes the objects before and after the change. An operation may have only one of them.
 func (v *Validator) decode(request admission.Request, before, after client.Object) error {
 	decoder := admission.NewDecoder(v.Scheme)
 	switch request.Operation {

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// maxAttempts bounds how often a write is planned again after somebody else changed a revision, and
-// how many names are tried.
+// maxAttempts bounds how often a write is planned again after another client changed a revision,
+// and how many names are tried.
 const maxAttempts = 4
 
 // Archive stores revisions in one namespace. It does not watch ControllerRevisions, since others
@@ -143,7 +143,7 @@ func (a *Archive) create(ctx context.Context, r *Revision) error {
 		if !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("creating ControllerRevision %s/%s: %w", a.Namespace, r.Name, err)
 		}
-		// It is another replica's, or somebody has changed it.
+		// Another replica created it, or another client changed it.
 		var there appsv1.ControllerRevision
 		if err := a.Client.Get(ctx, client.ObjectKeyFromObject(object), &there); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("reading ControllerRevision %s/%s: %w", a.Namespace, r.Name, err)
@@ -177,8 +177,8 @@ func (a *Archive) update(ctx context.Context, r *Revision) error {
 }
 
 // Trim deletes the oldest revisions of an object except for the newest and limit others. Call it
-// when the newest runs and no status names an older one. It logs what it cannot delete: the next
-// call tries again.
+// when the newest runs and no status names an older one. It logs revisions that it cannot delete:
+// the next call tries again.
 func (a *Archive) Trim(ctx context.Context, uid types.UID, limit int) {
 	for _, r := range slices.Clone(beyond(a.index[uid], limit)) {
 		object := &appsv1.ControllerRevision{}

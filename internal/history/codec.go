@@ -88,7 +88,8 @@ func Encode(r *Revision, namespace string) (*appsv1.ControllerRevision, error) {
 	}, nil
 }
 
-// annotations returns what may change in a revision, apart from its number.
+// annotations returns the fields of a revision that may change, apart from its number, as
+// annotations.
 func annotations(r *Revision) map[string]string {
 	all := map[string]string{AnnotationGeneration: strconv.FormatInt(r.Generation, 10), AnnotationHash: r.Hash}
 	if r.Profile != nil && r.Policy != nil {
@@ -102,7 +103,7 @@ func annotations(r *Revision) map[string]string {
 }
 
 // Decode reads a ControllerRevision. It is strict: a field that this version does not know is an
-// error, since the spec would not run as it did.
+// error, since the spec would behave differently without it.
 func Decode(object *appsv1.ControllerRevision) (*Revision, error) {
 	r := &Revision{
 		Name: object.Name, Number: object.Revision, Kind: object.Labels[LabelKind], UID: types.UID(object.Labels[LabelUID]),

@@ -17,7 +17,7 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// The names that an empty field stands for.
+// The names that an empty field means.
 const (
 	defaultPolicy    = "default"
 	defaultQueueSort = "PrioritySort"
@@ -100,7 +100,7 @@ func Hash(spec *v1alpha1.SchedulingPolicySpec) (string, error) {
 	return hash(text), nil
 }
 
-// hash returns a short hash, of characters that are allowed in names.
+// hash returns a short hash, in characters that are allowed in names.
 func hash(parts ...string) string {
 	const alphabet, length = "bcdfghjklmnpqrstvwxz2456789", 10
 	h := sha256.New()

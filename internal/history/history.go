@@ -3,7 +3,7 @@
 
 // Package history stores the specs of SchedulerProfiles and SchedulingPolicies that ran, as
 // ControllerRevisions, as StatefulSets and DaemonSets do. livesched runs them after a restart if
-// the current specs are invalid, and people can look at them and go back to them.
+// the current specs are invalid, and users can list them and roll back to them.
 //
 // The data of a ControllerRevision is a v1 List of manifests that can be applied as they are: the
 // policy for the revision of a policy, and for that of a profile the policy that it was built with,
@@ -145,8 +145,8 @@ func Of(revisions []Revision, uid types.UID) []Revision {
 	return of
 }
 
-// Sort sorts revisions by number. Numbers are unique unless somebody else changed them: then the
-// older revision comes first.
+// Sort sorts revisions by number. Numbers are unique unless another client changed them. Of two
+// revisions with the same number, the older comes first.
 func Sort(revisions []Revision) {
 	slices.SortFunc(revisions, func(a, b Revision) int {
 		return cmp.Or(cmp.Compare(a.Number, b.Number), a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name))

@@ -68,7 +68,8 @@ func find(have []Revision, want *Revision) (int, error) {
 	return -1, nil
 }
 
-// sameBehaviour reports whether two profiles schedule alike, even if they are written differently.
+// sameBehaviour reports whether two profiles schedule in the same way, even if they are written
+// differently.
 func sameBehaviour(have, want *Revision) bool {
 	if want.Profile == nil || have.Profile == nil || want.Hash == "" || have.Hash != want.Hash {
 		return false

@@ -18,7 +18,7 @@
 // transform or write to its store, and an index that exists is not added again.
 //
 // If a plugin's handler panics, it only misses that event. Otherwise any plugin could end the
-// process from a goroutine of its own. A panic in a handler of livesched itself ends the process.
+// process from one of its goroutines. A panic in a handler of livesched itself ends the process.
 //
 // Two rules concern time. Use scopes only after the manager has started: an informer that was
 // requested before and cannot sync, because the API server forbids its kind, would block the start

@@ -56,9 +56,9 @@ func (s *Scope) IgnoreHandlers(ignore bool) {
 	s.deaf = ignore
 }
 
-// InformerFor returns the informer of an object's type. A new informer starts at once. The call may
-// wait for the API server's discovery. It ignores the constructor, because informers come from the
-// manager's cache.
+// InformerFor returns the informer of an object's type. A new informer starts immediately. The call
+// may wait for the API server's discovery. It ignores the constructor, because informers come from
+// the manager's cache.
 //
 // It always returns a usable informer: if none is available, an empty one that counts as synced. If
 // the server does not serve the kind, Missing lists it. All other errors are returned by
@@ -133,7 +133,7 @@ func (s *Scope) informer(k kind) *informer {
 	defer s.mu.Unlock()
 	known := s.knownLocked(k)
 	switch {
-	case known != nil: // closed, or requested by two goroutines at once
+	case known != nil: // closed, or requested by two goroutines at the same time
 		if err == nil {
 			s.source.release(k)
 		}

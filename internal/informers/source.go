@@ -131,7 +131,7 @@ func (s *Source) lookup(k kind) (toolscache.SharedIndexInformer, error) {
 }
 
 // release removes one user of an informer. Without users, an informer that never synced is removed
-// from the cache: it belongs to a failed build, and would keep requesting what the API server
+// from the cache: it belongs to a failed build, and would keep sending requests that the API server
 // forbids. An informer that has synced stays: it is up to date, and not only scopes may use it.
 func (s *Source) release(k kind) {
 	s.mu.Lock()

@@ -55,9 +55,9 @@ func (e *SyncError) Error() string {
 func (e *SyncError) Unwrap() error { return e.Cause }
 
 // WaitForSync waits until every informer of the scope has its first list, and every event handler
-// that was added through the scope has received all of it. It returns the error of [Scope.Err] at
-// once, [ErrClosed] on a closed scope, and a [*SyncError] if ctx ends first. It does not wait for
-// informers and handlers that are added later.
+// that was added through the scope has received all of it. It returns the error of [Scope.Err]
+// immediately, [ErrClosed] on a closed scope, and a [*SyncError] if ctx ends first. It does not
+// wait for informers and handlers that are added later.
 func (s *Scope) WaitForSync(ctx context.Context) error {
 	if err := s.Err(); err != nil {
 		return err

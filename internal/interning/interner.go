@@ -22,7 +22,7 @@ import (
 // while informers of two kinds list at the same time.
 type interner struct {
 	// trimmed reports whether pods have been trimmed. Containers, container statuses and volumes of
-	// untrimmed pods are never equal, because each pod has its token in a volume of its own name.
+	// untrimmed pods are never equal, because the volume of each pod's token has a unique name.
 	// Remembering them would only keep parts of deleted pods.
 	trimmed bool
 

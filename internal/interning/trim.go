@@ -9,14 +9,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// This file removes fields from bound pods. It keeps every field that kube-scheduler's plugins read
-// of a pod on a node: metadata, requests and the kubelet's report of them, ports, claims, and
-// volumes that have limits or exclusive access. It also keeps the fields that out-of-tree plugins
-// are known to read: annotations, security contexts, and the condition PodScheduled with its time.
+// This file removes fields from bound pods. It keeps every field of a bound pod that
+// kube-scheduler's plugins read: metadata, requests and the kubelet's report of them, ports,
+// claims, and volumes that have limits or exclusive access. It also keeps the fields that
+// out-of-tree plugins are known to read: annotations, security contexts, and the condition
+// PodScheduled with its time.
 //
 // It writes to a field only if that changes it: other pods, which are being read, may share it.
 
-// trimPod removes the fields that only kubelets, or users who look at the pod, read.
+// trimPod removes the fields that only kubelets, or users who display the pod, read.
 func trimPod(pod *corev1.Pod) {
 	spec, status := &pod.Spec, &pod.Status
 	for i := range spec.Containers {
@@ -68,8 +69,8 @@ func trimContainerStatus(s *corev1.ContainerStatus) {
 	clearIfSet(&s.User)
 }
 
-// holdsFiles reports whether the kubelet writes the files of a volume. The token that every pod
-// has, in a volume of its own name, is one of these.
+// holdsFiles reports whether the kubelet writes the files of a volume. So it does for the token of
+// each pod, whose volume has a name that no other pod uses.
 func holdsFiles(v corev1.Volume) bool {
 	return v.Projected != nil || v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil
 }
@@ -79,8 +80,8 @@ func isStartup(c corev1.PodCondition) bool {
 	return c.Type == corev1.PodReadyToStartContainers || c.Type == corev1.PodInitialized || c.Type == corev1.ContainersReady
 }
 
-// without returns the values that are not removed in a slice of its own, so that the removed ones
-// are not kept in memory.
+// without returns the values that are not removed, in a new slice, so that the removed ones are not
+// kept in memory.
 func without[T any](values []T, removed func(T) bool) []T {
 	return clip(slices.DeleteFunc(slices.Clone(values), removed))
 }

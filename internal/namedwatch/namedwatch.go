@@ -1,8 +1,8 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package namedwatch watches single objects by their names. A Role with resourceNames grants what
-// that takes, whereas a watch of all objects of a kind takes the right to list them all.
+// Package namedwatch watches single objects by their names. A Role with resourceNames is enough for
+// that, whereas a watch of all objects of a kind needs the right to list them all.
 package namedwatch
 
 import (

@@ -15,8 +15,8 @@ import (
 // errNotReady is the error of a scheduler that has not seen the first lists.
 var errNotReady = errors.New("the informers have not delivered their first lists")
 
-// Report logs the state of the scheduler, and where it differs from the API server. It returns when
-// that is done and does not hold up scheduling. One call at a time.
+// Report logs the state of the scheduler, and its differences from the API server. It returns when
+// that is done, and does not hold up scheduling. Calls must not overlap.
 func (s *Scheduler) Report(ctx context.Context) {
 	d, err := s.debugger()
 	if err != nil {

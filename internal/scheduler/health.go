@@ -16,7 +16,7 @@ const stuckAfter = 2 * time.Minute
 
 // Healthy returns an error when a scheduling cycle has taken so long that it must be stuck, or when
 // the scheduling queue has been locked for so long: a plugin hangs in PreEnqueue, in a queueing
-// hint or in the queue sort. It returns at once. To notice a stuck queue it must be called
+// hint or in the queue sort. It returns immediately. To notice a stuck queue it must be called
 // repeatedly, as a liveness probe does.
 func (s *Scheduler) Healthy() error {
 	if since := s.heartbeat.BusySince(); !since.IsZero() && s.cfg.Clock.Since(since) > stuckAfter {
@@ -34,7 +34,7 @@ func (s *Scheduler) Healthy() error {
 	return nil
 }
 
-// probe takes a lock in a goroutine of its own, one at a time.
+// probe takes a lock in its own goroutine, one attempt at a time.
 type probe struct {
 	mu    sync.Mutex // guards since
 	since time.Time

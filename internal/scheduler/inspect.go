@@ -8,8 +8,9 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// Cache is the scheduler's view of the cluster, to be read only. Ready must be closed.
+// Cache returns the scheduler's view of the cluster, which callers must only read. Ready must be
+// closed.
 func (s *Scheduler) Cache() *cache.Cache { return s.parts.cache }
 
-// Queue is the scheduling queue, to be read only. Ready must be closed.
+// Queue returns the scheduling queue, which callers must only read. Ready must be closed.
 func (s *Scheduler) Queue() *queue.Queue { return s.parts.queue }

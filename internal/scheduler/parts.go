@@ -26,7 +26,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// parts are what a Scheduler is made of once it has started. They do not change.
+// parts holds the parts of a Scheduler that has started. They do not change.
 type parts struct {
 	pods     corev1listers.PodLister
 	cache    *cache.Cache
@@ -40,8 +40,8 @@ type parts struct {
 	loop     *loop.Loop
 }
 
-// assemble makes the parts, bottom-up: each gets the ones before it. The scope must outlive them,
-// and is to sync before they are used.
+// assemble creates the parts, bottom-up: each gets the ones before it. The scope must outlive them,
+// and must have synced before they are used.
 func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*parts, error) {
 	cfg := &s.cfg
 	metrics := schedmetrics.NewMetricsAsyncRecorder(1000, time.Second, ctx.Done())
@@ -115,10 +115,10 @@ func newAlgorithm(snapshot *cache.Snapshot, path FastPath) *algorithm.Scheduler 
 	return algorithm.New(cfg)
 }
 
-// stop takes no more pods. Those that wait on Permit could wait for longer than there is time: they
-// are left to the next leader. Bindings under way go on. Start and Run call stop, whichever of
-// their contexts ends first: a manager ends what runs everywhere before what runs on the leader,
-// and the pods under way hold the profiles that Start closes.
+// stop takes no more pods. Pods that wait on Permit could wait for longer than the process lives,
+// so they are left to the next leader. Bindings in progress continue. Start and Run both call stop,
+// because either context may end first: a manager stops the parts that run on every replica before
+// those that run on the leader, and pods in flight hold the profiles that Start closes.
 func (p *parts) stop() {
 	p.failures.Stop()
 	p.queue.Close()

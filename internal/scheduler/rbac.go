@@ -3,7 +3,7 @@
 
 package scheduler
 
-// What the scheduler and the in-tree plugins do with the API: the rules of upstream's roles
+// The API access of the scheduler and the in-tree plugins: the rules of upstream's roles
 // system:kube-scheduler and system:volume-scheduler
 // (plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go) for the default feature gates.
 // config/rbac/role.yaml is generated from them.

@@ -1,8 +1,8 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scheduler puts a scheduler together from its parts and runs it. Nothing but commands and
-// tests imports it:
+// Package scheduler puts a scheduler together from its parts and runs it. Only commands and tests
+// import it:
 //
 //	informers --> eventhandlers --> cache, queue
 //	queue.Pop --> loop: snapshot, algorithm, assume, Reserve, Permit
@@ -39,7 +39,7 @@ import (
 
 const (
 	// closeGrace is how long a scheduler that stops waits for the profiles to close, which bindings
-	// under way hold.
+	// in progress hold.
 	closeGrace = loop.BindingGrace + time.Second
 	// writeGrace is how long it then writes the remaining statuses and Events. In any case it stops
 	// writing when writesEnd has passed since it began to stop: the next leader waits for that.
@@ -51,10 +51,10 @@ const (
 type FastPath string
 
 const (
-	// FastPathOn keeps the answers of plugins about nodes and asks again only where something has
-	// changed.
+	// FastPathOn reuses the results of plugins for nodes, and calls plugins again only where
+	// something has changed.
 	FastPathOn FastPath = "on"
-	// FastPathOff asks every plugin about every node for every pod.
+	// FastPathOff calls every plugin on every node for every pod.
 	FastPathOff FastPath = "off"
 	// FastPathVerify does both, and counts and logs the differences.
 	FastPathVerify FastPath = "verify"
@@ -63,12 +63,12 @@ const (
 // Config configures a Scheduler. All fields but Clock, FastPath, MaxConcurrentBinds and
 // BuildTimeout are required.
 type Config struct {
-	// Client is for bindings, pod status and the calls of plugins. KubeConfig is what it was built
-	// from.
+	// Client is for bindings, pod status and the calls of plugins. KubeConfig is the configuration
+	// that it was built from.
 	Client     clientset.Interface
 	KubeConfig *rest.Config
-	// EventClient writes Events. It has a rate limit of its own, so that a flood of Events does not
-	// hold up bindings.
+	// EventClient writes Events. It has its own rate limit, so that a flood of Events does not hold
+	// up bindings.
 	EventClient clientset.Interface
 	// Informers is the manager's cache as client-go informers. The manager must be running when
 	// Start is called.
@@ -87,9 +87,8 @@ type Config struct {
 
 // Scheduler schedules pods by the profiles in its Store.
 //
-// Goroutines: Start runs on one as long as the process lives; Run on another while this replica
-// leads; the worker of the controllers calls
-// StartBuild and Swap.
+// Goroutines: Start runs on one until the process ends. Run runs on another while this replica
+// leads. The worker of the controllers calls StartBuild and Swap.
 type Scheduler struct {
 	cfg   Config
 	store *profile.Store
@@ -112,16 +111,18 @@ func New(cfg Config) *Scheduler {
 	return &Scheduler{cfg: cfg, store: profile.NewStore(), ready: make(chan struct{})}
 }
 
-// Store holds the profiles that schedule pods. Swap changes them.
+// Store returns the Store of the profiles that schedule pods. Swap changes them.
 func (s *Scheduler) Store() *profile.Store { return s.store }
 
-// Ready is closed when cache and queue have seen the first list of everything.
+// Ready returns a channel that is closed when cache and queue have seen the first list of every
+// resource.
 func (s *Scheduler) Ready() <-chan struct{} { return s.ready }
 
 // Leading reports whether this replica schedules.
 func (s *Scheduler) Leading() bool { return s.leading.Load() }
 
-// Pods reads all pods that have not ended from the informers. Ready must be closed.
+// Pods returns a lister of all pods that have not ended, which reads from the informers. Ready must
+// be closed.
 func (s *Scheduler) Pods() corev1listers.PodLister { return s.parts.pods }
 
 // StartBuild begins to build an instance of a profile, to be swapped in. Ready must be closed. See
@@ -131,8 +132,8 @@ func (s *Scheduler) StartBuild(ctx context.Context, cfg *config.Profile) *profil
 }
 
 // Swap makes next the current map, and returns the scheduler names whose profile changed. Pods of
-// removed profiles leave the queue, which Events report; a new profile takes up the pods that wait
-// for its name. Ready must be closed.
+// removed profiles leave the queue, which Events report; the waiting pods of a new profile are
+// queued. Ready must be closed.
 func (s *Scheduler) Swap(logger klog.Logger, next *profile.Map) sets.Set[string] {
 	change := s.store.Swap(logger, next, s.parts.queue)
 	if s.Leading() {
@@ -193,8 +194,8 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	return err
 }
 
-// Run is the scheduling loop. It runs on the leader, until ctx ends. Then it lets the bindings
-// under way end, for a few seconds at most.
+// Run runs the scheduling loop on the leader until ctx ends. Then it waits for the bindings in
+// progress, for a few seconds at most.
 func (s *Scheduler) Run(ctx context.Context) error {
 	select {
 	case <-s.ready:

@@ -26,34 +26,33 @@ import (
 	"github.com/livesched/livesched/internal/namedwatch"
 )
 
-// maxSleep bounds the wait for the next renewal: a clock may be set meanwhile.
+// maxSleep bounds the wait for the next renewal, because the clock may be adjusted during the wait.
 const maxSleep = 12 * time.Hour
 
-// retryAfter is how long after a failure the Keeper tries again.
+// retryAfter is the time between a failure and the next attempt.
 const retryAfter = 30 * time.Second
 
-// errNoCertificate is what a handshake fails with before there is a certificate.
+// errNoCertificate is the error of handshakes before there is a certificate.
 var errNoCertificate = errors.New("there is no certificate yet")
 
-// Keeper keeps a serving certificate good, in a Secret that several replicas share, and its
-// authority in a ValidatingWebhookConfiguration. Both objects must exist: the Keeper fills them in,
-// and again when somebody changes them.
+// Keeper keeps a serving certificate valid in a Secret that several replicas share, and its
+// authority in a ValidatingWebhookConfiguration. Both objects must exist. The Keeper fills them in,
+// and restores its content when others change them.
 //
-// All replicas run one. They agree since what is to be follows from the Secret alone, and since the
-// first to write it wins: the others then see what it wrote.
+// Every replica runs a Keeper. The Keepers agree because the wanted content depends on the Secret
+// alone, and because the first replica to write it wins: the others then see its content.
 //
-// The fields are not changed once it runs. GetCertificate may be called by any goroutine, before
-// Start, too.
+// The fields must not change after Start. Any goroutine may call GetCertificate, even before Start.
 type Keeper struct {
 	Client clientset.Interface
 	// Secret holds the certificate.
 	Secret types.NamespacedName
-	// Configuration is the name of the ValidatingWebhookConfiguration, all webhooks of which get
-	// the authority.
+	// Configuration is the name of the ValidatingWebhookConfiguration. All its webhooks get the
+	// authority.
 	Configuration string
-	// DNSNames that the certificate is for, at least one.
+	// DNSNames are the names that the certificate is valid for, at least one.
 	DNSNames []string
-	// Lifetimes of what is issued. The zero value stands for DefaultLifetimes.
+	// Lifetimes are the lifetimes of issued certificates. The zero value means DefaultLifetimes.
 	Lifetimes Lifetimes
 	Clock     clock.Clock
 
@@ -66,7 +65,7 @@ type served struct {
 	certificate *tls.Certificate
 }
 
-// GetCertificate is that of a tls.Config.
+// GetCertificate implements the function of that name in tls.Config.
 func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if s := k.current.Load(); s != nil {
 		return s.certificate, nil
@@ -74,11 +73,11 @@ func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 	return nil, errNoCertificate
 }
 
-// NeedLeaderElection has the Keeper run on every replica.
+// NeedLeaderElection returns false: the Keeper runs on every replica.
 func (*Keeper) NeedLeaderElection() bool { return false }
 
-// Start runs until ctx ends. It returns nil then, and never before: what goes wrong is logged and
-// tried again, for a scheduler must not end for want of a certificate.
+// Start runs until ctx ends, and then returns nil. It logs and retries failures instead of
+// returning them, because a missing certificate must not end the scheduler.
 func (k *Keeper) Start(ctx context.Context) error {
 	logger := klog.FromContext(ctx).WithValues("secret", k.Secret.String(), "webhookConfiguration", k.Configuration)
 	changed := make(chan struct{}, 1)
@@ -101,7 +100,7 @@ func (k *Keeper) Start(ctx context.Context) error {
 		running.Go(func() { informer.RunWithContext(ctx) })
 		running.Go(func() {
 			if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-				poke() // also where the object does not exist
+				poke() // also if the object does not exist
 			}
 		})
 	}
@@ -119,11 +118,11 @@ func (k *Keeper) Start(ctx context.Context) error {
 	}
 }
 
-// sync brings the Secret, what is served and the configuration in line, and returns how long that
-// is good for.
+// sync updates the Secret, the served certificate and the configuration, and returns the longest
+// wait before the next call.
 func (k *Keeper) sync(ctx context.Context, logger klog.Logger, secrets, configurations cache.SharedIndexInformer) time.Duration {
 	if !secrets.HasSynced() {
-		return maxSleep // the informer says why, and pokes
+		return maxSleep // the informer logs the reason, and pokes when it has synced
 	}
 	bundle, good, err := k.syncSecret(ctx, logger, secrets)
 	if err == nil && configurations.HasSynced() {
@@ -133,15 +132,15 @@ func (k *Keeper) sync(ctx context.Context, logger klog.Logger, secrets, configur
 	case err == nil:
 		return min(good, maxSleep)
 	case ctx.Err() != nil, apierrors.IsConflict(err):
-		return retryAfter // another replica was first, and what it wrote is on its way
+		return retryAfter // another replica was first, and the informer has not seen its write yet
 	default:
 		logger.Error(err, "The webhook's certificate could not be taken care of; this is tried again", "after", retryAfter)
 		return retryAfter
 	}
 }
 
-// syncSecret renews the Secret if it is time to, and serves what it holds. It returns the
-// authorities, and how long that is good for.
+// syncSecret renews the Secret if that is due, and serves its certificate. It returns the
+// authorities, and how long to wait until the next renewal.
 func (k *Keeper) syncSecret(ctx context.Context, logger klog.Logger, secrets cache.SharedIndexInformer) (bundle []byte, good time.Duration, err error) {
 	object, exists, err := secrets.GetStore().GetByKey(k.Secret.String())
 	if err != nil || !exists {
@@ -175,7 +174,8 @@ func (k *Keeper) syncSecret(ctx context.Context, logger klog.Logger, secrets cac
 	return r.data[SecretCA], max(r.again.Sub(k.Clock.Now()), time.Second), nil
 }
 
-// syncConfiguration has the API servers trust the authorities.
+// syncConfiguration writes the authorities to the configuration, so that the API servers trust
+// them.
 func (k *Keeper) syncConfiguration(ctx context.Context, logger klog.Logger, configurations cache.SharedIndexInformer, bundle []byte) error {
 	object, exists, err := configurations.GetStore().GetByKey(k.Configuration)
 	if err != nil || !exists {

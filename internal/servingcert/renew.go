@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package servingcert keeps the serving certificate of livesched's webhook valid. The certificate
-// is in a Secret that all replicas share, signed by an authority of its own, which the package
-// writes into the webhook's configuration.
+// is in a Secret that all replicas share, signed by livesched's own certificate authority, which
+// the package writes into the webhook's configuration.
 //
 // The package exists because github.com/open-policy-agent/cert-controller watches all Secrets of
 // the namespace and all webhook configurations of the cluster, needs the Secret to be mounted, and
@@ -31,8 +31,8 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// The keys of the Secret. SecretCA has the current authority first, then older ones that are still
-// trusted.
+// The keys of the Secret. SecretCA holds the current authority first, then older ones that are
+// still trusted.
 const (
 	SecretCA          = "ca.crt"
 	SecretCAKey       = "ca.key"
@@ -48,7 +48,7 @@ type Lifetimes struct {
 	// left.
 	Certificate time.Duration
 	// Notice is how long a new authority is published before it signs a certificate, so that all
-	// API servers know it by then.
+	// API servers trust it in time.
 	Notice time.Duration
 }
 
@@ -60,7 +60,8 @@ const skew = time.Hour
 
 // renewed is the wanted content of the Secret.
 type renewed struct {
-	// data shares no memory with the current content. changed: it differs from the current content.
+	// data shares no memory with the current content. changed reports whether it differs from the
+	// current content.
 	data    map[string][]byte
 	changed bool
 	// again is when to call renew again.

@@ -28,13 +28,13 @@ import (
 // Exit codes.
 const (
 	exitOK = 0
-	// exitFound means that a command found what it looks for: errors, losses or differences.
+	// exitFound means that a command has findings: errors, losses or differences.
 	exitFound = 1
 	// exitFailed means that a command failed.
 	exitFailed = 2
 )
 
-// errFound ends a command with exitFound. The output of the command reports what it found.
+// errFound ends a command with exitFound. The output of the command reports the findings.
 var errFound = errors.New("found")
 
 // Main runs the command line until it is done or interrupted, and returns the exit code.

@@ -82,8 +82,8 @@ func (o *convertOptions) run() error {
 	return nil
 }
 
-// check reports what livesched would not accept of the objects: an error in the configuration, or
-// something that livesched does not have.
+// check reports the objects that livesched would not accept: an error in the configuration, or a
+// setting that livesched does not have.
 func (o *convertOptions) check(text []byte) (refused bool, err error) {
 	documents, err := manifests.Parse("output", text)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The values of -o. The empty value selects the default format of a command, which is for people.
+// The values of -o. The empty value selects the default format of a command, which is for users.
 const (
 	formatJSON = "json"
 	formatYAML = "yaml"

@@ -67,7 +67,7 @@ const (
 	conditionsSource = "counted by their conditions, which do not distinguish backoff from active"
 )
 
-// queueOptions holds where livesched's metrics are.
+// queueOptions holds the location of livesched's metrics.
 type queueOptions struct {
 	namespace, leaseName, metricsURL string
 }

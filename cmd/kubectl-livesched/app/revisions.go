@@ -44,7 +44,7 @@ func kindAndName(args []string) (kind, name string, err error) {
 }
 
 // addNamespaceFlag adds -n, the namespace that livesched runs in. It does not default to the
-// namespace of the kubeconfig context, which is one of pods.
+// namespace of the kubeconfig context, which is the namespace of the user's pods.
 func addNamespaceFlag(command *cobra.Command, target *string) {
 	command.Flags().StringVarP(target, "namespace", "n", convert.DefaultNamespace, "Namespace that livesched runs in, with its revisions and its Lease.")
 }

@@ -238,7 +238,7 @@ func (p *profileStatus) row() []string {
 	return append(row, p.Pods.row()...)
 }
 
-// none stands for a missing value.
+// none is the output for a missing value.
 const none = "-"
 
 func orNone(text string) string {

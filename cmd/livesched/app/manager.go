@@ -195,9 +195,9 @@ func newClients(restConfig *rest.Config) (client, events clientset.Interface, cf
 	cfg.ContentType = runtime.ContentTypeProtobuf
 	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	// Clients with one configuration share a connection, on which a server accepts at most 100
-	// concurrent requests. Each request beyond that opens a connection of its own, which costs more
-	// than the request. So bindings share their connection neither with Events, nor with the
-	// manager's watches, nor with the clients of plugins.
+	// concurrent requests. Each request beyond that opens a new connection, which costs more than
+	// the request. So bindings share their connection neither with Events, nor with the manager's
+	// watches, nor with the clients of plugins.
 	if client, err = newClient(cfg, "scheduler"); err != nil {
 		return nil, nil, nil, fmt.Errorf("creating the client: %w", err)
 	}
@@ -207,7 +207,7 @@ func newClients(restConfig *rest.Config) (client, events clientset.Interface, cf
 	return client, events, cfg, nil
 }
 
-// newClient returns a client with a connection of its own: client-go shares connections between
+// newClient returns a client with its own connection: client-go shares connections between
 // configurations without a dialer or with the same one.
 func newClient(cfg *rest.Config, userAgent string) (clientset.Interface, error) {
 	cfg = rest.AddUserAgent(rest.CopyConfig(cfg), userAgent)

@@ -45,7 +45,7 @@ type Options struct {
 	HealthProbeBindAddress string
 
 	// Profiling serves /debug/pprof/ next to /metrics. Unlike in kube-scheduler, it is off by
-	// default, since anybody who reaches the port can read it. ContentionProfiling requires
+	// default, since everyone who reaches the port can read it. ContentionProfiling requires
 	// Profiling and adds a profile of blocked goroutines.
 	Profiling           bool
 	ContentionProfiling bool

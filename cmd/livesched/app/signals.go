@@ -25,8 +25,8 @@ const (
 
 // untilSignal returns a context that ends with the first SIGTERM or SIGINT. The process then ends
 // within a timeout: a manager with an informer that never syncs does not stop, and a plugin can
-// hang. A second signal ends the process at once. started reports whether the process has started
-// to schedule.
+// hang. A second signal ends the process immediately. started reports whether the process has
+// started to schedule.
 func untilSignal(logger logr.Logger, started func() bool) context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)

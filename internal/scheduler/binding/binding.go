@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package binding is the binding cycle of a pod that the scheduling loop has assumed on a node:
-// wait on Permit, PreBind, Bind, PostBind. If any of them fails, it takes back the assumption and
-// hands the pod to package failure.
+// wait on Permit, PreBind, Bind, PostBind. If any of them fails, the package forgets the assumed
+// pod and passes it to package failure.
 package binding
 
 import (
@@ -35,7 +35,7 @@ type Binder struct {
 	Cache         *cache.Cache
 	Queue         *queue.Queue
 	PodsInPreBind *framework.PodsInPreBind
-	// Limit bounds the bindings that are under way at the same time.
+	// Limit bounds the bindings that run at the same time.
 	Limit *Limit
 	// Failures takes the pods whose binding cycle failed.
 	Failures Failures
@@ -47,7 +47,7 @@ type Failures interface {
 	Handle(ctx context.Context, a failure.Attempt)
 }
 
-// Cycle is one pod on its way to one node. It belongs to the pod's goroutine.
+// Cycle is the binding cycle of one pod to one node. It belongs to the pod's goroutine.
 type Cycle struct {
 	// Framework and Recorder are those of the instance that the pod was popped under.
 	Framework *framework.Framework
@@ -55,7 +55,7 @@ type Cycle struct {
 	State     fwk.CycleState
 	// Pod is the assumed pod: a copy of the queued one with its node set.
 	Pod *schedframework.QueuedPodInfo
-	// NodeName is where the pod goes.
+	// NodeName is the name of the node.
 	NodeName string
 	// Extenders returns the extenders of the instance, whose calls end with ctx. nil if there are
 	// none.
@@ -71,8 +71,8 @@ type Cycle struct {
 // errNobodyBinds is the error of a pod that every Bind plugin skips.
 var errNobodyBinds = errors.New("no Bind plugin of the profile took the pod")
 
-// Run binds the pod, or takes back its assumption and hands it to Failures. The context that
-// plugins get ends with Run.
+// Run binds the pod, or forgets the assumed pod and passes it to Failures. The context that plugins
+// get ends with Run.
 func (b *Binder) Run(ctx context.Context, c *Cycle) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -97,8 +97,8 @@ func (b *Binder) bind(ctx context.Context, c *Cycle) (*fwk.Status, outcome) {
 		return Refused(pod, c.NodeName, status), unbound
 	}
 
-	// No plugin can refuse the pod from here on: a failure is retried after a backoff, whatever
-	// events came in. So the queue may drop the events that it kept for this pod.
+	// No plugin can refuse the pod from here on: a failure is retried after a backoff, regardless
+	// of events. So the queue may drop the events that it kept for this pod.
 	b.Queue.Done(pod.UID)
 
 	if status := b.preBind(ctx, c, preFlight); !status.IsSuccess() {
@@ -127,8 +127,8 @@ func (c *Cycle) assign(ctx context.Context) *fwk.Status {
 	return status
 }
 
-// preFlight asks the PreBind plugins whether they have work. If the pod will not be bound at once,
-// it announces the node to others, cluster autoscalers above all (KEP-5278).
+// preFlight asks the PreBind plugins whether they have work. If the pod will not be bound
+// immediately, it announces the node to other components, such as cluster autoscalers (KEP-5278).
 func (b *Binder) preFlight(ctx context.Context, c *Cycle) *fwk.Status {
 	pod := c.Pod.Pod
 	status := c.Framework.RunPreBindPreFlights(ctx, c.State, pod, c.NodeName)
@@ -137,7 +137,7 @@ func (b *Binder) preFlight(ctx context.Context, c *Cycle) *fwk.Status {
 	}
 	if status.IsSuccess() || c.Framework.WillWaitOnPermit(ctx, pod) {
 		if err := podstatus.SetNominatedNode(ctx, b.Client, pod, c.NodeName); err != nil {
-			// Without the announcement the placement is as good.
+			// The placement is valid without the announcement.
 			klog.FromContext(ctx).Error(err, "Announcing the nominated node failed", "pod", klog.KObj(pod), "node", c.NodeName)
 		}
 	}
@@ -181,15 +181,15 @@ func (b *Binder) bound(ctx context.Context, c *Cycle) {
 	}
 }
 
-// undo takes back the reservations and the assumption, in reverse order, and hands the pod to
-// Failures.
+// undo reverts the reservations and forgets the assumed pod, in reverse order, and passes the pod
+// to Failures.
 func (b *Binder) undo(ctx context.Context, c *Cycle, status *fwk.Status, became outcome) {
 	logger := klog.FromContext(ctx)
 	pod := c.Pod.Pod
 	c.Framework.RunReservePluginsUnreserve(ctx, c.State, pod, c.NodeName)
 	if err := b.Cache.ForgetPod(logger, pod); err != nil {
-		// The API server has confirmed the pod meanwhile, here or on another node: it takes up
-		// resources.
+		// The API server has confirmed the pod in the meantime, on this or another node: it takes
+		// up resources.
 		utilruntime.HandleErrorWithContext(ctx, err, "Forgetting an assumed pod failed", "pod", klog.KObj(pod), "node", c.NodeName)
 		b.fail(ctx, c, status, became)
 		return
@@ -200,13 +200,13 @@ func (b *Binder) undo(ctx context.Context, c *Cycle, status *fwk.Status, became 
 		b.fail(ctx, c, status, became)
 		return
 	}
-	// The refused pod must not be woken by its own removal: move the others only after it is back
-	// in the queue, and leave it out.
+	// The removal of the refused pod must not wake that pod itself: move the others only after it
+	// is back in the queue, and leave it out.
 	b.fail(ctx, c, status, became)
 	b.Queue.Move(logger, schedframework.EventAssignedPodDelete, pod, nil, func(other *corev1.Pod) bool { return other.UID != pod.UID })
 }
 
-// fail hands the pod to Failures, unless it is lost: then nothing is left to schedule.
+// fail passes the pod to Failures, unless it is lost: then nothing is left to schedule.
 func (b *Binder) fail(ctx context.Context, c *Cycle, status *fwk.Status, became outcome) {
 	if became == lost {
 		klog.FromContext(ctx).V(2).Info("The pod is gone or on another node", "pod", klog.KObj(c.Pod.Pod), "reason", status.Message())

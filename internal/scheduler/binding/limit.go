@@ -13,26 +13,26 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
-// DefaultLimit is how many pods are bound at the same time. It slows nothing down: an API server
-// that takes 10 milliseconds for a binding binds 6,400 pods a second with it, more than one with
-// all CPUs to itself does. No more than 100 requests fit on a connection
-// (HTTP2MaxStreamsPerConnection of kube-apiserver); each one beyond opens its own connection, which
-// costs both sides more than the binding.
+// DefaultLimit is how many pods are bound at the same time. The limit does not slow bindings down:
+// an API server that takes 10 milliseconds for a binding binds 6,400 pods a second with it, which
+// is more than an API server reaches with all CPUs for itself. No more than 100 requests fit on a
+// connection (HTTP2MaxStreamsPerConnection of kube-apiserver); each one beyond opens its own
+// connection, which costs both sides more than the binding.
 const DefaultLimit = 64
 
 // Limit bounds how many pods are being bound at the same time. Otherwise an API server that becomes
-// slow would get a request for every pod that was placed meanwhile, each with a goroutine, a stream
-// of a connection, and memory.
+// slow would get a request for every pod that is placed, each with a goroutine, a stream of a
+// connection, and memory.
 //
-// It counts calls of Bind, and the reading of a pod after a failed one. It does not count what
-// comes before, which may last for minutes and depend on other pods: a gang whose members wait on
+// It counts calls of Bind, and the reading of a pod after a failed one. It does not count the
+// earlier steps, which may last for minutes and depend on other pods: a gang whose members wait on
 // Permit for each other, and a volume that is provisioned in PreBind, hold up no other pod. So a
 // Bind plugin must not wait for the Bind of another pod.
 //
-// Pods that wait go on in the order in which they came. While four times as many wait as are being
-// bound, the scheduling loop pauses (AwaitRoom): the pods that it placed now would have to wait
-// anyway, with a goroutine each, and a more important pod that comes later would have to wait for
-// them. Safe for concurrent use.
+// Waiting pods proceed in the order in which they arrived. While four times as many pods wait as
+// are being bound, the scheduling loop pauses (AwaitRoom): further pods would have to wait anyway,
+// with a goroutine each, and a more important pod that arrives later would have to wait for them.
+// Safe for concurrent use.
 type Limit struct {
 	places chan struct{}
 
@@ -108,7 +108,7 @@ func (l *Limit) wait(ctx context.Context) error {
 	}
 }
 
-// count notes that one more pod, or one fewer, waits for a place.
+// count records that one more pod, or one fewer, waits for a place.
 func (l *Limit) count(delta int) {
 	metrics.BindCalls.WithLabelValues(metrics.BindCallWaiting).Add(float64(delta))
 	l.mu.Lock()
@@ -119,7 +119,7 @@ func (l *Limit) count(delta int) {
 	}
 }
 
-// attempt binds the pod when its turn has come. If that fails, it finds out where the pod is.
+// attempt binds the pod when its turn has come. If that fails, it verifies where the pod is.
 func (b *Binder) attempt(ctx context.Context, c *Cycle) (*fwk.Status, outcome) {
 	leave, err := b.Limit.enter(ctx)
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// readTimeout bounds the reading of a pod whose binding failed. Its reservations stay meanwhile.
+// readTimeout bounds the reading of a pod whose binding failed. Its reservations stay until then.
 const readTimeout = 5 * time.Second
 
-// readBackoff is between tries to read the pod, until readTimeout.
+// readBackoff is the time between tries to read the pod, until readTimeout.
 var readBackoff = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 10}
 
 // outcome is where a pod is after its binding cycle.
@@ -29,14 +29,14 @@ const (
 	// boundHere: the pod is on its node. If a Bind plugin failed, only the answer was lost or came
 	// too late (kubernetes/kubernetes#96579).
 	boundHere
-	// lost: the pod is gone, or somebody else put it on another node.
+	// lost: the pod is gone, or another component bound it to another node.
 	lost
 )
 
 // verify reads from the API server where a pod is after a Bind plugin failed: informers may be
-// older than the call. Otherwise a bound pod would get a condition that it is not, lose its
-// reservations, and its resources would seem free for a moment. Without an answer it tries again
-// for a while: an API server that lost one answer may lose the next.
+// older than the call. Otherwise a bound pod would get a condition that it is not bound, and lose
+// its reservations, and its resources would seem free for a moment. Without an answer it tries
+// again for a while: an API server that lost one answer may lose the next.
 func (b *Binder) verify(ctx context.Context, c *Cycle) outcome {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

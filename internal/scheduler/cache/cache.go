@@ -163,7 +163,7 @@ func (c *Cache) replacePodLocked(state podState, info *schedframework.PodInfo) {
 }
 
 // UpdateSnapshot brings s up to date with the cache: afterwards s holds every node that has an
-// object, with the pods on it, assumed ones included. s must not be read meanwhile.
+// object, with the pods on it, assumed ones included. s must not be read during the call.
 //
 // The first snapshot passed in becomes the fed one. From then on the cost of its refresh is that of
 // the changes since the last one, its slots and NodeInfo pointers are stable, and its change log

@@ -13,7 +13,7 @@ import (
 
 var (
 	// ErrUnknownPod is returned by RemovePod and GetPod for a pod that is not in the cache. After a
-	// deletion that the informer learnt of by a re-list this is no error: the pod may never have
+	// deletion that the informer noticed by a re-list, this is not an error: the pod may never have
 	// been assigned.
 	ErrUnknownPod = errors.New("pod is not in the scheduler cache")
 	// ErrUnknownNode is returned by RemoveNode and GetNode for a node that is not in the cache.
@@ -35,7 +35,7 @@ func podError(err error, pod *corev1.Pod, detail string) error {
 	return fmt.Errorf("%w: %v (UID %q)%s", err, klog.KObj(pod), pod.UID, detail)
 }
 
-// checkIdentity refuses a pod that cannot be told from others.
+// checkIdentity refuses a pod that cannot be identified.
 func checkIdentity(pod *corev1.Pod) error {
 	if pod.UID == "" {
 		return podError(ErrIncompletePod, pod, "metadata.uid is empty")

@@ -61,7 +61,8 @@ func sameQuantities(a, b corev1.ResourceList) bool {
 	return true
 }
 
-// likeness is how much of what was computed from an older object of a pod is valid for a newer one.
+// likeness describes which results computed from an older object of a pod are valid for a newer
+// one.
 type likeness uint8
 
 const (

@@ -21,8 +21,8 @@ const (
 	NodeObject
 	// NodeAdded means that a new node has the slot.
 	NodeAdded
-	// NodeRemoved means that the node in the slot was removed. If another node has the slot since,
-	// a NodeAdded follows.
+	// NodeRemoved means that the node in the slot was removed. If another node has taken the slot
+	// since, a NodeAdded follows.
 	NodeRemoved
 )
 
@@ -45,8 +45,8 @@ type Change struct {
 }
 
 // Log lists the changes of the nodes of a snapshot, from refresh to refresh. A reader keeps its
-// position and reads the entries after it. Entries are about the past: a reader must look at the
-// slot of an entry in its present state.
+// position and reads the entries after it. Entries describe past changes: a reader must read the
+// present state of an entry's slot.
 //
 // Changes that no plugin's result depends on have no entry: the confirmation of an assumed pod on
 // its node, an update of a pod's status or annotations, an update of a node's conditions or
@@ -65,9 +65,9 @@ type Log struct {
 func (l *Log) End() uint64 { return l.first + uint64(len(l.entries)) }
 
 // Since returns the entries from pos on, oldest first, and true; the reader's next position is End.
-// False means that the log does not reach back to pos and the reader must look at every slot again,
-// as at its start (position 0). The log keeps as many entries as there are slots, and at least
-// 8192, except across a gap (see [Cache.UpdateSnapshot]).
+// False means that the log does not reach back to pos and the reader must read every slot again, as
+// at its start (position 0). The log keeps as many entries as there are slots, and at least 8192,
+// except across a gap (see [Cache.UpdateSnapshot]).
 //
 // The entries are valid until the next refresh.
 func (l *Log) Since(pos uint64) ([]Change, bool) {

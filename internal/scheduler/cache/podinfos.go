@@ -27,9 +27,9 @@ type podInfoCache struct {
 	sweepAt int
 }
 
-// kindKey identifies a kind of pods by what they share; find compares the rest.
+// kindKey identifies a kind of pods by the memory that they share; find compares the rest.
 type kindKey struct {
-	namespace string // the one that terms without namespaces refer to
+	namespace string // to which terms without namespaces refer
 	container *corev1.Container
 	affinity  *corev1.Affinity
 }

@@ -18,7 +18,7 @@ import (
 // that the class is unknown.
 type ClassID uint32
 
-// Class is what all pods of a class have in common.
+// Class holds what all pods of a class have in common.
 type Class struct {
 	ID ClassID
 	// Like is the PodInfo of any pod of the class. Its terms, and its resources if they are
@@ -33,7 +33,7 @@ type Class struct {
 // The cache keeps the pod and the terms of info, but not info itself, and computes the pod's
 // resources again, since a PodInfo from the queue may have those from before an update. The pod
 // need not be a deep copy of the informer's object: a shallow copy with spec.nodeName set suffices,
-// as nothing modifies what they share.
+// as nothing modifies the shared parts.
 //
 // AssumePod returns [ErrKnownPod] if the pod is in the cache, and [ErrIncompletePod] if it has no
 // UID or no node.
@@ -48,8 +48,8 @@ func (c *Cache) AssumePod(_ klog.Logger, info fwk.PodInfo) error {
 }
 
 // AssumePodOfClass is AssumePod for a pod whose class is known. It need not compute the resources,
-// and the change log names the class when the pod is added and, unless the pod has changed by then,
-// when it is removed.
+// and the change log names the class when the pod is added and, unless the pod has changed, when it
+// is removed.
 func (c *Cache) AssumePodOfClass(_ klog.Logger, pod *corev1.Pod, class Class) error {
 	info := *class.Like
 	info.Pod = pod
@@ -74,8 +74,8 @@ func (c *Cache) assume(info *schedframework.PodInfo, class ClassID) error {
 }
 
 // ForgetPod removes an assumed pod from the node that its spec names. It does nothing if the pod is
-// not in the cache, since it was deleted meanwhile. It returns [ErrNotAssumed], and the pod stays,
-// if the API server has confirmed the pod or the pod is assumed on another node.
+// not in the cache, because it was deleted in the meantime. It returns [ErrNotAssumed], and the pod
+// stays, if the API server has confirmed the pod or the pod is assumed on another node.
 func (c *Cache) ForgetPod(_ klog.Logger, pod *corev1.Pod) error {
 	if err := checkIdentity(pod); err != nil {
 		return err

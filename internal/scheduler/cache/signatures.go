@@ -76,7 +76,8 @@ func (x *Signatures) On(slot Slot) []SignatureID { return x.on[slot] }
 // Of returns a signature. It is valid until the next refresh, and must not be modified.
 func (x *Signatures) Of(id SignatureID) *Signature { return &x.all[id] }
 
-// Bound is greater than every number in use. It is at most about twice the number of signatures.
+// Bound returns a number that is greater than every number in use. It is at most about twice the
+// number of signatures.
 func (x *Signatures) Bound() SignatureID { return SignatureID(len(x.all)) }
 
 // WithTerms returns the numbers of all signatures with terms, and of some that no pod has any more,
@@ -84,9 +85,9 @@ func (x *Signatures) Bound() SignatureID { return SignatureID(len(x.all)) }
 // Epoch does not change, numbers are only appended.
 func (x *Signatures) WithTerms() []SignatureID { return x.withTerms }
 
-// Epoch changes when the signatures are renumbered, which happens when about half of the numbers
-// are unused. Until then no number is reused for another signature. Two Signatures of a snapshot
-// never have the same epoch.
+// Epoch returns a number that changes when the signatures are renumbered, which happens when about
+// half of the numbers are unused. Until then no number is reused for another signature. Two
+// Signatures of a snapshot never have the same epoch.
 func (x *Signatures) Epoch() uint64 { return x.epoch }
 
 // Signatures returns the signatures of all pods. The first call costs all pods; later refreshes
@@ -326,6 +327,6 @@ func (x *Signatures) writeKey(pod *corev1.Pod) {
 	}
 	if !ok {
 		w.Number(3)
-		w.Text(string(pod.UID)) // a signature of its own
+		w.Text(string(pod.UID)) // a unique signature
 	}
 }

@@ -43,7 +43,7 @@ type domain struct {
 // get the number: a sum per domain that follows the change log is 0 by then.
 func (t *Topology) Domains() []int32 { return t.of }
 
-// Bound is greater than every domain number in use.
+// Bound returns a number that is greater than every domain number in use.
 func (t *Topology) Bound() int { return len(t.domains) }
 
 // Nodes returns the number of nodes in a domain.
@@ -58,9 +58,9 @@ func (t *Topology) Len() int { return len(t.ids) }
 // Unique reports whether no domain has more than one node, as is usual for kubernetes.io/hostname.
 func (t *Topology) Unique() bool { return t.shared == 0 }
 
-// Epoch changes when an existing node changes its domain, and is never the same for two topologies
-// of a snapshot. It invalidates the sums that a reader keeps per domain. Nodes that are added or
-// removed do not change it; the change log lists them.
+// Epoch returns a number that changes when an existing node changes its domain, and that is never
+// the same for two topologies of a snapshot. It invalidates the sums that a reader keeps per
+// domain. Nodes that are added or removed do not change it; the change log lists them.
 func (t *Topology) Epoch() uint64 { return t.epoch }
 
 // grow makes room for a slot.

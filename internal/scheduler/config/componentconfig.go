@@ -34,7 +34,7 @@ const ComponentConfig = "componentconfig"
 // of extenders and passwords in their URLs are left out. Backoffs are rounded up to whole seconds,
 // and the percentage 0 becomes 100, since kube-scheduler would choose a percentage for 0.
 func ComponentConfigs(process *schedconfig.KubeSchedulerConfiguration, profiles []*Profile) (map[string]json.RawMessage, error) {
-	groups := map[string][]*Profile{} // by what they share
+	groups := map[string][]*Profile{} // by the settings that they share
 	for _, p := range profiles {
 		shared, err := json.Marshal(struct {
 			PodInitialBackoff, PodMaxBackoff time.Duration
@@ -89,7 +89,7 @@ func componentConfig(process *schedconfig.KubeSchedulerConfiguration, group []*P
 	for _, p := range group {
 		profile := p.Config.DeepCopy()
 		profile.PercentageOfNodesToScore = ptr.To(cmp.Or(p.PercentageOfNodesToScore, 100))
-		// Nothing of kube-scheduler's default set is to be added to what is already merged.
+		// kube-scheduler must not add its default set to the merged one.
 		profile.Plugins.MultiPoint.Disabled = []schedconfig.Plugin{{Name: allPlugins}}
 		c.Profiles = append(c.Profiles, *profile)
 	}

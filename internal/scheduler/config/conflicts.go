@@ -16,7 +16,7 @@ import (
 // candidate is a profile object that may get to run.
 type candidate struct {
 	object *v1alpha1.SchedulerProfile
-	// current is the present spec, nil if it is invalid: then problems says why.
+	// current is the present spec, nil if it is invalid: then problems has the reasons.
 	current  *Profile
 	problems problems
 	// warnings are those about the spec.

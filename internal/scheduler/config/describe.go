@@ -11,7 +11,7 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 )
 
-// Description is a resolved profile in a form for people to read and compare.
+// Description is a resolved profile in a form that users can read and compare.
 type Description struct {
 	SchedulerName             string `json:"schedulerName"`
 	Policy                    string `json:"policy"`

@@ -124,9 +124,9 @@ func secretsOf(spec *v1alpha1.SchedulingPolicySpec, all map[types.NamespacedName
 }
 
 // resolveExtenders checks the extenders of a policy as kube-scheduler does
-// (pkg/scheduler/apis/config/validation), and beyond that what would fail only when an extender is
-// called. Ignorable extenders come last; otherwise the order stays. ignored are the resources that
-// are left to extenders.
+// (pkg/scheduler/apis/config/validation), and also for errors that would otherwise appear only when
+// an extender is called. Ignorable extenders come last; otherwise the order stays. ignored are the
+// resources that are left to extenders.
 func resolveExtenders(specs []v1alpha1.Extender, secrets map[types.NamespacedName]Secret, path *field.Path, found *problems) (extenders []Extender, ignored []string) {
 	binder := -1
 	managed := sets.New[string]()

@@ -31,8 +31,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumezone"
 )
 
-// inTreeTypes holds typed nil values of kube-scheduler's own plugins, to find what they implement.
-// They are never called.
+// inTreeTypes holds typed nil values of kube-scheduler's own plugins, to find the interfaces that
+// they implement. They are never called.
 var inTreeTypes = map[string]fwk.Plugin{
 	names.DefaultBinder:                   (*defaultbinder.DefaultBinder)(nil),
 	names.DefaultPreemption:               (*defaultpreemption.DefaultPreemption)(nil),
@@ -106,12 +106,13 @@ func extended(plugin string) (names []string) {
 	return names
 }
 
-// presence is whether a plugin runs at an extension point, as far as its name shows.
+// presence is whether a plugin runs at an extension point, judged by its name.
 type presence int
 
 const (
 	absent presence = iota
-	// possible: it is enabled at multiPoint, and it is unknown whether it extends the point.
+	// possible: the plugin is enabled at multiPoint, and it is unknown whether it extends the
+	// point.
 	possible
 	present
 )

@@ -13,9 +13,9 @@ import (
 )
 
 // LastGood holds, by object name, the specs that replace invalid ones, the latest first. The first
-// one that still resolves runs. The others are for the case that, after a restart, the latest no
-// longer resolves, because livesched was updated or a Secret was deleted. An object that was
-// deleted and re-created has another UID and no last good spec.
+// one that still resolves runs. The others serve if, after a restart, the latest no longer resolves
+// because livesched was updated or a Secret was deleted. An object that was deleted and re-created
+// has another UID and no last good spec.
 type LastGood struct {
 	Profiles map[string][]GoodProfile
 	Policies map[string][]GoodPolicy
@@ -81,7 +81,7 @@ func (p *Profile) remembered(generation int64, before []GoodProfile) []GoodProfi
 	}
 }
 
-// same reports whether two specs of an object are the same, by metadata.generation.
+// same reports whether two specs of an object have the same metadata.generation.
 func (g GoodProfile) same(other GoodProfile) bool {
 	if g.Generation != other.Generation || (g.Policy == nil) != (other.Policy == nil) {
 		return false

@@ -188,8 +188,8 @@ func (l *legacyPolicy) addPreference(priority *v1alpha1.PriorityPolicy, path *fi
 	}
 }
 
-// addRatio sets the function of RequestedToCapacityRatio, of which there is one in a policy.
-// Without an argument it falls from the empty to the full node, as in kube-scheduler up to 1.17.
+// addRatio sets the function of RequestedToCapacityRatio. A policy can have only one. Without an
+// argument it falls from the empty to the full node, as in kube-scheduler up to 1.17.
 func (l *legacyPolicy) addRatio(priority *v1alpha1.PriorityPolicy, path *field.Path) {
 	const name = noderesources.RequestedToCapacityRatioName
 	if first, ok := l.from[name]; ok {

@@ -13,7 +13,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/plugins/serviceaffinity"
 )
 
-// Arguments of predicates and priorities, as the fields of the legacy policy are called.
+// Arguments of predicates and priorities, by the names of their fields in the legacy policy.
 const (
 	argServiceAffinity     = "serviceAffinity"
 	argLabelsPresence      = "labelsPresence"
@@ -78,10 +78,11 @@ var legacyPredicates = []LegacyName{
 	{Name: "MatchInterPodAffinity", Versions: "1.10-1.22", Plugins: []string{names.InterPodAffinity}},
 }
 
-// mandatoryPredicates are in every policy, whatever it says (mandatoryPredicates in the same file).
+// mandatoryPredicates are in every policy, even if it does not name them (mandatoryPredicates in
+// the same file).
 var mandatoryPredicates = []string{"PodToleratesNodeTaints", "CheckNodeUnschedulable"}
 
-// The names of two priorities that are not only names.
+// The names of two priorities.
 const (
 	equalPriority                    = "EqualPriority"
 	requestedToCapacityRatioPriority = "RequestedToCapacityRatioPriority"
@@ -121,8 +122,8 @@ type pluginPoints struct {
 }
 
 // legacyPoints are the extension points of the plugins that legacy policies are made of: today's,
-// of which there are more than in kube-scheduler 1.22. A filter cannot do without its preFilter,
-// nor most scores without their preScore.
+// which are more than in kube-scheduler 1.22. A filter needs its preFilter, and most scores need
+// their preScore.
 var legacyPoints = map[string]pluginPoints{
 	names.NodeUnschedulable:                    {deciding: []string{"filter"}},
 	names.NodeName:                             {deciding: []string{"filter"}},

@@ -36,10 +36,10 @@ type algorithm struct {
 	// plugins are the ones that profiles are merged over. They are shared and must not be modified.
 	plugins *schedconfig.Plugins
 	// provideArgs changes the versioned arguments of a plugin before they are defaulted, as the
-	// algorithm source wants them.
+	// algorithm source requires.
 	provideArgs func(plugin string, args runtime.Object)
-	// ownArgs are the arguments of those of livesched's own plugins that the source gives some,
-	// which a profile's replace.
+	// ownArgs are the arguments that the source gives livesched's own plugins. Those of a profile
+	// replace them.
 	ownArgs map[string]runtime.Object
 	// checkAllFilters means that all filters run even after one has refused a node.
 	checkAllFilters bool
@@ -62,8 +62,8 @@ type base struct {
 	ignoredResources []string
 }
 
-// resolvePolicy checks the spec of a policy and resolves it, with Secrets that have what it names.
-// The base is of use only if no problems were found.
+// resolvePolicy checks the spec of a policy and resolves it, with the Secrets that it names. The
+// base is usable only if no problems were found.
 func (r *resolver) resolvePolicy(spec *v1alpha1.SchedulingPolicySpec, secrets map[types.NamespacedName]Secret) (*base, problems) {
 	var found problems
 	path := field.NewPath("spec")
@@ -117,9 +117,8 @@ func (r *resolver) resolveSource(source *v1alpha1.AlgorithmSource, path *field.P
 	return provider
 }
 
-// mostAllocated is ClusterAutoscalerProvider: where the arguments of NodeResourcesFit leave the
-// scoring strategy open, it is MostAllocated. The resources it looks at are left to
-// kube-scheduler's defaults.
+// mostAllocated is ClusterAutoscalerProvider: if the arguments of NodeResourcesFit set no scoring
+// strategy, it is MostAllocated. Its resources are kube-scheduler's defaults.
 func mostAllocated(plugin string, args runtime.Object) {
 	if fit, ok := args.(*configv1.NodeResourcesFitArgs); ok && plugin == names.NodeResourcesFit && fit.ScoringStrategy == nil {
 		fit.ScoringStrategy = &configv1.ScoringStrategy{Type: configv1.MostAllocated}

@@ -22,7 +22,7 @@ type Problem struct {
 	Reason string
 	// Path is the field, such as spec.pluginConfig[1].args.
 	Path string
-	// Detail says what is wrong, and what is allowed.
+	// Detail describes what is wrong, and what is allowed.
 	Detail string
 }
 

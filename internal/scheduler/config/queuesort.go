@@ -38,7 +38,7 @@ func (q QueueSort) String() string {
 }
 
 // applyQueueSort replaces the default queue sort by that of a policy, unless the profile enables
-// one of its own. custom may be nil.
+// its own. custom may be nil.
 func applyQueueSort(base, custom *schedconfig.Plugins, sort *queueSort) *schedconfig.Plugins {
 	if sort == nil || custom != nil && len(custom.QueueSort.Enabled) > 0 {
 		return custom

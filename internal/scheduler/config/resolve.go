@@ -22,7 +22,7 @@ import (
 type Input struct {
 	Profiles []v1alpha1.SchedulerProfile
 	Policies []v1alpha1.SchedulingPolicy
-	// Secrets are the existing ones of the Secrets that the policies name. See SecretRefs.
+	// Secrets holds those of the Secrets named by policies that exist. See SecretRefs.
 	Secrets map[types.NamespacedName]Secret
 	// SecretsUnknown means that Secrets cannot be read: each Secret that is named is assumed to
 	// exist and to be valid. Then the field Secrets is ignored, and revisions that depend on a
@@ -47,7 +47,7 @@ type Resolution struct {
 	ProfileResults map[string]Result
 	PolicyResults  map[string]Result
 
-	// remembered holds the last good specs that are kept whatever runs.
+	// remembered holds the last good specs that are kept regardless of the profiles that run.
 	remembered LastGood
 	// profiles are the objects. resolver resolves a last good spec on demand.
 	profiles map[string]*v1alpha1.SchedulerProfile
@@ -109,7 +109,7 @@ type Result struct {
 	// Reason and Message are those of the condition Accepted (v1alpha1.Reason…).
 	Reason, Message string
 	// Problems are those of the spec itself, in the order in which they were found: it is not
-	// accepted whatever the other objects are.
+	// accepted regardless of other objects.
 	Problems []Problem
 	// Obstacles are problems with other objects: a policy or a Secret that does not exist or is
 	// invalid, a lost conflict. The spec is accepted if there are neither problems nor obstacles.

@@ -104,7 +104,7 @@ func canonicalSets(plugins *schedconfig.Plugins) map[string]canonicalPlugins {
 		}
 		disabled := sets.New(pluginNames(set.Disabled)...)
 		switch {
-		case point.name == "multiPoint": // the merge dropped what it disables
+		case point.name == "multiPoint": // the merge dropped the plugins that it disables
 		case disabled.Has(allPlugins):
 			c.Disabled = []string{allPlugins}
 		default:

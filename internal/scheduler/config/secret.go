@@ -139,7 +139,7 @@ func (s Secret) Equal(other Secret) bool {
 // MarshalJSON writes the fingerprint, which is part of revisions.
 func (s Secret) MarshalJSON() ([]byte, error) { return json.Marshal(s.fingerprint()) }
 
-// Format keeps the content out of whatever is printed.
+// Format keeps the content out of everything that is printed.
 func (s Secret) Format(f fmt.State, _ rune) {
 	_, _ = f.Write([]byte("Secret(" + s.fingerprint() + ")"))
 }

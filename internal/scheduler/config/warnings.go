@@ -22,10 +22,10 @@ import (
 // Valid values beyond these get a warning.
 const (
 	// longHTTPTimeout is a quarter of the time after which a scheduling cycle counts as stuck and
-	// livesched as dead.
+	// livesched as unhealthy.
 	longHTTPTimeout = 30 * time.Second
-	// longBackoff is how long a pod waits by default for any change in the cluster, ten times the
-	// cap on its backoff.
+	// longBackoff is how long a pod waits by default for an event before it is retried without one,
+	// and thirty times the default cap on its backoff.
 	longBackoff = 5 * time.Minute
 	// lowPercentage is the least that kube-scheduler ever chooses by itself.
 	lowPercentage = 5
@@ -150,7 +150,7 @@ func neverScores(plugin string) bool {
 	return known && !nodes && !placements
 }
 
-// ofGroups are the plugins that do nothing without feature gates that livesched does not support.
+// ofGroups holds the plugins that do nothing without feature gates that livesched does not support.
 var ofGroups = sets.New(names.GangScheduling, names.TopologyPlacementGenerator, names.PodGroupPodsCount)
 
 // warnNeverCalled reports plugins that are enabled and never called.

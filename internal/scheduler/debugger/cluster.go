@@ -17,7 +17,7 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// pageSize is how many objects one request lists.
+// pageSize is the number of objects that one request lists.
 const pageSize = 500
 
 // notTerminal selects the pods that the scheduler's informers hold.
@@ -26,10 +26,10 @@ var notTerminal = fields.AndSelectors(
 	fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
 ).String()
 
-// Cluster is the state of the API server, as far as it is compared.
+// Cluster is the part of the API server's state that is compared.
 type Cluster struct {
 	Nodes map[string]Node
-	// Pods are those that have not ended.
+	// Pods holds the pods that have not ended.
 	Pods map[types.UID]Pod
 }
 
@@ -44,7 +44,7 @@ type Node struct {
 // Pod holds the fields of a pod that are compared.
 type Pod struct {
 	Namespace, Name, SchedulerName string
-	// NodeName is where the pod runs, NominatedNodeName the nominated node in its status.
+	// NodeName is the node of the pod, NominatedNodeName the nominated node in its status.
 	NodeName, NominatedNodeName string
 	// Deleting is true if the pod has a deletion timestamp.
 	Deleting bool
@@ -96,7 +96,7 @@ func podOf(pod *corev1.Pod) Pod {
 	}
 }
 
-// ReadCluster lists all nodes and pods, in pages of which it keeps only the compared fields.
+// ReadCluster lists all nodes and pods, in pages, and keeps only the compared fields.
 func ReadCluster(ctx context.Context, client clientset.Interface) (*Cluster, error) {
 	cluster := &Cluster{}
 	err := list(ctx, metav1.ListOptions{}, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {

@@ -17,7 +17,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// Kind is the sort of a difference.
+// Kind is the kind of a difference.
 type Kind string
 
 // The kinds of differences.
@@ -63,7 +63,7 @@ type Difference struct {
 	Object string
 	// UID is the pod's; empty for nodes.
 	UID types.UID
-	// Detail is what either side has, in words.
+	// Detail describes the values of both sides.
 	Detail string
 }
 
@@ -72,8 +72,8 @@ func (d Difference) String() string {
 }
 
 // Compare returns all differences between the API server and the scheduler, sorted by kind and
-// object. It changes neither. If the two are not of the same moment, some differences are due to
-// that.
+// object. It changes neither. If the two were not read at the same moment, some differences are due
+// to that.
 func Compare(cluster *Cluster, state *State) []Difference {
 	c := &comparison{cluster: cluster, state: state, placed: map[types.UID]placement{}, queued: map[types.UID]queue.Place{}}
 	c.collect()
@@ -94,12 +94,12 @@ type comparison struct {
 	state   *State
 	placed  map[types.UID]placement
 	queued  map[types.UID]queue.Place
-	// reported are the nodes with a pod that differs: their sums need not be reported as well.
+	// reported holds the nodes with a pod that differs: their sums need not be reported as well.
 	reported sets.Set[string]
 	found    []Difference
 }
 
-// placement is where the cache has a pod.
+// placement is the node on which the cache has a pod.
 type placement struct {
 	pod      Pod
 	node     string
@@ -111,13 +111,13 @@ func (c *comparison) differ(kind Kind, object string, uid types.UID, format stri
 	c.found = append(c.found, Difference{Kind: kind, Object: object, UID: uid, Detail: fmt.Sprintf(format, args...)})
 }
 
-// podDiffers notes a difference that also shows in the sums of the nodes.
+// podDiffers records a difference that also appears in the sums of the nodes.
 func (c *comparison) podDiffers(kind Kind, object string, uid types.UID, nodes []string, format string, args ...any) {
 	c.reported.Insert(nodes...)
 	c.differ(kind, object, uid, format, args...)
 }
 
-// collect goes through the cache and the queue.
+// collect reads the cache and the queue.
 func (c *comparison) collect() {
 	c.reported = sets.New[string]()
 	for _, name := range slices.Sorted(maps.Keys(c.state.Cache.Nodes)) {
@@ -171,7 +171,7 @@ func (c *comparison) nodes() {
 	}
 }
 
-// pods compares where pods are.
+// pods compares the nodes of the pods.
 func (c *comparison) pods() {
 	for uid, want := range c.cluster.Pods {
 		have, cached := c.placed[uid]

@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// settle is how long the informers get to catch up before differences are looked for again.
+	// settle is how long the informers get to catch up before the second comparison.
 	settle = 2 * time.Second
 	// compareTimeout bounds a comparison: the lists of a large cluster take seconds.
 	compareTimeout = 2 * time.Minute
@@ -72,7 +72,7 @@ func (d *Debugger) Report(ctx context.Context) {
 
 // Compare returns the differences between the API server on one side and cache, queue and nominator
 // on the other that exist now and two seconds later: others come from informers that lag behind.
-// Without any, it returns at once.
+// Without any, it returns immediately.
 func (d *Debugger) Compare(ctx context.Context) ([]Difference, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, compareTimeout, fmt.Errorf("the comparison did not end within %v", compareTimeout))
 	defer cancel()
@@ -104,7 +104,7 @@ func (d *Debugger) compareOnce(ctx context.Context) ([]Difference, error) {
 	return Compare(cluster, state), nil
 }
 
-// lasting returns the later differences that existed before, whatever their details were.
+// lasting returns the later differences that existed before, even with other details.
 func lasting(before, after []Difference) []Difference {
 	type key struct {
 		kind   Kind
@@ -132,8 +132,8 @@ func (d *Debugger) state(ctx context.Context) (*State, error) {
 		state.Served.Insert(p.SchedulerName())
 	}
 	queued := make(chan []queue.PodState, 1)
-	// The reason for looking may be a queue that is stuck. The goroutine ends when the queue is
-	// free.
+	// The queue may be stuck, which may be the reason for the request. The goroutine ends when the
+	// queue is free.
 	go func() { queued <- d.Queue.Dump() }()
 	timeout := d.clock().NewTimer(queueTimeout)
 	defer timeout.Stop()

@@ -13,8 +13,9 @@
 // that it holds for short times, and does everything else afterwards. Its output is bounded, and
 // its lines are short enough not to hold up others that log.
 //
-// kube-scheduler compares its cache with its own informers, so that it misses what the informers
-// missed. This package lists from the API server itself, in pages that it reduces to a few fields
-// each. As the API server is always a little ahead of the informers, one comparison finds
-// differences that are none. So it compares again a moment later, and reports what is still there.
+// kube-scheduler compares its cache with its own informers, so that it misses the changes that the
+// informers missed. This package lists from the API server itself, in pages that it reduces to a
+// few fields each. As the API server is always a little ahead of the informers, one comparison
+// finds differences that are due to the delay only. So it compares again a moment later, and
+// reports the differences that remain.
 package debugger

@@ -16,13 +16,13 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// What is written is bounded: lines of one sort, and pods on one line.
+// Bounds of the output: lines of one kind, and pods on one line.
 const (
 	maxLines       = 5000
 	maxPodsPerLine = 100
 )
 
-// lines writes log lines of one sort, until there are too many.
+// lines writes log lines of one kind, until there are too many.
 type lines struct {
 	logger  klog.Logger
 	what    string
@@ -115,14 +115,14 @@ func podsOf(state *State, pods []fwk.PodInfo) string {
 	return b.String()
 }
 
-// dumpQueue writes a line for each pod in the queue, with what is set.
+// dumpQueue writes a line for each pod in the queue, with the fields that are set.
 func dumpQueue(logger klog.Logger, state *State) {
 	l := lines{logger: logger, what: "Queued pod"}
 	defer l.end()
 	for i := range state.Queue {
 		s := &state.Queue[i]
 		fields := []any{"pod", klog.KObj(s.Pod), "uid", s.Pod.UID, "schedulerName", s.Pod.Spec.SchedulerName, "place", s.Place.String()}
-		if s.Place != queue.InFlight { // what else there is belongs to its cycle
+		if s.Place != queue.InFlight { // the other fields belong to its cycle
 			fields = append(fields, "attempts", s.Attempts, "since", stamp(s.Timestamp))
 		}
 		fields = appendSet(fields, "unschedulablePlugins", strings.Join(s.UnschedulablePlugins, ","))

@@ -7,5 +7,5 @@ package debugger
 
 import "os"
 
-// Signals ask for a report. There is none on this system.
+// Signals are the signals that request a report. There are none on this system.
 var Signals []os.Signal

@@ -10,5 +10,5 @@ import (
 	"syscall"
 )
 
-// Signals ask for a report.
+// Signals are the signals that request a report.
 var Signals = []os.Signal{syscall.SIGUSR2}

@@ -21,7 +21,7 @@ import (
 // State is the state of the scheduler.
 type State struct {
 	Cache *cache.Dump
-	// Queue are the pods that wait or are in flight.
+	// Queue holds the pods that wait or are in flight.
 	Queue []queue.PodState
 	// Nominations are the nominated nodes of pods.
 	Nominations []queue.Nomination
@@ -69,7 +69,7 @@ func sameResource(a, b *schedframework.Resource) bool {
 	return true
 }
 
-// format writes a resource sum as people do: "cpu=1500m memory=2Gi".
+// format returns a resource sum in the usual notation: "cpu=1500m memory=2Gi".
 func format(r *schedframework.Resource) string {
 	var parts []string
 	put := func(name corev1.ResourceName, q *resource.Quantity) {

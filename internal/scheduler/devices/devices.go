@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package devices holds the managers of CSI nodes and of dynamic resources: one of each for the
-// process, since they remember what was assumed for pods that are not bound yet.
+// process, since they hold the assumed state for pods that are not bound yet.
 package devices
 
 import (
@@ -24,10 +24,10 @@ import (
 	"github.com/livesched/livesched/internal/informers"
 )
 
-// Managers are the managers that plugins share. They are safe for concurrent use.
+// Managers holds the managers that plugins share. They are safe for concurrent use.
 type Managers struct {
 	CSI fwk.CSIManager
-	// DRA is nil (untyped) where dynamic resource allocation is off.
+	// DRA is nil (untyped) if dynamic resource allocation is off.
 	DRA fwk.SharedDRAManager
 
 	claims  *assumecache.AssumeCache
@@ -65,9 +65,9 @@ func NewManagers(ctx context.Context, client clientset.Interface, scope *informe
 
 // AddEventHandlers adds a handler for the changes of each resource that the managers follow.
 //
-// The claims' assume cache, the slice tracker and the class cache call it after they have taken in
-// the change themselves. A handler on the bare informer could wake a pod before its plugin sees
-// why.
+// The claims' assume cache, the slice tracker and the class cache call it after they have processed
+// the change themselves. A handler on the informer itself could wake a pod before its plugin sees
+// the change.
 func (m *Managers) AddEventHandlers(handlerOf func(fwk.EventResource) toolscache.ResourceEventHandler) error {
 	if m.DRA == nil {
 		return nil

@@ -4,12 +4,13 @@
 // Package eventhandlers turns the events of informers into changes of the scheduler's cache and
 // queue.
 //
-//	pods, nodes      Listen      cache, queue; as long as the process lives          pods.go, nodes.go
+//	pods, nodes      Listen      cache, queue; until the process ends                pods.go, nodes.go
 //	other resources  Sources     cluster events for the queue, which wake the pods   sources.go, resources.go
 //	                             that plugins refused; while a profile needs them
 //	pending pods     Pending     an index, for profiles that are new                 pending.go
 //
-// The handlers of one kind are called by one goroutine each, different kinds concurrently.
+// One goroutine calls the handlers of one kind of object; those of different kinds run
+// concurrently.
 package eventhandlers
 
 import (
@@ -61,7 +62,7 @@ type handlers struct {
 func eventLogger() klog.Logger { return klog.Background().WithName("events") }
 
 // handlerOf returns an event handler for objects of one type. A deleted object is stale if the
-// informer missed the deletion, and only has the last version that it saw.
+// informer missed the deletion, and has only the last version before it.
 func handlerOf[T any](added func(T), updated func(oldObj, newObj T), deleted func(obj T, stale bool)) toolscache.ResourceEventHandler {
 	wrong := func(obj any) {
 		utilruntime.HandleErrorWithLogger(eventLogger(), nil, "An informer delivered an object of another type", "type", fmt.Sprintf("%T", obj))
@@ -103,7 +104,7 @@ func (h *handlers) observed(start time.Time, event fwk.ClusterEvent, oldObj, new
 	observeSince(start, event)
 }
 
-// observedEach moves pods for the events that one change amounts to. Each is recorded with its own
+// observedEach moves pods for the events that one change consists of. Each is recorded with its own
 // time and that of updating the cache, which began at start.
 func (h *handlers) observedEach(start time.Time, events []fwk.ClusterEvent, oldObj, newObj any) {
 	taken := time.Since(start)
@@ -116,8 +117,8 @@ func observeSince(start time.Time, event fwk.ClusterEvent) {
 	schedmetrics.EventHandlingLatency.WithLabelValues(event.Label()).Observe(schedmetrics.SinceInSeconds(start))
 }
 
-// observeUpdate records the update of a pod as such, as kube-scheduler does, beside the events that
-// it amounts to.
+// observeUpdate records the update of a pod as such, as kube-scheduler does, in addition to the
+// events that it consists of.
 func observeUpdate(start time.Time, update fwk.ClusterEvent, events []fwk.ClusterEvent) {
 	if !slices.Contains(events, update) {
 		observeSince(start, update)

@@ -15,8 +15,8 @@ import (
 
 const pendingIndex = "livesched.io/pending-by-scheduler-name"
 
-// Pending finds unassigned pods by scheduler name, so that a new profile does not go through every
-// pod of the cluster. Safe for concurrent use.
+// Pending finds unassigned pods by scheduler name, so that a new profile need not search all pods
+// of the cluster. Safe for concurrent use.
 type Pending struct {
 	indexer toolscache.Indexer
 	cache   *cache.Cache
@@ -38,7 +38,8 @@ func newPending(informer toolscache.SharedIndexInformer, c *cache.Cache, q *queu
 }
 
 // Enqueue queues the pods of a scheduler name whose profile is new. Events that come in at the same
-// time do no harm: the queue takes a pod once, and only while the informers have it as unassigned.
+// time do no harm: the queue takes a pod once, and only while it is unassigned in the informers'
+// cache.
 func (p *Pending) Enqueue(logger klog.Logger, schedulerName string) {
 	objs, err := p.indexer.ByIndex(pendingIndex, schedulerName)
 	if err != nil {
@@ -46,7 +47,7 @@ func (p *Pending) Enqueue(logger klog.Logger, schedulerName string) {
 		return
 	}
 	for _, obj := range objs {
-		// An assumed pod is being bound under the profile that had the name before. It ends up
+		// An assumed pod is being bound under the profile that had the name before. It will be
 		// bound or queued.
 		if pod, ok := obj.(*corev1.Pod); ok && !isAssumed(p.cache, pod) {
 			p.queue.Add(logger, pod)

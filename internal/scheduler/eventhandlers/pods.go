@@ -34,8 +34,8 @@ func (h *handlers) podUpdated(oldPod, newPod *corev1.Pod) {
 	case assigned(oldPod):
 		h.assignedPodUpdated(oldPod, newPod)
 	case assigned(newPod):
-		// Bound: by livesched, as the cache expects, or by somebody else, in which case the pod may
-		// still be queued.
+		// The pod was bound: by livesched, as the cache expects, or by another component, in which
+		// case the pod may still be queued.
 		h.assignedPodAdded(newPod)
 		start := time.Now()
 		h.queue.Delete(eventLogger(), oldPod)
@@ -137,7 +137,7 @@ func (h *handlers) assumedPodDeleted(pod *corev1.Pod) {
 	logger := eventLogger()
 	assumed, err := h.cache.GetPod(pod)
 	if err != nil {
-		return // its binding cycle has ended meanwhile, one way or the other
+		return // its binding cycle has ended in the meantime, with or without success
 	}
 	// A pod that waits on Permit is rejected and undone by its own binding cycle. One in PreBind or
 	// Bind cannot be stopped, and will fail since the pod is gone: free its resources now.
@@ -149,7 +149,7 @@ func (h *handlers) assumedPodDeleted(pod *corev1.Pod) {
 	h.queue.Move(eventLogger(), schedframework.EventAssignedPodDelete, assumed, nil, nil)
 }
 
-// isAssumed reports whether the cache has a pod as assumed.
+// isAssumed reports whether a pod is assumed in the cache.
 func isAssumed(c *cache.Cache, pod *corev1.Pod) bool {
 	assumed, err := c.IsAssumedPod(pod)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/plugins/serviceaffinity"
 )
 
-// unrolled replaces the wildcard with the resources that it stands for.
+// unrolled replaces the wildcard with the resources that it includes.
 func unrolled(resources []fwk.EventResource) []fwk.EventResource {
 	var all []fwk.EventResource
 	for _, resource := range resources {
@@ -24,7 +24,7 @@ func unrolled(resources []fwk.EventResource) []fwk.EventResource {
 			continue
 		}
 		for name := range builtin {
-			if name != serviceaffinity.Service { // none of the framework's own, which the wildcard stands for
+			if name != serviceaffinity.Service { // the wildcard includes only the framework's own resources
 				all = append(all, name)
 			}
 		}
@@ -33,8 +33,8 @@ func unrolled(resources []fwk.EventResource) []fwk.EventResource {
 	return all
 }
 
-// builtin are the informers of the resources that plugins name, except those with a source of their
-// own.
+// builtin holds a function for each resource that plugins name, except those of permanent. The
+// function returns the informer.
 var builtin = map[fwk.EventResource]func(*informers.Scope) toolscache.SharedIndexInformer{
 	fwk.PersistentVolume: func(s *informers.Scope) toolscache.SharedIndexInformer {
 		return s.Core().V1().PersistentVolumes().Informer()

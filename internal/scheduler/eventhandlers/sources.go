@@ -43,9 +43,9 @@ type source struct {
 // missing reports that the API server did not serve the resource when the source was made.
 func (s *source) missing() bool { return s.scope != nil && len(s.scope.Missing()) > 0 }
 
-// permanent are the resources that have a handler of their own (see Listen and ListenToDevices), as
-// long as the process lives. Without the feature DynamicResourceAllocation there are no events of
-// its resources, as in kube-scheduler.
+// permanent holds the resources that have their own handlers (see Listen and ListenToDevices) until
+// the process ends. Without the feature DynamicResourceAllocation there are no events of its
+// resources, as in kube-scheduler.
 var permanent = []fwk.EventResource{fwk.Pod, fwk.Node, fwk.ResourceClaim, fwk.ResourceSlice, fwk.DeviceClass}
 
 // NewSources returns Sources that move the pods of a queue.
@@ -78,12 +78,12 @@ func (s *Sources) Require(ctx context.Context, resources []fwk.EventResource) (f
 	return sync.OnceFunc(func() { s.release(held) }), nil
 }
 
-// hold makes sure that a resource has a handler, for one more user. A resource that the API server
-// did not serve when it was first asked for may be served by now.
+// hold makes sure that a resource has a handler, for one more user. The API server may now serve a
+// resource that it did not serve at the first request.
 //
 // No lock is held while a new informer syncs: neither another build nor a profile that closes waits
-// for a resource that may not be listed. Two builds that ask for a new resource at once both add a
-// handler, and the later one removes its own.
+// for a resource that may not be listed. Two builds that request a new resource at the same time
+// both add a handler, and the later one removes its own.
 func (s *Sources) hold(ctx context.Context, resource fwk.EventResource) error {
 	if s.join(resource, nil) {
 		return nil
@@ -154,7 +154,7 @@ func (s *Sources) listen(ctx context.Context, resource fwk.EventResource) (*sour
 }
 
 // handler returns the handler that turns the changes of a resource's objects into cluster events.
-// The queue drops those that no plugin asked for.
+// The queue drops those that no plugin registered for.
 func (s *Sources) handler(resource fwk.EventResource) toolscache.ResourceEventHandler {
 	emit := func(action fwk.ActionType, oldObj, newObj any) {
 		event := fwk.ClusterEvent{Resource: resource, ActionType: action}

@@ -26,7 +26,7 @@ type eventKey struct {
 	regarding, related              objectKey
 }
 
-// objectKey identifies an object, whatever its version.
+// objectKey identifies an object in all its versions.
 type objectKey struct {
 	kind, apiVersion, namespace, name, fieldPath string
 	uid                                          types.UID
@@ -54,10 +54,11 @@ type event struct {
 	count int32
 	last  time.Time
 	// written is the count that was last written to the API server, 0 if the Event was never
-	// written, and writtenAt is when.
+	// written. writtenAt is the time of that write.
 	written   int32
 	writtenAt time.Time
-	// pending means that the Event is queued or with a worker, pendingSince since when.
+	// pending means that the Event is queued or that a worker is writing it. pendingSince is when
+	// it was queued.
 	pending      bool
 	pendingSince time.Time
 	// tries is the number of consecutive failures to write it.

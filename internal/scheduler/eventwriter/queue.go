@@ -25,13 +25,13 @@ const (
 
 // queue holds the Events that are not written yet, and the series that may continue.
 //
-// Recorders add to it from any goroutine, with whatever locks held: it calls no other code with its
-// own lock held. Workers take from it, and Writer.watchBusy reports to it when the scheduler is
-// idle.
+// Recorders add to it from any goroutine, with any locks held. So it calls no other code while it
+// holds its own lock. Workers take from it, and Writer.watchBusy reports to it when the scheduler
+// is idle.
 //
 // Methods that need mu held end in Locked.
 type queue struct {
-	mu sync.Mutex // guards what follows
+	mu sync.Mutex // guards the fields below
 	// ready is signalled when there may be an Event to take, and when the queue closes.
 	ready sync.Cond
 	// hasDeferred is signalled when there are deferred Events, for watchBusy, and when the queue
@@ -50,7 +50,7 @@ type queue struct {
 	// inFlight is the number of Events that workers are writing. They may come back.
 	inFlight int
 	// Nothing is taken before pausedUntil, since the API server did not answer. probing is true
-	// until it answers again: meanwhile one Event is tried at a time, not one per worker.
+	// until it answers again: until then, the workers try one Event at a time, not one each.
 	pausedUntil time.Time
 	probing     bool
 	// lastName is the number in the name of the latest Event.
@@ -108,7 +108,7 @@ func (q *queue) pushLocked(f *fifo, limit int, e *event) bool {
 }
 
 // repeatLocked counts another occurrence of an Event. The first repetition is written as a deferred
-// Event; of later ones, sweep has the count written every few minutes.
+// Event; for later ones, sweep queues the count every few minutes.
 func (q *queue) repeatLocked(e *event, now time.Time) {
 	e.count++
 	e.last = now
@@ -149,7 +149,7 @@ func (q *queue) take() (task, bool) {
 		if e := q.nextLocked(); e != nil {
 			q.inFlight++
 			if q.urgent.len() > 0 || q.deferred.len() > 0 {
-				q.ready.Signal() // one signal may stand for several Events
+				q.ready.Signal() // one signal may be for several Events
 			}
 			return task{event: e, count: e.count, written: e.written, last: e.last}, true
 		}
@@ -199,7 +199,7 @@ func (q *queue) done(t task, written bool) {
 	case !written:
 		q.series.forget(t.event) // the next occurrence begins a new series
 	case t.count == 1:
-		q.queueCountLocked(t.event) // it may have occurred a second time meanwhile
+		q.queueCountLocked(t.event) // it may have occurred again during the write
 	}
 	q.signalLocked()
 	if q.closed {
@@ -239,8 +239,8 @@ func (q *queue) flushNow() {
 	q.ready.Broadcast()
 }
 
-// close accepts no more Events, and lets the remaining ones be written at once, counts of series
-// included.
+// close accepts no more Events, and lets the remaining ones be written immediately, counts of
+// series included.
 func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

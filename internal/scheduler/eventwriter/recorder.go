@@ -16,8 +16,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// recorder is the event recorder of the scheduler and its plugins. It has no state of its own and
-// is cheap to copy.
+// recorder is the event recorder of the scheduler and its plugins. It has no state and is cheap to
+// copy.
 type recorder struct {
 	queue    *queue
 	reporter reporter
@@ -27,8 +27,8 @@ type recorder struct {
 var _ events.EventRecorderLogger = recorder{}
 
 // NewRecorder returns a recorder whose Events have the scheduler as their reporting controller. Its
-// methods return at once and are safe for concurrent use, with locks held, too. After Close they do
-// nothing.
+// methods return immediately and are safe for concurrent use, even with locks held. After Close
+// they do nothing.
 func (w *Writer) NewRecorder(schedulerName string) events.EventRecorderLogger {
 	host, _ := os.Hostname() // empty if it is unknown, as in client-go's recorders
 	return recorder{queue: w.queue, reporter: reporter{schedulerName, schedulerName + "-" + host}, logger: klog.Background()}

@@ -66,8 +66,8 @@ func New(cfg Config) *Writer {
 	return &Writer{cfg: cfg, queue: newQueue(), stopped: make(chan struct{})}
 }
 
-// Start starts the goroutines and returns at once. ctx provides values such as the logger; its end
-// stops nothing.
+// Start starts the goroutines and returns immediately. ctx provides values such as the logger; its
+// end stops nothing.
 func (w *Writer) Start(ctx context.Context) {
 	ctx, w.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	w.unregister = metrics.AddPendingEvents(w.queue.pending)
@@ -190,8 +190,8 @@ func (w *Writer) write(ctx context.Context, t task) error {
 	return w.cfg.Sink.Create(ctx, t.object(t.count, t.last))
 }
 
-// retriable reports whether the API server may accept the same Event later. It would refuse again
-// what it refused; overload is handled by the client, which waits.
+// retriable reports whether the API server may accept the same Event later. It would refuse a
+// refused Event again; the client handles overload by waiting.
 func retriable(err error) bool {
 	var refused *apierrors.StatusError
 	var malformed *rest.RequestConstructionError

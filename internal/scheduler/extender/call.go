@@ -18,7 +18,8 @@ const (
 	// it received, in its own formatting of JSON, and a reason for each.
 	answerBase   = 16 << 20
 	answerFactor = 4
-	// drained bounds what is read after a response, so that its connection can be reused.
+	// drained bounds the bytes that are read after a response, so that its connection can be
+	// reused.
 	drained = 64 << 10
 )
 

@@ -102,7 +102,7 @@ func (e Extender) args(pod *corev1.Pod, nodes []fwk.NodeInfo) *extenderv1.Extend
 	return args
 }
 
-// said returns an error that the extender responded with.
+// said returns an error from the extender's response.
 func (e Extender) said(verb, message string) error {
 	return fmt.Errorf("extender %q, %s: %w", e.name, verb, errors.New(message))
 }

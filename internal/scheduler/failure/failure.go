@@ -9,7 +9,7 @@
 //	                                   \-> podstatus: condition and nominated node
 //
 // A pod that is no longer there to be scheduled is released instead. A pod whose profile is gone
-// gets an Event that says so.
+// gets an Event about that.
 package failure
 
 import (
@@ -39,8 +39,8 @@ type Attempt struct {
 	ProfileName string
 	// Recorder writes Events in the name of the profile.
 	Recorder events.EventRecorderLogger
-	// Pod is the queue's item. It is popped and not released yet, unless its binding cycle came as
-	// far as PreBind.
+	// Pod is the queue's item. It is popped and not released yet, unless its binding cycle has
+	// passed Permit.
 	Pod *schedframework.QueuedPodInfo
 	// Status is a refusal by plugins, or an error.
 	Status *fwk.Status
@@ -50,7 +50,7 @@ type Attempt struct {
 	Start time.Time
 }
 
-// ClearNomination takes back a nomination: the attempt that relied on it failed.
+// ClearNomination removes a nomination, because the attempt that relied on it failed.
 var ClearNomination = &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride}
 
 // Handler handles failed attempts. The scheduling loop and binding goroutines call it concurrently.
@@ -71,8 +71,8 @@ func NewHandler(
 	return &Handler{queue: q, pods: pods, statuses: statuses, recorder: recorder}
 }
 
-// Stop makes the Handler ignore errors from now on: an attempt that the end of the process cuts
-// short has not failed, and the next leader goes on with the pod.
+// Stop makes the Handler ignore errors from now on: an attempt that the end of the process
+// interrupts has not failed, and the next leader schedules the pod.
 func (h *Handler) Stop() { h.stopping.Store(true) }
 
 // Handle gives the pod back to the queue, or releases it if it is gone, bound, or without a profile
@@ -93,8 +93,8 @@ func (h *Handler) Handle(ctx context.Context, a Attempt) {
 	if newest, err := h.pods.Pods(pod.Namespace).Get(pod.Name); err == nil && newest.UID == pod.UID {
 		pod = newest
 	}
-	// One call with the nomination: as soon as the pod is queued, its next attempt may begin, and
-	// the nomination of that one counts.
+	// Requeue and nominate in one call: as soon as the pod is queued, its next attempt may begin,
+	// whose nomination must not be overwritten.
 	kept, err := h.queue.RequeueNominated(logger, a.Pod, a.Nominating)
 	if !h.requeued(logger, pod, kept, err) {
 		return
@@ -150,7 +150,7 @@ func (h *Handler) requeued(logger klog.Logger, pod *corev1.Pod, kept bool, err e
 	return kept
 }
 
-// Dropped reports in an Event that a pod has left the queue, since its profile is gone.
+// Dropped reports in an Event that a pod has left the queue because its profile is gone.
 func (h *Handler) Dropped(logger klog.Logger, pod *corev1.Pod) {
 	name := pod.Spec.SchedulerName
 	h.recorder(name).WithLogger(logger).Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling",

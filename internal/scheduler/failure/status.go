@@ -53,8 +53,8 @@ func pending(pods corev1listers.PodLister, c *cache.Cache, pod *corev1.Pod) *cor
 func notWritten(ctx context.Context, q *queue.Queue, pod *corev1.Pod, err error) {
 	utilruntime.HandleErrorWithContext(ctx, err, "Writing the reason into the pod's status failed", "pod", klog.KObj(pod))
 	if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) {
-		// Without an event the pod would not be retried, and its owner would not learn the reason,
-		// for minutes. Another attempt after a backoff reports what is true by then.
+		// Without an event the pod would not be retried, and its owner would not see the reason,
+		// for minutes. Another attempt after a backoff reports the state at that time.
 		q.Move(klog.FromContext(ctx), eventStatusNotWritten, nil, pod, nil)
 	}
 }

@@ -21,7 +21,7 @@ type Answers struct {
 	fwk.CycleState
 	plugins sets.Set[string]
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	preFilter map[string]preFilterAnswer
 	filter    map[filterQuestion]*fwk.Status
 }

@@ -13,8 +13,8 @@ import (
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// RunBindPlugins binds the pod with the first Bind plugin that does not skip it,
-// and returns that plugin's status; Skip if all of them do.
+// RunBindPlugins binds the pod with the first Bind plugin that does not skip it, and returns that
+// plugin's status; Skip if all of them do.
 func (f *Framework) RunBindPlugins(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string,
 ) (status *fwk.Status) {
@@ -44,8 +44,7 @@ func (f *Framework) RunPostBindPlugins(ctx context.Context, state fwk.CycleState
 	logger := newPointLogger(ctx, schedmetrics.PostBind, "node", klog.KRef("", nodeName))
 	for _, pl := range f.plugins.PostBind {
 		ctx := logger.context(ctx, pl.Name())
-		// The pod is bound whatever happens here: call logs a panic, and the other plugins still
-		// run.
+		// The pod is bound already: call logs a panic, and the other plugins still run.
 		f.call(ctx, state, schedmetrics.PostBind, pl.Name(), func() *fwk.Status {
 			pl.PostBind(ctx, state, pod, nodeName)
 			return nil

@@ -14,9 +14,8 @@ import (
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// call runs one plugin at one extension point. Every call into a plugin goes
-// through here: a panic comes back as an error status, and the run time is
-// recorded if the state asks for it.
+// call runs one plugin at one extension point. Every call into a plugin goes through here: a panic
+// comes back as an error status, and the run time is recorded if the state asks for it.
 func (f *Framework) call(
 	ctx context.Context, state fwk.CycleState, point, plugin string, run func() *fwk.Status,
 ) (status *fwk.Status) {
@@ -34,8 +33,8 @@ func (f *Framework) call(
 	return status
 }
 
-// observePoint records how long an extension point took for one pod. It is meant
-// to be deferred: status is read when the point has returned.
+// observePoint records how long an extension point took for one pod. It is meant to be deferred:
+// status is read when the point has returned.
 func (f *Framework) observePoint(point string, start time.Time, status **fwk.Status) {
 	if f.isPart {
 		return
@@ -56,7 +55,7 @@ func failed(point, plugin string, status *fwk.Status) *fwk.Status {
 }
 
 // failure names the plugin that failed and the step, in kube-scheduler's words: they become the
-// message of the pod's condition, which people and tools read.
+// message of the pod's condition, which users and tools read.
 func failure(point, plugin string, err error) error {
 	switch point {
 	case schedmetrics.PreFilterExtensionAddPod:
@@ -76,7 +75,7 @@ func failure(point, plugin string, err error) error {
 	}
 }
 
-// statusError returns the error of a status, also of one that a plugin must not return, such as
+// statusError returns the error of a status, even of one that a plugin must not return, such as
 // Wait from Filter.
 func statusError(status *fwk.Status) error {
 	if err := status.AsError(); err != nil {
@@ -85,9 +84,9 @@ func statusError(status *fwk.Status) error {
 	return fmt.Errorf("it returned the status %s, which has no meaning there", status.Code())
 }
 
-// pointLogger gives plugins a logger that carries the names of the extension
-// point and the plugin. That costs an allocation per plugin and node, so it is
-// done at verbosity 4 and up only, as in kube-scheduler.
+// pointLogger gives plugins a logger that carries the names of the extension point and the plugin.
+// That costs an allocation per plugin and node, so it is done at verbosity 4 and up only, as in
+// kube-scheduler.
 type pointLogger struct {
 	klog.Logger
 	verbose bool

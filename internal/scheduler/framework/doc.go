@@ -22,17 +22,17 @@
 //
 // A Framework belongs to one instance of a profile and holds nothing that must outlive it: pods
 // that wait on Permit and pods in PreBind are kept in structures that all frameworks of the process
-// share, so that they can be allowed, rejected or preempted whichever instance scheduled them.
+// share, so that they can be allowed, rejected or preempted regardless of the instance that
+// scheduled them.
 //
 // # Panics
 //
-// A plugin that panics fails its pod. Every call into a plugin recovers and
-// turns the panic into an error status that names the plugin and the extension
-// point (PanicError); Parallelizer does the same for work that a plugin spreads
-// over goroutines by way of its handle.
+// A plugin that panics fails its pod. Every call into a plugin recovers and turns the panic into an
+// error status that names the plugin and the extension point (PanicError); Parallelizer does the
+// same for work that a plugin spreads over goroutines by way of its handle.
 //
 // # Metrics
 //
-// The metrics are kube-scheduler's own variables, so schedmetrics.Register must
-// have run before New is called.
+// The metrics are kube-scheduler's own variables, so schedmetrics.Register must have run before New
+// is called.
 package framework

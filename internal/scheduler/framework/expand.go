@@ -21,18 +21,17 @@ const disableAll = "*"
 // Expand determines which plugin runs at which extension point and with which weight, by
 // kube-scheduler's rules (expandMultiPointPlugins in pkg/scheduler/framework/runtime/framework.go):
 //
-//   - A plugin of MultiPoint runs at every extension point that it implements,
-//     except where the point disables it, or disables "*".
-//   - A plugin that MultiPoint and a point both name runs there once, before
-//     the others, at the place and with the weight that the point gives it.
+//   - A plugin of MultiPoint runs at every extension point that it implements, except where the
+//     point disables it, or disables "*".
+//   - A plugin that MultiPoint and a point both name runs there once, before the others, at the
+//     place and with the weight that the point gives it.
 //   - MultiPoint's other plugins come next, the point's other plugins last.
 //   - A weight that is missing or 0 counts as 1.
 //
-// instances must hold every plugin of Needed, by the name it is configured under.
-// The error names all plugins that are unknown, listed twice at one extension
-// point or put where they cannot run, and the extension points that have too
-// few plugins (QueueSort and Bind need one) or too many (QueueSort and
-// PlacementGenerate).
+// instances must hold every plugin of Needed, by the name it is configured under. The error names
+// all plugins that are unknown, listed twice at one extension point or enabled where they cannot
+// run, and the extension points that have too few plugins (QueueSort and Bind need one) or too many
+// (QueueSort and PlacementGenerate).
 func Expand(cfg *schedconfig.Plugins, instances map[string]fwk.Plugin) (*Plugins, error) {
 	if cfg == nil {
 		cfg = &schedconfig.Plugins{}

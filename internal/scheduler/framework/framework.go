@@ -29,16 +29,16 @@ type Config struct {
 	CheckAllFilters bool
 	// Snapshot has the nodes that PreFilter plugins receive.
 	Snapshot fwk.SharedLister
-	// Parallelizer spreads Score and parallel PreBind plugins over goroutines.
-	// Default: NewParallelizer(0).
+	// Parallelizer spreads Score and parallel PreBind plugins over goroutines. Default:
+	// NewParallelizer(0).
 	Parallelizer fwk.Parallelizer
 	// Nominator holds the nominated pods. nil means that there are none.
 	Nominator Nominator
-	// WaitingPods keeps the pods that wait on Permit. Default: a collection that
-	// no other framework sees.
+	// WaitingPods keeps the pods that wait on Permit. Default: a collection that no other framework
+	// sees.
 	WaitingPods *WaitingPods
-	// PodsInPreBind keeps the pods whose PreBind plugins run. Default: a
-	// collection that no other framework sees.
+	// PodsInPreBind keeps the pods whose PreBind plugins run. Default: a collection that no other
+	// framework sees.
 	PodsInPreBind *PodsInPreBind
 	// Recorder records the durations of single plugins, in the cycles whose state asks for it. nil
 	// disables recording.

@@ -70,8 +70,8 @@ func (f *Framework) WillWaitOnPermit(_ context.Context, pod *corev1.Pod) bool {
 	return f.waitingPods.Get(pod.UID) != nil
 }
 
-// WaitOnPermit blocks until a waiting pod is allowed or rejected, and returns at once for any other
-// pod. The status is a refusal if the pod was rejected or timed out, and an error if it was
+// WaitOnPermit blocks until a waiting pod is allowed or rejected, and returns immediately for any
+// other pod. The status is a refusal if the pod was rejected or timed out, and an error if it was
 // preempted, ctx ended, or the process stops (ErrStopping).
 func (f *Framework) WaitOnPermit(ctx context.Context, pod *corev1.Pod) *fwk.Status {
 	start := time.Now()
@@ -93,8 +93,7 @@ func (f *Framework) WaitOnPermit(ctx context.Context, pod *corev1.Pod) *fwk.Stat
 	return status
 }
 
-// IterateOverWaitingPods calls callback for every waiting pod of the process,
-// whichever profile it belongs to.
+// IterateOverWaitingPods calls callback for every waiting pod of the process, under any profile.
 func (f *Framework) IterateOverWaitingPods(callback func(fwk.WaitingPod)) {
 	f.waitingPods.Iterate(callback)
 }

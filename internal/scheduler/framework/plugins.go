@@ -27,9 +27,9 @@ type Plugins struct {
 	Bind         []fwk.BindPlugin
 	PostBind     []fwk.PostBindPlugin
 
-	// The two extension points of pod group scheduling are expanded, so that a
-	// configuration that names them is checked as kube-scheduler checks it. A
-	// Framework runs neither: the feature gates behind them are alpha and off.
+	// The two extension points of pod group scheduling are expanded, so that a configuration that
+	// names them is checked as kube-scheduler checks it. A Framework runs neither: the feature
+	// gates behind them are alpha and off.
 	PlacementGenerate     []fwk.PlacementGeneratePlugin
 	PlacementScore        []fwk.PlacementScorePlugin
 	PlacementScoreWeights map[string]int64

@@ -12,9 +12,9 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// PodsInPreBind holds the pods whose PreBind plugins run, by UID: until these are done, preemption
-// can cancel a pod's binding cycle instead of deleting the pod. There is one collection per
-// process, for the same reason as with WaitingPods. It is safe for concurrent use.
+// PodsInPreBind holds the pods whose PreBind plugins run, by UID: while they run, preemption can
+// cancel a pod's binding cycle instead of deleting the pod. There is one collection per process,
+// for the same reason as with WaitingPods. It is safe for concurrent use.
 type PodsInPreBind struct {
 	mu   sync.RWMutex // guards pods
 	pods map[types.UID]*podInPreBind
@@ -42,7 +42,7 @@ func (p *PodsInPreBind) Get(uid types.UID) fwk.PodInPreBind {
 	return nil
 }
 
-// Remove takes the pod with that UID out, if it is there.
+// Remove removes the pod with that UID, if it is in the collection.
 func (p *PodsInPreBind) Remove(uid types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -56,11 +56,11 @@ func (p *PodsInPreBind) Len() int {
 	return len(p.pods)
 }
 
-// podInPreBind is either cancelled or done with PreBind, whichever is first. The state is final.
+// podInPreBind is cancelled or passes PreBind. The first of these states is final.
 type podInPreBind struct {
 	cancel context.CancelCauseFunc
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	canceled bool
 	prebound bool
 }

@@ -145,8 +145,8 @@ func (f *Framework) AddPodInPreBind(uid types.UID, cancel context.CancelCauseFun
 	f.podsInPreBind.Add(uid, cancel)
 }
 
-// GetPodInPreBind returns the pod with that UID if its PreBind plugins run, in
-// whichever profile, or nil.
+// GetPodInPreBind returns the pod with that UID if its PreBind plugins run under any profile, or
+// nil.
 func (f *Framework) GetPodInPreBind(uid types.UID) fwk.PodInPreBind {
 	return f.podsInPreBind.Get(uid)
 }

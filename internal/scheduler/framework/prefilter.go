@@ -20,11 +20,11 @@ import (
 // The result holds the nodes that are left; nil means all nodes. If a plugin skips, its Filter and
 // its PreFilter extensions do not run for this state. The status is
 //
-//   - nil if the pod may go on;
-//   - UnschedulableAndUnresolvable from the first plugin that says so, or if no
-//     node is in the results of all plugins; nothing runs after it;
-//   - Unschedulable if a plugin says so: the others run all the same, since
-//     preemption will want their state;
+//   - nil if the pod may continue;
+//   - UnschedulableAndUnresolvable from the first plugin that returns it, or if no node is in the
+//     results of all plugins; nothing runs after it;
+//   - Unschedulable if a plugin returns it: the others still run, since preemption needs their
+//     state;
 //   - Error otherwise.
 //
 // The set holds the names of the plugins whose results exclude nodes; it is never nil if the status

@@ -8,14 +8,14 @@ import fwk "k8s.io/kube-scheduler/framework"
 const refusalsKey fwk.StateKey = "livesched/Refusals"
 
 // Refusals identifies the statuses of the nodes of a pod that fits nowhere. A PostFilter plugin may
-// reuse for the pod what it found out for another one. The zero value allows no reuse.
+// reuse its findings for one pod for other pods. The zero value allows no reuse.
 type Refusals struct {
 	// Class is the pod's class if the filters decide about each of its nodes by the NodeInfo alone,
-	// whatever pods are removed from it or added to it. Their answer is then the same for all pods
-	// of the class. 0: other nodes matter, too, or it is not known.
+	// even after pods are removed from it or added to it. The result is then the same for all pods
+	// of the class. 0 means that other nodes matter, too, or that this is unknown.
 	Class uint64
-	// Version is the version of the statuses: where it is the same, the same nodes have statuses
-	// with the same codes. 0: they were worked out for this pod alone.
+	// Version is the version of the statuses. With equal versions, the same nodes have statuses
+	// with the same codes. 0 means that the statuses were computed for this pod alone.
 	Version uint64
 }
 
@@ -25,7 +25,7 @@ func (r Refusals) Clone() fwk.StateData { return r }
 // WriteRefusals stores r in the state of a scheduling cycle.
 func WriteRefusals(state fwk.CycleState, r Refusals) { state.Write(refusalsKey, r) }
 
-// ReadRefusals returns what WriteRefusals has stored, the zero value if that is nothing.
+// ReadRefusals returns the value that WriteRefusals has stored, the zero value if there is none.
 func ReadRefusals(state fwk.CycleState) Refusals {
 	data, err := state.Read(refusalsKey)
 	if err != nil {

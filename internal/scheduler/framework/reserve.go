@@ -43,7 +43,7 @@ func (f *Framework) RunReservePluginsUnreserve(
 	logger := newPointLogger(ctx, schedmetrics.Unreserve, "node", klog.KRef("", nodeName))
 	for _, pl := range slices.Backward(f.plugins.Reserve) {
 		ctx := logger.context(ctx, pl.Name())
-		// A panic has been logged by call. The other plugins must run all the same.
+		// A panic has been logged by call. The other plugins must still run.
 		f.call(ctx, state, schedmetrics.Unreserve, pl.Name(), func() *fwk.Status {
 			pl.Unreserve(ctx, state, pod, nodeName)
 			return nil

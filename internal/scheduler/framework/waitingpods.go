@@ -22,7 +22,7 @@ import (
 // preemption reaches those whose profile was replaced while they waited. It is safe for concurrent
 // use.
 type WaitingPods struct {
-	mu   sync.RWMutex // guards what follows; never held while a waiting pod's mu is taken
+	mu   sync.RWMutex // guards the fields below; never held while a waiting pod's mu is taken
 	pods map[types.UID]*waitingPod
 	// stopped means that no pod may wait any more.
 	stopped bool
@@ -79,8 +79,8 @@ func (w *WaitingPods) Reject(uid types.UID) bool {
 	return wp != nil && wp.Reject("", "removed")
 }
 
-// Iterate calls callback for the pods that wait at this moment, with no lock
-// held, so callback may use the collection.
+// Iterate calls callback for the pods that wait at this moment, with no lock held, so callback may
+// use the collection.
 func (w *WaitingPods) Iterate(callback func(fwk.WaitingPod)) {
 	for _, wp := range w.all() {
 		callback(wp)
@@ -136,7 +136,7 @@ type waitingPod struct {
 	pod     *corev1.Pod
 	decided chan struct{} // closed when status is set
 
-	mu      sync.Mutex             // guards what follows
+	mu      sync.Mutex             // guards the fields below
 	pending map[string]*time.Timer // by name of the plugins that have not allowed the pod yet
 	status  *fwk.Status            // nil means allowed
 	done    bool

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Heartbeat is when the current scheduling cycle began. The loop writes it, health checks read it.
-// The zero value is ready for use.
+// Heartbeat holds the time at which the current scheduling cycle began. The loop writes it, health
+// checks read it. The zero value is ready for use.
 type Heartbeat struct{ since atomic.Int64 }
 
-// Begin notes that a cycle begins.
+// Begin records that a cycle begins.
 func (h *Heartbeat) Begin(now time.Time) { h.since.Store(now.UnixNano()) }
 
-// End notes that the cycle has ended.
+// End records that the cycle has ended.
 func (h *Heartbeat) End() { h.since.Store(0) }
 
 // BusySince returns when the current cycle began. It is zero while the loop waits for a pod.

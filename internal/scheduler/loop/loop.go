@@ -1,8 +1,7 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package loop is the scheduling loop: one pod after the other, each in a scheduling cycle of its
-// own.
+// Package loop is the scheduling loop: one pod after the other, each in its own scheduling cycle.
 //
 //	queue.Pop           the pod, and its instance, acquired      loop.go
 //	cache.UpdateSnapshot
@@ -11,8 +10,8 @@
 //	binding.Binder.Run  in a goroutine that keeps the instance
 //	or failure.Handler.Handle
 //
-// Each step hands a value to the next. The instance is released at the end of the binding cycle, or
-// of a scheduling cycle that failed.
+// Each step passes a value to the next. The instance is released at the end of the binding cycle,
+// or of a scheduling cycle that failed.
 package loop
 
 import (
@@ -36,7 +35,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// BindingGrace is how long a loop that ends waits for the bindings under way.
+// BindingGrace is how long a loop that ends waits for the bindings in progress.
 const BindingGrace = 4 * time.Second
 
 // pluginMetricsSamplePercent is the share of cycles in which the duration of every single plugin
@@ -60,8 +59,8 @@ type Loop struct {
 	Clock     clock.Clock
 }
 
-// Run schedules pods until the queue is closed. Then it lets the bindings under way end, for a few
-// seconds at most. It must run once.
+// Run schedules pods until the queue is closed. Then it waits for the bindings in progress, for a
+// few seconds at most. It must be called once only.
 func (l *Loop) Run(ctx context.Context) {
 	bindingCtx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // outlives the loop by BindingGrace
 	defer cancel()
@@ -103,7 +102,7 @@ func (l *Loop) next(ctx context.Context) *cycle {
 	return c
 }
 
-// drain waits for the bindings under way.
+// drain waits for the bindings in progress.
 func (l *Loop) drain(ctx context.Context, bindings *sync.WaitGroup) {
 	done := make(chan struct{})
 	go func() {
@@ -158,7 +157,7 @@ func (c *cycle) run(ctx context.Context) *binding.Cycle {
 	return placed
 }
 
-// bind is the binding cycle, in a goroutine of its own. It releases the profile.
+// bind is the binding cycle, in its own goroutine. It releases the profile.
 func (c *cycle) bind(ctx context.Context, placed *binding.Cycle) {
 	defer c.profile.Release(klog.FromContext(ctx))
 	c.loop.Statuses.Settle(ctx, placed.Pod.Pod.UID)

@@ -55,7 +55,7 @@ func (c *cycle) place(ctx context.Context) (*binding.Cycle, *fwk.NominatingInfo,
 	return b, nil, nil
 }
 
-// assume counts the pod towards its node, by its class if the decision returned one.
+// assume adds the pod to its node in the cache, by its class if the decision returned one.
 func (c *cycle) assume(logger klog.Logger, pod *schedframework.PodInfo, class cache.Class) error {
 	if class.ID == 0 {
 		return c.loop.Cache.AssumePod(logger, pod)
@@ -63,8 +63,9 @@ func (c *cycle) assume(logger klog.Logger, pod *schedframework.PodInfo, class ca
 	return c.loop.Cache.AssumePodOfClass(logger, pod.Pod, class)
 }
 
-// endNomination takes back the nomination of the pod, which is assumed on a node. If it had been
-// nominated for another node, that one is free for others now, and no event would tell them.
+// endNomination removes the nomination of the pod, which is assumed on a node. If the pod was
+// nominated for another node, its room there is free for other pods now, and no other event wakes
+// them.
 func (c *cycle) endNomination(logger klog.Logger, nodeName string) {
 	pod := c.pod.Pod
 	c.loop.Queue.DeleteNominatedPodIfExists(pod)
@@ -74,7 +75,7 @@ func (c *cycle) endNomination(logger klog.Logger, nodeName string) {
 }
 
 // reserveAndPermit runs the Reserve and Permit plugins. A pod that has to wait is added to the
-// waiting pods here, before its binding goroutine starts, so that whoever looks for it finds it.
+// waiting pods here, before its binding goroutine starts, so that plugins and preemption find it.
 func (c *cycle) reserveAndPermit(ctx context.Context, b *binding.Cycle) *fwk.Status {
 	f := c.profile.Framework
 	if status := f.RunReservePluginsReserve(ctx, c.state, b.Pod.Pod, b.NodeName); !status.IsSuccess() {
@@ -98,8 +99,8 @@ func (c *cycle) activate(logger klog.Logger) {
 	}
 }
 
-// assumedCopy returns the queue's item with its pod put on a node. The pod is copied as far as it
-// differs: it shares everything below its spec with the informer's object, which must not change.
+// assumedCopy returns the queue's item with its pod put on a node. The copy is shallow: it shares
+// everything below its spec with the informer's object, which must not change.
 func assumedCopy(queued *schedframework.QueuedPodInfo, nodeName string) *schedframework.QueuedPodInfo {
 	pod := *queued.Pod
 	pod.Spec.NodeName = nodeName

@@ -13,9 +13,9 @@
 // simply be appended to each other.
 //
 // [Register] makes the endpoint serve controller-runtime's registry in full, and every metric
-// family of legacyregistry whose name the first does not have at that moment. A family is never
-// merged from both: client-go and workqueue know one provider per process, so one of the two copies
-// is always empty, and empty families are not gathered.
+// family of legacyregistry whose name the first does not have when metrics are read. A family is
+// never merged from both: client-go and workqueue know one provider per process, so one of the two
+// copies is always empty, and empty families are not gathered.
 //
 // livesched's own metrics start with livesched_ and live in controller-runtime's registry.
 package metrics

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// schedulerPrefix starts the names of the metrics of the scheduler and of plugins that register
-	// theirs with it.
+	// schedulerPrefix begins the names of the metrics of the scheduler, and of plugins that follow
+	// its naming.
 	schedulerPrefix = "scheduler_"
 	// LabelProfile is the label with the scheduler name, in these metrics and in livesched's own.
 	LabelProfile = "profile"
 )
 
 // ForgetProfile deletes every series of a scheduler_* metric whose label "profile" is the given
-// scheduler name: about 41 series per profile with the default plugins, which nothing else removes.
+// scheduler name: about 41 series per profile with the default plugins. Nothing else removes them.
 // Metrics of out-of-tree plugins are included if they follow the same naming and are registered
 // with legacyregistry.
 //
@@ -37,7 +37,7 @@ func ForgetProfile(schedulerName string) error {
 }
 
 func forgetProfile(gatherer prometheus.Gatherer, registerer prometheus.Registerer, schedulerName string) error {
-	// Use what could be gathered even if some collector failed: it shows which metrics have series
+	// Use the gathered families even if some collector failed: they show which metrics have series
 	// to delete.
 	families, err := gatherer.Gather()
 	errs := []error{err}
@@ -103,7 +103,7 @@ func describe(family *dto.MetricFamily) *prometheus.Desc {
 	return prometheus.NewDesc(family.GetName(), family.GetHelp(), labels, nil)
 }
 
-// describer is a collector of nothing with one description.
+// describer is a collector that has one description and collects nothing.
 type describer struct{ desc *prometheus.Desc }
 
 var _ prometheus.Collector = describer{}

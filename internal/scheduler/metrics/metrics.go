@@ -60,14 +60,14 @@ var (
 	ReloadBuildDuration = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "livesched_reload_build_duration_seconds",
 		Help: "Time to build a scheduler profile in seconds: its plugins, its extenders and the sync of their informers.",
-		// From 0.5 ms, what a build without new informers takes, to 16 s, well past a build that
+		// From 0.5 ms, the time of a build without new informers, to 16 s, well past a build that
 		// waits for a slow list.
 		Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16),
 	})
 
 	// ReloadSwapDuration is the time from a swap until the last pending pod was moved, in seconds.
-	// The new profiles are in use from the beginning of the swap, and scheduling continues
-	// meanwhile.
+	// The new profiles are in use from the beginning of the swap, and scheduling continues during
+	// it.
 	ReloadSwapDuration = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "livesched_reload_swap_duration_seconds",
 		Help: "Time in seconds that a swap of the scheduler profiles took until all pending pods of changed profiles had been looked at again. Scheduling goes on meanwhile.",
@@ -76,7 +76,7 @@ var (
 	})
 
 	// ReloadStandstill is the longest time for which a swap held the scheduling queue without a
-	// break, in seconds: no pod is popped meanwhile.
+	// break, in seconds: no pod is popped during that time.
 	ReloadStandstill = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "livesched_reload_standstill_duration_seconds",
 		Help: "Longest time in seconds for which a swap of the scheduler profiles held the scheduling queue at a stretch, so that no pod could be taken from it.",
@@ -93,7 +93,7 @@ var (
 
 	// ProfileGenerations is the number of profile instances that are not closed: those of
 	// [Profiles] and replaced ones that still have pods in flight. It returns to the value of
-	// Profiles when these have drained. (The metric's name says generation for an instance.)
+	// Profiles when these have drained. (The metric's name calls an instance a generation.)
 	ProfileGenerations = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "livesched_profile_generations",
 		Help: "Number of generations of scheduler profiles alive, those included that were replaced and wait for their last pod to leave.",

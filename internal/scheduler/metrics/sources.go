@@ -23,7 +23,7 @@ func AddPendingEvents(count func() int) (remove func()) { return pendingEvents.a
 // and updating a gauge each time would cost more. A process has one source per metric, a test may
 // have several. It is safe for concurrent use.
 type sources struct {
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	counts map[int]func() int
 	next   int
 }

@@ -20,8 +20,8 @@ type union struct {
 
 var _ prometheus.Gatherer = union{}
 
-// Gather implements prometheus.Gatherer: families are sorted by name, and what could be gathered is
-// returned together with the errors of both.
+// Gather implements prometheus.Gatherer: families are sorted by name, and the families that could
+// be gathered are returned together with the errors of both.
 func (u union) Gather() ([]*dto.MetricFamily, error) {
 	families, firstErr := u.first.Gather()
 	more, secondErr := u.second.Gather()

@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// change is what is to be written to a pod: nil for what stays as it is.
+// change is a pending change of a pod's status. nil fields do not change.
 type change struct {
 	pod       *corev1.Pod
 	condition *corev1.PodCondition
@@ -35,19 +35,19 @@ func (c *change) merge(u Update) *change {
 	return merged
 }
 
-// written is what was written to a pod last: nil for what was never written.
+// written holds the values that were last written to a pod. nil fields were never written.
 type written struct {
 	condition *corev1.PodCondition
 	nominated *string
 }
 
-// with returns what was written last, after a change was written, too.
+// with returns the values that were last written, once a change was written, too.
 func (w written) with(c *change) written {
 	return written{condition: cmp.Or(c.condition, w.condition), nominated: cmp.Or(c.nominated, w.nominated)}
 }
 
-// unsure returns what was written last, after a change failed, so that it may have been written or
-// not. The values differ from whatever is to be written next.
+// unsure returns the last written values after a failed change, which may have been written or not.
+// Its values differ from any value that can be written next.
 func (w written) unsure(c *change) written {
 	if c.condition != nil {
 		w.condition = &corev1.PodCondition{}
@@ -58,8 +58,8 @@ func (w written) unsure(c *change) written {
 	return w
 }
 
-// patchFor returns the patch that makes a change. It is nil if the pod has the change already, as
-// far as informers know, and nothing else was written since.
+// patchFor returns the patch that makes a change. It is nil if the pod has the change already,
+// according to the informers, and nothing else was written since.
 func patchFor(pod *corev1.Pod, last written, c *change) ([]byte, error) {
 	changed := false
 	var condition *corev1.PodCondition

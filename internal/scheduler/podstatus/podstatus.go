@@ -56,7 +56,8 @@ func Apply(ctx context.Context, client clientset.Interface, pod *corev1.Pod, pat
 	})
 }
 
-// patchOf makes a patch that changes the status of this very pod: the API server compares the UID.
+// patchOf returns a patch that changes the status of this pod only: the API server compares the
+// UID.
 func patchOf(pod *corev1.Pod, status *corev1.PodStatus) ([]byte, error) {
 	before, err := json.Marshal(&corev1.Pod{Status: pod.Status})
 	if err != nil {

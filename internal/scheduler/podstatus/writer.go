@@ -29,7 +29,7 @@ const (
 type Update struct {
 	// Pod is any version of the pod.
 	Pod *corev1.Pod
-	// Condition replaces the one of its type. nil changes none.
+	// Condition replaces the condition of its type. nil changes none.
 	Condition *corev1.PodCondition
 	// Nominating changes the nominated node. nil, or ModeNoop, leaves it as it is.
 	Nominating *fwk.NominatingInfo
@@ -48,35 +48,35 @@ type Config struct {
 	Failed func(ctx context.Context, pod *corev1.Pod, err error)
 }
 
-// Writer writes the status of pods that could not be scheduled, on a few goroutines of its own, so
-// that the scheduling loop does not wait for it. An Update replaces an earlier one of the same pod
-// that has not been written yet: only the latest counts. The statuses of one pod are written in
-// order. The Writer leaves out what the pod has already.
+// Writer writes the status of pods that could not be scheduled, in its own goroutines, so that the
+// scheduling loop does not wait for them. An Update replaces an earlier one of the same pod that
+// has not been written yet: only the latest counts. The statuses of one pod are written in order.
+// The Writer omits values that the pod already has.
 //
 // Its methods may be called from any goroutine.
 type Writer struct {
 	cfg     Config
 	running sync.WaitGroup
-	cancel  context.CancelFunc // ends calls under way; set by Start
+	cancel  context.CancelFunc // ends calls in progress; set by Start
 	// queue holds the UIDs of the pods with something to write. It gives one UID to one worker at a
 	// time.
 	queue workqueue.TypedInterface[types.UID]
 
-	mu sync.Mutex // guards what follows
-	// pods are those with something to write, or being written.
+	mu sync.Mutex // guards the fields below
+	// pods holds the pods that have something to write or are being written.
 	pods map[types.UID]*entry
 	// changed is broadcast when a pod leaves pods, and when the Writer closes.
 	changed sync.Cond
 	closed  bool
 
-	// recent has the status that was written last (written by UID), which informers may not have
-	// seen. It has a lock of its own; the worker that has a pod touches its value.
+	// recent holds the status that was written last (written by UID), which informers may not have
+	// seen. It has its own lock; only the worker that has a pod uses the pod's value.
 	recent *lru.Cache
 }
 
 // entry is a pod with something to write, or that is being written.
 type entry struct {
-	// next is to be written next; nil if there is nothing.
+	// next is the change to write next, nil if there is none.
 	next *change
 	// writing is true while a worker has the pod.
 	writing bool
@@ -89,8 +89,8 @@ func NewWriter(cfg Config) *Writer {
 	return w
 }
 
-// Start begins to write. It returns at once; ctx is for values such as the logger, and ends
-// nothing.
+// Start begins to write. It returns immediately. ctx provides values such as the logger; its end
+// stops nothing.
 func (w *Writer) Start(ctx context.Context) {
 	ctx, w.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	for range workers {
@@ -98,8 +98,8 @@ func (w *Writer) Start(ctx context.Context) {
 	}
 }
 
-// Close writes what is left until ctx ends, and returns when nothing of the Writer is running any
-// more.
+// Close writes the remaining changes until ctx ends, and returns when all goroutines of the Writer
+// have ended.
 func (w *Writer) Close(ctx context.Context) {
 	w.mu.Lock()
 	w.closed = true
@@ -112,7 +112,7 @@ func (w *Writer) Close(ctx context.Context) {
 		if left := len(w.pods); left > 0 {
 			klog.FromContext(ctx).Info("The status of pods was not written in time", "pods", left)
 		}
-		w.cancel() // the workers skip what is left
+		w.cancel() // the workers skip the remaining changes
 	})
 	defer stop()
 	w.running.Wait()
@@ -141,8 +141,8 @@ func (w *Writer) Write(ctx context.Context, u Update) {
 	w.queue.Add(uid)
 }
 
-// Settle drops what is to be written to a pod, and waits for what is being written, until ctx ends:
-// the pod is about to be bound, and must not get a condition that it could not be.
+// Settle drops the pending change of a pod, and waits for the one that is being written, until ctx
+// ends: the pod is about to be bound, and must not get a condition that it could not be scheduled.
 func (w *Writer) Settle(ctx context.Context, uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -187,7 +187,7 @@ func (w *Writer) work(ctx context.Context) {
 	}
 }
 
-// begin takes what is to be written to a pod; nil if it has been settled.
+// begin takes the pending change of a pod, nil if Settle has dropped it.
 func (w *Writer) begin(uid types.UID) *change {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -215,7 +215,7 @@ func (w *Writer) end(uid types.UID) {
 	}
 }
 
-// write writes what the pod does not have already.
+// write writes the parts of a change that the pod does not have already.
 func (w *Writer) write(ctx context.Context, c *change) {
 	pod := w.cfg.Newest(c.pod)
 	if pod == nil || ctx.Err() != nil {

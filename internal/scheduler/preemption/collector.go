@@ -17,17 +17,18 @@ import (
 // collector collects the victims of the node that upstream chooses, which upstream's executor would
 // evict.
 //
-// It belongs to the Plugin, because upstream's PreemptPod takes nothing of the caller's: PostFilter
-// resets it and reads it, for one pod at a time, on the goroutine of the scheduling loop. The
-// executor calls PreemptPod within PostFilter, from several goroutines, and waits for them.
+// It belongs to the Plugin, because upstream's PreemptPod has no parameter for the caller's data.
+// PostFilter resets it and reads it, for one pod at a time, on the goroutine of the scheduling
+// loop. The executor calls PreemptPod within PostFilter, from several goroutines, and waits for
+// them.
 type collector struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	node    string
 	victims []*corev1.Pod
 }
 
-// executor returns an executor that hands the victims to the collector. It works synchronously:
-// there is nothing in it to wait for.
+// executor returns an executor that passes the victims to the collector. It works synchronously,
+// because it never waits.
 func (c *collector) executor(handle fwk.Handle) *schedpreemption.Executor {
 	features := plfeature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
 	features.EnableAsyncPreemption = false
@@ -61,8 +62,9 @@ func (c *collector) collected() (node string, victims []*corev1.Pod) {
 	return c.node, c.victims
 }
 
-// withoutNominations hides nominated pods from upstream's executor. It would clear nominations by
-// calls to the API server while the scheduling loop waits; the Evictor does so in the background.
+// withoutNominations hides nominated pods from upstream's executor. The executor would clear
+// nominations by calls to the API server while the scheduling loop waits; the Evictor does so in
+// the background.
 type withoutNominations struct{ fwk.Handle }
 
 // NominatedPodsForNode implements fwk.PodNominator.

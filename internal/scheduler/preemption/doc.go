@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package preemption makes room for pods that fit nowhere by evicting pods with a lower priority.
-// kube-scheduler's DefaultPreemption decides which ones; this package saves it work, carries out
-// what it decides, and brings the preemptor back (KEP-4832, asynchronous preemption).
+// kube-scheduler's DefaultPreemption decides which ones; this package saves it work, evicts the
+// victims, and requeues the preemptor (KEP-4832, asynchronous preemption).
 //
 //	scheduling cycle: the pod fits on no node
 //	  |
@@ -18,9 +18,9 @@
 //	Evictor.begin ------------------------------.
 //	  |                                         |
 //	  v                                         v
-//	the pod goes back to the queue,           a goroutine of its own (Evictor.run):
+//	the pod goes back to the queue,           a new goroutine (Evictor.run):
 //	nominated for the node; PreEnqueue          clears nominations of less important pods
-//	holds it back meanwhile                     for the node, evicts the victims
+//	holds it back until then                    for the node, evicts the victims
 //	  |                                         |
 //	  |<----------------------------------------'
 //	  |   Queue.Ungate, or Queue.RetryLater if an eviction failed
@@ -30,7 +30,7 @@
 //	  v
 //	scheduling cycle: the preemptor fits on its nominated node, or waits for the remaining victims
 //
-// An instance of a profile has a [Plugin] of its own. PostFilter is called on the goroutine of the
-// scheduling loop alone, which therefore owns all that the Plugin remembers. The process has one
-// [Evictor], so that a preemption outlives the instance that decided it.
+// Each instance of a profile has its own [Plugin]. Only the goroutine of the scheduling loop calls
+// PostFilter, so it owns everything that the Plugin remembers. The process has one [Evictor], so
+// that a preemption outlives the instance that decided it.
 package preemption

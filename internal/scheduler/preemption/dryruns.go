@@ -16,15 +16,16 @@ import (
 // kube-scheduler does a dry run on a tenth of the nodes for each of them; here only the nodes that
 // have changed since need one.
 //
-// Only pods with a class (framework.Refusals) are looked up: for these nothing but the node
-// matters. A dry run then depends on the node and its pods (cache.Snapshot.Version), the pods that
-// are nominated to it (framework.Nominator), the disruption budgets, and the preemptor's class and
+// Only pods with a class (framework.Refusals) are looked up: for these, only the node matters. A
+// dry run then depends on the node and its pods (cache.Snapshot.Version), the pods that are
+// nominated to it (framework.Nominator), the disruption budgets, and the preemptor's class and
 // priority.
 //
 // The results only decide on which node upstream's evaluator does its own dry run, which finds the
 // victims. If they leave no node, the evaluator is not called.
 type dryRuns struct {
-	// classes has those of the last preemptors, the most recent first, maxDryRunClasses at most.
+	// classes holds the dry runs of the last preemptors' classes, the most recent first, at most
+	// maxDryRunClasses.
 	classes []*classDryRuns
 }
 
@@ -37,8 +38,8 @@ type classDryRuns struct {
 	// budgets is the sum of the disruption budgets; see budgetsSum.
 	budgets uint64
 	byNode  map[string]dryRun
-	// potential are the nodes on which statuses of this version (framework.Refusals) say that
-	// preemption may help.
+	// potential holds the nodes on which preemption may help, by the statuses of this version
+	// (framework.Refusals).
 	potential []string
 	version   uint64
 	// message is upstream's message if there is no candidate, empty if it is not known.
@@ -49,7 +50,7 @@ type classDryRuns struct {
 type dryRun struct {
 	// version and nominated are those of the node at the time.
 	version, nominated uint64
-	// victims is nil if preemption does not help on the node. status then says why.
+	// victims is nil if preemption does not help on the node. status then has the reason.
 	victims *extenderv1.Victims
 	status  *fwk.Status
 }

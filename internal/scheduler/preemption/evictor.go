@@ -22,12 +22,12 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// Config has what an Evictor works with. All fields are required.
+// Config holds the dependencies of an Evictor. All fields are required.
 type Config struct {
 	Client clientset.Interface
-	// Pods is the informers' cache, which learns of a deletion before the queue does.
+	// Pods is the informers' cache, which shows a deletion before the queue handles it.
 	Pods corev1listers.PodLister
-	// Snapshot is that of the scheduling loop, whose goroutine alone reads it here.
+	// Snapshot is the snapshot of the scheduling loop. Only the loop's goroutine reads it here.
 	Snapshot *cache.Snapshot
 	Queue    Queue
 	// WaitingPods and PodsInPreBind hold the pods whose binding cycles a preemption may end.
@@ -35,22 +35,22 @@ type Config struct {
 	PodsInPreBind *framework.PodsInPreBind
 }
 
-// Queue is what preemption needs of the scheduling queue.
+// Queue is the part of the scheduling queue that preemption needs.
 type Queue interface {
 	framework.Nominator
-	// Ungate lets a preemptor in again that PreEnqueue of this plugin held back, and makes up for
-	// the events that came meanwhile.
+	// Ungate admits a preemptor that PreEnqueue of this plugin held back, and applies the events
+	// that it missed.
 	Ungate(logger klog.Logger, preemptor types.UID, plugin string)
-	// RetryLater has a preemptor tried again after its back-off.
+	// RetryLater requeues a preemptor after its back-off.
 	RetryLater(logger klog.Logger, preemptor types.UID)
 }
 
 // Evictor carries out the preemptions of the process, for all instances of all profiles. It takes
-// the place of upstream's Executor, which keeps its state in the instance, has no end that lets the
-// preemptor in again (kubernetes/kubernetes#140082, #141694), and measures nothing.
+// the place of upstream's Executor, which keeps its state in the instance, does not requeue the
+// preemptor when it ends (kubernetes/kubernetes#140082, #141694), and measures nothing.
 //
-// Each preemption runs in a goroutine of its own, which ends with its last call to the API server.
-// The preemptor is held back until then, or until all of its victims are known to be deleted.
+// Each preemption runs in its own goroutine, which ends with its last call to the API server. The
+// preemptor is held back until then, or until all of its victims are known to be deleted.
 // Afterwards the deletion of a victim is the event that wakes it. The event may come earlier, while
 // the preemptor is held back: the queue remembers it, and Ungate makes up for it. So the preemptor
 // is tried again exactly when something has changed, and never waits for an event that it missed.
@@ -61,17 +61,17 @@ type Queue interface {
 // therefore remembers the last preemption of each nominated pod; see awaitsVictims.
 //
 // Its methods may be called by any goroutine, except for awaitsVictims and begin, which belong to
-// that of the scheduling loop.
+// the goroutine of the scheduling loop.
 type Evictor struct {
 	Config
 	ctx    context.Context // of all calls to the API server
 	cancel context.CancelCauseFunc
 
-	// running counts the goroutines. None is added once closed is set.
+	// running counts the goroutines. No goroutine is added once closed is set.
 	running sync.WaitGroup
 
-	// mu guards what follows. PreEnqueue takes it while the queue holds Queue.mu, so the holder of
-	// mu must not call the queue, except to read nominations.
+	// mu guards the fields below. PreEnqueue takes it while the queue holds Queue.mu, so the holder
+	// of mu must not call the queue, except to read nominations.
 	mu     sync.Mutex
 	closed bool
 	// active has the preemptions of each preemptor that have not ended: one as a rule, as a
@@ -82,8 +82,8 @@ type Evictor struct {
 	latest map[types.UID]*preemption
 	// sweepAt is the size of latest at which it is swept.
 	sweepAt int
-	// rejected has the victims whose binding cycles were ended, as long as latest has the
-	// preemption. A pod that is assumed again is another object and not in here.
+	// rejected holds the victims whose binding cycles were ended, until latest drops the
+	// preemption. A pod that is assumed again is another object, which rejected does not hold.
 	rejected map[*corev1.Pod]struct{}
 }
 
@@ -131,8 +131,9 @@ func (e *Evictor) Close(ctx context.Context) {
 	e.cancel(errStopping)
 }
 
-// begin carries out a preemption in the background. From now on its preemptor is held back. handle
-// is that of the instance that decided, which may be retired meanwhile.
+// begin carries out a preemption in the background. From now on PreEnqueue holds its preemptor
+// back. handle belongs to the instance that decided, which may be retired before the preemption
+// ends.
 func (e *Evictor) begin(handle fwk.Handle, p *preemption) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 )
 
 // clearNominations clears the nominations of less important pods for the node of a preemption, so
-// that they look for another place at once. It returns false if that failed for one of them; the
-// preemption goes on.
+// that they are scheduled again immediately. It returns false if that failed for one of them; the
+// preemption continues.
 func (e *Evictor) clearNominations(ctx context.Context, p *preemption) bool {
 	cleared := true
 	for _, pod := range e.lessImportant(p) {

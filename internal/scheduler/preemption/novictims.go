@@ -11,8 +11,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// noVictims answers for a preemptor if no pod in the cluster has a lower priority. Upstream comes
-// to the same message by a dry run, with a copy of the node, on every node.
+// noVictims answers for a preemptor if no pod in the cluster has a lower priority. Upstream finds
+// the same message by a dry run on a copy of every node.
 type noVictims struct {
 	// text is the last message about statuses that have a version; see framework.Refusals.
 	text    string

@@ -16,8 +16,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// Plugin is the DefaultPreemption plugin of one instance of a profile. Upstream's plugin, which is
-// embedded, decides whom to preempt; the process's Evictor carries that out.
+// Plugin is the DefaultPreemption plugin of one instance of a profile. The embedded upstream plugin
+// chooses the victims; the process's Evictor evicts them.
 //
 // PostFilter belongs to the goroutine of the scheduling loop. PreEnqueue may be called by any
 // goroutine.
@@ -36,8 +36,8 @@ var (
 	_ fwk.EnqueueExtensions = &Plugin{}
 )
 
-// New returns the Plugin that takes the place of pl, which it changes: nobody else may use pl from
-// then on. handle is the one that pl was built with.
+// New returns the Plugin that replaces pl. It changes pl, which the caller must not use afterwards.
+// handle is the one that pl was built with.
 func New(pl *defaultpreemption.DefaultPreemption, handle fwk.Handle, evictor *Evictor) *Plugin {
 	collector := &collector{}
 	pl.Executor = collector.executor(handle)
@@ -47,7 +47,7 @@ func New(pl *defaultpreemption.DefaultPreemption, handle fwk.Handle, evictor *Ev
 
 // PostFilter chooses the node to preempt pods on, begins the eviction of its victims, and returns
 // the node as the one to nominate. While victims of the pod's last preemption are still leaving its
-// nominated node, the pod waits for them and preempts nobody else.
+// nominated node, the pod waits for them and preempts no other pods.
 func (p *Plugin) PostFilter(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
 ) (*fwk.PostFilterResult, *fwk.Status) {
@@ -71,7 +71,7 @@ func (p *Plugin) PostFilter(
 	return p.preempt(ctx, state, pod, statuses)
 }
 
-// preempt has upstream choose node and victims, and begins their eviction.
+// preempt lets upstream choose the node and the victims, and begins their eviction.
 func (p *Plugin) preempt(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
 ) (*fwk.PostFilterResult, *fwk.Status) {
@@ -81,7 +81,7 @@ func (p *Plugin) preempt(
 	switch {
 	case !status.IsSuccess() || len(victims) == 0:
 		return result, status
-	case ctx.Err() != nil: // upstream may not have come to all victims
+	case ctx.Err() != nil: // upstream may not have collected all victims
 		return nil, fwk.AsStatus(context.Cause(ctx))
 	}
 	p.evictor.begin(p.handle, newPreemption(pod, node, p.Name(), victims))

@@ -22,8 +22,8 @@ import (
 
 // search is the search for the best candidate for one preemptor, with the help of remembered dry
 // runs. It follows Evaluator.findCandidates and Evaluator.DryRunPreemption of Kubernetes 1.36
-// (k8s.io/kubernetes/pkg/scheduler/framework/preemption/preemption.go), which cannot be given
-// results that are known. An upgrade of Kubernetes has to compare the two.
+// (k8s.io/kubernetes/pkg/scheduler/framework/preemption/preemption.go), which cannot reuse known
+// results. Compare the two in every upgrade of Kubernetes.
 type search struct {
 	plugin    *Plugin
 	state     fwk.CycleState
@@ -39,7 +39,7 @@ type search struct {
 func (p *Plugin) chooseNode(
 	ctx context.Context, state fwk.CycleState, refusals framework.Refusals, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
 ) (node fwk.NodeInfo, message string) {
-	// Extenders that take part in preemption are asked about all candidates.
+	// Extenders that take part in preemption must see all candidates.
 	if refusals.Class == 0 || preemptsNever(pod) || slices.ContainsFunc(p.handle.Extenders(), fwk.Extender.SupportsPreemption) {
 		return nil, ""
 	}

@@ -118,8 +118,8 @@ func (e *Evictor) reject(p *preemption, v *victim) bool {
 	return ended
 }
 
-// deletePod deletes a pod, after it has added the condition that says why. It returns false if the
-// pod does not exist any more; one of the same name with another UID is another pod.
+// deletePod deletes a pod, after it has added the condition with the reason. It returns false if
+// the pod does not exist any more; one of the same name with another UID is another pod.
 func (e *Evictor) deletePod(ctx context.Context, preemptor, pod *corev1.Pod) (existed bool, err error) {
 	err = e.addDisruptionTarget(ctx, preemptor, pod)
 	switch {
@@ -139,7 +139,7 @@ func (e *Evictor) deletePod(ctx context.Context, preemptor, pod *corev1.Pod) (ex
 	return true, nil
 }
 
-// addDisruptionTarget adds the condition that tells a pod's owner, job controllers above all, that
+// addDisruptionTarget adds the condition that shows a pod's owner, such as a job controller, that
 // the pod was preempted (KEP-3329), unless the pod has it.
 func (e *Evictor) addDisruptionTarget(ctx context.Context, preemptor, pod *corev1.Pod) error {
 	condition := &corev1.PodCondition{

@@ -25,12 +25,11 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// stageSync is the stage in which a build waits for nothing but informers, after it has called all
-// plugins.
+// stageSync is the stage after the calls of all plugins, in which a build only waits for informers.
 const stageSync = "waiting for informers"
 
 // assembly puts one instance together, step by step: see run. It belongs to the build's goroutine;
-// other goroutines call nothing but doing and takeBack.
+// other goroutines only call doing and takeBack.
 type assembly struct {
 	env      *Environment
 	ctx      context.Context // the plugins', which lives as long as the instance
@@ -40,7 +39,7 @@ type assembly struct {
 }
 
 // newAssembly returns an assembly that has not called any plugin yet. The plugins get the values of
-// ctx, its logger above all, but not its end.
+// ctx, such as its logger, but not its end.
 func newAssembly(ctx context.Context, env *Environment, cfg *config.Profile) *assembly {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	logger := klog.FromContext(ctx)
@@ -66,20 +65,20 @@ func newAssembly(ctx context.Context, env *Environment, cfg *config.Profile) *as
 	return a
 }
 
-// begin notes the stage that comes next.
+// begin records the stage that begins.
 func (a *assembly) begin(stage string) { a.stage.Store(&stage) }
 
 // doing returns the stage that the assembly is in, for the error of a build that is cut off.
 func (a *assembly) doing() string { return *a.stage.Load() }
 
-// takeBack ends what plugins were lent: their event handlers and their context.
+// takeBack removes the plugins' event handlers and ends their context.
 func (a *assembly) takeBack() {
 	a.instance.scope.Close()
 	a.instance.cancel()
 }
 
-// guardedRun is run, with panics turned into errors: run itself guards the factories, but plugins
-// may panic even in a method that returns their name.
+// guardedRun calls run and turns panics into errors. run itself guards only the factories, but
+// plugins may panic even in a method that returns their name.
 func (a *assembly) guardedRun(waiting context.Context) error {
 	var failure error
 	if err := guard(klog.FromContext(a.ctx), func() error {
@@ -91,7 +90,7 @@ func (a *assembly) guardedRun(waiting context.Context) error {
 	return failure
 }
 
-// run assembles the instance. It stops waiting, and begins with no more plugins, when waiting ends.
+// run assembles the instance. When waiting ends, it stops waiting and calls no more factories.
 func (a *assembly) run(waiting context.Context) error {
 	a.begin("making the extenders")
 	if err := a.makeExtenders(); err != nil {
@@ -172,7 +171,7 @@ func (a *assembly) makePlugins(waiting context.Context) error {
 	return nil
 }
 
-// makeFramework expands the extension points and makes what runs them.
+// makeFramework expands the extension points and creates the Framework that runs them.
 func (a *assembly) makeFramework() error {
 	p := a.instance
 	plugins, err := framework.Expand(a.cfg.Config.Plugins, p.instances)
@@ -224,8 +223,9 @@ func (a *assembly) makeQueueSettings() error {
 	return nil
 }
 
-// enqueueExtensions returns those of the plugins. Where there are extenders, it adds one that
-// retries the pods they rejected at any event, since extenders cannot name the events that help.
+// enqueueExtensions returns the EnqueueExtensions of the plugins. If there are extenders, it adds
+// one that retries the pods that they rejected after any event, since extenders cannot name the
+// events that help.
 func (a *assembly) enqueueExtensions() []fwk.EnqueueExtensions {
 	extensions := a.instance.plugins.EnqueueExtensions()
 	if len(a.instance.extenders) > 0 {
@@ -247,7 +247,7 @@ func (a *assembly) sync(waiting context.Context) error {
 	return nil
 }
 
-// finish returns the instance with one reference, which is the Store's.
+// finish returns the instance with one reference, which belongs to the Store.
 func (a *assembly) finish(built time.Time) *Instance {
 	a.instance.Built = built
 	a.instance.refs.Store(1)

@@ -20,12 +20,12 @@ import (
 // needed before.
 const DefaultBuildTimeout = 30 * time.Second
 
-// syncGrace is how long a build whose time is up has to report which informers it waited for.
+// syncGrace is how long a build may take after its timeout to report which informers it waited for.
 const syncGrace = time.Second
 
 // Builder builds instances, off the scheduling loop. It is safe for concurrent use. Plugins may
-// assume, as they can in kube-scheduler, that no two of them are made at once: callers run one
-// build at a time, except beside builds that hang. Supervisor does so.
+// assume, as in kube-scheduler, that no two of them are constructed at the same time. So callers
+// run one build at a time, apart from builds that hang. Supervisor does so.
 type Builder struct {
 	env     *Environment
 	timeout time.Duration
@@ -40,7 +40,8 @@ func NewBuilder(env *Environment, timeout time.Duration, clock clock.WithDelayed
 }
 
 // Build is one build of an instance: plugin instances from their factories, their extension points,
-// queueing hints, informers synced and event sources delivering. It changes nothing that runs.
+// queueing hints, informers synced and event sources delivering. It does not affect running
+// instances.
 //
 //	running -> built -> taken       by Take
 //	   |         `----> discarded   by Cancel or the end of the context, unless it was taken before
@@ -48,10 +49,10 @@ func NewBuilder(env *Environment, timeout time.Duration, clock clock.WithDelayed
 //	   `----> cut off               by the timeout, Cancel or the end of the context
 //
 // A build that fails leaves nothing behind. A build that hangs in a plugin is cut off: it ends with
-// an error, its plugins lose their event handlers and their context, and what it made is closed
-// whenever the plugin returns.
+// an error, its plugins lose their event handlers and their context, and the parts that it has
+// built are closed if the plugin returns.
 //
-// Goroutines: each build has one, which calls the plugins and closes what a failed build has made.
+// Goroutines: each build has one, which calls the plugins and closes the parts of a failed build.
 // All methods are safe for concurrent use.
 type Build struct {
 	cfg     *config.Profile
@@ -66,7 +67,8 @@ type Build struct {
 	instance *Instance
 	err      error
 	took     time.Duration
-	// keep stops the instance from being discarded with lifetime. It returns false if it has been.
+	// keep prevents the end of lifetime from discarding the instance. It returns false if the
+	// instance was discarded already.
 	keep func() bool
 
 	mu    sync.Mutex // guards ended, onEnd, and the end of the build
@@ -74,9 +76,9 @@ type Build struct {
 	onEnd func()
 }
 
-// Start begins a build. ctx bounds it until Take, and lends the plugins its values, above all its
-// logger; the instance lives as long as its holders want. While builds of the same revision hang,
-// the build fails at once, except that a few retries are let through: see hangingBuilds.
+// Start begins a build. ctx bounds it until Take, and its values, such as the logger, are passed to
+// the plugins. The instance lives until its last holder has released it. While builds of the same
+// revision hang, the build fails immediately, except for a few retries: see hangingBuilds.
 func (b *Builder) Start(ctx context.Context, cfg *config.Profile) *Build {
 	u := b.newBuild(ctx, cfg)
 	if err := b.hanging.check(cfg, b.clock.Now()); err != nil {
@@ -116,7 +118,8 @@ func (b *Builder) newBuild(ctx context.Context, cfg *config.Profile) *Build {
 	return u
 }
 
-// Done is closed when the build has ended: well, with an error, or cut off.
+// Done returns a channel that is closed when the build has ended: with success, with an error, or
+// cut off.
 func (u *Build) Done() <-chan struct{} { return u.done }
 
 // Err returns why the build failed, nil if it did not. Call it after Done is closed.
@@ -125,7 +128,7 @@ func (u *Build) Err() error { return u.err }
 // Duration returns how long the build took. Call it after Done is closed.
 func (u *Build) Duration() time.Duration { return u.took }
 
-// OnEnd calls f, on a goroutine of its own, once the build has ended. A later f replaces it.
+// OnEnd calls f in a new goroutine once the build has ended. A later f replaces it.
 func (u *Build) OnEnd(f func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -136,8 +139,8 @@ func (u *Build) OnEnd(f func()) {
 	u.onEnd = f
 }
 
-// Take hands over the instance of a build that has succeeded, with one reference, which is the
-// Store's. It returns nil if the instance was discarded or taken before.
+// Take returns the instance of a build that has succeeded, with one reference, which belongs to the
+// Store. It returns nil if the instance was discarded or taken before.
 func (u *Build) Take() *Instance {
 	if u.keep == nil || !u.keep() {
 		return nil
@@ -159,9 +162,9 @@ func (u *Build) released() bool {
 	}
 }
 
-// awaitResult cuts off a build whose time is up. A build that waits for informers can report which
-// ones, now that its context has ended: that is worth a moment. A build that is inside a plugin may
-// never return.
+// awaitResult cuts off a build when its time is up. A build that waits for informers gets syncGrace
+// to report which ones, now that its context has ended. A build that is inside a plugin may never
+// return.
 func (u *Build) awaitResult(a *assembly) {
 	if a.doing() == stageSync {
 		timer := u.builder.clock.NewTimer(syncGrace)
@@ -182,8 +185,9 @@ func (u *Build) awaitResult(a *assembly) {
 	u.endLocked(nil, err)
 }
 
-// settle notes how the assembly has ended. It runs on the build's goroutine, and closes what nobody
-// will use: after the build has ended, since a plugin that fails to build may also hang in Close.
+// settle records the result of the assembly. It runs on the build's goroutine, and closes an
+// instance that will not be used. It does so after the build has ended, since a plugin that fails
+// to build may also hang in Close.
 func (u *Build) settle(logger klog.Logger, a *assembly, err error) {
 	var instance *Instance
 	if err == nil {

@@ -11,16 +11,17 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// hangingBuilds are the builds that were cut off inside a plugin that has not returned. Go cannot
-// end a goroutine from outside, so each of them keeps one, and whatever the plugins hold by
-// themselves; everything that livesched lent them has been taken back.
+// hangingBuilds tracks the builds that were cut off inside a plugin that has not returned. Go
+// cannot end a goroutine from outside, so each such build keeps its goroutine and the resources
+// that the plugins hold by themselves. Everything that livesched gave to the plugins has been taken
+// back.
 //
-// A build that hung once need not hang again, so it is retried; but retries must not pile up
-// without end. So a revision with n hanging builds is built again only after 2^n build timeouts.
-// With a timeout of 30 s that is a dozen builds in a day, and twenty in a year. The zero value is
-// ready for use, and safe for concurrent use.
+// A build that hung once need not hang again, so it is retried; but hanging retries must not
+// accumulate without limit. So a revision with n hanging builds is built again only after 2^n build
+// timeouts. With a timeout of 30 s that is a dozen builds in a day, and twenty in a year. The zero
+// value is ready for use, and safe for concurrent use.
 type hangingBuilds struct {
-	mu        sync.Mutex // guards revisions, and what they point to
+	mu        sync.Mutex // guards revisions and their values
 	revisions map[hangingKey]*hangingRevision
 }
 
@@ -28,10 +29,11 @@ type hangingKey struct{ schedulerName, revision string }
 
 func keyOf(cfg *config.Profile) hangingKey { return hangingKey{cfg.SchedulerName, cfg.Revision} }
 
-// hangingRevision are the builds of one revision that hang.
+// hangingRevision holds the hanging builds of one revision.
 type hangingRevision struct {
 	count int
-	// err is the error of the last one, and next the time from which another may be tried.
+	// err is the error of the last hanging build. next is the time from which another build may
+	// start.
 	err  error
 	next time.Time
 }
@@ -48,7 +50,7 @@ func (h *hangingBuilds) check(cfg *config.Profile, now time.Time) error {
 		r.err, r.count, r.next.UTC().Format(time.RFC3339))
 }
 
-// add notes that a build hangs.
+// add records that a build hangs.
 func (h *hangingBuilds) add(cfg *config.Profile, err error, now time.Time, timeout time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -64,7 +66,8 @@ func (h *hangingBuilds) add(cfg *config.Profile, err error, now time.Time, timeo
 	r.err, r.next = err, now.Add(timeout<<min(r.count, 20))
 }
 
-// remove notes that a build has returned. The next one may be tried at once: the cause may be gone.
+// remove records that a hanging build has returned. The next build may start immediately, because
+// the cause may be gone.
 func (h *hangingBuilds) remove(cfg *config.Profile) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

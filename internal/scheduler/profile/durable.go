@@ -34,8 +34,7 @@ const binderTimeout = 365 * 24 * time.Hour
 //   - DefaultPreemption knows the pods whose victims are being evicted. If each instance knew only
 //     its own, a new one would let a preemptor back in before its victims are gone.
 //
-// The process has one of each. Both read an informer scope that stays open as long as the process
-// runs.
+// The process has one of each. Both read an informer scope that stays open until the process ends.
 type Durable struct {
 	binder  volumebinding.SchedulerVolumeBinder
 	evictor *preemption.Evictor

@@ -19,12 +19,12 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/preemption"
 )
 
-// Environment is what the instances of all profiles share and none owns: the state that must
-// outlive a reload, and the process's connections. It is read-only and must not be copied. Each of
-// the things that it points to is safe for concurrent use on its own terms.
+// Environment holds what the instances of all profiles share and no instance owns: the state that
+// must outlive a reload, and the process's connections. It is read-only and must not be copied.
+// Each of its fields documents its own concurrency.
 type Environment struct {
 	Dependencies
-	// Devices track claims, slices, classes and CSINodes, and what was assumed of them.
+	// Devices tracks claims, slices, classes and CSINodes, and the assumed state of claims.
 	Devices *devices.Managers
 	// Durable is the state of upstream's plugins that must survive their instances.
 	Durable *Durable
@@ -32,22 +32,22 @@ type Environment struct {
 	series seriesUsers
 }
 
-// Dependencies are what an Environment is made of. All but Metrics are required.
+// Dependencies holds the parts that an Environment is made of. All but Metrics are required.
 type Dependencies struct {
 	// Registry holds the factories of all plugins that a profile may name.
 	Registry framework.Registry
-	// Client is what plugins talk to the API server with, and KubeConfig what they may build
-	// clients of their own from.
+	// Client is the plugins' client of the API server. KubeConfig is the configuration from which
+	// they may build their own clients.
 	Client     clientset.Interface
 	KubeConfig *rest.Config
-	// Informers is the one informer layer of the process. Each build gets a scope of it.
+	// Informers is the only informer layer of the process. Each build gets its own scope.
 	Informers *informers.Source
 	// Scope is a scope of Informers that lives as long as the Environment.
 	Scope *informers.Scope
-	// Snapshot is the one snapshot of the scheduling loop, refreshed in place: plugins capture the
+	// Snapshot is the only snapshot of the scheduling loop, refreshed in place: plugins capture the
 	// pointer when they are built, so it must not be replaced while any instance lives.
 	Snapshot *cache.Snapshot
-	// Queue is the one scheduling queue. A plugin of a retired instance may still activate a pod
+	// Queue is the only scheduling queue. A plugin of a retired instance may still activate a pod
 	// through it, as an asynchronous preemption does when it ends.
 	Queue interface {
 		fwk.PodNominator

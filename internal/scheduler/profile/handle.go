@@ -19,8 +19,8 @@ import (
 )
 
 // Handle gives the plugins of one instance access to the scheduler. Plugins may keep it and call it
-// from goroutines of their own, even after their instance was retired: the Handle delegates to the
-// Environment whatever outlives an instance, so these calls keep their meaning.
+// from their own goroutines, even after their instance was retired. For everything that outlives an
+// instance, the Handle delegates to the Environment, so these calls still work.
 //
 // The embedded Framework is nil until all plugins of the instance are built. A constructor that
 // runs extension points fails its build.

@@ -16,9 +16,9 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// hints asks each plugin for the cluster events that may make a pod schedulable which the plugin
-// rejected, with their hint functions. If a plugin names no event, only updates of the pod itself
-// requeue the pods that it rejected, as is the case with scheduling gates.
+// hints asks each plugin for the cluster events that may make a pod that it rejected schedulable,
+// with their hint functions. If a plugin names no event, only updates of the pod itself requeue the
+// pods that it rejected, as is the case with scheduling gates.
 func hints(ctx context.Context, extensions []fwk.EnqueueExtensions) (queue.HintMap, error) {
 	table := queue.HintMap{}
 	var errs []error

@@ -22,7 +22,7 @@ type Map struct {
 	sortedBy *Instance
 }
 
-// NewMap makes a map of instances by scheduler name. The one named sortedBy, if there is one,
+// NewMap returns a Map of instances by scheduler name. The one named sortedBy, if there is one,
 // orders the queue.
 func NewMap(profiles map[string]*Instance, sortedBy string) *Map {
 	return &Map{profiles: maps.Clone(profiles), sortedBy: profiles[sortedBy]}

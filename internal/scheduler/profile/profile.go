@@ -38,9 +38,9 @@ import (
 
 // Instance is a profile as built from one revision.
 //
-// The build sets all fields before anybody else sees the Instance. Only refs changes afterwards.
+// The build sets all fields before other goroutines see the Instance. Only refs changes afterwards.
 type Instance struct {
-	// Config is what the instance was built from. Read-only.
+	// Config is the configuration that the instance was built from. Read-only.
 	Config *config.Profile
 	// Framework runs the plugins.
 	Framework *framework.Framework
@@ -50,7 +50,7 @@ type Instance struct {
 	Built time.Time
 
 	plugins *framework.Plugins
-	// extenders in the order in which they are asked.
+	// extenders are in the order in which they are called.
 	extenders []*extender.Extender
 	handle    *Handle
 	fastPath  *fastpath.Plan
@@ -63,9 +63,9 @@ type Instance struct {
 	// cancel ends the context that the plugins were built with.
 	cancel context.CancelFunc
 
-	// refs counts the holders: one for the Store while the instance is in the current map, one per
-	// pod under way. Invariant: once zero it stays zero, and whoever brought it there closes the
-	// instance.
+	// refs counts the holders: one for the Store while the instance is in the current map, one for
+	// each pod that is being scheduled. Invariant: once zero it stays zero, and the release that
+	// made it zero closes the instance.
 	refs atomic.Int64
 	// closed is closed after everything that the instance held has been given back.
 	closed chan struct{}
@@ -94,12 +94,12 @@ func (p *Instance) Extenders(ctx context.Context) []fwk.Extender {
 // loop.
 func (p *Instance) FastPath() *fastpath.Plan { return p.fastPath }
 
-// Closed is closed when the instance has been retired, its last pod has left and it has given back
-// all it held.
+// Closed returns a channel that is closed when the instance was retired, its last pod has released
+// it, and it has released all its resources.
 func (p *Instance) Closed() <-chan struct{} { return p.closed }
 
-// Acquire takes a reference. The caller must know that somebody else holds one: as long as the
-// queue has the instance's settings in force, the Store does.
+// Acquire takes a reference. The caller must know that another holder has one: while the instance's
+// settings are in force in the queue, the Store has one.
 func (p *Instance) Acquire() {
 	if p.refs.Add(1) <= 1 {
 		// Its plugins are closed: that is a bug here, not a condition to handle.
@@ -124,7 +124,7 @@ func (p *Instance) Release(logger klog.Logger) {
 // that failed.
 //
 // The handlers are removed before the plugins are closed, so that a plugin gets no event after its
-// Close. Its listers go on reading.
+// Close. Its listers still work.
 func (p *Instance) close(logger klog.Logger) {
 	p.cancel()
 	p.scope.Close()
@@ -142,7 +142,7 @@ func (p *Instance) close(logger klog.Logger) {
 // Discard closes an instance that was built and will not be swapped in.
 func (p *Instance) Discard(logger klog.Logger) { p.Release(logger) }
 
-// closePlugins closes every plugin that can be closed, whatever the others do.
+// closePlugins closes every plugin that can be closed, even if others fail or panic.
 func closePlugins(logger klog.Logger, instances map[string]fwk.Plugin) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(instances)) {

@@ -18,16 +18,16 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// Store holds the current Map, and counts the instances until they are closed.
+// Store holds the current Map, and tracks the instances until they are closed.
 //
 //	reload:  Swap(next, queue)  queue.Reconfigure, then the map, then old instances are retired
 //	loop:    queue.Pop          acquires an instance through the settings that it gave the queue
 //	         Popped(settings)   which instance that was
 //
-// The queue's settings are the map as far as pods are concerned: Pop acquires the instance whose
-// PreEnqueue plugins admitted the pod, in one critical section, and Swap retires an instance only
-// after the queue has let go of its settings. An acquired instance stays whole until its last
-// holder has released it, even if it was swapped out long before.
+// The queue's settings decide which instance a pod gets: Pop acquires the instance whose PreEnqueue
+// plugins admitted the pod, in one critical section, and Swap retires an instance only after the
+// queue has replaced its settings. An acquired instance stays whole until its last holder has
+// released it, even if it was swapped out long before.
 //
 // All methods may be called from any goroutine.
 type Store struct {
@@ -38,10 +38,9 @@ type Store struct {
 	last *Map
 
 	mu sync.Mutex // guards instances
-	// instances are those that are current or still draining, by the settings that the queue has of
-	// them.
+	// instances holds the instances that are current or still draining, by their queue settings.
 	instances map[*queue.ProfileSettings]*tracked
-	// uncount stops the metric that counts what drains.
+	// uncount unregisters the metric of draining pods.
 	uncount func()
 }
 
@@ -52,20 +51,20 @@ type tracked struct {
 	retired bool
 }
 
-// Queue is the scheduling queue, as far as a swap needs it.
+// Queue is the part of the scheduling queue that a swap needs.
 type Queue interface {
-	// Reconfigure puts settings in force and returns the pods that left the queue, since their
+	// Reconfigure puts settings in force and returns the pods that left the queue because their
 	// profile is gone. See queue.Queue.
 	Reconfigure(logger klog.Logger, settings *queue.Settings, changed sets.Set[string]) (dropped []*corev1.Pod)
 }
 
-// Change is what a swap changed.
+// Change describes the effect of a swap.
 type Change struct {
 	// Names are the scheduler names whose profile was added, replaced or removed.
 	Names sets.Set[string]
 	// Added are those that had no profile before.
 	Added sets.Set[string]
-	// Dropped are the pods that left the queue, since their profile is gone.
+	// Dropped are the pods that left the queue because their profile is gone.
 	Dropped []*corev1.Pod
 }
 
@@ -80,18 +79,19 @@ func NewStore() *Store {
 // Current returns the current map.
 func (s *Store) Current() *Map { return s.current.Load() }
 
-// Popped returns the instance that a pod was popped under, by the settings that queue.Pop returned.
-// The caller owns the reference that Pop has acquired, and must Release it.
+// Popped returns the instance of the settings that queue.Pop returned with a pod. The caller owns
+// the reference that Pop acquired, and must Release it.
 func (s *Store) Popped(settings *queue.ProfileSettings) *Instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.instances[settings].Instance
 }
 
-// Swap makes next the current map, and puts it in force in the queue first: every pod that is
-// popped after the queue has changed over is scheduled by next. Instances that next shares with the
-// current map are carried over as they are; the others of the current map are retired: closed as
-// soon as no pod holds them. After Close it discards what next brings in.
+// Swap makes next the current map, and puts it in force in the queue first: next schedules every
+// pod that is popped after the queue has taken over the new settings. Instances that next shares
+// with the current map are carried over unchanged. The other instances of the current map are
+// retired: each is closed as soon as no pod holds it. After Close it discards the new instances of
+// next.
 func (s *Store) Swap(logger klog.Logger, next *Map, q Queue) Change {
 	s.swapping.Lock()
 	defer s.swapping.Unlock()
@@ -117,7 +117,7 @@ func (s *Store) Swap(logger klog.Logger, next *Map, q Queue) Change {
 	return change
 }
 
-// track notes the instances that next brings in.
+// track records the new instances of next.
 func (s *Store) track(next *Map) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// buildPatience is how long Supervisor.Build waits for one build before it goes on with the
+	// buildPatience is how long Supervisor.Build waits for one build before it continues with the
 	// other profiles. Builds take milliseconds, and seconds only where an informer of a new kind
 	// has much to list.
 	buildPatience = time.Second
@@ -28,9 +28,9 @@ const (
 	shortPatience = buildPatience / 10
 
 	// A build that failed is retried after firstRetry, and after twice the last delay when it fails
-	// again, up to lastRetry: what was missing may have come, such as the permission to watch a
-	// resource. A build that hangs takes until its timeout and delays the others a little each
-	// time, so it is not retried too often.
+	// again, up to lastRetry: the cause may be gone, for example if the permission to watch a
+	// resource was granted. A build that hangs takes until its timeout and delays the others a
+	// little each time, so it is not retried too often.
 	firstRetry = time.Second
 	lastRetry  = 2 * time.Minute
 )
@@ -39,9 +39,9 @@ const (
 var errUnwanted = errors.New("the profile was changed again or deleted")
 
 // Supervisor keeps a set of profiles built: at most one build for each scheduler name, one after
-// the other. A build that takes long is set aside, and the others go on; when it ends, the
+// the other. A build that takes long is set aside, and the others continue; when it ends, the
 // Supervisor reports the change, and the next call of Build returns the outcome. A build that
-// failed is retried with a back-off, which starts afresh with another revision.
+// failed is retried with a back-off, which starts from the beginning with another revision.
 //
 // Goroutines: Build is for one goroutine. Each build runs on its own: see Build.
 type Supervisor struct {
@@ -50,11 +50,11 @@ type Supervisor struct {
 	lifetime context.Context
 	changed  func()
 
-	// underWay are the builds that run, and those whose instance was not taken yet, by scheduler
+	// underWay holds the builds that run, and those whose instance was not taken yet, by scheduler
 	// name.
 	underWay map[string]*supervised
-	// failures are the builds that failed when they were last tried, by scheduler name, and retries
-	// the delays until they are tried again.
+	// failures holds the builds whose last attempt failed, by scheduler name. retries holds the
+	// delays until they are tried again.
 	failures map[string]failure
 	retries  *flowcontrol.Backoff
 }
@@ -62,7 +62,7 @@ type Supervisor struct {
 // supervised is a build of the Supervisor.
 type supervised struct {
 	*Build
-	// aside: Build does not wait for it any more.
+	// aside reports whether Build no longer waits for it.
 	aside bool
 }
 
@@ -73,25 +73,25 @@ type failure struct {
 	at       time.Time
 }
 
-// Outcome is how far the build of one profile has come.
+// Outcome is the state or the result of the build of one profile.
 type Outcome struct {
-	// Built is the build that has succeeded, to be taken. It is nil while the build is under way
-	// and after it failed.
+	// Built is the build that has succeeded. Its instance can be taken. It is nil while the build
+	// is running and after it failed.
 	Built *Build
-	// Err is why the build failed when it was last tried. It is nil while it is being retried.
+	// Err is the error of the last attempt. It is nil while it is being retried.
 	Err error
 	// RetryAt is when a build that failed is tried again.
 	RetryAt time.Time
-	// Failed: the profile could not be built before, and the build under way is a retry or one of a
-	// new revision.
+	// Failed reports whether an earlier attempt failed, so that the running build is a retry or
+	// that of a new revision.
 	Failed bool
 }
 
-// Pending reports whether the build is under way.
+// Pending reports whether the build is running.
 func (o Outcome) Pending() bool { return o.Built == nil && o.Err == nil }
 
 // NewSupervisor returns a Supervisor without builds. It begins builds with start, whose contexts
-// end with lifetime: then builds under way are cut off and instances that were not taken are
+// end with lifetime: then running builds are cut off and instances that were not taken are
 // discarded. It calls changed, from any goroutine, when a build that was set aside has ended.
 func NewSupervisor(lifetime context.Context, start func(context.Context, *config.Profile) *Build, clock clock.Clock, changed func()) *Supervisor {
 	retries := flowcontrol.NewBackOff(firstRetry, lastRetry)
@@ -104,8 +104,8 @@ func NewSupervisor(lifetime context.Context, start func(context.Context, *config
 	}
 }
 
-// Build builds the wanted profiles, by scheduler name, and gives up all other builds. It waits for
-// each build for a moment only, and returns how far each has come. ctx lends the builds its logger.
+// Build builds the wanted profiles, by scheduler name, and gives up all other builds. It waits only
+// briefly for each build, and returns the outcome of each. The builds use the logger of ctx.
 func (s *Supervisor) Build(ctx context.Context, wanted map[string]*config.Profile) map[string]Outcome {
 	s.giveUpOthers(wanted)
 	patience := buildPatience
@@ -136,7 +136,7 @@ func (s *Supervisor) giveUpOthers(wanted map[string]*config.Profile) {
 	}
 }
 
-// build begins the build of a profile unless it is under way or failed too recently, and waits for
+// build begins the build of a profile unless it is running or failed too recently, and waits for
 // it. timedOut reports whether it has used up the patience.
 func (s *Supervisor) build(ctx context.Context, cfg *config.Profile, patience time.Duration) (outcome Outcome, timedOut bool) {
 	name := cfg.SchedulerName
@@ -171,7 +171,8 @@ func (s *Supervisor) build(ctx context.Context, cfg *config.Profile, patience ti
 	}
 }
 
-// await waits for a build, and sets it aside if it does not end in time, which it reports.
+// await waits for a build, and sets it aside if it does not end in time. timedOut reports whether
+// it did so.
 func (s *Supervisor) await(b *supervised, patience time.Duration) (timedOut bool) {
 	select {
 	case <-b.Done():
@@ -195,7 +196,7 @@ func (s *Supervisor) await(b *supervised, patience time.Duration) (timedOut bool
 	return true
 }
 
-// noteFailure notes that a build failed, and when it is tried again.
+// noteFailure records that a build failed, and when it is tried again.
 func (s *Supervisor) noteFailure(cfg *config.Profile, err error) {
 	name, now := cfg.SchedulerName, s.clock.Now()
 	if s.failures[name].revision != cfg.Revision {
@@ -215,7 +216,7 @@ func (s *Supervisor) retryAt(name string) time.Time {
 	return s.failures[name].at.Add(s.retries.Get(name))
 }
 
-// failed returns the outcome of a build that failed and is not under way.
+// failed returns the outcome of a build that failed and is not running.
 func (s *Supervisor) failed(name string) Outcome {
 	return Outcome{Err: s.failures[name].err, RetryAt: s.retryAt(name), Failed: true}
 }

@@ -16,8 +16,8 @@ func (q *Queue) backoffEndLocked(e *entry) time.Time {
 	info := e.info
 	count := info.UnschedulableCount
 	if info.ConsecutiveErrorsCount > 0 {
-		// The last attempt met an error. Whatever the earlier attempts met, back off to protect the
-		// API server.
+		// The last attempt met an error. Back off to protect the API server, regardless of earlier
+		// attempts.
 		count = info.ConsecutiveErrorsCount
 	}
 	if count == 0 || e.profile.maxBackoff == 0 {

@@ -1,8 +1,9 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package queue is the scheduling queue: it holds the pending pods of all profiles. Of profiles it
-// knows the scheduler names and the values in [Settings], all of which a reload replaces at once.
+// Package queue is the scheduling queue: it holds the pending pods of all profiles. It knows only
+// the scheduler names of profiles and the values in [Settings], which a reload replaces in one
+// step.
 //
 // Each pod in the queue is in exactly one place:
 //

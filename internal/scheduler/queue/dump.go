@@ -16,8 +16,8 @@ const dumpBatch = 256
 
 // Dump lists all pods in the queue, place by place and the oldest first. Unlike PendingPods it
 // holds the lock only for short times, however many pods there are, so that scheduling continues.
-// In return the list does not show a single moment: a pod that arrives or moves meanwhile may be
-// missing, or be listed in its former place. No pod is listed twice.
+// In return the list does not show a single moment: a pod that arrives or moves during the call may
+// be missing, or be listed in its former place. No pod is listed twice.
 func (q *Queue) Dump() []PodState {
 	uids := q.uids()
 	states := make([]PodState, 0, len(uids))

@@ -49,8 +49,8 @@ func (p Place) poppable() bool { return p == Active || p == Backoff }
 type entry struct {
 	// pod is the newest version that the queue received.
 	pod *corev1.Pod
-	// info is what Pop returns and Requeue takes back; info.Pod == pod. It is nil while the pod is
-	// in flight, since the caller of Pop owns it then.
+	// info is the value that Pop returns and Requeue takes back; info.Pod == pod. It is nil while
+	// the pod is in flight, since the caller of Pop owns it then.
 	info *schedframework.QueuedPodInfo
 	// profile holds the rules of the pod's profile. They may be replaced ones until a running
 	// reload reaches the pod; see outdated. While the pod is in flight, they are those in force
@@ -71,7 +71,7 @@ type entry struct {
 	failures int
 	// failure is the last of these errors.
 	failure string
-	// missed is the strongest strategy that an event asked for while the pod was gated. Ungate
+	// missed is the strongest strategy that an event called for while the pod was gated. Ungate
 	// applies it. Used for Gated.
 	missed strategy
 

@@ -29,7 +29,7 @@ const (
 	afterFailure
 	// afterBackoff: the pod is retried when its back-off is over.
 	afterBackoff
-	// immediately: the pod is retried at once. It did not fail; a plugin had it pending.
+	// immediately: the pod is retried without back-off. It did not fail; a plugin had it pending.
 	immediately
 )
 

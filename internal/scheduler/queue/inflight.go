@@ -19,7 +19,7 @@ const maxInFlightEvents = 1 << 15
 type flight struct {
 	// since is the number of the first event after the pod was popped.
 	since uint64
-	// started is the InitialAttemptTimestamp of what was popped. It distinguishes this stay of the
+	// started is the InitialAttemptTimestamp of the popped pod. It distinguishes this stay of the
 	// pod in the queue from an earlier one.
 	started time.Time
 	// deleted means that the pod is dropped when it comes back.

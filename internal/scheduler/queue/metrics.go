@@ -33,7 +33,7 @@ type metrics struct {
 	unschedulable map[reasonKey]compmetrics.GaugeMetric
 	popped        compmetrics.GaugeMetric
 	inFlight      map[fwk.ClusterEvent]compmetrics.GaugeMetric
-	// async records observations that may be lost, on a goroutine of its own. It may be nil.
+	// async records observations that may be lost, on its own goroutine. It may be nil.
 	async *schedmetrics.MetricAsyncRecorder
 }
 

@@ -22,12 +22,12 @@ import (
 // there; other components may write one into the pod's status. Pods of lower or equal priority are
 // scheduled as if nominated pods were running on their nodes.
 //
-// A nomination may be newer than the pod's status, which is patched later. Hence its rules against
-// staleness (pkg/scheduler/backend/queue/nominator.go upstream): an update of the pod that does not
-// change the node in its status does not touch a nomination made in memory; one that does replaces
-// it. Upstream keeps such a nomination only while the status names no node at all. A pod is not
-// nominated if it is terminating, since it is not scheduled any more, or if the informer cache does
-// not have it, has another pod of that name, or has it as assigned.
+// A nomination may be newer than the pod's status, which is patched later. That is why there are
+// rules against staleness (pkg/scheduler/backend/queue/nominator.go upstream): an update of the pod
+// that does not change the node in its status does not touch a nomination made in memory; one that
+// does replaces it. Upstream keeps such a nomination only while the status names no node at all. A
+// pod is not nominated if it is terminating, since it is not scheduled any more, or if the informer
+// cache does not have it, has another pod of that name, or has it as assigned.
 //
 // All methods are safe for concurrent use. NominatedPodsForNode is called per node and pod, from
 // many goroutines: it takes no lock while nothing is nominated, and never the queue's.
@@ -41,7 +41,7 @@ type Nominator struct {
 	// pods reads the informer cache. nil disables the check.
 	pods corev1listers.PodLister
 
-	mu sync.RWMutex // guards what follows
+	mu sync.RWMutex // guards the fields below
 	// byNode lists the nominations of each node in the order in which they were made. changed holds
 	// the number of the last change of each list; last is the latest number. Numbers are never
 	// reused.
@@ -119,7 +119,7 @@ func (n *Nominator) NominatedPodsForNode(nodeName string) []fwk.PodInfo {
 }
 
 // NominatedNodes returns the nodes for which pods other than this one, of equal or higher priority,
-// are nominated, each with a number. If a node has the same number in two calls, for whichever
+// are nominated, each with a number. If a node has the same number in two calls, even for different
 // pods, then the same nominated pods count there; no number is reused for another state. repelling
 // reports whether one of these pods has required anti-affinity. NominatedNodes takes no lock while
 // nothing is nominated.

@@ -37,7 +37,7 @@ type Config struct {
 // and the queue sort run with it held. These must not call the queue, except to read nominated
 // pods.
 //
-// Methods that need mu held end in Locked. Types without a lock of their own that mu guards say so.
+// Methods that need mu held end in Locked. The comments of types that mu guards say so.
 //
 // Lock order: Queue.reconfiguring, then Queue.mu, then Nominator.mu.
 type Queue struct {
@@ -47,7 +47,7 @@ type Queue struct {
 	// reconfiguring is held for the whole of Reconfigure, so that reloads do not overlap.
 	reconfiguring sync.Mutex
 
-	mu sync.Mutex // guards what follows, except where noted
+	mu sync.Mutex // guards the fields below, except where noted
 	// poppable is signalled for each pod that moves to a place from which Pop takes pods, and when
 	// the queue closes.
 	poppable sync.Cond
@@ -229,7 +229,7 @@ func (q *Queue) updateLocked(logger klog.Logger, oldPod, newPod *corev1.Pod, que
 			}
 		}
 	default:
-		heap.Fix(q.heapOf(e.place), e.index) // the sort may look at what has changed
+		heap.Fix(q.heapOf(e.place), e.index) // the queue sort may compare by the changed fields
 	}
 }
 

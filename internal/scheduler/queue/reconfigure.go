@@ -32,18 +32,18 @@ var eventReload = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, 
 // pod are those whose plugins admitted, rejected and ordered that pod.
 //
 // A profile is new if its settings differ or if changed names it. Pods of new profiles are
-// evaluated again at once: the new PreEnqueue plugins decide whether a waiting pod becomes active
-// or gated, without a back-off. Pods in flight are retried when they come back.
+// evaluated again immediately: the new PreEnqueue plugins decide whether a waiting pod becomes
+// active or gated, without a back-off. Pods in flight are retried when they come back.
 //
 // Pods whose scheduler name has no profile any more leave the queue and the nominator, which frees
 // the room that they were nominated for. Reconfigure returns them, ordered by namespace and name.
-// Those in flight are not among them: the queue drops them when they come back.
+// Pods in flight are not among them: the queue drops them when they come back.
 //
 // The critical section does not grow with the number of waiting pods, unless the order of the queue
 // changes. Waiting pods are evaluated afterwards, by descending priority, in short turns between
-// which the queue is free. Any other call that reaches such a pod first, above all Pop, evaluates
-// it before it does anything else with it; see outdatedLocked. All pods have been evaluated when
-// Reconfigure returns.
+// which the queue is free. A call that reaches such a pod first, such as Pop, evaluates it before
+// it does anything else with it; see outdatedLocked. All pods have been evaluated when Reconfigure
+// returns.
 //
 // On a closed queue it does nothing.
 func (q *Queue) Reconfigure(logger klog.Logger, s *Settings, changed sets.Set[string]) (dropped []*corev1.Pod) {
@@ -52,7 +52,7 @@ func (q *Queue) Reconfigure(logger klog.Logger, s *Settings, changed sets.Set[st
 	r := q.newReload(logger, s, changed)
 	r.replaceRules()
 	for r.runTurn() {
-		runtime.Gosched() // let those who wait for the lock have it
+		runtime.Gosched() // give the lock to waiting goroutines
 	}
 	return r.finish()
 }
@@ -72,8 +72,8 @@ type reload struct {
 	sorted   bool
 	// maxPods is the number of pods that one turn processes at most.
 	maxPods int
-	// ended holds the nominations that were taken back and whose room the reload has yet to
-	// announce.
+	// ended holds the removed nominations for which the reload has not reported NominationEnded
+	// yet.
 	ended []*nomination
 	// dropped holds the pods that left the queue because they have no profile any more.
 	dropped []*corev1.Pod
@@ -214,9 +214,9 @@ func (r *reload) finish() (dropped []*corev1.Pod) {
 func (r *reload) noteHold(start time.Time) { r.longestHold = max(r.longestHold, time.Since(start)) }
 
 // outdatedLocked reports whether a waiting pod has not been evaluated since its profile was
-// replaced: plugins of another instance rejected or admitted it. Every function that acts on what
-// the queue knows of a waiting pod calls renewLocked first. Events skip outdated pods, which are
-// retried or evaluated anyway.
+// replaced: plugins of another instance rejected or admitted it. Every function that acts on the
+// state of a waiting pod calls renewLocked first. Events skip outdated pods, which are retried or
+// evaluated anyway.
 func (e *entry) outdatedLocked() bool {
 	return e.place != nowhere && e.place != InFlight && e.profile.replaced
 }

@@ -13,9 +13,9 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// Requeue gives back a popped pod that was not scheduled, and releases it, whatever the result.
-// Before the call, the caller records in p which plugins refused the pod (UnschedulablePlugins,
-// PendingPlugins); if there are none, the attempt met an error. p may be a copy of what was popped,
+// Requeue gives back a popped pod that was not scheduled, and releases it on every path. Before the
+// call, the caller records in p which plugins refused the pod (UnschedulablePlugins,
+// PendingPlugins); if there are none, the attempt met an error. p may be a copy of the popped item,
 // and Done may have released it already. The queue owns p afterwards.
 //
 // Requeue replaces the pod by its newest version, so the caller may pass one with an assumed node.
@@ -32,9 +32,9 @@ func (q *Queue) Requeue(logger klog.Logger, p *schedframework.QueuedPodInfo) (ke
 }
 
 // RequeueNominated is Requeue followed by AddNominatedPod with nominating, if the pod is kept, in
-// one critical section: no one can pop the pod in between, and the nomination cannot outlive the
-// attempt that made it. If nominating is nil or of ModeNoop, the nomination does not change, unless
-// the pod's status names another node since it was popped.
+// one critical section: no other goroutine can pop the pod in between, and the nomination cannot
+// outlive the attempt that made it. If nominating is nil or of ModeNoop, the nomination does not
+// change, unless the pod's status names another node since it was popped.
 func (q *Queue) RequeueNominated(
 	logger klog.Logger, p *schedframework.QueuedPodInfo, nominating *fwk.NominatingInfo,
 ) (kept bool, err error) {

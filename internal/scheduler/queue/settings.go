@@ -15,8 +15,8 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// Settings is everything that a reload replaces at once; see Queue.Reconfigure. It must not be
-// modified after it was passed to the queue.
+// Settings holds everything that a reload replaces in one step; see Queue.Reconfigure. It must not
+// be modified after it was passed to the queue.
 type Settings struct {
 	// Less orders Active, and Backoff within one window. All profiles share it, as there is one
 	// queue. nil orders by priority, then by the time of queueing; that order is also used for pods
@@ -47,8 +47,8 @@ type ProfileSettings struct {
 	MaxInUnschedulable time.Duration
 }
 
-// Holder is a profile as the queue sees it: something that must stay whole while a pod that was
-// popped under its settings is on its way.
+// Holder is a profile as the queue sees it: something that must stay open until a pod that was
+// popped under its settings is bound or requeued.
 type Holder interface {
 	// Acquire takes a reference. The queue calls it under its lock, and only while the settings are
 	// in force. It must not block, and must not call the queue.

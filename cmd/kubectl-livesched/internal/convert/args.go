@@ -15,8 +15,8 @@ type pluginArgs struct {
 	values map[string]any
 }
 
-// readArgs converts pluginConfig. The arguments have the same fields in all versions, as far as v1
-// has them.
+// readArgs converts pluginConfig. The arguments that v1 has, too, have the same fields in all
+// versions.
 func (p *pluginSets) readArgs(f *fields, v version) {
 	configs, _ := f.objects("pluginConfig")
 	for _, config := range configs {

@@ -150,7 +150,7 @@ func (c *converter) isConfiguration(object map[string]any) bool {
 func (c *converter) configuration(object map[string]any) error {
 	c.found++
 	if c.found > 1 {
-		// Each configuration belongs to another scheduler, so each needs a policy of its own.
+		// Each configuration belongs to another scheduler, so each needs its own policy.
 		defer func(name string) { c.options.PolicyName = name }(c.options.PolicyName)
 		c.options.PolicyName = fmt.Sprintf("%s-%d", c.options.PolicyName, c.found)
 	}

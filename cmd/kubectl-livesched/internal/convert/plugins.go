@@ -14,7 +14,7 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// allPlugins stands for all plugins in a list of disabled ones.
+// allPlugins means all plugins in a list of disabled ones.
 const allPlugins = "*"
 
 // points are the extension points and multiPoint.

@@ -11,8 +11,8 @@ type version struct {
 	name string
 	// weights are the weights of default score plugins that have changed since.
 	weights []weight
-	// scoringPlugins means that the scoring strategies of NodeResourcesFit were plugins of their
-	// own, and that NodeResourcesLeastAllocated was a default plugin.
+	// scoringPlugins means that the scoring strategies of NodeResourcesFit were separate plugins,
+	// and that NodeResourcesLeastAllocated was a default plugin.
 	scoringPlugins bool
 	// listConstraints means that default constraints of PodTopologySpread applied without
 	// defaultingType.

@@ -35,7 +35,7 @@ type Document struct {
 	root *yaml3.Node // of text, parsed on first use
 }
 
-// Place returns the location of the document for people.
+// Place returns the location of the document in a readable form.
 func (d *Document) Place() string {
 	place := fmt.Sprintf("%s:%d", d.File, d.Line)
 	if d.Number > 1 {

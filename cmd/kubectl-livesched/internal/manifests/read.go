@@ -46,8 +46,8 @@ func readFile(path string, stdin io.Reader) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// expand returns the files that a path stands for. A file that the user names may have any
-// extension.
+// expand returns the files of a path: the file itself, or those in a directory. A file that the
+// user names may have any extension.
 func expand(path string, recursive bool) ([]string, error) {
 	if path == "-" {
 		return []string{path}, nil

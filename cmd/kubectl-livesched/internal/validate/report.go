@@ -48,7 +48,7 @@ type Object struct {
 	Findings []Finding `json:"findings,omitempty"`
 }
 
-// Place returns the location of the object for people.
+// Place returns the location of the object in a readable form.
 func (o *Object) Place() string {
 	if o.File == "" {
 		return "cluster"

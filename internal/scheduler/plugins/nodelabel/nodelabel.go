@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package nodelabel is the plugin NodeLabel, which kube-scheduler had up to 1.22: it filters and
-// scores nodes by the presence of labels, whatever their values. It implements the predicate
+// scores nodes by the presence of labels, regardless of their values. It implements the predicate
 // CheckNodeLabelPresence and the priorities with a labelPreference of the legacy Policy API.
 package nodelabel
 

@@ -61,7 +61,7 @@ func (NodePreferAvoidPods) Score(_ context.Context, _ fwk.CycleState, pod *corev
 	return fwk.MaxScore, nil
 }
 
-// NodeLocalKey returns what the plugin's result depends on, for the fast path (see
+// NodeLocalKey returns the key that the plugin's result depends on, for the fast path (see
 // fastpath.NodeLocal): the pod's controller.
 func (NodePreferAvoidPods) NodeLocalKey(pod *corev1.Pod) (string, bool) {
 	controller := metav1.GetControllerOfNoCopy(pod)

@@ -8,7 +8,7 @@
 //
 // kube-scheduler 1.20 replaced it by default constraints of PodTopologySpread. They prefer mostly
 // the same nodes but score differently, and PodTopologySpread cannot run with and without them in
-// one profile. Hence this plugin.
+// one profile. That is why this plugin exists.
 package selectorspread
 
 import (
@@ -73,7 +73,7 @@ func New(_ context.Context, object runtime.Object, handle fwk.Handle) (fwk.Plugi
 func (pl *SelectorSpread) Name() string { return Name }
 
 // PreScore determines the pods that the pod is spread with. It skips if nothing selects the pod, so
-// that all nodes are equal, and if the pod has topology spread constraints of its own, which
+// that all nodes are equal, and if the pod has its own topology spread constraints, which
 // PodTopologySpread handles.
 func (pl *SelectorSpread) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
 	if len(pod.Spec.TopologySpreadConstraints) > 0 {

@@ -21,7 +21,7 @@ const ErrReason = "node(s) didn't match service affinity"
 
 const stateKey fwk.StateKey = "PreFilter" + Name
 
-// affinity is what a pod requires of the labels of its node.
+// affinity describes the labels that a pod requires of its node.
 type affinity struct {
 	// selected are the labels whose values the pod itself selects by its node selector.
 	selected map[string]string
