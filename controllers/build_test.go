@@ -116,7 +116,7 @@ var _ = Describe("A plugin that cannot be built", func() {
 	})
 })
 
-// moody is an out-of-tree plugin whose factory fails as a spec wants.
+// moody is an out-of-tree plugin whose factory fails as a spec determines.
 const (
 	moody     = "Moody"
 	usesMoody = `

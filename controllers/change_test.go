@@ -130,7 +130,7 @@ percentageOfNodesToScore: 0
 		labelled := after.DeepCopy()
 		labelled.Labels = map[string]string{"team": "a"}
 		Expect(k8s.Patch(ctx, labelled, client.MergeFrom(after))).To(Succeed())
-		create(ctx, profile("another", "")) // is looked at after that change
+		create(ctx, profile("another", "")) // a pass after that change processes it
 		expectProfile(ctx, "another", isProgrammed)
 		still := expectProfile(ctx, "mine", isProgrammed)
 		Expect(still.Generation).To(Equal(int64(2)))

@@ -17,7 +17,7 @@ import (
 	"github.com/livesched/livesched/test/testcluster"
 )
 
-// Of two profiles of the same age, the one whose name comes first counts as the older. The specs
+// Of two profiles of the same age, the one whose name sorts first counts as the older. The specs
 // rely on that: creation timestamps have a resolution of one second.
 var _ = Describe("Profiles that conflict", func() {
 	var run *testcluster.Running

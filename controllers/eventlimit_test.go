@@ -45,7 +45,7 @@ func TestAChangeEverySecondForAnHourDoesNotFloodTheClusterWithEvents(t *testing.
 		t.Errorf("then %q, %q", got[25], got[26])
 	}
 
-	// A warning on it, and a change of another object, are recorded all the same.
+	// A warning on it, and a change of another object, are recorded nevertheless.
 	before := len(got)
 	recorder.Eventf(mine, nil, corev1.EventTypeWarning, "Invalid", "Accept", "100%% wrong")
 	recorder.Eventf(&v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: "mine", UID: "two"}}, nil, corev1.EventTypeNormal, "Programmed", "Program", "%s", "created again")

@@ -128,8 +128,8 @@ var _ = Describe("Changes in quick succession", func() {
 		factory, api := &moodyFactory{}, &watchedAPI{}
 		run := startFor(api, func(o *app.Options) { o.OutOfTree = framework.Registry{moody: factory.build} })
 		createNodes(ctx)
-		// Storing a revision holds up the next pass. A build would not: the pass does not wait for
-		// it for long.
+		// Storing a revision delays the next pass. A build would not: the pass waits for it only
+		// briefly.
 		release := api.hold()
 		p := profile("mine", usesMoody)
 		create(ctx, p)

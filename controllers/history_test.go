@@ -210,7 +210,7 @@ var _ = Describe("After a restart", func() {
 		change(ctx, profile("kept", ""), refusals[0].spec)
 		expectProfile(ctx, "kept", keepsLastGood)
 		expectPolicy(ctx, "unused", isProgrammed)
-		// Policies are reported after profiles: this one is, once it has lost a profile.
+		// Policies are reported after profiles: this one is reported once it has lost a profile.
 		Eventually(func() []string { return expectPolicy(ctx, "default", isProgrammed).Status.Profiles }).Should(Equal([]string{"good"}))
 		Expect(run.Stop(patience)).To(Succeed())
 
@@ -565,15 +565,15 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// watchedAPI is a proxy of the API server. It notes the writes of revisions and of livesched's own
-// kinds, and rejects calls as a spec wants.
+// watchedAPI is a proxy of the API server. It records the writes of revisions and of livesched's
+// own kinds, and rejects calls as a spec specifies.
 type watchedAPI struct {
 	refused, held atomic.Int32
 
 	mu      sync.Mutex    // guards the fields below
-	refuses []string      // the methods that are refused for ControllerRevisions, and "forbidden" if they are
-	holds   chan struct{} // if there is one, ControllerRevisions are not created before it is closed
-	written []string      // method and path of all that was written
+	refuses []string      // methods rejected for ControllerRevisions, and "forbidden" if so
+	holds   chan struct{} // not nil: ControllerRevisions are created only once it is closed
+	written []string      // method and path of each write
 }
 
 func (a *watchedAPI) refuse(methods ...string) {

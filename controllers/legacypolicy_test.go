@@ -46,7 +46,7 @@ func whyPending(ctx context.Context, pod *corev1.Pod, message OmegaMatcher) {
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// expectFate creates pods, one after the other, until one is placed as it should be: livesched may
+// expectFate creates pods, one after the other, until one has the expected outcome: livesched may
 // see other objects later. It deletes the other pods, since they may influence the next one.
 func expectFate(ctx context.Context, newPod func() *corev1.Pod, fate func(Gomega, *corev1.Pod)) {
 	GinkgoHelper()
@@ -157,7 +157,7 @@ algorithmSource:
 		first.Spec.NodeName = busy
 		create(ctx, first)
 		expectProfile(ctx, "mine", isAccepted, isProgrammed)
-		for range 3 { // the emptier node would suit them better
+		for range 3 { // the emptier node would have more room
 			expectFate(ctx, func() *corev1.Pod { return web("mine") }, func(g Gomega, pod *corev1.Pod) { g.Expect(pod.Spec.NodeName).To(Equal(busy)) })
 		}
 

@@ -16,7 +16,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/profile"
 )
 
-// The outcomes of builds that the tests know.
+// The possible outcomes of the tests' builds.
 var (
 	built    = profile.Outcome{Built: &profile.Build{}}
 	failing  = profile.Outcome{Err: errNoLicence, Failed: true}
@@ -24,8 +24,8 @@ var (
 	retrying = profile.Outcome{Failed: true}
 )
 
-// parse makes profiles of words like "a1:New": the scheduler name, the revision and the order of
-// the queue, which is "Old" if it is left out.
+// parse makes profiles from words like "a1:New": the scheduler name, the revision and the order of
+// the queue, by default "Old".
 func parse(words string) map[string]*config.Profile {
 	profiles := map[string]*config.Profile{}
 	for word := range strings.FieldsSeq(words) {
@@ -39,7 +39,7 @@ func parse(words string) map[string]*config.Profile {
 	return profiles
 }
 
-// show writes profiles as parse reads them, without the order of the queue.
+// show formats profiles as parse reads them, without the order of the queue.
 func show(profiles map[string]*config.Profile) string {
 	words := make([]string, 0, len(profiles))
 	for _, name := range slices.Sorted(maps.Keys(profiles)) {
@@ -51,14 +51,16 @@ func show(profiles map[string]*config.Profile) string {
 func TestAPlan(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		// resolved is what is to run, and active what runs: see parse.
+		// resolved are the profiles that must run, and active those that run: see parse.
 		resolved, active string
 		wanted           outcomes
-		// before are last good revisions that stand in, and standIns their builds.
+		// before are last good revisions that stand in for resolved ones, and standIns their
+		// builds.
 		before   string
 		standIns outcomes
 
-		// next is what runs after the swap. take, failed and pending are scheduler names.
+		// next are the profiles that run after the swap. take, failed and pending are scheduler
+		// names.
 		next, take, failed, pending string
 	}{
 		{name: "nothing at all"},

@@ -13,13 +13,13 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// refusal is a spec that is not accepted, and what its condition says.
+// refusal is a spec that is not accepted, and the text of its condition.
 type refusal struct {
 	name, spec, reason string
 	words              []string
 }
 
-// Policies that are not accepted and stand beside the profiles.
+// Policies that are not accepted, next to the profiles:
 const (
 	extended = `
 extenders: [{urlPrefix: "https://extender.example", filterVerb: filter, tlsConfig: {secretRef: {namespace: default, name: nowhere}}}]

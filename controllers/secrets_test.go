@@ -62,7 +62,7 @@ func TestASecretIsReadAsItIsAndOnlyWhileItIsNamed(t *testing.T) {
 		t.Errorf("kept is %v, %v", kept, err)
 	}
 
-	// The fake API server tells a watch nothing of what was changed between the list and it.
+	// The watch of the fake API server does not report changes between the list and the watch.
 	watches := func() (n int) {
 		for _, action := range client.Actions() {
 			if action.GetVerb() == "watch" {
@@ -73,7 +73,7 @@ func TestASecretIsReadAsItIsAndOnlyWhileItIsNamed(t *testing.T) {
 	}
 	g.Eventually(watches).Should(gomega.Equal(2))
 
-	// From here on Secrets are read as by the reconciler: only when something changed.
+	// From here on Secrets are read as the reconciler does: only after a change.
 	found, seen := read(), int32(0)
 	readWhenChanged := func() map[types.NamespacedName]config.Secret {
 		if now := changes.Load(); now != seen {
@@ -148,7 +148,7 @@ func TestNobodyWaitsLongForASecret(t *testing.T) {
 	})
 	w, _ := watching(t, client)
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // the same as the deadline
+	cancel() // the same as after the deadline
 	if got := w.read(ctx, sets.New(someSecret))[someSecret]; got.Unreadable() != errNoAnswer.Error() {
 		t.Errorf("got %q", got.Unreadable())
 	}

@@ -29,7 +29,7 @@ func resolved(generation int64, revision string) *config.Profile {
 	return &config.Profile{Name: "mine", UID: "uid-mine", Generation: generation, SchedulerName: "mine", PolicyName: "default", Revision: revision}
 }
 
-// decides returns a profile that was built earlier and runs.
+// decides returns a running profile that was built earlier.
 func decides(cfg *config.Profile) *running {
 	return &running{config: cfg, built: earlier.Add(300 * time.Millisecond), plugins: &schedconfig.Plugins{
 		Filter:         schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: "F"}}},
@@ -70,8 +70,8 @@ func TestTheStatusOfAProfile(t *testing.T) {
 		generation int64
 		before     v1alpha1.SchedulerProfileStatus
 		result     config.Result
-		// toRun is the configuration that the resolution has for the scheduler name, and running
-		// the one that runs; nil is none.
+		// toRun is the resolved configuration for the scheduler name, and running the one that
+		// runs; nil means none.
 		toRun   *config.Profile
 		running *running
 		failed  error

@@ -142,7 +142,7 @@ var _ = Describe("Events on a profile", func() {
 		expectProfile(ctx, "mine", keepsLastGood)
 		change(ctx, mine, spreads)
 		last := expectProfile(ctx, "mine", isProgrammed)
-		create(ctx, profile("another", "")) // has the whole set looked at
+		create(ctx, profile("another", "")) // triggers a pass over all objects
 		expectProfile(ctx, "another", isProgrammed)
 
 		told := func(kind, reason, note string) OmegaMatcher {

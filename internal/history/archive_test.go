@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// apiServer is a fake one that counts what is written and can fail.
+// apiServer is a fake that counts writes and can fail.
 type apiServer struct {
 	client.WithWatch
 	writes int
@@ -64,7 +64,7 @@ func createUnless(ctx context.Context, s *apiServer, c client.WithWatch, o clien
 	return c.Create(ctx, o, opts...)
 }
 
-// loaded is an archive that has read what there is.
+// loaded returns an archive that has read the stored revisions.
 func loaded(t *testing.T, s *apiServer) *Archive {
 	t.Helper()
 	a := &Archive{Client: s, Namespace: namespace}
@@ -83,7 +83,7 @@ func (s *apiServer) stored(t *testing.T) []Revision {
 	return all
 }
 
-// percent is the revision of a profile that is told apart by its percentage.
+// percent returns the revision of a profile that its percentage identifies.
 func percent(t *testing.T, generation int64, percentage int) *Revision {
 	r := ran(t, 0, generation, fmt.Sprint("h", percentage), fmt.Sprintf("percentageOfNodesToScore: %d", percentage), nil)
 	r.Name = ""
@@ -185,7 +185,7 @@ func TestTwoReplicasThatStoreTheSameSpecShareOneRevision(t *testing.T) {
 	if a.Name != b.Name || b.Number != 1 || len(s.stored(t)) != 1 {
 		t.Errorf("%+v and %+v", a, b)
 	}
-	// The one has gone on, the other does not know.
+	// One archive has written more, which the other does not know.
 	mustStore(t, one, percent(t, 2, 2), 10)
 	if got := mustStore(t, other, percent(t, 2, 2), 10); got.Number != 2 || got.Again != nil {
 		t.Errorf("stored %+v", got)
@@ -207,7 +207,7 @@ func TestARevisionThatSomebodyDeletedOrBrokeIsWrittenAgain(t *testing.T) {
 		t.Errorf("stored %+v", got)
 	}
 
-	// In its place is something else now.
+	// Another object has taken its place.
 	if err := s.Delete(t.Context(), object.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
@@ -236,8 +236,8 @@ func TestDeletedObjectsAreForgotten(t *testing.T) {
 	}
 }
 
-// TestTheIndexIsWhatIsStored stores at random, with an API server that fails at times, and compares
-// with what is there.
+// TestTheIndexIsWhatIsStored stores revisions at random, with an API server that sometimes fails,
+// and compares the index with the stored ones.
 func TestTheIndexIsWhatIsStored(t *testing.T) {
 	random := rand.New(rand.NewSource(1))
 	s := newAPIServer(t)

@@ -50,7 +50,7 @@ const (
 	whole = `{algorithmSource: {provider: ClusterAutoscalerProvider}, podMaxBackoff: 20s, extenders: [{urlPrefix: "https://x", tlsConfig: {secretRef: {namespace: n, name: s}}}]}`
 )
 
-// samples are revisions of all shapes.
+// samples are revisions with every combination of fields.
 func samples(t testing.TB) map[string]Revision {
 	return map[string]Revision{
 		"a profile on the built-in defaults": {
@@ -173,7 +173,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		again, err := Encode(first, namespace)
 		if err != nil {
-			return // what the API server would not have taken, such as arguments that are no object
+			return // the API server would have rejected it, such as arguments that are not an object
 		}
 		second, err := Decode(again)
 		if err != nil {
@@ -192,7 +192,7 @@ func TestListReturnsTheRevisionsOfOneObjectInOrder(t *testing.T) {
 	if err := appsv1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	// The fake client knows no pages: they are cut here.
+	// The fake client does not page: the pages are cut here.
 	pages := 0
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {

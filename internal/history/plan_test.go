@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ran is a profile's revision: its number, generation, hash and spec, and the policy that it was
-// built on, if any.
+// ran returns a profile's revision: its number, generation, hash and spec, and the policy that it
+// was built on, if any.
 func ran(t *testing.T, number, generation int64, hash, spec string, on *Policy) Revision {
 	t.Helper()
 	return Revision{
@@ -36,7 +36,7 @@ func TestAPlanStoresTheWantedRevision(t *testing.T) {
 		name    string
 		have    []Revision
 		want    Revision
-		kept    bool // a last good spec goes on
+		kept    bool // a last good spec stays active
 		planned string
 	}{
 		{"the first", nil, ran(t, 0, 1, "ha", a, nil), false, "create 1 of generation 1"},
@@ -85,7 +85,7 @@ func TestTheOldestRevisionsAreBeyondTheLimit(t *testing.T) {
 	}
 }
 
-// describe shows a change.
+// describe formats a change.
 func describe(c change) string {
 	show := func(r *Revision) string {
 		text := fmt.Sprintf("%d of generation %d", r.Number, r.Generation)

@@ -201,7 +201,7 @@ func TestTrimmingRemovesStartupConditions(t *testing.T) {
 func schedulerView(pod, before *corev1.Pod) map[string]any {
 	node := schedframework.NewNodeInfo(pod)
 	info, err := schedframework.NewPodInfo(pod)
-	var volumes [][]byte // those that may be mounted once, or count towards a limit
+	var volumes [][]byte // those that only one pod may mount, or that count towards a limit
 	for _, v := range pod.Spec.Volumes {
 		if v.GCEPersistentDisk != nil || v.AWSElasticBlockStore != nil || v.ISCSI != nil || v.RBD != nil || v.CSI != nil || v.Ephemeral != nil ||
 			v.AzureDisk != nil || v.Cinder != nil || v.VsphereVolume != nil || v.PersistentVolumeClaim != nil {

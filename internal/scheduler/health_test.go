@@ -21,7 +21,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// hanging is a PreEnqueue plugin that does not return until it is told to.
+// hanging is a PreEnqueue plugin that returns when goOn is closed.
 type hanging struct{ entered, goOn chan struct{} }
 
 func (hanging) Name() string { return "Hanging" }
@@ -35,7 +35,7 @@ func (h hanging) PreEnqueue(context.Context, *corev1.Pod) *fwk.Status {
 func TestHealthy(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local)
 	clock := clocktesting.NewFakeClock(began)
-	// The queue's lock is asked for by a goroutine.
+	// A goroutine of the probe takes the queue's lock.
 	const patience = time.Minute
 	healthy := func(t *testing.T, s *Scheduler) {
 		t.Helper()
@@ -80,7 +80,7 @@ func TestHealthy(t *testing.T) {
 			defer s.probe.mu.Unlock()
 			return s.probe.since.IsZero()
 		}, patience).Should(gomega.BeTrue())
-		clock.Step(time.Hour) // a probe that was answered long ago does not count
+		clock.Step(time.Hour) // the earlier, answered probe does not count
 		go s.parts.queue.Add(logr.Discard(), &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod", UID: "a"},
 			Spec:       corev1.PodSpec{SchedulerName: "mine"},

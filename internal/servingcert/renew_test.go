@@ -34,7 +34,7 @@ func mustRenew(t *testing.T, held map[string][]byte, now time.Time) *renewed {
 	return r
 }
 
-// verify connects as an API server does that trusts a bundle.
+// verify connects as an API server that trusts a bundle.
 func verify(t *testing.T, bundle []byte, data map[string][]byte, now time.Time) {
 	t.Helper()
 	pair, err := tls.X509KeyPair(data[SecretCertificate], data[SecretKey])
@@ -90,7 +90,7 @@ func TestACertificateIsRenewedUnderTheSameAuthority(t *testing.T) {
 func TestANewAuthorityIsPublishedBeforeItSigns(t *testing.T) {
 	first := mustRenew(t, nil, start)
 	due := renewal(authorities(t, first.data)[0], 5).Add(time.Second)
-	// A certificate that was renewed just before.
+	// A certificate that was renewed just before:
 	before := mustRenew(t, first.data, due.Add(-time.Hour))
 	announced := mustRenew(t, before.data, due)
 	if got := authorities(t, announced.data); len(got) != 2 || got[0].Equal(authorities(t, before.data)[0]) || !got[1].Equal(authorities(t, before.data)[0]) {
@@ -113,7 +113,7 @@ func TestANewAuthorityIsPublishedBeforeItSigns(t *testing.T) {
 	}
 }
 
-// cert0 is the present authority alone.
+// cert0 has only the present authority.
 func cert0(t *testing.T, data map[string][]byte) []byte {
 	t.Helper()
 	text, err := cert.EncodeCertificates(authorities(t, data)[0])
@@ -152,8 +152,8 @@ func TestACertificateForOtherNamesIsReplaced(t *testing.T) {
 	verify(t, first.data[SecretCA], second.data, start)
 }
 
-// An API server that has not heard of the last change yet, which takes it less than the notice,
-// always gets through.
+// An API server that has not received the last change yet, which takes it less than the notice, can
+// always connect.
 func TestARenewalDoesNotInterruptClients(t *testing.T) {
 	for seed := range int64(3) {
 		random := rand.New(rand.NewSource(seed))
@@ -161,8 +161,7 @@ func TestARenewalDoesNotInterruptClients(t *testing.T) {
 		r := mustRenew(t, nil, now)
 		known, changed, renewals := r.data[SecretCA], now, 0
 		for now.Before(start.Add(25 * 365 * day)) {
-			// Replicas look when they are told to, a little late, or when something else pokes
-			// them.
+			// Replicas act at their scheduled times, a little late, or after an unrelated wake-up.
 			now = earliest(r.again.Add(time.Duration(random.Intn(int(time.Minute)))), now.Add(time.Duration(random.Intn(int(150*day)))))
 			if now.Sub(changed) > DefaultLifetimes.Notice/2 || random.Intn(2) == 0 {
 				known = r.data[SecretCA]

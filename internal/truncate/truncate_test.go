@@ -32,7 +32,7 @@ func TestToBytesOfAShortLimit(t *testing.T) {
 		{"short", "short"},
 		{"0123456789", "0123456789"},
 		{"0123456789a", "012345 ..."},
-		{"01234ßßßßß", "01234 ..."}, // not in the middle of a letter
+		{"01234ßßßßß", "01234 ..."}, // not in the middle of a character
 		{"bad \xff", "bad \uFFFD"},
 		{"bad \xff bad \xff", "bad  ..."},
 	} {

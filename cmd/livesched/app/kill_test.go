@@ -295,8 +295,8 @@ func (w *changingWorld) expectRestored(ctx context.Context, what string) {
 	}
 }
 
-// expectKept expects the newest stored revision. The status had named it unless the process was
-// killed before it wrote the status.
+// expectKept expects the newest stored revision. The status names it, unless the process was killed
+// before it wrote the status.
 func (w *changingWorld) expectKept(before *v1alpha1.SchedulerProfile, active *v1alpha1.ActiveProfile, stored []history.Revision, told string) {
 	GinkgoHelper()
 	if len(stored) == 0 {
@@ -333,7 +333,7 @@ func (w *changingWorld) expectPlacedBy(ctx context.Context, name string, active 
 	Expect(k8s.Delete(ctx, pod, client.GracePeriodSeconds(0))).To(Succeed())
 }
 
-// said returns the profiles.
+// said returns the profiles with their status.
 func (w *changingWorld) said(ctx context.Context) map[string]*v1alpha1.SchedulerProfile {
 	GinkgoHelper()
 	all := map[string]*v1alpha1.SchedulerProfile{}

@@ -57,8 +57,8 @@ var countedMetrics = []string{
 	"unschedulable_pods",
 }
 
-// namedMetrics are the metrics of which only the series are compared: their values depend on the
-// order of events.
+// namedMetrics are the metrics whose values are not compared, only their series: the values depend
+// on the order of events.
 var namedMetrics = []string{
 	"event_handling_duration_seconds",
 	"goroutines",
@@ -262,7 +262,7 @@ func expectMetrics(ctx context.Context, scrape func(context.Context) map[string]
 	return title + want
 }
 
-// written returns the compared metrics, with one line for each series and its value.
+// written formats the compared metrics, with one line for each series and its value.
 func written(families map[string]*dto.MetricFamily) string {
 	var lines []string
 	for _, name := range slices.Concat(countedMetrics, namedMetrics) {

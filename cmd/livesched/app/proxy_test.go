@@ -18,14 +18,14 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// proxy connects livesched with the API server. When it is frozen, connections stay open but carry
-// no data. When it is cut, connections end, also new ones, until it is mended.
+// proxy connects livesched with the API server. While it is frozen, connections stay open but carry
+// no data. While it is cut, open and new connections end.
 type proxy struct {
 	listener net.Listener
 	target   string
 
 	frozen   chan struct{} // closed by freeze
-	accepted chan struct{} // has an item once a connection was made
+	accepted chan struct{} // receives an item after a connection was made
 	refused  atomic.Int32  // connections while it is cut
 
 	mu   sync.Mutex    // guards down

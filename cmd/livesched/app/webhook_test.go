@@ -93,7 +93,7 @@ var _ = Describe("The validating webhook, set up by config/webhook", Ordered, fu
 		began = time.Now()
 		addresses = []string{freeAddress(), freeAddress()}
 		call(ctx, addresses[0])
-		one, other = start(addresses[0]), start(addresses[1]) // at once
+		one, other = start(addresses[0]), start(addresses[1]) // both start concurrently
 		one.expectReady(ctx)
 		other.expectReady(ctx)
 	})

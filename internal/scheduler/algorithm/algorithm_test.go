@@ -57,7 +57,7 @@ func TestScheduleChoosesAmongEqualsAtRandom(t *testing.T) {
 				}
 				return draw
 			}})
-			// Every decision has the search begin elsewhere; this one at n0.
+			// Every decision starts its search at another node; this one at n0.
 			if got := mustSchedule(t, s, p, makePod("")).SuggestedHost; got != want {
 				t.Errorf("draw %d gave %s, want %s", draw, got, want)
 			}
@@ -221,7 +221,7 @@ func TestNominatedNode(t *testing.T) {
 	})
 	for name, test := range map[string]struct {
 		node  string
-		first *fwk.Status // of the nominated node when it is looked at alone
+		first *fwk.Status // of the nominated node when it is filtered first
 	}{
 		"does not matter if it does not fit":          {"n2", refuse("full")},
 		"does not matter if it is gone":               {"gone", nil},

@@ -26,12 +26,11 @@ var (
 	images     = []string{"img/a:1", "img/b:1", "img/c:1", "img/d:1"}
 )
 
-// generator makes random clusters and pods that use what the default plugins
-// look at.
+// generator makes random clusters, and pods that use what the default plugins read.
 type generator struct {
 	*rand.Rand
 	made int
-	// rarity divides the chances of what keeps pods and nodes apart.
+	// rarity divides the chances of properties that keep pods off nodes.
 	rarity int
 }
 
@@ -55,7 +54,7 @@ func (g *generator) namespaces() []*corev1.Namespace {
 	return out
 }
 
-// services are what PodTopologySpread's default constraints go by.
+// services returns the services that PodTopologySpread's default constraints depend on.
 func (g *generator) services() []*corev1.Service {
 	var out []*corev1.Service
 	for _, namespace := range namespaces {
@@ -124,8 +123,8 @@ func (g *generator) taints() []corev1.Taint {
 	return taints
 }
 
-// pod makes a pod of which each feature has its own chance, so that most pods
-// have few and some have many.
+// pod makes a pod. Each feature has its own chance, so that most pods have few features and some
+// have many.
 func (g *generator) pod(nodes []*corev1.Node) *corev1.Pod {
 	g.made++
 	name := fmt.Sprintf("pod-%05d", g.made)
@@ -203,7 +202,7 @@ func (g *generator) nodeAffinity(pod *corev1.Pod, nodes []*corev1.Node) {
 			NodeSelectorTerms: []corev1.NodeSelectorTerm{term},
 		}
 	} else if g.rarely(6) {
-		// Node names make PreFilter leave only these nodes.
+		// With node names, PreFilter leaves only these nodes.
 		values := []string{"node-gone"}
 		for range g.IntN(4) {
 			values = append(values, pick(g, nodes).Name)

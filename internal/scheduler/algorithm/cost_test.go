@@ -17,8 +17,8 @@ import (
 )
 
 // TestADecisionLooksAtFewNodes counts the nodes that a decision about a pod of a known class
-// examines. With 20 classes in turn, 20 nodes have changed since the last pod like it: the
-// twins and groups look at these, at most, and at one node of each group.
+// examines. With 20 classes in turn, 20 nodes have changed since the last pod of the class: the
+// twins and groups examine at most these, and one node of each group.
 func TestADecisionLooksAtFewNodes(t *testing.T) {
 	const classes, most = 20, 100
 	for _, kind := range []string{"basic", "owned", "spread", "anti", "affinity", "mixed"} {
@@ -32,8 +32,8 @@ func TestADecisionLooksAtFewNodes(t *testing.T) {
 				place := w.decider(nodes)
 				for i := range 10 * classes {
 					examined := place(podOf(kind, i))
-					// The first pod of a class may find nothing to keep off, the second does and
-					// takes a pass over all nodes, with the third its groups are made.
+					// For the first pod of a class, there may be nothing to keep away from. The
+					// second takes a pass over all nodes, and the third makes the groups.
 					if i >= 3*classes && examined > most {
 						t.Fatalf("the decision about pod %d examined %d nodes, want %d at most", i, examined, most)
 					}
@@ -48,8 +48,8 @@ func podOf(kind string, i int) *corev1.Pod {
 	return workload.Admit(workload.Pods{Kind: kind}.Pod(i))
 }
 
-// decider adds nodes, and returns a function that decides about a pod and assumes it, and returns
-// how many nodes the fast path has examined.
+// decider adds nodes, and returns a function that decides about a pod, assumes it, and returns the
+// number of nodes that the fast path has examined.
 func (w *world) decider(nodes int) func(*corev1.Pod) int {
 	logger := klog.FromContext(w.ctx)
 	for i := range nodes {

@@ -14,7 +14,7 @@ import (
 	"github.com/livesched/livesched/test/workload"
 )
 
-// warmUp is how many pods are decided about before the clock runs: several of each class.
+// warmUp is the number of pods that are scheduled before the measurement: several of each class.
 const warmUp = 200
 
 // BenchmarkDecide measures what a decision costs in the scheduling loop; see package decidebench.

@@ -22,7 +22,7 @@ import (
 
 const seed = 20260117
 
-// variants are the profiles that decisions are compared under.
+// variants are the profiles for which decisions are compared.
 var variants = map[string]setup{
 	"the default profile": {percentage: 100, parallelism: 16},
 	"one worker":          {percentage: 100, parallelism: 1},
@@ -38,8 +38,8 @@ var variants = map[string]setup{
 			}
 		}
 	}},
-	// Here the first node that fits is chosen. Of nodes that PreFilter names,
-	// kube-scheduler takes any first.
+	// Here the first node that fits is chosen. Of the nodes that PreFilter names, kube-scheduler
+	// takes any first.
 	"no scoring": {percentage: 100, parallelism: 1, noNodeNames: true, change: func(p *schedconfig.KubeSchedulerProfile) {
 		p.Plugins.Score.Disabled = []schedconfig.Plugin{{Name: "*"}}
 	}},
@@ -52,12 +52,12 @@ var variants = map[string]setup{
 		p.Plugins.Score.Enabled = []schedconfig.Plugin{{Name: "NodeResourcesFit"}, {Name: "ImageLocality"}}
 	}},
 	"extenders": {percentage: 100, parallelism: 16, extenders: testExtenders},
-	// kube-scheduler has no such setting any more: the decisions are compared, and that there are
-	// more reasons.
+	// kube-scheduler no longer has such a setting: the test compares the decisions, and that there
+	// are more reasons.
 	"all filters are checked": {percentage: 100, parallelism: 16, checkAllFilters: true},
 }
 
-// testExtenders refuse and score by a hash of pod and node.
+// testExtenders filter and score by a hash of pod and node.
 func testExtenders() []fwk.Extender {
 	hash := func(salt string, pod *corev1.Pod, node fwk.NodeInfo) uint32 {
 		h := fnv.New32a()
@@ -98,8 +98,7 @@ func testExtenders() []fwk.Extender {
 	}
 }
 
-// outcomes counts what the cases were about, so that a generator that makes only
-// easy ones is noticed.
+// outcomes counts the kinds of cases, so that a generator which makes only easy ones is noticed.
 type outcomes map[string]int
 
 func (o outcomes) String() string {
@@ -152,8 +151,7 @@ func TestDecisionsMatchKubeScheduler(t *testing.T) {
 	}
 }
 
-// compare has both sides decide about the pod and returns the node it is to run
-// on, if any.
+// compare makes both sides decide about the pod and returns the chosen node, if any.
 func (o *oracle) compare(where string, pod *corev1.Pod, seen outcomes) string {
 	o.t.Helper()
 	want, wantErr := o.upstreamDecision(pod)
@@ -171,7 +169,7 @@ func (o *oracle) compare(where string, pod *corev1.Pod, seen outcomes) string {
 		o.t.Fatalf("%s: nodes that fit (-kube-scheduler +ours):\n%s", where, diff)
 	}
 	if len(o.oursSaw.nodes) == 0 {
-		// One node fits, or there is nothing to score with: the choice is no choice.
+		// One node fits, or nothing scores: there is no choice to compare.
 		if want.SuggestedHost != got.SuggestedHost {
 			o.t.Fatalf("%s: kube-scheduler chose %s, we %s", where, want.SuggestedHost, got.SuggestedHost)
 		}
@@ -188,8 +186,8 @@ func (o *oracle) compare(where string, pod *corev1.Pod, seen outcomes) string {
 	return got.SuggestedHost
 }
 
-// compareErrors wants the same explanation from both: word for word for the pod,
-// and status by status for preemption and the queue.
+// compareErrors expects the same explanation from both sides: word for word for the pod, and status
+// by status for preemption and the queue.
 func (o *oracle) compareErrors(where string, wantErr, gotErr error, seen outcomes) {
 	o.t.Helper()
 	var want, got *schedframework.FitError
@@ -212,8 +210,8 @@ func (o *oracle) compareErrors(where string, wantErr, gotErr error, seen outcome
 	}
 }
 
-// compareReasons wants the same nodes to be refused, for the same reasons and maybe more, which may
-// show that no preemption could help.
+// compareReasons expects both sides to reject the same nodes for the same reasons, of which
+// livesched may have more: these may show that preemption cannot help.
 func (o *oracle) compareReasons(where string, want, got *schedframework.FitError, seen outcomes) {
 	o.t.Helper()
 	if got.Diagnosis.NodeToStatus.Len() != want.Diagnosis.NodeToStatus.Len() {
@@ -245,8 +243,8 @@ func describe(s *fwk.Status) string {
 	return fmt.Sprintf("%s %q %q", s.Code(), s.Plugin(), s.Reasons())
 }
 
-// compareScores scores the nodes that fit once more on both sides, compares the
-// scores plugin by plugin, and returns the nodes with the best total.
+// compareScores scores the nodes that fit again on both sides, compares the scores plugin by
+// plugin, and returns the nodes with the best total.
 func (o *oracle) compareScores(where string, pod *corev1.Pod) []string {
 	o.t.Helper()
 	nodes := o.oursSaw.nodes
@@ -279,8 +277,8 @@ func (o *oracle) compareScores(where string, pod *corev1.Pod) []string {
 	return best
 }
 
-// addExtenderScores does to kube-scheduler's scores what it does itself inside
-// of a function that cannot be reached from here.
+// addExtenderScores repeats on kube-scheduler's scores what kube-scheduler does in a function that
+// is not accessible here.
 func (o *oracle) addExtenderScores(pod *corev1.Pod, nodes []fwk.NodeInfo, scores []fwk.NodePluginScores) {
 	for _, extender := range o.upstream.Extenders {
 		if !extender.IsInterested(pod) || !extender.IsPrioritizer() {
@@ -303,8 +301,8 @@ func (o *oracle) addExtenderScores(pod *corev1.Pod, nodes []fwk.NodeInfo, scores
 }
 
 func TestSamplesMatchKubeScheduler(t *testing.T) {
-	// With one worker both look at the nodes in the same order, so the samples
-	// have to be the same, and so does the place where the next one begins.
+	// With one worker both sides search the nodes in the same order, so the samples must be equal,
+	// and so must the node at which the next search begins.
 	for _, percentage := range []int32{5, 30, 70} {
 		t.Run(fmt.Sprintf("%d percent", percentage), func(t *testing.T) {
 			t.Parallel()

@@ -19,8 +19,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// fake is a plugin for PreFilter, Filter, PreScore and Score. What is nil succeeds, leaves all
-// nodes, or scores 0.
+// fake is a plugin for PreFilter, Filter, PreScore and Score. Functions that are nil succeed, leave
+// all nodes, or score 0.
 type fake struct {
 	name      string
 	preFilter func() (*fwk.PreFilterResult, *fwk.Status)
@@ -123,7 +123,7 @@ func schedule(t *testing.T, s *Scheduler, p Params, pod *corev1.Pod) (Result, er
 
 func refuse(reason string) *fwk.Status { return fwk.NewStatus(fwk.Unschedulable, reason) }
 
-// onlyOn is a filter that refuses other nodes.
+// onlyOn is a filter that rejects other nodes.
 func onlyOn(names ...string) func(context.Context, string) *fwk.Status {
 	return func(_ context.Context, node string) *fwk.Status {
 		if sets.New(names...).Has(node) {

@@ -19,7 +19,7 @@ import (
 	"github.com/livesched/livesched/test/workload"
 )
 
-// alike is a cluster of nodes that are alike, in which both paths have to agree about pods.
+// alike is a cluster of equal nodes, in which both paths must agree about pods.
 type alike struct {
 	*world
 	profile Params
@@ -36,7 +36,7 @@ func newAlike(t *testing.T, nodes int) *alike {
 	return &alike{world: w, profile: w.profile("mine", func(*schedconfig.KubeSchedulerProfile) {})}
 }
 
-// agree has both paths decide about a pod often enough for there to be groups, and returns the
+// agree makes both paths decide about a pod often enough for groups to exist, and returns the
 // number of nodes that fit.
 func (a *alike) agree(pod *corev1.Pod) int {
 	a.t.Helper()
@@ -58,7 +58,7 @@ func (a *alike) agree(pod *corev1.Pod) int {
 	return fast.Feasible
 }
 
-// put puts a pod on a node, and returns it as it is there.
+// put puts a pod on a node, and returns it with the node set.
 func (a *alike) put(pod *corev1.Pod, node int) *corev1.Pod {
 	placed := pod.DeepCopy()
 	a.made++
@@ -81,7 +81,7 @@ func TestGroupsAfterTheLogHasAGap(t *testing.T) {
 	}
 	gap := func(a *alike, happens func()) {
 		before := a.snapshot.Log().End()
-		a.must(cache.New().UpdateSnapshot(klog.FromContext(a.ctx), a.snapshot)) // it goes to another cache, and comes back
+		a.must(cache.New().UpdateSnapshot(klog.FromContext(a.ctx), a.snapshot)) // the snapshot is used with another cache in between
 		happens()
 		a.must(a.cache.UpdateSnapshot(klog.FromContext(a.ctx), a.snapshot))
 		if _, ok := a.snapshot.Log().Since(before); ok {
@@ -90,7 +90,7 @@ func TestGroupsAfterTheLogHasAGap(t *testing.T) {
 	}
 	t.Run("while other nodes were tainted", func(t *testing.T) {
 		a := newAlike(t, 20)
-		a.noTrackers = true // they would take the groups with them
+		a.noTrackers = true // they would discard the groups, too
 		a.profile = a.world.profile("mine", func(*schedconfig.KubeSchedulerProfile) {})
 		for i := range 5 {
 			a.change(i, tainted)
@@ -135,7 +135,7 @@ func TestGroupsAfterTheLogHasAGap(t *testing.T) {
 	})
 }
 
-// TestGroupsWhenImagesCome has scores change of nodes that the log says nothing about.
+// TestGroupsWhenImagesCome changes scores of nodes without an entry in the change log.
 func TestGroupsWhenImagesCome(t *testing.T) {
 	a := newAlike(t, 20)
 	a.change(0, func(n *corev1.Node) {
@@ -151,8 +151,8 @@ func TestGroupsWhenImagesCome(t *testing.T) {
 	}
 }
 
-// TestGroupsWhenHostnamesAreShared has groups that go by the pods of a node until two nodes have
-// one hostname.
+// TestGroupsWhenHostnamesAreShared has groups that depend on the pods of a node, until two nodes
+// share a hostname.
 func TestGroupsWhenHostnamesAreShared(t *testing.T) {
 	for _, kind := range []string{"anti", "hard"} {
 		t.Run(kind, func(t *testing.T) {
@@ -203,8 +203,8 @@ func TestGroupsWhenATermBringsAnotherTopologyKey(t *testing.T) {
 	}
 }
 
-// TestClassesThatShareATwinPart has two versions of an app spread as one until a service is made
-// for one of them.
+// TestClassesThatShareATwinPart spreads two versions of an app as one until one of them gets a
+// service.
 func TestClassesThatShareATwinPart(t *testing.T) {
 	a := newAlike(t, 20)
 	service := func(name string, selector map[string]string) {

@@ -22,21 +22,21 @@ import (
 	"github.com/livesched/livesched/test/workload"
 )
 
-// Labels that tell pods apart only once some selector asks about them. Pods that are alike
-// otherwise differ in them, and a few selectors of those that come up in a run ask about one.
+// Labels that distinguish pods only once a selector mentions them. Otherwise equal pods differ in
+// these labels, and a few of a run's selectors mention one.
 
 const extraLabels = 20
 
 func extraLabel(i int) string { return fmt.Sprintf("extra-%d", i) }
 
-// labelMore gives some pods such a label, which makes many classes of one once it counts.
+// labelMore gives some pods such a label, which splits a class once the label counts.
 func (w *world) labelMore(pod *corev1.Pod) {
 	if w.chance(50) && (!w.even || w.chance(20)) {
 		pod.Labels[extraLabel(w.IntN(extraLabels))] = pick(w.generator, []string{"x", "y"})
 	}
 }
 
-// askMore has one of the pod's selectors, if there is any, ask about such a label now and then.
+// askMore makes one of the pod's selectors, if it has any, mention such a label now and then.
 func (w *world) askMore(pod *corev1.Pod) {
 	if !w.chance(15) {
 		return
@@ -80,7 +80,7 @@ func (w *world) own(pod *corev1.Pod) {
 	}
 }
 
-// changeController makes another ReplicaSet of some name, whose selector may ask about such a
+// changeController makes another ReplicaSet with some name, whose selector may mention such a
 // label.
 func (w *world) changeController() {
 	app := pick(w.generator, apps)
@@ -95,16 +95,16 @@ func (w *world) changeController() {
 	}))
 }
 
-// noteClass counts decisions about pods that have other labels than the pod that their class was
-// made for.
+// noteClass counts decisions about pods whose labels differ from those of the pod that their class
+// was made for.
 func (w *world) noteClass(pod, like *corev1.Pod) {
 	if !maps.Equal(pod.Labels, like.Labels) {
 		w.seen["of a class with other labels"]++
 	}
 }
 
-// TestLabelsComeToCount has some selector ask about the label "rev", by which no class was told
-// from another until then.
+// TestLabelsComeToCount makes a selector mention the label "rev", which no class depended on until
+// then.
 func TestLabelsComeToCount(t *testing.T) {
 	rev := func(pod *corev1.Pod) { pod.Labels["rev"] = "x" }
 	owned := func(pod *corev1.Pod) {
@@ -176,7 +176,7 @@ func TestLabelsComeToCount(t *testing.T) {
 			s.hard = true
 			s.replicaSet(&metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}})
 			s.bind("y", s.pod(rev))
-			for range 2 { // the first decision has the label "app" count
+			for range 2 { // the first decision makes the label "app" count
 				s.decide("", s.pod(owned))
 			}
 			s.replicaSet(asks)
@@ -200,7 +200,7 @@ func TestLabelsComeToCount(t *testing.T) {
 // labelScene is a world of three nodes.
 type labelScene struct {
 	*world
-	// hard has the default constraints refuse nodes.
+	// hard makes the default constraints reject nodes.
 	hard    bool
 	profile *Params
 	byName  map[string]*corev1.Pod // by node
@@ -228,7 +228,7 @@ func (s *labelScene) pod(edits ...func(*corev1.Pod)) *corev1.Pod {
 	return pod
 }
 
-// look has both paths decide about a pod, and compares.
+// look makes both paths decide about a pod, and compares.
 func (s *labelScene) look(pod *corev1.Pod) outcome {
 	s.t.Helper()
 	if s.profile == nil {
@@ -255,8 +255,8 @@ func (s *labelScene) look(pod *corev1.Pod) outcome {
 	return fast
 }
 
-// decide has a pod decided about, and placed on a node if one is given, of the class that it was
-// found to be of.
+// decide decides about a pod and, if a node is given, places it there, with the class that it
+// turned out to have.
 func (s *labelScene) decide(node string, pod *corev1.Pod) {
 	s.t.Helper()
 	fast := s.look(pod)
@@ -270,7 +270,7 @@ func (s *labelScene) decide(node string, pod *corev1.Pod) {
 	}
 }
 
-// refuse has a pod decided about that fits nowhere.
+// refuse decides about a pod that fits nowhere.
 func (s *labelScene) refuse(pod *corev1.Pod) {
 	s.t.Helper()
 	if reason := s.look(pod).reason; reason != fastpath.NoFit {
@@ -278,13 +278,13 @@ func (s *labelScene) refuse(pod *corev1.Pod) {
 	}
 }
 
-// bind puts a pod on a node that somebody else has bound there.
+// bind puts a pod on a node, as if another scheduler had bound it there.
 func (s *labelScene) bind(node string, pod *corev1.Pod) {
 	pod.Spec.NodeName = node
 	s.must(s.cache.AddPod(klog.FromContext(s.ctx), pod))
 }
 
-// remove takes off a node the pod that was placed there last.
+// remove removes the pod that was placed on a node last.
 func (s *labelScene) remove(node string) {
 	s.must(s.cache.RemovePod(klog.FromContext(s.ctx), s.byName[node]))
 }

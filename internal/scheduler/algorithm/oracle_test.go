@@ -29,11 +29,10 @@ import (
 
 func quiet(t testing.TB) context.Context { return klog.NewContext(t.Context(), logr.Discard()) }
 
-// oracle is kube-scheduler with a cluster in its cache, and beside it a
-// Scheduler of ours with plugins of the same kind and arguments, on the same
-// snapshot. Nothing of either is running: no informer, no queue. The package
-// differential compares livesched as a whole, with a cache of its own; here it is
-// the algorithm alone, with extenders too.
+// oracle is kube-scheduler with a cluster in its cache, and a livesched Scheduler with plugins of
+// the same kind and arguments on the same snapshot. Neither is running: no informer, no queue. The
+// package differential compares livesched as a whole, with its own cache; here, the algorithm alone
+// is compared, including extenders.
 type oracle struct {
 	t         testing.TB
 	ctx       context.Context
@@ -47,7 +46,7 @@ type oracle struct {
 
 	checkAllFilters bool
 
-	// What the Score plugins were last given, by each side.
+	// The nodes that each side passed last to Score plugins.
 	upstreamSaw, oursSaw *spy
 }
 
@@ -70,7 +69,7 @@ func (s *spy) names() []string {
 	return names
 }
 
-// setup is what differs between oracles.
+// setup is the configuration of an oracle.
 type setup struct {
 	percentage  int32
 	parallelism int32
@@ -81,8 +80,7 @@ type setup struct {
 	checkAllFilters bool // on our side
 }
 
-// newOracle returns an oracle of an empty cluster. Its goroutines end with
-// ctx.
+// newOracle returns an oracle of an empty cluster. Its goroutines end with ctx.
 func newOracle(ctx context.Context, t testing.TB, s setup) *oracle {
 	t.Helper()
 	cfg, err := latest.Default()
@@ -137,13 +135,13 @@ func newOracle(ctx context.Context, t testing.TB, s setup) *oracle {
 	return o
 }
 
-// upstreamNominator is kube-scheduler's queue. It has no numbers, for which the scalar path does
-// not ask.
+// upstreamNominator is kube-scheduler's queue. It has no numbers, and the scalar path does not need
+// them.
 type upstreamNominator struct{ fwk.PodNominator }
 
 func (upstreamNominator) NominatedNodes(*corev1.Pod) (map[string]uint64, bool) { panic("not expected") }
 
-// build makes the plugins of our side.
+// build makes livesched's plugins.
 func (o *oracle) build(profile *schedconfig.KubeSchedulerProfile, registry framework.Registry) *framework.Plugins {
 	o.t.Helper()
 	args := map[string]runtime.Object{}
@@ -199,7 +197,7 @@ func (o *oracle) place(pod *corev1.Pod, node string) {
 	o.must(o.upstream.Cache.AddPod(klog.FromContext(o.ctx), pod))
 }
 
-// nominate puts the pod into the queue as one that preempted others on the node.
+// nominate puts the pod into the queue as a preemptor that is nominated for the node.
 func (o *oracle) nominate(pod *corev1.Pod, node string) {
 	o.t.Helper()
 	pod.Spec.NodeName = ""
@@ -220,7 +218,7 @@ func (o *oracle) must(err error) {
 	}
 }
 
-// upstreamDecision asks kube-scheduler.
+// upstreamDecision returns kube-scheduler's decision.
 func (o *oracle) upstreamDecision(pod *corev1.Pod) (scheduler.ScheduleResult, error) {
 	o.t.Helper()
 	info, err := schedframework.NewPodInfo(pod)
@@ -229,7 +227,7 @@ func (o *oracle) upstreamDecision(pod *corev1.Pod) (scheduler.ScheduleResult, er
 	return o.upstream.SchedulePod(o.ctx, o.framework, schedframework.NewCycleState(), &schedframework.QueuedPodInfo{PodInfo: info})
 }
 
-// ourDecision asks our Scheduler.
+// ourDecision returns livesched's decision.
 func (o *oracle) ourDecision(pod *corev1.Pod) (Result, error) {
 	o.oursSaw.nodes = nil
 	return o.ours.Schedule(o.ctx, o.profile, schedframework.NewCycleState(), pod)

@@ -19,8 +19,8 @@ import (
 	"github.com/livesched/livesched/test/workload"
 )
 
-// sampled is a world of alike nodes, and profiles that are content with 40 per cent of them: the
-// default one, and one with Whim, which says nothing of what it goes by.
+// sampled is a world of equal nodes, and profiles for which 40 per cent of them suffice: the
+// default one, and one with Whim, which does not declare what it depends on.
 func sampled(t *testing.T, nodes int) (w *world, ordinary, opaque Params) {
 	w = newWorld(t, seed, 0)
 	for i := range nodes {
@@ -35,8 +35,8 @@ func sampled(t *testing.T, nodes int) (w *world, ordinary, opaque Params) {
 	return w, ordinary, opaque
 }
 
-// podOfWhim returns the i-th pod, or one with a higher number that Whim neither skips, nor refuses,
-// nor names nodes for.
+// podOfWhim returns the i-th pod, or one with a higher number, that Whim neither skips nor rejects,
+// and for which Whim names no nodes.
 func podOfWhim(i int) *corev1.Pod {
 	for {
 		pod := podOf("basic", i)

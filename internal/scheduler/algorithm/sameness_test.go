@@ -57,13 +57,12 @@ type world struct {
 	pods      []*corev1.Pod
 	nodesMade int
 	versions  int
-	// plain has no pod use what looks beyond a node.
+	// plain makes pods use nothing that depends on other nodes.
 	plain bool
-	// even makes nodes that differ in little, as those of most clusters do, so that there are
-	// groups of them.
+	// even makes nodes that differ little, as in most clusters, so that groups of nodes exist.
 	even bool
-	// bare is an even world without images, of which a change of one node changes the scores of
-	// all.
+	// bare is an even world without images, because a change of one node's images changes the
+	// scores of all.
 	bare bool
 	seen outcomes
 }
@@ -77,7 +76,7 @@ type handle struct {
 
 func (h handle) SnapshotSharedLister() fwk.SharedLister { return h.snapshot }
 
-// nominator promises nodes to pods.
+// nominator holds the nominated pods by node.
 type nominator map[string][]*corev1.Pod
 
 func (n nominator) AddNominatedPod(klog.Logger, fwk.PodInfo, *fwk.NominatingInfo) {}
@@ -106,7 +105,7 @@ func (n nominator) NominatedNodes(pod *corev1.Pod) (nodes map[string]uint64, rep
 	return nodes, repelling
 }
 
-// samenessProfiles are what the pods of a world are scheduled by.
+// samenessProfiles are the profiles that schedule the pods of a world.
 var samenessProfiles = []func(*schedconfig.KubeSchedulerProfile){
 	func(*schedconfig.KubeSchedulerProfile) {},
 	variants["other weights and strategy"].change,
@@ -151,9 +150,8 @@ var samenessProfiles = []func(*schedconfig.KubeSchedulerProfile){
 	},
 }
 
-// parity is an out-of-tree plugin that says that it is node-local. It goes by the parity of the
-// number of pods on a node and by a label of the pod, with scores that are normalized in a way of
-// its own.
+// parity is an out-of-tree plugin that declares that it is node-local. It depends on the parity of
+// the number of pods on a node and on a label of the pod, and normalizes scores in its own way.
 type parity struct{}
 
 func (parity) Name() string { return "Parity" }
@@ -206,8 +204,8 @@ func (w *world) build() {
 	w.profiles = append(w.profiles, w.profile("drawn", w.drawArgs))
 }
 
-// drawArgs draws the arguments of the plugins that go by resources, and whether pods are spread by
-// default.
+// drawArgs draws the arguments of the plugins that depend on resources, and whether pods are spread
+// by default.
 func (w *world) drawArgs(p *schedconfig.KubeSchedulerProfile) {
 	draw := func(most int64) (specs []schedconfig.ResourceSpec) {
 		for _, name := range []string{"memory", "cpu", gpu, "ephemeral-storage"} {
@@ -235,7 +233,7 @@ func (w *world) drawArgs(p *schedconfig.KubeSchedulerProfile) {
 		case *schedconfig.NodeResourcesBalancedAllocationArgs:
 			args.Resources = draw(1)
 		case *schedconfig.PodTopologySpreadArgs:
-			if w.chance(50) { // what pods that name their node are refused by as well
+			if w.chance(50) { // which also reject pods that name their node
 				args.DefaultingType = schedconfig.ListDefaulting
 				args.DefaultConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: zone, WhenUnsatisfiable: corev1.DoNotSchedule}}
 			}
@@ -320,7 +318,7 @@ func (w *world) addNode() {
 	}
 }
 
-// changeNode changes something that plugins go by, or something that they do not.
+// changeNode changes something that plugins depend on, or something that they do not.
 func (w *world) changeNode() {
 	i := w.IntN(len(w.nodes))
 	node := w.nodes[i].DeepCopy()
@@ -359,8 +357,8 @@ func (w *world) changeNode() {
 	w.nodes[i] = node
 }
 
-// rename gives a node the hostname of another, or all that were given one their own back: hostnames
-// are mostly unique.
+// rename gives a node the hostname of another, or restores the hostnames of all: hostnames are
+// mostly unique.
 func (w *world) rename(node *corev1.Node) {
 	if w.chance(10) {
 		node.Labels[hostname] = pick(w.generator, w.nodes).Name
@@ -451,11 +449,11 @@ func (w *world) template() *corev1.Pod {
 	w.own(pod)
 	w.askMore(pod)
 	claims := 20
-	if w.even { // of pods with claims there are no groups
+	if w.even { // pods with claims have no groups
 		claims = 5
 	}
 	if w.chance(claims) {
-		// Claims are found by the pod's namespace.
+		// The key of a claim includes the pod's namespace.
 		pod.Annotations = map[string]string{volumeKey: string(pick(w.generator, volumeKinds))}
 		pod.Namespace = namespaces[0]
 	}
@@ -481,7 +479,7 @@ func (w *world) another() *corev1.Pod {
 		pod.Labels["unique"] = pod.Name // as the pods of a Job have
 	}
 	w.labelMore(pod)
-	// What every pod gets from its service account, under a name of its own.
+	// Every pod gets these from its service account, under a name of its own.
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "kube-api-access-" + pod.Name, VolumeSource: corev1.VolumeSource{
 		Projected: &corev1.ProjectedVolumeSource{},
 	}})
@@ -508,7 +506,7 @@ func (w *world) removePod() {
 	w.pods = slices.Delete(w.pods, i, i+1)
 }
 
-// disturb has something happen in the cluster.
+// disturb changes something in the cluster.
 func (w *world) disturb() {
 	logger := klog.FromContext(w.ctx)
 	if len(w.pods) > 8*len(w.nodes) { // full: half of them end
@@ -519,7 +517,7 @@ func (w *world) disturb() {
 	switch n := w.IntN(100); {
 	case n < 25 && len(w.pods) > 0:
 		w.removePod()
-	case n < 40 && len(w.pods) > 0: // is confirmed, gets other labels, or is being deleted
+	case n < 40 && len(w.pods) > 0: // the pod is confirmed, relabelled, or being deleted
 		i := w.IntN(len(w.pods))
 		pod := w.pods[i].DeepCopy()
 		switch w.IntN(4) {
@@ -529,7 +527,7 @@ func (w *world) disturb() {
 			pod.Labels[pick(w.generator, []string{"app", extraLabel(w.IntN(extraLabels))})] = pick(w.generator, apps)
 		case 2:
 			pod.DeletionTimestamp = &metav1.Time{}
-		case 3: // as the API server does when it is bound
+		case 3: // as the API server does when the pod is bound
 			pod.Labels[zone] = fmt.Sprintf("zone-%d", w.IntN(3))
 		}
 		w.must(w.cache.UpdatePod(logger, w.pods[i], pod))
@@ -565,7 +563,7 @@ func (w *world) disturb() {
 	}
 }
 
-// nominate promises a node to a pod, or takes all promises back.
+// nominate nominates a pod for a node, or removes all nominations.
 func (w *world) nominate() {
 	if len(w.handle.nominated) > 0 {
 		clear(w.handle.nominated)
@@ -577,8 +575,8 @@ func (w *world) nominate() {
 	}
 }
 
-// step has something decided about a pod, and about another like it if it fits nowhere: nothing has
-// happened to the nodes then, but something else may have.
+// step decides about a pod and, if it fits nowhere, about another like it: between the two, nodes
+// do not change, but something else may.
 func (w *world) step(where string) {
 	w.t.Helper()
 	pod, p := w.another(), pick(w.generator, w.profiles)
@@ -589,7 +587,7 @@ func (w *world) step(where string) {
 	case reason != fastpath.NoFit:
 		return
 	case w.chance(50):
-		for range min(5, len(w.pods)) { // so that the cluster is not full for good
+		for range min(5, len(w.pods)) { // so that the cluster is not full forever
 			w.removePod()
 		}
 		return
@@ -609,8 +607,8 @@ func (w *world) step(where string) {
 	w.decide(where+", again", p, pod)
 }
 
-// decide decides about a pod on both paths, compares what they come to, and places the pod if there
-// is room.
+// decide decides about a pod on both paths, compares the outcomes, and places the pod if a node
+// fits.
 func (w *world) decide(where string, p Params, pod *corev1.Pod) fastpath.Reason {
 	w.t.Helper()
 	w.must(w.cache.UpdateSnapshot(klog.FromContext(w.ctx), w.snapshot))
@@ -626,7 +624,7 @@ func (w *world) decide(where string, p Params, pod *corev1.Pod) fastpath.Reason 
 	}
 	forScalar := schedframework.NewCycleState()
 	if reason != fastpath.None {
-		forScalar = state // which is as good as new
+		forScalar = state // the fast path has left it as new
 	}
 	scalar := w.ours.newScalar(p, forScalar, pod)
 	want, err := scalar.schedule(w.ctx)
@@ -677,8 +675,7 @@ func (w *world) decide(where string, p Params, pod *corev1.Pod) fastpath.Reason 
 	return reason
 }
 
-// expectReserved has the pod's node reserved with what each of the two paths has left in the pod's
-// state.
+// expectReserved reserves the pod's node with the state that each of the two paths has left.
 func (w *world) expectReserved(where string, p Params, fast, scalar fwk.CycleState, pod *corev1.Pod, node string) {
 	w.t.Helper()
 	reserve := func(state fwk.CycleState) (reserved, preFlight fwk.Code) {
@@ -697,7 +694,7 @@ func (w *world) expectReserved(where string, p Params, fast, scalar fwk.CycleSta
 	}
 }
 
-// populate adds nodes, and what there is besides.
+// populate adds nodes and other objects.
 func (w *world) populate(nodes int) {
 	for range nodes {
 		w.addNode()
@@ -782,8 +779,8 @@ func TestTheFastPathDecidesAsTheScalarPathInTheLongRun(t *testing.T) {
 	}
 }
 
-// TestDecisionsByGroupsAreThoseOfTheScalarPath is about clusters in which many nodes are alike, and
-// classes that are seen often enough to have groups.
+// TestDecisionsByGroupsAreThoseOfTheScalarPath uses clusters in which many nodes are equal, and
+// classes that occur often enough to have groups.
 func TestDecisionsByGroupsAreThoseOfTheScalarPath(t *testing.T) {
 	const worlds, steps = 6, 600
 	total := outcomes{}

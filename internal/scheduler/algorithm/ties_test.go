@@ -19,8 +19,7 @@ func (w *world) numPods() (pods []int) {
 	return pods
 }
 
-// A node with none, with one and with two of the pods in these tests have one total under the
-// default plugins.
+// A node with none, one or two of these tests' pods has the same total under the default plugins.
 
 func TestOfTheNodesThatAreDrawnTheOneWithTheFewestPodsIsTaken(t *testing.T) {
 	for name, scalar := range map[string]bool{"on the fast path": false, "on the scalar path": true} {
@@ -61,7 +60,7 @@ func TestPodsThatAreAlikeSpreadOverNodesThatAre(t *testing.T) {
 			used--
 		}
 	}
-	if used < nodes*9/10 { // 194 or so; were each of the best as likely as any other, 120
+	if used < nodes*9/10 { // about 194; if each best node were equally likely, 120
 		t.Errorf("%d pods were placed on %d of %d nodes", nodes, used, nodes)
 	}
 }

@@ -35,7 +35,7 @@ func (a *alike) another(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// refusal is the error about a pod that fits nowhere, with what PreFilter has left.
+// refusal is the error of a pod that fits nowhere, with the state that PreFilter has left.
 type refusal struct {
 	*schedframework.FitError
 	err   error
@@ -59,7 +59,7 @@ func (a *alike) refused(like *corev1.Pod) refusal {
 	return refusal{fitError, err, state}
 }
 
-// bigPod returns a pod that asks for more than a node has.
+// bigPod returns a pod that requests more than a node has.
 func bigPod() *corev1.Pod {
 	pod := podOf("basic", 0)
 	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = workload.Node(0).Status.Allocatable[corev1.ResourceCPU]
@@ -130,7 +130,7 @@ func TestOfPodsThatFitNowhereOnlyTheNodesThatHaveChangedAreAskedAboutAgain(t *te
 	}
 }
 
-// crowded is a world of which all nodes but the last are full.
+// crowded is a world in which all nodes but the last are full.
 func crowded(t *testing.T) (w *alike, last string) {
 	const nodes = 12
 	w = newAlike(t, nodes)
@@ -205,7 +205,7 @@ func TestPodsThatFitNowhereAreToldWhatNamespacesMakeOfIt(t *testing.T) {
 			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}, NamespaceSelector: namespaces, TopologyKey: hostname,
 		}
 	}
-	// The pod wants to be where a friend of the front is, but not where a foe is.
+	// The pod must be near a friend of the front, but not near a foe.
 	pod := podOf("basic", 0)
 	pod.Spec.Affinity = &corev1.Affinity{
 		PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
@@ -237,7 +237,7 @@ func TestWhatPodsHaveToDoWithARefusalThatAreNominatedAfterItIsNotKept(t *testing
 	if !ok {
 		t.Fatal("the pod fits")
 	}
-	// In between a pod is promised a node.
+	// In between, a pod is nominated for a node.
 	w.handle.nominated[workload.NodeName(0)] = []*corev1.Pod{w.another(bigPod())}
 	state := schedframework.NewCycleState()
 	_, err := w.ours.newScalar(w.profile, state, pod).schedule(w.ctx)
@@ -273,7 +273,7 @@ func TestOfPodsThatFitNowhereTheNodesAreAskedAboutAgainToWhichOthersAreNominated
 		before = testutil.ToFloat64(asked)
 	}
 	const cpu, memory = "4 Insufficient cpu.", "1 Insufficient memory, 4 Insufficient cpu."
-	promise(0, small) // the only one with room
+	promise(0, small) // the only node with room
 	expect("at first", 1, cpu)
 	expect("as before", 0, cpu)
 	promise(3, fat)
@@ -384,15 +384,15 @@ func TestPodsThatNameTheirNodeReckonWithWhoIsNominatedToIt(t *testing.T) {
 	expect("anti", 1, fastpath.Nominated)
 }
 
-// fullPod returns a pod that takes a node for itself.
+// fullPod returns a pod that fills a node.
 func fullPod() *corev1.Pod {
 	pod := bigPod()
 	pod.Spec.Overhead = nil
 	return pod
 }
 
-// Pods of few classes, most of which fit nowhere, come while nodes and other pods change: of what
-// is known of them only what has changed is asked for again.
+// Pods of few classes, most of which fit nowhere, come while nodes and other pods change: the fast
+// path evaluates only nodes that have changed since the last pod of the class.
 func TestWhatIsKnownOfPodsThatFitNowhereIsWhatTheScalarPathSays(t *testing.T) {
 	const worlds, steps = 8, 600
 	total := outcomes{}

@@ -22,29 +22,29 @@ import (
 // csiDriver has a limit of volumes on some nodes.
 const csiDriver = "csi.example"
 
-// volumeKind is what a template's pods have for volumes.
+// volumeKind is the kind of volumes that the pods of a template have.
 type volumeKind string
 
 const (
-	// zonal volumes are bound, and can be mounted by the nodes of a zone; labelled ones say so by a
-	// label, too.
+	// zonal volumes are bound, and the nodes of a zone can mount them; labelled ones also have a
+	// zone label.
 	zonal, labelled volumeKind = "zonal", "labelled"
 	// local volumes are bound, and on one node.
 	local volumeKind = "local"
-	// found ones are to be found among those that nodes have, once the pod has a node.
+	// found volumes are chosen among existing ones once the pod has a node.
 	found volumeKind = "found"
-	// provisioned ones are to be made, once the pod has a node, where topology and capacity allow
+	// provisioned volumes are created once the pod has a node, where topology and capacity allow
 	// it.
 	provisioned volumeKind = "provisioned"
-	// shared ones are of one claim that pods share, or that but one may use.
+	// shared volumes belong to one claim that several pods use, or that only one pod may use.
 	shared volumeKind = "shared"
-	// disk is a disk that pods on one node do not share.
+	// disk is a disk that pods on one node cannot share.
 	disk volumeKind = "disk"
 )
 
 var volumeKinds = []volumeKind{zonal, zonal, labelled, local, found, provisioned, shared, disk}
 
-// volumeKey is the label of a template that says which kind of volumes its pods have.
+// volumeKey is the label of a template that names the kind of its pods' volumes.
 const volumeKey = "volumes"
 
 func (w *world) indexer(informer interface{ GetIndexer() cache.Indexer }) cache.Indexer {
@@ -65,7 +65,7 @@ func (w *world) claimIndexer() cache.Indexer {
 	return w.indexer(w.handle.SharedInformerFactory().Core().V1().PersistentVolumeClaims().Informer())
 }
 
-// addStorage makes the classes of storage, and volumes that are to be found.
+// addStorage makes the storage classes, and the volumes that can be found.
 func (w *world) addStorage() {
 	storage := w.handle.SharedInformerFactory().Storage().V1()
 	classes := w.indexer(storage.StorageClasses().Informer())
@@ -86,7 +86,7 @@ func (w *world) addStorage() {
 	}
 }
 
-// addLimit gives a node a limit of volumes, another one, or none.
+// addLimit sets, changes or removes a node's limit of volumes.
 func (w *world) addLimit(node string) {
 	csiNode := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: node}}
 	driver := storagev1.CSINodeDriver{Name: csiDriver, NodeID: node}
@@ -136,7 +136,7 @@ func (w *world) addVolume(of volumeKind, claim string) string {
 	return name
 }
 
-// addClaim makes a claim, with a volume if it is of a kind that is bound.
+// addClaim makes a claim, with a volume if its kind is bound.
 func (w *world) addClaim(name string, of volumeKind) {
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespaces[0], Name: name, UID: types.UID(name)},
@@ -158,7 +158,7 @@ func (w *world) addClaim(name string, of volumeKind) {
 		claim.Spec.VolumeName = w.addVolume(of, name)
 		claim.Status.Phase = corev1.ClaimBound
 	}
-	if w.chance(98) { // or else the pod has to wait for it
+	if w.chance(98) { // otherwise, the pod must wait for it
 		w.put(w.claimIndexer(), claim)
 	}
 }
@@ -183,7 +183,7 @@ func (w *world) addVolumes(pod *corev1.Pod) {
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "data", VolumeSource: source})
 }
 
-// changeStorage has something happen to volumes.
+// changeStorage changes volumes.
 func (w *world) changeStorage() {
 	switch w.IntN(3) {
 	case 0:
@@ -205,7 +205,8 @@ func (w *world) changeStorage() {
 	}
 }
 
-// whim is an out-of-tree plugin that says nothing of what it goes by: the names of pod and node.
+// whim is an out-of-tree plugin that does not declare what it depends on: the names of pod and
+// node.
 type whim struct{}
 
 func (whim) Name() string { return "Whim" }
@@ -218,7 +219,7 @@ func (whim) of(names ...string) uint32 {
 	return h.Sum32() >> 4
 }
 
-// PreFilter names nodes for some pods, skips others, and refuses a few.
+// PreFilter names nodes for some pods, skips others, and rejects a few.
 func (p whim) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	switch n := p.of(pod.Name) % 20; {
 	case n < 3:
@@ -253,7 +254,7 @@ func (p whim) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, n
 	return nil
 }
 
-// whimState has the number of nodes that PreScore was given.
+// whimState has the number of nodes that PreScore was called with.
 type whimState struct{ nodes int }
 
 func (s whimState) Clone() fwk.StateData { return s }

@@ -12,7 +12,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// extenderBinder is an extender as far as binding sees it. Other methods are nil and panic.
+// extenderBinder is an extender with only the methods that binding uses. The others are nil and
+// panic.
 type extenderBinder struct {
 	fwk.Extender
 	f                              *fixture

@@ -39,8 +39,8 @@ func TestMain(m *testing.M) {
 	leaks.Main(m)
 }
 
-// plugin takes part in every extension point of the binding cycle. It notes its calls in the
-// fixture's log, and answers what the test says; success where it says nothing.
+// plugin implements every extension point of the binding cycle. It records its calls in the
+// fixture's log, and returns what the test specifies, by default success.
 type plugin struct {
 	name string
 	f    *fixture
@@ -92,10 +92,11 @@ type fixture struct {
 	waiting  *framework.WaitingPods
 	recorder *events.FakeRecorder
 	failure  *fwk.Status
-	// live is the pod as the API server has it; nil: as it was popped.
+	// live is the pod in the API server; nil: as it was popped.
 	live    *corev1.Pod
 	liveErr error
-	// announce and read, if not nil, are the API server's answers to the two calls of the Binder.
+	// announce and read, if not nil, return the API server's responses to the two calls of the
+	// Binder.
 	announce func() error
 	read     func() (*corev1.Pod, error)
 
@@ -134,7 +135,7 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// client is an API server that has the pod.
+// client returns an API server that has the pod.
 func (f *fixture) client() clientset.Interface {
 	client := &fake.Clientset{}
 	client.AddReactor("patch", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -163,7 +164,7 @@ func (f *fixture) client() clientset.Interface {
 	return client
 }
 
-// assume has a pod popped and put on the node.
+// assume pops a pod and assumes it on the node.
 func (f *fixture) assume(name string) *Cycle {
 	f.t.Helper()
 	popped := f.pop(name)
@@ -208,14 +209,14 @@ func (f *fixture) pop(name string) *schedframework.QueuedPodInfo {
 	return popped
 }
 
-// unschedulable has a pod that the rejector refused wait in the queue.
+// unschedulable puts a pod that the rejector rejected into the queue.
 func (f *fixture) unschedulable(name string) {
 	f.t.Helper()
 	f.refuse(f.pop(name))
 	f.expectPlace(name, queue.Unschedulable)
 }
 
-// refuse hands a popped pod back as one that the rejector refused.
+// refuse requeues a popped pod as rejected by the rejector.
 func (f *fixture) refuse(popped *schedframework.QueuedPodInfo) {
 	popped.UnschedulablePlugins = sets.New(rejector)
 	if _, err := f.Queue.Requeue(logr.Discard(), popped); err != nil {
@@ -230,7 +231,7 @@ func (f *fixture) expectPlace(name string, want queue.Place) {
 	}
 }
 
-// Handle implements Failures. It gives the pod back as failure.Handler does.
+// Handle implements Failures. It requeues the pod as failure.Handler does.
 func (f *fixture) Handle(_ context.Context, a failure.Attempt) {
 	f.note("failed: %s", a.Status.Message())
 	f.failure = a.Status
@@ -244,7 +245,7 @@ func (f *fixture) Handle(_ context.Context, a failure.Attempt) {
 	}
 }
 
-// note writes what happened, with what else is true at that time.
+// note records an event, with other facts that hold at that time.
 func (f *fixture) note(format string, args ...any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -22,11 +22,11 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
-// binder is a Bind plugin that notes which pods it binds, and does as the test says with each.
+// binder is a Bind plugin that records the pods it binds, and treats each as the test specifies.
 type binder struct {
 	bind func(ctx context.Context, pod *corev1.Pod) *fwk.Status
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	begun []string
 }
 
@@ -89,7 +89,7 @@ func TestNoMorePodsAreBoundAtOnceThanTheLimitSays(t *testing.T) {
 			c := b.on(f, fmt.Sprintf("pod-%d", i))
 			want = append(want, c.Pod.Pod.Name)
 			running.Go(func() { f.Run(f.ctx, c) })
-			synctest.Wait() // they come one after the other
+			synctest.Wait() // the bindings start one after the other
 		}
 		for bound := range pods {
 			synctest.Wait()
@@ -230,7 +230,7 @@ func TestTheLoopTakesARestWhileFourTimesAsManyPodsWaitAsAreBeingBound(t *testing
 		}
 		close(next)
 		running.Wait()
-		f.Limit.AwaitRoom(f.ctx) // nobody waits
+		f.Limit.AwaitRoom(f.ctx) // returns, as no pod is being bound
 	})
 }
 

@@ -13,13 +13,13 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// The benchmarks put this cache and kube-scheduler's through the same, one after the other in the
-// same run: only the ratio of two figures of one run means anything. The units are microseconds and
-// bytes allocated per pod.
+// The benchmarks run the same operations on this cache and on kube-scheduler's, one after the other
+// in the same run: only the ratio of two figures of one run is meaningful. The units are
+// microseconds and bytes allocated per pod.
 //
 //	go test -run '^$' -bench . ./internal/scheduler/cache
 
-// contender is a cache with its snapshot, driven as its scheduler drives it.
+// contender is a cache with its snapshot, used as its scheduler uses it.
 type contender interface {
 	addNode(node *corev1.Node)
 	// assume places a pod, as read from the queue, on a node.
@@ -34,7 +34,7 @@ type ourContender struct {
 	testing.TB
 	cache    *Cache
 	snapshot *Snapshot
-	queued   *schedframework.PodInfo // what the queue has parsed of a pod; the same for all here
+	queued   *schedframework.PodInfo // a pod as the queue has parsed it; the same for all
 	class    *Class                  // nil: classes are not known
 }
 
@@ -90,8 +90,8 @@ func (o *theirContender) update(old, pod *corev1.Pod) { o.check(o.cache.UpdatePo
 func (o *theirContender) remove(pod *corev1.Pod)      { o.check(o.cache.RemovePod(quiet, pod)) }
 func (o *theirContender) refresh()                    { o.check(o.cache.UpdateSnapshot(quiet, o.snapshot)) }
 
-// eachContender runs a benchmark for both, on clusters of the usual sizes and for pods with and
-// without anti-affinity.
+// eachContender runs a benchmark for both caches, on clusters of the usual sizes and for pods with
+// and without anti-affinity.
 func eachContender(b *testing.B, run func(b *testing.B, c contender, nodes int, template *corev1.Pod)) {
 	for _, kind := range []string{"basic", "anti"} {
 		template := newPod("template", "")
@@ -128,7 +128,7 @@ func eachContender(b *testing.B, run func(b *testing.B, c contender, nodes int, 
 	}
 }
 
-// measured times n pods and reports what one costs.
+// measured measures the cost per operation of n operations.
 func measured(b *testing.B, n int, run func()) {
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -142,7 +142,7 @@ func measured(b *testing.B, n int, run func()) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// pending makes the pods that the queue holds, each with a UID of its own.
+// pending makes the pods in the queue, each with its own UID.
 func pending(template *corev1.Pod, n int) []*corev1.Pod {
 	pods := make([]*corev1.Pod, n)
 	for i := range pods {
@@ -151,7 +151,7 @@ func pending(template *corev1.Pod, n int) []*corev1.Pod {
 	return pods
 }
 
-// BenchmarkAssume is what a scheduling cycle asks of the cache: a copy of the pod with its node,
+// BenchmarkAssume measures the cache's part of a scheduling cycle: a copy of the pod with its node,
 // the assumption, and the snapshot for the next cycle.
 func BenchmarkAssume(b *testing.B) {
 	eachContender(b, func(b *testing.B, c contender, nodes int, template *corev1.Pod) {
@@ -165,8 +165,9 @@ func BenchmarkAssume(b *testing.B) {
 	})
 }
 
-// BenchmarkLife is a pod from its assumption to its deletion: confirmed, reported to run, and
-// deleted while a hundred others are at other stages, with a refresh each time another is assumed.
+// BenchmarkLife measures a pod from its assumption to its deletion: it is confirmed, reported to
+// run, and deleted while a hundred others are at other stages, with a snapshot update each time
+// another is assumed.
 func BenchmarkLife(b *testing.B) {
 	const apart = 25
 	eachContender(b, func(b *testing.B, c contender, nodes int, template *corev1.Pod) {

@@ -57,9 +57,10 @@ func newFramework(t *testing.T, snapshot *Snapshot) schedframework.Framework {
 	return framework
 }
 
-// TestConcurrency has informers report, binding cycles confirm and forget, and a debugger look, all
-// while a scheduling loop runs real plugins on the snapshot from several goroutines. The race
-// detector says whether they meet; what the cache holds in the end says whether anything was lost.
+// TestConcurrency runs informers that report, binding cycles that confirm and forget, and a
+// debugger that reads, while a scheduling loop runs real plugins on the snapshot from several
+// goroutines. The race detector finds conflicting accesses; the final contents of the cache show
+// whether anything was lost.
 func TestConcurrency(t *testing.T) {
 	c := &cluster{T: t, Cache: New(), snapshot: NewSnapshot(), bound: make(chan *corev1.Pod, 1000), stop: make(chan struct{})}
 	for i := range 30 {
@@ -137,7 +138,7 @@ func (c *cluster) reportNodes() {
 	}
 }
 
-// reportPods is the pod informer: it reports what was bound, and changes it.
+// reportPods is the pod informer: it reports the bound pods, and changes them.
 func (c *cluster) reportPods() {
 	random := rand.New(rand.NewPCG(2, 2))
 	must := func(err error) {
@@ -177,7 +178,7 @@ func (c *cluster) reportPods() {
 	}
 }
 
-// look is a debugger, and the event handlers that ask about pods.
+// look is a debugger, and the event handlers that read pods.
 func (c *cluster) look() {
 	for {
 		select {
@@ -193,7 +194,7 @@ func (c *cluster) look() {
 			}
 		}
 		switch info, err := c.GetNode("n0"); {
-		case err != nil && !errors.Is(err, ErrUnknownNode): // it comes and goes
+		case err != nil && !errors.Is(err, ErrUnknownNode): // nodes come and go
 			c.Error(err)
 		case err == nil && info.Node() != nil && info.Node().Name != "n0":
 			c.Errorf("GetNode of n0: got %s", info.Node().Name)

@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// filled returns a cache of so many nodes in three zones with a pod on each, and its snapshot, all
-// lists made.
+// filled returns a cache of that many nodes in three zones with a pod on each, and its snapshot,
+// with all lists made.
 func filled(tb testing.TB, nodes int) (*Cache, *Snapshot) {
 	tb.Helper()
 	c, s := New(), NewSnapshot()
@@ -29,8 +29,8 @@ func filled(tb testing.TB, nodes int) (*Cache, *Snapshot) {
 	return c, s
 }
 
-// addAnother puts another pod like one on a node: with the last of its kind goes what is known of
-// its kind.
+// addAnother puts an equal pod on a node, so that the cache keeps what it knows of this kind of pod
+// when the first one is removed.
 func addAnother(tb testing.TB, c *Cache, pod *corev1.Pod) {
 	tb.Helper()
 	if err := c.AddPod(quiet, edited(pod, onNode("n2"), func(p *corev1.Pod) { p.Name, p.UID = "another", "another" })); err != nil {
@@ -44,7 +44,7 @@ func update(tb testing.TB, c *Cache, s *Snapshot) {
 	}
 }
 
-// look asks for all that is made when it is asked for.
+// look reads everything that is made lazily.
 func look(tb testing.TB, s *Snapshot) {
 	s.Topo(corev1.LabelTopologyZone)
 	s.Topo(corev1.LabelHostname)
@@ -61,7 +61,7 @@ func look(tb testing.TB, s *Snapshot) {
 }
 
 func TestCost(t *testing.T) {
-	// Objects allocated by what happens all the time, on clusters of any size.
+	// Objects that frequent operations allocate, on clusters of any size.
 	sizes := []int{10, 1000, 20000}
 	for _, tt := range []struct {
 		name string
@@ -140,7 +140,7 @@ func TestCost(t *testing.T) {
 }
 
 func TestNothingStays(t *testing.T) {
-	// What comes and goes without end: pods through all states, nodes, labels, images, claims.
+	// Operations that occur without end: pods in all states, nodes, labels, images, claims.
 	churn := func(c *Cache, s *Snapshot, from, to int) {
 		for i := from; i < to; i++ {
 			pod := newPod(fmt.Sprintf("p%d", i), fmt.Sprintf("n%d", i%100), withRequiredAntiAffinity, claiming(fmt.Sprintf("c%d", i)), labelled(fmt.Sprint(i)), listening(int32(1+i%60000)))
@@ -187,7 +187,7 @@ func TestNothingStays(t *testing.T) {
 	if testing.Short() {
 		pods = 10_000
 	}
-	churn(c, s, 0, pods/10) // the log and the journal have their size
+	churn(c, s, 0, pods/10) // the log and the journal have reached their size
 	before := heap()
 	churn(c, s, pods/10, pods)
 	if after := heap(); after > before+before/10+512<<10 {

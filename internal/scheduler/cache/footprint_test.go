@@ -15,8 +15,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// TestSameRequestInputs holds sameRequestInputs against the requests themselves: of two pods that
-// it takes for the same, both must request the same.
+// TestSameRequestInputs compares sameRequestInputs with the requests themselves: two pods that it
+// considers equal must request the same.
 func TestSameRequestInputs(t *testing.T) {
 	for name, enabled := range map[string]bool{"with": true, "without": false} {
 		t.Run(name+" resizing of pod-level resources", func(t *testing.T) {
@@ -53,7 +53,7 @@ func testSameRequestInputs(t *testing.T) {
 	}
 }
 
-// randomRequests makes a pod of few possibilities, so that two of them are often the same.
+// randomRequests makes a pod with few possible values, so that two of them are often equal.
 func randomRequests(random *rand.Rand) *corev1.Pod {
 	one := func() corev1.ResourceRequirements {
 		return requests([]string{"100m", "200m"}[random.IntN(8)/7], "1Mi")

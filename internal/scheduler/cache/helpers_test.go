@@ -21,7 +21,7 @@ import (
 
 var quiet = klog.Logger{}
 
-// pod returns a pod of 100m and 64Mi, named like its UID, changed by edits.
+// newPod returns a pod of 100m and 64Mi, named like its UID, changed by edits.
 func newPod(uid, nodeName string, edits ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: uid, UID: types.UID(uid)},
@@ -68,7 +68,8 @@ func running(p *corev1.Pod) {
 	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
 }
 
-// reported is what the kubelet says once it has started the containers: it runs what was asked for.
+// reported adds the status that the kubelet reports once it has started the containers: their
+// resources are the requested ones.
 func reported(p *corev1.Pod) {
 	running(p)
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{
@@ -167,7 +168,7 @@ func newFixture(t *testing.T, nodes ...*corev1.Node) *fixture {
 	return f
 }
 
-// refresh updates the snapshot and returns what was logged, by node names.
+// refresh updates the snapshot and returns the new log entries, by node names.
 func (f *fixture) refresh() []string {
 	f.Helper()
 	f.must(f.UpdateSnapshot(quiet, f.snapshot))
@@ -203,7 +204,7 @@ func (f *fixture) assume(pod *corev1.Pod) {
 	f.must(f.AssumePod(quiet, infoOf(pod)))
 }
 
-// expectLog refreshes and compares what was logged.
+// expectLog refreshes and compares the log entries.
 func (f *fixture) expectLog(want ...string) {
 	f.Helper()
 	if diff := cmp.Diff(want, f.refresh()); diff != "" {
@@ -211,8 +212,8 @@ func (f *fixture) expectLog(want ...string) {
 	}
 }
 
-// expectPods compares the objects, by identity, of a node in the snapshot, whose sums must be those
-// of these pods.
+// expectPods compares, by identity, the pods of a node in the snapshot; the node's sums must be
+// those of these pods.
 func (f *fixture) expectPods(nodeName string, want ...*corev1.Pod) {
 	f.Helper()
 	got, err := f.snapshot.NodeInfos().Get(nodeName)
@@ -243,7 +244,7 @@ func infoOf(pod *corev1.Pod) *schedframework.PodInfo {
 	return info
 }
 
-// scratch makes a NodeInfo from objects, the way upstream does it.
+// scratch makes a NodeInfo from objects, as upstream does.
 func scratch(node *corev1.Node, pods []*corev1.Pod) *schedframework.NodeInfo {
 	info := schedframework.NewNodeInfo(pods...)
 	if node != nil {
@@ -252,8 +253,8 @@ func scratch(node *corev1.Node, pods []*corev1.Pod) *schedframework.NodeInfo {
 	return info
 }
 
-// comparable form of a NodeInfo: objects by identity, pods as sets; images and generation are
-// compared apart.
+// nodeView is a comparable form of a NodeInfo: objects by identity, pods as sets. Images and the
+// NodeInfo's generation are compared separately.
 type nodeView struct {
 	Node                                         string
 	Pods, WithAffinity, WithRequiredAntiAffinity []string
@@ -303,7 +304,7 @@ func podSet(pods []fwk.PodInfo) []string {
 func diffNodeInfos(want, got fwk.NodeInfo) string {
 	w, g := viewOf(want), viewOf(got)
 	if reflect.DeepEqual(w, g) {
-		return "" // what it nearly always is, found out a hundred times faster
+		return "" // the usual case, a hundred times faster
 	}
 	return cmp.Diff(w, g)
 }

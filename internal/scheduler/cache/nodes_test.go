@@ -196,7 +196,7 @@ func TestNodeUpdates(t *testing.T) {
 		f.UpdateNode(quiet, base, editedNode(base, func(n *corev1.Node) { n.Spec.Unschedulable = true }))
 		f.refresh()
 		latest := editedNode(base)
-		f.storeNode(latest, base, true) // the same as base, not as what is known now
+		f.storeNode(latest, base, true) // the same as base, but not as the current node
 		f.expectLog("NodeObject a")
 		if f.snapshot.Info(0).Node() != latest {
 			t.Error("the latest object is not there")
@@ -252,7 +252,7 @@ func TestImageStates(t *testing.T) {
 	if f.snapshot.ImagesEpoch() != epoch {
 		t.Error("the epoch has moved though nothing happened")
 	}
-	// Another node's images count for all.
+	// Another node with the image changes the counts of all nodes.
 	c := newNode("c", "", withImages("x"))
 	f.AddNode(quiet, c)
 	f.refresh()

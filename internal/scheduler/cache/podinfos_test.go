@@ -18,7 +18,8 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// sharing returns another pod with the parts that an informer has pods of one owner share.
+// sharing returns another pod that shares the parts that an informer shares between pods of one
+// owner.
 func sharing(pod *corev1.Pod, uid string, edits ...func(*corev1.Pod)) *corev1.Pod {
 	other := newPod(uid, pod.Spec.NodeName)
 	other.Spec.Containers, other.Spec.InitContainers, other.Spec.Affinity = pod.Spec.Containers, pod.Spec.InitContainers, pod.Spec.Affinity
@@ -34,7 +35,7 @@ func keepingAway(p *corev1.Pod) {
 	}}}
 }
 
-// terms is where a PodInfo has its terms.
+// terms returns the address of the terms in a PodInfo.
 func terms(info *schedframework.PodInfo) *fwk.AffinityTerm {
 	return unsafe.SliceData(info.RequiredAntiAffinityTerms)
 }
@@ -73,7 +74,7 @@ func TestPodsAlikeAreParsedOnce(t *testing.T) {
 	}
 }
 
-// expectSameInfo holds a PodInfo against what upstream makes of the pod.
+// expectSameInfo compares a PodInfo with the one that upstream makes of the pod.
 func expectSameInfo(t *testing.T, got *schedframework.PodInfo) {
 	t.Helper()
 	want := infoOf(got.Pod)
@@ -85,8 +86,8 @@ func expectSameInfo(t *testing.T, got *schedframework.PodInfo) {
 	}
 }
 
-// TestRandomPodsAlikeHaveWhatIsTheirs gives pods of few possibilities the containers of others,
-// with all that requests are worked out from besides.
+// TestRandomPodsAlikeHaveWhatIsTheirs gives pods with few possible values the containers of others,
+// including the other fields that determine requests.
 func TestRandomPodsAlikeHaveWhatIsTheirs(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -137,7 +138,7 @@ func TestNoPodIsKeptForOthersToBeLike(t *testing.T) {
 		}
 	}
 	for i := range 10 * minSweep {
-		c.newPodInfo(quiet, newPod(fmt.Sprint(i), "a")) // each of its own kind, and gone at once
+		c.newPodInfo(quiet, newPod(fmt.Sprint(i), "a")) // each of its own kind, and not kept
 		if i%minSweep == 0 {
 			runtime.GC()
 		}

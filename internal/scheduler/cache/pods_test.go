@@ -117,7 +117,7 @@ func TestAssumedPods(t *testing.T) {
 	t.Run("the resources of a pod that was resized in the queue are those of now", func(t *testing.T) {
 		f := newFixture(t, newNode("a", ""))
 		info := infoOf(newPod("p", ""))
-		info.CalculateResource() // remembered by the PodInfo, whose Update does not forget them
+		info.CalculateResource() // the PodInfo remembers it; its Update does not clear it
 		resized := newPod("p", "a", requesting("300m"))
 		f.must(info.Update(resized))
 		f.must(f.AssumePod(quiet, info))
@@ -255,7 +255,7 @@ func TestConfirmation(t *testing.T) {
 		f.must(f.AddPod(quiet, edited(assumed, labelled("x"))))
 		f.refresh()
 		latest := edited(assumed)
-		next, like := f.nextPodInfo(quiet, known.info, latest) // the same as what was known, not as what is
+		next, like := f.nextPodInfo(quiet, known.info, latest) // the same as the known pod, but not as the current one
 		f.storePod(quiet, latest, known, next, like)
 		f.expectLog("PodRemoved a", "PodAdded a")
 		f.expectPods("a", latest)
@@ -406,7 +406,7 @@ func TestPodUpdates(t *testing.T) {
 		f := newFixture(t, newNode("a", ""))
 		f.must(f.AddPod(quiet, base))
 		recreated := edited(base, func(p *corev1.Pod) { p.UID = "p2" })
-		f.must(f.AddPod(quiet, recreated)) // before the deletion of the old one is seen
+		f.must(f.AddPod(quiet, recreated)) // before the deletion of the old one arrives
 		f.refresh()
 		f.expectPods("a", base, recreated)
 		f.must(f.RemovePod(quiet, base))

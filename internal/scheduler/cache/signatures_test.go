@@ -16,13 +16,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// signedView is what the last check saw: which signature each number stood for, in words.
+// signedView is the state at the last check: the signature of each number, in words.
 type signedView struct {
 	epoch uint64
 	words map[SignatureID]string
 }
 
-// signatureInWords is what a pod's signature has to tell from others.
+// signatureInWords returns the fields that a pod's signature distinguishes.
 func signatureInWords(pod *corev1.Pod) string {
 	affinity := &corev1.Affinity{}
 	if pod.Spec.Affinity != nil {
@@ -33,10 +33,10 @@ func signatureInWords(pod *corev1.Pod) string {
 	return fmt.Sprint(pod.Namespace, pod.Labels, pod.DeletionTimestamp != nil, string(text), err)
 }
 
-// checkSignatures compares the signatures with the pods that are there.
+// checkSignatures compares the signatures with the pods in the snapshot.
 func (tt *twinTest) checkSignatures() {
 	x := tt.snapshot.Signatures()
-	x.spare = 3 // so that they are numbered anew now and then
+	x.spare = 3 // so that they are renumbered now and then
 	words := map[SignatureID]string{}
 	ids := map[string]SignatureID{}
 	counts := map[SignatureID]int32{}
@@ -130,8 +130,8 @@ func TestPodsThatMeanTheSameToOthersHaveOneSignature(t *testing.T) {
 	}
 }
 
-// TestSignaturesOfAClass has the last pod's signature be a guess, not more: pods of a class may
-// differ in labels.
+// TestSignaturesOfAClass makes sure that the last pod's signature is only a hint: pods of a class
+// may differ in labels.
 func TestSignaturesOfAClass(t *testing.T) {
 	f := newFixture(t, newNode("n", ""))
 	x := f.snapshot.Signatures()

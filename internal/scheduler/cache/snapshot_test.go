@@ -68,7 +68,8 @@ func TestSetsOfNodes(t *testing.T) {
 }
 
 func TestSubsetsOfTheOrder(t *testing.T) {
-	// Small sets are sorted, large ones filtered out of the order: both must come to the same.
+	// Small sets are sorted, large ones are filtered from the ordered list: both must have the same
+	// result.
 	f := newFixture(t)
 	for i := range 300 {
 		f.AddNode(quiet, newNode(fmt.Sprintf("n%d", i), fmt.Sprintf("z%d", i/60))) // slots and order differ
@@ -210,7 +211,7 @@ func TestTwoSnapshots(t *testing.T) {
 	if _, ok := other.Log().Since(pos); ok {
 		t.Error("a snapshot that was filled anew has no gap in its log")
 	}
-	f.expectLog("PodAdded b") // the fed one goes on as if nothing had been
+	f.expectLog("PodAdded b") // the fed one continues as if nothing had happened
 
 	t.Run("a snapshot may go from one cache to another and back", func(t *testing.T) {
 		elsewhere := New()
@@ -234,7 +235,7 @@ func TestTwoSnapshots(t *testing.T) {
 	})
 }
 
-// diffSnapshots compares all that two snapshots show, but for slots and log.
+// diffSnapshots compares everything that two snapshots show, except for slots and log.
 func diffSnapshots(want, got *Snapshot) string {
 	var diff strings.Builder
 	compare := func(what string, want, got any) {
@@ -267,7 +268,7 @@ func diffSnapshots(want, got *Snapshot) string {
 	for name, slot := range want.slots {
 		other, ok := got.slots[name]
 		if !ok {
-			continue // the order tells
+			continue // the order identifies them
 		}
 		if d := diffNodeInfos(want.Info(slot), got.Info(other)); d != "" {
 			fmt.Fprintf(&diff, "node %s:\n%s", name, d)
@@ -332,7 +333,7 @@ func TestJournal(t *testing.T) {
 		pod := newPod("p", "a")
 		f.must(f.AddPod(quiet, pod))
 		f.refresh()
-		f.must(f.snapshot.Info(0).RemovePod(quiet, pod)) // what nobody may do
+		f.must(f.snapshot.Info(0).RemovePod(quiet, pod)) // no caller may do that
 		f.must(f.UpdatePod(quiet, pod, edited(pod, running)))
 		if err := f.UpdateSnapshot(quiet, f.snapshot); err == nil || !strings.Contains(err.Error(), "\"a\"") {
 			t.Errorf("got %v", err)

@@ -97,7 +97,7 @@ func TestTopology(t *testing.T) {
 		first := f.snapshot.Topo("key0")
 		for i := range 10 * maxTopologies {
 			f.refresh()
-			f.snapshot.Topo(zone) // asked for in each cycle
+			f.snapshot.Topo(zone) // each cycle reads it
 			f.snapshot.Topo(fmt.Sprintf("key%d", i+1))
 		}
 		if len(f.snapshot.topologies) > maxTopologies {
@@ -158,7 +158,7 @@ func TestOrderOfNodes(t *testing.T) {
 	t.Run("a node that moves to another zone is its last", func(t *testing.T) {
 		f := newFixture(t, a1, b1, a2, c1)
 		f.AddNode(quiet, a3)
-		f.UpdateNode(quiet, b1, editedNode(b1, zoned("a"))) // known before a3, but later in the zone
+		f.UpdateNode(quiet, b1, editedNode(b1, zoned("a"))) // seen before a3, but later in the zone
 		expect(f, "a1", "c1", "a2", "a3", "b1")
 	})
 

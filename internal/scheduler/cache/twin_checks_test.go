@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// refresh brings the snapshot up to date and checks everything.
+// refresh updates the snapshot and checks everything.
 func (tt *twinTest) refresh() {
 	if err := tt.cache.UpdateSnapshot(quiet, tt.snapshot); err != nil {
 		tt.Fatal(err)
@@ -111,8 +111,8 @@ func (tt *twinTest) checkNodes() {
 	tt.shown = shown
 }
 
-// checkOrderOfPods: the cache's list of pods is in the order of the NodeInfo's, as the cache says
-// of itself.
+// checkOrderOfPods checks that the cache's list of pods has the order of the NodeInfo's, as the
+// cache assumes.
 func (tt *twinTest) checkOrderOfPods(name string, info *schedframework.NodeInfo) {
 	pods := tt.cache.nodes[name].pods
 	for i, pod := range info.Pods {
@@ -174,8 +174,7 @@ func (tt *twinTest) checkLists() {
 	}
 }
 
-// checkVersions expects a node that has a version which some node had before to be that one, with
-// the same pods.
+// checkVersions expects that a version identifies one node with the same pods.
 func (tt *twinTest) checkVersions() {
 	for name, slot := range tt.snapshot.slots {
 		info := tt.snapshot.Info(slot)
@@ -254,12 +253,12 @@ func (tt *twinTest) checkTopology(key string) {
 	tt.domains[key] = domainView{topology.Epoch(), values}
 }
 
-// checkLog has the readers read, and checks that the log is neither too short nor too long.
+// checkLog updates the readers, and checks that the log is neither too short nor too long.
 func (tt *twinTest) checkLog() {
 	changes, ok := tt.snapshot.Log().Since(tt.end)
 	tt.end = tt.snapshot.Log().End()
-	// With a short journal a few operations are too many to be followed, and nodes are shown as
-	// they are, changed or not.
+	// With a short journal a few operations exceed it, and nodes are logged as they are, changed or
+	// not.
 	if ok && tt.quietly && len(changes) > 0 && tt.cache.feed.limit == maxJournal {
 		tt.Errorf("entries though nothing has changed: %v", changes)
 	}
@@ -290,8 +289,8 @@ func (tt *twinTest) checkLog() {
 	}
 }
 
-// logReader knows of each slot what a node-local plugin may go by, and learns of changes by the log
-// alone.
+// logReader knows everything that a node-local plugin may depend on, by slot, and learns of changes
+// only from the log.
 type logReader struct {
 	pos   uint64
 	views map[Slot]string
@@ -299,7 +298,7 @@ type logReader struct {
 
 func newLogReader() *logReader { return &logReader{views: map[Slot]string{}} }
 
-// read takes in what was logged; it is false if the reader had to start over.
+// read applies the new log entries; it returns false if the reader had to start over.
 func (r *logReader) read(s *Snapshot) bool {
 	changes, ok := s.Log().Since(r.pos)
 	r.pos = s.Log().End()
@@ -340,7 +339,7 @@ func (r *logReader) diff(s *Snapshot) string {
 	return diff.String()
 }
 
-// lastingView is what may not change without an entry in the log.
+// lastingView returns everything that must not change without a log entry.
 func lastingView(info *schedframework.NodeInfo) string {
 	node := info.Node()
 	pods := []string{}
@@ -351,7 +350,7 @@ func lastingView(info *schedframework.NodeInfo) string {
 	slices.Sort(pods)
 	images := imageCounts(info)
 	for name := range images {
-		images[name] = 0 // the counts have an epoch of their own
+		images[name] = 0 // the counts have their own epoch
 	}
 	return fmt.Sprint(node.Name, node.Labels, node.Spec.Taints, images, *info.Requested, *info.NonZeroRequested, *info.Allocatable,
 		info.UsedPorts, info.PVCRefCounts, len(info.PodsWithAffinity), len(info.PodsWithRequiredAntiAffinity), info.Generation, pods)

@@ -15,9 +15,9 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// The twin is the cluster as a few maps and lists that are searched from end to end. After every
-// refresh the cache, its snapshot and all that hangs on it must be what comes out of them when
-// everything is built from scratch.
+// twin is the cluster as a few maps and lists that are searched from end to end. After every
+// refresh the cache, its snapshot and everything derived from it must equal what is built from the
+// twin from scratch.
 type twin struct {
 	nodes map[string]*twinNode
 	pods  map[types.UID]*twinPod
@@ -105,7 +105,7 @@ func (w *twin) podsOn(name string) []*corev1.Pod {
 	return pods
 }
 
-// placeholders counts the nodes that are only known by their pods.
+// placeholders counts the nodes that are known only from their pods.
 func (w *twin) placeholders() int {
 	placeholders := map[string]bool{}
 	for _, p := range w.pods {
@@ -143,7 +143,7 @@ type twinTest struct {
 	snapshot *Snapshot
 	twin     *twin
 	ops      []string // since the last refresh
-	quietly  bool     // all ops since then were such as make no entry
+	quietly  bool     // no operation since then makes an entry
 	uids     int
 	end      uint64
 	shown    map[int]shownNode // by life
@@ -151,8 +151,8 @@ type twinTest struct {
 	lagging  *logReader
 	domains  map[string]domainView
 	signed   signedView
-	versions map[uint64]string // what a node with a version is like
-	hits     map[string]int    // of what this test means to cover
+	versions map[uint64]string // a description of the node with a version
+	hits     map[string]int    // of the cases that this test must cover
 }
 
 type shownNode struct {
@@ -178,7 +178,7 @@ func TestTwin(t *testing.T) {
 				shown: map[int]shownNode{}, reader: newLogReader(), lagging: newLogReader(), domains: map[string]domainView{}, hits: hits,
 			}
 			if run%3 == 1 {
-				tt.cache.feed.limit = 5 // so that nodes are built anew all the time
+				tt.cache.feed.limit = 5 // so that nodes are often built anew
 			}
 			for range 300 {
 				for range tt.random.IntN(12) {
@@ -216,7 +216,7 @@ func (tt *twinTest) must(err error) {
 
 func (tt *twinTest) podOf(uid types.UID) *twinPod { return tt.twin.pods[uid] }
 
-// anyPod returns a pod that is known and for which the condition holds, nil if there is none.
+// anyPod returns a known pod that satisfies the condition, nil if there is none.
 func (tt *twinTest) anyPod(want func(*twinPod) bool) *twinPod {
 	var uids []string
 	for uid, p := range tt.twin.pods {
@@ -236,7 +236,7 @@ func (tt *twinTest) step() {
 		tt.stepNode, tt.stepNode, tt.stepRemoveNode, tt.stepHeartbeat, tt.stepAssume, tt.stepAssume, tt.stepAssume, tt.stepForget,
 		tt.stepConfirm, tt.stepConfirm, tt.stepAdd, tt.stepAdd, tt.stepUpdate, tt.stepUpdate, tt.stepStatus, tt.stepStatus, tt.stepMove, tt.stepRemove, tt.stepRemove,
 	}
-	if len(tt.twin.pods) > 40 { // more of them make the checks slow and find nothing more
+	if len(tt.twin.pods) > 40 { // more would make the checks slow and find nothing more
 		ops = append(ops, tt.stepRemove, tt.stepRemove, tt.stepRemove, tt.stepForget, tt.stepForget)
 	}
 	ops[tt.random.IntN(len(ops))]()
@@ -292,7 +292,7 @@ func (tt *twinTest) stepRemoveNode() {
 	}
 }
 
-// freshPod makes a pod that nobody has seen.
+// freshPod makes a new pod.
 func (tt *twinTest) freshPod() *corev1.Pod {
 	tt.uids++
 	pod := newPod(fmt.Sprintf("p%d", tt.uids), tt.nodeName(), labelled(tt.pick("a", "b")), requesting(tt.pick("0", "100m", "1")))

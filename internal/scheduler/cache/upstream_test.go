@@ -15,8 +15,8 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// TestAgainstUpstream does the same to kube-scheduler's cache and to this one, within what
-// kube-scheduler's survives: the same calls must fail, and the snapshots must show the same.
+// TestAgainstUpstream runs the same operations on kube-scheduler's cache and on this one, within
+// the limits of kube-scheduler's: the same calls must fail, and the snapshots must show the same.
 func TestAgainstUpstream(t *testing.T) {
 	seed := rand.Uint64()
 	for run := range uint64(10) {
@@ -114,7 +114,7 @@ func (u *upstreamTest) step() {
 			u.ours.UpdateNode(quiet, known, node)
 			u.theirs.UpdateNode(quiet, known, node)
 		} else {
-			// An addition of a node that is there makes kube-scheduler list it in two zones.
+			// If a node exists already, adding it makes kube-scheduler list it in two zones.
 			if known != nil {
 				node = editedNode(known)
 			}
@@ -184,9 +184,9 @@ func (u *upstreamTest) drop(pod *corev1.Pod) {
 
 func (u *upstreamTest) compare() {
 	u.both("refresh", u.ours.UpdateSnapshot(quiet, u.oursSnapshot), u.theirs.UpdateSnapshot(quiet, u.theirsSnapshot))
-	// kube-scheduler lists nodes anew only when one was added or removed, and counts images when it
-	// clones a node. One of its snapshots that was made this moment has both up to date, as ours
-	// has at all times.
+	// kube-scheduler renews the list of nodes only when a node was added or removed, and counts
+	// images when it clones a node. A new snapshot of its cache has both up to date, as livesched's
+	// always has.
 	fresh := upstream.NewEmptySnapshot()
 	if err := u.theirs.UpdateSnapshot(quiet, fresh); err != nil {
 		u.Fatal(err)
@@ -265,7 +265,7 @@ func (u *upstreamTest) compareCaches() {
 	}
 }
 
-// placeholderOf forgets what kube-scheduler still knows of a node that is gone.
+// placeholderOf removes what kube-scheduler still knows of a removed node.
 func placeholderOf(info *schedframework.NodeInfo) *schedframework.NodeInfo {
 	placeholder := info.SnapshotConcrete()
 	placeholder.Allocatable = &schedframework.Resource{}

@@ -24,8 +24,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// shownAsUpstream shows profiles and reads what is shown as kube-scheduler reads its configuration
-// file: strictly, with its defaults merged in and validated.
+// shownAsUpstream shows profiles and reads the result as kube-scheduler reads its configuration
+// file: strictly, with its defaults merged in, and validated.
 func shownAsUpstream(t *testing.T, profiles []*config.Profile) (map[string]*schedconfig.KubeSchedulerConfiguration, string) {
 	t.Helper()
 	process, err := latest.Default()
@@ -60,8 +60,8 @@ func shownAsUpstream(t *testing.T, profiles []*config.Profile) (map[string]*sche
 	return shown, all
 }
 
-// inCommon is a profile as both have it: the documents disable all of kube-scheduler's default set,
-// and have arguments in another order.
+// inCommon is a profile in a form that both share: the documents disable all of kube-scheduler's
+// default set, and have arguments in another order.
 func inCommon(plugins *schedconfig.Plugins, args []schedconfig.PluginConfig) (*schedconfig.Plugins, map[string]string) {
 	plugins = plugins.DeepCopy()
 	plugins.MultiPoint.Disabled = nil
@@ -204,7 +204,7 @@ func TestWhatIsShownOfExtendersHasNoSecrets(t *testing.T) {
 
 func TestKubeSchedulerAddsNothingToWhatIsShown(t *testing.T) {
 	r := resolveText(t, profileText("p", ``))
-	// As a policy leaves a plugin out: nothing says that it is disabled.
+	// A policy leaves a plugin out in this way: it does not say that the plugin is disabled.
 	p := *r.Profiles["p"]
 	p.Config = p.Config.DeepCopy()
 	enabled := &p.Config.Plugins.MultiPoint.Enabled

@@ -16,7 +16,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// without is a copy of the world in which an object does not exist.
+// without returns a copy of the world in which an object does not exist.
 func (w *world) without(profile string) *world {
 	c := w.copied()
 	delete(c.profiles, profile)
@@ -29,7 +29,7 @@ func (w *world) copied() *world {
 	return &c
 }
 
-// randomWorld is a world in which all that resolves runs.
+// randomWorld returns a world in which every resolved profile runs.
 func randomWorld(t *testing.T, steps int) *world {
 	t.Helper()
 	seed := time.Now().UnixNano()
@@ -41,7 +41,7 @@ func randomWorld(t *testing.T, steps int) *world {
 	return w
 }
 
-// live changes the world at random and has what resolves run.
+// live changes the world at random and makes every resolved profile run.
 func (w *world) live() *config.Resolution {
 	w.step()
 	resolution := config.Resolve(w.input())
@@ -49,7 +49,7 @@ func (w *world) live() *config.Resolution {
 	return resolution
 }
 
-// outcome is what became of a profile, in so far as it does not name other objects' generations.
+// outcome is the outcome of a profile, without the generations of other objects.
 type outcome struct {
 	Accepted, KeptLastGood bool
 	Reason                 string
@@ -152,7 +152,7 @@ func TestOnceTheWinnerIsGoneAllIsAsIfItHadNeverBeen(t *testing.T) {
 			never.lastGood = config.LastGood{}
 			want := config.Resolve(never.input())
 			if keepsLastGood(after) {
-				continue // a loser's last good spec goes on, with the rights of its age
+				continue // a loser's last good spec stays active, with the rights of its age
 			}
 			if want.SortedBy != after.SortedBy {
 				t.Errorf("step %d: without %q the queue is sorted by %q, had it never been by %q", step, name, after.SortedBy, want.SortedBy)

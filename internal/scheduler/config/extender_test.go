@@ -29,8 +29,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// upstreamExtenders turns extenders into those of kube-scheduler's configuration, which have the
-// same fields but for the Secret.
+// upstreamExtenders converts extenders to those of kube-scheduler's configuration, which have the
+// same fields except for the Secret.
 func upstreamExtenders(t *testing.T, extenders []v1alpha1.Extender) []schedconfig.Extender {
 	t.Helper()
 	text, err := json.Marshal(extenders)
@@ -71,7 +71,7 @@ func randomExtender(random *rand.Rand) v1alpha1.Extender {
 	return e
 }
 
-// What kube-scheduler's validation says of extenders is what Resolve says of them.
+// Resolve reports the same problems of extenders as kube-scheduler's validation.
 func TestRandomExtendersAreAcceptedAsInKubeScheduler(t *testing.T) {
 	seed := time.Now().UnixNano()
 	t.Logf("seed %d", seed)
@@ -154,8 +154,7 @@ func TestTheContentOfASecretNeverShows(t *testing.T) {
 	if err != nil || len(pair) != 1 {
 		t.Fatalf("got %v", err)
 	}
-	// Every text in the Secret has such lines; the numbers are how bytes print that nobody has
-	// formatted.
+	// Every text in the Secret has such lines; the numbers are bytes as fmt prints them by default.
 	for _, trace := range []string{"PRIVATE", "BEGIN", "MHcCAQEE", "45 45 45", "2d2d2d", "0x2d, 0x2d"} {
 		if bytes.Contains([]byte(shown), []byte(trace)) {
 			t.Errorf("%q shows in\n%s", trace, shown)
@@ -223,7 +222,7 @@ func TestALastGoodPolicyOfBeforeARestartIsResolvedWithThePresentSecrets(t *testi
 	if got := first.Profiles["p"]; got == nil || got.PolicyGeneration != 1 || len(got.Extenders) != 1 || got.Extenders[0].TLS.Secret == nil {
 		t.Fatalf("resolved %+v", got)
 	}
-	// From now on it does without.
+	// From now on the Secret is neither stored nor read.
 	in.LastGood, in.Secrets = first.LastGood(running(first)), nil
 	if refs := config.SecretRefs(in.Policies, in.LastGood); refs.Has(name) {
 		t.Errorf("named are %v", refs)

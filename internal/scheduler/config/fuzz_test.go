@@ -16,7 +16,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// FuzzResolve resolves objects of any kind of content, then again with what ran remembered.
+// FuzzResolve resolves objects with any content, then again with the running profiles as last good.
 func FuzzResolve(f *testing.F) {
 	seeds, err := filepath.Glob(filepath.Join("testdata", "*", "*.in.yaml"))
 	if err != nil || len(seeds) == 0 {
@@ -49,7 +49,7 @@ func FuzzResolve(f *testing.F) {
 	})
 }
 
-// twins says whether two objects have one name, which the API server does not allow.
+// twins reports whether two objects have one name, which the API server does not allow.
 func twins(in config.Input) bool {
 	profiles, policies := sets.New[string](), sets.New[string]()
 	for i := range in.Profiles {
@@ -61,8 +61,8 @@ func twins(in config.Input) bool {
 	return len(profiles) != len(in.Profiles) || len(policies) != len(in.Policies)
 }
 
-// FuzzArgs gives a plugin any arguments: what is accepted, kube-scheduler accepts and understands
-// in the same way.
+// FuzzArgs gives a plugin any arguments: kube-scheduler accepts the accepted ones, too, and decodes
+// them to the same values.
 func FuzzArgs(f *testing.F) {
 	for _, name := range sets.List(sets.KeySet(argsSamples)) {
 		for _, args := range argsSamples[name] {

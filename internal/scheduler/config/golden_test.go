@@ -32,8 +32,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// registered are kube-scheduler's plugins, those that it had once, and three others: two that sort
-// the queue, one that does not.
+// registered returns kube-scheduler's plugins, those that it had in the past, and three others: two
+// that sort the queue, and one that does not.
 func registered() sets.Set[string] {
 	return sets.KeySet(schedplugins.NewInTreeRegistry()).Insert(
 		"NodeLabel", "NodePreferAvoidPods", "NodeResourceLimits", "NodeResourcesLeastAllocated", "NodeResourcesMostAllocated",
@@ -41,9 +41,9 @@ func registered() sets.Set[string] {
 	).Insert("Coscheduling", "QoSSort", "DeadlineSort")
 }
 
-// Each directory of testdata is a story. Its files 1.in.yaml, 2.in.yaml … are all the objects at
-// one time after the other, and N.out.yaml is what they resolve to after all that was to run before
-// did run.
+// Each directory of testdata is a sequence. Its files 1.in.yaml, 2.in.yaml … are all the objects at
+// one time after the other, and N.out.yaml is the resolution after all profiles of the earlier ones
+// have run.
 func TestGolden(t *testing.T) {
 	stories, err := filepath.Glob(filepath.Join("testdata", "*"))
 	if err != nil || len(stories) == 0 {
@@ -103,8 +103,8 @@ func compare(t *testing.T, file string, got []byte) {
 	}
 }
 
-// parseObjects reads SchedulerProfiles, SchedulingPolicies and Secrets. Where the text has no UID,
-// one stands in for it; where it has no generation, it is 1.
+// parseObjects reads SchedulerProfiles, SchedulingPolicies and Secrets. If the text has no UID, it
+// sets one; if it has no generation, it sets 1.
 func parseObjects(text []byte) (config.Input, error) {
 	var in config.Input
 	for _, document := range bytes.Split(append([]byte("\n"), text...), []byte("\n---")) {
@@ -265,7 +265,7 @@ func showList(plugins []schedconfig.Plugin) string {
 	return strings.Join(names, " ")
 }
 
-// showArgs translates arguments back to the form in which kube-scheduler reads them, those apart
+// showArgs converts arguments back to the form in which kube-scheduler reads them, without those
 // that are the same for every profile.
 func showArgs(t *testing.T, configs []schedconfig.PluginConfig, hidden map[string]string) map[string]string {
 	t.Helper()
@@ -297,7 +297,7 @@ func defaultArgs(t *testing.T) map[string]string {
 	return showArgs(t, configuration.Profiles[0].PluginConfig, nil)
 }
 
-// checkInvariants checks what must hold of every resolution.
+// checkInvariants checks the invariants of every resolution.
 func checkInvariants(t *testing.T, in config.Input, r *config.Resolution) {
 	t.Helper()
 	if len(r.ProfileResults) != len(in.Profiles) || len(r.PolicyResults) != len(in.Policies) {

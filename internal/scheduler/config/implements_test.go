@@ -38,8 +38,8 @@ func TestAPluginIsRefusedWhereItCannotRun(t *testing.T) {
 		{"ImageLocality", "filter", `spec: plugin "ImageLocality" does not extend filter; it extends score`},
 		{"ImageLocality", "score", ""},
 		{"ImageLocality", "multiPoint", ""},
-		{"Coscheduling", "score", ""}, // nobody knows before it is built
-		{"NodeName", "queueSort", ""}, // another check has more to say
+		{"Coscheduling", "score", ""}, // unknown until it is built
+		{"NodeName", "queueSort", ""}, // another check is more precise
 	} {
 		var found problems
 		checkExtends(test.plugin, test.point, field.NewPath("spec"), &found)

@@ -29,9 +29,9 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/plugins/serviceaffinity"
 )
 
-// upstreamLegacy is what the code of kube-scheduler 1.22.17 made of a policy (createFromPolicy in
+// upstreamLegacy is the result of kube-scheduler 1.22.17's code for a policy (createFromPolicy in
 // pkg/scheduler/factory.go and pkg/scheduler/framework/plugins/legacy_registry.go there), with the
-// feature gate DefaultPodTopologySpread off, so that SelectorSpread is itself.
+// feature gate DefaultPodTopologySpread off, so that SelectorSpread is not replaced.
 type upstreamLegacy struct {
 	Error                                string
 	PreFilter, Filter, PreScore, Reserve []string
@@ -48,7 +48,7 @@ type upstreamLegacy struct {
 	}
 }
 
-// parseLegacy reads a policy as kube-scheduler had it in a file. Extenders are not part of it here.
+// parseLegacy reads a policy in the format of kube-scheduler's file, without its extenders.
 func parseLegacy(t *testing.T, text []byte) *v1alpha1.LegacyPolicy {
 	t.Helper()
 	var policy struct {
@@ -63,7 +63,7 @@ func parseLegacy(t *testing.T, text []byte) *v1alpha1.LegacyPolicy {
 	return &policy.LegacyPolicy
 }
 
-// resolveLegacy resolves a legacy policy and a profile that says nothing of its own.
+// resolveLegacy resolves a legacy policy and a profile with an empty spec of its own.
 func resolveLegacy(policy *v1alpha1.LegacyPolicy) *config.Resolution {
 	in := config.Input{Profiles: make([]v1alpha1.SchedulerProfile, 1), Policies: make([]v1alpha1.SchedulingPolicy, 1), Registered: registered()}
 	in.Profiles[0].Name, in.Profiles[0].Generation = "p", 1
@@ -72,11 +72,11 @@ func resolveLegacy(policy *v1alpha1.LegacyPolicy) *config.Resolution {
 	return config.Resolve(in)
 }
 
-// newerThan122 are the policies that kube-scheduler 1.22 refused for names that it no longer had.
+// newerThan122 are the policies that kube-scheduler 1.22 rejected for names that it no longer had.
 var newerThan122 = sets.New("database-operator-1.11", "every-name-before-1.17")
 
-// The policies are those that the documentation of kube-scheduler and of others gave as examples,
-// and some for the corners.
+// The policies are examples from the documentation of kube-scheduler and of other projects, and
+// some edge cases.
 func TestLegacyPoliciesAreWhatKubeSchedulerMadeOfThem(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("testdata", "legacy", "upstream-1.22.json"))
 	if err != nil {
@@ -139,7 +139,7 @@ func TestRandomLegacyPoliciesAreWhatKubeSchedulerMadeOfThem(t *testing.T) {
 	}
 }
 
-// today is what the plugins of kube-scheduler 1.22 are called that have merged since.
+// today maps plugins of kube-scheduler 1.22 to the present names of those that were merged.
 var today = map[string]string{"EBSLimits": "NodeVolumeLimits", "GCEPDLimits": "NodeVolumeLimits", "AzureDiskLimits": "NodeVolumeLimits", "CinderLimits": "NodeVolumeLimits"}
 
 func compareLegacy(t *testing.T, want *upstreamLegacy, policy *v1alpha1.LegacyPolicy, resolution *config.Resolution) {
@@ -163,8 +163,7 @@ func compareLegacy(t *testing.T, want *upstreamLegacy, policy *v1alpha1.LegacyPo
 	}
 }
 
-// atPoints returns the plugins as they are, except that a policy which says nothing is in
-// multiPoint.
+// atPoints returns the plugins, or nil if the policy sets none: then they are all in multiPoint.
 func atPoints(plugins *schedconfig.Plugins, policy *v1alpha1.LegacyPolicy) *schedconfig.Plugins {
 	if policy.Predicates == nil && policy.Priorities == nil {
 		return nil
@@ -216,7 +215,7 @@ func compareScoring(t *testing.T, want *upstreamLegacy, policy *v1alpha1.LegacyP
 		scoring = append(scoring, fmt.Sprintf("%s=%d", plugin.Name, plugin.Weight))
 	}
 	wanted := slices.Clone(want.Score)
-	if policy.Priorities == nil { // DefaultProvider's, which are not those of 1.22
+	if policy.Priorities == nil { // DefaultProvider's, which differ from those of 1.22
 		wanted = []string{"VolumeBinding=0"}
 		for _, plugin := range defaultPlugins(t) {
 			if plugin.Weight > 0 {
@@ -291,7 +290,7 @@ func compareLegacyArgs(t *testing.T, want *upstreamLegacy, policy *v1alpha1.Lega
 	}
 }
 
-// checkLegacyInvariants checks what must hold of every legacy policy that is accepted.
+// checkLegacyInvariants checks the invariants of every accepted legacy policy.
 func checkLegacyInvariants(t *testing.T, resolution *config.Resolution) {
 	t.Helper()
 	p := resolution.Profiles["p"]
@@ -332,8 +331,8 @@ func TestALegacyPolicyThatSaysNothingIsDefaultProvider(t *testing.T) {
 	}
 }
 
-// The schema, the API server and whoever stores the object must not confuse an absent list with an
-// empty one.
+// The schema, the API server and every client that stores the object must distinguish an absent
+// list from an empty one.
 func TestAnEmptyListOfALegacyPolicyStaysEmpty(t *testing.T) {
 	for text, want := range map[string]string{
 		`{}`:                                  `{}`,

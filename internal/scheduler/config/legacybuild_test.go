@@ -30,14 +30,13 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/plugins"
 )
 
-// builder builds the plugins of profiles that are resolved, as a profile is built, but with nothing
-// behind them.
+// builder builds the plugins of resolved profiles as a profile is built, but without a cluster.
 type builder struct {
 	registry framework.Registry
 	handle   fwk.Handle
 }
 
-// noDevices is for plugins that want a manager of devices, but only to keep it.
+// noDevices is for plugins that need a manager of devices, but only keep it.
 type noDevices struct{ fwk.SharedDRAManager }
 
 func newBuilder(t testing.TB) *builder {
@@ -58,7 +57,7 @@ func newBuilder(t testing.TB) *builder {
 	return &builder{registry: registry, handle: handle}
 }
 
-// build returns what runs where.
+// build returns the plugins by extension point.
 func (b *builder) build(t testing.TB, p *schedconfig.KubeSchedulerProfile) *schedconfig.Plugins {
 	t.Helper()
 	args := map[string]runtime.Object{}
@@ -100,8 +99,8 @@ func legacySeeds(t testing.TB) [][]byte {
 	return seeds
 }
 
-// FuzzLegacyPolicy resolves legacy policies of any kind of content: what is accepted keeps to what
-// must hold, can be built, and is the same when it has been written and read.
+// FuzzLegacyPolicy resolves legacy policies with any content: the accepted ones satisfy the
+// invariants, can be built, and stay the same when they are encoded and decoded.
 func FuzzLegacyPolicy(f *testing.F) {
 	for _, seed := range legacySeeds(f) {
 		f.Add(seed)
@@ -135,8 +134,8 @@ func FuzzLegacyPolicy(f *testing.F) {
 	})
 }
 
-// Whatever a plugin of a provider does, it does for a legacy policy as well: there is no extension
-// point that was forgotten.
+// A plugin of a provider runs for a legacy policy wherever it otherwise runs: no extension point
+// was forgotten.
 func TestALegacyPolicyRunsItsPluginsWhereverTheyCanRun(t *testing.T) {
 	b := newBuilder(t)
 	everything := &v1alpha1.LegacyPolicy{}
@@ -159,7 +158,7 @@ func TestALegacyPolicyRunsItsPluginsWhereverTheyCanRun(t *testing.T) {
 	}
 	got := b.build(t, legacy.Config)
 
-	// The same plugins, all in multiPoint.
+	// The same plugins, all in multiPoint:
 	every := v1alpha1.SchedulerProfileSpec{SchedulerName: "p", Plugins: &v1alpha1.Plugins{}}
 	for _, name := range sets.List(framework.Needed(legacy.Config.Plugins)) {
 		if !slices.ContainsFunc(defaultPlugins(t), func(p schedconfig.Plugin) bool { return p.Name == name }) {
@@ -179,7 +178,7 @@ func TestALegacyPolicyRunsItsPluginsWhereverTheyCanRun(t *testing.T) {
 	for _, point := range []struct {
 		name      string
 		want, got schedconfig.PluginSet
-		// without are the plugins that do other things there than the policy asks for.
+		// without are plugins that do more at the extension point than the policy requests.
 		without []string
 	}{
 		{"preEnqueue", want.PreEnqueue, got.PreEnqueue, nil},
@@ -187,7 +186,7 @@ func TestALegacyPolicyRunsItsPluginsWhereverTheyCanRun(t *testing.T) {
 		{"preFilter", want.PreFilter, got.PreFilter, nil},
 		{"filter", want.Filter, got.Filter, nil},
 		{"postFilter", want.PostFilter, got.PostFilter, nil},
-		// No priority stands for the scores of these.
+		// No priority corresponds to the scores of these.
 		{"preScore", want.PreScore, got.PreScore, []string{"NodeResourcesFit", "VolumeBinding"}},
 		{"score", want.Score, got.Score, []string{"NodeResourcesFit", "VolumeBinding", "DynamicResources"}},
 		{"reserve", want.Reserve, got.Reserve, nil},
@@ -275,7 +274,7 @@ func parse(t *testing.T, into any, text string) {
 	}
 }
 
-// Random policies of known names, with arguments: all that are accepted can be built.
+// Random policies with known names and arguments: all accepted ones can be built.
 func TestRandomLegacyPoliciesCanBeBuilt(t *testing.T) {
 	seed := time.Now().UnixNano()
 	t.Logf("seed %d", seed)

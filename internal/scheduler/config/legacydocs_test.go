@@ -15,7 +15,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// The tables in the documentation are those in the code. They are written with -update.
+// The tables in the documentation must equal those in the code. -update writes them.
 func TestTheDocumentationHasEveryLegacyName(t *testing.T) {
 	file := filepath.Join("..", "..", "..", "docs", "reference", "legacy-policy.md")
 	text, err := os.ReadFile(file)

@@ -21,14 +21,14 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// exportedOnly compares resolutions by what they show.
+// exportedOnly compares the exported fields of resolutions.
 var exportedOnly = cmp.FilterPath(func(p cmp.Path) bool {
 	field, ok := p.Last().(cmp.StructField)
 	return ok && (field.Name() == "remembered" || field.Name() == "profiles" || field.Name() == "resolver")
 }, cmp.Ignore())
 
-// world is a set of objects that lives: each step changes some of it at random, and all that
-// resolves runs.
+// world is a changing set of objects: each step changes some of it at random, and every resolved
+// profile runs.
 type world struct {
 	random   *rand.Rand
 	clock    int
@@ -110,7 +110,7 @@ func (w *world) changePolicy(name string) {
 	w.policies[name] = policy
 }
 
-// randomLegacy is a legacy policy of known and unknown names.
+// randomLegacy returns a legacy policy with known and unknown names.
 func (w *world) randomLegacy() *v1alpha1.LegacyPolicy {
 	policy := &v1alpha1.LegacyPolicy{AlwaysCheckAllPredicates: w.random.Intn(2) == 0}
 	for range w.random.Intn(4) {
@@ -217,7 +217,7 @@ func snapshot(t *testing.T, in config.Input) []byte {
 	return text
 }
 
-// revisions is what runs, by scheduler name: which object, in which revision.
+// revisions returns the object and revision that run, by scheduler name.
 func revisions(r *config.Resolution) map[string]string {
 	shown := map[string]string{}
 	for name, profile := range r.Profiles {
@@ -226,9 +226,9 @@ func revisions(r *config.Resolution) map[string]string {
 	return shown
 }
 
-// checkNoneStopped checks that a scheduler name that had a profile still has one, as long as an
-// object that ran exists that claims it; and that a profile that is not accepted runs as it ran
-// before.
+// checkNoneStopped checks that a scheduler name that had a profile still has one while an object
+// that ran and claims it exists; and that a profile that is not accepted continues to run
+// unchanged.
 func checkNoneStopped(t *testing.T, w *world, before, after *config.Resolution) {
 	t.Helper()
 	if before == nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// resolveText resolves objects in YAML that have not run.
+// resolveText resolves objects in YAML that have never run.
 func resolveText(t *testing.T, objects ...string) *config.Resolution {
 	t.Helper()
 	return config.Resolve(parseText(t, objects...))
@@ -147,7 +147,7 @@ func TestLastGood(t *testing.T) {
 		in := parseText(t, profileText("p", `percentageOfNodesToScore: 2`))
 		in.LastGood = lastGood
 		second := config.Resolve(in)
-		// The new one fails to build, so the old one goes on.
+		// The new one fails to build, so the old one stays active.
 		remembered := second.LastGood(running(first))
 		if got := *remembered.Profiles["p"][0].Spec.PercentageOfNodesToScore; got != 1 {
 			t.Errorf("remembered percentage %d, want 1", got)
@@ -326,7 +326,7 @@ func TestActivePluginsHasEveryExtensionPoint(t *testing.T) {
 		value.Field(i).Set(reflect.ValueOf(schedconfig.PluginSet{Enabled: []schedconfig.Plugin{{Name: value.Type().Field(i).Name, Weight: 7}}}))
 	}
 	active := reflect.ValueOf(config.ActivePlugins(plugins))
-	if got, want := active.NumField(), value.NumField()-1; got != want { // multiPoint is none
+	if got, want := active.NumField(), value.NumField()-1; got != want { // multiPoint is not one of them
 		t.Errorf("%d extension points, want %d", got, want)
 	}
 	for i := range active.NumField() {

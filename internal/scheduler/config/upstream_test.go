@@ -60,7 +60,7 @@ func resolveOne(spec v1alpha1.SchedulerProfileSpec) (*config.Profile, config.Res
 	return resolution.Profiles[spec.SchedulerName], resolution.ProfileResults["one"]
 }
 
-// A nil list is as good as an empty one.
+// A nil list equals an empty one.
 var equateEmpty = cmpopts.EquateEmpty()
 
 func TestAProfileWithoutSettingsIsKubeSchedulersDefault(t *testing.T) {
@@ -77,8 +77,8 @@ func TestAProfileWithoutSettingsIsKubeSchedulersDefault(t *testing.T) {
 	}
 }
 
-// Whatever of profiles is accepted is resolved to what kube-scheduler makes of it, and what
-// kube-scheduler refuses is refused.
+// Accepted profiles resolve to what kube-scheduler makes of them, and profiles that kube-scheduler
+// rejects are rejected.
 func TestRandomProfilesResolveAsInKubeScheduler(t *testing.T) {
 	seed := time.Now().UnixNano()
 	t.Logf("seed %d", seed)
@@ -111,8 +111,8 @@ func TestRandomProfilesResolveAsInKubeScheduler(t *testing.T) {
 	}
 }
 
-// refusedByBuild says whether a profile was refused for what kube-scheduler's validation overlooks:
-// it fails to build such a profile, or ignores what was meant.
+// refusedByBuild reports whether a profile was rejected for an error that kube-scheduler's
+// validation overlooks: it fails to build such a profile, or ignores the setting.
 func refusedByBuild(result config.Result) bool {
 	for _, problem := range result.Problems {
 		switch {
@@ -126,7 +126,7 @@ func refusedByBuild(result config.Result) bool {
 	return true
 }
 
-// argsSamples are arguments by plugin, good and bad ones.
+// argsSamples are arguments by plugin, valid and invalid ones.
 var argsSamples = map[string][]string{
 	"NodeResourcesFit": {
 		`{"scoringStrategy":{"type":"MostAllocated"}}`,

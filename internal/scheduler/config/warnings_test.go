@@ -18,7 +18,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// warned is a warning, shortened to a part of what it says.
+// warned is a warning, shortened to a part of its text.
 type warned struct{ path, part string }
 
 func checkWarnings(t *testing.T, got []config.Problem, want []warned) {
@@ -198,7 +198,7 @@ func TestObstaclesAreToldApartFromProblems(t *testing.T) {
 		{"another order of the queue", []string{older, profileText("p", `plugins: {queueSort: {enabled: [{name: QoSSort}], disabled: [{name: "*"}]}}`)}, nil, []warned{{"spec.plugins.queueSort", "older"}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			// Objects without a creation time are the oldest: give p one that is not.
+			// Objects without a creation time count as the oldest: give p a later one.
 			objects := slices.Clone(test.objects)
 			for i := range objects {
 				objects[i] = strings.Replace(objects[i], "name: p}", `name: p, creationTimestamp: "2026-02-02T00:00:00Z"}`, 1)

@@ -183,7 +183,7 @@ func TestCompareFindsEachDifference(t *testing.T) {
 	}
 }
 
-// What the cache cannot be brought to, as it would be a bug.
+// Differences that only a bug could cause in the cache.
 func TestCompareFindsDamageInTheCache(t *testing.T) {
 	w := newWorld(t)
 	state := w.state()

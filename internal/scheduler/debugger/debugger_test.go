@@ -74,12 +74,12 @@ func newDebugged(t *testing.T) *debugged {
 	instance := &profile.Instance{
 		Config: &config.Profile{SchedulerName: served, Revision: "abc"}, Queue: &queue.ProfileSettings{}, Built: d.clock.Now(),
 	}
-	// The world's queue has its settings, and its pods, already.
+	// The world's queue already has its settings and pods.
 	d.Profiles.Swap(quiet, profile.NewMap(map[string]*profile.Instance{served: instance}, ""), queue.New(queue.Config{}))
 	return d
 }
 
-// logged is a context with a logger that d.log keeps the lines of.
+// logged returns a context with a logger whose lines d.log collects.
 func (d *debugged) logged(ctx context.Context) context.Context {
 	return klog.NewContext(ctx, funcr.New(func(prefix, args string) {
 		d.mu.Lock()
@@ -88,7 +88,7 @@ func (d *debugged) logged(ctx context.Context) context.Context {
 	}, funcr.Options{}))
 }
 
-// lines are the lines of the log that begin with a message, without it.
+// lines returns the lines of the log that begin with a message, without it.
 func (d *debugged) lines(message string) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -101,8 +101,8 @@ func (d *debugged) lines(message string) []string {
 	return lines
 }
 
-// pausingClock counts pauses. The timer that bounds the reading of the queue is none, though the
-// clock has it for a waiter as well.
+// pausingClock counts pauses. The timer that bounds the reading of the queue does not count, though
+// the clock treats it as a waiter as well.
 type pausingClock struct {
 	*clocktesting.FakeClock
 	pauses atomic.Int32
@@ -114,7 +114,7 @@ func (c *pausingClock) After(d time.Duration) <-chan time.Time {
 	return over
 }
 
-// pauses returns once it has looked for the first time and waits.
+// pauses returns once the debugger has compared for the first time and waits.
 func (d *debugged) pauses() {
 	d.t.Helper()
 	d.Eventually(d.clock.pauses.Load).Should(Equal(int32(1)))

@@ -23,8 +23,8 @@ import (
 
 var quiet = klog.Logger{}
 
-// world is a cluster and a real cache and queue that agree with it: two nodes, a bound pod, an
-// assumed one, and one in each of several places of the queue.
+// world is a cluster, and a real cache and queue that agree with it: two nodes, a bound pod, an
+// assumed one, and one pod in each of several places of the queue.
 type world struct {
 	t     *testing.T
 	nodes map[string]*corev1.Node
@@ -71,7 +71,7 @@ func (w *world) exists(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// change changes what the API server has.
+// change changes the API server's object.
 func (w *world) change(name string, edit func(*corev1.Pod)) {
 	w.pods[name] = edited(w.pods[name], edit)
 }
@@ -80,7 +80,7 @@ func (w *world) bind(name, node string) {
 	w.must(w.cache.AddPod(quiet, w.exists(newPod(name, node))))
 }
 
-// assume puts a pod on a node that the API server has on none.
+// assume puts a pod on a node that is not bound in the API server.
 func (w *world) assume(name, node string) {
 	w.exists(newPod(name, ""))
 	w.must(w.cache.AssumePod(quiet, &schedframework.PodInfo{Pod: newPod(name, node)}))
@@ -94,7 +94,7 @@ func (w *world) fly(name string) *schedframework.QueuedPodInfo {
 	return popped
 }
 
-// fail has a pod meet an error.
+// fail ends an attempt at a pod with an error.
 func (w *world) fail(name string) {
 	_, err := w.queue.Requeue(quiet, w.fly(name))
 	w.must(err)
@@ -122,8 +122,8 @@ func (w *world) state() *State {
 	return &State{Cache: w.cache.Dump(), Queue: w.queue.Dump(), Nominations: w.queue.Nominator().Dump(), Served: sets.New(served)}
 }
 
-// gate keeps out pods with scheduling gates. Asked about one with the gate "hang", it hangs until
-// it may proceed.
+// gate gates pods with scheduling gates. For a pod with the gate "hang", it hangs until it may
+// proceed.
 type gate struct{ hanging, proceed chan struct{} }
 
 var _ fwk.PreEnqueuePlugin = &gate{}
@@ -150,7 +150,7 @@ func newNode(name string) *corev1.Node {
 	}
 }
 
-// newPod is a pod of 100m and 1Gi whose UID is its name.
+// newPod returns a pod of 100m and 1Gi whose UID is its name.
 func newPod(name, node string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)},

@@ -21,10 +21,10 @@ import (
 	"github.com/livesched/livesched/test/sidebyside"
 )
 
-// decision is all that one side reports about a pod.
+// decision is everything that one side reports about a pod.
 type decision struct {
 	sidebyside.Decision
-	// fit are the nodes that were scored: none if there was nothing to choose.
+	// fit are the nodes that were scored. It is empty if there was no choice.
 	fit []fwk.NodeInfo
 }
 
@@ -37,8 +37,8 @@ func names(nodes []fwk.NodeInfo) []string {
 	return out
 }
 
-// decide has both sides decide about the pod and fails the test where they differ. It returns the
-// node that the pod is to run on, if there is one, and what preemption nominated otherwise.
+// decide makes both sides decide about the pod and fails the test where they differ. It returns the
+// node for the pod, if there is one, and otherwise the node that preemption nominated.
 func (c *contest) decide(pod *corev1.Pod) (got decision) {
 	c.t.Helper()
 	for _, w := range []*witness{c.theirs.preemption, c.ours.preemption} {
@@ -52,8 +52,8 @@ func (c *contest) decide(pod *corev1.Pod) (got decision) {
 	c.count["decisions"]++
 	switch {
 	case c.awaitsVictims(got):
-		// kube-scheduler preempts again, since nothing has told it that its victims are on their
-		// way out. From here on the two see different clusters.
+		// kube-scheduler preempts again, since it does not know that its victims are terminating.
+		// From here on the two see different clusters.
 		c.count["awaited"]++
 		c.parted = true
 	case want.Err != nil || got.Err != nil:
@@ -64,8 +64,8 @@ func (c *contest) decide(pod *corev1.Pod) (got decision) {
 	return got
 }
 
-// awaitsVictims tells whether livesched waits for the victims of an earlier preemption of the pod
-// (docs/compare/kube-scheduler.md). It is never the first decision on a pod, and never ends in a
+// awaitsVictims reports whether livesched waits for the victims of an earlier preemption of the pod
+// (docs/compare/kube-scheduler.md). That is never the first decision on a pod, and never ends in a
 // nomination.
 func (c *contest) awaitsVictims(got decision) bool {
 	return got.Err != nil && got.Nominating == nil && c.ours.preemption != nil && c.ours.preemption.potential == 0 &&
@@ -92,12 +92,12 @@ func (c *contest) compareChoices(pod *corev1.Pod, want, got decision) {
 	}
 }
 
-// compareVerdicts filters every node again, each side with what it kept of the decision. Why nodes
-// were refused to a pod that fits elsewhere is not told by either.
+// compareVerdicts filters every node again, each side with its own state of the decision. Neither
+// side reports why it rejected nodes for a pod that fits elsewhere.
 func (c *contest) compareVerdicts(pod *corev1.Pod, want, got decision) {
 	c.t.Helper()
 	if len(c.nodes) > 150 && !c.chance(20) {
-		return // they are many
+		return // large clusters take long
 	}
 	theirs, err := c.theirs.Framework.SnapshotSharedLister().NodeInfos().List()
 	c.must(err)
@@ -113,8 +113,8 @@ func (c *contest) compareVerdicts(pod *corev1.Pod, want, got decision) {
 	}
 }
 
-// compareScores scores the nodes again, each side its own with what it kept of the decision, and
-// returns those with the highest total.
+// compareScores scores the nodes again, each side with its own state of the decision, and returns
+// those with the highest total.
 func (c *contest) compareScores(pod *corev1.Pod, want, got decision) (best []string) {
 	c.t.Helper()
 	theirs, status := c.theirs.Framework.RunScorePlugins(c.ctx, want.State, pod, inOrder(want.fit))
@@ -139,8 +139,8 @@ func inOrder(nodes []fwk.NodeInfo) []fwk.NodeInfo {
 	return slices.SortedFunc(slices.Values(nodes), func(a, b fwk.NodeInfo) int { return strings.Compare(a.Node().Name, b.Node().Name) })
 }
 
-// compareFailures wants the same explanation of both: word for word to the user, status by status
-// to preemption and queue.
+// compareFailures expects the same explanation from both sides: word for word for the user, and
+// status by status for preemption and the queue.
 func (c *contest) compareFailures(pod *corev1.Pod, want, got decision) {
 	c.t.Helper()
 	c.comparePreemption(want, got)
@@ -162,8 +162,8 @@ func (c *contest) compareFailures(pod *corev1.Pod, want, got decision) {
 	c.compareRehearsals(pod, want, got)
 }
 
-// compareFutile is about a preemption that livesched has answered without a dry run: there must
-// have been nobody to preempt. The answers are compared with the decision.
+// compareFutile checks a preemption that livesched has answered without a dry run: there must have
+// been no pod to preempt. The answers are compared with the decision.
 func (c *contest) compareFutile(theirs *witness) {
 	c.t.Helper()
 	nobody := describe(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "No preemption victims found for incoming pod"))
@@ -173,7 +173,7 @@ func (c *contest) compareFutile(theirs *witness) {
 	c.count["preemptions in vain"]++
 }
 
-// comparePreemption waits for both sides' evictions and compares all that led to them.
+// comparePreemption waits for the evictions of both sides and compares everything that led to them.
 func (c *contest) comparePreemption(want, got decision) {
 	c.t.Helper()
 	theirs, mine := c.theirs.preemption, c.ours.preemption
@@ -224,7 +224,7 @@ func (c *contest) compareRehearsals(pod *corev1.Pod, want, got decision) {
 	c.equal("errors of dry runs", fmt.Sprint(expected.err), fmt.Sprint(own.err))
 	if !c.ordered {
 		if theirs.wanted < theirs.potential {
-			return // several workers take any of the nodes
+			return // several workers choose any of the nodes
 		}
 		byName := func(a, b candidate) int { return strings.Compare(a.node, b.node) }
 		slices.SortFunc(expected.candidates, byName)
@@ -242,8 +242,8 @@ func (c *contest) compareRehearsals(pod *corev1.Pod, want, got decision) {
 	}
 }
 
-// compareNominations compares the nodes that were made room on and the requests to the API server.
-// Of equally good candidates either side takes any.
+// compareNominations compares the nodes where room was made, and the requests to the API server. Of
+// equally good candidates each side takes any.
 func (c *contest) compareNominations(want, got decision) {
 	c.t.Helper()
 	theirWrites, ourWrites := c.theirs.Requests.Take(), c.ours.Requests.Take()
@@ -268,7 +268,7 @@ func (c *contest) compareNominations(want, got decision) {
 		return
 	}
 	if c.theirs.preemption.wanted < c.theirs.preemption.potential {
-		return // they have looked at different nodes
+		return // they have searched different nodes
 	}
 	c.count["preemptionTies"]++
 	a, b := c.theirs.preemption.candidate(theirs), c.ours.preemption.candidate(mine)
@@ -280,7 +280,8 @@ func (p *preempted) candidate(node string) candidate {
 	return p.candidates[i]
 }
 
-// worth is what kube-scheduler chooses a candidate by, in this order (pickOneNodeForPreemption).
+// worth returns the criteria by which kube-scheduler chooses a candidate, in this order
+// (pickOneNodeForPreemption).
 func (c candidate) worth() []int64 {
 	sum := int64(0)
 	for _, pod := range c.Pods {

@@ -26,25 +26,25 @@ import (
 	"github.com/livesched/livesched/test/sidebyside"
 )
 
-// contest is one case: both sides with the same cluster and the same profile, and what has happened
-// in the cluster. Whatever happens is told to both, in the order and with the calls that informers
-// and the scheduling loop would make.
+// contest is one case: both sides with the same cluster and the same profile, and the events in the
+// cluster. Both sides receive all events, in the order and with the calls that informers and the
+// scheduling loop would make.
 type contest struct {
 	t      testing.TB
 	ctx    context.Context
 	cancel context.CancelFunc
 	seed   uint64
-	// at says where in the case we are.
+	// at names the current step of the case.
 	at string
 	*generator
 	objects sidebyside.Objects
 	theirs  *upstream
 	ours    *ours
-	// ordered: each side has one worker, so that even the order in which things are looked at is
-	// the same.
+	// ordered means that each side has one worker, so that both process everything in the same
+	// order.
 	ordered bool
 	count   counts
-	// parted: the two have done different things on purpose; the case is over.
+	// parted means that the two have deliberately acted differently; the case is over.
 	parted bool
 
 	nodes   map[string]*corev1.Node
@@ -52,19 +52,19 @@ type contest struct {
 	assumed map[types.UID]*assumption
 	queued  map[types.UID]*corev1.Pod
 	claimed []*corev1.PersistentVolumeClaim
-	// imagesMoved: the number of nodes that have an image has changed.
+	// imagesMoved means that the number of nodes that have an image has changed.
 	imagesMoved bool
-	// zonesMoved: a node has come into another zone.
+	// zonesMoved means that a node has moved to another zone.
 	zonesMoved bool
 }
 
-// assumption is a pod that has a node on both sides and is not confirmed.
+// assumption is a pod that is assumed on both sides and not confirmed.
 type assumption struct {
 	pod         *corev1.Pod
 	their, mine fwk.CycleState
 }
 
-// counts says what the cases were about, so that a generator that makes only easy ones is noticed.
+// counts counts the kinds of cases, so that a generator which makes only easy ones is noticed.
 type counts map[string]int
 
 func (c counts) add(other counts) {
@@ -100,8 +100,8 @@ func newContest(t testing.TB, seed uint64) *contest {
 	return c
 }
 
-// close ends both sides. It is not a Cleanup of the test's: a parallel test keeps those until the
-// last one has ended, and with them what they refer to.
+// close ends both sides. It is not a Cleanup of the test: a parallel test keeps those, and
+// everything that they refer to, until the last one has ended.
 func (c *contest) close() {
 	c.cancel()
 	c.ours.Close()
@@ -127,7 +127,7 @@ func (c *contest) mustStatus(status *fwk.Status) {
 	}
 }
 
-// mustBoth is for calls that both sides answer with an error, or neither.
+// mustBoth expects that both sides return an error, or neither.
 func (c *contest) mustBoth(theirs, mine error) {
 	c.t.Helper()
 	if theirs != nil || mine != nil {
@@ -135,7 +135,7 @@ func (c *contest) mustBoth(theirs, mine error) {
 	}
 }
 
-// eventually polls: evictions are made in the background.
+// eventually polls: evictions run in the background.
 func (c *contest) eventually(what string, condition func() bool) {
 	c.t.Helper()
 	deadline := time.After(time.Minute)
@@ -150,10 +150,10 @@ func (c *contest) eventually(what string, condition func() bool) {
 	}
 }
 
-// refresh brings kube-scheduler up to date where it is late and livesched is not
-// (docs/compare/kube-scheduler.md): a node there keeps the numbers of nodes that have its images
-// from its own last change, and its place in the list of nodes, when its zone changes, until a node
-// comes or goes.
+// refresh updates kube-scheduler where it lags behind and livesched does not
+// (docs/compare/kube-scheduler.md): there, a node keeps the numbers of nodes that have its images
+// from its own last change, and after a change of its zone it keeps its place in the list of nodes
+// until a node is added or removed.
 func (c *contest) refresh() {
 	c.t.Helper()
 	theirs := c.theirs.Scheduler.Cache
@@ -179,7 +179,7 @@ func (c *contest) nodeList() []*corev1.Node {
 	return list
 }
 
-// fill makes the cluster: nodes, volumes, and pods on nodes whether they fit or not.
+// fill makes the cluster: nodes, volumes, and pods on nodes, whether they fit or not.
 func (c *contest) fill(nodes, podsPerNode int) {
 	c.t.Helper()
 	for range nodes {
@@ -240,7 +240,7 @@ func (c *contest) removeNode(name string) {
 	c.mustBoth(c.theirs.Scheduler.Cache.RemoveNode(logr.Discard(), node), c.ours.Cache.RemoveNode(logr.Discard(), node))
 }
 
-// place runs the pod on the node: somebody else has bound it.
+// place runs the pod on the node, as if another scheduler had bound it.
 func (c *contest) place(pod *corev1.Pod, node string) {
 	c.t.Helper()
 	pod = pod.DeepCopy()
@@ -278,7 +278,7 @@ func (c *contest) removePod(pod *corev1.Pod) {
 	c.mustBoth(c.theirs.Scheduler.Cache.RemovePod(logr.Discard(), pod), c.ours.Cache.RemovePod(logr.Discard(), pod))
 }
 
-// enqueue has the pod wait in both queues, with a nominated node or without.
+// enqueue puts the pod into both queues, with a nominated node or without.
 func (c *contest) enqueue(pod *corev1.Pod, nominated string) {
 	c.t.Helper()
 	pod = pod.DeepCopy()
@@ -306,8 +306,8 @@ func (c *contest) dequeue(pod *corev1.Pod) {
 	c.ours.Queue.Delete(logr.Discard(), pod)
 }
 
-// assume does what the scheduling loop does with a decision: both sides count the pod towards the
-// node and reserve its volumes there.
+// assume does what the scheduling loop does with a decision: both sides assume the pod on the node
+// and reserve its volumes there.
 func (c *contest) assume(pod *corev1.Pod, host string, their, mine fwk.CycleState) {
 	c.t.Helper()
 	c.dequeue(pod)
@@ -326,7 +326,7 @@ func (c *contest) assume(pod *corev1.Pod, host string, their, mine fwk.CycleStat
 	}
 }
 
-// confirm says that the API server has the pod on its node.
+// confirm reports that the API server has the pod on its node.
 func (c *contest) confirm(a *assumption) {
 	c.t.Helper()
 	pod := a.pod.DeepCopy()
@@ -338,7 +338,7 @@ func (c *contest) confirm(a *assumption) {
 	c.mustBoth(c.theirs.Scheduler.Cache.AddPod(logr.Discard(), pod), c.ours.Cache.AddPod(logr.Discard(), pod))
 }
 
-// forget undoes an assumption: the binding has failed.
+// forget undoes an assumption, as after a failed binding.
 func (c *contest) forget(a *assumption) {
 	c.t.Helper()
 	delete(c.assumed, a.pod.UID)
@@ -347,14 +347,14 @@ func (c *contest) forget(a *assumption) {
 	c.mustBoth(c.theirs.Scheduler.Cache.ForgetPod(logr.Discard(), a.pod), c.ours.Cache.ForgetPod(logr.Discard(), a.pod))
 }
 
-// promote makes a preemptor of the pod, at times.
+// promote sometimes makes the pod a preemptor.
 func (c *contest) promote(pod *corev1.Pod) {
 	if c.crowded && c.chance(75) || c.chance(20) {
 		pod.Spec.Priority = ptr.To(int32(25 + 10*c.IntN(3)))
 	}
 }
 
-// put enters objects that only plugins ask about.
+// put stores objects that only plugins read.
 func (c *contest) put(objects ...runtime.Object) {
 	c.t.Helper()
 	c.must(c.objects.Put(objects...))

@@ -20,11 +20,11 @@ import (
 	"github.com/livesched/livesched/test/sidebyside"
 )
 
-// defaultCases is the number of cases of a run that nobody has said anything about.
+// defaultCases is the number of cases of a run if the environment does not set one.
 const defaultCases = 80
 
-// A case is what its seed makes of it, in a run of whatever length. docs/development.md describes
-// the two variables.
+// The seed alone determines a case, however long the run is. docs/development.md describes the two
+// variables.
 const (
 	casesVariable = "LIVESCHED_TEST_DIFFERENTIAL_CASES"
 	seedVariable  = "LIVESCHED_TEST_DIFFERENTIAL_SEED"
@@ -44,7 +44,7 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// size draws the size of a cluster: mostly small, where a lot happens to each node, and at times
+// size draws the size of a cluster: mostly small, where much happens to each node, and sometimes
 // large.
 func (c *contest) size() (nodes, podsPerNode int) {
 	podsPerNode = 1 + c.IntN(9)
@@ -98,8 +98,8 @@ func TestLiveschedDecidesAsKubeSchedulerDoes(t *testing.T) {
 	}
 }
 
-// play fills a cluster and has both sides decide about pods in it, while things happen there or
-// not.
+// play fills a cluster and makes both sides decide about pods in it, with or without events in
+// between.
 func (c *contest) play() {
 	c.t.Helper()
 	nodes, podsPerNode := c.size()
@@ -133,7 +133,7 @@ func (c *contest) play() {
 }
 
 func TestKubeSchedulerBatchesNoPodsUnderTheDefaultProfile(t *testing.T) {
-	// docs/compare/kube-scheduler.md says why livesched can do without batching.
+	// docs/compare/kube-scheduler.md explains why livesched does not need batching.
 	ctx := klog.NewContext(t.Context(), logr.Discard())
 	spread := func(constraints *configv1.PodTopologySpreadArgs) *sidebyside.Configuration {
 		return &sidebyside.Configuration{Parallelism: 1, Profile: configv1.KubeSchedulerProfile{

@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// happen lets something happen in the cluster.
+// happen changes something in the cluster.
 func (c *contest) happen() {
 	c.t.Helper()
 	c.count["events"]++
@@ -64,7 +64,7 @@ func (c *contest) happen() {
 	}
 }
 
-// anyOf picks from a map, the same with the same seed.
+// anyOf picks an element of a map, which depends only on the seed.
 func anyOf[K cmp.Ordered, V any](c *contest, from map[K]V) (picked V, ok bool) {
 	if len(from) == 0 {
 		return picked, false
@@ -72,7 +72,7 @@ func anyOf[K cmp.Ordered, V any](c *contest, from map[K]V) (picked V, ok bool) {
 	return from[pick(c.generator, slices.Sorted(maps.Keys(from)))], true
 }
 
-// changed returns a newer version of a node, with something that matters changed, or nothing.
+// changed returns a newer version of a node, with a relevant change, or none.
 func (c *contest) changed(node *corev1.Node) *corev1.Node {
 	node = node.DeepCopy()
 	node.ResourceVersion += "1"
@@ -94,8 +94,7 @@ func (c *contest) changed(node *corev1.Node) *corev1.Node {
 	return node
 }
 
-// changedPod returns a newer version of a pod on a node, with something that matters changed, or
-// nothing.
+// changedPod returns a newer version of a pod on a node, with a relevant change, or none.
 func (c *contest) changedPod(pod *corev1.Pod) *corev1.Pod {
 	pod = pod.DeepCopy()
 	pod.ResourceVersion += "1"
@@ -104,7 +103,7 @@ func (c *contest) changedPod(pod *corev1.Pod) *corev1.Pod {
 		pod.Labels = map[string]string{"app": pick(c.generator, apps), "version": pick(c.generator, versions)}
 	case 1:
 		terminate(pod, c.chance(50))
-	case 2: // a resize that kubelet has not made yet, or has
+	case 2: // a resize that the kubelet has not carried out yet, or has
 		container := &pod.Spec.Containers[0]
 		before := container.Resources.Requests.DeepCopy()
 		container.Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(int64(50*(1+c.IntN(40))), resource.DecimalSI)
@@ -119,7 +118,7 @@ func (c *contest) changedPod(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// afterwards does with a decision what a scheduling loop would do, or something like it.
+// afterwards does with a decision roughly what a scheduling loop would do.
 func (c *contest) afterwards(pod *corev1.Pod, d decision) {
 	c.t.Helper()
 	switch {
@@ -139,7 +138,7 @@ func (c *contest) afterwards(pod *corev1.Pod, d decision) {
 	}
 }
 
-// evict has the victims of livesched's preemption on a node terminate, or be gone.
+// evict makes the victims of livesched's preemption on a node terminate, or deletes them.
 func (c *contest) evict(node string) {
 	c.t.Helper()
 	gone := c.chance(50)
@@ -162,8 +161,8 @@ func (c *contest) evict(node string) {
 	}
 }
 
-// sharesPort says whether another pod on the pod's node has one of its host ports. Such a pod must
-// not go: the port is then free to kube-scheduler and taken to livesched
+// sharesPort reports whether another pod on the pod's node has one of its host ports. Such a pod
+// must not be removed: afterwards the port is free in kube-scheduler and taken in livesched
 // (docs/compare/kube-scheduler.md).
 func (c *contest) sharesPort(pod *corev1.Pod) bool {
 	used := map[int32]bool{}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// placement says which nodes the pod asks for.
+// placement sets which nodes the pod asks for.
 func (g *generator) placement(pod *corev1.Pod, nodes []*corev1.Node) {
 	if g.rarely(10) {
 		pod.Spec.NodeSelector = map[string]string{"disk": pick(g, disks)}
@@ -40,7 +40,7 @@ func (g *generator) placement(pod *corev1.Pod, nodes []*corev1.Node) {
 	pod.Spec.Affinity.NodeAffinity = affinity
 }
 
-// namedNodes asks for nodes by their names, which lets PreFilter leave only these.
+// namedNodes selects nodes by their names, so that PreFilter leaves only these.
 func (g *generator) namedNodes(nodes []*corev1.Node) *corev1.NodeSelector {
 	wanted := []string{"node-gone"}
 	for range g.IntN(6) {
@@ -122,7 +122,7 @@ func (g *generator) podTerm() corev1.PodAffinityTerm {
 	case g.chance(10):
 		term.NamespaceSelector = &metav1.LabelSelector{}
 	}
-	// The API server works these into the selector and leaves them in the object.
+	// The API server merges these into the selector and keeps them in the object.
 	if g.chance(10) {
 		term.MatchLabelKeys = []string{"version"}
 		term.LabelSelector.MatchExpressions = append(term.LabelSelector.MatchExpressions,

@@ -21,13 +21,13 @@ var scorers = []string{
 	"NodeResourcesBalancedAllocation", "ImageLocality", "VolumeBinding",
 }
 
-// filters are those that can be left out without an error.
+// filters are the plugins that can be left out without an error.
 var filters = []string{
 	"NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit", "VolumeRestrictions",
 	"NodeVolumeLimits", "VolumeZone", "PodTopologySpread", "InterPodAffinity", "NodeDeclaredFeatures",
 }
 
-// configuration makes the default profile, or one that differs from it in some ways.
+// configuration makes the default profile, or one that differs from it in some respects.
 func (g *generator) configuration() *sidebyside.Configuration {
 	c := &sidebyside.Configuration{Parallelism: oneOf[int32](g, 1, 1, 4, 16)}
 	p := &c.Profile
@@ -72,13 +72,13 @@ func (g *generator) configuration() *sidebyside.Configuration {
 	return c
 }
 
-// plugins changes weights and leaves plugins out.
+// plugins changes weights and removes plugins.
 func (g *generator) plugins(c *sidebyside.Configuration) {
 	p := c.Profile.Plugins
 	switch {
 	case g.chance(8):
-		// Here the first node that fits is chosen: with several workers, or of named nodes, which
-		// kube-scheduler takes in no order, that can be any.
+		// Here the first node that fits is chosen. With several workers, or with named nodes, which
+		// kube-scheduler takes in no order, that can be any node.
 		p.Score.Disabled = []configv1.Plugin{{Name: "*"}}
 		c.Parallelism, g.nodeNames = 1, false
 	case g.chance(15):
@@ -169,7 +169,7 @@ func (g *generator) addedAffinity() *configv1.NodeAffinityArgs {
 	return &configv1.NodeAffinityArgs{AddedAffinity: added}
 }
 
-// args are a plugin's arguments as they are written, without kind and version.
+// args are a plugin's arguments as users write them, without kind and version.
 func args(plugin string, value any) configv1.PluginConfig {
 	text, err := json.Marshal(value)
 	if err != nil {

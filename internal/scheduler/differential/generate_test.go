@@ -36,24 +36,24 @@ var (
 	images     = []string{"registry.example.com/a:1", "registry.example.com/b:1", "registry.example.com/c:1", "registry.example.com/d"}
 	features   = []string{"UserNamespacesHostNetworkSupport", "RestartAllContainersOnContainerExits"}
 
-	// start is when the cluster's first pod may have started.
+	// start is the earliest start time of the cluster's pods.
 	start = time.Date(2026, 1, 17, 0, 0, 0, 0, time.UTC)
 )
 
-// generator makes what one case is about. All of it follows from the seed.
+// generator makes the objects of one case. The seed determines all of them.
 type generator struct {
 	*rand.Rand
 	nodesMade, podsMade, objectsMade int
 	zones                            int
-	// rarity divides the chances of what keeps pods and nodes apart: 1 makes pods that often fit
+	// rarity divides the chances of properties that keep pods off nodes: with 1, pods often fit
 	// nowhere.
 	rarity int
-	// nodeNames lets pods ask for nodes by name.
+	// nodeNames lets pods select nodes by name.
 	nodeNames bool
 	volumes   bool
-	// crowded: nodes are full, and pods come that are more important than those on them.
+	// crowded means that nodes are full, and new pods have a higher priority than those on them.
 	crowded bool
-	// sampled: not all nodes that fit are scored.
+	// sampled means that not all feasible nodes are scored.
 	sampled bool
 }
 
@@ -67,12 +67,12 @@ func newGenerator(seed uint64) *generator {
 
 func (g *generator) chance(percent int) bool { return g.IntN(100) < percent }
 
-// rarely is chance for what keeps pods from nodes.
+// rarely is chance for properties that keep pods off nodes.
 func (g *generator) rarely(percent int) bool { return g.IntN(100*g.rarity) < percent }
 
 func pick[T any](g *generator, from []T) T { return from[g.IntN(len(from))] }
 
-// oneOf is pick for maps' sake: the arguments are listed.
+// oneOf is pick with the elements as arguments.
 func oneOf[T any](g *generator, from ...T) T { return pick(g, from) }
 
 func (g *generator) name(kind string) string {
@@ -80,7 +80,7 @@ func (g *generator) name(kind string) string {
 	return fmt.Sprintf("%s-%d", kind, g.objectsMade)
 }
 
-// surroundings are the objects that plugins ask about, apart from nodes, pods and volumes.
+// surroundings are the objects that plugins read, apart from nodes, pods and volumes.
 func (g *generator) surroundings() []runtime.Object {
 	var out []runtime.Object
 	for i, name := range namespaces {
@@ -222,7 +222,7 @@ func (g *generator) pull(node *corev1.Node) {
 
 func podName(n int) string { return fmt.Sprintf("pod-%05d", n) }
 
-// pod makes a pod of which each feature has its own chance, so that most pods have few and some
+// pod makes a pod. Each feature has its own chance, so that most pods have few features and some
 // have many.
 func (g *generator) pod(nodes []*corev1.Node) *corev1.Pod {
 	g.podsMade++
@@ -234,7 +234,7 @@ func (g *generator) pod(nodes []*corev1.Node) *corev1.Pod {
 		},
 		Spec: corev1.PodSpec{SchedulerName: schedulerName, Affinity: &corev1.Affinity{}},
 	}
-	// No two pods started at the same time, so that preemption has an order for them.
+	// No two pods started at the same time, so that preemption can order them.
 	pod.Status.StartTime = ptr.To(metav1.NewTime(start.Add(time.Duration(g.IntN(100000))*time.Second + time.Duration(g.podsMade)*time.Millisecond)))
 	if g.chance(4) {
 		pod.Labels = nil

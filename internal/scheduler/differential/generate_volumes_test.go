@@ -18,12 +18,12 @@ import (
 
 const (
 	driver       = "csi.example.com"
-	classNow     = "now"     // bound at once, by the controller
-	classLocal   = "local"   // bound to a local volume when there is a node
-	classDynamic = "dynamic" // provisioned when there is a node
+	classNow     = "now"     // bound immediately, by the controller
+	classLocal   = "local"   // bound to a local volume once the pod has a node
+	classDynamic = "dynamic" // provisioned once the pod has a node
 )
 
-// storage is what there is of volumes apart from the claims of single pods.
+// storage makes the objects for volumes, apart from the claims of single pods.
 func (g *generator) storage(nodes []*corev1.Node) []runtime.Object {
 	mode := func(m storagev1.VolumeBindingMode) *storagev1.VolumeBindingMode { return &m }
 	classes := []*storagev1.StorageClass{
@@ -58,7 +58,7 @@ func (g *generator) storage(nodes []*corev1.Node) []runtime.Object {
 	return out
 }
 
-// nodeStorage is a node's part: its limits and its local volumes.
+// nodeStorage makes the storage objects of a node: its limits and its local volumes.
 func (g *generator) nodeStorage(node *corev1.Node) []runtime.Object {
 	var out []runtime.Object
 	if g.chance(80) {
@@ -106,8 +106,8 @@ func onNodes(key string, values ...string) *corev1.VolumeNodeAffinity {
 	}}}}
 }
 
-// claims gives the pod volumes and returns the objects behind them. shared are claims of pods
-// before it.
+// claims gives the pod volumes and returns the objects behind them. shared are claims of earlier
+// pods.
 func (g *generator) claims(pod *corev1.Pod, shared []*corev1.PersistentVolumeClaim) (out []runtime.Object) {
 	if !g.volumes || !g.chance(35) {
 		return nil
@@ -121,7 +121,7 @@ func (g *generator) claims(pod *corev1.Pod, shared []*corev1.PersistentVolumeCla
 		if g.chance(25) && len(shared) > 0 {
 			claim, objects = pick(g, shared), nil
 		}
-		if claim.Namespace == pod.Namespace || g.chance(20) { // or else there is no such claim
+		if claim.Namespace == pod.Namespace || g.chance(20) { // otherwise, there is no such claim
 			out = append(out, objects...)
 			g.mount(pod, corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name}})
 		}
@@ -133,7 +133,7 @@ func (g *generator) mount(pod *corev1.Pod, source corev1.VolumeSource) {
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: fmt.Sprintf("v%d", len(pod.Spec.Volumes)), VolumeSource: source})
 }
 
-// inline gives the pod a disk that others use too.
+// inline gives the pod a disk that other pods use, too.
 func (g *generator) inline(pod *corev1.Pod) {
 	disk := fmt.Sprintf("disk-%d", g.IntN(3))
 	switch g.IntN(3) {

@@ -61,8 +61,8 @@ func newUpstream(ctx context.Context, objects sidebyside.Objects, c *sidebyside.
 	return u, nil
 }
 
-// defaultPreemption returns the profile's instance, which is a PreEnqueue plugin, too, and can be
-// had as that.
+// defaultPreemption returns the profile's instance of the plugin, which is also a PreEnqueue plugin
+// and is accessible as one.
 func (u *upstream) defaultPreemption() *defaultpreemption.DefaultPreemption {
 	for _, candidate := range u.Framework.PreEnqueuePlugins() {
 		if pl, ok := candidate.(*defaultpreemption.DefaultPreemption); ok {

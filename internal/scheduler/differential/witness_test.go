@@ -38,8 +38,8 @@ func (s *spy) registry() framework.Registry {
 	return framework.Registry{spyName: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return s, nil }}
 }
 
-// witness stands between a preemption evaluator and its plugin, fixes the node at which dry runs
-// begin, which is drawn at random, and remembers what was found.
+// witness wraps the plugin of a preemption evaluator. It fixes the node at which dry runs begin,
+// which is otherwise random, and records what was found.
 type witness struct {
 	preemption.Interface
 	evaluator *preemption.Evaluator
@@ -49,20 +49,20 @@ type witness struct {
 	preempted
 }
 
-// preempted is what one preemption came to.
+// preempted records one preemption.
 type preempted struct {
-	// potential is the number of nodes that victims were looked for on, wanted the number of
-	// candidates that were enough.
+	// potential is the number of nodes that were searched for victims, wanted the number of
+	// candidates that suffice.
 	potential, wanted int32
-	// dryRuns says what came of each.
+	// dryRuns has the result of each dry run.
 	dryRuns map[string]string
-	// candidates are empty if there was only one.
+	// candidates is empty if there was only one.
 	candidates []candidate
 	// found are the victims by node.
 	found map[string][]*corev1.Pod
 }
 
-// running is the number of a node's victims that have to be evicted.
+// running returns the number of a node's victims that must be evicted.
 func (p *preempted) running(node string) (n int) {
 	for _, victim := range p.found[node] {
 		if victim.DeletionTimestamp == nil {
@@ -86,7 +86,7 @@ func (c candidate) String() string {
 	return text
 }
 
-// witnessOf makes the plugin's evaluator go through a witness.
+// witnessOf makes the plugin's evaluator use a witness.
 func witnessOf(pl *defaultpreemption.DefaultPreemption, offset int32) *witness {
 	w := &witness{Interface: pl, offset: offset}
 	w.evaluator = preemption.NewEvaluator(pl.Name(), pl.Evaluator.Handler, w, pl.Executor)
@@ -98,7 +98,7 @@ func (w *witness) reset() {
 	w.preempted = preempted{dryRuns: map[string]string{}, found: map[string][]*corev1.Pod{}}
 }
 
-// dryRunNodes returns the nodes that were looked at, sorted.
+// dryRunNodes returns the nodes with dry runs, sorted.
 func (p *preempted) dryRunNodes() []string { return slices.Sorted(maps.Keys(p.dryRuns)) }
 
 func (w *witness) GetOffsetAndNumCandidates(nodes int32) (offset, candidates int32) {
@@ -122,8 +122,8 @@ func (w *witness) SelectVictimsOnNode(
 	return victims, violations, status
 }
 
-// rehearsal is a dry run on the potential nodes in the order of their names, which a preemption
-// takes in no order.
+// rehearsal is a dry run on the potential nodes, sorted by name; a preemption takes them in no
+// order.
 type rehearsal struct {
 	candidates []candidate
 	statuses   *schedframework.NodeToStatus
@@ -150,7 +150,7 @@ func (w *witness) rehearse(
 	return r, nil
 }
 
-// CandidatesToVictimsMap is called with all candidates, in order, when there is a choice.
+// CandidatesToVictimsMap receives all candidates, in order, when there is a choice.
 func (w *witness) CandidatesToVictimsMap(candidates []preemption.Candidate) map[string]*extenderv1.Victims {
 	w.candidates = nil
 	for _, c := range candidates {
@@ -163,6 +163,6 @@ func describe(s *fwk.Status) string {
 	if s.IsSuccess() {
 		return "Success"
 	}
-	// NodeResourcesFit lists the scalar resources that are short in no order.
+	// NodeResourcesFit lists the insufficient scalar resources in no order.
 	return fmt.Sprintf("%s %q %q", s.Code(), s.Plugin(), slices.Sorted(slices.Values(s.Reasons())))
 }

@@ -40,7 +40,7 @@ func TestHandlerOf(t *testing.T) {
 	handler.OnUpdate(pod, pod)
 	handler.OnDelete(pod)
 	handler.OnDelete(toolscache.DeletedFinalStateUnknown{Key: "default/pod", Obj: pod})
-	// What an informer must not deliver is logged, and nothing else.
+	// Objects that an informer must not deliver are logged, and nothing else.
 	handler.OnAdd(node, false)
 	handler.OnUpdate(pod, node)
 	handler.OnUpdate(node, pod)
@@ -82,14 +82,14 @@ func podAt(uid types.UID, version, node string) *corev1.Pod {
 	}
 }
 
-// assumedCopy is a popped pod on a node, as the scheduling cycle makes it.
+// assumedCopy returns a popped pod with its node, as the scheduling cycle makes it.
 func assumedCopy(popped *schedframework.QueuedPodInfo, node string) *schedframework.QueuedPodInfo {
 	assumed := popped.DeepCopy()
 	assumed.Pod.Spec.NodeName = node
 	return assumed
 }
 
-// assume has the pod popped and assumed on a node.
+// assume pops the pod and assumes it on the node.
 func (h *handlers) assume(t *testing.T, pod *corev1.Pod, node string) *corev1.Pod {
 	t.Helper()
 	h.podAdded(pod)
@@ -144,7 +144,7 @@ func TestPodEvents(t *testing.T) {
 		if n := s.cache.Size().Pods; n != 0 {
 			t.Errorf("%d pods are counted", n)
 		}
-		s.podDeleted(deleting, false) // nothing is left to give back
+		s.podDeleted(deleting, false) // nothing is left to release
 	})
 
 	t.Run("also when its profile is gone meanwhile", func(t *testing.T) {

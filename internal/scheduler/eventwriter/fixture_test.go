@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 
 // memorySink stores Events in memory as the API server does.
 type memorySink struct {
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	events map[string]*eventsv1.Event
 	// calls are the calls in order: "create note", "patch note".
 	calls []string

@@ -190,7 +190,7 @@ func TestWhatIsSaidAgain(t *testing.T) {
 				f.fails("a", "too big")
 				time.Sleep(10 * time.Second)
 			}
-			// In 1,000 seconds: at once, the second time, and twice when six minutes had gone by.
+			// In 1,000 seconds: immediately, the second time, and twice after six minutes.
 			f.expectCalls("create too big", "patch too big", "patch too big", "patch too big")
 			f.end()
 			f.expectCounts(map[string]int{"too big": 100})
@@ -296,7 +296,7 @@ func TestWhatCanWait(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 			synctest.Wait()
-			// The last two become old at the same moment, and each has a worker.
+			// The last two expire at the same moment, and each has a worker.
 			slices.Sort(f.sink.calls[1:])
 			f.expectCalls("create too big", "create assigned b", "patch too big")
 			f.end()
@@ -503,13 +503,14 @@ func TestClosing(t *testing.T) {
 	})
 }
 
-// TestNothingIsLost has many speakers and an API server that fails now and then, and counts.
+// TestNothingIsLost records Events from many goroutines, with an API server that fails now and
+// then, and counts them.
 func TestNothingIsLost(t *testing.T) {
 	for seed := range uint64(5) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t)
-				var mu sync.Mutex // guards what follows
+				var mu sync.Mutex // guards the variables below
 				dice := rand.New(rand.NewPCG(seed, 1))
 				said := map[string]int{}
 				f.sink.failWith(func(string) error {

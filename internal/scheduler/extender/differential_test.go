@@ -19,7 +19,7 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 )
 
-// outcome is all that a caller sees of a call, and what the extender was sent.
+// outcome is the result of a call for its caller, and the request that the extender received.
 type outcome struct {
 	Result string
 	Failed bool
@@ -27,8 +27,8 @@ type outcome struct {
 	Bodies []string
 }
 
-// Whatever an extender answers, as long as it keeps to what it was asked about, is understood as
-// kube-scheduler's own client understands it, and both send the same.
+// Any response of an extender that keeps to the nodes and pods of the request is interpreted as by
+// kube-scheduler's own client, and both send the same requests.
 func TestRandomAnswersAreUnderstoodAsInKubeScheduler(t *testing.T) {
 	seed := time.Now().UnixNano()
 	t.Logf("seed %d", seed)
@@ -84,8 +84,8 @@ func TestRandomAnswersAreUnderstoodAsInKubeScheduler(t *testing.T) {
 	s.CloseClientConnections()
 }
 
-// randomAnswer makes an answer to any verb, now and then a broken one. It does not repeat nodes,
-// and has no nulls where kube-scheduler would panic.
+// randomAnswer makes a response to any verb, now and then a malformed one. It does not repeat
+// nodes, and has no nulls where kube-scheduler would panic.
 func randomAnswer(t *testing.T, random *rand.Rand) string {
 	t.Helper()
 	subset := func() []string {

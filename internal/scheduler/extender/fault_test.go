@@ -50,7 +50,7 @@ func TestACallThatGoesWrongIsAnErrorThatNamesExtenderAndVerb(t *testing.T) {
 		{"the wrong type", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `"text"`) }, "reading the answer: json: cannot unmarshal string"},
 		{"an empty answer", func(http.ResponseWriter, *http.Request) {}, "the answer is empty"},
 		{"too slow", func(_ http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body) // or the end of the connection would go unnoticed
+			_, _ = io.Copy(io.Discard, r.Body) // otherwise, the end of the connection would go unnoticed
 			select {
 			case <-r.Context().Done():
 			case <-stopped:
@@ -139,7 +139,7 @@ func TestConnectionsAreKeptUntilTheExtenderIsClosed(t *testing.T) {
 	e.Close()
 	<-closed
 
-	// A plugin may keep what it was given of a generation that is gone.
+	// A plugin may keep objects of an instance that is closed.
 	if err := e.Bind(&corev1.Binding{}); err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func TestAnAnswerMayBeAsLongAsTheNodes(t *testing.T) {
 	nodes[0].SetNode(big)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		_, _ = w.Write(body) // what is asked has the form of an answer that leaves all nodes
+		_, _ = w.Write(body) // as a response, the request body leaves all nodes
 	}))
 	defer s.Close()
 	e := build(t, everything(s.URL))

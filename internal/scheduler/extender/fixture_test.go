@@ -26,7 +26,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/extender"
 )
 
-// server is an extender that answers with one text and remembers what it was sent.
+// server is an extender that answers with one text and records the requests.
 type server struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -63,7 +63,7 @@ func (s *server) setAnswer(answer string) {
 	s.answer = answer
 }
 
-// sent returns the paths and bodies of the calls so far, and forgets them.
+// sent returns the paths and bodies of the calls so far, and clears them.
 func (s *server) sent() (paths, bodies []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,14 +72,14 @@ func (s *server) sent() (paths, bodies []string) {
 	return paths, bodies
 }
 
-// everything has all verbs.
+// everything returns an extender with all verbs.
 func everything(url string) config.Extender {
 	return config.Extender{
 		URLPrefix: url, FilterVerb: "filter", PrioritizeVerb: "prioritize", PreemptVerb: "preempt", BindVerb: "bind", Weight: 3, Timeout: time.Minute,
 	}
 }
 
-// make returns an extender that is closed when the test ends.
+// build returns an extender that is closed when the test ends.
 func build(t testing.TB, cfg config.Extender) *extender.Extender {
 	t.Helper()
 	e, err := extender.New(&cfg)
@@ -94,7 +94,7 @@ func pod(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name + "-uid")}}
 }
 
-// cluster has the nodes a, b and c, with the pods a1, a2, b1, b2, c1 and c2 on them.
+// cluster returns the nodes a, b and c, with the pods a1, a2, b1, b2, c1 and c2 on them.
 func cluster() (fwk.NodeInfoLister, []fwk.NodeInfo) {
 	var pods []*corev1.Pod
 	var nodes []*corev1.Node
@@ -112,7 +112,7 @@ func cluster() (fwk.NodeInfoLister, []fwk.NodeInfo) {
 	return lister, infos
 }
 
-// candidates are the nodes of cluster with the pods on them as victims.
+// candidates returns the nodes of cluster with the pods on them as victims.
 func candidates(infos []fwk.NodeInfo) map[string]*extenderv1.Victims {
 	all := map[string]*extenderv1.Victims{}
 	for i, node := range infos {
@@ -133,7 +133,7 @@ func nodeNames(nodes []fwk.NodeInfo) string {
 	return strings.Join(names, " ")
 }
 
-// victimNames writes victims as "a:a1,a2(0)", sorted.
+// victimNames formats victims as "a:a1,a2(0)", sorted.
 func victimNames(all map[string]*extenderv1.Victims) string {
 	var nodes []string
 	for name, victims := range all {

@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// FuzzAnswer has an extender answer anything: whatever is understood keeps to what was asked about.
+// FuzzAnswer lets an extender send any response: the accepted ones keep to the nodes and pods of
+// the request.
 func FuzzAnswer(f *testing.F) {
 	for _, answer := range []string{
 		``, `null`, `{}`, `[]`, `{"NodeNames": ["a", "a", "b"]}`, `{"NodeNames": null, "Nodes": {"items": [{}]}}`, `{"Nodes": {"items": null}, "Error": "x"}`,

@@ -23,7 +23,7 @@ func TestRejectorsOfAFailure(t *testing.T) {
 		status                 *fwk.Status
 		unschedulable, pending int
 	}{
-		"a refusal names its plugins": {fwk.NewStatus(fwk.Unschedulable).WithError(fitError), 2, 1}, // who waits refuses, too
+		"a refusal names its plugins": {fwk.NewStatus(fwk.Unschedulable).WithError(fitError), 2, 1}, // a plugin that returns Pending also counts as rejecting
 		"an error names none":         {fwk.AsStatus(errors.New("broken")), 0, 0},
 		"no nodes are nobody's fault": {fwk.NewStatus(fwk.UnschedulableAndUnresolvable).WithError(algorithm.ErrNoNodesAvailable), 0, 0},
 	} {

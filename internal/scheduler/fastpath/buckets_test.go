@@ -20,7 +20,7 @@ func TestBucketsHaveWhatAMapHas(t *testing.T) {
 	twin := map[cache.Slot]int64{}
 	for step := range 20_000 {
 		slot := cache.Slot(r.IntN(slots))
-		if step%500 == 0 { // all anew, other numbers
+		if step%500 == 0 { // all new, with other numbers
 			verdict, numbers := make([]uint16, slots), make([]int64, slots)
 			clear(twin)
 			for slot := range verdict {

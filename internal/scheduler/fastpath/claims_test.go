@@ -21,7 +21,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// claimScene is volumes in the stores of informers, of which none runs.
+// claimScene has volumes in the stores of informers, none of which runs.
 type claimScene struct {
 	*testing.T
 	claims   claims
@@ -145,7 +145,7 @@ func (s *claimScene) addDriver(capacity bool) {
 	})
 }
 
-// addUser has another pod use the claim.
+// addUser adds another pod that uses the claim.
 func (s *claimScene) addUser() {
 	c := cache.New()
 	c.AddNode(logr.Discard(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}})
@@ -159,7 +159,7 @@ func (s *claimScene) addUser() {
 	}
 }
 
-// TestVolumesMatchNodesAsTheLibrarySays is about random affinities and labels.
+// TestVolumesMatchNodesAsTheLibrarySays uses random affinities and labels.
 func TestVolumesMatchNodesAsTheLibrarySays(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	keys, values := []string{"zone", "disk", "host"}, []string{"a", "b", "c", ""}
@@ -219,7 +219,7 @@ func TestTopologiesThatAClassAllows(t *testing.T) {
 
 func TestLimitsOfVolumes(t *testing.T) {
 	for name, test := range map[string]struct {
-		limits   []int32 // of one driver each; below 0: none
+		limits   []int32 // of one driver each; below 0: no limit
 		inUse    int32
 		attached int
 		within   bool

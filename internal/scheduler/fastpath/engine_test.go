@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// scored is a node-local plugin. Without a function it refuses no node and scores the number of
+// scored is a node-local plugin. Without a function it rejects no node and scores the number of
 // pods on it.
 type scored struct {
 	filter func(node string) *fwk.Status
@@ -67,7 +67,7 @@ type scene struct {
 	engine   *Engine
 	plugin   *scored
 	plan     *Plan
-	enough   int // nodes that are searched for
+	enough   int // number of nodes to find
 	made     int
 	counted  map[string]int // by plugin and extension point; see evaluations
 }
@@ -87,7 +87,7 @@ func newScene(t *testing.T, nodes, maxBytes int) *scene {
 	return s
 }
 
-// asking is a pod with a term that asks about a label.
+// asking is a pod with a term that mentions a label.
 func asking(key string) *corev1.Pod {
 	term := corev1.PodAffinityTerm{TopologyKey: "zone", LabelSelector: &metav1.LabelSelector{
 		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: metav1.LabelSelectorOpExists}},
@@ -289,8 +289,8 @@ func TestPodsOfJobsShareAClass(t *testing.T) {
 	if len(ids) != 1 || s.engine.classes.used.Len() != 1 {
 		t.Fatalf("%d classes were made, %d are alive", len(ids), s.engine.classes.used.Len())
 	}
-	// A pod that is about to ask about the label has classes made by it, in the place of those that
-	// there are.
+	// A pod that mentions the label causes new classes that depend on it, which replace the present
+	// ones.
 	asks := asking("batch.kubernetes.io/job-name")
 	asks.Name, asks.UID, asks.Namespace, asks.Spec.NodeName = "asks", "asks", "ns", "n1"
 	if err := s.cache.AddPod(logr.Discard(), asks); err != nil {
@@ -336,7 +336,7 @@ func TestWhatIsKeptGoesWithItsInstance(t *testing.T) {
 	}
 }
 
-// keeper reserves by what PreFilter has left.
+// keeper reserves with the state that PreFilter has left.
 type keeper struct{ scored }
 
 func (*keeper) PreFilter(context.Context, fwk.CycleState, *corev1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {

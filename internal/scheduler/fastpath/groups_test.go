@@ -13,7 +13,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
 )
 
-// trackerOf groups slots by a number each.
+// trackerOf groups slots by a number of each.
 type trackerOf struct {
 	topology.Tracker
 	numbers []byte
@@ -51,7 +51,7 @@ func TestGroupsHaveWhatAMapHas(t *testing.T) {
 			g.put(slot)
 		}
 		switch step {
-		case 5_000, 15_000: // all of them are alike, and drift apart again
+		case 5_000, 15_000: // all of them become equal, and diverge again
 			for i := range slots {
 				rows.verdict[i], rows.fixed[i], rows.normalized[0][i], tracks.numbers[i] = fits, 0, 0, 0
 				g.put(cache.Slot(i))
@@ -118,7 +118,7 @@ func compareGroups(t *testing.T, g *groups, key func(slot int) string, step int)
 				t.Fatalf("step %d: slot %d is in another group than %d", step, member, slot)
 			}
 		}
-		delete(members, of) // no group has two
+		delete(members, of) // no group has two members
 	}
 	held := 0
 	for i := range g.buckets {
@@ -142,7 +142,7 @@ func TestGroupsAreSharedByWhoHasTheSameTrackers(t *testing.T) {
 	}
 }
 
-// Bytes is what a by is accounted with.
+// Bytes returns the size that a tracker is accounted with.
 func (t *trackerOf) Bytes() int { return 1000 + len(t.numbers) }
 
 func TestWhatClassesShareIsAccountedOnce(t *testing.T) {

@@ -25,7 +25,7 @@ func quantities(pairs ...string) corev1.ResourceList {
 	return list
 }
 
-// podWithEverything has something in each place that a key is made of.
+// podWithEverything sets every field that a key depends on.
 func podWithEverything() *corev1.Pod {
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a", "tier": "b"}}
 	term := corev1.PodAffinityTerm{TopologyKey: "zone", LabelSelector: selector}
@@ -64,7 +64,7 @@ func podWithEverything() *corev1.Pod {
 	}
 }
 
-// mentionsOf are what a pod's own terms ask about.
+// mentionsOf returns what a pod's own terms mention.
 func mentionsOf(t testing.TB, pod *corev1.Pod) *topology.Mentions {
 	t.Helper()
 	info, err := schedframework.NewPodInfo(pod)

@@ -32,8 +32,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// realScene is a scene with kube-scheduler's plugins. Without args the twin of the resource plugins
-// does not know how they score.
+// realScene is a scene with kube-scheduler's plugins. Without args, the twin of the resource
+// plugins does not know how they score.
 func realScene(t *testing.T, nodes, maxBytes int, withArgs bool) *scene {
 	s := newScene(t, 0, maxBytes)
 	for i := range nodes {
@@ -65,7 +65,7 @@ func realScene(t *testing.T, nodes, maxBytes int, withArgs bool) *scene {
 	for name := range instances {
 		all.MultiPoint.Enabled = append(all.MultiPoint.Enabled, schedconfig.Plugin{Name: name, Weight: 1})
 	}
-	// Expand wants what every profile has.
+	// Expand requires plugins that every profile has.
 	add(queueSort{}, nil)
 	add(binder{}, nil)
 	all.MultiPoint.Enabled = append(all.MultiPoint.Enabled, schedconfig.Plugin{Name: "Sort"}, schedconfig.Plugin{Name: "Bind"})
@@ -103,7 +103,7 @@ func realNode(i int) *corev1.Node {
 	return node
 }
 
-// asking returns a pod that asks for so much cpu.
+// asking returns a pod that requests this much CPU.
 func (s *scene) asking(milliCPU int) *corev1.Pod {
 	pod := s.pod("a")
 	pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
@@ -112,7 +112,7 @@ func (s *scene) asking(milliCPU int) *corev1.Pod {
 	return pod
 }
 
-// place has a pod assumed on the best node.
+// place assumes a pod on the best node.
 func (s *scene) place(pod *corev1.Pod, decision decided) {
 	s.Helper()
 	pod.Spec.NodeName = nodeName(s.snapshot, decision.Best.at(0))
@@ -121,7 +121,7 @@ func (s *scene) place(pod *corev1.Pod, decision decided) {
 	}
 }
 
-// expectAsAnew expects what an Engine decides that has never decided before.
+// expectAsAnew expects the decision of a new Engine.
 func (s *scene) expectAsAnew(pod *corev1.Pod) decided {
 	s.Helper()
 	decision := s.expect(pod, None)
@@ -136,8 +136,8 @@ func (s *scene) expectAsAnew(pod *corev1.Pod) decided {
 	return decision
 }
 
-// evaluations is how often a plugin of the profile was called at an extension point since the last
-// time.
+// evaluations returns how often a plugin of the profile was called at an extension point since the
+// last call.
 func (s *scene) evaluations(plugin, point string) int {
 	s.Helper()
 	counter := schedmetrics.PluginEvaluationTotal.WithLabelValues(plugin, point, s.plan.framework.ProfileName())
@@ -203,7 +203,7 @@ func TestWithoutItsArgumentsAResourcePluginIsAsked(t *testing.T) {
 		pod := asked.asking(100 * (i % 4))
 		first := asked.expect(pod, None)
 		if i == 0 {
-			// What the first has placed before is the other's, too.
+			// The other Engine's cluster gets the pods that the first one has placed, too.
 			for _, placed := range asked.placed() {
 				if err := twin.cache.AddPod(logr.Discard(), placed); err != nil {
 					t.Fatal(err)
@@ -275,7 +275,8 @@ func TestRowsThatWereUsedOnceLendTheirColumns(t *testing.T) {
 	if n := withColumns(); n != 1 || len(g().locals) != 50 {
 		t.Fatalf("%d of %d rows have columns, want the last", n, len(g().locals))
 	}
-	// The last keeps them when it is used again, and rows that come back have columns of their own.
+	// The last row keeps its columns when it is used again, and rows that return get their own
+	// columns.
 	for _, milliCPU := range []int{49, 50, 49, 7, 51, 7, 8, 7, 52, 53, 8, 52, 49} {
 		pod := s.asking(milliCPU)
 		s.place(pod, s.expectAsAnew(pod))
@@ -286,7 +287,7 @@ func TestRowsThatWereUsedOnceLendTheirColumns(t *testing.T) {
 			kept++
 		}
 	}
-	// 49, 7, 8 and 52 have been used again, and 53 has what it was lent.
+	// 49, 7, 8 and 52 have been used again, and 53 has borrowed columns.
 	if kept != 5 {
 		t.Errorf("%d rows have columns, want 5", kept)
 	}
@@ -311,8 +312,7 @@ func TestWhatRowsShareIsCountedOnceAndGoesWithTheLast(t *testing.T) {
 		pod.Spec.Containers[0].Resources.Requests[gpu] = quantity(1)
 		return pod
 	}
-	// Without DynamicResources in the profile nobody can tell whether devices stand behind the
-	// resource.
+	// If the profile lacks DynamicResources, it is unknown whether devices back the resource.
 	s.expect(wantGPU(0), Devices)
 	before := s.engine.classes.bytes
 	for i := range 10 {

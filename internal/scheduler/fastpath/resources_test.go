@@ -31,7 +31,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// noDevices is the handle of a scheduler in whose cluster no resource is backed by devices.
+// noDevices is the handle of a scheduler in whose cluster devices back no resource.
 type noDevices struct{ fwk.Handle }
 
 func (noDevices) SharedDRAManager() fwk.SharedDRAManager { return noDeviceClasses{} }
@@ -47,8 +47,7 @@ const (
 	hugepages = corev1.ResourceName("hugepages-2Mi")
 )
 
-// ledger makes clusters, pods and arguments that have every way of asking for resources and of
-// having them.
+// ledger makes clusters, pods and arguments with every way of requesting and providing resources.
 type ledger struct {
 	*rand.Rand
 	t        *testing.T
@@ -106,7 +105,7 @@ func (l *ledger) addNode() {
 	l.cache.AddNode(logr.Discard(), node)
 }
 
-// disturb has something happen to a node.
+// disturb changes a node.
 func (l *ledger) disturb() {
 	i := l.IntN(len(l.nodes))
 	switch n := l.IntN(10); {
@@ -166,7 +165,7 @@ func (l *ledger) pod() *corev1.Pod {
 		pod.Spec.Containers = append(pod.Spec.Containers, l.container())
 	}
 	if l.chance(10) {
-		pod.Spec.Containers = []corev1.Container{{}} // best effort
+		pod.Spec.Containers = []corev1.Container{{}} // best-effort
 	}
 	for range l.IntN(3) / 2 * (1 + l.IntN(2)) {
 		init := l.container()
@@ -221,7 +220,7 @@ func (l *ledger) fitArgs() *schedconfig.NodeResourcesFitArgs {
 	return args
 }
 
-// profile returns a framework with the two plugins for arguments that are drawn.
+// profile returns a framework with the two plugins and random arguments.
 func (l *ledger) profile(ctx context.Context) *framework.Framework {
 	l.t.Helper()
 	return l.profileFor(ctx, l.fitArgs(), &schedconfig.NodeResourcesBalancedAllocationArgs{Resources: l.resources(1)})
@@ -249,8 +248,8 @@ func (l *ledger) profileFor(
 	})
 }
 
-// compare asks the plugins and the twin about a pod on every node, and returns how many nodes the
-// pod fits.
+// compare runs the plugins and the twin for a pod on every node, and returns how many nodes the pod
+// fits.
 func (l *ledger) compare(ctx context.Context, f *framework.Framework, d *demand, pod *corev1.Pod) (fit int) {
 	l.t.Helper()
 	state := schedframework.NewCycleState()
@@ -302,8 +301,8 @@ func TestTheTwinSaysOfResourcesWhatThePluginsSay(t *testing.T) {
 					if g.opaque || len(g.localFilters)+len(g.localScores) > 0 || len(g.resources.scorers) != 2 || !g.resources.filters {
 						t.Fatalf("the twin does not stand in for the plugins: %+v", g.resources)
 					}
-					// Pods are asked about again after more has happened: what their demands hold
-					// is kept up.
+					// Pods are evaluated again after further changes: the demands are updated
+					// incrementally.
 					var pods []*corev1.Pod
 					var demands []*demand
 					for range 10 {
@@ -347,7 +346,8 @@ func TestTheTwinRoundsAsThePluginsRound(t *testing.T) {
 	l.cache.AddNode(logr.Discard(), node)
 	l.must(l.cache.UpdateSnapshot(logr.Discard(), l.snapshot))
 	l.table.sync(l.snapshot)
-	// Every pair of shares in per cent, of the pair that is worked out in advance and of another.
+	// Every pair of percentages, for the pair of resources that is computed in advance and for
+	// another one.
 	for _, other := range []corev1.ResourceName{corev1.ResourceMemory, gpu} {
 		f := l.profileFor(ctx,
 			&schedconfig.NodeResourcesFitArgs{ScoringStrategy: &schedconfig.ScoringStrategy{

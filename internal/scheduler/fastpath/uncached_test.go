@@ -21,7 +21,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// foreign is a plugin that says nothing of what it goes by. Without functions it lets pods on every
+// foreign is a plugin that does not declare what it depends on. Without functions it accepts every
 // node, and scores 0.
 type foreign struct {
 	preFilter func() (*fwk.PreFilterResult, *fwk.Status)
@@ -30,15 +30,15 @@ type foreign struct {
 	normalize func(scores fwk.NodeScoreList) *fwk.Status
 
 	mu sync.Mutex
-	// What it was asked: for how many pods, about which nodes, which nodes PreScore was given and
-	// which were scored.
+	// The calls: for how many pods, about which nodes, and the nodes that PreScore and Score were
+	// called with.
 	preFilters              int
 	filtered, given, scored []string
 }
 
 func (*foreign) Name() string { return "Foreign" }
 
-// found is what the plugin leaves in the state: the nodes that it has let pods on.
+// found is the state that the plugin leaves: the nodes that it has accepted.
 type found struct{ nodes sync.Map }
 
 func (f *found) Clone() fwk.StateData { return f }
@@ -102,7 +102,7 @@ func (f *foreign) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.
 	return f.normalize(scores)
 }
 
-// restScene is a scene of which the profile has a node-local plugin and a foreign one.
+// restScene is a scene whose profile has a node-local plugin and a foreign one.
 type restScene struct {
 	*scene
 	foreign *foreign
@@ -237,8 +237,8 @@ func TestOnePassingNodeIsNotScored(t *testing.T) {
 	s.expectNodes("given to PreScore", s.foreign.given)
 }
 
-// expectNobodyAskedAgain does what the scalar path does, which has the plugin asked about those
-// nodes only about which it was not.
+// expectNobodyAskedAgain does what the scalar path does. It expects calls of the plugin only for
+// nodes that it was not called for.
 func (s *restScene) expectNobodyAskedAgain() {
 	s.Helper()
 	state := s.attempt.State()
@@ -342,7 +342,7 @@ func TestEnoughNodesEndTheSearch(t *testing.T) {
 			t.Fatalf("%d nodes fit, %d are enough", decision.Feasible, enough)
 		}
 		asked := len(s.foreign.filtered)
-		// Who is about to ask about a node when the last one is found may still do so.
+		// A worker that is about to evaluate a node when the last one is found may still do so.
 		if most := enough + 2 + nodes/2; asked < enough || asked > most || decision.Evaluated > asked {
 			t.Fatalf("asked about %d nodes, evaluated %d", asked, decision.Evaluated)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// moody is a plugin that answers otherwise each time it is asked.
+// moody is a plugin that returns something else each time it is called.
 type moody struct {
 	name      string
 	asked     int
@@ -64,7 +64,7 @@ func TestAnswersAreRememberedOfThePluginsThatAreNamed(t *testing.T) {
 		t.Errorf("PreFilter was called %d times, Filter %d and %d", named.preFilter, named.asked, other.asked)
 	}
 
-	// About another node, and by who makes other assumptions.
+	// For another node, and from a caller with other assumptions:
 	if status := f.RunFilterPlugins(t.Context(), state, pod, changed); status.Plugin() != "Other" || named.asked != 2 {
 		t.Errorf("%v of %q after %d questions", status, status.Plugin(), named.asked)
 	}

@@ -36,8 +36,8 @@ func upstream(ctx context.Context, cfg *schedconfig.Plugins, instances map[strin
 		registry[name] = func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return pl, nil }
 	}
 	defer func() {
-		// It takes an unknown plugin of MultiPoint for a nil pointer if every
-		// extension point disables "*".
+		// It dereferences a nil pointer for an unknown plugin of MultiPoint if every extension
+		// point disables "*".
 		if value := recover(); value != nil {
 			err = fmt.Errorf("panic: %v", value)
 		}
@@ -141,7 +141,7 @@ func TestExpandMatchesKubeScheduler(t *testing.T) {
 	}
 }
 
-// extensionNames lists the plugins that ask for events, and how many kinds.
+// extensionNames lists the plugins that register for events, with their number.
 func extensionNames(extensions []fwk.EnqueueExtensions) []string {
 	var names []string
 	for _, ext := range extensions {
@@ -152,7 +152,7 @@ func extensionNames(extensions []fwk.EnqueueExtensions) []string {
 	return names
 }
 
-// configGenerator makes random configurations, of which a fair share is valid.
+// configGenerator makes random configurations, many of which are valid.
 type configGenerator struct {
 	*rand.Rand
 	names       []string
@@ -197,7 +197,8 @@ func (g *configGenerator) plugins() *schedconfig.Plugins {
 		if g.chance(10) {
 			set.Disabled = append(set.Disabled, schedconfig.Plugin{Name: "*"})
 		}
-		// Without help few configurations would have one plugin to sort and one to bind.
+		// Without this, few configurations would have exactly one plugin that sorts and one that
+		// binds.
 		if (pt.name == "QueueSort" || pt.name == "Bind") && !g.chance(10) {
 			set.Disabled = []schedconfig.Plugin{{Name: "*"}}
 			set.Enabled = g.list(g.implementer[pt.name], 1)

@@ -18,8 +18,7 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// The fakes of this file do what the test says. Those whose function is nil
-// succeed.
+// The fakes of this file do what the test specifies. Those whose function is nil succeed.
 
 type named string
 
@@ -166,7 +165,7 @@ type postBind struct {
 
 func (p *postBind) PostBind(context.Context, fwk.CycleState, *corev1.Pod, string) { p.run() }
 
-// quiet is a context whose logger drops what it is given.
+// quiet returns a context whose logger discards everything.
 func quiet(t testing.TB) context.Context {
 	return klog.NewContext(t.Context(), logr.Discard())
 }
@@ -179,7 +178,7 @@ func makeNode(name string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-// makeNodes returns the nodes as a snapshot without pods has them.
+// makeNodes returns the nodes as in a snapshot without pods.
 func makeNodes(names ...string) []fwk.NodeInfo {
 	var nodes []fwk.NodeInfo
 	for _, name := range names {
@@ -203,7 +202,7 @@ func unresolvable(reason string) *fwk.Status {
 	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, reason)
 }
 
-// describe writes a status on one line: code, plugin in brackets, message.
+// describe formats a status on one line: code, plugin in brackets, message.
 func describe(status *fwk.Status) string {
 	if status.IsSuccess() {
 		return "Success"

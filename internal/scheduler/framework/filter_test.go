@@ -93,10 +93,10 @@ type nominations map[string][]fwk.PodInfo
 
 func (n nominations) NominatedPodsForNode(node string) []fwk.PodInfo { return n[node] }
 
-// NominatedNodes implements Nominator. Running plugins takes no look at it.
+// NominatedNodes implements Nominator. Running plugins does not call it.
 func (nominations) NominatedNodes(*corev1.Pod) (map[string]uint64, bool) { panic("not expected") }
 
-// nominator is what upstream's runtime takes for one.
+// nominator is a nominator for upstream's runtime.
 type nominator struct {
 	fwk.PodNominator
 	nominations

@@ -18,7 +18,7 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// errBoom is what plugins panic with.
+// errBoom is the value that plugins panic with.
 var errBoom = errors.New("boom")
 
 func TestPluginPanics(t *testing.T) {

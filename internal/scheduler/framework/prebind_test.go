@@ -117,7 +117,7 @@ func TestRunPreBindPluginsInOrder(t *testing.T) {
 	}
 }
 
-// Where plugins sleep they do so on synctest's clock, which takes no time.
+// Plugins sleep on synctest's clock, which takes no time.
 func TestParallelPreBindPlugins(t *testing.T) {
 	run := func(t *testing.T, ctx context.Context, a, b, c func(context.Context) *fwk.Status) *fwk.Status {
 		f := newTestFramework(&Plugins{PreBind: []fwk.PreBindPlugin{
@@ -172,7 +172,7 @@ func TestPodsInPreBind(t *testing.T) {
 		f := New(Config{Plugins: &Plugins{}, PodsInPreBind: pods})
 		ctx, cancel := context.WithCancelCause(t.Context())
 		f.AddPodInPreBind("p", cancel)
-		// Another framework of the same process reaches it.
+		// Another framework of the same process finds it.
 		pod := New(Config{Plugins: &Plugins{}, PodsInPreBind: pods}).GetPodInPreBind("p")
 		expect(t, "cancelled", pod.CancelPod("preempted by q"), true)
 		expect(t, "cancelled again", pod.CancelPod("preempted by r"), true)

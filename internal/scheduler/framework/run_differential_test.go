@@ -27,7 +27,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// runner is what kube-scheduler's framework and ours have in common.
+// runner has the methods that kube-scheduler's framework and livesched's share.
 type runner interface {
 	fwk.PluginsRunner
 	RunPreFilterPlugins(context.Context, fwk.CycleState, *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string])
@@ -47,15 +47,15 @@ var (
 	_ runner = schedframework.Framework(nil)
 )
 
-// script decides what the plugins of one case answer. Two runs of a case get the
-// same answers, and each keeps its own record of the calls.
+// script determines the results of one case's plugins. Two runs of a case get the same results, and
+// each records its own calls.
 type script struct {
 	seed  uint64
 	mu    sync.Mutex
 	calls []string
 }
 
-// rand returns the source of one plugin's answer to one question.
+// rand returns the source of randomness for one call of one plugin.
 func (s *script) rand(question ...string) *rand.Rand {
 	h := fnv.New64a()
 	fmt.Fprint(h, question)
@@ -65,7 +65,7 @@ func (s *script) rand(question ...string) *rand.Rand {
 	return rand.New(rand.NewPCG(s.seed, h.Sum64()))
 }
 
-// status answers with one of the codes, mostly with success.
+// status returns one of the codes, mostly success.
 func (s *script) status(r *rand.Rand, codes ...fwk.Code) *fwk.Status {
 	if r.IntN(3) > 0 {
 		return nil
@@ -77,7 +77,7 @@ func (s *script) status(r *rand.Rand, codes ...fwk.Code) *fwk.Status {
 	return fwk.NewStatus(code, fmt.Sprintf("reason %d", r.IntN(3)))
 }
 
-// plugins returns three fakes for each extension point that act out the script.
+// plugins returns three fakes for each extension point that follow the script.
 func (s *script) plugins() *Plugins {
 	p := &Plugins{ScoreWeights: map[string]int64{}}
 	for i := range 3 {
@@ -190,8 +190,8 @@ func (s *script) plugins() *Plugins {
 	return p
 }
 
-// combined is one plugin made of the fakes of two extension points that share a
-// name, as kube-scheduler wants it.
+// combined is one plugin made of the fakes of two extension points that share a name, as
+// kube-scheduler requires.
 type combined struct {
 	fwk.PreFilterPlugin
 	filter *filter
@@ -211,7 +211,7 @@ func (c combinedScore) Score(ctx context.Context, state fwk.CycleState, pod *cor
 }
 func (c combinedScore) ScoreExtensions() fwk.ScoreExtensions { return c.score.ScoreExtensions() }
 
-// upstreamRunner builds kube-scheduler's framework from our fakes.
+// upstreamRunner builds kube-scheduler's framework from livesched's fakes.
 func upstreamRunner(
 	ctx context.Context, t *testing.T, p *Plugins, snapshot fwk.SharedLister, nominator fwk.PodNominator, parallelism int,
 ) schedframework.Framework {
@@ -255,16 +255,16 @@ func upstreamRunner(
 	return fw
 }
 
-// transcript is everything that can be seen of a run from outside.
+// transcript is everything that is visible of a run from outside.
 type transcript []string
 
 func (tr *transcript) add(format string, args ...any) {
 	*tr = append(*tr, fmt.Sprintf(format, args...))
 }
 
-// summary is a status with its words, except for three kinds of errors that are
-// a plugin's bug and that kube-scheduler says less of: a status that has no
-// meaning at its point, a score out of bounds, and an error that names no plugin.
+// summary is a status with its text, except for three kinds of errors that a plugin's bug causes
+// and that kube-scheduler describes in less detail: a status that has no meaning at its point, a
+// score out of bounds, and an error that names no plugin.
 func summary(s *fwk.Status) string {
 	if !s.IsError() {
 		return describe(s)
@@ -279,8 +279,7 @@ func summary(s *fwk.Status) string {
 
 func names(s sets.Set[string]) []string { return sets.List(s) }
 
-// play runs every extension point once, each with what the ones before left in
-// the state.
+// play runs every extension point once, each with the state that the previous ones left.
 func play(ctx context.Context, t *testing.T, r runner, snapshot fwk.SharedLister, parallelism int) transcript {
 	t.Helper()
 	var tr transcript
@@ -325,7 +324,7 @@ func play(ctx context.Context, t *testing.T, r runner, snapshot fwk.SharedLister
 	status = r.RunPreBindPreFlights(ctx, state, pod, "n1")
 	tr.add("PreBindPreFlight %s skipped %v parallel %v", summary(status),
 		names(state.GetSkipPreBindPlugins()), names(state.GetParallelPreBindPlugins()))
-	// In parallel it is a matter of luck which of two failures comes first.
+	// In parallel it is random which of two failures comes first.
 	parallel := state.GetParallelPreBindPlugins()
 	state.SetParallelPreBindPlugins(nil)
 	tr.add("PreBind %s", summary(r.RunPreBindPlugins(ctx, state, pod, "n1")))
@@ -335,8 +334,8 @@ func play(ctx context.Context, t *testing.T, r runner, snapshot fwk.SharedLister
 	return tr
 }
 
-// sequential drops the calls whose number depends on when goroutines notice that
-// another one failed.
+// sequential removes the calls whose number depends on when goroutines notice that another one
+// failed.
 func sequential(calls []string) []string {
 	return slices.DeleteFunc(slices.Clone(calls), func(call string) bool {
 		return strings.Contains(call, "Score ") || strings.Contains(call, "NormalizeScore")

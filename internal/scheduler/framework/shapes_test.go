@@ -11,8 +11,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// What a plugin may implement, one by one, to be put together into plugins of
-// any shape for tests of the expansion. None of it is ever called.
+// The interfaces that a plugin may implement, one by one. Tests of the expansion combine them into
+// plugins of any shape. None of the methods is ever called.
 type (
 	doesPreEnqueue        struct{}
 	doesQueueSort         struct{}
@@ -102,7 +102,7 @@ func (doesPlacementScore) ScorePlacement(
 }
 func (doesPlacementScore) PlacementScoreExtensions() fwk.PlacementScoreExtensions { return nil }
 
-// shapes returns plugins of many shapes by the names they are configured under.
+// shapes returns plugins of many shapes by the names under which they are configured.
 func shapes() map[string]fwk.Plugin {
 	return map[string]fwk.Plugin{
 		"Nothing": named("Nothing"),
@@ -199,7 +199,7 @@ func shapes() map[string]fwk.Plugin {
 			doesPlacementGenerate
 			doesPlacementScore
 		}{named: "Placed"},
-		// Knows itself by another name than the configuration does.
+		// Its own name differs from that in the configuration.
 		"Alias": struct {
 			named
 			doesFilter

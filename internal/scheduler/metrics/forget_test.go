@@ -32,7 +32,7 @@ func seriesOf(t *testing.T, gatherer prometheus.Gatherer, schedulerName string) 
 	return counts
 }
 
-// touchProfile makes a series in every vector of kube-scheduler's that carries the profile's name.
+// touchProfile makes a series in every vector of kube-scheduler that has the profile as a label.
 func touchProfile(schedulerName string) {
 	schedmetrics.PodScheduled(schedulerName, 0.01)
 	schedmetrics.PodUnschedulable(schedulerName, 0.01)

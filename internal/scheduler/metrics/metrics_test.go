@@ -22,7 +22,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// scrape reads the endpoint as the manager serves it: an error of the gatherer is a 500.
+// scrape reads the endpoint as the manager serves it: an error of the gatherer results in a 500.
 func scrape(t *testing.T) string {
 	t.Helper()
 	server := httptest.NewServer(promhttp.HandlerFor(ctrlmetrics.Registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))

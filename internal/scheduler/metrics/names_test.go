@@ -14,8 +14,8 @@ import (
 )
 
 // registered are the metrics of kube-scheduler with the default feature gates, by name without
-// scheduler_, with their labels. All are on the endpoint. The ones marked have no meaning here and
-// are never observed.
+// scheduler_, with their labels. The endpoint serves all of them. The ones marked "never" have no
+// meaning here and are never observed.
 var registered = map[string]string{
 	"batch_attempts_total":                        "profile,result",                 // never: livesched does not batch (KEP-5598)
 	"batch_cache_flushed_total":                   "profile,reason",                 // never: as above
@@ -50,8 +50,7 @@ var registered = map[string]string{
 	"volume_scheduling_stage_error_total":      "operation",                      // by the VolumeBinding plugin
 }
 
-// A metric that comes with another version of Kubernetes, or goes, is to be looked at: who observes
-// it here?
+// If a version of Kubernetes adds or removes a metric, find the code that must observe it here.
 func TestEveryMetricOfKubeSchedulerIsAccountedFor(t *testing.T) {
 	Register()
 	collector, ok := legacyregistry.Registerer().(prometheus.Collector)

@@ -26,8 +26,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/plugins"
 )
 
-// example is a small cluster, a pod, and what plugins of kube-scheduler 1.22.17, run there, made of
-// it.
+// example is a small cluster, a pod, and the results of kube-scheduler 1.22.17's plugins for them,
+// recorded there.
 type example struct {
 	Nodes       []*corev1.Node
 	Pods        []*corev1.Pod
@@ -41,9 +41,9 @@ type example struct {
 	}
 }
 
-// world is what the plugins see of an example.
+// world is the part of an example that the plugins read.
 type world struct {
-	fwk.Handle // they ask for no more of it than what follows
+	fwk.Handle // they use nothing else of it than the fields below
 	snapshot   *schedcache.Snapshot
 	informers  informers.SharedInformerFactory
 	infos      []fwk.NodeInfo
@@ -83,7 +83,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// fits returns the nodes that the plugin does not refuse: all if it is no filter.
+// fits returns the nodes that the plugin does not reject: all if it does not filter.
 func (w *world) fits(t *testing.T, plugin fwk.Plugin, state fwk.CycleState, pod *corev1.Pod) []string {
 	t.Helper()
 	skipped := false
@@ -104,7 +104,7 @@ func (w *world) fits(t *testing.T, plugin fwk.Plugin, state fwk.CycleState, pod 
 	return names
 }
 
-// scores returns what the plugin scores, nil if it is skipped.
+// scores returns the plugin's scores, nil if it is skipped.
 func (w *world) scores(t *testing.T, plugin fwk.Plugin, state fwk.CycleState, pod *corev1.Pod) map[string]int64 {
 	t.Helper()
 	if pl, ok := plugin.(fwk.PreScorePlugin); ok {
@@ -135,13 +135,13 @@ func (w *world) scores(t *testing.T, plugin fwk.Plugin, state fwk.CycleState, po
 	return scores
 }
 
-// allEqual says whether all nodes have one score: it is as good as none.
+// allEqual reports whether all nodes have one score, which decides nothing.
 func allEqual(scores map[string]int64) bool {
 	values := slices.Collect(maps.Values(scores))
 	return slices.Max(values) == slices.Min(values)
 }
 
-// All plugins of one example share a cycle state, so that each has to keep its own apart.
+// All plugins of one example share a cycle state, so that each must keep its own state separate.
 func TestThePluginsThatKubeSchedulerRemovedAnswerAsTheyDidThere(t *testing.T) {
 	registry, err := plugins.NewRegistry(nil)
 	must(t, err)
@@ -150,7 +150,7 @@ func TestThePluginsThatKubeSchedulerRemovedAnswerAsTheyDidThere(t *testing.T) {
 	defer file.Close()
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 1<<20)
-	telling := map[string]int{} // answers that tell nodes apart, by plugin
+	telling := map[string]int{} // results that distinguish nodes, by plugin
 	for n := 1; lines.Scan(); n++ {
 		t.Run(fmt.Sprintf("line %d", n), func(t *testing.T) {
 			var e example
@@ -176,13 +176,13 @@ func TestThePluginsThatKubeSchedulerRemovedAnswerAsTheyDidThere(t *testing.T) {
 				if !allEqual(answer.Scores) {
 					telling[answer.Plugin]++
 				} else if scores == nil {
-					continue // 1.22 gave all nodes the same
+					continue // 1.22 gave all nodes the same score
 				}
 				if diff := cmp.Diff(answer.Scores, scores); diff != "" {
 					t.Errorf("%s: scores (-1.22 +livesched)\n%s", answer.Plugin, diff)
 				}
 			}
-			for _, m := range all { // once more, now that all have written to the state
+			for _, m := range all { // again, now that all have written to the state
 				if m.scores == nil {
 					continue
 				}

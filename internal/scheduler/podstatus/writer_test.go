@@ -35,18 +35,18 @@ func TestMain(m *testing.M) {
 
 var errOutOfOrder = errors.New("out of order")
 
-// server keeps pods, and lags behind with telling of them, as informers do.
+// server stores pods, and reports changes with a delay, as informers do.
 type server struct {
-	mu sync.Mutex // guards what follows
-	// pods are what is stored, seen what informers know.
+	mu sync.Mutex // guards the fields below
+	// pods are the stored pods, seen those that informers have.
 	pods, seen map[types.UID]*corev1.Pod
 	patches    int
 	failed     []string
-	// busy are the pods that are being patched: one patch each at a time.
+	// busy are the pods that are being patched: at most one patch per pod.
 	busy map[types.UID]bool
 	// answer is called before a patch is applied. It may block or fail.
 	answer func(pod *corev1.Pod) error
-	// lost, if not nil, is what comes instead of the answer to a patch that was applied.
+	// lost, if not nil, replaces the response to a patch that was applied.
 	lost error
 }
 
@@ -109,7 +109,7 @@ func (s *server) patch(_ context.Context, pod *corev1.Pod, patch []byte) error {
 	return s.lost
 }
 
-// catchUp has informers see everything.
+// catchUp makes informers see everything.
 func (s *server) catchUp() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +122,7 @@ func (s *server) answerWith(answer func(pod *corev1.Pod) error) {
 	s.answer = answer
 }
 
-// expect compares what a pod says, as reason of its condition and nominated node.
+// expect compares the reason of a pod's condition and its nominated node.
 func (s *server) expect(t *testing.T, pod *corev1.Pod, want string) {
 	t.Helper()
 	s.mu.Lock()
@@ -242,7 +242,7 @@ func TestWhatIsWrittenToAPod(t *testing.T) {
 func TestAPodIsToldWhatItSaidBeforeAsFarAsInformersKnow(t *testing.T) {
 	for name, between := range map[string]error{
 		"though it was told something else since":     nil,
-		"though telling it something else has failed": errOutOfOrder, // and has taken place: only the answer was lost
+		"though telling it something else has failed": errOutOfOrder, // and was executed: only the response was lost
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -282,7 +282,7 @@ func TestAPodThatIsToldMoreBeforeItIsToldTheFirst(t *testing.T) {
 		answer := make(chan error)
 		s.answerWith(func(*corev1.Pod) error { return <-answer })
 		w.Write(t.Context(), Update{Pod: pod, Condition: because("no room"), Nominating: nominate("n1")})
-		synctest.Wait() // being told
+		synctest.Wait() // the patch is under way
 		w.Write(t.Context(), Update{Pod: pod, Condition: because("no disk")})
 		w.Write(t.Context(), Update{Pod: pod, Nominating: nominate("n2")})
 		w.Write(t.Context(), Update{Pod: pod, Condition: because("no luck")})
@@ -346,7 +346,7 @@ func TestAPodThatIsAboutToBeBound(t *testing.T) {
 			if took := time.Since(began); took != time.Second {
 				t.Errorf("it took %v", took)
 			}
-			w.Settle(t.Context(), pod.UID) // nothing to wait for
+			w.Settle(t.Context(), pod.UID) // there is nothing to wait for
 
 			w.Write(t.Context(), Update{Pod: pod, Condition: because("no disk")})
 			synctest.Wait()
@@ -428,12 +428,12 @@ func TestNoMorePodsWaitThanThereIsRoomFor(t *testing.T) {
 		if told != maxPending {
 			t.Errorf("%d were told", told)
 		}
-		// One that waits already takes no more room.
+		// A pod that waits already takes no additional room.
 		w.Write(t.Context(), Update{Pod: newPod("0"), Condition: because("no disk")})
 		w.Write(t.Context(), Update{Pod: newPod("500"), Condition: because("no disk")})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		w.Write(ctx, Update{Pod: newPod("late"), Condition: because("no room")}) // its time ends, and it is not lost
+		w.Write(ctx, Update{Pod: newPod("late"), Condition: because("no room")}) // its time ends, and the update is not lost
 		close(answer)
 		writing.Wait()
 		end(w)
@@ -467,8 +467,8 @@ func TestClosingGivesUpWhenTheTimeIsUp(t *testing.T) {
 	})
 }
 
-// TestEveryPodSaysWhatItWasToldLast has many tell many pods, with informers that lag behind and an
-// API server that fails.
+// TestEveryPodSaysWhatItWasToldLast writes many statuses from many goroutines, with informers that
+// lag behind and an API server that fails.
 func TestEveryPodSaysWhatItWasToldLast(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -517,7 +517,7 @@ func TestEveryPodSaysWhatItWasToldLast(t *testing.T) {
 				}
 				speakers.Wait()
 				s.answerWith(func(*corev1.Pod) error { return nil })
-				for i, pod := range all { // what failed is told again by the next attempt
+				for i, pod := range all { // the next attempt writes what failed
 					last[i].Pod = pod
 					w.Write(t.Context(), last[i])
 				}

@@ -50,8 +50,8 @@ type crowd struct {
 	runs  *countedDryRuns
 	nodes []string
 	made  int
-	// residents are the pods on the nodes, those at the bottom apart, of which each node has one
-	// that is never preempted.
+	// residents are the pods on the nodes, except for one pod at the bottom of each node, which is
+	// never preempted.
 	residents []*corev1.Pod
 }
 
@@ -89,7 +89,7 @@ func (c *crowd) startTime() *metav1.Time {
 
 func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
-// prepared returns a state with what the algorithm writes for a preemptor.
+// prepared returns a cycle state as the algorithm leaves it for a preemptor.
 func (c *crowd) prepared(pod *corev1.Pod, version uint64) fwk.CycleState {
 	c.t.Helper()
 	must(c.t, c.cache.UpdateSnapshot(logr.Discard(), c.snapshot))
@@ -101,7 +101,7 @@ func (c *crowd) prepared(pod *corev1.Pod, version uint64) fwk.CycleState {
 	return state
 }
 
-// full says of nodes that preemption may help there.
+// full returns statuses of nodes where preemption may help.
 func (c *crowd) full(nodes []string) *schedframework.NodeToStatus {
 	statuses := schedframework.NewDefaultNodeToStatus()
 	for _, name := range nodes {
@@ -110,7 +110,7 @@ func (c *crowd) full(nodes []string) *schedframework.NodeToStatus {
 	return statuses
 }
 
-// disturb changes something that a dry run goes by.
+// disturb changes something that a dry run depends on.
 func (c *crowd) disturb(budgets []*policyv1.PodDisruptionBudget) {
 	node := pick(c.Rand, c.nodes...)
 	switch n := c.IntN(100); {
@@ -147,7 +147,7 @@ func (c *crowd) disturb(budgets []*policyv1.PodDisruptionBudget) {
 	}
 }
 
-// allow sets the disruptions that a budget allows, and waits until that is known.
+// allow sets the disruptions that a budget allows, and waits until the informer has the change.
 func (c *crowd) allow(budget *policyv1.PodDisruptionBudget, disruptions int32) {
 	budget.Status.DisruptionsAllowed = disruptions
 	updated, err := c.admin.PolicyV1().PodDisruptionBudgets(namespace).UpdateStatus(c.ctx, budget, metav1.UpdateOptions{})
@@ -178,7 +178,7 @@ func (c *crowd) budget(app string) *policyv1.PodDisruptionBudget {
 	return budget
 }
 
-// Whatever happens between preemptors, what is remembered of the nodes is what a dry run now says.
+// Whatever happens between preemptors, a remembered result equals that of a new dry run.
 func TestWhatIsRememberedOfDryRunsIsWhatTheyWouldSay(t *testing.T) {
 	c := newCrowd(t, 6)
 	budgets := []*policyv1.PodDisruptionBudget{c.budget("a"), c.budget("b")}
@@ -239,7 +239,7 @@ func TestWhatIsRememberedOfDryRunsIsWhatTheyWouldSay(t *testing.T) {
 	}
 }
 
-// rank is what nodes are chosen by, as far as it does not depend on the order of victims.
+// rank returns what nodes are compared by, except what depends on the order of victims.
 func rank(victims *extenderv1.Victims) [3]int64 {
 	var sum int64
 	for _, pod := range victims.Pods {
@@ -265,7 +265,7 @@ func TestOfManyPreemptorsOfAClassEachHasOneDryRunWhereNothingHasChanged(t *testi
 		c.ended()
 		return result.NominatedNodeName, c.runs.runs.Load() - before
 	}
-	// All nodes are candidates: a hundred at least.
+	// All nodes are candidates: at least a hundred.
 	node, runs := preempt()
 	if runs != 21 {
 		t.Errorf("for the first preemptor there were %d dry runs, want one on each of 20 nodes and another on the one that is chosen", runs)
@@ -277,7 +277,7 @@ func TestOfManyPreemptorsOfAClassEachHasOneDryRunWhereNothingHasChanged(t *testi
 	if _, runs := preempt(); runs != 2 {
 		t.Errorf("after one node has changed there were %d dry runs, want that and the one on the node that is chosen", runs)
 	}
-	// Without the algorithm's word nothing is remembered.
+	// Without a version from the algorithm, nothing is remembered.
 	pod := c.pending(10)
 	must(t, c.cache.UpdateSnapshot(logr.Discard(), c.snapshot))
 	state := schedframework.NewCycleState()

@@ -46,12 +46,12 @@ const (
 	schedulerName = "mine"
 )
 
-// environment is a scheduler with one profile, as far as preemption is concerned: its cycles only
+// environment is a scheduler with one profile, reduced to preemption: its scheduling cycles always
 // fail.
 type environment struct {
 	t   *testing.T
 	ctx context.Context
-	// client is the scheduler's, whose calls may be spoilt; admin is the tests' own.
+	// client is the scheduler's client, whose calls may fail; admin is the tests' client.
 	client, admin clientset.Interface
 	calls         *spoiledCalls
 	cache         *cache.Cache
@@ -62,7 +62,7 @@ type environment struct {
 	recorder      *events.FakeRecorder
 	evictor       *Evictor
 
-	// The instance of the profile.
+	// The profile's instance.
 	framework *framework.Framework
 	plugin    *Plugin
 }
@@ -87,7 +87,7 @@ func newEnvironment(t *testing.T) *environment {
 	p.client, err = clientset.NewForConfig(spoilt)
 	must(t, err)
 	pods := factory.Core().V1().Pods().Lister()
-	// On the clock of the test no back-off ends while it looks.
+	// On the test's clock, no back-off ends during the test.
 	p.queue = queue.New(queue.Config{PodLister: pods, Clock: clocktesting.NewFakeClock(time.Now())})
 	p.evictor = NewEvictor(p.ctx, Config{
 		Client: p.client, Pods: pods, Snapshot: p.snapshot, Queue: p.queue,
@@ -95,14 +95,14 @@ func newEnvironment(t *testing.T) *environment {
 	})
 	t.Cleanup(func() {
 		stopped, cancel := context.WithCancel(context.Background())
-		cancel() // a test that has failed may have left a preemption hanging
+		cancel() // a failed test may have left a preemption hanging
 		p.evictor.Close(stopped)
 	})
 	p.reload()
 	return p
 }
 
-// reload replaces the instance of the profile by a new one.
+// reload replaces the profile's instance with a new one.
 func (p *environment) reload() {
 	p.t.Helper()
 	defaults, err := latest.Default()
@@ -146,8 +146,8 @@ func (p *environment) reload() {
 	}}, sets.New(schedulerName))
 }
 
-// enabled returns those of the default plugins that the tests need: what pods have to do with
-// volumes and devices is left out.
+// enabled returns the default plugins that the tests need: those for volumes and devices are left
+// out.
 func enabled(profile *schedconfig.KubeSchedulerProfile) *schedconfig.Plugins {
 	wanted := sets.New(names.PrioritySort, names.NodeUnschedulable, names.NodeName, names.TaintToleration, names.NodeAffinity,
 		names.NodePorts, names.NodeResourcesFit, names.PodTopologySpread, names.InterPodAffinity, names.DefaultPreemption, names.DefaultBinder)
@@ -160,7 +160,7 @@ func enabled(profile *schedconfig.KubeSchedulerProfile) *schedconfig.Plugins {
 	return out
 }
 
-// handle is that of an instance, as far as the plugins and preemption call it.
+// handle has the methods of an instance's handle that the plugins and preemption call.
 type handle struct {
 	fwk.Handle
 	*environment
@@ -194,7 +194,7 @@ func (h *handle) RunFilterPluginsWithNominatedPods(
 	return h.Framework.RunFilterPluginsWithNominatedPods(ctx, state, pod, node)
 }
 
-// addNode puts a node with room for ten pods into the cache, for the test alone.
+// addNode puts a node with room for ten pods only into the cache.
 func (p *environment) addNode(name string, pods ...*corev1.Pod) {
 	p.t.Helper()
 	room := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("10"), corev1.ResourceCPU: resource.MustParse("1")}
@@ -208,7 +208,7 @@ func (p *environment) addNode(name string, pods ...*corev1.Pod) {
 	must(p.t, p.cache.UpdateSnapshot(logr.Discard(), p.snapshot))
 }
 
-// create creates a pod and waits until the informers know it.
+// create creates a pod and waits until the informers have it.
 func (p *environment) create(pod *corev1.Pod) *corev1.Pod {
 	p.t.Helper()
 	pod.Namespace = namespace
@@ -230,7 +230,7 @@ func (p *environment) create(pod *corev1.Pod) *corev1.Pod {
 	return created
 }
 
-// class returns a priority class of that value, which it creates.
+// class creates a priority class with that value, and returns its name.
 func (p *environment) class(value int32) string {
 	p.t.Helper()
 	name := "of-test-" + rand.String(8)
@@ -251,7 +251,7 @@ func (p *environment) pending(priority int32) *corev1.Pod {
 	return pod
 }
 
-// running creates pods that are bound to a node, of which there is room for one only.
+// running creates pods that are bound to a node, which has room for one of them only.
 func (p *environment) running(node string, count int) []*corev1.Pod {
 	p.t.Helper()
 	var pods []*corev1.Pod
@@ -261,7 +261,7 @@ func (p *environment) running(node string, count int) []*corev1.Pod {
 	return pods
 }
 
-// pop takes a pod that must be next.
+// pop pops a pod, which must be the next one.
 func (p *environment) pop(pod *corev1.Pod) *schedframework.QueuedPodInfo {
 	p.t.Helper()
 	p.expectPlace(pod, queue.Active, queue.Backoff)
@@ -272,7 +272,7 @@ func (p *environment) pop(pod *corev1.Pod) *schedframework.QueuedPodInfo {
 	return popped
 }
 
-// attempt is a cycle that ends in PostFilter: the pod fits on no node.
+// attempt is a scheduling cycle that ends in PostFilter: the pod fits on no node.
 func (p *environment) attempt(popped *schedframework.QueuedPodInfo) *fwk.Status {
 	p.t.Helper()
 	result, status := p.postFilter(popped.Pod)
@@ -307,14 +307,14 @@ func (p *environment) postFilter(pod *corev1.Pod) (*fwk.PostFilterResult, *fwk.S
 	return p.framework.RunPostFilterPlugins(p.ctx, state, pod, statuses)
 }
 
-// gone is what the informers' handler does for a bound pod that is deleted.
+// gone does what the event handlers do when a bound pod is deleted.
 func (p *environment) gone(pod *corev1.Pod) {
 	p.t.Helper()
 	must(p.t, p.cache.RemovePod(logr.Discard(), pod))
 	p.queue.Move(logr.Discard(), schedframework.EventAssignedPodDelete, pod, nil, nil)
 }
 
-// assume has a pod bound to a node in memory, and returns the assumed pod.
+// assume assumes a pod on a node, and returns the assumed pod.
 func (p *environment) assume(pod *corev1.Pod, node string) *corev1.Pod {
 	p.t.Helper()
 	assumed := *pod
@@ -330,8 +330,8 @@ func (p *environment) expectPlace(pod *corev1.Pod, places ...queue.Place) {
 	eventually(p.t, func() queue.Place { state, _ := p.queue.Get(pod.UID); return state.Place }).Should(gomega.BeElementOf(places))
 }
 
-// ended waits until the preemptions that were begun have ended, with what they tell the queue and
-// the metrics in the end.
+// ended waits until the started preemptions have ended, including their reports to the queue and
+// the metrics.
 func (p *environment) ended() {
 	p.t.Helper()
 	ended := make(chan struct{})
@@ -342,7 +342,7 @@ func (p *environment) ended() {
 	eventually(p.t, ended).Should(gomega.BeClosed())
 }
 
-// exists says whether the API server has the pod, and not on its way out.
+// exists reports whether the API server has the pod, and is not deleting it.
 func (p *environment) exists(pod *corev1.Pod) bool {
 	p.t.Helper()
 	now, err := p.client.CoreV1().Pods(pod.Namespace).Get(p.ctx, pod.Name, metav1.GetOptions{})
@@ -352,13 +352,12 @@ func (p *environment) exists(pod *corev1.Pod) bool {
 	return err == nil && now.UID == pod.UID && now.DeletionTimestamp == nil
 }
 
-// deletes says whether a request deletes a pod.
+// deletes reports whether a request deletes a pod.
 func deletes(r *http.Request, pod *corev1.Pod) bool {
 	return r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/pods/"+pod.Name)
 }
 
-// stop has the API calls for which it is meant wait until release is called. reached is closed by
-// the first.
+// stop makes the matching API calls wait until release is called. The first of them closes reached.
 func (p *environment) stop(which func(*http.Request) bool) (reached <-chan struct{}, release func()) {
 	at, open := make(chan struct{}), make(chan struct{})
 	var once sync.Once
@@ -379,7 +378,7 @@ func (p *environment) stop(which func(*http.Request) bool) (reached <-chan struc
 
 var errForbidden = errors.New("nobody may delete this")
 
-// spoiledCalls is a client's transport that fails, or holds up, calls to the API server.
+// spoiledCalls is a client transport that fails or delays calls to the API server.
 type spoiledCalls struct {
 	next http.RoundTripper
 
@@ -387,7 +386,7 @@ type spoiledCalls struct {
 	spoil func(*http.Request) error
 }
 
-// set replaces what is done to calls from now on; nil: nothing.
+// set replaces the treatment of calls from now on; nil: calls pass.
 func (s *spoiledCalls) set(spoil func(*http.Request) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

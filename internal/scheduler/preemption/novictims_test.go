@@ -17,8 +17,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Where nobody is less important than the preemptor, upstream is not asked, and would have said the
-// same.
+// Where no pod has a lower priority than the preemptor, upstream is not called, and would have
+// returned the same.
 func TestPreemptionThatCannotHelpIsAnsweredAsUpstreamWould(t *testing.T) {
 	p := newEnvironment(t)
 	r := rand.New(rand.NewPCG(20261121, 0))
@@ -31,7 +31,7 @@ func TestPreemptionThatCannotHelpIsAnsweredAsUpstreamWould(t *testing.T) {
 		nodes := 1 + r.IntN(6)
 		lowest := p.randomResidents(r, i, nodes)
 		must(t, p.cache.UpdateSnapshot(logr.Discard(), p.snapshot))
-		statuses, version := randomStatuses(r, i, nodes), uint64(r.IntN(2)*i) // 0: not to be reused
+		statuses, version := randomStatuses(r, i, nodes), uint64(r.IntN(2)*i) // 0: must not be reused
 		for priority, pod := range preemptors {
 			where := fmt.Sprintf("world %d, priority %d", i, priority)
 			pod := pod.DeepCopy()
@@ -69,7 +69,7 @@ func residence(world, node int) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("world-%d-node-%d", world, node)}}
 }
 
-// randomResidents makes nodes with pods on them, and returns the lowest priority of these.
+// randomResidents makes nodes with pods, and returns the lowest priority of these.
 func (p *environment) randomResidents(r *rand.Rand, world, nodes int) (lowest int32) {
 	lowest = 1 << 30
 	for node := range nodes {
@@ -98,7 +98,7 @@ func (p *environment) clearResidents(world, nodes int) {
 	}
 }
 
-// randomStatuses refuses nodes in ways that removing pods could do something about, or not.
+// randomStatuses rejects nodes in ways that removing pods could resolve, or could not.
 func randomStatuses(r *rand.Rand, world, nodes int) *schedframework.NodeToStatus {
 	absent := []fwk.Code{fwk.Unschedulable, fwk.UnschedulableAndUnresolvable}[r.IntN(2)]
 	statuses := schedframework.NewNodeToStatus(map[string]*fwk.Status{}, fwk.NewStatus(absent, "absent"))

@@ -153,7 +153,7 @@ func TestPreemption(t *testing.T) {
 
 	t.Run("retries a preemptor whose victim could not be deleted, after its back-off, and spares victims that are not needed", func(t *testing.T) {
 		p := newEnvironment(t)
-		count := 40 // more than are evicted at a time
+		count := 40 // more than are evicted concurrently
 		victims := p.running("n1", count)
 		preemptor := p.pending(10)
 		p.addNode("n1", victims...)
@@ -182,7 +182,7 @@ func TestPreemption(t *testing.T) {
 			t.Errorf("the deletion of %d of %d victims was tried", marked, count)
 		}
 		p.calls.set(nil)
-		p.expectPlace(preemptor, queue.ErrorBackoff) // nothing wakes it before its time
+		p.expectPlace(preemptor, queue.ErrorBackoff) // no event wakes it early
 	})
 
 	for _, point := range []string{"Permit", "PreBind"} {
@@ -206,7 +206,7 @@ func TestPreemption(t *testing.T) {
 				if got, want := <-p.recorder.Events, "Normal Preempted Preempted by pod "+string(preemptor.UID)+" on node n1 (in kube-scheduler memory)."; got != want {
 					t.Errorf("the Event is %q, not %q", got, want)
 				}
-				// Its binding goroutine has noticed, and is about to give the room back.
+				// Its binding goroutine has noticed, and is about to release the room.
 				if status, waited := p.waitingPods.Wait(p.ctx, victim.UID); waited && status.IsSuccess() {
 					t.Error("the waiting pod was allowed")
 				}
@@ -268,7 +268,7 @@ func TestPreemption(t *testing.T) {
 	})
 }
 
-// A second attempt may come before the informers know what the first one did.
+// A second attempt may come before the informers have the result of the first.
 func TestAPreemptorThatIsTriedTooEarly(t *testing.T) {
 	begun := func(t *testing.T) (p *environment, preemptor, victim *corev1.Pod) {
 		p = newEnvironment(t)

@@ -23,9 +23,9 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// A preemptor's victims go in different ways, and the events of their going come at any time:
-// before its preemption has ended or after, and before its cycle has. However these fall, it is to
-// be tried again.
+// A preemptor's victims leave in different ways, and their events come at any time: before or after
+// its preemption ends, and before its scheduling cycle ends. In every order, the preemptor must be
+// retried.
 func TestAPreemptorIsNeverLeftBehind(t *testing.T) {
 	p := newEnvironment(t)
 	p.addNode("n1")
@@ -70,14 +70,14 @@ func TestAPreemptorIsNeverLeftBehind(t *testing.T) {
 	}
 }
 
-// leaver is a victim that goes by itself when it is evicted, or even if it is not.
+// leaver is a victim that leaves by itself, either when it is evicted or in any case.
 type leaver struct {
 	pod   *corev1.Pod
 	leave func()
 }
 
-// randomVictims puts pods on n1, in the cache and the snapshot: bound, deleted by somebody
-// meanwhile, on Permit or in PreBind.
+// randomVictims puts pods on n1, in the cache and the snapshot: bound, being deleted by another
+// client, on Permit or in PreBind.
 func (p *environment) randomVictims(r *rand.Rand) []leaver {
 	var victims []leaver
 	for _, pod := range p.running("n1", 1+r.IntN(3)) {
@@ -101,8 +101,8 @@ func (p *environment) randomVictims(r *rand.Rand) []leaver {
 	return victims
 }
 
-// assumedVictim has a pod wait on Permit or be in PreBind; its leaving is what its binding
-// goroutine does.
+// assumedVictim puts a pod on Permit or in PreBind; it leaves as a binding goroutine would make it
+// leave.
 func (p *environment) assumedVictim(pod *corev1.Pod, permit bool) leaver {
 	assumed := p.assume(pod, "n1")
 	undo := func() {

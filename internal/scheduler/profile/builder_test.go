@@ -46,7 +46,7 @@ func TestABuild(t *testing.T) {
 		if score := p.Plugins().Score.Enabled; !slices.ContainsFunc(score, is(names.TaintToleration)) {
 			t.Errorf("Score runs %v", score)
 		}
-		// Without them the fast path asks the plugin about every node.
+		// Without them the fast path calls the plugin for every node.
 		if args, ok := p.Framework.Args(names.NodeResourcesFit).(*schedconfig.NodeResourcesFitArgs); !ok || args.ScoringStrategy == nil {
 			t.Errorf("the arguments of NodeResourcesFit are %v", p.Framework.Args(names.NodeResourcesFit))
 		}
@@ -233,7 +233,7 @@ func TestABuildThatFails(t *testing.T) {
 	}
 }
 
-// count is the number of names in use.
+// count returns the number of names in use.
 func (s *seriesUsers) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -277,7 +277,7 @@ func TestABuildThatHangs(t *testing.T) {
 					<-goOn
 				})
 			}))
-			p, err := e.builder().Build(e.ctx, e.resolve(t, object("mine"))) // which starts informers that stay
+			p, err := e.builder().Build(e.ctx, e.resolve(t, object("mine"))) // it starts informers that stay
 			must(t, err)
 			p.Discard(logr.Discard())
 			<-p.Closed()
@@ -285,7 +285,7 @@ func TestABuildThatHangs(t *testing.T) {
 			const timeout = time.Minute
 			hangingClock := clocktesting.NewFakeClock(time.Now())
 			b := NewBuilder(e.Environment, timeout, hangingClock)
-			// build lets a build hang until its timeout.
+			// build starts a build that hangs until its timeout.
 			build := func() error {
 				cfg, ended := e.resolve(t, object("mine", "AFirst", "Broken")), make(chan error, 1)
 				go func() {
@@ -305,7 +305,7 @@ func TestABuildThatHangs(t *testing.T) {
 			if err == nil || err.Error() != want {
 				t.Errorf("got the error %v, want %s", err, want)
 			}
-			// The event handlers end at once; the plugins cannot be closed while a constructor
+			// The event handlers end immediately; the plugins cannot be closed while a constructor
 			// runs.
 			if handlers := e.Informers.Handlers(); handlers != e.handlers {
 				t.Errorf("%d handlers are left while the build hangs", handlers-e.handlers)
@@ -320,7 +320,7 @@ func TestABuildThatHangs(t *testing.T) {
 				t.Errorf("events are required of %v while the build hangs", held)
 			}
 
-			// Retries that hang as well become rarer.
+			// Retries that also hang become less frequent.
 			retry := func() error {
 				_, err := b.Build(e.ctx, e.resolve(t, object("mine", "AFirst", "Broken")))
 				return err

@@ -32,7 +32,7 @@ import (
 
 const namespace = metav1.NamespaceDefault
 
-// addNode puts a node with room for ten pods into the cache, for the test's environment alone.
+// addNode puts a node with room for ten pods into the cache only.
 func (e *testEnv) addNode(t *testing.T, name string, pods ...*corev1.Pod) {
 	t.Helper()
 	room := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("10"), corev1.ResourceCPU: resource.MustParse("1")}
@@ -46,9 +46,9 @@ func (e *testEnv) addNode(t *testing.T, name string, pods ...*corev1.Pod) {
 	must(t, e.cache.UpdateSnapshot(logr.Discard(), e.snapshot))
 }
 
-// volumes creates one volume and as many claims that it would suit, to be bound when a pod comes,
-// and waits until the binder knows them. They stay: deleted ones would have to be released by a
-// controller.
+// volumes creates one volume and several claims that it would fit, to be bound when a pod comes,
+// and waits until the binder has them. They remain, because only a controller could release deleted
+// ones.
 func (e *testEnv) volumes(t *testing.T, claims ...string) {
 	t.Helper()
 	class := rand.String(8)
@@ -91,7 +91,7 @@ func (e *testEnv) volumes(t *testing.T, claims ...string) {
 		g.Expect(known.Status.Phase).To(gomega.Equal(corev1.VolumeAvailable))
 		_, err = e.scope.Storage().V1().StorageClasses().Lister().Get(class)
 		g.Expect(err).NotTo(gomega.HaveOccurred())
-		// The binder hears of claims and volumes later than the listers.
+		// The binder receives claims and volumes later than the listers.
 		for _, claim := range claims {
 			pod := claimant(claim)
 			podClaims, err := e.Durable.binder.GetPodVolumeClaims(logr.Discard(), pod)
@@ -123,8 +123,7 @@ func (e *testEnv) fits(t *testing.T, p *Instance, pod *corev1.Pod, nodeName stri
 	return state, p.Framework.RunFilterPluginsWithNominatedPods(e.ctx, state, pod, node)
 }
 
-// Without the shared state both halves of this rule are broken, as with two profiles of
-// kube-scheduler.
+// Without shared state both halves of this rule are broken, as with two profiles of kube-scheduler.
 func TestRule6StateThatOutlivesAnInstanceIsSharedByAll(t *testing.T) {
 	t.Run("a volume that one instance promised to a pod is not promised to another pod by the next", func(t *testing.T) {
 		e := newTestEnv(t, nil)
@@ -155,7 +154,7 @@ func TestRule6StateThatOutlivesAnInstanceIsSharedByAll(t *testing.T) {
 	})
 }
 
-// stuckBinder binds no volume before its context ends.
+// stuckBinder does not complete the binding of volumes before its context ends.
 type stuckBinder struct {
 	volumebinding.SchedulerVolumeBinder
 }

@@ -42,12 +42,11 @@ type testEnv struct {
 	scope    *informers.Scope
 	queue    *queue.Queue
 	client   clientset.Interface
-	// handlers is how many informer handlers there are before the first build.
+	// handlers is the number of informer handlers before the first build.
 	handlers int
 }
 
-// newTestEnv makes an Environment whose registry has the plugins of the test beside the in-tree
-// ones.
+// newTestEnv makes an Environment whose registry has the test's plugins and the in-tree ones.
 func newTestEnv(t *testing.T, outOfTree framework.Registry) *testEnv {
 	t.Helper()
 	ctx := quiet(t)
@@ -59,7 +58,7 @@ func newTestEnv(t *testing.T, outOfTree framework.Registry) *testEnv {
 	scope := source.NewScope()
 	t.Cleanup(scope.Close)
 	e := &testEnv{ctx: ctx, cache: cache.New(), snapshot: cache.NewSnapshot(), sources: &countingSources{}, client: client, scope: scope}
-	// On the clock of the test no back-off ends while it looks.
+	// On the test's clock, no back-off ends during the test.
 	e.queue = queue.New(queue.Config{PodLister: scope.Core().V1().Pods().Lister(), Clock: clocktesting.NewFakeClock(time.Now())})
 	e.Environment, err = NewEnvironment(ctx, Dependencies{
 		Registry:      registry,
@@ -77,7 +76,7 @@ func newTestEnv(t *testing.T, outOfTree framework.Registry) *testEnv {
 	must(t, err)
 	t.Cleanup(func() {
 		stopped, cancel := context.WithCancel(context.Background())
-		cancel() // a test that has failed may have left a preemption hanging
+		cancel() // a failed test may have left a preemption hanging
 		e.Durable.Close(stopped)
 	})
 	must(t, scope.WaitForSync(ctx))
@@ -87,7 +86,7 @@ func newTestEnv(t *testing.T, outOfTree framework.Registry) *testEnv {
 
 func (e *testEnv) builder() *Builder { return NewBuilder(e.Environment, 0, clock.RealClock{}) }
 
-// build builds a profile of the object and closes it when the test ends, unless the test did.
+// build builds a profile of the object and closes it at the end of the test, unless the test did.
 func (e *testEnv) build(t *testing.T, object *v1alpha1.SchedulerProfile) *Instance {
 	t.Helper()
 	p, err := e.builder().Build(e.ctx, e.resolve(t, object))
@@ -112,18 +111,18 @@ func (e *testEnv) resolve(t *testing.T, object *v1alpha1.SchedulerProfile) *conf
 	return resolution.Profiles[result.SchedulerName]
 }
 
-// expectNothingLeft waits until all that the test's builds took has been given back.
+// expectNothingLeft waits until everything that the test's builds acquired has been released.
 func (e *testEnv) expectNothingLeft(t *testing.T) {
 	t.Helper()
 	eventually(t, e.Informers.Handlers).Should(gomega.Equal(e.handlers), "informer handlers")
 	eventually(t, e.sources.held).Should(gomega.BeEmpty(), "event sources")
 }
 
-// countingSources are event sources that know what is held.
+// countingSources are event sources that count their users.
 type countingSources struct {
 	mu  sync.Mutex
 	err error
-	// users by resource.
+	// users counts the users of each resource.
 	users map[fwk.EventResource]int
 }
 
@@ -150,7 +149,7 @@ func (s *countingSources) Require(_ context.Context, resources []fwk.EventResour
 	}, nil
 }
 
-// held lists the resources that somebody needs.
+// held lists the resources that have users.
 func (s *countingSources) held() []fwk.EventResource {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -33,7 +33,7 @@ func (e *testEnv) extended(t *testing.T, enabled []string, extenders ...config.E
 	return &cfg
 }
 
-// wakers are the resources after whose events a pod that extenders refused is tried again.
+// wakers returns the resources whose events requeue a pod that extenders rejected.
 func wakers(table queue.HintMap) []fwk.EventResource {
 	var found []fwk.EventResource
 	for event, hints := range table {

@@ -17,11 +17,11 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// fake is an out-of-tree plugin that does what its template says at the points where builds call
-// plugins.
+// fake is an out-of-tree plugin that does what its template specifies at the points where builds
+// call plugins.
 type fake struct {
 	name    string
-	ctx     context.Context // that it was built with
+	ctx     context.Context // the context that it was built with
 	handle  fwk.Handle
 	events  func() ([]fwk.ClusterEventWithHint, error)
 	onClose func() error
@@ -49,13 +49,13 @@ func (f *fake) Close() error {
 	return f.onClose()
 }
 
-// fakes makes the factories of fakes and keeps what they made.
+// fakes makes the factories of fakes and keeps the fakes.
 type fakes struct {
 	mu   sync.Mutex
 	made []*fake
 }
 
-// factory makes a fake that adjust has changed, or fails as it does.
+// factory returns the factory of a fake that adjust changes, or that fails with adjust's error.
 func (fs *fakes) factory(name string, adjust func(*fake) error) frameworkruntime.PluginFactory {
 	return func(ctx context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		f := &fake{name: name, ctx: ctx, handle: handle}
@@ -71,8 +71,7 @@ func (fs *fakes) factory(name string, adjust func(*fake) error) frameworkruntime
 	}
 }
 
-// expectClosed checks what was made of each name: that it was closed once and that its context has
-// ended.
+// expectClosed checks all fakes of each name: each was closed once and its context has ended.
 func (fs *fakes) expectClosed(t *testing.T, names ...string) {
 	t.Helper()
 	fs.mu.Lock()
@@ -92,8 +91,7 @@ func (fs *fakes) expectClosed(t *testing.T, names ...string) {
 	}
 }
 
-// registry has the fakes First and Last, which do nothing, and one between them in the order of
-// building.
+// registry has the fakes First and Last, which do nothing, and one that is built between them.
 func (fs *fakes) registry(adjust func(*fake) error) framework.Registry {
 	return framework.Registry{
 		"AFirst": fs.factory("AFirst", nil),

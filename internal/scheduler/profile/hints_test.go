@@ -39,7 +39,8 @@ func event(resource fwk.EventResource, action fwk.ActionType) fwk.ClusterEvent {
 	return fwk.ClusterEvent{Resource: resource, ActionType: action}
 }
 
-// interests lists who is interested in what, with a star where there is a hint function.
+// interests lists the plugins that registered for each event, with a star where there is a hint
+// function.
 func interests(table queue.HintMap) []string {
 	var all []string
 	for event, hints := range table {
@@ -118,13 +119,13 @@ func TestHints(t *testing.T) {
 	})
 }
 
-// silent is a Filter plugin that does not say what would help the pods it refuses.
+// silent is a Filter plugin that does not register for any event.
 type silent struct{ fwk.FilterPlugin }
 
 func (silent) Name() string { return "Silent" }
 
-// What upstream's framework would put into its own table, but for the hint functions, which cannot
-// be compared: they are asked whether there is one.
+// The table must equal that of upstream's framework, except for the hint functions: these cannot be
+// compared, so the test checks only whether there is one.
 func TestTheHintsOfTheDefaultPluginsAreUpstreams(t *testing.T) {
 	fs := &fakes{}
 	registry := framework.Registry{"Silent": func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return silent{}, nil }, "Quiet": fs.factory("Quiet", nil)}

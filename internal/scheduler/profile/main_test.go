@@ -22,8 +22,8 @@ import (
 	"github.com/livesched/livesched/test/leaks"
 )
 
-// The tests share an API server and one cache with the rights of kube-scheduler, so that there are
-// kinds which it must not see.
+// The tests share an API server and one cache with kube-scheduler's permissions, so that there are
+// kinds which it must not read.
 var (
 	admin         *rest.Config
 	sharedCluster cluster.Cluster

@@ -31,12 +31,11 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// generation is a profile without plugins that do anything, but with one that counts how often it
-// is closed.
+// generation is an instance whose only plugin counts how often it is closed.
 type generation struct {
 	*Instance
 	closes  atomic.Int32
-	retired bool // by the model
+	retired bool // according to the model
 }
 
 func (g *generation) Name() string { return "Counting" }
@@ -46,7 +45,7 @@ func (g *generation) Close() error {
 	return nil
 }
 
-// generations makes profiles and finds them again.
+// generations makes instances and finds them again.
 type generations struct {
 	env    *Environment
 	source *informers.Source
@@ -60,7 +59,7 @@ func newGenerations() *generations {
 		all:    map[*Instance]*generation{},
 	}
 	for _, name := range schedulerNames {
-		gs.env.series.use(name) // for good: to look for series of every one that is closed would take most of the time
+		gs.env.series.use(name) // permanently: to search for the series of each closed one would take most of the time
 	}
 	return gs
 }
@@ -105,7 +104,7 @@ func (q *popper) Reconfigure(_ klog.Logger, settings *queue.Settings, changed se
 	return nil
 }
 
-// pop does as queue.Queue does, and asks the store for the instance.
+// pop acts as queue.Queue, and gets the instance from the store.
 func (q *popper) pop(store *Store, schedulerName string) *Instance {
 	if settings := q.take(schedulerName); settings != nil {
 		return store.Popped(settings)
@@ -125,7 +124,7 @@ func (q *popper) take(schedulerName string) *queue.ProfileSettings {
 
 var schedulerNames = []string{"a", "b", "c", "d"}
 
-// mutate returns a map that differs from the current one by chance, and the names that do.
+// mutate returns a map with random differences from the current one, and the names that differ.
 func (gs *generations) mutate(r *rand.Rand, current *Map) (*Map, sets.Set[string]) {
 	next, changed := map[string]*Instance{}, sets.New[string]()
 	for _, name := range schedulerNames {
@@ -216,8 +215,8 @@ func TestTheStoreAgreesWithItsTwinAboutWhatIsClosed(t *testing.T) {
 	eventually(t, store.Alive).Should(gomega.BeZero())
 }
 
-// expectClosed waits until the profiles that are retired and that nobody holds are closed, and says
-// which others are.
+// expectClosed waits until the retired instances without holders are closed, and fails if others
+// are.
 func (gs *generations) expectClosed(t *testing.T, holders map[*Instance]int) {
 	t.Helper()
 	for p, g := range gs.all {

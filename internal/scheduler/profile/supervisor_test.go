@@ -20,15 +20,15 @@ import (
 
 var errNoLicence = errors.New("no licence found")
 
-// supervision is a Supervisor of builds that end when the test says so. It runs in a bubble of
-// synctest: the clock moves while all goroutines wait.
+// supervision is a Supervisor of builds that end when the test ends them. It runs in a bubble of
+// synctest: the clock advances while all goroutines wait.
 type supervision struct {
 	*Supervisor
 	generations *generations
-	// ends has how builds end at once, by scheduler name. Others are under way until the test ends
-	// them.
+	// ends has the results of builds that end immediately, by scheduler name. Others run until the
+	// test ends them.
 	ends map[string]error
-	// started are the builds in their order, and changes how many changes were reported.
+	// started are the builds in their order, and changes is the number of reported changes.
 	started []*Build
 	changes atomic.Int32
 	// end ends the lifetime.
@@ -69,7 +69,7 @@ func (s *supervision) finish(b *Build, err error) {
 }
 
 // build builds profiles, which are written as the scheduler name and the revision: "a1". It returns
-// how far they have come, and how many builds were started.
+// their states, and the number of started builds.
 func (s *supervision) build(t *testing.T, profiles ...string) (outcomes map[string]Outcome, started int) {
 	t.Helper()
 	wanted := map[string]*config.Profile{}

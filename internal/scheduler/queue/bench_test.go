@@ -122,8 +122,8 @@ func BenchmarkAddPop(b *testing.B) {
 	})
 }
 
-// BenchmarkPopRequeue measures a failed attempt: Pop, ten events meanwhile, Requeue as refused by a
-// plugin.
+// BenchmarkPopRequeue measures a failed attempt: Pop, ten events in the meantime, Requeue as
+// rejected by a plugin.
 func BenchmarkPopRequeue(b *testing.B) {
 	bothQueues(b, func(b *testing.B, q benchQueue) {
 		for i := range b.N {

@@ -21,8 +21,8 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// TestConcurrency runs all callers of the queue at once: informer handlers, cycles that fail in
-// every way, events, plugins, and reloads that change, remove and restore profiles. In the end
+// TestConcurrency runs all callers of the queue concurrently: informer handlers, cycles that fail
+// in every way, events, plugins, and reloads that change, remove and restore profiles. In the end
 // every pod must have been bound, by one cycle at a time.
 func TestConcurrency(t *testing.T) {
 	const pods, cycles = 300, 4

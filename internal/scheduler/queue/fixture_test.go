@@ -106,7 +106,7 @@ func (f *fixture) place(pod *corev1.Pod) Place {
 	return s.Place
 }
 
-// reject pops a pod and gives it back as refused by plugins.
+// reject pops a pod and requeues it as rejected by plugins.
 func (f *fixture) reject(plugins ...string) *corev1.Pod {
 	f.t.Helper()
 	p := f.pop()

@@ -47,7 +47,7 @@ func gathered(t *testing.T, prefix string) map[string]float64 {
 	return values
 }
 
-// since is what has changed in the metrics since before.
+// since returns the changes of the metrics since before.
 func since(t *testing.T, prefix string, before map[string]float64) map[string]float64 {
 	t.Helper()
 	delta := gathered(t, prefix)

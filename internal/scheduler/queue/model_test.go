@@ -28,7 +28,7 @@ type model struct {
 	hint       func(plugin string, pod *corev1.Pod, newObj any) answer
 }
 
-// answer is what a plugin does in a test.
+// answer is the result of a plugin in a test.
 type answer int
 
 const (
@@ -47,7 +47,7 @@ type modelPod struct {
 	refusedBy, pendingBy       sets.Set[string]
 	gate                       string
 	missed                     strategy // while it is gated
-	outdated                   bool     // not looked at since a reload
+	outdated                   bool     // not processed since a reload
 	flushed                    bool
 	// in flight
 	started   time.Time
@@ -180,7 +180,7 @@ func (m *model) candidates() []*modelPod {
 
 func (m *model) less(a, b *modelPod) bool { return m.settings.Less(a.queued(), b.queued()) }
 
-// queued is what a queue sort may look at.
+// queued returns what a queue sort may read.
 func (p *modelPod) queued() *schedframework.QueuedPodInfo {
 	return &schedframework.QueuedPodInfo{PodInfo: &schedframework.PodInfo{Pod: p.pod}, Timestamp: p.timestamp, Attempts: p.attempts}
 }
@@ -206,7 +206,7 @@ func (m *model) done(uid types.UID) {
 	}
 }
 
-// requeue gives back what was popped as old.
+// requeue returns a popped pod to the queue; old is its state at its Pop.
 func (m *model) requeue(old modelPod, refusedBy, pendingBy []string) (kept bool) {
 	p := m.pods[old.pod.UID]
 	if p != nil && (p.place != InFlight || !p.started.Equal(old.started)) {

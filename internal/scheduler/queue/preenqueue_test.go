@@ -65,8 +65,8 @@ func TestGatedPods(t *testing.T) {
 		f.Expect(f.place(pod)).To(Equal(Active))
 	})
 	t.Run("the gate of an asynchronous preemption opens with the event of its last victim", func(t *testing.T) {
-		// DefaultPreemption gates a preemptor while its victims are being deleted; its hint says
-		// Skip, as the plugins that refused the pod are those who know what helps it.
+		// DefaultPreemption gates a preemptor while its victims are being deleted. Its hint returns
+		// Skip, since the plugins that rejected the pod have the hints that matter.
 		victimDeleted := fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}
 		preempting := newDoor("DefaultPreemption", nil)
 		f := newFixture(t, preEnqueueOf(preempting), func(p *ProfileSettings) {

@@ -189,7 +189,7 @@ func TestRun(t *testing.T) {
 			<-done
 		}
 	}
-	// The queue has the bubble's clock: it stands still while anybody is doing something.
+	// The queue has the bubble's clock, which stands still while any goroutine runs.
 	inBubble := func(t *testing.T, test func(*fixture)) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t)

@@ -66,7 +66,7 @@ type twinWorld struct {
 	tokens int
 	// late are the pending calls of informer handlers; the informer cache is ahead of them.
 	late []func()
-	// popped is what the cycles hold, with the model's state of it at its Pop.
+	// popped are the pods of the cycles, with the model's state of each at its Pop.
 	popped []popped
 	// past holds old versions of pods.
 	past []*corev1.Pod
@@ -364,7 +364,7 @@ func (w *twinWorld) replace() {
 	}
 }
 
-// bindElsewhere assigns a pod, in whatever place of the queue it is. Its deletion follows some time
+// bindElsewhere assigns a pod to a node, wherever it is in the queue. It is deleted some time
 // later.
 func (w *twinWorld) bindElsewhere() {
 	pod, ok := anyOf(w.r, w.pending())

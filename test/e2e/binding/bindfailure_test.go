@@ -192,7 +192,7 @@ plugins:
 
 	It("because somebody else was faster counts the pod where it is", func(ctx context.Context) {
 		CreateNodes(ctx, "n2")
-		// The other one is faster by so much: its binding comes before ours is sent.
+		// The other scheduler is faster: its binding arrives before this one is sent.
 		f.Set(func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
 			if BindsPod(r, "pod") {
 				BindByHand(context.Background(), "pod", "n2")
@@ -207,7 +207,7 @@ plugins:
 	})
 })
 
-// answer is a refusal as the API server writes it.
+// answer returns an error as the API server's response.
 func answer(r *http.Request, refusal *apierrors.StatusError) (*http.Response, error) {
 	status := refusal.Status()
 	status.Kind, status.APIVersion = "Status", "v1"

@@ -21,15 +21,16 @@ import (
 	. "github.com/livesched/livesched/test/objects"
 )
 
-// tooSmall is what is said of one node that never has room for the pod.
+// tooSmall is the message about one node that never has room for the pod.
 const tooSmall = "0/1 nodes are available: 1 Insufficient cpu." +
 	" no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
 
-// What the API says of a pod afterwards; kube-scheduler writes the same (see framework.Oracle).
+// The specs check what the API shows of a pod afterwards; kube-scheduler writes the same (see
+// framework.Oracle).
 var _ = Describe("What is said of a pod", Ordered, ContinueOnFailure, func() {
 	Stage(map[string]string{"mine": ""})
 
-	// about is what an Event says of its pod and its author.
+	// about matches an Event with this action and type, about the pod and from its scheduler.
 	about := func(pod *corev1.Pod, action, kind string) OmegaMatcher {
 		return And(
 			HaveField("Action", action),
@@ -149,8 +150,8 @@ var _ = Describe("A pod that changes while it is being bound", func() {
 		close(prepared)
 		ExpectBound(ctx, pod)
 		Expect(s.At(pod, "PreFilter")).To(HaveLen(1))
-		// The binding and the new label come to the scheduler as one, so whoever is scheduled with
-		// it bound knows of both.
+		// The scheduler receives the binding and the new label as one event, so a pod that is
+		// scheduled with the first one bound sees both.
 		for _, name := range Names("hermit", 3) {
 			hermit := CreatePod(ctx, "mine", name, AwayFrom("app", "noisy"))
 			Expect(ExpectBound(ctx, hermit)).To(Equal("n2"))

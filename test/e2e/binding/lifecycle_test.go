@@ -35,7 +35,7 @@ var _ = Describe("A process that is told to stop", func() {
 	BeforeEach(func(ctx context.Context) {
 		s = &Script{}
 		run = StartUnstopped(Cluster.Config, s.Register)
-		DeferCleanup(func() { _ = run.Stop(StopsWithin) }) // a second time does no harm
+		DeferCleanup(func() { _ = run.Stop(StopsWithin) }) // calling it twice does no harm
 		Create(ctx, QuickRetries())
 		CreateNodes(ctx, "n1")
 		CreateProfile(ctx, "mine", "plugins: {multiPoint: {enabled: [{name: Alpha}]}}")
@@ -90,7 +90,8 @@ var _ = Describe("A process that is told to stop", func() {
 		Eventually(binding).Should(BeClosed())
 		ended := make(chan error, 1)
 		go func() { ended <- run.Stop(StopsWithin) }()
-		// Not for lack of time: by then, what is being bound would be given up as well.
+		// Not because of the time limit: at that time, the pod that is being bound would be given
+		// up, too.
 		Eventually(s.At).WithArguments(pod, "Unreserve").Should(Equal([]string{Alpha}))
 		close(goOn)
 		Eventually(ended).Should(Receive(BeNil()))
@@ -131,18 +132,18 @@ var _ = Describe("A process that is told to stop", func() {
 	})
 })
 
-// reads are the lists and watches that a livesched has asked for.
+// reads are the lists and watches that a livesched has requested.
 type reads struct {
 	mu   sync.Mutex // guards urls
 	urls []string
 }
 
-// watchReads notes the lists and watches that go through the faults.
+// watchReads records the lists and watches that pass through the faults.
 func watchReads() (*Faults, *reads) {
 	f, r := &Faults{}, &reads{}
 	f.Set(func(request *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
-		// Single objects have a name at the end: what is asked for of these is the lease, and pods
-		// that are about to be bound.
+		// The path of a single object ends with its name: livesched reads the lease in this way,
+		// and pods that it is about to bind.
 		if collection := path.Base(request.URL.Path); request.Method == http.MethodGet && strings.HasSuffix(collection, "s") && !strings.Contains(request.URL.Path, "/namespaces/") {
 			r.note(request.URL.String())
 		}
@@ -166,8 +167,8 @@ func (r *reads) all() []string {
 func (r *reads) count() int { return len(r.all()) }
 
 var _ = Describe("A second replica", func() {
-	// Leases that leaders renew in time, also on a slow machine: expiring is for the spec that
-	// waits for that.
+	// lasting suits leaders that must renew in time, also on a slow machine; expiring is for the
+	// spec that waits for a lease to expire.
 	const lasting, expiring = 20 * time.Second, 6 * time.Second
 	elects := func(s *Script, lease time.Duration) func(*app.Options) {
 		return func(o *app.Options) {
@@ -184,7 +185,7 @@ var _ = Describe("A second replica", func() {
 		reads           *reads
 	)
 
-	// begin has both run, and the first one lead.
+	// begin runs both, with the first one as the leader.
 	begin := func(ctx context.Context, lease time.Duration) {
 		GinkgoHelper()
 		leader, standby, f = &Script{}, &Script{}, &Faults{}
@@ -206,7 +207,8 @@ var _ = Describe("A second replica", func() {
 		ExpectUnscheduled(ctx, waiting, corev1.PodReasonUnschedulable, HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
 	}
 
-	// takesOver has the second one schedule, for which it needs the lease and nothing else.
+	// takesOver expects the second one to schedule as soon as it has the lease, without further
+	// reads.
 	takesOver := func(ctx context.Context) {
 		known := reads.count()
 		Expect(known).To(BeNumerically(">", 10), "the reads are noticed")

@@ -20,13 +20,13 @@ import (
 	"github.com/livesched/livesched/test/testcluster"
 )
 
-// held are requests that wait until they are let go.
+// held are requests that wait until they are released.
 type held struct {
 	release func()
-	begun   chan string // the paths, as far as there is room
+	begun   chan string // the paths, while the buffer has room
 }
 
-// hold has the requests wait that a test says.
+// hold makes the requests wait that match.
 func hold(f *Faults, which func(*http.Request) bool) *held {
 	released := make(chan struct{})
 	h := &held{release: sync.OnceFunc(func() { close(released) }), begun: make(chan string, 100)}
@@ -57,7 +57,7 @@ var _ = Describe("What is written beside bindings", func() {
 		CreateProfile(ctx, "mine", "")
 	})
 
-	// crowd has more than a quarter of the pods that may be bound at a time wait for the API
+	// crowd makes more than a quarter of the pods that may be bound concurrently wait for the API
 	// server.
 	crowd := func(ctx context.Context) (*held, []*corev1.Pod) {
 		GinkgoHelper()

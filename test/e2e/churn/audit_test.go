@@ -43,14 +43,14 @@ func (a *audit) problems() []string {
 	return slices.Clone(a.twice)
 }
 
-// forget lets go of what is known of pods, so that it does not count as livesched's memory.
+// forget drops the records of pods, so that they do not count as livesched's memory.
 func (a *audit) forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.bound = nil
 }
 
-// counts is what happened how often.
+// counts counts events by name.
 type counts struct {
 	mu sync.Mutex // guards n
 	n  map[string]int

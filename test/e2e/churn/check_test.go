@@ -19,7 +19,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// truth is what the API server has at one moment in which nobody changes anything.
+// truth is the state of the API server at a moment when no actor changes anything.
 type truth struct {
 	pods     []corev1.Pod
 	nodes    []corev1.Node
@@ -49,12 +49,12 @@ func (t *truth) pending(names sets.Set[string]) map[types.UID]*corev1.Pod {
 	return pending
 }
 
-// findings are what is wrong.
+// findings describe what is wrong.
 type findings []string
 
 func (f *findings) add(format string, args ...any) { *f = append(*f, fmt.Sprintf(format, args...)) }
 
-// unsettled says what is not as it has to be once nothing changes any more.
+// unsettled returns what is still wrong although nothing changes any more.
 func (w *world) unsettled(ctx context.Context) (found findings) {
 	t, err := w.truth(ctx)
 	if err != nil {
@@ -93,7 +93,7 @@ func (w *world) unsettled(ctx context.Context) (found findings) {
 	return w.lostWakeups(ctx, leader, t)
 }
 
-// suspicions is what a replica itself, asked to compare, finds that the API server says otherwise.
+// suspicions returns the differences from the API server that a replica's own comparison finds.
 func suspicions(ctx context.Context, r *replica) (found findings) {
 	differences, err := r.Scheduler.Compare(ctx)
 	if err != nil {
@@ -105,7 +105,7 @@ func suspicions(ctx context.Context, r *replica) (found findings) {
 	return found
 }
 
-// unequal compares what a replica knows with the API server.
+// unequal compares the state of a replica with the API server.
 func (w *world) unequal(r *replica, t *truth) (found findings) {
 	who := fmt.Sprintf("replica %d", r.number)
 	if r == w.fleet.leader() {
@@ -156,7 +156,7 @@ func (w *world) unequal(r *replica, t *truth) (found findings) {
 	return found
 }
 
-// serves are the scheduler names that a replica has profiles for.
+// serves returns the scheduler names that a replica has profiles for.
 func (r *replica) serves() sets.Set[string] {
 	names := sets.New[string]()
 	for p := range r.Scheduler.Store().Current().All() {
@@ -184,7 +184,7 @@ func differences(who string, have, want map[string]string) (found findings) {
 	return found
 }
 
-// restless says what still goes on.
+// restless returns the activity that still goes on.
 func (w *world) restless(leader *replica) (found findings) {
 	if c := leader.Scheduler.Queue().Counts(); c.Active+c.Backoff+c.ErrorBackoff+c.InFlight+c.InFlightEvents > 0 {
 		found.add("the queue of the leader is not at rest: %+v", c)
@@ -205,13 +205,13 @@ func (w *world) restless(leader *replica) (found findings) {
 	return found
 }
 
-// unexplained lists pods that are neither bound nor told why, and those that somebody touched who
-// should not.
+// unexplained lists pods that are neither bound nor have a condition that explains why, and those
+// that a scheduler changed which must not schedule them.
 func unexplained(leader *replica, t *truth) (found findings) {
 	for _, pod := range t.pending(leader.serves()) {
 		condition := scheduled(pod)
 		switch {
-		case pod.Labels[holdLabel] != "": // kept out by a plugin, which tells nobody in kube-scheduler either
+		case pod.Labels[holdLabel] != "": // a plugin gates it, for which kube-scheduler writes no condition either
 		case condition == nil || condition.Status != corev1.ConditionFalse || condition.Reason == "" || condition.Message == "":
 			found.add("pod %s is not told why it waits: %+v", describe(pod), condition)
 		case isGated(pod) != (condition.Reason == corev1.PodReasonSchedulingGated):
@@ -220,7 +220,8 @@ func unexplained(leader *replica, t *truth) (found findings) {
 	}
 	for i := range t.pods {
 		pod := &t.pods[i]
-		// The API server itself tells gated pods; the word stays when the gate is lifted.
+		// The API server itself sets the condition of gated pods; its message stays when the gate
+		// is removed.
 		if condition := scheduled(pod); pod.Spec.SchedulerName == nobody && condition != nil && condition.Status != corev1.ConditionTrue &&
 			condition.Reason != corev1.PodReasonSchedulingGated {
 			found.add("pod %s is nobody's, and is told %+v", describe(pod), condition)
@@ -237,7 +238,7 @@ func scheduled(pod *corev1.Pod) *corev1.PodCondition {
 	return &pod.Status.Conditions[i]
 }
 
-// unreported lists profiles whose status does not say what decides.
+// unreported lists profiles whose status does not name the running revision.
 func unreported(leader *replica, t *truth) (found findings) {
 	active := sets.New[string]()
 	for i := range t.profiles {

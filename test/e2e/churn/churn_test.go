@@ -33,8 +33,8 @@ import (
 )
 
 const (
-	// settleTimeout is how long the cluster has to come to rest: far beyond what it takes, and far
-	// less than the time after which a pod is tried again without an event.
+	// settleTimeout is how long the cluster may take to settle: far more than it needs, and far
+	// less than the time after which a pod is retried without an event.
 	settleTimeout = 2 * time.Minute
 	settlePoll    = 250 * time.Millisecond
 	warmUp        = 6 * time.Second
@@ -76,13 +76,13 @@ func TestAClusterThatChurnsComesToRestWithEveryPodBoundOrExplained(t *testing.T)
 	}
 }
 
-// mix is what takes part in a round.
+// mix determines what takes part in a round.
 type mix struct{ reloads, restarts, faults bool }
 
 var everything = mix{reloads: true, restarts: true, faults: true}
 
-// mixOf draws the mix of a round. Reloads and restarts have every pod looked at anew, which heals
-// what was missed: every other round does without.
+// mixOf draws the mix of a round. Reloads and restarts retry every pod, which hides missed events,
+// so every other round has neither.
 func mixOf(seed uint64, round int) mix {
 	if round%2 == 0 {
 		return everything
@@ -105,7 +105,7 @@ func (m mix) acts() []act {
 	return acts
 }
 
-// listen has everything logged that livesched logs, to a file if one is named, and errors noted.
+// listen writes everything that livesched logs to a file, if one is named, and collects errors.
 func listen(t *testing.T, file string) (*complaints, klog.Logger) {
 	t.Helper()
 	to := io.Discard
@@ -167,7 +167,7 @@ func newWorld(t *testing.T, s settings, logger klog.Logger) *world {
 	return w
 }
 
-// classes are what pods refer to.
+// classes are the objects that pods refer to.
 func classes() []client.Object {
 	class := func(name string, value int32, policy corev1.PreemptionPolicy) client.Object {
 		return &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value, PreemptionPolicy: ptr.To(policy)}
@@ -185,7 +185,7 @@ func classes() []client.Object {
 	}
 }
 
-// furnish makes the nodes and profiles that a round begins with, as far as they are missing.
+// furnish creates the missing ones of the nodes and profiles that a round begins with.
 func (w *world) furnish(t *testing.T, round int) {
 	t.Helper()
 	a := w.actor("furnish", 2_000_000+round)
@@ -200,7 +200,7 @@ func (w *world) actor(name string, number int) *actor {
 	return &actor{world: w, name: name, rng: rand.New(rand.NewPCG(w.seed, uint64(number)))}
 }
 
-// churn has the actors act for a time, and the cluster settle afterwards.
+// churn runs the actors for a time, and then waits for the cluster to settle.
 func (w *world) churn(t *testing.T, round int, length time.Duration, m mix) {
 	t.Helper()
 	t.Logf("%s round %d: %+v", time.Now().Format(time.TimeOnly), round, m)
@@ -231,7 +231,7 @@ func (w *world) churn(t *testing.T, round int, length time.Duration, m mix) {
 	t.Logf("what the others wait for: %s", w.reasons())
 }
 
-// runMeanwhile has actors act until stop is called.
+// runMeanwhile runs actors until stop is called.
 func (w *world) runMeanwhile(t *testing.T, round int, acts ...act) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -258,7 +258,7 @@ func (w *world) settle(t *testing.T, when string) {
 	})
 }
 
-// reasons counts the pods in the leader's queue by who refused them.
+// reasons counts the pods in the leader's queue by the plugins that rejected them.
 func (w *world) reasons() *counts {
 	c := &counts{}
 	if leader := w.fleet.leader(); leader != nil {
@@ -269,7 +269,7 @@ func (w *world) reasons() *counts {
 	return c
 }
 
-// wakeRefused tells the plugin that what it refused at random may be tried again.
+// wakeRefused makes the plugin admit the pods that it rejected at random.
 func (w *world) wakeRefused(t *testing.T) {
 	t.Helper()
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{"churn.example/now":%q}}}`, time.Now())
@@ -279,7 +279,7 @@ func (w *world) wakeRefused(t *testing.T) {
 	}
 }
 
-// wrong is all that is not as it should be once the actors rest. What has happened already will not
+// wrong returns everything that is wrong once the actors rest. What has happened already does not
 // get better.
 func (w *world) wrong(ctx context.Context) []string {
 	done := slices.Concat(w.history.verdict(), w.audit.problems(), w.script.verdict(), w.fleet.verdict(), w.verdict())
@@ -289,7 +289,7 @@ func (w *world) wrong(ctx context.Context) []string {
 	return w.unsettled(ctx)
 }
 
-// empty deletes everything, and waits until livesched has let go of it.
+// empty deletes everything, and waits until livesched has released it.
 func (w *world) empty(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()

@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// errReset is what a call ends with whose connection breaks.
+// errReset is the error of a call whose connection breaks.
 var errReset = errors.New("churn: spoilt: connection reset")
 
 // faults stands between one replica and the API server.
@@ -31,14 +31,15 @@ type faults struct {
 	counts *counts
 	audit  *audit
 
-	// likelihood of a fault of a call that may have one, in percent. 0: no new faults.
+	// likelihood is the chance, in percent, that a call that may have a fault gets one. 0: no new
+	// faults.
 	likelihood atomic.Int32
 
 	mu      sync.Mutex // guards what follows
 	watches map[*cuttable]struct{}
-	// severed, if not nil, is closed when the API server can be reached again.
+	// severed, if not nil, is closed when the API server is reachable again.
 	severed chan struct{}
-	// calm is closed when delays are to end.
+	// calm is closed to end delays.
 	calm chan struct{}
 }
 
@@ -96,7 +97,7 @@ func (f *faults) send(r *http.Request, next http.RoundTripper) (*http.Response, 
 	return answer, err
 }
 
-// spoilable names the kind of a call that may have a fault.
+// spoilable names the kind of a call that may get a fault.
 func (f *faults) spoilable(r *http.Request) string {
 	path := r.URL.Path
 	switch {
@@ -120,7 +121,7 @@ func (f *faults) spoilable(r *http.Request) string {
 func (f *faults) spoil(what string, r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
 	kind := rand.IntN(7)
 	if what == "pod read" && kind > 3 {
-		kind = 6 // what took place does not matter to a read
+		kind = 6 // for a read, it makes no difference whether it was executed
 	}
 	f.counts.add("fault: "+what, 1)
 	switch kind {
@@ -133,7 +134,7 @@ func (f *faults) spoil(what string, r *http.Request, send func() (*http.Response
 		return failure(r, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable), nil
 	case 2, 3:
 		return nil, errReset
-	case 4, 5: // it takes place, and nobody is told
+	case 4, 5: // it is executed, but the caller gets an error
 		answer, err := send()
 		if err != nil {
 			return nil, err
@@ -167,7 +168,7 @@ func (f *faults) delay(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// begin makes faults possible, end heals everything.
+// begin enables faults, end removes them all.
 func (f *faults) begin(likelihood int32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -191,7 +192,7 @@ func (f *faults) end() {
 	}
 }
 
-// sever makes the API server unreachable until rejoin.
+// sever makes the API server unreachable until rejoin is called.
 func (f *faults) sever() {
 	f.mu.Lock()
 	if f.severed == nil {
@@ -216,9 +217,9 @@ func (f *faults) isSevered() bool {
 	return f.severed != nil
 }
 
-// watch lets a watch through in such a way that it can be cut. One that goes on from where it was
-// cut may be refused, so that its informer has to list anew and finds out late what was deleted; or
-// it comes late, so that the replica knows less.
+// watch passes a watch on so that it can be cut. One that resumes where it was cut may be refused,
+// so that its informer must list again and learns late about deletions, or delayed, so that the
+// replica's state is older.
 func (f *faults) watch(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
 	query := r.URL.Query()
 	resumes := query.Get("sendInitialEvents") == "" && query.Get("resourceVersion") != ""
@@ -262,7 +263,7 @@ func (f *faults) cut(pick func(path string) bool) {
 	}
 }
 
-// cuttable is the body of a watch that can be ended from the side.
+// cuttable is the body of a watch that can be ended from outside.
 type cuttable struct {
 	io.ReadCloser
 	path    string
@@ -288,7 +289,7 @@ func (c *cuttable) Close() error {
 	return c.ReadCloser.Close()
 }
 
-// failure is an API server's answer that something went wrong.
+// failure is an API server's response that reports an error.
 func failure(r *http.Request, code int, reason metav1.StatusReason) *http.Response {
 	body, err := json.Marshal(&metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},

@@ -21,13 +21,13 @@ import (
 	"github.com/livesched/livesched/test/testcluster"
 )
 
-// replicas is how many livescheds there are. One leads.
+// replicas is the number of livesched processes. One leads.
 const replicas = 2
 
-// stopTimeout is how long a livesched may take to end: far longer than it gives itself.
+// stopTimeout is how long a livesched may take to end: far longer than its own limit.
 const stopTimeout = time.Minute
 
-// fleet runs the replicas. Each has a slot, in which it is followed by another one when it ends.
+// fleet runs the replicas. Each has a slot, in which another one follows when it ends.
 type fleet struct {
 	config *rest.Config
 	logger klog.Logger
@@ -35,7 +35,7 @@ type fleet struct {
 	counts *counts
 	audit  *audit
 
-	// turn is held by whoever stops and starts replicas.
+	// turn is held while replicas are stopped and started.
 	turn sync.Mutex
 
 	mu      sync.Mutex // guards what follows
@@ -43,7 +43,7 @@ type fleet struct {
 	started int
 	wild    bool
 	sick    []string
-	// takenOver is when a replica was elected last.
+	// takenOver is the time of the last election of a replica.
 	takenOver time.Time
 }
 
@@ -55,7 +55,7 @@ type replica struct {
 	probes string
 }
 
-// lockedStart fills a slot.
+// lockedStart starts a replica in a slot.
 func (f *fleet) lockedStart(slot int) error {
 	port, err := process.FreePort()
 	if err != nil {
@@ -72,7 +72,7 @@ func (f *fleet) lockedStart(slot int) error {
 	o.OutOfTree = f.script.registry()
 	o.HealthProbeBindAddress = r.probes
 	o.LeaderElect, o.LeaderElectionNamespace, o.LeaderElectionName = true, "kube-system", "churn"
-	// As short as a busy machine can keep up with.
+	// As short as a busy machine allows.
 	o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = 6*time.Second, 4*time.Second, 500*time.Millisecond
 	o.ProfileBuildTimeout = 20 * time.Second
 	logger := f.logger.WithValues("replica", r.number)
@@ -92,20 +92,21 @@ func (f *fleet) lockedStart(slot int) error {
 	return nil
 }
 
-// handover is how long after a takeover a node may be given more than it takes: the new leader
-// decides on what its informers have, which may be behind what the old one did last, and of a
-// leader that lost its lease bindings go on for as long as a shutdown leaves them, since no process
+// handover is the time after a takeover in which a node may be overcommitted: the new leader
+// decides with its informers' state, which may lack the latest bindings of the old one, and the
+// bindings of a leader that lost its lease continue for as long as a shutdown allows, since no
+// process ends here. kube-scheduler's takeovers are no better.
 // ends here. kube-scheduler's takeovers are no better.
 const handover = 5 * time.Second
 
-// steady says that no takeover was lately.
+// steady reports whether the last takeover is long ago.
 func (f *fleet) steady() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return time.Since(f.takenOver) > handover
 }
 
-// lockedStop ends the replica in a slot, which gives the lease back.
+// lockedStop ends the replica in a slot, which releases the lease.
 func (f *fleet) lockedStop(slot int) error {
 	f.mu.Lock()
 	r := f.slots[slot]
@@ -119,7 +120,7 @@ func (f *fleet) lockedStop(slot int) error {
 	case err == nil || strings.Contains(err.Error(), "leader election lost"):
 		return nil
 	case strings.Contains(err.Error(), "within grace period"), strings.Contains(err.Error(), "did not close in time"):
-		// A process would end now. Whatever does not end at all is found among the goroutines.
+		// A process would end now. The check of goroutines finds whatever does not end at all.
 		f.counts.add("replicas slow to stop", 1)
 		return nil
 	}
@@ -137,7 +138,7 @@ func (f *fleet) stop() error {
 	return errors.Join(errs...)
 }
 
-// restart follows a replica by another one.
+// restart replaces a replica with a new one.
 func (f *fleet) restart(slot int) error {
 	f.turn.Lock()
 	defer f.turn.Unlock()
@@ -150,7 +151,7 @@ func (f *fleet) all() []*replica {
 	return slices.DeleteFunc(slices.Clone(f.slots[:]), func(r *replica) bool { return r == nil })
 }
 
-// revive fills the slots of replicas that have ended, as those do that lose the lease.
+// revive fills the slots of replicas that have ended, as replicas do that lose the lease.
 func (f *fleet) revive() error {
 	f.turn.Lock()
 	defer f.turn.Unlock()
@@ -173,10 +174,10 @@ func (f *fleet) revive() error {
 	return nil
 }
 
-// faultPercent is how many of the calls that may go wrong do.
+// faultPercent is the percentage of the calls of certain kinds that fail.
 const faultPercent = 12
 
-// begin has calls of all replicas go wrong, also of those that come; end heals all.
+// begin enables faults in the calls of all replicas, also of later ones; end disables them.
 func (f *fleet) begin() {
 	f.mu.Lock()
 	f.wild = true
@@ -195,7 +196,7 @@ func (f *fleet) end() {
 	}
 }
 
-// leader is the replica that schedules, nil if there is none at this moment.
+// leader returns the replica that schedules, nil if there is none at the moment.
 func (f *fleet) leader() *replica {
 	for _, r := range f.all() {
 		select {
@@ -207,7 +208,7 @@ func (f *fleet) leader() *replica {
 	return nil
 }
 
-// probe asks the replicas whether they live, as a kubelet does.
+// probe checks whether the replicas are live, as a kubelet does.
 func (f *fleet) probe(ctx context.Context) {
 	for _, r := range f.all() {
 		if line := r.livez(ctx); line != "" {
@@ -224,7 +225,8 @@ func (f *fleet) verdict() []string {
 	return slices.Clone(f.sick)
 }
 
-// livez returns what the endpoint complains of. One that does not listen, yet or any more, is none.
+// livez returns the failure that the endpoint reports. An endpoint that does not listen, yet or any
+// more, reports none.
 func (r *replica) livez(ctx context.Context) string {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.probes+"/livez", nil)
 	if err != nil {
@@ -249,7 +251,7 @@ var care = act{"care for replicas", 300 * time.Millisecond, func(ctx context.Con
 	return a.fleet.revive()
 }}
 
-// cutActs cut watches, the API server's and each other's.
+// cutActs cut watches, or a replica's whole connection for a moment.
 var cutActs = []act{
 	{"cut watches", 2 * time.Second, func(_ context.Context, a *actor) error {
 		of := one(a, "/pods", "/nodes", "/livesched.io/", "/persistentvolume", "/")
@@ -274,7 +276,7 @@ var cutActs = []act{
 	}},
 }
 
-// restartActs stop replicas, or cut them off for so long that they lose the lease.
+// restartActs stop replicas, or disconnect them for so long that they lose the lease.
 var restartActs = []act{
 	{"restart replicas", 8 * time.Second, func(_ context.Context, a *actor) error {
 		a.counts.add("replicas restarted", 1)

@@ -15,34 +15,34 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// footprint is what the process holds while the cluster is empty.
+// footprint counts what the process holds while the cluster is empty.
 type footprint struct {
-	// goroutines by where they were started and where they are.
+	// goroutines counts them by the function that started them and by where they are.
 	goroutines map[string]int
 	handlers   int
 	heap       uint64 // bytes
-	// series of metrics by name, and those of them that name a profile.
+	// series counts metric series by name; profiled are those that name a profile.
 	series   map[string]int
 	profiled []string
 }
 
-// leftBehind are goroutines that a library leaves behind when a manager stops; they are the
-// library's.
+// leftBehind are goroutines that a library does not end when a manager stops. livesched cannot end
+// them.
 var leftBehind = []string{
-	// The workqueue of a controller that is stopped while it hands out an item never finds out.
+	// The workqueue of a controller that is stopped while it hands out an item never notices.
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue.(*priorityqueue[...]).handleReadyItems",
 }
 
-// Slack of the comparison: connections and timers come and go.
+// The tolerances of the comparison: connections and timers come and go.
 const (
 	slackGoroutines = 15
 	slackHeap       = 24 << 20
-	// Series that do not name a profile come with the first time that a plugin meets an event, and
-	// stay: that ends.
+	// Series without a profile's name appear when a plugin first meets an event, and stay. That
+	// ends.
 	slackSeries = 400
-	// A profile has dozens of series. A few may come after a replica has let go of its profiles: of
-	// bindings that go on for a moment when it loses its lease, which end with the process where it
-	// is one.
+	// A profile has dozens of series. A few may appear after a replica has released its profiles,
+	// from bindings that continue briefly after it lost its lease. In a real cluster, these end
+	// with the process.
 	slackProfiled = 10
 )
 
@@ -80,13 +80,13 @@ func (w *world) measure() (footprint, error) {
 	return f, nil
 }
 
-// stacks are those of all goroutines.
+// stacks returns the stacks of all goroutines.
 func stacks() string {
 	buffer := make([]byte, 16<<20)
 	return string(buffer[:runtime.Stack(buffer, true)])
 }
 
-// origin is the function that a goroutine began in.
+// origin returns the function that a goroutine began in.
 func origin(stack string) string {
 	lines := strings.Split(strings.TrimSpace(stack), "\n")
 	for i := len(lines) - 1; i >= 0; i-- {
@@ -98,7 +98,7 @@ func origin(stack string) string {
 	return lines[0]
 }
 
-// growth says in what a footprint is larger than an earlier one.
+// growth returns how a footprint exceeds an earlier one.
 func (f footprint) growth(before footprint) (found findings) {
 	if grown := total(f.goroutines) - total(before.goroutines); grown > slackGoroutines {
 		found.add("%d goroutines more than after warm-up: %s", grown, more(f.goroutines, before.goroutines))

@@ -24,11 +24,11 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// history sees every version of every pod in the order in which the API server made them. It says
-// what must not have happened, and which pods there are now.
+// history sees every version of every pod in the order in which the API server made them. It
+// records violations, and the pods that exist now.
 type history struct {
 	counts *counts
-	// steady says that one replica has led for a while.
+	// steady reports whether one replica has led for a while.
 	steady func() bool
 
 	mu       sync.Mutex // guards what follows
@@ -39,7 +39,7 @@ type history struct {
 	ended    error
 }
 
-// startHistory watches until ctx ends. It waits for nothing: there must be no pods yet.
+// startHistory watches until ctx ends. It does not wait for a list: no pods may exist yet.
 func startHistory(ctx context.Context, client kubernetes.Interface, c *counts, steady func() bool) (*history, error) {
 	list, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -123,7 +123,7 @@ func (h *history) see(event watch.Event) {
 	h.byNode[node][pod.UID] = pod
 }
 
-// checkRoom looks whether a pod that was just bound to a calm node finds there what it needs.
+// checkRoom checks whether a pod that was just bound to a calm node fits there.
 func (h *history) checkRoom(pod *corev1.Pod, node string) {
 	if others := h.byNode[node]; len(others) >= podsPerNode {
 		h.problem("pod %s is number %d on node %s, which takes %d", describe(pod), len(others)+1, node, podsPerNode)
@@ -150,7 +150,7 @@ func (h *history) problem(format string, args ...any) {
 	h.problems = append(h.problems, time.Now().Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
 }
 
-// verdict is what must not have happened, so far.
+// verdict returns the violations so far.
 func (h *history) verdict() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -194,11 +194,11 @@ func isFinished(pod *corev1.Pod) bool {
 }
 func isGated(pod *corev1.Pod) bool { return len(pod.Spec.SchedulingGates) > 0 }
 
-// occupies says whether a pod takes room on its node.
+// occupies reports whether a pod takes room on its node.
 func occupies(pod *corev1.Pod) bool { return isBound(pod) && !isFinished(pod) }
 
-// room is what a pod takes of its node: millis of CPU and bytes of memory, overhead and pod-level
-// requests included.
+// room returns what a pod takes of its node: thousandths of a CPU and bytes of memory, including
+// overhead and pod-level requests.
 func room(pod *corev1.Pod) (cpu, memory int64) {
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{UseStatusResources: true})
 	return requests.Cpu().MilliValue(), requests.Memory().Value()

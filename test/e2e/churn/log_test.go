@@ -12,8 +12,8 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// known are the errors that a run is expected to log, each with the reason. A line is matched as
-// "message | error | key=value ...".
+// known are the errors that a run is expected to log, each with the reason. A pattern is matched
+// with "message | error | key=value ...".
 var known = []struct {
 	pattern *regexp.Regexp
 	why     string
@@ -37,7 +37,7 @@ var known = []struct {
 	{regexp.MustCompile(`context canceled`), "a replica that stops"},
 }
 
-// complaints collects what is logged as an error and is not known.
+// complaints collects the logged errors that are not known.
 type complaints struct {
 	mu      sync.Mutex // guards what follows
 	unknown []string
@@ -71,7 +71,7 @@ func (c *complaints) note(line string) {
 	}
 }
 
-// attentive is a log sink that has errors noted.
+// attentive is a log sink that passes errors to complaints.
 type attentive struct {
 	logr.LogSink
 	complaints *complaints

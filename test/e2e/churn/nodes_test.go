@@ -18,7 +18,7 @@ import (
 	"github.com/livesched/livesched/test/objects"
 )
 
-// What a calm node has.
+// The resources of a calm node.
 const (
 	nodeCPU     = 4000 // millis
 	nodeMemory  = 8 << 30
@@ -26,8 +26,8 @@ const (
 )
 
 var (
-	// calmNodes come, go and change like the rough ones, but have the same allocatable at all
-	// times, and nobody but livesched binds pods to them.
+	// calmNodes are created, deleted and changed like the rough ones, but always have the same
+	// allocatable, and only livesched binds pods to them.
 	calmNodes  = []string{"calm-0", "calm-1", "calm-2", "calm-3", "calm-4", "calm-5", "calm-6"}
 	roughNodes = []string{"rough-0", "rough-1", "rough-2", "rough-3"}
 	nodeNames  = slices.Concat(calmNodes, roughNodes)
@@ -41,7 +41,7 @@ var nodeActs = []act{
 	{"heartbeats", 300 * time.Millisecond, beat},
 }
 
-// newNode makes a node as it comes, with a random zone and color.
+// newNode returns a new node with a random zone and color.
 func (a *actor) newNode(name string) *corev1.Node {
 	node := objects.Node(name, "4", "8Gi", map[string]string{
 		corev1.LabelTopologyZone: one(a, "a", "b", "c"),
@@ -83,7 +83,7 @@ func changeNode(ctx context.Context, a *actor) error {
 	return a.did("nodes changed", change(ctx, a, node, func(node *corev1.Node) {
 		switch {
 		case node.Spec.Unschedulable || len(node.Spec.Taints) > 0:
-			heal(node) // what is wrong with a node does not last: the cluster has to have room
+			heal(node) // faults of a node do not last: the cluster must have room
 		case a.chance(20):
 			node.Spec.Unschedulable = true
 		case a.chance(30):
@@ -107,7 +107,7 @@ func (a *actor) resizeNode(ctx context.Context, node *corev1.Node) error {
 	return a.client.Status().Update(ctx, node)
 }
 
-// recreateNode deletes a node, which may come back under its name: at once or later.
+// recreateNode deletes a node, and may recreate it under its name, immediately or later.
 func recreateNode(ctx context.Context, a *actor) error {
 	name := one(a, nodeNames...)
 	nodes, err := a.nodes(ctx)
@@ -129,7 +129,7 @@ func recreateNode(ctx context.Context, a *actor) error {
 	return nil
 }
 
-// beat changes of a node what kubelets change every few seconds.
+// beat changes the fields of a node that kubelets change every few seconds.
 func beat(ctx context.Context, a *actor) error {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: one(a, nodeNames...)}}
 	if err := a.client.Get(ctx, client.ObjectKeyFromObject(node), node); err != nil {

@@ -18,11 +18,11 @@ import (
 const (
 	kindLabel = "churn.example/kind"
 	appLabel  = "churn.example/app"
-	// apartLabel has the group of pods that no node may have two of.
+	// apartLabel has the pod's group. No node may have two pods of a group.
 	apartLabel = "churn.example/apart"
-	// tickLabel changes without a meaning.
+	// tickLabel changes, but means nothing.
 	tickLabel = "churn.example/tick"
-	// actLabel tells the plugin what to do to the pod, holdLabel has it gated.
+	// actLabel selects what the plugin does to the pod; holdLabel makes the plugin gate it.
 	actLabel  = "churn.example/act"
 	holdLabel = "churn.example/hold"
 )
@@ -37,7 +37,7 @@ const (
 // kind is a kind of pod.
 type kind struct {
 	name string
-	// weight is how many of these there are among all.
+	// weight is the share of these among all pods.
 	weight int
 	make   func(a *actor, pod *corev1.Pod)
 }
@@ -124,7 +124,7 @@ var kinds = []kind{
 	{"panic", 1, func(_ *actor, pod *corev1.Pod) { pod.Labels[actLabel] = "panic" }},
 }
 
-// newPod makes a pod of a random kind, under a name that others have had before.
+// newPod returns a pod of a random kind, whose name earlier pods may have had.
 func (a *actor) newPod() *corev1.Pod {
 	scheduler := one(a, schedulerNames...)
 	if a.chance(6) {

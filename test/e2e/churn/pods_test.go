@@ -16,10 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// maxPods is how many pods there are at most. It is about what the nodes have room for.
+// maxPods is the largest number of pods. The nodes have room for about as many.
 const maxPods = 150
 
-// podActs are what happens to pods. kubelet is not among them: it acts all the time.
+// podActs change pods. kubelet is not among them: it acts all the time.
 var podActs = []act{
 	{"create pods", 50 * time.Millisecond, createPods},
 	{"create bursts", 3 * time.Second, createBurst},
@@ -41,7 +41,7 @@ func createPods(ctx context.Context, a *actor) error {
 	return a.did("kind "+pod.Labels[kindLabel], a.client.Create(ctx, pod))
 }
 
-// createBurst makes many equal pods at once.
+// createBurst creates many equal pods in one go.
 func createBurst(ctx context.Context, a *actor) error {
 	if len(a.history.all()) >= maxPods {
 		return nil
@@ -58,7 +58,7 @@ func createBurst(ctx context.Context, a *actor) error {
 }
 
 func deletePod(ctx context.Context, a *actor) error {
-	// The fuller the cluster, the more go.
+	// The fuller the cluster, the more pods are deleted.
 	n := len(a.history.all()) * 3 / maxPods
 	for range n {
 		if pod := a.history.pick(a.rng); pod != nil {
@@ -70,8 +70,7 @@ func deletePod(ctx context.Context, a *actor) error {
 	return nil
 }
 
-// remove deletes a pod: at once, or with the grace that it asks for, in which case the kubelet has
-// the last word.
+// remove deletes a pod: immediately, or with its grace period, in which case kubelet ends it.
 func (a *actor) remove(ctx context.Context, pod *corev1.Pod) error {
 	options := []client.DeleteOption{client.Preconditions{UID: &pod.UID}}
 	if a.chance(60) {
@@ -80,7 +79,7 @@ func (a *actor) remove(ctx context.Context, pod *corev1.Pod) error {
 	return raced(a.client.Delete(ctx, pod.DeepCopy(), options...))
 }
 
-// recreatePod has a pod's name taken over by another pod.
+// recreatePod replaces a pod with another pod of the same name.
 func recreatePod(ctx context.Context, a *actor) error {
 	pod := a.history.pick(a.rng)
 	if pod == nil {
@@ -91,7 +90,7 @@ func recreatePod(ctx context.Context, a *actor) error {
 	}
 	next := a.newPod()
 	next.Name = pod.Name
-	if a.chance(50) { // the same again
+	if a.chance(50) { // an equal one
 		next.Spec, next.Labels = pod.DeepCopy().Spec, pod.Labels
 		next.Spec.NodeName, next.Spec.Priority, next.Spec.PreemptionPolicy, next.Spec.Overhead = "", nil, nil, nil
 		next.Spec.Tolerations = nil
@@ -122,11 +121,11 @@ func updatePod(ctx context.Context, a *actor) error {
 		}
 		delete(pod.Labels, actLabel)
 	}
-	// A pod that is bound meanwhile may not be changed in all ways.
+	// A pod that was bound in the meantime cannot be changed in all ways.
 	return a.did("pods updated", ignoring(a.client.Patch(ctx, pod, patch), apierrors.IsInvalid))
 }
 
-// tick changes a label that means nothing, of any pod.
+// tick changes a label without meaning, of any pod.
 func (a *actor) tick(ctx context.Context) error {
 	pod := a.history.pick(a.rng)
 	if pod == nil {
@@ -144,7 +143,7 @@ func ungatePod(ctx context.Context, a *actor) error {
 	return a.did("pods ungated", a.client.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"schedulingGates":null}}`))))
 }
 
-// resizePod changes what a bound pod asks for: on calm nodes it can only shrink.
+// resizePod changes the requests of a bound pod: on calm nodes, they can only shrink.
 func resizePod(ctx context.Context, a *actor) error {
 	pod := a.history.pick(a.rng, occupies, func(pod *corev1.Pod) bool { return pod.Spec.Resources == nil && !isTerminating(pod) })
 	if pod == nil {
@@ -156,7 +155,7 @@ func resizePod(ctx context.Context, a *actor) error {
 		cpu = next
 	}
 	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(cpu, resource.DecimalSI)
-	// Some pods may not be resized: one that would come to be of another QoS class, for example.
+	// Some pods may not be resized, for example if their QoS class would change.
 	return a.did("pods resized", ignoring(a.client.SubResource("resize").Update(ctx, pod), apierrors.IsInvalid, apierrors.IsForbidden))
 }
 
@@ -169,7 +168,7 @@ func finishPod(ctx context.Context, a *actor) error {
 	return a.did("pods finished", a.client.Status().Patch(ctx, pod.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch))))
 }
 
-// bindPod binds a pod behind livesched's back.
+// bindPod binds a pod without livesched.
 func bindPod(ctx context.Context, a *actor) error {
 	pod := a.history.pick(a.rng, isPending, func(pod *corev1.Pod) bool { return !isGated(pod) })
 	if pod == nil {
@@ -182,7 +181,7 @@ func bindPod(ctx context.Context, a *actor) error {
 	return a.did("pods bound by others", err)
 }
 
-// nominatePod writes a nomination, or the end of one, into a pod's status.
+// nominatePod sets or removes a nomination in a pod's status.
 func nominatePod(ctx context.Context, a *actor) error {
 	pod := a.history.pick(a.rng, isPending)
 	if pod == nil {
@@ -190,11 +189,10 @@ func nominatePod(ctx context.Context, a *actor) error {
 	}
 	patch := fmt.Sprintf(`{"status":{"nominatedNodeName":%q}}`, one(a, append([]string{""}, nodeNames...)...))
 	err := a.client.Status().Patch(ctx, pod.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)))
-	return a.did("pods nominated by others", ignoring(err, apierrors.IsInvalid)) // of one that is bound meanwhile
+	return a.did("pods nominated by others", ignoring(err, apierrors.IsInvalid)) // the pod was bound in the meantime
 }
 
-// kubelet ends the pods that are terminating, and those on nodes that are gone as the pod garbage
-// collector does.
+// kubelet ends terminating pods and, as the pod garbage collector does, those on deleted nodes.
 var kubelet = act{"kubelet", 300 * time.Millisecond, func(ctx context.Context, a *actor) error {
 	nodes, err := a.nodes(ctx)
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// probes change one thing of a cluster at rest, which then has to come to rest again. While
-// everything changes at once, an event that wakes nobody goes unnoticed: another one comes and
-// wakes the pod in its place.
+// probes change one thing in a settled cluster, which must then settle again. While everything
+// changes simultaneously, an event that fails to wake a pod goes unnoticed: another event wakes the
+// pod.
 var probes = []struct {
 	name  string
 	event func(ctx context.Context, a *actor) error
@@ -92,7 +92,7 @@ var probes = []struct {
 	}},
 }
 
-// some does something to about a third of the pods that satisfy a condition.
+// some applies a change to about a third of the pods that satisfy a condition.
 func (a *actor) some(is func(*corev1.Pod) bool, do func(*corev1.Pod) error) error {
 	for _, pod := range a.history.all(is) {
 		if a.chance(33) {
@@ -119,7 +119,7 @@ func (a *actor) someNodes(ctx context.Context, do func(*corev1.Node) error) erro
 	return nil
 }
 
-// probe takes n of the probes.
+// probe runs n of the probes.
 func (w *world) probe(t *testing.T, a *actor, round, n int) {
 	t.Helper()
 	for _, i := range a.rng.Perm(len(probes))[:n] {

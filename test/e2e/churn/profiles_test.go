@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	// schedulerNames are those that profiles claim; there is always one for the first of them.
+	// schedulerNames are the names that profiles claim; the first one always has a profile.
 	schedulerNames = []string{"alpha", "beta", "gamma", "delta"}
 	policyNames    = []string{"default", "policy-1", "policy-2"}
 )
@@ -32,7 +32,8 @@ var profileActs = []act{
 	{"reload bursts", 8 * time.Second, burst},
 }
 
-// profileSpecs are good specs, of which none takes back a promise: what is filtered stays filtered.
+// profileSpecs are valid specs. All of them keep the default filters, so that none breaks a
+// guarantee.
 var profileSpecs = []string{
 	``,
 	`plugins: {multiPoint: {enabled: [{name: Churner}]}}`,
@@ -49,7 +50,7 @@ var profileSpecs = []string{
 	`{plugins: {queueSort: {disabled: [{name: "*"}], enabled: [{name: Sorter}]}}}`,
 }
 
-// brokenSpecs are refused.
+// brokenSpecs are invalid.
 var brokenSpecs = []string{
 	`plugins: {multiPoint: {enabled: [{name: NoSuchPlugin}]}}`,
 	`pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: Nonsense}}}]`,
@@ -58,8 +59,7 @@ var brokenSpecs = []string{
 	`plugins: {bind: {disabled: [{name: "*"}]}}`,
 }
 
-// policySpecs keep pods waiting for an event for an hour: the flush must not hide that one was
-// missed.
+// policySpecs keep pods waiting for an event for an hour: the flush must not hide a missed event.
 var policySpecs = []string{
 	`{podInitialBackoff: 50ms, podMaxBackoff: 1s}`,
 	`{podInitialBackoff: 1ms, podMaxBackoff: 1ms, percentageOfNodesToScore: 50}`,
@@ -90,8 +90,7 @@ func policySpec(text string) v1alpha1.SchedulingPolicySpec {
 	return spec
 }
 
-// createProfiles makes the profiles and policies that a round begins with, as far as they are
-// missing.
+// createProfiles creates the missing ones of the profiles and policies that a round begins with.
 func createProfiles(ctx context.Context, a *actor) error {
 	var errs []error
 	for _, name := range policyNames {
@@ -118,7 +117,7 @@ func changeProfile(ctx context.Context, a *actor) error {
 	return a.did(what, a.respec(ctx, p, one(a, specs...)))
 }
 
-// respec gives a profile another spec with the scheduler name that it has.
+// respec gives a profile another spec, with its scheduler name.
 func (a *actor) respec(ctx context.Context, p *v1alpha1.SchedulerProfile, text string) error {
 	return change(ctx, a, p, func(p *v1alpha1.SchedulerProfile) {
 		name := p.Spec.SchedulerName
@@ -127,8 +126,8 @@ func (a *actor) respec(ctx context.Context, p *v1alpha1.SchedulerProfile, text s
 	})
 }
 
-// replaceProfile deletes a profile, or creates one: for a name that has none, or one that another
-// profile has.
+// replaceProfile deletes a profile, or creates one: for a name without a profile, or for one that
+// another profile has claimed.
 func replaceProfile(ctx context.Context, a *actor) error {
 	var list v1alpha1.SchedulerProfileList
 	if err := a.client.List(ctx, &list); err != nil {
@@ -144,7 +143,7 @@ func replaceProfile(ctx context.Context, a *actor) error {
 	p := &v1alpha1.SchedulerProfile{Spec: profileSpec(one(a, profileSpecs...))}
 	p.Name = one(a, schedulerNames...)
 	p.Spec.SchedulerName = p.Name
-	if a.chance(30) { // an object of another name, which nobody had before
+	if a.chance(30) { // an object with a new name
 		p.Name = fmt.Sprintf("profile-%d", a.rng.Uint32())
 	}
 	return a.did("profiles created", a.client.Create(ctx, p))
@@ -162,14 +161,14 @@ func changePolicy(ctx context.Context, a *actor) error {
 		p = &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: p.Name}, Spec: spec}
 		return a.did("policies created", a.client.Create(ctx, p))
 	}
-	// Without "default" the flush would come after five minutes, so that one stays.
+	// Without "default", the flush would come after five minutes, so keep that one.
 	if err == nil && p.Name != "default" && a.chance(15) {
 		return a.did("policies deleted", a.client.Delete(ctx, p))
 	}
 	return a.did(what, err)
 }
 
-// burst is a hasty user.
+// burst changes a profile several times in quick succession, like a hasty user.
 func burst(ctx context.Context, a *actor) error {
 	for range 10 {
 		if err := changeProfile(ctx, a); err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// The out-of-tree plugins. Sorter orders the queue, Churner does to pods what their labels say.
+// The out-of-tree plugins. Sorter orders the queue, Churner treats pods as their labels say.
 const (
 	churnerName = "Churner"
 	sorterName  = "Sorter"
@@ -28,12 +28,12 @@ const (
 
 var errOnPurpose = errors.New("churn: the plugin fails on purpose")
 
-// script says how the plugins behave, and knows their instances.
+// script determines how the plugins behave, and tracks their instances.
 type script struct {
 	counts *counts
-	// wild: plugins fail at random, and pods have to wait.
+	// wild makes plugins fail at random, and makes pods wait.
 	wild atomic.Bool
-	// wildBuilds: constructors fail at random, too.
+	// wildBuilds makes constructors fail at random, too.
 	wildBuilds atomic.Bool
 
 	mu     sync.Mutex // guards what follows
@@ -88,7 +88,7 @@ func (s *script) verdict() []string {
 	return append([]string{}, s.faulty...)
 }
 
-// instances are those that are built and not closed.
+// instances returns the instances that were built and not closed.
 func (s *script) instances() []*churner {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,8 +99,7 @@ func (s *script) instances() []*churner {
 	return all
 }
 
-// waiting lists the pods that wait on Permit, on all replicas on which a profile with the plugin
-// lives.
+// waiting lists the pods that wait on Permit, on all replicas that run a profile with the plugin.
 func (s *script) waiting() []fwk.WaitingPod {
 	var all []fwk.WaitingPod
 	seen := map[fwk.WaitingPod]bool{}
@@ -115,8 +114,8 @@ func (s *script) waiting() []fwk.WaitingPod {
 	return all
 }
 
-// permit decides about the pods that wait on Permit; some are left to time out. It acts all the
-// time.
+// permit allows or rejects the pods that wait on Permit; it leaves some to time out. It acts all
+// the time.
 var permit = act{"permit", 100 * time.Millisecond, func(_ context.Context, a *actor) error {
 	for _, wp := range a.script.waiting() {
 		switch {
@@ -130,7 +129,7 @@ var permit = act{"permit", 100 * time.Millisecond, func(_ context.Context, a *ac
 	return nil
 }}
 
-// churner is one instance, of one generation of one profile on one replica.
+// churner is one instance of the plugin, of one instance of one profile on one replica.
 type churner struct {
 	script *script
 	handle fwk.Handle
@@ -143,7 +142,7 @@ func (c *churner) Close() error {
 	return nil
 }
 
-// acts says whether a pod asks for something and the plugin happens to do it.
+// acts reports whether a pod asks for something and the plugin happens to do it.
 func (c *churner) acts(pod *corev1.Pod, what string, percent int) bool {
 	if pod.Labels[actLabel] != what || !c.script.wild.Load() || rand.IntN(100) >= percent {
 		return false
@@ -152,8 +151,8 @@ func (c *churner) acts(pod *corev1.Pod, what string, percent int) bool {
 	return true
 }
 
-// EventsToRegister names what undoes a refusal: the pod loses its label, and for what was refused
-// at random a change of the RuntimeClass, which is a resource that no in-tree plugin listens to.
+// EventsToRegister names the events that undo a refusal: the pod loses its label, or, after a
+// random refusal, the RuntimeClass changes, a resource that no in-tree plugin registers for.
 func (c *churner) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.UpdatePodLabel}, QueueingHintFn: released},
@@ -225,7 +224,7 @@ func (c *churner) PreBind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod
 	}
 }
 
-// sorter has the newest pods go first.
+// sorter puts the newest pods first.
 type sorter struct{}
 
 func (sorter) Name() string { return sorterName }

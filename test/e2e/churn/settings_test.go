@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// settings of a run, from the environment.
+// settings are the settings of a run, from the environment.
 type settings struct {
-	// length is how long the actors act, pauses for settling not counted. CHURN_LENGTH; the default
+	// length is how long the actors act, without the pauses for settling. CHURN_LENGTH; the default
 	// suits `make test`.
 	length time.Duration
-	// round is how long they act before the cluster has to settle.
+	// round is how long they act before the cluster must settle.
 	round time.Duration
-	// seed is what the actors draw from. CHURN_SEED; the default is another one each time.
+	// seed is the seed of the actors' random numbers. CHURN_SEED; the default differs for each run.
 	seed uint64
-	// log is a file that everything is logged to. CHURN_LOG; empty: no file.
+	// log is a file for everything that is logged. CHURN_LOG; empty: no file.
 	log string
 }
 

@@ -15,16 +15,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// claims is how many names of claims pods use. There is a claim for some of them, and a volume for
-// some of those. There is no volume controller: volumes are bound by hand.
+// claims is the number of claim names that pods use. Some of them have a claim, and some of these a
+// volume. There is no volume controller: actors bind volumes.
 const claims = 8
 
 func claimName(i int) string { return fmt.Sprintf("claim-%d", i) }
 
 var volumeActs = []act{{"volumes", 500 * time.Millisecond, changeVolume}}
 
-// changeVolume takes the next step with a claim: it is created, bound to a volume in some zone,
-// deleted.
+// changeVolume takes the next step with a claim: it creates it, binds it to a volume in some zone,
+// or deletes it.
 func changeVolume(ctx context.Context, a *actor) error {
 	i := a.rng.IntN(claims)
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: claimName(i)}}
@@ -35,7 +35,7 @@ func changeVolume(ctx context.Context, a *actor) error {
 	case err != nil:
 		return a.did("claims created", a.client.Create(ctx, newClaim(claim.Name, one(a, corev1.ReadWriteMany, corev1.ReadWriteOncePod))))
 	case claim.DeletionTimestamp != nil:
-		claim.Finalizers = nil // nobody else does it
+		claim.Finalizers = nil // no controller does
 		return raced(a.client.Update(ctx, claim))
 	case claim.Status.Phase != corev1.ClaimBound:
 		return a.did("claims bound", a.bindClaim(ctx, claim))
@@ -49,7 +49,7 @@ func changeVolume(ctx context.Context, a *actor) error {
 	return nil
 }
 
-// unmake deletes a volume that is protected.
+// unmake deletes a protected volume.
 func (a *actor) unmake(ctx context.Context, volume *corev1.PersistentVolume) error {
 	if err := raced(a.client.Delete(ctx, volume)); err != nil {
 		return err
@@ -68,7 +68,7 @@ func newClaim(name string, mode corev1.PersistentVolumeAccessMode) *corev1.Persi
 	}
 }
 
-// bindClaim does what the volume controller would.
+// bindClaim does what the volume controller would do.
 func (a *actor) bindClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	volume := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("volume-%d", a.rng.Uint32())},

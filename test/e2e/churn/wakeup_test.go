@@ -23,10 +23,10 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/profile"
 )
 
-// lostWakeups lists the pods that wait although they would fit: by plugins built for the purpose
-// from the configuration of the profile that decides, on a snapshot of what the API server has.
-// Whether a pod could preempt others is not asked: nothing tells a scheduler that there is a new
-// victim, as upstream has it.
+// lostWakeups lists the pods that wait although they would fit, according to plugins built for this
+// check from the configuration of the running profile, on a snapshot of the API server's state. It
+// does not check whether a pod could preempt others: as upstream, no event reports a new possible
+// victim.
 func (w *world) lostWakeups(ctx context.Context, leader *replica, t *truth) (found findings) {
 	pending := t.pending(leader.serves())
 	if len(pending) == 0 {
@@ -70,7 +70,7 @@ func (w *world) lostWakeups(ctx context.Context, leader *replica, t *truth) (fou
 	return found
 }
 
-// oracle runs plugins beside a livesched, on a snapshot of its own.
+// oracle runs plugins beside a livesched, on its own snapshot.
 type oracle struct {
 	env       *profile.Environment
 	algorithm *algorithm.Scheduler
@@ -134,7 +134,7 @@ func newOracle(ctx context.Context, w *world, leader *replica, t *truth) (o *ora
 	return o, nil
 }
 
-// profile builds a profile's plugins once more.
+// profile builds another instance of a profile's plugins.
 func (o *oracle) profile(ctx context.Context, of *profile.Instance) (*framework.Framework, error) {
 	p, err := profile.NewBuilder(o.env, 0, clock.RealClock{}).Build(ctx, of.Config)
 	if err != nil {
@@ -153,7 +153,7 @@ func (o *oracle) close() {
 	}
 }
 
-// noSources delivers no events: nothing waits for them.
+// noSources delivers no events, and nothing waits for them.
 type noSources struct{}
 
 func (noSources) Require(context.Context, []fwk.EventResource) (func(), error) { return func() {}, nil }

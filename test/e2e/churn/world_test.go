@@ -18,7 +18,7 @@ import (
 	"github.com/livesched/livesched/test/testcluster"
 )
 
-// world is what the actors act on. Their own calls have no faults.
+// world is the cluster that the actors change. Their own calls have no faults.
 type world struct {
 	cluster   *testcluster.Cluster
 	client    client.Client
@@ -31,7 +31,7 @@ type world struct {
 	fleet     *fleet
 
 	mu      sync.Mutex // guards mishaps
-	mishaps []string   // what went wrong in the actors themselves
+	mishaps []string   // errors of the actors themselves
 }
 
 // actor is one source of changes. Only its own goroutine uses it.
@@ -48,15 +48,15 @@ type act struct {
 	step  func(ctx context.Context, a *actor) error
 }
 
-// run has actors act until ctx ends, and returns when the last one has come to rest. Who acts what
-// is drawn from the seed and the number of the round.
+// run runs actors until ctx ends, and returns when the last one has stopped. The seed and the
+// number of the round determine what each actor does.
 func (w *world) run(ctx context.Context, round int, acts []act) {
 	var all sync.WaitGroup
 	for i, what := range acts {
 		a := w.actor(what.name, round*1000+i)
 		all.Go(func() {
 			for a.rest(ctx, what.pause) {
-				// A step that has begun is taken to its end.
+				// A step that has begun is completed.
 				if err := what.step(context.WithoutCancel(ctx), a); err != nil {
 					w.mishap(what.name, err)
 				}
@@ -66,7 +66,7 @@ func (w *world) run(ctx context.Context, round int, acts []act) {
 	all.Wait()
 }
 
-// rest waits for a random time and says whether there is more to do.
+// rest waits for a random time and reports whether there is more to do.
 func (a *actor) rest(ctx context.Context, pause time.Duration) bool {
 	timer := time.NewTimer(time.Duration(a.rng.Int64N(int64(2 * pause))))
 	defer timer.Stop()
@@ -78,7 +78,7 @@ func (a *actor) rest(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// chance is true in so many of a hundred cases.
+// chance returns true with the given probability.
 func (a *actor) chance(percent int) bool { return a.rng.IntN(100) < percent }
 
 func one[T any](a *actor, of ...T) T { return of[a.rng.IntN(len(of))] }
@@ -98,7 +98,7 @@ func (w *world) verdict() []string {
 	return slices.Clone(w.mishaps)
 }
 
-// raced turns errors into nil that come from two actors working on one object.
+// raced turns errors into nil that arise when two actors work on one object.
 func raced(err error) error {
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return nil
@@ -106,7 +106,7 @@ func raced(err error) error {
 	return err
 }
 
-// did counts something that an actor did, unless another one was faster.
+// did counts an action of an actor, unless another actor was faster.
 func (a *actor) did(what string, err error) error {
 	if err == nil {
 		a.counts.add(what, 1)
@@ -114,7 +114,7 @@ func (a *actor) did(what string, err error) error {
 	return raced(err)
 }
 
-// change gets an object, changes and writes it.
+// change reads, changes and writes an object.
 func change[T client.Object](ctx context.Context, a *actor, object T, f func(T)) error {
 	if err := a.client.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 		return err
@@ -123,7 +123,7 @@ func change[T client.Object](ctx context.Context, a *actor, object T, f func(T))
 	return a.client.Update(ctx, object)
 }
 
-// ignoring returns nil for some errors that are no surprise.
+// ignoring returns nil for errors that are expected.
 func ignoring(err error, expected ...func(error) bool) error {
 	if err != nil && slices.ContainsFunc(expected, func(is func(error) bool) bool { return is(err) }) {
 		return nil

@@ -19,8 +19,8 @@ import (
 
 var gibibyte = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 
-// className makes the name of a storage class, or of another object that belongs to no namespace,
-// the spec's own.
+// className makes the name of a storage class, or of another object without a namespace, unique to
+// the spec.
 func className(name string) string { return namespace + "-" + name }
 
 // classOf makes a storage class.
@@ -31,8 +31,7 @@ func classOf(name, provisioner string, mode storagev1.VolumeBindingMode) *storag
 	}
 }
 
-// localClass makes a class whose claims are bound to volumes that are there, once they have a
-// consumer.
+// localClass makes a class whose claims are bound to existing volumes, once they have a consumer.
 func localClass() *storagev1.StorageClass {
 	return classOf("local", "kubernetes.io/no-provisioner", storagev1.VolumeBindingWaitForFirstConsumer)
 }
@@ -75,7 +74,7 @@ func using(claim string) podChange {
 	}
 }
 
-// expectBoundTogether makes sure that claim and volume are bound to each other, as both say.
+// expectBoundTogether waits until claim and volume are bound to each other, according to both.
 func expectBoundTogether(ctx context.Context, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -88,8 +87,8 @@ func expectBoundTogether(ctx context.Context, claim *corev1.PersistentVolumeClai
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// expectPromised waits until livesched has written into a volume which claim it is for, and
-// announced the node of the pod.
+// expectPromised waits until livesched has written the claim into a volume, and has announced the
+// pod's node.
 func expectPromised(ctx context.Context, volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, pod *corev1.Pod, node string) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -100,9 +99,9 @@ func expectPromised(ctx context.Context, volume *corev1.PersistentVolume, claim 
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// suspendControllers has kube-controller-manager do nothing until the returned function is called,
-// or the spec ends. So a claim is not bound, and the pod stays between Reserve and Bind. The
-// volumes are given time before to become available, which is that one's work, too.
+// suspendControllers suspends kube-controller-manager until the returned function is called or the
+// spec ends. So a claim is not bound, and the pod stays between Reserve and Bind. First, it waits
+// until the volumes are available, which is kube-controller-manager's work, too.
 func suspendControllers(ctx context.Context, volumes ...*corev1.PersistentVolume) (resume func()) {
 	GinkgoHelper()
 	for _, volume := range volumes {

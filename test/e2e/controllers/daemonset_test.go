@@ -26,7 +26,7 @@ func daemonSetOf(app string, changes ...podChange) *appsv1.DaemonSet {
 }
 
 // createClass creates a priority class until the end of the spec, and waits until the API server
-// takes pods of it.
+// accepts pods that use it.
 func createClass(ctx context.Context, name string, value int32) {
 	GinkgoHelper()
 	createFor(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value})

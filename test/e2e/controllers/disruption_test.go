@@ -34,7 +34,8 @@ var _ = Describe("The pods of a ReplicaSet", func() {
 		var preempted []eventsv1.Event
 		Eventually(func() map[string][]string {
 			preempted = eventsOf(ctx, "Preempted")
-			// Two that take the room on one node share victims, and each of them says so.
+			// Two preemptors that take the room on one node share victims, and each of them reports
+			// that.
 			victims := map[string][]string{}
 			for _, event := range preempted {
 				victims[event.Regarding.Name] = append(victims[event.Regarding.Name], event.Note)

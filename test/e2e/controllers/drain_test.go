@@ -34,8 +34,8 @@ func cordon(ctx context.Context, name string, unschedulable bool) {
 	update(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, func(node *corev1.Node) { node.Spec.Unschedulable = unschedulable })
 }
 
-// expectClosed waits until the scheduler knows that a node is cordoned: pods that may go nowhere
-// else wait.
+// expectClosed waits until the scheduler knows that a node is cordoned: pods that can run only
+// there wait.
 func expectClosed(ctx context.Context, name string) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -53,8 +53,7 @@ func expectClosed(ctx context.Context, name string) {
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// evictAll evicts the pods of a node as `kubectl drain` does: again and again while a budget
-// forbids it.
+// evictAll evicts the pods of a node as `kubectl drain` does: repeatedly while a budget forbids it.
 func evictAll(ctx context.Context, node string) (refused int) {
 	GinkgoHelper()
 	for _, pod := range podsOf(ctx) {
@@ -81,8 +80,8 @@ var _ = Describe("A node that is drained", func() {
 		start(ctx)
 		nodes(ctx, "n1", "n2", "n3")
 		l := keepLedger(ctx)
-		// All twelve fill the cluster, so that a pod can go to another node only in place of the
-		// filler there.
+		// The pods use all twelve CPUs of the cluster, so that a pod can move to another node only
+		// in place of the filler there.
 		filler := createPod(ctx, "filler", cpu("4"), onNode("n3"))
 		expectPodsRunning(ctx, filler)
 		create(ctx, replicaSetOf("web", 8, cpu("1"), apartIfPossible("web")))
@@ -130,7 +129,7 @@ var _ = Describe("A node that is drained", func() {
 	})
 })
 
-// firstOn is the name of some pod of a node.
+// firstOn returns the name of a pod on a node.
 func firstOn(ctx context.Context, node string) string {
 	GinkgoHelper()
 	for _, pod := range podsOf(ctx) {
@@ -142,7 +141,7 @@ func firstOn(ctx context.Context, node string) string {
 	return ""
 }
 
-// apartIfPossible has pods of an app rather not share a node.
+// apartIfPossible makes pods of an app prefer different nodes.
 func apartIfPossible(app string) podChange {
 	return func(t *corev1.PodTemplateSpec) {
 		t.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{

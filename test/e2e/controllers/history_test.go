@@ -29,7 +29,7 @@ var _ = Describe("The revisions of a profile", func() {
 		}
 		Expect(of("goes")()).To(HaveLen(2))
 		Expect(k8s.Delete(ctx, &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: "goes"}}, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
-		// The collector looks for kinds that are new to it every 30 seconds.
+		// The collector discovers new kinds every 30 seconds.
 		Eventually(of("goes")).WithTimeout(5 * time.Minute).Should(BeEmpty())
 		Expect(of("stays")()).To(HaveLen(1))
 	})

@@ -18,25 +18,25 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
-// ledger follows the pods of a spec by a watch and notes what must never be, also if only for a
-// moment: more on a node than it has room for, a pod that changes its node, fewer ready pods than a
-// budget allows. The watch has the changes in the order in which they took place.
+// ledger watches the pods of a spec and records violations, even those that last only a moment:
+// more on a node than it has room for, a pod that changes its node, fewer ready pods than a budget
+// allows. The watch delivers the changes in order.
 type ledger struct {
 	mu sync.Mutex // guards the rest
-	// pods are those that take room: bound and not at their end.
+	// pods are those that take room: bound and not finished.
 	pods map[types.UID]*corev1.Pod
-	// allocatable and taken are CPUs in thousandths, per node; a node that is not in allocatable is
-	// not looked at.
+	// allocatable and taken are thousandths of a CPU, per node. Nodes that are not in allocatable
+	// are not checked.
 	allocatable, taken map[string]int64
-	ready              map[string]int // pods that are ready, by their label app
-	fewest             map[string]int // the fewest that were ready since watchReady
-	// appeared and wereReady have the names of pods in the order in which they were first seen, and
-	// first seen ready.
+	ready              map[string]int // number of ready pods, by their label app
+	fewest             map[string]int // the lowest number of ready pods since watchReady
+	// appeared and wereReady have the names of pods in the order in which they first appeared, and
+	// were first ready.
 	appeared, wereReady []string
 	wrong               []string
 }
 
-// keepLedger follows the pods of the spec's namespace until the end of the spec.
+// keepLedger watches the pods of the spec's namespace until the end of the spec.
 func keepLedger(ctx context.Context) *ledger {
 	GinkgoHelper()
 	l := &ledger{pods: map[types.UID]*corev1.Pod{}, allocatable: map[string]int64{}, taken: map[string]int64{}, ready: map[string]int{}, fewest: map[string]int{}}
@@ -119,8 +119,8 @@ func (l *ledger) lockedCheck(pod *corev1.Pod) {
 	}
 }
 
-// watchReady begins to note how few pods of an app are ready. The pods must not change until it
-// returns.
+// watchReady starts to record the lowest number of ready pods of an app. The pods must not change
+// until it returns.
 func (l *ledger) watchReady(ctx context.Context, app string) {
 	GinkgoHelper()
 	l.catchUp(ctx)
@@ -129,21 +129,21 @@ func (l *ledger) watchReady(ctx context.Context, app string) {
 	l.fewest[app] = l.ready[app]
 }
 
-// fewestReady is how few pods of an app were ready at a time since watchReady.
+// fewestReady returns the lowest number of ready pods of an app since watchReady.
 func (l *ledger) fewestReady(app string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.fewest[app]
 }
 
-// order is in which order pods appeared and were ready.
+// order returns the order in which pods appeared and became ready.
 func (l *ledger) order() (appeared, wereReady []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return append([]string(nil), l.appeared...), append([]string(nil), l.wereReady...)
 }
 
-// catchUp waits until the watch has come as far as the API server is. The pods must not change any
+// catchUp waits until the watch has caught up with the API server. The pods must not change any
 // more.
 func (l *ledger) catchUp(ctx context.Context) {
 	GinkgoHelper()

@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// csiNode makes what a CSI driver reports of how many volumes can be attached to a node.
+// csiNode returns a CSI driver's report of how many volumes can be attached to a node.
 func csiNode(name string, count int32) *storagev1.CSINode {
 	return &storagev1.CSINode{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -24,14 +24,14 @@ func csiNode(name string, count int32) *storagev1.CSINode {
 	}
 }
 
-// attached has kube-controller-manager attach the volumes of a node, which it announces by
+// attached makes kube-controller-manager attach the volumes of a node, which it announces with
 // VolumeAttachments.
 func attached(node *corev1.Node) {
 	metav1.SetMetaDataAnnotation(&node.ObjectMeta, "volumes.kubernetes.io/controller-managed-attach-detach", "true")
 }
 
-// attach plays the external attacher of the driver: it waits for so many volumes that are to be
-// attached, and says that they are.
+// attach plays the external attacher of the driver: it waits for that many VolumeAttachments, and
+// marks them as attached.
 func attach(ctx context.Context, n int) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -50,8 +50,7 @@ var _ = Describe("The number of volumes on a node", func() {
 		full     = "node(s) exceed max volume count"
 		noVictim = " no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
 	)
-	// volumes makes claims of volumes that can be used from everywhere, and waits until they are
-	// bound.
+	// volumes creates claims with volumes that every node can use, and waits until they are bound.
 	volumes := func(ctx context.Context, names ...string) {
 		GinkgoHelper()
 		class := classOf("csi", driver, storagev1.VolumeBindingImmediate)
@@ -105,8 +104,8 @@ var _ = Describe("The number of volumes on a node", func() {
 		a := createPod(ctx, "a", using("a"))
 		expectPodsRunning(ctx, a)
 		createFor(ctx, csiNode("n1", 1))
-		// livesched need not have seen the new limit yet when the pod comes: ask for one that it
-		// must have seen.
+		// livesched may not have seen the new limit when the pod arrives: make a request that
+		// requires having seen it.
 		seen := createPod(ctx, "b", using("b"))
 		Eventually(func(g Gomega) {
 			g.Expect(read(ctx, seen)).To(Succeed())

@@ -33,8 +33,8 @@ func create(ctx context.Context, objects ...client.Object) {
 	}
 }
 
-// createFor creates objects that do not go with the spec's namespace, and deletes them at the end
-// of the spec.
+// createFor creates objects that are not deleted with the spec's namespace, and deletes them at the
+// end of the spec.
 func createFor(ctx context.Context, objects ...client.Object) {
 	GinkgoHelper()
 	create(ctx, objects...)
@@ -45,7 +45,7 @@ func createFor(ctx context.Context, objects ...client.Object) {
 	})
 }
 
-// letGo deletes an object, whatever protects it.
+// letGo deletes an object, including its finalizers.
 func letGo(ctx context.Context, object client.Object) {
 	GinkgoHelper()
 	Expect(client.IgnoreNotFound(k8s.Delete(ctx, object))).To(Succeed())
@@ -53,7 +53,7 @@ func letGo(ctx context.Context, object client.Object) {
 	Expect(client.IgnoreNotFound(k8s.Patch(ctx, object, nobody))).To(Succeed())
 }
 
-// update changes an object that is in the API server.
+// update changes an object in the API server.
 func update[T client.Object](ctx context.Context, object T, change func(T)) {
 	GinkgoHelper()
 	Expect(testcluster.Update(ctx, k8s, object, change)).To(Succeed())
@@ -81,7 +81,7 @@ func expectGone(ctx context.Context, object client.Object) {
 	Eventually(func() bool { return apierrors.IsNotFound(read(ctx, object)) }).WithContext(ctx).Should(BeTrue())
 }
 
-// createProfile creates a profile of a spec in YAML, and waits until it decides.
+// createProfile creates a profile with a spec in YAML, and waits until it runs.
 func createProfile(ctx context.Context, name, spec string) {
 	GinkgoHelper()
 	p := objects.Profile(name, spec)
@@ -89,7 +89,7 @@ func createProfile(ctx context.Context, name, spec string) {
 	expectProgrammed(ctx, p)
 }
 
-// respec gives a profile another spec, in YAML, and waits until that decides.
+// respec gives a profile another spec, in YAML, and waits until that runs.
 func respec(ctx context.Context, name, spec string) {
 	GinkgoHelper()
 	next := objects.Profile(name, spec)
@@ -108,7 +108,7 @@ func expectProgrammed(ctx context.Context, p *v1alpha1.SchedulerProfile) {
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// nodeOf makes a node with room for 4 CPUs and 8 GiB.
+// nodeOf returns a node with room for 4 CPUs and 8 GiB.
 func nodeOf(name string, changes ...func(*corev1.Node)) *corev1.Node {
 	node := objects.Node(name, "4", "8Gi", nil)
 	for _, change := range changes {
@@ -127,10 +127,10 @@ func withTaint(key string, effect corev1.TaintEffect) func(*corev1.Node) {
 	}
 }
 
-// createNodes creates nodes and waits until they take pods: kwok has them ready, and
-// kube-controller-manager has taken the taint of new nodes off. And kwok holds a lease that is
-// theirs: that of a node which had the name before is collected at some time, and pods that come
-// before kwok has another may never run.
+// createNodes creates nodes and waits until pods can run on them: kwok has made them ready, and
+// kube-controller-manager has removed the taint of new nodes. kwok must also hold a new lease: the
+// lease of an earlier node with that name is collected some time, and pods that arrive before kwok
+// has another one may never run.
 func createNodes(ctx context.Context, nodes ...*corev1.Node) {
 	GinkgoHelper()
 	for _, node := range nodes {
@@ -160,8 +160,7 @@ func nodes(ctx context.Context, names ...string) {
 
 type podChange = func(*corev1.PodTemplateSpec)
 
-// templateOf makes the template of small pods that ask for the scheduler "mine", with the label
-// app.
+// templateOf returns the template of small pods for the scheduler "mine", with the label app.
 func templateOf(app string, changes ...podChange) corev1.PodTemplateSpec {
 	pod := objects.Pod("", "", mine, "100m", "100Mi")
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": app}}, Spec: pod.Spec}
@@ -171,7 +170,7 @@ func templateOf(app string, changes ...podChange) corev1.PodTemplateSpec {
 	return template
 }
 
-// podOf makes a pod that no controller looks after.
+// podOf returns a pod without a controller.
 func podOf(name string, changes ...podChange) *corev1.Pod {
 	template := templateOf(name, changes...)
 	template.Namespace, template.Name = namespace, name
@@ -218,7 +217,7 @@ func prioritized(class string) podChange {
 	return func(t *corev1.PodTemplateSpec) { t.Spec.PriorityClassName = class }
 }
 
-// apart has pods of an app share no node.
+// apart forbids pods of an app to share a node.
 func apart(app string) podChange {
 	return func(t *corev1.PodTemplateSpec) {
 		t.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
@@ -227,7 +226,7 @@ func apart(app string) podChange {
 	}
 }
 
-// podsOf lists the pods of the spec with a label app, or all.
+// podsOf lists the pods of the spec with a label app, or all pods.
 func podsOf(ctx context.Context, app ...string) []corev1.Pod {
 	GinkgoHelper()
 	var list corev1.PodList
@@ -251,7 +250,7 @@ func running(ctx context.Context, app string) map[string]int {
 	return count
 }
 
-// expectRunning waits until so many pods of an app run, and returns how many do on each node.
+// expectRunning waits until that many pods of an app run, and returns how many run on each node.
 func expectRunning(ctx context.Context, app string, n int) map[string]int {
 	GinkgoHelper()
 	var on map[string]int
@@ -282,7 +281,7 @@ func expectPodsRunning(ctx context.Context, pods ...*corev1.Pod) string {
 	return pods[0].Spec.NodeName
 }
 
-// expectPending makes sure that nobody binds a pod.
+// expectPending makes sure that a pod is not bound.
 func expectPending(ctx context.Context, pod *corev1.Pod) {
 	GinkgoHelper()
 	Consistently(func(g Gomega) {
@@ -291,7 +290,7 @@ func expectPending(ctx context.Context, pod *corev1.Pod) {
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// unschedulable matches a pod that fits nowhere, by what its status says of the reason.
+// unschedulable matches a pod that fits nowhere, by the message in its status.
 func unschedulable(message gomegatypes.GomegaMatcher) gomegatypes.GomegaMatcher {
 	return unscheduled(corev1.PodReasonUnschedulable, message)
 }
@@ -302,7 +301,7 @@ func unscheduled(reason string, message gomegatypes.GomegaMatcher) gomegatypes.G
 		HaveField("Type", corev1.PodScheduled), HaveField("Status", corev1.ConditionFalse), HaveField("Reason", reason), HaveField("Message", message))))
 }
 
-// expectUnschedulable waits until the status of a pod says that it fits nowhere, and why.
+// expectUnschedulable waits until the status of a pod reports that it fits nowhere, and why.
 func expectUnschedulable(ctx context.Context, pod *corev1.Pod, message string) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -325,7 +324,7 @@ func eventsOf(ctx context.Context, reason string) []eventsv1.Event {
 	return found
 }
 
-// describe writes what there is at the end of a spec that failed.
+// describe prints the objects at the end of a failed spec.
 func describe(ctx context.Context) {
 	for _, pod := range podsOf(ctx) {
 		AddReportEntry("pod "+pod.Name, fmt.Sprintf("%s on %q, nominated %q, deleted %v\n%+v", pod.Status.Phase, pod.Spec.NodeName, pod.Status.NominatedNodeName,
@@ -336,7 +335,7 @@ func describe(ctx context.Context) {
 	}
 }
 
-// names numbers nodes and pods.
+// names returns numbered names of nodes and pods.
 func names(prefix string, n int) []string {
 	var all []string
 	for i := range n {

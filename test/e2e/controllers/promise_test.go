@@ -16,15 +16,15 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// volumeBindingFor is a profile's spec with a time-out for the binding of volumes.
+// volumeBindingFor returns a profile's spec with a timeout for the binding of volumes.
 func volumeBindingFor(seconds string) string {
 	return `{pluginConfig: [{name: VolumeBinding, args: {bindTimeoutSeconds: ` + seconds + `}}]}`
 }
 
-// hold keeps livesched's updates of some objects from reaching the API server.
+// hold prevents livesched's updates of some objects from reaching the API server.
 type hold struct {
 	path           string
-	asked, release chan struct{} // asked is closed with the first update; the spec closes release
+	asked, release chan struct{} // the first update closes asked; the spec closes release
 	once           sync.Once
 }
 
@@ -55,7 +55,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// These specs are about livesched alone: kube-scheduler has no profiles that change.
+// These specs are for livesched alone: kube-scheduler has no profiles that change.
 var _ = Describe("A volume that is promised to a pod", func() {
 	var (
 		class  *storagev1.StorageClass
@@ -119,7 +119,7 @@ var _ = Describe("A volume that is promised to a pod", func() {
 		Expect(read(ctx, claim)).To(Succeed())
 		expectPromised(ctx, volume, claim, a, "n2")
 		Expect(run.Stop(patience)).To(Succeed())
-		createPod(ctx, "filler", cpu("3"), onNode("n2")) // which would send it elsewhere
+		createPod(ctx, "filler", cpu("3"), onNode("n2")) // the filler would send it elsewhere
 
 		startLivesched()
 		b := createPod(ctx, "b", using("b"))

@@ -20,22 +20,22 @@ import (
 
 const (
 	driver = "csi.example.com"
-	// topologyKey is the label by which the driver knows a node.
+	// topologyKey is the label by which the driver identifies a node.
 	topologyKey = "topology.csi.example.com/node"
 )
 
-// errFull is what a provisioner answers where it has no room.
+// errFull is a provisioner's error on a node without room.
 var errFull = errors.New("no room for a volume")
 
-// provisioner plays the external provisioner of a CSI driver whose volumes belong to one node each:
-// once a claim has a selected node it makes a volume there, or takes the node off the claim again
-// where it cannot.
+// provisioner plays the external provisioner of a CSI driver whose volumes belong to one node each.
+// Once a claim has a selected node it creates a volume there, or removes the node from the claim if
+// it cannot.
 type provisioner struct {
-	// provision says whether there is room on a node.
+	// provision returns an error if a node has no room.
 	provision func(ctx context.Context, node string) error
 
 	mu    sync.Mutex // guards asked
-	asked []string   // the nodes that volumes were asked for, in order
+	asked []string   // the nodes for which volumes were requested, in order
 }
 
 // startProvisioner runs a provisioner for the claims of the spec's namespace until the end of the
@@ -63,7 +63,7 @@ func startProvisioner(ctx context.Context, provision func(ctx context.Context, n
 	return p
 }
 
-// see is called for one claim after the other.
+// see receives the claims one by one.
 func (p *provisioner) see(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	node := claim.Annotations[volume.AnnSelectedNode]
 	if claim.Annotations[volume.AnnStorageProvisioner] != driver || claim.Spec.VolumeName != "" || node == "" {
@@ -86,7 +86,7 @@ func (p *provisioner) wasAsked() []string {
 	return append([]string(nil), p.asked...)
 }
 
-// provisioned is the volume of a claim on a node.
+// provisioned returns the volume of a claim on a node.
 func provisioned(claim *corev1.PersistentVolumeClaim, node string) *corev1.PersistentVolume {
 	name := "pvc-" + string(claim.UID)
 	return &corev1.PersistentVolume{
@@ -101,7 +101,7 @@ func provisioned(claim *corev1.PersistentVolumeClaim, node string) *corev1.Persi
 	}
 }
 
-// clearProvisioned deletes the volumes that provisioners made in the spec.
+// clearProvisioned deletes the volumes that the spec's provisioners have created.
 func clearProvisioned(ctx context.Context) {
 	GinkgoHelper()
 	var list corev1.PersistentVolumeList

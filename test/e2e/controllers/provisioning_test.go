@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// capacityOf makes what a CSI driver reports of its room on a node.
+// capacityOf returns a CSI driver's report of its room on a node.
 func capacityOf(class *storagev1.StorageClass, node, quantity string) *storagev1.CSIStorageCapacity {
 	return &storagev1.CSIStorageCapacity{
 		ObjectMeta:       metav1.ObjectMeta{Namespace: namespace, Name: node},
@@ -49,7 +49,7 @@ var _ = Describe("A pod whose volume is provisioned for it", func() {
 	})
 
 	anywhere := func(context.Context, string) error { return nil }
-	// tracked has the scheduler heed the capacity that the driver reports.
+	// tracked makes the scheduler respect the capacity that the driver reports.
 	tracked := func(ctx context.Context) {
 		createFor(ctx, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: storagev1.CSIDriverSpec{StorageCapacity: ptr.To(true), AttachRequired: ptr.To(false)}})
 	}
@@ -91,7 +91,7 @@ var _ = Describe("A pod whose volume is provisioned for it", func() {
 			}
 			return errFull
 		})
-		expectPodsRunning(ctx, createPod(ctx, "filler", cpu("3"), onNode("n2"))) // which sends it to the first one first
+		expectPodsRunning(ctx, createPod(ctx, "filler", cpu("3"), onNode("n2"))) // it directs the pod to the first one first
 		claim := claimOf("claim", class)
 		create(ctx, claim)
 		pod := createPod(ctx, "pod", using("claim"))

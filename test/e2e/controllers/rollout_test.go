@@ -33,7 +33,7 @@ func deploymentOf(app string, replicas int32, changes ...podChange) *appsv1.Depl
 	}
 }
 
-// expectRolledOut waits until all pods of a Deployment are of its present template and run.
+// expectRolledOut waits until all pods of a Deployment have its present template and run.
 func expectRolledOut(ctx context.Context, d *appsv1.Deployment) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -97,8 +97,8 @@ var _ = Describe("A Deployment of 500 pods on 100 nodes that they nearly fill", 
 			return len(scheduled)
 		}).WithContext(ctx).Should(BeNumerically(">=", bound))
 		Expect(scheduled).To(HaveEach(1), "an Event per binding")
-		// Room that the pods on their way out still hold may be missed for a moment; every such pod
-		// was scheduled later.
+		// The room of terminating pods may be missing for a moment; every pod that did not fit was
+		// scheduled later.
 		for _, event := range eventsOf(ctx, "FailedScheduling") {
 			Expect(event.Note).To(And(HavePrefix("0/10"), ContainSubstring("100 Insufficient cpu")))
 			Expect(scheduled).To(HaveKey(event.Regarding.UID))

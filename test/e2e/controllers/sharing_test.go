@@ -22,7 +22,7 @@ func tainted(key string, effect resourcev1.DeviceTaintEffect) func(*resourcev1.D
 	}
 }
 
-// These are the kinds of devices that are beta, and on, in Kubernetes 1.36.
+// These kinds of devices are beta, and on, in Kubernetes 1.36.
 var _ = Describe("A device", func() {
 	BeforeEach(func(ctx context.Context) {
 		start(ctx)
@@ -30,7 +30,7 @@ var _ = Describe("A device", func() {
 		createFor(ctx, deviceClass("gpu"))
 	})
 
-	// users creates pods with a claim each for a device.
+	// users creates pods with a claim for a device each.
 	users := func(ctx context.Context, names []string, changes ...requestChange) []*corev1.Pod {
 		GinkgoHelper()
 		var pods []*corev1.Pod

@@ -53,7 +53,8 @@ func memory(quantity string) func(*resourcev1.Device) {
 	}
 }
 
-// sliceOf makes what a driver publishes of the devices of a node, which are a pool of their own.
+// sliceOf returns a driver's ResourceSlice for the devices of a node, which form a pool of their
+// own.
 func sliceOf(node string, devices ...resourcev1.Device) *resourcev1.ResourceSlice {
 	return &resourcev1.ResourceSlice{
 		ObjectMeta: metav1.ObjectMeta{Name: className(node)},
@@ -63,8 +64,8 @@ func sliceOf(node string, devices ...resourcev1.Device) *resourcev1.ResourceSlic
 	}
 }
 
-// deviceClass makes a class of all devices of the driver, or of those for which a CEL expression is
-// true.
+// deviceClass returns a class of all devices of the driver, or of those that match a CEL
+// expression.
 func deviceClass(name string, expressions ...string) *resourcev1.DeviceClass {
 	return &resourcev1.DeviceClass{
 		ObjectMeta: metav1.ObjectMeta{Name: className(name)},
@@ -82,7 +83,7 @@ func selectors(expressions ...string) []resourcev1.DeviceSelector {
 
 type requestChange = func(*resourcev1.ExactDeviceRequest)
 
-// one makes a request for a device of a class.
+// one returns a request for a device of a class.
 func one(class string, changes ...requestChange) resourcev1.DeviceRequest {
 	exactly := &resourcev1.ExactDeviceRequest{DeviceClassName: className(class), AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: 1}
 	for _, change := range changes {
@@ -107,12 +108,12 @@ func claimSpecOf(requests ...resourcev1.DeviceRequest) resourcev1.ResourceClaimS
 	return resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: requests}}
 }
 
-// resourceClaim makes a claim that pods use by its name.
+// resourceClaim returns a claim that pods use by its name.
 func resourceClaim(name string, requests ...resourcev1.DeviceRequest) *resourcev1.ResourceClaim {
 	return &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: claimSpecOf(requests...)}
 }
 
-// claimTemplate makes a template of which each pod gets a claim of its own.
+// claimTemplate returns a template from which each pod gets its own claim.
 func claimTemplate(name string, requests ...resourcev1.DeviceRequest) *resourcev1.ResourceClaimTemplate {
 	return &resourcev1.ResourceClaimTemplate{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -120,12 +121,12 @@ func claimTemplate(name string, requests ...resourcev1.DeviceRequest) *resourcev
 	}
 }
 
-// claiming has pods use a claim.
+// claiming makes pods use a claim.
 func claiming(name string) podChange {
 	return withClaim(corev1.PodResourceClaim{Name: name, ResourceClaimName: ptr.To(name)})
 }
 
-// claimingFrom has each pod use a claim of a template.
+// claimingFrom makes each pod use a claim from a template.
 func claimingFrom(template string) podChange {
 	return withClaim(corev1.PodResourceClaim{Name: template, ResourceClaimTemplateName: ptr.To(template)})
 }
@@ -138,7 +139,7 @@ func withClaim(claim corev1.PodResourceClaim) podChange {
 	}
 }
 
-// allocatedTo are the devices that a claim has, as pool/device, in the order of its requests.
+// allocatedTo returns the devices of a claim, as pool/device, in the order of its requests.
 func allocatedTo(claim *resourcev1.ResourceClaim) []string {
 	if claim.Status.Allocation == nil {
 		return nil
@@ -158,7 +159,7 @@ func claimsOf(ctx context.Context) []resourcev1.ResourceClaim {
 	return list.Items
 }
 
-// devicesInUse are the devices of all claims, and makes sure that none is in two.
+// devicesInUse returns the devices of all claims, and makes sure that no device is in two.
 func devicesInUse(ctx context.Context) []string {
 	GinkgoHelper()
 	var used []string
@@ -187,7 +188,7 @@ func expectAllocated(ctx context.Context, claim *resourcev1.ResourceClaim, pods 
 	return allocatedTo(claim)
 }
 
-// expectFree waits until nobody has the devices of a claim any more.
+// expectFree waits until no pod has the devices of a claim any more.
 func expectFree(ctx context.Context, claim *resourcev1.ResourceClaim) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {

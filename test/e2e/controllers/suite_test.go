@@ -1,10 +1,10 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package controllers has livesched schedule the pods of a cluster in which everything else is
-// real, too: a kube-controller-manager with all of its default controllers makes pods, claims and
-// volumes, disrupts and collects them, and kwok plays the kubelets, so that bound pods run, those
-// of a Job complete, and deleted ones vanish.
+// Package controllers tests livesched in a cluster in which everything else is real, too: a
+// kube-controller-manager with all of its default controllers makes pods, claims and volumes,
+// disrupts and collects them, and kwok plays the kubelets, so that bound pods run, those of a Job
+// complete, and deleted ones vanish.
 //
 //	rollout, drain, daemonset, workloads, disruption   what the controllers of pods do with a scheduler; ledger_test.go follows the pods
 //	volumes, provisioning, limits                      persistent volumes; the provisioner of a CSI driver is played by provisioner_test.go,
@@ -55,13 +55,13 @@ func TestControllers(t *testing.T) {
 	RunSpecs(t, "Scheduling with real controllers")
 }
 
-// mine is the scheduler name that the pods of the specs ask for.
+// mine is the scheduler name of the specs' pods.
 const mine = "mine"
 
-// controllerFlags have kube-controller-manager look again more often than by default at what no
-// event tells it.
+// controllerFlags make kube-controller-manager check more often than by default what no event
+// reports.
 var controllerFlags = []string{
-	"--pvclaimbinder-sync-period=1s",             // claims that are bound at once, and volumes that come later
+	"--pvclaimbinder-sync-period=1s",             // claims that are bound immediately, and volumes that come later
 	"--attach-detach-reconcile-sync-period=1s",   // volumes that no pod uses any more
 	"--horizontal-pod-autoscaler-sync-period=1h", // there is none
 }
@@ -69,15 +69,15 @@ var controllerFlags = []string{
 var (
 	cluster *testcluster.Cluster
 	k8s     client.Client
-	// clients is for what the generic client cannot do: evictions.
+	// clients does what the generic client cannot: evictions.
 	clients kubernetes.Interface
-	// limited is for a client with the rights that livesched is shipped with.
+	// limited is the configuration of a client with the permissions that livesched is shipped with.
 	limited *rest.Config
-	// before ignores the goroutines that there were before the suite: whatever livesched started
-	// has to end with it.
+	// before ignores the goroutines from before the suite: every goroutine that livesched starts
+	// must end with it.
 	before goleak.Option
 
-	// namespace is the one of the present spec.
+	// namespace is the present spec's.
 	namespace string
 )
 
@@ -89,8 +89,8 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	var err error
 	cluster, err = testcluster.StartWith(ctx, controlplane.Options{
 		Progress: os.Stderr, WithControllerManager: true, WithKwok: true, ControllerManagerFlags: controllerFlags,
-		// Off by default, on in some distributions: who makes a claim that belongs to a pod has to
-		// have a right to the pod.
+		// Off by default, on in some distributions: to create a claim that belongs to a pod, a
+		// client needs a permission for the pod.
 		APIServerFlags: []string{"--enable-admission-plugins=OwnerReferencesPermissionEnforcement"},
 	})
 	Expect(err).NotTo(HaveOccurred())
@@ -103,7 +103,7 @@ var _ = BeforeSuite(func(ctx context.Context) {
 var _ = AfterSuite(func() {
 	if cluster != nil {
 		Expect(cluster.Stop()).To(Succeed())
-		// The workqueue of a controller that is stopped while it hands out an item never finds out.
+		// The workqueue of a controller that is stopped while it hands out an item never notices.
 		Expect(leaks.Find(before, goleak.IgnoreAnyFunction("sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue.(*priorityqueue[...]).handleReadyItems"))).To(Succeed())
 	}
 })
@@ -112,7 +112,7 @@ var _ = AfterSuite(func() {
 const ownNamespace = "livesched-system"
 
 // grant creates the roles and bindings of config/rbac that livesched needs here, and the namespace
-// that it is to run in. The service account itself is impersonated.
+// in which config/ runs it. The tests impersonate the service account.
 func grant(ctx context.Context) {
 	GinkgoHelper()
 	role, binding := &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}
@@ -143,7 +143,7 @@ var _ = BeforeEach(func(ctx context.Context) {
 	}).WithContext(ctx).Should(Succeed(), "pods are admitted once the namespace has its account")
 })
 
-// The namespace controller deletes what the spec has made; the next spec begins when no pods and no
+// The namespace controller deletes the spec's objects; the next spec begins when no pods and no
 // nodes are left.
 var _ = AfterEach(func(ctx context.Context) {
 	if CurrentSpecReport().Failed() {
@@ -151,8 +151,7 @@ var _ = AfterEach(func(ctx context.Context) {
 	}
 	Expect(k8s.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})).To(Succeed())
 	Eventually(func(g Gomega) {
-		// A terminating namespace takes no new pods; those on nodes that are gone have nobody else
-		// to end them.
+		// A terminating namespace accepts no new pods; nothing else ends those on deleted nodes.
 		g.Expect(k8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace), client.GracePeriodSeconds(0))).To(Succeed())
 		g.Expect(podsOf(ctx)).To(BeEmpty())
 	}).WithContext(ctx).Should(Succeed())
@@ -162,8 +161,7 @@ var _ = AfterEach(func(ctx context.Context) {
 	Expect(k8s.DeleteAllOf(ctx, &v1alpha1.SchedulingPolicy{})).To(Succeed())
 })
 
-// start has pods that ask for the scheduler "mine" scheduled by the default plugins until the end
-// of the spec.
+// start schedules pods of the scheduler "mine" with the default plugins until the end of the spec.
 func start(ctx context.Context) {
 	GinkgoHelper()
 	if program := os.Getenv(testcluster.KubeSchedulerEnv); program != "" {
@@ -179,7 +177,7 @@ func start(ctx context.Context) {
 // startLivesched runs a livesched without profiles until the end of the spec.
 func startLivesched() { startFor(limited) }
 
-// startFor is startLivesched for an API server that is reached in another way.
+// startFor is startLivesched with another client configuration.
 func startFor(config *rest.Config) {
 	GinkgoHelper()
 	run := startUnstopped(config)

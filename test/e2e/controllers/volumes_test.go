@@ -30,7 +30,7 @@ var _ = Describe("A pod whose claim waits for its first consumer", func() {
 	})
 
 	It("goes where a volume is, and both are bound to each other", func(ctx context.Context) {
-		createPod(ctx, "filler", cpu("3"), onNode("n2")) // which would send it elsewhere
+		createPod(ctx, "filler", cpu("3"), onNode("n2")) // the filler would send it elsewhere
 		volume, claim := volumeOn("v", class, "n2"), claimOf("claim", class)
 		createFor(ctx, volume)
 		create(ctx, claim)

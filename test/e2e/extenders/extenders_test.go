@@ -36,7 +36,7 @@ func startExtender(ctx context.Context, change ...func(*testextender.Options)) *
 	}
 	e, err := testextender.Start(ctx, options)
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { _ = e.Stop() }) // some specs have it die
+	DeferCleanup(func() { _ = e.Stop() }) // some specs end it
 	return e
 }
 
@@ -45,7 +45,7 @@ func perform(ctx context.Context, e *testextender.Extender, script testextender.
 	Expect(e.Perform(ctx, script)).To(Succeed())
 }
 
-// callsAbout are the calls of a verb about a pod since the last time.
+// callsAbout returns the calls of a verb for a pod since the last time.
 func callsAbout(ctx context.Context, e *testextender.Extender, verb string, pod *corev1.Pod) []testextender.Call {
 	GinkgoHelper()
 	all, err := e.Calls(ctx)
@@ -59,7 +59,7 @@ func callsAbout(ctx context.Context, e *testextender.Extender, verb string, pod 
 	return found
 }
 
-// poke has something happen in the cluster that is of no use to anybody.
+// poke changes something in the cluster that helps no pod.
 func poke(ctx context.Context, node string) {
 	GinkgoHelper()
 	n := &corev1.Node{}
@@ -108,7 +108,7 @@ var _ = Describe("Extenders", func() {
 
 	It("add their scores, by their weights, to those of the plugins", func(ctx context.Context) {
 		StartExtended(ctx, fmt.Sprintf(`[{urlPrefix: %q, prioritizeVerb: prioritize, weight: 100}, {urlPrefix: %q, prioritizeVerb: prioritize, nodeCacheCapable: true, weight: 60}]`, one.URL, two.URL))
-		// The plugins would rather have the emptier nodes.
+		// The plugins prefer the emptier nodes.
 		Create(ctx, PodOf("somebody-else", "filler", CPU("3"), OnNode("n1")), PodOf("somebody-else", "half", CPU("2"), OnNode("n2")))
 		perform(ctx, one, testextender.Script{Scores: map[string]int64{"n1": 5}})
 		perform(ctx, two, testextender.Script{Scores: map[string]int64{"n2": 8}}) // 4800, and with the plugins' hundreds less than 5000
@@ -198,14 +198,14 @@ var _ = Describe("Extenders", func() {
 		failed := CreatePod(ctx, "mine", "failed")
 		who := two.URL
 		if os.Getenv(Oracle) != "" {
-			who = "" // kube-scheduler does not always say
+			who = "" // kube-scheduler does not always name the extender
 		}
 		ExpectUnscheduled(ctx, failed, corev1.PodReasonSchedulerError, ContainSubstring(who))
 		ExpectEvent(ctx, failed, "FailedScheduling", ContainSubstring(who))
 		ExpectPending(ctx, failed)
 		if fault == testextender.Dead {
 			Eventually(two.Done()).Should(BeClosed())
-			// It comes back without a script: nobody must ask it before it has one.
+			// It returns without a script: it must not be called before it has one.
 			for _, name := range []string{"n1", "n2", "n3"} {
 				Update(ctx, NodeOf(name), func(n *corev1.Node) { n.Spec.Unschedulable = true })
 			}

@@ -71,7 +71,7 @@ var _ = Describe("Extenders that are shown the victims of a preemption", func() 
 
 		By("coming to see that the preemptor needs the room")
 		perform(ctx, one, testextender.Script{Spared: []string{"n2"}})
-		Expect(K8s.Delete(ctx, low["a2"])).To(Succeed()) // makes some room, and has it try again
+		Expect(K8s.Delete(ctx, low["a2"])).To(Succeed()) // makes some room, and requeues the pod
 		Expect(ExpectBound(ctx, high)).To(Equal("n1"))
 		alive(ctx, "b2")
 	})

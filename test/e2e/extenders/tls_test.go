@@ -45,7 +45,7 @@ func newAuthority(name string) *authority {
 	return a
 }
 
-// sign makes a certificate with a key; an authority without a key signs by the certificate's own.
+// sign makes a certificate with a key; an authority without a key signs with the certificate's own.
 func (a *authority) sign(name string, template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
 	GinkgoHelper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -81,8 +81,8 @@ func (a *authority) pair(name string) (certificate, key string) {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: made.Raw})), string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}))
 }
 
-// speaksTLS has an extender speak TLS with a certificate of the authority, which clients must have
-// one of, too.
+// speaksTLS makes an extender use TLS with a certificate of the authority, and require one of
+// clients.
 func (a *authority) speaksTLS(o *testextender.Options) {
 	GinkgoHelper()
 	certificate, key := a.pair("extender")

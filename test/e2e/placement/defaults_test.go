@@ -30,7 +30,7 @@ var _ = Describe("The default plugins", func() {
 		}
 		Create(ctx, n)
 	}
-	// counted counts pods by what is said of their nodes.
+	// counted counts pods by a property of their nodes.
 	counted := func(ctx context.Context, by func(node string) string, pods ...*corev1.Pod) map[string]int {
 		count := map[string]int{}
 		for _, pod := range pods {
@@ -92,7 +92,7 @@ var _ = Describe("The default plugins", func() {
 	It("prefer the nodes that pods prefer", func(ctx context.Context) {
 		zoned(ctx, "a1", "a")
 		zoned(ctx, "b1", "b")
-		CreatePod(ctx, "somebody-else", "filler", CPU("3"), OnNode("b1")) // which would send pods elsewhere
+		CreatePod(ctx, "somebody-else", "filler", CPU("3"), OnNode("b1")) // the filler would send pods elsewhere
 		prefers := func(pod *corev1.Pod) {
 			pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 				PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 100, Preference: corev1.NodeSelectorTerm{
@@ -173,8 +173,9 @@ var _ = Describe("The default plugins", func() {
 		for _, pod := range pods {
 			ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable, HavePrefix("0/1 nodes are available: 1 node(s) were unschedulable."))
 		}
-		// A pod that backs off comes after those that do not, whatever its priority. By then nobody
-		// does: the first back-off ends with the second after the one in which a pod was refused.
+		// A pod in back-off comes after those that are not, whatever its priority. At this time no
+		// pod is in back-off: the first back-off ends with the second after the one in which a pod
+		// was rejected.
 		last := pods[2].Status.Conditions[0].LastTransitionTime
 		Eventually(time.Now).Should(BeTemporally(">=", last.Add(2*time.Second)))
 		Update(ctx, n1, func(n *corev1.Node) { n.Spec.Unschedulable = false })

@@ -17,7 +17,7 @@ import (
 	. "github.com/livesched/livesched/test/objects"
 )
 
-// fourKinds are pods of which each kind uses the plugins in another way.
+// FourKinds makes the i-th pod of one of four kinds, each of which uses the plugins differently.
 func FourKinds(i int) func(*corev1.Pod) {
 	own := &metav1.LabelSelector{MatchLabels: map[string]string{"kind": fmt.Sprint(i % 4)}}
 	return func(pod *corev1.Pod) {

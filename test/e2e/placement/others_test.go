@@ -64,7 +64,7 @@ var _ = Describe("Pods of other schedulers", func() {
 		Consistently(untouched).WithContext(ctx).Should(Succeed())
 
 		if os.Getenv(Oracle) != "" {
-			return // which knows no profiles that come and go
+			return // it has no profiles that come and go
 		}
 		By("coming and going of profiles")
 		CreateProfile(ctx, "another", "")

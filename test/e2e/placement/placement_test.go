@@ -14,12 +14,12 @@ import (
 	"github.com/livesched/livesched/test/scenes"
 )
 
-// Where pods go by their own specs and by what is on the nodes already: the scenes that are played
-// at the API. kube-scheduler plays them with the same outcome (see framework.Oracle);
-// test/placement plays the others.
+// Pods are placed according to their own specs and to the pods on the nodes: these are the scenes
+// that are played at the API. kube-scheduler plays them with the same outcome (see
+// framework.Oracle); test/placement plays the others.
 var _ = Describe("A pod's place", Ordered, ContinueOnFailure, func() {
 	BeforeAll(func(ctx context.Context) {
-		// Namespaces cannot be deleted here: nobody would finish that.
+		// Namespaces cannot be deleted here: no controller would complete that.
 		for _, namespace := range scenes.Namespaces() {
 			Expect(client.IgnoreAlreadyExists(K8s.Create(ctx, namespace))).To(Succeed())
 		}

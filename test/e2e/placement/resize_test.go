@@ -16,7 +16,7 @@ import (
 	. "github.com/livesched/livesched/test/objects"
 )
 
-// resizeSpecs are about pods on nodes that come to need more or less than they did.
+// resizeSpecs are about bound pods whose requests change.
 func resizeSpecs() {
 	resize := func(ctx context.Context, pod *corev1.Pod, quantity string) {
 		GinkgoHelper()
@@ -24,7 +24,7 @@ func resizeSpecs() {
 		CPU(quantity)(pod)
 		Expect(K8s.SubResource("resize").Update(ctx, pod)).To(Succeed())
 	}
-	// runsWith has the status of a pod say what its container has been given.
+	// runsWith reports in a pod's status the resources of its container.
 	runsWith := func(ctx context.Context, pod *corev1.Pod, quantity string) {
 		GinkgoHelper()
 		Expect(K8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())

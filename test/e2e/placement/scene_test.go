@@ -16,7 +16,7 @@ import (
 	"github.com/livesched/livesched/test/scenes"
 )
 
-// play creates the cluster of a scene, has its pod come, and waits for the outcome.
+// play creates the cluster of a scene and then its pod, and waits for the outcome.
 func play(ctx context.Context, scene scenes.Scene) {
 	GinkgoHelper()
 	cluster, err := scene.Cluster()
@@ -37,7 +37,7 @@ func play(ctx context.Context, scene scenes.Scene) {
 	}
 }
 
-// createAnywhere creates a pod in whatever namespace until the end of the spec.
+// createAnywhere creates a pod in any namespace until the end of the spec.
 func createAnywhere(ctx context.Context, pod *corev1.Pod) {
 	GinkgoHelper()
 	if pod.Namespace == metav1.NamespaceDefault {

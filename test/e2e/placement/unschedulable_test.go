@@ -26,14 +26,13 @@ const (
 	noVictims = " no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
 	noPreempt = " no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
 	nowhere   = "0/1 nodes are available: "
-	// full is said of a node that has room for the pod when others go, tooSmall of one that never
-	// has.
+	// full is the message for a node that would have room for the pod without others, tooSmall for
+	// one that never has room.
 	full     = nowhere + "1 Insufficient cpu." + noVictims
 	tooSmall = nowhere + "1 Insufficient cpu." + noPreempt
 )
 
-// The messages are those that kube-scheduler 1.36 writes for the same pods; see
-// framework.StartDefault.
+// The messages are those of kube-scheduler 1.36 for the same pods; see framework.StartDefault.
 var _ = Describe("A pod that fits nowhere", func() {
 	BeforeEach(func(ctx context.Context) {
 		StartDefault(ctx)
@@ -233,7 +232,7 @@ var _ = Describe("A pod that fits nowhere", func() {
 		CreateNodes(ctx, "n1")
 		pod := CreatePod(ctx, "mine", "pod", Selecting("disk", "ssd"))
 		ExpectUnschedulable(ctx, pod, nowhere+"1 node(s) didn't match Pod's node affinity/selector."+noPreempt)
-		// It may have been tried before the node was known, which has an Event of its own.
+		// An attempt may have preceded the node's event, which has its own Event.
 		ExpectEvent(ctx, pod, "FailedScheduling", HavePrefix(nowhere))
 		told := func() (series []any) {
 			for _, event := range EventsOf(ctx, pod, "FailedScheduling") {
@@ -249,7 +248,7 @@ var _ = Describe("A pod that fits nowhere", func() {
 	})
 })
 
-// clusterChange is a pod that does not fit on the one node, and what helps it.
+// clusterChange is a pod that does not fit on the one node, and a change that makes it fit.
 type clusterChange struct {
 	node     func(*corev1.Node)
 	resident *corev1.Pod
@@ -286,7 +285,7 @@ var _ = Describe("A pod that is replaced by another one of its name while its fa
 		})
 		CreatePod(ctx, "mine", "pod", CPU("5"))
 		Eventually(replaced).WithContext(ctx).Should(BeClosed())
-		// The loop does not wait for what is written into statuses.
+		// The loop does not wait for writes of statuses.
 		Eventually(answers).WithContext(ctx).Should(Receive(Equal(http.StatusUnprocessableEntity)), "the API server has noticed")
 		ExpectBound(ctx, CreatePod(ctx, "mine", "other"))
 		Consistently(answers).WithContext(ctx).ShouldNot(Receive(), "once is enough")

@@ -20,14 +20,13 @@ import (
 	. "github.com/livesched/livesched/test/objects"
 )
 
-// nudge has a pod that plugins refused tried again.
+// Nudge requeues a pod that plugins rejected.
 func Nudge(ctx context.Context, pod *corev1.Pod) {
 	GinkgoHelper()
 	Update(ctx, pod, Labelled("try", "again"))
 }
 
-// reserved are the points that come after Reserve: what was reserved has to be given back when one
-// of them fails.
+// Reserved are the points from Reserve on: if one of them fails, the reservations must be undone.
 var Reserved = []string{"Reserve", "Permit", "PreBindPreFlight", "PreBind", "Bind"}
 
 var _ = Describe("What a plugin answers", Ordered, ContinueOnFailure, func() {
@@ -44,7 +43,7 @@ plugins:
 	fails := func() *fwk.Status { return fwk.AsStatus(errors.New("broken")) }
 	panics := func() *fwk.Status { panic("out of luck") }
 
-	// expectUndone makes sure that a pod which failed at a point gave back what it had reserved, in
+	// expectUndone makes sure that the reservations of a pod which failed at a point were undone in
 	// reverse order.
 	expectUndone := func(pod *corev1.Pod, at string) {
 		GinkgoHelper()
@@ -53,7 +52,8 @@ plugins:
 			Expect(s.At(pod, "Unreserve")).To(BeEmpty())
 			return
 		}
-		// A pod that met an error is tried again by itself: that attempt may be being undone.
+		// A pod that met an error is retried without an event: that attempt's reservations may be
+		// being undone.
 		Eventually(func() int { return len(s.At(pod, "Unreserve")) % 2 }).Should(BeZero())
 		Expect(s.At(pod, "Unreserve")[:2]).To(Equal([]string{Beta, Alpha}))
 	}

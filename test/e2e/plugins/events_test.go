@@ -29,7 +29,7 @@ import (
 // foos is the cluster event of a custom resource.
 const foos = fwk.EventResource("foos.v1.example.com")
 
-// serveFoos has the API server serve the custom resource until the end of the spec.
+// serveFoos makes the API server serve the custom resource until the end of the spec.
 func serveFoos(ctx context.Context) {
 	GinkgoHelper()
 	clientset, err := apiextensionsclient.NewForConfig(Cluster.Config)
@@ -92,8 +92,8 @@ var _ = Describe("The events of an out-of-tree plugin", func() {
 		})
 	})
 
-	// asksFor has the plugin ask for all events of a resource, which help the pods that its hint
-	// says.
+	// asksFor registers the plugin for all events of a resource, whose hint selects the pods to
+	// requeue.
 	asksFor := func(resource fwk.EventResource, hint fwk.QueueingHintFn) {
 		s.Perform(func(a *Acts) {
 			a.Events = func(*Actor) ([]fwk.ClusterEventWithHint, error) {

@@ -134,7 +134,7 @@ plugins:
 		CreateNodes(ctx, "n1", "n2")
 		CreateProfile(ctx, "mine", "plugins: {score: {disabled: [{name: '*'}], enabled: [{name: Alpha}]}}")
 		s.Perform(func(a *Acts) {
-			// Far out of bounds, and the other way round: the fewer the better.
+			// The scores are far out of bounds, and reversed: fewer is better.
 			a.Score = func(_ *Actor, node string) int64 { return map[string]int64{"n1": 5000, "n2": 20}[node] }
 			a.Normalize = func(scores fwk.NodeScoreList) {
 				for i := range scores {

@@ -41,7 +41,7 @@ var _ = Describe("A preemption under way", func() {
 		CreateClasses(ctx, PriorityClass("middle", 100), PriorityClass("important", 1000), PriorityClass("top", 2000))
 	})
 
-	// expectAttempts makes sure that a pod has been tried so often, and is not tried again.
+	// expectAttempts makes sure that a pod has had that many attempts, and gets no more.
 	expectAttempts := func(pod *corev1.Pod, count int) {
 		GinkgoHelper()
 		Eventually(s.Attempts).WithArguments(pod).Should(Equal(count))
@@ -160,8 +160,8 @@ var _ = Describe("A preemption under way", func() {
 			expectAttempts(high, 1)
 			letGo()
 			ExpectBound(ctx, high)
-			// It may be let in before the victim's deletion has reached the cache, in which case it
-			// waits for that.
+			// It may be admitted before the victim's deletion has reached the cache. In that case,
+			// it waits for the deletion.
 			Expect(slices.Compact(s.At(high, "PreFilter"))).To(Equal([]string{"Alpha", "Alpha new"}))
 		})
 

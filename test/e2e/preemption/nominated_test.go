@@ -19,8 +19,8 @@ import (
 	. "github.com/livesched/livesched/test/objects"
 )
 
-// nominateByHand writes a node, or none, into the status of a pod, as others than its scheduler may
-// do (KEP-5278).
+// nominateByHand writes a node, or none, into the status of a pod, as other components than its
+// scheduler may do (KEP-5278).
 func nominateByHand(ctx context.Context, pod *corev1.Pod, node string) {
 	GinkgoHelper()
 	before := pod.DeepCopy()
@@ -28,7 +28,7 @@ func nominateByHand(ctx context.Context, pod *corev1.Pod, node string) {
 	Expect(K8s.Status().Patch(ctx, pod, client.MergeFrom(before))).To(Succeed())
 }
 
-// createNominated creates a pod that somebody has nominated before it may be scheduled.
+// createNominated creates a pod that was nominated before it may be scheduled.
 func createNominated(ctx context.Context, name, node string, changes ...func(*corev1.Pod)) *corev1.Pod {
 	GinkgoHelper()
 	pod := CreatePod(ctx, "mine", name, append(changes, Gated)...)
@@ -178,7 +178,7 @@ var _ = Describe("A node that is promised to a pod", func() {
 		CreateNodes(ctx, "n1")
 	})
 
-	// promised creates a pod that waits for the room of another on n1, and keeps it free.
+	// promised creates a pod that is nominated for n1 and waits for its victim there to terminate.
 	promised := func(ctx context.Context, changes ...func(*corev1.Pod)) *corev1.Pod {
 		GinkgoHelper()
 		victim := CreatePod(ctx, "somebody-else", "victim", CPU("2"), OnNode("n1"), TerminatesSlowly)
@@ -187,7 +187,7 @@ var _ = Describe("A node that is promised to a pod", func() {
 		ExpectNominated(ctx, pod, "n1")
 		return pod
 	}
-	// waits creates a pod for which there is no other room.
+	// waits creates a pod that fits nowhere else.
 	waits := func(ctx context.Context, schedulerName string) *corev1.Pod {
 		GinkgoHelper()
 		pod := CreatePod(ctx, schedulerName, "second", CPU("2"), Prioritized("important"), Selecting(corev1.LabelHostname, "n1"))

@@ -22,8 +22,8 @@ import (
 	. "github.com/livesched/livesched/test/objects"
 )
 
-// budget creates a disruption budget for the pods with a label app, as its controller would: with a
-// status that allows some disruptions.
+// CreateBudget creates a disruption budget for the pods with a label app, with a status that allows
+// some disruptions, as its controller would write it.
 func CreateBudget(ctx context.Context, app string, allowed int32) {
 	GinkgoHelper()
 	b := &policyv1.PodDisruptionBudget{
@@ -39,7 +39,7 @@ func CreateBudget(ctx context.Context, app string, allowed int32) {
 	ExpectCached(ctx, b)
 }
 
-// expectStays makes sure that nobody deletes pods.
+// ExpectStays makes sure that pods are not deleted.
 func ExpectStays(ctx context.Context, pods ...*corev1.Pod) {
 	GinkgoHelper()
 	for _, pod := range pods {
@@ -48,13 +48,13 @@ func ExpectStays(ctx context.Context, pods ...*corev1.Pod) {
 	}
 }
 
-// terminate ends the wait for a pod that terminates slowly.
+// Terminate ends the wait for a pod that terminates slowly.
 func Terminate(ctx context.Context, pod *corev1.Pod) {
 	GinkgoHelper()
 	Expect(client.IgnoreNotFound(K8s.Delete(ctx, pod, client.GracePeriodSeconds(0)))).To(Succeed())
 }
 
-// expectTerminating waits until a pod is on its way out.
+// ExpectTerminating waits until a pod is terminating.
 func ExpectTerminating(ctx context.Context, pod *corev1.Pod) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -63,7 +63,7 @@ func ExpectTerminating(ctx context.Context, pod *corev1.Pod) {
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// expectNominated waits until the status of a pod names a node, or none.
+// ExpectNominated waits until the status of a pod names a node, or none.
 func ExpectNominated(ctx context.Context, pod *corev1.Pod, node string) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -311,8 +311,8 @@ var _ = Describe("A preemptor", func() {
 		high := CreatePod(ctx, "mine", "high", UsingClaim("shared"), Prioritized("important"))
 		Expect(ExpectBound(ctx, high)).To(Equal("n1"))
 		ExpectGone(ctx, user)
-		// VolumeRestrictions does not see nominated pods where nobody uses the claim, here as in
-		// kube-scheduler: the polite pod may have had it for a moment, and was a victim, too.
+		// VolumeRestrictions does not see nominated pods as long as no pod uses the claim, here as
+		// in kube-scheduler: the polite pod may have had it for a moment, and was a victim, too.
 		Consistently(func(g Gomega) {
 			err := K8s.Get(ctx, client.ObjectKeyFromObject(polite), polite)
 			if !apierrors.IsNotFound(err) {

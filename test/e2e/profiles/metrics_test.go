@@ -20,7 +20,7 @@ import (
 	. "github.com/livesched/livesched/test/objects"
 )
 
-// permitWaits is how many waits on Permit have ended with a status.
+// permitWaits returns the number of waits on Permit that ended with a status.
 func permitWaits(result string) uint64 {
 	GinkgoHelper()
 	families, err := legacyregistry.DefaultGatherer.Gather()

@@ -17,7 +17,7 @@ import (
 	. "github.com/livesched/livesched/test/objects"
 )
 
-// What a policy sets, and no profile does.
+// The specs use settings of a policy that no profile sets.
 var _ = Describe("A policy that changes while livesched runs", func() {
 	var s *Script
 	BeforeEach(func() {
@@ -49,7 +49,7 @@ var _ = Describe("A policy that changes while livesched runs", func() {
 	})
 
 	It("looks at more or fewer nodes from the next pod on", func(ctx context.Context) {
-		const total, least = 120, 100 // kube-scheduler never looks at fewer than 100
+		const total, least = 120, 100 // kube-scheduler never searches fewer than 100 nodes
 		for _, name := range Names("many", total) {
 			Create(ctx, Node(name, "4", "8Gi", nil))
 		}

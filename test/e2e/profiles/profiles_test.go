@@ -214,12 +214,12 @@ pluginConfig: [{name: Alpha, args: {as: %q}}]
 	})
 
 	It("looks at a sample of the nodes if it says so, and each time at other ones first", func(ctx context.Context) {
-		const total, least = 130, 100 // kube-scheduler never looks at fewer than 100
+		const total, least = 130, 100 // kube-scheduler never searches fewer than 100 nodes
 		for _, name := range Names("many", total-2) {
 			Create(ctx, Node(name, "4", "8Gi", nil))
 		}
 		ExpectSeen(ctx, total)
-		// Several workers leave gaps in what they look at.
+		// Several workers leave gaps in the nodes that they search.
 		CreateFor(ctx, Policy("one-worker", "{parallelism: 1, podInitialBackoff: 1ms, podMaxBackoff: 1ms}"))
 		given(ctx, "sampling", "policyRef: {name: one-worker}\npercentageOfNodesToScore: 10\nplugins: {filter: {enabled: [{name: Alpha}]}, score: {enabled: [{name: Alpha}]}}")
 		looked := func(name, point string) sets.Set[string] {
@@ -254,7 +254,7 @@ var _ = Describe("A queue sort that panics", func() {
 		Create(ctx, Policy("default", "queueSort: {name: Sorter}"))
 		CreateProfile(ctx, "mine", "")
 		var pods []*corev1.Pod
-		for _, name := range Names("pod", 5) { // which all wait for a node at the same time
+		for _, name := range Names("pod", 5) { // all wait for a node at the same time
 			pods = append(pods, CreatePod(ctx, "mine", name))
 		}
 		CreateNodes(ctx, "n1")

@@ -29,7 +29,8 @@ var _ = Describe("Profiles that come and go", func() {
 		})
 		run := Start(s.Register)
 		CreateNodes(ctx, "n1")
-		// The first one starts what stays: informers, connections, series without a profile's name.
+		// The first one starts things that stay: informers, connections, series without a profile's
+		// name.
 		comeAndGo := func(name string) {
 			CreateProfile(ctx, name, "plugins: {multiPoint: {enabled: [{name: Alpha}]}}")
 			pod := CreatePod(ctx, name, "pod")

@@ -30,8 +30,8 @@ import (
 // ignoring is an event handler that does nothing.
 var ignoring = toolscache.ResourceEventHandlerFuncs{AddFunc: func(any) {}}
 
-// endurance is how many reloads and pods there are: few enough for every run of the tests, or as
-// many as RELOADS says, with five pods for each (make endurance).
+// endurance returns the number of reloads and pods: few enough for every run of the tests, or the
+// number in RELOADS, with five pods for each (make endurance).
 func endurance() (reloads, pods int) {
 	GinkgoHelper()
 	reloads = 200
@@ -43,7 +43,7 @@ func endurance() (reloads, pods int) {
 	return reloads, 5 * reloads / 2
 }
 
-// holdings is what a process has that reloads must not add to.
+// holdings are the resources of a process that reloads must not increase.
 type holdings struct {
 	handlers, goroutines, series int
 	heap                         uint64 // bytes
@@ -58,7 +58,7 @@ func holdingsOf(run *testcluster.Running) holdings {
 		h.series += len(family.GetMetric())
 	}
 	runtime.GC()
-	runtime.GC() // what has a finalizer goes with the second
+	runtime.GC() // the second run frees objects with finalizers
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
 	h.heap = memory.HeapAlloc
@@ -79,8 +79,8 @@ var _ = Describe("Reloads under load", func() {
 		run := Start(s.Register)
 		Create(ctx, QuickRetries())
 		CreateNodes(ctx, Names("node", max(10, total/50))...)
-		// One profile and pod before the count: what is started with the first, such as
-		// connections, is there.
+		// One profile and pod before the count, so that it includes what the first ones start, such
+		// as connections.
 		CreateProfile(ctx, "first", as("g0"))
 		first := CreatePod(ctx, "first", "warm-up", CPU("1m"))
 		ExpectBound(ctx, first)
@@ -101,8 +101,9 @@ var _ = Describe("Reloads under load", func() {
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(bound.Stop)
 
-		// Reloads wait for nothing but the API server, so that some coalesce, as with a hasty user.
-		// They go on until enough are left that did not, which takes more where builds are slow.
+		// Reloads wait only for the API server, so that some coalesce, as with a hasty user. They
+		// continue until enough of them did not coalesce, which takes more reloads if builds are
+		// slow.
 		enough := profiles + reloads/4
 		built := func() int { return len(s.Actors()) - 1 }
 		var reloaded atomic.Int32
@@ -152,7 +153,7 @@ var _ = Describe("Reloads under load", func() {
 		By(fmt.Sprintf("%d reloads, %d builds: %d pods were bound, each once", reloads, builds, total))
 		bound.Stop()
 		Expect(K8s.DeleteAllOf(ctx, &v1alpha1.SchedulerProfile{})).To(Succeed())
-		// The API server gives one request a minute, which thousands of pods may need more of.
+		// The API server gives one request a minute, but thousands of pods may need more requests.
 		Eventually(ctx, Cluster.ClearPlaces).WithArguments(ctx).WithTimeout(5 * time.Minute).Should(Succeed())
 		Eventually(run.Scheduler.Store().Alive).Should(BeZero())
 		By("looking at one more pod: until then the snapshot, and what was worked out of it, is that of the last decision")
@@ -179,9 +180,9 @@ var _ = Describe("Reloads under load", func() {
 })
 
 const (
-	// slackSeries are of metrics without a profile's name, which come with the first time that
-	// something happens, and stay. One profile's own would be some 40 for each of 20 profiles.
+	// slackSeries is for metrics without a profile's name, whose series appear when something first
+	// happens, and stay. One profile's own would be some 40 for each of 20 profiles.
 	slackSeries = 200
-	// slackHeap is for what the process keeps for the next time, such as buffers of connections.
+	// slackHeap is for memory that the process keeps for reuse, such as buffers of connections.
 	slackHeap = 16 << 20
 )

@@ -24,7 +24,8 @@ import (
 	"github.com/livesched/livesched/test/testcluster"
 )
 
-// as is a profile with the plugin Alpha everywhere, which says of itself which generation it is.
+// as returns a profile with the plugin Alpha everywhere, which identifies its instance by the
+// argument.
 func as(generation string) string {
 	return fmt.Sprintf("{plugins: {multiPoint: {enabled: [{name: Alpha}]}}, pluginConfig: [{name: Alpha, args: {as: %s}}]}", generation)
 }
@@ -81,7 +82,7 @@ var _ = Describe("A reload", func() {
 		}
 		for _, pod := range pods {
 			ExpectBound(ctx, pod)
-			// Whoever let the pod into the queue last decides about it.
+			// The instance that last admitted the pod to the queue decides about it.
 			calls := s.About(pod)
 			popped := slices.IndexFunc(calls, func(c Call) bool { return c.Point == "PreFilter" })
 			asked := slices.IndexFunc(calls, func(c Call) bool { return c.Point == "PreEnqueue" })
@@ -249,7 +250,7 @@ var _ = Describe("A reload", func() {
 			waiting := s.ExpectWaiting(ctx, held)
 			s.Perform(func(a *Acts) { a.Permit = nil })
 			Respec(ctx, "mine", as("two"))
-			// No event will help the pod: what refuses it has gone.
+			// No event will help the pod: the plugin that rejected it is gone.
 			waiting.Reject(Alpha, "not today")
 			ExpectBound(ctx, held)
 		})
@@ -341,9 +342,9 @@ var _ = Describe("A reload", func() {
 	})
 })
 
-// expectReordered has pods of the profile "mine" queued behind one that holds the loop in Filter.
-// Their order is by ascending names in what create makes, and by descending ones in what change
-// makes of it, and the latter is that in which they come.
+// expectReordered queues pods of the profile "mine" behind one that blocks the loop in Filter. What
+// create makes orders them by ascending names, and change makes that descending, which must be the
+// order in which they are popped.
 func expectReordered(ctx context.Context, s *Script, create, change func()) {
 	GinkgoHelper()
 	hold, entered := make(chan struct{}), make(chan struct{})

@@ -25,7 +25,7 @@ import (
 	. "github.com/livesched/livesched/test/objects"
 )
 
-// expectSame expects that cache, queue and nominator are what the API server says.
+// expectSame expects that cache, queue and nominator agree with the API server.
 func expectSame(ctx context.Context, compare func(context.Context) ([]debugger.Difference, error)) {
 	GinkgoHelper()
 	differences, err := compare(ctx)
@@ -44,7 +44,7 @@ var _ = Describe("The comparison with the API server", func() {
 		CreateProfile(ctx, "mine", "plugins: {multiPoint: {enabled: [{name: Alpha}]}}")
 
 		By("pods in every place")
-		onFirst := Selecting(corev1.LabelHostname, "n1") // out of the way of the preemption
+		onFirst := Selecting(corev1.LabelHostname, "n1") // to stay out of the way of the preemption
 		bound, gone := CreatePod(ctx, "mine", "bound", CPU("2"), onFirst), CreatePod(ctx, "mine", "gone", onFirst)
 		ExpectBound(ctx, bound)
 		ExpectBound(ctx, gone)

@@ -30,7 +30,7 @@ var _ = Describe("The queue", Ordered, ContinueOnFailure, func() {
 	var (
 		w wakers
 		s *Script
-		// shut has the plugin Alpha refuse or fail pods with the label "shut" in Filter.
+		// shut makes the plugin Alpha reject or fail pods with the label "shut" in Filter.
 		shut atomic.Pointer[fwk.Status]
 	)
 	const filters = "plugins: {filter: {enabled: [{name: Alpha}]}}"
@@ -226,7 +226,7 @@ var _ = Describe("The queue", Ordered, ContinueOnFailure, func() {
 	})
 })
 
-// gauge is the value of a gauge with one label, which may be one of many values.
+// gauge returns the value of a gauge with one label, which may be one of many values.
 func gauge(name, value string) float64 {
 	GinkgoHelper()
 	families, err := legacyregistry.DefaultGatherer.Gather()
@@ -247,8 +247,8 @@ func gauge(name, value string) float64 {
 // activate is the pod that Activator activates.
 var activate atomic.Pointer[corev1.Pod]
 
-// activator is an out-of-tree plugin that activates a pod, in the way that the pod at hand is
-// labelled with.
+// activator is an out-of-tree plugin that activates a pod, in the way that the label of the pod at
+// hand specifies.
 type activator struct{ handle fwk.Handle }
 
 func withActivator(o *app.Options) {
@@ -276,7 +276,7 @@ func (activator) PostBind(_ context.Context, state fwk.CycleState, pod *corev1.P
 	}
 }
 
-// note asks for pods to be activated at the next opportunity.
+// note requests that pods be activated at the next opportunity.
 func note(state fwk.CycleState, pods map[string]*corev1.Pod) {
 	data, err := state.Read(schedframework.PodsToActivateKey)
 	if err != nil {

@@ -19,20 +19,19 @@ import (
 	. "github.com/livesched/livesched/test/objects"
 )
 
-// moment is where a pod is held up, the first time that it comes there, and what becomes of it
-// then.
+// moment is the stage at which a pod is held, the first time that it gets there, and the outcome.
 type moment struct {
 	point   string
 	outcome fwk.Code
-	// late says that the pod waits on Permit meanwhile, rather than in the plugin's call.
+	// late means that the pod is held on Permit, rather than in the plugin's call.
 	late bool
 }
 
-// holder holds one pod up.
+// holder holds one pod.
 type holder struct {
 	at      moment
-	held    chan struct{} // closed once the pod is held up
-	release chan struct{} // closed to let it go on
+	held    chan struct{} // closed once the pod is held
+	release chan struct{} // closed to release it
 	once    sync.Once
 }
 
@@ -40,8 +39,8 @@ func newHolder(s moment) *holder {
 	return &holder{at: s, held: make(chan struct{}), release: make(chan struct{})}
 }
 
-// first is what the plugin says at a point: something else than success at the first call at the
-// holder's.
+// first returns the plugin's status at a point: the outcome of the moment for the first call at its
+// point, otherwise success.
 func (h *holder) first(point string, pod *corev1.Pod) (status *fwk.Status) {
 	if point != h.at.point || pod.Name != "pod" {
 		return nil
@@ -58,7 +57,7 @@ func (h *holder) first(point string, pod *corev1.Pod) (status *fwk.Status) {
 	return status
 }
 
-// hold has the plugins of a script hold the pod up.
+// hold makes the plugins of a script hold the pod.
 func (h *holder) hold(a *Acts) {
 	a.Filter = func(_ context.Context, _ *Actor, pod *corev1.Pod, _ string) *fwk.Status {
 		return h.first("Filter", pod)
@@ -78,7 +77,7 @@ func (h *holder) hold(a *Acts) {
 	}
 }
 
-// stages are all places at which a pod can be held up, with a name each.
+// stages are all stages at which a pod can be held, by name.
 var stages = map[string]moment{
 	"it passes Filter":        {point: "Filter"},
 	"Filter refuses it":       {point: "Filter", outcome: fwk.Unschedulable},
@@ -106,7 +105,7 @@ func entriesOfMoments(only func(moment) bool) []TableEntry {
 
 func anyMoment(moment) bool { return true }
 
-// refusedAt are the stages at which a plugin refuses the pod.
+// refusedAt reports whether a plugin rejects the pod at a stage.
 func refusedAt(s moment) bool { return s.outcome == fwk.Unschedulable || s.late }
 
 var _ = Describe("While a pod is in its cycle and", Ordered, ContinueOnFailure, func() {
@@ -121,7 +120,7 @@ var _ = Describe("While a pod is in its cycle and", Ordered, ContinueOnFailure, 
 		s = &Script{}
 		w.run = Start(s.Register)
 	})
-	// begin creates a pod and waits until it is held up at a stage.
+	// begin creates a pod and waits until it is held at a stage.
 	begin := func(ctx context.Context, at moment) *corev1.Pod {
 		GinkgoHelper()
 		w.expectCleared(ctx)
@@ -156,14 +155,14 @@ var _ = Describe("While a pod is in its cycle and", Ordered, ContinueOnFailure, 
 		}
 		return pod
 	}
-	// goOn lets the pod go on. One that waits on Permit is refused.
+	// goOn releases the pod. A pod that waits on Permit is rejected.
 	goOn := func(pod *corev1.Pod) {
 		close(h.release)
 		if waiting := s.Waiting(pod); h.at.late && waiting != nil {
 			waiting.Reject(Alpha, "not this time")
 		}
 	}
-	// expectRoom makes sure that so much CPU of the node is free, and no more.
+	// expectRoom makes sure that exactly that much CPU of the node is free.
 	expectRoom := func(ctx context.Context, free string) {
 		GinkgoHelper()
 		ExpectBound(ctx, CreatePod(ctx, "mine", "filler", CPU(free)))

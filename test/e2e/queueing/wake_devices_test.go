@@ -30,7 +30,7 @@ func deviceClass(name string, changes ...func(*resourcev1.DeviceClass)) *resourc
 	return c
 }
 
-// forResource has pods that ask for an extended resource get devices of the class.
+// forResource gives devices of the class to pods that request an extended resource.
 func forResource(name string) func(*resourcev1.DeviceClass) {
 	return func(c *resourcev1.DeviceClass) { c.Spec.ExtendedResourceName = &name }
 }
@@ -56,7 +56,7 @@ func deviceClaim(name, class string) *resourcev1.ResourceClaim {
 	}
 }
 
-// usingDevice has a pod use a claim of a name.
+// usingDevice makes a pod use the claim with that name.
 func usingDevice(claim string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "device", ResourceClaimName: &claim}}
@@ -64,13 +64,13 @@ func usingDevice(claim string) func(*corev1.Pod) {
 	}
 }
 
-// ownDevice has a pod use a claim that a controller makes of a template.
+// ownDevice makes a pod use a claim that a controller creates from a template.
 func ownDevice(pod *corev1.Pod) {
 	usingDevice("")(pod)
 	pod.Spec.ResourceClaims[0] = corev1.PodResourceClaim{Name: "device", ResourceClaimTemplateName: ptr.To("template")}
 }
 
-// giveBack has a claim give its device back.
+// giveBack releases the device of a claim.
 func giveBack(name string) func(context.Context) {
 	return func(ctx context.Context) {
 		GinkgoHelper()
@@ -81,7 +81,7 @@ func giveBack(name string) func(context.Context) {
 	}
 }
 
-// inUse is a claim that has a device of a node, for somebody else.
+// inUse allocates a device of a node to a claim, as for another pod.
 func inUse(ctx context.Context, name, nodeName, device string) {
 	GinkgoHelper()
 	c := deviceClaim(name, "class")
@@ -110,9 +110,9 @@ var _ = Describe("What happens to devices", Ordered, ContinueOnFailure, func() {
 			happens: func(ctx context.Context) {
 				pod := p("pod")
 				Expect(K8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
-				// The claim may be seen before or after the name: each has an event of its own. It
-				// is owned from the start, as the controller makes it: the owner of a claim is
-				// nothing that upstream's plugin waits for.
+				// The claim and its name may arrive in either order: each has its own event. It has
+				// an owner from the start, as the controller creates it: upstream's plugin does not
+				// wait for an owner.
 				claim := deviceClaim("claim", "class")
 				claim.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: ptr.To(true)}}
 				given(ctx, claim)

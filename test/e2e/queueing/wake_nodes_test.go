@@ -18,14 +18,14 @@ import (
 	. "github.com/livesched/livesched/test/objects"
 )
 
-// roomy gives a node another amount of room.
+// roomy changes the capacity of a node.
 func roomy(n *corev1.Node, of corev1.ResourceName, quantity string) *corev1.Node {
 	n.Status.Allocatable = n.Status.Allocatable.DeepCopy()
 	n.Status.Allocatable[of] = resource.MustParse(quantity)
 	return n
 }
 
-// haveNodeStatus has the status of a node change.
+// haveNodeStatus changes the status of a node.
 func haveNodeStatus(name string, change func(*corev1.Node)) func(context.Context) {
 	return func(ctx context.Context) {
 		GinkgoHelper()
@@ -36,7 +36,7 @@ func haveNodeStatus(name string, change func(*corev1.Node)) func(context.Context
 	}
 }
 
-// p makes a pod of a table: the spec says which scheduler it asks for.
+// p returns a pod of a table; the spec sets its scheduler.
 func p(name string, changes ...func(*corev1.Pod)) *corev1.Pod { return PodOf("", name, changes...) }
 
 func asking(of corev1.ResourceName, quantity string) func(*corev1.Pod) {
@@ -175,7 +175,7 @@ var _ = Describe("What happens to nodes", Ordered, ContinueOnFailure, func() {
 				haveNodeStatus("n1", func(n *corev1.Node) {
 					n.Status.Images = []corev1.ContainerImage{{Names: []string{"registry.example/pause:1"}, SizeBytes: 1 << 20}}
 				})(ctx)
-				// What comes next shows that the report was handled.
+				// The next change shows that this one was handled.
 				have(NodeOf("n1"), func(n *corev1.Node) { metav1.SetMetaDataAnnotation(&n.ObjectMeta, "seen", "yes") })(ctx)
 			},
 			event: of(fwk.Node, fwk.UpdateNodeAnnotation),

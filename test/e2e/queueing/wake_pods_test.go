@@ -21,12 +21,12 @@ import (
 	"github.com/livesched/livesched/test/testcluster"
 )
 
-// resident is a pod of another scheduler that runs on a node.
+// resident returns a pod of another scheduler that runs on a node.
 func resident(name, nodeName string, changes ...func(*corev1.Pod)) *corev1.Pod {
 	return PodOf("somebody-else", name, append(changes, OnNode(nodeName))...)
 }
 
-// terms ask for pods that have a label, whatever its value, over a topology.
+// terms selects pods that have a label, whatever its value, over a topology.
 func terms(label, topologyKey string) []corev1.PodAffinityTerm {
 	return []corev1.PodAffinityTerm{{
 		LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: label, Operator: metav1.LabelSelectorOpExists}}},
@@ -46,8 +46,8 @@ func apart(label, topologyKey string) func(*corev1.Pod) {
 	}
 }
 
-// spread has pods with a label, the pod itself among them, keep within one of each other over the
-// values of a node label, of which there have to be some number.
+// spread limits the skew of pods with a label, including the pod itself, to one over the values of
+// a node label, with a minimum number of domains.
 func spread(label, topologyKey string, minDomains int32) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		Labelled(label, "x")(pod)
@@ -58,12 +58,12 @@ func spread(label, topologyKey string, minDomains int32) func(*corev1.Pod) {
 	}
 }
 
-// resize has a pod ask for another amount of CPU.
+// resize changes a pod's request of CPU.
 func resize(name, quantity string) func(context.Context) {
 	return func(ctx context.Context) {
 		GinkgoHelper()
 		pod := p(name)
-		// What the pod is told of its refusal may get in between.
+		// The write of the pod's condition may come in between.
 		Expect(retry.RetryOnConflict(testcluster.Patience, func() error {
 			if err := K8s.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
 				return err

@@ -29,29 +29,27 @@ import (
 	"github.com/livesched/livesched/test/testcluster"
 )
 
-// wake is about pods that a plugin refuses, and something that happens: which of them are tried
-// again, and which are not. It is what the tables of the wake_*_test.go files consist of; the
-// scenarios are those of kube-scheduler's test/integration/scheduler/queueing and more of their
-// kind.
+// wake describes pods that a plugin rejects, and a change: some of the pods must be retried after
+// it, others must not. The tables of the wake_*_test.go files consist of these; the scenarios are
+// those of kube-scheduler's test/integration/scheduler/queueing and similar ones.
 type wake struct {
-	// plugin is the one that refuses the pods. With alone, the profile has no other that could.
+	// plugin rejects the pods. If alone is set, the profile has no other plugin that could.
 	plugin string
 	alone  bool
-	// also are further plugins that refuse the pods.
+	// also are further plugins that reject the pods.
 	also []string
-	// given is there before: the objects are created as they are.
+	// given exists beforehand: the objects are created as they are.
 	given []client.Object
-	// woken are tried again, asleep are not. Those that ask for no scheduler get the one of the
-	// spec.
+	// woken are retried, asleep are not. Pods without a scheduler get the spec's.
 	woken, asleep []*corev1.Pod
-	// gated says that the pods are refused before they are queued.
+	// gated means that the pods are rejected before they are queued.
 	gated bool
-	// happens is what happens, and event what livesched makes of it.
+	// happens makes the change, and event is livesched's event for it.
 	happens func(ctx context.Context)
 	event   fwk.ClusterEvent
 }
 
-// The events of a pod, which fwk has no names for.
+// The pod events for which fwk has no names.
 func assignedPod(action fwk.ActionType) fwk.ClusterEvent {
 	return fwk.ClusterEvent{Resource: schedframework.EventAssignedPodAdd.Resource, ActionType: action}
 }
@@ -60,7 +58,7 @@ func of(resource fwk.EventResource, action fwk.ActionType) fwk.ClusterEvent {
 	return fwk.ClusterEvent{Resource: resource, ActionType: action}
 }
 
-// podItself is the event of a change of the refused pod itself.
+// podItself is the event of a change of the rejected pod itself.
 var podItself = schedframework.EventUnscheduledPodUpdate
 
 // wakers runs the specs of one table, all with one livesched, or with kube-scheduler; see
@@ -77,13 +75,13 @@ func (w *wakers) start() {
 	w.run = Start()
 }
 
-// loners are the plugins that specs want alone in a profile.
+// loners are the plugins that some specs need alone in a profile.
 var loners = []string{
 	"DynamicResources", "InterPodAffinity", "NodeAffinity", "NodePorts", "NodeResourcesFit", "NodeUnschedulable", "NodeVolumeLimits",
 	"PodTopologySpread", "TaintToleration", "VolumeBinding", "VolumeRestrictions", "VolumeZone",
 }
 
-// alone is the spec of a profile whose pods no plugin refuses but one.
+// alone is the spec of a profile in which only one plugin rejects pods.
 func alone(plugin string) string {
 	return fmt.Sprintf("plugins: {multiPoint: {disabled: [{name: '*'}], enabled: [{name: PrioritySort}, {name: DefaultBinder}, {name: %s}]}}", plugin)
 }
@@ -112,8 +110,8 @@ func (w *wakers) check(ctx context.Context, c wake) {
 	woken, asleep := createPods(ctx, name, c.woken), createPods(ctx, name, c.asleep)
 	pods := slices.Concat(woken, asleep)
 	if w.run != nil {
-		// The profile comes last, so that nothing of what is given happens after the pods were
-		// refused.
+		// The profile comes last, so that no event of the given objects follows the rejection of
+		// the pods.
 		w.expectCaughtUp(ctx)
 		CreateProfile(ctx, name, spec)
 	}
@@ -131,7 +129,7 @@ func (w *wakers) check(ctx context.Context, c wake) {
 	w.expectAsleep(ctx, asleep, before)
 }
 
-// given creates an object until the end of the spec, whatever protects it.
+// given creates an object until the end of the spec, and removes its finalizers.
 func given(ctx context.Context, object client.Object) {
 	GinkgoHelper()
 	Create(ctx, object)
@@ -159,9 +157,9 @@ func createPods(ctx context.Context, schedulerName string, pods []*corev1.Pod) [
 	return created
 }
 
-// expectCleared waits until livesched knows that the profiles and policies of the spec before are
-// gone, which would else have a say in this one, and no pod is being bound any more:
-// DynamicResources would give the device of a pod that is gone to the next claim of that name.
+// expectCleared waits until livesched knows that the profiles and policies of the previous spec are
+// gone, which would otherwise affect this one, and until no pod is being bound any more:
+// DynamicResources would give the device of a deleted pod to the next claim with that name.
 func (w *wakers) expectCleared(ctx context.Context) {
 	GinkgoHelper()
 	if w.run == nil {
@@ -212,8 +210,8 @@ func versions(list client.ObjectList) map[types.UID]string {
 	return all
 }
 
-// expectRefused waits until the expected plugins have refused a pod, and returns how often it was
-// tried.
+// expectRefused waits until the expected plugins have rejected a pod, and returns the number of its
+// attempts.
 func (w *wakers) expectRefused(ctx context.Context, pod *corev1.Pod, c *wake) int {
 	GinkgoHelper()
 	if w.run == nil {
@@ -238,15 +236,15 @@ func (w *wakers) state(pod *corev1.Pod) queue.PodState {
 	return state
 }
 
-// expectHandled waits until livesched has done with what happened.
+// expectHandled waits until livesched has handled the change.
 func (w *wakers) expectHandled(ctx context.Context, c *wake, before uint64, pods []*corev1.Pod) {
 	GinkgoHelper()
 	switch {
 	case w.run == nil:
 	case c.event == podItself:
 		for _, pod := range pods {
-			// A pod that was woken is bound soon, or in its next attempt. What the pod was told of
-			// its refusal may be written only now, which makes it another version.
+			// A pod that was woken is bound soon, or in its next attempt. The condition of its
+			// rejection may be written only now, which makes another version.
 			Eventually(func(g Gomega) {
 				g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
 				state := w.state(pod)
@@ -258,7 +256,7 @@ func (w *wakers) expectHandled(ctx context.Context, c *wake, before uint64, pods
 	}
 }
 
-// handled is how many events of a kind this process has handled.
+// handled returns how many events of a kind this process has handled.
 func (w *wakers) handled(event fwk.ClusterEvent) uint64 {
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	Expect(err).NotTo(HaveOccurred())
@@ -275,7 +273,7 @@ func (w *wakers) handled(event fwk.ClusterEvent) uint64 {
 	return 0
 }
 
-// tried is how often a pod was tried. One that is bound, or on its way, counts for one more.
+// tried returns the number of attempts at a pod, or underWay if it is bound or in an attempt.
 func (w *wakers) tried(ctx context.Context, pod *corev1.Pod) (int, error) {
 	if w.run == nil {
 		err := K8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)
@@ -294,8 +292,8 @@ func (w *wakers) tried(ctx context.Context, pod *corev1.Pod) (int, error) {
 // underWay stands for any number of attempts.
 const underWay = 1 << 20
 
-// expectAsleep makes sure that pods are where they were. What happened has been handled: nothing is
-// to be waited for.
+// expectAsleep makes sure that the pods stay where they were. The change has been handled, so there
+// is nothing to wait for.
 func (w *wakers) expectAsleep(ctx context.Context, pods []*corev1.Pod, before map[types.UID]int) {
 	GinkgoHelper()
 	for _, pod := range pods {
@@ -309,8 +307,8 @@ func (w *wakers) expectAsleep(ctx context.Context, pods []*corev1.Pod, before ma
 	}
 }
 
-// expectRefusedByOracle is expectRefused for kube-scheduler, which says no more than that it was
-// refused.
+// expectRefusedByOracle is expectRefused for kube-scheduler, which reports only that the pod was
+// rejected.
 func (w *wakers) expectRefusedByOracle(ctx context.Context, pod *corev1.Pod, c *wake) int {
 	GinkgoHelper()
 	if c.gated {
@@ -320,7 +318,7 @@ func (w *wakers) expectRefusedByOracle(ctx context.Context, pod *corev1.Pod, c *
 		return 0
 	}
 	ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable, Not(BeEmpty()))
-	// Objects that were created before the pod may reach kube-scheduler after it.
+	// kube-scheduler may receive objects that were created before the pod after it.
 	tried := 0
 	Eventually(func(g Gomega) {
 		tried = oracleTried(ctx, pod)
@@ -330,7 +328,7 @@ func (w *wakers) expectRefusedByOracle(ctx context.Context, pod *corev1.Pod, c *
 	return tried
 }
 
-// oracleTried is how often kube-scheduler has tried a pod, as its Events say.
+// oracleTried returns how often kube-scheduler has tried a pod, according to its Events.
 func oracleTried(ctx context.Context, pod *corev1.Pod) int {
 	tried := len(EventsOf(ctx, pod, "Scheduled"))
 	for _, event := range EventsOf(ctx, pod, "FailedScheduling") {
@@ -342,7 +340,7 @@ func oracleTried(ctx context.Context, pod *corev1.Pod) int {
 	return tried
 }
 
-// have has the API server change an object of a name.
+// have changes an object in the API server.
 func have[T client.Object](object T, change func(T)) func(context.Context) {
 	return func(ctx context.Context) {
 		GinkgoHelper()
@@ -350,7 +348,7 @@ func have[T client.Object](object T, change func(T)) func(context.Context) {
 	}
 }
 
-// come has objects come into being.
+// come creates objects.
 func come(objects ...client.Object) func(context.Context) {
 	return func(ctx context.Context) {
 		GinkgoHelper()
@@ -360,7 +358,7 @@ func come(objects ...client.Object) func(context.Context) {
 	}
 }
 
-// goAway has objects go.
+// goAway deletes objects.
 func goAway(objects ...client.Object) func(context.Context) {
 	return func(ctx context.Context) {
 		GinkgoHelper()

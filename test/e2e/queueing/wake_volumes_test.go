@@ -22,7 +22,7 @@ import (
 // driver is the CSI driver of the volumes of a table.
 const driver = "driver.example.com"
 
-// volume makes a volume that many may use, of no class.
+// volume returns a volume without a class that many may use.
 func volume(name string, changes ...func(*corev1.PersistentVolume)) *corev1.PersistentVolume {
 	v := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -54,7 +54,7 @@ func byDriver(v *corev1.PersistentVolume) {
 	v.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: v.Name}}
 }
 
-// claim makes a claim for a volume that many may use, of no class.
+// claim returns a claim without a class for a volume that many may use.
 func claim(name string, changes ...func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
 	c := ClaimOf(name, "")
 	c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
@@ -64,7 +64,7 @@ func claim(name string, changes ...func(*corev1.PersistentVolumeClaim)) *corev1.
 	return c
 }
 
-// boundTo does what the volume controller does with a claim whose volume is found.
+// boundTo does what the volume controller does with a claim whose volume it has found.
 func boundTo(volume string) func(*corev1.PersistentVolumeClaim) {
 	return func(c *corev1.PersistentVolumeClaim) {
 		c.Spec.VolumeName = volume
@@ -96,7 +96,7 @@ func allowing(zone string) func(*storagev1.StorageClass) {
 	}
 }
 
-// csiNode says how many volumes of the driver a node can have attached.
+// csiNode reports how many volumes of the driver a node can have attached.
 func csiNode(name string, limit int32) *storagev1.CSINode {
 	return &storagev1.CSINode{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -123,7 +123,7 @@ func haveCapacity(quantity string) func(context.Context) {
 	return have(capacity("0"), func(c *storagev1.CSIStorageCapacity) { c.Capacity = ptr.To(resource.MustParse(quantity)) })
 }
 
-// inline has a pod use the driver without a claim.
+// inline makes a pod use the driver without a claim.
 func inline(pod *corev1.Pod) {
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "inline", VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: driver}}})
 }

@@ -14,26 +14,26 @@ import (
 	. "github.com/livesched/livesched/test/objects"
 )
 
-// effect is what a change does to the profile that decides.
+// effect is the effect of a change on the running profile.
 type effect int
 
 const (
-	kept     effect = iota // the same generation goes on
-	replaced               // another one takes its place
-	removed                // there is none
+	kept     effect = iota // the same instance continues
+	replaced               // another instance replaces it
+	removed                // no instance replaces it
 )
 
-// change is something that happens to a profile.
+// change is a change of a profile.
 type change struct {
 	// name completes "its profile ...".
 	name   string
 	effect effect
-	// make makes the change, and waits until livesched has dealt with it.
+	// make makes the change, and waits until livesched has processed it.
 	make func(ctx context.Context, c *cell)
 }
 
-// Plugins at their extension points: Holder is the first at PreBind, so that what VolumeBinding and
-// DynamicResources have assumed is held, and not written yet.
+// Plugins at their extension points: Holder is the first at PreBind, so it holds pods whose volumes
+// and devices VolumeBinding and DynamicResources have assumed, but not written yet.
 const holderEverywhere = `
 plugins:
   multiPoint: {enabled: [{name: Holder}]}
@@ -41,15 +41,15 @@ plugins:
   bind: {enabled: [{name: Holder}, {name: DefaultBinder}], disabled: [{name: '*'}]}
 `
 
-// spec is that of the cell's profile, with something added.
+// spec returns the spec of the cell's profile, with an addition.
 func (c *cell) spec(more string) string {
 	return holderEverywhere + "schedulerName: " + c.name + "\npolicyRef: {name: " + c.name + "}\n" + more
 }
 
-// others is the name of another object that claims the scheduler name of the cell.
+// other is the name of another object that claims the scheduler name of the cell.
 func (c *cell) other() string { return c.name + "-other" }
 
-// replaceBy has another object take over the scheduler name.
+// replaceBy makes another object take over the scheduler name.
 func (c *cell) replaceBy(ctx context.Context, spec string) {
 	create(ctx, Profile(c.other(), spec))
 	ExpectCondition(ctx, c.other(), v1alpha1.ConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonSchedulerNameConflict)
@@ -100,7 +100,7 @@ var changes = []change{
 	}},
 }
 
-// mend makes the profile one that decides, and another generation than any before.
+// mend makes sure that the profile runs, with a new instance.
 func (c *cell) mend(ctx context.Context) {
 	create(ctx, Policy(c.name+"-mended", ""))
 	spec := holderEverywhere + "schedulerName: " + c.name + "\npolicyRef: {name: " + c.name + "-mended}\npercentageOfNodesToScore: 60"

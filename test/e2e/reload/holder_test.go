@@ -21,11 +21,11 @@ import (
 // holding is the name of the plugin.
 const holding = "Holder"
 
-// hold is what the plugin does with one pod at one extension point.
+// hold determines what the plugin does with one pod at one extension point.
 type hold struct {
 	point string
-	// status is what the plugin returns there until the pod is released. nil: it does not return
-	// until then. Wait has the pod wait on Permit.
+	// status is what the plugin returns there until the pod is released. If it is nil, the call
+	// does not return until then. Wait makes the pod wait on Permit.
 	status *fwk.Status
 
 	reached, released chan struct{}
@@ -37,29 +37,29 @@ var refusedOnce = fwk.NewStatus(fwk.Unschedulable, "once")
 
 func (h *hold) release() { h.let.Do(func() { close(h.released) }) }
 
-// attempt is what the plugin saw of one attempt at a pod, from PreFilter on.
+// attempt records what the plugin saw of one scheduling attempt, from PreFilter on.
 type attempt struct {
-	// generations of the profile whose plugin was called, without repetition.
+	// generations are the instances of the profile whose plugin was called, without repetition.
 	generations []int
 	points      []string
 }
 
-// holders are the instances of the plugin and what they saw. Called by livesched's goroutines and
-// by specs.
+// holders are the instances of the plugin and the calls that they saw. livesched's goroutines and
+// specs use it.
 type holders struct {
 	mu       sync.Mutex // guards the rest
 	built    map[string][]*holder
 	holds    map[string]*hold
 	attempts map[string][]*attempt
-	admitted map[string][]int // generations that were asked by PreEnqueue
-	popped   []string         // pods in the order in which they came to PreFilter
+	admitted map[string][]int // instances whose PreEnqueue was called
+	popped   []string         // pods in the order of their PreFilter calls
 }
 
 func newHolders() *holders {
 	return &holders{built: map[string][]*holder{}, holds: map[string]*hold{}, attempts: map[string][]*attempt{}, admitted: map[string][]int{}}
 }
 
-// hold has a pod held, by its name, which no two pods of the suite share.
+// hold holds a pod, by its name, which no two pods of the suite share.
 func (s *holders) hold(pod, point string, status *fwk.Status) *hold {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +75,7 @@ func (s *holders) letGo(pod string) {
 	s.holds[pod].release()
 }
 
-// of lists the generations of a profile that were built.
+// of lists the instances of a profile that were built.
 func (s *holders) of(schedulerName string) []*holder {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,8 +93,7 @@ func (s *holders) seen(pod string) []attempt {
 	return seen
 }
 
-// order lists those of the given pods that were popped since there were so many pods, in that
-// order.
+// order lists those of the given pods that were popped after the first so many pods, in that order.
 func (s *holders) order(since int, pods []string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,14 +106,14 @@ func (s *holders) order(since int, pods []string) []string {
 	return order
 }
 
-// count is how many pods were popped.
+// count returns the number of pods that were popped.
 func (s *holders) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.popped)
 }
 
-// askedToAdmit lists the generations whose PreEnqueue was asked about a pod.
+// askedToAdmit lists the instances whose PreEnqueue was called for a pod.
 func (s *holders) askedToAdmit(pod string) []int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,7 +145,7 @@ func (s *holders) build(ctx context.Context, args runtime.Object, handle fwk.Han
 	return h, nil
 }
 
-// note notes a call and returns the pod's hold, if it is for this point.
+// note records a call and returns the pod's hold, if it is for this point.
 func (s *holders) note(generation int, point, pod string) *hold {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,7 +23,7 @@ import (
 
 const (
 	// bystander is the scheduler name of a profile that no spec changes, for pods on the node
-	// spare.
+	// "spare".
 	bystander = "bystander"
 	spare     = "spare"
 	// important is a priority class.
@@ -34,23 +34,23 @@ const (
 type cell struct {
 	moment moment
 	change change
-	// name is that of the profile, its scheduler name, the policy and the node.
+	// name is the name of the profile, its scheduler name, the policy and the node.
 	name   string
 	policy string
 	node   *corev1.Node
 	pod    *corev1.Pod
 	held   *hold
-	// attempts is how many attempts at the pod had been made when it was at its moment.
+	// attempts is the number of attempts at the pod that had been made when it reached its moment.
 	attempts int
 
-	// What some moments need.
+	// What some moments need:
 	blocker *hold
 	victim  *corev1.Pod
-	others  []*corev1.Pod // that stay on the node
+	others  []*corev1.Pod // they stay on the node
 	volume  *corev1.PersistentVolume
 }
 
-// instance is the first generation of the cell's profile.
+// instance returns the first instance of the cell's profile.
 func (c *cell) instance() *holder { return plugins.of(c.name)[0] }
 
 func exists(ctx context.Context, object client.Object) bool {
@@ -80,7 +80,7 @@ func (c *cell) begin(ctx context.Context) {
 	}
 	if c.moment.point != "" {
 		c.held = plugins.hold(c.pod.Name, c.moment.point, c.moment.status)
-		DeferCleanup(c.held.release) // a spec that fails must not hold the loop
+		DeferCleanup(c.held.release) // a failed spec must not block the loop
 	}
 	if c.blocker != nil {
 		DeferCleanup(c.blocker.release)
@@ -103,7 +103,7 @@ func (c *cell) place() queue.Place {
 	return state.Place
 }
 
-// goOn lets the pod go on.
+// goOn lets the pod continue.
 func (c *cell) goOn(ctx context.Context) {
 	if c.held != nil {
 		c.held.release()
@@ -113,13 +113,13 @@ func (c *cell) goOn(ctx context.Context) {
 	}
 }
 
-// run changes the profile while the pod is at its moment, and returns the generation that is to
-// bind it.
+// run changes the profile while the pod is at its moment, and returns the instance that must bind
+// it.
 func (c *cell) run(ctx context.Context) (generation int) {
 	GinkgoHelper()
 	old := c.instance()
 	if c.moment.place == queue.ErrorBackoff {
-		c.held.release() // it is the back-off that holds the pod
+		c.held.release() // the back-off holds the pod
 	}
 	c.change.make(ctx, c)
 	retired := c.change.effect != kept
@@ -162,8 +162,7 @@ func (c *cell) run(ctx context.Context) (generation int) {
 	return 1
 }
 
-// expectLookedAtAgain waits until the new generation has looked at a pod that waits, without
-// anybody's help.
+// expectLookedAtAgain waits until the new instance has tried a waiting pod, without an event.
 func (c *cell) expectLookedAtAgain(ctx context.Context) {
 	GinkgoHelper()
 	if c.blocker != nil {
@@ -183,7 +182,7 @@ func (c *cell) expectLookedAtAgain(ctx context.Context) {
 	}).WithContext(ctx).Should(Equal([]int{1}))
 }
 
-// end checks what became of the pod, and that nothing is left.
+// end checks the outcome of the pod, and that nothing is left.
 func (c *cell) end(ctx context.Context, generation int) {
 	GinkgoHelper()
 	ExpectBound(ctx, c.pod)
@@ -198,7 +197,7 @@ func (c *cell) end(ctx context.Context, generation int) {
 	}
 	Expect(seen[len(seen)-1].generations).To(Equal([]int{generation}))
 	if c.moment.underWay {
-		// The first attempts may have come before livesched knew of the volume or the device.
+		// The first attempts may have preceded the event of the volume or the device.
 		Expect(seen).To(HaveLen(c.attempts), "a pod that is under way is not taken a second time")
 	}
 	Eventually(bound.Of).WithArguments(c.pod.UID).WithContext(ctx).Should(Equal(1), "it is bound once")

@@ -20,27 +20,27 @@ import (
 	. "github.com/livesched/livesched/test/objects"
 )
 
-// moment is where a pod is while its profile is changed.
+// moment is the stage of a pod while its profile changes.
 type moment struct {
 	// name completes "while a pod ...".
 	name string
-	// underWay: the pod has been popped, and the generation that it was popped under has it to the
-	// end.
+	// underWay means that the pod was popped, and that the instance under which it was popped
+	// completes its attempt.
 	underWay bool
-	// place is where the queue has the pod.
+	// place is the pod's place in the queue.
 	place queue.Place
-	// policy is what the moment needs of the policy.
+	// policy is the part of the policy that the moment needs.
 	policy string
-	// hold is where and how the plugin holds the pod. Empty: it does not.
+	// hold says where and how the plugin holds the pod. Empty: it does not.
 	point  string
 	status *fwk.Status
-	// prepare makes what else there has to be, and changes the pod before it is created.
+	// prepare creates the other objects of the moment, and changes the pod before it is created.
 	prepare func(ctx context.Context, c *cell)
-	// reached waits until the pod is there, where it takes more than the hold and the place.
+	// reached waits until the pod is there, if the hold and the place do not suffice.
 	reached func(ctx context.Context, c *cell)
-	// meanwhile looks at the others after the change, while the pod is still there.
+	// meanwhile checks other pods after the change, while the pod is still there.
 	meanwhile func(ctx context.Context, c *cell)
-	// goOn lets the pod go on, beside its hold.
+	// goOn lets the pod continue, in addition to releasing its hold.
 	goOn func(ctx context.Context, c *cell)
 }
 
@@ -68,8 +68,8 @@ var (
 				Eventually(func() any { return c.instance().handle.GetWaitingPod(c.pod.UID) }).WithContext(ctx).ShouldNot(BeNil())
 			},
 			goOn: func(_ context.Context, c *cell) {
-				// Whoever decides now can allow a pod of an older generation: the waiting pods are
-				// shared.
+				// The current instance can allow a pod of an older instance, because they share the
+				// waiting pods.
 				all := plugins.of(c.name)
 				all[len(all)-1].handle.GetWaitingPod(c.pod.UID).Allow(holding)
 			}},
@@ -81,8 +81,8 @@ var (
 	}
 )
 
-// holdTheLoop has a pod of another profile hold the scheduling loop, so that the cell's stays in
-// the queue.
+// holdTheLoop blocks the scheduling loop with a pod of another profile, so that the cell's pod
+// stays in the queue.
 func holdTheLoop(ctx context.Context, c *cell) {
 	blocker := podOn(spare, c.name+"-blocker", bystander, "1m")
 	c.blocker = plugins.hold(blocker.Name, "PreFilter", nil)
@@ -100,8 +100,8 @@ func requested(node string) int64 {
 	return run.Scheduler.Cache().Dump().Nodes[node].Requested.MilliCPU
 }
 
-// occupyNode has a victim be where the pod wants to go, which stays for a while once it is deleted,
-// and another one that leaves room enough.
+// occupyNode puts a victim where the pod must go, which takes a while to terminate once it is
+// deleted, and another pod that leaves enough room.
 func occupyNode(ctx context.Context, c *cell) {
 	c.victim = podOn(c.node.Name, c.name+"-victim", bystander, "3")
 	c.victim.Spec.NodeName = c.node.Name
@@ -134,7 +134,7 @@ func victimGoes(ctx context.Context, c *cell) {
 	Update(ctx, c.victim, func(p *corev1.Pod) { p.Finalizers = nil })
 }
 
-// needVolume makes one volume on the node, and two claims that it would fit.
+// needVolume creates one volume on the node, and two claims that it would fit.
 func needVolume(ctx context.Context, c *cell) {
 	mode := storagev1.VolumeBindingWaitForFirstConsumer
 	create(ctx, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: c.name}, Provisioner: "kubernetes.io/no-provisioner", VolumeBindingMode: &mode})
@@ -151,7 +151,7 @@ func needVolume(ctx context.Context, c *cell) {
 	podWithVolume(ctx, c, c.pod)
 }
 
-// podWithVolume gives a pod a claim of its own for the volume.
+// podWithVolume gives a pod its own claim for the volume.
 func podWithVolume(ctx context.Context, c *cell, pod *corev1.Pod) {
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: pod.Name},
@@ -166,8 +166,8 @@ func podWithVolume(ctx context.Context, c *cell, pod *corev1.Pod) {
 	}}}
 }
 
-// bindVolume waits until the volume is given to the pod's claim, and does what the volume
-// controller does then.
+// bindVolume waits until the volume is given to the pod's claim, and then acts as the volume
+// controller.
 func bindVolume(ctx context.Context, c *cell) {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: c.pod.Name}}
 	Eventually(func(g Gomega) {
@@ -187,7 +187,7 @@ func bindVolume(ctx context.Context, c *cell) {
 
 const deviceDriver = "driver.example.com"
 
-// needDevice makes one device on the node.
+// needDevice creates one device on the node.
 func needDevice(ctx context.Context, c *cell) {
 	create(ctx, &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: c.name}, Spec: resourcev1.DeviceClassSpec{
 		Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{Expression: `device.driver == "` + deviceDriver + `"`}}},
@@ -198,7 +198,7 @@ func needDevice(ctx context.Context, c *cell) {
 	podWithDevice(ctx, c, c.pod)
 }
 
-// podWithDevice gives a pod a claim of its own for the device.
+// podWithDevice gives a pod its own claim for the device.
 func podWithDevice(ctx context.Context, c *cell, pod *corev1.Pod) {
 	create(ctx, &resourcev1.ResourceClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: pod.Name},
@@ -210,7 +210,7 @@ func podWithDevice(ctx context.Context, c *cell, pod *corev1.Pod) {
 	pod.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "device"}}
 }
 
-// deviceIsReserved waits until the claim says that the pod has the device.
+// deviceIsReserved waits until the claim is reserved for the pod, with the device.
 func deviceIsReserved(ctx context.Context, c *cell) {
 	claim := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: c.pod.Name}}
 	Eventually(func(g Gomega) {
@@ -220,11 +220,11 @@ func deviceIsReserved(ctx context.Context, c *cell) {
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// noSecondPromise checks that whoever decides now does not promise another pod what the pod holds.
+// noSecondPromise checks that the current instance does not promise another pod what the pod holds.
 func noSecondPromise(equip func(context.Context, *cell, *corev1.Pod)) func(context.Context, *cell) {
 	return func(ctx context.Context, c *cell) {
 		if run.Scheduler.Store().Current().Get(c.name) == nil {
-			return // nobody can
+			return // no instance can promise anything
 		}
 		rival := podOn(c.node.Name, c.name+"-rival", c.name, "1m")
 		equip(ctx, c, rival)

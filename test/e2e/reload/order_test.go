@@ -25,7 +25,7 @@ import (
 	. "github.com/livesched/livesched/test/objects"
 )
 
-// Plugins that order the queue by the names of pods, up and down.
+// The plugins order the queue by the names of pods, ascending and descending.
 const (
 	byName     = "ByName"
 	byNameDown = "ByNameDown"
@@ -64,7 +64,7 @@ var _ = Describe("A queue whose order changes", func() {
 		createNode(ctx, node)
 	})
 	on := func(policy string) string { return holderEverywhere + "policyRef: {name: " + policy + "}" }
-	// reorder changes the order that a policy asks for.
+	// reorder changes the order that a policy specifies.
 	reorder := func(ctx context.Context, name, sort string) {
 		GinkgoHelper()
 		patch := fmt.Sprintf(`{"spec":{"queueSort":{"name":%q}}}`, sort)
@@ -82,7 +82,7 @@ var _ = Describe("A queue whose order changes", func() {
 			}).WithContext(ctx).Should(Equal(sort))
 		}
 	}
-	// block holds the scheduling loop with a pod.
+	// block blocks the scheduling loop with a pod.
 	block := func(ctx context.Context, name, schedulerName string) *hold {
 		GinkgoHelper()
 		h := plugins.hold(name, "PreFilter", nil)
@@ -124,7 +124,7 @@ var _ = Describe("A queue whose order changes", func() {
 	})
 
 	It("by the deletion of the profile that had its way re-orders pods that back off, whose profile has not changed", func(ctx context.Context) {
-		// The elder is the older one, but its spec is broken when the younger begins to run.
+		// The elder is the older one, but its spec is invalid when the younger starts to run.
 		create(ctx, Policy("down", "queueSort: {name: ByNameDown}\npodInitialBackoff: 1h\npodMaxBackoff: 1h"), Policy("up", "queueSort: {name: ByName}"))
 		create(ctx, Profile(one, "policyRef: {name: nowhere}"), Profile(two, on("down")))
 		ExpectProgrammed(ctx, two)
@@ -153,7 +153,7 @@ var _ = Describe("A queue whose order changes", func() {
 		ExpectProgrammed(ctx, two)
 		Expect(run.Scheduler.Store().Current().Get(two)).To(BeIdenticalTo(running), "it is carried over")
 		queued(ctx, queue.Backoff, pods)
-		// Back-offs end in windows; within one the queue sort decides. One window, as a rule.
+		// Back-offs end in windows; within one the queue sort decides. Usually there is one window.
 		var states []queue.PodState
 		for _, pod := range pods {
 			state, _ := run.Scheduler.Queue().Get(pod.UID)
@@ -213,7 +213,7 @@ var _ = Describe("A queue whose order changes", func() {
 		var pods []*corev1.Pod
 		for i := range total {
 			pod := podOn(node, fmt.Sprintf("load-%d", (i*7919)%total), []string{one, two}[i%2], "1m")
-			if i%2 == 1 { // refused once, so that pods back off, too
+			if i%2 == 1 { // rejected once, so that pods back off, too
 				h := plugins.hold(pod.Name, "Reserve", refusedOnce)
 				DeferCleanup(h.release)
 			}

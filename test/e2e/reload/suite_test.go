@@ -41,7 +41,7 @@ var (
 	run     *testcluster.Running
 	// plugins are the instances of the suite's plugin.
 	plugins *holders
-	// bound counts for each pod how often it was bound.
+	// bound counts the bindings of each pod.
 	bound *testcluster.Bindings
 )
 
@@ -75,10 +75,10 @@ var _ = AfterSuite(func() {
 	}
 })
 
-// footprint is what a livesched holds that must not grow with the number of reloads.
+// footprint counts what a livesched holds that must not grow with the number of reloads.
 type footprint struct{ generations, handlers, goroutines, series int }
 
-// seriesPrefix is what the scheduler names of the specs begin with.
+// seriesPrefix is the prefix of the specs' scheduler names.
 const seriesPrefix = "reload-"
 
 func takeFootprint() footprint {
@@ -106,13 +106,13 @@ func create(ctx context.Context, objects ...client.Object) {
 	}
 }
 
-// remove deletes an object at once, if it is still there.
+// remove deletes an object if it still exists, without a grace period.
 func remove(ctx context.Context, object client.Object) {
 	GinkgoHelper()
 	if err := k8s.Get(ctx, client.ObjectKeyFromObject(object), object); apierrors.IsNotFound(err) {
 		return
 	}
-	if len(object.GetFinalizers()) > 0 { // which protect volumes that are in use
+	if len(object.GetFinalizers()) > 0 { // they protect volumes that are in use
 		Update(ctx, object, func(object client.Object) { object.SetFinalizers(nil) })
 	}
 	Expect(client.IgnoreNotFound(k8s.Delete(ctx, object, client.GracePeriodSeconds(0)))).To(Succeed())
@@ -125,8 +125,8 @@ func respec(ctx context.Context, name, spec string) {
 	Update(ctx, Profile(name, ""), func(p *v1alpha1.SchedulerProfile) { p.Spec = next })
 }
 
-// createNode creates a node with 4 CPUs and waits until livesched knows it: it comes by another way
-// than pods do, and there may have been one of that name.
+// createNode creates a node with 4 CPUs and waits until livesched has it: nodes and pods arrive
+// independently, and an earlier node may have had the name.
 func createNode(ctx context.Context, name string) {
 	GinkgoHelper()
 	node := Node(name, "4", "8Gi", nil)
@@ -137,7 +137,7 @@ func createNode(ctx context.Context, name string) {
 	}).WithContext(ctx).Should(BeTrue())
 }
 
-// podOn makes a pod that fits on one node only.
+// podOn returns a pod that fits on one node only.
 func podOn(node, name, schedulerName, cpu string) *corev1.Pod {
 	pod := PodOf(schedulerName, name, Selecting(corev1.LabelHostname, node))
 	pod.Spec.Containers[0].Resources = Requests(cpu, "10Mi")

@@ -19,7 +19,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// podsPerNode are on every node of a benchmark, a tenth of them of each kind.
+// podsPerNode is the number of pods on each node of a benchmark, a tenth of them of each kind.
 const podsPerNode = 10
 
 // kinds are the pods of the benchmarks.
@@ -64,7 +64,7 @@ func kindOfPod(kind string, i int) *corev1.Pod {
 	return pod
 }
 
-// benchCluster has nodes in three zones, with pods of the kinds and, most of them, of none.
+// benchCluster has nodes in three zones, with pods of the kinds and, mostly, of none.
 func benchCluster(b testing.TB, nodes int) *cluster {
 	c := newCluster(b, newGenerator(1))
 	c.store(c.factory.Core().V1().Namespaces().Informer().GetIndexer(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bench"}})
@@ -100,8 +100,8 @@ func benchCluster(b testing.TB, nodes int) *cluster {
 	return c
 }
 
-// BenchmarkDecision measures what both twins cost for one decision over all nodes, with one node
-// updated, and what the plugins do; and what it costs to make the twins of a new class.
+// BenchmarkDecision measures the cost of one decision over all nodes, with one node updated, for
+// both twins and for the plugins; and the cost of making the twins of a new class.
 func BenchmarkDecision(b *testing.B) {
 	for _, nodes := range []int{1000, 5000, 15000} {
 		c := benchCluster(b, nodes)
@@ -156,7 +156,7 @@ func BenchmarkDecision(b *testing.B) {
 	}
 }
 
-// decide runs a plugin on all nodes as the framework does, all of which are scored.
+// decide runs a plugin on all nodes as the framework does, and scores all of them.
 func decide(ctx context.Context, p plugin, pod *corev1.Pod, s *cache.Snapshot) {
 	state := schedframework.NewCycleState()
 	nodes, _ := s.List()

@@ -32,9 +32,9 @@ type cluster struct {
 
 	nodes []string
 	pods  []*corev1.Pod
-	// maxNodes and maxPods bound how far steps let it grow.
+	// maxNodes and maxPods bound its growth.
 	maxNodes, maxPods int
-	// shapes are pods like those of a class, by class id.
+	// shapes are pods of a class, by class id.
 	shapes []*schedframework.PodInfo
 }
 
@@ -62,7 +62,7 @@ func (c *cluster) store(indexer toolscache.Indexer, object metav1.Object) {
 	c.must(indexer.Update(object))
 }
 
-// drop takes an object out of an informer's store, if it is there.
+// drop removes an object from an informer's store, if it is there.
 func (c *cluster) drop(indexer toolscache.Indexer, object metav1.Object) {
 	c.version++
 	object.SetResourceVersion(fmt.Sprint(c.version))
@@ -74,8 +74,8 @@ func (c *cluster) addNode(node *corev1.Node) {
 	c.nodes = append(c.nodes, node.Name)
 }
 
-// place puts a pod on a node: as one that was decided, of a class that the change log will name, or
-// as one that turned up.
+// place puts a pod on a node: as the result of a decision, with a class that the change log names,
+// or as a pod that another scheduler has bound.
 func (c *cluster) place(pod *corev1.Pod, node string, classed bool) {
 	pod = pod.DeepCopy()
 	pod.Spec.NodeName = node
@@ -91,7 +91,7 @@ func (c *cluster) place(pod *corev1.Pod, node string, classed bool) {
 	c.must(c.cache.AssumePodOfClass(quiet, pod, cache.Class{ID: cache.ClassID(len(c.shapes) - 1), Like: info}))
 }
 
-// step lets something happen.
+// step changes something.
 func (c *cluster) step() {
 	switch n := c.IntN(100); {
 	case n < 40 && len(c.pods) < c.maxPods && len(c.nodes) > 0:
@@ -118,7 +118,7 @@ func (c *cluster) removePod(i int) {
 	c.pods = c.pods[:len(c.pods)-1]
 }
 
-// changePod has a pod confirmed, relabelled or terminated.
+// changePod confirms, relabels or terminates a pod.
 func (c *cluster) changePod(i int) {
 	old := c.pods[i]
 	pod := old.DeepCopy()
@@ -134,7 +134,7 @@ func (c *cluster) changePod(i int) {
 	c.must(c.cache.UpdatePod(quiet, old, pod))
 }
 
-// removeNode removes a node; the pods that were on it are deleted later, as the pods' watch says.
+// removeNode removes a node; its pods are deleted later, as with the watch of pods.
 func (c *cluster) removeNode(i int) {
 	c.must(c.cache.RemoveNode(quiet, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: c.nodes[i]}}))
 	c.nodes[i] = c.nodes[len(c.nodes)-1]

@@ -13,8 +13,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// TestTwinsAreSharedByPodsWithEqualConstraints edits a pod, or its constraint, and says whether
-// another twin is needed.
+// TestTwinsAreSharedByPodsWithEqualConstraints edits a pod, or its constraint, and checks whether
+// that requires another twin.
 func TestTwinsAreSharedByPodsWithEqualConstraints(t *testing.T) {
 	constraint := func(edit func(*corev1.TopologySpreadConstraint)) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { edit(&p.Spec.TopologySpreadConstraints[0]) }
@@ -91,7 +91,7 @@ func TestTheSystemsConstraintsAreNotThoseOfAProfileThatAreEqual(t *testing.T) {
 	}
 }
 
-// TestSelectorsAreToldApart compares selectors of which none selects the pod itself.
+// TestSelectorsAreToldApart compares selectors, none of which selects the pod itself.
 func TestSelectorsAreToldApart(t *testing.T) {
 	_, sources := three(t)
 	seen := map[string]int{}

@@ -23,7 +23,7 @@ import (
 
 var system = &schedconfig.PodTopologySpreadArgs{DefaultingType: schedconfig.SystemDefaulting}
 
-// three is a cluster of three nodes in two zones.
+// three returns a cluster of three nodes in two zones.
 func three(t testing.TB) (*cluster, *Sources) {
 	c := newCluster(t, newGenerator(1))
 	for i, name := range []string{"n1", "n2", "n3"} {
@@ -37,7 +37,7 @@ func labelledNode(name string, labels map[string]string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
 }
 
-// web is a pod of app web in the namespace red.
+// web returns a pod of app web in the namespace red.
 func web(edits ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "red", Name: "web", UID: "web", Labels: map[string]string{"app": "web"}}}
 	for _, edit := range edits {
@@ -111,8 +111,7 @@ func TestSelectorsThatDoNotParseAreErrors(t *testing.T) {
 	}
 }
 
-// TestTheTwinsOwnTheirPod has somebody write to the pod that they were made for, as scheduling it
-// does.
+// TestTheTwinsOwnTheirPod writes to the pod that the twins were made for, as scheduling it does.
 func TestTheTwinsOwnTheirPod(t *testing.T) {
 	c, sources := three(t)
 	avoidsWeb := avoiding(corev1.PodAffinityTerm{TopologyKey: zone, LabelSelector: app("web")})
@@ -130,7 +129,7 @@ func TestTheTwinsOwnTheirPod(t *testing.T) {
 	}
 }
 
-// TestTwinsGoStale lets things happen that matter to a class and things that do not.
+// TestTwinsGoStale makes changes that matter to a class and changes that do not.
 func TestTwinsGoStale(t *testing.T) {
 	service := func(namespace, selected string) *corev1.Service {
 		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "s"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": selected}}}
@@ -228,7 +227,7 @@ func TestTwinsGoStale(t *testing.T) {
 				t.Fatal("stale from the start")
 			}
 			test.happens(c)
-			for range 2 { // it stays so
+			for range 2 { // a second call returns the same
 				if spread.Stale() != test.spread || affinity.Stale() != test.affined {
 					t.Errorf("stale: spread %v, affinity %v", spread.Stale(), affinity.Stale())
 				}
@@ -281,8 +280,8 @@ func TestPodsThatChangeNothingAreIrrelevant(t *testing.T) {
 	}
 }
 
-// TestMoreTopologyKeysThanAreKeptUp has the class decided by the plugin rather than made anew for
-// every pod.
+// TestMoreTopologyKeysThanAreKeptUp expects that the plugin decides about the class, rather than
+// that each pod makes new twins.
 func TestMoreTopologyKeysThanAreKeptUp(t *testing.T) {
 	c, sources := three(t)
 	many := func(p *corev1.Pod) {
@@ -311,7 +310,7 @@ func TestMoreTopologyKeysThanAreKeptUp(t *testing.T) {
 	}
 }
 
-// TestDecidingAllocatesNothing is about classes that have been decided before.
+// TestDecidingAllocatesNothing uses classes that have been decided before.
 func TestDecidingAllocatesNothing(t *testing.T) {
 	c := newCluster(t, newGenerator(3))
 	for range 30 {
@@ -324,7 +323,7 @@ func TestDecidingAllocatesNothing(t *testing.T) {
 	p := profiles(t, c)[0]
 	for range 50 {
 		k := &class{profile: p, pod: c.pod()}
-		k.pod.Spec.NodeSelector, k.pod.Spec.Affinity.NodeAffinity = nil, nil // matching those is k8s.io/component-helpers' own
+		k.pod.Spec.NodeSelector, k.pod.Spec.Affinity.NodeAffinity = nil, nil // k8s.io/component-helpers allocates to match these
 		run := &run{cluster: c}
 		for i := range k.crosses {
 			cross := run.build(t, k, i)
@@ -371,7 +370,7 @@ func TestBytesGrowWithTheCluster(t *testing.T) {
 	}
 }
 
-// TestTheMinimumIsThatOfTheDomainsThatCount compares what is kept up with a search.
+// TestTheMinimumIsThatOfTheDomainsThatCount compares the maintained minimum with a search.
 func TestTheMinimumIsThatOfTheDomainsThatCount(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -390,7 +389,7 @@ func TestTheMinimumIsThatOfTheDomainsThatCount(t *testing.T) {
 				y.add(place, 0, -1)
 			}
 			if r.IntN(3) == 0 {
-				continue // not asked every time
+				continue // not read in every round
 			}
 			want, domains := math.MaxInt32, 0
 			for i := range y.pods {
@@ -408,8 +407,8 @@ func TestTheMinimumIsThatOfTheDomainsThatCount(t *testing.T) {
 	}
 }
 
-// TestNormalScoresAreRemembered compares small ranges of scores, whose normal ones are, with large
-// ones.
+// TestNormalScoresAreRemembered compares small ranges of scores, whose normalized scores are
+// remembered, with large ones.
 func TestNormalScoresAreRemembered(t *testing.T) {
 	for _, highest := range []int64{0, 1, 100, maxNormals - 1, maxNormals, 1 << 40} {
 		calls := 0
@@ -422,7 +421,7 @@ func TestNormalScoresAreRemembered(t *testing.T) {
 		for i, score := range scores {
 			want[i] = normal(score)
 		}
-		// What was remembered of other scores before must not matter.
+		// The remembered scores of earlier ranges must not matter.
 		n := normals{known: []int8{5, 5, 5, 5, 5}}
 		calls = 0
 		n.apply(scores, -7, highest, normal)

@@ -29,9 +29,9 @@ var (
 	keys           = []string{zone, zone, hostname, hostname, rack}
 )
 
-// generator makes random objects that have in them what the two plugins look at, and what they trip
-// over: labels that are missing or empty, terms and selectors that select nothing or everything,
-// names of what does not exist.
+// generator makes random objects with the properties that the two plugins read, and the difficult
+// ones: labels that are missing or empty, terms and selectors that select nothing or everything,
+// names of objects that do not exist.
 type generator struct {
 	*rand.Rand
 	made int
@@ -43,13 +43,13 @@ func (g *generator) chance(percent int) bool { return g.IntN(100) < percent }
 
 func pick[T any](g *generator, from []T) T { return from[g.IntN(len(from))] }
 
-// name returns one that was not given out before.
+// name returns a new name.
 func (g *generator) name(kind string) string {
 	g.made++
 	return fmt.Sprintf("%s-%d", kind, g.made)
 }
 
-// node makes a node, or another object of it.
+// node makes a node, or a new version of it.
 func (g *generator) node(name string) *corev1.Node {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: map[string]string{hostname: name}}}
 	if g.chance(90) {
@@ -94,7 +94,7 @@ func (g *generator) labels() map[string]string {
 	return labels
 }
 
-// pod makes a pod of which each feature has its own chance.
+// pod makes a pod. Each feature has its own chance.
 func (g *generator) pod() *corev1.Pod {
 	name := g.name("pod")
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pick(g, namespaceNames), Name: name, UID: types.UID(name), Labels: g.labels()}}
@@ -259,7 +259,7 @@ func (g *generator) service(namespace, name string) *corev1.Service {
 	return service
 }
 
-// controllers are the three of a name.
+// controllers returns the three controllers with a name.
 func (g *generator) controllers(namespace, name string) (*corev1.ReplicationController, *appsv1.ReplicaSet, *appsv1.StatefulSet) {
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
 	return &corev1.ReplicationController{ObjectMeta: meta, Spec: corev1.ReplicationControllerSpec{Selector: map[string]string{"app": pick(g, apps)}}},

@@ -11,15 +11,15 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// grouping is what a twin grouped the nodes by when it was last asked.
+// grouping is how a twin last grouped the nodes.
 type grouping struct {
 	cross Tracker
 	epoch uint64
 	keys  []string // by slot, "" for one without a node
 }
 
-// compareGroups has one node of each group stand for the others, which must come to what all nodes
-// come to, and holds the twins to it that keys stay as they are where nothing has happened.
+// compareGroups lets one node of each group represent the others, and expects the results of all
+// nodes. It also expects that the keys of unchanged nodes stay the same.
 func (r *run) compareGroups(t *testing.T, k *class, where string) {
 	for i, cross := range k.crosses {
 		if cross == nil || cross.Idle() {
@@ -51,7 +51,7 @@ func (r *run) group(cross Tracker) grouping {
 	return g
 }
 
-// compareVerdicts looks for nodes of one group of which one fits and one does not.
+// compareVerdicts fails if one node of a group fits and another does not.
 func (r *run) compareVerdicts(t *testing.T, cross Tracker, keys []string, where string) {
 	first := map[string]cache.Slot{}
 	for slot, key := range keys {
@@ -79,7 +79,7 @@ func (r *run) compareVerdicts(t *testing.T, cross Tracker, keys []string, where 
 	}
 }
 
-// compareGroupScores scores nodes, groups of which are feasible or not, one by one and by group.
+// compareGroupScores scores nodes one by one and by group; some groups are feasible and others not.
 func (r *run) compareGroupScores(t *testing.T, cross Tracker, keys []string, where string) {
 	feasible := map[string]bool{}
 	at := map[string]int{}

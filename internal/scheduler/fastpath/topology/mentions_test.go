@@ -84,7 +84,7 @@ func TestWhatServicesAskAboutIsMentioned(t *testing.T) {
 	if n := testing.AllocsPerRun(10, func() { twins.ReadServices(m, pod); m.ReadSnapshot(c.snapshot) }); n > 0 {
 		t.Errorf("%v allocations while nothing changes", n)
 	}
-	// A store that does not know its version is read each time.
+	// A store without a version is read each time.
 	c.must(services.Add(service("red", "unversioned", "d")))
 	twins.ReadServices(m, web())
 	c.must(services.Add(service("red", "unversioned", "e")))

@@ -24,7 +24,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// profile is the arguments of both plugins, with upstream's plugins made from them.
+// profile holds the arguments of both plugins, and upstream's plugins made from them.
 type profile struct {
 	spread   *schedconfig.PodTopologySpreadArgs
 	affinity *schedconfig.InterPodAffinityArgs
@@ -33,7 +33,7 @@ type profile struct {
 	plugins  [2]plugin // in the order of class.crosses
 }
 
-// plugin is what both plugins are.
+// plugin has the methods that both plugins share.
 type plugin interface {
 	fwk.PreFilterPlugin
 	fwk.FilterPlugin
@@ -41,7 +41,7 @@ type plugin interface {
 	fwk.ScorePlugin
 }
 
-// handle is what the plugins ask of the framework.
+// handle has what the plugins need of the framework.
 type handle struct {
 	fwk.Handle
 	snapshot *cache.Snapshot
@@ -52,7 +52,7 @@ func (h handle) SnapshotSharedLister() fwk.SharedLister                 { return
 func (h handle) SharedInformerFactory() informers.SharedInformerFactory { return h.factory }
 func (h handle) Parallelizer() fwk.Parallelizer                         { return inline{parallelize.NewParallelizer(1)} }
 
-// inline does everything on the caller's goroutine.
+// inline runs everything on the caller's goroutine.
 type inline struct{ fwk.Parallelizer }
 
 func (inline) Until(_ context.Context, pieces int, do workqueue.DoWorkPieceFunc, _ string) {
@@ -61,12 +61,12 @@ func (inline) Until(_ context.Context, pieces int, do workqueue.DoWorkPieceFunc,
 	}
 }
 
-// gates are the defaults of 1.36.
+// gates returns the defaults of 1.36.
 func gates() feature.Features {
 	return feature.Features{EnableNodeInclusionPolicyInPodTopologySpread: true, EnableMatchLabelKeysInPodTopologySpread: true}
 }
 
-// profiles are those that pods are decided by.
+// profiles returns the profiles of the pods.
 func profiles(t testing.TB, c *cluster) []*profile {
 	system := &schedconfig.PodTopologySpreadArgs{DefaultingType: schedconfig.SystemDefaulting}
 	list := func(constraints ...corev1.TopologySpreadConstraint) *schedconfig.PodTopologySpreadArgs {
@@ -112,7 +112,7 @@ func (s *Sources) Spread(args *schedconfig.PodTopologySpreadArgs, pod *corev1.Po
 	return constraints.Tracker()
 }
 
-// verdicts are what a plugin says of a pod on every node, by slot.
+// verdicts returns a plugin's filter results for a pod, by slot.
 func verdicts(ctx context.Context, t testing.TB, p plugin, s *cache.Snapshot, pod *corev1.Pod) []*fwk.Status {
 	t.Helper()
 	state := schedframework.NewCycleState()
@@ -133,7 +133,7 @@ func verdicts(ctx context.Context, t testing.TB, p plugin, s *cache.Snapshot, po
 	return statuses
 }
 
-// normalized are the scores that a plugin gives the feasible nodes in the end; nil if it skips.
+// normalized returns the final scores of the feasible nodes from a plugin; nil if it skips.
 func normalized(ctx context.Context, t testing.TB, p plugin, s *cache.Snapshot, pod *corev1.Pod, feasible []cache.Slot) []int64 {
 	t.Helper()
 	state := schedframework.NewCycleState()

@@ -21,18 +21,18 @@ var (
 	twinSteps = flag.Int("twin-steps", 10000, "steps of the twins' test")
 )
 
-// class is pods with their twins.
+// class is a pod's class with its twins.
 type class struct {
 	profile *profile
 	pod     *corev1.Pod
 	crosses [2]Tracker
 	read    uint64
-	// groups are those of the last comparison, updated the slots that were updated since.
+	// groups are those of the last comparison; updated are the slots that were updated since.
 	groups  [2]grouping
 	updated map[cache.Slot]bool
 }
 
-// tried counts what came up, so that the test does not pass for want of cases.
+// tried counts the cases, so that the test does not pass without them.
 type tried struct {
 	verdicts, scored, spreadScores, affinityScores, irrelevant, rebuilt int
 	grouped, kept                                                       int
@@ -47,9 +47,9 @@ type run struct {
 	classes  []*class
 }
 
-// TestTwinsDecideAsThePlugins lets a random cluster change and asks, at every step, for some
-// classes of pods, what the twins and upstream's plugins say of every node: codes, messages, and
-// scores over a random choice of nodes.
+// TestTwinsDecideAsThePlugins changes a random cluster and, at every step and for some classes of
+// pods, compares the twins with upstream's plugins on every node: codes, messages, and scores over
+// a random choice of nodes.
 func TestTwinsDecideAsThePlugins(t *testing.T) {
 	seed := *twinSeed
 	if seed == 0 {
@@ -89,7 +89,7 @@ func TestTwinsDecideAsThePlugins(t *testing.T) {
 	}
 }
 
-// renew makes a class now and then, in the place of another when there are enough.
+// renew makes a class now and then, which replaces another when there are enough.
 func (r *run) renew() {
 	if len(r.classes) > 0 && !r.chance(10) {
 		return
@@ -102,7 +102,7 @@ func (r *run) renew() {
 	r.classes[r.IntN(len(r.classes))] = made
 }
 
-// sync brings the twins of a class up to date as the fast path does.
+// sync updates the twins of a class as the fast path does.
 func (r *run) sync(t *testing.T, k *class) {
 	changes, ok := r.snapshot.Log().Since(k.read)
 	k.read = r.snapshot.Log().End()
@@ -142,7 +142,7 @@ func (r *run) build(t *testing.T, k *class, which int) Tracker {
 	return cross
 }
 
-// compare asks both sides about all nodes.
+// compare compares both sides on all nodes.
 func (r *run) compare(t *testing.T, k *class, where string) {
 	r.sync(t, k)
 	ctx := silent(t)
@@ -175,7 +175,8 @@ func (r *run) compare(t *testing.T, k *class, where string) {
 	r.compareGroups(t, k, where)
 }
 
-// compareKept has the twins filter a list of nodes, which must come to the same as node by node.
+// compareKept makes the twins filter a list of nodes, which must have the same result as filtering
+// each node.
 func (r *run) compareKept(t *testing.T, k *class, fits []bool, where string) {
 	kept := slices.Clone(r.snapshot.Order())
 	want := slices.DeleteFunc(slices.Clone(kept), func(slot cache.Slot) bool { return !fits[slot] })
@@ -189,7 +190,7 @@ func (r *run) compareKept(t *testing.T, k *class, fits []bool, where string) {
 	}
 }
 
-// feasible chooses what is scored: the nodes that both plugins let pass, or any nodes.
+// feasible chooses the nodes to score: those that pass both plugins, or any nodes.
 func (r *run) feasible(fits []bool) []cache.Slot {
 	var slots []cache.Slot
 	arbitrary := r.chance(50)
@@ -210,7 +211,7 @@ func (r *run) compareScores(t *testing.T, k *class, feasible []cache.Slot, where
 		want := normalized(silent(t), t, k.profile.plugins[i], r.snapshot, k.pod, feasible)
 		got := make([]int64, len(feasible))
 		for i := range got {
-			got[i] = -9 // whatever was there before
+			got[i] = -9 // any earlier value
 		}
 		if cross == nil || !cross.Score(feasible, nil, got) {
 			clear(got)

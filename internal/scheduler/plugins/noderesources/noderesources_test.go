@@ -119,7 +119,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// handle is all that the plugins ask a handle for: a cluster without device classes.
+// handle has what the plugins need of a handle: a cluster without device classes.
 type handle struct{ fwk.Handle }
 
 func (handle) SharedDRAManager() fwk.SharedDRAManager { return noDevices{} }

@@ -20,9 +20,9 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/plugins/selectorspread"
 )
 
-// world is what the plugin sees of a cluster.
+// world is the part of a cluster that the plugin reads.
 type world struct {
-	fwk.Handle // the plugin asks for no more of it than what follows
+	fwk.Handle // the plugin uses nothing else of it than the fields below
 	snapshot   *schedcache.Snapshot
 	informers  informers.SharedInformerFactory
 }
@@ -57,7 +57,7 @@ func elsewhere(p *corev1.Pod) *corev1.Pod {
 	return p
 }
 
-// Two nodes share a zone, one has a zone to itself, and one has none.
+// Two nodes share a zone, one is alone in a zone, and one has none.
 func TestScores(t *testing.T) {
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 	for name, c := range map[string]struct {

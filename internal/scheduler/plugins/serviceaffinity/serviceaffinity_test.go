@@ -21,10 +21,10 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/plugins/serviceaffinity"
 )
 
-// world is what the plugin sees of a cluster: three nodes in two racks, one of them without a rack,
-// some pods, and services by selectors.
+// world is the part of a cluster that the plugin reads: three nodes in two racks, one of them
+// without a rack, some pods, and services by selectors.
 type world struct {
-	fwk.Handle // the plugin asks for no more of it than what follows
+	fwk.Handle // the plugin uses nothing else of it than the fields below
 	snapshot   *schedcache.Snapshot
 	informers  informers.SharedInformerFactory
 	infos      []fwk.NodeInfo
@@ -86,7 +86,7 @@ func plugin(t *testing.T, w *world, args string) *serviceaffinity.ServiceAffinit
 	return pl.(*serviceaffinity.ServiceAffinity)
 }
 
-// fitting names the nodes that pass.
+// fitting returns the names of the nodes that pass.
 func fitting(t *testing.T, w *world, pl *serviceaffinity.ServiceAffinity, state fwk.CycleState, p *corev1.Pod) string {
 	t.Helper()
 	var names []string
