@@ -26,8 +26,8 @@ TEST_FLAGS ?=
 # RACE=1 tests with the race detector, which needs a C compiler.
 RACE ?=
 race = $(if $(RACE),-race)
-# How many packages are tested at the same time: API suites mostly wait, and there are few cores to wait on.
-TEST_PACKAGES_AT_ONCE ?= 4
+# How many packages are tested at the same time. API suites mostly wait; with the race detector the others need the cores.
+TEST_PACKAGES_AT_ONCE ?= $(if $(RACE),2,4)
 
 # Plugins compare the version of Kubernetes that they are part of with that of nodes and API server: a binary without
 # this stamp takes itself for v0.0.0.
