@@ -1,9 +1,9 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package testextender is an extender for tests that runs as a process of its own, so that it can
-// hang, break and die like real ones. A test sets its responses with a Script and reads the calls
-// that it received.
+// Package testextender is an extender for tests. It listens on a port, and can hang, break and die:
+// its clients see what they would see of a process. A test sets its responses with a Script and
+// reads the calls that it received.
 package testextender
 
 import corev1 "k8s.io/api/core/v1"
@@ -29,7 +29,8 @@ const (
 	Garbage Fault = "garbage"
 	// Gone closes the connection in the middle of a response.
 	Gone Fault = "gone"
-	// Dead ends the process in the middle of a response.
+	// Dead closes the port and all connections in the middle of a response, as the end of a process
+	// does.
 	Dead Fault = "dead"
 	// Unsure performs the call and then behaves like Slow.
 	Unsure Fault = "unsure"
@@ -39,34 +40,34 @@ const (
 // scores, and binds.
 type Script struct {
 	// Faults by verb.
-	Faults map[string]Fault `json:"faults,omitempty"`
+	Faults map[string]Fault
 	// Errors are the errors that it returns, by verb: filter and bind.
-	Errors map[string]string `json:"errors,omitempty"`
+	Errors map[string]string
 	// Refused and Hopeless are the refused nodes with reasons. Hopeless nodes are those on which
 	// preemption does not help.
-	Refused  map[string]string `json:"refused,omitempty"`
-	Hopeless map[string]string `json:"hopeless,omitempty"`
+	Refused  map[string]string
+	Hopeless map[string]string
 	// Scores of nodes.
-	Scores map[string]int64 `json:"scores,omitempty"`
+	Scores map[string]int64
 	// Spared are nodes without preemption, and SparedPods are the UIDs of pods that must not be
 	// preempted.
-	Spared     []string `json:"spared,omitempty"`
-	SparedPods []string `json:"sparedPods,omitempty"`
+	Spared     []string
+	SparedPods []string
 }
 
 // Call is a call that the extender received.
 type Call struct {
-	Verb string `json:"verb"`
+	Verb string
 	// Pod is the name of the pod.
-	Pod string `json:"pod"`
+	Pod string
 	// Nodes are the nodes of the call. Whole is true if the call contained whole nodes or victims
 	// rather than only their names.
-	Nodes []string `json:"nodes,omitempty"`
-	Whole bool     `json:"whole,omitempty"`
+	Nodes []string
+	Whole bool
 	// Victims are UIDs by node.
-	Victims map[string][]string `json:"victims,omitempty"`
+	Victims map[string][]string
 	// Client is the common name of the client's certificate.
-	Client string `json:"client,omitempty"`
+	Client string
 }
 
 func uids(pods []*corev1.Pod) []string {

@@ -10,53 +10,48 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path"
 	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clientset "k8s.io/client-go/kubernetes"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Server is the HTTP side of the extender. ServeHTTP serves the verbs. Control sets scripts and
-// returns the calls.
-type Server struct {
-	// Client binds pods.
-	Client clientset.Interface
+// server serves the verbs of an extender.
+type server struct {
+	client client.Client // binds pods
+	http   *http.Server
+	done   chan struct{} // closed when the server has ended
 
 	mu     sync.Mutex // guards the fields below
 	script Script
 	calls  []Call
 }
 
-// Control accepts a Script (PUT) and returns the calls since the last time (GET).
-func (s *Server) Control(w http.ResponseWriter, r *http.Request) {
+func (s *server) perform(script Script) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r.Method == http.MethodPut {
-		var next Script
-		if err := json.NewDecoder(r.Body).Decode(&next); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		s.script = next
-		return
-	}
-	writeJSON(w, s.calls)
+	s.script = script
+}
+
+// take returns the calls since the last time.
+func (s *server) take() []Call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	calls := s.calls
 	s.calls = nil
+	return calls
 }
 
 func writeJSON(w http.ResponseWriter, value any) {
-	if err := json.NewEncoder(w).Encode(value); err != nil {
-		fmt.Fprintln(os.Stderr, err) // the caller is gone
-	}
+	_ = json.NewEncoder(w).Encode(value) // fails if the caller is gone
 }
 
 // ServeHTTP serves a verb.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -90,7 +85,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "{")
 		w.(http.Flusher).Flush()
 		if script.Faults[call.Verb] == Dead {
-			os.Exit(3)
+			_ = s.http.Close()
 		}
 		panic(http.ErrAbortHandler)
 	case Unsure:
@@ -102,7 +97,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // prepare decodes the body of a call and returns the function that creates the response.
-func (s *Server) prepare(call *Call, body []byte) (answer func(*Script) any, err error) {
+func (s *server) prepare(call *Call, body []byte) (answer func(*Script) any, err error) {
 	switch call.Verb {
 	case Filter, Prioritize:
 		var args extenderv1.ExtenderArgs
@@ -195,15 +190,13 @@ func preempt(script *Script, victims map[string][]string) *extenderv1.ExtenderPr
 	return result
 }
 
-func (s *Server) bind(script *Script, args *extenderv1.ExtenderBindingArgs) *extenderv1.ExtenderBindingResult {
+func (s *server) bind(script *Script, args *extenderv1.ExtenderBindingArgs) *extenderv1.ExtenderBindingResult {
 	if message := script.Errors[Bind]; message != "" {
 		return &extenderv1.ExtenderBindingResult{Error: message}
 	}
-	binding := &corev1.Binding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: args.PodNamespace, Name: args.PodName, UID: args.PodUID},
-		Target:     corev1.ObjectReference{Kind: "Node", Name: args.Node},
-	}
-	if err := s.Client.CoreV1().Pods(args.PodNamespace).Bind(context.Background(), binding, metav1.CreateOptions{}); err != nil {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: args.PodNamespace, Name: args.PodName, UID: args.PodUID}}
+	binding := &corev1.Binding{ObjectMeta: pod.ObjectMeta, Target: corev1.ObjectReference{Kind: "Node", Name: args.Node}}
+	if err := s.client.SubResource("binding").Create(context.Background(), pod, binding); err != nil {
 		return &extenderv1.ExtenderBindingResult{Error: err.Error()}
 	}
 	return &extenderv1.ExtenderBindingResult{}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"sync"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -20,38 +19,23 @@ import (
 	"github.com/livesched/livesched/test/testextender"
 )
 
-// extenderProgram is built by the first spec that needs it.
-var extenderProgram = sync.OnceValues(func() (string, error) {
-	return testextender.Build(context.Background(), Scratch)
-})
-
 // startExtender runs an extender until the end of the spec.
-func startExtender(ctx context.Context, change ...func(*testextender.Options)) *testextender.Extender {
+func startExtender(change ...func(*testextender.Options)) *testextender.Extender {
 	GinkgoHelper()
-	program, err := extenderProgram()
-	Expect(err).NotTo(HaveOccurred())
-	options := testextender.Options{Program: program, Dir: GinkgoT().TempDir(), Kubeconfig: Cluster.Kubeconfig()}
+	options := testextender.Options{Client: K8s, Log: GinkgoWriter}
 	for _, f := range change {
 		f(&options)
 	}
-	e, err := testextender.Start(ctx, options)
+	e, err := testextender.Start(options)
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { _ = e.Stop() }) // some specs end it
+	DeferCleanup(e.Stop)
 	return e
 }
 
-func perform(ctx context.Context, e *testextender.Extender, script testextender.Script) {
-	GinkgoHelper()
-	Expect(e.Perform(ctx, script)).To(Succeed())
-}
-
 // callsAbout returns the calls of a verb for a pod since the last time.
-func callsAbout(ctx context.Context, e *testextender.Extender, verb string, pod *corev1.Pod) []testextender.Call {
-	GinkgoHelper()
-	all, err := e.Calls(ctx)
-	Expect(err).NotTo(HaveOccurred())
+func callsAbout(e *testextender.Extender, verb string, pod *corev1.Pod) []testextender.Call {
 	var found []testextender.Call
-	for _, call := range all {
+	for _, call := range e.Calls() {
 		if call.Verb == verb && call.Pod == pod.Name {
 			found = append(found, call)
 		}
@@ -81,24 +65,24 @@ var _ = Describe("Extenders", func() {
 	var one, two *testextender.Extender
 
 	BeforeEach(func(ctx context.Context) {
-		one, two = startExtender(ctx), startExtender(ctx)
+		one, two = startExtender(), startExtender()
 		CreateNodes(ctx, "n1", "n2", "n3")
 	})
 
 	It("rule out nodes one after the other, and any event has a pod that they refused tried again", func(ctx context.Context) {
 		StartExtended(ctx, fmt.Sprintf(`[{urlPrefix: %q, filterVerb: filter}, {urlPrefix: %q, filterVerb: filter, nodeCacheCapable: true}]`, one.URL, two.URL))
-		perform(ctx, one, testextender.Script{Refused: map[string]string{"n1": "too loud"}})
-		perform(ctx, two, testextender.Script{Hopeless: map[string]string{"n2": "too far"}})
+		one.Perform(testextender.Script{Refused: map[string]string{"n1": "too loud"}})
+		two.Perform(testextender.Script{Hopeless: map[string]string{"n2": "too far"}})
 		pod := CreatePod(ctx, "mine", "pod")
 		Expect(ExpectBound(ctx, pod)).To(Equal("n3"))
-		Expect(callsAbout(ctx, one, testextender.Filter, pod)).To(ConsistOf(And(HaveField("Whole", true), HaveField("Nodes", ConsistOf("n1", "n2", "n3")))))
-		Expect(callsAbout(ctx, two, testextender.Filter, pod)).To(ConsistOf(And(HaveField("Whole", false), HaveField("Nodes", ConsistOf("n2", "n3")))))
+		Expect(callsAbout(one, testextender.Filter, pod)).To(ConsistOf(And(HaveField("Whole", true), HaveField("Nodes", ConsistOf("n1", "n2", "n3")))))
+		Expect(callsAbout(two, testextender.Filter, pod)).To(ConsistOf(And(HaveField("Whole", false), HaveField("Nodes", ConsistOf("n2", "n3")))))
 
-		perform(ctx, two, testextender.Script{Refused: map[string]string{"n3": "too high"}, Hopeless: map[string]string{"n2": "too far"}})
+		two.Perform(testextender.Script{Refused: map[string]string{"n3": "too high"}, Hopeless: map[string]string{"n2": "too far"}})
 		refused := CreatePod(ctx, "mine", "refused")
 		ExpectUnschedulable(ctx, refused, "0/3 nodes are available: 1 too far, 1 too high, 1 too loud. "+
 			"no new claims to deallocate, preemption: 0/3 nodes are available: 1 Preemption is not helpful for scheduling, 2 No preemption victims found for incoming pod.")
-		perform(ctx, two, testextender.Script{Hopeless: map[string]string{"n2": "too far"}})
+		two.Perform(testextender.Script{Hopeless: map[string]string{"n2": "too far"}})
 		Eventually(func(g Gomega) {
 			poke(ctx, "n1")
 			g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(refused), refused)).To(Succeed())
@@ -110,14 +94,14 @@ var _ = Describe("Extenders", func() {
 		StartExtended(ctx, fmt.Sprintf(`[{urlPrefix: %q, prioritizeVerb: prioritize, weight: 100}, {urlPrefix: %q, prioritizeVerb: prioritize, nodeCacheCapable: true, weight: 60}]`, one.URL, two.URL))
 		// The plugins prefer the emptier nodes.
 		Create(ctx, PodOf("somebody-else", "filler", CPU("3"), OnNode("n1")), PodOf("somebody-else", "half", CPU("2"), OnNode("n2")))
-		perform(ctx, one, testextender.Script{Scores: map[string]int64{"n1": 5}})
-		perform(ctx, two, testextender.Script{Scores: map[string]int64{"n2": 8}}) // 4800, and with the plugins' hundreds less than 5000
+		one.Perform(testextender.Script{Scores: map[string]int64{"n1": 5}})
+		two.Perform(testextender.Script{Scores: map[string]int64{"n2": 8}}) // 4800, and with the plugins' hundreds less than 5000
 		for _, name := range Names("pod", 3) {
 			pod := CreatePod(ctx, "mine", name)
 			Expect(ExpectBound(ctx, pod)).To(Equal("n1"))
-			Expect(callsAbout(ctx, two, testextender.Prioritize, pod)).To(ConsistOf(And(HaveField("Whole", false), HaveField("Nodes", ConsistOf("n1", "n2", "n3")))))
+			Expect(callsAbout(two, testextender.Prioritize, pod)).To(ConsistOf(And(HaveField("Whole", false), HaveField("Nodes", ConsistOf("n1", "n2", "n3")))))
 		}
-		perform(ctx, two, testextender.Script{Scores: map[string]int64{"n2": 10}})
+		two.Perform(testextender.Script{Scores: map[string]int64{"n2": 10}})
 		for _, name := range Names("other", 3) {
 			Expect(ExpectBound(ctx, CreatePod(ctx, "mine", name))).To(Equal("n2"))
 		}
@@ -125,17 +109,17 @@ var _ = Describe("Extenders", func() {
 
 	It("are asked about pods that request what they manage, which the scheduler leaves to them where they say so", func(ctx context.Context) {
 		StartExtended(ctx, fmt.Sprintf(`[{urlPrefix: %q, filterVerb: filter, managedResources: [{name: example.com/theirs, ignoredByScheduler: true}, {name: example.com/shared}]}]`, one.URL))
-		perform(ctx, one, testextender.Script{Refused: map[string]string{"n1": "no", "n2": "no"}})
+		one.Perform(testextender.Script{Refused: map[string]string{"n1": "no", "n2": "no"}})
 		theirs := CreatePod(ctx, "mine", "theirs", requesting("example.com/theirs"))
 		Expect(ExpectBound(ctx, theirs)).To(Equal("n3"))
-		Expect(callsAbout(ctx, one, testextender.Filter, theirs)).To(HaveLen(1))
+		Expect(callsAbout(one, testextender.Filter, theirs)).To(HaveLen(1))
 
-		perform(ctx, one, testextender.Script{Faults: map[string]testextender.Fault{testextender.Filter: testextender.Broken}})
+		one.Perform(testextender.Script{Faults: map[string]testextender.Fault{testextender.Filter: testextender.Broken}})
 		plain := CreatePod(ctx, "mine", "plain")
 		ExpectBound(ctx, plain)
 		shared := CreatePod(ctx, "mine", "shared", requesting("example.com/shared"))
 		ExpectUnscheduled(ctx, shared, corev1.PodReasonUnschedulable, HavePrefix("0/3 nodes are available: 3 Insufficient example.com/shared."))
-		Expect(one.Calls(ctx)).To(BeEmpty())
+		Expect(one.Calls()).To(BeEmpty())
 	})
 
 	Describe("that bind", func() {
@@ -143,25 +127,25 @@ var _ = Describe("Extenders", func() {
 
 		It("bind the pods that they are interested in, and nobody else does", func(ctx context.Context) {
 			StartExtended(ctx, fmt.Sprintf(binds, one.URL, false, "3s"))
-			perform(ctx, one, testextender.Script{Errors: map[string]string{testextender.Bind: "no keys"}})
+			one.Perform(testextender.Script{Errors: map[string]string{testextender.Bind: "no keys"}})
 			plain := CreatePod(ctx, "mine", "plain")
 			ExpectBound(ctx, plain)
 			theirs := CreatePod(ctx, "mine", "theirs", requesting("example.com/theirs"))
 			ExpectUnscheduled(ctx, theirs, corev1.PodReasonSchedulerError, ContainSubstring("no keys"))
 			ExpectEvent(ctx, theirs, "FailedScheduling", ContainSubstring("no keys"))
-			perform(ctx, one, testextender.Script{})
+			one.Perform(testextender.Script{})
 			node := ExpectBound(ctx, theirs)
-			Expect(callsAbout(ctx, one, testextender.Bind, theirs)).To(ContainElement(HaveField("Nodes", ConsistOf(node))))
+			Expect(callsAbout(one, testextender.Bind, theirs)).To(ContainElement(HaveField("Nodes", ConsistOf(node))))
 			ExpectEvent(ctx, theirs, "Scheduled", Equal("Successfully assigned default/theirs to "+node))
 		})
 
 		It("and fail are left out where they may be ignored", func(ctx context.Context) {
 			StartExtended(ctx, fmt.Sprintf(binds, one.URL, true, "1s"))
 			for fault, name := range map[testextender.Fault]string{testextender.Broken: "a", testextender.Garbage: "b", testextender.Gone: "c", testextender.Slow: "d"} {
-				perform(ctx, one, testextender.Script{Faults: map[string]testextender.Fault{testextender.Bind: fault}})
+				one.Perform(testextender.Script{Faults: map[string]testextender.Fault{testextender.Bind: fault}})
 				pod := CreatePod(ctx, "mine", name, requesting("example.com/theirs"))
 				ExpectBound(ctx, pod)
-				Expect(callsAbout(ctx, one, testextender.Bind, pod)).To(HaveLen(1))
+				Expect(callsAbout(one, testextender.Bind, pod)).To(HaveLen(1))
 				Expect(EventsOf(ctx, pod, "FailedScheduling")).To(BeEmpty())
 			}
 		})
@@ -171,11 +155,11 @@ var _ = Describe("Extenders", func() {
 				Skip("kube-scheduler undoes what it does not know, until an informer tells it better")
 			}
 			StartExtended(ctx, fmt.Sprintf(binds, one.URL, false, "3s"))
-			perform(ctx, one, testextender.Script{Faults: map[string]testextender.Fault{testextender.Bind: testextender.Unsure}})
+			one.Perform(testextender.Script{Faults: map[string]testextender.Fault{testextender.Bind: testextender.Unsure}})
 			pod := CreatePod(ctx, "mine", "pod", CPU("3"), Selecting(corev1.LabelHostname, "n1"), requesting("example.com/theirs"))
 			ExpectBound(ctx, pod)
 			ExpectEvent(ctx, pod, "Scheduled", Equal("Successfully assigned default/pod to n1"))
-			Expect(callsAbout(ctx, one, testextender.Bind, pod)).To(HaveLen(1))
+			Expect(callsAbout(one, testextender.Bind, pod)).To(HaveLen(1))
 			ExpectStillScheduled(ctx, pod)
 			late := CreatePod(ctx, "mine", "late", CPU("3"), Selecting(corev1.LabelHostname, "n1"))
 			ExpectUnscheduled(ctx, late, corev1.PodReasonUnschedulable, ContainSubstring("1 Insufficient cpu"))
@@ -188,13 +172,13 @@ var _ = Describe("Extenders", func() {
 			Faults:  map[string]testextender.Fault{testextender.Filter: fault, testextender.Prioritize: fault},
 			Refused: map[string]string{"n1": "no", "n2": "no", "n3": "no"},
 		}
-		perform(ctx, one, broken)
-		perform(ctx, two, testextender.Script{Refused: map[string]string{"n2": "no", "n3": "no"}})
+		one.Perform(broken)
+		two.Perform(testextender.Script{Refused: map[string]string{"n2": "no", "n3": "no"}})
 		ignored := CreatePod(ctx, "mine", "ignored")
 		Expect(ExpectBound(ctx, ignored)).To(Equal("n1"))
 		Expect(EventsOf(ctx, ignored, "FailedScheduling")).To(BeEmpty())
 
-		perform(ctx, two, broken)
+		two.Perform(broken)
 		failed := CreatePod(ctx, "mine", "failed")
 		who := two.URL
 		if os.Getenv(Oracle) != "" {
@@ -210,9 +194,9 @@ var _ = Describe("Extenders", func() {
 				Update(ctx, NodeOf(name), func(n *corev1.Node) { n.Spec.Unschedulable = true })
 			}
 			ExpectUnscheduled(ctx, failed, corev1.PodReasonUnschedulable, HavePrefix("0/3 nodes are available: 3 node(s) were unschedulable."))
-			Expect(two.Restart(ctx)).To(Succeed())
+			Expect(two.Restart()).To(Succeed())
 		}
-		perform(ctx, two, testextender.Script{Refused: map[string]string{"n1": "no", "n2": "no"}})
+		two.Perform(testextender.Script{Refused: map[string]string{"n1": "no", "n2": "no"}})
 		if fault == testextender.Dead {
 			for _, name := range []string{"n1", "n2", "n3"} {
 				Update(ctx, NodeOf(name), func(n *corev1.Node) { n.Spec.Unschedulable = false })

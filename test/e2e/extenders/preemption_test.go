@@ -6,6 +6,7 @@ package extenders
 import (
 	"context"
 	"fmt"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -25,7 +26,7 @@ var _ = Describe("Extenders that are shown the victims of a preemption", func() 
 	const extenders = `[{urlPrefix: %q, preemptVerb: preempt, ignorable: %v, httpTimeout: %s}, {urlPrefix: %q, preemptVerb: preempt, nodeCacheCapable: true}]`
 
 	BeforeEach(func(ctx context.Context) {
-		one, two = startExtender(ctx), startExtender(ctx)
+		one, two = startExtender(), startExtender()
 		CreateClasses(ctx, PriorityClass("important", 1000))
 		CreateNodes(ctx, "n1", "n2")
 		low = map[string]*corev1.Pod{}
@@ -34,7 +35,7 @@ var _ = Describe("Extenders that are shown the victims of a preemption", func() 
 		}
 	})
 
-	// alive makes sure that a pod is not preempted.
+	// alive makes sure that pods are not preempted. A preempted pod stays so, and few looks suffice.
 	alive := func(ctx context.Context, names ...string) {
 		GinkgoHelper()
 		Consistently(func(g Gomega) {
@@ -42,35 +43,35 @@ var _ = Describe("Extenders that are shown the victims of a preemption", func() 
 				g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(low[name]), low[name])).To(Succeed())
 				g.Expect(low[name].DeletionTimestamp).To(BeNil())
 			}
-		}).WithContext(ctx).Should(Succeed())
+		}).WithContext(ctx).WithPolling(100 * time.Millisecond).Should(Succeed())
 	}
 
 	It("choose among the nodes, one after the other", func(ctx context.Context) {
 		CreateNodes(ctx, "n3")
 		low["c1"] = CreatePod(ctx, "somebody-else", "c1", CPU("4"), OnNode("n3"))
 		StartExtended(ctx, fmt.Sprintf(extenders, one.URL, false, "5s", two.URL))
-		perform(ctx, one, testextender.Script{Spared: []string{"n1"}})
-		perform(ctx, two, testextender.Script{Spared: []string{"n3"}})
+		one.Perform(testextender.Script{Spared: []string{"n1"}})
+		two.Perform(testextender.Script{Spared: []string{"n3"}})
 		high := CreatePod(ctx, "mine", "high", CPU("4"), Prioritized("important"))
 		Expect(ExpectBound(ctx, high)).To(Equal("n2"))
 		ExpectGone(ctx, low["a2"])
 		ExpectGone(ctx, low["b2"])
 		alive(ctx, "a1", "b1", "c1")
-		Expect(callsAbout(ctx, one, testextender.Preempt, high)).To(ContainElement(And(HaveField("Whole", true), HaveField("Victims", And(HaveLen(3),
+		Expect(callsAbout(one, testextender.Preempt, high)).To(ContainElement(And(HaveField("Whole", true), HaveField("Victims", And(HaveLen(3),
 			HaveKeyWithValue("n1", ConsistOf(string(low["a1"].UID), string(low["b1"].UID))))))))
-		Expect(callsAbout(ctx, two, testextender.Preempt, high)).To(ContainElement(And(HaveField("Whole", false), HaveField("Victims", And(HaveLen(2),
+		Expect(callsAbout(two, testextender.Preempt, high)).To(ContainElement(And(HaveField("Whole", false), HaveField("Victims", And(HaveLen(2),
 			HaveKeyWithValue("n2", ConsistOf(string(low["a2"].UID), string(low["b2"].UID))))))))
 	})
 
 	It("spare victims", func(ctx context.Context) {
 		StartExtended(ctx, fmt.Sprintf(extenders, one.URL, false, "5s", two.URL))
-		perform(ctx, one, testextender.Script{Spared: []string{"n2"}, SparedPods: []string{string(low["a1"].UID)}})
+		one.Perform(testextender.Script{Spared: []string{"n2"}, SparedPods: []string{string(low["a1"].UID)}})
 		high := CreatePod(ctx, "mine", "high", CPU("4"), Prioritized("important"))
 		ExpectGone(ctx, low["b1"])
 		alive(ctx, "a1", "a2", "b2")
 
 		By("coming to see that the preemptor needs the room")
-		perform(ctx, one, testextender.Script{Spared: []string{"n2"}})
+		one.Perform(testextender.Script{Spared: []string{"n2"}})
 		Expect(K8s.Delete(ctx, low["a2"])).To(Succeed()) // makes some room, and requeues the pod
 		Expect(ExpectBound(ctx, high)).To(Equal("n1"))
 		alive(ctx, "b2")
@@ -78,18 +79,18 @@ var _ = Describe("Extenders that are shown the victims of a preemption", func() 
 
 	It("refuse all candidates", func(ctx context.Context) {
 		StartExtended(ctx, fmt.Sprintf(extenders, one.URL, false, "5s", two.URL))
-		perform(ctx, two, testextender.Script{Spared: []string{"n1", "n2"}})
+		two.Perform(testextender.Script{Spared: []string{"n1", "n2"}})
 		high := CreatePod(ctx, "mine", "high", CPU("4"), Prioritized("important"))
 		ExpectUnscheduled(ctx, high, corev1.PodReasonUnschedulable, HavePrefix("0/2 nodes are available: 2 Insufficient cpu."))
 		alive(ctx, "a1", "b1", "a2", "b2")
-		Expect(callsAbout(ctx, two, testextender.Preempt, high)).NotTo(BeEmpty())
+		Expect(callsAbout(two, testextender.Preempt, high)).NotTo(BeEmpty())
 	})
 
 	DescribeTable("and break", func(ctx context.Context, ignorable bool) {
 		StartExtended(ctx, fmt.Sprintf(extenders, one.URL, ignorable, "1s", two.URL))
-		perform(ctx, two, testextender.Script{Spared: []string{"n1"}})
+		two.Perform(testextender.Script{Spared: []string{"n1"}})
 		for _, fault := range []testextender.Fault{testextender.Slow, testextender.Broken, testextender.Garbage, testextender.Gone} {
-			perform(ctx, one, testextender.Script{Faults: map[string]testextender.Fault{testextender.Preempt: fault}})
+			one.Perform(testextender.Script{Faults: map[string]testextender.Fault{testextender.Preempt: fault}})
 			high := CreatePod(ctx, "mine", "high-"+string(fault), CPU("4"), Prioritized("important"))
 			if ignorable {
 				Expect(ExpectBound(ctx, high)).To(Equal("n2"))
@@ -100,7 +101,7 @@ var _ = Describe("Extenders that are shown the victims of a preemption", func() 
 				continue
 			}
 			ExpectUnscheduled(ctx, high, corev1.PodReasonUnschedulable, HavePrefix("0/2 nodes are available: 2 Insufficient cpu."))
-			Eventually(func() []testextender.Call { return callsAbout(ctx, one, testextender.Preempt, high) }).ShouldNot(BeEmpty())
+			Eventually(func() []testextender.Call { return callsAbout(one, testextender.Preempt, high) }).ShouldNot(BeEmpty())
 			alive(ctx, "a1", "b1", "a2", "b2")
 			Expect(K8s.Delete(ctx, high)).To(Succeed())
 			ExpectGone(ctx, high)

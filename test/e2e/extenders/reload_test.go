@@ -28,9 +28,9 @@ var _ = Describe("Extenders of a policy that changes", func() {
 	)
 
 	BeforeEach(func(ctx context.Context) {
-		one, two = startExtender(ctx), startExtender(ctx)
-		perform(ctx, one, testextender.Script{Refused: map[string]string{"n1": "no", "n2": "no"}})
-		perform(ctx, two, testextender.Script{Refused: map[string]string{"n1": "no", "n3": "no"}})
+		one, two = startExtender(), startExtender()
+		one.Perform(testextender.Script{Refused: map[string]string{"n1": "no", "n2": "no"}})
+		two.Perform(testextender.Script{Refused: map[string]string{"n1": "no", "n3": "no"}})
 		CreateNodes(ctx, "n1", "n2", "n3")
 		run = Start()
 	})
@@ -77,10 +77,10 @@ var _ = Describe("Extenders of a policy that changes", func() {
 			ExpectBound(ctx, pod)
 		}
 		Eventually(run.Scheduler.Store().Alive).Should(Equal(1))
-		Expect(one.Calls(ctx)).NotTo(BeEmpty())
-		Expect(two.Calls(ctx)).NotTo(BeEmpty())
+		Expect(one.Calls()).NotTo(BeEmpty())
+		Expect(two.Calls()).NotTo(BeEmpty())
 		ExpectBound(ctx, CreatePod(ctx, "mine", "last"))
-		Expect(one.Calls(ctx)).To(BeEmpty(), "nobody asks it any more")
+		Expect(one.Calls()).To(BeEmpty(), "nobody asks it any more")
 	})
 
 	It("are asked about the pods of that policy's profiles only", func(ctx context.Context) {
@@ -96,8 +96,7 @@ var _ = Describe("Extenders of a policy that changes", func() {
 			ExpectBound(ctx, third)
 		}
 		for e, prefix := range map[*testextender.Extender]string{one: "a-", two: "b-"} {
-			calls, err := e.Calls(ctx)
-			Expect(err).NotTo(HaveOccurred())
+			calls := e.Calls()
 			Expect(calls).To(HaveLen(3))
 			Expect(calls).To(HaveEach(HaveField("Pod", HavePrefix(prefix))))
 		}
@@ -106,9 +105,9 @@ var _ = Describe("Extenders of a policy that changes", func() {
 	It("that hangs does not hold up the end of the process", func(ctx context.Context) {
 		Create(ctx, Policy("default", fmt.Sprintf(`{extenders: [{urlPrefix: %q, filterVerb: filter, httpTimeout: 1h}]}`, one.URL)))
 		CreateProfile(ctx, "mine", "")
-		perform(ctx, one, testextender.Script{Faults: map[string]testextender.Fault{testextender.Filter: testextender.Slow}})
+		one.Perform(testextender.Script{Faults: map[string]testextender.Fault{testextender.Filter: testextender.Slow}})
 		pod := CreatePod(ctx, "mine", "pod")
-		Eventually(func() []testextender.Call { return callsAbout(ctx, one, testextender.Filter, pod) }).ShouldNot(BeEmpty())
+		Eventually(func() []testextender.Call { return callsAbout(one, testextender.Filter, pod) }).ShouldNot(BeEmpty())
 		Expect(run.Stop(EndsWithin)).To(Succeed())
 	})
 })

@@ -8,13 +8,12 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
 	"math/big"
-	"os"
-	"path/filepath"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -64,13 +63,13 @@ func (a *authority) sign(name string, template *x509.Certificate) (*x509.Certifi
 	return certificate, key
 }
 
-func (a *authority) pem() string {
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw}))
+func (a *authority) pem() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw})
 }
 
 // pair makes a certificate for a server named extender.test, and for clients, with its key, in PEM
 // form.
-func (a *authority) pair(name string) (certificate, key string) {
+func (a *authority) pair(name string) (certificate, key []byte) {
 	GinkgoHelper()
 	made, private := a.sign(name, &x509.Certificate{
 		DNSNames: []string{"extender.test"}, KeyUsage: x509.KeyUsageDigitalSignature,
@@ -78,25 +77,25 @@ func (a *authority) pair(name string) (certificate, key string) {
 	})
 	der, err := x509.MarshalECPrivateKey(private)
 	Expect(err).NotTo(HaveOccurred())
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: made.Raw})), string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}))
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: made.Raw}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
 }
 
 // speaksTLS makes an extender use TLS with a certificate of the authority, and require one of
 // clients.
 func (a *authority) speaksTLS(o *testextender.Options) {
 	GinkgoHelper()
-	certificate, key := a.pair("extender")
-	o.Certificate, o.Key, o.ClientCA = filepath.Join(o.Dir, "tls.crt"), filepath.Join(o.Dir, "tls.key"), filepath.Join(o.Dir, "ca.crt")
-	for file, text := range map[string]string{o.Certificate: certificate, o.Key: key, o.ClientCA: a.pem()} {
-		Expect(os.WriteFile(file, []byte(text), 0o600)).To(Succeed())
-	}
+	pair, err := tls.X509KeyPair(a.pair("extender"))
+	Expect(err).NotTo(HaveOccurred())
+	clients := x509.NewCertPool()
+	clients.AddCert(a.certificate)
+	o.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: clients, ClientAuth: tls.RequireAndVerifyClientCert}
 }
 
 // secretData is the TLS material of a client of the authority's extenders.
 func (a *authority) secretData(name string) map[string][]byte {
 	GinkgoHelper()
 	certificate, key := a.pair(name)
-	return map[string][]byte{"ca.crt": []byte(a.pem()), "tls.crt": []byte(certificate), "tls.key": []byte(key), "more": []byte("of no use")}
+	return map[string][]byte{"ca.crt": a.pem(), "tls.crt": certificate, "tls.key": key, "more": []byte("of no use")}
 }
 
 var _ = Describe("An extender that speaks TLS", func() {
@@ -121,7 +120,7 @@ var _ = Describe("An extender that speaks TLS", func() {
 
 	BeforeEach(func(ctx context.Context) {
 		old = newAuthority("old")
-		extender = startExtender(ctx, old.speaksTLS)
+		extender = startExtender(old.speaksTLS)
 		CreateNodes(ctx, "n1", "n2")
 		secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "tls"}, Data: old.secretData("client-1")}
 		Start()
@@ -137,25 +136,25 @@ var _ = Describe("An extender that speaks TLS", func() {
 		CreateFor(ctx, secret)
 		ExpectBound(ctx, first)
 		expectPolicy(ctx, v1alpha1.ConditionProgrammed, "True", v1alpha1.ReasonProgrammed, "")
-		Expect(callsAbout(ctx, extender, testextender.Filter, first)).To(HaveEach(HaveField("Client", "client-1")))
+		Expect(callsAbout(extender, testextender.Filter, first)).To(HaveEach(HaveField("Client", "client-1")))
 
 		By("giving it a new client certificate")
 		Update(ctx, secret, func(s *corev1.Secret) { s.Data = old.secretData("client-2") })
 		Eventually(func(g Gomega) {
 			pod := CreatePod(ctx, "mine", fmt.Sprintf("second-%d", time.Now().UnixNano()))
 			ExpectBound(ctx, pod)
-			g.Expect(callsAbout(ctx, extender, testextender.Filter, pod)).To(ConsistOf(HaveField("Client", "client-2")))
+			g.Expect(callsAbout(extender, testextender.Filter, pod)).To(ConsistOf(HaveField("Client", "client-2")))
 		}).WithContext(ctx).Should(Succeed())
 
 		By("moving the extender to another authority, which is not trusted until the Secret says so")
 		next := newAuthority("next")
-		moved := startExtender(ctx, next.speaksTLS)
+		moved := startExtender(next.speaksTLS)
 		Repolicy(ctx, "default", fmt.Sprintf(policySpec, moved.URL))
 		third := CreatePod(ctx, "mine", "third")
 		ExpectUnscheduled(ctx, third, corev1.PodReasonSchedulerError, And(ContainSubstring(moved.URL), ContainSubstring("certificate signed by unknown authority")))
 		Update(ctx, secret, func(s *corev1.Secret) { s.Data = next.secretData("client-3") })
 		ExpectBound(ctx, third)
-		Expect(callsAbout(ctx, moved, testextender.Filter, third)).To(HaveEach(HaveField("Client", "client-3")))
+		Expect(callsAbout(moved, testextender.Filter, third)).To(HaveEach(HaveField("Client", "client-3")))
 
 		By("keeping all of it out of what people can read")
 		var shown []any
@@ -183,7 +182,7 @@ var _ = Describe("An extender that speaks TLS", func() {
 			expectPolicy(ctx, v1alpha1.ConditionProgrammed, "False", v1alpha1.ReasonKeptLastGood, "")
 			pod := CreatePod(ctx, "mine", fmt.Sprintf("pod-%d", i))
 			ExpectBound(ctx, pod)
-			Expect(callsAbout(ctx, extender, testextender.Filter, pod)).To(ConsistOf(HaveField("Client", "client-1")))
+			Expect(callsAbout(extender, testextender.Filter, pod)).To(ConsistOf(HaveField("Client", "client-1")))
 		}
 		Expect(K8s.Delete(ctx, secret)).To(Succeed())
 		expectPolicy(ctx, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonSecretNotFound, "does not exist")
@@ -194,6 +193,6 @@ var _ = Describe("An extender that speaks TLS", func() {
 		expectPolicy(ctx, v1alpha1.ConditionProgrammed, "True", v1alpha1.ReasonProgrammed, "")
 		pod := CreatePod(ctx, "mine", "back")
 		ExpectBound(ctx, pod)
-		Expect(callsAbout(ctx, extender, testextender.Filter, pod)).To(ConsistOf(HaveField("Client", "client-2")))
+		Expect(callsAbout(extender, testextender.Filter, pod)).To(ConsistOf(HaveField("Client", "client-2")))
 	})
 })

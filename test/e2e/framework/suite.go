@@ -43,8 +43,6 @@ var (
 	K8s client.Client
 	// Running is the livesched that Start has started, or nil.
 	Running *testcluster.Running
-	// Scratch is a directory that exists until the end of the suite.
-	Scratch string
 
 	// shared is set while the specs of a container share a livesched with its profiles; see Stage.
 	shared bool
@@ -80,7 +78,6 @@ func startCluster(ctx context.Context) {
 	logger := zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true))
 	ctrl.SetLogger(logger)
 	klog.SetLogger(logger)
-	Scratch = GinkgoT().TempDir()
 	cluster, err := testcluster.Start(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	Attach(cluster)
