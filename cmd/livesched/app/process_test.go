@@ -8,7 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -18,13 +18,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/discovery"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/test/controlplane"
 	"github.com/livesched/livesched/test/objects"
+	"github.com/livesched/livesched/test/testcluster"
 )
 
 // tolerated is the time after SIGTERM within which livesched must have stopped, whatever hangs. The
@@ -87,10 +89,8 @@ var _ = Describe("The process", func() {
 	})
 
 	It("ends with status 1 and advice if the custom resources are not installed", func(ctx context.Context) {
-		bare, err := controlplane.Start(ctx, controlplane.Options{Progress: os.Stderr})
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(bare.Stop)
-		code, text := run("--kubeconfig="+bare.Kubeconfig(), "--leader-elect=false")
+		uninstallCRDs(ctx)
+		code, text := run("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false")
 		Expect(code).To(Equal(1))
 		Expect(text).To(ContainSubstring("does not serve SchedulerProfile in livesched.io/v1alpha1: install the custom resource definitions first"))
 	})
@@ -218,6 +218,20 @@ var _ = Describe("The process", func() {
 		})
 	})
 })
+
+// uninstallCRDs deletes the custom resource definitions until the end of the spec.
+func uninstallCRDs(ctx context.Context) {
+	GinkgoHelper()
+	options := envtest.CRDInstallOptions{Paths: []string{filepath.Join(testcluster.Root(), "config", "crd", "bases")}, ErrorIfPathMissing: true}
+	Expect(envtest.UninstallCRDs(cluster.Config, options)).To(Succeed())
+	DeferCleanup(func() { Expect(envtest.InstallCRDs(cluster.Config, options)).Error().NotTo(HaveOccurred()) })
+	served := discovery.NewDiscoveryClientForConfigOrDie(cluster.Config)
+	Eventually(func(g Gomega) {
+		groups, err := served.ServerGroups()
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(groups.Groups).NotTo(ContainElement(HaveField("Name", v1alpha1.GroupVersion.Group)))
+	}).WithContext(ctx).Should(Succeed())
+}
 
 // leading returns the flags of a livesched that leads and gives up 10 seconds after its lease was
 // stolen. That is the default deadline: on a busy machine, a shorter one could pass without a
