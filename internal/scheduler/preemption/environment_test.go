@@ -6,6 +6,7 @@ package preemption
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -15,7 +16,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,6 +39,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/queue"
+	"github.com/livesched/livesched/test/objects"
 )
 
 const (
@@ -230,15 +231,15 @@ func (p *environment) create(pod *corev1.Pod) *corev1.Pod {
 	return created
 }
 
-// class creates a priority class with that value, and returns its name.
+// class returns the name of a priority class with that value. The tests share the classes, which
+// stay until the API server ends.
 func (p *environment) class(value int32) string {
 	p.t.Helper()
-	name := "of-test-" + rand.String(8)
-	classes := p.admin.SchedulingV1().PriorityClasses()
-	_, err := classes.Create(p.ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}, metav1.CreateOptions{})
-	must(p.t, err)
-	p.t.Cleanup(func() { must(p.t, classes.Delete(context.Background(), name, metav1.DeleteOptions{})) })
-	return name
+	class := objects.PriorityClass(fmt.Sprintf("of-value-%d", value), value)
+	if _, err := p.admin.SchedulingV1().PriorityClasses().Create(p.ctx, class, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+		must(p.t, err)
+	}
+	return class.Name
 }
 
 // pending creates a pod that needs more than half a node, and queues it.
@@ -340,6 +341,16 @@ func (p *environment) ended() {
 		p.evictor.running.Wait()
 	}()
 	eventually(p.t, ended).Should(gomega.BeClosed())
+}
+
+// expectEvent waits for the next Event, which must have this text.
+func (p *environment) expectEvent(text string) {
+	p.t.Helper()
+	var got string
+	eventually(p.t, p.recorder.Events).Should(gomega.Receive(&got))
+	if got != text {
+		p.t.Errorf("the Event is %q, not %q", got, text)
+	}
 }
 
 // exists reports whether the API server has the pod, and is not deleting it.

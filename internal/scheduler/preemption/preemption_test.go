@@ -78,9 +78,7 @@ func TestPreemption(t *testing.T) {
 		if len(conditions) != 1 || conditions[0] != "DisruptionTarget True PreemptionByScheduler: mine: preempting to accommodate a higher priority pod" {
 			t.Errorf("the victim's conditions were %q", conditions)
 		}
-		if got, want := <-p.recorder.Events, "Normal Preempted Preempted by pod "+string(preemptor.UID)+" on node n1"; got != want {
-			t.Errorf("the Event is %q, not %q", got, want)
-		}
+		p.expectEvent("Normal Preempted Preempted by pod " + string(preemptor.UID) + " on node n1")
 		if p.exists(victim) {
 			t.Error("the victim is still there")
 		}
@@ -203,9 +201,7 @@ func TestPreemption(t *testing.T) {
 					t.Fatal(status)
 				}
 				p.ended()
-				if got, want := <-p.recorder.Events, "Normal Preempted Preempted by pod "+string(preemptor.UID)+" on node n1 (in kube-scheduler memory)."; got != want {
-					t.Errorf("the Event is %q, not %q", got, want)
-				}
+				p.expectEvent("Normal Preempted Preempted by pod " + string(preemptor.UID) + " on node n1 (in kube-scheduler memory).")
 				// Its binding goroutine has noticed, and is about to release the room.
 				if status, waited := p.waitingPods.Wait(p.ctx, victim.UID); waited && status.IsSuccess() {
 					t.Error("the waiting pod was allowed")
