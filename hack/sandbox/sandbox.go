@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 	"strconv"
 	"time"
 
@@ -76,7 +77,9 @@ func (s *sandbox) startControlPlane(ctx context.Context) error {
 			return err
 		}
 	}
-	controlPlane, err := controlplane.Start(ctx, controlplane.Options{Dir: s.dir, WithControllerManager: true, WithKwok: true, Progress: s.out})
+	controlPlane, err := controlplane.Start(ctx, controlplane.Options{
+		Dir: s.dir, WithControllerManager: true, WithKwok: true, Processors: goruntime.NumCPU(), Progress: s.out,
+	})
 	if err != nil {
 		return err
 	}

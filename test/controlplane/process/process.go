@@ -27,6 +27,8 @@ type Config struct {
 	// Path is the program, and Args are its arguments without the program's own name.
 	Path string
 	Args []string
+	// Env is added to the environment of this process.
+	Env []string
 	// LogFile receives standard output and error; it is replaced if it exists.
 	LogFile string
 }
@@ -71,6 +73,7 @@ func Start(cfg Config) (*Process, error) {
 		return nil, fmt.Errorf("starting %s: %w", cfg.Name, err)
 	}
 	cmd := exec.Command(cfg.Path, cfg.Args...)
+	cmd.Env = append(os.Environ(), cfg.Env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = attributes()
 	p := &Process{cfg: cfg, done: make(chan struct{})}

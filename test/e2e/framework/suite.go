@@ -54,10 +54,10 @@ var (
 func Run(t *testing.T, description string) {
 	RegisterFailHandler(Fail)
 	EnforceDefaultTimeoutsWhenUsingContexts()
-	SetDefaultEventuallyTimeout(time.Minute) // this only bounds failures
-	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
+	SetDefaultEventuallyTimeout(time.Minute)                   // this only bounds failures
+	SetDefaultEventuallyPollingInterval(40 * time.Millisecond) // each poll is a request
 	SetDefaultConsistentlyDuration(400 * time.Millisecond)
-	SetDefaultConsistentlyPollingInterval(20 * time.Millisecond)
+	SetDefaultConsistentlyPollingInterval(40 * time.Millisecond)
 	var before goleak.Option
 	BeforeSuite(func(ctx context.Context) {
 		before = goleak.IgnoreCurrent()

@@ -34,7 +34,7 @@ var ignoring = toolscache.ResourceEventHandlerFuncs{AddFunc: func(any) {}}
 // number in RELOADS, with five pods for each (make endurance).
 func endurance() (reloads, pods int) {
 	GinkgoHelper()
-	reloads = 200
+	reloads = 100
 	if v := os.Getenv("RELOADS"); v != "" {
 		n, err := strconv.Atoi(v)
 		Expect(err).NotTo(HaveOccurred(), "RELOADS must be a number")

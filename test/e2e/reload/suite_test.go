@@ -31,7 +31,7 @@ func TestReload(t *testing.T) {
 	RegisterFailHandler(Fail)
 	EnforceDefaultTimeoutsWhenUsingContexts()
 	SetDefaultEventuallyTimeout(time.Minute)
-	SetDefaultEventuallyPollingInterval(5 * time.Millisecond)
+	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	RunSpecs(t, "Reloads at every moment of a pod")
 }
 
