@@ -126,8 +126,26 @@ func (p *Process) Err() error {
 }
 
 // Suspend keeps the process from running until Resume, as if its machine hung. Its children
-// continue to run.
-func (p *Process) Suspend() error { return p.signal(syscall.SIGSTOP) }
+// continue to run. On Linux, Suspend returns when all threads of the process have stopped.
+func (p *Process) Suspend() error {
+	if err := p.signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	for {
+		stopped, err := hasStopped(p.pid)
+		if err != nil {
+			return fmt.Errorf("suspending %s: %w", p.cfg.Name, err)
+		}
+		if stopped {
+			return nil
+		}
+		select {
+		case <-p.done:
+			return fmt.Errorf("%s ended before it stopped", p.cfg.Name)
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
 
 // Resume lets a suspended process continue.
 func (p *Process) Resume() error { return p.signal(syscall.SIGCONT) }
