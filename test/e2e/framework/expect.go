@@ -103,13 +103,23 @@ func ExpectUnscheduled(ctx context.Context, pod *corev1.Pod, reason string, mess
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
 		g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
-		g.Expect(pod.Status.Conditions).To(ContainElement(And(
-			HaveField("Type", corev1.PodScheduled),
-			HaveField("Status", corev1.ConditionFalse),
-			HaveField("Reason", reason),
-			HaveField("Message", message),
-		)))
+		g.Expect(*pod).To(BeUnscheduled(reason, message))
 	}).WithContext(ctx).Should(Succeed())
+}
+
+// BeUnscheduled matches a pod whose status has a given reason for which it is not scheduled.
+func BeUnscheduled(reason string, message gomegatypes.GomegaMatcher) gomegatypes.GomegaMatcher {
+	return HaveField("Status.Conditions", ContainElement(And(
+		HaveField("Type", corev1.PodScheduled),
+		HaveField("Status", corev1.ConditionFalse),
+		HaveField("Reason", reason),
+		HaveField("Message", message),
+	)))
+}
+
+// BeUnschedulable matches a pod whose status reports that it is unschedulable, and why.
+func BeUnschedulable(message gomegatypes.GomegaMatcher) gomegatypes.GomegaMatcher {
+	return BeUnscheduled(corev1.PodReasonUnschedulable, message)
 }
 
 // ExpectUnschedulable waits until the status of a pod reports that it is unschedulable, and why.
@@ -153,10 +163,10 @@ func ExpectStillScheduled(ctx context.Context, pod *corev1.Pod) {
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// ExpectGone waits until a pod is deleted.
-func ExpectGone(ctx context.Context, pod *corev1.Pod) {
+// ExpectGone waits until an object is deleted.
+func ExpectGone(ctx context.Context, object client.Object) {
 	GinkgoHelper()
 	Eventually(func() bool {
-		return apierrors.IsNotFound(K8s.Get(ctx, client.ObjectKeyFromObject(pod), pod))
+		return apierrors.IsNotFound(K8s.Get(ctx, client.ObjectKeyFromObject(object), object))
 	}).WithContext(ctx).Should(BeTrue())
 }

@@ -63,7 +63,7 @@ func Run(t *testing.T, description string) {
 		before = goleak.IgnoreCurrent()
 		startCluster(ctx)
 	}, NodeTimeout(2*time.Minute))
-	AfterSuite(func() { stopCluster(before) })
+	AfterSuite(func() { StopCluster(before) })
 	AfterEach(func(ctx context.Context) {
 		if shared {
 			Expect(Cluster.ClearPlaces(ctx)).To(Succeed())
@@ -75,15 +75,22 @@ func Run(t *testing.T, description string) {
 }
 
 func startCluster(ctx context.Context) {
-	logger := zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true))
-	ctrl.SetLogger(logger)
-	klog.SetLogger(logger)
+	LogToGinkgo()
 	cluster, err := testcluster.Start(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	Attach(cluster)
 }
 
-func stopCluster(before goleak.Option) {
+// LogToGinkgo writes the log of livesched and of its libraries to GinkgoWriter.
+func LogToGinkgo() {
+	logger := zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true))
+	ctrl.SetLogger(logger)
+	klog.SetLogger(logger)
+}
+
+// StopCluster stops the cluster of the suite, if there is one. It fails if goroutines are left that
+// did not run before the suite.
+func StopCluster(before goleak.Option) {
 	if Cluster == nil {
 		return
 	}
