@@ -10,20 +10,22 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/test/controlplane/binaries"
+
+	. "github.com/livesched/livesched/test/e2e/framework"
+	. "github.com/livesched/livesched/test/objects"
 )
 
-var gibibyte = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
-
-// className makes the name of a storage class, or of another object without a namespace, unique to
-// the spec.
+// className returns a name for a storage class, or for another object without a namespace, that no
+// other spec uses.
 func className(name string) string { return namespace + "-" + name }
 
-// classOf makes a storage class.
+// classOf returns a storage class.
 func classOf(name, provisioner string, mode storagev1.VolumeBindingMode) *storagev1.StorageClass {
 	return &storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{Name: className(name)}, Provisioner: provisioner, VolumeBindingMode: ptr.To(mode),
@@ -31,22 +33,40 @@ func classOf(name, provisioner string, mode storagev1.VolumeBindingMode) *storag
 	}
 }
 
-// localClass makes a class whose claims are bound to existing volumes, once they have a consumer.
+// localClass returns a class whose claims wait for their first consumer and are then bound to
+// existing volumes.
 func localClass() *storagev1.StorageClass {
 	return classOf("local", "kubernetes.io/no-provisioner", storagev1.VolumeBindingWaitForFirstConsumer)
 }
 
-// volumeOn makes a volume that can be used from one node only.
+// volumeOn returns a volume of a class that can be used only from one node.
 func volumeOn(name string, class *storagev1.StorageClass, node string) *corev1.PersistentVolume {
-	return &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: className(name)},
-		Spec: corev1.PersistentVolumeSpec{
-			Capacity: gibibyte, StorageClassName: class.Name, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
-			PersistentVolumeSource:        corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/data"}},
-			NodeAffinity:                  nodeAffinity(corev1.LabelHostname, node),
-		},
+	return VolumeOn(className(name), class.Name, node)
+}
+
+// csiVolume returns a volume of the CSI driver that can be used from every node.
+func csiVolume(name string, class *storagev1.StorageClass) *corev1.PersistentVolume {
+	volume := volumeOn(name, class, "")
+	volume.Spec.NodeAffinity = nil
+	volume.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: volume.Name}}
+	return volume
+}
+
+// createVolumes creates volumes and deletes them at the end of the spec.
+func createVolumes(ctx context.Context, volumes ...*corev1.PersistentVolume) {
+	GinkgoHelper()
+	for _, volume := range volumes {
+		Create(ctx, volume)
+		DeferCleanup(deleteVolume, volume)
 	}
+}
+
+// deleteVolume deletes a volume, even if a finalizer protects it because it is in use.
+func deleteVolume(ctx context.Context, volume *corev1.PersistentVolume) {
+	GinkgoHelper()
+	Expect(client.IgnoreNotFound(K8s.Delete(ctx, volume))).To(Succeed())
+	unprotected := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+	Expect(client.IgnoreNotFound(K8s.Patch(ctx, volume, unprotected))).To(Succeed())
 }
 
 func nodeAffinity(key, value string) *corev1.VolumeNodeAffinity {
@@ -55,26 +75,14 @@ func nodeAffinity(key, value string) *corev1.VolumeNodeAffinity {
 	}}}}
 }
 
-func claimSpec(class *storagev1.StorageClass) corev1.PersistentVolumeClaimSpec {
-	return corev1.PersistentVolumeClaimSpec{
-		StorageClassName: ptr.To(class.Name), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-		Resources: corev1.VolumeResourceRequirements{Requests: gibibyte},
-	}
-}
-
+// claimOf returns a claim of the spec's namespace.
 func claimOf(name string, class *storagev1.StorageClass) *corev1.PersistentVolumeClaim {
-	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: claimSpec(class)}
+	claim := ClaimOf(name, class.Name)
+	claim.Namespace = namespace
+	return claim
 }
 
-func using(claim string) podChange {
-	return func(t *corev1.PodTemplateSpec) {
-		t.Spec.Volumes = append(t.Spec.Volumes, corev1.Volume{Name: claim, VolumeSource: corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
-		}})
-	}
-}
-
-// expectBoundTogether waits until claim and volume are bound to each other, according to both.
+// expectBoundTogether waits until a claim and a volume report that they are bound to each other.
 func expectBoundTogether(ctx context.Context, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -87,9 +95,9 @@ func expectBoundTogether(ctx context.Context, claim *corev1.PersistentVolumeClai
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// expectPromised waits until livesched has written the claim into a volume, and has announced the
-// pod's node.
-func expectPromised(ctx context.Context, volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, pod *corev1.Pod, node string) {
+// expectReserved waits until livesched has written the claim into a volume and nominated a node for
+// the pod.
+func expectReserved(ctx context.Context, volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim, pod *corev1.Pod, node string) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
 		g.Expect(read(ctx, volume)).To(Succeed())
@@ -100,8 +108,9 @@ func expectPromised(ctx context.Context, volume *corev1.PersistentVolume, claim 
 }
 
 // suspendControllers suspends kube-controller-manager until the returned function is called or the
-// spec ends. So a claim is not bound, and the pod stays between Reserve and Bind. First, it waits
-// until the volumes are available, which is kube-controller-manager's work, too.
+// spec ends. Until then, no claim is bound, and a pod with a claim stays between Reserve and Bind.
+// kube-controller-manager also makes volumes available: suspendControllers waits until it has done
+// that for the given volumes.
 func suspendControllers(ctx context.Context, volumes ...*corev1.PersistentVolume) (resume func()) {
 	GinkgoHelper()
 	for _, volume := range volumes {
@@ -110,7 +119,7 @@ func suspendControllers(ctx context.Context, volumes ...*corev1.PersistentVolume
 			g.Expect(volume.Status.Phase).To(Equal(corev1.VolumeAvailable))
 		}).WithContext(ctx).Should(Succeed())
 	}
-	again, err := cluster.Suspend(binaries.ControllerManager)
+	again, err := Cluster.Suspend(binaries.ControllerManager)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(again)
 	return func() {

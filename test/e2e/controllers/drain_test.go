@@ -16,6 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	. "github.com/livesched/livesched/test/e2e/framework"
+	. "github.com/livesched/livesched/test/objects"
 )
 
 func replicaSetOf(app string, replicas int32, changes ...podChange) *appsv1.ReplicaSet {
@@ -31,29 +34,30 @@ func replicaSetOf(app string, replicas int32, changes ...podChange) *appsv1.Repl
 
 func cordon(ctx context.Context, name string, unschedulable bool) {
 	GinkgoHelper()
-	update(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, func(node *corev1.Node) { node.Spec.Unschedulable = unschedulable })
+	Update(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, func(node *corev1.Node) { node.Spec.Unschedulable = unschedulable })
 }
 
-// expectClosed waits until the scheduler knows that a node is cordoned: pods that can run only
-// there wait.
+// expectClosed waits until the scheduler knows that a node is cordoned: pods that select the node
+// wait.
 func expectClosed(ctx context.Context, name string) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
-		probe := podOf("", selecting(corev1.LabelHostname, name))
+		probe := podOf("", Selecting(corev1.LabelHostname, name))
 		probe.GenerateName = "probe-"
-		g.Expect(k8s.Create(ctx, probe)).To(Succeed())
+		g.Expect(K8s.Create(ctx, probe)).To(Succeed())
 		defer func() {
-			Expect(client.IgnoreNotFound(k8s.Delete(ctx, probe, client.GracePeriodSeconds(0)))).To(Succeed())
+			Expect(client.IgnoreNotFound(K8s.Delete(ctx, probe, client.GracePeriodSeconds(0)))).To(Succeed())
 		}()
 		Eventually(func(g Gomega) {
 			g.Expect(read(ctx, probe)).To(Succeed())
 			g.Expect(probe.Status.Conditions).To(ContainElement(HaveField("Type", corev1.PodScheduled)))
 		}).WithContext(ctx).Should(Succeed())
-		g.Expect(*probe).To(unschedulable(ContainSubstring("1 node(s) were unschedulable")))
+		g.Expect(*probe).To(BeUnschedulable(ContainSubstring("1 node(s) were unschedulable")))
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// evictAll evicts the pods of a node as `kubectl drain` does: repeatedly while a budget forbids it.
+// evictAll evicts the pods of a node as `kubectl drain` does: it tries again while a budget forbids
+// an eviction.
 func evictAll(ctx context.Context, node string) (refused int) {
 	GinkgoHelper()
 	for _, pod := range podsOf(ctx) {
@@ -76,17 +80,17 @@ func evictAll(ctx context.Context, node string) (refused int) {
 }
 
 var _ = Describe("A node that is drained", func() {
-	It("loses its pods to other nodes, at the pace that their budget allows, and gets none until it is uncordoned", func(ctx context.Context) {
+	It("has its pods replaced on other nodes as fast as their disruption budget allows, and gets no pods until it is uncordoned", func(ctx context.Context) {
 		start(ctx)
-		nodes(ctx, "n1", "n2", "n3")
-		l := keepLedger(ctx)
-		// The pods use all twelve CPUs of the cluster, so that a pod can move to another node only
-		// in place of the filler there.
-		filler := createPod(ctx, "filler", cpu("4"), onNode("n3"))
+		addNodes(ctx, nodesOf("n1", "n2", "n3")...)
+		l := startLedger(ctx)
+		// The pods use all twelve CPUs of the cluster, so that the replacement of an evicted pod
+		// fits only after the filler is deleted.
+		filler := createPod(ctx, "filler", CPU("4"), OnNode("n3"))
 		expectPodsRunning(ctx, filler)
-		create(ctx, replicaSetOf("web", 8, cpu("1"), apartIfPossible("web")))
+		Create(ctx, replicaSetOf("web", 8, CPU("1"), preferringApart("web")))
 		expectRunning(ctx, "web", 8)
-		create(ctx, &policyv1.PodDisruptionBudget{
+		Create(ctx, &policyv1.PodDisruptionBudget{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"},
 			Spec: policyv1.PodDisruptionBudgetSpec{
 				MinAvailable: ptr.To(intstr.FromInt32(7)),
@@ -101,29 +105,29 @@ var _ = Describe("A node that is drained", func() {
 		l.watchReady(ctx, "web")
 
 		cordon(ctx, "n1", true)
-		By("evicting one, for which there is no room: the budget holds the others back")
+		By("evicting a pod whose replacement does not fit: the budget forbids further evictions")
 		victim := firstOn(ctx, "n1")
 		Expect(clients.PolicyV1().Evictions(namespace).Evict(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: victim}})).To(Succeed())
 		Eventually(func(g Gomega) {
-			g.Expect(podsOf(ctx, "web")).To(ContainElement(unschedulable(Equal(
+			g.Expect(podsOf(ctx, "web")).To(ContainElement(BeUnschedulable(Equal(
 				"0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu. " +
 					"no new claims to deallocate, preemption: 0/3 nodes are available: 1 Preemption is not helpful for scheduling, 2 No preemption victims found for incoming pod."))))
 		}).WithContext(ctx).Should(Succeed())
 		err := clients.PolicyV1().Evictions(namespace).Evict(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: firstOn(ctx, "n1")}})
 		Expect(apierrors.IsTooManyRequests(err)).To(BeTrue(), "%v", err)
 
-		By("making room, and evicting the rest")
-		Expect(k8s.Delete(ctx, filler)).To(Succeed())
-		expectGone(ctx, filler)
+		By("making room, and evicting the other pods")
+		Expect(K8s.Delete(ctx, filler)).To(Succeed())
+		ExpectGone(ctx, filler)
 		evictAll(ctx, "n1")
 		on := expectRunning(ctx, "web", 8)
 		Expect(on).To(Equal(map[string]int{"n2": 4, "n3": 4}))
 		l.catchUp(ctx)
 		Expect(l.fewestReady("web")).To(Equal(7))
 
-		By("uncordoning it")
+		By("uncordoning the node")
 		cordon(ctx, "n1", false)
-		update(ctx, replicaSetOf("web", 0), func(rs *appsv1.ReplicaSet) { rs.Spec.Replicas = ptr.To[int32](12) })
+		Update(ctx, replicaSetOf("web", 0), func(rs *appsv1.ReplicaSet) { rs.Spec.Replicas = ptr.To[int32](12) })
 		Expect(expectRunning(ctx, "web", 12)).To(HaveKeyWithValue("n1", 4))
 		l.expectRight(ctx)
 	})
@@ -139,16 +143,4 @@ func firstOn(ctx context.Context, node string) string {
 	}
 	Fail("there is no pod on " + node)
 	return ""
-}
-
-// apartIfPossible makes pods of an app prefer different nodes.
-func apartIfPossible(app string) podChange {
-	return func(t *corev1.PodTemplateSpec) {
-		t.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
-			Weight: 100,
-			PodAffinityTerm: corev1.PodAffinityTerm{
-				LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}, TopologyKey: corev1.LabelHostname,
-			},
-		}}}}
-	}
 }

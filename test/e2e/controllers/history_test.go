@@ -14,22 +14,24 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/history"
+
+	. "github.com/livesched/livesched/test/e2e/framework"
 )
 
 var _ = Describe("The revisions of a profile", func() {
-	It("are deleted with it by the garbage collector, and no others", func(ctx context.Context) {
+	It("are deleted by the garbage collector when the profile is deleted", func(ctx context.Context) {
 		startLivesched()
-		createProfile(ctx, "goes", "")
-		createProfile(ctx, "stays", "")
-		respec(ctx, "goes", "percentageOfNodesToScore: 50")
+		CreateProfile(ctx, "goes", "")
+		CreateProfile(ctx, "stays", "")
+		Respec(ctx, "goes", "percentageOfNodesToScore: 50")
 		of := func(name string) func() ([]history.Revision, error) {
 			return func() ([]history.Revision, error) {
-				return history.List(ctx, k8s, ownNamespace, history.KindProfile, name)
+				return history.List(ctx, K8s, ownNamespace, history.KindProfile, name)
 			}
 		}
 		Expect(of("goes")()).To(HaveLen(2))
-		Expect(k8s.Delete(ctx, &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: "goes"}}, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
-		// The collector discovers new kinds every 30 seconds.
+		Expect(K8s.Delete(ctx, &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: "goes"}}, client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
+		// The garbage collector discovers new kinds every 30 seconds.
 		Eventually(of("goes")).WithTimeout(5 * time.Minute).Should(BeEmpty())
 		Expect(of("stays")()).To(HaveLen(1))
 	})

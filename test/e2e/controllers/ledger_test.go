@@ -16,32 +16,35 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-helpers/resource"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+
+	. "github.com/livesched/livesched/test/e2e/framework"
 )
 
-// ledger watches the pods of a spec and records violations, even those that last only a moment:
-// more on a node than it has room for, a pod that changes its node, fewer ready pods than a budget
-// allows. The watch delivers the changes in order.
+// ledger watches the pods of a spec and records violations, however short: a node with more pods
+// than fit, and a pod that changes its node. It also counts ready pods. The watch delivers the
+// changes in order.
 type ledger struct {
 	mu sync.Mutex // guards the rest
-	// pods are those that take room: bound and not finished.
+	// pods are the pods that exist.
 	pods map[types.UID]*corev1.Pod
-	// allocatable and taken are thousandths of a CPU, per node. Nodes that are not in allocatable
-	// are not checked.
+	// allocatable and taken are thousandths of a CPU, by node. Nodes without an entry in
+	// allocatable are not checked.
 	allocatable, taken map[string]int64
 	ready              map[string]int // number of ready pods, by their label app
 	fewest             map[string]int // the lowest number of ready pods since watchReady
-	// appeared and wereReady have the names of pods in the order in which they first appeared, and
-	// were first ready.
+	// appeared and wereReady are the names of pods in the order in which they were created and
+	// became ready.
 	appeared, wereReady []string
 	wrong               []string
 }
 
-// keepLedger watches the pods of the spec's namespace until the end of the spec.
-func keepLedger(ctx context.Context) *ledger {
+// startLedger watches the pods of the spec's namespace until the end of the spec. It checks the
+// room of the nodes that exist now.
+func startLedger(ctx context.Context) *ledger {
 	GinkgoHelper()
 	l := &ledger{pods: map[types.UID]*corev1.Pod{}, allocatable: map[string]int64{}, taken: map[string]int64{}, ready: map[string]int{}, fewest: map[string]int{}}
 	var list corev1.NodeList
-	Expect(k8s.List(ctx, &list)).To(Succeed())
+	Expect(K8s.List(ctx, &list)).To(Succeed())
 	for _, node := range list.Items {
 		l.allocatable[node.Name] = node.Status.Allocatable.Cpu().MilliValue()
 	}
@@ -80,22 +83,22 @@ func (l *ledger) see(pod *corev1.Pod) {
 	if podutil.IsPodReady(pod) && (before == nil || !podutil.IsPodReady(before)) {
 		l.wereReady = append(l.wereReady, pod.Name)
 	}
-	l.lockedCount(before, -1)
+	l.countLocked(before, -1)
 	l.pods[pod.UID] = pod
-	l.lockedCount(pod, 1)
-	l.lockedCheck(pod)
+	l.countLocked(pod, 1)
+	l.checkLocked(pod)
 }
 
 func (l *ledger) forget(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	pod := l.pods[uid]
-	l.lockedCount(pod, -1)
+	l.countLocked(pod, -1)
 	delete(l.pods, uid)
-	l.lockedCheck(pod)
+	l.checkLocked(pod)
 }
 
-func (l *ledger) lockedCount(pod *corev1.Pod, sign int) {
+func (l *ledger) countLocked(pod *corev1.Pod, sign int) {
 	if pod == nil {
 		return
 	}
@@ -108,10 +111,10 @@ func (l *ledger) lockedCount(pod *corev1.Pod, sign int) {
 	}
 }
 
-func (l *ledger) lockedCheck(pod *corev1.Pod) {
+func (l *ledger) checkLocked(pod *corev1.Pod) {
 	node := pod.Spec.NodeName
 	if room, known := l.allocatable[node]; known && l.taken[node] > room {
-		l.wrong = append(l.wrong, fmt.Sprintf("node %s has %dm CPU and gave away %dm with pod %s", node, room, l.taken[node], pod.Name))
+		l.wrong = append(l.wrong, fmt.Sprintf("node %s has %dm CPU, but its pods request %dm with pod %s", node, room, l.taken[node], pod.Name))
 	}
 	app := pod.Labels["app"]
 	if fewest, watched := l.fewest[app]; watched {
@@ -143,8 +146,8 @@ func (l *ledger) order() (appeared, wereReady []string) {
 	return append([]string(nil), l.appeared...), append([]string(nil), l.wereReady...)
 }
 
-// catchUp waits until the watch has caught up with the API server. The pods must not change any
-// more.
+// catchUp waits until the watch has delivered all changes of the pods. The pods must not change
+// until it returns.
 func (l *ledger) catchUp(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -161,6 +164,7 @@ func (l *ledger) catchUp(ctx context.Context) {
 	}).WithContext(ctx).Should(Succeed())
 }
 
+// expectRight checks that there was no violation. The pods must not change until it returns.
 func (l *ledger) expectRight(ctx context.Context) {
 	GinkgoHelper()
 	l.catchUp(ctx)

@@ -16,26 +16,28 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-helpers/storage/volume"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	. "github.com/livesched/livesched/test/e2e/framework"
 )
 
 const (
 	driver = "csi.example.com"
-	// topologyKey is the label by which the driver identifies a node.
+	// topologyKey is the label with which the driver identifies a node.
 	topologyKey = "topology.csi.example.com/node"
 )
 
-// errFull is a provisioner's error on a node without room.
+// errFull is the error of a provisioner on a node without room.
 var errFull = errors.New("no room for a volume")
 
-// provisioner plays the external provisioner of a CSI driver whose volumes belong to one node each.
-// Once a claim has a selected node it creates a volume there, or removes the node from the claim if
-// it cannot.
+// provisioner does what the external provisioner of a CSI driver does. Each volume of the driver
+// belongs to one node. When a claim has a selected node, the provisioner creates a volume there. If
+// the node has no room, it removes the selected node from the claim.
 type provisioner struct {
 	// provision returns an error if a node has no room.
 	provision func(ctx context.Context, node string) error
 
-	mu    sync.Mutex // guards asked
-	asked []string   // the nodes for which volumes were requested, in order
+	mu        sync.Mutex // guards requested
+	requested []string   // the nodes for which volumes were requested, in order
 }
 
 // startProvisioner runs a provisioner for the claims of the spec's namespace until the end of the
@@ -63,27 +65,27 @@ func startProvisioner(ctx context.Context, provision func(ctx context.Context, n
 	return p
 }
 
-// see receives the claims one by one.
+// see handles one claim at a time.
 func (p *provisioner) see(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	node := claim.Annotations[volume.AnnSelectedNode]
 	if claim.Annotations[volume.AnnStorageProvisioner] != driver || claim.Spec.VolumeName != "" || node == "" {
 		return nil
 	}
 	p.mu.Lock()
-	p.asked = append(p.asked, node)
+	p.requested = append(p.requested, node)
 	p.mu.Unlock()
 	if err := p.provision(ctx, node); err != nil {
 		claim = claim.DeepCopy()
 		delete(claim.Annotations, volume.AnnSelectedNode)
-		return k8s.Update(ctx, claim)
+		return K8s.Update(ctx, claim)
 	}
-	return client.IgnoreAlreadyExists(k8s.Create(ctx, provisioned(claim, node)))
+	return client.IgnoreAlreadyExists(K8s.Create(ctx, provisioned(claim, node)))
 }
 
-func (p *provisioner) wasAsked() []string {
+func (p *provisioner) requestedNodes() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return append([]string(nil), p.asked...)
+	return append([]string(nil), p.requested...)
 }
 
 // provisioned returns the volume of a claim on a node.
@@ -105,8 +107,8 @@ func provisioned(claim *corev1.PersistentVolumeClaim, node string) *corev1.Persi
 func clearProvisioned(ctx context.Context) {
 	GinkgoHelper()
 	var list corev1.PersistentVolumeList
-	Expect(k8s.List(ctx, &list, client.MatchingLabels{"spec": namespace})).To(Succeed())
+	Expect(K8s.List(ctx, &list, client.MatchingLabels{"spec": namespace})).To(Succeed())
 	for i := range list.Items {
-		letGo(ctx, &list.Items[i])
+		deleteVolume(ctx, &list.Items[i])
 	}
 }

@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	. "github.com/livesched/livesched/test/e2e/framework"
 )
 
 func tainted(key string, effect resourcev1.DeviceTaintEffect) func(*resourcev1.Device) {
@@ -22,26 +24,26 @@ func tainted(key string, effect resourcev1.DeviceTaintEffect) func(*resourcev1.D
 	}
 }
 
-// These kinds of devices are beta, and on, in Kubernetes 1.36.
+// In Kubernetes 1.36, these features are beta and on by default.
 var _ = Describe("A device", func() {
 	BeforeEach(func(ctx context.Context) {
 		start(ctx)
-		nodes(ctx, "n1", "n2")
-		createFor(ctx, deviceClass("gpu"))
+		addNodes(ctx, nodesOf("n1", "n2")...)
+		CreateFor(ctx, deviceClass("gpu"))
 	})
 
-	// users creates pods with a claim for a device each.
+	// users creates pods, each with its own claim for a device.
 	users := func(ctx context.Context, names []string, changes ...requestChange) []*corev1.Pod {
 		GinkgoHelper()
 		var pods []*corev1.Pod
 		for _, name := range names {
-			create(ctx, resourceClaim(name, one("gpu", changes...)))
+			Create(ctx, resourceClaim(name, one("gpu", changes...)))
 			pods = append(pods, createPod(ctx, name, claiming(name)))
 		}
 		return pods
 	}
 
-	It("that is a part of another is not given away while the whole is, nor the whole while a part is", func(ctx context.Context) {
+	It("that is part of another device is not allocated at the same time as the whole device", func(ctx context.Context) {
 		consuming := func(memory string) func(*resourcev1.Device) {
 			return func(d *resourcev1.Device) {
 				d.ConsumesCounters = []resourcev1.DeviceCounterConsumption{{CounterSet: "chip", Counters: map[string]resourcev1.Counter{"memory": {Value: resource.MustParse(memory)}}}}
@@ -54,24 +56,24 @@ var _ = Describe("A device", func() {
 		counters.Name += "-counters"
 		counters.Spec.SharedCounters = []resourcev1.CounterSet{{Name: "chip", Counters: map[string]resourcev1.Counter{"memory": {Value: resource.MustParse("80Gi")}}}}
 		counters.Spec.Pool.ResourceSliceCount, parts.Spec.Pool.ResourceSliceCount = 2, 2
-		createFor(ctx, counters, parts)
+		CreateFor(ctx, counters, parts)
 		part := func(name string) requestChange {
 			return where(`device.attributes["gpu.example.com"].part == "` + name + `"`)
 		}
 		half := users(ctx, []string{"half"}, part("half"))[0]
 		expectPodsRunning(ctx, half)
 		whole := users(ctx, []string{"whole"}, part("whole"))[0]
-		expectUnschedulable(ctx, whole, ofTwo+noDevices+noClaims)
+		ExpectUnschedulable(ctx, whole, ofTwo+noDevices+noClaims)
 		expectPodsRunning(ctx, users(ctx, []string{"other-half"}, part("half"))...)
 		Expect(devicesInUse(ctx)).To(ConsistOf("n1/half-0", "n1/half-1"))
-		Expect(k8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace), client.MatchingLabels{"app": "half"})).To(Succeed())
-		expectPending(ctx, whole)
-		Expect(k8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace), client.MatchingLabels{"app": "other-half"})).To(Succeed())
+		Expect(K8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace), client.MatchingLabels{"app": "half"})).To(Succeed())
+		ExpectPending(ctx, whole)
+		Expect(K8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace), client.MatchingLabels{"app": "other-half"})).To(Succeed())
 		Expect(expectPodsRunning(ctx, whole)).To(Equal("n1"))
 	})
 
-	It("that may be allocated several times is shared as far as its capacity goes", func(ctx context.Context) {
-		createFor(ctx, sliceOf("n1", deviceOf("gpu-0", memory("10Gi"), func(d *resourcev1.Device) { d.AllowMultipleAllocations = ptr.To(true) })))
+	It("that allows multiple allocations is shared up to its capacity", func(ctx context.Context) {
+		CreateFor(ctx, sliceOf("n1", deviceOf("gpu-0", memory("10Gi"), func(d *resourcev1.Device) { d.AllowMultipleAllocations = ptr.To(true) })))
 		consuming := func(quantity string) requestChange {
 			return func(r *resourcev1.ExactDeviceRequest) {
 				r.Capacity = &resourcev1.CapacityRequirements{Requests: map[resourcev1.QualifiedName]resource.Quantity{"memory": resource.MustParse(quantity)}}
@@ -82,30 +84,30 @@ var _ = Describe("A device", func() {
 		expectPodsRunning(ctx, six, four)
 		Expect(expectAllocated(ctx, resourceClaim("six"), six)).To(Equal(expectAllocated(ctx, resourceClaim("four"), four)))
 		five := users(ctx, []string{"five"}, consuming("5Gi"))[0]
-		expectUnschedulable(ctx, five, ofTwo+noDevices+noClaims)
-		Expect(k8s.Delete(ctx, four)).To(Succeed())
+		ExpectUnschedulable(ctx, five, ofTwo+noDevices+noClaims)
+		Expect(K8s.Delete(ctx, four)).To(Succeed())
 		expectFree(ctx, resourceClaim("four"))
-		expectPending(ctx, five)
-		Expect(k8s.Delete(ctx, six)).To(Succeed())
+		ExpectPending(ctx, five)
+		Expect(K8s.Delete(ctx, six)).To(Succeed())
 		expectPodsRunning(ctx, five)
 	})
 
-	It("that is tainted is for those who tolerate it, and those who do not are evicted and find another", func(ctx context.Context) {
+	It("that is tainted is allocated only to pods that tolerate the taint; other pods are evicted and get another device", func(ctx context.Context) {
 		slice := sliceOf("n1", deviceOf("bad", tainted("broken", resourcev1.DeviceTaintEffectNoSchedule)))
-		createFor(ctx, slice)
+		CreateFor(ctx, slice)
 		tolerant := users(ctx, []string{"tolerant"}, func(r *resourcev1.ExactDeviceRequest) {
 			r.Tolerations = []resourcev1.DeviceToleration{{Key: "broken", Operator: resourcev1.DeviceTolerationOpExists}}
 		})[0]
 		expectPodsRunning(ctx, tolerant)
-		Expect(k8s.Delete(ctx, tolerant)).To(Succeed())
+		Expect(K8s.Delete(ctx, tolerant)).To(Succeed())
 		expectFree(ctx, resourceClaim("tolerant"))
 
-		create(ctx, claimTemplate("template", one("gpu")), replicaSetOf("web", 1, claimingFrom("template")))
-		Eventually(func() []corev1.Pod { return podsOf(ctx, "web") }).WithContext(ctx).Should(ContainElement(unschedulable(Equal(ofTwo + noDevices + noClaims))))
-		By("mending the device")
+		Create(ctx, claimTemplate("template", one("gpu")), replicaSetOf("web", 1, claimingFrom("template")))
+		Eventually(func() []corev1.Pod { return podsOf(ctx, "web") }).WithContext(ctx).Should(ContainElement(BeUnschedulable(Equal(ofTwo + noDevices + noClaims))))
+		By("removing the taint")
 		republish := func(change func(*resourcev1.ResourceSlice)) {
 			GinkgoHelper()
-			update(ctx, slice, func(s *resourcev1.ResourceSlice) {
+			Update(ctx, slice, func(s *resourcev1.ResourceSlice) {
 				s.Spec.Pool.Generation++
 				change(s)
 			})
@@ -113,20 +115,20 @@ var _ = Describe("A device", func() {
 		republish(func(s *resourcev1.ResourceSlice) { s.Spec.Devices[0].Taints = nil })
 		Expect(expectRunning(ctx, "web", 1)).To(HaveKey("n1"))
 
-		By("breaking it for good, while there is another")
-		createFor(ctx, sliceOf("n2", devicesOf("good")...))
+		By("adding a taint with the effect NoExecute while another device is free")
+		CreateFor(ctx, sliceOf("n2", devicesOf("good")...))
 		republish(func(s *resourcev1.ResourceSlice) {
 			tainted("broken", resourcev1.DeviceTaintEffectNoExecute)(&s.Spec.Devices[0])
 		})
 		Eventually(func() map[string]int { return running(ctx, "web") }).WithContext(ctx).Should(Equal(map[string]int{"n2": 1}))
 	})
 
-	It("that has to be prepared first is waited for, and given up when that fails", func(ctx context.Context) {
+	It("with binding conditions delays the binding of the pod until it is ready, and is allocated again when it reports a failure", func(ctx context.Context) {
 		const ready, failed = "example.com/ready", "example.com/failed"
 		attachable := func(d *resourcev1.Device) {
 			d.BindsToNode, d.BindingConditions, d.BindingFailureConditions = ptr.To(true), []string{ready}, []string{failed}
 		}
-		createFor(ctx, sliceOf("n1", deviceOf("gpu-0", attachable)))
+		CreateFor(ctx, sliceOf("n1", deviceOf("gpu-0", attachable)))
 		pod := users(ctx, []string{"pod"})[0]
 		claim := resourceClaim("pod")
 		report := func(condition string) {
@@ -140,64 +142,64 @@ var _ = Describe("A device", func() {
 			})
 		}
 		expectAllocated(ctx, claim, pod)
-		expectPending(ctx, pod)
+		ExpectPending(ctx, pod)
 		Expect(pod.Status.NominatedNodeName).To(Equal("n1"))
 
-		By("failing once")
+		By("reporting a failure")
 		first := claim.Status.Allocation.AllocationTimestamp
 		report(failed)
 		Eventually(func(g Gomega) {
 			g.Expect(read(ctx, claim)).To(Succeed())
 			g.Expect(claim.Status.Allocation).NotTo(BeNil())
 			g.Expect(claim.Status.Devices).To(BeEmpty())
-		}).WithContext(ctx).Should(Succeed(), "it is allocated anew")
+		}).WithContext(ctx).Should(Succeed(), "the claim gets a new allocation")
 		Expect(first).NotTo(BeNil())
-		expectPending(ctx, pod)
+		ExpectPending(ctx, pod)
 
 		report(ready)
 		Expect(expectPodsRunning(ctx, pod)).To(Equal("n1"))
 	})
 
-	It("stands behind an extended resource, beside nodes whose kubelets count theirs themselves", func(ctx context.Context) {
+	It("provides an extended resource, which other nodes provide through device plugins", func(ctx context.Context) {
 		const gpus = "example.com/gpu"
 		class := deviceClass("counted")
 		class.Spec.ExtendedResourceName = ptr.To(gpus)
-		createFor(ctx, sliceOf("n2", devicesOf("gpu-0")...))
-		a := createPod(ctx, "a", requesting(gpus, "1"))
-		expectUnschedulable(ctx, a, ofTwo+"2 Insufficient "+gpus+"."+noHelp)
-		createFor(ctx, class)
+		CreateFor(ctx, sliceOf("n2", devicesOf("gpu-0")...))
+		a := createPod(ctx, "a", requestingExtended(gpus))
+		ExpectUnschedulable(ctx, a, ofTwo+"2 Insufficient "+gpus+"."+noHelp)
+		CreateFor(ctx, class)
 		Expect(expectPodsRunning(ctx, a)).To(Equal("n2"))
 
-		By("having made a claim that belongs to the pod")
+		By("creating a claim with the pod as its owner")
 		Expect(a.Status.ExtendedResourceClaimStatus).NotTo(BeNil())
 		claim := resourceClaim(a.Status.ExtendedResourceClaimStatus.ResourceClaimName)
 		Expect(expectAllocated(ctx, claim, a)).To(Equal([]string{"n2/gpu-0"}))
 		Expect(metav1.IsControlledBy(claim, a)).To(BeTrue())
 		Expect(claim.Annotations).To(HaveKeyWithValue(resourcev1.ExtendedResourceClaimAnnotation, "true"))
 
-		By("taking a counted one, and waiting for the next that is free")
+		By("using a device of a device plugin, and waiting for a free device")
 		n1 := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
 		updateStatus(ctx, n1, func(n1 *corev1.Node) {
 			n1.Status.Capacity[gpus], n1.Status.Allocatable[gpus] = resource.MustParse("1"), resource.MustParse("1")
 		})
-		b := createPod(ctx, "b", requesting(gpus, "1"))
+		b := createPod(ctx, "b", requestingExtended(gpus))
 		Expect(expectPodsRunning(ctx, b)).To(Equal("n1"))
 		Expect(b.Status.ExtendedResourceClaimStatus).To(BeNil())
-		c := createPod(ctx, "c", requesting(gpus, "1"))
+		c := createPod(ctx, "c", requestingExtended(gpus))
 		Eventually(func(g Gomega) {
 			g.Expect(read(ctx, c)).To(Succeed())
-			g.Expect(*c).To(unschedulable(ContainSubstring("1 Insufficient " + gpus)))
+			g.Expect(*c).To(BeUnschedulable(ContainSubstring("1 Insufficient " + gpus)))
 		}).WithContext(ctx).Should(Succeed())
-		expectPending(ctx, c)
-		Expect(k8s.Delete(ctx, a)).To(Succeed())
+		ExpectPending(ctx, c)
+		Expect(K8s.Delete(ctx, a)).To(Succeed())
 		Expect(expectPodsRunning(ctx, c)).To(Equal("n2"))
-		expectGone(ctx, claim)
+		ExpectGone(ctx, claim)
 		Expect(devicesInUse(ctx)).To(Equal([]string{"n2/gpu-0"}))
 
-		By("asking for the class by its own resource name")
-		d := createPod(ctx, "d", requesting(corev1.ResourceName(resourcev1.ResourceDeviceClassPrefix+className("gpu")), "1"))
-		expectPending(ctx, d)
-		Expect(k8s.Delete(ctx, c)).To(Succeed())
+		By("requesting the class by its implicit resource name")
+		d := createPod(ctx, "d", requestingExtended(corev1.ResourceName(resourcev1.ResourceDeviceClassPrefix+className("gpu"))))
+		ExpectPending(ctx, d)
+		Expect(K8s.Delete(ctx, c)).To(Succeed())
 		Expect(expectPodsRunning(ctx, d)).To(Equal("n2"))
 	})
 })

@@ -15,12 +15,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	. "github.com/livesched/livesched/test/e2e/framework"
 )
 
-// gpuDriver is the device driver that the specs play.
+// gpuDriver is the name of the device driver. No driver runs: the specs create its ResourceSlices.
 const gpuDriver = "gpu.example.com"
 
-// deviceOf makes a device.
+// deviceOf returns a device.
 func deviceOf(name string, changes ...func(*resourcev1.Device)) resourcev1.Device {
 	d := resourcev1.Device{Name: name}
 	for _, change := range changes {
@@ -29,7 +31,7 @@ func deviceOf(name string, changes ...func(*resourcev1.Device)) resourcev1.Devic
 	return d
 }
 
-// devicesOf makes devices without attributes.
+// devicesOf returns devices without attributes.
 func devicesOf(names ...string) []resourcev1.Device {
 	var all []resourcev1.Device
 	for _, name := range names {
@@ -53,8 +55,7 @@ func memory(quantity string) func(*resourcev1.Device) {
 	}
 }
 
-// sliceOf returns a driver's ResourceSlice for the devices of a node, which form a pool of their
-// own.
+// sliceOf returns the driver's ResourceSlice for the devices of a node, which form a pool.
 func sliceOf(node string, devices ...resourcev1.Device) *resourcev1.ResourceSlice {
 	return &resourcev1.ResourceSlice{
 		ObjectMeta: metav1.ObjectMeta{Name: className(node)},
@@ -113,7 +114,7 @@ func resourceClaim(name string, requests ...resourcev1.DeviceRequest) *resourcev
 	return &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: claimSpecOf(requests...)}
 }
 
-// claimTemplate returns a template from which each pod gets its own claim.
+// claimTemplate returns a template from which every pod gets its own claim.
 func claimTemplate(name string, requests ...resourcev1.DeviceRequest) *resourcev1.ResourceClaimTemplate {
 	return &resourcev1.ResourceClaimTemplate{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -132,9 +133,9 @@ func claimingFrom(template string) podChange {
 }
 
 func withClaim(claim corev1.PodResourceClaim) podChange {
-	return func(t *corev1.PodTemplateSpec) {
-		t.Spec.ResourceClaims = append(t.Spec.ResourceClaims, claim)
-		resources := &t.Spec.Containers[0].Resources
+	return func(pod *corev1.Pod) {
+		pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, claim)
+		resources := &pod.Spec.Containers[0].Resources
 		resources.Claims = append(resources.Claims, corev1.ResourceClaim{Name: claim.Name})
 	}
 }
@@ -155,11 +156,11 @@ func allocatedTo(claim *resourcev1.ResourceClaim) []string {
 func claimsOf(ctx context.Context) []resourcev1.ResourceClaim {
 	GinkgoHelper()
 	var list resourcev1.ResourceClaimList
-	Expect(k8s.List(ctx, &list, client.InNamespace(namespace))).To(Succeed())
+	Expect(K8s.List(ctx, &list, client.InNamespace(namespace))).To(Succeed())
 	return list.Items
 }
 
-// devicesInUse returns the devices of all claims, and makes sure that no device is in two.
+// devicesInUse returns the devices of all claims, and checks that no two claims share a device.
 func devicesInUse(ctx context.Context) []string {
 	GinkgoHelper()
 	var used []string
@@ -188,7 +189,7 @@ func expectAllocated(ctx context.Context, claim *resourcev1.ResourceClaim, pods 
 	return allocatedTo(claim)
 }
 
-// expectFree waits until no pod has the devices of a claim any more.
+// expectFree waits until a claim is neither allocated nor reserved.
 func expectFree(ctx context.Context, claim *resourcev1.ResourceClaim) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {

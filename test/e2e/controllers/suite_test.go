@@ -1,20 +1,22 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package controllers tests livesched in a cluster in which everything else is real, too: a
-// kube-controller-manager with all of its default controllers makes pods, claims and volumes,
-// disrupts and collects them, and kwok plays the kubelets, so that bound pods run, those of a Job
-// complete, and deleted ones vanish.
+// Package controllers tests livesched with the other components of a cluster:
+// kube-controller-manager creates, disrupts and deletes pods, claims and volumes, and kwok does
+// what kubelets do, so that bound pods run, pods of Jobs complete, and deleted pods end.
 //
-//	rollout, drain, daemonset, workloads, disruption   what the controllers of pods do with a scheduler; ledger_test.go follows the pods
-//	volumes, provisioning, limits                      persistent volumes; the provisioner of a CSI driver is played by provisioner_test.go,
-//	                                                   its attacher by limits_test.go
-//	devices, sharing                                   resource claims; a device driver's part is the ResourceSlices that a spec creates
-//	promise                                            volumes and devices that are promised while profiles change and processes end
+//	rollout, drain, daemonset,
+//	workloads, disruption         pods of controllers; ledger_test.go checks the pods of a spec
+//	volumes, provisioning, limits persistent volumes; provisioner_test.go stands in for the
+//	                              provisioner of a CSI driver, limits_test.go for its attacher
+//	devices, sharing              resource claims; a spec creates the ResourceSlices of a device
+//	                              driver
+//	reserved                      volumes and devices that livesched has reserved while profiles
+//	                              change and processes end
 //
-// Every spec has a livesched, a namespace and nodes of its own. livesched has the rights that
-// config/rbac gives it and no others. With LIVESCHED_TEST_KUBE_SCHEDULER naming a kube-scheduler
-// program, that one runs in its place.
+// Every spec has its own livesched, namespace and nodes. livesched has only the permissions of
+// config/rbac. If LIVESCHED_TEST_KUBE_SCHEDULER names a kube-scheduler program, that program runs
+// instead of livesched.
 package controllers
 
 import (
@@ -27,22 +29,26 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"go.uber.org/goleak"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/yaml"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/livesched/app"
 	"github.com/livesched/livesched/test/controlplane"
-	"github.com/livesched/livesched/test/leaks"
 	"github.com/livesched/livesched/test/testcluster"
+
+	. "github.com/livesched/livesched/test/e2e/framework"
 )
 
 func TestControllers(t *testing.T) {
@@ -58,57 +64,49 @@ func TestControllers(t *testing.T) {
 // mine is the scheduler name of the specs' pods.
 const mine = "mine"
 
-// controllerFlags make kube-controller-manager check more often than by default what no event
-// reports.
+// controllerFlags shorten the periods in which kube-controller-manager checks for changes that no
+// event reports.
 var controllerFlags = []string{
-	"--pvclaimbinder-sync-period=1s",             // claims that are bound immediately, and volumes that come later
+	"--pvclaimbinder-sync-period=1s",             // claims that wait for a volume
 	"--attach-detach-reconcile-sync-period=1s",   // volumes that no pod uses any more
-	"--horizontal-pod-autoscaler-sync-period=1h", // there is none
+	"--horizontal-pod-autoscaler-sync-period=1h", // no spec has an autoscaler
+	// Deleted namespaces stay in the phase Terminating, and no pod can be created in them. To empty
+	// one, this controller makes more than 50 requests, as many as a small spec. The suite deletes
+	// leftovers itself.
+	"--controllers=*,-namespace-controller",
 }
 
 var (
-	cluster *testcluster.Cluster
-	k8s     client.Client
-	// clients does what the generic client cannot: evictions.
+	// clients evicts pods, which the generic client cannot do.
 	clients kubernetes.Interface
-	// limited is the configuration of a client with the permissions that livesched is shipped with.
+	// limited is the configuration of a client with the permissions of config/rbac.
 	limited *rest.Config
-	// before ignores the goroutines from before the suite: every goroutine that livesched starts
-	// must end with it.
+	// before identifies the goroutines that ran before the suite.
 	before goleak.Option
 
-	// namespace is the present spec's.
+	// namespace is the namespace of the current spec.
 	namespace string
 )
 
 var _ = BeforeSuite(func(ctx context.Context) {
-	logger := zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true))
-	ctrl.SetLogger(logger)
-	klog.SetLogger(logger)
+	LogToGinkgo()
 	before = goleak.IgnoreCurrent()
-	var err error
-	cluster, err = testcluster.StartWith(ctx, controlplane.Options{
+	cluster, err := testcluster.StartWith(ctx, controlplane.Options{
 		Progress: os.Stderr, WithControllerManager: true, WithKwok: true, ControllerManagerFlags: controllerFlags,
-		// Off by default, on in some distributions: to create a claim that belongs to a pod, a
-		// client needs a permission for the pod.
+		// This plugin is off by default, and on in some distributions. With it, a client that
+		// creates a claim with a pod as its owner needs a permission for the pod.
 		APIServerFlags: []string{"--enable-admission-plugins=OwnerReferencesPermissionEnforcement"},
 	})
 	Expect(err).NotTo(HaveOccurred())
-	k8s = cluster.Client
+	Attach(cluster)
 	clients, err = kubernetes.NewForConfig(cluster.Config)
 	Expect(err).NotTo(HaveOccurred())
 	grant(ctx)
 }, NodeTimeout(5*time.Minute))
 
-var _ = AfterSuite(func() {
-	if cluster != nil {
-		Expect(cluster.Stop()).To(Succeed())
-		// The workqueue of a controller that is stopped while it hands out an item never notices.
-		Expect(leaks.Find(before, goleak.IgnoreAnyFunction("sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue.(*priorityqueue[...]).handleReadyItems"))).To(Succeed())
-	}
-})
+var _ = AfterSuite(func() { StopCluster(before) })
 
-// ownNamespace is where config/ runs livesched.
+// ownNamespace is the namespace in which config/ runs livesched.
 const ownNamespace = "livesched-system"
 
 // grant creates the roles and bindings of config/rbac that livesched needs here, and the namespace
@@ -116,7 +114,7 @@ const ownNamespace = "livesched-system"
 func grant(ctx context.Context) {
 	GinkgoHelper()
 	role, binding := &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{}
-	create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ownNamespace}})
+	Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ownNamespace}})
 	for file, object := range map[string]client.Object{
 		"role.yaml": role, "role_binding.yaml": binding,
 		"revisions_role.yaml": &rbacv1.Role{}, "revisions_role_binding.yaml": &rbacv1.RoleBinding{},
@@ -124,10 +122,10 @@ func grant(ctx context.Context) {
 		text, err := os.ReadFile(filepath.Join(testcluster.Root(), "config", "rbac", file))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(yaml.UnmarshalStrict(text, object)).To(Succeed())
-		Expect(k8s.Create(ctx, object)).To(Succeed())
+		Expect(K8s.Create(ctx, object)).To(Succeed())
 	}
 	account := binding.Subjects[0]
-	limited = rest.CopyConfig(cluster.Config)
+	limited = rest.CopyConfig(Cluster.Config)
 	limited.Impersonate = rest.ImpersonationConfig{
 		UserName: "system:serviceaccount:" + account.Namespace + ":" + account.Name,
 		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + account.Namespace, "system:authenticated"},
@@ -136,64 +134,59 @@ func grant(ctx context.Context) {
 
 var _ = BeforeEach(func(ctx context.Context) {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "spec-"}}
-	create(ctx, ns)
+	Create(ctx, ns)
 	namespace = ns.Name
 	Eventually(func() error {
-		return k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "default"}, &corev1.ServiceAccount{})
-	}).WithContext(ctx).Should(Succeed(), "pods are admitted once the namespace has its account")
+		return K8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "default"}, &corev1.ServiceAccount{})
+	}).WithContext(ctx).Should(Succeed(), "the API server admits pods once the namespace has its service account")
 })
 
-// The namespace controller deletes the spec's objects; the next spec begins when no pods and no
-// nodes are left.
+// leftovers returns the kinds of objects that specs create in their namespace. Events and
+// configuration maps stay.
+func leftovers() []client.Object {
+	return []client.Object{
+		&appsv1.Deployment{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{}, &appsv1.DaemonSet{}, &batchv1.Job{}, &policyv1.PodDisruptionBudget{},
+		&corev1.PersistentVolumeClaim{}, &storagev1.CSIStorageCapacity{}, &resourcev1.ResourceClaimTemplate{}, &resourcev1.ResourceClaim{},
+	}
+}
+
+// The next spec begins when no pods, no resource claims and no nodes are left.
 var _ = AfterEach(func(ctx context.Context) {
 	if CurrentSpecReport().Failed() {
 		describe(ctx)
 	}
-	Expect(k8s.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})).To(Succeed())
+	// From now on, no pods can be created in the namespace. Pods are deleted before their owners,
+	// because the garbage collector would make two more requests for each pod.
+	Expect(K8s.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})).To(Succeed())
 	Eventually(func(g Gomega) {
-		// A terminating namespace accepts no new pods; nothing else ends those on deleted nodes.
-		g.Expect(k8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace), client.GracePeriodSeconds(0))).To(Succeed())
+		// Without kwok, the grace period of a pod on a deleted node does not end.
+		g.Expect(K8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(namespace), client.GracePeriodSeconds(0))).To(Succeed())
 		g.Expect(podsOf(ctx)).To(BeEmpty())
 	}).WithContext(ctx).Should(Succeed())
-	Expect(k8s.DeleteAllOf(ctx, &corev1.Node{})).To(Succeed())
-	Expect(k8s.DeleteAllOf(ctx, &coordinationv1.Lease{}, client.InNamespace(corev1.NamespaceNodeLease))).To(Succeed()) // see createNodes
-	Expect(k8s.DeleteAllOf(ctx, &v1alpha1.SchedulerProfile{})).To(Succeed())
-	Expect(k8s.DeleteAllOf(ctx, &v1alpha1.SchedulingPolicy{})).To(Succeed())
+	for _, kind := range leftovers() {
+		Expect(K8s.DeleteAllOf(ctx, kind, client.InNamespace(namespace), client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
+	}
+	Eventually(func() []resourcev1.ResourceClaim { return claimsOf(ctx) }).WithContext(ctx).Should(BeEmpty())
+	Expect(K8s.DeleteAllOf(ctx, &corev1.Node{})).To(Succeed())
+	Expect(K8s.DeleteAllOf(ctx, &coordinationv1.Lease{}, client.InNamespace(corev1.NamespaceNodeLease))).To(Succeed()) // see addNodes
+	Expect(K8s.DeleteAllOf(ctx, &v1alpha1.SchedulerProfile{})).To(Succeed())
+	Expect(K8s.DeleteAllOf(ctx, &v1alpha1.SchedulingPolicy{})).To(Succeed())
 })
 
-// start schedules pods of the scheduler "mine" with the default plugins until the end of the spec.
+// start runs a scheduler with the default plugins for the scheduler name "mine" until the end of
+// the spec.
 func start(ctx context.Context) {
 	GinkgoHelper()
-	if program := os.Getenv(testcluster.KubeSchedulerEnv); program != "" {
-		stop, err := cluster.StartKubeScheduler(program, GinkgoT().TempDir(), testcluster.KubeScheduler{Profiles: map[string]string{mine: ""}}, GinkgoWriter)
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(stop)
+	if program := os.Getenv(Oracle); program != "" {
+		StartOracle(program, testcluster.KubeScheduler{Profiles: map[string]string{mine: ""}})
 		return
 	}
 	startLivesched()
-	createProfile(ctx, mine, "")
+	CreateProfile(ctx, mine, "")
 }
 
 // startLivesched runs a livesched without profiles until the end of the spec.
-func startLivesched() { startFor(limited) }
+func startLivesched() { StartFor(limited, inOwnNamespace) }
 
-// startFor is startLivesched with another client configuration.
-func startFor(config *rest.Config) {
-	GinkgoHelper()
-	run := startUnstopped(config)
-	DeferCleanup(func() { Expect(run.Stop(patience)).To(Succeed()) })
-}
-
-// patience bounds how long a livesched may take to stop.
-const patience = time.Minute
-
-// startUnstopped is startFor for specs that stop what they start.
-func startUnstopped(config *rest.Config) *testcluster.Running {
-	GinkgoHelper()
-	options := testcluster.Options()
-	options.RevisionNamespace = ownNamespace
-	run, err := testcluster.RunFor(context.Background(), GinkgoLogr, config, options)
-	Expect(err).NotTo(HaveOccurred())
-	Eventually(run.Scheduler.Ready()).Should(BeClosed())
-	return run
-}
+// inOwnNamespace makes livesched keep revisions of profiles where its permissions allow that.
+func inOwnNamespace(options *app.Options) { options.RevisionNamespace = ownNamespace }

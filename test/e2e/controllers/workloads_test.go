@@ -13,6 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	. "github.com/livesched/livesched/test/e2e/framework"
+	. "github.com/livesched/livesched/test/objects"
 )
 
 func jobOf(name string, parallelism, completions int32, changes ...podChange) *batchv1.Job {
@@ -27,18 +30,18 @@ func jobOf(name string, parallelism, completions int32, changes ...podChange) *b
 var _ = Describe("A workload", func() {
 	BeforeEach(func(ctx context.Context) { start(ctx) })
 
-	It("of parallel Jobs completes, several times as many pods as there is room for at once", func(ctx context.Context) {
-		nodes(ctx, "n1", "n2")
-		l := keepLedger(ctx)
+	It("of parallel Jobs completes, with several times as many pods as fit at the same time", func(ctx context.Context) {
+		addNodes(ctx, nodesOf("n1", "n2")...)
+		l := startLedger(ctx)
 		jobs := []*batchv1.Job{
-			jobOf("wide", 30, 30, cpu("1")),
-			jobOf("deep", 5, 20, cpu("2")),
+			jobOf("wide", 16, 16, CPU("1")),
+			jobOf("deep", 4, 8, CPU("2")),
 		}
-		for _, name := range names("small", 5) {
-			jobs = append(jobs, jobOf(name, 2, 2, cpu("500m")))
+		for _, name := range Names("small", 3) {
+			jobs = append(jobs, jobOf(name, 2, 2, CPU("500m")))
 		}
 		for _, job := range jobs {
-			create(ctx, job)
+			Create(ctx, job)
 		}
 		for _, job := range jobs {
 			Eventually(func(g Gomega) {
@@ -50,14 +53,14 @@ var _ = Describe("A workload", func() {
 		l.expectRight(ctx)
 	})
 
-	It("of a StatefulSet starts in order, one pod after the other", func(ctx context.Context) {
-		nodes(ctx, "n1", "n2", "n3")
-		l := keepLedger(ctx)
-		create(ctx, &appsv1.StatefulSet{
+	It("of a StatefulSet starts its pods in order, one at a time", func(ctx context.Context) {
+		addNodes(ctx, nodesOf("n1", "n2", "n3")...)
+		l := startLedger(ctx)
+		Create(ctx, &appsv1.StatefulSet{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "db"},
 			Spec: appsv1.StatefulSetSpec{
 				Replicas: ptr.To[int32](3), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
-				Template: templateOf("db", apart("db")),
+				Template: templateOf("db", AwayFrom("app", "db")),
 			},
 		})
 		Expect(expectRunning(ctx, "db", 3)).To(HaveEach(1), "on different nodes")
@@ -68,11 +71,11 @@ var _ = Describe("A workload", func() {
 		Expect(wereReady).To(Equal(inOrder))
 	})
 
-	It("that is larger than the cluster is told why, and goes on when nodes are added", func(ctx context.Context) {
-		nodes(ctx, names("n", 3)...)
-		create(ctx, replicaSetOf("web", 5, apart("web")))
+	It("that is larger than the cluster has pods that report why they wait, and that run when nodes are added", func(ctx context.Context) {
+		addNodes(ctx, nodesOf("n1", "n2", "n3")...)
+		Create(ctx, replicaSetOf("web", 5, AwayFrom("app", "web")))
 		Expect(expectRunning(ctx, "web", 3)).To(HaveEach(1))
-		waiting := And(HaveField("Spec.NodeName", BeEmpty()), unschedulable(Equal(
+		waiting := And(HaveField("Spec.NodeName", BeEmpty()), BeUnschedulable(Equal(
 			"0/3 nodes are available: 3 node(s) didn't match pod anti-affinity rules. "+
 				"no new claims to deallocate, preemption: 0/3 nodes are available: 3 No preemption victims found for incoming pod.")))
 		Eventually(func(g Gomega) {
@@ -83,9 +86,9 @@ var _ = Describe("A workload", func() {
 			g.Expect(found).To(HaveLen(2))
 		}).WithContext(ctx).Should(Succeed())
 
-		nodes(ctx, "n4")
+		addNodes(ctx, NodeOf("n4"))
 		Expect(expectRunning(ctx, "web", 4)).To(HaveKeyWithValue("n4", 1))
-		nodes(ctx, "n5")
+		addNodes(ctx, NodeOf("n5"))
 		Expect(expectRunning(ctx, "web", 5)).To(HaveKeyWithValue("n5", 1))
 	})
 })
