@@ -165,8 +165,8 @@ func (o *oracle) compare(where string, pod *corev1.Pod, seen outcomes) string {
 		o.t.Fatalf("%s: kube-scheduler evaluated %d nodes of which %d fit, we %d and %d", where,
 			want.EvaluatedNodes, want.FeasibleNodes, got.EvaluatedNodes, got.FeasibleNodes)
 	}
-	if diff := cmp.Diff(o.upstreamSaw.names(), o.oursSaw.names()); diff != "" {
-		o.t.Fatalf("%s: nodes that fit (-kube-scheduler +ours):\n%s", where, diff)
+	if want, got := o.upstreamSaw.names(), o.oursSaw.names(); !slices.Equal(want, got) {
+		o.t.Fatalf("%s: nodes that fit (-kube-scheduler +ours):\n%s", where, cmp.Diff(want, got))
 	}
 	if len(o.oursSaw.nodes) == 0 {
 		// One node fits, or nothing scores: there is no choice to compare.
@@ -264,8 +264,8 @@ func (o *oracle) compareScores(where string, pod *corev1.Pod) []string {
 		o.t.Fatalf("%s: %v", where, err)
 	}
 	o.addExtenderScores(pod, nodes, want)
-	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-		o.t.Fatalf("%s: scores (-kube-scheduler +ours):\n%s", where, diff)
+	if !slices.EqualFunc(want, got, sameScores) {
+		o.t.Fatalf("%s: scores (-kube-scheduler +ours):\n%s", where, cmp.Diff(want, got))
 	}
 	highest := slices.MaxFunc(want, func(a, b fwk.NodePluginScores) int { return int(a.TotalScore - b.TotalScore) })
 	var best []string
@@ -275,6 +275,12 @@ func (o *oracle) compareScores(where string, pod *corev1.Pod) []string {
 		}
 	}
 	return best
+}
+
+// sameScores reports whether two nodes have equal scores. It takes a hundredth of the time that
+// cmp.Equal takes.
+func sameScores(a, b fwk.NodePluginScores) bool {
+	return a.Name == b.Name && a.TotalScore == b.TotalScore && a.Randomizer == b.Randomizer && slices.Equal(a.Scores, b.Scores)
 }
 
 // addExtenderScores repeats on kube-scheduler's scores what kube-scheduler does in a function that

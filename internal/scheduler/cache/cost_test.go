@@ -29,13 +29,23 @@ func filled(tb testing.TB, nodes int) (*Cache, *Snapshot) {
 	return c, s
 }
 
-// addAnother puts an equal pod on a node, so that the cache keeps what it knows of this kind of pod
-// when the first one is removed.
+// addAnother puts an equal pod on a node until the test ends, so that the cache keeps what it knows
+// of this kind of pod when the first one is removed.
 func addAnother(tb testing.TB, c *Cache, pod *corev1.Pod) {
 	tb.Helper()
-	if err := c.AddPod(quiet, edited(pod, onNode("n2"), func(p *corev1.Pod) { p.Name, p.UID = "another", "another" })); err != nil {
+	another := edited(pod, onNode("n2"), func(p *corev1.Pod) { p.Name, p.UID = "another", "another" })
+	if err := c.AddPod(quiet, another); err != nil {
 		tb.Fatal(err)
 	}
+	removeInTheEnd(tb, c, another)
+}
+
+func removeInTheEnd(tb testing.TB, c *Cache, pod *corev1.Pod) {
+	tb.Cleanup(func() {
+		if err := c.RemovePod(quiet, pod); err != nil {
+			tb.Error(err)
+		}
+	})
 }
 
 func update(tb testing.TB, c *Cache, s *Snapshot) {
@@ -61,17 +71,24 @@ func look(tb testing.TB, s *Snapshot) {
 }
 
 func TestCost(t *testing.T) {
-	// Objects that frequent operations allocate, on clusters of any size.
+	// Objects that frequent operations allocate, on clusters of any size. Each operation leaves its
+	// cluster as it was.
 	sizes := []int{10, 1000, 20000}
+	var caches []*Cache
+	var snapshots []*Snapshot
+	for _, nodes := range sizes {
+		c, s := filled(t, nodes)
+		caches, snapshots = append(caches, c), append(snapshots, s)
+	}
 	for _, tt := range []struct {
 		name string
 		most float64
-		run  func(c *Cache, s *Snapshot) func()
+		run  func(t *testing.T, c *Cache, s *Snapshot) func()
 	}{
-		{"a refresh after nothing", 0, func(c *Cache, s *Snapshot) func() {
+		{"a refresh after nothing", 0, func(t *testing.T, c *Cache, s *Snapshot) func() {
 			return func() { update(t, c, s) }
 		}},
-		{"assume, refresh, forget, refresh of a pod of a class", 1, func(c *Cache, s *Snapshot) func() {
+		{"assume, refresh, forget, refresh of a pod of a class", 1, func(t *testing.T, c *Cache, s *Snapshot) func() {
 			pod := newPod("p", "n1")
 			addAnother(t, c, pod)
 			class := Class{ID: 1, Like: infoOf(pod)}
@@ -85,7 +102,7 @@ func TestCost(t *testing.T) {
 				update(t, c, s)
 			}
 		}},
-		{"assume, refresh, forget, refresh of any pod", 16, func(c *Cache, s *Snapshot) func() {
+		{"assume, refresh, forget, refresh of any pod", 16, func(t *testing.T, c *Cache, s *Snapshot) func() {
 			pod := newPod("p", "n1")
 			addAnother(t, c, pod)
 			info := infoOf(pod)
@@ -98,9 +115,13 @@ func TestCost(t *testing.T) {
 				update(t, c, s)
 			}
 		}},
-		{"two status updates and a refresh", 2, func(c *Cache, s *Snapshot) func() {
+		{"two status updates and a refresh", 2, func(t *testing.T, c *Cache, s *Snapshot) func() {
 			pod := newPod("p", "n1")
 			updates := []*corev1.Pod{edited(pod), edited(pod)}
+			if err := c.AddPod(quiet, updates[1]); err != nil {
+				t.Fatal(err)
+			}
+			removeInTheEnd(t, c, pod)
 			return func() {
 				for i := range updates {
 					if err := c.UpdatePod(quiet, updates[1-i], updates[i]); err != nil {
@@ -110,7 +131,7 @@ func TestCost(t *testing.T) {
 				update(t, c, s)
 			}
 		}},
-		{"a pod with anti-affinity that comes and goes, with the list of such nodes made each time", 24, func(c *Cache, s *Snapshot) func() {
+		{"a pod with anti-affinity that comes and goes, with the list of such nodes made each time", 24, func(t *testing.T, c *Cache, s *Snapshot) func() {
 			pod := newPod("p", "n1", withRequiredAntiAffinity)
 			info := infoOf(pod)
 			return func() {
@@ -127,9 +148,10 @@ func TestCost(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var allocated []float64
-			for _, nodes := range sizes {
-				c, s := filled(t, nodes)
-				allocated = append(allocated, testing.AllocsPerRun(100, tt.run(c, s)))
+			for i := range sizes {
+				update(t, caches[i], snapshots[i])
+				look(t, snapshots[i])
+				allocated = append(allocated, testing.AllocsPerRun(100, tt.run(t, caches[i], snapshots[i])))
 			}
 			t.Logf("objects allocated with %v nodes: %v", sizes, allocated)
 			if slices.Max(allocated) > tt.most {

@@ -36,16 +36,15 @@ func testSameRequestInputs(t *testing.T) {
 	for range 50_000 {
 		a := randomRequests(random)
 		b := randomRequests(random)
+		if !sameRequestInputs(a, b) {
+			differ++
+			continue
+		}
+		same++
 		requestedByA := (&schedframework.PodInfo{Pod: a}).CalculateResource()
 		requestedByB := (&schedframework.PodInfo{Pod: b}).CalculateResource()
-		equal := sameResources(requestedByA, requestedByB)
-		switch {
-		case !sameRequestInputs(a, b):
-			differ++
-		case !equal:
+		if !sameResources(requestedByA, requestedByB) {
 			t.Fatalf("taken for the same:\n%v\n%v\nbut request %v and %v", a, b, requestedByA.Resource, requestedByB.Resource)
-		default:
-			same++
 		}
 	}
 	if same < 1000 || differ < 1000 {

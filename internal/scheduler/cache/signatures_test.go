@@ -4,6 +4,7 @@
 package cache
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -13,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
-	"sigs.k8s.io/yaml"
 )
 
 // signedView is the state at the last check: the signature of each number, in words.
@@ -24,12 +24,12 @@ type signedView struct {
 
 // signatureInWords returns the fields that a pod's signature distinguishes.
 func signatureInWords(pod *corev1.Pod) string {
-	affinity := &corev1.Affinity{}
+	affinity := corev1.Affinity{}
 	if pod.Spec.Affinity != nil {
-		affinity = pod.Spec.Affinity.DeepCopy()
+		affinity = *pod.Spec.Affinity
 		affinity.NodeAffinity = nil
 	}
-	text, err := yaml.Marshal(affinity)
+	text, err := json.Marshal(affinity)
 	return fmt.Sprint(pod.Namespace, pod.Labels, pod.DeletionTimestamp != nil, string(text), err)
 }
 

@@ -6,6 +6,8 @@ package queue
 import (
 	"fmt"
 	"math/rand/v2"
+	"reflect"
+	"slices"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -17,8 +19,6 @@ func TestInFlightTwin(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	g := NewWithT(t)
-
 	f := inFlight{metrics: newMetrics(nil)}
 	type twin struct {
 		entry  *entry
@@ -43,28 +43,32 @@ func TestInFlightTwin(t *testing.T) {
 			}
 			next++
 		}
-		g.Expect(f.pods).To(Equal(len(order)))
-		if len(order) == 0 {
-			g.Expect(f.len()).To(BeZero())
-			continue
+		if f.pods != len(order) {
+			t.Fatalf("step %d: %d pods are in flight, want %d", step, f.pods, len(order))
 		}
-		g.Expect(f.len()).To(Equal(len(order[0].events)), "only what the first pod needs is kept, step %d", step)
-		if step%20 != 0 {
+		needed := 0 // by the first pod
+		if len(order) > 0 {
+			needed = len(order[0].events)
+		}
+		if f.len() != needed {
+			t.Fatalf("step %d: %d events are kept, want the %d that the first pod needs", step, f.len(), needed)
+		}
+		if len(order) == 0 || step%20 != 0 {
 			continue
 		}
 		tw := order[r.IntN(len(order))]
 		events, complete := f.eventsSince(tw.entry)
-		g.Expect(complete).To(BeTrue())
 		var got []any
 		for _, ev := range events {
 			got = append(got, ev.newObj)
 		}
-		g.Expect(got).To(Equal(tw.events))
-		for _, ev := range f.events[:f.dead] {
-			g.Expect(ev).To(BeZero(), "objects of forgotten events are let go")
+		if !complete || !slices.Equal(got, tw.events) {
+			t.Fatalf("step %d: the events of a pod are %v (complete: %v), want %v", step, got, complete, tw.events)
 		}
-		for _, ev := range f.events[len(f.events):cap(f.events)] {
-			g.Expect(ev).To(BeZero())
+		for _, ev := range slices.Concat(f.events[:f.dead], f.events[len(f.events):cap(f.events)]) {
+			if !reflect.ValueOf(ev).IsZero() {
+				t.Fatalf("step %d: the objects of a forgotten event are kept: %v", step, ev)
+			}
 		}
 	}
 }

@@ -5,6 +5,7 @@ package queue
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,9 +21,9 @@ import (
 	ownmetrics "github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
-// gathered are the values of the metrics that begin with the prefix, by "name{label values}", those
-// at 0 aside. Counts of histograms are their values.
-func gathered(t *testing.T, prefix string) map[string]float64 {
+// gathered returns the values, other than 0, of the metrics that begin with one of the prefixes, by
+// "name{label values}". The value of a histogram is its count.
+func gathered(t *testing.T, prefixes ...string) map[string]float64 {
 	t.Helper()
 	families, err := ctrlmetrics.Registry.Gather()
 	if err != nil {
@@ -30,7 +31,7 @@ func gathered(t *testing.T, prefix string) map[string]float64 {
 	}
 	values := map[string]float64{}
 	for _, family := range families {
-		if !strings.HasPrefix(family.GetName(), prefix) {
+		if !slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(family.GetName(), prefix) }) {
 			continue
 		}
 		for _, m := range family.GetMetric() {

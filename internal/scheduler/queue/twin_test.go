@@ -819,11 +819,9 @@ func (w *twinWorld) compareGauges(c Counts) {
 	}
 	maps.DeleteFunc(want, func(_ string, v float64) bool { return v == 0 })
 	got := map[string]float64{}
-	for _, prefix := range []string{"scheduler_pending_pods", "scheduler_unschedulable_pods", "scheduler_inflight_events", "livesched_pending_pods"} {
-		for key, v := range gathered(w.t, prefix) {
-			if v -= w.gaugesBefore[key]; v != 0 {
-				got[key] = v
-			}
+	for key, v := range gathered(w.t, "scheduler_pending_pods", "scheduler_unschedulable_pods", "scheduler_inflight_events", "livesched_pending_pods") {
+		if v -= w.gaugesBefore[key]; v != 0 {
+			got[key] = v
 		}
 	}
 	if !maps.Equal(got, want) {
