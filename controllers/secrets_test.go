@@ -6,6 +6,7 @@ package controllers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -130,12 +131,13 @@ func TestASecretThatMayNotBeReadIsOneThatCannotBeReadUntilItMay(t *testing.T) {
 		return true, nil, apierrors.NewForbidden(corev1.Resource("secrets"), someSecret.Name, errors.New("not for you"))
 	})
 	w, changes := watching(t, client)
-	read := func() string { return w.read(t.Context(), sets.New(someSecret))[someSecret].Unreadable() }
-	g.Expect(read()).To(gomega.ContainSubstring(`secrets "tls" is forbidden: not for you`))
+	read := func() config.Secret { return w.read(t.Context(), sets.New(someSecret))[someSecret] }
+	forbidden := apierrors.NewForbidden(corev1.Resource("secrets"), someSecret.Name, errors.New("not for you"))
+	g.Expect(read()).To(gomega.Equal(config.UnreadableSecret(fmt.Errorf("failed to list *v1.Secret: %w", forbidden))))
 	g.Expect(changes.Load()).To(gomega.BeZero())
 	allowed.Store(true)
 	g.Eventually(changes.Load).Should(gomega.BeNumerically(">", 0))
-	g.Eventually(read).Should(gomega.BeEmpty())
+	g.Eventually(read).Should(gomega.Equal(config.NewSecret(secretOf("one").Data)))
 }
 
 func TestNobodyWaitsLongForASecret(t *testing.T) {
@@ -149,7 +151,7 @@ func TestNobodyWaitsLongForASecret(t *testing.T) {
 	w, _ := watching(t, client)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // the same as after the deadline
-	if got := w.read(ctx, sets.New(someSecret))[someSecret]; got.Unreadable() != errNoAnswer.Error() {
-		t.Errorf("got %q", got.Unreadable())
+	if got := w.read(ctx, sets.New(someSecret))[someSecret]; !got.Equal(config.UnreadableSecret(errNoAnswer)) {
+		t.Errorf("got %v", got)
 	}
 }

@@ -27,7 +27,8 @@ func (s *Scheduler) Report(ctx context.Context) {
 }
 
 // Compare returns the lasting differences between cache, queue and nominator on one side and the
-// API server on the other. See debugger.Compare.
+// API server on the other. See [debugger.Debugger.Compare]. It is for end-to-end suites, which
+// expect none; Report logs the same.
 func (s *Scheduler) Compare(ctx context.Context) ([]debugger.Difference, error) {
 	d, err := s.debugger()
 	if err != nil {

@@ -9,8 +9,9 @@ import (
 )
 
 // Cache returns the scheduler's view of the cluster, which callers must only read. Ready must be
-// closed.
+// closed. It is for end-to-end suites, which compare it with what the API server has.
 func (s *Scheduler) Cache() *cache.Cache { return s.parts.cache }
 
-// Queue returns the scheduling queue, which callers must only read. Ready must be closed.
+// Queue returns the scheduling queue, which callers must only read. Ready must be closed. It is for
+// end-to-end suites and for benchmarks of reloads, which wait until the queue is empty.
 func (s *Scheduler) Queue() *queue.Queue { return s.parts.queue }

@@ -13,8 +13,10 @@ import (
 // numPods returns how many pods each node has.
 func (w *world) numPods() (pods []int) {
 	w.must(w.cache.UpdateSnapshot(klog.FromContext(w.ctx), w.snapshot))
-	for _, slot := range w.snapshot.Order() {
-		pods = append(pods, len(w.snapshot.Info(slot).GetPods()))
+	nodes, err := w.snapshot.NodeInfos().List()
+	w.must(err)
+	for _, node := range nodes {
+		pods = append(pods, len(node.GetPods()))
 	}
 	return pods
 }

@@ -31,8 +31,8 @@ func TestAPodThatIsBound(t *testing.T) {
 		f.Run(f.ctx, f.cycle)
 		f.expectLog("announced n1, in flight, assumed", "first prepares, assumed", "first binds, assumed", "first has heard, assumed", "second has heard, assumed")
 		f.expectEvent("Normal Scheduled Successfully assigned default/pod to n1")
-		if n := f.PodsInPreBind.Len(); n != 0 {
-			t.Errorf("%d pods are left in PreBind", n)
+		if f.PodsInPreBind.Get("pod") != nil {
+			t.Error("the pod is left in PreBind")
 		}
 	})
 
@@ -101,8 +101,8 @@ func TestAPodWhoseBindingFails(t *testing.T) {
 		f.Run(f.ctx, f.cycle)
 		f.expectLog("announced n1, in flight, assumed", "first prepares, assumed",
 			"second unreserves, assumed", "first unreserves, assumed", `failed: running PreBind plugin "first": out of order`)
-		if n := f.PodsInPreBind.Len(); n != 0 {
-			t.Errorf("%d pods are left in PreBind", n)
+		if f.PodsInPreBind.Get("pod") != nil {
+			t.Error("the pod is left in PreBind")
 		}
 	})
 

@@ -55,7 +55,7 @@ func (s *Snapshot) addNode(n *node) Slot {
 	s.slots[n.name] = slot
 	s.tree.put(slot, n)
 	s.orderChanged()
-	s.relabel(slot, n.obj, true)
+	s.relabel(slot, n.obj)
 	s.countPods(slot)
 	s.logged(slot, NodeAdded, 0)
 	return slot
@@ -90,7 +90,7 @@ func (s *Snapshot) rebuildNode(n *node) {
 	info.ImageStates = images
 	s.countPods(slot)
 	s.reorder(slot, n)
-	s.relabel(slot, n.obj, false)
+	s.relabel(slot, n.obj)
 	s.logged(slot, NodeObject, 0)
 }
 
@@ -144,7 +144,7 @@ func (s *Snapshot) setNode(n *node) {
 	}
 	info.SetNode(n.obj)
 	s.reorder(slot, n)
-	s.relabel(slot, n.obj, false)
+	s.relabel(slot, n.obj)
 }
 
 // reorder moves a node to its position in the order of nodes, after its zone may have changed.

@@ -117,10 +117,6 @@ func (s *Snapshot) SlotOf(nodeName string) (Slot, bool) {
 // NumNodes returns the number of nodes.
 func (s *Snapshot) NumNodes() int { return len(s.slots) }
 
-// Order returns the slots in the order of List, in which nodes are sampled. The first call after a
-// node was added or removed, or changed its zone, costs all nodes.
-func (s *Snapshot) Order() []Slot { return s.ordered().slots }
-
 // Log returns the change log.
 func (s *Snapshot) Log() *Log { return &s.log }
 

@@ -15,8 +15,7 @@ const maxTopologies = 64
 // Callers must get it from [Snapshot.Topo] in each cycle. Between refreshes any number of
 // goroutines may read it.
 type Topology struct {
-	key   string
-	epoch uint64
+	key string
 	// asked is the refresh after which the topology was last used.
 	asked uint64
 	// of holds the domain by slot, -1 for a slot without a node or a node without the label.
@@ -46,22 +45,11 @@ func (t *Topology) Domains() []int32 { return t.of }
 // Bound returns a number that is greater than every domain number in use.
 func (t *Topology) Bound() int { return len(t.domains) }
 
-// Nodes returns the number of nodes in a domain.
-func (t *Topology) Nodes(domain int32) int { return int(t.domains[domain].nodes) }
-
 // Value returns the label value of a domain.
 func (t *Topology) Value(domain int32) string { return t.domains[domain].value }
 
-// Len returns the number of domains that have nodes.
-func (t *Topology) Len() int { return len(t.ids) }
-
 // Unique reports whether no domain has more than one node, as is usual for kubernetes.io/hostname.
 func (t *Topology) Unique() bool { return t.shared == 0 }
-
-// Epoch returns a number that changes when an existing node changes its domain, and that is never
-// the same for two topologies of a snapshot. It invalidates the sums that a reader keeps per
-// domain. Nodes that are added or removed do not change it; the change log lists them.
-func (t *Topology) Epoch() uint64 { return t.epoch }
 
 // grow makes room for a slot.
 func (t *Topology) grow(slots int) {
@@ -70,18 +58,17 @@ func (t *Topology) grow(slots int) {
 	}
 }
 
-// put sets the domain of a slot by its node's label, and reports whether that changed it.
-func (t *Topology) put(slot Slot, node *corev1.Node) bool {
+// put sets the domain of a slot by its node's label.
+func (t *Topology) put(slot Slot, node *corev1.Node) {
 	value, has := node.Labels[t.key]
 	was := t.of[slot]
 	if was < 0 && !has || was >= 0 && has && t.domains[was].value == value {
-		return false
+		return
 	}
 	t.leave(slot)
 	if has {
 		t.enter(slot, value)
 	}
-	return true
 }
 
 func (t *Topology) enter(slot Slot, value string) {
@@ -147,8 +134,7 @@ func (s *Snapshot) newTopology(key string) *Topology {
 	if len(s.topologies) >= maxTopologies {
 		s.dropTopology()
 	}
-	s.epochs++
-	t := &Topology{key: key, epoch: s.epochs, ids: make(map[string]int32)}
+	t := &Topology{key: key, ids: make(map[string]int32)}
 	t.grow(len(s.infos))
 	for slot, info := range s.infos {
 		if info != nil {
@@ -171,13 +157,10 @@ func (s *Snapshot) dropTopology() {
 }
 
 // relabel updates the topologies with a node, new or changed.
-func (s *Snapshot) relabel(slot Slot, node *corev1.Node, isNew bool) {
+func (s *Snapshot) relabel(slot Slot, node *corev1.Node) {
 	for _, t := range s.topologies {
 		t.grow(len(s.infos))
-		if t.put(slot, node) && !isNew {
-			s.epochs++
-			t.epoch = s.epochs
-		}
+		t.put(slot, node)
 	}
 }
 

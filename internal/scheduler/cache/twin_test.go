@@ -149,7 +149,7 @@ type twinTest struct {
 	shown    map[int]shownNode // by life
 	reader   *logReader
 	lagging  *logReader
-	domains  map[string]domainView
+	domains  map[string]map[int]string // the label value by life, by key
 	signed   signedView
 	versions map[uint64]string // a description of the node with a version
 	hits     map[string]int    // of the cases that this test must cover
@@ -158,11 +158,6 @@ type twinTest struct {
 type shownNode struct {
 	slot Slot
 	info *schedframework.NodeInfo
-}
-
-type domainView struct {
-	epoch  uint64
-	values map[int]string // by life
 }
 
 var twinKeys = []string{corev1.LabelTopologyZone, corev1.LabelHostname, "rack"}
@@ -175,7 +170,7 @@ func TestTwin(t *testing.T) {
 			tt := &twinTest{
 				versions: map[uint64]string{},
 				T:        t, random: rand.New(rand.NewPCG(seed, run)), cache: New(), snapshot: NewSnapshot(), twin: newTwin(), quietly: true,
-				shown: map[int]shownNode{}, reader: newLogReader(), lagging: newLogReader(), domains: map[string]domainView{}, hits: hits,
+				shown: map[int]shownNode{}, reader: newLogReader(), lagging: newLogReader(), domains: map[string]map[int]string{}, hits: hits,
 			}
 			if run%3 == 1 {
 				tt.cache.feed.limit = 5 // so that nodes are often built anew
@@ -192,7 +187,7 @@ func TestTwin(t *testing.T) {
 			}
 		})
 	}
-	for _, what := range []string{"placeholder", "re-created", "confirmed elsewhere", "moved", "stale removal", "silent refresh", "epoch moved", "rebuilt", "slot used again", "lagging reader fell off", "lagging reader kept up", "signatures numbered anew"} {
+	for _, what := range []string{"placeholder", "re-created", "confirmed elsewhere", "moved", "stale removal", "silent refresh", "domain moved", "rebuilt", "slot used again", "lagging reader fell off", "lagging reader kept up", "signatures numbered anew"} {
 		if hits[what] == 0 {
 			t.Errorf("never happened: %s", what)
 		}

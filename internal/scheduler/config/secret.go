@@ -42,9 +42,6 @@ func NewSecret(data map[string][]byte) Secret {
 // UnreadableSecret returns a Secret that could not be read.
 func UnreadableSecret(why error) Secret { return Secret{unreadable: why.Error()} }
 
-// Unreadable returns why the Secret could not be read, "" if it could.
-func (s Secret) Unreadable() string { return s.unreadable }
-
 // RootCAs returns the trusted certificates. nil means those that the system trusts.
 func (s *Secret) RootCAs() *x509.CertPool {
 	if s == nil || len(s.ca) == 0 {

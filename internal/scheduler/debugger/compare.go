@@ -67,10 +67,6 @@ type Difference struct {
 	Detail string
 }
 
-func (d Difference) String() string {
-	return fmt.Sprintf("%s %s: %s", d.Kind, d.Object, d.Detail)
-}
-
 // Compare returns all differences between the API server and the scheduler, sorted by kind and
 // object. It changes neither. If the two were not read at the same moment, some differences are due
 // to that.

@@ -206,17 +206,12 @@ func TestDifferencesAreSortedAndReadable(t *testing.T) {
 	delete(w.pods, "waiting")
 	delete(w.pods, "flying")
 	w.nodes["n3"] = newNode("n3")
-	found := Compare(w.cluster(), w.state())
-	var got []string
-	for _, d := range found {
-		got = append(got, d.String())
+	want := []Difference{
+		{Kind: NodeMissing, Object: "n3", Detail: "the API server has the node, the cache has not"},
+		{Kind: QueueRedundant, Object: "ns/flying", UID: "flying", Detail: "it is InFlight in the queue, the API server does not have it"},
+		{Kind: QueueRedundant, Object: "ns/waiting", UID: "waiting", Detail: "it is Active in the queue, the API server does not have it"},
 	}
-	want := []string{
-		"NodeMissing n3: the API server has the node, the cache has not",
-		"QueueRedundant ns/flying: it is InFlight in the queue, the API server does not have it",
-		"QueueRedundant ns/waiting: it is Active in the queue, the API server does not have it",
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, Compare(w.cluster(), w.state())); diff != "" {
 		t.Errorf("differences (-want +got):\n%s", diff)
 	}
 }

@@ -49,13 +49,6 @@ func (p *PodsInPreBind) Remove(uid types.UID) {
 	delete(p.pods, uid)
 }
 
-// Len returns the number of pods.
-func (p *PodsInPreBind) Len() int {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	return len(p.pods)
-}
-
 // podInPreBind is cancelled or passes PreBind. The first of these states is final.
 type podInPreBind struct {
 	cancel context.CancelCauseFunc

@@ -195,7 +195,7 @@ func TestPodsInPreBind(t *testing.T) {
 		if pod := f.GetPodInPreBind("p"); pod != nil {
 			t.Errorf("got %v", pod)
 		}
-		expect(t, "pods", f.podsInPreBind.Len(), 0)
+		expect(t, "pods", len(f.podsInPreBind.pods), 0)
 	})
 	t.Run("either it is cancelled or it is bound", func(t *testing.T) {
 		for range 200 {

@@ -77,14 +77,3 @@ func (h *hangingBuilds) remove(cfg *config.Profile) {
 		delete(h.revisions, keyOf(cfg))
 	}
 }
-
-// len returns the number of builds that hang.
-func (h *hangingBuilds) len() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	count := 0
-	for _, r := range h.revisions {
-		count += r.count
-	}
-	return count
-}

@@ -347,12 +347,12 @@ func TestABuildThatHangs(t *testing.T) {
 				p.Discard(logr.Discard())
 				<-p.Closed()
 			}
-			if n := b.hanging.len(); n != 4 {
+			if n := hangingOf(b); n != 4 {
 				t.Errorf("%d builds hang", n)
 			}
 
 			close(goOn)
-			eventually(t, b.hanging.len).Should(gomega.BeZero(), "builds that hang")
+			eventually(t, func() int { return hangingOf(b) }).Should(gomega.BeZero(), "builds that hang")
 			eventually(t, e.series.count).Should(gomega.BeZero(), "instances that are not closed")
 			// Four of each from the builds that hung, and one from the other revision.
 			fs.expectClosed(t, "AFirst", "AFirst", "AFirst", "AFirst", "AFirst", "Broken", "Broken", "Broken", "Broken")
@@ -383,4 +383,14 @@ func TestABuildThatHangs(t *testing.T) {
 		eventually(t, e.series.count).Should(gomega.BeZero())
 		fs.expectClosed(t, "Broken")
 	})
+}
+
+// hangingOf returns the number of builds that hang.
+func hangingOf(b *Builder) (count int) {
+	b.hanging.mu.Lock()
+	defer b.hanging.mu.Unlock()
+	for _, r := range b.hanging.revisions {
+		count += r.count
+	}
+	return count
 }

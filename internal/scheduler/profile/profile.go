@@ -95,7 +95,7 @@ func (p *Instance) Extenders(ctx context.Context) []fwk.Extender {
 func (p *Instance) FastPath() *fastpath.Plan { return p.fastPath }
 
 // Closed returns a channel that is closed when the instance was retired, its last pod has released
-// it, and it has released all its resources.
+// it, and it has released all its resources. Tests wait for it.
 func (p *Instance) Closed() <-chan struct{} { return p.closed }
 
 // Acquire takes a reference. The caller must know that another holder has one: while the instance's

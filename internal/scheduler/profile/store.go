@@ -163,7 +163,7 @@ func (s *Store) podsDraining() int {
 }
 
 // Alive returns the number of instances that are not closed yet: the current ones and those that
-// still drain.
+// still drain. Tests use it to find instances that are never closed.
 func (s *Store) Alive() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

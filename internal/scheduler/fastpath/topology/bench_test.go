@@ -106,7 +106,7 @@ func BenchmarkDecision(b *testing.B) {
 	for _, nodes := range []int{1000, 5000, 15000} {
 		c := benchCluster(b, nodes)
 		p := profiles(b, c)[0]
-		feasible := c.snapshot.Order()
+		feasible := c.order()
 		scores := make([]int64, len(feasible))
 		for _, kind := range []string{"none", "owned", "spread", "anti", "affinity"} {
 			pod := kindOfPod(kind, 0)

@@ -91,6 +91,17 @@ func (c *cluster) place(pod *corev1.Pod, node string, classed bool) {
 	c.must(c.cache.AssumePodOfClass(quiet, pod, cache.Class{ID: cache.ClassID(len(c.shapes) - 1), Like: info}))
 }
 
+// order returns the slots of all nodes, in the order of the snapshot's list.
+func (c *cluster) order() []cache.Slot {
+	list, err := c.snapshot.NodeInfos().List()
+	c.must(err)
+	slots := make([]cache.Slot, len(list))
+	for i, info := range list {
+		slots[i], _ = c.snapshot.SlotOf(info.Node().Name)
+	}
+	return slots
+}
+
 // step changes something.
 func (c *cluster) step() {
 	switch n := c.IntN(100); {

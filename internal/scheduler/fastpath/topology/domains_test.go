@@ -320,7 +320,7 @@ func TestDecidingAllocatesNothing(t *testing.T) {
 		}
 	}
 	c.refresh()
-	p := profiles(t, c)[0]
+	p, order := profiles(t, c)[0], c.order()
 	for range 50 {
 		k := &class{profile: p, pod: c.pod()}
 		k.pod.Spec.NodeSelector, k.pod.Spec.Affinity.NodeAffinity = nil, nil // k8s.io/component-helpers allocates to match these
@@ -329,8 +329,8 @@ func TestDecidingAllocatesNothing(t *testing.T) {
 			cross := run.build(t, k, i)
 			slots, scores := make([]cache.Slot, len(c.nodes)), make([]int64, len(c.nodes))
 			allocated := testing.AllocsPerRun(10, func() {
-				cross.Update(c.snapshot.Order()[3])
-				copy(slots, c.snapshot.Order())
+				cross.Update(order[3])
+				copy(slots, order)
 				cross.Filter(slots[0])
 				cross.Score(slots, nil, scores)
 				cross.Keep(slots)

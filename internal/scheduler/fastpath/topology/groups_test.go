@@ -86,7 +86,7 @@ func (r *run) compareGroupScores(t *testing.T, cross Tracker, keys []string, whe
 	var all, some []cache.Slot
 	var sizes []int32
 	share := 1 + r.IntN(100)
-	for _, slot := range r.snapshot.Order() {
+	for _, slot := range r.order() {
 		key := keys[slot]
 		if _, ok := feasible[key]; !ok {
 			feasible[key] = r.chance(share)

@@ -178,7 +178,7 @@ func (r *run) compare(t *testing.T, k *class, where string) {
 // compareKept makes the twins filter a list of nodes, which must have the same result as filtering
 // each node.
 func (r *run) compareKept(t *testing.T, k *class, fits []bool, where string) {
-	kept := slices.Clone(r.snapshot.Order())
+	kept := r.order()
 	want := slices.DeleteFunc(slices.Clone(kept), func(slot cache.Slot) bool { return !fits[slot] })
 	for _, cross := range k.crosses {
 		if cross != nil {
@@ -195,7 +195,7 @@ func (r *run) feasible(fits []bool) []cache.Slot {
 	var slots []cache.Slot
 	arbitrary := r.chance(50)
 	share := 1 + r.IntN(100)
-	for _, slot := range r.snapshot.Order() {
+	for _, slot := range r.order() {
 		if arbitrary && r.chance(share) || !arbitrary && fits[slot] {
 			slots = append(slots, slot)
 		}
