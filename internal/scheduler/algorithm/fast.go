@@ -95,7 +95,7 @@ func (s *Scheduler) scheduleUnfit(
 	ctx context.Context, p Params, attempt fastpath.Attempt, unfit fastpath.Unfit, state fwk.CycleState, pod *corev1.Pod,
 ) (Result, error) {
 	if known := s.explain(ctx, p, unfit, state, pod); known != nil {
-		framework.WriteRefusals(state, known.Refusals)
+		framework.WriteRefusals(state, &known.Refusals)
 		s.fast.counts.count(metrics.PathFast, fastpath.NoFit)
 		return Result{}, known
 	}
@@ -103,7 +103,7 @@ func (s *Scheduler) scheduleUnfit(
 	used := attempt.State()
 	result, err := s.newScalar(p, used, pod).schedule(ctx)
 	if kept := keepExplanation(ctx, unfit, used, err); kept != (framework.Refusals{}) {
-		framework.WriteRefusals(state, kept)
+		framework.WriteRefusals(state, &kept)
 	}
 	return result, err
 }

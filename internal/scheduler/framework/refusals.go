@@ -20,10 +20,11 @@ type Refusals struct {
 }
 
 // Clone implements fwk.StateData.
-func (r Refusals) Clone() fwk.StateData { return r }
+func (r *Refusals) Clone() fwk.StateData { return r }
 
-// WriteRefusals stores r in the state of a scheduling cycle.
-func WriteRefusals(state fwk.CycleState, r Refusals) { state.Write(refusalsKey, r) }
+// WriteRefusals stores r in the state of a scheduling cycle. The caller must not change it
+// afterwards.
+func WriteRefusals(state fwk.CycleState, r *Refusals) { state.Write(refusalsKey, r) }
 
 // ReadRefusals returns the value that WriteRefusals has stored, the zero value if there is none.
 func ReadRefusals(state fwk.CycleState) Refusals {
@@ -31,6 +32,8 @@ func ReadRefusals(state fwk.CycleState) Refusals {
 	if err != nil {
 		return Refusals{}
 	}
-	r, _ := data.(Refusals)
-	return r
+	if r, ok := data.(*Refusals); ok {
+		return *r
+	}
+	return Refusals{}
 }

@@ -97,7 +97,7 @@ func (c *crowd) prepared(pod *corev1.Pod, version uint64) fwk.CycleState {
 	if _, status, _ := c.framework.RunPreFilterPlugins(c.ctx, state, pod); !status.IsSuccess() {
 		c.t.Fatalf("PreFilter: %v", status)
 	}
-	framework.WriteRefusals(state, framework.Refusals{Class: 1, Version: version})
+	framework.WriteRefusals(state, &framework.Refusals{Class: 1, Version: version})
 	return state
 }
 
