@@ -47,10 +47,8 @@ type term struct {
 // of returns the score of a node. Its loops perform the plugins' arithmetic in the plugins' order.
 func (s *nodeScore) of(n *nodeResources, slot int) int64 {
 	switch s.strategy {
-	case leastAllocated:
-		return s.least(n, slot)
-	case mostAllocated:
-		return s.most(n, slot)
+	case leastAllocated, mostAllocated:
+		return s.allocated(n, slot)
 	case requestedToCapacityRatio:
 		return s.ratio(n, slot)
 	default:
@@ -67,7 +65,9 @@ func (t *term) numbers(n *nodeResources, slot int) (requested, allocatable int64
 	return n.nonZero[t.core] + t.request, n.allocatable[t.core]
 }
 
-func (s *nodeScore) least(n *nodeResources, slot int) int64 {
+// allocated computes the score of LeastAllocated or MostAllocated: the mean of the shares of the
+// resources that will be free, or requested.
+func (s *nodeScore) allocated(n *nodeResources, slot int) int64 {
 	var sum, weights int64
 	for i := range s.terms {
 		t := &s.terms[i]
@@ -75,26 +75,11 @@ func (s *nodeScore) least(n *nodeResources, slot int) int64 {
 		if allocatable == 0 {
 			continue
 		}
-		if requested <= allocatable {
-			sum += (allocatable - requested) * fwk.MaxScore / allocatable * t.weight
+		counted := min(requested, allocatable)
+		if s.strategy == leastAllocated {
+			counted = allocatable - counted
 		}
-		weights += t.weight
-	}
-	if weights == 0 {
-		return 0
-	}
-	return sum / weights
-}
-
-func (s *nodeScore) most(n *nodeResources, slot int) int64 {
-	var sum, weights int64
-	for i := range s.terms {
-		t := &s.terms[i]
-		requested, allocatable := t.numbers(n, slot)
-		if allocatable == 0 {
-			continue
-		}
-		sum += min(requested, allocatable) * fwk.MaxScore / allocatable * t.weight
+		sum += counted * fwk.MaxScore / allocatable * t.weight
 		weights += t.weight
 	}
 	if weights == 0 {
