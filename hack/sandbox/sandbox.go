@@ -226,7 +226,7 @@ func (s *sandbox) explain(w workload) error {
 	if err != nil {
 		return err
 	}
-	waiting, why := 0, "nobody has looked at them: no PodScheduled condition"
+	waiting, why := 0, "no scheduler has tried them: they have no PodScheduled condition"
 	for _, pod := range pods {
 		if pod.Status.Phase == corev1.PodRunning {
 			continue

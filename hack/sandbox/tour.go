@@ -202,7 +202,7 @@ func (t *tour) breakProfile(ctx context.Context) error {
 	case active == nil || active.Revision != t.current:
 		return fmt.Errorf("revision %s was not kept: status.active is %+v", t.current, active)
 	}
-	t.out.printf("revision %s goes on deciding\n", t.current)
+	t.out.printf("revision %s stays active\n", t.current)
 	return nil
 }
 

@@ -134,7 +134,7 @@ func (k *Keeper) sync(ctx context.Context, logger klog.Logger, secrets, configur
 	case ctx.Err() != nil, apierrors.IsConflict(err):
 		return retryAfter // another replica was first, and the informer has not seen its write yet
 	default:
-		logger.Error(err, "The webhook's certificate could not be taken care of; this is tried again", "after", retryAfter)
+		logger.Error(err, "Could not update the webhook's certificate or configuration, retrying", "after", retryAfter)
 		return retryAfter
 	}
 }

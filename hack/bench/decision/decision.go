@@ -49,9 +49,9 @@ func Command() *cobra.Command {
 	flags.StringSliceVar(&o.contenders, "contenders",
 		[]string{decidebench.Livesched, decidebench.KubeScheduler, decidebench.KubeSchedulerAll}, "who decides; there is "+decidebench.Scalar+", too")
 	flags.IntVar(&o.pods, "pods", 300, "decisions in each round")
-	flags.IntVar(&o.exact, "exact-pods", 15, "decisions in each round of those who ask every plugin about every node")
+	flags.IntVar(&o.exact, "exact-pods", 15, "decisions in each round of contenders that run every plugin on every node")
 	flags.IntVar(&o.rounds, "rounds", 3, "rounds, in which the contenders take turns; medians are printed")
-	flags.IntVar(&o.cold, "cold", 3, "in each round, how often livesched decides about a class of which it knows nothing, and once more about the same")
+	flags.IntVar(&o.cold, "cold", 3, "livesched's decisions in each round about the first pod of a new class, each followed by one about the second pod")
 	report.AddFlags(cmd)
 	return cmd
 }

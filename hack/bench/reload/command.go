@@ -39,10 +39,10 @@ func Command() *cobra.Command {
 	flags.IntVar(&o.nodes, "nodes", 5000, "nodes of the cluster")
 	flags.IntVar(&o.pods, "pods", 10000, "pods that wait while the profile is changed")
 	flags.StringVar(&o.kind, "kind", workload.Basic, "kind of pods")
-	flags.IntVar(&o.reloads, "reloads", 50, "how often a profile is changed for each kind of pending pods; 0 leaves this out")
-	flags.IntVar(&o.profiles, "profiles", 20, "how many profiles there are, of which one is changed")
-	flags.DurationVar(&o.length, "length", time.Minute, "how long pods are scheduled without and as long with a reload every second, some seconds in turn; 0 leaves this out")
-	flags.IntVar(&o.runs, "runs", 1, "how often that is done")
+	flags.IntVar(&o.reloads, "reloads", 50, "changes of a profile for each kind of pending pods; 0: none")
+	flags.IntVar(&o.profiles, "profiles", 20, "number of profiles, one of which is changed")
+	flags.DurationVar(&o.length, "length", time.Minute, "time for which pods are scheduled without reloads, and again with a reload every second, in windows that take turns; 0: none")
+	flags.IntVar(&o.runs, "runs", 1, "repetitions of the measurement with and without reloads")
 	report.AddFlags(cmd)
 	return cmd
 }

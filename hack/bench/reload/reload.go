@@ -264,7 +264,7 @@ func (b *bench) once(ctx context.Context) (map[string]float64, error) {
 	return map[string]float64{
 		decision: milliseconds(decided.Sub(sent)), request: milliseconds(returned.Sub(sent)),
 		build: took(before.build, after.build), standstill: took(before.standstill, after.standstill),
-		lookedAtAgain: took(before.swap, after.swap),
+		checkedAgain: took(before.swap, after.swap),
 	}, err
 }
 

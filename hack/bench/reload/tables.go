@@ -16,9 +16,9 @@ const (
 	// refused or placed its first pod. request is the part until the API server has answered.
 	decision, request = "sent to first decision ms", "API call ms"
 	build             = "build ms"
-	// standstill is the longest time for which the reload held the queue. lookedAtAgain is the time
-	// that examining every waiting pod took.
-	standstill, lookedAtAgain = "standstill ms", "all looked at again ms"
+	// standstill is the longest time for which the reload held the queue. checkedAgain is the time
+	// that checking all waiting pods again took.
+	standstill, checkedAgain = "standstill ms", "all checked again ms"
 )
 
 // The names of the values under load, each of one run.
@@ -46,12 +46,12 @@ func latencies(r *report.Report, pending []string) report.Table {
 	t := report.Table{
 		Title: fmt.Sprintf("Reloads of one of %s profiles, %s nodes, %s pods; milliseconds, p50 / p99 / most",
 			r.Parameters["profiles"], r.Parameters["nodes"], r.Parameters["pods"]),
-		Header: []string{"pods are", "reloads", "sent to first decision", "of that, the API call", "build", "standstill", "all looked at again"},
+		Header: []string{"pods are", "reloads", "sent to first decision", "of that, the API call", "build", "standstill", "all checked again"},
 	}
 	for _, kind := range pending {
 		rows := r.Rows.Where("pending", kind)
 		cells := []string{kind, fmt.Sprint(len(rows[0].Values[decision]))}
-		for _, value := range []string{decision, request, build, standstill, lookedAtAgain} {
+		for _, value := range []string{decision, request, build, standstill, checkedAgain} {
 			var quantiles []string
 			for _, share := range []float64{0.5, 0.99, 1} {
 				quantiles = append(quantiles, report.Number(rows.Quantile(value, share)))

@@ -23,7 +23,7 @@ func TestTablesHaveQuantilesOfReloadsAndRatiosOfLoads(t *testing.T) {
 	}
 	for i := range 100 {
 		ms := float64(i + 1)
-		add("pending", "gated", map[string]float64{decision: ms, request: ms / 2, build: 1, standstill: ms / 100, lookedAtAgain: 2 * ms})
+		add("pending", "gated", map[string]float64{decision: ms, request: ms / 2, build: 1, standstill: ms / 100, checkedAgain: 2 * ms})
 	}
 	for _, rate := range []float64{100, 120} {
 		add("load", withoutReloads, map[string]float64{podsPerSecond: rate, reloads: 0})

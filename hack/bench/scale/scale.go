@@ -47,16 +47,16 @@ func Command() *cobra.Command {
 	flags := cmd.Flags()
 	flags.IntSliceVar(&o.nodes, "nodes", []int{5000, 15000}, "nodes of the clusters")
 	flags.IntVar(&o.podsPerNode, "pods-per-node", 10, "pods that are bound, for each node")
-	flags.IntVar(&o.perSeries, "pods-per-series", 100, "how many of them have equal labels")
-	flags.BoolVar(&o.trim, "trim-bound-pods", true, "what livesched is given as --trim-bound-pods")
+	flags.IntVar(&o.perSeries, "pods-per-series", 100, "number of these that have equal labels")
+	flags.BoolVar(&o.trim, "trim-bound-pods", true, "livesched's --trim-bound-pods")
 	flags.StringVar(&o.bound, "bound", workload.Mixed, "kind of the bound pods")
 	flags.StringSliceVar(&o.kinds, "kinds", []string{
 		workload.Basic, workload.Owned, workload.Spread, workload.Anti, workload.Affinity, workload.Mixed, workload.Unique, workload.Labels,
 	}, "kinds of pods that are decided about")
-	flags.StringSliceVar(&o.contenders, "contenders", []string{decidebench.Livesched}, fmt.Sprint("who decides; there are ", decidebench.Contenders))
+	flags.StringSliceVar(&o.contenders, "contenders", []string{decidebench.Livesched}, fmt.Sprint("contenders, of ", decidebench.Contenders))
 	flags.IntVar(&o.decisions, "decisions", 300, "decisions about pods of each kind")
-	flags.IntVar(&o.firsts, "firsts", 1, "how often livesched decides about a class of which it knows nothing, and once more about the same")
-	flags.IntVar(&o.changes, "changes", 1000, "how many nodes report a heartbeat, and how many are changed")
+	flags.IntVar(&o.firsts, "firsts", 1, "livesched's decisions about the first pod of a new class, each followed by one about the second pod")
+	flags.IntVar(&o.changes, "changes", 1000, "number of nodes that report a heartbeat, and of nodes that are changed")
 	report.AddFlags(cmd)
 	return cmd
 }

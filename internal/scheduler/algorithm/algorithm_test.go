@@ -172,7 +172,7 @@ func TestScheduleFails(t *testing.T) {
 		}}, `running "a" filter plugin: broken`},
 		{"PreScore", &fake{preScore: broken}, `running PreScore plugin "a": broken`},
 		{"Score", &fake{score: func(string) int64 { return 101 }},
-			`running Score plugin "a": the score of node "n0" is 101 after normalising, it must be from 0 to 100`},
+			`running Score plugin "a": the score of node "n0" is 101 after normalizing, it must be from 0 to 100`},
 		{"a panic in Filter", &fake{filter: func(context.Context, string) *fwk.Status { panic("boom") }},
 			`plugin "a" panicked at Filter: boom`},
 		{"a panic in Score", &fake{score: func(string) int64 { panic("boom") }},

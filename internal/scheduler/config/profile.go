@@ -141,7 +141,7 @@ func (r *resolver) checkPlugins(plugins *v1alpha1.Plugins, path *field.Path, fou
 			path := path.Child("enabled").Index(i)
 			switch {
 			case plugin.Name == allPlugins:
-				found.add(v1alpha1.ReasonInvalid, path.Child("name"), "%q means all plugins, which can be disabled but not enabled", allPlugins)
+				found.add(v1alpha1.ReasonInvalid, path.Child("name"), "%q stands for all plugins: it can be disabled but not enabled", allPlugins)
 			case seen.Has(plugin.Name):
 				found.add(v1alpha1.ReasonInvalid, path.Child("name"), "plugin %q is enabled twice", plugin.Name)
 			case r.checkRegistered(plugin.Name, path.Child("name"), found):

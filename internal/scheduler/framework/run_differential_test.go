@@ -269,7 +269,7 @@ func summary(s *fwk.Status) string {
 	if !s.IsError() {
 		return describe(s)
 	}
-	for _, words := range []string{"%!w(<nil>)", "has no meaning there", "invalid score", "after normalising", "unsupported", "may return Success"} {
+	for _, words := range []string{"%!w(<nil>)", "has no meaning there", "invalid score", "after normalizing", "unsupported", "may return Success"} {
 		if strings.Contains(s.Message(), words) {
 			return "Error"
 		}

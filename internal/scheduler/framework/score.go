@@ -146,7 +146,7 @@ func (s *scoring) total() ([]fwk.NodePluginScores, *fwk.Status) {
 			score := s.lists[p][i].Score
 			if score < fwk.MinScore || score > fwk.MaxScore {
 				return nil, fwk.AsStatus(fmt.Errorf(
-					"running Score plugin %q: the score of node %q is %d after normalising, it must be from %d to %d",
+					"running Score plugin %q: the score of node %q is %d after normalizing, it must be from %d to %d",
 					pl.name, total.Name, score, fwk.MinScore, fwk.MaxScore))
 			}
 			own[p] = fwk.PluginScore{Name: pl.name, Score: score * pl.weight}

@@ -100,17 +100,17 @@ func TestRunScorePluginsFails(t *testing.T) {
 			&score{run: func(string) (int64, *fwk.Status) { return 0, unschedulable("no") }},
 			`Error: running Score plugins: plugin "s" failed with: no`,
 		}, {
-			"normalising fails",
+			"normalizing fails",
 			&score{run: fixed(nil), normalize: func(fwk.NodeScoreList) *fwk.Status { return fwk.AsStatus(errors.New("broken")) }},
 			`Error: running Normalize on Score plugins: plugin "s" failed with: broken`,
 		}, {
 			"a score is above the range",
 			&score{run: fixed(map[string]int64{"n2": 101})},
-			`Error: running Score plugin "s": the score of node "n2" is 101 after normalising, it must be from 0 to 100`,
+			`Error: running Score plugin "s": the score of node "n2" is 101 after normalizing, it must be from 0 to 100`,
 		}, {
 			"a score is below the range",
 			&score{run: fixed(map[string]int64{"n1": -1})},
-			`Error: running Score plugin "s": the score of node "n1" is -1 after normalising, it must be from 0 to 100`,
+			`Error: running Score plugin "s": the score of node "n1" is -1 after normalizing, it must be from 0 to 100`,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -70,7 +70,7 @@ var (
 	// it.
 	ReloadSwapDuration = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "livesched_reload_swap_duration_seconds",
-		Help: "Time in seconds that a swap of the scheduler profiles took until all pending pods of changed profiles had been looked at again. Scheduling goes on meanwhile.",
+		Help: "Time in seconds from a swap of the scheduler profiles until all pending pods of changed profiles were checked again. Pods are scheduled during this time.",
 		// From 0.1 ms for an empty queue to 3 s for hundreds of thousands of pods.
 		Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16),
 	})
