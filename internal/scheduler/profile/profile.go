@@ -10,6 +10,28 @@
 // a pod when the pod is popped, and the pod's binding goroutine releases it at the end, so one pod
 // sees one instance. When the Store has swapped an instance out and the last pod has released it,
 // the instance is closed, once.
+//
+// Building an instance:
+//
+//	supervisor.go       Supervisor: runs the builds of the newest revisions, and retries failed ones
+//	builder.go          Builder and Build: one build, with its timeout
+//	builder_hanging.go  limits the retries of a revision whose builds hang in a plugin
+//	assembly.go         the steps of a build: extenders, plugins, framework, queue settings
+//	handle.go           Handle: the fwk.Handle that the plugins of an instance get
+//	hints.go            the events and queueing hints of the plugins
+//
+// Running instances:
+//
+//	profile.go          Instance: what it offers, its references, and how it is closed
+//	map.go              Map: the instances that schedule pods at one time
+//	store.go            Store: swaps the Map, and tracks the instances that still drain
+//
+// State that outlives an instance:
+//
+//	environment.go      Environment: what the instances of all profiles share
+//	durable.go          Durable: the volume binder and the preemptions
+//	series.go           deletes the metric series of a scheduler name with its last instance
+//	panic.go            counts and logs panics in event handlers of plugins
 package profile
 
 import (
