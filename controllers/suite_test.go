@@ -33,9 +33,9 @@ func TestControllers(t *testing.T) {
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(time.Minute)
 	EnforceDefaultTimeoutsWhenUsingContexts()
-	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
+	SetDefaultEventuallyPollingInterval(40 * time.Millisecond) // each poll is a request
 	SetDefaultConsistentlyDuration(500 * time.Millisecond)
-	SetDefaultConsistentlyPollingInterval(20 * time.Millisecond)
+	SetDefaultConsistentlyPollingInterval(100 * time.Millisecond)
 	RunSpecs(t, "Profiles and policies on a real API server")
 }
 

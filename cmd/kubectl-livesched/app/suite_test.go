@@ -38,7 +38,7 @@ func TestKubectlLivesched(t *testing.T) {
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(time.Minute)
 	EnforceDefaultTimeoutsWhenUsingContexts()
-	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
+	SetDefaultEventuallyPollingInterval(40 * time.Millisecond) // each poll is a request
 	RunSpecs(t, "kubectl livesched")
 }
 

@@ -49,7 +49,7 @@ func TestApp(t *testing.T) {
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(2 * time.Minute)
 	EnforceDefaultTimeoutsWhenUsingContexts()
-	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
+	SetDefaultEventuallyPollingInterval(40 * time.Millisecond) // each poll is a request
 	SetDefaultConsistentlyDuration(500 * time.Millisecond)
 	RunSpecs(t, "The livesched command")
 }
