@@ -57,7 +57,7 @@ func (r *ProfileReconciler) recall(ctx context.Context, p *pass) error {
 		if !apierrors.IsForbidden(err) && now.Sub(m.since) < recallPatience {
 			return err
 		}
-		log.FromContext(ctx).Error(err, "The stored revisions cannot be read; going on without them")
+		log.FromContext(ctx).Error(err, "The stored revisions cannot be read; continuing without them")
 		return nil
 	}
 	m.recalled, m.leading, m.failed = true, p.leading, nil

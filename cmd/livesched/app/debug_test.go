@@ -34,7 +34,7 @@ var _ = Describe("Debugging", func() {
 			// The process must survive several signals.
 			for n := range 3 {
 				Expect(c.cmd.Process.Signal(syscall.SIGUSR2)).To(Succeed())
-				Eventually(func() int { return strings.Count(c.output.String(), "Cache and queue are what the API server says") }).
+				Eventually(func() int { return strings.Count(c.output.String(), "Cache and queue match the API server") }).
 					Should(BeNumerically(">", n), c.output.String)
 			}
 			Expect(c.output.String()).To(And(

@@ -138,7 +138,7 @@ func (b *Binder) preFlight(ctx context.Context, c *Cycle) *fwk.Status {
 	if status.IsSuccess() || c.Framework.WillWaitOnPermit(ctx, pod) {
 		if err := podstatus.SetNominatedNode(ctx, b.Client, pod, c.NodeName); err != nil {
 			// The placement is valid without the announcement.
-			klog.FromContext(ctx).Error(err, "Announcing the nominated node failed", "pod", klog.KObj(pod), "node", c.NodeName)
+			klog.FromContext(ctx).Error(err, "Writing the nominated node failed", "pod", klog.KObj(pod), "node", c.NodeName)
 		}
 	}
 	return status

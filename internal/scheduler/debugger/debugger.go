@@ -55,7 +55,7 @@ func (d *Debugger) Report(ctx context.Context) {
 	state, err := d.state(ctx)
 	d.dump(logger, state)
 	if err != nil {
-		logger.Error(err, "The dump lacks the queue, and cache and API server are not compared")
+		logger.Error(err, "The queue is missing from the dump, and the cache is not compared with the API server")
 		return
 	}
 	differences, err := d.Compare(ctx)
@@ -64,7 +64,7 @@ func (d *Debugger) Report(ctx context.Context) {
 	case err != nil:
 		logger.Error(err, "Comparing the cache with the API server failed")
 	case len(differences) == 0:
-		logger.Info("Cache and queue are what the API server says")
+		logger.Info("Cache and queue match the API server")
 	default:
 		logDifferences(logger, differences)
 	}

@@ -206,7 +206,7 @@ func TestTheReportTellsAllThatTheSchedulerBelieves(t *testing.T) {
 		Equal(`"pod"={"name"="flying" "namespace"="ns"} "uid"="flying" "schedulerName"="served" "place"="InFlight"`),
 	))
 	d.Expect(d.lines("Nominated pod")).To(Equal([]string{`"pod"={"name"="nominated" "namespace"="ns"} "uid"="nominated" "node"="n1" "requests"="cpu=100m memory=1Gi"`}))
-	d.Expect(d.log[len(d.log)-1]).To(ContainSubstring("Cache and queue are what the API server says"))
+	d.Expect(d.log[len(d.log)-1]).To(ContainSubstring("Cache and queue match the API server"))
 }
 
 func TestTheReportTellsTheDifferences(t *testing.T) {
@@ -223,7 +223,7 @@ func TestTheReportTellsTheDifferences(t *testing.T) {
 	d.Expect(d.lines("The API server says otherwise")).To(Equal([]string{
 		`"kind"="PodRedundant" "object"="ns/bound" "detail"="the cache has it on node n1, the API server does not have it" "uid"="bound"`,
 	}))
-	d.Expect(d.lines("Cache and queue are not what the API server says")).To(Equal([]string{`"differences"=1`}))
+	d.Expect(d.lines("Cache and queue differ from the API server")).To(Equal([]string{`"differences"=1`}))
 }
 
 func TestTheReportIsBounded(t *testing.T) {
@@ -237,7 +237,7 @@ func TestTheReportIsBounded(t *testing.T) {
 	d.Report(d.logged(t.Context()))
 	d.Expect(d.lines("Node")).To(HaveLen(5), "the pods of n1 take two lines")
 	d.Expect(d.lines("Queued pod")).To(HaveLen(maxLines))
-	d.Expect(d.lines("There are more of these, which are left out")).To(Equal([]string{`"what"="Queued pod" "omitted"=5`}))
+	d.Expect(d.lines("Omitted further entries")).To(Equal([]string{`"what"="Queued pod" "omitted"=5`}))
 	for _, line := range d.log {
 		d.Expect(len(line)).To(BeNumerically("<", 8<<10))
 	}
@@ -262,7 +262,7 @@ func TestAQueueThatIsStuckDoesNotKeepTheRestFromBeingTold(t *testing.T) {
 	d.clock.Step(queueTimeout)
 	d.Eventually(reported).Should(BeClosed())
 	d.Expect(d.lines("Node")).To(HaveLen(4))
-	d.Expect(d.lines("The dump lacks the queue, and cache and API server are not compared")).To(HaveExactElements(
+	d.Expect(d.lines("The queue is missing from the dump, and the cache is not compared with the API server")).To(HaveExactElements(
 		ContainSubstring("has been locked for 10s: a plugin hangs")))
 	d.Expect(d.lists.Load()).To(BeZero())
 	close(d.world.gate.proceed)

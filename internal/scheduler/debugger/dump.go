@@ -41,7 +41,7 @@ func (l *lines) write(keysAndValues ...any) {
 
 func (l *lines) end() {
 	if l.omitted > 0 {
-		l.logger.Info("There are more of these, which are left out", "what", l.what, "omitted", l.omitted)
+		l.logger.Info("Omitted further entries", "what", l.what, "omitted", l.omitted)
 	}
 }
 
@@ -153,7 +153,7 @@ func logDifferences(logger klog.Logger, differences []Difference) {
 		fields := []any{"kind", d.Kind, "object", d.Object, "detail", d.Detail}
 		l.write(appendSet(fields, "uid", string(d.UID))...)
 	}
-	logger.Info("Cache and queue are not what the API server says", "differences", len(differences))
+	logger.Info("Cache and queue differ from the API server", "differences", len(differences))
 }
 
 func appendSet(fields []any, key, value string) []any {

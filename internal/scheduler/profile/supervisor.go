@@ -153,7 +153,7 @@ func (s *Supervisor) build(ctx context.Context, cfg *config.Profile, patience ti
 	timedOut = s.await(b, patience)
 	switch {
 	case timedOut && ctx.Err() == nil:
-		logger.Info("Building a profile takes long; going on with the others")
+		logger.Info("Building a profile takes long; continuing with the other profiles")
 		fallthrough
 	case b.aside:
 		return Outcome{Failed: failed}, timedOut
@@ -162,7 +162,7 @@ func (s *Supervisor) build(ctx context.Context, cfg *config.Profile, patience ti
 		s.noteFailure(cfg, b.Err())
 		if ctx.Err() == nil {
 			metrics.Reloads.WithLabelValues(metrics.ReloadFailed).Inc()
-			logger.Error(b.Err(), "Building a profile failed; what ran before keeps running")
+			logger.Error(b.Err(), "Building a profile failed; the running instance, if any, is kept")
 		}
 		return s.failed(name), false
 	default:

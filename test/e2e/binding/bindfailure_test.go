@@ -43,7 +43,7 @@ plugins:
 `)
 	})
 
-	It("by a plugin is undone in reverse order, the room given back, the pod told and tried again until it is bound", func(ctx context.Context) {
+	It("because of a plugin is undone in reverse order, frees the room, is reported on the pod, and is retried until the pod is bound", func(ctx context.Context) {
 		failing, release := make(chan struct{}), make(chan struct{})
 		var attempts atomic.Int32
 		s.Perform(func(a *Acts) {
@@ -67,14 +67,14 @@ plugins:
 		late := CreatePod(ctx, "mine", "late", CPU("1500m"))
 		ExpectUnscheduled(ctx, late, corev1.PodReasonUnschedulable, HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
 
-		By("giving the room to a pod that waits for it while the failed one backs off")
+		By("binding a pod that waits for the room while the failed one backs off")
 		close(release)
 		ExpectBound(ctx, late)
 		ExpectEvent(ctx, pod, "FailedScheduling", Equal(`running Bind plugin "Alpha": out of ink`))
 		Expect(s.At(pod, "Unreserve")[:2]).To(Equal([]string{Beta, Alpha}))
 		Expect(s.At(pod, "PostBind")).To(BeEmpty())
 
-		By("trying again when there is room, and once more when that fails")
+		By("retrying when there is room, and once more when that fails")
 		Expect(K8s.Delete(ctx, late)).To(Succeed())
 		ExpectBound(ctx, pod)
 		Expect(attempts.Load()).To(Equal(int32(3)))
@@ -115,7 +115,7 @@ plugins:
 		ExpectUnscheduled(ctx, CreatePod(ctx, "mine", "late", CPU("3")), corev1.PodReasonUnschedulable, HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
 	})
 
-	DescribeTable("because the API server refuses it is undone, told and retried:", func(ctx context.Context, refusal *apierrors.StatusError) {
+	DescribeTable("because the API server rejects it is undone, reported and retried:", func(ctx context.Context, refusal *apierrors.StatusError) {
 		var calls atomic.Int32
 		f.Set(func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
 			if BindsPod(r, "pod") && calls.Add(1) == 1 {
@@ -131,14 +131,14 @@ plugins:
 		Expect(s.At(pod, "Unreserve")).To(Equal([]string{Beta, Alpha}))
 		ExpectEvent(ctx, pod, "Scheduled", Equal("Successfully assigned default/pod to n1"))
 	},
-		Entry("it met an error of its own", apierrors.NewInternalError(errors.New("etcd is away"))),
-		Entry("somebody changed the pod in between", apierrors.NewConflict(corev1.Resource("pods/binding"), "pod", errors.New("it was changed"))),
-		Entry("it does not know the pod, as it is behind", apierrors.NewNotFound(corev1.Resource("pods"), "pod")),
-		Entry("somebody forbids it", apierrors.NewForbidden(corev1.Resource("pods/binding"), "pod", errors.New("not today"))),
-		Entry("it took too long", apierrors.NewTimeoutError("it took too long", 0)),
+		Entry("internal error", apierrors.NewInternalError(errors.New("etcd is away"))),
+		Entry("conflict, because the pod was changed", apierrors.NewConflict(corev1.Resource("pods/binding"), "pod", errors.New("it was changed"))),
+		Entry("not found, because the API server is behind", apierrors.NewNotFound(corev1.Resource("pods"), "pod")),
+		Entry("forbidden", apierrors.NewForbidden(corev1.Resource("pods/binding"), "pod", errors.New("not today"))),
+		Entry("timeout", apierrors.NewTimeoutError("it took too long", 0)),
 	)
 
-	It("although it took place, as only the answer was lost, is none: the pod is bound, once, its room is taken, and nobody is told otherwise", func(ctx context.Context) {
+	It("although the API server has bound the pod, as only the response was lost, counts as a success: the pod is bound once, its room is taken, and no failure is reported", func(ctx context.Context) {
 		var calls atomic.Int32
 		f.Set(func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
 			if !BindsPod(r, "pod") {
@@ -162,7 +162,7 @@ plugins:
 		ExpectStillScheduled(ctx, pod)
 	})
 
-	It("because the pod was deleted meanwhile gives its room back, and the pod's successor of the same name is another pod", func(ctx context.Context) {
+	It("because the pod was deleted frees its room, and a new pod of the same name is another pod", func(ctx context.Context) {
 		binding, goOn := make(chan struct{}), make(chan struct{})
 		f.Set(func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
 			if BindsPod(r, "pod") {
@@ -190,7 +190,7 @@ plugins:
 		Eventually(run.Scheduler.Store().Alive).Should(Equal(1))
 	})
 
-	It("because somebody else was faster counts the pod where it is", func(ctx context.Context) {
+	It("because another client bound the pod first counts the pod on the node where it is", func(ctx context.Context) {
 		CreateNodes(ctx, "n2")
 		// The other scheduler is faster: its binding arrives before this one is sent.
 		f.Set(func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {

@@ -27,7 +27,7 @@ const tooSmall = "0/1 nodes are available: 1 Insufficient cpu." +
 
 // The specs check what the API shows of a pod afterwards; kube-scheduler writes the same (see
 // framework.Oracle).
-var _ = Describe("What is said of a pod", Ordered, ContinueOnFailure, func() {
+var _ = Describe("What livesched reports about a pod", Ordered, ContinueOnFailure, func() {
 	Stage(map[string]string{"mine": ""})
 
 	// about matches an Event with this action and type, about the pod and from its scheduler.
@@ -45,7 +45,7 @@ var _ = Describe("What is said of a pod", Ordered, ContinueOnFailure, func() {
 		)
 	}
 
-	It("that is bound: where, once, and that it is scheduled", func(ctx context.Context) {
+	It("that is bound: its node, once, and that it is scheduled", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
 		pod := CreatePod(ctx, "mine", "pod")
 		ExpectBound(ctx, pod)
@@ -59,7 +59,7 @@ var _ = Describe("What is said of a pod", Ordered, ContinueOnFailure, func() {
 		Expect(EventsOf(ctx, pod, "FailedScheduling")).To(BeEmpty())
 	})
 
-	It("that fits nowhere: why, in an Event and a condition of the same words", func(ctx context.Context) {
+	It("that is unschedulable: the reason, in an Event and a condition with the same text", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
 		pod := CreatePod(ctx, "mine", "pod", CPU("5"))
 		ExpectUnschedulable(ctx, pod, tooSmall)
@@ -67,7 +67,7 @@ var _ = Describe("What is said of a pod", Ordered, ContinueOnFailure, func() {
 		Expect(EventsOf(ctx, pod, "Scheduled")).To(BeEmpty())
 	})
 
-	It("that fits nowhere for very many reasons: all in the condition, and what an Event may hold in the Event", func(ctx context.Context) {
+	It("that is unschedulable for very many reasons: all of them in the condition, and as many as fit in the Event", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
 		requests := corev1.ResourceList{}
 		for i := range 30 {
@@ -84,7 +84,7 @@ var _ = Describe("What is said of a pod", Ordered, ContinueOnFailure, func() {
 		Expect(whole).To(HavePrefix(strings.TrimSuffix(event.Note, " ...")))
 	})
 
-	It("that preempts others: where it hopes to go, until it is there", func(ctx context.Context) {
+	It("that preempts others: its nominated node, until it is bound there", func(ctx context.Context) {
 		CreateClasses(ctx, PriorityClass("important", 1000))
 		CreateNodes(ctx, "n1")
 		low := PodOf("somebody-else", "low", CPU("3"), OnNode("n1"), Witnessed)
@@ -101,7 +101,7 @@ var _ = Describe("What is said of a pod", Ordered, ContinueOnFailure, func() {
 		Expect(pod.Status.NominatedNodeName).To(BeEmpty())
 	})
 
-	It("that hoped for a node which is gone: nothing of that node any more", func(ctx context.Context) {
+	It("that was nominated for a deleted node: no nominated node any more", func(ctx context.Context) {
 		CreateClasses(ctx, PriorityClass("important", 1000))
 		CreateNodes(ctx, "n1")
 		low := PodOf("somebody-else", "low", CPU("3"), OnNode("n1"), Witnessed)
@@ -131,7 +131,7 @@ var _ = Describe("A pod that changes while it is being bound", func() {
 		CreateProfile(ctx, "mine", "plugins: {multiPoint: {enabled: [{name: Alpha}]}}")
 	})
 
-	It("counts as what it has become, once it is bound", func(ctx context.Context) {
+	It("counts in its new form once it is bound", func(ctx context.Context) {
 		preparing, prepared := make(chan struct{}), make(chan struct{})
 		s.Perform(func(a *Acts) {
 			a.PreBind = func(_ context.Context, _ *Actor, pod *corev1.Pod, _ string) *fwk.Status {
@@ -145,7 +145,7 @@ var _ = Describe("A pod that changes while it is being bound", func() {
 		pod := CreatePod(ctx, "mine", "pod", Labelled("app", "quiet"), Selecting(corev1.LabelHostname, "n1"))
 		Eventually(preparing).Should(BeClosed())
 		Update(ctx, pod, Labelled("app", "noisy"))
-		By("being neither queued again nor placed again for it")
+		By("neither queueing nor placing it again")
 		ExpectPending(ctx, pod)
 		close(prepared)
 		ExpectBound(ctx, pod)
@@ -158,7 +158,7 @@ var _ = Describe("A pod that changes while it is being bound", func() {
 		}
 	})
 
-	It("and is deleted gives its room back at once, and is not said to have failed", func(ctx context.Context) {
+	It("and is deleted frees its room immediately, and no failure is reported", func(ctx context.Context) {
 		preparing, prepared := make(chan struct{}), make(chan struct{})
 		s.Perform(func(a *Acts) {
 			a.PreBind = func(_ context.Context, _ *Actor, pod *corev1.Pod, _ string) *fwk.Status {
@@ -174,13 +174,13 @@ var _ = Describe("A pod that changes while it is being bound", func() {
 		late := CreatePod(ctx, "mine", "late", CPU("3"), Selecting(corev1.LabelHostname, "n1"))
 		ExpectUnscheduled(ctx, late, corev1.PodReasonUnschedulable, Not(BeEmpty()))
 		Expect(K8s.Delete(ctx, pod)).To(Succeed())
-		By("while its PreBind plugin still works")
+		By("while its PreBind plugin still runs")
 		ExpectBound(ctx, late)
 		close(prepared)
 		Eventually(s.At).WithArguments(pod, "Unreserve").Should(Equal([]string{Alpha}))
 		Expect(EventsOf(ctx, pod, "FailedScheduling")).To(BeEmpty())
 		Expect(s.At(pod, "PostBind")).To(BeEmpty())
-		By("leaving the room to those that have it now")
+		By("leaving the room to the pods that have it now")
 		ExpectUnscheduled(ctx, CreatePod(ctx, "mine", "later", CPU("3"), Selecting(corev1.LabelHostname, "n1")),
 			corev1.PodReasonUnschedulable, HavePrefix("0/2 nodes are available: 1 Insufficient cpu, "))
 	})

@@ -26,7 +26,7 @@ import (
 	"github.com/livesched/livesched/test/testcluster"
 )
 
-var _ = Describe("A process that is told to stop", func() {
+var _ = Describe("A livesched that is stopped", func() {
 	var (
 		s   *Script
 		run *testcluster.Running
@@ -41,7 +41,7 @@ var _ = Describe("A process that is told to stop", func() {
 		CreateProfile(ctx, "mine", "plugins: {multiPoint: {enabled: [{name: Alpha}]}}")
 	})
 
-	DescribeTable("ends in time although a plugin hangs", func(ctx context.Context, hangs func(a *Acts, hang func())) {
+	DescribeTable("stops in time even if a plugin hangs", func(ctx context.Context, hangs func(a *Acts, hang func())) {
 		hanging, goOn := make(chan struct{}), make(chan struct{})
 		DeferCleanup(sync.OnceFunc(func() { close(goOn) }))
 		hang := sync.OnceFunc(func() {
@@ -72,7 +72,7 @@ var _ = Describe("A process that is told to stop", func() {
 		}),
 	)
 
-	It("lets go of pods that wait on Permit, which are told nothing, and which the next one binds", func(ctx context.Context) {
+	It("returns pods that wait on Permit without reporting a failure, and the next process binds them", func(ctx context.Context) {
 		binding, goOn := make(chan struct{}), make(chan struct{})
 		s.Perform(WaitsOnPermit(10 * time.Minute))
 		s.Perform(func(a *Acts) {
@@ -107,7 +107,7 @@ var _ = Describe("A process that is told to stop", func() {
 		ExpectBound(ctx, pod)
 	})
 
-	It("lets the bindings under way end", func(ctx context.Context) {
+	It("finishes the bindings in progress", func(ctx context.Context) {
 		working, stopping := make(chan struct{}), make(chan struct{})
 		s.Perform(func(a *Acts) {
 			a.PreBind = func(context.Context, *Actor, *corev1.Pod, string) *fwk.Status {
@@ -216,13 +216,13 @@ var _ = Describe("A second replica", func() {
 		Eventually(second.Elected()).Should(BeClosed())
 		Expect(reads.all()[known:]).To(BeEmpty(), "all that it needed it had")
 
-		By("going on with what the first one left behind")
+		By("continuing with the pods that the first one left behind")
 		Create(ctx, Node("n2", "4", "8Gi", nil))
 		Expect(ExpectBound(ctx, waiting)).To(Equal("n2"))
 		Eventually(standby.At).WithArguments(waiting, "PostBind").Should(Equal([]string{Alpha}))
 	}
 
-	It("keeps its queue warm, schedules nothing and says nothing while the first one leads", func(ctx context.Context) {
+	It("keeps its queue up to date while the first one leads, but schedules nothing and writes nothing", func(ctx context.Context) {
 		begin(ctx, lasting)
 		Eventually(standby.At).WithArguments(waiting, "PreEnqueue").ShouldNot(BeEmpty())
 		for _, name := range Names("pod", 3) {
@@ -247,13 +247,13 @@ var _ = Describe("A second replica", func() {
 		}).WithContext(ctx).Should(Succeed())
 	})
 
-	It("schedules at once when the first one is stopped, which lets go of the lease", func(ctx context.Context) {
+	It("schedules immediately when the first one is stopped, which releases the lease", func(ctx context.Context) {
 		begin(ctx, lasting)
 		Expect(first.Stop(StopsWithin)).To(Succeed())
 		takesOver(ctx)
 	})
 
-	It("schedules when the lease has expired, if the first one cannot renew it, which ends", func(ctx context.Context) {
+	It("schedules when the lease has expired if the first one cannot renew it, and the first one ends", func(ctx context.Context) {
 		begin(ctx, expiring)
 		f.Set(func(*http.Request, func() (*http.Response, error)) (*http.Response, error) { return nil, ErrNoRoute })
 		takesOver(ctx)

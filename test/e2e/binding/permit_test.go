@@ -35,7 +35,7 @@ var _ = Describe("A pod that waits on Permit", func() {
 		CreateProfile(ctx, "mine", permits)
 	})
 
-	It("has its node to itself, is announced there, and is bound when all plugins have allowed it", func(ctx context.Context) {
+	It("has its room reserved, is nominated for its node, and is bound when all plugins have allowed it", func(ctx context.Context) {
 		pod := held("pod")
 		Create(ctx, pod)
 		waiting := s.ExpectWaiting(ctx, pod)
@@ -55,7 +55,7 @@ var _ = Describe("A pod that waits on Permit", func() {
 		Expect(s.At(pod, "Unreserve")).To(BeEmpty())
 	})
 
-	It("is unschedulable when a plugin rejects it, and gives its room to another pod", func(ctx context.Context) {
+	It("is unschedulable when a plugin rejects it, and frees its room for another pod", func(ctx context.Context) {
 		pod := held("pod")
 		Create(ctx, pod)
 		waiting := s.ExpectWaiting(ctx, pod)
@@ -67,7 +67,7 @@ var _ = Describe("A pod that waits on Permit", func() {
 		ExpectBound(ctx, late)
 	})
 
-	It("is unschedulable when the time of a plugin is over", func(ctx context.Context) {
+	It("is unschedulable when the timeout of a plugin expires", func(ctx context.Context) {
 		s.Perform(WaitsOnPermit(50 * time.Millisecond))
 		pod := held("pod")
 		Create(ctx, pod)
@@ -75,7 +75,7 @@ var _ = Describe("A pod that waits on Permit", func() {
 			MatchRegexp(`^0/1 nodes are available: 1 rejected due to timeout after waiting 50ms at plugin (Alpha|Beta)\.$`))
 	})
 
-	It("is refused at once when a plugin does not want it to wait", func(ctx context.Context) {
+	It("is rejected immediately when a plugin does not want it to wait", func(ctx context.Context) {
 		s.Perform(func(a *Acts) {
 			a.Permit = func(a *Actor, _ *corev1.Pod, _ string) (*fwk.Status, time.Duration) {
 				if a.Name() == Alpha {
@@ -90,7 +90,7 @@ var _ = Describe("A pod that waits on Permit", func() {
 		Expect(s.Actors()[0].Handle.GetWaitingPod(pod.UID)).To(BeNil())
 	})
 
-	It("gives its room back at once when it is deleted", func(ctx context.Context) {
+	It("frees its room immediately when it is deleted", func(ctx context.Context) {
 		pod := held("pod")
 		Create(ctx, pod)
 		s.ExpectWaiting(ctx, pod)
@@ -102,7 +102,7 @@ var _ = Describe("A pod that waits on Permit", func() {
 		Expect(s.At(pod, "Bind")).To(BeEmpty())
 	})
 
-	It("is put back rather than deleted when it is preempted", func(ctx context.Context) {
+	It("is put back in the queue rather than deleted when it is preempted", func(ctx context.Context) {
 		CreateClasses(ctx, PriorityClass("important", 1000))
 		pod := held("pod")
 		Create(ctx, pod)
@@ -113,7 +113,7 @@ var _ = Describe("A pod that waits on Permit", func() {
 		Expect(pod.DeletionTimestamp).To(BeNil())
 	})
 
-	It("is not scheduled a second time when its profile is deleted and comes back", func(ctx context.Context) {
+	It("is not scheduled a second time when its profile is deleted and created again", func(ctx context.Context) {
 		preparing, prepared := make(chan struct{}), make(chan struct{})
 		s.Perform(func(a *Acts) {
 			a.PreBind = func(_ context.Context, a *Actor, _ *corev1.Pod, _ string) *fwk.Status {
@@ -136,7 +136,7 @@ var _ = Describe("A pod that waits on Permit", func() {
 		waiting.Allow(Alpha)
 		waiting.Allow(Beta)
 		Eventually(preparing).Should(BeClosed())
-		By("nor while it is prepared for its binding")
+		By("nor while PreBind plugins prepare its binding")
 		comeBack()
 		close(prepared)
 		ExpectBound(ctx, pod)
@@ -145,7 +145,7 @@ var _ = Describe("A pod that waits on Permit", func() {
 		Eventually(run.Scheduler.Store().Alive).Should(Equal(1))
 	})
 
-	It("is given up when the process ends, without a word to its owner", func(ctx context.Context) {
+	It("is abandoned when the process ends, and nothing is reported on it", func(ctx context.Context) {
 		pod := held("pod")
 		Create(ctx, pod)
 		s.ExpectWaiting(ctx, pod)

@@ -45,7 +45,7 @@ func hold(f *Faults, which func(*http.Request) bool) *held {
 	return h
 }
 
-var _ = Describe("What is written beside bindings", func() {
+var _ = Describe("Writes other than bindings", func() {
 	var (
 		f   *Faults
 		run *testcluster.Running
@@ -77,7 +77,7 @@ var _ = Describe("What is written beside bindings", func() {
 		return func() []eventsv1.Event { return EventsOf(ctx, pod, "Scheduled") }
 	}
 
-	It("waits while many pods are being bound, but for failures, and is not lost", func(ctx context.Context) {
+	It("wait while many pods are being bound, except for failures, and are not lost", func(ctx context.Context) {
 		h, slow := crowd(ctx)
 		quick := CreatePod(ctx, "mine", "quick", CPU("10m"))
 		ExpectBound(ctx, quick)
@@ -90,7 +90,7 @@ var _ = Describe("What is written beside bindings", func() {
 		}
 	})
 
-	It("is written when livesched is told to stop", func(ctx context.Context) {
+	It("are completed when livesched is stopped", func(ctx context.Context) {
 		h, _ := crowd(ctx)
 		quick := CreatePod(ctx, "mine", "quick", CPU("10m"))
 		ExpectBound(ctx, quick)
@@ -100,7 +100,7 @@ var _ = Describe("What is written beside bindings", func() {
 		Expect(scheduled(ctx, quick)()).To(HaveLen(1))
 	})
 
-	It("as the status of a pod that fits nowhere does not hold up the pods behind it, and is not written to one that is bound", func(ctx context.Context) {
+	It("to the status of an unschedulable pod do not delay the pods behind it, and do not reach a pod that is bound", func(ctx context.Context) {
 		h := hold(f, func(r *http.Request) bool {
 			return r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/pods/big/status")
 		})
@@ -108,7 +108,7 @@ var _ = Describe("What is written beside bindings", func() {
 		Eventually(h.begun).Should(Receive())
 		ExpectBound(ctx, CreatePod(ctx, "mine", "next", CPU("10m")))
 
-		By("binding it only when nothing more is on its way to its status")
+		By("binding it only when no more writes to its status are in progress")
 		Create(ctx, Node("n2", "16", "16Gi", nil))
 		ExpectPending(ctx, big)
 		h.release()

@@ -100,7 +100,7 @@ func suspicions(ctx context.Context, r *replica) (found findings) {
 		found.add("replica %d cannot compare itself with the API server: %v", r.number, err)
 	}
 	for _, d := range differences {
-		found.add("replica %d says of itself: %+v", r.number, d)
+		found.add("replica %d reports: %+v", r.number, d)
 	}
 	return found
 }
@@ -190,7 +190,7 @@ func (w *world) restless(leader *replica) (found findings) {
 		found.add("the queue of the leader is not at rest: %+v", c)
 		for _, state := range leader.Scheduler.Queue().PendingPods() {
 			if state.Place != queue.Unschedulable && state.Place != queue.Gated {
-				found.add("at work: %s", describeState(state))
+				found.add("in progress: %s", describeState(state))
 			}
 		}
 	}
@@ -213,9 +213,9 @@ func unexplained(leader *replica, t *truth) (found findings) {
 		switch {
 		case pod.Labels[holdLabel] != "": // a plugin gates it, for which kube-scheduler writes no condition either
 		case condition == nil || condition.Status != corev1.ConditionFalse || condition.Reason == "" || condition.Message == "":
-			found.add("pod %s is not told why it waits: %+v", describe(pod), condition)
+			found.add("pod %s has no condition with the reason why it waits: %+v", describe(pod), condition)
 		case isGated(pod) != (condition.Reason == corev1.PodReasonSchedulingGated):
-			found.add("pod %s is told %q, with gates %v", describe(pod), condition.Reason, pod.Spec.SchedulingGates)
+			found.add("the condition of pod %s has the reason %q, with gates %v", describe(pod), condition.Reason, pod.Spec.SchedulingGates)
 		}
 	}
 	for i := range t.pods {
@@ -224,7 +224,7 @@ func unexplained(leader *replica, t *truth) (found findings) {
 		// is removed.
 		if condition := scheduled(pod); pod.Spec.SchedulerName == nobody && condition != nil && condition.Status != corev1.ConditionTrue &&
 			condition.Reason != corev1.PodReasonSchedulingGated {
-			found.add("pod %s is nobody's, and is told %+v", describe(pod), condition)
+			found.add("pod %s has no profile, but the condition %+v", describe(pod), condition)
 		}
 	}
 	return found
@@ -258,7 +258,7 @@ func unreported(leader *replica, t *truth) (found findings) {
 		}
 	}
 	if missing := leader.serves().Difference(active); missing.Len() > 0 {
-		found.add("scheduler names %s have a running profile, and no object says so", strings.Join(sets.List(missing), ", "))
+		found.add("scheduler names %s have a running profile, but no object reports it", strings.Join(sets.List(missing), ", "))
 	}
 	return found
 }

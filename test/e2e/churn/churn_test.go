@@ -42,7 +42,7 @@ const (
 	probesPerRound = 6
 )
 
-func TestAClusterThatChurnsComesToRestWithEveryPodBoundOrExplained(t *testing.T) {
+func TestChurningClusterSettlesWithEveryPodBoundOrExplained(t *testing.T) {
 	s, err := readSettings()
 	if err != nil {
 		t.Fatal(err)

@@ -18,23 +18,23 @@ var known = []struct {
 	pattern *regexp.Regexp
 	why     string
 }{
-	{regexp.MustCompile(`churn: spoilt`), "a fault of ours, reported by whoever met it"},
-	{regexp.MustCompile(`churn: the plugin`), "a plugin of ours that fails or panics on purpose"},
-	{regexp.MustCompile(`^The PostFilter plugins failed \| not found `), "kube-scheduler's DynamicResources plugin has no state after another plugin has refused the pod for good"},
+	{regexp.MustCompile(`churn: spoilt`), "an injected fault, reported by the component that met it"},
+	{regexp.MustCompile(`churn: the plugin`), "a plugin of the test that fails or panics on purpose"},
+	{regexp.MustCompile(`^The PostFilter plugins failed \| not found `), "kube-scheduler's DynamicResources plugin has no state after another plugin has rejected the pod as unresolvable"},
 	{regexp.MustCompile(`^(Could not get the updated preemptor pod object|The PostFilter plugins failed) \| .*pod "[^"]*" not found`), "the pod was deleted in its cycle"},
 	{regexp.MustCompile(`^(Failed waiting on permit for pod|Scheduling the pod failed; retrying) \| waiting on permit for pod: preempted`),
 		"a pod that waited on Permit was preempted, which kube-scheduler reports as an error, too"},
-	{regexp.MustCompile(`^Forgetting an assumed pod failed \| pod is not assumed on this node`), "somebody else has bound the pod meanwhile"},
+	{regexp.MustCompile(`^Forgetting an assumed pod failed \| pod is not assumed on this node`), "another client has bound the pod"},
 	{regexp.MustCompile(`^(Plugin failed|Scheduling the pod failed; retrying) \| running Bind plugin "DefaultBinder": .*(not found|is being deleted|is already assigned|object has been modified|Precondition failed)`),
-		"the pod is gone, or somebody else has bound it, and reading it was spoilt"},
+		"the pod is gone or another client has bound it, and the response to the read was lost"},
 	{regexp.MustCompile(`^Scheduling the pod failed; retrying \| pod is in the scheduler cache already`),
-		"the pod was bound, which nobody was told, and is popped while the handler that has it in the cache is about to take it from the queue"},
-	{regexp.MustCompile(`^Announcing the nominated node failed \| .*(already bound to a node|not found|metadata.uid)`), "somebody else has bound the pod, or it is gone"},
-	{regexp.MustCompile(`^Evaluation failed on nominated node \| nodeinfo not found`), "the node of a nomination is gone; the pod is looked at on all others"},
+		"the pod was bound without a report, and is popped before the handler that has it in the cache removes it from the queue"},
+	{regexp.MustCompile(`^Writing the nominated node failed \| .*(already bound to a node|not found|metadata.uid)`), "another client has bound the pod, or it is gone"},
+	{regexp.MustCompile(`^Evaluation failed on nominated node \| nodeinfo not found`), "the nominated node is gone; the pod is tried on all others"},
 	{regexp.MustCompile(`^Unexpected error when reading response body \| (context deadline exceeded|net/http: request canceled)`), "a busy machine"},
 	{regexp.MustCompile(`^failed to get informer from cache \| Timeout`), "a replica is stopped or cut off while it starts"},
 	{regexp.MustCompile(`leader election lost|lease|Lease`), "replicas are stopped and cut off, and compete for the lease"},
-	{regexp.MustCompile(`context canceled`), "a replica that stops"},
+	{regexp.MustCompile(`context canceled`), "a replica is being stopped"},
 }
 
 // complaints collects the logged errors that are not known.

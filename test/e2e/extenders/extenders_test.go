@@ -69,7 +69,7 @@ var _ = Describe("Extenders", func() {
 		CreateNodes(ctx, "n1", "n2", "n3")
 	})
 
-	It("rule out nodes one after the other, and any event has a pod that they refused tried again", func(ctx context.Context) {
+	It("filter nodes one after the other, and any event retries a pod that they rejected", func(ctx context.Context) {
 		StartExtended(ctx, fmt.Sprintf(`[{urlPrefix: %q, filterVerb: filter}, {urlPrefix: %q, filterVerb: filter, nodeCacheCapable: true}]`, one.URL, two.URL))
 		one.Perform(testextender.Script{Refused: map[string]string{"n1": "too loud"}})
 		two.Perform(testextender.Script{Hopeless: map[string]string{"n2": "too far"}})
@@ -90,7 +90,7 @@ var _ = Describe("Extenders", func() {
 		}).WithContext(ctx).Should(Succeed())
 	})
 
-	It("add their scores, by their weights, to those of the plugins", func(ctx context.Context) {
+	It("add their weighted scores to those of the plugins", func(ctx context.Context) {
 		StartExtended(ctx, fmt.Sprintf(`[{urlPrefix: %q, prioritizeVerb: prioritize, weight: 100}, {urlPrefix: %q, prioritizeVerb: prioritize, nodeCacheCapable: true, weight: 60}]`, one.URL, two.URL))
 		// The plugins prefer the emptier nodes.
 		Create(ctx, PodOf("somebody-else", "filler", CPU("3"), OnNode("n1")), PodOf("somebody-else", "half", CPU("2"), OnNode("n2")))
@@ -107,7 +107,7 @@ var _ = Describe("Extenders", func() {
 		}
 	})
 
-	It("are asked about pods that request what they manage, which the scheduler leaves to them where they say so", func(ctx context.Context) {
+	It("are called for pods that request their managed resources, which the scheduler ignores if they are configured so", func(ctx context.Context) {
 		StartExtended(ctx, fmt.Sprintf(`[{urlPrefix: %q, filterVerb: filter, managedResources: [{name: example.com/theirs, ignoredByScheduler: true}, {name: example.com/shared}]}]`, one.URL))
 		one.Perform(testextender.Script{Refused: map[string]string{"n1": "no", "n2": "no"}})
 		theirs := CreatePod(ctx, "mine", "theirs", requesting("example.com/theirs"))
@@ -125,7 +125,7 @@ var _ = Describe("Extenders", func() {
 	Describe("that bind", func() {
 		const binds = `[{urlPrefix: %q, bindVerb: bind, ignorable: %v, httpTimeout: %s, managedResources: [{name: example.com/theirs, ignoredByScheduler: true}]}]`
 
-		It("bind the pods that they are interested in, and nobody else does", func(ctx context.Context) {
+		It("bind the pods that they are interested in, and nothing else binds these", func(ctx context.Context) {
 			StartExtended(ctx, fmt.Sprintf(binds, one.URL, false, "3s"))
 			one.Perform(testextender.Script{Errors: map[string]string{testextender.Bind: "no keys"}})
 			plain := CreatePod(ctx, "mine", "plain")
@@ -139,7 +139,7 @@ var _ = Describe("Extenders", func() {
 			ExpectEvent(ctx, theirs, "Scheduled", Equal("Successfully assigned default/theirs to "+node))
 		})
 
-		It("and fail are left out where they may be ignored", func(ctx context.Context) {
+		It("and fail are skipped if they are ignorable", func(ctx context.Context) {
 			StartExtended(ctx, fmt.Sprintf(binds, one.URL, true, "1s"))
 			for fault, name := range map[testextender.Fault]string{testextender.Broken: "a", testextender.Garbage: "b", testextender.Gone: "c", testextender.Slow: "d"} {
 				one.Perform(testextender.Script{Faults: map[string]testextender.Fault{testextender.Bind: fault}})
@@ -150,7 +150,7 @@ var _ = Describe("Extenders", func() {
 			}
 		})
 
-		It("and do not say that they did have bound the pod all the same: it stays bound, once, and its room is taken", func(ctx context.Context) {
+		It("and report a failure although they bound the pod: it stays bound, once, and its room is taken", func(ctx context.Context) {
 			if os.Getenv(Oracle) != "" {
 				Skip("kube-scheduler undoes what it does not know, until an informer tells it better")
 			}
@@ -166,7 +166,7 @@ var _ = Describe("Extenders", func() {
 		})
 	})
 
-	DescribeTable("that break fail the pod, which is tried again, or are left out where they may be ignored", func(ctx context.Context, fault testextender.Fault) {
+	DescribeTable("that break fail the pod, which is retried, or are skipped if they are ignorable:", func(ctx context.Context, fault testextender.Fault) {
 		StartExtended(ctx, fmt.Sprintf(`[{urlPrefix: %q, filterVerb: filter, prioritizeVerb: prioritize, weight: 1, ignorable: true, httpTimeout: 500ms}, {urlPrefix: %q, filterVerb: filter, httpTimeout: 3s}]`, one.URL, two.URL))
 		broken := testextender.Script{
 			Faults:  map[string]testextender.Fault{testextender.Filter: fault, testextender.Prioritize: fault},
@@ -204,10 +204,10 @@ var _ = Describe("Extenders", func() {
 		}
 		Expect(ExpectBound(ctx, failed)).To(Equal("n3"))
 	},
-		Entry("by being too slow", testextender.Slow),
-		Entry("by another status than 200", testextender.Broken),
-		Entry("by answering garbage", testextender.Garbage),
-		Entry("by closing the connection", testextender.Gone),
-		Entry("by dying in the middle, until they are back", testextender.Dead),
+		Entry("too slow", testextender.Slow),
+		Entry("a status other than 200", testextender.Broken),
+		Entry("an invalid response", testextender.Garbage),
+		Entry("a closed connection", testextender.Gone),
+		Entry("a crash during the call, until they are back", testextender.Dead),
 	)
 })

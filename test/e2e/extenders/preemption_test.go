@@ -18,7 +18,7 @@ import (
 	"github.com/livesched/livesched/test/testextender"
 )
 
-var _ = Describe("Extenders that are shown the victims of a preemption", func() {
+var _ = Describe("Extenders with a preempt verb", func() {
 	var (
 		one, two *testextender.Extender
 		low      map[string]*corev1.Pod
@@ -46,7 +46,7 @@ var _ = Describe("Extenders that are shown the victims of a preemption", func() 
 		}).WithContext(ctx).WithPolling(100 * time.Millisecond).Should(Succeed())
 	}
 
-	It("choose among the nodes, one after the other", func(ctx context.Context) {
+	It("choose among the candidate nodes, one after the other", func(ctx context.Context) {
 		CreateNodes(ctx, "n3")
 		low["c1"] = CreatePod(ctx, "somebody-else", "c1", CPU("4"), OnNode("n3"))
 		StartExtended(ctx, fmt.Sprintf(extenders, one.URL, false, "5s", two.URL))
@@ -70,14 +70,14 @@ var _ = Describe("Extenders that are shown the victims of a preemption", func() 
 		ExpectGone(ctx, low["b1"])
 		alive(ctx, "a1", "a2", "b2")
 
-		By("coming to see that the preemptor needs the room")
+		By("no longer sparing that pod")
 		one.Perform(testextender.Script{Spared: []string{"n2"}})
 		Expect(K8s.Delete(ctx, low["a2"])).To(Succeed()) // makes some room, and requeues the pod
 		Expect(ExpectBound(ctx, high)).To(Equal("n1"))
 		alive(ctx, "b2")
 	})
 
-	It("refuse all candidates", func(ctx context.Context) {
+	It("reject all candidates", func(ctx context.Context) {
 		StartExtended(ctx, fmt.Sprintf(extenders, one.URL, false, "5s", two.URL))
 		two.Perform(testextender.Script{Spared: []string{"n1", "n2"}})
 		high := CreatePod(ctx, "mine", "high", CPU("4"), Prioritized("important"))
@@ -86,7 +86,7 @@ var _ = Describe("Extenders that are shown the victims of a preemption", func() 
 		Expect(callsAbout(two, testextender.Preempt, high)).NotTo(BeEmpty())
 	})
 
-	DescribeTable("and break", func(ctx context.Context, ignorable bool) {
+	DescribeTable("and fail", func(ctx context.Context, ignorable bool) {
 		StartExtended(ctx, fmt.Sprintf(extenders, one.URL, ignorable, "1s", two.URL))
 		two.Perform(testextender.Script{Spared: []string{"n1"}})
 		for _, fault := range []testextender.Fault{testextender.Slow, testextender.Broken, testextender.Garbage, testextender.Gone} {
@@ -107,7 +107,7 @@ var _ = Describe("Extenders that are shown the victims of a preemption", func() 
 			ExpectGone(ctx, high)
 		}
 	},
-		Entry("are left out where they may be ignored", true),
-		Entry("have nobody preempted where they may not", false),
+		Entry("are skipped if they are ignorable", true),
+		Entry("prevent the preemption if they are not", false),
 	)
 })

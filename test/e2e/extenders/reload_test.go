@@ -35,7 +35,7 @@ var _ = Describe("Extenders of a policy that changes", func() {
 		run = Start()
 	})
 
-	It("decide from one pod to the next, under load, and leave nothing behind", func(ctx context.Context) {
+	It("apply from the next pod on, under load, and leave nothing behind", func(ctx context.Context) {
 		Create(ctx, Policy("default", "{"+quick+"}"))
 		CreateProfile(ctx, "mine", "")
 		var all []*corev1.Pod
@@ -83,7 +83,7 @@ var _ = Describe("Extenders of a policy that changes", func() {
 		Expect(one.Calls()).To(BeEmpty(), "nobody asks it any more")
 	})
 
-	It("are asked about the pods of that policy's profiles only", func(ctx context.Context) {
+	It("are called only for the pods of that policy's profiles", func(ctx context.Context) {
 		Create(ctx, Policy("first", "{"+quick+", extenders: ["+fmt.Sprintf(filter, one.URL)+"]}"), Policy("second", "{"+quick+", extenders: ["+fmt.Sprintf(filter, two.URL)+"]}"))
 		CreateProfile(ctx, "a", "policyRef: {name: first}")
 		CreateProfile(ctx, "b", "policyRef: {name: second}")
@@ -102,7 +102,7 @@ var _ = Describe("Extenders of a policy that changes", func() {
 		}
 	})
 
-	It("that hangs does not hold up the end of the process", func(ctx context.Context) {
+	It("that hang do not delay the end of the process", func(ctx context.Context) {
 		Create(ctx, Policy("default", fmt.Sprintf(`{extenders: [{urlPrefix: %q, filterVerb: filter, httpTimeout: 1h}]}`, one.URL)))
 		CreateProfile(ctx, "mine", "")
 		one.Perform(testextender.Script{Faults: map[string]testextender.Fault{testextender.Filter: testextender.Slow}})

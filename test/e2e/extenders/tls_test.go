@@ -126,7 +126,7 @@ var _ = Describe("An extender that speaks TLS", func() {
 		Start()
 	})
 
-	It("is asked with what a Secret has, from when it is there, and with what is new in it from when it changes", func(ctx context.Context) {
+	It("uses the contents of a Secret as soon as the Secret exists, and follows its changes", func(ctx context.Context) {
 		Create(ctx, Policy("default", fmt.Sprintf(policySpec, extender.URL)), Profile("mine", ""))
 		expectPolicy(ctx, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonSecretNotFound, `spec.extenders[0].tlsConfig.secretRef: Secret "tls" does not exist in namespace "default"`)
 		ExpectCondition(ctx, "mine", v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonPolicyNotAccepted)
@@ -146,7 +146,7 @@ var _ = Describe("An extender that speaks TLS", func() {
 			g.Expect(callsAbout(extender, testextender.Filter, pod)).To(ConsistOf(HaveField("Client", "client-2")))
 		}).WithContext(ctx).Should(Succeed())
 
-		By("moving the extender to another authority, which is not trusted until the Secret says so")
+		By("moving the extender to another authority, which is not trusted until the Secret has it")
 		next := newAuthority("next")
 		moved := startExtender(next.speaksTLS)
 		Repolicy(ctx, "default", fmt.Sprintf(policySpec, moved.URL))
@@ -156,7 +156,7 @@ var _ = Describe("An extender that speaks TLS", func() {
 		ExpectBound(ctx, third)
 		Expect(callsAbout(moved, testextender.Filter, third)).To(HaveEach(HaveField("Client", "client-3")))
 
-		By("keeping all of it out of what people can read")
+		By("keeping the contents out of everything that users can read")
 		var shown []any
 		for _, list := range []client.ObjectList{&v1alpha1.SchedulingPolicyList{}, &v1alpha1.SchedulerProfileList{}, &eventsv1.EventList{}, &corev1.PodList{}} {
 			Expect(K8s.List(ctx, list)).To(Succeed())
@@ -167,7 +167,7 @@ var _ = Describe("An extender that speaks TLS", func() {
 		Expect(string(text)).NotTo(Or(ContainSubstring("PRIVATE KEY"), ContainSubstring("BEGIN CERTIFICATE"), ContainSubstring("of no use")))
 	})
 
-	It("goes on with what was last good while the Secret is broken or gone", func(ctx context.Context) {
+	It("continues with the last good contents while the Secret is broken or deleted", func(ctx context.Context) {
 		CreateFor(ctx, secret)
 		Create(ctx, Policy("default", fmt.Sprintf(policySpec, extender.URL)))
 		CreateProfile(ctx, "mine", "")

@@ -41,7 +41,7 @@ var _ = Describe("The default plugins", func() {
 	zone := func(node string) string { return node[:1] }
 	itself := func(node string) string { return node }
 
-	It("spread pods over the zones as evenly as they must be", func(ctx context.Context) {
+	It("spread pods over the zones as evenly as their constraints require", func(ctx context.Context) {
 		zoned(ctx, "a1", "a")
 		zoned(ctx, "a2", "a")
 		zoned(ctx, "b1", "b")
@@ -53,7 +53,7 @@ var _ = Describe("The default plugins", func() {
 		Expect(counted(ctx, zone, pods...)).To(Equal(map[string]int{"a": 2, "b": 2, "c": 2}))
 	})
 
-	It("spread pods over the nodes as far as that can be", func(ctx context.Context) {
+	It("spread pods over the nodes as far as possible", func(ctx context.Context) {
 		CreateNodes(ctx, "n1", "n2")
 		var pods []*corev1.Pod
 		for _, name := range Names("pod", 4) {
@@ -64,7 +64,7 @@ var _ = Describe("The default plugins", func() {
 		Expect(counted(ctx, itself, pods...)).To(Equal(map[string]int{"n1": 2, "n2": 2}))
 	})
 
-	It("keep pods together and apart as their affinity says, also within one burst", func(ctx context.Context) {
+	It("place pods together and apart according to their affinity, even within one burst", func(ctx context.Context) {
 		CreateNodes(ctx, "n1", "n2", "n3")
 		db := CreatePod(ctx, "mine", "db", Labelled("app", "db"), AwayFrom("app", "db"))
 		other := CreatePod(ctx, "mine", "other-db", Labelled("app", "db"), AwayFrom("app", "db"))
@@ -81,7 +81,7 @@ var _ = Describe("The default plugins", func() {
 		Expect(ExpectBound(ctx, loner)).NotTo(BeElementOf(db.Spec.NodeName, other.Spec.NodeName))
 	})
 
-	It("keep newcomers away from a pod that does not want them near", func(ctx context.Context) {
+	It("keep new pods away from a pod with anti-affinity to them", func(ctx context.Context) {
 		CreateNodes(ctx, "n1", "n2")
 		CreatePod(ctx, "somebody-else", "hermit", AwayFrom("app", "noisy"), OnNode("n1"))
 		for _, name := range Names("noisy", 2) {
@@ -104,7 +104,7 @@ var _ = Describe("The default plugins", func() {
 		Expect(ExpectBound(ctx, CreatePod(ctx, "mine", "does-not-care"))).To(Equal("a1"))
 	})
 
-	It("keep to the nodes that pods require", func(ctx context.Context) {
+	It("use only the nodes that pods require", func(ctx context.Context) {
 		zoned(ctx, "a1", "a")
 		zoned(ctx, "b1", "b")
 		requires := func(operator corev1.NodeSelectorOperator) func(*corev1.Pod) {
@@ -121,7 +121,7 @@ var _ = Describe("The default plugins", func() {
 		Expect(ExpectBound(ctx, CreatePod(ctx, "mine", "selects", Selecting("zone", "b")))).To(Equal("b1"))
 	})
 
-	It("avoid taints, cordoned nodes and taken ports", func(ctx context.Context) {
+	It("avoid taints, cordoned nodes and used host ports", func(ctx context.Context) {
 		tainted := func(effect corev1.TaintEffect) func(*corev1.Node) {
 			return func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "only", Value: "gpu", Effect: effect}} }
 		}
@@ -132,7 +132,7 @@ var _ = Describe("The default plugins", func() {
 
 		first := CreatePod(ctx, "mine", "first", HostPort(8080))
 		Expect(ExpectBound(ctx, first)).To(Equal("c1"))
-		By("taking the node that it would rather not when the other has no free port")
+		By("using the less preferred node when the other has no free port")
 		second := CreatePod(ctx, "mine", "second", HostPort(8080))
 		Expect(ExpectBound(ctx, second)).To(Equal("d1"))
 		By("tolerating the taint")
@@ -140,13 +140,13 @@ var _ = Describe("The default plugins", func() {
 			pod.Spec.Tolerations = []corev1.Toleration{{Key: "only", Operator: corev1.TolerationOpExists}}
 		})
 		Expect(ExpectBound(ctx, third)).To(Equal("a1"))
-		By("telling for each node why the last one cannot go there")
+		By("reporting for each node why the last pod does not fit there")
 		ExpectUnschedulable(ctx, CreatePod(ctx, "mine", "fourth", HostPort(8080)),
 			"0/4 nodes are available: 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable, 2 node(s) didn't have free ports for the requested pod ports. "+
 				"no new claims to deallocate, preemption: 0/4 nodes are available: 2 No preemption victims found for incoming pod, 2 Preemption is not helpful for scheduling.")
 	})
 
-	It("leave pods with gates alone until all gates are gone", func(ctx context.Context) {
+	It("ignore pods with gates until all gates are removed", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
 		pod := CreatePod(ctx, "mine", "pod", Gated, func(pod *corev1.Pod) {
 			pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: "example.com/another"})
@@ -160,7 +160,7 @@ var _ = Describe("The default plugins", func() {
 		ExpectBound(ctx, pod)
 	})
 
-	It("take the most important pod first", func(ctx context.Context) {
+	It("schedule the pod with the highest priority first", func(ctx context.Context) {
 		CreateClasses(ctx, PriorityClass("important", 1000), PriorityClass("unimportant", -1000))
 		// All wait for a node that has room for two.
 		n1 := Cordoned(NodeOf("n1"))
@@ -184,7 +184,7 @@ var _ = Describe("The default plugins", func() {
 		ExpectPending(ctx, pods[0])
 	})
 
-	It("tell a pod's node by its resources, those of pods in all namespaces counted", func(ctx context.Context) {
+	It("choose a pod's node by its resources, and count pods of all namespaces", func(ctx context.Context) {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}}
 		Expect(client.IgnoreAlreadyExists(K8s.Create(ctx, namespace))).To(Succeed())
 		CreateNodes(ctx, "n1", "n2")

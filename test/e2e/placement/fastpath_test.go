@@ -45,7 +45,7 @@ var _ = Describe("The fast path", func() {
 	const decisions, differences = "livesched_decisions_total", "livesched_fast_path_differences_total"
 
 	for _, mode := range []string{"on", "off", "verify"} {
-		It("decides about all kinds of pods: "+mode, func(ctx context.Context) {
+		It("schedules pods of all kinds: "+mode, func(ctx context.Context) {
 			Start(func(o *app.Options) { o.FastPath = mode })
 			Create(ctx, QuickRetries())
 			CreateNodes(ctx, Names("n", 4)...)
@@ -72,7 +72,7 @@ var _ = Describe("The fast path", func() {
 			Expect(Counted(differences, "", "")).To(Equal(different))
 		})
 
-		It("puts pods where their volumes are: "+mode, func(ctx context.Context) {
+		It("places pods on the nodes of their volumes: "+mode, func(ctx context.Context) {
 			Start(func(o *app.Options) { o.FastPath = mode })
 			Create(ctx, QuickRetries())
 			CreateNodes(ctx, Names("n", 4)...)

@@ -23,7 +23,7 @@ var _ = Describe("Pods of other schedulers", func() {
 		CreateNodes(ctx, "n1", "n2")
 	})
 
-	It("count towards the load of their nodes, whoever bound them", func(ctx context.Context) {
+	It("count towards the load of their nodes, regardless of who bound them", func(ctx context.Context) {
 		Create(ctx, PodOf("somebody-else", "created-there", CPU("3500m"), OnNode("n1")))
 		mine := CreatePod(ctx, "mine", "mine", CPU("2"))
 		Expect(ExpectBound(ctx, mine)).To(Equal("n2"))
@@ -35,7 +35,7 @@ var _ = Describe("Pods of other schedulers", func() {
 		late := CreatePod(ctx, "mine", "late", CPU("1"))
 		ExpectUnscheduled(ctx, late, corev1.PodReasonUnschedulable, HavePrefix("0/2 nodes are available: 2 Insufficient cpu."))
 
-		By("counting it no more when it is gone")
+		By("no longer counting it when it is gone")
 		Expect(K8s.Delete(ctx, theirs)).To(Succeed())
 		Expect(ExpectBound(ctx, late)).To(Equal("n2"))
 	})
@@ -66,7 +66,7 @@ var _ = Describe("Pods of other schedulers", func() {
 		if os.Getenv(Oracle) != "" {
 			return // it has no profiles that come and go
 		}
-		By("coming and going of profiles")
+		By("creating and deleting profiles")
 		CreateProfile(ctx, "another", "")
 		Respec(ctx, "mine", "percentageOfNodesToScore: 50")
 		Expect(K8s.Delete(ctx, Profile("another", ""))).To(Succeed())
@@ -74,7 +74,7 @@ var _ = Describe("Pods of other schedulers", func() {
 		Consistently(untouched).WithContext(ctx).Should(Succeed())
 	})
 
-	It("are spared by a profile's pods as far as priority says, like its own", func(ctx context.Context) {
+	It("are spared from preemption by a profile's pods according to their priority, like the profile's own pods", func(ctx context.Context) {
 		CreateClasses(ctx, PriorityClass("important", 1000))
 		important := CreatePod(ctx, "somebody-else", "important", CPU("3"), OnNode("n1"), Prioritized("important"))
 		Create(ctx, PodOf("somebody-else", "unimportant", CPU("3"), OnNode("n2")))
@@ -82,7 +82,7 @@ var _ = Describe("Pods of other schedulers", func() {
 		Expect(K8s.Get(ctx, client.ObjectKeyFromObject(important), important)).To(Succeed())
 	})
 
-	It("that ask for the name of a profile are bound by hand if somebody does, and left alone afterwards", func(ctx context.Context) {
+	It("that request the name of a profile can be bound by hand, and are left alone afterwards", func(ctx context.Context) {
 		big := CreatePod(ctx, "mine", "big", CPU("100"))
 		ExpectUnscheduled(ctx, big, corev1.PodReasonUnschedulable, HavePrefix("0/2 nodes are available: 2 Insufficient cpu."))
 		BindByHand(ctx, "big", "n1")

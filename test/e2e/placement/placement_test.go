@@ -17,7 +17,7 @@ import (
 // Pods are placed according to their own specs and to the pods on the nodes: these are the scenes
 // that are played at the API. kube-scheduler plays them with the same outcome (see
 // framework.Oracle); test/placement plays the others.
-var _ = Describe("A pod's place", Ordered, ContinueOnFailure, func() {
+var _ = Describe("The node of a pod", Ordered, ContinueOnFailure, func() {
 	BeforeAll(func(ctx context.Context) {
 		// Namespaces cannot be deleted here: no controller would complete that.
 		for _, namespace := range scenes.Namespaces() {

@@ -37,7 +37,7 @@ func resizeSpecs() {
 		Expect(K8s.Status().Update(ctx, pod)).To(Succeed())
 	}
 
-	It("is found when a pod is made smaller in place, once it really is", func(ctx context.Context) {
+	It("is found when a pod is resized to less in place, once the resize is done", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
 		resident := PodOf("somebody-else", "resident", CPU("3"), OnNode("n1"))
 		Create(ctx, resident)
@@ -51,7 +51,7 @@ func resizeSpecs() {
 		Expect(ExpectBound(ctx, pod)).To(Equal("n1"))
 	})
 
-	It("is not found any more when a pod is made bigger in place, before it really is", func(ctx context.Context) {
+	It("is not found any more when a pod is resized to more in place, before the resize is done", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
 		resident := PodOf("somebody-else", "resident", CPU("1"), OnNode("n1"))
 		Create(ctx, resident)

@@ -9,4 +9,4 @@ import (
 	"github.com/livesched/livesched/test/e2e/framework"
 )
 
-func TestPlacement(t *testing.T) { framework.Run(t, "Where pods go, on a real API server") }
+func TestPlacement(t *testing.T) { framework.Run(t, "The placement of pods, on a real API server") }

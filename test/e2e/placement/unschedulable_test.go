@@ -33,12 +33,12 @@ const (
 )
 
 // The messages are those of kube-scheduler 1.36 for the same pods; see framework.StartDefault.
-var _ = Describe("A pod that fits nowhere", func() {
+var _ = Describe("An unschedulable pod", func() {
 	BeforeEach(func(ctx context.Context) {
 		StartDefault(ctx)
 	})
 
-	It("is told so by a condition and an Event, as by kube-scheduler", func(ctx context.Context) {
+	It("gets a condition and an Event, as from kube-scheduler", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
 		pod := CreatePod(ctx, "mine", "pod", CPU("5"))
 		ExpectUnschedulable(ctx, pod, tooSmall)
@@ -52,7 +52,7 @@ var _ = Describe("A pod that fits nowhere", func() {
 		Expect(event.Regarding.Kind).To(Equal("Pod"))
 	})
 
-	It("is told so where there is no node at all, and comes to the first one", func(ctx context.Context) {
+	It("gets them when there is no node at all, and is bound to the first one", func(ctx context.Context) {
 		pod := CreatePod(ctx, "mine", "pod")
 		const message = "no nodes available to schedule pods"
 		ExpectUnschedulable(ctx, pod, message)
@@ -75,7 +75,7 @@ var _ = Describe("A pod that fits nowhere", func() {
 		Expect(event.ReportingController).To(Equal("mine"))
 	})
 
-	It("is not tried while it is being deleted", func(ctx context.Context) {
+	It("is not scheduled while it is being deleted", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
 		pod := CreatePod(ctx, "mine", "pod", CPU("5"), Witnessed)
 		DeferCleanup(func(ctx context.Context) { Release(ctx, pod) })
@@ -164,28 +164,28 @@ var _ = Describe("A pod that fits nowhere", func() {
 				Update(ctx, n, func(n *corev1.Node) { metav1.SetMetaDataLabel(&n.ObjectMeta, "disk", "ssd") })
 			},
 		}),
-		Entry("a host port is free again", clusterChange{
+		Entry("a host port is freed", clusterChange{
 			pod: HostPort(8080), resident: PodOf("somebody-else", "resident", HostPort(8080), OnNode("n1")),
 			message: nowhere + "1 node(s) didn't have free ports for the requested pod ports." + noVictims,
 			change: func(ctx context.Context, _ *corev1.Node, resident, _ *corev1.Pod) {
 				Expect(K8s.Delete(ctx, resident)).To(Succeed())
 			},
 		}),
-		Entry("a pod that it wants to be beside comes", clusterChange{
+		Entry("a pod that it has affinity to is created", clusterChange{
 			pod:     Near("app", "db"),
 			message: nowhere + "1 node(s) didn't match pod affinity rules." + noPreempt,
 			change: func(ctx context.Context, _ *corev1.Node, _, _ *corev1.Pod) {
 				CreatePod(ctx, "somebody-else", "db", Labelled("app", "db"), OnNode("n1"))
 			},
 		}),
-		Entry("a pod that it wants to be away from changes its label", clusterChange{
+		Entry("a pod that it has anti-affinity to changes its label", clusterChange{
 			pod: AwayFrom("app", "noisy"), resident: PodOf("somebody-else", "resident", Labelled("app", "noisy"), OnNode("n1")),
 			message: nowhere + "1 node(s) didn't match pod anti-affinity rules." + noVictims,
 			change: func(ctx context.Context, _ *corev1.Node, resident, _ *corev1.Pod) {
 				Update(ctx, resident, Labelled("app", "quiet"))
 			},
 		}),
-		Entry("a node comes to the topology that it spreads over", clusterChange{
+		Entry("a node is added to the topology that it spreads over", clusterChange{
 			pod:     Spreading("zone"),
 			message: nowhere + "1 node(s) didn't match pod topology spread constraints (missing required label)." + noPreempt,
 			change: func(ctx context.Context, n *corev1.Node, _, _ *corev1.Pod) {
@@ -208,7 +208,7 @@ var _ = Describe("A pod that fits nowhere", func() {
 				Expect(K8s.Status().Update(ctx, n)).To(Succeed())
 			},
 		}),
-		Entry("a pod on the node is made smaller in place", clusterChange{
+		Entry("a pod on the node is resized to less in place", clusterChange{
 			pod: CPU("2"), resident: PodOf("somebody-else", "resident", CPU("3"), OnNode("n1")),
 			message: full,
 			change: func(ctx context.Context, _ *corev1.Node, resident, _ *corev1.Pod) {
@@ -216,7 +216,7 @@ var _ = Describe("A pod that fits nowhere", func() {
 				Expect(K8s.SubResource("resize").Update(ctx, resident)).To(Succeed())
 			},
 		}),
-		Entry("its gate is taken away and there is room", clusterChange{
+		Entry("its gate is removed and there is room", clusterChange{
 			pod: func(pod *corev1.Pod) { CPU("5")(pod) }, message: tooSmall,
 			change: func(ctx context.Context, n *corev1.Node, _, pod *corev1.Pod) {
 				pending := CreatePod(ctx, "mine", "gated", Gated)
@@ -228,7 +228,7 @@ var _ = Describe("A pod that fits nowhere", func() {
 		}),
 	)
 
-	It("is not tried again by what cannot help it", func(ctx context.Context) {
+	It("is not retried after changes that cannot help it", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
 		pod := CreatePod(ctx, "mine", "pod", Selecting("disk", "ssd"))
 		ExpectUnschedulable(ctx, pod, nowhere+"1 node(s) didn't match Pod's node affinity/selector."+noPreempt)
@@ -286,7 +286,7 @@ var _ = Describe("A pod that is replaced by another one of its name while its fa
 		CreatePod(ctx, "mine", "pod", CPU("5"))
 		Eventually(replaced).WithContext(ctx).Should(BeClosed())
 		// The loop does not wait for writes of statuses.
-		Eventually(answers).WithContext(ctx).Should(Receive(Equal(http.StatusUnprocessableEntity)), "the API server has noticed")
+		Eventually(answers).WithContext(ctx).Should(Receive(Equal(http.StatusUnprocessableEntity)), "the API server has rejected the write")
 		ExpectBound(ctx, CreatePod(ctx, "mine", "other"))
 		Consistently(answers).WithContext(ctx).ShouldNot(Receive(), "once is enough")
 		Expect(K8s.Get(ctx, client.ObjectKeyFromObject(successor), successor)).To(Succeed())
@@ -294,8 +294,8 @@ var _ = Describe("A pod that is replaced by another one of its name while its fa
 	})
 })
 
-var _ = Describe("A pod that cannot be told why it waits", func() {
-	It("is told after a back-off, without any event", func(ctx context.Context) {
+var _ = Describe("A pod whose condition cannot be written", func() {
+	It("gets its condition after a back-off, without any event", func(ctx context.Context) {
 		f := &Faults{}
 		StartFor(f.Config())
 		Create(ctx, QuickRetries())

@@ -29,7 +29,7 @@ func Nudge(ctx context.Context, pod *corev1.Pod) {
 // Reserved are the points from Reserve on: if one of them fails, the reservations must be undone.
 var Reserved = []string{"Reserve", "Permit", "PreBindPreFlight", "PreBind", "Bind"}
 
-var _ = Describe("What a plugin answers", Ordered, ContinueOnFailure, func() {
+var _ = Describe("The status of a plugin", Ordered, ContinueOnFailure, func() {
 	const both = `
 plugins:
   multiPoint: {enabled: [{name: Alpha}, {name: Beta}]}
@@ -58,7 +58,7 @@ plugins:
 		Expect(s.At(pod, "Unreserve")[:2]).To(Equal([]string{Beta, Alpha}))
 	}
 
-	DescribeTable("refusing the pod, makes it unschedulable", func(ctx context.Context, at string, code fwk.Code, message string) {
+	DescribeTable("that rejects the pod makes it unschedulable:", func(ctx context.Context, at string, code fwk.Code, message string) {
 		s.Only(Alpha, at, "refused", refuses(code))
 		pod := CreatePod(ctx, "mine", "refused")
 		ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable, HavePrefix(message))
@@ -69,18 +69,18 @@ plugins:
 		ExpectBound(ctx, pod)
 	},
 		Entry("in PreFilter", "PreFilter", fwk.Unschedulable, "0/2 nodes are available: no. "),
-		Entry("in PreFilter, for good", "PreFilter", fwk.UnschedulableAndUnresolvable, "0/2 nodes are available: no. "),
+		Entry("in PreFilter, unresolvable", "PreFilter", fwk.UnschedulableAndUnresolvable, "0/2 nodes are available: no. "),
 		Entry("in Filter", "Filter", fwk.Unschedulable, "0/2 nodes are available: 2 no. "),
-		Entry("in Filter, for good", "Filter", fwk.UnschedulableAndUnresolvable, "0/2 nodes are available: 2 no. "),
+		Entry("in Filter, unresolvable", "Filter", fwk.UnschedulableAndUnresolvable, "0/2 nodes are available: 2 no. "),
 		Entry("in Reserve", "Reserve", fwk.Unschedulable, "0/1 nodes are available: 1 no."),
-		Entry("in Reserve, for good", "Reserve", fwk.UnschedulableAndUnresolvable, "0/1 nodes are available: 1 no."),
+		Entry("in Reserve, unresolvable", "Reserve", fwk.UnschedulableAndUnresolvable, "0/1 nodes are available: 1 no."),
 		Entry("in Permit", "Permit", fwk.Unschedulable, "0/1 nodes are available: 1 no."),
-		Entry("in Permit, for good", "Permit", fwk.UnschedulableAndUnresolvable, "0/1 nodes are available: 1 no."),
-		Entry("in PreBind, which is tried again by itself", "PreBind", fwk.Unschedulable, "no"),
-		Entry("in Bind, which is tried again by itself", "Bind", fwk.Unschedulable, "no"),
+		Entry("in Permit, unresolvable", "Permit", fwk.UnschedulableAndUnresolvable, "0/1 nodes are available: 1 no."),
+		Entry("in PreBind, where the pod is retried without an event", "PreBind", fwk.Unschedulable, "no"),
+		Entry("in Bind, where the pod is retried without an event", "Bind", fwk.Unschedulable, "no"),
 	)
 
-	DescribeTable("failing, is an error that the pod is told", func(ctx context.Context, at string, do func() *fwk.Status, message string) {
+	DescribeTable("that is an error is reported on the pod:", func(ctx context.Context, at string, do func() *fwk.Status, message string) {
 		s.Only(Alpha, at, "failed", do)
 		pod := CreatePod(ctx, "mine", "failed")
 		ExpectUnscheduled(ctx, pod, corev1.PodReasonSchedulerError, Equal(message))
@@ -88,7 +88,7 @@ plugins:
 		Expect(event.ReportingController).To(Equal("mine"))
 		Expect(event.Type).To(Equal(corev1.EventTypeWarning))
 		expectUndone(pod, at)
-		By("scheduling on, with other plugins at once, and with this one when it has come to its senses")
+		By("continuing to schedule, immediately with other plugins, and with this one once it works again")
 		ExpectBound(ctx, CreatePod(ctx, "other", "other"))
 		s.Content()
 		s.Wake(pod)
@@ -116,22 +116,22 @@ plugins:
 		Entry("by a panic in PreBind", "PreBind", panics, `plugin "Alpha" panicked at PreBind: out of luck`),
 		Entry("by a panic in Bind", "Bind", panics, `plugin "Alpha" panicked at Bind: out of luck`),
 
-		Entry("by an answer that has no meaning in PreFilter", "PreFilter", refuses(fwk.Wait),
+		Entry("with a code that has no meaning in PreFilter", "PreFilter", refuses(fwk.Wait),
 			`running PreFilter plugin "Alpha": it returned the status Wait, which has no meaning there`),
-		Entry("by an answer that has no meaning in Filter", "Filter", refuses(fwk.Skip),
+		Entry("with a code that has no meaning in Filter", "Filter", refuses(fwk.Skip),
 			`running "Alpha" filter plugin: it returned the status Skip, which has no meaning there`),
-		Entry("by a refusal in PreScore", "PreScore", refuses(fwk.Unschedulable), `running PreScore plugin "Alpha": no`),
-		Entry("by a refusal in Score", "Score", refuses(fwk.Unschedulable), `running Score plugins: plugin "Alpha" failed with: no`),
-		Entry("by a refusal in NormalizeScore", "NormalizeScore", refuses(fwk.Unschedulable), `running Normalize on Score plugins: plugin "Alpha" failed with: no`),
-		Entry("by an answer that has no meaning in Reserve", "Reserve", refuses(fwk.Wait), `running Reserve plugin "Alpha": it returned the status Wait, which has no meaning there`),
-		Entry("by an answer that has no meaning in Permit", "Permit", refuses(fwk.Skip), `running Permit plugin "Alpha": it returned the status Skip, which has no meaning there`),
-		Entry("by a refusal in PreBindPreFlight", "PreBindPreFlight", refuses(fwk.Unschedulable),
+		Entry("with a rejection in PreScore", "PreScore", refuses(fwk.Unschedulable), `running PreScore plugin "Alpha": no`),
+		Entry("with a rejection in Score", "Score", refuses(fwk.Unschedulable), `running Score plugins: plugin "Alpha" failed with: no`),
+		Entry("with a rejection in NormalizeScore", "NormalizeScore", refuses(fwk.Unschedulable), `running Normalize on Score plugins: plugin "Alpha" failed with: no`),
+		Entry("with a code that has no meaning in Reserve", "Reserve", refuses(fwk.Wait), `running Reserve plugin "Alpha": it returned the status Wait, which has no meaning there`),
+		Entry("with a code that has no meaning in Permit", "Permit", refuses(fwk.Skip), `running Permit plugin "Alpha": it returned the status Skip, which has no meaning there`),
+		Entry("with a rejection in PreBindPreFlight", "PreBindPreFlight", refuses(fwk.Unschedulable),
 			`running PreBindPreFlight plugin "Alpha": it returned the status Unschedulable, it may return Success, Skip or Error`),
-		Entry("by an answer that has no meaning in PreBind", "PreBind", refuses(fwk.Wait), `running PreBind plugin "Alpha": it returned the status Wait, which has no meaning there`),
-		Entry("by an answer that has no meaning in Bind", "Bind", refuses(fwk.Wait), `running Bind plugin "Alpha": it returned the status Wait, which has no meaning there`),
+		Entry("with a code that has no meaning in PreBind", "PreBind", refuses(fwk.Wait), `running PreBind plugin "Alpha": it returned the status Wait, which has no meaning there`),
+		Entry("with a code that has no meaning in Bind", "Bind", refuses(fwk.Wait), `running Bind plugin "Alpha": it returned the status Wait, which has no meaning there`),
 	)
 
-	DescribeTable("skipping, leaves out what it would do next", func(ctx context.Context, at, leftOut string) {
+	DescribeTable("that is Skip omits the next extension point of the plugin:", func(ctx context.Context, at, leftOut string) {
 		s.Only(Alpha, at, "skipped", refuses(fwk.Skip))
 		pod := CreatePod(ctx, "mine", "skipped")
 		ExpectBound(ctx, pod)
@@ -145,7 +145,7 @@ plugins:
 		Entry("in PreBindPreFlight: PreBind", "PreBindPreFlight", "PreBind"),
 	)
 
-	It("in PreFilter, refusing the pod, is heard after the others have been asked, unless it refuses for good", func(ctx context.Context) {
+	It("that rejects the pod in PreFilter takes effect after the other plugins have run, unless it is unresolvable", func(ctx context.Context) {
 		s.Only(Alpha, "PreFilter", "refused", refuses(fwk.Unschedulable))
 		pod := CreatePod(ctx, "mine", "refused")
 		ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable, HavePrefix("0/2 nodes are available: no. "))
@@ -158,7 +158,7 @@ plugins:
 		Expect(s.At(pod, "PreFilter")).To(Equal([]string{Alpha}))
 	})
 
-	It("in Bind, skipping the pod, leaves it to the next, and binding it, ends it", func(ctx context.Context) {
+	It("that is Skip in Bind passes the pod to the next plugin, and one that is Success ends the binding", func(ctx context.Context) {
 		s.Only(Beta, "Bind", "bound", func() *fwk.Status {
 			BindByHand(context.Background(), "bound", "n2")
 			return fwk.NewStatus(fwk.Success)
@@ -171,7 +171,7 @@ plugins:
 		Expect(s.At(pod, "Unreserve")).To(BeEmpty())
 	})
 
-	It("in PreEnqueue, failing by a panic, keeps that pod out of the queue until it does so no more, and no other pod", func(ctx context.Context) {
+	It("of a panic in PreEnqueue keeps only that pod out of the queue, until the plugin works again", func(ctx context.Context) {
 		s.Only(Alpha, "PreEnqueue", "kept-out", panics)
 		pod := CreatePod(ctx, "mine", "kept-out")
 		ExpectBound(ctx, CreatePod(ctx, "mine", "let-in"))
@@ -181,7 +181,7 @@ plugins:
 		ExpectBound(ctx, pod)
 	})
 
-	It("as a hint, failing by a panic, counts as hope", func(ctx context.Context) {
+	It("of a panic in a queueing hint counts as Queue", func(ctx context.Context) {
 		s.Perform(func(a *Acts) {
 			a.Any = func(point string, a *Actor, pod *corev1.Pod) *fwk.Status {
 				switch {
@@ -200,7 +200,7 @@ plugins:
 		ExpectBound(ctx, pod)
 	})
 
-	DescribeTable("after the fact, failing by a panic, does not keep the others from hearing it", func(ctx context.Context, at string, others []string) {
+	DescribeTable("of a panic in a point without a status does not keep the other plugins from running:", func(ctx context.Context, at string, others []string) {
 		s.Perform(func(a *Acts) {
 			a.Any = func(point string, a *Actor, pod *corev1.Pod) *fwk.Status {
 				switch {
@@ -227,7 +227,7 @@ plugins:
 		Entry("in PostBind", "PostBind", []string{Beta, Alpha}),
 	)
 
-	It("in PostFilter, failing, is told beside the reason why no node fits", func(ctx context.Context) {
+	It("that is an error in PostFilter is reported next to the reason why no node fits", func(ctx context.Context) {
 		for name, do := range map[string]func() *fwk.Status{"broken": fails, "out of luck": panics} {
 			pod := "pf-" + name[:3]
 			s.Only(Alpha, "PostFilter", pod, do)
@@ -237,7 +237,7 @@ plugins:
 		}
 	})
 
-	DescribeTable("failing by a panic while preemption is tried out, is an error of preemption", func(ctx context.Context, at string) {
+	DescribeTable("of a panic during the dry run of preemption is an error of preemption:", func(ctx context.Context, at string) {
 		CreateClasses(ctx, PriorityClass("important", 1000))
 		for _, node := range []string{"n1", "n2"} {
 			Create(ctx, PodOf("somebody-else", "low-"+node, CPU("3500m"), OnNode(node)))
@@ -256,7 +256,7 @@ plugins:
 		Entry("in AddPod", "AddPod"),
 	)
 
-	It("about its events, by a panic, keeps its profile from being built; and at its end, from nothing", func(ctx context.Context) {
+	It("of a panic in EventsToRegister fails the build of its profile, and a panic in Close has no effect", func(ctx context.Context) {
 		CreateProfile(ctx, "extra", both)
 		s.Perform(func(a *Acts) {
 			a.Close = func(*Actor) error { panic("out of luck") }

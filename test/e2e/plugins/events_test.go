@@ -108,7 +108,7 @@ var _ = Describe("The events of an out-of-tree plugin", func() {
 		return pod
 	}
 
-	It("on a custom resource wake its pods, and its hint sees the object", func(ctx context.Context) {
+	It("on a custom resource wake its pods, and its hint receives the object", func(ctx context.Context) {
 		serveFoos(ctx)
 		var seen atomic.Value
 		asksFor(foos, func(_ klog.Logger, _ *corev1.Pod, _, newObj any) (fwk.QueueingHint, error) {
@@ -126,25 +126,25 @@ var _ = Describe("The events of an out-of-tree plugin", func() {
 		ExpectBound(ctx, pod)
 		Expect(seen.Load()).To(Equal("foo"))
 
-		By("listening no more when no profile asks any more")
+		By("no longer listening when no profile needs the events")
 		Expect(K8s.Delete(ctx, Profile("mine", ""))).To(Succeed())
 		Eventually(run.Informers.Handlers).Should(Equal(handlers))
 	})
 
-	It("on a resource that is not served yet are had from the next reload on, once it is", func(ctx context.Context) {
+	It("on a resource that is not served yet are delivered from the next reload on, once it is served", func(ctx context.Context) {
 		asksFor(foos, nil)
 		CreateProfile(ctx, "mine", permits)
 		pod := refused(ctx)
 		serveFoos(ctx)
 		Respec(ctx, "mine", permits+"\npercentageOfNodesToScore: 50")
-		Eventually(s.At).WithArguments(pod, "Filter").Should(HaveLen(2), "the reload looks at the pod again")
+		Eventually(s.At).WithArguments(pod, "Filter").Should(HaveLen(2), "the reload retries the pod")
 		ExpectPending(ctx, pod)
 		open.Store(true)
 		Expect(createFoo(ctx)).To(Succeed())
 		ExpectBound(ctx, pod)
 	})
 
-	It("on something that is no resource fail the build with a word on how they are named", func(ctx context.Context) {
+	It("on an invalid resource name fail the build with an error that explains how to name resources", func(ctx context.Context) {
 		asksFor("foos", nil)
 		handlers := run.Informers.Handlers()
 		Create(ctx, Profile("mine", permits))
@@ -154,7 +154,7 @@ var _ = Describe("The events of an out-of-tree plugin", func() {
 		Eventually(run.Informers.Handlers).Should(Equal(handlers))
 	})
 
-	It("are not waited for by pods that its hint does not see helped", func(ctx context.Context) {
+	It("do not wake pods for which its hint returns QueueSkip", func(ctx context.Context) {
 		asksFor(fwk.Node, func(_ klog.Logger, _ *corev1.Pod, _, newObj any) (fwk.QueueingHint, error) {
 			if n, ok := newObj.(*corev1.Node); ok && n.Labels["helps"] == "yes" {
 				return fwk.Queue, nil
@@ -171,7 +171,7 @@ var _ = Describe("The events of an out-of-tree plugin", func() {
 		ExpectBound(ctx, pod)
 	})
 
-	DescribeTable("are all there are, for one that asks for all or does not say", func(ctx context.Context, spec string, all bool) {
+	DescribeTable("are all events for a plugin that", func(ctx context.Context, spec string, all bool) {
 		if all {
 			asksFor(fwk.WildCard, nil)
 		}
@@ -181,7 +181,7 @@ var _ = Describe("The events of an out-of-tree plugin", func() {
 		CreateFor(ctx, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "helps"}, Provisioner: "kubernetes.io/no-provisioner"})
 		ExpectBound(ctx, pod)
 	},
-		Entry("one that asks for all", permits, true),
-		Entry("one that does not say", "plugins: {filter: {enabled: [{name: Taciturn}]}}", false),
+		Entry("requests all", permits, true),
+		Entry("does not register any", "plugins: {filter: {enabled: [{name: Taciturn}]}}", false),
 	)
 })

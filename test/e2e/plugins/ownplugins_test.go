@@ -16,7 +16,7 @@ import (
 	. "github.com/livesched/livesched/test/objects"
 )
 
-var _ = Describe("The plugins that kube-scheduler had once", func() {
+var _ = Describe("The plugins that kube-scheduler has removed", func() {
 	BeforeEach(func(ctx context.Context) {
 		Start()
 		Create(ctx, QuickRetries(),
@@ -24,7 +24,7 @@ var _ = Describe("The plugins that kube-scheduler had once", func() {
 			Node("n2", "4", "8Gi", map[string]string{"rack": "r2", "retiring": "soon"}))
 	})
 
-	It("admit nodes by their labels, also those that get them later", func(ctx context.Context) {
+	It("filter nodes by their labels, including nodes that are labeled later", func(ctx context.Context) {
 		CreateProfile(ctx, "mine", `
 plugins: {multiPoint: {enabled: [{name: NodeLabel}]}}
 pluginConfig: [{name: NodeLabel, args: {presentLabels: [rack], absentLabels: [retiring]}}]`)
@@ -40,7 +40,7 @@ pluginConfig: [{name: NodeLabel, args: {presentLabels: [rack, ssd]}}]`)
 		Expect(ExpectBound(ctx, second)).To(Equal("n2"))
 	})
 
-	It("keep the pods of a service in one rack, and let them go when the service does", func(ctx context.Context) {
+	It("keep the pods of a service in one rack until the service is deleted", func(ctx context.Context) {
 		CreateProfile(ctx, "mine", `
 plugins: {multiPoint: {enabled: [{name: ServiceAffinity}]}}
 pluginConfig: [{name: ServiceAffinity, args: {affinityLabels: [rack]}}]`)
@@ -66,7 +66,7 @@ pluginConfig: [{name: NodeLabel, args: {presentLabelsPreference: [retiring]}}]`)
 		}
 	})
 
-	It("have their arguments checked before anything is built", func(ctx context.Context) {
+	It("have their arguments validated before anything is built", func(ctx context.Context) {
 		Create(ctx, Profile("mine", `
 plugins: {multiPoint: {enabled: [{name: NodeLabel}]}}
 pluginConfig: [{name: NodeLabel, args: {presentLabel: [rack]}}]`))

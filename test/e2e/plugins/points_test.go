@@ -54,7 +54,7 @@ plugins:
 		}
 	})
 
-	It("end with PostFilter for a pod that fits nowhere", func(ctx context.Context) {
+	It("end with PostFilter for an unschedulable pod", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
 		CreateProfile(ctx, "mine", "plugins: {multiPoint: {enabled: [{name: Alpha}]}}")
 		s.Perform(func(a *Acts) {
@@ -71,7 +71,7 @@ plugins:
 		Expect(s.Points(pod)).To(Equal([]string{"PreEnqueue", "PreFilter", "Filter", "PostFilter"}))
 	})
 
-	It("are given the nodes that PreFilter leaves over", func(ctx context.Context) {
+	It("receive the nodes that PreFilter leaves", func(ctx context.Context) {
 		CreateNodes(ctx, "n1", "n2", "n3")
 		CreateProfile(ctx, "mine", "plugins: {multiPoint: {enabled: [{name: Alpha}, {name: Beta}]}}")
 		allowed := map[string]sets.Set[string]{Alpha: sets.New("n2", "n3", "gone"), Beta: sets.New("n1", "n2")}
@@ -86,7 +86,7 @@ plugins:
 			Expect(c.Node).To(BeElementOf("", "n2"))
 		}
 
-		By("leaving none over together")
+		By("leaving no node through two plugins together")
 		s.Perform(func(a *Acts) {
 			a.PreFilter = func(a *Actor, _ *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
 				return &fwk.PreFilterResult{NodeNames: allowed[a.Name()].Difference(sets.New("n2"))}, nil
@@ -95,7 +95,7 @@ plugins:
 		ExpectUnscheduled(ctx, CreatePod(ctx, "mine", "fits-not"), corev1.PodReasonUnschedulable,
 			HavePrefix("0/3 nodes are available: node(s) didn't satisfy plugin(s) [Alpha Beta] simultaneously. "))
 
-		By("leaving none over alone")
+		By("leaving no node through one plugin alone")
 		s.Perform(func(a *Acts) {
 			a.PreFilter = func(a *Actor, _ *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
 				if a.Name() == Beta {
@@ -108,7 +108,7 @@ plugins:
 			HavePrefix("0/3 nodes are available: 3 node(s) didn't satisfy plugin(s) [Alpha]. "))
 	})
 
-	DescribeTable("decide by scores times weights", func(ctx context.Context, weights, want string) {
+	DescribeTable("decide by scores times weights:", func(ctx context.Context, weights, want string) {
 		CreateNodes(ctx, "n1", "n2")
 		CreateProfile(ctx, "mine", "plugins: {score: {disabled: [{name: '*'}], enabled: ["+weights+"]}}")
 		favourites := map[string]string{Alpha: "n1", Beta: "n2"}
@@ -124,13 +124,13 @@ plugins:
 			Expect(ExpectBound(ctx, CreatePod(ctx, "mine", name))).To(Equal(want))
 		}
 	},
-		Entry("the heavier one wins", "{name: Alpha, weight: 2}, {name: Beta, weight: 3}", "n2"),
-		Entry("whichever it is", "{name: Alpha, weight: 3}, {name: Beta, weight: 2}", "n1"),
-		Entry("and no weight is one", "{name: Alpha}, {name: Beta, weight: 2}", "n2"),
-		Entry("and a plugin that is not enabled has none", "{name: Alpha}", "n1"),
+		Entry("the plugin with the higher weight wins", "{name: Alpha, weight: 2}, {name: Beta, weight: 3}", "n2"),
+		Entry("also if it is the other one", "{name: Alpha, weight: 3}, {name: Beta, weight: 2}", "n1"),
+		Entry("a plugin without a weight has the weight 1", "{name: Alpha}, {name: Beta, weight: 2}", "n2"),
+		Entry("a plugin that is not enabled has no weight", "{name: Alpha}", "n1"),
 	)
 
-	It("decide by normalised scores", func(ctx context.Context) {
+	It("decide by normalized scores", func(ctx context.Context) {
 		CreateNodes(ctx, "n1", "n2")
 		CreateProfile(ctx, "mine", "plugins: {score: {disabled: [{name: '*'}], enabled: [{name: Alpha}]}}")
 		s.Perform(func(a *Acts) {
@@ -147,7 +147,7 @@ plugins:
 		}
 	})
 
-	It("undo in reverse order what was reserved, when one of the Reserve plugins refuses", func(ctx context.Context) {
+	It("unreserve in reverse order when one of the Reserve plugins rejects the pod", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
 		CreateProfile(ctx, "mine", "plugins: {reserve: {enabled: [{name: Alpha}, {name: Beta}]}}")
 		s.Perform(func(a *Acts) {
@@ -171,7 +171,7 @@ plugins:
 		ExpectBound(ctx, CreatePod(ctx, "mine", "other", CPU("3")))
 	})
 
-	It("keep a pod out of the queue while PreEnqueue refuses it, until the pod changes as the plugin hoped", func(ctx context.Context) {
+	It("keep a pod out of the queue while PreEnqueue rejects it, until the pod changes as the plugin's hint expects", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
 		s.Perform(func(a *Acts) {
 			a.PreEnqueue = func(_ *Actor, pod *corev1.Pod) *fwk.Status {
@@ -192,7 +192,7 @@ plugins:
 		ExpectBound(ctx, pod)
 	})
 
-	It("are told by AddPod and RemovePod what preemption tries", func(ctx context.Context) {
+	It("receive what preemption tries through AddPod and RemovePod", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
 		CreateProfile(ctx, "mine", "plugins: {multiPoint: {enabled: [{name: Alpha}]}}")
 		CreateClasses(ctx, PriorityClass("important", 1000))

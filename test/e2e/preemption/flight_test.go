@@ -25,7 +25,7 @@ import (
 	"github.com/livesched/livesched/test/testcluster"
 )
 
-var _ = Describe("A preemption under way", func() {
+var _ = Describe("A preemption in progress", func() {
 	var (
 		s   *Script
 		f   *Faults
@@ -48,7 +48,7 @@ var _ = Describe("A preemption under way", func() {
 		Consistently(s.Attempts).WithArguments(pod).Should(Equal(count))
 	}
 
-	It("holds the preemptor back, whatever happens, and lets it in when it ends", func(ctx context.Context) {
+	It("holds the preemptor back, whatever happens, and retries it when it ends", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
 		early := CreatePod(ctx, "somebody-else", "early", CPU("2"), OnNode("n1"))
 		CreatePod(ctx, "somebody-else", "late", CPU("2"), OnNode("n1"))
@@ -63,7 +63,7 @@ var _ = Describe("A preemption under way", func() {
 		ExpectBound(ctx, high)
 	})
 
-	It("lets a preemptor in as soon as its victims are gone, if somebody else deleted them", func(ctx context.Context) {
+	It("retries the preemptor as soon as its victims are gone, even if another client deleted them", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
 		victim := CreatePod(ctx, "somebody-else", "victim", CPU("3"), OnNode("n1"))
 		reached, _ := f.Hold(func(r *http.Request) bool {
@@ -77,7 +77,7 @@ var _ = Describe("A preemption under way", func() {
 		Expect(EventsOf(ctx, victim, "Preempted")).To(BeEmpty())
 	})
 
-	It("does not let a preemptor in for nothing", func(ctx context.Context) {
+	It("retries the preemptor only once", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
 		victim := CreatePod(ctx, "somebody-else", "victim", CPU("3"), OnNode("n1"), TerminatesSlowly)
 		high := CreatePod(ctx, "mine", "high", CPU("3"), Prioritized("important"))
@@ -89,7 +89,7 @@ var _ = Describe("A preemption under way", func() {
 		Expect(s.Attempts(high)).To(Equal(2))
 	})
 
-	It("is tried again when the API server refuses, and not without end", func(ctx context.Context) {
+	It("is retried when a deletion fails, with few attempts of the preemptor", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
 		CreatePod(ctx, "somebody-else", "victim", CPU("3"), OnNode("n1"))
 		var refused atomic.Int32
@@ -105,7 +105,7 @@ var _ = Describe("A preemption under way", func() {
 		Expect(s.Attempts(high)).To(BeNumerically("<=", 4))
 	})
 
-	It("keeps the room from less important pods, and not from more important ones", func(ctx context.Context) {
+	It("keeps the room from pods of lower priority, but not from pods of higher priority", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
 		CreatePod(ctx, "somebody-else", "victim", CPU("4"), OnNode("n1"))
 		reached, letGo := f.Hold(func(r *http.Request) bool { return DeletesPod(r, "victim") })
@@ -122,7 +122,7 @@ var _ = Describe("A preemption under way", func() {
 		ExpectPending(ctx, middle)
 	})
 
-	It("shares a big node with that of a less important pod", func(ctx context.Context) {
+	It("shares a large node with the preemption of a pod of lower priority", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
 		for _, name := range Names("victim", 2) {
 			CreatePod(ctx, "somebody-else", name, CPU("2"), OnNode("n1"))
@@ -154,7 +154,7 @@ var _ = Describe("A preemption under way", func() {
 			Eventually(reached).Should(BeClosed())
 		})
 
-		It("holds the preemptor back under the new generation as well, and outlives the old one", func(ctx context.Context) {
+		It("holds the preemptor back under the new generation, too, and outlives the old one", func(ctx context.Context) {
 			Respec(ctx, "mine", "{plugins: {preFilter: {enabled: [{name: Alpha}]}}, pluginConfig: [{name: Alpha, args: {as: new}}]}")
 			Eventually(run.Scheduler.Store().Alive).Should(Equal(1))
 			expectAttempts(high, 1)
@@ -165,14 +165,14 @@ var _ = Describe("A preemption under way", func() {
 			Expect(slices.Compact(s.At(high, "PreFilter"))).To(Equal([]string{"Alpha", "Alpha new"}))
 		})
 
-		It("holds nobody back if the new generation does not preempt", func(ctx context.Context) {
+		It("holds no pod back if the new generation does not preempt", func(ctx context.Context) {
 			Respec(ctx, "mine", `{plugins: {multiPoint: {disabled: [{name: DefaultPreemption}]}, preFilter: {enabled: [{name: Alpha}]}}}`)
 			expectAttempts(high, 2)
 			letGo()
 			ExpectBound(ctx, high)
 		})
 
-		It("ends without its profile, and the preemptor comes back when the profile does", func(ctx context.Context) {
+		It("ends without its profile, and the preemptor is scheduled once the profile is back", func(ctx context.Context) {
 			Expect(K8s.Delete(ctx, Profile("mine", ""))).To(Succeed())
 			ExpectEvent(ctx, high, "FailedScheduling", ContainSubstring("is gone"))
 			Eventually(run.Scheduler.Store().Alive).Should(BeZero())
@@ -182,7 +182,7 @@ var _ = Describe("A preemption under way", func() {
 			ExpectBound(ctx, high)
 		})
 
-		It("is finished for a profile that is deleted", func(ctx context.Context) {
+		It("is completed for a profile that is deleted", func(ctx context.Context) {
 			Expect(K8s.Delete(ctx, Profile("mine", ""))).To(Succeed())
 			ExpectEvent(ctx, high, "FailedScheduling", ContainSubstring("is gone"))
 			letGo()
@@ -192,7 +192,7 @@ var _ = Describe("A preemption under way", func() {
 			ExpectBound(ctx, high)
 		})
 
-		It("holds the preemptor back under a profile of another name that takes its pods over", func(ctx context.Context) {
+		It("holds the preemptor back under a profile of another name that takes over its pods", func(ctx context.Context) {
 			Expect(K8s.Delete(ctx, Profile("mine", ""))).To(Succeed())
 			Eventually(func() int { return run.Scheduler.Store().Current().Len() }).Should(BeZero())
 			Create(ctx, Profile("renamed", "{schedulerName: mine, "+observed+"}"))
@@ -226,7 +226,7 @@ var _ = Describe("The victim of a preemption", func() {
 		CreateProfile(ctx, "mine", both)
 	})
 
-	It("is put back and not deleted while it waits on Permit, under whatever profile, and the preemptor is bound", func(ctx context.Context) {
+	It("is put back in the queue instead of deleted while it waits on Permit under any profile, and the preemptor is bound", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
 		CreateProfile(ctx, "other", both)
 		s.Perform(WaitsOnPermit(10 * time.Minute))
@@ -246,7 +246,7 @@ var _ = Describe("The victim of a preemption", func() {
 		}
 	})
 
-	It("is put back while it is in PreBind, which is told to end", func(ctx context.Context) {
+	It("is put back in the queue while it is in PreBind, which is canceled", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
 		preparing := make(chan struct{})
 		s.Perform(func(a *Acts) {
@@ -267,7 +267,7 @@ var _ = Describe("The victim of a preemption", func() {
 		ExpectPending(ctx, low)
 	})
 
-	It("keeps its room while it is in a PreBind that does not end, and nobody else is preempted for it", func(ctx context.Context) {
+	It("keeps its room while its PreBind does not end, and no other pod is preempted for it", func(ctx context.Context) {
 		CreateNodes(ctx, "n1", "n2")
 		preparing, end := make(chan struct{}), make(chan struct{})
 		letGo := sync.OnceFunc(func() { close(end) })
@@ -300,7 +300,7 @@ var _ = Describe("The victim of a preemption", func() {
 		ExpectStays(ctx, costly...)
 	})
 
-	It("is deleted if it is about to be bound, and its room is free at once", func(ctx context.Context) {
+	It("is deleted if it is about to be bound, and its room is freed immediately", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
 		binding, end := make(chan struct{}), make(chan struct{})
 		letGo := sync.OnceFunc(func() { close(end) })
@@ -338,7 +338,7 @@ var _ = Describe("The victim of a preemption", func() {
 		}
 	})
 
-	It("is on a node that the PreFilter plugins leave, and that no Filter plugin rules out", func(ctx context.Context) {
+	It("is on a node that the PreFilter plugins leave and that no Filter plugin rejects as unresolvable", func(ctx context.Context) {
 		CreateNodes(ctx, "n1", "n2", "n3")
 		pods := map[string]*corev1.Pod{}
 		for _, node := range []string{"n1", "n2", "n3"} {
@@ -360,7 +360,7 @@ var _ = Describe("The victim of a preemption", func() {
 		ExpectStays(ctx, pods["n1"], pods["n2"])
 	})
 
-	It("is nobody where preemption is switched off", func(ctx context.Context) {
+	It("does not exist if preemption is disabled", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
 		CreateProfile(ctx, "peaceful", "plugins: {multiPoint: {disabled: [{name: DefaultPreemption}]}}")
 		low := CreatePod(ctx, "somebody-else", "low", CPU("3"), OnNode("n1"))

@@ -37,13 +37,13 @@ func createNominated(ctx context.Context, name, node string, changes ...func(*co
 	return pod
 }
 
-var _ = Describe("A pod that others nominate for a node", func() {
+var _ = Describe("A pod that another component nominates for a node", func() {
 	BeforeEach(func(ctx context.Context) {
 		StartDefault(ctx)
 		CreateClasses(ctx, PriorityClass("low", 10), PriorityClass("important", 1000))
 	})
 
-	It("goes there if it fits, though another node is better, and is nominated for none once it is bound", func(ctx context.Context) {
+	It("is bound there if it fits, even if another node is better, and loses the nomination once it is bound", func(ctx context.Context) {
 		CreateNodes(ctx, "n1", "n2")
 		CreatePod(ctx, "somebody-else", "busy", CPU("2"), OnNode("n1"))
 		pod := createNominated(ctx, "pod", "n1")
@@ -52,14 +52,14 @@ var _ = Describe("A pod that others nominate for a node", func() {
 		Expect(ExpectBound(ctx, CreatePod(ctx, "mine", "free"))).To(Equal("n2"))
 	})
 
-	It("goes to another node if it does not fit there", func(ctx context.Context) {
+	It("is bound to another node if it does not fit there", func(ctx context.Context) {
 		CreateNodes(ctx, "n1", "n2")
 		CreatePod(ctx, "somebody-else", "busy", CPU("2"), OnNode("n1"))
 		Expect(ExpectBound(ctx, createNominated(ctx, "pod", "n1", CPU("3")))).To(Equal("n2"))
-		Expect(ExpectBound(ctx, createNominated(ctx, "lost", "n0"))).To(Equal("n1"), "nominated for a node that there is not")
+		Expect(ExpectBound(ctx, createNominated(ctx, "lost", "n0"))).To(Equal("n1"), "nominated for a node that does not exist")
 	})
 
-	It("is nominated for none when it fits nowhere, and does not keep others away", func(ctx context.Context) {
+	It("loses the nomination when it is unschedulable, and does not keep others away", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
 		big := createNominated(ctx, "big", "n1", CPU("5"))
 		ExpectUnscheduled(ctx, big, corev1.PodReasonUnschedulable, HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
@@ -81,7 +81,7 @@ var _ = Describe("A pod that others nominate for a node", func() {
 		ExpectStays(ctx, spared...)
 	})
 
-	It("has its room kept from less and equally important pods, until its nomination is taken back", func(ctx context.Context) {
+	It("keeps its room from pods of lower and equal priority, until its nomination is removed", func(ctx context.Context) {
 		never := PriorityClass("polite", 1000)
 		never.PreemptionPolicy = ptr.To(corev1.PreemptNever)
 		CreateClasses(ctx, never, PriorityClass("top", 2000))
@@ -115,7 +115,7 @@ var _ = Describe("A pod that is about to be bound", func() {
 		CreateNodes(ctx, "n1")
 	})
 
-	It("is announced on its node before it is prepared, and not once it is bound", func(ctx context.Context) {
+	It("is nominated for its node before PreBind, and not once it is bound", func(ctx context.Context) {
 		CreateProfile(ctx, "mine", "plugins: {preBind: {enabled: [{name: Alpha}]}}")
 		announced := make(chan string, 1)
 		s.Perform(func(a *Acts) {
@@ -134,7 +134,7 @@ var _ = Describe("A pod that is about to be bound", func() {
 		Expect(pod.Status.NominatedNodeName).To(BeEmpty())
 	})
 
-	It("is not announced if there is nothing to wait for", func(ctx context.Context) {
+	It("is not nominated if there is nothing to wait for", func(ctx context.Context) {
 		CreateProfile(ctx, "mine", "plugins: {bind: {enabled: [{name: Alpha}, {name: DefaultBinder}], disabled: [{name: \"*\"}]}}")
 		announced := make(chan string, 1)
 		s.Perform(func(a *Acts) {
@@ -151,7 +151,7 @@ var _ = Describe("A pod that is about to be bound", func() {
 		Expect(announced).To(Receive(BeEmpty()))
 	})
 
-	It("is nominated for none when its preparation fails, even if it preempted others for its node", func(ctx context.Context) {
+	It("loses its nomination when PreBind fails, even if it preempted others for its node", func(ctx context.Context) {
 		CreateProfile(ctx, "mine", "plugins: {preBind: {enabled: [{name: Alpha}]}}")
 		CreateClasses(ctx, PriorityClass("important", 1000))
 		var attempts atomic.Int32
@@ -172,7 +172,7 @@ var _ = Describe("A pod that is about to be bound", func() {
 	})
 })
 
-var _ = Describe("A node that is promised to a pod", func() {
+var _ = Describe("A node that a pod is nominated for", func() {
 	BeforeEach(func(ctx context.Context) {
 		CreateClasses(ctx, PriorityClass("important", 1000))
 		CreateNodes(ctx, "n1")
@@ -203,7 +203,7 @@ var _ = Describe("A node that is promised to a pod", func() {
 		ExpectBound(ctx, second)
 	})
 
-	It("is free for others when the pod is to be deleted, though somebody keeps it", func(ctx context.Context) {
+	It("is free for others when the pod is being deleted, even if a finalizer keeps it", func(ctx context.Context) {
 		Start()
 		CreateProfile(ctx, "mine", "")
 		first := promised(ctx, Witnessed)
@@ -213,7 +213,7 @@ var _ = Describe("A node that is promised to a pod", func() {
 		ExpectBound(ctx, second)
 	})
 
-	It("is free for others when the pod goes to another node", func(ctx context.Context) {
+	It("is free for others when the pod is bound to another node", func(ctx context.Context) {
 		Start()
 		CreateProfile(ctx, "mine", "")
 		n2 := Node("n2", "4", "8Gi", map[string]string{"color": "red"})

@@ -27,7 +27,7 @@ var _ = Describe("Preemption", func() {
 		CreateClasses(ctx, PriorityClass("important", 1000), never)
 	})
 
-	It("deletes pods of lower priority, as few as make room, tells them why, and binds the preemptor there", func(ctx context.Context) {
+	It("deletes as few pods of lower priority as necessary, reports the reason on them, and binds the preemptor there", func(ctx context.Context) {
 		CreateNodes(ctx, "n1", "n2")
 		var low []*corev1.Pod
 		for i, node := range []string{"n1", "n1", "n2"} {
@@ -60,7 +60,7 @@ var _ = Describe("Preemption", func() {
 		}
 	})
 
-	It("leaves the status of a victim as it was, also what is not kept of bound pods", func(ctx context.Context) {
+	It("keeps the status of a victim, including fields that livesched does not cache for bound pods", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
 		low := CreatePod(ctx, "somebody-else", "low", CPU("3"), OnNode("n1"))
 		Update(ctx, low, Witnessed)
@@ -87,7 +87,7 @@ var _ = Describe("Preemption", func() {
 		Expect(low.Status.ContainerStatuses).To(Equal(before.Status.ContainerStatuses))
 	})
 
-	It("spares pods of equal priority, those that a budget protects if it can, and all if the pod must not preempt", func(ctx context.Context) {
+	It("spares pods of equal priority, pods that a budget protects if possible, and all pods if the preemptor must not preempt", func(ctx context.Context) {
 		CreateNodes(ctx, "n1", "n2")
 		protection := &policyv1.PodDisruptionBudget{
 			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "budget"},
@@ -113,7 +113,7 @@ var _ = Describe("Preemption", func() {
 		Expect(K8s.Get(ctx, client.ObjectKeyFromObject(protected), protected)).To(Succeed())
 	})
 
-	It("is taken back when the preemptor goes, so that others get the room", func(ctx context.Context) {
+	It("ends when the preemptor is deleted, so that others get the room", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
 		victim := CreatePod(ctx, "somebody-else", "victim", CPU("3"), OnNode("n1"), Witnessed)
 		DeferCleanup(func(ctx context.Context) { Release(ctx, victim) })

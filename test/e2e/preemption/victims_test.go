@@ -93,7 +93,7 @@ var _ = Describe("Preemption chooses", func() {
 		return pods
 	}
 
-	DescribeTable("the victims that cost least:",
+	DescribeTable("the victims with the lowest cost:",
 		func(ctx context.Context, budgets map[string]int32, specs [][]string, needs string, node string, victims ...string) {
 			CreateNodes(ctx, "n1", "n2", "n3")
 			for app, allowed := range budgets {
@@ -110,23 +110,23 @@ var _ = Describe("Preemption chooses", func() {
 				}
 			}
 		},
-		Entry("a more important one rather than one that a budget protects", map[string]int32{"app": 0},
+		Entry("a pod of higher priority rather than one that a budget protects", map[string]int32{"app": 0},
 			[][]string{{"n1", "low", "app"}, {"n1", "middle"}, {"n2", "important"}, {"n2", "important"}, {"n3", "important"}, {"n3", "important"}}, "2", "n1", "n1-1"),
-		Entry("those of a node where no budget is violated", map[string]int32{"app": 0},
+		Entry("the victims of a node where no budget is violated", map[string]int32{"app": 0},
 			[][]string{{"n1", "low", "app"}, {"n1", "low", "app"}, {"n2", "middle"}, {"n2", "middle"}, {"n3", "low", "app"}, {"n3", "middle"}}, "4", "n2", "n2-2", "n2-3"),
-		Entry("those of the node where budgets are violated least", map[string]int32{"app": 0},
+		Entry("the victims of the node with the fewest budget violations", map[string]int32{"app": 0},
 			[][]string{{"n1", "low", "app"}, {"n1", "low", "app"}, {"n2", "middle", "app"}, {"n2", "middle"}, {"n3", "low", "app"}, {"n3", "low", "app"}}, "4", "n2", "n2-2", "n2-3"),
-		Entry("those that a budget allows to be disrupted", map[string]int32{"app": 2, "other": 1},
+		Entry("the pods that a budget allows to be disrupted", map[string]int32{"app": 2, "other": 1},
 			[][]string{{"n1", "low", "app"}, {"n1", "low", "app"}, {"n2", "lowest", "other"}, {"n2", "lowest", "other"}, {"n3", "middle"}, {"n3", "middle"}}, "4", "n1", "n1-0", "n1-1"),
-		Entry("those of the node whose most important one is least important", map[string]int32{},
+		Entry("the victims of the node whose highest priority is lowest", map[string]int32{},
 			[][]string{{"n1", "middle"}, {"n1", "lowest"}, {"n2", "low"}, {"n2", "low"}, {"n3", "middle"}, {"n3", "low"}}, "4", "n2", "n2-2", "n2-3"),
-		Entry("those that are less important in all", map[string]int32{},
+		Entry("the victims with the lowest sum of priorities", map[string]int32{},
 			[][]string{{"n1", "middle"}, {"n1", "low"}, {"n2", "middle"}, {"n2", "lowest"}, {"n3", "middle"}, {"n3", "low"}}, "4", "n2", "n2-2", "n2-3"),
-		Entry("the least important one of a node, if one is enough", map[string]int32{},
+		Entry("the pod of lowest priority on a node, if one victim is enough", map[string]int32{},
 			[][]string{{"n1", "lowest"}, {"n1", "middle"}, {"n2", "low"}, {"n2", "middle"}, {"n3", "important"}, {"n3", "important"}}, "2", "n1", "n1-0"),
 	)
 
-	It("even protected pods if there is nobody else", func(ctx context.Context) {
+	It("protected pods if there are no others", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
 		CreateBudget(ctx, "app", 0)
 		pods := residents(ctx, []string{"n1", "low", "app"}, []string{"n1", "low", "app"})
@@ -136,7 +136,7 @@ var _ = Describe("Preemption chooses", func() {
 		}
 	})
 
-	It("pods that keep the preemptor away, or that it keeps away from, if they are less important", func(ctx context.Context) {
+	It("pods of lower priority whose anti-affinity excludes the preemptor, or that the preemptor's anti-affinity excludes", func(ctx context.Context) {
 		CreateNodes(ctx, "n1", "n2", "n3")
 		shy := CreatePod(ctx, "somebody-else", "shy", OnNode("n1"), Prioritized("low"), AwayFrom("app", "loud"))
 		bystander := CreatePod(ctx, "somebody-else", "bystander", OnNode("n1"), Prioritized("low"))
@@ -158,7 +158,7 @@ var _ = Describe("A preemptor", func() {
 		CreateClasses(ctx, PriorityClass("low", 10), PriorityClass("middle", 100), PriorityClass("important", 1000))
 	})
 
-	It("waits for victims that terminate slowly, rather than preempting more, and its room is kept for it", func(ctx context.Context) {
+	It("waits for victims that terminate slowly instead of preempting more, and keeps its room", func(ctx context.Context) {
 		CreateNodes(ctx, "n1", "n2")
 		victim := CreatePod(ctx, "somebody-else", "victim", CPU("3"), OnNode("n1"), TerminatesSlowly)
 		spared := CreatePod(ctx, "somebody-else", "spared", CPU("3"), OnNode("n2"), Prioritized("middle"))
@@ -166,7 +166,7 @@ var _ = Describe("A preemptor", func() {
 		ExpectTerminating(ctx, victim)
 		ExpectNominated(ctx, high, "n1")
 
-		By("being tried again, since something has changed")
+		By("retrying it after another change")
 		Update(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}}, func(node *corev1.Node) {
 			node.Labels["color"] = "green"
 		})
@@ -186,7 +186,7 @@ var _ = Describe("A preemptor", func() {
 		ExpectPending(ctx, waiting)
 	})
 
-	It("gets the room that it made, however many less important pods wait for some", func(ctx context.Context) {
+	It("gets the room that it freed, however many pods of lower priority wait for it", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
 		var victims, waiting []*corev1.Pod
 		for _, name := range Names("victim", 4) {
@@ -214,7 +214,7 @@ var _ = Describe("A preemptor", func() {
 		}
 	})
 
-	It("leaves the victims of another preemptor to that one, and finds its own", func(ctx context.Context) {
+	It("leaves the victims of another preemptor alone, and preempts its own", func(ctx context.Context) {
 		CreateNodes(ctx, "n1", "n2", "n3")
 		var low []*corev1.Pod
 		for i, node := range []string{"n1", "n2", "n3"} {
@@ -236,7 +236,7 @@ var _ = Describe("A preemptor", func() {
 		Expect(stay).To(Equal(1))
 	})
 
-	It("has to give way to a more important one, which is told, and finds another place", func(ctx context.Context) {
+	It("gives way to a pod of higher priority, which clears its nomination, and finds another node", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
 		victim := CreatePod(ctx, "somebody-else", "victim", CPU("2"), OnNode("n1"), TerminatesSlowly)
 		other := CreatePod(ctx, "somebody-else", "other", CPU("2"), OnNode("n1"), Prioritized("middle"), TerminatesSlowly)
@@ -255,7 +255,7 @@ var _ = Describe("A preemptor", func() {
 		Expect(ExpectBound(ctx, high)).To(Equal("n1"))
 	})
 
-	It("does not keep its room from a more important pod, which needs no preemption", func(ctx context.Context) {
+	It("does not keep its room from a pod of higher priority, which needs no preemption", func(ctx context.Context) {
 		CreateNodes(ctx, "n1")
 		victim := CreatePod(ctx, "somebody-else", "victim", CPU("3"), OnNode("n1"), TerminatesSlowly)
 		middle := CreatePod(ctx, "mine", "middle", CPU("3500m"), Prioritized("middle"))
@@ -264,14 +264,14 @@ var _ = Describe("A preemptor", func() {
 		ExpectUnscheduled(ctx, equal, corev1.PodReasonUnschedulable, HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
 		ExpectBound(ctx, CreatePod(ctx, "mine", "high", CPU("1"), Prioritized("important")))
 
-		By("being out of luck when its victim is gone")
+		By("finding no room when its victim is gone")
 		Terminate(ctx, victim)
 		ExpectNominated(ctx, middle, "")
 		ExpectBound(ctx, equal)
 		ExpectPending(ctx, middle)
 	})
 
-	It("preempts on another node when the one that it waits for is deleted", func(ctx context.Context) {
+	It("preempts on another node when its nominated node is deleted", func(ctx context.Context) {
 		CreateNodes(ctx, "n1", "n2")
 		victim := CreatePod(ctx, "somebody-else", "victim", CPU("3"), OnNode("n1"), TerminatesSlowly)
 		next := CreatePod(ctx, "somebody-else", "next", CPU("3"), OnNode("n2"), Prioritized("low"))
@@ -283,7 +283,7 @@ var _ = Describe("A preemptor", func() {
 		ExpectGone(ctx, next)
 	})
 
-	It("is nominated for no node any more when the one that it waits for is deleted and none is left", func(ctx context.Context) {
+	It("loses its nomination when its nominated node is deleted and no other node is left", func(ctx context.Context) {
 		CreateNodes(ctx, "n1", "n2")
 		victim := CreatePod(ctx, "somebody-else", "victim", CPU("3"), OnNode("n1"), TerminatesSlowly)
 		above := CreatePod(ctx, "somebody-else", "above", CPU("3"), OnNode("n2"), Prioritized("important"))
@@ -296,7 +296,7 @@ var _ = Describe("A preemptor", func() {
 		ExpectStays(ctx, above)
 	})
 
-	It("takes a claim that only one pod may use from the pod that has it", func(ctx context.Context) {
+	It("takes a ReadWriteOncePod claim from the pod that uses it", func(ctx context.Context) {
 		CreateNodes(ctx, "n1", "n2")
 		volume, claim := VolumeOn("shared", "none", "n1"), ClaimOf("shared", "none")
 		for _, modes := range []*[]corev1.PersistentVolumeAccessMode{&volume.Spec.AccessModes, &claim.Spec.AccessModes} {

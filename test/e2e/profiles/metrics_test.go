@@ -39,7 +39,7 @@ func permitWaits(result string) uint64 {
 }
 
 var _ = Describe("The metrics of a profile", func() {
-	It("are gone with it, and begin anew when it comes back", func(ctx context.Context) {
+	It("are deleted with it, and start anew when it is created again", func(ctx context.Context) {
 		run := Start()
 		Create(ctx, QuickRetries())
 		CreateNodes(ctx, "n1")
@@ -70,11 +70,11 @@ var _ = Describe("The metrics of a profile", func() {
 			for _, pod := range []*corev1.Pod{fits, huge} {
 				Expect(K8s.Delete(ctx, pod)).To(Succeed())
 			}
-			Expect(ProfileValues("measured-twice")).To(BeEmpty(), "pods that are nobody's make none")
+			Expect(ProfileValues("measured-twice")).To(BeEmpty(), "pods without a profile create no series")
 		}
 	})
 
-	It("tell errors from refusals, and allowed waits from refused ones", func(ctx context.Context) {
+	It("distinguish errors from rejections, and allowed waits from rejected ones", func(ctx context.Context) {
 		s := &Script{}
 		var broken atomic.Bool
 		s.Perform(WaitsOnPermit(10 * time.Minute))

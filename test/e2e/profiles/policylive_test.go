@@ -39,7 +39,7 @@ var _ = Describe("A policy that changes while livesched runs", func() {
 		}).WithContext(ctx).Should(Succeed())
 	}
 
-	It("re-orders the pods already queued by other arguments of its queue sort", func(ctx context.Context) {
+	It("reorders the queued pods by the new arguments of its queue sort", func(ctx context.Context) {
 		expectReordered(ctx, s,
 			func() {
 				Create(ctx, Policy("default", "queueSort: {name: Sorter, args: {as: ascending}}"))
@@ -48,7 +48,7 @@ var _ = Describe("A policy that changes while livesched runs", func() {
 			func() { repolicy(ctx, "default", "queueSort: {name: Sorter, args: {as: descending}}", "mine") })
 	})
 
-	It("looks at more or fewer nodes from the next pod on", func(ctx context.Context) {
+	It("filters more or fewer nodes from the next pod on", func(ctx context.Context) {
 		const total, least = 120, 100 // kube-scheduler never searches fewer than 100 nodes
 		for _, name := range Names("many", total) {
 			Create(ctx, Node(name, "4", "8Gi", nil))

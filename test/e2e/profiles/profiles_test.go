@@ -39,7 +39,7 @@ var _ = Describe("A profile", Ordered, ContinueOnFailure, func() {
 		ExpectSeen(ctx, 2)
 	}
 
-	It("packs rather than spreads from the moment when its strategy is changed", func(ctx context.Context) {
+	It("packs pods instead of spreading them as soon as its strategy changes", func(ctx context.Context) {
 		const strategy = `
 pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: %s, resources: [{name: cpu, weight: 1}]}}}]
 plugins: {multiPoint: {disabled: [{name: NodeResourcesBalancedAllocation}]}}
@@ -53,7 +53,7 @@ plugins: {multiPoint: {disabled: [{name: NodeResourcesBalancedAllocation}]}}
 		Expect(ExpectBound(ctx, CreatePod(ctx, "changing", "spread-again"))).To(Equal("n2"))
 	})
 
-	It("packs rather than spreads from the moment when its policy says so", func(ctx context.Context) {
+	It("packs pods instead of spreading them as soon as its policy changes", func(ctx context.Context) {
 		shared := Policy("shared", "algorithmSource: {provider: DefaultProvider}")
 		CreateFor(ctx, shared)
 		given(ctx, "governed", "policyRef: {name: shared}\nplugins: {multiPoint: {disabled: [{name: NodeResourcesBalancedAllocation}]}}")
@@ -67,7 +67,7 @@ plugins: {multiPoint: {disabled: [{name: NodeResourcesBalancedAllocation}]}}
 		Expect(ExpectBound(ctx, CreatePod(ctx, "governed", "packed"))).To(Equal("n1"))
 	})
 
-	It("has instances of its plugins, and arguments, of its own", func(ctx context.Context) {
+	It("has its own instances of plugins and its own arguments", func(ctx context.Context) {
 		const with = `
 plugins: {multiPoint: {enabled: [{name: Alpha}]}}
 pluginConfig: [{name: Alpha, args: {as: %q}}]
@@ -83,7 +83,7 @@ pluginConfig: [{name: Alpha, args: {as: %q}}]
 		}
 	})
 
-	DescribeTable("runs at each point what it names there, and then what it names for all", func(ctx context.Context, plugins string, want map[string][]string) {
+	DescribeTable("runs at each extension point the plugins that are named for it, and then those of multiPoint:", func(ctx context.Context, plugins string, want map[string][]string) {
 		given(ctx, "composed", "plugins:\n  multiPoint: {enabled: [{name: Alpha}, {name: Beta}]}\n"+plugins)
 		pod := CreatePod(ctx, "composed", "composed-pod", Selecting(corev1.LabelHostname, "n1"))
 		ExpectBound(ctx, pod)
@@ -92,17 +92,17 @@ pluginConfig: [{name: Alpha, args: {as: %q}}]
 			Expect(s.At(pod, point)).To(Equal(plugins), point)
 		}
 	},
-		Entry("in the order of the list for all", "", map[string][]string{
+		Entry("in the order of multiPoint", "", map[string][]string{
 			"PreEnqueue": {Alpha, Beta}, "PreFilter": {Alpha, Beta}, "Filter": {Alpha, Beta}, "Reserve": {Alpha, Beta},
 			"Permit": {Alpha, Beta}, "PreBindPreFlight": {Alpha, Beta}, "PreBind": {Alpha, Beta}, "PostBind": {Alpha, Beta},
 		}),
-		Entry("with the one that is named for a point first", "  reserve: {enabled: [{name: Beta}]}\n", map[string][]string{
+		Entry("with a plugin that is named for the point first", "  reserve: {enabled: [{name: Beta}]}\n", map[string][]string{
 			"Reserve": {Beta, Alpha}, "Permit": {Alpha, Beta},
 		}),
-		Entry("without the one that is disabled at a point", "  permit: {disabled: [{name: Alpha}]}\n", map[string][]string{
+		Entry("without a plugin that is disabled at the point", "  permit: {disabled: [{name: Alpha}]}\n", map[string][]string{
 			"Reserve": {Alpha, Beta}, "Permit": {Beta},
 		}),
-		Entry("with nothing but what is named for a point that is cleared", "  filter: {enabled: [{name: NodeResourcesFit}, {name: NodeAffinity}, {name: Beta}], disabled: [{name: '*'}]}\n", map[string][]string{
+		Entry("with only the plugins that are named for a point that is cleared", "  filter: {enabled: [{name: NodeResourcesFit}, {name: NodeAffinity}, {name: Beta}], disabled: [{name: '*'}]}\n", map[string][]string{
 			"PreFilter": {Alpha, Beta}, "Filter": {Beta},
 		}),
 		Entry("in another order at a point that is cleared", "  postBind: {enabled: [{name: Beta}, {name: Alpha}], disabled: [{name: '*'}]}\n", map[string][]string{
@@ -110,7 +110,7 @@ pluginConfig: [{name: Alpha, args: {as: %q}}]
 		}),
 	)
 
-	DescribeTable("asks the PostFilter plugins until one has an answer", func(ctx context.Context, code fwk.Code, want []string) {
+	DescribeTable("runs the PostFilter plugins until one returns a result:", func(ctx context.Context, code fwk.Code, want []string) {
 		given(ctx, "helped", "plugins: {postFilter: {enabled: [{name: Alpha}, {name: Beta}], disabled: [{name: '*'}]}}")
 		s.Perform(func(a *Acts) {
 			a.PostFilter = func(a *Actor, _ *corev1.Pod) (*fwk.PostFilterResult, *fwk.Status) {
@@ -133,13 +133,13 @@ pluginConfig: [{name: Alpha, args: {as: %q}}]
 			Expect(pod.Status.NominatedNodeName).To(BeEmpty())
 		}
 	},
-		Entry("one that helps", fwk.Success, []string{Alpha}),
-		Entry("none", fwk.Unschedulable, []string{Alpha, Beta}),
-		Entry("one that knows that there is no help", fwk.UnschedulableAndUnresolvable, []string{Alpha}),
-		Entry("one that fails", fwk.Error, []string{Alpha}),
+		Entry("success", fwk.Success, []string{Alpha}),
+		Entry("unschedulable, from all", fwk.Unschedulable, []string{Alpha, Beta}),
+		Entry("unresolvable", fwk.UnschedulableAndUnresolvable, []string{Alpha}),
+		Entry("an error", fwk.Error, []string{Alpha}),
 	)
 
-	It("binds a gang when its last member has come, by a plugin that holds the others on Permit", func(ctx context.Context) {
+	It("binds a gang when its last member is created, with a plugin that holds the others on Permit", func(ctx context.Context) {
 		given(ctx, "gangs", "plugins: {multiPoint: {enabled: [{name: Alpha}]}}")
 		const size = 3
 		s.Perform(func(a *Acts) {
@@ -174,7 +174,7 @@ pluginConfig: [{name: Alpha, args: {as: %q}}]
 		ExpectPending(ctx, other)
 	})
 
-	It("rejects a pod on Permit as soon as the least patient plugin has waited long enough", func(ctx context.Context) {
+	It("rejects a pod on Permit as soon as the shortest timeout of its plugins expires", func(ctx context.Context) {
 		given(ctx, "patient", "plugins: {multiPoint: {enabled: [{name: Alpha}, {name: Beta}]}}")
 		s.Perform(func(a *Acts) {
 			a.Permit = func(a *Actor, _ *corev1.Pod, _ string) (*fwk.Status, time.Duration) {
@@ -187,7 +187,7 @@ pluginConfig: [{name: Alpha, args: {as: %q}}]
 		Expect(s.At(pod, "PreBind")).To(BeEmpty())
 	})
 
-	It("has a pod tried again when a plugin asks for it", func(ctx context.Context) {
+	It("retries a pod when a plugin requests it", func(ctx context.Context) {
 		given(ctx, "siblings", "plugins: {multiPoint: {enabled: [{name: Alpha}]}}")
 		var come atomic.Bool
 		s.Perform(func(a *Acts) {
@@ -213,7 +213,7 @@ pluginConfig: [{name: Alpha, args: {as: %q}}]
 		ExpectBound(ctx, younger)
 	})
 
-	It("looks at a sample of the nodes if it says so, and each time at other ones first", func(ctx context.Context) {
+	It("filters a sample of the nodes if it sets a percentage, and starts at other nodes each time", func(ctx context.Context) {
 		const total, least = 130, 100 // kube-scheduler never searches fewer than 100 nodes
 		for _, name := range Names("many", total-2) {
 			Create(ctx, Node(name, "4", "8Gi", nil))
@@ -238,7 +238,7 @@ pluginConfig: [{name: Alpha, args: {as: %q}}]
 		Expect(looked("scored", "Score")).To(HaveLen(least))
 		Expect(first.Union(looked("third", "Filter"))).To(HaveLen(total), "the third sample begins where the second ended")
 
-		By("looking at all nodes when it says nothing")
+		By("filtering all nodes without a percentage")
 		Respec(ctx, "sampling", "policyRef: {name: one-worker}\nplugins: {filter: {enabled: [{name: Alpha}]}, score: {enabled: [{name: Alpha}]}}")
 		Expect(looked("fourth", "Score")).To(HaveLen(total))
 	})

@@ -17,8 +17,8 @@ import (
 	. "github.com/livesched/livesched/test/objects"
 )
 
-var _ = Describe("Profiles that come and go", func() {
-	It("rule 7: leave the number of goroutines, handlers and metric series where it was", func(ctx context.Context) {
+var _ = Describe("Profiles that are created and deleted", func() {
+	It("rule 7: leave the number of goroutines, handlers and metric series unchanged", func(ctx context.Context) {
 		s := &Script{}
 		s.Perform(func(a *Acts) {
 			a.Build = func(a *Actor) error {

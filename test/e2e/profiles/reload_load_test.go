@@ -147,7 +147,7 @@ var _ = Describe("Reloads under load", func() {
 				Expect(closes).To(Equal(int32(1)))
 			}
 		}
-		Expect(builds).To(BeNumerically(">", enough), "so few builds prove little")
+		Expect(builds).To(BeNumerically(">", enough), "more builds are needed for a meaningful result")
 		Expect(open).To(Equal(profiles), "all generations but the last are closed")
 
 		By(fmt.Sprintf("%d reloads, %d builds: %d pods were bound, each once", reloads, builds, total))
@@ -156,7 +156,7 @@ var _ = Describe("Reloads under load", func() {
 		// The API server gives one request a minute, but thousands of pods may need more requests.
 		Eventually(ctx, Cluster.ClearPlaces).WithArguments(ctx).WithTimeout(5 * time.Minute).Should(Succeed())
 		Eventually(run.Scheduler.Store().Alive).Should(BeZero())
-		By("looking at one more pod: until then the snapshot, and what was worked out of it, is that of the last decision")
+		By("scheduling one more pod: until then the snapshot, and what is derived from it, is that of the last decision")
 		Eventually(func() int { return run.Scheduler.Cache().Size().Pods }).Should(BeZero())
 		CreateNodes(ctx, "last")
 		CreateProfile(ctx, "first", as("g0"))

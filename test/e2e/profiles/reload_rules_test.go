@@ -99,7 +99,7 @@ var _ = Describe("A reload", func() {
 
 	Describe("rule 3: a build that fails, panics, or takes too long changes nothing and leaves nothing behind", func() {
 		hang := make(chan struct{})
-		DescribeTable("so that the profile that runs goes on", func(ctx context.Context, build func(*Actor) error, message string) {
+		DescribeTable("and the running profile continues", func(ctx context.Context, build func(*Actor) error, message string) {
 			CreateNodes(ctx, "n1")
 			CreateProfile(ctx, "mine", as("good"))
 			handlers := run.Informers.Handlers()
@@ -159,7 +159,7 @@ var _ = Describe("A reload", func() {
 		})
 	})
 
-	It("rule 4: unchanged profiles are carried over, the same instances", func(ctx context.Context) {
+	It("rule 4: unchanged profiles keep the same instances", func(ctx context.Context) {
 		CreateProfile(ctx, "kept", as("kept"))
 		CreateProfile(ctx, "changed", as("one"))
 		kept, changed := run.Scheduler.Store().Current().Get("kept"), run.Scheduler.Store().Current().Get("changed")
@@ -176,14 +176,14 @@ var _ = Describe("A reload", func() {
 	Describe("rule 5: no pod is lost, stuck or bound twice:", func() {
 		BeforeEach(func(ctx context.Context) { CreateNodes(ctx, "n1") })
 
-		It("a new profile takes up the pods that already wait for its name", func(ctx context.Context) {
+		It("a new profile schedules the pods that already wait for its name", func(ctx context.Context) {
 			early := CreatePod(ctx, "mine", "early")
 			ExpectPending(ctx, early)
 			CreateProfile(ctx, "mine", as("one"))
 			ExpectBound(ctx, early)
 		})
 
-		It("a deleted profile's pods leave the queue, are told why in an Event, and come back when the profile does", func(ctx context.Context) {
+		It("a deleted profile's pods leave the queue, get an Event with the reason, and come back when the profile does", func(ctx context.Context) {
 			CreateProfile(ctx, "mine", as("one"))
 			behind := CreatePod(ctx, "mine", "behind-a-gate", Gated)
 			big := CreatePod(ctx, "mine", "big", CPU("100")) // livesched sees it after the other one
@@ -203,7 +203,7 @@ var _ = Describe("A reload", func() {
 			ExpectBound(ctx, behind)
 		})
 
-		It("a changed profile's pending pods are looked at again at once, gated ones too", func(ctx context.Context) {
+		It("a changed profile's pending pods are tried again immediately, including gated ones", func(ctx context.Context) {
 			s.Perform(func(a *Acts) {
 				a.PreEnqueue = func(a *Actor, pod *corev1.Pod) *fwk.Status {
 					if a.Args.As == "closed" && pod.Labels["for"] == "gate" {
@@ -230,7 +230,7 @@ var _ = Describe("A reload", func() {
 			ExpectBound(ctx, stopped)
 		})
 
-		It("a pod that is in its cycle while its profile is deleted is bound by the generation that it began with", func(ctx context.Context) {
+		It("a pod whose profile is deleted during its cycle is bound by the generation that it started with", func(ctx context.Context) {
 			s.Perform(WaitsOnPermit(10 * time.Minute))
 			CreateProfile(ctx, "mine", as("one"))
 			held := CreatePod(ctx, "mine", "held", Labelled("wait", "yes"))
@@ -243,7 +243,7 @@ var _ = Describe("A reload", func() {
 			Eventually(run.Scheduler.Store().Alive).Should(BeZero())
 		})
 
-		It("a pod that is refused by a generation that has been replaced is tried by the next one", func(ctx context.Context) {
+		It("a pod that a replaced generation rejects is retried by the next one", func(ctx context.Context) {
 			s.Perform(WaitsOnPermit(10 * time.Minute))
 			CreateProfile(ctx, "mine", as("one"))
 			held := CreatePod(ctx, "mine", "held", Labelled("wait", "yes"))
@@ -255,7 +255,7 @@ var _ = Describe("A reload", func() {
 			ExpectBound(ctx, held)
 		})
 
-		It("a pod that is refused while its profile is deleted is told so, and comes back when the profile does", func(ctx context.Context) {
+		It("a pod that is rejected while its profile is deleted gets the reason, and comes back when the profile does", func(ctx context.Context) {
 			s.Perform(WaitsOnPermit(10 * time.Minute))
 			CreateProfile(ctx, "mine", as("one"))
 			held := CreatePod(ctx, "mine", "held", Labelled("wait", "yes"))
@@ -316,7 +316,7 @@ var _ = Describe("A reload", func() {
 		Consistently(old.Closes.Load).Should(Equal(int32(1)))
 	})
 
-	It("rule 8: a new queue sort re-orders the pods already queued", func(ctx context.Context) {
+	It("rule 8: a new queue sort reorders the pods already queued", func(ctx context.Context) {
 		by := func(generation string) string {
 			return fmt.Sprintf(`{plugins: {multiPoint: {enabled: [{name: Alpha}]}, queueSort: {enabled: [{name: Sorter}], disabled: [{name: "*"}]}},
 				pluginConfig: [{name: Sorter, args: {as: %s}}]}`, generation)

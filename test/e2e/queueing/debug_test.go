@@ -34,7 +34,7 @@ func expectSame(ctx context.Context, compare func(context.Context) ([]debugger.D
 }
 
 var _ = Describe("The comparison with the API server", func() {
-	It("finds nothing, whatever has become of pods and nodes", func(ctx context.Context) {
+	It("finds no difference, whatever happens to pods and nodes", func(ctx context.Context) {
 		s := &Script{}
 		s.Perform(WaitsOnPermit(10 * time.Minute))
 		run := Start(s.Register)
@@ -43,7 +43,7 @@ var _ = Describe("The comparison with the API server", func() {
 		CreateNodes(ctx, "n1", "n2", "n3")
 		CreateProfile(ctx, "mine", "plugins: {multiPoint: {enabled: [{name: Alpha}]}}")
 
-		By("pods in every place")
+		By("pods in every state")
 		onFirst := Selecting(corev1.LabelHostname, "n1") // to stay out of the way of the preemption
 		bound, gone := CreatePod(ctx, "mine", "bound", CPU("2"), onFirst), CreatePod(ctx, "mine", "gone", onFirst)
 		ExpectBound(ctx, bound)
@@ -58,7 +58,7 @@ var _ = Describe("The comparison with the API server", func() {
 		ExpectUnscheduled(ctx, huge, corev1.PodReasonUnschedulable, Not(BeEmpty()))
 		expectSame(ctx, run.Scheduler.Compare)
 
-		By("a pod that was promised a node")
+		By("a pod that is nominated for a node")
 		victim := CreatePod(ctx, "somebody-else", "victim", OnNode("n2"), CPU("4"), Witnessed)
 		DeferCleanup(func(ctx context.Context) { Release(ctx, victim) })
 		CreatePod(ctx, "somebody-else", "filler-1", OnNode("n1"), CPU("2"), Prioritized("important"))
@@ -70,7 +70,7 @@ var _ = Describe("The comparison with the API server", func() {
 		}).WithContext(ctx).Should(Succeed())
 		expectSame(ctx, run.Scheduler.Compare)
 
-		By("pods that went, ended and were resized in their status, and a node that went before its pods")
+		By("pods that were deleted, ended or were resized in their status, and a node that was deleted before its pods")
 		Expect(K8s.Delete(ctx, gone)).To(Succeed())
 		Expect(K8s.Delete(ctx, huge)).To(Succeed())
 		bound.Status.Phase = corev1.PodSucceeded
@@ -115,7 +115,7 @@ var _ = Describe("The comparison with the API server", func() {
 		}))
 	})
 
-	It("says that it cannot be made before the first lists are in", func(ctx context.Context) {
+	It("returns an error before the informers have received the first lists", func(ctx context.Context) {
 		f := &Faults{}
 		f.Set(func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
 			if strings.HasPrefix(r.URL.Path, "/api/v1/pods") {
@@ -136,7 +136,7 @@ var _ = Describe("The comparison with the API server", func() {
 })
 
 var _ = Describe("An event handler of a plugin that panics", func() {
-	It("is counted, and pods go on being scheduled", func(ctx context.Context) {
+	It("is counted, and pods are still scheduled", func(ctx context.Context) {
 		s := &Script{}
 		told := make(chan string, 100)
 		s.Perform(func(a *Acts) {
@@ -157,7 +157,7 @@ var _ = Describe("An event handler of a plugin that panics", func() {
 		CreateProfile(ctx, "mine", "plugins: {multiPoint: {enabled: [{name: Alpha}]}}")
 		for i, name := range Names("pod", 3) {
 			ExpectBound(ctx, CreatePod(ctx, "mine", name))
-			Eventually(told).Should(Receive(Equal(name)), "it is told of the next one")
+			Eventually(told).Should(Receive(Equal(name)), "it receives the next event")
 			Eventually(func() float64 { return testutil.ToFloat64(counter) - before }).Should(Equal(float64(i + 1)))
 		}
 	})

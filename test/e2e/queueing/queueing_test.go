@@ -58,7 +58,7 @@ var _ = Describe("The queue", Ordered, ContinueOnFailure, func() {
 
 	placeOf := func(pod *corev1.Pod) queue.Place { return w.state(pod).Place }
 
-	It("has pods that met an error back off as the policy says, and by the new one as soon as that is another", func(ctx context.Context) {
+	It("backs off pods that met an error as the policy says, and applies a changed policy immediately", func(ctx context.Context) {
 		Create(ctx, Policy("default", "{podInitialBackoff: 100s, podMaxBackoff: 300s}"))
 		CreateProfile(ctx, "mine", filters)
 		shut.Store(fwk.NewStatus(fwk.Error, "broken"))
@@ -69,7 +69,7 @@ var _ = Describe("The queue", Ordered, ContinueOnFailure, func() {
 		Expect(state.BackoffEnd).To(Equal(state.Timestamp.Add(100 * time.Second).Truncate(time.Second)))
 		Expect(state.UnschedulablePlugins).To(BeEmpty())
 
-		By("applying other back-offs, which has the pod tried at once")
+		By("applying other back-offs, which retries the pod immediately")
 		Update(ctx, Policy("default", ""), func(p *v1alpha1.SchedulingPolicy) {
 			p.Spec = Policy("default", "{podInitialBackoff: 1000s, podMaxBackoff: 1500s}").Spec
 		})
@@ -78,13 +78,13 @@ var _ = Describe("The queue", Ordered, ContinueOnFailure, func() {
 		Expect(state.Place).To(Equal(queue.ErrorBackoff))
 		Expect(state.BackoffEnd).To(Equal(state.Timestamp.Add(1500*time.Second).Truncate(time.Second)), "the second error in a row")
 
-		By("mending what was broken, which no back-off has to be waited for when the profile is looked at again")
+		By("fixing the cause and changing the profile, which retries the pod without waiting for the back-off")
 		shut.Store(nil)
 		Respec(ctx, "mine", filters+"\npercentageOfNodesToScore: 50")
 		ExpectBound(ctx, pod)
 	})
 
-	It("gives out a pod that backs off when there is nothing else to do", func(ctx context.Context) {
+	It("pops a pod that backs off when no other pod is active", func(ctx context.Context) {
 		Create(ctx, Policy("default", "{podInitialBackoff: 1000s, podMaxBackoff: 1000s}"))
 		CreateProfile(ctx, "mine", "")
 		pod := CreatePod(ctx, "mine", "pod", Selecting("disk", "ssd"))
@@ -93,7 +93,7 @@ var _ = Describe("The queue", Ordered, ContinueOnFailure, func() {
 		ExpectBound(ctx, pod)
 	})
 
-	It("keeps a pod that met an error back, whatever happens, while one that was refused is tried", func(ctx context.Context) {
+	It("holds back a pod that met an error, regardless of events, but retries one that was rejected", func(ctx context.Context) {
 		Create(ctx, Policy("default", "{podInitialBackoff: 1000s, podMaxBackoff: 1000s}"))
 		CreateProfile(ctx, "mine", filters)
 		shut.Store(fwk.NewStatus(fwk.Error, "broken"))
@@ -107,7 +107,7 @@ var _ = Describe("The queue", Ordered, ContinueOnFailure, func() {
 		Expect(w.state(broken)).To(And(HaveField("Place", queue.ErrorBackoff), HaveField("Attempts", 1)))
 	})
 
-	It("tells of a gated pod by its condition and its gauge, not by Events or attempts", func(ctx context.Context) {
+	It("reports a gated pod in its condition and the gauge, not in Events or attempts", func(ctx context.Context) {
 		CreateProfile(ctx, "mine", "")
 		before := gauge("scheduler_pending_pods", "gated")
 		pod := CreatePod(ctx, "mine", "pod", Gated)
@@ -118,7 +118,7 @@ var _ = Describe("The queue", Ordered, ContinueOnFailure, func() {
 		ExpectBound(ctx, CreatePod(ctx, "mine", "other"))
 		Expect(EventsOf(ctx, pod, "FailedScheduling")).To(BeEmpty())
 
-		By("having a gate added, which the API server does not let happen")
+		By("adding a gate, which the API server rejects")
 		more := pod.DeepCopy()
 		GatedBy("wait", "more")(more)
 		Expect(K8s.Update(ctx, more)).To(MatchError(ContainSubstring("only deletion is allowed")))
@@ -128,7 +128,7 @@ var _ = Describe("The queue", Ordered, ContinueOnFailure, func() {
 		Expect(gauge("scheduler_pending_pods", "gated")).To(Equal(before))
 	})
 
-	It("lets go of a gated pod that is deleted", func(ctx context.Context) {
+	It("forgets a gated pod that is deleted", func(ctx context.Context) {
 		CreateProfile(ctx, "mine", "")
 		pod := CreatePod(ctx, "mine", "pod", Gated)
 		Eventually(placeOf).WithArguments(pod).Should(Equal(queue.Gated))
@@ -136,7 +136,7 @@ var _ = Describe("The queue", Ordered, ContinueOnFailure, func() {
 		Eventually(w.run.Scheduler.Queue().Counts).Should(Equal(queue.Counts{}))
 	})
 
-	DescribeTable("tries the pods that a plugin has activated", func(ctx context.Context, how string) {
+	DescribeTable("schedules the pods that a plugin has activated:", func(ctx context.Context, how string) {
 		Create(ctx, Policy("default", "{podInitialBackoff: 1000s, podMaxBackoff: 1000s}"))
 		CreateProfile(ctx, "mine", filters)
 		CreateProfile(ctx, "activating", "plugins: {permit: {enabled: [{name: Activator}]}, postBind: {enabled: [{name: Activator}]}}")
@@ -147,12 +147,12 @@ var _ = Describe("The queue", Ordered, ContinueOnFailure, func() {
 		ExpectBound(ctx, CreatePod(ctx, "activating", "other", Labelled("how", how)))
 		ExpectBound(ctx, pod)
 	},
-		Entry("by its handle", "handle"),
-		Entry("in the state of the cycle, when the pod at hand is on its way", "cycle"),
-		Entry("in the state of the cycle, when the pod at hand is bound", "binding"),
+		Entry("through its handle", "handle"),
+		Entry("in the cycle state, during the scheduling cycle", "cycle"),
+		Entry("in the cycle state, during the binding cycle", "binding"),
 	)
 
-	It("takes the pods of one burst in the order of their priority, and of their creation", func(ctx context.Context) {
+	It("pops the pods of one burst by priority, then by creation time", func(ctx context.Context) {
 		CreateProfile(ctx, "mine", filters)
 		release := make(chan struct{})
 		s.Perform(func(a *Acts) {
@@ -164,7 +164,7 @@ var _ = Describe("The queue", Ordered, ContinueOnFailure, func() {
 			}
 		})
 		first := CreatePod(ctx, "mine", "first")
-		Eventually(placeOf).WithArguments(first).Should(Equal(queue.InFlight), "what comes before it is in flight may be popped before it")
+		Eventually(placeOf).WithArguments(first).Should(Equal(queue.InFlight), "pods created before it is in flight may be popped before it")
 		var pods []*corev1.Pod
 		for i, class := range []string{"", "system-node-critical", "", "system-cluster-critical", ""} {
 			pods = append(pods, CreatePod(ctx, "mine", fmt.Sprintf("pod-%d", i), Prioritized(class)))
@@ -178,7 +178,7 @@ var _ = Describe("The queue", Ordered, ContinueOnFailure, func() {
 		Expect(order).To(HaveExactElements("pod-1", "pod-3", "pod-0", "pod-2", "pod-4"))
 	})
 
-	It("binds of a burst of equal pods as many as there is room for, and others as room comes, one each", func(ctx context.Context) {
+	It("binds as many equal pods of a burst as fit, and one more for each place that is freed", func(ctx context.Context) {
 		CreateNodes(ctx, "n2", "n3")
 		CreateProfile(ctx, "mine", "")
 		var pods []*corev1.Pod
@@ -204,7 +204,7 @@ var _ = Describe("The queue", Ordered, ContinueOnFailure, func() {
 		}
 	})
 
-	It("serves several profiles at once: an event wakes pods of all, each by its own plugins", func(ctx context.Context) {
+	It("serves several profiles at the same time: an event wakes pods of all of them, each by its own plugins", func(ctx context.Context) {
 		asks := func(a *Actor) ([]fwk.ClusterEventWithHint, error) {
 			return []fwk.ClusterEventWithHint{{Event: of(fwk.Node, map[string]fwk.ActionType{
 				"labels": fwk.UpdateNodeLabel, "annotations": fwk.UpdateNodeAnnotation,

@@ -169,7 +169,7 @@ var _ = Describe("While a pod is in its cycle and", Ordered, ContinueOnFailure, 
 		ExpectUnscheduled(ctx, CreatePod(ctx, "mine", "last"), corev1.PodReasonUnschedulable, ContainSubstring("Insufficient cpu"))
 	}
 
-	DescribeTable("is updated: it is bound as what it is now, whether", func(ctx context.Context, at moment) {
+	DescribeTable("is updated: it is bound in its new form, whether", func(ctx context.Context, at moment) {
 		pod := begin(ctx, at)
 		Update(ctx, pod, Labelled("now", "yes"))
 		w.expectCaughtUp(ctx)
@@ -197,7 +197,7 @@ var _ = Describe("While a pod is in its cycle and", Ordered, ContinueOnFailure, 
 		expectRoom(ctx, "3")
 	}, entriesOfMoments(anyMoment))
 
-	DescribeTable("something happens that may help it: it is tried again at once, where", func(ctx context.Context, at moment) {
+	DescribeTable("an event occurs that may help it: it is retried immediately, where", func(ctx context.Context, at moment) {
 		pod := begin(ctx, at)
 		label := of(fwk.Node, fwk.UpdateNodeLabel)
 		before := w.handled(label)
@@ -208,7 +208,7 @@ var _ = Describe("While a pod is in its cycle and", Ordered, ContinueOnFailure, 
 		Expect(s.At(pod, at.point)).To(HaveLen(2))
 	}, entriesOfMoments(refusedAt))
 
-	DescribeTable("something happens that helps it not: it waits, where", func(ctx context.Context, at moment) {
+	DescribeTable("an event occurs that does not help it: it waits, where", func(ctx context.Context, at moment) {
 		pod := begin(ctx, at)
 		seen := of(fwk.Node, fwk.UpdateNodeAnnotation)
 		before := w.handled(seen)

@@ -10,5 +10,5 @@ import (
 )
 
 func TestQueueing(t *testing.T) {
-	framework.Run(t, "The queue and what wakes its pods, on a real API server")
+	framework.Run(t, "The scheduling queue, on a real API server")
 }

@@ -92,18 +92,18 @@ func inUse(ctx context.Context, name, nodeName, device string) {
 	Expect(K8s.Status().Update(ctx, c)).To(Succeed())
 }
 
-var _ = Describe("What happens to devices", Ordered, ContinueOnFailure, func() {
+var _ = Describe("A change of devices", Ordered, ContinueOnFailure, func() {
 	var w wakers
 	BeforeAll(func() { w.start() })
 	BeforeEach(w.expectCleared)
 
 	DescribeTable("wakes the pods that it may help, and no others:", w.check,
-		Entry("a claim comes", wake{
+		Entry("a claim is created", wake{
 			plugin: "DynamicResources", gated: true, given: []client.Object{NodeOf("n1"), deviceClass("class"), devices("n1", "d1")},
 			woken: []*corev1.Pod{p("pod", usingDevice("claim"))}, asleep: []*corev1.Pod{p("other", usingDevice("other"))},
 			happens: come(deviceClaim("claim", "class")), event: of(fwk.ResourceClaim, fwk.Add),
 		}),
-		Entry("the claim that a controller made for a pod is told", wake{
+		Entry("the status of a pod names the claim that a controller created for it", wake{
 			plugin: "DynamicResources", gated: true,
 			given: []client.Object{NodeOf("n1"), deviceClass("class"), devices("n1", "d1")},
 			woken: []*corev1.Pod{p("pod", ownDevice)}, asleep: []*corev1.Pod{p("other", ownDevice)},
@@ -121,7 +121,7 @@ var _ = Describe("What happens to devices", Ordered, ContinueOnFailure, func() {
 			},
 			event: podItself,
 		}),
-		Entry("a device comes", wake{
+		Entry("a device is added", wake{
 			plugin: "DynamicResources", given: []client.Object{NodeOf("n1"), deviceClass("class"), deviceClaim("claim", "class")},
 			woken:   []*corev1.Pod{p("pod", usingDevice("claim"))},
 			happens: come(devices("n1", "d1")), event: of(fwk.ResourceSlice, fwk.Add),
@@ -134,12 +134,12 @@ var _ = Describe("What happens to devices", Ordered, ContinueOnFailure, func() {
 			}),
 			event: of(fwk.ResourceSlice, fwk.Update),
 		}),
-		Entry("a class comes", wake{
+		Entry("a class is created", wake{
 			plugin: "DynamicResources", given: []client.Object{NodeOf("n1"), devices("n1", "d1"), deviceClaim("claim", "class")},
 			woken:   []*corev1.Pod{p("pod", usingDevice("claim"))},
 			happens: come(deviceClass("class")), event: of(fwk.DeviceClass, fwk.Add),
 		}),
-		Entry("a class takes other devices", wake{
+		Entry("a class selects other devices", wake{
 			plugin: "DynamicResources",
 			given: []client.Object{NodeOf("n1"), devices("n1", "d1"), deviceClaim("claim", "class"), deviceClass("class", func(c *resourcev1.DeviceClass) {
 				c.Spec.Selectors[0].CEL.Expression = "false"
@@ -147,18 +147,18 @@ var _ = Describe("What happens to devices", Ordered, ContinueOnFailure, func() {
 			woken:   []*corev1.Pod{p("pod", usingDevice("claim"))},
 			happens: have(deviceClass("class"), func(c *resourcev1.DeviceClass) { c.Spec = deviceClass("class").Spec }), event: of(fwk.DeviceClass, fwk.Update),
 		}),
-		Entry("a node comes, and devices are on nodes", wake{
+		Entry("a node is added, and devices are on nodes", wake{
 			plugin: "DynamicResources", given: []client.Object{NodeOf("n1"), deviceClass("class"), devices("n2", "d1"), deviceClaim("claim", "class")},
 			woken:   []*corev1.Pod{p("pod", usingDevice("claim"))},
 			happens: come(NodeOf("n2")), event: of(fwk.Node, fwk.Add),
 		}),
-		Entry("a class comes for an extended resource", wake{
+		Entry("a class for an extended resource is created", wake{
 			plugin: "NodeResourcesFit", given: []client.Object{NodeOf("n1"), devices("n1", "d1")},
 			woken:   []*corev1.Pod{p("pod", asking("example.com/gpu", "1"))},
 			asleep:  []*corev1.Pod{p("other", asking("example.com/fpga", "1"))},
 			happens: come(deviceClass("class", forResource("example.com/gpu"))), event: of(fwk.DeviceClass, fwk.Add),
 		}),
-		Entry("a class is for an extended resource now", wake{
+		Entry("a class gets an extended resource", wake{
 			plugin: "NodeResourcesFit", given: []client.Object{NodeOf("n1"), devices("n1", "d1"), deviceClass("class")},
 			woken:   []*corev1.Pod{p("pod", asking("example.com/gpu", "1"))},
 			asleep:  []*corev1.Pod{p("other", asking("example.com/fpga", "1"))},
@@ -166,7 +166,7 @@ var _ = Describe("What happens to devices", Ordered, ContinueOnFailure, func() {
 		}),
 	)
 
-	It("wakes the pod that lacks a device when the claim of somebody else gives it back", func(ctx context.Context) {
+	It("wakes the pod that lacks a device when another claim releases it", func(ctx context.Context) {
 		given(ctx, deviceClass("class"))
 		given(ctx, devices("n1", "d1"))
 		given(ctx, deviceClaim("taken", "class"))

@@ -47,7 +47,7 @@ func asking(of corev1.ResourceName, quantity string) func(*corev1.Pod) {
 	}
 }
 
-var _ = Describe("What happens to nodes", Ordered, ContinueOnFailure, func() {
+var _ = Describe("A change of nodes", Ordered, ContinueOnFailure, func() {
 	var w wakers
 	BeforeAll(func() { w.start() })
 	BeforeEach(w.expectCleared)
@@ -56,7 +56,7 @@ var _ = Describe("What happens to nodes", Ordered, ContinueOnFailure, func() {
 	allocatable, labels, taints := of(fwk.Node, fwk.UpdateNodeAllocatable), of(fwk.Node, fwk.UpdateNodeLabel), of(fwk.Node, fwk.UpdateNodeTaint)
 
 	DescribeTable("wakes the pods that it may help, and no others:", w.check,
-		Entry("a node grows: those that it has too little room for, not those that do not tolerate it", wake{
+		Entry("a node grows: pods that lack room there, not those that do not tolerate it", wake{
 			plugin: "NodeResourcesFit", given: []client.Object{Tainted(NodeOf("n1"), "sick")},
 			woken:   []*corev1.Pod{p("tolerant", CPU("6"), Tolerating("sick"))},
 			happens: haveNodeStatus("n1", func(n *corev1.Node) { roomy(n, corev1.ResourceCPU, "6") }), event: allocatable,
@@ -66,7 +66,7 @@ var _ = Describe("What happens to nodes", Ordered, ContinueOnFailure, func() {
 			asleep:  []*corev1.Pod{p("intolerant", CPU("6"))},
 			happens: haveNodeStatus("n1", func(n *corev1.Node) { roomy(n, corev1.ResourceCPU, "6") }), event: allocatable,
 		}),
-		Entry("a node gets more of one thing, and pods lack another", wake{
+		Entry("a node gets more of one resource, and pods lack another", wake{
 			plugin: "NodeResourcesFit", given: []client.Object{NodeOf("n1")},
 			woken:   []*corev1.Pod{p("memory", asking(corev1.ResourceMemory, "12Gi"))},
 			asleep:  []*corev1.Pod{p("cpu", CPU("6"))},
@@ -78,7 +78,7 @@ var _ = Describe("What happens to nodes", Ordered, ContinueOnFailure, func() {
 			asleep:  []*corev1.Pod{p("big", CPU("9"))},
 			happens: haveNodeStatus("n1", func(n *corev1.Node) { roomy(n, corev1.ResourceCPU, "6") }), event: allocatable,
 		}),
-		Entry("a node may hold more pods", wake{
+		Entry("a node allows more pods", wake{
 			plugin: "NodeResourcesFit", given: []client.Object{roomy(NodeOf("n1"), corev1.ResourcePods, "1"), PodOf("somebody-else", "resident", OnNode("n1"))},
 			woken:   []*corev1.Pod{p("pod")},
 			happens: haveNodeStatus("n1", func(n *corev1.Node) { roomy(n, corev1.ResourcePods, "2") }), event: allocatable,
@@ -95,35 +95,35 @@ var _ = Describe("What happens to nodes", Ordered, ContinueOnFailure, func() {
 			asleep:  []*corev1.Pod{p("big", CPU("9"))},
 			happens: come(roomy(NodeOf("n2"), corev1.ResourceCPU, "6")), event: added,
 		}),
-		Entry("a node is labelled as some want it", wake{
+		Entry("a node gets a label that some pods select", wake{
 			plugin: "NodeAffinity", given: []client.Object{NodeOf("n1", "group", "a")},
 			woken:   []*corev1.Pod{p("b", Selecting("group", "b"))},
 			asleep:  []*corev1.Pod{p("c", Selecting("group", "c"))},
 			happens: have(NodeOf("n1"), Relabelled("group", "b")), event: labels,
 		}),
-		Entry("a node is labelled, but suited before", wake{
+		Entry("a node that pods already selected gets a label", wake{
 			plugin: "NodeAffinity", also: []string{"NodeResourcesFit"}, given: []client.Object{NodeOf("n1", "group", "a"), NodeOf("n2", "group", "b")},
 			asleep:  []*corev1.Pod{p("a", Selecting("group", "a"), CPU("6"))},
 			happens: have(NodeOf("n1"), Relabelled("group", "a", "more", "yes")), event: labels,
 		}),
-		Entry("a node that some want is added", wake{
+		Entry("a node that some pods select is added", wake{
 			plugin: "NodeAffinity", given: []client.Object{NodeOf("n1", "group", "a")},
 			woken:   []*corev1.Pod{p("b", Selecting("group", "b"))},
 			asleep:  []*corev1.Pod{p("c", Selecting("group", "c"))},
 			happens: come(NodeOf("n2", "group", "b")), event: added,
 		}),
-		Entry("a taint changes: also those that only waited for a new node, which may have come with it", wake{
+		Entry("a taint is removed: also wakes pods that wait only for a new node, since a new node may have had the taint", wake{
 			plugin: "NodeAffinity", given: []client.Object{Tainted(NodeOf("n1", "group", "a"), "sick")},
 			woken:   []*corev1.Pod{p("b", Selecting("group", "b"), Tolerating("sick"))},
 			happens: have(NodeOf("n1"), func(n *corev1.Node) { n.Spec.Taints = nil }), event: taints,
 		}),
-		Entry("a taint gives way to another that some tolerate", wake{
+		Entry("a taint is replaced by one that some pods tolerate", wake{
 			plugin: "TaintToleration", given: []client.Object{Tainted(NodeOf("n1"), "sick")},
 			woken:   []*corev1.Pod{p("one", Tolerating("gpu"))},
 			asleep:  []*corev1.Pod{p("two", Tolerating("fpga")), p("three")},
 			happens: have(NodeOf("n1"), func(n *corev1.Node) { Tainted(n, "gpu") }), event: taints,
 		}),
-		Entry("a node with a taint that some tolerate is added", wake{
+		Entry("a node with a taint that some pods tolerate is added", wake{
 			plugin: "TaintToleration", given: []client.Object{Tainted(NodeOf("n1"), "sick")},
 			woken:   []*corev1.Pod{p("one", Tolerating("gpu"))},
 			asleep:  []*corev1.Pod{p("two", Tolerating("fpga")), p("three")},
@@ -144,7 +144,7 @@ var _ = Describe("What happens to nodes", Ordered, ContinueOnFailure, func() {
 			asleep:  []*corev1.Pod{p("pod")},
 			happens: come(Cordoned(NodeOf("n2"))), event: added,
 		}),
-		Entry("a node is added where no port is taken", wake{
+		Entry("a node without used host ports is added", wake{
 			plugin: "NodePorts", given: []client.Object{NodeOf("n1"), PodOf("somebody-else", "resident", HostPort(8080), OnNode("n1"))},
 			woken:   []*corev1.Pod{p("pod", HostPort(8080))},
 			happens: come(NodeOf("n2")), event: added,
@@ -168,7 +168,7 @@ var _ = Describe("What happens to nodes", Ordered, ContinueOnFailure, func() {
 			}),
 			event: of(fwk.Node, fwk.UpdateNodeCondition),
 		}),
-		Entry("images and heartbeats of a node are reported, which is nothing to any pod", wake{
+		Entry("images and heartbeats of a node are reported, which affects no pod", wake{
 			plugin: "NodeResourcesFit", given: []client.Object{NodeOf("n1")},
 			asleep: []*corev1.Pod{p("pod", CPU("6"))},
 			happens: func(ctx context.Context) {

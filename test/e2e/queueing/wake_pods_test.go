@@ -74,7 +74,7 @@ func resize(name, quantity string) func(context.Context) {
 	}
 }
 
-var _ = Describe("What happens to pods", Ordered, ContinueOnFailure, func() {
+var _ = Describe("A change of pods", Ordered, ContinueOnFailure, func() {
 	var w wakers
 	BeforeAll(func() { w.start() })
 	BeforeEach(w.expectCleared)
@@ -85,37 +85,37 @@ var _ = Describe("What happens to pods", Ordered, ContinueOnFailure, func() {
 
 	DescribeTable("wakes the pods that it may help, and no others:", w.check,
 		// The pod itself.
-		Entry("a pod tolerates more", wake{
+		Entry("a pod gets a toleration", wake{
 			plugin: "TaintToleration", given: []client.Object{Tainted(NodeOf("n1"), "sick")},
 			woken: []*corev1.Pod{p("pod")}, asleep: []*corev1.Pod{p("other")},
 			happens: have(p("pod"), Tolerating("sick")), event: podItself,
 		}),
-		Entry("a pod tolerates more, which lets it on cordoned nodes", wake{
+		Entry("a pod gets a toleration for cordoned nodes", wake{
 			plugin: "NodeUnschedulable", alone: true, given: []client.Object{Cordoned(NodeOf("n1"))},
 			woken: []*corev1.Pod{p("pod")}, asleep: []*corev1.Pod{p("other")},
 			happens: have(p("pod"), Tolerating(corev1.TaintNodeUnschedulable)), event: podItself,
 		}),
-		Entry("a pod that is not tolerated is labelled", wake{
+		Entry("a pod that lacks a toleration gets a label", wake{
 			plugin: "TaintToleration", given: []client.Object{Tainted(NodeOf("n1"), "sick")},
 			asleep:  []*corev1.Pod{p("pod")},
 			happens: have(p("pod"), Labelled("app", "web")), event: podItself,
 		}),
-		Entry("a pod asks for less", wake{
+		Entry("a pod requests less", wake{
 			plugin: "NodeResourcesFit", given: []client.Object{NodeOf("n1")},
 			woken: []*corev1.Pod{p("pod", CPU("6"))}, asleep: []*corev1.Pod{p("other", CPU("6"))},
 			happens: resize("pod", "1"), event: podItself,
 		}),
-		Entry("a pod asks for more", wake{
+		Entry("a pod requests more", wake{
 			plugin: "NodeResourcesFit", given: []client.Object{NodeOf("n1")},
 			asleep:  []*corev1.Pod{p("pod", CPU("6")), p("other", CPU("6"))},
 			happens: resize("pod", "7"), event: podItself,
 		}),
-		Entry("a pod is annotated", wake{
+		Entry("a pod gets an annotation", wake{
 			plugin: "NodeResourcesFit", given: []client.Object{NodeOf("n1")},
 			asleep:  []*corev1.Pod{p("pod", CPU("6"))},
 			happens: have(p("pod"), func(pod *corev1.Pod) { metav1.SetMetaDataAnnotation(&pod.ObjectMeta, "seen", "yes") }), event: podItself,
 		}),
-		Entry("the label that a pod wants to be beside is its own now", wake{
+		Entry("a pod gets the label of its own affinity", wake{
 			plugin: "InterPodAffinity", given: []client.Object{NodeOf("n1")},
 			woken: []*corev1.Pod{p("pod", beside("web", host))}, asleep: []*corev1.Pod{p("other", beside("db", host))},
 			happens: have(p("pod"), Labelled("web", "x")), event: podItself,
@@ -132,7 +132,7 @@ var _ = Describe("What happens to pods", Ordered, ContinueOnFailure, func() {
 			asleep:  []*corev1.Pod{p("pod", GatedBy("one", "two"))},
 			happens: have(p("pod"), GatedBy("two")), event: podItself,
 		}),
-		Entry("something else about a gated pod changes", wake{
+		Entry("another field of a gated pod changes", wake{
 			plugin: "SchedulingGates", gated: true, given: []client.Object{NodeOf("n1")},
 			asleep:  []*corev1.Pod{p("pod", GatedBy("one"))},
 			happens: have(p("pod"), Labelled("app", "web")), event: podItself,
@@ -149,7 +149,7 @@ var _ = Describe("What happens to pods", Ordered, ContinueOnFailure, func() {
 			woken:   []*corev1.Pod{p("pod", CPU("2"))},
 			happens: goAway(resident("resident", "n1")), event: deleted,
 		}),
-		Entry("a pod ends", wake{
+		Entry("a pod terminates", wake{
 			plugin: "NodeResourcesFit", given: []client.Object{NodeOf("n1"), resident("resident", "n1", CPU("3"))},
 			woken: []*corev1.Pod{p("pod", CPU("2"))},
 			happens: func(ctx context.Context) {
@@ -160,22 +160,22 @@ var _ = Describe("What happens to pods", Ordered, ContinueOnFailure, func() {
 			},
 			event: deleted,
 		}),
-		Entry("a pod asks for less of what others lack", wake{
+		Entry("a pod requests less of what others lack", wake{
 			plugin: "NodeResourcesFit", given: []client.Object{NodeOf("n1"), resident("resident", "n1", CPU("3"))},
 			woken:   []*corev1.Pod{p("pod", CPU("2"))},
 			happens: resize("resident", "1"), event: scaledDown,
 		}),
-		Entry("a pod comes, which takes room", wake{
+		Entry("a pod is created, which takes room", wake{
 			plugin: "NodeResourcesFit", given: []client.Object{NodeOf("n1")},
 			asleep:  []*corev1.Pod{p("pod", CPU("6"))},
 			happens: come(resident("resident", "n1")), event: added,
 		}),
-		Entry("a pod is labelled, which frees no room", wake{
+		Entry("a pod gets a label, which frees no room", wake{
 			plugin: "NodeResourcesFit", given: []client.Object{NodeOf("n1"), resident("resident", "n1", CPU("3"))},
 			asleep:  []*corev1.Pod{p("pod", CPU("2"))},
 			happens: have(resident("resident", "n1"), Labelled("app", "web")), event: relabel,
 		}),
-		Entry("a pod is deleted that kept a host port", wake{
+		Entry("a pod with a host port is deleted", wake{
 			plugin: "NodePorts",
 			given:  []client.Object{NodeOf("n1"), resident("one", "n1", HostPort(8080)), resident("two", "n1", HostPort(8081))},
 			woken:  []*corev1.Pod{p("pod", HostPort(8080))}, asleep: []*corev1.Pod{p("other", HostPort(8081))},
@@ -183,34 +183,34 @@ var _ = Describe("What happens to pods", Ordered, ContinueOnFailure, func() {
 		}),
 
 		// Affinity.
-		Entry("a pod loses the label that others shun", wake{
+		Entry("a pod loses the label of others' anti-affinity", wake{
 			plugin: "InterPodAffinity", given: []client.Object{NodeOf("n1"), resident("resident", "n1", Labelled("loud", "x"), bothLabels)},
 			woken: []*corev1.Pod{p("pod", apart("loud", host))}, asleep: []*corev1.Pod{p("other", apart("smelly", host))},
 			happens: have(resident("resident", "n1"), func(pod *corev1.Pod) { delete(pod.Labels, "loud") }), event: relabel,
 		}),
-		Entry("a pod that others shun is deleted", wake{
+		Entry("a pod that others have anti-affinity to is deleted", wake{
 			plugin: "InterPodAffinity",
 			given:  []client.Object{NodeOf("n1"), resident("one", "n1", Labelled("loud", "x")), resident("two", "n1", Labelled("smelly", "x"))},
 			woken:  []*corev1.Pod{p("pod", apart("loud", host))}, asleep: []*corev1.Pod{p("other", apart("smelly", host))},
 			happens: goAway(resident("one", "n1")), event: deleted,
 		}),
-		Entry("a pod that shuns others is deleted", wake{
+		Entry("a pod with anti-affinity to others is deleted", wake{
 			plugin: "InterPodAffinity",
 			given:  []client.Object{NodeOf("n1"), resident("one", "n1", apart("loud", host)), resident("two", "n1", apart("smelly", host))},
 			woken:  []*corev1.Pod{p("pod", Labelled("loud", "x"))}, asleep: []*corev1.Pod{p("other", Labelled("smelly", "x"))},
 			happens: goAway(resident("one", "n1")), event: deleted,
 		}),
-		Entry("a pod gets the label that others want to be beside", wake{
+		Entry("a pod gets the label of others' affinity", wake{
 			plugin: "InterPodAffinity", given: []client.Object{NodeOf("n1"), resident("resident", "n1")},
 			woken: []*corev1.Pod{p("pod", beside("web", host))}, asleep: []*corev1.Pod{p("other", beside("db", host))},
 			happens: have(resident("resident", "n1"), Labelled("web", "x")), event: relabel,
 		}),
-		Entry("a pod comes that others want to be beside", wake{
+		Entry("a pod that others have affinity to is created", wake{
 			plugin: "InterPodAffinity", given: []client.Object{NodeOf("n1")},
 			woken: []*corev1.Pod{p("pod", beside("web", host))}, asleep: []*corev1.Pod{p("other", beside("db", host))},
 			happens: come(resident("resident", "n1", Labelled("web", "x"))), event: added,
 		}),
-		Entry("a node comes with the topology of an affinity", wake{
+		Entry("a node with the topology of an affinity is added", wake{
 			plugin: "InterPodAffinity", given: []client.Object{NodeOf("n1")},
 			woken:   []*corev1.Pod{p("pod", beside("web", "zone"), Labelled("web", "x"))},
 			asleep:  []*corev1.Pod{p("other", beside("db", "region"), Labelled("db", "x"))},
@@ -236,7 +236,7 @@ var _ = Describe("What happens to pods", Ordered, ContinueOnFailure, func() {
 			asleep:  []*corev1.Pod{p("stays", apart("loud", "row"))},
 			happens: have(NodeOf("n1"), Relabelled("service", "s2", "row", "w1")), event: of(fwk.Node, fwk.UpdateNodeLabel),
 		}),
-		Entry("the labels of a namespace change, which affinity by namespace does not hear of, as in kube-scheduler", wake{
+		Entry("the labels of a namespace change, which wakes no pod with a namespace selector, as in kube-scheduler", wake{
 			plugin: "InterPodAffinity",
 			given: []client.Object{
 				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}, NodeOf("n1"), inNamespace(resident("resident", "n1", Labelled("web", "x")), "team"),
@@ -254,12 +254,12 @@ var _ = Describe("What happens to pods", Ordered, ContinueOnFailure, func() {
 		}),
 
 		// Spread.
-		Entry("a pod comes that counts", wake{
+		Entry("a pod that counts is created", wake{
 			plugin: "PodTopologySpread", given: []client.Object{NodeOf("n1"), resident("one", "n1", Labelled("web", "x")), resident("two", "n1", Labelled("db", "x"))},
 			woken: []*corev1.Pod{p("pod", spread("web", host, 3))}, asleep: []*corev1.Pod{p("other", spread("db", host, 3))},
 			happens: come(resident("three", "n1", Labelled("web", "x"))), event: added,
 		}),
-		Entry("a pod does not count any more", wake{
+		Entry("a pod no longer counts", wake{
 			plugin: "PodTopologySpread", given: []client.Object{NodeOf("n1"), resident("one", "n1", Labelled("web", "x")), resident("two", "n1", Labelled("db", "x"))},
 			woken: []*corev1.Pod{p("pod", spread("web", host, 3))}, asleep: []*corev1.Pod{p("other", spread("db", host, 3))},
 			happens: have(resident("one", "n1"), func(pod *corev1.Pod) { pod.Labels = nil }), event: relabel,
@@ -269,13 +269,13 @@ var _ = Describe("What happens to pods", Ordered, ContinueOnFailure, func() {
 			woken: []*corev1.Pod{p("pod", spread("web", host, 2))}, asleep: []*corev1.Pod{p("other", spread("db", host, 3))},
 			happens: goAway(resident("one", "n1")), event: deleted,
 		}),
-		Entry("a node comes to a topology", wake{
+		Entry("a node is added to a topology", wake{
 			plugin: "PodTopologySpread",
 			given:  []client.Object{NodeOf("n1", "rack", "k1"), NodeOf("n2", "zone", "z1"), resident("one", "n1", Labelled("web", "x")), resident("two", "n2", Labelled("web", "x"))},
 			woken:  []*corev1.Pod{p("pod", spread("web", "rack", 2))}, asleep: []*corev1.Pod{p("other", spread("web", "zone", 2))},
 			happens: come(NodeOf("n3", "rack", "k1")), event: of(fwk.Node, fwk.Add),
 		}),
-		Entry("a node leaves a topology, comes to one, changes in one", wake{
+		Entry("a node leaves a topology, joins one, changes within one", wake{
 			plugin: "PodTopologySpread",
 			given: []client.Object{
 				NodeOf("n1", "rack", "k1", "region", "r1", "service", "s1"), NodeOf("n2", "rack", "k1", "region", "r1", "service", "s1"),

@@ -128,7 +128,7 @@ func inline(pod *corev1.Pod) {
 	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "inline", VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: driver}}})
 }
 
-var _ = Describe("What happens to volumes", Ordered, ContinueOnFailure, func() {
+var _ = Describe("A change of volumes", Ordered, ContinueOnFailure, func() {
 	var w wakers
 	BeforeAll(func() { w.start() })
 	BeforeEach(w.expectCleared)
@@ -144,7 +144,7 @@ var _ = Describe("What happens to volumes", Ordered, ContinueOnFailure, func() {
 
 	DescribeTable("wakes the pods that it may help, and no others:", w.check,
 		// VolumeZone.
-		Entry("the volume of a claim comes", wake{
+		Entry("the volume of a claim is created", wake{
 			plugin: "VolumeZone", alone: true, given: []client.Object{zone, claim("claim", boundTo("v1"))},
 			woken:   []*corev1.Pod{p("pod", UsingClaim("claim"))},
 			happens: come(volume("v1", inZone("z1"))), event: of(fwk.PersistentVolume, fwk.Add),
@@ -154,12 +154,12 @@ var _ = Describe("What happens to volumes", Ordered, ContinueOnFailure, func() {
 			woken:   []*corev1.Pod{p("pod", UsingClaim("claim"))},
 			happens: have(volume("v1"), inZone("z1")), event: of(fwk.PersistentVolume, fwk.Update),
 		}),
-		Entry("something else about a volume changes", wake{
+		Entry("another field of a volume changes", wake{
 			plugin: "VolumeZone", alone: true, given: []client.Object{zone, volume("v1", inZone("z2")), claim("claim", boundTo("v1"))},
 			asleep:  []*corev1.Pod{p("pod", UsingClaim("claim"))},
 			happens: have(volume("v1"), func(v *corev1.PersistentVolume) { v.Labels["more"] = "yes" }), event: of(fwk.PersistentVolume, fwk.Update),
 		}),
-		Entry("a claim comes that is bound already", wake{
+		Entry("a claim that is already bound is created", wake{
 			plugin: "VolumeZone", alone: true, given: []client.Object{zone, volume("v1", inZone("z1"))},
 			woken: []*corev1.Pod{p("pod", UsingClaim("claim"))}, asleep: []*corev1.Pod{p("other", UsingClaim("other"))},
 			happens: come(claim("claim", boundTo("v1"))), event: of(fwk.PersistentVolumeClaim, fwk.Add),
@@ -169,46 +169,46 @@ var _ = Describe("What happens to volumes", Ordered, ContinueOnFailure, func() {
 			woken: []*corev1.Pod{p("pod", UsingClaim("claim"))}, asleep: []*corev1.Pod{p("other", UsingClaim("other"))},
 			happens: have(claim("claim"), boundTo("v1")), event: of(fwk.PersistentVolumeClaim, fwk.Update),
 		}),
-		Entry("a class comes that binds late", wake{
+		Entry("a class with delayed binding is created", wake{
 			plugin: "VolumeZone", alone: true, given: []client.Object{zone, claim("claim", ofClass("class"))},
 			woken:   []*corev1.Pod{p("pod", UsingClaim("claim"))},
 			happens: come(class("class", late)), event: of(fwk.StorageClass, fwk.Add),
 		}),
-		Entry("a class comes that binds at once", wake{
+		Entry("a class with immediate binding is created", wake{
 			plugin: "VolumeZone", alone: true, given: []client.Object{zone, claim("claim", ofClass("class"))},
 			asleep:  []*corev1.Pod{p("pod", UsingClaim("claim"))},
 			happens: come(class("class", immediate)), event: of(fwk.StorageClass, fwk.Add),
 		}),
-		Entry("a node comes, and volumes have zones", wake{
+		Entry("a node is added, and volumes have zones", wake{
 			plugin: "VolumeZone", alone: true, given: []client.Object{zone, volume("v1", inZone("z2")), claim("claim", boundTo("v1"))},
 			woken:   []*corev1.Pod{p("pod", UsingClaim("claim"))},
 			happens: come(NodeOf("n2", corev1.LabelTopologyZone, "z2")), event: of(fwk.Node, fwk.Add),
 		}),
 
 		// VolumeRestrictions.
-		Entry("a claim for one pod comes", wake{
+		Entry("a ReadWriteOncePod claim is created", wake{
 			plugin: "VolumeRestrictions", alone: true, given: []client.Object{NodeOf("n1")},
 			woken: []*corev1.Pod{p("pod", UsingClaim("claim"))}, asleep: []*corev1.Pod{p("other", UsingClaim("other"))},
 			happens: come(claim("claim", byOnePod)), event: of(fwk.PersistentVolumeClaim, fwk.Add),
 		}),
-		Entry("the one pod of a claim is deleted", wake{
+		Entry("the pod of a ReadWriteOncePod claim is deleted", wake{
 			plugin: "VolumeRestrictions", alone: true, given: []client.Object{NodeOf("n1"), claim("claim", byOnePod), resident("resident", "n1", UsingClaim("claim"))},
 			woken: []*corev1.Pod{p("pod", UsingClaim("claim"))}, asleep: []*corev1.Pod{p("other", UsingClaim("other"))},
 			happens: goAway(resident("resident", "n1")), event: schedframework.EventAssignedPodDelete,
 		}),
 
 		// VolumeBinding.
-		Entry("a node comes where a volume can be used", wake{
+		Entry("a node where a volume can be used is added", wake{
 			plugin: "VolumeBinding", alone: true, given: []client.Object{zone, volume("v1", usableIn(corev1.LabelTopologyZone, "z2")), claim("claim", boundTo("v1"))},
 			woken:   []*corev1.Pod{p("pod", UsingClaim("claim"))},
 			happens: come(NodeOf("n2", corev1.LabelTopologyZone, "z2")), event: of(fwk.Node, fwk.Add),
 		}),
-		Entry("a node is labelled so that a volume can be used there", wake{
+		Entry("a node gets a label with which a volume can be used there", wake{
 			plugin: "VolumeBinding", alone: true, given: []client.Object{NodeOf("n1"), volume("v1", usableIn("disk", "yes")), claim("claim", boundTo("v1"))},
 			woken:   []*corev1.Pod{p("pod", UsingClaim("claim"))},
 			happens: have(NodeOf("n1"), Relabelled("disk", "yes")), event: of(fwk.Node, fwk.UpdateNodeLabel),
 		}),
-		Entry("a volume comes", wake{
+		Entry("a volume is created", wake{
 			plugin: "VolumeBinding", alone: true, given: []client.Object{NodeOf("n1"), claim("claim")},
 			woken:   []*corev1.Pod{p("pod", UsingClaim("claim"))},
 			happens: come(volume("v1")), event: of(fwk.PersistentVolume, fwk.Add),
@@ -218,17 +218,17 @@ var _ = Describe("What happens to volumes", Ordered, ContinueOnFailure, func() {
 			woken:   []*corev1.Pod{p("pod", UsingClaim("claim"))},
 			happens: have(volume("v1"), inZone("z1")), event: of(fwk.PersistentVolume, fwk.Update),
 		}),
-		Entry("a claim comes", wake{
+		Entry("a claim is created", wake{
 			plugin: "VolumeBinding", alone: true, given: []client.Object{NodeOf("n1"), volume("v1")},
 			woken: []*corev1.Pod{p("pod", UsingClaim("claim"))}, asleep: []*corev1.Pod{p("other", UsingClaim("other"))},
 			happens: come(claim("claim", boundTo("v1"))), event: of(fwk.PersistentVolumeClaim, fwk.Add),
 		}),
-		Entry("a claim is bound that pods wait for", wake{
+		Entry("a claim that pods wait for is bound", wake{
 			plugin: "VolumeBinding", alone: true, given: []client.Object{NodeOf("n1"), volume("v1"), claim("claim"), claim("other")},
 			woken: []*corev1.Pod{p("pod", UsingClaim("claim"))}, asleep: []*corev1.Pod{p("other", UsingClaim("other"))},
 			happens: have(claim("claim"), boundTo("v1")), event: of(fwk.PersistentVolumeClaim, fwk.Update),
 		}),
-		Entry("the class of a claim comes", wake{
+		Entry("the class of a claim is created", wake{
 			plugin: "VolumeBinding", alone: true, given: []client.Object{NodeOf("n1"), claim("claim", ofClass("class"))},
 			woken:   []*corev1.Pod{p("pod", UsingClaim("claim"))},
 			happens: come(class("class", late)), event: of(fwk.StorageClass, fwk.Add),
@@ -238,7 +238,7 @@ var _ = Describe("What happens to volumes", Ordered, ContinueOnFailure, func() {
 			woken:   []*corev1.Pod{p("pod", UsingClaim("claim"))},
 			happens: have(class("class", late), allowing("z1")), event: of(fwk.StorageClass, fwk.Update),
 		}),
-		Entry("something else about a class changes", wake{
+		Entry("another field of a class changes", wake{
 			plugin: "VolumeBinding", alone: true, given: []client.Object{zone, class("class", late, allowing("z2")), claim("claim", ofClass("class"))},
 			asleep:  []*corev1.Pod{p("pod", UsingClaim("claim"))},
 			happens: have(class("class", late), func(c *storagev1.StorageClass) { c.Labels = map[string]string{"seen": "yes"} }),
@@ -257,23 +257,23 @@ var _ = Describe("What happens to volumes", Ordered, ContinueOnFailure, func() {
 			}),
 			event: of(fwk.CSINode, fwk.Update),
 		}),
-		Entry("something else about the CSI drivers of a node changes", wake{
+		Entry("another field of the CSI drivers of a node changes", wake{
 			plugin: "VolumeBinding", alone: true, given: []client.Object{NodeOf("n1"), csiNode("n1", 5), claim("claim")},
 			asleep:  []*corev1.Pod{p("pod", UsingClaim("claim"))},
 			happens: have(csiNode("n1", 5), func(c *storagev1.CSINode) { metav1.SetMetaDataAnnotation(&c.ObjectMeta, "seen", "yes") }),
 			event:   of(fwk.CSINode, fwk.Update),
 		}),
-		Entry("a driver tells no capacity any more", wake{
+		Entry("a driver no longer reports capacity", wake{
 			plugin: "VolumeBinding", alone: true, given: []client.Object{NodeOf("n1"), csiDriver(true), claim("claim")},
 			woken:   []*corev1.Pod{p("pod", UsingClaim("claim"), inline)},
 			happens: have(csiDriver(true), func(d *storagev1.CSIDriver) { d.Spec.StorageCapacity = ptr.To(false) }), event: of(fwk.CSIDriver, fwk.Update),
 		}),
-		Entry("a driver tells capacity now", wake{
+		Entry("a driver reports capacity now", wake{
 			plugin: "VolumeBinding", alone: true, given: []client.Object{NodeOf("n1"), csiDriver(false), claim("claim")},
 			asleep:  []*corev1.Pod{p("pod", UsingClaim("claim"), inline)},
 			happens: have(csiDriver(false), func(d *storagev1.CSIDriver) { d.Spec.StorageCapacity = ptr.To(true) }), event: of(fwk.CSIDriver, fwk.Update),
 		}),
-		Entry("capacity is told", wake{
+		Entry("capacity is reported", wake{
 			plugin: "VolumeBinding", alone: true, given: []client.Object{NodeOf("n1"), csiDriver(true), class("class", late), claim("claim", ofClass("class"))},
 			woken:   []*corev1.Pod{p("pod", UsingClaim("claim"))},
 			happens: come(capacity("5Gi")), event: of(fwk.CSIStorageCapacity, fwk.Add),
@@ -292,7 +292,7 @@ var _ = Describe("What happens to volumes", Ordered, ContinueOnFailure, func() {
 		}),
 
 		// NodeVolumeLimits.
-		Entry("the limits of another node are told", wake{
+		Entry("the limits of another node are reported", wake{
 			plugin: "NodeVolumeLimits", alone: true, given: []client.Object{NodeOf("n1"), csiNode("n1", 0), volume("v1", byDriver), claim("claim", boundTo("v1"))},
 			woken:   []*corev1.Pod{p("pod", UsingClaim("claim"))},
 			happens: come(csiNode("n2", 5)), event: of(fwk.CSINode, fwk.Add),

@@ -67,12 +67,12 @@ var changes = []change{
 		respec(ctx, c.name, c.spec("percentageOfNodesToScore: 50"))
 		ExpectProgrammed(ctx, c.name)
 	}},
-	{"is broken, for it names a plugin that there is not", kept, func(ctx context.Context, c *cell) {
+	{"is broken: it names a plugin that does not exist", kept, func(ctx context.Context, c *cell) {
 		broken := "  filter: {enabled: [{name: Nobody}]}\n"
 		respec(ctx, c.name, holderEverywhere+broken+"schedulerName: "+c.name)
 		ExpectCondition(ctx, c.name, v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonKeptLastGood)
 	}},
-	{"is broken, for a plugin cannot be built", kept, func(ctx context.Context, c *cell) {
+	{"is broken: a plugin cannot be built", kept, func(ctx context.Context, c *cell) {
 		respec(ctx, c.name, c.spec("pluginConfig: [{name: Holder, args: {fail: true}}]"))
 		ExpectCondition(ctx, c.name, v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonBuildFailed)
 	}},

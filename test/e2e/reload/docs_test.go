@@ -17,7 +17,7 @@ import (
 // continue on indented lines.
 var listed = regexp.MustCompile("(?m)^(?:- |\\| )`([a-z0-9_/]+_test\\.go)`: ([^|\n]+(?:\n  [^|\n]+)*)")
 
-func TestThePageOfTheRulesNamesTestsThatThereAre(t *testing.T) {
+func TestReloadRulesPageNamesExistingTests(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(testcluster.Root(), "docs", "reload-rules.md"))
 	if err != nil {
 		t.Fatal(err)

@@ -128,7 +128,7 @@ func (c *cell) run(ctx context.Context) (generation int) {
 		Expect(old.closes.Load()).To(BeZero(), "a generation with a pod under way is not closed")
 		Expect(old.ctx.Err()).NotTo(HaveOccurred())
 	} else if retired {
-		Eventually(old.closes.Load).WithContext(ctx).Should(Equal(int32(1)), "nobody is left in the old generation")
+		Eventually(old.closes.Load).WithContext(ctx).Should(Equal(int32(1)), "no pod is left in the old generation")
 	}
 	switch {
 	case c.moment.underWay:
@@ -208,7 +208,7 @@ func (c *cell) end(ctx context.Context, generation int) {
 		want += 1000
 	}
 	Eventually(func(g Gomega) {
-		g.Expect(requested(c.node.Name)).To(Equal(want), "the room of the node is that of its pods")
+		g.Expect(requested(c.node.Name)).To(Equal(want), "the used room of the node is that of its pods")
 		g.Expect(run.Scheduler.Cache().Dump().AssumedPods.Has(c.pod.UID)).To(BeFalse())
 		_, known := run.Scheduler.Queue().Get(c.pod.UID)
 		g.Expect(known).To(BeFalse())
@@ -250,7 +250,7 @@ var _ = Describe("The matrix of reloads:", Ordered, ContinueOnFailure, func() {
 		}
 	}
 
-	It("leaves as many generations, handlers, goroutines and metric series as there were", func(ctx context.Context) {
+	It("leaves the numbers of generations, handlers, goroutines and metric series unchanged", func(ctx context.Context) {
 		Eventually(func(g Gomega) {
 			now := takeFootprint()
 			g.Expect(now.generations).To(Equal(before.generations))

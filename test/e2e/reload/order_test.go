@@ -101,7 +101,7 @@ var _ = Describe("A queue whose order changes", func() {
 		}
 	}
 
-	It("by the policy that profiles share re-orders the pods of all of them that are active", func(ctx context.Context) {
+	It("through the policy that profiles share reorders the active pods of all of them", func(ctx context.Context) {
 		create(ctx, Policy("shared", "queueSort: {name: ByName}"), Profile(one, on("shared")), Profile(two, on("shared")))
 		ExpectProgrammed(ctx, one)
 		ExpectProgrammed(ctx, two)
@@ -123,7 +123,7 @@ var _ = Describe("A queue whose order changes", func() {
 		Expect(plugins.order(since, want)).To(Equal(want))
 	})
 
-	It("by the deletion of the profile that had its way re-orders pods that back off, whose profile has not changed", func(ctx context.Context) {
+	It("through the deletion of the profile that decided it reorders the backed-off pods of an unchanged profile", func(ctx context.Context) {
 		// The elder is the older one, but its spec is invalid when the younger starts to run.
 		create(ctx, Policy("down", "queueSort: {name: ByNameDown}\npodInitialBackoff: 1h\npodMaxBackoff: 1h"), Policy("up", "queueSort: {name: ByName}"))
 		create(ctx, Profile(one, "policyRef: {name: nowhere}"), Profile(two, on("down")))
@@ -179,7 +179,7 @@ var _ = Describe("A queue whose order changes", func() {
 		Expect(plugins.order(since, names)).To(Equal(want))
 	})
 
-	It("again and again under load loses no pod, binds none twice, and changes for all profiles at once", func(ctx context.Context) {
+	It("repeatedly under load loses no pod, binds none twice, and changes for all profiles at the same time", func(ctx context.Context) {
 		const flips, total = 20, 100 // a node takes 110
 		create(ctx, Policy("shared", "queueSort: {name: ByName}\npodInitialBackoff: 1ms\npodMaxBackoff: 1ms"), Profile(one, on("shared")), Profile(two, on("shared")))
 		ExpectProgrammed(ctx, one)
