@@ -106,6 +106,16 @@ var _ = Describe("A pod that another component nominates for a node", func() {
 	})
 })
 
+var _ = Describe("A pod that another component nominates for a node, under a profile without PostFilter plugins", func() {
+	It("loses the nomination when it is unschedulable", func(ctx context.Context) {
+		StartProfiles(ctx, map[string]string{"mine": `plugins: {postFilter: {disabled: [{name: "*"}]}}`})
+		CreateNodes(ctx, "n1")
+		big := createNominated(ctx, "big", "n1", CPU("5"))
+		ExpectUnscheduled(ctx, big, corev1.PodReasonUnschedulable, HavePrefix("0/1 nodes are available: 1 Insufficient cpu."))
+		ExpectNominated(ctx, big, "")
+	})
+})
+
 var _ = Describe("A pod that is about to be bound", func() {
 	var s *Script
 	BeforeEach(func(ctx context.Context) {

@@ -6,6 +6,7 @@ package preemption
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -72,26 +73,26 @@ func ExpectNominated(ctx context.Context, pod *corev1.Pod, node string) {
 	}).WithContext(ctx).Should(Succeed())
 }
 
+// residents creates pods that run: each is "node class [app]", and needs half a node.
+func residents(ctx context.Context, specs ...[]string) map[string]*corev1.Pod {
+	GinkgoHelper()
+	pods := map[string]*corev1.Pod{}
+	for i, spec := range specs {
+		changes := []func(*corev1.Pod){CPU("2"), OnNode(spec[0]), Prioritized(spec[1])}
+		if len(spec) > 2 {
+			changes = append(changes, Labelled("app", spec[2]))
+		}
+		name := fmt.Sprintf("%s-%d", spec[0], i)
+		pods[name] = CreatePod(ctx, "somebody-else", name, changes...)
+	}
+	return pods
+}
+
 var _ = Describe("Preemption chooses", func() {
 	BeforeEach(func(ctx context.Context) {
 		StartDefault(ctx)
 		CreateClasses(ctx, PriorityClass("lowest", 1), PriorityClass("low", 10), PriorityClass("middle", 100), PriorityClass("important", 1000))
 	})
-
-	// residents creates pods that run: each is "node class [app]", and needs half a node.
-	residents := func(ctx context.Context, specs ...[]string) map[string]*corev1.Pod {
-		GinkgoHelper()
-		pods := map[string]*corev1.Pod{}
-		for i, spec := range specs {
-			changes := []func(*corev1.Pod){CPU("2"), OnNode(spec[0]), Prioritized(spec[1])}
-			if len(spec) > 2 {
-				changes = append(changes, Labelled("app", spec[2]))
-			}
-			name := fmt.Sprintf("%s-%d", spec[0], i)
-			pods[name] = CreatePod(ctx, "somebody-else", name, changes...)
-		}
-		return pods
-	}
 
 	DescribeTable("the victims with the lowest cost:",
 		func(ctx context.Context, budgets map[string]int32, specs [][]string, needs string, node string, victims ...string) {
@@ -149,6 +150,26 @@ var _ = Describe("Preemption chooses", func() {
 		fussy := CreatePod(ctx, "mine", "fussy", Prioritized("important"), Labelled("app", "loud"), Selecting(corev1.LabelHostname, "n2"))
 		ExpectUnschedulable(ctx, fussy, "0/3 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules, 2 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate, preemption: 0/3 nodes are available: 1 No preemption victims found for incoming pod, 2 Preemption is not helpful for scheduling.")
 		ExpectStays(ctx, bystander, equal, above, loud)
+	})
+})
+
+var _ = Describe("Preemption with as few candidates as possible", func() {
+	It("chooses a node where no budget is violated if there is one", func(ctx context.Context) {
+		StartProfiles(ctx, map[string]string{
+			"mine": "pluginConfig: [{name: DefaultPreemption, args: {minCandidateNodesPercentage: 1, minCandidateNodesAbsolute: 1}}]",
+		})
+		CreateClasses(ctx, PriorityClass("low", 10), PriorityClass("middle", 100), PriorityClass("important", 1000))
+		CreateBudget(ctx, "app", 0)
+		protected, free := []string{"n1", "n2", "n3", "n4", "n5"}, "n6"
+		CreateNodes(ctx, append(protected, free)...)
+		var specs [][]string
+		for _, node := range protected {
+			specs = append(specs, []string{node, "low", "app"}, []string{node, "low", "app"})
+		}
+		stay := residents(ctx, specs...)
+		residents(ctx, []string{free, "middle"}, []string{free, "middle"})
+		Expect(ExpectBound(ctx, CreatePod(ctx, "mine", "high", CPU("4"), Prioritized("important")))).To(Equal(free))
+		ExpectStays(ctx, slices.Collect(maps.Values(stay))...)
 	})
 })
 
