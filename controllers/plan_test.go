@@ -142,7 +142,7 @@ func TestAProfileOfTheSameRevisionIsCarriedOverAsTheNewerGeneration(t *testing.T
 	}
 }
 
-func TestAProfileThatIsHeldSaysWhatItWaitsFor(t *testing.T) {
+func TestHeldProfileReportsTheReason(t *testing.T) {
 	p := makePlan(situation{
 		resolution: &config.Resolution{Profiles: parse("a2:New b2:New")},
 		active:     active{profiles: parse("a1 b1")},
@@ -164,7 +164,7 @@ func TestOnlyRevisionsThatDoNotRunYetAreBuilt(t *testing.T) {
 	}
 }
 
-func TestAStandInIsBuiltForAProfileThatCannotBeBuiltAndDoesNotRun(t *testing.T) {
+func TestFallbackIsBuiltForAProfileThatCannotBeBuiltAndDoesNotRun(t *testing.T) {
 	before := parse("a1 b1 c1 d1 e1")
 	got := missingStandIns(
 		outcomes{"a": failing, "b": retrying, "c": building, "d": built, "e": failing, "f": failing},

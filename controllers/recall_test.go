@@ -17,7 +17,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-func TestTheLastGoodSpecsOfAProfileAreWhatIsStoredAndWhatRan(t *testing.T) {
+func TestLastGoodSpecsOfAProfileAreTheStoredAndTheRunning(t *testing.T) {
 	// Generations of a profile and its policy; 0 is none.
 	type spec struct{ profile, policy int64 }
 	stored := func(specs ...spec) []history.Revision {
@@ -68,7 +68,7 @@ func TestTheLastGoodSpecsOfAProfileAreWhatIsStoredAndWhatRan(t *testing.T) {
 	}
 }
 
-func TestTheLastGoodSpecsOfAPolicyAreWhatIsStoredAndWhatWasAccepted(t *testing.T) {
+func TestLastGoodSpecsOfAPolicyAreTheStoredAndTheAccepted(t *testing.T) {
 	stored := []history.Revision{
 		{UID: "q", Generation: 1, Policy: &history.Policy{Name: "q", UID: "q", Generation: 1}},
 		{UID: "q", Generation: 3, Policy: &history.Policy{Name: "q", UID: "q", Generation: 3}},

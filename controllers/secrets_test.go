@@ -44,7 +44,7 @@ func watching(t *testing.T, client *fake.Clientset) (*secretWatches, *atomic.Int
 	return w, &changes
 }
 
-func TestASecretIsReadAsItIsAndOnlyWhileItIsNamed(t *testing.T) {
+func TestSecretIsCurrentAndReadOnlyWhileReferenced(t *testing.T) {
 	g := gomega.NewWithT(t)
 	g.SetDefaultEventuallyTimeout(time.Minute)
 	client := fake.NewClientset(secretOf("one"))
@@ -98,7 +98,7 @@ func TestASecretIsReadAsItIsAndOnlyWhileItIsNamed(t *testing.T) {
 	g.Eventually(watched.informer.IsStopped).Should(gomega.BeTrue())
 }
 
-func TestEverySecretIsAskedForByItsName(t *testing.T) {
+func TestEverySecretIsRequestedByName(t *testing.T) {
 	client := fake.NewClientset()
 	w, _ := watching(t, client)
 	w.read(t.Context(), sets.New(someSecret))
@@ -119,7 +119,7 @@ func TestEverySecretIsAskedForByItsName(t *testing.T) {
 	}
 }
 
-func TestASecretThatMayNotBeReadIsOneThatCannotBeReadUntilItMay(t *testing.T) {
+func TestForbiddenSecretIsUnreadableUntilItIsPermitted(t *testing.T) {
 	g := gomega.NewWithT(t)
 	g.SetDefaultEventuallyTimeout(time.Minute)
 	client := fake.NewClientset(secretOf("one"))
@@ -140,7 +140,7 @@ func TestASecretThatMayNotBeReadIsOneThatCannotBeReadUntilItMay(t *testing.T) {
 	g.Eventually(read).Should(gomega.Equal(config.NewSecret(secretOf("one").Data)))
 }
 
-func TestNobodyWaitsLongForASecret(t *testing.T) {
+func TestReadsOfSecretsAreBounded(t *testing.T) {
 	client := fake.NewClientset()
 	hanging := make(chan struct{})
 	defer close(hanging)

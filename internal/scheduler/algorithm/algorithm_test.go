@@ -75,7 +75,7 @@ func TestScheduleChoosesAmongEqualsAtRandom(t *testing.T) {
 			}
 		}
 	})
-	t.Run("no draw is made when one is best", func(t *testing.T) {
+	t.Run("no random number is drawn if one is best", func(t *testing.T) {
 		s := New(Config{Snapshot: snapshot, IntN: func(int) int { panic("not reached") }})
 		p := profileOf(snapshot, &fake{name: "a", score: func(node string) int64 { return int64(node[1]) % 10 }})
 		mustSchedule(t, s, p, makePod(""))
@@ -189,7 +189,7 @@ func TestScheduleFails(t *testing.T) {
 	}
 }
 
-func TestScheduleWhoseContextEndsSaysNothingAboutNodes(t *testing.T) {
+func TestCanceledScheduleReportsNoNodes(t *testing.T) {
 	snapshot := cluster(t, 50)
 	ctx, cancel := context.WithCancelCause(quiet(t))
 	p := profileOf(snapshot, &fake{name: "a", filter: func(context.Context, string) *fwk.Status {
@@ -223,9 +223,9 @@ func TestNominatedNode(t *testing.T) {
 		node  string
 		first *fwk.Status // of the nominated node when it is filtered first
 	}{
-		"does not matter if it does not fit":          {"n2", refuse("full")},
-		"does not matter if it is gone":               {"gone", nil},
-		"does not matter if looking at it goes wrong": {"n2", fwk.AsStatus(errors.New("broken"))},
+		"does not matter if it does not fit":     {"n2", refuse("full")},
+		"does not matter if it is gone":          {"gone", nil},
+		"does not matter if evaluating it fails": {"n2", fwk.AsStatus(errors.New("broken"))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			calls := 0

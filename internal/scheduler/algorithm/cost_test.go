@@ -16,10 +16,10 @@ import (
 	"github.com/livesched/livesched/test/workload"
 )
 
-// TestADecisionLooksAtFewNodes counts the nodes that a decision about a pod of a known class
+// TestDecisionExaminesFewNodes counts the nodes that a decision about a pod of a known class
 // examines. With 20 classes in turn, 20 nodes have changed since the last pod of the class: the
 // twins and groups examine at most these, and one node of each group.
-func TestADecisionLooksAtFewNodes(t *testing.T) {
+func TestDecisionExaminesFewNodes(t *testing.T) {
 	const classes, most = 20, 100
 	for _, kind := range []string{"basic", "owned", "spread", "anti", "affinity", "mixed"} {
 		for _, nodes := range []int{400, 2000} {

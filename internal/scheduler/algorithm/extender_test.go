@@ -42,7 +42,7 @@ func TestExtenders(t *testing.T) {
 		p.Extenders = extenders
 		return schedule(t, New(Config{Snapshot: snapshot}), p, makePod(""))
 	}
-	t.Run("refuse nodes one after the other", func(t *testing.T) {
+	t.Run("reject nodes one after the other", func(t *testing.T) {
 		got, err := run(t,
 			&tf.FakeExtender{Predicates: []tf.FitPredicate{node("n0", refuse("no"))}},
 			&tf.FakeExtender{Predicates: []tf.FitPredicate{node("n1", refuse("no"))}})
@@ -50,7 +50,7 @@ func TestExtenders(t *testing.T) {
 			t.Errorf("got %+v, %v; want %+v", got, err, want)
 		}
 	})
-	t.Run("that refuse all nodes are named", func(t *testing.T) {
+	t.Run("that reject all nodes are named", func(t *testing.T) {
 		all := func(_ *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
 			if node.Node().Name == "n0" {
 				return fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
@@ -111,7 +111,7 @@ func TestExtenders(t *testing.T) {
 			}
 		}
 	})
-	t.Run("are asked about the nominated node too", func(t *testing.T) {
+	t.Run("are called for the nominated node, too", func(t *testing.T) {
 		p := profileOf(snapshot, &fake{name: "a", score: func(node string) int64 { return map[string]int64{"n0": 30}[node] }})
 		p.Extenders = []fwk.Extender{&tf.FakeExtender{Predicates: []tf.FitPredicate{node("n1", refuse("no"))}}}
 		got := mustSchedule(t, New(Config{Snapshot: snapshot}), p, makePod("n1"))

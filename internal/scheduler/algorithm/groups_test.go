@@ -104,7 +104,7 @@ func TestGroupsAfterTheLogHasAGap(t *testing.T) {
 		})
 		a.agree(pod)
 	})
-	t.Run("while pods came that the class keeps off", func(t *testing.T) {
+	t.Run("while pods were added that the class has anti-affinity to", func(t *testing.T) {
 		a := newAlike(t, 20)
 		pod := podOf("anti", 0)
 		a.put(pod, 0)
@@ -114,7 +114,7 @@ func TestGroupsAfterTheLogHasAGap(t *testing.T) {
 			t.Errorf("%d nodes fit", fit)
 		}
 	})
-	t.Run("as more happened than it holds", func(t *testing.T) {
+	t.Run("as more changed than it holds", func(t *testing.T) {
 		a := newAlike(t, 20)
 		pod := podOf("anti", 0)
 		a.put(pod, 0)
@@ -184,7 +184,7 @@ func TestGroupsWhenHostnamesAreShared(t *testing.T) {
 	}
 }
 
-func TestGroupsWhenATermBringsAnotherTopologyKey(t *testing.T) {
+func TestGroupsWhenATermAddsATopologyKey(t *testing.T) {
 	a := newAlike(t, 21)
 	pod := podOf("anti", 0)
 	a.put(pod, 0)

@@ -103,9 +103,9 @@ func (w *world) noteClass(pod, like *corev1.Pod) {
 	}
 }
 
-// TestLabelsComeToCount makes a selector mention the label "rev", which no class depended on until
-// then.
-func TestLabelsComeToCount(t *testing.T) {
+// TestLabelsBecomeRelevant makes a selector mention the label "rev", which no class depended on
+// until then.
+func TestLabelsBecomeRelevant(t *testing.T) {
 	rev := func(pod *corev1.Pod) { pod.Labels["rev"] = "x" }
 	owned := func(pod *corev1.Pod) {
 		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "owner", Controller: ptr.To(true)}}
@@ -144,7 +144,7 @@ func TestLabelsComeToCount(t *testing.T) {
 			s.decide("y", s.pod(rev))
 			s.decide("", s.pod(avoids))
 		},
-		"a pod on a node asks": func(s *labelScene) {
+		"a bound pod mentions it": func(s *labelScene) {
 			s.decide("n", s.pod())
 			s.bind("n", s.pod(avoids))
 			s.decide("", s.pod(rev))
@@ -172,7 +172,7 @@ func TestLabelsComeToCount(t *testing.T) {
 			s.decide("y", s.pod(rev))
 			s.decide("", s.pod(owned))
 		},
-		"a controller that comes to select otherwise": func(s *labelScene) {
+		"a controller that changes its selector": func(s *labelScene) {
 			s.hard = true
 			s.replicaSet(&metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}})
 			s.bind("y", s.pod(rev))

@@ -47,7 +47,7 @@ func podOfWhim(i int) *corev1.Pod {
 	}
 }
 
-func TestThePercentageBoundsWhatIsAskedNodeByNode(t *testing.T) {
+func TestPercentageBoundsTheNodesOfUncachedPlugins(t *testing.T) {
 	const nodes, enough = 500, 200
 	w, ordinary, opaque := sampled(t, nodes)
 	schedule := func(p Params, pod *corev1.Pod) Result {
@@ -76,7 +76,7 @@ func TestThePercentageBoundsWhatIsAskedNodeByNode(t *testing.T) {
 	}
 }
 
-func TestVerifyingLooksAtAllNodesWhateverThePercentage(t *testing.T) {
+func TestVerifyUsesAllNodesWhateverThePercentage(t *testing.T) {
 	const nodes = 300
 	w, ordinary, opaque := sampled(t, nodes)
 	w.ours.fast.verify = true
@@ -96,7 +96,7 @@ func TestVerifyingLooksAtAllNodesWhateverThePercentage(t *testing.T) {
 	}
 }
 
-func TestDecisionsForWhichPluginsAreAskedAreCounted(t *testing.T) {
+func TestDecisionsThatRunPluginsAreCounted(t *testing.T) {
 	w, ordinary, opaque := sampled(t, 10)
 	for reason, test := range map[string]struct {
 		profile Params

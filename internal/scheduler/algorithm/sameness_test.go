@@ -729,7 +729,7 @@ func (w *world) run(where string, steps int) {
 	}
 }
 
-func TestTheFastPathDecidesAsTheScalarPath(t *testing.T) {
+func TestFastPathMatchesScalarPath(t *testing.T) {
 	const worlds, steps = 20, 800
 	total := outcomes{}
 	for i := range uint64(worlds) {
@@ -769,7 +769,7 @@ func TestTheFastPathDecidesAsTheScalarPath(t *testing.T) {
 	}
 }
 
-func TestTheFastPathDecidesAsTheScalarPathInTheLongRun(t *testing.T) {
+func TestFastPathMatchesScalarPathInTheLongRun(t *testing.T) {
 	const steps = 10_000
 	w := newWorld(t, seed, 150_000)
 	w.run("the long run", steps)
@@ -779,9 +779,9 @@ func TestTheFastPathDecidesAsTheScalarPathInTheLongRun(t *testing.T) {
 	}
 }
 
-// TestDecisionsByGroupsAreThoseOfTheScalarPath uses clusters in which many nodes are equal, and
+// TestDecisionsByGroupsMatchTheScalarPath uses clusters in which many nodes are equal, and
 // classes that occur often enough to have groups.
-func TestDecisionsByGroupsAreThoseOfTheScalarPath(t *testing.T) {
+func TestDecisionsByGroupsMatchTheScalarPath(t *testing.T) {
 	const worlds, steps = 6, 600
 	total := outcomes{}
 	for i := range uint64(worlds) {
@@ -798,7 +798,7 @@ func TestDecisionsByGroupsAreThoseOfTheScalarPath(t *testing.T) {
 	}
 }
 
-func TestPodsWithoutTermsKeepOffPodsThatWantThemAway(t *testing.T) {
+func TestPodsWithoutTermsExcludePodsWithAntiAffinityToThem(t *testing.T) {
 	w := newWorld(t, seed, 0)
 	for i := range 3 {
 		w.cache.AddNode(klog.FromContext(w.ctx), workload.Node(i))

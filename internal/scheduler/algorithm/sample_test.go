@@ -37,7 +37,7 @@ func TestNumFeasibleNodesToFind(t *testing.T) {
 			t.Errorf("%d%% of %d nodes: got %d, want %d", test.percentage, test.nodes, got, test.want)
 		}
 	}
-	t.Run("one is enough if there is nothing to choose by", func(t *testing.T) {
+	t.Run("one is enough if nothing scores", func(t *testing.T) {
 		filterOnly := framework.New(framework.Config{Plugins: &framework.Plugins{Filter: []fwk.FilterPlugin{&fake{name: "a"}}}})
 		for _, test := range []struct {
 			name     string
@@ -45,7 +45,7 @@ func TestNumFeasibleNodesToFind(t *testing.T) {
 			want     int
 		}{
 			{"an extender without filter and score", &tf.FakeExtender{}, 1},
-			{"an extender may still refuse nodes", &tf.FakeExtender{Predicates: []tf.FitPredicate{tf.TruePredicateExtender}}, 50},
+			{"an extender may still reject nodes", &tf.FakeExtender{Predicates: []tf.FitPredicate{tf.TruePredicateExtender}}, 50},
 			{"an extender scores", &tf.FakeExtender{Prioritizers: []tf.PriorityConfig{{Function: tf.Node1PrioritizerExtender, Weight: 1}}}, 50},
 		} {
 			p := Params{Framework: filterOnly, Extenders: []fwk.Extender{test.extender}}
@@ -79,7 +79,7 @@ func TestSamplesRotate(t *testing.T) {
 	}
 }
 
-func TestFiltersThatRunLateSeeThatEnoughWasFound(t *testing.T) {
+func TestFiltersAreCanceledWhenEnoughNodesAreFound(t *testing.T) {
 	snapshot := cluster(t, 400)
 	var found atomic.Int32
 	p := profileOf(snapshot, &fake{name: "a", filter: func(ctx context.Context, _ string) *fwk.Status {

@@ -23,7 +23,7 @@ func (w *world) numPods() (pods []int) {
 
 // A node with none, one or two of these tests' pods has the same total under the default plugins.
 
-func TestOfTheNodesThatAreDrawnTheOneWithTheFewestPodsIsTaken(t *testing.T) {
+func TestFewestPodsWinAmongDrawnNodes(t *testing.T) {
 	for name, scalar := range map[string]bool{"on the fast path": false, "on the scalar path": true} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, seed, 0)
@@ -49,7 +49,7 @@ func TestOfTheNodesThatAreDrawnTheOneWithTheFewestPodsIsTaken(t *testing.T) {
 	}
 }
 
-func TestPodsThatAreAlikeSpreadOverNodesThatAre(t *testing.T) {
+func TestEqualPodsSpreadOverEqualNodes(t *testing.T) {
 	const nodes = 200
 	w := newWorld(t, seed, 0)
 	place := w.decider(nodes)
@@ -67,7 +67,7 @@ func TestPodsThatAreAlikeSpreadOverNodesThatAre(t *testing.T) {
 	}
 }
 
-func TestOfManyNodesThatAreAlikeNotAllAreLookedAt(t *testing.T) {
+func TestNotAllOfManyEqualNodesAreExamined(t *testing.T) {
 	s := &Scheduler{intN: func(n int) int { return n - 1 }}
 	for pods, want := range map[int]int{1: draws, 0: 1} {
 		looked := 0

@@ -68,7 +68,7 @@ func bigPod() *corev1.Pod {
 	return pod
 }
 
-func TestThePodsOfAClassThatFitsNowhereAreToldAtOnceUntilSomethingChanges(t *testing.T) {
+func TestUnschedulableClassIsRejectedFromTheCacheUntilAChange(t *testing.T) {
 	w := newAlike(t, 2)
 	first, second := w.refused(bigPod()), w.refused(bigPod())
 	if first.Diagnosis.NodeToStatus != second.Diagnosis.NodeToStatus {
@@ -91,7 +91,7 @@ func TestThePodsOfAClassThatFitsNowhereAreToldAtOnceUntilSomethingChanges(t *tes
 	}
 }
 
-func TestOfPodsThatFitNowhereOnlyTheNodesThatHaveChangedAreAskedAboutAgain(t *testing.T) {
+func TestUnschedulableClassIsCheckedAgainOnChangedNodesOnly(t *testing.T) {
 	w := newAlike(t, 4)
 	for _, node := range w.nodes {
 		w.place(w.another(podOf("basic", 0)), node.Name, cache.Class{})
@@ -140,7 +140,7 @@ func crowded(t *testing.T) (w *alike, last string) {
 	return w, workload.NodeName(nodes - 1)
 }
 
-func TestWhatOtherNodesHaveToDoWithARefusalIsNotTakenFromBefore(t *testing.T) {
+func TestRejectionsThatDependOnOtherNodesAreNotCached(t *testing.T) {
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "x"}}
 	expect := func(w *alike, pod *corev1.Pod, node, want string) {
 		t.Helper()
@@ -190,7 +190,7 @@ func TestWhatOtherNodesHaveToDoWithARefusalIsNotTakenFromBefore(t *testing.T) {
 	})
 }
 
-func TestPodsThatFitNowhereAreToldWhatNamespacesMakeOfIt(t *testing.T) {
+func TestChangedNamespacesInvalidateRejections(t *testing.T) {
 	w := newAlike(t, 2)
 	tier := func(labels map[string]string) {
 		w.setNamespace(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "friends", Labels: labels}})
@@ -229,7 +229,7 @@ func TestPodsThatFitNowhereAreToldWhatNamespacesMakeOfIt(t *testing.T) {
 	expect("0/2 nodes are available: 1 node(s) didn't match pod affinity rules, 1 node(s) didn't match pod anti-affinity rules.")
 }
 
-func TestWhatPodsHaveToDoWithARefusalThatAreNominatedAfterItIsNotKept(t *testing.T) {
+func TestRejectionsByLaterNominatedPodsAreNotCached(t *testing.T) {
 	w := newAlike(t, 2)
 	w.must(w.cache.UpdateSnapshot(klog.FromContext(w.ctx), w.snapshot))
 	pod := w.another(bigPod())
@@ -247,7 +247,7 @@ func TestWhatPodsHaveToDoWithARefusalThatAreNominatedAfterItIsNotKept(t *testing
 	}
 }
 
-func TestOfPodsThatFitNowhereTheNodesAreAskedAboutAgainToWhichOthersAreNominated(t *testing.T) {
+func TestUnschedulableClassIsCheckedAgainOnNodesWithNewNominations(t *testing.T) {
 	w := newAlike(t, 4)
 	for _, node := range w.nodes[1:] {
 		w.place(w.another(podOf("basic", 0)), node.Name, cache.Class{})
@@ -296,7 +296,7 @@ func TestOfPodsThatFitNowhereTheNodesAreAskedAboutAgainToWhichOthersAreNominated
 	expect("no node is promised", 0, cpu)
 }
 
-func TestPreemptionIsToldOfPodsToWhichNothingMattersButTheNode(t *testing.T) {
+func TestPreemptionKnowsPodsThatDependOnTheNodeOnly(t *testing.T) {
 	w := newAlike(t, 3)
 	for _, node := range w.nodes {
 		w.place(w.another(podOf("basic", 0)), node.Name, cache.Class{})
@@ -349,7 +349,7 @@ func TestPreemptionIsToldOfPodsToWhichNothingMattersButTheNode(t *testing.T) {
 	}
 }
 
-func TestNodesWithRoomThatIsReservedAreLeftOut(t *testing.T) {
+func TestNodesWithReservedRoomAreSkipped(t *testing.T) {
 	w := newAlike(t, 2)
 	for _, free := range []int{2, 1, 0} {
 		pod := w.another(podOf("basic", 0))
@@ -361,7 +361,7 @@ func TestNodesWithRoomThatIsReservedAreLeftOut(t *testing.T) {
 	}
 }
 
-func TestPodsThatNameTheirNodeReckonWithWhoIsNominatedToIt(t *testing.T) {
+func TestPodsThatNameTheirNodeRespectItsNominatedPods(t *testing.T) {
 	w := newAlike(t, 2)
 	w.handle.nominated[workload.NodeName(0)] = []*corev1.Pod{w.another(fullPod())}
 	expect := func(kind string, node int, want fastpath.Reason) {
@@ -393,7 +393,7 @@ func fullPod() *corev1.Pod {
 
 // Pods of few classes, most of which fit nowhere, come while nodes and other pods change: the fast
 // path evaluates only nodes that have changed since the last pod of the class.
-func TestWhatIsKnownOfPodsThatFitNowhereIsWhatTheScalarPathSays(t *testing.T) {
+func TestCachedRejectionsMatchTheScalarPath(t *testing.T) {
 	const worlds, steps = 8, 600
 	total := outcomes{}
 	for i := range uint64(worlds) {

@@ -36,14 +36,14 @@ func TestAPodThatIsBound(t *testing.T) {
 		}
 	})
 
-	t.Run("is not announced when it is bound at once", func(t *testing.T) {
+	t.Run("is not nominated when it is bound immediately", func(t *testing.T) {
 		f := newFixture(t)
 		f.first.flight, f.second.flight = nothingToDo, nothingToDo
 		f.Run(f.ctx, f.cycle)
 		f.expectLog("first binds, assumed", "first has heard, assumed", "second has heard, assumed")
 	})
 
-	t.Run("is announced when it waits on Permit, and goes on when it is allowed", func(t *testing.T) {
+	t.Run("is nominated when it waits on Permit, and is bound when it is allowed", func(t *testing.T) {
 		f := newFixture(t)
 		f.first.flight, f.second.flight = nothingToDo, nothingToDo
 		f.cycle.Framework.AddWaitingPod(f.cycle.Pod.Pod, map[string]time.Duration{"gate": time.Hour})
@@ -59,7 +59,7 @@ func TestAPodThatIsBound(t *testing.T) {
 		}
 	})
 
-	t.Run("is bound although announcing it failed", func(t *testing.T) {
+	t.Run("is bound although writing its nominated node failed", func(t *testing.T) {
 		f := newFixture(t)
 		f.announce = func() error { return errors.New("no route to host") }
 		f.Run(f.ctx, f.cycle)
@@ -77,7 +77,7 @@ func TestAPodThatIsBound(t *testing.T) {
 }
 
 func TestAPodWhoseBindingFails(t *testing.T) {
-	t.Run("in Bind is unreserved in reverse order, forgotten, and handed back, in this order", func(t *testing.T) {
+	t.Run("in Bind is unreserved in reverse order, forgotten, and requeued, in this order", func(t *testing.T) {
 		f := newFixture(t)
 		f.first.bind = broken
 		f.Run(f.ctx, f.cycle)
@@ -86,7 +86,7 @@ func TestAPodWhoseBindingFails(t *testing.T) {
 		f.expectEvent("")
 	})
 
-	t.Run("since every Bind plugin leaves it to the others is told so", func(t *testing.T) {
+	t.Run("because every Bind plugin skips it gets that error", func(t *testing.T) {
 		f := newFixture(t)
 		f.first.bind = nothingToDo
 		f.Run(f.ctx, f.cycle)
@@ -106,7 +106,7 @@ func TestAPodWhoseBindingFails(t *testing.T) {
 		}
 	})
 
-	t.Run("gives the room to the pods that wait for some", func(t *testing.T) {
+	t.Run("wakes the pods that wait for room", func(t *testing.T) {
 		f := newFixture(t)
 		f.unschedulable("other")
 		f.first.bind = broken
@@ -114,7 +114,7 @@ func TestAPodWhoseBindingFails(t *testing.T) {
 		f.expectPlace("other", queue.Active)
 	})
 
-	t.Run("because it was preempted in PreBind is told so", func(t *testing.T) {
+	t.Run("because it was preempted in PreBind gets that error", func(t *testing.T) {
 		f := newFixture(t)
 		f.first.preBind = func(ctx context.Context) *fwk.Status {
 			f.PodsInPreBind.Get("pod").CancelPod("preempted by a test")
@@ -149,7 +149,7 @@ func TestAPodWhoseBindingFails(t *testing.T) {
 		}
 	})
 
-	t.Run("though the API server has bound it is handed back and wakes nobody: its room is taken", func(t *testing.T) {
+	t.Run("although the API server has bound it is requeued and wakes no pod: its room is taken", func(t *testing.T) {
 		f := newFixture(t)
 		f.unschedulable("other")
 		f.first.bind = broken
@@ -177,7 +177,7 @@ func TestAPodWhoseBindingSeemsToFail(t *testing.T) {
 		return f
 	}
 
-	t.Run("but is on its node by now is bound: only the answer was lost", func(t *testing.T) {
+	t.Run("but is on its node is bound: only the response was lost", func(t *testing.T) {
 		f := run(t, func(*corev1.Pod) {})
 		f.expectLog("announced n1, in flight, assumed", "first prepares, assumed", "second prepares, assumed", "first binds, assumed",
 			"first has heard, assumed", "second has heard, assumed")
@@ -198,7 +198,7 @@ func TestAPodWhoseBindingSeemsToFail(t *testing.T) {
 		})
 	}
 
-	t.Run("and is gone gives its room back, and nobody is told that it failed", func(t *testing.T) {
+	t.Run("and is gone frees its room, and no failure is reported", func(t *testing.T) {
 		f := newFixture(t)
 		f.unschedulable("other")
 		f.first.bind = broken
@@ -210,7 +210,7 @@ func TestAPodWhoseBindingSeemsToFail(t *testing.T) {
 		f.expectPlace("other", queue.Active)
 	})
 
-	t.Run("while the API server cannot be asked is asked about for some seconds, keeps its room meanwhile, and is tried again", func(t *testing.T) {
+	t.Run("while the API server cannot be reached is read again for some seconds, keeps its room until then, and is retried", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t)
 			f.first.bind = broken
@@ -231,7 +231,7 @@ func TestAPodWhoseBindingSeemsToFail(t *testing.T) {
 		})
 	})
 
-	t.Run("and whose fate is told at the third time of asking is bound, as that was its fate", func(t *testing.T) {
+	t.Run("and that the third read finds bound is bound", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t)
 			f.first.bind = broken
@@ -250,7 +250,7 @@ func TestAPodWhoseBindingSeemsToFail(t *testing.T) {
 		})
 	})
 
-	t.Run("is not asked about again by one who may not", func(t *testing.T) {
+	t.Run("is not read again without the permission to do so", func(t *testing.T) {
 		f := newFixture(t)
 		f.first.bind = broken
 		f.liveErr = apierrors.NewForbidden(corev1.Resource("pods"), "pod", errors.New("no"))
@@ -269,7 +269,7 @@ func TestAPodThatIsRefusedOnPermit(t *testing.T) {
 		return f
 	}
 
-	t.Run("gets the message of a pod that fits nowhere, and the plugin's name", func(t *testing.T) {
+	t.Run("gets the message of an unschedulable pod, with the plugin's name", func(t *testing.T) {
 		f := refused(t)
 		f.Run(f.ctx, f.cycle)
 		const message = "0/1 nodes are available: 1 not today."
@@ -280,7 +280,7 @@ func TestAPodThatIsRefusedOnPermit(t *testing.T) {
 		}
 	})
 
-	t.Run("is not woken by its own going, but others are", func(t *testing.T) {
+	t.Run("is not woken by freeing its own room, but others are", func(t *testing.T) {
 		f := refused(t)
 		f.unschedulable("other")
 		f.Run(f.ctx, f.cycle)
@@ -288,14 +288,14 @@ func TestAPodThatIsRefusedOnPermit(t *testing.T) {
 		f.expectPlace("other", queue.Active)
 	})
 
-	t.Run("is woken by another's going while it was in flight", func(t *testing.T) {
+	t.Run("is woken by a pod that frees its room while it is in flight", func(t *testing.T) {
 		f := refused(t)
 		f.Queue.Move(logr.Discard(), schedframework.EventAssignedPodDelete, &corev1.Pod{}, nil, nil)
 		f.Run(f.ctx, f.cycle)
 		f.expectPlace("pod", queue.Active)
 	})
 
-	t.Run("by the end of the process fails with an error, and is not unschedulable", func(t *testing.T) {
+	t.Run("by the end of the process fails with an error and is not unschedulable", func(t *testing.T) {
 		f := newFixture(t)
 		f.cycle.Framework.AddWaitingPod(f.cycle.Pod.Pod, map[string]time.Duration{rejector: time.Hour})
 		ctx, cancel := context.WithCancelCause(f.ctx)

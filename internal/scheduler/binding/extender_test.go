@@ -58,15 +58,15 @@ func TestAPodThatAnExtenderBinds(t *testing.T) {
 		f.expectLog(bound, "first has heard, assumed", "second has heard, assumed")
 		f.expectEvent("Normal Scheduled Successfully assigned default/pod to n1")
 	})
-	t.Run("which fails is undone", func(t *testing.T) {
+	t.Run("that fails is undone", func(t *testing.T) {
 		f := run(t, &extenderBinder{name: "the extender", binds: true, err: errors.New("out of ink")})
 		f.expectLog(bound, "second unreserves, assumed", "first unreserves, assumed", "failed: out of ink")
 	})
-	t.Run("which fails without need is bound by a plugin", func(t *testing.T) {
+	t.Run("that fails and is ignorable is bound by a plugin", func(t *testing.T) {
 		f := run(t, &extenderBinder{name: "the extender", binds: true, ignorable: true, err: errors.New("out of ink")})
 		f.expectLog(bound, "first binds, assumed", "first has heard, assumed", "second has heard, assumed")
 	})
-	t.Run("which fails although it did bind stays bound", func(t *testing.T) {
+	t.Run("that fails although it bound the pod leaves it bound", func(t *testing.T) {
 		f := newFixture(t)
 		f.first.flight, f.second.flight = nothingToDo, nothingToDo
 		f.live = f.cycle.Pod.Pod
@@ -76,7 +76,7 @@ func TestAPodThatAnExtenderBinds(t *testing.T) {
 		f.Run(f.ctx, f.cycle)
 		f.expectLog(bound, "first has heard, assumed", "second has heard, assumed")
 	})
-	t.Run("that none is interested in is bound by a plugin", func(t *testing.T) {
+	t.Run("that is not interested is bound by a plugin", func(t *testing.T) {
 		f := run(t, &extenderBinder{name: "uninterested", binds: true, uninterested: true})
 		f.expectLog("first binds, assumed", "first has heard, assumed", "second has heard, assumed")
 	})

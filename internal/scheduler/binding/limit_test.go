@@ -67,7 +67,7 @@ func expectBindCalls(t *testing.T, running, waiting float64) {
 	}
 }
 
-func TestNoMorePodsAreBoundAtOnceThanTheLimitSays(t *testing.T) {
+func TestLimitBoundsConcurrentBindings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit, pods = 3, 20
 		f := newFixture(t)
@@ -107,7 +107,7 @@ func TestNoMorePodsAreBoundAtOnceThanTheLimitSays(t *testing.T) {
 	})
 }
 
-func TestPodsThatWaitForSomethingElseTakeNoPlaceOfThoseThatAreBound(t *testing.T) {
+func TestPodsThatWaitForOtherReasonsDoNotCountTowardsTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
 		f.Limit = NewLimit(1)
@@ -142,7 +142,7 @@ func TestPodsThatWaitForSomethingElseTakeNoPlaceOfThoseThatAreBound(t *testing.T
 	})
 }
 
-func TestAPodThatWaitsForItsTurnWhenTheProcessEndsIsUndone(t *testing.T) {
+func TestQueuedBindingIsUndoneWhenTheProcessEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
 		f.Limit = NewLimit(1)
@@ -191,7 +191,7 @@ func TestTheContextOfPluginsEndsWithTheBindingCycle(t *testing.T) {
 	}
 }
 
-func TestTheLoopTakesARestWhileFourTimesAsManyPodsWaitAsAreBeingBound(t *testing.T) {
+func TestLoopPausesWhileFourTimesTheLimitOfPodsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
 		f.Limit = NewLimit(2)

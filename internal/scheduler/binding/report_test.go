@@ -22,11 +22,11 @@ func TestRefused(t *testing.T) {
 		plugins []string
 		pending []string
 	}{
-		{"a refusal becomes the error of a pod that fits nowhere", fwk.NewStatus(fwk.Unschedulable, "no").WithPlugin("P"),
+		{"a rejection becomes the error of an unschedulable pod", fwk.NewStatus(fwk.Unschedulable, "no").WithPlugin("P"),
 			fwk.Unschedulable, "0/1 nodes are available: 1 no.", []string{"P"}, nil},
-		{"one for good keeps its code", fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "never").WithPlugin("P"),
+		{"an unresolvable rejection keeps its code", fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "never").WithPlugin("P"),
 			fwk.UnschedulableAndUnresolvable, "0/1 nodes are available: 1 never.", []string{"P"}, nil},
-		{"a plugin that waits for something has the pod pending", fwk.NewStatus(fwk.Pending, "soon").WithPlugin("P"),
+		{"a pending plugin makes the pod pending", fwk.NewStatus(fwk.Pending, "soon").WithPlugin("P"),
 			fwk.Pending, "0/1 nodes are available: 1 soon.", nil, []string{"P"}},
 		{"an error passes unchanged", fwk.AsStatus(errors.New("broken")), fwk.Error, "broken", nil, nil},
 	} {

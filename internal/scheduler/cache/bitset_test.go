@@ -36,7 +36,7 @@ func TestBitset(t *testing.T) {
 		}
 	})
 
-	t.Run("a walk can be left", func(t *testing.T) {
+	t.Run("an iteration can stop early", func(t *testing.T) {
 		var set Bitset
 		set.set(3, true)
 		set.set(200, true)

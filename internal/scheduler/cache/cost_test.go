@@ -161,7 +161,7 @@ func TestCost(t *testing.T) {
 	}
 }
 
-func TestNothingStays(t *testing.T) {
+func TestNothingIsRetained(t *testing.T) {
 	// Operations that occur without end: pods in all states, nodes, labels, images, claims.
 	churn := func(c *Cache, s *Snapshot, from, to int) {
 		for i := from; i < to; i++ {

@@ -9,7 +9,7 @@ import (
 )
 
 func TestLog(t *testing.T) {
-	t.Run("a reader that has never read falls off", func(t *testing.T) {
+	t.Run("a reader that has never read must start again", func(t *testing.T) {
 		log := Log{first: 1}
 		if _, ok := log.Since(0); ok {
 			t.Error("position 0 was served")
@@ -34,14 +34,14 @@ func TestLog(t *testing.T) {
 		}
 	})
 
-	t.Run("a position of the future, read from another log, is refused", func(t *testing.T) {
+	t.Run("a position beyond the end, read from another log, is rejected", func(t *testing.T) {
 		log := Log{first: 1}
 		if _, ok := log.Since(log.End() + 1); ok {
 			t.Error("it was served")
 		}
 	})
 
-	t.Run("it reaches back as far as promised and no reader that fell off is served", func(t *testing.T) {
+	t.Run("it keeps the promised length, and a reader that fell behind gets nothing", func(t *testing.T) {
 		for _, slots := range []int{0, 3 * minLogEntries} {
 			log := Log{first: 1}
 			promised := max(slots, minLogEntries)
@@ -66,7 +66,7 @@ func TestLog(t *testing.T) {
 		}
 	})
 
-	t.Run("nobody gets over a gap", func(t *testing.T) {
+	t.Run("no reader passes a gap", func(t *testing.T) {
 		log := Log{first: 1}
 		log.add(Change{}, 0)
 		pos := log.End()

@@ -40,7 +40,7 @@ func terms(info *schedframework.PodInfo) *fwk.AffinityTerm {
 	return unsafe.SliceData(info.RequiredAntiAffinityTerms)
 }
 
-func TestPodsAlikeAreParsedOnce(t *testing.T) {
+func TestEqualPodsAreParsedOnce(t *testing.T) {
 	first := newPod("first", "a", keepingAway)
 	for name, test := range map[string]struct {
 		pod    *corev1.Pod
@@ -86,9 +86,9 @@ func expectSameInfo(t *testing.T, got *schedframework.PodInfo) {
 	}
 }
 
-// TestRandomPodsAlikeHaveWhatIsTheirs gives pods with few possible values the containers of others,
-// including the other fields that determine requests.
-func TestRandomPodsAlikeHaveWhatIsTheirs(t *testing.T) {
+// TestRandomEqualPodsKeepTheirOwnFields gives pods with few possible values the containers of
+// others, including the other fields that determine requests.
+func TestRandomEqualPodsKeepTheirOwnFields(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -118,7 +118,7 @@ func TestRandomPodsAlikeHaveWhatIsTheirs(t *testing.T) {
 	runtime.KeepAlive(alive)
 }
 
-func TestNoPodIsKeptForOthersToBeLike(t *testing.T) {
+func TestNoPodIsRetainedForComparison(t *testing.T) {
 	c := New()
 	gone := make(chan struct{})
 	func() {

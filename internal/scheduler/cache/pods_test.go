@@ -61,7 +61,7 @@ func TestAssumedPods(t *testing.T) {
 		f.expectLog("PodAdded b")
 	})
 
-	t.Run("forgetting a pod that was deleted meanwhile is no error", func(t *testing.T) {
+	t.Run("forgetting a pod that was deleted is no error", func(t *testing.T) {
 		f := newFixture(t, newNode("a", ""))
 		f.assume(assumed)
 		f.must(f.RemovePod(quiet, assumed))
@@ -88,7 +88,7 @@ func TestAssumedPods(t *testing.T) {
 		f.expectCounts(1, 1, 0)
 	})
 
-	t.Run("a pod that is deleted while it is being bound gives its room back", func(t *testing.T) {
+	t.Run("a pod that is deleted while it is being bound frees its room", func(t *testing.T) {
 		f := newFixture(t, newNode("a", ""))
 		f.assume(assumed)
 		f.refresh()
@@ -98,7 +98,7 @@ func TestAssumedPods(t *testing.T) {
 		f.expectCounts(1, 0, 0)
 	})
 
-	t.Run("a pod without UID or node is refused", func(t *testing.T) {
+	t.Run("a pod without UID or node is rejected", func(t *testing.T) {
 		f := newFixture(t, newNode("a", ""))
 		for name, pod := range map[string]*corev1.Pod{"no UID": newPod("", "a"), "no node": queued} {
 			for call, err := range map[string]error{
@@ -114,7 +114,7 @@ func TestAssumedPods(t *testing.T) {
 		f.expectCounts(1, 0, 0)
 	})
 
-	t.Run("the resources of a pod that was resized in the queue are those of now", func(t *testing.T) {
+	t.Run("a pod that was resized in the queue counts with its current resources", func(t *testing.T) {
 		f := newFixture(t, newNode("a", ""))
 		info := infoOf(newPod("p", ""))
 		info.CalculateResource() // the PodInfo remembers it; its Update does not clear it
@@ -134,7 +134,7 @@ func TestAssumedPods(t *testing.T) {
 		f.expectPods("a", assumed)
 	})
 
-	t.Run("the log names the class of a pod as long as it is still of it", func(t *testing.T) {
+	t.Run("the log names the class of a pod as long as the pod belongs to it", func(t *testing.T) {
 		f := newFixture(t, newNode("a", ""))
 		class := Class{ID: 7, Like: infoOf(newPod("like", ""))}
 		f.must(f.AssumePodOfClass(quiet, assumed, class))
@@ -169,7 +169,7 @@ func TestConfirmation(t *testing.T) {
 		}
 	})
 
-	t.Run("confirming a pod by what informers keep of it once it is bound is no change", func(t *testing.T) {
+	t.Run("confirming a pod by its trimmed object is no change", func(t *testing.T) {
 		for _, kind := range workload.Kinds {
 			waits := workload.Run(workload.Pods{Kind: kind, Nodes: 1}.Pod(0), 0, "a")
 			waits.Spec.Volumes = append(waits.Spec.Volumes, corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{
@@ -224,7 +224,7 @@ func TestConfirmation(t *testing.T) {
 		}
 	})
 
-	t.Run("a pod that is assumed while the informer's object of it is looked at is confirmed", func(t *testing.T) {
+	t.Run("a pod that is assumed while its object from the informer is compared is confirmed", func(t *testing.T) {
 		f := newFixture(t, newNode("a", ""))
 		confirmed := edited(assumed, labelled("x"))
 		next, like := f.nextPodInfo(quiet, nil, confirmed)
@@ -235,7 +235,7 @@ func TestConfirmation(t *testing.T) {
 		f.expectCounts(1, 1, 0)
 	})
 
-	t.Run("a pod that is forgotten while the informer's object of it is looked at is added", func(t *testing.T) {
+	t.Run("a pod that is forgotten while its object from the informer is compared is added", func(t *testing.T) {
 		f := newFixture(t, newNode("a", ""))
 		f.assume(assumed)
 		known := f.pods[assumed.UID]
@@ -336,7 +336,7 @@ func TestPodUpdates(t *testing.T) {
 			reported(p)
 			p.Status.ContainerStatuses[0].Resources.Requests = requests("10m", "1Mi").Requests
 		}, false},
-		{"fewer resources in use, and no prospect of more", func(p *corev1.Pod) {
+		{"fewer resources in use, and the resize is infeasible", func(p *corev1.Pod) {
 			reported(p)
 			p.Status.ContainerStatuses[0].Resources.Requests = requests("10m", "1Mi").Requests
 			p.Status.ContainerStatuses[0].AllocatedResources = nil
@@ -375,7 +375,7 @@ func TestPodUpdates(t *testing.T) {
 		})
 	}
 
-	t.Run("a pod that turns up on another node moves, and the process lives on", func(t *testing.T) {
+	t.Run("a pod that appears on another node moves, and the process continues", func(t *testing.T) {
 		f := newFixture(t, newNode("a", ""), newNode("b", ""))
 		f.must(f.AddPod(quiet, base))
 		f.refresh()

@@ -86,7 +86,7 @@ func (tt *twinTest) checkSignatures() {
 	tt.signed = signedView{x.Epoch(), words}
 }
 
-func TestPodsThatMeanTheSameToOthersHaveOneSignature(t *testing.T) {
+func TestPodsWithTheSameEffectOnOthersShareASignature(t *testing.T) {
 	base := func() *corev1.Pod { return newPod("base", "n", labelled("a"), withAffinity) }
 	for name, test := range map[string]struct {
 		same bool
@@ -152,7 +152,7 @@ func TestSignaturesOfAClass(t *testing.T) {
 	}
 }
 
-func TestANewerObjectOfAPodTakesThePlaceOfTheOlder(t *testing.T) {
+func TestNewerObjectOfAPodReplacesTheOlder(t *testing.T) {
 	f := newFixture(t, newNode("n", ""))
 	x := f.snapshot.Signatures()
 	pod := newPod("p", "n", labelled("a"))

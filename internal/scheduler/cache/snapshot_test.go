@@ -279,7 +279,7 @@ func diffSnapshots(want, got *Snapshot) string {
 }
 
 func TestJournal(t *testing.T) {
-	t.Run("a node to which more happens than the journal holds is built anew", func(t *testing.T) {
+	t.Run("a node with more changes than the journal holds is rebuilt", func(t *testing.T) {
 		f := newFixture(t, newNode("a", ""), newNode("b", ""))
 		f.feed.limit = 10
 		before := f.snapshot.Info(0)
@@ -307,7 +307,7 @@ func TestJournal(t *testing.T) {
 		}
 	})
 
-	t.Run("a node that is built anew shows its new labels and images too", func(t *testing.T) {
+	t.Run("a node that is rebuilt has its new labels and images", func(t *testing.T) {
 		a := newNode("a", "x", withImages("i"))
 		f := newFixture(t, a, newNode("b", "y"))
 		f.feed.limit = 1
@@ -328,7 +328,7 @@ func TestJournal(t *testing.T) {
 		}
 	})
 
-	t.Run("a snapshot that came apart from the cache is mended and the error returned", func(t *testing.T) {
+	t.Run("a snapshot that is inconsistent with the cache is repaired, and the error returned", func(t *testing.T) {
 		f := newFixture(t, newNode("a", ""))
 		pod := newPod("p", "a")
 		f.must(f.AddPod(quiet, pod))
@@ -351,7 +351,7 @@ func TestJournal(t *testing.T) {
 		f.expectPods("a")
 	})
 
-	t.Run("nodes that come and go while no snapshot is taken are not collected", func(t *testing.T) {
+	t.Run("nodes that are added and deleted while no snapshot is taken do not accumulate", func(t *testing.T) {
 		f := newFixture(t, newNode("a", ""))
 		for i := range 10 * minTrim {
 			node := newNode(fmt.Sprintf("n%d", i), "")

@@ -55,7 +55,7 @@ func TestTopology(t *testing.T) {
 		}
 	})
 
-	t.Run("a label that moves changes the domain of its key alone", func(t *testing.T) {
+	t.Run("a changed label changes the domain of its key only", func(t *testing.T) {
 		a := newNode("a", "x")
 		for name, change := range map[string]func(*corev1.Node){
 			"to another value": zoned("y"),
@@ -76,7 +76,7 @@ func TestTopology(t *testing.T) {
 		}
 	})
 
-	t.Run("numbers of domains are used again", func(t *testing.T) {
+	t.Run("numbers of domains are reused", func(t *testing.T) {
 		f := newFixture(t)
 		topology := f.snapshot.Topo(corev1.LabelHostname)
 		for i := range 1000 {
@@ -91,7 +91,7 @@ func TestTopology(t *testing.T) {
 		}
 	})
 
-	t.Run("keys that nobody asks for any more are not kept up for ever", func(t *testing.T) {
+	t.Run("unused keys are dropped", func(t *testing.T) {
 		f := newFixture(t, newNode("a", "x"))
 		first := f.snapshot.Topo("key0")
 		for i := range 10 * maxTopologies {
@@ -135,7 +135,7 @@ func TestOrderOfNodes(t *testing.T) {
 	a1, a2, a3 := newNode("a1", "a"), newNode("a2", "a"), newNode("a3", "a")
 	b1, c1 := newNode("b1", "b"), newNode("c1", "c")
 
-	t.Run("zones take turns", func(t *testing.T) {
+	t.Run("zones alternate", func(t *testing.T) {
 		expect(newFixture(t, a1, a2, a3, b1, c1), "a1", "b1", "c1", "a2", "a3")
 	})
 

@@ -77,7 +77,7 @@ func inCommon(plugins *schedconfig.Plugins, args []schedconfig.PluginConfig) (*s
 	return plugins, byName
 }
 
-func TestKubeSchedulerReadsTheProfilesThatAreShownAsTheyRun(t *testing.T) {
+func TestKubeSchedulerReadsTheShownProfilesAsTheyRun(t *testing.T) {
 	seeds, err := filepath.Glob(filepath.Join("testdata", "*", "*.in.yaml"))
 	if err != nil || len(seeds) == 0 {
 		t.Fatalf("no testdata: %v", err)
@@ -155,7 +155,7 @@ func TestProfilesThatShareTheirPolicysSettingsAreShownTogether(t *testing.T) {
 	}
 }
 
-func TestWhereNothingRunsThereIsADocumentWithoutProfiles(t *testing.T) {
+func TestConfigWithoutProfilesIsADocument(t *testing.T) {
 	process, err := latest.Default()
 	if err != nil {
 		t.Fatal(err)
@@ -166,7 +166,7 @@ func TestWhereNothingRunsThereIsADocumentWithoutProfiles(t *testing.T) {
 	}
 }
 
-func TestWhatIsShownOfExtendersHasNoSecrets(t *testing.T) {
+func TestShownExtendersHaveNoSecrets(t *testing.T) {
 	in := parseText(t, profileText("p", ``), policyText("default", `extenders: [
 		{urlPrefix: "https://me:pa55word@gpu.example/x", filterVerb: f, prioritizeVerb: s, weight: 3, httpTimeout: 7s, nodeCacheCapable: true, tlsConfig: {serverName: gpu, secretRef: {namespace: n, name: s}}, managedResources: [{name: a.b/c, ignoredByScheduler: true}]},
 		{urlPrefix: "https://trusted.example", bindVerb: b, ignorable: true},
@@ -202,7 +202,7 @@ func TestWhatIsShownOfExtendersHasNoSecrets(t *testing.T) {
 	}
 }
 
-func TestKubeSchedulerAddsNothingToWhatIsShown(t *testing.T) {
+func TestKubeSchedulerAddsNothingToTheShownConfig(t *testing.T) {
 	r := resolveText(t, profileText("p", ``))
 	// A policy leaves a plugin out in this way: it does not say that the plugin is disabled.
 	p := *r.Profiles["p"]

@@ -68,7 +68,7 @@ func outcomes(r *config.Resolution) map[string]outcome {
 	return all
 }
 
-func TestAnObjectThatBecomesInvalidChangesNothingForTheOthers(t *testing.T) {
+func TestInvalidObjectChangesNothingForOthers(t *testing.T) {
 	w := randomWorld(t, 5)
 	broken := 0
 	for step := range 200 {
@@ -135,7 +135,7 @@ func keepsLastGood(r *config.Resolution) bool {
 	return false
 }
 
-func TestOnceTheWinnerIsGoneAllIsAsIfItHadNeverBeen(t *testing.T) {
+func TestDeletingTheWinnerRestoresTheStateWithoutIt(t *testing.T) {
 	w := randomWorld(t, 5)
 	settled := 0
 	for step := range 1500 {

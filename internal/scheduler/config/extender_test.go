@@ -135,7 +135,7 @@ func tlsSecret(t *testing.T, n int) config.Secret {
 	return config.Secret{}
 }
 
-func TestTheContentOfASecretNeverShows(t *testing.T) {
+func TestSecretContentsAreNeverShown(t *testing.T) {
 	secret := tlsSecret(t, 1)
 	profile := &config.Profile{Extenders: []config.Extender{{TLS: config.ExtenderTLS{Secret: &secret}}}}
 	good := config.GoodPolicy{Secrets: map[types.NamespacedName]config.Secret{{Name: "a"}: secret}}
@@ -200,7 +200,7 @@ func TestASecretThatCannotBeReadIsNamedWithTheReason(t *testing.T) {
 	}
 }
 
-func TestALastGoodPolicyOfBeforeARestartIsResolvedWithThePresentSecrets(t *testing.T) {
+func TestLastGoodPolicyFromBeforeARestartUsesCurrentSecrets(t *testing.T) {
 	const extended = `extenders: [{urlPrefix: "https://a", tlsConfig: {secretRef: {namespace: tls, name: tls}}}]`
 	in := parseText(t, policyText("default", `parallelism: 0`), profileText("p", ``))
 	in.Policies[0].Generation = 2

@@ -77,7 +77,7 @@ var newerThan122 = sets.New("database-operator-1.11", "every-name-before-1.17")
 
 // The policies are examples from the documentation of kube-scheduler and of other projects, and
 // some edge cases.
-func TestLegacyPoliciesAreWhatKubeSchedulerMadeOfThem(t *testing.T) {
+func TestLegacyPoliciesMatchKubeScheduler(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("testdata", "legacy", "upstream-1.22.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func TestLegacyPoliciesAreWhatKubeSchedulerMadeOfThem(t *testing.T) {
 	}
 }
 
-func TestRandomLegacyPoliciesAreWhatKubeSchedulerMadeOfThem(t *testing.T) {
+func TestRandomLegacyPoliciesMatchKubeScheduler(t *testing.T) {
 	file, err := os.Open(filepath.Join("testdata", "legacy", "random.jsonl"))
 	if err != nil {
 		t.Fatal(err)
@@ -321,7 +321,7 @@ func namesOf(set schedconfig.PluginSet) []string {
 	return names
 }
 
-func TestALegacyPolicyThatSaysNothingIsDefaultProvider(t *testing.T) {
+func TestEmptyLegacyPolicyIsDefaultProvider(t *testing.T) {
 	none, _ := resolveOne(v1alpha1.SchedulerProfileSpec{SchedulerName: "p"})
 	if got := resolveLegacy(&v1alpha1.LegacyPolicy{}).Profiles["p"]; got.Revision != none.Revision {
 		t.Errorf("revision %s, want %s", got.Revision, none.Revision)

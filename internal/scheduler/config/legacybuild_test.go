@@ -201,7 +201,7 @@ func TestALegacyPolicyRunsItsPluginsWhereverTheyCanRun(t *testing.T) {
 		}
 	}
 
-	t.Run("the scores of DefaultProvider too, where there are no priorities", func(t *testing.T) {
+	t.Run("with the scores of DefaultProvider if it has no priorities", func(t *testing.T) {
 		predicates := resolveLegacy(&v1alpha1.LegacyPolicy{Predicates: everything.Predicates}).Profiles["p"]
 		provider, _ := resolveOne(v1alpha1.SchedulerProfileSpec{SchedulerName: "p"})
 		got, want := b.build(t, predicates.Config), b.build(t, provider.Config)

@@ -176,7 +176,7 @@ func (w *world) input() config.Input {
 	return in
 }
 
-func TestTheOrderOfTheObjectsDoesNotMatterAndNothingThatRanStopsWithoutCause(t *testing.T) {
+func TestResultDoesNotDependOnTheOrderOfObjectsAndRunningProfilesContinue(t *testing.T) {
 	seed := time.Now().UnixNano()
 	t.Logf("seed %d", seed)
 	w := &world{random: rand.New(rand.NewSource(seed)), profiles: map[string]v1alpha1.SchedulerProfile{}, policies: map[string]v1alpha1.SchedulingPolicy{}}

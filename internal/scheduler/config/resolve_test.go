@@ -99,10 +99,10 @@ func TestRevisions(t *testing.T) {
 		{"parallelism is a change", []string{profileText("p", ``)}, []string{profileText("p", ``), policyText("default", `parallelism: 1`)}, true},
 		{"the algorithm source is a change", []string{profileText("p", ``)}, []string{profileText("p", ``), policyText("default", `algorithmSource: {provider: ClusterAutoscalerProvider}`)}, true},
 		{"a legacy policy is a change", []string{profileText("p", ``)}, []string{profileText("p", ``), policyText("default", `algorithmSource: {policy: {priorities: []}}`)}, true},
-		{"a legacy policy that says nothing is no change", []string{profileText("p", ``)}, []string{profileText("p", ``), policyText("default", `algorithmSource: {policy: {}}`)}, false},
-		{"to check all predicates is a change", []string{profileText("p", ``)}, []string{profileText("p", ``), policyText("default", `algorithmSource: {policy: {alwaysCheckAllPredicates: true}}`)}, true},
+		{"an empty legacy policy is no change", []string{profileText("p", ``)}, []string{profileText("p", ``), policyText("default", `algorithmSource: {policy: {}}`)}, false},
+		{"checking all predicates is a change", []string{profileText("p", ``)}, []string{profileText("p", ``), policyText("default", `algorithmSource: {policy: {alwaysCheckAllPredicates: true}}`)}, true},
 		{"the weight of symmetric affinity is a change", []string{profileText("p", ``)}, []string{profileText("p", ``), policyText("default", `algorithmSource: {policy: {hardPodAffinitySymmetricWeight: 9}}`)}, true},
-		{"the order of predicates, and their doubles, are no change",
+		{"the order of predicates, and duplicates, are no change",
 			[]string{profileText("p", ``), policyText("default", `algorithmSource: {policy: {predicates: [{name: HostName}, {name: PodFitsResources}]}}`)},
 			[]string{profileText("p", ``), policyText("default", `algorithmSource: {policy: {predicates: [{name: PodFitsResources}, {name: HostName}, {name: HostName}]}}`)}, false},
 		{"the order of priorities, and those without effect, are no change",
@@ -143,7 +143,7 @@ func TestLastGood(t *testing.T) {
 	first := resolveText(t, profileText("p", `percentageOfNodesToScore: 1`))
 	lastGood := first.LastGood(running(first))
 
-	t.Run("what could not be built is not remembered", func(t *testing.T) {
+	t.Run("a spec that could not be built is not kept", func(t *testing.T) {
 		in := parseText(t, profileText("p", `percentageOfNodesToScore: 2`))
 		in.LastGood = lastGood
 		second := config.Resolve(in)
@@ -153,7 +153,7 @@ func TestLastGood(t *testing.T) {
 			t.Errorf("remembered percentage %d, want 1", got)
 		}
 	})
-	t.Run("an object that lost its scheduler name remembers what it ran", func(t *testing.T) {
+	t.Run("an object that lost its scheduler name keeps its last good spec", func(t *testing.T) {
 		elder := strings.Replace(profileText("elder", `schedulerName: p`), "name: elder", `name: elder, uid: e, creationTimestamp: "2020-01-01T00:00:00Z"`, 1)
 		young := strings.Replace(profileText("p", `percentageOfNodesToScore: 2`), "name: p", `name: p, creationTimestamp: "2021-01-01T00:00:00Z"`, 1)
 		in := parseText(t, elder, young)
@@ -174,7 +174,7 @@ func TestLastGood(t *testing.T) {
 			t.Errorf("remembered %v", got)
 		}
 	})
-	t.Run("an object that was created again starts anew", func(t *testing.T) {
+	t.Run("an object that was created again starts without one", func(t *testing.T) {
 		in := parseText(t, strings.Replace(profileText("p", `percentageOfNodesToScore: 101`), "name: p", "name: p, uid: another", 1))
 		in.LastGood = lastGood
 		second := config.Resolve(in)
@@ -192,7 +192,7 @@ func TestLastGood(t *testing.T) {
 			t.Errorf("result %+v", second.ProfileResults["p"])
 		}
 	})
-	t.Run("where the latest cannot run any more the one before goes on, until it can", func(t *testing.T) {
+	t.Run("an older last good spec runs while the newest cannot", func(t *testing.T) {
 		in := parseText(t, profileText("p", `percentageOfNodesToScore: 101`))
 		latest := resolveText(t, profileText("p", `percentageOfNodesToScore: 7, plugins: {permit: {enabled: [{name: Coscheduling}]}}`)).Profiles["p"].Source
 		latest.Generation = 3
@@ -209,7 +209,7 @@ func TestLastGood(t *testing.T) {
 			t.Errorf("resolved %+v", got)
 		}
 	})
-	t.Run("of a policy, too", func(t *testing.T) {
+	t.Run("a policy has one, too", func(t *testing.T) {
 		in := parseText(t, policyText("default", `parallelism: 0`), profileText("p", ``))
 		in.Policies[0].Generation = 9
 		spec := func(generation int64, text string) config.GoodPolicy {
@@ -225,7 +225,7 @@ func TestLastGood(t *testing.T) {
 			t.Errorf("remembered %+v", got)
 		}
 	})
-	t.Run("what ran before stands by where the present spec cannot be built", func(t *testing.T) {
+	t.Run("the last good spec is the fallback if the current spec cannot be built", func(t *testing.T) {
 		in := parseText(t, profileText("p", `percentageOfNodesToScore: 2`))
 		in.Profiles[0].Generation, in.LastGood = 2, lastGood
 		second := config.Resolve(in)
@@ -241,7 +241,7 @@ func TestLastGood(t *testing.T) {
 			t.Errorf("for nothing stands by %+v", got)
 		}
 	})
-	t.Run("a policy that was created again starts anew", func(t *testing.T) {
+	t.Run("a policy that was created again starts without one", func(t *testing.T) {
 		good := resolveText(t, policyText("q", `parallelism: 3`))
 		in := parseText(t, strings.Replace(policyText("q", `parallelism: 0`), "name: q", "name: q, uid: another", 1))
 		in.LastGood = good.LastGood(nil)
@@ -252,7 +252,7 @@ func TestLastGood(t *testing.T) {
 	})
 }
 
-func TestAMessageNamesTenProblemsAtMost(t *testing.T) {
+func TestMessageNamesAtMostTenProblems(t *testing.T) {
 	var entries []string
 	for i := range 15 {
 		entries = append(entries, fmt.Sprintf("{name: Unknown%d}", i))

@@ -34,7 +34,7 @@ func checkWarnings(t *testing.T, got []config.Problem, want []warned) {
 	}
 }
 
-func TestAProfileThatIsLegalButUnwiseHasWarnings(t *testing.T) {
+func TestProfileWarnings(t *testing.T) {
 	const disabled = "spec.plugins.%s.disabled[%d]"
 	at := func(point string, i int) string { return fmt.Sprintf(disabled, point, i) }
 	for _, test := range []struct {
@@ -46,7 +46,7 @@ func TestAProfileThatIsLegalButUnwiseHasWarnings(t *testing.T) {
 			[]warned{{"spec.schedulerName", "kube-scheduler schedules pods with this name, too"}}},
 		{"an object of the name of kube-scheduler", profileText("default-scheduler", ``),
 			[]warned{{"metadata.name", "kube-scheduler schedules pods with this name, too"}}},
-		{"a percentage that compares next to nothing", profileText("p", `percentageOfNodesToScore: 4`),
+		{"a percentage with almost no effect", profileText("p", `percentageOfNodesToScore: 4`),
 			[]warned{{"spec.percentageOfNodesToScore", "ends at 4% of the nodes"}}},
 		{"percentages that kube-scheduler uses", profileText("p", `percentageOfNodesToScore: 5`), nil},
 		{"every node", profileText("p", `percentageOfNodesToScore: 0`), nil},
@@ -59,7 +59,7 @@ func TestAProfileThatIsLegalButUnwiseHasWarnings(t *testing.T) {
 			[]warned{{"spec.plugins.score.disabled[0].weight", "disabled"}}},
 		{"plugins for placements", profileText("p", `plugins: {placementScore: {enabled: [{name: NodeResourcesFit}]}}`),
 			[]warned{{"spec.plugins.placementScore.enabled[0]", "calls no plugin at placementScore"}}},
-		{"a plugin for groups of pods", profileText("p", `plugins: {multiPoint: {enabled: [{name: GangScheduling}]}}`),
+		{"a plugin for pod groups", profileText("p", `plugins: {multiPoint: {enabled: [{name: GangScheduling}]}}`),
 			[]warned{{"spec.plugins.multiPoint.enabled[0]", "groups of pods"}}},
 		{"a plugin is disabled where it does not run", profileText("p", `plugins: {score: {disabled: [{name: NodePorts}, {name: ImageLocality}]}}`),
 			[]warned{{at("score", 0), `"NodePorts" would not run at score in any case`}}},
@@ -67,18 +67,18 @@ func TestAProfileThatIsLegalButUnwiseHasWarnings(t *testing.T) {
 			[]warned{{at("multiPoint", 0), `"Coscheduling" is not enabled at multiPoint`}}},
 		{"a plugin is kept from one extension point", profileText("p", `plugins: {multiPoint: {enabled: [{name: Coscheduling}]}, filter: {disabled: [{name: Coscheduling}]}}`), nil},
 		{"a plugin is moved to the end", profileText("p", `plugins: {score: {enabled: [{name: Coscheduling}], disabled: [{name: Coscheduling}]}}`), nil},
-		{"nothing is left where nothing was", profileText("p", `plugins: {permit: {disabled: [{name: "*"}]}}`), nil},
+		{"a point is cleared that has no plugin", profileText("p", `plugins: {permit: {disabled: [{name: "*"}]}}`), nil},
 		{"arguments of a plugin that is not enabled", profileText("p", `pluginConfig: [{name: NodeResourcesFit, args: {}}, {name: Coscheduling, args: {a: 1}}]`),
 			[]warned{{"spec.pluginConfig[1]", `"Coscheduling" is not enabled`}}},
-		{"no look at resources", profileText("p", `plugins: {filter: {disabled: [{name: NodeResourcesFit}]}}`),
+		{"no checks of resources", profileText("p", `plugins: {filter: {disabled: [{name: NodeResourcesFit}]}}`),
 			[]warned{{at("filter", 0), "have no room for them"}}},
-		{"no look at taints and cordons", profileText("p", `plugins: {multiPoint: {disabled: [{name: TaintToleration}, {name: NodeUnschedulable}]}}`),
+		{"no checks of taints and cordons", profileText("p", `plugins: {multiPoint: {disabled: [{name: TaintToleration}, {name: NodeUnschedulable}]}}`),
 			[]warned{{at("multiPoint", 0), "taints are ignored"}, {at("multiPoint", 1), "cordoned"}}},
-		{"no look at labels and ports", profileText("p", `plugins: {filter: {disabled: [{name: NodeAffinity}, {name: NodePorts}]}}`),
+		{"no checks of labels and ports", profileText("p", `plugins: {filter: {disabled: [{name: NodeAffinity}, {name: NodePorts}]}}`),
 			[]warned{{at("filter", 0), "nodeSelector"}, {at("filter", 1), "host ports"}}},
-		{"no look at volumes and devices", profileText("p", `plugins: {multiPoint: {disabled: [{name: VolumeBinding}, {name: DynamicResources}]}}`),
+		{"no checks of volumes and devices", profileText("p", `plugins: {multiPoint: {disabled: [{name: VolumeBinding}, {name: DynamicResources}]}}`),
 			[]warned{{at("multiPoint", 0), "volumes"}, {at("multiPoint", 1), "devices"}}},
-		{"no look at gates", profileText("p", `plugins: {preEnqueue: {disabled: [{name: "*"}]}}`),
+		{"no checks of gates", profileText("p", `plugins: {preEnqueue: {disabled: [{name: "*"}]}}`),
 			[]warned{{at("preEnqueue", 0), "scheduling gates"}}},
 		{"no preemption", profileText("p", `plugins: {postFilter: {disabled: [{name: DefaultPreemption}]}}`),
 			[]warned{{at("postFilter", 0), "wait for room instead of preempting"}}},
@@ -105,7 +105,7 @@ func TestAProfileThatIsLegalButUnwiseHasWarnings(t *testing.T) {
 	}
 }
 
-func TestAPolicyThatIsLegalButUnwiseHasWarnings(t *testing.T) {
+func TestPolicyWarnings(t *testing.T) {
 	extender := func(fields string) string {
 		return policyText("q", fmt.Sprintf(`extenders: [{httpTimeout: 5s, filterVerb: f, %s}]`, fields))
 	}
@@ -114,10 +114,10 @@ func TestAPolicyThatIsLegalButUnwiseHasWarnings(t *testing.T) {
 		want         []warned
 	}{
 		{"no settings, no warnings", policyText("q", ``), nil},
-		{"a percentage that compares next to nothing", policyText("q", `percentageOfNodesToScore: 1`), []warned{{"spec.percentageOfNodesToScore", "ends at 1%"}}},
+		{"a percentage with almost no effect", policyText("q", `percentageOfNodesToScore: 1`), []warned{{"spec.percentageOfNodesToScore", "ends at 1%"}}},
 		{"a long backoff", policyText("q", `podMaxBackoff: 1h`), []warned{{"spec.podMaxBackoff", "waits up to 1h0m0s"}}},
 		{"a backoff of minutes", policyText("q", `podMaxBackoff: 5m`), nil},
-		{"unschedulable pods tried without end", policyText("q", `podMaxInUnschedulablePods: 1s`), []warned{{"spec.podMaxInUnschedulablePods", "every 30s"}}},
+		{"unschedulable pods that are retried continuously", policyText("q", `podMaxInUnschedulablePods: 1s`), []warned{{"spec.podMaxInUnschedulablePods", "every 30s"}}},
 		{"an extender on this machine", extender(`urlPrefix: "http://127.0.0.1:80"`), nil},
 		{"an extender on this machine by name", extender(`urlPrefix: "http://localhost:80"`), nil},
 		{"an extender elsewhere", extender(`urlPrefix: "http://gpu.example"`), []warned{{"spec.extenders[0].urlPrefix", "neither encrypted nor authenticated"}}},
@@ -128,7 +128,7 @@ func TestAPolicyThatIsLegalButUnwiseHasWarnings(t *testing.T) {
 		{"a long wait", policyText("q", `extenders: [{urlPrefix: "https://gpu.example", filterVerb: f, httpTimeout: 31s}]`), []warned{{"spec.extenders[0].httpTimeout", "up to 31s"}}},
 		{"a long wait of a binding alone", policyText("q", `extenders: [{urlPrefix: "https://gpu.example", bindVerb: f, httpTimeout: 31s}]`), nil},
 		{"no verb", policyText("q", `extenders: [{urlPrefix: "https://gpu.example"}]`), []warned{{"spec.extenders[0]", "never called"}}},
-		{"a weight of nothing", extender(`urlPrefix: "https://gpu.example", weight: 3`), []warned{{"spec.extenders[0].weight", "no effect"}}},
+		{"a weight without effect", extender(`urlPrefix: "https://gpu.example", weight: 3`), []warned{{"spec.extenders[0].weight", "no effect"}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			result := resolveText(t, test.policy).PolicyResults["q"]
@@ -181,7 +181,7 @@ func TestNoSampleHasWarnings(t *testing.T) {
 	}
 }
 
-func TestObstaclesAreToldApartFromProblems(t *testing.T) {
+func TestObstaclesAreDistinguishedFromProblems(t *testing.T) {
 	const tls = `extenders: [{urlPrefix: "https://gpu.example", filterVerb: f, tlsConfig: {secretRef: {namespace: n, name: s}}}]`
 	older := strings.Replace(profileText("a", `schedulerName: s`), "name: a", `name: a, creationTimestamp: "2026-01-01T00:00:00Z"`, 1)
 	for _, test := range []struct {
@@ -192,7 +192,7 @@ func TestObstaclesAreToldApartFromProblems(t *testing.T) {
 		{"no policy", []string{profileText("p", `policyRef: {name: q}`)}, nil, []warned{{"spec.policyRef.name", "does not exist"}}},
 		{"no policy, and an unknown plugin", []string{profileText("p", `policyRef: {name: q}, percentageOfNodesToScore: 101, plugins: {score: {enabled: [{name: X}]}}, pluginConfig: [{name: NodeName, args: {a: 1}}]`)},
 			[]warned{{"spec.percentageOfNodesToScore", "must be"}, {"spec.plugins.score.enabled[0].name", "unknown plugin"}, {"spec.pluginConfig[0].args", "takes no args"}}, []warned{{"spec.policyRef.name", "does not exist"}}},
-		{"no policy, which may be what makes the queue sort right", []string{profileText("p", `policyRef: {name: q}, plugins: {queueSort: {disabled: [{name: PrioritySort}]}}`)}, nil, []warned{{"spec.policyRef.name", "does not exist"}}},
+		{"no policy, which may contain the missing queue sort", []string{profileText("p", `policyRef: {name: q}, plugins: {queueSort: {disabled: [{name: PrioritySort}]}}`)}, nil, []warned{{"spec.policyRef.name", "does not exist"}}},
 		{"no Secret", []string{policyText("default", tls), profileText("p", ``)}, nil, []warned{{"spec.policyRef.name", "not accepted"}}},
 		{"an older object has the scheduler name", []string{older, profileText("p", `schedulerName: s`)}, nil, []warned{{"spec.schedulerName", "older"}}},
 		{"another order of the queue", []string{older, profileText("p", `plugins: {queueSort: {enabled: [{name: QoSSort}], disabled: [{name: "*"}]}}`)}, nil, []warned{{"spec.plugins.queueSort", "older"}}},
@@ -221,7 +221,7 @@ func TestObstaclesAreToldApartFromProblems(t *testing.T) {
 	}
 }
 
-func TestSecretsThatAreUnknownAreTakenToBeRight(t *testing.T) {
+func TestUnknownSecretsCauseNoWarnings(t *testing.T) {
 	const tls = `extenders: [{urlPrefix: "https://gpu.example", filterVerb: f, tlsConfig: {secretRef: {namespace: n, name: s}}}]`
 	in := parseText(t, policyText("default", tls), profileText("p", ``))
 	if result := config.Resolve(in).PolicyResults["default"]; result.Accepted || result.Reason != v1alpha1.ReasonSecretNotFound || len(result.Problems) > 0 || len(result.Obstacles) != 1 {

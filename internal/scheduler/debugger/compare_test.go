@@ -25,14 +25,14 @@ func TestCompareFindsEachDifference(t *testing.T) {
 		change func(w *world)
 		want   []Difference
 	}{
-		"none where all is well": {change: func(*world) {}},
-		"none in what the scheduler does not go by": {change: func(w *world) {
+		"none if everything matches": {change: func(*world) {}},
+		"none in fields that the scheduler ignores": {change: func(w *world) {
 			w.nodes["n1"] = w.nodes["n1"].DeepCopy()
 			w.nodes["n1"].Annotations = map[string]string{"a": "b"}
 			w.nodes["n1"].ResourceVersion = "2"
 			w.change("bound", func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning })
 		}},
-		"none in a resource of which nothing is asked": {change: func(w *world) {
+		"none in a resource that is not requested": {change: func(w *world) {
 			w.change("bound", requesting("example.com/thing", "0"))
 		}},
 		"none in pods on a node that is gone": {change: func(w *world) {
@@ -122,7 +122,7 @@ func TestCompareFindsEachDifference(t *testing.T) {
 			want:   podDiffers(PodRequests, "bound", "it asks for cpu=100m memory=1Gi example.com/thing=2, the cache counts it for cpu=100m memory=1Gi"),
 		},
 
-		"a pod that nobody will schedule": {
+		"a pod without a profile": {
 			change: func(w *world) { w.exists(newPod("lost", "")) },
 			want:   podDiffers(QueueMissing, "lost", `it has no node and asks for scheduler "served", but is neither queued nor under way`),
 		},
@@ -150,7 +150,7 @@ func TestCompareFindsEachDifference(t *testing.T) {
 			change: func(w *world) { w.change("nominated", nominated("n2")) },
 			want:   podDiffers(NominationDiffers, "nominated", "it is promised node n1, its status names n2"),
 		},
-		"a nomination that was taken back": {
+		"a nomination that was removed": {
 			change: func(w *world) { w.change("nominated", nominated("")) },
 			want:   podDiffers(NominationDiffers, "nominated", "it is promised node n1, its status names none"),
 		},
@@ -158,7 +158,7 @@ func TestCompareFindsEachDifference(t *testing.T) {
 			change: func(w *world) { w.change("waiting", nominated("n2")) },
 			want:   podDiffers(NominationDiffers, "waiting", "its status names node n2, nothing is held free for it"),
 		},
-		"a nomination of a pod that is gone": {
+		"a nomination of a deleted pod": {
 			change: func(w *world) {
 				w.queue.AddNominatedPod(quiet, &schedframework.PodInfo{Pod: newPod("gone", "")},
 					&fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "n1"})
@@ -216,7 +216,7 @@ func TestDifferencesAreSortedAndReadable(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatLastsIsToldWhateverItsDetails(t *testing.T) {
+func TestOnlyLastingDifferencesAreReported(t *testing.T) {
 	before := []Difference{
 		{Kind: PodMissing, Object: "ns/a", UID: "1", Detail: "on n1"},
 		{Kind: PodMissing, Object: "ns/b", UID: "2"},

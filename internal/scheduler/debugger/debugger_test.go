@@ -121,13 +121,13 @@ func (d *debugged) pauses() {
 	d.Expect(d.lists.Load()).To(Equal(int32(1)))
 }
 
-func TestACompareThatFindsNothingLooksOnce(t *testing.T) {
+func TestCompareWithoutDifferencesReadsOnce(t *testing.T) {
 	d := newDebugged(t)
 	d.Expect(d.Compare(t.Context())).To(BeEmpty())
 	d.Expect(d.lists.Load()).To(Equal(int32(1)))
 }
 
-func TestADifferenceIsToldOnlyIfItLasts(t *testing.T) {
+func TestDifferenceIsReportedOnlyIfItLasts(t *testing.T) {
 	d := newDebugged(t)
 	d.world.nodes["new"], d.world.nodes["lost"] = newNode("new"), newNode("lost")
 	type result struct {
@@ -150,7 +150,7 @@ func TestADifferenceIsToldOnlyIfItLasts(t *testing.T) {
 	d.Expect(d.lists.Load()).To(Equal(int32(2)))
 }
 
-func TestACompareEndsWithItsContext(t *testing.T) {
+func TestCompareEndsWithItsContext(t *testing.T) {
 	d := newDebugged(t)
 	d.world.nodes["lost"] = newNode("lost")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -165,7 +165,7 @@ func TestACompareEndsWithItsContext(t *testing.T) {
 	d.Eventually(ended).Should(Receive(MatchError(enough)))
 }
 
-func TestACompareSaysWhatCouldNotBeListed(t *testing.T) {
+func TestCompareNamesTheKindThatCouldNotBeListed(t *testing.T) {
 	for _, resource := range []string{"nodes", "pods"} {
 		d := newDebugged(t)
 		forbidden := errors.New("you must not")
@@ -181,7 +181,7 @@ func TestACompareSaysWhatCouldNotBeListed(t *testing.T) {
 	}
 }
 
-func TestTheReportTellsAllThatTheSchedulerBelieves(t *testing.T) {
+func TestReportHasTheStateOfTheScheduler(t *testing.T) {
 	d := newDebugged(t)
 	waiting := newPod("permitted", "n1")
 	d.WaitingPods.Add(waiting, map[string]time.Duration{"P": time.Hour})
@@ -209,7 +209,7 @@ func TestTheReportTellsAllThatTheSchedulerBelieves(t *testing.T) {
 	d.Expect(d.log[len(d.log)-1]).To(ContainSubstring("Cache and queue match the API server"))
 }
 
-func TestTheReportTellsTheDifferences(t *testing.T) {
+func TestReportHasTheDifferences(t *testing.T) {
 	d := newDebugged(t)
 	delete(d.world.pods, "bound")
 	reported := make(chan struct{})
@@ -226,7 +226,7 @@ func TestTheReportTellsTheDifferences(t *testing.T) {
 	d.Expect(d.lines("Cache and queue differ from the API server")).To(Equal([]string{`"differences"=1`}))
 }
 
-func TestTheReportIsBounded(t *testing.T) {
+func TestReportIsBounded(t *testing.T) {
 	d := newDebugged(t)
 	for i := range maxPodsPerLine {
 		d.world.bind(fmt.Sprint("more-", i), "n1")
@@ -243,7 +243,7 @@ func TestTheReportIsBounded(t *testing.T) {
 	}
 }
 
-func TestAQueueThatIsStuckDoesNotKeepTheRestFromBeingTold(t *testing.T) {
+func TestReportIsWrittenWithoutAStuckQueue(t *testing.T) {
 	d := newDebugged(t)
 	stuck := make(chan struct{})
 	go func() {

@@ -63,7 +63,7 @@ func (c *contest) size() (nodes, podsPerNode int) {
 	}
 }
 
-func TestLiveschedDecidesAsKubeSchedulerDoes(t *testing.T) {
+func TestLiveschedMatchesKubeScheduler(t *testing.T) {
 	first, cases := number(t, seedVariable, 0), uint64(defaultCases)
 	if first > 0 {
 		cases = 1

@@ -113,7 +113,7 @@ func TestPodEvents(t *testing.T) {
 		}
 	})
 
-	t.Run("a queued pod that somebody else bound leaves the queue", func(t *testing.T) {
+	t.Run("a queued pod that another client bound leaves the queue", func(t *testing.T) {
 		s := listening(t)
 		s.podAdded(podAt("a", "1", ""))
 		s.podUpdated(podAt("a", "1", ""), podAt("a", "2", "n1"))
@@ -134,7 +134,7 @@ func TestPodEvents(t *testing.T) {
 		}
 	})
 
-	t.Run("an assumed pod that is told to go gives its room back at once", func(t *testing.T) {
+	t.Run("an assumed pod that is being deleted frees its room immediately", func(t *testing.T) {
 		s := listening(t)
 		pod := podAt("a", "1", "")
 		s.assume(t, pod, "n1")
@@ -147,7 +147,7 @@ func TestPodEvents(t *testing.T) {
 		s.podDeleted(deleting, false) // nothing is left to release
 	})
 
-	t.Run("also when its profile is gone meanwhile", func(t *testing.T) {
+	t.Run("even if its profile was deleted", func(t *testing.T) {
 		s := listening(t)
 		pod := podAt("a", "1", "")
 		s.assume(t, pod, "n1")
@@ -159,7 +159,7 @@ func TestPodEvents(t *testing.T) {
 		}
 	})
 
-	t.Run("the update of an assumed pod counts if it is refused after all", func(t *testing.T) {
+	t.Run("the update of an assumed pod counts if the pod is rejected later", func(t *testing.T) {
 		s := listening(t)
 		hint := queue.HintMap{{Resource: fwk.Pod, ActionType: fwk.UpdatePodLabel}: {{Plugin: "Rejector"}}}
 		s.queue.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": {Hints: hint}}}, nil)
@@ -209,7 +209,7 @@ func TestPodEvents(t *testing.T) {
 		}
 	})
 
-	t.Run("a pod that is made again under its name is another pod", func(t *testing.T) {
+	t.Run("a pod that is created again with its name is another pod", func(t *testing.T) {
 		s := listening(t)
 		s.podAdded(podAt("a", "1", "n1"))
 		s.podUpdated(podAt("a", "1", "n1"), podAt("b", "2", ""))
@@ -236,15 +236,15 @@ func TestEndsOfNominations(t *testing.T) {
 		happens func(s *handlers)
 		wakes   bool
 	}{
-		"a nominated pod is deleted":                    {func(s *handlers) { s.podDeleted(nominatedOn("n1", "1"), false) }, true},
-		"it is nominated for another node":              {func(s *handlers) { s.podUpdated(nominatedOn("n1", "1"), nominatedOn("n2", "2")) }, true},
-		"it is not nominated any more":                  {func(s *handlers) { s.podUpdated(nominatedOn("n1", "1"), nominatedOn("", "2")) }, true},
-		"it is bound to another node":                   {func(s *handlers) { s.podUpdated(nominatedOn("n1", "1"), bound) }, true},
-		"it is bound to the node":                       {func(s *handlers) { s.podUpdated(nominatedOn("n1", "1"), asNominated) }, false},
-		"it is nominated now":                           {func(s *handlers) { s.podUpdated(nominatedOn("", "1"), nominatedOn("n1", "2")) }, false},
-		"something else about it changes":               {func(s *handlers) { s.podUpdated(nominatedOn("n1", "1"), nominatedOn("n1", "2")) }, false},
-		"a pod that was not nominated is deleted":       {func(s *handlers) { s.podDeleted(nominatedOn("", "1"), false) }, false},
-		"a nominated pod of somebody else's is deleted": {func(s *handlers) { s.podDeleted(others, false) }, false},
+		"a nominated pod is deleted":                      {func(s *handlers) { s.podDeleted(nominatedOn("n1", "1"), false) }, true},
+		"it is nominated for another node":                {func(s *handlers) { s.podUpdated(nominatedOn("n1", "1"), nominatedOn("n2", "2")) }, true},
+		"it is no longer nominated":                       {func(s *handlers) { s.podUpdated(nominatedOn("n1", "1"), nominatedOn("", "2")) }, true},
+		"it is bound to another node":                     {func(s *handlers) { s.podUpdated(nominatedOn("n1", "1"), bound) }, true},
+		"it is bound to the node":                         {func(s *handlers) { s.podUpdated(nominatedOn("n1", "1"), asNominated) }, false},
+		"it is nominated now":                             {func(s *handlers) { s.podUpdated(nominatedOn("", "1"), nominatedOn("n1", "2")) }, false},
+		"another field of it changes":                     {func(s *handlers) { s.podUpdated(nominatedOn("n1", "1"), nominatedOn("n1", "2")) }, false},
+		"a pod that was not nominated is deleted":         {func(s *handlers) { s.podDeleted(nominatedOn("", "1"), false) }, false},
+		"a nominated pod of another scheduler is deleted": {func(s *handlers) { s.podDeleted(others, false) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := listening(t)

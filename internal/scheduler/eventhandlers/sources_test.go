@@ -9,7 +9,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-func TestBuildsThatListenToANewResourceAtOnceShareOneSource(t *testing.T) {
+func TestConcurrentBuildsShareTheSourceOfANewResource(t *testing.T) {
 	s := NewSources(nil, nil)
 	if s.join(fwk.StorageClass, nil) {
 		t.Fatal("there is a source that nobody made")

@@ -49,7 +49,7 @@ func (s upstreamSink) Patch(context.Context, *eventsv1.Event, []byte) (*eventsv1
 	return nil, errors.ErrUnsupported
 }
 
-func TestEventsAreThoseOfClientGo(t *testing.T) {
+func TestEventsMatchClientGo(t *testing.T) {
 	upstream := upstreamSink{make(chan *eventsv1.Event, 1)}
 	broadcaster := events.NewBroadcaster(upstream)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -100,7 +100,7 @@ func TestEventsAreThoseOfClientGo(t *testing.T) {
 		})
 	}
 
-	t.Run("nor is one made of what client-go refuses", func(t *testing.T) {
+	t.Run("no Event is created for an object that client-go rejects", func(t *testing.T) {
 		sink := newSink()
 		w := New(Config{Sink: sink})
 		w.Start(t.Context())
@@ -115,8 +115,8 @@ func TestEventsAreThoseOfClientGo(t *testing.T) {
 }
 
 // Here and below sleeps are on synctest's clock, which takes no time.
-func TestWhatIsSaidAgain(t *testing.T) {
-	t.Run("is one Event with a count, whatever version the pod has", func(t *testing.T) {
+func TestRepeatedEvents(t *testing.T) {
+	t.Run("are one Event with a count, whatever version the pod has", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t)
 			f.fails("a", "too big")
@@ -131,7 +131,7 @@ func TestWhatIsSaidAgain(t *testing.T) {
 		})
 	})
 
-	t.Run("while it is being written is told afterwards", func(t *testing.T) {
+	t.Run("during the write are written afterwards", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t)
 			answer := make(chan struct{})
@@ -151,7 +151,7 @@ func TestWhatIsSaidAgain(t *testing.T) {
 		})
 	})
 
-	t.Run("in other words, about another pod or by another scheduler is another Event", func(t *testing.T) {
+	t.Run("with another note, about another pod or by another scheduler are another Event", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t)
 			f.fails("a", "too big")
@@ -166,7 +166,7 @@ func TestWhatIsSaidAgain(t *testing.T) {
 		})
 	})
 
-	t.Run("before it is written is written once, with its count", func(t *testing.T) {
+	t.Run("before the write are written once, with their count", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t)
 			f.sink.failWith(func(string) error { return errNoAnswer })
@@ -183,7 +183,7 @@ func TestWhatIsSaidAgain(t *testing.T) {
 		})
 	})
 
-	t.Run("all the time is told of every six minutes, and when the process ends", func(t *testing.T) {
+	t.Run("that continue are written every six minutes, and when the process ends", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t)
 			for range 100 {
@@ -197,7 +197,7 @@ func TestWhatIsSaidAgain(t *testing.T) {
 		})
 	})
 
-	t.Run("for the last time is counted six minutes later, and begins anew after that", func(t *testing.T) {
+	t.Run("that stop are counted six minutes later, and start anew after that", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t)
 			for range 5 {
@@ -219,7 +219,7 @@ func TestWhatIsSaidAgain(t *testing.T) {
 		})
 	})
 
-	t.Run("when its Event has expired is written whole", func(t *testing.T) {
+	t.Run("after their Event has expired are written as a new one", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t)
 			f.fails("a", "too big")
@@ -235,8 +235,8 @@ func TestWhatIsSaidAgain(t *testing.T) {
 	})
 }
 
-func TestWhatCanWait(t *testing.T) {
-	t.Run("does while pods wait to be scheduled, and what cannot does not", func(t *testing.T) {
+func TestDelayableEvents(t *testing.T) {
+	t.Run("wait while pods wait to be scheduled, and others do not", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t)
 			f.busy.Store(true)
@@ -255,7 +255,7 @@ func TestWhatCanWait(t *testing.T) {
 		})
 	})
 
-	t.Run("is written at once when nobody waits", func(t *testing.T) {
+	t.Run("are written immediately when no pod waits", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t)
 			for _, name := range []string{"a", "b"} {
@@ -268,7 +268,7 @@ func TestWhatCanWait(t *testing.T) {
 		})
 	})
 
-	t.Run("does for half a minute at most", func(t *testing.T) {
+	t.Run("wait for half a minute at most", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t)
 			f.busy.Store(true)
@@ -283,7 +283,7 @@ func TestWhatCanWait(t *testing.T) {
 		})
 	})
 
-	t.Run("does so too behind what is said all the time", func(t *testing.T) {
+	t.Run("wait so long behind continuous Events, too", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t)
 			f.busy.Store(true)
@@ -303,7 +303,7 @@ func TestWhatCanWait(t *testing.T) {
 		})
 	})
 
-	t.Run("does not when half of what there is room for waits", func(t *testing.T) {
+	t.Run("do not wait when the writer is half full", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t)
 			f.busy.Store(true)
@@ -325,7 +325,7 @@ func TestWhatCanWait(t *testing.T) {
 	})
 }
 
-func TestMoreEventsThanThereIsRoomForAreLostAndCounted(t *testing.T) {
+func TestExcessEventsAreDroppedAndCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
 		lost := func() float64 { return testutil.ToFloat64(metrics.EventsLost.WithLabelValues(metrics.EventLostFull)) }
@@ -374,7 +374,7 @@ func TestAnEventThatCannotBeWritten(t *testing.T) {
 		return testutil.ToFloat64(metrics.EventsLost.WithLabelValues(metrics.EventLostRefused))
 	}
 
-	t.Run("is tried again while there is no answer, before the others and less and less often", func(t *testing.T) {
+	t.Run("is retried while there is no response, before the others and less and less often", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t)
 			f.sink.failWith(func(string) error { return errNoAnswer })
@@ -392,7 +392,7 @@ func TestAnEventThatCannotBeWritten(t *testing.T) {
 		})
 	})
 
-	t.Run("leaves the API server alone but for one Event at a time, until that is answered", func(t *testing.T) {
+	t.Run("lets only one Event at a time be tried until the API server responds", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t)
 			answer := make(chan error)
@@ -416,7 +416,7 @@ func TestAnEventThatCannotBeWritten(t *testing.T) {
 		})
 	})
 
-	t.Run("for minutes is given up, and the next is tried", func(t *testing.T) {
+	t.Run("for minutes is dropped, and the next is tried", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t)
 			before := lost()
@@ -441,7 +441,7 @@ func TestAnEventThatCannotBeWritten(t *testing.T) {
 		})
 	})
 
-	t.Run("since it is refused is not tried again, unless it is said again", func(t *testing.T) {
+	t.Run("because it is rejected is not retried, unless it is repeated", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t)
 			before := lost()
@@ -461,7 +461,7 @@ func TestAnEventThatCannotBeWritten(t *testing.T) {
 }
 
 func TestClosing(t *testing.T) {
-	t.Run("writes all that was said, and nothing that is said later", func(t *testing.T) {
+	t.Run("writes all earlier Events, and no later ones", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t)
 			f.busy.Store(true)
@@ -478,7 +478,7 @@ func TestClosing(t *testing.T) {
 		})
 	})
 
-	t.Run("ends when the time is up, and says what is lost", func(t *testing.T) {
+	t.Run("ends with its context, and reports the lost Events", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t)
 			lost := func() float64 {

@@ -29,7 +29,7 @@ type outcome struct {
 
 // Any response of an extender that keeps to the nodes and pods of the request is interpreted as by
 // kube-scheduler's own client, and both send the same requests.
-func TestRandomAnswersAreUnderstoodAsInKubeScheduler(t *testing.T) {
+func TestRandomResponsesAreReadAsInKubeScheduler(t *testing.T) {
 	seed := time.Now().UnixNano()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewSource(seed))

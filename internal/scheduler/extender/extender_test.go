@@ -24,16 +24,16 @@ func TestFilter(t *testing.T) {
 		refusals string
 		err      string
 	}{
-		{"leaves the nodes whose names come back, in their order", true, `{"NodeNames": ["c", "a"], "FailedNodes": {"b": "no"}}`, "c a", `{"b":"no"} null`, ""},
-		{"leaves the nodes that come back", false, `{"Nodes": {"items": [{"metadata": {"name": "b"}}]}, "FailedNodes": {"a": "no"}, "FailedAndUnresolvableNodes": {"c": "never"}}`, "b", `{"a":"no"} {"c":"never"}`, ""},
-		{"understands nodes where it asked for names", true, `{"Nodes": {"items": [{"metadata": {"name": "b"}}]}}`, "b", "null null", ""},
-		{"leaves none where nothing comes back", false, `{}`, "", "null null", ""},
-		{"leaves none where null comes back", true, `null`, "", "null null", ""},
-		{"does not take names where it sent nodes", false, `{"NodeNames": ["a"]}`, "", "null null", ""},
-		{"takes a node once", true, `{"NodeNames": ["a", "b", "a"]}`, "a b", "null null", ""},
-		{"takes no name that it did not send", true, `{"NodeNames": ["a", "z"]}`, "", "null null", `the answer has node "z", which it was not asked about`},
-		{"takes no node that it did not send", false, `{"Nodes": {"items": [{"metadata": {"name": ""}}]}}`, "", "null null", `the answer has node "", which it was not asked about`},
-		{"passes on what the extender says went wrong", true, `{"NodeNames": ["a"], "Error": "out of order"}`, "", "null null", "out of order"},
+		{"keeps the nodes whose names are returned, in their order", true, `{"NodeNames": ["c", "a"], "FailedNodes": {"b": "no"}}`, "c a", `{"b":"no"} null`, ""},
+		{"keeps the nodes that are returned", false, `{"Nodes": {"items": [{"metadata": {"name": "b"}}]}, "FailedNodes": {"a": "no"}, "FailedAndUnresolvableNodes": {"c": "never"}}`, "b", `{"a":"no"} {"c":"never"}`, ""},
+		{"accepts nodes if it requested names", true, `{"Nodes": {"items": [{"metadata": {"name": "b"}}]}}`, "b", "null null", ""},
+		{"keeps no node if none is returned", false, `{}`, "", "null null", ""},
+		{"keeps no node if null is returned", true, `null`, "", "null null", ""},
+		{"does not accept names if it sent nodes", false, `{"NodeNames": ["a"]}`, "", "null null", ""},
+		{"accepts a node once", true, `{"NodeNames": ["a", "b", "a"]}`, "a b", "null null", ""},
+		{"accepts no name that it did not send", true, `{"NodeNames": ["a", "z"]}`, "", "null null", `the answer has node "z", which it was not asked about`},
+		{"accepts no node that it did not send", false, `{"Nodes": {"items": [{"metadata": {"name": ""}}]}}`, "", "null null", `the answer has node "", which it was not asked about`},
+		{"returns the error of the extender", true, `{"NodeNames": ["a"], "Error": "out of order"}`, "", "null null", "out of order"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := serve(t, test.answer)
@@ -53,7 +53,7 @@ func TestFilter(t *testing.T) {
 			}
 		})
 	}
-	t.Run("goes on with the nodes that were passed in, pods and all", func(t *testing.T) {
+	t.Run("continues with the nodes that were passed in, including their pods", func(t *testing.T) {
 		s := serve(t, `{"Nodes": {"items": [{"metadata": {"name": "b"}, "spec": {"unschedulable": true}}]}}`)
 		passed, _, _, err := build(t, everything(s.URL)).Filter(pod("p"), nodes)
 		if err != nil || len(passed) != 1 || passed[0] != nodes[1] {
@@ -77,11 +77,11 @@ func TestProcessPreemption(t *testing.T) {
 		name, answer, victims, err string
 	}{
 		{"returns fewer nodes and fewer victims", `{"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "a2-uid"}], "NumPDBViolations": 5}, "b": {"Pods": [{"UID": "b1-uid"}, {"UID": "b2-uid"}]}}}`, "a:a2(5) b:b1,b2(0)", ""},
-		{"returns no node where nothing comes back", `{}`, "", ""},
-		{"leaves it to the caller what no list of victims means", `{"NodeNameToMetaVictims": {"a": null, "b": {}}}`, "a:none b:(0)", ""},
-		{"takes no node that it did not send", `{"NodeNameToMetaVictims": {"z": {"Pods": [{"UID": "a2-uid"}]}}}`, "", `the answer has node "z", which it was not asked about`},
-		{"takes no victim that is not on the node", `{"NodeNameToMetaVictims": {"b": {"Pods": [{"UID": "a1-uid"}]}}}`, "", `the answer has a victim with the UID "a1-uid" on node "b", on which there is none`},
-		{"takes no victim without a name", `{"NodeNameToMetaVictims": {"b": {"Pods": [null]}}}`, "", `the answer has a victim without a UID on node "b"`},
+		{"returns no node if none is returned", `{}`, "", ""},
+		{"lets the caller interpret a missing list of victims", `{"NodeNameToMetaVictims": {"a": null, "b": {}}}`, "a:none b:(0)", ""},
+		{"accepts no node that it did not send", `{"NodeNameToMetaVictims": {"z": {"Pods": [{"UID": "a2-uid"}]}}}`, "", `the answer has node "z", which it was not asked about`},
+		{"accepts no victim that is not on the node", `{"NodeNameToMetaVictims": {"b": {"Pods": [{"UID": "a1-uid"}]}}}`, "", `the answer has a victim with the UID "a1-uid" on node "b", on which there is none`},
+		{"accepts no victim without a name", `{"NodeNameToMetaVictims": {"b": {"Pods": [null]}}}`, "", `the answer has a victim without a UID on node "b"`},
 	} {
 		for _, capable := range []bool{false, true} {
 			t.Run(test.name, func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestBind(t *testing.T) {
 	expectError(t, e.Bind(binding), `extender "`+s.URL+`/prefix//", bind: no room`)
 }
 
-func TestAVerbThatIsNotThereIsNotCalled(t *testing.T) {
+func TestUnsetVerbIsNotCalled(t *testing.T) {
 	lister, nodes := cluster()
 	e := build(t, config.Extender{URLPrefix: "http://127.0.0.1:1"})
 	if e.IsFilter() || e.IsPrioritizer() || e.IsBinder() || e.SupportsPreemption() || e.IsIgnorable() {
@@ -159,8 +159,8 @@ func TestAnExtenderIsInterested(t *testing.T) {
 		pod     *corev1.Pod
 		want    bool
 	}{
-		{"in every pod where it manages nothing", nil, pod("p"), true},
-		{"in no pod that asks for nothing", []string{"a.b/c"}, pod("p"), false},
+		{"in every pod if it manages no resource", nil, pod("p"), true},
+		{"in no pod without requests", []string{"a.b/c"}, pod("p"), false},
 		{"in a request", []string{"a.b/c", "a.b/d"}, asking(container, corev1.ResourceRequirements{Requests: list("a.b/d")}), true},
 		{"in a limit", []string{"a.b/c"}, asking(container, corev1.ResourceRequirements{Limits: list("a.b/c")}), true},
 		{"in a request of an init container", []string{"a.b/c"}, asking(initContainer, corev1.ResourceRequirements{Requests: list("a.b/c")}), true},

@@ -31,7 +31,7 @@ func calls(e *extender.Extender) map[string]func() error {
 	}
 }
 
-func TestACallThatGoesWrongIsAnErrorThatNamesExtenderAndVerb(t *testing.T) {
+func TestFailedCallIsAnErrorWithExtenderAndVerb(t *testing.T) {
 	stopped := make(chan struct{})
 	for _, test := range []struct {
 		name   string
@@ -94,7 +94,7 @@ func TestACallThatGoesWrongIsAnErrorThatNamesExtenderAndVerb(t *testing.T) {
 	}
 	close(stopped)
 
-	t.Run("nobody there", func(t *testing.T) {
+	t.Run("connection refused", func(t *testing.T) {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-func TestBucketsHaveWhatAMapHas(t *testing.T) {
+func TestBucketsMatchAMap(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	const slots, highest = 60, 9
 	b := newBuckets(highest)
@@ -60,7 +60,7 @@ func TestBucketsHaveWhatAMapHas(t *testing.T) {
 	}
 }
 
-func TestBucketsAreOffForNumbersThatGoTooFar(t *testing.T) {
+func TestBucketsAreDisabledForLargeNumbers(t *testing.T) {
 	for _, highest := range []int64{-1, maxBuckets} {
 		b := newBuckets(highest)
 		if b.on() {

@@ -92,7 +92,7 @@ func (s *claimScene) unbind() {
 	s.claim.Spec.VolumeName, s.claim.Annotations = "", nil
 }
 
-func TestClaimsThatThePluginsNeedNotBeAskedAbout(t *testing.T) {
+func TestClaimsThatNeedNoPlugins(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*claimScene)
 		simple bool
@@ -159,8 +159,8 @@ func (s *claimScene) addUser() {
 	}
 }
 
-// TestVolumesMatchNodesAsTheLibrarySays uses random affinities and labels.
-func TestVolumesMatchNodesAsTheLibrarySays(t *testing.T) {
+// TestVolumesMatchNodesLikeTheLibrary uses random affinities and labels.
+func TestVolumesMatchNodesLikeTheLibrary(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	keys, values := []string{"zone", "disk", "host"}, []string{"a", "b", "c", ""}
 	matched := 0

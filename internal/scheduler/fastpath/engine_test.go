@@ -152,7 +152,7 @@ func (s *scene) expect(pod *corev1.Pod, want Reason) decided {
 	return decision
 }
 
-func TestADecisionAsksAboutTheNodesThatHaveChanged(t *testing.T) {
+func TestDecisionRunsPluginsForChangedNodesOnly(t *testing.T) {
 	const nodes = 500
 	s := newScene(t, nodes, 0)
 	s.expect(s.pod("a"), None)
@@ -176,7 +176,7 @@ func TestADecisionAsksAboutTheNodesThatHaveChanged(t *testing.T) {
 	}
 }
 
-func TestPodsThatCannotBeDecidedAboutTakeTheScalarPath(t *testing.T) {
+func TestUnsupportedPodsTakeTheScalarPath(t *testing.T) {
 	s := newScene(t, 3, 0)
 	asks := s.pod("a")
 	asks.Labels["ask"] = "me"
@@ -191,7 +191,7 @@ func TestPodsThatCannotBeDecidedAboutTakeTheScalarPath(t *testing.T) {
 	s.expect(s.pod("a"), UnknownPlugin)
 }
 
-func TestWhatGoesWrongIsLeftToTheScalarPath(t *testing.T) {
+func TestFailuresAreLeftToTheScalarPath(t *testing.T) {
 	for name, spoil := range map[string]func(*scene){
 		"a filter fails": func(s *scene) {
 			s.plugin.filter = func(string) *fwk.Status { return fwk.NewStatus(fwk.Error, "broken") }
@@ -222,7 +222,7 @@ func TestWhatGoesWrongIsLeftToTheScalarPath(t *testing.T) {
 	})
 }
 
-func TestAPodThatFitsNowhere(t *testing.T) {
+func TestUnschedulablePod(t *testing.T) {
 	s := newScene(t, 3, 0)
 	s.plugin.filter = func(string) *fwk.Status { return fwk.NewStatus(fwk.Unschedulable, "no") }
 	s.expect(s.pod("a"), NoFit)
@@ -308,7 +308,7 @@ func TestPodsOfJobsShareAClass(t *testing.T) {
 	}
 }
 
-func TestWhatIsKeptGoesWithItsInstance(t *testing.T) {
+func TestCachedRowsAreDroppedWithTheirInstance(t *testing.T) {
 	s := newScene(t, 3, 0)
 	closed := make(chan struct{})
 	mine := s.plan
@@ -346,7 +346,7 @@ func (*keeper) PreFilterExtensions() fwk.PreFilterExtensions                    
 func (*keeper) Reserve(context.Context, fwk.CycleState, *corev1.Pod, string) *fwk.Status { return nil }
 func (*keeper) Unreserve(context.Context, fwk.CycleState, *corev1.Pod, string)           {}
 
-func TestAPluginThatKeepsStateForLaterIsNotNodeLocal(t *testing.T) {
+func TestPluginWithCycleStateIsNotNodeLocal(t *testing.T) {
 	if got := kindOf(&scored{}); got != local {
 		t.Errorf("the kind of a plugin that says it is node-local is %d", got)
 	}

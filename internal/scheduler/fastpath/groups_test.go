@@ -23,9 +23,9 @@ func (t *trackerOf) AppendGroup(key []byte, slot cache.Slot) []byte {
 	return append(key, t.numbers[slot])
 }
 
-// TestGroupsHaveWhatAMapHas moves slots between groups and buckets, and compares with a search
+// TestGroupsMatchAMap moves slots between groups and buckets, and compares with a search
 // through all slots.
-func TestGroupsHaveWhatAMapHas(t *testing.T) {
+func TestGroupsMatchAMap(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	const slots = 100
 	tracks := &trackerOf{numbers: make([]byte, slots)}
@@ -129,7 +129,7 @@ func compareGroups(t *testing.T, g *groups, key func(slot int) string, step int)
 	}
 }
 
-func TestGroupsAreSharedByWhoHasTheSameTrackers(t *testing.T) {
+func TestRowsWithTheSameTrackersShareGroups(t *testing.T) {
 	rows, one, other := &localRows{}, &tracker{}, &tracker{}
 	first := rows.groupsBy([]*tracker{one})
 	if rows.groupsBy([]*tracker{one}) != first {
@@ -145,7 +145,7 @@ func TestGroupsAreSharedByWhoHasTheSameTrackers(t *testing.T) {
 // Bytes returns the size that a tracker is accounted with.
 func (t *trackerOf) Bytes() int { return 1000 + len(t.numbers) }
 
-func TestWhatClassesShareIsAccountedOnce(t *testing.T) {
+func TestSharedPartsOfClassesAreCountedOnce(t *testing.T) {
 	s := newScene(t, 10, 0)
 	shared, own := &tracker{Tracker: &trackerOf{}, key: "shared"}, &tracker{Tracker: &trackerOf{}}
 	for _, app := range []string{"a", "b"} {
@@ -178,7 +178,7 @@ func TestWhatClassesShareIsAccountedOnce(t *testing.T) {
 	}
 }
 
-func TestRelevanceIsRemembered(t *testing.T) {
+func TestRelevanceIsCached(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	var memory relevance
 	asked := map[cache.ClassID]bool{}

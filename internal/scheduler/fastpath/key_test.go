@@ -144,9 +144,9 @@ func TestKeysDifferWhereThePodsDo(t *testing.T) {
 		{"namespace", cross, func(p *corev1.Pod) { p.Namespace = "other" }},
 		{"a label", cross, func(p *corev1.Pod) { p.Labels["app"] = "b" }},
 		{"a label less", cross, func(p *corev1.Pod) { delete(p.Labels, "app") }},
-		{"a label more, which somebody asks about", cross, func(p *corev1.Pod) { p.Labels["tier"] = "" }},
-		{"a label more, which nobody asks about", neither, func(p *corev1.Pod) { p.Labels["more"] = "" }},
-		{"a label that nobody asks about", neither, func(p *corev1.Pod) { p.Labels["pod-template-hash"] = "y" }},
+		{"an additional label, which a selector mentions", cross, func(p *corev1.Pod) { p.Labels["tier"] = "" }},
+		{"an additional label, which no selector mentions", neither, func(p *corev1.Pod) { p.Labels["more"] = "" }},
+		{"a label that no selector mentions", neither, func(p *corev1.Pod) { p.Labels["pod-template-hash"] = "y" }},
 		{"spread constraint", cross, func(p *corev1.Pod) { p.Spec.TopologySpreadConstraints[0].MaxSkew = 2 }},
 		{"spread constraint's matchLabelKeys", cross, func(p *corev1.Pod) {
 			p.Spec.TopologySpreadConstraints[0].MatchLabelKeys = []string{"app"}
@@ -186,7 +186,7 @@ func TestKeysDoNotDependOnTheOrderOfMaps(t *testing.T) {
 	}
 }
 
-func TestPodsThatPluginsHaveToBeAskedFor(t *testing.T) {
+func TestPodsThatNeedPlugins(t *testing.T) {
 	volume := func(source corev1.VolumeSource) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{VolumeSource: source}) }
 	}

@@ -154,7 +154,7 @@ func (s *scene) evaluations(plugin, point string) int {
 	return int(n) - before
 }
 
-func TestPodsThatDifferInRequestsAskNoPluginAnew(t *testing.T) {
+func TestPodsThatDifferInRequestsRunNoPluginAgain(t *testing.T) {
 	const nodes = 40
 	s := realScene(t, nodes, 0, true)
 	s.expect(s.asking(100), None)
@@ -189,7 +189,7 @@ func TestPodsThatDifferInRequestsAskNoPluginAnew(t *testing.T) {
 	}
 }
 
-func TestWithoutItsArgumentsAResourcePluginIsAsked(t *testing.T) {
+func TestResourcePluginWithoutArgumentsRuns(t *testing.T) {
 	s := realScene(t, 20, 0, false)
 	for i := range 10 {
 		pod := s.asking(100 * i)
@@ -240,7 +240,7 @@ func (s *scene) bestNames(decision decided) (names []string) {
 	return names
 }
 
-func TestHostPortsAreAskedAbout(t *testing.T) {
+func TestHostPortPluginRuns(t *testing.T) {
 	const nodes = 4
 	s := realScene(t, nodes, 0, true)
 	for i := range nodes {
@@ -257,7 +257,7 @@ func TestHostPortsAreAskedAbout(t *testing.T) {
 	}
 }
 
-func TestRowsThatWereUsedOnceLendTheirColumns(t *testing.T) {
+func TestRowsUsedOnceLendTheirColumns(t *testing.T) {
 	s := realScene(t, 30, 0, true)
 	g := func() *instance { return s.engine.classes.instances[t.Name()] }
 	withColumns := func() (n int) {
@@ -304,7 +304,7 @@ func TestColumnsAreLentToOtherProfiles(t *testing.T) {
 	}
 }
 
-func TestWhatRowsShareIsCountedOnceAndGoesWithTheLast(t *testing.T) {
+func TestSharedColumnsAreCountedOnceAndDroppedWithTheLastRow(t *testing.T) {
 	const nodes = 50
 	s := realScene(t, nodes, 0, true)
 	wantGPU := func(milliCPU int) *corev1.Pod {

@@ -283,7 +283,7 @@ func (l *ledger) describe(info fwk.NodeInfo, pod *corev1.Pod) string {
 		info.GetNonZeroRequested(), len(info.GetPods()), pod.Spec)
 }
 
-func TestTheTwinSaysOfResourcesWhatThePluginsSay(t *testing.T) {
+func TestResourceTwinMatchesThePlugins(t *testing.T) {
 	for _, podLevel := range []bool{true, false} {
 		t.Run(fmt.Sprintf("PodLevelResources=%t", podLevel), func(t *testing.T) {
 			if !podLevel {
@@ -334,7 +334,7 @@ func TestTheTwinSaysOfResourcesWhatThePluginsSay(t *testing.T) {
 	}
 }
 
-func TestTheTwinRoundsAsThePluginsRound(t *testing.T) {
+func TestResourceTwinRoundsLikeThePlugins(t *testing.T) {
 	ctx := klog.NewContext(t.Context(), logr.Discard())
 	l := newLedger(t, 1)
 	l.cache, l.nodes = cache.New(), nil

@@ -164,7 +164,7 @@ func scores(of map[string]int64) func(string) int64 {
 	return func(node string) int64 { return of[node] }
 }
 
-func TestAForeignPluginIsAskedAboutTheNodesThatAreLeft(t *testing.T) {
+func TestForeignPluginRunsForRemainingNodesOnly(t *testing.T) {
 	s := newRestScene(t, 5, &foreign{filter: refuse("n1", "n2"), score: scores(map[string]int64{"n3": 4, "n4": 4})})
 	s.plugin.filter = refuse("n0", "n1")
 	s.plugin.score = scores(map[string]int64{"n2": 50, "n3": 10, "n4": 11})
@@ -185,7 +185,7 @@ func TestAForeignPluginIsAskedAboutTheNodesThatAreLeft(t *testing.T) {
 	}
 }
 
-func TestTheScoresOfAForeignPluginAreNormalizedAndWeighed(t *testing.T) {
+func TestForeignScoresAreNormalizedAndWeighted(t *testing.T) {
 	for name, test := range map[string]struct {
 		local map[string]int64
 		best  []string
@@ -209,7 +209,7 @@ func TestTheScoresOfAForeignPluginAreNormalizedAndWeighed(t *testing.T) {
 	}
 }
 
-func TestPreFilterNamesTheNodesThatAreLeft(t *testing.T) {
+func TestPreFilterRestrictsTheRemainingNodes(t *testing.T) {
 	s := newRestScene(t, 5, &foreign{filter: refuse("n4"), preFilter: func() (*fwk.PreFilterResult, *fwk.Status) {
 		return &fwk.PreFilterResult{NodeNames: sets.New("n1", "n2", "n4", "gone")}, nil
 	}})
@@ -253,7 +253,7 @@ func (s *restScene) expectNobodyAskedAgain() {
 	}
 }
 
-func TestWhatTheRestRefusesIsLeftToTheScalarPath(t *testing.T) {
+func TestRejectionsOfUncachedPluginsAreLeftToTheScalarPath(t *testing.T) {
 	refusal := func() *fwk.Status { return fwk.NewStatus(fwk.Unschedulable, "no") }
 	for name, test := range map[string]struct {
 		foreign *foreign
@@ -308,7 +308,7 @@ func TestTheStateIsWhatReserveNeeds(t *testing.T) {
 	}
 }
 
-func TestATrialLeavesTheStateAsItWas(t *testing.T) {
+func TestTrialLeavesTheStateUnchanged(t *testing.T) {
 	before := &found{}
 	state := schedframework.NewCycleState()
 	state.Write(foundKey, before)
@@ -353,7 +353,7 @@ func TestEnoughNodesEndTheSearch(t *testing.T) {
 	}
 }
 
-func TestEnoughNodesAreScoredOfThoseThatNobodyFilters(t *testing.T) {
+func TestEnoughUnfilteredNodesAreScored(t *testing.T) {
 	const nodes, enough = 60, 20
 	s := newRestScene(t, nodes, &foreign{score: scores(nil)})
 	s.enough = enough
@@ -374,7 +374,7 @@ func TestEnoughNodesAreScoredOfThoseThatNobodyFilters(t *testing.T) {
 	}
 }
 
-func TestRowsLookAtAllNodesHoweverManyAreEnough(t *testing.T) {
+func TestRowsCoverAllNodesHoweverManyAreEnough(t *testing.T) {
 	s := newScene(t, 200, 0)
 	s.enough = 100
 	s.plugin.score = func(node string) int64 {

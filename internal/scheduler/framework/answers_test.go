@@ -42,7 +42,7 @@ func (c *moody) Filter(context.Context, fwk.CycleState, *corev1.Pod, fwk.NodeInf
 	return fwk.NewStatus(fwk.Unschedulable, "first")
 }
 
-func TestAnswersAreRememberedOfThePluginsThatAreNamed(t *testing.T) {
+func TestStatusesOfTheNamedPluginsAreCached(t *testing.T) {
 	named, other := &moody{name: "Named"}, &moody{name: "Other"}
 	f := New(Config{Snapshot: cache.NewSnapshot(), Plugins: &Plugins{
 		PreFilter: []fwk.PreFilterPlugin{named}, Filter: []fwk.FilterPlugin{named, other},

@@ -19,10 +19,10 @@ func TestRunBindPlugins(t *testing.T) {
 		want  string
 		calls int
 	}{
-		{"without plugins nobody binds", nil, "Skip", 0},
+		{"without plugins the pod is not bound", nil, "Skip", 0},
 		{"the first that does not skip binds", []*fwk.Status{skip, nil, nil}, "Success", 2},
 		{"all skip", []*fwk.Status{skip, skip}, "Skip", 2},
-		{"a refusal ends it", []*fwk.Status{unschedulable("no"), nil}, "Unschedulable[a]: no", 1},
+		{"a rejection ends it", []*fwk.Status{unschedulable("no"), nil}, "Unschedulable[a]: no", 1},
 		{"an error ends it", []*fwk.Status{skip, fwk.AsStatus(errors.New("broken")), nil},
 			`Error: running Bind plugin "b": broken`, 2},
 	} {

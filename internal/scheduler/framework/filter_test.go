@@ -23,13 +23,13 @@ func TestRunFilterPlugins(t *testing.T) {
 		skipped []string
 		want    string
 	}{
-		{name: "a node that no plugin refuses fits", want: "Success"},
-		{name: "the first refusal counts", a: unschedulable("full"), b: unresolvable("no"), want: "Unschedulable[a]: full"},
+		{name: "a node that no plugin rejects fits", want: "Success"},
+		{name: "the first rejection counts", a: unschedulable("full"), b: unresolvable("no"), want: "Unschedulable[a]: full"},
 		{name: "unresolvable stays unresolvable", b: unresolvable("no"), want: "UnschedulableAndUnresolvable[b]: no"},
-		{name: "pending is a refusal", b: fwk.NewStatus(fwk.Pending, "soon"), want: "Pending[b]: soon"},
+		{name: "pending is a rejection", b: fwk.NewStatus(fwk.Pending, "soon"), want: "Pending[b]: soon"},
 		{name: "an error names the plugin", a: fwk.AsStatus(errors.New("broken")), want: `Error[a]: running "a" filter plugin: broken`},
 		{
-			name: "a status that means nothing here is an error", a: fwk.NewStatus(fwk.Skip),
+			name: "a status without a meaning here is an error", a: fwk.NewStatus(fwk.Skip),
 			want: `Error[a]: running "a" filter plugin: it returned the status Skip, which has no meaning there`,
 		},
 		{name: "a plugin whose PreFilter skipped is left out", a: unschedulable("full"), skipped: []string{"a"}, want: "Success"},
@@ -49,7 +49,7 @@ func TestRunFilterPlugins(t *testing.T) {
 
 // The cases are those of kube-scheduler 1.22's RunFilterPlugins with runAllFilters and of
 // PluginToStatus.Merge.
-func TestAllFiltersAreCheckedIfAskedFor(t *testing.T) {
+func TestAllFiltersRunOnRequest(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		a, b, c *fwk.Status
@@ -57,13 +57,13 @@ func TestAllFiltersAreCheckedIfAskedFor(t *testing.T) {
 		want    string
 		reasons int
 	}{
-		{name: "a node that no plugin refuses fits", want: "Success"},
+		{name: "a node that no plugin rejects fits", want: "Success"},
 		{
 			name: "all reasons are reported, in the order of the plugins, the first plugin is named",
 			a:    unschedulable("full"), c: fwk.NewStatus(fwk.Unschedulable, "far", "dark"),
 			want: "Unschedulable[a]: full, far, dark", reasons: 3,
 		},
-		{name: "unresolvable outweighs, whoever says so", a: unschedulable("full"), b: unresolvable("no"), c: unresolvable("never"), want: "UnschedulableAndUnresolvable[b]: full, no, never"},
+		{name: "unresolvable outweighs, whichever plugin returns it", a: unschedulable("full"), b: unresolvable("no"), c: unresolvable("never"), want: "UnschedulableAndUnresolvable[b]: full, no, never"},
 		{name: "unresolvable stays unresolvable", a: unresolvable("no"), b: unschedulable("full"), want: "UnschedulableAndUnresolvable[a]: no, full"},
 		{name: "an error ends it and is reported alone", a: unschedulable("full"), b: fwk.AsStatus(errors.New("broken")), c: unresolvable("no"), want: `Error[b]: running "b" filter plugin: broken`},
 		{name: "a plugin whose PreFilter skipped is left out", a: unschedulable("full"), b: unresolvable("no"), skipped: []string{"b"}, want: "Unschedulable[a]: full"},
@@ -128,15 +128,15 @@ func TestRunFilterPluginsWithNominatedPods(t *testing.T) {
 	}{
 		{name: "without nominated pods there is one pass", want: "Success", passes: []int{0}},
 		{
-			name:      "pods of the same or a higher priority are counted in a pass of their own",
+			name:      "pods of the same or a higher priority are counted in a separate pass",
 			nominated: []fwk.PodInfo{nominated(t, "equal", 5), nominated(t, "higher", 6), nominated(t, "lower", 4)},
 			want:      "Success", passes: []int{2, 0},
 		}, {
-			name:      "the pod itself and less important ones are not counted",
+			name:      "the pod itself and pods of lower priority are not counted",
 			nominated: []fwk.PodInfo{nominated(t, "p", 5), nominated(t, "lower", 4)},
 			want:      "Success", passes: []int{0},
 		}, {
-			name:      "a refusal with the nominated pods is final",
+			name:      "a rejection with the nominated pods is final",
 			nominated: []fwk.PodInfo{nominated(t, "higher", 6)},
 			refuse: func(pods int) *fwk.Status {
 				if pods > 0 {
@@ -146,7 +146,7 @@ func TestRunFilterPluginsWithNominatedPods(t *testing.T) {
 			},
 			want: "Unschedulable[filter]: full", passes: []int{1},
 		}, {
-			name:      "the node has to fit without the nominated pods too",
+			name:      "the node must also fit without the nominated pods",
 			nominated: []fwk.PodInfo{nominated(t, "higher", 6)},
 			refuse: func(pods int) *fwk.Status {
 				if pods == 0 {
@@ -216,7 +216,7 @@ func (p *counting) AddPod(
 	return nil
 }
 
-func TestNominatedPodsLeaveTheCycleStateAlone(t *testing.T) {
+func TestNominatedPodsDoNotChangeTheCycleState(t *testing.T) {
 	f := New(Config{
 		Plugins: &Plugins{
 			PreFilter: []fwk.PreFilterPlugin{&counting{preFilter{named: "counting"}}},

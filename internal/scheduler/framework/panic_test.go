@@ -158,7 +158,7 @@ func TestPanicIsLoggedWithTheStack(t *testing.T) {
 
 func explode() { panic(errBoom) }
 
-func TestPanicInWorkThatAPluginSpreads(t *testing.T) {
+func TestPanicInParallelWorkOfAPlugin(t *testing.T) {
 	parallelizer := NewParallelizer(4)
 	f := New(Config{Parallelizer: parallelizer, Plugins: &Plugins{Filter: []fwk.FilterPlugin{
 		&filter{named: "bad", run: func(fwk.NodeInfo) *fwk.Status {
@@ -192,7 +192,7 @@ func TestParallelizer(t *testing.T) {
 			}
 		}
 	}
-	t.Run("nothing more is begun after the context has ended", func(t *testing.T) {
+	t.Run("no more pieces start after the context has ended", func(t *testing.T) {
 		for _, parallelism := range []int{1, 4} {
 			ctx, cancel := context.WithCancel(t.Context())
 			var begun atomic.Int32
@@ -202,7 +202,7 @@ func TestParallelizer(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a panic ends the work and comes out in the caller", func(t *testing.T) {
+	t.Run("a panic ends the work and reaches the caller", func(t *testing.T) {
 		for _, pieces := range []int{1, 1000} {
 			func() {
 				defer func() {

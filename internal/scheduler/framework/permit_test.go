@@ -33,7 +33,7 @@ func TestRunPermitPlugins(t *testing.T) {
 		{name: "both wait, no longer than 15 minutes each", a: answer{wait, time.Hour}, b: answer{wait, time.Second},
 			want: "Wait: for the others, " + waiting,
 			wait: map[string]time.Duration{"a": 15 * time.Minute, "b": time.Second}},
-		{name: "a refusal counts more than a wait", a: answer{wait, time.Minute}, b: answer{unschedulable("no"), 0},
+		{name: "a rejection counts more than a wait", a: answer{wait, time.Minute}, b: answer{unschedulable("no"), 0},
 			want: "Unschedulable[b]: no"},
 		{name: "an error counts more than a wait", a: answer{wait, time.Minute}, b: answer{fwk.AsStatus(errors.New("broken")), 0},
 			want: `Error[b]: running Permit plugin "b": broken`},
@@ -83,15 +83,15 @@ func TestWaitOnPermit(t *testing.T) {
 			after: func(f *Framework, _ fwk.WaitingPod) { f.RejectWaitingPod("p") },
 			want:  "Unschedulable: removed", took: time.Second,
 		}, {
-			name:  "preempted, which is no refusal",
+			name:  "preempted, which is no rejection",
 			after: func(_ *Framework, pod fwk.WaitingPod) { pod.Preempt("DefaultPreemption", "preempted by q") },
 			want:  "Error[DefaultPreemption]: waiting on permit for pod: preempted by q", took: time.Second,
 		}, {
-			name:  "rejected for the plugin whose time is over first",
+			name:  "rejected for the plugin whose timeout expires first",
 			after: func(*Framework, fwk.WaitingPod) {},
 			want:  "Unschedulable[b]: rejected due to timeout after waiting 1m0s at plugin b", took: time.Minute,
 		}, {
-			name:  "the time of a plugin that has allowed it does not matter",
+			name:  "the timeout of a plugin that has allowed it does not matter",
 			after: func(_ *Framework, pod fwk.WaitingPod) { pod.Allow("b") },
 			want:  "Unschedulable[a]: rejected due to timeout after waiting 5m0s at plugin a", took: 5 * time.Minute,
 		},
@@ -111,7 +111,7 @@ func TestWaitOnPermit(t *testing.T) {
 			})
 		})
 	}
-	t.Run("a pod that does not wait goes on at once", func(t *testing.T) {
+	t.Run("a pod that does not wait continues immediately", func(t *testing.T) {
 		f := newTestFramework(&Plugins{})
 		expect(t, "status", describe(f.WaitOnPermit(quiet(t), pod)), "Success")
 		expect(t, "rejected", f.RejectWaitingPod("p"), false)
@@ -132,7 +132,7 @@ func TestWaitOnPermit(t *testing.T) {
 			expect(t, "waiting pods", f.waitingPods.Len(), 0)
 		})
 	})
-	t.Run("once the process stops nobody waits, whether the wait began before or after", func(t *testing.T) {
+	t.Run("once the process stops no pod waits, whether the wait began before or after", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newTestFramework(&Plugins{})
 			start := time.Now()
@@ -150,7 +150,7 @@ func TestWaitOnPermit(t *testing.T) {
 			expect(t, "waiting pods", f.waitingPods.Len(), 0)
 		})
 	})
-	t.Run("what is decided before anybody waits counts", func(t *testing.T) {
+	t.Run("a decision before the wait begins counts", func(t *testing.T) {
 		f := newTestFramework(&Plugins{})
 		f.AddWaitingPod(pod, map[string]time.Duration{"a": time.Minute})
 		expect(t, "rejected", f.GetWaitingPod("p").Reject("a", "no"), true)

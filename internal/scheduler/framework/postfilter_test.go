@@ -31,17 +31,17 @@ func TestRunPostFilterPlugins(t *testing.T) {
 		{"the first success ends it", nominate("n1", nil), unreached, false, "Success", "n1"},
 		{"a later plugin may succeed", only(unschedulable("a cannot")), nominate("n2", nil), false, "Success", "n2"},
 		{
-			"refusals are told together, under the first plugin's name",
+			"rejections are reported together, under the first plugin's name",
 			only(unschedulable("a cannot")), only(unschedulable("b cannot")), false,
 			"Unschedulable[a]: a cannot, b cannot", "-",
 		},
 		{
-			"the last word on the nomination counts",
+			"the last nomination counts",
 			nominate("n1", unschedulable("a cannot")), nominate("", unschedulable("b cannot")), false,
 			"Unschedulable[a]: a cannot, b cannot", "",
 		},
 		{
-			"a result without a word on the nomination does not",
+			"a result without a nomination does not",
 			nominate("n1", unschedulable("a cannot")),
 			func() (*fwk.PostFilterResult, *fwk.Status) { return &fwk.PostFilterResult{}, unschedulable("b cannot") },
 			false, "Unschedulable[a]: a cannot, b cannot", "n1",
@@ -49,7 +49,7 @@ func TestRunPostFilterPlugins(t *testing.T) {
 		{"unresolvable ends it", only(unresolvable("never")), unreached, false, "UnschedulableAndUnresolvable[a]: never", "-"},
 		{"an error ends it", only(fwk.AsStatus(errors.New("broken"))), unreached, false, "Error[a]: broken", "-"},
 		{
-			"a status that means nothing here is an error", only(fwk.NewStatus(fwk.Skip)), unreached, false,
+			"a status without a meaning here is an error", only(fwk.NewStatus(fwk.Skip)), unreached, false,
 			"Error[a]: it returned the status Skip, which has no meaning there", "-",
 		},
 		{"a state may ask to skip all", unreached, unreached, true, "Unschedulable: All PostFilter plugins are skipped", "-"},

@@ -33,7 +33,7 @@ func TestRunPreBindPreFlights(t *testing.T) {
 		{"none has", flight(false, skip), flight(false, skip), "Skip", sets.New("a", "b"), sets.New[string]()},
 		{"an error ends it", flight(true, fwk.AsStatus(errors.New("broken"))), nil,
 			`Error: running PreBindPreFlight "a": broken`, nil, nil},
-		{"a refusal is not provided for", flight(false, unschedulable("no")), nil,
+		{"a rejection is an error", flight(false, unschedulable("no")), nil,
 			`Error: running PreBindPreFlight plugin "a": it returned the status Unschedulable, it may return Success, Skip or Error`, nil, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestRunPreBindPluginsInOrder(t *testing.T) {
 		calls []string
 	}{
 		{"all succeed", nil, "Success", []string{"a", "b", "c"}},
-		{"a refusal ends it", unschedulable("no"), "Unschedulable[b]: no", []string{"a", "b"}},
+		{"a rejection ends it", unschedulable("no"), "Unschedulable[b]: no", []string{"a", "b"}},
 		{"an error ends it", fwk.AsStatus(errors.New("broken")), `Error: running PreBind plugin "b": broken`, []string{"a", "b"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestParallelPreBindPlugins(t *testing.T) {
 		return fwk.AsStatus(ctx.Err())
 	}
 
-	t.Run("they run at the same time, the rest waits", func(t *testing.T) {
+	t.Run("they run at the same time, the others wait", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			start := time.Now()
 			status := run(t, quiet(t), takes(time.Minute), takes(time.Minute), takes(time.Second))
@@ -143,14 +143,14 @@ func TestParallelPreBindPlugins(t *testing.T) {
 			expect(t, "time", time.Since(start), time.Minute+time.Second)
 		})
 	})
-	t.Run("the first that fails cancels those beside it and keeps the rest from running", func(t *testing.T) {
+	t.Run("the first failure cancels the plugins of its group, and the others do not run", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			refuse := func(context.Context) *fwk.Status { time.Sleep(time.Second); return unschedulable("no") }
 			status := run(t, quiet(t), untilCancelled, refuse, func(context.Context) *fwk.Status { panic("not reached") })
 			expect(t, "status", describe(status), "Unschedulable[b]: no")
 		})
 	})
-	t.Run("a plugin that was cancelled from outside says why", func(t *testing.T) {
+	t.Run("a plugin that was canceled from outside returns the cause", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(quiet(t))
 			time.AfterFunc(time.Second, func() { cancel(errors.New("preempted by q")) })

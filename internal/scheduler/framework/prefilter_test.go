@@ -33,10 +33,10 @@ func TestRunPreFilterPlugins(t *testing.T) {
 		skipped     []string
 	}{
 		{
-			name:   "all nodes are left if no plugin restricts them",
+			name:   "all nodes remain if no plugin restricts them",
 			status: "Success",
 		}, {
-			name:        "the results are intersected and name who restricted",
+			name:        "the results are intersected, and name the plugins that restrict",
 			a:           returning(nil, "n1", "n2"),
 			c:           returning(nil, "n2", "n3"),
 			status:      "Success",
@@ -63,12 +63,12 @@ func TestRunPreFilterPlugins(t *testing.T) {
 			nodes:       []string{},
 			restricting: []string{"a", "b"},
 		}, {
-			name:   "an unresolvable refusal ends it",
+			name:   "an unresolvable rejection ends it",
 			a:      returning(unresolvable("no way")),
 			b:      func() (*fwk.PreFilterResult, *fwk.Status) { panic("not reached") },
 			status: "UnschedulableAndUnresolvable[a]: no way",
 		}, {
-			name:        "a refusal that preemption may help lets the others run",
+			name:        "a resolvable rejection lets the others run",
 			a:           returning(unschedulable("not now")),
 			b:           returning(nil, "n1"),
 			c:           returning(skip),
@@ -82,7 +82,7 @@ func TestRunPreFilterPlugins(t *testing.T) {
 			b:      func() (*fwk.PreFilterResult, *fwk.Status) { panic("not reached") },
 			status: `Error[a]: running PreFilter plugin "a": broken`,
 		}, {
-			name:   "a status that means nothing here is an error",
+			name:   "a status without a meaning here is an error",
 			b:      returning(fwk.NewStatus(fwk.Wait)),
 			status: `Error[b]: running PreFilter plugin "b": it returned the status Wait, which has no meaning there`,
 		},

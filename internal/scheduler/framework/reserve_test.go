@@ -19,9 +19,9 @@ func TestRunReservePlugins(t *testing.T) {
 		calls []string
 	}{
 		{"all reserve", nil, "Success", []string{"+a", "+b", "+c", "-c", "-b", "-a"}},
-		{"a refusal ends it, and all give back", unschedulable("no"), "Unschedulable[b]: no",
+		{"a rejection ends it, and all plugins unreserve", unschedulable("no"), "Unschedulable[b]: no",
 			[]string{"+a", "+b", "-c", "-b", "-a"}},
-		{"an error ends it, and all give back", fwk.AsStatus(errors.New("broken")),
+		{"an error ends it, and all plugins unreserve", fwk.AsStatus(errors.New("broken")),
 			`Error: running Reserve plugin "b": broken`, []string{"+a", "+b", "-c", "-b", "-a"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

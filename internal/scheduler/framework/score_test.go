@@ -24,7 +24,7 @@ func TestRunPreScorePlugins(t *testing.T) {
 		{"a plugin that skips is left out of Score", fwk.NewStatus(fwk.Skip), nil, "Success", sets.New("a")},
 		{"an error ends it", fwk.AsStatus(errors.New("broken")), fwk.NewStatus(fwk.Skip),
 			`Error: running PreScore plugin "a": broken`, sets.New[string]()},
-		{"it is too late to refuse the pod", fwk.NewStatus(fwk.Skip), unschedulable("no"),
+		{"a rejection is an error", fwk.NewStatus(fwk.Skip), unschedulable("no"),
 			`Error: running PreScore plugin "b": no`, sets.New("a")},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestRunScorePluginsFails(t *testing.T) {
 			&score{run: func(string) (int64, *fwk.Status) { return 0, fwk.AsStatus(errors.New("broken")) }},
 			`Error: running Score plugins: plugin "s" failed with: broken`,
 		}, {
-			"a plugin refuses the pod, which is too late",
+			"a plugin rejects the pod, which is an error",
 			&score{run: func(string) (int64, *fwk.Status) { return 0, unschedulable("no") }},
 			`Error: running Score plugins: plugin "s" failed with: no`,
 		}, {
@@ -127,7 +127,7 @@ func TestRunScorePluginsFails(t *testing.T) {
 	}
 }
 
-func TestScoreOutOfRangeIsFineIfNormalised(t *testing.T) {
+func TestScoreOutOfRangeIsAllowedIfNormalized(t *testing.T) {
 	f := newTestFramework(&Plugins{
 		Score: []fwk.ScorePlugin{&score{
 			named: "s", run: fixed(map[string]int64{"n1": 5000}),

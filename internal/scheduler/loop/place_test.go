@@ -11,7 +11,7 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-func TestAnAssumedCopyLeavesTheQueuedPodAsItIs(t *testing.T) {
+func TestAssumedCopyDoesNotChangeTheQueuedPod(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod"}}
 	info, err := schedframework.NewPodInfo(pod)
 	if err != nil {

@@ -83,7 +83,7 @@ func TestForgetProfileOfAProfileWithoutSeriesDoesNothing(t *testing.T) {
 	}
 }
 
-func TestAForgottenProfileIsMeasuredAgainWhenItComesBack(t *testing.T) {
+func TestForgottenProfileIsMeasuredAgain(t *testing.T) {
 	Register()
 	touchProfile("returns")
 	want := seriesOf(t, legacyregistry.DefaultGatherer, "returns")

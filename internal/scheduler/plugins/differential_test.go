@@ -142,7 +142,7 @@ func allEqual(scores map[string]int64) bool {
 }
 
 // All plugins of one example share a cycle state, so that each must keep its own state separate.
-func TestThePluginsThatKubeSchedulerRemovedAnswerAsTheyDidThere(t *testing.T) {
+func TestRemovedPluginsMatchKubeScheduler(t *testing.T) {
 	registry, err := plugins.NewRegistry(nil)
 	must(t, err)
 	file, err := os.Open(filepath.Join("testdata", "answers-1.22.jsonl"))

@@ -19,7 +19,7 @@ import (
 func factory(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return nil, nil }
 
 func TestNewRegistry(t *testing.T) {
-	t.Run("an out-of-tree plugin stands beside every in-tree one", func(t *testing.T) {
+	t.Run("an out-of-tree plugin is added to the in-tree ones", func(t *testing.T) {
 		got, err := plugins.NewRegistry(framework.Registry{"Mine": factory})
 		if err != nil {
 			t.Fatal(err)
@@ -41,7 +41,7 @@ func TestNewRegistry(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a name that is taken is refused, and named", func(t *testing.T) {
+	t.Run("a name that is taken is rejected, and the error names it", func(t *testing.T) {
 		for _, name := range []string{"NodeName", "NodeLabel"} {
 			_, err := plugins.NewRegistry(framework.Registry{name: factory})
 			if err == nil || !strings.Contains(err.Error(), `"`+name+`"`) {

@@ -170,7 +170,7 @@ func end(w *Writer) {
 	w.Close(ctx)
 }
 
-func TestWhatIsWrittenToAPod(t *testing.T) {
+func TestWrite(t *testing.T) {
 	noop := &fwk.NominatingInfo{NominatingMode: fwk.ModeNoop, NominatedNodeName: "n2"}
 	for name, test := range map[string]struct {
 		before, told Update
@@ -239,10 +239,10 @@ func TestWhatIsWrittenToAPod(t *testing.T) {
 	})
 }
 
-func TestAPodIsToldWhatItSaidBeforeAsFarAsInformersKnow(t *testing.T) {
+func TestEarlierConditionIsWrittenAgainDespiteStaleInformers(t *testing.T) {
 	for name, between := range map[string]error{
-		"though it was told something else since":     nil,
-		"though telling it something else has failed": errOutOfOrder, // and was executed: only the response was lost
+		"although another update was queued since": nil,
+		"although another update failed":           errOutOfOrder, // and was executed: only the response was lost
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -273,7 +273,7 @@ func TestAPodIsToldWhatItSaidBeforeAsFarAsInformersKnow(t *testing.T) {
 	}
 }
 
-func TestAPodThatIsToldMoreBeforeItIsToldTheFirst(t *testing.T) {
+func TestUpdatesDuringAWriteAreMerged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pod := newPod("pod")
 		s := newServer(pod)
@@ -297,8 +297,8 @@ func TestAPodThatIsToldMoreBeforeItIsToldTheFirst(t *testing.T) {
 	})
 }
 
-func TestAPodThatIsAboutToBeBound(t *testing.T) {
-	t.Run("is not told what waits", func(t *testing.T) {
+func TestSettle(t *testing.T) {
+	t.Run("drops the waiting update", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			pods := []*corev1.Pod{newPod("pod")}
 			for i := range workers {
@@ -329,7 +329,7 @@ func TestAPodThatIsAboutToBeBound(t *testing.T) {
 		})
 	})
 
-	t.Run("waits for what it is being told", func(t *testing.T) {
+	t.Run("waits for the update in progress", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			pod := newPod("pod")
 			s := newServer(pod)
@@ -361,7 +361,7 @@ func TestAPodThatIsAboutToBeBound(t *testing.T) {
 		})
 	})
 
-	t.Run("or is gone is not told anything", func(t *testing.T) {
+	t.Run("drops the update of a deleted pod", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			pod := newPod("pod")
 			s := newServer(pod)
@@ -405,7 +405,7 @@ func TestAStatusThatCannotBeWrittenIsReported(t *testing.T) {
 	}
 }
 
-func TestNoMorePodsWaitThanThereIsRoomFor(t *testing.T) {
+func TestTheNumberOfWaitingPodsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		for i := range maxPending + 1 {
@@ -442,7 +442,7 @@ func TestNoMorePodsWaitThanThereIsRoomFor(t *testing.T) {
 	})
 }
 
-func TestClosingGivesUpWhenTheTimeIsUp(t *testing.T) {
+func TestCloseEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		w := NewWriter(Config{Newest: func(pod *corev1.Pod) *corev1.Pod { return pod }, Patch: func(ctx context.Context, _ *corev1.Pod, _ []byte) error {
@@ -467,9 +467,9 @@ func TestClosingGivesUpWhenTheTimeIsUp(t *testing.T) {
 	})
 }
 
-// TestEveryPodSaysWhatItWasToldLast writes many statuses from many goroutines, with informers that
+// TestEveryPodGetsItsLastUpdate writes many statuses from many goroutines, with informers that
 // lag behind and an API server that fails.
-func TestEveryPodSaysWhatItWasToldLast(t *testing.T) {
+func TestEveryPodGetsItsLastUpdate(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

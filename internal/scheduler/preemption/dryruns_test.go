@@ -179,7 +179,7 @@ func (c *crowd) budget(app string) *policyv1.PodDisruptionBudget {
 }
 
 // Whatever happens between preemptors, a remembered result equals that of a new dry run.
-func TestWhatIsRememberedOfDryRunsIsWhatTheyWouldSay(t *testing.T) {
+func TestCachedDryRunsMatchFreshOnes(t *testing.T) {
 	c := newCrowd(t, 6)
 	budgets := []*policyv1.PodDisruptionBudget{c.budget("a"), c.budget("b")}
 	potential := [][]string{c.nodes, c.nodes[1:3]}
@@ -248,7 +248,7 @@ func rank(victims *extenderv1.Victims) [3]int64 {
 	return [3]int64{victims.NumPDBViolations, sum, int64(len(victims.Pods))}
 }
 
-func TestOfManyPreemptorsOfAClassEachHasOneDryRunWhereNothingHasChanged(t *testing.T) {
+func TestPreemptorsOfAClassShareDryRunsOfUnchangedNodes(t *testing.T) {
 	c := newCrowd(t, 20)
 	for _, node := range c.nodes {
 		c.residents = append(c.residents, c.add(node, 0, "600m"))
@@ -289,7 +289,7 @@ func TestOfManyPreemptorsOfAClassEachHasOneDryRunWhereNothingHasChanged(t *testi
 	}
 }
 
-func TestWherePreemptionIsInVainThereIsNoDryRunAsLongAsNothingChanges(t *testing.T) {
+func TestFailedPreemptionRunsNoDryRunUntilAChange(t *testing.T) {
 	c := newCrowd(t, 3)
 	for _, node := range c.nodes {
 		c.add(node, 10, "600m")

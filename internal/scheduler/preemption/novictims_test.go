@@ -19,7 +19,7 @@ import (
 
 // Where no pod has a lower priority than the preemptor, upstream is not called, and would have
 // returned the same.
-func TestPreemptionThatCannotHelpIsAnsweredAsUpstreamWould(t *testing.T) {
+func TestPreemptionWithoutVictimsMatchesUpstream(t *testing.T) {
 	p := newEnvironment(t)
 	r := rand.New(rand.NewPCG(20261121, 0))
 	preemptors := map[int32]*corev1.Pod{}

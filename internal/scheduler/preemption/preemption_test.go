@@ -26,7 +26,7 @@ import (
 )
 
 func TestPreemption(t *testing.T) {
-	t.Run("rule 6: holds the preemptor back while its victims are evicted, under whatever instance", func(t *testing.T) {
+	t.Run("rule 6: holds the preemptor back while its victims are evicted, under any instance", func(t *testing.T) {
 		p := newEnvironment(t)
 		victim := p.running("n1", 1)[0]
 		preemptor := p.pending(10)
@@ -53,7 +53,7 @@ func TestPreemption(t *testing.T) {
 		}
 	})
 
-	t.Run("says in the victim's status and in an Event why it goes", func(t *testing.T) {
+	t.Run("reports the reason in the victim's status and in an Event", func(t *testing.T) {
 		p := newEnvironment(t)
 		victim := p.running("n1", 1)[0]
 		preemptor := p.pending(10)
@@ -84,7 +84,7 @@ func TestPreemption(t *testing.T) {
 		}
 	})
 
-	t.Run("tries the preemptor again if its victims went while it was held back, and only then", func(t *testing.T) {
+	t.Run("retries the preemptor if and only if its victims were deleted while it was held back", func(t *testing.T) {
 		for _, early := range []bool{true, false} {
 			p := newEnvironment(t)
 			victims := p.running("n1", 2)
@@ -107,7 +107,7 @@ func TestPreemption(t *testing.T) {
 		}
 	})
 
-	t.Run("does so as soon as the last victim is gone, whatever the API server has to say of it", func(t *testing.T) {
+	t.Run("does so as soon as the last victim is gone, whatever the API server responds", func(t *testing.T) {
 		p := newEnvironment(t)
 		victim := p.running("n1", 1)[0]
 		preemptor := p.pending(10)
@@ -127,7 +127,7 @@ func TestPreemption(t *testing.T) {
 		}
 	})
 
-	t.Run("leaves a pod alone that has got the name of a victim meanwhile", func(t *testing.T) {
+	t.Run("does not delete a new pod with the name of a victim", func(t *testing.T) {
 		p := newEnvironment(t)
 		victim := p.running("n1", 1)[0]
 		preemptor := p.pending(10)
@@ -218,7 +218,7 @@ func TestPreemption(t *testing.T) {
 		})
 	}
 
-	t.Run("ends at once when the scheduler stops, and begins no more", func(t *testing.T) {
+	t.Run("ends immediately when the scheduler stops, and starts no more", func(t *testing.T) {
 		p := newEnvironment(t)
 		victim := p.running("n1", 1)[0]
 		preemptor, another := p.pending(10), p.pending(20)
@@ -241,7 +241,7 @@ func TestPreemption(t *testing.T) {
 		}
 	})
 
-	t.Run("tells how long it took", func(t *testing.T) {
+	t.Run("records its duration", func(t *testing.T) {
 		p := newEnvironment(t)
 		victim := p.running("n1", 1)[0]
 		preemptor := p.pending(10)
@@ -265,7 +265,7 @@ func TestPreemption(t *testing.T) {
 }
 
 // A second attempt may come before the informers have the result of the first.
-func TestAPreemptorThatIsTriedTooEarly(t *testing.T) {
+func TestPreemptorRetriedTooEarly(t *testing.T) {
 	begun := func(t *testing.T) (p *environment, preemptor, victim *corev1.Pod) {
 		p = newEnvironment(t)
 		victim = p.running("n1", 1)[0]
@@ -293,7 +293,7 @@ func TestAPreemptorThatIsTriedTooEarly(t *testing.T) {
 		}
 	}
 
-	t.Run("waits for its victims, and keeps its nomination", func(t *testing.T) {
+	t.Run("waits for its victims and keeps its nomination", func(t *testing.T) {
 		p, preemptor, _ := begun(t)
 		expectWaits(t, p, preemptor)
 		p.queue.Activate(logr.Discard(), map[string]*corev1.Pod{"": preemptor})
@@ -312,14 +312,14 @@ func TestAPreemptorThatIsTriedTooEarly(t *testing.T) {
 			t.Error("who took the room was not preempted")
 		}
 	})
-	t.Run("preempts elsewhere if it is not nominated any more", func(t *testing.T) {
+	t.Run("preempts elsewhere if it is no longer nominated", func(t *testing.T) {
 		p, preemptor, _ := begun(t)
 		p.queue.DeleteNominatedPodIfExists(preemptor)
 		if status := p.attempt(p.pop(preemptor)); !status.IsSuccess() {
 			t.Errorf("%v", status)
 		}
 	})
-	t.Run("preempts elsewhere if its node is not one for it any more", func(t *testing.T) {
+	t.Run("preempts elsewhere if its nominated node became unsuitable", func(t *testing.T) {
 		p, preemptor, _ := begun(t)
 		node, err := p.snapshot.NodeInfos().Get("n1")
 		must(t, err)
@@ -344,7 +344,7 @@ func TestAPreemptorThatIsTriedTooEarly(t *testing.T) {
 	})
 }
 
-func TestPreemptionTakesNominationsOfLessImportantPodsBack(t *testing.T) {
+func TestPreemptionClearsNominationsOfLowerPriority(t *testing.T) {
 	p := newEnvironment(t)
 	victim := p.running("n1", 1)[0]
 	p.addNode("n1", victim)
@@ -375,7 +375,7 @@ func TestPreemptionTakesNominationsOfLessImportantPodsBack(t *testing.T) {
 	}
 }
 
-func TestPreemptionsThatMeanNothingAnyMoreAreForgotten(t *testing.T) {
+func TestObsoletePreemptionsAreForgotten(t *testing.T) {
 	p := newEnvironment(t)
 	shared := p.evictor
 	standing := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "standing"}}

@@ -26,7 +26,7 @@ import (
 // A preemptor's victims leave in different ways, and their events come at any time: before or after
 // its preemption ends, and before its scheduling cycle ends. In every order, the preemptor must be
 // retried.
-func TestAPreemptorIsNeverLeftBehind(t *testing.T) {
+func TestRandomPreemptorsAreNeverStuck(t *testing.T) {
 	p := newEnvironment(t)
 	p.addNode("n1")
 	for round := range 40 {

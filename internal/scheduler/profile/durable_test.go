@@ -125,7 +125,7 @@ func (e *testEnv) fits(t *testing.T, p *Instance, pod *corev1.Pod, nodeName stri
 
 // Without shared state both halves of this rule are broken, as with two profiles of kube-scheduler.
 func TestRule6StateThatOutlivesAnInstanceIsSharedByAll(t *testing.T) {
-	t.Run("a volume that one instance promised to a pod is not promised to another pod by the next", func(t *testing.T) {
+	t.Run("a volume that one instance assumed for a pod is not assumed for another pod by the next", func(t *testing.T) {
 		e := newTestEnv(t, nil)
 		e.addNode(t, "n1")
 		first, second := claimant(rand.String(8)), claimant(rand.String(8))

@@ -67,28 +67,28 @@ func TestHints(t *testing.T) {
 		want []string
 		err  string
 	}{{
-		name: "hold what the plugins ask for, with their functions",
+		name: "contain the events that the plugins register, with their functions",
 		exts: []fwk.EnqueueExtensions{
 			registering{name: "A", events: []fwk.ClusterEventWithHint{{Event: event(fwk.PersistentVolume, fwk.Add), QueueingHintFn: skip}, {Event: event(fwk.Pod, fwk.Delete)}}},
 			registering{name: "B", events: []fwk.ClusterEventWithHint{{Event: event(fwk.PersistentVolume, fwk.Add)}}},
 		},
 		want: []string{"PersistentVolume/Add: A*", "PersistentVolume/Add: B", "Pod/Delete: A"},
 	}, {
-		name: "are empty for a plugin that asks for nothing",
+		name: "are empty for a plugin that registers nothing",
 		exts: []fwk.EnqueueExtensions{registering{name: "A"}},
 	}, {
-		name: "wake those that ask for added nodes when a taint goes, too",
+		name: "wake plugins that register added nodes when a taint is removed, too",
 		exts: []fwk.EnqueueExtensions{registering{name: "A", events: []fwk.ClusterEventWithHint{{Event: event(fwk.Node, fwk.Add), QueueingHintFn: skip}}}},
 		want: []string{"Node/Add: A*", "Node/UpdateNodeTaint: A"},
 	}, {
-		name: "do not repeat taints for those that ask for them, in an event of their own or along with others",
+		name: "do not repeat taints for plugins that register them, in an event of their own or with others",
 		exts: []fwk.EnqueueExtensions{
 			registering{name: "A", events: []fwk.ClusterEventWithHint{{Event: event(fwk.Node, fwk.Add)}, {Event: event(fwk.Node, fwk.UpdateNodeTaint)}}},
 			registering{name: "B", events: []fwk.ClusterEventWithHint{{Event: event(fwk.Node, fwk.Add|fwk.Delete|fwk.UpdateNodeTaint)}}},
 		},
 		want: []string{"Node/10011: B", "Node/Add: A", "Node/UpdateNodeTaint: A"},
 	}, {
-		name: "do not add taints where nodes are asked about for other reasons",
+		name: "do not add taints to other events of nodes",
 		exts: []fwk.EnqueueExtensions{registering{name: "A", events: []fwk.ClusterEventWithHint{{Event: event(fwk.Node, fwk.UpdateNodeLabel)}, {Event: event(fwk.Pod, fwk.Add)}}}},
 		want: []string{"Node/UpdateNodeLabel: A", "Pod/Add: A"},
 	}, {

@@ -52,7 +52,7 @@ func TestMap(t *testing.T) {
 	a, b, c := sorting("a", byName{}), sorting("b", byName{}), sorting("c", byName{})
 	first, second := queued(t, "1st", 0), queued(t, "2nd", 10)
 
-	t.Run("lends the queue the sort of the profile that won it, and the settings of all", func(t *testing.T) {
+	t.Run("gives the queue the sort of the profile that won, and the settings of all", func(t *testing.T) {
 		s := NewMap(map[string]*Instance{"a": a, "b": b}, "b").QueueSettings()
 		if !s.Less(first, second) || s.Less(second, first) {
 			t.Error("the queue is not sorted by name")
@@ -84,7 +84,7 @@ func TestMap(t *testing.T) {
 			break
 		}
 	})
-	t.Run("does not see what becomes of the map that it was made of", func(t *testing.T) {
+	t.Run("does not change with the map that it was created from", func(t *testing.T) {
 		profiles := map[string]*Instance{"a": a}
 		m := NewMap(profiles, "a")
 		profiles["b"] = b

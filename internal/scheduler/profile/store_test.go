@@ -145,7 +145,7 @@ func (gs *generations) mutate(r *rand.Rand, current *Map) (*Map, sets.Set[string
 	return NewMap(next, schedulerNames[r.IntN(len(schedulerNames))]), changed
 }
 
-func TestTheStoreAgreesWithItsTwinAboutWhatIsClosed(t *testing.T) {
+func TestStoreClosesTheSameInstancesAsItsModel(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -370,8 +370,8 @@ func TestTheStore(t *testing.T) {
 		do   func(*Instance)
 		want string
 	}{
-		"makes a release too many a panic":         {func(p *Instance) { p.Release(logr.Discard()) }, `profile "a" released more often than acquired`},
-		"makes it a panic to acquire what is gone": {func(p *Instance) { p.Acquire() }, `profile "a" acquired after it was released`},
+		"panics if an instance is released too often": {func(p *Instance) { p.Release(logr.Discard()) }, `profile "a" released more often than acquired`},
+		"panics if a closed instance is acquired":     {func(p *Instance) { p.Acquire() }, `profile "a" acquired after it was released`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			gs := newGenerations()

@@ -36,7 +36,7 @@ func TestDumpListsAllPodsByPlaceAndAge(t *testing.T) {
 	f.Expect(dump[2*dumpBatch+2].Place).To(Equal(InFlight))
 }
 
-func TestDumpListsNoPodTwiceAndNoneThatIsGoneWhileOthersUseTheQueue(t *testing.T) {
+func TestDumpIsConsistentDuringConcurrentUse(t *testing.T) {
 	f := newFixture(t)
 	const pods = 4 * dumpBatch
 	for i := range pods {

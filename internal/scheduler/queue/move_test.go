@@ -54,7 +54,7 @@ func TestHints(t *testing.T) {
 			want:          Backoff,
 		},
 		{
-			name:          "plugins that did not refuse the pod are not asked",
+			name:          "plugins that did not reject the pod are not called",
 			unschedulable: []string{"A"},
 			hints:         HintMap{nodeAdded: {panics("B"), hintOf("A", fwk.QueueSkip, nil)}},
 			event:         nodeAdded,
@@ -82,7 +82,7 @@ func TestHints(t *testing.T) {
 			want:    Active,
 		},
 		{
-			name:          "a pending plugin is heard even after another said Queue",
+			name:          "a pending plugin is called even after another returned Queue",
 			unschedulable: []string{"A"},
 			pending:       []string{"B"},
 			hints:         HintMap{nodeAdded: {hintOf("A", fwk.Queue, nil), hintOf("B", fwk.Queue, nil)}},
@@ -98,7 +98,7 @@ func TestHints(t *testing.T) {
 			want:          Backoff,
 		},
 		{
-			name:          "an event of another kind does not concern the hint",
+			name:          "an event of another kind does not reach the hint",
 			unschedulable: []string{"A"},
 			hints:         HintMap{nodeAdded: {{Plugin: "A"}}, claimAdded: {{Plugin: "B"}}},
 			event:         claimAdded,
@@ -119,7 +119,7 @@ func TestHints(t *testing.T) {
 			want:          Backoff,
 		},
 		{
-			name:          "a registration for pods hears of assigned pods",
+			name:          "a registration for pods includes assigned pods",
 			unschedulable: []string{"A"},
 			hints:         HintMap{{Resource: fwk.Pod, ActionType: fwk.Delete}: {{Plugin: "A"}}},
 			event:         schedframework.EventAssignedPodDelete,
@@ -132,7 +132,7 @@ func TestHints(t *testing.T) {
 			want:          Backoff,
 		},
 		{
-			name:          "a wildcard event for a pod concerns that pod",
+			name:          "a wildcard event for a pod affects that pod",
 			unschedulable: []string{"A"},
 			event:         schedframework.EventForceActivate,
 			newObj:        newPod("a"),
@@ -146,7 +146,7 @@ func TestHints(t *testing.T) {
 			want:          Unschedulable,
 		},
 		{
-			name:          "a wildcard event for something that is no pod concerns no pod",
+			name:          "a wildcard event for another kind affects no pod",
 			unschedulable: []string{"A"},
 			event:         schedframework.EventForceActivate,
 			newObj:        &corev1.Node{},
@@ -171,7 +171,7 @@ func TestHints(t *testing.T) {
 			f.Expect(f.place(pod)).To(Equal(tt.want), "in flight")
 		})
 	}
-	t.Run("hints are given the pod and the objects of the event", func(t *testing.T) {
+	t.Run("hints receive the pod and the objects of the event", func(t *testing.T) {
 		pod, oldObj, newObj := newPod("a"), &corev1.Node{}, &corev1.Node{}
 		calls := 0
 		f := newFixture(t, func(p *ProfileSettings) {
@@ -210,7 +210,7 @@ func TestHints(t *testing.T) {
 }
 
 func TestMove(t *testing.T) {
-	t.Run("a pod whose back-off is over is active at once", func(t *testing.T) {
+	t.Run("a pod whose back-off is over becomes active immediately", func(t *testing.T) {
 		f := newFixture(t)
 		f.Add(logger, newPod("a"))
 		pod := f.reject("A")
@@ -218,7 +218,7 @@ func TestMove(t *testing.T) {
 		f.event(nodeAdded)
 		f.Expect(f.place(pod)).To(Equal(Active))
 	})
-	t.Run("only pods that the precheck picks are looked at, but the event is kept for those in flight", func(t *testing.T) {
+	t.Run("only pods that pass the precheck are checked, but the event is kept for those in flight", func(t *testing.T) {
 		f := newFixture(t)
 		pods := map[string]*corev1.Pod{}
 		for _, name := range []string{"a", "b", "c"} {
@@ -290,7 +290,7 @@ func TestActivate(t *testing.T) {
 		}
 		return m
 	}
-	t.Run("waiting pods are active at once, wherever they wait", func(t *testing.T) {
+	t.Run("waiting pods become active immediately, wherever they wait", func(t *testing.T) {
 		f := newFixture(t)
 		f.Add(logger, newPod("error"))
 		f1 := f.reject()

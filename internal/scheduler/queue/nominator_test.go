@@ -42,7 +42,7 @@ func TestNominator(t *testing.T) {
 		want map[string][]string
 	}{
 		{
-			name: "a pod is nominated for the node it is told",
+			name: "a pod is nominated for the given node",
 			do: func(f *fixture, n *Nominator) {
 				n.AddNominatedPod(logger, info(newPod("a", nominated("old"))), nominate("n1"))
 			},
@@ -67,7 +67,7 @@ func TestNominator(t *testing.T) {
 			want: map[string][]string{"n1": {"b"}, "n2": {"a"}},
 		},
 		{
-			name: "a nomination for no node takes back the old one",
+			name: "a nomination for no node removes the old one",
 			do: func(f *fixture, n *Nominator) {
 				n.AddNominatedPod(logger, info(newPod("a")), nominate("n1"))
 				n.AddNominatedPod(logger, info(newPod("a", nominated("n1"))), nominate(""))
@@ -81,7 +81,7 @@ func TestNominator(t *testing.T) {
 			},
 		},
 		{
-			name: "an update that says nothing of nodes keeps what was nominated in memory",
+			name: "an update without a nomination keeps the one in memory",
 			do: func(f *fixture, n *Nominator) {
 				n.AddNominatedPod(logger, info(newPod("a")), nominate("n1"))
 				n.UpdateNominatedPod(logger, newPod("a"), info(newPod("a", label("x", "y"))))
@@ -89,7 +89,7 @@ func TestNominator(t *testing.T) {
 			want: map[string][]string{"n1": {"a"}},
 		},
 		{
-			name: "an update that adds a node decides",
+			name: "an update that adds a node takes effect",
 			do: func(f *fixture, n *Nominator) {
 				n.AddNominatedPod(logger, info(newPod("a")), nominate("n1"))
 				n.UpdateNominatedPod(logger, newPod("a"), info(newPod("a", nominated("n2"))))
@@ -97,7 +97,7 @@ func TestNominator(t *testing.T) {
 			want: map[string][]string{"n2": {"a"}},
 		},
 		{
-			name: "an update that removes the node decides",
+			name: "an update that removes the node takes effect",
 			do: func(f *fixture, n *Nominator) {
 				n.AddNominatedPod(logger, info(newPod("a")), nominate("n1"))
 				n.UpdateNominatedPod(logger, newPod("a", nominated("n1")), info(newPod("a")))
@@ -144,7 +144,7 @@ func TestNominator(t *testing.T) {
 			want: map[string][]string{"n1": {"a"}},
 		},
 		{
-			name: "so does an attempt that says nothing of nominations",
+			name: "so does an attempt without a nomination",
 			do: func(f *fixture, n *Nominator) {
 				f.Add(logger, newPod("a", nominated("old")))
 				p := f.pop()
@@ -154,7 +154,7 @@ func TestNominator(t *testing.T) {
 			want: map[string][]string{"n1": {"a"}},
 		},
 		{
-			name: "the queue nominates what it is given, gated pods aside",
+			name: "the queue nominates the pods it is given, except gated ones",
 			do: func(f *fixture, n *Nominator) {
 				f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(&preEnqueuer{name: "G", answer: func(pod *corev1.Pod) *fwk.Status {
 					if len(pod.Spec.SchedulingGates) != 0 {
@@ -169,7 +169,7 @@ func TestNominator(t *testing.T) {
 			want: map[string][]string{"n1": {"added", "updated"}},
 		},
 		{
-			name: "a nomination made in memory survives the pod being gated and let in again",
+			name: "a nomination made in memory survives gating",
 			do: func(f *fixture, n *Nominator) {
 				shut := newDoor("A", nil)
 				f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(shut))), nil)
@@ -185,7 +185,7 @@ func TestNominator(t *testing.T) {
 			want: map[string][]string{"n1": {"a"}},
 		},
 		{
-			name: "updates of waiting pods are taken note of",
+			name: "updates of waiting pods are recorded",
 			do: func(f *fixture, n *Nominator) {
 				for _, name := range []string{"active", "unschedulable"} {
 					f.Add(logger, newPod(name))
@@ -203,7 +203,7 @@ func TestNominator(t *testing.T) {
 			want: map[string][]string{"n1": {"active", "unschedulable"}},
 		},
 		{
-			name: "a pod that leaves the queue is not nominated any more",
+			name: "a pod that leaves the queue is no longer nominated",
 			do: func(f *fixture, n *Nominator) {
 				f.Add(logger, newPod("a", nominated("n1")))
 				f.Delete(logger, newPod("a"))
@@ -236,7 +236,7 @@ func TestNominator(t *testing.T) {
 	}
 }
 
-func TestNominatorAsksTheLister(t *testing.T) {
+func TestNominatorReadsTheLister(t *testing.T) {
 	fine, deleted, recreated, bound := newPod("fine"), newPod("deleted"), newPod("recreated"), newPod("bound")
 	f := newFixtureOf(t, newStore(fine, newPod("recreated", uid("2")), changed(bound, onNode("n"))).lister())
 	for _, pod := range []*corev1.Pod{fine, deleted, recreated, bound} {
@@ -263,7 +263,7 @@ func TestNominatedPodsAreCopies(t *testing.T) {
 	f.Expect(f.NominatedPodsForNode("n")[0].GetPod()).To(BeIdenticalTo(pod))
 }
 
-func TestNodesThatMoreImportantPodsAreNominatedTo(t *testing.T) {
+func TestNodesWithNominatedPodsOfHigherPriority(t *testing.T) {
 	priority := func(priority int32) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.Spec.Priority = &priority }
 	}
@@ -291,7 +291,7 @@ func TestNodesThatMoreImportantPodsAreNominatedTo(t *testing.T) {
 	expect(newPod("d", priority(11)), false)
 }
 
-func TestANodeHasAnotherNumberAsSoonAsOtherPodsAreNominatedToIt(t *testing.T) {
+func TestNominationsChangeTheNumberOfTheirNode(t *testing.T) {
 	priority := func(priority int32) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.Spec.Priority = &priority }
 	}

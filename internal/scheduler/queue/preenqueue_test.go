@@ -19,7 +19,7 @@ import (
 )
 
 func TestGatedPods(t *testing.T) {
-	t.Run("a pod that a plugin refuses is gated, and comes with an event that the plugin waits for", func(t *testing.T) {
+	t.Run("a pod that a plugin rejects is gated until an event that the plugin waits for", func(t *testing.T) {
 		shut := newDoor("A", refusal)
 		f := newFixture(t, preEnqueueOf(shut))
 		pod := newPod("a")
@@ -36,7 +36,7 @@ func TestGatedPods(t *testing.T) {
 		f.Expect(f.place(pod)).To(Equal(Active))
 		f.Expect(f.pop().GatingPlugin).To(BeEmpty())
 	})
-	t.Run("the gating plugin is asked first, and nobody after the first refusal", func(t *testing.T) {
+	t.Run("the gating plugin runs first, and none after the first rejection", func(t *testing.T) {
 		first, second, third := newDoor("first", nil), newDoor("A", refusal), newDoor("third", nil)
 		f := newFixture(t, preEnqueueOf(first, second, third))
 		f.Add(logger, newPod("a"))
@@ -49,7 +49,7 @@ func TestGatedPods(t *testing.T) {
 		f.Expect(f.PendingPods()[0].GatingPlugin).To(Equal("third"))
 		f.Expect(f.PendingPods()[0].UnschedulablePlugins).To(Equal([]string{"A", "third"}))
 	})
-	t.Run("a pod on its way to Backoff may be gated, and is not when it leaves Backoff", func(t *testing.T) {
+	t.Run("a pod may be gated on its way to Backoff, but not when it leaves Backoff", func(t *testing.T) {
 		shut := newDoor("G", nil)
 		f := newFixture(t, preEnqueueOf(shut), func(p *ProfileSettings) { p.Hints[nodeAdded] = append(p.Hints[nodeAdded], Hint{Plugin: "G"}) })
 		f.Add(logger, newPod("a"))
@@ -110,7 +110,7 @@ func TestGatedPods(t *testing.T) {
 
 func TestPreEnqueueErrors(t *testing.T) {
 	sorry := fwk.AsStatus(errors.New("sorry"))
-	t.Run("a plugin that fails is asked again after a back-off that grows", func(t *testing.T) {
+	t.Run("a plugin that fails is retried after a growing back-off", func(t *testing.T) {
 		broken := newDoor("A", sorry)
 		f := newFixture(t, preEnqueueOf(broken))
 		pod := newPod("a")
@@ -131,7 +131,7 @@ func TestPreEnqueueErrors(t *testing.T) {
 		f.Expect(p.ConsecutiveErrorsCount).To(BeZero(), "the pod itself has met no error")
 		f.Expect(p.UnschedulablePlugins).To(BeEmpty())
 	})
-	t.Run("a pod that was refused before keeps its reasons, and may be gated by the plugin that failed", func(t *testing.T) {
+	t.Run("a pod that was rejected before keeps its reasons, and may be gated by the plugin that failed", func(t *testing.T) {
 		broken := newDoor("G", nil)
 		f := newFixture(t, preEnqueueOf(broken))
 		f.Add(logger, newPod("a"))

@@ -57,7 +57,7 @@ func TestOrder(t *testing.T) {
 			f.Expect(f.pop().Pod.Name).To(Equal(name))
 		}
 	})
-	t.Run("a queue sort that panics gives way to the default order", func(t *testing.T) {
+	t.Run("a queue sort that panics is replaced by the default order", func(t *testing.T) {
 		f := newFixture(t)
 		f.settings.Less = func(a, b fwk.QueuedPodInfo) bool { panic("sorry") }
 		f.Reconfigure(logger, f.settings, nil)
@@ -97,7 +97,7 @@ func TestPop(t *testing.T) {
 			f.Expect(popped).To(HaveLen(3))
 		})
 	})
-	t.Run("Close wakes everybody, and nothing is popped afterwards", func(t *testing.T) {
+	t.Run("Close wakes every Pop, and nothing is popped afterwards", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t)
 			popped := make(chan *schedframework.QueuedPodInfo, 2)
@@ -178,7 +178,7 @@ func TestAdd(t *testing.T) {
 		f.Add(logger, pod)
 		f.Expect(f.Counts()).To(Equal(Counts{Backoff: 1}))
 	})
-	t.Run("pods that nobody schedules, that are assigned or have no UID are not queued", func(t *testing.T) {
+	t.Run("pods that have no profile, are assigned or have no UID are not queued", func(t *testing.T) {
 		f := newFixture(t)
 		f.Add(logger, newPod("a", scheduler("other")))
 		f.Update(logger, nil, newPod("a", scheduler("other")))
@@ -186,7 +186,7 @@ func TestAdd(t *testing.T) {
 		f.Add(logger, newPod("c", uid("")))
 		f.Expect(f.PendingPods()).To(BeEmpty())
 	})
-	t.Run("a pod that the informers do not know any more is not queued", func(t *testing.T) {
+	t.Run("a pod that is gone from the informers is not queued", func(t *testing.T) {
 		deleted, recreated, bound, fine := newPod("deleted"), newPod("recreated"), newPod("bound"), newPod("fine")
 		f := newFixtureOf(t, newStore(newPod("recreated", uid("2")), changed(bound, onNode("n")), fine).lister())
 		for _, pod := range []*corev1.Pod{deleted, recreated, bound, fine} {
@@ -241,7 +241,7 @@ func TestUpdate(t *testing.T) {
 		f.Expect(f.place(pod)).To(Equal(Backoff))
 		f.Expect(f.pop().Pod).To(BeIdenticalTo(newest))
 	})
-	t.Run("an update that a hint takes for help queues the pod", func(t *testing.T) {
+	t.Run("an update for which a hint returns Queue queues the pod", func(t *testing.T) {
 		labelled := fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.UpdatePodLabel}
 		f := newFixture(t, func(p *ProfileSettings) { p.Hints[labelled] = []Hint{{Plugin: "A"}} })
 		pod := newPod("a")
@@ -251,7 +251,7 @@ func TestUpdate(t *testing.T) {
 		f.Update(logger, pod, changed(pod, label("x", "y")))
 		f.Expect(f.place(pod)).To(Equal(Active))
 	})
-	t.Run("a pod that comes under a scheduler name without a profile leaves, one that comes under another is looked at anew", func(t *testing.T) {
+	t.Run("a pod leaves if its new scheduler name has no profile, and is queued anew if it has", func(t *testing.T) {
 		f := newFixture(t)
 		f.settings.Profiles["second"] = profileOf()
 		f.Reconfigure(logger, f.settings, nil)

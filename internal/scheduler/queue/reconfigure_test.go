@@ -30,7 +30,7 @@ func (f *fixture) with(p *ProfileSettings) *Settings {
 
 func TestReconfigure(t *testing.T) {
 	defaults := sets.New("default")
-	t.Run("waiting pods of a changed profile are active at once, wherever they wait", func(t *testing.T) {
+	t.Run("waiting pods of a changed profile become active immediately, wherever they wait", func(t *testing.T) {
 		f := newFixture(t)
 		f.Add(logger, newPod("error"))
 		f.reject()
@@ -65,7 +65,7 @@ func TestReconfigure(t *testing.T) {
 		f.Expect(f.place(refused)).To(Equal(Unschedulable))
 		f.Expect(f.place(flying.Pod)).To(Equal(Unschedulable))
 	})
-	t.Run("a gated pod is let in when its gating plugin is removed", func(t *testing.T) {
+	t.Run("a gated pod is queued when its gating plugin is removed", func(t *testing.T) {
 		f := newFixture(t, preEnqueueOf(newDoor("G", refusal)))
 		pod := newPod("a", nominated("n"))
 		f.Add(logger, pod)
@@ -108,14 +108,14 @@ func TestReconfigure(t *testing.T) {
 		f.Reconfigure(logger, f.with(profileOf(preEnqueueOf(broken))), defaults)
 		f.Expect(f.place(pod)).To(Equal(Active), "the reload does not wait for the back-off")
 	})
-	t.Run("a rejector that is removed leaves no pod waiting for it", func(t *testing.T) {
+	t.Run("no pod waits for a rejecting plugin that is removed", func(t *testing.T) {
 		f := newFixture(t)
 		f.Add(logger, newPod("a"))
 		pod := f.reject("A")
 		f.Reconfigure(logger, f.with(profileOf(func(p *ProfileSettings) { p.Hints = nil })), defaults)
 		f.Expect(f.place(pod)).To(Equal(Active))
 	})
-	t.Run("a pod in flight is tried again at once when it comes back", func(t *testing.T) {
+	t.Run("a pod in flight is retried immediately when it comes back", func(t *testing.T) {
 		for name, rejectors := range map[string][]string{"refused": {"A"}, "error": nil} {
 			t.Run(name, func(t *testing.T) {
 				f := newFixture(t)
@@ -130,7 +130,7 @@ func TestReconfigure(t *testing.T) {
 			})
 		}
 	})
-	t.Run("a profile that is new takes back its pods in flight even if nobody said it changed", func(t *testing.T) {
+	t.Run("a new profile takes back its pods in flight even if it is not marked as changed", func(t *testing.T) {
 		f := newFixture(t)
 		pod := newPod("a")
 		f.Add(logger, pod)
@@ -178,7 +178,7 @@ func TestReconfigure(t *testing.T) {
 		f.Done(flying.UID)
 		f.Expect(f.Counts()).To(Equal(Counts{Active: 1}))
 	})
-	t.Run("pods that had to reckon with the nominations of a removed profile may have their room", func(t *testing.T) {
+	t.Run("the nominations of a removed profile no longer reserve room", func(t *testing.T) {
 		var asked []*corev1.Pod
 		hint := Hint{Plugin: "A", Fn: func(_ klog.Logger, _ *corev1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
 			asked = append(asked, oldObj.(*corev1.Pod))
@@ -228,7 +228,7 @@ func TestReconfigure(t *testing.T) {
 			f.Expect(f.pop().Pod.Name).To(Equal(name))
 		}
 	})
-	t.Run("new back-offs hold for the next failure of a pod", func(t *testing.T) {
+	t.Run("new back-offs apply to the next failure of a pod", func(t *testing.T) {
 		f := newFixture(t)
 		f.Add(logger, newPod("a"))
 		p := f.pop()
@@ -239,7 +239,7 @@ func TestReconfigure(t *testing.T) {
 		state, _ := f.Get(p.Pod.UID)
 		f.Expect(state.BackoffEnd).To(Equal(f.clock.Now().Add(2*time.Minute)), "after its second failure")
 	})
-	t.Run("and for a failure before the reload, should the pod be gated until later", func(t *testing.T) {
+	t.Run("and to a failure before the reload if the pod is gated in between", func(t *testing.T) {
 		f := newFixture(t)
 		f.Add(logger, newPod("a"))
 		pod := f.reject("A")
@@ -253,7 +253,7 @@ func TestReconfigure(t *testing.T) {
 		f.Expect(state.Place).To(Equal(Backoff))
 		f.Expect(state.BackoffEnd).To(Equal(f.clock.Now().Add(time.Minute)))
 	})
-	t.Run("settings without anything serve nobody", func(t *testing.T) {
+	t.Run("empty settings serve no pod", func(t *testing.T) {
 		f := newFixture(t)
 		f.Add(logger, newPod("a"))
 		f.Expect(f.Reconfigure(logger, nil, nil)).To(HaveLen(1))
@@ -275,8 +275,8 @@ type heldProfile struct{ acquire func() }
 
 func (h *heldProfile) Acquire() { h.acquire() }
 
-func TestWhoPops(t *testing.T) {
-	t.Run("gets the settings whose plugins let the pod in, whichever reload comes in between", func(t *testing.T) {
+func TestPopDuringReloads(t *testing.T) {
+	t.Run("returns the settings whose plugins admitted the pod, whatever reload comes in between", func(t *testing.T) {
 		f := newFixture(t)
 		f.Add(logger, newPod("a"))
 		f.Add(logger, newPod("b"))
@@ -317,7 +317,7 @@ func TestWhoPops(t *testing.T) {
 		f.Expect(settings).To(BeNil())
 		f.Expect(held).To(HaveLen(3))
 	})
-	t.Run("pods that a reload lets in wake those who wait for one", func(t *testing.T) {
+	t.Run("pods that a reload admits wake a waiting Pop", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t, preEnqueueOf(newDoor("G", refusal)))
 			f.Add(logger, newPod("a"))

@@ -49,7 +49,7 @@ func (f *fixture) end(r *reload) (dropped []*corev1.Pod) {
 	return r.finish()
 }
 
-func TestTheCriticalSectionOfAReloadDoesNotDependOnTheNumberOfPods(t *testing.T) {
+func TestCriticalSectionOfAReloadDoesNotDependOnTheNumberOfPods(t *testing.T) {
 	for _, pods := range []int{10, 2000} {
 		t.Run(fmt.Sprint(pods, " pods"), func(t *testing.T) {
 			compared := 0
@@ -92,7 +92,7 @@ func TestTheCriticalSectionOfAReloadDoesNotDependOnTheNumberOfPods(t *testing.T)
 	}
 }
 
-func TestPodsAreLookedAtAgainByPriority(t *testing.T) {
+func TestPodsAreCheckedAgainByPriority(t *testing.T) {
 	f := newFixture(t)
 	for i, p := range []int32{1, 5, 3, 4, 2} {
 		f.Add(logger, newPod(fmt.Sprint("p", p), priority(p)))
@@ -105,7 +105,7 @@ func TestPodsAreLookedAtAgainByPriority(t *testing.T) {
 	f.Expect(gate.asked).To(Equal([]string{"p5", "p4", "p3", "p2", "p1"}))
 }
 
-func TestAClosedQueueAsksNobody(t *testing.T) {
+func TestClosedQueueRunsNoPlugins(t *testing.T) {
 	pending, reasons := gathered(t, "scheduler_pending_pods"), gathered(t, "scheduler_unschedulable_pods")
 	ours := gathered(t, "livesched_pending_pods")
 	gate := &notes{refuses: func(*corev1.Pod) bool { return true }}
@@ -140,8 +140,8 @@ func TestAClosedQueueAsksNobody(t *testing.T) {
 	f.Expect(since(t, "livesched_pending_pods", ours)).To(BeEmpty())
 }
 
-func TestBetweenTheTurnsOfAReload(t *testing.T) {
-	t.Run("a pod that is about to be popped is asked about by the new profile first", func(t *testing.T) {
+func TestBetweenTheStepsOfAReload(t *testing.T) {
+	t.Run("a pod that is about to be popped is checked by the new profile first", func(t *testing.T) {
 		f := newFixture(t)
 		for _, pod := range []*corev1.Pod{newPod("first", priority(3)), newPod("second", priority(2)), newPod("third", priority(1))} {
 			f.Add(logger, pod)
@@ -154,7 +154,7 @@ func TestBetweenTheTurnsOfAReload(t *testing.T) {
 		f.Expect(f.end(r)).To(BeEmpty())
 		f.Expect(gate.asked).To(Equal([]string{"first", "second", "third"}), "nobody twice")
 	})
-	t.Run("a pod in back-off is active when nobody else is to be popped", func(t *testing.T) {
+	t.Run("a pod that backs off is popped when no other pod can be popped", func(t *testing.T) {
 		f := newFixture(t)
 		f.Add(logger, newPod("a"))
 		pod := f.reject("A")
@@ -165,7 +165,7 @@ func TestBetweenTheTurnsOfAReload(t *testing.T) {
 		f.end(r)
 		f.Expect(f.Counts()).To(Equal(Counts{InFlight: 1}))
 	})
-	t.Run("who pops waits if all that seemed active is gated", func(t *testing.T) {
+	t.Run("Pop waits if all active pods turn out to be gated", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t)
 			f.Add(logger, newPod("a"))
@@ -179,7 +179,7 @@ func TestBetweenTheTurnsOfAReload(t *testing.T) {
 			f.Expect((<-popped).Pod.Name).To(Equal("a"))
 		})
 	})
-	t.Run("pods of a removed profile are not popped, whatever is done to them", func(t *testing.T) {
+	t.Run("pods of a removed profile are not popped, whatever happens to them", func(t *testing.T) {
 		f := newFixture(t)
 		f.settings.Profiles["other"] = profileOf()
 		f.Reconfigure(logger, f.settings, nil)
@@ -209,7 +209,7 @@ func TestBetweenTheTurnsOfAReload(t *testing.T) {
 		f.Expect(dropped).To(Equal([]string{"activated", "active", "renamed", "unschedulable", "updated"}))
 		f.Expect(f.Counts()).To(Equal(Counts{InFlight: 2}))
 	})
-	t.Run("nobody else reconfigures", func(t *testing.T) {
+	t.Run("no other reload starts", func(t *testing.T) {
 		f := newFixture(t)
 		f.Add(logger, newPod("a"))
 		gate := &notes{refuses: func(*corev1.Pod) bool {
@@ -223,7 +223,7 @@ func TestBetweenTheTurnsOfAReload(t *testing.T) {
 	})
 }
 
-func TestAPodInFlightThatChangesWhileItsProfileIsGoneIsNotTakenForDeleted(t *testing.T) {
+func TestPodInFlightThatChangesWithoutItsProfileIsNotTreatedAsDeleted(t *testing.T) {
 	for name, back := range map[string]bool{"its profile stays away": false, "its profile comes back": true} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)

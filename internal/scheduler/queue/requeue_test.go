@@ -30,7 +30,7 @@ func TestRequeue(t *testing.T) {
 			want:          Unschedulable,
 		},
 		{
-			name: "a pod that met an error waits for its back-off",
+			name: "a pod that met an error backs off",
 			want: ErrorBackoff,
 		},
 		{
@@ -40,25 +40,25 @@ func TestRequeue(t *testing.T) {
 			want:          Backoff,
 		},
 		{
-			name:          "an event before the cycle counts for nothing",
+			name:          "an event before the cycle has no effect",
 			unschedulable: []string{"A"},
 			before:        func(f *fixture) { f.event(nodeAdded) },
 			want:          Unschedulable,
 		},
 		{
-			name:          "an event that another plugin waits for counts for nothing",
+			name:          "an event that only another plugin waits for has no effect",
 			unschedulable: []string{"A"},
 			during:        func(f *fixture) { f.event(claimAdded) },
 			want:          Unschedulable,
 		},
 		{
-			name:    "a plugin that had the pod pending takes it back at once",
+			name:    "an event that a pending plugin waits for retries the pod immediately",
 			pending: []string{"A"},
 			during:  func(f *fixture) { f.event(nodeAdded) },
 			want:    Active,
 		},
 		{
-			name:          "what a pending plugin waits for outweighs what a refusing one does, in whatever order it comes",
+			name:          "an event for a pending plugin outweighs one for a rejecting plugin, in any order",
 			unschedulable: []string{"A"},
 			pending:       []string{"B"},
 			during:        func(f *fixture) { f.event(nodeAdded); f.event(claimAdded) },
@@ -72,13 +72,13 @@ func TestRequeue(t *testing.T) {
 			want:          Backoff,
 		},
 		{
-			name:          "a pod that was activated during its cycle is tried again",
+			name:          "a pod that was activated during its cycle is retried",
 			unschedulable: []string{"A"},
 			during:        func(f *fixture) { f.Activate(logger, map[string]*corev1.Pod{"": newPod("a")}) },
 			want:          Backoff,
 		},
 		{
-			name:          "that another pod was activated counts for nothing",
+			name:          "the activation of another pod has no effect",
 			unschedulable: []string{"A"},
 			during: func(f *fixture) {
 				f.Add(logger, newPod("b"))
@@ -95,7 +95,7 @@ func TestRequeue(t *testing.T) {
 			want:          Backoff,
 		},
 		{
-			name:          "that another waiting pod was flushed wakes nobody",
+			name:          "the flush of another waiting pod has no effect",
 			unschedulable: []string{"A"},
 			before: func(f *fixture) {
 				f.Add(logger, newPod("waiting", priority(1)))
@@ -105,7 +105,7 @@ func TestRequeue(t *testing.T) {
 			want:   Unschedulable,
 		},
 		{
-			name:          "events are not kept for a pod that was released, which is tried again after its back-off",
+			name:          "events are not kept for a pod that was released, which is retried after its back-off",
 			unschedulable: []string{"A"},
 			during:        func(f *fixture) { f.Done("uid-a") },
 			want:          Backoff,
@@ -136,7 +136,7 @@ func TestRequeue(t *testing.T) {
 }
 
 func TestRequeueReleases(t *testing.T) {
-	t.Run("a pod that is popped again at once is in flight again, with a fresh list of events", func(t *testing.T) {
+	t.Run("a pod that is popped again immediately is in flight again, with an empty list of events", func(t *testing.T) {
 		f := newFixture(t)
 		pod := newPod("a")
 		f.Add(logger, pod)
@@ -153,10 +153,10 @@ func TestRequeueReleases(t *testing.T) {
 	t.Run("a pod that is gone is released and not queued", func(t *testing.T) {
 		pod := newPod("a")
 		for reason, gone := range map[string]func(*fixture, *store){
-			"deleted, says the handler":   func(f *fixture, _ *store) { f.Delete(logger, pod) },
-			"deleted, says the lister":    func(_ *fixture, s *store) { s.unset(pod) },
-			"re-created, says the lister": func(_ *fixture, s *store) { s.set(newPod("a", uid("2"))) },
-			"bound, says the lister":      func(_ *fixture, s *store) { s.set(changed(pod, onNode("n"))) },
+			"deleted, by the handler":   func(f *fixture, _ *store) { f.Delete(logger, pod) },
+			"deleted, by the lister":    func(_ *fixture, s *store) { s.unset(pod) },
+			"re-created, by the lister": func(_ *fixture, s *store) { s.set(newPod("a", uid("2"))) },
+			"bound, by the lister":      func(_ *fixture, s *store) { s.set(changed(pod, onNode("n"))) },
 		} {
 			t.Run(reason, func(t *testing.T) {
 				s := newStore(pod)
@@ -192,7 +192,7 @@ func TestRequeueReleases(t *testing.T) {
 			})
 		}
 	})
-	t.Run("a pod whose profile was removed is released and dropped, without an error", func(t *testing.T) {
+	t.Run("a pod whose profile was removed is released and dropped without an error", func(t *testing.T) {
 		f := newFixture(t)
 		f.Add(logger, newPod("a"))
 		p := f.pop()
@@ -217,13 +217,13 @@ func TestRequeueReleases(t *testing.T) {
 		f.Expect(f.Counts()).To(Equal(Counts{Active: 1}))
 		f.Expect(f.NominatedPodsForNode("n")).To(BeEmpty(), "the attempt is of the past")
 	})
-	t.Run("what was never popped may be given back", func(t *testing.T) {
+	t.Run("a pod that was never popped may be requeued", func(t *testing.T) {
 		f := newFixture(t)
 		f.giveBack(&schedframework.QueuedPodInfo{PodInfo: info(newPod("a"))}, []string{"A"}, nil)
 		f.Expect(f.Counts()).To(Equal(Counts{Backoff: 1}))
 		f.Expect(f.pop().InitialAttemptTimestamp).To(HaveValue(Equal(f.clock.Now())))
 	})
-	t.Run("a late return from an earlier life does not release the present one", func(t *testing.T) {
+	t.Run("a late requeue of an earlier pod does not release its successor", func(t *testing.T) {
 		f := newFixture(t)
 		pod := newPod("a")
 		f.Add(logger, pod)
@@ -292,7 +292,7 @@ func TestRequeueRefreshesThePod(t *testing.T) {
 		f.Expect(f.NominatedPodsForNode("old")).To(BeEmpty())
 		f.Expect(f.NominatedPodsForNode("new")).To(HaveLen(1))
 	})
-	t.Run("what comes back to a queue that does not serve it is not nominated", func(t *testing.T) {
+	t.Run("a pod that comes back without a profile is not nominated", func(t *testing.T) {
 		f := newFixture(t)
 		f.Add(logger, newPod("a"))
 		p := f.pop()

@@ -53,7 +53,7 @@ func TestBackoff(t *testing.T) {
 		f.step(100 * time.Millisecond) // 2.0 s
 		f.Expect(f.place(pod)).To(Equal(Active))
 	})
-	t.Run("pods of one window come in the order of the queue sort", func(t *testing.T) {
+	t.Run("pods of one window are popped in the order of the queue sort", func(t *testing.T) {
 		f := newFixture(t)
 		for i, pod := range []*corev1.Pod{newPod("low"), newPod("high", priority(1)), newPod("middle")} {
 			f.Add(logger, pod)
@@ -83,7 +83,7 @@ func TestBackoff(t *testing.T) {
 		f.Add(logger, newPod("none", scheduler("none")))
 		f.Expect(f.place(f.reject())).To(Equal(Active))
 	})
-	t.Run("errors in a row make the back-off grow, refusals in between do not count", func(t *testing.T) {
+	t.Run("consecutive errors increase the back-off, rejections in between do not count", func(t *testing.T) {
 		f := newFixture(t, func(p *ProfileSettings) { p.MaxBackoff = time.Hour })
 		f.Add(logger, newPod("a"))
 		for _, tt := range []struct {
@@ -100,7 +100,7 @@ func TestBackoff(t *testing.T) {
 }
 
 func TestFlush(t *testing.T) {
-	t.Run("a pod that has been unschedulable for too long is tried again, and marked", func(t *testing.T) {
+	t.Run("a pod that has been unschedulable for too long is retried, and marked", func(t *testing.T) {
 		f := newFixture(t, func(p *ProfileSettings) { p.MaxInUnschedulable = time.Minute })
 		f.settings.Profiles["default-time"] = profileOf()
 		f.Reconfigure(logger, f.settings, nil)
@@ -120,7 +120,7 @@ func TestFlush(t *testing.T) {
 		f.flushNow()
 		f.Expect(f.place(b)).To(Equal(Active))
 	})
-	t.Run("another wait applies from the reload on, which has pods that are already unschedulable tried", func(t *testing.T) {
+	t.Run("another wait applies from the reload on, also to pods that are already unschedulable", func(t *testing.T) {
 		f := newFixture(t, func(p *ProfileSettings) { p.MaxInUnschedulable = time.Hour })
 		f.Add(logger, newPod("a"))
 		a := f.reject("A")
@@ -134,7 +134,7 @@ func TestFlush(t *testing.T) {
 		f.flushNow()
 		f.Expect(f.place(a)).To(Equal(Active))
 	})
-	t.Run("a gated pod is asked about again as well, once per period", func(t *testing.T) {
+	t.Run("a gated pod is checked again, too, once per period", func(t *testing.T) {
 		shut := newDoor("G", refusal) // G waits for no event
 		f := newFixture(t, preEnqueueOf(shut))
 		pod := newPod("a")
@@ -166,7 +166,7 @@ func TestFlush(t *testing.T) {
 		f.flushNow()
 		f.Expect(f.place(pod)).To(Equal(Active))
 	})
-	t.Run("a flushed pod that is still backing off goes on doing so", func(t *testing.T) {
+	t.Run("a flushed pod that is still backing off continues to back off", func(t *testing.T) {
 		f := newFixture(t, func(p *ProfileSettings) { p.MaxInUnschedulable, p.InitialBackoff = time.Millisecond, 5*time.Second })
 		f.Add(logger, newPod("a"))
 		pod := f.reject("A")

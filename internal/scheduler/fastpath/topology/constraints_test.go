@@ -28,15 +28,15 @@ func TestTwinsAreSharedByPodsWithEqualConstraints(t *testing.T) {
 		edit  func(*corev1.Pod)
 		equal bool
 	}{
-		"another name":                        {func(p *corev1.Pod) { p.Name = "other" }, true},
-		"a label that no constraint mentions": {func(p *corev1.Pod) { p.Labels["version"] = "2" }, true},
-		"the same selector, said otherwise":   {expression(metav1.LabelSelectorOpIn, "web"), false},
-		"another namespace":                   {func(p *corev1.Pod) { p.Namespace = "green" }, false},
-		"a pod that is not selected itself":   {func(p *corev1.Pod) { p.Labels["app"] = "db" }, false},
-		"another key":                         {constraint(func(c *corev1.TopologySpreadConstraint) { c.TopologyKey = hostname }), false},
-		"another skew":                        {constraint(func(c *corev1.TopologySpreadConstraint) { c.MaxSkew = 2 }), false},
-		"a minimum of domains":                {constraint(func(c *corev1.TopologySpreadConstraint) { c.MinDomains = ptr.To[int32](2) }), false},
-		"a wish instead of a rule":            {constraint(func(c *corev1.TopologySpreadConstraint) { c.WhenUnsatisfiable = corev1.ScheduleAnyway }), false},
+		"another name":                           {func(p *corev1.Pod) { p.Name = "other" }, true},
+		"a label that no constraint mentions":    {func(p *corev1.Pod) { p.Labels["version"] = "2" }, true},
+		"the same selector, written differently": {expression(metav1.LabelSelectorOpIn, "web"), false},
+		"another namespace":                      {func(p *corev1.Pod) { p.Namespace = "green" }, false},
+		"a pod that is not selected itself":      {func(p *corev1.Pod) { p.Labels["app"] = "db" }, false},
+		"another key":                            {constraint(func(c *corev1.TopologySpreadConstraint) { c.TopologyKey = hostname }), false},
+		"another skew":                           {constraint(func(c *corev1.TopologySpreadConstraint) { c.MaxSkew = 2 }), false},
+		"a minimum of domains":                   {constraint(func(c *corev1.TopologySpreadConstraint) { c.MinDomains = ptr.To[int32](2) }), false},
+		"a preference instead of a rule":         {constraint(func(c *corev1.TopologySpreadConstraint) { c.WhenUnsatisfiable = corev1.ScheduleAnyway }), false},
 		"nodes that it cannot select": {constraint(func(c *corev1.TopologySpreadConstraint) {
 			c.NodeAffinityPolicy = ptr.To(corev1.NodeInclusionPolicyIgnore)
 		}), false},
@@ -70,7 +70,7 @@ func TestTwinsAreSharedByPodsWithEqualConstraints(t *testing.T) {
 	}
 }
 
-func TestTheSystemsConstraintsAreNotThoseOfAProfileThatAreEqual(t *testing.T) {
+func TestSystemDefaultConstraintsDifferFromEqualOnesOfAProfile(t *testing.T) {
 	c, sources := three(t)
 	c.store(c.factory.Core().V1().Services().Informer().GetIndexer(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "red", Name: "s"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}},
@@ -91,8 +91,8 @@ func TestTheSystemsConstraintsAreNotThoseOfAProfileThatAreEqual(t *testing.T) {
 	}
 }
 
-// TestSelectorsAreToldApart compares selectors, none of which selects the pod itself.
-func TestSelectorsAreToldApart(t *testing.T) {
+// TestSelectorsAreDistinguished compares selectors, none of which selects the pod itself.
+func TestSelectorsAreDistinguished(t *testing.T) {
 	_, sources := three(t)
 	seen := map[string]int{}
 	for i, selector := range []*metav1.LabelSelector{

@@ -91,7 +91,7 @@ func infoOf(t testing.TB, pod *corev1.Pod) *schedframework.PodInfo {
 	return info
 }
 
-func TestThereIsNoTwinWhereTheProfileHasNoDefaultConstraints(t *testing.T) {
+func TestNoTwinWithoutDefaultConstraintsOfTheProfile(t *testing.T) {
 	_, sources := three(t)
 	cross, err := sources.Spread(&schedconfig.PodTopologySpreadArgs{DefaultingType: schedconfig.ListDefaulting}, web())
 	if cross != nil || err != nil {
@@ -111,8 +111,8 @@ func TestSelectorsThatDoNotParseAreErrors(t *testing.T) {
 	}
 }
 
-// TestTheTwinsOwnTheirPod writes to the pod that the twins were made for, as scheduling it does.
-func TestTheTwinsOwnTheirPod(t *testing.T) {
+// TestTwinsOwnTheirPod writes to the pod that the twins were made for, as scheduling it does.
+func TestTwinsOwnTheirPod(t *testing.T) {
 	c, sources := three(t)
 	avoidsWeb := avoiding(corev1.PodAffinityTerm{TopologyKey: zone, LabelSelector: app("web")})
 	c.place(web(avoidsWeb, func(p *corev1.Pod) { p.Name, p.UID = "other", "other" }), "n1", false)
@@ -129,8 +129,8 @@ func TestTheTwinsOwnTheirPod(t *testing.T) {
 	}
 }
 
-// TestTwinsGoStale makes changes that matter to a class and changes that do not.
-func TestTwinsGoStale(t *testing.T) {
+// TestTwinsBecomeStale makes changes that matter to a class and changes that do not.
+func TestTwinsBecomeStale(t *testing.T) {
 	service := func(namespace, selected string) *corev1.Service {
 		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "s"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": selected}}}
 	}
@@ -160,7 +160,7 @@ func TestTwinsGoStale(t *testing.T) {
 			services, _ := core(c)
 			services(service("red", "web"))
 		}},
-		{name: "a service without a resource version, as of a store that does not know its own", spread: true, happens: func(c *cluster) {
+		{name: "a service without a resource version, as from a store that does not know its own", spread: true, happens: func(c *cluster) {
 			c.must(c.factory.Core().V1().Services().Informer().GetIndexer().Add(service("red", "web")))
 		}},
 		{name: "a service that selects other pods", happens: func(c *cluster) {
@@ -270,9 +270,9 @@ func TestPodsThatChangeNothingAreIrrelevant(t *testing.T) {
 		{"a pod elsewhere that avoids such pods in other namespaces", plain, of("green", "db", avoiding(back)), false},
 		{"a class that avoids the pod", shy, of("red", "web"), true},
 		{"a class that avoids others", shy, of("red", "db"), false},
-		{"a constraint that goes by a label that the pod may have got when it was bound", zonal, of("red", "web"), true},
+		{"a constraint on a label that the pod may have received when it was bound", zonal, of("red", "web"), true},
 		{"such a constraint, and a pod elsewhere", zonal, of("green", "web"), false},
-		{"a term that goes by such a label", zonallyShy, of("red", "web"), true},
+		{"a term on such a label", zonallyShy, of("red", "web"), true},
 	} {
 		if got := test.cross.Relevant(test.pod); got != test.relevant {
 			t.Errorf("%s: %v", test.name, got)
@@ -280,9 +280,9 @@ func TestPodsThatChangeNothingAreIrrelevant(t *testing.T) {
 	}
 }
 
-// TestMoreTopologyKeysThanAreKeptUp expects that the plugin decides about the class, rather than
-// that each pod makes new twins.
-func TestMoreTopologyKeysThanAreKeptUp(t *testing.T) {
+// TestMoreTopologyKeysThanTheCacheTracks expects that the plugin decides about the class, rather
+// than that each pod makes new twins.
+func TestMoreTopologyKeysThanTheCacheTracks(t *testing.T) {
 	c, sources := three(t)
 	many := func(p *corev1.Pod) {
 		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{}}
@@ -342,7 +342,7 @@ func TestDecidingAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestStaleAllocatesNothingWhileNothingHappens(t *testing.T) {
+func TestStaleAllocatesNothingWithoutChanges(t *testing.T) {
 	c, sources := three(t)
 	c.store(c.factory.Core().V1().Services().Informer().GetIndexer(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "red", Name: "s"}})
 	c.store(c.factory.Core().V1().Namespaces().Informer().GetIndexer(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "red"}})
@@ -370,8 +370,8 @@ func TestBytesGrowWithTheCluster(t *testing.T) {
 	}
 }
 
-// TestTheMinimumIsThatOfTheDomainsThatCount compares the maintained minimum with a search.
-func TestTheMinimumIsThatOfTheDomainsThatCount(t *testing.T) {
+// TestMinimumIgnoresDomainsThatDoNotCount compares the maintained minimum with a search.
+func TestMinimumIgnoresDomainsThatDoNotCount(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		y := tally{pods: make([]int32, 6), nodes: make([]int32, 6)}
@@ -407,9 +407,9 @@ func TestTheMinimumIsThatOfTheDomainsThatCount(t *testing.T) {
 	}
 }
 
-// TestNormalScoresAreRemembered compares small ranges of scores, whose normalized scores are
+// TestNormalizedScoresAreCached compares small ranges of scores, whose normalized scores are
 // remembered, with large ones.
-func TestNormalScoresAreRemembered(t *testing.T) {
+func TestNormalizedScoresAreCached(t *testing.T) {
 	for _, highest := range []int64{0, 1, 100, maxNormals - 1, maxNormals, 1 << 40} {
 		calls := 0
 		normal := func(score int64) int64 {
@@ -434,7 +434,7 @@ func TestNormalScoresAreRemembered(t *testing.T) {
 	}
 }
 
-func TestScoresAreRoundedAsThePluginDoes(t *testing.T) {
+func TestScoresAreRoundedLikeThePlugin(t *testing.T) {
 	values := []float64{0, 0.49999999999999994, 0.5, 1.5, 2.5, 4503599627370495.5, 1 << 52}
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 100000 {

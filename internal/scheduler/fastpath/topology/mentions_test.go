@@ -29,7 +29,7 @@ func asks(key string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: metav1.LabelSelectorOpExists}}}
 }
 
-func TestWhatPodsOnNodesAskAboutIsMentioned(t *testing.T) {
+func TestLabelsInTermsOfBoundPodsAreMentioned(t *testing.T) {
 	c, _ := three(t)
 	m := NewMentions(0)
 	m.ReadSnapshot(c.snapshot)
@@ -43,7 +43,7 @@ func TestWhatPodsOnNodesAskAboutIsMentioned(t *testing.T) {
 	}
 }
 
-func TestWhatConstraintsAskAboutIsMentioned(t *testing.T) {
+func TestLabelsInConstraintsAreMentioned(t *testing.T) {
 	_, sources := three(t)
 	constraints, err := sources.SpreadConstraints(system, web(spreadOver(zone, asks("a")), func(p *corev1.Pod) {
 		p.Spec.TopologySpreadConstraints[0].MatchLabelKeys = []string{"app", "absent"}
@@ -56,7 +56,7 @@ func TestWhatConstraintsAskAboutIsMentioned(t *testing.T) {
 	expectMentions(t, m, true, "a", "absent", "app")
 }
 
-func TestWhatServicesAskAboutIsMentioned(t *testing.T) {
+func TestLabelsInServicesAreMentioned(t *testing.T) {
 	c, sources := three(t)
 	services := c.factory.Core().V1().Services().Informer().GetIndexer()
 	service := func(namespace, name, key string) *corev1.Service {

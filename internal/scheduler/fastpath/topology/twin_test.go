@@ -47,10 +47,10 @@ type run struct {
 	classes  []*class
 }
 
-// TestTwinsDecideAsThePlugins changes a random cluster and, at every step and for some classes of
+// TestTwinsMatchThePlugins changes a random cluster and, at every step and for some classes of
 // pods, compares the twins with upstream's plugins on every node: codes, messages, and scores over
 // a random choice of nodes.
-func TestTwinsDecideAsThePlugins(t *testing.T) {
+func TestTwinsMatchThePlugins(t *testing.T) {
 	seed := *twinSeed
 	if seed == 0 {
 		seed = rand.Uint64()

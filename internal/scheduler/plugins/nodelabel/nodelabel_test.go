@@ -52,7 +52,7 @@ func TestFilter(t *testing.T) {
 		"a node without absent labels is admitted":   {`{"absentLabels": ["a", "b"]}`, node("c"), true},
 		"a node with one absent label is not":        {`{"absentLabels": ["a", "b"]}`, node("b"), false},
 		"both must hold":                             {`{"presentLabels": ["a"], "absentLabels": ["b"]}`, node("a", "b"), false},
-		"preferences refuse nobody":                  {`{"presentLabelsPreference": ["a"], "absentLabelsPreference": ["b"]}`, node("b"), true},
+		"preferences reject no node":                 {`{"presentLabelsPreference": ["a"], "absentLabelsPreference": ["b"]}`, node("b"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status := plugin(t, c.args).Filter(t.Context(), nil, nil, info(c.node))
@@ -87,7 +87,7 @@ func TestScore(t *testing.T) {
 	}
 }
 
-func TestArgumentsThatContradictThemselvesAreRefused(t *testing.T) {
+func TestContradictoryArgumentsAreRejected(t *testing.T) {
 	for args, want := range map[string]string{
 		`{"presentLabels": ["a", "b"], "absentLabels": ["b"]}`:                `presentLabels and absentLabels: both have ["b"]`,
 		`{"presentLabelsPreference": ["a"], "absentLabelsPreference": ["a"]}`: `presentLabelsPreference and absentLabelsPreference: both have ["a"]`,
@@ -100,7 +100,7 @@ func TestArgumentsThatContradictThemselvesAreRefused(t *testing.T) {
 	}
 }
 
-func TestAPodIsWokenByANodeThatBecomesAcceptableOnly(t *testing.T) {
+func TestOnlyNodesThatBecomeAcceptableWakeAPod(t *testing.T) {
 	pl := plugin(t, `{"presentLabels": ["a"]}`)
 	events, err := pl.EventsToRegister(t.Context())
 	if err != nil || len(events) != 1 {

@@ -37,8 +37,8 @@ func TestScore(t *testing.T) {
 		"the kind counts":                                         {annotation, ownedBy("ReplicationController", "one"), 100},
 		"controllers of other kinds are not avoided":              {annotation, ownedBy("StatefulSet", "two"), 100},
 		"a pod without a controller is not avoided":               {annotation, &corev1.Pod{}, 100},
-		"a node without the annotation avoids nobody":             {"", ownedBy("ReplicaSet", "one"), 100},
-		"a node whose annotation cannot be read avoids nobody":    {"{", ownedBy("ReplicaSet", "one"), 100},
+		"a node without the annotation avoids no pod":             {"", ownedBy("ReplicaSet", "one"), 100},
+		"a node whose annotation cannot be read avoids no pod":    {"{", ownedBy("ReplicaSet", "one"), 100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pl, err := nodepreferavoidpods.New(t.Context(), nil, nil)

@@ -114,17 +114,17 @@ func TestFilter(t *testing.T) {
 		pod      *corev1.Pod
 		want     string
 	}{
-		"the first pod of a service may go anywhere":              {`["rack"]`, nil, []map[string]string{web}, pod("p", "", "web"), "n1 n2 n3 n4"},
-		"the next ones go where the first one is":                 {`["rack"]`, []*corev1.Pod{pod("mate", "n1", "web")}, []map[string]string{web}, pod("p", "", "web"), "n1 n2"},
-		"each label counts":                                       {`["rack", "row"]`, []*corev1.Pod{pod("mate", "n1", "web")}, []map[string]string{web}, pod("p", "", "web"), "n1"},
-		"a label that the mate's node has not may have any value": {`["rack"]`, []*corev1.Pod{pod("mate", "n4", "web")}, []map[string]string{web}, pod("p", "", "web"), "n1 n2 n3 n4"},
-		"a pod without a service may go anywhere":                 {`["rack"]`, []*corev1.Pod{pod("mate", "n1", "web")}, nil, pod("p", "", "web"), "n1 n2 n3 n4"},
-		"a mate has all labels of the pod":                        {`["rack"]`, []*corev1.Pod{pod("mate", "n1", "web")}, []map[string]string{web}, pod("p", "", "web", "blue"), "n1 n2 n3 n4"},
-		"a mate may have more":                                    {`["rack"]`, []*corev1.Pod{pod("mate", "n3", "web", "blue")}, []map[string]string{web}, pod("p", "", "web"), "n3"},
-		"a mate is of the same namespace":                         {`["rack"]`, []*corev1.Pod{elsewhere}, []map[string]string{web}, pod("p", "", "web"), "n1 n2 n3 n4"},
-		"what the pod selects itself comes first":                 {`["rack"]`, []*corev1.Pod{pod("mate", "n1", "web")}, []map[string]string{web}, selecting(pod("p", "", "web"), "r2"), "n3"},
-		"and holds without a service":                             {`["rack"]`, nil, nil, selecting(pod("p", ""), "r2"), "n3"},
-		"the labels that it does not select are the mate's":       {`["rack", "row"]`, []*corev1.Pod{pod("mate", "n2", "web")}, []map[string]string{web}, selecting(pod("p", "", "web"), "r2"), "n3"},
+		"the first pod of a service may go anywhere":                      {`["rack"]`, nil, []map[string]string{web}, pod("p", "", "web"), "n1 n2 n3 n4"},
+		"the next ones go where the first one is":                         {`["rack"]`, []*corev1.Pod{pod("mate", "n1", "web")}, []map[string]string{web}, pod("p", "", "web"), "n1 n2"},
+		"each label counts":                                               {`["rack", "row"]`, []*corev1.Pod{pod("mate", "n1", "web")}, []map[string]string{web}, pod("p", "", "web"), "n1"},
+		"a label that the mate's node has not may have any value":         {`["rack"]`, []*corev1.Pod{pod("mate", "n4", "web")}, []map[string]string{web}, pod("p", "", "web"), "n1 n2 n3 n4"},
+		"a pod without a service may go anywhere":                         {`["rack"]`, []*corev1.Pod{pod("mate", "n1", "web")}, nil, pod("p", "", "web"), "n1 n2 n3 n4"},
+		"a mate has all labels of the pod":                                {`["rack"]`, []*corev1.Pod{pod("mate", "n1", "web")}, []map[string]string{web}, pod("p", "", "web", "blue"), "n1 n2 n3 n4"},
+		"a mate may have more":                                            {`["rack"]`, []*corev1.Pod{pod("mate", "n3", "web", "blue")}, []map[string]string{web}, pod("p", "", "web"), "n3"},
+		"a mate is of the same namespace":                                 {`["rack"]`, []*corev1.Pod{elsewhere}, []map[string]string{web}, pod("p", "", "web"), "n1 n2 n3 n4"},
+		"what the pod selects itself comes first":                         {`["rack"]`, []*corev1.Pod{pod("mate", "n1", "web")}, []map[string]string{web}, selecting(pod("p", "", "web"), "r2"), "n3"},
+		"and holds without a service":                                     {`["rack"]`, nil, nil, selecting(pod("p", ""), "r2"), "n3"},
+		"the labels that it does not select are those of the mate's node": {`["rack", "row"]`, []*corev1.Pod{pod("mate", "n2", "web")}, []map[string]string{web}, selecting(pod("p", "", "web"), "r2"), "n3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, c.pods, c.services...)
@@ -140,7 +140,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-func TestFilterReckonsWithPodsThatComeAndGo(t *testing.T) {
+func TestFilterFollowsAddedAndRemovedPods(t *testing.T) {
 	mate := pod("mate", "n1", "web")
 	w := newWorld(t, []*corev1.Pod{mate}, web)
 	pl := plugin(t, w, `{"affinityLabels": ["rack"]}`)
@@ -190,7 +190,7 @@ func TestScore(t *testing.T) {
 		services []map[string]string
 		want     []int64
 	}{
-		"all nodes with the label are as good for the first pod": {`["rack"]`, nil, []map[string]string{web}, []int64{100, 100, 100, 0}},
+		"all nodes with the label are equal for the first pod": {`["rack"]`, nil, []map[string]string{web}, []int64{100, 100, 100, 0}},
 		"a value is worth the share of the pods that are elsewhere": {`["rack"]`,
 			[]*corev1.Pod{pod("a", "n1", "web"), pod("b", "n2", "web"), pod("c", "n3", "web")}, []map[string]string{web}, []int64{33, 33, 66, 0}},
 		"labels count the same": {`["rack", "row"]`,
