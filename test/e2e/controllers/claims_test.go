@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/test/controlplane/binaries"
-
 	. "github.com/livesched/livesched/test/e2e/framework"
 	. "github.com/livesched/livesched/test/objects"
 )

@@ -14,7 +14,6 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/history"
-
 	. "github.com/livesched/livesched/test/e2e/framework"
 )
 

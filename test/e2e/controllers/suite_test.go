@@ -46,9 +46,8 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/livesched/app"
 	"github.com/livesched/livesched/test/controlplane"
-	"github.com/livesched/livesched/test/testcluster"
-
 	. "github.com/livesched/livesched/test/e2e/framework"
+	"github.com/livesched/livesched/test/testcluster"
 )
 
 func TestControllers(t *testing.T) {

@@ -35,7 +35,8 @@ var _ = Describe("Extenders with a preempt verb", func() {
 		}
 	})
 
-	// alive makes sure that pods are not preempted. A preempted pod stays so, and few looks suffice.
+	// alive makes sure that pods are not preempted. A preempted pod stays so, and few looks
+	// suffice.
 	alive := func(ctx context.Context, names ...string) {
 		GinkgoHelper()
 		Consistently(func(g Gomega) {
