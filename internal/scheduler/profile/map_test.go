@@ -65,6 +65,14 @@ func TestMap(t *testing.T) {
 			t.Errorf("settings are of %v", s.Profiles)
 		}
 	})
+	t.Run("gives the queue another order when only the arguments of the sort change", func(t *testing.T) {
+		changed := sorting("b", byName{})
+		changed.Config.QueueSort.Args = `{"descending":true}`
+		before, after := NewMap(map[string]*Instance{"b": b}, "b").QueueSettings(), NewMap(map[string]*Instance{"b": changed}, "b").QueueSettings()
+		if before.Order == after.Order {
+			t.Errorf("both orders are called %q", before.Order)
+		}
+	})
 	t.Run("sorts by priority where no profile has won", func(t *testing.T) {
 		for _, m := range []*Map{NewMap(nil, ""), NewMap(map[string]*Instance{"a": a}, ""), NewMap(map[string]*Instance{"a": a}, "gone")} {
 			if s := m.QueueSettings(); s.Less(first, second) || !s.Less(second, first) {
