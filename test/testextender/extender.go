@@ -19,7 +19,7 @@ type Options struct {
 	Client client.Client
 	// TLS is the configuration of a TLS server. The default is plain HTTP.
 	TLS *tls.Config
-	// Log receives errors of connections.
+	// Log receives errors of connections. Required.
 	Log io.Writer
 }
 

@@ -62,7 +62,7 @@ func Start(ctx context.Context, nodes int) (_ *Cluster, err error) {
 			err = errors.Join(err, c.Close())
 		}
 	}()
-	if c.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{Processors: goruntime.NumCPU(), Progress: os.Stderr}); err != nil {
+	if c.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{Processors: goruntime.GOMAXPROCS(0), Progress: os.Stderr}); err != nil {
 		return nil, err
 	}
 	if err = c.InstallCRDs(ctx, filepath.Join("config", "crd", "bases")); err != nil {

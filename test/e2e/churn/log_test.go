@@ -26,8 +26,6 @@ var known = []struct {
 		"a pod that waited on Permit was preempted, which kube-scheduler reports as an error, too"},
 	{regexp.MustCompile(`^(Plugin failed|Scheduling the pod failed; retrying) \| running PreBind plugin "Churner": preempted by `),
 		"a pod in PreBind was preempted, which kube-scheduler reports as an error, too"},
-	{regexp.MustCompile(`^Writing the reason into the pod's status failed \| .*already bound to a node`),
-		"the pod was bound without a report, and was nominated by its next attempt before the informer delivered the binding"},
 	{regexp.MustCompile(`^Forgetting an assumed pod failed \| pod is not assumed on this node`), "another client has bound the pod"},
 	{regexp.MustCompile(`^(Plugin failed|Scheduling the pod failed; retrying) \| running Bind plugin "DefaultBinder": .*(not found|is being deleted|is already assigned|object has been modified|Precondition failed)`),
 		"the pod is gone or another client has bound it, and the response to the read was lost"},

@@ -6,7 +6,6 @@ package reload
 import (
 	"context"
 	"runtime"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,11 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/component-base/metrics/legacyregistry"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/framework"
@@ -46,9 +41,7 @@ var (
 )
 
 var _ = BeforeSuite(func(ctx context.Context) {
-	logger := zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true))
-	ctrl.SetLogger(logger)
-	klog.SetLogger(logger)
+	LogToGinkgo()
 	var err error
 	cluster, err = testcluster.Start(ctx)
 	Expect(err).NotTo(HaveOccurred())
@@ -82,19 +75,12 @@ type footprint struct{ generations, handlers, goroutines, series int }
 const seriesPrefix = "reload-"
 
 func takeFootprint() footprint {
-	f := footprint{generations: run.Scheduler.Store().Alive(), handlers: run.Informers.Handlers(), goroutines: runtime.NumGoroutine()}
-	families, err := legacyregistry.DefaultGatherer.Gather()
-	Expect(err).NotTo(HaveOccurred())
-	for _, family := range families {
-		for _, metric := range family.GetMetric() {
-			for _, label := range metric.GetLabel() {
-				if label.GetName() == "profile" && strings.HasPrefix(label.GetValue(), seriesPrefix) {
-					f.series++
-				}
-			}
-		}
+	return footprint{
+		generations: run.Scheduler.Store().Alive(),
+		handlers:    run.Informers.Handlers(),
+		goroutines:  runtime.NumGoroutine(),
+		series:      ProfileSeries(seriesPrefix),
 	}
-	return f
 }
 
 // create creates objects until the end of the spec.
