@@ -72,12 +72,21 @@ func patchOf(pod *corev1.Pod, status *corev1.PodStatus) ([]byte, error) {
 
 // IsGone reports whether a patch failed because the pod is gone.
 func IsGone(err error) bool {
-	if apierrors.IsNotFound(err) {
-		return true
-	}
+	return apierrors.IsNotFound(err) || hasCause(err, "metadata.uid")
+}
+
+// IsBound reports whether a patch failed because it nominates a pod that is bound already, by
+// another client or by a binding whose response was lost. API servers refuse that from Kubernetes
+// 1.35 on (feature gate ClearingNominatedNodeNameAfterBinding).
+func IsBound(err error) bool {
+	return apierrors.IsInvalid(err) && hasCause(err, "status.nominatedNodeName")
+}
+
+// hasCause reports whether the API server names a field as a cause of an error.
+func hasCause(err error, field string) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {
 		return false
 	}
-	return slices.ContainsFunc(status.Status().Details.Causes, func(cause metav1.StatusCause) bool { return cause.Field == "metadata.uid" })
+	return slices.ContainsFunc(status.Status().Details.Causes, func(cause metav1.StatusCause) bool { return cause.Field == field })
 }

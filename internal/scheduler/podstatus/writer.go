@@ -44,7 +44,7 @@ type Config struct {
 	// written any more: it is gone, bound, or being bound.
 	Newest func(pod *corev1.Pod) *corev1.Pod
 	// Failed handles a pod whose status could not be written. It is not called if the pod turns out
-	// to be gone.
+	// to be gone or bound.
 	Failed func(ctx context.Context, pod *corev1.Pod, err error)
 }
 
@@ -234,7 +234,7 @@ func (w *Writer) write(ctx context.Context, c *change) {
 		if patch != nil {
 			w.recent.Add(pod.UID, last.with(c))
 		}
-	case IsGone(err), ctx.Err() != nil:
+	case IsGone(err), IsBound(err), ctx.Err() != nil:
 	default:
 		w.recent.Add(pod.UID, last.unsure(c))
 		w.cfg.Failed(ctx, pod, err)

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/kubernetes/fake"
 	fwk "k8s.io/kube-scheduler/framework"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
@@ -377,12 +378,20 @@ func TestSettle(t *testing.T) {
 
 func TestAStatusThatCannotBeWrittenIsReported(t *testing.T) {
 	gone := apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "pod")
+	invalid := func(path ...string) error {
+		status := field.NewPath("status")
+		return apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "pod", field.ErrorList{
+			field.Forbidden(status.Child(path[0], path[1:]...), "may not be set on pods that are already bound to a node"),
+		})
+	}
 	for name, test := range map[string]struct {
 		err  error
 		want []string
 	}{
-		"unless the pod is gone": {gone, nil},
-		"otherwise":              {errOutOfOrder, []string{"pod: out of order"}},
+		"unless the pod is gone":                          {gone, nil},
+		"unless another client has bound the pod":         {invalid("nominatedNodeName"), nil},
+		"if the API server refuses another of its fields": {invalid("phase"), []string{"pod: " + invalid("phase").Error()}},
+		"otherwise": {errOutOfOrder, []string{"pod: out of order"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -13,8 +13,10 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/livesched/livesched/internal/scheduler/podstatus"
 	. "github.com/livesched/livesched/test/e2e/framework"
 	. "github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/testcluster"
@@ -118,5 +120,15 @@ var _ = Describe("Writes other than bindings", func() {
 			g.Expect(big.Status.Conditions).To(ContainElement(And(
 				HaveField("Type", corev1.PodScheduled), HaveField("Status", corev1.ConditionTrue))))
 		}).WithContext(ctx).Should(Succeed())
+	})
+
+	It("cannot nominate a pod that another client has bound, which livesched tells from other errors", func(ctx context.Context) {
+		pod := CreatePod(ctx, "nobody", "pod")
+		BindByHand(ctx, "pod", "n1")
+		clientset, err := kubernetes.NewForConfig(Cluster.Config)
+		Expect(err).NotTo(HaveOccurred())
+		err = podstatus.SetNominatedNode(ctx, clientset, pod, "n2")
+		Expect(err).To(Satisfy(podstatus.IsBound))
+		Expect(err).NotTo(Satisfy(podstatus.IsGone))
 	})
 })
