@@ -18,6 +18,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/framework"
@@ -280,6 +281,9 @@ func TestPodsOfJobsShareAClass(t *testing.T) {
 	job := func() *corev1.Pod {
 		pod := s.pod("a")
 		pod.Labels["batch.kubernetes.io/job-name"] = pod.Name
+		pod.OwnerReferences = []metav1.OwnerReference{
+			{APIVersion: "batch/v1", Kind: "Job", Name: pod.Name, UID: pod.UID, Controller: ptr.To(true)},
+		}
 		return pod
 	}
 	ids := map[cache.ClassID]bool{}

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/livesched/livesched/internal/mapkey"
 	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
@@ -148,7 +147,7 @@ func (w *keyWriter) cross(pod *corev1.Pod, mentions *topology.Mentions) bool {
 		w.Flag(false)
 	}
 	// The default constraints of PodTopologySpread select what the pod's controller selects.
-	owner := metav1.GetControllerOfNoCopy(pod)
+	owner := topology.ControllerOf(pod)
 	w.Flag(owner != nil)
 	if owner != nil {
 		w.Text(owner.APIVersion)

@@ -161,6 +161,8 @@ func TestKeysDifferWhereThePodsDo(t *testing.T) {
 			p.Spec.TopologySpreadConstraints[0].LabelSelector = &metav1.LabelSelector{}
 		}},
 		{"controller", cross, func(p *corev1.Pod) { p.OwnerReferences[0].Name = "s" }},
+		{"a controller of another kind that selects pods", cross, func(p *corev1.Pod) { p.OwnerReferences[0].Kind = "StatefulSet" }},
+		{"a controller of a kind without default constraints", cross, func(p *corev1.Pod) { p.OwnerReferences[0].Kind = "Job" }},
 		{"no controller", cross, func(p *corev1.Pod) { p.OwnerReferences = nil }},
 	} {
 		pod, other := podWithEverything(), podWithEverything()

@@ -10,6 +10,27 @@ import "time"
 // back-off ends is over. Within one window Backoff is in the order of the queue sort (KEP-5142).
 const backoffWindow = time.Second
 
+// windows rounds times down to windows of back-off. It keeps their monotonic clock readings, which
+// [time.Time.Truncate] removes: a step of the wall clock neither prolongs nor ends a back-off.
+type windows struct {
+	// origin is the beginning of some window.
+	origin time.Time
+}
+
+// newWindows returns windows that begin with the seconds of the wall clock at a time.
+func newWindows(now time.Time) windows {
+	return windows{origin: now.Add(-now.Sub(now.Truncate(backoffWindow)))}
+}
+
+// begin returns the beginning of the window that a time is in.
+func (w windows) begin(t time.Time) time.Time {
+	into := t.Sub(w.origin) % backoffWindow
+	if into < 0 {
+		into += backoffWindow
+	}
+	return t.Add(-into)
+}
+
 // backoffEndLocked returns the end of the pod's back-off, rounded down to its window, or the zero
 // time if the pod has no back-off.
 func (q *Queue) backoffEndLocked(e *entry) time.Time {
@@ -24,14 +45,14 @@ func (q *Queue) backoffEndLocked(e *entry) time.Time {
 		return time.Time{}
 	}
 	if info.BackoffExpiration.IsZero() {
-		info.BackoffExpiration = info.Timestamp.Add(e.profile.backoffAfter(count)).Truncate(backoffWindow)
+		info.BackoffExpiration = q.windows.begin(info.Timestamp.Add(e.profile.backoffAfter(count)))
 	}
 	return info.BackoffExpiration
 }
 
 // backingOffLocked reports whether the pod must still back off.
 func (q *Queue) backingOffLocked(e *entry) bool {
-	return !q.backoffEndLocked(e).Before(q.clock.Now().Truncate(backoffWindow))
+	return !q.backoffEndLocked(e).Before(q.windows.begin(q.clock.Now()))
 }
 
 // backoffAfter returns the back-off after count failures, count > 0.

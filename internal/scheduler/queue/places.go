@@ -23,7 +23,7 @@ func (q *Queue) enqueueLocked(logger klog.Logger, e *entry, s strategy, event st
 	case refused:
 		q.moveLocked(logger, e, Gated, event)
 	case failed:
-		e.until = q.clock.Now().Add(e.profile.backoffAfter(e.failures)).Truncate(backoffWindow)
+		e.until = q.windows.begin(q.clock.Now().Add(e.profile.backoffAfter(e.failures)))
 		q.moveLocked(logger, e, ErrorBackoff, event)
 	case admitted:
 		to := Active

@@ -42,6 +42,7 @@ type Config struct {
 // Lock order: Queue.reconfiguring, then Queue.mu, then Nominator.mu.
 type Queue struct {
 	clock     clock.WithTicker
+	windows   windows
 	podLister corev1listers.PodLister
 	nominator *Nominator
 	// reconfiguring is held for the whole of Reconfigure, so that reloads do not overlap.
@@ -84,6 +85,7 @@ func New(cfg Config) *Queue {
 	m := newMetrics(cfg.Metrics)
 	q := &Queue{
 		clock:     cfg.Clock,
+		windows:   newWindows(cfg.Clock.Now()),
 		podLister: cfg.PodLister,
 		rules:     &ruleSet{less: defaultLess},
 		pods:      map[types.UID]*entry{},

@@ -21,7 +21,7 @@ func (q *Queue) Run(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	// Tick at the ends of windows, whenever the process started.
 	now := q.clock.Now()
-	aligned := q.clock.NewTimer(now.Truncate(backoffWindow).Add(backoffWindow).Sub(now))
+	aligned := q.clock.NewTimer(q.windows.begin(now).Add(backoffWindow).Sub(now))
 	defer aligned.Stop()
 	select {
 	case <-ctx.Done():
@@ -56,7 +56,7 @@ func (q *Queue) withLock(f func()) {
 
 // flushBackoffLocked moves the pods whose back-off is over to Active.
 func (q *Queue) flushBackoffLocked(logger klog.Logger) {
-	window := q.clock.Now().Truncate(backoffWindow)
+	window := q.windows.begin(q.clock.Now())
 	for {
 		e := q.backoff.first()
 		if e == nil || !e.until.Before(window) {

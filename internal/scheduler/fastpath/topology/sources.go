@@ -90,6 +90,21 @@ func newOwners(factory informers.SharedInformerFactory) *owners {
 	}
 }
 
+// ControllerOf returns the pod's controller if default constraints select what it selects, nil
+// otherwise. They do so for the kinds that kube-scheduler's helper.DefaultSelector knows. Of other
+// kinds, such as Job, each controller may have a single pod.
+func ControllerOf(pod *corev1.Pod) *metav1.OwnerReference {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil {
+		return nil
+	}
+	switch owner.Kind {
+	case "ReplicationController", "ReplicaSet", "StatefulSet":
+		return owner
+	}
+	return nil
+}
+
 // series identifies the pods that belong together with a pod: those of its services and its
 // controller.
 type series struct {
@@ -115,7 +130,7 @@ func (s *Sources) currentOwners() *owners {
 
 func (s *Sources) newSeries(pod *corev1.Pod) *series {
 	r := &series{owners: s.currentOwners(), pod: pod}
-	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+	if owner := ControllerOf(pod); owner != nil {
 		r.controllers, r.key = r.controllerStores[owner.Kind], pod.Namespace+"/"+owner.Name
 	}
 	// Read the versions before the selector, so that a change in between is detected later.
