@@ -5,6 +5,7 @@ package failure
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,6 +34,21 @@ func TestRejectorsOfAFailure(t *testing.T) {
 		a.noteRejectors(t.Context())
 		if len(queued.UnschedulablePlugins) != test.unschedulable || len(queued.PendingPlugins) != test.pending {
 			t.Errorf("%s: unschedulable by %v, pending by %v", name, queued.UnschedulablePlugins, queued.PendingPlugins)
+		}
+	}
+}
+
+func TestTheMessageOfAConditionIsBounded(t *testing.T) {
+	for name, test := range map[string]struct{ message, want string }{
+		"a usual one is whole":                  {"0/3 nodes are available", "0/3 nodes are available"},
+		"one that just fits is whole":           {strings.Repeat("n", maxMessage), strings.Repeat("n", maxMessage)},
+		"one of very many reasons is cut":       {strings.Repeat("n", 50*maxMessage), strings.Repeat("n", maxMessage-4) + " ..."},
+		"characters remain whole":               {strings.Repeat("\u00e9", maxMessage), strings.Repeat("\u00e9", maxMessage/2-2) + " ..."},
+		"bytes that are not UTF-8 are replaced": {"a\xffb", "a\uFFFDb"},
+	} {
+		condition := unscheduledCondition(&corev1.Pod{}, corev1.PodReasonUnschedulable, test.message)
+		if condition.Message != test.want {
+			t.Errorf("%s: %d bytes, want %d: %.100q", name, len(condition.Message), len(test.want), condition.Message)
 		}
 	}
 }

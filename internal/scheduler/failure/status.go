@@ -18,6 +18,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/podstatus"
 	"github.com/livesched/livesched/internal/scheduler/queue"
+	"github.com/livesched/livesched/internal/truncate"
 )
 
 // eventStatusNotWritten requeues a pod whose condition could not be written.
@@ -59,13 +60,18 @@ func notWritten(ctx context.Context, q *queue.Queue, pod *corev1.Pod, err error)
 	}
 }
 
-// unscheduledCondition returns the condition of a pod that could not be scheduled.
+// maxMessage bounds the message of a condition, in bytes. A message may name each node, as those of
+// extenders do, and is stored with each pod that fits nowhere.
+const maxMessage = 8 << 10
+
+// unscheduledCondition returns the condition of a pod that could not be scheduled. A message that is
+// too long is cut.
 func unscheduledCondition(pod *corev1.Pod, reason, message string) *corev1.PodCondition {
 	return &corev1.PodCondition{
 		Type:               corev1.PodScheduled,
 		ObservedGeneration: podutil.CalculatePodConditionObservedGeneration(&pod.Status, pod.Generation, corev1.PodScheduled),
 		Status:             corev1.ConditionFalse,
 		Reason:             reason,
-		Message:            message,
+		Message:            truncate.ToBytes(message, maxMessage),
 	}
 }
