@@ -210,23 +210,48 @@ func TestAPodWhoseBindingSeemsToFail(t *testing.T) {
 		f.expectPlace("other", queue.Active)
 	})
 
-	t.Run("while the API server cannot be reached is read again for some seconds, keeps its room until then, and is retried", func(t *testing.T) {
+	for name, boundTo := range map[string]string{"and is bound": nodeName, "and is not bound": ""} {
+		t.Run(name+" keeps its room until the API server can be reached again", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const outage = 10 * time.Minute
+				f := newFixture(t)
+				f.first.bind = broken
+				start := time.Now()
+				f.read = func() (*corev1.Pod, error) {
+					if f.Cache.Size().Pods != 1 {
+						t.Error("its room was given back before it was known whether it is bound")
+					}
+					if time.Since(start) < outage {
+						return nil, errors.New("no route to host")
+					}
+					pod := f.cycle.Pod.Pod.DeepCopy()
+					pod.Spec.NodeName = boundTo
+					return pod, nil
+				}
+				f.Run(f.ctx, f.cycle)
+				if late := time.Since(start) - outage; late > readBackoff.Cap {
+					t.Errorf("it was read %v after the end of the outage", late)
+				}
+				if failed := f.failure != nil; failed != (boundTo == "") {
+					t.Errorf("it failed with %v", f.failure)
+				}
+				if kept := f.Cache.Size().Pods == 1; kept != (boundTo != "") {
+					t.Errorf("it has its room: %v", kept)
+				}
+			})
+		})
+	}
+
+	t.Run("gives its room back when the process ends before the API server can be reached again", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t)
 			f.first.bind = broken
-			start := time.Now()
-			f.read = func() (*corev1.Pod, error) {
-				if f.Cache.Size().Pods != 1 {
-					t.Error("its room was given back before it was known whether it is bound")
-				}
-				return nil, errors.New("no route to host")
-			}
-			f.Run(f.ctx, f.cycle)
+			f.liveErr = errors.New("no route to host")
+			ctx, cancel := context.WithTimeout(f.ctx, time.Minute)
+			defer cancel()
+			f.Run(ctx, f.cycle)
 			if f.failure == nil || f.failure.Message() != `running Bind plugin "first": out of order` {
 				t.Errorf("it failed with %v", f.failure)
-			}
-			if took := time.Since(start); took != readTimeout {
-				t.Errorf("it was given up after %v, want %v", took, readTimeout)
 			}
 		})
 	})

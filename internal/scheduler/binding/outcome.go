@@ -14,17 +14,17 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// readTimeout bounds the reading of a pod whose binding failed. Its reservations stay until then.
+// readTimeout bounds one try to read a pod whose binding failed.
 const readTimeout = 5 * time.Second
 
-// readBackoff is the time between tries to read the pod, until readTimeout.
-var readBackoff = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 10}
+// readBackoff is the time between tries to read the pod: it doubles up to the cap, and stays there.
+var readBackoff = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 10, Cap: 2 * time.Second}
 
 // outcome is where a pod is after its binding cycle.
 type outcome int
 
 const (
-	// unbound: the pod is on no node, or its node is not known.
+	// unbound: the pod is on no node, or livesched may not read it.
 	unbound outcome = iota
 	// boundHere: the pod is on its node. If a Bind plugin failed, only the answer was lost or came
 	// too late (kubernetes/kubernetes#96579).
@@ -35,11 +35,10 @@ const (
 
 // verify reads from the API server where a pod is after a Bind plugin failed: informers may be
 // older than the call. Otherwise a bound pod would get a condition that it is not bound, and lose
-// its reservations, and its resources would seem free for a moment. Without an answer it tries
-// again for a while: an API server that lost one answer may lose the next.
+// its reservations, and its room would be given to another pod. Without an answer it tries again
+// until ctx ends: the pod keeps its room as long as it may be bound, and no other pod could be
+// bound meanwhile.
 func (b *Binder) verify(ctx context.Context, c *Cycle) outcome {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
 	pod := c.Pod.Pod
 	now, err := b.read(ctx, pod)
 	switch {
@@ -58,11 +57,20 @@ func (b *Binder) verify(ctx context.Context, c *Cycle) outcome {
 	return lost
 }
 
-// read reads the pod until there is an answer, or none can be expected.
+// read reads the pod until there is an answer, none can be expected, or ctx ends.
 func (b *Binder) read(ctx context.Context, pod *corev1.Pod) (now *corev1.Pod, err error) {
-	waitErr := wait.ExponentialBackoffWithContext(ctx, readBackoff, func(ctx context.Context) (bool, error) {
+	failures := 0
+	waitErr := readBackoff.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, readTimeout)
+		defer cancel()
 		now, err = b.Client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
-		return err == nil || apierrors.IsNotFound(err) || apierrors.IsForbidden(err), nil
+		if err == nil || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+			return true, nil
+		}
+		if failures++; failures == readBackoff.Steps {
+			klog.FromContext(ctx).Error(err, "The pod may be bound and keeps its room, but cannot be read; trying again", "pod", klog.KObj(pod))
+		}
+		return false, nil
 	})
 	if err == nil {
 		err = waitErr // ctx ended before the first try
