@@ -16,7 +16,7 @@ import (
 // placement and their effect on others, except labels that binding sets (SetByBinding). The fast
 // path assigns the ids, and must not reuse one while the change log may still mention it. 0 means
 // that the class is unknown.
-type ClassID uint32
+type ClassID uint64
 
 // Class holds what all pods of a class have in common.
 type Class struct {
