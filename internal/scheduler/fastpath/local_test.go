@@ -34,7 +34,7 @@ import (
 
 // realScene is a scene with kube-scheduler's plugins. Without args, the twin of the resource
 // plugins does not know how they score.
-func realScene(t *testing.T, nodes, maxBytes int, withArgs bool) *scene {
+func realScene(t *testing.T, nodes, maxBytes int, withArgs bool, outOfTree ...fwk.Plugin) *scene {
 	s := newScene(t, 0, maxBytes)
 	for i := range nodes {
 		s.cache.AddNode(logr.Discard(), realNode(i))
@@ -61,6 +61,9 @@ func realScene(t *testing.T, nodes, maxBytes int, withArgs bool) *scene {
 	add(nodeports.New(s.ctx, nil, noDevices{}, gates))
 	add(noderesources.NewFit(s.ctx, args[names.NodeResourcesFit], noDevices{}, gates))
 	add(noderesources.NewBalancedAllocation(s.ctx, args[names.NodeResourcesBalancedAllocation], noDevices{}, gates))
+	for _, pl := range outOfTree {
+		add(pl, nil)
+	}
 	all := &schedconfig.Plugins{}
 	for name := range instances {
 		all.MultiPoint.Enabled = append(all.MultiPoint.Enabled, schedconfig.Plugin{Name: name, Weight: 1})
@@ -345,21 +348,44 @@ func TestSharedColumnsAreCountedOnceAndDroppedWithTheLastRow(t *testing.T) {
 	}
 }
 
+// named returns a term that names a node.
+func named(node string) corev1.NodeSelectorTerm {
+	return corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{
+		{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}},
+	}}
+}
+
+// requiring returns a pod with a required node affinity.
+func (s *scene) requiring(terms ...corev1.NodeSelectorTerm) *corev1.Pod {
+	pod := s.asking(1000)
+	pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms},
+	}}
+	return pod
+}
+
+// readsAffinity is a node-local plugin that reads the node affinity of pods labelled so.
+type readsAffinity struct{ scored }
+
+func (*readsAffinity) NodeLocalKey(pod *corev1.Pod) (string, bool) {
+	if pod.Labels["app"] != "read" || pod.Spec.Affinity == nil {
+		return "", true
+	}
+	return pod.Spec.Affinity.String(), true
+}
+
+func TestPodsThatNameTheirNodesForAPluginThatReadsTheNames(t *testing.T) {
+	s := realScene(t, 3, 0, true, &readsAffinity{})
+	s.expect(s.requiring(named("n1")), None)
+	read := s.requiring(named("n1"))
+	read.Labels["app"] = "read"
+	s.expect(read, NodeNames)
+}
+
 func TestPodsThatNameTheirNodes(t *testing.T) {
 	const nodes = 6
 	s := realScene(t, nodes, 0, true)
-	named := func(name string) corev1.NodeSelectorTerm {
-		return corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{
-			{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{name}},
-		}}
-	}
-	bound := func(terms ...corev1.NodeSelectorTerm) *corev1.Pod {
-		pod := s.asking(1000)
-		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms},
-		}}
-		return pod
-	}
+	bound := s.requiring
 	for i := range 12 {
 		name := fmt.Sprintf("n%d", i%nodes)
 		pod := bound(named(name), named("gone"), named(name))

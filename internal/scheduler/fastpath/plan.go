@@ -319,6 +319,18 @@ func (g *Plan) ownKeys(w *keyWriter, pod *corev1.Pod) bool {
 	return true
 }
 
+// sameOwnKeys reports whether the plugins that have their own keys give two pods the same ones.
+func (g *Plan) sameOwnKeys(a, b *corev1.Pod) bool {
+	for _, pl := range g.keys {
+		keyOfA, okA := pl.NodeLocalKey(a)
+		keyOfB, okB := pl.NodeLocalKey(b)
+		if keyOfA != keyOfB || okA != okB {
+			return false
+		}
+	}
+	return true
+}
+
 func is[T fwk.Plugin](pl fwk.Plugin) bool {
 	_, ok := pl.(T)
 	return ok

@@ -32,10 +32,11 @@ import (
 // A plugin that implements it promises, for its Filter and for its Score before normalization:
 //
 //   - For pods with equal keys, the answers are the same on the same node.
-//   - They depend only on the NodeInfo passed in and the plugin's arguments. They do not depend on
-//     the node's conditions, volumesInUse and volumesAttached, nor on annotations, phase and other
-//     status (except for resources) of the pods on it: livesched does not run the plugin again
-//     when these change.
+//   - They depend only on the NodeInfo passed in and the plugin's arguments. livesched does not run
+//     the plugin again when one of the following changes, so they do not depend on it: of the node,
+//     its conditions, volumesInUse, volumesAttached, owners and finalizers; of the pods on it,
+//     annotations, owners, finalizers, phase and other status (except for resources), and what can
+//     be changed in the spec of a bound pod (images, tolerations, activeDeadlineSeconds).
 //   - They change nothing, neither in the plugin nor in the CycleState.
 //
 // PreFilter and PreScore are called once for all pods of a key, PreScore with all nodes instead of
