@@ -102,7 +102,7 @@ func (h *Handler) Handle(ctx context.Context, a Attempt) {
 
 	a.Recorder.WithLogger(logger).Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling",
 		"%s", truncate.ToBytes(message, validation.NoteLengthLimit))
-	h.statuses.Write(ctx, podstatus.Update{Pod: pod, Condition: unscheduledCondition(pod, reason, message), Nominating: a.Nominating})
+	h.statuses.Write(podstatus.Update{Pod: pod, Condition: unscheduledCondition(pod, reason, message), Nominating: a.Nominating})
 }
 
 // observe counts the attempt and returns the reason of its condition.

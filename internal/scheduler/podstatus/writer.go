@@ -19,8 +19,6 @@ const (
 	// workers write statuses, of one pod each at a time. With DefaultLimit of package binding they
 	// stay below the 100 requests that fit on a connection.
 	workers = 16
-	// maxPending bounds the pods whose status is to be written. An Update for one more waits.
-	maxPending = 1000
 	// maxRecent bounds the pods whose last written status is remembered.
 	maxRecent = 4096
 )
@@ -65,7 +63,7 @@ type Writer struct {
 	mu sync.Mutex // guards the fields below
 	// pods holds the pods that have something to write or are being written.
 	pods map[types.UID]*entry
-	// changed is broadcast when a pod leaves pods, and when the Writer closes.
+	// changed is broadcast when a pod leaves pods, and when the context of a Settle ends.
 	changed sync.Cond
 	closed  bool
 
@@ -103,7 +101,6 @@ func (w *Writer) Start(ctx context.Context) {
 func (w *Writer) Close(ctx context.Context) {
 	w.mu.Lock()
 	w.closed = true
-	w.changed.Broadcast()
 	w.mu.Unlock()
 	w.queue.ShutDown()
 	stop := context.AfterFunc(ctx, func() {
@@ -119,20 +116,16 @@ func (w *Writer) Close(ctx context.Context) {
 	w.cancel()
 }
 
-// Write writes an Update, later. It waits while too many pods are pending, until ctx ends. After
-// Close it does nothing.
-func (w *Writer) Write(ctx context.Context, u Update) {
+// Write writes an Update, later. It never waits, however slow the API server is: what is pending is
+// bounded by the number of pods. After Close it does nothing.
+func (w *Writer) Write(u Update) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	uid := u.Pod.UID
-	e := w.pods[uid]
-	if e == nil && len(w.pods) >= maxPending {
-		w.awaitLocked(ctx, func() bool { return w.closed || len(w.pods) < maxPending })
-		e = w.pods[uid]
-	}
 	if w.closed {
 		return
 	}
+	uid := u.Pod.UID
+	e := w.pods[uid]
 	if e == nil {
 		e = &entry{}
 		w.pods[uid] = e
@@ -151,14 +144,7 @@ func (w *Writer) Settle(ctx context.Context, uid types.UID) {
 		return
 	}
 	e.next = nil
-	if e.writing {
-		w.awaitLocked(ctx, func() bool { return w.pods[uid] != e })
-	}
-}
-
-// awaitLocked waits until done returns true, or ctx ends.
-func (w *Writer) awaitLocked(ctx context.Context, done func() bool) {
-	if done() {
+	if !e.writing {
 		return
 	}
 	stop := context.AfterFunc(ctx, func() {
@@ -167,7 +153,7 @@ func (w *Writer) awaitLocked(ctx context.Context, done func() bool) {
 		w.changed.Broadcast()
 	})
 	defer stop()
-	for !done() && ctx.Err() == nil {
+	for w.pods[uid] == e && ctx.Err() == nil {
 		w.changed.Wait()
 	}
 }
