@@ -4,15 +4,12 @@
 package controllers
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 )
@@ -92,29 +89,5 @@ func TestAnEventOnAProfileNamesTheRevisionThatWasReplaced(t *testing.T) {
 func TestTheNoteOfAnEventIsBounded(t *testing.T) {
 	if got := notes(nil, []metav1.Condition{conditionAt("Programmed", "False", "BuildFailed", strings.Repeat("x", 5000), 1, now)}); len(got[0].text) != maxEventNote {
 		t.Errorf("the note of an Event has %d bytes", len(got[0].text))
-	}
-}
-
-func TestAConflictMakesThePassStaleAndIsNoError(t *testing.T) {
-	conflict := fmt.Errorf("writing: %w", apierrors.NewConflict(schema.GroupResource{Resource: "schedulerprofiles"}, "mine", errors.New("changed")))
-	other := errors.New("no route to host")
-	for _, test := range []struct {
-		name  string
-		errs  []error
-		stale bool
-		err   bool
-	}{
-		{"nothing", nil, false, false},
-		{"successes", []error{nil, nil}, false, false},
-		{"a conflict", []error{nil, conflict}, true, false},
-		{"an error", []error{other, nil}, false, true},
-		{"both", []error{conflict, other}, true, true},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			stale, err := splitConflicts(test.errs)
-			if stale != test.stale || (err != nil) != test.err || apierrors.IsConflict(err) {
-				t.Errorf("stale is %v and the error %v", stale, err)
-			}
-		})
 	}
 }

@@ -44,7 +44,7 @@ func (r *ProfileReconciler) storeHistory(ctx context.Context, p *pass) {
 		r.storePolicies(ctx, p)
 		r.storeProfiles(ctx, p)
 	}
-	p.historyRetry = r.memory.retryAfter(p.stored.failed)
+	p.historyRetry = r.memory.retries.after(r.memory.failed != nil || len(p.stored.failed) > 0)
 }
 
 // storePolicies stores the last accepted spec of each policy.

@@ -14,6 +14,26 @@ import (
 // pass.
 const staleRetry = 50 * time.Millisecond
 
+const (
+	// A failed read or write is retried after firstRetry. The delay doubles with each further
+	// failure, up to lastRetry.
+	firstRetry = time.Second
+	lastRetry  = 30 * time.Second
+)
+
+// retries is the wait before the next retry of something that failed, 0 if it did not.
+type retries time.Duration
+
+// after returns the wait before the next retry, after another success or failure.
+func (r *retries) after(failed bool) time.Duration {
+	if !failed {
+		*r = 0
+	} else {
+		*r = retries(min(max(2*time.Duration(*r), firstRetry), lastRetry))
+	}
+	return time.Duration(*r)
+}
+
 // pass is one reconciliation of the whole set. Each stage reads the results of the earlier stages,
 // and adds its own.
 type pass struct {
@@ -30,6 +50,9 @@ type pass struct {
 	stored  stored
 	// historyRetry is how long to wait until history is read or stored again, 0 if nothing failed.
 	historyRetry time.Duration
+	// statusRetry is how long to wait until the statuses are written that could not be, 0 if there
+	// are none.
+	statusRetry time.Duration
 	// stale reports whether the cache had an outdated version of some object. The next pass writes
 	// its status.
 	stale bool
@@ -45,7 +68,7 @@ func (p *pass) requeueAfter(now time.Time) time.Duration {
 	if p.stale {
 		return staleRetry
 	}
-	wait := p.historyRetry
+	wait := sooner(p.historyRetry, p.statusRetry)
 	for _, outcomes := range []map[string]profile.Outcome{p.builds.wanted, p.builds.standIns} {
 		for _, outcome := range outcomes {
 			if outcome.Err != nil {

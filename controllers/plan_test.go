@@ -233,7 +233,10 @@ func TestAPassIsRepeatedWhenTheFirstRetryIsDue(t *testing.T) {
 		{pass{builds: builds{wanted: outcomes{"a": in(2 * time.Second)}}, historyRetry: time.Second}, time.Second},
 		{pass{builds: builds{wanted: outcomes{"a": in(time.Second)}}, historyRetry: 2 * time.Second}, time.Second},
 		{pass{historyRetry: time.Second}, time.Second},
-		{pass{historyRetry: time.Second, stale: true}, staleRetry},
+		{pass{historyRetry: 2 * time.Second, statusRetry: time.Second}, time.Second},
+		{pass{builds: builds{wanted: outcomes{"a": in(time.Second)}}, statusRetry: 2 * time.Second}, time.Second},
+		{pass{statusRetry: time.Second}, time.Second},
+		{pass{historyRetry: time.Second, statusRetry: time.Second, stale: true}, staleRetry},
 	} {
 		if got := test.pass.requeueAfter(now); got != test.want {
 			t.Errorf("case %d: repeated after %v, want %v", i, got, test.want)

@@ -75,8 +75,8 @@ type Config struct {
 // ProfileReconciler reconciles all SchedulerProfiles and SchedulingPolicies together.
 //
 // Goroutines: only the reconciler's worker runs Reconcile, swaps, and uses the fields from wanted
-// to memory. Start has its own goroutine, and so has each build and each watch of a Secret, which
-// request another pass.
+// to statusRetries. Start has its own goroutine, and so has each build and each watch of a Secret,
+// which request another pass.
 type ProfileReconciler struct {
 	Config
 
@@ -96,6 +96,8 @@ type ProfileReconciler struct {
 	last last
 	// memory holds the state of reading the stored revisions.
 	memory memory
+	// statusRetries times the retries of statuses that could not be written.
+	statusRetries retries
 }
 
 // last holds the results of one pass that the next pass needs.
@@ -193,9 +195,7 @@ func (r *ProfileReconciler) Reconcile(ctx context.Context, _ reconcile.Request) 
 		return reconcile.Result{}, nil // livesched is ending
 	}
 	r.storeHistory(ctx, p)
-	if err := r.reportStatus(ctx, p); err != nil {
-		return reconcile.Result{}, err
-	}
+	r.reportStatus(ctx, p)
 	return reconcile.Result{RequeueAfter: p.requeueAfter(r.Clock.Now())}, nil
 }
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -20,10 +19,6 @@ const (
 	// recallPatience is how long to try to read the stored revisions before profiles run without
 	// them: scheduling with the current specs is better than not scheduling.
 	recallPatience = 10 * time.Second
-	// A failed read or write is retried after firstHistoryRetry. The delay doubles with each
-	// further failure, up to lastHistoryRetry.
-	firstHistoryRetry = time.Second
-	lastHistoryRetry  = 30 * time.Second
 )
 
 // memory holds the state of reading the stored revisions. Every replica reads them before it
@@ -37,8 +32,8 @@ type memory struct {
 	// failed is the error of the last attempt to read them. since is when the failures began.
 	failed error
 	since  time.Time
-	// delay is the wait before the next retry.
-	delay time.Duration
+	// retries times the retries of reading and storing.
+	retries retries
 }
 
 // recall reads the stored revisions if that is due. Profiles fall back on them if the current specs
@@ -132,14 +127,4 @@ func goodPolicies(stored []history.Revision, ran []config.GoodPolicy) []config.G
 // goodPolicy returns a stored policy without its Secrets, which are read again.
 func goodPolicy(p *history.Policy) config.GoodPolicy {
 	return config.GoodPolicy{Name: p.Name, UID: p.UID, Generation: p.Generation, Spec: p.Spec}
-}
-
-// retryAfter returns how long to wait before failed reads and writes are retried, 0 if none failed.
-func (m *memory) retryAfter(failed map[types.UID]error) time.Duration {
-	if m.failed == nil && len(failed) == 0 {
-		m.delay = 0
-	} else {
-		m.delay = min(max(2*m.delay, firstHistoryRetry), lastHistoryRetry)
-	}
-	return m.delay
 }

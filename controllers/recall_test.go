@@ -4,13 +4,10 @@
 package controllers
 
 import (
-	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/history"
@@ -88,21 +85,5 @@ func TestLastGoodSpecsOfAPolicyAreTheStoredAndTheAccepted(t *testing.T) {
 	}
 	if got := generations(goodPolicies(stored, []config.GoodPolicy{{Name: "q", UID: "another", Generation: 9}})); len(got) != 2 {
 		t.Errorf("another object's goes on: %v", got)
-	}
-}
-
-func TestHistoryIsRetriedLessAndLessOften(t *testing.T) {
-	m := &memory{}
-	failed := map[types.UID]error{"u": errors.New("away")}
-	for i, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
-		if got := m.retryAfter(failed); got != want*time.Second {
-			t.Errorf("after %d failures: %v", i+1, got)
-		}
-	}
-	if got := m.retryAfter(nil); got != 0 {
-		t.Errorf("nothing has failed, and is tried again after %v", got)
-	}
-	if got := m.retryAfter(failed); got != time.Second {
-		t.Errorf("after another failure: %v", got)
 	}
 }

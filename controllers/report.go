@@ -5,38 +5,42 @@ package controllers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
 // reportStatus writes the status of every object whose status changes, and records the changes as
-// Events. Only the leader does so: status describes the profiles that the leader schedules with.
-func (r *ProfileReconciler) reportStatus(ctx context.Context, p *pass) error {
+// Events. Only the leader does so: status describes the profiles that the leader schedules with. A
+// status that cannot be written holds up nothing else, and is written later.
+func (r *ProfileReconciler) reportStatus(ctx context.Context, p *pass) {
 	if !p.leading {
-		return nil
+		return
 	}
 	now := r.Clock.Now()
-	var errs []error
-	for i := range p.objects.profiles {
-		if err := r.reportProfile(ctx, p, &p.objects.profiles[i], now); err != nil {
-			errs = append(errs, err)
+	failed := false
+	report := func(object client.Object, err error) {
+		switch {
+		case apierrors.IsConflict(err):
+			p.stale = true // another pass over fresh objects resolves it
+		case err != nil:
+			failed = true
+			log.FromContext(ctx).Error(err, "Writing a status failed; trying again", "type", fmt.Sprintf("%T", object), "name", object.GetName())
 		}
+	}
+	for i := range p.objects.profiles {
+		report(&p.objects.profiles[i], r.reportProfile(ctx, p, &p.objects.profiles[i], now))
 	}
 	for i := range p.objects.policies {
-		if err := r.reportPolicy(ctx, p, &p.objects.policies[i], now); err != nil {
-			errs = append(errs, err)
-		}
+		report(&p.objects.policies[i], r.reportPolicy(ctx, p, &p.objects.policies[i], now))
 	}
-	stale, err := splitConflicts(errs)
-	p.stale = stale
-	return err
+	p.statusRetry = r.statusRetries.after(failed)
 }
 
 // reportProfile writes the status of a profile.
@@ -96,24 +100,10 @@ func (r *ProfileReconciler) write(ctx context.Context, before, after client.Obje
 	case apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
-		return fmt.Errorf("writing the status of %T %q: %w", after, after.GetName(), err)
+		return err
 	}
 	for _, n := range news {
 		r.Recorder.Eventf(after, nil, n.eventType, n.reason, n.action, "%s", n.text)
 	}
 	return nil
-}
-
-// splitConflicts separates conflicts, which another pass over fresh objects resolves, from other
-// errors.
-func splitConflicts(errs []error) (stale bool, err error) {
-	var others []error
-	for _, err := range errs {
-		if apierrors.IsConflict(err) {
-			stale = true
-			continue
-		}
-		others = append(others, err)
-	}
-	return stale, errors.Join(others...)
 }

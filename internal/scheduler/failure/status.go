@@ -64,8 +64,8 @@ func notWritten(ctx context.Context, q *queue.Queue, pod *corev1.Pod, err error)
 // extenders do, and is stored with each pod that fits nowhere.
 const maxMessage = 8 << 10
 
-// unscheduledCondition returns the condition of a pod that could not be scheduled. A message that is
-// too long is cut.
+// unscheduledCondition returns the condition of a pod that could not be scheduled. It cuts messages
+// that are too long.
 func unscheduledCondition(pod *corev1.Pod, reason, message string) *corev1.PodCondition {
 	return &corev1.PodCondition{
 		Type:               corev1.PodScheduled,
