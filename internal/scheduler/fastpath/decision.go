@@ -12,7 +12,12 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
 )
+
+// maxOwnMentions bounds the labels that count only because a pending pod's own selectors read them:
+// a single odd pod must not make the classes of all others depend on its labels.
+const maxOwnMentions = topology.DefaultMaxMentions / 4
 
 // decision is the state of one decision. See Attempt for how long it is lent.
 type decision struct {
@@ -115,10 +120,10 @@ func (d *decision) checkDevices(ctx context.Context) Reason {
 // class and the trackers were ready, before the rows were updated.
 func (d *decision) ready(ctx context.Context, like *corev1.Pod) (prepared time.Time, reason Reason) {
 	e := d.engine
-	d.readMentions(like)
+	d.readMentions(ctx, like)
 	var c *class
 	// Repeat if a selector that was just found reads more labels.
-	for again := true; again; again = d.forgetIfGrown() {
+	for again := true; again; again = d.forgetIfMentionsChanged(ctx) {
 		if c, reason = d.findClass(ctx, like); reason == None {
 			reason = d.prepareTrackers(ctx, c)
 		}
@@ -144,24 +149,35 @@ func (d *decision) ready(ctx context.Context, like *corev1.Pod) (prepared time.T
 
 // readMentions updates the labels that count by the selectors of pods on nodes and of services. The
 // labels that the pod's own selectors read are known once it has a class.
-func (d *decision) readMentions(pod *corev1.Pod) {
+func (d *decision) readMentions(ctx context.Context, pod *corev1.Pod) {
 	e := d.engine
 	e.mentions.ReadSnapshot(e.snapshot)
 	if d.Plan.topology != nil {
 		d.Plan.topology.ReadServices(e.mentions, pod)
 	}
-	d.forgetIfGrown()
+	d.forgetIfMentionsChanged(ctx)
 }
 
-// forgetIfGrown drops all classes if labels count now that did not count when the classes were
-// made, because the pods of one class may differ in these labels. It reports whether it did. The
-// classes in older entries of the change log then have no meaning any more.
-func (d *decision) forgetIfGrown() bool {
-	grown := d.engine.mentions.Grown()
-	if grown {
-		d.engine.classes.dropAll()
+// forgetIfMentionsChanged drops all classes if other labels count now than when the classes were
+// made: the pods of one class may differ in labels that count now, and selectors of classes must be
+// read again if Mentions has forgotten some. It reports whether it did. The classes in older entries
+// of the change log then have no meaning any more.
+func (d *decision) forgetIfMentionsChanged(ctx context.Context) bool {
+	e := d.engine
+	changed := e.mentions.Changed()
+	if !changed {
+		return false
 	}
-	return grown
+	if all := e.mentions.All(); all != e.allLabels {
+		e.allLabels = all
+		message := "Only labels that selectors read distinguish classes of pods again"
+		if all {
+			message = "All labels distinguish classes of pods now, because selectors read too many"
+		}
+		klog.FromContext(ctx).Info(message, "limit", topology.DefaultMaxMentions)
+	}
+	e.classes.dropAll()
+	return true
 }
 
 // findClass returns the class of a pod. If the class is new, its rows may be new, too.
@@ -176,6 +192,9 @@ func (d *decision) findClass(ctx context.Context, pod *corev1.Pod) (*class, Reas
 	like, err := copyOf(pod)
 	if err != nil {
 		return nil, Failed
+	}
+	if e.mentions.CountNew(like) > maxOwnMentions {
+		return nil, Selectors
 	}
 	e.mentions.ReadTerms(like)
 	rows, ok := d.instance.locals[string(e.keys.localPart())]

@@ -28,8 +28,10 @@ type Engine struct {
 	// mentions are the keys of the labels that distinguish classes. All profiles share them,
 	// because the selectors of one profile's pods select the pods of others.
 	mentions *topology.Mentions
-	nodes    *nodeTable
-	classes  *classTable
+	// allLabels is mentions.All() when the classes were last dropped for a change.
+	allLabels bool
+	nodes     *nodeTable
+	classes   *classTable
 
 	refresher refresher
 	pass      pass

@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/plugins/nodelabel"
 )
@@ -309,6 +310,63 @@ func TestPodsOfJobsShareAClass(t *testing.T) {
 	}
 	if len(s.engine.classes.byID) != 10 || len(s.engine.classes.instances["mine"].classes) != 10 {
 		t.Errorf("%d classes are known by their numbers", len(s.engine.classes.byID))
+	}
+}
+
+func TestAnOddPodDoesNotDegradeOthers(t *testing.T) {
+	s := newScene(t, 3, 0)
+	// reading returns a pod whose selectors read n keys of their own.
+	reading := func(name string, n int) *corev1.Pod {
+		pod := asking(name + "-0")
+		pod.Name, pod.UID, pod.Namespace = name, types.UID(name), "ns"
+		expressions := &pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector.MatchExpressions
+		for i := 1; i < n; i++ {
+			*expressions = append(*expressions, metav1.LabelSelectorRequirement{Key: fmt.Sprintf("%s-%d", name, i), Operator: metav1.LabelSelectorOpExists})
+		}
+		return pod
+	}
+	// classOf returns the class of a pod with a label of its own, as pods of Jobs have.
+	classOf := func() cache.ClassID {
+		pod := s.pod("a")
+		pod.Labels["job"] = pod.Name
+		return s.expect(pod, None).Class.ID
+	}
+	usual := classOf()
+
+	// While it is pending, it takes the scalar path.
+	s.expect(reading("odd", maxOwnMentions+1), Selectors)
+	if classOf() != usual {
+		t.Error("a pending pod made the other pods change their class")
+	}
+
+	// While such pods run, their selectors count.
+	var running []*corev1.Pod
+	for i := range topology.DefaultMaxMentions/maxOwnMentions + 1 {
+		pod := reading(fmt.Sprint("odd-", i), maxOwnMentions)
+		pod.Spec.NodeName = "n1"
+		if err := s.cache.AddPod(logr.Discard(), pod); err != nil {
+			t.Fatal(err)
+		}
+		running = append(running, pod)
+	}
+	if classOf() == classOf() {
+		t.Fatal("not all labels count, although selectors read too many")
+	}
+
+	// Once they are gone, everything is as before.
+	for _, pod := range running {
+		if err := s.cache.RemovePod(logr.Discard(), pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2000 {
+		classOf()
+	}
+	if classOf() != classOf() {
+		t.Error("all labels count, although the pods whose selectors read many are gone")
+	}
+	if n := s.engine.classes.used.Len(); n != 1 {
+		t.Errorf("there are %d classes, want 1", n)
 	}
 }
 

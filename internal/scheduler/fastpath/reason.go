@@ -29,6 +29,8 @@ const (
 	// Topology: PodTopologySpread or InterPodAffinity does something for the pod, and has no
 	// tracker.
 	Topology Reason = "topology"
+	// Selectors: the selectors of the pod read more labels than a class may.
+	Selectors Reason = "selectors"
 	// NoFit: the pod fits no node. The scalar path explains why, unless Unfit.Explain can.
 	NoFit Reason = "no_fit"
 	// Failed: a plugin has failed or refused the pod as such. The scalar path reports the details.

@@ -4,6 +4,8 @@
 package topology
 
 import (
+	"iter"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -15,20 +17,34 @@ import (
 // DefaultMaxMentions is the number of label keys above which all labels of all pods count.
 const DefaultMaxMentions = 256
 
+// While all labels count, Mentions looks after firstRecount calls of ReadSnapshot whether they
+// still must. The number doubles each time, up to lastRecount.
+const (
+	firstRecount = 1 << 10
+	lastRecount  = 1 << 20
+)
+
 // Mentions are the keys of pod labels that some selector reads: of affinity terms of pods that run
 // or were seen, of topology spread constraints, of services and controllers. Labels under other
 // keys distinguish no two pods, such as those that each pod of a Job has for itself.
 //
-// Keys are added and never removed. A caller that treats pods with different labels as equal must
-// reconsider when Grown returns true. Mentions belongs to the goroutine of the scheduling loop.
+// Keys are added until there are too many. Then all labels count, until the selectors of the pods on
+// nodes read few enough: Mentions forgets the other keys. A caller that treats pods with different
+// labels as equal must reconsider when Changed returns true, and must report the selectors of
+// pending pods, constraints and services again. Mentions belongs to the goroutine of the scheduling
+// loop.
 type Mentions struct {
-	keys  sets.Set[string]
-	most  int
-	all   bool
-	grown bool
+	keys    sets.Set[string]
+	most    int
+	all     bool
+	changed bool
 	// epoch and read are the position up to which signatures have been read.
 	epoch uint64
 	read  int
+	// calls counts the calls of ReadSnapshot while all labels count, up to recountAfter.
+	calls, recountAfter int
+	// forgotten counts how often keys were forgotten.
+	forgotten int
 }
 
 // NewMentions returns empty mentions. All labels count once there are more than most keys (0:
@@ -37,17 +53,20 @@ func NewMentions(most int) *Mentions {
 	if most == 0 {
 		most = DefaultMaxMentions
 	}
-	return &Mentions{keys: sets.New[string](), most: most}
+	return &Mentions{keys: sets.New[string](), most: most, recountAfter: firstRecount}
 }
 
 // Has reports whether the label of a key counts.
 func (m *Mentions) Has(key string) bool { return m.all || m.keys.Has(key) }
 
-// Grown reports whether labels count now that did not count at its last call.
-func (m *Mentions) Grown() bool {
-	grown := m.grown
-	m.grown = false
-	return grown
+// All reports whether all labels count.
+func (m *Mentions) All() bool { return m.all }
+
+// Changed reports whether other labels count than at its last call.
+func (m *Mentions) Changed() bool {
+	changed := m.changed
+	m.changed = false
+	return changed
 }
 
 // add adds a key.
@@ -56,7 +75,7 @@ func (m *Mentions) add(key string) {
 		return
 	}
 	m.keys.Insert(key)
-	m.grown = true
+	m.changed = true
 	if m.keys.Len() > m.most {
 		m.addAll()
 	}
@@ -65,8 +84,24 @@ func (m *Mentions) add(key string) {
 // addAll makes all labels count from now on.
 func (m *Mentions) addAll() {
 	if !m.all {
-		m.all, m.grown, m.keys = true, true, nil
+		m.all, m.changed, m.keys, m.calls = true, true, nil, 0
 	}
+}
+
+// recount makes only the labels count that the pods on nodes mention, if these are at most half as
+// many as may count: pods that mentioned the others may be gone.
+func (m *Mentions) recount(signatures *cache.Signatures) {
+	keys := sets.New[string]()
+	for of := range withTerms(signatures, 0) {
+		for key := range termKeys(of.Terms) {
+			keys.Insert(key)
+		}
+		if keys.Len() > m.most/2 {
+			return
+		}
+	}
+	m.all, m.changed, m.keys = false, true, keys
+	m.forgotten++
 }
 
 func (m *Mentions) addSelector(selector labels.Selector) {
@@ -79,27 +114,84 @@ func (m *Mentions) addSelector(selector labels.Selector) {
 // ReadSnapshot adds the keys that the affinity terms of the pods in a snapshot read. It skips those
 // that it has read before.
 func (m *Mentions) ReadSnapshot(snapshot *cache.Snapshot) {
-	if m.all {
-		return
-	}
 	signatures := snapshot.Signatures()
+	if m.all {
+		if m.calls++; m.calls < m.recountAfter {
+			return
+		}
+		m.calls, m.recountAfter = 0, min(2*m.recountAfter, lastRecount)
+		if m.recount(signatures); m.all {
+			return
+		}
+	}
 	if m.epoch != signatures.Epoch() {
 		m.epoch, m.read = signatures.Epoch(), 0
 	}
-	withTerms := signatures.WithTerms()
-	for _, id := range withTerms[m.read:] {
-		if of := signatures.Of(id); !of.Gone() {
-			m.ReadTerms(of.Terms)
+	for of := range withTerms(signatures, m.read) {
+		m.ReadTerms(of.Terms)
+	}
+	m.read = len(signatures.WithTerms())
+}
+
+// withTerms returns the signatures with terms of pods in the snapshot, from a position on.
+func withTerms(signatures *cache.Signatures, from int) iter.Seq[*cache.Signature] {
+	return func(yield func(*cache.Signature) bool) {
+		for _, id := range signatures.WithTerms()[from:] {
+			if of := signatures.Of(id); !of.Gone() && !yield(of) {
+				return
+			}
 		}
 	}
-	m.read = len(withTerms)
+}
+
+// termKeys returns the keys that the affinity terms of a pod read, some of them more than once.
+func termKeys(pod *schedframework.PodInfo) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for term := range ownTerms(pod) {
+			requirements, _ := term.Selector.Requirements()
+			for i := range requirements {
+				if !yield(requirements[i].Key()) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // ReadTerms adds the keys that the affinity terms of a pod read.
 func (m *Mentions) ReadTerms(pod *schedframework.PodInfo) {
-	for term := range ownTerms(pod) {
-		m.addSelector(term.Selector)
+	for key := range termKeys(pod) {
+		m.add(key)
 	}
+}
+
+// CountNew returns the number of keys that do not count yet, and that the affinity terms and
+// topology spread constraints of a pod read.
+func (m *Mentions) CountNew(pod *schedframework.PodInfo) int {
+	keys := sets.New[string]()
+	count := func(key string) {
+		if !m.Has(key) {
+			keys.Insert(key)
+		}
+	}
+	for key := range termKeys(pod) {
+		count(key)
+	}
+	for i := range pod.Pod.Spec.TopologySpreadConstraints {
+		constraint := &pod.Pod.Spec.TopologySpreadConstraints[i]
+		for _, key := range constraint.MatchLabelKeys {
+			count(key)
+		}
+		if selector := constraint.LabelSelector; selector != nil {
+			for key := range selector.MatchLabels {
+				count(key)
+			}
+			for j := range selector.MatchExpressions {
+				count(selector.MatchExpressions[j].Key)
+			}
+		}
+	}
+	return keys.Len()
 }
 
 // ReadServices adds the keys that the services in the pod's namespace select by, if the profile has
@@ -114,12 +206,12 @@ func (t *Factory) ReadServices(m *Mentions, pod *corev1.Pod) {
 }
 
 // readServices adds the keys that the services in a namespace select by, unless that was done since
-// the last change of any service.
+// the last change of any service, and m has forgotten no keys since.
 func (s *Sources) readServices(m *Mentions, namespace string) {
 	owners := s.currentOwners()
 	at := version(owners.serviceStore)
-	if at == "" || at != owners.readAt {
-		owners.readAt, owners.read = at, sets.New[string]()
+	if at == "" || at != owners.readAt || owners.forgotten != m.forgotten {
+		owners.readAt, owners.read, owners.forgotten = at, sets.New[string](), m.forgotten
 	}
 	if owners.read.Has(namespace) {
 		return

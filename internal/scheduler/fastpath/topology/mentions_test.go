@@ -14,14 +14,14 @@ import (
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 )
 
-// expectMentions compares the keys that have come to count.
-func expectMentions(t *testing.T, m *Mentions, grown bool, want ...string) {
+// expectMentions compares the keys that count.
+func expectMentions(t *testing.T, m *Mentions, changed bool, want ...string) {
 	t.Helper()
-	if got := slices.Sorted(slices.Values(m.keys.UnsortedList())); !slices.Equal(got, want) || m.Grown() != grown {
-		t.Errorf("%v count, want %v; or grown is not %v", got, want, grown)
+	if got := slices.Sorted(slices.Values(m.keys.UnsortedList())); !slices.Equal(got, want) || m.Changed() != changed {
+		t.Errorf("%v count, want %v; or changed is not %v", got, want, changed)
 	}
-	if m.Grown() {
-		t.Error("they have grown twice")
+	if m.Changed() {
+		t.Error("they have changed twice")
 	}
 }
 
@@ -96,8 +96,69 @@ func TestWithTooManyMentionsAllLabelsCount(t *testing.T) {
 	m := NewMentions(2)
 	for i, key := range []string{"a", "b", "c", "d"} {
 		m.ReadTerms(infoOf(t, web(avoiding(corev1.PodAffinityTerm{TopologyKey: zone, LabelSelector: asks(key)}))))
-		if m.Has("z") != (i >= 2) || m.Grown() != (i <= 2) || !m.Has(key) {
-			t.Errorf("%d keys: wrong about others, or about having grown", i+1)
+		if m.Has("z") != (i >= 2) || m.Changed() != (i <= 2) || !m.Has(key) {
+			t.Errorf("%d keys: wrong about others, or about having changed", i+1)
 		}
+	}
+}
+
+func TestKeysAreForgottenWhenThePodsThatMentionThemAreGone(t *testing.T) {
+	const most = 4
+	c, sources := three(t)
+	c.store(c.factory.Core().V1().Services().Informer().GetIndexer(),
+		&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "red", Name: "s"}, Spec: corev1.ServiceSpec{Selector: map[string]string{"service": ""}}})
+	factory := &Factory{Sources: sources, SpreadArgs: system}
+	m := NewMentions(most)
+	read := func(times int) {
+		c.refresh()
+		for range times {
+			m.ReadSnapshot(c.snapshot)
+			factory.ReadServices(m, web())
+		}
+	}
+	for i := range most {
+		term := corev1.PodAffinityTerm{TopologyKey: zone, LabelSelector: asks(fmt.Sprint("key-", i))}
+		c.place(web(avoiding(term), func(p *corev1.Pod) { p.Name, p.UID = fmt.Sprint(i), types.UID(fmt.Sprint(i)) }), "n1", false)
+	}
+	read(1)
+	if !m.All() || !m.Changed() || !m.Has("any") {
+		t.Fatal("not all labels count, although selectors read too many")
+	}
+	read(firstRecount)
+	if !m.All() || m.Changed() {
+		t.Error("they do not count any more, although the pods are still there")
+	}
+	for range most / 2 {
+		c.removePod(0)
+	}
+	read(2*firstRecount - 1)
+	if !m.All() {
+		t.Error("looked at again too early")
+	}
+	read(1)
+	expectMentions(t, m, true, "key-1", "key-2", "service")
+	read(1)
+	if m.Changed() {
+		t.Error("they changed again")
+	}
+}
+
+func TestCountNew(t *testing.T) {
+	m := NewMentions(0)
+	m.add("known")
+	pod := web(avoiding(corev1.PodAffinityTerm{TopologyKey: zone, LabelSelector: &metav1.LabelSelector{
+		MatchLabels: map[string]string{"known": "", "a": ""},
+	}}), spreadOver(zone, &metav1.LabelSelector{
+		MatchLabels:      map[string]string{"a": "", "b": ""},
+		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "c", Operator: metav1.LabelSelectorOpExists}},
+	}), func(p *corev1.Pod) {
+		p.Spec.TopologySpreadConstraints[0].MatchLabelKeys = []string{"d", "known"}
+	})
+	if n := m.CountNew(infoOf(t, pod)); n != 4 { // a to d
+		t.Errorf("%d keys are new, want 4", n)
+	}
+	m.addAll()
+	if n := m.CountNew(infoOf(t, pod)); n != 0 {
+		t.Errorf("%d keys are new while all labels count", n)
 	}
 }

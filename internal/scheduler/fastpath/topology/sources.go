@@ -67,9 +67,10 @@ type owners struct {
 
 	serviceStore toolscache.Store
 	// read are the namespaces whose services have been added to Mentions since the services were at
-	// version readAt.
-	read   sets.Set[string]
-	readAt string
+	// version readAt, and Mentions had forgotten keys that often.
+	read      sets.Set[string]
+	readAt    string
+	forgotten int
 	// controllerStores holds the stores of controllers by kind.
 	controllerStores map[string]toolscache.Store
 }
