@@ -131,11 +131,14 @@ func (d *decision) ready(ctx context.Context, like *corev1.Pod) (prepared time.T
 	if reason == None {
 		reason = d.prepareUncached(ctx, c)
 	}
-	if reason != None {
-		return prepared, reason
+	if reason == None && len(d.nominated) > 0 && c.mindsPods() {
+		reason = Nominated
 	}
-	if len(d.nominated) > 0 && c.mindsPods() {
-		return prepared, Nominated
+	if reason != None {
+		if c != nil && e.classes.byID[c.id] == c {
+			e.classes.account(c) // it stays, although the scalar path decides
+		}
+		return prepared, reason
 	}
 	prepared = time.Now()
 	if err := c.local.sync(ctx, &e.refresher, like); err != nil {

@@ -374,6 +374,19 @@ func (*readsAffinity) NodeLocalKey(pod *corev1.Pod) (string, bool) {
 	return pod.Spec.Affinity.String(), true
 }
 
+func TestClassesOfPodsOnTheScalarPathAreBoundedInBytes(t *testing.T) {
+	const most = 20
+	s := realScene(t, 3, most*podBytes, true)
+	for i := range 10 * most {
+		pod := s.asking(i)
+		pod.Spec.Containers[0].Resources.Requests[gpu] = quantity(1)
+		s.expect(pod, Devices)
+		if held := s.engine.classes.used.Len(); held > most {
+			t.Fatalf("%d classes are held after %d pods, the bound is %d", held, i+1, most)
+		}
+	}
+}
+
 func TestPodsThatNameTheirNodesForAPluginThatReadsTheNames(t *testing.T) {
 	s := realScene(t, 3, 0, true, &readsAffinity{})
 	s.expect(s.requiring(named("n1")), None)
