@@ -163,8 +163,8 @@ func (d *decision) readMentions(ctx context.Context, pod *corev1.Pod) {
 
 // forgetIfMentionsChanged drops all classes if other labels count now than when the classes were
 // made: the pods of one class may differ in labels that count now, and selectors of classes must be
-// read again if Mentions has forgotten some. It reports whether it did. The classes in older entries
-// of the change log then have no meaning any more.
+// read again if Mentions has forgotten some. It reports whether it did. The classes in older
+// entries of the change log then have no meaning any more.
 func (d *decision) forgetIfMentionsChanged(ctx context.Context) bool {
 	e := d.engine
 	changed := e.mentions.Changed()

@@ -28,11 +28,11 @@ const (
 // or were seen, of topology spread constraints, of services and controllers. Labels under other
 // keys distinguish no two pods, such as those that each pod of a Job has for itself.
 //
-// Keys are added until there are too many. Then all labels count, until the selectors of the pods on
-// nodes read few enough: Mentions forgets the other keys. A caller that treats pods with different
-// labels as equal must reconsider when Changed returns true, and must report the selectors of
-// pending pods, constraints and services again. Mentions belongs to the goroutine of the scheduling
-// loop.
+// Keys are added until there are too many. Then all labels count, until the selectors of the pods
+// on nodes read few enough: Mentions forgets the other keys. A caller that treats pods with
+// different labels as equal must reconsider when Changed returns true, and must report the
+// selectors of pending pods, constraints and services again. Mentions belongs to the goroutine of
+// the scheduling loop.
 type Mentions struct {
 	keys    sets.Set[string]
 	most    int
