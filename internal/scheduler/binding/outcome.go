@@ -36,8 +36,7 @@ const (
 // verify reads from the API server where a pod is after a Bind plugin failed: informers may be
 // older than the call. Otherwise a bound pod would get a condition that it is not bound, and lose
 // its reservations, and its room would be given to another pod. Without an answer it tries again
-// until ctx ends: the pod keeps its room as long as it may be bound, and no other pod could be
-// bound meanwhile.
+// until ctx ends: the pod keeps its room, and its place in Limit, as long as it may be bound.
 func (b *Binder) verify(ctx context.Context, c *Cycle) outcome {
 	pod := c.Pod.Pod
 	now, err := b.read(ctx, pod)

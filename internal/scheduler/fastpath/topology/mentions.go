@@ -105,9 +105,20 @@ func (m *Mentions) recount(signatures *cache.Signatures) {
 }
 
 func (m *Mentions) addSelector(selector labels.Selector) {
-	requirements, _ := selector.Requirements()
-	for i := range requirements {
-		m.add(requirements[i].Key())
+	for key := range selectorKeys(selector) {
+		m.add(key)
+	}
+}
+
+// selectorKeys returns the keys that a selector reads, some of them more than once.
+func selectorKeys(selector labels.Selector) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		requirements, _ := selector.Requirements()
+		for i := range requirements {
+			if !yield(requirements[i].Key()) {
+				return
+			}
+		}
 	}
 }
 
@@ -148,9 +159,8 @@ func withTerms(signatures *cache.Signatures, from int) iter.Seq[*cache.Signature
 func termKeys(pod *schedframework.PodInfo) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for term := range ownTerms(pod) {
-			requirements, _ := term.Selector.Requirements()
-			for i := range requirements {
-				if !yield(requirements[i].Key()) {
+			for key := range selectorKeys(term.Selector) {
+				if !yield(key) {
 					return
 				}
 			}
