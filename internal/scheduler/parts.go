@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/klog/v2"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/livesched/livesched/internal/informers"
@@ -38,6 +39,42 @@ type parts struct {
 	builder  *profile.Builder
 	pending  *eventhandlers.Pending
 	loop     *loop.Loop
+}
+
+// assembleRetry is the time between attempts to assemble the parts while the API server does not
+// answer.
+const assembleRetry = time.Second
+
+// assembleWhenAnswered creates the parts, and the scope of their informers. It tries again while
+// the API server does not answer which kinds it serves: to exit would not help in an outage. A kind
+// that is not served is an answer (see informers.Scope.Missing). It returns nil parts and no error
+// if ctx ends first.
+func (s *Scheduler) assembleWhenAnswered(ctx context.Context) (*parts, *informers.Scope, error) {
+	waiting := false
+	for {
+		attempt, cancel := context.WithCancel(ctx)
+		scope := s.cfg.Informers.NewScope()
+		p, err := s.assemble(attempt, scope)
+		unanswered := scope.Err()
+		if err == nil && unanswered == nil {
+			context.AfterFunc(ctx, cancel) // the parts end with ctx
+			return p, scope, nil
+		}
+		scope.Close()
+		cancel()
+		if unanswered == nil {
+			return nil, nil, err
+		}
+		if !waiting {
+			klog.FromContext(ctx).Info("Waiting for the API server to answer which kinds it serves", "err", unanswered.Error())
+			waiting = true
+		}
+		select {
+		case <-s.cfg.Clock.After(assembleRetry):
+		case <-ctx.Done():
+			return nil, nil, nil
+		}
+	}
 }
 
 // assemble creates the parts, bottom-up: each gets the ones before it. The scope must outlive them,

@@ -151,10 +151,8 @@ func (s *Scheduler) Swap(logger klog.Logger, next *profile.Map) sets.Set[string]
 // running.
 func (s *Scheduler) Start(ctx context.Context) error {
 	schedmetrics.Register()
-	scope := s.cfg.Informers.NewScope()
-	p, err := s.assemble(ctx, scope)
-	if err != nil {
-		scope.Close()
+	p, scope, err := s.assembleWhenAnswered(ctx)
+	if p == nil {
 		return err
 	}
 	p.events.Start(ctx)

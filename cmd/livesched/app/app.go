@@ -83,6 +83,15 @@ func run(o *Options) int {
 	if err != nil {
 		return fail(exitFailure, fmt.Errorf("finding the API server: %w; set --kubeconfig, or run livesched in a pod", err))
 	}
+	if err := o.requireLeaseNamespace(); err != nil {
+		return fail(exitFailure, err)
+	}
+	if err := awaitAPI(ctx, logger, restConfig, o.HealthProbeBindAddress); err != nil {
+		if ctx.Err() != nil {
+			return exitOK
+		}
+		return fail(exitFailure, err)
+	}
 	mgr, err := NewManager(restConfig, o)
 	if err != nil {
 		return fail(exitFailure, err)

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	clientset "k8s.io/client-go/kubernetes"
@@ -38,6 +37,10 @@ import (
 // shutdownTimeout is the time that the manager waits for its parts to stop. The process ends soon
 // after that in any case: see exitTimeout.
 const shutdownTimeout = 7 * time.Second
+
+// syncTimeout is how long the controllers wait for their first lists: for good. By default, the
+// process would exit after two minutes of an outage, and again after each restart.
+const syncTimeout = 365 * 24 * time.Hour
 
 // NewScheme returns a scheme with the types that livesched reads and writes.
 func NewScheme() (*runtime.Scheme, error) {
@@ -77,11 +80,8 @@ func (m *Manager) started() bool {
 //	                                  ^ Scheduler.Swap
 //	                              controllers
 //
-// Set feature gates before you call it.
+// Set feature gates before you call it. The API server must answer: see awaitAPI.
 func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
-	if err := o.requireLeaseNamespace(); err != nil {
-		return nil, err
-	}
 	metrics.Register()
 	scheme, err := NewScheme()
 	if err != nil {
@@ -96,7 +96,7 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		HealthProbeBindAddress: o.HealthProbeBindAddress,
 		LivenessEndpointName:   "/livez",
 		// Tests run several managers in one process, which have controllers of the same name.
-		Controller:                    config.Controller{SkipNameValidation: ptr.To(true)},
+		Controller:                    config.Controller{SkipNameValidation: ptr.To(true), CacheSyncTimeout: syncTimeout},
 		LeaderElection:                o.LeaderElect,
 		LeaderElectionID:              o.LeaderElectionName,
 		LeaderElectionNamespace:       o.LeaderElectionNamespace,
@@ -108,9 +108,6 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 	})
 	if err != nil {
 		return nil, fmt.Errorf("creating the manager, for the API server at %s: %w", restConfig.Host, err)
-	}
-	if err := requireAPI(mgr.GetRESTMapper()); err != nil {
-		return nil, err
 	}
 
 	registry, err := plugins.NewRegistry(o.OutOfTree)
@@ -160,21 +157,6 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		return nil, err
 	}
 	return &Manager{Manager: mgr, Scheduler: sched, Informers: source}, nil
-}
-
-// requireAPI returns an error with advice if the custom resources are not installed. Without this
-// check, the manager would fail after two minutes with an error about caches.
-func requireAPI(mapper meta.RESTMapper) error {
-	for _, kind := range []string{"SchedulerProfile", "SchedulingPolicy"} {
-		_, err := mapper.RESTMapping(v1alpha1.GroupVersion.WithKind(kind).GroupKind(), v1alpha1.GroupVersion.Version)
-		if meta.IsNoMatchError(err) {
-			return fmt.Errorf("the API server does not serve %s in %s: install the custom resource definitions first (kubectl apply -k config/crd)", kind, v1alpha1.GroupVersion)
-		}
-		if err != nil {
-			return fmt.Errorf("looking up %s in %s: %w", kind, v1alpha1.GroupVersion, err)
-		}
-	}
-	return nil
 }
 
 // newArchive returns the archive of revisions. It does not read through the manager's cache, which

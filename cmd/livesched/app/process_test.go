@@ -70,12 +70,6 @@ var _ = Describe("The process", func() {
 	},
 		Entry("without a kubeconfig file", "finding the API server: ", func() []string { return []string{"--kubeconfig=/does/not/exist"} }),
 		Entry("with an invalid kubeconfig file", "finding the API server: ", func() []string { return []string{"--kubeconfig=process_test.go"} }),
-		Entry("with credentials that the API server rejects", "the server has asked for the client to provide credentials", func() []string {
-			return []string{"--kubeconfig=" + unknownUser(), "--leader-elect=false"}
-		}),
-		Entry("without an API server", "connection refused", func() []string {
-			return []string{"--kubeconfig=" + kubeconfigFor(cluster.Kubeconfig(), freeAddress()), "--leader-elect=false"}
-		}),
 		Entry("without a namespace for the lease", "--leader-election-namespace: must be set", func() []string { return []string{"--kubeconfig=" + cluster.Kubeconfig()} }),
 	)
 

@@ -1,0 +1,82 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app_test
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/livesched/livesched/cmd/livesched/app"
+	"github.com/livesched/livesched/test/objects"
+)
+
+// waiting and answered are the log lines at the beginning and at the end of an outage.
+const (
+	waiting  = "Waiting for the API server"
+	answered = "The API server answers"
+)
+
+var _ = Describe("A start during an outage", func() {
+	DescribeTable("is alive and not ready", func(ctx context.Context, words string, kubeconfig func() string) {
+		c := livesched("--kubeconfig="+kubeconfig(), "--leader-elect=false")
+		Eventually(get).WithArguments(ctx, "http://"+c.probes+"/readyz").Should(And(
+			HaveField("Code", http.StatusInternalServerError), HaveField("Body", ContainSubstring(words))), c.output.String)
+		Expect(get(ctx, "http://"+c.probes+"/livez").Code).To(Equal(http.StatusOK), "restarting would not help")
+		Expect(c.output.String()).To(And(ContainSubstring(waiting), ContainSubstring(words)))
+		c.terminate()
+		Expect(c.cmd.ProcessState.ExitCode()).To(Equal(0), c.output.String())
+	},
+		Entry("without an API server", "connection refused", func() string { return kubeconfigFor(cluster.Kubeconfig(), freeAddress()) }),
+		Entry("with credentials that the API server rejects", "Unauthorized", unknownUser),
+	)
+
+	It("schedules when the API server can be reached", func(ctx context.Context) {
+		server, err := url.Parse(cluster.Config.Host)
+		Expect(err).NotTo(HaveOccurred())
+		p := newProxy(server.Host)
+		p.cut()
+		pod := objects.Pod("default", "pod", "mine", "1", "1Gi")
+		create(ctx, profile("mine"), objects.Node("n", "4", "16Gi", nil), pod)
+		c := livesched("--kubeconfig="+p.kubeconfig(cluster.Kubeconfig()), "--leader-election-namespace=default")
+		Eventually(p.refused.Load).Should(BeNumerically(">", 3), "it retries")
+		p.mend()
+		expectBound(ctx, pod)
+		c.expectReady(ctx)
+		Expect(strings.Count(c.output.String(), waiting)).To(Equal(1))
+		Expect(strings.Count(c.output.String(), answered)).To(Equal(1))
+	})
+
+	It("waits when the API server stops answering before the first lists", func(ctx context.Context) {
+		server, err := url.Parse(cluster.Config.Host)
+		Expect(err).NotTo(HaveOccurred())
+		p := newProxy(server.Host)
+		config, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig(cluster.Kubeconfig()))
+		Expect(err).NotTo(HaveOccurred())
+		o := app.NewOptions()
+		o.MetricsBindAddress, o.HealthProbeBindAddress, o.LeaderElect = "0", "0", false
+		mgr, err := app.NewManager(config, o)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(mgr.GetControllerOptions().CacheSyncTimeout).To(BeNumerically(">", 24*time.Hour), "by default, the manager gives up after two minutes")
+
+		p.cut()
+		run, stop := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() { ended <- mgr.Start(run) }()
+		Eventually(p.refused.Load).Should(BeNumerically(">", 3), "it retries")
+		Expect(ended).NotTo(Receive())
+		p.mend()
+		pod := objects.Pod("default", "pod", "mine", "1", "1Gi")
+		create(ctx, profile("mine"), objects.Node("n", "4", "16Gi", nil), pod)
+		expectBound(ctx, pod)
+		stop()
+		Eventually(ended).Should(Receive(BeNil()))
+	})
+})
