@@ -10,8 +10,8 @@ import (
 )
 
 // stuckAfter is how long one scheduling cycle, or one call of a plugin under the queue's lock, may
-// take before the process counts as stuck. It is far beyond the timeouts of extenders, unless a
-// policy sets longer ones.
+// take before the process counts as stuck. A cycle whose plugins heed their context ends before: it
+// has a timeout of 100 seconds (package loop). The timeout also covers extenders.
 const stuckAfter = 2 * time.Minute
 
 // Healthy returns an error when a scheduling cycle has taken so long that it must be stuck, or when

@@ -120,11 +120,7 @@ func (c *Cycle) assign(ctx context.Context) *fwk.Status {
 	if taken, status := c.bindByExtender(ctx); taken {
 		return status
 	}
-	status := c.Framework.RunBindPlugins(ctx, c.State, c.Pod.Pod, c.NodeName)
-	if status.IsSkip() {
-		return fwk.AsStatus(errNobodyBinds)
-	}
-	return status
+	return c.runBindPlugins(ctx)
 }
 
 // preFlight asks the PreBind plugins whether they have work. If the pod will not be bound

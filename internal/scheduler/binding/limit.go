@@ -62,6 +62,10 @@ func (l *Limit) fullLocked() bool { return l.waiting >= ahead*cap(l.places) }
 
 // AwaitRoom returns when few enough pods wait for a place to schedule the next one, or ctx has
 // ended.
+//
+// It does not count as hanging in the liveness probe. Calls of Bind that hang lose their place (see
+// assignInTime), so it waits for long only while the API server does not answer where the pods are
+// whose binding failed. A restart would not help then.
 func (l *Limit) AwaitRoom(ctx context.Context) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,8 +83,8 @@ func (l *Limit) AwaitRoom(ctx context.Context) {
 	}
 }
 
-// enter waits for a place, and returns a function that gives it back. It returns the cause of ctx
-// if that ends first.
+// enter waits for a place, and returns a function that gives it back, however often it is called.
+// It returns the cause of ctx if that ends first.
 func (l *Limit) enter(ctx context.Context) (leave func(), err error) {
 	select {
 	case l.places <- struct{}{}:
@@ -91,10 +95,10 @@ func (l *Limit) enter(ctx context.Context) (leave func(), err error) {
 	}
 	running := metrics.BindCalls.WithLabelValues(metrics.BindCallRunning)
 	running.Inc()
-	return func() {
+	return sync.OnceFunc(func() {
 		running.Dec()
 		<-l.places
-	}, nil
+	}), nil
 }
 
 func (l *Limit) wait(ctx context.Context) error {
@@ -126,7 +130,7 @@ func (b *Binder) attempt(ctx context.Context, c *Cycle) (*fwk.Status, outcome) {
 		return fwk.AsStatus(fmt.Errorf("waiting to be bound: %w", err)), unbound
 	}
 	defer leave()
-	status := c.assign(ctx)
+	status := b.assignInTime(ctx, c, leave)
 	if status.IsSuccess() {
 		return nil, boundHere
 	}

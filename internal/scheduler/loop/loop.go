@@ -16,6 +16,8 @@ package loop
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -23,6 +25,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/clock"
 
@@ -41,6 +44,15 @@ const BindingGrace = 4 * time.Second
 // pluginMetricsSamplePercent is the share of cycles in which the duration of every single plugin
 // call is measured, as in kube-scheduler: measuring all would cost more than many plugins do.
 const pluginMetricsSamplePercent = 10
+
+// cycleTimeout bounds a scheduling cycle: the context of its plugins and extenders ends, and only
+// this pod fails. It is shorter than the time after which the process counts as stuck
+// (scheduler.Healthy), because after a restart the same pod would take as long again. A plugin that
+// ignores its context cannot be ended: then the process is restarted.
+const cycleTimeout = 100 * time.Second
+
+// errCycleTimeout is the cause with which the context of a scheduling cycle ends.
+var errCycleTimeout = fmt.Errorf("the scheduling cycle took longer than %v", cycleTimeout)
 
 // Loop schedules pods. All fields are required.
 //
@@ -138,10 +150,7 @@ func (c *cycle) run(ctx context.Context) *binding.Cycle {
 		c.profile.Release(logger)
 		return nil
 	}
-	// The plugins get a context that ends with the scheduling cycle.
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	placed, nominating, status := c.place(ctx)
+	placed, nominating, status := c.placeInTime(ctx)
 	if !status.IsSuccess() {
 		c.loop.Failures.Handle(ctx, failure.Attempt{
 			ProfileName: c.profile.SchedulerName(),
@@ -155,6 +164,19 @@ func (c *cycle) run(ctx context.Context) *binding.Cycle {
 		return nil
 	}
 	return placed
+}
+
+// placeInTime is place with a context for the plugins that ends with the scheduling cycle, or after
+// cycleTimeout.
+func (c *cycle) placeInTime(ctx context.Context) (*binding.Cycle, *fwk.NominatingInfo, *fwk.Status) {
+	ctx, cancel := context.WithTimeoutCause(ctx, cycleTimeout, errCycleTimeout)
+	defer cancel()
+	placed, nominating, status := c.place(ctx)
+	if status.Code() == fwk.Error && errors.Is(context.Cause(ctx), errCycleTimeout) && !errors.Is(status.AsError(), errCycleTimeout) {
+		// A plugin's own error does not say why its context ended.
+		status = fwk.AsStatus(fmt.Errorf("%w: %w", errCycleTimeout, status.AsError()))
+	}
+	return placed, nominating, status
 }
 
 // bind is the binding cycle, in its own goroutine. It releases the profile.

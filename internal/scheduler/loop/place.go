@@ -45,7 +45,8 @@ func (c *cycle) place(ctx context.Context) (*binding.Cycle, *fwk.NominatingInfo,
 	}
 	c.endNomination(logger, b.NodeName)
 	if status := c.reserveAndPermit(ctx, b); !status.IsSuccess() {
-		c.profile.Framework.RunReservePluginsUnreserve(ctx, c.state, b.Pod.Pod, b.NodeName)
+		// A timeout of the cycle must not keep plugins from undoing what they reserved.
+		c.profile.Framework.RunReservePluginsUnreserve(context.WithoutCancel(ctx), c.state, b.Pod.Pod, b.NodeName)
 		if err := c.loop.Cache.ForgetPod(logger, b.Pod.Pod); err != nil {
 			utilruntime.HandleErrorWithContext(ctx, err, "Forgetting an assumed pod failed", "node", b.NodeName)
 		}

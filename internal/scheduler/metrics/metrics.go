@@ -36,6 +36,9 @@ const (
 	BindCallRunning = "running"
 	// BindCallWaiting is a pod that waits because too many others are being bound.
 	BindCallWaiting = "waiting"
+	// BindCallOverdue is a pod whose binding has not returned after a minute. It no longer counts
+	// as running, and no pod waits for it.
+	BindCallOverdue = "overdue"
 
 	// EventLostFull is an Event for which there was no room, since Events are recorded faster than
 	// the API server accepts them.
@@ -114,10 +117,11 @@ var (
 	}, retired.sum)
 
 	// BindCalls is the number of pods at the last step of their binding, by whether they are being
-	// bound or have to wait. Pods that wait on Permit or are in PreBind are not counted.
+	// bound, have to wait, or are not waited for any more. Pods that wait on Permit or are in
+	// PreBind are not counted.
 	BindCalls = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "livesched_bind_calls",
-		Help: "Number of pods that are being bound to a node ('running') or wait until fewer are ('waiting').",
+		Help: "Number of pods that are being bound to a node ('running'), wait until fewer are ('waiting'), or are in a call that has not returned for more than a minute ('overdue').",
 	}, []string{"state"})
 
 	// PendingEvents is the number of Events that are not written yet. See [AddPendingEvents].
@@ -182,7 +186,7 @@ func Register() {
 		for _, result := range []string{ReloadSucceeded, ReloadFailed, ReloadRejected} {
 			Reloads.WithLabelValues(result)
 		}
-		for _, state := range []string{BindCallRunning, BindCallWaiting} {
+		for _, state := range []string{BindCallRunning, BindCallWaiting, BindCallOverdue} {
 			BindCalls.WithLabelValues(state)
 		}
 		for _, reason := range []string{EventLostFull, EventLostRefused, EventLostStopped} {
