@@ -60,7 +60,7 @@ func (d *decision) decide(ctx context.Context) Reason {
 	switch {
 	case d.Plan.scalar:
 		return UnknownPlugin
-	case reported(d.Pod):
+	case ReportsResources(d.Pod):
 		return Devices
 	case d.Pod.Status.NominatedNodeName != "" || !d.readNominations():
 		return Nominated

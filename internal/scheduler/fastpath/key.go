@@ -157,9 +157,9 @@ func (w *keyWriter) cross(pod *corev1.Pod, mentions *topology.Mentions) bool {
 	return ok
 }
 
-// reported reports whether a pod's status has resources, as that of a running pod has. The requests
-// of the pod then do not follow from its key.
-func reported(pod *corev1.Pod) bool {
+// ReportsResources reports whether a pod's status has resources, as that of a running pod has. The
+// requests of the pod then do not follow from its spec.
+func ReportsResources(pod *corev1.Pod) bool {
 	status := &pod.Status
 	return len(status.ContainerStatuses) > 0 || len(status.InitContainerStatuses) > 0 ||
 		status.Resources != nil || len(status.AllocatedResources) > 0 || len(status.NodeAllocatableResourceClaimStatuses) > 0

@@ -201,7 +201,7 @@ func TestPodsThatNeedPlugins(t *testing.T) {
 	} {
 		pod := podWithEverything()
 		local, cross := keysOf(t, pod)
-		if hasClaims(pod) || reported(pod) {
+		if hasClaims(pod) || ReportsResources(pod) {
 			t.Fatal("the pod is not ordinary to begin with")
 		}
 		if change(pod); !hasClaims(pod) {
@@ -220,7 +220,7 @@ func TestPodsWithReportedResources(t *testing.T) {
 		"of the pod":         func(s *corev1.PodStatus) { s.Resources = &corev1.ResourceRequirements{} },
 	} {
 		pod := podWithEverything()
-		if change(&pod.Status); !reported(pod) {
+		if change(&pod.Status); !ReportsResources(pod) {
 			t.Errorf("resources %s are not seen", name)
 		}
 	}

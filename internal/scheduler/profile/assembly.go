@@ -208,7 +208,8 @@ func (a *assembly) newFastPath() *fastpath.Plan {
 
 // makeQueueSettings asks the plugins for the cluster events that they wait for.
 func (a *assembly) makeQueueSettings() error {
-	table, err := hints(a.ctx, a.enqueueExtensions())
+	extensions := a.enqueueExtensions()
+	table, err := hints(a.ctx, extensions)
 	if err != nil {
 		return err
 	}
@@ -216,6 +217,7 @@ func (a *assembly) makeQueueSettings() error {
 		Holder:             a.instance,
 		PreEnqueue:         a.instance.plugins.PreEnqueue,
 		Hints:              table,
+		HintKeys:           hintKeys(extensions),
 		InitialBackoff:     a.cfg.PodInitialBackoff,
 		MaxBackoff:         a.cfg.PodMaxBackoff,
 		MaxInUnschedulable: a.cfg.PodMaxInUnschedulablePods,

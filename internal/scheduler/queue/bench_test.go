@@ -19,6 +19,8 @@ import (
 	upstream "k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"github.com/livesched/livesched/internal/mapkey"
 )
 
 // The benchmarks named "livesched" and "kube-scheduler" do the same with either queue, for
@@ -46,6 +48,18 @@ func benchHints() (HintMap, upstream.QueueingHintMap) {
 	return ours, theirs
 }
 
+// benchKeys are keys of all plugins of benchHints. The hints read one label.
+func benchKeys() map[string]HintKey {
+	keys := map[string]HintKey{}
+	for i := range 12 {
+		keys[fmt.Sprint("Plugin", i)] = HintKey{Write: func(w *mapkey.Writer, pod *corev1.Pod) bool {
+			w.Text(pod.Labels["kind"])
+			return true
+		}}
+	}
+	return keys
+}
+
 // benchQueue has the methods of both queues that the benchmarks call.
 type benchQueue struct {
 	add     func(*corev1.Pod)
@@ -65,7 +79,7 @@ func bothQueues(b *testing.B, run func(b *testing.B, q benchQueue)) {
 	b.Run("livesched", func(b *testing.B) {
 		q := New(Config{Metrics: recorder})
 		q.Reconfigure(logger, &Settings{Profiles: map[string]*ProfileSettings{"default": {
-			InitialBackoff: time.Second, MaxBackoff: 10 * time.Second, Hints: ours, PreEnqueue: []fwk.PreEnqueuePlugin{open},
+			InitialBackoff: time.Second, MaxBackoff: 10 * time.Second, Hints: ours, HintKeys: benchKeys(), PreEnqueue: []fwk.PreEnqueuePlugin{open},
 		}}}, nil)
 		run(b, benchQueue{
 			add:  func(pod *corev1.Pod) { q.Add(logger, pod) },
@@ -141,9 +155,9 @@ func BenchmarkPopRequeue(b *testing.B) {
 	})
 }
 
-// BenchmarkMove measures one event with 10,000 unschedulable pods, none of which moves. In "asked",
-// the plugin that refused them registered for the event, so its hint is called for each pod; in
-// "not asked", only other plugins did.
+// BenchmarkMove measures one event with 100,000 unschedulable pods of 200 kinds, none of which
+// moves. In "asked", the plugins that refused them registered for the event; in "not asked", only
+// other plugins did.
 func BenchmarkMove(b *testing.B) {
 	for name, event := range map[string]fwk.ClusterEvent{
 		"asked":     schedframework.EventAssignedPodDelete,
@@ -151,24 +165,66 @@ func BenchmarkMove(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			bothQueues(b, func(b *testing.B, q benchQueue) {
-				const waiting = 10_000
-				for i := range waiting {
-					q.add(newPod(fmt.Sprint("pod-", i)))
-					p := q.pop()
-					p.UnschedulablePlugins = sets.New("Plugin3", "Plugin4")
-					if err := q.requeue(p); err != nil {
-						b.Fatal(err)
-					}
-				}
+				fillUnschedulable(b, q)
 				b.ReportAllocs()
 				b.ResetTimer()
 				for range b.N {
 					q.move(event)
 				}
-				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/waiting, "ns/pod")
 			})
 		})
 	}
+}
+
+// waitingInBench is the number of waiting pods in BenchmarkMove and BenchmarkMoveAll.
+const waitingInBench = 100_000
+
+func fillUnschedulable(b *testing.B, q benchQueue) {
+	b.Helper()
+	for i := range waitingInBench {
+		q.add(newPod(fmt.Sprint("pod-", i), label("kind", fmt.Sprint(i%200))))
+		p := q.pop()
+		p.UnschedulablePlugins = sets.New("Plugin3", "Plugin4")
+		if err := q.requeue(p); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkMoveAll measures an event that moves 100,000 unschedulable pods, and for how long
+// another goroutine has to wait for the queue meanwhile.
+func BenchmarkMoveAll(b *testing.B) {
+	bothQueues(b, func(b *testing.B, q benchQueue) {
+		var longest time.Duration
+		for b.Loop() {
+			b.StopTimer()
+			fillUnschedulable(b, q)
+			stop, stopped := make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(stopped)
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+						start := time.Now()
+						q.done("nobody")
+						longest = max(longest, time.Since(start))
+					}
+				}
+			}()
+			b.StartTimer()
+			q.move(fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All})
+			b.StopTimer()
+			close(stop)
+			<-stopped
+			for range waitingInBench {
+				q.done(q.pop().Pod.UID)
+			}
+			b.StartTimer()
+		}
+		b.ReportMetric(float64(longest.Microseconds()), "us-longest-wait")
+	})
 }
 
 // BenchmarkNominatedPodsForNode measures the cost per node and cycle.

@@ -36,6 +36,10 @@
 // called only for events that its gating plugin registered for. For pods in flight, the queue keeps
 // the events that any plugin registered for until the pods come back.
 //
+// An event costs time by kinds of waiting pods, not by pods: see waitingPods and [HintKey].
+// Whatever moves many pods does so in turns of half a millisecond, between which other goroutines
+// get the queue: events (move), back-offs that end, pods that have waited too long, and reloads.
+//
 // Behaviour follows kube-scheduler 1.36 (pkg/scheduler/backend/queue) with its default feature
 // gates, KEP-4247 (queueing hints) and KEP-5142 (pop from backoff). It differs where that loses or
 // strands pods, or does needless work:

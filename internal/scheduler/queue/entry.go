@@ -63,6 +63,11 @@ type entry struct {
 	// until is the end of the back-off, a multiple of backoffWindow. Used for Backoff and
 	// ErrorBackoff.
 	until time.Time
+	// group holds the entry at indexInGroup, and arrival numbers the pods in the order in which
+	// they came to wait. Used for Unschedulable and Gated.
+	group        *group
+	indexInGroup int
+	arrival      uint64
 	// checked is when the pod was last flushed without leaving. Used for Unschedulable and Gated.
 	checked time.Time
 
@@ -139,8 +144,7 @@ func (h *podHeap) first() *entry {
 }
 
 // podList is an unordered list of entries, each of which has its index. It has no lock: Queue.mu
-// guards it. Removal moves the last entry into the gap, so a loop from the end may remove the
-// current entry.
+// guards it.
 type podList struct{ entries []*entry }
 
 func (l *podList) add(e *entry) {

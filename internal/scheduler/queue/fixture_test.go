@@ -127,10 +127,10 @@ func (f *fixture) giveBack(p *schedframework.QueuedPodInfo, unschedulable, pendi
 // step lets time pass as if Run ran.
 func (f *fixture) step(d time.Duration) {
 	f.clock.Step(d)
-	f.withLock(func() { f.flushBackoffLocked(logger) })
+	f.flushBackoff(logger)
 }
 
-func (f *fixture) flushNow() { f.withLock(func() { f.flushUnschedulableLocked(logger) }) }
+func (f *fixture) flushNow() { f.flushUnschedulable(logger) }
 
 func (f *fixture) event(event fwk.ClusterEvent) { f.Move(logger, event, nil, nil, nil) }
 

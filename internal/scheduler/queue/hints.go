@@ -56,12 +56,14 @@ func (q *Queue) worthRequeuingLocked(logger klog.Logger, e *entry, ev *clusterEv
 		return afterBackoff
 	}
 	result := stay
-	for _, hint := range e.profile.matching(ev.event) {
+	hints := e.profile.matching(ev.event)
+	for i := range hints {
+		hint := &hints[i]
 		pending := info.PendingPlugins.Has(hint.Plugin)
 		if !pending && !info.UnschedulablePlugins.Has(hint.Plugin) {
 			continue
 		}
-		if q.callHintLocked(logger, &hint, e.pod, ev) != fwk.Queue {
+		if q.callHintLocked(logger, hint, e.pod, ev) != fwk.Queue {
 			continue
 		}
 		if pending {

@@ -4,6 +4,8 @@
 package queue
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
@@ -17,65 +19,168 @@ import (
 // is called with the queue's lock held.
 //
 // A wildcard event concerns all pods or, if newObj is a pod, that pod only.
+//
+// The call holds the queue in short turns, between which other calls may take place. It considers
+// the pods that wait when it begins; all of them have been considered when it returns.
 func (q *Queue) Move(logger klog.Logger, event fwk.ClusterEvent, oldObj, newObj any, precheck func(*corev1.Pod) bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.moveOnEventLocked(logger, event, oldObj, newObj, precheck)
-}
-
-// moveOnEventLocked is Move for callers that hold mu.
-func (q *Queue) moveOnEventLocked(logger klog.Logger, event fwk.ClusterEvent, oldObj, newObj any, precheck func(*corev1.Pod) bool) {
-	if !q.rules.interested(event) {
-		return
-	}
-	ev := clusterEvent{event: event, oldObj: oldObj, newObj: newObj}
-	label := "" // set when the first pod moves; most events move none
-	for i := len(q.unschedulable.entries) - 1; i >= 0; i-- {
-		e := q.unschedulable.entries[i]
-		if e.outdatedLocked() {
-			continue
-		}
-		if precheck != nil && !precheck(e.pod) {
-			continue
-		}
-		if e.place == Gated && !ungates(e, event) {
-			continue
-		}
-		s := q.worthRequeuingLocked(logger, e, &ev)
-		if s == stay {
-			continue
-		}
-		if label == "" {
-			label = event.Label()
-		}
-		q.enqueueLocked(logger, e, s, label)
-	}
-	q.inFlight.record(ev)
+	takeTurns(newMove(q, logger, clusterEvent{event: event, oldObj: oldObj, newObj: newObj}, precheck).runTurn)
 }
 
 // NominationEnded reports that a pod no longer holds its nominated node, which its status names.
 // Pods of its priority and below had to take it into account; for them this is like the deletion of
 // an assigned pod. Pods whose scheduler name has no profile are not taken into account by anyone.
 func (q *Queue) NominationEnded(logger klog.Logger, pod *corev1.Pod) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.rules.profiles[pod.Spec.SchedulerName] != nil {
-		q.nominationEndedLocked(logger, pod)
+	if q.currentRules().profiles[pod.Spec.SchedulerName] != nil {
+		q.nominationEnded(logger, pod)
 	}
 }
 
-// nominationEndedLocked is NominationEnded, whether or not the pod's scheduler name has a profile.
-func (q *Queue) nominationEndedLocked(logger klog.Logger, pod *corev1.Pod) {
+// nominationEnded is NominationEnded, whether or not the pod's scheduler name has a profile.
+func (q *Queue) nominationEnded(logger klog.Logger, pod *corev1.Pod) {
 	priority := corev1helpers.PodPriority(pod)
-	q.moveOnEventLocked(logger, schedframework.EventAssignedPodDelete, pod, nil, func(other *corev1.Pod) bool {
+	q.Move(logger, schedframework.EventAssignedPodDelete, pod, nil, func(other *corev1.Pod) bool {
 		return corev1helpers.PodPriority(other) <= priority
 	})
 }
 
-// ungates reports whether the plugin that gates the pod registered for the event. A wildcard
-// matches every plugin.
-func ungates(e *entry, event fwk.ClusterEvent) bool {
-	return schedframework.ClusterEventIsWildCard(event) || schedframework.MatchAnyClusterEvent(event, e.info.GatingPluginEvents)
+// move is one call of Move. The goroutine that makes the call owns it.
+type move struct {
+	*Queue
+	logger   klog.Logger
+	event    clusterEvent
+	precheck func(*corev1.Pod) bool
+	// maxPods is the number of pods and groups that one turn looks at, at most.
+	maxPods int
+
+	begun bool
+	// arrivals is the number of the last pod that came to wait before the event. Pods that come
+	// later were popped after the event, or consider it when they come.
+	arrivals uint64
+	// itself is the waiting pod that the event is about, nil if there is none.
+	itself *entry
+	// groups are the groups that the move has not looked at yet, and candidates are pods of the
+	// others.
+	groups     []*group
+	candidates []candidate
+	// label is the label of the event. It is set when the first pod moves; most events move none.
+	label string
+}
+
+// candidate is a pod that an event may help.
+type candidate struct {
+	*entry
+	// alike is the group whose pods are requeued by strategy. If it is nil, or the pod has left the
+	// group since, the hints are called for the pod.
+	alike    *group
+	strategy strategy
+}
+
+func newMove(q *Queue, logger klog.Logger, ev clusterEvent, precheck func(*corev1.Pod) bool) *move {
+	return &move{Queue: q, logger: logger, event: ev, precheck: precheck, maxPods: turnPods}
+}
+
+// runTurn does as much of the work as fits into one turn. It returns false when no work is left.
+func (m *move) runTurn() (more bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return false
+	}
+	if !m.begun {
+		m.begun = true
+		m.beginLocked()
+	}
+	return inTurn(m.maxPods, m.stepLocked)
+}
+
+// beginLocked keeps the event for the pods in flight, and collects the groups that it concerns.
+func (m *move) beginLocked() {
+	event := m.event.event
+	if !m.rules.interested(event) {
+		return
+	}
+	m.inFlight.record(m.event)
+	m.arrivals = m.unschedulable.arrivals
+	if pod, ok := m.event.newObj.(*corev1.Pod); ok {
+		if e := m.pods[pod.UID]; e != nil && e.place.awaitsEvent() {
+			m.itself = e
+			m.candidates = append(m.candidates, candidate{entry: e})
+		}
+	}
+	if m.event.newObj != nil && schedframework.ClusterEventIsWildCard(event) {
+		return
+	}
+	for _, k := range m.unschedulable.ordered {
+		if !k.profile.replaced && k.concerns(event) {
+			m.groups = append(m.groups, k.groups...)
+		}
+	}
+}
+
+// stepLocked looks at one group or pod. It returns false if none is left.
+func (m *move) stepLocked() bool {
+	switch {
+	case len(m.candidates) > 0:
+		c := m.candidates[0]
+		m.candidates = m.candidates[1:]
+		m.considerLocked(c)
+	case len(m.groups) > 0:
+		g := m.groups[0]
+		m.groups = m.groups[1:]
+		m.lookAtLocked(g)
+	default:
+		return false
+	}
+	return true
+}
+
+// lookAtLocked collects the pods of a group, unless the event helps none of them.
+func (m *move) lookAtLocked(g *group) {
+	if len(g.entries) == 0 || g.kind.profile.replaced {
+		return
+	}
+	c := candidate{}
+	if g.alike(&m.event) {
+		one := g.entries[len(g.entries)-1]
+		if one == m.itself {
+			one = g.entries[0]
+		}
+		if one == m.itself {
+			return // it is the only one, and a candidate already
+		}
+		c.alike, c.strategy = g, m.worthRequeuingLocked(m.logger, one, &m.event)
+		if c.strategy == stay {
+			return
+		}
+	}
+	m.candidates = slices.Grow(m.candidates, len(g.entries))
+	for _, c.entry = range g.entries {
+		if c.entry != m.itself {
+			m.candidates = append(m.candidates, c)
+		}
+	}
+}
+
+// considerLocked requeues a pod that the event may help.
+func (m *move) considerLocked(c candidate) {
+	e := c.entry
+	if !e.place.awaitsEvent() || e.arrival > m.arrivals || e.outdatedLocked() || m.precheck != nil && !m.precheck(e.pod) {
+		return
+	}
+	s := c.strategy
+	if c.alike == nil || c.alike != e.group {
+		if !e.awaits(m.event.event) {
+			return
+		}
+		s = m.worthRequeuingLocked(m.logger, e, &m.event)
+	}
+	if s == stay {
+		return
+	}
+	if m.label == "" {
+		m.label = m.event.event.Label()
+	}
+	m.enqueueLocked(m.logger, e, s, m.label)
 }
 
 // Activate moves the given pods to Active without waiting for their back-off; gated pods only if

@@ -41,15 +41,16 @@ func (q *Queue) enqueueLocked(logger klog.Logger, e *entry, s strategy, event st
 // moveLocked moves a pod, which may be new, to a place.
 func (q *Queue) moveLocked(logger klog.Logger, e *entry, to Place, event string) {
 	from := e.place
-	if from == to {
-		if h := q.heapOf(to); h != nil {
-			heap.Fix(h, e.index)
-		}
-		return
+	if from != to {
+		q.metrics.moved(e, to)
 	}
-	q.metrics.moved(e, to)
 	if from.awaitsEvent() && to.awaitsEvent() {
 		e.place = to
+		q.unschedulable.sort(e)
+		return
+	}
+	if from == to {
+		heap.Fix(q.heapOf(to), e.index)
 		return
 	}
 	q.detachLocked(e)

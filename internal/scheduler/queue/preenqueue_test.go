@@ -168,7 +168,7 @@ func TestPreEnqueueErrors(t *testing.T) {
 		f.Expect(text.String()).To(And(ContainSubstring(`plugin="Bad"`), ContainSubstring("TestPreEnqueueErrors")))
 		logged := len(text.Data())
 		f.clock.Step(time.Minute)
-		f.withLock(func() { f.flushBackoffLocked(log) })
+		f.flushBackoff(log)
 		f.Expect(bad.calls).To(Equal(2))
 		f.Expect(text.Data()).To(HaveLen(logged), "retries repeat nothing")
 	})

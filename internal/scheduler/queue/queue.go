@@ -58,7 +58,7 @@ type Queue struct {
 	active        podHeap
 	backoff       podHeap
 	errorBackoff  podHeap
-	unschedulable podList // Unschedulable and Gated
+	unschedulable waitingPods // Unschedulable and Gated
 	inFlight      inFlight
 	metrics       *metrics
 	// reported holds the violations of plugins that were logged since the last reload.
@@ -87,7 +87,7 @@ func New(cfg Config) *Queue {
 		clock:     cfg.Clock,
 		windows:   newWindows(cfg.Clock.Now()),
 		podLister: cfg.PodLister,
-		rules:     &ruleSet{less: defaultLess},
+		rules:     newRuleSet(nil, nil, nil),
 		pods:      map[types.UID]*entry{},
 		inFlight:  inFlight{metrics: m},
 		metrics:   m,
@@ -119,7 +119,7 @@ func (q *Queue) Close() {
 	for _, e := range q.pods {
 		q.dropLocked(e)
 	}
-	q.rules = &ruleSet{less: defaultLess}
+	q.rules = newRuleSet(nil, nil, nil)
 	q.poppable.Broadcast()
 }
 
@@ -223,6 +223,7 @@ func (q *Queue) updateLocked(logger klog.Logger, oldPod, newPod *corev1.Pod, que
 			q.inFlight.record(clusterEvent{event: event, oldObj: oldPod, newObj: newPod})
 		}
 	case Unschedulable, Gated:
+		q.unschedulable.sort(e)
 		for _, event := range schedframework.PodSchedulingPropertiesChange(newPod, oldPod) {
 			ev := clusterEvent{event: event, oldObj: oldPod, newObj: newPod}
 			if s := q.worthRequeuingLocked(logger, e, &ev); s != stay {

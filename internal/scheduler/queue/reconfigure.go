@@ -5,7 +5,6 @@ package queue
 
 import (
 	"cmp"
-	"runtime"
 	"slices"
 	"time"
 
@@ -16,13 +15,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	ownmetrics "github.com/livesched/livesched/internal/scheduler/metrics"
-)
-
-const (
-	// A reload holds the queue for one turn at a time. A turn ends after turnPods pods or turnTime,
-	// whichever comes first.
-	turnPods = 256
-	turnTime = 500 * time.Microsecond
 )
 
 // eventReload is recorded for pods in flight whose profile changed, so that they are retried.
@@ -51,9 +43,7 @@ func (q *Queue) Reconfigure(logger klog.Logger, s *Settings, changed sets.Set[st
 	defer q.reconfiguring.Unlock()
 	r := q.newReload(logger, s, changed)
 	r.replaceRules()
-	for r.runTurn() {
-		runtime.Gosched() // give the lock to waiting goroutines
-	}
+	takeTurns(r.runTurn)
 	return r.finish()
 }
 
@@ -145,6 +135,21 @@ func (r *reload) replaceRules() {
 // runTurn does as much of the remaining work as fits into one turn. It returns false when no work
 // is left.
 func (r *reload) runTurn() (more bool) {
+	if r.runTurnOnPods() {
+		return true
+	}
+	// Nominations come last, when the pods that wait for their room have been renewed.
+	if len(r.ended) == 0 {
+		return false
+	}
+	nm := r.ended[0]
+	r.ended = r.ended[1:]
+	r.nominationEnded(r.logger, nm.nominated()) // takes turns of its own
+	return true
+}
+
+// runTurnOnPods is a turn in which waiting pods are renewed. It returns false when none is left.
+func (r *reload) runTurnOnPods() (more bool) {
 	if len(r.waiting) == 0 && !r.sorted {
 		// The order of the queue would need its lock. Priorities suffice: a pod of lower priority
 		// must not take the room of a pod of higher priority.
@@ -162,28 +167,10 @@ func (r *reload) runTurn() (more bool) {
 		r.waiting = processSome(r.waiting, r.maxPods, r.siftLocked)
 	case len(r.outdated) > 0:
 		r.outdated = processSome(r.outdated, r.maxPods, func(o ranked) { r.renewLocked(r.logger, o.entry) })
-	case len(r.ended) > 0:
-		// Nominations come last, when the pods that wait for their room have been renewed.
-		nm := r.ended[0]
-		r.ended = r.ended[1:]
-		r.nominationEndedLocked(r.logger, nm.nominated())
 	default:
 		return false
 	}
 	return true
-}
-
-// processSome calls do for the first maxItems of a list, or for fewer if the time of a turn is
-// over. It returns the rest of the list.
-func processSome[T any](list []T, maxItems int, do func(T)) (rest []T) {
-	start := time.Now()
-	for i := range min(len(list), maxItems) {
-		do(list[i])
-		if time.Since(start) > turnTime {
-			return list[i+1:]
-		}
-	}
-	return list[min(len(list), maxItems):]
 }
 
 // siftLocked collects the pod if it is outdated.

@@ -5,6 +5,7 @@ package queue
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -33,7 +34,7 @@ func (q *Queue) Run(ctx context.Context) {
 	completed, leftover := q.clock.NewTicker(backoffWindow), q.clock.NewTicker(flushInterval)
 	defer completed.Stop()
 	defer leftover.Stop()
-	q.withLock(func() { q.flushBackoffLocked(logger) })
+	q.flushBackoff(logger)
 	for {
 		select {
 		case <-ctx.Done():
@@ -41,74 +42,77 @@ func (q *Queue) Run(ctx context.Context) {
 		case <-q.done:
 			return
 		case <-completed.C():
-			q.withLock(func() { q.flushBackoffLocked(logger) })
+			q.flushBackoff(logger)
 		case <-leftover.C():
-			q.withLock(func() { q.flushUnschedulableLocked(logger) })
+			q.flushUnschedulable(logger)
 		}
 	}
 }
 
-func (q *Queue) withLock(f func()) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	f()
-}
-
-// flushBackoffLocked moves the pods whose back-off is over to Active.
-func (q *Queue) flushBackoffLocked(logger klog.Logger) {
+// flushBackoff moves the pods whose back-off is over to Active.
+func (q *Queue) flushBackoff(logger klog.Logger) {
 	window := q.windows.begin(q.clock.Now())
-	for {
-		e := q.backoff.first()
-		if e == nil || !e.until.Before(window) {
-			break
-		}
-		if e.outdatedLocked() {
-			q.renewLocked(logger, e) // this removes it from the heap
-			continue
-		}
-		q.moveLocked(logger, e, Active, schedframework.BackoffComplete)
-	}
-	for {
-		e := q.errorBackoff.first()
-		if e == nil || !e.until.Before(window) {
-			break
-		}
-		// The PreEnqueue plugins admitted the pod when its back-off began, unless one of them
-		// failed and caused the back-off. A plugin that fails again moves the pod to a later
-		// window, so this loop ends.
-		if e.outdatedLocked() {
-			q.renewLocked(logger, e)
-			continue
-		}
-		if e.failures == 0 {
-			q.moveLocked(logger, e, Active, schedframework.BackoffComplete)
-		} else {
-			q.enqueueLocked(logger, e, immediately, schedframework.BackoffComplete)
-		}
-	}
+	takeTurns(func() (more bool) {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		return inTurn(turnPods, func() bool { return q.endBackoffLocked(logger, window) })
+	})
 }
 
-// flushUnschedulableLocked retries pods that have been Unschedulable or Gated for too long. It
-// makes up for hints that miss an event.
-func (q *Queue) flushUnschedulableLocked(logger klog.Logger) {
+// endBackoffLocked ends the back-off of one pod that ends before a window. It returns false if
+// there is none.
+func (q *Queue) endBackoffLocked(logger klog.Logger, window time.Time) bool {
+	e := q.backoff.first()
+	if e == nil || !e.until.Before(window) {
+		e = q.errorBackoff.first()
+	}
+	switch {
+	case e == nil || !e.until.Before(window):
+		return false
+	case e.outdatedLocked():
+		q.renewLocked(logger, e) // this removes it from the heap
+	case e.failures == 0:
+		q.moveLocked(logger, e, Active, schedframework.BackoffComplete)
+	default:
+		// PreEnqueue plugins admitted all other pods when their back-off began. One of them failed
+		// for this pod, which caused the back-off. If it fails again, the pod moves to a later
+		// window.
+		q.enqueueLocked(logger, e, immediately, schedframework.BackoffComplete)
+	}
+	return true
+}
+
+// flushUnschedulable retries pods that have been Unschedulable or Gated for too long. It makes up
+// for hints that miss an event.
+func (q *Queue) flushUnschedulable(logger klog.Logger) {
+	q.mu.Lock()
+	waiting := slices.Clone(q.unschedulable.entries)
+	q.mu.Unlock()
+	takeTurns(func() (more bool) {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		waiting = processSome(waiting, turnPods, func(e *entry) { q.flushLocked(logger, e) })
+		return len(waiting) > 0
+	})
+}
+
+// flushLocked retries a pod if it has been Unschedulable or Gated for too long.
+func (q *Queue) flushLocked(logger klog.Logger, e *entry) {
+	if !e.place.awaitsEvent() || e.outdatedLocked() {
+		return
+	}
+	since := e.info.Timestamp
+	if e.checked.After(since) {
+		since = e.checked
+	}
 	now := q.clock.Now()
-	for i := len(q.unschedulable.entries) - 1; i >= 0; i-- {
-		e := q.unschedulable.entries[i]
-		if e.outdatedLocked() {
-			continue
-		}
-		since := e.info.Timestamp
-		if e.checked.After(since) {
-			since = e.checked
-		}
-		if now.Sub(since) <= e.profile.maxInUnschedulable {
-			continue
-		}
-		q.enqueueLocked(logger, e, afterBackoff, schedframework.UnschedulableTimeout)
-		if e.place.awaitsEvent() {
-			e.checked = now
-		} else {
-			e.info.WasFlushedFromUnschedulable = true
-		}
+	if now.Sub(since) <= e.profile.maxInUnschedulable {
+		return
+	}
+	q.enqueueLocked(logger, e, afterBackoff, schedframework.UnschedulableTimeout)
+	if e.place.awaitsEvent() {
+		e.checked = now
+	} else {
+		e.info.WasFlushedFromUnschedulable = true
 	}
 }

@@ -9,10 +9,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/mapkey"
 )
 
 // Settings holds everything that a reload replaces in one step; see Queue.Reconfigure. It must not
@@ -39,6 +42,9 @@ type ProfileSettings struct {
 	PreEnqueue []fwk.PreEnqueuePlugin
 	// Hints decide which events may help a pod that a plugin refused.
 	Hints HintMap
+	// HintKeys describe what the hints of plugins read of a pod, by plugin. The queue calls the
+	// hints of a plugin that is not among them for each pod that the plugin refused.
+	HintKeys map[string]HintKey
 	// InitialBackoff is how long a pod waits after its first failure. It doubles with each further
 	// one, up to MaxBackoff. A MaxBackoff of 0 means no back-off.
 	InitialBackoff, MaxBackoff time.Duration
@@ -71,11 +77,26 @@ type Hint struct {
 	Fn fwk.QueueingHintFn
 }
 
+// HintKey describes what the hints of a plugin read of the pod that they are called for. With many
+// waiting pods, most of which are alike, it saves nearly all calls: the queue calls the hints for
+// one of the pods with equal keys. The queue calls the functions with its lock held.
+type HintKey struct {
+	// Write writes all that the hints read of a pod, except where an event is about this pod
+	// itself: for such an event, the queue calls the hints for the pod. If Write returns false, the
+	// hints are called for this pod.
+	Write func(w *mapkey.Writer, pod *corev1.Pod) bool
+	// Differs reports whether the hints also read other things of a pod after this event, so that
+	// the queue must call them for each pod. nil: they never do.
+	Differs func(oldObj, newObj any) bool
+}
+
 // ruleSet is [Settings], prepared for use. Queue.mu guards it, since profileRules caches results.
 type ruleSet struct {
 	less     fwk.LessFunc
 	order    string
 	profiles map[string]*profileRules
+	// interesting caches for which events, without their labels, any profile has a hint.
+	interesting map[fwk.ClusterEvent]bool
 }
 
 // profileRules is [ProfileSettings], prepared for use. It is not safe for concurrent use: Queue.mu
@@ -94,6 +115,8 @@ type profileRules struct {
 
 	// hints are in a fixed order, so that equal queues make equal decisions.
 	hints []eventHints
+	// asked are the plugins that have hint functions, by name.
+	asked []askedPlugin
 	// events lists the events that each plugin registered for.
 	events map[string][]fwk.ClusterEvent
 	// matches caches the hints that match an event. Without their labels there are about a hundred
@@ -110,6 +133,11 @@ type preEnqueuePlugin struct {
 	plugin fwk.PreEnqueuePlugin
 }
 
+type askedPlugin struct {
+	name string
+	key  HintKey
+}
+
 type eventHints struct {
 	event fwk.ClusterEvent
 	hints []Hint
@@ -118,7 +146,7 @@ type eventHints struct {
 // newRuleSet prepares Settings. Of the plugins it calls Name only. It carries over the profileRules
 // of old whose settings are the same, except those of the names in changed.
 func newRuleSet(s *Settings, old *ruleSet, changed sets.Set[string]) *ruleSet {
-	rs := &ruleSet{less: defaultLess, profiles: map[string]*profileRules{}}
+	rs := &ruleSet{less: defaultLess, profiles: map[string]*profileRules{}, interesting: map[fwk.ClusterEvent]bool{}}
 	if s == nil {
 		return rs
 	}
@@ -159,10 +187,17 @@ func newProfileRules(name string, s *ProfileSettings) *profileRules {
 		return cmp.Or(cmp.Compare(a.event.Resource, b.event.Resource), cmp.Compare(a.event.ActionType, b.event.ActionType),
 			cmp.Compare(a.event.CustomLabel, b.event.CustomLabel))
 	})
+	asked := sets.New[string]()
 	for _, eh := range p.hints {
 		for _, hint := range eh.hints {
 			p.events[hint.Plugin] = append(p.events[hint.Plugin], eh.event)
+			if hint.Fn != nil {
+				asked.Insert(hint.Plugin)
+			}
 		}
+	}
+	for _, plugin := range sets.List(asked) {
+		p.asked = append(p.asked, askedPlugin{name: plugin, key: s.HintKeys[plugin]})
 	}
 	return p
 }
@@ -192,12 +227,15 @@ func (rs *ruleSet) interested(event fwk.ClusterEvent) bool {
 	if schedframework.ClusterEventIsWildCard(event) {
 		return true
 	}
-	for _, p := range rs.profiles {
-		if len(p.matching(event)) != 0 {
-			return true
+	event.CustomLabel = "" // labels do not take part in matching
+	interesting, known := rs.interesting[event]
+	if !known {
+		for _, p := range rs.profiles {
+			interesting = interesting || len(p.matching(event)) != 0
 		}
+		rs.interesting[event] = interesting
 	}
-	return false
+	return interesting
 }
 
 // defaultLess is the order of kube-scheduler's PrioritySort plugin.

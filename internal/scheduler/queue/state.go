@@ -54,13 +54,8 @@ func (q *Queue) Counts() Counts {
 		InFlight:       q.inFlight.pods,
 		InFlightEvents: q.inFlight.len(),
 	}
-	for _, e := range q.unschedulable.entries {
-		if e.place == Gated {
-			c.Gated++
-		} else {
-			c.Unschedulable++
-		}
-	}
+	c.Gated = q.unschedulable.gated()
+	c.Unschedulable = len(q.unschedulable.entries) - c.Gated
 	return c
 }
 

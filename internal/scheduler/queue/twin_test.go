@@ -25,6 +25,7 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/livesched/livesched/internal/mapkey"
 	ownmetrics "github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
@@ -172,13 +173,18 @@ func (w *twinWorld) preEnqueue(plugin string, pod *corev1.Pod) answer {
 // twinToken is the object of an event.
 type twinToken struct{ n int }
 
-// twinHint is a hint whose result is arbitrary but deterministic.
+// twinHint is a hint whose result is arbitrary but deterministic. P0 and P1 read the UID and the
+// label of a pod, P2 the label, and P3 the label and, after some events, the UID. After an event
+// about the pod itself, all read the UID.
 func twinHint(plugin string, pod *corev1.Pod, newObj any) answer {
 	h := fnv.New32()
 	if token, ok := newObj.(*twinToken); ok {
 		fmt.Fprint(h, token.n)
 	}
-	fmt.Fprint(h, plugin, pod.UID, pod.Labels["l"])
+	fmt.Fprint(h, plugin, pod.Labels["l"])
+	if about, ok := newObj.(*corev1.Pod); ok && about.UID == pod.UID || plugin < "P2" || plugin == "P3" && twinDiffers(nil, newObj) {
+		fmt.Fprint(h, pod.UID)
+	}
 	switch h.Sum32() % 12 {
 	case 0, 1:
 		return yes
@@ -190,12 +196,28 @@ func twinHint(plugin string, pod *corev1.Pod, newObj any) answer {
 	return no
 }
 
+// twinDiffers is HintKey.Differs of P3.
+func twinDiffers(_, newObj any) bool {
+	token, ok := newObj.(*twinToken)
+	return ok && token.n%3 == 0
+}
+
+// twinKeys are the keys of P2 and P3. Pods with one of the labels have none.
+func twinKeys() map[string]HintKey {
+	write := func(w *mapkey.Writer, pod *corev1.Pod) bool {
+		w.Text(pod.Labels["l"])
+		return pod.Labels["l"] != "3"
+	}
+	return map[string]HintKey{"P2": {Write: write}, "P3": {Write: write, Differs: twinDiffers}}
+}
+
 func (w *twinWorld) profile() *ProfileSettings {
 	p := &ProfileSettings{
 		InitialBackoff:     time.Duration(w.r.IntN(4)) * 700 * time.Millisecond,
 		MaxBackoff:         time.Duration(w.r.IntN(4)) * 4 * time.Second,
 		MaxInUnschedulable: time.Duration(1+w.r.IntN(5)) * time.Minute,
 		Hints:              HintMap{},
+		HintKeys:           twinKeys(),
 	}
 	for _, name := range twinPlugins {
 		if w.r.IntN(3) == 0 {
@@ -490,6 +512,8 @@ func (w *twinWorld) event() {
 	var newObj any = &twinToken{w.tokens}
 	if event.Resource == fwk.WildCard {
 		newObj = nil
+	}
+	if event.Resource == fwk.WildCard || event.Resource == fwk.Pod && w.r.IntN(2) == 0 {
 		if pod, ok := anyOf(w.r, w.pending()); ok {
 			newObj = pod
 		}
@@ -498,7 +522,10 @@ func (w *twinWorld) event() {
 	if w.r.IntN(4) == 0 {
 		precheck = func(pod *corev1.Pod) bool { return *pod.Spec.Priority > 0 }
 	}
-	w.queue.Move(logger, event, nil, newObj, precheck)
+	m := newMove(w.queue, logger, clusterEvent{event: event, newObj: newObj}, precheck)
+	for m.maxPods = 1 + w.r.IntN(8); m.runTurn(); m.maxPods = 1 + w.r.IntN(8) {
+		w.note("an event that takes several turns")
+	}
 	w.model.move(event, newObj, precheck)
 }
 
@@ -517,13 +544,13 @@ func (w *twinWorld) activate() {
 
 func (w *twinWorld) tick() {
 	w.clock.Step(time.Duration(w.r.IntN(4000)) * time.Millisecond)
-	w.queue.withLock(func() { w.queue.flushBackoffLocked(logger) })
+	w.queue.flushBackoff(logger)
 	w.model.moveCompleted()
 }
 
 func (w *twinWorld) flush() {
 	w.clock.Step(time.Duration(w.r.IntN(100)) * time.Second)
-	w.queue.withLock(func() { w.queue.flushUnschedulableLocked(logger) })
+	w.queue.flushUnschedulable(logger)
 	w.model.flush()
 }
 
@@ -777,6 +804,7 @@ func (w *twinWorld) compareStructure() {
 	for i, e := range q.unschedulable.entries {
 		check(e, i, e.place.awaitsEvent())
 	}
+	w.compareGroups()
 	for e := q.inFlight.first; e != nil; e = e.flight.next {
 		if found[e] || e.place != InFlight || e.info != nil || q.pods[e.pod.UID] != e {
 			w.fatalf("%s is misplaced: %+v", e.pod.UID, e)
@@ -785,6 +813,48 @@ func (w *twinWorld) compareStructure() {
 	}
 	if len(found) != len(q.pods) {
 		w.fatalf("%d pods are in places, %d are known", len(found), len(q.pods))
+	}
+}
+
+// compareGroups checks that each waiting pod is in the one group that it belongs to, and that no
+// group is empty.
+func (w *twinWorld) compareGroups() {
+	waiting := &w.queue.unschedulable
+	grouped := 0
+	for i, k := range waiting.ordered {
+		if k.index != i || waiting.kinds[k.kindKey] != k || k.pods == 0 {
+			w.fatalf("kind %+v is misplaced", k.kindKey)
+		}
+		known := len(k.byKey)
+		if k.unknown != nil {
+			known++
+		}
+		if known != len(k.groups) {
+			w.fatalf("kind %+v has %d groups and knows %d", k.kindKey, len(k.groups), known)
+		}
+		pods := 0
+		for j, g := range k.groups {
+			if g.index != j || g.kind != k || len(g.entries) == 0 || g != k.unknown && k.byKey[g.key] != g {
+				w.fatalf("group %q of kind %+v is misplaced", g.key, k.kindKey)
+			}
+			for n, e := range g.entries {
+				key, ok := waiting.keyOf(e)
+				if e.group != g || e.indexInGroup != n || kindOf(e) != k.kindKey || ok != (g != k.unknown) || ok && string(key) != g.key {
+					w.fatalf("%s is in a wrong group", e.pod.UID)
+				}
+			}
+			pods += len(g.entries)
+			if len(g.entries) > 1 && g != k.unknown {
+				w.note("a group of several pods")
+			}
+		}
+		if pods != k.pods {
+			w.fatalf("kind %+v counts %d pods of %d", k.kindKey, k.pods, pods)
+		}
+		grouped += pods
+	}
+	if len(waiting.kinds) != len(waiting.ordered) || grouped != len(waiting.entries) {
+		w.fatalf("%d of %d pods are in groups of %d of %d kinds", grouped, len(waiting.entries), len(waiting.ordered), len(waiting.kinds))
 	}
 }
 

@@ -302,6 +302,21 @@ func (w *upstreamWorld) done() {
 	}
 }
 
+// late reports whether a pod was queued and popped again since it was popped.
+func (w *upstreamWorld) late(p *schedframework.QueuedPodInfo) bool {
+	w.ours.mu.Lock() // Run is running
+	defer w.ours.mu.Unlock()
+	e := w.ours.pods[p.Pod.UID]
+	return e != nil && e.place == InFlight && !sameLife(e, p)
+}
+
+// infoOf returns the info of a waiting pod.
+func (w *upstreamWorld) infoOf(uid types.UID) *schedframework.QueuedPodInfo {
+	w.ours.mu.Lock()
+	defer w.ours.mu.Unlock()
+	return w.ours.pods[uid].info
+}
+
 // requeue does what the failure handler of kube-scheduler does with the queue.
 func (w *upstreamWorld) requeue() {
 	if len(w.popped) == 0 {
@@ -310,12 +325,7 @@ func (w *upstreamWorld) requeue() {
 	i := w.r.IntN(len(w.popped))
 	p := w.popped[i]
 	w.popped = slices.Delete(w.popped, i, i+1)
-	late := false
-	w.ours.withLock(func() {
-		e := w.ours.pods[p.ours.Pod.UID]
-		late = e != nil && e.place == InFlight && !sameLife(e, p.ours)
-	})
-	if late {
+	if w.late(p.ours) {
 		return
 	}
 	var refusedBy, pendingBy []string
@@ -456,7 +466,7 @@ func (w *upstreamWorld) compare() {
 		if !ok {
 			w.fatalf("upstream does not know %s, which is %v", s.Pod.UID, s.Place)
 		}
-		w.ours.withLock(func() { w.compareInfo(w.ours.pods[s.Pod.UID].info, info) })
+		w.compareInfo(w.infoOf(s.Pod.UID), info)
 		if s.Place == Backoff && !s.BackoffEnd.Equal(info.BackoffExpiration) {
 			w.fatalf("%s backs off until %v, upstream until %v", s.Pod.UID, s.BackoffEnd, info.BackoffExpiration)
 		}
@@ -494,6 +504,8 @@ func nominatedUIDs(n fwk.PodNominator, node string) sets.Set[types.UID] {
 }
 
 func (w *upstreamWorld) compareInfo(ours, theirs *schedframework.QueuedPodInfo) {
+	w.ours.mu.Lock() // Run is running
+	defer w.ours.mu.Unlock()
 	first := func(info *schedframework.QueuedPodInfo) time.Time {
 		if info.InitialAttemptTimestamp == nil {
 			return time.Time{}
