@@ -21,13 +21,7 @@ import (
 
 var _ = Describe("The flow schemas of config/flowcontrol", Ordered, func() {
 	BeforeAll(func(ctx context.Context) {
-		schemas := manifests(filepath.Join(testcluster.Root(), "config", "flowcontrol"))
-		create(ctx, schemas...)
-		DeferCleanup(func(ctx context.Context) {
-			for _, object := range schemas {
-				Expect(k8s.Delete(ctx, object)).To(Succeed())
-			}
-		})
+		createUntilEnd(ctx, manifests(filepath.Join(testcluster.Root(), "config", "flowcontrol"))...)
 	})
 
 	// The authorizer may refuse the requests: the API server assigns the priority before.
@@ -38,8 +32,7 @@ var _ = Describe("The flow schemas of config/flowcontrol", Ordered, func() {
 		Expect(k8s.Get(ctx, client.ObjectKey{Name: schema}, wanted)).To(Succeed())
 		Expect(k8s.Get(ctx, client.ObjectKey{Name: level}, priority)).To(Succeed())
 		var last http.Header
-		config := rest.CopyConfig(cluster.Config)
-		config.Impersonate = rest.ImpersonationConfig{UserName: account, Groups: []string{"system:serviceaccounts", "system:authenticated"}}
+		config := configAs(account)
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 			return roundTripper(func(r *http.Request) (*http.Response, error) {
 				response, err := next.RoundTrip(r)
@@ -71,6 +64,15 @@ var _ = Describe("The flow schemas of config/flowcontrol", Ordered, func() {
 		}),
 	)
 })
+
+// configAs returns a client configuration with the rights of a service account, and without a limit
+// of its rate.
+func configAs(account string) *rest.Config {
+	config := rest.CopyConfig(cluster.Config)
+	config.QPS = -1
+	config.Impersonate = rest.ImpersonationConfig{UserName: account, Groups: []string{"system:serviceaccounts", "system:authenticated"}}
+	return config
+}
 
 // roundTripper is an [http.RoundTripper] that is a function.
 type roundTripper func(*http.Request) (*http.Response, error)

@@ -77,8 +77,12 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	Expect(os.WriteFile(policy, []byte(auditPolicy), 0o600)).To(Succeed())
 	var err error
 	cluster, err = testcluster.StartWith(ctx, controlplane.Options{
-		Progress:       os.Stderr,
-		APIServerFlags: []string{"--audit-policy-file=" + policy, "--audit-log-path=" + auditLog},
+		Progress: os.Stderr,
+		APIServerFlags: []string{
+			"--audit-policy-file=" + policy, "--audit-log-path=" + auditLog,
+			// The limits of a small API server, which one client can reach.
+			"--max-requests-inflight=20", "--max-mutating-requests-inflight=10",
+		},
 	})
 	Expect(err).NotTo(HaveOccurred())
 	k8s = cluster.Client
@@ -102,6 +106,17 @@ func create(ctx context.Context, objects ...client.Object) {
 	for _, object := range objects {
 		Expect(k8s.Create(ctx, object)).To(Succeed())
 	}
+}
+
+// createUntilEnd creates objects, and deletes them at the end of the spec or container.
+func createUntilEnd(ctx context.Context, objects ...client.Object) {
+	GinkgoHelper()
+	create(ctx, objects...)
+	DeferCleanup(func(ctx context.Context) {
+		for _, object := range objects {
+			Expect(k8s.Delete(ctx, object)).To(Succeed())
+		}
+	})
 }
 
 func profile(name string) *v1alpha1.SchedulerProfile {

@@ -43,7 +43,7 @@ type Durable struct {
 // newDurable creates the durable state of the process. scope belongs to the process.
 func newDurable(ctx context.Context, env *Environment, scope *informers.Scope) (*Durable, error) {
 	core, storage := scope.Core().V1(), scope.Storage().V1()
-	binder, err := volumebinding.NewVolumeBinder(klog.FromContext(ctx), env.Client, features(),
+	binder, err := volumebinding.NewVolumeBinder(klog.FromContext(ctx), binderClient{env.Client}, features(),
 		core.Pods(), core.Nodes(), storage.CSINodes(), core.PersistentVolumeClaims(), core.PersistentVolumes(), storage.StorageClasses(),
 		volumebinding.CapacityCheck{CSIDriverInformer: storage.CSIDrivers(), CSIStorageCapacityInformer: storage.CSIStorageCapacities()},
 		binderTimeout)
