@@ -68,7 +68,8 @@ var _ = Describe("livesched beside an account that floods the API server", Order
 		lease := leaseOf(ctx)
 		Expect(lease.Spec.LeaseTransitions).To(Equal(transitions))
 		Expect(lease.Spec.RenewTime.Time).To(BeTemporally(">", began.Add(leaseDuration/2)), "it is renewed")
-		// More requests of this priority may be served after a while, but the flood takes their room.
+		// More requests of this priority may be served after a while, but the flood takes their
+		// room.
 		Eventually(noResponse).WithArguments(ctx).Should(Succeed(), "the API server is still at its limits")
 	})
 })
