@@ -14,8 +14,12 @@ import (
 	"github.com/livesched/livesched/hack/bench/cluster"
 )
 
-// runTimeout bounds one run.
-const runTimeout = 10 * time.Minute
+// A run may take runTimeout, and timeoutPerStuck for each pod of a backlog: slower schedulers refuse
+// some twenty a second.
+const (
+	runTimeout      = 10 * time.Minute
+	timeoutPerStuck = 60 * time.Millisecond
+)
 
 // bench is a cluster on which contenders are measured.
 type bench struct {
@@ -41,12 +45,16 @@ type outcome struct {
 
 // measure runs a scenario with a contender, and deletes the pods.
 func (b *bench) measure(ctx context.Context, kind, name string) (map[string]float64, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, runTimeout, fmt.Errorf("not done within %v", runTimeout))
+	s := scenarios[kind]
+	timeout := runTimeout
+	if s.beside {
+		timeout += time.Duration(b.options.backlog) * timeoutPerStuck
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not done within %v", timeout))
 	defer cancel()
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	b.Pods.Reset()
-	s := scenarios[kind]
 	pods := s.pods(b.Nodes, b.options.pods)
 	if s.filled {
 		if err := b.fill(ctx); err != nil {
@@ -58,10 +66,14 @@ func (b *bench) measure(ctx context.Context, kind, name string) (map[string]floa
 		return nil, err
 	}
 	var o *outcome
-	if s.running {
-		o, err = b.whileRunning(ctx, pods, func() (running, error) { return start(fail) })
-	} else {
-		o, err = b.withBacklog(ctx, pods, s, func() (running, error) { return start(fail) })
+	launch := func() (running, error) { return start(fail) }
+	switch {
+	case s.running:
+		o, err = b.whileRunning(ctx, pods, launch)
+	case s.beside:
+		o, err = b.besideBacklog(ctx, pods, launch)
+	default:
+		o, err = b.withBacklog(ctx, pods, s, launch)
 	}
 	if err != nil {
 		return nil, err
@@ -122,6 +134,46 @@ func (b *bench) whileRunning(ctx context.Context, pods []*corev1.Pod, start func
 		return b.Pods.Wait(ctx, func(p *cluster.Pods) bool { return p.Bound == len(pods)-1 })
 	}()
 	return o, b.finish(o, r, err, used, before)
+}
+
+// besideBacklog creates the pods once the contender has refused all pods of a backlog.
+func (b *bench) besideBacklog(ctx context.Context, pods []*corev1.Pod, start func() (running, error)) (o *outcome, err error) {
+	stuck := stuckPods(b.options.backlog, b.options.backlogJobs)
+	if err := b.createBacklog(ctx, append(stuck, pods[0])); err != nil {
+		return nil, err
+	}
+	r, err := start()
+	if err != nil {
+		return nil, err
+	}
+	o = &outcome{}
+	var used cluster.Usage
+	var before time.Duration
+	err = func() error {
+		err := b.Pods.Wait(ctx, func(p *cluster.Pods) bool { return p.Bound == 1 && p.Refused == len(stuck) })
+		if err != nil {
+			return err
+		}
+		o.started = time.Now()
+		if used, err = r.usage(); err != nil {
+			return err
+		}
+		if before, err = b.CPU(); err != nil {
+			return err
+		}
+		err = cluster.Each(ctx, len(pods)-1, func(ctx context.Context, i int) error { return b.Create(ctx, pods[i+1]) })
+		if err != nil {
+			return fmt.Errorf("creating the pods: %w", err)
+		}
+		return b.Pods.Wait(ctx, func(p *cluster.Pods) bool { return p.Bound == len(pods) })
+	}()
+	if err := b.finish(o, r, err, used, before); err != nil {
+		return nil, err
+	}
+	for _, other := range append(stuck, pods[0]) {
+		delete(o.measured, other.Name)
+	}
+	return o, nil
 }
 
 // finish records the usage and stops the contender. err is the result of the run.

@@ -7,13 +7,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/livesched/livesched/hack/bench/cluster"
 	"github.com/livesched/livesched/test/workload"
@@ -31,6 +34,9 @@ const (
 	// unschedulable is a backlog of basic pods, followed by five times as many pods that fit on no
 	// node.
 	unschedulable = "unschedulable"
+	// besideBacklog creates basic pods while a scheduler runs that has already refused a backlog of
+	// pods that fit on no node. The figures are about the basic pods only.
+	besideBacklog = "backlog"
 )
 
 const (
@@ -38,8 +44,8 @@ const (
 	minPods = 8
 	// behind is the number of unschedulable pods for each other pod.
 	behind = 5
-	// backlog is the number of pods that wait in the scenario churn.
-	backlog = 200
+	// churnWaiting is the number of pods that wait in the scenario churn.
+	churnWaiting = 200
 	// podsPerNode is the number of pods that a node has room for.
 	podsPerNode = 80
 )
@@ -61,6 +67,8 @@ type scenario struct {
 	filled bool
 	// running means that the scheduler runs before the pods are created.
 	running bool
+	// beside means that a backlog of refused pods waits when the pods are created.
+	beside bool
 	// settled means that the final placement of the pods is meaningful.
 	settled bool
 }
@@ -73,6 +81,11 @@ func makeScenarios() map[string]scenario {
 			pods:    func(nodes, n int) []*corev1.Pod { return podsOf(workload.Mixed, nodes, n) },
 			room:    func(nodes int) int { return podsPerNode * nodes },
 			running: true,
+		},
+		besideBacklog: {
+			pods:   func(nodes, n int) []*corev1.Pod { return podsOf(workload.Basic, nodes, n) },
+			room:   func(nodes int) int { return podsPerNode * nodes },
+			beside: true,
 		},
 		preemption: {
 			pods:   func(nodes, n int) []*corev1.Pod { return adapt(podsOf(workload.Basic, nodes, n/4), important) },
@@ -135,6 +148,29 @@ var (
 	hopeless = resource.MustParse("100") // no node has so many
 )
 
+// stuckPods returns pods that fit on no node, of a number of Jobs in turn. 0: each is of a Job of its
+// own. Like pods of real Jobs, they have labels that name the Job.
+func stuckPods(n, jobs int) []*corev1.Pod {
+	from := workload.Pods{Kind: workload.Basic, SchedulerName: cluster.SchedulerName}
+	pods := make([]*corev1.Pod, n)
+	for i := range pods {
+		pod := from.Pod(i)
+		tooLarge(pod)
+		job := fmt.Sprintf("stuck-%06d", i)
+		pod.Name = job + "-0"
+		if jobs > 0 {
+			job = fmt.Sprintf("stuck-%06d", i%jobs)
+		}
+		uid := "uid-" + job
+		maps.Copy(pod.Labels, map[string]string{batchv1.JobNameLabel: job, batchv1.ControllerUidLabel: uid})
+		pod.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: "batch/v1", Kind: "Job", Name: job, UID: types.UID(uid), Controller: new(true),
+		}}
+		pods[i] = pod
+	}
+	return pods
+}
+
 func ask(pod *corev1.Pod, cpu resource.Quantity) {
 	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = cpu
 }
@@ -178,8 +214,8 @@ func (b *bench) churn(ctx context.Context, pods []*corev1.Pod) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		created := 0
-		for batch := range slices.Chunk(pods, backlog/4) {
-			err := b.Pods.Wait(ctx, func(p *cluster.Pods) bool { return created-p.Bound <= backlog-len(batch) })
+		for batch := range slices.Chunk(pods, churnWaiting/4) {
+			err := b.Pods.Wait(ctx, func(p *cluster.Pods) bool { return created-p.Bound <= churnWaiting-len(batch) })
 			if err != nil {
 				return err
 			}

@@ -28,7 +28,9 @@ type options struct {
 	kinds      []string
 	contenders []string
 	pods, runs int
-	livesched  string
+	// backlog is the number of pods that fit nowhere in the scenario backlog, of backlogJobs Jobs.
+	backlog, backlogJobs int
+	livesched            string
 }
 
 // Command returns the subcommand.
@@ -42,10 +44,12 @@ func Command() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.IntSliceVar(&o.nodes, "nodes", []int{1000, 5000}, "nodes of the clusters")
-	flags.StringSliceVar(&o.kinds, "kinds", defaultKinds, "kinds of pods, or what else happens: "+churn+", "+preemption+", "+unschedulable)
+	flags.StringSliceVar(&o.kinds, "kinds", defaultKinds, "kinds of pods, or what else happens: "+churn+", "+preemption+", "+unschedulable+", "+besideBacklog)
 	flags.StringSliceVar(&o.contenders, "contenders", []string{bindOnly, kubeScheduler, livesched},
 		fmt.Sprint("who binds; there are ", slices.Sorted(maps.Keys(contenders))))
 	flags.IntVar(&o.pods, "pods", 4000, "pods to schedule; a quarter of them for "+preemption+" and "+unschedulable+", where five times as many others come behind")
+	flags.IntVar(&o.backlog, "backlog", 5000, "pods that fit nowhere and wait while those of "+besideBacklog+" are scheduled")
+	flags.IntVar(&o.backlogJobs, "backlog-jobs", 0, "Jobs that these pods are of; 0: each is of a Job of its own")
 	flags.IntVar(&o.runs, "runs", 3, "runs of each contender, in turn; medians are printed")
 	flags.StringVar(&o.livesched, "livesched", "bin/livesched", "the livesched to measure")
 	report.AddFlags(cmd)
@@ -54,11 +58,18 @@ func Command() *cobra.Command {
 
 func (o *options) validate() error {
 	return errors.Join(
-		report.Positive("nodes", o.nodes...), report.Positive("runs", o.runs),
+		report.Positive("nodes", o.nodes...), report.Positive("runs", o.runs), o.validBacklog(),
 		report.OneOf("kinds", o.kinds, slices.Sorted(maps.Keys(scenarios))),
 		report.OneOf("contenders", o.contenders, slices.Sorted(maps.Keys(contenders))),
 		o.enoughPods(), o.enoughRoom(),
 	)
+}
+
+func (o *options) validBacklog() error {
+	if o.backlog < 0 || o.backlogJobs < 0 {
+		return errors.New("--backlog and --backlog-jobs must not be negative")
+	}
+	return nil
 }
 
 func (o *options) enoughPods() error {
