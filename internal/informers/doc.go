@@ -25,5 +25,6 @@
 // of everything else. And an informer is empty when it is new: do not use the listers of a new
 // scope before WaitForSync.
 //
-// A kind that the API server does not serve is not an error: see Scope.Missing.
+// A kind that the API server does not serve is not an error. Its informers are empty until the API
+// server does: see Scope.Missing and Source.Probe.
 package informers

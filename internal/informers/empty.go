@@ -10,8 +10,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// emptyInformer replaces the informer of a kind that the API server does not serve. It is synced,
-// always empty, and has no goroutine. client-go's informer would retry forever and never sync.
+// emptyInformer replaces an informer that is not available. It is synced, always empty, and has no
+// goroutine. client-go's informer would retry forever and never sync. See also lateInformer.
 type emptyInformer struct {
 	store toolscache.Indexer
 	done  toolscache.DoneChecker

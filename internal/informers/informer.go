@@ -20,8 +20,9 @@ type informer struct {
 	toolscache.SharedIndexInformer
 	kind  kind
 	scope *Scope
-	// acquired reports whether the source counts the scope as a user.
-	acquired bool
+	// acquired is the kind as whose user the source counts the scope, nil if it does not. It
+	// differs from kind if that was unknown at first. scope.mu guards it.
+	acquired *kind
 	// handlers are the handlers that were added through the scope and not removed. scope.mu guards
 	// it.
 	handlers map[toolscache.ResourceEventHandlerRegistration]*gate

@@ -34,10 +34,9 @@ type Scope struct {
 	mu        sync.Mutex // guards the rest, and the handlers of the informers; never held while waiting for the API server
 	closed    bool
 	informers map[kind]*informer // requested informers, including empty ones
-	missing   []schema.GroupVersionKind
-	failures  map[string]error // by what was requested
-	owner     string           // of handlers that are added now
-	deaf      bool             // handlers that are added now are ignored
+	failures  map[string]error   // by what was requested
+	owner     string             // of handlers that are added now
+	deaf      bool               // handlers that are added now are ignored
 }
 
 // SetOwner sets the owner of the handlers that are added from now on, for reports of their panics.
@@ -61,8 +60,8 @@ func (s *Scope) IgnoreHandlers(ignore bool) {
 // the manager's cache.
 //
 // It always returns a usable informer: if none is available, an empty one that counts as synced. If
-// the server does not serve the kind, Missing lists it. All other errors are returned by
-// [Scope.Err] and [Scope.WaitForSync].
+// the server does not serve the kind, Missing lists it until the server does. All other errors are
+// returned by [Scope.Err] and [Scope.WaitForSync].
 func (s *Scope) InformerFor(obj runtime.Object, _ internalinterfaces.NewInformerFunc) toolscache.SharedIndexInformer {
 	k, err := kindOf(obj, s.source.scheme)
 	if err != nil {
@@ -120,8 +119,7 @@ func (s *Scope) kindFor(gvr schema.GroupVersionResource) (schema.GroupVersionKin
 	return gvr.GroupVersion().WithKind(gvr.Resource), nil
 }
 
-// informer returns the scope's informer of a kind. The result, including an empty informer, does
-// not change during the lifetime of the scope.
+// informer returns the scope's informer of a kind, which is the same for the lifetime of the scope.
 func (s *Scope) informer(k kind) *informer {
 	if known := s.known(k); known != nil {
 		return known
@@ -140,12 +138,15 @@ func (s *Scope) informer(k kind) *informer {
 		return known
 	case err == nil:
 		i := s.wrap(k, shared)
-		i.acquired = true
+		i.acquired = &k
 		s.informers[k] = i
 		return i
 	case meta.IsNoMatchError(err):
-		s.missing = append(s.missing, k.GroupVersionKind)
-		s.source.logger.V(2).Info("The API server does not serve a requested kind; assuming that there are no objects", "kind", k.String())
+		s.source.logger.V(2).Info("The API server does not serve a requested kind; assuming that there are no objects until it does", "kind", k.String())
+		i := s.wrap(k, newLateInformer(k))
+		s.informers[k] = i
+		s.source.expect(i)
+		return i
 	default:
 		s.failures[k.String()] = err
 	}
@@ -183,16 +184,16 @@ func (s *Scope) wrap(k kind, shared toolscache.SharedIndexInformer) *informer {
 	}
 }
 
-// Missing returns the requested kinds that the API server did not serve, sorted. Their informers
-// stay empty during the lifetime of the scope; the next scope requests them again. A resource whose
-// kind is unknown (see Dynamic) appears with the name of the resource as its kind.
+// Missing returns the requested kinds that the API server does not serve, sorted. Their informers
+// are empty until it does: see [Source.Probe]. A resource whose kind is unknown (see Dynamic)
+// appears with the name of the resource as its kind.
 func (s *Scope) Missing() []schema.GroupVersionKind {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	missing := slices.Clone(s.missing)
-	slices.SortFunc(missing, func(a, b schema.GroupVersionKind) int { return cmp.Compare(a.String(), b.String()) })
-	return slices.Compact(missing)
+	return missingKinds(s.informers)
 }
+
+func compareKinds(a, b schema.GroupVersionKind) int { return cmp.Compare(a.String(), b.String()) }
 
 // Err returns the errors of requested informers that are not available, nil if all are. Kinds that
 // the API server does not serve are not errors.
@@ -227,13 +228,14 @@ func (s *Scope) removeHandlers() []kind {
 	s.closed = true
 	var acquired []kind
 	for k, i := range s.informers {
+		s.source.forget(i)
 		for registration := range i.handlers {
 			if err := i.removeLocked(registration); err != nil {
 				s.source.logger.Error(err, "Failed to remove an event handler", "kind", k.String())
 			}
 		}
-		if i.acquired {
-			acquired = append(acquired, k)
+		if i.acquired != nil {
+			acquired = append(acquired, *i.acquired)
 		}
 	}
 	return acquired

@@ -134,7 +134,7 @@ var _ = Describe("A scope", func() {
 		bars := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "bars"}
 		m := startManager(controlPlane.Config())
 		before := m.newScope()
-		_, err := before.Dynamic(bars)
+		early, err := before.Dynamic(bars)
 		Expect(err).NotTo(HaveOccurred())
 		expectSync(before)
 		Expect(before.Missing()).To(ConsistOf(bars.GroupVersion().WithKind("bars")))
@@ -146,6 +146,18 @@ var _ = Describe("A scope", func() {
 		Expect(err).NotTo(HaveOccurred())
 		expectSync(after)
 		Expect(after.Missing()).To(BeEmpty())
+
+		By("completing the earlier scope")
+		seen := make(chan any, 1)
+		_, err = early.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: func(obj any) { seen <- obj }})
+		Expect(err).NotTo(HaveOccurred())
+		m.source.Probe(ctx)
+		Expect(before.Missing()).To(BeEmpty())
+		bar := newFoo("a")
+		bar.SetKind("Bar")
+		_, err = dynamic.NewForConfigOrDie(controlPlane.Config()).Resource(bars).Namespace(createNamespace(ctx)).Create(ctx, bar, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(seen).Should(Receive())
 	})
 
 	It("names the kind that the API server forbids, and the manager continues", func(ctx SpecContext) {

@@ -31,10 +31,12 @@ type Source struct {
 	// map, to which AddIndexers writes; it can be read under this lock.
 	indexers sync.Mutex
 
-	mu sync.Mutex // guards shared and its values; held while an informer is removed from the cache
+	mu sync.Mutex // guards the rest and the values of shared; held while an informer is removed from the cache
 	// shared holds the informers that scopes use or have used. Invariant: an entry without users
 	// has synced.
 	shared map[kind]*sharedInformer
+	// late are the informers of open scopes whose kind is missing.
+	late map[*informer]struct{}
 }
 
 // sharedInformer is an informer of the cache and the number of scopes that use it.
@@ -55,6 +57,7 @@ func NewSource(cache ctrlcache.Cache, mapper meta.RESTMapper, scheme *runtime.Sc
 		scheme: scheme,
 		logger: logger,
 		shared: map[kind]*sharedInformer{},
+		late:   map[*informer]struct{}{},
 	}
 }
 
@@ -163,6 +166,23 @@ func (s *Source) release(k kind) {
 func (s *Source) addIndexers(to toolscache.Indexer, add func(toolscache.Indexers) error, indexers toolscache.Indexers) error {
 	s.indexers.Lock()
 	defer s.indexers.Unlock()
+	return addMissingIndexers(to, add, indexers)
+}
+
+// moveIndexers adds the indexers of an empty store to an informer, and calls then before others can
+// be added.
+func (s *Source) moveIndexers(from toolscache.Indexer, to toolscache.SharedIndexInformer, then func()) error {
+	s.indexers.Lock()
+	defer s.indexers.Unlock()
+	if err := addMissingIndexers(to.GetIndexer(), to.AddIndexers, from.GetIndexers()); err != nil {
+		return err
+	}
+	then()
+	return nil
+}
+
+// addMissingIndexers is addIndexers under the lock.
+func addMissingIndexers(to toolscache.Indexer, add func(toolscache.Indexers) error, indexers toolscache.Indexers) error {
 	existing := to.GetIndexers()
 	missing := toolscache.Indexers{}
 	for name, function := range indexers {

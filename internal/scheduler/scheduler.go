@@ -180,6 +180,7 @@ func (s *Scheduler) Start(ctx context.Context) error {
 
 	var running sync.WaitGroup
 	running.Go(func() { p.cache.Run(ctx) })
+	running.Go(func() { s.cfg.Informers.Run(ctx) })
 	p.queue.Run(ctx)
 	deadline = s.cfg.Clock.Now().Add(writesEnd)
 	p.stop()

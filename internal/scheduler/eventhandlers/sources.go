@@ -40,7 +40,7 @@ type source struct {
 	users int
 }
 
-// missing reports that the API server did not serve the resource when the source was made.
+// missing reports that the API server does not serve the resource.
 func (s *source) missing() bool { return s.scope != nil && len(s.scope.Missing()) > 0 }
 
 // permanent holds the resources that have their own handlers (see Listen and ListenToDevices) until

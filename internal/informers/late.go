@@ -1,0 +1,143 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package informers
+
+import (
+	"sync/atomic"
+	"time"
+
+	toolscache "k8s.io/client-go/tools/cache"
+)
+
+// lateInformer is the informer of a kind that the API server does not serve. It is empty and counts
+// as synced until become gives it the shared informer of the kind, whose objects are then reported
+// to its handlers as new.
+//
+// Readers use current without a lock. The scope calls the methods that add and remove handlers, and
+// become, under its lock, which guards waiting.
+type lateInformer struct {
+	*emptyInformer // until there is a shared informer
+	shared         atomic.Pointer[toolscache.SharedIndexInformer]
+	// waiting are the handlers that were added before.
+	waiting []*lateRegistration
+}
+
+var _ toolscache.SharedIndexInformer = (*lateInformer)(nil)
+
+func newLateInformer(k kind) *lateInformer { return &lateInformer{emptyInformer: newEmptyInformer(k)} }
+
+// lateRegistration is a handler that was added before there was a shared informer. It counts as
+// synced: there was nothing to report.
+type lateRegistration struct {
+	emptyRegistration
+	handler toolscache.ResourceEventHandler
+	options toolscache.HandlerOptions
+	// current is the registration at the shared informer, nil until there is one.
+	current toolscache.ResourceEventHandlerRegistration
+}
+
+// current returns the informer that answers now.
+func (l *lateInformer) current() toolscache.SharedIndexInformer {
+	if shared := l.shared.Load(); shared != nil {
+		return *shared
+	}
+	return l.emptyInformer
+}
+
+// isEmpty reports whether there is no shared informer yet.
+func (l *lateInformer) isEmpty() bool { return l.shared.Load() == nil }
+
+// become makes shared, which has synced, answer from now on.
+func (l *lateInformer) become(shared toolscache.SharedIndexInformer, source *Source) error {
+	if err := source.moveIndexers(l.store, shared, func() { l.shared.Store(&shared) }); err != nil {
+		return err
+	}
+	for _, r := range l.waiting {
+		current, err := shared.AddEventHandlerWithOptions(r.handler, r.options)
+		if err != nil {
+			return err
+		}
+		r.current = current
+	}
+	l.waiting = nil
+	return nil
+}
+
+func (l *lateInformer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler, options toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+	if !l.isEmpty() {
+		return l.current().AddEventHandlerWithOptions(handler, options)
+	}
+	r := &lateRegistration{emptyRegistration: emptyRegistration{done: l.done}, handler: handler, options: options}
+	l.waiting = append(l.waiting, r)
+	return r, nil
+}
+
+func (l *lateInformer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	return l.AddEventHandlerWithOptions(handler, toolscache.HandlerOptions{})
+}
+
+func (l *lateInformer) AddEventHandlerWithResyncPeriod(handler toolscache.ResourceEventHandler, period time.Duration) (toolscache.ResourceEventHandlerRegistration, error) {
+	return l.AddEventHandlerWithOptions(handler, toolscache.HandlerOptions{ResyncPeriod: &period})
+}
+
+func (l *lateInformer) RemoveEventHandler(registration toolscache.ResourceEventHandlerRegistration) error {
+	r, late := registration.(*lateRegistration)
+	if !late {
+		return l.current().RemoveEventHandler(registration)
+	}
+	if r.current != nil {
+		return l.current().RemoveEventHandler(r.current)
+	}
+	for i := range l.waiting {
+		if l.waiting[i] == r {
+			l.waiting = append(l.waiting[:i], l.waiting[i+1:]...)
+			return nil
+		}
+	}
+	return nil
+}
+
+func (l *lateInformer) GetStore() toolscache.Store     { return l.GetIndexer() }
+func (l *lateInformer) GetIndexer() toolscache.Indexer { return lateStore{l.store, l} }
+func (l *lateInformer) AddIndexers(indexers toolscache.Indexers) error {
+	return l.current().AddIndexers(indexers)
+}
+func (l *lateInformer) GetController() toolscache.Controller { return l.current().GetController() }
+func (l *lateInformer) HasSynced() bool                      { return l.current().HasSynced() }
+func (l *lateInformer) HasSyncedChecker() toolscache.DoneChecker {
+	return l.current().HasSyncedChecker()
+}
+func (l *lateInformer) LastSyncResourceVersion() string { return l.current().LastSyncResourceVersion() }
+func (l *lateInformer) IsStopped() bool                 { return l.current().IsStopped() }
+
+// lateStore is the store of a late informer: listers keep it, and it reads from the informer that
+// answers at the time. Nobody writes to it: see indexer.
+type lateStore struct {
+	toolscache.Indexer // of the empty informer
+	of                 *lateInformer
+}
+
+func (s lateStore) now() toolscache.Indexer { return s.of.current().GetIndexer() }
+
+func (s lateStore) List() []any        { return s.now().List() }
+func (s lateStore) ListKeys() []string { return s.now().ListKeys() }
+func (s lateStore) LastStoreSyncResourceVersion() string {
+	return s.now().LastStoreSyncResourceVersion()
+}
+func (s lateStore) Get(obj any) (any, bool, error) { return s.now().Get(obj) }
+func (s lateStore) GetByKey(key string) (any, bool, error) {
+	return s.now().GetByKey(key)
+}
+func (s lateStore) Index(name string, obj any) ([]any, error) { return s.now().Index(name, obj) }
+func (s lateStore) IndexKeys(name, value string) ([]string, error) {
+	return s.now().IndexKeys(name, value)
+}
+func (s lateStore) ListIndexFuncValues(name string) []string {
+	return s.now().ListIndexFuncValues(name)
+}
+func (s lateStore) ByIndex(name, value string) ([]any, error) { return s.now().ByIndex(name, value) }
+func (s lateStore) GetIndexers() toolscache.Indexers          { return s.now().GetIndexers() }
+func (s lateStore) AddIndexers(indexers toolscache.Indexers) error {
+	return s.now().AddIndexers(indexers)
+}
