@@ -64,19 +64,24 @@ func (p *Plugin) PostFilter(
 	case message != "":
 		return noCandidate(message)
 	case node != nil:
-		if result, status := p.preempt(ctx, state, pod, onlyNode{statuses, node}); status.IsSuccess() {
+		if result, status := p.preempt(ctx, state, pod, onlyNode{statuses, node}, p.Evaluator.Preempt); status.IsSuccess() {
+			schedmetrics.PreemptionAttempts.Inc()
 			return result, status
 		}
 	}
-	return p.preempt(ctx, state, pod, statuses)
+	return p.preempt(ctx, state, pod, statuses, p.DefaultPreemption.PostFilter)
 }
+
+// choice is upstream's choice of a node and victims: that of its plugin, which counts the attempt,
+// or that of the plugin's evaluator, which does not.
+type choice func(context.Context, fwk.CycleState, *corev1.Pod, fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status)
 
 // preempt lets upstream choose the node and the victims, and begins their eviction.
 func (p *Plugin) preempt(
-	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
+	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader, choose choice,
 ) (*fwk.PostFilterResult, *fwk.Status) {
 	p.collector.reset()
-	result, status := p.DefaultPreemption.PostFilter(ctx, state, pod, statuses)
+	result, status := choose(ctx, state, pod, statuses)
 	node, victims := p.collector.collected()
 	switch {
 	case !status.IsSuccess() || len(victims) == 0:

@@ -88,6 +88,9 @@ func (s *search) upstreamChecksEligibility() bool {
 // until there are as many candidates as wanted and at least one of them violates no disruption
 // budget. Those that violate none come first. ok is false if a dry run failed or there is no
 // potential node.
+//
+// Unlike upstream, it keeps all candidates that violate budgets, not only as many as wanted: all
+// were looked at, and the best of them is taken.
 func (s *search) candidates(ctx context.Context) (found []schedpreemption.Candidate, ok bool) {
 	potential := s.known.potential
 	if len(potential) == 0 {
