@@ -76,6 +76,19 @@ type Cluster interface {
 // New returns the cluster of a contender, without nodes. It contains the namespace and the service
 // of package workload.
 func New(contender string) (Cluster, error) {
+	return NewWithProfiles(contender, Profiles{Number: 1})
+}
+
+// Profiles describes the profiles of livesched, which take turns in placing pods. They have the
+// default plugins. kube-scheduler has one profile in any case.
+type Profiles struct {
+	Number int
+	// Unlike gives each profile another weight of InterPodAffinity.
+	Unlike bool
+}
+
+// NewWithProfiles is New for a livesched with several profiles.
+func NewWithProfiles(contender string, profiles Profiles) (Cluster, error) {
 	if !slices.Contains(Contenders, contender) {
 		return nil, fmt.Errorf("contender %q: there are %s", contender, strings.Join(Contenders, ", "))
 	}
@@ -90,7 +103,7 @@ func New(contender string) (Cluster, error) {
 	if contender == KubeScheduler || contender == KubeSchedulerAll {
 		return u, nil
 	}
-	l, err := newLivesched(u, contender == Livesched)
+	l, err := newLivesched(u, contender == Livesched, profiles)
 	if err != nil {
 		u.Close()
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	frameworkplugins "k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
 	"github.com/livesched/livesched/internal/scheduler/cache"
@@ -27,11 +28,17 @@ type livesched struct {
 	cache    *cache.Cache
 	snapshot *cache.Snapshot
 	decides  *algorithm.Scheduler
-	profile  algorithm.Params
+	// profiles take turns. placed is the number of calls of Place.
+	profiles []algorithm.Params
+	unlike   bool // see Profiles
+	placed   int
 }
 
-func newLivesched(u *upstream, fast bool) (*livesched, error) {
-	l := &livesched{upstream: u, cache: cache.New(), snapshot: cache.NewSnapshot()}
+func newLivesched(u *upstream, fast bool, profiles Profiles) (*livesched, error) {
+	l := &livesched{
+		upstream: u, cache: cache.New(), snapshot: cache.NewSnapshot(),
+		profiles: make([]algorithm.Params, profiles.Number), unlike: profiles.Unlike,
+	}
 	cfg := algorithm.Config{Snapshot: l.snapshot}
 	if fast {
 		cfg.Engine = fastpath.New(l.snapshot, 0)
@@ -48,8 +55,24 @@ type handle struct {
 
 func (h handle) SnapshotSharedLister() fwk.SharedLister { return h.snapshot }
 
-// Reload implements Cluster: it builds a new instance of the profile.
+// Reload implements Cluster: it builds a new instance of each profile.
 func (l *livesched) Reload() error {
+	for i := range l.profiles {
+		name := l.upstream.profile.SchedulerName
+		if i > 0 {
+			name = fmt.Sprintf("%s-%d", name, i)
+		}
+		profile, err := l.build(name, i)
+		if err != nil {
+			return err
+		}
+		l.profiles[i] = profile
+	}
+	return nil
+}
+
+// build builds the i-th profile.
+func (l *livesched) build(name string, i int) (algorithm.Params, error) {
 	registry := frameworkplugins.NewInTreeRegistry()
 	args := map[string]runtime.Object{}
 	for _, pc := range l.upstream.profile.PluginConfig {
@@ -60,19 +83,21 @@ func (l *livesched) Reload() error {
 	for name := range framework.Needed(l.upstream.profile.Plugins) {
 		pl, err := registry[name](l.ctx, args[name], h)
 		if err != nil {
-			return fmt.Errorf("plugin %s: %w", name, err)
+			return algorithm.Params{}, fmt.Errorf("plugin %s: %w", name, err)
 		}
 		instances[name] = pl
 	}
 	plugins, err := framework.Expand(l.upstream.profile.Plugins, instances)
 	if err != nil {
-		return err
+		return algorithm.Params{}, err
 	}
-	f := framework.New(framework.Config{ProfileName: l.upstream.profile.SchedulerName, Plugins: plugins, Args: args, Snapshot: l.snapshot})
-	l.profile = algorithm.Params{Framework: f, PercentageOfNodesToScore: 100, FastPath: fastpath.NewPlan(fastpath.PlanConfig{
+	if l.unlike {
+		plugins.ScoreWeights[names.InterPodAffinity] += int64(i)
+	}
+	f := framework.New(framework.Config{ProfileName: name, Plugins: plugins, Args: args, Snapshot: l.snapshot})
+	return algorithm.Params{Framework: f, PercentageOfNodesToScore: 100, FastPath: fastpath.NewPlan(fastpath.PlanConfig{
 		Framework: f, Snapshot: l.snapshot, Informers: l.factory, Features: feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate),
-	})}
-	return nil
+	})}, nil
 }
 
 // AddNode implements Cluster.
@@ -94,7 +119,9 @@ func (l *livesched) Place(pod *corev1.Pod) (string, error) {
 	if err := l.Refresh(); err != nil {
 		return "", err
 	}
-	result, err := l.decides.Schedule(l.ctx, l.profile, schedframework.NewCycleState(), pod)
+	profile := l.profiles[l.placed%len(l.profiles)]
+	l.placed++
+	result, err := l.decides.Schedule(l.ctx, profile, schedframework.NewCycleState(), pod)
 	if err != nil {
 		return "", err
 	}
