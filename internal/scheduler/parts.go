@@ -126,7 +126,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*part
 		Profiles:  s.store,
 		Cache:     p.cache,
 		Snapshot:  snapshot,
-		Algorithm: newAlgorithm(snapshot, cfg.FastPath),
+		Algorithm: newAlgorithm(snapshot, cfg.FastPath, cfg.FastPathMemory),
 		Binder: &binding.Binder{
 			Client:        cfg.Client,
 			Cache:         p.cache,
@@ -144,10 +144,10 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*part
 }
 
 // newAlgorithm returns the algorithm, with or without a fast path.
-func newAlgorithm(snapshot *cache.Snapshot, path FastPath) *algorithm.Scheduler {
+func newAlgorithm(snapshot *cache.Snapshot, path FastPath, maxBytes int) *algorithm.Scheduler {
 	cfg := algorithm.Config{Snapshot: snapshot, Verify: path == FastPathVerify}
 	if path != FastPathOff {
-		cfg.Engine = fastpath.New(snapshot, fastpath.DefaultMaxBytes)
+		cfg.Engine = fastpath.New(snapshot, maxBytes)
 	}
 	return algorithm.New(cfg)
 }

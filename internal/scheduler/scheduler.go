@@ -60,8 +60,8 @@ const (
 	FastPathVerify FastPath = "verify"
 )
 
-// Config configures a Scheduler. All fields but Clock, FastPath, MaxConcurrentBinds and
-// BuildTimeout are required.
+// Config configures a Scheduler. All fields but Clock, FastPath, FastPathMemory,
+// MaxConcurrentBinds and BuildTimeout are required.
 type Config struct {
 	// Client is for bindings, pod status and the calls of plugins. KubeConfig is the configuration
 	// that it was built from.
@@ -79,6 +79,9 @@ type Config struct {
 	Clock clock.WithTickerAndDelayedExecution
 	// FastPath defaults to FastPathOn.
 	FastPath FastPath
+	// FastPathMemory limits the memory that the fast path takes, in bytes. 0 means
+	// fastpath.DefaultMemoryLimit.
+	FastPathMemory int
 	// MaxConcurrentBinds is how many pods are bound at the same time. 0 means binding.DefaultLimit.
 	MaxConcurrentBinds int
 	// BuildTimeout bounds the build of one profile. 0 means profile.DefaultBuildTimeout.

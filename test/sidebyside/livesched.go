@@ -62,7 +62,7 @@ func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path P
 	l.Queue = queue.New(queue.Config{PodLister: l.scope.Core().V1().Pods().Lister()})
 	decisions := algorithm.Config{Snapshot: l.Snapshot}
 	if path == FastPath {
-		decisions.Engine = fastpath.New(l.Snapshot, fastpath.DefaultMaxBytes)
+		decisions.Engine = fastpath.New(l.Snapshot, 0)
 	}
 	l.algorithm = algorithm.New(decisions)
 	env, err := profile.NewEnvironment(ctx, profile.Dependencies{

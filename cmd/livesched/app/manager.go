@@ -126,6 +126,7 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		Informers:          source,
 		Registry:           registry,
 		FastPath:           scheduler.FastPath(o.FastPath),
+		FastPathMemory:     int(o.FastPathMemoryLimit.Value()),
 		MaxConcurrentBinds: o.MaxConcurrentBinds,
 		BuildTimeout:       o.ProfileBuildTimeout,
 	})

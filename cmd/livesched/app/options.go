@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/rest"
@@ -37,6 +38,10 @@ var unsupportedGates = []featuregate.Feature{
 	features.TopologyAwareWorkloadScheduling,
 	features.WorkloadAwarePreemption,
 }
+
+// minFastPathMemory is the lowest limit that is accepted: what one class takes in a cluster of
+// 50,000 nodes.
+var minFastPathMemory = resource.MustParse("1Mi")
 
 // Options configures the manager. docs/reference/flags.md describes the flags of the same names.
 type Options struct {
@@ -80,6 +85,9 @@ type Options struct {
 	Webhook WebhookOptions
 	// FastPath is one of scheduler.FastPathOn, FastPathOff and FastPathVerify.
 	FastPath string
+	// FastPathMemoryLimit limits the memory that the fast path takes. 0 means
+	// fastpath.DefaultMemoryLimit.
+	FastPathMemoryLimit resource.QuantityValue
 	// TrimBoundPods keeps only the fields of bound pods that schedulers read.
 	TrimBoundPods bool
 
@@ -130,6 +138,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.ProfileBuildTimeout, "profile-build-timeout", o.ProfileBuildTimeout, "Maximum time for the build of one profile, including the first list of informers that the profile adds.")
 	o.Webhook.addFlags(fs)
 	fs.StringVar(&o.FastPath, "fast-path", o.FastPath, `How livesched makes decisions. The decisions are the same in all modes. "on" keeps the answers of plugins and asks again only where something has changed, "off" asks every plugin about every node for every pod, "verify" does both, uses the result of "off", and counts the differences.`)
+	fs.Var(&o.FastPathMemoryLimit, "fast-path-memory-limit", "Maximum memory for the answers of plugins that the fast path keeps, such as 512Mi. Beyond it, livesched evicts those about classes of pods that it has not seen for a while. 0 means an eighth of GOMEMLIMIT, but at least 128Mi.")
 	fs.BoolVar(&o.TrimBoundPods, "trim-bound-pods", o.TrimBoundPods, "Keep only the fields of bound pods that schedulers read: drop commands, environment, probes, mounts, files, and the states and ids of containers. Turn it off if an out-of-tree plugin or an extender needs these fields; a bound pod then takes about five times as much memory.")
 	fs.BoolVar(&o.showVersion, "version", false, "Print the versions of livesched and of Kubernetes, on which it is built, and exit.")
 	utilfeature.DefaultMutableFeatureGate.AddFlag(fs)
@@ -159,6 +168,9 @@ func (o *Options) Validate() error {
 	case scheduler.FastPathOn, scheduler.FastPathOff, scheduler.FastPathVerify:
 	default:
 		errs = append(errs, fmt.Errorf("--fast-path=%s: must be on, off or verify", o.FastPath))
+	}
+	if limit := &o.FastPathMemoryLimit; limit.Sign() != 0 && limit.Cmp(minFastPathMemory) < 0 {
+		errs = append(errs, fmt.Errorf("--fast-path-memory-limit=%s: must be 0, or at least %s", limit, &minFastPathMemory))
 	}
 	if o.Profiling && o.MetricsBindAddress == "0" {
 		errs = append(errs, errors.New("--profiling: requires the metrics server, which --metrics-bind-address=0 turns off"))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/livesched/livesched/cmd/livesched/app"
 )
@@ -51,6 +52,7 @@ func TestFlags(t *testing.T) {
 		"webhook-secret-name":         "livesched-webhook-cert",
 		"webhook-configuration-name":  "livesched",
 		"fast-path":                   "on",
+		"fast-path-memory-limit":      "0",
 		"trim-bound-pods":             "true",
 		"version":                     "false",
 		"zap-devel":                   "false",
@@ -72,7 +74,7 @@ func TestFlagsSetOptions(t *testing.T) {
 		"--leader-elect=false", "--leader-election-namespace=ns", "--leader-election-name=lease",
 		"--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=1s",
 		"--metrics-bind-address=:1", "--health-probe-bind-address=:2", "--kube-api-qps=3.5", "--kube-api-burst=4", "--profile-build-timeout=5s",
-		"--profiling", "--contention-profiling", "--fast-path=verify", "--trim-bound-pods=false",
+		"--profiling", "--contention-profiling", "--fast-path=verify", "--fast-path-memory-limit=1.5Gi", "--trim-bound-pods=false",
 		"--webhook", "--webhook-bind-address=:3", "--webhook-cert-dir=dir", "--webhook-namespace=wns", "--webhook-service-name=svc",
 		"--webhook-secret-name=secret", "--webhook-configuration-name=configuration",
 	}); err != nil {
@@ -89,21 +91,26 @@ func TestFlagsSetOptions(t *testing.T) {
 		profiling, blocks   bool
 		webhook             app.WebhookOptions
 		fastPath            string
+		fastPathMemory      int64
 		trim                bool
 	}
 	got := settings{
 		o.LeaderElect, o.LeaderElectionNamespace, o.LeaderElectionName, o.LeaseDuration, o.RenewDeadline, o.RetryPeriod,
 		o.MetricsBindAddress, o.HealthProbeBindAddress, o.KubeAPIQPS, o.KubeAPIBurst, o.ProfileBuildTimeout,
 		o.Profiling, o.ContentionProfiling,
-		o.Webhook, o.FastPath, o.TrimBoundPods,
+		o.Webhook, o.FastPath, o.FastPathMemoryLimit.Value(), o.TrimBoundPods,
 	}
 	want := settings{false, "ns", "lease", 3 * time.Second, 2 * time.Second, time.Second, ":1", ":2", 3.5, 4, 5 * time.Second, true, true,
 		app.WebhookOptions{
 			Enabled: true, BindAddress: ":3", CertDir: "dir", Namespace: "wns", ServiceName: "svc", SecretName: "secret", ConfigurationName: "configuration",
-		}, "verify", false}
+		}, "verify", 3 << 29, false}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(settings{})); diff != "" {
 		t.Error(diff)
 	}
+}
+
+func setMemoryLimit(limit string) func(*app.Options) {
+	return func(o *app.Options) { o.FastPathMemoryLimit.Quantity = resource.MustParse(limit) }
 }
 
 func TestValidate(t *testing.T) {
@@ -118,6 +125,9 @@ func TestValidate(t *testing.T) {
 		{"no burst", func(o *app.Options) { o.KubeAPIBurst = 0 }, []string{"--kube-api-burst=0: must be at least 1"}},
 		{"no concurrent binds", func(o *app.Options) { o.MaxConcurrentBinds = 0 }, []string{"--max-concurrent-binds=0: must be at least 1"}},
 		{"an unknown mode of the fast path", func(o *app.Options) { o.FastPath = "maybe" }, []string{"--fast-path=maybe: must be on, off or verify"}},
+		{"hardly any memory for the fast path", setMemoryLimit("1000"), []string{"--fast-path-memory-limit=1k: must be 0, or at least 1Mi"}},
+		{"negative memory for the fast path", setMemoryLimit("-1Gi"), []string{"--fast-path-memory-limit=-1Gi: must be 0, or at least 1Mi"}},
+		{"little memory for the fast path", setMemoryLimit("1Mi"), nil},
 		{"no fast path", func(o *app.Options) { o.FastPath = "off" }, nil},
 		{"a build timeout of 0", func(o *app.Options) { o.ProfileBuildTimeout = 0 }, []string{"--profile-build-timeout=0s: must be greater than 0"}},
 		{"profiling without a server", func(o *app.Options) { o.Profiling, o.MetricsBindAddress = true, "0" }, []string{"--profiling: requires the metrics server"}},

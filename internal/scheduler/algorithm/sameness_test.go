@@ -65,6 +65,8 @@ type world struct {
 	// scores of all.
 	bare bool
 	seen outcomes
+	// closed holds by name the channel that is closed when the profile is built again.
+	closed map[string]chan struct{}
 }
 
 // handle is kube-scheduler's, with our snapshot.
@@ -202,6 +204,15 @@ func (w *world) build() {
 		w.profiles = append(w.profiles, w.profile(fmt.Sprintf("profile-%d", i), change))
 	}
 	w.profiles = append(w.profiles, w.profile("drawn", w.drawArgs))
+	for i, change := range samenessProfiles { // they share rows with the first ones
+		w.profiles = append(w.profiles, w.profile(fmt.Sprintf("twin-%d", i), change))
+	}
+}
+
+// rebuild makes a new instance of one profile.
+func (w *world) rebuild() {
+	i := w.IntN(len(samenessProfiles))
+	w.profiles[i] = w.profile(fmt.Sprintf("profile-%d", i), samenessProfiles[i])
 }
 
 // drawArgs draws the arguments of the plugins that depend on resources, and whether pods are spread
@@ -283,6 +294,14 @@ func (w *world) profile(name string, change func(*schedconfig.KubeSchedulerProfi
 	if !w.noTrackers {
 		planned.Informers = w.handle.SharedInformerFactory()
 	}
+	closed := make(chan struct{})
+	if old, ok := w.closed[name]; ok {
+		close(old)
+	}
+	if w.closed == nil {
+		w.closed = map[string]chan struct{}{}
+	}
+	w.closed[name], planned.Closed = closed, closed
 	p.FastPath = fastpath.NewPlan(planned)
 	return p
 }
@@ -546,8 +565,12 @@ func (w *world) disturb() {
 		if w.even && w.chance(80) {
 			return
 		}
-		w.build()
 		w.seen["reloads"]++
+		if w.chance(30) {
+			w.rebuild()
+			return
+		}
+		w.build()
 	case n < 92:
 		w.changeNamespace()
 	case n < 93:

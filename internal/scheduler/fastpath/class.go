@@ -4,7 +4,6 @@
 package fastpath
 
 import (
-	"container/list"
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,10 +36,9 @@ type class struct {
 	// fit.
 	besides map[cache.Slot]beside
 
-	// used is the element of the class in classTable.used. bytes is the size of the class when it
-	// was last accounted, without what it may share.
-	used  *list.Element
+	// bytes is the size of the class when it was last accounted, without what it may share.
 	bytes int
+	residence
 }
 
 // copyOf returns a copy of a pod for a class to keep. The scheduling of the pod itself may set its
@@ -68,7 +66,7 @@ func (c *class) size() int {
 // constraints apply to it, neither its own nor default ones, and neither it nor any running pod has
 // affinity terms.
 func (c *class) standsAlone(ctx context.Context, snapshot *cache.Snapshot, pod *corev1.Pod) bool {
-	p := c.local.instance.Plan
+	p := c.local.setup.Plan
 	if p.hasAffinity && (snapshot.WithAffinity().Len() > 0 || hasTerms(c.like)) {
 		return false
 	}

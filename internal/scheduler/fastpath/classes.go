@@ -4,11 +4,10 @@
 package fastpath
 
 import (
-	"container/list"
-
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
 // budget counts the bytes that classes hold. What several classes share counts once.
@@ -20,57 +19,87 @@ func (b *budget) count(accounted *int, now int) {
 	*accounted = now
 }
 
-// classTable holds the classes of all profiles. While they hold more than the budget, it drops the
-// least recently used classes. It drops rows, trackers and groups with the last class that uses
-// them.
+// classTable holds the classes of all profiles. While they hold more than the budget, it evicts
+// classes. It drops rows, trackers and groups with the last class that uses them.
 type classTable struct {
 	budget
 	nodes *nodeTable
 
-	instances map[string]*instance // by profile name
-	byID      map[cache.ClassID]*class
-	lastID    cache.ClassID
+	members map[string]*member // by profile name
+	// setups are those that profiles may share, by key.
+	setups map[string]*setup
+	byID   map[cache.ClassID]*class
+	lastID cache.ClassID
 	// lastVersion is the last version that an explanation got.
 	lastVersion uint64
-	// used lists the classes, the most recently used first.
-	used *list.List
-	pool columnPool
+	residents   residents
+	evicted     evicted
+	lookups     lookups
+	pool        columnPool
 }
 
 func newClassTable(nodes *nodeTable, maxBytes int) *classTable {
 	return &classTable{
 		budget: budget{max: maxBytes}, nodes: nodes,
-		instances: map[string]*instance{}, byID: map[cache.ClassID]*class{}, used: list.New(),
+		members: map[string]*member{}, setups: map[string]*setup{}, byID: map[cache.ClassID]*class{},
+		residents: newResidents(), lookups: newLookups(),
 	}
 }
 
-// instanceOf returns the classes and rows of an instance. A new instance of a profile replaces the
-// old one. At the same time it drops the instances that are closed: those of deleted profiles.
-func (t *classTable) instanceOf(plan *Plan) *instance {
+// memberOf returns an instance of a profile, with the setup that it uses. A new instance of a
+// profile replaces the old one. At the same time it removes the instances that are closed, those of
+// deleted profiles.
+func (t *classTable) memberOf(plan *Plan) *member {
 	name := plan.framework.ProfileName()
-	if i, ok := t.instances[name]; ok && i.Plan == plan {
-		return i
-	}
-	for other, i := range t.instances {
-		if other == name || i.isClosed() {
-			for _, c := range i.classes {
-				t.drop(c)
+	m, ok := t.members[name]
+	if !ok || m.plan != plan {
+		for other, m := range t.members {
+			if other == name || m.isClosed() {
+				t.leave(m)
+				delete(t.members, other)
 			}
-			delete(t.instances, other)
+		}
+		m = newMember(plan, t.join(plan))
+		t.members[name] = m
+	}
+	m.setup.Plan = plan
+	return m
+}
+
+// join returns the setup for a Plan.
+func (t *classTable) join(plan *Plan) *setup {
+	s, ok := t.setups[plan.setupKey]
+	if !ok {
+		s = newSetup(plan)
+		if plan.setupKey != "" {
+			t.setups[plan.setupKey] = s
 		}
 	}
-	i := newInstance(plan)
-	t.instances[name] = i
-	return i
+	s.members++
+	return s
+}
+
+// leave reverts join. The last member's classes are dropped.
+func (t *classTable) leave(m *member) {
+	s := m.setup
+	s.members--
+	if s.members > 0 {
+		return
+	}
+	for _, c := range s.classes {
+		t.drop(c)
+	}
+	delete(t.setups, m.plan.setupKey)
 }
 
 // find returns the class with a key, or nil if there is none.
-func (t *classTable) find(i *instance, key []byte) *class {
-	c, ok := i.classes[string(key)]
+func (t *classTable) find(s *setup, key []byte) *class {
+	c, ok := s.classes[string(key)]
 	if !ok {
 		return nil
 	}
-	t.used.MoveToFront(c.used)
+	t.residents.use(c)
+	t.lookups.hit()
 	return c
 }
 
@@ -78,11 +107,15 @@ func (t *classTable) find(i *instance, key []byte) *class {
 func (t *classTable) add(key string, like *schedframework.PodInfo, rows *localRows) *class {
 	t.lastID++
 	c := &class{key: key, id: t.lastID, like: like, local: rows}
-	rows.instance.locals[rows.key] = rows
-	rows.instance.classes[c.key] = c
+	rows.setup.locals[rows.key] = rows
+	rows.setup.classes[c.key] = c
 	rows.classes++
 	t.byID[c.id] = c
-	c.used = t.used.PushFront(c)
+	cameBack := t.evicted.remove(c.hash())
+	t.lookups.miss(cameBack)
+	if t.residents.add(c, cameBack) {
+		rows.seen = true // so that they get columns of their own at once
+	}
 	return c
 }
 
@@ -92,8 +125,8 @@ func (t *classTable) nextVersion() uint64 {
 	return t.lastVersion
 }
 
-// account updates the size of a class and of its rows, trackers and groups. It then drops the least
-// recently used classes while the total exceeds the budget.
+// account updates the size of a class and of its rows, trackers and groups. It then evicts other
+// classes while the total exceeds the budget.
 func (t *classTable) account(c *class) {
 	t.count(&c.bytes, c.size())
 	for _, x := range c.trackers {
@@ -103,9 +136,22 @@ func (t *classTable) account(c *class) {
 		t.count(&c.groups.bytes, c.groups.size())
 	}
 	t.accountRows(c.local)
-	for t.bytes > t.max && t.used.Back().Value != c {
-		t.drop(t.used.Back().Value.(*class))
+	for t.bytes > t.max {
+		victim := t.residents.victim(c)
+		if victim == nil {
+			break
+		}
+		t.evicted.add(victim.hash())
+		t.drop(victim)
+		metrics.FastPathEvictions.Inc()
 	}
+	t.report()
+}
+
+// report updates the metrics of what is held.
+func (t *classTable) report() {
+	metrics.FastPathMemory.Set(float64(t.bytes))
+	metrics.FastPathClasses.Set(float64(t.residents.len()))
 }
 
 // accountRows updates the size of rows and of the data that they share with others.
@@ -122,22 +168,22 @@ func (t *classTable) accountNodes() { t.count(&t.nodes.bytes, t.nodes.size()) }
 // drop removes a class. It removes the class's rows, trackers and groups if no other class uses
 // them.
 func (t *classTable) drop(c *class) {
-	i := c.local.instance
+	s := c.local.setup
 	c.dropTrackers(&t.budget)
-	delete(i.classes, c.key)
+	delete(s.classes, c.key)
 	delete(t.byID, c.id)
-	t.used.Remove(c.used)
+	t.residents.remove(c)
 	t.bytes -= c.bytes
 	c.local.classes--
 	if c.local.classes == 0 {
-		delete(i.locals, c.local.key)
+		delete(s.locals, c.local.key)
 		t.release(c.local)
 	}
 }
 
 // dropRows removes rows and all the classes that use them.
 func (t *classTable) dropRows(l *localRows) {
-	for _, c := range l.instance.classes {
+	for _, c := range l.setup.classes {
 		if c.local == l {
 			t.drop(c)
 		}
@@ -146,8 +192,8 @@ func (t *classTable) dropRows(l *localRows) {
 
 // dropAll removes all classes.
 func (t *classTable) dropAll() {
-	for _, i := range t.instances {
-		for _, c := range i.classes {
+	for _, m := range t.members {
+		for _, c := range m.setup.classes {
 			t.drop(c)
 		}
 	}
@@ -168,7 +214,7 @@ func (t *classTable) release(l *localRows) {
 func (t *classTable) releaseEligibility(r *eligibilityRows) {
 	r.users--
 	if r.users == 0 {
-		delete(r.instance.eligibility, r.key)
+		delete(r.setup.eligibilityRows, r.key)
 		t.bytes -= r.bytes
 	}
 }

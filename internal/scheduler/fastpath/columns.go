@@ -62,7 +62,7 @@ func (l *localRows) strip() columns {
 func (l *localRows) size() int {
 	n := 1024 + len(l.key) + 2*cap(l.verdict) + 8*cap(l.fixed) + 8*cap(l.images.scores) + l.byFixed.size()
 	for i, column := range l.normalized {
-		if !l.instance.normalized[i].eligibility {
+		if !l.setup.normalized[i].eligibility {
 			n += 8 * cap(column)
 		}
 	}

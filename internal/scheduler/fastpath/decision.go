@@ -8,11 +8,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
+	"github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
 // maxOwnMentions bounds the labels that count only because a pending pod's own selectors read them:
@@ -25,7 +27,9 @@ type decision struct {
 	// id is the number of the decision. Attempts with another number are out of date.
 	id uint64
 	Request
-	instance *instance
+	// member is the instance of the pod's profile. setup holds what is kept for its plugins.
+	member *member
+	setup  *setup
 
 	// class is the class of the pod, once it is known. named is true if the pod names the nodes
 	// that it may run on.
@@ -56,7 +60,8 @@ func (d *decision) run(ctx context.Context) {
 
 func (d *decision) decide(ctx context.Context) Reason {
 	start, e := time.Now(), d.engine
-	d.instance = e.classes.instanceOf(d.Plan)
+	d.member = e.classes.memberOf(d.Plan)
+	d.setup = d.member.setup
 	switch {
 	case d.Plan.scalar:
 		return UnknownPlugin
@@ -98,9 +103,9 @@ func (d *decision) decide(ctx context.Context) Reason {
 	if reason := d.checkDevices(ctx); reason != None {
 		return reason
 	}
-	d.instance.preFilterDuration.Observe(prepared.Sub(start).Seconds())
-	d.instance.filterDuration.Observe(filtered.Sub(prepared).Seconds())
-	d.instance.scoreDuration.Observe(time.Since(filtered).Seconds())
+	d.member.preFilterDuration.Observe(prepared.Sub(start).Seconds())
+	d.member.filterDuration.Observe(filtered.Sub(prepared).Seconds())
+	d.member.scoreDuration.Observe(time.Since(filtered).Seconds())
 	return None
 }
 
@@ -179,6 +184,7 @@ func (d *decision) forgetIfMentionsChanged(ctx context.Context) bool {
 		}
 		klog.FromContext(ctx).Info(message, "limit", topology.DefaultMaxMentions)
 	}
+	metrics.FastPathLabelKeys.Set(float64(e.mentions.Len()))
 	e.classes.dropAll()
 	return true
 }
@@ -189,7 +195,7 @@ func (d *decision) findClass(ctx context.Context, pod *corev1.Pod) (*class, Reas
 	if !e.keys.write(d.Plan, pod, e.mentions) {
 		return nil, UnknownPlugin
 	}
-	if c := e.classes.find(d.instance, e.keys.class()); c != nil {
+	if c := e.classes.find(d.setup, e.keys.class()); c != nil {
 		return c, None
 	}
 	like, err := copyOf(pod)
@@ -200,14 +206,19 @@ func (d *decision) findClass(ctx context.Context, pod *corev1.Pod) (*class, Reas
 		return nil, Selectors
 	}
 	e.mentions.ReadTerms(like)
-	rows, ok := d.instance.locals[string(e.keys.localPart())]
+	rows, ok := d.setup.locals[string(e.keys.localPart())]
 	if !ok {
-		if rows, err = newLocalRows(ctx, d.instance, &e.keys, pod, &e.refresher); err != nil {
+		if rows, err = newLocalRows(ctx, d.setup, &e.keys, pod, &e.refresher); err != nil {
 			klog.FromContext(ctx).V(5).Info("No class is made for the pod", "pod", klog.KObj(pod), "err", err)
 			return nil, Failed
 		}
 	}
-	return e.classes.add(string(e.keys.class()), like, rows), None
+	c := e.classes.add(string(e.keys.class()), like, rows)
+	if e.classes.lookups.thrashing(time.Now()) {
+		klog.FromContext(ctx).Info("Decisions are slow because the fast path evicts classes of pods that are needed again soon. Raise --fast-path-memory-limit",
+			"limit", resource.NewQuantity(int64(e.classes.max), resource.BinarySI), "classes", e.classes.residents.len())
+	}
+	return c, None
 }
 
 // prepareTrackers brings the trackers of the pod's class up to date with the snapshot.

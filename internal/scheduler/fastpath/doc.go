@@ -52,8 +52,8 @@
 // first pod of a class that fits no node takes the scalar path too, for the explanation that
 // preemption and the user need.
 //
-// The classes and rows belong to one instance of a profile and are dropped with it. Their size in
-// bytes is bounded; the least recently used classes are dropped first (classTable).
+// The classes and rows belong to profiles with the same plugins and arguments (setup), and are
+// dropped with the last of these. Their size in bytes is bounded (classTable, residents).
 //
 // The metrics of kube-scheduler keep their meaning. plugin_evaluation_total and
 // plugin_execution_duration_seconds count calls of plugins, so their values are lower.

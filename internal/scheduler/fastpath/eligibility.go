@@ -18,8 +18,8 @@ import (
 // adding and removing pods does not change them.
 type eligibilityRows struct {
 	runner
-	key      string
-	instance *instance
+	key   string
+	setup *setup
 	// users is the number of localRows that use the rows.
 	users int
 	// bytes is the size of the rows when it was last accounted.
@@ -40,15 +40,15 @@ type eligibilityRows struct {
 
 // holdEligibility returns the rows for a key. The caller must release them with
 // classTable.releaseEligibility.
-func (i *instance) holdEligibility(ctx context.Context, key []byte, pod *corev1.Pod) (*eligibilityRows, error) {
-	r, ok := i.eligibility[string(key)]
+func (s *setup) holdEligibility(ctx context.Context, key []byte, pod *corev1.Pod) (*eligibilityRows, error) {
+	r, ok := s.eligibilityRows[string(key)]
 	if !ok {
-		runner, err := newRunner(ctx, i.Plan.eligibility, pod)
+		runner, err := newRunner(ctx, s.eligibility, pod)
 		if err != nil {
 			return nil, err
 		}
-		r = &eligibilityRows{runner: runner, key: string(key), instance: i, normalized: make([][]int64, len(i.normalized))}
-		i.eligibility[r.key] = r
+		r = &eligibilityRows{runner: runner, key: string(key), setup: s, normalized: make([][]int64, len(s.normalized))}
+		s.eligibilityRows[r.key] = r
 	}
 	r.users++
 	return r, nil
@@ -111,8 +111,8 @@ func (c *eligibilityRows) refresh(ctx context.Context, r *refresher, slot cache.
 		c.verdict[slot] = noNode
 		return nil
 	}
-	r.nodeScores = resized(r.nodeScores, c.instance.eligibilityScores)
-	fit, err := c.ask(ctx, info, pod, r.nodeScores)
+	r.nodeScores = resized(r.nodeScores, c.setup.eligibilityScores)
+	fit, err := c.ask(ctx, c.setup.eligibility, info, pod, r.nodeScores)
 	switch {
 	case err != nil:
 		return err
@@ -134,8 +134,8 @@ func (c *eligibilityRows) rebuild(ctx context.Context, r *refresher, pod *corev1
 	}
 	c.fixed = nil
 	clear(c.normalized)
-	width := c.instance.eligibilityScores
-	scores, err := c.askAll(ctx, r, pod, c.verdict, width)
+	width := c.setup.eligibilityScores
+	scores, err := c.askAll(ctx, c.setup.eligibility, r, pod, c.verdict, width)
 	if err != nil {
 		return err
 	}
@@ -151,12 +151,12 @@ func (c *eligibilityRows) rebuild(ctx context.Context, r *refresher, pod *corev1
 
 // put writes the scores of a node that the pods fit into the columns.
 func (c *eligibilityRows) put(slot cache.Slot, scores []int64) error {
-	fixed, err := sumFixed(c.instance.eligibilityFixed, scores)
+	fixed, err := sumFixed(c.setup.eligibilityFixed, scores)
 	if err != nil {
 		return err
 	}
 	c.fixed = set(c.fixed, len(c.verdict), slot, fixed)
-	for i, s := range c.instance.normalized {
+	for i, s := range c.setup.normalized {
 		if s.eligibility {
 			c.normalized[i] = set(c.normalized[i], len(c.verdict), slot, scores[s.at])
 		}

@@ -5,17 +5,30 @@ package fastpath
 
 import (
 	"context"
+	"math"
+	"runtime/debug"
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
+	"github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
-// DefaultMaxBytes bounds the memory of classes. It is enough for about a thousand classes in a
-// cluster of 10,000 nodes.
-const DefaultMaxBytes = 128 << 20
+// minDefaultLimit is the lowest default limit of the memory of classes. It is enough for about a
+// thousand classes in a cluster of 10,000 nodes.
+const minDefaultLimit = 128 << 20
+
+// DefaultMemoryLimit returns the default limit of the memory of classes, in bytes: an eighth of
+// GOMEMLIMIT, because that grows with the cluster, as do classes.
+func DefaultMemoryLimit() int {
+	limit := debug.SetMemoryLimit(-1) // which only reads it
+	if limit == math.MaxInt64 {
+		return minDefaultLimit
+	}
+	return max(minDefaultLimit, int(limit/8))
+}
 
 // Engine decides on the fast path. It holds what outlives a decision: the classes of pods with
 // their rows, the resources of the nodes, and memory that decisions reuse one after the other. The
@@ -42,11 +55,12 @@ type Engine struct {
 }
 
 // New returns an Engine that decides on a snapshot and keeps classes in up to maxBytes bytes (0:
-// DefaultMaxBytes).
+// DefaultMemoryLimit).
 func New(snapshot *cache.Snapshot, maxBytes int) *Engine {
 	if maxBytes == 0 {
-		maxBytes = DefaultMaxBytes
+		maxBytes = DefaultMemoryLimit()
 	}
+	metrics.FastPathMemoryLimit.Set(float64(maxBytes))
 	e := &Engine{snapshot: snapshot, mentions: topology.NewMentions(0), nodes: newNodeTable(), pass: pass{snapshot: snapshot}}
 	e.classes = newClassTable(e.nodes, maxBytes)
 	e.refresher = refresher{snapshot: snapshot, nodes: e.nodes, classes: e.classes}

@@ -258,8 +258,8 @@ func TestClassesAreBoundedInBytes(t *testing.T) {
 			t.Fatalf("%d bytes are held, the bound is %d", s.engine.classes.bytes, maxBytes)
 		}
 	}
-	held := s.engine.classes.used.Len()
-	if held == 0 || held > 20 || len(s.engine.classes.byID) != held || len(s.engine.classes.instances["mine"].classes) != held {
+	held := s.engine.classes.residents.len()
+	if held == 0 || held > 20 || len(s.engine.classes.byID) != held || len(s.engine.classes.members["mine"].setup.classes) != held {
 		t.Errorf("%d classes are held", held)
 	}
 	latest := s.expect(s.pod("app-99"), None).Class.ID
@@ -269,10 +269,10 @@ func TestClassesAreBoundedInBytes(t *testing.T) {
 	if oldest := s.expect(s.pod("app-0"), None).Class.ID; ids[oldest] {
 		t.Error("a class that was not used for long is still there")
 	}
-	for s.engine.classes.used.Len() > 0 {
-		s.engine.classes.drop(s.engine.classes.used.Back().Value.(*class))
+	for s.engine.classes.residents.len() > 0 {
+		s.engine.classes.drop(s.engine.classes.residents.victim(nil))
 	}
-	if s.engine.classes.bytes != 0 || len(s.engine.classes.instances["mine"].locals) != 0 {
+	if s.engine.classes.bytes != 0 || len(s.engine.classes.members["mine"].setup.locals) != 0 {
 		t.Errorf("%d bytes are held by no class", s.engine.classes.bytes)
 	}
 }
@@ -291,8 +291,8 @@ func TestPodsOfJobsShareAClass(t *testing.T) {
 	for range 100 {
 		ids[s.expect(job(), None).Class.ID] = true
 	}
-	if len(ids) != 1 || s.engine.classes.used.Len() != 1 {
-		t.Fatalf("%d classes were made, %d are alive", len(ids), s.engine.classes.used.Len())
+	if len(ids) != 1 || s.engine.classes.residents.len() != 1 {
+		t.Fatalf("%d classes were made, %d are alive", len(ids), s.engine.classes.residents.len())
 	}
 	// A pod that mentions the label causes new classes that depend on it, which replace the present
 	// ones.
@@ -303,12 +303,12 @@ func TestPodsOfJobsShareAClass(t *testing.T) {
 	}
 	for i := range 10 {
 		id := s.expect(job(), None).Class.ID
-		if ids[id] || s.engine.classes.used.Len() != i+1 {
-			t.Fatalf("class %d again, or %d classes for %d jobs", id, s.engine.classes.used.Len(), i+1)
+		if ids[id] || s.engine.classes.residents.len() != i+1 {
+			t.Fatalf("class %d again, or %d classes for %d jobs", id, s.engine.classes.residents.len(), i+1)
 		}
 		ids[id] = true
 	}
-	if len(s.engine.classes.byID) != 10 || len(s.engine.classes.instances["mine"].classes) != 10 {
+	if len(s.engine.classes.byID) != 10 || len(s.engine.classes.members["mine"].setup.classes) != 10 {
 		t.Errorf("%d classes are known by their numbers", len(s.engine.classes.byID))
 	}
 }
@@ -369,7 +369,7 @@ func TestAnOddPodDoesNotDegradeOthers(t *testing.T) {
 	if a, b := classesOf(); a != b {
 		t.Error("all labels count, although the pods whose selectors read many are gone")
 	}
-	if n := s.engine.classes.used.Len(); n != 1 {
+	if n := s.engine.classes.residents.len(); n != 1 {
 		t.Errorf("there are %d classes, want 1", n)
 	}
 }
@@ -383,7 +383,7 @@ func TestCachedRowsAreDroppedWithTheirInstance(t *testing.T) {
 	s.expect(s.pod("a"), None)
 	s.plan = mine
 	s.expect(s.pod("a"), None)
-	if n := s.engine.classes.used.Len(); n != 2 {
+	if n := s.engine.classes.residents.len(); n != 2 {
 		t.Fatalf("%d classes, want one for each profile", n)
 	}
 	close(closed)
@@ -397,8 +397,8 @@ func TestCachedRowsAreDroppedWithTheirInstance(t *testing.T) {
 	if got.Best.len() != 1 || nodeName(s.snapshot, got.Best.at(0)) != "n2" {
 		t.Errorf("the new instance chose by the scores of the old one: %v", got.Best)
 	}
-	if n := s.engine.classes.used.Len(); n != 1 || len(s.engine.classes.instances) != 1 {
-		t.Errorf("%d classes of %d instances are left, want one", n, len(s.engine.classes.instances))
+	if n := s.engine.classes.residents.len(); n != 1 || len(s.engine.classes.members) != 1 {
+		t.Errorf("%d classes of %d instances are left, want one", n, len(s.engine.classes.members))
 	}
 }
 

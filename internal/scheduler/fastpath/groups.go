@@ -83,7 +83,7 @@ func (g *groups) tooMany(snapshot *cache.Snapshot) bool {
 // a way that may depend on the number of nodes.
 func (l *localRows) groupable() bool {
 	for i := range l.normalized {
-		if !l.skips[i] && l.instance.normalized[i].normalization == byPlugin {
+		if !l.skips[i] && l.setup.normalized[i].normalization == byPlugin {
 			return false
 		}
 	}

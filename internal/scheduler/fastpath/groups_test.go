@@ -166,7 +166,7 @@ func TestSharedPartsOfClassesAreCountedOnce(t *testing.T) {
 			t.Errorf("class %s: %d bytes more", app, added)
 		}
 	}
-	first, second := s.engine.classes.used.Back().Value.(*class), s.engine.decision.class
+	first, second := s.engine.classes.residents.victim(nil), s.engine.decision.class
 	rows := second.local
 	s.engine.classes.drop(first)
 	if len(rows.spreadTrackers) != 1 || len(rows.groups) != 1 {

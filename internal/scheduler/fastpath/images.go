@@ -38,7 +38,7 @@ type imageCount struct {
 // syncImages brings the scores of ImageLocality up to date with the snapshot. changes are those by
 // which the rows were just updated.
 func (l *localRows) syncImages(ctx context.Context, r *refresher, pod *corev1.Pod, changes []cache.Change, all bool) error {
-	if l.instance.imageWeight == 0 {
+	if l.setup.imageWeight == 0 {
 		return nil
 	}
 	c := &l.images
@@ -93,12 +93,12 @@ func (l *localRows) scoreImages(ctx context.Context, r *refresher, slot cache.Sl
 		return nil
 	}
 	var score [1]int64
-	if status := l.instance.images.ScoreNode(ctx, l.state, pod, r.snapshot.Info(slot), score[:]); !status.IsSuccess() {
+	if status := l.setup.images.ScoreNode(ctx, l.state, pod, r.snapshot.Info(slot), score[:]); !status.IsSuccess() {
 		return statusError(status)
 	}
 	if score[0] < fwk.MinScore || score[0] > fwk.MaxScore {
 		return outOfRange(imagelocality.Name, score[0])
 	}
-	l.images.scores[slot] = score[0] * l.instance.imageWeight
+	l.images.scores[slot] = score[0] * l.setup.imageWeight
 	return nil
 }

@@ -34,8 +34,8 @@ const (
 // change of the node. The columns follow from the snapshot alone, so they can be rebuilt at any
 // time.
 type localRows struct {
-	key      string
-	instance *instance
+	key   string
+	setup *setup
 	// runner runs the plugins of Plan.local. asks is true if they must be run on nodes.
 	runner
 	asks bool
@@ -71,31 +71,31 @@ type localRows struct {
 
 // newLocalRows runs PreFilter and PreScore of the local plugins for the pods, before any node. key
 // holds the key of the pod.
-func newLocalRows(ctx context.Context, i *instance, key *keyWriter, pod *corev1.Pod, r *refresher) (*localRows, error) {
-	l := &localRows{key: string(key.localPart()), instance: i, extended: requestsExtended(pod)}
+func newLocalRows(ctx context.Context, s *setup, key *keyWriter, pod *corev1.Pod, r *refresher) (*localRows, error) {
+	l := &localRows{key: string(key.localPart()), setup: s, extended: requestsExtended(pod)}
 	var err error
-	if l.runner, err = newRunner(ctx, i.local, pod); err != nil {
+	if l.runner, err = newRunner(ctx, s.local, pod); err != nil {
 		return nil, err
 	}
-	if l.eligibility, err = i.holdEligibility(ctx, key.eligibilityPart(), pod); err != nil {
+	if l.eligibility, err = s.holdEligibility(ctx, key.eligibilityPart(), pod); err != nil {
 		return nil, err
 	}
 	l.named = l.named || l.eligibility.named
 	if l.named {
 		return l, nil
 	}
-	l.demand = i.resources.demandOf(pod, r.nodes, r.snapshot)
+	l.demand = s.resources.demandOf(pod, r.nodes, r.snapshot)
 	skippedScores := l.state.GetSkipScorePlugins()
-	l.asks = hasOther(i.localFilters, l.state.GetSkipFilterPlugins()) || hasOther(i.localScores, skippedScores)
-	l.normalized = make([][]int64, len(i.normalized))
-	for _, s := range i.normalized {
+	l.asks = hasOther(s.localFilters, l.state.GetSkipFilterPlugins()) || hasOther(s.localScores, skippedScores)
+	l.normalized = make([][]int64, len(s.normalized))
+	for i := range s.normalized {
 		skipped := skippedScores
-		if s.eligibility {
+		if s.normalized[i].eligibility {
 			skipped = l.eligibility.state.GetSkipScorePlugins()
 		}
-		l.skips = append(l.skips, skipped.Has(s.name))
+		l.skips = append(l.skips, skipped.Has(s.normalized[i].name))
 	}
-	if i.imageWeight != 0 {
+	if s.imageWeight != 0 {
 		l.images.names = imageNames(nil, pod)
 		l.images.known = make([]imageCount, len(l.images.names))
 	}
@@ -148,14 +148,14 @@ func (l *localRows) update(ctx context.Context, r *refresher, pod *corev1.Pod, c
 
 // resize gives the columns the length of the number of slots.
 func (l *localRows) resize(slots int) {
-	for i := range l.instance.normalized {
-		if l.instance.normalized[i].eligibility {
+	for i := range l.setup.normalized {
+		if l.setup.normalized[i].eligibility {
 			l.normalized[i] = l.eligibility.normalized[i]
 		}
 	}
 	// The columns are new, or belonged to another profile.
-	if l.byFixed.highest() != l.instance.highestFixed {
-		l.byFixed = newBuckets(l.instance.highestFixed)
+	if l.byFixed.highest() != l.setup.highestFixed {
+		l.byFixed = newBuckets(l.setup.highestFixed)
 	}
 	l.byFixed.grow(slots)
 	if len(l.verdict) == slots {
@@ -164,7 +164,7 @@ func (l *localRows) resize(slots int) {
 	l.verdict = fitted(l.verdict, slots, noNode)
 	l.fixed = fitted(l.fixed, slots, 0)
 	for i, column := range l.normalized {
-		if column != nil && !l.instance.normalized[i].eligibility {
+		if column != nil && !l.setup.normalized[i].eligibility {
 			l.normalized[i] = fitted(column, slots, 0)
 		}
 	}
@@ -197,8 +197,8 @@ func (l *localRows) refresh(ctx context.Context, r *refresher, slot cache.Slot, 
 		return err
 	}
 	if l.asks && verdict == fits {
-		r.nodeScores = resized(r.nodeScores, len(l.instance.localScores))
-		fit, err := l.ask(ctx, r.snapshot.Info(slot), pod, r.nodeScores)
+		r.nodeScores = resized(r.nodeScores, len(l.setup.localScores))
+		fit, err := l.ask(ctx, l.setup.local, r.snapshot.Info(slot), pod, r.nodeScores)
 		switch {
 		case err != nil:
 			return err
@@ -227,19 +227,19 @@ func (l *localRows) refresh(ctx context.Context, r *refresher, slot cache.Slot, 
 // put writes the scores of the plugins that were run: those that are normalized into their columns.
 // It returns the weighted sum of the others.
 func (l *localRows) put(slot cache.Slot, scores []int64) (fixed int64, err error) {
-	for i, s := range l.instance.normalized {
+	for i, s := range l.setup.normalized {
 		if !s.eligibility {
 			l.normalized[i] = set(l.normalized[i], len(l.verdict), slot, scores[s.at])
 		}
 	}
-	return sumFixed(l.instance.localFixed, scores)
+	return sumFixed(l.setup.localFixed, scores)
 }
 
 // rebuild computes all rows.
 func (l *localRows) rebuild(ctx context.Context, r *refresher, pod *corev1.Pod) error {
 	l.pos = 0
-	for i := range l.instance.normalized {
-		if !l.instance.normalized[i].eligibility {
+	for i := range l.setup.normalized {
+		if !l.setup.normalized[i].eligibility {
 			l.normalized[i] = nil
 		}
 	}
@@ -260,8 +260,8 @@ func (l *localRows) rebuild(ctx context.Context, r *refresher, pod *corev1.Pod) 
 
 // rebuildAsked runs the plugins that must be run on all nodes that are not yet refused.
 func (l *localRows) rebuildAsked(ctx context.Context, r *refresher, pod *corev1.Pod) error {
-	width := len(l.instance.localScores)
-	scores, err := l.askAll(ctx, r, pod, l.verdict, width)
+	width := len(l.setup.localScores)
+	scores, err := l.askAll(ctx, l.setup.local, r, pod, l.verdict, width)
 	if err != nil {
 		return err
 	}
@@ -285,7 +285,7 @@ func (l *localRows) even() bool {
 		return false
 	}
 	for i, column := range l.normalized {
-		if !l.skips[i] && (column != nil || l.instance.normalized[i].normalization == byPlugin) {
+		if !l.skips[i] && (column != nil || l.setup.normalized[i].normalization == byPlugin) {
 			return false
 		}
 	}

@@ -187,7 +187,7 @@ func TestPodsThatDifferInRequestsRunNoPluginAgain(t *testing.T) {
 	if n := s.evaluations(names.TaintToleration, schedmetrics.Filter); n != 1 {
 		t.Errorf("TaintToleration was asked about %d nodes, want the one that has changed", n)
 	}
-	if n := len(s.engine.classes.instances[t.Name()].eligibility); n != 1 {
+	if n := len(s.engine.classes.members[t.Name()].setup.eligibilityRows); n != 1 {
 		t.Errorf("%d sets of constraints are kept, want one", n)
 	}
 }
@@ -262,7 +262,7 @@ func TestHostPortPluginRuns(t *testing.T) {
 
 func TestRowsUsedOnceLendTheirColumns(t *testing.T) {
 	s := realScene(t, 30, 0, true)
-	g := func() *instance { return s.engine.classes.instances[t.Name()] }
+	g := func() *setup { return s.engine.classes.members[t.Name()].setup }
 	withColumns := func() (n int) {
 		for _, l := range g().locals {
 			if l.verdict != nil {
@@ -330,21 +330,21 @@ func TestSharedColumnsAreCountedOnceAndDroppedWithTheLastRow(t *testing.T) {
 	for _, c := range s.engine.classes.byID {
 		sum += c.bytes
 	}
-	g := s.engine.classes.instances[t.Name()]
+	g := s.engine.classes.members[t.Name()].setup
 	for l := range maps.Values(g.locals) {
 		sum += l.bytes
 	}
-	for c := range maps.Values(g.eligibility) {
+	for c := range maps.Values(g.eligibilityRows) {
 		sum += c.bytes
 	}
 	if s.engine.classes.bytes != sum || sum <= before {
 		t.Errorf("%d bytes are held, all there is has %d", s.engine.classes.bytes, sum)
 	}
-	for s.engine.classes.used.Len() > 0 {
-		s.engine.classes.drop(s.engine.classes.used.Back().Value.(*class))
+	for s.engine.classes.residents.len() > 0 {
+		s.engine.classes.drop(s.engine.classes.residents.victim(nil))
 	}
-	if s.engine.classes.bytes != 0 || len(g.eligibility) != 0 || len(s.engine.nodes.scalars) != 0 {
-		t.Errorf("%d bytes, %d sets of constraints and %d columns are held by nobody", s.engine.classes.bytes, len(g.eligibility), len(s.engine.nodes.scalars))
+	if s.engine.classes.bytes != 0 || len(g.eligibilityRows) != 0 || len(s.engine.nodes.scalars) != 0 {
+		t.Errorf("%d bytes, %d sets of constraints and %d columns are held by nobody", s.engine.classes.bytes, len(g.eligibilityRows), len(s.engine.nodes.scalars))
 	}
 }
 
@@ -381,7 +381,7 @@ func TestClassesOfPodsOnTheScalarPathAreBoundedInBytes(t *testing.T) {
 		pod := s.asking(i)
 		pod.Spec.Containers[0].Resources.Requests[gpu] = quantity(1)
 		s.expect(pod, Devices)
-		if held := s.engine.classes.used.Len(); held > most {
+		if held := s.engine.classes.residents.len(); held > most {
 			t.Fatalf("%d classes are held after %d pods, the bound is %d", held, i+1, most)
 		}
 	}
@@ -408,7 +408,7 @@ func TestPodsThatNameTheirNodes(t *testing.T) {
 		}
 		s.place(pod, decision)
 	}
-	if n := s.engine.classes.used.Len(); n != 1 {
+	if n := s.engine.classes.residents.len(); n != 1 {
 		t.Errorf("%d classes were made, want one for all", n)
 	}
 	for range 2 { // n0 has 4 CPUs

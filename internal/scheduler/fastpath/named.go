@@ -99,8 +99,8 @@ func (d *decision) decideNamed(ctx context.Context) Reason {
 	if reason := d.checkDevices(ctx); reason != None {
 		return reason
 	}
-	d.instance.preFilterDuration.Observe(prepared.Sub(start).Seconds())
-	d.instance.filterDuration.Observe(time.Since(prepared).Seconds())
+	d.member.preFilterDuration.Observe(prepared.Sub(start).Seconds())
+	d.member.filterDuration.Observe(time.Since(prepared).Seconds())
 	d.feasible = 1
 	d.best.reset(feasible)
 	return None

@@ -127,7 +127,7 @@ func (p *pass) add(scores []int64, weight int64) {
 
 // addNormalized adds the normalized scores of one plugin.
 func (p *pass) addNormalized(ctx context.Context, l *localRows, i int, pod *corev1.Pod) error {
-	s := &l.instance.normalized[i]
+	s := &l.setup.normalized[i]
 	column := l.normalized[i]
 	if s.normalization == byPlugin {
 		return p.addNormalizedByPlugin(ctx, l, i, pod)
@@ -163,7 +163,7 @@ func (p *pass) addNormalized(ctx context.Context, l *localRows, i int, pod *core
 
 // addNormalizedByPlugin adds scores that the plugin itself normalizes.
 func (p *pass) addNormalizedByPlugin(ctx context.Context, l *localRows, i int, pod *corev1.Pod) error {
-	s := &l.instance.normalized[i]
+	s := &l.setup.normalized[i]
 	p.nodeList = resized(p.nodeList, len(p.feasible))
 	for j, slot := range p.feasible {
 		p.nodeList[j] = fwk.NodeScore{Name: p.snapshot.Info(slot).Node().Name}
@@ -171,7 +171,7 @@ func (p *pass) addNormalizedByPlugin(ctx context.Context, l *localRows, i int, p
 			p.nodeList[j].Score = column[slot]
 		}
 	}
-	if status := l.instance.local.NormalizeScores(ctx, l.state, pod, s.at, p.nodeList); !status.IsSuccess() {
+	if status := l.setup.local.NormalizeScores(ctx, l.state, pod, s.at, p.nodeList); !status.IsSuccess() {
 		return statusError(status)
 	}
 	for j := range p.nodeList {

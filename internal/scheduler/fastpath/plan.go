@@ -30,6 +30,8 @@ import (
 type Plan struct {
 	framework *framework.Framework
 	closed    <-chan struct{}
+	// setupKey identifies the setup. "": the profile shares it with no other.
+	setupKey string
 	// scalar is true if the profile has no Score plugin, or runs a plugin at only some of the
 	// extension points that it needs. Its pods take the scalar path, and no other field is set.
 	scalar bool
@@ -141,6 +143,7 @@ func NewPlan(cfg PlanConfig) *Plan {
 		framework: f, closed: cfg.Closed, topologyPlan: topologyPlan{topology: newTopology(cfg)},
 		uncachedPlan: uncachedPlan{skipped: sets.New[string](), opaques: sets.New[string]()},
 	}
+	g.setupKey = setupKey(f, g.topology != nil)
 	points, usual := g.sortPlugins()
 	if !usual {
 		g.scalar = true

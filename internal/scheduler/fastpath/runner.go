@@ -17,10 +17,10 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
 
-// runner runs some of the plugins of a profile on nodes, on behalf of all pods with equal inputs
-// for these plugins.
+// runner runs some of the plugins of a setup on nodes, on behalf of all pods with equal inputs for
+// these plugins. The callers pass the plugins of the profile that decides, since other profiles of
+// the setup may be closed.
 type runner struct {
-	plugins *framework.Framework
 	// state is the state that PreFilter and PreScore of the plugins have left for these pods.
 	state *schedframework.CycleState
 	// named is true if PreFilter returned the names of the nodes to consider. Such pods take the
@@ -30,7 +30,7 @@ type runner struct {
 
 // newRunner runs PreFilter and PreScore of the plugins, before any node.
 func newRunner(ctx context.Context, plugins *framework.Framework, pod *corev1.Pod) (runner, error) {
-	a := runner{plugins: plugins, state: schedframework.NewCycleState()}
+	a := runner{state: schedframework.NewCycleState()}
 	allowed, status, _ := plugins.RunPreFilterPlugins(ctx, a.state, pod)
 	if !status.IsSuccess() {
 		return a, statusError(status)
@@ -59,8 +59,10 @@ func statusError(status *fwk.Status) error {
 
 // ask runs the plugins on one node. If the pod fits, it writes the scores by plugin to scores, and
 // 0 for plugins that skip.
-func (a *runner) ask(ctx context.Context, info fwk.NodeInfo, pod *corev1.Pod, scores []int64) (fit bool, err error) {
-	status := a.plugins.RunFilterPlugins(ctx, a.state, pod, info)
+func (a *runner) ask(
+	ctx context.Context, plugins *framework.Framework, info fwk.NodeInfo, pod *corev1.Pod, scores []int64,
+) (fit bool, err error) {
+	status := plugins.RunFilterPlugins(ctx, a.state, pod, info)
 	if status.IsRejected() {
 		return false, nil
 	}
@@ -68,7 +70,7 @@ func (a *runner) ask(ctx context.Context, info fwk.NodeInfo, pod *corev1.Pod, sc
 		return false, statusError(status)
 	}
 	clear(scores)
-	if status := a.plugins.ScoreNode(ctx, a.state, pod, info, scores); !status.IsSuccess() {
+	if status := plugins.ScoreNode(ctx, a.state, pod, info, scores); !status.IsSuccess() {
 		return false, statusError(status)
 	}
 	return true, nil
@@ -77,16 +79,18 @@ func (a *runner) ask(ctx context.Context, info fwk.NodeInfo, pod *corev1.Pod, sc
 // askAll runs the plugins, in parallel, on all nodes whose verdict is fits, and updates the
 // verdicts. It returns the scores by slot and plugin, width scores per slot. They are valid until
 // the next call.
-func (a *runner) askAll(ctx context.Context, r *refresher, pod *corev1.Pod, verdict []uint16, width int) ([]int64, error) {
+func (a *runner) askAll(
+	ctx context.Context, plugins *framework.Framework, r *refresher, pod *corev1.Pod, verdict []uint16, width int,
+) ([]int64, error) {
 	r.allScores = resized(r.allScores, len(verdict)*width)
 	var failure atomic.Pointer[error]
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	a.plugins.Parallelizer().Until(ctx, len(verdict), func(slot int) {
+	plugins.Parallelizer().Until(ctx, len(verdict), func(slot int) {
 		if verdict[slot] != fits {
 			return
 		}
-		fit, err := a.ask(ctx, r.snapshot.Info(cache.Slot(slot)), pod, r.allScores[slot*width:(slot+1)*width])
+		fit, err := a.ask(ctx, plugins, r.snapshot.Info(cache.Slot(slot)), pod, r.allScores[slot*width:(slot+1)*width])
 		if err != nil {
 			failure.CompareAndSwap(nil, &err)
 			cancel()

@@ -27,7 +27,7 @@ import (
 
 // NodeLocal is an interface that a plugin implements to let the fast path keep its answers. A
 // plugin can implement it without importing anything. The plugins of kube-scheduler need not
-// implement it (see kindOf).
+// implement it (see kindInTree).
 //
 // A plugin that implements it promises, for its Filter and for its Score before normalization:
 //
@@ -104,31 +104,39 @@ func mayScore(pl fwk.Plugin) bool {
 	return true
 }
 
-// kindOf is the table of plugins. It uses types, not names, so that a plugin that wraps one of
-// these counts as unknown. The inputs of the plugins are those in kube-scheduler 1.36 and must be
-// checked at each update of k8s.io/kubernetes.
-func kindOf(pl fwk.Plugin) kind {
+// kindInTree is the table of kube-scheduler's plugins. It uses types, not names, so that a plugin
+// that wraps one of these counts as unknown. The inputs of the plugins are those in kube-scheduler
+// 1.36 and must be checked at each update of k8s.io/kubernetes.
+func kindInTree(pl fwk.Plugin) (of kind, inTree bool) {
 	switch pl.(type) {
 	case *nodeunschedulable.NodeUnschedulable, // the pod's tolerations; the node's spec
 		*nodename.NodeName,               // the pod's node; the node's name
 		*tainttoleration.TaintToleration, // the pod's tolerations; the node's taints
 		*nodeaffinity.NodeAffinity:       // the pod's node selector and node affinity; the node's labels and name
-		return eligibility
+		return eligibility, true
 	case *noderesources.Fit, // the pod's requests; the node's, and device classes (see Plan.devices)
 		*noderesources.BalancedAllocation: // the same
-		return resources
+		return resources, true
 	case *nodeports.NodePorts: // the pod's host ports; the host ports in use
-		return local
+		return local, true
 	case *imagelocality.ImageLocality:
-		return images
+		return images, true
 	case *volumerestrictions.VolumeRestrictions, *nodevolumelimits.CSILimits, *volumezone.VolumeZone:
-		return volumes
+		return volumes, true
 	case *volumebinding.VolumeBinding, *dynamicresources.DynamicResources, *nodedeclaredfeatures.NodeDeclaredFeatures:
-		return perPod
+		return perPod, true
 	case *podtopologyspread.PodTopologySpread:
-		return spread
+		return spread, true
 	case *interpodaffinity.InterPodAffinity:
-		return affinity
+		return affinity, true
+	}
+	return opaque, false
+}
+
+// kindOf returns the kind of a plugin.
+func kindOf(pl fwk.Plugin) kind {
+	if of, inTree := kindInTree(pl); inTree {
+		return of
 	}
 	if keepsState(pl) {
 		return opaque

@@ -84,7 +84,7 @@ func (c *class) syncTrackers(r *refresher, factory *topology.Factory, mentions *
 // makeTrackers replaces the trackers that no other class has kept up to date.
 func (c *class) makeTrackers(r *refresher, factory *topology.Factory, mentions *topology.Mentions) error {
 	c.dropTrackers(&r.classes.budget)
-	plan := c.local.instance.Plan
+	plan := c.local.setup.Plan
 	if plan.hasSpread {
 		constraints, err := factory.SpreadConstraints(c.like.Pod)
 		if err != nil {
@@ -121,7 +121,7 @@ func (c *class) shareSpreadTracker(r *refresher) error {
 	if err != nil {
 		return err
 	}
-	x := &tracker{Tracker: made, filters: rows.instance.spreadFilters, weight: rows.instance.spreadWeight, key: key}
+	x := &tracker{Tracker: made, filters: rows.setup.spreadFilters, weight: rows.setup.spreadWeight, key: key}
 	if rows.spreadTrackers == nil {
 		rows.spreadTrackers = map[string]*tracker{}
 	}

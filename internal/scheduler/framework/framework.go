@@ -151,6 +151,10 @@ func (f *Framework) Plugins() *Plugins { return f.plugins }
 // be modified.
 func (f *Framework) Args(plugin string) runtime.Object { return f.args[plugin] }
 
+// ChecksAllFilters reports whether all Filter plugins are run on a node even after one has refused
+// it.
+func (f *Framework) ChecksAllFilters() bool { return f.checkAllFilters }
+
 // Parallelizer returns the framework's parallelizer.
 func (f *Framework) Parallelizer() fwk.Parallelizer { return f.parallelizer }
 

@@ -162,6 +162,54 @@ var (
 	})
 )
 
+// Values of the label "result" of [ClassLookups].
+const (
+	// ClassHit: the class is known.
+	ClassHit = "hit"
+	// ClassNew: the class is made for the first time, or was forgotten long ago.
+	ClassNew = "new"
+	// ClassEvicted: the class was evicted not long ago, and is made again.
+	ClassEvicted = "evicted"
+)
+
+var (
+	// FastPathMemory is an estimate of the memory of what the fast path keeps.
+	FastPathMemory = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "livesched_fast_path_memory_bytes",
+		Help: "Memory of the answers of plugins that the fast path keeps, estimated.",
+	})
+
+	// FastPathMemoryLimit is the limit of FastPathMemory.
+	FastPathMemoryLimit = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "livesched_fast_path_memory_limit_bytes",
+		Help: "Limit of livesched_fast_path_memory_bytes (--fast-path-memory-limit).",
+	})
+
+	// FastPathClasses is the number of classes of pods that the fast path keeps.
+	FastPathClasses = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "livesched_fast_path_classes",
+		Help: "Number of classes of pods for which the fast path keeps answers of plugins.",
+	})
+
+	// FastPathLabelKeys is the number of label keys that distinguish classes.
+	FastPathLabelKeys = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "livesched_fast_path_label_keys",
+		Help: "Number of keys of pod labels that selectors read, and that therefore distinguish classes of pods. Above 256, all labels do.",
+	})
+
+	// ClassLookups counts the lookups of pods' classes by result.
+	ClassLookups = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "livesched_fast_path_class_lookups_total",
+		Help: "Number of lookups of pods' classes, by result: 'hit', 'new', or 'evicted' if the class was evicted not long ago because of the memory limit.",
+	}, []string{"result"})
+
+	// FastPathEvictions counts the classes that were evicted because of the memory limit.
+	FastPathEvictions = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "livesched_fast_path_evictions_total",
+		Help: "Number of classes of pods that the fast path has evicted because of its memory limit.",
+	})
+)
+
 // HandlerPanics counts panics of event handlers that plugins added to informers, by plugin and kind
 // of object.
 var HandlerPanics = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -182,12 +230,16 @@ func Register() {
 
 		own := ctrlmetrics.Registry
 		own.MustRegister(Reloads, ReloadBuildDuration, ReloadSwapDuration, ReloadStandstill, Profiles, ProfileGenerations, PendingPods, RetiredGenerationPods,
-			HandlerPanics, BindCalls, PendingEvents, EventsLost, Decisions, FastPathDifferences)
+			HandlerPanics, BindCalls, PendingEvents, EventsLost, Decisions, FastPathDifferences,
+			FastPathMemory, FastPathMemoryLimit, FastPathClasses, FastPathLabelKeys, ClassLookups, FastPathEvictions)
 		for _, result := range []string{ReloadSucceeded, ReloadFailed, ReloadRejected} {
 			Reloads.WithLabelValues(result)
 		}
 		for _, state := range []string{BindCallRunning, BindCallWaiting, BindCallOverdue} {
 			BindCalls.WithLabelValues(state)
+		}
+		for _, result := range []string{ClassHit, ClassNew, ClassEvicted} {
+			ClassLookups.WithLabelValues(result)
 		}
 		for _, reason := range []string{EventLostFull, EventLostRefused, EventLostStopped} {
 			EventsLost.WithLabelValues(reason)

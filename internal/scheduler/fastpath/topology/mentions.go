@@ -62,6 +62,15 @@ func (m *Mentions) Has(key string) bool { return m.all || m.keys.Has(key) }
 // All reports whether all labels count.
 func (m *Mentions) All() bool { return m.all }
 
+// Len returns the number of keys whose labels count. If all labels count, it is greater than the
+// number of keys that may.
+func (m *Mentions) Len() int {
+	if m.all {
+		return m.most + 1
+	}
+	return m.keys.Len()
+}
+
 // Changed reports whether other labels count than at its last call.
 func (m *Mentions) Changed() bool {
 	changed := m.changed
