@@ -92,7 +92,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*part
 		Busy: func() bool { return p.queue.ActivePods() > 0 || limit.Crowded() },
 	})
 	p.statuses = failure.NewStatusWriter(cfg.Client, p.pods, p.cache, p.queue)
-	p.failures = failure.NewHandler(p.queue, p.pods, p.statuses, p.events.NewRecorder)
+	p.failures = failure.NewHandler(p.queue, p.pods, p.statuses, p.events.NewRecorder, cfg.Term)
 
 	snapshot := cache.NewSnapshot()
 	sources := eventhandlers.NewSources(cfg.Informers, p.queue)
@@ -134,6 +134,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*part
 			PodsInPreBind: env.PodsInPreBind,
 			Limit:         limit,
 			Failures:      p.failures,
+			Term:          cfg.Term,
 		},
 		Failures:  p.failures,
 		Statuses:  p.statuses,

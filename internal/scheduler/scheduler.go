@@ -31,6 +31,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/livesched/livesched/internal/informers"
+	"github.com/livesched/livesched/internal/lease"
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/loop"
@@ -61,7 +62,7 @@ const (
 )
 
 // Config configures a Scheduler. All fields but Clock, FastPath, FastPathMemory,
-// MaxConcurrentBinds and BuildTimeout are required.
+// MaxConcurrentBinds, BuildTimeout and Term are required.
 type Config struct {
 	// Client is for bindings, pod status and the calls of plugins. KubeConfig is the configuration
 	// that it was built from.
@@ -86,6 +87,8 @@ type Config struct {
 	MaxConcurrentBinds int
 	// BuildTimeout bounds the build of one profile. 0 means profile.DefaultBuildTimeout.
 	BuildTimeout time.Duration
+	// Term is the term of this replica as the leader, nil without leader election.
+	Term *lease.Term
 }
 
 // Scheduler schedules pods by the profiles in its Store.

@@ -29,6 +29,7 @@ import (
 	"github.com/livesched/livesched/controllers"
 	"github.com/livesched/livesched/internal/history"
 	"github.com/livesched/livesched/internal/informers"
+	"github.com/livesched/livesched/internal/lease"
 	"github.com/livesched/livesched/internal/scheduler"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 	"github.com/livesched/livesched/internal/scheduler/plugins"
@@ -88,33 +89,31 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		return nil, err
 	}
 	restConfig = o.throttled(restConfig)
+	election, err := newElection(restConfig, o)
+	if err != nil {
+		return nil, err
+	}
 	gracePeriod := shutdownTimeout
-	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
+	mgr, err := ctrl.NewManager(restConfig, election.configure(ctrl.Options{
 		Scheme:                 scheme,
 		Cache:                  informers.CacheOptions(scheme, o.TrimBoundPods),
 		Metrics:                metricsserver.Options{BindAddress: o.MetricsBindAddress},
 		HealthProbeBindAddress: o.HealthProbeBindAddress,
 		LivenessEndpointName:   "/livez",
 		// Tests run several managers in one process, which have controllers of the same name.
-		Controller:                    config.Controller{SkipNameValidation: ptr.To(true), CacheSyncTimeout: syncTimeout},
-		LeaderElection:                o.LeaderElect,
-		LeaderElectionID:              o.LeaderElectionName,
-		LeaderElectionNamespace:       o.LeaderElectionNamespace,
-		LeaderElectionReleaseOnCancel: true,
-		LeaseDuration:                 &o.LeaseDuration,
-		RenewDeadline:                 &o.RenewDeadline,
-		RetryPeriod:                   &o.RetryPeriod,
-		GracefulShutdownTimeout:       &gracePeriod,
-	})
+		Controller:              config.Controller{SkipNameValidation: ptr.To(true), CacheSyncTimeout: syncTimeout},
+		GracefulShutdownTimeout: &gracePeriod,
+	}))
 	if err != nil {
 		return nil, fmt.Errorf("creating the manager, for the API server at %s: %w", restConfig.Host, err)
 	}
+	election.recordEvents(mgr)
 
 	registry, err := plugins.NewRegistry(o.OutOfTree)
 	if err != nil {
 		return nil, err
 	}
-	kube, eventClient, clientConfig, err := newClients(restConfig)
+	kube, eventClient, clientConfig, err := newClients(restConfig, election.leading())
 	if err != nil {
 		return nil, err
 	}
@@ -129,6 +128,7 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		FastPathMemory:     int(o.FastPathMemoryLimit.Value()),
 		MaxConcurrentBinds: o.MaxConcurrentBinds,
 		BuildTimeout:       o.ProfileBuildTimeout,
+		Term:               election.leading(),
 	})
 	archive, err := newArchive(mgr, o)
 	if err != nil {
@@ -172,11 +172,13 @@ func newArchive(mgr ctrl.Manager, o *Options) (*history.Archive, error) {
 	return &history.Archive{Client: direct, Namespace: namespace}, nil
 }
 
-// newClients returns the scheduler's clients, which use protobuf, and their configuration.
-func newClients(restConfig *rest.Config) (client, events clientset.Interface, cfg *rest.Config, err error) {
+// newClients returns the scheduler's clients, which use protobuf, and their configuration. They
+// change nothing after the term of this replica.
+func newClients(restConfig *rest.Config, term *lease.Term) (client, events clientset.Interface, cfg *rest.Config, err error) {
 	cfg = rest.CopyConfig(restConfig)
 	cfg.ContentType = runtime.ContentTypeProtobuf
 	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	cfg.Wrap(term.Guard)
 	// Clients with one configuration share a connection, on which a server accepts at most 100
 	// concurrent requests. Each request beyond that opens a new connection, which costs more than
 	// the request. So bindings share their connection neither with Events, nor with the manager's

@@ -20,6 +20,7 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
+	"github.com/livesched/livesched/internal/lease"
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/failure"
 	"github.com/livesched/livesched/internal/scheduler/framework"
@@ -27,8 +28,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// Binder runs binding cycles. All fields are required. Each Run works on its own Cycle, in its own
-// goroutine; all share the Limit.
+// Binder runs binding cycles. All fields but Term are required. Each Run works on its own Cycle, in
+// its own goroutine; all share the Limit.
 type Binder struct {
 	// Client announces nominated nodes, and reads pods whose binding failed.
 	Client        clientset.Interface
@@ -39,6 +40,8 @@ type Binder struct {
 	Limit *Limit
 	// Failures takes the pods whose binding cycle failed.
 	Failures Failures
+	// Term is the term of this replica as the leader, nil without leader election.
+	Term *lease.Term
 }
 
 // Failures handles failed attempts; see failure.Handler.

@@ -6,6 +6,7 @@ package binding
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +17,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/livesched/livesched/internal/lease"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
@@ -284,6 +286,25 @@ func TestAPodWhoseBindingSeemsToFail(t *testing.T) {
 			t.Error("it did not fail")
 		}
 	})
+}
+
+func TestAPodIsNotBoundByAReplicaThatHasLostTheLease(t *testing.T) {
+	f := newFixture(t)
+	f.Term = lease.NewTerm(time.Hour)
+	f.Term.Renew(time.Now())
+	f.Term.End()
+	f.cycle.Extenders = func(context.Context) []fwk.Extender {
+		return []fwk.Extender{&extenderBinder{f: f, name: "the extender", binds: true}}
+	}
+	f.Run(f.ctx, f.cycle)
+	if f.failure == nil || !errors.Is(f.failure.AsError(), lease.ErrOver) {
+		t.Errorf("it failed with %v", f.failure)
+	}
+	for _, line := range f.log {
+		if strings.Contains(line, "binds") {
+			t.Error(line)
+		}
+	}
 }
 
 func TestAPodThatIsRefusedOnPermit(t *testing.T) {

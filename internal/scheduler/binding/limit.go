@@ -123,13 +123,17 @@ func (l *Limit) count(delta int) {
 	}
 }
 
-// attempt binds the pod when its turn has come. If that fails, it verifies where the pod is.
+// attempt binds the pod when its turn has come, if this replica still leads. If that fails, it
+// verifies where the pod is.
 func (b *Binder) attempt(ctx context.Context, c *Cycle) (*fwk.Status, outcome) {
 	leave, err := b.Limit.enter(ctx)
 	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("waiting to be bound: %w", err)), unbound
 	}
 	defer leave()
+	if err := b.Term.Check(); err != nil {
+		return fwk.AsStatus(err), unbound
+	}
 	status := b.assignInTime(ctx, c, leave)
 	if status.IsSuccess() {
 		return nil, boundHere

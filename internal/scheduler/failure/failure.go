@@ -28,6 +28,7 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
+	"github.com/livesched/livesched/internal/lease"
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
 	"github.com/livesched/livesched/internal/scheduler/podstatus"
 	"github.com/livesched/livesched/internal/scheduler/queue"
@@ -59,16 +60,18 @@ type Handler struct {
 	pods     corev1listers.PodLister
 	statuses *podstatus.Writer
 	recorder func(schedulerName string) events.EventRecorderLogger
+	term     *lease.Term
 	stopping atomic.Bool
 }
 
 // NewHandler returns a Handler that gives pods back to a queue. pods reads the informers' cache,
-// statuses writes conditions, and recorder returns the recorder of a scheduler name.
+// statuses writes conditions, recorder returns the recorder of a scheduler name, and term is that
+// of this replica as the leader, nil without leader election.
 func NewHandler(
 	q *queue.Queue, pods corev1listers.PodLister, statuses *podstatus.Writer,
-	recorder func(schedulerName string) events.EventRecorderLogger,
+	recorder func(schedulerName string) events.EventRecorderLogger, term *lease.Term,
 ) *Handler {
-	return &Handler{queue: q, pods: pods, statuses: statuses, recorder: recorder}
+	return &Handler{queue: q, pods: pods, statuses: statuses, recorder: recorder, term: term}
 }
 
 // Stop makes the Handler ignore errors from now on: an attempt that the end of the process
@@ -83,6 +86,13 @@ func (h *Handler) Handle(ctx context.Context, a Attempt) {
 	if h.stopping.Load() && !a.Status.IsRejected() {
 		logger.V(2).Info("Leaving the pod to the next leader", "pod", klog.KObj(a.Pod.Pod), "reason", a.Status.Message())
 		h.queue.Done(a.Pod.Pod.UID)
+		return
+	}
+	if h.overtaken(&a) {
+		logger.V(2).Info("The lease was not renewed in time; retrying without a report", "pod", klog.KObj(a.Pod.Pod), "reason", a.Status.Message())
+		a.Pod.ClearRejectorPlugins() // so it is retried after its backoff
+		kept, err := h.queue.RequeueNominated(logger, a.Pod, nil)
+		h.requeued(logger, a.Pod.Pod, kept, err)
 		return
 	}
 	reason := a.observe()
@@ -103,6 +113,12 @@ func (h *Handler) Handle(ctx context.Context, a Attempt) {
 	a.Recorder.WithLogger(logger).Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling",
 		"%s", truncate.ToBytes(message, validation.NoteLengthLimit))
 	h.statuses.Write(podstatus.Update{Pod: pod, Condition: unscheduledCondition(pod, reason, message), Nominating: a.Nominating})
+}
+
+// overtaken reports whether the attempt says nothing about the pod, because another replica may
+// lead by now. This one keeps the pod in its queue, in case it leads on.
+func (h *Handler) overtaken(a *Attempt) bool {
+	return h.term.Check() != nil || errors.Is(a.Status.AsError(), lease.ErrOver)
 }
 
 // observe counts the attempt and returns the reason of its condition.

@@ -5,15 +5,25 @@ package failure
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/livesched/livesched/internal/lease"
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
+	"github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
 func TestRejectorsOfAFailure(t *testing.T) {
@@ -34,6 +44,32 @@ func TestRejectorsOfAFailure(t *testing.T) {
 		a.noteRejectors(t.Context())
 		if len(queued.UnschedulablePlugins) != test.unschedulable || len(queued.PendingPlugins) != test.pending {
 			t.Errorf("%s: unschedulable by %v, pending by %v", name, queued.UnschedulablePlugins, queued.PendingPlugins)
+		}
+	}
+}
+
+func TestAReplicaThatMayNotLeadAnyMoreReportsNothing(t *testing.T) {
+	metrics.Register()
+	over := lease.NewTerm(time.Hour)
+	over.Renew(time.Now())
+	over.End()
+	for name, test := range map[string]struct {
+		term   *lease.Term
+		status *fwk.Status
+	}{
+		"a pod that fits nowhere":           {over, fwk.NewStatus(fwk.Unschedulable).WithError(algorithm.ErrNoNodesAvailable)},
+		"a binding that was not sent":       {over, fwk.AsStatus(errors.New("broken"))},
+		"a binding, and the leader goes on": {nil, fwk.AsStatus(fmt.Errorf("binding: %w", lease.ErrOver))},
+	} {
+		q := queue.New(queue.Config{})
+		q.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": {}}}, sets.New("mine"))
+		q.Add(logr.Discard(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod", UID: "pod"}, Spec: corev1.PodSpec{SchedulerName: "mine"}})
+		popped, _ := q.Pop(logr.Discard())
+		pods := corev1listers.NewPodLister(toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, nil))
+		h := NewHandler(q, pods, nil, nil, test.term) // it has nothing to report with
+		h.Handle(klog.NewContext(t.Context(), logr.Discard()), Attempt{Pod: popped, Status: test.status})
+		if counts := q.Counts(); counts.Active+counts.Backoff+counts.ErrorBackoff != 1 || counts.InFlight != 0 {
+			t.Errorf("%s: it is not to be retried: %+v", name, counts)
 		}
 	}
 }

@@ -1,0 +1,283 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lease
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+
+	"github.com/livesched/livesched/test/leaks"
+)
+
+func TestMain(m *testing.M) {
+	klog.SetLogger(logr.Discard())
+	// The handlers sleep between errors, by clocks that do not fit together in several bubbles.
+	utilruntime.ErrorHandlers = nil
+	leaks.Main(m)
+}
+
+const (
+	leaseDuration = 15 * time.Second
+	renewDeadline = 10 * time.Second
+	retryPeriod   = 2 * time.Second
+)
+
+// world is an API server with one Lease.
+type world struct {
+	*testing.T
+	client *fake.Clientset
+	// cut makes the renewals of replica a fail.
+	cut atomic.Bool
+}
+
+// inWorld runs a test in a bubble, whose clock jumps.
+func inWorld(t *testing.T, test func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(&world{T: t, client: fake.NewClientset()}) })
+}
+
+// replica is a client-go LeaderElector with a Lock.
+type replica struct {
+	lock *Lock
+	term *Term
+	// leads is closed when it leads, and over when its elector has ended.
+	leads, over chan struct{}
+	stop        context.CancelFunc
+}
+
+func (w *world) start(name string) *replica {
+	w.Helper()
+	term := NewTerm(renewDeadline)
+	r := &replica{term: term, leads: make(chan struct{}), over: make(chan struct{})}
+	r.lock = NewLock(Config{Namespace: "here", Name: "lease", Identity: name, Client: w.client, Watch: w.client, RetryPeriod: retryPeriod, Term: term})
+	var ctx context.Context
+	ctx, r.stop = context.WithCancel(w.Context())
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: &cuttable{Lock: r.lock, cut: func() bool { return name == "a" && w.cut.Load() }}, ReleaseOnCancel: true,
+		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
+		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { close(r.leads) }, OnStoppedLeading: func() {}},
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	go func() {
+		defer close(r.over)
+		elector.Run(klog.NewContext(ctx, logr.Discard()))
+	}()
+	w.Cleanup(func() {
+		r.stop()
+		<-r.over
+	})
+	return r
+}
+
+// cuttable is a Lock whose writes fail while it is cut off.
+type cuttable struct {
+	*Lock
+	cut func() bool
+}
+
+func (c *cuttable) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if c.cut() {
+		return errors.New("no route to host")
+	}
+	return c.Lock.Update(ctx, record)
+}
+
+// pair starts a leader and a follower that has followed for a while.
+func (w *world) pair() (leader, follower *replica) {
+	w.Helper()
+	leader = w.start("a")
+	<-leader.leads
+	follower = w.start("b")
+	w.pass(time.Minute + 300*time.Millisecond)
+	return leader, follower
+}
+
+// pass lets time pass, and then everything be done that is due.
+func (w *world) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func (r *replica) isLeading() bool {
+	select {
+	case <-r.leads:
+		return true
+	default:
+		return false
+	}
+}
+
+func (w *world) lease() *coordinationv1.Lease {
+	w.Helper()
+	lease, err := w.client.CoordinationV1().Leases("here").Get(w.Context(), "lease", metav1.GetOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return lease
+}
+
+// hold makes somebody else the holder.
+func (w *world) hold(holder string) {
+	w.Helper()
+	lease := w.lease()
+	lease.Spec.HolderIdentity, lease.Spec.RenewTime = ptr.To(holder), ptr.To(metav1.NowMicro())
+	if _, err := w.client.CoordinationV1().Leases("here").Update(w.Context(), lease, metav1.UpdateOptions{}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// breakWatch makes new watches fail, or never deliver anything.
+func (w *world) breakWatch(err error) {
+	w.client.PrependWatchReactor("leases", func(clienttesting.Action) (bool, watch.Interface, error) {
+		return true, watch.NewRaceFreeFake(), err
+	})
+}
+
+func TestAFollowerTakesALeaseThatIsReleasedAtOnce(t *testing.T) {
+	inWorld(t, func(w *world) {
+		leader, follower := w.pair()
+		leader.stop()
+		<-leader.over
+		synctest.Wait()
+		if !follower.isLeading() {
+			t.Error("it does not lead")
+		}
+	})
+}
+
+func TestAFollowerTakesALeaseThatIsDeletedAtOnce(t *testing.T) {
+	inWorld(t, func(w *world) {
+		_, follower := w.pair()
+		w.cut.Store(true) // or the leader would create the Lease again
+		if err := w.client.CoordinationV1().Leases("here").Delete(t.Context(), "lease", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if !follower.isLeading() {
+			t.Error("it does not lead")
+		}
+	})
+}
+
+func TestAFollowerTakesALeaseThatHasExpired(t *testing.T) {
+	for _, watched := range []bool{true, false} {
+		inWorld(t, func(w *world) {
+			if !watched {
+				w.breakWatch(errors.New("not today"))
+			}
+			_, follower := w.pair()
+			w.cut.Store(true)
+			renewed := w.lease().Spec.RenewTime.Time
+			w.pass(leaseDuration - time.Since(renewed) - time.Second)
+			if follower.isLeading() {
+				t.Error("it leads before the lease has expired")
+			}
+			late := time.Second
+			if !watched { // it does not see the last renewal when that happens
+				late += 2 * retryPeriod
+			}
+			w.pass(time.Second + late)
+			if !follower.isLeading() {
+				t.Errorf("it does not lead %v after the last renewal", time.Since(renewed))
+			}
+		})
+	}
+}
+
+func TestAFollowerWhoseWatchFailsPolls(t *testing.T) {
+	for name, err := range map[string]error{"refused": errors.New("not today"), "silent": nil} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.breakWatch(err)
+				leader, follower := w.pair()
+				w.pass(2 * time.Minute)
+				if follower.isLeading() {
+					t.Fatal("it took the lease of another")
+				}
+				leader.stop()
+				<-leader.over
+				w.pass(2 * retryPeriod)
+				if !follower.isLeading() {
+					t.Error("it does not lead")
+				}
+			})
+		})
+	}
+}
+
+func TestAFollowerReadsTheLeaseOnlyWhenItHears(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.pair()
+		w.client.ClearActions()
+		w.pass(5 * time.Minute)
+		for _, action := range w.client.Actions() {
+			if action.GetVerb() != "update" {
+				t.Errorf("it sent %v", action)
+			}
+		}
+	})
+}
+
+func TestALeaseSaysWhenItWasAcquired(t *testing.T) {
+	inWorld(t, func(w *world) {
+		leader, follower := w.pair()
+		w.pass(5 * time.Minute)
+		leader.stop()
+		<-leader.over
+		released := time.Now()
+		<-follower.leads
+		for range 3 {
+			if acquired := w.lease().Spec.AcquireTime.Time; acquired.Before(released.Truncate(time.Second)) || acquired.After(released.Add(time.Second)) {
+				t.Errorf("released at %v, acquired at %v", released, acquired)
+			}
+			if renewed := w.lease().Spec.RenewTime.Time; time.Since(renewed) > retryPeriod+time.Second {
+				t.Errorf("renewed at %v, which is %v ago", renewed, time.Since(renewed))
+			}
+			w.pass(time.Minute)
+		}
+	})
+}
+
+func TestALeaderThatLosesItsLeaseDoesNotTakeItAgain(t *testing.T) {
+	for _, holder := range []string{"somebody else", ""} {
+		inWorld(t, func(w *world) {
+			term := NewTerm(renewDeadline)
+			lock := NewLock(Config{Namespace: "here", Name: "lease", Identity: "a", Client: w.client, Watch: w.client, RetryPeriod: retryPeriod, Term: term})
+			record := resourcelock.LeaderElectionRecord{HolderIdentity: "a", LeaseDurationSeconds: 15}
+			if err := errors.Join(lock.Create(t.Context(), record), lock.Update(t.Context(), record), term.Check()); err != nil {
+				t.Fatal(err)
+			}
+			w.hold(holder)
+			seen, _, err := lock.Get(t.Context())
+			if err != nil || seen.HolderIdentity != holder {
+				t.Errorf("it sees %v, %v", seen, err)
+			}
+			if err := term.Check(); !errors.Is(err, ErrOver) {
+				t.Errorf("its term: %v", err)
+			}
+			w.hold("")
+			if err := lock.Update(t.Context(), record); !errors.Is(err, ErrLost) {
+				t.Errorf("it takes the lease again: %v", err)
+			}
+		})
+	}
+}
