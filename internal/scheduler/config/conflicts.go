@@ -23,6 +23,8 @@ type candidate struct {
 	warnings problems
 	// accepted is the message for an accepted spec.
 	accepted string
+	// policy is the one that current was resolved with.
+	policy *policy
 }
 
 // olderFirst orders candidates by age, then by name, which no two share.
@@ -43,6 +45,11 @@ func (r *resolver) resolveProfileObject(object *v1alpha1.SchedulerProfile) *cand
 	c := &candidate{object: object, accepted: "The spec is valid"}
 	p, found := r.policyOf(&object.Spec)
 	if len(found) == 0 {
+		if last := r.lastCandidate(object, p); last != nil {
+			r.candidates[object.Name] = last
+			return last
+		}
+		c.policy = p
 		c.current, found = r.resolveProfile(object.Name, &object.Spec, p.base)
 	} else {
 		found = append(found, r.checkWithoutPolicy(object.Name, &object.Spec)...)
@@ -51,6 +58,7 @@ func (r *resolver) resolveProfileObject(object *v1alpha1.SchedulerProfile) *cand
 	if c.current == nil {
 		return c
 	}
+	r.candidates[object.Name] = c
 	c.warnings = r.profileWarnings(object.Name, &object.Spec, p.base, c.current.Config.Plugins)
 	c.current.setSource(GoodProfile{UID: object.UID, Generation: object.Generation, Spec: *object.Spec.DeepCopy(), Policy: p.good})
 	if p.result.KeptLastGood {

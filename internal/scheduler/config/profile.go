@@ -94,7 +94,7 @@ func (r *resolver) resolveProfile(objectName string, spec *v1alpha1.SchedulerPro
 // checkWithoutPolicy checks the part of a profile's spec that does not depend on its policy.
 func (r *resolver) checkWithoutPolicy(objectName string, spec *v1alpha1.SchedulerProfileSpec) problems {
 	found := r.checkFields(objectName, spec)
-	b := r.builtIn().base
+	b := r.noPolicy.base
 	r.resolveArgs(spec.PluginConfig, b, merge(b.plugins, internalPlugins(spec.Plugins)), field.NewPath("spec", "pluginConfig"), &found)
 	return found
 }

@@ -180,7 +180,7 @@ func TestResultDoesNotDependOnTheOrderOfObjectsAndRunningProfilesContinue(t *tes
 	seed := time.Now().UnixNano()
 	t.Logf("seed %d", seed)
 	w := &world{random: rand.New(rand.NewSource(seed)), profiles: map[string]v1alpha1.SchedulerProfile{}, policies: map[string]v1alpha1.SchedulingPolicy{}}
-	var before *config.Resolution
+	var before, chained *config.Resolution
 	for step := range 600 {
 		w.step()
 		in := w.input()
@@ -192,6 +192,15 @@ func TestResultDoesNotDependOnTheOrderOfObjectsAndRunningProfilesContinue(t *tes
 		}
 		if diff := cmp.Diff(resolution, config.Resolve(w.input()), exportedOnly); diff != "" {
 			t.Fatalf("step %d: another order of the objects resolves otherwise:\n%s", step, diff)
+		}
+		next := w.input()
+		next.Last = chained
+		chained = config.Resolve(next)
+		if diff := cmp.Diff(resolution, chained, exportedOnly); diff != "" {
+			t.Fatalf("step %d: with the last resolution it resolves otherwise:\n%s", step, diff)
+		}
+		if diff := cmp.Diff(resolution.LastGood(running(resolution)), chained.LastGood(running(chained))); diff != "" {
+			t.Fatalf("step %d: with the last resolution other specs are the last good ones:\n%s", step, diff)
 		}
 		checkNoneStopped(t, w, before, resolution)
 		if t.Failed() {

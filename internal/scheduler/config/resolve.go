@@ -32,10 +32,15 @@ type Input struct {
 	LastGood LastGood
 	// Registered holds the names of the registered plugins.
 	Registered sets.Set[string]
+	// Last is an earlier resolution, with the same Registered, or nil. What it found about objects
+	// of the same UID and generation is used again, so that the cost depends on what has changed.
+	// It makes no difference to the result.
+	Last *Resolution
 }
 
 // Resolution holds the profiles to run, and a result for every object. It keeps the input, for
-// Before, and shares no other memory with it, except LastGood.
+// Before, and shares no other memory with it, except LastGood. It shares immutable memory with the
+// last resolution.
 type Resolution struct {
 	// Profiles are the profiles to run, by scheduler name, including those that run their last good
 	// spec.
@@ -134,7 +139,11 @@ type resolver struct {
 	// defaults is kube-scheduler's default configuration, with the default set of plugins.
 	defaults *schedconfig.KubeSchedulerConfiguration
 	policies map[string]*policy
-	out      *Resolution
+	// noPolicy is the policy "default" for the case that there is no such object.
+	noPolicy *policy
+	// candidates holds the candidates by object name.
+	candidates map[string]*candidate
+	out        *Resolution
 }
 
 // policy is a resolved policy object.
@@ -153,6 +162,7 @@ func Resolve(in Input) *Resolution {
 		registered:      in.Registered,
 		registeredNames: strings.Join(sets.List(in.Registered), ", "),
 		policies:        map[string]*policy{},
+		candidates:      map[string]*candidate{},
 		out: &Resolution{
 			Profiles:       map[string]*Profile{},
 			ProfileResults: map[string]Result{},
@@ -161,13 +171,13 @@ func Resolve(in Input) *Resolution {
 			profiles:       map[string]*v1alpha1.SchedulerProfile{},
 		},
 	}
-	defaults, err := latest.Default()
-	if err != nil {
-		// The defaults are constants: an error is a bug in the build, and no object could be
-		// resolved.
-		panic(fmt.Sprintf("kube-scheduler's default configuration: %v", err))
+	if in.Last != nil {
+		r.defaults, r.noPolicy = in.Last.resolver.defaults, in.Last.resolver.noPolicy
+	} else {
+		r.defaults = upstreamDefaults()
+		base, _ := r.resolvePolicy(&v1alpha1.SchedulingPolicySpec{}, nil) // an empty spec has no problems
+		r.noPolicy = &policy{base: base}
 	}
-	r.defaults = defaults
 	if in.SecretsUnknown {
 		r.input.Secrets = assumedSecrets(in.Policies, in.LastGood)
 	}
@@ -183,11 +193,28 @@ func Resolve(in Input) *Resolution {
 	slices.SortFunc(candidates, olderFirst)
 	r.resolveConflicts(candidates)
 	r.report(candidates)
+	r.input.Last = nil // or no resolution could be freed
 	return r.out
+}
+
+// upstreamDefaults returns kube-scheduler's default configuration.
+func upstreamDefaults() *schedconfig.KubeSchedulerConfiguration {
+	defaults, err := latest.Default()
+	if err != nil {
+		// The defaults are constants: an error is a bug in the build, and no object could be
+		// resolved.
+		panic(fmt.Sprintf("kube-scheduler's default configuration: %v", err))
+	}
+	return defaults
 }
 
 // resolvePolicyObject resolves a policy object or, if its spec is invalid, its last good one.
 func (r *resolver) resolvePolicyObject(object *v1alpha1.SchedulingPolicy) {
+	if last := r.lastPolicy(object); last != nil {
+		r.policies[object.Name] = last
+		r.out.remembered.Policies[object.Name] = []GoodPolicy{*last.good}
+		return
+	}
 	p := &policy{result: Result{Generation: object.Generation, Accepted: true, Reason: v1alpha1.ReasonAccepted, Message: "The spec is valid"}}
 	r.policies[object.Name] = p
 
@@ -232,7 +259,7 @@ func (r *resolver) policyOf(spec *v1alpha1.SchedulerProfileSpec) (*policy, probl
 	p, exists := r.policies[name]
 	switch {
 	case !exists && name == DefaultPolicyName:
-		return r.builtIn(), nil
+		return r.noPolicy, nil
 	case !exists:
 		found.add(v1alpha1.ReasonPolicyNotFound, path, "SchedulingPolicy %q does not exist", name)
 	case p.base == nil:
@@ -241,20 +268,14 @@ func (r *resolver) policyOf(spec *v1alpha1.SchedulerProfileSpec) (*policy, probl
 	return p, found
 }
 
-// builtIn returns the policy "default" for the case that there is no such object.
-func (r *resolver) builtIn() *policy {
-	resolved, _ := r.resolvePolicy(&v1alpha1.SchedulingPolicySpec{}, nil) // an empty spec has no problems
-	return &policy{base: resolved}
-}
-
 // report completes the results of the policies.
 func (r *resolver) report(candidates []*candidate) {
-	for name, p := range r.policies {
-		for _, c := range candidates {
-			if policyName(&c.object.Spec) == name && r.out.ProfileResults[c.object.Name].Accepted {
-				p.result.Profiles = append(p.result.Profiles, c.object.Name)
-			}
+	for _, c := range candidates {
+		if p := r.policies[policyName(&c.object.Spec)]; p != nil && r.out.ProfileResults[c.object.Name].Accepted {
+			p.result.Profiles = append(p.result.Profiles, c.object.Name)
 		}
+	}
+	for name, p := range r.policies {
 		slices.Sort(p.result.Profiles)
 		r.out.PolicyResults[name] = p.result
 	}
