@@ -85,7 +85,7 @@ func (b *bench) load(ctx context.Context, reload bool) (l load, err error) {
 			if !reload {
 				continue
 			}
-			if _, err := b.change(ctx); err != nil {
+			if _, _, err := b.change(ctx); err != nil {
 				return l, err
 			}
 			l.reloads++

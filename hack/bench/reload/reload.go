@@ -48,6 +48,7 @@ type bench struct {
 	client    client.Client
 	running   *testcluster.Running
 	decisions *decisions
+	statuses  *statuses
 	spec      int // of the changed profile, counted from 1
 }
 
@@ -55,7 +56,7 @@ type bench struct {
 // backlog. Each time it measures the time from sending the change to the API server until the first
 // decision by the new instance, which a plugin in the profile observes. The durations of the build,
 // the swap and the standstill come from livesched's metrics. Then it measures the throughput with
-// and without a reload every second.
+// and without a reload every second, and changes until the status reports them.
 func (o *options) run(ctx context.Context, to *report.Report) (err error) {
 	c, err := cluster.Start(ctx, o.nodes)
 	if err != nil {
@@ -75,9 +76,11 @@ func (o *options) run(ctx context.Context, to *report.Report) (err error) {
 		}
 	}
 	if o.length > 0 {
-		return b.loads(ctx)
+		if err := b.loads(ctx); err != nil {
+			return err
+		}
 	}
-	return nil
+	return b.reported(ctx)
 }
 
 // start runs livesched with its profiles.
@@ -90,6 +93,9 @@ func (b *bench) start(ctx context.Context) error {
 	config.QPS, config.Burst = cluster.QPS, cluster.QPS
 	var err error
 	if b.client, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
+		return err
+	}
+	if b.statuses, err = watchStatuses(ctx, config, client.Options{Scheme: scheme}); err != nil {
 		return err
 	}
 	for i := range b.profiles - 1 {
@@ -137,7 +143,7 @@ func (b *bench) pluginConfig() []v1alpha1.PluginConfig {
 func (b *bench) until(ctx context.Context, what string, done func() bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, runTimeout, fmt.Errorf("not within %v: %s", runTimeout, what))
 	defer cancel()
-	for tick := time.Tick(10 * time.Millisecond); !done(); {
+	for tick := time.Tick(2 * time.Millisecond); !done(); {
 		select {
 		case <-tick:
 		case <-b.running.Done():
@@ -149,16 +155,18 @@ func (b *bench) until(ctx context.Context, what string, done func() bool) error 
 	return nil
 }
 
-// change writes the profile's next spec and returns the time at which the request was sent.
-func (b *bench) change(ctx context.Context) (sent time.Time, err error) {
+// change writes the profile's next spec. It returns the time at which the request was sent, and the
+// generation of the spec.
+func (b *bench) change(ctx context.Context) (sent time.Time, generation int64, err error) {
 	b.spec++
 	profile := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: cluster.SchedulerName}}
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"pluginConfig": b.pluginConfig()}})
 	if err != nil {
-		return time.Time{}, err
+		return time.Time{}, 0, err
 	}
 	sent = time.Now()
-	return sent, b.client.Patch(ctx, profile, client.RawPatch("application/merge-patch+json", patch))
+	err = b.client.Patch(ctx, profile, client.RawPatch("application/merge-patch+json", patch))
+	return sent, profile.Generation, err
 }
 
 // pending is a kind of pods that wait while the profile changes.
@@ -244,7 +252,7 @@ func (b *bench) podOf(i int) *corev1.Pod {
 func (b *bench) once(ctx context.Context) (map[string]float64, error) {
 	var before, after gauged
 	before.read()
-	sent, err := b.change(ctx)
+	sent, _, err := b.change(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -27,10 +27,18 @@ const (
 	reloads       = "reloads"
 )
 
+// The names of the values of changes until the status reports them. swappedIn and statusReported
+// are each of one change, from just before the client sends it. allWritten and allProgrammed are of
+// many profiles that change together.
+const (
+	swappedIn, statusReported = "sent to swapped in ms", "sent to status ms"
+	allWritten, allProgrammed = "all written s", "all programmed s"
+)
+
 const withoutReloads, withReloads = "without reloads", "a reload every second"
 
-// Tables returns one table of reloads while pods wait and one of load with and without reloads,
-// each if the report has rows for it.
+// Tables returns one table of reloads while pods wait, one of load with and without reloads, and
+// one of changes until the status reports them, each if the report has rows for it.
 func Tables(r *report.Report) []report.Table {
 	var all []report.Table
 	if pending := r.Rows.Each("pending"); len(pending) > 0 {
@@ -38,6 +46,9 @@ func Tables(r *report.Report) []report.Table {
 	}
 	if loads := r.Rows.Each("load"); len(loads) > 0 {
 		all = append(all, underLoad(r, loads))
+	}
+	if while := r.Rows.Each("while"); len(while) > 0 {
+		all = append(all, untilReported(r, while))
 	}
 	return all
 }
@@ -59,6 +70,27 @@ func latencies(r *report.Report, pending []string) report.Table {
 			cells = append(cells, strings.Join(quantiles, " / "))
 		}
 		t.Add(cells...)
+	}
+	return t
+}
+
+func untilReported(r *report.Report, all []string) report.Table {
+	t := report.Table{
+		Title: fmt.Sprintf("Changes of one of %s profiles until the status reports them, %s nodes; milliseconds, p50 / p95 / p99 / most",
+			r.Parameters["profiles"], r.Parameters["nodes"]),
+		Header: []string{"while", "changes", "sent to swapped in", "sent to status", "of that, the API call", "all written (s)", "all programmed (s)"},
+	}
+	for _, while := range all {
+		rows := r.Rows.Where("while", while)
+		cells := []string{while, fmt.Sprint(len(rows[0].Values[statusReported]))}
+		for _, value := range []string{swappedIn, statusReported, request} {
+			var quantiles []string
+			for _, share := range []float64{0.5, 0.95, 0.99, 1} {
+				quantiles = append(quantiles, report.Number(rows.Quantile(value, share)))
+			}
+			cells = append(cells, strings.Join(quantiles, " / "))
+		}
+		t.Add(append(cells, report.Number(rows.Median(allWritten)), report.Number(rows.Median(allProgrammed)))...)
 	}
 	return t
 }

@@ -1,0 +1,103 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reload
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+)
+
+// statuses follows the statuses of all profiles with a watch. One goroutine reads the watch; the
+// methods may be called by any goroutine.
+type statuses struct {
+	mu sync.Mutex // guards the fields below
+	// programmed holds the last status that reported a generation as programmed, by profile.
+	programmed map[string]programmed
+	// changed is closed and replaced when a status changes.
+	changed chan struct{}
+}
+
+// programmed is what a status reports as active, and when the watch saw that.
+type programmed struct {
+	generation, policyGeneration int64
+	at                           time.Time
+}
+
+// watchStatuses follows statuses until ctx ends.
+func watchStatuses(ctx context.Context, config *rest.Config, options client.Options) (*statuses, error) {
+	watcher, err := client.NewWithWatch(config, options)
+	if err != nil {
+		return nil, err
+	}
+	w, err := watcher.Watch(ctx, &v1alpha1.SchedulerProfileList{})
+	if err != nil {
+		return nil, err
+	}
+	s := &statuses{programmed: map[string]programmed{}, changed: make(chan struct{})}
+	go func() {
+		for event := range w.ResultChan() {
+			if p, ok := event.Object.(*v1alpha1.SchedulerProfile); ok {
+				s.observe(p)
+			}
+		}
+	}()
+	return s, nil
+}
+
+func (s *statuses) observe(p *v1alpha1.SchedulerProfile) {
+	now := time.Now()
+	condition := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionProgrammed)
+	if condition == nil || condition.Status != metav1.ConditionTrue || p.Status.Active == nil {
+		return
+	}
+	next := programmed{generation: p.Status.Active.Generation, at: now}
+	if policy := p.Status.Active.Policy; policy != nil {
+		next.policyGeneration = policy.Generation
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if was := s.programmed[p.Name]; was.generation == next.generation && was.policyGeneration == next.policyGeneration {
+		return
+	}
+	s.programmed[p.Name] = next
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// wait waits until the statuses of some profiles report at least these generations, and returns
+// when the last of them did.
+func (s *statuses) wait(ctx context.Context, names []string, generation, policyGeneration int64) (last time.Time, err error) {
+	ctx, cancel := context.WithTimeout(ctx, runTimeout)
+	defer cancel()
+	for {
+		s.mu.Lock()
+		changed, missing := s.changed, 0
+		for _, name := range names {
+			p := s.programmed[name]
+			if p.generation < generation || p.policyGeneration < policyGeneration {
+				missing++
+			} else if p.at.After(last) {
+				last = p.at
+			}
+		}
+		s.mu.Unlock()
+		if missing == 0 {
+			return last, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return last, fmt.Errorf("%d of %d profiles are not programmed: %w", missing, len(names), context.Cause(ctx))
+		}
+	}
+}
