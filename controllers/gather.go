@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/config"
@@ -20,18 +19,6 @@ type objects struct {
 	policies []v1alpha1.SchedulingPolicy
 	// secrets holds the existing Secrets that the policies name.
 	secrets map[types.NamespacedName]config.Secret
-}
-
-// uids returns the UIDs of all objects.
-func (o *objects) uids() sets.Set[types.UID] {
-	all := sets.New[types.UID]()
-	for i := range o.profiles {
-		all.Insert(o.profiles[i].UID)
-	}
-	for i := range o.policies {
-		all.Insert(o.policies[i].UID)
-	}
-	return all
 }
 
 // gather reads everything that resolve needs. It reads the stored revisions before the Secrets,

@@ -6,6 +6,7 @@ package controllers_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -126,13 +127,12 @@ var _ = Describe("Changes in quick succession", func() {
 	It("coalesce: only the last of them is built", func(ctx context.Context) {
 		const changes = 30
 		factory, api := &moodyFactory{}, &watchedAPI{}
-		run := startFor(api, func(o *app.Options) { o.OutOfTree = framework.Registry{moody: factory.build} })
 		createNodes(ctx)
-		// Storing a revision delays the next pass. A build would not: the pass waits for it only
-		// briefly.
-		release := api.hold()
 		p := profile("mine", usesMoody)
 		create(ctx, p)
+		// The first pass waits until it has read the stored revisions.
+		release := api.hold(http.MethodGet)
+		run := startFor(api, func(o *app.Options) { o.OutOfTree = framework.Registry{moody: factory.build} })
 		Eventually(api.held.Load).Should(BeEquivalentTo(1))
 		for i := range changes {
 			spec := fmt.Sprintf(`{"spec":{"percentageOfNodesToScore":%d}}`, i+1)

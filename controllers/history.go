@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -26,59 +25,34 @@ import (
 // defaultHistoryLimit is the default of the schema.
 const defaultHistoryLimit = 10
 
-// stored is the result of storing the history of a pass, by the UIDs of objects.
-type stored struct {
-	// failed holds the errors of revisions that could not be stored.
-	failed map[types.UID]error
-	// latest holds the objects whose newest revision is the one that runs.
-	latest sets.Set[types.UID]
+// storePolicy stores the last accepted spec of a policy as a revision, if that is new. latest
+// reports whether the newest revision is the present spec. The profiles of the policy may then be
+// written: their revisions name that of the policy.
+func (w *write) storePolicy(ctx context.Context, object *v1alpha1.SchedulingPolicy) (latest bool, err error) {
+	good := w.report.goodPolicy(object)
+	if good == nil {
+		return false, nil // it was never accepted
+	}
+	latest = w.report.resolution.PolicyResults[object.Name].Accepted
+	defer func() {
+		w.triedPolicy(w.report, w.subject, object, attempt{generation: good.Generation, failed: err != nil})
+	}()
+	want, err := policyRevision(good)
+	if err != nil {
+		return false, err
+	}
+	return latest, w.store(ctx, object, want, latest)
 }
 
-// storeHistory stores the specs that run, and the policies that are accepted, as revisions:
-// policies first, since the revisions of profiles name them. It writes only what is new. Only the
-// leader writes.
-func (r *ProfileReconciler) storeHistory(ctx context.Context, p *pass) {
-	p.stored = stored{failed: map[types.UID]error{}, latest: sets.New[types.UID]()}
-	if p.leading {
-		r.Archive.Keep(p.objects.uids())
-		r.storePolicies(ctx, p)
-		r.storeProfiles(ctx, p)
+// storeProfile stores the spec that runs for a profile as a revision, if that is new. latest
+// reports whether the newest revision is the present spec.
+func (w *write) storeProfile(ctx context.Context, object *v1alpha1.SchedulerProfile, running *running) (latest bool, err error) {
+	if running == nil {
+		return false, nil
 	}
-	p.historyRetry = r.memory.retries.after(r.memory.failed != nil || len(p.stored.failed) > 0)
-}
-
-// storePolicies stores the last accepted spec of each policy.
-func (r *ProfileReconciler) storePolicies(ctx context.Context, p *pass) {
-	for i := range p.objects.policies {
-		object := &p.objects.policies[i]
-		good := r.last.good.Policies[object.Name]
-		if len(good) == 0 {
-			continue // it was never accepted
-		}
-		want, err := policyRevision(&good[0])
-		if err != nil {
-			p.stored.failed[object.UID] = err
-			continue
-		}
-		r.store(ctx, object, want, p.resolution.PolicyResults[object.Name].Accepted, p)
-	}
-}
-
-// storeProfiles stores the spec of each profile that runs.
-func (r *ProfileReconciler) storeProfiles(ctx context.Context, p *pass) {
-	objects := make(map[types.UID]*v1alpha1.SchedulerProfile, len(p.objects.profiles))
-	for i := range p.objects.profiles {
-		objects[p.objects.profiles[i].UID] = &p.objects.profiles[i]
-	}
-	for schedulerName, running := range p.running {
-		object := objects[running.config.UID]
-		if object == nil {
-			continue // it was deleted: its instance runs until that of another object is built
-		}
-		// A spec that runs because a newer one cannot be accepted or built is not the latest.
-		latest := !p.resolution.ProfileResults[object.Name].KeptLastGood && !p.builds.wanted[schedulerName].Failed
-		r.store(ctx, object, r.profileRevision(running.config), latest, p)
-	}
+	// A spec that runs because a newer one cannot be accepted or built is not the latest.
+	latest = !w.report.resolution.ProfileResults[object.Name].KeptLastGood && !w.report.replaced[running.config.SchedulerName]
+	return latest, w.store(ctx, object, w.profileRevision(running.config), latest)
 }
 
 func policyRevision(good *config.GoodPolicy) (*history.Revision, error) {
@@ -92,13 +66,13 @@ func policyRevision(good *config.GoodPolicy) (*history.Revision, error) {
 	}, nil
 }
 
-func (r *ProfileReconciler) profileRevision(cfg *config.Profile) *history.Revision {
+func (w *write) profileRevision(cfg *config.Profile) *history.Revision {
 	revision := &history.Revision{
 		Kind: history.KindProfile, ObjectName: cfg.Name, UID: cfg.UID, Generation: cfg.Generation, Hash: cfg.Revision, Profile: &cfg.Source.Spec,
 	}
 	if good := cfg.Source.Policy; good != nil {
 		revision.Policy = &history.Policy{Name: good.Name, UID: good.UID, Generation: good.Generation, Spec: good.Spec}
-		for _, of := range r.Archive.Revisions(good.UID) {
+		for _, of := range w.archive.Revisions(good.UID) {
 			if of.Generation == good.Generation {
 				revision.Policy.Revision = of.Name
 			}
@@ -108,31 +82,29 @@ func (r *ProfileReconciler) profileRevision(cfg *config.Profile) *history.Revisi
 }
 
 // store stores one revision. It records an Event if the object has gone back to an older spec.
-func (r *ProfileReconciler) store(ctx context.Context, object client.Object, want *history.Revision, latest bool, p *pass) {
-	if err := r.memory.failed; err != nil {
-		p.stored.failed[want.UID] = err // a write without knowledge of the stored revisions would break their order
-		return
+func (w *write) store(ctx context.Context, object client.Object, want *history.Revision, latest bool) error {
+	if err := w.report.unreadable; err != nil {
+		return err // a write without knowledge of the stored revisions would break their order
 	}
-	kept, err := r.Archive.Store(ctx, want, latest)
+	ctx, cancel := context.WithTimeout(ctx, w.timeout)
+	defer cancel()
+	kept, err := w.archive.Store(ctx, want, latest)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "Storing a revision failed; a restart might lose it", "kind", want.Kind, "name", want.ObjectName, "generation", want.Generation)
-		p.stored.failed[want.UID] = err
-		return
-	}
-	if latest {
-		p.stored.latest.Insert(want.UID)
+		return err
 	}
 	if before := kept.Again; before != nil {
-		r.Recorder.Eventf(object, nil, corev1.EventTypeNormal, v1alpha1.ReasonRolledBack, "RollBack", "%s", rolledBack(kept, before))
+		w.recorder.Eventf(object, nil, corev1.EventTypeNormal, v1alpha1.ReasonRolledBack, "RollBack", "%s", rolledBack(kept, before))
 	}
+	return nil
 }
 
 // trim deletes the revisions of an object beyond its limit, once status names the newest: never one
 // that runs or that status names.
-func (r *ProfileReconciler) trim(ctx context.Context, uid types.UID, limit *int32, p *pass) {
-	if p.stored.latest.Has(uid) {
-		r.Archive.Trim(ctx, uid, int(ptr.Deref(limit, defaultHistoryLimit)))
-	}
+func (w *write) trim(ctx context.Context, uid types.UID, limit *int32) {
+	ctx, cancel := context.WithTimeout(ctx, w.timeout)
+	defer cancel()
+	w.archive.Trim(ctx, uid, int(ptr.Deref(limit, defaultHistoryLimit)))
 }
 
 // rolledBack returns the text of the Event that an older revision is the newest again.

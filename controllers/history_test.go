@@ -53,8 +53,7 @@ var _ = Describe("After a restart", func() {
 		run = start()
 		Eventually(running).WithArguments(run, "mine").Should(Equal(fmt.Sprintf("%s of generation 2", good.Status.Active.Revision)))
 		expectLookedAt(ctx)
-		again := expectProfile(ctx, "mine", isRefused(refusals[0].reason), keepsLastGood)
-		Expect(again.ResourceVersion).To(Equal(refused.ResourceVersion), "status is what it was")
+		expectUntouched(ctx, map[string]string{"profile mine": refused.ResourceVersion})
 		Expect(expectBound(ctx, createPod(ctx, "by-old-rules", "mine"))).To(Equal(busy))
 
 		By("fixing it")
@@ -210,7 +209,7 @@ var _ = Describe("After a restart", func() {
 		change(ctx, profile("kept", ""), refusals[0].spec)
 		expectProfile(ctx, "kept", keepsLastGood)
 		expectPolicy(ctx, "unused", isProgrammed)
-		// Policies are reported after profiles: this one is reported once it has lost a profile.
+		// This one is reported again once it has lost a profile.
 		Eventually(func() []string { return expectPolicy(ctx, "default", isProgrammed).Status.Profiles }).Should(Equal([]string{"good"}))
 		Expect(run.Stop(patience)).To(Succeed())
 
@@ -219,7 +218,7 @@ var _ = Describe("After a restart", func() {
 		Eventually(running).WithArguments(run, "kept").ShouldNot(BeEmpty())
 		expectBound(ctx, createPod(ctx, "a", "good"))
 		expectLookedAt(ctx)
-		Expect(api.writes()).To(ConsistOf(
+		Consistently(api.writes).WithTimeout(200 * time.Millisecond).Should(ConsistOf(
 			MatchRegexp("^POST .*/controllerrevisions$"), MatchRegexp("^PATCH .*/schedulingpolicies/looked-at-.*/status$"),
 		))
 	})
@@ -465,6 +464,24 @@ var _ = Describe("While revisions", func() {
 		Expect(revisionsOf(ctx, mine)).To(HaveLen(2), "what was not accepted any more was stored all the same")
 	})
 
+	It("cannot be written because that hangs, changes take effect at once", func(ctx context.Context) {
+		api := &watchedAPI{}
+		release := api.hold(http.MethodPost)
+		run := startFor(api)
+		mine := profile("mine", packs)
+		create(ctx, mine, profile("other", packs))
+		Eventually(running).WithArguments(run, "mine").Should(HaveSuffix(" of generation 1"))
+		Eventually(api.held.Load).Should(BeNumerically(">=", 2))
+		change(ctx, mine, spreads)
+		Eventually(running).WithArguments(run, "mine").Should(HaveSuffix(" of generation 2"))
+		Expect(expectBound(ctx, createPod(ctx, "by-new-rules", "mine"))).To(Equal(idle))
+		expectUnreported(ctx, "mine")
+
+		release()
+		Expect(expectProfile(ctx, "mine", isProgrammed).Status.Active.Generation).To(Equal(int64(2)))
+		expectProfile(ctx, "other", isProgrammed)
+	})
+
 	It("may not be read, profiles run without them, and status reports it", func(ctx context.Context) {
 		api := &watchedAPI{}
 		api.refuse("GET", "forbidden")
@@ -502,7 +519,8 @@ func running(run *testcluster.Running, schedulerName string) string {
 	return fmt.Sprintf("%s of generation %d", p.Config.Revision, p.Config.Generation)
 }
 
-// expectLookedAt waits until the leader has reconciled everything again.
+// expectLookedAt waits until the leader has reconciled everything again. It may still be writing
+// the statuses of others: what has just changed comes first.
 func expectLookedAt(ctx context.Context) {
 	GinkgoHelper()
 	marker := policy("looked-at-"+fmt.Sprint(GinkgoRandomSeed()), "")
@@ -570,10 +588,11 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 type watchedAPI struct {
 	refused, held atomic.Int32
 
-	mu      sync.Mutex    // guards the fields below
-	refuses []string      // methods rejected for ControllerRevisions, and "forbidden" if so
-	holds   chan struct{} // not nil: ControllerRevisions are created only once it is closed
-	written []string      // method and path of each write
+	mu      sync.Mutex // guards the fields below
+	refuses []string   // methods rejected for ControllerRevisions, and "forbidden" if so
+	holding string     // method whose calls for ControllerRevisions wait for holds
+	holds   chan struct{}
+	written []string // method and path of each write
 }
 
 func (a *watchedAPI) refuse(methods ...string) {
@@ -582,12 +601,13 @@ func (a *watchedAPI) refuse(methods ...string) {
 	a.refuses = methods
 }
 
-// hold delays the creation of ControllerRevisions until release is called or the spec ends.
-func (a *watchedAPI) hold() (release func()) {
+// hold delays the calls of a method for ControllerRevisions until release is called or the spec
+// ends.
+func (a *watchedAPI) hold(method string) (release func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	holds := make(chan struct{})
-	a.holds = holds
+	a.holding, a.holds = method, holds
 	release = sync.OnceFunc(func() { close(holds) })
 	DeferCleanup(release)
 	return release
@@ -605,14 +625,18 @@ func (a *watchedAPI) roundTrip(next http.RoundTripper, r *http.Request) (*http.R
 		return next.RoundTrip(r)
 	}
 	a.mu.Lock()
-	refuses, holds := a.refuses, a.holds
+	refuses, holding, holds := a.refuses, a.holding, a.holds
 	if r.Method != http.MethodGet {
 		a.written = append(a.written, r.Method+" "+r.URL.Path)
 	}
 	a.mu.Unlock()
-	if holds != nil && revisions && r.Method == http.MethodPost {
+	if revisions && r.Method == holding {
 		a.held.Add(1)
-		<-holds
+		select {
+		case <-holds:
+		case <-r.Context().Done():
+			return nil, context.Cause(r.Context())
+		}
 	}
 	if !revisions || !slices.Contains(refuses, r.Method) {
 		return next.RoundTrip(r)

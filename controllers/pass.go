@@ -10,10 +10,6 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/profile"
 )
 
-// staleRetry is how long to wait for the cache to receive a status that was written during the
-// pass.
-const staleRetry = 50 * time.Millisecond
-
 const (
 	// A failed read or write is retried after firstRetry. The delay doubles with each further
 	// failure, up to lastRetry.
@@ -37,7 +33,7 @@ func (r *retries) after(failed bool) time.Duration {
 // pass is one reconciliation of the whole set. Each stage reads the results of the earlier stages,
 // and adds its own.
 type pass struct {
-	// leading reports whether this replica leads, and so stores history and writes status.
+	// leading reports whether this replica leads, and so writes what the pass reports.
 	leading bool
 	// objects holds the objects that gather has read.
 	objects objects
@@ -47,28 +43,14 @@ type pass struct {
 	plan       *plan
 	// running holds the profiles that schedule pods after the swap, by scheduler name.
 	running map[string]*running
-	stored  stored
-	// historyRetry is how long to wait until history is read or stored again, 0 if nothing failed.
-	historyRetry time.Duration
-	// statusRetry is how long to wait until the statuses are written that could not be, 0 if there
-	// are none.
-	statusRetry time.Duration
-	// stale reports whether the cache had an outdated version of some object. The next pass writes
-	// its status.
-	stale bool
-}
-
-// state returns the state that status reports after the pass.
-func (p *pass) state() *state {
-	return &state{resolution: p.resolution, running: p.running, failed: p.plan.failed, pending: p.plan.pending}
+	// recallRetry is how long to wait until the stored revisions are read again, 0 if they were
+	// read.
+	recallRetry time.Duration
 }
 
 // requeueAfter returns how long to wait for the next pass if nothing changes, 0 if none is needed.
 func (p *pass) requeueAfter(now time.Time) time.Duration {
-	if p.stale {
-		return staleRetry
-	}
-	wait := sooner(p.historyRetry, p.statusRetry)
+	wait := p.recallRetry
 	for _, outcomes := range []map[string]profile.Outcome{p.builds.wanted, p.builds.standIns} {
 		for _, outcome := range outcomes {
 			if outcome.Err != nil {

@@ -230,13 +230,9 @@ func TestAPassIsRepeatedWhenTheFirstRetryIsDue(t *testing.T) {
 		{pass{builds: builds{wanted: outcomes{"a": in(2 * time.Second)}, standIns: outcomes{"a": in(time.Second)}}}, time.Second},
 		{pass{builds: builds{wanted: outcomes{"a": in(0)}}}, time.Millisecond},
 		{pass{builds: builds{wanted: outcomes{"a": in(-time.Hour)}}}, time.Millisecond},
-		{pass{builds: builds{wanted: outcomes{"a": in(2 * time.Second)}}, historyRetry: time.Second}, time.Second},
-		{pass{builds: builds{wanted: outcomes{"a": in(time.Second)}}, historyRetry: 2 * time.Second}, time.Second},
-		{pass{historyRetry: time.Second}, time.Second},
-		{pass{historyRetry: 2 * time.Second, statusRetry: time.Second}, time.Second},
-		{pass{builds: builds{wanted: outcomes{"a": in(time.Second)}}, statusRetry: 2 * time.Second}, time.Second},
-		{pass{statusRetry: time.Second}, time.Second},
-		{pass{historyRetry: time.Second, statusRetry: time.Second, stale: true}, staleRetry},
+		{pass{builds: builds{wanted: outcomes{"a": in(2 * time.Second)}}, recallRetry: time.Second}, time.Second},
+		{pass{builds: builds{wanted: outcomes{"a": in(time.Second)}}, recallRetry: 2 * time.Second}, time.Second},
+		{pass{recallRetry: time.Second}, time.Second},
 	} {
 		if got := test.pass.requeueAfter(now); got != test.want {
 			t.Errorf("case %d: repeated after %v, want %v", i, got, test.want)

@@ -7,20 +7,21 @@
 // Profiles interact: they share policies, one queue sort, and compete for scheduler names. So there
 // is one reconciler with one worker, and every event reconciles the whole set, in stages:
 //
-//	gather        the objects, and the Secrets that they name
-//	resolve       objects -> what is to run, and a result for each object; pure
-//	build         what does not run yet
-//	plan          what to swap in, and why not all of it; pure
-//	swap          the plan takes effect
-//	storeHistory  what runs, as revisions; leader only
-//	reportStatus  conditions and Events; leader only
+//	gather   the objects, and the Secrets that they name
+//	resolve  objects -> what is to run, and a result for each object; pure
+//	build    what does not run yet
+//	plan     what to swap in, and why not all of it; pure
+//	swap     the plan takes effect
+//	report   what runs, and why nothing else does; leader only
 //
-// One invalid object never holds up the others. Status is written last: it names nothing that a
-// restart could not bring back.
+// A goroutine of its own, the reporter, writes reports: revisions, then conditions and Events. So
+// changes never wait for writes, and status names nothing that a restart could not bring back. One
+// invalid object never holds up the others.
 package controllers
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -75,8 +76,8 @@ type Config struct {
 // ProfileReconciler reconciles all SchedulerProfiles and SchedulingPolicies together.
 //
 // Goroutines: only the reconciler's worker runs Reconcile, swaps, and uses the fields from wanted
-// to statusRetries. Start has its own goroutine, and so has each build and each watch of a Secret,
-// which request another pass.
+// to memory. Start has its own goroutine, and so has each build and each watch of a Secret, which
+// request another pass. The reporter has its own goroutines.
 type ProfileReconciler struct {
 	Config
 
@@ -96,13 +97,14 @@ type ProfileReconciler struct {
 	last last
 	// memory holds the state of reading the stored revisions.
 	memory memory
-	// statusRetries times the retries of statuses that could not be written.
-	statusRetries retries
+	// reporter writes what passes report.
+	reporter *reporter
 }
 
 // last holds the results of one pass that the next pass needs.
 type last struct {
-	active active
+	active     active
+	resolution *config.Resolution
 	// good holds the specs that ran, as fallbacks.
 	good       config.LastGood
 	rejections rejections
@@ -115,6 +117,7 @@ func New(cfg Config) *ProfileReconciler {
 	r.end = end
 	r.wanted = profile.NewSupervisor(lifetime, cfg.StartBuild, cfg.Clock, r.requestPass)
 	r.standIns = profile.NewSupervisor(lifetime, cfg.StartBuild, cfg.Clock, r.requestPass)
+	r.reporter = newReporter(cfg)
 	r.secrets = secretWatches{client: cfg.Kubernetes, lifetime: lifetime, changed: r.requestPass}
 	r.requestPass() // a cluster without a single profile is settled, too
 	return r
@@ -137,7 +140,7 @@ func (r *ProfileReconciler) requestPass() {
 // SetupWithManager registers the reconciler. It runs on every replica, so that followers are ready
 // to take over; only the leader writes.
 func (r *ProfileReconciler) SetupWithManager(mgr ctrl.Manager) error {
-	if err := mgr.Add(r); err != nil {
+	if err := errors.Join(mgr.Add(r), mgr.Add(r.reporter)); err != nil {
 		return err
 	}
 	everything := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
@@ -177,7 +180,7 @@ func (r *ProfileReconciler) Start(ctx context.Context) error {
 // NeedLeaderElection returns false: the reconciler runs on every replica.
 func (r *ProfileReconciler) NeedLeaderElection() bool { return false }
 
-// Reconcile brings the scheduler and the status of all objects in line with their specs.
+// Reconcile brings the scheduler in line with the specs of all objects, and reports that.
 func (r *ProfileReconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	select {
 	case <-r.Ready:
@@ -194,8 +197,10 @@ func (r *ProfileReconciler) Reconcile(ctx context.Context, _ reconcile.Request) 
 	if !r.swap(ctx, p) {
 		return reconcile.Result{}, nil // livesched is ending
 	}
-	r.storeHistory(ctx, p)
-	r.reportStatus(ctx, p)
+	if p.leading {
+		r.reporter.report(r.report(p))
+	}
+	p.recallRetry = r.memory.retries.after(r.memory.failed != nil)
 	return reconcile.Result{RequeueAfter: p.requeueAfter(r.Clock.Now())}, nil
 }
 

@@ -32,7 +32,7 @@ type memory struct {
 	// failed is the error of the last attempt to read them. since is when the failures began.
 	failed error
 	since  time.Time
-	// retries times the retries of reading and storing.
+	// retries times the retries of reading.
 	retries retries
 }
 

@@ -6,6 +6,7 @@ package controllers
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -85,5 +86,20 @@ func TestLastGoodSpecsOfAPolicyAreTheStoredAndTheAccepted(t *testing.T) {
 	}
 	if got := generations(goodPolicies(stored, []config.GoodPolicy{{Name: "q", UID: "another", Generation: 9}})); len(got) != 2 {
 		t.Errorf("another object's goes on: %v", got)
+	}
+}
+
+func TestRetriesBecomeLessAndLessFrequent(t *testing.T) {
+	var r retries
+	for i, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
+		if got := r.after(true); got != want*time.Second {
+			t.Errorf("after %d failures: %v", i+1, got)
+		}
+	}
+	if got := r.after(false); got != 0 {
+		t.Errorf("nothing has failed, and is tried again after %v", got)
+	}
+	if got := r.after(true); got != time.Second {
+		t.Errorf("after another failure: %v", got)
 	}
 }

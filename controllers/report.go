@@ -4,106 +4,138 @@
 package controllers
 
 import (
-	"context"
-	"fmt"
-	"time"
+	"strings"
 
-	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// reportStatus writes the status of every object whose status changes, and records the changes as
-// Events. Only the leader does so: status describes the profiles that the leader schedules with. A
-// status that cannot be written holds up nothing else, and is written later.
-func (r *ProfileReconciler) reportStatus(ctx context.Context, p *pass) {
-	if !p.leading {
-		return
-	}
-	now := r.Clock.Now()
-	failed := false
-	report := func(object client.Object, err error) {
-		switch {
-		case apierrors.IsConflict(err):
-			p.stale = true // another pass over fresh objects resolves it
-		case err != nil:
-			failed = true
-			log.FromContext(ctx).Error(err, "Writing a status failed; trying again", "type", fmt.Sprintf("%T", object), "name", object.GetName())
-		}
+// report holds what a pass leaves to be written: what runs, and why nothing else does. Immutable.
+type report struct {
+	state
+	// profiles and policies hold all objects, as the pass has seen them.
+	profiles map[types.UID]*v1alpha1.SchedulerProfile
+	policies map[types.UID]*v1alpha1.SchedulingPolicy
+	// good holds the last accepted specs of the policies, by name, the latest first.
+	good map[string][]config.GoodPolicy
+	// replaced holds the scheduler names whose present spec could not be built at the last attempt,
+	// so that an older one runs.
+	replaced map[string]bool
+	// unreadable is why the stored revisions cannot be read, nil if they were read.
+	unreadable error
+	// settled: see ProfileReconciler.Settled.
+	settled bool
+}
+
+// report returns the report of a pass after its swap.
+func (r *ProfileReconciler) report(p *pass) *report {
+	next := &report{
+		state:      state{resolution: p.resolution, running: p.running, failed: p.plan.failed, pending: p.plan.pending},
+		profiles:   make(map[types.UID]*v1alpha1.SchedulerProfile, len(p.objects.profiles)),
+		policies:   make(map[types.UID]*v1alpha1.SchedulingPolicy, len(p.objects.policies)),
+		good:       r.last.good.Policies,
+		replaced:   map[string]bool{},
+		unreadable: r.memory.failed,
+		settled:    r.Settled(),
 	}
 	for i := range p.objects.profiles {
-		report(&p.objects.profiles[i], r.reportProfile(ctx, p, &p.objects.profiles[i], now))
+		next.profiles[p.objects.profiles[i].UID] = &p.objects.profiles[i]
 	}
 	for i := range p.objects.policies {
-		report(&p.objects.policies[i], r.reportPolicy(ctx, p, &p.objects.policies[i], now))
+		next.policies[p.objects.policies[i].UID] = &p.objects.policies[i]
 	}
-	p.statusRetry = r.statusRetries.after(failed)
-}
-
-// reportProfile writes the status of a profile.
-//
-// It does not touch the status of a profile that had one at the start until its first build has
-// ended: most likely the same revision is going to run.
-//
-// If the revision that runs could not be stored, status keeps naming the last active one, with the
-// reason: after a restart, that is the one that could be brought back.
-func (r *ProfileReconciler) reportProfile(ctx context.Context, p *pass, before *v1alpha1.SchedulerProfile, now time.Time) error {
-	s := p.state()
-	if _, reason := s.pendingOf(before); reason != "" && before.Status.ObservedGeneration != 0 && !r.Settled() {
-		return nil
-	}
-	after := before.DeepCopy()
-	after.Status = *s.profileStatus(before, now)
-	if err := p.stored.failed[before.UID]; err != nil {
-		after.Status.Active = before.Status.Active
-		notStored(&after.Status.Conditions, before.Generation, now, err)
-	}
-	if !equality.Semantic.DeepEqual(before.Status, after.Status) {
-		if err := r.write(ctx, before, after, profileNotes(&before.Status, &after.Status)); err != nil {
-			return err
+	for name, outcome := range p.builds.wanted {
+		if outcome.Failed {
+			next.replaced[name] = true
 		}
 	}
-	r.trim(ctx, before.UID, before.Spec.RevisionHistoryLimit, p)
+	return next
+}
+
+// has reports whether the object exists.
+func (r *report) has(uid types.UID) bool { return r.profiles[uid] != nil || r.policies[uid] != nil }
+
+// goodPolicy returns the last accepted spec of a policy, nil if there is none.
+func (r *report) goodPolicy(object *v1alpha1.SchedulingPolicy) *config.GoodPolicy {
+	if good := r.good[object.Name]; len(good) > 0 {
+		return &good[0]
+	}
 	return nil
 }
 
-// reportPolicy is reportProfile for a policy.
-func (r *ProfileReconciler) reportPolicy(ctx context.Context, p *pass, before *v1alpha1.SchedulingPolicy, now time.Time) error {
-	s := p.state()
-	if len(s.pendingIn(before)) > 0 && before.Status.ObservedGeneration != 0 && !r.Settled() {
+// runningOf returns the profile that runs for an object, nil if none does.
+func (r *report) runningOf(object *v1alpha1.SchedulerProfile) *running {
+	running := r.running[r.resolution.ProfileResults[object.Name].SchedulerName]
+	if running == nil || running.config.UID != object.UID {
 		return nil
 	}
-	after := before.DeepCopy()
-	after.Status = *s.policyStatus(before, now)
-	if err := p.stored.failed[before.UID]; err != nil {
-		notStored(&after.Status.Conditions, before.Generation, now, err)
-	}
-	if !equality.Semantic.DeepEqual(before.Status, after.Status) {
-		if err := r.write(ctx, before, after, notes(before.Status.Conditions, after.Status.Conditions)); err != nil {
-			return err
+	return running
+}
+
+// outlook holds everything that the report of one object depends on, except the present time: equal
+// outlooks have the same revision and status.
+type outlook struct {
+	resourceVersion   string
+	accepted, kept    bool
+	reason, message   string
+	schedulerName     string
+	profiles          string
+	runs              identity
+	failure, pending  string
+	pendingGeneration int64
+	replaced          bool
+	goodGeneration    int64
+	unreadable        string
+	settled           bool
+}
+
+// identity identifies a running profile and the policy that it was built on.
+type identity struct {
+	uid, policyUID               types.UID
+	generation, policyGeneration int64
+	revision, policyName         string
+}
+
+func (r *report) profileOutlook(object *v1alpha1.SchedulerProfile) outlook {
+	o := r.outlook(object.ResourceVersion, r.resolution.ProfileResults[object.Name])
+	if running := r.running[o.schedulerName]; running != nil {
+		cfg := running.config
+		o.runs = identity{
+			uid: cfg.UID, generation: cfg.Generation, revision: cfg.Revision, policyName: cfg.PolicyName, policyGeneration: cfg.PolicyGeneration,
+		}
+		if good := cfg.Source.Policy; good != nil {
+			o.runs.policyUID = good.UID
 		}
 	}
-	r.trim(ctx, before.UID, before.Spec.RevisionHistoryLimit, p)
-	return nil
+	if err := r.failureOf(object); err != nil {
+		o.failure = err.Error()
+	}
+	o.pendingGeneration, o.pending = r.pendingOf(object)
+	o.replaced = r.replaced[o.schedulerName]
+	return o
 }
 
-// write writes one status and then records the Events. It ignores an object that has been deleted.
-//
-// A status is computed from the last one, so it must not replace any other: that would move
-// transition times and repeat Events.
-func (r *ProfileReconciler) write(ctx context.Context, before, after client.Object, news []note) error {
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	switch err := r.Client.Status().Patch(ctx, after, patch); {
-	case apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return err
+func (r *report) policyOutlook(object *v1alpha1.SchedulingPolicy) outlook {
+	o := r.outlook(object.ResourceVersion, r.resolution.PolicyResults[object.Name])
+	o.failure, o.pending = strings.Join(r.failedIn(object), "\n"), strings.Join(r.pendingIn(object), "\n")
+	if good := r.goodPolicy(object); good != nil {
+		o.goodGeneration = good.Generation
 	}
-	for _, n := range news {
-		r.Recorder.Eventf(after, nil, n.eventType, n.reason, n.action, "%s", n.text)
+	return o
+}
+
+// outlook returns the part of an outlook that profiles and policies share.
+func (r *report) outlook(resourceVersion string, result config.Result) outlook {
+	o := outlook{
+		resourceVersion: resourceVersion,
+		accepted:        result.Accepted, kept: result.KeptLastGood, reason: result.Reason, message: result.Message,
+		schedulerName: result.SchedulerName, profiles: strings.Join(result.Profiles, "\n"),
+		settled: r.settled,
 	}
-	return nil
+	if r.unreadable != nil {
+		o.unreadable = r.unreadable.Error()
+	}
+	return o
 }

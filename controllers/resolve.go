@@ -18,7 +18,9 @@ func (r *ProfileReconciler) resolve(p *pass) {
 		Secrets:    p.objects.secrets,
 		LastGood:   r.last.good,
 		Registered: r.Registered,
+		Last:       r.last.resolution,
 	})
+	r.last.resolution = p.resolution
 	r.last.rejections = r.last.rejections.count(&p.objects, p.resolution)
 }
 

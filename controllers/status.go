@@ -137,6 +137,16 @@ func (s *state) pendingIn(object *v1alpha1.SchedulingPolicy) (pending []string) 
 	return pending
 }
 
+// failedIn returns the profiles of a policy that could not be built.
+func (s *state) failedIn(object *v1alpha1.SchedulingPolicy) (failed []string) {
+	for _, name := range s.resolution.PolicyResults[object.Name].Profiles {
+		if s.failed[s.resolution.ProfileResults[name].SchedulerName] != nil {
+			failed = append(failed, name)
+		}
+	}
+	return failed
+}
+
 // runsInstead describes what runs where the current generation of an object does not.
 func (s *state) runsInstead(schedulerName string, active *v1alpha1.ActiveProfile) string {
 	switch {
@@ -155,13 +165,7 @@ func (s *state) runsInstead(schedulerName string, active *v1alpha1.ActiveProfile
 func (s *state) policyProgrammed(object *v1alpha1.SchedulingPolicy) metav1.Condition {
 	result := s.resolution.PolicyResults[object.Name]
 	condition := metav1.Condition{Type: v1alpha1.ConditionProgrammed, Status: metav1.ConditionFalse}
-	var failed []string
-	for _, name := range result.Profiles {
-		if s.failed[s.resolution.ProfileResults[name].SchedulerName] != nil {
-			failed = append(failed, name)
-		}
-	}
-	pending := s.pendingIn(object)
+	failed, pending := s.failedIn(object), s.pendingIn(object)
 	switch {
 	case result.KeptLastGood:
 		condition.Reason, condition.Message = v1alpha1.ReasonKeptLastGood, fmt.Sprintf("Generation %d is not accepted; the last good generation stays active", object.Generation)

@@ -9,11 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
@@ -27,14 +27,16 @@ const maxAttempts = 4
 // Archive notices changes by others when a write fails because of them, and otherwise at the next
 // Load.
 //
-// It is not safe for concurrent use.
+// All methods may be called from any goroutine, with two exceptions: Store and Trim of one object
+// are called one after the other, and Load while neither runs.
 type Archive struct {
 	// Client reads and writes without a cache.
 	Client client.Client
 	// Namespace of the ControllerRevisions.
 	Namespace string
 
-	// index holds the revisions of each object by UID, ascending.
+	mu sync.Mutex // guards index
+	// index holds the revisions of each object by UID, ascending. Its values are never modified.
 	index map[types.UID][]Revision
 }
 
@@ -46,21 +48,30 @@ func (a *Archive) Load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.index = map[types.UID][]Revision{}
+	index := map[types.UID][]Revision{}
 	for _, r := range all {
-		a.index[r.UID] = append(a.index[r.UID], r)
+		index[r.UID] = append(index[r.UID], r)
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.index = index
 	return nil
 }
 
 // Revisions returns the revisions of an object, by ascending number. They are read-only.
-func (a *Archive) Revisions(uid types.UID) []Revision { return a.index[uid] }
+func (a *Archive) Revisions(uid types.UID) []Revision {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.index[uid]
+}
 
-// Keep forgets all objects but the existing ones. The garbage collector deletes the
-// ControllerRevisions of the others.
-func (a *Archive) Keep(existing sets.Set[types.UID]) {
+// Keep forgets all objects that do not exist. The garbage collector deletes their
+// ControllerRevisions.
+func (a *Archive) Keep(exists func(types.UID) bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	for uid := range a.index {
-		if !existing.Has(uid) {
+		if !exists(uid) {
 			delete(a.index, uid)
 		}
 	}
@@ -80,7 +91,7 @@ type Stored struct {
 // last good spec that stays active: it only has to exist.
 func (a *Archive) Store(ctx context.Context, want *Revision, latest bool) (*Stored, error) {
 	for attempt := 0; ; attempt++ {
-		c, err := plan(a.index[want.UID], want, latest)
+		c, err := plan(a.Revisions(want.UID), want, latest)
 		if err != nil {
 			return nil, fmt.Errorf("comparing the revisions of %s %q: %w", want.Kind, want.ObjectName, err)
 		}
@@ -94,7 +105,7 @@ func (a *Archive) Store(ctx context.Context, want *Revision, latest bool) (*Stor
 		if err != nil {
 			return nil, err
 		}
-		have := a.index[want.UID]
+		have := a.Revisions(want.UID)
 		at, err := find(have, want)
 		if err != nil || at < 0 {
 			return nil, fmt.Errorf("the revision of %s %q was stored and cannot be found: %w", want.Kind, want.ObjectName, err)
@@ -180,25 +191,37 @@ func (a *Archive) update(ctx context.Context, r *Revision) error {
 // when the newest runs and no status names an older one. It logs revisions that it cannot delete:
 // the next call tries again.
 func (a *Archive) Trim(ctx context.Context, uid types.UID, limit int) {
-	for _, r := range slices.Clone(beyond(a.index[uid], limit)) {
+	for _, r := range beyond(a.Revisions(uid), limit) {
 		object := &appsv1.ControllerRevision{}
 		object.Namespace, object.Name = a.Namespace, r.Name
 		if err := client.IgnoreNotFound(a.Client.Delete(ctx, object)); err != nil {
 			log.FromContext(ctx).Error(err, "Deleting a ControllerRevision beyond the limit failed", "namespace", a.Namespace, "name", r.Name)
 			continue
 		}
-		a.index[r.UID] = slices.DeleteFunc(slices.Clone(a.index[r.UID]), func(other Revision) bool { return other.Name == r.Name })
+		a.set(uid, without(a.Revisions(uid), r.Name))
 	}
 }
 
 // put puts a revision into the index, in place of the last one of the same name.
 func (a *Archive) put(r Revision) {
+	next := append(without(a.Revisions(r.UID), r.Name), r)
+	Sort(next)
+	a.set(r.UID, next)
+}
+
+// set replaces the revisions of an object.
+func (a *Archive) set(uid types.UID, revisions []Revision) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.index == nil {
 		a.index = map[types.UID][]Revision{}
 	}
-	next := append(slices.DeleteFunc(slices.Clone(a.index[r.UID]), func(other Revision) bool { return other.Name == r.Name }), r)
-	Sort(next)
-	a.index[r.UID] = next
+	a.index[uid] = revisions
+}
+
+// without returns a copy of revisions without those of a name.
+func without(revisions []Revision, name string) []Revision {
+	return slices.DeleteFunc(slices.Clone(revisions), func(r Revision) bool { return r.Name == name })
 }
 
 // refresh reads the revisions of one object again.
@@ -207,9 +230,6 @@ func (a *Archive) refresh(ctx context.Context, of *Revision) error {
 	if err != nil {
 		return err
 	}
-	if a.index == nil {
-		a.index = map[types.UID][]Revision{}
-	}
-	a.index[of.UID] = revisions
+	a.set(of.UID, revisions)
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -226,11 +227,11 @@ func TestDeletedObjectsAreForgotten(t *testing.T) {
 	s := newAPIServer(t)
 	a := loaded(t, s)
 	mustStore(t, a, percent(t, 1, 1), 10)
-	a.Keep(sets.New(percent(t, 1, 1).UID))
+	a.Keep(sets.New(percent(t, 1, 1).UID).Has)
 	if len(a.Revisions("u")) != 1 {
 		t.Error("forgotten while it exists")
 	}
-	a.Keep(nil)
+	a.Keep(sets.New[types.UID]().Has)
 	if len(a.Revisions("u")) != 0 {
 		t.Error("not forgotten")
 	}

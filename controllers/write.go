@@ -1,0 +1,172 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+)
+
+// write is an attempt to write the report of one object: its revision, then its status and the
+// Events about it, then the deletion of old revisions. One goroutine runs it.
+type write struct {
+	*reporter
+	report  *report
+	subject *subject
+	// timeout bounds each of the three steps.
+	timeout time.Duration
+}
+
+// unanswered is a write of status that may have taken effect.
+type unanswered struct {
+	object client.Object
+	news   []note
+}
+
+// profile writes the report of a profile. An object that is gone, or has a newer generation, is
+// left to a later pass.
+//
+// It does not touch the status of a profile that had one at the start until its first build has
+// ended: most likely the same revision is going to run.
+//
+// If the revision that runs could not be stored, status keeps naming the last active one, with the
+// reason: after a restart, that is the one that could be brought back.
+func (w *write) profile(ctx context.Context, object *v1alpha1.SchedulerProfile) error {
+	running := w.report.runningOf(object)
+	if running != nil && w.awaitsPolicy(w.report, running) {
+		return nil
+	}
+	latest, notKept := w.storeProfile(ctx, object, running)
+	before, err := newest(ctx, w, object, &v1alpha1.SchedulerProfile{})
+	if err != nil || before == nil {
+		return w.failure(notKept, err)
+	}
+	if _, reason := w.report.pendingOf(before); reason != "" && before.Status.ObservedGeneration != 0 && !w.report.settled {
+		return w.failure(notKept, nil)
+	}
+	now := w.clock.Now()
+	after := before.DeepCopy()
+	after.Status = *w.report.profileStatus(before, now)
+	if notKept != nil {
+		after.Status.Active = before.Status.Active
+		notStored(&after.Status.Conditions, before.Generation, now, notKept)
+	}
+	err = w.status(ctx, before, after, func() []note { return profileNotes(&before.Status, &after.Status) })
+	if err == nil && latest {
+		w.trim(ctx, object.UID, before.Spec.RevisionHistoryLimit)
+	}
+	return w.failure(notKept, err)
+}
+
+// policy is profile for a policy.
+func (w *write) policy(ctx context.Context, object *v1alpha1.SchedulingPolicy) error {
+	latest, notKept := w.storePolicy(ctx, object)
+	before, err := newest(ctx, w, object, &v1alpha1.SchedulingPolicy{})
+	if err != nil || before == nil {
+		return w.failure(notKept, err)
+	}
+	if len(w.report.pendingIn(before)) > 0 && before.Status.ObservedGeneration != 0 && !w.report.settled {
+		return w.failure(notKept, nil)
+	}
+	now := w.clock.Now()
+	after := before.DeepCopy()
+	after.Status = *w.report.policyStatus(before, now)
+	if notKept != nil {
+		notStored(&after.Status.Conditions, before.Generation, now, notKept)
+	}
+	err = w.status(ctx, before, after, func() []note { return notes(before.Status.Conditions, after.Status.Conditions) })
+	if err == nil && latest {
+		w.trim(ctx, object.UID, before.Spec.RevisionHistoryLimit)
+	}
+	return w.failure(notKept, err)
+}
+
+// failure returns the error to retry for, nil if there is none.
+func (w *write) failure(notKept, notReported error) error {
+	if notKept != nil && w.report.unreadable == nil {
+		return notKept
+	}
+	return notReported
+}
+
+// newest returns the newest version of an object that is known: the one that was written last or,
+// if that is later, the one in the cache, which it reads into cached. It returns nil if the object
+// is gone, or not of the generation that the pass has seen: a later pass reports that.
+func newest[T interface {
+	*v1alpha1.SchedulerProfile | *v1alpha1.SchedulingPolicy
+	client.Object
+}](ctx context.Context, w *write, seen, cached T) (T, error) {
+	if err := w.client.Get(ctx, client.ObjectKeyFromObject(seen), cached); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	newest := cached
+	if written, ok := w.subject.written.(T); ok {
+		order, err := resourceversion.CompareResourceVersion(written.GetResourceVersion(), cached.GetResourceVersion())
+		if err == nil && order > 0 {
+			newest = written
+		} else {
+			w.subject.written = nil
+		}
+	}
+	if newest.GetUID() != seen.GetUID() || newest.GetGeneration() != seen.GetGeneration() {
+		return nil, nil
+	}
+	return newest, nil
+}
+
+// status writes a status that differs, and then records the Events about it. It ignores an object
+// that has been deleted.
+//
+// A status is computed from the last one, so it must not replace any other: that would move
+// transition times and repeat Events.
+func (w *write) status(ctx context.Context, before, after client.Object, news func() []note) error {
+	s := w.subject
+	if last := s.unanswered; last != nil && equality.Semantic.DeepEqual(statusOf(before), statusOf(last.object)) {
+		w.record(before, last.news) // it took effect
+		s.unanswered = nil
+	}
+	if equality.Semantic.DeepEqual(statusOf(before), statusOf(after)) {
+		return nil
+	}
+	attempted := after.DeepCopyObject().(client.Object)
+	told := news()
+	ctx, cancel := context.WithTimeout(ctx, w.timeout)
+	defer cancel()
+	switch err := w.client.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); {
+	case apierrors.IsNotFound(err):
+		return nil
+	case apierrors.IsConflict(err):
+		return err
+	case err != nil:
+		s.unanswered = &unanswered{object: attempted, news: told}
+		log.FromContext(ctx).Error(err, "Writing a status failed; trying again", "type", fmt.Sprintf("%T", before), "name", before.GetName())
+		return err
+	}
+	s.written, s.unanswered = after, nil
+	w.record(after, told)
+	return nil
+}
+
+func (w *write) record(object client.Object, news []note) {
+	for _, n := range news {
+		w.recorder.Eventf(object, nil, n.eventType, n.reason, n.action, "%s", n.text)
+	}
+}
+
+// statusOf returns the status of a profile or policy.
+func statusOf(object client.Object) any {
+	if policy, ok := object.(*v1alpha1.SchedulingPolicy); ok {
+		return &policy.Status
+	}
+	return &object.(*v1alpha1.SchedulerProfile).Status
+}
