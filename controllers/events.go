@@ -5,6 +5,7 @@ package controllers
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -51,11 +52,20 @@ func notes(before, after []metav1.Condition) []note {
 func profileNotes(before, after *v1alpha1.SchedulerProfileStatus) []note {
 	all := notes(before.Conditions, after.Conditions)
 	for i := range all {
-		if all[i].reason == v1alpha1.ReasonProgrammed && before.Active != nil && after.Active != nil {
-			all[i].text = truncate.ToBytes(replacement(before.Active, after.Active), maxEventNote)
+		switch n := &all[i]; {
+		case n.reason != v1alpha1.ReasonProgrammed:
+		case strings.HasSuffix(n.text, kubeSchedulerWarning):
+			n.eventType, n.reason = corev1.EventTypeWarning, v1alpha1.ReasonKubeSchedulerRuns
+		case before.Active != nil && after.Active != nil && !sameGeneration(before.Active, after.Active):
+			n.text = truncate.ToBytes(replacement(before.Active, after.Active), maxEventNote)
 		}
 	}
 	return all
+}
+
+// sameGeneration reports whether the condition changed although the same thing is active.
+func sameGeneration(before, after *v1alpha1.ActiveProfile) bool {
+	return before.Revision == after.Revision && before.Generation == after.Generation && equality.Semantic.DeepEqual(before.Policy, after.Policy)
 }
 
 // replacement describes a change of the active revision.

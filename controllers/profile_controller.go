@@ -67,6 +67,8 @@ type Config struct {
 	Ready <-chan struct{}
 	// Elected is closed when this replica leads, and may write status.
 	Elected <-chan struct{}
+	// OwnLease is the Lease of livesched's leader election, zero if there is none.
+	OwnLease types.NamespacedName
 	// Registered are the names of all plugins.
 	Registered sets.Set[string]
 	// Clock stamps conditions, and times builds and their retries.
@@ -93,6 +95,8 @@ type ProfileReconciler struct {
 	wanted, standIns *profile.Supervisor
 	// secrets watches the Secrets that policies name.
 	secrets secretWatches
+	// kubeScheduler watches whether a kube-scheduler runs.
+	kubeScheduler kubeSchedulerWatch
 	// last holds the results of the last pass.
 	last last
 	// memory holds the state of reading the stored revisions.
@@ -119,6 +123,7 @@ func New(cfg Config) *ProfileReconciler {
 	r.standIns = profile.NewSupervisor(lifetime, cfg.StartBuild, cfg.Clock, r.requestPass)
 	r.reporter = newReporter(cfg)
 	r.secrets = secretWatches{client: cfg.Kubernetes, lifetime: lifetime, changed: r.requestPass}
+	r.kubeScheduler = kubeSchedulerWatch{client: cfg.Kubernetes, own: cfg.OwnLease, lifetime: lifetime, changed: r.requestPass}
 	r.requestPass() // a cluster without a single profile is settled, too
 	return r
 }

@@ -32,7 +32,10 @@ type report struct {
 // report returns the report of a pass after its swap.
 func (r *ProfileReconciler) report(p *pass) *report {
 	next := &report{
-		state:      state{resolution: p.resolution, running: p.running, failed: p.plan.failed, pending: p.plan.pending},
+		state: state{
+			resolution: p.resolution, running: p.running, failed: p.plan.failed, pending: p.plan.pending,
+			kubeScheduler: r.kubeScheduler.holder(servesDefault(p.resolution)),
+		},
 		profiles:   make(map[types.UID]*v1alpha1.SchedulerProfile, len(p.objects.profiles)),
 		policies:   make(map[types.UID]*v1alpha1.SchedulingPolicy, len(p.objects.policies)),
 		good:       r.last.good.Policies,
@@ -89,6 +92,7 @@ type outlook struct {
 	goodGeneration    int64
 	unreadable        string
 	settled           bool
+	kubeScheduler     string // what the condition says about one that runs
 }
 
 // identity identifies a running profile and the policy that it was built on.
@@ -114,6 +118,7 @@ func (r *report) profileOutlook(object *v1alpha1.SchedulerProfile) outlook {
 	}
 	o.pendingGeneration, o.pending = r.pendingOf(object)
 	o.replaced = r.replaced[o.schedulerName]
+	o.kubeScheduler = besideKubeScheduler(o.schedulerName, r.kubeScheduler)
 	return o
 }
 

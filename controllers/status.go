@@ -25,6 +25,8 @@ type state struct {
 	// failed and pending hold the reasons why other profiles do not run: see plan.
 	failed  map[string]error
 	pending map[string]string
+	// kubeScheduler is the identity of a kube-scheduler that runs, "" if none is known to.
+	kubeScheduler string
 }
 
 // profileStatus returns the status of a profile. It keeps the times of everything that has not
@@ -99,7 +101,8 @@ func (s *state) profileProgrammed(object *v1alpha1.SchedulerProfile, active *v1a
 		condition.Reason, condition.Message = v1alpha1.ReasonBuildFailed, fmt.Sprintf("%s; %s", failed, s.runsInstead(result.SchedulerName, active))
 	case result.Accepted:
 		condition.Status = metav1.ConditionTrue
-		condition.Reason, condition.Message = v1alpha1.ReasonProgrammed, fmt.Sprintf("Revision %s of generation %d is active", active.Revision, active.Generation)
+		condition.Reason, condition.Message = v1alpha1.ReasonProgrammed, fmt.Sprintf("Revision %s of generation %d is active%s",
+			active.Revision, active.Generation, besideKubeScheduler(result.SchedulerName, s.kubeScheduler))
 	case active != nil:
 		condition.Reason, condition.Message = v1alpha1.ReasonKeptLastGood, fmt.Sprintf("Generation %d is not accepted; %s", object.Generation, s.runsInstead(result.SchedulerName, active))
 	default:

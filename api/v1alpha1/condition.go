@@ -66,4 +66,6 @@ const (
 const (
 	// ReasonRolledBack: the spec was rolled back to an older revision.
 	ReasonRolledBack = "RolledBack"
+	// ReasonKubeSchedulerRuns: a kube-scheduler runs, and the profile has its scheduler name.
+	ReasonKubeSchedulerRuns = "KubeSchedulerRuns"
 )

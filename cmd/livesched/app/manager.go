@@ -144,6 +144,7 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		StartBuild: sched.StartBuild,
 		Ready:      sched.Ready(),
 		Elected:    mgr.Elected(),
+		OwnLease:   o.lease(),
 		Registered: sets.KeySet(registry),
 		Clock:      clock.RealClock{},
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/featuregate"
@@ -215,6 +216,18 @@ func (o *Options) requireLeaseNamespace() error {
 		return fmt.Errorf("--leader-election-namespace: must be set if livesched does not run in a pod (%w); a single replica can use --leader-elect=false instead", err)
 	}
 	return nil
+}
+
+// lease returns the name of the Lease of leader election, zero without leader election.
+func (o *Options) lease() types.NamespacedName {
+	if !o.LeaderElect {
+		return types.NamespacedName{}
+	}
+	name := types.NamespacedName{Namespace: o.LeaderElectionNamespace, Name: o.LeaderElectionName}
+	if name.Namespace == "" {
+		name.Namespace, _ = podNamespace() // checked at the start: see requireLeaseNamespace
+	}
+	return name
 }
 
 // revisionNamespace returns the namespace of the ControllerRevisions.

@@ -109,6 +109,24 @@ var _ = Describe("livesched with only the permissions of config/rbac", Ordered, 
 		expectEvent(ctx, waiting, "FailedScheduling", "is gone; the pod waits")
 	})
 
+	It("sees whether a kube-scheduler runs", func(ctx context.Context) {
+		create(ctx, profile("default-scheduler"))
+		lease := &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "kube-scheduler"},
+			Spec: coordinationv1.LeaseSpec{
+				HolderIdentity: ptr.To("somebody"), RenewTime: ptr.To(metav1.NowMicro()), LeaseDurationSeconds: ptr.To[int32](3600),
+			},
+		}
+		create(ctx, lease)
+		DeferCleanup(k8s.Delete, lease)
+		Eventually(func(g Gomega) {
+			p := profile("default-scheduler")
+			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(p), p)).To(Succeed())
+			programmed := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionProgrammed)
+			g.Expect(programmed).To(HaveValue(HaveField("Message", ContainSubstring("kube-scheduler runs as well (somebody holds"))))
+		}).WithContext(ctx).Should(Succeed())
+	})
+
 	It("lists, creates, updates and deletes revisions in its namespace", func(ctx context.Context) {
 		mine := profile("kept")
 		mine.Spec.RevisionHistoryLimit = ptr.To[int32](1)
