@@ -45,22 +45,22 @@ type interner struct {
 	images    memo[[]string]
 }
 
-// newInterner returns an interner that remembers at most 2*limit parts of each type.
-func newInterner(limit int, trimmed bool) *interner {
+// newInterner returns an interner that remembers at most twice the limits of parts of each type.
+func newInterner(most limits, trimmed bool) *interner {
 	return &interner{
 		trimmed:     trimmed,
-		strings:     newMemo[string](limit),
-		labels:      newMemo[map[string]string](limit),
-		owners:      newMemo[[]metav1.OwnerReference](limit),
-		containers:  newMemo[[]corev1.Container](limit),
-		volumes:     newMemo[[]corev1.Volume](limit),
-		tolerations: newMemo[[]corev1.Toleration](limit),
-		constraints: newMemo[[]corev1.TopologySpreadConstraint](limit),
-		affinities:  newMemo[*corev1.Affinity](limit),
-		specs:       newMemo[*corev1.PodSpec](limit),
-		statuses:    newMemo[[]corev1.ContainerStatus](limit),
-		resources:   newMemo[corev1.ResourceList](limit),
-		images:      newMemo[[]string](limit),
+		strings:     newMemo[string](most),
+		labels:      newMemo[map[string]string](most),
+		owners:      newMemo[[]metav1.OwnerReference](most),
+		containers:  newMemo[[]corev1.Container](most),
+		volumes:     newMemo[[]corev1.Volume](most),
+		tolerations: newMemo[[]corev1.Toleration](most),
+		constraints: newMemo[[]corev1.TopologySpreadConstraint](most),
+		affinities:  newMemo[*corev1.Affinity](most),
+		specs:       newMemo[*corev1.PodSpec](most),
+		statuses:    newMemo[[]corev1.ContainerStatus](most),
+		resources:   newMemo[corev1.ResourceList](most),
+		images:      newMemo[[]string](most),
 	}
 }
 

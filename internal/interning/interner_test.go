@@ -46,7 +46,7 @@ func TestInterningDoesNotChangeWhatAPodContains(t *testing.T) {
 	}
 	for name, limit := range map[string]int{"with all earlier parts": 1000, "with a few earlier parts": 2} {
 		t.Run(name, func(t *testing.T) {
-			parts := newInterner(limit, true)
+			parts := newInterner(limits{limit, 1 << 20}, true)
 			var want, got []*corev1.Pod
 			specs := map[*corev1.Container]int{}
 			for range 300 {
@@ -98,7 +98,7 @@ func TestAppendingToASharedSliceCopiesIt(t *testing.T) {
 }
 
 func TestInterningDoesNotChangeWhatANodeContains(t *testing.T) {
-	parts := newInterner(100, true)
+	parts := newInterner(limits{100, 1 << 20}, true)
 	random := rand.New(rand.NewPCG(3, 0))
 	images := func(from int) (images []corev1.ContainerImage) {
 		for i := from; i < from+3; i++ {
@@ -134,7 +134,7 @@ func TestInterningDoesNotChangeWhatANodeContains(t *testing.T) {
 }
 
 func TestPartsWithTheSameConcatenationAreNotShared(t *testing.T) {
-	parts := newInterner(10, true)
+	parts := newInterner(limits{10, 1 << 20}, true)
 	labels := func(m map[string]string) map[string]string {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: m}}
 		parts.internPod(pod)
@@ -182,7 +182,7 @@ func TestPodsCanBeReadWhileOthersAreTransformed(t *testing.T) {
 // TestPartsThatAreUniqueToUntrimmedPodsAreNotRemembered guards against keeping the containers of
 // deleted pods.
 func TestPartsThatAreUniqueToUntrimmedPodsAreNotRemembered(t *testing.T) {
-	parts := newInterner(100, false)
+	parts := newInterner(limits{100, 1 << 20}, false)
 	for i := range 10 {
 		parts.internPod(workload.Run(workload.Pods{Kind: workload.Mixed, Series: 1}.Pod(i), i, "node"))
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 func TestAMemoEvictsTheValuesThatHaveNotBeenReadForLongest(t *testing.T) {
-	m := newMemo[int](10)
+	m := newMemo[int](limits{10, 1 << 20})
 	key := func(i int) []byte { return fmt.Append(nil, i) }
 	for i := range 1000 {
 		m.put(key(i), i)
@@ -25,5 +25,34 @@ func TestAMemoEvictsTheValuesThatHaveNotBeenReadForLongest(t *testing.T) {
 	}
 	if v, ok := m.get(key(999)); !ok || v != 999 {
 		t.Error("the latest value is gone")
+	}
+}
+
+func TestAMemoIsBoundedInBytes(t *testing.T) {
+	const maxBytes = 100_000
+	m := newMemo[int](limits{1000, maxBytes})
+	key := func(i int) []byte { return fmt.Appendf(nil, "%010000d", i) }
+	for i := range 1000 {
+		m.put(key(i), i)
+		if _, ok := m.get(key(0)); !ok {
+			t.Fatalf("after %d puts: a value that is read all the time is gone", i)
+		}
+		bytes := 0
+		for _, generation := range []map[string]int{m.young, m.old} {
+			for key := range generation {
+				bytes += len(key)
+			}
+		}
+		if bytes > 2*maxBytes {
+			t.Fatalf("keys of %d bytes are kept, want at most %d", bytes, 2*maxBytes)
+		}
+	}
+	huge := make([]byte, 2*maxBytes)
+	m.put(huge, 1)
+	if _, ok := m.get(huge); !ok {
+		t.Error("a value whose key exceeds the limit alone is gone at once")
+	}
+	if m.put(key(1), 1); len(m.young) != 1 {
+		t.Errorf("%d values are young beside a key that exceeds the limit", len(m.young)-1)
 	}
 }

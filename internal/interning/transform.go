@@ -9,10 +9,11 @@ import (
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// maxParts limits how many parts of one type an interner remembers: it remembers at most twice as
-// many. That is more than there are workloads in most clusters of a million pods. Parts of deleted
-// pods take a few tens of MB at most.
-const maxParts = 16 << 10
+// maxParts limits what an interner remembers of each type: at most twice as much. That is more than
+// there are workloads in most clusters of a million pods. Pods that are all different, for example
+// in large annotations, take 16 MiB for each type of part in which they differ, and as much again
+// for parts of deleted pods.
+var maxParts = limits{values: 16 << 10, bytes: 8 << 20}
 
 // NewTransform returns a transform function that reduces the memory that an object takes:
 //
