@@ -259,7 +259,7 @@ func (g *generator) podAffinity(pod *corev1.Pod) {
 func (g *generator) podTerm() corev1.PodAffinityTerm {
 	term := corev1.PodAffinityTerm{
 		LabelSelector: g.selector(),
-		TopologyKey:   pick(g, []string{zone, zone, hostname, "disk"}),
+		TopologyKey:   pick(g, []string{zone, zone, zone, hostname, hostname, "disk", "drained"}),
 	}
 	switch {
 	case g.chance(20):

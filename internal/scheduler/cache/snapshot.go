@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
@@ -54,10 +55,12 @@ type Snapshot struct {
 	priorities priorities
 	images     imageStates
 
-	// lazy guards topologies, signatures and epochs between refreshes, and the computation of
-	// lists. A nil list, or nil signatures, must be computed.
+	// lazy guards topologies, label keys, signatures and epochs between refreshes, and the
+	// computation of lists. A nil list, or nil signatures, must be computed.
 	lazy                         sync.Mutex
 	topologies                   map[string]*Topology
+	labelKeys                    sets.Set[string] // nil until HasLabel needs it
+	labelsEpoch                  uint64
 	signatures                   *Signatures
 	epochs                       uint64
 	listed                       atomic.Pointer[nodeOrder]
@@ -83,6 +86,8 @@ func (s *Snapshot) reset(source *Cache) {
 	s.pvcs, s.priorities = make(pvcUsers), make(priorities)
 	s.images = imageStates{summaries: make(map[string]*fwk.ImageStateSummary), epoch: s.images.epoch + 1}
 	s.topologies = make(map[string]*Topology)
+	s.labelKeys = nil
+	s.labelsEpoch++
 	s.signatures = nil
 	s.orderChanged()
 }

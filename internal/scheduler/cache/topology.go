@@ -3,7 +3,10 @@
 
 package cache
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
 
 // maxTopologies bounds the number of cached topology keys. The keys come from pods, so any user can
 // add new ones.
@@ -156,8 +159,41 @@ func (s *Snapshot) dropTopology() {
 	delete(s.topologies, oldest.key)
 }
 
+// HasLabel reports whether a node has a label with this key, whatever its value. Once it was true,
+// it may stay true. A key that no node has is no topology: nothing can be in a domain of it. It may
+// be called on any goroutine that may read the snapshot.
+func (s *Snapshot) HasLabel(key string) bool {
+	s.lazy.Lock()
+	defer s.lazy.Unlock()
+	if s.labelKeys == nil {
+		s.labelKeys = sets.New[string]()
+		for _, info := range s.infos {
+			if info != nil {
+				s.addLabelKeys(info.Node())
+			}
+		}
+	}
+	return s.labelKeys.Has(key)
+}
+
+// LabelsEpoch returns a number that changes when HasLabel becomes true for a key. It does so in
+// refreshes only.
+func (s *Snapshot) LabelsEpoch() uint64 { return s.labelsEpoch }
+
+// addLabelKeys adds the keys of a node's labels, and reports whether there were new ones.
+func (s *Snapshot) addLabelKeys(node *corev1.Node) bool {
+	before := s.labelKeys.Len()
+	for key := range node.Labels {
+		s.labelKeys.Insert(key)
+	}
+	return s.labelKeys.Len() > before
+}
+
 // relabel updates the topologies with a node, new or changed.
 func (s *Snapshot) relabel(slot Slot, node *corev1.Node) {
+	if s.labelKeys != nil && s.addLabelKeys(node) {
+		s.labelsEpoch++
+	}
 	for _, t := range s.topologies {
 		t.grow(len(s.infos))
 		t.put(slot, node)

@@ -111,6 +111,33 @@ func TestTopology(t *testing.T) {
 	})
 }
 
+func TestLabelKeysOfNodes(t *testing.T) {
+	a := newNode("a", "x")
+	f := newFixture(t, a)
+	if epoch := f.snapshot.LabelsEpoch(); !f.snapshot.HasLabel(corev1.LabelTopologyZone) || f.snapshot.HasLabel("rack") || f.snapshot.LabelsEpoch() != epoch {
+		t.Fatal("the keys of the first nodes are wrong, or reading them changed the epoch")
+	}
+	expect := func(what string, changed bool, act func()) {
+		t.Helper()
+		before := f.snapshot.LabelsEpoch()
+		act()
+		f.refresh()
+		if got := f.snapshot.LabelsEpoch() != before; got != changed {
+			t.Errorf("%s: the epoch changed: %t", what, got)
+		}
+	}
+	racked := editedNode(a, func(n *corev1.Node) { n.Labels["rack"] = "" })
+	expect("a node with known keys", false, func() { f.AddNode(quiet, newNode("b", "y")) })
+	expect("a node gets a key", true, func() { f.UpdateNode(quiet, a, racked) })
+	expect("a node loses a key", false, func() { f.UpdateNode(quiet, racked, a) })
+	expect("a node comes with a key", true, func() {
+		f.AddNode(quiet, editedNode(newNode("c", "y"), func(n *corev1.Node) { n.Labels["row"] = "" }))
+	})
+	if !f.snapshot.HasLabel("row") || f.snapshot.HasLabel("column") {
+		t.Error("the keys are wrong after nodes changed")
+	}
+}
+
 func TestOrderOfNodes(t *testing.T) {
 	order := func(f *fixture) []string {
 		f.Helper()

@@ -21,6 +21,9 @@ import (
 // a single odd pod must not make the classes of all others depend on its labels.
 const maxOwnMentions = topology.DefaultMaxMentions / 4
 
+// maxOwnTopologies bounds the topology keys of a pod: the snapshot maintains a limited number.
+const maxOwnTopologies = 16
+
 // decision is the state of one decision. See Attempt for how long it is lent.
 type decision struct {
 	engine *Engine
@@ -201,6 +204,9 @@ func (d *decision) findClass(ctx context.Context, pod *corev1.Pod) (*class, Reas
 	like, err := copyOf(pod)
 	if err != nil {
 		return nil, Failed
+	}
+	if topology.CountKeys(like) > maxOwnTopologies {
+		return nil, Topology
 	}
 	if e.mentions.CountNew(like) > maxOwnMentions {
 		return nil, Selectors

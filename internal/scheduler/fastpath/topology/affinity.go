@@ -36,8 +36,12 @@ type affinity struct {
 	// of its series.
 	first bool
 
-	// axes holds one axis for each topology key, those of the class's own terms first.
-	axes []*axis
+	// axes holds one axis for each topology key, those of the class's own terms first. A term of
+	// which no node has the key has no effect, and may have no axis: ignored is then true, and
+	// labelsAt is the epoch of the nodes' labels at which that was so.
+	axes     []*axis
+	ignored  bool
+	labelsAt uint64
 	// required and anti are the axes of the required terms, in the order of the terms, each axis
 	// once.
 	required, anti []*axis
@@ -103,7 +107,7 @@ func (s *Sources) Affinity(args *schedconfig.InterPodAffinityArgs, pod *corev1.P
 		t.byBinding = t.byBinding || byBinding(term.Selector)
 	}
 	t.build()
-	if t.renumbered() {
+	if t.tooMany() || t.renumbered() {
 		return nil, errTopologies
 	}
 	return t, nil
@@ -117,13 +121,18 @@ func (t *affinity) build() {
 	snapshot := t.sources.snapshot
 	signatures := snapshot.Signatures()
 	t.effects.look(signatures)
+	t.labelsAt = snapshot.LabelsEpoch()
 	if t.all {
 		for id := range signatures.Bound() {
-			t.learn(id, signatures.Of(id))
+			if t.learn(id, signatures.Of(id)); t.tooMany() {
+				return
+			}
 		}
 	} else {
 		for _, id := range signatures.WithTerms() {
-			t.learn(id, signatures.Of(id))
+			if t.learn(id, signatures.Of(id)); t.tooMany() {
+				return
+			}
 		}
 	}
 	if len(t.effects.effects) == 0 {
@@ -161,10 +170,32 @@ func (t *affinity) axis(key string) *axis {
 	return x
 }
 
+// maxAxes bounds the topology keys of a class. It is less than the number that a snapshot
+// maintains, so that the terms of some pods do not take the topologies of all others away.
+const maxAxes = 48
+
+func (t *affinity) tooMany() bool { return len(t.axes) > maxAxes }
+
+// axisOf returns the axis of the topology key of a term, or nil if the term has no effect because
+// no node has the key.
+func (t *affinity) axisOf(key string) *axis {
+	for _, x := range t.axes {
+		if x.key == key {
+			return x
+		}
+	}
+	if !t.sources.snapshot.HasLabel(key) {
+		t.ignored = true
+		return nil
+	}
+	return t.axis(key)
+}
+
 // Stale implements Tracker.
 func (t *affinity) Stale() bool {
 	renumbered := t.renumbered()
-	return renumbered || t.changed()
+	keysCame := t.ignored && t.labelsAt != t.sources.snapshot.LabelsEpoch()
+	return renumbered || keysCame || t.tooMany() || t.changed()
 }
 
 // renumbered reports whether a topology was dropped and built again. It requests every topology,

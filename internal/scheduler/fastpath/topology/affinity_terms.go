@@ -85,7 +85,9 @@ func (t *affinity) readOwn(pod *corev1.Pod) {
 	}
 	for i := range t.pod.RequiredAntiAffinityTerms {
 		if term := &t.pod.RequiredAntiAffinityTerms[i]; term.Matches(pod, nil) {
-			t.axis(term.TopologyKey).learnt.hostile++
+			if x := t.axisOf(term.TopologyKey); x != nil {
+				x.learnt.hostile++
+			}
 		}
 	}
 	t.want(t.pod.PreferredAffinityTerms, pod, nil, 1)
@@ -98,7 +100,9 @@ func (t *affinity) readTheirs(other *schedframework.PodInfo) {
 	terms := other.RequiredAntiAffinityTerms
 	for i := range terms {
 		if terms[i].Matches(pod, t.labels) {
-			t.axis(terms[i].TopologyKey).learnt.guarded++
+			if x := t.axisOf(terms[i].TopologyKey); x != nil {
+				x.learnt.guarded++
+			}
 		}
 	}
 	if !t.scores {
@@ -108,7 +112,9 @@ func (t *affinity) readTheirs(other *schedframework.PodInfo) {
 		terms := other.RequiredAffinityTerms
 		for i := range terms {
 			if terms[i].Matches(pod, t.labels) {
-				t.axis(terms[i].TopologyKey).learnt.wanted += int64(t.hardWeight)
+				if x := t.axisOf(terms[i].TopologyKey); x != nil {
+					x.learnt.wanted += int64(t.hardWeight)
+				}
 			}
 		}
 	}
@@ -120,7 +126,9 @@ func (t *affinity) readTheirs(other *schedframework.PodInfo) {
 func (t *affinity) want(terms []fwk.WeightedAffinityTerm, pod *corev1.Pod, nsLabels labels.Set, sign int64) {
 	for i := range terms {
 		if terms[i].Matches(pod, nsLabels) {
-			t.axis(terms[i].TopologyKey).learnt.wanted += sign * int64(terms[i].Weight)
+			if x := t.axisOf(terms[i].TopologyKey); x != nil {
+				x.learnt.wanted += sign * int64(terms[i].Weight)
+			}
 		}
 	}
 }

@@ -284,6 +284,12 @@ func TestPodsThatChangeNothingAreIrrelevant(t *testing.T) {
 // than that each pod makes new twins.
 func TestMoreTopologyKeysThanTheCacheTracks(t *testing.T) {
 	c, sources := three(t)
+	racks := map[string]string{}
+	for i := range 65 {
+		racks[fmt.Sprint("key", i)] = "x"
+	}
+	c.addNode(labelledNode("n4", racks))
+	c.refresh()
 	many := func(p *corev1.Pod) {
 		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{}}
 		for i := range 65 {
