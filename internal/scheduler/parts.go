@@ -6,9 +6,11 @@ package scheduler
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	corev1listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/metadata"
 	"k8s.io/klog/v2"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
 	"github.com/livesched/livesched/internal/scheduler/binding"
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/catchup"
 	"github.com/livesched/livesched/internal/scheduler/eventhandlers"
 	"github.com/livesched/livesched/internal/scheduler/eventwriter"
 	"github.com/livesched/livesched/internal/scheduler/failure"
@@ -39,6 +42,8 @@ type parts struct {
 	builder  *profile.Builder
 	pending  *eventhandlers.Pending
 	loop     *loop.Loop
+	// latest is what a new leader compares before it schedules.
+	latest catchup.Config
 }
 
 // assembleRetry is the time between attempts to assemble the parts while the API server does not
@@ -120,6 +125,13 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*part
 	}
 	if p.pending, err = eventhandlers.Listen(scope, p.cache, p.queue, env.WaitingPods); err != nil {
 		return nil, err
+	}
+	names, err := metadata.NewForConfig(cfg.KubeConfig)
+	if err != nil {
+		return nil, fmt.Errorf("creating the client for the names of pods: %w", err)
+	}
+	p.latest = catchup.Config{
+		Client: cfg.Client, Metadata: names, Informer: scope.Core().V1().Pods().Informer(), Pods: p.pods, Cache: p.cache,
 	}
 	p.loop = &loop.Loop{
 		Queue:     p.queue,

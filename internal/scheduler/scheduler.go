@@ -32,6 +32,7 @@ import (
 
 	"github.com/livesched/livesched/internal/informers"
 	"github.com/livesched/livesched/internal/lease"
+	"github.com/livesched/livesched/internal/scheduler/catchup"
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/loop"
@@ -199,7 +200,8 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	return err
 }
 
-// Run runs the scheduling loop on the leader until ctx ends. Then it waits for the bindings in
+// Run waits until the cache has the bindings of the last leader, and runs the scheduling loop on the
+// leader until ctx ends. Then it waits for the bindings in
 // progress, for a few seconds at most.
 func (s *Scheduler) Run(ctx context.Context) error {
 	select {
@@ -212,6 +214,9 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, s.parts.stop)
 	defer stop()
 
+	if err := catchup.Wait(ctx, s.parts.latest); err != nil {
+		return nil // the process ends
+	}
 	klog.FromContext(ctx).Info("Scheduling")
 	s.parts.loop.Run(ctx)
 	return nil

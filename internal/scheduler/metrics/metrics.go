@@ -130,6 +130,13 @@ var (
 		Help: "Number of Events that have not been written yet. Those about pods that were scheduled wait while other pods are being scheduled.",
 	}, pendingEvents.sum)
 
+	// CatchingUp is 1 while this replica leads, and does not schedule yet because its cache may lack
+	// bindings of the last leader.
+	CatchingUp = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "livesched_takeover_catching_up",
+		Help: "1 while a new leader waits until its cache has the bindings of the last leader, otherwise 0. No pods are scheduled during that time.",
+	})
+
 	// EventsLost counts Events that were not written, by the reason.
 	EventsLost = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "livesched_events_lost_total",
@@ -230,7 +237,7 @@ func Register() {
 
 		own := ctrlmetrics.Registry
 		own.MustRegister(Reloads, ReloadBuildDuration, ReloadSwapDuration, ReloadStandstill, Profiles, ProfileGenerations, PendingPods, RetiredGenerationPods,
-			HandlerPanics, BindCalls, PendingEvents, EventsLost, Decisions, FastPathDifferences,
+			HandlerPanics, BindCalls, PendingEvents, CatchingUp, EventsLost, Decisions, FastPathDifferences,
 			FastPathMemory, FastPathMemoryLimit, FastPathClasses, FastPathLabelKeys, ClassLookups, FastPathEvictions)
 		for _, result := range []string{ReloadSucceeded, ReloadFailed, ReloadRejected} {
 			Reloads.WithLabelValues(result)

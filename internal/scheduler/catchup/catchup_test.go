@@ -1,0 +1,230 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package catchup
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	corev1listers "k8s.io/client-go/listers/core/v1"
+	metadatafake "k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/test/leaks"
+)
+
+func TestMain(m *testing.M) {
+	metrics.Register()
+	leaks.Main(m)
+}
+
+// fixture is an API server at a resource version, with an informer and a cache that a test fills.
+type fixture struct {
+	*testing.T
+	Config
+	client *fake.Clientset
+	names  *metadatafake.FakeMetadataClient
+	// fails is how many requests fail from now on.
+	fails int
+	done  chan error
+	stop  context.CancelFunc
+}
+
+const version = "100"
+
+func inFixture(t *testing.T, test func(f *fixture)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fixture{T: t, client: fake.NewClientset(), done: make(chan error, 1)}
+		scheme := runtime.NewScheme()
+		if err := metav1.AddMetaToScheme(scheme); err != nil {
+			t.Fatal(err)
+		}
+		f.names = metadatafake.NewSimpleMetadataClient(scheme)
+		f.client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+			if f.fails > 0 {
+				f.fails--
+				return true, nil, errors.New("not now")
+			}
+			return true, &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: version}}, nil
+		})
+		informer := toolscache.NewSharedIndexInformer(&toolscache.ListWatch{}, &corev1.Pod{}, 0, nil) // which the test fills
+		f.Config = Config{Client: f.client, Metadata: f.names, Informer: informer, Pods: corev1listers.NewPodLister(informer.GetIndexer()), Cache: cache.New()}
+		test(f)
+	})
+}
+
+// bound returns a bound pod.
+func bound(name string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name), ResourceVersion: "50"},
+		Spec:       corev1.PodSpec{NodeName: "n"},
+	}
+}
+
+// serve makes the API server have bound pods.
+func (f *fixture) serve(pods ...*corev1.Pod) {
+	f.Helper()
+	list := &metav1.List{}
+	for _, pod := range pods {
+		if err := f.client.Tracker().Add(pod); err != nil {
+			f.Fatal(err)
+		}
+		list.Items = append(list.Items, runtime.RawExtension{Object: &metav1.PartialObjectMetadata{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: pod.ObjectMeta,
+		}})
+	}
+	f.names.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, list, nil })
+}
+
+// inform gives the informer the version and pods.
+func (f *fixture) inform(version string, pods ...*corev1.Pod) {
+	f.Helper()
+	for _, pod := range pods {
+		if err := f.Informer.GetStore().Add(pod); err != nil {
+			f.Fatal(err)
+		}
+	}
+	f.Informer.GetStore().Bookmark(version)
+}
+
+// fill gives the cache pods.
+func (f *fixture) fill(pods ...*corev1.Pod) {
+	f.Helper()
+	for _, pod := range pods {
+		if err := f.Cache.AddPod(logr.Discard(), pod); err != nil {
+			f.Fatal(err)
+		}
+	}
+}
+
+// start begins to wait.
+func (f *fixture) start() {
+	ctx, stop := context.WithCancel(klog.NewContext(f.Context(), logr.Discard()))
+	f.stop = stop
+	go func() { f.done <- Wait(ctx, f.Config) }()
+}
+
+// expect expects the wait to be over, or not, when some time has passed.
+func (f *fixture) expect(over bool, after time.Duration) {
+	f.Helper()
+	time.Sleep(after)
+	synctest.Wait()
+	select {
+	case err := <-f.done:
+		if err != nil || !over {
+			f.Errorf("it ended with %v", err)
+		}
+	default:
+		if over {
+			f.Error("it has not ended")
+		}
+	}
+}
+
+func TestAnInformerThatIsUpToDateNeedsNoList(t *testing.T) {
+	inFixture(t, func(f *fixture) {
+		f.inform(version, bound("a"))
+		f.fill(bound("a"))
+		f.start()
+		f.expect(true, 0)
+		if requests := len(f.names.Actions()); requests > 0 {
+			t.Errorf("it sent %d requests for names", requests)
+		}
+	})
+}
+
+func TestItWaitsForAnInformerThatIsBehind(t *testing.T) {
+	inFixture(t, func(f *fixture) {
+		f.inform("99")
+		f.start()
+		f.expect(false, patience/2)
+		f.inform("101", bound("a"))
+		f.expect(false, patience)
+		f.fill(bound("a"))
+		f.expect(true, poll)
+		if requests := len(f.names.Actions()); requests > 0 {
+			t.Errorf("it sent %d requests for names", requests)
+		}
+	})
+}
+
+func TestItComparesPodsIfNoneChanges(t *testing.T) {
+	inFixture(t, func(f *fixture) {
+		f.serve(bound("a"), bound("b"))
+		f.inform("50", bound("a"), bound("b"))
+		f.fill(bound("a"), bound("b"))
+		f.start()
+		f.expect(true, patience)
+	})
+}
+
+func TestItWaitsForAPodThatTheCacheLacks(t *testing.T) {
+	inFixture(t, func(f *fixture) {
+		f.serve(bound("a"), bound("b"))
+		f.inform("50", bound("a"))
+		f.fill(bound("a"))
+		f.start()
+		f.expect(false, time.Minute)
+		f.fill(bound("b"))
+		f.expect(true, poll)
+	})
+}
+
+func TestItDoesNotWaitForAPodThatIsGone(t *testing.T) {
+	again := bound("again")
+	again.UID = "another"
+	finished := bound("finished")
+	finished.Status.Phase = corev1.PodSucceeded
+	inFixture(t, func(f *fixture) {
+		f.serve(again, finished)
+		f.names.ReactionChain = nil
+		f.names.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+			list := &metav1.List{}
+			for _, pod := range []*corev1.Pod{bound("gone"), bound("again"), bound("finished")} {
+				list.Items = append(list.Items, runtime.RawExtension{Object: &metav1.PartialObjectMetadata{ObjectMeta: pod.ObjectMeta}})
+			}
+			return true, list, nil
+		})
+		f.inform("50")
+		f.start()
+		f.expect(true, patience+recheck+2*poll)
+	})
+}
+
+func TestItWaitsForTheAPIServer(t *testing.T) {
+	inFixture(t, func(f *fixture) {
+		f.inform(version)
+		f.fails = 20
+		f.start()
+		f.expect(false, 10*time.Second)
+		f.expect(true, time.Minute)
+	})
+}
+
+func TestItEndsWithTheProcess(t *testing.T) {
+	inFixture(t, func(f *fixture) {
+		f.fails = 1 << 30
+		f.start()
+		f.expect(false, time.Minute)
+		f.stop()
+		synctest.Wait()
+		if err := <-f.done; !errors.Is(err, context.Canceled) {
+			t.Errorf("it ended with %v", err)
+		}
+	})
+}
