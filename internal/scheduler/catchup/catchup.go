@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package catchup makes a new leader wait until its cache has the bindings of the last leader.
-// Informers lag behind the API server, by milliseconds or by seconds. A pod that is bound, but which
-// the cache has as pending or not at all, takes up room that would be given away a second time.
+// Informers lag behind the API server, by milliseconds or by seconds. A pod that is bound, but
+// which the cache has as pending or not at all, takes up room that would be given away a second
+// time.
 //
 // The wait has two ways. The first is cheap: read the present resource version from the API server,
 // and wait until the informer of pods has reached it, which needs a change of any pod. Where pods

@@ -130,8 +130,8 @@ var (
 		Help: "Number of Events that have not been written yet. Those about pods that were scheduled wait while other pods are being scheduled.",
 	}, pendingEvents.sum)
 
-	// CatchingUp is 1 while this replica leads, and does not schedule yet because its cache may lack
-	// bindings of the last leader.
+	// CatchingUp is 1 while this replica leads, and does not schedule yet because its cache may
+	// lack bindings of the last leader.
 	CatchingUp = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "livesched_takeover_catching_up",
 		Help: "1 while a new leader waits until its cache has the bindings of the last leader, otherwise 0. No pods are scheduled during that time.",

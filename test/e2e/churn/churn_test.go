@@ -151,7 +151,7 @@ func newWorld(t *testing.T, s settings, logger klog.Logger) *world {
 	w := &world{cluster: cluster, client: cluster.Client, clientset: clientset, seed: s.seed, counts: &counts{}, audit: &audit{}}
 	w.script = newScript(w.counts)
 	w.fleet = &fleet{config: cluster.Config, logger: logger, script: w.script, counts: w.counts, audit: w.audit}
-	if w.history, err = startHistory(ctx, clientset, w.counts, w.fleet.steady); err != nil {
+	if w.history, err = startHistory(ctx, clientset, w.counts); err != nil {
 		t.Fatal(err)
 	}
 	for _, object := range classes() {

@@ -22,8 +22,7 @@
 // only livesched binds pods. On rough nodes, such changes happen between a decision and its
 // binding, and no scheduler could notice them. The same holds for spread constraints and
 // anti-affinity across nodes: deleted pods and nodes that change their zone change the constraints
-// while a binding is in progress. For some seconds after a takeover the test does not check the
-// room on nodes: the new leader may not yet have seen the last bindings of the old one.
+// while a binding is in progress.
 //
 // When the cluster has settled: each pod is bound, or its condition states why not, or it is gated,
 // or no profile has its scheduler name; caches and queues match the API server, on the leader and

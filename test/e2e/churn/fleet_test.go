@@ -43,8 +43,6 @@ type fleet struct {
 	started int
 	wild    bool
 	sick    []string
-	// takenOver is the time of the last election of a replica.
-	takenOver time.Time
 }
 
 // replica is one livesched.
@@ -80,30 +78,7 @@ func (f *fleet) lockedStart(slot int) error {
 		return fmt.Errorf("starting replica %d: %w", r.number, err)
 	}
 	f.slots[slot] = r
-	go func() {
-		select {
-		case <-r.Elected():
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			f.takenOver = time.Now()
-		case <-r.Done():
-		}
-	}()
 	return nil
-}
-
-// handover is the time after a takeover in which a node may be overcommitted: the new leader
-// decides with its informers' state, which may lack the latest bindings of the old one, and the
-// bindings of a leader that lost its lease continue for as long as a shutdown allows, since no
-// process ends here. kube-scheduler's takeovers are no better.
-// ends here. kube-scheduler's takeovers are no better.
-const handover = 5 * time.Second
-
-// steady reports whether the last takeover is long ago.
-func (f *fleet) steady() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return time.Since(f.takenOver) > handover
 }
 
 // lockedStop ends the replica in a slot, which releases the lease.

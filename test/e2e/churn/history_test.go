@@ -28,8 +28,6 @@ import (
 // records violations, and the pods that exist now.
 type history struct {
 	counts *counts
-	// steady reports whether one replica has led for a while.
-	steady func() bool
 
 	mu       sync.Mutex // guards what follows
 	pods     map[types.UID]*corev1.Pod
@@ -40,7 +38,7 @@ type history struct {
 }
 
 // startHistory watches until ctx ends. It does not wait for a list: no pods may exist yet.
-func startHistory(ctx context.Context, client kubernetes.Interface, c *counts, steady func() bool) (*history, error) {
+func startHistory(ctx context.Context, client kubernetes.Interface, c *counts) (*history, error) {
 	list, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
@@ -58,7 +56,6 @@ func startHistory(ctx context.Context, client kubernetes.Interface, c *counts, s
 	}
 	h := &history{
 		counts: c,
-		steady: steady,
 		pods:   map[types.UID]*corev1.Pod{},
 		nodeOf: map[types.UID]string{},
 		byNode: map[string]map[types.UID]*corev1.Pod{},
@@ -112,7 +109,7 @@ func (h *history) see(event watch.Event) {
 	}
 	if !wasBound {
 		h.counts.add("pods bound", 1)
-		if isCalm(node) && h.steady() {
+		if isCalm(node) {
 			h.counts.add("bindings looked at", 1)
 			h.checkRoom(pod, node)
 		}
