@@ -4,6 +4,7 @@
 package controllers
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,8 +17,8 @@ import (
 
 func TestAKubeSchedulerRunsWhileItRenewsItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		changes := 0
-		w := &kubeSchedulerWatch{changed: func() { changes++ }}
+		var changes atomic.Int32 // the timer has its own goroutine
+		w := &kubeSchedulerWatch{changed: func() { changes.Add(1) }}
 		store := toolscache.NewStore(toolscache.MetaNamespaceKeyFunc)
 		holds := func(holder string, renewed time.Time, first bool) {
 			t.Helper()
@@ -31,11 +32,13 @@ func TestAKubeSchedulerRunsWhileItRenewsItsLease(t *testing.T) {
 			}
 			w.observe(store, first)
 		}
-		expect := func(what, holder string, wantChanges int) {
+		expect := func(what, holder string, wantChanges int32) {
 			t.Helper()
 			synctest.Wait()
-			if w.current != holder || changes != wantChanges {
-				t.Errorf("%s: the holder is %q after %d changes, want %q after %d", what, w.current, changes, holder, wantChanges)
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if n := changes.Load(); w.current != holder || n != wantChanges {
+				t.Errorf("%s: the holder is %q after %d changes, want %q after %d", what, w.current, n, holder, wantChanges)
 			}
 		}
 
