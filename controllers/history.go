@@ -35,7 +35,7 @@ func (w *write) storePolicy(ctx context.Context, object *v1alpha1.SchedulingPoli
 	}
 	latest = w.report.resolution.PolicyResults[object.Name].Accepted
 	defer func() {
-		w.triedPolicy(w.report, w.subject, object, attempt{generation: good.Generation, failed: err != nil})
+		w.triedPolicy(w.subject, object, attempt{generation: good.Generation, failed: err != nil})
 	}()
 	want, err := policyRevision(good)
 	if err != nil {

@@ -245,15 +245,15 @@ func (r *reporter) awaitsPolicy(latest *report, profile *running) bool {
 }
 
 // triedPolicy records an attempt to store a policy, and queues the profiles that wait for it or
-// whose revision has to name another one now.
-func (r *reporter) triedPolicy(latest *report, s *subject, object *v1alpha1.SchedulingPolicy, now attempt) {
+// whose revision has to name another one now. They may be newer than the report that was written.
+func (r *reporter) triedPolicy(s *subject, object *v1alpha1.SchedulingPolicy, now attempt) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s.tried == now {
 		return
 	}
 	s.tried = now
-	for _, running := range latest.running {
+	for _, running := range r.latest.running {
 		policy := running.config.Source.Policy
 		if policy == nil || policy.UID != object.UID {
 			continue
