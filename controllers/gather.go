@@ -8,12 +8,13 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// objects holds all objects, as the cache has them. Read-only.
+// objects holds all objects. They are read-only, since they share memory with the cache.
 type objects struct {
 	profiles []v1alpha1.SchedulerProfile
 	policies []v1alpha1.SchedulingPolicy
@@ -25,11 +26,12 @@ type objects struct {
 // since a last good spec may name other Secrets.
 func (r *ProfileReconciler) gather(ctx context.Context, p *pass) error {
 	var profiles v1alpha1.SchedulerProfileList
-	if err := r.Client.List(ctx, &profiles); err != nil {
+	// Copies of many objects cost more than the rest of a pass.
+	if err := r.Client.List(ctx, &profiles, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing SchedulerProfiles: %w", err)
 	}
 	var policies v1alpha1.SchedulingPolicyList
-	if err := r.Client.List(ctx, &policies); err != nil {
+	if err := r.Client.List(ctx, &policies, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing SchedulingPolicies: %w", err)
 	}
 	p.objects.profiles, p.objects.policies = profiles.Items, policies.Items

@@ -4,6 +4,7 @@
 package controllers
 
 import (
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -23,6 +24,9 @@ type report struct {
 	// replaced holds the scheduler names whose present spec could not be built at the last attempt,
 	// so that an older one runs.
 	replaced map[string]bool
+	// waiting holds the scheduler names whose profile is built in one of the next passes. Their
+	// statuses, and those of their policies, are written then.
+	waiting map[string]bool
 	// unreadable is why the stored revisions cannot be read, nil if they were read.
 	unreadable error
 	// settled: see ProfileReconciler.Settled.
@@ -40,6 +44,7 @@ func (r *ProfileReconciler) report(p *pass) *report {
 		policies:   make(map[types.UID]*v1alpha1.SchedulingPolicy, len(p.objects.policies)),
 		good:       r.last.good.Policies,
 		replaced:   map[string]bool{},
+		waiting:    map[string]bool{},
 		unreadable: r.memory.failed,
 		settled:    r.Settled(),
 	}
@@ -53,12 +58,28 @@ func (r *ProfileReconciler) report(p *pass) *report {
 		if outcome.Failed {
 			next.replaced[name] = true
 		}
+		if outcome.Waiting {
+			next.waiting[name] = true
+		}
 	}
 	return next
 }
 
 // has reports whether the object exists.
 func (r *report) has(uid types.UID) bool { return r.profiles[uid] != nil || r.policies[uid] != nil }
+
+// waits reports whether the profile of an object is built in one of the next passes.
+func (r *report) waits(object *v1alpha1.SchedulerProfile) bool {
+	_, reason := r.pendingOf(object)
+	return reason != "" && r.waiting[r.resolution.ProfileResults[object.Name].SchedulerName]
+}
+
+// waitsIn reports whether a profile of a policy is built in one of the next passes.
+func (r *report) waitsIn(object *v1alpha1.SchedulingPolicy) bool {
+	return slices.ContainsFunc(r.resolution.PolicyResults[object.Name].Profiles, func(name string) bool {
+		return r.waiting[r.resolution.ProfileResults[name].SchedulerName]
+	})
+}
 
 // goodPolicy returns the last accepted spec of a policy, nil if there is none.
 func (r *report) goodPolicy(object *v1alpha1.SchedulingPolicy) *config.GoodPolicy {
@@ -88,7 +109,7 @@ type outlook struct {
 	runs              identity
 	failure, pending  string
 	pendingGeneration int64
-	replaced          bool
+	replaced, waits   bool
 	goodGeneration    int64
 	unreadable        string
 	settled           bool
@@ -117,14 +138,15 @@ func (r *report) profileOutlook(object *v1alpha1.SchedulerProfile) outlook {
 		o.failure = err.Error()
 	}
 	o.pendingGeneration, o.pending = r.pendingOf(object)
-	o.replaced = r.replaced[o.schedulerName]
 	o.kubeScheduler = besideKubeScheduler(o.schedulerName, r.kubeScheduler)
+	o.replaced, o.waits = r.replaced[o.schedulerName], r.waits(object)
 	return o
 }
 
 func (r *report) policyOutlook(object *v1alpha1.SchedulingPolicy) outlook {
 	o := r.outlook(object.ResourceVersion, r.resolution.PolicyResults[object.Name])
 	o.failure, o.pending = strings.Join(r.failedIn(object), "\n"), strings.Join(r.pendingIn(object), "\n")
+	o.waits = r.waitsIn(object)
 	if good := r.goodPolicy(object); good != nil {
 		o.goodGeneration = good.Generation
 	}

@@ -460,6 +460,55 @@ func TestAProfileIsStoredAfterItsPolicyAndNamesItsRevision(t *testing.T) {
 	})
 }
 
+func TestAProfileThatAppearsWhileItsPolicyIsStoredIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		release := make(chan struct{})
+		d.answer(func(_ context.Context, verb, name string) error {
+			if verb == "store" && name == "shared" {
+				<-release
+			}
+			return nil
+		}, nil)
+		d.accept("shared", 1)
+		d.run("shared", 1, "first")
+		d.report()
+		synctest.Wait()
+		d.run("shared", 1, "second")
+		d.report()
+		d.expect("first", unreported)
+		d.expect("second", unreported)
+		close(release)
+		d.expect("first", "True Programmed 1")
+		d.expect("second", "True Programmed 1")
+	})
+}
+
+func TestTheStatusOfAProfileThatIsBuiltInALaterPassIsNotTouched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.accept("shared", 1)
+		d.latest.resolution.PolicyResults["shared"] = config.Result{Generation: 1, Accepted: true, Reason: v1alpha1.ReasonAccepted, Profiles: []string{"late", "quick"}}
+		d.run("shared", 1, "late", "quick")
+		running := d.latest.running["late"]
+		delete(d.latest.running, "late")
+		d.latest.pending, d.latest.waiting = map[string]string{"late": stillBuilding}, map[string]bool{"late": true}
+		d.report()
+		if diff := cmp.Diff([]string{"store shared", "store quick", "report quick"}, d.written()); diff != "" {
+			t.Error(diff)
+		}
+		next := *d.latest
+		next.pending, next.waiting = nil, nil
+		next.running = clone(next.running)
+		next.running["late"] = running
+		d.latest = &next
+		d.report()
+		if diff := cmp.Diff([]string{"report late", "report shared", "store late"}, slices.Sorted(slices.Values(d.written()))); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 func TestAnEventIsRecordedIfTheAnswerToItsStatusIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)

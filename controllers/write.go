@@ -37,7 +37,8 @@ type unanswered struct {
 // left to a later pass.
 //
 // It does not touch the status of a profile that had one at the start until its first build has
-// ended: most likely the same revision is going to run.
+// ended: most likely the same revision is going to run. Nor does it touch that of a profile that is
+// built in one of the next passes.
 //
 // If the revision that runs could not be stored, status keeps naming the last active one, with the
 // reason: after a restart, that is the one that could be brought back.
@@ -51,7 +52,8 @@ func (w *write) profile(ctx context.Context, object *v1alpha1.SchedulerProfile) 
 	if err != nil || before == nil {
 		return w.failure(notKept, err)
 	}
-	if _, reason := w.report.pendingOf(before); reason != "" && before.Status.ObservedGeneration != 0 && !w.report.settled {
+	_, pending := w.report.pendingOf(before)
+	if pending != "" && before.Status.ObservedGeneration != 0 && !w.report.settled || w.report.waits(before) {
 		return w.failure(notKept, nil)
 	}
 	now := w.clock.Now()
@@ -75,7 +77,7 @@ func (w *write) policy(ctx context.Context, object *v1alpha1.SchedulingPolicy) e
 	if err != nil || before == nil {
 		return w.failure(notKept, err)
 	}
-	if len(w.report.pendingIn(before)) > 0 && before.Status.ObservedGeneration != 0 && !w.report.settled {
+	if len(w.report.pendingIn(before)) > 0 && before.Status.ObservedGeneration != 0 && !w.report.settled || w.report.waitsIn(before) {
 		return w.failure(notKept, nil)
 	}
 	now := w.clock.Now()

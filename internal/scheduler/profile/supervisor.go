@@ -4,6 +4,7 @@
 package profile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -27,6 +28,11 @@ const (
 	// hangs in many profiles, and the other profiles must not wait for all of them.
 	shortPatience = buildPatience / 10
 
+	// buildTurn is how long Supervisor.Build begins builds, apart from the time that it waits for
+	// those that take long. The rest waits for the next call, so that a change of one profile need
+	// not wait until hundreds of others are built.
+	buildTurn = 20 * time.Millisecond
+
 	// A build that failed is retried after firstRetry, and after twice the last delay when it fails
 	// again, up to lastRetry: the cause may be gone, for example if the permission to watch a
 	// resource was granted. A build that hangs takes until its timeout and delays the others a
@@ -39,9 +45,10 @@ const (
 var errUnwanted = errors.New("the profile was changed again or deleted")
 
 // Supervisor keeps a set of profiles built: at most one build for each scheduler name, one after
-// the other. A build that takes long is set aside, and the others continue; when it ends, the
-// Supervisor reports the change, and the next call of Build returns the outcome. A build that
-// failed is retried with a back-off, which starts from the beginning with another revision.
+// the other, the last change first. A build that takes long is set aside, and the others continue;
+// when it ends, the Supervisor reports the change, and the next call of Build returns the outcome.
+// If there are many builds, some wait for the next call. A build that failed is retried with a
+// back-off, which starts from the beginning with another revision.
 //
 // Goroutines: Build is for one goroutine. Each build runs on its own: see Build.
 type Supervisor struct {
@@ -53,6 +60,10 @@ type Supervisor struct {
 	// underWay holds the builds that run, and those whose instance was not taken yet, by scheduler
 	// name.
 	underWay map[string]*supervised
+	// calls counts the calls of Build. since holds the call that first wanted the revision of each
+	// wanted profile, by scheduler name.
+	calls int
+	since map[string]want
 	// failures holds the builds whose last attempt failed, by scheduler name. retries holds the
 	// delays until they are tried again.
 	failures map[string]failure
@@ -64,6 +75,12 @@ type supervised struct {
 	*Build
 	// aside reports whether Build no longer waits for it.
 	aside bool
+}
+
+// want is a wanted revision, and the number of the call of Build that first wanted it.
+type want struct {
+	revision string
+	call     int
 }
 
 // failure is a build that failed.
@@ -82,17 +99,21 @@ type Outcome struct {
 	Err error
 	// RetryAt is when a build that failed is tried again.
 	RetryAt time.Time
+	// Waiting reports whether the build has not begun because of many others. The next call of
+	// Build begins it.
+	Waiting bool
 	// Failed reports whether an earlier attempt failed, so that the running build is a retry or
 	// that of a new revision.
 	Failed bool
 }
 
-// Pending reports whether the build is running.
+// Pending reports whether the build is running or has not begun.
 func (o Outcome) Pending() bool { return o.Built == nil && o.Err == nil }
 
 // NewSupervisor returns a Supervisor without builds. It begins builds with start, whose contexts
 // end with lifetime: then running builds are cut off and instances that were not taken are
-// discarded. It calls changed, from any goroutine, when a build that was set aside has ended.
+// discarded. It calls changed, from any goroutine, when Build has to be called again: a build that
+// was set aside has ended, or some builds have not begun. changed must not block.
 func NewSupervisor(lifetime context.Context, start func(context.Context, *config.Profile) *Build, clock clock.Clock, changed func()) *Supervisor {
 	retries := flowcontrol.NewBackOff(firstRetry, lastRetry)
 	retries.Clock = clock
@@ -100,7 +121,7 @@ func NewSupervisor(lifetime context.Context, start func(context.Context, *config
 	retries.HasExpiredFunc = func(time.Time, time.Time, time.Duration) bool { return false }
 	return &Supervisor{
 		start: start, clock: clock, lifetime: lifetime, changed: changed,
-		underWay: map[string]*supervised{}, failures: map[string]failure{}, retries: retries,
+		underWay: map[string]*supervised{}, since: map[string]want{}, failures: map[string]failure{}, retries: retries,
 	}
 }
 
@@ -108,16 +129,46 @@ func NewSupervisor(lifetime context.Context, start func(context.Context, *config
 // briefly for each build, and returns the outcome of each. The builds use the logger of ctx.
 func (s *Supervisor) Build(ctx context.Context, wanted map[string]*config.Profile) map[string]Outcome {
 	s.giveUpOthers(wanted)
-	patience := buildPatience
+	patience, turnEnds, waiting := buildPatience, s.clock.Now().Add(buildTurn), false
 	outcomes := make(map[string]Outcome, len(wanted))
-	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+	for _, name := range s.latestFirst(wanted) {
+		if s.mustBegin(wanted[name]) && len(outcomes) > 0 && s.clock.Now().After(turnEnds) {
+			_, failed := s.failures[name]
+			outcomes[name], waiting = Outcome{Waiting: true, Failed: failed}, true
+			continue
+		}
+		begun := s.clock.Now()
 		outcome, timedOut := s.build(ctx, wanted[name], patience)
 		outcomes[name] = outcome
 		if timedOut {
-			patience = shortPatience
+			patience, turnEnds = shortPatience, turnEnds.Add(s.clock.Since(begun))
 		}
 	}
+	if waiting {
+		s.changed()
+	}
 	return outcomes
+}
+
+// latestFirst returns the scheduler names of profiles: those whose revision is wanted since the
+// latest call first.
+func (s *Supervisor) latestFirst(wanted map[string]*config.Profile) []string {
+	s.calls++
+	for name, cfg := range wanted {
+		if s.since[name].revision != cfg.Revision {
+			s.since[name] = want{revision: cfg.Revision, call: s.calls}
+		}
+	}
+	return slices.SortedFunc(maps.Keys(wanted), func(a, b string) int {
+		return cmp.Or(cmp.Compare(s.since[b].call, s.since[a].call), cmp.Compare(a, b))
+	})
+}
+
+// mustBegin reports whether a build is to be begun: it is neither running nor failed too recently.
+func (s *Supervisor) mustBegin(cfg *config.Profile) bool {
+	last, failed := s.failures[cfg.SchedulerName]
+	tooEarly := failed && last.revision == cfg.Revision && s.clock.Now().Before(s.retryAt(cfg.SchedulerName))
+	return s.underWay[cfg.SchedulerName] == nil && !tooEarly
 }
 
 // giveUpOthers ends the builds of revisions that are not wanted, and forgets the failures of
@@ -134,6 +185,7 @@ func (s *Supervisor) giveUpOthers(wanted map[string]*config.Profile) {
 			s.forgetFailure(name)
 		}
 	}
+	maps.DeleteFunc(s.since, func(name string, _ want) bool { return wanted[name] == nil })
 }
 
 // build begins the build of a profile unless it is running or failed too recently, and waits for
@@ -141,10 +193,10 @@ func (s *Supervisor) giveUpOthers(wanted map[string]*config.Profile) {
 func (s *Supervisor) build(ctx context.Context, cfg *config.Profile, patience time.Duration) (outcome Outcome, timedOut bool) {
 	name := cfg.SchedulerName
 	logger := klog.FromContext(ctx).WithValues("schedulerName", name, "revision", cfg.Revision, "generation", cfg.Generation)
-	last, failed := s.failures[name]
+	_, failed := s.failures[name]
 	b := s.underWay[name]
 	if b == nil {
-		if failed && last.revision == cfg.Revision && s.clock.Now().Before(s.retryAt(name)) {
+		if !s.mustBegin(cfg) {
 			return s.failed(name), false
 		}
 		b = &supervised{Build: s.start(klog.NewContext(s.lifetime, logger), cfg)}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -28,6 +29,8 @@ type supervision struct {
 	// ends has the results of builds that end immediately, by scheduler name. Others run until the
 	// test ends them.
 	ends map[string]error
+	// takes is how long these take.
+	takes time.Duration
 	// started are the builds in their order, and changes is the number of reported changes.
 	started []*Build
 	changes atomic.Int32
@@ -53,6 +56,7 @@ func (s *supervision) start(ctx context.Context, cfg *config.Profile) *Build {
 	b := (&Builder{clock: clock.RealClock{}}).newBuild(ctx, cfg)
 	s.started = append(s.started, b)
 	if err, ends := s.ends[cfg.SchedulerName]; ends {
+		advance(s.takes)
 		s.finish(b, err)
 	}
 	return b
@@ -208,6 +212,36 @@ func TestASupervisor(t *testing.T) {
 		s.build(t, "a1", "b1", "c1", "d1")
 		if took := time.Since(begun); took != buildPatience {
 			t.Errorf("with one more it took %v", took)
+		}
+	})
+
+	supervise(t, "begins builds for a turn only, and the latest change first", func(t *testing.T, s *supervision) {
+		s.takes = buildTurn/2 + 1
+		order := func() (names string) {
+			for _, b := range s.started {
+				names += b.cfg.SchedulerName + b.cfg.Revision + " "
+			}
+			return names
+		}
+		for name := range strings.SplitSeq("abcdef", "") {
+			s.ends[name] = nil
+		}
+		outcomes, _ := s.build(t, "a1", "b1", "c1", "d1", "e1")
+		if got := order(); got != "a1 b1 " || !outcomes["c"].Waiting || !outcomes["c"].Pending() || outcomes["b"].Waiting || s.changes.Load() != 1 {
+			t.Errorf("built %s, %+v, %d changes reported", got, outcomes, s.changes.Load())
+		}
+		s.build(t, "a1", "b1", "c1", "d2", "e1", "f1")
+		if got := order(); got != "a1 b1 d2 f1 " || s.changes.Load() != 2 {
+			t.Errorf("built %s, %d changes reported", got, s.changes.Load())
+		}
+		outcomes, _ = s.build(t, "a1", "b1", "c1", "d2", "e1", "f1")
+		if got := order(); got != "a1 b1 d2 f1 c1 e1 " || s.changes.Load() != 2 {
+			t.Errorf("built %s, %d changes reported", got, s.changes.Load())
+		}
+		for name, o := range outcomes {
+			if o.Built == nil || o.Waiting {
+				t.Errorf("%s: %+v", name, o)
+			}
 		}
 	})
 
