@@ -95,7 +95,7 @@ func (b *bench) start(ctx context.Context) error {
 	if b.client, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
 		return err
 	}
-	if b.statuses, err = watchStatuses(ctx, config, client.Options{Scheme: scheme}); err != nil {
+	if b.statuses, err = watchStatuses(ctx, config, scheme); err != nil {
 		return err
 	}
 	for i := range b.profiles - 1 {

@@ -11,14 +11,16 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// statuses follows the statuses of all profiles with a watch. One goroutine reads the watch; the
-// methods may be called by any goroutine.
+// statuses follows the statuses of all profiles with an informer, which calls observe. wait may be
+// called by any goroutine.
 type statuses struct {
 	mu sync.Mutex // guards the fields below
 	// programmed holds the last status that reported a generation as programmed, by profile.
@@ -27,31 +29,31 @@ type statuses struct {
 	changed chan struct{}
 }
 
-// programmed is what a status reports as active, and when the watch saw that.
+// programmed is what a status reports as active, and when the informer saw that.
 type programmed struct {
 	generation, policyGeneration int64
 	at                           time.Time
 }
 
 // watchStatuses follows statuses until ctx ends.
-func watchStatuses(ctx context.Context, config *rest.Config, options client.Options) (*statuses, error) {
-	watcher, err := client.NewWithWatch(config, options)
+func watchStatuses(ctx context.Context, config *rest.Config, scheme *runtime.Scheme) (*statuses, error) {
+	objects, err := cache.New(config, cache.Options{Scheme: scheme})
 	if err != nil {
 		return nil, err
 	}
-	w, err := watcher.Watch(ctx, &v1alpha1.SchedulerProfileList{})
+	go func() { _ = objects.Start(ctx) }() // it fails only if it is started twice
+	informer, err := objects.GetInformer(ctx, &v1alpha1.SchedulerProfile{})
 	if err != nil {
 		return nil, err
 	}
 	s := &statuses{programmed: map[string]programmed{}, changed: make(chan struct{})}
-	go func() {
-		for event := range w.ResultChan() {
-			if p, ok := event.Object.(*v1alpha1.SchedulerProfile); ok {
-				s.observe(p)
-			}
+	observe := func(object any) {
+		if p, ok := object.(*v1alpha1.SchedulerProfile); ok {
+			s.observe(p)
 		}
-	}()
-	return s, nil
+	}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: observe, UpdateFunc: func(_, object any) { observe(object) }})
+	return s, err
 }
 
 func (s *statuses) observe(p *v1alpha1.SchedulerProfile) {
