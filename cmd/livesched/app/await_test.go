@@ -6,7 +6,6 @@ package app_test
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -40,15 +39,13 @@ var _ = Describe("A start during an outage", func() {
 	)
 
 	It("schedules when the API server can be reached", func(ctx context.Context) {
-		server, err := url.Parse(cluster.Config.Host)
-		Expect(err).NotTo(HaveOccurred())
-		p := newProxy(server.Host)
-		p.cut()
+		p := newProxy()
+		refused, mend := cut(p)
 		pod := objects.Pod("default", "pod", "mine", "1", "1Gi")
 		create(ctx, profile("mine"), objects.Node("n", "4", "16Gi", nil), pod)
-		c := livesched("--kubeconfig="+p.kubeconfig(cluster.Kubeconfig()), "--leader-election-namespace=default")
-		Eventually(p.refused.Load).Should(BeNumerically(">", 3), "it retries")
-		p.mend()
+		c := livesched("--kubeconfig="+kubeconfigFor(cluster.Kubeconfig(), p.Address()), "--leader-election-namespace=default")
+		Eventually(refused.Load).Should(BeNumerically(">", 3), "it retries")
+		mend()
 		expectBound(ctx, pod)
 		c.expectReady(ctx)
 		Expect(strings.Count(c.output.String(), waiting)).To(Equal(1))
@@ -56,10 +53,8 @@ var _ = Describe("A start during an outage", func() {
 	})
 
 	It("waits when the API server stops answering before the first lists", func(ctx context.Context) {
-		server, err := url.Parse(cluster.Config.Host)
-		Expect(err).NotTo(HaveOccurred())
-		p := newProxy(server.Host)
-		config, err := clientcmd.BuildConfigFromFlags("", p.kubeconfig(cluster.Kubeconfig()))
+		p := newProxy()
+		config, err := clientcmd.BuildConfigFromFlags("", kubeconfigFor(cluster.Kubeconfig(), p.Address()))
 		Expect(err).NotTo(HaveOccurred())
 		o := app.NewOptions()
 		o.MetricsBindAddress, o.HealthProbeBindAddress, o.LeaderElect = "0", "0", false
@@ -67,13 +62,13 @@ var _ = Describe("A start during an outage", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(mgr.GetControllerOptions().CacheSyncTimeout).To(BeNumerically(">", 24*time.Hour), "by default, the manager gives up after two minutes")
 
-		p.cut()
+		refused, mend := cut(p)
 		run, stop := context.WithCancel(ctx)
 		ended := make(chan error, 1)
 		go func() { ended <- mgr.Start(run) }()
-		Eventually(p.refused.Load).Should(BeNumerically(">", 3), "it retries")
+		Eventually(refused.Load).Should(BeNumerically(">", 3), "it retries")
 		Expect(ended).NotTo(Receive())
-		p.mend()
+		mend()
 		pod := objects.Pod("default", "pod", "mine", "1", "1Gi")
 		create(ctx, profile("mine"), objects.Node("n", "4", "16Gi", nil), pod)
 		expectBound(ctx, pod)

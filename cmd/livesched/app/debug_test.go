@@ -48,9 +48,7 @@ var _ = Describe("Debugging", func() {
 	})
 
 	It("includes a report on SIGUSR2 before the process is ready, and the process continues", func(ctx context.Context) {
-		p := newProxy("")
-		c := livesched("--kubeconfig="+p.kubeconfig(cluster.Kubeconfig()), "--leader-elect=false")
-		Eventually(p.accepted).Should(Receive())
+		c := waitsForFirstResponse()
 		Expect(c.cmd.Process.Signal(syscall.SIGUSR2)).To(Succeed())
 		Consistently(c.ended).ShouldNot(BeClosed())
 	})

@@ -7,7 +7,6 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"net/url"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -149,20 +148,18 @@ var _ = Describe("The process", func() {
 	})
 
 	It("recovers when the API server was unreachable for a while", func(ctx context.Context) {
-		server, err := url.Parse(cluster.Config.Host)
-		Expect(err).NotTo(HaveOccurred())
-		p := newProxy(server.Host)
-		c := livesched("--kubeconfig="+p.kubeconfig(cluster.Kubeconfig()), "--leader-elect=false")
+		p := newProxy()
+		c := livesched("--kubeconfig="+kubeconfigFor(cluster.Kubeconfig(), p.Address()), "--leader-elect=false")
 		before, meanwhile := objects.Pod("default", "before", "mine", "1", "1Gi"), objects.Pod("default", "meanwhile", "mine", "1", "1Gi")
 		create(ctx, profile("mine"), objects.Node("n", "4", "16Gi", nil), before)
 		expectBound(ctx, before)
 
-		p.cut()
+		refused, mend := cut(p)
 		create(ctx, meanwhile)
 		Expect(k8s.Delete(ctx, before, client.GracePeriodSeconds(0))).To(Succeed())
-		Eventually(p.refused.Load).Should(BeNumerically(">", 3), "it retries")
+		Eventually(refused.Load).Should(BeNumerically(">", 3), "it retries")
 		Expect(get(ctx, "http://"+c.probes+"/livez").Code).To(Equal(http.StatusOK), "restarting would not help")
-		p.mend()
+		mend()
 
 		expectBound(ctx, meanwhile)
 		// The informers have received the events that they missed: the node has only one pod.
@@ -174,9 +171,7 @@ var _ = Describe("The process", func() {
 
 	Context("ends within 10 seconds of SIGTERM", func() {
 		It("while it waits for the first response of the API server", func() {
-			p := newProxy("")
-			c := livesched("--kubeconfig="+p.kubeconfig(cluster.Kubeconfig()), "--leader-elect=false")
-			Eventually(p.accepted).Should(Receive())
+			c := waitsForFirstResponse()
 			Expect(c.terminate()).To(BeNumerically("<", tolerated))
 		})
 
@@ -190,15 +185,13 @@ var _ = Describe("The process", func() {
 		})
 
 		It("when the API server hangs", func(ctx context.Context) {
-			server, err := url.Parse(cluster.Config.Host)
-			Expect(err).NotTo(HaveOccurred())
-			p := newProxy(server.Host)
-			c := livesched("--kubeconfig="+p.kubeconfig(cluster.Kubeconfig()), "--leader-election-namespace=default")
+			p := newProxy()
+			c := livesched("--kubeconfig="+kubeconfigFor(cluster.Kubeconfig(), p.Address()), "--leader-election-namespace=default")
 			create(ctx, profile("mine"), objects.Node("n", "8", "16Gi", nil))
 			pod := objects.Pod("default", "before", "mine", "1", "1Gi")
 			create(ctx, pod)
 			expectBound(ctx, pod)
-			p.freeze()
+			Expect(p.Freeze()).To(Succeed())
 			Expect(c.terminate()).To(BeNumerically("<", tolerated), c.output.String())
 		})
 
