@@ -42,23 +42,14 @@ type component struct {
 // comesUp starts a component on a free loopback port and waits until it is ready. It returns the
 // address as host:port.
 func (c *ControlPlane) comesUp(ctx context.Context, comp component) (string, error) {
-	began := time.Now()
 	for try := 1; ; try++ {
 		port, err := process.FreePort()
 		if err != nil {
 			return "", err
 		}
 		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-		child, err := c.run(comp.name, comp.path, comp.args(address))
-		if err != nil {
-			return "", err
-		}
-		readyCtx, cancel := context.WithTimeoutCause(ctx, c.opts.StartTimeout, fmt.Errorf("timed out after %s", c.opts.StartTimeout))
-		err = child.WaitReady(readyCtx, comp.ready(address))
-		cancel()
+		err = c.comesUpAt(ctx, comp, address)
 		if err == nil {
-			c.watch(child)
-			fmt.Fprintf(c.opts.Progress, "%s listens on %s (pid %d, up in %s)\n", comp.name, address, child.PID(), time.Since(began).Round(10*time.Millisecond))
 			return address, nil
 		}
 		var exit *process.ExitError
@@ -66,6 +57,24 @@ func (c *ControlPlane) comesUp(ctx context.Context, comp component) (string, err
 			return "", err
 		}
 	}
+}
+
+// comesUpAt starts a component at an address and waits until it is ready.
+func (c *ControlPlane) comesUpAt(ctx context.Context, comp component, address string) error {
+	began := time.Now()
+	child, err := c.run(comp.name, comp.path, comp.args(address))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.StartTimeout, fmt.Errorf("timed out after %s", c.opts.StartTimeout))
+	defer cancel()
+	if err := child.WaitReady(ctx, comp.ready(address)); err != nil {
+		return err
+	}
+	c.watch(child)
+	c.setRestart(comp.name, func(ctx context.Context) error { return c.comesUpAt(ctx, comp, address) })
+	fmt.Fprintf(c.opts.Progress, "%s listens on %s (pid %d, up in %s)\n", comp.name, address, child.PID(), time.Since(began).Round(10*time.Millisecond))
+	return nil
 }
 
 func (c *ControlPlane) startEtcd(ctx context.Context, path string) error {

@@ -58,6 +58,8 @@ type ControlPlane struct {
 	mu       sync.Mutex
 	children []*process.Process // guarded by mu; in order of start
 	stopping bool               // guarded by mu; if true, no component is started any more
+	// restarts start components again at their addresses, by name. Guarded by mu.
+	restarts map[string]func(context.Context) error
 
 	failOnce sync.Once
 	failed   chan struct{} // closed after failure is set
@@ -186,6 +188,33 @@ func (c *ControlPlane) Suspend(name string) (resume func() error, err error) {
 	return child.Resume, child.Suspend()
 }
 
+// End ends a component: with SIGTERM or, if kill is set, with SIGKILL. restart starts it again at
+// the same address and with the same data, and returns when it is ready. Until then the control
+// plane counts as complete.
+func (c *ControlPlane) End(name string, kill bool) (restart func(context.Context) error, err error) {
+	child, err := c.running(name)
+	if err != nil {
+		return nil, fmt.Errorf("ending %w", err)
+	}
+	c.mu.Lock()
+	restart = c.restarts[name]
+	c.mu.Unlock()
+	if kill {
+		child.Kill()
+		return restart, nil
+	}
+	return restart, child.Stop(stopGrace)
+}
+
+func (c *ControlPlane) setRestart(name string, restart func(context.Context) error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.restarts == nil {
+		c.restarts = map[string]func(context.Context) error{}
+	}
+	c.restarts[name] = restart
+}
+
 // PID returns the process ID of a component, such as binaries.Etcd.
 func (c *ControlPlane) PID(name string) (int, error) {
 	child, err := c.running(name)
@@ -200,7 +229,12 @@ func (c *ControlPlane) running(name string) (*process.Process, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, child := range c.children {
-		if child.Name() == name && child.Err() == nil {
+		if child.Name() != name {
+			continue
+		}
+		select {
+		case <-child.Done():
+		default:
 			return child, nil
 		}
 	}

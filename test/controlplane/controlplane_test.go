@@ -195,6 +195,25 @@ func TestControlPlaneWithoutControllers(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(node.Spec.Taints).To(BeEmpty())
 	})
+	t.Run("an API server and an etcd that ended are restarted at their addresses with their data", func(t *testing.T) {
+		g := NewWithT(t)
+		client := clientFor(t, c.Config())
+		_, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kept"}}, metav1.CreateOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+		for name, kill := range map[string]bool{binaries.APIServer: false, binaries.Etcd: true} {
+			restart, err := c.End(name, kill)
+			g.Expect(err).NotTo(HaveOccurred())
+			_, err = c.PID(name)
+			g.Expect(err).To(MatchError(ContainSubstring("does not run")))
+			g.Expect(restart(t.Context())).To(Succeed())
+			g.Expect(c.PID(name)).NotTo(BeZero())
+		}
+		g.Expect(c.Err()).NotTo(HaveOccurred())
+		g.Eventually(func() error {
+			_, err := client.CoreV1().Namespaces().Get(t.Context(), "kept", metav1.GetOptions{})
+			return err
+		}).Should(Succeed())
+	})
 	t.Run("CRDs are installed and served, and a directory without them is an error", func(t *testing.T) {
 		g := NewWithT(t)
 		dir := t.TempDir()

@@ -109,6 +109,11 @@ func (c *Cluster) Suspend(name string) (resume func() error, err error) {
 	return c.controlPlane.Suspend(name)
 }
 
+// End ends a component; see controlplane.ControlPlane.
+func (c *Cluster) End(name string, kill bool) (restart func(context.Context) error, err error) {
+	return c.controlPlane.End(name, kill)
+}
+
 // Root returns the directory of the repository.
 func Root() string {
 	_, file, _, _ := runtime.Caller(0)

@@ -42,7 +42,7 @@ type Process struct {
 	done chan struct{} // closed when the process has ended
 	exit error         // the result of Wait; readable once done is closed
 
-	// stopping is set by Stop before the first signal. An end after that is not an error.
+	// stopping is set by Stop and Kill before the first signal. An end after that is not an error.
 	stopping atomic.Bool
 }
 
@@ -111,8 +111,8 @@ func (p *Process) LogFile() string { return p.cfg.LogFile }
 // Done returns a channel that is closed when the process has ended for any reason.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err returns nil while the process runs and after Stop, and an *ExitError once the process has
-// ended by itself.
+// Err returns nil while the process runs and after Stop or Kill, and an *ExitError once the process
+// has ended by itself.
 func (p *Process) Err() error {
 	select {
 	case <-p.done:
@@ -160,6 +160,15 @@ func (p *Process) signal(signal syscall.Signal) error {
 		return fmt.Errorf("sending %s to %s: %w", signal, p.cfg.Name, err)
 	}
 	return nil
+}
+
+// Kill ends the process and its children at once, and returns when it is gone. As after Stop, its
+// end is not an error.
+func (p *Process) Kill() {
+	p.stopping.Store(true)
+	// If the group is already gone, Done is closed.
+	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
+	<-p.done
 }
 
 // Stop asks the process to end, kills it after the grace period, and returns when it and its

@@ -89,6 +89,15 @@ func TestProcess(t *testing.T) {
 		g.Expect(p.Stop(50 * time.Millisecond)).To(MatchError(ContainSubstring("was killed")))
 		g.Expect(alive(p.PID())).To(BeFalse())
 	})
+	t.Run("a killed process ends at once, without an error, also if it is suspended", func(t *testing.T) {
+		g := NewWithT(t)
+		p := start(t, "trap '' TERM; while :; do sleep 0.05; done")
+		g.Expect(p.Suspend()).To(Succeed())
+		p.Kill()
+		g.Expect(p.Err()).NotTo(HaveOccurred())
+		g.Expect(alive(p.PID())).To(BeFalse())
+		g.Expect(p.Stop(time.Second)).To(Succeed())
+	})
 	t.Run("a suspended process does nothing until it is resumed, and can be stopped meanwhile", func(t *testing.T) {
 		g := NewWithT(t)
 		p := start(t, "while :; do echo tick; sleep 0.01; done")
