@@ -15,6 +15,8 @@ BENCH_PACKAGES ?= ./...
 # How long to churn, and what to draw from: a run logs its seed.
 SOAK ?= 10m
 SEED ?=
+# The commit whose livesched is the second version in the soak; empty: there is one version.
+PREVIOUS ?= HEAD^
 # How many reloads the endurance test makes.
 RELOADS ?= 1000
 # Flags for `make bench-...`, such as --nodes, --kinds and --out; `go run ./hack/bench throughput --help` lists them.
@@ -130,9 +132,16 @@ test-unit: ## Run the tests that need no control plane (RACE=1, TEST_FLAGS).
 	go test $(race) $(TEST_FLAGS) $(unit_packages)
 
 .PHONY: soak
-soak: ## Let a cluster churn at random for SOAK, and see that nothing is lost (SEED repeats a run; CHURN_LOG names a log file).
+soak: $(if $(PREVIOUS),soak-previous) ## Let two clusters churn at random for SOAK each, and see that nothing is lost (SEED repeats a run; CHURN_LOG names a log file; TEST_FLAGS, PREVIOUS).
 	@assets="$$(go run ./hack/controlplane/build)" && export KUBEBUILDER_ASSETS="$$assets" && \
-	CHURN_LENGTH=$(SOAK) CHURN_SEED=$(SEED) go test -race -count=1 -timeout 0 -v ./test/e2e/churn
+	CHURN_LENGTH=$(SOAK) CHURN_SEED=$(SEED) CHURN_PREVIOUS=$(if $(PREVIOUS),$(CURDIR)/bin/previous/livesched) \
+	go test -race -count=1 -timeout 0 -v $(TEST_FLAGS) ./test/e2e/churn
+
+.PHONY: soak-previous
+soak-previous:
+	@echo "building livesched of $(PREVIOUS), the second version in the soak"
+	@rm -rf bin/previous && mkdir -p bin/previous/source && git archive $(PREVIOUS) | tar -x -C bin/previous/source && \
+	go build -C bin/previous/source -race -ldflags "$(LDFLAGS)" -o ../livesched ./cmd/livesched && rm -rf bin/previous/source
 
 .PHONY: endurance
 endurance: ## Reload 20 profiles RELOADS times while five pods for each reload are scheduled, and see that nothing is lost or left.

@@ -17,7 +17,6 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -124,6 +123,7 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		EventClient:        eventClient,
 		Informers:          source,
 		Registry:           registry,
+		Clock:              o.Clock,
 		FastPath:           scheduler.FastPath(o.FastPath),
 		FastPathMemory:     int(o.FastPathMemoryLimit.Value()),
 		MaxConcurrentBinds: o.MaxConcurrentBinds,
@@ -137,7 +137,7 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 	reconciler := controllers.New(controllers.Config{
 		Client:     mgr.GetClient(),
 		Kubernetes: kube,
-		Recorder:   controllers.LimitEvents(mgr.GetEventRecorder("livesched"), clock.RealClock{}),
+		Recorder:   controllers.LimitEvents(mgr.GetEventRecorder("livesched"), o.Clock),
 		Archive:    archive,
 		Store:      sched.Store(),
 		Swap:       sched.Swap,
@@ -146,7 +146,7 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		Elected:    mgr.Elected(),
 		OwnLease:   o.lease(),
 		Registered: sets.KeySet(registry),
-		Clock:      clock.RealClock{},
+		Clock:      o.Clock,
 	})
 	if err := errors.Join(
 		mgr.Add(everywhere(sched.Start)),

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/featuregate"
 	"k8s.io/kubernetes/pkg/features"
+	"k8s.io/utils/clock"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
@@ -94,6 +95,9 @@ type Options struct {
 
 	// OutOfTree holds plugins in addition to kube-scheduler's. There is no flag for it.
 	OutOfTree framework.Registry
+	// Clock is the clock of the scheduler and the controllers, by default the real one. There is no
+	// flag for it.
+	Clock clock.WithTickerAndDelayedExecution
 
 	showVersion bool
 	logging     zap.Options
@@ -116,6 +120,7 @@ func NewOptions() *Options {
 		Webhook:                newWebhookOptions(),
 		FastPath:               string(scheduler.FastPathOn),
 		TrimBoundPods:          true,
+		Clock:                  clock.RealClock{},
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,18 +25,21 @@ type truth struct {
 	pods     []corev1.Pod
 	nodes    []corev1.Node
 	profiles []v1alpha1.SchedulerProfile
+	// deviceClaims are the ResourceClaims.
+	deviceClaims []resourcev1.ResourceClaim
 }
 
 func (w *world) truth(ctx context.Context) (*truth, error) {
 	var pods corev1.PodList
 	var nodes corev1.NodeList
 	var profiles v1alpha1.SchedulerProfileList
-	for _, list := range []client.ObjectList{&pods, &nodes, &profiles} {
+	var claims resourcev1.ResourceClaimList
+	for _, list := range []client.ObjectList{&pods, &nodes, &profiles, &claims} {
 		if err := w.client.List(ctx, list); err != nil {
 			return nil, err
 		}
 	}
-	return &truth{pods: pods.Items, nodes: nodes.Items, profiles: profiles.Items}, nil
+	return &truth{pods: pods.Items, nodes: nodes.Items, profiles: profiles.Items, deviceClaims: claims.Items}, nil
 }
 
 // pending lists the pods that wait for one of the scheduler names.
@@ -79,6 +83,7 @@ func (w *world) unsettled(ctx context.Context) (found findings) {
 		return found
 	}
 	found = append(found, w.restless(leader)...)
+	found = append(found, sharedDevices(t)...)
 	found = append(found, unexplained(leader, t)...)
 	found = append(found, unreported(leader, t)...)
 	if len(found) > 0 {
@@ -108,7 +113,7 @@ func suspicions(ctx context.Context, r *replica) (found findings) {
 // unequal compares the state of a replica with the API server.
 func (w *world) unequal(r *replica, t *truth) (found findings) {
 	who := fmt.Sprintf("replica %d", r.number)
-	if r == w.fleet.leader() {
+	if r == w.witness() {
 		who += " (leader)"
 	}
 	dump := r.Scheduler.Cache().Dump()
@@ -211,7 +216,7 @@ func unexplained(leader *replica, t *truth) (found findings) {
 	for _, pod := range t.pending(leader.serves()) {
 		condition := scheduled(pod)
 		switch {
-		case pod.Labels[holdLabel] != "": // a plugin gates it, for which kube-scheduler writes no condition either
+		case pod.Labels[holdLabel] != "", t.lacksClaim(pod): // a plugin gates it, for which kube-scheduler writes no condition either
 		case condition == nil || condition.Status != corev1.ConditionFalse || condition.Reason == "" || condition.Message == "":
 			found.add("pod %s has no condition with the reason why it waits: %+v", describe(pod), condition)
 		case isGated(pod) != (condition.Reason == corev1.PodReasonSchedulingGated):

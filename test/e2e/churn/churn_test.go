@@ -5,6 +5,7 @@ package churn
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,7 +51,9 @@ func TestChurningClusterSettlesWithEveryPodBoundOrExplained(t *testing.T) {
 	}
 	t.Logf("churning for %v; to churn like this again: make soak SOAK=%v SEED=%d", s.length, s.length, s.seed)
 	complaints, logger := listen(t, s.log)
-	w := newWorld(t, s, logger)
+	w := newWorld(t, s)
+	w.script = newScript(w.counts)
+	w.startFleet(t, logger)
 
 	w.churn(t, -1, warmUp, everything)
 	w.empty(t)
@@ -100,7 +104,7 @@ func (m mix) acts() []act {
 		acts = append(acts, restartActs...)
 	}
 	if m.faults {
-		acts = append(acts, cutActs...)
+		acts = slices.Concat(acts, cutActs, clockActs)
 	}
 	return acts
 }
@@ -131,8 +135,8 @@ func listen(t *testing.T, file string) (*complaints, klog.Logger) {
 	return c, logger
 }
 
-// newWorld starts the cluster and the replicas, with nodes and profiles.
-func newWorld(t *testing.T, s settings, logger klog.Logger) *world {
+// newWorld starts the cluster without replicas.
+func newWorld(t *testing.T, s settings) *world {
 	t.Helper()
 	ctx := t.Context()
 	cluster, err := testcluster.Start(ctx)
@@ -148,23 +152,33 @@ func newWorld(t *testing.T, s settings, logger klog.Logger) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{cluster: cluster, client: cluster.Client, clientset: clientset, seed: s.seed, counts: &counts{}, audit: &audit{}}
-	w.script = newScript(w.counts)
-	w.fleet = &fleet{config: cluster.Config, logger: logger, script: w.script, counts: w.counts, audit: w.audit}
-	if w.history, err = startHistory(ctx, clientset, w.counts); err != nil {
-		t.Fatal(err)
-	}
-	for _, object := range classes() {
+	w := &world{cluster: cluster, client: cluster.Client, clientset: clientset, seed: s.seed, counts: &counts{}, audit: &audit{}, menu: everySpec}
+	for _, object := range slices.Concat(classes(), storageClasses()) {
 		if err := w.client.Create(ctx, object); err != nil {
 			t.Fatal(err)
 		}
 	}
+	return w
+}
+
+// startFleet makes the replicas run in this process.
+func (w *world) startFleet(t *testing.T, logger klog.Logger) {
+	t.Helper()
+	w.fleet = &fleet{config: w.cluster.Config, logger: logger, script: w.script, counts: w.counts, audit: w.audit}
+	w.startHistory(t, false)
 	t.Cleanup(func() {
 		if err := w.fleet.stop(); err != nil {
 			t.Error(err)
 		}
 	})
-	return w
+}
+
+func (w *world) startHistory(t *testing.T, gaps bool) {
+	t.Helper()
+	var err error
+	if w.history, err = startHistory(t.Context(), w.clientset, w.counts, gaps); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // classes are the objects that pods refer to.
@@ -177,6 +191,7 @@ func classes() []client.Object {
 		class("churn-high", 100, corev1.PreemptLowerPriority),
 		class("churn-higher", 1000, corev1.PreemptLowerPriority),
 		class("churn-polite", 500, corev1.PreemptNever),
+		&resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: deviceClass}},
 		&nodev1.RuntimeClass{
 			ObjectMeta: metav1.ObjectMeta{Name: runtimeClass},
 			Handler:    "churn",
@@ -188,12 +203,19 @@ func classes() []client.Object {
 // furnish creates the missing ones of the nodes and profiles that a round begins with.
 func (w *world) furnish(t *testing.T, round int) {
 	t.Helper()
+	if err := w.tryFurnish(t.Context(), round); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) tryFurnish(ctx context.Context, round int) error {
 	a := w.actor("furnish", 2_000_000+round)
-	for _, step := range []func(context.Context, *actor) error{createNodes, createProfiles} {
-		if err := step(t.Context(), a); err != nil {
-			t.Fatal(err)
+	for _, step := range []func(context.Context, *actor) error{createNodes, createProfiles, createSlices} {
+		if err := step(ctx, a); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 func (w *world) actor(name string, number int) *actor {
@@ -205,7 +227,7 @@ func (w *world) churn(t *testing.T, round int, length time.Duration, m mix) {
 	t.Helper()
 	t.Logf("%s round %d: %+v", time.Now().Format(time.TimeOnly), round, m)
 	w.furnish(t, round)
-	stop := w.runMeanwhile(t, 500_000+round, care, kubelet, permit)
+	stop := w.runMeanwhile(t, 500_000+round, care, kubelet, permit, volumeController, deviceController)
 	defer stop()
 
 	w.script.wild.Store(true)
@@ -220,12 +242,18 @@ func (w *world) churn(t *testing.T, round int, length time.Duration, m mix) {
 	w.script.wildBuilds.Store(false)
 	w.fleet.end()
 	w.wakeRefused(t)
+	w.settleAndProbe(t, round, probesPerRound)
+	stop()
+}
 
+// settleAndProbe waits until the cluster has settled, and then again after each of some single
+// changes.
+func (w *world) settleAndProbe(t *testing.T, round, probes int) {
+	t.Helper()
 	began := time.Now()
 	w.settle(t, fmt.Sprintf("round %d", round))
 	took := time.Since(began)
-	w.probe(t, w.actor("probe", 1_000_000+round), round, probesPerRound)
-	stop()
+	w.probe(t, w.actor("probe", 1_000_000+round), round, probes)
 	t.Logf("%s round %d settled in %v, with %d pods, of which %d are bound", time.Now().Format(time.TimeOnly), round, took.Round(time.Second/10),
 		len(w.history.all()), len(w.history.all(isBound)))
 	t.Logf("what the others wait for: %s", w.reasons())
@@ -254,14 +282,15 @@ func (w *world) settle(t *testing.T, when string) {
 		found = w.wrong(t.Context())
 		return found
 	}).WithTimeout(settleTimeout).WithPolling(settlePoll).Should(gomega.BeEmpty(), func() string {
-		return fmt.Sprintf("%s of seed %d: not settled (%s):\n  %s", when, w.seed, w.counts, strings.Join(found, "\n  "))
+		return fmt.Sprintf("%s of seed %d: not settled (%s; unfinished claims: %s):\n  %s",
+			when, w.seed, w.counts, w.unfinished(context.WithoutCancel(t.Context())), strings.Join(found, "\n  "))
 	})
 }
 
 // reasons counts the pods in the leader's queue by the plugins that rejected them.
 func (w *world) reasons() *counts {
 	c := &counts{}
-	if leader := w.fleet.leader(); leader != nil {
+	if leader := w.witness(); leader != nil {
 		for _, state := range leader.Scheduler.Queue().PendingPods() {
 			c.add(fmt.Sprintf("%s by %s%s", state.Place, strings.Join(state.UnschedulablePlugins, "+"), strings.Join(state.PendingPlugins, "+")), 1)
 		}
@@ -282,19 +311,28 @@ func (w *world) wakeRefused(t *testing.T) {
 // wrong returns everything that is wrong once the actors rest. What has happened already does not
 // get better.
 func (w *world) wrong(ctx context.Context) []string {
-	done := slices.Concat(w.history.verdict(), w.audit.problems(), w.script.verdict(), w.fleet.verdict(), w.verdict())
+	done := w.verdict()
 	if len(done) > 0 {
 		gomega.StopTrying(fmt.Sprintf("seed %d, %s:\n  %s\n", w.seed, w.counts, strings.Join(done, "\n  "))).Now()
+	}
+	if w.crew != nil {
+		return w.unsettledCrew(ctx)
 	}
 	return w.unsettled(ctx)
 }
 
-// empty deletes everything, and waits until livesched has released it.
+// empty is deleteAll beside a fleet.
 func (w *world) empty(t *testing.T) {
 	t.Helper()
-	ctx := t.Context()
 	stop := w.runMeanwhile(t, 600_000, care) // a replica may lose its lease at any time
 	defer stop()
+	w.deleteAll(t)
+}
+
+// deleteAll deletes everything, and waits until livesched has released it.
+func (w *world) deleteAll(t *testing.T) {
+	t.Helper()
+	ctx := t.Context()
 	now := client.GracePeriodSeconds(0)
 	for _, object := range []client.Object{&v1alpha1.SchedulerProfile{}, &v1alpha1.SchedulingPolicy{}, &corev1.Node{}} {
 		if err := w.client.DeleteAllOf(ctx, object); err != nil {
@@ -304,12 +342,12 @@ func (w *world) empty(t *testing.T) {
 	if err := w.client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(metav1.NamespaceDefault), now); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.deleteVolumes(ctx); err != nil {
+	if err := errors.Join(w.deleteVolumes(ctx), w.deleteDevices(ctx)); err != nil {
 		t.Fatal(err)
 	}
 	gomega.NewWithT(t).Eventually(func() []string {
 		found := w.wrong(ctx)
-		for _, r := range w.fleet.all() {
+		for _, r := range w.inProcess() {
 			if n, p, held := r.Scheduler.Cache().Size().Nodes, r.Scheduler.Cache().Size().Pods, r.Scheduler.Store().Alive(); n+p+held > 0 {
 				found = append(found, fmt.Sprintf("replica %d holds %d nodes, %d pods and %d profiles", r.number, n, p, held))
 			}

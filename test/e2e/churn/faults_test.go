@@ -109,6 +109,10 @@ func (f *faults) spoilable(r *http.Request) string {
 		return "eviction"
 	case strings.Contains(path, "/pods/") && r.Method == http.MethodGet:
 		return "pod read"
+	case strings.Contains(path, "/persistentvolume") && r.Method != http.MethodGet:
+		return "volume"
+	case strings.Contains(path, "/resourceclaims/") && r.Method != http.MethodGet:
+		return "device claim"
 	case strings.Contains(path, "/livesched.io/") && r.Method != http.MethodGet:
 		return "profile status"
 	case strings.Contains(path, "/controllerrevisions") && r.Method != http.MethodGet:
@@ -117,14 +121,17 @@ func (f *faults) spoilable(r *http.Request) string {
 	return ""
 }
 
+// The longest delays of late calls and of calls without a response. The latter is longer than
+// livesched waits for most calls.
+const (
+	longestDelay = 600 * time.Millisecond
+	longestHang  = 20 * time.Second
+)
+
 // spoil gives a call one of the faults.
 func (f *faults) spoil(what string, r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
-	kind := rand.IntN(7)
-	if what == "pod read" && kind > 3 {
-		kind = 6 // for a read, it makes no difference whether it was executed
-	}
 	f.counts.add("fault: "+what, 1)
-	switch kind {
+	switch kind := rand.IntN(10); kind {
 	case 0:
 		return failure(r, http.StatusInternalServerError, metav1.StatusReasonInternalError), nil
 	case 1:
@@ -135,21 +142,45 @@ func (f *faults) spoil(what string, r *http.Request, send func() (*http.Response
 	case 2, 3:
 		return nil, errReset
 	case 4, 5: // it is executed, but the caller gets an error
-		answer, err := send()
-		if err != nil {
+		if err := execute(send); err != nil {
 			return nil, err
 		}
-		_ = answer.Body.Close()
 		if kind == 4 {
 			return nil, errReset
 		}
 		return failure(r, http.StatusGatewayTimeout, metav1.StatusReasonTimeout), nil
+	case 6: // client-go repeats the call after a second if the response has a Retry-After
+		refusal := failure(r, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests)
+		if rand.IntN(2) == 0 {
+			refusal.Header.Set("Retry-After", "1")
+		}
+		return refusal, nil
+	case 7: // it hangs, executed or not, until the caller gives up or the connection breaks
+		f.counts.add("fault: hangs", 1)
+		if rand.IntN(2) == 0 {
+			if err := execute(send); err != nil {
+				return nil, err
+			}
+		}
+		if err := f.delay(r.Context(), rand.N(longestHang)); err != nil {
+			return nil, err
+		}
+		return nil, errReset
 	default: // late
-		if err := f.delay(r.Context(), time.Duration(rand.IntN(600))*time.Millisecond); err != nil {
+		if err := f.delay(r.Context(), rand.N(longestDelay)); err != nil {
 			return nil, err
 		}
 		return send()
 	}
+}
+
+// execute sends a call and drops the response.
+func execute(send func() (*http.Response, error)) error {
+	answer, err := send()
+	if err != nil {
+		return err
+	}
+	return answer.Body.Close()
 }
 
 // delay waits, unless the faults end.
@@ -224,8 +255,12 @@ func (f *faults) watch(r *http.Request, send func() (*http.Response, error)) (*h
 	query := r.URL.Query()
 	resumes := query.Get("sendInitialEvents") == "" && query.Get("resourceVersion") != ""
 	if resumes && f.likelihood.Load() > 0 && rand.IntN(3) == 0 {
-		if err := f.delay(r.Context(), time.Duration(rand.IntN(1500))*time.Millisecond); err != nil {
+		if err := f.delay(r.Context(), rand.N(1500*time.Millisecond)); err != nil {
 			return nil, err
+		}
+		if rand.IntN(4) == 0 {
+			f.counts.add("fault: watch refused", 1)
+			return failure(r, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests), nil
 		}
 		f.counts.add("fault: watch expired", 1)
 		return failure(r, http.StatusGone, metav1.StatusReasonExpired), nil

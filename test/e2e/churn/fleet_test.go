@@ -50,6 +50,7 @@ type replica struct {
 	*testcluster.Running
 	number int
 	faults *faults
+	clock  *steppedClock
 	probes string
 }
 
@@ -62,12 +63,13 @@ func (f *fleet) lockedStart(slot int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.started++
-	r := &replica{number: f.started, faults: newFaults(f.counts, f.audit), probes: fmt.Sprintf("127.0.0.1:%d", port)}
+	r := &replica{number: f.started, faults: newFaults(f.counts, f.audit), clock: &steppedClock{}, probes: fmt.Sprintf("127.0.0.1:%d", port)}
 	if f.wild {
 		r.faults.begin(faultPercent)
 	}
 	o := testcluster.Options()
 	o.OutOfTree = f.script.registry()
+	o.Clock = r.clock
 	o.HealthProbeBindAddress = r.probes
 	o.LeaderElect, o.LeaderElectionNamespace, o.LeaderElectionName = true, "kube-system", "churn"
 	// As short as a busy machine allows.

@@ -14,13 +14,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	toolscache "k8s.io/client-go/tools/cache"
-	toolswatch "k8s.io/client-go/tools/watch"
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
@@ -28,75 +27,132 @@ import (
 // records violations, and the pods that exist now.
 type history struct {
 	counts *counts
+	// gaps allows gaps.
+	gaps bool
+	// listed is closed after the first list.
+	listed chan struct{}
 
 	mu       sync.Mutex // guards what follows
 	pods     map[types.UID]*corev1.Pod
 	nodeOf   map[types.UID]string // of pods that were ever bound and are not gone
 	byNode   map[string]map[types.UID]*corev1.Pod
 	problems []string
-	ended    error
 }
 
-// startHistory watches until ctx ends. It does not wait for a list: no pods may exist yet.
-func startHistory(ctx context.Context, client kubernetes.Interface, c *counts) (*history, error) {
-	list, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	if len(list.Items) > 0 {
-		return nil, fmt.Errorf("there are %d pods already", len(list.Items))
-	}
-	watcher, err := toolswatch.NewRetryWatcherWithContext(ctx, list.ResourceVersion, &toolscache.ListWatch{
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return client.CoreV1().Pods(metav1.NamespaceAll).Watch(ctx, o)
-		},
-	})
-	if err != nil {
-		return nil, err
-	}
+// startHistory watches until ctx ends. No pods may exist yet. With gaps, the history may miss
+// versions while the API server restarts; what it then knows of each pod is the latest version.
+func startHistory(ctx context.Context, client kubernetes.Interface, c *counts, gaps bool) (*history, error) {
 	h := &history{
 		counts: c,
+		gaps:   gaps,
+		listed: make(chan struct{}),
 		pods:   map[types.UID]*corev1.Pod{},
 		nodeOf: map[types.UID]string{},
 		byNode: map[string]map[types.UID]*corev1.Pod{},
 	}
-	go func() {
-		for event := range watcher.ResultChan() {
-			h.see(event)
-		}
-		if ctx.Err() == nil {
-			h.mu.Lock()
-			defer h.mu.Unlock()
-			h.ended = fmt.Errorf("the watch of the history has ended")
-		}
-	}()
+	pods := client.CoreV1().Pods(metav1.NamespaceAll)
+	reflector := toolscache.NewReflectorWithOptions(&toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return pods.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return pods.Watch(ctx, o)
+		},
+	}, &corev1.Pod{}, h, toolscache.ReflectorOptions{Name: "history"})
+	go reflector.RunWithContext(ctx)
+	select {
+	case <-h.listed:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if n := len(h.all()); n > 0 {
+		return nil, fmt.Errorf("there are %d pods already", n)
+	}
 	return h, nil
 }
 
-func (h *history) see(event watch.Event) {
+// The history is the store of a reflector, which calls these methods one after the other.
+
+func (h *history) Add(obj any) error    { return h.see(obj, h.seen) }
+func (h *history) Update(obj any) error { return h.see(obj, h.seen) }
+func (h *history) Delete(obj any) error { return h.see(obj, h.gone) }
+func (h *history) Resync() error        { return nil }
+
+func (h *history) see(obj any, do func(*corev1.Pod)) error {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return fmt.Errorf("a %T was watched", obj)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	pod, ok := event.Object.(*corev1.Pod)
-	if !ok {
-		if event.Type == watch.Error {
-			h.ended = apierrors.FromObject(event.Object)
-		}
-		return
-	}
 	pod.ManagedFields = nil
+	do(pod)
+	return nil
+}
+
+// Replace sets the pods that exist. The first list is the beginning, each later one a gap. Pods on
+// calm nodes only shrink, so they must fit at any time, whatever was missed.
+func (h *history) Replace(list []any, _ string) error {
+	exist := map[types.UID]bool{}
+	var known, bound []any
+	for _, obj := range list {
+		pod := obj.(*corev1.Pod)
+		exist[pod.UID] = true
+		if h.knows(pod) {
+			known = append(known, pod)
+		} else {
+			bound = append(bound, pod)
+		}
+	}
+	for _, pod := range h.all(func(pod *corev1.Pod) bool { return !exist[pod.UID] }) {
+		if err := h.see(pod, h.gone); err != nil {
+			return err
+		}
+	}
+	for _, pod := range append(known, bound...) {
+		if err := h.see(pod, h.seen); err != nil {
+			return err
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	select {
+	case <-h.listed:
+		h.counts.add("gaps in the history", 1)
+		if !h.gaps {
+			h.problem("the history has a gap")
+		}
+	default:
+		close(h.listed)
+	}
+	return nil
+}
+
+// knows reports whether the history has a pod, and has it on the same node.
+func (h *history) knows(pod *corev1.Pod) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	known := h.pods[pod.UID]
+	return known != nil && known.Spec.NodeName == pod.Spec.NodeName
+}
+
+// gone removes a pod. Requires mu.
+func (h *history) gone(pod *corev1.Pod) {
+	h.counts.add("pods deleted", 1)
+	delete(h.byNode[h.nodeOf[pod.UID]], pod.UID)
+	delete(h.pods, pod.UID)
+	delete(h.nodeOf, pod.UID)
+}
+
+// seen records a version of a pod. Requires mu.
+func (h *history) seen(pod *corev1.Pod) {
 	known, wasBound := h.nodeOf[pod.UID]
 	node := pod.Spec.NodeName
 	if wasBound && known != node {
 		h.problem("pod %s was on node %q and is on %q", describe(pod), known, node)
 	}
 	delete(h.byNode[known], pod.UID)
-	if event.Type == watch.Deleted {
-		h.counts.add("pods deleted", 1)
-		delete(h.pods, pod.UID)
-		delete(h.nodeOf, pod.UID)
-		return
-	}
-	if event.Type == watch.Added {
+	if h.pods[pod.UID] == nil {
 		h.counts.add("pods created", 1)
 	}
 	h.pods[pod.UID] = pod
@@ -151,11 +207,7 @@ func (h *history) problem(format string, args ...any) {
 func (h *history) verdict() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	problems := slices.Clone(h.problems)
-	if h.ended != nil {
-		problems = append(problems, "the history is incomplete: "+h.ended.Error())
-	}
-	return problems
+	return slices.Clone(h.problems)
 }
 
 // pick returns a random pod that satisfies all conditions, nil if there is none.

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/test/objects"
@@ -117,6 +118,18 @@ var kinds = []kind{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claimName(a.rng.IntN(claims))},
 		}}}
 	}},
+	{"lateclaim", 4, func(a *actor, pod *corev1.Pod) {
+		pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: lateClaimName(a.rng.IntN(lateClaims))},
+		}}}
+	}},
+	{"device", 4, func(a *actor, pod *corev1.Pod) {
+		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "device", ResourceClaimName: ptr.To(deviceClaimName(a.rng.IntN(deviceClaims)))}}
+	}},
+	{"job", 5, func(a *actor, pod *corev1.Pod) {
+		a.newOwner(pod)
+		requests(pod, one(a, "100m", "1", "5"), "64Mi") // some fit nowhere
+	}},
 	{"permit", 6, func(_ *actor, pod *corev1.Pod) { pod.Labels[actLabel] = "permit" }},
 	{"prebind", 5, func(_ *actor, pod *corev1.Pod) { pod.Labels[actLabel] = "prebind" }},
 	{"reserve", 2, func(_ *actor, pod *corev1.Pod) { pod.Labels[actLabel] = "reserve" }},
@@ -140,6 +153,15 @@ func (a *actor) newPod() *corev1.Pod {
 		pod.Spec.PriorityClassName = one(a, "churn-low", "churn-high", "churn-higher")
 	}
 	return pod
+}
+
+// newOwner gives a pod a Job of its own as its controller. The Job does not exist: livesched reads
+// none.
+func (a *actor) newOwner(pod *corev1.Pod) {
+	name := fmt.Sprintf("job-%d", a.rng.Uint32())
+	pod.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: "batch/v1", Kind: "Job", Name: name, UID: types.UID(name), Controller: ptr.To(true),
+	}}
 }
 
 func (a *actor) kind() kind {

@@ -50,6 +50,9 @@ func createBurst(ctx context.Context, a *actor) error {
 	for range 5 + a.rng.IntN(20) {
 		pod := like.DeepCopy()
 		pod.Name = fmt.Sprintf("burst-%d", a.rng.IntN(maxPods))
+		if len(pod.OwnerReferences) > 0 {
+			a.newOwner(pod)
+		}
 		if err := a.did("kind "+pod.Labels[kindLabel], a.client.Create(ctx, pod)); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ package churn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -82,6 +83,23 @@ var probes = []struct {
 		}
 		return nil
 	}},
+	{"late claims come and go", func(ctx context.Context, a *actor) error {
+		for range lateClaims {
+			if err := errors.Join(changeLateClaim(ctx, a), changeDisk(ctx, a)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}},
+	{"device claims come and go", func(ctx context.Context, a *actor) error {
+		for range deviceClaims {
+			if err := changeDeviceClaim(ctx, a); err != nil {
+				return err
+			}
+		}
+		return nil
+	}},
+	{"devices come back", createSlices},
 	{"pods come", func(ctx context.Context, a *actor) error {
 		for range 10 {
 			if err := createPods(ctx, a); err != nil {

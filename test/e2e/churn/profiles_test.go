@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,6 +50,28 @@ var profileSpecs = []string{
 	`{pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 7}}], plugins: {multiPoint: {enabled: [{name: Churner}]}}}`,
 	`{pluginConfig: [{name: PodTopologySpread, args: {defaultingType: List, defaultConstraints: [{maxSkew: 3, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}]}}]}`,
 	`{plugins: {queueSort: {disabled: [{name: "*"}], enabled: [{name: Sorter}]}}}`,
+}
+
+// menu has the specs from which actors choose.
+type menu struct {
+	profiles, brokenProfiles, policies, brokenPolicies []string
+	// deletions lets actors delete policies that profiles need.
+	deletions bool
+}
+
+var (
+	everySpec = menu{profiles: profileSpecs, brokenProfiles: brokenSpecs, policies: policySpecs, brokenPolicies: brokenPolicies, deletions: true}
+	// plainSpecs are for replicas without out-of-tree plugins. They are always valid. A replica
+	// that starts while a spec is invalid continues with the last stored one, which another replica
+	// may never have seen; so the test could not say which spec decides.
+	plainSpecs = menu{profiles: plain(profileSpecs), policies: plain(policySpecs)}
+)
+
+// plain returns the specs that name no out-of-tree plugin.
+func plain(specs []string) []string {
+	return slices.DeleteFunc(slices.Clone(specs), func(spec string) bool {
+		return strings.Contains(spec, churnerName) || strings.Contains(spec, sorterName)
+	})
 }
 
 // brokenSpecs are invalid.
@@ -97,7 +121,7 @@ func createProfiles(ctx context.Context, a *actor) error {
 		errs = append(errs, raced(a.client.Create(ctx, &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: policySpec(policySpecs[0])})))
 	}
 	for _, name := range schedulerNames {
-		p := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: profileSpec(one(a, profileSpecs...))}
+		p := &v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: profileSpec(one(a, a.menu.profiles...))}
 		p.Spec.SchedulerName = name
 		errs = append(errs, raced(a.client.Create(ctx, p)))
 	}
@@ -110,9 +134,9 @@ func changeProfile(ctx context.Context, a *actor) error {
 		return err
 	}
 	p := &list.Items[a.rng.IntN(len(list.Items))]
-	specs, what := profileSpecs, "profiles changed"
-	if a.chance(20) {
-		specs, what = brokenSpecs, "profiles broken"
+	specs, what := a.menu.profiles, "profiles changed"
+	if len(a.menu.brokenProfiles) > 0 && a.chance(20) {
+		specs, what = a.menu.brokenProfiles, "profiles broken"
 	}
 	return a.did(what, a.respec(ctx, p, one(a, specs...)))
 }
@@ -140,7 +164,7 @@ func replaceProfile(ctx context.Context, a *actor) error {
 		}
 		return a.did("profiles deleted", a.client.Delete(ctx, p))
 	}
-	p := &v1alpha1.SchedulerProfile{Spec: profileSpec(one(a, profileSpecs...))}
+	p := &v1alpha1.SchedulerProfile{Spec: profileSpec(one(a, a.menu.profiles...))}
 	p.Name = one(a, schedulerNames...)
 	p.Spec.SchedulerName = p.Name
 	if a.chance(30) { // an object with a new name
@@ -151,9 +175,9 @@ func replaceProfile(ctx context.Context, a *actor) error {
 
 func changePolicy(ctx context.Context, a *actor) error {
 	p := &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: one(a, policyNames...)}}
-	specs, what := policySpecs, "policies changed"
-	if a.chance(15) {
-		specs, what = brokenPolicies, "policies broken"
+	specs, what := a.menu.policies, "policies changed"
+	if len(a.menu.brokenPolicies) > 0 && a.chance(15) {
+		specs, what = a.menu.brokenPolicies, "policies broken"
 	}
 	spec := policySpec(one(a, specs...))
 	err := change(ctx, a, p, func(p *v1alpha1.SchedulingPolicy) { p.Spec = spec })
@@ -162,7 +186,7 @@ func changePolicy(ctx context.Context, a *actor) error {
 		return a.did("policies created", a.client.Create(ctx, p))
 	}
 	// Without "default", the flush would come after five minutes, so keep that one.
-	if err == nil && p.Name != "default" && a.chance(15) {
+	if err == nil && p.Name != "default" && a.menu.deletions && a.chance(15) {
 		return a.did("policies deleted", a.client.Delete(ctx, p))
 	}
 	return a.did(what, err)

@@ -16,10 +16,15 @@ type settings struct {
 	// length is how long the actors act, without the pauses for settling. CHURN_LENGTH; the default
 	// suits `make test`.
 	length time.Duration
+	// isDefault is set if CHURN_LENGTH is not.
+	isDefault bool
 	// round is how long they act before the cluster must settle.
 	round time.Duration
 	// seed is the seed of the actors' random numbers. CHURN_SEED; the default differs for each run.
 	seed uint64
+	// previous is the program of a second version of livesched. CHURN_PREVIOUS; empty: there is one
+	// version.
+	previous string
 	// log is a file for everything that is logged. CHURN_LOG; empty: no file.
 	log string
 }
@@ -30,16 +35,19 @@ const (
 	shortRound    = 10 * time.Second
 )
 
+// isLong reports whether there is time for faults that take long.
+func (s settings) isLong() bool { return s.length > 2*time.Minute }
+
 func readSettings() (settings, error) {
-	s := settings{length: defaultLength, round: shortRound, seed: rand.Uint64(), log: os.Getenv("CHURN_LOG")}
+	s := settings{length: defaultLength, isDefault: true, round: shortRound, seed: rand.Uint64(), log: os.Getenv("CHURN_LOG"), previous: os.Getenv("CHURN_PREVIOUS")}
 	if v := os.Getenv("CHURN_LENGTH"); v != "" {
 		length, err := time.ParseDuration(v)
 		if err != nil || length <= 0 {
 			return s, fmt.Errorf("CHURN_LENGTH=%q: must be a duration, such as 10m", v)
 		}
-		s.length = length
+		s.length, s.isDefault = length, false
 	}
-	if s.length > 2*time.Minute {
+	if s.isLong() {
 		s.round = longRound
 	}
 	if v := os.Getenv("CHURN_SEED"); v != "" {

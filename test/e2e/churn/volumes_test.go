@@ -21,7 +21,13 @@ const claims = 8
 
 func claimName(i int) string { return fmt.Sprintf("claim-%d", i) }
 
-var volumeActs = []act{{"volumes", 500 * time.Millisecond, changeVolume}}
+var volumeActs = []act{
+	{"volumes", 500 * time.Millisecond, changeVolume},
+	{"late claims", 400 * time.Millisecond, changeLateClaim},
+	{"disks", 300 * time.Millisecond, changeDisk},
+	{"device claims", 300 * time.Millisecond, changeDeviceClaim},
+	{"devices", 2 * time.Second, changeSlice},
+}
 
 // changeVolume takes the next step with a claim: it creates it, binds it to a volume in some zone,
 // or deletes it.
@@ -85,11 +91,5 @@ func (a *actor) bindClaim(ctx context.Context, claim *corev1.PersistentVolumeCla
 	if err := a.client.Create(ctx, volume); err != nil {
 		return err
 	}
-	claim.Spec.VolumeName = volume.Name
-	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, "pv.kubernetes.io/bind-completed", "yes")
-	if err := a.client.Update(ctx, claim); err != nil {
-		return err
-	}
-	claim.Status.Phase = corev1.ClaimBound
-	return a.client.Status().Update(ctx, claim)
+	return a.completeClaim(ctx, claim, volume.Name)
 }

@@ -5,9 +5,12 @@ package churn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,7 +31,14 @@ type world struct {
 	history   *history
 	audit     *audit
 	script    *script
-	fleet     *fleet
+	// fleet runs the replicas in this process, crew as processes. One of them is nil.
+	fleet *fleet
+	crew  *crew
+	// observer is, beside a crew, a replica in this process that never leads. Its connection to the
+	// API server has no faults.
+	observer *replica
+	// menu has the specs of profiles and policies.
+	menu menu
 
 	mu      sync.Mutex // guards mishaps
 	mishaps []string   // errors of the actors themselves
@@ -57,13 +67,45 @@ func (w *world) run(ctx context.Context, round int, acts []act) {
 		all.Go(func() {
 			for a.rest(ctx, what.pause) {
 				// A step that has begun is completed.
-				if err := what.step(context.WithoutCancel(ctx), a); err != nil {
+				if err := what.step(context.WithoutCancel(ctx), a); err != nil && !w.excused(err) {
 					w.mishap(what.name, err)
 				}
 			}
 		})
 	}
 	all.Wait()
+}
+
+// witness returns the replica in this process that decides as the leader does: the leader itself or
+// the observer. It returns nil if no replica leads at the moment.
+func (w *world) witness() *replica {
+	if w.crew != nil {
+		return w.observer
+	}
+	return w.fleet.leader()
+}
+
+// inProcess lists the replicas in this process.
+func (w *world) inProcess() []*replica {
+	if w.crew != nil {
+		return []*replica{w.observer}
+	}
+	return w.fleet.all()
+}
+
+// excused reports whether the actors' own call may fail like this: beside a crew, the API server
+// and etcd fail, too.
+func (w *world) excused(err error) bool {
+	if w.crew == nil {
+		return false
+	}
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return true // there was no response
+	}
+	code := status.Status().Code
+	// Some admission plugins of an API server that starts refuse everything for a moment.
+	return code >= 500 || code == http.StatusTooManyRequests || strings.Contains(err.Error(), "not yet ready to handle request")
 }
 
 // rest waits for a random time and reports whether there is more to do.
@@ -92,10 +134,16 @@ func (w *world) mishap(where string, err error) {
 	}
 }
 
+// verdict returns what went wrong so far and does not get better.
 func (w *world) verdict() []string {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Clone(w.mishaps)
+	wrong := slices.Clone(w.mishaps)
+	w.mu.Unlock()
+	wrong = slices.Concat(wrong, w.history.verdict(), w.audit.problems(), w.script.verdict())
+	if w.crew != nil {
+		return append(wrong, w.crew.verdict()...)
+	}
+	return append(wrong, w.fleet.verdict()...)
 }
 
 // raced turns errors into nil that arise when two actors work on one object.
