@@ -224,7 +224,9 @@ func TestControlPlaneWithoutControllers(t *testing.T) {
 		g.Expect(c.InstallCRDs(t.Context(), missing)).To(MatchError(ContainSubstring(missing)))
 	})
 
-	g.Expect(syscall.Kill(c.children[1].PID(), syscall.SIGKILL)).To(Succeed())
+	pid, err := c.PID(binaries.APIServer)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(syscall.Kill(pid, syscall.SIGKILL)).To(Succeed())
 	g.Eventually(c.Done()).WithTimeout(2 * time.Minute).Should(BeClosed())
 	g.Expect(c.Err()).To(MatchError(And(ContainSubstring("kube-apiserver ended with signal: killed"), ContainSubstring("kube-apiserver.log"))))
 	g.Expect(c.Stop()).To(MatchError(ContainSubstring("kube-apiserver ended")))
