@@ -19,10 +19,6 @@ var memberActs = []act{
 		a.counts.add("replicas killed", 1)
 		return a.crew.restart(a.rng.IntN(replicas), true)
 	}},
-	{"terminate replicas", 13 * time.Second, func(_ context.Context, a *actor) error {
-		a.counts.add("replicas terminated", 1)
-		return a.crew.restart(a.rng.IntN(replicas), false)
-	}},
 	{"suspend replicas", 12 * time.Second, func(ctx context.Context, a *actor) error {
 		m := a.member(ctx)
 		if m == nil || !m.busy.TryLock() {
@@ -68,6 +64,12 @@ var memberActs = []act{
 		return errors.Join(err, m.link.Mend())
 	}},
 }
+
+// terminateActs end replicas, which may take them ten seconds.
+var terminateActs = []act{{"terminate replicas", 13 * time.Second, func(_ context.Context, a *actor) error {
+	a.counts.add("replicas terminated", 1)
+	return a.crew.restart(a.rng.IntN(replicas), false)
+}}}
 
 // member picks a member, which is often the leader.
 func (a *actor) member(ctx context.Context) *member {

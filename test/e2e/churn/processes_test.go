@@ -27,9 +27,8 @@ import (
 // actorTimeout bounds the actors' own calls, which may hang beside a crew.
 const actorTimeout = 15 * time.Second
 
-// defaultCrewLength suits `make test`. In that time there is no fault of the control plane, whose
-// restarts take longer.
-const defaultCrewLength = 6 * time.Second
+// defaultCrewLength suits `make test`. In that time there are no faults that take longer.
+const defaultCrewLength = 4 * time.Second
 
 func TestPodsAreBoundOrExplainedWhateverHappensToTheProcesses(t *testing.T) {
 	s, err := readSettings()
@@ -139,16 +138,16 @@ func (w *world) churnCrew(t *testing.T, s settings, round int, length time.Durat
 	acts := slices.Concat(podActs, nodeActs, volumeActs, profileActs, memberActs)
 	switch {
 	case s.isLong():
-		acts = slices.Concat(acts, controlPlaneActs(20*time.Second, longOutage))
+		acts = slices.Concat(acts, terminateActs, controlPlaneActs(20*time.Second, longOutage))
 	case !s.isDefault:
-		acts = slices.Concat(acts, controlPlaneActs(6*time.Second, shortOutage))
+		acts = slices.Concat(acts, terminateActs, controlPlaneActs(6*time.Second, shortOutage))
 	}
 	acting, rest := context.WithTimeout(t.Context(), length)
 	w.run(acting, round, acts)
 	rest()
 	probes := probesPerRound
 	if s.isDefault {
-		probes = 2
+		probes = 1
 	}
 	w.settleAndProbe(t, round, probes)
 	stop()
