@@ -63,7 +63,8 @@ var _ = Describe("livesched with only the permissions of config/rbac", Ordered, 
 		Expect(err).NotTo(HaveOccurred())
 		expectAuthorized(ctx, rights)
 		began = time.Now()
-		// livesched follows first.
+		// livesched follows first. An earlier spec may have left a Lease.
+		Expect(k8s.DeleteAllOf(ctx, &coordinationv1.Lease{}, client.InNamespace(namespace))).To(Succeed())
 		create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "livesched"}, Spec: coordinationv1.LeaseSpec{
 			HolderIdentity: ptr.To("somebody-else"), LeaseDurationSeconds: ptr.To[int32](1), RenewTime: ptr.To(metav1.NowMicro()), AcquireTime: ptr.To(metav1.NowMicro()),
 		}})
