@@ -415,6 +415,33 @@ var _ = Describe("A replica that becomes the leader", func() {
 		Expect(expectBound(ctx, createPod(ctx, "by-what-was-stored", "mine"))).To(Equal(idle))
 	})
 
+	It("keeps the Secrets that it holds, although they have been deleted", func(ctx context.Context) {
+		certificate, _, err := certutil.GenerateSelfSignedCertKey("extender.example", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nowhere"}, Data: map[string][]byte{"ca.crt": certificate}}
+		shared := policy("shared", extended)
+		create(ctx, secret, shared)
+		change(ctx, mine, "policyRef: {name: shared}")
+		Eventually(running).WithArguments(follower, "mine").Should(HaveSuffix(" of generation 2"))
+		before := follower.Scheduler.Store().Current().Get("mine").Config
+
+		By("storing what the last leader ran, which is the same")
+		good := &history.Policy{Name: shared.Name, UID: shared.UID, Generation: shared.Generation, Spec: shared.Spec}
+		for _, revision := range []*history.Revision{
+			{Kind: history.KindPolicy, ObjectName: shared.Name, UID: shared.UID, Number: 1, Generation: shared.Generation, Hash: "same", Policy: good},
+			{Kind: history.KindProfile, ObjectName: "mine", UID: mine.UID, Number: 1, Generation: 2, Hash: before.Revision, Profile: &mine.Spec, Policy: good},
+		} {
+			stored, err := history.Encode(revision, "default")
+			Expect(err).NotTo(HaveOccurred())
+			create(ctx, stored)
+		}
+		Expect(k8s.Delete(ctx, secret)).To(Succeed())
+		lead(ctx)
+		expectPolicy(ctx, "shared", isRefused(v1alpha1.ReasonSecretNotFound), keepsLastGood)
+		Expect(expectProfile(ctx, "mine", isProgrammed).Status.Active.Revision).To(Equal(before.Revision))
+		Expect(follower.Scheduler.Store().Current().Get("mine").Config.Extenders).To(HaveLen(1))
+	})
+
 	It("stores what it has run itself, if the last leader did not get to it", func(ctx context.Context) {
 		change(ctx, mine, spreads)
 		Eventually(running).WithArguments(follower, "mine").Should(HaveSuffix(" of generation 2"))

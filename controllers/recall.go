@@ -5,6 +5,7 @@ package controllers
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -59,7 +60,7 @@ func (r *ProfileReconciler) recall(ctx context.Context, p *pass) error {
 	good := config.LastGood{Profiles: map[string][]config.GoodProfile{}, Policies: map[string][]config.GoodPolicy{}}
 	for i := range p.objects.profiles {
 		object := &p.objects.profiles[i]
-		good.Profiles[object.Name] = goodProfiles(r.Archive.Revisions(object.UID), r.last.good.Profiles[object.Name])
+		good.Profiles[object.Name] = goodProfiles(r.Archive.Revisions(object.UID), r.last.good.Profiles[object.Name], r.last.good.Policies)
 	}
 	for i := range p.objects.policies {
 		object := &p.objects.policies[i]
@@ -71,8 +72,15 @@ func (r *ProfileReconciler) recall(ctx context.Context, p *pass) error {
 
 // goodProfiles returns the stored revisions of a profile, the latest first. The specs that this
 // replica has run come first if they are newer: then the last leader did not store them before it
-// ended. Otherwise the stored revisions are at least as new.
-func goodProfiles(stored []history.Revision, ran []config.GoodProfile) []config.GoodProfile {
+// ended. Otherwise the stored revisions are at least as new. policies has the specs of policies
+// that this replica has resolved.
+func goodProfiles(stored []history.Revision, ran []config.GoodProfile, policies map[string][]config.GoodPolicy) []config.GoodProfile {
+	var ranWith []config.GoodPolicy
+	for i := range ran {
+		if policy := ran[i].Policy; policy != nil {
+			ranWith = append(ranWith, *policy)
+		}
+	}
 	var all []config.GoodProfile
 	for i := len(stored) - 1; i >= 0; i-- {
 		s := &stored[i]
@@ -81,7 +89,7 @@ func goodProfiles(stored []history.Revision, ran []config.GoodProfile) []config.
 		}
 		good := config.GoodProfile{UID: s.UID, Generation: s.Generation, Spec: *s.Profile}
 		if s.Policy != nil {
-			good.Policy = ptr.To(goodPolicy(s.Policy))
+			good.Policy = ptr.To(goodPolicy(s.Policy, slices.Concat(ranWith, policies[s.Policy.Name])))
 		}
 		all = append(all, good)
 	}
@@ -109,7 +117,7 @@ func goodPolicies(stored []history.Revision, ran []config.GoodPolicy) []config.G
 	var all []config.GoodPolicy
 	for i := len(stored) - 1; i >= 0; i-- {
 		if stored[i].Policy != nil {
-			all = append(all, goodPolicy(stored[i].Policy))
+			all = append(all, goodPolicy(stored[i].Policy, ran))
 		}
 	}
 	switch {
@@ -124,7 +132,16 @@ func goodPolicies(stored []history.Revision, ran []config.GoodPolicy) []config.G
 	}
 }
 
-// goodPolicy returns a stored policy without its Secrets, which are read again.
-func goodPolicy(p *history.Policy) config.GoodPolicy {
-	return config.GoodPolicy{Name: p.Name, UID: p.UID, Generation: p.Generation, Spec: p.Spec}
+// goodPolicy returns a stored policy. Its Secrets are not stored: they are those of the first of
+// the resolved policies that has the same spec. They may have been deleted since. Without any, as
+// after a restart, they are read again.
+func goodPolicy(p *history.Policy, resolved []config.GoodPolicy) config.GoodPolicy {
+	good := config.GoodPolicy{Name: p.Name, UID: p.UID, Generation: p.Generation, Spec: p.Spec}
+	for i := range resolved {
+		if known := &resolved[i]; known.UID == good.UID && known.Generation == good.Generation && known.Secrets != nil {
+			good.Secrets = known.Secrets
+			break
+		}
+	}
+	return good
 }

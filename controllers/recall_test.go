@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/history"
@@ -52,7 +53,7 @@ func TestLastGoodSpecsOfAProfileAreTheStoredAndTheRunning(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			shown := []string{}
-			for _, good := range goodProfiles(test.stored, test.ran) {
+			for _, good := range goodProfiles(test.stored, test.ran, nil) {
 				var policy int64
 				if good.Policy != nil {
 					policy = good.Policy.Generation
@@ -86,6 +87,28 @@ func TestLastGoodSpecsOfAPolicyAreTheStoredAndTheAccepted(t *testing.T) {
 	}
 	if got := generations(goodPolicies(stored, []config.GoodPolicy{{Name: "q", UID: "another", Generation: 9}})); len(got) != 2 {
 		t.Errorf("another object's goes on: %v", got)
+	}
+}
+
+func TestStoredPoliciesHaveTheSecretsThatTheReplicaHolds(t *testing.T) {
+	secrets := func(ca string) map[types.NamespacedName]config.Secret {
+		return map[types.NamespacedName]config.Secret{someSecret: config.NewSecret(map[string][]byte{"ca.crt": []byte(ca)})}
+	}
+	stored := func(generation int64) history.Revision {
+		return history.Revision{UID: "u", Generation: 1, Profile: &v1alpha1.SchedulerProfileSpec{}, Policy: &history.Policy{Name: "q", UID: "q", Generation: generation}}
+	}
+	ranWith := config.GoodPolicy{Name: "q", UID: "q", Generation: 2, Secrets: secrets("ran")}
+	accepted := config.GoodPolicy{Name: "q", UID: "q", Generation: 3, Secrets: secrets("accepted")}
+	profiles := goodProfiles([]history.Revision{stored(1), stored(2), stored(3)}, []config.GoodProfile{{UID: "u", Generation: 1, Policy: &ranWith}},
+		map[string][]config.GoodPolicy{"q": {accepted}})
+	policies := goodPolicies([]history.Revision{stored(2), stored(3)}, []config.GoodPolicy{accepted})
+	got := []map[types.NamespacedName]config.Secret{policies[0].Secrets, policies[1].Secrets}
+	for _, profile := range profiles {
+		got = append(got, profile.Policy.Secrets)
+	}
+	want := []map[types.NamespacedName]config.Secret{secrets("accepted"), nil, secrets("accepted"), secrets("ran"), nil}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

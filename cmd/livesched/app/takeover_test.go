@@ -35,7 +35,7 @@ import (
 const (
 	// takeoversVariable is the environment variable with the number of takeovers of each kind.
 	takeoversVariable = "LIVESCHED_TEST_TAKEOVERS"
-	defaultTakeovers  = 2
+	defaultTakeovers  = 1
 
 	// The nodes are full all the time, and a few pods wait.
 	contestedNodes = 4
@@ -50,11 +50,14 @@ const (
 var _ = Describe("Replicas that take over from each other under load", func() {
 	It("do not overcommit nodes, and bind nothing after they have lost the lease", func(ctx context.Context) {
 		c := newContest(ctx)
-		c.takeOverOften(ctx, "after SIGTERM", func(leader *command) { leader.terminate() })
-		c.takeOverOften(ctx, "after SIGKILL", func(leader *command) {
-			Expect(leader.cmd.Process.Kill()).To(Succeed())
-			<-leader.ended
-		})
+		endBy := func(signal syscall.Signal) func(*command) {
+			return func(leader *command) {
+				Expect(leader.cmd.Process.Signal(signal)).To(Or(Succeed(), MatchError(os.ErrProcessDone)))
+				Eventually(leader.ended).Should(BeClosed())
+			}
+		}
+		c.takeOverOften(ctx, "after SIGTERM", endBy(syscall.SIGTERM))
+		c.takeOverOften(ctx, "after SIGKILL", endBy(syscall.SIGKILL))
 		By("suspending the leader")
 		var suspended *command
 		c.takeOver(ctx, func(leader *command) {
@@ -86,8 +89,11 @@ func (c *contest) takeOverOften(ctx context.Context, kind string, end func(*comm
 		Expect(err).NotTo(HaveOccurred())
 	}
 	var took []time.Duration
-	for range n {
-		took = append(took, c.takeOver(ctx, end).Round(time.Millisecond))
+	for len(took) < n {
+		// On a busy machine the leader may lose the lease by itself.
+		if t, ok := c.takeOver(ctx, end); ok {
+			took = append(took, t.Round(time.Millisecond))
+		}
 		Expect(c.problems()).To(BeEmpty())
 	}
 	slices.Sort(took)
@@ -99,8 +105,10 @@ func (c *contest) takeOverOften(ctx context.Context, kind string, end func(*comm
 type contest struct {
 	random *rand.Rand
 	users  map[*command]string
-	// leader and follower are the present replicas.
+	// leader and follower are the present replicas, and identity is how the leader is named in the
+	// lease.
 	leader, follower *command
+	identity         string
 
 	mu sync.Mutex // guards what follows
 	// onNode has the pods on each node.
@@ -140,6 +148,12 @@ func newContest(ctx context.Context) *contest {
 
 	c.leader = c.start()
 	Eventually(c.leader.output.String).Should(ContainSubstring("uccessfully acquired lease"))
+	Eventually(func() string {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.identity = c.holder
+		return c.holder
+	}).ShouldNot(BeEmpty())
 	c.follower = c.start()
 	c.follower.expectReady(ctx)
 	running.Go(func() {
@@ -168,7 +182,7 @@ func (c *contest) start() *command {
 	kubeconfig, err := cluster.KubeconfigAs(user, "system:masters")
 	Expect(err).NotTo(HaveOccurred())
 	replica := livesched("--kubeconfig="+kubeconfig, "--leader-election-namespace=default", "--leader-election-name=contest",
-		"--leader-elect-lease-duration="+contestedLease.String(), "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=2s")
+		"--leader-elect-lease-duration="+contestedLease.String(), "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=500ms")
 	c.users[replica] = user
 	return replica
 }
@@ -250,29 +264,31 @@ func (c *contest) churn(ctx context.Context) {
 
 // takeOver ends the leader, and waits until the follower has taken over and another replica
 // follows. It returns the time from the release of the lease, or from the end if it was not
-// released, to the first binding.
-func (c *contest) takeOver(ctx context.Context, end func(*command)) time.Duration {
+// released, to the first binding, and whether the leader led until its end.
+func (c *contest) takeOver(ctx context.Context, end func(*command)) (took time.Duration, led bool) {
 	GinkgoHelper()
+	began := time.Now()
 	c.mu.Lock()
-	before := c.holder
+	led = c.holder == c.identity
 	c.freed = time.Time{}
 	c.mu.Unlock()
-	began := time.Now()
 	end(c.leader)
-	var took time.Duration
 	Eventually(func(g Gomega) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		g.Expect(c.holder).NotTo(Or(Equal(before), BeEmpty()))
+		g.Expect(c.holder).NotTo(Or(Equal(c.identity), BeEmpty()))
 		g.Expect(c.bound).NotTo(BeZero())
 		if !c.freed.IsZero() {
 			began = c.freed
 		}
 		took = c.bound.Sub(began)
 	}).WithContext(ctx).WithPolling(10*time.Millisecond).Should(Succeed(), c.follower.output.String)
+	c.mu.Lock()
+	c.identity = c.holder
+	c.mu.Unlock()
 	c.leader, c.follower = c.follower, c.start()
 	Eventually(get).WithArguments(ctx, "http://"+c.follower.probes+"/readyz").Should(HaveField("Code", http.StatusOK), c.follower.output.String)
-	return took
+	return took, led
 }
 
 func (c *contest) problems() []string {
