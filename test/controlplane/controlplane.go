@@ -188,9 +188,9 @@ func (c *ControlPlane) Suspend(name string) (resume func() error, err error) {
 	return child.Resume, child.Suspend()
 }
 
-// End ends a component: with SIGTERM or, if kill is set, with SIGKILL. restart starts it again at
-// the same address and with the same data, and returns when it is ready. Until then the control
-// plane counts as complete.
+// End ends a component: with SIGTERM, or with SIGKILL if kill is set or SIGTERM takes too long.
+// restart starts it again at the same address and with the same data, and returns when it is ready.
+// Until then the control plane counts as complete.
 func (c *ControlPlane) End(name string, kill bool) (restart func(context.Context) error, err error) {
 	child, err := c.running(name)
 	if err != nil {
@@ -201,9 +201,10 @@ func (c *ControlPlane) End(name string, kill bool) (restart func(context.Context
 	c.mu.Unlock()
 	if kill {
 		child.Kill()
-		return restart, nil
+	} else {
+		_ = child.Stop(stopGrace) // it may serve requests for longer, and is killed then
 	}
-	return restart, child.Stop(stopGrace)
+	return restart, nil
 }
 
 func (c *ControlPlane) setRestart(name string, restart func(context.Context) error) {

@@ -128,7 +128,10 @@ func (a *actor) bounce(ctx context.Context, name string, kill bool) error {
 		return err
 	}
 	a.pause(time.Duration(a.rng.Int64N(int64(3 * time.Second))))
-	return restart(ctx)
+	if err := restart(ctx); err != nil {
+		a.mishap("restarting "+name, err) // which is never excused
+	}
+	return nil
 }
 
 // pause waits, even if the round is over.
