@@ -14,8 +14,8 @@ import (
 	"github.com/livesched/livesched/hack/bench/cluster"
 )
 
-// A run may take runTimeout, and timeoutPerStuck for each pod of a backlog: slower schedulers refuse
-// some twenty a second.
+// A run may take runTimeout, and timeoutPerStuck for each pod of a backlog: slower schedulers
+// refuse some twenty a second.
 const (
 	runTimeout      = 10 * time.Minute
 	timeoutPerStuck = 60 * time.Millisecond

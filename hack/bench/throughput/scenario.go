@@ -148,8 +148,8 @@ var (
 	hopeless = resource.MustParse("100") // no node has so many
 )
 
-// stuckPods returns pods that fit on no node, of a number of Jobs in turn. 0: each is of a Job of its
-// own. Like pods of real Jobs, they have labels that name the Job.
+// stuckPods returns pods that fit on no node, of a number of Jobs in turn. 0: each is of a Job of
+// its own. Like pods of real Jobs, they have labels that name the Job.
 func stuckPods(n, jobs int) []*corev1.Pod {
 	from := workload.Pods{Kind: workload.Basic, SchedulerName: cluster.SchedulerName}
 	pods := make([]*corev1.Pod, n)
