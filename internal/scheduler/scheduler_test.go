@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/livesched/livesched/internal/informers"
@@ -49,6 +50,7 @@ func TestAStartDuringAnOutageWaits(t *testing.T) {
 	s := New(Config{
 		Client:      client,
 		EventClient: client,
+		KubeConfig:  &rest.Config{},
 		Informers:   informers.NewSource(nil, mapper, scheme.Scheme, logr.Discard()),
 		Clock:       clock,
 	})

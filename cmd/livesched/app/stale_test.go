@@ -26,10 +26,7 @@ var _ = Describe("A follower whose watch of pods is late", func() {
 		late := &lateWatch{}
 		late.set(false)
 		config := rest.CopyConfig(cluster.Config)
-		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-			late.next = next
-			return late
-		})
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return lateTransport{late, next} })
 		o := testcluster.Options()
 		o.LeaderElect, o.LeaderElectionNamespace, o.LeaderElectionName = true, "default", "late"
 		run := func(config *rest.Config) *testcluster.Running {
@@ -80,10 +77,8 @@ var _ = Describe("A follower whose watch of pods is late", func() {
 	})
 })
 
-// lateWatch is a transport that holds back the events of pods for a while.
+// lateWatch holds back the events of pods for a while. All of its transports share it.
 type lateWatch struct {
-	next http.RoundTripper
-
 	mu sync.Mutex // guards in
 	// in is closed when events are not held back.
 	in chan struct{}
@@ -111,10 +106,16 @@ func (l *lateWatch) arrived() <-chan struct{} {
 	return l.in
 }
 
-func (l *lateWatch) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := l.next.RoundTrip(request)
+// lateTransport is the transport of one client.
+type lateTransport struct {
+	watch *lateWatch
+	next  http.RoundTripper
+}
+
+func (t lateTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := t.next.RoundTrip(request)
 	if err == nil && request.URL.Path == "/api/v1/pods" && request.URL.Query().Get("watch") != "" {
-		response.Body = &lateBody{ReadCloser: response.Body, watch: l, ctx: request.Context()}
+		response.Body = &lateBody{ReadCloser: response.Body, watch: t.watch, ctx: request.Context()}
 	}
 	return response, err
 }
