@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
@@ -21,62 +22,80 @@ const (
 	LabelProfile = "profile"
 )
 
-// ForgetProfile deletes every series of a scheduler_* metric whose label "profile" is the given
-// scheduler name: about 41 series per profile with the default plugins. Nothing else removes them.
-// Metrics of out-of-tree plugins are included if they follow the same naming and are registered
-// with legacyregistry.
-//
-// It is for a profile that was removed and has drained. A later measurement creates its series
-// again, and a gauge starts at zero. So the last pod must leave the queue and asynchronous
-// recorders must be flushed before the call.
-//
-// The error names the metrics whose series could not be deleted; those of other metrics are
-// deleted.
-func ForgetProfile(schedulerName string) error {
-	return forgetProfile(legacyregistry.DefaultGatherer, legacyregistry.Registerer(), schedulerName)
+// Series are the series of one profile: see [FindSeries].
+type Series []series
+
+// series is one series of a vector.
+type series struct {
+	remove func(labels map[string]string) bool
+	labels map[string]string
 }
 
-func forgetProfile(gatherer prometheus.Gatherer, registerer prometheus.Registerer, schedulerName string) error {
+// Delete deletes the series. A later measurement creates them again, and a gauge starts at zero.
+func (s Series) Delete() {
+	for _, one := range s {
+		one.remove(one.labels)
+	}
+}
+
+// FindSeries returns, by scheduler name, every series of a scheduler_* metric whose label "profile"
+// is one of the given scheduler names: about 41 series per profile with the default plugins.
+// Nothing but Delete removes them. Metrics of out-of-tree plugins are included if they follow the
+// same naming and are registered with legacyregistry.
+//
+// It reads all metrics, which takes long with many profiles. So look for many profiles in one call.
+//
+// It is for profiles that were removed and have drained: the last pod must have left the queue and
+// asynchronous recorders must be flushed before the call.
+//
+// The error names the metrics whose series cannot be deleted; those of other metrics are returned.
+func FindSeries(schedulerNames sets.Set[string]) (map[string]Series, error) {
+	return findSeries(legacyregistry.DefaultGatherer, legacyregistry.Registerer(), schedulerNames)
+}
+
+func findSeries(gatherer prometheus.Gatherer, registerer prometheus.Registerer, schedulerNames sets.Set[string]) (map[string]Series, error) {
 	// Use the gathered families even if some collector failed: they show which metrics have series
 	// to delete.
 	families, err := gatherer.Gather()
 	errs := []error{err}
+	found := map[string]Series{}
 	for _, family := range families {
-		if !strings.HasPrefix(family.GetName(), schedulerPrefix) || !hasLabelValue(family, LabelProfile, schedulerName) {
+		if !strings.HasPrefix(family.GetName(), schedulerPrefix) {
 			continue
 		}
-		vec, err := registeredVec(registerer, family)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("deleting the series of profile %q from metric %s: %w", schedulerName, family.GetName(), err))
-			continue
-		}
-		vec.DeletePartialMatch(prometheus.Labels{LabelProfile: schedulerName})
-	}
-	return errors.Join(errs...)
-}
-
-func hasLabelValue(family *dto.MetricFamily, name, value string) bool {
-	for _, metric := range family.GetMetric() {
-		for _, label := range metric.GetLabel() {
-			if label.GetName() == name && label.GetValue() == value {
-				return true
+		var remove func(map[string]string) bool
+		for _, metric := range family.GetMetric() {
+			labels := labelsOf(metric)
+			name, ok := labels[LabelProfile]
+			if !ok || !schedulerNames.Has(name) {
+				continue
 			}
+			if remove == nil {
+				if remove, err = remover(registerer, family); err != nil {
+					errs = append(errs, fmt.Errorf("deleting series of profiles from metric %s: %w", family.GetName(), err))
+					break
+				}
+			}
+			found[name] = append(found[name], series{remove, labels})
 		}
 	}
-	return false
+	return found, errors.Join(errs...)
 }
 
-// partialDeleter is implemented by prometheus.MetricVec and all types that embed it, such as
-// component-base's vectors.
-type partialDeleter interface {
-	DeletePartialMatch(labels prometheus.Labels) int
+func labelsOf(metric *dto.Metric) map[string]string {
+	labels := make(map[string]string, len(metric.GetLabel()))
+	for _, label := range metric.GetLabel() {
+		labels[label.GetName()] = label.GetValue()
+	}
+	return labels
 }
 
-// registeredVec returns the collector of a gathered family. Half of the scheduler's vectors with a
-// profile label are unexported variables, so it asks the registry: registering a collector that
-// describes the same metric fails with an error that contains the registered one. The registration
-// succeeds only if the family comes from a collector that describes nothing, and is reverted then.
-func registeredVec(registerer prometheus.Registerer, family *dto.MetricFamily) (partialDeleter, error) {
+// remover returns the function that deletes one series of a gathered family. Half of the
+// scheduler's vectors with a profile label are unexported variables, so it asks the registry for
+// the collector: registering one that describes the same metric fails with an error that contains
+// the registered one. The registration succeeds only if the family comes from a collector that
+// describes nothing, and is reverted then.
+func remover(registerer prometheus.Registerer, family *dto.MetricFamily) (func(labels map[string]string) bool, error) {
 	probe := describer{describe(family)}
 	err := registerer.Register(probe)
 	if err == nil {
@@ -87,11 +106,14 @@ func registeredVec(registerer prometheus.Registerer, family *dto.MetricFamily) (
 	if !errors.As(err, &registered) {
 		return nil, fmt.Errorf("looking up its collector: %w", err)
 	}
-	vec, ok := registered.ExistingCollector.(partialDeleter)
-	if !ok {
-		return nil, fmt.Errorf("its collector is a %T, which cannot delete series", registered.ExistingCollector)
+	switch vec := registered.ExistingCollector.(type) {
+	case interface{ Delete(map[string]string) bool }: // component-base's vectors
+		return vec.Delete, nil
+	case interface{ Delete(prometheus.Labels) bool }: // prometheus.MetricVec and what embeds it
+		return func(labels map[string]string) bool { return vec.Delete(labels) }, nil
+	default:
+		return nil, fmt.Errorf("its collector is a %T, which cannot delete series", vec)
 	}
-	return vec, nil
 }
 
 // describe returns the description of a family of a vector without constant labels.

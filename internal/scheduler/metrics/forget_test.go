@@ -4,11 +4,14 @@
 package metrics
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	dto "github.com/prometheus/client_model/go"
+	"k8s.io/apimachinery/pkg/util/sets"
 	compmetrics "k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
@@ -24,12 +27,28 @@ func seriesOf(t *testing.T, gatherer prometheus.Gatherer, schedulerName string) 
 	counts := map[string]int{}
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
-			if hasLabelValue(&dto.MetricFamily{Metric: []*dto.Metric{metric}}, LabelProfile, schedulerName) {
+			if labelsOf(metric)[LabelProfile] == schedulerName {
 				counts[family.GetName()]++
 			}
 		}
 	}
 	return counts
+}
+
+// forget deletes the series of some profiles.
+func forget(gatherer prometheus.Gatherer, registerer prometheus.Registerer, schedulerNames ...string) error {
+	found, err := findSeries(gatherer, registerer, sets.New(schedulerNames...))
+	for _, series := range found {
+		series.Delete()
+	}
+	return err
+}
+
+// forgetRegistered is forget for the metrics that the process serves.
+func forgetRegistered(schedulerName string) error {
+	found, err := FindSeries(sets.New(schedulerName))
+	found[schedulerName].Delete()
+	return err
 }
 
 // touchProfile makes a series in every vector of kube-scheduler that has the profile as a label.
@@ -47,7 +66,7 @@ func touchProfile(schedulerName string) {
 	schedmetrics.StoreScheduleResultsDuration.WithLabelValues(schedulerName).Observe(0.001)
 }
 
-func TestForgetProfileLeavesNoSeriesOfThatProfile(t *testing.T) {
+func TestDeletingTheSeriesOfAProfileLeavesNone(t *testing.T) {
 	Register()
 	touchProfile("gone")
 	touchProfile("stays")
@@ -56,7 +75,7 @@ func TestForgetProfileLeavesNoSeriesOfThatProfile(t *testing.T) {
 		t.Fatalf("%d metrics carry the profile's name, want 9: %v", len(before), before)
 	}
 
-	if err := ForgetProfile("gone"); err != nil {
+	if err := forgetRegistered("gone"); err != nil {
 		t.Fatal(err)
 	}
 
@@ -71,11 +90,11 @@ func TestForgetProfileLeavesNoSeriesOfThatProfile(t *testing.T) {
 	}
 }
 
-func TestForgetProfileOfAProfileWithoutSeriesDoesNothing(t *testing.T) {
+func TestDeletingTheSeriesOfAProfileWithoutAnyDoesNothing(t *testing.T) {
 	Register()
 	touchProfile("stays")
 	before := seriesOf(t, legacyregistry.DefaultGatherer, "stays")
-	if err := ForgetProfile("never-seen"); err != nil {
+	if err := forgetRegistered("never-seen"); err != nil {
 		t.Fatal(err)
 	}
 	if after := seriesOf(t, legacyregistry.DefaultGatherer, "stays"); len(after) != len(before) {
@@ -87,19 +106,19 @@ func TestForgottenProfileIsMeasuredAgain(t *testing.T) {
 	Register()
 	touchProfile("returns")
 	want := seriesOf(t, legacyregistry.DefaultGatherer, "returns")
-	if err := ForgetProfile("returns"); err != nil {
+	if err := forgetRegistered("returns"); err != nil {
 		t.Fatal(err)
 	}
 	touchProfile("returns")
 	if got := seriesOf(t, legacyregistry.DefaultGatherer, "returns"); len(got) != len(want) {
 		t.Errorf("metrics after the return: %v, want those of %v", got, want)
 	}
-	if err := ForgetProfile("returns"); err != nil {
+	if err := forgetRegistered("returns"); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestForgetProfileOnMetricsOfPlugins(t *testing.T) {
+func TestDeletingTheSeriesOfPlugins(t *testing.T) {
 	t.Run("a plugin's vector in any label order is cleaned", func(t *testing.T) {
 		registry := compmetrics.NewKubeRegistry()
 		vec := compmetrics.NewGaugeVec(&compmetrics.GaugeOpts{Subsystem: "scheduler", Name: "quota_used", Help: "Used quota."}, []string{"zone", "profile", "quota"})
@@ -108,7 +127,7 @@ func TestForgetProfileOnMetricsOfPlugins(t *testing.T) {
 		vec.WithLabelValues("b", "gone", "y").Set(1)
 		vec.WithLabelValues("a", "stays", "x").Set(1)
 
-		if err := forgetProfile(registry, registry.Registerer(), "gone"); err != nil {
+		if err := forget(registry, registry.Registerer(), "gone"); err != nil {
 			t.Fatal(err)
 		}
 		if left := seriesOf(t, registry, "gone"); len(left) != 0 {
@@ -125,7 +144,7 @@ func TestForgetProfileOnMetricsOfPlugins(t *testing.T) {
 		registry.MustRegister(vec)
 		vec.WithLabelValues("gone").Inc()
 
-		if err := forgetProfile(registry, registry, "gone"); err != nil {
+		if err := forget(registry, registry, "gone"); err != nil {
 			t.Fatal(err)
 		}
 		if got := seriesOf(t, registry, "gone")["pprof_requests_total"]; got != 1 {
@@ -142,7 +161,7 @@ func TestForgetProfileOnMetricsOfPlugins(t *testing.T) {
 		ordinary.WithLabelValues("gone").Set(1)
 
 		for range 2 {
-			err := forgetProfile(registry, registry, "gone")
+			err := forget(registry, registry, "gone")
 			if err == nil || !strings.Contains(err.Error(), "scheduler_a") || !strings.Contains(err.Error(), "scheduler_b") || strings.Contains(err.Error(), "scheduler_c") {
 				t.Errorf("error %v, want one that names scheduler_a and scheduler_b only", err)
 			}
@@ -151,6 +170,32 @@ func TestForgetProfileOnMetricsOfPlugins(t *testing.T) {
 			t.Errorf("series left: %v, want those of scheduler_a and scheduler_b", got)
 		}
 	})
+}
+
+// TestManyProfilesAreForgottenAtOnce shows that the metrics are read once, however many profiles
+// go: reading them takes as long as there are profiles.
+func TestManyProfilesAreForgottenAtOnce(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "scheduler_decisions_total", Help: "Decisions."}, []string{"result", "profile"})
+	registry.MustRegister(vec)
+	vec.WithLabelValues("success", "stays").Inc()
+	var names []string
+	for i := range 100 {
+		names = append(names, fmt.Sprint("gone-", i))
+		vec.WithLabelValues("success", names[i]).Inc()
+		vec.WithLabelValues("failure", names[i]).Inc()
+	}
+	reads := 0
+	counted := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		reads++
+		return registry.Gather()
+	})
+	if err := forget(counted, registry, names...); err != nil {
+		t.Fatal(err)
+	}
+	if left := testutil.CollectAndCount(vec); left != 1 || reads != 1 {
+		t.Errorf("%d series are left, want 1; the metrics were read %d times, want once", left, reads)
+	}
 }
 
 // silent is an unchecked collector: it describes nothing.

@@ -6,6 +6,7 @@ package profile
 import (
 	"sync"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 
 	"github.com/livesched/livesched/internal/scheduler/metrics"
@@ -13,12 +14,21 @@ import (
 
 // seriesUsers counts, for each scheduler name, the instances that may write metric series with that
 // name: those that are being built, are active, or drain. When the last of them is closed, the
-// series are deleted. The zero value is ready for use, by any goroutine.
+// series are deleted. To find them means to read all metrics, so names that are dropped meanwhile
+// wait, and are then looked for together. No build waits for that.
+//
+// The zero value is ready for use, by any goroutine.
 type seriesUsers struct {
-	// mu guards users. It is held while series are deleted, so that an instance that is being built
-	// creates its series afterwards, and does not hold on to deleted ones.
+	// deleting is held by the goroutine that deletes series. It is locked before mu.
+	deleting sync.Mutex
+
+	// mu guards the fields below. It is held while the series of one name are deleted, so that an
+	// instance that is being built creates its series afterwards, and does not hold on to deleted
+	// ones.
 	mu    sync.Mutex
 	users map[string]int
+	// unused holds the names that were dropped and not looked for yet.
+	unused sets.Set[string]
 }
 
 func (s *seriesUsers) use(schedulerName string) {
@@ -30,14 +40,54 @@ func (s *seriesUsers) use(schedulerName string) {
 	s.users[schedulerName]++
 }
 
+// drop returns when the series are deleted, unless they have other users.
 func (s *seriesUsers) drop(logger klog.Logger, schedulerName string) {
+	if !s.leave(schedulerName) {
+		return
+	}
+	s.deleting.Lock()
+	defer s.deleting.Unlock()
+	unused := s.takeUnused()
+	if unused.Len() == 0 {
+		return // another goroutine has deleted them
+	}
+	found, err := metrics.FindSeries(unused)
+	if err != nil {
+		logger.Error(err, "Deleting metric series of deleted profiles failed", "schedulerNames", sets.List(unused))
+	}
+	for name, series := range found {
+		s.delete(name, series)
+	}
+}
+
+// leave gives up one use of a name, and reports whether it was the last.
+func (s *seriesUsers) leave(schedulerName string) (last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.users[schedulerName]--; s.users[schedulerName] > 0 {
-		return
+		return false
 	}
 	delete(s.users, schedulerName)
-	if err := metrics.ForgetProfile(schedulerName); err != nil {
-		logger.Error(err, "Deleting the metric series of a deleted profile failed", "schedulerName", schedulerName)
+	if s.unused == nil {
+		s.unused = sets.New[string]()
+	}
+	s.unused.Insert(schedulerName)
+	return true
+}
+
+func (s *seriesUsers) takeUnused() sets.Set[string] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	unused := s.unused
+	s.unused = nil
+	return unused
+}
+
+// delete deletes the series of a name, unless it is in use again.
+func (s *seriesUsers) delete(schedulerName string, series metrics.Series) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.users[schedulerName] == 0 {
+		series.Delete()
 	}
 }

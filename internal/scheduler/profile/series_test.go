@@ -4,11 +4,16 @@
 package profile
 
 import (
+	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/component-base/metrics/legacyregistry"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 )
@@ -67,4 +72,83 @@ func TestTheMetricSeriesOfAProfile(t *testing.T) {
 			t.Error("the series of another profile are gone")
 		}
 	})
+}
+
+// slowMetric is a collector without metrics. It counts reads, and holds them up until open is
+// closed.
+type slowMetric struct {
+	reads atomic.Int32
+	open  chan struct{}
+}
+
+func (*slowMetric) Describe(ch chan<- *prometheus.Desc) {
+	ch <- prometheus.NewDesc("slow", "None.", nil, nil)
+}
+
+func (m *slowMetric) Collect(chan<- prometheus.Metric) {
+	m.reads.Add(1)
+	<-m.open
+}
+
+// TestManyProfilesAreDeleted shows that builds do not wait until the series of deleted profiles are
+// found, and that these are looked for together: with many profiles, reading the metrics takes
+// long.
+func TestManyProfilesAreDeleted(t *testing.T) {
+	e := newTestEnv(t, nil)
+	var deleted []*Instance
+	for i := range 40 {
+		p := e.build(t, object(fmt.Sprint("deleted-", i)))
+		schedmetrics.PodScheduled(p.SchedulerName(), 0.1)
+		deleted = append(deleted, p)
+	}
+	slow := &slowMetric{open: make(chan struct{})}
+	legacyregistry.Registerer().MustRegister(slow)
+	t.Cleanup(func() { legacyregistry.Registerer().Unregister(slow) })
+	open := sync.OnceFunc(func() { close(slow.open) })
+	t.Cleanup(open)
+
+	deleted[0].Release(logr.Discard())
+	eventually(t, slow.reads.Load).Should(gomega.BeEquivalentTo(1))
+	for _, p := range deleted[1:] {
+		p.Release(logr.Discard())
+	}
+
+	// One of them comes back before its series were deleted.
+	for _, name := range []string{"another", "deleted-0"} {
+		begun := make(chan *Build, 1)
+		cfg := e.resolve(t, object(name))
+		go func() { begun <- e.builder().Start(e.ctx, cfg) }()
+		var b *Build
+		eventually(t, begun).WithTimeout(10*time.Second).Should(gomega.Receive(&b), "a build waits until series are found")
+		<-b.Done()
+		must(t, b.Err())
+		p := b.Take()
+		schedmetrics.PodScheduled(name, 0.1)
+		t.Cleanup(func() {
+			p.Release(logr.Discard())
+			<-p.Closed()
+		})
+	}
+
+	unused := func() int {
+		e.series.mu.Lock()
+		defer e.series.mu.Unlock()
+		return e.series.unused.Len()
+	}
+	eventually(t, unused).Should(gomega.Equal(39))
+	open()
+	for _, p := range deleted {
+		<-p.Closed()
+	}
+	if reads := slow.reads.Load(); reads != 2 {
+		t.Errorf("the metrics were read %d times for 40 profiles, want 2", reads)
+	}
+	if seriesOf(t, "deleted-0") == 0 || seriesOf(t, "another") == 0 {
+		t.Error("the series of a running profile are gone")
+	}
+	for _, p := range deleted[1:] {
+		if n := seriesOf(t, p.SchedulerName()); n != 0 {
+			t.Errorf("%s: %d series are left", p.SchedulerName(), n)
+		}
+	}
 }

@@ -4,7 +4,10 @@
 package queue
 
 import (
+	"maps"
+
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/sets"
 	compmetrics "k8s.io/component-base/metrics"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
@@ -135,13 +138,14 @@ func (m *metrics) eventInFlight(event fwk.ClusterEvent, delta float64) {
 	g.Add(delta)
 }
 
-// forgetProfile drops the handles of a removed profile, and deletes the series that only the queue
-// writes. All its gauges must be 0.
-func (m *metrics) forgetProfile(schedulerName string) {
-	ownmetrics.PendingPods.DeletePartialMatch(prometheus.Labels{ownmetrics.LabelProfile: schedulerName})
-	for key := range m.unschedulable {
-		if key.schedulerName == schedulerName {
-			delete(m.unschedulable, key)
-		}
+// forget drops the handles of removed profiles, all of whose gauges must be 0.
+func (m *metrics) forget(schedulerNames sets.Set[string]) {
+	maps.DeleteFunc(m.unschedulable, func(key reasonKey, _ compmetrics.GaugeMetric) bool { return schedulerNames.Has(key.schedulerName) })
+}
+
+// deletePendingOf deletes the series of livesched_pending_pods of a removed profile.
+func deletePendingOf(schedulerName string) {
+	for _, queue := range []string{ownmetrics.QueueActive, ownmetrics.QueueBackoff, ownmetrics.QueueUnschedulable, ownmetrics.QueueGated} {
+		ownmetrics.PendingPods.DeleteLabelValues(schedulerName, queue)
 	}
 }

@@ -182,19 +182,33 @@ func (r *reload) siftLocked(e *entry) {
 
 // finish ends the reload and returns the pods that left the queue.
 func (r *reload) finish() (dropped []*corev1.Pod) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.reloading = nil
-	for name := range r.renewed {
-		if r.rules.profiles[name] == nil && !r.closed {
-			r.metrics.forgetProfile(name)
-		}
+	for name := range r.end() {
+		deletePendingOf(name)
 	}
 	ownmetrics.ReloadStandstill.Observe(r.longestHold.Seconds())
 	slices.SortFunc(r.dropped, func(a, b *corev1.Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return r.dropped
+}
+
+// end is the last critical section of Reconfigure. It returns the scheduler names whose profile is
+// gone.
+func (r *reload) end() (gone sets.Set[string]) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer r.noteHold(time.Now())
+	r.reloading = nil
+	gone = sets.New[string]()
+	for name := range r.renewed {
+		if r.rules.profiles[name] == nil && !r.closed {
+			gone.Insert(name)
+		}
+	}
+	if gone.Len() > 0 {
+		r.metrics.forget(gone)
+	}
+	return gone
 }
 
 // noteHold records that the reload held the queue since start.
