@@ -83,23 +83,23 @@ func (h *Handler) Stop() { h.stopping.Store(true) }
 // releases the pod on every path.
 func (h *Handler) Handle(ctx context.Context, a Attempt) {
 	logger := klog.FromContext(ctx)
+	pod := a.Pod.Pod // once the pod is back in the queue, a.Pod belongs to the queue
 	if h.stopping.Load() && !a.Status.IsRejected() {
-		logger.V(2).Info("Leaving the pod to the next leader", "pod", klog.KObj(a.Pod.Pod), "reason", a.Status.Message())
-		h.queue.Done(a.Pod.Pod.UID)
+		logger.V(2).Info("Leaving the pod to the next leader", "pod", klog.KObj(pod), "reason", a.Status.Message())
+		h.queue.Done(pod.UID)
 		return
 	}
 	if h.overtaken(&a) {
-		logger.V(2).Info("The lease was not renewed in time; retrying without a report", "pod", klog.KObj(a.Pod.Pod), "reason", a.Status.Message())
+		logger.V(2).Info("The lease was not renewed in time; retrying without a report", "pod", klog.KObj(pod), "reason", a.Status.Message())
 		a.Pod.ClearRejectorPlugins() // so it is retried after its backoff
 		kept, err := h.queue.RequeueNominated(logger, a.Pod, nil)
-		h.requeued(logger, a.Pod.Pod, kept, err)
+		h.requeued(logger, pod, kept, err)
 		return
 	}
 	reason := a.observe()
 	message := a.Status.Message()
 	a.noteRejectors(ctx)
 
-	pod := a.Pod.Pod
 	if newest, err := h.pods.Pods(pod.Namespace).Get(pod.Name); err == nil && newest.UID == pod.UID {
 		pod = newest
 	}

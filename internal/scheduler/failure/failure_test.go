@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -71,6 +72,29 @@ func TestAReplicaThatMayNotLeadAnyMoreReportsNothing(t *testing.T) {
 		if counts := q.Counts(); counts.Active+counts.Backoff+counts.ErrorBackoff != 1 || counts.InFlight != 0 {
 			t.Errorf("%s: it is not to be retried: %+v", name, counts)
 		}
+	}
+}
+
+// TestAPodThatIsBackInTheQueueIsTheQueues relies on the race detector: an informer's event updates
+// the pod in the queue while the failed attempt is still being handled.
+func TestAPodThatIsBackInTheQueueIsTheQueues(t *testing.T) {
+	metrics.Register()
+	q := queue.New(queue.Config{})
+	q.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": {}}}, sets.New("mine"))
+	h := NewHandler(q, corev1listers.NewPodLister(toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, nil)), nil, nil, nil)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod", UID: "pod"}, Spec: corev1.PodSpec{SchedulerName: "mine"}}
+	for range 100 {
+		q.Add(logr.Discard(), pod)
+		popped, _ := q.Pop(logr.Discard())
+		var updates sync.WaitGroup
+		updates.Go(func() {
+			for range 20 {
+				q.Update(logr.Discard(), pod, pod.DeepCopy())
+			}
+		})
+		h.Handle(klog.NewContext(t.Context(), logr.Discard()), Attempt{Pod: popped, Status: fwk.AsStatus(lease.ErrOver)})
+		updates.Wait()
+		q.Delete(logr.Discard(), pod)
 	}
 }
 
