@@ -254,7 +254,7 @@ func (c *comparison) pendingPods() {
 }
 
 // nominations compares the nominator with the status of the pods that wait. The nomination of a
-// gated pod does not count until the pod is admitted.
+// gated pod does not count until the pod is admitted, and that of a terminating pod does not count.
 func (c *comparison) nominations() {
 	known := map[types.UID]string{}
 	for _, n := range c.state.Nominations {
@@ -271,7 +271,7 @@ func (c *comparison) nominations() {
 	}
 	for uid, place := range c.queued {
 		pod, ok := c.cluster.Pods[uid]
-		if !ok || place == queue.Gated || pod.NodeName != "" || pod.NominatedNodeName == "" || c.placed[uid].assumed {
+		if !ok || pod.Deleting || place == queue.Gated || pod.NodeName != "" || pod.NominatedNodeName == "" || c.placed[uid].assumed {
 			continue
 		}
 		if _, nominated := known[uid]; !nominated {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
@@ -31,6 +32,10 @@ func TestCompareFindsEachDifference(t *testing.T) {
 			w.nodes["n1"].Annotations = map[string]string{"a": "b"}
 			w.nodes["n1"].ResourceVersion = "2"
 			w.change("bound", func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning })
+		}},
+		"none in the nomination of a terminating pod": {change: func(w *world) {
+			w.change("waiting", nominated("n2"))
+			w.change("waiting", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} })
 		}},
 		"none in a resource that is not requested": {change: func(w *world) {
 			w.change("bound", requesting("example.com/thing", "0"))
