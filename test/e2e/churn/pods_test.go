@@ -195,7 +195,9 @@ func nominatePod(ctx context.Context, a *actor) error {
 	return a.did("pods nominated by others", ignoring(err, apierrors.IsInvalid)) // the pod was bound in the meantime
 }
 
-// kubelet ends terminating pods and, as the pod garbage collector does, those on deleted nodes.
+// kubelet ends terminating pods and, as the pod garbage collector does, those on deleted nodes, and
+// terminating ones without a node. An API server that ends in the middle of a deletion leaves such
+// pods.
 var kubelet = act{"kubelet", 300 * time.Millisecond, func(ctx context.Context, a *actor) error {
 	nodes, err := a.nodes(ctx)
 	if err != nil {
@@ -206,6 +208,11 @@ var kubelet = act{"kubelet", 300 * time.Millisecond, func(ctx context.Context, a
 			if err := raced(a.client.Delete(ctx, pod.DeepCopy(), client.GracePeriodSeconds(0))); err != nil {
 				return err
 			}
+		}
+	}
+	for _, pod := range a.history.all(isTerminating, func(pod *corev1.Pod) bool { return !isBound(pod) }) {
+		if err := raced(a.client.Delete(ctx, pod.DeepCopy(), client.GracePeriodSeconds(0))); err != nil {
+			return err
 		}
 	}
 	for _, pod := range a.history.all(isFinished) {
