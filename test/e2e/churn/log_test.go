@@ -41,6 +41,8 @@ var known = []struct {
 	{regexp.MustCompile(`^Evaluation failed on nominated node \| nodeinfo not found`), "the nominated node is gone; the pod is tried on all others"},
 	{regexp.MustCompile(`^(Writing a status failed; trying again|Storing a revision failed; a restart might lose it) \| .*context deadline exceeded`),
 		"an injected fault: the call hung until its deadline"},
+	{regexp.MustCompile(`^(Plugin failed|Scheduling the pod failed; retrying) \| .*claim \S+ got deallocated elsewhere in the meantime`),
+		"the churn frees the device of a claim while a pod of that claim is being bound"},
 	{regexp.MustCompile(`^error received after stop sequence was engaged \| the profiles did not close in time`), "calls hang while a replica is stopped"},
 	{regexp.MustCompile(`^Unexpected error when reading response body \| (context deadline exceeded|net/http: request canceled)`), "a busy machine"},
 	{regexp.MustCompile(`^failed to get informer from cache \| Timeout`), "a replica is stopped or cut off while it starts"},
