@@ -7,11 +7,14 @@
 //
 //	ctrl.Manager's cache          one shared informer per kind (see CacheOptions)
 //	      |
-//	   Source                     one per process: requests informers from the cache and counts their users
+//	   Source                     one per process: requests informers from the cache and counts
+//	                              their users
 //	      |
-//	   Scope, Scope, ...          one per profile build, and one for the process: an informers.SharedInformerFactory
+//	   Scope, Scope, ...          one per profile build, and one for the process: a
+//	                              SharedInformerFactory
 //	      |
-//	   informer, indexer          a plugin's view of the shared informer, which cannot harm other users
+//	   informer, indexer          a plugin's view of the shared informer, which cannot harm
+//	                              other users
 //
 // A scope records every event handler that is added through it, and Close removes them, so that any
 // number of rebuilds of a profile leave nothing behind. A scope cannot stop an informer, set its

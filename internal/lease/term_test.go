@@ -16,7 +16,7 @@ import (
 )
 
 func TestATermEndsWithTheRenewDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // sleeps are on its clock, which takes no time
 		term := NewTerm(renewDeadline)
 		expect := func(what string, want error) {
 			t.Helper()

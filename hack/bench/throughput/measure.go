@@ -104,8 +104,31 @@ func (b *bench) withBacklog(ctx context.Context, pods []*corev1.Pod, s scenario,
 }
 
 // whileRunning creates and deletes pods once the contender is known to work.
-func (b *bench) whileRunning(ctx context.Context, pods []*corev1.Pod, start func() (running, error)) (o *outcome, err error) {
-	if err := b.createBacklog(ctx, pods[:1]); err != nil {
+func (b *bench) whileRunning(ctx context.Context, pods []*corev1.Pod, start func() (running, error)) (*outcome, error) {
+	return b.afterBacklog(ctx, pods[:1], start, func() error {
+		if err := b.churn(ctx, pods[1:]); err != nil {
+			return err
+		}
+		return b.Pods.Wait(ctx, func(p *cluster.Pods) bool { return p.Bound == len(pods)-1 })
+	})
+}
+
+// besideBacklog creates the pods once the contender has refused all pods of a backlog.
+func (b *bench) besideBacklog(ctx context.Context, pods []*corev1.Pod, start func() (running, error)) (*outcome, error) {
+	stuck := stuckPods(b.options.backlog, b.options.backlogJobs)
+	return b.afterBacklog(ctx, append(stuck, pods[0]), start, func() error {
+		err := cluster.Each(ctx, len(pods)-1, func(ctx context.Context, i int) error { return b.Create(ctx, pods[i+1]) })
+		if err != nil {
+			return fmt.Errorf("creating the pods: %w", err)
+		}
+		return b.Pods.Wait(ctx, func(p *cluster.Pods) bool { return p.Bound == len(pods)-1 })
+	})
+}
+
+// afterBacklog measures work that begins once the contender has bound the last pod of a backlog and
+// refused the others. The result has no pod of the backlog.
+func (b *bench) afterBacklog(ctx context.Context, backlog []*corev1.Pod, start func() (running, error), work func() error) (o *outcome, err error) {
+	if err := b.createBacklog(ctx, backlog); err != nil {
 		return nil, err
 	}
 	r, err := start()
@@ -116,7 +139,7 @@ func (b *bench) whileRunning(ctx context.Context, pods []*corev1.Pod, start func
 	var used cluster.Usage
 	var before time.Duration
 	err = func() error {
-		err := b.Pods.Wait(ctx, func(p *cluster.Pods) bool { return p.Bound == 1 })
+		err := b.Pods.Wait(ctx, func(p *cluster.Pods) bool { return p.Bound == 1 && p.Refused == len(backlog)-1 })
 		if err != nil {
 			return err
 		}
@@ -128,50 +151,13 @@ func (b *bench) whileRunning(ctx context.Context, pods []*corev1.Pod, start func
 		if before, err = b.CPU(); err != nil {
 			return err
 		}
-		if err := b.churn(ctx, pods[1:]); err != nil {
-			return err
-		}
-		return b.Pods.Wait(ctx, func(p *cluster.Pods) bool { return p.Bound == len(pods)-1 })
-	}()
-	return o, b.finish(o, r, err, used, before)
-}
-
-// besideBacklog creates the pods once the contender has refused all pods of a backlog.
-func (b *bench) besideBacklog(ctx context.Context, pods []*corev1.Pod, start func() (running, error)) (o *outcome, err error) {
-	stuck := stuckPods(b.options.backlog, b.options.backlogJobs)
-	if err := b.createBacklog(ctx, append(stuck, pods[0])); err != nil {
-		return nil, err
-	}
-	r, err := start()
-	if err != nil {
-		return nil, err
-	}
-	o = &outcome{}
-	var used cluster.Usage
-	var before time.Duration
-	err = func() error {
-		err := b.Pods.Wait(ctx, func(p *cluster.Pods) bool { return p.Bound == 1 && p.Refused == len(stuck) })
-		if err != nil {
-			return err
-		}
-		o.started = time.Now()
-		if used, err = r.usage(); err != nil {
-			return err
-		}
-		if before, err = b.CPU(); err != nil {
-			return err
-		}
-		err = cluster.Each(ctx, len(pods)-1, func(ctx context.Context, i int) error { return b.Create(ctx, pods[i+1]) })
-		if err != nil {
-			return fmt.Errorf("creating the pods: %w", err)
-		}
-		return b.Pods.Wait(ctx, func(p *cluster.Pods) bool { return p.Bound == len(pods) })
+		return work()
 	}()
 	if err := b.finish(o, r, err, used, before); err != nil {
 		return nil, err
 	}
-	for _, other := range append(stuck, pods[0]) {
-		delete(o.measured, other.Name)
+	for _, pod := range backlog {
+		delete(o.measured, pod.Name) // seen again if its status was written since
 	}
 	return o, nil
 }

@@ -119,7 +119,8 @@ func (f *fixture) start() {
 	go func() { f.done <- Wait(ctx, f.Config) }()
 }
 
-// expect expects the wait to be over, or not, when some time has passed.
+// expect expects the wait to be over, or not, when some time has passed on the clock of the test's
+// synctest bubble.
 func (f *fixture) expect(over bool, after time.Duration) {
 	f.Helper()
 	time.Sleep(after)

@@ -17,17 +17,26 @@
 //	new                      Active         Add, Update
 //	Active                   InFlight       Pop, in the order of the queue sort
 //	Backoff                  InFlight       Pop, while Active is empty
-//	InFlight                 Unschedulable  Requeue: plugins refused the pod, and no event since Pop may help it
-//	InFlight                 Backoff        Requeue: plugins refused the pod, and an event since Pop may help it
+//	InFlight                 Unschedulable  Requeue: plugins refused the pod, and no event
+//	                                        since Pop may help it
+//	InFlight                 Backoff        Requeue: plugins refused the pod, and an event
+//	                                        since Pop may help it
 //	InFlight                 ErrorBackoff   Requeue: the attempt met an error
-//	InFlight                 Active         Requeue: as the two before, but its back-off is over or a plugin had it
-//	                                        pending; or its profile was reloaded
-//	Unschedulable, Gated     Backoff        Move, Update: an event that may help it; or it has waited too long
-//	Unschedulable, Gated     Active         the same, but its back-off is over or a plugin had it pending
-//	Backoff, ErrorBackoff    Active         its back-off is over, and so is the window in which it ended
-//	Gated                    Backoff        Ungate: the gate is open, and an event came in while it was closed
-//	Unschedulable, Gated     ErrorBackoff   RetryLater: asynchronous work of its last attempt failed
-//	all but InFlight         Active         Activate; Reconfigure, if its profile was replaced (a few pods at a time)
+//	InFlight                 Active         Requeue: as the two before, but its back-off is
+//	                                        over or a plugin had it pending; or its profile was
+//	                                        reloaded
+//	Unschedulable, Gated     Backoff        Move, Update: an event that may help it; or it has
+//	                                        waited too long
+//	Unschedulable, Gated     Active         the same, but its back-off is over or a plugin had
+//	                                        it pending
+//	Backoff, ErrorBackoff    Active         its back-off is over, and so is the window in which
+//	                                        it ended
+//	Gated                    Backoff        Ungate: the gate is open, and an event came in while
+//	                                        it was closed
+//	Unschedulable, Gated     ErrorBackoff   RetryLater: asynchronous work of its last attempt
+//	                                        failed
+//	all but InFlight         Active         Activate; Reconfigure, if its profile was replaced
+//	                                        (a few pods at a time)
 //
 // Before a pod moves to Active or Backoff, except from Backoff, the queue runs its PreEnqueue
 // plugins. If a plugin refuses the pod, the pod becomes Gated instead; if a plugin fails, the pod

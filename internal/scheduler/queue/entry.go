@@ -153,10 +153,14 @@ func (l *podList) add(e *entry) {
 }
 
 func (l *podList) remove(e *entry) {
-	last := len(l.entries) - 1
-	moved := l.entries[last]
-	l.entries[e.index] = moved
-	moved.index = e.index
-	l.entries[last] = nil
-	l.entries = l.entries[:last]
+	l.entries[len(l.entries)-1].index = e.index
+	l.entries = replacedByLast(l.entries, e.index)
+}
+
+// replacedByLast removes an item of an unordered list: the last item takes its place, and the caller
+// gives the last item its new index before.
+func replacedByLast[T any](items []*T, index int) []*T {
+	last := len(items) - 1
+	items[index], items[last] = items[last], nil
+	return items[:last]
 }

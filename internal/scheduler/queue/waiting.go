@@ -128,24 +128,17 @@ func (w *waitingPods) join(e *entry) {
 func (w *waitingPods) leave(e *entry) {
 	g := e.group
 	k := g.kind
-	last := len(g.entries) - 1
-	moved := g.entries[last]
-	g.entries[e.indexInGroup] = moved
-	moved.indexInGroup = e.indexInGroup
-	g.entries[last] = nil
-	g.entries = g.entries[:last]
+	g.entries[len(g.entries)-1].indexInGroup = e.indexInGroup
+	g.entries = replacedByLast(g.entries, e.indexInGroup)
 	e.group = nil
-	if last == 0 {
+	if len(g.entries) == 0 {
 		k.drop(g)
 	}
 	k.pods--
 	if k.pods == 0 {
 		delete(w.kinds, k.kindKey)
-		final := w.ordered[len(w.ordered)-1]
-		w.ordered[k.index] = final
-		final.index = k.index
-		w.ordered[len(w.ordered)-1] = nil
-		w.ordered = w.ordered[:len(w.ordered)-1]
+		w.ordered[len(w.ordered)-1].index = k.index
+		w.ordered = replacedByLast(w.ordered, k.index)
 	}
 }
 
@@ -201,12 +194,8 @@ func (k *kind) drop(g *group) {
 	} else {
 		delete(k.byKey, g.key)
 	}
-	last := len(k.groups) - 1
-	moved := k.groups[last]
-	k.groups[g.index] = moved
-	moved.index = g.index
-	k.groups[last] = nil
-	k.groups = k.groups[:last]
+	k.groups[len(k.groups)-1].index = g.index
+	k.groups = replacedByLast(k.groups, g.index)
 }
 
 // concerns reports whether a plugin that refused the pods of the kind registered for an event.
