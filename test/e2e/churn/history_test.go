@@ -78,6 +78,7 @@ func (h *history) Update(obj any) error { return h.see(obj, h.seen) }
 func (h *history) Delete(obj any) error { return h.see(obj, h.gone) }
 func (h *history) Resync() error        { return nil }
 
+// see records a version of a pod that nobody else has yet.
 func (h *history) see(obj any, do func(*corev1.Pod)) error {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -104,11 +105,7 @@ func (h *history) Replace(list []any, _ string) error {
 			bound = append(bound, pod)
 		}
 	}
-	for _, pod := range h.all(func(pod *corev1.Pod) bool { return !exist[pod.UID] }) {
-		if err := h.see(pod, h.gone); err != nil {
-			return err
-		}
-	}
+	h.removeAllBut(exist)
 	for _, pod := range append(known, bound...) {
 		if err := h.see(pod, h.seen); err != nil {
 			return err
@@ -126,6 +123,17 @@ func (h *history) Replace(list []any, _ string) error {
 		close(h.listed)
 	}
 	return nil
+}
+
+// removeAllBut removes the pods that do not exist.
+func (h *history) removeAllBut(exist map[types.UID]bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for uid, pod := range h.pods {
+		if !exist[uid] {
+			h.gone(pod)
+		}
+	}
 }
 
 // knows reports whether the history has a pod, and has it on the same node.
