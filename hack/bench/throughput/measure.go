@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/livesched/livesched/hack/bench/cluster"
 )
@@ -143,6 +144,9 @@ func (b *bench) afterBacklog(ctx context.Context, backlog []*corev1.Pod, start f
 		if err != nil {
 			return err
 		}
+		if err := awaitIdle(ctx, r); err != nil {
+			return err
+		}
 		b.Pods.Reset()
 		o.started = time.Now()
 		if used, err = r.usage(); err != nil {
@@ -160,6 +164,22 @@ func (b *bench) afterBacklog(ctx context.Context, backlog []*corev1.Pod, start f
 		delete(o.measured, pod.Name) // seen again if its status was written since
 	}
 	return o, nil
+}
+
+// awaitIdle waits until the contender uses less than a tenth of a core for two seconds: until then it
+// may still be writing Events about the backlog.
+func awaitIdle(ctx context.Context, r running) error {
+	const interval = 2 * time.Second
+	before, err := r.usage()
+	if err != nil {
+		return err
+	}
+	return wait.PollUntilContextCancel(ctx, interval, false, func(context.Context) (bool, error) {
+		now, err := r.usage()
+		idle := now.CPU-before.CPU < interval/10
+		before = now
+		return idle, err
+	})
 }
 
 // finish records the usage and stops the contender. err is the result of the run.
