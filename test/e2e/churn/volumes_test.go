@@ -43,6 +43,9 @@ func changeVolume(ctx context.Context, a *actor) error {
 	case claim.DeletionTimestamp != nil:
 		claim.Finalizers = nil // no controller does
 		return raced(a.client.Update(ctx, claim))
+	case claim.Status.Phase != corev1.ClaimBound && claim.Spec.VolumeName != "":
+		// The API server ended between the two writes of completeClaim.
+		return a.did("claims bound", a.completeClaim(ctx, claim, claim.Spec.VolumeName))
 	case claim.Status.Phase != corev1.ClaimBound:
 		return a.did("claims bound", a.bindClaim(ctx, claim))
 	case a.chance(30):
