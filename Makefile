@@ -141,7 +141,7 @@ soak: $(if $(PREVIOUS),soak-previous) ## Let two clusters churn at random for SO
 soak-previous:
 	@echo "building livesched of $(PREVIOUS), the second version in the soak"
 	@rm -rf bin/previous && mkdir -p bin/previous/source && git archive $(PREVIOUS) | tar -x -C bin/previous/source && \
-	go build -C bin/previous/source -race -ldflags "$(LDFLAGS)" -o ../livesched ./cmd/livesched && rm -rf bin/previous/source
+	go build -C bin/previous/source -race -ldflags "$(subst $(VERSION),$(PREVIOUS),$(LDFLAGS))" -o ../livesched ./cmd/livesched && rm -rf bin/previous/source
 
 .PHONY: endurance
 endurance: ## Reload 20 profiles RELOADS times while five pods for each reload are scheduled, and see that nothing is lost or left.

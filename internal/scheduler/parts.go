@@ -128,10 +128,11 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*part
 	}
 	names, err := metadata.NewForConfig(cfg.KubeConfig)
 	if err != nil {
-		return nil, fmt.Errorf("creating the client for the names of pods: %w", err)
+		return nil, fmt.Errorf("creating the client for metadata: %w", err)
 	}
 	p.latest = catchup.Config{
 		Client: cfg.Client, Metadata: names, Informer: scope.Core().V1().Pods().Informer(), Pods: p.pods, Cache: p.cache,
+		Claims: env.Devices,
 	}
 	p.loop = &loop.Loop{
 		Queue:     p.queue,

@@ -200,8 +200,9 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	return err
 }
 
-// Run waits until the cache has the bindings of the last leader, and runs the scheduling loop on
-// the leader until ctx ends. Then it waits for the bindings in progress, for a few seconds at most.
+// Run waits until the cache has the bindings and resource claims of the last leader, and runs the
+// scheduling loop on the leader until ctx ends. Then it waits for the bindings in progress, for a
+// few seconds at most.
 func (s *Scheduler) Run(ctx context.Context) error {
 	select {
 	case <-s.ready:

@@ -13,6 +13,8 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,9 +23,12 @@ import (
 	"github.com/livesched/livesched/test/testcluster"
 )
 
-var _ = Describe("A follower whose watch of pods is late", func() {
-	It("schedules only when it has the bindings of the last leader", func(ctx context.Context) {
-		late := &lateWatch{}
+var _ = Describe("A follower whose watch is late", func() {
+	var late *lateWatch
+
+	// replicas starts a leader, and a follower whose watch of some resources may be late.
+	replicas := func(path string) (leader, follower *testcluster.Running) {
+		late = &lateWatch{path: path}
 		late.set(false)
 		config := rest.CopyConfig(cluster.Config)
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return lateTransport{late, next} })
@@ -34,14 +39,38 @@ var _ = Describe("A follower whose watch of pods is late", func() {
 			Expect(err).NotTo(HaveOccurred())
 			return running
 		}
-		leader := run(cluster.Config)
+		leader = run(cluster.Config)
 		Eventually(leader.Elected()).Should(BeClosed())
-		follower := run(config)
+		follower = run(config)
 		DeferCleanup(func() {
 			late.set(false)
 			Expect(follower.Stop(tolerated)).To(Succeed())
 		})
 		Eventually(follower.Scheduler.Ready()).Should(BeClosed())
+		return leader, follower
+	}
+
+	// takeOver stops the leader, and expects the follower to schedule nothing until it has received
+	// what it missed.
+	takeOver := func(ctx context.Context, leader, follower *testcluster.Running, waiting *corev1.Pod) {
+		By("taking over")
+		Expect(leader.Stop(tolerated)).To(Succeed())
+		Eventually(follower.Elected()).Should(BeClosed())
+		Eventually(func() float64 { return testutil.ToFloat64(metrics.CatchingUp) }).Should(Equal(1.0))
+		Consistently(func(g Gomega) {
+			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(waiting), waiting)).To(Succeed())
+			g.Expect(waiting.Spec.NodeName).To(BeEmpty())
+		}).WithContext(ctx).Should(Succeed())
+
+		By("receiving what it missed")
+		late.set(false)
+		Eventually(func() float64 { return testutil.ToFloat64(metrics.CatchingUp) }).Should(BeZero())
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(waiting), waiting)).To(Succeed())
+		Expect(waiting.Spec.NodeName).To(BeEmpty())
+	}
+
+	It("schedules only when it has the bindings of the last leader", func(ctx context.Context) {
+		leader, follower := replicas("/api/v1/pods")
 
 		By("binding a pod that the follower does not see, on a node that it sees")
 		taint := corev1.Taint{Key: "not-yet", Effect: corev1.TaintEffectNoSchedule}
@@ -58,27 +87,49 @@ var _ = Describe("A follower whose watch of pods is late", func() {
 		expectBound(ctx, unseen)
 		Expect(testcluster.Update(ctx, k8s, node, func(n *corev1.Node) { n.Spec.Taints = nil })).To(Succeed())
 
-		By("taking over")
-		Expect(leader.Stop(tolerated)).To(Succeed())
-		Eventually(follower.Elected()).Should(BeClosed())
-		Eventually(func() float64 { return testutil.ToFloat64(metrics.CatchingUp) }).Should(Equal(1.0))
-		Consistently(func(g Gomega) {
-			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(waiting), waiting)).To(Succeed())
-			g.Expect(waiting.Spec.NodeName).To(BeEmpty())
-		}).WithContext(ctx).Should(Succeed())
-
-		By("receiving what it missed")
-		late.set(false)
-		Eventually(func() float64 { return testutil.ToFloat64(metrics.CatchingUp) }).Should(BeZero())
-		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(waiting), waiting)).To(Succeed())
-		Expect(waiting.Spec.NodeName).To(BeEmpty())
+		takeOver(ctx, leader, follower, waiting)
 		Expect(k8s.Delete(ctx, unseen, client.GracePeriodSeconds(0))).To(Succeed())
 		expectBound(ctx, waiting)
 	})
+
+	It("schedules only when it has the devices that the last leader gave away", func(ctx context.Context) {
+		leader, follower := replicas("/apis/resource.k8s.io/v1/resourceclaims")
+		first, second := objects.DeviceClaim("first", "devices"), objects.DeviceClaim("second", "devices")
+		createUntilEnd(ctx, objects.DeviceClass("devices"), objects.Device("only", "n"))
+		create(ctx, profile("mine"), objects.Node("n", "8", "16Gi", nil), first, second)
+		DeferCleanup(func(ctx context.Context) {
+			for _, claim := range []*resourcev1.ResourceClaim{first, second} {
+				Expect(k8s.Delete(ctx, claim)).To(Succeed())
+				// There is no controller that removes the finalizer.
+				Expect(testcluster.Update(ctx, k8s, claim, func(c *resourcev1.ResourceClaim) { c.Finalizers = nil })).To(Succeed())
+			}
+		})
+		scope := follower.Informers.NewScope()
+		defer scope.Close()
+		Eventually(scope.Resource().V1().ResourceClaims().Lister().List).WithArguments(labels.Everything()).Should(HaveLen(2))
+
+		By("allocating the only device while the follower does not see it")
+		late.set(true)
+		unseen := objects.PodOf("mine", "unseen", objects.UsingDevices("first"))
+		create(ctx, unseen)
+		expectBound(ctx, unseen)
+		waiting := objects.PodOf("mine", "waiting", objects.UsingDevices("second"))
+		create(ctx, waiting)
+		expectPodScheduled(ctx, waiting, corev1.ConditionFalse)
+
+		takeOver(ctx, leader, follower, waiting)
+		createUntilEnd(ctx, objects.Device("another", "n"))
+		expectBound(ctx, waiting)
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(second), second)).To(Succeed())
+		Expect(second.Status.Allocation.Devices.Results).To(ConsistOf(HaveField("Device", "another")))
+	})
 })
 
-// lateWatch holds back the events of pods for a while. All of its transports share it.
+// lateWatch holds back the events of some resources for a while. All of its transports share it.
 type lateWatch struct {
+	// path is the URL path of the resources.
+	path string
+
 	mu sync.Mutex // guards in
 	// in is closed when events are not held back.
 	in chan struct{}
@@ -114,7 +165,7 @@ type lateTransport struct {
 
 func (t lateTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := t.next.RoundTrip(request)
-	if err == nil && request.URL.Path == "/api/v1/pods" && request.URL.Query().Get("watch") != "" {
+	if err == nil && request.URL.Path == t.watch.path && request.URL.Query().Get("watch") != "" {
 		response.Body = &lateBody{ReadCloser: response.Body, watch: t.watch, ctx: request.Context()}
 	}
 	return response, err

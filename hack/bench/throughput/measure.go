@@ -166,8 +166,8 @@ func (b *bench) afterBacklog(ctx context.Context, backlog []*corev1.Pod, start f
 	return o, nil
 }
 
-// awaitIdle waits until the contender uses less than a tenth of a core for two seconds: until then it
-// may still be writing Events about the backlog.
+// awaitIdle waits until the contender uses less than a tenth of a core for two seconds: until then
+// it may still be writing Events about the backlog.
 func awaitIdle(ctx context.Context, r running) error {
 	const interval = 2 * time.Second
 	before, err := r.usage()

@@ -1,7 +1,9 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package catchup makes a new leader wait until its cache has the bindings of the last leader.
+// Package catchup makes a new leader wait until its cache has the bindings of the last leader, and
+// the devices that it gave away.
+//
 // Informers lag behind the API server, by milliseconds or by seconds. A pod that is bound, but
 // which the cache has as pending or not at all, takes up room that would be given away a second
 // time.
@@ -10,18 +12,20 @@
 // and wait until the informer of pods has reached it, which needs a change of any pod. Where pods
 // change all the time, that takes milliseconds, and so it does for each new pod. If no pod changes,
 // the second way follows: list the names of all bound pods, and wait until the cache has each.
+//
+// Then it waits in the second way for the resource claims, whose devices would be given away a
+// second time. Many clusters have none.
 package catchup
 
 import (
 	"context"
-	"slices"
 	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -66,26 +70,34 @@ type Config struct {
 	Pods     corev1listers.PodLister
 	// Cache is filled by a handler of the informer.
 	Cache *cache.Cache
+	// Claims has the resource claims.
+	Claims Claims
+}
+
+// Claims has the resource claims that decisions are made with.
+type Claims interface {
+	// HasClaim reports whether decisions are made with this version of a claim, or a later one.
+	HasClaim(claim *metav1.ObjectMeta) bool
 }
 
 // waiting is one wait. It belongs to one goroutine, except for state.
 type waiting struct {
 	Config
-	// state says what the wait waits for, for the log.
+	// state is what the wait waits for now.
 	state atomic.Pointer[state]
 }
 
 // state is what a wait waits for.
 type state struct {
 	what string
-	// missing is the number of bound pods that the cache lacks.
+	// missing is the number of bound pods or claims that the cache lacks.
 	missing int
 	err     error
 }
 
-// Wait returns when the cache has each pod that was bound when Wait was called, or an error if ctx
-// ends. It does not give up: scheduling with a cache that is known to be behind would overcommit
-// nodes. The log and a metric show that it waits.
+// Wait returns when the cache has each pod that was bound, and each resource claim that was
+// allocated, when Wait was called, or an error if ctx ends. It does not give up: scheduling with a
+// cache that is known to be behind would overcommit nodes. The log and a metric show that it waits.
 func Wait(ctx context.Context, cfg Config) error {
 	w := &waiting{Config: cfg}
 	w.note("the resource version", 0, nil)
@@ -102,7 +114,7 @@ func Wait(ctx context.Context, cfg Config) error {
 	stop()
 	<-ended
 	if err == nil {
-		klog.FromContext(ctx).Info("The cache has all bindings", "waited", time.Since(began))
+		klog.FromContext(ctx).Info("The cache has all bindings and claims", "waited", time.Since(began))
 	}
 	return err
 }
@@ -123,12 +135,33 @@ func (w *waiting) talk(ctx context.Context, began time.Time) {
 		}
 		s := w.state.Load()
 		klog.FromContext(ctx).Info("Not scheduling yet: the cache may lack bindings of the last leader",
-			"waitingFor", s.what, "missingPods", s.missing, "lastError", s.err, "waited", time.Since(began))
+			"waitingFor", s.what, "missing", s.missing, "lastError", s.err, "waited", time.Since(began))
 		timer.Reset(nextWord)
 	}
 }
 
 func (w *waiting) run(ctx context.Context) error {
+	pods := &resource{
+		name: "pods", objects: w.Metadata.Resource(corev1.SchemeGroupVersion.WithResource("pods")), selector: boundPods,
+		has: w.hasPod, isGone: w.isPodGone,
+	}
+	missing, err := w.missingPods(ctx, pods)
+	if err != nil {
+		return err
+	}
+	if err := w.settle(ctx, pods, missing); err != nil {
+		return err
+	}
+	claims := &resource{name: "resource claims", objects: w.Metadata.Resource(resourcev1.SchemeGroupVersion.WithResource("resourceclaims")), has: w.Claims.HasClaim}
+	claims.isGone = claims.isDeleted
+	if missing, err = w.missing(ctx, claims); err != nil {
+		return err
+	}
+	return w.settle(ctx, claims, missing)
+}
+
+// missingPods returns the bound pods that the cache lacks.
+func (w *waiting) missingPods(ctx context.Context, pods *resource) ([]*metav1.ObjectMeta, error) {
 	var version string
 	err := w.read(ctx, "the resource version", func(ctx context.Context) error {
 		one, err := w.Client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{Limit: 1})
@@ -138,20 +171,16 @@ func (w *waiting) run(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	reached, err := w.reach(ctx, version)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if reached {
-		return w.settle(ctx, w.undelivered())
+		return w.undelivered(), nil
 	}
-	bound, err := w.listBound(ctx)
-	if err != nil {
-		return err
-	}
-	return w.settle(ctx, w.unknown(bound))
+	return w.missing(ctx, pods)
 }
 
 // read calls f until it succeeds or ctx ends.
@@ -185,93 +214,27 @@ func (w *waiting) reach(ctx context.Context, version string) (bool, error) {
 }
 
 // undelivered returns the bound pods that the informer has, and that its handler has not delivered.
-func (w *waiting) undelivered() []*corev1.Pod {
+func (w *waiting) undelivered() []*metav1.ObjectMeta {
 	all, err := w.Pods.List(labels.Everything())
 	if err != nil {
 		return nil // a store has no errors
 	}
-	var missing []*corev1.Pod
+	var missing []*metav1.ObjectMeta
 	for _, pod := range all {
-		if pod.Spec.NodeName != "" && !w.has(pod) {
-			missing = append(missing, pod)
+		if pod.Spec.NodeName != "" && !w.hasPod(&pod.ObjectMeta) {
+			missing = append(missing, &pod.ObjectMeta)
 		}
 	}
 	return missing
 }
 
-func (w *waiting) has(pod *corev1.Pod) bool {
-	_, err := w.Cache.GetPod(pod)
+func (w *waiting) hasPod(pod *metav1.ObjectMeta) bool {
+	_, err := w.Cache.GetPod(&corev1.Pod{ObjectMeta: *pod})
 	return err == nil
 }
 
-// boundPods selects the bound pods that informers keep.
-var boundPods = fields.AndSelectors(
-	fields.OneTermNotEqualSelector("spec.nodeName", ""),
-	fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
-	fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
-).String()
-
-// listBound lists the metadata of all bound pods.
-func (w *waiting) listBound(ctx context.Context) (bound []metav1.PartialObjectMetadata, err error) {
-	pods := w.Metadata.Resource(corev1.SchemeGroupVersion.WithResource("pods"))
-	options := metav1.ListOptions{FieldSelector: boundPods, Limit: pageSize}
-	for {
-		var page *metav1.PartialObjectMetadataList
-		err := w.read(ctx, "the list of bound pods", func(ctx context.Context) (err error) {
-			page, err = pods.List(ctx, options)
-			if apierrors.IsResourceExpired(err) {
-				bound, options.Continue = nil, "" // it took too long: from the start
-			}
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-		for i := range page.Items {
-			item := &page.Items[i]
-			bound = append(bound, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: item.Namespace, Name: item.Name, UID: item.UID}})
-		}
-		if options.Continue = page.Continue; options.Continue == "" {
-			return bound, nil
-		}
-	}
-}
-
-// unknown returns those of the pods that the cache lacks.
-func (w *waiting) unknown(bound []metav1.PartialObjectMetadata) []*corev1.Pod {
-	var missing []*corev1.Pod
-	for i := range bound {
-		if pod := (&corev1.Pod{ObjectMeta: bound[i].ObjectMeta}); !w.has(pod) {
-			missing = append(missing, pod)
-		}
-	}
-	return missing
-}
-
-// settle waits until the cache has each of the pods, or the pod is gone.
-func (w *waiting) settle(ctx context.Context, missing []*corev1.Pod) error {
-	checked := time.Now()
-	return wait.PollUntilContextCancel(ctx, poll, true, func(ctx context.Context) (bool, error) {
-		reads := 0
-		if time.Since(checked) > recheck {
-			checked, reads = time.Now(), maxReads
-		}
-		missing = slices.DeleteFunc(missing, func(pod *corev1.Pod) bool {
-			if w.has(pod) {
-				return true
-			}
-			reads--
-			return reads >= 0 && w.isGone(ctx, pod)
-		})
-		w.note("pods that the informer has not delivered", len(missing), nil)
-		return len(missing) == 0, nil
-	})
-}
-
-// isGone reports whether a pod takes up no room any more.
-func (w *waiting) isGone(ctx context.Context, pod *corev1.Pod) bool {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
+// isPodGone reports whether a pod takes up no room any more.
+func (w *waiting) isPodGone(ctx context.Context, pod *metav1.ObjectMeta) bool {
 	now, err := w.Client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 	if err != nil {
 		return apierrors.IsNotFound(err)

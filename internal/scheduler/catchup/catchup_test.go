@@ -6,12 +6,15 @@ package catchup
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -38,6 +41,9 @@ type fixture struct {
 	Config
 	client *fake.Clientset
 	names  *metadatafake.FakeMetadataClient
+	// served and cached are the resource versions of the claims that the API server and the cache
+	// have, by name.
+	served, cached sync.Map
 	// fails is how many requests fail from now on.
 	fails int
 	done  chan error
@@ -55,6 +61,7 @@ func inFixture(t *testing.T, test func(f *fixture)) {
 			t.Fatal(err)
 		}
 		f.names = metadatafake.NewSimpleMetadataClient(scheme)
+		f.serveClaims()
 		f.client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 			if f.fails > 0 {
 				f.fails--
@@ -63,7 +70,7 @@ func inFixture(t *testing.T, test func(f *fixture)) {
 			return true, &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: version}}, nil
 		})
 		informer := toolscache.NewSharedIndexInformer(&toolscache.ListWatch{}, &corev1.Pod{}, 0, nil) // which the test fills
-		f.Config = Config{Client: f.client, Metadata: f.names, Informer: informer, Pods: corev1listers.NewPodLister(informer.GetIndexer()), Cache: cache.New()}
+		f.Config = Config{Client: f.client, Metadata: f.names, Informer: informer, Pods: corev1listers.NewPodLister(informer.GetIndexer()), Cache: cache.New(), Claims: f}
 		test(f)
 	})
 }
@@ -89,6 +96,44 @@ func (f *fixture) serve(pods ...*corev1.Pod) {
 		}})
 	}
 	f.names.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, list, nil })
+}
+
+// serveClaims lets metadata of the served claims be read.
+func (f *fixture) serveClaims() {
+	claim := func(name, version any) *metav1.PartialObjectMetadata {
+		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name.(string), UID: types.UID(name.(string)), ResourceVersion: version.(string)}}
+	}
+	f.names.PrependReactor("list", "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+		list := &metav1.List{}
+		for name, version := range f.served.Range {
+			list.Items = append(list.Items, runtime.RawExtension{Object: claim(name, version)})
+		}
+		return true, list, nil
+	})
+	f.names.PrependReactor("get", "resourceclaims", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		name := action.(clienttesting.GetAction).GetName()
+		version, ok := f.served.Load(name)
+		if !ok {
+			return true, nil, apierrors.NewNotFound(resourcev1.Resource("resourceclaims"), name)
+		}
+		return true, claim(name, version), nil
+	})
+}
+
+// HasClaim compares versions of two digits.
+func (f *fixture) HasClaim(claim *metav1.ObjectMeta) bool {
+	version, ok := f.cached.Load(claim.Name)
+	return ok && version.(string) >= claim.ResourceVersion
+}
+
+// lists returns the number of lists of a resource's names.
+func (f *fixture) lists(resource string) (n int) {
+	for _, action := range f.names.Actions() {
+		if action.Matches("list", resource) {
+			n++
+		}
+	}
+	return n
 }
 
 // inform gives the informer the version and pods.
@@ -143,8 +188,8 @@ func TestAnInformerThatIsUpToDateNeedsNoList(t *testing.T) {
 		f.fill(bound("a"))
 		f.start()
 		f.expect(true, 0)
-		if requests := len(f.names.Actions()); requests > 0 {
-			t.Errorf("it sent %d requests for names", requests)
+		if lists := f.lists("pods"); lists > 0 {
+			t.Errorf("it listed the names of pods %d times", lists)
 		}
 	})
 }
@@ -158,8 +203,8 @@ func TestItWaitsForAnInformerThatIsBehind(t *testing.T) {
 		f.expect(false, patience)
 		f.fill(bound("a"))
 		f.expect(true, poll)
-		if requests := len(f.names.Actions()); requests > 0 {
-			t.Errorf("it sent %d requests for names", requests)
+		if lists := f.lists("pods"); lists > 0 {
+			t.Errorf("it listed the names of pods %d times", lists)
 		}
 	})
 }
@@ -193,7 +238,6 @@ func TestItDoesNotWaitForAPodThatIsGone(t *testing.T) {
 	finished.Status.Phase = corev1.PodSucceeded
 	inFixture(t, func(f *fixture) {
 		f.serve(again, finished)
-		f.names.ReactionChain = nil
 		f.names.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 			list := &metav1.List{}
 			for _, pod := range []*corev1.Pod{bound("gone"), bound("again"), bound("finished")} {
@@ -205,6 +249,50 @@ func TestItDoesNotWaitForAPodThatIsGone(t *testing.T) {
 		f.start()
 		f.expect(true, patience+recheck+2*poll)
 	})
+}
+
+func TestItWaitsForAClaimThatTheCacheHasAnOldVersionOf(t *testing.T) {
+	inFixture(t, func(f *fixture) {
+		f.inform(version)
+		for _, name := range []string{"a", "b", "c"} {
+			f.served.Store(name, "50")
+		}
+		f.cached.Store("a", "60")
+		f.cached.Store("b", "49")
+		f.start()
+		f.expect(false, time.Minute)
+		f.cached.Store("b", "50")
+		f.expect(false, time.Minute)
+		f.cached.Store("c", "50")
+		f.expect(true, poll)
+		if lists := f.lists("resourceclaims"); lists != 1 {
+			t.Errorf("it listed the names of claims %d times", lists)
+		}
+	})
+}
+
+func TestItDoesNotWaitForAClaimThatIsGone(t *testing.T) {
+	inFixture(t, func(f *fixture) {
+		f.inform(version)
+		f.served.Store("a", "50")
+		f.start()
+		f.expect(false, time.Minute)
+		f.served.Delete("a")
+		f.expect(true, recheck+2*poll)
+	})
+}
+
+func TestItDoesNotWaitForClaimsThatTheAPIServerDoesNotServe(t *testing.T) {
+	for _, refusal := range []error{
+		apierrors.NewNotFound(resourcev1.Resource("resourceclaims"), ""), apierrors.NewForbidden(resourcev1.Resource("resourceclaims"), "", errors.New("no")),
+	} {
+		inFixture(t, func(f *fixture) {
+			f.inform(version)
+			f.names.PrependReactor("list", "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, refusal })
+			f.start()
+			f.expect(true, poll)
+		})
+	}
 }
 
 func TestItWaitsForTheAPIServer(t *testing.T) {

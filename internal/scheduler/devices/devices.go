@@ -9,6 +9,9 @@ import (
 	"context"
 	"fmt"
 
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	clientset "k8s.io/client-go/kubernetes"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -61,6 +64,25 @@ func NewManagers(ctx context.Context, client clientset.Interface, scope *informe
 	m.slices = slices
 	m.DRA = dynamicresources.NewDRAManager(ctx, m.claims, slices, scope)
 	return m, nil
+}
+
+// HasClaim reports whether plugins see this version of a claim, or a later one.
+func (m *Managers) HasClaim(claim *metav1.ObjectMeta) bool {
+	if m.DRA == nil {
+		return true // no plugin reads claims
+	}
+	stored, err := m.claims.GetAPIObj(claim.Namespace + "/" + claim.Name)
+	if err != nil {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(stored.(*resourcev1.ResourceClaim).ResourceVersion, claim.ResourceVersion)
+	if err != nil || order < 0 {
+		return false
+	}
+	// The plugin's set of allocated devices is updated by a handler of this cache. Any change of
+	// the cache, even of a claim that there is not, returns when the handlers have been called.
+	m.claims.Restore("")
+	return true
 }
 
 // AddEventHandlers adds a handler for the changes of each resource that the managers follow.

@@ -131,10 +131,10 @@ var (
 	}, pendingEvents.sum)
 
 	// CatchingUp is 1 while this replica leads, and does not schedule yet because its cache may
-	// lack bindings of the last leader.
+	// lack bindings or allocated devices of the last leader.
 	CatchingUp = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "livesched_takeover_catching_up",
-		Help: "1 while a new leader waits until its cache has the bindings of the last leader, otherwise 0. No pods are scheduled during that time.",
+		Help: "1 while a new leader waits until its cache has the bindings and resource claims of the last leader, otherwise 0. No pods are scheduled during that time.",
 	})
 
 	// EventsLost counts Events that were not written, by the reason.

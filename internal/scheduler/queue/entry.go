@@ -157,8 +157,8 @@ func (l *podList) remove(e *entry) {
 	l.entries = replacedByLast(l.entries, e.index)
 }
 
-// replacedByLast removes an item of an unordered list: the last item takes its place, and the caller
-// gives the last item its new index before.
+// replacedByLast removes an item of an unordered list: the last item takes its place, and the
+// caller gives the last item its new index before.
 func replacedByLast[T any](items []*T, index int) []*T {
 	last := len(items) - 1
 	items[index], items[last] = items[last], nil
