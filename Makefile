@@ -46,6 +46,7 @@ tool_version = $(shell sed -n 's|^[[:space:]]*$(2) \(v[^ ]*\).*|\1|p' hack/tools
 CONTROLLER_GEN := $(TOOLS)/controller-gen-$(call tool_version,,sigs.k8s.io/controller-tools)
 KUSTOMIZE := $(TOOLS)/kustomize-$(call tool_version,,sigs.k8s.io/kustomize/kustomize/v5)
 CRD_REF_DOCS := $(TOOLS)/crd-ref-docs-$(call tool_version,,github.com/elastic/crd-ref-docs)
+GOVULNCHECK := $(TOOLS)/govulncheck-$(call tool_version,govulncheck/,golang.org/x/vuln)
 GOLANGCI_LINT := $(TOOLS)/golangci-lint-$(call tool_version,golangci-lint/,github.com/golangci/golangci-lint/v2)
 
 .PHONY: help
@@ -58,6 +59,13 @@ help: ## Show this list.
 quickstart: livesched ## A cluster on this machine and a tour of what livesched does (NODES=100; EXIT=1 ends after the tour).
 	@go build -o bin/quickstart ./hack/sandbox
 	@exec bin/quickstart -nodes=$(NODES) $(if $(filter-out 0,$(EXIT)),-exit)
+
+.PHONY: quickstart-confined
+quickstart-confined: ## The quickstart with livesched as user 65532 with a read-only root and no capabilities; needs bubblewrap.
+	@rm -rf .sandbox/rootfs && mkdir -p .sandbox/rootfs
+	@CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)" -o .sandbox/rootfs/livesched ./cmd/livesched
+	@go build -o bin/quickstart ./hack/sandbox
+	@exec bin/quickstart -nodes=$(NODES) -rootfs=.sandbox/rootfs $(if $(filter-out 0,$(EXIT)),-exit)
 
 ##@ Build
 
@@ -156,6 +164,10 @@ lint: $(GOLANGCI_LINT) ## Run the linters.
 verify: $(CONTROLLER_GEN) $(CRD_REF_DOCS) $(KUSTOMIZE) ## Check that generated files and go.mod files are up to date and that config/ builds.
 	@KUSTOMIZE=$(KUSTOMIZE) hack/verify.sh
 
+.PHONY: vulncheck
+vulncheck: $(GOVULNCHECK) ## Look for known vulnerabilities in code that is reached; needs the database at https://vuln.go.dev.
+	$(GOVULNCHECK) ./cmd/...
+
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME.
 	@FUZZTIME=$(FUZZTIME) hack/fuzz.sh
@@ -225,6 +237,8 @@ $(CRD_REF_DOCS):
 	@$(call build_tool,hack/tools,github.com/elastic/crd-ref-docs)
 $(GOLANGCI_LINT):
 	@$(call build_tool,hack/tools/golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint)
+$(GOVULNCHECK):
+	@$(call build_tool,hack/tools/govulncheck,golang.org/x/vuln/cmd/govulncheck)
 
 # build_tool builds a package of a module under hack/tools into the target.
 define build_tool

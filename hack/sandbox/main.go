@@ -15,6 +15,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"syscall"
@@ -35,6 +36,7 @@ func main() {
 	flag.IntVar(&cfg.nodes, "nodes", 100, fmt.Sprintf("how many nodes the cluster has; at least %d", minNodes))
 	flag.BoolVar(&exit, "exit", false, "end after the tour instead of waiting for Ctrl-C")
 	flag.StringVar(&cfg.dir, "dir", ".sandbox", "where data, credentials and logs go")
+	flag.StringVar(&cfg.rootfs, "rootfs", "", "directory with a static livesched; it runs there as in a container, which needs bubblewrap")
 	flag.Parse()
 	if cfg.nodes < minNodes || flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "quickstart: NODES=%d: at least %d nodes are needed to tell packing from spreading\n", cfg.nodes, minNodes)
@@ -96,6 +98,15 @@ func (c *sandboxConfig) complete() (err error) {
 	}
 	if c.dir, err = filepath.Abs(c.dir); err != nil {
 		return err
+	}
+	if c.rootfs != "" {
+		if c.rootfs, err = filepath.Abs(c.rootfs); err != nil {
+			return err
+		}
+		if _, err := exec.LookPath("bwrap"); err != nil {
+			return fmt.Errorf("%w: install bubblewrap (Debian: apt install bubblewrap)", err)
+		}
+		return os.MkdirAll(c.dir, 0o755)
 	}
 	c.livesched = filepath.Join(c.root, "bin", "livesched")
 	if _, err := os.Stat(c.livesched); err != nil {

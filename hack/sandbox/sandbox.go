@@ -33,7 +33,10 @@ const liveschedGrace = 12 * time.Second
 // sandboxConfig holds paths and sizes. After complete, all paths are absolute.
 type sandboxConfig struct {
 	root, dir, livesched string
-	nodes                int
+	// rootfs is a root file system with /livesched, which runs confined to it. Empty: bin/livesched
+	// runs as any program does.
+	rootfs string
+	nodes  int
 }
 
 // sandbox is a running cluster with livesched. One goroutine uses it; only cancel may be called
@@ -144,7 +147,7 @@ func (s *sandbox) startLivesched(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
-	s.scheduler, err = process.Start(process.Config{
+	livesched := process.Config{
 		Name: "livesched",
 		Path: s.livesched,
 		Args: []string{
@@ -155,8 +158,13 @@ func (s *sandbox) startLivesched(ctx context.Context) error {
 			"--revision-namespace=" + namespace,
 		},
 		LogFile: filepath.Join(s.dir, "livesched.log"),
-	})
-	if err != nil {
+	}
+	if s.rootfs != "" {
+		if livesched, err = confined(livesched, s.rootfs, kubeconfig); err != nil {
+			return err
+		}
+	}
+	if s.scheduler, err = process.Start(livesched); err != nil {
 		return err
 	}
 	s.endWhenDead(s.scheduler.Done(), s.scheduler.Err)
@@ -164,6 +172,12 @@ func (s *sandbox) startLivesched(ctx context.Context) error {
 		return err
 	}
 	s.out.printf("livesched is ready (pid %d, up in %s)\n", s.scheduler.PID(), round(time.Since(began)))
+	if s.rootfs != "" {
+		if err := checkConfined(ctx, s.scheduler.PID()); err != nil {
+			return err
+		}
+		s.out.printf("it runs as user 65532, with a read-only root and without capabilities\n")
+	}
 	return nil
 }
 
