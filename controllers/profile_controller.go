@@ -28,6 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -156,12 +157,17 @@ func (r *ProfileReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		// possibly with the same generation.
 		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || e.ObjectOld.GetUID() != e.ObjectNew.GetUID()
 	}})
+	written := handler.Funcs{UpdateFunc: func(_ context.Context, e event.UpdateEvent, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+		r.reporter.compare(e.ObjectNew.GetUID())
+	}}
 	everywhere := r.NeedLeaderElection()
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("profiles").
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1, NeedLeaderElection: &everywhere}).
 		Watches(&v1alpha1.SchedulerProfile{}, everything, specChanged).
 		Watches(&v1alpha1.SchedulingPolicy{}, everything, specChanged).
+		Watches(&v1alpha1.SchedulerProfile{}, written).
+		Watches(&v1alpha1.SchedulingPolicy{}, written).
 		WatchesRawSource(source.Channel(r.passes, everything)).
 		Complete(r)
 }

@@ -51,7 +51,8 @@ const (
 // When its context ends, the reporter stops at once: requests under way are cut off. The next
 // leader compares what runs with what is stored, and so writes the rest.
 //
-// Goroutines: report may be called by any goroutine; the reconciler's worker calls it. Start runs
+// Goroutines: report and compare may be called by any goroutine; the reconciler's worker and an
+// event handler call them. Start runs
 // on one, which starts a goroutine for each object that it writes. The queue gives an object to one
 // of these at a time, which alone touches the fields of the subject that mu does not guard.
 type reporter struct {
@@ -125,6 +126,16 @@ func (r *reporter) enqueueLocked() {
 	}
 	for uid, object := range r.latest.profiles {
 		r.lookLocked(uid, r.latest.profileOutlook(object), object.Generation != object.Status.ObservedGeneration)
+	}
+}
+
+// compare queues an object that somebody has written, whose status may have become another. A leader
+// that was cut off may have written it late, after this one.
+func (r *reporter) compare(uid types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.subjects[uid]; s != nil && r.queue != nil {
+		r.addLocked(uid, s)
 	}
 }
 

@@ -75,6 +75,26 @@ var _ = Describe("Status", func() {
 		expectUntouched(ctx, before)
 	})
 
+	It("is written again after somebody else has written it", func(ctx context.Context) {
+		start()
+		create(ctx, policy("default", ""), profile("mine", ""))
+		p := expectProfile(ctx, "mine", isProgrammed)
+		before := p.Status.DeepCopy()
+		p.Status.Active, p.Status.Conditions = nil, nil
+		Expect(k8s.Status().Update(ctx, p)).To(Succeed())
+		Eventually(func(g Gomega) {
+			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(p), p)).To(Succeed())
+			g.Expect(p.Status.Active).To(Equal(before.Active))
+			g.Expect(meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionProgrammed)).To(BeTrue())
+		}).WithContext(ctx).Should(Succeed())
+
+		By("doing the same with a policy")
+		q := expectPolicy(ctx, "default", isProgrammed)
+		q.Status.Profiles, q.Status.Conditions = nil, nil
+		Expect(k8s.Status().Update(ctx, q)).To(Succeed())
+		expectPolicy(ctx, "default", isProgrammed)
+	})
+
 	It("has new transition times if and only if the status of a condition changes", func(ctx context.Context) {
 		start()
 		mine := profile("mine", "")

@@ -100,6 +100,7 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		HealthProbeBindAddress: o.HealthProbeBindAddress,
 		LivenessEndpointName:   "/livez",
 		// Tests run several managers in one process, which have controllers of the same name.
+		NewClient:               guarded(election.leading()),
 		Controller:              config.Controller{SkipNameValidation: ptr.To(true), CacheSyncTimeout: syncTimeout},
 		GracefulShutdownTimeout: &gracePeriod,
 	}))
@@ -130,7 +131,7 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		BuildTimeout:       o.ProfileBuildTimeout,
 		Term:               election.leading(),
 	})
-	archive, err := newArchive(mgr, o)
+	archive, err := newArchive(mgr, election.leading(), o)
 	if err != nil {
 		return nil, err
 	}
@@ -161,10 +162,20 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 	return &Manager{Manager: mgr, Scheduler: sched, Informers: source}, nil
 }
 
+// guarded returns a constructor of clients that change nothing after the term of this replica.
+func guarded(term *lease.Term) client.NewClientFunc {
+	return func(cfg *rest.Config, options client.Options) (client.Client, error) {
+		cfg = rest.CopyConfig(cfg)
+		cfg.Wrap(term.Guard)
+		options.HTTPClient = nil // that of the manager is not guarded
+		return client.New(cfg, options)
+	}
+}
+
 // newArchive returns the archive of revisions. It does not read through the manager's cache, which
 // would watch the ControllerRevisions of all namespaces.
-func newArchive(mgr ctrl.Manager, o *Options) (*history.Archive, error) {
-	direct, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+func newArchive(mgr ctrl.Manager, term *lease.Term, o *Options) (*history.Archive, error) {
+	direct, err := guarded(term)(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
 		return nil, fmt.Errorf("creating the client for revisions: %w", err)
 	}
