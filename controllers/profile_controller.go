@@ -140,8 +140,8 @@ func (r *ProfileReconciler) requestPass() {
 	}
 }
 
-// +kubebuilder:rbac:groups=livesched.io,resources=schedulerprofiles;schedulingpolicies,verbs=get;list;watch
-// +kubebuilder:rbac:groups=livesched.io,resources=schedulerprofiles/status;schedulingpolicies/status,verbs=get;patch;update
+// +kubebuilder:rbac:groups=livesched.io,resources=schedulerprofiles;schedulingpolicies,verbs=list;watch
+// +kubebuilder:rbac:groups=livesched.io,resources=schedulerprofiles/status;schedulingpolicies/status,verbs=patch
 
 // SetupWithManager registers the reconciler. It runs on every replica, so that followers are ready
 // to take over; only the leader writes.

@@ -11,11 +11,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -47,12 +49,13 @@ const (
 
 var _ = Describe("livesched with only the permissions of config/rbac", Ordered, func() {
 	var (
-		began time.Time
-		c     *command
+		began  time.Time
+		c      *command
+		rights []client.Object
 	)
 
 	BeforeAll(func(ctx context.Context) {
-		rights := manifests(filepath.Join(testcluster.Root(), "config", "rbac"))
+		rights = manifests(filepath.Join(testcluster.Root(), "config", "rbac"))
 		create(ctx, rights...)
 		DeferCleanup(func(ctx context.Context) {
 			for _, object := range rights {
@@ -68,19 +71,13 @@ var _ = Describe("livesched with only the permissions of config/rbac", Ordered, 
 		create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "livesched"}, Spec: coordinationv1.LeaseSpec{
 			HolderIdentity: ptr.To("somebody-else"), LeaseDurationSeconds: ptr.To[int32](1), RenewTime: ptr.To(metav1.NowMicro()), AcquireTime: ptr.To(metav1.NowMicro()),
 		}})
-		c = livesched("--kubeconfig="+kubeconfig, "--leader-election-namespace="+namespace, "--leader-elect-retry-period=100ms")
+		c = livesched("--kubeconfig="+kubeconfig, "--leader-election-namespace="+namespace, "--leader-elect-retry-period=100ms",
+			"--feature-gates=DRADeviceTaintRules=true") // needs more rights
 		c.expectReady(ctx)
 	})
 
 	AfterEach(func() {
 		Expect(forbidden(account, began)).To(BeEmpty())
-	})
-
-	AfterAll(func() {
-		Expect(c.terminate()).To(BeNumerically("<", tolerated))
-		Expect(forbidden(account, began)).To(BeEmpty())
-		Expect(audited(account, began)).NotTo(BeEmpty(), "livesched made the requests with this account")
-		Expect(c.output.String()).NotTo(ContainSubstring("forbidden"))
 	})
 
 	It("schedules a pod and writes status and Events", func(ctx context.Context) {
@@ -257,43 +254,161 @@ var _ = Describe("livesched with only the permissions of config/rbac", Ordered, 
 		Expect(claim.Status.ReservedFor).To(ContainElement(HaveField("Name", pod.Name)))
 	})
 
-	It("reads the Secrets of extenders in its namespace, and elsewhere with permissions for a name", func(ctx context.Context) {
-		bound := &rbacv1.Role{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "extender-secrets"},
-			Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"list", "watch"}, ResourceNames: []string{"named"}}},
+	It("asks for a volume", func(ctx context.Context) {
+		class := &storagev1.StorageClass{
+			ObjectMeta: metav1.ObjectMeta{Name: "provisioned"}, Provisioner: "disks.example", VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
 		}
-		binding := &rbacv1.RoleBinding{
-			ObjectMeta: bound.ObjectMeta,
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: bound.Name},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "livesched"}},
+		claim := &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "provisioned"},
+			Spec: corev1.PersistentVolumeClaimSpec{
+				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: &class.Name,
+				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+			},
 		}
+		pod := objects.Pod("default", "asks-for-volume", "mine", "1", "1Gi")
+		pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name},
+		}}}
+		create(ctx, class, claim, objects.Node("n", "8", "16Gi", nil), profile("mine"), pod)
+		DeferCleanup(func(ctx context.Context) {
+			Expect(k8s.Delete(ctx, pod, client.GracePeriodSeconds(0))).To(Succeed())
+			Expect(k8s.Patch(ctx, claim, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
+			Expect(errors.Join(k8s.Delete(ctx, claim), k8s.Delete(ctx, class))).To(Succeed())
+		})
+		Eventually(func(g Gomega) {
+			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(claim), claim)).To(Succeed())
+			g.Expect(claim.Annotations).To(HaveKeyWithValue("volume.kubernetes.io/selected-node", "n"))
+		}).WithContext(ctx).Should(Succeed())
+	})
+
+	It("gives devices back when a binding fails", func(ctx context.Context) {
+		refuseBindings(ctx, "refused")
+		class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu.example"}, Spec: resourcev1.DeviceClassSpec{ExtendedResourceName: ptr.To("gpu.example/card")}}
+		slice := &resourcev1.ResourceSlice{
+			ObjectMeta: metav1.ObjectMeta{Name: "cards"},
+			Spec: resourcev1.ResourceSliceSpec{
+				Driver: "gpu.example", NodeName: ptr.To("with-cards"),
+				Pool:    resourcev1.ResourcePool{Name: "with-cards", ResourceSliceCount: 1},
+				Devices: []resourcev1.Device{{Name: "card-0"}, {Name: "card-1"}},
+			},
+		}
+		claim := &resourcev1.ResourceClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "card"},
+			Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{{
+				Name: "card", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: class.Name},
+			}}}},
+		}
+		claiming, extended := objects.Pod("default", "refused-claim", "mine", "1", "1Gi"), objects.Pod("default", "refused-extended", "mine", "1", "1Gi")
+		claiming.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "card", ResourceClaimName: &claim.Name}}
+		resources := &extended.Spec.Containers[0].Resources
+		resources.Requests["gpu.example/card"] = resource.MustParse("1")
+		resources.Limits = corev1.ResourceList{"gpu.example/card": resource.MustParse("1")}
+		create(ctx, class, slice, claim, objects.Node("with-cards", "8", "16Gi", nil), profile("mine"), claiming, extended)
+		DeferCleanup(func(ctx context.Context) {
+			// No controller removes the finalizers.
+			Expect(errors.Join(k8s.Delete(ctx, claiming, client.GracePeriodSeconds(0)), k8s.Delete(ctx, extended, client.GracePeriodSeconds(0)))).To(Succeed())
+			Expect(k8s.Patch(ctx, claim, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))).To(Succeed())
+			Expect(errors.Join(k8s.Delete(ctx, claim), k8s.Delete(ctx, slice), k8s.Delete(ctx, class))).To(Succeed())
+		})
+		for _, r := range []right{
+			{group: "resource.k8s.io", resource: "resourceclaims/status", verb: "patch"},
+			{group: "resource.k8s.io", resource: "resourceclaims", verb: "create"},
+			{group: "resource.k8s.io", resource: "resourceclaims", verb: "delete"},
+		} {
+			Eventually(func() bool { return slices.ContainsFunc(audited(account, began), r.allows) }).WithContext(ctx).Should(BeTrue(), r.String())
+		}
+	})
+
+	It("reads only the Secrets that a Role names", func(ctx context.Context) {
+		for _, verb := range []string{"get", "list", "watch"} {
+			expectDenied(ctx, authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Resource: "secrets"})
+			expectDenied(ctx, authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Resource: "secrets", Name: "livesched-webhook-cert"})
+		}
+		var role rbacv1.Role
+		var binding rbacv1.RoleBinding
+		granted := manifests(filepath.Join(testcluster.Root(), "config", "extender-secret"))
+		Expect(errors.Join(convert(granted[0], &role), convert(granted[1], &binding))).To(Succeed())
+		role.Namespace, binding.Namespace = "default", "default"
+		Expect(role.Rules).To(HaveExactElements(HaveField("ResourceNames", []string{"gpu-extender-tls"})))
 		certificate, _, err := certutil.GenerateSelfSignedCertKey("extender.example", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
 		data := map[string][]byte{"ca.crt": certificate}
-		own := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "own"}, Data: data}
-		named := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "named"}, Data: data}
-		created := []client.Object{bound, binding, own, named}
-		create(ctx, created...)
-		DeferCleanup(func(ctx context.Context) {
-			for _, object := range created {
-				Expect(k8s.Delete(ctx, object)).To(Succeed())
-			}
-		})
-		expectAllowed(ctx, authorizationv1.ResourceAttributes{Namespace: "default", Verb: "watch", Resource: "secrets", Name: "named"})
+		named := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "gpu-extender-tls"}, Data: data}
+		createUntilEnd(ctx, &role, &binding, named)
+		expectAllowed(ctx, authorizationv1.ResourceAttributes{Namespace: "default", Verb: "watch", Resource: "secrets", Name: named.Name})
+		expectDenied(ctx, authorizationv1.ResourceAttributes{Namespace: "default", Verb: "watch", Resource: "secrets", Name: "another"})
 		policy := &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "extended"}}
-		for _, secret := range []*corev1.Secret{own, named} {
-			policy.Spec.Extenders = append(policy.Spec.Extenders, v1alpha1.Extender{
-				URLPrefix: "https://extender.example",
-				TLSConfig: &v1alpha1.ExtenderTLSConfig{SecretRef: &v1alpha1.SecretReference{Namespace: secret.Namespace, Name: secret.Name}},
-			})
-		}
+		policy.Spec.Extenders = []v1alpha1.Extender{{
+			URLPrefix: "https://extender.example",
+			TLSConfig: &v1alpha1.ExtenderTLSConfig{SecretRef: &v1alpha1.SecretReference{Namespace: named.Namespace, Name: named.Name}},
+		}}
 		create(ctx, policy)
 		Eventually(func(g Gomega) {
 			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(policy), policy)).To(Succeed())
 			g.Expect(policy.Status.Conditions).To(ContainElement(And(HaveField("Type", v1alpha1.ConditionAccepted), HaveField("Status", metav1.ConditionTrue))))
 		}).WithContext(ctx).Should(Succeed())
 	})
+
+	DescribeTable("cannot take over the cluster:", func(ctx context.Context, what authorizationv1.ResourceAttributes) { expectDenied(ctx, what) },
+		Entry("create pods", authorizationv1.ResourceAttributes{Namespace: "default", Verb: "create", Resource: "pods"}),
+		Entry("change pods", authorizationv1.ResourceAttributes{Namespace: "default", Verb: "update", Resource: "pods"}),
+		Entry("run commands in pods", authorizationv1.ResourceAttributes{Namespace: "default", Verb: "create", Resource: "pods", Subresource: "exec"}),
+		Entry("create workloads", authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "create", Group: "apps", Resource: "deployments"}),
+		Entry("change nodes", authorizationv1.ResourceAttributes{Verb: "patch", Resource: "nodes"}),
+		Entry("create tokens", authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "create", Resource: "serviceaccounts", Subresource: "token"}),
+		Entry("impersonate", authorizationv1.ResourceAttributes{Verb: "impersonate", Resource: "users", Name: "admin"}),
+		Entry("grant rights", authorizationv1.ResourceAttributes{Verb: "create", Group: rbacv1.GroupName, Resource: "clusterrolebindings"}),
+		Entry("change profiles", authorizationv1.ResourceAttributes{Verb: "update", Group: "livesched.io", Resource: "schedulerprofiles", Name: "mine"}),
+		Entry("create policies", authorizationv1.ResourceAttributes{Verb: "create", Group: "livesched.io", Resource: "schedulingpolicies"}),
+		Entry("intercept requests", authorizationv1.ResourceAttributes{Verb: "create", Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations"}),
+	)
+
+	It("creates its Lease if somebody deletes it", func(ctx context.Context) {
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "livesched"}}
+		Expect(k8s.Delete(ctx, lease)).To(Succeed())
+		Eventually(func() error { return k8s.Get(ctx, client.ObjectKeyFromObject(lease), lease) }).WithContext(ctx).Should(Succeed())
+	})
+
+	It("has used all of them, and nothing else", func(ctx context.Context) {
+		Expect(c.terminate()).To(BeNumerically("<", tolerated))
+		expectUsed(ctx, rights, began) // watches are in the audit log when they have ended
+		Expect(forbidden(account, began)).To(BeEmpty())
+		Expect(c.output.String()).NotTo(ContainSubstring("forbidden: User"))
+	})
 })
+
+// refuseBindings makes the API server refuse to bind pods whose names have a prefix, until the end
+// of the spec.
+func refuseBindings(ctx context.Context, prefix string) {
+	GinkgoHelper()
+	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "refuse-bindings"}}
+	policy.Spec.FailurePolicy = ptr.To(admissionregistrationv1.Fail)
+	policy.Spec.Validations = []admissionregistrationv1.Validation{{Expression: `!request.name.startsWith("` + prefix + `")`, Message: "no binding of this pod"}}
+	policy.Spec.MatchConstraints = &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
+		RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+			Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods/binding"}},
+		},
+	}}}
+	createUntilEnd(ctx, policy, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: policy.ObjectMeta,
+		Spec:       admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: policy.Name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}},
+	})
+	// The API server sees it with a delay. A pod that waits for no scheduler shows when.
+	pod := objects.Pod("default", prefix, "nobody", "1", "1Gi")
+	createUntilEnd(ctx, pod)
+	Eventually(func() error {
+		return k8s.SubResource("binding").Create(ctx, pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "none"}}, client.DryRunAll)
+	}).WithContext(ctx).Should(MatchError(ContainSubstring("no binding of this pod")))
+}
+
+// expectDenied checks that livesched's account does not have a permission.
+func expectDenied(ctx context.Context, what authorizationv1.ResourceAttributes) {
+	GinkgoHelper()
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: account, ResourceAttributes: &what}}
+	Expect(k8s.Create(ctx, review)).To(Succeed())
+	Expect(review.Status.Allowed).To(BeFalse(), "%+v", what)
+}
 
 // expectAllowed waits until livesched's account has a permission. The authorizer sees new
 // permissions with a delay.

@@ -82,6 +82,8 @@ var _ = BeforeSuite(func(ctx context.Context) {
 			"--audit-policy-file=" + policy, "--audit-log-path=" + auditLog,
 			// The limits of a small API server, which one client can reach.
 			"--max-requests-inflight=20", "--max-mutating-requests-inflight=10",
+			// For livesched's feature gate of the same name. This API is off by default.
+			"--feature-gates=DRADeviceTaintRules=true", "--runtime-config=resource.k8s.io/v1beta2=true",
 		},
 	})
 	Expect(err).NotTo(HaveOccurred())
