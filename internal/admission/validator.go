@@ -14,6 +14,13 @@
 //
 // Only a verdict denies a request. If there is no verdict, because the request cannot be decoded or
 // livesched cannot check it, the call fails (HTTP 500), and the webhook's failurePolicy applies.
+//
+// Anybody who reaches the port can send requests, and the scheduler runs in the same process. So
+// the parts of the webhook limit what requests can take:
+//
+//	Serve       connections, shared fairly by source address (listener.go), and their time
+//	Handler     the size of a request, reviews at the same time, and lines in the log
+//	Validator   one config.Resolve for a review, and a second one only to find out whom a change harms
 package admission
 
 import (
@@ -84,7 +91,7 @@ func (v *Validator) reviewProfile(ctx context.Context, request admission.Request
 	v.age(&after)
 	next := current
 	next.Profiles = replace(current.Profiles, after, func(p *v1alpha1.SchedulerProfile) string { return p.Name })
-	c := compare(config.Resolve(current), config.Resolve(next))
+	c := comparison{before: current, after: config.Resolve(next)}
 	return c.verdict("SchedulerProfile", after.Name, c.after.ProfileResults), nil
 }
 
@@ -107,7 +114,7 @@ func (v *Validator) reviewPolicy(ctx context.Context, request admission.Request)
 	v.age(&after)
 	next := current
 	next.Policies = replace(current.Policies, after, func(p *v1alpha1.SchedulingPolicy) string { return p.Name })
-	c := compare(config.Resolve(current), config.Resolve(next))
+	c := comparison{before: current, after: config.Resolve(next)}
 	return c.verdict("SchedulingPolicy", after.Name, c.after.PolicyResults), nil
 }
 

@@ -18,10 +18,12 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// comparison holds the resolutions without and with a change.
-type comparison struct{ before, after *config.Resolution }
-
-func compare(before, after *config.Resolution) comparison { return comparison{before, after} }
+// comparison holds the objects before a change, and what they resolve to after it. It resolves the
+// objects before the change only if it must: resolving is what a review costs.
+type comparison struct {
+	before config.Input
+	after  *config.Resolution
+}
 
 // verdict returns the response for the changed object, whose result is one of results.
 func (c comparison) verdict(kind, name string, results map[string]config.Result) admission.Response {
@@ -33,17 +35,38 @@ func (c comparison) verdict(kind, name string, results map[string]config.Result)
 	for _, problem := range slices.Concat(result.Obstacles, result.Warnings) {
 		warnings = append(warnings, problem.String())
 	}
-	warnings = append(warnings, c.newlyRejected("SchedulerProfile", kind, name, c.before.ProfileResults, c.after.ProfileResults)...)
-	warnings = append(warnings, c.newlyRejected("SchedulingPolicy", kind, name, c.before.PolicyResults, c.after.PolicyResults)...)
-	return admission.Allowed("").WithWarnings(warnings...)
+	return admission.Allowed("").WithWarnings(append(warnings, c.newlyRejected(kind, name)...)...)
 }
 
 // newlyRejected returns a warning for each other object that is no longer accepted.
-func (c comparison) newlyRejected(kind, changedKind, changed string, before, after map[string]config.Result) (warnings []string) {
-	for _, name := range slices.Sorted(maps.Keys(after)) {
-		itself := kind == changedKind && name == changed
-		if !itself && before[name].Accepted && !after[name].Accepted {
-			warnings = append(warnings, fmt.Sprintf("%s %q is no longer accepted with this change: %s", kind, name, after[name].Message))
+func (c comparison) newlyRejected(kind, name string) (warnings []string) {
+	profiles, policies := rejected(c.after.ProfileResults), rejected(c.after.PolicyResults)
+	if kind == "SchedulerProfile" {
+		delete(profiles, name)
+	} else {
+		delete(policies, name)
+	}
+	if len(profiles)+len(policies) == 0 {
+		return nil
+	}
+	before := config.Resolve(c.before)
+	return append(
+		noLongerAccepted("SchedulerProfile", before.ProfileResults, profiles),
+		noLongerAccepted("SchedulingPolicy", before.PolicyResults, policies)...)
+}
+
+// rejected returns the results that are not accepted.
+func rejected(results map[string]config.Result) map[string]config.Result {
+	rejected := maps.Clone(results)
+	maps.DeleteFunc(rejected, func(_ string, result config.Result) bool { return result.Accepted })
+	return rejected
+}
+
+// noLongerAccepted returns a warning for each rejected object that was accepted before.
+func noLongerAccepted(kind string, before, rejected map[string]config.Result) (warnings []string) {
+	for _, name := range slices.Sorted(maps.Keys(rejected)) {
+		if before[name].Accepted {
+			warnings = append(warnings, fmt.Sprintf("%s %q is no longer accepted with this change: %s", kind, name, rejected[name].Message))
 		}
 	}
 	return warnings

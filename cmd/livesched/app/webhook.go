@@ -9,7 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -18,6 +21,7 @@ import (
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
@@ -114,29 +118,56 @@ func addWebhook(mgr ctrl.Manager, client clientset.Interface, registered sets.Se
 	if !o.Enabled {
 		return nil
 	}
-	host, port, err := o.hostPort()
-	if err != nil {
+	if _, _, err := o.hostPort(); err != nil {
 		return err
 	}
-	options := webhook.Options{Host: host, Port: port, CertDir: o.CertDir}
-	options.TLSOpts = append(options.TLSOpts, func(c *tls.Config) {
-		c.MinVersion = tls.VersionTLS12
-		c.NextProtos = []string{"http/1.1"} // one request at a time is enough, and it ends when livesched does
-	})
+	var keeper *servingcert.Keeper
 	if o.CertDir == "" {
-		keeper, err := o.keeper(client)
-		if err != nil {
+		var err error
+		if keeper, err = o.keeper(client); err != nil {
 			return err
 		}
 		if err := mgr.Add(keeper); err != nil {
 			return err
 		}
-		options.TLSOpts = append(options.TLSOpts, func(c *tls.Config) { c.GetCertificate = keeper.GetCertificate })
 	}
 	validator := &admission.Validator{Reader: mgr.GetClient(), Scheme: mgr.GetScheme(), Registered: registered, Clock: clock.RealClock{}}
-	server := webhook.NewServer(options)
-	server.Register(admission.Path, validator.Handler())
-	return mgr.Add(everywhere(func(ctx context.Context) error { return keepServing(ctx, server) }))
+	handler := measured(validator.Handler())
+	return mgr.Add(everywhere(func(ctx context.Context) error {
+		return keepServing(ctx, func(ctx context.Context) error {
+			if keeper != nil {
+				return admission.Serve(ctx, o.BindAddress, handler, &tls.Config{GetCertificate: keeper.GetCertificate})
+			}
+			return serveWithFiles(ctx, o, handler)
+		})
+	}))
+}
+
+// measured returns the handler at its path, with controller-runtime's metrics of webhooks. Only
+// controller-runtime's server adds them. That server does not serve, because it cannot limit
+// connections.
+func measured(handler http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	webhook.NewServer(webhook.Options{WebhookMux: mux}).Register(admission.Path, handler)
+	return mux
+}
+
+// serveWithFiles serves with the certificate of the user, which it reads again when it changes.
+func serveWithFiles(ctx context.Context, o *WebhookOptions, handler http.Handler) error {
+	files, err := certwatcher.New(filepath.Join(o.CertDir, "tls.crt"), filepath.Join(o.CertDir, "tls.key"))
+	if err != nil {
+		return err
+	}
+	watching, cancel := context.WithCancel(ctx)
+	var watcher sync.WaitGroup
+	watcher.Go(func() {
+		if err := files.Start(watching); err != nil && watching.Err() == nil {
+			log.FromContext(ctx).Error(err, "Failed to watch the webhook's certificate; a new one takes effect after a restart")
+		}
+	})
+	defer watcher.Wait()
+	defer cancel()
+	return admission.Serve(ctx, o.BindAddress, handler, &tls.Config{GetCertificate: files.GetCertificate})
 }
 
 // keeper returns the keeper of the certificate.
@@ -156,11 +187,11 @@ func (o *WebhookOptions) keeper(client clientset.Interface) (*servingcert.Keeper
 	}, nil
 }
 
-// keepServing serves until ctx ends. It restarts a server that ends before, for instance because
-// the port is in use or the certificate does not exist yet.
-func keepServing(ctx context.Context, server webhook.Server) error {
+// keepServing serves until ctx ends. It serves again after a failure, for instance because the port
+// is in use or the certificate does not exist yet.
+func keepServing(ctx context.Context, serve func(context.Context) error) error {
 	for {
-		err := server.Start(ctx)
+		err := serve(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}

@@ -10,8 +10,11 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -169,6 +172,35 @@ var _ = Describe("The validating webhook, set up by config/webhook", Ordered, fu
 		Expect(strings.Count(both(), "Successfully acquired lease")).To(Equal(1))
 	})
 
+	It("keeps answering the API server in a flood of connections, without more memory", func(ctx context.Context) {
+		flood := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 66)}}
+		before := peakMemory(one)
+		var hostile []net.Conn
+		defer func() {
+			for _, conn := range hostile {
+				_ = conn.Close() // livesched may have closed it
+			}
+		}()
+		for i := range 1000 {
+			conn, err := flood.DialContext(ctx, "tcp", addresses[0])
+			Expect(err).NotTo(HaveOccurred())
+			hostile = append(hostile, conn)
+			if i%250 == 0 {
+				Expect(ask(ctx, addresses[0], brokenProfile("asked")).Allowed).To(BeFalse())
+			}
+		}
+		expectRejected(ctx, brokenProfile("refused-in-a-flood"))
+		// A connection takes 50 kB with its buffers and its goroutine.
+		Expect(peakMemory(one) - before).To(BeNumerically("<", 40<<20))
+	})
+
+	It("is asked again when it has too much to do", func(ctx context.Context) {
+		busy := busyWebhook(ctx)
+		call(ctx, busy.Listener.Addr().String())
+		DeferCleanup(func(ctx context.Context) { call(ctx, addresses[0]) })
+		Eventually(func() error { return k8s.Create(ctx, profile("asked-twice"), client.DryRunAll) }).WithContext(ctx).Should(MatchError(ContainSubstring("the second attempt")))
+	})
+
 	It("restores its authority when it is removed from the configuration", func(ctx context.Context) {
 		Eventually(func() error {
 			configuration := webhookConfiguration(ctx)
@@ -203,6 +235,8 @@ var _ = Describe("The validating webhook, set up by config/webhook", Ordered, fu
 	It("admits everything while no replica responds, and later changes that keep or mend a broken spec", func(ctx context.Context) {
 		Expect(one.terminate()).To(BeNumerically("<", tolerated))
 		Expect(other.terminate()).To(BeNumerically("<", tolerated))
+		// Watches are in the audit log when they have ended.
+		expectUsed(ctx, manifests(filepath.Join(testcluster.Root(), "config", "webhook")), began)
 		for _, c := range []*command{one, other} {
 			Expect(c.output.String()).NotTo(Or(ContainSubstring("PRIVATE KEY"), ContainSubstring("forbidden")))
 		}
@@ -229,6 +263,48 @@ var _ = Describe("The validating webhook, set up by config/webhook", Ordered, fu
 	})
 
 })
+
+// busyWebhook returns a server with livesched's certificate. It refuses the first attempt of each
+// review, as livesched does if it has too much to do, and denies the second one. It ends with the
+// spec.
+func busyWebhook(ctx context.Context) *httptest.Server {
+	GinkgoHelper()
+	secret := &corev1.Secret{}
+	Expect(k8s.Get(ctx, types.NamespacedName{Namespace: namespace, Name: "livesched-webhook-cert"}, secret)).To(Succeed())
+	certificate, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+	Expect(err).NotTo(HaveOccurred())
+	var asked sync.Map // by the UID of the review
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var review admissionv1.AdmissionReview
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		if _, before := asked.LoadOrStore(review.Request.UID, true); !before {
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "too many requests", http.StatusTooManyRequests)
+			return
+		}
+		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Result: &metav1.Status{Message: "the second attempt"}}
+		review.Request = nil
+		_ = json.NewEncoder(w).Encode(review)
+	}))
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
+	server.StartTLS()
+	DeferCleanup(server.Close)
+	return server
+}
+
+// peakMemory returns the most resident memory that a process has had.
+func peakMemory(c *command) (bytes int) {
+	GinkgoHelper()
+	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(c.cmd.Process.Pid), "status"))
+	Expect(err).NotTo(HaveOccurred())
+	_, peak, _ := strings.Cut(string(status), "VmHWM:")
+	_, err = fmt.Sscanf(peak, "%d kB", &bytes)
+	Expect(err).NotTo(HaveOccurred())
+	return bytes << 10
+}
 
 // brokenProfile returns a profile with two errors that the schema does not find.
 func brokenProfile(name string) *v1alpha1.SchedulerProfile {
