@@ -160,6 +160,10 @@ endurance: ## Reload 20 profiles RELOADS times while five pods for each reload a
 lint: $(GOLANGCI_LINT) ## Run the linters.
 	$(GOLANGCI_LINT) run ./...
 
+.PHONY: gosec
+gosec: $(GOLANGCI_LINT) ## Look for insecure code; .golangci.yml says what is excluded, and why.
+	$(GOLANGCI_LINT) run --enable-only gosec --tests=false ./api/... ./cmd/... ./controllers/... ./internal/...
+
 .PHONY: verify
 verify: $(CONTROLLER_GEN) $(CRD_REF_DOCS) $(KUSTOMIZE) ## Check that generated files and go.mod files are up to date and that config/ builds.
 	@KUSTOMIZE=$(KUSTOMIZE) hack/verify.sh
