@@ -107,7 +107,7 @@ var _ = Describe("After a restart", func() {
 	It("the Secrets of a last good policy are read again", func(ctx context.Context) {
 		certificate, _, err := certutil.GenerateSelfSignedCertKey("extender.example", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nowhere"}, Data: map[string][]byte{"ca.crt": certificate}}
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nowhere", Labels: map[string]string{v1alpha1.LabelSchedulingPolicy: "shared"}}, Data: map[string][]byte{"ca.crt": certificate}}
 		create(ctx, secret)
 		DeferCleanup(k8s.Delete, secret)
 		run := start()
@@ -418,7 +418,7 @@ var _ = Describe("A replica that becomes the leader", func() {
 	It("keeps the Secrets that it holds, although they have been deleted", func(ctx context.Context) {
 		certificate, _, err := certutil.GenerateSelfSignedCertKey("extender.example", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nowhere"}, Data: map[string][]byte{"ca.crt": certificate}}
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "nowhere", Labels: map[string]string{v1alpha1.LabelSchedulingPolicy: "shared"}}, Data: map[string][]byte{"ca.crt": certificate}}
 		shared := policy("shared", extended)
 		create(ctx, secret, shared)
 		change(ctx, mine, "policyRef: {name: shared}")

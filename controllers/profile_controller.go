@@ -72,6 +72,8 @@ type Config struct {
 	OwnLease types.NamespacedName
 	// Registered are the names of all plugins.
 	Registered sets.Set[string]
+	// AllowedHosts are the hosts that extenders may be at.
+	AllowedHosts config.AllowedHosts
 	// Clock stamps conditions, and times builds and their retries.
 	Clock clock.Clock
 }

@@ -92,7 +92,7 @@ func TestLastGoodSpecsOfAPolicyAreTheStoredAndTheAccepted(t *testing.T) {
 
 func TestStoredPoliciesHaveTheSecretsThatTheReplicaHolds(t *testing.T) {
 	secrets := func(ca string) map[types.NamespacedName]config.Secret {
-		return map[types.NamespacedName]config.Secret{someSecret: config.NewSecret(map[string][]byte{"ca.crt": []byte(ca)})}
+		return map[types.NamespacedName]config.Secret{someSecret: config.NewSecret(secretOf(ca))}
 	}
 	stored := func(generation int64) history.Revision {
 		return history.Revision{UID: "u", Generation: 1, Profile: &v1alpha1.SchedulerProfileSpec{}, Policy: &history.Policy{Name: "q", UID: "q", Generation: generation}}

@@ -13,12 +13,13 @@ import (
 // resolve resolves the objects into the profiles that are to run.
 func (r *ProfileReconciler) resolve(p *pass) {
 	p.resolution = config.Resolve(config.Input{
-		Profiles:   p.objects.profiles,
-		Policies:   p.objects.policies,
-		Secrets:    p.objects.secrets,
-		LastGood:   r.last.good,
-		Registered: r.Registered,
-		Last:       r.last.resolution,
+		Profiles:     p.objects.profiles,
+		Policies:     p.objects.policies,
+		Secrets:      p.objects.secrets,
+		LastGood:     r.last.good,
+		AllowedHosts: r.AllowedHosts,
+		Registered:   r.Registered,
+		Last:         r.last.resolution,
 	})
 	r.last.resolution = p.resolution
 	r.last.rejections = r.last.rejections.count(&p.objects, p.resolution)

@@ -18,6 +18,7 @@ import (
 	clientset "k8s.io/client-go/kubernetes"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/namedwatch"
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
@@ -111,7 +112,8 @@ func (w *secretWatches) start(name types.NamespacedName) *secretWatch {
 	return s
 }
 
-// onlyTLS removes everything but the TLS material from a Secret.
+// onlyTLS removes everything from a Secret but the TLS material and the label of the policy that
+// may use it.
 func onlyTLS(object any) (any, error) {
 	secret, ok := object.(*corev1.Secret)
 	if !ok {
@@ -121,6 +123,11 @@ func onlyTLS(object any) (any, error) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name, UID: secret.UID, ResourceVersion: secret.ResourceVersion},
 		Data:       map[string][]byte{},
 	}
+	policy, permitted := secret.Labels[v1alpha1.LabelSchedulingPolicy]
+	if !permitted {
+		return kept, nil // no policy may use it
+	}
+	kept.Labels = map[string]string{v1alpha1.LabelSchedulingPolicy: policy}
 	for _, key := range []string{config.SecretCA, config.SecretCertificate, config.SecretKey} {
 		if value, ok := secret.Data[key]; ok {
 			kept.Data[key] = value
@@ -151,5 +158,5 @@ func (s *secretWatch) read(ctx context.Context) (secret config.Secret, exists bo
 	if !exists {
 		return config.Secret{}, false
 	}
-	return config.NewSecret(object.(*corev1.Secret).Data), true
+	return config.NewSecret(object.(*corev1.Secret)), true
 }

@@ -24,6 +24,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/klog/v2"
 
+	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
@@ -31,8 +32,10 @@ var someSecret = types.NamespacedName{Namespace: "n", Name: "tls"}
 
 func secretOf(ca string) *corev1.Secret {
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: someSecret.Namespace, Name: someSecret.Name},
-		Data:       map[string][]byte{"ca.crt": []byte(ca), "password": []byte("sesame")},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: someSecret.Namespace, Name: someSecret.Name, Labels: map[string]string{v1alpha1.LabelSchedulingPolicy: "q", "app": "x"},
+		},
+		Data: map[string][]byte{"ca.crt": []byte(ca), "password": []byte("sesame")},
 	}
 }
 
@@ -53,13 +56,13 @@ func TestSecretIsCurrentAndReadOnlyWhileReferenced(t *testing.T) {
 		return w.read(t.Context(), sets.New(someSecret, types.NamespacedName{Namespace: "n", Name: "absent"}))
 	}
 	want := func(ca string) map[types.NamespacedName]config.Secret {
-		return map[types.NamespacedName]config.Secret{someSecret: config.NewSecret(map[string][]byte{"ca.crt": []byte(ca)})}
+		return map[types.NamespacedName]config.Secret{someSecret: config.NewSecret(secretOf(ca))}
 	}
 	if diff := cmp.Diff(want("one"), read()); diff != "" {
 		t.Fatalf("the first look (-want +got):\n%s", diff)
 	}
 	kept, _, err := w.watches[someSecret].informer.GetStore().GetByKey(someSecret.String())
-	if err != nil || len(kept.(*corev1.Secret).Data) != 1 {
+	if err != nil || len(kept.(*corev1.Secret).Data) != 1 || len(kept.(*corev1.Secret).Labels) != 1 {
 		t.Errorf("kept is %v, %v", kept, err)
 	}
 
@@ -137,7 +140,7 @@ func TestForbiddenSecretIsUnreadableUntilItIsPermitted(t *testing.T) {
 	g.Expect(changes.Load()).To(gomega.BeZero())
 	allowed.Store(true)
 	g.Eventually(changes.Load).Should(gomega.BeNumerically(">", 0))
-	g.Eventually(read).Should(gomega.Equal(config.NewSecret(secretOf("one").Data)))
+	g.Eventually(read).Should(gomega.Equal(config.NewSecret(secretOf("one"))))
 }
 
 func TestReadsOfSecretsAreBounded(t *testing.T) {
@@ -153,5 +156,18 @@ func TestReadsOfSecretsAreBounded(t *testing.T) {
 	cancel() // the same as after the deadline
 	if got := w.read(ctx, sets.New(someSecret))[someSecret]; !got.Equal(config.UnreadableSecret(errNoAnswer)) {
 		t.Errorf("got %v", got)
+	}
+}
+
+func TestASecretThatNoPolicyMayUseIsNotKept(t *testing.T) {
+	secret := secretOf("one")
+	delete(secret.Labels, v1alpha1.LabelSchedulingPolicy)
+	w, _ := watching(t, fake.NewClientset(secret))
+	if got := w.read(t.Context(), sets.New(someSecret)); !got[someSecret].Equal(config.Secret{}) {
+		t.Errorf("got %v", got)
+	}
+	kept, exists, err := w.watches[someSecret].informer.GetStore().GetByKey(someSecret.String())
+	if err != nil || !exists || len(kept.(*corev1.Secret).Data) != 0 {
+		t.Errorf("kept is %v, %v, %v", kept, exists, err)
 	}
 }

@@ -40,6 +40,12 @@ const (
 	// ReasonInvalidSecret (False): a Secret that an extender names has no TLS material, or invalid
 	// TLS material.
 	ReasonInvalidSecret = "InvalidSecret"
+	// ReasonSecretNotPermitted (False): a Secret that an extender names does not have the label
+	// that lets the policy use it.
+	ReasonSecretNotPermitted = "SecretNotPermitted"
+	// ReasonExtenderHostNotAllowed (False): livesched's flag --extender-allowed-hosts does not
+	// allow the URL of an extender.
+	ReasonExtenderHostNotAllowed = "ExtenderHostNotAllowed"
 )
 
 // Reasons of Programmed. With status False, ReasonInvalid means that the spec is not accepted and

@@ -7,6 +7,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// LabelSchedulingPolicy is the label of a Secret by which its owner lets a
+// SchedulingPolicy use it. Its value is the name of the policy. Without it, whoever
+// may write policies could make livesched present the client certificate of any
+// Secret that it can read to an extender of their choice.
+const LabelSchedulingPolicy = "livesched.io/scheduling-policy"
+
 // Extender is an HTTP service that takes part in the scheduling of pods.
 // livesched calls it only for the steps that have a verb.
 //
@@ -14,25 +20,32 @@ import (
 type Extender struct {
 	// urlPrefix is the URL of the extender. livesched appends a slash and the verb
 	// of the call to it. At most 2048 characters, beginning with http:// or
-	// https://.
+	// https://, without a user name, a password, a query or a fragment. The flag
+	// --extender-allowed-hosts of livesched limits the hosts, by default to HTTPS
+	// to names of Services, such as https://extender.example.svc:8443. livesched
+	// does not follow redirects.
 	// +required
 	// +kubebuilder:validation:MaxLength=2048
-	// +kubebuilder:validation:Pattern=`^https?://[^\s/]+`
+	// +kubebuilder:validation:Pattern=`^https?://[^\s/?#@]+(/[^\s?#]*)?$`
 	URLPrefix string `json:"urlPrefix"`
 
 	// filterVerb is the verb of the call that filters nodes. If unset, the
-	// extender filters no nodes.
+	// extender filters no nodes. A verb is a path such as filter or v1/filter:
+	// segments of letters, digits and -_.~ that do not begin with a dot.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_~-][A-Za-z0-9._~-]*(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$`
 	FilterVerb string `json:"filterVerb,omitempty"`
 
 	// preemptVerb is the verb of the call that can remove nodes and victims from
 	// the candidates of a preemption. If unset, the extender does not take part in
-	// preemption.
+	// preemption. The extender can name only victims on the node that have a lower
+	// priority than the pod.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_~-][A-Za-z0-9._~-]*(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$`
 	PreemptVerb string `json:"preemptVerb,omitempty"`
 
 	// prioritizeVerb is the verb of the call that scores nodes, from 0 to 10. If
@@ -40,6 +53,7 @@ type Extender struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_~-][A-Za-z0-9._~-]*(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$`
 	PrioritizeVerb string `json:"prioritizeVerb,omitempty"`
 
 	// weight is the factor for the scores of the extender. It must be greater than
@@ -55,6 +69,7 @@ type Extender struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_~-][A-Za-z0-9._~-]*(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$`
 	BindVerb string `json:"bindVerb,omitempty"`
 
 	// enableHTTPS makes the connection use TLS; urlPrefix must then begin with
@@ -78,13 +93,14 @@ type Extender struct {
 	// calls. Default: 5s.
 	//
 	// The value is a duration such as "500ms", "10s" or "1m30s", with the units h,
-	// m, s and ms, and longer than 0.
+	// m, s and ms, longer than 0 and at most 15s.
 	// +optional
 	// +kubebuilder:default="5s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(\.[0-9]{1,9})?(h|m|s|ms)){1,4}$`
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be longer than 0s"
+	// +kubebuilder:validation:XValidation:rule="duration(self) <= duration('15s')",message="must be at most 15s"
 	HTTPTimeout *metav1.Duration `json:"httpTimeout,omitempty"`
 
 	// nodeCacheCapable means that the extender keeps its own cache of nodes:
@@ -143,9 +159,12 @@ type ExtenderTLSConfig struct {
 	// secretRef references the Secret that holds the TLS material: `ca.crt` has
 	// the trusted CA certificates, `tls.crt` and `tls.key` have the client
 	// certificate and its key. The Secret can omit either. Without `ca.crt`,
-	// livesched trusts the CA certificates of its system. livesched watches the
+	// livesched trusts the CA certificates of its system. The Secret must have the
+	// label livesched.io/scheduling-policy with the name of this policy: its owner
+	// so lets the policy use it. livesched watches the
 	// Secret and applies changes at once; it needs the permission to read and
-	// watch it. If the Secret is missing or invalid, the policy is not accepted.
+	// watch it. If the Secret is missing, invalid or without the label, the policy
+	// is not accepted.
 	// +optional
 	SecretRef *SecretReference `json:"secretRef,omitempty"`
 }

@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -163,6 +164,26 @@ revisionHistoryLimit: 100
 			`spec.podMaxInUnschedulablePods: Invalid value: "0ms": must be longer than 0s`),
 		Entry("with an extender whose URL has no scheme", `extenders: [{urlPrefix: "localhost:8888"}]`,
 			`spec.extenders[0].urlPrefix in body should match`),
+		Entry("with an extender whose URL has a password", `extenders: [{urlPrefix: "https://me:secret@a"}]`,
+			`spec.extenders[0].urlPrefix in body should match`),
+		Entry("with an extender whose URL has a user", `extenders: [{urlPrefix: "https://me@a/b"}]`,
+			`spec.extenders[0].urlPrefix in body should match`),
+		Entry("with an extender whose URL has a query", `extenders: [{urlPrefix: "https://a/b?c"}]`,
+			`spec.extenders[0].urlPrefix in body should match`),
+		Entry("with an extender whose URL has a fragment", `extenders: [{urlPrefix: "https://a#b"}]`,
+			`spec.extenders[0].urlPrefix in body should match`),
+		Entry("with a verb that leaves the URL", `extenders: [{urlPrefix: "https://a/b", filterVerb: "../c"}]`,
+			`spec.extenders[0].filterVerb in body should match`),
+		Entry("with a verb that leaves the URL in the middle", `extenders: [{urlPrefix: "https://a/b", preemptVerb: "c/../../d"}]`,
+			`spec.extenders[0].preemptVerb in body should match`),
+		Entry("with a verb that is a URL", `extenders: [{urlPrefix: "https://a", weight: 1, prioritizeVerb: "http://b/c"}]`,
+			`spec.extenders[0].prioritizeVerb in body should match`),
+		Entry("with a verb that has a query", `extenders: [{urlPrefix: "https://a", bindVerb: "c?d=e"}]`,
+			`spec.extenders[0].bindVerb in body should match`),
+		Entry("with a verb that begins with a slash", `extenders: [{urlPrefix: "https://a", bindVerb: "/c"}]`,
+			`spec.extenders[0].bindVerb in body should match`),
+		Entry("with an extender that has a timeout above 15s", `extenders: [{urlPrefix: "http://a", httpTimeout: 15s1ms}]`,
+			`spec.extenders[0].httpTimeout: Invalid value: "15s1ms": must be at most 15s`),
 		Entry("with an extender that scores without a weight", `extenders: [{urlPrefix: "http://a", prioritizeVerb: score}]`,
 			`spec.extenders[0].weight: Invalid value: weight must be greater than 0 with a prioritizeVerb`),
 		Entry("with two extenders that bind", `extenders: [{urlPrefix: "http://a", bindVerb: bind}, {urlPrefix: "http://b", bindVerb: bind}]`,
@@ -222,5 +243,51 @@ revisionHistoryLimit: 100
 		columns, rows := table(ctx, "schedulingpolicies")
 		Expect(columns).To(Equal([]string{"Name", "Accepted", "Programmed", "Profiles", "Reason", "Programmed Reason", "Age"}))
 		Expect(rows).To(ContainElement(HaveExactElements("listed", "False", "False", `["binpack","spread"]`, "Invalid", "KeptLastGood", Not(BeEmpty()))))
+	})
+
+	// As after an update of the custom resource definitions.
+	It("that is stored and no longer allowed can be given a condition, and metadata", func(ctx context.Context) {
+		const spec = `extenders: [{urlPrefix: "https://me:secret@a", filterVerb: "../b", httpTimeout: 1h}]`
+		crd := &unstructured.Unstructured{}
+		crd.SetAPIVersion("apiextensions.k8s.io/v1")
+		crd.SetKind("CustomResourceDefinition")
+		respec := func(ctx context.Context, change func(spec map[string]any)) {
+			Eventually(func(g Gomega) {
+				g.Expect(k8s.Get(ctx, client.ObjectKey{Name: "schedulingpolicies.livesched.io"}, crd)).To(Succeed())
+				change(crd.Object)
+				g.Expect(k8s.Update(ctx, crd)).To(Succeed())
+			}).WithContext(ctx).Should(Succeed())
+		}
+		var strict map[string]any
+		respec(ctx, func(crd map[string]any) {
+			strict, _, _ = unstructured.NestedMap(crd, "spec")
+			version := crd["spec"].(map[string]any)["versions"].([]any)[0].(map[string]any)
+			fields, found, err := unstructured.NestedFieldNoCopy(version, "schema", "openAPIV3Schema", "properties", "spec", "properties", "extenders", "items", "properties")
+			Expect(found, err).To(BeTrue())
+			for _, name := range []string{"urlPrefix", "filterVerb", "httpTimeout"} {
+				field := fields.(map[string]any)[name].(map[string]any)
+				delete(field, "x-kubernetes-validations")
+				if name != "httpTimeout" {
+					delete(field, "pattern")
+				}
+			}
+		})
+		restore := func(ctx context.Context) {
+			respec(ctx, func(crd map[string]any) { crd["spec"] = strict })
+			Eventually(func() error { return k8s.Create(ctx, policy("refused", spec), client.DryRunAll) }).ShouldNot(Succeed())
+		}
+		DeferCleanup(restore)
+		Eventually(func() error { return create(ctx, policy("stored", spec)) }).WithContext(ctx).Should(Succeed())
+		restore(ctx)
+
+		object := &v1alpha1.SchedulingPolicy{}
+		Expect(k8s.Get(ctx, client.ObjectKey{Name: "stored"}, object)).To(Succeed())
+		object.Status.Conditions = []metav1.Condition{{
+			Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInvalid, Message: "no", LastTransitionTime: metav1.Now(),
+		}}
+		Expect(k8s.Status().Update(ctx, object)).To(Succeed())
+		labelled := stored(ctx, policy("stored", spec))
+		labelled.SetLabels(map[string]string{"a": "b"})
+		Expect(k8s.Update(ctx, labelled)).To(Succeed())
 	})
 })

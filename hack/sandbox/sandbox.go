@@ -130,7 +130,7 @@ func (s *sandbox) startLivesched(ctx context.Context) error {
 		return err
 	}
 	if err := s.applyAll(ctx, filepath.Join(s.root, "config", "rbac"), "role.yaml", "role_binding.yaml",
-		"revisions_role.yaml", "revisions_role_binding.yaml", "editor_role.yaml", "viewer_role.yaml"); err != nil {
+		"revisions_role.yaml", "revisions_role_binding.yaml", "policy_editor_role.yaml", "profile_editor_role.yaml", "viewer_role.yaml"); err != nil {
 		return err
 	}
 	s.out.printf("CRDs and roles of config/ are applied\n")

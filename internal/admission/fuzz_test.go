@@ -72,7 +72,7 @@ func FuzzReview(f *testing.F) {
 		if response == nil {
 			return
 		}
-		in := config.Input{SecretsUnknown: true, Registered: v.Registered}
+		in := config.Input{SecretsUnknown: true, AllowedHosts: v.AllowedHosts, Registered: v.Registered}
 		var result config.Result
 		var deleted bool
 		if isProfile {

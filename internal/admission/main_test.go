@@ -29,6 +29,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/admission"
+	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/plugins"
 	"github.com/livesched/livesched/test/leaks"
 )
@@ -76,7 +77,11 @@ func newValidator(tb testing.TB, present *objects) *admission.Validator {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return &admission.Validator{Reader: present, Scheme: scheme, Registered: sets.KeySet(registry), Clock: clocktesting.NewFakePassiveClock(now)}
+	allowed, err := config.ParseAllowedHosts(config.DefaultAllowedHosts())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return &admission.Validator{Reader: present, Scheme: scheme, Registered: sets.KeySet(registry), AllowedHosts: allowed, Clock: clocktesting.NewFakePassiveClock(now)}
 }
 
 // post posts a review and returns the response, nil if there is none, and the HTTP code.

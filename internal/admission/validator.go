@@ -58,6 +58,8 @@ type Validator struct {
 	Scheme *runtime.Scheme
 	// Registered are the names of all plugins.
 	Registered sets.Set[string]
+	// AllowedHosts are the hosts that extenders may be at.
+	AllowedHosts config.AllowedHosts
 	// Clock provides the creation time of new objects.
 	Clock clock.PassiveClock
 }
@@ -146,7 +148,7 @@ func (v *Validator) current(ctx context.Context) (config.Input, error) {
 	if err := v.Reader.List(ctx, &policies); err != nil {
 		return config.Input{}, fmt.Errorf("listing SchedulingPolicies: %w", err)
 	}
-	return config.Input{Profiles: profiles.Items, Policies: policies.Items, SecretsUnknown: true, Registered: v.Registered}, nil
+	return config.Input{Profiles: profiles.Items, Policies: policies.Items, SecretsUnknown: true, AllowedHosts: v.AllowedHosts, Registered: v.Registered}, nil
 }
 
 // age makes an object without a creation time the youngest: conflicts are resolved by age.

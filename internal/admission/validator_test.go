@@ -51,7 +51,7 @@ func brokenPolicy() v1alpha1.SchedulingPolicySpec {
 
 func withSecret() v1alpha1.SchedulingPolicySpec {
 	return v1alpha1.SchedulingPolicySpec{Extenders: []v1alpha1.Extender{{
-		URLPrefix: "https://gpu.example", FilterVerb: "f",
+		URLPrefix: "https://gpu.example.svc", FilterVerb: "f",
 		TLSConfig: &v1alpha1.ExtenderTLSConfig{SecretRef: &v1alpha1.SecretReference{Namespace: "n", Name: "s"}},
 	}}}
 }

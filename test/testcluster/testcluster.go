@@ -29,6 +29,7 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/livesched/app"
 	"github.com/livesched/livesched/internal/history"
+	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/test/controlplane"
 )
 
@@ -137,6 +138,7 @@ func Options() *app.Options {
 	}
 	o.MetricsBindAddress, o.HealthProbeBindAddress = "0", "0"
 	o.LeaderElect = false
+	o.ExtenderAllowedHosts = []string{config.AllHosts} // those of tests are at http://127.0.0.1
 	return o
 }
 

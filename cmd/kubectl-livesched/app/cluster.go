@@ -58,7 +58,7 @@ func (o *options) readCluster(ctx context.Context, documents []manifests.Documen
 		var secret corev1.Secret
 		switch err := c.Get(ctx, name, &secret); {
 		case err == nil:
-			cluster.Secrets[name] = config.NewSecret(secret.Data)
+			cluster.Secrets[name] = config.NewSecret(&secret)
 		case apierrors.IsForbidden(err):
 			cluster.SecretsUnknown = true
 		case !apierrors.IsNotFound(err):

@@ -12,6 +12,7 @@ import (
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/convert"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/validate"
+	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
 type convertOptions struct {
@@ -89,7 +90,8 @@ func (o *convertOptions) check(text []byte) (refused bool, err error) {
 	if err != nil {
 		return false, errors.Join(errors.New("the output cannot be parsed"), err)
 	}
-	report := validate.Check(documents, validate.Options{Registered: o.input.Registered})
+	// A remark names the hosts that need --extender-allowed-hosts.
+	report := validate.Check(documents, validate.Options{Registered: o.input.Registered, AllowedHosts: config.AnyHost()})
 	for i := range report.Objects {
 		object := &report.Objects[i]
 		for _, finding := range object.Findings {

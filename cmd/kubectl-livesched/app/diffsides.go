@@ -71,7 +71,7 @@ func (o *diffOptions) applied(ctx context.Context, p *past) (side, error) {
 
 // resolve resolves a profile with a policy, which may be nil.
 func (o *diffOptions) resolve(label string, profile *v1alpha1.SchedulerProfile, policy *v1alpha1.SchedulingPolicy) (side, error) {
-	input := config.Input{Profiles: []v1alpha1.SchedulerProfile{*profile}, Registered: o.registered, SecretsUnknown: true}
+	input := config.Input{Profiles: []v1alpha1.SchedulerProfile{*profile}, Registered: o.registered, SecretsUnknown: true, AllowedHosts: config.AnyHost()}
 	if policy != nil {
 		input.Policies = []v1alpha1.SchedulingPolicy{*policy}
 	}

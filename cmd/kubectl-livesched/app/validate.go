@@ -7,11 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/validate"
+	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
 type validateOptions struct {
@@ -20,6 +22,7 @@ type validateOptions struct {
 	recursive      bool
 	againstCluster bool
 	plugins        []string
+	hosts          []string
 	output         string
 }
 
@@ -41,6 +44,8 @@ func newValidate(shared *options) *cobra.Command {
 	addFilesFlags(command, &o.files, &o.recursive, "SchedulerProfiles and SchedulingPolicies")
 	command.Flags().BoolVar(&o.againstCluster, "against-cluster", false, "Take the objects of the cluster into account.")
 	addPluginsFlag(command, &o.plugins)
+	command.Flags().StringSliceVar(&o.hosts, strings.TrimPrefix(config.FlagAllowedHosts, "--"), config.DefaultAllowedHosts(),
+		"Hosts that extenders may be at: the value of livesched's flag of this name.")
 	addOutputFlag(command, &o.output, formatJSON, formatYAML)
 	return command
 }
@@ -49,6 +54,10 @@ func (o *validateOptions) run(ctx context.Context) error {
 	names, err := registered(o.plugins)
 	if err != nil {
 		return err
+	}
+	allowed, err := config.ParseAllowedHosts(o.hosts)
+	if err != nil {
+		return fmt.Errorf("%s: %w", config.FlagAllowedHosts, err)
 	}
 	documents, err := manifests.Read(o.files, o.recursive, o.In)
 	if err != nil {
@@ -60,7 +69,7 @@ func (o *validateOptions) run(ctx context.Context) error {
 			return err
 		}
 	}
-	report := validate.Check(documents, validate.Options{Registered: names, Cluster: cluster})
+	report := validate.Check(documents, validate.Options{Registered: names, AllowedHosts: allowed, Cluster: cluster})
 	if err := o.print(report); err != nil {
 		return err
 	}

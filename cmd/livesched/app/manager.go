@@ -30,6 +30,7 @@ import (
 	"github.com/livesched/livesched/internal/informers"
 	"github.com/livesched/livesched/internal/lease"
 	"github.com/livesched/livesched/internal/scheduler"
+	resolve "github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 	"github.com/livesched/livesched/internal/scheduler/plugins"
 )
@@ -135,6 +136,10 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	allowed, err := resolve.ParseAllowedHosts(o.ExtenderAllowedHosts)
+	if err != nil {
+		return nil, err
+	}
 	reconciler := controllers.New(controllers.Config{
 		Client:     mgr.GetClient(),
 		Kubernetes: kube,
@@ -148,6 +153,8 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		OwnLease:   o.lease(),
 		Registered: sets.KeySet(registry),
 		Clock:      o.Clock,
+
+		AllowedHosts: allowed,
 	})
 	if err := errors.Join(
 		mgr.Add(everywhere(sched.Start)),
@@ -155,7 +162,7 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		reconciler.SetupWithManager(mgr),
 		addChecks(mgr, sched, reconciler),
 		addEndpoints(mgr, sched, o),
-		addWebhook(mgr, kube, sets.KeySet(registry), &o.Webhook),
+		addWebhook(mgr, kube, sets.KeySet(registry), allowed, &o.Webhook),
 	); err != nil {
 		return nil, err
 	}

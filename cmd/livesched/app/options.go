@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -24,6 +25,7 @@ import (
 
 	"github.com/livesched/livesched/internal/scheduler"
 	"github.com/livesched/livesched/internal/scheduler/binding"
+	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 )
@@ -83,6 +85,9 @@ type Options struct {
 	// ProfileBuildTimeout limits the time for the build of one profile.
 	ProfileBuildTimeout time.Duration
 
+	// ExtenderAllowedHosts are the hosts that extenders may be at; see config.ParseAllowedHosts.
+	ExtenderAllowedHosts []string
+
 	// Webhook configures the validating webhook, which is off by default.
 	Webhook WebhookOptions
 	// FastPath is one of scheduler.FastPathOn, FastPathOff and FastPathVerify.
@@ -117,6 +122,7 @@ func NewOptions() *Options {
 		KubeAPIBurst:           2000,
 		MaxConcurrentBinds:     binding.DefaultLimit,
 		ProfileBuildTimeout:    profile.DefaultBuildTimeout,
+		ExtenderAllowedHosts:   config.DefaultAllowedHosts(),
 		Webhook:                newWebhookOptions(),
 		FastPath:               string(scheduler.FastPathOn),
 		TrimBoundPods:          true,
@@ -142,6 +148,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", o.KubeAPIBurst, "Number of requests to the API server that may briefly exceed --kube-api-qps, for each client.")
 	fs.IntVar(&o.MaxConcurrentBinds, "max-concurrent-binds", o.MaxConcurrentBinds, "Maximum number of pods that are bound at the same time. A higher value helps only if bindings are slow because of the latency to the API server.")
 	fs.DurationVar(&o.ProfileBuildTimeout, "profile-build-timeout", o.ProfileBuildTimeout, "Maximum time for the build of one profile, including the first list of informers that the profile adds.")
+	fs.StringSliceVar(&o.ExtenderAllowedHosts, strings.TrimPrefix(config.FlagAllowedHosts, "--"), o.ExtenderAllowedHosts, `Hosts that extenders may be at: names such as scheduler.example.com, all names below a domain such as *.example.com, and IP addresses, each with an optional port. Only HTTPS is allowed, unless an entry begins with http://, such as http://127.0.0.1:8888, which allows both. The default is the names of Services. "off" allows HTTP and HTTPS to any host. Policies with other extenders are not accepted.`)
 	o.Webhook.addFlags(fs)
 	fs.StringVar(&o.FastPath, "fast-path", o.FastPath, `How livesched makes decisions. The decisions are the same in all modes. "on" keeps the answers of plugins and asks again only where something has changed, "off" asks every plugin about every node for every pod, "verify" does both, uses the result of "off", and counts the differences.`)
 	fs.Var(&o.FastPathMemoryLimit, "fast-path-memory-limit", "Maximum memory for the answers of plugins that the fast path keeps, such as 512Mi. Beyond it, livesched evicts those about classes of pods that it has not seen for a while. 0 means an eighth of GOMEMLIMIT, but at least 128Mi.")
@@ -177,6 +184,9 @@ func (o *Options) Validate() error {
 	}
 	if limit := &o.FastPathMemoryLimit; limit.Sign() != 0 && limit.Cmp(minFastPathMemory) < 0 {
 		errs = append(errs, fmt.Errorf("--fast-path-memory-limit=%s: must be 0, or at least %s", limit, &minFastPathMemory))
+	}
+	if _, err := config.ParseAllowedHosts(o.ExtenderAllowedHosts); err != nil {
+		errs = append(errs, fmt.Errorf("%s: %w", config.FlagAllowedHosts, err))
 	}
 	if o.Profiling && o.MetricsBindAddress == "0" {
 		errs = append(errs, errors.New("--profiling: requires the metrics server, which --metrics-bind-address=0 turns off"))

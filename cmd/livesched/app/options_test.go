@@ -44,6 +44,7 @@ func TestFlags(t *testing.T) {
 		"profile-build-timeout":       "30s",
 		"profiling":                   "false",
 		"contention-profiling":        "false",
+		"extender-allowed-hosts":      "[*.svc,*.svc.cluster.local]",
 		"webhook":                     "false",
 		"webhook-bind-address":        ":9443",
 		"webhook-cert-dir":            "",

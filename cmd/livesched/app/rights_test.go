@@ -333,13 +333,15 @@ var _ = Describe("livesched with only the permissions of config/rbac", Ordered, 
 		certificate, _, err := certutil.GenerateSelfSignedCertKey("extender.example", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
 		data := map[string][]byte{"ca.crt": certificate}
-		named := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "gpu-extender-tls"}, Data: data}
+		named := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: "gpu-extender-tls", Labels: map[string]string{v1alpha1.LabelSchedulingPolicy: "extended"},
+		}, Data: data}
 		createUntilEnd(ctx, &role, &binding, named)
 		expectAllowed(ctx, authorizationv1.ResourceAttributes{Namespace: "default", Verb: "watch", Resource: "secrets", Name: named.Name})
 		expectDenied(ctx, authorizationv1.ResourceAttributes{Namespace: "default", Verb: "watch", Resource: "secrets", Name: "another"})
 		policy := &v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: "extended"}}
 		policy.Spec.Extenders = []v1alpha1.Extender{{
-			URLPrefix: "https://extender.example",
+			URLPrefix: "https://extender.example.svc",
 			TLSConfig: &v1alpha1.ExtenderTLSConfig{SecretRef: &v1alpha1.SecretReference{Namespace: named.Namespace, Name: named.Name}},
 		}}
 		create(ctx, policy)

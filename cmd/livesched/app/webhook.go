@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/livesched/livesched/internal/admission"
+	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/servingcert"
 )
 
@@ -114,7 +115,7 @@ func (o *WebhookOptions) namespace() (string, error) {
 // addWebhook serves the webhook on every replica. A failure of the webhook does not end the
 // manager: without the webhook, the API server admits every change, and the controller reports
 // errors.
-func addWebhook(mgr ctrl.Manager, client clientset.Interface, registered sets.Set[string], o *WebhookOptions) error {
+func addWebhook(mgr ctrl.Manager, client clientset.Interface, registered sets.Set[string], allowed config.AllowedHosts, o *WebhookOptions) error {
 	if !o.Enabled {
 		return nil
 	}
@@ -131,7 +132,7 @@ func addWebhook(mgr ctrl.Manager, client clientset.Interface, registered sets.Se
 			return err
 		}
 	}
-	validator := &admission.Validator{Reader: mgr.GetClient(), Scheme: mgr.GetScheme(), Registered: registered, Clock: clock.RealClock{}}
+	validator := &admission.Validator{Reader: mgr.GetClient(), Scheme: mgr.GetScheme(), Registered: registered, AllowedHosts: allowed, Clock: clock.RealClock{}}
 	handler := measured(validator.Handler())
 	return mgr.Add(everywhere(func(ctx context.Context) error {
 		return keepServing(ctx, func(ctx context.Context) error {

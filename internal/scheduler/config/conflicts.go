@@ -84,7 +84,7 @@ func (r *resolver) resolveGood(objectName string, good GoodProfile) *Profile {
 		policy = good.Policy.pinned(r.input.Secrets)
 		good.Policy = &policy
 	}
-	b, found := r.resolvePolicy(&policy.Spec, policy.Secrets)
+	b, found := r.resolvePolicy(policy.Name, &policy.Spec, policy.Secrets)
 	if len(found) > 0 {
 		return nil
 	}

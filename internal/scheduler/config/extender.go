@@ -5,6 +5,7 @@ package config
 
 import (
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -19,8 +20,16 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
-// defaultHTTPTimeout bounds a call to an extender, the same as in the API schema.
-const defaultHTTPTimeout = 5 * time.Second
+const (
+	// defaultHTTPTimeout bounds a call to an extender, the same as in the API schema.
+	defaultHTTPTimeout = 5 * time.Second
+	// MaxHTTPTimeout is the longest timeout of a call, the same as in the API schema. The
+	// scheduling of all pods waits for a call.
+	MaxHTTPTimeout = 15 * time.Second
+)
+
+// verbPattern is that of the API schema: path segments that do not begin with a dot.
+var verbPattern = regexp.MustCompile(`^[A-Za-z0-9_~-][A-Za-z0-9._~-]*(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$`)
 
 // Extender is a resolved extender. It is immutable.
 type Extender struct {
@@ -127,7 +136,9 @@ func secretsOf(spec *v1alpha1.SchedulingPolicySpec, all map[types.NamespacedName
 // (pkg/scheduler/apis/config/validation), and also for errors that would otherwise appear only when
 // an extender is called. Ignorable extenders come last; otherwise the order stays. ignored are the
 // resources that are left to extenders.
-func resolveExtenders(specs []v1alpha1.Extender, secrets map[types.NamespacedName]Secret, path *field.Path, found *problems) (extenders []Extender, ignored []string) {
+func (r *resolver) resolveExtenders(
+	policy string, specs []v1alpha1.Extender, secrets map[types.NamespacedName]Secret, path *field.Path, found *problems,
+) (extenders []Extender, ignored []string) {
 	binder := -1
 	managed := sets.New[string]()
 	for i := range specs {
@@ -142,9 +153,13 @@ func resolveExtenders(specs []v1alpha1.Extender, secrets map[types.NamespacedNam
 			Timeout:          positive(spec.HTTPTimeout, defaultHTTPTimeout, path.Child("httpTimeout"), found),
 			NodeCacheCapable: spec.NodeCacheCapable,
 			Ignorable:        spec.Ignorable,
-			TLS:              resolveTLS(spec, secrets, path, found),
+			TLS:              resolveTLS(policy, spec, secrets, path, found),
 		}
-		checkURL(spec, path, found)
+		if e.Timeout > MaxHTTPTimeout {
+			found.add(v1alpha1.ReasonInvalid, path.Child("httpTimeout"), "must be at most %v, is %v: the scheduling of all pods waits for a call", MaxHTTPTimeout, e.Timeout)
+		}
+		checkVerbs(spec, path, found)
+		r.checkURL(spec, path, found)
 		if spec.PrioritizeVerb != "" && spec.Weight <= 0 {
 			found.add(v1alpha1.ReasonInvalid, path.Child("weight"), "must be greater than 0 with a prioritizeVerb, is %d", spec.Weight)
 		}
@@ -190,15 +205,21 @@ func checkManagedResource(name string, managed sets.Set[string], path *field.Pat
 	}
 }
 
-// checkURL checks that every verb makes a valid URL, and that the scheme matches the TLS settings.
-func checkURL(spec *v1alpha1.Extender, path *field.Path, found *problems) {
+// checkVerbs checks that every verb is a path below the URL: it must not lead to another one.
+func checkVerbs(spec *v1alpha1.Extender, path *field.Path, found *problems) {
 	for _, verb := range []struct{ field, name string }{
 		{"filterVerb", spec.FilterVerb}, {"preemptVerb", spec.PreemptVerb}, {"prioritizeVerb", spec.PrioritizeVerb}, {"bindVerb", spec.BindVerb},
 	} {
-		if _, err := url.Parse("http://host/" + verb.name); err != nil {
-			found.add(v1alpha1.ReasonInvalid, path.Child(verb.field), "%q cannot be part of a URL", verb.name)
+		if verb.name != "" && !verbPattern.MatchString(verb.name) {
+			found.add(v1alpha1.ReasonInvalid, path.Child(verb.field), "%q is not a path such as filter or v1/filter: "+
+				"segments of letters, digits and -_.~ that do not begin with a dot, separated by single slashes", verb.name)
 		}
 	}
+}
+
+// checkURL checks that the URL is one to which verbs can be appended, that the operator allows its
+// host, and that the scheme matches the TLS settings.
+func (r *resolver) checkURL(spec *v1alpha1.Extender, path *field.Path, found *problems) {
 	tlsPath, path := path.Child("tlsConfig"), path.Child("urlPrefix")
 	prefix, err := url.Parse(spec.URLPrefix)
 	switch {
@@ -209,18 +230,23 @@ func checkURL(spec *v1alpha1.Extender, path *field.Path, found *problems) {
 		found.add(v1alpha1.ReasonInvalid, path, `must begin with http:// or https://`)
 	case prefix.Hostname() == "":
 		found.add(v1alpha1.ReasonInvalid, path, "must name a host")
+	case prefix.User != nil:
+		found.add(v1alpha1.ReasonInvalid, path, "must not have a user name or a password, which everyone who can read the policy can read: use a client certificate in tlsConfig.secretRef")
 	case prefix.RawQuery != "" || prefix.ForceQuery || prefix.Fragment != "":
 		found.add(v1alpha1.ReasonInvalid, path, "must not have a query or a fragment: verbs are appended to it")
 	case spec.EnableHTTPS && prefix.Scheme != "https":
 		found.add(v1alpha1.ReasonInvalid, path, "must begin with https:// if enableHTTPS is set")
 	case spec.TLSConfig != nil && prefix.Scheme != "https":
 		found.add(v1alpha1.ReasonInvalid, tlsPath, "has no effect on a urlPrefix that begins with http://")
+	case !r.input.AllowedHosts.Allows(prefix):
+		found.add(v1alpha1.ReasonExtenderHostNotAllowed, path, "livesched's flag %s does not allow %s://%s; it allows %s",
+			FlagAllowedHosts, prefix.Scheme, prefix.Host, r.input.AllowedHosts.describe())
 	}
 }
 
 // resolveTLS returns the TLS settings of an extender. With enableHTTPS and no tlsConfig nothing is
 // verified, as in kube-scheduler.
-func resolveTLS(spec *v1alpha1.Extender, secrets map[types.NamespacedName]Secret, path *field.Path, found *problems) ExtenderTLS {
+func resolveTLS(policy string, spec *v1alpha1.Extender, secrets map[types.NamespacedName]Secret, path *field.Path, found *problems) ExtenderTLS {
 	if spec.TLSConfig == nil {
 		return ExtenderTLS{Insecure: spec.EnableHTTPS}
 	}
@@ -235,7 +261,7 @@ func resolveTLS(spec *v1alpha1.Extender, secrets map[types.NamespacedName]Secret
 		found.add(v1alpha1.ReasonSecretNotFound, path, "Secret %q does not exist in namespace %q", ref.Name, ref.Namespace)
 		return resolved
 	}
-	if reason, problem := secret.problem(); problem != "" {
+	if reason, problem := secret.problem(policy); problem != "" {
 		found.add(reason, path, "Secret %q in namespace %q %s", ref.Name, ref.Namespace, problem)
 		return resolved
 	}

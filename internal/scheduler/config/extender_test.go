@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr/funcr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	certutil "k8s.io/client-go/util/cert"
@@ -90,7 +92,7 @@ func TestRandomExtendersAreAcceptedAsInKubeScheduler(t *testing.T) {
 		want := validation.ValidateKubeSchedulerConfiguration(configuration)
 		policy := v1alpha1.SchedulingPolicy{Spec: v1alpha1.SchedulingPolicySpec{Extenders: extenders}}
 		policy.Name = "default"
-		resolution := config.Resolve(config.Input{Policies: []v1alpha1.SchedulingPolicy{policy}, Registered: registered()})
+		resolution := config.Resolve(config.Input{AllowedHosts: config.AnyHost(), Policies: []v1alpha1.SchedulingPolicy{policy}, Registered: registered()})
 		result := resolution.PolicyResults["default"]
 		if result.Accepted != (want == nil) {
 			text, _ := json.Marshal(extenders)
@@ -168,11 +170,11 @@ func TestARevisionDependsOnTheSecretsOfItsExtenders(t *testing.T) {
 		plain    = `extenders: [{urlPrefix: "https://a"}]`
 	)
 	revision := func(policy string, secret config.Secret) string {
-		in := parseText(t, profileText("p", ``), policyText("default", policy))
+		in := parseText(t, profileText("p", `policyRef: {name: q}`), policyText("q", policy))
 		in.Secrets = map[types.NamespacedName]config.Secret{{Namespace: "tls", Name: "tls"}: secret}
 		resolution := config.Resolve(in)
-		if !resolution.PolicyResults["default"].Accepted {
-			t.Fatal(resolution.PolicyResults["default"].Message)
+		if !resolution.PolicyResults["q"].Accepted {
+			t.Fatal(resolution.PolicyResults["q"].Message)
 		}
 		return resolution.Profiles["p"].Revision
 	}
@@ -217,7 +219,10 @@ func TestLastGoodPolicyFromBeforeARestartUsesCurrentSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in.Secrets = map[types.NamespacedName]config.Secret{name: config.NewSecret(map[string][]byte{"ca.crt": certificate, "tls.crt": certificate, "tls.key": key})}
+	in.Secrets = map[types.NamespacedName]config.Secret{name: config.NewSecret(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1alpha1.LabelSchedulingPolicy: "default"}},
+		Data:       map[string][]byte{"ca.crt": certificate, "tls.crt": certificate, "tls.key": key},
+	})}
 	first := config.Resolve(in)
 	if got := first.Profiles["p"]; got == nil || got.PolicyGeneration != 1 || len(got.Extenders) != 1 || got.Extenders[0].TLS.Secret == nil {
 		t.Fatalf("resolved %+v", got)

@@ -106,7 +106,7 @@ func compare(t *testing.T, file string, got []byte) {
 // parseObjects reads SchedulerProfiles, SchedulingPolicies and Secrets. If the text has no UID, it
 // sets one; if it has no generation, it sets 1.
 func parseObjects(text []byte) (config.Input, error) {
-	var in config.Input
+	in := config.Input{AllowedHosts: config.AnyHost()}
 	for _, document := range bytes.Split(append([]byte("\n"), text...), []byte("\n---")) {
 		if len(bytes.TrimSpace(document)) == 0 {
 			continue
@@ -141,14 +141,14 @@ func parseObjects(text []byte) (config.Input, error) {
 			if err := yaml.UnmarshalStrict(document, &secret); err != nil {
 				return in, err
 			}
-			data := map[string][]byte{}
+			secret.Data = map[string][]byte{}
 			for key, value := range secret.StringData {
-				data[key] = []byte(value)
+				secret.Data[key] = []byte(value)
 			}
 			if in.Secrets == nil {
 				in.Secrets = map[types.NamespacedName]config.Secret{}
 			}
-			in.Secrets[types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name}] = config.NewSecret(data)
+			in.Secrets[types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name}] = config.NewSecret(&secret)
 		default:
 			return in, fmt.Errorf("kind %q", header.Kind)
 		}

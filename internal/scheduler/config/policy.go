@@ -62,9 +62,9 @@ type base struct {
 	ignoredResources []string
 }
 
-// resolvePolicy checks the spec of a policy and resolves it, with the Secrets that it names. The
-// base is usable only if no problems were found.
-func (r *resolver) resolvePolicy(spec *v1alpha1.SchedulingPolicySpec, secrets map[types.NamespacedName]Secret) (*base, problems) {
+// resolvePolicy checks the spec of the named policy and resolves it, with the Secrets that the spec
+// names. The base is usable only if no problems were found.
+func (r *resolver) resolvePolicy(name string, spec *v1alpha1.SchedulingPolicySpec, secrets map[types.NamespacedName]Secret) (*base, problems) {
 	var found problems
 	path := field.NewPath("spec")
 	b := &base{
@@ -88,7 +88,7 @@ func (r *resolver) resolvePolicy(spec *v1alpha1.SchedulingPolicySpec, secrets ma
 			found.add(v1alpha1.ReasonInvalid, path.Child("parallelism"), "must be 1 or more, is %d", b.parallelism)
 		}
 	}
-	b.extenders, b.ignoredResources = resolveExtenders(spec.Extenders, secrets, path.Child("extenders"), &found)
+	b.extenders, b.ignoredResources = r.resolveExtenders(name, spec.Extenders, secrets, path.Child("extenders"), &found)
 	if spec.QueueSort != nil {
 		b.queueSort = r.policyQueueSort(spec.QueueSort, path.Child("queueSort"), &found)
 	}

@@ -28,11 +28,13 @@ type Input struct {
 	// exist and to be valid. Then the field Secrets is ignored, and revisions that depend on a
 	// Secret differ from those that run.
 	SecretsUnknown bool
+	// AllowedHosts are the hosts that extenders may be at. The zero value allows none.
+	AllowedHosts AllowedHosts
 	// LastGood replaces invalid specs. The zero value means that nothing has run yet.
 	LastGood LastGood
 	// Registered holds the names of the registered plugins.
 	Registered sets.Set[string]
-	// Last is an earlier resolution, with the same Registered, or nil. What it found about objects
+	// Last is an earlier resolution, with the same Registered and AllowedHosts, or nil. What it found about objects
 	// of the same UID and generation is used again, so that the cost depends on what has changed.
 	// It makes no difference to the result.
 	Last *Resolution
@@ -175,7 +177,7 @@ func Resolve(in Input) *Resolution {
 		r.defaults, r.noPolicy = in.Last.resolver.defaults, in.Last.resolver.noPolicy
 	} else {
 		r.defaults = upstreamDefaults()
-		base, _ := r.resolvePolicy(&v1alpha1.SchedulingPolicySpec{}, nil) // an empty spec has no problems
+		base, _ := r.resolvePolicy(DefaultPolicyName, &v1alpha1.SchedulingPolicySpec{}, nil) // an empty spec has no problems
 		r.noPolicy = &policy{base: base}
 	}
 	if in.SecretsUnknown {
@@ -218,7 +220,7 @@ func (r *resolver) resolvePolicyObject(object *v1alpha1.SchedulingPolicy) {
 	p := &policy{result: Result{Generation: object.Generation, Accepted: true, Reason: v1alpha1.ReasonAccepted, Message: "The spec is valid"}}
 	r.policies[object.Name] = p
 
-	resolved, found := r.resolvePolicy(&object.Spec, r.input.Secrets)
+	resolved, found := r.resolvePolicy(object.Name, &object.Spec, r.input.Secrets)
 	if own, _ := found.divide(); len(own) == 0 {
 		p.result.Warnings = policyWarnings(&object.Spec)
 	}
@@ -243,7 +245,7 @@ func (r *resolver) resolvePolicyObject(object *v1alpha1.SchedulingPolicy) {
 	r.out.remembered.Policies[object.Name] = last
 	for i := range last {
 		good := last[i].pinned(r.input.Secrets)
-		if resolved, found := r.resolvePolicy(&good.Spec, good.Secrets); len(found) == 0 {
+		if resolved, found := r.resolvePolicy(good.Name, &good.Spec, good.Secrets); len(found) == 0 {
 			p.base, p.good, p.result.KeptLastGood = resolved, &good, true
 			last[i] = good
 			return

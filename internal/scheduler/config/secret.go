@@ -15,6 +15,9 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/livesched/livesched/api/v1alpha1"
 )
 
@@ -29,14 +32,23 @@ const (
 // its content: printed, logged or marshalled it is a fingerprint of its certificates.
 type Secret struct {
 	ca, cert, key []byte
-	unreadable    string
+	// policy is the name of the policy that may use the Secret.
+	policy     string
+	unreadable string
 	// assumed means that the Secret was not read and is assumed to be valid.
 	assumed bool
 }
 
-// NewSecret returns the TLS material in the data of a Secret.
-func NewSecret(data map[string][]byte) Secret {
-	return Secret{ca: bytes.Clone(data[SecretCA]), cert: bytes.Clone(data[SecretCertificate]), key: bytes.Clone(data[SecretKey])}
+// NewSecret returns the TLS material of a Secret. A Secret that no policy may use has none.
+func NewSecret(secret *corev1.Secret) Secret {
+	policy, data := secret.Labels[v1alpha1.LabelSchedulingPolicy], secret.Data
+	if policy == "" {
+		return Secret{}
+	}
+	return Secret{
+		ca: bytes.Clone(data[SecretCA]), cert: bytes.Clone(data[SecretCertificate]), key: bytes.Clone(data[SecretKey]),
+		policy: policy,
+	}
 }
 
 // UnreadableSecret returns a Secret that could not be read.
@@ -64,14 +76,19 @@ func (s *Secret) ClientCertificates() ([]tls.Certificate, error) {
 	return []tls.Certificate{pair}, nil
 }
 
-// problem returns why the Secret cannot be used, as the end of a sentence about it. It does not
-// include errors of parsers: they may quote the content.
-func (s *Secret) problem() (reason, problem string) {
+// problem returns why a policy cannot use the Secret, as the end of a sentence about it. It does
+// not include errors of parsers: they may quote the content.
+func (s *Secret) problem(policy string) (reason, problem string) {
 	switch {
 	case s.assumed:
 		return "", ""
 	case s.unreadable != "":
 		return v1alpha1.ReasonSecretNotReadable, "cannot be read: " + s.unreadable
+	case s.policy != policy && len(policy) > validation.LabelValueMaxLength:
+		return v1alpha1.ReasonSecretNotPermitted, fmt.Sprintf("cannot be used by a policy whose name is longer than %d characters: "+
+			"the Secret must name the policy in its label %s", validation.LabelValueMaxLength, v1alpha1.LabelSchedulingPolicy)
+	case s.policy != policy:
+		return v1alpha1.ReasonSecretNotPermitted, fmt.Sprintf("does not have the label %s=%s, by which its owner lets this policy use it", v1alpha1.LabelSchedulingPolicy, policy)
 	case len(s.ca)+len(s.cert)+len(s.key) == 0:
 		return v1alpha1.ReasonInvalidSecret, fmt.Sprintf("has none of %s, %s and %s", SecretCA, SecretCertificate, SecretKey)
 	case len(s.ca) > 0 && !certificates(s.ca):
@@ -128,9 +145,9 @@ func (s *Secret) fingerprint() string {
 	return hex.EncodeToString(hash.Sum(nil))
 }
 
-// Equal reports whether two Secrets have the same content.
+// Equal reports whether two Secrets have the same content, for the same policy.
 func (s Secret) Equal(other Secret) bool {
-	return s.unreadable == other.unreadable && bytes.Equal(s.ca, other.ca) && bytes.Equal(s.cert, other.cert) && bytes.Equal(s.key, other.key)
+	return s.unreadable == other.unreadable && s.policy == other.policy && bytes.Equal(s.ca, other.ca) && bytes.Equal(s.cert, other.cert) && bytes.Equal(s.key, other.key)
 }
 
 // MarshalJSON writes the fingerprint, which is part of revisions.

@@ -21,9 +21,6 @@ import (
 
 // Valid values beyond these get a warning.
 const (
-	// longHTTPTimeout is a quarter of the time after which a scheduling cycle counts as stuck and
-	// livesched as unhealthy.
-	longHTTPTimeout = 30 * time.Second
 	// longBackoff is how long a pod waits by default for an event before it is retried without one,
 	// and thirty times the default cap on its backoff.
 	longBackoff = 5 * time.Minute
@@ -65,15 +62,9 @@ func extenderWarnings(spec *v1alpha1.Extender, path *field.Path, found *problems
 	if spec.Weight != 0 && spec.PrioritizeVerb == "" {
 		found.warn(path.Child("weight"), "has no effect without a prioritizeVerb")
 	}
-	if spec.HTTPTimeout != nil && spec.HTTPTimeout.Duration > longHTTPTimeout && (spec.FilterVerb != "" || spec.PrioritizeVerb != "" || spec.PreemptVerb != "") {
-		found.warn(path.Child("httpTimeout"), "one call of this extender can delay the scheduling of all pods by up to %v; livesched is restarted when one scheduling attempt takes 2m0s", spec.HTTPTimeout.Duration)
-	}
 	prefix, err := url.Parse(spec.URLPrefix)
 	if err != nil {
 		return
-	}
-	if _, set := prefix.User.Password(); set {
-		found.warn(path.Child("urlPrefix"), "contains a password, which everyone who can read the policy can read")
 	}
 	switch {
 	case prefix.Scheme == "http" && !local(prefix.Hostname()):

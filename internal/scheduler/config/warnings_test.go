@@ -124,9 +124,6 @@ func TestPolicyWarnings(t *testing.T) {
 		{"an extender elsewhere over TLS", extender(`urlPrefix: "https://gpu.example"`), nil},
 		{"a certificate that is not verified", extender(`urlPrefix: "https://gpu.example", tlsConfig: {insecure: true}`), []warned{{"spec.extenders[0].tlsConfig.insecure", "not verified"}}},
 		{"a certificate that is not verified, as in kube-scheduler", extender(`urlPrefix: "https://gpu.example", enableHTTPS: true`), []warned{{"spec.extenders[0].enableHTTPS", "not verified"}}},
-		{"a password", extender(`urlPrefix: "https://me:secret@gpu.example"`), []warned{{"spec.extenders[0].urlPrefix", "password"}}},
-		{"a long wait", policyText("q", `extenders: [{urlPrefix: "https://gpu.example", filterVerb: f, httpTimeout: 31s}]`), []warned{{"spec.extenders[0].httpTimeout", "up to 31s"}}},
-		{"a long wait of a binding alone", policyText("q", `extenders: [{urlPrefix: "https://gpu.example", bindVerb: f, httpTimeout: 31s}]`), nil},
 		{"no verb", policyText("q", `extenders: [{urlPrefix: "https://gpu.example"}]`), []warned{{"spec.extenders[0]", "never called"}}},
 		{"a weight without effect", extender(`urlPrefix: "https://gpu.example", weight: 3`), []warned{{"spec.extenders[0].weight", "no effect"}}},
 	} {

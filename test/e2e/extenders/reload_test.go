@@ -103,7 +103,7 @@ var _ = Describe("Extenders of a policy that changes", func() {
 	})
 
 	It("that hang do not delay the end of the process", func(ctx context.Context) {
-		Create(ctx, Policy("default", fmt.Sprintf(`{extenders: [{urlPrefix: %q, filterVerb: filter, httpTimeout: 1h}]}`, one.URL)))
+		Create(ctx, Policy("default", fmt.Sprintf(`{extenders: [{urlPrefix: %q, filterVerb: filter, httpTimeout: 15s}]}`, one.URL)))
 		CreateProfile(ctx, "mine", "")
 		one.Perform(testextender.Script{Faults: map[string]testextender.Fault{testextender.Filter: testextender.Slow}})
 		pod := CreatePod(ctx, "mine", "pod")

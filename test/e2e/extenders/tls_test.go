@@ -122,7 +122,9 @@ var _ = Describe("An extender that speaks TLS", func() {
 		old = newAuthority("old")
 		extender = startExtender(old.speaksTLS)
 		CreateNodes(ctx, "n1", "n2")
-		secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "tls"}, Data: old.secretData("client-1")}
+		secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: "tls", Labels: map[string]string{v1alpha1.LabelSchedulingPolicy: "default"},
+		}, Data: old.secretData("client-1")}
 		Start()
 	})
 

@@ -4,12 +4,17 @@
 package convert
 
 import (
+	"net/url"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/config"
 )
+
+// defaultHosts are the hosts that livesched allows by default.
+var defaultHosts, _ = config.ParseAllowedHosts(config.DefaultAllowedHosts())
 
 // extenders converts the extenders of a configuration or of a legacy policy.
 func (c *converter) extenders(f *fields) []v1alpha1.Extender {
@@ -44,11 +49,28 @@ func (c *converter) extender(f *fields, index int) v1alpha1.Extender {
 		resource.unknown()
 	}
 	c.tls(f, index, &extender)
+	c.restrictions(f, &extender)
 	if f.fold {
 		f.take("apiVersion") // meaningless, but in many examples of legacy policies
 	}
 	f.unknown()
 	return extender
+}
+
+// restrictions adds remarks on what kube-scheduler allows an extender and livesched does not.
+func (c *converter) restrictions(f *fields, extender *v1alpha1.Extender) {
+	prefix, err := url.Parse(extender.URLPrefix)
+	if err != nil {
+		return // validate reports it
+	}
+	if prefix.User != nil {
+		prefix.User = nil
+		extender.URLPrefix = prefix.String()
+		c.remark(Loss, f.at("urlPrefix"), "the user name and the password are left out: use a client certificate in tlsConfig.secretRef")
+	}
+	if !defaultHosts.Allows(prefix) {
+		c.remark(Note, f.at("urlPrefix"), "livesched allows %s://%s only with %s: see docs/operate/security.md", prefix.Scheme, prefix.Host, config.FlagAllowedHosts)
+	}
 }
 
 // timeout reads a duration: a string or, in legacy policies, nanoseconds. 0 means the default, as
@@ -82,6 +104,10 @@ func (c *converter) timeout(f *fields) *metav1.Duration {
 	if timeout > 0 && timeout < time.Millisecond {
 		c.remark(Note, f.at(key), "%v is rounded up to %v", timeout, time.Millisecond)
 		timeout = time.Millisecond
+	}
+	if timeout > config.MaxHTTPTimeout {
+		c.remark(Note, f.at(key), "%v is shortened to %v, the longest that livesched allows", timeout, config.MaxHTTPTimeout)
+		timeout = config.MaxHTTPTimeout
 	}
 	return &metav1.Duration{Duration: timeout}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/convert"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/validate"
+	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -98,7 +99,7 @@ func TestConvertedObjectsAreValid(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			report := validate.Check(documents, validate.Options{Registered: registered(t)})
+			report := validate.Check(documents, validate.Options{Registered: registered(t), AllowedHosts: config.AnyHost()})
 			var paths []string
 			for _, object := range report.Objects {
 				for _, finding := range object.Findings {

@@ -53,7 +53,7 @@ func converted(t testing.TB, text string, o convert.Options) *convert.Result {
 
 // resolve resolves the objects of a result.
 func resolve(result *convert.Result, names sets.Set[string]) *config.Resolution {
-	return config.Resolve(config.Input{Profiles: result.Profiles, Policies: result.Policies, SecretsUnknown: true, Registered: names})
+	return config.Resolve(config.Input{Profiles: result.Profiles, Policies: result.Policies, SecretsUnknown: true, AllowedHosts: config.AnyHost(), Registered: names})
 }
 
 // load loads a configuration of v1 with kube-scheduler's code, defaulted and validated as in its

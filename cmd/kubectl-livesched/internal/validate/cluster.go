@@ -93,7 +93,7 @@ func (c *checker) addCluster() {
 		return
 	}
 	now := config.Resolve(config.Input{
-		Profiles: cluster.Profiles, Policies: cluster.Policies, Registered: c.options.Registered,
+		Profiles: cluster.Profiles, Policies: cluster.Policies, Registered: c.options.Registered, AllowedHosts: c.options.AllowedHosts,
 		Secrets: c.input.Secrets, SecretsUnknown: c.input.SecretsUnknown,
 	})
 	for _, policy := range cluster.Policies {

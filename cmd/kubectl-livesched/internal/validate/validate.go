@@ -33,6 +33,8 @@ type Cluster struct {
 type Options struct {
 	// Registered are the names of the plugins that livesched has.
 	Registered sets.Set[string]
+	// AllowedHosts are the hosts that livesched allows extenders to be at.
+	AllowedHosts config.AllowedHosts
 	// Cluster is nil to check the files alone.
 	Cluster *Cluster
 }
@@ -60,7 +62,7 @@ type entry struct {
 // Check checks all objects together, as if they were applied in their order.
 func Check(documents []manifests.Document, o Options) *Report {
 	c := &checker{options: o, report: &Report{Objects: []Object{}}, checked: map[string]entry{}}
-	c.input = config.Input{Registered: o.Registered, SecretsUnknown: o.Cluster == nil}
+	c.input = config.Input{Registered: o.Registered, AllowedHosts: o.AllowedHosts, SecretsUnknown: o.Cluster == nil}
 	if o.Cluster != nil {
 		c.input.Secrets, c.input.SecretsUnknown = o.Cluster.Secrets, o.Cluster.SecretsUnknown
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/validate"
+	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/plugins"
 )
 
@@ -37,7 +38,11 @@ func check(t *testing.T, text string, cluster *validate.Cluster) *validate.Repor
 	if err != nil {
 		t.Fatal(err)
 	}
-	return validate.Check(documents, validate.Options{Registered: sets.KeySet(registry), Cluster: cluster})
+	allowed, err := config.ParseAllowedHosts(config.DefaultAllowedHosts())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return validate.Check(documents, validate.Options{Registered: sets.KeySet(registry), AllowedHosts: allowed, Cluster: cluster})
 }
 
 func profileText(name, spec string) string {
@@ -93,8 +98,10 @@ func TestFilesAreCheckedTogether(t *testing.T) {
 		"a namespace":                 {"apiVersion: livesched.io/v1alpha1\nkind: SchedulerProfile\nmetadata: {name: a, namespace: ns}\n", []string{"a error metadata.namespace: a SchedulerProfile has no namespace"}},
 		"an unknown kind":             {"apiVersion: livesched.io/v1alpha1\nkind: Profile\nmetadata: {name: a}\n", []string{`a error kind: unknown kind "Profile"`}},
 		"an unknown version":          {"apiVersion: livesched.io/v1\nkind: SchedulerProfile\nmetadata: {name: a}\n", []string{`a error kind: unknown kind "SchedulerProfile" in livesched.io/v1`}},
-		"Secrets that cannot be read": {policyText("q", `extenders: [{urlPrefix: "https://x.example", filterVerb: f, tlsConfig: {secretRef: {namespace: ns, name: s}}}]`), nil},
-		"an inadvisable value":        {profileText("a", "percentageOfNodesToScore: 1"), []string{"a warning spec.percentageOfNodesToScore: ends at 1%"}},
+		"Secrets that cannot be read": {policyText("q", `extenders: [{urlPrefix: "https://x.example.svc", filterVerb: f, tlsConfig: {secretRef: {namespace: ns, name: s}}}]`), nil},
+		"an extender that the flag does not allow": {policyText("q", `extenders: [{urlPrefix: "http://x.example", filterVerb: f}]`),
+			[]string{`q error spec.extenders[0].urlPrefix: livesched's flag --extender-allowed-hosts does not allow http://x.example`}},
+		"an inadvisable value": {profileText("a", "percentageOfNodesToScore: 1"), []string{"a warning spec.percentageOfNodesToScore: ends at 1%"}},
 	} {
 		t.Run(name, func(t *testing.T) { expect(t, check(t, test.text, nil), test.want...) })
 	}
@@ -129,7 +136,7 @@ func TestFilesAreCheckedAgainstTheCluster(t *testing.T) {
 		"an immutable field":             {profileText("old", "schedulerName: t"), []string{"old error spec.schedulerName: is immutable"}},
 		"a profile that replaces itself": {profileText("old", "schedulerName: s, percentageOfNodesToScore: 50"), nil},
 		"a policy that breaks a profile": {policyText("q", "queueSort: {name: Nope}"), []string{"q error spec.queueSort.name: unknown plugin", `old error spec.policyRef.name: "q" is not accepted`}},
-		"a missing Secret": {policyText("r", `extenders: [{urlPrefix: "https://x.example", filterVerb: f, tlsConfig: {secretRef: {namespace: ns, name: s}}}]`),
+		"a missing Secret": {policyText("r", `extenders: [{urlPrefix: "https://x.example.svc", filterVerb: f, tlsConfig: {secretRef: {namespace: ns, name: s}}}]`),
 			[]string{`r error spec.extenders[0].tlsConfig.secretRef: does not exist`}},
 	} {
 		t.Run(name, func(t *testing.T) { expect(t, check(t, test.text, existingCluster()), test.want...) })
