@@ -34,9 +34,9 @@ type Input struct {
 	LastGood LastGood
 	// Registered holds the names of the registered plugins.
 	Registered sets.Set[string]
-	// Last is an earlier resolution, with the same Registered and AllowedHosts, or nil. What it found about objects
-	// of the same UID and generation is used again, so that the cost depends on what has changed.
-	// It makes no difference to the result.
+	// Last is an earlier resolution, with the same Registered and AllowedHosts, or nil. What it
+	// found about objects of the same UID and generation is used again, so that the cost depends on
+	// what has changed. It makes no difference to the result.
 	Last *Resolution
 }
 

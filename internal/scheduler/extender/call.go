@@ -5,39 +5,68 @@ package extender
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
+	"time"
+
+	"k8s.io/klog/v2"
 )
 
 const (
-	// answerBase and answerFactor bound a response: an extender sends back at most the nodes that
-	// it received, in its own formatting of JSON, and a reason for each.
-	answerBase   = 16 << 20
-	answerFactor = 4
-	// drained bounds the bytes that are read after a response, so that its connection can be
-	// reused.
+	// answerBase, answerFactor and answerPerNode bound an answer by what was asked: an extender
+	// sends back at most the nodes that it received, in its own formatting of JSON and with fields
+	// that livesched did not send, and a reason for each.
+	answerBase    = 1 << 20
+	answerFactor  = 4
+	answerPerNode = 64 << 10
+	// drained bounds the bytes that are read after an answer, so that its connection can be reused.
 	drained = 64 << 10
+	// maxHeader bounds the headers of an answer.
+	maxHeader = 64 << 10
+	// maxQuoted bounds what the log quotes of an answer.
+	maxQuoted = 1 << 10
 )
 
-// call posts args to a verb and decodes the response into result, a pointer. Errors name the
-// extender and the verb.
-func (e Extender) call(verb string, args, result any) error {
-	if err := e.post(verb, args, result); err != nil {
-		return fmt.Errorf("extender %q, %s: %w", e.name, verb, err)
-	}
-	return nil
+// question is one call of a verb.
+type question struct {
+	verb string
+	args any
+	// nodes is the number of nodes that the question is about.
+	nodes int
+	// read reads the answer. It must keep no more than what the question asked about.
+	read func(*json.Decoder) error
 }
 
-func (e Extender) post(verb string, args, result any) error {
-	body, err := json.Marshal(args)
+// ask calls the extender, unless its circuit breaker is open. An error names the extender and the
+// verb, in words of livesched. The log has the cause.
+func (e Extender) ask(q question) error {
+	circuit := e.circuits[q.verb]
+	admitted, trial := circuit.admit(time.Now())
+	if !admitted {
+		return e.failed(q.verb, "not called, since its last calls failed; livesched tries it again from time to time")
+	}
+	ctx, cancel := withinBudget(e.ctx)
+	defer cancel()
+	start := time.Now()
+	err := e.post(ctx, q)
+	took := time.Since(start)
+	circuit.conclude(time.Now(), took, trial, verdictOf(ctx, err))
+	if err == nil {
+		return nil
+	}
+	klog.FromContext(e.ctx).Info("A call of an extender failed", "extender", e.name, "verb", q.verb, "duration", took, "err", cut(err.Error(), maxQuoted))
+	return e.failed(q.verb, e.words(ctx, err))
+}
+
+func (e Extender) post(ctx context.Context, q question) error {
+	body, err := json.Marshal(q.args)
 	if err != nil {
 		return err
 	}
-	request, err := http.NewRequestWithContext(e.ctx, http.MethodPost, e.prefix+"/"+verb, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, e.prefix+"/"+q.verb, bytes.NewReader(body))
 	if err != nil {
 		return withoutURL(err)
 	}
@@ -52,31 +81,18 @@ func (e Extender) post(verb string, args, result any) error {
 	defer response.Body.Close()
 	defer io.CopyN(io.Discard, response.Body, drained) //nolint:errcheck // only read so that the connection can be reused
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("the answer has status %s", response.Status)
+		return statusError(response)
 	}
-	return decode(response.Body, answerBase+answerFactor*int64(len(body)), result)
+	return decode(response.Body, answerBase+answerFactor*int64(len(body))+answerPerNode*int64(q.nodes), q.read)
 }
 
-// decode reads one JSON value that is not longer than the limit, and ignores what follows.
-func decode(r io.Reader, limit int64, result any) error {
-	bounded := &io.LimitedReader{R: r, N: limit}
-	switch err := json.NewDecoder(bounded).Decode(result); {
-	case err == nil:
-		return nil
-	case bounded.N <= 0:
-		return fmt.Errorf("the answer is longer than %d bytes", limit)
-	case errors.Is(err, io.EOF):
-		return errors.New("the answer is empty")
-	default:
-		return fmt.Errorf("reading the answer: %w", withoutURL(err))
+// statusError returns the error for a status other than 200. Redirects are among these: an extender
+// must not choose what livesched connects to.
+func statusError(response *http.Response) error {
+	problem := fmt.Sprintf("the answer has status %d %s", response.StatusCode, http.StatusText(response.StatusCode))
+	if response.StatusCode >= 300 && response.StatusCode < 400 {
+		problem += ", and redirects are not followed"
 	}
-}
-
-// withoutURL removes the URL from an error: the caller names the extender.
-func withoutURL(err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
-		return wrapped.Err
-	}
-	return err
+	body, _ := io.ReadAll(io.LimitReader(response.Body, maxQuoted)) // only for the log
+	return &problemError{problem: problem, cause: fmt.Sprintf("status %q, body %q", response.Status, body)}
 }

@@ -40,12 +40,16 @@ type service struct {
 	prefix  string // without a slash at its end
 	managed sets.Set[string]
 	client  *http.Client
+	// breakers has the circuits, under the key. circuits has an entry for each verb.
+	breakers *Breakers
+	key      string
+	circuits map[string]*circuit
 	// closed means that connections are not kept any more.
 	closed atomic.Bool
 }
 
-// New returns an extender. It connects on the first call. The caller must close it.
-func New(cfg *config.Extender) (*Extender, error) {
+// New returns an extender of a policy. It connects on the first call. The caller must close it.
+func New(cfg *config.Extender, policy Policy, breakers *Breakers) (*Extender, error) {
 	parsed, err := url.Parse(cfg.URLPrefix)
 	if err != nil {
 		return nil, errors.New("the URL of an extender cannot be parsed") // url.Parse's error would quote a password in it
@@ -55,18 +59,30 @@ func New(cfg *config.Extender) (*Extender, error) {
 	if err != nil {
 		return nil, fmt.Errorf("extender %q: %w", name, err)
 	}
-	transport := utilnet.SetTransportDefaults(&http.Transport{TLSClientConfig: tlsConfig, MaxIdleConnsPerHost: idleConnections})
+	key, circuits, err := breakers.acquire(policy, name, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("extender %q: %w", name, err)
+	}
+	transport := utilnet.SetTransportDefaults(&http.Transport{
+		TLSClientConfig: tlsConfig, MaxIdleConnsPerHost: idleConnections, MaxResponseHeaderBytes: maxHeader,
+	})
 	return &Extender{
 		service: &service{
-			cfg:     *cfg,
-			name:    name,
-			prefix:  strings.TrimRight(cfg.URLPrefix, "/"),
-			managed: sets.New(cfg.ManagedResources...),
-			client:  &http.Client{Transport: transport, Timeout: cfg.Timeout},
+			cfg:      *cfg,
+			name:     name,
+			prefix:   strings.TrimRight(cfg.URLPrefix, "/"),
+			managed:  sets.New(cfg.ManagedResources...),
+			client:   &http.Client{Transport: transport, Timeout: cfg.Timeout, CheckRedirect: noRedirects},
+			breakers: breakers,
+			key:      key,
+			circuits: circuits,
 		},
 		ctx: context.Background(),
 	}, nil
 }
+
+// noRedirects makes a redirect an answer like any other, which is an error because of its status.
+func noRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // newTLSConfig returns nil, which means Go's defaults, if nothing is configured.
 func newTLSConfig(cfg *config.ExtenderTLS) (*tls.Config, error) {
@@ -86,14 +102,19 @@ func newTLSConfig(cfg *config.ExtenderTLS) (*tls.Config, error) {
 	}, nil
 }
 
-// Bound returns extenders whose calls end with ctx.
+// Within returns the extender with calls that end with ctx and its budget: see WithBudget.
+func (e Extender) Within(ctx context.Context) fwk.Extender {
+	return Extender{service: e.service, ctx: ctx}
+}
+
+// Bound returns extenders whose calls end with ctx and its budget.
 func Bound(ctx context.Context, extenders []*Extender) []fwk.Extender {
 	if len(extenders) == 0 {
 		return nil
 	}
 	bound := make([]fwk.Extender, len(extenders))
 	for i, e := range extenders {
-		bound[i] = Extender{service: e.service, ctx: ctx}
+		bound[i] = e.Within(ctx)
 	}
 	return bound
 }
@@ -101,7 +122,9 @@ func Bound(ctx context.Context, extenders []*Extender) []fwk.Extender {
 // Close closes idle connections. Calls in progress are not affected; later calls still work, and
 // keep no connection.
 func (e Extender) Close() {
-	e.closed.Store(true)
+	if !e.closed.Swap(true) {
+		e.breakers.release(e.key)
+	}
 	e.client.CloseIdleConnections()
 }
 

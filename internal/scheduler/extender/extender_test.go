@@ -31,9 +31,9 @@ func TestFilter(t *testing.T) {
 		{"keeps no node if null is returned", true, `null`, "", "null null", ""},
 		{"does not accept names if it sent nodes", false, `{"NodeNames": ["a"]}`, "", "null null", ""},
 		{"accepts a node once", true, `{"NodeNames": ["a", "b", "a"]}`, "a b", "null null", ""},
-		{"accepts no name that it did not send", true, `{"NodeNames": ["a", "z"]}`, "", "null null", `the answer has node "z", which it was not asked about`},
-		{"accepts no node that it did not send", false, `{"Nodes": {"items": [{"metadata": {"name": ""}}]}}`, "", "null null", `the answer has node "", which it was not asked about`},
-		{"returns the error of the extender", true, `{"NodeNames": ["a"], "Error": "out of order"}`, "", "null null", "out of order"},
+		{"accepts no name that it did not send", true, `{"NodeNames": ["a", "z"]}`, "", "null null", `the answer has a node that it was not asked about`},
+		{"accepts no node that it did not send", false, `{"Nodes": {"items": [{"metadata": {"name": ""}}]}}`, "", "null null", `the answer has a node that it was not asked about`},
+		{"returns the error of the extender", true, `{"NodeNames": ["a"], "Error": "out of order"}`, "", "null null", "the extender reports an error, which livesched's log has"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := serve(t, test.answer)
@@ -64,9 +64,9 @@ func TestFilter(t *testing.T) {
 
 func TestPrioritizeReturnsScoresAndWeight(t *testing.T) {
 	_, nodes := cluster()
-	s := serve(t, `[{"Host": "a", "Score": 7}, {"Host": "nowhere", "Score": -1}]`)
+	s := serve(t, `[{"Host": "a", "Score": 7}, {"Host": "nowhere", "Score": -1}, {"Host": "a", "Score": 1}, null]`)
 	scores, weight, err := build(t, everything(s.URL)).Prioritize(pod("p"), nodes)
-	if err != nil || text(t, scores) != `[{"Host":"a","Score":7},{"Host":"nowhere","Score":-1}]` || weight != 3 {
+	if err != nil || text(t, scores) != `[{"Host":"a","Score":8}]` || weight != 3 {
 		t.Errorf("got %v, weight %d, %v", scores, weight, err)
 	}
 }
@@ -79,16 +79,16 @@ func TestProcessPreemption(t *testing.T) {
 		{"returns fewer nodes and fewer victims", `{"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "a2-uid"}], "NumPDBViolations": 5}, "b": {"Pods": [{"UID": "b1-uid"}, {"UID": "b2-uid"}]}}}`, "a:a2(5) b:b1,b2(0)", ""},
 		{"returns no node if none is returned", `{}`, "", ""},
 		{"lets the caller interpret a missing list of victims", `{"NodeNameToMetaVictims": {"a": null, "b": {}}}`, "a:none b:(0)", ""},
-		{"accepts no node that it did not send", `{"NodeNameToMetaVictims": {"z": {"Pods": [{"UID": "a2-uid"}]}}}`, "", `the answer has node "z", which it was not asked about`},
-		{"accepts no victim that is not on the node", `{"NodeNameToMetaVictims": {"b": {"Pods": [{"UID": "a1-uid"}]}}}`, "", `the answer has a victim with the UID "a1-uid" on node "b", on which there is none`},
-		{"accepts no victim without a name", `{"NodeNameToMetaVictims": {"b": {"Pods": [null]}}}`, "", `the answer has a victim without a UID on node "b"`},
+		{"accepts no node that it did not send", `{"NodeNameToMetaVictims": {"z": {"Pods": [{"UID": "a2-uid"}]}}}`, "", `the answer has a node that it was not asked about`},
+		{"accepts no victim that is not on the node", `{"NodeNameToMetaVictims": {"b": {"Pods": [{"UID": "a1-uid"}]}}}`, "", `the answer has a victim on node "b" that is not there`},
+		{"accepts no victim without a name", `{"NodeNameToMetaVictims": {"b": {"Pods": [null]}}}`, "", `the answer has a victim on node "b" that is not there`},
 	} {
 		for _, capable := range []bool{false, true} {
 			t.Run(test.name, func(t *testing.T) {
 				s := serve(t, test.answer)
 				cfg := everything(s.URL)
 				cfg.NodeCacheCapable = capable
-				victims, err := build(t, cfg).ProcessPreemption(pod("p"), candidates(nodes), lister)
+				victims, err := build(t, cfg).ProcessPreemption(preemptor(), candidates(nodes), lister)
 				if test.err != "" {
 					expectError(t, err, `extender "`+s.URL+`", preempt: `+test.err)
 				} else if err != nil {
@@ -114,7 +114,7 @@ func TestBind(t *testing.T) {
 		t.Errorf("sent %v to %v", bodies, paths)
 	}
 	s.setAnswer(`{"Error": "no room"}`)
-	expectError(t, e.Bind(binding), `extender "`+s.URL+`/prefix//", bind: no room`)
+	expectError(t, e.Bind(binding), `extender "`+s.URL+`/prefix//", bind: the extender reports an error, which livesched's log has`)
 }
 
 func TestUnsetVerbIsNotCalled(t *testing.T) {
@@ -130,7 +130,7 @@ func TestUnsetVerbIsNotCalled(t *testing.T) {
 		t.Errorf("got %v, %d, %v", scores, weight, err)
 	}
 	expectError(t, e.Bind(&corev1.Binding{}), "no bindVerb")
-	_, err := e.ProcessPreemption(pod("p"), nil, lister)
+	_, err := e.ProcessPreemption(preemptor(), nil, lister)
 	expectError(t, err, "no preemptVerb")
 	full := build(t, everything("http://127.0.0.1:1"))
 	if !full.IsFilter() || !full.IsPrioritizer() || !full.IsBinder() || !full.SupportsPreemption() {
@@ -185,7 +185,7 @@ func TestTheNameIsTheURLWithoutItsPassword(t *testing.T) {
 	} else {
 		expectError(t, err, want)
 	}
-	if _, err := extender.New(&config.Extender{URLPrefix: "http://user:sesame@["}); err == nil || err.Error() != "the URL of an extender cannot be parsed" {
+	if _, err := extender.New(&config.Extender{URLPrefix: "http://user:sesame@["}, extender.Policy{}, extender.NewBreakers(nil)); err == nil || err.Error() != "the URL of an extender cannot be parsed" {
 		t.Errorf("got %v", err)
 	}
 }

@@ -4,13 +4,16 @@
 package extender
 
 import (
-	"errors"
+	"encoding/json"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 )
+
+// maxReason bounds the reason for one refused node.
+const maxReason = 1 << 10
 
 // Filter returns the nodes that pass the extender, in its order, and the reasons for those that it
 // refuses. The returned nodes are those that were passed in: only the name of a node in the
@@ -22,65 +25,174 @@ func (e Extender) Filter(pod *corev1.Pod, nodes []fwk.NodeInfo) (
 	if !e.IsFilter() {
 		return nodes, nil, nil, nil
 	}
-	var answer extenderv1.ExtenderFilterResult
-	if err := e.call(e.cfg.FilterVerb, e.args(pod, nodes), &answer); err != nil {
+	asked := byName(nodes)
+	var answer filterAnswer
+	if err := e.ask(question{
+		verb: e.cfg.FilterVerb, args: e.args(pod, nodes), nodes: len(nodes),
+		read: func(d *json.Decoder) error {
+			answer = filterAnswer{} // a caller may not see half of it
+			return answer.read(d, asked, e.cfg.NodeCacheCapable)
+		},
+	}); err != nil {
 		return nil, nil, nil, err
 	}
-	if answer.Error != "" {
-		return nil, nil, nil, e.said(e.cfg.FilterVerb, answer.Error)
-	}
-	passed, err = choose(nodes, e.namesOf(&answer))
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("extender %q, %s: %w", e.name, e.cfg.FilterVerb, err)
-	}
-	return passed, answer.FailedNodes, answer.FailedAndUnresolvableNodes, nil
+	return answer.passed.nodes, answer.failed, answer.unresolvable, nil
 }
 
-// namesOf returns the names of the nodes in a response.
-func (e Extender) namesOf(answer *extenderv1.ExtenderFilterResult) []string {
-	switch {
-	case e.cfg.NodeCacheCapable && answer.NodeNames != nil:
-		return *answer.NodeNames
-	case answer.Nodes != nil:
-		names := make([]string, len(answer.Nodes.Items))
-		for i := range answer.Nodes.Items {
-			names[i] = answer.Nodes.Items[i].Name
-		}
-		return names
-	}
-	return nil
-}
-
-// choose returns the nodes with the given names, each once.
-func choose(nodes []fwk.NodeInfo, names []string) ([]fwk.NodeInfo, error) {
-	byName := make(map[string]fwk.NodeInfo, len(nodes))
+func byName(nodes []fwk.NodeInfo) map[string]fwk.NodeInfo {
+	names := make(map[string]fwk.NodeInfo, len(nodes))
 	for _, node := range nodes {
-		byName[node.Node().Name] = node
+		names[node.Node().Name] = node
 	}
-	chosen := make([]fwk.NodeInfo, 0, min(len(names), len(nodes)))
-	for _, name := range names {
-		node, sent := byName[name]
-		switch {
-		case !sent:
-			return nil, fmt.Errorf("the answer has node %q, which it was not asked about", name)
-		case node != nil:
-			chosen = append(chosen, node)
-			byName[name] = nil // choose it once only
-		}
-	}
-	return chosen, nil
+	return names
 }
 
-// Prioritize returns the extender's scores and its weight.
+// filterAnswer is the answer of a filter, as far as it is about nodes that were asked about.
+type filterAnswer struct {
+	passed               chosen
+	failed, unresolvable extenderv1.FailedNodesMap
+}
+
+// read reads an answer with names of nodes, if these were accepted, or with nodes.
+func (a *filterAnswer) read(d *json.Decoder, asked map[string]fwk.NodeInfo, names bool) error {
+	var named, whole chosen
+	var message string
+	if _, err := readObject(d, func(field string) (err error) {
+		switch {
+		case is(field, "NodeNames") && names:
+			named, err = chooseFrom(d, asked, readText)
+		case is(field, "Nodes"):
+			whole = chosen{}
+			_, err = readObject(d, func(field string) (err error) {
+				if !is(field, "items") {
+					return skip(d)
+				}
+				whole, err = chooseFrom(d, asked, readNodeName)
+				return err
+			})
+		case is(field, "FailedNodes"):
+			a.failed, err = readReasons(d, asked)
+		case is(field, "FailedAndUnresolvableNodes"):
+			a.unresolvable, err = readReasons(d, asked)
+		case is(field, "Error"):
+			message, err = readText(d)
+		default:
+			err = skip(d)
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	if message != "" {
+		return said(message)
+	}
+	if a.passed = whole; named.present {
+		a.passed = named
+	}
+	return a.passed.err
+}
+
+// chosen are the nodes of an answer, each once, in its order.
+type chosen struct {
+	present bool
+	nodes   []fwk.NodeInfo
+	// err is the error that a node is among them that was not asked about.
+	err error
+}
+
+// chooseFrom reads an array of nodes. Its length is not bounded, but that of what it returns is.
+func chooseFrom(d *json.Decoder, asked map[string]fwk.NodeInfo, read func(*json.Decoder) (string, error)) (chosen, error) {
+	var c chosen
+	seen := make(map[string]bool, len(asked))
+	present, err := readArray(d, func() error {
+		name, err := read(d)
+		if err != nil {
+			return err
+		}
+		switch node := asked[name]; {
+		case node == nil:
+			c.err = notAsked(name)
+		case !seen[name]:
+			seen[name] = true
+			c.nodes = append(c.nodes, node)
+		}
+		return nil
+	})
+	c.present = present
+	return c, err
+}
+
+func notAsked(node string) error {
+	return quoting("the answer has a node that it was not asked about", fmt.Sprintf("%q", cut(node, maxQuoted)))
+}
+
+// readNodeName reads a node, and returns its name.
+func readNodeName(d *json.Decoder) (string, error) {
+	var node struct {
+		Metadata struct {
+			Name string `json:"name"`
+		} `json:"metadata"`
+	}
+	err := d.Decode(&node)
+	return node.Metadata.Name, err
+}
+
+// readReasons reads the reasons for nodes that were asked about.
+func readReasons(d *json.Decoder, asked map[string]fwk.NodeInfo) (extenderv1.FailedNodesMap, error) {
+	reasons := extenderv1.FailedNodesMap{}
+	present, err := readObject(d, func(node string) error {
+		reason, err := readText(d)
+		if asked[node] != nil {
+			reasons[node] = cut(reason, maxReason)
+		}
+		return err
+	})
+	if !present {
+		return nil, err
+	}
+	return reasons, err
+}
+
+// Prioritize returns the extender's scores of the nodes, and its weight.
 func (e Extender) Prioritize(pod *corev1.Pod, nodes []fwk.NodeInfo) (*extenderv1.HostPriorityList, int64, error) {
 	var scores extenderv1.HostPriorityList
 	if !e.IsPrioritizer() {
 		return &scores, 0, nil
 	}
-	if err := e.call(e.cfg.PrioritizeVerb, e.args(pod, nodes), &scores); err != nil {
+	asked := byName(nodes)
+	if err := e.ask(question{
+		verb: e.cfg.PrioritizeVerb, args: e.args(pod, nodes), nodes: len(nodes),
+		read: func(d *json.Decoder) (err error) {
+			scores, err = readScores(d, asked)
+			return err
+		},
+	}); err != nil {
 		return nil, 0, err
 	}
 	return &scores, e.cfg.Weight, nil
+}
+
+// readScores reads the scores of nodes that were asked about. Scores of one node add up, as in
+// kube-scheduler.
+func readScores(d *json.Decoder, asked map[string]fwk.NodeInfo) (extenderv1.HostPriorityList, error) {
+	scores, at := extenderv1.HostPriorityList{}, make(map[string]int, len(asked))
+	present, err := readArray(d, func() error {
+		var entry extenderv1.HostPriority
+		if err := d.Decode(&entry); err != nil || asked[entry.Host] == nil {
+			return err
+		}
+		if i, again := at[entry.Host]; again {
+			scores[i].Score += entry.Score
+			return nil
+		}
+		at[entry.Host] = len(scores)
+		scores = append(scores, entry)
+		return nil
+	})
+	if !present {
+		return nil, err
+	}
+	return scores, err
 }
 
 // args returns the arguments of filter and prioritize: nodes, or only names for an extender that
@@ -100,9 +212,4 @@ func (e Extender) args(pod *corev1.Pod, nodes []fwk.NodeInfo) *extenderv1.Extend
 		args.Nodes.Items[i] = *node.Node()
 	}
 	return args
-}
-
-// said returns an error from the extender's response.
-func (e Extender) said(verb, message string) error {
-	return fmt.Errorf("extender %q, %s: %w", e.name, verb, errors.New(message))
 }

@@ -21,6 +21,7 @@ import (
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/extender"
@@ -82,12 +83,19 @@ func everything(url string) config.Extender {
 // build returns an extender that is closed when the test ends.
 func build(t testing.TB, cfg config.Extender) *extender.Extender {
 	t.Helper()
-	e, err := extender.New(&cfg)
+	e, err := extender.New(&cfg, extender.Policy{Name: "default"}, extender.NewBreakers(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(e.Close)
 	return e
+}
+
+// preemptor is a pod that may preempt those of cluster.
+func preemptor() *corev1.Pod {
+	p := pod("p")
+	p.Spec.Priority = ptr.To[int32](10)
+	return p
 }
 
 func pod(name string) *corev1.Pod {

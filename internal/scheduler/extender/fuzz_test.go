@@ -49,7 +49,7 @@ func FuzzAnswer(f *testing.F) {
 				t.Error("there are neither scores nor an error")
 			}
 			asked := candidates(nodes)
-			left, err := e.ProcessPreemption(pod("p"), asked, lister)
+			left, err := e.ProcessPreemption(preemptor(), asked, lister)
 			if err != nil && left != nil {
 				t.Errorf("victims are left in spite of %v", err)
 			}

@@ -4,16 +4,20 @@
 package extender
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
 // ProcessPreemption sends the candidate nodes of a preemption with their victims to the extender,
-// and returns those that it accepts: possibly fewer nodes, or other victims. The response names
+// and returns those that it accepts: possibly fewer nodes, or other victims that the pod may
+// preempt. The response names
 // victims by UID, whether the extender caches the nodes or not. The victims of a node without a
 // list are nil, which the caller has to check.
 func (e Extender) ProcessPreemption(
@@ -28,17 +32,15 @@ func (e Extender) ProcessPreemption(
 	} else {
 		args.NodeNameToVictims = candidates
 	}
-	var answer extenderv1.ExtenderPreemptionResult
-	if err := e.call(e.cfg.PreemptVerb, args, &answer); err != nil {
+	var left map[string]*extenderv1.Victims
+	if err := e.ask(question{
+		verb: e.cfg.PreemptVerb, args: args, nodes: len(candidates),
+		read: func(d *json.Decoder) (err error) {
+			left, err = readCandidates(d, pod, candidates, nodes)
+			return err
+		},
+	}); err != nil {
 		return nil, err
-	}
-	left := make(map[string]*extenderv1.Victims, len(answer.NodeNameToMetaVictims))
-	for name, identified := range answer.NodeNameToMetaVictims {
-		victims, err := find(name, identified, candidates, nodes)
-		if err != nil {
-			return nil, fmt.Errorf("extender %q, %s: %w", e.name, e.cfg.PreemptVerb, err)
-		}
-		left[name] = victims
 	}
 	return left, nil
 }
@@ -56,41 +58,86 @@ func identifiers(candidates map[string]*extenderv1.Victims) map[string]*extender
 	return all
 }
 
-// find replaces UIDs by pods, which must be on the node: the extender may have another view of it.
-func find(
-	name string, identified *extenderv1.MetaVictims, candidates map[string]*extenderv1.Victims, nodes fwk.NodeInfoLister,
-) (*extenderv1.Victims, error) {
-	if _, asked := candidates[name]; !asked {
-		return nil, fmt.Errorf("the answer has node %q, which it was not asked about", name)
-	}
-	if identified == nil {
-		return nil, nil
-	}
-	node, err := nodes.Get(name)
-	if err != nil {
-		return nil, err
-	}
-	victims := &extenderv1.Victims{NumPDBViolations: identified.NumPDBViolations, Pods: []*corev1.Pod{}}
-	for _, wanted := range identified.Pods {
-		if wanted == nil {
-			return nil, fmt.Errorf("the answer has a victim without a UID on node %q", name)
+// readCandidates reads the nodes that are left, with their victims.
+func readCandidates(
+	d *json.Decoder, preemptor *corev1.Pod, candidates map[string]*extenderv1.Victims, nodes fwk.NodeInfoLister,
+) (map[string]*extenderv1.Victims, error) {
+	left := make(map[string]*extenderv1.Victims, len(candidates))
+	_, err := readObject(d, func(field string) error {
+		if !is(field, "NodeNameToMetaVictims") {
+			return skip(d)
 		}
-		pod := podOn(node, wanted.UID)
-		if pod == nil {
-			return nil, fmt.Errorf("the answer has a victim with the UID %q on node %q, on which there is none", wanted.UID, name)
-		}
-		victims.Pods = append(victims.Pods, pod)
-	}
-	return victims, nil
+		_, err := readObject(d, func(name string) error {
+			if _, asked := candidates[name]; !asked {
+				return notAsked(name)
+			}
+			node, err := nodes.Get(name)
+			if err != nil {
+				return err
+			}
+			left[name], err = readVictims(d, preemptor, node)
+			return err
+		})
+		return err
+	})
+	return left, err
 }
 
-func podOn(node fwk.NodeInfo, uid string) *corev1.Pod {
-	for _, info := range node.GetPods() {
-		if pod := info.GetPod(); string(pod.UID) == uid {
-			return pod
+// readVictims reads the victims on a node, nil for null. They may be others than those that the
+// extender was asked about, as in kube-scheduler, because it may know better which pods make room.
+// But they must be pods that the preemptor may preempt: on the node, and of a lower priority.
+func readVictims(d *json.Decoder, preemptor *corev1.Pod, node fwk.NodeInfo) (*extenderv1.Victims, error) {
+	victims := &extenderv1.Victims{Pods: []*corev1.Pod{}}
+	onNode, seen := podsByUID(node), map[string]bool{}
+	present, err := readObject(d, func(field string) error {
+		switch {
+		case is(field, "NumPDBViolations"):
+			return d.Decode(&victims.NumPDBViolations)
+		case !is(field, "Pods"):
+			return skip(d)
 		}
+		_, err := readArray(d, func() error {
+			uid, err := readUID(d)
+			if err != nil {
+				return err
+			}
+			pod := onNode[uid]
+			switch {
+			case pod == nil:
+				return quoting(fmt.Sprintf("the answer has a victim on node %q that is not there", node.Node().Name), fmt.Sprintf("UID %q", cut(uid, maxQuoted)))
+			case corev1helpers.PodPriority(pod) >= corev1helpers.PodPriority(preemptor):
+				return quoting(fmt.Sprintf("the answer has a victim on node %q that does not have a lower priority than the pod", node.Node().Name), klog.KObj(pod).String())
+			case !seen[uid]:
+				seen[uid] = true
+				victims.Pods = append(victims.Pods, pod)
+			}
+			return nil
+		})
+		return err
+	})
+	if !present {
+		return nil, err
 	}
-	return nil
+	return victims, err
+}
+
+func readUID(d *json.Decoder) (uid string, err error) {
+	_, err = readObject(d, func(field string) (err error) {
+		if !is(field, "UID") {
+			return skip(d)
+		}
+		uid, err = readText(d)
+		return err
+	})
+	return uid, err
+}
+
+func podsByUID(node fwk.NodeInfo) map[string]*corev1.Pod {
+	pods := make(map[string]*corev1.Pod, len(node.GetPods()))
+	for _, info := range node.GetPods() {
+		pods[string(info.GetPod().UID)] = info.GetPod()
+	}
+	return pods
 }
 
 // Bind lets the extender bind the pod.
@@ -98,17 +145,30 @@ func (e Extender) Bind(binding *corev1.Binding) error {
 	if !e.IsBinder() {
 		return errors.New("the extender has no bindVerb")
 	}
-	var answer extenderv1.ExtenderBindingResult
-	if err := e.call(e.cfg.BindVerb, &extenderv1.ExtenderBindingArgs{
-		PodName:      binding.Name,
-		PodNamespace: binding.Namespace,
-		PodUID:       binding.UID,
-		Node:         binding.Target.Name,
-	}, &answer); err != nil {
+	return e.ask(question{
+		verb: e.cfg.BindVerb,
+		args: &extenderv1.ExtenderBindingArgs{
+			PodName:      binding.Name,
+			PodNamespace: binding.Namespace,
+			PodUID:       binding.UID,
+			Node:         binding.Target.Name,
+		},
+		read: readBound,
+	})
+}
+
+// readBound reads the answer of a binding, which has an error or nothing.
+func readBound(d *json.Decoder) error {
+	var message string
+	_, err := readObject(d, func(field string) (err error) {
+		if !is(field, "Error") {
+			return skip(d)
+		}
+		message, err = readText(d)
 		return err
+	})
+	if err == nil && message != "" {
+		err = said(message)
 	}
-	if answer.Error != "" {
-		return e.said(e.cfg.BindVerb, answer.Error)
-	}
-	return nil
+	return err
 }

@@ -32,6 +32,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
 	"github.com/livesched/livesched/internal/scheduler/binding"
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/extender"
 	"github.com/livesched/livesched/internal/scheduler/failure"
 	"github.com/livesched/livesched/internal/scheduler/podstatus"
 	"github.com/livesched/livesched/internal/scheduler/profile"
@@ -171,7 +172,7 @@ func (c *cycle) run(ctx context.Context) *binding.Cycle {
 func (c *cycle) placeInTime(ctx context.Context) (*binding.Cycle, *fwk.NominatingInfo, *fwk.Status) {
 	ctx, cancel := context.WithTimeoutCause(ctx, cycleTimeout, errCycleTimeout)
 	defer cancel()
-	placed, nominating, status := c.place(ctx)
+	placed, nominating, status := c.place(extender.WithBudget(ctx))
 	if status.Code() == fwk.Error && errors.Is(context.Cause(ctx), errCycleTimeout) && !errors.Is(status.AsError(), errCycleTimeout) {
 		// A plugin's own error does not say why its context ended.
 		status = fwk.AsStatus(fmt.Errorf("%w: %w", errCycleTimeout, status.AsError()))

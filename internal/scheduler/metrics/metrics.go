@@ -217,6 +217,21 @@ var (
 	})
 )
 
+var (
+	// ExtenderCircuitOpen is 1 while a verb of an extender is not called because its last calls
+	// failed, otherwise 0. Package extender deletes the series of extenders that no profile has.
+	ExtenderCircuitOpen = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "livesched_extender_circuit_open",
+		Help: "1 while a verb of an extender is not called because its last calls failed, otherwise 0. Pods that need the extender fail during that time, unless it is ignorable.",
+	}, []string{"policy", "extender", "verb"})
+
+	// ExtenderFailures counts the calls of extenders that failed.
+	ExtenderFailures = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "livesched_extender_failures_total",
+		Help: "Number of calls of extenders that failed: no valid answer in time. An error that an extender reports in a valid answer is not counted.",
+	}, []string{"policy", "extender", "verb"})
+)
+
 // HandlerPanics counts panics of event handlers that plugins added to informers, by plugin and kind
 // of object.
 var HandlerPanics = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -237,7 +252,7 @@ func Register() {
 
 		own := ctrlmetrics.Registry
 		own.MustRegister(Reloads, ReloadBuildDuration, ReloadSwapDuration, ReloadStandstill, Profiles, ProfileGenerations, PendingPods, RetiredGenerationPods,
-			HandlerPanics, BindCalls, PendingEvents, CatchingUp, EventsLost, Decisions, FastPathDifferences,
+			HandlerPanics, ExtenderCircuitOpen, ExtenderFailures, BindCalls, PendingEvents, CatchingUp, EventsLost, Decisions, FastPathDifferences,
 			FastPathMemory, FastPathMemoryLimit, FastPathClasses, FastPathLabelKeys, ClassLookups, FastPathEvictions)
 		for _, result := range []string{ReloadSucceeded, ReloadFailed, ReloadRejected} {
 			Reloads.WithLabelValues(result)

@@ -51,6 +51,7 @@ func New(pl *defaultpreemption.DefaultPreemption, handle fwk.Handle, evictor *Ev
 func (p *Plugin) PostFilter(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
 ) (*fwk.PostFilterResult, *fwk.Status) {
+	p.Evaluator.Handler = inCycle(ctx, p.handle)
 	if p.evictor.awaitsVictims(pod, statuses) {
 		schedmetrics.PreemptionAttempts.Inc()
 		return nil, fwk.NewStatus(fwk.Unschedulable, victimsTerminating)
@@ -70,6 +71,33 @@ func (p *Plugin) PostFilter(
 		}
 	}
 	return p.preempt(ctx, state, pod, statuses, p.DefaultPreemption.PostFilter)
+}
+
+// cycleHandle is a handle whose extenders belong to one scheduling cycle.
+type cycleHandle struct {
+	fwk.Handle
+	extenders []fwk.Extender
+}
+
+func (h cycleHandle) Extenders() []fwk.Extender { return h.extenders }
+
+// inCycle returns the handle for one scheduling cycle: upstream calls the extenders of the handle
+// without a context, but these calls must end with the cycle and share its budget for extenders.
+func inCycle(ctx context.Context, handle fwk.Handle) fwk.Handle {
+	all := handle.Extenders()
+	if len(all) == 0 {
+		return handle
+	}
+	bound := make([]fwk.Extender, len(all))
+	for i, extender := range all {
+		bound[i] = extender
+		if e, ok := extender.(interface {
+			Within(context.Context) fwk.Extender
+		}); ok {
+			bound[i] = e.Within(ctx)
+		}
+	}
+	return cycleHandle{handle, bound}
 }
 
 // choice is upstream's choice of a node and victims: that of its plugin, which counts the attempt,

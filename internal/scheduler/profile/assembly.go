@@ -115,15 +115,25 @@ func (a *assembly) run(waiting context.Context) error {
 // makeExtenders runs before makePlugins: factories may ask the handle for the extenders.
 func (a *assembly) makeExtenders() error {
 	for i := range a.cfg.Extenders {
-		e, err := extender.New(&a.cfg.Extenders[i])
+		e, err := extender.New(&a.cfg.Extenders[i], policyOf(a.cfg), a.env.Breakers)
 		if err != nil {
 			return err
 		}
 		a.instance.extenders = append(a.instance.extenders, e)
 	}
-	// Plugins call them without a context: the calls are bounded by their timeouts alone.
+	// Plugins get them without a context: the calls are bounded by their timeouts alone, unless a
+	// plugin binds them to its own context, as preemption does.
 	a.instance.handle.extenders = extender.Bound(context.WithoutCancel(a.ctx), a.instance.extenders)
 	return nil
+}
+
+// policyOf returns the policy that a profile with extenders builds on.
+func policyOf(cfg *config.Profile) extender.Policy {
+	policy := extender.Policy{Name: cfg.PolicyName}
+	if cfg.Source.Policy != nil {
+		policy.UID = cfg.Source.Policy.UID
+	}
+	return policy
 }
 
 // args returns the arguments of the plugins by name.

@@ -15,6 +15,7 @@ import (
 	"github.com/livesched/livesched/internal/informers"
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/devices"
+	"github.com/livesched/livesched/internal/scheduler/extender"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/preemption"
 )
@@ -26,6 +27,8 @@ type Environment struct {
 	Dependencies
 	// Devices tracks claims, slices, classes and CSINodes, and the assumed state of claims.
 	Devices *devices.Managers
+	// Breakers are the circuit breakers of extenders.
+	Breakers *extender.Breakers
 	// Durable is the state of upstream's plugins that must survive their instances.
 	Durable *Durable
 
@@ -73,7 +76,7 @@ func NewEnvironment(ctx context.Context, d Dependencies) (*Environment, error) {
 	if err != nil {
 		return nil, err
 	}
-	env := &Environment{Dependencies: d, Devices: managers}
+	env := &Environment{Dependencies: d, Devices: managers, Breakers: extender.NewBreakers(d.Recorder("livesched"))}
 	if env.Durable, err = newDurable(ctx, env, d.Scope); err != nil {
 		return nil, err
 	}

@@ -13,7 +13,8 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// Counted returns the sum over the series of one of livesched's counters that have a label.
+// Counted returns the sum over the series of one of livesched's counters or gauges that have a
+// label.
 func Counted(name, label, value string) float64 {
 	GinkgoHelper()
 	families, err := ctrlmetrics.Registry.Gather()
@@ -29,7 +30,7 @@ func Counted(name, label, value string) float64 {
 				found = found || l.GetName() == label && l.GetValue() == value
 			}
 			if found {
-				total += metric.GetCounter().GetValue()
+				total += metric.GetCounter().GetValue() + metric.GetGauge().GetValue()
 			}
 		}
 	}
