@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
@@ -31,6 +32,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -262,6 +264,32 @@ var _ = Describe("The validating webhook, set up by config/webhook", Ordered, fu
 		}).WithContext(ctx).Should(Succeed())
 	})
 
+})
+
+var _ = Describe("The validating webhook with --webhook-cert-dir", func() {
+	It("serves the certificate of the directory, and reads it again when it changes", func(ctx context.Context) {
+		dir, address := GinkgoT().TempDir(), freeAddress()
+		write := func() []byte {
+			GinkgoHelper()
+			certificate, key, err := certutil.GenerateSelfSignedCertKey("webhook.example", nil, nil)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(os.WriteFile(filepath.Join(dir, "tls.key"), key, 0o600)).To(Succeed())
+			Expect(os.WriteFile(filepath.Join(dir, "tls.crt"), certificate, 0o600)).To(Succeed())
+			block, _ := pem.Decode(certificate)
+			return block.Bytes
+		}
+		first := write()
+		livesched("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false", "--webhook", "--webhook-bind-address="+address, "--webhook-cert-dir="+dir)
+		presented := func(g Gomega) []byte {
+			conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(ctx, "tcp", address)
+			g.Expect(err).NotTo(HaveOccurred())
+			defer func() { g.Expect(conn.Close()).To(Succeed()) }()
+			c, _ := conn.(*tls.Conn)
+			return c.ConnectionState().PeerCertificates[0].Raw
+		}
+		Eventually(presented).WithContext(ctx).Should(Equal(first))
+		Eventually(presented).WithContext(ctx).Should(Equal(write()))
+	})
 })
 
 // busyWebhook returns a server with livesched's certificate. It refuses the first attempt of each
