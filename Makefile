@@ -1,8 +1,12 @@
 # `make help` lists what there is. Everything that is built or downloaded goes to bin/ and .sandbox/ or to Go's own caches.
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-# Image that docker-build makes and deploy runs.
-IMG ?= livesched:latest
+# Where push pushes the image to, and what deploy runs, such as registry.example.com/livesched:v1.0.0.
+IMAGE ?= livesched:latest
+# What to build the image for.
+PLATFORMS ?= linux/amd64,linux/arm64
+# A file with the key that push and release sign with; empty: they sign nothing. docs/release.md says which kinds there are.
+KEY ?=
 # What deploy applies: config/with-webhook also validates at kubectl apply.
 CONFIG ?= config/default
 # Nodes of the quickstart, and whether it ends after its tour (EXIT=1).
@@ -62,8 +66,8 @@ quickstart: livesched ## A cluster on this machine and a tour of what livesched 
 
 .PHONY: quickstart-confined
 quickstart-confined: ## The quickstart with livesched as user 65532 with a read-only root and no capabilities; needs bubblewrap.
-	@rm -rf .sandbox/rootfs && mkdir -p .sandbox/rootfs
-	@CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)" -o .sandbox/rootfs/livesched ./cmd/livesched
+	$(call release_tool,image $(built_from) -platforms linux/$$(go env GOARCH) -layout .sandbox/image)
+	@bin/release-tool unpack -layout .sandbox/image -out .sandbox/rootfs
 	@go build -o bin/quickstart ./hack/sandbox
 	@exec bin/quickstart -nodes=$(NODES) -rootfs=.sandbox/rootfs $(if $(filter-out 0,$(EXIT)),-exit)
 
@@ -90,9 +94,25 @@ run: livesched ## Run livesched here, for the cluster that KUBECONFIG names.
 controlplane: ## Build etcd, kube-apiserver, kube-controller-manager and kwok, which tests and the quickstart run.
 	@go run ./hack/controlplane/build
 
-.PHONY: docker-build
-docker-build: ## Build the image IMG.
-	docker build --build-arg VERSION=$(VERSION) -t $(IMG) .
+COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
+# The only time in what is released: that of the commit, so that two builds of a commit are equal.
+image release quickstart-confined: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+# release_tool runs hack/release, a module of its own; it builds with the flags of the linker that `make livesched` has.
+release_tool = @go build -C hack/release -o $(CURDIR)/bin/release-tool . && bin/release-tool $(1)
+built_from = -version '$(VERSION)' -commit '$(COMMIT)' -ldflags '$(LDFLAGS)'
+
+.PHONY: image
+image: ## Build the image for PLATFORMS, without Docker, as an OCI layout in bin/image.
+	$(call release_tool,image $(built_from) -platforms '$(PLATFORMS)')
+
+.PHONY: push
+push: ## Push bin/image to IMAGE, and its signature if there is a KEY.
+	$(call release_tool,push -image '$(filter-out livesched:latest,$(IMAGE))' -key '$(KEY)')
+
+.PHONY: release
+release: image $(KUSTOMIZE) ## Build bin/image and, in bin/release/VERSION, all other files of a release (VERSION, IMAGE, KEY).
+	@$(KUSTOMIZE) build config/default > bin/install.yaml
+	$(call release_tool,artifacts $(built_from) -image '$(filter-out livesched:latest,$(IMAGE))' -manifest bin/install.yaml -key '$(KEY)' -out 'bin/release/$(VERSION)')
 
 .PHONY: clean
 clean: ## Remove what was built, and the quickstart's data.
@@ -168,6 +188,14 @@ gosec: $(GOLANGCI_LINT) ## Look for insecure code; .golangci.yml says what is ex
 verify: $(CONTROLLER_GEN) $(CRD_REF_DOCS) $(KUSTOMIZE) ## Check that generated files and go.mod files are up to date and that config/ builds.
 	@KUSTOMIZE=$(KUSTOMIZE) hack/verify.sh
 
+.PHONY: test-release
+test-release: ## Test hack/release, a module of its own that `make test` does not see.
+	go test -C hack/release ./...
+
+.PHONY: verify-image
+verify-image: ## Build the image twice, in different directories, and compare the digests (PLATFORMS).
+	@PLATFORMS='$(PLATFORMS)' hack/verify-image.sh
+
 .PHONY: vulncheck
 vulncheck: $(GOVULNCHECK) ## Look for known vulnerabilities in code that is reached; needs the database at https://vuln.go.dev.
 	$(GOVULNCHECK) ./cmd/...
@@ -224,8 +252,8 @@ uninstall: $(KUSTOMIZE) ## Remove the CRDs, and with them every profile and poli
 	$(KUSTOMIZE) build config/crd | kubectl delete --ignore-not-found -f -
 
 .PHONY: deploy
-deploy: $(KUSTOMIZE) ## Install the CRDs and run the image IMG.
-	$(KUSTOMIZE) build $(CONFIG) | sed 's|image: livesched:latest|image: $(IMG)|' | kubectl apply --server-side -f -
+deploy: $(KUSTOMIZE) ## Install the CRDs and run IMAGE.
+	$(KUSTOMIZE) build $(CONFIG) | sed 's|image: livesched:latest|image: $(IMAGE)|' | kubectl apply --server-side -f -
 
 .PHONY: undeploy
 undeploy: $(KUSTOMIZE) ## Remove livesched, and with it every profile and policy.

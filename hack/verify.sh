@@ -25,7 +25,7 @@ if [ $stale -ne 0 ]; then
 	exit 1
 fi
 
-for module in . hack/bench/plot hack/controlplane/etcd hack/controlplane/kubernetes hack/controlplane/kwok hack/tools hack/tools/golangci-lint hack/tools/govulncheck; do
+for module in . hack/bench/plot hack/controlplane/etcd hack/controlplane/kubernetes hack/controlplane/kwok hack/release hack/tools hack/tools/golangci-lint hack/tools/govulncheck; do
 	if ! go mod tidy -C "$module" -diff; then
 		echo "verify: $module/go.mod is not tidy: run \`go mod tidy\` there" >&2
 		exit 1
