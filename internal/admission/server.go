@@ -43,7 +43,6 @@ func Serve(ctx context.Context, address string, handler http.Handler, config *tl
 
 func serve(ctx context.Context, listener net.Listener, handler http.Handler, config *tls.Config) error {
 	config = config.Clone()
-	config.MinVersion = tls.VersionTLS12
 	// A connection has one request at a time, so that the limit of connections limits requests.
 	config.NextProtos = []string{"http/1.1"}
 	server := &http.Server{

@@ -137,7 +137,7 @@ func addWebhook(mgr ctrl.Manager, client clientset.Interface, registered sets.Se
 	return mgr.Add(everywhere(func(ctx context.Context) error {
 		return keepServing(ctx, func(ctx context.Context) error {
 			if keeper != nil {
-				return admission.Serve(ctx, o.BindAddress, handler, &tls.Config{GetCertificate: keeper.GetCertificate})
+				return admission.Serve(ctx, o.BindAddress, handler, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: keeper.GetCertificate})
 			}
 			return serveWithFiles(ctx, o, handler)
 		})
@@ -168,7 +168,7 @@ func serveWithFiles(ctx context.Context, o *WebhookOptions, handler http.Handler
 	})
 	defer watcher.Wait()
 	defer cancel()
-	return admission.Serve(ctx, o.BindAddress, handler, &tls.Config{GetCertificate: files.GetCertificate})
+	return admission.Serve(ctx, o.BindAddress, handler, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: files.GetCertificate})
 }
 
 // keeper returns the keeper of the certificate.
