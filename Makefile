@@ -88,7 +88,7 @@ kubectl-livesched: ## Build bin/kubectl-livesched, which is `kubectl livesched` 
 
 .PHONY: run
 run: livesched ## Run livesched here, for the cluster that KUBECONFIG names.
-	bin/livesched --leader-elect=false --metrics-bind-address=127.0.0.1:8080 --health-probe-bind-address=127.0.0.1:8081
+	bin/livesched --leader-elect=false --bind-address=127.0.0.1 --health-probe-bind-address=127.0.0.1:8081
 
 .PHONY: controlplane
 controlplane: ## Build etcd, kube-apiserver, kube-controller-manager and kwok, which tests and the quickstart run.

@@ -47,7 +47,7 @@ type sandbox struct {
 
 	controlPlane *controlplane.ControlPlane
 	scheduler    *process.Process // bin/livesched
-	metrics      string           // host:port of its metrics endpoint
+	secure       string           // host:port of its secure port
 	client       client.WithWatch
 
 	// cancel ends the tour with the error of a dead component as the cause. over is closed when the
@@ -130,7 +130,8 @@ func (s *sandbox) startLivesched(ctx context.Context) error {
 		return err
 	}
 	if err := s.applyAll(ctx, filepath.Join(s.root, "config", "rbac"), "role.yaml", "role_binding.yaml",
-		"revisions_role.yaml", "revisions_role_binding.yaml", "policy_editor_role.yaml", "profile_editor_role.yaml", "viewer_role.yaml"); err != nil {
+		"revisions_role.yaml", "revisions_role_binding.yaml", "auth_delegator_role_binding.yaml", "auth_reader_role_binding.yaml",
+		"policy_editor_role.yaml", "profile_editor_role.yaml", "viewer_role.yaml", "metrics_reader_role.yaml", "debugger_role.yaml"); err != nil {
 		return err
 	}
 	s.out.printf("CRDs and roles of config/ are applied\n")
@@ -143,7 +144,11 @@ func (s *sandbox) startLivesched(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.metrics, err = freeAddress(); err != nil {
+	if s.secure, err = freeAddress(); err != nil {
+		return err
+	}
+	host, port, err := net.SplitHostPort(s.secure)
+	if err != nil {
 		return err
 	}
 	began := time.Now()
@@ -152,7 +157,7 @@ func (s *sandbox) startLivesched(ctx context.Context) error {
 		Path: s.livesched,
 		Args: []string{
 			"--kubeconfig=" + kubeconfig,
-			"--metrics-bind-address=" + s.metrics,
+			"--bind-address=" + host, "--secure-port=" + port,
 			"--health-probe-bind-address=" + probes,
 			"--leader-elect=false",
 			"--revision-namespace=" + namespace,

@@ -233,9 +233,10 @@ The cluster stays up until Ctrl-C. Try, in another terminal:
     kubectl edit sprof spread                        # the next pods are placed by what you write
     kubectl scale deployment web --replicas=%d
     kubectl get pods -o wide
-    curl -s http://%s/metrics | grep livesched_
+    token=$(kubectl config view --raw -o jsonpath='{.users[0].user.token}')
+    curl -sk -H "Authorization: Bearer $token" https://%s/metrics | grep livesched_
     less %s
-`, s.controlPlane.Kubeconfig(), 2*replicasFor(s.nodes), s.metrics, relative(s.scheduler.LogFile()))
+`, s.controlPlane.Kubeconfig(), 2*replicasFor(s.nodes), s.secure, relative(s.scheduler.LogFile()))
 }
 
 // relative returns a path relative to the working directory.

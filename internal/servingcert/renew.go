@@ -1,11 +1,11 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package servingcert keeps the serving certificate of livesched's webhook valid. The certificate
-// is in a Secret that all replicas share, signed by livesched's own certificate authority, which
-// the package writes into the webhook's configuration.
+// Package servingcert provides the certificates of livesched's servers. The webhook's is in a
+// Secret that all replicas share, signed by livesched's own certificate authority, which the
+// package writes into the webhook's configuration. Others come from files or are made in memory.
 //
-// The package exists because github.com/open-policy-agent/cert-controller watches all Secrets of
+// The Keeper exists because github.com/open-policy-agent/cert-controller watches all Secrets of
 // the namespace and all webhook configurations of the cluster, needs the Secret to be mounted, and
 // ends the process if it is not.
 package servingcert

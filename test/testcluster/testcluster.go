@@ -136,7 +136,7 @@ func Options() *app.Options {
 	if mode := os.Getenv("LIVESCHED_TEST_FAST_PATH"); mode != "" {
 		o.FastPath = mode
 	}
-	o.MetricsBindAddress, o.HealthProbeBindAddress = "0", "0"
+	o.Secure.Port, o.MetricsBindAddress, o.HealthProbeBindAddress = 0, "0", "0"
 	o.LeaderElect = false
 	o.ExtenderAllowedHosts = []string{config.AllHosts} // those of tests are at http://127.0.0.1
 	return o

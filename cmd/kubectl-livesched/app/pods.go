@@ -114,20 +114,28 @@ func (o *statusOptions) metrics(ctx context.Context, c client.Client) (text []by
 	if err != nil {
 		return nil, "", err
 	}
-	text, err = clientset.CoreV1().Pods(o.namespace).ProxyGet("http", name, metricsPort(&pod), "metrics", nil).DoRaw(ctx)
+	port, ok := metricsPort(&pod)
+	if !ok {
+		return nil, "", fmt.Errorf("the leader %s serves metrics only on its secure port", name)
+	}
+	text, err = clientset.CoreV1().Pods(o.namespace).ProxyGet("http", name, port, "metrics", nil).DoRaw(ctx)
 	return text, fmt.Sprintf("from the metrics of the leader, pod %s/%s", o.namespace, name), err
 }
 
-// metricsPort returns the port named metrics of a pod, or the default port.
-func metricsPort(pod *corev1.Pod) string {
+// metricsPort returns the port named metrics of a pod, or port 8080 if the pod names no other one for
+// metrics. It returns false if the pod has only the secure port: the API server, as a proxy, does
+// not pass the caller's credentials on.
+func metricsPort(pod *corev1.Pod) (string, bool) {
+	secure := false
 	for _, container := range pod.Spec.Containers {
 		for _, port := range container.Ports {
 			if port.Name == "metrics" {
-				return fmt.Sprint(port.ContainerPort)
+				return fmt.Sprint(port.ContainerPort), true
 			}
+			secure = secure || port.Name == "https-metrics"
 		}
 	}
-	return "8080"
+	return "8080", !secure
 }
 
 func get(ctx context.Context, url string) ([]byte, error) {

@@ -86,7 +86,7 @@ func run(o *Options) int {
 	if err := o.requireLeaseNamespace(); err != nil {
 		return fail(exitFailure, err)
 	}
-	if err := awaitAPI(ctx, logger, restConfig, o.HealthProbeBindAddress); err != nil {
+	if err := awaitAPI(ctx, logger, restConfig, o); err != nil {
 		if ctx.Err() != nil {
 			return exitOK
 		}

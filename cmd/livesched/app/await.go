@@ -35,16 +35,16 @@ var errNotInstalled = errors.New("install the custom resource definitions first 
 
 // awaitAPI returns when the API server serves livesched's kinds, or ctx has ended. Until then the
 // process is alive and not ready: see unready. It returns an error only if the API server is ready
-// and does not serve the kinds, or if the probe address is in use.
+// and does not serve the kinds, or if an address of the probes is in use.
 //
 // Everything else may be an outage, and exiting would not end it. That includes rejected
 // credentials: an API server also rejects valid ones while the webhook that checks them is down.
-func awaitAPI(ctx context.Context, logger logr.Logger, cfg *rest.Config, probeAddress string) error {
+func awaitAPI(ctx context.Context, logger logr.Logger, cfg *rest.Config, o *Options) error {
 	client, err := discovery.NewDiscoveryClientForConfig(cfg)
 	if err != nil {
 		return fmt.Errorf("creating the client for discovery: %w", err)
 	}
-	probes, err := startUnready(probeAddress)
+	probes, err := startUnready(o.HealthProbeBindAddress, &o.Secure)
 	if err != nil {
 		return err
 	}
@@ -105,30 +105,44 @@ func requireKinds(ctx context.Context, client rest.Interface) error {
 // unready answers health probes until the manager does: /livez succeeds, because a restart would
 // not help, and /readyz fails.
 type unready struct {
-	server  *http.Server // nil if probes are off
+	servers []*http.Server
 	serving sync.WaitGroup
 	reason  atomic.Pointer[string]
 }
 
-// startUnready serves on the address of the probes until stop. "0" turns it off.
-func startUnready(address string) (*unready, error) {
+// startUnready serves on the addresses of the probes until stop: plain HTTP, and the secure port.
+func startUnready(address string, secure *SecureOptions) (*unready, error) {
 	u := &unready{}
 	u.because(errors.New("the API server has not answered"))
-	if address == "0" {
-		return u, nil
-	}
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("--health-probe-bind-address: %w", err)
-	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
+	alive := func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }
+	mux.HandleFunc("/livez", alive)
+	mux.HandleFunc("/healthz", alive)
 	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "waiting for the API server: "+*u.reason.Load(), http.StatusInternalServerError)
 	})
-	u.server = &http.Server{Handler: mux, ReadHeaderTimeout: askTimeout}
-	u.serving.Go(func() { _ = u.server.Serve(listener) }) // it ends with stop
+	if address != "0" {
+		listener, err := net.Listen("tcp", address)
+		if err != nil {
+			return nil, fmt.Errorf("--health-probe-bind-address: %w", err)
+		}
+		u.serve(&http.Server{Handler: mux, ReadHeaderTimeout: askTimeout}, listener)
+	}
+	if secure.Port != 0 {
+		listener, err := secure.listen()
+		if err != nil {
+			u.stop()
+			return nil, err
+		}
+		// A client that verifies the certificate has to wait for the manager.
+		u.serve(serveTLS(listener, selfSigned(), mux))
+	}
 	return u, nil
+}
+
+func (u *unready) serve(server *http.Server, listener net.Listener) {
+	u.servers = append(u.servers, server)
+	u.serving.Go(func() { _ = server.Serve(listener) }) // it ends with stop
 }
 
 // because sets what /readyz says.
@@ -137,11 +151,10 @@ func (u *unready) because(err error) {
 	u.reason.Store(&reason)
 }
 
-// stop frees the address.
+// stop frees the addresses.
 func (u *unready) stop() {
-	if u.server == nil {
-		return
+	for _, server := range u.servers {
+		_ = server.Close() // fails only if the listener is closed already
 	}
-	_ = u.server.Close() // fails only if the listener is closed already
 	u.serving.Wait()
 }

@@ -28,13 +28,13 @@ type command struct {
 	ended  chan struct{} // closed when the process has ended
 }
 
-// livesched starts a process that ends with the spec. It has no metrics endpoint.
+// livesched starts a process that ends with the spec. It serves only health probes.
 func livesched(args ...string) *command {
 	GinkgoHelper()
 	c := &command{probes: freeAddress(), output: &output{}, ended: make(chan struct{})}
 	self, err := os.Executable()
 	Expect(err).NotTo(HaveOccurred())
-	c.cmd = exec.Command(self, append([]string{"--metrics-bind-address=0", "--health-probe-bind-address=" + c.probes}, args...)...)
+	c.cmd = exec.Command(self, append([]string{"--secure-port=0", "--health-probe-bind-address=" + c.probes}, args...)...)
 	c.cmd.Env = append(os.Environ(), asCommand+"=1")
 	c.cmd.Stdout, c.cmd.Stderr = c.output, c.output
 	Expect(c.cmd.Start()).To(Succeed())

@@ -11,30 +11,53 @@ import (
 	"runtime"
 	"sync"
 
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"k8s.io/kubernetes/pkg/scheduler/metrics/resources"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/livesched/livesched/internal/scheduler"
 )
 
-// addEndpoints adds the endpoints to the metrics server that kube-scheduler serves besides
-// /metrics.
-func addEndpoints(mgr ctrl.Manager, sched *scheduler.Scheduler, o *Options) error {
-	if o.MetricsBindAddress == "0" {
-		return nil
-	}
+// endpoints are the handlers of one process by path, /metrics apart.
+func endpoints(sched *scheduler.Scheduler, o *Options) map[string]http.Handler {
 	handlers := map[string]http.Handler{"/metrics/resources": resourceMetrics(sched), "/configz": configz(sched, o)}
 	if o.Profiling {
 		maps.Copy(handlers, profilingHandlers())
 	}
-	if o.Profiling && o.ContentionProfiling {
+	return handlers
+}
+
+// addEndpoints adds the endpoints to the metrics server that kube-scheduler serves besides
+// /metrics.
+func addEndpoints(mgr ctrl.Manager, handlers map[string]http.Handler, o *Options) error {
+	if o.ContentionProfiling {
 		runtime.SetBlockProfileRate(1)
+	}
+	if o.MetricsBindAddress == "0" {
+		return nil
 	}
 	var errs []error
 	for path, handler := range handlers {
 		errs = append(errs, mgr.AddMetricsServerExtraHandler(path, handler))
 	}
 	return errors.Join(errs...)
+}
+
+// secureHandler returns what the secure port serves: the endpoints, metrics and health checks.
+func secureHandler(handlers map[string]http.Handler, checks *checks) http.Handler {
+	mux := http.NewServeMux()
+	for path, handler := range handlers {
+		mux.Handle(path, handler)
+	}
+	mux.Handle("/metrics", promhttp.HandlerFor(ctrlmetrics.Registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
+	for path, of := range map[string]map[string]healthz.Checker{"/livez": checks.live, "/healthz": checks.live, "/readyz": checks.ready} {
+		handler := http.StripPrefix(path, &healthz.Handler{Checks: of})
+		mux.Handle(path, handler)
+		mux.Handle(path+"/", handler)
+	}
+	return mux
 }
 
 // profilingHandlers returns the handlers of net/http/pprof.

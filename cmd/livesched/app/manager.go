@@ -156,13 +156,18 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 
 		AllowedHosts: allowed,
 	})
+	keeper, err := addWebhook(mgr, kube, sets.KeySet(registry), allowed, &o.Webhook)
+	if err != nil {
+		return nil, err
+	}
+	checks, handlers := newChecks(sched, reconciler), endpoints(sched, o)
 	if err := errors.Join(
 		mgr.Add(everywhere(sched.Start)),
 		mgr.Add(onLeader(sched.Run)),
 		reconciler.SetupWithManager(mgr),
-		addChecks(mgr, sched, reconciler),
-		addEndpoints(mgr, sched, o),
-		addWebhook(mgr, kube, sets.KeySet(registry), allowed, &o.Webhook),
+		addChecks(mgr, checks),
+		addEndpoints(mgr, handlers, o),
+		addSecureServing(mgr, restConfig, secureHandler(handlers, checks), keeper, &o.Secure),
 	); err != nil {
 		return nil, err
 	}
@@ -221,27 +226,45 @@ func newClient(cfg *rest.Config, userAgent string) (clientset.Interface, error) 
 	return clientset.NewForConfig(cfg)
 }
 
-// addChecks adds the health checks. livesched is alive while no scheduling cycle hangs, and ready
-// when cache and queue are filled and the profiles that exist have been processed.
-func addChecks(mgr ctrl.Manager, sched *scheduler.Scheduler, reconciler *controllers.ProfileReconciler) error {
-	return errors.Join(
-		mgr.AddHealthzCheck("ping", healthz.Ping),
-		mgr.AddHealthzCheck("scheduling-loop", func(*http.Request) error { return sched.Healthy() }),
-		mgr.AddReadyzCheck("handlers", func(*http.Request) error {
-			select {
-			case <-sched.Ready():
+// checks are the health checks by name. livesched is alive while no scheduling cycle hangs, and
+// ready when cache and queue are filled and the profiles that exist have been processed.
+type checks struct{ live, ready map[string]healthz.Checker }
+
+func newChecks(sched *scheduler.Scheduler, reconciler *controllers.ProfileReconciler) *checks {
+	return &checks{
+		live: map[string]healthz.Checker{
+			"ping":            healthz.Ping,
+			"scheduling-loop": func(*http.Request) error { return sched.Healthy() },
+		},
+		ready: map[string]healthz.Checker{
+			"handlers": func(*http.Request) error {
+				select {
+				case <-sched.Ready():
+					return nil
+				default:
+					return errors.New("the informers have not delivered their first lists")
+				}
+			},
+			"profiles": func(*http.Request) error {
+				if !reconciler.Settled() {
+					return errors.New("the profiles have not been read")
+				}
 				return nil
-			default:
-				return errors.New("the informers have not delivered their first lists")
-			}
-		}),
-		mgr.AddReadyzCheck("profiles", func(*http.Request) error {
-			if !reconciler.Settled() {
-				return errors.New("the profiles have not been read")
-			}
-			return nil
-		}),
-	)
+			},
+		},
+	}
+}
+
+// addChecks adds the health checks to the manager.
+func addChecks(mgr ctrl.Manager, checks *checks) error {
+	var errs []error
+	for name, check := range checks.live {
+		errs = append(errs, mgr.AddHealthzCheck(name, check))
+	}
+	for name, check := range checks.ready {
+		errs = append(errs, mgr.AddReadyzCheck(name, check))
+	}
+	return errors.Join(errs...)
 }
 
 // everywhere is a Runnable for every replica.

@@ -49,13 +49,16 @@ var minFastPathMemory = resource.MustParse("1Mi")
 
 // Options configures the manager. docs/reference/flags.md describes the flags of the same names.
 type Options struct {
-	// MetricsBindAddress and HealthProbeBindAddress are host:port; "0" turns the endpoint off.
+	// Secure configures the HTTPS endpoint.
+	Secure SecureOptions
+	// MetricsBindAddress and HealthProbeBindAddress are host:port of plain HTTP; "0" turns the
+	// endpoint off.
 	MetricsBindAddress     string
 	HealthProbeBindAddress string
 
 	// Profiling serves /debug/pprof/ next to /metrics. Unlike in kube-scheduler, it is off by
-	// default, since everyone who reaches the port can read it. ContentionProfiling requires
-	// Profiling and adds a profile of blocked goroutines.
+	// default, since a profile slows livesched down. ContentionProfiling requires Profiling and
+	// adds a profile of blocked goroutines.
 	Profiling           bool
 	ContentionProfiling bool
 
@@ -111,7 +114,8 @@ type Options struct {
 // NewOptions returns the defaults.
 func NewOptions() *Options {
 	return &Options{
-		MetricsBindAddress:     ":8080",
+		Secure:                 newSecureOptions(),
+		MetricsBindAddress:     "0",
 		HealthProbeBindAddress: ":8081",
 		LeaderElect:            true,
 		LeaderElectionName:     "livesched",
@@ -133,9 +137,10 @@ func NewOptions() *Options {
 // AddFlags registers the flags. --kubeconfig and --zap-* are controller-runtime's flags;
 // --feature-gates accepts kube-scheduler's gates.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.MetricsBindAddress, "metrics-bind-address", o.MetricsBindAddress, `Address of the metrics endpoint, as host:port. "0" turns it off.`)
+	o.Secure.addFlags(fs)
+	fs.StringVar(&o.MetricsBindAddress, "metrics-bind-address", o.MetricsBindAddress, `Address on which to serve the endpoints of --secure-port over plain HTTP as well, health apart, as host:port. Everybody who reaches it can read them. "0" turns it off.`)
 	fs.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", o.HealthProbeBindAddress, `Address of the health endpoints /livez and /readyz, as host:port. "0" turns them off.`)
-	fs.BoolVar(&o.Profiling, "profiling", o.Profiling, "Serve /debug/pprof/ on the metrics address. Anybody who reaches that address can then read profiles and slow livesched down.")
+	fs.BoolVar(&o.Profiling, "profiling", o.Profiling, "Serve /debug/pprof/ next to /metrics. Reading profiles slows livesched down.")
 	fs.BoolVar(&o.ContentionProfiling, "contention-profiling", o.ContentionProfiling, "Record where goroutines block, for /debug/pprof/block. Requires --profiling and costs some CPU.")
 	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "Elect the one replica that schedules. Turn it off only if there is a single replica.")
 	fs.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", o.LeaderElectionNamespace, "Namespace of the Lease. Empty means the namespace that livesched runs in.")
@@ -188,8 +193,9 @@ func (o *Options) Validate() error {
 	if _, err := config.ParseAllowedHosts(o.ExtenderAllowedHosts); err != nil {
 		errs = append(errs, fmt.Errorf("%s: %w", config.FlagAllowedHosts, err))
 	}
-	if o.Profiling && o.MetricsBindAddress == "0" {
-		errs = append(errs, errors.New("--profiling: requires the metrics server, which --metrics-bind-address=0 turns off"))
+	errs = append(errs, o.Secure.validate()...)
+	if o.Profiling && o.MetricsBindAddress == "0" && o.Secure.Port == 0 {
+		errs = append(errs, errors.New("--profiling: requires an endpoint, and --secure-port=0 and --metrics-bind-address=0 turn both off"))
 	}
 	if o.ContentionProfiling && !o.Profiling {
 		errs = append(errs, errors.New("--contention-profiling: has no effect without --profiling"))

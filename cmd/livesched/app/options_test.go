@@ -28,39 +28,44 @@ func TestFlags(t *testing.T) {
 		}
 	})
 	want := map[string]string{
-		"kubeconfig":                  "",
-		"leader-elect":                "true",
-		"leader-election-namespace":   "",
-		"leader-election-name":        "livesched",
-		"revision-namespace":          "",
-		"leader-elect-lease-duration": "15s",
-		"leader-elect-renew-deadline": "10s",
-		"leader-elect-retry-period":   "2s",
-		"metrics-bind-address":        ":8080",
-		"health-probe-bind-address":   ":8081",
-		"kube-api-qps":                "1000",
-		"kube-api-burst":              "2000",
-		"max-concurrent-binds":        "64",
-		"profile-build-timeout":       "30s",
-		"profiling":                   "false",
-		"contention-profiling":        "false",
-		"extender-allowed-hosts":      "[*.svc,*.svc.cluster.local]",
-		"webhook":                     "false",
-		"webhook-bind-address":        ":9443",
-		"webhook-cert-dir":            "",
-		"webhook-namespace":           "",
-		"webhook-service-name":        "livesched-webhook",
-		"webhook-secret-name":         "livesched-webhook-cert",
-		"webhook-configuration-name":  "livesched",
-		"fast-path":                   "on",
-		"fast-path-memory-limit":      "0",
-		"trim-bound-pods":             "true",
-		"version":                     "false",
-		"zap-devel":                   "false",
-		"zap-encoder":                 "",
-		"zap-log-level":               "",
-		"zap-stacktrace-level":        "",
-		"zap-time-encoding":           "",
+		"kubeconfig":                       "",
+		"leader-elect":                     "true",
+		"leader-election-namespace":        "",
+		"leader-election-name":             "livesched",
+		"revision-namespace":               "",
+		"leader-elect-lease-duration":      "15s",
+		"leader-elect-renew-deadline":      "10s",
+		"leader-elect-retry-period":        "2s",
+		"secure-port":                      "10259",
+		"bind-address":                     "0.0.0.0",
+		"tls-cert-file":                    "",
+		"tls-private-key-file":             "",
+		"authorization-always-allow-paths": "[/healthz,/readyz,/livez]",
+		"metrics-bind-address":             "0",
+		"health-probe-bind-address":        ":8081",
+		"kube-api-qps":                     "1000",
+		"kube-api-burst":                   "2000",
+		"max-concurrent-binds":             "64",
+		"profile-build-timeout":            "30s",
+		"profiling":                        "false",
+		"contention-profiling":             "false",
+		"extender-allowed-hosts":           "[*.svc,*.svc.cluster.local]",
+		"webhook":                          "false",
+		"webhook-bind-address":             ":9443",
+		"webhook-cert-dir":                 "",
+		"webhook-namespace":                "",
+		"webhook-service-name":             "livesched-webhook",
+		"webhook-secret-name":              "livesched-webhook-cert",
+		"webhook-configuration-name":       "livesched",
+		"fast-path":                        "on",
+		"fast-path-memory-limit":           "0",
+		"trim-bound-pods":                  "true",
+		"version":                          "false",
+		"zap-devel":                        "false",
+		"zap-encoder":                      "",
+		"zap-log-level":                    "",
+		"zap-stacktrace-level":             "",
+		"zap-time-encoding":                "",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -74,6 +79,7 @@ func TestFlagsSetOptions(t *testing.T) {
 	if err := fs.Parse([]string{
 		"--leader-elect=false", "--leader-election-namespace=ns", "--leader-election-name=lease",
 		"--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=1s",
+		"--secure-port=5", "--bind-address=::1", "--tls-cert-file=crt", "--tls-private-key-file=key", "--authorization-always-allow-paths=/a,/b*",
 		"--metrics-bind-address=:1", "--health-probe-bind-address=:2", "--kube-api-qps=3.5", "--kube-api-burst=4", "--profile-build-timeout=5s",
 		"--profiling", "--contention-profiling", "--fast-path=verify", "--fast-path-memory-limit=1.5Gi", "--trim-bound-pods=false",
 		"--webhook", "--webhook-bind-address=:3", "--webhook-cert-dir=dir", "--webhook-namespace=wns", "--webhook-service-name=svc",
@@ -85,6 +91,7 @@ func TestFlagsSetOptions(t *testing.T) {
 		elect               bool
 		namespace, name     string
 		lease, renew, retry time.Duration
+		secure              app.SecureOptions
 		metrics, probes     string
 		qps                 float32
 		burst               int
@@ -97,11 +104,12 @@ func TestFlagsSetOptions(t *testing.T) {
 	}
 	got := settings{
 		o.LeaderElect, o.LeaderElectionNamespace, o.LeaderElectionName, o.LeaseDuration, o.RenewDeadline, o.RetryPeriod,
-		o.MetricsBindAddress, o.HealthProbeBindAddress, o.KubeAPIQPS, o.KubeAPIBurst, o.ProfileBuildTimeout,
+		o.Secure, o.MetricsBindAddress, o.HealthProbeBindAddress, o.KubeAPIQPS, o.KubeAPIBurst, o.ProfileBuildTimeout,
 		o.Profiling, o.ContentionProfiling,
 		o.Webhook, o.FastPath, o.FastPathMemoryLimit.Value(), o.TrimBoundPods,
 	}
-	want := settings{false, "ns", "lease", 3 * time.Second, 2 * time.Second, time.Second, ":1", ":2", 3.5, 4, 5 * time.Second, true, true,
+	want := settings{false, "ns", "lease", 3 * time.Second, 2 * time.Second, time.Second,
+		app.SecureOptions{Port: 5, BindAddress: "::1", CertFile: "crt", KeyFile: "key", AlwaysAllowPaths: []string{"/a", "/b*"}}, ":1", ":2", 3.5, 4, 5 * time.Second, true, true,
 		app.WebhookOptions{
 			Enabled: true, BindAddress: ":3", CertDir: "dir", Namespace: "wns", ServiceName: "svc", SecretName: "secret", ConfigurationName: "configuration",
 		}, "verify", 3 << 29, false}
@@ -131,7 +139,13 @@ func TestValidate(t *testing.T) {
 		{"little memory for the fast path", setMemoryLimit("1Mi"), nil},
 		{"no fast path", func(o *app.Options) { o.FastPath = "off" }, nil},
 		{"a build timeout of 0", func(o *app.Options) { o.ProfileBuildTimeout = 0 }, []string{"--profile-build-timeout=0s: must be greater than 0"}},
-		{"profiling without a server", func(o *app.Options) { o.Profiling, o.MetricsBindAddress = true, "0" }, []string{"--profiling: requires the metrics server"}},
+		{"profiling without a server", func(o *app.Options) { o.Profiling, o.Secure.Port = true, 0 }, []string{"--profiling: requires an endpoint"}},
+		{"profiling on the secure port", func(o *app.Options) { o.Profiling = true }, nil},
+		{"profiling on the plain port", func(o *app.Options) { o.Profiling, o.Secure.Port, o.MetricsBindAddress = true, 0, ":1" }, nil},
+		{"a secure port that is none", func(o *app.Options) { o.Secure.Port = 65536 }, []string{"--secure-port=65536: must be a number from 0 to 65535"}},
+		{"a secure port on a host name", func(o *app.Options) { o.Secure.BindAddress = "localhost" }, []string{"--bind-address=localhost: must be an IP address"}},
+		{"a certificate without a key", func(o *app.Options) { o.Secure.CertFile = "tls.crt" }, []string{"--tls-cert-file and --tls-private-key-file: must be set together"}},
+		{"a path with * in the middle", func(o *app.Options) { o.Secure.AlwaysAllowPaths = []string{"/a*/b"} }, []string{`--authorization-always-allow-paths: only trailing * allowed in "a*/b"`}},
 		{"contention profiling without profiling", func(o *app.Options) { o.ContentionProfiling = true }, []string{"--contention-profiling: has no effect without --profiling"}},
 		{"a lease without a name", func(o *app.Options) { o.LeaderElectionName = "" }, []string{"--leader-election-name: must not be empty"}},
 		{"a retry period of 0", func(o *app.Options) { o.RetryPeriod = 0 }, []string{"--leader-elect-retry-period=0s: must be greater than 0"}},

@@ -63,12 +63,12 @@ func cut(p *network.Proxy) (refused *atomic.Int32, mend func()) {
 }
 
 // waitsForFirstResponse returns a livesched that is connected to a server that never responds.
-func waitsForFirstResponse() *command {
+func waitsForFirstResponse(args ...string) *command {
 	GinkgoHelper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(listener.Close)
-	c := livesched("--kubeconfig="+kubeconfigFor(cluster.Kubeconfig(), listener.Addr().String()), "--leader-elect=false")
+	c := livesched(append([]string{"--kubeconfig=" + kubeconfigFor(cluster.Kubeconfig(), listener.Addr().String()), "--leader-elect=false"}, args...)...)
 	connection, err := listener.Accept()
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(connection.Close)

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -52,6 +53,7 @@ var _ = Describe("livesched with only the permissions of config/rbac", Ordered, 
 		began  time.Time
 		c      *command
 		rights []client.Object
+		secure string // host:port
 	)
 
 	BeforeAll(func(ctx context.Context) {
@@ -72,7 +74,7 @@ var _ = Describe("livesched with only the permissions of config/rbac", Ordered, 
 			HolderIdentity: ptr.To("somebody-else"), LeaseDurationSeconds: ptr.To[int32](1), RenewTime: ptr.To(metav1.NowMicro()), AcquireTime: ptr.To(metav1.NowMicro()),
 		}})
 		c = livesched("--kubeconfig="+kubeconfig, "--leader-election-namespace="+namespace, "--leader-elect-retry-period=100ms",
-			"--feature-gates=DRADeviceTaintRules=true") // needs more rights
+			securePort(&secure), "--feature-gates=DRADeviceTaintRules=true") // the gate needs more rights
 		c.expectReady(ctx)
 	})
 
@@ -105,6 +107,20 @@ var _ = Describe("livesched with only the permissions of config/rbac", Ordered, 
 		expectPodScheduled(ctx, waiting, corev1.ConditionFalse)
 		Expect(k8s.Delete(ctx, mine)).To(Succeed())
 		expectEvent(ctx, waiting, "FailedScheduling", "is gone; the pod waits")
+	})
+
+	It("asks who sends a request to its secure port, and follows the authorities of client certificates", func(ctx context.Context) {
+		bound := serviceAccount(ctx, "rights", "livesched-metrics-reader", "/metrics")
+		Expect(getAs(ctx, bound, "https://"+secure+"/metrics")).To(HaveField("Code", http.StatusOK))
+		Eventually(func() []string {
+			var watched []string
+			for _, e := range audited(account, began) {
+				if e.ObjectRef != nil && e.Verb == "watch" {
+					watched = append(watched, e.ObjectRef.Resource+" "+e.ObjectRef.Namespace+"/"+e.ObjectRef.Name)
+				}
+			}
+			return watched
+		}).Should(ContainElement("configmaps kube-system/extension-apiserver-authentication"))
 	})
 
 	It("sees whether a kube-scheduler runs", func(ctx context.Context) {
@@ -452,6 +468,14 @@ func expectAuthorized(ctx context.Context, objects []client.Object) {
 		}
 	}
 	Expect(roles).NotTo(BeZero())
+	// The roles of Kubernetes to which config/rbac binds livesched.
+	for _, what := range []authorizationv1.ResourceAttributes{
+		{Verb: "create", Group: "authentication.k8s.io", Resource: "tokenreviews"},
+		{Verb: "create", Group: "authorization.k8s.io", Resource: "subjectaccessreviews"},
+		{Verb: "list", Resource: "configmaps", Namespace: metav1.NamespaceSystem, Name: "extension-apiserver-authentication"},
+	} {
+		expectAllowed(ctx, what)
+	}
 }
 
 func convert(object client.Object, into any) error {

@@ -58,6 +58,8 @@ var (
 	cluster  *testcluster.Cluster
 	k8s      client.Client
 	auditLog string
+	// clientCA signs client certificates that the API server accepts.
+	clientCA *authority
 )
 
 const auditPolicy = `
@@ -74,12 +76,15 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	dir := GinkgoT().TempDir()
 	policy := filepath.Join(dir, "audit-policy.yaml")
 	auditLog = filepath.Join(dir, "audit.log")
+	clientCA = newAuthority()
+	clientCAFile := filepath.Join(dir, "client-ca.crt")
+	Expect(os.WriteFile(clientCAFile, clientCA.pem, 0o600)).To(Succeed())
 	Expect(os.WriteFile(policy, []byte(auditPolicy), 0o600)).To(Succeed())
 	var err error
 	cluster, err = testcluster.StartWith(ctx, controlplane.Options{
 		Progress: os.Stderr,
 		APIServerFlags: []string{
-			"--audit-policy-file=" + policy, "--audit-log-path=" + auditLog,
+			"--audit-policy-file=" + policy, "--audit-log-path=" + auditLog, "--client-ca-file=" + clientCAFile,
 			// The limits of a small API server, which one client can reach.
 			"--max-requests-inflight=20", "--max-mutating-requests-inflight=10",
 			// For livesched's feature gate of the same name. This API is off by default.

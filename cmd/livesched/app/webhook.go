@@ -114,27 +114,25 @@ func (o *WebhookOptions) namespace() (string, error) {
 
 // addWebhook serves the webhook on every replica. A failure of the webhook does not end the
 // manager: without the webhook, the API server admits every change, and the controller reports
-// errors.
-func addWebhook(mgr ctrl.Manager, client clientset.Interface, registered sets.Set[string], allowed config.AllowedHosts, o *WebhookOptions) error {
+// errors. It returns the keeper of the certificate, nil if livesched does not manage one.
+func addWebhook(mgr ctrl.Manager, client clientset.Interface, registered sets.Set[string], allowed config.AllowedHosts, o *WebhookOptions) (keeper *servingcert.Keeper, err error) {
 	if !o.Enabled {
-		return nil
+		return nil, nil
 	}
 	if _, _, err := o.hostPort(); err != nil {
-		return err
+		return nil, err
 	}
-	var keeper *servingcert.Keeper
 	if o.CertDir == "" {
-		var err error
 		if keeper, err = o.keeper(client); err != nil {
-			return err
+			return nil, err
 		}
 		if err := mgr.Add(keeper); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	validator := &admission.Validator{Reader: mgr.GetClient(), Scheme: mgr.GetScheme(), Registered: registered, AllowedHosts: allowed, Clock: clock.RealClock{}}
 	handler := measured(validator.Handler())
-	return mgr.Add(everywhere(func(ctx context.Context) error {
+	return keeper, mgr.Add(everywhere(func(ctx context.Context) error {
 		return keepServing(ctx, func(ctx context.Context) error {
 			if keeper != nil {
 				return admission.Serve(ctx, o.BindAddress, handler, &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: keeper.GetCertificate})

@@ -46,13 +46,14 @@ var _ = Describe("The validating webhook, set up by config/webhook", Ordered, fu
 		began      time.Time
 		one, other *command
 		addresses  []string
+		secure     string // host:port of the last one that was started
 		kubeconfig string
 		heard      warnings
 		user       client.Client // receives warnings
 	)
 	start := func(address string) *command {
 		return livesched("--kubeconfig="+kubeconfig, "--leader-election-namespace="+namespace, "--leader-elect-retry-period=100ms",
-			"--webhook", "--webhook-bind-address="+address, "--webhook-namespace="+namespace)
+			"--webhook", "--webhook-bind-address="+address, "--webhook-namespace="+namespace, securePort(&secure))
 	}
 	// call makes the API server call the webhook at an address.
 	call := func(ctx context.Context, address string) {
@@ -110,6 +111,7 @@ var _ = Describe("The validating webhook, set up by config/webhook", Ordered, fu
 			first, second := served(ctx, g, addresses[0]), served(ctx, g, addresses[1])
 			g.Expect(first.SerialNumber).To(Equal(second.SerialNumber))
 			g.Expect(first.DNSNames).To(ContainElement("livesched-webhook.livesched-system.svc"))
+			g.Expect(served(ctx, g, secure).SerialNumber).To(Equal(first.SerialNumber), "the secure port serves it, too")
 		}).WithContext(ctx).Should(Succeed())
 	})
 

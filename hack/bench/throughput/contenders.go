@@ -175,7 +175,7 @@ func prepareLivesched(percentageOf func(nodes int) int32, flags ...string) conte
 			return nil, err
 		}
 		return b.process("livesched", b.options.livesched, append([]string{
-			"--kubeconfig=" + b.Kubeconfig(), "--leader-elect=false", "--metrics-bind-address=0", "--health-probe-bind-address=0",
+			"--kubeconfig=" + b.Kubeconfig(), "--leader-elect=false", "--secure-port=0", "--health-probe-bind-address=0",
 			fmt.Sprintf("--kube-api-qps=%d", cluster.QPS), fmt.Sprintf("--kube-api-burst=%d", cluster.QPS),
 		}, flags...)...), nil
 	}

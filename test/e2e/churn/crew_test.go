@@ -37,8 +37,10 @@ func TestMain(m *testing.M) {
 // another one follows when it ends.
 type crew struct {
 	counts *counts
-	// programs has the program of each slot.
+	// programs has the program of each slot, and flags has flags that are not known to all versions
+	// of livesched.
 	programs [replicas]string
+	flags    [replicas][]string
 	// server is the address of the API server, kubeconfig the file with the rights of livesched.
 	server, kubeconfig string
 	// dir is for kubeconfigs and logs.
@@ -90,14 +92,14 @@ func (c *crew) lockedStart(slot int) error {
 	m.Process, err = process.Start(process.Config{
 		Name: name, Path: c.programs[slot], LogFile: filepath.Join(c.dir, name+".log"),
 		Env: []string{asCommand + "=1", "GORACE=halt_on_error=1"},
-		Args: []string{
+		Args: append([]string{
 			"--kubeconfig=" + kubeconfig,
 			"--health-probe-bind-address=" + m.probes, "--metrics-bind-address=" + m.metrics,
 			"--leader-election-namespace=kube-system", "--leader-election-name=churn",
 			// As short as a busy machine allows.
 			"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=500ms",
 			"--profile-build-timeout=20s",
-		},
+		}, c.flags[slot]...),
 	})
 	if err != nil {
 		return err

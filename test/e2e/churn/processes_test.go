@@ -4,9 +4,11 @@
 package churn
 
 import (
+	"bytes"
 	"context"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -89,6 +91,15 @@ func (w *world) startCrew(t *testing.T, s settings, logger klog.Logger) {
 	if s.previous != "" {
 		if w.crew.programs[1], err = filepath.Abs(s.previous); err != nil {
 			t.Fatal(err)
+		}
+	}
+	for slot, program := range w.crew.programs {
+		help := exec.Command(program, "--help")
+		help.Env = append(os.Environ(), asCommand+"=1")
+		if text, err := help.Output(); err != nil {
+			t.Fatal(err)
+		} else if bytes.Contains(text, []byte("--secure-port")) {
+			w.crew.flags[slot] = append(w.crew.flags[slot], "--secure-port=0")
 		}
 	}
 	w.startObserver(t, logger)

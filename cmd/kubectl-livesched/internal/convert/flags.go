@@ -19,7 +19,7 @@ var (
 	processFlags = []flag{
 		{"enableProfiling", "--profiling", false},
 		{"enableContentionProfiling", "--contention-profiling", false},
-		{"metricsBindAddress", "--metrics-bind-address", ":8080"},
+		{"metricsBindAddress", "--metrics-bind-address", "0"},
 		{"healthzBindAddress", "--health-probe-bind-address", ":8081"},
 	}
 	leaderElectionFlags = []flag{

@@ -1,0 +1,171 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"cmp"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	"k8s.io/apiserver/pkg/authorization/path"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/livesched/livesched/internal/secureserving"
+	"github.com/livesched/livesched/internal/servingcert"
+)
+
+// Limits of a connection to the secure port. There is none for writing an answer: a profile takes
+// as long as its reader asks for.
+const (
+	secureHeaderTimeout   = 10 * time.Second
+	secureIdleTimeout     = 90 * time.Second
+	secureHeaderBytes     = 64 << 10
+	secureShutdownTimeout = time.Second
+)
+
+// Reviews must not be held up by the limits of the clients that schedule, nor without a limit: each
+// unknown token costs one request to the API server. The values are those of kube-scheduler.
+const (
+	reviewQPS   = 200
+	reviewBurst = 400
+)
+
+// getCertificate is the function of that name in tls.Config.
+type getCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+
+// SecureOptions configures the HTTPS endpoint, whose flags have the names of kube-scheduler's.
+type SecureOptions struct {
+	// Port is the port; 0 turns the endpoint off. BindAddress is the IP address.
+	Port        int
+	BindAddress string
+	// CertFile and KeyFile hold the certificate. Without them, livesched uses that of the webhook,
+	// if it manages one, or makes one in memory.
+	CertFile, KeyFile string
+	// AlwaysAllowPaths are served without authentication and authorization. They may end in *.
+	AlwaysAllowPaths []string
+}
+
+func newSecureOptions() SecureOptions {
+	return SecureOptions{Port: 10259, BindAddress: "0.0.0.0", AlwaysAllowPaths: []string{"/healthz", "/readyz", "/livez"}}
+}
+
+func (o *SecureOptions) addFlags(fs *pflag.FlagSet) {
+	fs.IntVar(&o.Port, "secure-port", o.Port, "Port on which to serve metrics, /configz, health and profiles over HTTPS, to those whom the API server permits. 0 turns it off.")
+	fs.StringVar(&o.BindAddress, "bind-address", o.BindAddress, "IP address of --secure-port. 0.0.0.0 and :: mean all interfaces and IP families.")
+	fs.StringVar(&o.CertFile, "tls-cert-file", o.CertFile, "File with the certificate of --secure-port, followed by those of intermediate authorities. livesched reads it again when it changes. Empty means the certificate of the webhook if livesched manages one, else one that livesched makes in memory.")
+	fs.StringVar(&o.KeyFile, "tls-private-key-file", o.KeyFile, "File with the private key of --tls-cert-file.")
+	fs.StringSliceVar(&o.AlwaysAllowPaths, "authorization-always-allow-paths", o.AlwaysAllowPaths, "Paths on --secure-port that are served to everybody. A path may end in *, which stands for any rest.")
+}
+
+func (o *SecureOptions) validate() (errs []error) {
+	if o.Port < 0 || o.Port > 65535 {
+		errs = append(errs, fmt.Errorf("--secure-port=%d: must be a number from 0 to 65535", o.Port))
+	}
+	if net.ParseIP(o.BindAddress) == nil {
+		errs = append(errs, fmt.Errorf("--bind-address=%s: must be an IP address", o.BindAddress))
+	}
+	if (o.CertFile == "") != (o.KeyFile == "") {
+		errs = append(errs, errors.New("--tls-cert-file and --tls-private-key-file: must be set together"))
+	}
+	if _, err := path.NewAuthorizer(o.AlwaysAllowPaths); err != nil {
+		errs = append(errs, fmt.Errorf("--authorization-always-allow-paths: %w", err))
+	}
+	return errs
+}
+
+// listen opens the port.
+func (o *SecureOptions) listen() (net.Listener, error) {
+	listener, err := net.Listen("tcp", net.JoinHostPort(o.BindAddress, strconv.Itoa(o.Port)))
+	if err != nil {
+		return nil, fmt.Errorf("--secure-port=%d: %w", o.Port, err)
+	}
+	return listener, nil
+}
+
+// serveTLS returns a server and its listener on top of another one.
+func serveTLS(listener net.Listener, get getCertificate, handler http.Handler) (*http.Server, net.Listener) {
+	server := &http.Server{
+		// A handshake that fails says nothing about livesched: scanners and closed connections do.
+		ErrorLog: slog.NewLogLogger(logr.ToSlogHandler(klog.Background().WithName("secure-serving").V(2)), slog.LevelInfo),
+		Handler:  handler, ReadHeaderTimeout: secureHeaderTimeout, IdleTimeout: secureIdleTimeout, MaxHeaderBytes: secureHeaderBytes,
+	}
+	return server, tls.NewListener(listener, &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		NextProtos:     []string{"http/1.1"},  // one request at a time is enough
+		ClientAuth:     tls.RequestClientCert, // the guard verifies it
+		GetCertificate: get,
+	})
+}
+
+// selfSigned returns a certificate in memory.
+func selfSigned() getCertificate {
+	host, _ := os.Hostname() // the name matters to nobody, because nobody can verify it
+	return (&servingcert.SelfSigned{Names: []string{cmp.Or(host, "livesched")}, Clock: clock.RealClock{}}).GetCertificate
+}
+
+// certificate returns the certificate of the endpoint. keeper is that of the webhook, nil if
+// livesched does not manage one.
+func (o *SecureOptions) certificate(mgr ctrl.Manager, keeper *servingcert.Keeper) (getCertificate, error) {
+	switch fallback := selfSigned(); {
+	case o.CertFile != "":
+		files, err := servingcert.NewFiles(o.CertFile, o.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("--tls-cert-file, --tls-private-key-file: %w", err)
+		}
+		return files.GetCertificate, mgr.Add(files)
+	case keeper != nil:
+		return func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			if c, err := keeper.GetCertificate(hello); err == nil {
+				return c, nil
+			}
+			return fallback(hello) // there is none yet, and probes must not wait for it
+		}, nil
+	default:
+		return fallback, nil
+	}
+}
+
+// addSecureServing serves the handlers on every replica, to those whom the API server permits. The
+// endpoint is served before the manager's caches have synced, as the health probes are.
+func addSecureServing(mgr ctrl.Manager, restConfig *rest.Config, handler http.Handler, keeper *servingcert.Keeper, o *SecureOptions) error {
+	if o.Port == 0 {
+		return nil
+	}
+	cfg := rest.CopyConfig(restConfig)
+	cfg.QPS, cfg.Burst = reviewQPS, reviewBurst
+	client, err := newClient(cfg, "secure-serving")
+	if err != nil {
+		return fmt.Errorf("creating the client for authentication: %w", err)
+	}
+	guard, err := secureserving.NewGuard(client, o.AlwaysAllowPaths)
+	if err != nil {
+		return err
+	}
+	get, err := o.certificate(mgr, keeper)
+	if err != nil {
+		return err
+	}
+	listener, err := o.listen()
+	if err != nil {
+		return err
+	}
+	server, tlsListener := serveTLS(listener, get, guard.Protect(handler))
+	return errors.Join(mgr.Add(guard), mgr.Add(&manager.Server{
+		Name: "secure", Server: server, Listener: tlsListener, ShutdownTimeout: ptr.To(secureShutdownTimeout),
+	}))
+}

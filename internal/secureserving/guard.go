@@ -1,0 +1,156 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package secureserving lets only those through to livesched's endpoints whom the API server knows
+// and permits. It puts parts of k8s.io/apiserver together:
+//
+//	request -> always allowed path? -> handler
+//	           client certificate, else TokenReview -> 401
+//	           system:masters, else SubjectAccessReview -> 403
+//	           handler
+package secureserving
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	"k8s.io/apiserver/pkg/authorization/path"
+	"k8s.io/apiserver/pkg/authorization/union"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	clientset "k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// cacheTTL is how long an answer of the API server counts, as in kube-scheduler.
+	cacheTTL = 10 * time.Second
+	// reviewTimeout limits one request to the API server.
+	reviewTimeout = 10 * time.Second
+	// maxReviews limits the requests whose caller is being checked at the same time. While the API
+	// server is slow, more of them would only take memory.
+	maxReviews = 50
+)
+
+// retries are those of a request to the API server. The caller can ask again, too.
+var retries = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 3}
+
+// Guard authenticates and authorizes requests by asking the API server.
+//
+// Start runs once, and Protect's handlers may be called by any goroutine, even before Start. The
+// fields do not change.
+type Guard struct {
+	open     authorizer.Authorizer // allows the paths that are allowed to everybody
+	identify authenticator.Request
+	permit   authorizer.Authorizer
+	// clientCA follows the authorities of client certificates in the cluster, while Start runs.
+	clientCA *dynamiccertificates.ConfigMapCAController
+	// reviewing holds one item for each request that is being checked.
+	reviewing chan struct{}
+}
+
+// NewGuard returns a Guard that asks with a client. The paths that are always allowed may end in *,
+// which stands for any rest.
+func NewGuard(client clientset.Interface, alwaysAllow []string) (*Guard, error) {
+	open, err := path.NewAuthorizer(alwaysAllow)
+	if err != nil {
+		return nil, fmt.Errorf("paths that are always allowed: %w", err)
+	}
+	clientCA, err := dynamiccertificates.NewDynamicCAFromConfigMapController(
+		"client-ca", metav1.NamespaceSystem, "extension-apiserver-authentication", "client-ca-file", client)
+	if err != nil {
+		return nil, fmt.Errorf("following the authorities of client certificates: %w", err)
+	}
+	// Without anonymous users: a request without credentials is not authenticated.
+	identify, _, err := authenticatorfactory.DelegatingAuthenticatorConfig{
+		TokenAccessReviewClient:            client.AuthenticationV1(),
+		TokenAccessReviewTimeout:           reviewTimeout,
+		WebhookRetryBackoff:                &retries,
+		CacheTTL:                           cacheTTL,
+		ClientCertificateCAContentProvider: clientCA,
+	}.New()
+	if err != nil {
+		return nil, fmt.Errorf("delegating authentication: %w", err)
+	}
+	delegated, err := authorizerfactory.DelegatingAuthorizerConfig{
+		SubjectAccessReviewClient: client.AuthorizationV1(),
+		WebhookRetryBackoff:       &retries,
+		AllowCacheTTL:             cacheTTL,
+		DenyCacheTTL:              cacheTTL,
+	}.New()
+	if err != nil {
+		return nil, fmt.Errorf("delegating authorization: %w", err)
+	}
+	return &Guard{
+		open: open, identify: identify, clientCA: clientCA, reviewing: make(chan struct{}, maxReviews),
+		permit: union.New(authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup), delegated),
+	}, nil
+}
+
+// NeedLeaderElection returns false: every replica serves.
+func (*Guard) NeedLeaderElection() bool { return false }
+
+// Start follows the authorities of client certificates until ctx ends.
+func (g *Guard) Start(ctx context.Context) error {
+	g.clientCA.Run(ctx, 1)
+	return nil
+}
+
+// Protect returns a handler that calls next for permitted requests.
+func (g *Guard) Protect(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// A path that is always allowed needs no answer of the API server, whatever credentials
+		// the request has: a probe works while the API server does not.
+		if decision, _, _ := g.open.Authorize(r.Context(), attributesOf(r, nil)); decision != authorizer.DecisionAllow {
+			if status, text := g.review(r); status != http.StatusOK {
+				w.Header().Set("Connection", "close") // the caller's next try may have another certificate
+				http.Error(w, text, status)
+				return
+			}
+		}
+		r.Header.Del("Authorization") // no handler needs it
+		next.ServeHTTP(w, r)
+	})
+}
+
+// review returns 200 for a permitted request, otherwise the status and the text of the answer.
+func (g *Guard) review(r *http.Request) (status int, text string) {
+	select {
+	case g.reviewing <- struct{}{}:
+		defer func() { <-g.reviewing }()
+	default:
+		return http.StatusTooManyRequests, "too many requests are being authenticated"
+	}
+	who, ok, err := g.identify.AuthenticateRequest(r)
+	if err != nil || !ok {
+		// The error may also say that the API server does not answer: the library does not tell
+		// that apart from invalid credentials.
+		if err != nil {
+			klog.FromContext(r.Context()).V(1).Info("Could not authenticate a request", "path", r.URL.Path, "from", r.RemoteAddr, "err", err.Error())
+		}
+		return http.StatusUnauthorized, "Unauthorized"
+	}
+	decision, _, err := g.permit.Authorize(r.Context(), attributesOf(r, who.User))
+	switch {
+	case decision == authorizer.DecisionAllow:
+		return http.StatusOK, ""
+	case err != nil:
+		klog.FromContext(r.Context()).Error(err, "Could not authorize a request", "path", r.URL.Path, "user", who.User.GetName())
+		return http.StatusInternalServerError, "could not ask the API server whether this is permitted"
+	default:
+		return http.StatusForbidden, fmt.Sprintf("Forbidden: user %q cannot %s path %q", who.User.GetName(), strings.ToLower(r.Method), r.URL.Path)
+	}
+}
+
+func attributesOf(r *http.Request, who user.Info) authorizer.Attributes {
+	return authorizer.AttributesRecord{User: who, Verb: strings.ToLower(r.Method), Path: r.URL.Path}
+}
