@@ -22,7 +22,6 @@ import (
 	k8sversion "k8s.io/component-base/version"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/version"
@@ -71,10 +70,7 @@ func fail(code int, err error) int {
 
 // run runs the manager until a signal arrives or the manager fails.
 func run(o *Options) int {
-	logger := zap.New(zap.UseFlagOptions(&o.logging))
-	ctrl.SetLogger(logger)
-	klog.SetLogger(logger)
-
+	logger := o.logging.apply()
 	requests := reportRequests()
 	var running atomic.Pointer[Manager]
 	ctx := untilSignal(logger, func() bool { return running.Load().started() })

@@ -15,6 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/livesched/livesched/test/controlplane"
 	"github.com/livesched/livesched/test/objects"
 )
 
@@ -45,6 +46,26 @@ var _ = Describe("Debugging", func() {
 				MatchRegexp(`"msg":"Queued pod",.*"name":"gated".*"place":"Gated".*"gatingPlugin":"SchedulingGates"`),
 			))
 		}
+	})
+
+	It("includes a report on SIGUSR2 with every node of a large cluster", func(ctx context.Context) {
+		const nodes = 1000
+		Expect(controlplane.CreateNodes(ctx, cluster.Config, nodes)).To(Succeed())
+		c := livesched("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false")
+		c.expectReady(ctx)
+		Expect(c.cmd.Process.Signal(syscall.SIGUSR2)).To(Succeed())
+		Eventually(c.output.String).Should(ContainSubstring("Cache and queue match the API server"))
+		Expect(strings.Count(c.output.String(), `"msg":"Node","logger":"debugger"`)).To(Equal(nodes))
+	})
+
+	It("includes the messages of Kubernetes' libraries with -v", func(ctx context.Context) {
+		const message = `"msg":"Listing and watching"`
+		quiet := livesched("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false")
+		verbose := livesched("--kubeconfig="+cluster.Kubeconfig(), "--leader-elect=false", "-v=3")
+		quiet.expectReady(ctx)
+		verbose.expectReady(ctx)
+		Expect(verbose.output.String()).To(ContainSubstring(message))
+		Expect(quiet.output.String()).NotTo(ContainSubstring(message))
 	})
 
 	It("includes a report on SIGUSR2 before the process is ready, and the process continues", func(ctx context.Context) {

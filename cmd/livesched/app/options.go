@@ -21,7 +21,6 @@ import (
 	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/utils/clock"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/client/config"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/livesched/livesched/internal/scheduler"
 	"github.com/livesched/livesched/internal/scheduler/binding"
@@ -108,7 +107,7 @@ type Options struct {
 	Clock clock.WithTickerAndDelayedExecution
 
 	showVersion bool
-	logging     zap.Options
+	logging     logging
 }
 
 // NewOptions returns the defaults.
@@ -163,8 +162,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 
 	goFlags := flag.NewFlagSet("", flag.ContinueOnError)
 	ctrlconfig.RegisterFlags(goFlags)
-	o.logging.BindFlags(goFlags)
 	fs.AddGoFlagSet(goFlags)
+	o.logging.addFlags(fs)
 }
 
 // Validate returns an error that names every flag with an invalid value.

@@ -61,6 +61,8 @@ func TestFlags(t *testing.T) {
 		"fast-path-memory-limit":           "0",
 		"trim-bound-pods":                  "true",
 		"version":                          "false",
+		"v":                                "0",
+		"logging-format":                   "json",
 		"zap-devel":                        "false",
 		"zap-encoder":                      "",
 		"zap-log-level":                    "",
