@@ -6,6 +6,7 @@ package app
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -69,7 +70,9 @@ const (
 
 // queueOptions holds the location of livesched's metrics.
 type queueOptions struct {
-	namespace, leaseName, metricsURL string
+	namespace, leaseName, metricsURL, metricsToken string
+	// metricsInsecure accepts any certificate of metricsURL.
+	metricsInsecure bool
 }
 
 // countPods counts the pending pods by scheduler name. It also returns the source of the counts.
@@ -90,7 +93,7 @@ func (o *statusOptions) metrics(ctx context.Context, c client.Client) (text []by
 	ctx, cancel := context.WithTimeout(ctx, metricsTimeout)
 	defer cancel()
 	if o.metricsURL != "" {
-		text, err = get(ctx, o.metricsURL)
+		text, err = o.get(ctx, o.metricsURL)
 		return text, "from the metrics at " + o.metricsURL, err
 	}
 	var lease coordinationv1.Lease
@@ -116,15 +119,15 @@ func (o *statusOptions) metrics(ctx context.Context, c client.Client) (text []by
 	}
 	port, ok := metricsPort(&pod)
 	if !ok {
-		return nil, "", fmt.Errorf("the leader %s serves metrics only on its secure port", name)
+		return nil, "", fmt.Errorf("the leader %s serves metrics only on its secure port: see --metrics-url", name)
 	}
 	text, err = clientset.CoreV1().Pods(o.namespace).ProxyGet("http", name, port, "metrics", nil).DoRaw(ctx)
 	return text, fmt.Sprintf("from the metrics of the leader, pod %s/%s", o.namespace, name), err
 }
 
-// metricsPort returns the port named metrics of a pod, or port 8080 if the pod names no other one for
-// metrics. It returns false if the pod has only the secure port: the API server, as a proxy, does
-// not pass the caller's credentials on.
+// metricsPort returns the port named metrics of a pod, or port 8080 if the pod names no other one
+// for metrics. It returns false if the pod has only the secure port: the API server, as a proxy,
+// does not pass the caller's credentials on.
 func metricsPort(pod *corev1.Pod) (string, bool) {
 	secure := false
 	for _, container := range pod.Spec.Containers {
@@ -138,12 +141,21 @@ func metricsPort(pod *corev1.Pod) (string, bool) {
 	return "8080", !secure
 }
 
-func get(ctx context.Context, url string) ([]byte, error) {
+func (o *queueOptions) get(ctx context.Context, url string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
-	response, err := http.DefaultClient.Do(request)
+	if o.metricsToken != "" {
+		if request.URL.Scheme != "https" {
+			return nil, errors.New("--metrics-token: is sent to an https URL only")
+		}
+		request.Header.Set("Authorization", "Bearer "+o.metricsToken)
+	}
+	client := &http.Client{Transport: &http.Transport{
+		Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: o.metricsInsecure},
+	}}
+	response, err := client.Do(request)
 	if err != nil {
 		return nil, err
 	}

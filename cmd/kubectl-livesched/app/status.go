@@ -75,7 +75,9 @@ func newStatus(shared *options) *cobra.Command {
 	}
 	addNamespaceFlag(command, &o.namespace)
 	command.Flags().StringVar(&o.leaseName, "lease", "livesched", "Name of livesched's Lease: the value of its flag --leader-election-name.")
-	command.Flags().StringVar(&o.metricsURL, "metrics-url", "", "URL of the metrics of livesched's leader, such as http://127.0.0.1:8080/metrics.")
+	command.Flags().StringVar(&o.metricsURL, "metrics-url", "", "URL of the metrics of livesched's leader, such as https://127.0.0.1:10259/metrics.")
+	command.Flags().StringVar(&o.metricsToken, "metrics-token", "", "Bearer token for --metrics-url, such as that of 'kubectl create token'.")
+	command.Flags().BoolVar(&o.metricsInsecure, "metrics-insecure-skip-tls-verify", false, "Accept any certificate of --metrics-url. For a forwarded port.")
 	addOutputFlag(command, &o.output, formatWide, formatJSON, formatYAML)
 	return command
 }

@@ -5,6 +5,7 @@ package app_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -20,6 +21,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	liveschedapp "github.com/livesched/livesched/cmd/livesched/app"
+	"github.com/livesched/livesched/test/controlplane/process"
 	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/testcluster"
 )
@@ -36,7 +39,9 @@ func columns(out, name string) []string {
 
 var _ = Describe("status", func() {
 	It("shows active revisions, pending pods and problems", func(ctx context.Context) {
-		metrics := startLivesched(ctx)
+		secure, err := process.FreePort()
+		Expect(err).NotTo(HaveOccurred())
+		metrics := startLivesched(ctx, func(o *liveschedapp.Options) { o.Secure.Port = secure })
 		good, broken := profile("good"), profile("broken", weight("NodeAffinity", 3))
 		create(ctx, policy("default", 4), good, broken)
 		// livesched may see a profile before the policy.
@@ -81,6 +86,15 @@ var _ = Describe("status", func() {
 			g.Expect(pods["gated"]).To(Equal(1))
 			g.Expect(pods["active"] + pods["backoff"] + pods["unschedulable"]).To(Equal(1))
 		}).WithContext(ctx).Should(Succeed())
+
+		By("reading the metrics of the secure port")
+		url := fmt.Sprintf("https://127.0.0.1:%d/metrics", secure)
+		got := kubectl(ctx, "status", "good", "-o", "wide", "--metrics-url", url, "--metrics-insecure-skip-tls-verify", "--metrics-token", cluster.Config.BearerToken)
+		Expect(got.out).To(ContainSubstring("Pods: from the metrics at " + url))
+		got = kubectl(ctx, "status", "good", "-o", "wide", "--metrics-url", url, "--metrics-insecure-skip-tls-verify")
+		Expect(got.out).To(ContainSubstring("401 Unauthorized"))
+		got = kubectl(ctx, "status", "good", "-o", "wide", "--metrics-url", "http://"+metrics+"/metrics", "--metrics-token", "secret")
+		Expect(got.out).To(ContainSubstring("--metrics-token: is sent to an https URL only"))
 	}, SpecTimeout(5*time.Minute))
 
 	It("reads the metrics of the leader through the API server", func(ctx context.Context) {

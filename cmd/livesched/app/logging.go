@@ -52,8 +52,8 @@ func (l *logging) apply() logr.Logger {
 	return logger
 }
 
-// logger returns the configured logger. Unlike controller-runtime's, it does not sample: it drops no
-// line of a dump.
+// logger returns the configured logger. Unlike controller-runtime's, it does not sample: it drops
+// no line of a dump.
 func (l *logging) logger() logr.Logger {
 	var unsampled zapcore.Core
 	options := l.zap
