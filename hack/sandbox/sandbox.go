@@ -130,7 +130,7 @@ func (s *sandbox) startLivesched(ctx context.Context) error {
 		return err
 	}
 	if err := s.applyAll(ctx, filepath.Join(s.root, "config", "rbac"), "role.yaml", "role_binding.yaml",
-		"revisions_role.yaml", "revisions_role_binding.yaml", "auth_delegator_role_binding.yaml", "auth_reader_role_binding.yaml",
+		"revisions_role.yaml", "revisions_role_binding.yaml", "secure_port_roles.yaml",
 		"policy_editor_role.yaml", "profile_editor_role.yaml", "viewer_role.yaml", "metrics_reader_role.yaml", "debugger_role.yaml"); err != nil {
 		return err
 	}

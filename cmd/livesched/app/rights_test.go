@@ -460,14 +460,6 @@ func expectAuthorized(ctx context.Context, objects []client.Object) {
 		}
 	}
 	Expect(roles).NotTo(BeZero())
-	// The roles of Kubernetes to which config/rbac binds livesched.
-	for _, what := range []authorizationv1.ResourceAttributes{
-		{Verb: "create", Group: "authentication.k8s.io", Resource: "tokenreviews"},
-		{Verb: "create", Group: "authorization.k8s.io", Resource: "subjectaccessreviews"},
-		{Verb: "list", Resource: "configmaps", Namespace: metav1.NamespaceSystem, Name: "extension-apiserver-authentication"},
-	} {
-		expectAllowed(ctx, what)
-	}
 }
 
 func convert(object client.Object, into any) error {
