@@ -120,7 +120,7 @@ var _ = Describe("The secure port", func() {
 			if err != nil {
 				return "", err
 			}
-			defer connection.Close()
+			defer func() { _ = connection.Close() }()
 			return connection.ConnectionState().PeerCertificates[0].Subject.CommonName, nil
 		}
 		Eventually(name).Should(Equal("first"))
