@@ -111,8 +111,8 @@ func (w *world) pair() (leader, follower *replica) {
 	return leader, follower
 }
 
-// pass lets time pass on the clock of the test's synctest bubble, and then everything be done that is
-// due.
+// pass lets time pass on the clock of the test's synctest bubble, and then everything be done that
+// is due.
 func (w *world) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
