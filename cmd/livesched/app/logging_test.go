@@ -5,9 +5,10 @@ package app
 
 import (
 	"bytes"
-	"flag"
 	"log"
 	"log/slog"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -71,17 +72,18 @@ func TestTheLastFlagOfTheLogCounts(t *testing.T) {
 	}
 }
 
+// TestEverythingWritesToTheSameLog runs in a process of its own: controller-runtime's logger is set
+// once for all in a process.
 func TestEverythingWritesToTheSameLog(t *testing.T) {
-	before, flags, output := slog.Default(), log.Flags(), log.Writer()
-	t.Cleanup(func() {
-		klog.ClearLogger()
-		klogFlags := flag.NewFlagSet("", flag.ContinueOnError)
-		klog.InitFlags(klogFlags)
-		_ = klogFlags.Set("v", "0")
-		slog.SetDefault(before)
-		log.SetFlags(flags)
-		log.SetOutput(output)
-	})
+	const alone = "LIVESCHED_TEST_ALONE"
+	if os.Getenv(alone) == "" {
+		test := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run=^"+t.Name()+"$")
+		test.Env = append(os.Environ(), alone+"=1")
+		if output, err := test.CombinedOutput(); err != nil || !bytes.Contains(output, []byte("--- PASS: "+t.Name())) {
+			t.Errorf("%v\n%s", err, output)
+		}
+		return
+	}
 	var text bytes.Buffer
 	logger := logTo(t, &text, "-v=2").apply()
 	logger.Info("one")

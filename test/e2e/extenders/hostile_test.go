@@ -143,9 +143,9 @@ var _ = Describe("A hostile extender", func() {
 		CreateProfile(ctx, "mine", "policyRef: {name: hostile}")
 	}
 
-	DescribeTable("harms only the pods that need it:", func(ctx context.Context, title string, answer http.HandlerFunc, words string) {
+	DescribeTable("harms only the pods that need it:", func(ctx context.Context, title string, answer http.HandlerFunc, timeout, words string) {
 		url, _ := hostile(answer)
-		extended(ctx, fmt.Sprintf("{urlPrefix: %q, filterVerb: filter, httpTimeout: 500ms}", url))
+		extended(ctx, fmt.Sprintf("{urlPrefix: %q, filterVerb: filter, httpTimeout: %s}", url, timeout))
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
@@ -169,9 +169,9 @@ var _ = Describe("A hostile extender", func() {
 		Expect(Counted("livesched_extender_circuit_open", "extender", url)).To(BeEquivalentTo(1))
 		transcribe(ctx, title, url, victim)
 	},
-		Entry("it hangs", "An extender that hangs", hang, "no answer within 500ms"),
-		Entry("it sends one byte at a time", "An extender that sends one byte at a time", drip, "no answer within 500ms"),
-		Entry("it sends 16 MiB of empty nodes", "An extender that answers with 16 MiB of {},", flood, "the answer is too long"),
+		Entry("it hangs", "An extender that hangs", hang, "500ms", "no answer within 500ms"),
+		Entry("it sends one byte at a time", "An extender that sends one byte at a time", drip, "500ms", "no answer within 500ms"),
+		Entry("it sends 16 MiB of empty nodes", "An extender that answers with 16 MiB of {},", flood, "15s", "the answer is too long"),
 	)
 
 	It("cannot make livesched send requests elsewhere", func(ctx context.Context) {
