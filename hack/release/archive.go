@@ -49,11 +49,7 @@ func (s source) tarGz(files []file) ([]byte, error) {
 	compressed := gzip.NewWriter(&out)
 	w := tar.NewWriter(compressed)
 	for _, f := range files {
-		header := &tar.Header{Typeflag: tar.TypeReg, Name: f.path, Mode: f.mode, Size: int64(len(f.content)), ModTime: s.epoch, Format: tar.FormatPAX}
-		if err := w.WriteHeader(header); err != nil {
-			return nil, err
-		}
-		if _, err := w.Write(f.content); err != nil {
+		if err := s.addTo(w, f); err != nil {
 			return nil, err
 		}
 	}

@@ -77,11 +77,7 @@ func (s source) layer(files []file) (v1.Layer, error) {
 				return nil, err
 			}
 		}
-		header := &tar.Header{Typeflag: tar.TypeReg, Name: f.path, Mode: f.mode, Size: int64(len(f.content)), ModTime: s.epoch, Format: tar.FormatPAX}
-		if err := w.WriteHeader(header); err != nil {
-			return nil, err
-		}
-		if _, err := w.Write(f.content); err != nil {
+		if err := s.addTo(w, f); err != nil {
 			return nil, err
 		}
 	}
@@ -91,6 +87,16 @@ func (s source) layer(files []file) (v1.Layer, error) {
 	return tarball.LayerFromOpener(func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(archive.Bytes())), nil
 	}, tarball.WithMediaType(types.OCILayer), tarball.WithCompressedCaching)
+}
+
+// addTo writes a file to a tar archive.
+func (s source) addTo(w *tar.Writer, f file) error {
+	header := &tar.Header{Typeflag: tar.TypeReg, Name: f.path, Mode: f.mode, Size: int64(len(f.content)), ModTime: s.epoch, Format: tar.FormatPAX}
+	if err := w.WriteHeader(header); err != nil {
+		return err
+	}
+	_, err := w.Write(f.content)
+	return err
 }
 
 // parents returns the directories above a path, the outermost first.

@@ -20,7 +20,7 @@
 //
 //	Serve       connections, shared fairly by source address (listener.go), and their time
 //	Handler     the size of a request, reviews at the same time, and lines in the log
-//	Validator   one config.Resolve for a review, and a second one only to find out whom a change harms
+//	Validator   one config.Resolve for a review, and a second one only to find whom a change harms
 package admission
 
 import (

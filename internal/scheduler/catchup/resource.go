@@ -57,10 +57,9 @@ func (w *waiting) missing(ctx context.Context, r *resource) (missing []*metav1.O
 			return nil, err
 		}
 		for i := range page.Items {
-			item := &page.Items[i]
-			object := &metav1.ObjectMeta{Namespace: item.Namespace, Name: item.Name, UID: item.UID, ResourceVersion: item.ResourceVersion}
-			if !r.has(object) {
-				missing = append(missing, object)
+			// Only what is missing is kept, and of it no more than the wait needs.
+			if item := &page.Items[i].ObjectMeta; !r.has(item) {
+				missing = append(missing, &metav1.ObjectMeta{Namespace: item.Namespace, Name: item.Name, UID: item.UID, ResourceVersion: item.ResourceVersion})
 			}
 		}
 		if options.Continue = page.Continue; options.Continue == "" {

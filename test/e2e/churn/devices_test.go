@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/test/objects"
 )
 
 // Some nodes have devices, which ResourceClaims request. deviceController does what the controller
@@ -67,12 +69,7 @@ func changeSlice(ctx context.Context, a *actor) error {
 
 // changeDeviceClaim creates or deletes a claim.
 func changeDeviceClaim(ctx context.Context, a *actor) error {
-	claim := &resourcev1.ResourceClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: deviceClaimName(a.rng.IntN(deviceClaims))},
-		Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{{
-			Name: "device", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: deviceClass},
-		}}}},
-	}
+	claim := objects.DeviceClaim(deviceClaimName(a.rng.IntN(deviceClaims)), deviceClass)
 	err := a.client.Create(ctx, claim)
 	if err == nil || raced(err) != nil {
 		return a.did("device claims created", err)

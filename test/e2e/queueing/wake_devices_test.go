@@ -46,16 +46,6 @@ func devices(nodeName string, names ...string) *resourcev1.ResourceSlice {
 	return s
 }
 
-// deviceClaim claims one device of a class.
-func deviceClaim(name, class string) *resourcev1.ResourceClaim {
-	return &resourcev1.ResourceClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
-		Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{{
-			Name: "device", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: class},
-		}}}},
-	}
-}
-
 // usingDevice makes a pod use the claim with that name.
 func usingDevice(claim string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
@@ -74,7 +64,7 @@ func ownDevice(pod *corev1.Pod) {
 func giveBack(name string) func(context.Context) {
 	return func(ctx context.Context) {
 		GinkgoHelper()
-		c := deviceClaim(name, "class")
+		c := DeviceClaim(name, "class")
 		Expect(K8s.Get(ctx, client.ObjectKeyFromObject(c), c)).To(Succeed())
 		c.Status.Allocation = nil
 		Expect(K8s.Status().Update(ctx, c)).To(Succeed())
@@ -84,7 +74,7 @@ func giveBack(name string) func(context.Context) {
 // inUse allocates a device of a node to a claim, as for another pod.
 func inUse(ctx context.Context, name, nodeName, device string) {
 	GinkgoHelper()
-	c := deviceClaim(name, "class")
+	c := DeviceClaim(name, "class")
 	Expect(K8s.Get(ctx, client.ObjectKeyFromObject(c), c)).To(Succeed())
 	c.Status.Allocation = &resourcev1.AllocationResult{Devices: resourcev1.DeviceAllocationResult{
 		Results: []resourcev1.DeviceRequestAllocationResult{{Request: "device", Driver: driver, Pool: nodeName, Device: device}},
@@ -101,7 +91,7 @@ var _ = Describe("A change of devices", Ordered, ContinueOnFailure, func() {
 		Entry("a claim is created", wake{
 			plugin: "DynamicResources", gated: true, given: []client.Object{NodeOf("n1"), deviceClass("class"), devices("n1", "d1")},
 			woken: []*corev1.Pod{p("pod", usingDevice("claim"))}, asleep: []*corev1.Pod{p("other", usingDevice("other"))},
-			happens: come(deviceClaim("claim", "class")), event: of(fwk.ResourceClaim, fwk.Add),
+			happens: come(DeviceClaim("claim", "class")), event: of(fwk.ResourceClaim, fwk.Add),
 		}),
 		Entry("the status of a pod names the claim that a controller created for it", wake{
 			plugin: "DynamicResources", gated: true,
@@ -113,7 +103,7 @@ var _ = Describe("A change of devices", Ordered, ContinueOnFailure, func() {
 				// The claim and its name may arrive in either order: each has its own event. It has
 				// an owner from the start, as the controller creates it: upstream's plugin does not
 				// wait for an owner.
-				claim := deviceClaim("claim", "class")
+				claim := DeviceClaim("claim", "class")
 				claim.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: ptr.To(true)}}
 				given(ctx, claim)
 				pod.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "device", ResourceClaimName: ptr.To("claim")}}
@@ -122,12 +112,12 @@ var _ = Describe("A change of devices", Ordered, ContinueOnFailure, func() {
 			event: podItself,
 		}),
 		Entry("a device is added", wake{
-			plugin: "DynamicResources", given: []client.Object{NodeOf("n1"), deviceClass("class"), deviceClaim("claim", "class")},
+			plugin: "DynamicResources", given: []client.Object{NodeOf("n1"), deviceClass("class"), DeviceClaim("claim", "class")},
 			woken:   []*corev1.Pod{p("pod", usingDevice("claim"))},
 			happens: come(devices("n1", "d1")), event: of(fwk.ResourceSlice, fwk.Add),
 		}),
 		Entry("a node has more devices", wake{
-			plugin: "DynamicResources", given: []client.Object{NodeOf("n1"), deviceClass("class"), devices("n1"), deviceClaim("claim", "class")},
+			plugin: "DynamicResources", given: []client.Object{NodeOf("n1"), deviceClass("class"), devices("n1"), DeviceClaim("claim", "class")},
 			woken: []*corev1.Pod{p("pod", usingDevice("claim"))},
 			happens: have(devices("n1"), func(s *resourcev1.ResourceSlice) {
 				s.Spec.Devices, s.Spec.Pool.Generation = devices("n1", "d1").Spec.Devices, 2
@@ -135,20 +125,20 @@ var _ = Describe("A change of devices", Ordered, ContinueOnFailure, func() {
 			event: of(fwk.ResourceSlice, fwk.Update),
 		}),
 		Entry("a class is created", wake{
-			plugin: "DynamicResources", given: []client.Object{NodeOf("n1"), devices("n1", "d1"), deviceClaim("claim", "class")},
+			plugin: "DynamicResources", given: []client.Object{NodeOf("n1"), devices("n1", "d1"), DeviceClaim("claim", "class")},
 			woken:   []*corev1.Pod{p("pod", usingDevice("claim"))},
 			happens: come(deviceClass("class")), event: of(fwk.DeviceClass, fwk.Add),
 		}),
 		Entry("a class selects other devices", wake{
 			plugin: "DynamicResources",
-			given: []client.Object{NodeOf("n1"), devices("n1", "d1"), deviceClaim("claim", "class"), deviceClass("class", func(c *resourcev1.DeviceClass) {
+			given: []client.Object{NodeOf("n1"), devices("n1", "d1"), DeviceClaim("claim", "class"), deviceClass("class", func(c *resourcev1.DeviceClass) {
 				c.Spec.Selectors[0].CEL.Expression = "false"
 			})},
 			woken:   []*corev1.Pod{p("pod", usingDevice("claim"))},
 			happens: have(deviceClass("class"), func(c *resourcev1.DeviceClass) { c.Spec = deviceClass("class").Spec }), event: of(fwk.DeviceClass, fwk.Update),
 		}),
 		Entry("a node is added, and devices are on nodes", wake{
-			plugin: "DynamicResources", given: []client.Object{NodeOf("n1"), deviceClass("class"), devices("n2", "d1"), deviceClaim("claim", "class")},
+			plugin: "DynamicResources", given: []client.Object{NodeOf("n1"), deviceClass("class"), devices("n2", "d1"), DeviceClaim("claim", "class")},
 			woken:   []*corev1.Pod{p("pod", usingDevice("claim"))},
 			happens: come(NodeOf("n2")), event: of(fwk.Node, fwk.Add),
 		}),
@@ -169,10 +159,10 @@ var _ = Describe("A change of devices", Ordered, ContinueOnFailure, func() {
 	It("wakes the pod that lacks a device when another claim releases it", func(ctx context.Context) {
 		given(ctx, deviceClass("class"))
 		given(ctx, devices("n1", "d1"))
-		given(ctx, deviceClaim("taken", "class"))
+		given(ctx, DeviceClaim("taken", "class"))
 		inUse(ctx, "taken", "n1", "d1")
 		w.check(ctx, wake{
-			plugin: "DynamicResources", given: []client.Object{NodeOf("n1"), deviceClaim("claim", "class")},
+			plugin: "DynamicResources", given: []client.Object{NodeOf("n1"), DeviceClaim("claim", "class")},
 			woken:   []*corev1.Pod{p("pod", usingDevice("claim"))},
 			happens: giveBack("taken"), event: of(fwk.ResourceClaim, fwk.Update),
 		})
