@@ -18,6 +18,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 	"k8s.io/apiserver/pkg/authorization/path"
+	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -114,8 +115,13 @@ func serveTLS(listener net.Listener, get getCertificate, handler http.Handler) (
 
 // selfSigned returns a certificate in memory.
 func selfSigned() getCertificate {
-	host, _ := os.Hostname() // the name matters to nobody, because nobody can verify it
-	return (&servingcert.SelfSigned{Names: []string{cmp.Or(host, "livesched")}, Clock: clock.RealClock{}}).GetCertificate
+	return (&servingcert.SelfSigned{Names: []string{hostName()}, Clock: clock.RealClock{}}).GetCertificate
+}
+
+// hostName returns the host name, which in a pod is the pod's name.
+func hostName() string {
+	host, _ := os.Hostname()
+	return cmp.Or(host, "livesched")
 }
 
 // certificate returns the certificate of the endpoint. keeper is that of the webhook, nil if
@@ -142,8 +148,8 @@ func (o *SecureOptions) certificate(mgr ctrl.Manager, keeper *servingcert.Keeper
 
 // addSecureServing serves the handlers on every replica, to those whom the API server permits. The
 // endpoint is served before the manager's caches have synced, as the health probes are.
-func addSecureServing(mgr ctrl.Manager, restConfig *rest.Config, handler http.Handler, keeper *servingcert.Keeper, o *SecureOptions) error {
-	if o.Port == 0 {
+func addSecureServing(mgr ctrl.Manager, restConfig *rest.Config, handler http.Handler, keeper *servingcert.Keeper, o *Options) error {
+	if o.Secure.Port == 0 {
 		return nil
 	}
 	cfg := rest.CopyConfig(restConfig)
@@ -152,20 +158,33 @@ func addSecureServing(mgr ctrl.Manager, restConfig *rest.Config, handler http.Ha
 	if err != nil {
 		return fmt.Errorf("creating the client for authentication: %w", err)
 	}
-	guard, err := secureserving.NewGuard(client, o.AlwaysAllowPaths)
+	guard, err := secureserving.NewGuard(client, o.Secure.AlwaysAllowPaths)
 	if err != nil {
 		return err
 	}
-	get, err := o.certificate(mgr, keeper)
+	get, err := o.Secure.certificate(mgr, keeper)
 	if err != nil {
 		return err
 	}
-	listener, err := o.listen()
+	listener, err := o.Secure.listen()
 	if err != nil {
 		return err
 	}
 	server, tlsListener := serveTLS(listener, get, guard.Protect(handler))
-	return errors.Join(mgr.Add(guard), mgr.Add(&manager.Server{
+	return errors.Join(mgr.Add(guard), addPublisher(mgr, client, get, o), mgr.Add(&manager.Server{
 		Name: "secure", Server: server, Listener: tlsListener, ShutdownTimeout: ptr.To(secureShutdownTimeout),
 	}))
+}
+
+// addPublisher publishes the certificate of the endpoint, so that clients can verify it. Without a
+// namespace, livesched does not run as config/ deploys it, and there is no place for the
+// certificate.
+func addPublisher(mgr ctrl.Manager, client clientset.Interface, get getCertificate, o *Options) error {
+	namespace := o.leaseNamespace()
+	if namespace == "" {
+		return nil
+	}
+	return mgr.Add(&servingcert.Publisher{
+		Client: client, Namespace: namespace, Host: hostName(), GetCertificate: get, Clock: clock.RealClock{},
+	})
 }

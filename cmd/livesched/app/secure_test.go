@@ -15,9 +15,12 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/cmd/livesched/app"
+	"github.com/livesched/livesched/internal/servingcert"
 	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/testcluster"
 )
@@ -128,6 +131,25 @@ var _ = Describe("The secure port", func() {
 		Eventually(name).Should(Equal("second"))
 		Expect(os.WriteFile(keyFile, []byte("broken"), 0o600)).To(Succeed())
 		Consistently(name).Should(Equal("second"))
+	})
+
+	It("publishes its certificate, by which a client verifies it", func(ctx context.Context) {
+		roles(ctx, "livesched-serving-certs")
+		var published corev1.ConfigMap
+		host, err := os.Hostname()
+		Expect(err).NotTo(HaveOccurred())
+		start(func(o *app.Options) { o.LeaderElectionNamespace = namespace })
+		var certificate *x509.Certificate
+		Eventually(func() error {
+			if err := k8s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: servingcert.PublishedConfigMap}, &published); err != nil {
+				return err
+			}
+			certificate, err = servingcert.Published(published.Data, host)
+			return err
+		}).WithContext(ctx).Should(Succeed())
+		verified := &tls.Config{RootCAs: x509.NewCertPool(), ServerName: host}
+		verified.RootCAs.AddCert(certificate)
+		Eventually(getWith).WithArguments(ctx, httpsClient(verified), base+"/livez").Should(Equal(answer{http.StatusOK, "ok"}))
 	})
 
 	It("works without the API server, as far as no answer of it is needed", func(ctx context.Context) {
