@@ -28,10 +28,14 @@ const (
 type note struct{ eventType, reason, action, text string }
 
 // notes returns the Events for the changes in the conditions of an object. A spec that is valid
-// gets none until it runs. Another spec that is rejected for the same reason gets one, too.
+// gets none until it runs. Another spec that is rejected for the same reason gets one, too. Ready
+// and Stalled repeat the other conditions, so they get none.
 func notes(before, after []metav1.Condition) []note {
 	var all []note
 	for _, c := range after {
+		if actions[c.Type] == "" {
+			continue
+		}
 		was := meta.FindStatusCondition(before, c.Type)
 		known := was != nil && was.Status == c.Status && was.Reason == c.Reason && was.Message == c.Message &&
 			(c.Status == metav1.ConditionTrue || was.ObservedGeneration == c.ObservedGeneration)

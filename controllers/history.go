@@ -127,4 +127,5 @@ func notStored(conditions *[]metav1.Condition, generation int64, now time.Time, 
 		}
 	}
 	setCondition(conditions, generation, now, condition)
+	summarize(conditions, generation, now)
 }

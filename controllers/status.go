@@ -40,6 +40,7 @@ func (s *state) profileStatus(object *v1alpha1.SchedulerProfile, now time.Time) 
 	status.Active = active
 	setCondition(&status.Conditions, object.Generation, now, acceptedCondition(result))
 	setCondition(&status.Conditions, object.Generation, now, s.profileProgrammed(object, active))
+	summarize(&status.Conditions, object.Generation, now)
 	return status
 }
 
@@ -48,9 +49,10 @@ func (s *state) policyStatus(object *v1alpha1.SchedulingPolicy, now time.Time) *
 	result := s.resolution.PolicyResults[object.Name]
 	status := object.Status.DeepCopy()
 	status.ObservedGeneration = object.Generation
-	status.Profiles = result.Profiles
+	status.Profiles, status.ProfileCount = result.Profiles, int32(len(result.Profiles))
 	setCondition(&status.Conditions, object.Generation, now, acceptedCondition(result))
 	setCondition(&status.Conditions, object.Generation, now, s.policyProgrammed(object))
+	summarize(&status.Conditions, object.Generation, now)
 	return status
 }
 

@@ -191,7 +191,7 @@ func TestTheStatusOfAProfile(t *testing.T) {
 				ObservedGeneration: test.generation,
 				SchedulerName:      "mine",
 				Active:             test.active,
-				Conditions:         []metav1.Condition{test.accepted, test.programmed},
+				Conditions:         summarized(test.generation, test.accepted, test.programmed),
 			}
 			got := s.profileStatus(object, now)
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -270,7 +270,8 @@ func TestTheStatusOfAPolicy(t *testing.T) {
 			want := &v1alpha1.SchedulingPolicyStatus{
 				ObservedGeneration: 2,
 				Profiles:           test.result.Profiles,
-				Conditions:         []metav1.Condition{test.accepted, test.programmed},
+				ProfileCount:       int32(len(test.result.Profiles)),
+				Conditions:         summarized(2, test.accepted, test.programmed),
 			}
 			s := &state{resolution: resolution, failed: test.failed, pending: map[string]string{test.pending: "is still being built"}}
 			got := s.policyStatus(object, now)

@@ -247,6 +247,6 @@ func expectUnreported(ctx context.Context, name string) *v1alpha1.SchedulerProfi
 	GinkgoHelper()
 	p := &v1alpha1.SchedulerProfile{}
 	Expect(k8s.Get(ctx, client.ObjectKey{Name: name}, p)).To(Succeed())
-	Expect(p.Status).To(BeZero())
+	Expect(p.Status).To(Equal(v1alpha1.SchedulerProfileStatus{ObservedGeneration: -1}))
 	return p
 }

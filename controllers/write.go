@@ -53,7 +53,7 @@ func (w *write) profile(ctx context.Context, object *v1alpha1.SchedulerProfile) 
 		return w.failure(notKept, err)
 	}
 	_, pending := w.report.pendingOf(before)
-	if pending != "" && before.Status.ObservedGeneration != 0 && !w.report.settled || w.report.waits(before) {
+	if pending != "" && before.Status.ObservedGeneration > 0 && !w.report.settled || w.report.waits(before) {
 		return w.failure(notKept, nil)
 	}
 	now := w.clock.Now()
@@ -77,7 +77,7 @@ func (w *write) policy(ctx context.Context, object *v1alpha1.SchedulingPolicy) e
 	if err != nil || before == nil {
 		return w.failure(notKept, err)
 	}
-	if len(w.report.pendingIn(before)) > 0 && before.Status.ObservedGeneration != 0 && !w.report.settled || w.report.waitsIn(before) {
+	if len(w.report.pendingIn(before)) > 0 && before.Status.ObservedGeneration > 0 && !w.report.settled || w.report.waitsIn(before) {
 		return w.failure(notKept, nil)
 	}
 	now := w.clock.Now()

@@ -10,6 +10,12 @@ const (
 	// ConditionProgrammed reports whether livesched schedules pods with this generation of the
 	// spec.
 	ConditionProgrammed = "Programmed"
+	// ConditionReady reports whether this generation of the spec is active. It sums up the two
+	// above for tools that know nothing of livesched.
+	ConditionReady = "Ready"
+	// ConditionStalled is true while the spec cannot become active unless it is changed. Otherwise
+	// the object does not have it.
+	ConditionStalled = "Stalled"
 )
 
 // Reasons of Accepted.

@@ -192,6 +192,7 @@ pluginConfig:
 			Conditions: []metav1.Condition{
 				{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted, LastTransitionTime: now},
 				{Type: v1alpha1.ConditionProgrammed, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonBuildFailed, LastTransitionTime: now},
+				{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonBuildFailed, LastTransitionTime: now},
 			},
 			Active: &v1alpha1.ActiveProfile{
 				Generation: 1, Revision: "c4f5d67b89", Since: now,
@@ -208,8 +209,8 @@ pluginConfig:
 		Expect(typed.Status.Active.Plugins).To(Equal(written.Active.Plugins))
 
 		columns, rows := table(ctx, "schedulerprofiles")
-		Expect(columns).To(Equal([]string{"Name", "Scheduler Name", "Accepted", "Programmed", "Revision", "Policy", "Reason", "Programmed Reason", "Age"}))
-		Expect(rows).To(ContainElement(HaveExactElements("listed", "listed", "True", "False", "c4f5d67b89", "default", "Accepted", "BuildFailed", Not(BeEmpty()))))
+		Expect(columns).To(Equal([]string{"Name", "Ready", "Scheduler Name", "Accepted", "Programmed", "Revision", "Policy", "Reason", "Programmed Reason", "Age"}))
+		Expect(rows).To(ContainElement(HaveExactElements("listed", "False", "listed", "True", "False", "c4f5d67b89", "default", "Accepted", "BuildFailed", Not(BeEmpty()))))
 	})
 })
 

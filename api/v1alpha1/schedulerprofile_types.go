@@ -94,13 +94,16 @@ type PolicyReference struct {
 
 // SchedulerProfileStatus is the observed state of a SchedulerProfile.
 type SchedulerProfileStatus struct {
-	// observedGeneration is the metadata.generation that this status describes.
+	// observedGeneration is the metadata.generation that this status describes. It
+	// is -1 until livesched has processed the object.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// conditions of the profile. Accepted reports whether the spec is valid and
 	// does not conflict with other objects. Programmed reports whether livesched
-	// schedules pods with this generation of the spec.
+	// schedules pods with this generation of the spec. Ready is true if this
+	// generation is active. Stalled is present, and true, while it cannot become
+	// active unless the spec is changed.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -162,6 +165,7 @@ type ActivePolicy struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=sprof,categories=livesched
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether this generation of the spec is active"
 // +kubebuilder:printcolumn:name="Scheduler Name",type=string,JSONPath=`.status.schedulerName`,description="The scheduler name that selects the pods of the profile"
 // +kubebuilder:printcolumn:name="Accepted",type=string,JSONPath=`.status.conditions[?(@.type=="Accepted")].status`,description="Whether the spec is valid"
 // +kubebuilder:printcolumn:name="Programmed",type=string,JSONPath=`.status.conditions[?(@.type=="Programmed")].status`,description="Whether livesched schedules pods with this generation of the spec"
@@ -187,6 +191,7 @@ type SchedulerProfile struct {
 
 	// status is the observed state of the profile. livesched writes it.
 	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
 	Status SchedulerProfileStatus `json:"status,omitzero"`
 }
 

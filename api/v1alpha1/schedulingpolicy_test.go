@@ -235,14 +235,15 @@ revisionHistoryLimit: 100
 			Conditions: []metav1.Condition{
 				{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInvalid, LastTransitionTime: metav1.Now()},
 				{Type: v1alpha1.ConditionProgrammed, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonKeptLastGood, LastTransitionTime: metav1.Now()},
+				{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInvalid, LastTransitionTime: metav1.Now()},
 			},
-			Profiles: []string{"binpack", "spread"},
+			Profiles: []string{"binpack", "spread"}, ProfileCount: 2,
 		}
 		Expect(k8s.Status().Update(ctx, typed)).To(Succeed())
 
 		columns, rows := table(ctx, "schedulingpolicies")
-		Expect(columns).To(Equal([]string{"Name", "Accepted", "Programmed", "Profiles", "Reason", "Programmed Reason", "Age"}))
-		Expect(rows).To(ContainElement(HaveExactElements("listed", "False", "False", `["binpack","spread"]`, "Invalid", "KeptLastGood", Not(BeEmpty()))))
+		Expect(columns).To(Equal([]string{"Name", "Ready", "Accepted", "Programmed", "Profiles", "Reason", "Programmed Reason", "Age"}))
+		Expect(rows).To(ContainElement(HaveExactElements("listed", "False", "False", "False", "2", "Invalid", "KeptLastGood", Not(BeEmpty()))))
 	})
 
 	// As after an update of the custom resource definitions.

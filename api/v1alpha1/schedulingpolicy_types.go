@@ -158,13 +158,16 @@ type QueueSort struct {
 
 // SchedulingPolicyStatus is the observed state of a SchedulingPolicy.
 type SchedulingPolicyStatus struct {
-	// observedGeneration is the metadata.generation that this status describes.
+	// observedGeneration is the metadata.generation that this status describes. It
+	// is -1 until livesched has processed the object.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// conditions of the policy. Accepted reports whether the spec is valid.
 	// Programmed reports whether livesched schedules pods with this generation of
-	// the spec in all profiles that build on it.
+	// the spec in all profiles that build on it. Ready is true if this generation
+	// is active. Stalled is present, and true, while it cannot become active
+	// unless the spec is changed.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -177,6 +180,10 @@ type SchedulingPolicyStatus struct {
 	// +optional
 	// +listType=set
 	Profiles []string `json:"profiles,omitempty"`
+
+	// profileCount is the number of profiles.
+	// +optional
+	ProfileCount int32 `json:"profileCount"`
 }
 
 // SchedulingPolicy defines settings that SchedulerProfiles share: the plugin
@@ -188,9 +195,10 @@ type SchedulingPolicyStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=spol,categories=livesched
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether this generation of the spec is active"
 // +kubebuilder:printcolumn:name="Accepted",type=string,JSONPath=`.status.conditions[?(@.type=="Accepted")].status`,description="Whether the spec is valid"
 // +kubebuilder:printcolumn:name="Programmed",type=string,JSONPath=`.status.conditions[?(@.type=="Programmed")].status`,description="Whether livesched schedules pods with this generation of the spec"
-// +kubebuilder:printcolumn:name="Profiles",type=string,JSONPath=`.status.profiles`,description="The accepted profiles that build on the policy"
+// +kubebuilder:printcolumn:name="Profiles",type=integer,JSONPath=`.status.profileCount`,description="The number of accepted profiles that build on the policy"
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Accepted")].reason`,description="The reason of the condition Accepted"
 // +kubebuilder:printcolumn:name="Programmed Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Programmed")].reason`,description="The reason of the condition Programmed"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -209,6 +217,7 @@ type SchedulingPolicy struct {
 
 	// status is the observed state of the policy. livesched writes it.
 	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
 	Status SchedulingPolicyStatus `json:"status,omitzero"`
 }
 
