@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"time"
 
+	clientset "k8s.io/client-go/kubernetes"
 	corev1listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
@@ -23,6 +25,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/eventwriter"
 	"github.com/livesched/livesched/internal/scheduler/failure"
 	"github.com/livesched/livesched/internal/scheduler/fastpath"
+	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/loop"
 	"github.com/livesched/livesched/internal/scheduler/podstatus"
@@ -42,6 +45,7 @@ type parts struct {
 	builder  *profile.Builder
 	pending  *eventhandlers.Pending
 	loop     *loop.Loop
+	forker   *fork.Forker
 	// latest is what a new leader compares before it schedules.
 	latest catchup.Config
 }
@@ -120,6 +124,9 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*part
 	}
 	p.env = env
 	p.builder = profile.NewBuilder(env, cfg.BuildTimeout, cfg.Clock)
+	if p.forker, err = newForker(p, s.store, cfg.KubeConfig); err != nil {
+		return nil, err
+	}
 	if err := sources.ListenToDevices(env.Devices); err != nil {
 		return nil, err
 	}
@@ -155,6 +162,18 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*part
 		Clock:     cfg.Clock,
 	}
 	return p, nil
+}
+
+// newForker returns what makes forks of the parts, with a client that does not write.
+func newForker(p *parts, store *profile.Store, kubeConfig *rest.Config) (*fork.Forker, error) {
+	readOnly := fork.ReadOnly(kubeConfig)
+	client, err := clientset.NewForConfig(readOnly)
+	if err != nil {
+		return nil, fmt.Errorf("creating the client that only reads: %w", err)
+	}
+	return fork.NewForker(fork.Config{
+		Cache: p.cache, Nominator: p.queue.Nominator(), Environment: p.env, Profiles: store, Client: client, KubeConfig: readOnly,
+	}), nil
 }
 
 // newAlgorithm returns the algorithm, with or without a fast path.

@@ -34,6 +34,7 @@ import (
 	"github.com/livesched/livesched/internal/lease"
 	"github.com/livesched/livesched/internal/scheduler/catchup"
 	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/loop"
 	"github.com/livesched/livesched/internal/scheduler/profile"
@@ -131,6 +132,11 @@ func (s *Scheduler) Leading() bool { return s.leading.Load() }
 // Pods returns a lister of all pods that have not ended, which reads from the informers. Ready must
 // be closed.
 func (s *Scheduler) Pods() corev1listers.PodLister { return s.parts.pods }
+
+// Fork returns a copy of the scheduler's state, on which pods can be decided; see package fork. It
+// works on every replica, whether it leads or not. Ready must be closed. The caller must close the
+// fork.
+func (s *Scheduler) Fork(ctx context.Context) (*fork.Fork, error) { return s.parts.forker.Fork(ctx) }
 
 // StartBuild begins to build an instance of a profile, to be swapped in. Ready must be closed. See
 // profile.Builder.

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
@@ -20,6 +21,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/fastpath"
+	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/plugins"
 	"github.com/livesched/livesched/internal/scheduler/profile"
@@ -33,12 +35,15 @@ type Livesched struct {
 	Snapshot *cache.Snapshot
 	Queue    *queue.Queue
 	Profile  *profile.Instance
+	// Forker makes forks of the other parts.
+	Forker *fork.Forker
 	// Requests are the requests of plugins to the API server.
 	Requests *Requests
 
 	ctx       context.Context
 	algorithm *algorithm.Scheduler
 	scope     *informers.Scope
+	store     *profile.Store
 }
 
 // Path is one of the two ways in which livesched decides.
@@ -88,9 +93,11 @@ func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path P
 	if err != nil {
 		return nil, err
 	}
-	l.Queue.Reconfigure(logr.Discard(), &queue.Settings{
-		Profiles: map[string]*queue.ProfileSettings{c.name(): l.Profile.Queue},
-	}, nil)
+	l.store = profile.NewStore()
+	l.store.Swap(logr.Discard(), profile.NewMap(map[string]*profile.Instance{c.name(): l.Profile}, ""), l.Queue)
+	l.Forker = fork.NewForker(fork.Config{
+		Cache: l.Cache, Nominator: l.Queue.Nominator(), Environment: env, Profiles: l.store, Client: l.Requests.client, KubeConfig: &rest.Config{},
+	})
 	return l, nil
 }
 
@@ -101,10 +108,9 @@ func (noEvents) Require(context.Context, []fwk.EventResource) (func(), error) { 
 
 // Close discards the profile, and ends its informers and the queue.
 func (l *Livesched) Close() {
-	l.Profile.Discard(logr.Discard())
-	<-l.Profile.Closed()
-	l.scope.Close()
 	l.Queue.Close()
+	_ = l.store.Close(context.Background()) // it fails only if its context ends
+	l.scope.Close()
 }
 
 // Decide does what the scheduling loop does with a pod before it assumes the pod (loop.cycle).

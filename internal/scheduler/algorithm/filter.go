@@ -153,6 +153,9 @@ func (f *filtering) run(ctx context.Context) ([]fwk.NodeInfo, error) {
 	// all nodes, including the pods nominated to them.
 	start, code := time.Now(), fwk.Success
 	defer func() {
+		if !f.params.Framework.Measured() {
+			return
+		}
 		schedmetrics.FrameworkExtensionPointDuration.
 			WithLabelValues(schedmetrics.Filter, code.String(), f.params.Framework.ProfileName()).
 			Observe(time.Since(start).Seconds())

@@ -56,6 +56,8 @@ type node struct {
 	// node is a placeholder.
 	zone  *zone
 	place uint64
+	// changes counts the changes of the fields above.
+	changes uint64
 
 	// slot is the node's slot in the fed snapshot, noSlot if it has none or there is no fed
 	// snapshot.
@@ -126,6 +128,7 @@ func (c *Cache) addPodLocked(state podState) {
 	pod := state.info.Pod
 	state.node = c.nodeLocked(pod.Spec.NodeName)
 	state.node.pods = append(state.node.pods, state.info)
+	state.node.changes++
 	c.pods[pod.UID] = state
 	if state.assumed {
 		c.assumed++
@@ -140,6 +143,7 @@ func (c *Cache) removePodLocked(state podState) {
 	last := len(n.pods) - 1
 	n.pods[i], n.pods[last] = n.pods[last], nil // as NodeInfo.RemovePod does it, so that the orders agree
 	n.pods = n.pods[:last]
+	n.changes++
 	delete(c.pods, state.info.Pod.UID)
 	if state.assumed {
 		c.assumed--
@@ -152,6 +156,7 @@ func (c *Cache) removePodLocked(state podState) {
 func (c *Cache) replacePodLocked(state podState, info *schedframework.PodInfo) {
 	n := state.node
 	n.pods[slices.Index(n.pods, state.info)] = info
+	n.changes++
 	old := state.info
 	state.info = info
 	if state.assumed {

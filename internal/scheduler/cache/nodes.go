@@ -38,6 +38,7 @@ func (c *Cache) storeNode(obj, known *corev1.Node, same bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.nodeLocked(obj.Name)
+	n.changes++
 	if n.obj == nil {
 		n.obj = obj
 		n.recreated = n.slot != noSlot
@@ -78,6 +79,7 @@ func (c *Cache) RemoveNode(_ klog.Logger, node *corev1.Node) error {
 		return fmt.Errorf("%w: %q", ErrUnknownNode, node.Name)
 	}
 	n.obj = nil
+	n.changes++
 	c.order.leave(n)
 	c.feed.markStale(n)
 	c.dropIfEmptyLocked(n)

@@ -35,6 +35,17 @@ func (o *zoneOrder) enter(n *node, key string) {
 	n.zone, n.place = z, o.number()
 }
 
+// adopt counts a node of a zone of another order, whose numbers it keeps.
+func (o *zoneOrder) adopt(of zone) *zone {
+	z, ok := o.zones[of.key]
+	if !ok {
+		z = &zone{key: of.key, seq: of.seq}
+		o.zones[of.key] = z
+	}
+	z.nodes++
+	return z
+}
+
 func (o *zoneOrder) leave(n *node) {
 	n.zone.nodes--
 	if n.zone.nodes == 0 {

@@ -36,7 +36,7 @@ func (f *Framework) call(
 // observePoint records how long an extension point took for one pod. It is meant to be deferred:
 // status is read when the point has returned.
 func (f *Framework) observePoint(point string, start time.Time, status **fwk.Status) {
-	if f.isPart {
+	if f.unobserved {
 		return
 	}
 	schedmetrics.FrameworkExtensionPointDuration.

@@ -43,6 +43,9 @@ type Config struct {
 	// Recorder records the durations of single plugins, in the cycles whose state asks for it. nil
 	// disables recording.
 	Recorder *schedmetrics.MetricAsyncRecorder
+	// Unmeasured keeps the calls of plugins out of the metrics: they are no part of the scheduling
+	// of pods.
+	Unmeasured bool
 }
 
 // Framework runs the plugins of one instance of a profile. It has no other state, so the scheduling
@@ -57,9 +60,10 @@ type Framework struct {
 	waitingPods   *WaitingPods
 	podsInPreBind *PodsInPreBind
 	recorder      *schedmetrics.MetricAsyncRecorder
-	// isPart means that this framework does not observe the durations of extension points; see
-	// Part.
-	isPart bool
+	// unobserved means that this framework does not observe the durations of extension points: see
+	// Part and Config.Unmeasured.
+	unobserved bool
+	unmeasured bool
 
 	checkAllFilters bool
 
@@ -104,11 +108,13 @@ func New(cfg Config) *Framework {
 		waitingPods:   cfg.WaitingPods,
 		podsInPreBind: cfg.PodsInPreBind,
 		recorder:      cfg.Recorder,
+		unobserved:    cfg.Unmeasured,
+		unmeasured:    cfg.Unmeasured,
 
 		checkAllFilters: cfg.CheckAllFilters,
 
-		filter:   instrument(cfg.ProfileName, schedmetrics.Filter, cfg.Plugins.Filter),
-		preScore: instrument(cfg.ProfileName, schedmetrics.PreScore, cfg.Plugins.PreScore),
+		filter:   instrument(&cfg, schedmetrics.Filter, cfg.Plugins.Filter),
+		preScore: instrument(&cfg, schedmetrics.PreScore, cfg.Plugins.PreScore),
 	}
 	if f.parallelizer == nil {
 		f.parallelizer = NewParallelizer(0)
@@ -119,27 +125,33 @@ func New(cfg Config) *Framework {
 	if f.podsInPreBind == nil {
 		f.podsInPreBind = NewPodsInPreBind()
 	}
-	for _, pl := range instrument(cfg.ProfileName, schedmetrics.PreFilter, cfg.Plugins.PreFilter) {
+	for _, pl := range instrument(&cfg, schedmetrics.PreFilter, cfg.Plugins.PreFilter) {
 		f.preFilter = append(f.preFilter, preFilterPlugin{pl, pl.plugin.PreFilterExtensions()})
 	}
-	for _, pl := range instrument(cfg.ProfileName, schedmetrics.Score, cfg.Plugins.Score) {
+	for _, pl := range instrument(&cfg, schedmetrics.Score, cfg.Plugins.Score) {
 		weight := cfg.Plugins.ScoreWeights[pl.name]
 		f.score = append(f.score, scorePlugin{pl, pl.plugin.ScoreExtensions(), weight})
 	}
 	return f
 }
 
-func instrument[P fwk.Plugin](profile, point string, plugins []P) []instrumented[P] {
+func instrument[P fwk.Plugin](cfg *Config, point string, plugins []P) []instrumented[P] {
 	out := make([]instrumented[P], 0, len(plugins))
 	for _, pl := range plugins {
-		out = append(out, instrumented[P]{
-			plugin:      pl,
-			name:        pl.Name(),
-			evaluations: schedmetrics.PluginEvaluationTotal.WithLabelValues(pl.Name(), point, profile),
-		})
+		i := instrumented[P]{plugin: pl, name: pl.Name(), evaluations: uncounted{}}
+		if !cfg.Unmeasured {
+			i.evaluations = schedmetrics.PluginEvaluationTotal.WithLabelValues(i.name, point, cfg.ProfileName)
+		}
+		out = append(out, i)
 	}
 	return out
 }
+
+// uncounted is a counter that does not count.
+type uncounted struct{}
+
+func (uncounted) Inc()        {}
+func (uncounted) Add(float64) {}
 
 // ProfileName returns the scheduler name of the profile.
 func (f *Framework) ProfileName() string { return f.profileName }
@@ -160,6 +172,9 @@ func (f *Framework) Parallelizer() fwk.Parallelizer { return f.parallelizer }
 
 // SnapshotSharedLister returns the snapshot that PreFilter plugins see.
 func (f *Framework) SnapshotSharedLister() fwk.SharedLister { return f.snapshot }
+
+// Measured reports whether the calls of plugins appear in the metrics.
+func (f *Framework) Measured() bool { return !f.unmeasured }
 
 // HasFilterPlugins reports whether any Filter plugin is enabled.
 func (f *Framework) HasFilterPlugins() bool { return len(f.filter) > 0 }

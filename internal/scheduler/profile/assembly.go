@@ -44,7 +44,9 @@ func newAssembly(ctx context.Context, env *Environment, cfg *config.Profile) *as
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	logger := klog.FromContext(ctx)
 	scope := env.Informers.NewForeignScope(func(p informers.HandlerPanic) { reportHandlerPanic(logger, cfg.SchedulerName, p) })
-	env.series.use(cfg.SchedulerName)
+	if !env.isFork() {
+		env.series.use(cfg.SchedulerName)
+	}
 	p := &Instance{
 		Config: cfg,
 		handle: &Handle{
@@ -112,8 +114,12 @@ func (a *assembly) run(waiting context.Context) error {
 	return a.sync(waiting)
 }
 
-// makeExtenders runs before makePlugins: factories may ask the handle for the extenders.
+// makeExtenders runs before makePlugins: factories may ask the handle for the extenders. A fork has
+// none: they may keep what they are asked, and their circuit breakers are those of the process.
 func (a *assembly) makeExtenders() error {
+	if a.env.isFork() {
+		return nil
+	}
 	for i := range a.cfg.Extenders {
 		e, err := extender.New(&a.cfg.Extenders[i], policyOf(a.cfg), a.env.Breakers)
 		if err != nil {
@@ -200,6 +206,7 @@ func (a *assembly) makeFramework() error {
 		WaitingPods:     a.env.WaitingPods,
 		PodsInPreBind:   a.env.PodsInPreBind,
 		Recorder:        a.env.Metrics,
+		Unmeasured:      a.env.isFork(),
 	})
 	p.handle.Framework = p.Framework
 	return nil

@@ -37,6 +37,7 @@ const binderTimeout = 365 * 24 * time.Hour
 // The process has one of each. Both read an informer scope that stays open until the process ends.
 type Durable struct {
 	binder  volumebinding.SchedulerVolumeBinder
+	assumed assumedVolumes
 	evictor *preemption.Evictor
 }
 
@@ -73,7 +74,7 @@ func features() plfeature.Features {
 func (d *Durable) adopt(plugin fwk.Plugin, args any, handle *Handle) fwk.Plugin {
 	switch pl := plugin.(type) {
 	case *volumebinding.VolumeBinding:
-		pl.Binder = &boundedBinder{SchedulerVolumeBinder: d.binder, timeout: bindTimeout(args)}
+		pl.Binder = &boundedBinder{SchedulerVolumeBinder: d.binder, assumed: &d.assumed, timeout: bindTimeout(args)}
 	case *defaultpreemption.DefaultPreemption:
 		// With the feature off, upstream evicts the victims within PostFilter and keeps no state.
 		if features().EnableAsyncPreemption {
@@ -91,14 +92,37 @@ func replacesListeners(plugin string) bool { return plugin == names.VolumeBindin
 // boundedBinder is the process-wide binder with the bind timeout of one profile.
 type boundedBinder struct {
 	volumebinding.SchedulerVolumeBinder
+	assumed *assumedVolumes
 	timeout time.Duration
+}
+
+// AssumePodVolumes remembers what was assumed, until it is reverted or bound.
+func (b *boundedBinder) AssumePodVolumes(
+	logger klog.Logger, pod *corev1.Pod, node string, volumes *volumebinding.PodVolumes,
+) (allFullyBound bool, err error) {
+	asked := copyOf(volumes)
+	allFullyBound, err = b.SchedulerVolumeBinder.AssumePodVolumes(logger, pod, node, volumes)
+	if err == nil && !allFullyBound {
+		b.assumed.add(volumes, assumption{pod: pod, node: node, volumes: asked})
+	}
+	return allFullyBound, err
+}
+
+// RevertAssumedPodVolumes reverts AssumePodVolumes.
+func (b *boundedBinder) RevertAssumedPodVolumes(volumes *volumebinding.PodVolumes) {
+	b.SchedulerVolumeBinder.RevertAssumedPodVolumes(volumes)
+	b.assumed.remove(volumes)
 }
 
 // BindPodVolumes fails when the profile's timeout has passed.
 func (b *boundedBinder) BindPodVolumes(ctx context.Context, pod *corev1.Pod, volumes *volumebinding.PodVolumes) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, b.timeout, fmt.Errorf("volumes were not bound within %v", b.timeout))
 	defer cancel()
-	return b.SchedulerVolumeBinder.BindPodVolumes(ctx, pod, volumes)
+	if err := b.SchedulerVolumeBinder.BindPodVolumes(ctx, pod, volumes); err != nil {
+		return err // Unreserve reverts them
+	}
+	b.assumed.remove(volumes)
+	return nil
 }
 
 // bindTimeout returns the timeout in arguments that the plugin's constructor has accepted.

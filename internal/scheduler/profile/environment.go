@@ -9,6 +9,7 @@ import (
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
@@ -35,7 +36,8 @@ type Environment struct {
 	series seriesUsers
 }
 
-// Dependencies holds the parts that an Environment is made of. All but Metrics are required.
+// Dependencies holds the parts that an Environment is made of. All but Metrics and ForkOf are
+// required.
 type Dependencies struct {
 	// Registry holds the factories of all plugins that a profile may name.
 	Registry framework.Registry
@@ -68,11 +70,17 @@ type Dependencies struct {
 	EventSources EventSources
 	// Metrics records plugin and extension point durations off the scheduling path. May be nil.
 	Metrics *schedmetrics.MetricAsyncRecorder
+	// ForkOf makes this the Environment of a fork: pods are decided with its instances to answer a
+	// question, and are not scheduled. Its assumed volumes and devices begin with those of ForkOf;
+	// see CopyAssumed. Its instances have no extenders and write no metrics. nil: this is the
+	// Environment of the process.
+	ForkOf *Environment
 }
 
-// NewEnvironment returns the Environment of a process. The caller waits for the scope to sync.
+// NewEnvironment returns the Environment of a process or of a fork. The caller waits for the scope
+// to sync.
 func NewEnvironment(ctx context.Context, d Dependencies) (*Environment, error) {
-	managers, err := devices.NewManagers(ctx, d.Client, d.Scope)
+	managers, err := newManagers(ctx, &d)
 	if err != nil {
 		return nil, err
 	}
@@ -81,6 +89,23 @@ func NewEnvironment(ctx context.Context, d Dependencies) (*Environment, error) {
 		return nil, err
 	}
 	return env, nil
+}
+
+func newManagers(ctx context.Context, d *Dependencies) (*devices.Managers, error) {
+	if d.ForkOf != nil {
+		return d.ForkOf.Devices.Fork(ctx, d.Scope)
+	}
+	return devices.NewManagers(ctx, d.Client, d.Scope)
+}
+
+// isFork reports whether this is the Environment of a fork.
+func (e *Environment) isFork() bool { return e.ForkOf != nil }
+
+// CopyAssumed assumes the volumes and devices in a fork that are assumed in the Environment which
+// it is a fork of. The scope of the fork must have synced.
+func (e *Environment) CopyAssumed(logger klog.Logger) {
+	e.Devices.CopyAssumed(logger, e.ForkOf.Devices)
+	e.ForkOf.Durable.assumed.assumeAgain(logger, e.Durable.binder)
 }
 
 // EventSources turns changes of API objects into cluster events for the queue.

@@ -157,7 +157,9 @@ func (p *Instance) close(logger klog.Logger) {
 	for _, e := range p.extenders {
 		e.Close()
 	}
-	p.handle.env.series.drop(logger, p.SchedulerName())
+	if !p.handle.env.isFork() {
+		p.handle.env.series.drop(logger, p.SchedulerName())
+	}
 	close(p.closed)
 }
 

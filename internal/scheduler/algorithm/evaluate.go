@@ -1,0 +1,32 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package algorithm
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// Evaluation is a decision with what led to it.
+type Evaluation struct {
+	Result
+	// Scores are the totals of the nodes that the pod fits, with the weighted scores of plugins.
+	Scores []fwk.NodePluginScores
+	// Diagnosis has the reasons of the nodes that it does not fit.
+	Diagnosis schedframework.Diagnosis
+}
+
+// Evaluate is Schedule on the scalar path, and returns what led to the decision. Unlike Schedule,
+// it scores a node that is the only one, too.
+func (s *Scheduler) Evaluate(ctx context.Context, p Params, state fwk.CycleState, pod *corev1.Pod) (Evaluation, error) {
+	c := s.newScalar(p, state, pod)
+	result, err := c.schedule(ctx)
+	if err == nil && len(c.feasible) == 1 {
+		c.scores, err = c.prioritize(ctx, c.feasible)
+	}
+	return Evaluation{Result: result, Scores: c.scores, Diagnosis: c.diagnosis}, err
+}

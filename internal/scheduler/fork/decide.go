@@ -1,0 +1,165 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fork
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"github.com/livesched/livesched/internal/scheduler/algorithm"
+	"github.com/livesched/livesched/internal/scheduler/profile"
+)
+
+// Decision is a decision for a pod, with what led to it.
+type Decision struct {
+	algorithm.Evaluation
+	// Pod is the pod that was decided, and Profile the instance that decided.
+	Pod     *corev1.Pod
+	Profile *profile.Instance
+	// State is the state of the scheduling cycle, which Assume needs.
+	State fwk.CycleState
+}
+
+// Decide decides a pod as the scheduling loop would, on the scalar path and without preemption. If
+// the pod fits no node, the error is a *schedframework.FitError, and the decision has the
+// diagnosis.
+func (k *Fork) Decide(ctx context.Context, p *profile.Instance, pod *corev1.Pod) (Decision, error) {
+	d := Decision{Pod: pod, Profile: p, State: schedframework.NewCycleState()}
+	if err := k.refresh(); err != nil {
+		return d, err
+	}
+	var err error
+	d.Evaluation, err = k.algorithm.Evaluate(ctx, algorithm.Params{
+		Framework:                p.Framework,
+		PercentageOfNodesToScore: p.Config.PercentageOfNodesToScore,
+	}, d.State, pod)
+	return d, err
+}
+
+// Refusals are all refusals of a pod: of every plugin, on every node.
+type Refusals struct {
+	// Everywhere are the refusals of plugins that refuse the pod altogether. Those of each node
+	// include them.
+	Everywhere []*fwk.Status
+	// Nodes are the nodes in their order, and ByNode the refusals of each, with the names of the
+	// plugins. The pod fits on a node without refusals.
+	Nodes  []fwk.NodeInfo
+	ByNode [][]*fwk.Status
+}
+
+// Fits returns the number of nodes without refusals.
+func (r *Refusals) Fits() int {
+	fits := 0
+	for _, statuses := range r.ByNode {
+		if len(statuses) == 0 {
+			fits++
+		}
+	}
+	return fits
+}
+
+// Refusals runs all filters on all nodes, also after one has refused the pod. The error is that of
+// a plugin that failed.
+func (k *Fork) Refusals(ctx context.Context, p *profile.Instance, pod *corev1.Pod) (*Refusals, error) {
+	if err := k.refresh(); err != nil {
+		return nil, err
+	}
+	check, err := p.Framework.NewCheck(ctx, schedframework.NewCycleState(), pod)
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := k.snapshot.NodeInfos().List()
+	if err != nil {
+		return nil, err
+	}
+	r := &Refusals{Everywhere: check.Everywhere(), Nodes: nodes, ByNode: make([][]*fwk.Status, len(nodes))}
+	var failure atomic.Pointer[error]
+	searching, cancel := context.WithCancel(ctx)
+	defer cancel()
+	p.Framework.Parallelizer().Until(searching, len(nodes), func(i int) {
+		statuses, err := check.Node(searching, nodes[i])
+		if err != nil && failure.CompareAndSwap(nil, &err) {
+			cancel()
+		}
+		r.ByNode[i] = statuses
+	}, schedmetrics.Filter)
+	if err := failure.Load(); err != nil {
+		return nil, *err
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return r, nil
+}
+
+// FirstFit returns the first of the named nodes that does not refuse the pod, or "".
+func (k *Fork) FirstFit(ctx context.Context, p *profile.Instance, pod *corev1.Pod, nodeNames ...string) (string, error) {
+	if err := k.refresh(); err != nil {
+		return "", err
+	}
+	check, err := p.Framework.NewCheck(ctx, schedframework.NewCycleState(), pod)
+	if err != nil {
+		return "", err
+	}
+	for _, name := range nodeNames {
+		if ctx.Err() != nil {
+			return "", context.Cause(ctx)
+		}
+		node, err := k.snapshot.NodeInfos().Get(name)
+		if err != nil {
+			return "", err
+		}
+		if refusals, err := check.Node(ctx, node); err != nil || len(refusals) == 0 {
+			return name, err
+		}
+	}
+	return "", nil
+}
+
+// Assumed is a pod that is assumed on a node of a fork.
+type Assumed struct {
+	fork     *Fork
+	decision Decision
+	pod      *corev1.Pod
+}
+
+// Assume assumes the pod on the node of its decision, with the volumes and devices that the Reserve
+// plugins choose. The state of the fork must be that of the decision.
+func (k *Fork) Assume(ctx context.Context, d Decision) (*Assumed, error) {
+	pod := *d.Pod // shallow, as in the scheduling loop
+	pod.Spec.NodeName = d.SuggestedHost
+	info, err := schedframework.NewPodInfo(&pod)
+	if err != nil {
+		k.logger.V(4).Info("Some of the pod's affinity terms are ignored", "err", err)
+	}
+	if err := k.cache.AssumePod(k.logger, info); err != nil {
+		return nil, err
+	}
+	k.nominator.DeleteNominatedPodIfExists(&pod)
+	a := &Assumed{fork: k, decision: d, pod: &pod}
+	if status := d.Profile.Framework.RunReservePluginsReserve(ctx, d.State, &pod, d.SuggestedHost); !status.IsSuccess() {
+		return nil, fmt.Errorf("reserving for the pod: %w", firstError(status.AsError(), a.TakeBack(ctx)))
+	}
+	return a, nil
+}
+
+func firstError(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// TakeBack takes the pod off its node, and gives back its volumes and devices.
+func (a *Assumed) TakeBack(ctx context.Context) error {
+	d := &a.decision
+	d.Profile.Framework.RunReservePluginsUnreserve(context.WithoutCancel(ctx), d.State, a.pod, d.SuggestedHost)
+	return a.fork.cache.ForgetPod(a.fork.logger, a.pod)
+}

@@ -1,0 +1,206 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fork copies the state of the running scheduler, so that questions can be answered by
+// deciding pods: why a pod fits nowhere, and what would help. What is done to a fork changes
+// nothing else.
+//
+//	running scheduler                        Fork
+//	  cache            --copy------------->    cache --> snapshot
+//	  nominator        --copy------------->    nominator
+//	  assumed volumes  --assumed again---->    volume binder
+//	  assumed claims   --assumed again---->    device managers
+//	  informers        <--scope------------    listers
+//	  profiles         --configuration---->    instances of its own, built when they are needed
+//
+// Nodes and pods are those of the moment at which the fork was made. The listers of plugins, such
+// as those of claims, volumes and Services, show the present.
+//
+// A fork has no queue and no cluster events, calls no extenders, writes no Events and no metrics,
+// and its client refuses all requests but those that read; see ReadOnly. An out-of-tree plugin that
+// has a client of its own must keep to that itself.
+package fork
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	clientset "k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/livesched/livesched/internal/informers"
+	"github.com/livesched/livesched/internal/scheduler/algorithm"
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/profile"
+	"github.com/livesched/livesched/internal/scheduler/queue"
+)
+
+// Config holds what forks are made of. All fields but IntN are required.
+type Config struct {
+	// Cache, Nominator, Environment and Profiles are those of the running scheduler.
+	Cache       *cache.Cache
+	Nominator   *queue.Nominator
+	Environment *profile.Environment
+	Profiles    *profile.Store
+	// Client and KubeConfig are for plugins, and must refuse to write: see ReadOnly.
+	Client     clientset.Interface
+	KubeConfig *rest.Config
+	// IntN draws among nodes of equal score. Default: rand.IntN.
+	IntN func(n int) int
+}
+
+// Forker makes forks of a running scheduler. It is safe for concurrent use.
+type Forker struct {
+	cfg Config
+	// building has one item while a fork builds an instance: plugins may assume that no two of them
+	// are constructed at the same time. A reload does not wait for it, since a plugin may hang.
+	building chan struct{}
+}
+
+// NewForker returns a Forker.
+func NewForker(cfg Config) *Forker {
+	return &Forker{cfg: cfg, building: make(chan struct{}, 1)}
+}
+
+// Fork is a copy of the state of a running scheduler. Its methods are for one goroutine at a time;
+// the plugins that it calls use others, which have ended when a method returns. The caller must
+// call Close.
+type Fork struct {
+	forker    *Forker
+	cache     *cache.Cache
+	snapshot  *cache.Snapshot
+	nominator *queue.Nominator
+	env       *profile.Environment
+	builder   *profile.Builder
+	algorithm *algorithm.Scheduler
+	scope     *informers.Scope
+	// profiles are those that were active when the fork was made.
+	profiles *profile.Map
+	// instances are those that the fork has built, by their configuration.
+	instances map[*config.Profile]*profile.Instance
+	cancel    context.CancelFunc
+	logger    klog.Logger
+}
+
+// Fork makes a fork. It waits for the API server only if an informer has not synced. ctx bounds the
+// call; the values of ctx, such as its logger, are passed to plugins.
+func (f *Forker) Fork(ctx context.Context) (*Fork, error) {
+	lifetime, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	k := &Fork{
+		forker:    f,
+		snapshot:  cache.NewSnapshot(),
+		scope:     f.cfg.Environment.Informers.NewScope(),
+		profiles:  f.cfg.Profiles.Current(),
+		instances: map[*config.Profile]*profile.Instance{},
+		cancel:    cancel,
+		logger:    klog.FromContext(ctx),
+	}
+	if err := k.assemble(ctx, lifetime); err != nil {
+		k.Close()
+		return nil, err
+	}
+	return k, nil
+}
+
+// assemble copies the state. The running scheduler goes on meanwhile: a pod that was assumed after
+// its nomination was copied is in both, and loses the nomination here. Volumes and devices are
+// copied last, so that no pod is on a node without those that were assumed for it. Pods that were
+// assumed in between have theirs, but are not on a node.
+func (k *Fork) assemble(ctx, lifetime context.Context) error {
+	cfg := &k.forker.cfg
+	k.nominator = cfg.Nominator.Fork()
+	k.cache = cfg.Cache.Fork()
+	for _, nomination := range k.nominator.Dump() {
+		if k.Pod(nomination.Pod) != nil {
+			k.nominator.DeleteNominatedPodIfExists(nomination.Pod)
+		}
+	}
+	env, err := profile.NewEnvironment(lifetime, profile.Dependencies{
+		Registry:      cfg.Environment.Registry,
+		Client:        cfg.Client,
+		KubeConfig:    cfg.KubeConfig,
+		Informers:     cfg.Environment.Informers,
+		Scope:         k.scope,
+		Snapshot:      k.snapshot,
+		Queue:         nominations{k.nominator},
+		WaitingPods:   framework.NewWaitingPods(),
+		PodsInPreBind: framework.NewPodsInPreBind(),
+		Recorder:      func(string) events.EventRecorderLogger { return noEvents{} },
+		EventSources:  noSources{},
+		ForkOf:        cfg.Environment,
+	})
+	if err != nil {
+		return fmt.Errorf("forking the environment of the profiles: %w", err)
+	}
+	k.env = env
+	if err := k.scope.WaitForSync(ctx); err != nil {
+		return fmt.Errorf("waiting for the informers: %w", err)
+	}
+	env.CopyAssumed(k.logger)
+	k.builder = profile.NewBuilder(env, 0, clock.RealClock{})
+	k.algorithm = algorithm.New(algorithm.Config{Snapshot: k.snapshot, IntN: cfg.IntN})
+	return k.refresh()
+}
+
+// refresh makes the snapshot show the changes of the cache.
+func (k *Fork) refresh() error {
+	if err := k.cache.UpdateSnapshot(k.logger, k.snapshot); err != nil {
+		return fmt.Errorf("refreshing the snapshot: %w", err)
+	}
+	return nil
+}
+
+// ErrNoProfile means that no profile has a scheduler name.
+var ErrNoProfile = errors.New("no profile has the scheduler name")
+
+// Profile returns the configuration of the profile that was active for a scheduler name when the
+// fork was made, or ErrNoProfile.
+func (k *Fork) Profile(schedulerName string) (*config.Profile, error) {
+	active := k.profiles.Get(schedulerName)
+	if active == nil {
+		return nil, fmt.Errorf("%w %q", ErrNoProfile, schedulerName)
+	}
+	return active.Config, nil
+}
+
+// Instance returns an instance of a profile, which need not be an active one. The fork builds it on
+// first use, and owns it.
+func (k *Fork) Instance(ctx context.Context, cfg *config.Profile) (*profile.Instance, error) {
+	if p := k.instances[cfg]; p != nil {
+		return p, nil
+	}
+	select {
+	case k.forker.building <- struct{}{}:
+		defer func() { <-k.forker.building }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	p, err := k.builder.Build(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("building the profile %q: %w", cfg.SchedulerName, err)
+	}
+	k.instances[cfg] = p
+	return p, nil
+}
+
+// Close gives back all that the fork holds, and waits until the plugins of its instances are
+// closed.
+func (k *Fork) Close() {
+	for _, p := range k.instances {
+		p.Discard(k.logger)
+	}
+	for _, p := range k.instances {
+		<-p.Closed()
+	}
+	if k.env != nil && k.env.Durable != nil {
+		k.env.Durable.Close(context.Background()) // nothing was begun: it does not wait
+	}
+	k.scope.Close()
+	k.cancel()
+}
