@@ -39,7 +39,7 @@ var known = []struct {
 		"the pod was bound without a report, and is popped before the handler that has it in the cache removes it from the queue"},
 	{regexp.MustCompile(`^Writing the nominated node failed \| .*(already bound to a node|not found|metadata.uid)`), "another client has bound the pod, or it is gone"},
 	{regexp.MustCompile(`^Evaluation failed on nominated node \| nodeinfo not found`), "the nominated node is gone; the pod is tried on all others"},
-	{regexp.MustCompile(`^(Writing a status failed; trying again|Storing a revision failed; a restart might lose it) \| .*context deadline exceeded`),
+	{regexp.MustCompile(`^(Writing a status failed; trying again|Storing a revision failed; a restart might lose it|Deleting a ControllerRevision beyond the limit failed) \| .*context deadline exceeded`),
 		"an injected fault: the call hung until its deadline"},
 	{regexp.MustCompile(`^(Plugin failed|Scheduling the pod failed; retrying) \| .*claim \S+ got (allocated|deallocated) elsewhere in the meantime`),
 		"the churn frees the device of a claim, or the last leader has allocated one, while a pod of that claim is being bound"},
