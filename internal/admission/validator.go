@@ -10,6 +10,7 @@
 //   - Errors in a spec itself deny the request. The response has all of them, each with its field.
 //   - Problems with or in other objects are warnings, because those objects may be applied next.
 //   - Valid but inadvisable settings are warnings, too.
+//   - Profiles that a change of a policy changes are named in a warning.
 //   - A change that does not touch the spec is allowed, even if the spec is invalid.
 //
 // Only a verdict denies a request. If there is no verdict, because the request cannot be decoded or
@@ -93,7 +94,7 @@ func (v *Validator) reviewProfile(ctx context.Context, request admission.Request
 	v.age(&after)
 	next := current
 	next.Profiles = replace(current.Profiles, after, func(p *v1alpha1.SchedulerProfile) string { return p.Name })
-	c := comparison{before: current, after: config.Resolve(next)}
+	c := compare(current, next)
 	return c.verdict("SchedulerProfile", after.Name, c.after.ProfileResults), nil
 }
 
@@ -116,7 +117,7 @@ func (v *Validator) reviewPolicy(ctx context.Context, request admission.Request)
 	v.age(&after)
 	next := current
 	next.Policies = replace(current.Policies, after, func(p *v1alpha1.SchedulingPolicy) string { return p.Name })
-	c := comparison{before: current, after: config.Resolve(next)}
+	c := compare(current, next)
 	return c.verdict("SchedulingPolicy", after.Name, c.after.PolicyResults), nil
 }
 

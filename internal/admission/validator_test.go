@@ -5,6 +5,7 @@ package admission_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -61,6 +62,18 @@ func metaOnly(p *v1alpha1.SchedulerProfile) *v1alpha1.SchedulerProfile {
 	p.Labels = map[string]string{"changed": "yes"}
 	p.Finalizers = []string{"example.com/keep"}
 	return p
+}
+
+func parallel(goroutines int32) v1alpha1.SchedulingPolicySpec {
+	return v1alpha1.SchedulingPolicySpec{Parallelism: &goroutines}
+}
+
+// many returns profiles that build on the policy "q".
+func many(count int) (profiles []v1alpha1.SchedulerProfile) {
+	for i := range count {
+		profiles = append(profiles, *profile(fmt.Sprintf("p%d", i), 1, buildsOn("q")))
+	}
+	return profiles
 }
 
 func TestReviews(t *testing.T) {
@@ -120,6 +133,18 @@ func TestReviews(t *testing.T) {
 			after:  policy("q", 1, v1alpha1.SchedulingPolicySpec{}),
 			warned: []string{`SchedulerProfile "p" is no longer accepted with this change: spec.plugins.queueSort.enabled`}},
 		{name: "a policy that makes a profile valid", present: objects{profiles: []v1alpha1.SchedulerProfile{*profile("p", 1, buildsOn("q"))}}, after: policy("q", 0, v1alpha1.SchedulingPolicySpec{})},
+		{name: "a new default policy, which profiles without a policyRef build on",
+			present: objects{profiles: []v1alpha1.SchedulerProfile{
+				*profile("b", 1, v1alpha1.SchedulerProfileSpec{}), *profile("a", 2, v1alpha1.SchedulerProfileSpec{}), *profile("c", 3, buildsOn("q")),
+			}},
+			after: policy("default", 0, parallel(4)), warned: []string{`this change of SchedulingPolicy "default" changes the SchedulerProfiles that build on it: a, b`}},
+		{name: "a new default policy that makes no difference",
+			present: objects{profiles: []v1alpha1.SchedulerProfile{*profile("a", 1, v1alpha1.SchedulerProfileSpec{})}},
+			after:   policy("default", 0, v1alpha1.SchedulingPolicySpec{RevisionHistoryLimit: ptr.To[int32](3)})},
+		{name: "an update of a policy that many profiles build on",
+			present: objects{profiles: many(10), policies: []v1alpha1.SchedulingPolicy{*policy("q", 1, v1alpha1.SchedulingPolicySpec{})}},
+			before:  policy("q", 1, v1alpha1.SchedulingPolicySpec{}), after: policy("q", 1, parallel(4)),
+			warned: []string{"build on it: p0, p1, p2, p3, p4, p5, p6, p7 and 2 more"}},
 		{name: "deleting an unused policy", present: objects{policies: []v1alpha1.SchedulingPolicy{*policy("q", 1, v1alpha1.SchedulingPolicySpec{})}}, before: policy("q", 1, v1alpha1.SchedulingPolicySpec{})},
 		{name: "deleting a policy that profiles build on",
 			present: objects{

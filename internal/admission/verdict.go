@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -18,11 +19,15 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// comparison holds the objects before a change, and what they resolve to after it. It resolves the
-// objects before the change only if it must: resolving is what a review costs.
+// comparison holds what the objects resolve to before and after a change. The objects before the
+// change are resolved on demand, once: resolving is what a review costs.
 type comparison struct {
-	before config.Input
+	before func() *config.Resolution
 	after  *config.Resolution
+}
+
+func compare(before, after config.Input) comparison {
+	return comparison{before: sync.OnceValue(func() *config.Resolution { return config.Resolve(before) }), after: config.Resolve(after)}
 }
 
 // verdict returns the response for the changed object, whose result is one of results.
@@ -35,7 +40,35 @@ func (c comparison) verdict(kind, name string, results map[string]config.Result)
 	for _, problem := range slices.Concat(result.Obstacles, result.Warnings) {
 		warnings = append(warnings, problem.String())
 	}
-	return admission.Allowed("").WithWarnings(append(warnings, c.newlyRejected(kind, name)...)...)
+	warnings = append(warnings, c.newlyRejected(kind, name)...)
+	if kind == "SchedulingPolicy" {
+		warnings = append(warnings, c.changed(name)...)
+	}
+	return admission.Allowed("").WithWarnings(warnings...)
+}
+
+// changed returns a warning about the profiles that change with a policy. They need not reference
+// it: profiles without a policyRef build on the policy "default", if it exists.
+func (c comparison) changed(policy string) []string {
+	if len(c.after.PolicyResults[policy].Profiles) == 0 {
+		return nil
+	}
+	changed := config.Changed(c.before(), c.after)
+	if len(changed) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("this change of SchedulingPolicy %q changes the SchedulerProfiles that build on it: %s", policy, some(changed))}
+}
+
+// maxNames is the number of names in a warning: the API server cuts long warnings.
+const maxNames = 8
+
+// some lists names, but not too many.
+func some(names []string) string {
+	if more := len(names) - maxNames; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNames], ", "), more)
+	}
+	return strings.Join(names, ", ")
 }
 
 // newlyRejected returns a warning for each other object that is no longer accepted.
@@ -49,7 +82,7 @@ func (c comparison) newlyRejected(kind, name string) (warnings []string) {
 	if len(profiles)+len(policies) == 0 {
 		return nil
 	}
-	before := config.Resolve(c.before)
+	before := c.before()
 	return append(
 		noLongerAccepted("SchedulerProfile", before.ProfileResults, profiles),
 		noLongerAccepted("SchedulingPolicy", before.PolicyResults, policies)...)

@@ -5,6 +5,7 @@ package validate
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/crdschema"
@@ -107,6 +108,7 @@ func (c *checker) addCluster() {
 		}
 	}
 	then := config.Resolve(c.input)
+	c.warnOfOthers(now, then)
 	for _, profile := range cluster.Profiles {
 		_, replaced := c.checked[kindProfile+"/"+profile.Name]
 		result := then.ProfileResults[profile.Name]
@@ -118,5 +120,23 @@ func (c *checker) addCluster() {
 			object.Findings = append(object.Findings, Finding{Severity: Error, Reason: problem.Reason, Path: problem.Path, Detail: problem.Detail})
 		}
 		c.report.Objects = append(c.report.Objects, object)
+	}
+}
+
+// warnOfOthers adds warnings to the policies in the files that change profiles of the cluster which
+// are not in the files.
+func (c *checker) warnOfOthers(now, then *config.Resolution) {
+	changed := map[string][]string{} // by policy
+	for _, name := range config.Changed(now, then) {
+		if _, inFiles := c.checked[kindProfile+"/"+name]; !inFiles {
+			policy := then.Profiles[then.ProfileResults[name].SchedulerName].PolicyName
+			changed[policy] = append(changed[policy], name)
+		}
+	}
+	for policy, profiles := range changed {
+		if e, inFiles := c.checked[kindPolicy+"/"+policy]; inFiles {
+			c.report.Objects[e.index].add(e.document, Warning, "", "metadata.name",
+				"changes SchedulerProfiles of the cluster that are not in the files: "+strings.Join(profiles, ", "))
+		}
 	}
 }

@@ -186,6 +186,10 @@ func (c *checker) conclude(kind, name string, result config.Result) {
 	for _, warning := range result.Warnings {
 		object.add(e.document, Warning, "", warning.Path, warning.Detail)
 	}
+	if kind == kindPolicy && name == config.DefaultPolicyName && c.options.Cluster == nil {
+		object.add(e.document, Warning, "", "metadata.name",
+			"every SchedulerProfile without policyRef builds on this policy, also those that are not in the files (--against-cluster names them)")
+	}
 }
 
 func (o *Object) add(d *manifests.Document, severity Severity, reason, path, detail string) {

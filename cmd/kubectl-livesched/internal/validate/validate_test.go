@@ -101,6 +101,8 @@ func TestFilesAreCheckedTogether(t *testing.T) {
 		"Secrets that cannot be read": {policyText("q", `extenders: [{urlPrefix: "https://x.example.svc", filterVerb: f, tlsConfig: {secretRef: {namespace: ns, name: s}}}]`), nil},
 		"an extender that the flag does not allow": {policyText("q", `extenders: [{urlPrefix: "http://x.example", filterVerb: f}]`),
 			[]string{`q error spec.extenders[0].urlPrefix: livesched's flag --extender-allowed-hosts does not allow http://x.example`}},
+		"the policy of profiles without policyRef": {policyText("default", "parallelism: 2"),
+			[]string{"default warning metadata.name: every SchedulerProfile without policyRef builds on this policy"}},
 		"an inadvisable value": {profileText("a", "percentageOfNodesToScore: 1"), []string{"a warning spec.percentageOfNodesToScore: ends at 1%"}},
 	} {
 		t.Run(name, func(t *testing.T) { expect(t, check(t, test.text, nil), test.want...) })
@@ -130,12 +132,15 @@ func TestFilesAreCheckedAgainstTheCluster(t *testing.T) {
 		text string
 		want []string
 	}{
-		"a policy of the cluster":        {profileText("a", "policyRef: {name: q}"), nil},
-		"a policy in neither":            {profileText("a", "policyRef: {name: r}"), []string{`a error spec.policyRef.name: "r" does not exist`}},
-		"a scheduler name in use":        {profileText("a", "schedulerName: s"), []string{`a error spec.schedulerName: the older SchedulerProfile "old"`}},
-		"an immutable field":             {profileText("old", "schedulerName: t"), []string{"old error spec.schedulerName: is immutable"}},
-		"a profile that replaces itself": {profileText("old", "schedulerName: s, percentageOfNodesToScore: 50"), nil},
-		"a policy that breaks a profile": {policyText("q", "queueSort: {name: Nope}"), []string{"q error spec.queueSort.name: unknown plugin", `old error spec.policyRef.name: "q" is not accepted`}},
+		"a policy of the cluster":             {profileText("a", "policyRef: {name: q}"), nil},
+		"a policy in neither":                 {profileText("a", "policyRef: {name: r}"), []string{`a error spec.policyRef.name: "r" does not exist`}},
+		"a scheduler name in use":             {profileText("a", "schedulerName: s"), []string{`a error spec.schedulerName: the older SchedulerProfile "old"`}},
+		"an immutable field":                  {profileText("old", "schedulerName: t"), []string{"old error spec.schedulerName: is immutable"}},
+		"a profile that replaces itself":      {profileText("old", "schedulerName: s, percentageOfNodesToScore: 50"), nil},
+		"a policy that breaks a profile":      {policyText("q", "queueSort: {name: Nope}"), []string{"q error spec.queueSort.name: unknown plugin", `old error spec.policyRef.name: "q" is not accepted`}},
+		"a policy that changes a profile":     {policyText("q", "parallelism: 2"), []string{"q warning metadata.name: changes SchedulerProfiles of the cluster that are not in the files: old"}},
+		"a policy that changes none":          {policyText("q", "revisionHistoryLimit: 2") + policyText("default", "parallelism: 2"), nil},
+		"a profile in the files that changes": {policyText("q", "parallelism: 2") + profileText("old", "schedulerName: s, policyRef: {name: q}"), nil},
 		"a missing Secret": {policyText("r", `extenders: [{urlPrefix: "https://x.example.svc", filterVerb: f, tlsConfig: {secretRef: {namespace: ns, name: s}}}]`),
 			[]string{`r error spec.extenders[0].tlsConfig.secretRef: does not exist`}},
 	} {
@@ -156,5 +161,5 @@ func TestEverySampleIsValid(t *testing.T) {
 	if len(report.Objects) < 3 {
 		t.Errorf("%d samples", len(report.Objects))
 	}
-	expect(t, report)
+	expect(t, report, "default warning metadata.name: every SchedulerProfile without policyRef builds on this policy")
 }
