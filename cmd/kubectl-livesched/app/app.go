@@ -22,6 +22,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/convert"
 	"github.com/livesched/livesched/internal/scheduler/plugins"
 )
 
@@ -66,6 +67,8 @@ func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams)
 type options struct {
 	genericiooptions.IOStreams
 	flags *genericclioptions.ConfigFlags
+	// liveschedNamespace is the namespace that livesched runs in.
+	liveschedNamespace string
 }
 
 func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
@@ -85,6 +88,8 @@ func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 	root.SetOut(streams.Out)
 	root.SetErr(streams.ErrOut)
 	o.addClusterFlags(root)
+	root.PersistentFlags().StringVar(&o.liveschedNamespace, "livesched-namespace", convert.DefaultNamespace,
+		"Namespace that livesched runs in, with its Lease, its revisions and the Secrets of its extenders.")
 	root.AddCommand(newValidate(o), newConvert(o), newStatus(o), newHistory(o), newRollback(o), newDiff(o), newVersion(o))
 	return root
 }
@@ -106,6 +111,13 @@ func (o *options) addClusterFlags(root *cobra.Command) {
 	f.CacheDir, f.DisableCompression, f.Namespace, f.Password, f.Username, f.TLSServerName = nil, nil, nil, nil, nil, nil
 	f.AuthInfoName, f.BearerToken, f.CertFile, f.KeyFile, f.ClusterName = nil, nil, nil, nil, nil
 	f.AddFlags(root.PersistentFlags())
+}
+
+// addFormerNamespaceFlag accepts -n for --livesched-namespace, as it once was, on a command without
+// objects in a namespace. On others, -n is the namespace of the objects.
+func (o *options) addFormerNamespaceFlag(command *cobra.Command) {
+	command.Flags().StringVarP(&o.liveschedNamespace, "namespace", "n", convert.DefaultNamespace, "")
+	_ = command.Flags().MarkHidden("namespace") // fails only if the flag does not exist
 }
 
 // registered returns the names of the plugins that livesched has: those in this binary and the

@@ -4,6 +4,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -20,8 +21,10 @@ type convertOptions struct {
 	files     []string
 	recursive bool
 	strict    bool
-	plugins   []string
-	input     convert.Options
+	// againstCluster checks the output with the objects of the cluster.
+	againstCluster bool
+	plugins        []string
+	input          convert.Options
 }
 
 func newConvert(shared *options) *cobra.Command {
@@ -37,18 +40,20 @@ func newConvert(shared *options) *cobra.Command {
 		Example: "  kubectl livesched convert -f kube-scheduler.yaml > livesched.yaml\n\n" +
 			"  # The ConfigMap of a second scheduler\n  kubectl get configmap -n kube-system my-scheduler -o yaml | kubectl livesched convert -f - | kubectl apply -f -",
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return o.run() },
+		RunE: func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
 	}
 	addFilesFlags(command, &o.files, &o.recursive, "configurations of kube-scheduler")
 	command.Flags().BoolVar(&o.strict, "strict", false, "Exit with 1 if there are losses.")
-	command.Flags().StringVar(&o.input.PolicyName, "policy-name", convert.DefaultPolicyName, "Name of the SchedulingPolicy with the settings that profiles share.")
+	command.Flags().BoolVar(&o.againstCluster, "against-cluster", false, "Check the output with the objects of the cluster, and name the profiles that it would change.")
+	command.Flags().StringVar(&o.input.PolicyName, "policy-name", "", "Name of the SchedulingPolicy with the settings that profiles share. Default: the name of the profile or, if there are several, of the ConfigMap or file.")
 	command.Flags().StringVar(&o.input.SchedulerName, "scheduler-name", convert.DefaultSchedulerName, "Scheduler name for the profile of a legacy policy, which does not contain one.")
-	command.Flags().StringVarP(&o.input.Namespace, "namespace", "n", convert.DefaultNamespace, "Namespace that livesched runs in, where the Secrets of extenders go.")
+	o.addFormerNamespaceFlag(command)
 	addPluginsFlag(command, &o.plugins)
 	return command
 }
 
-func (o *convertOptions) run() error {
+func (o *convertOptions) run(ctx context.Context) error {
+	o.input.Namespace = o.liveschedNamespace
 	var err error
 	if o.input.Registered, err = registered(o.plugins); err != nil {
 		return err
@@ -71,7 +76,7 @@ func (o *convertOptions) run() error {
 	for _, remark := range result.Remarks {
 		_, _ = fmt.Fprintln(o.ErrOut, remark)
 	}
-	refused, err := o.check(text)
+	refused, err := o.check(ctx, text)
 	if err != nil {
 		return err
 	}
@@ -83,22 +88,27 @@ func (o *convertOptions) run() error {
 	return nil
 }
 
-// check reports the objects that livesched would not accept: an error in the configuration, or a
-// setting that livesched does not have.
-func (o *convertOptions) check(text []byte) (refused bool, err error) {
+// check reports the objects that livesched would not accept (an error in the configuration, or a
+// setting that livesched does not have) and warnings, such as those about profiles that are not in
+// the output and change with it.
+func (o *convertOptions) check(ctx context.Context, text []byte) (refused bool, err error) {
 	documents, err := manifests.Parse("output", text)
 	if err != nil {
 		return false, errors.Join(errors.New("the output cannot be parsed"), err)
 	}
+	var cluster *validate.Cluster
+	if o.againstCluster {
+		if cluster, err = o.readCluster(ctx, documents); err != nil {
+			return false, err
+		}
+	}
 	// A remark names the hosts that need --extender-allowed-hosts.
-	report := validate.Check(documents, validate.Options{Registered: o.input.Registered, AllowedHosts: config.AnyHost()})
+	report := validate.Check(documents, validate.Options{Registered: o.input.Registered, AllowedHosts: config.AnyHost(), Cluster: cluster})
 	for i := range report.Objects {
 		object := &report.Objects[i]
 		for _, finding := range object.Findings {
-			if finding.Severity == validate.Error {
-				refused = true
-				_, _ = fmt.Fprintf(o.ErrOut, "output: error: %s %s: %s: %s\n", object.Kind, object.Name, finding.Path, finding.Detail)
-			}
+			refused = refused || finding.Severity == validate.Error
+			_, _ = fmt.Fprintf(o.ErrOut, "output: %s: %s %s: %s: %s\n", finding.Severity, object.Kind, object.Name, finding.Path, finding.Detail)
 		}
 	}
 	return refused, nil

@@ -21,7 +21,6 @@ import (
 
 type diffOptions struct {
 	*options
-	namespace string
 	files     []string
 	recursive bool
 	from, to  int64
@@ -65,7 +64,7 @@ func newDiff(shared *options) *cobra.Command {
 		Args:    cobra.MaximumNArgs(1),
 		RunE:    func(command *cobra.Command, args []string) error { return o.run(command.Context(), args) },
 	}
-	addNamespaceFlag(command, &o.namespace)
+	o.addFormerNamespaceFlag(command)
 	flags := command.Flags()
 	flags.StringSliceVarP(&o.files, "filename", "f", nil, "File or directory with SchedulerProfiles and SchedulingPolicies; - is standard input. The flag can be repeated.")
 	flags.BoolVarP(&o.recursive, "recursive", "R", false, "Also read subdirectories.")
@@ -104,7 +103,7 @@ func (o *diffOptions) run(ctx context.Context, args []string) error {
 
 // compareRevisions compares two revisions, or the active revision with the applied spec.
 func (o *diffOptions) compareRevisions(ctx context.Context, name string) ([]difference, error) {
-	p, err := readPast(ctx, o.client, o.namespace, history.KindProfile, name)
+	p, err := readPast(ctx, o.client, o.liveschedNamespace, history.KindProfile, name)
 	if err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ func (o *diffOptions) active(ctx context.Context, p *past) (side, error) {
 	}
 	samePolicy := active.Policy == nil && policy == nil || active.Policy != nil && policy != nil && active.Policy.Generation == policy.Generation
 	if active.Generation != p.profile.Generation || !samePolicy {
-		return side{}, fmt.Errorf("the active revision %s of %s is not stored in namespace %s: specify the namespace of livesched (-n)", active.Revision, p, o.namespace)
+		return side{}, fmt.Errorf("the active revision %s of %s is not stored in namespace %s: specify the namespace of livesched (--livesched-namespace)", active.Revision, p, o.liveschedNamespace)
 	}
 	return o.resolve(label, p.profile, policy)
 }
@@ -124,7 +124,7 @@ func (o *diffOptions) compareFiles(ctx context.Context) ([]difference, error) {
 
 func (o *diffOptions) compareFile(ctx context.Context, profile *v1alpha1.SchedulerProfile, policies map[string]*v1alpha1.SchedulingPolicy) (difference, error) {
 	from := side{label: "does not exist"}
-	p, err := readPast(ctx, o.client, o.namespace, history.KindProfile, profile.Name)
+	p, err := readPast(ctx, o.client, o.liveschedNamespace, history.KindProfile, profile.Name)
 	if err == nil {
 		from, err = o.active(ctx, p)
 	} else if apierrors.IsNotFound(err) {

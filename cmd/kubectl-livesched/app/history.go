@@ -16,9 +16,8 @@ import (
 
 type historyOptions struct {
 	*options
-	namespace string
-	revision  int64
-	output    string
+	revision int64
+	output   string
 }
 
 // revisionView is the output for one revision in JSON and YAML.
@@ -45,14 +44,14 @@ func newHistory(shared *options) *cobra.Command {
 		Args:    cobra.RangeArgs(1, 2),
 		RunE:    func(command *cobra.Command, args []string) error { return o.run(command.Context(), args) },
 	}
-	addNamespaceFlag(command, &o.namespace)
+	o.addFormerNamespaceFlag(command)
 	command.Flags().Int64Var(&o.revision, "revision", 0, "The revision to show.")
 	addOutputFlag(command, &o.output, formatJSON, formatYAML)
 	return command
 }
 
 func (o *historyOptions) run(ctx context.Context, args []string) error {
-	_, p, err := o.past(ctx, o.namespace, args)
+	_, p, err := o.past(ctx, args)
 	if err != nil {
 		return err
 	}
@@ -71,7 +70,7 @@ func (o *historyOptions) run(ctx context.Context, args []string) error {
 		return writeAs(o.Out, o.output, views)
 	}
 	if len(p.revisions) == 0 {
-		_, err := fmt.Fprintf(o.Out, "%s has no revisions in namespace %s: it has never been active, or livesched runs in another namespace (-n)\n", p, o.namespace)
+		_, err := fmt.Fprintf(o.Out, "%s has no revisions in namespace %s: it has never been active, or livesched runs in another namespace (--livesched-namespace)\n", p, o.liveschedNamespace)
 		return err
 	}
 	return o.table(p)

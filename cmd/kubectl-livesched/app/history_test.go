@@ -23,7 +23,7 @@ var _ = Describe("history", func() {
 		startLivesched(ctx)
 		create(ctx, policy("own", 4))
 		p := twice(ctx, "a", withPolicy("own"))
-		got := kubectl(ctx, "history", "profile", "a", "-n", kept)
+		got := kubectl(ctx, "history", "profile", "a", "--livesched-namespace", kept)
 		Expect(got.code).To(BeZero(), got.errOut)
 		lines := strings.Split(strings.TrimSpace(got.out), "\n")
 		Expect(lines).To(HaveLen(3))
@@ -35,7 +35,7 @@ var _ = Describe("history", func() {
 			Revision int64
 			Running  bool
 		}
-		Expect(yaml.Unmarshal([]byte(kubectl(ctx, "history", "profile", "a", "-n", kept, "-o", "json").out), &views)).To(Succeed())
+		Expect(yaml.Unmarshal([]byte(kubectl(ctx, "history", "profile", "a", "--livesched-namespace", kept, "-o", "json").out), &views)).To(Succeed())
 		Expect(views).To(HaveLen(2))
 		Expect(views[0].Running).To(BeFalse())
 		Expect(views[1].Running).To(BeTrue())
@@ -45,7 +45,7 @@ var _ = Describe("history", func() {
 		startLivesched(ctx)
 		create(ctx, policy("own", 4))
 		twice(ctx, "a", withPolicy("own"))
-		got := kubectl(ctx, "history", "profile", "a", "-n", kept, "--revision", "1")
+		got := kubectl(ctx, "history", "profile", "a", "--livesched-namespace", kept, "--revision", "1")
 		Expect(got.code).To(BeZero(), got.errOut)
 		documents, err := manifests.Parse("out", []byte(got.out))
 		Expect(err).NotTo(HaveOccurred())
@@ -59,9 +59,9 @@ var _ = Describe("history", func() {
 
 	It("reports that there are no revisions", func(ctx context.Context) {
 		create(ctx, profile("a"))
-		got := kubectl(ctx, "history", "sprof", "a", "-n", kept)
+		got := kubectl(ctx, "history", "sprof", "a", "--livesched-namespace", kept)
 		Expect(got.out).To(HavePrefix(`SchedulerProfile "a" has no revisions in namespace kept`))
-		Expect(kubectl(ctx, "history", "policy", "a", "-n", kept).code).To(Equal(2))
+		Expect(kubectl(ctx, "history", "policy", "a", "--livesched-namespace", kept).code).To(Equal(2))
 	})
 })
 
@@ -69,7 +69,7 @@ var _ = Describe("diff", func() {
 	It("compares resolved revisions", func(ctx context.Context) {
 		startLivesched(ctx)
 		p := twice(ctx, "a")
-		got := kubectl(ctx, "diff", "a", "--from", "1", "--to", "2", "-n", kept)
+		got := kubectl(ctx, "diff", "a", "--from", "1", "--to", "2", "--livesched-namespace", kept)
 		Expect(got.code).To(Equal(1), got.errOut)
 		Expect(got.out).To(And(
 			HavePrefix("--- schedulerprofile/a: revision 1\n+++ schedulerprofile/a: revision 2\n"),
@@ -77,16 +77,16 @@ var _ = Describe("diff", func() {
 		Expect(strings.Count(got.out, "\n-")).To(Equal(1), got.out)
 
 		By("comparing the active revision with itself")
-		got = kubectl(ctx, "diff", "a", "--from", "2", "-n", kept)
+		got = kubectl(ctx, "diff", "a", "--from", "2", "--livesched-namespace", kept)
 		Expect(got.code).To(BeZero(), got.errOut)
 		Expect(got.out).To(BeEmpty())
 		Expect(got.errOut).To(Equal("schedulerprofile/a: revision 2 and active (revision 2) are the same\n"))
 
 		By("comparing the active revision with the applied spec")
-		Expect(kubectl(ctx, "diff", "a", "-n", kept).code).To(BeZero())
+		Expect(kubectl(ctx, "diff", "a", "--livesched-namespace", kept).code).To(BeZero())
 		weight("NoSuchPlugin", 1)(&p.Spec)
 		Expect(k8s.Update(ctx, p)).To(Succeed())
-		got = kubectl(ctx, "diff", "a", "-n", kept)
+		got = kubectl(ctx, "diff", "a", "--livesched-namespace", kept)
 		Expect(got.code).To(Equal(2))
 		Expect(got.errOut).To(ContainSubstring(`applied (generation 3): invalid (UnknownPlugin)`))
 	}, SpecTimeout(5*time.Minute))

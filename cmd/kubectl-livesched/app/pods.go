@@ -45,6 +45,11 @@ func (c podCounts) row() []string {
 	return row
 }
 
+// pending returns the number of pods that wait, in any queue.
+func (c podCounts) pending() int {
+	return max(c.Active, 0) + max(c.Backoff, 0) + max(c.Unschedulable, 0) + max(c.Gated, 0)
+}
+
 // add adds pods of a queue, which has the name of the metric's label value.
 func (c *podCounts) add(queue string, count int) {
 	switch queue {
@@ -70,7 +75,7 @@ const (
 
 // queueOptions holds the location of livesched's metrics.
 type queueOptions struct {
-	namespace, leaseName, metricsURL, metricsToken string
+	leaseName, metricsURL, metricsToken string
 	// metricsInsecure accepts any certificate of metricsURL.
 	metricsInsecure bool
 }
@@ -97,16 +102,16 @@ func (o *statusOptions) metrics(ctx context.Context, c client.Client) (text []by
 		return text, "from the metrics at " + o.metricsURL, err
 	}
 	var lease coordinationv1.Lease
-	if err := c.Get(ctx, client.ObjectKey{Namespace: o.namespace, Name: o.leaseName}, &lease); err != nil {
+	if err := c.Get(ctx, client.ObjectKey{Namespace: o.liveschedNamespace, Name: o.leaseName}, &lease); err != nil {
 		return nil, "", err
 	}
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
-		return nil, "", fmt.Errorf("no replica holds the Lease %s/%s", o.namespace, o.leaseName)
+		return nil, "", fmt.Errorf("no replica holds the Lease %s/%s", o.liveschedNamespace, o.leaseName)
 	}
 	// The identity is the host name, which is the pod's name, and a unique suffix.
 	name, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
 	var pod corev1.Pod
-	if err := c.Get(ctx, client.ObjectKey{Namespace: o.namespace, Name: name}, &pod); err != nil {
+	if err := c.Get(ctx, client.ObjectKey{Namespace: o.liveschedNamespace, Name: name}, &pod); err != nil {
 		return nil, "", fmt.Errorf("the leader is %s: %w", name, err)
 	}
 	restConfig, err := o.flags.ToRESTConfig()
@@ -121,8 +126,8 @@ func (o *statusOptions) metrics(ctx context.Context, c client.Client) (text []by
 	if !ok {
 		return nil, "", fmt.Errorf("the leader %s serves metrics only on its secure port: see --metrics-url", name)
 	}
-	text, err = clientset.CoreV1().Pods(o.namespace).ProxyGet("http", name, port, "metrics", nil).DoRaw(ctx)
-	return text, fmt.Sprintf("from the metrics of the leader, pod %s/%s", o.namespace, name), err
+	text, err = clientset.CoreV1().Pods(o.liveschedNamespace).ProxyGet("http", name, port, "metrics", nil).DoRaw(ctx)
+	return text, fmt.Sprintf("from the metrics of the leader, pod %s/%s", o.liveschedNamespace, name), err
 }
 
 // metricsPort returns the port named metrics of a pod, or port 8080 if the pod names no other one

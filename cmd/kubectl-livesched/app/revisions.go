@@ -9,13 +9,11 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
-	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/convert"
 	"github.com/livesched/livesched/internal/history"
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
@@ -43,12 +41,6 @@ func kindAndName(args []string) (kind, name string, err error) {
 	return kind, args[1], nil
 }
 
-// addNamespaceFlag adds -n, the namespace that livesched runs in. It does not default to the
-// namespace of the kubeconfig context, which is the namespace of the user's pods.
-func addNamespaceFlag(command *cobra.Command, target *string) {
-	command.Flags().StringVarP(target, "namespace", "n", convert.DefaultNamespace, "Namespace that livesched runs in, with its revisions and its Lease.")
-}
-
 // past is an object with its revisions.
 type past struct {
 	kind string
@@ -69,7 +61,7 @@ func (p *past) object() client.Object {
 func (p *past) String() string { return fmt.Sprintf("%s %q", p.kind, p.object().GetName()) }
 
 // past reads the object that the arguments name and its revisions.
-func (o *options) past(ctx context.Context, namespace string, args []string) (client.Client, *past, error) {
+func (o *options) past(ctx context.Context, args []string) (client.Client, *past, error) {
 	kind, name, err := kindAndName(args)
 	if err != nil {
 		return nil, nil, err
@@ -78,7 +70,7 @@ func (o *options) past(ctx context.Context, namespace string, args []string) (cl
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := readPast(ctx, c, namespace, kind, name)
+	p, err := readPast(ctx, c, o.liveschedNamespace, kind, name)
 	return c, p, err
 }
 

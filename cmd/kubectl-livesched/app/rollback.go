@@ -32,7 +32,6 @@ const (
 
 type rollbackOptions struct {
 	*options
-	namespace  string
 	toRevision int64
 	dryRun     string
 	policy     string
@@ -55,7 +54,7 @@ func newRollback(shared *options) *cobra.Command {
 		PreRunE: func(*cobra.Command, []string) error { return o.validate() },
 		RunE:    func(command *cobra.Command, args []string) error { return o.run(command.Context(), args) },
 	}
-	addNamespaceFlag(command, &o.namespace)
+	o.addFormerNamespaceFlag(command)
 	flags := command.Flags()
 	flags.Int64Var(&o.toRevision, "to-revision", 0, "The revision to restore. 0 is the revision before the active one.")
 	flags.StringVar(&o.dryRun, "dry-run", dryRunNone, "One of none, client (only print what would be done) and server (send the request, but do not store the result).")
@@ -77,7 +76,7 @@ func (o *rollbackOptions) validate() error {
 }
 
 func (o *rollbackOptions) run(ctx context.Context, args []string) error {
-	c, p, err := o.past(ctx, o.namespace, args)
+	c, p, err := o.past(ctx, args)
 	if err != nil {
 		return err
 	}

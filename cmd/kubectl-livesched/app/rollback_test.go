@@ -63,7 +63,7 @@ var _ = Describe("rollback", func() {
 	It("restores the revision before the active one, and waits until it is programmed", func(ctx context.Context) {
 		startLivesched(ctx)
 		p := twice(ctx, "a")
-		got := kubectl(ctx, "rollback", "profile", "a", "-n", kept, "--wait")
+		got := kubectl(ctx, "rollback", "profile", "a", "--livesched-namespace", kept, "--wait")
 		Expect(got.code).To(BeZero(), got.errOut)
 		Expect(got.out).To(HavePrefix("schedulerprofile/a rolled back to revision 1\nprogrammed: Revision "))
 		Expect(weightOf(ctx, "a")).To(BeEquivalentTo(2))
@@ -76,10 +76,10 @@ var _ = Describe("rollback", func() {
 		startLivesched(ctx)
 		p := twice(ctx, "a")
 		change(ctx, p, func(spec *v1alpha1.SchedulerProfileSpec) { spec.RevisionHistoryLimit = ptr.To[int32](3) })
-		Expect(kubectl(ctx, "rollback", "profile/a", "-n", kept, "--to-revision", "1").out).To(Equal("schedulerprofile/a rolled back to revision 1\n"))
+		Expect(kubectl(ctx, "rollback", "profile/a", "--livesched-namespace", kept, "--to-revision", "1").out).To(Equal("schedulerprofile/a rolled back to revision 1\n"))
 		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(p), p)).To(Succeed())
 		Expect(p.Spec.RevisionHistoryLimit).To(HaveValue(BeEquivalentTo(3)))
-		Expect(kubectl(ctx, "rollback", "profile/a", "-n", kept, "--to-revision", "1").out).To(Equal("schedulerprofile/a already has the spec of revision 1\n"))
+		Expect(kubectl(ctx, "rollback", "profile/a", "--livesched-namespace", kept, "--to-revision", "1").out).To(Equal("schedulerprofile/a already has the spec of revision 1\n"))
 	}, SpecTimeout(5*time.Minute))
 
 	It("changes nothing in a dry run", func(ctx context.Context) {
@@ -88,7 +88,7 @@ var _ = Describe("rollback", func() {
 		twice(ctx, "a", withPolicy("own"))
 		changePolicy(ctx, policy("own", 0), 5)
 		for flag, suffix := range map[string]string{"--dry-run": " (dry run)", "--dry-run=server": " (server dry run)"} {
-			got := kubectl(ctx, "rollback", "profile", "a", "-n", kept, "--to-revision", "1", "--wait", flag)
+			got := kubectl(ctx, "rollback", "profile", "a", "--livesched-namespace", kept, "--to-revision", "1", "--wait", flag)
 			Expect(got.code).To(BeZero(), got.errOut)
 			Expect(got.out).To(Equal("schedulingpolicy/own restored as it was in revision 1" + suffix + "\nschedulerprofile/a rolled back to revision 1" + suffix + "\n"))
 			Expect(weightOf(ctx, "a")).To(BeEquivalentTo(3))
@@ -101,7 +101,7 @@ var _ = Describe("rollback", func() {
 		create(ctx, policy("own", 4))
 		twice(ctx, "a", withPolicy("own"))
 		changePolicy(ctx, policy("own", 0), 5)
-		got := kubectl(ctx, "rollback", "profile", "a", "-n", kept, "--to-revision", "1", "--wait")
+		got := kubectl(ctx, "rollback", "profile", "a", "--livesched-namespace", kept, "--to-revision", "1", "--wait")
 		Expect(got.code).To(BeZero(), got.errOut)
 		Expect(got.out).To(HavePrefix("schedulingpolicy/own restored as it was in revision 1\nschedulerprofile/a rolled back to revision 1\n"))
 		Expect(parallelismOf(ctx, "own")).To(BeEquivalentTo(4))
@@ -114,17 +114,17 @@ var _ = Describe("rollback", func() {
 		create(ctx, profile("b", withPolicy("shared")))
 		changePolicy(ctx, policy("shared", 0), 5)
 
-		got := kubectl(ctx, "rollback", "profile", "a", "-n", kept, "--to-revision", "1")
+		got := kubectl(ctx, "rollback", "profile", "a", "--livesched-namespace", kept, "--to-revision", "1")
 		Expect(got.code).To(Equal(2))
 		Expect(got.errOut).To(And(ContainSubstring(`SchedulingPolicy "shared"`), ContainSubstring("other profiles build on it: b."), ContainSubstring("--policy=restore"), ContainSubstring("--policy=keep"), ContainSubstring("Nothing was changed")))
 		Expect(weightOf(ctx, "a")).To(BeEquivalentTo(3))
 
-		got = kubectl(ctx, "rollback", "profile", "a", "-n", kept, "--to-revision", "1", "--policy=keep")
+		got = kubectl(ctx, "rollback", "profile", "a", "--livesched-namespace", kept, "--to-revision", "1", "--policy=keep")
 		Expect(got.code).To(BeZero(), got.errOut)
 		Expect(weightOf(ctx, "a")).To(BeEquivalentTo(2))
 		Expect(parallelismOf(ctx, "shared")).To(BeEquivalentTo(5))
 
-		got = kubectl(ctx, "rollback", "profile", "a", "-n", kept, "--to-revision", "2", "--policy=restore")
+		got = kubectl(ctx, "rollback", "profile", "a", "--livesched-namespace", kept, "--to-revision", "2", "--policy=restore")
 		Expect(got.code).To(BeZero(), got.errOut)
 		Expect(weightOf(ctx, "a")).To(BeEquivalentTo(3))
 		Expect(parallelismOf(ctx, "shared")).To(BeEquivalentTo(4))
@@ -138,11 +138,11 @@ var _ = Describe("rollback", func() {
 		change(ctx, p, func(spec *v1alpha1.SchedulerProfileSpec) { spec.PolicyRef.Name = "default" })
 		Expect(k8s.Delete(ctx, own)).To(Succeed())
 
-		got := kubectl(ctx, "rollback", "profile", "a", "-n", kept, "--to-revision", "1", "--policy=keep")
+		got := kubectl(ctx, "rollback", "profile", "a", "--livesched-namespace", kept, "--to-revision", "1", "--policy=keep")
 		Expect(got.code).To(Equal(2))
 		Expect(got.errOut).To(ContainSubstring(`SchedulingPolicy "own", which revision 1 was built on, does not exist`))
 
-		got = kubectl(ctx, "rollback", "profile", "a", "-n", kept, "--to-revision", "1", "--wait")
+		got = kubectl(ctx, "rollback", "profile", "a", "--livesched-namespace", kept, "--to-revision", "1", "--wait")
 		Expect(got.code).To(BeZero(), got.errOut)
 		Expect(got.out).To(HavePrefix("schedulingpolicy/own created as it was in revision 1\n"))
 		Expect(parallelismOf(ctx, "own")).To(BeEquivalentTo(4))
@@ -152,14 +152,14 @@ var _ = Describe("rollback", func() {
 		startLivesched(ctx)
 		p := twice(ctx, "a")
 		create(ctx, policy("default", 5))
-		got := kubectl(ctx, "rollback", "profile", "a", "-n", kept, "--to-revision", "1")
+		got := kubectl(ctx, "rollback", "profile", "a", "--livesched-namespace", kept, "--to-revision", "1")
 		Expect(got.code).To(Equal(2))
 		Expect(got.errOut).To(And(ContainSubstring("revision 1 was built on the built-in defaults"), ContainSubstring("kubectl delete schedulingpolicy default"), ContainSubstring("--policy=keep")))
 		Expect(weightOf(ctx, "a")).To(BeEquivalentTo(3))
 
 		By("treating a policy with default values like the built-in defaults")
 		changePolicy(ctx, policy("default", 0), 16)
-		got = kubectl(ctx, "rollback", "profile", "a", "-n", kept, "--to-revision", "1")
+		got = kubectl(ctx, "rollback", "profile", "a", "--livesched-namespace", kept, "--to-revision", "1")
 		Expect(got.code).To(BeZero(), got.errOut)
 		Expect(got.out).To(Equal("schedulerprofile/a rolled back to revision 1\n"))
 		expectProgrammed(ctx, p)
@@ -172,7 +172,7 @@ var _ = Describe("rollback", func() {
 		recordPolicy(ctx, shared, 1)
 		changePolicy(ctx, shared, 5)
 		recordPolicy(ctx, shared, 2)
-		got := kubectl(ctx, "rollback", "policy", "shared", "-n", kept, "--wait")
+		got := kubectl(ctx, "rollback", "policy", "shared", "--livesched-namespace", kept, "--wait")
 		Expect(got.code).To(BeZero(), got.errOut)
 		Expect(got.out).To(HavePrefix("schedulingpolicy/shared rolled back to revision 1\nthis also changes the profiles that build on it: a, b\nprogrammed: "))
 		Expect(parallelismOf(ctx, "shared")).To(BeEquivalentTo(4))
@@ -183,7 +183,7 @@ var _ = Describe("rollback", func() {
 		p := twice(ctx, "a")
 		// A plugin that livesched was built with when the revision was active, and no longer is.
 		store(ctx, revisionOf(p, 3, weight("NoSuchPlugin", 1)))
-		got := kubectl(ctx, "rollback", "profile", "a", "-n", kept, "--to-revision", "3", "--wait")
+		got := kubectl(ctx, "rollback", "profile", "a", "--livesched-namespace", kept, "--to-revision", "3", "--wait")
 		Expect(got.code).To(Equal(2))
 		Expect(got.errOut).To(ContainSubstring("not accepted (UnknownPlugin)"))
 	}, SpecTimeout(5*time.Minute))
@@ -192,7 +192,7 @@ var _ = Describe("rollback", func() {
 		p := profile("a", weight("NodeAffinity", 2))
 		create(ctx, p)
 		store(ctx, revisionOf(p, 1, weight("NodeAffinity", 3)))
-		got := kubectl(ctx, "rollback", "profile", "a", "-n", kept, "--to-revision", "1", "--wait", "--timeout", "300ms")
+		got := kubectl(ctx, "rollback", "profile", "a", "--livesched-namespace", kept, "--to-revision", "1", "--wait", "--timeout", "300ms")
 		Expect(got.code).To(Equal(2))
 		Expect(got.errOut).To(ContainSubstring("livesched has not processed it: is livesched running?"))
 	}, SpecTimeout(5*time.Minute))
@@ -213,7 +213,7 @@ var _ = Describe("rollback", func() {
 			{[]string{"profile", "a", "--policy", "burn"}, `--policy: must be restore or keep, not "burn"`},
 			{[]string{"profile", "a", "--dry-run=wet"}, `--dry-run: must be none, client or server, not "wet"`},
 		} {
-			got := kubectl(ctx, append([]string{"rollback", "-n", kept}, test.args...)...)
+			got := kubectl(ctx, append([]string{"rollback", "--livesched-namespace", kept}, test.args...)...)
 			Expect(got.code).To(Equal(2))
 			Expect(got.errOut).To(ContainSubstring(test.want))
 		}

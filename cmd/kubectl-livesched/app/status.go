@@ -11,10 +11,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 )
@@ -23,6 +24,7 @@ type statusOptions struct {
 	*options
 	queueOptions
 	output string
+	watch  bool
 }
 
 // statusReport is the output of the command.
@@ -36,6 +38,7 @@ type statusReport struct {
 type profileStatus struct {
 	Name          string `json:"name"`
 	SchedulerName string `json:"schedulerName"`
+	Ready         string `json:"ready"`
 	Accepted      string `json:"accepted"`
 	Programmed    string `json:"programmed"`
 	// Generation is that of the applied spec, ActiveGeneration that of the active one, 0 if there
@@ -54,6 +57,7 @@ type profileStatus struct {
 
 type policyStatus struct {
 	Name       string   `json:"name"`
+	Ready      string   `json:"ready"`
 	Accepted   string   `json:"accepted"`
 	Programmed string   `json:"programmed"`
 	Generation int64    `json:"generation"`
@@ -67,18 +71,19 @@ func newStatus(shared *options) *cobra.Command {
 		Use:   "status [NAME...]",
 		Short: "Show profiles and policies, their active revisions, and the pending pods",
 		Long: "Show profiles with their active revisions and pending pods, the policies that they build on, and their problems. Without names, show all " +
-			"profiles and policies.\n\n" +
+			"profiles and policies. The tables have at most 100 columns: -o wide shows whole names and more columns.\n\n" +
 			"The numbers of pods come from the leader's metrics. The command reads these through the API server, which requires the permission to get " +
 			"pods/proxy in livesched's namespace, or from --metrics-url. If it cannot read them, it counts pods by their conditions.",
-		Example: "  kubectl livesched status\n\n  kubectl livesched status binpack -o yaml",
+		Example: "  kubectl livesched status\n\n  kubectl livesched status binpack -o yaml\n\n  # Follow a change\n  kubectl livesched status -w",
 		RunE:    func(command *cobra.Command, args []string) error { return o.run(command.Context(), args) },
 	}
-	addNamespaceFlag(command, &o.namespace)
+	o.addFormerNamespaceFlag(command)
 	command.Flags().StringVar(&o.leaseName, "lease", "livesched", "Name of livesched's Lease: the value of its flag --leader-election-name.")
 	command.Flags().StringVar(&o.metricsURL, "metrics-url", "", "URL of the metrics of livesched's leader, such as https://127.0.0.1:10259/metrics.")
 	command.Flags().StringVar(&o.metricsToken, "metrics-token", "", "Bearer token for --metrics-url, such as that of 'kubectl create token'.")
 	command.Flags().BoolVar(&o.metricsInsecure, "metrics-insecure-skip-tls-verify", false, "Accept any certificate of --metrics-url. For a forwarded port.")
 	addOutputFlag(command, &o.output, formatWide, formatJSON, formatYAML)
+	command.Flags().BoolVarP(&o.watch, "watch", "w", false, "Show the status again whenever it changes, until interrupted.")
 	return command
 }
 
@@ -87,20 +92,73 @@ func (o *statusOptions) run(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
+	report, err := o.read(ctx, c, names)
+	if err != nil {
+		return err
+	}
+	if err := o.print(report); err != nil || !o.watch {
+		return err
+	}
+	return o.follow(ctx, c, names, report)
+}
+
+// watchInterval is the interval between two reads of the status while watching it.
+const watchInterval = time.Second
+
+// follow prints the status whenever it differs from the last one, until the context is done. A
+// status that cannot be read is reported once, and read again.
+func (o *statusOptions) follow(ctx context.Context, c client.Client, names []string, last *statusReport) error {
+	ticker := time.NewTicker(watchInterval)
+	defer ticker.Stop()
+	lastFailure := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		report, err := o.read(ctx, c, names)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			if err.Error() != lastFailure {
+				_, _ = fmt.Fprintf(o.ErrOut, "error: %v\n", err)
+			}
+			lastFailure = err.Error()
+			continue
+		case equality.Semantic.DeepEqual(report, last):
+			continue
+		}
+		last, lastFailure = report, ""
+		switch o.output {
+		case formatYAML:
+			_, _ = fmt.Fprintln(o.Out, "---")
+		case "", formatWide:
+			_, _ = fmt.Fprintf(o.Out, "\n%s\n", time.Now().Format(time.TimeOnly))
+		}
+		if err := o.print(report); err != nil {
+			return err
+		}
+	}
+}
+
+// read reads the status of the named profiles, or of all.
+func (o *statusOptions) read(ctx context.Context, c client.Client, names []string) (*statusReport, error) {
 	var profiles v1alpha1.SchedulerProfileList
 	if err := c.List(ctx, &profiles); err != nil {
-		return err
+		return nil, err
 	}
 	var policies v1alpha1.SchedulingPolicyList
 	if err := c.List(ctx, &policies); err != nil {
-		return err
+		return nil, err
 	}
 	if err := only(&profiles, &policies, names); err != nil {
-		return err
+		return nil, err
 	}
 	pods, from, err := o.countPods(ctx, c, profiles.Items)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	report := &statusReport{Profiles: []profileStatus{}, Policies: []policyStatus{}, PodsFrom: from}
 	for i := range profiles.Items {
@@ -111,10 +169,7 @@ func (o *statusOptions) run(ctx context.Context, names []string) error {
 	for i := range policies.Items {
 		report.Policies = append(report.Policies, newPolicyStatus(&policies.Items[i]))
 	}
-	if o.output == formatJSON || o.output == formatYAML {
-		return writeAs(o.Out, o.output, report)
-	}
-	return o.print(report)
+	return report, nil
 }
 
 // only keeps the named profiles and the policies that they build on. Without names it keeps all.
@@ -138,6 +193,7 @@ func only(profiles *v1alpha1.SchedulerProfileList, policies *v1alpha1.Scheduling
 func newProfileStatus(p *v1alpha1.SchedulerProfile) profileStatus {
 	s := profileStatus{
 		Name: p.Name, SchedulerName: p.Status.SchedulerName, Generation: p.Generation, Policy: policyNameOf(&p.Spec),
+		Ready:    readyOf(p.Status.Conditions, p.Generation),
 		Accepted: stateOf(p.Status.Conditions, v1alpha1.ConditionAccepted), Programmed: stateOf(p.Status.Conditions, v1alpha1.ConditionProgrammed),
 		Problems: problemsOf(p.Status.Conditions, p.Generation),
 	}
@@ -159,9 +215,23 @@ func newProfileStatus(p *v1alpha1.SchedulerProfile) profileStatus {
 func newPolicyStatus(p *v1alpha1.SchedulingPolicy) policyStatus {
 	return policyStatus{
 		Name: p.Name, Generation: p.Generation, Profiles: p.Status.Profiles,
+		Ready:    readyOf(p.Status.Conditions, p.Generation),
 		Accepted: stateOf(p.Status.Conditions, v1alpha1.ConditionAccepted), Programmed: stateOf(p.Status.Conditions, v1alpha1.ConditionProgrammed),
 		Problems: problemsOf(p.Status.Conditions, p.Generation),
 	}
+}
+
+// readyOf returns whether the current generation is active. An older livesched reports that by
+// Programmed alone.
+func readyOf(conditions []metav1.Condition, generation int64) string {
+	condition := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady)
+	if condition == nil {
+		condition = meta.FindStatusCondition(conditions, v1alpha1.ConditionProgrammed)
+	}
+	if condition == nil || condition.ObservedGeneration < generation {
+		return string(metav1.ConditionUnknown)
+	}
+	return string(condition.Status)
 }
 
 func stateOf(conditions []metav1.Condition, of string) string {
@@ -187,71 +257,4 @@ func problemsOf(conditions []metav1.Condition, generation int64) []string {
 		}
 	}
 	return problems
-}
-
-func (o *statusOptions) print(report *statusReport) error {
-	header := []string{"PROFILE", "SCHEDULER NAME", "ACCEPTED", "PROGRAMMED", "REVISION", "SINCE", "GENERATION", "POLICY", "ACTIVE", "BACKOFF", "UNSCHEDULABLE", "GATED"}
-	var rows [][]string
-	for i := range report.Profiles {
-		rows = append(rows, report.Profiles[i].row())
-	}
-	if len(rows) == 0 {
-		_, _ = fmt.Fprintln(o.Out, "There are no SchedulerProfiles.")
-	} else if err := writeTable(o.Out, header, rows); err != nil {
-		return err
-	}
-	if len(report.Policies) > 0 {
-		_, _ = fmt.Fprintln(o.Out)
-		rows = nil
-		for _, p := range report.Policies {
-			rows = append(rows, []string{p.Name, p.Accepted, p.Programmed, fmt.Sprint(p.Generation), orNone(strings.Join(p.Profiles, ","))})
-		}
-		if err := writeTable(o.Out, []string{"POLICY", "ACCEPTED", "PROGRAMMED", "GENERATION", "PROFILES"}, rows); err != nil {
-			return err
-		}
-	}
-	for _, p := range report.Profiles {
-		o.printProblems("schedulerprofile/"+p.Name, p.Problems)
-	}
-	for _, p := range report.Policies {
-		o.printProblems("schedulingpolicy/"+p.Name, p.Problems)
-	}
-	if o.output == formatWide || strings.HasPrefix(report.PodsFrom, conditionsSource) {
-		_, _ = fmt.Fprintf(o.Out, "\nPods: %s.\n", report.PodsFrom)
-	}
-	return nil
-}
-
-func (p *profileStatus) row() []string {
-	since, revision, generation, policy := none, orNone(p.Revision), fmt.Sprint(p.Generation), p.Policy
-	if !p.Since.IsZero() {
-		since = duration.HumanDuration(time.Since(p.Since.Time))
-	}
-	if p.ActiveGeneration != p.Generation && p.ActiveGeneration != 0 {
-		generation = fmt.Sprintf("%d (%d active)", p.Generation, p.ActiveGeneration)
-	}
-	switch {
-	case p.PolicyGeneration > 0:
-		policy += fmt.Sprintf("@%d", p.PolicyGeneration)
-	case p.ActiveGeneration > 0 && p.Policy == defaultPolicy:
-		policy = "built-in"
-	}
-	row := []string{p.Name, p.SchedulerName, p.Accepted, p.Programmed, revision, since, generation, policy}
-	return append(row, p.Pods.row()...)
-}
-
-// none is the output for a missing value.
-const none = "-"
-
-func orNone(text string) string {
-	if text == "" {
-		return none
-	}
-	return text
-}
-
-func (o *statusOptions) printProblems(object string, problems []string) {
-	for _, problem := range problems {
-		_, _ = fmt.Fprintf(o.Out, "\n%s: %s\n", object, problem)
-	}
 }

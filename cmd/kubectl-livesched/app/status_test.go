@@ -13,14 +13,17 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/app"
 	liveschedapp "github.com/livesched/livesched/cmd/livesched/app"
 	"github.com/livesched/livesched/test/controlplane/process"
 	"github.com/livesched/livesched/test/objects"
@@ -58,14 +61,19 @@ var _ = Describe("status", func() {
 
 		By("counting pods by their conditions")
 		Eventually(func(g Gomega) {
-			got := kubectl(ctx, "status")
+			got := kubectl(ctx, "status", "-o", "wide")
 			g.Expect(got.code).To(BeZero(), got.errOut)
 			g.Expect(got.out).To(ContainSubstring("Pods: counted by their conditions"))
-			g.Expect(columns(got.out, "good")).To(HaveExactElements("good", "good", "True", "True", good.Status.Active.Revision, Not(BeEmpty()), "1", "default@1", "0", "-", "1", "1"))
-			g.Expect(columns(got.out, "broken")).To(HaveExactElements("broken", "broken", "False", "False", broken.Status.Active.Revision, Not(BeEmpty()), "2", "(1", "active)", "default@1", "0", "-", "0", "0"))
-			g.Expect(columns(got.out, "default")).To(HaveExactElements("default", "True", "True", "1", "good"))
+			g.Expect(columns(got.out, "good")).To(HaveExactElements("good", "True", "good", "True", "True", good.Status.Active.Revision, Not(BeEmpty()), "1", "default@1", "0", "-", "1", "1"))
+			g.Expect(columns(got.out, "broken")).To(HaveExactElements("broken", "False", "broken", "False", "False", broken.Status.Active.Revision, Not(BeEmpty()), "2", "(1", "active)", "default@1", "0", "-", "0", "0"))
+			g.Expect(columns(got.out, "default")).To(HaveExactElements("default", "True", "True", "True", "1", "good"))
 			g.Expect(got.out).To(ContainSubstring(`schedulerprofile/broken: Accepted is False (UnknownPlugin): spec.plugins.score.enabled[0].name: unknown plugin "NoSuchPlugin"`))
 			g.Expect(got.out).To(ContainSubstring("schedulerprofile/broken: Programmed is False (KeptLastGood)"))
+			got = kubectl(ctx, "status")
+			g.Expect(columns(got.out, "PROFILE")).To(HaveExactElements("PROFILE", "READY", "REVISION", "POLICY", "PENDING", "UNSCHEDULABLE"))
+			g.Expect(columns(got.out, "good")).To(HaveExactElements("good", "True", good.Status.Active.Revision, "default@1", "2", "1"))
+			g.Expect(columns(got.out, "broken")).To(HaveExactElements("broken", "False", broken.Status.Active.Revision, "default@1", "0", "0"))
+			g.Expect(columns(got.out, "default")).To(HaveExactElements("default", "True", "1", "good"))
 		}).WithContext(ctx).Should(Succeed())
 
 		By("reading the metrics")
@@ -127,18 +135,66 @@ var _ = Describe("status", func() {
 			g.Expect(got.code).To(BeZero(), got.errOut)
 			g.Expect(got.out).To(ContainSubstring("Pods: from the metrics of the leader, pod livesched-system/livesched-0."))
 			line := columns(got.out, "good")
-			g.Expect(line).To(HaveLen(12))
-			g.Expect(line[8:]).To(ConsistOf("1", "0", "0", "0"))
+			g.Expect(line).To(HaveLen(13))
+			g.Expect(line[9:]).To(ConsistOf("1", "0", "0", "0"))
 		}).WithContext(ctx).Should(Succeed())
 	}, SpecTimeout(5*time.Minute))
 
 	It("reports an object that livesched has not processed", func(ctx context.Context) {
 		create(ctx, profile("new"), policy("other", 1))
-		got := kubectl(ctx, "status", "new")
+		got := kubectl(ctx, "status", "new", "-o", "wide")
 		Expect(got.code).To(BeZero(), got.errOut)
-		Expect(columns(got.out, "new")).To(HaveExactElements("new", "new", "Unknown", "Unknown", "-", "-", "1", "default", "0", "-", "0", "0"))
+		Expect(columns(got.out, "new")).To(HaveExactElements("new", "Unknown", "new", "Unknown", "Unknown", "-", "-", "1", "default", "0", "-", "0", "0"))
 		Expect(got.out).To(ContainSubstring("schedulerprofile/new: livesched has not processed it"))
 		Expect(got.out).NotTo(ContainSubstring("other"))
+	})
+
+	It("keeps its tables within 100 columns, and shows whole names with -o wide", func(ctx context.Context) {
+		long := strings.Repeat("long-", 12) + "x"
+		on := func(spec *v1alpha1.SchedulerProfileSpec) { spec.PolicyRef.Name = long }
+		p := policy(long, 1)
+		create(ctx, p, profile(long, on))
+		p.Status.Conditions = []metav1.Condition{}
+		for i := range 20 {
+			p.Status.Profiles = append(p.Status.Profiles, fmt.Sprint(long, i))
+		}
+		Expect(k8s.Status().Update(ctx, p)).To(Succeed())
+		tables, _, _ := strings.Cut(kubectl(ctx, "status").out, "\n\nscheduler")
+		for _, line := range strings.Split(tables, "\n") {
+			Expect(len([]rune(line))).To(BeNumerically("<=", 100), line)
+		}
+		Expect(kubectl(ctx, "status", "-o", "wide").out).To(ContainSubstring(long + "19"))
+	})
+
+	It("follows changes", func(ctx context.Context) {
+		startLivesched(ctx)
+		p := profile("a")
+		create(ctx, p)
+		expectProgrammed(ctx, p)
+		watching, stop := context.WithCancel(ctx)
+		defer stop()
+		out := gbytes.NewBuffer()
+		ended := make(chan int)
+		go func() {
+			defer close(ended)
+			streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: GinkgoWriter}
+			ended <- app.Run(watching, []string{"--kubeconfig", cluster.Kubeconfig(), "status", "a", "-w"}, streams)
+		}()
+		Eventually(out).WithContext(ctx).Should(gbytes.Say(`a +True +` + p.Status.Active.Revision))
+		change(ctx, p, weight("NodeAffinity", 3))
+		Eventually(out).WithContext(ctx).Should(gbytes.Say(`\n\d\d:\d\d:\d\d\n(?s:.*)a +True +` + p.Status.Active.Revision))
+		stop()
+		Eventually(ended).WithContext(ctx).Should(Receive(BeZero()))
+	}, SpecTimeout(5*time.Minute))
+
+	It("takes livesched's namespace from --livesched-namespace, and still from -n", func(ctx context.Context) {
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: kept, Name: "livesched"}}
+		create(ctx, lease)
+		DeferCleanup(func(ctx context.Context) { Expect(k8s.Delete(ctx, lease)).To(Succeed()) })
+		for _, flag := range []string{"--livesched-namespace", "-n", "--namespace"} {
+			Expect(kubectl(ctx, "status", "-o", "wide", flag, kept).out).To(ContainSubstring("no replica holds the Lease kept/livesched"), flag)
+		}
+		Expect(kubectl(ctx, "status", "--help").out).To(And(ContainSubstring("--livesched-namespace"), Not(ContainSubstring("--namespace "))))
 	})
 
 	It("names the profiles that do not exist", func(ctx context.Context) {

@@ -118,6 +118,7 @@ var _ = Describe("convert", func() {
 		Expect(got.code).To(BeZero(), got.errOut)
 		Expect(got.errOut).To(ContainSubstring("file.yaml:4: loss: enableProfiling: a setting of the process: start livesched with --profiling=true"))
 		Expect(got.errOut).To(HaveSuffix("1 profile, 1 policy: 1 loss, 1 note\n"))
+		Expect(got.errOut).NotTo(ContainSubstring("warning"))
 		for _, text := range strings.Split(got.out, "---\n") {
 			object := &unstructured.Unstructured{}
 			Expect(yaml.Unmarshal([]byte(text), &object.Object)).To(Succeed())
@@ -126,6 +127,42 @@ var _ = Describe("convert", func() {
 		p := profile("a")
 		expectProgrammed(ctx, p)
 		Expect(p.Status.Active.Policy.Name).To(Equal("was"))
+	}, SpecTimeout(5*time.Minute))
+
+	It("changes no other profile, or names it", func(ctx context.Context) {
+		startLivesched(ctx)
+		p := profile("bystander")
+		create(ctx, p)
+		expectProgrammed(ctx, p)
+		apply := func(args ...string) outcome {
+			got := kubectl(ctx, append([]string{"convert", "-f", file(policyAndFlag)}, args...)...)
+			Expect(got.code).To(BeZero(), got.errOut)
+			for _, text := range strings.Split(got.out, "---\n") {
+				object := &unstructured.Unstructured{}
+				Expect(yaml.Unmarshal([]byte(text), &object.Object)).To(Succeed())
+				create(ctx, object)
+			}
+			return got
+		}
+		got := apply("--against-cluster")
+		Expect(got.errOut).NotTo(ContainSubstring("warning"))
+		converted := profile("a")
+		expectProgrammed(ctx, converted)
+		Expect(converted.Status.Active.Policy.Name).To(Equal("a"))
+		after := profile("bystander")
+		expectProgrammed(ctx, after)
+		Expect(after.Status).To(Equal(p.Status))
+
+		By("choosing the policy that it builds on")
+		Expect(k8s.Delete(ctx, converted)).To(Succeed())
+		got = kubectl(ctx, "convert", "-f", file(policyAndFlag), "--policy-name=default", "--against-cluster")
+		Expect(got.errOut).To(ContainSubstring("output: warning: SchedulingPolicy default: metadata.name: changes SchedulerProfiles of the cluster that are not in the files: bystander\n"))
+		got = apply("--policy-name=default")
+		Expect(got.errOut).To(ContainSubstring("output: warning: SchedulingPolicy default: metadata.name: every SchedulerProfile without policyRef builds on this policy"))
+		Eventually(func(g Gomega) {
+			expectProgrammed(ctx, after)
+			g.Expect(after.Status.Active.Revision).NotTo(Equal(p.Status.Active.Revision))
+		}).WithContext(ctx).Should(Succeed())
 	}, SpecTimeout(5*time.Minute))
 
 	It("fails on losses with --strict, and on objects that livesched would not accept", func(ctx context.Context) {

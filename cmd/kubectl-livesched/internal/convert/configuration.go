@@ -25,8 +25,7 @@ func (c *converter) schedulerConfiguration(f *fields, v version) {
 	spec.PodInitialBackoff = seconds(f.integer("podInitialBackoffSeconds"))
 	spec.PodMaxBackoff = seconds(f.integer("podMaxBackoffSeconds"))
 	spec.Extenders = c.extenders(f)
-	empty := spec.Parallelism == nil && spec.PercentageOfNodesToScore == nil && spec.PodInitialBackoff == nil && spec.PodMaxBackoff == nil && len(spec.Extenders) == 0
-	reference := c.addPolicy(policy, empty)
+	reference := c.addPolicy(policy)
 
 	profiles, _ := f.objects("profiles")
 	if len(profiles) == 0 { // kube-scheduler then has one default profile

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -31,8 +30,13 @@ type converter struct {
 	// document is the current one, for remarks. prefix is the path of the configuration in it.
 	document *manifests.Document
 	prefix   string
+	// holder is the name of the object that contains the current configuration, "" if none does.
+	holder string
 	// found counts the configurations.
 	found int
+	// policyName is the name of the policy of the current configuration, and named has all of them.
+	policyName string
+	named      sets.Set[string]
 	// advised are the plugins that a remark has given advice about.
 	advised sets.Set[string]
 }
@@ -41,9 +45,8 @@ type converter struct {
 // none, or if one has an unknown version.
 func Convert(documents []manifests.Document, o Options) (*Result, error) {
 	o.SchedulerName = cmp.Or(o.SchedulerName, DefaultSchedulerName)
-	o.PolicyName = cmp.Or(o.PolicyName, DefaultPolicyName)
 	o.Namespace = cmp.Or(o.Namespace, DefaultNamespace)
-	c := &converter{options: o, result: &Result{}, advised: sets.New[string]()}
+	c := &converter{options: o, result: &Result{}, named: sets.New[string](), advised: sets.New[string]()}
 	var errs []error
 	for i := range documents {
 		c.document, c.prefix = &documents[i], ""
@@ -97,6 +100,7 @@ func (c *converter) convert() error {
 func (c *converter) contained(name string) error {
 	texts, _ := c.document.Object[name].(map[string]any)
 	holder, before := c.document, c.found
+	c.holder = holder.Text("metadata", "name")
 	for _, key := range sets.List(sets.KeySet(texts)) {
 		text, ok := texts[key].(string)
 		if !ok {
@@ -121,7 +125,7 @@ func (c *converter) contained(name string) error {
 			}
 		}
 	}
-	c.document, c.prefix = holder, ""
+	c.document, c.prefix, c.holder = holder, "", ""
 	if c.found == before {
 		c.remark(Note, nil, "%s contains no configuration of kube-scheduler: skipped", c.document.Text("kind"))
 	}
@@ -149,11 +153,7 @@ func (c *converter) isConfiguration(object map[string]any) bool {
 
 func (c *converter) configuration(object map[string]any) error {
 	c.found++
-	if c.found > 1 {
-		// Each configuration belongs to another scheduler, so each needs its own policy.
-		defer func(name string) { c.options.PolicyName = name }(c.options.PolicyName)
-		c.options.PolicyName = fmt.Sprintf("%s-%d", c.options.PolicyName, c.found)
-	}
+	c.policyName = c.namePolicy(object)
 	kind, _ := object["kind"].(string)
 	version, _ := object["apiVersion"].(string)
 	if kind != "KubeSchedulerConfiguration" {
@@ -168,17 +168,12 @@ func (c *converter) configuration(object map[string]any) error {
 	return nil
 }
 
-// addPolicy adds a policy unless it is empty, and returns the reference to it.
-func (c *converter) addPolicy(policy *v1alpha1.SchedulingPolicy, empty bool) v1alpha1.PolicyReference {
-	if empty {
-		return v1alpha1.PolicyReference{}
-	}
+// addPolicy adds a policy, and returns the reference to it. Profiles refer to it even if it is
+// empty: a policy "default" in the cluster must not change what they do.
+func (c *converter) addPolicy(policy *v1alpha1.SchedulingPolicy) v1alpha1.PolicyReference {
 	policy.TypeMeta.APIVersion, policy.TypeMeta.Kind = v1alpha1.GroupVersion.String(), "SchedulingPolicy"
-	policy.Name = c.options.PolicyName
+	policy.Name = c.policyName
 	c.result.Policies = append(c.result.Policies, *policy)
-	if policy.Name == DefaultPolicyName {
-		return v1alpha1.PolicyReference{}
-	}
 	return v1alpha1.PolicyReference{Name: policy.Name}
 }
 
@@ -196,19 +191,4 @@ func (c *converter) addProfile(path *field.Path, schedulerName string, profile *
 		}
 	}
 	c.result.Profiles = append(c.result.Profiles, *profile)
-}
-
-// separators matches the parts of a scheduler name that an object name cannot have.
-var separators = regexp.MustCompile(`[^a-z0-9]+`)
-
-// objectName derives the name of an object from a scheduler name.
-func objectName(schedulerName string) string {
-	name := separators.ReplaceAllStringFunc(strings.ToLower(schedulerName), func(run string) string {
-		if strings.Trim(run, ".") == "" {
-			return "."
-		}
-		return "-"
-	})
-	name = strings.Trim(name[:min(len(name), 253)], "-.")
-	return cmp.Or(name, "profile")
 }

@@ -6,6 +6,7 @@ package convert_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -131,14 +132,58 @@ func TestAnUnknownVersionIsAnError(t *testing.T) {
 	}
 }
 
-func TestSeveralConfigurationsDoNotShareAPolicy(t *testing.T) {
-	const one = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nparallelism: %d\nprofiles: [{schedulerName: %s}]\n---\n"
-	result := converted(t, fmt.Sprintf(one, 1, "a")+fmt.Sprintf(one, 2, "b"), convert.Options{Registered: registered(t)})
-	if len(result.Policies) != 2 || result.Policies[0].Name != "default" || result.Policies[1].Name != "default-2" {
-		t.Fatalf("%+v", result.Policies)
+func TestPoliciesAreNamedAfterWhatTheyAreFor(t *testing.T) {
+	configuration := func(schedulers ...string) string {
+		text := "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"
+		for _, name := range schedulers {
+			text += "- {schedulerName: " + name + "}\n"
+		}
+		return text + "---\n"
 	}
-	if a, b := result.Profiles[0].Spec.PolicyRef.Name, result.Profiles[1].Spec.PolicyRef.Name; a != "" || b != "default-2" {
-		t.Errorf("references %q, %q", a, b)
+	inConfigMap := func(text string) string {
+		return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: my-config}\ndata:\n  x.yaml: |\n    " +
+			strings.ReplaceAll(strings.TrimSuffix(text, "---\n"), "\n", "\n    ")
+	}
+	for name, test := range map[string]struct {
+		file, text, policyName string
+		// want has the policies, in the order of the profiles.
+		want []string
+	}{
+		"one profile":                           {"batch.yaml", configuration("gpu"), "", []string{"gpu"}},
+		"no profile":                            {"batch.yaml", configuration(), "", []string{"default-scheduler"}},
+		"several profiles":                      {"conf/My batch.v2.yaml", configuration("a", "b"), "", []string{"my-batch.v2", "my-batch.v2"}},
+		"several profiles, on standard input":   {"-", configuration("a", "b"), "", []string{"a", "a"}},
+		"several profiles, in a ConfigMap":      {"-", inConfigMap(configuration("a", "b")), "", []string{"my-config", "my-config"}},
+		"several configurations":                {"batch.yaml", configuration("a") + configuration("b"), "", []string{"a", "b"}},
+		"several configurations, with one name": {"x.yaml", configuration("a", "b") + configuration("c", "d"), "", []string{"x", "x", "x-2", "x-2"}},
+		"a legacy policy":                       {"x.yaml", "kind: Policy\napiVersion: v1\n", "", []string{"default-scheduler"}},
+		"the name that other profiles use":      {"default.yaml", configuration("a", "b"), "", []string{"default-policy", "default-policy"}},
+		"a name that the user chose":            {"x.yaml", configuration("a") + configuration("b"), "mine", []string{"mine", "mine-2"}},
+		"and that other profiles use":           {"x.yaml", configuration("a"), "default", []string{"default"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			documents, err := manifests.Parse(test.file, []byte(test.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			result, err := convert.Convert(documents, convert.Options{Registered: registered(t), PolicyName: test.policyName})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got, policies []string
+			for _, profile := range result.Profiles {
+				got = append(got, profile.Spec.PolicyRef.Name)
+			}
+			for _, policy := range result.Policies {
+				policies = append(policies, policy.Name)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("references: %s", diff)
+			}
+			if diff := cmp.Diff(slices.Compact(test.want), policies); diff != "" {
+				t.Errorf("policies: %s", diff)
+			}
+		})
 	}
 }
 

@@ -39,7 +39,7 @@ func (c *converter) legacy(f *fields) {
 
 	c.remark(Note, f.at("percentageOfNodesToScore"), "unset means a percentage that decreases with the size of the cluster in kube-scheduler, but every node in livesched")
 	profile := &v1alpha1.SchedulerProfile{}
-	profile.Spec.PolicyRef = c.addPolicy(policy, false)
+	profile.Spec.PolicyRef = c.addPolicy(policy)
 	c.addProfile(f.path, c.options.SchedulerName, profile)
 }
 

@@ -16,8 +16,6 @@ import (
 const (
 	// DefaultSchedulerName is the scheduler name of pods that do not set one.
 	DefaultSchedulerName = "default-scheduler"
-	// DefaultPolicyName is the SchedulingPolicy of profiles that do not reference one.
-	DefaultPolicyName = "default"
 	// DefaultNamespace is the namespace that livesched runs in.
 	DefaultNamespace = "livesched-system"
 )
@@ -29,7 +27,8 @@ type Options struct {
 	// SchedulerName is the scheduler name for a legacy policy, which does not contain one
 	// (kube-scheduler had the flag --scheduler-name). Default: DefaultSchedulerName.
 	SchedulerName string
-	// PolicyName is the name of the SchedulingPolicy. Default: DefaultPolicyName.
+	// PolicyName is the name of the SchedulingPolicy. Default: the name of the profile or, if there
+	// are several, that of the ConfigMap or file.
 	PolicyName string
 	// Namespace is that of the Secrets with the TLS material of extenders. Default:
 	// DefaultNamespace.

@@ -37,7 +37,7 @@ func (c *converter) tls(f *fields, index int, extender *v1alpha1.Extender) {
 		return
 	}
 	tls := &v1alpha1.ExtenderTLSConfig{Insecure: t.flag("insecure"), ServerName: t.text("serverName")}
-	name := fmt.Sprintf("%s-extender-%d", c.options.PolicyName, index)
+	name := fmt.Sprintf("%s-extender-%d", c.policyName, index)
 	files, data := c.materials(t)
 	t.unknown()
 	hasCA := len(data[config.SecretCA]) > 0 || strings.Contains(strings.Join(files, " "), "--from-file="+config.SecretCA+"=")
@@ -58,12 +58,12 @@ func (c *converter) tls(f *fields, index int, extender *v1alpha1.Extender) {
 		fallthrough
 	case len(files) > 0:
 		c.remark(Loss, t.path, "livesched reads TLS material from a Secret; create it: kubectl create secret generic -n %[1]s %[2]s %[3]s; and let the policy use it: kubectl label secret -n %[1]s %[2]s %[4]s=%[5]s",
-			c.options.Namespace, name, strings.Join(files, " "), v1alpha1.LabelSchedulingPolicy, c.options.PolicyName)
+			c.options.Namespace, name, strings.Join(files, " "), v1alpha1.LabelSchedulingPolicy, c.policyName)
 	case len(data) > 0:
 		secret := corev1.Secret{Data: data}
 		secret.APIVersion, secret.Kind = "v1", "Secret"
 		secret.Namespace, secret.Name = c.options.Namespace, name
-		secret.Labels = map[string]string{v1alpha1.LabelSchedulingPolicy: c.options.PolicyName}
+		secret.Labels = map[string]string{v1alpha1.LabelSchedulingPolicy: c.policyName}
 		c.result.Secrets = append(c.result.Secrets, secret)
 		c.remark(Note, t.path, "the TLS material is now in the Secret %s/%s", secret.Namespace, secret.Name)
 	}
