@@ -21,18 +21,16 @@ import (
 )
 
 // A circuit breaker keeps an extender that fails from holding up all other pods: it opens after
-// some failures in a row, and then lets one call through from time to time, until one succeeds.
+// some failures in a row, and then tries one call from time to time, until one succeeds. Nobody
+// waits for these trials: see trials.
 const (
 	// maxFailures is the number of failures in a row after which a circuit opens.
 	maxFailures = 5
 	// maxWasted is the time that failures in a row may take before the circuit opens.
 	maxWasted = 10 * time.Second
-	// pauseFactor is the length of the pause before the next call, in multiples of the time that
-	// the last failures took. So a hanging extender takes at most a tenth of the scheduling loop's
-	// time.
-	pauseFactor = 10
-	minPause    = time.Second
-	maxPause    = 5 * time.Minute
+	// minPause is the pause before the first trial. It doubles with each trial that fails.
+	minPause = time.Second
+	maxPause = time.Minute
 )
 
 // The Events about circuits.
@@ -145,9 +143,10 @@ type circuit struct {
 	failures int
 	wasted   time.Duration
 	// open means that calls are refused until the time retry. Then one call passes: probing means
-	// that it has not ended.
+	// that it has not ended. pause is the latest pause.
 	open    bool
 	retry   time.Time
+	pause   time.Duration
 	probing bool
 }
 
@@ -223,7 +222,8 @@ func (c *circuit) failedLocked(now time.Time, took time.Duration, trial bool) {
 	metrics.ExtenderFailures.WithLabelValues(c.labels()...).Inc()
 	if c.open {
 		if trial {
-			c.retry = now.Add(pause(took))
+			c.pause = min(2*c.pause, maxPause)
+			c.retry = now.Add(c.pause)
 		}
 		return
 	}
@@ -232,15 +232,10 @@ func (c *circuit) failedLocked(now time.Time, took time.Duration, trial bool) {
 	if c.failures < maxFailures && c.wasted < maxWasted {
 		return
 	}
-	c.open, c.retry = true, now.Add(pause(c.wasted))
+	c.open, c.pause, c.retry = true, minPause, now.Add(minPause)
 	c.reportLocked(corev1.EventTypeWarning, reasonUnavailable, fmt.Sprintf(
 		"is not called for now: its last calls failed (%d in a row, for %v). livesched tries it again from time to time, and its log has the reasons. Until then, pods that need it fail, or are scheduled without it if it is ignorable",
 		c.failures, c.wasted.Round(time.Millisecond)))
-}
-
-// pause is the time without calls after failures that took some time.
-func pause(wasted time.Duration) time.Duration {
-	return min(max(pauseFactor*wasted, minPause), maxPause)
 }
 
 // reportLocked tells the operator that the circuit has opened or closed.

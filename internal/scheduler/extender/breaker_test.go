@@ -93,21 +93,28 @@ func TestACircuitOpensAfterFailuresInARow(t *testing.T) {
 	}
 }
 
-// Whatever the timeout, an extender that hangs takes at most a tenth of the time, after the first
-// calls.
-func TestAHangingExtenderTakesATenthOfTheTime(t *testing.T) {
+// Whatever the timeout, callers wait for the first calls only: trials are not theirs.
+func TestCallersWaitOnlyUntilTheCircuitOpens(t *testing.T) {
 	for _, timeout := range []time.Duration{time.Millisecond, 500 * time.Millisecond, 5 * time.Second, config.MaxHTTPTimeout} {
 		f := newFixture(t)
-		start, hung := f.now, time.Duration(0)
+		start, waited, trials := f.now, time.Duration(0), 0
 		for f.now.Sub(start) < time.Hour {
-			if f.call(timeout, broken) {
-				hung += timeout
-			} else {
-				f.now = f.now.Add(10 * time.Millisecond)
+			admitted, trial := f.admit(f.now)
+			f.now = f.now.Add(max(timeout, 10*time.Millisecond))
+			switch {
+			case trial:
+				trials++
+				f.conclude(f.now, timeout, true, broken)
+			case admitted:
+				waited += timeout
+				f.conclude(f.now, timeout, false, broken)
 			}
 		}
-		if first := max(maxWasted+timeout, maxFailures*timeout); hung > first+time.Hour/pauseFactor {
-			t.Errorf("with a timeout of %v, calls took %v of an hour", timeout, hung)
+		if first := max(maxWasted+timeout, maxFailures*timeout); waited > first {
+			t.Errorf("with a timeout of %v, callers waited for %v", timeout, waited)
+		}
+		if perMinute := float64(trials) / 60; perMinute < 0.7 || perMinute > 1.2 {
+			t.Errorf("with a timeout of %v, there were %d trials in an hour", timeout, trials)
 		}
 	}
 }

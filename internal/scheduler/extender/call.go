@@ -45,27 +45,53 @@ type question struct {
 func (e Extender) ask(q question) error {
 	circuit := e.circuits[q.verb]
 	admitted, trial := circuit.admit(time.Now())
+	if trial && q.verb != e.cfg.BindVerb { // binding has an effect, and no other pod waits for it
+		e.tryInBackground(circuit, q)
+		admitted = false
+	}
 	if !admitted {
 		return e.failed(q.verb, "not called, since its last calls failed; livesched tries it again from time to time")
 	}
 	ctx, cancel := withinBudget(e.ctx)
 	defer cancel()
-	start := time.Now()
-	err := e.post(ctx, q)
-	took := time.Since(start)
-	circuit.conclude(time.Now(), took, trial, verdictOf(ctx, err))
-	if err == nil {
-		return nil
-	}
-	klog.FromContext(e.ctx).Info("A call of an extender failed", "extender", e.name, "verb", q.verb, "duration", took, "err", cut(err.Error(), maxQuoted))
-	return e.failed(q.verb, e.words(ctx, err))
-}
-
-func (e Extender) post(ctx context.Context, q question) error {
 	body, err := json.Marshal(q.args)
 	if err != nil {
-		return err
+		circuit.conclude(time.Now(), 0, trial, unknown)
+		return e.failed(q.verb, e.words(ctx, err))
 	}
+	if err := e.post(ctx, q, body, circuit, trial); err != nil {
+		return e.failed(q.verb, e.words(ctx, err))
+	}
+	return nil
+}
+
+// tryInBackground makes a call whose answer is not used, to see whether the extender works again.
+func (e Extender) tryInBackground(circuit *circuit, q question) {
+	body, err := json.Marshal(q.args) // here, since the caller may go on to change them
+	started := err == nil && e.trials.start(func(ctx context.Context) {
+		q.read = skip
+		ctx = klog.NewContext(ctx, klog.FromContext(e.ctx))
+		_ = e.post(ctx, q, body, circuit, true) // the circuit has counted it, and the log has it
+	})
+	if !started {
+		circuit.conclude(time.Now(), 0, true, unknown)
+	}
+}
+
+// post sends a question, tells the circuit how that went, and logs errors.
+func (e Extender) post(ctx context.Context, q question, body []byte, circuit *circuit, trial bool) error {
+	start := time.Now()
+	err := e.exchange(ctx, q, body)
+	took := time.Since(start)
+	circuit.conclude(time.Now(), took, trial, verdictOf(ctx, err))
+	if err != nil {
+		klog.FromContext(ctx).Info("A call of an extender failed", "extender", e.name, "verb", q.verb, "duration", took, "err", cut(err.Error(), maxQuoted))
+	}
+	return err
+}
+
+// exchange sends a question and reads the answer.
+func (e Extender) exchange(ctx context.Context, q question, body []byte) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, e.prefix+"/"+q.verb, bytes.NewReader(body))
 	if err != nil {
 		return withoutURL(err)

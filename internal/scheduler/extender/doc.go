@@ -19,6 +19,7 @@
 //	errors.go   errors, which reach Events of pods, repeat nothing that the extender sent
 //	budget.go   the calls of a scheduling cycle share a time budget
 //	breaker.go  a circuit breaker stops calls that fail in a row
+//	trials.go   calls in the background try whether such an extender works again
 //
 // Extenders belong to an instance of a profile: they are created and closed with it. They are made
 // from resolved configuration, so this package imports config, which imports nothing that runs.

@@ -44,6 +44,7 @@ type service struct {
 	breakers *Breakers
 	key      string
 	circuits map[string]*circuit
+	trials   *trials
 	// closed means that connections are not kept any more.
 	closed atomic.Bool
 }
@@ -76,6 +77,7 @@ func New(cfg *config.Extender, policy Policy, breakers *Breakers) (*Extender, er
 			breakers: breakers,
 			key:      key,
 			circuits: circuits,
+			trials:   newTrials(),
 		},
 		ctx: context.Background(),
 	}, nil
@@ -119,10 +121,11 @@ func Bound(ctx context.Context, extenders []*Extender) []fwk.Extender {
 	return bound
 }
 
-// Close closes idle connections. Calls in progress are not affected; later calls still work, and
-// keep no connection.
+// Close closes idle connections, and ends trials in the background. Calls in progress are not
+// affected; later calls still work, and keep no connection.
 func (e Extender) Close() {
 	if !e.closed.Swap(true) {
+		e.trials.stop()
 		e.breakers.release(e.key)
 	}
 	e.client.CloseIdleConnections()
