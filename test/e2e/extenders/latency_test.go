@@ -24,7 +24,8 @@ import (
 	. "github.com/livesched/livesched/test/objects"
 )
 
-// hostilePodsVariable has the number of pods whose latencies are measured: see docs/operate/tuning.md.
+// hostilePodsVariable has the number of pods whose latencies are measured: see
+// docs/operate/tuning.md.
 const hostilePodsVariable = "LIVESCHED_TEST_HOSTILE_PODS"
 
 func hostilePods() int {
@@ -37,13 +38,13 @@ func hostilePods() int {
 	return n
 }
 
-// latencies creates pods of the profile "others", one after the other, and returns how long each
+// latencies creates n pods of the profile "others", one after the other, and returns how long each
 // takes until the watch of a client has seen it bound. It calls beside before each.
-func latencies(ctx context.Context, prefix string, beside func(name string)) (all []time.Duration) {
+func latencies(ctx context.Context, prefix string, n int, beside func(name string)) (all []time.Duration) {
 	GinkgoHelper()
 	clients, err := kubernetes.NewForConfig(Cluster.Config)
 	Expect(err).NotTo(HaveOccurred())
-	for i := range hostilePods() {
+	for i := range n {
 		name := fmt.Sprintf("%s-%d", prefix, i)
 		beside(name)
 		events, err := clients.CoreV1().Pods(metav1.NamespaceDefault).Watch(ctx, metav1.ListOptions{
