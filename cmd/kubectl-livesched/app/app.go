@@ -79,7 +79,7 @@ func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 		Long: "Check, convert, inspect, compare and roll back the SchedulerProfiles and SchedulingPolicies of livesched.\n\n" +
 			"If kubectl-livesched is in your PATH, run it as `kubectl livesched`.\n\n" +
 			"Exit codes: 0 for success; 1 if validate finds errors, convert writes objects that livesched would not accept (with --strict: " +
-			"or loses settings), or diff finds differences; 2 if a command fails.",
+			"or loses settings), diff finds differences, or a check of doctor fails; 2 if a command fails.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: displayName(os.Args[0])},
@@ -90,7 +90,7 @@ func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 	o.addClusterFlags(root)
 	root.PersistentFlags().StringVar(&o.liveschedNamespace, "livesched-namespace", convert.DefaultNamespace,
 		"Namespace that livesched runs in, with its Lease, its revisions and the Secrets of its extenders.")
-	root.AddCommand(newValidate(o), newConvert(o), newStatus(o), newHistory(o), newRollback(o), newDiff(o), newVersion(o))
+	root.AddCommand(newValidate(o), newConvert(o), newStatus(o), newHistory(o), newRollback(o), newDiff(o), newDoctor(o), newVersion(o))
 	return root
 }
 

@@ -178,7 +178,7 @@ var _ = Describe("convert", func() {
 
 var _ = Describe("the command line", func() {
 	It("has help for every command", func(ctx context.Context) {
-		for _, command := range []string{"validate", "convert", "status", "history", "rollback", "diff", "version"} {
+		for _, command := range []string{"validate", "convert", "status", "history", "rollback", "diff", "doctor", "version"} {
 			got := kubectl(ctx, command, "--help")
 			Expect(got.code).To(BeZero())
 			Expect(got.out).To(ContainSubstring("Usage:"))

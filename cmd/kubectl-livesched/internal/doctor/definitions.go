@@ -1,0 +1,97 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package doctor
+
+import (
+	"context"
+	"io/fs"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/version"
+	kubeversion "k8s.io/component-base/version"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/livesched/livesched/config/crd"
+)
+
+const applyDefinitions = "apply config/crd of the version of livesched that runs"
+
+// definitions checks that the custom resource definitions are there, and those of this version.
+func (e *examination) definitions(ctx context.Context) {
+	files, err := fs.Glob(crd.Bases, "bases/*.yaml")
+	if err != nil {
+		e.unreadable("the embedded definitions", err)
+	}
+	for _, file := range files {
+		var want, got apiextensionsv1.CustomResourceDefinition
+		text, err := fs.ReadFile(crd.Bases, file)
+		if err == nil {
+			err = yaml.UnmarshalStrict(text, &want)
+		}
+		if err != nil {
+			e.unreadable("the embedded definition "+file, err)
+			continue
+		}
+		switch err := e.Client.Get(ctx, client.ObjectKeyFromObject(&want), &got); {
+		case apierrors.IsNotFound(err):
+			e.add(Failed, applyDefinitions, "%s is missing", want.Name)
+		case err != nil:
+			e.unreadable("CustomResourceDefinitions", err)
+		default:
+			e.definition(&want, &got)
+		}
+	}
+}
+
+func (e *examination) definition(want, got *apiextensionsv1.CustomResourceDefinition) {
+	for _, condition := range got.Status.Conditions {
+		if condition.Type == apiextensionsv1.Established && condition.Status == apiextensionsv1.ConditionTrue {
+			if schema := schemaOf(got, want.Spec.Versions[0].Name); schema == nil {
+				e.add(Failed, applyDefinitions, "%s does not serve %s", want.Name, want.Spec.Versions[0].Name)
+			} else if !equality.Semantic.DeepEqual(schema, schemaOf(want, want.Spec.Versions[0].Name)) {
+				e.add(Warning, applyDefinitions, "%s differs from the definition of this plugin: they have different versions", want.Name)
+			} else {
+				e.add(OK, "", "%s is the definition of this plugin", want.Name)
+			}
+			return
+		}
+	}
+	e.add(Failed, "kubectl describe crd "+want.Name, "%s is not established: the API server does not serve it", want.Name)
+}
+
+// schemaOf returns the schema of a version that is served, nil if it is not.
+func schemaOf(definition *apiextensionsv1.CustomResourceDefinition, version string) *apiextensionsv1.JSONSchemaProps {
+	for i := range definition.Spec.Versions {
+		if v := &definition.Spec.Versions[i]; v.Name == version && v.Served && v.Schema != nil {
+			return v.Schema.OpenAPIV3Schema
+		}
+	}
+	return nil
+}
+
+// server checks the version of the API server. A scheduler may be one minor version older, and must
+// not be newer.
+func (e *examination) server(context.Context) {
+	info, err := e.Server()
+	if err != nil {
+		e.unreadable("the version of the API server", err)
+		return
+	}
+	const ours = "v" + kubeversion.DefaultKubeBinaryVersion
+	own, err := version.ParseGeneric(ours)
+	theirs, err2 := version.ParseGeneric(info.GitVersion)
+	switch {
+	case err != nil || err2 != nil:
+		e.add(Unknown, "", "the API server has version %s, livesched runs the plugins of Kubernetes %s", info.GitVersion, ours)
+	case theirs.Minor() < own.Minor():
+		e.add(Warning, "upgrade the API server, or use an older livesched", "the API server (%s) is older than the plugins of livesched (%s)", info.GitVersion, ours)
+	case theirs.Minor() > own.Minor()+1:
+		e.add(Warning, "upgrade livesched", "the API server (%s) is more than one minor version newer than the plugins of livesched (%s)", info.GitVersion, ours)
+	default:
+		e.add(OK, "", "the API server (%s) fits the plugins of livesched (%s)", info.GitVersion, ours)
+	}
+}

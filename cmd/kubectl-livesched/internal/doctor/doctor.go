@@ -1,0 +1,101 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package doctor finds what is wrong with an installation of livesched: each check reads objects of
+// the cluster, and reports what it found and what to do. It changes nothing.
+//
+//	definitions.go   the custom resource definitions, and the version of the API server
+//	rights.go        the permissions of livesched's ServiceAccount
+//	process.go       replicas, their versions, and the leader
+//	webhook.go       the webhook, if it is installed
+//	schedulers.go    other schedulers of the same pods
+//	profiles.go      profiles and policies that are not active
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/version"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// State is the outcome of a check.
+type State string
+
+// The states, from good to bad. Unknown means that the user may not read what the check needs.
+const (
+	OK      State = "ok"
+	Unknown State = "unknown"
+	Warning State = "warning"
+	Failed  State = "failed"
+)
+
+// Finding is one outcome of a check. A check has at least one.
+type Finding struct {
+	Check   string `json:"check"`
+	State   State  `json:"state"`
+	Message string `json:"message"`
+	// Advice says what to do, "" if there is nothing to do.
+	Advice string `json:"advice,omitempty"`
+}
+
+// Installation is what to examine.
+type Installation struct {
+	Client client.Client
+	// Server returns the version of the API server.
+	Server func() (*version.Info, error)
+	// Namespace is the namespace of livesched, Lease the name of its Lease, and ServiceAccount that
+	// of its ServiceAccount.
+	Namespace, Lease, ServiceAccount string
+	// Now is the present time.
+	Now time.Time
+}
+
+// examination is the state of one examination. One goroutine uses it.
+type examination struct {
+	Installation
+	findings []Finding
+	check    string // the name of the current check
+}
+
+// Examine makes all checks.
+func Examine(ctx context.Context, in Installation) []Finding {
+	e := &examination{Installation: in}
+	for _, check := range []struct {
+		name string
+		run  func(context.Context)
+	}{
+		{"definitions", e.definitions},
+		{"API server", e.server},
+		{"rights", e.rights},
+		{"replicas", e.replicas},
+		{"leader", e.leader},
+		{"webhook", e.webhook},
+		{"other schedulers", e.schedulers},
+		{"profiles", e.profiles},
+	} {
+		e.check = check.name
+		before := len(e.findings)
+		check.run(ctx)
+		if len(e.findings) == before {
+			e.add(OK, "", "nothing found")
+		}
+	}
+	return e.findings
+}
+
+func (e *examination) add(state State, advice, format string, args ...any) {
+	e.findings = append(e.findings, Finding{Check: e.check, State: state, Message: fmt.Sprintf(format, args...), Advice: advice})
+}
+
+// unreadable reports that something could not be read.
+func (e *examination) unreadable(what string, err error) {
+	if apierrors.IsForbidden(err) {
+		e.add(Unknown, "ask for the permission, or let somebody run this who has it", "you may not read %s", what)
+		return
+	}
+	e.add(Unknown, "", "%s could not be read: %v", what, err)
+}
