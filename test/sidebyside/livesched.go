@@ -37,6 +37,8 @@ type Livesched struct {
 	Profile  *profile.Instance
 	// Forker makes forks of the other parts.
 	Forker *fork.Forker
+	// Informers count the event handlers.
+	Informers *informers.Source
 	// Requests are the requests of plugins to the API server.
 	Requests *Requests
 
@@ -63,7 +65,7 @@ func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path P
 		return nil, err
 	}
 	source := informers.NewSource(managerCache{objects: objects}, everyKind(), scheme.Scheme, logr.Discard())
-	l.scope = source.NewScope()
+	l.Informers, l.scope = source, source.NewScope()
 	l.Queue = queue.New(queue.Config{PodLister: l.scope.Core().V1().Pods().Lister()})
 	decisions := algorithm.Config{Snapshot: l.Snapshot}
 	if path == FastPath {

@@ -101,12 +101,8 @@ func (q *Queue) flushLocked(logger klog.Logger, e *entry) {
 	if !e.place.awaitsEvent() || e.outdatedLocked() {
 		return
 	}
-	since := e.info.Timestamp
-	if e.checked.After(since) {
-		since = e.checked
-	}
 	now := q.clock.Now()
-	if now.Sub(since) <= e.profile.maxInUnschedulable {
+	if now.Sub(e.waitsSince()) <= e.profile.maxInUnschedulable {
 		return
 	}
 	q.enqueueLocked(logger, e, afterBackoff, schedframework.UnschedulableTimeout)
@@ -115,4 +111,12 @@ func (q *Queue) flushLocked(logger klog.Logger, e *entry) {
 	} else {
 		e.info.WasFlushedFromUnschedulable = true
 	}
+}
+
+// waitsSince returns when a pod that waits for an event was last tried, or flushed without leaving.
+func (e *entry) waitsSince() time.Time {
+	if e.checked.After(e.info.Timestamp) {
+		return e.checked
+	}
+	return e.info.Timestamp
 }

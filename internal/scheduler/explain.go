@@ -1,0 +1,51 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/explain"
+)
+
+// ExplainPending explains why a pod is pending, on a fork that is made for it. It works on every
+// replica. A replica that does not lead knows what the pod's next decision would be, but not how
+// often the leader has tried it.
+//
+// The error is an apierrors.APIStatus if this replica cannot answer yet, or if the pod is bound.
+func (s *Scheduler) ExplainPending(ctx context.Context, pod *corev1.Pod) (*v1alpha1.PodExplanation, error) {
+	select {
+	case <-s.ready:
+	default:
+		return nil, apierrors.NewServiceUnavailable("livesched has not listed the cluster yet")
+	}
+	if pod.Spec.NodeName != "" {
+		return nil, apierrors.NewBadRequest("the pod is bound")
+	}
+	in := explain.Pending{Pod: pod, Now: s.cfg.Clock.Now(), NominatedNode: pod.Status.NominatedNodeName}
+	if wait, ok := s.parts.queue.Wait(pod.UID); ok {
+		in.Wait = &wait
+	}
+	for _, nomination := range s.parts.queue.Nominator().Dump() {
+		if nomination.Pod.UID == pod.UID {
+			in.NominatedNode = nomination.Node
+		}
+	}
+	if waiting := s.parts.env.WaitingPods.Get(pod.UID); waiting != nil {
+		in.PermitPlugins = waiting.GetPendingPlugins()
+		slices.Sort(in.PermitPlugins)
+	}
+	k, err := s.Fork(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer k.Close()
+	x, err := explain.Explain(ctx, k, in)
+	return x.PodExplanation, err
+}

@@ -1,0 +1,139 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+)
+
+const (
+	// maxTrials limits the changes of one kind that are tried, and maxOfType those that are
+	// suggested.
+	maxTrials, maxOfType = 6, 2
+	// maxPools limits the pools of which another node is tried.
+	maxPools = 6
+	// DefaultSuggestFor is how long changes are tried.
+	DefaultSuggestFor = 150 * time.Millisecond
+)
+
+// suggestion is a change that was tried: with it, the pod fits on a node.
+type suggestion struct {
+	v1alpha1.Suggestion
+	change Change
+}
+
+// Change is what was changed for a suggestion: one of the fields is set.
+type Change struct {
+	// Removed are pods that left their node.
+	Removed []*corev1.Pod
+	// Node is the node that was added or changed, as it was then.
+	Node *corev1.Node
+	// Pod is the pod as it was decided then.
+	Pod *corev1.Pod
+}
+
+// suggest tries changes that may help, and returns those that do. It stops when the time is up.
+func (e *explainer) suggest(ctx context.Context) ([]suggestion, error) {
+	limited, cancel := context.WithTimeout(ctx, e.patience)
+	defer cancel()
+	var found []suggestion
+	for _, kind := range []func(context.Context) ([]suggestion, error){
+		e.free, e.uncordon, e.removeTaints, e.tolerate, e.relaxNodeAffinity, e.relaxPodAffinity, e.relaxSpread, e.addNodes,
+	} {
+		some, err := kind(limited)
+		found = append(found, some...)
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case limited.Err() != nil:
+			return found, nil
+		case err != nil:
+			return found, err
+		}
+	}
+	return found, nil
+}
+
+// suggested returns a suggestion that was tried.
+func suggested(kind v1alpha1.SuggestionType, description, node string, nodes int) suggestion {
+	return suggestion{Suggestion: v1alpha1.Suggestion{Type: kind, Description: description, Node: node, Nodes: int32(nodes), Verified: true}}
+}
+
+// fitsWithout reports whether the pod fits on a node without some of the pods on it, which are put
+// back.
+func (e *explainer) fitsWithout(ctx context.Context, node string, pods []*corev1.Pod) (fits bool, err error) {
+	var removed []*corev1.Pod
+	defer func() {
+		for _, pod := range removed {
+			if putBack := e.fork.SetPod(pod); putBack != nil && err == nil {
+				err = putBack
+			}
+		}
+		err = e.restored(err)
+	}()
+	for _, pod := range pods {
+		if err := e.fork.RemovePod(pod); err != nil {
+			return false, err
+		}
+		removed = append(removed, pod)
+	}
+	fit, err := e.fork.FirstFit(ctx, e.instance, e.pod, node)
+	return fit != "", err
+}
+
+// fitsOnChanged reports whether the pod fits on a node that is changed, and changes it back.
+func (e *explainer) fitsOnChanged(ctx context.Context, original, changed *corev1.Node) (fits bool, err error) {
+	e.fork.SetNode(changed)
+	defer func() {
+		e.fork.SetNode(original)
+		err = e.restored(err)
+	}()
+	fit, err := e.fork.FirstFit(ctx, e.instance, e.pod, changed.Name)
+	return fit != "", err
+}
+
+// restored makes the nodes show what was changed back: they are those of the fork's snapshot. It
+// returns the error of the trial, if there was one.
+func (e *explainer) restored(trial error) error {
+	if _, err := e.fork.Snapshot(); err != nil && trial == nil {
+		return err
+	}
+	return trial
+}
+
+// podsOn returns the pods on a node that refuses the pod.
+func (e *explainer) podsOn(node string) []*corev1.Pod {
+	i := slices.IndexFunc(e.nodes, func(n refusedNode) bool { return n.name() == node })
+	infos := e.nodes[i].GetPods()
+	pods := make([]*corev1.Pod, len(infos))
+	for i, info := range infos {
+		pods[i] = info.GetPod()
+	}
+	return pods
+}
+
+// only returns the nodes that only these plugins refuse.
+func (e *explainer) only(plugins ...string) []*refusedNode {
+	var nodes []*refusedNode
+	for i := range e.nodes {
+		if e.nodes[i].onlyRefusedBy(plugins...) {
+			nodes = append(nodes, &e.nodes[i])
+		}
+	}
+	return nodes
+}
+
+func namesOf(nodes []*refusedNode) []string {
+	all := make([]string, len(nodes))
+	for i, n := range nodes {
+		all[i] = n.name()
+	}
+	return all
+}

@@ -1,0 +1,255 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+)
+
+// free tries whether the pod fits if pods leave the nodes that lack the least.
+func (e *explainer) free(ctx context.Context) (found []suggestion, err error) {
+	nodes := slices.DeleteFunc(e.only(names.NodeResourcesFit), func(n *refusedNode) bool { return !n.resolvable() || len(n.short) == 0 })
+	slices.SortStableFunc(nodes, func(a, b *refusedNode) int { return cmp.Compare(a.short.weight(), b.short.weight()) })
+	for trial := 0; len(nodes) > 0 && trial < maxTrials && len(found) < maxOfType; trial++ {
+		n := nodes[0]
+		alike := func(other *refusedNode) bool { return other.short.equal(n.short) && other.pool == n.pool }
+		pods := e.toFree(n)
+		if pods == nil {
+			nodes = nodes[1:]
+			continue
+		}
+		fits, err := e.fitsWithout(ctx, n.name(), pods)
+		if err != nil {
+			return found, err
+		}
+		if !fits {
+			nodes = nodes[1:]
+			continue
+		}
+		all := len(nodes)
+		nodes = slices.DeleteFunc(nodes, alike)
+		s := suggested(v1alpha1.SuggestionFree, describeFree(n, all-len(nodes)), n.name(), all-len(nodes))
+		s.change.Removed = pods
+		found = append(found, s)
+	}
+	return found, nil
+}
+
+func describeFree(n *refusedNode, nodes int) string {
+	return fmt.Sprintf("Free %s on %s%s.", n.short, oneOf(nodes), ofPool(n.pool))
+}
+
+func oneOf(nodes int) string {
+	if nodes == 1 {
+		return "one node"
+	}
+	return fmt.Sprintf("one of %d nodes", nodes)
+}
+
+func ofPool(pool string) string {
+	if pool == "-" {
+		return ""
+	}
+	return " of the pool " + pool
+}
+
+// toFree returns pods whose end frees what the node lacks, those of the lowest priority first. It
+// is nil if it takes pods that come back or must not end: those of DaemonSets, static pods, and
+// pods that are critical for the node.
+func (e *explainer) toFree(n *refusedNode) []*corev1.Pod {
+	left := slices.Clone(n.short)
+	pods := slices.DeleteFunc(e.podsOn(n.name()), stays)
+	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int {
+		return cmp.Or(cmp.Compare(corev1helpers.PodPriority(a), corev1helpers.PodPriority(b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	var chosen []*corev1.Pod
+	for _, pod := range pods {
+		if !reduce(left, pod) {
+			continue
+		}
+		chosen = append(chosen, pod)
+		left = slices.DeleteFunc(left, func(l lack) bool { return l.amount <= 0 })
+		if len(left) == 0 {
+			return chosen
+		}
+	}
+	return nil
+}
+
+// reduce subtracts what the end of a pod frees, and reports whether that is anything.
+func reduce(left shortage, pod *corev1.Pod) (helps bool) {
+	resources := (&schedframework.PodInfo{Pod: pod}).CalculateResource().Resource
+	for i := range left {
+		freed := amountOf(resources, left[i].resource)
+		if left[i].resource == corev1.ResourcePods {
+			freed = 1
+		}
+		left[i].amount -= freed
+		helps = helps || freed > 0
+	}
+	return helps
+}
+
+// stays reports whether a pod would come back, or is critical for its node.
+func stays(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOf(pod)
+	return owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node") ||
+		strings.HasPrefix(pod.Spec.PriorityClassName, "system-")
+}
+
+// uncordon tries nodes that only their being unschedulable keeps from the pod.
+func (e *explainer) uncordon(ctx context.Context) (found []suggestion, err error) {
+	cordoned := slices.DeleteFunc(e.only(names.NodeUnschedulable, names.TaintToleration), func(n *refusedNode) bool { return !n.Node().Spec.Unschedulable })
+	for _, n := range cordoned[:min(len(cordoned), maxTrials)] {
+		changed := n.Node().DeepCopy()
+		changed.Spec.Unschedulable = false
+		changed.Spec.Taints = slices.DeleteFunc(changed.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable })
+		fits, err := e.fitsOnChanged(ctx, n.Node(), changed)
+		if err != nil {
+			return nil, err
+		}
+		if fits {
+			s := suggested(v1alpha1.SuggestionUncordon, "Make a cordoned node"+ofPool(n.pool)+" schedulable.", n.name(), 1)
+			s.change.Node = changed
+			return []suggestion{s}, nil
+		}
+	}
+	return nil, nil
+}
+
+// untolerated returns the taints of a node that keep the pod away.
+func untolerated(pod *corev1.Pod, node *corev1.Node) []corev1.Taint {
+	var taints []corev1.Taint
+	for _, taint := range node.Spec.Taints {
+		if taint.Effect != corev1.TaintEffectPreferNoSchedule && !corev1helpers.TolerationsTolerateTaint(klog.Logger{}, pod.Spec.Tolerations, &taint, true) {
+			taints = append(taints, taint)
+		}
+	}
+	return taints
+}
+
+// tainted returns one node for each set of taints that alone keeps the pod away, and the number of
+// nodes with it. Taints that Kubernetes sets by the state of a node are left to it.
+func (e *explainer) tainted() (nodes []*refusedNode, counts []int) {
+	index := map[string]int{}
+	for _, n := range e.only(names.TaintToleration) {
+		taints := untolerated(e.pod, n.Node())
+		if slices.ContainsFunc(taints, func(t corev1.Taint) bool { return strings.HasPrefix(t.Key, "node.kubernetes.io/") }) {
+			continue
+		}
+		key := describeTaints(taints)
+		if i, ok := index[key]; ok {
+			counts[i]++
+			continue
+		}
+		index[key] = len(nodes)
+		nodes, counts = append(nodes, n), append(counts, 1)
+	}
+	return nodes, counts
+}
+
+func describeTaints(taints []corev1.Taint) string {
+	texts := make([]string, len(taints))
+	for i, taint := range taints {
+		texts[i] = taint.ToString()
+	}
+	slices.Sort(texts)
+	if len(texts) == 1 {
+		return "the taint " + texts[0]
+	}
+	return "the taints " + strings.Join(texts, ", ")
+}
+
+// removeTaints tries nodes that only taints keep from the pod.
+func (e *explainer) removeTaints(ctx context.Context) (found []suggestion, err error) {
+	nodes, counts := e.tainted()
+	for i := 0; i < len(nodes) && i < maxTrials && len(found) < maxOfType; i++ {
+		n := nodes[i]
+		taints := untolerated(e.pod, n.Node())
+		changed := n.Node().DeepCopy()
+		changed.Spec.Taints = slices.DeleteFunc(changed.Spec.Taints, func(t corev1.Taint) bool { return slices.Contains(taints, t) })
+		fits, err := e.fitsOnChanged(ctx, n.Node(), changed)
+		if err != nil {
+			return found, err
+		}
+		if fits {
+			description := fmt.Sprintf("Remove %s from %s.", describeTaints(taints), oneOf(counts[i]))
+			s := suggested(v1alpha1.SuggestionRemoveTaint, description, n.name(), counts[i])
+			s.change.Node = changed
+			found = append(found, s)
+		}
+	}
+	return found, nil
+}
+
+// addNodes tries another node of each pool.
+func (e *explainer) addNodes(ctx context.Context) (found []suggestion, err error) {
+	tried := map[string]bool{}
+	for i := range e.nodes {
+		n := &e.nodes[i]
+		if tried[n.pool] || n.Node().Spec.Unschedulable || len(tried) >= maxPools || len(found) >= maxOfType {
+			continue
+		}
+		tried[n.pool] = true
+		added, err := e.addNode(ctx, n)
+		if err != nil {
+			return found, err
+		}
+		if added != nil {
+			s := suggested(v1alpha1.SuggestionAddNode, "Add a node like those"+cmp.Or(ofPool(n.pool), " of the cluster")+".", "", 0)
+			s.change.Node = added
+			found = append(found, s)
+		}
+	}
+	return found, nil
+}
+
+// addNode returns a node like another one, if the pod fits on it beside the pods of DaemonSets.
+func (e *explainer) addNode(ctx context.Context, like *refusedNode) (added *corev1.Node, err error) {
+	node := like.Node().DeepCopy()
+	node.Name, node.UID = "another-"+node.Name, types.UID("another-"+string(node.UID))
+	if _, ok := node.Labels[corev1.LabelHostname]; ok {
+		node.Labels[corev1.LabelHostname] = node.Name
+	}
+	var pods []*corev1.Pod
+	defer func() {
+		for _, pod := range pods {
+			_ = e.fork.RemovePod(pod) // it was added to the fork
+		}
+		_ = e.fork.RemoveNode(node)
+		err = e.restored(err)
+	}()
+	e.fork.SetNode(node)
+	for _, info := range like.GetPods() {
+		pod := info.GetPod()
+		if owner := metav1.GetControllerOf(pod); owner == nil || owner.Kind != "DaemonSet" {
+			continue
+		}
+		pod = pod.DeepCopy()
+		pod.Name, pod.UID, pod.Spec.NodeName = "another-"+pod.Name, types.UID("another-"+string(pod.UID)), node.Name
+		if err := e.fork.SetPod(pod); err != nil {
+			return nil, err
+		}
+		pods = append(pods, pod)
+	}
+	fit, err := e.fork.FirstFit(ctx, e.instance, e.pod, node.Name)
+	if err != nil || fit == "" {
+		return nil, err
+	}
+	return node, nil
+}

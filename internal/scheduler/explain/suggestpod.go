@@ -1,0 +1,109 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+)
+
+// tolerate tries nodes that only taints keep from the pod.
+func (e *explainer) tolerate(ctx context.Context) (found []suggestion, err error) {
+	nodes, counts := e.tainted()
+	for i := 0; i < len(nodes) && i < maxTrials && len(found) < maxOfType; i++ {
+		n := nodes[i]
+		taints := untolerated(e.pod, n.Node())
+		pod := e.pod.DeepCopy()
+		for _, taint := range taints {
+			pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{
+				Key: taint.Key, Operator: corev1.TolerationOpEqual, Value: taint.Value, Effect: taint.Effect,
+			})
+		}
+		fit, err := e.fork.FirstFit(ctx, e.instance, pod, n.name())
+		if err != nil {
+			return found, err
+		}
+		if fit != "" {
+			s := suggested(v1alpha1.SuggestionTolerate, fmt.Sprintf("Let the pod tolerate %s of %s.", describeTaints(taints), oneOf(counts[i])), fit, counts[i])
+			s.change.Pod = pod
+			found = append(found, s)
+		}
+	}
+	return found, nil
+}
+
+// relaxNodeAffinity tries the pod without its demands on labels of nodes.
+func (e *explainer) relaxNodeAffinity(ctx context.Context) ([]suggestion, error) {
+	pod := e.pod.DeepCopy()
+	affinity := nodeAffinityOf(pod)
+	if len(pod.Spec.NodeSelector) == 0 && (affinity == nil || affinity.RequiredDuringSchedulingIgnoredDuringExecution == nil) {
+		return nil, nil
+	}
+	pod.Spec.NodeSelector = nil
+	if affinity != nil {
+		affinity.RequiredDuringSchedulingIgnoredDuringExecution = nil
+	}
+	return e.relax(ctx, v1alpha1.SuggestionRelaxNodeAffinity, pod, "Relax the node selector or the required node affinity of the pod.", names.NodeAffinity)
+}
+
+func nodeAffinityOf(pod *corev1.Pod) *corev1.NodeAffinity {
+	if pod.Spec.Affinity == nil {
+		return nil
+	}
+	return pod.Spec.Affinity.NodeAffinity
+}
+
+// relaxPodAffinity tries the pod without its demands on other pods.
+func (e *explainer) relaxPodAffinity(ctx context.Context) ([]suggestion, error) {
+	pod := e.pod.DeepCopy()
+	demands := false
+	if affinity := pod.Spec.Affinity; affinity != nil {
+		if affinity.PodAffinity != nil && len(affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
+			demands, affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution = true, nil
+		}
+		if affinity.PodAntiAffinity != nil && len(affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
+			demands, affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution = true, nil
+		}
+	}
+	if !demands {
+		return nil, nil
+	}
+	return e.relax(ctx, v1alpha1.SuggestionRelaxPodAffinity, pod, "Relax the required pod affinity or anti-affinity of the pod.", names.InterPodAffinity)
+}
+
+// relaxSpread tries the pod with constraints that are preferences.
+func (e *explainer) relaxSpread(ctx context.Context) ([]suggestion, error) {
+	pod := e.pod.DeepCopy()
+	demands := false
+	for i := range pod.Spec.TopologySpreadConstraints {
+		constraint := &pod.Spec.TopologySpreadConstraints[i]
+		demands = demands || constraint.WhenUnsatisfiable == corev1.DoNotSchedule
+		constraint.WhenUnsatisfiable = corev1.ScheduleAnyway
+		constraint.MinDomains = nil
+	}
+	if !demands {
+		return nil, nil
+	}
+	return e.relax(ctx, v1alpha1.SuggestionRelaxTopologySpread, pod, "Let the pod be placed although its topology spread constraints are not satisfied (ScheduleAnyway).", names.PodTopologySpread)
+}
+
+// relax tries a pod that demands less on the nodes that only this plugin refuses.
+func (e *explainer) relax(ctx context.Context, kind v1alpha1.SuggestionType, pod *corev1.Pod, description, plugin string) ([]suggestion, error) {
+	nodes := e.only(plugin)
+	if len(nodes) == 0 {
+		return nil, nil
+	}
+	fit, err := e.fork.FirstFit(ctx, e.instance, pod, namesOf(nodes[:min(len(nodes), maxTrials)])...)
+	if err != nil || fit == "" {
+		return nil, err
+	}
+	s := suggested(kind, description, fit, len(nodes))
+	s.change.Pod = pod
+	return []suggestion{s}, nil
+}

@@ -1,0 +1,168 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/queue"
+)
+
+// maxEmptied limits the nodes on which it is tried whether the pod would fit without other pods.
+const maxEmptied = 64
+
+// withoutProfile explains a pod that livesched does not schedule.
+func withoutProfile(x *v1alpha1.PodExplanation, pod *corev1.Pod) Explanation {
+	x.Verdict = v1alpha1.VerdictNoProfile
+	x.Message = fmt.Sprintf("No SchedulerProfile has the scheduler name %q.", pod.Spec.SchedulerName)
+	if reason := x.Pending.Reason; reason != "" && reason != corev1.PodReasonSchedulingGated {
+		x.Verdict = v1alpha1.VerdictOtherScheduler
+		x.Message += " Another scheduler has tried the pod: the condition PodScheduled is its own."
+	}
+	x.Pending.Gates = gatesOf(pod)
+	return Explanation{PodExplanation: x}
+}
+
+// binding explains a pod that is in its binding cycle.
+func binding(x *v1alpha1.PodExplanation, node string, permitPlugins []string) Explanation {
+	x.Verdict, x.Pending.NominatedNode = v1alpha1.VerdictBinding, node
+	x.Message = "A node was chosen. The pod is being bound, which may have to wait for its volumes or devices."
+	if len(permitPlugins) > 0 {
+		x.Message = fmt.Sprintf("A node was chosen. The pod waits on Permit, for %s.", strings.Join(permitPlugins, ", "))
+	}
+	return Explanation{PodExplanation: x}
+}
+
+// isGated reports whether the pod is kept from being tried.
+func isGated(in Pending) bool {
+	return len(in.Pod.Spec.SchedulingGates) > 0 || in.Wait != nil && in.Wait.Place == queue.Gated
+}
+
+// gated explains a pod that is kept from being tried.
+func gated(x *v1alpha1.PodExplanation, in Pending) Explanation {
+	x.Verdict, x.Pending.Gates = v1alpha1.VerdictGated, gatesOf(in.Pod)
+	switch gates, plugin := x.Pending.Gates, x.Pending.GatingPlugin; {
+	case plugin == names.DefaultPreemption:
+		x.Verdict, x.Message = v1alpha1.VerdictWaitingForVictims, "The pods that are preempted for this pod have not ended."
+	case len(gates) > 0:
+		x.Message = fmt.Sprintf("The pod has the scheduling gates %s. Whoever set them has to remove them.", strings.Join(gates, ", "))
+	case in.Wait != nil && in.Wait.Error != "":
+		x.Message = fmt.Sprintf("A PreEnqueue plugin failed: %s.", in.Wait.Error)
+	default:
+		x.Message = fmt.Sprintf("The PreEnqueue plugin %s does not admit the pod.", plugin)
+	}
+	return Explanation{PodExplanation: x}
+}
+
+func gatesOf(pod *corev1.Pod) []string {
+	var gates []string
+	for _, gate := range pod.Spec.SchedulingGates {
+		gates = append(gates, gate.Name)
+	}
+	return gates
+}
+
+// decideVerdict says what keeps a pod pending that was decided. freeing means that it fits if pods
+// leave some node, which was tried.
+func (e *explainer) decideVerdict(ctx context.Context, in Pending, freeing bool) error {
+	x := e.PodExplanation
+	switch {
+	case x.Nodes == 0:
+		x.Verdict, x.Message = v1alpha1.VerdictNeverFits, "There are no nodes."
+		return nil
+	case x.Feasible > 0:
+		x.Verdict, x.Message = v1alpha1.VerdictWaitingForTurn, fmt.Sprintf("The pod fits on %d of %d nodes now.", x.Feasible, x.Nodes)
+		if e.extenders > 0 {
+			x.Message += " The extenders of the profile were not asked."
+		}
+		return nil
+	case e.awaitsVictims(in.NominatedNode):
+		x.Verdict, x.Message = v1alpha1.VerdictWaitingForVictims, "The pods that are preempted for this pod have not ended."
+		return nil
+	}
+	if !freeing {
+		var err error
+		if freeing, err = e.fitsOnEmptied(ctx); err != nil {
+			return err
+		}
+	}
+	if freeing {
+		x.Verdict, x.Message = v1alpha1.VerdictFitsWhenFreed, fmt.Sprintf("None of %d nodes has room for the pod. It would fit if other pods ended.", x.Nodes)
+		return nil
+	}
+	x.Verdict, x.Message = v1alpha1.VerdictNeverFits, fmt.Sprintf("The pod would fit on none of %d nodes, even if no other pods were on them.", x.Nodes)
+	return nil
+}
+
+// awaitsVictims reports whether pods of a lower priority are terminating on the nominated node.
+func (e *explainer) awaitsVictims(nominated string) bool {
+	for i := range e.nodes {
+		if e.nodes[i].name() != nominated {
+			continue
+		}
+		for _, info := range e.nodes[i].GetPods() {
+			pod := info.GetPod()
+			if pod.DeletionTimestamp != nil && corev1helpers.PodPriority(pod) < corev1helpers.PodPriority(e.pod) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// fitsOnEmptied reports whether the pod fits on some node that has no pods. Only nodes are tried of
+// which the plugins say that it might. First some are emptied one by one, as the pod may need those
+// on other nodes, and then all at once, as it may be those that are in the way.
+func (e *explainer) fitsOnEmptied(ctx context.Context) (bool, error) {
+	all, some := e.mayFitOnEmptied()
+	began := time.Now()
+	for _, name := range some {
+		if time.Since(began) > e.patience {
+			break
+		}
+		if fits, err := e.fitsWithout(ctx, name, e.podsOn(name)); err != nil || fits {
+			return fits, err
+		}
+	}
+	if len(all) == 0 {
+		return false, nil
+	}
+	restore, err := e.fork.Empty()
+	if err != nil {
+		return false, err
+	}
+	defer restore()
+	fit, err := e.fork.FirstFit(ctx, e.instance, e.pod, all...)
+	return fit != "", err
+}
+
+// mayFitOnEmptied returns the nodes on which the pod might fit if they had no pods, and some of
+// them, of each group. Of required pod affinity, the plugin says that no pod's end helps; but a pod
+// that matches its own affinity is let in where there is no other that does.
+func (e *explainer) mayFitOnEmptied() (all, some []string) {
+	seen := map[string]int{}
+	for i := range e.nodes {
+		n := &e.nodes[i]
+		if slices.ContainsFunc(n.refusals, func(s *fwk.Status) bool { return !resolvable(s) && s.Plugin() != names.InterPodAffinity }) {
+			continue
+		}
+		all = append(all, n.name())
+		// Nodes of one group are likely to answer alike.
+		if key := groupKey(n); seen[key] < maxEmptied/4 && len(some) < maxEmptied {
+			seen[key]++
+			some = append(some, n.name())
+		}
+	}
+	return all, some
+}

@@ -1,0 +1,84 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// Wait describes what a pod in the queue waits for.
+type Wait struct {
+	PodState
+	// NextTry is when the pod is tried again at the latest. It is zero if that is not known: for
+	// pods that are Active or in flight.
+	NextTry time.Time
+	// Alike is the number of other pods that the same plugins refused, and that differ in nothing
+	// that these plugins' hints read.
+	Alike int
+	// Events are the events that may help the pod, with the plugins that registered for them.
+	Events []AwaitedEvent
+}
+
+// AwaitedEvent is an event that may help a pod.
+type AwaitedEvent struct {
+	Event fwk.ClusterEvent
+	// Plugins refused the pod and registered for the event. They are sorted.
+	Plugins []string
+}
+
+// Wait returns what a pod waits for, and whether it is in the queue.
+func (q *Queue) Wait(uid types.UID) (Wait, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e := q.pods[uid]
+	if e == nil {
+		return Wait{}, false
+	}
+	w := Wait{PodState: e.state(), NextTry: e.nextTry()}
+	if e.place.awaitsEvent() {
+		if g := e.group; g != g.kind.unknown {
+			w.Alike = len(g.entries) - 1
+		}
+		w.Events = e.awaitedEvents()
+	}
+	return w, true
+}
+
+// nextTry returns when the pod is tried again at the latest, or zero.
+func (e *entry) nextTry() time.Time {
+	switch {
+	case e.place == Backoff || e.place == ErrorBackoff:
+		return e.until
+	case e.place.awaitsEvent():
+		return e.waitsSince().Add(e.profile.maxInUnschedulable)
+	}
+	return time.Time{}
+}
+
+// awaitedEvents lists the events that a plugin which refused the pod registered for.
+func (e *entry) awaitedEvents() []AwaitedEvent {
+	plugins := map[fwk.ClusterEvent][]string{}
+	for _, eh := range e.profile.hints {
+		event := fwk.ClusterEvent{Resource: eh.event.Resource, ActionType: eh.event.ActionType}
+		for _, hint := range eh.hints {
+			if e.refusedBy(hint.Plugin) && !slices.Contains(plugins[event], hint.Plugin) {
+				plugins[event] = append(plugins[event], hint.Plugin)
+			}
+		}
+	}
+	events := make([]AwaitedEvent, 0, len(plugins))
+	for _, eh := range e.profile.hints { // in a fixed order
+		event := fwk.ClusterEvent{Resource: eh.event.Resource, ActionType: eh.event.ActionType}
+		if names := plugins[event]; len(names) > 0 {
+			slices.Sort(names)
+			events = append(events, AwaitedEvent{Event: event, Plugins: names})
+			delete(plugins, event)
+		}
+	}
+	return events
+}
