@@ -8,16 +8,20 @@
 //	           client certificate, else TokenReview -> 401
 //	           system:masters, else SubjectAccessReview -> 403
 //	           handler
+//
+// A path like /apis/GROUP/VERSION/namespaces/NAMESPACE/RESOURCE/NAME stands for a resource, as at
+// the API server: the SubjectAccessReview is about that resource, and errors are Status objects.
 package secureserving
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
@@ -26,6 +30,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/authorization/path"
 	"k8s.io/apiserver/pkg/authorization/union"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
@@ -40,6 +45,9 @@ const (
 	// server is slow, more of them would only take memory.
 	maxReviews = 50
 )
+
+// paths tells paths that stand for resources from others.
+var paths = request.RequestInfoFactory{APIPrefixes: sets.NewString("apis")}
 
 // retries are those of a request to the API server. The caller can ask again, too.
 var retries = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 3}
@@ -105,30 +113,40 @@ func (g *Guard) Start(ctx context.Context) error {
 	return nil
 }
 
-// Protect returns a handler that calls next for permitted requests.
+// Protect returns a handler that calls next for permitted requests. Their contexts have the
+// RequestInfo that was authorized, and the user unless the path is always allowed.
 func (g *Guard) Protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		info, err := paths.NewRequestInfo(r)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		ctx := request.WithRequestInfo(r.Context(), info)
 		// A path that is always allowed needs no answer of the API server, whatever credentials
 		// the request has: a probe works while the API server does not.
-		if decision, _, _ := g.open.Authorize(r.Context(), attributesOf(r, nil)); decision != authorizer.DecisionAllow {
-			if status, text := g.review(r); status != http.StatusOK {
+		if decision, _, _ := g.open.Authorize(ctx, attributesOf(info, nil)); decision != authorizer.DecisionAllow {
+			who, refused := g.review(r, info)
+			if refused != nil {
 				w.Header().Set("Connection", "close") // the caller's next try may have another certificate
-				http.Error(w, text, status)
+				refused.write(w, info)
 				return
 			}
+			ctx = request.WithUser(ctx, who)
 		}
+		r = r.WithContext(ctx)
 		r.Header.Del("Authorization") // no handler needs it
 		next.ServeHTTP(w, r)
 	})
 }
 
-// review returns 200 for a permitted request, otherwise the status and the text of the answer.
-func (g *Guard) review(r *http.Request) (status int, text string) {
+// review returns the user of a permitted request, otherwise why it is refused.
+func (g *Guard) review(r *http.Request, info *request.RequestInfo) (user.Info, *refusal) {
 	select {
 	case g.reviewing <- struct{}{}:
 		defer func() { <-g.reviewing }()
 	default:
-		return http.StatusTooManyRequests, "too many requests are being authenticated"
+		return nil, &refusal{code: http.StatusTooManyRequests, text: "too many requests are being authenticated"}
 	}
 	who, ok, err := g.identify.AuthenticateRequest(r)
 	if err != nil || !ok {
@@ -137,20 +155,42 @@ func (g *Guard) review(r *http.Request) (status int, text string) {
 		if err != nil {
 			klog.FromContext(r.Context()).V(1).Info("Could not authenticate a request", "path", r.URL.Path, "from", r.RemoteAddr, "err", err.Error())
 		}
-		return http.StatusUnauthorized, "Unauthorized"
+		return nil, &refusal{code: http.StatusUnauthorized, text: "Unauthorized"}
 	}
-	decision, _, err := g.permit.Authorize(r.Context(), attributesOf(r, who.User))
+	attributes := attributesOf(info, who.User)
+	decision, _, err := g.permit.Authorize(r.Context(), attributes)
 	switch {
 	case decision == authorizer.DecisionAllow:
-		return http.StatusOK, ""
+		return who.User, nil
 	case err != nil:
 		klog.FromContext(r.Context()).Error(err, "Could not authorize a request", "path", r.URL.Path, "user", who.User.GetName())
-		return http.StatusInternalServerError, "could not ask the API server whether this is permitted"
+		return nil, &refusal{code: http.StatusInternalServerError, text: "could not ask the API server whether this is permitted"}
 	default:
-		return http.StatusForbidden, fmt.Sprintf("Forbidden: user %q cannot %s path %q", who.User.GetName(), strings.ToLower(r.Method), r.URL.Path)
+		return nil, forbidden(attributes)
 	}
 }
 
-func attributesOf(r *http.Request, who user.Info) authorizer.Attributes {
-	return authorizer.AttributesRecord{User: who, Verb: strings.ToLower(r.Method), Path: r.URL.Path}
+// Allows asks whether the user of a request that Protect let through may do something else, too.
+func (g *Guard) Allows(ctx context.Context, what authorizer.AttributesRecord) (bool, error) {
+	who, ok := request.UserFrom(ctx)
+	if !ok {
+		return false, errors.New("the request was not authenticated")
+	}
+	what.User = who
+	decision, _, err := g.permit.Authorize(ctx, what)
+	if decision == authorizer.DecisionAllow {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("asking the API server whether %s may %s %s: %w", who.GetName(), what.Verb, what.Resource, err)
+	}
+	return false, nil
+}
+
+func attributesOf(info *request.RequestInfo, who user.Info) authorizer.AttributesRecord {
+	return authorizer.AttributesRecord{
+		User: who, Verb: info.Verb, Path: info.Path, ResourceRequest: info.IsResourceRequest,
+		APIGroup: info.APIGroup, APIVersion: info.APIVersion, Namespace: info.Namespace,
+		Resource: info.Resource, Subresource: info.Subresource, Name: info.Name,
+	}
 }

@@ -1,0 +1,62 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package secureserving
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// retryAfter is how many seconds a caller should wait who was refused because of the load.
+const retryAfter = 1
+
+// refusal says why a request is not let through.
+type refusal struct {
+	code int
+	text string
+}
+
+// write answers a request: as a Status if the path stands for a resource, otherwise as text.
+func (f *refusal) write(w http.ResponseWriter, info *request.RequestInfo) {
+	if !info.IsResourceRequest {
+		if f.code == http.StatusTooManyRequests {
+			w.Header().Set("Retry-After", fmt.Sprint(retryAfter))
+		}
+		http.Error(w, f.text, f.code)
+		return
+	}
+	resource := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
+	switch f.code {
+	case http.StatusUnauthorized:
+		WriteError(w, apierrors.NewUnauthorized(f.text))
+	case http.StatusForbidden:
+		WriteError(w, apierrors.NewForbidden(resource, info.Name, errors.New(f.text)))
+	case http.StatusTooManyRequests:
+		WriteError(w, apierrors.NewTooManyRequests(f.text, retryAfter))
+	default:
+		WriteError(w, apierrors.NewInternalError(errors.New(f.text)))
+	}
+}
+
+// forbidden refuses what a user lacks the right for, and names that right.
+func forbidden(a authorizer.AttributesRecord) *refusal {
+	if !a.ResourceRequest {
+		return &refusal{http.StatusForbidden, fmt.Sprintf("Forbidden: user %q cannot %s path %q", a.User.GetName(), a.Verb, a.Path)}
+	}
+	resource := a.Resource
+	if a.Subresource != "" {
+		resource += "/" + a.Subresource
+	}
+	where := "at the cluster scope"
+	if a.Namespace != "" {
+		where = fmt.Sprintf("in the namespace %q", a.Namespace)
+	}
+	return &refusal{http.StatusForbidden, fmt.Sprintf("User %q cannot %s resource %q in API group %q %s", a.User.GetName(), a.Verb, resource, a.APIGroup, where)}
+}
