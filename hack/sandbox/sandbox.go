@@ -130,8 +130,8 @@ func (s *sandbox) startLivesched(ctx context.Context) error {
 		return err
 	}
 	if err := s.applyAll(ctx, filepath.Join(s.root, "config", "rbac"), "role.yaml", "role_binding.yaml",
-		"revisions_role.yaml", "revisions_role_binding.yaml", "secure_port_roles.yaml",
-		"policy_editor_role.yaml", "profile_editor_role.yaml", "viewer_role.yaml", "metrics_reader_role.yaml", "debugger_role.yaml"); err != nil {
+		"revisions_role.yaml", "revisions_role_binding.yaml", "secure_port_roles.yaml", "serving_certs.yaml",
+		"policy_editor_role.yaml", "profile_editor_role.yaml", "viewer_role.yaml", "client_role.yaml", "metrics_reader_role.yaml", "debugger_role.yaml"); err != nil {
 		return err
 	}
 	s.out.printf("CRDs and roles of config/ are applied\n")

@@ -75,8 +75,8 @@ func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &options{IOStreams: streams, flags: genericclioptions.NewConfigFlags(true)}
 	root := &cobra.Command{
 		Use:   "kubectl-livesched",
-		Short: "Check, convert, inspect, compare and roll back the profiles and policies of livesched",
-		Long: "Check, convert, inspect, compare and roll back the SchedulerProfiles and SchedulingPolicies of livesched.\n\n" +
+		Short: "Explain why pods are pending; check, convert, inspect, compare and roll back profiles and policies",
+		Long: "Explain why pods are pending. Check, convert, inspect, compare and roll back the SchedulerProfiles and SchedulingPolicies of livesched.\n\n" +
 			"If kubectl-livesched is in your PATH, run it as `kubectl livesched`.\n\n" +
 			"Exit codes: 0 for success; 1 if validate finds errors, convert writes objects that livesched would not accept (with --strict: " +
 			"or loses settings), diff finds differences, or a check of doctor fails; 2 if a command fails.",
@@ -90,7 +90,7 @@ func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 	o.addClusterFlags(root)
 	root.PersistentFlags().StringVar(&o.liveschedNamespace, "livesched-namespace", convert.DefaultNamespace,
 		"Namespace that livesched runs in, with its Lease, its revisions and the Secrets of its extenders.")
-	root.AddCommand(newValidate(o), newConvert(o), newStatus(o), newHistory(o), newRollback(o), newDiff(o), newDoctor(o), newVersion(o))
+	root.AddCommand(newValidate(o), newConvert(o), newStatus(o), newHistory(o), newRollback(o), newDiff(o), newDoctor(o), newExplain(o), newVersion(o))
 	return root
 }
 

@@ -46,7 +46,7 @@ func addEndpoints(mgr ctrl.Manager, handlers map[string]http.Handler, o *Options
 }
 
 // secureHandler returns what the secure port serves: the endpoints, metrics and health checks.
-func secureHandler(handlers map[string]http.Handler, checks *checks) http.Handler {
+func secureHandler(handlers map[string]http.Handler, checks *checks) *http.ServeMux {
 	mux := http.NewServeMux()
 	for path, handler := range handlers {
 		mux.Handle(path, handler)

@@ -167,7 +167,7 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		reconciler.SetupWithManager(mgr),
 		addChecks(mgr, checks),
 		addEndpoints(mgr, handlers, o),
-		addSecureServing(mgr, restConfig, secureHandler(handlers, checks), keeper, o),
+		addSecureServing(mgr, restConfig, secureHandler(handlers, checks), explainer{sched}, keeper, o),
 	); err != nil {
 		return nil, err
 	}

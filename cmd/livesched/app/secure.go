@@ -26,6 +26,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/livesched/livesched/internal/apiserving"
 	"github.com/livesched/livesched/internal/secureserving"
 	"github.com/livesched/livesched/internal/servingcert"
 )
@@ -66,7 +67,7 @@ func newSecureOptions() SecureOptions {
 }
 
 func (o *SecureOptions) addFlags(fs *pflag.FlagSet) {
-	fs.IntVar(&o.Port, "secure-port", o.Port, "Port on which to serve metrics, /configz, health and profiles over HTTPS, to those whom the API server permits. 0 turns it off.")
+	fs.IntVar(&o.Port, "secure-port", o.Port, "Port on which to serve metrics, /configz, health, profiles and explanations over HTTPS, to those whom the API server permits. 0 turns it off.")
 	fs.StringVar(&o.BindAddress, "bind-address", o.BindAddress, "IP address of --secure-port. 0.0.0.0 and :: mean all interfaces and IP families.")
 	fs.StringVar(&o.CertFile, "tls-cert-file", o.CertFile, "File with the certificate of --secure-port, followed by those of intermediate authorities. livesched reads it again when it changes. Empty means the certificate of the webhook if livesched manages one, else one that livesched makes in memory.")
 	fs.StringVar(&o.KeyFile, "tls-private-key-file", o.KeyFile, "File with the private key of --tls-cert-file.")
@@ -146,9 +147,10 @@ func (o *SecureOptions) certificate(mgr ctrl.Manager, keeper *servingcert.Keeper
 	}
 }
 
-// addSecureServing serves the handlers on every replica, to those whom the API server permits. The
-// endpoint is served before the manager's caches have synced, as the health probes are.
-func addSecureServing(mgr ctrl.Manager, restConfig *rest.Config, handler http.Handler, keeper *servingcert.Keeper, o *Options) error {
+// addSecureServing serves the handlers and explanations on every replica, to those whom the API
+// server permits. The endpoint is served before the manager's caches have synced, as the health
+// probes are.
+func addSecureServing(mgr ctrl.Manager, restConfig *rest.Config, handlers *http.ServeMux, explainer apiserving.Explainer, keeper *servingcert.Keeper, o *Options) error {
 	if o.Secure.Port == 0 {
 		return nil
 	}
@@ -162,6 +164,7 @@ func addSecureServing(mgr ctrl.Manager, restConfig *rest.Config, handler http.Ha
 	if err != nil {
 		return err
 	}
+	handlers.Handle(apiserving.Path, apiserving.NewHandler(explainer, guard))
 	get, err := o.Secure.certificate(mgr, keeper)
 	if err != nil {
 		return err
@@ -170,7 +173,7 @@ func addSecureServing(mgr ctrl.Manager, restConfig *rest.Config, handler http.Ha
 	if err != nil {
 		return err
 	}
-	server, tlsListener := serveTLS(listener, get, guard.Protect(handler))
+	server, tlsListener := serveTLS(listener, get, guard.Protect(handlers))
 	return errors.Join(mgr.Add(guard), addPublisher(mgr, client, get, o), mgr.Add(&manager.Server{
 		Name: "secure", Server: server, Listener: tlsListener, ShutdownTimeout: ptr.To(secureShutdownTimeout),
 	}))

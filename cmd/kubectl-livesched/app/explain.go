@@ -1,0 +1,131 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/remote"
+)
+
+// answerTimeout limits the time for an answer of livesched if --request-timeout is not set.
+const answerTimeout = 30 * time.Second
+
+// remoteOptions say how to reach livesched.
+type remoteOptions struct {
+	lease, url, ca string
+}
+
+type explainOptions struct {
+	*options
+	livesched remoteOptions
+	namespace string // of the pod
+	output    string
+}
+
+func newExplain(shared *options) *cobra.Command {
+	o := &explainOptions{options: shared}
+	command := &cobra.Command{
+		Use:   "explain pod NAME",
+		Short: "Explain why a pod is pending",
+		Long: "Explain why a pod is pending: which nodes refuse it and why, what would help, and what it waits for.\n\n" +
+			"The command asks a running livesched, through a port that the API server forwards, with your credentials. It requires the permissions of " +
+			"the Role livesched-client in livesched's namespace, and the permission to get podexplanations.livesched.io in the namespace of the pod, which " +
+			"the ClusterRole view includes. The names of nodes are shown only to those who may list nodes.",
+		Example: "  kubectl livesched explain pod/train-7 -n ml\n\n  kubectl livesched explain pod train-7 -n ml -o yaml",
+		Args:    cobra.RangeArgs(1, 2),
+		RunE:    func(command *cobra.Command, args []string) error { return o.run(command.Context(), args) },
+	}
+	command.Flags().StringVarP(&o.namespace, "namespace", "n", "", "Namespace of the pod. Default: that of your context.")
+	o.livesched.addFlags(command)
+	addOutputFlag(command, &o.output, formatJSON, formatYAML)
+	return command
+}
+
+func (o *remoteOptions) addFlags(command *cobra.Command) {
+	command.Flags().StringVar(&o.lease, "lease", "livesched", "Name of livesched's Lease: the value of its flag --leader-election-name.")
+	command.Flags().StringVar(&o.url, "livesched-url", "", "URL of livesched's secure port, such as https://livesched.example:10259, instead of a forwarded port.")
+	command.Flags().StringVar(&o.ca, "livesched-ca", "", "File with the certificate authorities that verify --livesched-url. Default: those of the system.")
+}
+
+func (o *explainOptions) run(ctx context.Context, args []string) error {
+	name, err := podName(args)
+	if err != nil {
+		return err
+	}
+	if o.livesched.ca != "" && o.livesched.url == "" {
+		return errors.New("--livesched-ca: has no effect without --livesched-url")
+	}
+	if o.namespace == "" {
+		if o.namespace, _, err = o.flags.ToRawKubeConfigLoader().Namespace(); err != nil {
+			return err
+		}
+	}
+	text, err := o.ask(ctx, "podexplanations", name)
+	if err != nil {
+		return err
+	}
+	if o.output != "" {
+		return o.write(text)
+	}
+	var explanation v1alpha1.PodExplanation
+	if err := json.Unmarshal(text, &explanation); err != nil {
+		return fmt.Errorf("reading the answer of livesched: %w", err)
+	}
+	return printExplanation(o.Out, &explanation, time.Now())
+}
+
+// ask returns an object of the namespace as JSON, as livesched answers.
+func (o *explainOptions) ask(ctx context.Context, resource, name string) ([]byte, error) {
+	config, err := o.flags.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	timeout := config.Timeout
+	if timeout == 0 {
+		timeout = answerTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	livesched := &remote.Livesched{
+		Config: config, Namespace: o.liveschedNamespace, Lease: o.livesched.lease, URL: o.livesched.url, CAFile: o.livesched.ca,
+	}
+	return livesched.Get(ctx, resource, o.namespace, name)
+}
+
+// write prints an answer with all fields, also those that this plugin does not know.
+func (o *explainOptions) write(text []byte) error {
+	if o.output == formatYAML {
+		text, err := yaml.JSONToYAML(text)
+		if err != nil {
+			return fmt.Errorf("reading the answer of livesched: %w", err)
+		}
+		_, err = o.Out.Write(text)
+		return err
+	}
+	return writeAs(o.Out, formatJSON, json.RawMessage(text))
+}
+
+// podName returns the name in the arguments pod/NAME or pod NAME.
+func podName(args []string) (string, error) {
+	kind, name, found := strings.Cut(strings.Join(args, "/"), "/")
+	switch {
+	case !found:
+		return "", fmt.Errorf("explain what? Use `explain pod %s`", kind)
+	case kind != "pod" && kind != "pods" && kind != "po":
+		return "", fmt.Errorf("livesched explains pods, not %q", kind)
+	case name == "" || strings.Contains(name, "/"):
+		return "", fmt.Errorf("%q is not the name of a pod", name)
+	}
+	return name, nil
+}

@@ -1,0 +1,234 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/tools/clientcmd"
+	certutil "k8s.io/client-go/util/cert"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	liveschedapp "github.com/livesched/livesched/cmd/livesched/app"
+	"github.com/livesched/livesched/test/controlplane/process"
+	"github.com/livesched/livesched/test/objects"
+	"github.com/livesched/livesched/test/testcluster"
+)
+
+// system is the namespace of livesched.
+const system = "livesched-system"
+
+var _ = Describe("explain", func() {
+	var port int
+
+	// The roles and the ConfigMap exist as config/ has them.
+	BeforeEach(func(ctx context.Context) {
+		for _, name := range []string{"viewer_role.yaml", "client_role.yaml", "serving_certs.yaml"} {
+			text, err := os.ReadFile(filepath.Join(testcluster.Root(), "config", "rbac", name))
+			Expect(err).NotTo(HaveOccurred())
+			object := &unstructured.Unstructured{}
+			Expect(utilyaml.Unmarshal(text, &object.Object)).To(Succeed())
+			createForSpec(ctx, object)
+		}
+		var err error
+		port, err = process.FreePort()
+		Expect(err).NotTo(HaveOccurred())
+	})
+
+	// inAPod runs livesched as if it ran in a pod, with a port that a kubelet forwards.
+	inAPod := func(ctx context.Context) {
+		GinkgoHelper()
+		startKubelet(ctx, "livesched-node")
+		startLivesched(ctx, func(o *liveschedapp.Options) {
+			o.Secure.Port, o.LeaderElectionNamespace, o.RevisionNamespace = port, system, kept
+		})
+		runs := pod(hostName(), port)
+		createForSpec(ctx, runs)
+		runs.Status.Phase = corev1.PodRunning
+		Expect(k8s.Status().Update(ctx, runs)).To(Succeed())
+		createForSpec(ctx, &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "livesched"},
+			Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To(hostName() + "_2c1f7a8e")},
+		})
+	}
+
+	It("asks livesched through a forwarded port, with the credentials of the user", func(ctx context.Context) {
+		inAPod(ctx)
+		// livesched's pod takes 1 of 4 CPUs of its node; the others are reserved.
+		large := objects.Pod("default", "large", "mine", "4", "1Gi")
+		create(ctx, profile("mine"), large)
+		for _, name := range []string{"web-1", "web-2"} {
+			node := objects.Node(name, "2", "16Gi", map[string]string{"karpenter.sh/nodepool": "web"})
+			node.Spec.Taints = []corev1.Taint{{Key: "dedicated", Value: "web", Effect: corev1.TaintEffectNoSchedule}}
+			create(ctx, node)
+		}
+		user := newUser(ctx, "explains")
+
+		By("naming the rights that are missing, one after the other")
+		got := kubectlAs(ctx, user, "explain", "pod/large")
+		Expect(got.code).To(Equal(2))
+		Expect(got.errOut).To(And(
+			ContainSubstring(`cannot list resource "pods" in API group "" in the namespace "livesched-system"`),
+			ContainSubstring("the Role livesched-client in livesched-system permits it"),
+		))
+		finds := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "finds"}, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{"", "coordination.k8s.io"}, Resources: []string{"pods", "leases", "configmaps"}, Verbs: []string{"get", "list"}},
+		}}
+		createForSpec(ctx, finds)
+		bind(ctx, user, system, rbacv1.RoleRef{Kind: "Role", Name: finds.Name})
+		Eventually(func() string { return kubectlAs(ctx, user, "explain", "pod/large").errOut }).WithContext(ctx).Should(And(
+			ContainSubstring(`cannot get resource "pods/portforward" in API group "" in the namespace "livesched-system"`),
+			ContainSubstring("the Role livesched-client in livesched-system permits it"),
+		))
+		bind(ctx, user, system, rbacv1.RoleRef{Kind: "Role", Name: "livesched-client"})
+		Eventually(func() string { return kubectlAs(ctx, user, "explain", "pod/large").errOut }).WithContext(ctx).Should(
+			ContainSubstring(`cannot get resource "podexplanations" in API group "livesched.io" in the namespace "default"`))
+
+		By("explaining")
+		user = newUser(ctx, "views") // livesched keeps the refusal for ten seconds
+		bind(ctx, user, system, rbacv1.RoleRef{Kind: "Role", Name: "livesched-client"})
+		bind(ctx, user, "default", rbacv1.RoleRef{Kind: "ClusterRole", Name: "livesched-viewer"})
+		expectMay(ctx, user, "default", "livesched.io", "podexplanations")
+		expectMay(ctx, user, system, "", "configmaps")
+		explain := func(args ...string) outcome { return kubectlAs(ctx, user, append([]string{"explain"}, args...)...) }
+		Eventually(func() string {
+			got = explain("pod/large")
+			return got.out
+		}).WithContext(ctx).Should(ContainSubstring("Would help (verified): Free 1 cpu on one node."), func() string { return got.errOut })
+		Expect(got.code).To(BeZero())
+		Expect(got.out).To(And(HavePrefix("Pending"), Not(ContainSubstring("livesched-node")), ContainSubstring("; profile mine@")))
+		Expect(columns(got.out, "2")).To(Equal([]string{"2", "web", "TaintToleration", "UntoleratedTaint", "-"}))
+		Expect(columns(got.out, "1")).To(Equal([]string{"1", "-", "NodeResourcesFit", "InsufficientResource", "1", "cpu", "on", "1", "node"}))
+		GinkgoWriter.Println(got.out)
+		var explanation v1alpha1.PodExplanation
+		Expect(yaml.Unmarshal([]byte(explain("pod", "large", "-n", "default", "-o", "yaml").out), &explanation)).To(Succeed())
+		Expect(explanation.Kind).To(Equal("PodExplanation"))
+		Expect(explanation.Metadata.UID).To(Equal(large.UID))
+		Expect(explain("pod/nobody")).To(Equal(outcome{code: 2, errOut: "error: pods \"nobody\" not found\n"}))
+		Expect(explain("pod/large", "-n", system).errOut).To(ContainSubstring(`in the namespace "livesched-system"`))
+
+		By("not sending credentials to what is not livesched")
+		var published corev1.ConfigMap
+		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: system, Name: "livesched-serving-certs"}, &published)).To(Succeed())
+		published.Data = map[string]string{hostName(): selfSigned()}
+		Expect(k8s.Update(ctx, &published)).To(Succeed())
+		Expect(explain("pod/large").errOut).To(ContainSubstring("cannot be verified, so your credentials were not sent"))
+	})
+
+	It("says why it cannot reach livesched", func(ctx context.Context) {
+		got := kubectl(ctx, "explain", "pod/large")
+		Expect(got.errOut).To(ContainSubstring("no pod of livesched runs in namespace livesched-system (label app.kubernetes.io/name=livesched)"))
+		startKubelet(ctx, "livesched-node")
+		old := pod("livesched-old", port)
+		createForSpec(ctx, old)
+		old.Status.Phase = corev1.PodRunning
+		Expect(k8s.Status().Update(ctx, old)).To(Succeed())
+		got = kubectl(ctx, "explain", "pod/large")
+		Expect(got.errOut).To(And(ContainSubstring("livesched-old cannot be verified"), ContainSubstring("no certificate is published")))
+		var published corev1.ConfigMap
+		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: system, Name: "livesched-serving-certs"}, &published)).To(Succeed())
+		published.Data = map[string]string{"livesched-old": selfSigned()}
+		Expect(k8s.Update(ctx, &published)).To(Succeed())
+		got = kubectl(ctx, "explain", "pod/large")
+		Expect(got.errOut).To(And(ContainSubstring("livesched-old cannot be reached"), ContainSubstring("connection refused")))
+		Expect(k8s.Delete(ctx, &published)).To(Succeed())
+		got = kubectl(ctx, "explain", "pod/large")
+		Expect(got.errOut).To(ContainSubstring("there is no ConfigMap livesched-system/livesched-serving-certs: apply config/rbac of this version"))
+	})
+})
+
+// hostName returns the host name of this machine, which livesched takes for the name of its pod.
+func hostName() string {
+	GinkgoHelper()
+	host, err := os.Hostname()
+	Expect(err).NotTo(HaveOccurred())
+	return host
+}
+
+// pod returns a pod of livesched.
+func pod(name string, port int) *corev1.Pod {
+	p := objects.Pod(system, name, "", "1", "1Gi")
+	p.Labels = map[string]string{"app.kubernetes.io/name": "livesched"}
+	p.Spec.NodeName = "livesched-node"
+	p.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "https-metrics", ContainerPort: int32(port)}}
+	return p
+}
+
+// createForSpec creates an object until the end of the spec.
+func createForSpec(ctx context.Context, object client.Object) {
+	GinkgoHelper()
+	create(ctx, object)
+	DeferCleanup(func(ctx context.Context) {
+		Expect(client.IgnoreNotFound(k8s.Delete(ctx, object, client.GracePeriodSeconds(0)))).To(Succeed())
+	})
+}
+
+// newUser creates a service account until the end of the spec.
+func newUser(ctx context.Context, name string) *corev1.ServiceAccount {
+	GinkgoHelper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: name}}
+	createForSpec(ctx, account)
+	return account
+}
+
+// bind gives a user a role in a namespace until the end of the spec.
+func bind(ctx context.Context, user *corev1.ServiceAccount, namespace string, role rbacv1.RoleRef) {
+	GinkgoHelper()
+	role.APIGroup = rbacv1.GroupName
+	createForSpec(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "test-"}, RoleRef: role,
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: user.Namespace, Name: user.Name}},
+	})
+}
+
+// expectMay waits until the API server permits a user to get a resource.
+func expectMay(ctx context.Context, user *corev1.ServiceAccount, namespace, group, resource string) {
+	GinkgoHelper()
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User:               "system:serviceaccount:" + user.Namespace + ":" + user.Name,
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "get", Group: group, Resource: resource, Name: "livesched-serving-certs"},
+	}}
+	Eventually(func(g Gomega) {
+		g.Expect(k8s.Create(ctx, review)).To(Succeed())
+		g.Expect(review.Status.Allowed).To(BeTrue())
+	}).WithContext(ctx).Should(Succeed())
+}
+
+// selfSigned returns a certificate that no livesched serves.
+func selfSigned() string {
+	GinkgoHelper()
+	certificate, _, err := certutil.GenerateSelfSignedCertKey("another", nil, nil)
+	Expect(err).NotTo(HaveOccurred())
+	return string(certificate)
+}
+
+// kubectlAs is kubectl with a token of a user.
+func kubectlAs(ctx context.Context, user *corev1.ServiceAccount, args ...string) outcome {
+	GinkgoHelper()
+	request := &authenticationv1.TokenRequest{}
+	Expect(k8s.SubResource("token").Create(ctx, user, request)).To(Succeed())
+	config, err := clientcmd.LoadFromFile(cluster.Kubeconfig())
+	Expect(err).NotTo(HaveOccurred())
+	for _, auth := range config.AuthInfos {
+		auth.Token = request.Status.Token
+	}
+	text, err := clientcmd.Write(*config)
+	Expect(err).NotTo(HaveOccurred())
+	return kubectl(ctx, append(args, "--kubeconfig", file(string(text)))...)
+}

@@ -1,0 +1,37 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler"
+)
+
+// explainer explains pods of this replica's informers by their names.
+type explainer struct{ sched *scheduler.Scheduler }
+
+// Explain implements apiserving.Explainer.
+func (e explainer) Explain(ctx context.Context, namespace, name string) (*v1alpha1.PodExplanation, error) {
+	select {
+	case <-e.sched.Ready():
+	default:
+		return nil, apierrors.NewServiceUnavailable("this replica has not read the cluster yet")
+	}
+	pod, err := e.sched.Pods().Pods(namespace).Get(name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, apierrors.NewNotFound(corev1.Resource("pods"), name)
+	case err != nil:
+		return nil, err
+	case pod.Spec.NodeName != "":
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("pod %q is on a node: livesched explains pending pods", name))
+	}
+	return e.sched.ExplainPending(ctx, pod)
+}

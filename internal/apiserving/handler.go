@@ -1,0 +1,148 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package apiserving answers questions about livesched's decisions on the secure port. The answers
+// are objects of livesched.io that nobody stores: the API server does not know their resources, but
+// it authorizes requests for them.
+//
+//	GET /apis/livesched.io/v1alpha1/namespaces/NAMESPACE/podexplanations/NAME
+//	  -> guard of internal/secureserving: 401, 403
+//	  -> too many at the same time?       429
+//	  -> Explainer, with a deadline:      404, 503, 504
+//	  -> names of nodes, for those alone who may list nodes
+package apiserving
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/klog/v2"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/secureserving"
+)
+
+// Path is the prefix of the paths that the Handler serves.
+var Path = "/apis/" + v1alpha1.GroupVersion.String() + "/"
+
+// PodExplanations is the resource of explanations. An explanation has the name and namespace of
+// its pod.
+const PodExplanations = "podexplanations"
+
+const (
+	// maxExplanations limits the explanations that are made at the same time: they take CPUs from
+	// the scheduler. A caller beyond the limit tries again a little later.
+	maxExplanations = 2
+	// explainTimeout limits the time for one explanation.
+	explainTimeout = 10 * time.Second
+	// retryAfter is how many seconds a caller should wait that was refused because of the load.
+	retryAfter = 1
+)
+
+// Explainer explains decisions. Any goroutine may call it.
+type Explainer interface {
+	// Explain explains why a pod is pending, or where it is. If there is no such pod, or if this
+	// replica cannot answer yet, the error is an apierrors.APIStatus.
+	Explain(ctx context.Context, namespace, name string) (*v1alpha1.PodExplanation, error)
+}
+
+// Authorizer says what else the user of a request may do; secureserving.Guard is one.
+type Authorizer interface {
+	Allows(ctx context.Context, what authorizer.AttributesRecord) (bool, error)
+}
+
+// Handler serves the resources. Any goroutine may call it, and its fields do not change.
+type Handler struct {
+	explainer  Explainer
+	authorizer Authorizer
+	// explaining holds one item for each explanation that is being made.
+	explaining chan struct{}
+}
+
+// NewHandler returns a Handler. Only requests that secureserving.Guard let through may reach it.
+func NewHandler(explainer Explainer, authorizer Authorizer) *Handler {
+	return &Handler{explainer: explainer, authorizer: authorizer, explaining: make(chan struct{}, maxExplanations)}
+}
+
+// ServeHTTP implements http.Handler. What it answers is what was authorized: it does not read the
+// path again.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	object, err := h.answer(r)
+	if err == nil {
+		secureserving.WriteObject(w, object)
+		return
+	}
+	secureserving.WriteError(w, statusOf(r, err))
+}
+
+func (h *Handler) answer(r *http.Request) (any, error) {
+	info, ok := request.RequestInfoFrom(r.Context())
+	if !ok {
+		return nil, errors.New("the request has not been authorized")
+	}
+	resource := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
+	switch {
+	case !info.IsResourceRequest, info.APIGroup != v1alpha1.GroupVersion.Group, info.APIVersion != v1alpha1.GroupVersion.Version,
+		info.Resource != PodExplanations, len(info.Parts) > 2, info.Namespace == "":
+		return nil, notServed
+	case info.Verb != "get":
+		return nil, apierrors.NewMethodNotSupported(resource, info.Verb)
+	case r.Header.Get("Impersonate-User") != "":
+		return nil, apierrors.NewBadRequest("livesched does not support impersonation: it answers whoever sends the request")
+	case r.ContentLength != 0:
+		return nil, apierrors.NewRequestEntityTooLargeError("a GET request has no body")
+	}
+	return h.explain(r.Context(), info.Namespace, info.Name)
+}
+
+// explain returns an explanation that the user of the request may read.
+func (h *Handler) explain(ctx context.Context, namespace, name string) (*v1alpha1.PodExplanation, error) {
+	select {
+	case h.explaining <- struct{}{}:
+		defer func() { <-h.explaining }()
+	default:
+		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("%d explanations are being made", maxExplanations), retryAfter)
+	}
+	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
+	defer cancel()
+	seesNodes, err := h.authorizer.Allows(ctx, authorizer.AttributesRecord{
+		ResourceRequest: true, Verb: "list", APIVersion: "v1", Resource: "nodes",
+	})
+	if err != nil {
+		return nil, err
+	}
+	explanation, err := h.explainer.Explain(ctx, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	if !seesNodes {
+		explanation = withoutNodeNames(explanation)
+	}
+	return explanation, nil
+}
+
+// notServed is the error of a resource that livesched does not have.
+var notServed = apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "", 0, false)
+
+// statusOf returns the Status for an error, and logs an error that nobody expects.
+func statusOf(r *http.Request, err error) *apierrors.StatusError {
+	var status *apierrors.StatusError
+	switch {
+	case errors.As(err, &status):
+		return status
+	case errors.Is(err, context.DeadlineExceeded):
+		return apierrors.NewTimeoutError(fmt.Sprintf("livesched did not answer within %v", explainTimeout), 0)
+	case r.Context().Err() != nil:
+		return apierrors.NewTimeoutError("the caller has gone", 0)
+	default:
+		klog.FromContext(r.Context()).Error(err, "Could not answer a request", "path", r.URL.Path)
+		return apierrors.NewInternalError(err)
+	}
+}

@@ -1,0 +1,239 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserving
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+)
+
+// explainer is an Explainer that is a function.
+type explainer func(ctx context.Context, namespace, name string) (*v1alpha1.PodExplanation, error)
+
+func (f explainer) Explain(ctx context.Context, namespace, name string) (*v1alpha1.PodExplanation, error) {
+	return f(ctx, namespace, name)
+}
+
+// mayList is an Authorizer whose users may list nodes, or may not, or that fails.
+type mayList struct {
+	nodes bool
+	err   error
+}
+
+func (m mayList) Allows(_ context.Context, what authorizer.AttributesRecord) (bool, error) {
+	if what.Verb != "list" || what.Resource != "nodes" || what.APIGroup != "" || what.Namespace != "" || !what.ResourceRequest {
+		return false, fmt.Errorf("asked for %+v", what)
+	}
+	return m.nodes, m.err
+}
+
+const path = "/apis/livesched.io/v1alpha1/namespaces/ml/podexplanations/train-7"
+
+// send sends a request as the guard lets it through.
+func send(h *Handler, r *http.Request) *httptest.ResponseRecorder {
+	info, err := (&request.RequestInfoFactory{APIPrefixes: sets.NewString("apis")}).NewRequestInfo(r)
+	if err != nil {
+		panic(err)
+	}
+	answer := httptest.NewRecorder()
+	h.ServeHTTP(answer, r.WithContext(request.WithRequestInfo(r.Context(), info)))
+	return answer
+}
+
+func get(h *Handler, path string) *httptest.ResponseRecorder {
+	return send(h, httptest.NewRequest(http.MethodGet, path, nil))
+}
+
+func statusIn(t *testing.T, answer *httptest.ResponseRecorder) metav1.Status {
+	t.Helper()
+	var s metav1.Status
+	if err := json.Unmarshal(answer.Body.Bytes(), &s); err != nil || s.Kind != "Status" || int(s.Code) != answer.Code {
+		t.Errorf("not a Status: %d %s", answer.Code, answer.Body)
+	}
+	return s
+}
+
+func TestAnExplanationIsAnObject(t *testing.T) {
+	h := NewHandler(explainer(func(_ context.Context, namespace, name string) (*v1alpha1.PodExplanation, error) {
+		e := &v1alpha1.PodExplanation{Verdict: v1alpha1.VerdictNeverFits}
+		e.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "PodExplanation"}
+		e.Metadata.Namespace, e.Metadata.Name = namespace, name
+		return e, nil
+	}), mayList{nodes: true})
+	answer := get(h, path)
+	var got v1alpha1.PodExplanation
+	if err := json.Unmarshal(answer.Body.Bytes(), &got); err != nil || answer.Code != http.StatusOK || answer.Header().Get("Content-Type") != "application/json" {
+		t.Fatalf("got %d, %v, %s", answer.Code, err, answer.Body)
+	}
+	if got.Kind != "PodExplanation" || got.Metadata.Namespace != "ml" || got.Metadata.Name != "train-7" || got.Verdict != v1alpha1.VerdictNeverFits {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestErrorsAreStatuses(t *testing.T) {
+	notReady := apierrors.NewServiceUnavailable("not ready")
+	for _, test := range []struct {
+		name, method, path, body string
+		err                      error
+		lists                    mayList
+		want                     metav1.StatusReason
+		message                  string
+	}{
+		{name: "no such pod", err: apierrors.NewNotFound(corev1.Resource("pods"), "train-7"), want: metav1.StatusReasonNotFound, message: `pods "train-7" not found`},
+		{name: "not ready", err: fmt.Errorf("explaining: %w", notReady), want: metav1.StatusReasonServiceUnavailable, message: "not ready"},
+		{name: "too late", err: context.DeadlineExceeded, want: metav1.StatusReasonTimeout, message: "did not answer within 10s"},
+		{name: "a bug", err: errors.New("a bug"), want: metav1.StatusReasonInternalError, message: "a bug"},
+		{name: "no answer of the API server", lists: mayList{err: errors.New("refused")}, want: metav1.StatusReasonInternalError, message: "refused"},
+		{name: "another verb", method: http.MethodDelete, want: metav1.StatusReasonMethodNotAllowed},
+		{name: "a list", path: "/apis/livesched.io/v1alpha1/namespaces/ml/podexplanations", want: metav1.StatusReasonMethodNotAllowed},
+		{name: "a body", body: "body", want: metav1.StatusReasonRequestEntityTooLarge},
+		{name: "another resource", path: "/apis/livesched.io/v1alpha1/namespaces/ml/simulations/a", want: metav1.StatusReasonNotFound},
+		{name: "a subresource", path: path + "/status", want: metav1.StatusReasonNotFound},
+		{name: "no namespace", path: "/apis/livesched.io/v1alpha1/podexplanations/a", want: metav1.StatusReasonNotFound},
+		{name: "another version", path: "/apis/livesched.io/v2/namespaces/ml/podexplanations/a", want: metav1.StatusReasonNotFound},
+		{name: "another group", path: "/apis/example.com/v1alpha1/namespaces/ml/podexplanations/a", want: metav1.StatusReasonNotFound},
+		{name: "no resource", path: "/apis/livesched.io/v1alpha1", want: metav1.StatusReasonNotFound},
+	} {
+		h := NewHandler(explainer(func(context.Context, string, string) (*v1alpha1.PodExplanation, error) {
+			if test.err == nil {
+				t.Errorf("%s: the explainer is asked", test.name)
+			}
+			return nil, test.err
+		}), test.lists)
+		if test.method == "" {
+			test.method = http.MethodGet
+		}
+		if test.path == "" {
+			test.path = path
+		}
+		answer := send(h, httptest.NewRequest(test.method, test.path, strings.NewReader(test.body)))
+		if got := statusIn(t, answer); got.Reason != test.want || !strings.Contains(got.Message, test.message) {
+			t.Errorf("%s: got %+v", test.name, got)
+		}
+	}
+	impersonating := httptest.NewRequest(http.MethodGet, path, nil)
+	impersonating.Header.Set("Impersonate-User", "somebody")
+	if got := statusIn(t, send(NewHandler(nil, nil), impersonating)); got.Reason != metav1.StatusReasonBadRequest {
+		t.Errorf("impersonation: got %+v", got)
+	}
+	answer := httptest.NewRecorder()
+	NewHandler(nil, nil).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
+	if answer.Code != http.StatusInternalServerError {
+		t.Errorf("a request that passed no guard: got %d", answer.Code)
+	}
+}
+
+func TestExplanationsAtTheSameTimeAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		proceed := make(chan struct{})
+		h := NewHandler(explainer(func(context.Context, string, string) (*v1alpha1.PodExplanation, error) {
+			<-proceed
+			return &v1alpha1.PodExplanation{}, nil
+		}), mayList{nodes: true})
+		answers := make(chan int, maxExplanations)
+		for range maxExplanations {
+			go func() { answers <- get(h, path).Code }()
+		}
+		synctest.Wait()
+		refused := get(h, path)
+		if got := statusIn(t, refused); got.Reason != metav1.StatusReasonTooManyRequests || refused.Header().Get("Retry-After") != "1" {
+			t.Errorf("got %+v, %v", got, refused.Header())
+		}
+		close(proceed)
+		for range maxExplanations {
+			if code := <-answers; code != http.StatusOK {
+				t.Errorf("got %d", code)
+			}
+		}
+		if code := get(h, path).Code; code != http.StatusOK {
+			t.Errorf("afterwards: got %d", code)
+		}
+	})
+}
+
+func TestAnExplanationHasADeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := NewHandler(explainer(func(ctx context.Context, _, _ string) (*v1alpha1.PodExplanation, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}), mayList{nodes: true})
+		if got := statusIn(t, get(h, path)); got.Reason != metav1.StatusReasonTimeout {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
+// fill sets every string of an object to a name of a node, every number to 1, and gives every slice
+// and map an element.
+func fill(v reflect.Value, name string) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), name)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Field(i).CanSet() {
+				fill(v.Field(i), name)
+			}
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0), name)
+	case reflect.String:
+		v.SetString(name)
+	}
+}
+
+func TestOnlyWhoMayListNodesSeesTheirNames(t *testing.T) {
+	const secret = "secret-node"
+	e := &v1alpha1.PodExplanation{Pending: &v1alpha1.PendingExplanation{}, Bound: &v1alpha1.BoundExplanation{}}
+	fill(reflect.ValueOf(&e.Pending.Groups).Elem(), secret)
+	fill(reflect.ValueOf(&e.Pending.Suggestions).Elem(), secret)
+	fill(reflect.ValueOf(&e.Bound.Top).Elem(), secret)
+	// What does not name nodes.
+	group := &e.Pending.Groups[0]
+	group.Pool = "a100"
+	refusal := &group.Refusals[0]
+	refusal.Plugin, refusal.Reason, refusal.Messages = "NodeResourcesFit", "InsufficientResource", []string{"Insufficient cpu", "not secret-node"}
+	refusal.ShortBy[0].Resource = "cpu"
+	e.Pending.Suggestions[0].Type = v1alpha1.SuggestionFree
+	e.Pending.NominatedNode, e.Bound.Node = "own", "own"
+	e.Message = "the pod fits on secret-node."
+	e.Pending.Suggestions[0].Description = "free 1 cpu on secret-node secret-node or secret-nodes"
+	h := func(lists bool) string {
+		return get(NewHandler(explainer(func(context.Context, string, string) (*v1alpha1.PodExplanation, error) { return e, nil }), mayList{nodes: lists}), path).Body.String()
+	}
+	shown, hidden := h(true), h(false)
+	if !strings.Contains(shown, secret) || strings.Count(shown, secret) < 6 {
+		t.Errorf("who may list nodes does not see them: %s", shown)
+	}
+	if strings.Contains(strings.ReplaceAll(hidden, "secret-nodes", ""), secret) {
+		t.Errorf("the name of a node is shown: %s", hidden)
+	}
+	for _, kept := range []string{`"own"`, "a100", "Insufficient cpu", "not (a node)", "free 1 cpu on (a node) (a node) or secret-nodes", "the pod fits on (a node)."} {
+		if !strings.Contains(hidden, kept) {
+			t.Errorf("%q is gone: %s", kept, hidden)
+		}
+	}
+	if e.Pending.Groups[0].Example != secret {
+		t.Error("the explainer's object is changed")
+	}
+}
