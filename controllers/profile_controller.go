@@ -125,6 +125,7 @@ func New(cfg Config) *ProfileReconciler {
 	r.wanted = profile.NewSupervisor(lifetime, cfg.StartBuild, cfg.Clock, r.requestPass)
 	r.standIns = profile.NewSupervisor(lifetime, cfg.StartBuild, cfg.Clock, r.requestPass)
 	r.reporter = newReporter(cfg)
+	r.memory.lifetime = lifetime
 	r.secrets = secretWatches{client: cfg.Kubernetes, lifetime: lifetime, changed: r.requestPass}
 	r.kubeScheduler = kubeSchedulerWatch{client: cfg.Kubernetes, own: cfg.OwnLease, lifetime: lifetime, changed: r.requestPass}
 	r.requestPass() // a cluster without a single profile is settled, too

@@ -5,6 +5,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -20,7 +21,13 @@ const (
 	// recallPatience is how long to try to read the stored revisions before profiles run without
 	// them: scheduling with the current specs is better than not scheduling.
 	recallPatience = 10 * time.Second
+	// readTimeout bounds one read, so that a read that hangs is followed by another one. It is
+	// longer than the minute that the API server grants a request.
+	readTimeout = 70 * time.Second
 )
+
+// errReading is why there are no stored revisions while a read of them takes long.
+var errReading = errors.New("the API server has not answered yet")
 
 // memory holds the state of reading the stored revisions. Every replica reads them before it
 // resolves anything, and again when it becomes the leader, since the last leader may have run specs
@@ -30,9 +37,13 @@ type memory struct {
 	// leader. From then on, the index of Archive equals the stored revisions, apart from changes
 	// that others make.
 	recalled, leading bool
-	// failed is the error of the last attempt to read them. since is when the failures began.
+	// failed is why they could not be read at the last attempt. since is when the first attempt
+	// began, zero if they were read.
 	failed error
 	since  time.Time
+	// reading is the read under way, nil if there is none. lifetime ends it.
+	reading  *revisionsRead
+	lifetime context.Context
 	// retries times the retries of reading.
 	retries retries
 }
@@ -44,19 +55,17 @@ func (r *ProfileReconciler) recall(ctx context.Context, p *pass) error {
 	if m.recalled && (m.leading || !p.leading) {
 		return nil
 	}
-	if err := r.Archive.Load(ctx); err != nil {
-		now := r.Clock.Now()
-		if m.failed == nil {
-			m.since = now
+	if err := r.readRevisions(ctx, p.leading); err != nil {
+		if m.failed == nil || !errors.Is(err, errReading) { // the last error says more
+			m.failed = err
 		}
-		m.failed = err
-		if !apierrors.IsForbidden(err) && now.Sub(m.since) < recallPatience {
+		if !apierrors.IsForbidden(err) && r.Clock.Since(m.since) < recallPatience {
 			return err
 		}
 		log.FromContext(ctx).Error(err, "The stored revisions cannot be read; continuing without them")
 		return nil
 	}
-	m.recalled, m.leading, m.failed = true, p.leading, nil
+	m.recalled, m.leading, m.failed, m.since = true, p.leading, nil, time.Time{}
 	good := config.LastGood{Profiles: map[string][]config.GoodProfile{}, Policies: map[string][]config.GoodPolicy{}}
 	for i := range p.objects.profiles {
 		object := &p.objects.profiles[i]
@@ -68,6 +77,57 @@ func (r *ProfileReconciler) recall(ctx context.Context, p *pass) error {
 	}
 	r.last.good = good
 	return nil
+}
+
+// revisionsRead is one read of the stored revisions. Its goroutine sets err and then closes done.
+// The reporter stores nothing meanwhile: no report follows before the read has ended well, but for
+// those that say that the revisions cannot be read.
+type revisionsRead struct {
+	leading bool // whether it began when this replica led
+	done    chan struct{}
+	err     error
+}
+
+// readRevisions reads the stored revisions. It does not wait for a read that hangs, beyond the
+// patience that all attempts share: a later call returns what it came to.
+func (r *ProfileReconciler) readRevisions(ctx context.Context, leading bool) error {
+	m := &r.memory
+	if m.since.IsZero() {
+		m.since = r.Clock.Now()
+	}
+	if m.reading == nil {
+		m.reading = r.startRead(log.IntoContext(m.lifetime, log.FromContext(ctx)), leading)
+	}
+	patience := time.NewTimer(recallPatience - r.Clock.Since(m.since))
+	defer patience.Stop()
+	read := m.reading
+	select {
+	case <-read.done:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-patience.C:
+		select {
+		case <-read.done: // both were
+		default:
+			return errReading
+		}
+	}
+	m.reading = nil
+	if leading && !read.leading { // the last leader may have stored more
+		return r.readRevisions(ctx, leading)
+	}
+	return read.err
+}
+
+func (r *ProfileReconciler) startRead(ctx context.Context, leading bool) *revisionsRead {
+	read := &revisionsRead{leading: leading, done: make(chan struct{})}
+	go func() {
+		ctx, cancel := context.WithTimeout(ctx, readTimeout)
+		defer cancel()
+		read.err = r.Archive.Load(ctx)
+		close(read.done)
+	}()
+	return read
 }
 
 // goodProfiles returns the stored revisions of a profile, the latest first. The specs that this

@@ -4,12 +4,22 @@
 package controllers
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/history"
@@ -110,6 +120,84 @@ func TestStoredPoliciesHaveTheSecretsThatTheReplicaHolds(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+}
+
+func TestAReadOfTheRevisionsThatHangsHoldsNothingUpForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		released := make(chan struct{})
+		scheme := runtime.NewScheme()
+		if err := appsv1.AddToScheme(scheme); err != nil {
+			t.Fatal(err)
+		}
+		archive := &history.Archive{Namespace: "n", Client: fakeclient.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+				select {
+				case <-released:
+					return c.List(ctx, list, options...)
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			},
+		}).Build()}
+		lifetime, end := context.WithCancel(logr.NewContext(t.Context(), logr.Discard()))
+		defer end()
+		r := &ProfileReconciler{Config: Config{Archive: archive, Clock: clock.RealClock{}}, memory: memory{lifetime: lifetime}}
+		took := func(p *pass) (time.Duration, error) {
+			start := time.Now()
+			err := r.recall(lifetime, p)
+			return time.Since(start), err
+		}
+		for i, want := range []time.Duration{recallPatience, 0} {
+			if wait, err := took(&pass{}); err != nil || wait != want || r.memory.recalled || !errors.Is(r.memory.failed, errReading) {
+				t.Errorf("pass %d: waited for %v, %v; recalled: %v, failed: %v", i, wait, err, r.memory.recalled, r.memory.failed)
+			}
+		}
+		time.Sleep(2 * readTimeout) // the bubble's clock: reads end, and the next pass begins another one
+		for range 2 {
+			if wait, err := took(&pass{}); err != nil || wait != 0 || !errors.Is(r.memory.failed, context.DeadlineExceeded) {
+				t.Errorf("waited for %v, %v; failed: %v", wait, err, r.memory.failed)
+			}
+		}
+
+		close(released)
+		synctest.Wait()
+		if wait, err := took(&pass{}); err != nil || wait != 0 || !r.memory.recalled || r.memory.leading || r.memory.failed != nil {
+			t.Errorf("after the answer: waited for %v, %v; recalled: %v, failed: %v", wait, err, r.memory.recalled, r.memory.failed)
+		}
+		if wait, err := took(&pass{leading: true}); err != nil || wait != 0 || !r.memory.leading {
+			t.Errorf("as the leader: waited for %v, %v", wait, err)
+		}
+	})
+}
+
+func TestALeaderReadsTheRevisionsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lists := make(chan chan error, 2)
+		archive := &history.Archive{Namespace: "n", Client: fakeclient.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+			List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+				answer := make(chan error)
+				lists <- answer
+				return <-answer
+			},
+		}).Build()}
+		ctx := logr.NewContext(t.Context(), logr.Discard())
+		r := &ProfileReconciler{Config: Config{Archive: archive, Clock: clock.RealClock{}}, memory: memory{lifetime: ctx}}
+		if err := r.recall(ctx, &pass{}); err != nil || r.memory.recalled {
+			t.Fatalf("recalled: %v, %v", r.memory.recalled, err)
+		}
+		(<-lists) <- nil // the read that began as a follower
+		synctest.Wait()
+		for range 2 {
+			if err := r.recall(ctx, &pass{leading: true}); err != nil || r.memory.recalled {
+				t.Fatalf("recalled: %v, %v", r.memory.recalled, err)
+			}
+		}
+		(<-lists) <- nil
+		synctest.Wait()
+		if err := r.recall(ctx, &pass{leading: true}); err != nil || !r.memory.leading {
+			t.Errorf("recalled: %v, %v", r.memory.recalled, err)
+		}
+	})
 }
 
 func TestRetriesBecomeLessAndLessFrequent(t *testing.T) {
