@@ -23,8 +23,8 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
-// firstLook is how long a reconcile waits for the first read of a Secret. After that, the Secret
-// counts as unreadable until it is read.
+// firstLook is how long a reconcile waits for the first read of a Secret. After that, profiles run
+// without those that need the Secret, until it is read.
 const firstLook = 5 * time.Second
 
 var errNoAnswer = errors.New("the API server has not answered yet")
@@ -136,6 +136,16 @@ func onlyTLS(object any) (any, error) {
 	return kept, nil
 }
 
+// refused reports whether reading the Secret was refused.
+func (s *secretWatch) refused() bool {
+	select {
+	case <-s.heard:
+		return true
+	default:
+		return false
+	}
+}
+
 // read returns the last known state of the Secret, and whether it exists.
 func (s *secretWatch) read(ctx context.Context) (secret config.Secret, exists bool) {
 	ctx, cancel := context.WithDeadline(ctx, s.deadline)
@@ -149,7 +159,10 @@ func (s *secretWatch) read(ctx context.Context) (secret config.Secret, exists bo
 		if last := s.lastErr.Load(); last != nil {
 			why = *last
 		}
-		return config.UnreadableSecret(why), true
+		if s.refused() {
+			return config.UnreadableSecret(why), true
+		}
+		return config.UnansweredSecret(why), true
 	}
 	object, exists, err := s.informer.GetStore().GetByKey(s.name.String())
 	if err != nil {

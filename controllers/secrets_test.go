@@ -154,7 +154,7 @@ func TestReadsOfSecretsAreBounded(t *testing.T) {
 	w, _ := watching(t, client)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // the same as after the deadline
-	if got := w.read(ctx, sets.New(someSecret))[someSecret]; !got.Equal(config.UnreadableSecret(errNoAnswer)) {
+	if got := w.read(ctx, sets.New(someSecret))[someSecret]; !got.Equal(config.UnansweredSecret(errNoAnswer)) {
 		t.Errorf("got %v", got)
 	}
 }

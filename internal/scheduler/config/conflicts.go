@@ -68,11 +68,15 @@ func (r *resolver) resolveProfileObject(object *v1alpha1.SchedulerProfile) *cand
 }
 
 // lastGood returns the latest last good profile of an object that still resolves, nil if there is
-// none. It modifies nothing.
+// none, or if the API server has not answered yet about a Secret of a later one: pods wait rather
+// than follow a spec that was replaced. It modifies nothing.
 func (r *resolver) lastGood(object *v1alpha1.SchedulerProfile) *Profile {
 	for _, good := range r.out.remembered.Profiles[object.Name] {
 		if profile := r.resolveGood(object.Name, good); profile != nil {
 			return profile
+		}
+		if good.Policy != nil && anyUnanswered(good.Policy.pinned(r.input.Secrets).Secrets) {
+			return nil
 		}
 	}
 	return nil

@@ -250,6 +250,9 @@ func (r *resolver) resolvePolicyObject(object *v1alpha1.SchedulingPolicy) {
 			last[i] = good
 			return
 		}
+		if anyUnanswered(good.Secrets) {
+			return
+		}
 	}
 }
 

@@ -4,6 +4,7 @@
 package config_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"sigs.k8s.io/yaml"
 
@@ -223,6 +225,44 @@ func TestLastGood(t *testing.T) {
 		}
 		if got := second.LastGood(running(second)).Policies["default"]; len(got) != 3 {
 			t.Errorf("remembered %+v", got)
+		}
+	})
+	t.Run("no older one runs while the API server has not answered about a Secret of the latest", func(t *testing.T) {
+		named := types.NamespacedName{Namespace: "tls", Name: "tls"}
+		good := func(generation int64, text string) config.GoodPolicy {
+			object := parseText(t, policyText("default", text)).Policies[0]
+			return config.GoodPolicy{Name: "default", UID: object.UID, Generation: generation, Spec: object.Spec}
+		}
+		const extended = `parallelism: 8, extenders: [{urlPrefix: "https://a", tlsConfig: {secretRef: {namespace: tls, name: tls}}}]`
+		latest, older := good(8, extended), good(7, `parallelism: 7`)
+		profile := func(generation int64, policy config.GoodPolicy) config.GoodProfile {
+			return config.GoodProfile{UID: lastGood.Profiles["p"][0].UID, Generation: generation, Spec: lastGood.Profiles["p"][0].Spec, Policy: &policy}
+		}
+		for _, present := range []string{extended, `parallelism: 0`} {
+			for _, test := range []struct {
+				secret config.Secret
+				want   int64
+			}{{config.UnansweredSecret(errors.New("not yet")), 0}, {config.UnreadableSecret(errors.New("forbidden")), 7}} {
+				in := parseText(t, policyText("default", present), profileText("p", `percentageOfNodesToScore: 101`))
+				in.Policies[0].Generation, in.Profiles[0].Generation = 9, 3
+				in.Secrets = map[types.NamespacedName]config.Secret{named: test.secret}
+				in.LastGood = config.LastGood{
+					Policies: map[string][]config.GoodPolicy{"default": {latest, older}},
+					Profiles: map[string][]config.GoodProfile{"p": {profile(2, latest), profile(1, older)}},
+				}
+				var got int64
+				resolution := config.Resolve(in)
+				if p := resolution.Profiles["p"]; p != nil {
+					got = p.PolicyGeneration
+				}
+				if kept := resolution.PolicyResults["default"].KeptLastGood; got != test.want || kept != (test.want != 0) {
+					t.Errorf("present is %s: runs with generation %d, want %d; the policy kept one: %v", present, got, test.want, kept)
+				}
+				in.Profiles = parseText(t, profileText("p", ``)).Profiles
+				if got := config.Resolve(in).Profiles["p"] != nil; got != (test.want != 0) {
+					t.Errorf("present is %s: a valid profile runs: %v", present, got)
+				}
+			}
 		}
 	})
 	t.Run("the last good spec is the fallback if the current spec cannot be built", func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/livesched/livesched/api/v1alpha1"
@@ -35,6 +36,8 @@ type Secret struct {
 	// policy is the name of the policy that may use the Secret.
 	policy     string
 	unreadable string
+	// unanswered means that it may still be read: the API server has not answered.
+	unanswered bool
 	// assumed means that the Secret was not read and is assumed to be valid.
 	assumed bool
 }
@@ -53,6 +56,20 @@ func NewSecret(secret *corev1.Secret) Secret {
 
 // UnreadableSecret returns a Secret that could not be read.
 func UnreadableSecret(why error) Secret { return Secret{unreadable: why.Error()} }
+
+// UnansweredSecret returns a Secret that could not be read so far, as the API server does not
+// answer. While a spec waits for it, no older spec runs in its place.
+func UnansweredSecret(why error) Secret { return Secret{unreadable: why.Error(), unanswered: true} }
+
+// anyUnanswered reports whether one of the Secrets may still be read.
+func anyUnanswered(secrets map[types.NamespacedName]Secret) bool {
+	for _, secret := range secrets {
+		if secret.unanswered {
+			return true
+		}
+	}
+	return false
+}
 
 // RootCAs returns the trusted certificates. nil means those that the system trusts.
 func (s *Secret) RootCAs() *x509.CertPool {
@@ -147,7 +164,7 @@ func (s *Secret) fingerprint() string {
 
 // Equal reports whether two Secrets have the same content, for the same policy.
 func (s Secret) Equal(other Secret) bool {
-	return s.unreadable == other.unreadable && s.policy == other.policy && bytes.Equal(s.ca, other.ca) && bytes.Equal(s.cert, other.cert) && bytes.Equal(s.key, other.key)
+	return s.unreadable == other.unreadable && s.unanswered == other.unanswered && s.policy == other.policy && bytes.Equal(s.ca, other.ca) && bytes.Equal(s.cert, other.cert) && bytes.Equal(s.key, other.key)
 }
 
 // MarshalJSON writes the fingerprint, which is part of revisions.
