@@ -140,10 +140,11 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	broadcaster := newBroadcaster(eventClient)
 	reconciler := controllers.New(controllers.Config{
 		Client:     mgr.GetClient(),
 		Kubernetes: kube,
-		Recorder:   controllers.LimitEvents(mgr.GetEventRecorder("livesched"), o.Clock),
+		Recorder:   controllers.LimitEvents(broadcaster.NewRecorder(scheme, "livesched"), o.Clock),
 		Archive:    archive,
 		Store:      sched.Store(),
 		Swap:       sched.Swap,
@@ -162,6 +163,7 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 	}
 	checks, handlers := newChecks(sched, reconciler), endpoints(sched, o)
 	if err := errors.Join(
+		mgr.Add(everywhere(broadcaster.run)),
 		mgr.Add(everywhere(sched.Start)),
 		mgr.Add(onLeader(sched.Run)),
 		reconciler.SetupWithManager(mgr),

@@ -373,6 +373,17 @@ var _ = Describe("livesched with only the permissions of config/rbac", Ordered, 
 		Entry("intercept requests", authorizationv1.ResourceAttributes{Verb: "create", Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations"}),
 	)
 
+	It("writes Events with a client of the term alone", func(ctx context.Context) {
+		Eventually(func() (agents []string) {
+			for _, request := range audited(account, began) {
+				if request.ObjectRef != nil && request.ObjectRef.Resource == "events" && request.ObjectRef.APIGroup == eventsv1.GroupName {
+					agents = append(agents, request.UserAgent)
+				}
+			}
+			return agents
+		}).WithContext(ctx).Should(And(Not(BeEmpty()), HaveEach(HaveSuffix("/events"))))
+	})
+
 	It("creates its Lease if somebody deletes it", func(ctx context.Context) {
 		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "livesched"}}
 		Expect(k8s.Delete(ctx, lease)).To(Succeed())
