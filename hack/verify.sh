@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Regenerates everything that is generated, and fails when something changed by that: what is checked in was out of date.
-# Also checks that go.mod files are tidy, that links in the documentation resolve, that it lists every package, that
-# the module which draws charts passes its tests and that every kustomization builds. KUSTOMIZE names the kustomize to use.
+# Also checks that go.mod files are tidy, that links in the documentation resolve, that it lists every package, that the
+# threat model names tests that exist, that the module which draws charts passes its tests and that every kustomization
+# builds. KUSTOMIZE names the kustomize to use.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -33,6 +34,7 @@ for module in . hack/bench/plot hack/controlplane/etcd hack/controlplane/kuberne
 done
 
 hack/links.sh
+hack/threatmodel.sh
 for package in $(go list ./...); do
 	if ! grep -qF "| \`${package#github.com/livesched/livesched/}\` |" docs/development.md; then
 		echo "verify: docs/development.md does not list the package $package" >&2
