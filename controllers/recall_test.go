@@ -152,7 +152,7 @@ func TestAReadOfTheRevisionsThatHangsHoldsNothingUpForLong(t *testing.T) {
 				t.Errorf("pass %d: waited for %v, %v; recalled: %v, failed: %v", i, wait, err, r.memory.recalled, r.memory.failed)
 			}
 		}
-		time.Sleep(2 * readTimeout) // the bubble's clock: reads end, and the next pass begins another one
+		time.Sleep(2 * readTimeout) //nolint:forbidigo // of the bubble: reads end, and the next pass begins another one
 		for range 2 {
 			if wait, err := took(&pass{}); err != nil || wait != 0 || !errors.Is(r.memory.failed, context.DeadlineExceeded) {
 				t.Errorf("waited for %v, %v; failed: %v", wait, err, r.memory.failed)

@@ -8,47 +8,47 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Verdict says in a word what keeps a pod pending, or that it is bound.
+// Verdict is a word for what keeps a pod pending, or that it is bound.
 type Verdict string
 
 const (
-	// VerdictNeverFits: every node refuses the pod, even when no other pods are
+	// VerdictNeverFits means that every node refuses the pod, even when no other pods are
 	// on it. Something has to change: the pod, a node, or the profile.
 	VerdictNeverFits Verdict = "NeverFits"
-	// VerdictFitsWhenFreed: no node has room for the pod now, but at least one
+	// VerdictFitsWhenFreed means that no node has room for the pod now, but at least one
 	// would if pods left it.
 	VerdictFitsWhenFreed Verdict = "FitsWhenFreed"
-	// VerdictWaitingForTurn: the pod fits on a node. It waits for its turn in the
+	// VerdictWaitingForTurn means that the pod fits on a node. It waits for its turn in the
 	// queue, for its back-off to end, or for an event.
 	VerdictWaitingForTurn Verdict = "WaitingForTurn"
-	// VerdictWaitingForVictims: the pod is nominated to a node, and waits until
+	// VerdictWaitingForVictims means that the pod is nominated to a node, and waits until
 	// the pods that it preempts have ended.
 	VerdictWaitingForVictims Verdict = "WaitingForVictims"
-	// VerdictBinding: the pod is assumed on a node, and its binding cycle has not
+	// VerdictBinding means that the pod is assumed on a node, and its binding cycle has not
 	// ended: it waits on Permit, or for a volume or a device.
 	VerdictBinding Verdict = "Binding"
-	// VerdictGated: a scheduling gate or a PreEnqueue plugin keeps the pod from
+	// VerdictGated means that a scheduling gate or a PreEnqueue plugin keeps the pod from
 	// being scheduled.
 	VerdictGated Verdict = "Gated"
-	// VerdictNoProfile: no SchedulerProfile has the scheduler name of the pod.
+	// VerdictNoProfile means that no SchedulerProfile has the scheduler name of the pod.
 	VerdictNoProfile Verdict = "NoProfile"
-	// VerdictOtherScheduler: no SchedulerProfile has the scheduler name of the
+	// VerdictOtherScheduler means that no SchedulerProfile has the scheduler name of the
 	// pod, and another scheduler has tried or bound the pod.
 	VerdictOtherScheduler Verdict = "OtherScheduler"
-	// VerdictBound: the pod is on a node.
+	// VerdictBound means that the pod is on a node.
 	VerdictBound Verdict = "Bound"
-	// VerdictUnknown: a plugin or an extender failed, so it is unknown whether
+	// VerdictUnknown means that a plugin or an extender failed, so it is unknown whether
 	// the pod fits. The message has the error.
 	VerdictUnknown Verdict = "Unknown"
 )
 
-// Basis says where the explanation of a bound pod comes from.
+// Basis is where the explanation of a bound pod comes from.
 type Basis string
 
 const (
-	// BasisRecorded: the decision was recorded when livesched made it.
+	// BasisRecorded means that the decision was recorded when livesched made it.
 	BasisRecorded Basis = "Recorded"
-	// BasisRecomputed: the pod was decided again, as if it were pending, in the
+	// BasisRecomputed means that the pod was decided again, as if it were pending, in the
 	// present state of the cluster. The cluster may have changed since.
 	BasisRecomputed Basis = "Recomputed"
 )
@@ -78,7 +78,7 @@ const (
 	SuggestionRelaxTopologySpread SuggestionType = "RelaxTopologySpread"
 )
 
-// The metadata is not embedded, so that controller-gen makes no CRD of an object that nobody stores.
+// The metadata is not embedded, so that controller-gen makes no CRD of it.
 
 // PodExplanation says why a pod is pending, or why it is on its node. It has
 // the name, the namespace and the UID of the pod. livesched computes it when
@@ -95,7 +95,7 @@ type PodExplanation struct {
 	// time is when the explanation was made.
 	Time metav1.Time `json:"time,omitzero"`
 
-	// verdict says in a word what keeps the pod pending, or that it is bound.
+	// verdict is a word for what keeps the pod pending, or that it is bound.
 	Verdict Verdict `json:"verdict"`
 
 	// message says it in a sentence.
@@ -286,7 +286,7 @@ type BoundExplanation struct {
 	// node is the node that the pod is on.
 	Node string `json:"node"`
 
-	// basis says whether the decision was recorded, or was made again for this
+	// basis is whether the decision was recorded, or was made again for this
 	// explanation.
 	Basis Basis `json:"basis"`
 
