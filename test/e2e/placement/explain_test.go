@@ -44,10 +44,13 @@ var _ = Describe("The explanation of a pending pod", func() {
 		}
 
 		var x *v1alpha1.PodExplanation
-		Eventually(func(g Gomega) { // the attempt ends after the condition was written
+		// The attempt ends after the condition was written, and on a busy machine the time for
+		// suggestions may be over before the first was tried.
+		Eventually(func(g Gomega) {
 			x = explain(ctx, pending)
 			g.Expect(x.Pending.Place).To(Equal("Unschedulable"))
 			g.Expect(x.Pending.Alike).To(Equal(int32(1)))
+			g.Expect(x.Pending.Suggestions).To(ContainElement(HaveField("Description", "Free 1 cpu on one of 2 nodes.")))
 		}).WithContext(ctx).Should(Succeed())
 		Expect(x.Verdict).To(Equal(v1alpha1.VerdictFitsWhenFreed))
 		Expect(x.Profile).To(Equal("mine"))
@@ -60,20 +63,19 @@ var _ = Describe("The explanation of a pending pod", func() {
 		shortBy := x.Pending.Groups[0].Refusals[0].ShortBy
 		Expect(shortBy).To(HaveLen(1))
 		Expect(shortBy[0].Quantity.String()).To(Equal("1"))
-		Expect(x.Pending.Suggestions).To(ContainElement(HaveField("Description", "Free 1 cpu on one of 2 nodes.")))
 
 		By("freeing it")
 		Expect(K8s.Delete(ctx, first, client.GracePeriodSeconds(0))).To(Succeed())
-		Eventually(func(g Gomega) {
-			bound := 0
+		Eventually(func(g Gomega) []string {
+			var bound []string
 			for _, pod := range []*corev1.Pod{pending, alike} {
 				g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
 				if pod.Spec.NodeName != "" {
-					bound++
+					bound = append(bound, pod.Name)
 				}
 			}
-			g.Expect(bound).To(Equal(1))
-		}).WithContext(ctx).Should(Succeed())
+			return bound
+		}).WithContext(ctx).ShouldNot(BeEmpty())
 	})
 
 	It("knows gates, and pods that livesched does not schedule", func(ctx context.Context) {
