@@ -39,8 +39,10 @@ type pass struct {
 	objects objects
 	// resolution is the configuration that the objects specify.
 	resolution *config.Resolution
-	builds     builds
-	plan       *plan
+	// kubeScheduler is what is known about a kube-scheduler beside livesched.
+	kubeScheduler sighting
+	builds        builds
+	plan          *plan
 	// running holds the profiles that schedule pods after the swap, by scheduler name.
 	running map[string]*running
 	// recallRetry is how long to wait until the stored revisions are read again, 0 if they were

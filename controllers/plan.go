@@ -29,6 +29,9 @@ type situation struct {
 	active active
 	// builds holds the outcomes of the builds of profiles that do not run yet.
 	builds builds
+	// reserved is the scheduler name of a profile that must not run because another scheduler uses
+	// the name, and unclear one of which that is not known yet, "" if there is none.
+	reserved, unclear string
 }
 
 // plan describes the profiles that run after the next swap, and why some resolved profiles do not.
@@ -43,14 +46,21 @@ type plan struct {
 	// pending holds the reasons of builds that have not ended, and of those that wait for such a
 	// build. The instance that runs under the name, if any, keeps running.
 	pending map[string]string
+	// reserved is the scheduler name of the profile that only another scheduler of that name keeps
+	// from running, "" if there is none.
+	reserved string
 }
 
-// stillBuilding is the reason of a build that has not ended.
-const stillBuilding = "is still being built"
+// Reasons of profiles that are pending.
+const (
+	stillBuilding = "is still being built"
+	leaseUnread   = "waits until livesched has read the Lease of kube-scheduler"
+)
 
 // makePlan plans a swap. Profiles of the revision that runs are carried over and those that are
 // built are swapped in together. A profile that could not be built, or is not built yet, stays as
-// it is; neither holds up the others.
+// it is; neither holds up the others. A profile whose scheduler name is reserved does not run, even
+// if it does now: as a follower, this replica has not scheduled with it.
 func makePlan(s situation) *plan {
 	p := &plan{
 		next:    active{profiles: map[string]*config.Profile{}},
@@ -61,10 +71,14 @@ func makePlan(s situation) *plan {
 	for name, cfg := range s.resolution.Profiles {
 		outcome, wanted := s.builds.wanted[name]
 		switch {
-		case !wanted:
-			p.next.profiles[name] = cfg
 		case outcome.Err != nil:
 			p.failed[name] = outcome.Err
+		case name == s.reserved:
+			p.reserved = name
+		case name == s.unclear:
+			p.pending[name] = leaseUnread
+		case !wanted:
+			p.next.profiles[name] = cfg
 		case outcome.Pending():
 			p.pending[name] = stillBuilding
 		default:
@@ -73,11 +87,14 @@ func makePlan(s situation) *plan {
 	}
 	held := p.holdTogether(s)
 	for name, outcome := range s.builds.standIns {
-		if outcome.Built != nil {
+		if outcome.Built != nil && name != s.reserved {
 			p.run(s.builds.before[name], outcome.Built)
 		}
 	}
 	for name := range s.resolution.Profiles {
+		if name == s.reserved {
+			continue
+		}
 		if before := s.active.profiles[name]; before != nil && p.next.profiles[name] == nil {
 			p.next.profiles[name] = before
 		}
@@ -126,7 +143,7 @@ func (p *plan) sorter(resolution *config.Resolution, last *config.Profile, held 
 		return ""
 	}
 	if !held {
-		if p.failed[first] == nil && p.pending[first] == "" {
+		if p.failed[first] == nil && p.pending[first] == "" && p.reserved != first {
 			return first
 		}
 		if name := p.sorting(resolution.Profiles[first].QueueSort); name != "" {

@@ -58,10 +58,12 @@ func TestAPlan(t *testing.T) {
 		// builds.
 		before   string
 		standIns outcomes
+		// inUse and unread are the scheduler names that kube-scheduler uses, and may use.
+		inUse, unread string
 
-		// next are the profiles that run after the swap. take, failed and pending are scheduler
-		// names.
-		next, take, failed, pending string
+		// next are the profiles that run after the swap. take, failed, pending and reserved are
+		// scheduler names.
+		next, take, failed, pending, reserved string
 	}{
 		{name: "nothing at all"},
 		{name: "a new profile is swapped in", resolved: "a1", wanted: outcomes{"a": built}, next: "a1", take: "a"},
@@ -104,13 +106,27 @@ func TestAPlan(t *testing.T) {
 			name: "a stand-in that is not built yet does not run", resolved: "a2 b2", wanted: outcomes{"a": failing, "b": failing},
 			before: "a1 b1", standIns: outcomes{"a": building, "b": failing}, failed: "a b",
 		},
+		{
+			name: "a profile whose scheduler name is in use does not run, and holds up no other", resolved: "a1 b1:New c1", inUse: "a",
+			wanted: outcomes{"a": built, "b": built, "c": built}, next: "b1 c1", take: "b c", reserved: "a",
+		},
+		{name: "nor while it is being built", resolved: "a1", wanted: outcomes{"a": building}, inUse: "a", reserved: "a"},
+		{name: "nor if a follower has swapped it in", resolved: "a1 b1", active: "a1 b1", inUse: "a", next: "b1", reserved: "a"},
+		{name: "nor another revision of it", resolved: "a2 b1", active: "a1 b1", wanted: outcomes{"a": built}, inUse: "a", next: "b1", reserved: "a"},
+		{name: "a failed build of it is reported as such", resolved: "a1", wanted: outcomes{"a": failing}, inUse: "a", failed: "a"},
+		{name: "a profile waits until it is known whether its name is in use", resolved: "a1 b1", wanted: outcomes{"a": built, "b": built}, unread: "a", next: "b1", take: "b", pending: "a"},
+		{name: "what runs goes on meanwhile", resolved: "a1", active: "a1", unread: "a", next: "a1", pending: "a"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := makePlan(situation{
 				resolution: &config.Resolution{Profiles: parse(test.resolved)},
 				active:     active{profiles: parse(test.active)},
 				builds:     builds{wanted: test.wanted, before: parse(test.before), standIns: test.standIns},
+				reserved:   test.inUse, unclear: test.unread,
 			})
+			if p.reserved != test.reserved {
+				t.Errorf("reserved is %q, want %q", p.reserved, test.reserved)
+			}
 			if got := show(p.next.profiles); got != test.next {
 				t.Errorf("next run %q, want %q", got, test.next)
 			}
@@ -173,6 +189,17 @@ func TestFallbackIsBuiltForAProfileThatCannotBeBuiltAndDoesNotRun(t *testing.T) 
 	)
 	if show(got) != "a1 b1" {
 		t.Errorf("stand-ins are %q", show(got))
+	}
+}
+
+func TestAProfileWhoseNameIsInUseDoesNotSortTheQueue(t *testing.T) {
+	p := makePlan(situation{
+		resolution: &config.Resolution{Profiles: parse("a1:New b1:New"), SortedBy: "a"},
+		builds:     builds{wanted: outcomes{"a": built, "b": built}},
+		reserved:   "a",
+	})
+	if p.next.sortedBy != "b" {
+		t.Errorf("sorted by %q", p.next.sortedBy)
 	}
 }
 

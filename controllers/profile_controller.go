@@ -66,10 +66,16 @@ type Config struct {
 	StartBuild func(context.Context, *config.Profile) *profile.Build
 	// Ready is closed when the scheduler can build.
 	Ready <-chan struct{}
+	// KindsCompleted has a value after the API server has begun to serve kinds that plugins use:
+	// see informers.Source.
+	KindsCompleted <-chan struct{}
 	// Elected is closed when this replica leads, and may write status.
 	Elected <-chan struct{}
 	// OwnLease is the Lease of livesched's leader election, zero if there is none.
 	OwnLease types.NamespacedName
+	// YieldToKubeScheduler keeps a profile with the scheduler name of kube-scheduler from beginning
+	// to run while a kube-scheduler runs.
+	YieldToKubeScheduler bool
 	// Registered are the names of all plugins.
 	Registered sets.Set[string]
 	// AllowedHosts are the hosts that extenders may be at.
@@ -98,7 +104,7 @@ type ProfileReconciler struct {
 	wanted, standIns *profile.Supervisor
 	// secrets watches the Secrets that policies name.
 	secrets secretWatches
-	// kubeScheduler watches whether a kube-scheduler runs.
+	// kubeScheduler watches whether a kube-scheduler runs. It belongs to the worker, too.
 	kubeScheduler kubeSchedulerWatch
 	// last holds the results of the last pass.
 	last last
@@ -112,6 +118,8 @@ type ProfileReconciler struct {
 type last struct {
 	active     active
 	resolution *config.Resolution
+	// scheduled reports whether this replica led, and so has scheduled with the active profiles.
+	scheduled bool
 	// good holds the specs that ran, as fallbacks.
 	good       config.LastGood
 	rejections rejections
@@ -178,17 +186,23 @@ func (r *ProfileReconciler) SetupWithManager(mgr ctrl.Manager) error {
 // wholeSet is the only request.
 var wholeSet = reconcile.Request{NamespacedName: types.NamespacedName{Name: "all"}}
 
-// Start requests a pass when this replica becomes the leader, because only the leader writes. It
-// ends the builds and the watches of Secrets with ctx. The manager calls it.
+// Start requests a pass when this replica becomes the leader, because only the leader writes, and
+// when the API server serves kinds that were missing. It ends the builds and the watches of Secrets
+// with ctx. The manager calls it.
 func (r *ProfileReconciler) Start(ctx context.Context) error {
 	defer r.end()
-	select {
-	case <-r.Elected:
-		r.requestPass()
-	case <-ctx.Done():
+	elected := r.Elected
+	for {
+		select {
+		case <-elected:
+			elected = nil // it stays closed
+			r.requestPass()
+		case <-r.KindsCompleted:
+			r.requestPass()
+		case <-ctx.Done():
+			return nil
+		}
 	}
-	<-ctx.Done()
-	return nil
 }
 
 // NeedLeaderElection returns false: the reconciler runs on every replica.
@@ -206,8 +220,10 @@ func (r *ProfileReconciler) Reconcile(ctx context.Context, _ reconcile.Request) 
 		return reconcile.Result{}, err
 	}
 	r.resolve(p)
+	p.kubeScheduler = r.kubeScheduler.look(servesDefault(p.resolution))
 	r.build(ctx, p)
-	p.plan = makePlan(situation{p.resolution, r.last.active, p.builds})
+	reserved, unclear := r.reserved(p)
+	p.plan = makePlan(situation{p.resolution, r.last.active, p.builds, reserved, unclear})
 	if !r.swap(ctx, p) {
 		return reconcile.Result{}, nil // livesched is ending
 	}

@@ -24,8 +24,8 @@ type report struct {
 	// replaced holds the scheduler names whose present spec could not be built at the last attempt,
 	// so that an older one runs.
 	replaced map[string]bool
-	// waiting holds the scheduler names whose profile is built in one of the next passes. Their
-	// statuses, and those of their policies, are written then.
+	// waiting holds the scheduler names whose profile is built in one of the next passes, or held
+	// back until then. Their statuses, and those of their policies, are written then.
 	waiting map[string]bool
 	// unreadable is why the stored revisions cannot be read, nil if they were read.
 	unreadable error
@@ -38,7 +38,7 @@ func (r *ProfileReconciler) report(p *pass) *report {
 	next := &report{
 		state: state{
 			resolution: p.resolution, running: p.running, failed: p.plan.failed, pending: p.plan.pending,
-			kubeScheduler: r.kubeScheduler.holder(servesDefault(p.resolution)),
+			reserved: p.plan.reserved, kubeScheduler: p.kubeScheduler.holder,
 		},
 		profiles:   make(map[types.UID]*v1alpha1.SchedulerProfile, len(p.objects.profiles)),
 		policies:   make(map[types.UID]*v1alpha1.SchedulingPolicy, len(p.objects.policies)),
@@ -59,6 +59,11 @@ func (r *ProfileReconciler) report(p *pass) *report {
 			next.replaced[name] = true
 		}
 		if outcome.Waiting {
+			next.waiting[name] = true
+		}
+	}
+	for name, reason := range p.plan.pending {
+		if reason == leaseUnread {
 			next.waiting[name] = true
 		}
 	}
@@ -113,7 +118,9 @@ type outlook struct {
 	goodGeneration    int64
 	unreadable        string
 	settled           bool
+	missing           string // what the condition says about kinds that are not served
 	kubeScheduler     string // what the condition says about one that runs
+	reserved          string // why another scheduler's name keeps profiles from running
 }
 
 // identity identifies a running profile and the policy that it was built on.
@@ -127,6 +134,7 @@ func (r *report) profileOutlook(object *v1alpha1.SchedulerProfile) outlook {
 	o := r.outlook(object.ResourceVersion, r.resolution.ProfileResults[object.Name])
 	if running := r.running[o.schedulerName]; running != nil {
 		cfg := running.config
+		o.missing = running.missing
 		o.runs = identity{
 			uid: cfg.UID, generation: cfg.Generation, revision: cfg.Revision, policyName: cfg.PolicyName, policyGeneration: cfg.PolicyGeneration,
 		}
@@ -139,6 +147,9 @@ func (r *report) profileOutlook(object *v1alpha1.SchedulerProfile) outlook {
 	}
 	o.pendingGeneration, o.pending = r.pendingOf(object)
 	o.kubeScheduler = besideKubeScheduler(o.schedulerName, r.kubeScheduler)
+	if r.isReserved(object) {
+		o.reserved = r.nameInUse()
+	}
 	o.replaced, o.waits = r.replaced[o.schedulerName], r.waits(object)
 	return o
 }
@@ -146,7 +157,7 @@ func (r *report) profileOutlook(object *v1alpha1.SchedulerProfile) outlook {
 func (r *report) policyOutlook(object *v1alpha1.SchedulingPolicy) outlook {
 	o := r.outlook(object.ResourceVersion, r.resolution.PolicyResults[object.Name])
 	o.failure, o.pending = strings.Join(r.failedIn(object), "\n"), strings.Join(r.pendingIn(object), "\n")
-	o.waits = r.waitsIn(object)
+	o.waits, o.reserved = r.waitsIn(object), strings.Join(r.reservedIn(object), "\n")
 	if good := r.goodPolicy(object); good != nil {
 		o.goodGeneration = good.Generation
 	}

@@ -10,8 +10,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/lease"
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/truncate"
 )
@@ -25,6 +27,9 @@ type state struct {
 	// failed and pending hold the reasons why other profiles do not run: see plan.
 	failed  map[string]error
 	pending map[string]string
+	// reserved is the scheduler name of a profile that does not run because kube-scheduler uses the
+	// name, "" if there is none.
+	reserved string
 	// kubeScheduler is the identity of a kube-scheduler that runs, "" if none is known to.
 	kubeScheduler string
 }
@@ -96,6 +101,8 @@ func (s *state) profileProgrammed(object *v1alpha1.SchedulerProfile, active *v1a
 	failed := s.failureOf(object)
 	generation, reason := s.pendingOf(object)
 	switch {
+	case s.isReserved(object):
+		condition.Reason, condition.Message = v1alpha1.ReasonSchedulerNameInUse, fmt.Sprintf("Generation %d does not run: %s", object.Generation, s.nameInUse())
 	case reason != "":
 		condition.Status = metav1.ConditionUnknown
 		condition.Reason, condition.Message = v1alpha1.ReasonPending, fmt.Sprintf("Generation %d %s; %s", generation, reason, s.runsInstead(result.SchedulerName, active))
@@ -103,14 +110,27 @@ func (s *state) profileProgrammed(object *v1alpha1.SchedulerProfile, active *v1a
 		condition.Reason, condition.Message = v1alpha1.ReasonBuildFailed, fmt.Sprintf("%s; %s", failed, s.runsInstead(result.SchedulerName, active))
 	case result.Accepted:
 		condition.Status = metav1.ConditionTrue
-		condition.Reason, condition.Message = v1alpha1.ReasonProgrammed, fmt.Sprintf("Revision %s of generation %d is active%s",
-			active.Revision, active.Generation, besideKubeScheduler(result.SchedulerName, s.kubeScheduler))
+		condition.Reason, condition.Message = v1alpha1.ReasonProgrammed, fmt.Sprintf("Revision %s of generation %d is active%s%s",
+			active.Revision, active.Generation, s.running[result.SchedulerName].missing, besideKubeScheduler(result.SchedulerName, s.kubeScheduler))
 	case active != nil:
 		condition.Reason, condition.Message = v1alpha1.ReasonKeptLastGood, fmt.Sprintf("Generation %d is not accepted; %s", object.Generation, s.runsInstead(result.SchedulerName, active))
 	default:
 		condition.Reason, condition.Message = v1alpha1.ReasonInvalid, fmt.Sprintf("Generation %d is not accepted, and there is no last good generation", object.Generation)
 	}
 	return condition
+}
+
+// missingKinds is what the condition of a profile says about kinds that its plugins use and the API
+// server does not serve. It is "" if there are none.
+func missingKinds(kinds []schema.GroupVersionKind) string {
+	if len(kinds) == 0 {
+		return ""
+	}
+	names := make([]string, 0, len(kinds))
+	for _, kind := range kinds {
+		names = append(names, kind.GroupVersion().String()+" "+kind.Kind)
+	}
+	return "; its plugins find no objects of kinds that the API server does not serve: " + strings.Join(names, ", ")
 }
 
 // failureOf returns why the object's profile could not be built, nil if it was built or not tried.
@@ -130,6 +150,34 @@ func (s *state) pendingOf(object *v1alpha1.SchedulerProfile) (generation int64, 
 		return 0, ""
 	}
 	return cfg.Generation, s.pending[cfg.SchedulerName]
+}
+
+// isReserved reports whether kube-scheduler's use of its scheduler name keeps the object's profile
+// from running.
+func (s *state) isReserved(object *v1alpha1.SchedulerProfile) bool {
+	if s.reserved == "" {
+		return false
+	}
+	cfg := s.resolution.Profiles[s.reserved]
+	return cfg != nil && cfg.UID == object.UID
+}
+
+// reservedIn returns the profiles of a policy that do not run for this reason.
+func (s *state) reservedIn(object *v1alpha1.SchedulingPolicy) (reserved []string) {
+	for _, name := range s.resolution.PolicyResults[object.Name].Profiles {
+		if s.reserved != "" && s.resolution.ProfileResults[name].SchedulerName == s.reserved {
+			reserved = append(reserved, name)
+		}
+	}
+	return reserved
+}
+
+// nameInUse says why a profile with the scheduler name of kube-scheduler does not run, and what the
+// user can do.
+func (s *state) nameInUse() string {
+	return fmt.Sprintf("kube-scheduler runs (%s holds the Lease %s) and schedules the pods with this scheduler name; "+
+		"the profile runs when kube-scheduler has stopped, or with --yield-to-kube-scheduler=false if no profile of kube-scheduler has this name",
+		s.kubeScheduler, lease.KubeScheduler)
 }
 
 // pendingIn returns the profiles of a policy that are still being built.
@@ -170,7 +218,7 @@ func (s *state) runsInstead(schedulerName string, active *v1alpha1.ActiveProfile
 func (s *state) policyProgrammed(object *v1alpha1.SchedulingPolicy) metav1.Condition {
 	result := s.resolution.PolicyResults[object.Name]
 	condition := metav1.Condition{Type: v1alpha1.ConditionProgrammed, Status: metav1.ConditionFalse}
-	failed, pending := s.failedIn(object), s.pendingIn(object)
+	failed, pending, reserved := s.failedIn(object), s.pendingIn(object), s.reservedIn(object)
 	switch {
 	case result.KeptLastGood:
 		condition.Reason, condition.Message = v1alpha1.ReasonKeptLastGood, fmt.Sprintf("Generation %d is not accepted; the last good generation stays active", object.Generation)
@@ -181,6 +229,8 @@ func (s *state) policyProgrammed(object *v1alpha1.SchedulingPolicy) metav1.Condi
 	case len(pending) > 0:
 		condition.Status = metav1.ConditionUnknown
 		condition.Reason, condition.Message = v1alpha1.ReasonPending, fmt.Sprintf("Generation %d is still being built into %s", object.Generation, listed(pending))
+	case len(reserved) > 0:
+		condition.Reason, condition.Message = v1alpha1.ReasonSchedulerNameInUse, fmt.Sprintf("Generation %d is not active in %s: %s", object.Generation, listed(reserved), s.nameInUse())
 	case len(result.Profiles) == 0:
 		condition.Status = metav1.ConditionTrue
 		condition.Reason, condition.Message = v1alpha1.ReasonProgrammed, "No accepted profile uses this policy"

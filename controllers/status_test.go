@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
@@ -86,6 +87,18 @@ func TestTheStatusOfAProfile(t *testing.T) {
 			active:     activeProfile(1, "one", earlier),
 			accepted:   conditionAt("Accepted", "True", "Accepted", "The spec is valid", 1, now),
 			programmed: conditionAt("Programmed", "True", "Programmed", "Revision one of generation 1 is active", 1, now),
+		},
+		{
+			name: "a profile with plugins for kinds that the API server lacks", generation: 1, result: valid, toRun: resolved(1, "one"),
+			running: func() *running {
+				r := decides(resolved(1, "one"))
+				r.missing = missingKinds([]schema.GroupVersionKind{{Group: "resource.k8s.io", Version: "v1", Kind: "ResourceClaim"}, {Version: "v1", Kind: "Foo"}})
+				return r
+			}(),
+			active:   activeProfile(1, "one", earlier),
+			accepted: conditionAt("Accepted", "True", "Accepted", "The spec is valid", 1, now),
+			programmed: conditionAt("Programmed", "True", "Programmed", "Revision one of generation 1 is active; its plugins find no objects of kinds "+
+				"that the API server does not serve: resource.k8s.io/v1 ResourceClaim, v1 Foo", 1, now),
 		},
 		{
 			name: "a profile with a policy object", generation: 1, result: valid, toRun: withPolicy, running: decides(withPolicy),

@@ -25,6 +25,9 @@ type running struct {
 	// extension point.
 	built   time.Time
 	plugins *schedconfig.Plugins
+	// missing describes the kinds that its plugins use and the API server does not serve, "" if
+	// there are none.
+	missing string
 }
 
 // swap makes the plan take effect. It returns false, and has changed nothing, if livesched is
@@ -38,9 +41,11 @@ func (r *ProfileReconciler) swap(ctx context.Context, p *pass) bool {
 	r.swapIn(ctx, current, profile.NewMap(instances, p.plan.next.sortedBy))
 	p.running = make(map[string]*running, len(instances))
 	for name, instance := range instances {
-		p.running[name] = &running{config: p.plan.next.profiles[name], built: instance.Built, plugins: instance.Plugins()}
+		p.running[name] = &running{
+			config: p.plan.next.profiles[name], built: instance.Built, plugins: instance.Plugins(), missing: missingKinds(instance.MissingKinds()),
+		}
 	}
-	r.last.active = p.plan.next
+	r.last.active, r.last.scheduled = p.plan.next, p.leading
 	r.last.good = p.resolution.LastGood(slices.Collect(maps.Values(p.plan.next.profiles)))
 	if p.builds.tried() {
 		r.settled.Store(true)

@@ -72,6 +72,9 @@ const (
 	// revision, so a restart of livesched might lose it. Until it is stored, status.active
 	// describes the previous one.
 	ReasonNotStored = "NotStored"
+	// ReasonSchedulerNameInUse (False): the spec is accepted, but a kube-scheduler runs, which
+	// schedules the pods with this scheduler name; the profile begins to run when that has stopped.
+	ReasonSchedulerNameInUse = "SchedulerNameInUse"
 )
 
 // Reasons of Events that are not about a condition.

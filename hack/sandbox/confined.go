@@ -17,11 +17,11 @@ import (
 
 // confined returns the configuration of a process that runs as its container does in
 // config/manager: as user 65532 with a read-only root, which is rootfs, without capabilities and
-// without a way to get any. bubblewrap does that without a daemon and without root. The kubeconfig
-// is the only file that is added.
+// without a way to get any. bubblewrap does that without a daemon and without root. Only files are
+// added.
 //
 // bubblewrap does not pass on signals: SIGTERM ends it and, with it, livesched at once.
-func confined(cfg process.Config, rootfs, kubeconfig string) (process.Config, error) {
+func confined(cfg process.Config, rootfs string, files ...string) (process.Config, error) {
 	entries, err := os.ReadDir(rootfs)
 	if err != nil {
 		return cfg, err
@@ -31,8 +31,10 @@ func confined(cfg process.Config, rootfs, kubeconfig string) (process.Config, er
 	for _, entry := range entries {
 		args = append(args, "--ro-bind", filepath.Join(rootfs, entry.Name()), "/"+entry.Name())
 	}
-	args = append(args, "--proc", "/proc", "--dev", "/dev", "--ro-bind", kubeconfig, kubeconfig,
-		"--remount-ro", "/", "--chdir", "/", "/livesched")
+	for _, file := range files {
+		args = append(args, "--ro-bind", file, file)
+	}
+	args = append(args, "--proc", "/proc", "--dev", "/dev", "--remount-ro", "/", "--chdir", "/", "/livesched")
 	cfg.Path, cfg.Args = "bwrap", append(args, cfg.Args...)
 	return cfg, nil
 }

@@ -47,6 +47,13 @@ func (p placement) zoneSkew() int {
 	return slices.Max(zones) - slices.Min(zones)
 }
 
+// fullest returns the node with the most pods; of several, the first by name.
+func (p placement) fullest() string {
+	return slices.MinFunc(slices.Sorted(maps.Keys(p.perNode)), func(a, b string) int {
+		return cmp.Compare(p.perNode[b], p.perNode[a])
+	})
+}
+
 func (p placement) String() string {
 	return fmt.Sprintf("%d pods on %s (%s)", p.pods, plural(len(p.perNode), "node"), counts(p.perZone))
 }

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	goruntime "runtime"
 	"strconv"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -48,6 +49,7 @@ type sandbox struct {
 	controlPlane *controlplane.ControlPlane
 	scheduler    *process.Process // bin/livesched
 	secure       string           // host:port of its secure port
+	serving      servingFiles     // of its secure port
 	client       client.WithWatch
 
 	// cancel ends the tour with the error of a dead component as the cause. over is closed when the
@@ -151,6 +153,9 @@ func (s *sandbox) startLivesched(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if s.serving, err = s.createServingFiles(host); err != nil {
+		return err
+	}
 	began := time.Now()
 	livesched := process.Config{
 		Name: "livesched",
@@ -158,6 +163,7 @@ func (s *sandbox) startLivesched(ctx context.Context) error {
 		Args: []string{
 			"--kubeconfig=" + kubeconfig,
 			"--bind-address=" + host, "--secure-port=" + port,
+			"--tls-cert-file=" + s.serving.cert, "--tls-private-key-file=" + s.serving.key,
 			"--health-probe-bind-address=" + probes,
 			"--leader-elect=false",
 			"--revision-namespace=" + namespace,
@@ -165,7 +171,7 @@ func (s *sandbox) startLivesched(ctx context.Context) error {
 		LogFile: filepath.Join(s.dir, "livesched.log"),
 	}
 	if s.rootfs != "" {
-		if livesched, err = confined(livesched, s.rootfs, kubeconfig); err != nil {
+		if livesched, err = confined(livesched, s.rootfs, kubeconfig, s.serving.cert, s.serving.key); err != nil {
 			return err
 		}
 	}
@@ -177,6 +183,8 @@ func (s *sandbox) startLivesched(ctx context.Context) error {
 		return err
 	}
 	s.out.printf("livesched is ready (pid %d, up in %s)\n", s.scheduler.PID(), round(time.Since(began)))
+	s.out.printf("it runs outside of the cluster, so kubectl livesched gets these flags in the next steps:\n")
+	s.out.printf("  %s\n", strings.Join(s.reach(), " "))
 	if s.rootfs != "" {
 		if err := checkConfined(ctx, s.scheduler.PID()); err != nil {
 			return err

@@ -46,6 +46,7 @@ func TestPlacement(t *testing.T) {
 		p := newPlacement([]corev1.Pod{podOn("a1"), podOn("a1"), podOn("a2"), podOn("b1"), podOn("")}, zoneOf)
 		g.Expect(p.String()).To(Equal("4 pods on 3 nodes (a 3, b 1, c 0)"))
 		g.Expect(p.zoneSkew()).To(Equal(3))
+		g.Expect(p.fullest()).To(Equal("a1"))
 		g.Expect(p.picture()).To(Equal("▂▁▁  (a bar per node: 1 to 2 pods)"))
 	})
 	t.Run("the picture is bounded in both directions", func(t *testing.T) {
@@ -216,4 +217,9 @@ func TestPrinterIndentsLinesThatComeInPieces(t *testing.T) {
 	p.printf("building ... ")
 	p.printf("2s\nnext\n\nlast\n")
 	g.Expect(out.String()).To(Equal("\n[1/2] build\n    building ... 2s\n    next\n    \n    last\n"))
+}
+
+func TestShellQuoted(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(shellQuoted([]string{"simulate", "-l", "app=batch", "moved>1", "it's"})).To(Equal(`simulate -l app=batch 'moved>1' 'it'\''s'`))
 }

@@ -9,11 +9,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 )
@@ -59,11 +63,13 @@ func (s *sandbox) tour(ctx context.Context) error {
 		{"livesched", "start livesched", s.startLivesched, stepTimeout},
 		{"profiles", "apply config/samples: a profile that spreads and one that packs", t.applySamples, stepTimeout},
 		{"placement", fmt.Sprintf("create two Deployments of %d pods, one for each profile", replicas), t.place, stepTimeout},
-		{"change", "change the profile binpack: scoringStrategy MostAllocated -> LeastAllocated", t.change, stepTimeout},
+		{"simulation", "ask what a change of binpack would do: scoringStrategy MostAllocated -> LeastAllocated", t.simulate, stepTimeout},
+		{"change", "apply the change to the profile binpack", t.change, stepTimeout},
 		{"placement by the changed profile", fmt.Sprintf("create another Deployment of %d pods for binpack", replicas), t.placeAgain, stepTimeout},
 		{"broken profile", "break the profile binpack: a plugin that does not exist", t.breakProfile, stepTimeout},
 		{"last good", fmt.Sprintf("create a Deployment of %d pods for the broken profile", replicas), t.placeByLastGood, stepTimeout},
 		{"repair", "apply the sample again", t.repair, stepTimeout},
+		{"explain", "ask why a pod is pending: it needs all CPU of a node in use", t.explainPending, stepTimeout},
 	}
 	for i, step := range steps {
 		s.out.step(i+1, len(steps), step.title)
@@ -143,10 +149,25 @@ func spreadOut(wide, packed placement) error {
 	return nil
 }
 
-func (t *tour) change(ctx context.Context) (err error) {
+// simulate asks livesched where the packed pods would be by another strategy. They are to load the
+// nodes more evenly.
+func (t *tour) simulate(ctx context.Context) (err error) {
 	if t.changed, err = withScoringStrategy(t.binpack, "LeastAllocated"); err != nil {
 		return err
 	}
+	text, err := yaml.Marshal(t.changed)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(t.dir, "binpack.yaml")
+	if err := os.WriteFile(file, text, 0o644); err != nil {
+		return err
+	}
+	_, err = t.plugin(ctx, "simulate", "-f", relative(file), "-l", "app=batch", "--fail-on", "cpu.stddev>=current")
+	return err
+}
+
+func (t *tour) change(ctx context.Context) error {
 	profile, took, err := t.applyProfile(ctx, t.changed, isProgrammed)
 	if err != nil {
 		return err
@@ -222,6 +243,40 @@ func (t *tour) repair(ctx context.Context) error {
 	return nil
 }
 
+// explainPending creates a pod that needs all CPU of a node in use, and asks livesched why it
+// waits.
+func (t *tour) explainPending(ctx context.Context) error {
+	var node corev1.Node
+	if err := t.client.Get(ctx, client.ObjectKey{Name: t.packed.fullest()}, &node); err != nil {
+		return err
+	}
+	pod := greedyPod(&node)
+	if err := t.client.Create(ctx, pod); err != nil {
+		return err
+	}
+	err := await(ctx, t.client, &corev1.PodList{}, client.ObjectKeyFromObject(pod), func(p *corev1.Pod) (bool, error) {
+		if p.Spec.NodeName != "" {
+			return false, fmt.Errorf("pod %s was bound to %s, which has other pods", p.Name, p.Spec.NodeName)
+		}
+		return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable
+		}), nil
+	})
+	if err != nil {
+		return err
+	}
+	text, err := t.plugin(ctx, "explain", "pod/"+pod.Name)
+	if err != nil {
+		return err
+	}
+	for _, want := range []string{string(v1alpha1.VerdictFitsWhenFreed), "Would help (verified)"} {
+		if !strings.Contains(text, want) {
+			return fmt.Errorf("the explanation does not have %q", want)
+		}
+	}
+	return nil
+}
+
 // sayWhatToTry ends the transcript of a sandbox that keeps running.
 func (s *sandbox) sayWhatToTry() {
 	fmt.Fprintf(s.out.out, `
@@ -233,10 +288,12 @@ The cluster stays up until Ctrl-C. Try, in another terminal:
     kubectl edit sprof spread                        # the next pods are placed by what you write
     kubectl scale deployment web --replicas=%d
     kubectl get pods -o wide
+    export PATH=$PWD/bin:$PATH
+    kubectl livesched explain pod/%s %s
     token=$(kubectl config view --raw -o jsonpath='{.users[0].user.token}')
-    curl -sk -H "Authorization: Bearer $token" https://%s/metrics | grep livesched_
+    curl -s --cacert %s -H "Authorization: Bearer $token" https://%s/metrics | grep livesched_
     less %s
-`, s.controlPlane.Kubeconfig(), 2*replicasFor(s.nodes), s.secure, relative(s.scheduler.LogFile()))
+`, s.controlPlane.Kubeconfig(), 2*replicasFor(s.nodes), greedyPodName, strings.Join(s.reach(), " "), relative(s.serving.cert), s.secure, relative(s.scheduler.LogFile()))
 }
 
 // relative returns a path relative to the working directory.

@@ -45,3 +45,21 @@ func (w workload) deployment() *appsv1.Deployment {
 		},
 	}
 }
+
+const greedyPodName = "greedy"
+
+// greedyPod returns a pod for one node that requests all CPU of the node.
+func greedyPod(node *corev1.Node) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: greedyPodName},
+		Spec: corev1.PodSpec{
+			SchedulerName: "binpack",
+			NodeSelector:  map[string]string{corev1.LabelHostname: node.Labels[corev1.LabelHostname]},
+			Containers: []corev1.Container{{
+				Name:      "main",
+				Image:     "registry.k8s.io/pause:3.10",
+				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: node.Status.Allocatable[corev1.ResourceCPU]}},
+			}},
+		},
+	}
+}

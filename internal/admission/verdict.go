@@ -108,16 +108,21 @@ func noLongerAccepted(kind string, before, rejected map[string]config.Result) (w
 // denied returns a response that denies the request and names every problem with its field, in the
 // API server's form.
 func denied(kind, name string, problems []config.Problem) admission.Response {
+	status := Invalid(kind, name, problems).ErrStatus
+	response := admission.ValidationResponse(false, "")
+	response.Result = &status
+	response.Result.Code = http.StatusUnprocessableEntity
+	return response
+}
+
+// Invalid returns the error of an object with problems, as the API server reports them.
+func Invalid(kind, name string, problems []config.Problem) *apierrors.StatusError {
 	var errs field.ErrorList
 	for _, problem := range problems {
 		kind, detail := errorType(problem)
 		errs = append(errs, &field.Error{Type: kind, Field: problem.Path, BadValue: field.OmitValueType{}, Detail: detail})
 	}
-	status := apierrors.NewInvalid(v1alpha1.GroupVersion.WithKind(kind).GroupKind(), name, errs).ErrStatus
-	response := admission.ValidationResponse(false, "")
-	response.Result = &status
-	response.Result.Code = http.StatusUnprocessableEntity
-	return response
+	return apierrors.NewInvalid(v1alpha1.GroupVersion.WithKind(kind).GroupKind(), name, errs)
 }
 
 // errorType returns the API server's type of a problem, and its detail without the type.

@@ -5,10 +5,12 @@
 // are objects of livesched.io that nobody stores: the API server does not know their resources, but
 // it authorizes requests for them.
 //
-//	GET /apis/livesched.io/v1alpha1/namespaces/NAMESPACE/podexplanations/NAME
+//	GET  /apis/livesched.io/v1alpha1/namespaces/NAMESPACE/podexplanations/NAME
+//	POST /apis/livesched.io/v1alpha1/[namespaces/NAMESPACE/]simulations
+//	POST /apis/livesched.io/v1alpha1/namespaces/NAMESPACE/capacities
 //	  -> guard of internal/secureserving: 401, 403
 //	  -> too many at the same time?       429
-//	  -> Explainer, with a deadline:      404, 503, 504
+//	  -> Explainer or Simulator, with a deadline: 404, 422, 503, 504
 //	  -> names of nodes, for those alone who may list nodes
 package apiserving
 
@@ -58,23 +60,30 @@ type Authorizer interface {
 	Allows(ctx context.Context, what authorizer.AttributesRecord) (bool, error)
 }
 
+// Config holds what answers, and what knows who may see which parts. All fields are required.
+type Config struct {
+	Explainer  Explainer
+	Simulator  Simulator
+	Authorizer Authorizer
+}
+
 // Handler serves the resources. Any goroutine may call it, and its fields do not change.
 type Handler struct {
-	explainer  Explainer
-	authorizer Authorizer
+	Config
 	// explaining holds one item for each explanation that is being made.
 	explaining chan struct{}
+	simulating *turnstile
 }
 
 // NewHandler returns a Handler. Only requests that secureserving.Guard let through may reach it.
-func NewHandler(explainer Explainer, authorizer Authorizer) *Handler {
-	return &Handler{explainer: explainer, authorizer: authorizer, explaining: make(chan struct{}, maxExplanations)}
+func NewHandler(cfg Config) *Handler {
+	return &Handler{Config: cfg, explaining: make(chan struct{}, maxExplanations), simulating: newTurnstile()}
 }
 
 // ServeHTTP implements http.Handler. What it answers is what was authorized: it does not read the
 // path again.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	object, err := h.answer(r)
+	object, err := h.answer(w, r)
 	if err == nil {
 		secureserving.WriteObject(w, object)
 		return
@@ -82,24 +91,42 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	secureserving.WriteError(w, statusOf(r, err))
 }
 
-func (h *Handler) answer(r *http.Request) (any, error) {
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 	info, ok := request.RequestInfoFrom(r.Context())
 	if !ok {
 		return nil, errors.New("the request has not been authorized")
 	}
 	resource := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
 	switch {
-	case !info.IsResourceRequest, info.APIGroup != v1alpha1.GroupVersion.Group, info.APIVersion != v1alpha1.GroupVersion.Version,
-		info.Resource != PodExplanations, len(info.Parts) > 2, info.Namespace == "":
+	case !info.IsResourceRequest, info.APIGroup != v1alpha1.GroupVersion.Group, info.APIVersion != v1alpha1.GroupVersion.Version, !served(info):
 		return nil, notServed
-	case info.Verb != "get":
+	case info.Verb != verbs[info.Resource]:
 		return nil, apierrors.NewMethodNotSupported(resource, info.Verb)
 	case r.Header.Get("Impersonate-User") != "":
 		return nil, apierrors.NewBadRequest("livesched does not support impersonation: it answers whoever sends the request")
+	case info.Resource == Simulations:
+		return h.simulate(w, r, info.Namespace)
+	case info.Resource == Capacities:
+		return h.count(w, r, info.Namespace)
 	case r.ContentLength != 0:
 		return nil, apierrors.NewRequestEntityTooLargeError("a GET request has no body")
 	}
 	return h.explain(r.Context(), info.Namespace, info.Name)
+}
+
+// verbs are those of the resources.
+var verbs = map[string]string{PodExplanations: "get", Simulations: "create", Capacities: "create"}
+
+// served reports whether livesched has what a path names. A simulation may be about all namespaces.
+func served(info *request.RequestInfo) bool {
+	return verbs[info.Resource] != "" && len(info.Parts) <= 2 && (info.Namespace != "" || info.Resource == Simulations)
+}
+
+// seesNodes reports whether the user of a request may list nodes.
+func (h *Handler) seesNodes(ctx context.Context) (bool, error) {
+	return h.Authorizer.Allows(ctx, authorizer.AttributesRecord{
+		ResourceRequest: true, Verb: "list", APIVersion: "v1", Resource: "nodes",
+	})
 }
 
 // explain returns an explanation that the user of the request may read.
@@ -112,13 +139,11 @@ func (h *Handler) explain(ctx context.Context, namespace, name string) (*v1alpha
 	}
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
-	seesNodes, err := h.authorizer.Allows(ctx, authorizer.AttributesRecord{
-		ResourceRequest: true, Verb: "list", APIVersion: "v1", Resource: "nodes",
-	})
+	seesNodes, err := h.seesNodes(ctx)
 	if err != nil {
 		return nil, err
 	}
-	explanation, err := h.explainer.Explain(ctx, namespace, name)
+	explanation, err := h.Explainer.Explain(ctx, namespace, name)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +163,7 @@ func statusOf(r *http.Request, err error) *apierrors.StatusError {
 	case errors.As(err, &status):
 		return status
 	case errors.Is(err, context.DeadlineExceeded):
-		return apierrors.NewTimeoutError(fmt.Sprintf("livesched did not answer within %v", explainTimeout), 0)
+		return apierrors.NewTimeoutError("livesched did not answer in time", 0)
 	case r.Context().Err() != nil:
 		return apierrors.NewTimeoutError("the caller has gone", 0)
 	default:

@@ -45,6 +45,10 @@ func (m mayList) Allows(_ context.Context, what authorizer.AttributesRecord) (bo
 	return m.nodes, m.err
 }
 
+func newHandler(e Explainer, a Authorizer) *Handler {
+	return NewHandler(Config{Explainer: e, Authorizer: a})
+}
+
 const path = "/apis/livesched.io/v1alpha1/namespaces/ml/podexplanations/train-7"
 
 // send sends a request as the guard lets it through.
@@ -72,7 +76,7 @@ func statusIn(t *testing.T, answer *httptest.ResponseRecorder) metav1.Status {
 }
 
 func TestAnExplanationIsAnObject(t *testing.T) {
-	h := NewHandler(explainer(func(_ context.Context, namespace, name string) (*v1alpha1.PodExplanation, error) {
+	h := newHandler(explainer(func(_ context.Context, namespace, name string) (*v1alpha1.PodExplanation, error) {
 		e := &v1alpha1.PodExplanation{Verdict: v1alpha1.VerdictNeverFits}
 		e.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "PodExplanation"}
 		e.Metadata.Namespace, e.Metadata.Name = namespace, name
@@ -99,20 +103,20 @@ func TestErrorsAreStatuses(t *testing.T) {
 	}{
 		{name: "no such pod", err: apierrors.NewNotFound(corev1.Resource("pods"), "train-7"), want: metav1.StatusReasonNotFound, message: `pods "train-7" not found`},
 		{name: "not ready", err: fmt.Errorf("explaining: %w", notReady), want: metav1.StatusReasonServiceUnavailable, message: "not ready"},
-		{name: "too late", err: context.DeadlineExceeded, want: metav1.StatusReasonTimeout, message: "did not answer within 10s"},
+		{name: "too late", err: context.DeadlineExceeded, want: metav1.StatusReasonTimeout, message: "did not answer in time"},
 		{name: "a bug", err: errors.New("a bug"), want: metav1.StatusReasonInternalError, message: "a bug"},
 		{name: "no answer of the API server", lists: mayList{err: errors.New("refused")}, want: metav1.StatusReasonInternalError, message: "refused"},
 		{name: "another verb", method: http.MethodDelete, want: metav1.StatusReasonMethodNotAllowed},
 		{name: "a list", path: "/apis/livesched.io/v1alpha1/namespaces/ml/podexplanations", want: metav1.StatusReasonMethodNotAllowed},
 		{name: "a body", body: "body", want: metav1.StatusReasonRequestEntityTooLarge},
-		{name: "another resource", path: "/apis/livesched.io/v1alpha1/namespaces/ml/simulations/a", want: metav1.StatusReasonNotFound},
+		{name: "another resource", path: "/apis/livesched.io/v1alpha1/namespaces/ml/snapshots/a", want: metav1.StatusReasonNotFound},
 		{name: "a subresource", path: path + "/status", want: metav1.StatusReasonNotFound},
 		{name: "no namespace", path: "/apis/livesched.io/v1alpha1/podexplanations/a", want: metav1.StatusReasonNotFound},
 		{name: "another version", path: "/apis/livesched.io/v2/namespaces/ml/podexplanations/a", want: metav1.StatusReasonNotFound},
 		{name: "another group", path: "/apis/example.com/v1alpha1/namespaces/ml/podexplanations/a", want: metav1.StatusReasonNotFound},
 		{name: "no resource", path: "/apis/livesched.io/v1alpha1", want: metav1.StatusReasonNotFound},
 	} {
-		h := NewHandler(explainer(func(context.Context, string, string) (*v1alpha1.PodExplanation, error) {
+		h := newHandler(explainer(func(context.Context, string, string) (*v1alpha1.PodExplanation, error) {
 			if test.err == nil {
 				t.Errorf("%s: the explainer is asked", test.name)
 			}
@@ -131,11 +135,11 @@ func TestErrorsAreStatuses(t *testing.T) {
 	}
 	impersonating := httptest.NewRequest(http.MethodGet, path, nil)
 	impersonating.Header.Set("Impersonate-User", "somebody")
-	if got := statusIn(t, send(NewHandler(nil, nil), impersonating)); got.Reason != metav1.StatusReasonBadRequest {
+	if got := statusIn(t, send(newHandler(nil, nil), impersonating)); got.Reason != metav1.StatusReasonBadRequest {
 		t.Errorf("impersonation: got %+v", got)
 	}
 	answer := httptest.NewRecorder()
-	NewHandler(nil, nil).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
+	newHandler(nil, nil).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
 	if answer.Code != http.StatusInternalServerError {
 		t.Errorf("a request that passed no guard: got %d", answer.Code)
 	}
@@ -144,7 +148,7 @@ func TestErrorsAreStatuses(t *testing.T) {
 func TestExplanationsAtTheSameTimeAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		proceed := make(chan struct{})
-		h := NewHandler(explainer(func(context.Context, string, string) (*v1alpha1.PodExplanation, error) {
+		h := newHandler(explainer(func(context.Context, string, string) (*v1alpha1.PodExplanation, error) {
 			<-proceed
 			return &v1alpha1.PodExplanation{}, nil
 		}), mayList{nodes: true})
@@ -171,7 +175,7 @@ func TestExplanationsAtTheSameTimeAreLimited(t *testing.T) {
 
 func TestAnExplanationHasADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := NewHandler(explainer(func(ctx context.Context, _, _ string) (*v1alpha1.PodExplanation, error) {
+		h := newHandler(explainer(func(ctx context.Context, _, _ string) (*v1alpha1.PodExplanation, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}), mayList{nodes: true})
@@ -219,7 +223,7 @@ func TestOnlyWhoMayListNodesSeesTheirNames(t *testing.T) {
 	e.Message = "the pod fits on secret-node."
 	e.Pending.Suggestions[0].Description = "free 1 cpu on secret-node secret-node or secret-nodes"
 	h := func(lists bool) string {
-		return get(NewHandler(explainer(func(context.Context, string, string) (*v1alpha1.PodExplanation, error) { return e, nil }), mayList{nodes: lists}), path).Body.String()
+		return get(newHandler(explainer(func(context.Context, string, string) (*v1alpha1.PodExplanation, error) { return e, nil }), mayList{nodes: lists}), path).Body.String()
 	}
 	shown, hidden := h(true), h(false)
 	if !strings.Contains(shown, secret) || strings.Count(shown, secret) < 6 {

@@ -68,6 +68,10 @@ func (s *Source) Probe(ctx context.Context) {
 			for _, i := range missing[k] {
 				i.scope.complete(i, f)
 			}
+			select {
+			case s.completed <- struct{}{}:
+			default: // the reader knows already
+			}
 		} else {
 			s.logger.Info("The API server serves a kind that was missing, but it cannot be listed; trying again",
 				"kind", f.kind.String(), "err", lastWatchError(f.shared))

@@ -52,15 +52,15 @@ func TestAKindThatIsServedLaterReachesThoseThatWait(t *testing.T) {
 	}
 	waitForSync(t, scope)
 	source.Probe(t.Context())
-	if len(scope.Missing()) != 1 {
+	if len(scope.Missing()) != 1 || len(source.Completed()) != 0 {
 		t.Fatalf("missing: %v", scope.Missing())
 	}
 
 	cache.server(budgetKind).Add(newBudget("a"))
 	serve(mapper, budgetKind)
 	source.Probe(t.Context())
-	if missing := scope.Missing(); len(missing) != 0 {
-		t.Errorf("still missing: %v", missing)
+	if missing := scope.Missing(); len(missing) != 0 || len(source.Completed()) != 1 {
+		t.Errorf("still missing: %v; told %d times that they are there", missing, len(source.Completed()))
 	}
 	if list, err := lister.List(labels.Everything()); err != nil || len(list) != 1 {
 		t.Errorf("the lister that was made before has %v, %v", list, err)

@@ -37,6 +37,9 @@ type Source struct {
 	shared map[kind]*sharedInformer
 	// late are the informers of open scopes whose kind is missing.
 	late map[*informer]struct{}
+
+	// completed has a value after Probe has completed an informer: see Completed.
+	completed chan struct{}
 }
 
 // sharedInformer is an informer of the cache and the number of scopes that use it.
@@ -58,8 +61,14 @@ func NewSource(cache ctrlcache.Cache, mapper meta.RESTMapper, scheme *runtime.Sc
 		logger: logger,
 		shared: map[kind]*sharedInformer{},
 		late:   map[*informer]struct{}{},
+
+		completed: make(chan struct{}, 1),
 	}
 }
+
+// Completed returns a channel that has a value after kinds that were missing in open scopes are
+// there: see Probe. It is for one reader.
+func (s *Source) Completed() <-chan struct{} { return s.completed }
 
 // Handlers returns the number of event handlers that were added through any scope and have not been
 // removed, also not by closing the scope.

@@ -5,6 +5,7 @@ package lease
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -88,7 +89,9 @@ func sinceAny(then time.Time) time.Duration {
 }
 
 // Guard returns a transport that sends no request that changes anything while the term is over. It
-// is the last check: a request may wait long for a rate limit before it gets here.
+// checks twice. A request may wait long for a rate limit before it gets here, and then for a
+// connection, while the process may be stopped. So the last check is when the connection takes the
+// body: the API server does nothing without it.
 func (t *Term) Guard(next http.RoundTripper) http.RoundTripper {
 	if t == nil {
 		return next
@@ -111,8 +114,42 @@ func (g guard) RoundTrip(request *http.Request) (*http.Response, error) {
 			}
 			return nil, err
 		}
+		request = g.withLateCheck(request)
 	}
 	return g.next.RoundTrip(request)
+}
+
+// withLateCheck returns the request with a body that cannot be read once the term is over.
+func (g guard) withLateCheck(request *http.Request) *http.Request {
+	if request.Body == nil || request.ContentLength <= 0 { // another body would hide that it is empty
+		return request
+	}
+	checked := request.WithContext(request.Context()) // a copy, since the request is the caller's
+	checked.Body = termBody{request.Body, g.term}
+	if again := request.GetBody; again != nil {
+		checked.GetBody = func() (io.ReadCloser, error) {
+			body, err := again()
+			if err != nil {
+				return nil, err
+			}
+			return termBody{body, g.term}, nil
+		}
+	}
+	return checked
+}
+
+// termBody is the body of a request that changes something.
+type termBody struct {
+	io.ReadCloser
+	term *Term
+}
+
+// Read reads the body, or returns ErrOver.
+func (b termBody) Read(p []byte) (int, error) {
+	if err := b.term.Check(); err != nil {
+		return 0, err
+	}
+	return b.ReadCloser.Read(p)
 }
 
 // WrappedRoundTripper returns the transport below, for client-go.

@@ -4,10 +4,14 @@
 package lease
 
 import (
+	"context"
 	"errors"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -90,5 +94,53 @@ func TestAGuardSendsNoChangesAfterTheTerm(t *testing.T) {
 	}
 	if want := "POST PATCH PUT DELETE GET "; received != want {
 		t.Errorf("the server got %s", received)
+	}
+}
+
+// The term may end while a request waits for its connection: the process may be stopped there.
+func TestAGuardSendsNoChangeIfTheTermEndsBeforeThereIsAConnection(t *testing.T) {
+	for _, protocol := range []string{"HTTP/1.1", "HTTP/2.0"} {
+		t.Run(protocol, func(t *testing.T) {
+			var received atomic.Int32
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				if _, err := io.ReadAll(r.Body); err == nil && r.Proto == protocol {
+					received.Add(1)
+				}
+			}))
+			server.EnableHTTP2 = protocol == "HTTP/2.0"
+			server.StartTLS()
+			defer server.Close()
+			send := func(over bool) error {
+				term := NewTerm(time.Hour)
+				term.Renew(time.Now())
+				transport := server.Client().Transport.(*http.Transport).Clone() // without a connection
+				defer transport.CloseIdleConnections()
+				transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+					if over {
+						term.End()
+					}
+					return (&net.Dialer{}).DialContext(ctx, network, address)
+				}
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, strings.NewReader("body"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				response, err := term.Guard(transport).RoundTrip(request)
+				if err == nil {
+					err = response.Body.Close()
+				}
+				return err
+			}
+			if err := send(false); err != nil {
+				t.Error(err)
+			}
+			if err := send(true); !errors.Is(err, ErrOver) {
+				t.Error(err)
+			}
+			server.Close()
+			if got := received.Load(); got != 1 {
+				t.Errorf("the server got %d requests", got)
+			}
+		})
 	}
 }

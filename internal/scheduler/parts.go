@@ -12,7 +12,6 @@ import (
 	clientset "k8s.io/client-go/kubernetes"
 	corev1listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
@@ -21,6 +20,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/binding"
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/catchup"
+	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/eventhandlers"
 	"github.com/livesched/livesched/internal/scheduler/eventwriter"
 	"github.com/livesched/livesched/internal/scheduler/failure"
@@ -124,7 +124,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*part
 	}
 	p.env = env
 	p.builder = profile.NewBuilder(env, cfg.BuildTimeout, cfg.Clock)
-	if p.forker, err = newForker(p, s.store, cfg.KubeConfig); err != nil {
+	if p.forker, err = newForker(p, s.store, cfg); err != nil {
 		return nil, err
 	}
 	if err := sources.ListenToDevices(env.Devices); err != nil {
@@ -160,19 +160,21 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*part
 		Statuses:  p.statuses,
 		Heartbeat: &s.heartbeat,
 		Clock:     cfg.Clock,
+		Decisions: decisionlog.New(cfg.DecisionLogSize),
 	}
 	return p, nil
 }
 
 // newForker returns what makes forks of the parts, with a client that does not write.
-func newForker(p *parts, store *profile.Store, kubeConfig *rest.Config) (*fork.Forker, error) {
-	readOnly := fork.ReadOnly(kubeConfig)
+func newForker(p *parts, store *profile.Store, cfg *Config) (*fork.Forker, error) {
+	readOnly := fork.ReadOnly(cfg.KubeConfig)
 	client, err := clientset.NewForConfig(readOnly)
 	if err != nil {
 		return nil, fmt.Errorf("creating the client that only reads: %w", err)
 	}
 	return fork.NewForker(fork.Config{
 		Cache: p.cache, Nominator: p.queue.Nominator(), Environment: p.env, Profiles: store, Client: client, KubeConfig: readOnly,
+		FastPath: cfg.FastPath != FastPathOff,
 	}), nil
 }
 

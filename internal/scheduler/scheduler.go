@@ -64,7 +64,7 @@ const (
 )
 
 // Config configures a Scheduler. All fields but Clock, FastPath, FastPathMemory,
-// MaxConcurrentBinds, BuildTimeout and Term are required.
+// MaxConcurrentBinds, DecisionLogSize, BuildTimeout and Term are required.
 type Config struct {
 	// Client is for bindings, pod status and the calls of plugins. KubeConfig is the configuration
 	// that it was built from.
@@ -87,6 +87,8 @@ type Config struct {
 	FastPathMemory int
 	// MaxConcurrentBinds is how many pods are bound at the same time. 0 means binding.DefaultLimit.
 	MaxConcurrentBinds int
+	// DecisionLogSize is the number of decisions that are recorded. 0: none.
+	DecisionLogSize int
 	// BuildTimeout bounds the build of one profile. 0 means profile.DefaultBuildTimeout.
 	BuildTimeout time.Duration
 	// Term is the term of this replica as the leader, nil without leader election.

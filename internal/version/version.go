@@ -1,7 +1,8 @@
 // Copyright The livesched Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package version is which livesched this is. (The version of Kubernetes that it is built on is
+// Package version is which livesched this is, and which versions of the API server it is tested
+// with. (The version of Kubernetes that it is built on is
 // k8s.io/component-base/version's.)
 package version
 

@@ -69,6 +69,7 @@ func (c *ControlPlane) comesUpAt(ctx context.Context, comp component, address st
 	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.StartTimeout, fmt.Errorf("timed out after %s", c.opts.StartTimeout))
 	defer cancel()
 	if err := child.WaitReady(ctx, comp.ready(address)); err != nil {
+		c.forgetEnded(child)
 		return err
 	}
 	c.watch(child)
@@ -78,12 +79,18 @@ func (c *ControlPlane) comesUpAt(ctx context.Context, comp component, address st
 }
 
 func (c *ControlPlane) startEtcd(ctx context.Context, path string) error {
-	address, err := c.comesUp(ctx, component{
+	address, err := c.comesUp(ctx, etcdComponent(path, c.opts.Dir))
+	c.files.etcd = "http://" + address
+	return err
+}
+
+func etcdComponent(path, dir string) component {
+	return component{
 		name: binaries.Etcd,
 		path: path,
 		args: func(address string) []string {
 			return []string{
-				"--data-dir=" + filepath.Join(c.opts.Dir, "etcd"),
+				"--data-dir=" + filepath.Join(dir, "etcd"),
 				"--listen-client-urls=http://" + address,
 				"--advertise-client-urls=http://" + address,
 				"--listen-peer-urls=http://127.0.0.1:0", // etcd has no peers
@@ -94,9 +101,7 @@ func (c *ControlPlane) startEtcd(ctx context.Context, path string) error {
 		ready: func(address string) func(context.Context) error {
 			return process.HTTPReady("http://" + address + "/health")
 		},
-	})
-	c.files.etcd = "http://" + address
-	return err
+	}
 }
 
 func (c *ControlPlane) startAPIServer(ctx context.Context, path string) error {

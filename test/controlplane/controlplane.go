@@ -294,6 +294,19 @@ func (c *ControlPlane) run(name, path string, args []string) (*process.Process, 
 	return child, nil
 }
 
+// forgetEnded forgets a child that has ended before it was ready. The caller returns the reason,
+// and Stop does not return it again: another attempt, at another port, may have succeeded since.
+func (c *ControlPlane) forgetEnded(child *process.Process) {
+	select {
+	case <-child.Done():
+	default:
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.children = slices.DeleteFunc(c.children, func(p *process.Process) bool { return p == child })
+}
+
 // watch reports the end of a child that had become ready as the control plane's failure.
 func (c *ControlPlane) watch(child *process.Process) {
 	c.watchers.Go(func() {

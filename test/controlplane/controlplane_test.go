@@ -6,6 +6,8 @@ package controlplane
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -232,6 +234,23 @@ func TestControlPlaneWithoutControllers(t *testing.T) {
 	g.Expect(c.Stop()).To(MatchError(ContainSubstring("kube-apiserver ended")))
 	expectGone(g, c)
 	g.Expect(c.Dir()).To(BeADirectory(), "it was the caller's")
+}
+
+// TestAnotherPort has etcd listen on a port that is taken, and then on a free one, as Start does
+// when another process takes the free port first.
+func TestAnotherPort(t *testing.T) {
+	g := NewWithT(t)
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	set, err := binaries.Ensure(t.Context(), binaries.Config{Progress: t.Output()}, binaries.Etcd)
+	g.Expect(err).NotTo(HaveOccurred())
+	c := &ControlPlane{opts: Options{Dir: t.TempDir(), StartTimeout: time.Minute, Processors: 1, Progress: t.Output()}}
+	t.Cleanup(func() { _ = c.Stop() })
+	etcd := etcdComponent(set.Paths[binaries.Etcd], c.opts.Dir)
+	g.Expect(c.comesUpAt(t.Context(), etcd, other.Listener.Addr().String())).To(MatchError(ContainSubstring("address already in use")))
+	_, err = c.comesUp(t.Context(), etcd)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(c.Stop()).To(Succeed(), "etcd had ended at the first port only")
 }
 
 func TestFailedStartLeavesNothingBehind(t *testing.T) {

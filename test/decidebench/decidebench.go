@@ -29,6 +29,7 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
+	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/test/workload"
 )
 
@@ -36,6 +37,9 @@ import (
 const (
 	// Livesched scores every node, on the fast path.
 	Livesched = "livesched"
+	// Recorded is livesched with its decision log, which it has by default. It is not among
+	// Contenders: see BenchmarkDecisionLog in package algorithm.
+	Recorded = "livesched-recorded"
 	// Scalar is livesched without the fast path.
 	Scalar = "livesched-scalar"
 	// KubeScheduler samples nodes, as it does by default.
@@ -89,7 +93,7 @@ type Profiles struct {
 
 // NewWithProfiles is New for a livesched with several profiles.
 func NewWithProfiles(contender string, profiles Profiles) (Cluster, error) {
-	if !slices.Contains(Contenders, contender) {
+	if !slices.Contains(Contenders, contender) && contender != Recorded {
 		return nil, fmt.Errorf("contender %q: there are %s", contender, strings.Join(Contenders, ", "))
 	}
 	percentage := int32(100)
@@ -103,10 +107,13 @@ func NewWithProfiles(contender string, profiles Profiles) (Cluster, error) {
 	if contender == KubeScheduler || contender == KubeSchedulerAll {
 		return u, nil
 	}
-	l, err := newLivesched(u, contender == Livesched, profiles)
+	l, err := newLivesched(u, contender != Scalar, profiles)
 	if err != nil {
 		u.Close()
 		return nil, err
+	}
+	if contender == Recorded {
+		l.log = decisionlog.New(decisionlog.DefaultSize)
 	}
 	return l, nil
 }

@@ -4,7 +4,9 @@
 package decidebench
 
 import (
+	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,14 +19,19 @@ import (
 
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/fastpath"
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/timing"
 )
 
 // livesched is the part of livesched that decides. Apart from the snapshot, its plugins use the
 // handle of a kube-scheduler without a cluster.
 type livesched struct {
 	*upstream
+	// inCycle is the context of a scheduling cycle, as the loop makes it.
+	inCycle  context.Context
+	timing   timing.Cycle
 	cache    *cache.Cache
 	snapshot *cache.Snapshot
 	decides  *algorithm.Scheduler
@@ -32,6 +39,8 @@ type livesched struct {
 	profiles []algorithm.Params
 	unlike   bool // see Profiles
 	placed   int
+	// log records the decisions, nil if they are not recorded.
+	log *decisionlog.Log
 }
 
 func newLivesched(u *upstream, fast bool, profiles Profiles) (*livesched, error) {
@@ -39,6 +48,7 @@ func newLivesched(u *upstream, fast bool, profiles Profiles) (*livesched, error)
 		upstream: u, cache: cache.New(), snapshot: cache.NewSnapshot(),
 		profiles: make([]algorithm.Params, profiles.Number), unlike: profiles.Unlike,
 	}
+	l.inCycle = l.timing.Attach(u.ctx)
 	cfg := algorithm.Config{Snapshot: l.snapshot}
 	if fast {
 		cfg.Engine = fastpath.New(l.snapshot, 0)
@@ -121,8 +131,11 @@ func (l *livesched) Place(pod *corev1.Pod) (string, error) {
 	}
 	profile := l.profiles[l.placed%len(l.profiles)]
 	l.placed++
-	result, err := l.decides.Schedule(l.ctx, profile, schedframework.NewCycleState(), pod)
+	result, err := l.decides.Schedule(l.inCycle, profile, schedframework.NewCycleState(), pod)
 	if err != nil {
+		return "", err
+	}
+	if err := l.record(pod, &result); err != nil {
 		return "", err
 	}
 	assumed := *pod
@@ -135,4 +148,26 @@ func (l *livesched) Place(pod *corev1.Pod) (string, error) {
 		return "", err
 	}
 	return result.SuggestedHost, l.cache.AssumePod(l.logger, info)
+}
+
+// record does what the scheduling loop and the binding cycle do to record a decision.
+func (l *livesched) record(pod *corev1.Pod, result *algorithm.Result) error {
+	if l.log == nil {
+		return nil
+	}
+	d := decisionlog.Decision{
+		Pod: pod.UID, Time: time.Now(), Attempt: 1, Profile: l.upstream.profile.SchedulerName, Revision: "b47874bsgc",
+		Snapshot: l.snapshot.Log().End(), Class: result.Class.ID,
+		Nodes: l.snapshot.NumNodes(), Evaluated: result.EvaluatedNodes, Feasible: result.FeasibleNodes,
+		Node: result.SuggestedHost, Total: result.Total, Tied: result.TiedNodes, Result: decisionlog.Binding,
+	}
+	number := l.log.Append(&d)
+	defer l.log.Finish(number, decisionlog.Bound)
+	if !l.log.Wants(&d) {
+		return nil
+	}
+	start := time.Now()
+	top, err := l.decides.Top(l.ctx, decisionlog.TopNodes)
+	l.log.SetTop(number, top, time.Now(), time.Since(start))
+	return err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -99,6 +100,7 @@ func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path P
 	l.store.Swap(logr.Discard(), profile.NewMap(map[string]*profile.Instance{c.name(): l.Profile}, ""), l.Queue)
 	l.Forker = fork.NewForker(fork.Config{
 		Cache: l.Cache, Nominator: l.Queue.Nominator(), Environment: env, Profiles: l.store, Client: l.Requests.client, KubeConfig: &rest.Config{},
+		FastPath: path == FastPath,
 	})
 	return l, nil
 }
@@ -107,6 +109,8 @@ func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path P
 type noEvents struct{}
 
 func (noEvents) Require(context.Context, []fwk.EventResource) (func(), error) { return func() {}, nil }
+
+func (noEvents) Missing([]fwk.EventResource) []schema.GroupVersionKind { return nil }
 
 // Close discards the profile, and ends its informers and the queue.
 func (l *Livesched) Close() {

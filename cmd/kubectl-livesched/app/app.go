@@ -75,11 +75,11 @@ func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &options{IOStreams: streams, flags: genericclioptions.NewConfigFlags(true)}
 	root := &cobra.Command{
 		Use:   "kubectl-livesched",
-		Short: "Explain why pods are pending; check, convert, inspect, compare and roll back profiles and policies",
-		Long: "Explain why pods are pending. Check, convert, inspect, compare and roll back the SchedulerProfiles and SchedulingPolicies of livesched.\n\n" +
+		Short: "Explain why pods are pending; simulate, check, convert, inspect, compare and roll back profiles and policies",
+		Long: "Explain why pods are pending. Simulate, check, convert, inspect, compare and roll back the SchedulerProfiles and SchedulingPolicies of livesched.\n\n" +
 			"If kubectl-livesched is in your PATH, run it as `kubectl livesched`.\n\n" +
 			"Exit codes: 0 for success; 1 if validate finds errors, convert writes objects that livesched would not accept (with --strict: " +
-			"or loses settings), diff finds differences, or a check of doctor fails; 2 if a command fails.",
+			"or loses settings), diff finds differences, a check of doctor fails, or simulate finds what --fail-on names; 2 if a command fails.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: displayName(os.Args[0])},
@@ -90,7 +90,7 @@ func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 	o.addClusterFlags(root)
 	root.PersistentFlags().StringVar(&o.liveschedNamespace, "livesched-namespace", convert.DefaultNamespace,
 		"Namespace that livesched runs in, with its Lease, its revisions and the Secrets of its extenders.")
-	root.AddCommand(newValidate(o), newConvert(o), newStatus(o), newHistory(o), newRollback(o), newDiff(o), newDoctor(o), newExplain(o), newVersion(o))
+	root.AddCommand(newValidate(o), newConvert(o), newStatus(o), newHistory(o), newRollback(o), newDiff(o), newDoctor(o), newExplain(o), newSimulate(o), newCapacity(o), newVersion(o))
 	return root
 }
 
@@ -138,7 +138,11 @@ func addPluginsFlag(command *cobra.Command, target *[]string) {
 // addFilesFlags adds kubectl's flags -f and -R. The argument what describes the contents of the
 // files.
 func addFilesFlags(command *cobra.Command, files *[]string, recursive *bool, what string) {
+	addOptionalFilesFlags(command, files, recursive, what)
+	_ = command.MarkFlagRequired("filename") // fails only if the flag does not exist
+}
+
+func addOptionalFilesFlags(command *cobra.Command, files *[]string, recursive *bool, what string) {
 	command.Flags().StringSliceVarP(files, "filename", "f", nil, "File or directory with "+what+"; - is standard input. The flag can be repeated.")
 	command.Flags().BoolVarP(recursive, "recursive", "R", false, "Also read subdirectories.")
-	_ = command.MarkFlagRequired("filename") // fails only if the flag does not exist
 }

@@ -16,7 +16,7 @@ import (
 
 type doctorOptions struct {
 	*options
-	leaseName, serviceAccount, output string
+	leaseName, serviceAccount, user, output string
 }
 
 func newDoctor(shared *options) *cobra.Command {
@@ -33,6 +33,7 @@ func newDoctor(shared *options) *cobra.Command {
 	}
 	command.Flags().StringVar(&o.leaseName, "lease", "livesched", "Name of livesched's Lease: the value of its flag --leader-election-name.")
 	command.Flags().StringVar(&o.serviceAccount, "service-account", "livesched", "Name of livesched's ServiceAccount.")
+	command.Flags().StringVar(&o.user, "livesched-user", "", "User that livesched authenticates as, if that is not a ServiceAccount: system:kube-scheduler with config/kubeadm.")
 	addOutputFlag(command, &o.output, formatJSON, formatYAML)
 	return command
 }
@@ -52,7 +53,7 @@ func (o *doctorOptions) run(ctx context.Context) error {
 	}
 	findings := doctor.Examine(ctx, doctor.Installation{
 		Client: c, Server: server.ServerVersion, Now: time.Now(),
-		Namespace: o.liveschedNamespace, Lease: o.leaseName, ServiceAccount: o.serviceAccount,
+		Namespace: o.liveschedNamespace, Lease: o.leaseName, ServiceAccount: o.serviceAccount, User: o.user,
 	})
 	if err := o.print(findings); err != nil {
 		return err

@@ -7,6 +7,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -18,6 +22,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	certutil "k8s.io/client-go/util/cert"
@@ -29,6 +34,7 @@ import (
 	liveschedapp "github.com/livesched/livesched/cmd/livesched/app"
 	"github.com/livesched/livesched/config/rbac"
 	"github.com/livesched/livesched/test/objects"
+	"github.com/livesched/livesched/test/testcluster"
 )
 
 // finding is one line of the output.
@@ -201,6 +207,26 @@ var _ = Describe("doctor", func() {
 		}).WithContext(ctx).Should(Succeed())
 	})
 
+	It("checks the permissions of the user that livesched authenticates as", func(ctx context.Context) {
+		rights := func() finding {
+			var findings []finding
+			got := kubectl(ctx, "doctor", "-o", "json", "--livesched-namespace=kube-system", "--livesched-user=system:kube-scheduler")
+			Expect(json.Unmarshal([]byte(got.out), &findings)).To(Succeed(), got.errOut)
+			at := slices.IndexFunc(findings, func(f finding) bool { return f.Check == "rights" })
+			return findings[at]
+		}
+		Expect(rights()).To(And(HaveField("State", "failed"), HaveField("Message", HavePrefix("User system:kube-scheduler may not list schedulerprofiles.livesched.io, "))))
+		text, err := os.ReadFile(filepath.Join(testcluster.Root(), "config", "kubeadm", "rbac.yaml"))
+		Expect(err).NotTo(HaveOccurred())
+		for document := range strings.SplitSeq(string(text), "\n---\n") {
+			object := &unstructured.Unstructured{}
+			Expect(yaml.Unmarshal([]byte(document), object)).To(Succeed())
+			lent(ctx, object)
+		}
+		Eventually(rights).Should(And(HaveField("State", "ok"), // the authorizer follows with a watch
+			HaveField("Message", "User system:kube-scheduler has the permissions of config/rbac/role.yaml")))
+	})
+
 	It("finds replicas that are not ready, alone or of different versions, and a leader that is gone", func(ctx context.Context) {
 		replica(ctx, "livesched-0", "livesched:v1", corev1.ConditionTrue)
 		lease := leaseOf("livesched-system", "livesched", "livesched-0_x", time.Now().Add(-time.Hour))
@@ -272,6 +298,15 @@ var _ = Describe("doctor", func() {
 		Expect(findings).To(found("other schedulers", "failed",
 			`kube-scheduler runs (control-plane-1_x renewed the Lease kube-system/kube-scheduler), and a profile has the scheduler name "default-scheduler"`))
 		Expect(findings).NotTo(found("other schedulers", "failed", "reports about pods"))
+
+		waits := profile("default-scheduler")
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(waits), waits)).To(Succeed())
+		meta.SetStatusCondition(&waits.Status.Conditions, metav1.Condition{
+			Type: v1alpha1.ConditionProgrammed, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonSchedulerNameInUse,
+		})
+		Expect(k8s.Status().Update(ctx, waits)).To(Succeed())
+		findings, _ = examine(ctx, "")
+		Expect(findings).To(found("other schedulers", "warning", `so the profile with the scheduler name "default-scheduler" waits`))
 
 		lent(ctx, event("other", "second-scheduler-7d9f", time.Now()))
 		findings, code := examine(ctx, "")

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/remote"
@@ -37,8 +36,9 @@ func newExplain(shared *options) *cobra.Command {
 	o := &explainOptions{options: shared}
 	command := &cobra.Command{
 		Use:   "explain pod NAME",
-		Short: "Explain why a pod is pending",
-		Long: "Explain why a pod is pending: which nodes refuse it and why, what would help, and what it waits for.\n\n" +
+		Short: "Explain why a pod is pending, or why it is on its node",
+		Long: "Explain why a pod is pending: which nodes refuse it and why, what would help, and what it waits for. " +
+			"Or explain why it is on its node: how many nodes it fitted, and the nodes with the highest scores.\n\n" +
 			"The command asks a running livesched, through a port that the API server forwards, with your credentials. It requires the permissions of " +
 			"the Role livesched-client in livesched's namespace, and the permission to get podexplanations.livesched.io in the namespace of the pod, which " +
 			"the ClusterRole view includes. The names of nodes are shown only to those who may list nodes.",
@@ -58,13 +58,21 @@ func (o *remoteOptions) addFlags(command *cobra.Command) {
 	command.Flags().StringVar(&o.ca, "livesched-ca", "", "File with the certificate authorities that verify --livesched-url. Default: those of the system.")
 }
 
+// check returns an error if the flags contradict each other.
+func (o *remoteOptions) check() error {
+	if o.ca != "" && o.url == "" {
+		return errors.New("--livesched-ca: has no effect without --livesched-url")
+	}
+	return nil
+}
+
 func (o *explainOptions) run(ctx context.Context, args []string) error {
 	name, err := podName(args)
 	if err != nil {
 		return err
 	}
-	if o.livesched.ca != "" && o.livesched.url == "" {
-		return errors.New("--livesched-ca: has no effect without --livesched-url")
+	if err := o.livesched.check(); err != nil {
+		return err
 	}
 	if o.namespace == "" {
 		if o.namespace, _, err = o.flags.ToRawKubeConfigLoader().Namespace(); err != nil {
@@ -76,7 +84,7 @@ func (o *explainOptions) run(ctx context.Context, args []string) error {
 		return err
 	}
 	if o.output != "" {
-		return o.write(text)
+		return writeAnswer(o.Out, o.output, text)
 	}
 	var explanation v1alpha1.PodExplanation
 	if err := json.Unmarshal(text, &explanation); err != nil {
@@ -101,19 +109,6 @@ func (o *explainOptions) ask(ctx context.Context, resource, name string) ([]byte
 		Config: config, Namespace: o.liveschedNamespace, Lease: o.livesched.lease, URL: o.livesched.url, CAFile: o.livesched.ca,
 	}
 	return livesched.Get(ctx, resource, o.namespace, name)
-}
-
-// write prints an answer with all fields, also those that this plugin does not know.
-func (o *explainOptions) write(text []byte) error {
-	if o.output == formatYAML {
-		text, err := yaml.JSONToYAML(text)
-		if err != nil {
-			return fmt.Errorf("reading the answer of livesched: %w", err)
-		}
-		_, err = o.Out.Write(text)
-		return err
-	}
-	return writeAs(o.Out, formatJSON, json.RawMessage(text))
 }
 
 // podName returns the name in the arguments pod/NAME or pod NAME.

@@ -73,8 +73,8 @@ var _ = Describe("explain", func() {
 		// livesched's pod takes 1 of 4 CPUs of its node; the others are reserved.
 		large := objects.Pod("default", "large", "mine", "4", "1Gi")
 		create(ctx, profile("mine"), large)
-		for _, name := range []string{"web-1", "web-2"} {
-			node := objects.Node(name, "2", "16Gi", map[string]string{"karpenter.sh/nodepool": "web"})
+		for name, memory := range map[string]string{"web-1": "16Gi", "web-2": "32Gi"} {
+			node := objects.Node(name, "2", memory, map[string]string{"karpenter.sh/nodepool": "web"})
 			node.Spec.Taints = []corev1.Taint{{Key: "dedicated", Value: "web", Effect: corev1.TaintEffectNoSchedule}}
 			create(ctx, node)
 		}
@@ -122,6 +122,37 @@ var _ = Describe("explain", func() {
 		Expect(explanation.Metadata.UID).To(Equal(large.UID))
 		Expect(explain("pod/nobody")).To(Equal(outcome{code: 2, errOut: "error: pods \"nobody\" not found\n"}))
 		Expect(explain("pod/large", "-n", system).errOut).To(ContainSubstring(`in the namespace "livesched-system"`))
+
+		By("simulating")
+		binpack := file("apiVersion: livesched.io/v1alpha1\nkind: SchedulerProfile\nmetadata: {name: mine}\nspec:\n  pluginConfig:\n" +
+			"  - {name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated}}}\n")
+		got = kubectlAs(ctx, user, "simulate", "-f", binpack, "-n", "default", "--pods", "all", "--fail-on", "unplaced>0")
+		GinkgoWriter.Println(got.out)
+		Expect(got.errOut).To(Equal("--fail-on \"unplaced>0\" holds: unplaced is 1\n"))
+		Expect(got.code).To(Equal(1))
+		Expect(got.out).To(HavePrefix("Pods decided again: 1, on 3 nodes.\n"))
+		Expect(columns(got.out, "unplaced")).To(Equal([]string{"unplaced", "1", "1", "1"}))
+		Expect(kubectlAs(ctx, user, "simulate", "-f", binpack).errOut).To(ContainSubstring("at the cluster scope"))
+		more := file("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: more, namespace: default}\nspec:\n  template:\n    spec:\n" +
+			"      schedulerName: mine\n      containers: [{name: c, image: i, resources: {limits: {cpu: 1}}}]\n")
+		got = kubectlAs(ctx, user, "capacity", "-f", more)
+		GinkgoWriter.Println(got.out)
+		Expect(got.out).To(HavePrefix("Room for 3 more pods, on 1 of 3 nodes; profile mine@"), got.errOut)
+		Expect(got.out).To(ContainSubstring("The next one: FitsWhenFreed."))
+		var simulation v1alpha1.Simulation
+		Expect(yaml.Unmarshal([]byte(kubectlAs(ctx, user, "simulate", "-f", binpack, "-n", "default", "-o", "yaml").out), &simulation)).To(Succeed())
+		Expect(simulation.Status.Nodes).To(Equal(int32(3)))
+
+		By("explaining why a pod is on its node")
+		web := objects.Pod("default", "web", "mine", "1", "1Gi")
+		web.Spec.NodeSelector = map[string]string{"karpenter.sh/nodepool": "web"}
+		web.Spec.Tolerations = []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}}
+		create(ctx, web)
+		Eventually(func() string { return kubectl(ctx, "explain", "pod/web").out }).WithContext(ctx).Should(And(
+			MatchRegexp(`^web-\d by mine@\w+; 2 fit.*; basis Recorded`), ContainSubstring("The pod fitted on 2 of 3 nodes."),
+		))
+		Expect(columns(kubectl(ctx, "explain", "pod/web").out, "NODE")).To(ContainElements("TOTAL", "Fit"))
+		GinkgoWriter.Println(kubectl(ctx, "explain", "pod/web").out)
 
 		By("not sending credentials to what is not livesched")
 		var published corev1.ConfigMap

@@ -49,6 +49,20 @@ func writeAs(w io.Writer, format string, value any) error {
 	return encoder.Encode(value)
 }
 
+// writeAnswer writes an answer of livesched with all fields, also those that this plugin does not
+// know.
+func writeAnswer(w io.Writer, format string, text []byte) error {
+	if format == formatYAML {
+		text, err := yaml.JSONToYAML(text)
+		if err != nil {
+			return fmt.Errorf("reading the answer of livesched: %w", err)
+		}
+		_, err = w.Write(text)
+		return err
+	}
+	return writeAs(w, formatJSON, json.RawMessage(text))
+}
+
 // writeTable writes a table as kubectl does.
 func writeTable(w io.Writer, header []string, rows [][]string) error {
 	tab := printers.GetNewTabWriter(w)

@@ -160,6 +160,27 @@ var _ = Describe("The admission policy of config/tenancy", Ordered, func() {
 	})
 })
 
+var _ = Describe("The admission policy of config/by-namespace", func() {
+	It("gives pods that name no scheduler the scheduler name of their namespace", func(ctx context.Context) {
+		labeled := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "labeled-", Labels: map[string]string{"livesched.io/scheduler-name": "binpack"}}}
+		other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "other-"}}
+		create(ctx, labeled, other)
+		createUntilEnd(ctx, manifests(filepath.Join(testcluster.Root(), "config", "by-namespace"))...)
+		created := func(in *corev1.Namespace, schedulerName, node string) string {
+			pod := objects.Pod(in.Name, "p", schedulerName, "1", "1Gi")
+			pod.Spec.NodeName = node
+			Expect(k8s.Create(ctx, pod, client.DryRunAll)).To(Succeed())
+			return pod.Spec.SchedulerName
+		}
+		// The API server sees a new policy with a delay.
+		Eventually(created).WithArguments(labeled, "", "").WithContext(ctx).Should(Equal("binpack"))
+		Expect(created(labeled, "default-scheduler", "")).To(Equal("binpack"), "the API server cannot tell it from no name")
+		Expect(created(labeled, "gpu", "")).To(Equal("gpu"))
+		Expect(created(labeled, "", "n")).To(Equal("default-scheduler"))
+		Expect(created(other, "", "")).To(Equal("default-scheduler"))
+	})
+})
+
 // clientOf returns a client with a token of a service account.
 func clientOf(ctx context.Context, key client.ObjectKey) client.Client {
 	GinkgoHelper()

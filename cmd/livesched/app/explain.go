@@ -5,7 +5,6 @@ package app
 
 import (
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,10 +18,8 @@ type explainer struct{ sched *scheduler.Scheduler }
 
 // Explain implements apiserving.Explainer.
 func (e explainer) Explain(ctx context.Context, namespace, name string) (*v1alpha1.PodExplanation, error) {
-	select {
-	case <-e.sched.Ready():
-	default:
-		return nil, apierrors.NewServiceUnavailable("this replica has not read the cluster yet")
+	if err := ready(e.sched); err != nil {
+		return nil, err
 	}
 	pod, err := e.sched.Pods().Pods(namespace).Get(name)
 	switch {
@@ -31,7 +28,7 @@ func (e explainer) Explain(ctx context.Context, namespace, name string) (*v1alph
 	case err != nil:
 		return nil, err
 	case pod.Spec.NodeName != "":
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("pod %q is on a node: livesched explains pending pods", name))
+		return e.sched.ExplainBound(ctx, pod)
 	}
 	return e.sched.ExplainPending(ctx, pod)
 }

@@ -26,6 +26,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/controllers"
+	"github.com/livesched/livesched/internal/apiserving"
 	"github.com/livesched/livesched/internal/history"
 	"github.com/livesched/livesched/internal/informers"
 	"github.com/livesched/livesched/internal/lease"
@@ -129,6 +130,7 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		FastPath:           scheduler.FastPath(o.FastPath),
 		FastPathMemory:     int(o.FastPathMemoryLimit.Value()),
 		MaxConcurrentBinds: o.MaxConcurrentBinds,
+		DecisionLogSize:    o.DecisionLogSize,
 		BuildTimeout:       o.ProfileBuildTimeout,
 		Term:               election.leading(),
 	})
@@ -152,6 +154,10 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 		Ready:      sched.Ready(),
 		Elected:    mgr.Elected(),
 		OwnLease:   o.lease(),
+
+		KindsCompleted:       source.Completed(),
+		YieldToKubeScheduler: o.YieldToKubeScheduler,
+
 		Registered: sets.KeySet(registry),
 		Clock:      o.Clock,
 
@@ -161,15 +167,20 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	answers := apiserving.Config{
+		Explainer: explainer{sched},
+		Simulator: simulator{sched: sched, reader: mgr.GetClient(), registered: sets.KeySet(registry), allowed: allowed, clock: o.Clock},
+	}
 	checks, handlers := newChecks(sched, reconciler), endpoints(sched, o)
 	if err := errors.Join(
 		mgr.Add(everywhere(broadcaster.run)),
 		mgr.Add(everywhere(sched.Start)),
 		mgr.Add(onLeader(sched.Run)),
 		reconciler.SetupWithManager(mgr),
+		addServerVersion(mgr, restConfig),
 		addChecks(mgr, checks),
 		addEndpoints(mgr, handlers, o),
-		addSecureServing(mgr, restConfig, secureHandler(handlers, checks), explainer{sched}, keeper, o),
+		addSecureServing(mgr, restConfig, secureHandler(handlers, checks), answers, keeper, o),
 	); err != nil {
 		return nil, err
 	}

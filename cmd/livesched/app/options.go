@@ -25,6 +25,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler"
 	"github.com/livesched/livesched/internal/scheduler/binding"
 	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 )
@@ -45,6 +46,9 @@ var unsupportedGates = []featuregate.Feature{
 // minFastPathMemory is the lowest limit that is accepted: what one class takes in a cluster of
 // 50,000 nodes.
 var minFastPathMemory = resource.MustParse("1Mi")
+
+// maxDecisionLogSize is the highest number of decisions that can be recorded: they take 2 GiB.
+const maxDecisionLogSize = 1 << 24
 
 // Options configures the manager. docs/reference/flags.md describes the flags of the same names.
 type Options struct {
@@ -81,11 +85,16 @@ type Options struct {
 	KubeAPIQPS   float32
 	KubeAPIBurst int
 
+	// DecisionLogSize is the number of decisions that are recorded. 0: none.
+	DecisionLogSize int
 	// MaxConcurrentBinds limits the number of pods that are bound at the same time.
 	MaxConcurrentBinds int
 
 	// ProfileBuildTimeout limits the time for the build of one profile.
 	ProfileBuildTimeout time.Duration
+
+	// YieldToKubeScheduler: see controllers.Config.
+	YieldToKubeScheduler bool
 
 	// ExtenderAllowedHosts are the hosts that extenders may be at; see config.ParseAllowedHosts.
 	ExtenderAllowedHosts []string
@@ -124,7 +133,9 @@ func NewOptions() *Options {
 		KubeAPIQPS:             1000,
 		KubeAPIBurst:           2000,
 		MaxConcurrentBinds:     binding.DefaultLimit,
+		DecisionLogSize:        decisionlog.DefaultSize,
 		ProfileBuildTimeout:    profile.DefaultBuildTimeout,
+		YieldToKubeScheduler:   true,
 		ExtenderAllowedHosts:   config.DefaultAllowedHosts(),
 		Webhook:                newWebhookOptions(),
 		FastPath:               string(scheduler.FastPathOn),
@@ -150,8 +161,10 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.RevisionNamespace, "revision-namespace", o.RevisionNamespace, `Namespace of the ControllerRevisions of profiles and policies. Empty means --leader-election-namespace; if that is empty, too, the namespace that livesched runs in, or "default" outside of a cluster.`)
 	fs.Float32Var(&o.KubeAPIQPS, "kube-api-qps", o.KubeAPIQPS, "Limit of requests per second to the API server, for each client.")
 	fs.IntVar(&o.KubeAPIBurst, "kube-api-burst", o.KubeAPIBurst, "Number of requests to the API server that may briefly exceed --kube-api-qps, for each client.")
+	fs.IntVar(&o.DecisionLogSize, "decision-log-size", o.DecisionLogSize, "Number of decisions that the leader keeps in memory, to explain why a pod is on its node. 0 turns this off.")
 	fs.IntVar(&o.MaxConcurrentBinds, "max-concurrent-binds", o.MaxConcurrentBinds, "Maximum number of pods that are bound at the same time. A higher value helps only if bindings are slow because of the latency to the API server.")
 	fs.DurationVar(&o.ProfileBuildTimeout, "profile-build-timeout", o.ProfileBuildTimeout, "Maximum time for the build of one profile, including the first list of informers that the profile adds.")
+	fs.BoolVar(&o.YieldToKubeScheduler, "yield-to-kube-scheduler", o.YieldToKubeScheduler, "Do not begin to schedule pods with the scheduler name default-scheduler while a kube-scheduler holds the Lease kube-system/kube-scheduler. A profile that scheduled them before goes on. Turn it off if the profiles of that kube-scheduler have other scheduler names.")
 	fs.StringSliceVar(&o.ExtenderAllowedHosts, strings.TrimPrefix(config.FlagAllowedHosts, "--"), o.ExtenderAllowedHosts, `Hosts that extenders may be at: names such as scheduler.example.com, all names below a domain such as *.example.com, and IP addresses, each with an optional port. Only HTTPS is allowed, unless an entry begins with http://, such as http://127.0.0.1:8888, which allows both. The default is the names of Services. "off" allows HTTP and HTTPS to any host. Policies with other extenders are not accepted.`)
 	o.Webhook.addFlags(fs)
 	fs.StringVar(&o.FastPath, "fast-path", o.FastPath, `How livesched makes decisions. The decisions are the same in all modes. "on" keeps the answers of plugins and asks again only where something has changed, "off" asks every plugin about every node for every pod, "verify" does both, uses the result of "off", and counts the differences.`)
@@ -174,6 +187,9 @@ func (o *Options) Validate() error {
 	}
 	if o.KubeAPIBurst < 1 {
 		errs = append(errs, fmt.Errorf("--kube-api-burst=%d: must be at least 1", o.KubeAPIBurst))
+	}
+	if o.DecisionLogSize < 0 || o.DecisionLogSize > maxDecisionLogSize {
+		errs = append(errs, fmt.Errorf("--decision-log-size=%d: must be from 0 to %d", o.DecisionLogSize, maxDecisionLogSize))
 	}
 	if o.MaxConcurrentBinds < 1 {
 		errs = append(errs, fmt.Errorf("--max-concurrent-binds=%d: must be at least 1", o.MaxConcurrentBinds))

@@ -54,7 +54,7 @@ var unseen = map[string]string{
 // the objects grant it.
 func expectUsed(ctx context.Context, objects []client.Object, since time.Time) {
 	GinkgoHelper()
-	granted := rightsOf(objects)
+	granted := rightsOf(objects, serviceAccountSubject)
 	Expect(granted).NotTo(BeEmpty())
 	Eventually(func() (unused []string) {
 		requests := audited(account, since)
@@ -87,9 +87,12 @@ func (r right) allows(e auditv1.Event) bool {
 		(r.name == "" || r.name == e.ObjectRef.Name) && (r.namespace == "" || r.namespace == e.ObjectRef.Namespace)
 }
 
-// rightsOf returns the rights that the bindings among the objects grant to livesched's account,
-// with the roles among them.
-func rightsOf(objects []client.Object) sets.Set[right] {
+// serviceAccountSubject is livesched's account in the bindings of config/rbac.
+var serviceAccountSubject = rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "livesched"}
+
+// rightsOf returns the rights that the bindings among the objects grant, with the roles among them.
+// All bindings must be those of the subject.
+func rightsOf(objects []client.Object, subject rbacv1.Subject) sets.Set[right] {
 	GinkgoHelper()
 	rights := sets.New[right]()
 	for _, object := range objects {
@@ -98,7 +101,7 @@ func rightsOf(objects []client.Object) sets.Set[right] {
 		}
 		var binding rbacv1.RoleBinding // a ClusterRoleBinding has the same fields
 		Expect(convert(object, &binding)).To(Succeed())
-		Expect(binding.Subjects).To(ConsistOf(rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "livesched"}))
+		Expect(binding.Subjects).To(ConsistOf(subject))
 		role := slices.IndexFunc(objects, func(o client.Object) bool {
 			return o.GetObjectKind().GroupVersionKind().Kind == binding.RoleRef.Kind && o.GetName() == binding.RoleRef.Name
 		})

@@ -147,10 +147,10 @@ func (o *SecureOptions) certificate(mgr ctrl.Manager, keeper *servingcert.Keeper
 	}
 }
 
-// addSecureServing serves the handlers and explanations on every replica, to those whom the API
+// addSecureServing serves the handlers and answers on every replica, to those whom the API
 // server permits. The endpoint is served before the manager's caches have synced, as the health
 // probes are.
-func addSecureServing(mgr ctrl.Manager, restConfig *rest.Config, handlers *http.ServeMux, explainer apiserving.Explainer, keeper *servingcert.Keeper, o *Options) error {
+func addSecureServing(mgr ctrl.Manager, restConfig *rest.Config, handlers *http.ServeMux, answers apiserving.Config, keeper *servingcert.Keeper, o *Options) error {
 	if o.Secure.Port == 0 {
 		return nil
 	}
@@ -164,7 +164,8 @@ func addSecureServing(mgr ctrl.Manager, restConfig *rest.Config, handlers *http.
 	if err != nil {
 		return err
 	}
-	handlers.Handle(apiserving.Path, apiserving.NewHandler(explainer, guard))
+	answers.Authorizer = guard
+	handlers.Handle(apiserving.Path, apiserving.NewHandler(answers))
 	get, err := o.Secure.certificate(mgr, keeper)
 	if err != nil {
 		return err

@@ -174,7 +174,11 @@ func audited(user string, since time.Time) []auditv1.Event {
 		}
 		var e auditv1.Event
 		Expect(json.Unmarshal(line, &e)).To(Succeed())
-		if e.ImpersonatedUser != nil && e.ImpersonatedUser.Username == user && e.RequestReceivedTimestamp.After(since) {
+		sender := e.User.Username
+		if e.ImpersonatedUser != nil {
+			sender = e.ImpersonatedUser.Username
+		}
+		if sender == user && e.RequestReceivedTimestamp.After(since) {
 			all = append(all, e)
 		}
 	}

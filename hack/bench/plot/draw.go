@@ -9,6 +9,7 @@ import (
 	"math"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/plotutil"
 	"gonum.org/v1/plot/vg"
@@ -19,23 +20,47 @@ import (
 // groupWidth is the share of a group's space on the axis that its bars take together.
 const groupWidth = 0.8
 
-func draw(c chart.Chart) (*plot.Plot, error) {
-	p := plot.New()
+// typeface is as wide as Arial and Helvetica, so that texts have the same size wherever the chart
+// is shown.
+var typeface = font.Font{Typeface: "Liberation", Variant: "Sans"}
+
+// figure is a plot with its legend, which has a place of its own below the plot.
+type figure struct {
+	plot *plot.Plot
+	// keys has a legend for each series, because gonum draws the entries of a legend in a column.
+	keys []plot.Legend
+}
+
+func (f *figure) addKey(name string, symbols ...plot.Thumbnailer) {
+	key := plot.NewLegend()
+	key.TextStyle.Font = font.From(typeface, 11)
+	key.Left, key.Top = true, true // the symbol, then the text
+	key.Add(name, symbols...)
+	f.keys = append(f.keys, key)
+}
+
+func newFigure(c chart.Chart) (*figure, error) {
+	f := &figure{plot: plot.New()}
+	p := f.plot
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = c.Title, c.X, c.Y
-	p.Legend.Top = true
+	p.Title.TextStyle.Font = font.From(typeface, 13)
+	p.Title.Padding = vg.Points(8)
+	p.X.Label.TextStyle.Font, p.Y.Label.TextStyle.Font = font.From(typeface, 11), font.From(typeface, 11)
+	p.X.Tick.Label.Font, p.Y.Tick.Label.Font = font.From(typeface, 8), font.From(typeface, 9)
 	grid := plotter.NewGrid()
 	grid.Vertical.Color = nil
 	grid.Horizontal.Color = color.Gray{Y: 220}
 	p.Add(grid)
 	if len(c.Groups) > 0 {
-		return p, bars(p, c)
+		return f, f.bars(c)
 	}
-	return p, lines(p, c)
+	return f, f.lines(c)
 }
 
 // bars draws bars from the bottom of the chart. The bottom of a logarithmic chart is 1, or the
 // power of ten below the lowest bar.
-func bars(p *plot.Plot, c chart.Chart) error {
+func (f *figure) bars(c chart.Chart) error {
+	p := f.plot
 	bottom, top := 0.0, 0.0
 	for _, s := range c.Series {
 		if len(s.Y) != len(c.Groups) {
@@ -60,22 +85,24 @@ func bars(p *plot.Plot, c chart.Chart) error {
 		if err != nil {
 			return err
 		}
-		bar.Color = plotutil.Color(i)
+		bar.Color = colorOf(i)
 		bar.LineStyle.Width = 0
 		bar.Offset = one * (vg.Length(i) - vg.Length(len(c.Series)-1)/2)
 		p.Add(bar)
-		p.Legend.Add(s.Name, bar)
+		f.addKey(s.Name, bar)
 	}
 	p.NominalX(c.Groups...)
 	p.X.Min, p.X.Max = -0.5, float64(len(c.Groups))-0.5
+	p.Y.Tick.Marker = steps{}
 	if c.LogY {
 		p.Y.Tick.Marker = powers{zero: bottom}
 	}
-	p.Y.Min, p.Y.Max = 0, (top-bottom)*1.25 // room for the legend
+	p.Y.Min, p.Y.Max = 0, (top-bottom)*1.05
 	return nil
 }
 
-func lines(p *plot.Plot, c chart.Chart) error {
+func (f *figure) lines(c chart.Chart) error {
+	p := f.plot
 	for i, s := range c.Series {
 		if len(s.X) != len(s.Y) {
 			return fmt.Errorf("line %s has %d and %d coordinates", s.Name, len(s.X), len(s.Y))
@@ -88,24 +115,31 @@ func lines(p *plot.Plot, c chart.Chart) error {
 		if err != nil {
 			return fmt.Errorf("line %s: %w", s.Name, err)
 		}
-		line.Color, marks.Color = plotutil.Color(i), plotutil.Color(i)
+		line.Color, marks.Color = colorOf(i), colorOf(i)
 		line.Width = vg.Points(1.5)
 		if s.Dashed {
 			line.Dashes = plotutil.Dashes(1)
 		}
 		p.Add(line, marks)
-		p.Legend.Add(s.Name, line, marks)
+		f.addKey(s.Name, line, marks)
 	}
 	if c.LogX {
 		p.X.Tick.Marker = ticksOf(c)
 	}
 	if c.LogY {
 		p.Y.Tick.Marker = powers{}
+		p.Y.Min, p.Y.Max = math.Floor(p.Y.Min), math.Ceil(p.Y.Max)
 	} else {
+		p.Y.Tick.Marker = steps{}
 		p.Y.Min = 0
 	}
-	p.Y.Max += (p.Y.Max - p.Y.Min) * 0.25 // room for the legend
 	return nil
+}
+
+// colorOf returns the color of a series. Of up to eight, no two have the same.
+func colorOf(series int) color.Color {
+	colors := append(plotutil.SoftColors[:7:7], color.Gray{Y: 70})
+	return colors[series%len(colors)]
 }
 
 // scaled returns the position of a value on an axis. A logarithmic axis holds exponents and labels
@@ -157,6 +191,25 @@ func (t powers) Ticks(lowest, highest float64) []plot.Tick {
 				ticks = append(ticks, tick)
 			}
 		}
+	}
+	return ticks
+}
+
+// steps labels four to ten round values of a linear axis.
+type steps struct{}
+
+// Ticks implements plot.Ticker.
+func (steps) Ticks(lowest, highest float64) []plot.Tick {
+	step := math.Pow(10, math.Floor(math.Log10(highest-lowest)))
+	switch wide := (highest - lowest) / step; {
+	case wide < 2:
+		step /= 5
+	case wide < 4:
+		step /= 2
+	}
+	var ticks []plot.Tick
+	for n := math.Ceil(lowest / step); n*step <= highest+step/1000; n++ {
+		ticks = append(ticks, plot.Tick{Value: n * step, Label: fmt.Sprintf("%.6g", n*step)})
 	}
 	return ticks
 }

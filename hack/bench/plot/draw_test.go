@@ -4,29 +4,20 @@
 package main
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
 	"github.com/livesched/livesched/hack/bench/chart"
 )
 
-// svg draws a chart and returns the content of the file.
-func svg(t *testing.T, c chart.Chart) string {
+// drawn draws a chart and returns the content of the file.
+func drawn(t *testing.T, c chart.Chart) string {
 	t.Helper()
-	p, err := draw(c)
+	content, err := svg(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := p.WriterTo(width, height, "svg")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b bytes.Buffer
-	if _, err := w.WriteTo(&b); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
+	return string(content)
 }
 
 func TestBarsAndLinesAreDrawnWithTheirNames(t *testing.T) {
@@ -38,7 +29,7 @@ func TestBarsAndLinesAreDrawnWithTheirNames(t *testing.T) {
 		}},
 	} {
 		c.Title, c.X, c.Y = "What it takes", "nodes", "us/pod"
-		text := svg(t, c)
+		text := drawn(t, c)
 		for _, want := range append([]string{"What it takes", "nodes", "us/pod", "ours", "theirs"}, c.Groups...) {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s: the chart has no %q", name, want)
@@ -67,12 +58,26 @@ func TestLogarithmicAxesAreLabelledWithPowers(t *testing.T) {
 	}
 }
 
+func TestLinearAxesAreLabelledWithRoundValues(t *testing.T) {
+	for highest, want := range map[float64]string{
+		1: "0 0.2 0.4 0.6 0.8 1", 2937: "0 500 1000 1500 2000 2500", 7.2: "0 1 2 3 4 5 6 7", 40: "0 10 20 30 40",
+	} {
+		var labels []string
+		for _, tick := range (steps{}).Ticks(0, highest) {
+			labels = append(labels, tick.Label)
+		}
+		if got := strings.Join(labels, " "); got != want {
+			t.Errorf("up to %v: %s, want %s", highest, got, want)
+		}
+	}
+}
+
 func TestChartsThatDoNotFitTogetherAreRefused(t *testing.T) {
 	for _, c := range []chart.Chart{
 		{Groups: []string{"a", "b"}, Series: []chart.Series{{Name: "ours", Y: []float64{1}}}},
 		{Series: []chart.Series{{Name: "ours", X: []float64{1, 2}, Y: []float64{1}}}},
 	} {
-		if _, err := draw(c); err == nil {
+		if _, err := svg(c); err == nil {
 			t.Errorf("%+v is drawn", c)
 		}
 	}

@@ -4,7 +4,9 @@
 package report
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/livesched/livesched/hack/bench/chart"
@@ -24,16 +26,20 @@ func (rows Rows) Bars(name, label string, groups []string, value string) chart.S
 	return s
 }
 
-// Line returns the line of a value over a label whose values are numbers, in the order of the rows.
+// Line returns the line of a value over a label whose values are numbers, from left to right.
 func (rows Rows) Line(name, label, value string) chart.Series {
 	s := chart.Series{Name: name}
+	measured := map[float64]float64{}
 	for _, row := range rows {
 		x, err := strconv.ParseFloat(row.Labels[label], 64)
 		y := Rows{row}.Median(value)
-		if err != nil || math.IsNaN(y) {
-			continue
+		if err == nil && !math.IsNaN(y) {
+			measured[x] = y
 		}
-		s.X, s.Y = append(s.X, x), append(s.Y, y)
+	}
+	s.X = slices.Sorted(maps.Keys(measured))
+	for _, x := range s.X {
+		s.Y = append(s.Y, measured[x])
 	}
 	return s
 }

@@ -94,9 +94,10 @@ func (r *Report) write() error {
 }
 
 // Read reads reports of one benchmark and merges their rows. If several files have a row with the
-// same labels, the last one wins. Date, commit, machine and parameters are those of the last file.
+// same labels, the latest run wins. Date, commit, machine and parameters are those of the latest
+// run.
 func Read(files ...string) (*Report, error) {
-	var all *Report
+	var runs []*Report
 	for _, file := range files {
 		r := &Report{}
 		text, err := os.ReadFile(file)
@@ -109,15 +110,19 @@ func Read(files ...string) (*Report, error) {
 		switch {
 		case r.Benchmark == "":
 			return nil, fmt.Errorf("%s is not a report: it names no benchmark", file)
-		case all != nil && all.Benchmark != r.Benchmark:
-			return nil, fmt.Errorf("%s is of benchmark %s, the files before it are of %s", file, r.Benchmark, all.Benchmark)
-		case all != nil:
-			r.Rows = all.Rows.with(r.Rows)
+		case len(runs) > 0 && runs[0].Benchmark != r.Benchmark:
+			return nil, fmt.Errorf("%s is of benchmark %s, the files before it are of %s", file, r.Benchmark, runs[0].Benchmark)
 		}
-		all = r
+		runs = append(runs, r)
 	}
-	if all == nil {
+	if len(runs) == 0 {
 		return nil, fmt.Errorf("no files to read reports from")
+	}
+	slices.SortStableFunc(runs, func(a, b *Report) int { return a.Date.Compare(b.Date) })
+	all := runs[0]
+	for _, r := range runs[1:] {
+		r.Rows = all.Rows.with(r.Rows)
+		all = r
 	}
 	return all, nil
 }

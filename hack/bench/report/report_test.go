@@ -174,6 +174,28 @@ func TestPartsArePutTogether(t *testing.T) {
 	}
 }
 
+func TestTheLatestRunWinsInWhateverOrderFilesAreNamed(t *testing.T) {
+	dir := t.TempDir()
+	write := func(day, value string) string {
+		file := filepath.Join(dir, day)
+		text := `{"benchmark": "decision", "date": "2026-11-` + day + `T00:00:00Z", "rows": [{"labels": {"kind": "basic"}, "values": {"us/pod": [` + value + `]}}]}`
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	earlier, later := write("21", "1"), write("22", "2")
+	for _, files := range [][]string{{earlier, later}, {later, earlier}} {
+		r, err := Read(files...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Rows.Where("kind", "basic").Median("us/pod"); got != 2 || r.Date.Day() != 22 {
+			t.Errorf("%v: basic is %v, of %v; want that of the 22nd", files, got, r.Date)
+		}
+	}
+}
+
 func TestTablesAsTextAndMarkdown(t *testing.T) {
 	table := Table{Title: "What it takes", Header: []string{"pods", "us"}}
 	table.Add("basic", "3")
@@ -194,8 +216,8 @@ func TestTablesAsTextAndMarkdown(t *testing.T) {
 
 func TestBarsAndLinesAreOfMedians(t *testing.T) {
 	rows := Rows{
-		{Labels: map[string]string{"kind": "basic", "nodes": "10"}, Values: map[string][]float64{"us": {1, 5, 3}}},
 		{Labels: map[string]string{"kind": "anti", "nodes": "20"}, Values: map[string][]float64{"us": {7}}},
+		{Labels: map[string]string{"kind": "basic", "nodes": "10"}, Values: map[string][]float64{"us": {1, 5, 3}}},
 		{Labels: map[string]string{"kind": "odd", "nodes": "many"}, Values: map[string][]float64{"us": {7}}},
 		{Labels: map[string]string{"kind": "empty", "nodes": "30"}},
 	}

@@ -43,8 +43,14 @@ type launch func(fail context.CancelCauseFunc) (running, error)
 // running is a started contender.
 type running interface {
 	// usage returns its usage so far, or zero if it has no process of its own.
-	usage() (cluster.Usage, error)
+	usage() (usage, error)
 	stop() error
+}
+
+// usage is the usage of a contender so far.
+type usage struct {
+	cluster.Usage
+	decisions decisions
 }
 
 var contenders = map[string]contender{
@@ -124,7 +130,7 @@ func (b *bench) refuse(ctx context.Context, pod *corev1.Pod) error {
 	return err
 }
 
-func (r *binder) usage() (cluster.Usage, error) { return cluster.Usage{}, nil }
+func (r *binder) usage() (usage, error) { return usage{}, nil }
 
 func (r *binder) stop() error {
 	r.cancel()
@@ -149,7 +155,12 @@ profiles: [{schedulerName: %s}]
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			return nil, err
 		}
-		return b.process("kube-scheduler", b.kubeScheduler, "--config="+file, "--secure-port=0"), nil
+		port, err := process.FreePort()
+		if err != nil {
+			return nil, err
+		}
+		return b.process("kube-scheduler", b.kubeScheduler, fmt.Sprintf("https://127.0.0.1:%d/metrics", port),
+			"--config="+file, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), "--authorization-always-allow-paths=/metrics"), nil
 	}
 }
 
@@ -174,17 +185,27 @@ func prepareLivesched(percentageOf func(nodes int) int32, flags ...string) conte
 		if err != nil {
 			return nil, err
 		}
-		return b.process("livesched", b.options.livesched, append([]string{
+		port, err := process.FreePort()
+		if err != nil {
+			return nil, err
+		}
+		return b.process("livesched", b.options.livesched, fmt.Sprintf("http://127.0.0.1:%d/metrics", port), append([]string{
 			"--kubeconfig=" + b.Kubeconfig(), "--leader-elect=false", "--secure-port=0", "--health-probe-bind-address=0",
+			fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", port),
 			fmt.Sprintf("--kube-api-qps=%d", cluster.QPS), fmt.Sprintf("--kube-api-burst=%d", cluster.QPS),
 		}, flags...)...), nil
 	}
 }
 
 // child is the process of a scheduler.
-type child struct{ *process.Process }
+type child struct {
+	*process.Process
+	// metrics is the URL of its metrics.
+	metrics string
+}
 
-func (b *bench) process(name, path string, args ...string) launch {
+// process runs a program that serves its metrics at a URL.
+func (b *bench) process(name, path, metrics string, args ...string) launch {
 	return func(fail context.CancelCauseFunc) (running, error) {
 		p, err := process.Start(process.Config{Name: name, Path: path, Args: args, LogFile: filepath.Join(b.dir, name+".log")})
 		if err != nil {
@@ -196,10 +217,17 @@ func (b *bench) process(name, path string, args ...string) launch {
 				fail(err)
 			}
 		}()
-		return child{p}, nil
+		return child{p, metrics}, nil
 	}
 }
 
-func (c child) usage() (cluster.Usage, error) { return cluster.UsageOf(c.PID()) }
+func (c child) usage() (usage, error) {
+	of, err := cluster.UsageOf(c.PID())
+	if err != nil {
+		return usage{}, err
+	}
+	made, err := readDecisions(c.metrics)
+	return usage{of, made}, err
+}
 
 func (c child) stop() error { return c.Stop(stopGrace) }

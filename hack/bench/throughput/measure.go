@@ -38,8 +38,9 @@ type outcome struct {
 	started time.Time
 	// measured are the pods that the figures are about.
 	measured map[string]cluster.Pod
-	// scheduler is the usage of the contender: its CPU time since started, and its peak memory.
-	scheduler cluster.Usage
+	// scheduler is the usage of the contender: its CPU time and decisions since started, and its
+	// peak memory.
+	scheduler usage
 	// api is the CPU time that API server and etcd used since started.
 	api time.Duration
 }
@@ -101,7 +102,7 @@ func (b *bench) withBacklog(ctx context.Context, pods []*corev1.Pod, s scenario,
 		return nil, err
 	}
 	err = b.Pods.Wait(ctx, func(p *cluster.Pods) bool { return p.Bound == len(pods)-refused && p.Refused >= refused })
-	return o, b.finish(o, r, err, cluster.Usage{}, before)
+	return o, b.finish(o, r, err, usage{}, before)
 }
 
 // whileRunning creates and deletes pods once the contender is known to work.
@@ -137,7 +138,7 @@ func (b *bench) afterBacklog(ctx context.Context, backlog []*corev1.Pod, start f
 		return nil, err
 	}
 	o = &outcome{}
-	var used cluster.Usage
+	var used usage
 	var before time.Duration
 	err = func() error {
 		err := b.Pods.Wait(ctx, func(p *cluster.Pods) bool { return p.Bound == 1 && p.Refused == len(backlog)-1 })
@@ -183,14 +184,17 @@ func awaitIdle(ctx context.Context, r running) error {
 }
 
 // finish records the usage and stops the contender. err is the result of the run.
-func (b *bench) finish(o *outcome, r running, err error, used cluster.Usage, before time.Duration) error {
+func (b *bench) finish(o *outcome, r running, err error, used usage, before time.Duration) error {
 	after, apiErr := b.CPU()
-	usage, usageErr := r.usage()
+	now, usageErr := r.usage()
 	if err := errors.Join(err, apiErr, usageErr, r.stop()); err != nil {
 		return err
 	}
 	o.api = after - before
-	o.scheduler = cluster.Usage{CPU: usage.CPU - used.CPU, PeakRSS: usage.PeakRSS}
+	o.scheduler = usage{
+		Usage:     cluster.Usage{CPU: now.CPU - used.CPU, PeakRSS: now.PeakRSS},
+		decisions: now.decisions.since(used.decisions),
+	}
 	o.measured = b.Pods.Seen()
 	return nil
 }

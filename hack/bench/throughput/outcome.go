@@ -30,6 +30,8 @@ const (
 	schedulerCPU, apiCPU = "scheduler CPU ms/pod", "API server CPU ms/pod"
 	// schedulerRSS is the peak memory of the scheduler.
 	schedulerRSS = "scheduler peak MiB"
+	// decisionTime is the mean time of a decision by the scheduler's own metric.
+	decisionTime = "decision us"
 	// nodesUsed is the number of nodes with pods, and fullestNode the number of pods on the fullest
 	// of them. zoneSkew is the largest difference between zones in the number of pods of a series.
 	nodesUsed, fullestNode, zoneSkew = "nodes used", "most on a node", "zone skew"
@@ -63,6 +65,9 @@ func (o *outcome) values(s scenario) map[string]float64 {
 	if o.scheduler.PeakRSS > 0 { // the contender has a process of its own
 		values[schedulerCPU] = milliseconds(o.scheduler.CPU) / n
 		values[schedulerRSS] = float64(o.scheduler.PeakRSS) / (1 << 20)
+	}
+	if d := o.scheduler.decisions; d.count > 0 {
+		values[decisionTime] = float64(d.total) / float64(d.count) / float64(time.Microsecond)
 	}
 	if s.filled {
 		values[podsPerSecond] = n / last.Sub(o.started).Seconds()

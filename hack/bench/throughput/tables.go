@@ -15,6 +15,7 @@ var columns = []struct{ title, value string }{
 	{"scheduler CPU ms/pod", schedulerCPU},
 	{"API server CPU ms/pod", apiCPU},
 	{"peak MiB", schedulerRSS},
+	{"decision us", decisionTime},
 	{"first ms", firstAfter},
 	{"p50 ms", latency50},
 	{"p99 ms", latency99},

@@ -25,7 +25,7 @@ func at(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecon
 func TestValuesOfARun(t *testing.T) {
 	o := &outcome{
 		started:   start,
-		scheduler: cluster.Usage{CPU: 20 * time.Millisecond, PeakRSS: 64 << 20},
+		scheduler: usage{cluster.Usage{CPU: 20 * time.Millisecond, PeakRSS: 64 << 20}, decisions{4, time.Millisecond}},
 		api:       40 * time.Millisecond,
 		measured: map[string]cluster.Pod{
 			"a": {Series: "s", Created: at(-500), Bound: at(100), Node: workload.NodeName(0)}, // created before the scheduler started
@@ -39,7 +39,7 @@ func TestValuesOfARun(t *testing.T) {
 		firstAfter:    100, // ms
 		latency50:     100, // of 50, 100, 300, 600
 		latency99:     600,
-		schedulerCPU:  5, apiCPU: 10, schedulerRSS: 64,
+		schedulerCPU:  5, apiCPU: 10, schedulerRSS: 64, decisionTime: 250,
 		nodesUsed: 2, fullestNode: 2, zoneSkew: 3,
 	}
 	if got := o.values(scenario{settled: true}); !maps.Equal(got, want) {
@@ -47,8 +47,8 @@ func TestValuesOfARun(t *testing.T) {
 	}
 	// The final placement is meaningless, the first pod is bound late, and the contender has no
 	// process.
-	o.scheduler = cluster.Usage{}
-	for _, name := range []string{nodesUsed, fullestNode, zoneSkew, schedulerCPU, schedulerRSS} {
+	o.scheduler = usage{}
+	for _, name := range []string{nodesUsed, fullestNode, zoneSkew, schedulerCPU, schedulerRSS, decisionTime} {
 		delete(want, name)
 	}
 	want[podsPerSecond] = 4 / 0.6
@@ -181,5 +181,20 @@ func TestWrongFlagsAreRefused(t *testing.T) {
 		if err := cmd.Execute(); err == nil {
 			t.Errorf("%v is taken", args)
 		}
+	}
+}
+
+func TestDecisionsAreReadFromTheHistogram(t *testing.T) {
+	text := `# TYPE scheduler_scheduling_algorithm_duration_seconds histogram
+scheduler_scheduling_algorithm_duration_seconds_bucket{le="+Inf"} 4
+scheduler_scheduling_algorithm_duration_seconds_sum 0.002
+scheduler_scheduling_algorithm_duration_seconds_count 4
+`
+	got, err := parseDecisions(strings.NewReader(text))
+	if want := (decisions{4, 2 * time.Millisecond}); err != nil || got != want {
+		t.Errorf("got %v, %v; want %v", got, err, want)
+	}
+	if got, err := parseDecisions(strings.NewReader("# TYPE up gauge\nup 1\n")); err == nil {
+		t.Errorf("got %v of a text without the histogram", got)
 	}
 }

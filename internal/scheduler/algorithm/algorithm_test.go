@@ -25,7 +25,7 @@ func TestScheduleChoosesTheBestNode(t *testing.T) {
 		&fake{name: "b", score: func(node string) int64 { return map[string]int64{"n3": 11}[node] }},
 	)
 	got := mustSchedule(t, New(Config{Snapshot: snapshot}), p, makePod(""))
-	want := Result{SuggestedHost: "n3", EvaluatedNodes: 4, FeasibleNodes: 3}
+	want := Result{SuggestedHost: "n3", EvaluatedNodes: 4, FeasibleNodes: 3, Total: 51, TiedNodes: 1}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -35,7 +35,7 @@ func TestScheduleDoesNotScoreTheOnlyNode(t *testing.T) {
 	snapshot := cluster(t, 3)
 	p := profileOf(snapshot, &fake{name: "a", filter: onlyOn("n1"), preScore: func() *fwk.Status { return refuse("not reached") }})
 	got := mustSchedule(t, New(Config{Snapshot: snapshot}), p, makePod(""))
-	if want := (Result{SuggestedHost: "n1", EvaluatedNodes: 3, FeasibleNodes: 1}); got != want {
+	if want := (Result{SuggestedHost: "n1", EvaluatedNodes: 3, FeasibleNodes: 1, TiedNodes: 1}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
@@ -212,7 +212,7 @@ func TestNominatedNode(t *testing.T) {
 			score:  func(string) int64 { panic("not reached") },
 		})
 		got := mustSchedule(t, New(Config{Snapshot: snapshot}), p, makePod("n2"))
-		if want := (Result{SuggestedHost: "n2", EvaluatedNodes: 1, FeasibleNodes: 1}); got != want {
+		if want := (Result{SuggestedHost: "n2", EvaluatedNodes: 1, FeasibleNodes: 1, TiedNodes: 1}); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 		if diff := cmp.Diff([]string{"n2"}, looked); diff != "" {
@@ -236,7 +236,7 @@ func TestNominatedNode(t *testing.T) {
 				return onlyOn("n0", "n1")(nil, node)
 			}})
 			got := mustSchedule(t, New(Config{Snapshot: snapshot}), p, makePod(test.node))
-			if want := (Result{SuggestedHost: got.SuggestedHost, EvaluatedNodes: 4, FeasibleNodes: 2}); got != want {
+			if want := (Result{SuggestedHost: got.SuggestedHost, EvaluatedNodes: 4, FeasibleNodes: 2, TiedNodes: 2}); got != want {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
 		})
@@ -255,7 +255,7 @@ func TestPreFilterNodes(t *testing.T) {
 		score:  func(node string) int64 { return map[string]int64{"n7": 1}[node] },
 	})
 	got := mustSchedule(t, New(Config{Snapshot: snapshot}), p, makePod(""))
-	if want := (Result{SuggestedHost: "n7", EvaluatedNodes: 2, FeasibleNodes: 2}); got != want {
+	if want := (Result{SuggestedHost: "n7", EvaluatedNodes: 2, FeasibleNodes: 2, Total: 1, TiedNodes: 1}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	if diff := cmp.Diff([]string{"n3", "n7"}, looked); diff != "" {

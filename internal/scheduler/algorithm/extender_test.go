@@ -46,7 +46,7 @@ func TestExtenders(t *testing.T) {
 		got, err := run(t,
 			&tf.FakeExtender{Predicates: []tf.FitPredicate{node("n0", refuse("no"))}},
 			&tf.FakeExtender{Predicates: []tf.FitPredicate{node("n1", refuse("no"))}})
-		if want := (Result{SuggestedHost: "n2", EvaluatedNodes: 3, FeasibleNodes: 1}); err != nil || got != want {
+		if want := (Result{SuggestedHost: "n2", EvaluatedNodes: 3, FeasibleNodes: 1, TiedNodes: 1}); err != nil || got != want {
 			t.Errorf("got %+v, %v; want %+v", got, err, want)
 		}
 	})
@@ -115,7 +115,7 @@ func TestExtenders(t *testing.T) {
 		p := profileOf(snapshot, &fake{name: "a", score: func(node string) int64 { return map[string]int64{"n0": 30}[node] }})
 		p.Extenders = []fwk.Extender{&tf.FakeExtender{Predicates: []tf.FitPredicate{node("n1", refuse("no"))}}}
 		got := mustSchedule(t, New(Config{Snapshot: snapshot}), p, makePod("n1"))
-		if want := (Result{SuggestedHost: "n0", EvaluatedNodes: 3, FeasibleNodes: 2}); got != want {
+		if want := (Result{SuggestedHost: "n0", EvaluatedNodes: 3, FeasibleNodes: 2, Total: 30, TiedNodes: 1}); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/fastpath"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/internal/scheduler/timing"
 )
 
 // Reasons of this package for which a pod takes the scalar path.
@@ -28,26 +29,32 @@ const (
 
 // fastPath holds what a Scheduler needs for its fast path.
 type fastPath struct {
-	engine *fastpath.Engine
-	verify bool
-	counts decisionCounts
+	engine      *fastpath.Engine
+	verify      bool
+	unexplained bool
+	counts      decisionCounts
 }
 
 // scheduleFast decides on the fast path if it can, and on the scalar path otherwise.
 func (s *Scheduler) scheduleFast(ctx context.Context, p Params, state fwk.CycleState, pod *corev1.Pod) (Result, error) {
 	attempt := s.decideFast(ctx, p, state, pod)
 	if placement, ok := s.take(ctx, attempt); ok {
-		s.fast.counts.count(metrics.PathFast, placement.Uncached)
+		s.count(p, metrics.PathFast, placement.Uncached)
+		s.placed = placed{host: placement.NodeName, attempt: attempt, fast: true}
 		return resultOf(placement), nil
 	}
 	if unfit, ok := attempt.Unfit(); ok {
+		if s.fast.unexplained {
+			s.count(p, metrics.PathFast, fastpath.NoFit)
+			return Result{}, unexplained(pod, s.fast.engine.NumNodes())
+		}
 		return s.scheduleUnfit(ctx, p, attempt, unfit, state, pod)
 	}
 	if err := attempt.Err(); err != nil {
-		s.fast.counts.count(metrics.PathFast, attempt.Reason())
+		s.count(p, metrics.PathFast, attempt.Reason())
 		return Result{}, err
 	}
-	s.fast.counts.count(metrics.PathScalar, attempt.Reason())
+	s.count(p, metrics.PathScalar, attempt.Reason())
 	return s.newScalar(p, attempt.State(), pod).schedule(ctx)
 }
 
@@ -67,6 +74,7 @@ func (s *Scheduler) reasonForScalarPath(p Params, pod *corev1.Pod) fastpath.Reas
 
 // decideFast decides on the fast path.
 func (s *Scheduler) decideFast(ctx context.Context, p Params, state fwk.CycleState, pod *corev1.Pod) fastpath.Attempt {
+	defer timing.From(ctx).Start().End(timing.FastPath, "")
 	attempt := s.fast.engine.Decide(ctx, fastpath.Request{
 		Plan: p.FastPath, State: state, Pod: pod, Enough: p.numFeasibleNodesToFind(s.fast.engine.NumNodes()),
 	})
@@ -86,7 +94,10 @@ func (s *Scheduler) take(ctx context.Context, attempt fastpath.Attempt) (fastpat
 }
 
 func resultOf(p fastpath.Placement) Result {
-	return Result{SuggestedHost: p.NodeName, EvaluatedNodes: p.Evaluated, FeasibleNodes: p.Feasible, Class: p.Class}
+	return Result{
+		SuggestedHost: p.NodeName, EvaluatedNodes: p.Evaluated, FeasibleNodes: p.Feasible, Class: p.Class,
+		Total: p.Total, TiedNodes: p.Tied,
+	}
 }
 
 // scheduleUnfit returns the error for a pod that fits no node. The scalar path makes the
@@ -96,16 +107,23 @@ func (s *Scheduler) scheduleUnfit(
 ) (Result, error) {
 	if known := s.explain(ctx, p, unfit, state, pod); known != nil {
 		framework.WriteRefusals(state, &known.Refusals)
-		s.fast.counts.count(metrics.PathFast, fastpath.NoFit)
+		s.count(p, metrics.PathFast, fastpath.NoFit)
 		return Result{}, known
 	}
-	s.fast.counts.count(metrics.PathScalar, fastpath.NoFit)
+	s.count(p, metrics.PathScalar, fastpath.NoFit)
 	used := attempt.State()
 	result, err := s.newScalar(p, used, pod).schedule(ctx)
 	if kept := keepExplanation(ctx, unfit, used, err); kept != (framework.Refusals{}) {
 		framework.WriteRefusals(state, &kept)
 	}
 	return result, err
+}
+
+// unexplained returns the error for a pod that fits no node, without the reasons.
+func unexplained(pod *corev1.Pod, nodes int) error {
+	return &schedframework.FitError{
+		Pod: pod, NumAllNodes: nodes, Diagnosis: schedframework.Diagnosis{NodeToStatus: schedframework.NewDefaultNodeToStatus()},
+	}
 }
 
 // explain returns the error for a pod that fits no node, or nil if no explanation is known.
@@ -129,6 +147,13 @@ func keepExplanation(ctx context.Context, unfit fastpath.Unfit, state fwk.CycleS
 		return framework.Refusals{}
 	}
 	return unfit.Keep(ctx, fitError.Diagnosis, state)
+}
+
+// count counts a decision of a profile that appears in the metrics.
+func (s *Scheduler) count(p Params, path string, reason fastpath.Reason) {
+	if p.Framework.Measured() {
+		s.fast.counts.count(path, reason)
+	}
 }
 
 // decisionCounts counts decisions by path and reason. It caches the counters that it has used.

@@ -15,6 +15,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"github.com/livesched/livesched/internal/scheduler/timing"
 )
 
 // The causes with which the context of Filter plugins ends.
@@ -120,6 +122,9 @@ func (c *scalarAttempt) findNodesThatPassFilters(ctx context.Context, nodes []fw
 	}
 	search := filtering{scalarAttempt: c, nodes: nodes, wanted: int32(c.params.numFeasibleNodesToFind(len(nodes)))}
 	search.feasible = make([]fwk.NodeInfo, search.wanted)
+	if c.reproducible {
+		search.passed = make([]bool, len(nodes))
+	}
 	if !c.params.Framework.HasFilterPlugins() {
 		for i := range search.feasible {
 			search.feasible[i] = search.node(i)
@@ -141,6 +146,9 @@ type filtering struct {
 	found    atomic.Int32
 	refused  []*fwk.Status // by position in the search; each element is written by one goroutine
 	failure  atomic.Pointer[fwk.Status]
+	// passed is nil unless the search is reproducible: then it replaces found, by position in the
+	// search, and each element is written by one goroutine.
+	passed []bool
 }
 
 // node returns the node at a position in the search.
@@ -149,6 +157,7 @@ func (f *filtering) node(i int) fwk.NodeInfo {
 }
 
 func (f *filtering) run(ctx context.Context) ([]fwk.NodeInfo, error) {
+	defer timing.From(ctx).Start().End(schedmetrics.Filter, "")
 	// Measure here rather than in the framework, which is called for each node: the metric covers
 	// all nodes, including the pods nominated to them.
 	start, code := time.Now(), fwk.Success
@@ -170,6 +179,7 @@ func (f *filtering) run(ctx context.Context) ([]fwk.NodeInfo, error) {
 	}, schedmetrics.Filter)
 
 	f.recordRefusals()
+	f.takePassed()
 	feasible := f.feasible[:f.found.Load()]
 	if failure := f.failure.Load(); failure != nil {
 		code = fwk.Error
@@ -181,6 +191,16 @@ func (f *filtering) run(ctx context.Context) ([]fwk.NodeInfo, error) {
 		return feasible, context.Cause(ctx)
 	}
 	return feasible, nil
+}
+
+// takePassed takes the first nodes that fit, in the order of the search.
+func (f *filtering) takePassed() {
+	for i, passed := range f.passed {
+		if found := f.found.Load(); passed && found < f.wanted {
+			f.feasible[found] = f.node(i)
+			f.found.Add(1)
+		}
+	}
 }
 
 // recordRefusals moves the refusals to the diagnosis.
@@ -209,6 +229,8 @@ func (f *filtering) check(ctx context.Context, i int) {
 	node := f.node(i)
 	status := f.params.Framework.RunFilterPluginsWithNominatedPods(ctx, f.state, f.pod, node)
 	switch {
+	case status.IsSuccess() && f.passed != nil:
+		f.passed[i] = true
 	case status.IsSuccess():
 		// As in kube-scheduler, the search ends at the first node beyond the wanted number, so that
 		// both evaluate the same nodes.

@@ -65,6 +65,9 @@ type world struct {
 	// scores of all.
 	bare bool
 	seen outcomes
+	// parallelism is that of the profiles. With more than 1, the scalar path finds nodes in any
+	// order, and so it draws differently among those with the highest total.
+	parallelism int
 	// closed holds by name the channel that is closed when the profile is built again.
 	closed map[string]chan struct{}
 }
@@ -145,6 +148,16 @@ var samenessProfiles = []func(*schedconfig.KubeSchedulerProfile){
 			}
 		}
 	},
+	// Bin packing as most write it: PreScore plugins run whose Score is disabled.
+	func(p *schedconfig.KubeSchedulerProfile) {
+		p.Plugins.Score.Disabled = []schedconfig.Plugin{{Name: "*"}}
+		p.Plugins.Score.Enabled = []schedconfig.Plugin{{Name: "NodeResourcesFit", Weight: 1}}
+		for i := range p.PluginConfig {
+			if args, ok := p.PluginConfig[i].Args.(*schedconfig.NodeResourcesFitArgs); ok {
+				args.ScoringStrategy.Type = schedconfig.MostAllocated
+			}
+		}
+	},
 	func(p *schedconfig.KubeSchedulerProfile) {
 		p.Plugins.MultiPoint.Enabled = append(p.Plugins.MultiPoint.Enabled,
 			schedconfig.Plugin{Name: "Whim", Weight: 2}, schedconfig.Plugin{Name: selectorspread.Name, Weight: 1},
@@ -191,7 +204,7 @@ func (parity) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod,
 
 func newWorld(t testing.TB, seed uint64, maxBytes int) *world {
 	base := newOracle(quiet(t), t, setup{percentage: 100, parallelism: 2})
-	w := &world{generator: newGenerator(seed, 0), t: t, ctx: base.ctx, cache: cache.New(), snapshot: cache.NewSnapshot(), seen: outcomes{}}
+	w := &world{generator: newGenerator(seed, 0), t: t, ctx: base.ctx, cache: cache.New(), snapshot: cache.NewSnapshot(), seen: outcomes{}, parallelism: 2}
 	w.handle = handle{Framework: base.framework, snapshot: w.snapshot, nominated: nominator{}}
 	w.ours = New(Config{Snapshot: w.snapshot, Engine: fastpath.New(w.snapshot, maxBytes)})
 	return w
@@ -286,7 +299,7 @@ func (w *world) profile(name string, change func(*schedconfig.KubeSchedulerProfi
 	}
 	p := Params{Framework: framework.New(framework.Config{
 		ProfileName: name, Plugins: plugins, Args: args, Snapshot: w.snapshot,
-		Parallelizer: framework.NewParallelizer(2), Nominator: w.handle.nominated,
+		Parallelizer: framework.NewParallelizer(w.parallelism), Nominator: w.handle.nominated,
 	})}
 	planned := fastpath.PlanConfig{
 		Framework: p.Framework, Snapshot: w.snapshot, Features: feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate),

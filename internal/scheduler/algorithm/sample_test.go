@@ -5,9 +5,11 @@ package algorithm
 
 import (
 	"context"
+	"runtime"
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	fwk "k8s.io/kube-scheduler/framework"
 	tf "k8s.io/kubernetes/pkg/scheduler/testing/framework"
 
@@ -96,5 +98,32 @@ func TestFiltersAreCanceledWhenEnoughNodesAreFound(t *testing.T) {
 	got := mustSchedule(t, New(Config{Snapshot: snapshot}), p, makePod(""))
 	if got.FeasibleNodes != 100 {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// TestAReproducibleSearchFindsTheSameNodes: which goroutine is faster makes no difference.
+func TestAReproducibleSearchFindsTheSameNodes(t *testing.T) {
+	snapshot := cluster(t, 300)
+	decide := func() (hosts []string) {
+		s := New(Config{Snapshot: snapshot, Reproducible: true, IntN: func(int) int { return 0 }})
+		pl := &fake{name: "a", filter: func(context.Context, string) *fwk.Status { runtime.Gosched(); return nil }, score: func(string) int64 { return 1 }}
+		p := Params{PercentageOfNodesToScore: 40, Framework: framework.New(framework.Config{
+			ProfileName: "test", Snapshot: snapshot, Parallelizer: framework.NewParallelizer(16),
+			Plugins: &framework.Plugins{Filter: []fwk.FilterPlugin{pl}, Score: []fwk.ScorePlugin{pl}, ScoreWeights: map[string]int64{"a": 1}},
+		})}
+		for range 5 {
+			result := mustSchedule(t, s, p, makePod(""))
+			if result.FeasibleNodes != 120 {
+				t.Errorf("found %d nodes", result.FeasibleNodes)
+			}
+			hosts = append(hosts, result.SuggestedHost)
+		}
+		return hosts
+	}
+	first := decide()
+	for range 20 {
+		if diff := cmp.Diff(first, decide()); diff != "" {
+			t.Fatal(diff)
+		}
 	}
 }

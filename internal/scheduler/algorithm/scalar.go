@@ -50,17 +50,24 @@ func (c *scalarAttempt) schedule(ctx context.Context) (Result, error) {
 	case 0:
 		return Result{}, &schedframework.FitError{Pod: c.pod, NumAllNodes: len(allNodes), Diagnosis: c.diagnosis}
 	case 1:
-		return Result{SuggestedHost: c.feasible[0].Node().Name, EvaluatedNodes: evaluated, FeasibleNodes: 1}, nil
+		c.placed = placed{host: c.feasible[0].Node().Name}
+		return Result{SuggestedHost: c.placed.host, EvaluatedNodes: evaluated, FeasibleNodes: 1, TiedNodes: 1}, nil
 	}
 	c.scores, err = c.prioritize(ctx, c.feasible)
 	if err != nil {
 		return Result{}, err
 	}
-	return Result{SuggestedHost: c.selectHost(), EvaluatedNodes: evaluated, FeasibleNodes: len(c.feasible)}, nil
+	chosen, tied := c.selectHost()
+	c.placed = placed{host: chosen.Name, scores: c.scores}
+	return Result{
+		SuggestedHost: chosen.Name, EvaluatedNodes: evaluated, FeasibleNodes: len(c.feasible),
+		Total: chosen.TotalScore, TiedNodes: tied,
+	}, nil
 }
 
-// selectHost returns the node with the highest total, or chooses one of those that share it.
-func (c *scalarAttempt) selectHost() string {
+// selectHost returns the node with the highest total, or chooses one of those that share it. tied
+// is their number.
+func (c *scalarAttempt) selectHost() (chosen *fwk.NodePluginScores, tied int) {
 	var best []int
 	for i := range c.scores {
 		switch {
@@ -70,6 +77,6 @@ func (c *scalarAttempt) selectHost() string {
 			best = append(best, i)
 		}
 	}
-	chosen := c.draw(len(best), func(i int) int { return len(c.feasible[best[i]].GetPods()) })
-	return c.scores[best[chosen]].Name
+	drawn := c.draw(len(best), func(i int) int { return len(c.feasible[best[i]].GetPods()) })
+	return &c.scores[best[drawn]], len(best)
 }

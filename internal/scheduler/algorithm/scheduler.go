@@ -32,6 +32,12 @@ type Config struct {
 	// Engine decides on the fast path, on the same snapshot. nil: every decision takes the scalar
 	// path.
 	Engine *fastpath.Engine
+	// Reproducible makes the scalar path find the same nodes in the same order each time, whichever
+	// goroutine is faster: it filters all nodes, also if fewer are scored.
+	Reproducible bool
+	// Unexplained leaves out why a pod fits no node if the fast path finds so: the scalar path,
+	// which finds the reasons, takes long.
+	Unexplained bool
 	// Verify makes every decision of the fast path on the scalar path, too. The decision of the
 	// scalar path is used.
 	Verify bool
@@ -58,6 +64,10 @@ type Result struct {
 	EvaluatedNodes int
 	// FeasibleNodes is the number of nodes that the pod fits.
 	FeasibleNodes int
+	// Total is the total of the node, which is the highest, and TiedNodes the number of nodes that
+	// share it. A node that is the only one is not scored.
+	Total     int64
+	TiedNodes int
 	// Class is the class of the pod if it is known, which saves work when the pod is assumed.
 	Class cache.Class
 }
@@ -67,20 +77,24 @@ type Result struct {
 type Scheduler struct {
 	snapshot fwk.SharedLister
 	intN     func(n int) int
+	// reproducible is that of the Config.
+	reproducible bool
 	// next is the position in the list of nodes where the next sample starts.
 	next int
 	// fast is nil if there is no fast path.
 	fast *fastPath
+	// placed is the latest decision.
+	placed placed
 }
 
 // New returns a Scheduler.
 func New(cfg Config) *Scheduler {
-	s := &Scheduler{snapshot: cfg.Snapshot, intN: cfg.IntN}
+	s := &Scheduler{snapshot: cfg.Snapshot, intN: cfg.IntN, reproducible: cfg.Reproducible}
 	if s.intN == nil {
 		s.intN = rand.IntN
 	}
 	if cfg.Engine != nil {
-		s.fast = &fastPath{engine: cfg.Engine, verify: cfg.Verify}
+		s.fast = &fastPath{engine: cfg.Engine, verify: cfg.Verify, unexplained: cfg.Unexplained}
 	}
 	return s
 }
@@ -92,11 +106,12 @@ func New(cfg Config) *Scheduler {
 // for each node. It is ErrNoNodesAvailable if there are no nodes. Any other error comes from a
 // plugin or an extender, or is the cause of ctx.
 func (s *Scheduler) Schedule(ctx context.Context, p Params, state fwk.CycleState, pod *corev1.Pod) (Result, error) {
+	s.placed = placed{}
 	if s.fast == nil || p.FastPath == nil {
 		return s.newScalar(p, state, pod).schedule(ctx)
 	}
 	if reason := s.reasonForScalarPath(p, pod); reason != fastpath.None {
-		s.fast.counts.count(metrics.PathScalar, reason)
+		s.count(p, metrics.PathScalar, reason)
 		return s.newScalar(p, state, pod).schedule(ctx)
 	}
 	if s.fast.verify {

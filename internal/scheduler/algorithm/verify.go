@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -27,10 +28,10 @@ func (s *Scheduler) scheduleBoth(ctx context.Context, p Params, state fwk.CycleS
 	attempt := s.decideFast(ctx, all, schedframework.NewCycleState(), pod)
 	placement, placed := s.take(ctx, attempt)
 	if placed {
-		s.fast.counts.count(metrics.PathFast, placement.Uncached)
+		s.count(p, metrics.PathFast, placement.Uncached)
 		p = all
 	} else {
-		s.fast.counts.count(metrics.PathScalar, attempt.Reason())
+		s.count(p, metrics.PathScalar, attempt.Reason())
 	}
 	scalar := s.newScalar(p, state, pod)
 	result, err := scalar.schedule(ctx)
@@ -90,7 +91,46 @@ func compareFit(ctx context.Context, fit fastpath.Fit, scalar *scalarAttempt) er
 	if got, want := sets.New(fit.Names()...), scalar.best(); fit.Len() != len(want) || !got.Equal(want) {
 		return fmt.Errorf("the best nodes are %v on the fast path, %v on the scalar path", sets.List(got), sets.List(want))
 	}
+	return compareTop(ctx, fit, scalar)
+}
+
+// topNodes is the number of nodes whose scores by plugin are compared.
+const topNodes = 5
+
+// compareTop returns an error unless the best nodes have the same scores by each plugin on both
+// paths.
+func compareTop(ctx context.Context, fit fastpath.Fit, scalar *scalarAttempt) error {
+	if scalar.scores == nil {
+		return nil
+	}
+	top, err := fit.Top(ctx, topNodes)
+	if err != nil {
+		return err
+	}
+	want := make(map[string]*fwk.NodePluginScores, len(scalar.scores))
+	for i := range scalar.scores {
+		want[scalar.scores[i].Name] = &scalar.scores[i]
+	}
+	if got, want := fit.Total(), want[top[0].Name].TotalScore; got != want {
+		return fmt.Errorf("the highest total is %d on the fast path, %d on the scalar path", got, want)
+	}
+	for _, node := range top {
+		if got, want := byPlugin(&node), byPlugin(want[node.Name]); !maps.Equal(got, want) {
+			return fmt.Errorf("node %q has the scores %v on the fast path, %v on the scalar path", node.Name, got, want)
+		}
+	}
 	return nil
+}
+
+// byPlugin returns the scores of a node that are not 0, by plugin, and the total.
+func byPlugin(node *fwk.NodePluginScores) map[string]int64 {
+	scores := map[string]int64{"total": node.TotalScore}
+	for _, s := range node.Scores {
+		if s.Score != 0 {
+			scores[s.Name] = s.Score
+		}
+	}
+	return scores
 }
 
 // best returns the names of the nodes with the highest total.

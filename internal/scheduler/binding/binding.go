@@ -74,16 +74,18 @@ type Cycle struct {
 // errNobodyBinds is the error of a pod that every Bind plugin skips.
 var errNobodyBinds = errors.New("no Bind plugin of the profile took the pod")
 
-// Run binds the pod, or forgets the assumed pod and passes it to Failures. The context that plugins
-// get ends with Run.
-func (b *Binder) Run(ctx context.Context, c *Cycle) {
+// Run binds the pod, or forgets the assumed pod and passes it to Failures. It reports whether the
+// pod is bound to its node. The context that plugins get ends with Run.
+func (b *Binder) Run(ctx context.Context, c *Cycle) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	schedmetrics.Goroutines.WithLabelValues(schedmetrics.Binding).Inc()
 	defer schedmetrics.Goroutines.WithLabelValues(schedmetrics.Binding).Dec()
 	if status, became := b.bind(ctx, c); !status.IsSuccess() {
 		b.undo(ctx, c, status, became)
+		return false
 	}
+	return true
 }
 
 // bind takes the pod through the extension points of the binding cycle.
@@ -196,6 +198,7 @@ func (b *Binder) undo(ctx context.Context, c *Cycle, status *fwk.Status, became 
 	// To the other pods, this is the same as the deletion of an assigned pod.
 	if !status.IsRejected() {
 		b.Queue.Move(logger, schedframework.EventAssignedPodDelete, pod, nil, nil)
+		b.Queue.ReservationEnded(logger, pod)
 		b.fail(ctx, c, status, became)
 		return
 	}
@@ -203,6 +206,7 @@ func (b *Binder) undo(ctx context.Context, c *Cycle, status *fwk.Status, became 
 	// is back in the queue, and leave it out.
 	b.fail(ctx, c, status, became)
 	b.Queue.Move(logger, schedframework.EventAssignedPodDelete, pod, nil, func(other *corev1.Pod) bool { return other.UID != pod.UID })
+	b.Queue.ReservationEnded(logger, pod)
 }
 
 // fail passes the pod to Failures, unless it is lost: then nothing is left to schedule.

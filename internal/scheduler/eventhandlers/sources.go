@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -76,6 +77,19 @@ func (s *Sources) Require(ctx context.Context, resources []fwk.EventResource) (f
 		return nil, err
 	}
 	return sync.OnceFunc(func() { s.release(held) }), nil
+}
+
+// Missing implements profile.EventSources. What a wildcard stands for does not count: a plugin that
+// registers for it needs no kind in particular.
+func (s *Sources) Missing(resources []fwk.EventResource) (kinds []schema.GroupVersionKind) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, resource := range resources {
+		if source := s.sources[resource]; source != nil && source.scope != nil {
+			kinds = append(kinds, source.scope.Missing()...)
+		}
+	}
+	return kinds
 }
 
 // hold makes sure that a resource has a handler, for one more user. The API server may now serve a

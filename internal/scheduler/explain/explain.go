@@ -144,7 +144,7 @@ func (e *explainer) run(ctx context.Context, in Pending) error {
 	for i, node := range e.refusals.Nodes {
 		if refusals := e.refusals.ByNode[i]; len(refusals) > 0 {
 			e.nodes = append(e.nodes, refusedNode{
-				NodeInfo: node, refusals: refusals, pool: poolOf(node.Node()), short: shortageOf(e.pod, node, refusals),
+				NodeInfo: node, refusals: refusals, pool: PoolOf(node.Node()), short: shortageOf(e.pod, node, refusals),
 			})
 		}
 	}

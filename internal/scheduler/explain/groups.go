@@ -27,9 +27,9 @@ var poolLabels = []string{
 
 const roleLabel = "node-role.kubernetes.io/"
 
-// poolOf returns the pool of a node: that of the provider, or else its roles, or else its instance
+// PoolOf returns the pool of a node: that of the provider, or else its roles, or else its instance
 // type.
-func poolOf(node *corev1.Node) string {
+func PoolOf(node *corev1.Node) string {
 	for _, label := range poolLabels {
 		if pool := node.Labels[label]; pool != "" {
 			return pool

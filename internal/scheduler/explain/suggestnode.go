@@ -12,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
@@ -221,12 +220,7 @@ func (e *explainer) addNodes(ctx context.Context) (found []suggestion, err error
 
 // addNode returns a node like another one, if the pod fits on it beside the pods of DaemonSets.
 func (e *explainer) addNode(ctx context.Context, like *refusedNode) (added *corev1.Node, err error) {
-	node := like.Node().DeepCopy()
-	node.Name, node.UID = "another-"+node.Name, types.UID("another-"+string(node.UID))
-	if _, ok := node.Labels[corev1.LabelHostname]; ok {
-		node.Labels[corev1.LabelHostname] = node.Name
-	}
-	var pods []*corev1.Pod
+	node, pods, err := e.fork.AddNodeLike(like.NodeInfo, "another-")
 	defer func() {
 		for _, pod := range pods {
 			_ = e.fork.RemovePod(pod) // it was added to the fork
@@ -234,18 +228,8 @@ func (e *explainer) addNode(ctx context.Context, like *refusedNode) (added *core
 		_ = e.fork.RemoveNode(node)
 		err = e.restored(err)
 	}()
-	e.fork.SetNode(node)
-	for _, info := range like.GetPods() {
-		pod := info.GetPod()
-		if owner := metav1.GetControllerOf(pod); owner == nil || owner.Kind != "DaemonSet" {
-			continue
-		}
-		pod = pod.DeepCopy()
-		pod.Name, pod.UID, pod.Spec.NodeName = "another-"+pod.Name, types.UID("another-"+string(pod.UID)), node.Name
-		if err := e.fork.SetPod(pod); err != nil {
-			return nil, err
-		}
-		pods = append(pods, pod)
+	if err != nil {
+		return nil, err
 	}
 	fit, err := e.fork.FirstFit(ctx, e.instance, e.pod, node.Name)
 	if err != nil || fit == "" {

@@ -23,12 +23,21 @@ import (
 // A circuit breaker keeps an extender that fails from holding up all other pods: it opens after
 // some failures in a row, and then tries one call from time to time, until one succeeds. Nobody
 // waits for these trials: see trials.
+//
+// It also opens when failures between successes take too much time. Otherwise an extender whose
+// calls fail slowly and succeed in turn would never be kept from holding up other pods.
 const (
 	// maxFailures is the number of failures in a row after which a circuit opens.
 	maxFailures = 5
-	// maxWasted is the time that failures in a row may take before the circuit opens.
+	// maxWasted is the time that failures may take before the circuit opens.
 	maxWasted = 10 * time.Second
-	// minPause is the pause before the first trial. It doubles with each trial that fails.
+	// wasteShare bounds the part of the time that failures take in the long run: one in wasteShare.
+	// A success forgives this part of the time since the last call.
+	wasteShare = 5
+	// maxRemembered bounds the time of failures that successes have to make up for.
+	maxRemembered = 2 * time.Minute
+	// minPause is the pause before the first trial. It doubles with each trial that fails, and each
+	// time that the circuit opens again before its failures are forgiven.
 	minPause = time.Second
 	maxPause = time.Minute
 )
@@ -139,11 +148,14 @@ type circuit struct {
 	extender, verbName string
 
 	mu sync.Mutex // guards the fields below
-	// failures are those in a row, and wasted is the time that they took.
+	// failures are those in a row.
 	failures int
-	wasted   time.Duration
+	// wasted is the time that failures took, as far as it is not forgiven. It counts calls until
+	// the time last, without trials that failed.
+	wasted time.Duration
+	last   time.Time
 	// open means that calls are refused until the time retry. Then one call passes: probing means
-	// that it has not ended. pause is the latest pause.
+	// that it has not ended. pause is the latest pause, and 0 once nothing is wasted.
 	open    bool
 	retry   time.Time
 	pause   time.Duration
@@ -204,14 +216,19 @@ func (c *circuit) conclude(now time.Time, took time.Duration, trial bool, v verd
 	}
 	switch v {
 	case works:
-		c.worksLocked()
+		c.worksLocked(now)
 	case broken:
 		c.failedLocked(now, took, trial)
 	}
 }
 
-func (c *circuit) worksLocked() {
-	c.failures, c.wasted = 0, 0
+func (c *circuit) worksLocked(now time.Time) {
+	c.failures = 0
+	c.wasted = max(0, c.wasted-now.Sub(c.last)/wasteShare)
+	c.last = now
+	if c.wasted == 0 {
+		c.pause = 0
+	}
 	if c.open {
 		c.open = false
 		c.reportLocked(corev1.EventTypeNormal, reasonAvailable, "answers again, and is called as before")
@@ -228,13 +245,16 @@ func (c *circuit) failedLocked(now time.Time, took time.Duration, trial bool) {
 		return
 	}
 	c.failures++
-	c.wasted += took
+	c.wasted = min(c.wasted+took, maxRemembered)
+	c.last = now
 	if c.failures < maxFailures && c.wasted < maxWasted {
 		return
 	}
-	c.open, c.pause, c.retry = true, minPause, now.Add(minPause)
+	c.open = true
+	c.pause = min(max(2*c.pause, minPause), maxPause)
+	c.retry = now.Add(c.pause)
 	c.reportLocked(corev1.EventTypeWarning, reasonUnavailable, fmt.Sprintf(
-		"is not called for now: its last calls failed (%d in a row, for %v). livesched tries it again from time to time, and its log has the reasons. Until then, pods that need it fail, or are scheduled without it if it is ignorable",
+		"is not called for now: its last calls failed (%d in a row; failed calls took %v recently). livesched tries it again from time to time, and its log has the reasons. Until then, pods that need it fail, or are scheduled without it if it is ignorable",
 		c.failures, c.wasted.Round(time.Millisecond)))
 }
 

@@ -76,7 +76,7 @@ func TestACircuitOpensAfterFailuresInARow(t *testing.T) {
 		}
 	}
 	f.expectOpen(1)
-	f.expectEvent("Warning ExtenderUnavailable Extender \"https://a\", filter: is not called for now: its last calls failed (5 in a row, for 5ms)")
+	f.expectEvent("Warning ExtenderUnavailable Extender \"https://a\", filter: is not called for now: its last calls failed (5 in a row; failed calls took 9ms recently)")
 	if f.call(time.Millisecond, works) {
 		t.Error("it is closed")
 	}
@@ -116,6 +116,64 @@ func TestCallersWaitOnlyUntilTheCircuitOpens(t *testing.T) {
 		if perMinute := float64(trials) / 60; perMinute < 0.7 || perMinute > 1.2 {
 			t.Errorf("with a timeout of %v, there were %d trials in an hour", timeout, trials)
 		}
+	}
+}
+
+// An extender whose calls work from time to time, and one that answers trials only, hold up callers
+// no longer than a fifth of the time, after the first two minutes.
+func TestCallersWaitForAFlappingExtenderAFifthOfTheTime(t *testing.T) {
+	for _, timeout := range []time.Duration{100 * time.Millisecond, time.Second, 5 * time.Second, 9 * time.Second, config.MaxHTTPTimeout} {
+		for _, good := range []int{0, 1, 10} { // calls that work between those that fail
+			for _, bad := range []int{1, maxFailures - 1} {
+				f := newFixture(t)
+				f.circuit.recorder = nil // nobody reads the Events
+				const length = time.Hour
+				waited := time.Duration(0)
+				for start, calls := f.now, 0; f.now.Sub(start) < length; {
+					f.now = f.now.Add(50 * time.Millisecond)
+					admitted, trial := f.admit(f.now)
+					switch {
+					case !admitted:
+						f.now = f.retry
+					case trial:
+						f.conclude(f.now, 0, true, works)
+					case calls%(good+bad) < bad:
+						waited += timeout
+						f.now = f.now.Add(timeout)
+						f.conclude(f.now, timeout, false, broken)
+						calls++
+					default:
+						f.conclude(f.now, 0, false, works)
+						calls++
+					}
+				}
+				if limit := length/5 + 2*time.Minute; waited > limit {
+					t.Errorf("with a timeout of %v, %d failures and %d successes in turn: callers waited for %v in %v, more than %v", timeout, bad, good, waited, length, limit)
+				}
+			}
+		}
+	}
+}
+
+// A circuit that opened long ago is as one that never did.
+func TestAnExtenderThatWorksIsForgiven(t *testing.T) {
+	f := newFixture(t)
+	for range 3 {
+		for f.call(5*time.Second, broken) {
+		}
+		f.now = f.retry
+		f.call(0, works)
+	}
+	if f.pause != 4*minPause {
+		t.Errorf("the third pause is %v", f.pause)
+	}
+	f.now = f.now.Add(wasteShare * maxRemembered)
+	f.call(0, works)
+	if f.call(5*time.Second, broken); f.open {
+		t.Error("one failure opens it")
+	}
+	if f.call(5*time.Second, broken); !f.open || f.pause != minPause {
+		t.Errorf("open: %v, for %v", f.open, f.pause)
 	}
 }
 

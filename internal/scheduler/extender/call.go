@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/livesched/livesched/internal/scheduler/timing"
 )
 
 const (
@@ -78,11 +80,12 @@ func (e Extender) tryInBackground(circuit *circuit, q question) {
 	}
 }
 
-// post sends a question, tells the circuit how that went, and logs errors.
+// post sends a question, tells the circuit and the scheduling cycle how that went, and logs errors.
 func (e Extender) post(ctx context.Context, q question, body []byte, circuit *circuit, trial bool) error {
 	start := time.Now()
 	err := e.exchange(ctx, q, body)
 	took := time.Since(start)
+	timing.From(ctx).Add(timing.Part{Step: timing.Extender, Extender: e.name, Verb: q.verb}, took)
 	circuit.conclude(time.Now(), took, trial, verdictOf(ctx, err))
 	if err != nil {
 		klog.FromContext(ctx).Info("A call of an extender failed", "extender", e.name, "verb", q.verb, "duration", took, "err", cut(err.Error(), maxQuoted))

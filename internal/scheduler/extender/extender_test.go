@@ -12,6 +12,7 @@ import (
 
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/extender"
+	"github.com/livesched/livesched/internal/scheduler/timing"
 )
 
 func TestFilter(t *testing.T) {
@@ -187,6 +188,18 @@ func TestTheNameIsTheURLWithoutItsPassword(t *testing.T) {
 	}
 	if _, err := extender.New(&config.Extender{URLPrefix: "http://user:sesame@["}, extender.Policy{}, extender.NewBreakers(nil)); err == nil || err.Error() != "the URL of an extender cannot be parsed" {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestASchedulingCycleLearnsHowLongCallsTake(t *testing.T) {
+	e := build(t, everything(serve(t, `{"NodeNames": ["a"]}`).URL))
+	_, nodes := cluster()
+	var cycle timing.Cycle
+	bound := extender.Bound(cycle.Attach(t.Context()), []*extender.Extender{e})
+	_, _, _, _ = bound[0].Filter(pod("p"), nodes)
+	want := timing.Part{Step: timing.Extender, Extender: e.Name(), Verb: "filter"}
+	if part, took := cycle.Longest(); part != want || took <= 0 {
+		t.Errorf("%+v took %v, want %+v", part, took, want)
 	}
 }
 

@@ -85,12 +85,26 @@ func (f Fit) Names() []string {
 // recomputes them in a pass over all nodes.
 func (f Fit) Totals(ctx context.Context) (map[string]int64, error) { return f.of.lent().allTotals(ctx) }
 
+// Total returns the total of the best nodes, or 0 if only one node fits.
+func (f Fit) Total() int64 { return f.of.lent().highest }
+
+// Top returns the weighted scores of the n nodes with the highest totals: the node that was taken,
+// or else one of the best, and then the others. It computes them in a few passes over all nodes.
+// The only node that fits has no scores.
+func (f Fit) Top(ctx context.Context, n int) ([]fwk.NodePluginScores, error) {
+	return f.of.lent().topNodes(ctx, n)
+}
+
 // Placement is the node that a pod is placed on.
 type Placement struct {
 	NodeName string
 	// Feasible is the number of nodes that the pod fits, Evaluated the number of nodes that were
 	// evaluated.
 	Feasible, Evaluated int
+	// Total is the highest total, and Tied the number of nodes that share it. A node that is the
+	// only one has no total.
+	Total int64
+	Tied  int
 	// Class is the class of the pod.
 	Class cache.Class
 	// Uncached is the reason why plugins were run on the remaining nodes: UnknownPlugin, Volumes or

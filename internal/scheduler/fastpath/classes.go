@@ -7,7 +7,6 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
-	"github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
 // budget counts the bytes that classes hold. What several classes share counts once.
@@ -35,14 +34,15 @@ type classTable struct {
 	residents   residents
 	evicted     evicted
 	lookups     lookups
+	instruments *instruments
 	pool        columnPool
 }
 
-func newClassTable(nodes *nodeTable, maxBytes int) *classTable {
+func newClassTable(nodes *nodeTable, maxBytes int, instruments *instruments) *classTable {
 	return &classTable{
 		budget: budget{max: maxBytes}, nodes: nodes,
 		members: map[string]*member{}, setups: map[string]*setup{}, byID: map[cache.ClassID]*class{},
-		residents: newResidents(), lookups: newLookups(),
+		residents: newResidents(), lookups: newLookups(instruments), instruments: instruments,
 	}
 }
 
@@ -143,15 +143,15 @@ func (t *classTable) account(c *class) {
 		}
 		t.evicted.add(victim.hash())
 		t.drop(victim)
-		metrics.FastPathEvictions.Inc()
+		t.instruments.evictions.Inc()
 	}
 	t.report()
 }
 
 // report updates the metrics of what is held.
 func (t *classTable) report() {
-	metrics.FastPathMemory.Set(float64(t.bytes))
-	metrics.FastPathClasses.Set(float64(t.residents.len()))
+	t.instruments.memory.Set(float64(t.bytes))
+	t.instruments.classes.Set(float64(t.residents.len()))
 }
 
 // accountRows updates the size of rows and of the data that they share with others.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
-	"github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
 // maxOwnMentions bounds the labels that count only because a pending pod's own selectors read them:
@@ -45,7 +44,11 @@ type decision struct {
 
 	reason              Reason
 	feasible, evaluated int
-	best                ties
+	// best are the nodes with the highest total, taken is the number of the one that the pod was
+	// placed on.
+	best    ties
+	taken   int
+	highest int64
 }
 
 // reset starts the decision about another pod.
@@ -98,6 +101,9 @@ func (d *decision) decide(ctx context.Context) Reason {
 	}
 	if plain {
 		d.best.reset(rows.byFixed.best())
+		if d.feasible > 1 {
+			d.highest = rows.byFixed.top + rows.common()
+		}
 	} else if err := d.score(ctx); err != nil {
 		return Failed
 	} else {
@@ -187,7 +193,7 @@ func (d *decision) forgetIfMentionsChanged(ctx context.Context) bool {
 		}
 		klog.FromContext(ctx).Info(message, "limit", topology.DefaultMaxMentions)
 	}
-	metrics.FastPathLabelKeys.Set(float64(e.mentions.Len()))
+	e.classes.instruments.labelKeys.Set(float64(e.mentions.Len()))
 	e.classes.dropAll()
 	return true
 }
@@ -279,7 +285,7 @@ func (d *decision) filterCached(sorted *groups) int {
 // score.
 func (d *decision) score(ctx context.Context) error {
 	p := &d.engine.pass
-	if len(p.feasible) == 1 {
+	if d.feasible == 1 {
 		p.best = append(p.best[:0], p.feasible[0])
 		return nil
 	}
@@ -289,7 +295,7 @@ func (d *decision) score(ctx context.Context) error {
 	if err := d.scoreUncached(ctx); err != nil {
 		return err
 	}
-	p.selectBest()
+	d.highest = p.selectBest()
 	return nil
 }
 
@@ -309,6 +315,7 @@ func (d *decision) keepBest(sorted *groups) {
 
 // take implements Fit.Take.
 func (d *decision) take(ctx context.Context, i int) (Placement, bool) {
+	d.taken = i
 	slot := d.best.at(i)
 	if !d.settle(ctx, slot) {
 		d.reason = Failed
@@ -316,27 +323,33 @@ func (d *decision) take(ctx context.Context, i int) (Placement, bool) {
 	}
 	return Placement{
 		NodeName: nodeName(d.engine.snapshot, slot), Feasible: d.feasible, Evaluated: d.evaluated,
+		Total: d.highest, Tied: d.best.len(),
 		Class: cache.Class{ID: d.class.id, Like: d.class.like}, Uncached: d.uncached.reason,
 	}, true
 }
 
 // allTotals implements Fit.Totals.
 func (d *decision) allTotals(ctx context.Context) (map[string]int64, error) {
-	p := &d.engine.pass
-	d.best.own() // the pass may overwrite the memory that best refers to
 	if d.named {
 		return d.byName(nil), nil
 	}
-	if !d.uncached.flat {
-		d.filterCached(nil)
-		if err := d.leaveOutNominated(ctx); err != nil {
-			return nil, err
-		}
-		if err := d.score(ctx); err != nil {
-			return nil, err
-		}
+	if err := d.totalAll(ctx); err != nil {
+		return nil, err
 	}
-	return d.byName(p.totals), nil
+	return d.byName(d.engine.pass.totals), nil
+}
+
+// totalAll computes the totals of all nodes that fit, one by one, if the decision has not done so.
+func (d *decision) totalAll(ctx context.Context) error {
+	if d.uncached.flat {
+		return nil
+	}
+	d.best.own() // the pass may overwrite the memory that best refers to
+	d.filterCached(nil)
+	if err := d.leaveOutNominated(ctx); err != nil {
+		return err
+	}
+	return d.score(ctx)
 }
 
 // byName returns the totals of the pass's nodes by name, or 0 if there is only one.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
-	"github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
 // minDefaultLimit is the lowest default limit of the memory of classes. It is enough for about a
@@ -57,12 +56,21 @@ type Engine struct {
 // New returns an Engine that decides on a snapshot and keeps classes in up to maxBytes bytes (0:
 // DefaultMemoryLimit).
 func New(snapshot *cache.Snapshot, maxBytes int) *Engine {
+	return newEngine(snapshot, maxBytes, ofProcess())
+}
+
+// NewUnmeasured returns an Engine that does not appear in the metrics of the process.
+func NewUnmeasured(snapshot *cache.Snapshot, maxBytes int) *Engine {
+	return newEngine(snapshot, maxBytes, ofNobody())
+}
+
+func newEngine(snapshot *cache.Snapshot, maxBytes int, instruments *instruments) *Engine {
 	if maxBytes == 0 {
 		maxBytes = DefaultMemoryLimit()
 	}
-	metrics.FastPathMemoryLimit.Set(float64(maxBytes))
+	instruments.memoryLimit.Set(float64(maxBytes))
 	e := &Engine{snapshot: snapshot, mentions: topology.NewMentions(0), nodes: newNodeTable(), pass: pass{snapshot: snapshot}}
-	e.classes = newClassTable(e.nodes, maxBytes)
+	e.classes = newClassTable(e.nodes, maxBytes, instruments)
 	e.refresher = refresher{snapshot: snapshot, nodes: e.nodes, classes: e.classes}
 	e.decision.engine = e
 	return e

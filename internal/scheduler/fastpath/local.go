@@ -292,6 +292,16 @@ func (l *localRows) even() bool {
 	return true
 }
 
+// common returns the sum of the scores that are the same on all nodes, if the rows are even.
+func (l *localRows) common() (sum int64) {
+	for i := range l.normalized {
+		if s := &l.setup.normalized[i]; !l.skips[i] && s.normalization == byMaxReversed {
+			sum += fwk.MaxScore * s.weight
+		}
+	}
+	return sum
+}
+
 func outOfRange(plugin string, score int64) error {
 	return fmt.Errorf("score plugin %q: a score of %d is out of range from %d to %d", plugin, score, fwk.MinScore, fwk.MaxScore)
 }

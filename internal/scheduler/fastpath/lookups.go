@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/livesched/livesched/internal/scheduler/metrics"
 )
 
 // lookups counts the lookups of classes, for metrics and for a warning if classes are evicted that
@@ -29,11 +27,8 @@ const (
 	warnInterval = 10 * time.Minute
 )
 
-func newLookups() lookups {
-	return lookups{
-		hits: metrics.ClassLookups.WithLabelValues(metrics.ClassHit), news: metrics.ClassLookups.WithLabelValues(metrics.ClassNew),
-		returns: metrics.ClassLookups.WithLabelValues(metrics.ClassEvicted),
-	}
+func newLookups(to *instruments) lookups {
+	return lookups{hits: to.hits, news: to.news, returns: to.returns}
 }
 
 // hit counts a lookup that has found a class.

@@ -184,10 +184,9 @@ func (p *pass) addNormalizedByPlugin(ctx context.Context, l *localRows, i int, p
 	return nil
 }
 
-// selectBest collects the nodes with the highest total.
-func (p *pass) selectBest() {
+// selectBest collects the nodes with the highest total, and returns that total.
+func (p *pass) selectBest() (highest int64) {
 	p.best = p.best[:0]
-	var highest int64
 	for i, total := range p.totals {
 		switch {
 		case len(p.best) == 0 || total > highest:
@@ -197,4 +196,5 @@ func (p *pass) selectBest() {
 			p.best = append(p.best, p.feasible[i])
 		}
 	}
+	return highest
 }

@@ -299,13 +299,14 @@ type pointsOf struct {
 
 // usual reports whether a plugin runs at all extension points that the entry in kindOf relies on.
 // In a profile that enables only some of them, the plugin may fail because its own state is
-// missing.
+// missing. PreScore without Score is usual: a profile that disables all Score plugins but a few, as
+// for bin packing, leaves PreScore on, and nothing uses its state.
 func (p *pointsOf) usual() bool {
 	switch p.kind {
 	case volumes, perPod:
 		return p.preFilter
 	case spread, affinity:
-		return p.preFilter == p.filter && p.preScore == p.score
+		return p.preFilter == p.filter && (p.preScore || !p.score)
 	}
 	return true
 }

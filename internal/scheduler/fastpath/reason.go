@@ -11,8 +11,8 @@ type Reason string
 const (
 	None Reason = ""
 	// UnknownPlugin: the profile runs a plugin whose inputs are not known, which is run on the fast
-	// path as an uncached plugin; or the profile does not score, or runs a plugin at some of its
-	// extension points only.
+	// path as an uncached plugin; or the profile does not score, or lacks an extension point that a
+	// plugin needs at another one.
 	UnknownPlugin Reason = "unknown_plugin"
 	// Volumes: the pod has volumes that not every node can mount. The plugins for these are run as
 	// uncached plugins on the fast path.

@@ -48,6 +48,9 @@ type member struct {
 
 func newMember(plan *Plan, of *setup) *member {
 	duration := func(point string) compbasemetrics.ObserverMetric {
+		if !plan.framework.Measured() {
+			return unobserved{}
+		}
 		return schedmetrics.FrameworkExtensionPointDuration.WithLabelValues(point, fwk.Success.String(), plan.framework.ProfileName())
 	}
 	m := &member{plan: plan, setup: of}

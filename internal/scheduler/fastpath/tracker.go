@@ -6,6 +6,9 @@ package fastpath
 import (
 	"slices"
 
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/interpodaffinity"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
+
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/fastpath/topology"
 )
@@ -15,6 +18,7 @@ import (
 // PodTopologySpread, whatever the other labels of their pods.
 type tracker struct {
 	topology.Tracker
+	plugin  string
 	filters bool
 	weight  int64
 	// key is its key in localRows.spreadTrackers, or "" if it is not shared. users is the number of
@@ -103,7 +107,7 @@ func (c *class) makeTrackers(r *refresher, factory *topology.Factory, mentions *
 		if err != nil {
 			return err
 		}
-		c.addTracker(r.snapshot, &tracker{Tracker: made, filters: plan.affinityFilters, weight: plan.affinityWeight})
+		c.addTracker(r.snapshot, &tracker{Tracker: made, plugin: interpodaffinity.Name, filters: plan.affinityFilters, weight: plan.affinityWeight})
 	}
 	c.tracked = true
 	return nil
@@ -121,7 +125,7 @@ func (c *class) shareSpreadTracker(r *refresher) error {
 	if err != nil {
 		return err
 	}
-	x := &tracker{Tracker: made, filters: rows.setup.spreadFilters, weight: rows.setup.spreadWeight, key: key}
+	x := &tracker{Tracker: made, plugin: podtopologyspread.Name, filters: rows.setup.spreadFilters, weight: rows.setup.spreadWeight, key: key}
 	if rows.spreadTrackers == nil {
 		rows.spreadTrackers = map[string]*tracker{}
 	}

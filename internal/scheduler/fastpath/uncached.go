@@ -42,6 +42,9 @@ type uncached struct {
 	allowed *fwk.PreFilterResult
 	// flat is true if the pass covers all nodes, without groups, for these plugins.
 	flat bool
+	// scored are the scores of the nodes of the pass by the uncached plugins, nil if these did not
+	// score.
+	scored []fwk.NodePluginScores
 }
 
 // active reports whether the plugins may affect nodes.
@@ -233,5 +236,6 @@ func (d *decision) addUncachedScores(ctx context.Context) error {
 	for i := range scores {
 		d.engine.pass.totals[i] += scores[i].TotalScore
 	}
+	u.scored = scores
 	return nil
 }

@@ -5,6 +5,10 @@ package fork
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
@@ -36,6 +40,31 @@ func (k *Fork) Pod(pod *corev1.Pod) *corev1.Pod {
 // SetNode adds a node, or replaces the one of the same name. Pods stay on it.
 func (k *Fork) SetNode(node *corev1.Node) { k.cache.AddNode(k.logger, node) }
 
+// AddNodeLike adds a node like another one, with copies of the pods that DaemonSets run there. It
+// returns what it has added, also after an error. All names begin with the prefix.
+func (k *Fork) AddNodeLike(like fwk.NodeInfo, prefix string) (*corev1.Node, []*corev1.Pod, error) {
+	node := like.Node().DeepCopy()
+	node.Name, node.UID = prefix+node.Name, types.UID(prefix+string(node.UID))
+	if _, ok := node.Labels[corev1.LabelHostname]; ok {
+		node.Labels[corev1.LabelHostname] = node.Name
+	}
+	k.SetNode(node)
+	var added []*corev1.Pod
+	for _, info := range like.GetPods() {
+		pod := info.GetPod()
+		if owner := metav1.GetControllerOf(pod); owner == nil || owner.Kind != "DaemonSet" {
+			continue
+		}
+		pod = pod.DeepCopy()
+		pod.Name, pod.UID, pod.Spec.NodeName = prefix+pod.Name, types.UID(prefix+string(pod.UID)), node.Name
+		if err := k.SetPod(pod); err != nil {
+			return node, added, err
+		}
+		added = append(added, pod)
+	}
+	return node, added, nil
+}
+
 // RemoveNode removes a node. Its pods come back with it.
 func (k *Fork) RemoveNode(node *corev1.Node) error { return k.cache.RemoveNode(k.logger, node) }
 
@@ -58,4 +87,16 @@ func (k *Fork) Empty() (restore func(), err error) {
 	}
 	k.cache = empty
 	return func() { k.cache = full }, nil
+}
+
+// nominate nominates a pod to a node, if there is one.
+func (k *Fork) nominate(pod *corev1.Pod, node string) {
+	if node == "" {
+		return
+	}
+	info, err := schedframework.NewPodInfo(pod)
+	if err != nil {
+		k.logger.V(4).Info("Some of the pod's affinity terms are ignored", "err", err)
+	}
+	k.nominator.AddNominatedPod(k.logger, info, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
 }

@@ -128,6 +128,8 @@ type Assumed struct {
 	fork     *Fork
 	decision Decision
 	pod      *corev1.Pod
+	// nominated is the node that the pod was nominated to before, or "".
+	nominated string
 }
 
 // Assume assumes the pod on the node of its decision, with the volumes and devices that the Reserve
@@ -142,8 +144,8 @@ func (k *Fork) Assume(ctx context.Context, d Decision) (*Assumed, error) {
 	if err := k.cache.AssumePod(k.logger, info); err != nil {
 		return nil, err
 	}
+	a := &Assumed{fork: k, decision: d, pod: &pod, nominated: k.nominator.NominatedNode(pod.UID)}
 	k.nominator.DeleteNominatedPodIfExists(&pod)
-	a := &Assumed{fork: k, decision: d, pod: &pod}
 	if status := d.Profile.Framework.RunReservePluginsReserve(ctx, d.State, &pod, d.SuggestedHost); !status.IsSuccess() {
 		return nil, fmt.Errorf("reserving for the pod: %w", firstError(status.AsError(), a.TakeBack(ctx)))
 	}
@@ -157,9 +159,13 @@ func firstError(a, b error) error {
 	return b
 }
 
-// TakeBack takes the pod off its node, and gives back its volumes and devices.
+// TakeBack takes the pod off its node, and gives back its volumes, devices and nomination.
 func (a *Assumed) TakeBack(ctx context.Context) error {
 	d := &a.decision
 	d.Profile.Framework.RunReservePluginsUnreserve(context.WithoutCancel(ctx), d.State, a.pod, d.SuggestedHost)
-	return a.fork.cache.ForgetPod(a.fork.logger, a.pod)
+	if err := a.fork.cache.ForgetPod(a.fork.logger, a.pod); err != nil {
+		return err
+	}
+	a.fork.nominate(d.Pod, a.nominated)
+	return nil
 }

@@ -41,7 +41,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// Config holds what forks are made of. All fields but IntN are required.
+// Config holds what forks are made of. All fields but IntN and FastPath are required.
 type Config struct {
 	// Cache, Nominator, Environment and Profiles are those of the running scheduler.
 	Cache       *cache.Cache
@@ -53,6 +53,8 @@ type Config struct {
 	KubeConfig *rest.Config
 	// IntN draws among nodes of equal score. Default: rand.IntN.
 	IntN func(n int) int
+	// FastPath reports whether the running scheduler has a fast path. Deciders then have one, too.
+	FastPath bool
 }
 
 // Forker makes forks of a running scheduler. It is safe for concurrent use.

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
@@ -36,3 +37,5 @@ type noSources struct{}
 func (noSources) Require(context.Context, []fwk.EventResource) (func(), error) {
 	return func() {}, nil
 }
+
+func (noSources) Missing([]fwk.EventResource) []schema.GroupVersionKind { return nil }

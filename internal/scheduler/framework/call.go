@@ -12,10 +12,14 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"github.com/livesched/livesched/internal/scheduler/timing"
 )
 
 // call runs one plugin at one extension point. Every call into a plugin goes through here: a panic
-// comes back as an error status, and the run time is recorded if the state asks for it.
+// comes back as an error status, and the run time is recorded if the state asks for it. The
+// scheduling cycle learns the run time, too, but that of a call for a single node only if the state
+// asks for it.
 func (f *Framework) call(
 	ctx context.Context, state fwk.CycleState, point, plugin string, run func() *fwk.Status,
 ) (status *fwk.Status) {
@@ -24,13 +28,34 @@ func (f *Framework) call(
 			status = fwk.AsStatus(newPanicError(ctx, point, plugin, value))
 		}
 	}()
-	if f.recorder == nil || !state.ShouldRecordPluginMetrics() {
+	perNode := calledPerNode(point)
+	if !perNode {
+		defer timing.From(ctx).Start().End(point, plugin)
+	}
+	if !state.ShouldRecordPluginMetrics() {
 		return run()
 	}
 	start := time.Now()
 	status = run()
-	f.recorder.ObservePluginDurationAsync(point, plugin, status.Code().String(), time.Since(start).Seconds())
+	took := time.Since(start)
+	if f.recorder != nil {
+		f.recorder.ObservePluginDurationAsync(point, plugin, status.Code().String(), took.Seconds())
+	}
+	if perNode {
+		timing.From(ctx).AddCall(plugin, took)
+	}
 	return status
+}
+
+// calledPerNode reports whether a plugin is called more than once for a pod at an extension point,
+// in several goroutines.
+func calledPerNode(point string) bool {
+	switch point {
+	case schedmetrics.Filter, schedmetrics.Score, schedmetrics.ScoreExtensionNormalize,
+		schedmetrics.PreFilterExtensionAddPod, schedmetrics.PreFilterExtensionRemovePod:
+		return true
+	}
+	return false
 }
 
 // observePoint records how long an extension point took for one pod. It is meant to be deferred:

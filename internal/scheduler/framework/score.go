@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"github.com/livesched/livesched/internal/scheduler/timing"
 )
 
 // RunPreScorePlugins runs the PreScore plugins on the nodes that fit. If a plugin skips, its Score
@@ -50,6 +52,7 @@ func (f *Framework) RunScorePlugins(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo,
 ) (scores []fwk.NodePluginScores, status *fwk.Status) {
 	defer f.observePoint(schedmetrics.Score, time.Now(), &status)
+	defer timing.From(ctx).Start().End(schedmetrics.Score, "")
 
 	run := scoring{f: f, state: state, pod: pod, nodes: nodes}
 	skipped := state.GetSkipScorePlugins()

@@ -32,18 +32,21 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
 	"github.com/livesched/livesched/internal/scheduler/binding"
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/extender"
 	"github.com/livesched/livesched/internal/scheduler/failure"
 	"github.com/livesched/livesched/internal/scheduler/podstatus"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/queue"
+	"github.com/livesched/livesched/internal/scheduler/timing"
 )
 
 // BindingGrace is how long a loop that ends waits for the bindings in progress.
 const BindingGrace = 4 * time.Second
 
 // pluginMetricsSamplePercent is the share of cycles in which the duration of every single plugin
-// call is measured, as in kube-scheduler: measuring all would cost more than many plugins do.
+// call is measured, as in kube-scheduler: measuring all would cost more than many plugins do. See
+// sampledAfterSlow for further cycles.
 const pluginMetricsSamplePercent = 10
 
 // cycleTimeout bounds a scheduling cycle: the context of its plugins and extenders ends, and only
@@ -55,7 +58,7 @@ const cycleTimeout = 100 * time.Second
 // errCycleTimeout is the cause with which the context of a scheduling cycle ends.
 var errCycleTimeout = fmt.Errorf("the scheduling cycle took longer than %v", cycleTimeout)
 
-// Loop schedules pods. All fields are required.
+// Loop schedules pods. All fields but Decisions are required.
 //
 // Run has one goroutine, and each binding cycle has its own. Snapshot and Algorithm belong to the
 // goroutine of Run.
@@ -70,6 +73,12 @@ type Loop struct {
 	Statuses  *podstatus.Writer
 	Heartbeat *Heartbeat
 	Clock     clock.Clock
+	// Decisions records the decisions. nil: they are not recorded.
+	Decisions *decisionlog.Log
+
+	// sampled is the number of cycles to come in which every plugin call is measured, because one
+	// was slow. It belongs to the goroutine of Run.
+	sampled int
 }
 
 // Run schedules pods until the queue is closed. Then it waits for the bindings in progress, for a
@@ -110,7 +119,8 @@ func (l *Loop) next(ctx context.Context) *cycle {
 		toActivate: schedframework.NewPodsToActivate(),
 		start:      start,
 	}
-	c.state.SetRecordPluginMetrics(rand.IntN(100) < pluginMetricsSamplePercent)
+	c.state.SetRecordPluginMetrics(l.sampled > 0 || rand.IntN(100) < pluginMetricsSamplePercent)
+	l.sampled = max(l.sampled-1, 0)
 	c.state.Write(schedframework.PodsToActivateKey, c.toActivate)
 	return c
 }
@@ -139,6 +149,9 @@ type cycle struct {
 	state      *schedframework.CycleState
 	toActivate *schedframework.PodsToActivate
 	start      time.Time
+	// decision is the number of the recorded decision. 0: it is not recorded.
+	decision decisionlog.Number
+	timing   timing.Cycle
 }
 
 // run is the scheduling cycle. It returns a pod that is assumed on a node, to be bound. For any
@@ -172,7 +185,8 @@ func (c *cycle) run(ctx context.Context) *binding.Cycle {
 func (c *cycle) placeInTime(ctx context.Context) (*binding.Cycle, *fwk.NominatingInfo, *fwk.Status) {
 	ctx, cancel := context.WithTimeoutCause(ctx, cycleTimeout, errCycleTimeout)
 	defer cancel()
-	placed, nominating, status := c.place(extender.WithBudget(ctx))
+	placed, nominating, status := c.place(c.timing.Attach(extender.WithBudget(ctx)))
+	c.reportIfSlow(klog.FromContext(ctx))
 	if status.Code() == fwk.Error && errors.Is(context.Cause(ctx), errCycleTimeout) && !errors.Is(status.AsError(), errCycleTimeout) {
 		// A plugin's own error does not say why its context ended.
 		status = fwk.AsStatus(fmt.Errorf("%w: %w", errCycleTimeout, status.AsError()))
@@ -184,7 +198,11 @@ func (c *cycle) placeInTime(ctx context.Context) (*binding.Cycle, *fwk.Nominatin
 func (c *cycle) bind(ctx context.Context, placed *binding.Cycle) {
 	defer c.profile.Release(klog.FromContext(ctx))
 	c.loop.Statuses.Settle(ctx, placed.Pod.Pod.UID)
-	c.loop.Binder.Run(ctx, placed)
+	result := decisionlog.BindFailed
+	if c.loop.Binder.Run(ctx, placed) {
+		result = decisionlog.Bound
+	}
+	c.loop.Decisions.Finish(c.decision, result)
 }
 
 // skip reports whether there is nothing to schedule: the pod is being deleted, or is assumed

@@ -14,17 +14,20 @@ import (
 
 	"github.com/livesched/livesched/internal/scheduler/binding"
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/failure"
+	"github.com/livesched/livesched/internal/scheduler/timing"
 )
 
 // place decides on a node, assumes the pod there and runs the Reserve and Permit plugins. On
 // failure nothing stays assumed or reserved.
 func (c *cycle) place(ctx context.Context) (*binding.Cycle, *fwk.NominatingInfo, *fwk.Status) {
 	logger := klog.FromContext(ctx)
-	if err := c.loop.Cache.UpdateSnapshot(logger, c.loop.Snapshot); err != nil {
+	if err := c.updateSnapshot(ctx); err != nil {
 		return nil, failure.ClearNomination, fwk.AsStatus(err)
 	}
 	result, nominating, status := c.decide(ctx)
+	c.record(ctx, &result, status)
 	if !status.IsSuccess() {
 		return nil, nominating, status
 	}
@@ -41,10 +44,12 @@ func (c *cycle) place(ctx context.Context) (*binding.Cycle, *fwk.NominatingInfo,
 		Extenders:      c.profile.Extenders,
 	}
 	if err := c.assume(logger, b.Pod.PodInfo, result.Class); err != nil {
+		c.loop.Decisions.Finish(c.decision, decisionlog.BindFailed)
 		return nil, failure.ClearNomination, fwk.AsStatus(err)
 	}
 	c.endNomination(logger, b.NodeName)
 	if status := c.reserveAndPermit(ctx, b); !status.IsSuccess() {
+		c.loop.Decisions.Finish(c.decision, decisionlog.BindFailed)
 		// A timeout of the cycle must not keep plugins from undoing what they reserved.
 		c.profile.Framework.RunReservePluginsUnreserve(context.WithoutCancel(ctx), c.state, b.Pod.Pod, b.NodeName)
 		if err := c.loop.Cache.ForgetPod(logger, b.Pod.Pod); err != nil {
@@ -54,6 +59,11 @@ func (c *cycle) place(ctx context.Context) (*binding.Cycle, *fwk.NominatingInfo,
 	}
 	c.activate(logger)
 	return b, nil, nil
+}
+
+func (c *cycle) updateSnapshot(ctx context.Context) error {
+	defer timing.From(ctx).Start().End(timing.Snapshot, "")
+	return c.loop.Cache.UpdateSnapshot(klog.FromContext(ctx), c.loop.Snapshot)
 }
 
 // assume adds the pod to its node in the cache, by its class if the decision returned one.

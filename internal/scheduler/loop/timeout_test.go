@@ -18,18 +18,21 @@ import (
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
+	"github.com/livesched/livesched/internal/scheduler/fastpath"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/sidebyside"
 )
 
-// slow is a plugin that takes until its context ends at one extension point.
+// slow is a plugin that takes some time at one extension point, or until its context ends.
 type slow struct {
 	point string
+	takes time.Duration // 0: until its context ends
 	// unreserved is the error of the context that Unreserve got.
 	unreserved error
 }
@@ -37,7 +40,11 @@ type slow struct {
 func (*slow) Name() string { return "Slow" }
 
 func (s *slow) at(ctx context.Context, point string) *fwk.Status {
-	if point != s.point {
+	switch {
+	case point != s.point:
+		return nil
+	case s.takes > 0:
+		<-time.After(s.takes)
 		return nil
 	}
 	<-ctx.Done()
@@ -84,8 +91,14 @@ func TestASchedulingCycleThatTakesTooLongFails(t *testing.T) {
 	}
 }
 
-// newCycle returns the cycle of a pod of a profile with the plugin, on a cluster with one node.
+// newCycle is newCycleOn the scalar path.
 func newCycle(ctx context.Context, t *testing.T, plugin *slow) *cycle {
+	t.Helper()
+	return newCycleOn(ctx, t, plugin, sidebyside.ScalarPath)
+}
+
+// newCycleOn returns the cycle of a pod of a profile with the plugin, on a cluster with one node.
+func newCycleOn(ctx context.Context, t *testing.T, plugin *slow, path sidebyside.Path) *cycle {
 	t.Helper()
 	livesched, err := sidebyside.NewLivesched(ctx, sidebyside.NewObjects(), &sidebyside.Configuration{
 		Profile: configv1.KubeSchedulerProfile{
@@ -107,12 +120,17 @@ func newCycle(ctx context.Context, t *testing.T, plugin *slow) *cycle {
 	if err != nil {
 		t.Fatal(err)
 	}
+	decisions := algorithm.Config{Snapshot: livesched.Snapshot}
+	if path == sidebyside.FastPath {
+		decisions.Engine = fastpath.New(livesched.Snapshot, 0)
+	}
 	return &cycle{
 		loop: &Loop{
 			Cache:     livesched.Cache,
 			Snapshot:  livesched.Snapshot,
 			Queue:     livesched.Queue,
-			Algorithm: algorithm.New(algorithm.Config{Snapshot: livesched.Snapshot}),
+			Algorithm: algorithm.New(decisions),
+			Clock:     clock.RealClock{},
 		},
 		profile:    livesched.Profile,
 		pod:        &schedframework.QueuedPodInfo{PodInfo: pod},

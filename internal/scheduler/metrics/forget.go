@@ -38,8 +38,9 @@ func (s Series) Delete() {
 	}
 }
 
-// FindSeries returns, by scheduler name, every series of a scheduler_* metric whose label "profile"
-// is one of the given scheduler names: about 41 series per profile with the default plugins.
+// FindSeries returns, by scheduler name, every series of a scheduler_* metric and of [SlowCycles]
+// whose label "profile" is one of the given scheduler names: about 41 series per profile with the
+// default plugins.
 // Nothing but Delete removes them. Metrics of out-of-tree plugins are included if they follow the
 // same naming and are registered with legacyregistry.
 //
@@ -50,7 +51,12 @@ func (s Series) Delete() {
 //
 // The error names the metrics whose series cannot be deleted; those of other metrics are returned.
 func FindSeries(schedulerNames sets.Set[string]) (map[string]Series, error) {
-	return findSeries(legacyregistry.DefaultGatherer, legacyregistry.Registerer(), schedulerNames)
+	found, err := findSeries(legacyregistry.DefaultGatherer, legacyregistry.Registerer(), schedulerNames)
+	for name := range schedulerNames {
+		remove := func(labels map[string]string) bool { return SlowCycles.Delete(labels) }
+		found[name] = append(found[name], series{remove, map[string]string{LabelProfile: name}})
+	}
+	return found, err
 }
 
 func findSeries(gatherer prometheus.Gatherer, registerer prometheus.Registerer, schedulerNames sets.Set[string]) (map[string]Series, error) {

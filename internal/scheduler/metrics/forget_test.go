@@ -198,6 +198,19 @@ func TestManyProfilesAreForgottenAtOnce(t *testing.T) {
 	}
 }
 
+func TestTheSlowCyclesOfAProfileAreForgotten(t *testing.T) {
+	Register()
+	SlowCycles.Reset()
+	SlowCycles.WithLabelValues("gone").Inc()
+	SlowCycles.WithLabelValues("stays").Inc()
+	if err := forgetRegistered("gone"); err != nil {
+		t.Fatal(err)
+	}
+	if left := testutil.CollectAndCount(SlowCycles); left != 1 {
+		t.Errorf("%d series are left, want 1", left)
+	}
+}
+
 // silent is an unchecked collector: it describes nothing.
 type silent struct{}
 

@@ -232,12 +232,26 @@ var (
 	}, []string{"policy", "extender", "verb"})
 )
 
+// APIServerVersion is 1 for the version that the API server had when the process started, and how
+// that compares with the versions that livesched is tested with: see version.Skew.
+var APIServerVersion = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	Name: "livesched_apiserver_version_info",
+	Help: "1 for the version of the API server at the start of livesched. 'skew' is 'tested' if livesched is tested with this version, otherwise 'older' or 'newer' than those that it is tested with, or 'unknown'.",
+}, []string{"git_version", "skew"})
+
 // HandlerPanics counts panics of event handlers that plugins added to informers, by plugin and kind
 // of object.
 var HandlerPanics = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "livesched_plugin_event_handler_panics_total",
 	Help: "Number of panics of event handlers of plugins, by the plugin and the kind of the objects that the handler is told of.",
 }, []string{"plugin", "kind"})
+
+// SlowCycles counts the scheduling cycles that took long, by profile. A series is deleted with
+// those that [FindSeries] finds.
+var SlowCycles = prometheus.NewCounterVec(prometheus.CounterOpts{
+	Name: "livesched_slow_scheduling_cycles_total",
+	Help: "Number of scheduling cycles that took 100 ms or longer, by profile. The log says what took longest in each.",
+}, []string{LabelProfile})
 
 var registerOnce sync.Once
 
@@ -252,7 +266,7 @@ func Register() {
 
 		own := ctrlmetrics.Registry
 		own.MustRegister(Reloads, ReloadBuildDuration, ReloadSwapDuration, ReloadStandstill, Profiles, ProfileGenerations, PendingPods, RetiredGenerationPods,
-			HandlerPanics, ExtenderCircuitOpen, ExtenderFailures, BindCalls, PendingEvents, CatchingUp, EventsLost, Decisions, FastPathDifferences,
+			APIServerVersion, HandlerPanics, ExtenderCircuitOpen, ExtenderFailures, BindCalls, PendingEvents, CatchingUp, EventsLost, SlowCycles, Decisions, FastPathDifferences,
 			FastPathMemory, FastPathMemoryLimit, FastPathClasses, FastPathLabelKeys, ClassLookups, FastPathEvictions)
 		for _, result := range []string{ReloadSucceeded, ReloadFailed, ReloadRejected} {
 			Reloads.WithLabelValues(result)

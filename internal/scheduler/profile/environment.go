@@ -6,6 +6,7 @@ package profile
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
@@ -114,4 +115,6 @@ type EventSources interface {
 	// been delivered. The caller calls release when it no longer needs them; the last release
 	// removes the handlers. On an error nothing is left behind.
 	Require(ctx context.Context, resources []fwk.EventResource) (release func(), err error)
+	// Missing returns the kinds of required resources that the API server does not serve.
+	Missing(resources []fwk.EventResource) []schema.GroupVersionKind
 }

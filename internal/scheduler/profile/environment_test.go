@@ -13,7 +13,9 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -49,12 +51,18 @@ type testEnv struct {
 // newTestEnv makes an Environment whose registry has the test's plugins and the in-tree ones.
 func newTestEnv(t *testing.T, outOfTree framework.Registry) *testEnv {
 	t.Helper()
+	return newTestEnvFor(t, outOfTree, sharedCluster.GetRESTMapper())
+}
+
+// newTestEnvFor is newTestEnv for an API server that serves what the mapper knows.
+func newTestEnvFor(t *testing.T, outOfTree framework.Registry, mapper meta.RESTMapper) *testEnv {
+	t.Helper()
 	ctx := quiet(t)
 	registry, err := plugins.NewRegistry(outOfTree)
 	must(t, err)
 	client, err := clientset.NewForConfig(admin)
 	must(t, err)
-	source := informers.NewSource(sharedCluster.GetCache(), sharedCluster.GetRESTMapper(), scheme.Scheme, logr.Discard())
+	source := informers.NewSource(sharedCluster.GetCache(), mapper, scheme.Scheme, logr.Discard())
 	scope := source.NewScope()
 	t.Cleanup(scope.Close)
 	e := &testEnv{ctx: ctx, cache: cache.New(), snapshot: cache.NewSnapshot(), sources: &countingSources{}, client: client, scope: scope}
@@ -124,7 +132,11 @@ type countingSources struct {
 	err error
 	// users counts the users of each resource.
 	users map[fwk.EventResource]int
+	// missing are kinds that the API server does not serve.
+	missing []schema.GroupVersionKind
 }
+
+func (s *countingSources) Missing([]fwk.EventResource) []schema.GroupVersionKind { return s.missing }
 
 func (s *countingSources) Require(_ context.Context, resources []fwk.EventResource) (func(), error) {
 	s.mu.Lock()

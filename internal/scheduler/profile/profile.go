@@ -23,6 +23,7 @@
 // Running instances:
 //
 //	profile.go          Instance: what it offers, its references, and how it is closed
+//	missing.go          the kinds that an instance uses and the API server does not serve
 //	map.go              Map: the instances that schedule pods at one time
 //	store.go            Store: swaps the Map, and tracks the instances that still drain
 //

@@ -68,6 +68,8 @@
 //     without nominating info. Terminating pods are not nominated.
 //   - The queue remembers for Ungate that events came in while a pod was gated. Upstream,
 //     preemptors may wait for an event that has already happened (kubernetes/kubernetes#140082).
+//   - A pod that gives up volumes or devices that were reserved in memory only wakes the pods that
+//     wait for them; see ReservationEnded.
 //   - The events kept for pods in flight are bounded.
 //   - The unschedulable_pods gauges count pods in every place of the queue, and never count deleted
 //     ones.

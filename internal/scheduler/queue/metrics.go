@@ -25,6 +25,9 @@ var (
 // profileReload is the event label of moves that a reload causes.
 const profileReload = "ProfileReload"
 
+// reservationEnded is the event label of moves that ReservationEnded causes.
+const reservationEnded = "ReservationEnded"
+
 // metrics holds the handles of kube-scheduler's queue metrics, since looking one up costs more than
 // moving a pod. The handles of livesched_pending_pods are in profileRules. Queue.mu guards it.
 type metrics struct {

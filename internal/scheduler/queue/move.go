@@ -4,6 +4,7 @@
 package queue
 
 import (
+	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -59,9 +60,11 @@ type move struct {
 	// itself is the waiting pod that the event is about, nil if there is none.
 	itself *entry
 	// groups are the groups that the move has not looked at yet, and candidates are pods of the
-	// others.
+	// others. The move first looks at all groups. Then it sorts the candidates by priority: between
+	// two turns, a pod of lower priority must not take the room of a pod of higher priority.
 	groups     []*group
 	candidates []candidate
+	sorted     bool
 	// label is the label of the event. It is set when the first pod moves; most events move none.
 	label string
 }
@@ -69,6 +72,7 @@ type move struct {
 // candidate is a pod that an event may help.
 type candidate struct {
 	*entry
+	priority int32
 	// alike is the group whose pods are requeued by strategy. If it is nil, or the pod has left the
 	// group since, the hints are called for the pod.
 	alike    *group
@@ -81,6 +85,9 @@ func newMove(q *Queue, logger klog.Logger, ev clusterEvent, precheck func(*corev
 
 // runTurn does as much of the work as fits into one turn. It returns false when no work is left.
 func (m *move) runTurn() (more bool) {
+	if m.begun && len(m.groups) == 0 {
+		m.sort()
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -90,7 +97,23 @@ func (m *move) runTurn() (more bool) {
 		m.begun = true
 		m.beginLocked()
 	}
-	return inTurn(m.maxPods, m.stepLocked)
+	if !m.sorted {
+		inTurn(m.maxPods, m.lookLocked)
+		if len(m.groups) > 0 || len(m.candidates) > m.maxPods {
+			return true
+		}
+		m.sort()
+	}
+	return inTurn(m.maxPods, m.considerNextLocked)
+}
+
+// sort sorts the candidates by priority. The order of the queue would need its lock for as long as
+// many candidates take.
+func (m *move) sort() {
+	if !m.sorted {
+		slices.SortStableFunc(m.candidates, func(a, b candidate) int { return cmp.Compare(b.priority, a.priority) })
+		m.sorted = true
+	}
 }
 
 // beginLocked keeps the event for the pods in flight, and collects the groups that it concerns.
@@ -104,7 +127,7 @@ func (m *move) beginLocked() {
 	if pod, ok := m.event.newObj.(*corev1.Pod); ok {
 		if e := m.pods[pod.UID]; e != nil && e.place.awaitsEvent() {
 			m.itself = e
-			m.candidates = append(m.candidates, candidate{entry: e})
+			m.candidates = append(m.candidates, candidate{entry: e, priority: corev1helpers.PodPriority(e.pod)})
 		}
 	}
 	if m.event.newObj != nil && schedframework.ClusterEventIsWildCard(event) {
@@ -117,20 +140,25 @@ func (m *move) beginLocked() {
 	}
 }
 
-// stepLocked looks at one group or pod. It returns false if none is left.
-func (m *move) stepLocked() bool {
-	switch {
-	case len(m.candidates) > 0:
-		c := m.candidates[0]
-		m.candidates = m.candidates[1:]
-		m.considerLocked(c)
-	case len(m.groups) > 0:
-		g := m.groups[0]
-		m.groups = m.groups[1:]
-		m.lookAtLocked(g)
-	default:
+// lookLocked looks at one group. It returns false if none is left.
+func (m *move) lookLocked() bool {
+	if len(m.groups) == 0 {
 		return false
 	}
+	g := m.groups[0]
+	m.groups = m.groups[1:]
+	m.lookAtLocked(g)
+	return true
+}
+
+// considerNextLocked considers one candidate. It returns false if none is left.
+func (m *move) considerNextLocked() bool {
+	if len(m.candidates) == 0 {
+		return false
+	}
+	c := m.candidates[0]
+	m.candidates = m.candidates[1:]
+	m.considerLocked(c)
 	return true
 }
 
@@ -156,6 +184,7 @@ func (m *move) lookAtLocked(g *group) {
 	m.candidates = slices.Grow(m.candidates, len(g.entries))
 	for _, c.entry = range g.entries {
 		if c.entry != m.itself {
+			c.priority = corev1helpers.PodPriority(c.entry.pod)
 			m.candidates = append(m.candidates, c)
 		}
 	}

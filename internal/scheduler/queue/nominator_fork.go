@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Fork returns a Nominator with the nominations as they are now. It belongs to no queue and reads
@@ -22,4 +24,17 @@ func (n *Nominator) Fork() *Nominator {
 	f.served = n.served // replaced as a whole, never changed
 	f.size.Store(int64(len(f.byPod)))
 	return f
+}
+
+// NominatedNode returns the node that a pod is nominated to, or "".
+func (n *Nominator) NominatedNode(pod types.UID) string {
+	if n.size.Load() == 0 {
+		return ""
+	}
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if nm := n.byPod[pod]; nm != nil {
+		return nm.node
+	}
+	return ""
 }

@@ -106,6 +106,27 @@ func TestAMassMoveLetsOthersIn(t *testing.T) {
 	f.Expect(h.calls).To(Equal(1))
 }
 
+// A move takes turns, between which pods are popped.
+func TestTheMostImportantPodsMoveFirst(t *testing.T) {
+	f := newFixture(t)
+	pods := []*corev1.Pod{newPod("least", priority(-1)), newPod("most", priority(2)), newPod("middling", priority(1)), newPod("none")}
+	for _, pod := range pods {
+		f.Add(logger, pod)
+		f.reject("A")
+	}
+	f.clock.Step(time.Minute)
+	m := newMove(f.Queue, logger, clusterEvent{event: nodeAdded}, nil)
+	m.maxPods = 1
+	var popped []string
+	for more := true; more; {
+		more = m.runTurn()
+		for f.Counts().Active > 0 {
+			popped = append(popped, f.pop().Pod.Name)
+		}
+	}
+	f.Expect(popped).To(Equal([]string{"most", "middling", "none", "least"}))
+}
+
 func TestPodsThatChangeDuringAMoveAreMovedByWhatTheyAreThen(t *testing.T) {
 	h := &askedHint{queues: map[string]bool{"a": true}}
 	f := newFixture(t, h.settings)

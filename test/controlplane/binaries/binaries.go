@@ -8,6 +8,7 @@
 //
 //	etcd/        etcd                                                 (a main around etcdmain)
 //	kubernetes/  kube-apiserver, kube-controller-manager, kube-scheduler
+//	kubernetes-1.35/, kubernetes-1.34/  kube-apiserver, kube-controller-manager of older versions
 //	kwok/        kwok
 //
 // Every program is built once into bin/controlplane/<Kubernetes version>-<digest of the pins>/
@@ -49,8 +50,11 @@ type Config struct {
 	// the working directory.
 	Root string
 	// Assets replaces the value of the environment variable AssetsEnv. Default: the value of that
-	// variable. If both are empty, Ensure builds everything.
+	// variable, unless Kubernetes is set. If both are empty, Ensure builds everything.
 	Assets string
+	// Kubernetes is the minor version of Kubernetes, such as 1.35. hack/controlplane has a module
+	// for each. Default: the version that livesched is built from.
+	Kubernetes string
 	// Progress receives one line per program that is built. Default: discarded.
 	Progress io.Writer
 }
@@ -71,7 +75,7 @@ func Ensure(ctx context.Context, cfg Config, names ...string) (Set, error) {
 	if err := cfg.complete(); err != nil {
 		return Set{}, err
 	}
-	p, err := readPins(cfg.Root)
+	p, err := readPins(cfg.Root, cfg.Kubernetes)
 	if err != nil {
 		return Set{}, err
 	}
@@ -100,7 +104,7 @@ func (c *Config) complete() error {
 	if c.Progress == nil {
 		c.Progress = io.Discard
 	}
-	if c.Assets == "" {
+	if c.Assets == "" && c.Kubernetes == "" {
 		c.Assets = os.Getenv(AssetsEnv)
 	}
 	if c.Assets != "" {
@@ -122,7 +126,7 @@ func (c *Config) complete() error {
 
 // locate returns the path of a program, which need not be built yet.
 func locate(cfg Config, p *pins, name string) (string, error) {
-	if _, known := programs[name]; !known {
+	if _, known := programs(p.kubernetes)[name]; !known {
 		return "", fmt.Errorf("unknown program %q of the control plane", name)
 	}
 	built := filepath.Join(p.dir(cfg.Root), name)

@@ -38,6 +38,8 @@ func newRoot(t *testing.T) (root, log string) {
 		"hack/controlplane/etcd/main.go":            "package main\n",
 		"hack/controlplane/kubernetes/go.mod":       "module x\n\nrequire (\n\tk8s.io/api v0.0.1 // indirect\n\tk8s.io/kubernetes v1.2.3 // indirect\n)\n",
 		"hack/controlplane/kubernetes/go.sum":       "",
+		"hack/controlplane/kubernetes-1.1/go.mod":   "module x\n\nrequire k8s.io/kubernetes v1.1.4 // indirect\n",
+		"hack/controlplane/kubernetes-1.1/go.sum":   "",
 		"hack/controlplane/kwok/go.mod":             "module x\n\nrequire sigs.k8s.io/kwok v0.8.0 // indirect\n",
 		"hack/controlplane/kwok/go.sum":             "",
 		"path/go":                                   fakeGo,
@@ -94,6 +96,18 @@ func TestEnsure(t *testing.T) {
 		other, err := Ensure(t.Context(), Config{Root: root}, Etcd)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(other.Dir).NotTo(Equal(set.Dir), "other pins, other directory")
+	})
+	t.Run("another version of Kubernetes is built from its own module into its own directory", func(t *testing.T) {
+		g := NewWithT(t)
+		root, log := newRoot(t)
+		t.Setenv(AssetsEnv, t.TempDir()) // programs of another version
+		set, err := Ensure(t.Context(), Config{Root: root, Kubernetes: "1.1"}, APIServer)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(filepath.Base(set.Dir)).To(HavePrefix("v1.1.4-"))
+		g.Expect(builds(g, log)).To(HaveExactElements(And(
+			HavePrefix(filepath.Join(root, "hack/controlplane/kubernetes-1.1")+" build"), ContainSubstring("gitMinor=1 "))))
+		_, err = Ensure(t.Context(), Config{Root: root, Kubernetes: "1.0"}, APIServer)
+		g.Expect(err).To(MatchError(ContainSubstring("kubernetes-1.0")))
 	})
 	t.Run("callers at the same time wait for each other", func(t *testing.T) {
 		g := NewWithT(t)
@@ -177,11 +191,14 @@ func TestPins(t *testing.T) {
 		g := NewWithT(t)
 		root, err := FindRoot()
 		g.Expect(err).NotTo(HaveOccurred())
-		p, err := readPins(root)
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(p.versions).To(HaveLen(3))
-		for src, version := range p.versions {
-			g.Expect(version).To(MatchRegexp(`^v\d+\.\d+\.\d+$`), src.module)
+		for _, minor := range []string{"", "1.35", "1.34"} {
+			p, err := readPins(root, minor)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(p.versions).To(HaveLen(3))
+			for src, version := range p.versions {
+				g.Expect(version).To(MatchRegexp(`^v\d+\.\d+\.\d+$`), src.module)
+			}
+			g.Expect(p.versions[p.kubernetes]).To(HavePrefix("v" + minor))
 		}
 	})
 	t.Run("a module that is not required is an error that names file and module", func(t *testing.T) {
@@ -189,7 +206,7 @@ func TestPins(t *testing.T) {
 		root, _ := newRoot(t)
 		path := filepath.Join(root, "hack/controlplane/kwok/go.mod")
 		g.Expect(os.WriteFile(path, []byte("module x\n\nrequire sigs.k8s.io/kwokctl v1.0.0\n"), 0o644)).To(Succeed())
-		_, err := readPins(root)
+		_, err := readPins(root, "")
 		g.Expect(err).To(MatchError(path + ": does not require sigs.k8s.io/kwok"))
 	})
 	t.Run("outside the repository its root is not found", func(t *testing.T) {

@@ -22,10 +22,19 @@ type source struct {
 }
 
 var (
-	etcdSource       = source{dir: "etcd", module: "go.etcd.io/etcd/server/v3"}
-	kubernetesSource = source{dir: "kubernetes", module: "k8s.io/kubernetes"}
-	kwokSource       = source{dir: "kwok", module: "sigs.k8s.io/kwok"}
+	etcdSource = source{dir: "etcd", module: "go.etcd.io/etcd/server/v3"}
+	kwokSource = source{dir: "kwok", module: "sigs.k8s.io/kwok"}
 )
+
+// kubernetesSource returns the module of a minor version of Kubernetes, such as 1.35. Empty means
+// the version that livesched is built from.
+func kubernetesSource(minor string) source {
+	s := source{dir: "kubernetes", module: "k8s.io/kubernetes"}
+	if minor != "" {
+		s.dir += "-" + minor
+	}
+	return s
+}
 
 // program describes how to build one program.
 type program struct {
@@ -33,32 +42,36 @@ type program struct {
 	pkg string // import path, or "." for a main package of this repository
 }
 
-var programs = map[string]program{
-	Etcd:              {etcdSource, "."},
-	APIServer:         {kubernetesSource, "k8s.io/kubernetes/cmd/kube-apiserver"},
-	ControllerManager: {kubernetesSource, "k8s.io/kubernetes/cmd/kube-controller-manager"},
-	Scheduler:         {kubernetesSource, "k8s.io/kubernetes/cmd/kube-scheduler"},
-	Kwok:              {kwokSource, "sigs.k8s.io/kwok/cmd/kwok"},
+// programs returns all programs, those of Kubernetes from the given module.
+func programs(kubernetes source) map[string]program {
+	return map[string]program{
+		Etcd:              {etcdSource, "."},
+		APIServer:         {kubernetes, "k8s.io/kubernetes/cmd/kube-apiserver"},
+		ControllerManager: {kubernetes, "k8s.io/kubernetes/cmd/kube-controller-manager"},
+		Scheduler:         {kubernetes, "k8s.io/kubernetes/cmd/kube-scheduler"},
+		Kwok:              {kwokSource, "sigs.k8s.io/kwok/cmd/kwok"},
+	}
 }
 
 var moduleLine = regexp.MustCompile(`(?m)^module github\.com/livesched/livesched$`)
 
 // pins holds the versions that the modules under hack/controlplane pin.
 type pins struct {
-	versions map[source]string // with the leading v
-	digest   string            // of every file that determines the build
+	kubernetes source
+	versions   map[source]string // with the leading v
+	digest     string            // of every file that determines the build
 }
 
 // dir returns the directory for the programs of these pins.
 func (p *pins) dir(root string) string {
-	return filepath.Join(root, "bin", "controlplane", p.versions[kubernetesSource]+"-"+p.digest)
+	return filepath.Join(root, "bin", "controlplane", p.versions[p.kubernetes]+"-"+p.digest)
 }
 
-// readPins reads the pins of the repository at root.
-func readPins(root string) (*pins, error) {
-	p := &pins{versions: make(map[source]string)}
+// readPins reads the pins of the repository at root, for a minor version of Kubernetes.
+func readPins(root, minor string) (*pins, error) {
+	p := &pins{kubernetes: kubernetesSource(minor), versions: make(map[source]string)}
 	sum := sha256.New()
-	for _, src := range []source{etcdSource, kubernetesSource, kwokSource} {
+	for _, src := range []source{etcdSource, p.kubernetes, kwokSource} {
 		dir := moduleDir(root, src)
 		for _, file := range []string{"go.mod", "go.sum", "main.go"} {
 			text, err := os.ReadFile(filepath.Join(dir, file))
@@ -87,11 +100,11 @@ func readPins(root string) (*pins, error) {
 // KubernetesVersion is the version, such as v1.36.3, at which the repository pins kube-apiserver
 // and the other Kubernetes programs.
 func KubernetesVersion(root string) (string, error) {
-	p, err := readPins(root)
+	p, err := readPins(root, "")
 	if err != nil {
 		return "", err
 	}
-	return p.versions[kubernetesSource], nil
+	return p.versions[p.kubernetes], nil
 }
 
 func moduleDir(root string, src source) string {
@@ -113,7 +126,7 @@ func requiredVersion(gomod []byte, module string) (string, error) {
 // itself.
 func (p *pins) ldflags(prog program) string {
 	flags := "-s -w"
-	if prog.source != kubernetesSource {
+	if prog.source != p.kubernetes {
 		return flags
 	}
 	version := p.versions[prog.source]

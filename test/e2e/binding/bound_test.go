@@ -98,7 +98,7 @@ var _ = Describe("What livesched reports about a pod", Ordered, ContinueOnFailur
 		}).WithContext(ctx).Should(Succeed())
 		Release(ctx, low)
 		ExpectBound(ctx, pod)
-		Expect(pod.Status.NominatedNodeName).To(BeEmpty())
+		ExpectNominationEnded(pod)
 	})
 
 	It("that was nominated for a deleted node: no nominated node any more", func(ctx context.Context) {
@@ -116,7 +116,7 @@ var _ = Describe("What livesched reports about a pod", Ordered, ContinueOnFailur
 		Expect(K8s.Delete(ctx, Node("n1", "4", "8Gi", nil))).To(Succeed())
 		CreateNodes(ctx, "n2")
 		Expect(ExpectBound(ctx, pod)).To(Equal("n2"))
-		Expect(pod.Status.NominatedNodeName).To(BeEmpty())
+		ExpectNominationEnded(pod)
 	})
 })
 

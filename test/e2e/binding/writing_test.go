@@ -123,6 +123,7 @@ var _ = Describe("Writes other than bindings", func() {
 	})
 
 	It("cannot nominate a pod that another client has bound, which livesched tells from other errors", func(ctx context.Context) {
+		NeedsServer("1.35", "it accepts the nomination of a bound pod, and Bind fails instead")
 		pod := CreatePod(ctx, "nobody", "pod")
 		BindByHand(ctx, "pod", "n1")
 		clientset, err := kubernetes.NewForConfig(Cluster.Config)

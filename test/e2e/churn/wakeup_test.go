@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
@@ -157,3 +158,5 @@ func (o *oracle) close() {
 type noSources struct{}
 
 func (noSources) Require(context.Context, []fwk.EventResource) (func(), error) { return func() {}, nil }
+
+func (noSources) Missing([]fwk.EventResource) []schema.GroupVersionKind { return nil }

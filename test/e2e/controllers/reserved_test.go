@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/client-go/rest"
 
@@ -155,26 +156,40 @@ var _ = Describe("A volume that is reserved for a pod", func() {
 })
 
 var _ = Describe("A device that is reserved for a pod", func() {
-	It("is not reserved for another pod by a new generation of the profile, and is free when the pod and its claim are deleted", func(ctx context.Context) {
+	var (
+		h     *hold
+		claim *resourcev1.ResourceClaim
+		a, b  *corev1.Pod
+	)
+
+	// The device is reserved for a in livesched's memory only, and b waits for it.
+	BeforeEach(func(ctx context.Context) {
 		addNodes(ctx, nodesOf("n1", "n2")...)
 		CreateFor(ctx, deviceClass("gpu"), sliceOf("n2", devicesOf("gpu-0")...))
-		h := newHold("/resourceclaims/")
+		h = newHold("/resourceclaims/")
 		StartFor(h.config(), inOwnNamespace)
 		CreateProfile(ctx, mine, volumeBindingFor("600"))
 
-		claim := resourceClaim("a", one("gpu"))
+		claim = resourceClaim("a", one("gpu"))
 		Create(ctx, claim, resourceClaim("b", one("gpu")))
-		a := createPod(ctx, "a", claiming("a"))
+		a = createPod(ctx, "a", claiming("a"))
 		Eventually(h.held).WithContext(ctx).Should(BeClosed())
 		Expect(read(ctx, claim)).To(Succeed())
 		Expect(claim.Status.Allocation).To(BeNil(), "only livesched's memory has the reservation")
 		Respec(ctx, mine, volumeBindingFor("300"))
-		b := createPod(ctx, "b", claiming("b"))
+		b = createPod(ctx, "b", claiming("b"))
 		ExpectUnschedulable(ctx, b, ofTwo+noDevices+noClaims)
 		ExpectPending(ctx, a)
-
 		Expect(K8s.Delete(ctx, a)).To(Succeed())
 		ExpectGone(ctx, a)
+	})
+
+	AfterEach(func(ctx context.Context) {
+		Expect(expectPodsRunning(ctx, b)).To(Equal("n2"))
+		Expect(expectAllocated(ctx, resourceClaim("b"), b)).To(Equal([]string{"n2/gpu-0"}))
+	})
+
+	It("is not reserved for another pod by a new generation of the profile, and is free when the pod and its claim are deleted", func(ctx context.Context) {
 		before := claim.ResourceVersion
 		close(h.release)
 		Eventually(func(g Gomega) {
@@ -185,7 +200,11 @@ var _ = Describe("A device that is reserved for a pod", func() {
 		// the claim allocated. So the claim is deleted, too.
 		Expect(K8s.Delete(ctx, claim)).To(Succeed())
 		ExpectGone(ctx, claim)
-		Expect(expectPodsRunning(ctx, b)).To(Equal("n2"))
-		Expect(expectAllocated(ctx, resourceClaim("b"), b)).To(Equal([]string{"n2/gpu-0"}))
+	})
+
+	It("is free when the pod and its claim are deleted before livesched has written the reservation", func(ctx context.Context) {
+		Expect(K8s.Delete(ctx, claim)).To(Succeed())
+		ExpectGone(ctx, claim)
+		close(h.release)
 	})
 })

@@ -27,6 +27,7 @@ func tainted(key string, effect resourcev1.DeviceTaintEffect) func(*resourcev1.D
 // In Kubernetes 1.36, these features are beta and on by default.
 var _ = Describe("A device", func() {
 	BeforeEach(func(ctx context.Context) {
+		NeedsServer("1.36", "it drops the fields of these features")
 		start(ctx)
 		addNodes(ctx, nodesOf("n1", "n2")...)
 		CreateFor(ctx, deviceClass("gpu"))

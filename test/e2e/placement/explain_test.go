@@ -5,6 +5,7 @@ package placement
 
 import (
 	"context"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	. "github.com/livesched/livesched/test/e2e/framework"
 	. "github.com/livesched/livesched/test/objects"
 )
@@ -86,5 +88,51 @@ var _ = Describe("The explanation of a pending pod", func() {
 		theirs := explain(ctx, CreatePod(ctx, "somebody-else", "theirs"))
 		Expect(theirs.Verdict).To(Equal(v1alpha1.VerdictNoProfile))
 		Expect(theirs.Message).To(Equal(`No SchedulerProfile has the scheduler name "somebody-else".`))
+	})
+})
+
+var _ = Describe("The explanation of a bound pod", func() {
+	It("is the recorded decision, or another one that is made now", func(ctx context.Context) {
+		Start()
+		CreateProfile(ctx, "mine", "")
+		ExpectProgrammed(ctx, "mine")
+		CreateNodes(ctx, "n1", "n2")
+		pod := CreatePod(ctx, "mine", "recorded", CPU("1"))
+		node := ExpectBound(ctx, pod)
+		explain := func(pod *corev1.Pod) *v1alpha1.PodExplanation {
+			GinkgoHelper()
+			Expect(K8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+			x, err := Running.Scheduler.ExplainBound(ctx, pod)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(x.Verdict).To(Equal(v1alpha1.VerdictBound))
+			Expect(x.Profile).To(Equal("mine"))
+			Expect(x.Nodes).To(Equal(int32(2)))
+			return x
+		}
+
+		x := explain(pod)
+		Expect(x.Bound.Basis).To(Equal(v1alpha1.BasisRecorded))
+		Expect(x.Bound.Node).To(Equal(node))
+		Expect(x.Feasible).To(Equal(int32(2)))
+		Expect(x.Bound.Tied).To(Equal(int32(2)))
+		Expect(x.Bound.Decided.Time).To(BeTemporally("~", time.Now(), time.Minute))
+		Expect(x.Bound.Top).To(HaveLen(2))
+		Expect(x.Bound.Top[0].Node).To(Equal(node))
+		Expect(x.Bound.Top[0].Scores).To(HaveKey("NodeResourcesFit"))
+		var decided decisionlog.Decision
+		Eventually(func() decisionlog.Result { // the binding cycle ends after the pod is bound
+			decided, _ = Running.Scheduler.Decisions().OfPod(pod.UID)
+			return decided.Result
+		}).Should(Equal(decisionlog.Bound))
+
+		other := CreatePod(ctx, "mine", "elsewhere", CPU("1"), func(pod *corev1.Pod) { pod.Spec.NodeName = "n1" })
+		Eventually(func(g Gomega) { // once the cache has it
+			x := explain(other)
+			g.Expect(x.Bound.Basis).To(Equal(v1alpha1.BasisRecomputed))
+			g.Expect(x.Bound.Decided).To(BeZero())
+			g.Expect(x.Feasible).To(Equal(int32(2)))
+			g.Expect(x.Bound.Top).To(HaveLen(2))
+			g.Expect(x.Bound.Top[0].Node).To(Equal("n1"))
+		}).Should(Succeed())
 	})
 })

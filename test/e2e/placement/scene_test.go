@@ -6,6 +6,7 @@ package placement
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -21,6 +22,9 @@ func play(ctx context.Context, scene scenes.Scene) {
 	GinkgoHelper()
 	cluster, err := scene.Cluster()
 	Expect(err).NotTo(HaveOccurred())
+	if slices.ContainsFunc(cluster.Nodes, func(n *corev1.Node) bool { return len(n.Status.DeclaredFeatures) > 0 }) {
+		NeedsServer("1.36", "it drops the features that nodes declare, and the fields of pods that need them")
+	}
 	for _, node := range cluster.Nodes {
 		Create(ctx, node)
 	}

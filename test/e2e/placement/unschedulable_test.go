@@ -86,6 +86,9 @@ var _ = Describe("An unschedulable pod", func() {
 	})
 
 	DescribeTable("is bound when the cluster changes:", func(ctx context.Context, c clusterChange) {
+		if c.server != "" {
+			NeedsServer(c.server, "it drops fields of the objects")
+		}
 		n := Node("n1", "4", "8Gi", nil)
 		if c.node != nil {
 			c.node(n)
@@ -193,6 +196,7 @@ var _ = Describe("An unschedulable pod", func() {
 			},
 		}),
 		Entry("a node declares the feature that it needs", clusterChange{
+			server: "1.36",
 			pod: func(pod *corev1.Pod) {
 				pod.Spec.RestartPolicy = corev1.RestartPolicyNever
 				c := &pod.Spec.Containers[0]
@@ -255,6 +259,8 @@ type clusterChange struct {
 	pod      func(*corev1.Pod)
 	message  string
 	change   func(ctx context.Context, n *corev1.Node, resident, pod *corev1.Pod)
+	// server is the oldest API server that keeps the fields of these objects.
+	server string
 }
 
 var _ = Describe("A pod that is replaced by another one of its name while its failure is being reported", func() {

@@ -144,6 +144,25 @@ var _ = Describe("The events of an out-of-tree plugin", func() {
 		ExpectBound(ctx, pod)
 	})
 
+	It("on a resource that is not served are named in the profile's condition until it is", func(ctx context.Context) {
+		asksFor(foos, nil)
+		CreateProfile(ctx, "mine", permits)
+		lacksFoos := ContainElements(
+			And(HaveField("Type", v1alpha1.ConditionProgrammed), HaveField("Message", HaveSuffix("kinds that the API server does not serve: example.com/v1 foos"))),
+			And(HaveField("Type", v1alpha1.ConditionReady), HaveField("Status", metav1.ConditionTrue), HaveField("Message", HaveSuffix("example.com/v1 foos"))))
+		conditions := func(g Gomega) []metav1.Condition {
+			p := &v1alpha1.SchedulerProfile{}
+			g.Expect(K8s.Get(ctx, client.ObjectKey{Name: "mine"}, p)).To(Succeed())
+			return p.Status.Conditions
+		}
+		Eventually(conditions).Should(lacksFoos)
+		serveFoos(ctx)
+		Eventually(func(g Gomega) []metav1.Condition {
+			run.Informers.Probe(ctx)
+			return conditions(g)
+		}).Should(And(Not(lacksFoos), ContainElement(And(HaveField("Type", v1alpha1.ConditionReady), HaveField("Message", HaveSuffix(" is active"))))))
+	})
+
 	It("on an invalid resource name fail the build with an error that explains how to name resources", func(ctx context.Context) {
 		asksFor("foos", nil)
 		handlers := run.Informers.Handlers()

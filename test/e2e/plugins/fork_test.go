@@ -61,7 +61,9 @@ var _ = Describe("A fork of the scheduler", func() {
 	}
 
 	It("refuses what plugins write, and changes neither the cluster nor the scheduler", func(ctx context.Context) {
-		ExpectBound(ctx, CreatePod(ctx, "mine", "before"))
+		before := CreatePod(ctx, "mine", "before")
+		ExpectBound(ctx, before)
+		ExpectEvent(ctx, before, "Scheduled", Not(BeEmpty())) // which is written later than the binding
 		var tried sync.Map
 		script.Perform(func(acts *Acts) {
 			acts.Filter = func(ctx context.Context, a *Actor, pod *corev1.Pod, _ string) *fwk.Status {

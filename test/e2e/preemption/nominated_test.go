@@ -48,7 +48,7 @@ var _ = Describe("A pod that another component nominates for a node", func() {
 		CreatePod(ctx, "somebody-else", "busy", CPU("2"), OnNode("n1"))
 		pod := createNominated(ctx, "pod", "n1")
 		Expect(ExpectBound(ctx, pod)).To(Equal("n1"))
-		Expect(pod.Status.NominatedNodeName).To(BeEmpty())
+		ExpectNominationEnded(pod)
 		Expect(ExpectBound(ctx, CreatePod(ctx, "mine", "free"))).To(Equal("n2"))
 	})
 
@@ -141,7 +141,7 @@ var _ = Describe("A pod that is about to be bound", func() {
 		pod := CreatePod(ctx, "mine", "pod")
 		ExpectBound(ctx, pod)
 		Expect(announced).To(Receive(Equal("n1")))
-		Expect(pod.Status.NominatedNodeName).To(BeEmpty())
+		ExpectNominationEnded(pod)
 	})
 
 	It("is not nominated if there is nothing to wait for", func(ctx context.Context) {

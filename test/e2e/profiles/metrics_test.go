@@ -118,3 +118,10 @@ var _ = Describe("The metrics of a profile", func() {
 		Eventually(attempts).Should(Equal(map[string]float64{"scheduled": 2, "unschedulable": 1, "error": 1}))
 	})
 })
+
+var _ = Describe("The metric of the API server's version", func() {
+	It("says that livesched is tested with it", func() {
+		Start()
+		Eventually(Counted).WithArguments("livesched_apiserver_version_info", "skew", "tested").Should(Equal(1.0))
+	})
+})

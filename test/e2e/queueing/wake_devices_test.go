@@ -143,13 +143,13 @@ var _ = Describe("A change of devices", Ordered, ContinueOnFailure, func() {
 			happens: come(NodeOf("n2")), event: of(fwk.Node, fwk.Add),
 		}),
 		Entry("a class for an extended resource is created", wake{
-			plugin: "NodeResourcesFit", given: []client.Object{NodeOf("n1"), devices("n1", "d1")},
+			server: "1.36", plugin: "NodeResourcesFit", given: []client.Object{NodeOf("n1"), devices("n1", "d1")},
 			woken:   []*corev1.Pod{p("pod", asking("example.com/gpu", "1"))},
 			asleep:  []*corev1.Pod{p("other", asking("example.com/fpga", "1"))},
 			happens: come(deviceClass("class", forResource("example.com/gpu"))), event: of(fwk.DeviceClass, fwk.Add),
 		}),
 		Entry("a class gets an extended resource", wake{
-			plugin: "NodeResourcesFit", given: []client.Object{NodeOf("n1"), devices("n1", "d1"), deviceClass("class")},
+			server: "1.36", plugin: "NodeResourcesFit", given: []client.Object{NodeOf("n1"), devices("n1", "d1"), deviceClass("class")},
 			woken:   []*corev1.Pod{p("pod", asking("example.com/gpu", "1"))},
 			asleep:  []*corev1.Pod{p("other", asking("example.com/fpga", "1"))},
 			happens: have(deviceClass("class"), forResource("example.com/gpu")), event: of(fwk.DeviceClass, fwk.Update),

@@ -47,6 +47,9 @@ type wake struct {
 	// happens makes the change, and event is livesched's event for it.
 	happens func(ctx context.Context)
 	event   fwk.ClusterEvent
+	// server is the oldest API server that accepts the change with its default feature gates. Empty
+	// means any.
+	server string
 }
 
 // The pod events for which fwk has no names.
@@ -99,6 +102,9 @@ func schedulerNameOf(plugin string) string { return strings.ToLower(plugin) }
 // check is the body of a table.
 func (w *wakers) check(ctx context.Context, c wake) {
 	GinkgoHelper()
+	if c.server != "" {
+		NeedsServer(c.server, "it refuses the change, or drops a field of the object")
+	}
 	name, spec := "mine", ""
 	if c.alone {
 		Expect(loners).To(ContainElement(c.plugin))

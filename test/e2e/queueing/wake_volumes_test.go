@@ -298,7 +298,7 @@ var _ = Describe("A change of volumes", Ordered, ContinueOnFailure, func() {
 			happens: come(csiNode("n2", 5)), event: of(fwk.CSINode, fwk.Add),
 		}),
 		Entry("a limit rises", wake{
-			plugin: "NodeVolumeLimits", alone: true, given: []client.Object{NodeOf("n1"), csiNode("n1", 0), volume("v1", byDriver), claim("claim", boundTo("v1"))},
+			server: "1.35", plugin: "NodeVolumeLimits", alone: true, given: []client.Object{NodeOf("n1"), csiNode("n1", 0), volume("v1", byDriver), claim("claim", boundTo("v1"))},
 			woken:   []*corev1.Pod{p("pod", UsingClaim("claim"))},
 			happens: have(csiNode("n1", 0), func(c *storagev1.CSINode) { c.Spec.Drivers[0].Allocatable.Count = ptr.To[int32](1) }),
 			event:   of(fwk.CSINode, fwk.Update),

@@ -10,12 +10,11 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/version"
-	kubeversion "k8s.io/component-base/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/livesched/livesched/config/crd"
+	"github.com/livesched/livesched/internal/version"
 )
 
 const applyDefinitions = "apply config/crd of the version of livesched that runs"
@@ -73,25 +72,22 @@ func schemaOf(definition *apiextensionsv1.CustomResourceDefinition, version stri
 	return nil
 }
 
-// server checks the version of the API server. A scheduler may be one minor version older, and must
-// not be newer.
+// server compares the version of the API server with those that livesched is tested with.
 func (e *examination) server(context.Context) {
 	info, err := e.Server()
 	if err != nil {
 		e.unreadable("the version of the API server", err)
 		return
 	}
-	const ours = "v" + kubeversion.DefaultKubeBinaryVersion
-	own, err := version.ParseGeneric(ours)
-	theirs, err2 := version.ParseGeneric(info.GitVersion)
-	switch {
-	case err != nil || err2 != nil:
-		e.add(Unknown, "", "the API server has version %s, livesched runs the plugins of Kubernetes %s", info.GitVersion, ours)
-	case theirs.Minor() < own.Minor():
-		e.add(Warning, "upgrade the API server, or use an older livesched", "the API server (%s) is older than the plugins of livesched (%s)", info.GitVersion, ours)
-	case theirs.Minor() > own.Minor()+1:
-		e.add(Warning, "upgrade livesched", "the API server (%s) is more than one minor version newer than the plugins of livesched (%s)", info.GitVersion, ours)
+	const tested = "the versions that livesched is tested with (" + version.OldestTested + " to " + version.NewestTested + ")"
+	switch version.SkewOf(info.GitVersion) {
+	case version.SkewOlder:
+		e.add(Warning, "upgrade the API server, or use an older livesched", "the API server (%s) is older than "+tested, info.GitVersion)
+	case version.SkewNewer:
+		e.add(Warning, "upgrade livesched", "the API server (%s) is newer than "+tested, info.GitVersion)
+	case version.SkewTested:
+		e.add(OK, "", "the API server (%s) is one of "+tested, info.GitVersion)
 	default:
-		e.add(OK, "", "the API server (%s) fits the plugins of livesched (%s)", info.GitVersion, ours)
+		e.add(Unknown, "", "the API server has version %s; "+tested+" are others", info.GitVersion)
 	}
 }

@@ -50,6 +50,8 @@ type Installation struct {
 	// Namespace is the namespace of livesched, Lease the name of its Lease, and ServiceAccount that
 	// of its ServiceAccount.
 	Namespace, Lease, ServiceAccount string
+	// User is the user that livesched authenticates as, "" if it is the ServiceAccount.
+	User string
 	// Now is the present time.
 	Now time.Time
 }

@@ -22,10 +22,10 @@ func TestTheVersionOfTheAPIServer(t *testing.T) {
 		state  State
 		text   string
 	}{
-		{"v1.36.0", nil, OK, "fits"},
-		{"v1.37.1-gke.100", nil, OK, "fits"},
-		{"v1.38.0", nil, Warning, "more than one minor version newer"},
-		{"v1.35.9+k3s1", nil, Warning, "is older"},
+		{"v1.36.1-gke.100", nil, OK, "is one of the versions that livesched is tested with (1.34 to 1.36)"},
+		{"v1.34.9+k3s1", nil, OK, "is one of"},
+		{"v1.37.0-alpha.1", nil, Warning, "is newer than the versions"},
+		{"v1.33.2", nil, Warning, "is older than the versions"},
 		{"unknown", nil, Unknown, "has version unknown"},
 		{"", errors.New("no answer"), Unknown, "no answer"},
 	} {

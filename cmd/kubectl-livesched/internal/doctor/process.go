@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/internal/lease"
 )
 
 // pods returns the pods of livesched, as config/manager labels them.
@@ -69,34 +71,28 @@ func isReady(pod *corev1.Pod) bool {
 
 // leader checks that a replica holds the Lease and renews it.
 func (e *examination) leader(ctx context.Context) {
-	var lease coordinationv1.Lease
+	var held coordinationv1.Lease
 	name := e.Namespace + "/" + e.Lease
-	switch err := e.Client.Get(ctx, client.ObjectKey{Namespace: e.Namespace, Name: e.Lease}, &lease); {
+	switch err := e.Client.Get(ctx, client.ObjectKey{Namespace: e.Namespace, Name: e.Lease}, &held); {
 	case apierrors.IsNotFound(err):
 		e.add(Failed, "start livesched; name its namespace with --livesched-namespace and its Lease with --lease", "there is no Lease %s: livesched has never led there, or runs without leader election", name)
 	case err != nil:
 		e.unreadable("the Lease "+name, err)
-	case ptr.Deref(lease.Spec.HolderIdentity, "") == "":
+	case ptr.Deref(held.Spec.HolderIdentity, "") == "":
 		e.add(Failed, "see the logs of the replicas", "no replica holds the Lease %s: nobody schedules", name)
-	case !fresh(&lease, e.Now):
-		e.add(Failed, "see the logs of the replicas", "the leader %s has not renewed the Lease %s for %s: nobody schedules", *lease.Spec.HolderIdentity, name, age(&lease, e.Now))
+	case !lease.Fresh(&held, e.Now, tolerance):
+		e.add(Failed, "see the logs of the replicas", "the leader %s has not renewed the Lease %s for %s: nobody schedules", *held.Spec.HolderIdentity, name, age(&held, e.Now))
 	default:
-		e.add(OK, "", "%s leads, and renewed the Lease %s ago", *lease.Spec.HolderIdentity, age(&lease, e.Now))
+		e.add(OK, "", "%s leads, and renewed the Lease %s ago", *held.Spec.HolderIdentity, age(&held, e.Now))
 	}
 }
 
-// fresh reports whether a Lease has been renewed in time. Clocks may differ a little.
-func fresh(lease *coordinationv1.Lease, now time.Time) bool {
-	if lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
-		return false
-	}
-	lasts := time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second + 5*time.Second
-	return now.Sub(lease.Spec.RenewTime.Time) < lasts
-}
+// tolerance is how much the clocks of this machine and of a Lease's holder may differ.
+const tolerance = 5 * time.Second
 
-func age(lease *coordinationv1.Lease, now time.Time) string {
-	if lease.Spec.RenewTime == nil {
+func age(held *coordinationv1.Lease, now time.Time) string {
+	if held.Spec.RenewTime == nil {
 		return "ever"
 	}
-	return duration.HumanDuration(max(now.Sub(lease.Spec.RenewTime.Time), 0))
+	return duration.HumanDuration(max(now.Sub(held.Spec.RenewTime.Time), 0))
 }

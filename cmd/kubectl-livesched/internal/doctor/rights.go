@@ -15,7 +15,7 @@ import (
 	"github.com/livesched/livesched/config/rbac"
 )
 
-// rights checks that the ServiceAccount has the permissions of config/rbac.
+// rights checks that livesched has the permissions of config/rbac.
 func (e *examination) rights(ctx context.Context) {
 	var role rbacv1.ClusterRole
 	if err := yaml.UnmarshalStrict(rbac.Role, &role); err != nil {
@@ -33,16 +33,23 @@ func (e *examination) rights(ctx context.Context) {
 			missing = append(missing, describe(review.Spec.ResourceAttributes))
 		}
 	}
-	account := fmt.Sprintf("ServiceAccount %s/%s", e.Namespace, e.ServiceAccount)
+	account, advice := fmt.Sprintf("ServiceAccount %s/%s", e.Namespace, e.ServiceAccount), "apply config/rbac, or name the ServiceAccount with --service-account"
+	if e.User != "" {
+		account, advice = "User "+e.User, "apply config/kubeadm, or bind the roles of config/rbac to this user"
+	}
 	if len(missing) > 0 {
-		e.add(Failed, "apply config/rbac, or name the ServiceAccount with --service-account", "%s may not %s", account, strings.Join(missing, ", "))
+		e.add(Failed, advice, "%s may not %s", account, strings.Join(missing, ", "))
 		return
 	}
 	e.add(OK, "", "%s has the permissions of config/rbac/role.yaml", account)
 }
 
-// account makes a review one of the ServiceAccount.
+// account makes a review one of livesched's user or ServiceAccount.
 func (e *examination) account(spec *authorizationv1.SubjectAccessReviewSpec) {
+	if e.User != "" {
+		spec.User, spec.Groups = e.User, []string{"system:authenticated"}
+		return
+	}
 	spec.User = fmt.Sprintf("system:serviceaccount:%s:%s", e.Namespace, e.ServiceAccount)
 	spec.Groups = []string{"system:serviceaccounts", "system:serviceaccounts:" + e.Namespace, "system:authenticated"}
 }

@@ -11,12 +11,13 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/lease"
 	"github.com/livesched/livesched/internal/scheduler/config"
 )
 
@@ -35,12 +36,15 @@ func (e *examination) schedulers(ctx context.Context) {
 		e.unreadable("SchedulerProfiles", err)
 		return
 	}
-	names := sets.New[string]()
+	names, waits := sets.New[string](), false
 	for i := range profiles.Items {
-		names.Insert(config.SchedulerName(&profiles.Items[i]))
+		p := &profiles.Items[i]
+		names.Insert(config.SchedulerName(p))
+		programmed := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionProgrammed)
+		waits = waits || programmed != nil && programmed.Reason == v1alpha1.ReasonSchedulerNameInUse
 	}
 	if names.Has(corev1.DefaultSchedulerName) {
-		e.kubeScheduler(ctx)
+		e.kubeScheduler(ctx, waits)
 	}
 	own, err := e.hosts(ctx)
 	if err != nil {
@@ -56,16 +60,20 @@ func (e *examination) schedulers(ctx context.Context) {
 	}
 }
 
-// kubeScheduler looks for a kube-scheduler beside a profile of its name.
-func (e *examination) kubeScheduler(ctx context.Context) {
-	var lease coordinationv1.Lease
-	key := client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "kube-scheduler"}
-	switch err := e.Client.Get(ctx, key, &lease); {
+// kubeScheduler looks for a kube-scheduler beside a profile of its name, which may wait for it.
+func (e *examination) kubeScheduler(ctx context.Context, waits bool) {
+	var held coordinationv1.Lease
+	key := lease.KubeScheduler
+	switch err := e.Client.Get(ctx, key, &held); {
 	case client.IgnoreNotFound(err) != nil:
 		e.unreadable("the Lease "+key.String(), err)
-	case err == nil && ptr.Deref(lease.Spec.HolderIdentity, "") != "" && fresh(&lease, e.Now):
+	case err != nil || ptr.Deref(held.Spec.HolderIdentity, "") == "" || !lease.Fresh(&held, e.Now, tolerance):
+	case waits:
+		e.add(Warning, "stop kube-scheduler, or give the profile another scheduler name",
+			"kube-scheduler runs (%s renewed the Lease %s), so the profile with the scheduler name %q waits", *held.Spec.HolderIdentity, key, corev1.DefaultSchedulerName)
+	default:
 		e.add(Failed, oneOfThem, "kube-scheduler runs (%s renewed the Lease %s), and a profile has the scheduler name %q",
-			*lease.Spec.HolderIdentity, key, corev1.DefaultSchedulerName)
+			*held.Spec.HolderIdentity, key, corev1.DefaultSchedulerName)
 	}
 }
 
@@ -80,11 +88,11 @@ func (e *examination) hosts(ctx context.Context) (sets.Set[string], error) {
 	for i := range pods {
 		hosts.Insert(pods[i].Name)
 	}
-	var lease coordinationv1.Lease
-	if err := e.Client.Get(ctx, client.ObjectKey{Namespace: e.Namespace, Name: e.Lease}, &lease); client.IgnoreNotFound(err) != nil {
+	var held coordinationv1.Lease
+	if err := e.Client.Get(ctx, client.ObjectKey{Namespace: e.Namespace, Name: e.Lease}, &held); client.IgnoreNotFound(err) != nil {
 		return nil, err
 	}
-	if host, _, _ := strings.Cut(ptr.Deref(lease.Spec.HolderIdentity, ""), "_"); host != "" {
+	if host, _, _ := strings.Cut(ptr.Deref(held.Spec.HolderIdentity, ""), "_"); host != "" {
 		hosts.Insert(host)
 	}
 	return hosts, nil

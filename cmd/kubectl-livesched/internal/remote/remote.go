@@ -5,8 +5,8 @@
 // server:
 //
 //	Lease, pods, published certificates <- API server
-//	GET /apis/livesched.io/... -> HTTPS -> port of a pod, which API server and kubelet forward
-//	                                    -> or a URL
+//	GET, POST /apis/livesched.io/... -> HTTPS -> port of a pod, forwarded by API server and kubelet
+//	                                          -> or a URL
 //
 // It sends no credentials before it has verified the certificate of the other side. A replica is
 // verified by the certificate that it has published: whoever forwards the connection, or runs a
@@ -20,6 +20,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -44,22 +45,40 @@ type Livesched struct {
 	CAFile string
 }
 
+// question is a request for an object, or with a body to create one, which nobody stores.
+type question struct {
+	resource, namespace, name string
+	body                      []byte
+}
+
 // Get returns an object of livesched.io as JSON. If a replica cannot be reached, it asks the next
 // one, the leader first.
 func (l *Livesched) Get(ctx context.Context, resource, namespace, name string) ([]byte, error) {
+	return l.ask(ctx, question{resource: resource, namespace: namespace, name: name}, leaderFirst)
+}
+
+// Create sends an object of livesched.io as JSON, and returns the answer. It asks a replica that
+// does not lead first: what is created costs time that the leader needs. An empty namespace means
+// all namespaces.
+func (l *Livesched) Create(ctx context.Context, resource, namespace string, body []byte) ([]byte, error) {
+	return l.ask(ctx, question{resource: resource, namespace: namespace, body: body}, followersFirst)
+}
+
+func (l *Livesched) ask(ctx context.Context, q question, order order) ([]byte, error) {
 	if l.Config.Impersonate.UserName != "" {
 		return nil, errors.New("livesched does not support impersonation (--as): it answers whoever sends the request")
 	}
 	if l.URL != "" {
-		return l.getDirectly(ctx, resource, namespace, name)
+		return l.askDirectly(ctx, q)
 	}
 	replicas, err := l.replicas(ctx)
 	if err != nil {
 		return nil, err
 	}
+	slices.SortStableFunc(replicas, order)
 	var failures []error
 	for _, r := range replicas {
-		text, err := l.getFrom(ctx, r, resource, namespace, name)
+		text, err := l.askReplica(ctx, r, q)
 		if err == nil || ctx.Err() != nil || !tryNext(err) {
 			return text, err
 		}
@@ -68,8 +87,8 @@ func (l *Livesched) Get(ctx context.Context, resource, namespace, name string) (
 	return nil, errors.Join(failures...)
 }
 
-// getDirectly asks the livesched at URL.
-func (l *Livesched) getDirectly(ctx context.Context, resource, namespace, name string) ([]byte, error) {
+// askDirectly asks the livesched at URL.
+func (l *Livesched) askDirectly(ctx context.Context, q question) ([]byte, error) {
 	if !strings.HasPrefix(l.URL, "https://") {
 		return nil, fmt.Errorf("the URL of livesched must begin with https://, not %q", l.URL)
 	}
@@ -80,11 +99,11 @@ func (l *Livesched) getDirectly(ctx context.Context, resource, namespace, name s
 			return nil, fmt.Errorf("reading the authorities that verify livesched: %w", err)
 		}
 	}
-	return l.get(ctx, l.URL, trust, l.URL, resource, namespace, name)
+	return l.send(ctx, l.URL, trust, l.URL, q)
 }
 
-// getFrom asks a replica.
-func (l *Livesched) getFrom(ctx context.Context, r replica, resource, namespace, name string) ([]byte, error) {
+// askReplica asks a replica.
+func (l *Livesched) askReplica(ctx context.Context, r replica, q question) ([]byte, error) {
 	from := fmt.Sprintf("livesched in pod %s/%s", l.Namespace, r.pod)
 	if r.certificate == nil {
 		return nil, &unverifiedError{from: from, err: r.unverified}
@@ -94,11 +113,11 @@ func (l *Livesched) getFrom(ctx context.Context, r replica, resource, namespace,
 		return nil, &unverifiedError{from: from, err: err}
 	}
 	trust.dial = func(ctx context.Context) (net.Conn, error) { return l.forward(ctx, r.pod, r.port) }
-	return l.get(ctx, "https://livesched", trust, from, resource, namespace, name)
+	return l.send(ctx, "https://livesched", trust, from, q)
 }
 
-// get sends a request. The text from names the other side in errors.
-func (l *Livesched) get(ctx context.Context, url string, trust trust, from, resource, namespace, name string) ([]byte, error) {
+// send sends a request. The text from names the other side in errors.
+func (l *Livesched) send(ctx context.Context, url string, trust trust, from string, q question) ([]byte, error) {
 	transport, err := trust.transport(l.Config)
 	if err != nil {
 		return nil, fmt.Errorf("using your credentials for %s: %w", from, err)
@@ -115,7 +134,13 @@ func (l *Livesched) get(ctx context.Context, url string, trust trust, from, reso
 	if err != nil {
 		return nil, fmt.Errorf("asking %s: %w", from, err)
 	}
-	result := client.Get().Namespace(namespace).Resource(resource).Name(name).MaxRetries(maxRetries).Do(ctx)
+	var request *rest.Request
+	if q.body == nil {
+		request = client.Get().Name(q.name)
+	} else {
+		request = client.Post().Body(q.body).SetHeader("Content-Type", "application/json")
+	}
+	result := request.NamespaceIfScoped(q.namespace, q.namespace != "").Resource(q.resource).MaxRetries(maxRetries).Do(ctx)
 	if err := result.Error(); err != nil {
 		return nil, describe(err, from)
 	}

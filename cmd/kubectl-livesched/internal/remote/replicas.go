@@ -8,7 +8,6 @@ import (
 	"context"
 	"crypto/x509"
 	"fmt"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,8 +38,22 @@ type replica struct {
 	unverified  error
 }
 
-// replicas returns the replicas that run, the leader first: only it knows the attempts to schedule
-// a pod. Then come those that are ready.
+// order compares two replicas by which one is asked first.
+type order func(a, b replica) int
+
+// leaderFirst asks the leader first: only it knows the attempts to schedule a pod. Then come those
+// that are ready.
+func leaderFirst(a, b replica) int {
+	return cmp.Or(compareBools(b.leader, a.leader), compareBools(b.ready, a.ready))
+}
+
+// followersFirst asks those first that are ready and do not lead, and the leader before those that
+// are not ready.
+func followersFirst(a, b replica) int {
+	return cmp.Or(compareBools(b.ready, a.ready), compareBools(a.leader, b.leader))
+}
+
+// replicas returns the replicas that run.
 func (l *Livesched) replicas(ctx context.Context) ([]replica, error) {
 	client, err := kubernetes.NewForConfig(l.Config)
 	if err != nil {
@@ -75,9 +88,6 @@ func (l *Livesched) replicas(ctx context.Context) ([]replica, error) {
 	if len(found) == 0 {
 		return nil, fmt.Errorf("no pod of livesched runs in namespace %s (label %s): see --livesched-namespace and --livesched-url", l.Namespace, selector)
 	}
-	slices.SortStableFunc(found, func(a, b replica) int {
-		return cmp.Or(compareBools(b.leader, a.leader), compareBools(b.ready, a.ready))
-	})
 	return found, nil
 }
 

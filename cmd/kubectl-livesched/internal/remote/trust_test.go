@@ -80,7 +80,7 @@ func apiServer() *rest.Config {
 func ask(t *testing.T, trust trust) (string, error) {
 	t.Helper()
 	l := &Livesched{Config: apiServer()}
-	text, err := l.get(t.Context(), "https://livesched", trust, "livesched-0", "podexplanations", "ml", "train-7")
+	text, err := l.send(t.Context(), "https://livesched", trust, "livesched-0", question{resource: "podexplanations", namespace: "ml", name: "train-7"})
 	return string(text), err
 }
 
@@ -122,7 +122,7 @@ func TestAClientCertificateIsNotShownToAnUnverifiedPeer(t *testing.T) {
 	l := &Livesched{Config: config}
 	for at, want := range map[*livesched]int32{one: 1, two: 0} {
 		shown.Store(0)
-		_, _ = l.get(t.Context(), "https://livesched", trusted(t, one, at), "livesched-0", "podexplanations", "ml", "a")
+		_, _ = l.send(t.Context(), "https://livesched", trusted(t, one, at), "livesched-0", question{resource: "podexplanations", namespace: "ml", name: "a"})
 		if got := shown.Load(); (got > 0) != (want > 0) {
 			t.Errorf("%d certificates are shown, want %d", got, want)
 		}

@@ -1,0 +1,115 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Capacity asks how many more pods of a kind fit in the cluster. livesched
+// decides one after the other in a copy of its state, until one fits nowhere.
+// Nobody stores a capacity: the API server does not have this kind.
+//
+// +kubebuilder:object:root=true
+type Capacity struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// metadata has the namespace of the pods.
+	// +optional
+	Metadata metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the question.
+	Spec CapacitySpec `json:"spec"`
+
+	// status is the answer.
+	// +optional
+	Status CapacityStatus `json:"status,omitzero"`
+}
+
+// CapacitySpec is the pod that is counted.
+type CapacitySpec struct {
+	// pod is the pod. It is in the namespace of the request, and no admission
+	// controller changes it. The API server's defaults apply.
+	Pod corev1.Pod `json:"pod"`
+
+	// nodes changes the nodes on which pods are decided.
+	// +optional
+	Nodes NodeChanges `json:"nodes,omitzero"`
+
+	// limit ends the count. Default and maximum: 5000.
+	// +optional
+	Limit int32 `json:"limit,omitempty"`
+
+	// seed chooses among nodes of equal score.
+	// +optional
+	Seed int64 `json:"seed,omitempty"`
+}
+
+// CapacityStatus is the number of pods that fit.
+type CapacityStatus struct {
+	// time is when the pods were counted.
+	// +optional
+	Time metav1.Time `json:"time,omitzero"`
+
+	// profile is the name of the SchedulerProfile.
+	Profile string `json:"profile"`
+	// revision is the revision of the profile that decided.
+	Revision string `json:"revision"`
+
+	// extendersNotCalled reports whether the profile has extenders. They may
+	// refuse some of the pods.
+	// +optional
+	ExtendersNotCalled bool `json:"extendersNotCalled,omitempty"`
+
+	// pods is the number of pods that fit beside those that are bound.
+	Pods int32 `json:"pods"`
+	// limited reports whether the count ended at its limit. More pods may fit.
+	// +optional
+	Limited bool `json:"limited,omitempty"`
+
+	// nodes is the number of nodes that the pods are on, and clusterNodes that
+	// of all nodes.
+	Nodes        int32 `json:"nodes"`
+	ClusterNodes int32 `json:"clusterNodes"`
+
+	// pools are the pools of these nodes, with the most pods first.
+	// +optional
+	Pools []PoolCapacity `json:"pools,omitempty"`
+
+	// next says what keeps the next pod pending, as for a pod that is
+	// explained. It is unset if the count ended at its limit.
+	// +optional
+	Next *NextPod `json:"next,omitempty"`
+}
+
+// PoolCapacity is the number of pods that fit in a node pool.
+type PoolCapacity struct {
+	// pool is the node pool, as in NodeGroup.
+	Pool string `json:"pool"`
+
+	// pods is the number of pods.
+	Pods int32 `json:"pods"`
+
+	// nodes is the number of nodes that they are on.
+	Nodes int32 `json:"nodes"`
+}
+
+// NextPod is the first pod that does not fit.
+type NextPod struct {
+	// verdict is what keeps it pending.
+	Verdict Verdict `json:"verdict"`
+
+	// message says it in a sentence.
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// groups are the nodes that refuse it.
+	// +optional
+	Groups []NodeGroup `json:"groups,omitempty"`
+
+	// suggestions are changes of which each one lets it be scheduled.
+	// +optional
+	Suggestions []Suggestion `json:"suggestions,omitempty"`
+}

@@ -1,0 +1,89 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/remote"
+)
+
+// simulationTimeout limits the time for a simulation if --request-timeout is not set. livesched
+// ends simulations after 30 seconds, and the plugin may have to try several replicas.
+const simulationTimeout = time.Minute
+
+// notSimulated says what answers of livesched leave out.
+const notSimulated = "Not simulated: autoscalers, admission, preemption and the provisioning of volumes. " +
+	"Pods keep the volumes that are bound and the devices that are allocated."
+
+// nodeChanges are the flags that change nodes.
+type nodeChanges struct{ add, remove []string }
+
+func (n *nodeChanges) addFlags(command *cobra.Command) {
+	command.Flags().StringSliceVar(&n.add, "add-nodes", nil, "Add nodes like one of a node pool, or like a node: POOL=N or NODE=N. The flag can be repeated.")
+	command.Flags().StringSliceVar(&n.remove, "remove-nodes", nil, "Remove nodes by name, or by labels: NAME, KEY=VALUE. The flag can be repeated.")
+}
+
+// parse returns the changes. What has a = is a label, as names of nodes do not.
+func (n *nodeChanges) parse() (v1alpha1.NodeChanges, error) {
+	var changes v1alpha1.NodeChanges
+	for _, text := range n.add {
+		like, count, _ := strings.Cut(text, "=")
+		number, err := strconv.ParseInt(count, 10, 32)
+		if err != nil || like == "" || number < 1 {
+			return changes, fmt.Errorf("--add-nodes: must be POOL=N or NODE=N, not %q", text)
+		}
+		changes.Add = append(changes.Add, v1alpha1.NodeAddition{Like: like, Count: int32(number)})
+	}
+	var selectors []string
+	for _, text := range n.remove {
+		if strings.Contains(text, "=") {
+			selectors = append(selectors, text)
+		} else {
+			changes.Remove = append(changes.Remove, text)
+		}
+	}
+	changes.RemoveSelector = strings.Join(selectors, ",")
+	return changes, nil
+}
+
+// create sends an object to livesched, and reads the answer.
+func (o *options) create(ctx context.Context, livesched *remoteOptions, resource, namespace string, object any) ([]byte, error) {
+	if err := livesched.check(); err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	config, err := o.flags.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	timeout := config.Timeout
+	if timeout == 0 {
+		timeout = simulationTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	asked := &remote.Livesched{
+		Config: config, Namespace: o.liveschedNamespace, Lease: livesched.lease, URL: livesched.url, CAFile: livesched.ca,
+	}
+	text, err := asked.Create(ctx, resource, namespace, body)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(text, object); err != nil {
+		return nil, fmt.Errorf("reading the answer of livesched: %w", err)
+	}
+	return text, nil
+}

@@ -1,0 +1,107 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+)
+
+func outcomeOf(unplaced, used, mean, stddev, skew, moved int32) v1alpha1.SimulationOutcome {
+	return v1alpha1.SimulationOutcome{
+		Unplaced: unplaced, NodesUsed: used, ZoneSkewMax: skew, Moved: moved,
+		Utilization: []v1alpha1.ResourceUtilization{{Resource: "cpu", MeanPermille: mean, StddevPermille: stddev}},
+	}
+}
+
+func simulated() *v1alpha1.Simulation {
+	next := outcomeOf(3, 640, 421, 314, 14, 1377)
+	next.MovedByOwner = []v1alpha1.OwnerPods{
+		{Kind: "Deployment", Namespace: "default", Name: "batch", Pods: 1310}, {Kind: "Pod", Namespace: "ml", Pods: 60},
+		{Kind: "StatefulSet", Namespace: "db", Name: "pg", Pods: 6}, {Kind: "Job", Namespace: "db", Name: "backup", Pods: 1},
+	}
+	next.UnplacedPods = []v1alpha1.UnplacedPod{{Namespace: "ml", Name: "train-7", Message: "0/912 nodes are available: 912 Insufficient cpu."}}
+	return &v1alpha1.Simulation{Status: v1alpha1.SimulationStatus{
+		Pods: 2000, Matching: 5312, Nodes: 912, Actual: outcomeOf(0, 912, 420, 91, 1, 0), Current: outcomeOf(0, 909, 420, 90, 1, 1204), New: &next,
+		Profiles: []v1alpha1.SimulatedProfile{{SchedulerName: "mine", Pods: 2000, Current: "a", New: "b", ExtendersNotCalled: true}},
+	}}
+}
+
+func TestPrintSimulation(t *testing.T) {
+	var out bytes.Buffer
+	if err := printSimulation(&out, simulated(), false); err != nil {
+		t.Fatal(err)
+	}
+	want := `Pods decided again: 2,000 of 5,312, on 912 nodes.
+                ACTUAL   CURRENT SPEC   NEW SPEC
+unplaced        0        0              3
+nodes used      912      909            640
+cpu mean        42.0%    42.0%          42.1%
+cpu stddev      9.1%     9.0%           31.4%
+zone skew max   1        1              14
+moved           -        1,204          1,377
+Moved: 1,377 (default/batch 1,310, pods without a controller in ml 60, db/pg 6, ...).
+Unplaced: ml/train-7: 0/912 nodes are available: 912 Insufficient cpu.
+Extenders are not called: those of mine.
+`
+	if diff := cmp.Diff(want, out.String()[:min(len(want), out.Len())]); diff != "" {
+		t.Error(diff)
+	}
+	if !strings.Contains(strings.Join(strings.Fields(out.String()), " "), notSimulated) {
+		t.Errorf("the limits are missing: %s", &out)
+	}
+}
+
+func TestConditions(t *testing.T) {
+	s := &simulated().Status
+	for text, want := range map[string]bool{
+		"unplaced>0": true, "unplaced > 3": false, "unplaced>=3": true, "nodesUsed<current": true, "nodesUsed>current": false, "moved!=1377": false,
+		"cpu.stddev>31.3": true, "cpu.mean<=42": false, "zoneSkewMax=14": true, "nvidia.com/gpu.mean>0": false, "zoneSkewMax==14": true,
+	} {
+		conditions, err := parseConditions([]string{text})
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if _, holds := conditions[0].holds(s); holds != want {
+			t.Errorf("%s: %t", text, holds)
+		}
+	}
+	for _, text := range []string{"", "unplaced", "unplaced>", "nobody>1", "unplaced>x", ">1"} {
+		if _, err := parseConditions([]string{text}); err == nil {
+			t.Errorf("%q is accepted", text)
+		}
+	}
+}
+
+func TestFlagsOfSimulations(t *testing.T) {
+	n := nodeChanges{add: []string{"a100=4"}, remove: []string{"n1", "pool=old", "zone=a"}}
+	got, err := n.parse()
+	want := v1alpha1.NodeChanges{Add: []v1alpha1.NodeAddition{{Like: "a100", Count: 4}}, Remove: []string{"n1"}, RemoveSelector: "pool=old,zone=a"}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Error(err, diff)
+	}
+	for _, text := range []string{"a100", "a100=", "=1", "a100=0", "a100=x"} {
+		if _, err := (&nodeChanges{add: []string{text}}).parse(); err == nil {
+			t.Errorf("--add-nodes %q is accepted", text)
+		}
+	}
+	for text, want := range map[string]v1alpha1.PodSelection{
+		"last=20": {Type: v1alpha1.PodsLast, Limit: 20}, "all": {Type: v1alpha1.PodsAll, Limit: 5000}, "pending": {Type: v1alpha1.PodsPending, Limit: 5000},
+	} {
+		if got, err := parseSelection(text); err != nil || got != want {
+			t.Errorf("%s: got %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "last", "last=0", "last=5001", "first=1", "all=1"} {
+		if _, err := parseSelection(text); err == nil {
+			t.Errorf("--pods %q is accepted", text)
+		}
+	}
+}

@@ -1,0 +1,160 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserving
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+)
+
+// Simulations and Capacities are the resources of simulations. They are created, and nobody stores
+// them.
+const (
+	Simulations = "simulations"
+	Capacities  = "capacities"
+)
+
+const (
+	// maxBody is the size of the largest request: that of two objects that etcd stores.
+	maxBody = 3 << 20
+	// readTimeout limits the time in which a request is read.
+	readTimeout = 10 * time.Second
+	// simulateTimeout limits the time of a simulation, with that in which it waits for others.
+	simulateTimeout = 30 * time.Second
+)
+
+// Simulator simulates changes. Any goroutine may call it. If a request is invalid, or if this
+// replica cannot answer yet, the error is an apierrors.APIStatus.
+type Simulator interface {
+	// Simulate decides pods again with a change.
+	Simulate(ctx context.Context, s *v1alpha1.Simulation) (*v1alpha1.SimulationStatus, error)
+	// Count counts how many pods fit.
+	Count(ctx context.Context, c *v1alpha1.Capacity) (*v1alpha1.CapacityStatus, error)
+}
+
+// simulate answers a simulation, in all namespaces or in one.
+func (h *Handler) simulate(w http.ResponseWriter, r *http.Request, namespace string) (any, error) {
+	in := &v1alpha1.Simulation{}
+	if err := read(w, r, in, &in.TypeMeta, &in.Metadata, "Simulation", namespace); err != nil {
+		return nil, err
+	}
+	ctx, leave, seesNodes, err := h.begin(r.Context(), &in.Spec.Nodes)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	status, err := h.Simulator.Simulate(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	if !seesNodes {
+		for _, outcome := range []*v1alpha1.SimulationOutcome{&status.Current, status.New} {
+			withoutMessages(outcome)
+		}
+	}
+	return &v1alpha1.Simulation{TypeMeta: in.TypeMeta, Metadata: in.Metadata, Spec: in.Spec, Status: *status}, nil
+}
+
+// withoutMessages removes the messages of plugins about pods, which may name nodes.
+func withoutMessages(outcome *v1alpha1.SimulationOutcome) {
+	if outcome == nil {
+		return
+	}
+	for i := range outcome.UnplacedPods {
+		outcome.UnplacedPods[i].Message = ""
+	}
+}
+
+// count answers how many pods fit.
+func (h *Handler) count(w http.ResponseWriter, r *http.Request, namespace string) (any, error) {
+	in := &v1alpha1.Capacity{}
+	if err := read(w, r, in, &in.TypeMeta, &in.Metadata, "Capacity", namespace); err != nil {
+		return nil, err
+	}
+	ctx, leave, seesNodes, err := h.begin(r.Context(), &in.Spec.Nodes)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	status, err := h.Simulator.Count(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	if next := status.Next; next != nil && !seesNodes {
+		shown := withoutNodeNames(&v1alpha1.PodExplanation{
+			Message: next.Message, Pending: &v1alpha1.PendingExplanation{Groups: next.Groups, Suggestions: next.Suggestions},
+		})
+		status.Next = &v1alpha1.NextPod{
+			Verdict: next.Verdict, Message: shown.Message, Groups: shown.Pending.Groups, Suggestions: shown.Pending.Suggestions,
+		}
+	}
+	return &v1alpha1.Capacity{TypeMeta: in.TypeMeta, Metadata: in.Metadata, Spec: in.Spec, Status: *status}, nil
+}
+
+// begin waits for the turn of a simulation, and asks whether its user may see nodes. Who may not
+// cannot change them either: the answer would tell which nodes there are.
+func (h *Handler) begin(ctx context.Context, nodes *v1alpha1.NodeChanges) (_ context.Context, leave func(), seesNodes bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, simulateTimeout)
+	defer func() {
+		if err != nil {
+			cancel()
+		}
+	}()
+	if seesNodes, err = h.seesNodes(ctx); err != nil {
+		return nil, nil, false, err
+	}
+	if !seesNodes && !reflect.ValueOf(*nodes).IsZero() {
+		return nil, nil, false, apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "",
+			errors.New("only users who may list nodes may add and remove nodes in a simulation"))
+	}
+	left, err := h.simulating.enter(ctx)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	return ctx, func() { left(); cancel() }, seesNodes, nil
+}
+
+// read reads an object from the body of a request. Its namespace is that of the path, which was
+// authorized. A field that this version of livesched does not know is an error: to ignore it would
+// simulate something else.
+func read(w http.ResponseWriter, r *http.Request, into any, typeMeta *metav1.TypeMeta, meta *metav1.ObjectMeta, kind, namespace string) error {
+	// A test's ResponseWriter may not support it.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout))
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the limit is %d bytes", maxBody))
+	}
+	if err != nil {
+		return apierrors.NewBadRequest("reading the request: " + err.Error())
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	unknown, err := kjson.UnmarshalStrict(text, into)
+	if err != nil {
+		return apierrors.NewBadRequest("the request is no JSON of the kind " + kind + ": " + err.Error())
+	}
+	if len(unknown) > 0 {
+		return apierrors.NewBadRequest("this version of livesched does not understand the request: " + errors.Join(unknown...).Error())
+	}
+	version := v1alpha1.GroupVersion.String()
+	switch {
+	case typeMeta.Kind != kind || typeMeta.APIVersion != version:
+		return apierrors.NewBadRequest(fmt.Sprintf("the request must be of the kind %s of %s", kind, version))
+	case namespace != "" && meta.Namespace != "" && meta.Namespace != namespace, namespace == "" && meta.Namespace != "":
+		return apierrors.NewBadRequest(fmt.Sprintf("the namespace of the object (%s) is not that of the request (%s)", meta.Namespace, namespace))
+	}
+	meta.Namespace = namespace
+	return nil
+}

@@ -1,0 +1,162 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package algorithm
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// decisions decides pods in a world that changes at random, and returns the chosen nodes. All draws
+// follow from the seed. If check is true, it checks the scores of the best nodes after each
+// decision.
+func decisions(t *testing.T, seed uint64, even, check bool) []string {
+	t.Helper()
+	w := newWorld(t, seed, 0)
+	w.even, w.bare = even, even
+	w.parallelism = 1
+	w.ours.intN = rand.New(rand.NewPCG(seed, 1)).IntN
+	w.populate(100)
+	for range 10 {
+		w.templates = append(w.templates, w.template())
+	}
+	w.build()
+	var chosen []string
+	for i := range 400 {
+		for w.chance(40) {
+			w.disturb()
+		}
+		pod, p := w.another(), pick(w.generator, w.profiles)
+		w.must(w.cache.UpdateSnapshot(klog.FromContext(w.ctx), w.snapshot))
+		got, err := w.ours.Schedule(w.ctx, p, schedframework.NewCycleState(), pod)
+		chosen = append(chosen, got.SuggestedHost)
+		if err != nil {
+			continue
+		}
+		if check {
+			scalar := New(Config{Snapshot: w.snapshot})
+			want, err := scalar.Evaluate(w.ctx, p, schedframework.NewCycleState(), pod)
+			w.must(err)
+			checkTop(w, fmt.Sprintf("seed %d, pod %d", seed, i), got, want)
+		}
+		w.place(pod, got.SuggestedHost, got.Class)
+	}
+	return chosen
+}
+
+// checkTop checks the latest decision, and the scores of its best nodes, against a decision on the
+// scalar path.
+func checkTop(w *world, where string, got Result, want Evaluation) {
+	w.t.Helper()
+	const n = 5
+	if got.FeasibleNodes != want.FeasibleNodes || got.TiedNodes != want.TiedNodes || got.Total != want.Total {
+		w.t.Fatalf("%s: %+v, want %+v", where, got, want.Result)
+	}
+	top, err := w.ours.Top(w.ctx, n)
+	w.must(err)
+	if got.FeasibleNodes == 1 {
+		if len(top) != 1 || top[0].Name != got.SuggestedHost || top[0].Scores != nil {
+			w.t.Fatalf("%s: the only node has %v", where, top)
+		}
+		return
+	}
+	first := got.SuggestedHost
+	slices.SortFunc(want.Scores, func(a, b fwk.NodePluginScores) int {
+		if (a.Name == first) != (b.Name == first) {
+			return map[bool]int{true: -1, false: 1}[a.Name == first]
+		}
+		return cmp.Or(cmp.Compare(b.TotalScore, a.TotalScore), cmp.Compare(a.Name, b.Name))
+	})
+	if len(top) != min(n, len(want.Scores)) {
+		w.t.Fatalf("%s: %d nodes, want %d", where, len(top), min(n, len(want.Scores)))
+	}
+	for i := range top {
+		if want := &want.Scores[i]; top[i].Name != want.Name || !maps.Equal(byPlugin(&top[i]), byPlugin(want)) {
+			w.t.Fatalf("%s: node %d is %v, want %v", where, i, top[i], *want)
+		}
+	}
+	w.seen["with scores"]++
+}
+
+func TestTopHasTheScoresOfTheScalarPathAndChangesNothing(t *testing.T) {
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			t.Parallel()
+			even := seed%2 == 1
+			with, without := decisions(t, seed, even, true), decisions(t, seed, even, false)
+			if !slices.Equal(with, without) {
+				t.Errorf("the decisions differ: with the scores\n%v, without\n%v", with, without)
+			}
+		})
+	}
+}
+
+func TestTopOfAPodThatFitsNowhereIsEmpty(t *testing.T) {
+	snapshot := cluster(t, 3)
+	s := New(Config{Snapshot: snapshot})
+	mustSchedule(t, s, profileOf(snapshot, &fake{name: "a", score: func(string) int64 { return 1 }}), makePod(""))
+	if top, err := s.Top(t.Context(), 2); err != nil || len(top) != 2 {
+		t.Errorf("the best nodes are %v, %v", top, err)
+	}
+	if _, err := s.Schedule(t.Context(), profileOf(snapshot, &fake{name: "a", filter: onlyOn()}), schedframework.NewCycleState(), makePod("")); err == nil {
+		t.Fatal("the pod fits")
+	}
+	if top, err := s.Top(t.Context(), 2); err != nil || len(top) != 0 {
+		t.Errorf("the best nodes are %v, %v", top, err)
+	}
+}
+
+// TestTopKeepsFewScores is about the memory of samples: they are kept for long, and the scores of
+// all nodes are one piece of memory.
+func TestTopKeepsFewScores(t *testing.T) {
+	snapshot := cluster(t, 10)
+	s := New(Config{Snapshot: snapshot})
+	mustSchedule(t, s, profileOf(snapshot, &fake{name: "a", score: func(string) int64 { return 1 }}), makePod(""))
+	top, err := s.Top(t.Context(), 3)
+	if err != nil || len(top) != 3 {
+		t.Fatalf("the best nodes are %v, %v", top, err)
+	}
+	for i := range s.placed.scores {
+		clear(s.placed.scores[i].Scores)
+	}
+	for _, node := range top {
+		if len(node.Scores) != 1 || node.Scores[0].Name != "a" {
+			t.Errorf("the scores of %s are not copied: %v", node.Name, node.Scores)
+		}
+	}
+}
+
+func TestHighest(t *testing.T) {
+	var scores []fwk.NodePluginScores
+	for i, total := range []int64{3, 9, 7, 9, 1, 7} {
+		scores = append(scores, fwk.NodePluginScores{Name: fmt.Sprint("n", i), TotalScore: total})
+	}
+	for _, test := range []struct {
+		first string
+		n     int
+		want  []string
+	}{
+		{"n1", 3, []string{"n1", "n3", "n2"}},
+		{"n3", 2, []string{"n3", "n1"}},
+		{"n4", 4, []string{"n4", "n1", "n3", "n2"}},
+		{"gone", 9, []string{"n1", "n3", "n2", "n5", "n0", "n4"}},
+		{"n4", 1, []string{"n4"}},
+	} {
+		var got []string
+		for _, node := range Highest(scores, test.first, test.n) {
+			got = append(got, node.Name)
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s first: the highest %d are %v, want %v", test.first, test.n, got, test.want)
+		}
+	}
+}

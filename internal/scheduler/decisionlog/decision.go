@@ -1,0 +1,164 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package decisionlog
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+)
+
+// Result is what became of a decision.
+type Result uint8
+
+const (
+	// Binding means that the pod is assumed on the node and not bound yet.
+	Binding Result = iota + 1
+	// Bound means that the pod was bound to the node.
+	Bound
+	// BindFailed means that the pod was not bound to the node: a plugin refused it on Reserve or
+	// Permit, or the binding cycle failed.
+	BindFailed
+	// Unschedulable means that the pod fits no node.
+	Unschedulable
+	// Failed means that the decision failed: a plugin or an extender returned an error.
+	Failed
+)
+
+var results = [...]string{Binding: "Binding", Bound: "Bound", BindFailed: "BindFailed", Unschedulable: "Unschedulable", Failed: "Failed"}
+
+// String returns the name of the constant.
+func (r Result) String() string {
+	if int(r) < len(results) && results[r] != "" {
+		return results[r]
+	}
+	return "unknown"
+}
+
+// Decision is one attempt to schedule a pod.
+//
+// The loop decides one pod after the other, in the order of Number. To make a decision again,
+// restore the nodes and pods as they were at Snapshot, and whatever else the plugins of the profile
+// read (volumes, namespaces, nominated pods), and decide the pod by the profile at Revision. Then
+// Feasible, Total and Tied are the same, and Node is one of the Tied nodes with that Total: which
+// one is drawn is random, and not recorded. If the profile scores a sample of the nodes, Feasible
+// depends on the sample, too.
+type Decision struct {
+	// Number is set by the Log.
+	Number Number
+	Pod    types.UID
+	// Time is when the scheduling cycle began, and Attempt its number for the pod, from 1.
+	Time    time.Time
+	Attempt int
+	// Profile is the name of the SchedulerProfile, and Revision that of the profile instance that
+	// decided.
+	Profile, Revision string
+	// Snapshot counts the changes of nodes and pods that the loop had seen, since the process
+	// started (cache.Log.End). Between decisions with the same Snapshot, no node has changed, nor a
+	// pod on a node, in a way that decisions depend on. That a pod is assumed or forgotten is a
+	// change.
+	Snapshot uint64
+	// Class is the class of the pod on the fast path. 0: the scalar path decided.
+	Class cache.ClassID
+	// Nodes is the number of nodes in the snapshot, Evaluated of those that filters were run on,
+	// and Feasible of those that the pod fits. Of a pod that fits no node, Evaluated is unset.
+	Nodes, Evaluated, Feasible int
+
+	// Node is the chosen node, "" if there is none. Total is its score, the highest of all, and
+	// Tied the number of nodes that share it. The only node that fits is not scored.
+	Node  string
+	Total int64
+	Tied  int
+
+	Result Result
+
+	// Top are the nodes with the highest totals, with their weighted scores by plugin, Node first.
+	// Append does not read it: see SetTop. nil: the decision was not sampled.
+	Top []fwk.NodePluginScores
+}
+
+// entry is a Decision in the ring. It has no pointers, so that the garbage collector does not read
+// the ring.
+type entry struct {
+	pod key
+	// before is the decision before this one in the list that begins at the same head. It may have
+	// been overwritten; then the list ends.
+	before                           Number
+	time, total                      int64
+	snapshot                         uint64
+	class                            cache.ClassID
+	node, profile, revision          handle
+	nodes, evaluated, feasible, tied int32
+	attempt                          int32
+	// sample is 1 + the index in Log.samples, 0 if the decision was not sampled.
+	sample uint32
+	result Result
+}
+
+// key is a UID in 16 bytes.
+type key [16]byte
+
+// dashes are the positions of the dashes in a UID.
+var dashes = [...]int{8, 13, 18, 23}
+
+// keyOf returns the bytes of a UID, or a hash of it if it has not the form that the API server
+// gives to UIDs.
+func keyOf(uid types.UID) (k key) {
+	if !k.parse(string(uid)) {
+		sum := sha256.Sum256([]byte(uid))
+		copy(k[:], sum[:])
+	}
+	return k
+}
+
+// parse sets the key to the bytes of a UID in lower case, with dashes. It reports whether s is one.
+func (k *key) parse(s string) bool {
+	if len(s) != 36 {
+		return false
+	}
+	digits := 0
+	for i := range len(s) {
+		var digit byte
+		switch c := s[i]; {
+		case '0' <= c && c <= '9':
+			digit = c - '0'
+		case 'a' <= c && c <= 'f':
+			digit = c - 'a' + 10
+		case c == '-' && slices.Contains(dashes[:], i):
+			continue
+		default:
+			return false
+		}
+		if digits == 2*len(k) {
+			return false
+		}
+		k[digits/2] = k[digits/2]<<4 | digit
+		digits++
+	}
+	return digits == 2*len(k)
+}
+
+// uid is the reverse of keyOf.
+func (k key) uid() types.UID {
+	var text [36]byte
+	hex.Encode(text[0:8], k[0:4])
+	hex.Encode(text[9:13], k[4:6])
+	hex.Encode(text[14:18], k[6:8])
+	hex.Encode(text[19:23], k[8:10])
+	hex.Encode(text[24:36], k[10:16])
+	for _, at := range dashes {
+		text[at] = '-'
+	}
+	return types.UID(text[:])
+}
+
+// hash returns a number whose last bits differ between pods: UIDs are random.
+func (k key) hash() uint64 { return binary.LittleEndian.Uint64(k[8:]) }

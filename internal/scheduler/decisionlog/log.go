@@ -1,0 +1,191 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package decisionlog records the latest decisions of the scheduling loop, to answer later why a
+// pod is on its node.
+//
+//	loop      Append      a decision: bound to be, or unschedulable      the ring is full: the
+//	          SetTop      of some, the best nodes by plugin
+//	          Finish      whether the pod was bound                      oldest one is overwritten
+//	readers   OfPod       the latest decision for a pod
+//	          Last        the last decisions, in order
+//
+// The log is in memory and belongs to one process: a new leader starts with an empty one.
+package decisionlog
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// DefaultSize is the default number of decisions that are kept.
+const DefaultSize = 64 << 10
+
+// BytesPerDecision is about the memory that a decision takes.
+const BytesPerDecision = 104
+
+// Number identifies a decision in a Log. The decisions of a Log are numbered from 1. 0: the
+// decision was not recorded.
+type Number uint64
+
+// Log is a ring of the latest decisions. A nil Log records nothing and has no decisions.
+//
+// Append, Wants and SetTop are called by the scheduling loop, Finish also by the goroutines that
+// bind, and the rest by any goroutine. A mutex guards everything but sampler. Each method holds it
+// for microseconds at most, whatever the size of the log, so that readers do not hold up the loop.
+type Log struct {
+	mu   sync.Mutex
+	size int
+	// last is the number of the latest decision.
+	last Number
+	// ring has the decision with number n at n % size. It is nil until the first decision, so that
+	// followers need no memory for it.
+	ring []entry
+	// heads has the latest decision of the pods whose hash has the same last bits; see
+	// entry.before.
+	heads []Number
+	names names
+	// samples is a ring of the latest samples. sampled counts them all.
+	samples []sample
+	sampled uint64
+
+	// sampler belongs to the scheduling loop.
+	sampler sampler
+}
+
+// New returns a Log of a number of decisions, or nil if it is 0.
+func New(size int) *Log {
+	if size <= 0 {
+		return nil
+	}
+	return &Log{size: size}
+}
+
+// Append records a decision and returns its number. It overwrites the oldest one if the log is
+// full. It allocates no memory, except for names that no other decision in the log has.
+func (l *Log) Append(d *Decision) Number {
+	if l == nil {
+		return 0
+	}
+	pod := keyOf(d.Pod)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ring == nil {
+		l.ring, l.heads = make([]entry, l.size), make([]Number, l.size)
+	}
+	l.last++
+	e, head := l.at(l.last), l.head(pod)
+	for _, held := range [...]handle{e.node, e.profile, e.revision} {
+		l.names.release(held)
+	}
+	*e = entry{
+		pod: pod, before: *head,
+		time: d.Time.UnixNano(), total: d.Total, class: d.Class, snapshot: d.Snapshot,
+		node: l.names.hold(d.Node), profile: l.names.hold(d.Profile), revision: l.names.hold(d.Revision),
+		nodes: int32(d.Nodes), evaluated: int32(d.Evaluated), feasible: int32(d.Feasible), tied: int32(d.Tied),
+		attempt: int32(d.Attempt), result: d.Result,
+	}
+	*head = l.last
+	return l.last
+}
+
+// Finish sets the result of a decision, unless it has been overwritten.
+func (l *Log) Finish(n Number, result Result) {
+	if l == nil || n == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.has(n) {
+		l.at(n).result = result
+	}
+}
+
+// OfPod returns the latest decision for a pod that is in the log.
+func (l *Log) OfPod(uid types.UID) (Decision, bool) {
+	if l == nil {
+		return Decision{}, false
+	}
+	pod := keyOf(uid)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ring == nil {
+		return Decision{}, false
+	}
+	for n := *l.head(pod); l.has(n); n = l.at(n).before {
+		if l.at(n).pod == pod {
+			return l.decision(n), true
+		}
+	}
+	return Decision{}, false
+}
+
+// chunk is the number of decisions that Last reads while it holds the mutex.
+const chunk = 64
+
+// Last returns the last n decisions, or all that the log has if these are fewer, in the order in
+// which they were made. Decisions that are recorded in the meantime are not among them, and the
+// oldest may be missing because they were overwritten.
+func (l *Log) Last(n int) []Decision {
+	if l == nil {
+		return nil
+	}
+	last := l.newest()
+	decisions := make([]Decision, 0, max(0, min(n, l.size, int(last))))
+	for more := true; more; {
+		decisions, more = l.readBackwards(decisions, last)
+	}
+	slices.Reverse(decisions)
+	return decisions
+}
+
+// newest returns the number of the latest decision.
+func (l *Log) newest() Number {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last
+}
+
+// readBackwards appends up to chunk decisions to those that were read from last on backwards. It
+// reports whether there may be more, which have room in the capacity.
+func (l *Log) readBackwards(decisions []Decision, last Number) (_ []Decision, more bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for range chunk {
+		n := last - Number(len(decisions))
+		if len(decisions) == cap(decisions) || !l.has(n) {
+			return decisions, false
+		}
+		decisions = append(decisions, l.decision(n))
+	}
+	return decisions, true
+}
+
+// Size returns the number of decisions that the log can hold.
+func (l *Log) Size() int {
+	if l == nil {
+		return 0
+	}
+	return l.size
+}
+
+// has reports whether the log has the decision with a number.
+func (l *Log) has(n Number) bool { return n != 0 && n <= l.last && l.last-n < Number(l.size) }
+
+func (l *Log) at(n Number) *entry { return &l.ring[n%Number(l.size)] }
+
+func (l *Log) head(pod key) *Number { return &l.heads[pod.hash()%uint64(len(l.heads))] }
+
+// decision returns the decision with a number. The log must have it.
+func (l *Log) decision(n Number) Decision {
+	e := l.at(n)
+	return Decision{
+		Number: n, Pod: e.pod.uid(), Time: time.Unix(0, e.time), Total: e.total, Class: e.class, Snapshot: e.snapshot,
+		Node: l.names.get(e.node), Profile: l.names.get(e.profile), Revision: l.names.get(e.revision),
+		Nodes: int(e.nodes), Evaluated: int(e.evaluated), Feasible: int(e.feasible), Tied: int(e.tied),
+		Attempt: int(e.attempt), Result: e.result, Top: l.top(n),
+	}
+}

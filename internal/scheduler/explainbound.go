@@ -1,0 +1,56 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/explain"
+)
+
+// ExplainBound explains why a pod is on its node: by the recorded decision if this replica has made
+// it, and still has it with its scores, and else by a decision that it makes again on a fork.
+//
+// The error is an apierrors.APIStatus if this replica cannot answer yet, if the pod is pending, or
+// if the API server does not answer.
+func (s *Scheduler) ExplainBound(ctx context.Context, pod *corev1.Pod) (*v1alpha1.PodExplanation, error) {
+	select {
+	case <-s.ready:
+	default:
+		return nil, apierrors.NewServiceUnavailable("livesched has not listed the cluster yet")
+	}
+	if pod.Spec.NodeName == "" {
+		return nil, apierrors.NewBadRequest("the pod is pending")
+	}
+	bound := explain.Bound{Pod: pod, Now: s.cfg.Clock.Now()}
+	if d, ok := s.Decisions().OfPod(pod.UID); ok && d.Node == pod.Spec.NodeName {
+		bound.Decision = &d
+		for _, latest := range s.Decisions().Last(1) {
+			bound.Changes = int64(latest.Snapshot - d.Snapshot)
+		}
+	}
+	if bound.IsRecorded() {
+		return explain.Recorded(bound), nil
+	}
+	// Informers keep of bound pods only what the decisions about others read.
+	complete, err := s.cfg.Client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	switch {
+	case err != nil:
+		return nil, err
+	case complete.UID != pod.UID || complete.Spec.NodeName == "":
+		return nil, apierrors.NewNotFound(corev1.Resource("pods"), pod.Name)
+	}
+	bound.Pod = complete
+	k, err := s.Fork(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer k.Close()
+	return explain.Recompute(ctx, k, bound)
+}

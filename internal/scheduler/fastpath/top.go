@@ -1,0 +1,166 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fastpath
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/imagelocality"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/framework"
+)
+
+// top computes the weighted scores, plugin by plugin, of the n nodes with the highest totals. A
+// decision keeps only sums of them. The node that the pod was placed on comes first; nodes with
+// equal totals are in the order of their names.
+//
+// It takes a pass over all nodes for each plugin whose scores are normalized, and changes nothing
+// but memory that the next decision overwrites.
+type top struct {
+	*decision
+	// at are the positions of the nodes in pass.feasible, and nodes their scores.
+	at    []int
+	nodes []fwk.NodePluginScores
+}
+
+// topNodes implements Fit.Top.
+func (d *decision) topNodes(ctx context.Context, n int) ([]fwk.NodePluginScores, error) {
+	slot := d.best.at(d.taken)
+	if d.feasible == 1 {
+		return []fwk.NodePluginScores{{Name: nodeName(d.engine.snapshot, slot)}}, nil
+	}
+	if err := d.totalAll(ctx); err != nil {
+		return nil, err
+	}
+	t := &top{decision: d}
+	t.choose(slot, n)
+	if err := t.addNormalized(ctx); err != nil {
+		return nil, err
+	}
+	t.addTrackers()
+	for i := range t.nodes {
+		if err := t.addFixed(ctx, i); err != nil {
+			return nil, err
+		}
+	}
+	t.addUncached()
+	return t.nodes, nil
+}
+
+// choose sets the nodes, with their totals.
+func (t *top) choose(first cache.Slot, n int) {
+	p, snapshot := &t.engine.pass, t.engine.snapshot
+	order := func(a, b int) int {
+		switch slotA, slotB := p.feasible[a], p.feasible[b]; {
+		case slotA == slotB:
+			return 0
+		case slotA == first:
+			return -1
+		case slotB == first:
+			return 1
+		case p.totals[a] != p.totals[b]:
+			return cmp.Compare(p.totals[b], p.totals[a])
+		default:
+			return strings.Compare(nodeName(snapshot, slotA), nodeName(snapshot, slotB))
+		}
+	}
+	t.at = make([]int, 0, n+1)
+	for i := range p.feasible {
+		if place, _ := slices.BinarySearchFunc(t.at, i, order); place < n {
+			t.at = slices.Insert(t.at, place, i)
+			t.at = t.at[:min(n, len(t.at))]
+		}
+	}
+	for _, i := range t.at {
+		t.nodes = append(t.nodes, fwk.NodePluginScores{Name: nodeName(snapshot, p.feasible[i]), TotalScore: p.totals[i]})
+	}
+}
+
+func (t *top) add(node int, plugin string, score int64) {
+	t.nodes[node].Scores = append(t.nodes[node].Scores, fwk.PluginScore{Name: plugin, Score: score})
+}
+
+// addNormalized adds the scores of the plugins that normalize, which depend on all nodes.
+func (t *top) addNormalized(ctx context.Context) error {
+	rows, p := t.class.local, &t.engine.pass
+	totals := p.totals
+	defer func() { p.totals = totals }()
+	p.totals = make([]int64, len(p.feasible))
+	for i := range rows.normalized {
+		if rows.skips[i] {
+			continue
+		}
+		clear(p.totals)
+		if err := p.addNormalized(ctx, rows, i, t.Pod); err != nil {
+			return err
+		}
+		for node, at := range t.at {
+			t.add(node, t.setup.normalized[i].name, p.totals[at])
+		}
+	}
+	return nil
+}
+
+// addTrackers adds the scores of PodTopologySpread and InterPodAffinity.
+func (t *top) addTrackers() {
+	p := &t.engine.pass
+	p.scores = resized(p.scores, len(p.feasible))
+	for _, x := range t.class.trackers {
+		if x.weight == 0 || !x.Score(p.feasible, p.sizes, p.scores) {
+			continue
+		}
+		for node, at := range t.at {
+			t.add(node, x.plugin, p.scores[at]*x.weight)
+		}
+	}
+}
+
+// addFixed adds the scores that depend on the node alone. It runs the plugins of which only the sum
+// is kept.
+func (t *top) addFixed(ctx context.Context, node int) error {
+	slot := t.engine.pass.feasible[t.at[node]]
+	rows := t.class.local
+	for i := range rows.demand.scores {
+		s := &rows.demand.scores[i]
+		t.add(node, s.plugin, s.of(&t.engine.nodes.nodes[slot], int(slot))*s.weight)
+	}
+	if rows.images.scores != nil {
+		t.add(node, imagelocality.Name, rows.images.scores[slot])
+	}
+	if err := t.addScorers(ctx, node, &rows.eligibility.runner, t.setup.eligibility, t.setup.eligibilityFixed); err != nil {
+		return err
+	}
+	return t.addScorers(ctx, node, &rows.runner, t.setup.local, t.setup.localFixed)
+}
+
+// addScorers runs plugins on a node, and adds the scores of some of them.
+func (t *top) addScorers(ctx context.Context, node int, run *runner, plugins *framework.Framework, scorers []scorer) error {
+	if len(scorers) == 0 {
+		return nil
+	}
+	info := t.engine.snapshot.Info(t.engine.pass.feasible[t.at[node]])
+	scores := make([]int64, len(plugins.ScorePlugins()))
+	if _, err := run.ask(ctx, plugins, info, t.class.like.Pod, scores); err != nil {
+		return err
+	}
+	for _, s := range scorers {
+		t.add(node, s.name, scores[s.at]*s.weight)
+	}
+	return nil
+}
+
+// addUncached adds the scores of the plugins that were run for this pod.
+func (t *top) addUncached() {
+	if t.uncached.scored == nil {
+		return
+	}
+	for node, at := range t.at {
+		t.nodes[node].Scores = append(t.nodes[node].Scores, t.uncached.scored[at].Scores...)
+	}
+}

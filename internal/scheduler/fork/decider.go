@@ -1,0 +1,55 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fork
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/algorithm"
+	"github.com/livesched/livesched/internal/scheduler/fastpath"
+	"github.com/livesched/livesched/internal/scheduler/profile"
+)
+
+// classMemory limits the memory of the classes of a Decider, in bytes.
+const classMemory = 64 << 20
+
+// Decider decides many pods of a fork as the scheduling loop does: on the fast path if the running
+// scheduler has one. It belongs to the goroutine of its fork.
+//
+// A new Decider knows no classes of pods and begins its samples at the first node. So two Deciders
+// that decide the same pods in the same state, with the same draws, decide the same.
+type Decider struct {
+	fork      *Fork
+	algorithm *algorithm.Scheduler
+}
+
+// NewDecider returns a Decider. intN returns a random number from 0 to n-1, to draw among nodes of
+// equal score.
+func (k *Fork) NewDecider(intN func(n int) int) *Decider {
+	cfg := algorithm.Config{Snapshot: k.snapshot, IntN: intN, Reproducible: true, Unexplained: true}
+	if k.forker.cfg.FastPath {
+		cfg.Engine = fastpath.NewUnmeasured(k.snapshot, classMemory)
+	}
+	return &Decider{fork: k, algorithm: algorithm.New(cfg)}
+}
+
+// Decide decides a pod without preemption and without extenders. If the pod fits no node, the error
+// wraps a *schedframework.FitError, which may lack the reasons: see Fork.Decide. The decision has
+// no scores.
+func (d *Decider) Decide(ctx context.Context, p *profile.Instance, pod *corev1.Pod) (Decision, error) {
+	decision := Decision{Pod: pod, Profile: p, State: schedframework.NewCycleState()}
+	if err := d.fork.refresh(); err != nil {
+		return decision, err
+	}
+	var err error
+	decision.Result, err = d.algorithm.Schedule(ctx, algorithm.Params{
+		Framework:                p.Framework,
+		PercentageOfNodesToScore: p.Config.PercentageOfNodesToScore,
+		FastPath:                 p.FastPath(),
+	}, decision.State, pod)
+	return decision, err
+}

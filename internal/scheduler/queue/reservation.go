@@ -1,0 +1,52 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	v1helper "k8s.io/kubernetes/pkg/apis/core/v1/helper"
+)
+
+// eventUnreserved is the event of ReservationEnded. No plugin registers for it.
+var eventUnreserved = fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All, CustomLabel: reservationEnded}
+
+// ReservationEnded reports that a pod no longer holds the volumes and devices that plugins had
+// reserved for it in memory. Other pods may use them now, but plugins register for changes of
+// claims and volumes at the API server, where nothing has changed. So the waiting pods with such
+// claims are retried. In kube-scheduler they wait for another event, or five minutes.
+func (q *Queue) ReservationEnded(logger klog.Logger, pod *corev1.Pod) {
+	volumes, devices := claimsVolumes(pod), claimsDevices(pod)
+	if !volumes && !devices {
+		return
+	}
+	q.Move(logger, eventUnreserved, pod, nil, func(other *corev1.Pod) bool {
+		return other.UID != pod.UID && (volumes && claimsVolumes(other) || devices && claimsDevices(other))
+	})
+}
+
+// claimsVolumes reports whether the pod has persistent volume claims.
+func claimsVolumes(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.PersistentVolumeClaim != nil || v.Ephemeral != nil
+	})
+}
+
+// claimsDevices reports whether the pod has resource claims, or requests extended resources, which
+// may be devices, too.
+func claimsDevices(pod *corev1.Pod) bool {
+	extended := func(c corev1.Container) bool {
+		for name := range c.Resources.Requests {
+			if v1helper.IsExtendedResourceName(name) {
+				return true
+			}
+		}
+		return false
+	}
+	return len(pod.Spec.ResourceClaims) > 0 || slices.ContainsFunc(pod.Spec.Containers, extended) ||
+		slices.ContainsFunc(pod.Spec.InitContainers, extended)
+}

@@ -1,0 +1,115 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/explain"
+	"github.com/livesched/livesched/internal/scheduler/fork"
+)
+
+// MaxAddedNodes limits the nodes that are added.
+const MaxAddedNodes = 5000
+
+// Nodes are changes of nodes.
+type Nodes struct {
+	Add []Addition
+	// Remove has names, and RemoveLabels selects more if it is not nil.
+	Remove       []string
+	RemoveLabels labels.Selector
+}
+
+// Addition adds nodes like one of a name, or like those of a pool.
+type Addition struct {
+	Like  string
+	Count int
+}
+
+// nodesOf returns the nodes in their order.
+func nodesOf(snapshot *cache.Snapshot) []fwk.NodeInfo {
+	nodes, _ := snapshot.NodeInfos().List() // it never fails
+	return nodes
+}
+
+// removed returns the names of the nodes that are removed.
+func (n *Nodes) removed(snapshot *cache.Snapshot) (map[string]bool, field.ErrorList) {
+	removed, missing := map[string]bool{}, sets.New(n.Remove...)
+	for _, node := range nodesOf(snapshot) {
+		name := node.Node().Name
+		if missing.Has(name) || n.RemoveLabels != nil && n.RemoveLabels.Matches(labels.Set(node.Node().Labels)) {
+			removed[name] = true
+		}
+		missing.Delete(name)
+	}
+	var errs field.ErrorList
+	for i, name := range n.Remove {
+		if missing.Has(name) {
+			errs = append(errs, field.NotFound(field.NewPath("spec", "nodes", "remove").Index(i), name))
+		}
+	}
+	if n.RemoveLabels != nil && len(removed) == 0 {
+		errs = append(errs, field.Invalid(field.NewPath("spec", "nodes", "removeSelector"), n.RemoveLabels.String(), "selects no node"))
+	}
+	return removed, errs
+}
+
+// templates returns a node for each addition: the one of the name, or the first of the pool.
+func (n *Nodes) templates(snapshot *cache.Snapshot) ([]fwk.NodeInfo, field.ErrorList) {
+	var templates []fwk.NodeInfo
+	var errs field.ErrorList
+	for i, addition := range n.Add {
+		template := findTemplate(snapshot, addition.Like)
+		if template == nil {
+			errs = append(errs, field.NotFound(field.NewPath("spec", "nodes", "add").Index(i).Child("like"), addition.Like))
+		}
+		templates = append(templates, template)
+	}
+	return templates, errs
+}
+
+// findTemplate returns the node of a name, or one of a pool, if possible one that is not cordoned.
+// It returns nil if there is none.
+func findTemplate(snapshot *cache.Snapshot, like string) fwk.NodeInfo {
+	if node, err := snapshot.NodeInfos().Get(like); err == nil {
+		return node
+	}
+	var template fwk.NodeInfo
+	for _, node := range nodesOf(snapshot) {
+		if explain.PoolOf(node.Node()) != like {
+			continue
+		}
+		if !node.Node().Spec.Unschedulable {
+			return node
+		}
+		template = node
+	}
+	return template
+}
+
+// apply changes the nodes of a fork. Pods that stay on removed nodes go with them.
+func (n *Nodes) apply(k *fork.Fork, templates []fwk.NodeInfo, removed map[string]bool) error {
+	for i, addition := range n.Add {
+		for number := range addition.Count {
+			if _, _, err := k.AddNodeLike(templates[i], fmt.Sprintf("added-%d-%d-", i, number)); err != nil {
+				return fmt.Errorf("adding a node like %q: %w", addition.Like, err)
+			}
+		}
+	}
+	for name := range removed {
+		node := &corev1.Node{}
+		node.Name = name
+		if err := k.RemoveNode(node); err != nil {
+			return fmt.Errorf("removing the node %q: %w", name, err)
+		}
+	}
+	return nil
+}

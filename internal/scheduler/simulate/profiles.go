@@ -1,0 +1,26 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate
+
+import (
+	"github.com/livesched/livesched/internal/scheduler/config"
+)
+
+// Changes returns the profiles that a change of objects changes, by scheduler name, with nil for a
+// profile that is removed. It compares what the objects resolve to before and after the change.
+// Profiles that do not differ are left to what runs, which may be a last good spec.
+func Changes(before, after *config.Resolution) map[string]*config.Profile {
+	changes := map[string]*config.Profile{}
+	for name, now := range before.Profiles {
+		if then := after.Profiles[name]; then == nil || then.Revision != now.Revision {
+			changes[name] = then
+		}
+	}
+	for name, then := range after.Profiles {
+		if before.Profiles[name] == nil {
+			changes[name] = then
+		}
+	}
+	return changes
+}

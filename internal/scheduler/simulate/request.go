@@ -1,0 +1,115 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate
+
+import (
+	"cmp"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	corev1defaults "k8s.io/kubernetes/pkg/apis/core/v1"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+)
+
+var specPath = field.NewPath("spec")
+
+// Parse reads a simulation, except for its profiles and policies. The error is an *InvalidError.
+func Parse(s *v1alpha1.Simulation) (Request, error) {
+	var errs field.ErrorList
+	path := specPath.Child("pods")
+	spec := &s.Spec
+	r := Request{Seed: uint64(spec.Seed), Pods: Selection{
+		Type: cmp.Or(spec.Pods.Type, v1alpha1.PodsLast), Limit: int(cmp.Or(spec.Pods.Limit, DefaultPods)), Namespace: s.Metadata.Namespace,
+	}}
+	switch r.Pods.Type {
+	case v1alpha1.PodsLast, v1alpha1.PodsPending, v1alpha1.PodsAll:
+	default:
+		errs = append(errs, field.NotSupported(path.Child("type"), r.Pods.Type, []v1alpha1.PodSelectionType{v1alpha1.PodsLast, v1alpha1.PodsPending, v1alpha1.PodsAll}))
+	}
+	errs = append(errs, checkLimit(path.Child("limit"), r.Pods.Limit)...)
+	for i := range spec.Profiles {
+		errs = append(errs, checkName(specPath.Child("profiles").Index(i), spec.Profiles[i].Name)...)
+	}
+	for i := range spec.Policies {
+		errs = append(errs, checkName(specPath.Child("policies").Index(i), spec.Policies[i].Name)...)
+	}
+	r.Pods.Labels = parseSelector(path.Child("labelSelector"), spec.Pods.LabelSelector, &errs)
+	r.Nodes = parseNodes(&spec.Nodes, &errs)
+	return r, invalid(errs)
+}
+
+// ParseCapacity reads a question about capacity. The error is an *InvalidError.
+func ParseCapacity(c *v1alpha1.Capacity) (CountRequest, error) {
+	var errs field.ErrorList
+	spec := &c.Spec
+	r := CountRequest{Pod: spec.Pod.DeepCopy(), Limit: int(cmp.Or(spec.Limit, MaxPods)), Seed: uint64(spec.Seed)}
+	corev1defaults.SetObjectDefaults_Pod(r.Pod)
+	r.Pod.Namespace, r.Pod.Status = c.Metadata.Namespace, corev1.PodStatus{}
+	r.Pod.Name = cmp.Or(r.Pod.Name, r.Pod.GenerateName, "pod")
+	path := specPath.Child("pod", "spec")
+	if r.Pod.Spec.NodeName != "" {
+		errs = append(errs, field.Forbidden(path.Child("nodeName"), "the pod must not be on a node"))
+	}
+	if len(r.Pod.Spec.SchedulingGates) > 0 {
+		errs = append(errs, field.Forbidden(path.Child("schedulingGates"), "a pod with gates is not scheduled"))
+	}
+	if len(r.Pod.Spec.Containers) == 0 {
+		errs = append(errs, field.Required(path.Child("containers"), ""))
+	}
+	errs = append(errs, checkLimit(specPath.Child("limit"), r.Limit)...)
+	r.Nodes = parseNodes(&spec.Nodes, &errs)
+	return r, invalid(errs)
+}
+
+func invalid(errs field.ErrorList) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	return &InvalidError{errs}
+}
+
+func checkName(path *field.Path, name string) field.ErrorList {
+	if name == "" {
+		return field.ErrorList{field.Required(path.Child("metadata", "name"), "")}
+	}
+	return nil
+}
+
+func checkLimit(path *field.Path, limit int) field.ErrorList {
+	if limit < 1 || limit > MaxPods {
+		return field.ErrorList{field.Invalid(path, limit, "must be from 1 to 5000")}
+	}
+	return nil
+}
+
+func parseSelector(path *field.Path, text string, errs *field.ErrorList) labels.Selector {
+	selector, err := labels.Parse(text)
+	if err != nil {
+		*errs = append(*errs, field.Invalid(path, text, err.Error()))
+		return labels.Nothing()
+	}
+	return selector
+}
+
+func parseNodes(n *v1alpha1.NodeChanges, errs *field.ErrorList) Nodes {
+	path := specPath.Child("nodes")
+	nodes, added := Nodes{Remove: n.Remove}, 0
+	for i, addition := range n.Add {
+		if addition.Count < 1 || addition.Count > MaxAddedNodes {
+			*errs = append(*errs, field.Invalid(path.Child("add").Index(i).Child("count"), addition.Count, "must be from 1 to 5000"))
+			continue
+		}
+		added += int(addition.Count)
+		nodes.Add = append(nodes.Add, Addition{Like: addition.Like, Count: int(addition.Count)})
+	}
+	if added > MaxAddedNodes {
+		*errs = append(*errs, field.TooMany(path.Child("add"), added, MaxAddedNodes))
+	}
+	if n.RemoveSelector != "" {
+		nodes.RemoveLabels = parseSelector(path.Child("removeSelector"), n.RemoveSelector, errs)
+	}
+	return nodes
+}

@@ -1,0 +1,149 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/fork"
+)
+
+// The limits of a selection.
+const (
+	DefaultPods = 2000
+	MaxPods     = 5000
+)
+
+// Selection selects pods. The zero value of Namespace means all namespaces.
+type Selection struct {
+	Type      v1alpha1.PodSelectionType
+	Limit     int
+	Namespace string
+	Labels    labels.Selector
+}
+
+// subject is a pod that is decided.
+type subject struct {
+	// pod is the pod without a node.
+	pod *corev1.Pod
+	// placed is the pod on its node, nil if it is pending.
+	placed *corev1.Pod
+	owner  owner
+}
+
+// node returns the node that the pod is on, or "".
+func (s *subject) node() string {
+	if s.placed == nil {
+		return ""
+	}
+	return s.placed.Spec.NodeName
+}
+
+// selected are the pods of a selection.
+type selected struct {
+	// subjects are in the order in which they are decided: bound pods as they were scheduled, and
+	// then pending pods as they would be.
+	subjects []subject
+	// matching is the number of pods without the limit, and displaced that of pods on removed nodes
+	// that cannot be decided.
+	matching, displaced int
+}
+
+// choose selects pods. It selects those on removed nodes regardless of the type and the limit.
+func choose(k *fork.Fork, snapshot *cache.Snapshot, pending []*corev1.Pod, s Selection, removed map[string]bool) selected {
+	matches := func(pod *corev1.Pod) bool {
+		_, err := k.Profile(pod.Spec.SchedulerName)
+		return err == nil && pod.DeletionTimestamp == nil && (s.Namespace == "" || pod.Namespace == s.Namespace) &&
+			s.Labels.Matches(labels.Set(pod.Labels))
+	}
+	var out selected
+	var bound, waiting, evicted []subject
+	for _, node := range nodesOf(snapshot) {
+		for _, info := range node.GetPods() {
+			pod := info.GetPod()
+			switch {
+			case staysOnNode(pod) || k.IsAssumed(pod):
+			case !matches(pod):
+				if removed[node.Node().Name] {
+					out.displaced++
+				}
+			case removed[node.Node().Name]:
+				evicted = append(evicted, placedSubject(pod))
+			default:
+				bound = append(bound, placedSubject(pod))
+			}
+		}
+	}
+	for _, pod := range pending {
+		if pod.Spec.NodeName == "" && len(pod.Spec.SchedulingGates) == 0 && k.Pod(pod) == nil && matches(pod) {
+			waiting = append(waiting, subject{pod: pod, owner: ownerOf(pod)})
+		}
+	}
+	if s.Type == v1alpha1.PodsPending {
+		bound = nil
+	}
+	if s.Type == v1alpha1.PodsLast {
+		waiting = nil
+	}
+	out.matching = len(bound) + len(waiting) + len(evicted)
+	slices.SortFunc(waiting, byTurn)
+	waiting = waiting[:min(len(waiting), s.Limit)]
+	slices.SortFunc(bound, byScheduling)
+	bound = bound[max(0, len(bound)+len(waiting)-s.Limit):]
+	out.subjects = append(bound, evicted...)
+	slices.SortFunc(out.subjects, byScheduling)
+	out.subjects = append(out.subjects, waiting...)
+	return out
+}
+
+func placedSubject(pod *corev1.Pod) subject {
+	unplaced := *pod // shallow: nothing below the spec is changed
+	unplaced.Spec.NodeName = ""
+	unplaced.Status.NominatedNodeName = ""
+	return subject{pod: &unplaced, placed: pod, owner: ownerOf(pod)}
+}
+
+// staysOnNode reports whether a pod belongs to its node: no other node can take it.
+func staysOnNode(pod *corev1.Pod) bool {
+	if _, static := pod.Annotations[corev1.MirrorPodAnnotationKey]; static {
+		return true
+	}
+	controller := metav1.GetControllerOf(pod)
+	return controller != nil && (controller.Kind == "DaemonSet" || controller.Kind == "Node")
+}
+
+// byScheduling orders bound pods by the time at which they were scheduled.
+func byScheduling(a, b subject) int {
+	return cmp.Or(scheduled(a.pod).Compare(scheduled(b.pod)), byName(a, b))
+}
+
+// byTurn orders pending pods as the queue sort PrioritySort does.
+func byTurn(a, b subject) int {
+	return cmp.Or(
+		cmp.Compare(corev1helpers.PodPriority(b.pod), corev1helpers.PodPriority(a.pod)),
+		a.pod.CreationTimestamp.Compare(b.pod.CreationTimestamp.Time), byName(a, b),
+	)
+}
+
+func byName(a, b subject) int {
+	return cmp.Or(cmp.Compare(a.pod.Namespace, b.pod.Namespace), cmp.Compare(a.pod.Name, b.pod.Name))
+}
+
+func scheduled(pod *corev1.Pod) time.Time {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return pod.CreationTimestamp.Time
+}

@@ -1,0 +1,108 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"io"
+	"math/rand/v2"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/algorithm"
+	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/fork"
+)
+
+// Sequence decides pods one after the other on a fork, as the scheduling loop does: each pod is
+// assumed on its node before the next one is decided. It belongs to the goroutine of its fork, and
+// a fork has one Sequence at a time.
+//
+// Nodes of equal score are drawn from a source that begins anew for each pod, with the seed of the
+// sequence and the UID of the pod. So the same pods with the same seed get the same nodes, and a
+// pod that is decided otherwise does not change the draws of the next ones.
+type Sequence struct {
+	fork    *fork.Fork
+	decider *fork.Decider
+	seed    uint64
+	source  *rand.PCG
+	assumed []*fork.Assumed
+}
+
+// NewSequence begins a sequence.
+func NewSequence(k *fork.Fork, seed uint64) *Sequence {
+	s := &Sequence{fork: k, seed: seed, source: rand.NewPCG(seed, 0)}
+	s.decider = k.NewDecider(rand.New(s.source).IntN)
+	return s
+}
+
+// Decide decides a pod with a profile, and assumes it nowhere. The pod must not be on a node. The
+// error is one that Refused knows, or that of a plugin or of a context that ended.
+func (s *Sequence) Decide(ctx context.Context, cfg *config.Profile, pod *corev1.Pod) (fork.Decision, error) {
+	instance, err := s.fork.Instance(ctx, cfg)
+	if err != nil {
+		return fork.Decision{}, err
+	}
+	s.source.Seed(s.seed, hashOf(pod))
+	return s.decider.Decide(ctx, instance, pod)
+}
+
+// Place decides a pod like Decide, and assumes it on its node.
+func (s *Sequence) Place(ctx context.Context, cfg *config.Profile, pod *corev1.Pod) (fork.Decision, error) {
+	d, err := s.Decide(ctx, cfg, pod)
+	if err != nil {
+		return d, err
+	}
+	return d, s.Assume(ctx, d)
+}
+
+// Assume assumes the pod of the latest decision on its node.
+func (s *Sequence) Assume(ctx context.Context, d fork.Decision) error {
+	a, err := s.fork.Assume(ctx, d)
+	if err != nil {
+		return err
+	}
+	s.assumed = append(s.assumed, a)
+	return nil
+}
+
+// TakeBack takes back all pods, the latest first. The fork is then as it was before the sequence,
+// and the sequence must not be used any more.
+func (s *Sequence) TakeBack(ctx context.Context) error {
+	var errs []error
+	for _, a := range slices.Backward(s.assumed) {
+		errs = append(errs, a.TakeBack(ctx))
+	}
+	s.assumed = nil
+	return errors.Join(errs...)
+}
+
+// Reasons returns the error of a pod that has just been refused, with the reasons: a decision
+// leaves them out, because it takes long to find them.
+func (s *Sequence) Reasons(ctx context.Context, cfg *config.Profile, pod *corev1.Pod, refused error) error {
+	instance, err := s.fork.Instance(ctx, cfg)
+	if err != nil {
+		return refused
+	}
+	if _, err := s.fork.Decide(ctx, instance, pod); err != nil {
+		return err
+	}
+	return refused
+}
+
+// Refused reports whether the error of a decision means that the pod fits no node.
+func Refused(err error) bool {
+	var fitError *schedframework.FitError
+	return errors.As(err, &fitError) || errors.Is(err, algorithm.ErrNoNodesAvailable)
+}
+
+func hashOf(pod *corev1.Pod) uint64 {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, string(pod.UID)) // it never fails
+	return h.Sum64()
+}

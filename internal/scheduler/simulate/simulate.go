@@ -1,0 +1,221 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/fork"
+)
+
+// maxUnplaced limits the pods without a node that a result names.
+const maxUnplaced = 10
+
+// Request is a simulation.
+type Request struct {
+	Pods Selection
+	// Pending are the pods of the cluster that are on no node.
+	Pending []*corev1.Pod
+	Nodes   Nodes
+	// Changes are the profiles that the simulation changes, by scheduler name. nil stands for a
+	// profile that is removed. A nil map means that profiles do not change.
+	Changes map[string]*config.Profile
+	Seed    uint64
+}
+
+// Run simulates. The fork is changed, and must not be used afterwards. The error is a
+// *InvalidError, or that of a context that ended.
+func Run(ctx context.Context, k *fork.Fork, r Request) (*v1alpha1.SimulationStatus, error) {
+	snapshot, err := k.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	removed, errs := r.Nodes.removed(snapshot)
+	templates, more := r.Nodes.templates(snapshot)
+	if errs = append(errs, more...); len(errs) > 0 {
+		return nil, &InvalidError{errs}
+	}
+	chosen := choose(k, snapshot, r.Pending, r.Pods, removed)
+	s := &simulation{fork: k, subjects: chosen.subjects, seed: r.Seed, owners: map[owner]bool{}}
+	for i := range s.subjects {
+		s.owners[s.subjects[i].owner] = true
+	}
+	status := &v1alpha1.SimulationStatus{Pods: int32(len(s.subjects)), Matching: int32(chosen.matching), Displaced: int32(chosen.displaced)}
+	status.Actual = s.actual(measure(snapshot, s.owners))
+	if err := s.lift(); err != nil {
+		return nil, err
+	}
+	if err := r.Nodes.apply(k, templates, removed); err != nil {
+		return nil, err
+	}
+	current, err := s.play(ctx, k.Profile)
+	if err != nil {
+		return nil, err
+	}
+	status.Nodes = int32(current.nodes)
+	status.Current = s.compared(current, s.actualNodes())
+	changed := func(name string) (*config.Profile, error) {
+		if cfg, ok := r.Changes[name]; ok {
+			if cfg == nil {
+				return nil, fmt.Errorf("%w %q", fork.ErrNoProfile, name)
+			}
+			return cfg, nil
+		}
+		return k.Profile(name)
+	}
+	status.Profiles = s.profiles(k.Profile, changed)
+	if r.Changes == nil {
+		return status, nil
+	}
+	next, err := s.play(ctx, changed)
+	if err != nil {
+		return nil, err
+	}
+	outcome := s.compared(next, current.placed)
+	status.New = &outcome
+	return status, nil
+}
+
+// InvalidError is the error of a request that names what does not exist.
+type InvalidError struct{ Fields field.ErrorList }
+
+// Error implements error.
+func (e *InvalidError) Error() string { return e.Fields.ToAggregate().Error() }
+
+// simulation is the state of Run.
+type simulation struct {
+	fork     *fork.Fork
+	subjects []subject
+	owners   map[owner]bool
+	seed     uint64
+}
+
+// lift takes the bound pods off their nodes.
+func (s *simulation) lift() error {
+	for i := range s.subjects {
+		if pod := s.subjects[i].placed; pod != nil {
+			if err := s.fork.RemovePod(pod); err != nil {
+				return fmt.Errorf("taking the pod %s/%s off its node: %w", pod.Namespace, pod.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// played are the decisions of a sequence.
+type played struct {
+	nodes    int
+	placed   []string // the nodes of the subjects, "" for those without one
+	unplaced []v1alpha1.UnplacedPod
+	outcome  v1alpha1.SimulationOutcome
+}
+
+// play decides the subjects, measures where they are, and takes them back.
+func (s *simulation) play(ctx context.Context, profileOf func(string) (*config.Profile, error)) (*played, error) {
+	sequence := NewSequence(s.fork, s.seed)
+	p := &played{placed: make([]string, len(s.subjects))}
+	for i := range s.subjects {
+		pod := s.subjects[i].pod
+		cfg, err := profileOf(pod.Spec.SchedulerName)
+		if err == nil {
+			var d fork.Decision
+			if d, err = sequence.Place(ctx, cfg, pod); err == nil {
+				p.placed[i] = d.SuggestedHost
+			}
+		}
+		if Refused(err) && len(p.unplaced) < maxUnplaced {
+			err = sequence.Reasons(ctx, cfg, pod, err)
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if err != nil {
+			p.refuse(pod, err)
+		}
+	}
+	snapshot, err := s.fork.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	p.nodes, p.outcome = snapshot.NumNodes(), measure(snapshot, s.owners)
+	return p, sequence.TakeBack(ctx)
+}
+
+// refuse adds a pod without a node.
+func (p *played) refuse(pod *corev1.Pod, err error) {
+	if len(p.unplaced) < maxUnplaced {
+		p.unplaced = append(p.unplaced, v1alpha1.UnplacedPod{Namespace: pod.Namespace, Name: pod.Name, Message: err.Error()})
+	}
+}
+
+func (s *simulation) actualNodes() []string {
+	nodes := make([]string, len(s.subjects))
+	for i := range s.subjects {
+		nodes[i] = s.subjects[i].node()
+	}
+	return nodes
+}
+
+// actual completes the outcome that the cluster has.
+func (s *simulation) actual(out v1alpha1.SimulationOutcome) v1alpha1.SimulationOutcome {
+	for i := range s.subjects {
+		if s.subjects[i].placed == nil {
+			out.Unplaced++
+			if len(out.UnplacedPods) < maxUnplaced {
+				pod := s.subjects[i].pod
+				out.UnplacedPods = append(out.UnplacedPods, v1alpha1.UnplacedPod{Namespace: pod.Namespace, Name: pod.Name})
+			}
+		}
+	}
+	return out
+}
+
+// compared completes an outcome with the pods that were on other nodes before.
+func (s *simulation) compared(p *played, before []string) v1alpha1.SimulationOutcome {
+	out, counts := p.outcome, map[owner]int{}
+	for i, node := range p.placed {
+		switch {
+		case node == "":
+			out.Unplaced++
+		case before[i] != "" && before[i] != node:
+			out.Moved++
+			counts[s.subjects[i].owner]++
+		}
+	}
+	out.UnplacedPods, out.MovedByOwner = p.unplaced, owners(counts)
+	return out
+}
+
+// profiles describes the profiles of the subjects.
+func (s *simulation) profiles(current, changed func(string) (*config.Profile, error)) []v1alpha1.SimulatedProfile {
+	byName := map[string]*v1alpha1.SimulatedProfile{}
+	for i := range s.subjects {
+		name := s.subjects[i].pod.Spec.SchedulerName
+		p := byName[name]
+		if p == nil {
+			p = &v1alpha1.SimulatedProfile{SchedulerName: name}
+			if cfg, err := current(name); err == nil {
+				p.Current, p.ExtendersNotCalled = cfg.Revision, len(cfg.Extenders) > 0
+			}
+			if cfg, err := changed(name); err == nil {
+				p.New, p.ExtendersNotCalled = cfg.Revision, p.ExtendersNotCalled || len(cfg.Extenders) > 0
+			}
+			byName[name] = p
+		}
+		p.Pods++
+	}
+	var out []v1alpha1.SimulatedProfile
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		out = append(out, *byName[name])
+	}
+	return out
+}

@@ -1,0 +1,298 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/simulate"
+	"github.com/livesched/livesched/test/sidebyside"
+)
+
+func TestTheSameSpecAndSeedMovesNothing(t *testing.T) {
+	for _, path := range []sidebyside.Path{sidebyside.FastPath, sidebyside.ScalarPath} {
+		for seed := range uint64(5) {
+			t.Run(fmt.Sprintf("%s/%d", path, seed), func(t *testing.T) {
+				c := newCluster(t, path)
+				pending := c.fill(rand.New(rand.NewPCG(seed, 1)), 12, 90)
+				// Another object with the same configuration: an instance of its own.
+				same := *c.Profile.Config
+				r := simulate.Request{Pods: all(), Pending: pending, Changes: map[string]*config.Profile{"mine": &same}, Seed: seed}
+				status := c.simulate(r)
+				if status.Pods != 90 || status.New.Moved != 0 || len(status.New.MovedByOwner) != 0 {
+					t.Errorf("moved %d of %d: %+v", status.New.Moved, status.Pods, status.New.MovedByOwner)
+				}
+				current := status.Current
+				current.Moved, current.MovedByOwner = 0, nil // compared with where the pods are
+				if diff := cmp.Diff(current, *status.New); diff != "" {
+					t.Error(diff)
+				}
+				if diff := cmp.Diff(status, c.simulate(r)); diff != "" {
+					t.Errorf("a second simulation differs: %s", diff)
+				}
+			})
+		}
+	}
+}
+
+func TestDecisionsAreAmongTheBestOfAllNodes(t *testing.T) {
+	for seed := range uint64(4) {
+		c := newCluster(t, sidebyside.FastPath)
+		random := rand.New(rand.NewPCG(seed, 2))
+		c.fill(random, 12, 40)
+		k := c.fork()
+		cfg, err := k.Profile("mine")
+		c.must(err)
+		instance, err := k.Instance(t.Context(), cfg)
+		c.must(err)
+		s := simulate.NewSequence(k, seed)
+		placed := 0
+		for i := range 60 {
+			p := randomPod(random, 1000+i)
+			d, err := s.Decide(t.Context(), cfg, p)
+			all, scalarErr := k.Decide(t.Context(), instance, p)
+			if simulate.Refused(err) != simulate.Refused(scalarErr) || err != nil && !simulate.Refused(err) {
+				t.Fatalf("%s: %v; with all nodes scored: %v", p.Name, err, scalarErr)
+			}
+			if err != nil {
+				continue
+			}
+			best, own := int64(-1), int64(-1)
+			for _, node := range all.Scores {
+				best = max(best, node.TotalScore)
+				if node.Name == d.SuggestedHost {
+					own = node.TotalScore
+				}
+			}
+			if own != best {
+				t.Fatalf("%s is on %s with %d, the best has %d", p.Name, d.SuggestedHost, own, best)
+			}
+			c.must(s.Assume(t.Context(), d))
+			placed++
+		}
+		if placed == 0 {
+			t.Error("no pod was placed")
+		}
+		c.must(s.TakeBack(t.Context()))
+	}
+}
+
+func TestASimulationLeavesNoTrace(t *testing.T) {
+	c := newCluster(t, sidebyside.FastPath)
+	pending := c.fill(rand.New(rand.NewPCG(1, 3)), 6, 60)
+	before, metricsBefore := c.Cache.Dump(), gather(t)
+	status := c.simulate(simulate.Request{Pods: all(), Pending: pending, Changes: map[string]*config.Profile{"mine": resolve(t, binpack)}})
+	if status.New.Moved == 0 || status.New.Unplaced == 0 {
+		t.Errorf("the test should move pods and refuse some: %+v", status.New)
+	}
+	if diff := cmp.Diff(metricsBefore, gather(t)); diff != "" {
+		t.Errorf("the metrics have changed: %s", diff)
+	}
+	after := c.Cache.Dump()
+	for name, node := range before.Nodes {
+		if len(node.Pods) != len(after.Nodes[name].Pods) || node.Requested.MilliCPU != after.Nodes[name].Requested.MilliCPU {
+			t.Errorf("node %s has changed", name)
+		}
+	}
+}
+
+// gather returns the metrics of the scheduler as text, those of its caches and memory included.
+func gather(t *testing.T) map[string]string {
+	t.Helper()
+	families, err := ctrlmetrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for _, family := range families {
+		if strings.HasPrefix(family.GetName(), "scheduler_") || strings.HasPrefix(family.GetName(), "livesched_") {
+			found[family.GetName()] = family.String()
+		}
+	}
+	return found
+}
+
+func TestBinPackingUsesFewerNodes(t *testing.T) {
+	c := newCluster(t, sidebyside.FastPath)
+	for i := range 6 {
+		c.node(fmt.Sprintf("n%d", i), fmt.Sprintf("z%d", i%3), "pool")
+	}
+	for i := range 6 {
+		c.run(pod("web", i, "1", "1Gi"), fmt.Sprintf("n%d", i))
+	}
+	status := c.simulate(simulate.Request{Pods: all(), Changes: map[string]*config.Profile{"mine": resolve(t, binpack)}})
+	if status.Actual.NodesUsed != 6 || status.Current.NodesUsed != 6 || status.New.NodesUsed != 1 {
+		t.Errorf("nodes used: %d, %d, %d", status.Actual.NodesUsed, status.Current.NodesUsed, status.New.NodesUsed)
+	}
+	if status.Actual.ZoneSkewMax != 0 || status.New.ZoneSkewMax != 6 {
+		t.Errorf("zone skew: %d, %d", status.Actual.ZoneSkewMax, status.New.ZoneSkewMax)
+	}
+	want := []v1alpha1.ResourceUtilization{{Resource: "cpu", MeanPermille: 125, StddevPermille: 280}, {Resource: "memory", MeanPermille: 63, StddevPermille: 140}}
+	if diff := cmp.Diff(want, status.New.Utilization); diff != "" {
+		t.Error(diff)
+	}
+	moved := status.New.MovedByOwner
+	if len(moved) != 1 || moved[0].Kind != "Deployment" || moved[0].Name != "web" || moved[0].Pods != status.New.Moved {
+		t.Errorf("moved %d: %+v", status.New.Moved, moved)
+	}
+	p := status.Profiles
+	if len(p) != 1 || p[0].SchedulerName != "mine" || p[0].Pods != 6 || p[0].Current == p[0].New || p[0].ExtendersNotCalled {
+		t.Errorf("profiles: %+v", p)
+	}
+}
+
+func TestSelections(t *testing.T) {
+	c := newCluster(t, sidebyside.FastPath)
+	c.node("a", "z", "p")
+	c.node("b", "z", "p")
+	for i := range 4 {
+		c.run(pod("web", i, "100m", "1Mi"), "a")
+	}
+	daemon, theirs, ending := pod("daemon", 4, "1m", "1Mi"), pod("theirs", 5, "1m", "1Mi"), pod("ending", 6, "1m", "1Mi")
+	daemon.OwnerReferences[0].Kind = "DaemonSet"
+	theirs.Spec.SchedulerName = "theirs"
+	ending.DeletionTimestamp = ptr.To(metav1.Now())
+	for _, p := range []*corev1.Pod{daemon, theirs, ending} {
+		c.run(p, "a")
+	}
+	// The pod that was created first was scheduled last.
+	late := pod("late", -1, "100m", "1Mi")
+	late.Namespace = "other"
+	late.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Unix(1800000000, 0)}}
+	c.run(late, "b")
+	waiting, gated := pod("waiting", 7, "100m", "1Mi"), pod("gated", 8, "100m", "1Mi")
+	gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}}
+	pending := []*corev1.Pod{waiting, gated}
+
+	web, err := labels.Parse("app=web")
+	c.must(err)
+	for _, test := range []struct {
+		name           string
+		pods           simulate.Selection
+		remove         []string
+		want, matching int32
+		displaced      int32
+	}{
+		{name: "all", pods: all(), want: 6, matching: 6},
+		{name: "the last", pods: simulate.Selection{Type: v1alpha1.PodsLast, Limit: 2, Labels: labels.Everything()}, want: 2, matching: 5},
+		{name: "pending", pods: simulate.Selection{Type: v1alpha1.PodsPending, Limit: 10, Labels: labels.Everything()}, want: 1, matching: 1},
+		{name: "all up to a limit", pods: simulate.Selection{Type: v1alpha1.PodsAll, Limit: 3, Labels: labels.Everything()}, want: 3, matching: 6},
+		{name: "a namespace", pods: simulate.Selection{Type: v1alpha1.PodsAll, Limit: 9, Namespace: "other", Labels: labels.Everything()}, want: 1, matching: 1},
+		{name: "labels", pods: simulate.Selection{Type: v1alpha1.PodsAll, Limit: 9, Labels: web}, want: 4, matching: 4},
+		{name: "pods on removed nodes", pods: simulate.Selection{Type: v1alpha1.PodsPending, Limit: 1, Labels: labels.Everything()}, remove: []string{"a"},
+			want: 5, matching: 5, displaced: 2},
+	} {
+		status := c.simulate(simulate.Request{Pods: test.pods, Pending: pending, Nodes: simulate.Nodes{Remove: test.remove}})
+		if status.Pods != test.want || status.Matching != test.matching || status.Displaced != test.displaced || status.New != nil {
+			t.Errorf("%s: %d of %d pods, %d displaced", test.name, status.Pods, status.Matching, status.Displaced)
+		}
+		if status.Current.Unplaced != 0 {
+			t.Errorf("%s: %+v", test.name, status.Current.UnplacedPods)
+		}
+	}
+}
+
+func TestNodesAreAddedAndRemoved(t *testing.T) {
+	c := newCluster(t, sidebyside.FastPath)
+	c.node("a", "z", "p")
+	c.node("b", "z", "q")
+	for i := range 8 {
+		c.run(pod("web", i, "2", "1Gi"), []string{"a", "b"}[i%2])
+	}
+	waiting := []*corev1.Pod{pod("waiting", 9, "2", "1Gi"), pod("waiting", 10, "2", "1Gi")}
+	run := func(nodes simulate.Nodes) *v1alpha1.SimulationStatus {
+		return c.simulate(simulate.Request{Pods: all(), Pending: waiting, Nodes: nodes})
+	}
+	if s := run(simulate.Nodes{}); s.Actual.Unplaced != 2 || s.Current.Unplaced != 2 || len(s.Current.UnplacedPods) != 2 ||
+		s.Current.UnplacedPods[0].Message != "0/2 nodes are available: 2 Insufficient cpu." {
+		t.Errorf("no change: %+v", s)
+	}
+	if s := run(simulate.Nodes{Add: []simulate.Addition{{Like: "q", Count: 1}}}); s.Nodes != 3 || s.Current.Unplaced != 0 {
+		t.Errorf("a node of a pool: %+v", s)
+	}
+	zone, err := labels.Parse("karpenter.sh/nodepool=q")
+	c.must(err)
+	if s := run(simulate.Nodes{RemoveLabels: zone}); s.Nodes != 1 || s.Current.Unplaced != 6 || s.Actual.Unplaced != 2 {
+		t.Errorf("a pool is removed: %+v", s)
+	}
+	if s := run(simulate.Nodes{Remove: []string{"a"}, Add: []simulate.Addition{{Like: "a", Count: 2}}}); s.Nodes != 3 || s.Current.Unplaced != 0 {
+		t.Errorf("a node is replaced by two: %+v", s)
+	}
+	_, err = simulate.Run(t.Context(), c.fork(), simulate.Request{Pods: all(), Nodes: simulate.Nodes{
+		Remove: []string{"a", "nobody"}, Add: []simulate.Addition{{Like: "nothing", Count: 1}},
+	}})
+	var invalid *simulate.InvalidError
+	if !errors.As(err, &invalid) || len(invalid.Fields) != 2 || invalid.Fields[0].Field != "spec.nodes.remove[1]" || invalid.Fields[1].Field != "spec.nodes.add[0].like" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestARemovedProfilePlacesNothing(t *testing.T) {
+	c := newCluster(t, sidebyside.FastPath)
+	c.node("a", "z", "p")
+	c.run(pod("web", 1, "1", "1Gi"), "a")
+	status := c.simulate(simulate.Request{Pods: all(), Changes: map[string]*config.Profile{"mine": nil}})
+	if status.New.Unplaced != 1 || !strings.Contains(status.New.UnplacedPods[0].Message, `no profile has the scheduler name "mine"`) {
+		t.Errorf("got %+v", status.New)
+	}
+}
+
+func TestASimulationEndsWithItsContext(t *testing.T) {
+	c := newCluster(t, sidebyside.FastPath)
+	c.fill(rand.New(rand.NewPCG(1, 4)), 3, 20)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	gone := errors.New("the caller has gone")
+	cancel(gone)
+	if _, err := simulate.Run(ctx, c.fork(), simulate.Request{Pods: all()}); !errors.Is(err, gone) && !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestCapacity(t *testing.T) {
+	c := newCluster(t, sidebyside.FastPath)
+	c.node("a", "z", "p")
+	c.node("b", "z", "p")
+	c.node("c", "z", "q")
+	c.run(pod("web", 1, "3", "1Gi"), "a")
+	count := func(r simulate.CountRequest) *v1alpha1.CapacityStatus {
+		t.Helper()
+		status, err := simulate.Count(t.Context(), c.fork(), r)
+		c.must(err)
+		return status
+	}
+	like := pod("new", 2, "3", "1Gi")
+	got := count(simulate.CountRequest{Pod: like, Limit: 100})
+	pools := []v1alpha1.PoolCapacity{{Pool: "p", Pods: 3, Nodes: 2}, {Pool: "q", Pods: 2, Nodes: 1}}
+	if diff := cmp.Diff(pools, got.Pools); diff != "" || got.Pods != 5 || got.Nodes != 3 || got.ClusterNodes != 3 || got.Limited || got.Profile != "mine" {
+		t.Errorf("got %+v %s", got, diff)
+	}
+	if n := got.Next; n == nil || n.Verdict != v1alpha1.VerdictFitsWhenFreed || len(n.Groups) != 2 || n.Groups[0].Refusals[0].Plugin != "NodeResourcesFit" || len(n.Suggestions) == 0 {
+		t.Errorf("next: %+v", n)
+	}
+	if got := count(simulate.CountRequest{Pod: like, Limit: 4}); got.Pods != 4 || !got.Limited || got.Next != nil {
+		t.Errorf("with a limit: %+v", got)
+	}
+	if got := count(simulate.CountRequest{Pod: like, Limit: 100, Nodes: simulate.Nodes{Add: []simulate.Addition{{Like: "q", Count: 2}}}}); got.Pods != 9 || got.ClusterNodes != 5 {
+		t.Errorf("with more nodes: %+v", got)
+	}
+	like.Spec.SchedulerName = "theirs"
+	var invalid *simulate.InvalidError
+	if _, err := simulate.Count(t.Context(), c.fork(), simulate.CountRequest{Pod: like}); !errors.As(err, &invalid) {
+		t.Errorf("got %v", err)
+	}
+}

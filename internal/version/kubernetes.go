@@ -1,0 +1,46 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package version
+
+import (
+	"k8s.io/apimachinery/pkg/util/version"
+	kubeversion "k8s.io/component-base/version"
+)
+
+// The API suites run on kube-apiserver of these minor versions and of those between: see `make
+// test-skew`. The newest one is that of the plugins.
+const (
+	OldestTested = "1.34"
+	NewestTested = kubeversion.DefaultKubeBinaryVersion
+)
+
+// Skew is how the version of an API server compares with the versions that livesched is tested
+// with.
+type Skew string
+
+// The values of Skew.
+const (
+	SkewTested  Skew = "tested"
+	SkewOlder   Skew = "older"
+	SkewNewer   Skew = "newer"
+	SkewUnknown Skew = "unknown"
+)
+
+// SkewOf returns the skew of an API server by its version, such as v1.36.1-gke.100. A pre-release
+// counts as the version that it precedes.
+func SkewOf(server string) Skew {
+	theirs, err := version.ParseGeneric(server)
+	if err != nil {
+		return SkewUnknown
+	}
+	minor := version.MajorMinor(theirs.Major(), theirs.Minor())
+	switch {
+	case minor.LessThan(version.MustParseGeneric(OldestTested)):
+		return SkewOlder
+	case minor.GreaterThan(version.MustParseGeneric(NewestTested)):
+		return SkewNewer
+	default:
+		return SkewTested
+	}
+}

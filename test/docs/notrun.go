@@ -1,0 +1,56 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package docs
+
+import "regexp"
+
+// exception says why no test runs the commands of pages as they are there.
+type exception struct {
+	page, command *regexp.Regexp
+	reason        string
+}
+
+func except(page, command, reason string) exception {
+	return exception{regexp.MustCompile(page), regexp.MustCompile(command), reason}
+}
+
+const anyPage = ``
+
+// exceptions are sorted: the first that matches counts.
+var exceptions = []exception{
+	except(anyPage, `<[a-z]|NAME|\$POD|POD=`, "the reader fills in a name"),
+	except(anyPage, `^(\w+=\S+ )?make |^\.ci/run`, "a target for developers: a test looks whether it exists, .ci/run runs the main ones"),
+	except(`compare/|tuning`, `^go (test|run)`, "a benchmark: takes minutes, and is run when its figures change"),
+	except(`tuning|testing`, `go test|^cd `, "a test that .ci/run runs, made longer"),
+	except(anyPage, `^(sudo|sed|export|cd) `, "changes the machine, not the cluster"),
+	except(`verify-release|release`, `^(git|sha256sum|base64) `, "needs a release: make test-release signs and verifies one"),
+	except(`helm`, ``, "make test-chart installs, upgrades, rolls back and removes the chart"),
+	except(`reference/kubectl`, ``, "shows one state of a cluster: the tests of each command make such states"),
+	except(`monitor|history|configure`, `^kubectl .*(describe|get)`, "shows the printer of kubectl for one state of a cluster"),
+	except(`monitor`, `config/prometheus`, "needs the definitions of the Prometheus operator"),
+	except(`runbooks/`, `^kubectl (get|logs|auth) `, "looks at the cluster of the reader when the alert fires"),
+	except(`webhook`, ``, "test/e2e/controllers and internal/admission test what the webhook refuses"),
+	except(`security|monitor|troubleshoot`, `^kubectl (-n \S+ )?(annotate|label|create|get|logs|port-forward)|^curl `, "needs objects or pods of the reader's cluster"),
+	except(`migrate`, `\|`, "reads an object of the reader's cluster"),
+	except(`replace-kube-scheduler`, `^kubectl (-n \S+ )?(scale|get) `, "needs the pods of livesched in a cluster"),
+	except(`tutorials`, `^kubectl (get pods?|run|scale|delete pod) |^for |^done`, "needs kubelets: TestTheTutorialOfGPUsShowsWhatItSays places the pods"),
+	except(`tutorials`, `explain pod/train`, "the address is that of a quickstart"),
+}
+
+// NotRun returns why no test runs a command in a block of the page, and nothing if one has to.
+func (p Page) NotRun(command string) (reason string) {
+	if i := p.exception(command); i >= 0 {
+		return exceptions[i].reason
+	}
+	return ""
+}
+
+func (p Page) exception(command string) int {
+	for i, e := range exceptions {
+		if e.page.MatchString(p.File) && e.command.MatchString(command) {
+			return i
+		}
+	}
+	return -1
+}
