@@ -88,6 +88,9 @@ func (r *release) pack(binaries []binary) error {
 	if err := r.addInstall(repo + "@" + digest.String()); err != nil {
 		return err
 	}
+	if err := r.addChart(repo, digest.String()); err != nil {
+		return err
+	}
 	if err := r.addKrew(binaries); err != nil {
 		return err
 	}

@@ -49,10 +49,11 @@ func (r *release) addKrew(binaries []binary) error {
 		Spec: krewSpec{
 			Version:          r.version,
 			Homepage:         repository,
-			ShortDescription: "Validate, convert and roll back scheduler profiles",
-			Description: "Works with livesched, a scheduler whose profiles are custom resources: validates\n" +
-				"files offline, converts configurations of kube-scheduler, shows status and history,\n" +
-				"rolls back, and compares revisions and files.\n",
+			ShortDescription: "Explain pending pods; try and roll back scheduler profiles",
+			Description: "Works with livesched, a scheduler whose profiles are custom resources: explains why\n" +
+				"a pod is pending or on its node, simulates changes of profiles and nodes before they\n" +
+				"are made, validates files offline, converts configurations of kube-scheduler, shows\n" +
+				"status and history, rolls back, and compares revisions and files.\n",
 		},
 	}
 	for _, b := range binaries {
