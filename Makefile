@@ -19,6 +19,8 @@ BENCH_PACKAGES ?= ./...
 # How long to churn, and what to draw from: a run logs its seed.
 SOAK ?= 10m
 SEED ?=
+# The address that `make site` builds the documentation site for.
+SITE_URL ?= /
 # The commit whose livesched is the second version in the soak; empty: there is one version.
 PREVIOUS ?= HEAD^
 # How many reloads the endurance test makes.
@@ -32,6 +34,10 @@ TEST_FLAGS ?=
 # RACE=1 tests with the race detector, which needs a C compiler.
 RACE ?=
 race = $(if $(RACE),-race)
+# The older versions of Kubernetes whose API servers test-skew tests with, and what it tests. The suite that takes longest
+# begins first.
+KUBERNETES ?= $(patsubst hack/controlplane/kubernetes-%,%,$(wildcard hack/controlplane/kubernetes-*))
+SKEW_PACKAGES ?= $(addprefix ./test/e2e/,controllers binding extenders placement plugins preemption profiles queueing)
 # How many packages are tested at the same time. API suites mostly wait; with the race detector the others need the cores.
 TEST_PACKAGES_AT_ONCE ?= $(if $(RACE),3,6)
 
@@ -51,6 +57,8 @@ CONTROLLER_GEN := $(TOOLS)/controller-gen-$(call tool_version,,sigs.k8s.io/contr
 KUSTOMIZE := $(TOOLS)/kustomize-$(call tool_version,,sigs.k8s.io/kustomize/kustomize/v5)
 CRD_REF_DOCS := $(TOOLS)/crd-ref-docs-$(call tool_version,,github.com/elastic/crd-ref-docs)
 GOVULNCHECK := $(TOOLS)/govulncheck-$(call tool_version,govulncheck/,golang.org/x/vuln)
+HELM_DOCS := $(TOOLS)/helm-docs-$(call tool_version,helm-docs/,github.com/norwoodj/helm-docs)
+HUGO := $(TOOLS)/hugo-$(call tool_version,hugo/,github.com/gohugoio/hugo)
 GOLANGCI_LINT := $(TOOLS)/golangci-lint-$(call tool_version,golangci-lint/,github.com/golangci/golangci-lint/v2)
 
 .PHONY: help
@@ -60,12 +68,12 @@ help: ## Show this list.
 ##@ See it work
 
 .PHONY: quickstart
-quickstart: livesched ## A cluster on this machine and a tour of what livesched does (NODES=100; EXIT=1 ends after the tour).
+quickstart: livesched kubectl-livesched ## A cluster on this machine and a tour of what livesched does (NODES=100; EXIT=1 ends after the tour).
 	@go build -o bin/quickstart ./hack/sandbox
 	@exec bin/quickstart -nodes=$(NODES) $(if $(filter-out 0,$(EXIT)),-exit)
 
 .PHONY: quickstart-confined
-quickstart-confined: ## The quickstart with livesched as user 65532 with a read-only root and no capabilities; needs bubblewrap.
+quickstart-confined: kubectl-livesched ## The quickstart with livesched as user 65532 with a read-only root and no capabilities; needs bubblewrap.
 	$(call release_tool,image $(built_from) -platforms linux/$$(go env GOARCH) -layout .sandbox/image)
 	@bin/release-tool unpack -layout .sandbox/image -out .sandbox/rootfs
 	@go build -o bin/quickstart ./hack/sandbox
@@ -114,6 +122,20 @@ release: image $(KUSTOMIZE) ## Build bin/image and, in bin/release/VERSION, all 
 	@$(KUSTOMIZE) build config/default > bin/install.yaml
 	$(call release_tool,artifacts $(built_from) -image '$(filter-out livesched:latest,$(IMAGE))' -manifest bin/install.yaml -key '$(KEY)' -out 'bin/release/$(VERSION)')
 
+# hugo runs Hugo with the theme as Go downloads it: from the proxy that Go uses, checked by hack/site/go.sum.
+hugo = @go mod download -C hack/site && \
+	HUGO_MODULE_REPLACEMENTS="$(theme) -> $$(go list -C hack/site -m -f '{{.Dir}}' $(theme))" \
+	$(HUGO) $(1) --source hack/site --noBuildLock
+theme = github.com/imfing/hextra
+
+.PHONY: site
+site: $(HUGO) ## Build the documentation site in bin/site (SITE_URL).
+	$(call hugo,build --cleanDestinationDir --baseURL '$(SITE_URL)' --destination $(CURDIR)/bin/site >/dev/null)
+
+.PHONY: site-serve
+site-serve: $(HUGO) ## Serve the documentation site at http://localhost:1313, and follow changes.
+	$(call hugo,server --renderToMemory)
+
 .PHONY: clean
 clean: ## Remove what was built, and the quickstart's data.
 	rm -rf bin .sandbox cover.out
@@ -133,6 +155,16 @@ manifests: $(CONTROLLER_GEN) ## Generate CRDs and RBAC.
 docs: $(CRD_REF_DOCS) ## Generate the API reference, docs/reference/api.md.
 	$(CRD_REF_DOCS) --log-level=ERROR --source-path=api/v1alpha1 --config=docs/.crd-ref-docs/config.yaml --templates-dir=docs/.crd-ref-docs --renderer=markdown --output-path=docs/reference/api.md
 
+.PHONY: chart
+chart: $(HELM_DOCS) ## Copy what charts/livesched has of config/, and generate its README.
+	@rm -rf charts/livesched/files
+	@set -e; for dir in crd/bases flowcontrol prometheus rbac tenancy webhook; do \
+		mkdir -p charts/livesched/files/$$dir; \
+		cp config/$$dir/*.yaml charts/livesched/files/$$dir; \
+		rm -f charts/livesched/files/$$dir/kustomization.yaml charts/livesched/files/$$dir/manager_patch.yaml; \
+	done
+	$(HELM_DOCS) --log-level=warning --chart-search-root=charts --sort-values-order=file
+
 .PHONY: fmt
 fmt: $(GOLANGCI_LINT) ## Format the Go code.
 	$(GOLANGCI_LINT) fmt ./...
@@ -144,7 +176,7 @@ vet: ## Run go vet.
 ##@ Check
 
 # The tests and their API servers have memory to spare, and share few cores: they collect garbage less often.
-test test-unit: export GOGC ?= 400
+test test-unit test-skew: export GOGC ?= 400
 
 .PHONY: test
 test: ## Run all tests, on a control plane that is built if it is missing (RACE=1, PACKAGES, TEST_FLAGS).
@@ -158,6 +190,15 @@ unit_packages = $(shell go list -f '{{.ImportPath}} {{join .TestImports " "}} {{
 .PHONY: test-unit
 test-unit: ## Run the tests that need no control plane (RACE=1, TEST_FLAGS).
 	go test $(race) $(TEST_FLAGS) $(unit_packages)
+
+.PHONY: test-skew
+test-skew: ## Run suites of test/e2e on older API servers, which are built first: minutes each (KUBERNETES=1.35 takes one, SKEW_PACKAGES, RACE=1, TEST_FLAGS).
+	@set -e; for version in $(KUBERNETES); do \
+		go mod tidy -C hack/controlplane/kubernetes-$$version -diff; \
+		assets="$$(go run ./hack/controlplane/build -kubernetes $$version)"; \
+		echo "testing on the API server of Kubernetes $$version"; \
+		KUBEBUILDER_ASSETS="$$assets" go test $(race) -p $(TEST_PACKAGES_AT_ONCE) -timeout 30m $(TEST_FLAGS) $(SKEW_PACKAGES); \
+	done
 
 .PHONY: soak
 soak: $(if $(PREVIOUS),soak-previous) ## Let two clusters churn at random for SOAK each, and see that nothing is lost (SEED repeats a run; CHURN_LOG names a log file; TEST_FLAGS, PREVIOUS).
@@ -185,12 +226,24 @@ gosec: $(GOLANGCI_LINT) ## Look for insecure code; .golangci.yml says what is ex
 	$(GOLANGCI_LINT) run --enable-only gosec --tests=false ./api/... ./cmd/... ./controllers/... ./internal/...
 
 .PHONY: verify
-verify: $(CONTROLLER_GEN) $(CRD_REF_DOCS) $(KUSTOMIZE) ## Check that generated files and go.mod files are up to date and that config/ builds.
+verify: $(CONTROLLER_GEN) $(CRD_REF_DOCS) $(HELM_DOCS) $(KUSTOMIZE) ## Check that generated files and go.mod files are up to date and that config/ builds.
 	@KUSTOMIZE=$(KUSTOMIZE) hack/verify.sh
 
 .PHONY: test-release
 test-release: ## Test hack/release, a module of its own that `make test` does not see.
 	go test -C hack/release ./...
+
+.PHONY: test-chart
+test-chart: ## Test charts/livesched, on a control plane too (TEST_FLAGS=-short leaves that out).
+	@assets="$$(go run ./hack/controlplane/build)" && export KUBEBUILDER_ASSETS="$$assets" && \
+	go test -C hack/release/chart $(TEST_FLAGS) ./...
+
+# An address with a path is the harder case. `make verify` leaves hack/tools/hugo out, as that takes long.
+.PHONY: test-site
+test-site: $(HUGO) ## Build the documentation site, and check its links and its search.
+	$(call hugo,build --cleanDestinationDir --baseURL https://example.org/livesched/ --destination $(CURDIR)/bin/site-test >/dev/null)
+	@SITE=$(CURDIR)/bin/site-test SITE_BASE=/livesched/ go test -count=1 ./test/site
+	@go mod tidy -C hack/tools/hugo -diff
 
 .PHONY: verify-image
 verify-image: ## Build the image twice, in different directories, and compare the digests (PLATFORMS).
@@ -256,7 +309,11 @@ deploy: $(KUSTOMIZE) ## Install the CRDs and run IMAGE.
 	$(KUSTOMIZE) build $(CONFIG) | sed 's|image: livesched:latest|image: $(IMAGE)|' | kubectl apply --server-side -f -
 
 .PHONY: undeploy
-undeploy: $(KUSTOMIZE) ## Remove livesched, and with it every profile and policy.
+undeploy: $(KUSTOMIZE) ## Remove livesched, but keep the CRDs, and so every profile and policy.
+	$(KUSTOMIZE) build $(CONFIG) | $(KUSTOMIZE) cfg grep --annotate=false --invert-match kind=CustomResourceDefinition | kubectl delete --ignore-not-found -f -
+
+.PHONY: purge
+purge: $(KUSTOMIZE) ## Remove livesched and the CRDs, and with them every profile and policy.
 	$(KUSTOMIZE) build $(CONFIG) | kubectl delete --ignore-not-found -f -
 
 # Tools. A new version has a new name, so that the old one is never taken for it.
@@ -267,6 +324,10 @@ $(KUSTOMIZE):
 	@$(call build_tool,hack/tools,sigs.k8s.io/kustomize/kustomize/v5)
 $(CRD_REF_DOCS):
 	@$(call build_tool,hack/tools,github.com/elastic/crd-ref-docs)
+$(HELM_DOCS):
+	@$(call build_tool,hack/tools/helm-docs,github.com/norwoodj/helm-docs/cmd/helm-docs)
+$(HUGO):
+	@$(call build_tool,hack/tools/hugo,github.com/gohugoio/hugo)
 $(GOLANGCI_LINT):
 	@$(call build_tool,hack/tools/golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint)
 $(GOVULNCHECK):
