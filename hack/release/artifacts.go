@@ -128,12 +128,8 @@ func (r *release) addInstall(image string) error {
 	if err != nil {
 		return err
 	}
-	const placeholder = "image: livesched:latest"
-	if n := strings.Count(string(manifests), placeholder); n != 1 {
-		return fmt.Errorf("%s has %q %d times, not once", r.manifest, placeholder, n)
-	}
-	r.artifacts["install.yaml"] = []byte(strings.Replace(string(manifests), placeholder, "image: "+image, 1))
-	return nil
+	r.artifacts["install.yaml"], err = replaceOnce(r.manifest, manifests, []replacement{{"image: livesched:latest", "image: " + image}})
+	return err
 }
 
 // write replaces the directory by the artifacts, their checksums and, with a key, signatures.

@@ -9,9 +9,18 @@ import (
 	"compress/gzip"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"sigs.k8s.io/yaml"
+)
+
+// What a release replaces in the files of a chart.
+const (
+	stampedChart  = "apiVersion: v2\nversion: 0.1.0\nappVersion: latest\n"
+	stampedValues = "image:\n  repository: livesched\n  digest: \"\"\n"
 )
 
 func TestTheChartOfAReleaseInstallsWhatWasReleased(t *testing.T) {
@@ -39,6 +48,44 @@ func TestTheChartOfAReleaseInstallsWhatWasReleased(t *testing.T) {
 	}
 	if _, ok := files["livesched/README.md.gotmpl"]; ok {
 		t.Error("the template of the README is in the chart")
+	}
+}
+
+func TestAChartThatAReleaseCannotStampIsRefused(t *testing.T) {
+	const chart, values = stampedChart, stampedValues
+	for _, test := range []struct{ name, chart, values, want string }{
+		{"as it is", chart, values, ""},
+		{"another version", strings.Replace(chart, "0.1.0", "0.2.0", 1), values, `charts/livesched/Chart.yaml has "\nversion: 0.1.0\n" 0 times, not once`},
+		{"another version of the app", strings.Replace(chart, "latest", "v1", 1), values, `charts/livesched/Chart.yaml has "\nappVersion: latest\n" 0 times, not once`},
+		{"another repository", chart, strings.Replace(values, "livesched", "elsewhere", 1), `charts/livesched/values.yaml has "\n  repository: livesched\n" 0 times, not once`},
+		{"no digest", chart, strings.Replace(values, "digest", "sum", 1), `charts/livesched/values.yaml has "\n  digest: \"\"\n" 0 times, not once`},
+		{"a second image", chart, values + "sidecar:\n  digest: \"\"\n", `charts/livesched/values.yaml has "\n  digest: \"\"\n" 2 times, not once`},
+		{"no values", chart, "", "charts/livesched lacks values.yaml"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			root := t.TempDir()
+			// A file of the same name in another directory is not the one that is meant.
+			for name, content := range map[string]string{"Chart.yaml": test.chart, "values.yaml": test.values, "files/values.yaml": "image: {}\n"} {
+				if content == "" {
+					continue
+				}
+				name = filepath.Join(root, chartDir, name)
+				if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(content), 0o644)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r := release{source: source{root: root, version: "v1.2.3"}, artifacts: map[string][]byte{}}
+			got := ""
+			if err := r.addChart("registry.example.com/livesched", "sha256:0123"); err != nil {
+				got = err.Error()
+			}
+			if got != test.want {
+				t.Errorf("got error %q, want %q", got, test.want)
+			}
+			if packed := len(r.artifacts) > 0; packed != (test.want == "") {
+				t.Errorf("packed: %v", packed)
+			}
+		})
 	}
 }
 

@@ -47,7 +47,8 @@ func testSource(t *testing.T) source {
 	program := "package main\n\nvar version = \"dev\"\n\nfunc main() { println(version) }\n"
 	write("go.mod", "module example.com/program\n\ngo 1.26.0\n")
 	write("LICENSE", "Apache\n")
-	write("charts/livesched/Chart.yaml", "name: livesched\n")
+	write("charts/livesched/Chart.yaml", stampedChart)
+	write("charts/livesched/values.yaml", stampedValues)
 	write("cmd/livesched/main.go", program)
 	write("cmd/kubectl-livesched/main.go", program)
 	return source{root: root, version: "v1.2.3", commit: "0123abc", ldflags: "-s -w -X main.version=v1.2.3", epoch: time.Unix(1800000000, 0).UTC()}
