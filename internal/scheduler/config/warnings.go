@@ -217,8 +217,10 @@ type missing struct {
 	found          *problems
 }
 
-// consequences lists what happens if a plugin does not run at an extension point. Profiles get no
-// warning about plugins that their policy lacks already.
+// consequences lists what happens if a plugin does not run at an extension point. NodeName is
+// missing: a pod with spec.nodeName is bound, and no profile sees it. The worst come first, because a
+// message names only some of many warnings. Profiles get no warning about plugins that their policy
+// lacks already.
 var consequences = []struct{ plugin, point, consequence string }{
 	{names.SchedulingGates, "preEnqueue", "livesched tries to schedule pods with scheduling gates, and the API server refuses to bind them"},
 	{names.NodeResourcesFit, "filter", "pods are bound to nodes that have no room for them, whose kubelets refuse them"},
@@ -226,8 +228,14 @@ var consequences = []struct{ plugin, point, consequence string }{
 	{names.NodePorts, "filter", "pods are bound to nodes on which their host ports are taken, whose kubelets refuse them"},
 	{names.TaintToleration, "filter", "taints are ignored: pods are bound to nodes that are reserved or failing, and pods that do not tolerate NoExecute are evicted"},
 	{names.NodeUnschedulable, "filter", "pods are bound to nodes that are cordoned"},
+	{names.PodTopologySpread, "filter", "topology spread constraints with whenUnsatisfiable: DoNotSchedule are ignored"},
+	{names.InterPodAffinity, "filter", "the required affinity and anti-affinity between pods are ignored"},
 	{names.VolumeBinding, "filter", "pods are bound to nodes that their volumes cannot be reached from, and claims that wait for their first pod are never bound"},
 	{names.DynamicResources, "filter", "devices that pods claim are not allocated: such pods do not start"},
+	{names.VolumeRestrictions, "filter", "pods are bound although another pod has their volume for itself (ReadWriteOncePod): they do not start"},
+	{names.NodeVolumeLimits, "filter", "pods are bound to nodes to which no more volumes can be attached, where they do not start"},
+	{names.VolumeZone, "filter", "pods are bound to nodes outside the zones of their volumes, where they do not start"},
+	{names.NodeDeclaredFeatures, "filter", "pods are bound to nodes that lack features that they need, whose kubelets refuse them"},
 }
 
 func (w *missing) warnMissing() {

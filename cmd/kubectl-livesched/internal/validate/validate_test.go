@@ -103,6 +103,8 @@ func TestFilesAreCheckedTogether(t *testing.T) {
 			[]string{`q error spec.extenders[0].urlPrefix: livesched's flag --extender-allowed-hosts does not allow http://x.example`}},
 		"the policy of profiles without policyRef": {policyText("default", "parallelism: 2"),
 			[]string{"default warning metadata.name: every SchedulerProfile without policyRef builds on this policy"}},
+		"a constraint of pods that is no longer checked": {profileText("a", "plugins: {multiPoint: {disabled: [{name: PodTopologySpread}]}}"),
+			[]string{"a warning spec.plugins.multiPoint.disabled[0]: without PodTopologySpread at filter, topology spread constraints with whenUnsatisfiable: DoNotSchedule are ignored"}},
 		"an inadvisable value": {profileText("a", "percentageOfNodesToScore: 1"), []string{"a warning spec.percentageOfNodesToScore: ends at 1%"}},
 	} {
 		t.Run(name, func(t *testing.T) { expect(t, check(t, test.text, nil), test.want...) })
