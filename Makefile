@@ -27,7 +27,9 @@ PREVIOUS ?= HEAD^
 RELOADS ?= 1000
 # Flags for `make bench-...`, such as --nodes, --kinds and --out; `go run ./hack/bench throughput --help` lists them.
 BENCH_FLAGS ?=
-# What to test, and more flags for `go test`, such as -run or -v. The suite that takes longest begins first.
+# What to test, and more flags: of `go test`, such as -run or -v, or of the tests, such as -ginkgo.focus. The flags follow
+# the packages: after a flag that it does not know, go test takes packages for arguments of the tests. The suite that takes
+# longest begins first.
 PACKAGES ?= ./test/e2e/controllers ./...
 TEST_FLAGS ?=
 
@@ -181,7 +183,7 @@ test test-unit test-skew: export GOGC ?= 400
 .PHONY: test
 test: ## Run all tests, on a control plane that is built if it is missing (RACE=1, PACKAGES, TEST_FLAGS).
 	@assets="$$(go run ./hack/controlplane/build)" && export KUBEBUILDER_ASSETS="$$assets" && \
-	go test $(race) -p $(TEST_PACKAGES_AT_ONCE) -timeout 30m $(TEST_FLAGS) $(PACKAGES)
+	go test $(race) -p $(TEST_PACKAGES_AT_ONCE) -timeout 30m $(PACKAGES) $(TEST_FLAGS)
 
 # Packages whose tests start no control plane.
 unit_packages = $(shell go list -f '{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}} ' ./... | \
@@ -189,7 +191,7 @@ unit_packages = $(shell go list -f '{{.ImportPath}} {{join .TestImports " "}} {{
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no control plane (RACE=1, TEST_FLAGS).
-	go test $(race) $(TEST_FLAGS) $(unit_packages)
+	go test $(race) $(unit_packages) $(TEST_FLAGS)
 
 .PHONY: test-skew
 test-skew: ## Run suites of test/e2e on older API servers, which are built first: minutes each (KUBERNETES=1.35 takes one, SKEW_PACKAGES, RACE=1, TEST_FLAGS).
@@ -197,14 +199,14 @@ test-skew: ## Run suites of test/e2e on older API servers, which are built first
 		go mod tidy -C hack/controlplane/kubernetes-$$version -diff; \
 		assets="$$(go run ./hack/controlplane/build -kubernetes $$version)"; \
 		echo "testing on the API server of Kubernetes $$version"; \
-		KUBEBUILDER_ASSETS="$$assets" go test $(race) -p $(TEST_PACKAGES_AT_ONCE) -timeout 30m $(TEST_FLAGS) $(SKEW_PACKAGES); \
+		KUBEBUILDER_ASSETS="$$assets" go test $(race) -p $(TEST_PACKAGES_AT_ONCE) -timeout 30m $(SKEW_PACKAGES) $(TEST_FLAGS); \
 	done
 
 .PHONY: soak
 soak: $(if $(PREVIOUS),soak-previous) ## Let two clusters churn at random for SOAK each, and see that nothing is lost (SEED repeats a run; CHURN_LOG names a log file; TEST_FLAGS, PREVIOUS).
 	@assets="$$(go run ./hack/controlplane/build)" && export KUBEBUILDER_ASSETS="$$assets" && \
 	CHURN_LENGTH=$(SOAK) CHURN_SEED=$(SEED) CHURN_PREVIOUS=$(if $(PREVIOUS),$(CURDIR)/bin/previous/livesched) \
-	go test -race -count=1 -timeout 0 -v $(TEST_FLAGS) ./test/e2e/churn
+	go test -race -count=1 -timeout 0 -v ./test/e2e/churn $(TEST_FLAGS)
 
 .PHONY: soak-previous
 soak-previous:
@@ -236,7 +238,7 @@ test-release: ## Test hack/release, a module of its own that `make test` does no
 .PHONY: test-chart
 test-chart: ## Test charts/livesched, on a control plane too (TEST_FLAGS=-short leaves that out).
 	@assets="$$(go run ./hack/controlplane/build)" && export KUBEBUILDER_ASSETS="$$assets" && \
-	go test -C hack/release/chart $(TEST_FLAGS) ./...
+	go test -C hack/release/chart ./... $(TEST_FLAGS)
 
 # An address with a path is the harder case. `make verify` leaves hack/tools/hugo out, as that takes long.
 .PHONY: test-site
