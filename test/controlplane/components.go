@@ -17,7 +17,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"github.com/livesched/livesched/test/controlplane/binaries"
 	"github.com/livesched/livesched/test/controlplane/process"
@@ -36,7 +35,9 @@ var kwokConfig []byte
 type component struct {
 	name, path string
 	args       func(address string) []string
-	ready      func(address string) func(context.Context) error
+	// ready checks that the component itself is ready. A process that took its port first, such as
+	// a component of another control plane, must fail the check, however healthy it is.
+	ready func(address string) func(context.Context) error
 }
 
 // comesUp starts a component on a free loopback port and waits until it is ready. It returns the
@@ -79,18 +80,19 @@ func (c *ControlPlane) comesUpAt(ctx context.Context, comp component, address st
 }
 
 func (c *ControlPlane) startEtcd(ctx context.Context, path string) error {
-	address, err := c.comesUp(ctx, etcdComponent(path, c.opts.Dir))
+	address, err := c.comesUp(ctx, c.etcd(path))
 	c.files.etcd = "http://" + address
 	return err
 }
 
-func etcdComponent(path, dir string) component {
+func (c *ControlPlane) etcd(path string) component {
 	return component{
 		name: binaries.Etcd,
 		path: path,
 		args: func(address string) []string {
 			return []string{
-				"--data-dir=" + filepath.Join(dir, "etcd"),
+				"--name=" + c.files.etcdName,
+				"--data-dir=" + filepath.Join(c.opts.Dir, "etcd"),
 				"--listen-client-urls=http://" + address,
 				"--advertise-client-urls=http://" + address,
 				"--listen-peer-urls=http://127.0.0.1:0", // etcd has no peers
@@ -98,26 +100,28 @@ func etcdComponent(path, dir string) component {
 				"--log-level=warn",
 			}
 		},
-		ready: func(address string) func(context.Context) error {
-			return process.HTTPReady("http://" + address + "/health")
-		},
+		ready: func(address string) func(context.Context) error { return etcdReady(address, c.files.etcdName) },
 	}
 }
 
 func (c *ControlPlane) startAPIServer(ctx context.Context, path string) error {
-	address, err := c.comesUp(ctx, component{
+	address, err := c.comesUp(ctx, c.apiServer(path))
+	if err != nil {
+		return err
+	}
+	c.config = c.files.restConfig("https://" + address)
+	return c.files.writeKubeconfig(c.config.Host)
+}
+
+func (c *ControlPlane) apiServer(path string) component {
+	return component{
 		name: binaries.APIServer,
 		path: path,
 		args: c.apiServerArgs,
 		ready: func(address string) func(context.Context) error {
 			return apiServerReady(c.files.restConfig("https://" + address))
 		},
-	})
-	if err != nil {
-		return err
 	}
-	c.config = c.files.restConfig("https://" + address)
-	return c.files.writeKubeconfig(c.config.Host)
 }
 
 func (c *ControlPlane) apiServerArgs(address string) []string {
@@ -144,26 +148,17 @@ func (c *ControlPlane) apiServerArgs(address string) []string {
 	return append(args, c.opts.APIServerFlags...)
 }
 
-func apiServerReady(config *rest.Config) func(context.Context) error {
-	client, err := kubernetes.NewForConfig(config)
-	return func(ctx context.Context) error {
-		if err != nil {
-			return err
-		}
-		if err := client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
-			return err
-		}
-		_, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceDefault, metav1.GetOptions{}) // the server creates it after it is ready
-		return err
-	}
-}
-
 func (c *ControlPlane) startControllerManager(ctx context.Context, path string) error {
 	client, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {
 		return err
 	}
-	_, err = c.comesUp(ctx, component{
+	_, err = c.comesUp(ctx, c.controllerManager(path, client))
+	return err
+}
+
+func (c *ControlPlane) controllerManager(path string, client kubernetes.Interface) component {
+	return component{
 		name: binaries.ControllerManager,
 		path: path,
 		args: func(address string) []string {
@@ -183,14 +178,17 @@ func (c *ControlPlane) startControllerManager(ctx context.Context, path string) 
 		},
 		// The API server admits a pod only when its namespace has the default account. A healthy
 		// process is not enough.
-		ready: func(string) func(context.Context) error {
+		ready: func(address string) func(context.Context) error {
+			healthy := healthy(c.files.restConfig("https://" + address))
 			return func(ctx context.Context) error {
+				if err := healthy(ctx); err != nil {
+					return err
+				}
 				_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
 				return err
 			}
 		},
-	})
-	return err
+	}
 }
 
 func (c *ControlPlane) startKwok(ctx context.Context, path string) error {
@@ -198,7 +196,12 @@ func (c *ControlPlane) startKwok(ctx context.Context, path string) error {
 	if err := os.WriteFile(config, kwokConfig, 0o644); err != nil {
 		return err
 	}
-	_, err := c.comesUp(ctx, component{
+	_, err := c.comesUp(ctx, c.kwok(path, config))
+	return err
+}
+
+func (c *ControlPlane) kwok(path, config string) component {
+	return component{
 		name: binaries.Kwok,
 		path: path,
 		args: func(address string) []string {
@@ -209,11 +212,12 @@ func (c *ControlPlane) startKwok(ctx context.Context, path string) error {
 				"--node-lease-duration-seconds=40",
 				"--v=WARN", // at the default level, kwok logs every change of a pod
 				"--server-address=" + address,
+				"--tls-cert-file=" + c.files.servingCert,
+				"--tls-private-key-file=" + c.files.servingKey,
 			}
 		},
 		ready: func(address string) func(context.Context) error {
-			return process.HTTPReady("http://" + address + "/healthz")
+			return healthy(c.files.restConfig("https://" + address))
 		},
-	})
-	return err
+	}
 }

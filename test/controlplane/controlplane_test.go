@@ -10,6 +10,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -246,11 +248,52 @@ func TestAnotherPort(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	c := &ControlPlane{opts: Options{Dir: t.TempDir(), StartTimeout: time.Minute, Processors: 1, Progress: t.Output()}}
 	t.Cleanup(func() { _ = c.Stop() })
-	etcd := etcdComponent(set.Paths[binaries.Etcd], c.opts.Dir)
+	c.files, err = writeCredentials(c.opts.Dir)
+	g.Expect(err).NotTo(HaveOccurred())
+	etcd := c.etcd(set.Paths[binaries.Etcd])
 	g.Expect(c.comesUpAt(t.Context(), etcd, other.Listener.Addr().String())).To(MatchError(ContainSubstring("address already in use")))
 	_, err = c.comesUp(t.Context(), etcd)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(c.Stop()).To(Succeed(), "etcd had ended at the first port only")
+}
+
+// TestPortsOfAnotherControlPlane has each component listen on the port of the same component of
+// another control plane, which is healthy. Nothing but names and certificates distinguishes them.
+func TestPortsOfAnotherControlPlane(t *testing.T) {
+	g := NewWithT(t)
+	var progress strings.Builder
+	other, err := Start(t.Context(), Options{WithControllerManager: true, WithKwok: true, Progress: &progress})
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { _ = other.Stop() })
+	addresses := map[string]string{}
+	for _, match := range regexp.MustCompile(`(\S+) listens on (\S+) `).FindAllStringSubmatch(progress.String(), -1) {
+		addresses[match[1]] = match[2]
+	}
+	g.Expect(addresses).To(HaveLen(4), progress.String())
+	set, err := binaries.Ensure(t.Context(), binaries.Config{Progress: t.Output()}, other.programs()...)
+	g.Expect(err).NotTo(HaveOccurred())
+
+	dir := t.TempDir()
+	files, err := writeCredentials(dir)
+	g.Expect(err).NotTo(HaveOccurred())
+	files.etcd, files.kubeconfig = other.files.etcd, other.files.kubeconfig
+	c := &ControlPlane{opts: Options{Dir: dir, StartTimeout: time.Minute, Processors: 1, Progress: t.Output()}, files: files, failed: make(chan struct{})}
+	t.Cleanup(func() { _ = c.Stop() })
+	for _, comp := range []component{
+		c.etcd(set.Paths[binaries.Etcd]),
+		c.apiServer(set.Paths[binaries.APIServer]),
+		c.controllerManager(set.Paths[binaries.ControllerManager], clientFor(t, other.Config())),
+		c.kwok(set.Paths[binaries.Kwok], filepath.Join(other.Dir(), "kwok.yaml")),
+	} {
+		t.Run(comp.name, func(t *testing.T) {
+			g := NewWithT(t)
+			err := c.comesUpAt(t.Context(), comp, addresses[comp.name])
+			g.Expect(err).To(MatchError(ContainSubstring("address already in use")))
+			g.Expect(other.Err()).NotTo(HaveOccurred())
+		})
+	}
+	g.Expect(c.children).To(BeEmpty(), "all have ended")
+	g.Expect(other.Stop()).To(Succeed())
 }
 
 func TestFailedStartLeavesNothingBehind(t *testing.T) {

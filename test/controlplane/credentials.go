@@ -16,18 +16,19 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// credentials are the files with which the components authenticate each other. Every control plane
-// gets new ones.
+// credentials are the files with which the components authenticate each other, and by which the
+// control plane recognizes its components. Every control plane gets new ones.
 type credentials struct {
 	dir                                                            string
 	servingCert, servingKey, serviceAccountKey, tokens, kubeconfig string
 	adminToken                                                     string
+	etcdName                                                       string // of its only member
 	etcd                                                           string // URL, once it runs
 }
 
 // writeCredentials writes the files that do not depend on an address.
 func writeCredentials(dir string) (*credentials, error) {
-	c := &credentials{dir: filepath.Join(dir, "credentials"), adminToken: rand.Text()}
+	c := &credentials{dir: filepath.Join(dir, "credentials"), adminToken: rand.Text(), etcdName: "livesched-" + rand.Text()}
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making room for credentials: %w", err)
 	}

@@ -6,6 +6,7 @@
 package process
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -136,6 +137,48 @@ func TestProcess(t *testing.T) {
 		g := NewWithT(t)
 		_, err := Start(Config{Name: "child", Path: "/does/not/exist", LogFile: filepath.Join(t.TempDir(), "log")})
 		g.Expect(err).To(MatchError(And(ContainSubstring("starting child"), ContainSubstring("/does/not/exist"))))
+	})
+}
+
+func TestAProcessThatHasEndedIsNotReady(t *testing.T) {
+	t.Run("while the check hangs", func(t *testing.T) {
+		g := NewWithT(t)
+		p := start(t, "read line; exit 3")
+		err := p.WaitReady(t.Context(), func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		g.Expect(err).To(MatchError(ContainSubstring("child ended with exit status 3")))
+	})
+	t.Run("when another process passes the check", func(t *testing.T) {
+		g := NewWithT(t)
+		p := start(t, "exit 3")
+		err := p.WaitReady(t.Context(), func(context.Context) error {
+			<-p.Done()
+			return nil
+		})
+		g.Expect(err).To(MatchError(ContainSubstring("child ended with exit status 3")))
+	})
+	t.Run("after it was stopped", func(t *testing.T) {
+		g := NewWithT(t)
+		p := start(t, "sleep 1000")
+		err := p.WaitReady(t.Context(), func(context.Context) error {
+			p.Kill()
+			return nil
+		})
+		g.Expect(err).To(MatchError("child was stopped before it was ready"))
+	})
+	t.Run("one that runs is, once the check succeeds", func(t *testing.T) {
+		g := NewWithT(t)
+		p := start(t, "sleep 1000")
+		checks := 0
+		g.Expect(p.WaitReady(t.Context(), func(context.Context) error {
+			if checks++; checks < 3 {
+				return errors.New("not yet")
+			}
+			return nil
+		})).To(Succeed())
+		g.Expect(checks).To(Equal(3))
 	})
 }
 

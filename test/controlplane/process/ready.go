@@ -17,26 +17,44 @@ import (
 const readyInterval = 50 * time.Millisecond
 
 // WaitReady returns when check succeeds. If the process ends first, it returns the process's
-// *ExitError. If ctx ends first, it returns the last error of check.
+// *ExitError, and ends the context of check. If ctx ends first, it returns the last error of check.
 func (p *Process) WaitReady(ctx context.Context, check func(context.Context) error) error {
+	whileItRuns, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-p.done:
+			cancel()
+		case <-whileItRuns.Done():
+		}
+	}()
 	ticker := time.NewTicker(readyInterval)
 	defer ticker.Stop()
 	for {
-		err := check(ctx)
+		err := check(whileItRuns)
+		select {
+		case <-p.done: // if check succeeds, it is another process that is ready
+			return p.endedEarly()
+		default:
+		}
 		if err == nil {
 			return nil
 		}
 		select {
 		case <-p.done:
-			if exit := p.Err(); exit != nil {
-				return exit
-			}
-			return fmt.Errorf("%s was stopped before it was ready", p.cfg.Name)
+			return p.endedEarly()
 		case <-ctx.Done():
 			return fmt.Errorf("%s is not ready: %w (%w); the end of %s:\n%s", p.cfg.Name, context.Cause(ctx), err, p.cfg.LogFile, Tail(p.cfg.LogFile, tailLines))
 		case <-ticker.C:
 		}
 	}
+}
+
+func (p *Process) endedEarly() error {
+	if exit := p.Err(); exit != nil {
+		return exit
+	}
+	return fmt.Errorf("%s was stopped before it was ready", p.cfg.Name)
 }
 
 // HTTPReady returns a check for WaitReady that succeeds if the URL responds with status 200.
