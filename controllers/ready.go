@@ -15,9 +15,9 @@ import (
 )
 
 // othersMayMend holds the reasons of a spec that is not accepted which end when another object
-// changes: objects that are applied together arrive in any order. ReasonExtenderHostNotAllowed is not
-// among them: it ends only with another spec or with another process, which has other flags. Nobody
-// should wait for that.
+// changes: objects that are applied together arrive in any order. ReasonExtenderHostNotAllowed is
+// not among them: it ends only with another spec or with another process, which has other flags.
+// Nobody should wait for that.
 var othersMayMend = sets.New(
 	v1alpha1.ReasonPolicyNotFound, v1alpha1.ReasonPolicyNotAccepted, v1alpha1.ReasonSecretNotFound,
 	v1alpha1.ReasonSecretNotReadable, v1alpha1.ReasonInvalidSecret, v1alpha1.ReasonSecretNotPermitted,
@@ -27,8 +27,8 @@ var othersMayMend = sets.New(
 // Accepted and Programmed:
 //
 //	Ready    True only while this generation is active; the message says why it is not
-//	Stalled  True while waiting is of no use, because only another spec helps in this process; absent
-//	         otherwise, as kstatus asks for
+//	Stalled  True while waiting is of no use, because only another spec helps in this process;
+//	         absent otherwise, as kstatus asks for
 func summarize(conditions *[]metav1.Condition, generation int64, now time.Time) {
 	accepted := meta.FindStatusCondition(*conditions, v1alpha1.ConditionAccepted)
 	programmed := meta.FindStatusCondition(*conditions, v1alpha1.ConditionProgrammed)

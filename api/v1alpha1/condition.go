@@ -13,8 +13,8 @@ const (
 	// ConditionReady reports whether this generation of the spec is active. It sums up the two
 	// above for tools that know nothing of livesched.
 	ConditionReady = "Ready"
-	// ConditionStalled is true while the spec cannot become active in the livesched that runs unless
-	// it is changed. Otherwise the object does not have it.
+	// ConditionStalled is true while the spec cannot become active in the livesched that runs
+	// unless it is changed. Otherwise the object does not have it.
 	ConditionStalled = "Stalled"
 )
 

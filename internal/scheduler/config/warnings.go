@@ -218,9 +218,9 @@ type missing struct {
 }
 
 // consequences lists what happens if a plugin does not run at an extension point. NodeName is
-// missing: a pod with spec.nodeName is bound, and no profile sees it. The worst come first, because a
-// message names only some of many warnings. Profiles get no warning about plugins that their policy
-// lacks already.
+// missing: a pod with spec.nodeName is bound, and no profile sees it. The worst come first, because
+// a message names only some of many warnings. Profiles get no warning about plugins that their
+// policy lacks already.
 var consequences = []struct{ plugin, point, consequence string }{
 	{names.SchedulingGates, "preEnqueue", "livesched tries to schedule pods with scheduling gates, and the API server refuses to bind them"},
 	{names.NodeResourcesFit, "filter", "pods are bound to nodes that have no room for them, whose kubelets refuse them"},

@@ -10,8 +10,8 @@
 //	extender --- Add          a call of a verb
 //	loop ------- Longest
 //
-// It costs a cycle no allocation, and the clock is not read for each node. A step costs two looks at
-// the monotonic clock, which cost half as much as time.Now, and seldom a lock.
+// It costs a cycle no allocation, and the clock is not read for each node. A step costs two looks
+// at the monotonic clock, which cost half as much as time.Now, and seldom a lock.
 package timing
 
 import (
