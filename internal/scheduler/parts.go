@@ -6,6 +6,7 @@ package scheduler
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -28,6 +29,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/loop"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/podstatus"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/queue"
@@ -44,11 +46,20 @@ type parts struct {
 	env      *profile.Environment
 	builder  *profile.Builder
 	pending  *eventhandlers.Pending
-	loop     *loop.Loop
-	forker   *fork.Forker
+	// groupScope has the informer of PodGroups, without which livesched works, too.
+	groupScope *informers.Scope
+	loop       *loop.Loop
+	forker     *fork.Forker
 	// latest is what a new leader compares before it schedules.
 	latest catchup.Config
 }
+
+// errDiscovery means that the API server did not answer whether it serves PodGroups.
+var errDiscovery = errors.New("asking for the kind PodGroup failed")
+
+// groupPatience is how long the start waits for the PodGroups, which livesched may not be allowed
+// to list.
+const groupPatience = 10 * time.Second
 
 // assembleRetry is the time between attempts to assemble the parts while the API server does not
 // answer.
@@ -65,6 +76,9 @@ func (s *Scheduler) assembleWhenAnswered(ctx context.Context) (*parts, *informer
 		scope := s.cfg.Informers.NewScope()
 		p, err := s.assemble(attempt, scope)
 		unanswered := scope.Err()
+		if errors.Is(err, errDiscovery) {
+			unanswered = err
+		}
 		if err == nil && unanswered == nil {
 			context.AfterFunc(ctx, cancel) // the parts end with ctx
 			return p, scope, nil
@@ -92,7 +106,8 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*part
 	cfg := &s.cfg
 	metrics := schedmetrics.NewMetricsAsyncRecorder(1000, time.Second, ctx.Done())
 	p := &parts{pods: scope.Core().V1().Pods().Lister(), cache: cache.New()}
-	p.queue = queue.New(queue.Config{Clock: cfg.Clock, PodLister: p.pods, Metrics: metrics})
+	groups := podgroup.NewRegistry()
+	p.queue = queue.New(queue.Config{Clock: cfg.Clock, PodLister: p.pods, Groups: groups, Metrics: metrics})
 	limit := binding.NewLimit(cmp.Or(cfg.MaxConcurrentBinds, binding.DefaultLimit))
 
 	p.events = eventwriter.New(eventwriter.Config{
@@ -130,7 +145,12 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*part
 	if err := sources.ListenToDevices(env.Devices); err != nil {
 		return nil, err
 	}
-	if p.pending, err = eventhandlers.Listen(scope, p.cache, p.queue, env.WaitingPods); err != nil {
+	p.groupScope = cfg.Informers.NewScope()
+	context.AfterFunc(ctx, p.groupScope.Close)
+	if err := eventhandlers.ListenToGroups(p.groupScope, groups, p.queue); err != nil {
+		return nil, fmt.Errorf("%w: %w", errDiscovery, err)
+	}
+	if p.pending, err = eventhandlers.Listen(scope, p.cache, p.queue, env.WaitingPods, groups); err != nil {
 		return nil, err
 	}
 	names, err := metadata.NewForConfig(cfg.KubeConfig)
@@ -146,6 +166,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*part
 		Profiles:  s.store,
 		Cache:     p.cache,
 		Snapshot:  snapshot,
+		Groups:    groups,
 		Algorithm: newAlgorithm(snapshot, cfg.FastPath, cfg.FastPathMemory),
 		Binder: &binding.Binder{
 			Client:        cfg.Client,
@@ -154,6 +175,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*part
 			PodsInPreBind: env.PodsInPreBind,
 			Limit:         limit,
 			Failures:      p.failures,
+			Groups:        groups,
 			Term:          cfg.Term,
 		},
 		Failures:  p.failures,
@@ -163,6 +185,15 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*part
 		Decisions: decisionlog.New(cfg.DecisionLogSize),
 	}
 	return p, nil
+}
+
+// awaitGroups waits for the PodGroups, if the API server serves them.
+func (p *parts) awaitGroups(ctx context.Context) {
+	waiting, cancel := context.WithTimeout(ctx, groupPatience)
+	defer cancel()
+	if err := p.groupScope.WaitForSync(waiting); err != nil && ctx.Err() == nil {
+		klog.FromContext(ctx).Error(err, "The PodGroups cannot be listed; their pods are scheduled one by one until they can")
+	}
 }
 
 // newForker returns what makes forks of the parts, with a client that does not write.

@@ -189,6 +189,7 @@ func (s *Scheduler) Start(ctx context.Context) error {
 		}
 		return fmt.Errorf("waiting for the informers: %w", err)
 	}
+	p.awaitGroups(ctx)
 	klog.FromContext(ctx).Info("Cache and queue are warm", "nodes", p.cache.Size().Nodes)
 	s.parts = p
 	close(s.ready)

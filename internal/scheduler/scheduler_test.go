@@ -36,11 +36,19 @@ type outage struct {
 }
 
 func (o outage) RESTMapping(schema.GroupKind, ...string) (*meta.RESTMapping, error) {
+	return nil, o.refuse()
+}
+
+func (o outage) KindFor(schema.GroupVersionResource) (schema.GroupVersionKind, error) {
+	return schema.GroupVersionKind{}, o.refuse()
+}
+
+func (o outage) refuse() error {
 	select {
 	case o.asked <- struct{}{}:
 	default:
 	}
-	return nil, errors.New("connection refused")
+	return errors.New("connection refused")
 }
 
 func TestAStartDuringAnOutageWaits(t *testing.T) {

@@ -25,6 +25,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/plugins"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
@@ -35,7 +36,11 @@ type Livesched struct {
 	Cache    *cache.Cache
 	Snapshot *cache.Snapshot
 	Queue    *queue.Queue
-	Profile  *profile.Instance
+	// Groups are the pod groups of the queue. They do not apply until the test makes them served.
+	Groups  *podgroup.Registry
+	Profile *profile.Instance
+	// Store has the profile.
+	Store *profile.Store
 	// Forker makes forks of the other parts.
 	Forker *fork.Forker
 	// Informers count the event handlers.
@@ -46,7 +51,6 @@ type Livesched struct {
 	ctx       context.Context
 	algorithm *algorithm.Scheduler
 	scope     *informers.Scope
-	store     *profile.Store
 }
 
 // Path is one of the two ways in which livesched decides.
@@ -60,14 +64,14 @@ const (
 
 // NewLivesched builds livesched with a profile. The caller must call Close.
 func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path Path, outOfTree framework.Registry) (*Livesched, error) {
-	l := &Livesched{Cache: cache.New(), Snapshot: cache.NewSnapshot(), Requests: newRequests(), ctx: ctx}
+	l := &Livesched{Cache: cache.New(), Snapshot: cache.NewSnapshot(), Groups: podgroup.NewRegistry(), Requests: newRequests(), ctx: ctx}
 	registry, err := plugins.NewRegistry(outOfTree)
 	if err != nil {
 		return nil, err
 	}
 	source := informers.NewSource(managerCache{objects: objects}, everyKind(), scheme.Scheme, logr.Discard())
 	l.Informers, l.scope = source, source.NewScope()
-	l.Queue = queue.New(queue.Config{PodLister: l.scope.Core().V1().Pods().Lister()})
+	l.Queue = queue.New(queue.Config{PodLister: l.scope.Core().V1().Pods().Lister(), Groups: l.Groups})
 	decisions := algorithm.Config{Snapshot: l.Snapshot}
 	if path == FastPath {
 		decisions.Engine = fastpath.New(l.Snapshot, 0)
@@ -96,10 +100,10 @@ func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path P
 	if err != nil {
 		return nil, err
 	}
-	l.store = profile.NewStore()
-	l.store.Swap(logr.Discard(), profile.NewMap(map[string]*profile.Instance{c.name(): l.Profile}, ""), l.Queue)
+	l.Store = profile.NewStore()
+	l.Store.Swap(logr.Discard(), profile.NewMap(map[string]*profile.Instance{c.name(): l.Profile}, ""), l.Queue)
 	l.Forker = fork.NewForker(fork.Config{
-		Cache: l.Cache, Nominator: l.Queue.Nominator(), Environment: env, Profiles: l.store, Client: l.Requests.client, KubeConfig: &rest.Config{},
+		Cache: l.Cache, Nominator: l.Queue.Nominator(), Environment: env, Profiles: l.Store, Client: l.Requests.client, KubeConfig: &rest.Config{},
 		FastPath: path == FastPath,
 	})
 	return l, nil
@@ -115,7 +119,7 @@ func (noEvents) Missing([]fwk.EventResource) []schema.GroupVersionKind { return 
 // Close discards the profile, and ends its informers and the queue.
 func (l *Livesched) Close() {
 	l.Queue.Close()
-	_ = l.store.Close(context.Background()) // it fails only if its context ends
+	_ = l.Store.Close(context.Background()) // it fails only if its context ends
 	l.scope.Close()
 }
 

@@ -73,6 +73,11 @@ func (c *Cluster) install(ctx context.Context) error {
 	return err
 }
 
+// InstallPodGroups installs the custom resource PodGroup of scheduler-plugins.
+func (c *Cluster) InstallPodGroups(ctx context.Context) error {
+	return c.controlPlane.InstallCRDs(ctx, filepath.Join(Root(), "config", "podgroup"))
+}
+
 // Stop ends the control plane.
 func (c *Cluster) Stop() error { return c.controlPlane.Stop() }
 

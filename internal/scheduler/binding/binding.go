@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package binding is the binding cycle of a pod that the scheduling loop has assumed on a node:
-// wait on Permit, PreBind, Bind, PostBind. If any of them fails, the package forgets the assumed
-// pod and passes it to package failure.
+// wait on Permit, PreBind, the Barrier of its group, Bind, PostBind. If any of them fails, the
+// package forgets the assumed pod and passes it to package failure.
 package binding
 
 import (
@@ -24,12 +24,13 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/failure"
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/podstatus"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// Binder runs binding cycles. All fields but Term are required. Each Run works on its own Cycle, in
-// its own goroutine; all share the Limit.
+// Binder runs binding cycles. All fields but Groups and Term are required. Each Run works on its
+// own Cycle, in its own goroutine; all share the Limit.
 type Binder struct {
 	// Client announces nominated nodes, and reads pods whose binding failed.
 	Client        clientset.Interface
@@ -40,6 +41,8 @@ type Binder struct {
 	Limit *Limit
 	// Failures takes the pods whose binding cycle failed.
 	Failures Failures
+	// Groups is told which pods of groups were not bound. nil: there are no groups.
+	Groups *podgroup.Registry
 	// Term is the term of this replica as the leader, nil without leader election.
 	Term *lease.Term
 }
@@ -63,6 +66,8 @@ type Cycle struct {
 	// Extenders returns the extenders of the instance, whose calls end with ctx. nil if there are
 	// none.
 	Extenders func(ctx context.Context) []fwk.Extender
+	// Barrier is that of the pod's group. nil: the pod is bound by itself.
+	Barrier *Barrier
 	// Start is when the scheduling cycle began.
 	Start time.Time
 	// PodsToActivate are moved to the active queue when the pod is bound.
@@ -90,34 +95,43 @@ func (b *Binder) Run(ctx context.Context, c *Cycle) bool {
 
 // bind takes the pod through the extension points of the binding cycle.
 func (b *Binder) bind(ctx context.Context, c *Cycle) (*fwk.Status, outcome) {
-	pod := c.Pod.Pod
-	preFlight := b.preFlight(ctx, c)
-	if preFlight.IsError() || preFlight.IsRejected() {
-		// The pod must not stay among the waiting pods, where preemption would find it.
-		c.Framework.RejectWaitingPod(pod.UID)
-		c.Framework.WaitOnPermit(ctx, pod)
-		return preFlight, unbound
-	}
-	if status := c.Framework.WaitOnPermit(ctx, pod); !status.IsSuccess() {
-		return Refused(pod, c.NodeName, status), unbound
-	}
-
-	// No plugin can refuse the pod from here on: a failure is retried after a backoff, regardless
-	// of events. So the queue may drop the events that it kept for this pod.
-	b.Queue.Done(pod.UID)
-
-	if status := b.preBind(ctx, c, preFlight); !status.IsSuccess() {
+	if status := b.prepare(ctx, c); !status.IsSuccess() {
+		c.Barrier.drop(status.AsError())
 		return status, unbound
+	}
+	if err := c.Barrier.pass(ctx, c.Pod.Pod); err != nil {
+		return fwk.AsStatus(err), unbound
 	}
 	status, became := b.attempt(ctx, c)
 	switch {
 	case became != boundHere:
 		return status, became
 	case !status.IsSuccess():
-		klog.FromContext(ctx).Info("The pod is bound, although binding it seemed to fail", "pod", klog.KObj(pod), "node", c.NodeName, "reason", status.Message())
+		klog.FromContext(ctx).Info("The pod is bound, although binding it seemed to fail", "pod", klog.KObj(c.Pod.Pod), "node", c.NodeName, "reason", status.Message())
 	}
 	b.bound(ctx, c)
 	return nil, boundHere
+}
+
+// prepare takes the pod through the extension points before Bind, at which it can be refused.
+func (b *Binder) prepare(ctx context.Context, c *Cycle) *fwk.Status {
+	pod := c.Pod.Pod
+	preFlight := b.preFlight(ctx, c)
+	if preFlight.IsError() || preFlight.IsRejected() {
+		// The pod must not stay among the waiting pods, where preemption would find it.
+		c.Framework.RejectWaitingPod(pod.UID)
+		c.Framework.WaitOnPermit(ctx, pod)
+		return preFlight
+	}
+	if status := c.Framework.WaitOnPermit(ctx, pod); !status.IsSuccess() {
+		return Refused(pod, c.NodeName, status)
+	}
+
+	// No plugin can refuse the pod from here on: a failure is retried after a backoff, regardless
+	// of events. So the queue may drop the events that it kept for this pod.
+	b.Queue.Done(pod.UID)
+
+	return b.preBind(ctx, c, preFlight)
 }
 
 // assign lets an extender, or else the Bind plugins, bind the pod.
@@ -187,6 +201,7 @@ func (b *Binder) bound(ctx context.Context, c *Cycle) {
 func (b *Binder) undo(ctx context.Context, c *Cycle, status *fwk.Status, became outcome) {
 	logger := klog.FromContext(ctx)
 	pod := c.Pod.Pod
+	b.Groups.Undo(pod)
 	c.Framework.RunReservePluginsUnreserve(ctx, c.State, pod, c.NodeName)
 	if err := b.Cache.ForgetPod(logger, pod); err != nil {
 		// The API server has confirmed the pod in the meantime, on this or another node: it takes

@@ -202,7 +202,7 @@ func (f *fixture) pop(name string) *schedframework.QueuedPodInfo {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)},
 		Spec:       corev1.PodSpec{SchedulerName: schedulerName},
 	})
-	popped, _ := f.Queue.Pop(logr.Discard())
+	popped := f.Queue.Pop(logr.Discard()).Pod
 	if popped.Pod.Name != name {
 		f.t.Fatalf("popped %s, not %s", popped.Pod.Name, name)
 	}

@@ -151,9 +151,9 @@ func warnNeverCalled(plugins *v1alpha1.Plugins, path *field.Path, found *problem
 		for i, plugin := range set.Enabled {
 			switch {
 			case point.name == "placementGenerate" || point.name == "placementScore":
-				found.warn(path.Index(i), "has no effect: livesched does not place groups of pods as one and calls no plugin at %s", point.name)
+				found.warn(path.Index(i), "has no effect: livesched places groups of pods by itself and calls no plugin at %s", point.name)
 			case ofGroups.Has(plugin.Name):
-				found.warn(path.Index(i), "has no effect: plugin %q is for groups of pods, which livesched does not place as one", plugin.Name)
+				found.warn(path.Index(i), "has no effect: plugin %q is for the alpha API of pod groups, which livesched does not support", plugin.Name)
 			}
 		}
 	}

@@ -90,7 +90,7 @@ func (w *world) enqueue(pod *corev1.Pod) { w.queue.Add(quiet, w.exists(pod)) }
 
 func (w *world) fly(name string) *schedframework.QueuedPodInfo {
 	w.enqueue(newPod(name, ""))
-	popped, _ := w.queue.Pop(quiet)
+	popped := w.queue.Pop(quiet).Pod
 	return popped
 }
 

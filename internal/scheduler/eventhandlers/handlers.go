@@ -8,6 +8,8 @@
 //	other resources  Sources     cluster events for the queue, which wake the pods   sources.go, resources.go
 //	                             that plugins refused; while a profile needs them
 //	pending pods     Pending     an index, for profiles that are new                 pending.go
+//	PodGroups        ListenTo-   the registry of groups, queue; until the process    podgroups.go
+//	                 Groups      ends
 //
 // One goroutine calls the handlers of one kind of object; those of different kinds run
 // concurrently.
@@ -28,13 +30,16 @@ import (
 	"github.com/livesched/livesched/internal/informers"
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
 // Listen adds the handlers of pods and nodes, which fill the cache and the queue. It returns the
 // index of the pods that wait to be scheduled.
-func Listen(scope *informers.Scope, c *cache.Cache, q *queue.Queue, waiting *framework.WaitingPods) (*Pending, error) {
-	h := &handlers{cache: c, queue: q, waiting: waiting}
+func Listen(
+	scope *informers.Scope, c *cache.Cache, q *queue.Queue, waiting *framework.WaitingPods, groups *podgroup.Registry,
+) (*Pending, error) {
+	h := &handlers{cache: c, queue: q, waiting: waiting, groups: groups}
 	pods := scope.Core().V1().Pods().Informer()
 	pending, err := newPending(pods, c, q)
 	if err != nil {
@@ -56,6 +61,8 @@ type handlers struct {
 	cache   *cache.Cache
 	queue   *queue.Queue
 	waiting *framework.WaitingPods
+	// groups is nil if there are no pod groups.
+	groups *podgroup.Registry
 }
 
 // eventLogger returns the logger of informer handlers, which have no context.

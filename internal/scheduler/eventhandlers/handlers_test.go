@@ -93,7 +93,7 @@ func assumedCopy(popped *schedframework.QueuedPodInfo, node string) *schedframew
 func (h *handlers) assume(t *testing.T, pod *corev1.Pod, node string) *corev1.Pod {
 	t.Helper()
 	h.podAdded(pod)
-	popped, _ := h.queue.Pop(logr.Discard())
+	popped := h.queue.Pop(logr.Discard()).Pod
 	assumed := assumedCopy(popped, node)
 	if err := h.cache.AssumePod(logr.Discard(), assumed.PodInfo); err != nil {
 		t.Fatal(err)
@@ -166,7 +166,7 @@ func TestPodEvents(t *testing.T) {
 		pod, newer := podAt("a", "1", ""), podAt("a", "2", "")
 		newer.Labels = map[string]string{"now": "yes"}
 		s.podAdded(pod)
-		popped, _ := s.queue.Pop(logr.Discard())
+		popped := s.queue.Pop(logr.Discard()).Pod
 		assumed := assumedCopy(popped, "n1")
 		if err := s.cache.AssumePod(logr.Discard(), assumed.PodInfo); err != nil {
 			t.Fatal(err)
@@ -254,7 +254,7 @@ func TestEndsOfNominations(t *testing.T) {
 				pod := podAt(uid, "1", "")
 				pod.Name, pod.Spec.Priority = string(uid), &priority
 				s.podAdded(pod)
-				popped, _ := s.queue.Pop(logr.Discard())
+				popped := s.queue.Pop(logr.Discard()).Pod
 				popped.UnschedulablePlugins = sets.New("Rejector")
 				if _, err := s.queue.Requeue(logr.Discard(), popped); err != nil {
 					t.Fatal(err)

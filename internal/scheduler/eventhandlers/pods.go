@@ -13,6 +13,7 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
 func (h *handlers) podAdded(pod *corev1.Pod) {
@@ -51,6 +52,7 @@ func (h *handlers) podUpdated(oldPod, newPod *corev1.Pod) {
 func (h *handlers) podDeleted(pod *corev1.Pod, stale bool) {
 	// The node of a stale object may be outdated; the cache knows the right one. A pod that is
 	// being bound is rejected, not only removed, so that it does not wait on Permit for nothing.
+	h.groups.Forget(pod)
 	if assigned(pod) || stale && !isAssumed(h.cache, pod) {
 		h.assignedPodDeleted(pod)
 	}
@@ -65,6 +67,7 @@ func (h *handlers) assignedPodAdded(pod *corev1.Pod) {
 	if err := h.cache.AddPod(logger, pod); err != nil {
 		utilruntime.HandleErrorWithLogger(logger, err, "Adding a pod to the cache failed", "pod", klog.KObj(pod))
 	}
+	h.groupMemberAssigned(pod)
 	h.observed(start, schedframework.EventAssignedPodAdd, nil, pod)
 }
 
@@ -73,6 +76,10 @@ func (h *handlers) assignedPodUpdated(oldPod, newPod *corev1.Pod) {
 	logger := eventLogger()
 	if err := h.cache.UpdatePod(logger, oldPod, newPod); err != nil {
 		utilruntime.HandleErrorWithLogger(logger, err, "Updating a pod in the cache failed", "pod", klog.KObj(newPod))
+	}
+	if podgroup.KeyOf(oldPod) != podgroup.KeyOf(newPod) {
+		h.groups.Forget(oldPod)
+		h.groupMemberAssigned(newPod)
 	}
 	events := schedframework.PodSchedulingPropertiesChange(newPod, oldPod)
 	h.observedEach(start, events, oldPod, newPod)

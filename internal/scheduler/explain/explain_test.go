@@ -19,6 +19,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/explain"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
@@ -98,6 +99,8 @@ func TestVerdicts(t *testing.T) {
 		{"its victims are ending", explain.Pending{Pod: pod("p", "7", "1Gi", important), NominatedNode: "full"}, v1alpha1.VerdictWaitingForVictims, "have not ended"},
 		{"it has gates", explain.Pending{Pod: pod("p", "1", "1Gi", gated)}, v1alpha1.VerdictGated, "example.com/quota"},
 		{"a plugin does not admit it", explain.Pending{Pod: pod("p", "1", "1Gi"), Wait: &queue.Wait{PodState: queue.PodState{Place: queue.Gated, GatingPlugin: "Quota"}}}, v1alpha1.VerdictGated, "PreEnqueue plugin Quota"},
+		{"its group is not complete", explain.Pending{Pod: pod("p", "1", "1Gi"), Wait: waitOfGroup(true)}, v1alpha1.VerdictGated, "ml/train: 2 of the 4 that must be placed together"},
+		{"its group does not exist", explain.Pending{Pod: pod("p", "1", "1Gi"), Wait: waitOfGroup(false)}, v1alpha1.VerdictGated, "there is no such PodGroup"},
 		{"its victims are being evicted", explain.Pending{Pod: pod("p", "1", "1Gi"), Wait: &queue.Wait{PodState: queue.PodState{Place: queue.Gated, GatingPlugin: "DefaultPreemption"}}}, v1alpha1.VerdictWaitingForVictims, "have not ended"},
 		{"no profile has its name", explain.Pending{Pod: pod("p", "1", "1Gi", of("theirs"))}, v1alpha1.VerdictNoProfile, `No SchedulerProfile has the scheduler name "theirs"`},
 		{"another scheduler tries it", explain.Pending{Pod: pod("p", "1", "1Gi", of("theirs"), tried)}, v1alpha1.VerdictOtherScheduler, "Another scheduler has tried the pod"},
@@ -193,5 +196,13 @@ func TestWhatTheQueueKnowsIsPassedOn(t *testing.T) {
 	}
 	if x.Verdict != v1alpha1.VerdictNeverFits || x.Message != "There are no nodes." {
 		t.Errorf("got %s: %s", x.Verdict, x.Message)
+	}
+}
+
+// waitOfGroup is that of a pod whose group is not complete, or does not exist.
+func waitOfGroup(known bool) *queue.Wait {
+	return &queue.Wait{
+		PodState: queue.PodState{Place: queue.Gated, GatingPlugin: podgroup.Gate},
+		Group:    &queue.GroupWait{Key: podgroup.Key{Namespace: "ml", Name: "train"}, Known: known, Needed: 4, Ready: 2},
 	}
 }

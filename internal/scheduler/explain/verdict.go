@@ -16,6 +16,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
@@ -55,6 +56,8 @@ func gated(x *v1alpha1.PodExplanation, in Pending) Explanation {
 	switch gates, plugin := x.Pending.Gates, x.Pending.GatingPlugin; {
 	case plugin == names.DefaultPreemption:
 		x.Verdict, x.Message = v1alpha1.VerdictWaitingForVictims, "The pods that are preempted for this pod have not ended."
+	case plugin == podgroup.Gate && in.Wait.Group != nil:
+		x.Message = awaitedGroup(in.Wait.Group)
 	case len(gates) > 0:
 		x.Message = fmt.Sprintf("The pod has the scheduling gates %s. Whoever set them has to remove them.", strings.Join(gates, ", "))
 	case in.Wait != nil && in.Wait.Error != "":
@@ -63,6 +66,15 @@ func gated(x *v1alpha1.PodExplanation, in Pending) Explanation {
 		x.Message = fmt.Sprintf("The PreEnqueue plugin %s does not admit the pod.", plugin)
 	}
 	return Explanation{PodExplanation: x}
+}
+
+// awaitedGroup says what keeps a group from being tried.
+func awaitedGroup(g *queue.GroupWait) string {
+	if !g.Known {
+		return fmt.Sprintf("The pod names the pod group %s, but there is no such PodGroup.", g.Key)
+	}
+	return fmt.Sprintf("The pod waits for other pods of the pod group %s: %d of the %d that must be placed together are there and ready.",
+		g.Key, g.Ready, g.Needed)
 }
 
 func gatesOf(pod *corev1.Pod) []string {
@@ -83,6 +95,10 @@ func (e *explainer) decideVerdict(ctx context.Context, in Pending, freeing bool)
 		return nil
 	case x.Feasible > 0:
 		x.Verdict, x.Message = v1alpha1.VerdictWaitingForTurn, fmt.Sprintf("The pod fits on %d of %d nodes now.", x.Feasible, x.Nodes)
+		if in.Wait != nil && in.Wait.Group != nil && in.Wait.Group.Needed > 1 {
+			x.Message = fmt.Sprintf("The pod by itself fits on %d of %d nodes now, but %d pods of the pod group %s must be placed together.",
+				x.Feasible, x.Nodes, in.Wait.Group.Needed, in.Wait.Group.Key)
+		}
 		if e.extenders > 0 {
 			x.Message += " The extenders of the profile were not asked."
 		}

@@ -65,7 +65,7 @@ func TestAReplicaThatMayNotLeadAnyMoreReportsNothing(t *testing.T) {
 		q := queue.New(queue.Config{})
 		q.Reconfigure(logr.Discard(), &queue.Settings{Profiles: map[string]*queue.ProfileSettings{"mine": {}}}, sets.New("mine"))
 		q.Add(logr.Discard(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod", UID: "pod"}, Spec: corev1.PodSpec{SchedulerName: "mine"}})
-		popped, _ := q.Pop(logr.Discard())
+		popped := q.Pop(logr.Discard()).Pod
 		pods := corev1listers.NewPodLister(toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, nil))
 		h := NewHandler(q, pods, nil, nil, test.term) // it has nothing to report with
 		h.Handle(klog.NewContext(t.Context(), logr.Discard()), Attempt{Pod: popped, Status: test.status})
@@ -85,7 +85,7 @@ func TestAPodThatIsBackInTheQueueIsTheQueues(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod", UID: "pod"}, Spec: corev1.PodSpec{SchedulerName: "mine"}}
 	for range 100 {
 		q.Add(logr.Discard(), pod)
-		popped, _ := q.Pop(logr.Discard())
+		popped := q.Pop(logr.Discard()).Pod
 		var updates sync.WaitGroup
 		updates.Go(func() {
 			for range 20 {

@@ -48,7 +48,7 @@ func decideBesideABacklog(b *testing.B, backlog int) {
 		q.Add(logger, workload.Admit(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "backlog", Name: fmt.Sprint(i), UID: types.UID(fmt.Sprint("backlog-", i)), OwnerReferences: []metav1.OwnerReference{job},
 		}}))
-		info, _ := q.Pop(logger)
+		info := q.Pop(logger).Pod
 		info.UnschedulablePlugins = sets.New("NodeResourcesFit")
 		if _, err := q.Requeue(logger, info); err != nil {
 			b.Fatal(err)
@@ -69,7 +69,7 @@ func decideBesideABacklog(b *testing.B, backlog int) {
 		pod := workload.Admit(from.Pod(i))
 		begin := time.Now()
 		q.Add(logger, pod)
-		info, _ := q.Pop(logger)
+		info := q.Pop(logger).Pod
 		popped := time.Now()
 		if _, err := cluster.Place(info.Pod); err != nil {
 			b.Fatal(err)

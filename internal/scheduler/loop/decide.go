@@ -34,6 +34,8 @@ func (c *cycle) decide(ctx context.Context) (algorithm.Result, *fwk.NominatingIn
 		return result, failure.ClearNomination, fwk.NewStatus(fwk.UnschedulableAndUnresolvable).WithError(err)
 	case !errors.As(err, &fitError):
 		return result, failure.ClearNomination, fwk.AsStatus(err)
+	case c.inGroup:
+		return result, nil, fwk.NewStatus(fwk.Unschedulable).WithError(err)
 	case !c.profile.Framework.HasPostFilterPlugins():
 		return result, failure.ClearNomination, fwk.NewStatus(fwk.Unschedulable).WithError(err)
 	}

@@ -10,6 +10,9 @@
 //	binding.Binder.Run  in a goroutine that keeps the instance
 //	or failure.Handler.Handle
 //
+// The pods of a group are popped together. All of them are placed before the first one is bound, or
+// all are taken back (group.go).
+//
 // Each step passes a value to the next. The instance is released at the end of the binding cycle,
 // or of a scheduling cycle that failed.
 package loop
@@ -35,6 +38,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/extender"
 	"github.com/livesched/livesched/internal/scheduler/failure"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/podstatus"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/queue"
@@ -58,7 +62,7 @@ const cycleTimeout = 100 * time.Second
 // errCycleTimeout is the cause with which the context of a scheduling cycle ends.
 var errCycleTimeout = fmt.Errorf("the scheduling cycle took longer than %v", cycleTimeout)
 
-// Loop schedules pods. All fields but Decisions are required.
+// Loop schedules pods. All fields but Groups and Decisions are required.
 //
 // Run has one goroutine, and each binding cycle has its own. Snapshot and Algorithm belong to the
 // goroutine of Run.
@@ -68,6 +72,8 @@ type Loop struct {
 	Cache     *cache.Cache
 	Snapshot  *cache.Snapshot
 	Algorithm *algorithm.Scheduler
+	// Groups knows the pod groups. nil: there are none.
+	Groups    *podgroup.Registry
 	Binder    *binding.Binder
 	Failures  *failure.Handler
 	Statuses  *podstatus.Writer
@@ -87,37 +93,41 @@ func (l *Loop) Run(ctx context.Context) {
 	bindingCtx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // outlives the loop by BindingGrace
 	defer cancel()
 	var bindings sync.WaitGroup
+	bind := func(ctx context.Context, c *cycle, placed *binding.Cycle) {
+		ctx = klog.NewContext(bindingCtx, klog.FromContext(withPod(ctx, c.pod.Pod)))
+		bindings.Go(func() { c.bind(ctx, placed) })
+	}
 	for {
-		c := l.next(ctx)
-		if c == nil {
-			break
-		}
-		ctx := klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KObj(c.pod.Pod)))
-		if placed := c.run(ctx); placed != nil {
-			ctx := klog.NewContext(bindingCtx, klog.FromContext(ctx))
-			bindings.Go(func() { c.bind(ctx, placed) })
+		l.Binder.Limit.AwaitRoom(ctx)
+		popped := l.Queue.Pop(klog.FromContext(ctx))
+		switch {
+		case popped.Pod == nil:
+			l.drain(ctx, &bindings)
+			return
+		case popped.Group != nil:
+			for _, m := range l.newGroupCycle(&popped).run(ctx) {
+				bind(ctx, m.cycle, m.placed)
+			}
+		default:
+			c := l.newCycle(l.Profiles.Popped(popped.Settings), popped.Pod)
+			l.Heartbeat.Begin(c.start)
+			if placed := c.run(withPod(ctx, c.pod.Pod)); placed != nil {
+				bind(ctx, c, placed)
+			}
 		}
 		l.Heartbeat.End()
 	}
-	l.drain(ctx, &bindings)
 }
 
-// next waits for a pod and begins its cycle. It returns nil once the queue is closed.
-func (l *Loop) next(ctx context.Context) *cycle {
-	l.Binder.Limit.AwaitRoom(ctx)
-	pod, settings := l.Queue.Pop(klog.FromContext(ctx))
-	if pod == nil {
-		return nil
-	}
-	start := l.Clock.Now()
-	l.Heartbeat.Begin(start)
+// newCycle returns the attempt at a pod that was popped under the settings of a profile.
+func (l *Loop) newCycle(instance *profile.Instance, pod *schedframework.QueuedPodInfo) *cycle {
 	c := &cycle{
 		loop:       l,
-		profile:    l.Profiles.Popped(settings),
+		profile:    instance,
 		pod:        pod,
 		state:      schedframework.NewCycleState(),
 		toActivate: schedframework.NewPodsToActivate(),
-		start:      start,
+		start:      l.Clock.Now(),
 	}
 	c.state.SetRecordPluginMetrics(l.sampled > 0 || rand.IntN(100) < pluginMetricsSamplePercent)
 	l.sampled = max(l.sampled-1, 0)
@@ -149,6 +159,9 @@ type cycle struct {
 	state      *schedframework.CycleState
 	toActivate *schedframework.PodsToActivate
 	start      time.Time
+	// inGroup means that the pod is placed with others of its group. It does not preempt by itself:
+	// the group may not fit even with the room that it would make.
+	inGroup bool
 	// decision is the number of the recorded decision. 0: it is not recorded.
 	decision decisionlog.Number
 	timing   timing.Cycle
@@ -160,24 +173,35 @@ type cycle struct {
 func (c *cycle) run(ctx context.Context) *binding.Cycle {
 	logger := klog.FromContext(ctx)
 	if c.skip(logger) {
-		c.loop.Queue.Done(c.pod.Pod.UID)
-		c.profile.Release(logger)
+		c.release(logger)
 		return nil
 	}
 	placed, nominating, status := c.placeInTime(ctx)
 	if !status.IsSuccess() {
-		c.loop.Failures.Handle(ctx, failure.Attempt{
-			ProfileName: c.profile.SchedulerName(),
-			Recorder:    c.profile.Recorder(),
-			Pod:         c.pod,
-			Status:      status,
-			Nominating:  nominating,
-			Start:       c.start,
-		})
-		c.profile.Release(logger)
+		c.fail(ctx, nominating, status)
 		return nil
 	}
+	c.commit(logger, placed)
 	return placed
+}
+
+// release ends the cycle of a pod that needs no node.
+func (c *cycle) release(logger klog.Logger) {
+	c.loop.Queue.Done(c.pod.Pod.UID)
+	c.profile.Release(logger)
+}
+
+// fail gives back a pod that got no node, and releases the profile.
+func (c *cycle) fail(ctx context.Context, nominating *fwk.NominatingInfo, status *fwk.Status) {
+	c.loop.Failures.Handle(ctx, failure.Attempt{
+		ProfileName: c.profile.SchedulerName(),
+		Recorder:    c.profile.Recorder(),
+		Pod:         c.pod,
+		Status:      status,
+		Nominating:  nominating,
+		Start:       c.start,
+	})
+	c.profile.Release(klog.FromContext(ctx))
 }
 
 // placeInTime is place with a context for the plugins that ends with the scheduling cycle, or after

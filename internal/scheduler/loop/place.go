@@ -20,7 +20,7 @@ import (
 )
 
 // place decides on a node, assumes the pod there and runs the Reserve and Permit plugins. On
-// failure nothing stays assumed or reserved.
+// failure nothing stays assumed or reserved. Otherwise commit or undo must follow.
 func (c *cycle) place(ctx context.Context) (*binding.Cycle, *fwk.NominatingInfo, *fwk.Status) {
 	logger := klog.FromContext(ctx)
 	if err := c.updateSnapshot(ctx); err != nil {
@@ -47,18 +47,33 @@ func (c *cycle) place(ctx context.Context) (*binding.Cycle, *fwk.NominatingInfo,
 		c.loop.Decisions.Finish(c.decision, decisionlog.BindFailed)
 		return nil, failure.ClearNomination, fwk.AsStatus(err)
 	}
-	c.endNomination(logger, b.NodeName)
+	c.loop.Queue.DeleteNominatedPodIfExists(c.pod.Pod)
 	if status := c.reserveAndPermit(ctx, b); !status.IsSuccess() {
 		c.loop.Decisions.Finish(c.decision, decisionlog.BindFailed)
-		// A timeout of the cycle must not keep plugins from undoing what they reserved.
-		c.profile.Framework.RunReservePluginsUnreserve(context.WithoutCancel(ctx), c.state, b.Pod.Pod, b.NodeName)
-		if err := c.loop.Cache.ForgetPod(logger, b.Pod.Pod); err != nil {
-			utilruntime.HandleErrorWithContext(ctx, err, "Forgetting an assumed pod failed", "node", b.NodeName)
-		}
+		c.undo(ctx, b)
+		c.endNomination(logger, b.NodeName)
 		return nil, failure.ClearNomination, binding.Refused(c.pod.Pod, b.NodeName, status)
 	}
-	c.activate(logger)
 	return b, nil, nil
+}
+
+// undo takes a pod back from its node.
+func (c *cycle) undo(ctx context.Context, b *binding.Cycle) {
+	ctx = context.WithoutCancel(ctx) // a timeout of the cycle must not keep plugins from undoing what they reserved
+	pod := b.Pod.Pod
+	if c.profile.Framework.RejectWaitingPod(pod.UID) {
+		c.profile.Framework.WaitOnPermit(ctx, pod) // removes it from the waiting pods
+	}
+	c.profile.Framework.RunReservePluginsUnreserve(ctx, c.state, pod, b.NodeName)
+	if err := c.loop.Cache.ForgetPod(klog.FromContext(ctx), pod); err != nil {
+		utilruntime.HandleErrorWithContext(ctx, err, "Forgetting an assumed pod failed", "node", b.NodeName)
+	}
+}
+
+// commit makes known that the pod is on its node, where other pods wait for that.
+func (c *cycle) commit(logger klog.Logger, b *binding.Cycle) {
+	c.endNomination(logger, b.NodeName)
+	c.activate(logger)
 }
 
 func (c *cycle) updateSnapshot(ctx context.Context) error {
@@ -74,12 +89,10 @@ func (c *cycle) assume(logger klog.Logger, pod *schedframework.PodInfo, class ca
 	return c.loop.Cache.AssumePodOfClass(logger, pod.Pod, class)
 }
 
-// endNomination removes the nomination of the pod, which is assumed on a node. If the pod was
-// nominated for another node, its room there is free for other pods now, and no other event wakes
-// them.
+// endNomination reports that the pod is no longer nominated. If it was nominated for another node,
+// its room there is free for other pods now, and no other event wakes them.
 func (c *cycle) endNomination(logger klog.Logger, nodeName string) {
 	pod := c.pod.Pod
-	c.loop.Queue.DeleteNominatedPodIfExists(pod)
 	if nominated := pod.Status.NominatedNodeName; nominated != "" && nominated != nodeName {
 		c.loop.Queue.NominationEnded(logger, pod)
 	}

@@ -266,7 +266,7 @@ func (p *environment) running(node string, count int) []*corev1.Pod {
 func (p *environment) pop(pod *corev1.Pod) *schedframework.QueuedPodInfo {
 	p.t.Helper()
 	p.expectPlace(pod, queue.Active, queue.Backoff)
-	popped, _ := p.queue.Pop(logr.Discard())
+	popped := p.queue.Pop(logr.Discard()).Pod
 	if popped.Pod.UID != pod.UID {
 		p.t.Fatalf("popped %s instead of %s", popped.Pod.Name, pod.Name)
 	}

@@ -223,6 +223,10 @@ func (a *assembly) newFastPath() *fastpath.Plan {
 	})
 }
 
+// coscheduling is the plugin of scheduler-plugins that schedules PodGroups. A build of livesched
+// may have it: then livesched leaves the groups of the profiles that enable it to the plugin.
+const coscheduling = "Coscheduling"
+
 // makeQueueSettings asks the plugins for the cluster events that they wait for.
 func (a *assembly) makeQueueSettings() error {
 	extensions := a.enqueueExtensions()
@@ -235,6 +239,7 @@ func (a *assembly) makeQueueSettings() error {
 		PreEnqueue:         a.instance.plugins.PreEnqueue,
 		Hints:              table,
 		HintKeys:           hintKeys(extensions),
+		IgnorePodGroups:    framework.Needed(a.cfg.Config.Plugins).Has(coscheduling),
 		InitialBackoff:     a.cfg.PodInitialBackoff,
 		MaxBackoff:         a.cfg.PodMaxBackoff,
 		MaxInUnschedulable: a.cfg.PodMaxInUnschedulablePods,

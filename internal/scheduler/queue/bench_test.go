@@ -83,7 +83,7 @@ func bothQueues(b *testing.B, run func(b *testing.B, q benchQueue)) {
 		}}}, nil)
 		run(b, benchQueue{
 			add:  func(pod *corev1.Pod) { q.Add(logger, pod) },
-			pop:  func() *schedframework.QueuedPodInfo { p, _ := q.Pop(logger); return p },
+			pop:  func() *schedframework.QueuedPodInfo { p := q.Pop(logger).Pod; return p },
 			done: q.Done,
 			requeue: func(p *schedframework.QueuedPodInfo) error {
 				_, err := q.Requeue(logger, p)

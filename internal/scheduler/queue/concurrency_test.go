@@ -145,7 +145,8 @@ func (w *chaos) create(name string, id types.UID) {
 // schedule pops pods and treats them as cycles do.
 func (w *chaos) schedule() {
 	for {
-		p, settings := w.queue.Pop(logger)
+		popped := w.queue.Pop(logger)
+		p, settings := popped.Pod, popped.Settings
 		if p == nil {
 			return
 		}

@@ -80,6 +80,7 @@ type entry struct {
 	// applies it. Used for Gated.
 	missed strategy
 
+	member membership
 	flight flight
 }
 

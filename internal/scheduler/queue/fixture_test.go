@@ -96,7 +96,7 @@ func (f *fixture) pop() *schedframework.QueuedPodInfo {
 
 // next pops a pod, and waits until there is one. It returns nil once the queue is closed.
 func (f *fixture) next() *schedframework.QueuedPodInfo {
-	p, _ := f.Pop(logger)
+	p := f.Pop(logger).Pod
 	return p
 }
 

@@ -13,6 +13,12 @@ import (
 // enqueueLocked moves a pod as close to being popped as its PreEnqueue plugins and its back-off
 // allow.
 func (q *Queue) enqueueLocked(logger klog.Logger, e *entry, s strategy, event string) {
+	q.enqueueOneLocked(logger, e, s, event)
+	q.openGateLocked(logger, e.member.of)
+}
+
+// enqueueOneLocked is enqueueLocked without the other pods of the group, which may be complete now.
+func (q *Queue) enqueueOneLocked(logger klog.Logger, e *entry, s strategy, event string) {
 	answer := q.runPreEnqueueLocked(logger, e)
 	if answer == refused {
 		e.missed = max(e.missed, s)
@@ -78,6 +84,7 @@ func (q *Queue) dropLocked(e *entry) {
 	q.detachLocked(e)
 	q.metrics.moved(e, nowhere)
 	q.metrics.rejected(e.info, -1)
+	q.leaveGroupLocked(e)
 	e.place = nowhere
 	delete(q.pods, e.pod.UID)
 }

@@ -9,10 +9,11 @@ import (
 	"math/rand/v2"
 	"runtime/debug"
 
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
 const (
@@ -41,8 +42,7 @@ const (
 func (q *Queue) runPreEnqueueLocked(logger klog.Logger, e *entry) admission {
 	info, p := e.info, e.profile
 	if len(p.preEnqueue) == 0 {
-		q.admitLocked(logger, e)
-		return admitted
+		return q.admitLocked(logger, e)
 	}
 	start := q.clock.Now()
 	plugin, status := q.firstRefusalLocked(klog.NewContext(context.Background(), logger), e)
@@ -51,9 +51,9 @@ func (q *Queue) runPreEnqueueLocked(logger klog.Logger, e *entry) admission {
 
 	switch {
 	case status.IsSuccess():
-		q.admitLocked(logger, e)
-		return admitted
+		return q.admitLocked(logger, e)
 	case status.IsError():
+		e.member.set(false, false)
 		e.failures++
 		e.failure = fmt.Sprintf("%s: %s", plugin, status.Message())
 		info.GatingPlugin, info.GatingPluginEvents = "", nil
@@ -66,24 +66,18 @@ func (q *Queue) runPreEnqueueLocked(logger klog.Logger, e *entry) admission {
 	if l := logger.V(4); l.Enabled() {
 		l.Info("The pod is gated", "plugin", plugin, "pod", klog.KObj(e.pod), "status", status)
 	}
-	e.failures, e.failure = 0, ""
-	info.GatingPlugin, info.GatingPluginEvents = plugin, p.events[plugin]
-	// Events that may help the pod are those that the gating plugin registered for, so it counts
-	// among the plugins that refused the pod.
-	if !info.UnschedulablePlugins.Has(plugin) {
-		if !info.PendingPlugins.Has(plugin) {
-			q.metrics.refused(plugin, p.name, 1)
-		}
-		if info.UnschedulablePlugins == nil {
-			info.UnschedulablePlugins = sets.New[string]()
-		}
-		info.UnschedulablePlugins.Insert(plugin)
-	}
+	e.member.set(false, false)
+	q.refuseLocked(e, plugin, p.events[plugin])
 	return refused
 }
 
-// admitLocked records that no PreEnqueue plugin refuses the pod.
-func (q *Queue) admitLocked(logger klog.Logger, e *entry) {
+// admitLocked records that no PreEnqueue plugin refuses the pod. The gate of its group may still
+// hold it.
+func (q *Queue) admitLocked(logger klog.Logger, e *entry) admission {
+	if !q.passGateLocked(e) {
+		q.refuseLocked(e, podgroup.Gate, nil)
+		return refused
+	}
 	wasGated := e.info.Gated()
 	e.failures, e.failure = 0, ""
 	e.info.GatingPlugin, e.info.GatingPluginEvents = "", nil
@@ -91,6 +85,7 @@ func (q *Queue) admitLocked(logger klog.Logger, e *entry) {
 		// Gated pods are not nominated, so the node in the pod's status may be a new nomination.
 		q.nominator.addIfUnknownQueueLocked(logger, e.info.PodInfo)
 	}
+	return admitted
 }
 
 // firstRefusalLocked returns the first status that is not success, and its plugin.

@@ -16,6 +16,8 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 	"k8s.io/utils/clock"
+
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
 // Config holds the dependencies of a Queue.
@@ -26,6 +28,8 @@ type Config struct {
 	// does not hold, or holds as assigned, are neither queued nor nominated. nil disables this
 	// check.
 	PodLister corev1listers.PodLister
+	// Groups knows the pod groups. nil: there are none.
+	Groups *podgroup.Registry
 	// Metrics records the durations of hints and PreEnqueue plugins. nil disables recording.
 	Metrics *schedmetrics.MetricAsyncRecorder
 }
@@ -45,6 +49,7 @@ type Queue struct {
 	windows   windows
 	podLister corev1listers.PodLister
 	nominator *Nominator
+	groups    *podgroup.Registry
 	// reconfiguring is held for the whole of Reconfigure, so that reloads do not overlap.
 	reconfiguring sync.Mutex
 
@@ -54,7 +59,9 @@ type Queue struct {
 	poppable sync.Cond
 	rules    *ruleSet
 	// pods holds every pod in the queue; each is also in exactly one of the structures below.
-	pods          map[types.UID]*entry
+	pods map[types.UID]*entry
+	// members holds the pods that name a group, by that group.
+	members       map[memberKey]*members
 	active        podHeap
 	backoff       podHeap
 	errorBackoff  podHeap
@@ -87,6 +94,8 @@ func New(cfg Config) *Queue {
 		clock:     cfg.Clock,
 		windows:   newWindows(cfg.Clock.Now()),
 		podLister: cfg.PodLister,
+		groups:    cfg.Groups,
+		members:   map[memberKey]*members{},
 		rules:     newRuleSet(nil, nil, nil),
 		pods:      map[types.UID]*entry{},
 		inFlight:  inFlight{metrics: m},
@@ -155,6 +164,7 @@ func (q *Queue) addLocked(logger klog.Logger, pod *corev1.Pod, event string) {
 	}
 	e = newEntry(pod, p, q.clock.Now())
 	q.pods[pod.UID] = e
+	q.joinGroupLocked(e)
 	q.enqueueLocked(logger, e, immediately, event)
 	if e.place != Gated {
 		q.nominator.addQueueLocked(logger, e.info.PodInfo, nil)
@@ -213,6 +223,7 @@ func (q *Queue) updateLocked(logger klog.Logger, oldPod, newPod *corev1.Pod, que
 		oldPod = e.pod
 	}
 	e.update(newPod)
+	q.regroupLocked(logger, e)
 	if e.place != InFlight {
 		q.nominator.updateQueueLocked(logger, oldPod, e.info.PodInfo)
 	}
@@ -256,13 +267,23 @@ func (q *Queue) deleteLocked(pod *corev1.Pod) {
 	}
 }
 
-// Pop takes the next pod, and waits until there is one. It returns nil once the queue is closed.
-// The caller owns the pod, and must release it by Done or Requeue on every path.
+// Popped is what Pop returns.
+type Popped struct {
+	// Pod is nil once the queue is closed.
+	Pod *schedframework.QueuedPodInfo
+	// Settings are those whose PreEnqueue plugins admitted the pod.
+	Settings *ProfileSettings
+	// Group is nil for a pod that is scheduled by itself.
+	Group *PoppedGroup
+}
+
+// Pop takes the next pod, and waits until there is one or the queue is closed. The caller owns the
+// pod, and must release it by Done or Requeue on every path. With the first pod of a group, Pop
+// takes the others that are ready.
 //
-// The settings are those whose PreEnqueue plugins admitted the pod. Pop acquires their Holder in
-// its critical section, so no Reconfigure can retire it before the caller has it. The caller must
-// give the reference back.
-func (q *Queue) Pop(logger klog.Logger) (*schedframework.QueuedPodInfo, *ProfileSettings) {
+// Pop acquires the Holder of the settings in its critical section, so no Reconfigure can retire it
+// before the caller has it. The caller must give the reference back.
+func (q *Queue) Pop(logger klog.Logger) Popped {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var e *entry
@@ -272,16 +293,26 @@ func (q *Queue) Pop(logger klog.Logger) (*schedframework.QueuedPodInfo, *Profile
 		}
 		if q.closed {
 			logger.V(2).Info("The scheduling queue is closed")
-			return nil, nil
+			return Popped{}
 		}
 		if e = q.active.first(); e == nil {
 			e = q.backoff.first()
 		}
-		if e.outdatedLocked() {
+		switch {
+		case e.outdatedLocked():
 			q.renewLocked(logger, e) // this may put another pod first
+			e = nil
+		case !q.completeLocked(e):
+			q.holdLocked(logger, e)
 			e = nil
 		}
 	}
+	return Popped{Pod: q.takeLocked(e), Settings: e.profile.settings, Group: q.popGroupLocked(logger, e)}
+}
+
+// takeLocked puts a waiting pod in flight, and acquires the Holder of its settings.
+func (q *Queue) takeLocked(e *entry) *schedframework.QueuedPodInfo {
+	e.member.set(false, false)
 	if e.place == Backoff {
 		q.metrics.entered(Active, schedframework.PopFromBackoffQ)
 	}
@@ -294,11 +325,10 @@ func (q *Queue) Pop(logger klog.Logger) (*schedframework.QueuedPodInfo, *Profile
 	e.place, e.info = InFlight, nil
 	e.flight.started = *info.InitialAttemptTimestamp
 	q.inFlight.add(e)
-	settings := e.profile.settings
-	if settings.Holder != nil {
-		settings.Holder.Acquire()
+	if holder := e.profile.settings.Holder; holder != nil {
+		holder.Acquire()
 	}
-	return info, settings
+	return info
 }
 
 // Done releases a popped pod: it is bound or gone, or no later event in the cluster can matter to

@@ -45,7 +45,7 @@ func (r *reloadBench) fill() {
 		if r.place != Backoff && r.place != Unschedulable {
 			return
 		}
-		p, _ := r.queue.Pop(logger)
+		p := r.queue.Pop(logger).Pod
 		p.UnschedulablePlugins = sets.New("Plugin3", "Plugin4")
 		if r.place == Backoff {
 			r.queue.Move(logger, fwk.ClusterEvent{Resource: fwk.WildCard, ActionType: fwk.All}, nil, nil, nil)

@@ -280,11 +280,11 @@ func TestPopDuringReloads(t *testing.T) {
 		f := newFixture(t)
 		f.Add(logger, newPod("a"))
 		f.Add(logger, newPod("b"))
-		_, before := f.Pop(logger)
+		before := f.Pop(logger).Settings
 		f.Expect(before).To(BeIdenticalTo(f.settings.Profiles["default"]))
 		next := f.with(profileOf(preEnqueueOf(newDoor("G", nil))))
 		f.Reconfigure(logger, next, sets.New("default"))
-		_, after := f.Pop(logger)
+		after := f.Pop(logger).Settings
 		f.Expect(after).To(BeIdenticalTo(next.Profiles["default"]))
 		f.Expect(after).NotTo(BeIdenticalTo(before))
 	})
@@ -312,9 +312,7 @@ func TestPopDuringReloads(t *testing.T) {
 		f.pop()
 		f.Expect(held).To(Equal([]string{"red", "green", "green"}))
 		f.Close()
-		popped, settings := f.Pop(logger)
-		f.Expect(popped).To(BeNil())
-		f.Expect(settings).To(BeNil())
+		f.Expect(f.Pop(logger)).To(Equal(Popped{}))
 		f.Expect(held).To(HaveLen(3))
 	})
 	t.Run("pods that a reload admits wake a waiting Pop", func(t *testing.T) {

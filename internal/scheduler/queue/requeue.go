@@ -102,6 +102,8 @@ func (q *Queue) keepLocked(logger klog.Logger, e *entry, p *schedframework.Queue
 		p.PodInfo, _ = schedframework.NewPodInfo(pod) // about errors see newEntry
 	}
 	e.info, e.pod, e.profile = p, pod, profile
+	q.leaveGroupLocked(e)
+	q.joinGroupLocked(e)
 	p.Timestamp = q.clock.Now()
 	p.BackoffExpiration = time.Time{}
 	p.WasFlushedFromUnschedulable = false
@@ -122,7 +124,9 @@ func (q *Queue) keepLocked(logger klog.Logger, e *entry, p *schedframework.Queue
 	s := q.inFlightStrategyLocked(logger, e)
 	q.endFlightLocked(e)
 	if s == stay {
+		e.member.set(true, false)
 		q.moveLocked(logger, e, Unschedulable, schedframework.ScheduleAttemptFailure)
+		q.openGateLocked(logger, e.member.of)
 		return
 	}
 	q.enqueueLocked(logger, e, s, schedframework.ScheduleAttemptFailure)
@@ -171,6 +175,7 @@ func sameLife(e *entry, p *schedframework.QueuedPodInfo) bool {
 func (q *Queue) releaseLocked(e *entry) {
 	if e != nil {
 		q.endFlightLocked(e)
+		q.leaveGroupLocked(e)
 		delete(q.pods, e.pod.UID)
 	}
 }

@@ -423,7 +423,8 @@ func (w *twinWorld) pop() {
 		return // it would have to wait if all turn out to be gated
 	}
 	before := w.outdated()
-	info, settings := w.queue.Pop(logger)
+	next := w.queue.Pop(logger)
+	info, settings := next.Pod, next.Settings
 	if settings != w.queue.rules.profiles[info.Pod.Spec.SchedulerName].settings {
 		w.fatalf("%s was popped under settings that are not in force", info.Pod.UID)
 	}

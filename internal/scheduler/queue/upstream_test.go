@@ -289,7 +289,7 @@ func (w *upstreamWorld) pop() {
 	if err != nil {
 		w.fatalf("upstream: %v", err)
 	}
-	ours, _ := w.ours.Pop(logger)
+	ours := w.ours.Pop(logger).Pod
 	pair := poppedPair{ours, theirs}
 	w.compareInfo(pair.ours, pair.theirs)
 	w.popped = append(w.popped, pair)

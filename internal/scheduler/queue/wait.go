@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
 // Wait describes what a pod in the queue waits for.
@@ -20,8 +22,19 @@ type Wait struct {
 	// Alike is the number of other pods that the same plugins refused, and that differ in nothing
 	// that these plugins' hints read.
 	Alike int
+	// Group is the pod group that the pod is scheduled with, nil if there is none.
+	Group *GroupWait
 	// Events are the events that may help the pod, with the plugins that registered for them.
 	Events []AwaitedEvent
+}
+
+// GroupWait is what a pod group waits for.
+type GroupWait struct {
+	Key podgroup.Key
+	// Known is false if there is no PodGroup object.
+	Known bool
+	// Needed is the number of pods that must get a node together, and Ready is how many there are.
+	Needed, Ready int
 }
 
 // AwaitedEvent is an event that may help a pod.
@@ -40,6 +53,10 @@ func (q *Queue) Wait(uid types.UID) (Wait, bool) {
 		return Wait{}, false
 	}
 	w := Wait{PodState: e.state(), NextTry: e.nextTry()}
+	if m := e.member.of; m != nil && q.groups.Applies() && !e.profile.settings.IgnorePodGroups {
+		w.Group = &GroupWait{Key: e.member.key.Key, Ready: m.ready}
+		w.Group.Needed, w.Group.Known = q.groups.Needed(e.member.key.Key)
+	}
 	if e.place.awaitsEvent() {
 		if g := e.group; g != g.kind.unknown {
 			w.Alike = len(g.entries) - 1

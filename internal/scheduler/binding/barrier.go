@@ -1,0 +1,137 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package binding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
+)
+
+// Barrier keeps the pods of a group from being bound before enough of them are ready to be: Permit
+// and PreBind, which may refuse a pod, have let them pass. Until then, the whole group can be taken
+// back. The binding cycles of the group's pods share it.
+//
+// It opens or breaks once, and stays so: the pods that come later pass, or are refused.
+type Barrier struct {
+	group   podgroup.Key
+	timeout time.Duration
+	// exists reports whether a pod has not been deleted.
+	exists  func(*corev1.Pod) bool
+	decided chan struct{} // closed when the barrier opens or breaks
+
+	mu sync.Mutex // guards the rest
+	// needed is the number of pods that must be ready, ready are those that are, and coming is how
+	// many may still be.
+	needed, coming int
+	ready          []*corev1.Pod
+	// broken is why the barrier is broken. nil: it is open, or not decided yet.
+	broken error
+}
+
+var (
+	// errGroupTimeout is the error of the pods of a group that took too long.
+	errGroupTimeout = errors.New("not enough of its pods were ready to be bound in time")
+	// errDeleted is the reason of a pod that was deleted.
+	errDeleted = errors.New("it was deleted")
+)
+
+// NewBarrier returns a barrier for a number of pods of a group, of which needed must be ready
+// together, 0 < needed <= pods. timeout is how long the first one that is ready waits for the
+// others; 0: as long as their plugins take. exists reports whether a pod that is ready has not been
+// deleted since; a deleted pod does not count.
+func NewBarrier(group podgroup.Key, needed, pods int, timeout time.Duration, exists func(*corev1.Pod) bool) *Barrier {
+	return &Barrier{group: group, timeout: timeout, exists: exists, decided: make(chan struct{}), needed: needed, coming: pods}
+}
+
+// pass notes that a pod is ready, and waits until enough others are. It returns an error if they
+// will not be: then none of them may be bound. A nil Barrier lets every pod pass.
+func (b *Barrier) pass(ctx context.Context, pod *corev1.Pod) error {
+	if b == nil {
+		return nil
+	}
+	b.arrive(pod)
+	var late <-chan time.Time
+	if b.timeout > 0 {
+		timer := time.NewTimer(b.timeout)
+		defer timer.Stop()
+		late = timer.C
+	}
+	select {
+	case <-b.decided:
+	case <-late:
+		b.breakWith(errGroupTimeout)
+	case <-ctx.Done():
+		b.breakWith(context.Cause(ctx))
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.broken
+}
+
+// arrive notes that one more pod is ready.
+func (b *Barrier) arrive(pod *corev1.Pod) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.coming--
+	b.ready = append(b.ready, pod)
+	if len(b.ready) < b.needed || b.isDecidedLocked() {
+		return
+	}
+	b.ready = slices.DeleteFunc(b.ready, func(pod *corev1.Pod) bool { return !b.exists(pod) })
+	if len(b.ready) >= b.needed {
+		close(b.decided)
+		return
+	}
+	b.breakIfHopelessLocked(errDeleted)
+}
+
+// drop notes that a pod will not be ready, for a reason. It must be called once for each pod that
+// does not call pass.
+func (b *Barrier) drop(reason error) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.coming--
+	b.breakIfHopelessLocked(reason)
+}
+
+// breakIfHopelessLocked breaks the barrier if too few pods are left.
+func (b *Barrier) breakIfHopelessLocked(reason error) {
+	if len(b.ready)+b.coming < b.needed {
+		b.breakLocked(fmt.Errorf("another pod cannot be bound: %w", reason))
+	}
+}
+
+func (b *Barrier) breakWith(reason error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.breakLocked(reason)
+}
+
+// breakLocked breaks the barrier, unless it is decided.
+func (b *Barrier) breakLocked(reason error) {
+	if !b.isDecidedLocked() {
+		b.broken = fmt.Errorf("pod group %s: %w", b.group, reason)
+		close(b.decided)
+	}
+}
+
+func (b *Barrier) isDecidedLocked() bool {
+	select {
+	case <-b.decided:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,152 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package binding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
+)
+
+func podNumber(i int) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i), UID: types.UID(fmt.Sprint(i))}}
+}
+
+// crowd is the binding cycles of a group's pods at a barrier.
+type crowd struct {
+	t       *testing.T
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	barrier *Barrier
+	deleted map[types.UID]bool // changes only while nobody is at the barrier
+	arrived int
+
+	passed, refused atomic.Int32
+	reason          atomic.Value // a string
+}
+
+func newCrowd(t *testing.T, needed, pods int, timeout time.Duration) *crowd {
+	c := &crowd{t: t, deleted: map[types.UID]bool{}}
+	c.ctx, c.cancel = context.WithCancelCause(t.Context())
+	c.barrier = NewBarrier(podgroup.Key{Namespace: "ml", Name: "train"}, needed, pods, timeout,
+		func(pod *corev1.Pod) bool { return !c.deleted[pod.UID] })
+	return c
+}
+
+// arrive makes one more pod ready.
+func (c *crowd) arrive() {
+	c.arrived++
+	pod := podNumber(c.arrived)
+	go func() {
+		if err := c.barrier.pass(c.ctx, pod); err != nil {
+			c.reason.Store(err.Error())
+			c.refused.Add(1)
+			return
+		}
+		c.passed.Add(1)
+	}()
+	synctest.Wait()
+}
+
+func (c *crowd) expect(when string, passed, refused int32) {
+	c.t.Helper()
+	if p, r := c.passed.Load(), c.refused.Load(); p != passed || r != refused {
+		c.t.Errorf("%s: %d have passed and %d were refused, want %d and %d", when, p, r, passed, refused)
+	}
+}
+
+func (c *crowd) expectReason(want string) {
+	c.t.Helper()
+	if got, _ := c.reason.Load().(string); got != want {
+		c.t.Errorf("the reason is %q, want %q", got, want)
+	}
+}
+
+func TestTheBarrierOpensWhenEnoughPodsAreReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t, 2, 4, 0)
+		c.arrive()
+		c.expect("one of two", 0, 0)
+		c.barrier.drop(errors.New("no volume"))
+		c.expect("another one will not come", 0, 0)
+		c.arrive()
+		c.expect("two of two", 2, 0)
+		c.arrive()
+		c.expect("a late one", 3, 0)
+	})
+}
+
+func TestTheBarrierBreaksWhenTooFewPodsAreLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t, 3, 4, 0)
+		c.arrive()
+		c.arrive()
+		c.barrier.drop(errors.New("no device"))
+		c.expect("three are left", 0, 0)
+		c.barrier.drop(errors.New("no volume"))
+		synctest.Wait()
+		c.expect("two are left", 0, 2)
+		c.expectReason("pod group ml/train: another pod cannot be bound: no volume")
+	})
+}
+
+func TestADeletedPodDoesNotOpenTheBarrier(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t, 2, 3, 0)
+		c.arrive()
+		c.deleted["1"] = true
+		c.arrive()
+		c.expect("one of the two was deleted", 0, 0)
+		c.arrive()
+		c.expect("two others are ready", 3, 0) // the deleted one fails at Bind
+
+		c = newCrowd(t, 2, 2, 0)
+		c.arrive()
+		c.deleted["1"] = true
+		c.arrive()
+		c.expect("nobody else comes", 0, 2)
+		c.expectReason("pod group ml/train: another pod cannot be bound: it was deleted")
+	})
+}
+
+func TestThePodsAtTheBarrierDoNotWaitForever(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t, 2, 2, time.Minute)
+		c.arrive()
+		<-time.After(59 * time.Second)
+		synctest.Wait()
+		c.expect("before the timeout", 0, 0)
+		<-time.After(2 * time.Second)
+		synctest.Wait()
+		c.expect("after the timeout", 0, 1)
+		c.expectReason("pod group ml/train: not enough of its pods were ready to be bound in time")
+		c.arrive()
+		c.expect("one that comes too late", 0, 2)
+
+		c = newCrowd(t, 2, 2, 0)
+		c.arrive()
+		c.cancel(errors.New("the end"))
+		synctest.Wait()
+		c.expect("the process ends", 0, 1)
+		c.expectReason("pod group ml/train: the end")
+	})
+}
+
+func TestNoBarrierLetsEveryPodPass(t *testing.T) {
+	var none *Barrier
+	none.drop(errors.New("no volume"))
+	if err := none.pass(t.Context(), podNumber(1)); err != nil {
+		t.Error(err)
+	}
+}

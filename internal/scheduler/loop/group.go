@@ -1,0 +1,217 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/binding"
+	"github.com/livesched/livesched/internal/scheduler/decisionlog"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
+	"github.com/livesched/livesched/internal/scheduler/queue"
+)
+
+// groupCycle is one attempt at the pods of a group. Its members are placed one after the other,
+// each on the cluster with those before it. If enough of them get a node, all of these are bound,
+// behind a barrier. Otherwise those that got one are taken back, in reverse order, and nothing of
+// the attempt remains. Like a cycle, it belongs to the loop's goroutine.
+type groupCycle struct {
+	loop *Loop
+	// group is what the object of the group says, as far as there is one.
+	group podgroup.Group
+	// needed is how many members must get a node.
+	needed  int
+	members []*member
+}
+
+// member is a pod of a groupCycle.
+type member struct {
+	*cycle
+	// placed is set while the pod is assumed on a node.
+	placed *binding.Cycle
+	// status is why the pod got no node. It is nil for a pod that got one, or was not tried.
+	status     *fwk.Status
+	nominating *fwk.NominatingInfo
+}
+
+// newGroupCycle returns the attempt at the group that was popped with a pod.
+func (l *Loop) newGroupCycle(popped *queue.Popped) *groupCycle {
+	g := &groupCycle{loop: l, needed: popped.Group.Needed}
+	g.group, _, _ = l.Groups.Get(popped.Group.Key)
+	instance := l.Profiles.Popped(popped.Settings)
+	for _, pod := range slices.Concat([]*schedframework.QueuedPodInfo{popped.Pod}, popped.Group.Others) {
+		c := l.newCycle(instance, pod)
+		c.inGroup = true
+		g.members = append(g.members, &member{cycle: c})
+	}
+	return g
+}
+
+// run is the scheduling cycle of the group. It returns the members that are to be bound. All others
+// have been given back or released, and their profile released.
+func (g *groupCycle) run(ctx context.Context) []*member {
+	g.skip(ctx)
+	if placed := g.place(ctx); placed < g.needed {
+		g.undo(ctx)
+		g.fail(ctx, placed)
+		return nil
+	}
+	return g.commit(ctx)
+}
+
+// skip releases the members that need no node.
+func (g *groupCycle) skip(ctx context.Context) {
+	logger := klog.FromContext(ctx)
+	g.members = slices.DeleteFunc(g.members, func(m *member) bool {
+		if !m.cycle.skip(logger) {
+			return false
+		}
+		m.release(logger)
+		return true
+	})
+}
+
+// place places the members, and returns how many got a node. It ends early if too few can get one.
+func (g *groupCycle) place(ctx context.Context) (placed int) {
+	for i, m := range g.members {
+		if placed+len(g.members)-i < g.needed {
+			return placed
+		}
+		m.start = g.loop.Clock.Now()
+		g.loop.Heartbeat.Begin(m.start)
+		if m.placed, m.nominating, m.status = m.placeInTime(withPod(ctx, m.pod.Pod)); m.placed != nil {
+			placed++
+		}
+	}
+	return placed
+}
+
+// undo takes back the members that got a node. Nobody has seen them there: the loop has not looked
+// at any other pod in the meantime.
+func (g *groupCycle) undo(ctx context.Context) {
+	for _, m := range slices.Backward(g.members) {
+		if m.placed == nil {
+			continue
+		}
+		g.loop.Decisions.Finish(m.decision, decisionlog.Unschedulable)
+		m.cycle.undo(withPod(ctx, m.pod.Pod), m.placed)
+		m.placed = nil
+		if nominated := m.pod.Pod.Status.NominatedNodeName; nominated != "" {
+			m.nominating = &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: nominated}
+		}
+	}
+}
+
+// fail gives all members back to the queue. They have one reason: that of the first one that got no
+// node. What may help any one of them may help the group, so all wait for the events of the plugins
+// that refused one.
+func (g *groupCycle) fail(ctx context.Context, placed int) {
+	reason := g.reason(placed)
+	for _, m := range g.members {
+		if m.status == nil || m.status.IsRejected() {
+			m.status = reason.of(m.pod.Pod)
+		}
+		m.cycle.fail(withPod(ctx, m.pod.Pod), m.nominating, m.status)
+	}
+}
+
+// commit makes the placement known, and returns the members that have a node. The others have their
+// own reasons, and are tried again by themselves.
+func (g *groupCycle) commit(ctx context.Context) []*member {
+	logger := klog.FromContext(ctx)
+	var placed []*member
+	for _, m := range g.members {
+		if m.placed != nil {
+			placed = append(placed, m)
+		}
+	}
+	barrier := binding.NewBarrier(g.group.Key, g.needed, len(placed), g.group.Timeout, func(pod *corev1.Pod) bool {
+		assumed, err := g.loop.Cache.IsAssumedPod(pod)
+		return err == nil && assumed
+	})
+	for _, m := range placed {
+		m.placed.Barrier = barrier
+		g.loop.Groups.SetAssumed(m.placed.Pod.Pod)
+		m.cycle.commit(logger, m.placed)
+	}
+	g.loop.Queue.GroupChanged(logger, g.group.Key)
+	for _, m := range g.members {
+		if m.placed == nil {
+			m.cycle.fail(withPod(ctx, m.pod.Pod), m.nominating, m.status)
+		}
+	}
+	return placed
+}
+
+// groupReason is why a group got no nodes.
+type groupReason struct {
+	message string
+	// err is set if a member met an error.
+	err error
+	// fit has all plugins that refused a member.
+	fit schedframework.FitError
+}
+
+// reason returns why the group got no nodes, of which it needs more than placed.
+func (g *groupCycle) reason(placed int) *groupReason {
+	r := &groupReason{message: fmt.Sprintf("pod group %s: %d of %d pods that must be placed together fit", g.group.Key, placed, g.needed)}
+	r.fit.Diagnosis = schedframework.Diagnosis{
+		NodeToStatus:         schedframework.NewDefaultNodeToStatus(),
+		UnschedulablePlugins: sets.New[string](),
+		PendingPlugins:       sets.New[string](),
+	}
+	first := true
+	for _, m := range g.members {
+		if m.status == nil {
+			continue
+		}
+		if first {
+			r.message += fmt.Sprintf("; %s: %s", m.pod.Pod.Name, m.status.Message())
+			first = false
+		}
+		var fit *schedframework.FitError
+		switch {
+		case errors.As(m.status.AsError(), &fit):
+			r.fit.NumAllNodes = fit.NumAllNodes
+			r.fit.Diagnosis.UnschedulablePlugins.Insert(fit.Diagnosis.UnschedulablePlugins.UnsortedList()...)
+			r.fit.Diagnosis.PendingPlugins.Insert(fit.Diagnosis.PendingPlugins.UnsortedList()...)
+		case !m.status.IsRejected():
+			r.err = m.status.AsError()
+		}
+	}
+	return r
+}
+
+// of returns the reason as the status of a member.
+func (r *groupReason) of(pod *corev1.Pod) *fwk.Status {
+	if r.err != nil {
+		return fwk.AsStatus(fmt.Errorf("%s: %w", r.message, r.err))
+	}
+	fit := r.fit
+	fit.Pod = pod
+	return fwk.NewStatus(fwk.Unschedulable).WithError(&groupError{message: r.message, fit: &fit})
+}
+
+// groupError is a FitError with a message about the group.
+type groupError struct {
+	message string
+	fit     *schedframework.FitError
+}
+
+func (e *groupError) Error() string { return e.message }
+func (e *groupError) Unwrap() error { return e.fit }
+
+// withPod returns a context whose logger names a pod.
+func withPod(ctx context.Context, pod *corev1.Pod) context.Context {
+	return klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), "pod", klog.KObj(pod)))
+}

@@ -1,0 +1,273 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	configv1 "k8s.io/kube-scheduler/config/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+
+	"github.com/livesched/livesched/internal/scheduler/algorithm"
+	"github.com/livesched/livesched/internal/scheduler/failure"
+	"github.com/livesched/livesched/internal/scheduler/fastpath"
+	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
+	"github.com/livesched/livesched/internal/scheduler/podstatus"
+	"github.com/livesched/livesched/internal/scheduler/queue"
+	"github.com/livesched/livesched/test/objects"
+	"github.com/livesched/livesched/test/sidebyside"
+)
+
+// ledger is a plugin that notes what it reserves, and refuses the pods that it is told to.
+type ledger struct {
+	reserved []string
+	refuse   map[string]*fwk.Status
+}
+
+func (*ledger) Name() string { return "Ledger" }
+
+func (l *ledger) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) *fwk.Status {
+	if status := l.refuse[pod.Name]; status != nil {
+		return status
+	}
+	l.reserved = append(l.reserved, pod.Name)
+	return nil
+}
+
+// Unreserve fails the test by a panic if the pod is not the last one that is reserved.
+func (l *ledger) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
+	last := len(l.reserved) - 1
+	switch {
+	case last >= 0 && l.reserved[last] == pod.Name:
+		l.reserved = l.reserved[:last]
+	case l.refuse[pod.Name] == nil:
+		panic(fmt.Sprintf("%s is not the last one of %v", pod.Name, l.reserved))
+	}
+}
+
+// groupWorld is a loop on a cluster of its own, with the group "default/g".
+type groupWorld struct {
+	*WithT
+	ctx     context.Context
+	objects sidebyside.Objects
+	cluster *sidebyside.Livesched
+	loop    *Loop
+	ledger  *ledger
+	// reasons are the messages of the failed attempts, by pod.
+	reasons map[string]string
+}
+
+func newGroupWorld(t *testing.T) *groupWorld {
+	metrics.Register()
+	w := &groupWorld{
+		WithT: NewWithT(t), ctx: klog.NewContext(t.Context(), logr.Discard()), objects: sidebyside.NewObjects(),
+		ledger: &ledger{refuse: map[string]*fwk.Status{}}, reasons: map[string]string{},
+	}
+	var err error
+	w.cluster, err = sidebyside.NewLivesched(w.ctx, w.objects, &sidebyside.Configuration{
+		Profile: configv1.KubeSchedulerProfile{
+			SchedulerName: ptr.To("mine"),
+			Plugins:       &configv1.Plugins{MultiPoint: configv1.PluginSet{Enabled: []configv1.Plugin{{Name: w.ledger.Name()}}}},
+		},
+		Parallelism: 1,
+	}, sidebyside.FastPath, framework.Registry{
+		w.ledger.Name(): func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return w.ledger, nil },
+	})
+	w.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(w.cluster.Close)
+	w.cluster.Groups.SetServed(func() bool { return true })
+	pods := w.objects.Core().V1().Pods().Lister()
+	w.loop = &Loop{
+		Queue: w.cluster.Queue, Profiles: w.cluster.Store, Cache: w.cluster.Cache, Snapshot: w.cluster.Snapshot, Groups: w.cluster.Groups,
+		Algorithm: algorithm.New(algorithm.Config{Snapshot: w.cluster.Snapshot, Engine: fastpath.New(w.cluster.Snapshot, 0)}),
+		Failures:  failure.NewHandler(w.cluster.Queue, pods, podstatus.NewWriter(podstatus.Config{}), nil, nil),
+		Heartbeat: &Heartbeat{}, Clock: clock.RealClock{},
+	}
+	return w
+}
+
+func (w *groupWorld) addNode(name, cpu string) {
+	w.cluster.Cache.AddNode(logr.Discard(), objects.Node(name, cpu, "64Gi", nil))
+}
+
+// addPod queues a pod of the group.
+func (w *groupWorld) addPod(name, cpu string) *corev1.Pod {
+	pod := objects.Pod("default", name, "mine", cpu, "1Mi")
+	pod.UID = types.UID(name)
+	pod.Labels = map[string]string{podgroup.Label: group.Name}
+	w.Expect(w.objects.Put(pod)).To(Succeed())
+	w.cluster.Queue.Add(logr.Discard(), pod)
+	return pod
+}
+
+var group = podgroup.Key{Namespace: "default", Name: "g"}
+
+func (w *groupWorld) setMinMember(n int) {
+	w.cluster.Groups.SetGroup(podgroup.Group{Key: group, MinMember: n})
+	w.cluster.Queue.GroupChanged(logr.Discard(), group)
+}
+
+// schedule runs the cycle of the group, and returns the pods that are to be bound.
+func (w *groupWorld) schedule() []*member {
+	popped := w.cluster.Queue.Pop(logr.Discard())
+	w.Expect(popped.Group).NotTo(BeNil())
+	g := w.loop.newGroupCycle(&popped)
+	placed := g.run(w.ctx)
+	for _, m := range g.members {
+		if m.status != nil {
+			w.reasons[m.pod.Pod.Name] = m.status.Message()
+		}
+	}
+	return placed
+}
+
+// end releases what the pods to be bound hold.
+func (w *groupWorld) end(placed []*member) (names []string) {
+	for _, m := range placed {
+		names = append(names, m.pod.Pod.Name)
+		m.release(logr.Discard())
+	}
+	return names
+}
+
+// expectNothingLeft fails the test if an attempt has left anything behind.
+func (w *groupWorld) expectNothingLeft(pods int) {
+	w.Expect(w.ledger.reserved).To(BeEmpty())
+	w.Expect(w.cluster.Cache.Size().AssumedPods).To(BeZero())
+	w.Expect(w.cluster.Cache.UpdateSnapshot(logr.Discard(), w.cluster.Snapshot)).To(Succeed())
+	nodes, err := w.cluster.Snapshot.NodeInfos().List()
+	w.Expect(err).NotTo(HaveOccurred())
+	for _, node := range nodes {
+		w.Expect(node.GetPods()).To(BeEmpty())
+		w.Expect(node.GetRequested().GetMilliCPU()).To(BeZero())
+	}
+	counts := w.cluster.Queue.Counts()
+	w.Expect(counts.InFlight).To(BeZero())
+	w.Expect(counts.Active + counts.Backoff + counts.ErrorBackoff + counts.Unschedulable).To(Equal(pods))
+}
+
+func TestAGroupIsPlacedAsAWhole(t *testing.T) {
+	w := newGroupWorld(t)
+	w.addNode("n1", "2")
+	w.addNode("n2", "2")
+	w.setMinMember(3)
+	for _, name := range []string{"a", "b", "c"} {
+		w.addPod(name, "1")
+	}
+	placed := w.schedule()
+	w.Expect(placed).To(HaveLen(3))
+	w.Expect(w.ledger.reserved).To(HaveLen(3))
+	for _, m := range placed {
+		w.Expect(m.placed.Barrier).To(BeIdenticalTo(placed[0].placed.Barrier))
+	}
+	needed, _ := w.cluster.Groups.Needed(group)
+	w.Expect(needed).To(Equal(1), "the group has what it needs")
+	w.end(placed)
+}
+
+func TestAGroupThatDoesNotFitLeavesNothingBehind(t *testing.T) {
+	w := newGroupWorld(t)
+	w.addNode("n1", "2")
+	w.setMinMember(3)
+	var pods []*corev1.Pod
+	for _, name := range []string{"a", "b", "c"} {
+		pods = append(pods, w.addPod(name, "1"))
+	}
+	w.Expect(w.schedule()).To(BeEmpty())
+	w.expectNothingLeft(3)
+	want := "pod group default/g: 2 of 3 pods that must be placed together fit; c: 0/1 nodes are available: 1 Insufficient cpu."
+	w.Expect(w.reasons).To(Equal(map[string]string{"a": want, "b": want, "c": want}))
+	for _, pod := range pods {
+		state, _ := w.cluster.Queue.Get(pod.UID)
+		w.Expect(state.Place).To(Equal(queue.Unschedulable))
+		w.Expect(state.UnschedulablePlugins).To(Equal([]string{"NodeResourcesFit"}))
+	}
+}
+
+func TestMorePodsThanAGroupNeeds(t *testing.T) {
+	w := newGroupWorld(t)
+	w.addNode("n1", "2")
+	w.setMinMember(2)
+	for _, name := range []string{"a", "b", "c"} {
+		w.addPod(name, "1")
+	}
+	w.Expect(w.end(w.schedule())).To(Equal([]string{"a", "b"}))
+	w.Expect(w.reasons).To(Equal(map[string]string{"c": "0/1 nodes are available: 1 Insufficient cpu."}))
+}
+
+func TestAnErrorTakesTheGroupBack(t *testing.T) {
+	w := newGroupWorld(t)
+	w.addNode("n1", "8")
+	w.setMinMember(3)
+	for _, name := range []string{"a", "b", "c"} {
+		w.addPod(name, "1")
+	}
+	w.ledger.refuse["c"] = fwk.AsStatus(errors.New("out of ink"))
+	w.Expect(w.schedule()).To(BeEmpty())
+	w.expectNothingLeft(3)
+	w.Expect(w.cluster.Queue.Counts().ErrorBackoff).To(Equal(3))
+	w.Expect(w.reasons["a"]).To(HavePrefix("pod group default/g: 2 of 3 pods that must be placed together fit; c: "))
+	w.Expect(w.reasons["c"]).To(ContainSubstring("out of ink"))
+}
+
+func TestAPodThatIsBeingDeletedDoesNotCount(t *testing.T) {
+	w := newGroupWorld(t)
+	w.addNode("n1", "8")
+	w.setMinMember(2)
+	w.addPod("a", "1")
+	b := w.addPod("b", "1")
+	deleting := b.DeepCopy()
+	deleting.DeletionTimestamp = ptr.To(metav1.Now())
+	w.cluster.Queue.Update(logr.Discard(), b, deleting)
+	w.Expect(w.schedule()).To(BeEmpty())
+	w.expectNothingLeft(1)
+}
+
+// TestRandomGroups schedules groups on random clusters: at least as many pods as are needed get a
+// node, or none, and a refusal is right: no greedy order of the same pods would have placed enough
+// if all are alike.
+func TestRandomGroups(t *testing.T) {
+	for seed := range uint64(40) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 7))
+			w := newGroupWorld(t)
+			room := 0
+			for i := range 1 + random.IntN(6) {
+				cpus := 1 + random.IntN(4)
+				room += cpus
+				w.addNode(fmt.Sprintf("n%d", i), fmt.Sprint(cpus))
+			}
+			pods := 1 + random.IntN(14)
+			needed := 1 + random.IntN(pods)
+			w.setMinMember(needed)
+			for i := range pods {
+				w.addPod(fmt.Sprintf("p%d", i), "1")
+			}
+			placed := w.schedule()
+			if room < needed {
+				w.Expect(placed).To(BeEmpty())
+				w.expectNothingLeft(pods)
+				return
+			}
+			w.Expect(placed).To(HaveLen(min(room, pods)))
+			w.Expect(w.ledger.reserved).To(HaveLen(len(placed)))
+			w.end(placed)
+		})
+	}
+}

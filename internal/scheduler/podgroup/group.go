@@ -1,0 +1,88 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podgroup
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Label is the label of pods whose value is the name of their PodGroup, in the same namespace.
+const Label = "scheduling.x-k8s.io/pod-group"
+
+// Gate is the name under which the queue holds pods whose group is not complete, as if it was that
+// of a PreEnqueue plugin.
+const Gate = "PodGroup"
+
+// Resource is the resource of PodGroup objects.
+var Resource = schema.GroupVersionResource{Group: "scheduling.x-k8s.io", Version: "v1alpha1", Resource: "podgroups"}
+
+// Kind is their kind.
+var Kind = Resource.GroupVersion().WithKind("PodGroup")
+
+// Key identifies a group. The zero Key stands for no group.
+type Key struct{ Namespace, Name string }
+
+// KeyOf returns the key of the group that a pod names, or the zero Key.
+func KeyOf(pod *corev1.Pod) Key {
+	if name := pod.Labels[Label]; name != "" {
+		return Key{Namespace: pod.Namespace, Name: name}
+	}
+	return Key{}
+}
+
+// String returns namespace/name.
+func (k Key) String() string { return k.Namespace + "/" + k.Name }
+
+// Group is a group of pods, as its object describes it.
+type Group struct {
+	Key
+	UID types.UID
+	// MinMember is the number of pods that must get a node together, at least 1.
+	MinMember int
+	// Succeeded is the number of pods that have ended successfully, according to the status. They
+	// count towards MinMember: a pod that replaces a failed one needs no company of pods that have
+	// done their work.
+	Succeeded int
+	// Timeout is how long the pods that have a node wait for the others to be ready to be bound,
+	// for their volumes for example. 0: as long as the plugins allow.
+	Timeout time.Duration
+}
+
+// object is the part of a PodGroup that is read.
+type object struct {
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		MinMember              int32  `json:"minMember"`
+		ScheduleTimeoutSeconds *int32 `json:"scheduleTimeoutSeconds"`
+	} `json:"spec"`
+	Status struct {
+		Succeeded int32 `json:"succeeded"`
+	} `json:"status"`
+}
+
+// FromObject reads a PodGroup. Its schema has no lower bound of minMember: less than 1 means 1.
+func FromObject(u *unstructured.Unstructured) (Group, error) {
+	var o object
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &o); err != nil {
+		return Group{}, fmt.Errorf("reading PodGroup %s/%s: %w", u.GetNamespace(), u.GetName(), err)
+	}
+	g := Group{
+		Key:       Key{Namespace: o.Namespace, Name: o.Name},
+		UID:       o.UID,
+		MinMember: max(1, int(o.Spec.MinMember)),
+		Succeeded: max(0, int(o.Status.Succeeded)),
+	}
+	if seconds := o.Spec.ScheduleTimeoutSeconds; seconds != nil && *seconds > 0 {
+		g.Timeout = time.Duration(*seconds) * time.Second
+	}
+	return g, nil
+}

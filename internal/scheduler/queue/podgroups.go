@@ -1,0 +1,265 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
+)
+
+// eventPodGroup is the label of moves that a change of a pod group causes.
+const eventPodGroup = "PodGroupChange"
+
+// PoppedGroup is the part of a pod group that Pop returns with its first pod.
+type PoppedGroup struct {
+	Key podgroup.Key
+	// Needed is the number of pods that must get a node together.
+	Needed int
+	// Others are the other pods of the group that are ready, in the order of the queue sort. They
+	// were popped under the same settings, whose Holder was acquired for each of them. The caller
+	// must release each by Done or Requeue.
+	Others []*schedframework.QueuedPodInfo
+}
+
+// memberKey identifies the pods of a group in the queue. Pods with another scheduler name do not
+// count: they are decided under other settings.
+type memberKey struct {
+	podgroup.Key
+	schedulerName string
+}
+
+// members are the pods of a group that are in the queue. Queue.mu guards it.
+//
+// A pod is ready if its PreEnqueue plugins admit it, and it is not in flight. The pods of a group
+// leave the gate of the group when enough of them are ready, and Pop takes all that are ready with
+// the first of them.
+type members struct {
+	entries map[*entry]struct{}
+	// ready and held count the entries that are ready, and those among them that the gate of the
+	// group holds.
+	ready, held int
+	// needed is how many pods of the group were needed when they were popped last.
+	needed int
+}
+
+// membership is the part of an entry that is about its group. Queue.mu guards it.
+type membership struct {
+	key   memberKey
+	of    *members // nil: the pod names no group
+	ready bool
+	held  bool
+}
+
+// joinGroupLocked adds a pod to the group that it names, if it names one.
+func (q *Queue) joinGroupLocked(e *entry) {
+	key := memberKey{Key: podgroup.KeyOf(e.pod), schedulerName: e.pod.Spec.SchedulerName}
+	if q.groups == nil || key.Key == (podgroup.Key{}) {
+		return
+	}
+	m := q.members[key]
+	if m == nil {
+		m = &members{entries: map[*entry]struct{}{}}
+		q.members[key] = m
+	}
+	m.entries[e] = struct{}{}
+	e.member = membership{key: key, of: m}
+}
+
+// regroupLocked moves a pod whose label has changed to the group that it names now.
+func (q *Queue) regroupLocked(logger klog.Logger, e *entry) {
+	if podgroup.KeyOf(e.pod) == e.member.key.Key {
+		return
+	}
+	q.leaveGroupLocked(e)
+	q.joinGroupLocked(e)
+	switch {
+	case e.place == InFlight || e.failures > 0:
+	case e.place != Gated:
+		e.member.set(true, false)
+		q.openGateLocked(logger, e.member.of)
+	case e.info.GatingPlugin == podgroup.Gate:
+		q.enqueueLocked(logger, e, afterBackoff, eventPodGroup)
+	}
+}
+
+// leaveGroupLocked removes a pod from its group, if it has one.
+func (q *Queue) leaveGroupLocked(e *entry) {
+	m := e.member.of
+	if m == nil {
+		return
+	}
+	e.member.set(false, false)
+	delete(m.entries, e)
+	if len(m.entries) == 0 {
+		delete(q.members, e.member.key)
+	}
+	e.member = membership{}
+}
+
+// set records whether the pod is ready, and whether the gate of its group holds it.
+func (b *membership) set(ready, held bool) {
+	if b.of == nil {
+		return
+	}
+	b.of.ready += change(b.ready, ready)
+	b.of.held += change(b.held, held)
+	b.ready, b.held = ready, held
+}
+
+func change(from, to bool) int {
+	switch {
+	case from == to:
+		return 0
+	case to:
+		return 1
+	}
+	return -1
+}
+
+// completeLocked reports whether enough pods of a group are ready. It is true for a pod that is
+// scheduled by itself.
+func (q *Queue) completeLocked(e *entry) bool {
+	if e.member.of == nil || !q.groups.Applies() || e.profile.settings.IgnorePodGroups {
+		return true
+	}
+	needed, known := q.groups.Needed(e.member.key.Key)
+	return known && e.member.of.ready >= needed
+}
+
+// passGateLocked notes that the PreEnqueue plugins admit a pod. It reports whether enough of its
+// group are ready, so that it may be tried.
+//
+// A pod that comes back from an attempt passes: it was ready together with others, which come back
+// one after the other, and each keeps the place that its attempt has earned it. Pop looks again.
+func (q *Queue) passGateLocked(e *entry) bool {
+	e.member.set(true, false)
+	if q.completeLocked(e) || e.info.Attempts > 0 && !e.info.Gated() {
+		return true
+	}
+	e.member.set(true, true)
+	return false
+}
+
+// holdLocked puts a pod behind the gate of its group, which has shrunk since the pod passed it.
+func (q *Queue) holdLocked(logger klog.Logger, e *entry) {
+	e.member.set(true, true)
+	e.missed = afterBackoff
+	q.refuseLocked(e, podgroup.Gate, nil)
+	q.moveLocked(logger, e, Gated, eventPodGroup)
+}
+
+// refuseLocked gates a pod, as a PreEnqueue plugin would.
+func (q *Queue) refuseLocked(e *entry, gate string, events []fwk.ClusterEvent) {
+	info := e.info
+	e.failures, e.failure = 0, ""
+	info.GatingPlugin, info.GatingPluginEvents = gate, events
+	// Events that may help the pod are those that the gating plugin registered for, so it counts
+	// among the plugins that refused the pod.
+	if info.UnschedulablePlugins.Has(gate) {
+		return
+	}
+	if !info.PendingPlugins.Has(gate) {
+		q.metrics.refused(gate, e.profile.name, 1)
+	}
+	if info.UnschedulablePlugins == nil {
+		info.UnschedulablePlugins = sets.New[string]()
+	}
+	info.UnschedulablePlugins.Insert(gate)
+}
+
+// openGateLocked queues the pods of a group that its gate holds, if enough are ready now.
+func (q *Queue) openGateLocked(logger klog.Logger, m *members) {
+	if m == nil || m.held == 0 {
+		return
+	}
+	var held []*entry
+	for e := range m.entries {
+		if e.member.held && !e.outdatedLocked() {
+			held = append(held, e)
+		}
+	}
+	// A group has pods of one age, most often: any fixed order will do for equal queues.
+	slices.SortFunc(held, func(a, b *entry) int { return int(a.arrival) - int(b.arrival) })
+	for _, e := range held {
+		if !q.completeLocked(e) {
+			return
+		}
+		q.enqueueOneLocked(logger, e, afterBackoff, eventPodGroup)
+	}
+}
+
+// retryLocked retries the pods of a group that plugins refused, if fewer are needed now than then.
+func (q *Queue) retryLocked(logger klog.Logger, m *members, needed int) {
+	if m == nil || needed >= m.needed {
+		return
+	}
+	m.needed = needed
+	for e := range m.entries {
+		if e.place == Unschedulable && !e.outdatedLocked() {
+			q.enqueueOneLocked(logger, e, afterBackoff, eventPodGroup)
+		}
+	}
+}
+
+// GroupChanged reports that the object of a pod group has changed, or that more of its pods have a
+// node: fewer may be needed now. If so, the pods that the gate of the group holds are queued if
+// enough are ready, and those that plugins refused are retried.
+func (q *Queue) GroupChanged(logger klog.Logger, key podgroup.Key) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return
+	}
+	needed, known := q.groups.Needed(key)
+	for name := range q.rules.profiles {
+		m := q.members[memberKey{Key: key, schedulerName: name}]
+		q.openGateLocked(logger, m)
+		if known {
+			q.retryLocked(logger, m, needed)
+		}
+	}
+}
+
+// popGroupLocked takes the pods of a group that are ready, after first, which has been taken. It
+// returns nil for a pod that is scheduled by itself.
+func (q *Queue) popGroupLocked(logger klog.Logger, first *entry) *PoppedGroup {
+	m := first.member.of
+	if m == nil || !q.groups.Applies() || first.profile.settings.IgnorePodGroups {
+		return nil
+	}
+	key := first.member.key.Key
+	g := &PoppedGroup{Key: key, Needed: 1}
+	if needed, known := q.groups.Needed(key); known {
+		g.Needed = needed
+	}
+	m.needed = g.Needed
+	others := make([]*entry, 0, m.ready)
+	for e := range m.entries {
+		if e.member.ready && q.renewLocked(logger, e) && e.member.ready && !e.member.held && e.profile == first.profile {
+			others = append(others, e)
+		}
+	}
+	slices.SortFunc(others, q.compareMembersLocked)
+	for _, e := range others {
+		g.Others = append(g.Others, q.takeLocked(e))
+	}
+	return g
+}
+
+// compareMembersLocked orders the pods of a group by the queue sort.
+func (q *Queue) compareMembersLocked(a, b *entry) int {
+	switch {
+	case q.lessLocked(a, b):
+		return -1
+	case q.lessLocked(b, a):
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,391 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
+)
+
+// withGroups gives a new fixture pod groups.
+func withGroups(t *testing.T, change ...func(*ProfileSettings)) (*fixture, *podgroup.Registry) {
+	f := newFixture(t, change...)
+	groups := podgroup.NewRegistry()
+	groups.SetServed(func() bool { return true })
+	f.groups = groups
+	return f, groups
+}
+
+// setGroup sets the group "<name>" in the namespace of the pods.
+func (f *fixture) setGroup(name string, minMember int) podgroup.Key {
+	key := podgroup.Key{Namespace: newPod("").Namespace, Name: name}
+	f.groups.SetGroup(podgroup.Group{Key: key, MinMember: minMember})
+	f.GroupChanged(logger, key)
+	return key
+}
+
+func memberOf(group string) func(*corev1.Pod) { return label(podgroup.Label, group) }
+
+// popGroup pops pods, and returns the names of those of the group in order.
+func (f *fixture) popGroup() (popped Popped, names []string) {
+	f.t.Helper()
+	c := f.Counts()
+	f.Expect(c.Active+c.Backoff).NotTo(BeZero(), "nothing to pop in %+v", c)
+	popped = f.Pop(logger)
+	names = []string{popped.Pod.Pod.Name}
+	if popped.Group != nil {
+		for _, other := range popped.Group.Others {
+			names = append(names, other.Pod.Name)
+		}
+	}
+	return popped, names
+}
+
+// refuseGroup gives the pods of a group back, the first one refused by plugin A.
+func (f *fixture) refuseGroup(popped Popped) {
+	f.t.Helper()
+	f.giveBack(popped.Pod, []string{"A"}, nil)
+	for _, other := range popped.Group.Others {
+		f.giveBack(other, []string{"A"}, nil)
+	}
+}
+
+func TestAGroupWaitsUntilItIsComplete(t *testing.T) {
+	f, groups := withGroups(t)
+	a, b, c := newPod("a", memberOf("g")), newPod("b", memberOf("g"), priority(1)), newPod("c", memberOf("g"))
+	f.Add(logger, a)
+	f.Expect(f.place(a)).To(Equal(Gated), "there is no group")
+	f.Add(logger, b)
+	key := f.setGroup("g", 3)
+	f.Expect(f.place(b)).To(Equal(Gated), "two of three")
+	f.Add(logger, newPod("alone"))
+	f.Add(logger, newPod("other", memberOf("h")))
+	f.Add(logger, newPod("foreign", memberOf("g"), func(pod *corev1.Pod) { pod.Namespace = "elsewhere" }))
+	f.Expect(f.Counts().Active).To(Equal(1))
+	f.Expect(f.pop().Pod.Name).To(Equal("alone"))
+
+	f.Add(logger, c)
+	f.Expect(f.Counts().Active).To(Equal(3))
+	popped, names := f.popGroup()
+	f.Expect(names).To(Equal([]string{"b", "a", "c"}), "the order of the queue sort")
+	f.Expect(popped.Group.Key).To(Equal(key))
+	f.Expect(popped.Group.Needed).To(Equal(3))
+
+	for _, pod := range []*corev1.Pod{a, b} {
+		f.Done(pod.UID)
+		groups.SetAssumed(pod)
+	}
+	f.Done(c.UID)
+	f.Update(logger, nil, c)
+	_, names = f.popGroup()
+	f.Expect(names).To(Equal([]string{"c"}), "two of three have a node")
+}
+
+func TestAGroupIsRetriedTogether(t *testing.T) {
+	f, _ := withGroups(t)
+	f.setGroup("g", 2)
+	for _, name := range []string{"a", "b", "c"} {
+		f.Add(logger, newPod(name, memberOf("g")))
+	}
+	popped, names := f.popGroup()
+	f.Expect(names).To(ConsistOf("a", "b", "c"))
+	f.refuseGroup(popped)
+	f.Expect(f.Counts().Unschedulable).To(Equal(3))
+	f.Expect(f.Counts().Active + f.Counts().Backoff).To(BeZero())
+
+	// A pod that joins takes the others along.
+	f.Add(logger, newPod("d", memberOf("g")))
+	popped, names = f.popGroup()
+	f.Expect(names).To(ConsistOf("a", "b", "c", "d"))
+	f.Expect(popped.Pod.Pod.Name).To(Equal("d"))
+	f.refuseGroup(popped)
+
+	// So does one that an event may help.
+	f.step(time.Minute)
+	f.event(nodeAdded)
+	_, names = f.popGroup()
+	f.Expect(names).To(ConsistOf("a", "b", "c", "d"))
+}
+
+func TestAGroupThatShrinksWaitsAgain(t *testing.T) {
+	f, _ := withGroups(t)
+	f.setGroup("g", 2)
+	a, b := newPod("a", memberOf("g")), newPod("b", memberOf("g"))
+	f.Add(logger, a)
+	f.Add(logger, b)
+	f.Delete(logger, b)
+	f.Add(logger, newPod("alone"))
+	f.Expect(f.pop().Pod.Name).To(Equal("alone"))
+	f.Expect(f.place(a)).To(Equal(Gated), "the queue looks again before it pops")
+
+	f.setGroup("g", 1)
+	f.Expect(f.place(a)).To(Equal(Active))
+}
+
+func TestAGroupIsRetriedIfItNeedsFewerPods(t *testing.T) {
+	f, _ := withGroups(t)
+	f.setGroup("g", 3)
+	for _, name := range []string{"a", "b", "c"} {
+		f.Add(logger, newPod(name, memberOf("g")))
+	}
+	popped, _ := f.popGroup()
+	f.refuseGroup(popped)
+	f.step(time.Minute)
+	f.setGroup("g", 4)
+	f.setGroup("g", 3)
+	f.Expect(f.Counts().Unschedulable).To(Equal(3))
+	f.setGroup("g", 2)
+	f.Expect(f.Counts().Active).To(Equal(3))
+}
+
+func TestGatedPodsDoNotCount(t *testing.T) {
+	gate := newDoor("Gate", fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "closed"))
+	f, _ := withGroups(t, preEnqueueOf(gate))
+	f.setGroup("g", 2)
+	a, b := newPod("a", memberOf("g")), newPod("b", memberOf("g"))
+	f.Add(logger, a)
+	f.Add(logger, b)
+	f.Expect(f.Counts().Gated).To(Equal(2))
+	gate.status = nil
+	f.Ungate(logger, a.UID, "Gate")
+	f.Expect(f.place(a)).To(Equal(Gated))
+	f.Ungate(logger, b.UID, "Gate")
+	_, names := f.popGroup()
+	f.Expect(names).To(ConsistOf("a", "b"))
+}
+
+func TestALabelThatChangesMovesThePodToAnotherGroup(t *testing.T) {
+	f, _ := withGroups(t)
+	f.setGroup("g", 2)
+	f.setGroup("h", 2)
+	a, b := newPod("a", memberOf("g")), newPod("b", memberOf("h"))
+	f.Add(logger, a)
+	f.Add(logger, b)
+	f.Expect(f.Counts().Gated).To(Equal(2))
+	f.Update(logger, a, changed(a, memberOf("h")))
+	_, names := f.popGroup()
+	f.Expect(names).To(ConsistOf("a", "b"))
+
+	c := newPod("c", memberOf("g"))
+	f.Add(logger, c)
+	f.Expect(f.place(c)).To(Equal(Gated))
+	f.Update(logger, c, changed(c, func(pod *corev1.Pod) { delete(pod.Labels, podgroup.Label) }))
+	popped, names := f.popGroup()
+	f.Expect(names).To(Equal([]string{"c"}))
+	f.Expect(popped.Group).To(BeNil())
+}
+
+func TestTheLabelMeansNothing(t *testing.T) {
+	unserved := podgroup.NewRegistry()
+	served := podgroup.NewRegistry()
+	served.SetServed(func() bool { return true })
+	for name, f := range map[string]*fixture{
+		"without groups":                            {Queue: New(Config{})},
+		"where PodGroups are not served":            {Queue: New(Config{Groups: unserved})},
+		"for a profile whose plugin handles groups": {Queue: New(Config{Groups: served})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f.WithT, f.t = NewWithT(t), t
+			f.Reconfigure(logger, &Settings{Profiles: map[string]*ProfileSettings{
+				"default": profileOf(func(p *ProfileSettings) { p.IgnorePodGroups = f.groups == served }),
+			}}, nil)
+			f.Add(logger, newPod("a", memberOf("g")))
+			f.Add(logger, newPod("b", memberOf("g")))
+			popped, _ := f.popGroup()
+			f.Expect(popped.Group).To(BeNil())
+		})
+	}
+}
+
+func TestPodsOfAnotherSchedulerNameDoNotCount(t *testing.T) {
+	f, _ := withGroups(t)
+	f.settings = &Settings{Profiles: map[string]*ProfileSettings{"default": f.settings.Profiles["default"], "gpu": profileOf()}}
+	f.Reconfigure(logger, f.settings, nil)
+	f.setGroup("g", 2)
+	f.Add(logger, newPod("a", memberOf("g")))
+	f.Add(logger, newPod("b", memberOf("g"), scheduler("gpu")))
+	f.Expect(f.Counts().Gated).To(Equal(2))
+}
+
+func TestAReloadKeepsGroupsTogether(t *testing.T) {
+	f, _ := withGroups(t)
+	f.setGroup("g", 3)
+	for _, name := range []string{"a", "b", "c"} {
+		f.Add(logger, newPod(name, memberOf("g")))
+	}
+	popped, _ := f.popGroup()
+	f.refuseGroup(popped)
+	f.Reconfigure(logger, &Settings{Profiles: map[string]*ProfileSettings{"default": profileOf()}}, nil)
+	_, names := f.popGroup()
+	f.Expect(names).To(ConsistOf("a", "b", "c"))
+}
+
+// TestRandomChangesOfGroups makes random calls, and compares the counts of the queue with a new
+// count after each.
+func TestRandomChangesOfGroups(t *testing.T) {
+	for seed := range uint64(200) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			newGroupWorld(t, seed).run(400)
+		})
+	}
+}
+
+type groupWorld struct {
+	*fixture
+	*rand.Rand
+	gate   *door
+	pods   []*corev1.Pod
+	flying []*schedframework.QueuedPodInfo
+	made   int
+}
+
+func newGroupWorld(t *testing.T, seed uint64) *groupWorld {
+	gate := newDoor("Gate", nil)
+	f, _ := withGroups(t, preEnqueueOf(gate))
+	return &groupWorld{fixture: f, Rand: rand.New(rand.NewPCG(seed, 1)), gate: gate}
+}
+
+func (w *groupWorld) run(steps int) {
+	for range steps {
+		w.act()
+		w.check()
+	}
+}
+
+// act makes one random call.
+func (w *groupWorld) act() {
+	group := fmt.Sprintf("g%d", w.IntN(3))
+	switch w.IntN(12) {
+	case 0, 1, 2:
+		w.made++
+		pod := newPod(fmt.Sprintf("p%d", w.made), memberOf(group), priority(w.Int32N(3)))
+		w.pods = append(w.pods, pod)
+		w.Add(logger, pod)
+	case 3:
+		w.setGroup(group, 1+w.IntN(4))
+	case 4:
+		w.groups.DeleteGroup(podgroup.Key{Namespace: newPod("").Namespace, Name: group})
+	case 5:
+		if c := w.Counts(); c.Active+c.Backoff > 0 && len(w.flying) == 0 {
+			w.pop()
+		}
+	case 6:
+		w.land()
+	case 7:
+		w.event(nodeAdded)
+	case 8:
+		w.step(time.Duration(w.IntN(12)) * time.Second)
+	case 9:
+		w.someone(func(i int) {
+			w.Delete(logger, w.pods[i])
+			w.groups.Forget(w.pods[i])
+			w.pods = slices.Delete(w.pods, i, i+1)
+		})
+	case 10:
+		w.someone(func(i int) {
+			was := w.pods[i]
+			w.groups.Forget(was)
+			w.pods[i] = changed(was, memberOf(group))
+			w.Update(logger, was, w.pods[i])
+		})
+	case 11:
+		w.gate.status = nil
+		if w.IntN(2) == 0 {
+			w.gate.status = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "closed")
+		}
+		w.Reconfigure(logger, &Settings{Profiles: map[string]*ProfileSettings{"default": profileOf(preEnqueueOf(w.gate))}}, nil)
+	}
+}
+
+func (w *groupWorld) someone(do func(i int)) {
+	if len(w.pods) > 0 {
+		do(w.IntN(len(w.pods)))
+	}
+}
+
+// pop pops a group, which must be complete. It does not block: the pods that could be popped may
+// turn out to be incomplete.
+func (w *groupWorld) pop() {
+	w.Add(logger, newPod(fmt.Sprintf("single%d", w.made), priority(-1)))
+	w.made++
+	popped := w.Pop(logger)
+	if popped.Group == nil {
+		w.Expect(popped.Pod.Pod.Labels).NotTo(HaveKey(podgroup.Label))
+		w.Done(popped.Pod.Pod.UID)
+		return
+	}
+	needed, known := w.groups.Needed(popped.Group.Key)
+	w.Expect(known).To(BeTrue())
+	w.Expect(popped.Group.Needed).To(Equal(needed))
+	w.Expect(1 + len(popped.Group.Others)).To(BeNumerically(">=", needed))
+	w.flying = append([]*schedframework.QueuedPodInfo{popped.Pod}, popped.Group.Others...)
+}
+
+// land ends the cycle of the pods in flight.
+func (w *groupWorld) land() {
+	how := w.IntN(3)
+	for _, info := range w.flying {
+		switch how {
+		case 0:
+			w.Done(info.Pod.UID)
+			w.groups.SetAssumed(info.Pod)
+			w.GroupChanged(logger, podgroup.KeyOf(info.Pod))
+			w.pods = slices.DeleteFunc(w.pods, func(pod *corev1.Pod) bool { return pod.UID == info.Pod.UID })
+		case 1:
+			info.UnschedulablePlugins, info.PendingPlugins = sets.New("A"), nil
+			_, _ = w.Requeue(logger, info)
+		case 2:
+			info.ClearRejectorPlugins()
+			_, _ = w.Requeue(logger, info)
+		}
+	}
+	w.flying = nil
+}
+
+// check compares what the queue knows of its groups with its pods.
+func (w *groupWorld) check() {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	type count struct{ pods, ready, held int }
+	want := map[memberKey]count{}
+	for _, e := range w.Queue.pods {
+		key := podgroup.KeyOf(e.pod)
+		if key == (podgroup.Key{}) {
+			w.Expect(e.member.of).To(BeNil())
+			continue
+		}
+		k := memberKey{Key: key, schedulerName: "default"}
+		c := want[k]
+		c.pods++
+		held := e.place == Gated && e.info.GatingPlugin == podgroup.Gate
+		if held {
+			c.held++
+		}
+		if held || e.place != InFlight && e.place != Gated {
+			c.ready++
+		}
+		want[k] = c
+	}
+	got := map[memberKey]count{}
+	for k, m := range w.members {
+		got[k] = count{pods: len(m.entries), ready: m.ready, held: m.held}
+		if needed, known := w.groups.Needed(k.Key); known && m.held > 0 {
+			w.Expect(m.ready).To(BeNumerically("<", needed), "%v is held although it is complete", k)
+		}
+	}
+	w.Expect(got).To(Equal(want))
+}

@@ -1,0 +1,143 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podgroups
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	. "github.com/livesched/livesched/test/e2e/framework"
+	. "github.com/livesched/livesched/test/objects"
+)
+
+var _ = Describe("The pods of a PodGroup", func() {
+	var s *Script
+
+	BeforeEach(func(ctx context.Context) {
+		s = &Script{}
+		Start(s.Register)
+		Create(ctx, QuickRetries())
+		CreateProfile(ctx, "mine", "plugins: {multiPoint: {enabled: [{name: Alpha}]}}")
+	})
+
+	// members creates pods of a group that take a CPU each.
+	members := func(ctx context.Context, group string, names ...string) (pods []*corev1.Pod) {
+		for _, name := range names {
+			pods = append(pods, CreatePod(ctx, "mine", name, MemberOf(group), CPU("1")))
+		}
+		return pods
+	}
+	expectAllBound := func(ctx context.Context, pods []*corev1.Pod) {
+		GinkgoHelper()
+		for _, pod := range pods {
+			ExpectBound(ctx, pod)
+		}
+	}
+	expectNoneBound := func(ctx context.Context, group string) {
+		GinkgoHelper()
+		Consistently(func() int { _, bound := boundOf(ctx, group); return bound }).Should(BeZero())
+	}
+
+	It("wait for their PodGroup and for each other", func(ctx context.Context) {
+		CreateNodes(ctx, "n1", "n2")
+		pods := members(ctx, "g", "a", "b")
+		expectNoneBound(ctx, "g")
+		Create(ctx, PodGroup("g", 3))
+		expectNoneBound(ctx, "g")
+		ExpectBound(ctx, CreatePod(ctx, "mine", "alone"))
+		expectAllBound(ctx, append(pods, members(ctx, "g", "c")...))
+		By("and one that comes later waits for nobody")
+		expectAllBound(ctx, members(ctx, "g", "d"))
+	})
+
+	It("get no node before there is room for all, and say so", func(ctx context.Context) {
+		Create(ctx, Node("n1", "2", "8Gi", nil), PodGroup("g", 3))
+		pods := members(ctx, "g", "a", "b", "c")
+		for _, pod := range pods {
+			ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable,
+				MatchRegexp(`^pod group default/g: 2 of 3 pods that must be placed together fit; [abc]: 0/1 nodes are available: 1 Insufficient cpu\.$`))
+			ExpectEvent(ctx, pod, "FailedScheduling", HavePrefix("pod group default/g: 2 of 3 pods"))
+		}
+		By("taking no room in the meantime")
+		small := CreatePod(ctx, "mine", "small", CPU("2"))
+		ExpectBound(ctx, small)
+		Create(ctx, Node("n2", "2", "8Gi", nil))
+		expectNoneBound(ctx, "g")
+		Create(ctx, Node("n3", "1", "8Gi", nil))
+		expectAllBound(ctx, pods)
+	})
+
+	It("get nodes if fewer are needed now", func(ctx context.Context) {
+		group := PodGroup("g", 3)
+		Create(ctx, Node("n1", "2", "8Gi", nil), group)
+		members(ctx, "g", "a", "b", "c")
+		expectNoneBound(ctx, "g")
+		Expect(K8s.Get(ctx, clientKey(group), group)).To(Succeed())
+		Expect(setMinMember(ctx, group, 2)).To(Succeed())
+		Eventually(func() int { _, bound := boundOf(ctx, "g"); return bound }).Should(Equal(2))
+	})
+
+	It("do not deadlock with those of another one", func(ctx context.Context) {
+		Create(ctx, Node("n1", "3", "8Gi", nil), PodGroup("g", 3), PodGroup("h", 3))
+		for i := range 3 {
+			members(ctx, "g", fmt.Sprintf("g%d", i))
+			members(ctx, "h", fmt.Sprintf("h%d", i))
+		}
+		both := func() (bounds []int) {
+			for _, group := range []string{"g", "h"} {
+				_, bound := boundOf(ctx, group)
+				bounds = append(bounds, bound)
+			}
+			return bounds
+		}
+		Eventually(both).Should(ConsistOf(0, 3))
+		Consistently(both).Should(ConsistOf(0, 3))
+	})
+
+	It("are not bound while one of them cannot be", func(ctx context.Context) {
+		CreateNodes(ctx, "n1", "n2")
+		var failures atomic.Int32
+		s.Perform(func(a *Acts) {
+			a.PreBind = func(_ context.Context, _ *Actor, pod *corev1.Pod, _ string) *fwk.Status {
+				if pod.Name == "c" && failures.Add(1) <= 2 {
+					return fwk.AsStatus(errors.New("no volume"))
+				}
+				return nil
+			}
+		})
+		Create(ctx, PodGroup("g", 3))
+		pods := members(ctx, "g", "a", "b", "c")
+		expectAllBound(ctx, pods)
+		Expect(failures.Load()).To(Equal(int32(3)))
+		for _, pod := range pods {
+			Expect(s.At(pod, "PreBind")).To(HaveLen(3), "all were taken back together")
+			Expect(s.At(pod, "Unreserve")).To(HaveLen(2))
+			Eventually(s.At).WithArguments(pod, "PostBind").Should(HaveLen(1))
+		}
+	})
+
+	It("that a leader has bound count for the next one", func(ctx context.Context) {
+		Create(ctx, Node("n1", "4", "8Gi", nil), Node("n2", "4", "8Gi", nil), PodGroup("g", 4))
+		pods := members(ctx, "g", "a", "b", "c")
+		expectNoneBound(ctx, "g")
+		By("binding two by hand, as one that was killed after them")
+		BindByHand(ctx, "a", "n1")
+		BindByHand(ctx, "b", "n2")
+		ExpectPending(ctx, pods[2])
+		expectAllBound(ctx, append(pods[2:], members(ctx, "g", "d")...))
+	})
+
+	It("are placed one by one if one is enough", func(ctx context.Context) {
+		CreateNodes(ctx, "n1")
+		Create(ctx, PodGroup("g", 1))
+		expectAllBound(ctx, members(ctx, "g", "a", "b"))
+	})
+})
