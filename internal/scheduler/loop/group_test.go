@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -73,7 +74,7 @@ type groupWorld struct {
 	reasons map[string]string
 }
 
-func newGroupWorld(t *testing.T) *groupWorld {
+func newGroupWorld(t testing.TB) *groupWorld {
 	metrics.Register()
 	w := &groupWorld{
 		WithT: NewWithT(t), ctx: klog.NewContext(t.Context(), logr.Discard()), objects: sidebyside.NewObjects(),
@@ -102,15 +103,21 @@ func newGroupWorld(t *testing.T) *groupWorld {
 	return w
 }
 
-func (w *groupWorld) addNode(name, cpu string) {
-	w.cluster.Cache.AddNode(logr.Discard(), objects.Node(name, cpu, "64Gi", nil))
+// addNode adds a node with labels, which are pairs of keys and values.
+func (w *groupWorld) addNode(name, cpu string, labels ...string) {
+	node := objects.NodeOf(name, labels...)
+	node.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse(cpu)
+	w.cluster.Cache.AddNode(logr.Discard(), node)
 }
 
 // addPod queues a pod of the group.
-func (w *groupWorld) addPod(name, cpu string) *corev1.Pod {
+func (w *groupWorld) addPod(name, cpu string, changes ...func(*corev1.Pod)) *corev1.Pod {
 	pod := objects.Pod("default", name, "mine", cpu, "1Mi")
 	pod.UID = types.UID(name)
 	pod.Labels = map[string]string{podgroup.Label: group.Name}
+	for _, change := range changes {
+		change(pod)
+	}
 	w.Expect(w.objects.Put(pod)).To(Succeed())
 	w.cluster.Queue.Add(logr.Discard(), pod)
 	return pod

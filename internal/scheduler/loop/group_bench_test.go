@@ -1,0 +1,71 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package loop
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/livesched/livesched/test/objects"
+)
+
+// BenchmarkGroup decides groups of 1,000 pods on 5,000 nodes in 50 racks: all are placed, and taken
+// back. What is measured is the time from Pop to the decision about the whole group, without the
+// way back to the queue.
+//
+//	go test -run '^$' -bench Group -benchtime 20x ./internal/scheduler/loop
+func BenchmarkGroup(b *testing.B) {
+	for _, kind := range []struct {
+		name    string
+		kinds   int
+		terms   bool
+		cpu     string
+		refused bool
+	}{
+		{"alike", 1, false, "1", false},
+		{"ten-kinds", 10, true, "1", false},
+		{"hopeless", 1, false, "13", true},
+	} {
+		b.Run(kind.name, func(b *testing.B) {
+			const nodes, pods = 5000, 1000
+			w := newGroupWorld(b)
+			for i := range nodes {
+				// One node in six has room for a pod of the hopeless group.
+				cpu := 8 + i%6
+				w.addNode(fmt.Sprintf("n%d", i), fmt.Sprint(cpu), "rack", fmt.Sprintf("r%d", i%50))
+			}
+			w.setMinMember(pods)
+			var decisions time.Duration
+			for b.Loop() {
+				for i := range pods {
+					w.addPod(fmt.Sprintf("p%d", i), kind.cpu, func(pod *corev1.Pod) {
+						if k := fmt.Sprint("kind-", i%kind.kinds); kind.terms {
+							pod.Labels["kind"] = k
+							objects.AwayFrom("kind", k)(pod)
+						}
+					})
+				}
+				popped := w.cluster.Queue.Pop(logr.Discard())
+				began := time.Now()
+				g := w.loop.newGroupCycle(&popped)
+				placed := g.place(w.ctx)
+				decisions += time.Since(began)
+				if placed == pods == kind.refused {
+					b.Fatalf("%d of %d pods are placed", placed, pods)
+				}
+				g.undo(w.ctx)
+				for _, m := range g.members {
+					w.cluster.Queue.Done(m.pod.Pod.UID)
+					m.profile.Release(logr.Discard())
+				}
+			}
+			b.ReportMetric(float64(decisions.Microseconds())/float64(b.N)/1000, "ms/group")
+			b.ReportMetric(float64(decisions.Nanoseconds())/float64(b.N*pods)/1000, "us/pod")
+		})
+	}
+}
