@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/livesched/livesched/internal/scheduler/binding"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
@@ -32,6 +33,8 @@ type groupCycle struct {
 	// needed is how many members must get a node.
 	needed  int
 	members []*member
+	// tooLarge is set if there are not enough resources for the group.
+	tooLarge *groupReason
 }
 
 // member is a pod of a groupCycle.
@@ -81,8 +84,12 @@ func (g *groupCycle) skip(ctx context.Context) {
 	})
 }
 
-// place places the members, and returns how many got a node. It ends early if too few can get one.
+// place places the members, and returns how many got a node. It ends early if too few can get one,
+// and places none if resources alone rule that out.
 func (g *groupCycle) place(ctx context.Context) (placed int) {
+	if g.hopeless(ctx) {
+		return 0
+	}
 	for i, m := range g.members {
 		if placed+len(g.members)-i < g.needed {
 			return placed
@@ -94,6 +101,35 @@ func (g *groupCycle) place(ctx context.Context) (placed int) {
 		}
 	}
 	return placed
+}
+
+// hopeless reports whether the nodes lack the resources for the members that are needed, and notes
+// that as the reason.
+func (g *groupCycle) hopeless(ctx context.Context) bool {
+	if len(g.members) == 0 || g.needed == 1 || !g.members[0].profile.FitsResources() {
+		return false
+	}
+	first := g.members[0]
+	if err := first.updateSnapshot(ctx); err != nil {
+		return false // to place the first member will fail, too
+	}
+	nodes, err := g.loop.Snapshot.NodeInfos().List()
+	if err != nil || len(nodes) == 0 {
+		return false
+	}
+	pods := make([]fwk.PodInfo, len(g.members))
+	for i, m := range g.members {
+		pods[i] = m.pod.PodInfo
+	}
+	room := podgroup.NewDemand(pods, first.profile.ChecksOnNodes).Room(nodes)
+	if room >= g.needed {
+		return false
+	}
+	g.tooLarge = newGroupReason(fmt.Sprintf("pod group %s: %d pods must be placed together, but there are resources for %d of them at most",
+		g.group.Key, g.needed, room))
+	g.tooLarge.fit.NumAllNodes = len(nodes)
+	g.tooLarge.fit.Diagnosis.UnschedulablePlugins.Insert(names.NodeResourcesFit)
+	return true
 }
 
 // undo takes back the members that got a node. Nobody has seen them there: the loop has not looked
@@ -116,7 +152,10 @@ func (g *groupCycle) undo(ctx context.Context) {
 // node. What may help any one of them may help the group, so all wait for the events of the plugins
 // that refused one.
 func (g *groupCycle) fail(ctx context.Context, placed int) {
-	reason := g.reason(placed)
+	reason := g.tooLarge
+	if reason == nil {
+		reason = g.reason(placed)
+	}
 	for _, m := range g.members {
 		if m.status == nil || m.status.IsRejected() {
 			m.status = reason.of(m.pod.Pod)
@@ -162,14 +201,19 @@ type groupReason struct {
 	fit schedframework.FitError
 }
 
-// reason returns why the group got no nodes, of which it needs more than placed.
-func (g *groupCycle) reason(placed int) *groupReason {
-	r := &groupReason{message: fmt.Sprintf("pod group %s: %d of %d pods that must be placed together fit", g.group.Key, placed, g.needed)}
+func newGroupReason(message string) *groupReason {
+	r := &groupReason{message: message}
 	r.fit.Diagnosis = schedframework.Diagnosis{
 		NodeToStatus:         schedframework.NewDefaultNodeToStatus(),
 		UnschedulablePlugins: sets.New[string](),
 		PendingPlugins:       sets.New[string](),
 	}
+	return r
+}
+
+// reason returns why the group got no nodes, of which it needs more than placed.
+func (g *groupCycle) reason(placed int) *groupReason {
+	r := newGroupReason(fmt.Sprintf("pod group %s: %d of %d pods that must be placed together fit", g.group.Key, placed, g.needed))
 	first := true
 	for _, m := range g.members {
 		if m.status == nil {

@@ -198,13 +198,27 @@ func TestAGroupThatDoesNotFitLeavesNothingBehind(t *testing.T) {
 	}
 	w.Expect(w.schedule()).To(BeEmpty())
 	w.expectNothingLeft(3)
-	want := "pod group default/g: 2 of 3 pods that must be placed together fit; c: 0/1 nodes are available: 1 Insufficient cpu."
+	want := "pod group default/g: 3 pods must be placed together, but there are resources for 2 of them at most"
 	w.Expect(w.reasons).To(Equal(map[string]string{"a": want, "b": want, "c": want}))
 	for _, pod := range pods {
 		state, _ := w.cluster.Queue.Get(pod.UID)
 		w.Expect(state.Place).To(Equal(queue.Unschedulable))
 		w.Expect(state.UnschedulablePlugins).To(Equal([]string{"NodeResourcesFit"}))
 	}
+}
+
+func TestAGroupIsTakenBackWhenOnePodDoesNotFit(t *testing.T) {
+	w := newGroupWorld(t)
+	w.addNode("n1", "4")
+	w.setMinMember(3)
+	for _, name := range []string{"a", "b"} {
+		w.addPod(name, "1")
+	}
+	w.addPod("c", "1", objects.Selecting("disk", "ssd"))
+	w.Expect(w.schedule()).To(BeEmpty())
+	w.expectNothingLeft(3)
+	want := "pod group default/g: 2 of 3 pods that must be placed together fit; c: 0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."
+	w.Expect(w.reasons).To(Equal(map[string]string{"a": want, "b": want, "c": want}))
 }
 
 func TestMorePodsThanAGroupNeeds(t *testing.T) {

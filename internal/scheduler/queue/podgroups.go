@@ -4,6 +4,7 @@
 package queue
 
 import (
+	"cmp"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -41,6 +42,7 @@ type memberKey struct {
 // leave the gate of the group when enough of them are ready, and Pop takes all that are ready with
 // the first of them.
 type members struct {
+	key     podgroup.Key
 	entries map[*entry]struct{}
 	// ready and held count the entries that are ready, and those among them that the gate of the
 	// group holds.
@@ -65,7 +67,7 @@ func (q *Queue) joinGroupLocked(e *entry) {
 	}
 	m := q.members[key]
 	if m == nil {
-		m = &members{entries: map[*entry]struct{}{}}
+		m = &members{key: key.Key, entries: map[*entry]struct{}{}}
 		q.members[key] = m
 	}
 	m.entries[e] = struct{}{}
@@ -129,8 +131,13 @@ func (q *Queue) completeLocked(e *entry) bool {
 	if e.member.of == nil || !q.groups.Applies() || e.profile.settings.IgnorePodGroups {
 		return true
 	}
-	needed, known := q.groups.Needed(e.member.key.Key)
-	return known && e.member.of.ready >= needed
+	return q.enoughLocked(e.member.of)
+}
+
+// enoughLocked reports whether as many pods of a group are ready as are needed.
+func (q *Queue) enoughLocked(m *members) bool {
+	needed, known := q.groups.Needed(m.key)
+	return known && m.ready >= needed
 }
 
 // passGateLocked notes that the PreEnqueue plugins admit a pod. It reports whether enough of its
@@ -176,21 +183,18 @@ func (q *Queue) refuseLocked(e *entry, gate string, events []fwk.ClusterEvent) {
 
 // openGateLocked queues the pods of a group that its gate holds, if enough are ready now.
 func (q *Queue) openGateLocked(logger klog.Logger, m *members) {
-	if m == nil || m.held == 0 {
+	if m == nil || m.held == 0 || !q.enoughLocked(m) {
 		return
 	}
-	var held []*entry
+	held := make([]*entry, 0, m.held)
 	for e := range m.entries {
 		if e.member.held && !e.outdatedLocked() {
 			held = append(held, e)
 		}
 	}
 	// A group has pods of one age, most often: any fixed order will do for equal queues.
-	slices.SortFunc(held, func(a, b *entry) int { return int(a.arrival) - int(b.arrival) })
+	slices.SortFunc(held, func(a, b *entry) int { return cmp.Compare(a.arrival, b.arrival) })
 	for _, e := range held {
-		if !q.completeLocked(e) {
-			return
-		}
 		q.enqueueOneLocked(logger, e, afterBackoff, eventPodGroup)
 	}
 }
@@ -253,7 +257,7 @@ func (q *Queue) popGroupLocked(logger klog.Logger, first *entry) *PoppedGroup {
 	return g
 }
 
-// compareMembersLocked orders the pods of a group by the queue sort.
+// compareMembersLocked orders the pods of a group by the queue sort, and equal ones by name.
 func (q *Queue) compareMembersLocked(a, b *entry) int {
 	switch {
 	case q.lessLocked(a, b):
@@ -261,5 +265,5 @@ func (q *Queue) compareMembersLocked(a, b *entry) int {
 	case q.lessLocked(b, a):
 		return 1
 	}
-	return 0
+	return cmp.Compare(a.pod.Name, b.pod.Name)
 }

@@ -63,8 +63,8 @@ var _ = Describe("The pods of a PodGroup", func() {
 		pods := members(ctx, "g", "a", "b", "c")
 		for _, pod := range pods {
 			ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable,
-				MatchRegexp(`^pod group default/g: 2 of 3 pods that must be placed together fit; [abc]: 0/1 nodes are available: 1 Insufficient cpu\.$`))
-			ExpectEvent(ctx, pod, "FailedScheduling", HavePrefix("pod group default/g: 2 of 3 pods"))
+				Equal("pod group default/g: 3 pods must be placed together, but there are resources for 2 of them at most"))
+			ExpectEvent(ctx, pod, "FailedScheduling", HavePrefix("pod group default/g: 3 pods must be placed together"))
 		}
 		By("taking no room in the meantime")
 		small := CreatePod(ctx, "mine", "small", CPU("2"))

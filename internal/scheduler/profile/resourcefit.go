@@ -1,0 +1,35 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package profile
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	v1helper "k8s.io/kubernetes/pkg/apis/core/v1/helper"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+)
+
+// FitsResources reports whether the profile places a pod only where its requests fit: the plugin
+// NodeResourcesFit filters.
+func (p *Instance) FitsResources() bool {
+	return slices.ContainsFunc(p.plugins.Filter, func(plugin fwk.FilterPlugin) bool { return plugin.Name() == names.NodeResourcesFit })
+}
+
+// ChecksOnNodes reports whether an extended resource must be allocatable on the node: the profile
+// does not ignore it, and no device class provides it.
+func (p *Instance) ChecksOnNodes(name corev1.ResourceName) bool {
+	if !v1helper.IsExtendedResourceName(name) {
+		return true
+	}
+	for _, c := range p.Config.Config.PluginConfig {
+		if args, ok := c.Args.(*schedconfig.NodeResourcesFitArgs); ok && len(args.IgnoredResources)+len(args.IgnoredResourceGroups) > 0 {
+			return false // which of them is for the plugin to know
+		}
+	}
+	devices := p.handle.SharedDRAManager()
+	return devices == nil || devices.DeviceClassResolver().GetDeviceClass(name) == nil
+}
