@@ -44,7 +44,9 @@ func (h *groupHandlers) changed(object *unstructured.Unstructured) {
 		utilruntime.HandleErrorWithLogger(eventLogger(), err, "Ignoring the change of a PodGroup")
 		return
 	}
-	h.groups.SetGroup(group)
+	if h.groups.SetGroup(group) {
+		h.queue.RetryGroup(eventLogger(), group.Key)
+	}
 	h.queue.GroupChanged(eventLogger(), group.Key)
 }
 

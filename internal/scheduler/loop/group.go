@@ -5,8 +5,6 @@ package loop
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,7 +12,6 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/livesched/livesched/internal/scheduler/binding"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
@@ -33,8 +30,10 @@ type groupCycle struct {
 	// needed is how many members must get a node.
 	needed  int
 	members []*member
-	// tooLarge is set if there are not enough resources for the group.
-	tooLarge *groupReason
+	// on are the nodes of pods of the group that have one already.
+	on sets.Set[string]
+	// why is the reason of an attempt that failed.
+	why *groupReason
 }
 
 // member is a pod of a groupCycle.
@@ -50,7 +49,7 @@ type member struct {
 // newGroupCycle returns the attempt at the group that was popped with a pod.
 func (l *Loop) newGroupCycle(popped *queue.Popped) *groupCycle {
 	g := &groupCycle{loop: l, needed: popped.Group.Needed}
-	g.group, _, _ = l.Groups.Get(popped.Group.Key)
+	g.group, g.on, _ = l.Groups.Get(popped.Group.Key)
 	instance := l.Profiles.Popped(popped.Settings)
 	for _, pod := range slices.Concat([]*schedframework.QueuedPodInfo{popped.Pod}, popped.Group.Others) {
 		c := l.newCycle(instance, pod)
@@ -64,9 +63,8 @@ func (l *Loop) newGroupCycle(popped *queue.Popped) *groupCycle {
 // have been given back or released, and their profile released.
 func (g *groupCycle) run(ctx context.Context) []*member {
 	g.skip(ctx)
-	if placed := g.place(ctx); placed < g.needed {
-		g.undo(ctx)
-		g.fail(ctx, placed)
+	if !g.place(ctx) {
+		g.fail(ctx)
 		return nil
 	}
 	return g.commit(ctx)
@@ -82,54 +80,6 @@ func (g *groupCycle) skip(ctx context.Context) {
 		m.release(logger)
 		return true
 	})
-}
-
-// place places the members, and returns how many got a node. It ends early if too few can get one,
-// and places none if resources alone rule that out.
-func (g *groupCycle) place(ctx context.Context) (placed int) {
-	if g.hopeless(ctx) {
-		return 0
-	}
-	for i, m := range g.members {
-		if placed+len(g.members)-i < g.needed {
-			return placed
-		}
-		m.start = g.loop.Clock.Now()
-		g.loop.Heartbeat.Begin(m.start)
-		if m.placed, m.nominating, m.status = m.placeInTime(withPod(ctx, m.pod.Pod)); m.placed != nil {
-			placed++
-		}
-	}
-	return placed
-}
-
-// hopeless reports whether the nodes lack the resources for the members that are needed, and notes
-// that as the reason.
-func (g *groupCycle) hopeless(ctx context.Context) bool {
-	if len(g.members) == 0 || g.needed == 1 || !g.members[0].profile.FitsResources() {
-		return false
-	}
-	first := g.members[0]
-	if err := first.updateSnapshot(ctx); err != nil {
-		return false // to place the first member will fail, too
-	}
-	nodes, err := g.loop.Snapshot.NodeInfos().List()
-	if err != nil || len(nodes) == 0 {
-		return false
-	}
-	pods := make([]fwk.PodInfo, len(g.members))
-	for i, m := range g.members {
-		pods[i] = m.pod.PodInfo
-	}
-	room := podgroup.NewDemand(pods, first.profile.ChecksOnNodes).Room(nodes)
-	if room >= g.needed {
-		return false
-	}
-	g.tooLarge = newGroupReason(fmt.Sprintf("pod group %s: %d pods must be placed together, but there are resources for %d of them at most",
-		g.group.Key, g.needed, room))
-	g.tooLarge.fit.NumAllNodes = len(nodes)
-	g.tooLarge.fit.Diagnosis.UnschedulablePlugins.Insert(names.NodeResourcesFit)
-	return true
 }
 
 // undo takes back the members that got a node. Nobody has seen them there: the loop has not looked
@@ -151,14 +101,10 @@ func (g *groupCycle) undo(ctx context.Context) {
 // fail gives all members back to the queue. They have one reason: that of the first one that got no
 // node. What may help any one of them may help the group, so all wait for the events of the plugins
 // that refused one.
-func (g *groupCycle) fail(ctx context.Context, placed int) {
-	reason := g.tooLarge
-	if reason == nil {
-		reason = g.reason(placed)
-	}
+func (g *groupCycle) fail(ctx context.Context) {
 	for _, m := range g.members {
 		if m.status == nil || m.status.IsRejected() {
-			m.status = reason.of(m.pod.Pod)
+			m.status = g.why.of(m.pod.Pod)
 		}
 		m.cycle.fail(withPod(ctx, m.pod.Pod), m.nominating, m.status)
 	}
@@ -191,69 +137,6 @@ func (g *groupCycle) commit(ctx context.Context) []*member {
 	}
 	return placed
 }
-
-// groupReason is why a group got no nodes.
-type groupReason struct {
-	message string
-	// err is set if a member met an error.
-	err error
-	// fit has all plugins that refused a member.
-	fit schedframework.FitError
-}
-
-func newGroupReason(message string) *groupReason {
-	r := &groupReason{message: message}
-	r.fit.Diagnosis = schedframework.Diagnosis{
-		NodeToStatus:         schedframework.NewDefaultNodeToStatus(),
-		UnschedulablePlugins: sets.New[string](),
-		PendingPlugins:       sets.New[string](),
-	}
-	return r
-}
-
-// reason returns why the group got no nodes, of which it needs more than placed.
-func (g *groupCycle) reason(placed int) *groupReason {
-	r := newGroupReason(fmt.Sprintf("pod group %s: %d of %d pods that must be placed together fit", g.group.Key, placed, g.needed))
-	first := true
-	for _, m := range g.members {
-		if m.status == nil {
-			continue
-		}
-		if first {
-			r.message += fmt.Sprintf("; %s: %s", m.pod.Pod.Name, m.status.Message())
-			first = false
-		}
-		var fit *schedframework.FitError
-		switch {
-		case errors.As(m.status.AsError(), &fit):
-			r.fit.NumAllNodes = fit.NumAllNodes
-			r.fit.Diagnosis.UnschedulablePlugins.Insert(fit.Diagnosis.UnschedulablePlugins.UnsortedList()...)
-			r.fit.Diagnosis.PendingPlugins.Insert(fit.Diagnosis.PendingPlugins.UnsortedList()...)
-		case !m.status.IsRejected():
-			r.err = m.status.AsError()
-		}
-	}
-	return r
-}
-
-// of returns the reason as the status of a member.
-func (r *groupReason) of(pod *corev1.Pod) *fwk.Status {
-	if r.err != nil {
-		return fwk.AsStatus(fmt.Errorf("%s: %w", r.message, r.err))
-	}
-	fit := r.fit
-	fit.Pod = pod
-	return fwk.NewStatus(fwk.Unschedulable).WithError(&groupError{message: r.message, fit: &fit})
-}
-
-// groupError is a FitError with a message about the group.
-type groupError struct {
-	message string
-	fit     *schedframework.FitError
-}
-
-func (e *groupError) Error() string { return e.message }
-func (e *groupError) Unwrap() error { return e.fit }
 
 // withPod returns a context whose logger names a pod.
 func withPod(ctx context.Context, pod *corev1.Pod) context.Context {

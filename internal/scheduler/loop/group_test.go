@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -230,6 +231,141 @@ func TestMorePodsThanAGroupNeeds(t *testing.T) {
 	}
 	w.Expect(w.end(w.schedule())).To(Equal([]string{"a", "b"}))
 	w.Expect(w.reasons).To(Equal(map[string]string{"c": "0/1 nodes are available: 1 Insufficient cpu."}))
+}
+
+// setTopology gives the group annotations.
+func (w *groupWorld) setTopology(minMember int, topology podgroup.Topology) {
+	w.cluster.Groups.SetGroup(podgroup.Group{Key: group, MinMember: minMember, Topology: topology})
+	w.cluster.Queue.GroupChanged(logr.Discard(), group)
+}
+
+// racks returns the racks of the pods that are to be bound.
+func (w *groupWorld) racks(placed []*member) sets.Set[string] {
+	racks := sets.New[string]()
+	for _, m := range placed {
+		node, err := w.cluster.Snapshot.NodeInfos().Get(m.placed.NodeName)
+		w.Expect(err).NotTo(HaveOccurred())
+		racks.Insert(node.Node().Labels["rack"])
+	}
+	return racks
+}
+
+// addRacks adds racks "r0", "r1" and so on, each with nodes of two CPUs.
+func (w *groupWorld) addRacks(nodes ...int) {
+	for r, n := range nodes {
+		for i := range n {
+			w.addNode(fmt.Sprintf("r%d-%d", r, i), "2", "rack", fmt.Sprintf("r%d", r), "block", fmt.Sprintf("b%d", r/2))
+		}
+	}
+}
+
+func (w *groupWorld) addPods(n int) {
+	for i := range n {
+		w.addPod(fmt.Sprintf("p%d", i), "1")
+	}
+}
+
+func TestAGroupIsPlacedInOneRack(t *testing.T) {
+	required := podgroup.Topology{Required: "rack"}
+	t.Run("the smallest that has room", func(t *testing.T) {
+		w := newGroupWorld(t)
+		w.addRacks(4, 2, 3)
+		w.setTopology(5, required)
+		w.addPods(5)
+		placed := w.schedule()
+		w.Expect(w.racks(placed).UnsortedList()).To(Equal([]string{"r2"}))
+		w.end(placed)
+	})
+	t.Run("another one if pods do not fit there", func(t *testing.T) {
+		w := newGroupWorld(t)
+		w.addRacks(4, 2, 3)
+		w.setTopology(5, required)
+		w.addPods(4)
+		w.addPod("picky", "1", objects.Selecting(corev1.LabelHostname, "r0-1"))
+		placed := w.schedule()
+		w.Expect(placed).To(HaveLen(5))
+		w.Expect(w.racks(placed).UnsortedList()).To(Equal([]string{"r0"}))
+		w.end(placed)
+	})
+	t.Run("or not at all", func(t *testing.T) {
+		w := newGroupWorld(t)
+		w.addRacks(4, 2, 3)
+		w.setTopology(9, required)
+		w.addPods(9)
+		w.Expect(w.schedule()).To(BeEmpty())
+		w.expectNothingLeft(9)
+		w.Expect(w.reasons["p0"]).To(Equal(
+			"pod group default/g: 9 pods must be placed together, but there are resources for 8 of them at most in one rack"))
+	})
+	t.Run("with the reason of the rack where most of it fits", func(t *testing.T) {
+		w := newGroupWorld(t)
+		w.addRacks(3, 3)
+		w.setTopology(3, required)
+		w.addPods(1)
+		w.addPod("a", "1", objects.Selecting(corev1.LabelHostname, "r0-1"))
+		w.addPod("b", "1", objects.Selecting(corev1.LabelHostname, "r1-1"))
+		w.Expect(w.schedule()).To(BeEmpty())
+		w.expectNothingLeft(3)
+		w.Expect(w.reasons["a"]).To(MatchRegexp("^pod group default/g: [12] of 3 pods that must be placed together fit in rack=r[01]; [ab]: 0/6 nodes are available: "))
+	})
+	t.Run("where others of it are", func(t *testing.T) {
+		w := newGroupWorld(t)
+		w.addRacks(4, 2, 3)
+		there := w.addPod("there", "1")
+		there.Spec.NodeName = "r0-0"
+		w.cluster.Queue.Delete(logr.Discard(), there)
+		w.cluster.Groups.SetAssigned(there)
+		w.setTopology(3, required)
+		w.addPods(2)
+		placed := w.schedule()
+		w.Expect(w.racks(placed).UnsortedList()).To(Equal([]string{"r0"}))
+		w.end(placed)
+	})
+}
+
+func TestAGroupIsPlacedAsNearAsItFits(t *testing.T) {
+	preferred := podgroup.Topology{Preferred: []string{"rack", "block"}}
+	for name, test := range map[string]struct {
+		pods   int
+		racks  []string
+		refuse bool
+	}{
+		"in a rack":  {6, []string{"r2"}, false},
+		"in a block": {10, []string{"r0", "r1"}, false},
+		"anywhere":   {15, []string{"r0", "r1", "r2"}, false},
+		"nowhere":    {19, nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newGroupWorld(t)
+			w.addRacks(4, 2, 3) // two blocks: of 12 CPUs, and of 6
+			w.setTopology(test.pods, preferred)
+			w.addPods(test.pods)
+			placed := w.schedule()
+			if test.refuse {
+				w.Expect(placed).To(BeEmpty())
+				w.expectNothingLeft(test.pods)
+				return
+			}
+			w.Expect(placed).To(HaveLen(test.pods))
+			w.Expect(sets.List(w.racks(placed))).To(Equal(test.racks))
+			w.end(placed)
+		})
+	}
+}
+
+func TestAGroupWithAWrongAnnotationSaysSo(t *testing.T) {
+	w := newGroupWorld(t)
+	w.addRacks(4)
+	w.cluster.Groups.SetGroup(podgroup.Group{Key: group, MinMember: 2, Problem: "annotation x: wrong"})
+	w.addPods(2)
+	w.Expect(w.schedule()).To(BeEmpty())
+	w.expectNothingLeft(2)
+	w.Expect(w.reasons["p0"]).To(Equal("pod group default/g: annotation x: wrong"))
+	w.setTopology(2, podgroup.Topology{})
+	w.cluster.Queue.RetryGroup(logr.Discard(), group)
+	placed := w.schedule()
+	w.Expect(placed).To(HaveLen(2))
+	w.end(placed)
 }
 
 func TestAnErrorTakesTheGroupBack(t *testing.T) {

@@ -121,18 +121,17 @@ func (l *Loop) Run(ctx context.Context) {
 
 // newCycle returns the attempt at a pod that was popped under the settings of a profile.
 func (l *Loop) newCycle(instance *profile.Instance, pod *schedframework.QueuedPodInfo) *cycle {
-	c := &cycle{
-		loop:       l,
-		profile:    instance,
-		pod:        pod,
-		state:      schedframework.NewCycleState(),
-		toActivate: schedframework.NewPodsToActivate(),
-		start:      l.Clock.Now(),
-	}
-	c.state.SetRecordPluginMetrics(l.sampled > 0 || rand.IntN(100) < pluginMetricsSamplePercent)
-	l.sampled = max(l.sampled-1, 0)
-	c.state.Write(schedframework.PodsToActivateKey, c.toActivate)
+	c := &cycle{loop: l, profile: instance, pod: pod, start: l.Clock.Now()}
+	c.renew()
 	return c
+}
+
+// renew gives the cycle a new state, without what plugins have written into an earlier one.
+func (c *cycle) renew() {
+	c.state, c.toActivate = schedframework.NewCycleState(), schedframework.NewPodsToActivate()
+	c.state.SetRecordPluginMetrics(c.loop.sampled > 0 || rand.IntN(100) < pluginMetricsSamplePercent)
+	c.loop.sampled = max(c.loop.sampled-1, 0)
+	c.state.Write(schedframework.PodsToActivateKey, c.toActivate)
 }
 
 // drain waits for the bindings in progress.
@@ -162,6 +161,8 @@ type cycle struct {
 	// inGroup means that the pod is placed with others of its group. It does not preempt by itself:
 	// the group may not fit even with the room that it would make.
 	inGroup bool
+	// within is the part of the cluster in which the pod is placed. nil: all of it.
+	within podgroup.Domain
 	// decision is the number of the recorded decision. 0: it is not recorded.
 	decision decisionlog.Number
 	timing   timing.Cycle

@@ -55,6 +55,10 @@ type Group struct {
 	// Timeout is how long the pods that have a node wait for the others to be ready to be bound,
 	// for their volumes for example. 0: as long as the plugins allow.
 	Timeout time.Duration
+	// Topology is how near to each other the pods have to be.
+	Topology Topology
+	// Problem is why the object cannot be used, "" if it can.
+	Problem string
 }
 
 // object is the part of a PodGroup that is read.
@@ -70,16 +74,19 @@ type object struct {
 }
 
 // FromObject reads a PodGroup. Its schema has no lower bound of minMember: less than 1 means 1.
-func FromObject(u *unstructured.Unstructured) (Group, error) {
+func FromObject(u *unstructured.Unstructured) (g Group, err error) {
 	var o object
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &o); err != nil {
 		return Group{}, fmt.Errorf("reading PodGroup %s/%s: %w", u.GetNamespace(), u.GetName(), err)
 	}
-	g := Group{
+	g = Group{
 		Key:       Key{Namespace: o.Namespace, Name: o.Name},
 		UID:       o.UID,
 		MinMember: max(1, int(o.Spec.MinMember)),
 		Succeeded: max(0, int(o.Status.Succeeded)),
+	}
+	if g.Topology, err = topologyOf(o.Annotations); err != nil {
+		g.Problem = err.Error()
 	}
 	if seconds := o.Spec.ScheduleTimeoutSeconds; seconds != nil && *seconds > 0 {
 		g.Timeout = time.Duration(*seconds) * time.Second

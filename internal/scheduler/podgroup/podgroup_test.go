@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -52,7 +53,7 @@ func TestReadingAnObject(t *testing.T) {
 			continue
 		}
 		test.want.Key, test.want.UID = train, "u"
-		if err != nil || got != test.want {
+		if err != nil || !cmp.Equal(got, test.want) {
 			t.Errorf("%s: got %+v, %v, want %+v", name, got, err, test.want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // Registry knows the groups of the cluster, and which of their pods have a node. A nil Registry
@@ -31,12 +32,17 @@ type state struct {
 	placed map[types.UID]placement
 }
 
-// placement is how a pod got its node: both bits may be set.
-type placement uint8
+// placement is where a pod is, and how it got there.
+type placement struct {
+	node string
+	from source // both bits may be set
+}
+
+type source uint8
 
 const (
 	// assumed: the scheduling loop has placed the pod, together with enough others.
-	assumed placement = 1 << iota
+	assumed source = 1 << iota
 	// assigned: the API server has confirmed the node.
 	assigned
 )
@@ -52,11 +58,15 @@ func (r *Registry) SetServed(served func() bool) {
 	r.served = served
 }
 
-// SetGroup records the newest version of a group.
-func (r *Registry) SetGroup(g Group) {
+// SetGroup records the newest version of a group. It reports whether the pods may be placed in
+// other ways than before.
+func (r *Registry) SetGroup(g Group) (changed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.stateLocked(g.Key).group = &g
+	s := r.stateLocked(g.Key)
+	changed = s.group != nil && (s.group.Problem != g.Problem || !s.group.Topology.equal(&g.Topology))
+	s.group = &g
+	return changed
 }
 
 // DeleteGroup records that the object of a group is gone.
@@ -69,14 +79,14 @@ func (r *Registry) DeleteGroup(key Key) {
 	}
 }
 
-// SetAssumed records that the scheduling loop has placed a pod of a group.
+// SetAssumed records that the scheduling loop has placed a pod of a group, whose node is set.
 func (r *Registry) SetAssumed(pod *corev1.Pod) { r.set(pod, assumed) }
 
 // SetAssigned records that a pod has a node, according to the API server. It returns the group, the
 // zero Key if there is none or the Registry knew it already.
 func (r *Registry) SetAssigned(pod *corev1.Pod) Key { return r.set(pod, assigned) }
 
-func (r *Registry) set(pod *corev1.Pod, how placement) Key {
+func (r *Registry) set(pod *corev1.Pod, from source) Key {
 	key := KeyOf(pod)
 	if r == nil || key == (Key{}) {
 		return Key{}
@@ -84,8 +94,8 @@ func (r *Registry) set(pod *corev1.Pod, how placement) Key {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.stateLocked(key)
-	before := s.placed[pod.UID]
-	s.placed[pod.UID] = before | how
+	before := s.placed[pod.UID].from
+	s.placed[pod.UID] = placement{node: pod.Spec.NodeName, from: before | from}
 	if before != 0 {
 		return Key{}
 	}
@@ -99,7 +109,7 @@ func (r *Registry) Undo(pod *corev1.Pod) { r.unset(pod, assumed) }
 // Forget records that a pod is gone, or has ended.
 func (r *Registry) Forget(pod *corev1.Pod) { r.unset(pod, assumed|assigned) }
 
-func (r *Registry) unset(pod *corev1.Pod, how placement) {
+func (r *Registry) unset(pod *corev1.Pod, from source) {
 	key := KeyOf(pod)
 	if r == nil || key == (Key{}) {
 		return
@@ -110,10 +120,13 @@ func (r *Registry) unset(pod *corev1.Pod, how placement) {
 	if s == nil {
 		return
 	}
-	if s.placed[pod.UID] &^= how; s.placed[pod.UID] == 0 {
-		delete(s.placed, pod.UID)
-		r.tidyLocked(key, s)
+	p := s.placed[pod.UID]
+	if p.from &^= from; p.from != 0 {
+		s.placed[pod.UID] = p
+		return
 	}
+	delete(s.placed, pod.UID)
+	r.tidyLocked(key, s)
 }
 
 // Applies reports whether pods that name a group are scheduled as a group: the API server serves
@@ -141,19 +154,23 @@ func (r *Registry) Needed(key Key) (needed int, known bool) {
 	return max(1, s.group.MinMember-s.group.Succeeded-len(s.placed)), true
 }
 
-// Get returns a group and the number of its pods that have a node. known is false if the group has
-// no object.
-func (r *Registry) Get(key Key) (group Group, placed int, known bool) {
+// Get returns a group, and the nodes of its pods that have one. known is false if the group has no
+// object.
+func (r *Registry) Get(key Key) (group Group, nodes sets.Set[string], known bool) {
 	if r == nil {
-		return Group{Key: key}, 0, false
+		return Group{Key: key}, nil, false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.groups[key]
 	if s == nil || s.group == nil {
-		return Group{Key: key}, 0, false
+		return Group{Key: key}, nil, false
 	}
-	return *s.group, len(s.placed), true
+	nodes = sets.New[string]()
+	for _, p := range s.placed {
+		nodes.Insert(p.node)
+	}
+	return *s.group, nodes, true
 }
 
 func (r *Registry) stateLocked(key Key) *state {

@@ -5,6 +5,7 @@ package podgroup
 
 import (
 	"maps"
+	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -87,6 +88,18 @@ func (d *Demand) Room(nodes []fwk.NodeInfo) int {
 		room += d.classes[i].room(nodes)
 	}
 	return room
+}
+
+// Capacity returns how many pods like these have room on nodes, if there were more of them. It
+// tells which nodes have more room than others.
+func (d *Demand) Capacity(nodes []fwk.NodeInfo) int {
+	capacity := 0
+	for i := range d.classes {
+		for _, node := range nodes {
+			capacity += d.classes[i].roomOn(node, math.MaxInt32)
+		}
+	}
+	return capacity
 }
 
 // room returns for how many pods of the class there is room, and no more than there are.

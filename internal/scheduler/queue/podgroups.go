@@ -5,6 +5,7 @@ package queue
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -208,6 +209,19 @@ func (q *Queue) retryLocked(logger klog.Logger, m *members, needed int) {
 	for e := range m.entries {
 		if e.place == Unschedulable && !e.outdatedLocked() {
 			q.enqueueOneLocked(logger, e, afterBackoff, eventPodGroup)
+		}
+	}
+}
+
+// RetryGroup retries the pods of a group that plugins refused: they may be placed in other ways
+// now.
+func (q *Queue) RetryGroup(logger klog.Logger, key podgroup.Key) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for name := range q.rules.profiles {
+		if m := q.members[memberKey{Key: key, schedulerName: name}]; m != nil {
+			m.needed = math.MaxInt
+			q.retryLocked(logger, m, math.MaxInt-1)
 		}
 	}
 }

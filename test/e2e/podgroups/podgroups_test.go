@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	. "github.com/livesched/livesched/test/e2e/framework"
 	. "github.com/livesched/livesched/test/objects"
 )
@@ -83,6 +84,26 @@ var _ = Describe("The pods of a PodGroup", func() {
 		Expect(K8s.Get(ctx, clientKey(group), group)).To(Succeed())
 		Expect(setMinMember(ctx, group, 2)).To(Succeed())
 		Eventually(func() int { _, bound := boundOf(ctx, "g"); return bound }).Should(Equal(2))
+	})
+
+	It("share a rack if the PodGroup requires it", func(ctx context.Context) {
+		for _, name := range []string{"a1", "a2", "b1", "b2"} {
+			Create(ctx, NodeOf(name, "rack", name[:1]))
+		}
+		Create(ctx, Node("c1", "64", "64Gi", nil))
+		group := PodGroup("g", 8)
+		group.SetAnnotations(map[string]string{podgroup.AnnotationRequired: "a rack"})
+		Create(ctx, group)
+		ExpectBound(ctx, CreatePod(ctx, "mine", "small", Selecting("rack", "a"), CPU("1")))
+		pods := members(ctx, "g", Names("p", 8)...)
+		ExpectUnscheduled(ctx, pods[0], corev1.PodReasonUnschedulable, ContainSubstring(`"a rack" is not the key of a label`))
+		By("correcting the key")
+		Expect(K8s.Get(ctx, clientKey(group), group)).To(Succeed())
+		group.SetAnnotations(map[string]string{podgroup.AnnotationRequired: "rack"})
+		Expect(K8s.Update(ctx, group)).To(Succeed())
+		for _, pod := range pods {
+			Expect(ExpectBound(ctx, pod)).To(HavePrefix("b"))
+		}
 	})
 
 	It("do not deadlock with those of another one", func(ctx context.Context) {

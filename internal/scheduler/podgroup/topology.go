@@ -1,0 +1,233 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podgroup
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+const (
+	// AnnotationRequired is the annotation of PodGroups whose value is the key of a node label: all
+	// pods of the group get nodes with the same value of it.
+	AnnotationRequired = "livesched.io/required-topology"
+	// AnnotationPreferred is the annotation of PodGroups whose value is keys of node labels,
+	// separated by commas, from the nearest to the farthest: the pods get nodes with the same value
+	// of the first key for which the group fits.
+	AnnotationPreferred = "livesched.io/preferred-topology"
+)
+
+// maxPreferred is how many keys an annotation may have, and maxCandidates for how many values of a
+// key it is tried to place a group.
+const (
+	maxPreferred  = 4
+	maxCandidates = 8
+)
+
+// Topology is how near to each other the pods of a group have to be.
+type Topology struct {
+	// Required is the key of a node label, "" if there is none. Preferred are keys, by preference.
+	Required  string
+	Preferred []string
+}
+
+func (t *Topology) equal(other *Topology) bool {
+	return t.Required == other.Required && slices.Equal(t.Preferred, other.Preferred)
+}
+
+// topologyOf reads the annotations of a PodGroup.
+func topologyOf(annotations map[string]string) (Topology, error) {
+	t := Topology{Required: annotations[AnnotationRequired]}
+	if t.Required != "" {
+		if err := checkKey(AnnotationRequired, t.Required); err != nil {
+			return Topology{}, err
+		}
+	}
+	if annotations[AnnotationPreferred] == "" {
+		return t, nil
+	}
+	for key := range strings.SplitSeq(annotations[AnnotationPreferred], ",") {
+		key = strings.TrimSpace(key)
+		if err := checkKey(AnnotationPreferred, key); err != nil {
+			return Topology{}, err
+		}
+		t.Preferred = append(t.Preferred, key)
+	}
+	if len(t.Preferred) > maxPreferred {
+		return Topology{}, fmt.Errorf("annotation %s: at most %d keys are allowed", AnnotationPreferred, maxPreferred)
+	}
+	return t, nil
+}
+
+func checkKey(annotation, key string) error {
+	if problems := validation.IsQualifiedName(key); len(problems) > 0 {
+		return fmt.Errorf("annotation %s: %q is not the key of a label: %s", annotation, key, strings.Join(problems, "; "))
+	}
+	return nil
+}
+
+// Domain is a part of the cluster: the nodes with certain labels. The empty Domain is all of it.
+type Domain []DomainLabel
+
+// DomainLabel is a label of the nodes of a Domain.
+type DomainLabel struct{ Key, Value string }
+
+// String returns the labels as key=value, separated by commas.
+func (d Domain) String() string {
+	labels := make([]string, len(d))
+	for i, l := range d {
+		labels[i] = l.Key + "=" + l.Value
+	}
+	return strings.Join(labels, ",")
+}
+
+// Restrict returns a pod that fits on the nodes of the domain only, and else is the same. It shares
+// everything but its affinity with the pod.
+func (d Domain) Restrict(pod *corev1.Pod) *corev1.Pod {
+	if len(d) == 0 {
+		return pod
+	}
+	var affinity corev1.Affinity
+	if pod.Spec.Affinity != nil {
+		affinity = *pod.Spec.Affinity
+	}
+	var ofNodes corev1.NodeAffinity
+	if affinity.NodeAffinity != nil {
+		ofNodes = *affinity.NodeAffinity
+	}
+	ofNodes.RequiredDuringSchedulingIgnoredDuringExecution = d.and(ofNodes.RequiredDuringSchedulingIgnoredDuringExecution)
+	affinity.NodeAffinity = &ofNodes
+	restricted := *pod
+	restricted.Spec.Affinity = &affinity
+	return &restricted
+}
+
+// and returns a selector of the nodes of the domain that another one selects, if it is not nil.
+func (d Domain) and(selector *corev1.NodeSelector) *corev1.NodeSelector {
+	var of []corev1.NodeSelectorRequirement
+	for _, l := range d {
+		of = append(of, corev1.NodeSelectorRequirement{Key: l.Key, Operator: corev1.NodeSelectorOpIn, Values: []string{l.Value}})
+	}
+	if selector == nil {
+		return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: of}}}
+	}
+	both := &corev1.NodeSelector{}
+	for _, term := range selector.NodeSelectorTerms {
+		if len(term.MatchExpressions)+len(term.MatchFields) > 0 { // an empty term selects nothing
+			term.MatchExpressions = slices.Concat(term.MatchExpressions, of)
+		}
+		both.NodeSelectorTerms = append(both.NodeSelectorTerms, term)
+	}
+	return both
+}
+
+// Candidates returns the domains in which a group may be placed, in the order in which to try them:
+// the nearest ones first, and among these the ones with the least room that suffices, so that large
+// ones stay free for large groups. needed is how many pods must be placed, and on are the nodes of
+// pods of the group that have one. demand is nil if resources do not count.
+//
+// most is the most room that a domain has if none has enough.
+func (t *Topology) Candidates(nodes []fwk.NodeInfo, demand *Demand, needed int, on sets.Set[string]) (domains []Domain, most int) {
+	for _, keys := range t.levels() {
+		if len(keys) == 0 {
+			return append(domains, nil), 0
+		}
+		var level []part
+		for _, p := range partsOf(nodes, keys, on) {
+			if demand != nil {
+				room := demand.Room(p.nodes)
+				most = max(most, room)
+				if room < needed {
+					continue
+				}
+				p.capacity = demand.Capacity(p.nodes)
+			}
+			level = append(level, p)
+		}
+		slices.SortFunc(level, func(a, b part) int {
+			return cmp.Or(cmp.Compare(a.capacity, b.capacity), cmp.Compare(a.domain.String(), b.domain.String()))
+		})
+		for i := range level[:min(len(level), maxCandidates)] {
+			domains = append(domains, level[i].domain)
+		}
+	}
+	return domains, most
+}
+
+// levels returns the keys by which to divide the cluster, the nearest level first. The empty one is
+// the whole cluster.
+func (t *Topology) levels() (levels [][]string) {
+	var required []string
+	if t.Required != "" {
+		required = []string{t.Required}
+	}
+	for _, key := range t.Preferred {
+		if key != t.Required {
+			levels = append(levels, append(slices.Clone(required), key))
+		}
+	}
+	return append(levels, required)
+}
+
+// part is the nodes of a domain.
+type part struct {
+	domain   Domain
+	nodes    []fwk.NodeInfo
+	capacity int
+}
+
+// partsOf divides the nodes that have all labels by their values. If there are nodes in on, only
+// the parts that have one of them count.
+func partsOf(nodes []fwk.NodeInfo, keys []string, on sets.Set[string]) []part {
+	index := map[string]int{}
+	var parts []part
+	taken := sets.New[int]()
+	for _, info := range nodes {
+		domain := domainOf(info.Node(), keys)
+		if domain == nil {
+			continue
+		}
+		name := domain.String()
+		i, known := index[name]
+		if !known {
+			i = len(parts)
+			index[name] = i
+			parts = append(parts, part{domain: domain})
+		}
+		parts[i].nodes = append(parts[i].nodes, info)
+		if on.Has(info.Node().Name) {
+			taken.Insert(i)
+		}
+	}
+	if taken.Len() == 0 {
+		return parts
+	}
+	var left []part
+	for i := range parts {
+		if taken.Has(i) {
+			left = append(left, parts[i])
+		}
+	}
+	return left
+}
+
+// domainOf returns the domain that a node is in, nil if it lacks a label.
+func domainOf(node *corev1.Node, keys []string) Domain {
+	domain := make(Domain, len(keys))
+	for i, key := range keys {
+		value, has := node.Labels[key]
+		if !has {
+			return nil
+		}
+		domain[i] = DomainLabel{Key: key, Value: value}
+	}
+	return domain
+}
