@@ -428,3 +428,74 @@ func TestRandomGroups(t *testing.T) {
 		})
 	}
 }
+
+// TestGroupsDoNotBlockEachOther lets several groups at a time compete for the room of a cluster, a
+// thousand times. In the end each has all that it needs or nothing, and none waits for room that is
+// free.
+func TestGroupsDoNotBlockEachOther(t *testing.T) {
+	w := newGroupWorld(t)
+	const cpus = 12
+	for i := range cpus / 4 {
+		w.addNode(fmt.Sprintf("n%d", i), "4")
+	}
+	for round := range uint64(1000) {
+		w.compete(rand.New(rand.NewPCG(round, 11)), cpus)
+		if t.Failed() {
+			t.Fatalf("round %d", round)
+		}
+	}
+}
+
+func (w *groupWorld) compete(random *rand.Rand, cpus int) {
+	needs := map[string]int{}
+	var names []string
+	for i := range 2 + random.IntN(3) {
+		name := fmt.Sprintf("g%d", i)
+		needs[name] = 1 + random.IntN(cpus)
+		w.cluster.Groups.SetGroup(podgroup.Group{Key: podgroup.Key{Namespace: "default", Name: name}, MinMember: needs[name]})
+		for range needs[name] + random.IntN(3) {
+			names = append(names, name)
+		}
+	}
+	random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	var pods []*corev1.Pod
+	for i, name := range names {
+		pods = append(pods, w.addPod(fmt.Sprintf("p%d", i), "1", objects.MemberOf(name)))
+		if random.IntN(4) == 0 {
+			w.scheduleAll()
+		}
+	}
+	w.scheduleAll()
+
+	placed, free := map[string]int{}, cpus
+	for i, pod := range pods {
+		if assumed, err := w.cluster.Cache.IsAssumedPod(pod); err == nil && assumed {
+			placed[names[i]]++
+			free--
+		}
+	}
+	for name, needed := range needs {
+		if n := placed[name]; n == 0 {
+			w.Expect(needed).To(BeNumerically(">", free), "%s could be placed", name)
+		} else {
+			w.Expect(n).To(BeNumerically(">=", needed), "%s has too few nodes", name)
+		}
+	}
+	for _, pod := range pods {
+		if assumed, err := w.cluster.Cache.GetPod(pod); err == nil {
+			w.Expect(w.cluster.Cache.ForgetPod(logr.Discard(), assumed)).To(Succeed())
+		}
+		w.cluster.Groups.Forget(pod)
+		w.cluster.Queue.Delete(logr.Discard(), pod)
+		w.Expect(w.objects.Remove(pod)).To(Succeed())
+	}
+	w.ledger.reserved = nil
+	w.expectNothingLeft(0)
+}
+
+// scheduleAll schedules until nobody is left to try.
+func (w *groupWorld) scheduleAll() {
+	for c := w.cluster.Queue.Counts(); c.Active > 0; c = w.cluster.Queue.Counts() {
+		w.end(w.schedule())
+	}
+}
