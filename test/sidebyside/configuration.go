@@ -48,18 +48,24 @@ func (c *Configuration) kubeSchedulerProfile() (*schedconfig.KubeSchedulerProfil
 	return &internal.Profiles[0], nil
 }
 
+// Objects returns a SchedulerProfile and a SchedulingPolicy with the configuration.
+func (c *Configuration) Objects() (object v1alpha1.SchedulerProfile, policy v1alpha1.SchedulingPolicy, err error) {
+	object.ObjectMeta = metav1.ObjectMeta{Name: c.name(), UID: "uid", Generation: 1}
+	policy.ObjectMeta = metav1.ObjectMeta{Name: config.DefaultPolicyName, UID: "policy", Generation: 1}
+	policy.Spec.Parallelism = &c.Parallelism
+	text, err := json.Marshal(c.Profile)
+	if err == nil {
+		err = json.Unmarshal(text, &object.Spec)
+	}
+	return object, policy, err
+}
+
 // resolve converts the profile like a SchedulerProfile with a SchedulingPolicy.
 func (c *Configuration) resolve(registered sets.Set[string]) (*config.Profile, error) {
-	text, err := json.Marshal(c.Profile)
+	object, policy, err := c.Objects()
 	if err != nil {
 		return nil, err
 	}
-	object := v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: c.name(), UID: "uid", Generation: 1}}
-	if err := json.Unmarshal(text, &object.Spec); err != nil {
-		return nil, err
-	}
-	policy := v1alpha1.SchedulingPolicy{ObjectMeta: metav1.ObjectMeta{Name: config.DefaultPolicyName, UID: "policy", Generation: 1}}
-	policy.Spec.Parallelism = &c.Parallelism
 	resolution := config.Resolve(config.Input{
 		Profiles: []v1alpha1.SchedulerProfile{object}, Policies: []v1alpha1.SchedulingPolicy{policy}, Registered: registered,
 	})

@@ -47,6 +47,8 @@ type Livesched struct {
 	Informers *informers.Source
 	// Requests are the requests of plugins to the API server.
 	Requests *Requests
+	// Result is that of the latest call of Decide.
+	Result algorithm.Result
 
 	ctx       context.Context
 	algorithm *algorithm.Scheduler
@@ -135,6 +137,7 @@ func (l *Livesched) Decide(pod *corev1.Pod) Decision {
 		PercentageOfNodesToScore: l.Profile.Config.PercentageOfNodesToScore,
 		FastPath:                 l.Profile.FastPath(),
 	}, state, pod)
+	l.Result = result
 	seen := Decision{State: state, Host: result.SuggestedHost, Evaluated: result.EvaluatedNodes, Feasible: result.FeasibleNodes, Err: err}
 	var fitError *schedframework.FitError
 	switch {

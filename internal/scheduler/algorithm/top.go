@@ -45,6 +45,28 @@ func (s *Scheduler) Top(ctx context.Context, n int) ([]fwk.NodePluginScores, err
 	return Highest(d.scores, d.host, n), nil
 }
 
+// IsBest reports whether a node shares the highest total in the latest decision, so that it could
+// have been drawn. It must be called before the snapshot is refreshed.
+func (s *Scheduler) IsBest(node string) bool {
+	d := &s.placed
+	switch {
+	case d.host == "":
+		return false
+	case d.host == node:
+		return true
+	case d.fast:
+		fit, _ := d.attempt.Fit()
+		return slices.Contains(fit.Names(), node)
+	}
+	total := int64(-1)
+	for i := range d.scores {
+		if d.scores[i].Name == d.host {
+			total = d.scores[i].TotalScore
+		}
+	}
+	return slices.ContainsFunc(d.scores, func(n fwk.NodePluginScores) bool { return n.Name == node && n.TotalScore == total })
+}
+
 // Highest returns the n nodes with the highest totals, without changing scores: the node called
 // first comes first, whatever its total, and of nodes with equal totals the first by name. They do
 // not refer to the memory of scores, which may be one piece for thousands of nodes.

@@ -61,6 +61,12 @@ func checkTop(w *world, where string, got Result, want Evaluation) {
 	if got.FeasibleNodes != want.FeasibleNodes || got.TiedNodes != want.TiedNodes || got.Total != want.Total {
 		w.t.Fatalf("%s: %+v, want %+v", where, got, want.Result)
 	}
+	for i := range want.Scores {
+		node := &want.Scores[i]
+		if best := got.FeasibleNodes == 1 || node.TotalScore == want.Total; w.ours.IsBest(node.Name) != best {
+			w.t.Fatalf("%s: %s with %d is best: %v; the best nodes have %d", where, node.Name, node.TotalScore, !best, want.Total)
+		}
+	}
 	top, err := w.ours.Top(w.ctx, n)
 	w.must(err)
 	if got.FeasibleNodes == 1 {
@@ -110,7 +116,7 @@ func TestTopOfAPodThatFitsNowhereIsEmpty(t *testing.T) {
 	if _, err := s.Schedule(t.Context(), profileOf(snapshot, &fake{name: "a", filter: onlyOn()}), schedframework.NewCycleState(), makePod("")); err == nil {
 		t.Fatal("the pod fits")
 	}
-	if top, err := s.Top(t.Context(), 2); err != nil || len(top) != 0 {
+	if top, err := s.Top(t.Context(), 2); err != nil || len(top) != 0 || s.IsBest("n0") {
 		t.Errorf("the best nodes are %v, %v", top, err)
 	}
 }

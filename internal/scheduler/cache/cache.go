@@ -41,6 +41,8 @@ type Cache struct {
 	pods map[types.UID]podState
 	// assumed is the number of pods that are assumed.
 	assumed int
+	// changes counts the changes that a decision may depend on: see Snapshot.Changes.
+	changes uint64
 	order   zoneOrder
 	feed    feed
 }
@@ -184,6 +186,7 @@ func (c *Cache) UpdateSnapshot(logger klog.Logger, s *Snapshot) error {
 		c.feed.snapshot = s
 	}
 	s.beginRefresh()
+	s.changes = c.changes
 	if c.feed.snapshot == s && s.source == c {
 		return c.feed.flush(logger)
 	}

@@ -38,7 +38,9 @@ func (c *Cache) Fork() *Cache {
 	}
 	flush()
 	f := New()
-	f.adopt(c.forkRest(copied))
+	nodes, next, changes := c.forkRest(copied)
+	f.adopt(nodes, next)
+	f.changes = changes
 	return f
 }
 
@@ -82,8 +84,8 @@ func (c *Cache) forkNodeLocked(n *node) *forkedNode {
 }
 
 // forkRest returns all nodes at one moment: as they were copied, or copied now if they have
-// changed. next is the next number in the order of nodes.
-func (c *Cache) forkRest(copied map[*node]*forkedNode) (nodes []*forkedNode, next uint64) {
+// changed. next is the next number in the order of nodes, and changes those of the cache.
+func (c *Cache) forkRest(copied map[*node]*forkedNode) (nodes []*forkedNode, next, changes uint64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	nodes = make([]*forkedNode, 0, len(c.nodes))
@@ -94,7 +96,7 @@ func (c *Cache) forkRest(copied map[*node]*forkedNode) (nodes []*forkedNode, nex
 		}
 		nodes = append(nodes, f)
 	}
-	return nodes, c.order.next
+	return nodes, c.order.next, c.changes
 }
 
 // adopt fills an empty cache that nobody else uses yet.

@@ -40,6 +40,7 @@ func (c *Cache) storeNode(obj, known *corev1.Node, same bool) {
 	n := c.nodeLocked(obj.Name)
 	n.changes++
 	if n.obj == nil {
+		c.changes++
 		n.obj = obj
 		n.recreated = n.slot != noSlot
 		c.order.enter(n, zoneKey)
@@ -57,6 +58,8 @@ func (c *Cache) storeNode(obj, known *corev1.Node, same bool) {
 	kind := nodeChanged
 	if same {
 		kind = nodeRefreshed
+	} else {
+		c.changes++
 	}
 	c.feed.record(delta{kind: kind, node: n})
 }
@@ -80,6 +83,7 @@ func (c *Cache) RemoveNode(_ klog.Logger, node *corev1.Node) error {
 	}
 	n.obj = nil
 	n.changes++
+	c.changes++
 	c.order.leave(n)
 	c.feed.markStale(n)
 	c.dropIfEmptyLocked(n)

@@ -69,6 +69,7 @@ func (c *Cache) assume(info *schedframework.PodInfo, class ClassID) error {
 	if _, ok := c.pods[pod.UID]; ok {
 		return podError(ErrKnownPod, pod, "it cannot be assumed")
 	}
+	c.changes++
 	c.addPodLocked(podState{info: info, class: class, assumed: true})
 	return nil
 }
@@ -91,6 +92,7 @@ func (c *Cache) ForgetPod(_ klog.Logger, pod *corev1.Pod) error {
 	case !state.assumed:
 		return podError(ErrNotAssumed, pod, fmt.Sprintf("it was confirmed on node %q", state.node.name))
 	}
+	c.changes++
 	c.removePodLocked(state)
 	return nil
 }
@@ -108,6 +110,7 @@ func (c *Cache) UpdatePod(logger klog.Logger, oldPod, newPod *corev1.Pod) error 
 	if oldPod.UID != newPod.UID {
 		c.mu.Lock()
 		if state, ok := c.pods[oldPod.UID]; ok {
+			c.changes++
 			c.removePodLocked(state)
 		}
 		c.mu.Unlock()
@@ -136,6 +139,9 @@ func (c *Cache) storePod(logger klog.Logger, pod *corev1.Pod, known podState, ne
 	if now := c.pods[pod.UID]; now.info != known.info {
 		known = now // assumed, forgotten or updated in between
 		next, like = c.nextPodInfo(logger, known.info, pod)
+	}
+	if known.info == nil || known.node.name != pod.Spec.NodeName || like == unlike || like == ofSameClass && !known.assumed {
+		c.changes++
 	}
 	switch {
 	case known.info == nil:
@@ -209,6 +215,7 @@ func (c *Cache) RemovePod(logger klog.Logger, pod *corev1.Pod) error {
 		logger.Info("Removed a pod from a different node than its object names", "pod", klog.KObj(pod),
 			"node", state.node.name, "objectNode", pod.Spec.NodeName)
 	}
+	c.changes++
 	c.removePodLocked(state)
 	return nil
 }

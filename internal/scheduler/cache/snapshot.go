@@ -36,6 +36,7 @@ type Snapshot struct {
 	// source is the cache that the snapshot was last filled from.
 	source    *Cache
 	refreshes uint64
+	changes   uint64
 
 	// infos are the nodes by slot, nil for free slots.
 	infos []*schedframework.NodeInfo
@@ -124,6 +125,14 @@ func (s *Snapshot) NumNodes() int { return len(s.slots) }
 
 // Log returns the change log.
 func (s *Snapshot) Log() *Log { return &s.log }
+
+// Changes returns the number of changes of nodes and pods, since the cache was made, that a
+// decision may depend on. Each of these counts as one: a node is added, changed or removed; a pod
+// is assumed, forgotten, added, changed or removed. The confirmation of an assumed pod on its node
+// does not count, even if binding has set labels (SetByBinding). Of two snapshots of a cache, or of
+// a cache and a fork of it, that differ in n changes, the later one shows n changes that the other
+// does not.
+func (s *Snapshot) Changes() uint64 { return s.changes }
 
 // WithAffinity returns the set of nodes with pods that have pod affinity or anti-affinity.
 func (s *Snapshot) WithAffinity() Bitset { return s.withAffinity }

@@ -62,10 +62,12 @@ type Decision struct {
 	// decided.
 	Profile, Revision string
 	// Snapshot counts the changes of nodes and pods that the loop had seen, since the process
-	// started (cache.Log.End). Between decisions with the same Snapshot, no node has changed, nor a
-	// pod on a node, in a way that decisions depend on. That a pod is assumed or forgotten is a
-	// change.
+	// started (cache.Snapshot.Changes). Between decisions with the same Snapshot, no node has
+	// changed, nor a pod on a node, in a way that decisions depend on. That a pod is assumed or
+	// forgotten is one change.
 	Snapshot uint64
+	// Nominated reports whether there were nominated pods, which decisions depend on, too.
+	Nominated bool
 	// Class is the class of the pod on the fast path. 0: the scalar path decided.
 	Class cache.ClassID
 	// Nodes is the number of nodes in the snapshot, Evaluated of those that filters were run on,
@@ -99,8 +101,9 @@ type entry struct {
 	nodes, evaluated, feasible, tied int32
 	attempt                          int32
 	// sample is 1 + the index in Log.samples, 0 if the decision was not sampled.
-	sample uint32
-	result Result
+	sample    uint32
+	result    Result
+	nominated bool
 }
 
 // key is a UID in 16 bytes.

@@ -53,3 +53,7 @@ func (d *Decider) Decide(ctx context.Context, p *profile.Instance, pod *corev1.P
 	}, decision.State, pod)
 	return decision, err
 }
+
+// IsBest reports whether a node shares the highest total in the latest decision, so that it could
+// have been drawn. It must be called before the fork changes.
+func (d *Decider) IsBest(node string) bool { return d.algorithm.IsBest(node) }

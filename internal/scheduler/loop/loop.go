@@ -165,7 +165,9 @@ type cycle struct {
 	within podgroup.Domain
 	// decision is the number of the recorded decision. 0: it is not recorded.
 	decision decisionlog.Number
-	timing   timing.Cycle
+	// nominated reports whether there were nominated pods when the pod was decided.
+	nominated bool
+	timing    timing.Cycle
 }
 
 // run is the scheduling cycle. It returns a pod that is assumed on a node, to be bound. For any

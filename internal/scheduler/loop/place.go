@@ -26,6 +26,7 @@ func (c *cycle) place(ctx context.Context) (*binding.Cycle, *fwk.NominatingInfo,
 	if err := c.updateSnapshot(ctx); err != nil {
 		return nil, failure.ClearNomination, fwk.AsStatus(err)
 	}
+	c.nominated = !c.loop.Queue.Nominator().Empty()
 	result, nominating, status := c.decide(ctx)
 	c.record(ctx, &result, status)
 	if !status.IsSuccess() {

@@ -50,7 +50,7 @@ func TestDecisionsAreRecorded(t *testing.T) {
 				want := test.want
 				want.Number, want.Pod, want.Time, want.Attempt, want.Nodes = 1, podUID, c.start, 3, 1
 				want.Profile, want.Revision = c.profile.Config.Name, c.profile.Config.Revision
-				want.Snapshot = c.loop.Snapshot.Log().End()
+				want.Snapshot = c.loop.Snapshot.Changes()
 				got.Top = nil
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("the record (-want +got):\n%s", diff)

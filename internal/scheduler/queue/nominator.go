@@ -98,6 +98,9 @@ func (n *Nominator) DeleteNominatedPodIfExists(pod *corev1.Pod) {
 	n.removeLocked(pod.UID)
 }
 
+// Empty reports whether no pod is nominated.
+func (n *Nominator) Empty() bool { return n.size.Load() == 0 }
+
 // NominatedPodsForNode returns the pods nominated for the node. The caller owns the list and the
 // PodInfos, but must not modify the pods.
 func (n *Nominator) NominatedPodsForNode(nodeName string) []fwk.PodInfo {
