@@ -154,3 +154,15 @@ var legacyPoints = map[string]pluginPoints{
 	names.NodeDeclaredFeatures: {deciding: []string{"preFilter", "filter"}},
 	names.DefaultPreemption:    {deciding: []string{"preEnqueue", "postFilter"}},
 }
+
+// LegacyNames returns the names of all predicates and priorities that have one.
+func LegacyNames() (names []string) {
+	for _, table := range [...][]LegacyName{legacyPredicates, legacyPriorities} {
+		for i := range table {
+			if table[i].Name != "" {
+				names = append(names, table[i].Name)
+			}
+		}
+	}
+	return names
+}

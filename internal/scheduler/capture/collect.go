@@ -1,0 +1,126 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package capture
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	kubeversion "k8s.io/component-base/version"
+	"k8s.io/klog/v2"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/informers"
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/decisionlog"
+	"github.com/livesched/livesched/internal/scheduler/profile"
+	"github.com/livesched/livesched/internal/scheduler/queue"
+	"github.com/livesched/livesched/internal/version"
+)
+
+// Source is the running scheduler that Collect reads.
+type Source struct {
+	Cache     *cache.Cache
+	Nominator *queue.Nominator
+	Informers *informers.Source
+	Decisions *decisionlog.Log
+	Profiles  *profile.Map
+}
+
+// Collect returns the state of a scheduler, without the objects of profiles and policies: see
+// SetObjects. It has at most the given number of decisions, the latest ones. It takes no object
+// twice and copies none: the locks of the scheduler are held for short times only.
+//
+// Nodes and pods are those of one moment. What else plugins read is a little younger.
+func Collect(logger klog.Logger, from Source, decisions int) (*Input, error) {
+	copied, snapshot := from.Cache.Fork(), cache.NewSnapshot()
+	if err := copied.UpdateSnapshot(logger, snapshot); err != nil {
+		return nil, err
+	}
+	in := &Input{Header: Header{
+		Livesched: version.Version, Kubernetes: kubeversion.DefaultKubeBinaryVersion,
+		FeatureGates: changedGates(), ResourceVersions: map[string]string{}, Changes: snapshot.Changes(),
+	}}
+	for running := range from.Profiles.All() {
+		in.Header.Profiles = append(in.Header.Profiles, Profile{
+			Name: running.Config.Name, SchedulerName: running.SchedulerName(), Revision: running.Config.Revision,
+		})
+	}
+	nodes, err := snapshot.NodeInfos().List()
+	if err != nil {
+		return nil, err
+	}
+	placed := map[types.UID]bool{}
+	for _, node := range nodes {
+		in.Nodes = append(in.Nodes, node.Node())
+		for _, info := range node.GetPods() {
+			in.Pods = append(in.Pods, info.GetPod())
+			placed[info.GetPod().UID] = true
+		}
+	}
+	latest := from.Decisions.Last(decisions)
+	present := in.addObjects(from.Informers, placed)
+	for _, nomination := range from.Nominator.Dump() {
+		in.Nominations = append(in.Nominations, Nomination{Pod: nomination.Pod.UID, Node: nomination.Node})
+	}
+	for i := range latest {
+		// The pod of a decision that has just been made may not be on its node yet.
+		d := &latest[i]
+		forgotten := d.Result != decisionlog.Binding && d.Result != decisionlog.Bound
+		if d.Snapshot <= in.Header.Changes && (d.Node == "" || placed[d.Pod] || !present[d.Pod] || forgotten) {
+			in.Decisions = append(in.Decisions, *d)
+		}
+	}
+	return in, nil
+}
+
+// addObjects adds the objects of informers. It returns the pods that are there.
+func (in *Input) addObjects(from *informers.Source, placed map[types.UID]bool) (present map[types.UID]bool) {
+	present = map[types.UID]bool{}
+	pods, podVersion := from.Objects(corev1.SchemeGroupVersion.WithKind("Pod"))
+	in.Header.ResourceVersions["Pod"] = podVersion
+	for _, object := range pods {
+		pod := object.(*corev1.Pod)
+		present[pod.UID] = true
+		// A pod that was bound by another scheduler after the nodes were copied is neither.
+		if !placed[pod.UID] && pod.Spec.NodeName == "" {
+			in.Pending = append(in.Pending, pod)
+		}
+	}
+	slices.SortFunc(in.Pending, func(a, b *corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	for _, kind := range Kinds() {
+		objects, resourceVersion := from.Objects(kind)
+		if resourceVersion != "" {
+			in.Header.ResourceVersions[kind.Kind] = resourceVersion
+		}
+		in.Objects = append(in.Objects, objects...)
+	}
+	return present
+}
+
+// SetObjects sets the objects of profiles and policies, and what they resolve to.
+func (in *Input) SetObjects(profiles []v1alpha1.SchedulerProfile, policies []v1alpha1.SchedulingPolicy, resolution *config.Resolution) {
+	in.Profiles, in.Policies = profiles, policies
+	for i := range in.Header.Profiles {
+		running := &in.Header.Profiles[i]
+		resolved := resolution.Profiles[running.SchedulerName]
+		running.Reproducible = resolved != nil && resolved.Name == running.Name && resolved.Revision == running.Revision
+	}
+}
+
+// changedGates returns the feature gates that differ from their defaults.
+func changedGates() map[string]bool {
+	gates := utilfeature.DefaultMutableFeatureGate
+	changed := map[string]bool{}
+	for name, spec := range gates.GetAll() {
+		// AllAlpha and AllBeta stand for others.
+		if enabled := gates.Enabled(name); enabled != spec.Default && name != "AllAlpha" && name != "AllBeta" {
+			changed[string(name)] = enabled
+		}
+	}
+	return changed
+}

@@ -1,0 +1,123 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package capture
+
+import (
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+)
+
+// Format is the version of the format. A reader refuses files of other versions.
+const Format = 1
+
+// Record is a line of a file. Exactly one field is set.
+type Record struct {
+	Header *Header `json:"header,omitempty"`
+
+	Profile *v1alpha1.SchedulerProfile `json:"schedulerProfile,omitempty"`
+	Policy  *v1alpha1.SchedulingPolicy `json:"schedulingPolicy,omitempty"`
+
+	Node *corev1.Node `json:"node,omitempty"`
+	Pod  *corev1.Pod  `json:"pod,omitempty"`
+
+	Namespace             *corev1.Namespace             `json:"namespace,omitempty"`
+	Service               *corev1.Service               `json:"service,omitempty"`
+	ReplicationController *corev1.ReplicationController `json:"replicationController,omitempty"`
+	ReplicaSet            *appsv1.ReplicaSet            `json:"replicaSet,omitempty"`
+	StatefulSet           *appsv1.StatefulSet           `json:"statefulSet,omitempty"`
+
+	PersistentVolume      *corev1.PersistentVolume      `json:"persistentVolume,omitempty"`
+	PersistentVolumeClaim *corev1.PersistentVolumeClaim `json:"persistentVolumeClaim,omitempty"`
+	StorageClass          *storagev1.StorageClass       `json:"storageClass,omitempty"`
+	CSINode               *storagev1.CSINode            `json:"csiNode,omitempty"`
+	CSIDriver             *storagev1.CSIDriver          `json:"csiDriver,omitempty"`
+	CSIStorageCapacity    *storagev1.CSIStorageCapacity `json:"csiStorageCapacity,omitempty"`
+	VolumeAttachment      *storagev1.VolumeAttachment   `json:"volumeAttachment,omitempty"`
+
+	ResourceClaim *resourcev1.ResourceClaim `json:"resourceClaim,omitempty"`
+	ResourceSlice *resourcev1.ResourceSlice `json:"resourceSlice,omitempty"`
+	DeviceClass   *resourcev1.DeviceClass   `json:"deviceClass,omitempty"`
+
+	Nomination *Nomination `json:"nomination,omitempty"`
+	Decision   *Decision   `json:"decision,omitempty"`
+
+	End *End `json:"end,omitempty"`
+}
+
+// Header describes a file.
+type Header struct {
+	// Format is the version of the format.
+	Format int `json:"format"`
+	// Livesched and Kubernetes are the versions of livesched and of its plugins.
+	Livesched  string `json:"livesched"`
+	Kubernetes string `json:"kubernetes"`
+	// Time is when the file was written.
+	Time time.Time `json:"time"`
+	// Redacted reports whether strings of users are replaced by pseudonyms.
+	Redacted bool `json:"redacted"`
+
+	// FastPath is the flag --fast-path, and FeatureGates are those that differ from their defaults.
+	FastPath     string          `json:"fastPath,omitempty"`
+	FeatureGates map[string]bool `json:"featureGates,omitempty"`
+	// ResourceVersions are those of the informers, by kind.
+	ResourceVersions map[string]string `json:"resourceVersions,omitempty"`
+
+	// Profiles are the profiles that run.
+	Profiles []Profile `json:"profiles,omitempty"`
+	// Changes counts the changes of nodes and pods, as Decision.Changes does.
+	Changes uint64 `json:"changes"`
+	// DeviceResources are the names of extended resources that devices provide, if the file is
+	// redacted: then it has no devices.
+	DeviceResources []string `json:"deviceResources,omitempty"`
+}
+
+// Profile is a profile that runs.
+type Profile struct {
+	// Name is that of the SchedulerProfile.
+	Name          string `json:"name"`
+	SchedulerName string `json:"schedulerName"`
+	Revision      string `json:"revision"`
+	// Reproducible reports whether the objects in the file resolve to this revision. They do not if
+	// the last good spec runs, or if the revision depends on a Secret.
+	Reproducible bool `json:"reproducible"`
+}
+
+// Nomination is a pod that is nominated to a node.
+type Nomination struct {
+	Pod  types.UID `json:"pod"`
+	Node string    `json:"node"`
+}
+
+// Decision is a recorded decision: see decisionlog.Decision.
+type Decision struct {
+	Number   uint64    `json:"number"`
+	Pod      types.UID `json:"pod"`
+	Time     time.Time `json:"time"`
+	Attempt  int       `json:"attempt"`
+	Profile  string    `json:"profile"`
+	Revision string    `json:"revision"`
+	// Changes counts the changes of nodes and pods before the decision.
+	Changes   uint64 `json:"changes"`
+	Nominated bool   `json:"nominated,omitempty"`
+	Nodes     int    `json:"nodes"`
+	Evaluated int    `json:"evaluated"`
+	Feasible  int    `json:"feasible"`
+	Node      string `json:"node,omitempty"`
+	Total     int64  `json:"total,omitempty"`
+	Tied      int    `json:"tied,omitempty"`
+	Result    string `json:"result"`
+}
+
+// End is the last line: without it, the file is not complete.
+type End struct {
+	// Records is the number of lines before this one.
+	Records int `json:"records"`
+}

@@ -1,0 +1,158 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package capture
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+)
+
+// Kinds are those of the objects that decisions depend on, besides nodes, pods, profiles and
+// policies.
+func Kinds() []schema.GroupVersionKind {
+	var kinds []schema.GroupVersionKind
+	for _, group := range []struct {
+		schema.GroupVersion
+		kinds []string
+	}{
+		{corev1.SchemeGroupVersion, []string{"Namespace", "Service", "ReplicationController", "PersistentVolume", "PersistentVolumeClaim"}},
+		{appsv1.SchemeGroupVersion, []string{"ReplicaSet", "StatefulSet"}},
+		{storagev1.SchemeGroupVersion, []string{"StorageClass", "CSINode", "CSIDriver", "CSIStorageCapacity", "VolumeAttachment"}},
+		{resourcev1.SchemeGroupVersion, []string{"ResourceClaim", "ResourceSlice", "DeviceClass"}},
+	} {
+		for _, kind := range group.kinds {
+			kinds = append(kinds, group.WithKind(kind))
+		}
+	}
+	return kinds
+}
+
+// Annotations that the volume binder reads.
+const (
+	betaStorageClass = corev1.BetaStorageClassAnnotation
+	selectedNode     = "volume.kubernetes.io/selected-node"
+	bindCompleted    = "pv.kubernetes.io/bind-completed"
+	boundByControl   = "pv.kubernetes.io/bound-by-controller"
+	migratedPlugins  = "storage.alpha.kubernetes.io/migrated-plugins"
+)
+
+// recordOf returns the record of an object of one of the Kinds.
+func recordOf(object any) (r Record, ok bool) {
+	switch o := object.(type) {
+	case *corev1.Namespace:
+		r.Namespace = &corev1.Namespace{ObjectMeta: metaOf(&o.ObjectMeta)}
+	case *corev1.Service:
+		r.Service = &corev1.Service{ObjectMeta: metaOf(&o.ObjectMeta), Spec: corev1.ServiceSpec{Selector: o.Spec.Selector}}
+	case *corev1.ReplicationController:
+		r.ReplicationController = &corev1.ReplicationController{ObjectMeta: metaOf(&o.ObjectMeta), Spec: corev1.ReplicationControllerSpec{Selector: o.Spec.Selector}}
+	case *appsv1.ReplicaSet:
+		r.ReplicaSet = &appsv1.ReplicaSet{ObjectMeta: metaOf(&o.ObjectMeta), Spec: appsv1.ReplicaSetSpec{Selector: o.Spec.Selector}}
+	case *appsv1.StatefulSet:
+		r.StatefulSet = &appsv1.StatefulSet{ObjectMeta: metaOf(&o.ObjectMeta), Spec: appsv1.StatefulSetSpec{Selector: o.Spec.Selector}}
+	case *corev1.PersistentVolume:
+		r.PersistentVolume = trimVolumeObject(o)
+	case *corev1.PersistentVolumeClaim:
+		r.PersistentVolumeClaim = trimClaim(o)
+	case *resourcev1.ResourceClaim:
+		r.ResourceClaim = trimResourceClaim(o)
+	case *resourcev1.ResourceSlice:
+		r.ResourceSlice = &resourcev1.ResourceSlice{ObjectMeta: metaOf(&o.ObjectMeta), Spec: o.Spec}
+	case *resourcev1.DeviceClass:
+		r.DeviceClass = &resourcev1.DeviceClass{ObjectMeta: metaOf(&o.ObjectMeta), Spec: o.Spec}
+		r.DeviceClass.Spec.Config = nil
+	default:
+		return storageRecordOf(object)
+	}
+	return r, true
+}
+
+func storageRecordOf(object any) (r Record, ok bool) {
+	switch o := object.(type) {
+	case *storagev1.StorageClass:
+		r.StorageClass = &storagev1.StorageClass{
+			ObjectMeta: metaOf(&o.ObjectMeta), Provisioner: o.Provisioner, VolumeBindingMode: o.VolumeBindingMode, AllowedTopologies: o.AllowedTopologies,
+		}
+	case *storagev1.CSINode:
+		r.CSINode = &storagev1.CSINode{ObjectMeta: metaOf(&o.ObjectMeta, migratedPlugins)}
+		for _, driver := range o.Spec.Drivers {
+			r.CSINode.Spec.Drivers = append(r.CSINode.Spec.Drivers, storagev1.CSINodeDriver{
+				Name: driver.Name, TopologyKeys: driver.TopologyKeys, Allocatable: driver.Allocatable,
+			})
+		}
+	case *storagev1.CSIDriver:
+		r.CSIDriver = &storagev1.CSIDriver{ObjectMeta: metaOf(&o.ObjectMeta), Spec: o.Spec}
+		r.CSIDriver.Spec.TokenRequests = nil
+	case *storagev1.CSIStorageCapacity:
+		r.CSIStorageCapacity = &storagev1.CSIStorageCapacity{
+			ObjectMeta: metaOf(&o.ObjectMeta), NodeTopology: o.NodeTopology, StorageClassName: o.StorageClassName,
+			Capacity: o.Capacity, MaximumVolumeSize: o.MaximumVolumeSize,
+		}
+	case *storagev1.VolumeAttachment:
+		r.VolumeAttachment = &storagev1.VolumeAttachment{ObjectMeta: metaOf(&o.ObjectMeta), Spec: storagev1.VolumeAttachmentSpec{
+			Attacher: o.Spec.Attacher, NodeName: o.Spec.NodeName,
+			Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: o.Spec.Source.PersistentVolumeName},
+		}}
+	default:
+		return r, false
+	}
+	return r, true
+}
+
+func trimVolumeObject(in *corev1.PersistentVolume) *corev1.PersistentVolume {
+	out := &corev1.PersistentVolume{ObjectMeta: metaOf(&in.ObjectMeta, betaStorageClass, boundByControl), Spec: corev1.PersistentVolumeSpec{
+		Capacity: in.Spec.Capacity, AccessModes: in.Spec.AccessModes, StorageClassName: in.Spec.StorageClassName,
+		NodeAffinity: in.Spec.NodeAffinity, VolumeMode: in.Spec.VolumeMode,
+	}}
+	if claim := in.Spec.ClaimRef; claim != nil {
+		out.Spec.ClaimRef = &corev1.ObjectReference{Kind: claim.Kind, Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
+	}
+	source, kept := &in.Spec.PersistentVolumeSource, &out.Spec.PersistentVolumeSource
+	if csi := source.CSI; csi != nil {
+		kept.CSI = &corev1.CSIPersistentVolumeSource{Driver: csi.Driver, VolumeHandle: csi.VolumeHandle}
+	}
+	kept.AWSElasticBlockStore, kept.GCEPersistentDisk, kept.AzureDisk = source.AWSElasticBlockStore, source.GCEPersistentDisk, source.AzureDisk
+	out.Status.Phase = in.Status.Phase
+	return out
+}
+
+func trimClaim(in *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
+	out := &corev1.PersistentVolumeClaim{ObjectMeta: metaOf(&in.ObjectMeta, betaStorageClass, selectedNode, bindCompleted, boundByControl)}
+	out.Spec = corev1.PersistentVolumeClaimSpec{
+		AccessModes: in.Spec.AccessModes, Selector: in.Spec.Selector, Resources: in.Spec.Resources, VolumeName: in.Spec.VolumeName,
+		StorageClassName: in.Spec.StorageClassName, VolumeMode: in.Spec.VolumeMode,
+	}
+	out.Status.Phase = in.Status.Phase
+	return out
+}
+
+// trimResourceClaim leaves out what drivers read: their configuration, and the status of devices.
+func trimResourceClaim(in *resourcev1.ResourceClaim) *resourcev1.ResourceClaim {
+	out := &resourcev1.ResourceClaim{ObjectMeta: metaOf(&in.ObjectMeta), Spec: in.Spec}
+	out.Spec.Devices.Config = nil
+	out.Status.ReservedFor = in.Status.ReservedFor
+	if in.Status.Allocation != nil {
+		allocation := *in.Status.Allocation
+		allocation.Devices.Config = nil
+		out.Status.Allocation = &allocation
+	}
+	return out
+}
+
+func trimProfile(in *v1alpha1.SchedulerProfile) *v1alpha1.SchedulerProfile {
+	out := &v1alpha1.SchedulerProfile{ObjectMeta: metaOf(&in.ObjectMeta), Spec: in.Spec}
+	out.Labels, out.OwnerReferences = nil, nil
+	return out
+}
+
+// trimPolicy keeps the extenders, which have no passwords: Secrets have those.
+func trimPolicy(in *v1alpha1.SchedulingPolicy) *v1alpha1.SchedulingPolicy {
+	out := &v1alpha1.SchedulingPolicy{ObjectMeta: metaOf(&in.ObjectMeta), Spec: in.Spec}
+	out.Labels, out.OwnerReferences = nil, nil
+	return out
+}

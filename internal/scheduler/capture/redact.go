@@ -1,0 +1,201 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package capture
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+)
+
+// redactor copies records and replaces every string in them, whatever field it is in: what must
+// stay is the exception. It is for one goroutine.
+type redactor struct {
+	*names
+	// textless are types, by whether a value of them has no strings.
+	textless map[reflect.Type]bool
+}
+
+func newRedactor(in *Input) *redactor {
+	return &redactor{names: newNames(findNumbers(in)), textless: map[reflect.Type]bool{
+		// These are numbers and times.
+		reflect.TypeFor[metav1.Time]():       true,
+		reflect.TypeFor[metav1.MicroTime]():  true,
+		reflect.TypeFor[metav1.Duration]():   true,
+		reflect.TypeFor[time.Time]():         true,
+		reflect.TypeFor[resource.Quantity](): true,
+	}}
+}
+
+// record returns a copy of a record with pseudonyms.
+func (r *redactor) record(in *Record) Record {
+	return r.copy(reflect.ValueOf(*in)).Interface().(Record)
+}
+
+// copy returns a copy with pseudonyms. It shares no memory with the original that has strings.
+func (r *redactor) copy(in reflect.Value) reflect.Value {
+	t := in.Type()
+	if r.isTextless(t) {
+		return in
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return reflect.ValueOf(r.of(in.String())).Convert(t)
+	case reflect.Pointer:
+		if in.IsNil() {
+			return in
+		}
+		out := reflect.New(t.Elem())
+		out.Elem().Set(r.copy(in.Elem()))
+		return out
+	case reflect.Slice:
+		if in.IsNil() || t.Elem().Kind() == reflect.Uint8 { // bytes may be a text
+			return reflect.Zero(t)
+		}
+		out := reflect.MakeSlice(t, in.Len(), in.Len())
+		for i := range in.Len() {
+			out.Index(i).Set(r.copy(in.Index(i)))
+		}
+		return out
+	case reflect.Map:
+		if in.IsNil() {
+			return in
+		}
+		out := reflect.MakeMapWithSize(t, in.Len())
+		for entries := in.MapRange(); entries.Next(); {
+			out.SetMapIndex(r.copy(entries.Key()), r.copy(entries.Value()))
+		}
+		return out
+	case reflect.Struct:
+		return r.copyStruct(in)
+	default: // an interface or the like: nothing that is known to be harmless
+		return reflect.Zero(t)
+	}
+}
+
+func (r *redactor) copyStruct(in reflect.Value) reflect.Value {
+	out := reflect.New(in.Type()).Elem()
+	for i := range in.NumField() {
+		if in.Type().Field(i).IsExported() {
+			out.Field(i).Set(r.copy(in.Field(i)))
+		}
+	}
+	r.correct(in, out)
+	return out
+}
+
+// correct sets the fields that are not what they stand for as a whole.
+func (r *redactor) correct(in, out reflect.Value) {
+	switch o := out.Addr().Interface().(type) {
+	case *metav1.ObjectMeta:
+		original := in.Interface().(metav1.ObjectMeta)
+		o.ResourceVersion = original.ResourceVersion
+		r.correctAnnotations(original.Annotations, o.Annotations)
+	case *corev1.Container:
+		o.Image = r.ofPodImage(in.Interface().(corev1.Container).Image)
+	case *corev1.ContainerImage:
+		for i, name := range in.Interface().(corev1.ContainerImage).Names {
+			o.Names[i] = r.ofImage(name)
+		}
+	case *v1alpha1.Extender:
+		o.URLPrefix = "https://" + r.pseudonym(in.Interface().(v1alpha1.Extender).URLPrefix) + ".svc"
+	case *runtime.RawExtension:
+		o.Raw = r.json(in.Interface().(runtime.RawExtension).Raw)
+	case *intstr.IntOrString:
+		o.Type, o.IntVal = in.Interface().(intstr.IntOrString).Type, in.Interface().(intstr.IntOrString).IntVal
+	case *Header:
+		h := in.Interface().(Header)
+		o.Livesched, o.Kubernetes, o.FastPath, o.FeatureGates, o.ResourceVersions = h.Livesched, h.Kubernetes, h.FastPath, h.FeatureGates, h.ResourceVersions
+	}
+}
+
+// correctAnnotations sets the annotations whose values are made of several strings.
+func (r *redactor) correctAnnotations(in, out map[string]string) {
+	if value, ok := in[corev1.PreferAvoidPodsAnnotationKey]; ok {
+		out[corev1.PreferAvoidPodsAnnotationKey] = string(r.json([]byte(value)))
+	}
+	if value, ok := in[migratedPlugins]; ok {
+		var plugins [][]byte
+		for _, plugin := range bytes.Split([]byte(value), []byte(",")) {
+			plugins = append(plugins, []byte(r.of(string(plugin))))
+		}
+		out[migratedPlugins] = string(bytes.Join(plugins, []byte(",")))
+	}
+}
+
+// json returns JSON with pseudonyms, or nil if the text is no JSON. Keys are strings, too.
+func (r *redactor) json(text []byte) []byte {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		return nil
+	}
+	out, err := json.Marshal(r.value(value))
+	if err != nil {
+		return nil
+	}
+	return out
+}
+
+func (r *redactor) value(in any) any {
+	switch v := in.(type) {
+	case string:
+		if _, err := time.ParseDuration(v); err == nil {
+			return v
+		}
+		return r.of(v)
+	case []any:
+		for i := range v {
+			v[i] = r.value(v[i])
+		}
+		return v
+	case map[string]any:
+		out := map[string]any{}
+		for key, value := range v {
+			if key != "evictionTime" { // a time, on which nothing depends
+				out[r.of(key)] = r.value(value)
+			}
+		}
+		return out
+	default:
+		return in
+	}
+}
+
+// isTextless reports whether values of a type have no strings.
+func (r *redactor) isTextless(t reflect.Type) bool {
+	if known, ok := r.textless[t]; ok {
+		return known
+	}
+	r.textless[t] = false // of a type that refers to itself
+	none := false
+	switch t.Kind() {
+	case reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Float32, reflect.Float64:
+		none = true
+	case reflect.Pointer:
+		none = r.isTextless(t.Elem())
+	case reflect.Slice:
+		none = t.Elem().Kind() != reflect.Uint8 && r.isTextless(t.Elem())
+	case reflect.Map:
+		none = r.isTextless(t.Key()) && r.isTextless(t.Elem())
+	case reflect.Struct:
+		none = true
+		for i := range t.NumField() {
+			none = none && t.Field(i).IsExported() && r.isTextless(t.Field(i).Type)
+		}
+	}
+	r.textless[t] = none
+	return none
+}

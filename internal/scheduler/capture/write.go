@@ -1,0 +1,146 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package capture
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/decisionlog"
+)
+
+// Input is what Write writes. The objects may be those of informers: they are not changed.
+type Input struct {
+	Header   Header
+	Profiles []v1alpha1.SchedulerProfile
+	Policies []v1alpha1.SchedulingPolicy
+	// Nodes are in the order of the snapshot.
+	Nodes []*corev1.Node
+	// Pods are those on nodes, and Pending the others. A pod that is not bound yet is on the node
+	// that its spec names.
+	Pods, Pending []*corev1.Pod
+	// Objects are of the Kinds.
+	Objects     []any
+	Nominations []Nomination
+	Decisions   []decisionlog.Decision
+}
+
+// Write writes a file. If redacted is true, each string that is not a word of Kubernetes or of
+// livesched is replaced by a pseudonym, and devices are left out: the expressions that select
+// devices are made of such strings. The error is that of w or of ctx.
+func Write(ctx context.Context, w io.Writer, in *Input, redacted bool) error {
+	compressed, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
+	if err != nil {
+		return err
+	}
+	buffer := bufio.NewWriterSize(compressed, 1<<16)
+	out := &writer{ctx: ctx, json: json.NewEncoder(buffer)}
+	out.json.SetEscapeHTML(false)
+	if redacted {
+		out.redactor = newRedactor(in)
+	}
+	out.input(in)
+	return errors.Join(out.err, buffer.Flush(), compressed.Close())
+}
+
+// writer writes records until the first error.
+type writer struct {
+	ctx      context.Context
+	json     *json.Encoder
+	redactor *redactor // nil: nothing is redacted
+	records  int
+	err      error
+}
+
+// checkEvery is the number of records after which the context is checked.
+const checkEvery = 256
+
+func (w *writer) write(r Record) {
+	if w.records%checkEvery == 0 && w.err == nil && w.ctx.Err() != nil {
+		w.err = context.Cause(w.ctx)
+	}
+	if w.err != nil {
+		return
+	}
+	if w.redactor != nil {
+		r = w.redactor.record(&r)
+	}
+	if err := w.json.Encode(&r); err != nil {
+		w.err = fmt.Errorf("writing a record: %w", err)
+	}
+	w.records++
+}
+
+func (w *writer) input(in *Input) {
+	header := in.Header
+	header.Format, header.Redacted = Format, w.redactor != nil
+	if header.Redacted {
+		header.DeviceResources = deviceResources(in)
+	}
+	w.write(Record{Header: &header})
+	for i := range in.Profiles {
+		w.write(Record{Profile: trimProfile(&in.Profiles[i])})
+	}
+	for i := range in.Policies {
+		w.write(Record{Policy: trimPolicy(&in.Policies[i])})
+	}
+	for _, node := range in.Nodes {
+		w.write(Record{Node: trimNode(node)})
+	}
+	for _, object := range in.Objects {
+		if r, ok := recordOf(object); ok && (!header.Redacted || !r.ofDevices()) {
+			w.write(r)
+		}
+	}
+	for _, pod := range in.Pods {
+		w.write(Record{Pod: trimPod(pod)})
+	}
+	for _, pod := range in.Pending {
+		pending := trimPod(pod)
+		pending.Spec.NodeName = ""
+		w.write(Record{Pod: pending})
+	}
+	for i := range in.Nominations {
+		w.write(Record{Nomination: &in.Nominations[i]})
+	}
+	for i := range in.Decisions {
+		w.write(Record{Decision: decisionOf(&in.Decisions[i])})
+	}
+	w.write(Record{End: &End{Records: w.records}})
+}
+
+// ofDevices reports whether the record is about devices.
+func (r *Record) ofDevices() bool {
+	return r.ResourceClaim != nil || r.ResourceSlice != nil || r.DeviceClass != nil
+}
+
+// deviceResources returns the names of extended resources that devices provide.
+func deviceResources(in *Input) (names []string) {
+	for _, object := range in.Objects {
+		if class, ok := object.(*resourcev1.DeviceClass); ok {
+			names = append(names, resourcev1.ResourceDeviceClassPrefix+class.Name)
+			if class.Spec.ExtendedResourceName != nil {
+				names = append(names, *class.Spec.ExtendedResourceName)
+			}
+		}
+	}
+	return names
+}
+
+func decisionOf(d *decisionlog.Decision) *Decision {
+	return &Decision{
+		Number: uint64(d.Number), Pod: d.Pod, Time: d.Time, Attempt: d.Attempt, Profile: d.Profile, Revision: d.Revision,
+		Changes: d.Snapshot, Nominated: d.Nominated, Nodes: d.Nodes, Evaluated: d.Evaluated, Feasible: d.Feasible,
+		Node: d.Node, Total: d.Total, Tied: d.Tied, Result: d.Result.String(),
+	}
+}

@@ -1,0 +1,165 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/capture"
+	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/decisionlog"
+	"github.com/livesched/livesched/internal/scheduler/fork"
+	"github.com/livesched/livesched/internal/scheduler/simulate"
+)
+
+// Report is the result of Decide.
+type Report struct {
+	// Decisions is the number of recorded decisions, and Same that of those that are the same.
+	Decisions int `json:"decisions"`
+	Same      int `json:"same"`
+	// Different are the others that were made again, the first decision first.
+	Different []Difference `json:"different"`
+	// Left counts the decisions that cannot be made again.
+	Left map[Reason]int `json:"notMadeAgain"`
+}
+
+// Difference is a decision that differs.
+type Difference struct {
+	Decision  capture.Decision `json:"decision"`
+	Namespace string           `json:"namespace"`
+	Pod       string           `json:"pod"`
+	// Then says what was recorded, and Now what is decided now.
+	Then string `json:"recorded"`
+	Now  string `json:"now"`
+}
+
+// Decide makes the recorded decisions again. A decision is the same if the pod fits on as many
+// nodes, if as many share the highest total, which is the same, and if the recorded node is one of
+// them: which one was drawn is not recorded. Extenders are not called, and nothing is preempted.
+//
+// The error is that of ctx, or that of a snapshot that contradicts itself.
+func (s *State) Decide(ctx context.Context) (*Report, error) {
+	k, err := s.unnominated.Fork(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer k.Close()
+	r := &replayer{past: newPast(s), fork: k, decider: k.NewDecider(func(int) int { return 0 })}
+	report := &Report{Decisions: len(s.snapshot.Decisions), Different: []Difference{}, Left: map[Reason]int{}}
+	for i := range slices.Backward(s.snapshot.Decisions) {
+		d := &s.snapshot.Decisions[i]
+		if placed := r.past.takeBack(d); placed != nil {
+			if err := k.RemovePod(placed); err != nil {
+				return nil, fmt.Errorf("taking the pod %s/%s off its node: %w", placed.Namespace, placed.Name, err)
+			}
+		}
+		difference, left, err := r.again(ctx, d)
+		switch {
+		case err != nil:
+			return nil, err
+		case left != "":
+			report.Left[left]++
+		case difference != nil:
+			report.Different = append(report.Different, *difference)
+		default:
+			report.Same++
+		}
+	}
+	slices.Reverse(report.Different)
+	return report, nil
+}
+
+// replayer makes decisions again.
+type replayer struct {
+	past    *past
+	fork    *fork.Fork
+	decider *fork.Decider
+}
+
+// again makes a decision again that has just been taken back. It returns the difference, if there
+// is one, or why the decision cannot be made again. The error is that of ctx.
+func (r *replayer) again(ctx context.Context, d *capture.Decision) (*Difference, Reason, error) {
+	pod := r.past.pods[d.Pod]
+	switch {
+	case pod == nil:
+		return nil, PodGone, nil
+	case d.Result == decisionlog.Failed.String():
+		return nil, DecisionFailed, nil
+	}
+	cfg, left := r.past.profile(d)
+	if left == "" {
+		left = r.past.reason(d, pod, cfg)
+	}
+	if left != "" {
+		return nil, left, nil
+	}
+	then := recorded(d)
+	now, err := r.decide(ctx, d, cfg, r.unbound(pod))
+	if err != nil || now == then {
+		return nil, "", err
+	}
+	if excuse := r.past.excuse(d, pod); excuse != "" {
+		return nil, excuse, nil
+	}
+	return &Difference{Decision: *d, Namespace: pod.Namespace, Pod: pod.Name, Then: then, Now: now}, "", nil
+}
+
+// unbound returns the pod as it was before it was bound: without the labels that binding sets.
+func (r *replayer) unbound(pod *corev1.Pod) *corev1.Pod {
+	unbound := *pod // shallow: nothing below the labels is changed
+	unbound.Spec.NodeName, unbound.Status.NominatedNodeName = "", ""
+	if pod.Spec.NodeName == "" {
+		return &unbound
+	}
+	unbound.Labels = map[string]string{}
+	for key, value := range pod.Labels {
+		if !cache.SetByBinding(key) {
+			unbound.Labels[key] = value
+		}
+	}
+	return &unbound
+}
+
+// decide decides a pod, and describes the decision in the words of recorded. The error is that of
+// ctx.
+func (r *replayer) decide(ctx context.Context, d *capture.Decision, cfg *config.Profile, pod *corev1.Pod) (string, error) {
+	instance, err := r.fork.Instance(ctx, cfg)
+	if err != nil {
+		return err.Error(), context.Cause(ctx)
+	}
+	now, err := r.decider.Decide(ctx, instance, pod)
+	switch {
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case simulate.Refused(err):
+		return unfit, nil
+	case err != nil:
+		return err.Error(), nil
+	}
+	node := now.SuggestedHost
+	if r.decider.IsBest(d.Node) {
+		node = d.Node
+	}
+	return fits(node, now.FeasibleNodes, now.TiedNodes, now.Total), nil
+}
+
+// unfit describes the decision about a pod that fits nowhere.
+const unfit = "fits no node"
+
+// recorded describes a recorded decision.
+func recorded(d *capture.Decision) string {
+	if d.Node == "" {
+		return unfit
+	}
+	return fits(d.Node, d.Feasible, d.Tied, d.Total)
+}
+
+func fits(node string, feasible, tied int, total int64) string {
+	return fmt.Sprintf("%s: fits %d, %d best with %d", node, feasible, tied, total)
+}

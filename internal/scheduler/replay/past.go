@@ -1,0 +1,215 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package replay
+
+import (
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/internal/scheduler/capture"
+	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/decisionlog"
+)
+
+// Reason says why a decision cannot be made again.
+type Reason string
+
+// The reasons, in the order in which they are checked.
+const (
+	// PodGone: the pod has been deleted.
+	PodGone Reason = "PodGone"
+	// DecisionFailed: a plugin or an extender returned an error.
+	DecisionFailed Reason = "DecisionFailed"
+	// OtherProfile: the profile runs at another revision, or the snapshot does not resolve to it,
+	// or it has plugins that this program does not have.
+	OtherProfile Reason = "OtherProfile"
+	// Extenders: extenders, which are not called, took part.
+	Extenders Reason = "Extenders"
+	// Sampled: not all nodes were filtered, and which ones is not recorded.
+	Sampled Reason = "Sampled"
+	// Nominated: there were nominated pods, and which ones is not recorded.
+	Nominated Reason = "Nominated"
+	// NoDevices: the pod uses devices, which a redacted snapshot leaves out.
+	NoDevices Reason = "NoDevices"
+	// Changed: nodes or pods have changed, other than by the decisions that follow.
+	Changed Reason = "Changed"
+	// Selected: the decision differs, and an object that selects the pod is younger than it.
+	Selected Reason = "Selected"
+	// Claims: the decision differs, and the pod has claims, which have been bound since.
+	Claims Reason = "Claims"
+)
+
+// Reasons are all reasons, in their order.
+var Reasons = []Reason{PodGone, DecisionFailed, OtherProfile, Extenders, Sampled, Nominated, NoDevices, Changed, Selected, Claims}
+
+var descriptions = map[Reason]string{
+	PodGone:        "the pod is gone",
+	DecisionFailed: "a plugin or an extender failed",
+	OtherProfile:   "the profile has changed, or cannot be built here",
+	Extenders:      "the profile has extenders",
+	Sampled:        "a sample of the nodes was filtered",
+	Nominated:      "pods were nominated to nodes",
+	NoDevices:      "devices are not in a redacted snapshot",
+	Changed:        "nodes or pods have changed since",
+	Selected:       "it differs, and a Service or the like that selects the pod is younger",
+	Claims:         "it differs, and the pod has claims, which binding changes",
+}
+
+// Describe says for people what a reason is.
+func (r Reason) Describe() string { return descriptions[r] }
+
+// past knows what can be said about a decision.
+type past struct {
+	state *State
+	// pods are all pods of the snapshot, and placed those that are on nodes now.
+	pods   map[types.UID]*corev1.Pod
+	placed map[types.UID]*corev1.Pod
+	// after counts the changes that follow from the decisions that were taken back.
+	after uint64
+	// selecting are the objects that select pods, by namespace.
+	selecting map[string][]selecting
+	devices   sets.Set[string]
+	running   map[string]capture.Profile
+}
+
+func newPast(s *State) *past {
+	p := &past{
+		state: s, pods: map[types.UID]*corev1.Pod{}, placed: map[types.UID]*corev1.Pod{}, selecting: map[string][]selecting{},
+		devices: sets.New(s.snapshot.Header.DeviceResources...), running: map[string]capture.Profile{},
+	}
+	for _, pod := range s.snapshot.Pods {
+		p.pods[pod.UID], p.placed[pod.UID] = pod, pod
+	}
+	for _, pod := range s.snapshot.Pending {
+		p.pods[pod.UID] = pod
+	}
+	for _, object := range s.snapshot.Objects {
+		if selector := selectorOf(object); selector != nil {
+			p.selecting[object.GetNamespace()] = append(p.selecting[object.GetNamespace()], selecting{selector, object.GetCreationTimestamp().Time})
+		}
+	}
+	for _, running := range s.snapshot.Header.Profiles {
+		p.running[running.Name] = running
+	}
+	return p
+}
+
+// selecting is an object that selects pods, such as a Service: plugins spread the pods of one.
+type selecting struct {
+	selector labels.Selector
+	created  time.Time
+}
+
+// selectorOf returns the selector of an object, nil if it has none.
+func selectorOf(object client.Object) labels.Selector {
+	var selector *metav1.LabelSelector
+	switch o := object.(type) {
+	case *corev1.Service:
+		selector = &metav1.LabelSelector{MatchLabels: o.Spec.Selector}
+	case *corev1.ReplicationController:
+		selector = &metav1.LabelSelector{MatchLabels: o.Spec.Selector}
+	case *appsv1.ReplicaSet:
+		selector = o.Spec.Selector
+	case *appsv1.StatefulSet:
+		selector = o.Spec.Selector
+	}
+	if selector == nil || len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
+		return nil
+	}
+	parsed, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		return nil // plugins do not use it either
+	}
+	return parsed
+}
+
+// takeBack takes a decision back: it returns the pod that must be taken off its node, if any. Each
+// decision for a node is one change, in which the pod was assumed, and a second one if the pod is
+// not there any more, or was forgotten: because it was not bound, or a member of its group fits
+// nowhere.
+func (p *past) takeBack(d *capture.Decision) *corev1.Pod {
+	pod := p.placed[d.Pod]
+	switch {
+	case d.Node == "":
+		return nil
+	case d.Result != decisionlog.Bound.String() && d.Result != decisionlog.Binding.String() || pod == nil:
+		p.after += 2
+		return nil
+	}
+	p.after++
+	delete(p.placed, d.Pod)
+	return pod
+}
+
+// profile returns the profile of a decision, or the reason why it cannot be used.
+func (p *past) profile(d *capture.Decision) (*config.Profile, Reason) {
+	s, running := p.state, p.running[d.Profile]
+	resolved := s.resolution.Profiles[running.SchedulerName]
+	switch {
+	case running.Revision != d.Revision || !running.Reproducible || resolved == nil || resolved.Name != d.Profile || s.unusable[d.Profile] != nil,
+		!s.snapshot.Header.Redacted && resolved.Revision != d.Revision:
+		return nil, OtherProfile
+	case len(resolved.Extenders) > 0:
+		return nil, Extenders
+	}
+	return resolved, ""
+}
+
+// reason returns why a decision that has just been taken back cannot be made again, or "".
+func (p *past) reason(d *capture.Decision, pod *corev1.Pod, cfg *config.Profile) Reason {
+	percentage := cfg.PercentageOfNodesToScore
+	switch {
+	case percentage > 0 && percentage < 100 && d.Node != "" && d.Evaluated < d.Nodes:
+		return Sampled
+	case d.Nominated:
+		return Nominated
+	case p.state.snapshot.Header.Redacted && p.usesDevices(pod):
+		return NoDevices
+	case p.state.snapshot.Header.Changes-d.Changes != p.after:
+		return Changed
+	}
+	return ""
+}
+
+// excuse returns why a decision may differ that should be the same, or "".
+func (p *past) excuse(d *capture.Decision, pod *corev1.Pod) Reason {
+	second := d.Time.Truncate(time.Second) // as of creation timestamps
+	for _, s := range p.selecting[pod.Namespace] {
+		if !s.created.Before(second) && s.selector.Matches(labels.Set(pod.Labels)) {
+			return Selected
+		}
+	}
+	if len(pod.Spec.ResourceClaims) > 0 || pod.Status.ExtendedResourceClaimStatus != nil {
+		return Claims
+	}
+	for i := range pod.Spec.Volumes {
+		if pod.Spec.Volumes[i].PersistentVolumeClaim != nil {
+			return Claims
+		}
+	}
+	return ""
+}
+
+func (p *past) usesDevices(pod *corev1.Pod) bool {
+	if len(pod.Spec.ResourceClaims) > 0 {
+		return true
+	}
+	for _, containers := range [...][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			for name := range containers[i].Resources.Requests {
+				if p.devices.Has(string(name)) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
