@@ -8,9 +8,10 @@
 //	GET  /apis/livesched.io/v1alpha1/namespaces/NAMESPACE/podexplanations/NAME
 //	POST /apis/livesched.io/v1alpha1/[namespaces/NAMESPACE/]simulations
 //	POST /apis/livesched.io/v1alpha1/namespaces/NAMESPACE/capacities
+//	GET  /apis/livesched.io/v1alpha1/snapshots/redacted, snapshots/plain
 //	  -> guard of internal/secureserving: 401, 403
 //	  -> too many at the same time?       429
-//	  -> Explainer or Simulator, with a deadline: 404, 422, 503, 504
+//	  -> Explainer, Simulator or Snapshotter, with a deadline: 404, 422, 503, 504
 //	  -> names of nodes, for those alone who may list nodes
 package apiserving
 
@@ -62,9 +63,10 @@ type Authorizer interface {
 
 // Config holds what answers, and what knows who may see which parts. All fields are required.
 type Config struct {
-	Explainer  Explainer
-	Simulator  Simulator
-	Authorizer Authorizer
+	Explainer   Explainer
+	Simulator   Simulator
+	Snapshotter Snapshotter
+	Authorizer  Authorizer
 }
 
 // Handler serves the resources. Any goroutine may call it, and its fields do not change.
@@ -84,11 +86,15 @@ func NewHandler(cfg Config) *Handler {
 // path again.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	object, err := h.answer(w, r)
-	if err == nil {
-		secureserving.WriteObject(w, object)
+	if err != nil {
+		secureserving.WriteError(w, statusOf(r, err))
 		return
 	}
-	secureserving.WriteError(w, statusOf(r, err))
+	if f, ok := object.(*file); ok {
+		f.send(w, r)
+		return
+	}
+	secureserving.WriteObject(w, object)
 }
 
 func (h *Handler) answer(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -111,15 +117,25 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request) (any, error) {
 	case r.ContentLength != 0:
 		return nil, apierrors.NewRequestEntityTooLargeError("a GET request has no body")
 	}
+	if info.Resource == Snapshots {
+		return h.snapshot(r, info.Name)
+	}
 	return h.explain(r.Context(), info.Namespace, info.Name)
 }
 
 // verbs are those of the resources.
-var verbs = map[string]string{PodExplanations: "get", Simulations: "create", Capacities: "create"}
+var verbs = map[string]string{PodExplanations: "get", Simulations: "create", Capacities: "create", Snapshots: "get"}
 
-// served reports whether livesched has what a path names. A simulation may be about all namespaces.
+// served reports whether livesched has what a path names. A simulation may be about all namespaces,
+// and a snapshot is.
 func served(info *request.RequestInfo) bool {
-	return verbs[info.Resource] != "" && len(info.Parts) <= 2 && (info.Namespace != "" || info.Resource == Simulations)
+	switch {
+	case verbs[info.Resource] == "" || len(info.Parts) > 2:
+		return false
+	case info.Resource == Snapshots:
+		return info.Namespace == ""
+	}
+	return info.Namespace != "" || info.Resource == Simulations
 }
 
 // seesNodes reports whether the user of a request may list nodes.

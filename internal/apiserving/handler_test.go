@@ -53,13 +53,18 @@ const path = "/apis/livesched.io/v1alpha1/namespaces/ml/podexplanations/train-7"
 
 // send sends a request as the guard lets it through.
 func send(h *Handler, r *http.Request) *httptest.ResponseRecorder {
+	answer := httptest.NewRecorder()
+	h.ServeHTTP(answer, authorized(r))
+	return answer
+}
+
+// authorized returns a request as the guard lets it through.
+func authorized(r *http.Request) *http.Request {
 	info, err := (&request.RequestInfoFactory{APIPrefixes: sets.NewString("apis")}).NewRequestInfo(r)
 	if err != nil {
 		panic(err)
 	}
-	answer := httptest.NewRecorder()
-	h.ServeHTTP(answer, r.WithContext(request.WithRequestInfo(r.Context(), info)))
-	return answer
+	return r.WithContext(request.WithRequestInfo(r.Context(), info))
 }
 
 func get(h *Handler, path string) *httptest.ResponseRecorder {

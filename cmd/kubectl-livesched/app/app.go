@@ -79,7 +79,7 @@ func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 		Long: "Explain why pods are pending. Simulate, check, convert, inspect, compare and roll back the SchedulerProfiles and SchedulingPolicies of livesched.\n\n" +
 			"If kubectl-livesched is in your PATH, run it as `kubectl livesched`.\n\n" +
 			"Exit codes: 0 for success; 1 if validate finds errors, convert writes objects that livesched would not accept (with --strict: " +
-			"or loses settings), diff finds differences, a check of doctor fails, or simulate finds what --fail-on names; 2 if a command fails.",
+			"or loses settings), diff or replay finds differences, a check of doctor fails, or simulate or replay finds what --fail-on names; 2 if a command fails.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: displayName(os.Args[0])},
@@ -90,7 +90,7 @@ func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 	o.addClusterFlags(root)
 	root.PersistentFlags().StringVar(&o.liveschedNamespace, "livesched-namespace", convert.DefaultNamespace,
 		"Namespace that livesched runs in, with its Lease, its revisions and the Secrets of its extenders.")
-	root.AddCommand(newValidate(o), newConvert(o), newStatus(o), newHistory(o), newRollback(o), newDiff(o), newDoctor(o), newExplain(o), newSimulate(o), newCapacity(o), newVersion(o))
+	root.AddCommand(newValidate(o), newConvert(o), newStatus(o), newHistory(o), newRollback(o), newDiff(o), newDoctor(o), newExplain(o), newSimulate(o), newCapacity(o), newSnapshot(o), newReplay(o), newVersion(o))
 	return root
 }
 

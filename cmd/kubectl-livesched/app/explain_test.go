@@ -143,6 +143,22 @@ var _ = Describe("explain", func() {
 		Expect(yaml.Unmarshal([]byte(kubectlAs(ctx, user, "simulate", "-f", binpack, "-n", "default", "-o", "yaml").out), &simulation)).To(Succeed())
 		Expect(simulation.Status.Nodes).To(Equal(int32(3)))
 
+		By("taking a snapshot, and replaying it")
+		taken := filepath.Join(GinkgoT().TempDir(), "snapshot.gz")
+		Expect(kubectlAs(ctx, user, "snapshot", "-o", taken).errOut).To(ContainSubstring(`cannot get resource "snapshots" in API group "livesched.io" at the cluster scope`))
+		Expect(taken).NotTo(BeAnExistingFile())
+		got = kubectl(ctx, "snapshot", "-o", taken)
+		Expect(got.out).To(MatchRegexp(`^Wrote \S+snapshot.gz \(\d.* kB, redacted\)\n$`), got.errOut)
+		got = kubectl(ctx, "replay", taken)
+		GinkgoWriter.Println(got.out)
+		Expect(got.code).To(BeZero(), got.errOut)
+		Expect(got.out).To(And(HavePrefix("Redacted snapshot of "), ContainSubstring(": 3 nodes,"), MatchRegexp(`(?m)^different +0 +-$`)))
+		Expect(kubectl(ctx, "snapshot", "--redact=false", "-o", taken).out).To(ContainSubstring("it has the names and labels of your cluster"))
+		got = kubectl(ctx, "replay", taken, "-f", binpack, "--pods", "pending", "--fail-on", "unplaced>0")
+		Expect(got.code).To(Equal(1), got.errOut)
+		Expect(columns(got.out, "unplaced")).To(Equal([]string{"unplaced", "1", "1", "1"}))
+		Expect(kubectl(ctx, "replay", taken, "--explain", "default/large").out).To(ContainSubstring("Would help (verified): Free 1 cpu on one node."))
+
 		By("explaining why a pod is on its node")
 		web := objects.Pod("default", "web", "mine", "1", "1Gi")
 		web.Spec.NodeSelector = map[string]string{"karpenter.sh/nodepool": "web"}

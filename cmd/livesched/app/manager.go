@@ -170,6 +170,8 @@ func NewManager(restConfig *rest.Config, o *Options) (*Manager, error) {
 	answers := apiserving.Config{
 		Explainer: explainer{sched},
 		Simulator: simulator{sched: sched, reader: mgr.GetClient(), registered: sets.KeySet(registry), allowed: allowed, clock: o.Clock},
+
+		Snapshotter: snapshotter{sched: sched, reader: mgr.GetClient(), registered: sets.KeySet(registry), allowed: allowed},
 	}
 	checks, handlers := newChecks(sched, reconciler), endpoints(sched, o)
 	if err := errors.Join(

@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -49,6 +50,9 @@ type Livesched struct {
 type question struct {
 	resource, namespace, name string
 	body                      []byte
+	// parameters are those of the URL, and file takes an answer that is no object.
+	parameters map[string]string
+	file       io.Writer
 }
 
 // Get returns an object of livesched.io as JSON. If a replica cannot be reached, it asks the next
@@ -62,6 +66,18 @@ func (l *Livesched) Get(ctx context.Context, resource, namespace, name string) (
 // all namespaces.
 func (l *Livesched) Create(ctx context.Context, resource, namespace string, body []byte) ([]byte, error) {
 	return l.ask(ctx, question{resource: resource, namespace: namespace, body: body}, followersFirst)
+}
+
+// Download writes a file of livesched.io, which belongs to no namespace, to a writer. If an error
+// is returned, a part of the file may have been written. It asks the leader first if fromLeader is
+// true, and otherwise a replica that does not lead.
+func (l *Livesched) Download(ctx context.Context, resource, name string, parameters map[string]string, fromLeader bool, to io.Writer) error {
+	order := followersFirst
+	if fromLeader {
+		order = leaderFirst
+	}
+	_, err := l.ask(ctx, question{resource: resource, name: name, parameters: parameters, file: to}, order)
+	return err
 }
 
 func (l *Livesched) ask(ctx context.Context, q question, order order) ([]byte, error) {
@@ -140,9 +156,35 @@ func (l *Livesched) send(ctx context.Context, url string, trust trust, from stri
 	} else {
 		request = client.Post().Body(q.body).SetHeader("Content-Type", "application/json")
 	}
-	result := request.NamespaceIfScoped(q.namespace, q.namespace != "").Resource(q.resource).MaxRetries(maxRetries).Do(ctx)
+	request = request.NamespaceIfScoped(q.namespace, q.namespace != "").Resource(q.resource).MaxRetries(maxRetries)
+	for name, value := range q.parameters {
+		request = request.Param(name, value)
+	}
+	if q.file != nil {
+		return nil, download(ctx, request, q.file, from)
+	}
+	result := request.Do(ctx)
 	if err := result.Error(); err != nil {
 		return nil, describe(err, from)
 	}
 	return result.Raw()
+}
+
+// maxFile limits the size of a file.
+const maxFile = 1 << 30
+
+// download copies the answer to a request.
+func download(ctx context.Context, request *rest.Request, to io.Writer, from string) error {
+	answer, err := request.Stream(ctx)
+	if err != nil {
+		return describe(err, from)
+	}
+	defer answer.Close()
+	switch written, err := io.Copy(to, io.LimitReader(answer, maxFile+1)); {
+	case err != nil:
+		return fmt.Errorf("reading the answer of %s: %w", from, err)
+	case written > maxFile:
+		return fmt.Errorf("the answer of %s is larger than %d bytes", from, maxFile)
+	}
+	return nil
 }

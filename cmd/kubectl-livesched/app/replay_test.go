@@ -1,0 +1,165 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/livesched/livesched/internal/scheduler/capture"
+	"github.com/livesched/livesched/internal/scheduler/replay"
+)
+
+func podNamed(name, node string) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	p.Spec.NodeName = node
+	return p
+}
+
+func TestPrintReplay(t *testing.T) {
+	snapshot := &capture.Snapshot{
+		Header: capture.Header{
+			Livesched: "v1", Kubernetes: "1.36", Time: time.Date(2026, 11, 23, 9, 46, 3, 0, time.UTC),
+			Profiles: []capture.Profile{{Name: "b", Revision: "r2"}, {Name: "a", Revision: "r1"}},
+		},
+		Nodes: make([]*corev1.Node, 1200), Pods: make([]*corev1.Pod, 3), Pending: make([]*corev1.Pod, 1),
+	}
+	different := func(n int) []replay.Difference {
+		var all []replay.Difference
+		for i := range n {
+			all = append(all, replay.Difference{
+				Decision: capture.Decision{Number: uint64(i + 1)}, Namespace: "default", Pod: "web", Then: "n1: fits 3, 1 best with 200", Now: "fits no node",
+			})
+		}
+		return all
+	}
+	for name, test := range map[string]struct {
+		report   replay.Report
+		redacted bool
+		unusable map[string]error
+		want     string
+	}{
+		"all the same": {
+			report: replay.Report{Decisions: 1500, Same: 1500}, redacted: true,
+			want: `Redacted snapshot of 2026-11-23 09:46:03 UTC by livesched v1 (Kubernetes 1.36): 1,200 nodes, 4 pods,
+  1 of them pending.
+Profiles: a@r1, b@r2
+DECISIONS   COUNT   REASON
+same        1,500   -
+different   0       -
+`,
+		},
+		"with a difference": {
+			report:   replay.Report{Decisions: 3, Different: different(1), Left: map[replay.Reason]int{replay.PodGone: 2, replay.Changed: 1}},
+			unusable: map[string]error{"b": errors.New("unknown plugin")},
+			want: `Snapshot of 2026-11-23 09:46:03 UTC by livesched v1 (Kubernetes 1.36): 1,200 nodes, 4 pods, 1 of
+  them pending.
+Profiles: a@r1, b@r2
+The profile b cannot be used: unknown plugin
+DECISIONS        COUNT   REASON
+same             0       -
+different        1       -
+not made again   2       the pod is gone
+not made again   1       nodes or pods have changed since
+NUMBER   POD           RECORDED                      NOW
+1        default/web   n1: fits 3, 1 best with 200   fits no node
+`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			snapshot.Header.Redacted = test.redacted
+			var out bytes.Buffer
+			if err := printReplay(&out, snapshot, test.unusable, &test.report, false); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, out.String()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	for wide, rows := range map[bool]int{false: fewDifferences, true: fewDifferences + 5} {
+		var out bytes.Buffer
+		if err := printDifferences(&out, different(fewDifferences+5), wide); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Count(out.String(), "default/web"); got != rows || strings.Contains(out.String(), "And 5 more: use -o wide.") == wide {
+			t.Errorf("wide=%v: %d rows in\n%s", wide, got, out.String())
+		}
+	}
+}
+
+func TestFindPending(t *testing.T) {
+	snapshot := &capture.Snapshot{Pods: []*corev1.Pod{podNamed("bound", "n1")}}
+	for name, want := range map[string]string{
+		"default/bound": "the pod default/bound is on node n1", "default/nobody": "no pod is pending",
+	} {
+		if _, err := findPending(snapshot, name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	snapshot.Pending = []*corev1.Pod{podNamed("one", ""), podNamed("two", "")}
+	if pod, err := findPending(snapshot, "default/two"); err != nil || pod.Name != "two" {
+		t.Errorf("got %v, %v", pod, err)
+	}
+	if _, err := findPending(snapshot, "two"); err == nil || !strings.Contains(err.Error(), "pending are, for example, default/one, default/two") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestReplayOfWhatIsNoSnapshotFails(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(name, []byte("no snapshot"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"replay", name}, {"replay", name + "-missing"}, {"replay"}, {"replay", name, "-f", "a", "--explain", "b"}, {"snapshot", "--decisions=-1"}} {
+		var out, errOut bytes.Buffer
+		if code := Run(t.Context(), args, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut}); code != exitFailed || errOut.Len() == 0 || out.Len() > 0 {
+			t.Errorf("%v: exit code %d, %s%s", args, code, &out, &errOut)
+		}
+	}
+}
+
+func TestAFileIsWrittenAsAWhole(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "file")
+	write := func(text string, err error) (int64, error) {
+		return writeFile(name, func(w io.Writer) error {
+			_, writing := io.WriteString(w, text)
+			return errors.Join(writing, err)
+		})
+	}
+	if size, err := write("first", nil); err != nil || size != 5 {
+		t.Fatalf("got %d, %v", size, err)
+	}
+	if _, err := write("second", errors.New("broken")); err == nil {
+		t.Error("the error is lost")
+	}
+	text, err := os.ReadFile(name)
+	if err != nil || string(text) != "first" {
+		t.Errorf("got %q, %v", text, err)
+	}
+	info, err := os.Stat(name)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("got %v, %v", info, err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("%d files are left, %v", len(left), err)
+	}
+	for size, want := range map[int64]string{0: "0.0 kB", 11474: "11.5 kB", 9_908_000: "9.9 MB"} {
+		if got := bytesOf(size); got != want {
+			t.Errorf("%d bytes are %s", size, got)
+		}
+	}
+}
