@@ -184,6 +184,24 @@ type SimulationOutcome struct {
 	// owner in two zones, among the owners of the selected pods.
 	ZoneSkewMax int32 `json:"zoneSkewMax"`
 
+	// preemptions is the number of pods that fitted nowhere and have preempted
+	// others.
+	// +optional
+	Preemptions int32 `json:"preemptions,omitempty"`
+	// victims is the number of pods that were evicted for them. They are not
+	// decided again. Selected pods among them are unplaced.
+	// +optional
+	Victims int32 `json:"victims,omitempty"`
+	// victimPods are some of the evicted pods. A simulation in a namespace names
+	// those of that namespace only.
+	// +optional
+	VictimPods []VictimPod `json:"victimPods,omitempty"`
+	// preemptionsLimited reports whether livesched has stopped looking for
+	// preemptions because it would have taken too long. Further pods that would
+	// preempt others are unplaced.
+	// +optional
+	PreemptionsLimited bool `json:"preemptionsLimited,omitempty"`
+
 	// moved is the number of pods that are on another node than in the outcome
 	// before: actual for current, and current for new.
 	Moved int32 `json:"moved"`
@@ -238,4 +256,22 @@ type UnplacedPod struct {
 	// message says why.
 	// +optional
 	Message string `json:"message,omitempty"`
+}
+
+// VictimPod is a pod that was evicted.
+type VictimPod struct {
+	// namespace of the pod.
+	Namespace string `json:"namespace"`
+
+	// name of the pod.
+	Name string `json:"name"`
+
+	// node is the node that the pod was on.
+	Node string `json:"node"`
+
+	// preemptorNamespace is the namespace of the pod that it was evicted for.
+	PreemptorNamespace string `json:"preemptorNamespace"`
+
+	// preemptorName is the name of the pod that it was evicted for.
+	PreemptorName string `json:"preemptorName"`
 }

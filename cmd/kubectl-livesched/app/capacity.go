@@ -36,7 +36,7 @@ func newCapacity(shared *options) *cobra.Command {
 		Use:   "capacity -f FILE",
 		Short: "Count how many more pods of a kind fit",
 		Long: "Count how many more pods of a kind fit, and say what stops the next one. A running livesched decides one pod after the other in a copy " +
-			"of its state. The file has a Pod, or an object with a pod template such as a Deployment.\n\n" + notSimulated + "\n\n" +
+			"of its state. The file has a Pod, or an object with a pod template such as a Deployment.\n\n" + capacityLimits + "\n\n" +
 			"The command requires the permissions of the Role livesched-client in livesched's namespace, and the permission to create " +
 			"capacities.livesched.io in the namespace of the pod. To add or remove nodes, you must be permitted to list nodes.",
 		Example: "  kubectl livesched capacity -f train.yaml\n\n  # And with four more nodes?\n  kubectl livesched capacity -f train.yaml --add-nodes a100=4",
@@ -169,6 +169,6 @@ func printCapacity(w io.Writer, s *v1alpha1.CapacityStatus) error {
 	if s.ExtendersNotCalled {
 		writeLine(w, "Extenders are not called.")
 	}
-	writeLine(w, notSimulated)
+	writeLine(w, capacityLimits)
 	return nil
 }

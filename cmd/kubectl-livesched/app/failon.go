@@ -27,7 +27,7 @@ func parseConditions(texts []string) ([]condition, error) {
 		}
 		c := condition{text: text, metric: parts[1], operator: parts[2], value: parts[3]}
 		if _, isResource := cutStatistic(c.metric); !isResource && metrics[c.metric] == nil {
-			return nil, fmt.Errorf("--fail-on: unknown metric %q: must be unplaced, nodesUsed, zoneSkewMax, moved, RESOURCE.mean or RESOURCE.stddev", c.metric)
+			return nil, fmt.Errorf("--fail-on: unknown metric %q: must be unplaced, nodesUsed, zoneSkewMax, preemptions, victims, moved, RESOURCE.mean or RESOURCE.stddev", c.metric)
 		}
 		conditions = append(conditions, c)
 	}
@@ -39,6 +39,8 @@ var metrics = map[string]func(*v1alpha1.SimulationOutcome) int32{
 	"unplaced":    func(o *v1alpha1.SimulationOutcome) int32 { return o.Unplaced },
 	"nodesUsed":   func(o *v1alpha1.SimulationOutcome) int32 { return o.NodesUsed },
 	"zoneSkewMax": func(o *v1alpha1.SimulationOutcome) int32 { return o.ZoneSkewMax },
+	"preemptions": func(o *v1alpha1.SimulationOutcome) int32 { return o.Preemptions },
+	"victims":     func(o *v1alpha1.SimulationOutcome) int32 { return o.Victims },
 	"moved":       func(o *v1alpha1.SimulationOutcome) int32 { return o.Moved },
 }
 

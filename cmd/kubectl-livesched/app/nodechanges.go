@@ -21,9 +21,12 @@ import (
 // ends simulations after 30 seconds, and the plugin may have to try several replicas.
 const simulationTimeout = time.Minute
 
-// notSimulated says what answers of livesched leave out.
-const notSimulated = "Not simulated: autoscalers, admission, preemption and the provisioning of volumes. " +
-	"Pods keep the volumes that are bound and the devices that are allocated."
+// What answers of livesched leave out.
+const (
+	simulationLimits = "Not simulated: autoscalers, admission and the provisioning of volumes. Victims end at once, and are not decided again. " + keptByPods
+	capacityLimits   = "Not simulated: autoscalers, admission, preemption and the provisioning of volumes. " + keptByPods
+	keptByPods       = "Pods keep the volumes that are bound and the devices that are allocated."
+)
 
 // nodeChanges are the flags that change nodes.
 type nodeChanges struct{ add, remove []string }

@@ -41,7 +41,7 @@ func newSimulate(shared *options) *cobra.Command {
 		Long: "Show what a change of profiles, policies or nodes would do. A running livesched lifts pods off their nodes in a copy of its state, and " +
 			"decides them again: once as it is configured, and once with the objects in the files. Nothing in the cluster changes.\n\n" +
 			"What differs between the columns ACTUAL and CURRENT SPEC is not an effect of the files: the cluster has changed since the pods were scheduled, " +
-			"and nodes of equal score are drawn.\n\n" + notSimulated + "\n\n" +
+			"and nodes of equal score are drawn.\n\n" + simulationLimits + "\n\n" +
 			"The command requires the permissions of the Role livesched-client in livesched's namespace, and the permission to create " +
 			"simulations.livesched.io: in the namespace of -n, or in the whole cluster. To add or remove nodes, you must be permitted to list nodes.",
 		Example: "  # What would this profile do to the 2,000 pods that were scheduled last?\n  kubectl livesched simulate -f binpack.yaml\n\n" +
@@ -57,7 +57,7 @@ func newSimulate(shared *options) *cobra.Command {
 	flags.StringVarP(&o.namespace, "namespace", "n", "", "Only pods of this namespace. Default: all namespaces.")
 	flags.StringVarP(&o.selector, "selector", "l", "", "Only pods with these labels.")
 	flags.Int64Var(&o.seed, "seed", 1, "Seed of the draws among nodes of equal score. The same seed in the same state gives the same result.")
-	flags.StringArrayVar(&o.failOn, "fail-on", nil, "Exit with 1 if this holds for the last column, such as unplaced>0, moved>=100, cpu.mean<50 or "+
+	flags.StringArrayVar(&o.failOn, "fail-on", nil, "Exit with 1 if this holds for the last column, such as unplaced>0, victims>0, moved>=100, cpu.mean<50 or "+
 		"nodesUsed>current. The flag can be repeated.")
 	o.livesched.addFlags(command)
 	addOutputFlag(command, &o.output, formatJSON, formatYAML, formatWide)

@@ -25,6 +25,7 @@ func printSimulation(w io.Writer, s *v1alpha1.Simulation, wide bool) error {
 		return err
 	}
 	printMoved(w, status, wide)
+	printVictims(w, lastOutcome(status), wide)
 	printUnplaced(w, lastOutcome(status), wide)
 	if wide {
 		if err := printSimulatedProfiles(w, status.Profiles); err != nil {
@@ -40,7 +41,7 @@ func printSimulation(w io.Writer, s *v1alpha1.Simulation, wide bool) error {
 	if len(skipped) > 0 {
 		writeLine(w, "Extenders are not called: those of "+strings.Join(skipped, ", ")+".")
 	}
-	writeLine(w, notSimulated)
+	writeLine(w, simulationLimits)
 	return nil
 }
 
@@ -89,9 +90,12 @@ func printOutcomes(w io.Writer, s *v1alpha1.SimulationStatus) error {
 			row(resource+" stddev", func(o *v1alpha1.SimulationOutcome) string { return fmt.Sprintf("%.1f%%", stddev.of(o)) }))
 	}
 	rows = append(rows, row("zone skew max", count(metrics["zoneSkewMax"])))
-	moved := row("moved", count(metrics["moved"]))
-	moved[1] = none // there is nothing to compare with
-	return writeTable(w, header, append(rows, moved))
+	for _, name := range []string{"preemptions", "victims", "moved"} {
+		cells := row(name, count(metrics[name]))
+		cells[1] = none // nothing was decided
+		rows = append(rows, cells)
+	}
+	return writeTable(w, header, rows)
 }
 
 // resourcesOf returns the resources of all outcomes, in their order.
@@ -131,6 +135,19 @@ func ownerName(o *v1alpha1.OwnerPods) string {
 		return "pods without a controller in " + o.Namespace
 	}
 	return o.Namespace + "/" + o.Name
+}
+
+// printVictims names some of the evicted pods.
+func printVictims(w io.Writer, o *v1alpha1.SimulationOutcome, wide bool) {
+	for i, pod := range o.VictimPods {
+		if i == fewPods && !wide {
+			break
+		}
+		writeLine(w, fmt.Sprintf("Victim: %s/%s on %s, preempted by %s/%s.", pod.Namespace, pod.Name, pod.Node, pod.PreemptorNamespace, pod.PreemptorName))
+	}
+	if o.PreemptionsLimited {
+		writeLine(w, "There are more preemptions: livesched stopped looking for them, because it takes too long.")
+	}
 }
 
 // printUnplaced names some of the pods without a node.

@@ -26,6 +26,10 @@ func simulated() *v1alpha1.Simulation {
 		{Kind: "Deployment", Namespace: "default", Name: "batch", Pods: 1310}, {Kind: "Pod", Namespace: "ml", Pods: 60},
 		{Kind: "StatefulSet", Namespace: "db", Name: "pg", Pods: 6}, {Kind: "Job", Namespace: "db", Name: "backup", Pods: 1},
 	}
+	next.Preemptions, next.Victims, next.PreemptionsLimited = 1, 2, true
+	next.VictimPods = []v1alpha1.VictimPod{
+		{Namespace: "default", Name: "batch-4", Node: "node-7", PreemptorNamespace: "ml", PreemptorName: "train-6"},
+	}
 	next.UnplacedPods = []v1alpha1.UnplacedPod{{Namespace: "ml", Name: "train-7", Message: "0/912 nodes are available: 912 Insufficient cpu."}}
 	return &v1alpha1.Simulation{Status: v1alpha1.SimulationStatus{
 		Pods: 2000, Matching: 5312, Nodes: 912, Actual: outcomeOf(0, 912, 420, 91, 1, 0), Current: outcomeOf(0, 909, 420, 90, 1, 1204), New: &next,
@@ -45,15 +49,19 @@ nodes used      912      909            640
 cpu mean        42.0%    42.0%          42.1%
 cpu stddev      9.1%     9.0%           31.4%
 zone skew max   1        1              14
+preemptions     -        0              1
+victims         -        0              2
 moved           -        1,204          1,377
 Moved: 1,377 (default/batch 1,310, pods without a controller in ml 60, db/pg 6, ...).
+Victim: default/batch-4 on node-7, preempted by ml/train-6.
+There are more preemptions: livesched stopped looking for them, because it takes too long.
 Unplaced: ml/train-7: 0/912 nodes are available: 912 Insufficient cpu.
 Extenders are not called: those of mine.
 `
 	if diff := cmp.Diff(want, out.String()[:min(len(want), out.Len())]); diff != "" {
 		t.Error(diff)
 	}
-	if !strings.Contains(strings.Join(strings.Fields(out.String()), " "), notSimulated) {
+	if !strings.Contains(strings.Join(strings.Fields(out.String()), " "), simulationLimits) {
 		t.Errorf("the limits are missing: %s", &out)
 	}
 }
@@ -63,6 +71,7 @@ func TestConditions(t *testing.T) {
 	for text, want := range map[string]bool{
 		"unplaced>0": true, "unplaced > 3": false, "unplaced>=3": true, "nodesUsed<current": true, "nodesUsed>current": false, "moved!=1377": false,
 		"cpu.stddev>31.3": true, "cpu.mean<=42": false, "zoneSkewMax=14": true, "nvidia.com/gpu.mean>0": false, "zoneSkewMax==14": true,
+		"preemptions>0": true, "victims>2": false, "victims>current": true,
 	} {
 		conditions, err := parseConditions([]string{text})
 		if err != nil {

@@ -29,10 +29,9 @@ const (
 
 // fastPath holds what a Scheduler needs for its fast path.
 type fastPath struct {
-	engine      *fastpath.Engine
-	verify      bool
-	unexplained bool
-	counts      decisionCounts
+	engine *fastpath.Engine
+	verify bool
+	counts decisionCounts
 }
 
 // scheduleFast decides on the fast path if it can, and on the scalar path otherwise.
@@ -44,7 +43,7 @@ func (s *Scheduler) scheduleFast(ctx context.Context, p Params, state fwk.CycleS
 		return resultOf(placement), nil
 	}
 	if unfit, ok := attempt.Unfit(); ok {
-		if s.fast.unexplained {
+		if p.Unexplained {
 			s.count(p, metrics.PathFast, fastpath.NoFit)
 			return Result{}, unexplained(pod, s.fast.engine.NumNodes())
 		}

@@ -35,9 +35,6 @@ type Config struct {
 	// Reproducible makes the scalar path find the same nodes in the same order each time, whichever
 	// goroutine is faster: it filters all nodes, also if fewer are scored.
 	Reproducible bool
-	// Unexplained leaves out why a pod fits no node if the fast path finds so: the scalar path,
-	// which finds the reasons, takes long.
-	Unexplained bool
 	// Verify makes every decision of the fast path on the scalar path, too. The decision of the
 	// scalar path is used.
 	Verify bool
@@ -54,6 +51,9 @@ type Params struct {
 	PercentageOfNodesToScore int32
 	// FastPath describes how the fast path treats the plugins. nil: the pod takes the scalar path.
 	FastPath *fastpath.Plan
+	// Unexplained leaves out why a pod fits no node if the fast path finds so: the scalar path,
+	// which finds the reasons, takes long.
+	Unexplained bool
 }
 
 // Result is a decision.
@@ -94,7 +94,7 @@ func New(cfg Config) *Scheduler {
 		s.intN = rand.IntN
 	}
 	if cfg.Engine != nil {
-		s.fast = &fastPath{engine: cfg.Engine, verify: cfg.Verify, unexplained: cfg.Unexplained}
+		s.fast = &fastPath{engine: cfg.Engine, verify: cfg.Verify}
 	}
 	return s
 }

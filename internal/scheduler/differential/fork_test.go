@@ -50,7 +50,7 @@ func TestForkDecidesAsTheScheduler(t *testing.T) {
 		}
 	})
 	t.Logf("%s", total)
-	for _, kind := range []string{"forkPlaced", "forkUnplaced", "forkAssumed", "forkRefusals", "forkSecondRefusals"} {
+	for _, kind := range []string{"forkPlaced", "forkUnplaced", "forkAssumed", "forkRefusals", "forkSecondRefusals", "forkPreempted", "forkVictims"} {
 		if cases >= forkCases && !t.Failed() && total[kind] == 0 {
 			t.Errorf("the cases show nothing of the kind %q", kind)
 		}
@@ -69,11 +69,13 @@ func (c *contest) playWithForks() {
 		c.disturb(c.fork(), pod)
 		k := c.fork()
 		d, err := k.Decide(c.ctx, c.instance(k), pod)
+		preempted := c.preemptOnFork(pod)
 		got := c.decide(pod)
 		if c.parted {
 			return
 		}
 		c.compareFork(pod, d, err, got)
+		c.comparePreempted(preempted, got)
 		c.compareRefusals(k, pod)
 		c.compareAssumed(k, d, err)
 		k.Close()

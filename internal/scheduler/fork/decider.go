@@ -11,6 +11,7 @@ import (
 
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
 	"github.com/livesched/livesched/internal/scheduler/fastpath"
+	"github.com/livesched/livesched/internal/scheduler/preemption"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 )
 
@@ -25,31 +26,37 @@ const classMemory = 64 << 20
 type Decider struct {
 	fork      *Fork
 	algorithm *algorithm.Scheduler
+	intN      func(n int) int
+	// trials choose the victims of preemptions. They know classes of the fast path, too. Those of
+	// profiles that do not preempt are nil.
+	trials map[*profile.Instance]*preemption.Trial
 }
 
 // NewDecider returns a Decider. intN returns a random number from 0 to n-1, to draw among nodes of
-// equal score.
+// equal score, and the node at which a preemption begins its search.
 func (k *Fork) NewDecider(intN func(n int) int) *Decider {
-	cfg := algorithm.Config{Snapshot: k.snapshot, IntN: intN, Reproducible: true, Unexplained: true}
+	cfg := algorithm.Config{Snapshot: k.snapshot, IntN: intN, Reproducible: true}
 	if k.forker.cfg.FastPath {
 		cfg.Engine = fastpath.NewUnmeasured(k.snapshot, classMemory)
 	}
-	return &Decider{fork: k, algorithm: algorithm.New(cfg)}
+	return &Decider{fork: k, algorithm: algorithm.New(cfg), intN: intN, trials: map[*profile.Instance]*preemption.Trial{}}
 }
 
 // Decide decides a pod without preemption and without extenders. If the pod fits no node, the error
-// wraps a *schedframework.FitError, which may lack the reasons: see Fork.Decide. The decision has
-// no scores.
+// wraps a *schedframework.FitError, which may lack the reasons if preemption cannot help: see
+// Fork.Decide. The decision has no scores.
 func (d *Decider) Decide(ctx context.Context, p *profile.Instance, pod *corev1.Pod) (Decision, error) {
 	decision := Decision{Pod: pod, Profile: p, State: schedframework.NewCycleState()}
 	if err := d.fork.refresh(); err != nil {
 		return decision, err
 	}
+	trial := d.trial(p)
 	var err error
 	decision.Result, err = d.algorithm.Schedule(ctx, algorithm.Params{
 		Framework:                p.Framework,
 		PercentageOfNodesToScore: p.Config.PercentageOfNodesToScore,
 		FastPath:                 p.FastPath(),
+		Unexplained:              trial == nil || !trial.MayHelp(pod),
 	}, decision.State, pod)
 	return decision, err
 }

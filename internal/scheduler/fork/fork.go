@@ -16,6 +16,9 @@
 // Nodes and pods are those of the moment at which the fork was made. The listers of plugins, such
 // as those of claims, volumes and Services, show the present.
 //
+// A fork preempts pods only when it is told to (Decider.Preempt), and takes them off their nodes at
+// once.
+//
 // A fork has no queue and no cluster events, calls no extenders, writes no Events and no metrics,
 // and its client refuses all requests but those that read; see ReadOnly. An out-of-tree plugin that
 // has a client of its own must keep to that itself.

@@ -33,4 +33,6 @@
 // Each instance of a profile has its own [Plugin]. Only the goroutine of the scheduling loop calls
 // PostFilter, so it owns everything that the Plugin remembers. The process has one [Evictor], so
 // that a preemption outlives the instance that decided it.
+//
+// A [Trial] chooses a node and victims in the same way on a fork, and evicts nobody.
 package preemption

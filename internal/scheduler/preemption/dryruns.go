@@ -55,8 +55,12 @@ type dryRun struct {
 	status  *fwk.Status
 }
 
-// of returns the dry runs for a class and priority, without results that other budgets gave.
+// of returns the dry runs for a class and priority, without results that other budgets gave. There
+// are none for a pod without a class.
 func (d *dryRuns) of(class uint64, priority int32, budgets uint64) *classDryRuns {
+	if class == 0 {
+		return &classDryRuns{priority: priority, budgets: budgets, byNode: map[string]dryRun{}}
+	}
 	i := slices.IndexFunc(d.classes, func(c *classDryRuns) bool { return c.class == class && c.priority == priority })
 	found := &classDryRuns{class: class, priority: priority, budgets: budgets, byNode: map[string]dryRun{}}
 	if i >= 0 {

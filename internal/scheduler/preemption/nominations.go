@@ -11,6 +11,7 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 
+	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/podstatus"
 )
 
@@ -19,10 +20,7 @@ import (
 // preemption continues.
 func (e *Evictor) clearNominations(ctx context.Context, p *preemption) bool {
 	cleared := true
-	for _, pod := range e.lessImportant(p) {
-		if pod.Status.NominatedNodeName == "" {
-			continue // the API server does not know of the nomination
-		}
+	for _, pod := range LosesNomination(e.Queue, p.preemptor, p.node) {
 		status := pod.Status.DeepCopy()
 		status.NominatedNodeName = ""
 		if err := podstatus.Patch(ctx, e.Client, pod, status); err != nil && !podstatus.IsGone(err) {
@@ -33,13 +31,13 @@ func (e *Evictor) clearNominations(ctx context.Context, p *preemption) bool {
 	return cleared
 }
 
-// lessImportant returns the pods with a lower priority that are nominated for the node of a
-// preemption.
-func (e *Evictor) lessImportant(p *preemption) []*corev1.Pod {
-	priority := corev1helpers.PodPriority(p.preemptor)
+// LosesNomination returns the pods whose nominations for a node end when the preemptor preempts
+// pods there: those of a lower priority, except for nominations that the API server does not know.
+func LosesNomination(nominator framework.Nominator, preemptor *corev1.Pod, node string) []*corev1.Pod {
+	priority := corev1helpers.PodPriority(preemptor)
 	var pods []*corev1.Pod
-	for _, info := range e.Queue.NominatedPodsForNode(p.node) {
-		if pod := info.GetPod(); corev1helpers.PodPriority(pod) < priority {
+	for _, info := range nominator.NominatedPodsForNode(node) {
+		if pod := info.GetPod(); corev1helpers.PodPriority(pod) < priority && pod.Status.NominatedNodeName != "" {
 			pods = append(pods, pod)
 		}
 	}

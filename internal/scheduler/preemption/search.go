@@ -32,6 +32,8 @@ type search struct {
 	nominated map[string]uint64
 	budgets   []*policyv1.PodDisruptionBudget
 	known     *classDryRuns
+	// trial is what the search is for, nil if its outcome is carried out.
+	trial *Trial
 }
 
 // chooseNode returns the node that upstream's evaluator would choose, or its message if it would
@@ -43,16 +45,8 @@ func (p *Plugin) chooseNode(
 	if refusals.Class == 0 || preemptsNever(pod) || slices.ContainsFunc(p.handle.Extenders(), fwk.Extender.SupportsPreemption) {
 		return nil, ""
 	}
-	budgets, err := p.Evaluator.PdbLister.List(labels.Everything())
+	s, err := p.newSearch(&p.dryRuns, state, refusals, pod, statuses)
 	if err != nil {
-		return nil, ""
-	}
-	nominated, _ := p.evictor.Queue.NominatedNodes(pod)
-	s := &search{
-		plugin: p, state: state, pod: pod, snapshot: p.evictor.Snapshot, nominated: nominated, budgets: budgets,
-		known: p.dryRuns.of(refusals.Class, corev1helpers.PodPriority(pod), budgetsSum(budgets)),
-	}
-	if err := s.known.findPotential(refusals.Version, statuses, s.snapshot.NodeInfos()); err != nil {
 		return nil, ""
 	}
 	candidates, ok := s.candidates(ctx)
@@ -60,16 +54,32 @@ func (p *Plugin) chooseNode(
 	case !ok:
 		return nil, ""
 	case len(candidates) > 0:
-		return s.best(ctx, candidates), ""
+		return s.nodeOf(s.plugin.Evaluator.SelectCandidate(ctx, candidates)), ""
 	case s.upstreamChecksEligibility():
 		return nil, ""
 	}
 	return nil, s.known.noCandidateMessage(s)
 }
 
-// best returns the node of the candidate that upstream selects.
-func (s *search) best(ctx context.Context, candidates []schedpreemption.Candidate) fwk.NodeInfo {
-	slot, ok := s.snapshot.SlotOf(s.plugin.Evaluator.SelectCandidate(ctx, candidates).Name())
+// newSearch prepares a search that reuses the dry runs that are known for the class of the pod.
+func (p *Plugin) newSearch(
+	known *dryRuns, state fwk.CycleState, refusals framework.Refusals, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
+) (*search, error) {
+	budgets, err := p.Evaluator.PdbLister.List(labels.Everything())
+	if err != nil {
+		return nil, err
+	}
+	nominated, _ := p.evictor.Queue.NominatedNodes(pod)
+	s := &search{
+		plugin: p, state: state, pod: pod, snapshot: p.evictor.Snapshot, nominated: nominated, budgets: budgets,
+		known: known.of(refusals.Class, corev1helpers.PodPriority(pod), budgetsSum(budgets)),
+	}
+	return s, s.known.findPotential(refusals.Version, statuses, s.snapshot.NodeInfos())
+}
+
+// nodeOf returns the node of a candidate.
+func (s *search) nodeOf(c schedpreemption.Candidate) fwk.NodeInfo {
+	slot, ok := s.snapshot.SlotOf(c.Name())
 	if !ok {
 		return nil
 	}
@@ -97,6 +107,9 @@ func (s *search) candidates(ctx context.Context) (found []schedpreemption.Candid
 		return nil, false
 	}
 	offset, wanted := s.plugin.GetOffsetAndNumCandidates(int32(len(potential)))
+	if s.trial != nil {
+		offset = int32(s.trial.intN(len(potential)))
+	}
 	var nonViolating, violating []schedpreemption.Candidate
 	for looked := 0; looked < len(potential) && (len(nonViolating) == 0 || len(nonViolating)+len(violating) < int(wanted)); {
 		// At least as many nodes as candidates are missing, so that their dry runs run in parallel.
@@ -122,7 +135,7 @@ func (s *search) candidates(ctx context.Context) (found []schedpreemption.Candid
 }
 
 // update does the dry runs on those of the nodes for which the known result is out of date. It
-// returns false if one failed.
+// returns false if one failed, or if a trial allows no more.
 func (s *search) update(ctx context.Context, nodes []string) bool {
 	type task struct {
 		name   string
@@ -140,6 +153,9 @@ func (s *search) update(ctx context.Context, nodes []string) bool {
 		if known, ok := s.known.byNode[name]; !ok || known.version != version || known.nominated != nominated {
 			outdated = append(outdated, task{name: name, info: s.snapshot.Info(slot), result: dryRun{version: version, nominated: nominated}})
 		}
+	}
+	if s.trial != nil && !s.trial.allows(len(outdated)) {
+		return false
 	}
 	s.plugin.handle.Parallelizer().Until(ctx, len(outdated), func(i int) {
 		t := &outdated[i]

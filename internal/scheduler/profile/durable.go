@@ -39,6 +39,7 @@ type Durable struct {
 	binder  volumebinding.SchedulerVolumeBinder
 	assumed assumedVolumes
 	evictor *preemption.Evictor
+	fork    bool
 }
 
 // newDurable creates the durable state of the process. scope belongs to the process.
@@ -59,7 +60,7 @@ func newDurable(ctx context.Context, env *Environment, scope *informers.Scope) (
 		WaitingPods:   env.WaitingPods,
 		PodsInPreBind: env.PodsInPreBind,
 	})
-	return &Durable{binder: binder, evictor: evictor}, nil
+	return &Durable{binder: binder, evictor: evictor, fork: env.isFork()}, nil
 }
 
 // Close waits for the active preemptions, and cancels them when ctx ends.
@@ -76,8 +77,9 @@ func (d *Durable) adopt(plugin fwk.Plugin, args any, handle *Handle) fwk.Plugin 
 	case *volumebinding.VolumeBinding:
 		pl.Binder = &boundedBinder{SchedulerVolumeBinder: d.binder, assumed: &d.assumed, timeout: bindTimeout(args)}
 	case *defaultpreemption.DefaultPreemption:
-		// With the feature off, upstream evicts the victims within PostFilter and keeps no state.
-		if features().EnableAsyncPreemption {
+		// With the feature off, upstream evicts the victims within PostFilter and keeps no state. A
+		// fork evicts nobody.
+		if d.fork || features().EnableAsyncPreemption {
 			return preemption.New(pl, handle, d.evictor)
 		}
 	}

@@ -56,6 +56,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/extender"
 	"github.com/livesched/livesched/internal/scheduler/fastpath"
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/preemption"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
@@ -116,6 +117,17 @@ func (p *Instance) Extenders(ctx context.Context) []fwk.Extender {
 // FastPath returns how the fast path treats the plugins. It is for the goroutine of the scheduling
 // loop.
 func (p *Instance) FastPath() *fastpath.Plan { return p.fastPath }
+
+// Preemption returns the plugin that preempts pods, or nil if the profile has none. Plugins that
+// are not of kube-scheduler are not known to preempt.
+func (p *Instance) Preemption() *preemption.Plugin {
+	for _, plugin := range p.plugins.PostFilter {
+		if pl, ok := plugin.(*preemption.Plugin); ok {
+			return pl
+		}
+	}
+	return nil
+}
 
 // Closed returns a channel that is closed when the instance was retired, its last pod has released
 // it, and it has released all its resources. Tests wait for it.

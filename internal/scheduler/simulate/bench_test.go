@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/livesched/livesched/api/v1alpha1"
@@ -18,32 +20,53 @@ import (
 )
 
 // BenchmarkSimulate decides 2,000 of 50,000 pods on 5,000 nodes again, with two configurations:
-// from the fork until it is closed.
+// from the fork until it is closed. With "preempting", 500 more pods fit nowhere and preempt others;
+// with "spread", 50 that are spread over zones do, which leaves less to reuse.
 //
 //	go test -run '^$' -bench Simulate ./internal/scheduler/simulate
 func BenchmarkSimulate(b *testing.B) {
-	c := newCluster(b, sidebyside.FastPath)
-	random := rand.New(rand.NewPCG(1, 1))
-	for i := range 5000 {
-		name := fmt.Sprintf("n%d", i)
-		c.node(name, fmt.Sprintf("z%d", i%3), fmt.Sprintf("pool-%d", i%5))
-		for j := range 10 {
-			p := randomPod(random, 10*i+j)
-			p.Spec.Containers[0].Resources = objects.Requests("500m", "100Mi")
-			c.run(p, name)
-		}
-	}
-	last := simulate.Selection{Type: v1alpha1.PodsLast, Limit: simulate.DefaultPods, Labels: labels.Everything()}
-	changes := map[string]*config.Profile{"mine": resolve(b, binpack)}
-	b.ReportAllocs()
-	for b.Loop() {
-		k, err := c.Forker.Fork(b.Context())
-		c.must(err)
-		status, err := simulate.Run(b.Context(), k, simulate.Request{Pods: last, Changes: changes})
-		c.must(err)
-		if status.Pods != simulate.DefaultPods || status.New.Moved == 0 {
-			b.Fatalf("got %+v", status)
-		}
-		k.Close()
+	for _, test := range []struct {
+		name       string
+		preemptors int
+		spread     bool
+	}{{name: "placing"}, {name: "preempting", preemptors: 500}, {name: "spread", preemptors: 50, spread: true}} {
+		b.Run(test.name, func(b *testing.B) {
+			c := newCluster(b, sidebyside.FastPath)
+			random := rand.New(rand.NewPCG(1, 1))
+			for i := range 5000 {
+				name := fmt.Sprintf("n%d", i)
+				c.node(name, fmt.Sprintf("z%d", i%3), fmt.Sprintf("pool-%d", i%5))
+				for j := range 10 {
+					p := randomPod(random, 10*i+j)
+					p.Spec.Containers[0].Resources = objects.Requests("500m", "100Mi")
+					c.run(p, name)
+				}
+			}
+			r := simulate.Request{
+				Pods:    simulate.Selection{Type: v1alpha1.PodsAll, Limit: simulate.DefaultPods, Labels: labels.Everything()},
+				Changes: map[string]*config.Profile{"mine": resolve(b, binpack)},
+			}
+			for i := range test.preemptors {
+				p := important(100000+i, "6")
+				if test.spread {
+					p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+						MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule,
+						LabelSelector: &metav1.LabelSelector{MatchLabels: p.Labels},
+					}}
+				}
+				r.Pending = append(r.Pending, p)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				k, err := c.Forker.Fork(b.Context())
+				c.must(err)
+				status, err := simulate.Run(b.Context(), k, r)
+				c.must(err)
+				if status.Pods != simulate.DefaultPods || status.New.Moved == 0 || int(status.Current.Preemptions) != test.preemptors {
+					b.Fatalf("got %+v", status)
+				}
+				k.Close()
+			}
+		})
 	}
 }

@@ -12,6 +12,7 @@
 //
 //	sequence.go    pods decided one after the other, and taken back
 //	simulate.go    Run: the two sequences, and what is compared
+//	play.go        the decisions of a sequence, and the pods that are preempted
 //	selection.go   the pods that are decided
 //	nodes.go       nodes that are added and removed
 //	profiles.go    the profiles that a change of objects changes

@@ -20,7 +20,8 @@ import (
 )
 
 // Sequence decides pods one after the other on a fork, as the scheduling loop does: each pod is
-// assumed on its node before the next one is decided. It belongs to the goroutine of its fork, and
+// assumed on its node, and those that it preempts have left theirs, before the next one is decided.
+// It belongs to the goroutine of its fork, and
 // a fork has one Sequence at a time.
 //
 // Nodes of equal score are drawn from a source that begins anew for each pod, with the seed of the
@@ -31,7 +32,8 @@ type Sequence struct {
 	decider *fork.Decider
 	seed    uint64
 	source  *rand.PCG
-	assumed []*fork.Assumed
+	// undo takes back what was done, from the last to the first.
+	undo []func(context.Context) error
 }
 
 // NewSequence begins a sequence.
@@ -67,18 +69,40 @@ func (s *Sequence) Assume(ctx context.Context, d fork.Decision) error {
 	if err != nil {
 		return err
 	}
-	s.assumed = append(s.assumed, a)
+	s.undo = append(s.undo, a.TakeBack)
 	return nil
 }
 
-// TakeBack takes back all pods, the latest first. The fork is then as it was before the sequence,
+// Preempt evicts the pods that a refused pod would preempt, and places it. refused and reason are
+// what Place has just returned. It returns nil if preemption does not help. The error is one that
+// Place returns, or preemption.ErrTooManyDryRuns. The evicted pods stay away also after an error.
+func (s *Sequence) Preempt(ctx context.Context, cfg *config.Profile, refused fork.Decision, reason error) (*fork.Preempted, fork.Decision, error) {
+	preempted, err := s.decider.Preempt(ctx, refused, reason)
+	if preempted == nil || err != nil {
+		return nil, refused, err
+	}
+	s.undo = append(s.undo, func(context.Context) error { return preempted.TakeBack() })
+	d, err := s.Decide(ctx, cfg, refused.Pod)
+	if d.SuggestedHost != preempted.Node {
+		// The scheduling loop tries the nominated node first, and leaves the fast path for that.
+		nominated := *refused.Pod // shallow: nothing below the status is changed
+		nominated.Status.NominatedNodeName = preempted.Node
+		d, err = s.Decide(ctx, cfg, &nominated)
+	}
+	if err == nil {
+		err = s.Assume(ctx, d)
+	}
+	return preempted, d, err
+}
+
+// TakeBack takes back all pods and preemptions, the latest first. The fork is then as it was before the sequence,
 // and the sequence must not be used any more.
 func (s *Sequence) TakeBack(ctx context.Context) error {
 	var errs []error
-	for _, a := range slices.Backward(s.assumed) {
-		errs = append(errs, a.TakeBack(ctx))
+	for _, undo := range slices.Backward(s.undo) {
+		errs = append(errs, undo(ctx))
 	}
-	s.assumed = nil
+	s.undo = nil
 	return errors.Join(errs...)
 }
 

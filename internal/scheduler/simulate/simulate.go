@@ -10,15 +10,13 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/fork"
 )
-
-// maxUnplaced limits the pods without a node that a result names.
-const maxUnplaced = 10
 
 // Request is a simulation.
 type Request struct {
@@ -45,10 +43,7 @@ func Run(ctx context.Context, k *fork.Fork, r Request) (*v1alpha1.SimulationStat
 		return nil, &InvalidError{errs}
 	}
 	chosen := choose(k, snapshot, r.Pending, r.Pods, removed)
-	s := &simulation{fork: k, subjects: chosen.subjects, seed: r.Seed, owners: map[owner]bool{}}
-	for i := range s.subjects {
-		s.owners[s.subjects[i].owner] = true
-	}
+	s := newSimulation(k, chosen.subjects, &r)
 	status := &v1alpha1.SimulationStatus{Pods: int32(len(s.subjects)), Matching: int32(chosen.matching), Displaced: int32(chosen.displaced)}
 	status.Actual = s.actual(measure(snapshot, s.owners))
 	if err := s.lift(); err != nil {
@@ -96,7 +91,23 @@ type simulation struct {
 	fork     *fork.Fork
 	subjects []subject
 	owners   map[owner]bool
-	seed     uint64
+	// numbers are the positions of the subjects, by their UIDs.
+	numbers map[types.UID]int
+	seed    uint64
+	// namespace is the only one whose pods may be named, or "" for all.
+	namespace string
+}
+
+func newSimulation(k *fork.Fork, subjects []subject, r *Request) *simulation {
+	s := &simulation{
+		fork: k, subjects: subjects, owners: map[owner]bool{}, numbers: make(map[types.UID]int, len(subjects)),
+		seed: r.Seed, namespace: r.Pods.Namespace,
+	}
+	for i := range subjects {
+		s.owners[subjects[i].owner] = true
+		s.numbers[subjects[i].pod.UID] = i
+	}
+	return s
 }
 
 // lift takes the bound pods off their nodes.
@@ -109,52 +120,6 @@ func (s *simulation) lift() error {
 		}
 	}
 	return nil
-}
-
-// played are the decisions of a sequence.
-type played struct {
-	nodes    int
-	placed   []string // the nodes of the subjects, "" for those without one
-	unplaced []v1alpha1.UnplacedPod
-	outcome  v1alpha1.SimulationOutcome
-}
-
-// play decides the subjects, measures where they are, and takes them back.
-func (s *simulation) play(ctx context.Context, profileOf func(string) (*config.Profile, error)) (*played, error) {
-	sequence := NewSequence(s.fork, s.seed)
-	p := &played{placed: make([]string, len(s.subjects))}
-	for i := range s.subjects {
-		pod := s.subjects[i].pod
-		cfg, err := profileOf(pod.Spec.SchedulerName)
-		if err == nil {
-			var d fork.Decision
-			if d, err = sequence.Place(ctx, cfg, pod); err == nil {
-				p.placed[i] = d.SuggestedHost
-			}
-		}
-		if Refused(err) && len(p.unplaced) < maxUnplaced {
-			err = sequence.Reasons(ctx, cfg, pod, err)
-		}
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		if err != nil {
-			p.refuse(pod, err)
-		}
-	}
-	snapshot, err := s.fork.Snapshot()
-	if err != nil {
-		return nil, err
-	}
-	p.nodes, p.outcome = snapshot.NumNodes(), measure(snapshot, s.owners)
-	return p, sequence.TakeBack(ctx)
-}
-
-// refuse adds a pod without a node.
-func (p *played) refuse(pod *corev1.Pod, err error) {
-	if len(p.unplaced) < maxUnplaced {
-		p.unplaced = append(p.unplaced, v1alpha1.UnplacedPod{Namespace: pod.Namespace, Name: pod.Name, Message: err.Error()})
-	}
 }
 
 func (s *simulation) actualNodes() []string {

@@ -1,0 +1,116 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package fork
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/preemption"
+	"github.com/livesched/livesched/internal/scheduler/profile"
+)
+
+// maxDryRuns limits the dry runs of preemptions of a Decider for each profile. A dry run takes tens
+// of microseconds, so that all of them take some seconds.
+const maxDryRuns = 100_000
+
+// trial returns the trial of a profile, or nil if the profile does not preempt.
+func (d *Decider) trial(p *profile.Instance) *preemption.Trial {
+	trial, ok := d.trials[p]
+	if !ok {
+		if plugin := p.Preemption(); plugin != nil {
+			trial = plugin.NewTrial(d.intN, maxDryRuns)
+		}
+		d.trials[p] = trial
+	}
+	return trial
+}
+
+// Preempted are pods that are taken off a node of a fork, so that another one fits there.
+type Preempted struct {
+	Node string
+	// Victims are the pods, the most important first. Those that are being deleted already are taken
+	// off the node, too, and are not among them.
+	Victims []*corev1.Pod
+
+	fork  *Fork
+	taken []takenOff
+	// lost are pods that have lost their nominations for the node.
+	lost []*corev1.Pod
+}
+
+// takenOff is a pod that was on a node.
+type takenOff struct {
+	info    fwk.PodInfo
+	assumed bool
+}
+
+// Preempt makes room for a pod that Decide has just refused with this error, if the pod may preempt
+// others: it takes the victims off the node that preemption chooses. The caller decides the pod
+// again, nominated to that node. Preempt returns nil if preemption does not help. The error is
+// preemption.ErrTooManyDryRuns, or that of a plugin or of a context that ended.
+func (d *Decider) Preempt(ctx context.Context, refused Decision, reason error) (*Preempted, error) {
+	var fitError *schedframework.FitError
+	trial := d.trial(refused.Profile)
+	if trial == nil || !errors.As(reason, &fitError) {
+		return nil, nil
+	}
+	choice, err := trial.Choose(ctx, refused.State, refused.Pod, fitError.Diagnosis.NodeToStatus)
+	if choice == nil || err != nil {
+		return nil, err
+	}
+	return d.fork.evict(refused.Pod, choice)
+}
+
+// evict takes victims off their node. Their volumes and claims stay as they are; see RemovePod.
+func (k *Fork) evict(preemptor *corev1.Pod, choice *preemption.Choice) (*Preempted, error) {
+	node, err := k.snapshot.NodeInfos().Get(choice.Node)
+	if err != nil {
+		return nil, err
+	}
+	p := &Preempted{Node: choice.Node, fork: k}
+	pods := slices.Clone(node.GetPods())
+	for _, victim := range choice.Victims {
+		i := slices.IndexFunc(pods, func(info fwk.PodInfo) bool { return info.GetPod() == victim })
+		if i < 0 {
+			return nil, errors.Join(fmt.Errorf("the victim %s/%s is not on node %s", victim.Namespace, victim.Name, choice.Node), p.TakeBack())
+		}
+		taken := takenOff{info: pods[i], assumed: k.IsAssumed(victim)}
+		if err := k.RemovePod(victim); err != nil {
+			return nil, errors.Join(err, p.TakeBack())
+		}
+		p.taken = append(p.taken, taken)
+		if victim.DeletionTimestamp == nil {
+			p.Victims = append(p.Victims, victim)
+		}
+	}
+	p.lost = preemption.LosesNomination(nominations{k.nominator}, preemptor, choice.Node)
+	for _, pod := range p.lost {
+		k.nominator.DeleteNominatedPodIfExists(pod)
+	}
+	return p, nil
+}
+
+// TakeBack puts the pods back on their node. What was done to the fork since must have been taken
+// back.
+func (p *Preempted) TakeBack() error {
+	var errs []error
+	for _, taken := range slices.Backward(p.taken) {
+		if taken.assumed {
+			errs = append(errs, p.fork.cache.AssumePod(p.fork.logger, taken.info))
+		} else {
+			errs = append(errs, p.fork.SetPod(taken.info.GetPod()))
+		}
+	}
+	for _, pod := range p.lost {
+		p.fork.nominate(pod, p.Node)
+	}
+	return errors.Join(errs...)
+}

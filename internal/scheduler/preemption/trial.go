@@ -1,0 +1,162 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package preemption
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+
+	corev1 "k8s.io/api/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedpreemption "k8s.io/kubernetes/pkg/scheduler/framework/preemption"
+
+	"github.com/livesched/livesched/internal/scheduler/framework"
+)
+
+// Trial chooses nodes and victims as its Plugin does, to answer what would happen: it evicts
+// nobody, asks no extender, and counts nothing in the metrics. It belongs to the goroutine that
+// decides on the snapshot of the Plugin.
+//
+// Upstream leaves some choices to chance: the first node, and which of equally good nodes and
+// equally important pods it takes. A Trial draws the first, and decides the others by the order of
+// nodes and the UIDs of pods. So with the same draws, two Trials choose the same in the same state.
+type Trial struct {
+	plugin *Plugin
+	intN   func(n int) int
+	// dryRuns are about the classes of one fast path, which the Plugin may outlive.
+	dryRuns dryRuns
+	// left is the number of dry runs that are allowed.
+	left int
+}
+
+// scanned is the number of nodes whose pods plugins can look at in the time of a dry run. They look
+// at all nodes for each pod that fits nowhere.
+const scanned = 50
+
+// NewTrial returns a Trial. intN returns a random number from 0 to n-1. After that many dry runs, or
+// other work that takes as long, Choose fails. The Plugin must not schedule pods: NewTrial changes
+// which of equally important pods it evicts.
+func (p *Plugin) NewTrial(intN func(n int) int, dryRuns int) *Trial {
+	p.MoreImportantPod = moreImportant
+	return &Trial{plugin: p, intN: intN, left: dryRuns}
+}
+
+// ErrTooManyDryRuns means that a Trial has done as many dry runs as it may. From then on, MayHelp
+// returns false.
+var ErrTooManyDryRuns = errors.New("too many dry runs of preemptions")
+
+// errDryRun means that a plugin failed in a dry run. PostFilter leaves such a pod to upstream.
+var errDryRun = errors.New("a plugin failed in a dry run of a preemption")
+
+// Choice is a node with the pods that would be evicted from it.
+type Choice struct {
+	Node string
+	// Victims are in the order of their importance, the most important first. They include those
+	// that are being deleted already.
+	Victims []*corev1.Pod
+}
+
+// MayHelp reports whether a pod may preempt others, as far as is known without its refusals. Pods
+// of a group may not: their preemption is one of the group.
+func (t *Trial) MayHelp(pod *corev1.Pod) bool {
+	return t.left >= 0 && !preemptsNever(pod) && pod.Spec.SchedulingGroup == nil &&
+		t.plugin.evictor.Snapshot.HasPodsBelow(corev1helpers.PodPriority(pod))
+}
+
+// Choose chooses for a pod that fits nowhere. state and statuses are those of its decision. It
+// returns nil if preemption does not help, or if the pod waits for the victims of an earlier
+// preemption. The error is ErrTooManyDryRuns, or that of a plugin or of a context that ended.
+func (t *Trial) Choose(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*Choice, error) {
+	if !t.MayHelp(pod) {
+		return nil, nil
+	}
+	if !t.allows(t.plugin.evictor.Snapshot.NumNodes() / scanned) {
+		return nil, ErrTooManyDryRuns
+	}
+	if ok, _ := t.plugin.PodEligibleToPreemptOthers(ctx, pod, statuses.Get(pod.Status.NominatedNodeName)); !ok {
+		return nil, nil
+	}
+	s, err := t.plugin.newSearch(&t.dryRuns, state, framework.ReadRefusals(state), pod, statuses)
+	if err != nil {
+		return nil, err
+	}
+	if len(s.known.potential) == 0 {
+		return nil, nil
+	}
+	s.trial = t
+	switch candidates, ok := s.candidates(ctx); {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case t.left < 0:
+		return nil, ErrTooManyDryRuns
+	case !ok:
+		return nil, errDryRun
+	case len(candidates) == 0:
+		return nil, nil
+	default:
+		chosen := t.selectCandidate(ctx, candidates)
+		return &Choice{Node: chosen.Name(), Victims: chosen.Victims().Pods}, nil
+	}
+}
+
+// allows counts dry runs. It returns false if they are too many.
+func (t *Trial) allows(dryRuns int) bool {
+	t.left -= dryRuns
+	return t.left >= 0
+}
+
+// selectCandidate returns the first of the candidates that are as good as the one that upstream
+// selects, which is any of them.
+func (t *Trial) selectCandidate(ctx context.Context, candidates []schedpreemption.Candidate) schedpreemption.Candidate {
+	selected := t.plugin.Evaluator.SelectCandidate(ctx, candidates)
+	best := meritOf(selected.Victims())
+	for _, c := range candidates {
+		if meritOf(c.Victims()) == best {
+			return c
+		}
+	}
+	return selected
+}
+
+// merit is what upstream compares candidates by.
+type merit struct {
+	violations, priorities int64
+	highest                int32
+	pods                   int
+	// started is the earliest start among the pods of the highest priority.
+	started int64
+}
+
+func meritOf(victims *extenderv1.Victims) merit {
+	pods := victims.Pods
+	m := merit{violations: victims.NumPDBViolations, highest: corev1helpers.PodPriority(pods[0]), pods: len(pods), started: math.MaxInt64}
+	for _, pod := range pods {
+		priority := corev1helpers.PodPriority(pod)
+		m.priorities += int64(priority)
+		if priority == m.highest {
+			m.started = min(m.started, startOf(pod))
+		}
+	}
+	return m
+}
+
+// moreImportant orders pods as upstream does, and those that are equally important by their UIDs.
+func moreImportant(a, b *corev1.Pod) bool {
+	return cmp.Or(
+		cmp.Compare(corev1helpers.PodPriority(b), corev1helpers.PodPriority(a)),
+		cmp.Compare(startOf(a), startOf(b)), cmp.Compare(a.UID, b.UID),
+	) < 0
+}
+
+// startOf returns when a pod was started. One that has not been started is the latest.
+func startOf(pod *corev1.Pod) int64 {
+	if pod.Status.StartTime == nil {
+		return math.MaxInt64
+	}
+	return pod.Status.StartTime.UnixNano()
+}
