@@ -45,7 +45,8 @@ func (c *contest) preemptOnFork(pod *corev1.Pod) *fork.Preempted {
 }
 
 // fits expects that the pod fits where the fork has made room. Only PodTopologySpread may refuse it
-// there: in a dry run, it remembers the counts of two domains, and may take the third for the least.
+// there: in a dry run, it remembers the counts of two domains only, and may be wrong about the
+// least.
 func (c *contest) fits(k *fork.Fork, pod *corev1.Pod, preempted *fork.Preempted) {
 	c.t.Helper()
 	for _, victim := range preempted.Victims {

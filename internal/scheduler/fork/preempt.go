@@ -36,8 +36,8 @@ func (d *Decider) trial(p *profile.Instance) *preemption.Trial {
 // Preempted are pods that are taken off a node of a fork, so that another one fits there.
 type Preempted struct {
 	Node string
-	// Victims are the pods, the most important first. Those that are being deleted already are taken
-	// off the node, too, and are not among them.
+	// Victims are the pods, the most important first. Those that are being deleted already are
+	// taken off the node, too, and are not among them.
 	Victims []*corev1.Pod
 
 	fork  *Fork

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
@@ -23,7 +24,7 @@ import (
 // decides on the snapshot of the Plugin.
 //
 // Upstream leaves some choices to chance: the first node, and which of equally good nodes and
-// equally important pods it takes. A Trial draws the first, and decides the others by the order of
+// equally important pods it takes. A Trial draws the first, and decides the others by the names of
 // nodes and the UIDs of pods. So with the same draws, two Trials choose the same in the same state.
 type Trial struct {
 	plugin *Plugin
@@ -38,9 +39,9 @@ type Trial struct {
 // at all nodes for each pod that fits nowhere.
 const scanned = 50
 
-// NewTrial returns a Trial. intN returns a random number from 0 to n-1. After that many dry runs, or
-// other work that takes as long, Choose fails. The Plugin must not schedule pods: NewTrial changes
-// which of equally important pods it evicts.
+// NewTrial returns a Trial. intN returns a random number from 0 to n-1. After that many dry runs,
+// or other work that takes as long, Choose fails. The Plugin must not schedule pods: NewTrial
+// changes which of equally important pods it evicts.
 func (p *Plugin) NewTrial(intN func(n int) int, dryRuns int) *Trial {
 	p.MoreImportantPod = moreImportant
 	return &Trial{plugin: p, intN: intN, left: dryRuns}
@@ -89,6 +90,7 @@ func (t *Trial) Choose(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 		return nil, nil
 	}
 	s.trial = t
+	slices.Sort(s.known.potential) // the statuses are in no order
 	switch candidates, ok := s.candidates(ctx); {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)

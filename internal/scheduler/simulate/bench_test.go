@@ -20,8 +20,8 @@ import (
 )
 
 // BenchmarkSimulate decides 2,000 of 50,000 pods on 5,000 nodes again, with two configurations:
-// from the fork until it is closed. With "preempting", 500 more pods fit nowhere and preempt others;
-// with "spread", 50 that are spread over zones do, which leaves less to reuse.
+// from the fork until it is closed. With "preempting", 500 more pods fit nowhere and preempt
+// others; with "spread", 50 that are spread over zones do, which leaves less to reuse.
 //
 //	go test -run '^$' -bench Simulate ./internal/scheduler/simulate
 func BenchmarkSimulate(b *testing.B) {

@@ -11,12 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/api/v1alpha1"
@@ -111,6 +113,32 @@ func TestPodsThatAreBeingDeletedAreNoVictims(t *testing.T) {
 	got := c.simulate(simulate.Request{Pods: pending(), Pending: []*corev1.Pod{important(2, "1")}}).Current
 	if got.Preemptions != 0 || got.Victims != 0 || got.Unplaced != 0 {
 		t.Errorf("got %+v", got)
+	}
+}
+
+func TestPreemptionEndsNominationsOfLessImportantPods(t *testing.T) {
+	c := newCluster(t, sidebyside.FastPath)
+	c.node("a", "z", "p")
+	c.run(pod("web", 1, "4", "1Mi"), "a")
+	nominated := pod("nominated", 2, "2", "1Mi")
+	nominated.Spec.Priority, nominated.Status.NominatedNodeName = ptr.To[int32](10), "a"
+	c.must(c.objects.Put(nominated))
+	info, err := schedframework.NewPodInfo(nominated)
+	c.must(err)
+	c.Queue.AddNominatedPod(logr.Discard(), info, nil)
+	late, chosen := pod("late", 4, "2", "1Mi"), pending()
+	run := func(pods ...*corev1.Pod) v1alpha1.SimulationOutcome {
+		return c.simulate(simulate.Request{Pods: chosen, Pending: pods}).Current
+	}
+	// 2 of 8 CPUs are free besides those of web and of the nominated pod.
+	if got := run(late, pod("later", 5, "2", "1Mi")); got.Unplaced != 1 {
+		t.Errorf("without preemption: %+v", got)
+	}
+	if got := run(important(3, "6"), late); got.Victims != 1 || got.Unplaced != 0 {
+		t.Errorf("with preemption: %+v", got)
+	}
+	if got := run(late, pod("later", 5, "2", "1Mi")); got.Unplaced != 1 {
+		t.Errorf("after the preemption: %+v", got)
 	}
 }
 

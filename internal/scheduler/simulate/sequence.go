@@ -95,8 +95,8 @@ func (s *Sequence) Preempt(ctx context.Context, cfg *config.Profile, refused for
 	return preempted, d, err
 }
 
-// TakeBack takes back all pods and preemptions, the latest first. The fork is then as it was before the sequence,
-// and the sequence must not be used any more.
+// TakeBack takes back all pods and preemptions, the latest first. The fork is then as it was before
+// the sequence, and the sequence must not be used any more.
 func (s *Sequence) TakeBack(ctx context.Context) error {
 	var errs []error
 	for _, undo := range slices.Backward(s.undo) {
