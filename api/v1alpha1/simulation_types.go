@@ -259,6 +259,8 @@ type UnplacedPod struct {
 }
 
 // VictimPod is a pod that was evicted.
+//
+// +kubebuilder:object:generate=false
 type VictimPod struct {
 	// namespace of the pod.
 	Namespace string `json:"namespace"`
