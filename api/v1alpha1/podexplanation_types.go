@@ -290,8 +290,8 @@ type BoundExplanation struct {
 	// explanation.
 	Basis Basis `json:"basis"`
 
-	// changes is the number of changes of nodes and pods since the decision, as
-	// far as it is known.
+	// changes is the number of changes of nodes and other pods from the recorded
+	// decision until now. Several changes of a node at a time may count once.
 	// +optional
 	Changes int64 `json:"changes,omitempty"`
 

@@ -31,9 +31,7 @@ func (s *Scheduler) ExplainBound(ctx context.Context, pod *corev1.Pod) (*v1alpha
 	bound := explain.Bound{Pod: pod, Now: s.cfg.Clock.Now()}
 	if d, ok := s.Decisions().OfPod(pod.UID); ok && d.Node == pod.Spec.NodeName {
 		bound.Decision = &d
-		for _, latest := range s.Decisions().Last(1) {
-			bound.Changes = int64(latest.Snapshot - d.Snapshot)
-		}
+		bound.Changes = max(0, int64(s.parts.cache.LogEnd()-d.Snapshot)-1) // one is that the pod was assumed
 	}
 	if bound.IsRecorded() {
 		return explain.Recorded(bound), nil

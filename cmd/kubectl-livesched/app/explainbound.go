@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -85,7 +86,7 @@ func boundSummary(e *v1alpha1.PodExplanation) string {
 	if b.Basis != "" {
 		line += "; basis " + string(b.Basis)
 		if b.Changes > 0 {
-			line += grouped.Sprintf(", %d changes since", b.Changes)
+			line += ", " + many(int32(min(b.Changes, math.MaxInt32)), "change") + " since"
 		}
 	}
 	return line
