@@ -63,6 +63,9 @@ func TestPodsAreCountedOnceHoweverOftenTheyChange(t *testing.T) {
 	if a, b := seen["a"], seen["b"]; len(seen) != 2 || a.Node != "n1" || a.Bound.IsZero() || a.Refused.IsZero() || a.Created.After(a.Bound) || !b.Bound.IsZero() {
 		t.Errorf("seen %+v", seen)
 	}
+	if name := p.OneWaiting(); name != "b" {
+		t.Errorf("%q waits", name)
+	}
 	p.gone(workload.Filler(0))
 	p.gone(onNode("a", "n1"))
 	if known, fillers, bound, _ := counts(t, p); known != 1 || fillers != 0 || bound != 1 {

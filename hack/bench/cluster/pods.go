@@ -175,6 +175,19 @@ func (p *Pods) NthBound(ctx context.Context, n int) (string, error) {
 	return name, err
 }
 
+// OneWaiting returns the name of a pod without a node, or else of any pod. It returns "" if no pod
+// was seen.
+func (p *Pods) OneWaiting() (name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for known, pod := range p.seen {
+		if name = known; pod.Node == "" {
+			break
+		}
+	}
+	return name
+}
+
 // BoundNow returns the number of pods bound since the last Reset.
 func (p *Pods) BoundNow() int {
 	p.mu.Lock()

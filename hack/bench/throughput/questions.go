@@ -1,0 +1,161 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package throughput
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/hack/bench/cluster"
+	"github.com/livesched/livesched/test/controlplane/process"
+	"github.com/livesched/livesched/test/workload"
+)
+
+// asked is livesched, which is asked two questions each second.
+const asked = livesched + "-asked"
+
+// askedPods is the number of pods that each simulation decides.
+const askedPods = 300
+
+// prepareAsked runs livesched, and asks it to explain a pod and to simulate another profile, each
+// second, over HTTPS. It is the only replica, so it leads.
+func prepareAsked(ctx context.Context, b *bench) (launch, error) {
+	port, err := process.FreePort()
+	if err != nil {
+		return nil, err
+	}
+	// The last of two flags of one name counts.
+	start, err := prepareLivesched(func(int) int32 { return 0 }, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port))(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	q, err := newQuestions(b, fmt.Sprintf("https://127.0.0.1:%d/apis/%s/", port, v1alpha1.GroupVersion))
+	if err != nil {
+		return nil, err
+	}
+	return func(fail context.CancelCauseFunc) (running, error) {
+		r, err := start(fail)
+		if err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		q.cancel, q.done = cancel, make(chan struct{})
+		go q.ask(ctx)
+		return questioned{r, q}, nil
+	}, nil
+}
+
+// questions asks livesched questions.
+type questions struct {
+	url        string
+	client     *http.Client
+	pods       *cluster.Pods
+	simulation []byte
+
+	cancel context.CancelFunc
+	done   chan struct{}
+	// The fields below belong to the goroutine that asks, until done is closed. explained and
+	// simulated count the answers, and err is the latest error.
+	explained, simulated int
+	err                  error
+}
+
+func newQuestions(b *bench, url string) (*questions, error) {
+	cfg := rest.CopyConfig(b.ControlPlane.Config())
+	cfg.TLSClientConfig.CAData, cfg.TLSClientConfig.CAFile, cfg.TLSClientConfig.Insecure = nil, "", true // it signs its own
+	client, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return nil, err
+	}
+	binpack := v1alpha1.SchedulerProfile{ObjectMeta: metav1.ObjectMeta{Name: cluster.SchedulerName}}
+	if err := json.Unmarshal([]byte(binpackSpec), &binpack.Spec); err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(v1alpha1.Simulation{
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Simulation"},
+		Spec: v1alpha1.SimulationSpec{
+			Profiles: []v1alpha1.SchedulerProfile{binpack}, Pods: v1alpha1.PodSelection{Type: v1alpha1.PodsAll, Limit: askedPods},
+		},
+	})
+	return &questions{url: url, client: client, pods: b.Pods, simulation: text}, err
+}
+
+const binpackSpec = `{"plugins": {"score": {"disabled": [{"name": "*"}], "enabled": [{"name": "NodeResourcesFit", "weight": 1}]}},
+  "pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}}]}`
+
+// ask asks until ctx ends. A question may fail: livesched starts, and pods come and go.
+func (q *questions) ask(ctx context.Context) {
+	defer close(q.done)
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		if name := q.pods.OneWaiting(); name != "" {
+			q.count(&q.explained, q.send(ctx, http.MethodGet, "namespaces/"+workload.Namespace+"/podexplanations/"+name, nil))
+		}
+		q.count(&q.simulated, q.send(ctx, http.MethodPost, "simulations", q.simulation))
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (q *questions) count(answers *int, err error) {
+	if err != nil {
+		q.err = err
+		return
+	}
+	*answers++
+}
+
+// send sends a question, and reads the answer.
+func (q *questions) send(ctx context.Context, method, path string, body []byte) error {
+	request, err := http.NewRequestWithContext(ctx, method, q.url+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := q.client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode/100 != 2 {
+		return fmt.Errorf("%s %s: %s: %s", method, path, response.Status, text)
+	}
+	return nil
+}
+
+// questioned is a contender that is asked questions.
+type questioned struct {
+	running
+	questions *questions
+}
+
+// stop fails if livesched has not answered both questions.
+func (r questioned) stop() error {
+	q := r.questions
+	q.cancel()
+	<-q.done
+	err := r.running.stop()
+	if q.explained == 0 || q.simulated == 0 {
+		err = errors.Join(err, fmt.Errorf("%d explanations and %d simulations: %w", q.explained, q.simulated, q.err))
+	}
+	return err
+}
