@@ -17,6 +17,7 @@ import (
 	schedpreemption "k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
 // Trial chooses nodes and victims as its Plugin does, to answer what would happen: it evicts
@@ -63,9 +64,9 @@ type Choice struct {
 }
 
 // MayHelp reports whether a pod may preempt others, as far as is known without its refusals. Pods
-// of a group may not: their preemption is one of the group.
+// of a group may not, as in the scheduling loop.
 func (t *Trial) MayHelp(pod *corev1.Pod) bool {
-	return t.left >= 0 && !preemptsNever(pod) && pod.Spec.SchedulingGroup == nil &&
+	return t.left >= 0 && !preemptsNever(pod) && pod.Spec.SchedulingGroup == nil && podgroup.KeyOf(pod) == (podgroup.Key{}) &&
 		t.plugin.evictor.Snapshot.HasPodsBelow(corev1helpers.PodPriority(pod))
 }
 

@@ -23,6 +23,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/simulate"
 	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/sidebyside"
@@ -84,6 +85,12 @@ func TestPreemptionsAreCounted(t *testing.T) {
 	waiting = &never
 	if got := run(simulate.Request{Pods: pending()}); got.Preemptions != 0 || got.Victims != 0 || got.Unplaced != 1 {
 		t.Errorf("a pod that must not preempt: %+v", got)
+	}
+	member := other
+	member.Labels = map[string]string{podgroup.Label: "group"}
+	waiting = &member
+	if got := run(simulate.Request{Pods: pending()}); got.Preemptions != 0 || got.Unplaced != 1 {
+		t.Errorf("a pod of a group: %+v", got)
 	}
 	waiting = important(9, "9")
 	if got := run(simulate.Request{Pods: pending()}); got.Preemptions != 0 || got.Victims != 0 || got.Unplaced != 1 {
