@@ -86,7 +86,7 @@ func TestPanelsHaveTheirTextsAndPlaces(t *testing.T) {
 
 // chosen is an expression with what Grafana puts in place of its variables.
 func chosen(expression string) string {
-	return strings.NewReplacer("$__rate_interval", "5m", "$namespace", "livesched-system", "$profile", "a|b").Replace(expression)
+	return strings.NewReplacer("$__rate_interval", "5m", "$namespace", "livesched-system", "$profile", "mine|extended").Replace(expression)
 }
 
 // legendProblems are the labels of a legend that the result of its query does not have. All queries

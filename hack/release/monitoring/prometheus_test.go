@@ -116,6 +116,10 @@ func loaded(t *testing.T, descriptions []string) storage.Queryable {
 		}
 		all = append(all, storage.NewListSeries(metric, samples))
 	}
+	return queryable(all)
+}
+
+func queryable(all []storage.Series) storage.Queryable {
 	return &storage.MockQueryable{MockQuerier: &storage.MockQuerier{
 		SelectMockFunction: func(_ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 			found := &seriesSet{at: -1}
