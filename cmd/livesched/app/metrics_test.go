@@ -35,7 +35,7 @@ import (
 // its metrics become those that livesched must have.
 const oracle = "LIVESCHED_TEST_KUBE_SCHEDULER"
 
-var update = flag.Bool("update", false, "with "+oracle+", write what kube-scheduler measures into testdata; without it, what livesched serves for the tests of dashboards")
+var update = flag.Bool("update", false, "with "+oracle+", write what kube-scheduler measures into testdata; alone, write what livesched serves into the tests of the dashboards")
 
 const goldenMetrics = "testdata/metrics.golden"
 
