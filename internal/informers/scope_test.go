@@ -92,6 +92,9 @@ func TestHandlersEndWithTheirScope(t *testing.T) {
 		t.Fatal(err)
 	}
 	waitForSync(t, longLived)
+	// A synced informer has listed. Once it has received an event, all its goroutines run.
+	cache.server(podKind).Modify(newPod("a"))
+	eventually(t, "the watch has begun", func() bool { return slices.Contains(stays.got(), "update a") })
 	before := goleak.IgnoreCurrent()
 
 	informer := scope.Core().V1().Pods().Informer()
