@@ -22,12 +22,14 @@ import (
 // stay is the exception. It is for one goroutine.
 type redactor struct {
 	*names
-	// textless are types, by whether a value of them has no strings.
+	// textless are types, by whether a value of them has no strings, and fields are the exported
+	// fields of structs.
 	textless map[reflect.Type]bool
+	fields   map[reflect.Type][]int
 }
 
 func newRedactor(in *Input) *redactor {
-	return &redactor{names: newNames(findNumbers(in)), textless: map[reflect.Type]bool{
+	return &redactor{names: newNames(findNumbers(in)), fields: map[reflect.Type][]int{}, textless: map[reflect.Type]bool{
 		// These are numbers and times.
 		reflect.TypeFor[metav1.Time]():       true,
 		reflect.TypeFor[metav1.MicroTime]():  true,
@@ -38,64 +40,91 @@ func newRedactor(in *Input) *redactor {
 }
 
 // record returns a copy of a record with pseudonyms.
-func (r *redactor) record(in *Record) Record {
-	return r.copy(reflect.ValueOf(*in)).Interface().(Record)
+func (r *redactor) record(in *Record) (out Record) {
+	r.copy(reflect.ValueOf(&out).Elem(), reflect.ValueOf(in).Elem())
+	return out
 }
 
-// copy returns a copy with pseudonyms. It shares no memory with the original that has strings.
-func (r *redactor) copy(in reflect.Value) reflect.Value {
+// copy sets out to a copy with pseudonyms. It shares no memory with the original that has strings.
+func (r *redactor) copy(out, in reflect.Value) {
 	t := in.Type()
 	if r.isTextless(t) {
-		return in
+		out.Set(in)
+		return
 	}
 	switch t.Kind() {
 	case reflect.String:
-		return reflect.ValueOf(r.of(in.String())).Convert(t)
+		out.SetString(r.of(in.String()))
 	case reflect.Pointer:
-		if in.IsNil() {
-			return in
+		if !in.IsNil() {
+			out.Set(reflect.New(t.Elem()))
+			r.copy(out.Elem(), in.Elem())
 		}
-		out := reflect.New(t.Elem())
-		out.Elem().Set(r.copy(in.Elem()))
-		return out
 	case reflect.Slice:
 		if in.IsNil() || t.Elem().Kind() == reflect.Uint8 { // bytes may be a text
-			return reflect.Zero(t)
+			return
 		}
-		out := reflect.MakeSlice(t, in.Len(), in.Len())
+		out.Set(reflect.MakeSlice(t, in.Len(), in.Len()))
 		for i := range in.Len() {
-			out.Index(i).Set(r.copy(in.Index(i)))
+			r.copy(out.Index(i), in.Index(i))
 		}
-		return out
 	case reflect.Map:
-		if in.IsNil() {
-			return in
-		}
-		out := reflect.MakeMapWithSize(t, in.Len())
-		for entries := in.MapRange(); entries.Next(); {
-			out.SetMapIndex(r.copy(entries.Key()), r.copy(entries.Value()))
-		}
-		return out
+		r.copyMap(out, in)
 	case reflect.Struct:
-		return r.copyStruct(in)
-	default: // an interface or the like: nothing that is known to be harmless
-		return reflect.Zero(t)
+		for _, i := range r.fieldsOf(t) {
+			if field := in.Field(i); !field.IsZero() {
+				r.copy(out.Field(i), field)
+			}
+		}
+		r.correct(in, out)
+	}
+	// Of an interface or the like nothing is known: it stays empty.
+}
+
+func (r *redactor) copyMap(out, in reflect.Value) {
+	if in.IsNil() {
+		return
+	}
+	t := in.Type()
+	out.Set(reflect.MakeMapWithSize(t, in.Len()))
+	for entries := in.MapRange(); entries.Next(); {
+		key, value := reflect.New(t.Key()).Elem(), reflect.New(t.Elem()).Elem()
+		r.copy(key, entries.Key())
+		r.copy(value, entries.Value())
+		out.SetMapIndex(key, value)
 	}
 }
 
-func (r *redactor) copyStruct(in reflect.Value) reflect.Value {
-	out := reflect.New(in.Type()).Elem()
-	for i := range in.NumField() {
-		if in.Type().Field(i).IsExported() {
-			out.Field(i).Set(r.copy(in.Field(i)))
+// fieldsOf returns the exported fields of a struct.
+func (r *redactor) fieldsOf(t reflect.Type) []int {
+	fields, ok := r.fields[t]
+	if !ok {
+		for i := range t.NumField() {
+			if t.Field(i).IsExported() {
+				fields = append(fields, i)
+			}
 		}
+		r.fields[t] = fields
 	}
-	r.correct(in, out)
-	return out
+	return fields
+}
+
+// corrected are the types that correct knows.
+var corrected = map[reflect.Type]bool{
+	reflect.TypeFor[metav1.ObjectMeta]():     true,
+	reflect.TypeFor[corev1.Container]():      true,
+	reflect.TypeFor[corev1.ContainerImage](): true,
+	reflect.TypeFor[v1alpha1.Extender]():     true,
+	reflect.TypeFor[runtime.RawExtension]():  true,
+	reflect.TypeFor[intstr.IntOrString]():    true,
+	reflect.TypeFor[Header]():                true,
 }
 
 // correct sets the fields that are not what they stand for as a whole.
 func (r *redactor) correct(in, out reflect.Value) {
+	if !corrected[in.Type()] {
+		return
+	}
 	switch o := out.Addr().Interface().(type) {
 	case *metav1.ObjectMeta:
 		original := in.Interface().(metav1.ObjectMeta)
