@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // Label is the label of pods whose value is the name of their PodGroup, in the same namespace.
@@ -45,7 +44,6 @@ func (k Key) String() string { return k.Namespace + "/" + k.Name }
 // Group is a group of pods, as its object describes it.
 type Group struct {
 	Key
-	UID types.UID
 	// MinMember is the number of pods that must get a node together, at least 1.
 	MinMember int
 	// Succeeded is the number of pods that have ended successfully, according to the status. They
@@ -81,7 +79,6 @@ func FromObject(u *unstructured.Unstructured) (g Group, err error) {
 	}
 	g = Group{
 		Key:       Key{Namespace: o.Namespace, Name: o.Name},
-		UID:       o.UID,
 		MinMember: max(1, int(o.Spec.MinMember)),
 		Succeeded: max(0, int(o.Status.Succeeded)),
 	}

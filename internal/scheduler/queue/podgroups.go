@@ -5,7 +5,6 @@ package queue
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -200,12 +199,8 @@ func (q *Queue) openGateLocked(logger klog.Logger, m *members) {
 	}
 }
 
-// retryLocked retries the pods of a group that plugins refused, if fewer are needed now than then.
-func (q *Queue) retryLocked(logger klog.Logger, m *members, needed int) {
-	if m == nil || needed >= m.needed {
-		return
-	}
-	m.needed = needed
+// retryLocked retries the pods of a group that plugins refused.
+func (q *Queue) retryLocked(logger klog.Logger, m *members) {
 	for e := range m.entries {
 		if e.place == Unschedulable && !e.outdatedLocked() {
 			q.enqueueOneLocked(logger, e, afterBackoff, eventPodGroup)
@@ -220,8 +215,7 @@ func (q *Queue) RetryGroup(logger klog.Logger, key podgroup.Key) {
 	defer q.mu.Unlock()
 	for name := range q.rules.profiles {
 		if m := q.members[memberKey{Key: key, schedulerName: name}]; m != nil {
-			m.needed = math.MaxInt
-			q.retryLocked(logger, m, math.MaxInt-1)
+			q.retryLocked(logger, m)
 		}
 	}
 }
@@ -239,8 +233,9 @@ func (q *Queue) GroupChanged(logger klog.Logger, key podgroup.Key) {
 	for name := range q.rules.profiles {
 		m := q.members[memberKey{Key: key, schedulerName: name}]
 		q.openGateLocked(logger, m)
-		if known {
-			q.retryLocked(logger, m, needed)
+		if m != nil && known && needed < m.needed {
+			m.needed = needed
+			q.retryLocked(logger, m)
 		}
 	}
 }

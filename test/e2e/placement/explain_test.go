@@ -134,8 +134,7 @@ var _ = Describe("The explanation of a bound pod", func() {
 			g.Expect(x.Bound.Top).To(HaveLen(2))
 			g.Expect(x.Bound.Top[0].Node).To(Equal("n1"))
 		}).Should(Succeed())
-		// No decision has been made since, but the other pod has come. Updates of nodes may count,
-		// too.
+		// No decision has been made since, but the other pod has come.
 		Eventually(func() int64 { return explain(pod).Bound.Changes }).Should(BeNumerically(">=", 1))
 	})
 })
