@@ -13,7 +13,6 @@ import (
 	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
-	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/failure"
 )
 
@@ -27,9 +26,6 @@ func (c *cycle) decide(ctx context.Context) (algorithm.Result, *fwk.NominatingIn
 		PercentageOfNodesToScore: c.profile.Config.PercentageOfNodesToScore,
 		FastPath:                 c.profile.FastPath(),
 	}, c.state, c.within.Restrict(c.pod.Pod))
-	if len(c.within) > 0 {
-		result.Class = cache.Class{} // it is that of the restricted pod
-	}
 	var fitError *schedframework.FitError
 	switch {
 	case err == nil:

@@ -50,11 +50,17 @@ type member struct {
 func (l *Loop) newGroupCycle(popped *queue.Popped) *groupCycle {
 	g := &groupCycle{loop: l, needed: popped.Group.Needed}
 	g.group, g.on, _ = l.Groups.Get(popped.Group.Key)
-	instance := l.Profiles.Popped(popped.Settings)
-	for _, pod := range slices.Concat([]*schedframework.QueuedPodInfo{popped.Pod}, popped.Group.Others) {
-		c := l.newCycle(instance, pod)
-		c.inGroup = true
-		g.members = append(g.members, &member{cycle: c})
+	instance, now := l.Profiles.Popped(popped.Settings), l.Clock.Now()
+	pods := slices.Concat([]*schedframework.QueuedPodInfo{popped.Pod}, popped.Group.Others)
+	members := make([]struct { // one allocation for all
+		member
+		cycle
+	}, len(pods))
+	for i, pod := range pods {
+		m := &members[i]
+		m.cycle = cycle{loop: l, profile: instance, pod: pod, start: now, inGroup: true}
+		m.member.cycle = &m.cycle
+		g.members = append(g.members, &m.member)
 	}
 	return g
 }

@@ -17,10 +17,8 @@ import (
 // place looks for nodes for the members, in one domain after the other. It reports whether enough
 // of them got one. If not, none has one, and why is set.
 func (g *groupCycle) place(ctx context.Context) bool {
-	for i, domain := range g.domains(ctx) {
-		if i > 0 {
-			g.renew()
-		}
+	for _, domain := range g.domains(ctx) {
+		g.renew()
 		placed := g.placeIn(ctx, domain)
 		if placed >= g.needed {
 			return true
@@ -36,7 +34,7 @@ func (g *groupCycle) place(ctx context.Context) bool {
 	return false
 }
 
-// renew prepares the members for another try.
+// renew prepares the members for a try.
 func (g *groupCycle) renew() {
 	for _, m := range g.members {
 		m.cycle.renew()

@@ -119,11 +119,10 @@ func (l *Loop) Run(ctx context.Context) {
 	}
 }
 
-// newCycle returns the attempt at a pod that was popped under the settings of a profile.
+// newCycle returns the attempt at a pod that was popped under the settings of a profile. renew must
+// follow before the pod is placed.
 func (l *Loop) newCycle(instance *profile.Instance, pod *schedframework.QueuedPodInfo) *cycle {
-	c := &cycle{loop: l, profile: instance, pod: pod, start: l.Clock.Now()}
-	c.renew()
-	return c
+	return &cycle{loop: l, profile: instance, pod: pod, start: l.Clock.Now()}
 }
 
 // renew gives the cycle a new state, without what plugins have written into an earlier one.
@@ -179,6 +178,7 @@ func (c *cycle) run(ctx context.Context) *binding.Cycle {
 		c.release(logger)
 		return nil
 	}
+	c.renew()
 	placed, nominating, status := c.placeInTime(ctx)
 	if !status.IsSuccess() {
 		c.fail(ctx, nominating, status)

@@ -6,7 +6,6 @@ package podgroup
 import (
 	"maps"
 	"math"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -29,9 +28,15 @@ type Demand struct {
 type class struct {
 	one     *corev1.Pod
 	request fwk.Resource
-	// scalar are the extended resources that count.
-	scalar map[corev1.ResourceName]int64
-	pods   int
+	// extended are the extended resources that count.
+	extended []extended
+	pods     int
+}
+
+// extended is a request of an extended resource.
+type extended struct {
+	name corev1.ResourceName
+	want int64
 }
 
 // NewDemand returns the demand of pods. counts selects the extended resources that the plugin
@@ -43,8 +48,11 @@ func NewDemand(pods []fwk.PodInfo, counts func(corev1.ResourceName) bool) *Deman
 	}
 	for i := range d.classes {
 		c := &d.classes[i]
-		c.scalar = maps.Clone(c.request.GetScalarResources())
-		maps.DeleteFunc(c.scalar, func(name corev1.ResourceName, n int64) bool { return n == 0 || !counts(name) })
+		for name, want := range c.request.GetScalarResources() {
+			if want > 0 && counts(name) {
+				c.extended = append(c.extended, extended{name, want})
+			}
+		}
 	}
 	return d
 }
@@ -67,13 +75,20 @@ func (d *Demand) add(info fwk.PodInfo) {
 // alike reports whether two pods write the same requests. That is quicker to see than what they
 // request.
 func alike(a, b *corev1.Pod) bool {
-	return slices.EqualFunc(a.Spec.Containers, b.Spec.Containers, alikeContainers) &&
-		slices.EqualFunc(a.Spec.InitContainers, b.Spec.InitContainers, alikeContainers) &&
+	return alikeContainers(a.Spec.Containers, b.Spec.Containers) && alikeContainers(a.Spec.InitContainers, b.Spec.InitContainers) &&
 		alikeLists(a.Spec.Overhead, b.Spec.Overhead) && a.Spec.Resources == nil && b.Spec.Resources == nil
 }
 
-func alikeContainers(a, b corev1.Container) bool {
-	return alikeLists(a.Resources.Requests, b.Resources.Requests) && ptr.Equal(a.RestartPolicy, b.RestartPolicy)
+func alikeContainers(a, b []corev1.Container) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a { // a container is large to copy
+		if !alikeLists(a[i].Resources.Requests, b[i].Resources.Requests) || !ptr.Equal(a[i].RestartPolicy, b[i].RestartPolicy) {
+			return false
+		}
+	}
+	return true
 }
 
 func alikeLists(a, b corev1.ResourceList) bool {
@@ -85,49 +100,57 @@ func alikeLists(a, b corev1.ResourceList) bool {
 func (d *Demand) Room(nodes []fwk.NodeInfo) int {
 	room := d.others
 	for i := range d.classes {
-		room += d.classes[i].room(nodes)
+		c := &d.classes[i]
+		room += c.room(nodes, c.pods)
 	}
 	return room
 }
 
-// Capacity returns how many pods like these have room on nodes, if there were more of them. It
-// tells which nodes have more room than others.
-func (d *Demand) Capacity(nodes []fwk.NodeInfo) int {
-	capacity := 0
+// measure returns the Room on nodes, and the capacity: how many pods like these have room there if
+// there were more of them. The capacity tells which nodes have more room than others.
+func (d *Demand) measure(nodes []fwk.NodeInfo) (room, capacity int) {
+	room = d.others
 	for i := range d.classes {
-		for _, node := range nodes {
-			capacity += d.classes[i].roomOn(node, math.MaxInt32)
-		}
+		c := &d.classes[i]
+		of := c.room(nodes, math.MaxInt)
+		room += min(of, c.pods)
+		capacity += of
 	}
-	return capacity
+	return room, capacity
 }
 
-// room returns for how many pods of the class there is room, and no more than there are.
-func (c *class) room(nodes []fwk.NodeInfo) int {
+// room returns for how many pods of the class there is room, and limit at most.
+func (c *class) room(nodes []fwk.NodeInfo, limit int) int {
 	room := 0
 	for _, node := range nodes {
-		room += c.roomOn(node, c.pods-room)
-		if room == c.pods {
-			return room
+		if room += c.roomOn(node); room >= limit {
+			return limit
 		}
 	}
 	return room
 }
 
-// roomOn returns the room on one node, and limit at most.
-func (c *class) roomOn(node fwk.NodeInfo, limit int) int {
+// roomOn returns the room on one node. Most nodes of a full cluster lack CPU, and are not looked at
+// any further.
+func (c *class) roomOn(node fwk.NodeInfo) int {
 	allocatable, requested := node.GetAllocatable(), node.GetRequested()
-	room := int64(min(limit, allocatable.GetAllowedPodNumber()-len(node.GetPods())))
-	restrict := func(want, total, used int64) {
+	room := int64(math.MaxInt32)
+	// restrict reports whether there is room, as far as it knows.
+	restrict := func(want, total, used int64) bool {
 		if want > 0 {
 			room = min(room, (total-used)/want)
 		}
+		return room > 0
 	}
-	restrict(c.request.GetMilliCPU(), allocatable.GetMilliCPU(), requested.GetMilliCPU())
-	restrict(c.request.GetMemory(), allocatable.GetMemory(), requested.GetMemory())
-	restrict(c.request.GetEphemeralStorage(), allocatable.GetEphemeralStorage(), requested.GetEphemeralStorage())
-	for name, want := range c.scalar {
-		restrict(want, allocatable.GetScalarResources()[name], requested.GetScalarResources()[name])
+	if !restrict(c.request.GetMilliCPU(), allocatable.GetMilliCPU(), requested.GetMilliCPU()) ||
+		!restrict(c.request.GetMemory(), allocatable.GetMemory(), requested.GetMemory()) ||
+		!restrict(c.request.GetEphemeralStorage(), allocatable.GetEphemeralStorage(), requested.GetEphemeralStorage()) {
+		return 0
 	}
-	return int(max(0, room))
+	for _, x := range c.extended {
+		if !restrict(x.want, allocatable.GetScalarResources()[x.name], requested.GetScalarResources()[x.name]) {
+			return 0
+		}
+	}
+	return int(max(0, min(room, int64(allocatable.GetAllowedPodNumber()-len(node.GetPods())))))
 }

@@ -143,12 +143,11 @@ func (t *Topology) Candidates(nodes []fwk.NodeInfo, demand *Demand, needed int, 
 		var level []part
 		for _, p := range partsOf(nodes, keys, on) {
 			if demand != nil {
-				room := demand.Room(p.nodes)
-				most = max(most, room)
-				if room < needed {
+				var room int
+				room, p.capacity = demand.measure(p.nodes)
+				if most = max(most, room); room < needed {
 					continue
 				}
-				p.capacity = demand.Capacity(p.nodes)
 			}
 			level = append(level, p)
 		}
@@ -187,20 +186,19 @@ type part struct {
 // partsOf divides the nodes that have all labels by their values. If there are nodes in on, only
 // the parts that have one of them count.
 func partsOf(nodes []fwk.NodeInfo, keys []string, on sets.Set[string]) []part {
-	index := map[string]int{}
+	index := map[[maxKeys]string]int{}
 	var parts []part
 	taken := sets.New[int]()
 	for _, info := range nodes {
-		domain := domainOf(info.Node(), keys)
-		if domain == nil {
+		values, has := valuesOf(info.Node(), keys)
+		if !has {
 			continue
 		}
-		name := domain.String()
-		i, known := index[name]
+		i, known := index[values]
 		if !known {
 			i = len(parts)
-			index[name] = i
-			parts = append(parts, part{domain: domain})
+			index[values] = i
+			parts = append(parts, part{domain: domainOf(keys, values)})
 		}
 		parts[i].nodes = append(parts[i].nodes, info)
 		if on.Has(info.Node().Name) {
@@ -219,15 +217,23 @@ func partsOf(nodes []fwk.NodeInfo, keys []string, on sets.Set[string]) []part {
 	return left
 }
 
-// domainOf returns the domain that a node is in, nil if it lacks a label.
-func domainOf(node *corev1.Node, keys []string) Domain {
+// maxKeys is how many keys a level has at most: the required one, and one that is preferred.
+const maxKeys = 2
+
+// valuesOf returns the values that a node has for keys. has is false if it lacks one.
+func valuesOf(node *corev1.Node, keys []string) (values [maxKeys]string, has bool) {
+	for i, key := range keys {
+		if values[i], has = node.Labels[key]; !has {
+			return values, false
+		}
+	}
+	return values, true
+}
+
+func domainOf(keys []string, values [maxKeys]string) Domain {
 	domain := make(Domain, len(keys))
 	for i, key := range keys {
-		value, has := node.Labels[key]
-		if !has {
-			return nil
-		}
-		domain[i] = DomainLabel{Key: key, Value: value}
+		domain[i] = DomainLabel{Key: key, Value: values[i]}
 	}
 	return domain
 }
