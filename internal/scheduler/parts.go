@@ -55,7 +55,7 @@ type parts struct {
 }
 
 // errDiscovery means that the API server did not answer whether it serves PodGroups.
-var errDiscovery = errors.New("asking for the kind PodGroup failed")
+var errDiscovery = errors.New("asking for the kinds PodGroup failed")
 
 // groupPatience is how long the start waits for the PodGroups, which livesched may not be allowed
 // to list.

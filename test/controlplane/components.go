@@ -10,12 +10,14 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/livesched/livesched/test/controlplane/binaries"
@@ -105,12 +107,40 @@ func (c *ControlPlane) etcd(path string) component {
 }
 
 func (c *ControlPlane) startAPIServer(ctx context.Context, path string) error {
-	address, err := c.comesUp(ctx, c.apiServer(path))
+	comp := c.apiServer(path)
+	if c.opts.WithPodGroups {
+		flags, err := podGroupFlags(ctx, path)
+		if err != nil {
+			return err
+		}
+		comp.args = func(address string) []string { return append(c.apiServerArgs(address), flags...) }
+	}
+	address, err := c.comesUp(ctx, comp)
 	if err != nil {
 		return err
 	}
 	c.config = c.files.restConfig("https://" + address)
 	return c.files.writeKubeconfig(c.config.Host)
+}
+
+// podGroupFlags returns the flags with which kube-apiserver serves the PodGroups of Kubernetes:
+// none if it does not have them.
+func podGroupFlags(ctx context.Context, path string) ([]string, error) {
+	text, err := exec.CommandContext(ctx, path, "--version").Output()
+	if err != nil {
+		return nil, fmt.Errorf("asking %s for its version: %w", path, err)
+	}
+	running, err := version.ParseSemantic(strings.TrimSpace(strings.TrimPrefix(string(text), "Kubernetes ")))
+	if err != nil {
+		return nil, fmt.Errorf("the version of %s: %w", path, err)
+	}
+	if running.LessThan(version.MajorMinor(1, 36)) {
+		return nil, nil
+	}
+	return []string{
+		"--runtime-config=scheduling.k8s.io/v1alpha2=true",
+		"--feature-gates=GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true,WorkloadAwarePreemption=true",
+	}, nil
 }
 
 func (c *ControlPlane) apiServer(path string) component {

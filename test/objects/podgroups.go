@@ -5,12 +5,15 @@ package objects
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
-// PodGroup returns a PodGroup in the namespace default.
+// PodGroup returns a PodGroup of scheduler-plugins in the namespace default.
 func PodGroup(name string, minMember int) *unstructured.Unstructured {
 	group := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"minMember": int64(minMember)}}}
 	group.SetGroupVersionKind(podgroup.Kind)
@@ -19,5 +22,29 @@ func PodGroup(name string, minMember int) *unstructured.Unstructured {
 	return group
 }
 
-// MemberOf makes a pod a member of a PodGroup.
+// MemberOf makes a pod a member of a PodGroup of scheduler-plugins.
 func MemberOf(group string) func(*corev1.Pod) { return Labelled(podgroup.Label, group) }
+
+// KubernetesPodGroup returns a PodGroup of Kubernetes in the namespace default. Its policy is gang,
+// or basic if minCount is 0. topologyKey is the key of the node label of which all pods need the
+// same value; "" means that there is none.
+func KubernetesPodGroup(name string, minCount int32, topologyKey string) *schedulingv1alpha2.PodGroup {
+	group := &schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name}}
+	group.Spec.SchedulingPolicy.Gang = &schedulingv1alpha2.GangSchedulingPolicy{MinCount: minCount}
+	if minCount == 0 {
+		group.Spec.SchedulingPolicy = schedulingv1alpha2.PodGroupSchedulingPolicy{Basic: &schedulingv1alpha2.BasicSchedulingPolicy{}}
+	}
+	if topologyKey != "" {
+		group.Spec.SchedulingConstraints = &schedulingv1alpha2.PodGroupSchedulingConstraints{
+			Topology: []schedulingv1alpha2.TopologyConstraint{{Key: topologyKey}},
+		}
+	}
+	return group
+}
+
+// InGroup makes a pod a member of a PodGroup of Kubernetes.
+func InGroup(group string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To(group)}
+	}
+}

@@ -36,10 +36,7 @@ import (
 var unsupportedGates = []featuregate.Feature{
 	features.DRANodeAllocatableResources,
 	features.DRAWorkloadResourceClaims,
-	features.GangScheduling,
-	features.GenericWorkload,
 	features.SchedulerAsyncAPICalls,
-	features.TopologyAwareWorkloadScheduling,
 	features.WorkloadAwarePreemption,
 }
 

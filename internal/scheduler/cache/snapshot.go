@@ -147,15 +147,15 @@ func (s *Snapshot) NodeInfos() fwk.NodeInfoLister { return s }
 // StorageInfos returns the lister of claims in use.
 func (s *Snapshot) StorageInfos() fwk.StorageInfoLister { return s }
 
-// PodGroupStates returns the lister of pod groups. There are none: pod groups come with the feature
-// gate GenericWorkload, which livesched refuses.
+// PodGroupStates returns the lister of pod groups. There are none: livesched keeps the states of
+// pod groups in a form of its own, see package podgroup.
 func (s *Snapshot) PodGroupStates() fwk.PodGroupStateLister { return noPodGroups{} }
 
 type noPodGroups struct{}
 
 // Get returns an error: the group is not known.
 func (noPodGroups) Get(namespace, podGroupName string) (fwk.PodGroupState, error) {
-	return nil, fmt.Errorf("pod group %s/%s is not known: pod groups are not supported", namespace, podGroupName)
+	return nil, fmt.Errorf("pod group %s/%s is not known: livesched offers plugins no states of pod groups", namespace, podGroupName)
 }
 
 // List returns the nodes, one of each zone in turn.

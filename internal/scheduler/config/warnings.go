@@ -141,7 +141,7 @@ func neverScores(plugin string) bool {
 	return known && !nodes && !placements
 }
 
-// ofGroups holds the plugins that do nothing without feature gates that livesched does not support.
+// ofGroups holds the plugins whose place livesched itself takes.
 var ofGroups = sets.New(names.GangScheduling, names.TopologyPlacementGenerator, names.PodGroupPodsCount)
 
 // warnNeverCalled reports plugins that are enabled and never called.
@@ -153,7 +153,7 @@ func warnNeverCalled(plugins *v1alpha1.Plugins, path *field.Path, found *problem
 			case point.name == "placementGenerate" || point.name == "placementScore":
 				found.warn(path.Index(i), "has no effect: livesched places groups of pods by itself and calls no plugin at %s", point.name)
 			case ofGroups.Has(plugin.Name):
-				found.warn(path.Index(i), "has no effect: plugin %q is for the alpha API of pod groups, which livesched does not support", plugin.Name)
+				found.warn(path.Index(i), "has no effect: livesched schedules groups of pods by itself and does not call plugin %q", plugin.Name)
 			}
 		}
 	}

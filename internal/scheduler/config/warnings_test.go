@@ -60,7 +60,7 @@ func TestProfileWarnings(t *testing.T) {
 		{"plugins for placements", profileText("p", `plugins: {placementScore: {enabled: [{name: NodeResourcesFit}]}}`),
 			[]warned{{"spec.plugins.placementScore.enabled[0]", "calls no plugin at placementScore"}}},
 		{"a plugin for pod groups", profileText("p", `plugins: {multiPoint: {enabled: [{name: GangScheduling}]}}`),
-			[]warned{{"spec.plugins.multiPoint.enabled[0]", "the alpha API of pod groups"}}},
+			[]warned{{"spec.plugins.multiPoint.enabled[0]", "livesched schedules groups of pods by itself"}}},
 		{"a plugin is disabled where it does not run", profileText("p", `plugins: {score: {disabled: [{name: NodePorts}, {name: ImageLocality}]}}`),
 			[]warned{{at("score", 0), `"NodePorts" would not run at score in any case`}}},
 		{"a plugin is disabled that is not enabled", profileText("p", `plugins: {multiPoint: {disabled: [{name: Coscheduling}, {name: ImageLocality}]}}`),

@@ -7,27 +7,47 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/livesched/livesched/internal/informers"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// ListenToGroups adds the handler of PodGroups, which fills a Registry and tells the queue. If the
-// API server does not serve PodGroups, or not yet, the Registry applies to no pod.
+// ListenToGroups adds the handlers of PodGroups, which fill a Registry and tell the queue. If the
+// API server does not serve the PodGroups of a source, or not yet, the Registry applies to no pod
+// that names one.
 func ListenToGroups(scope *informers.Scope, groups *podgroup.Registry, q *queue.Queue) error {
-	informer, err := scope.Dynamic(podgroup.Resource)
+	custom, err := scope.Dynamic(podgroup.Resource)
 	if err != nil {
 		return err
 	}
-	// Neither a kind that is not served nor one that may not be listed has a version.
-	groups.SetServed(func() bool { return informer.LastSyncResourceVersion() != "" })
+	native := scope.Scheduling().V1alpha2().PodGroups().Informer()
+	if err := scope.Err(); err != nil {
+		return err
+	}
 	h := &groupHandlers{groups: groups, queue: q}
-	if _, err := informer.AddEventHandler(handlerOf(h.changed, func(_, newGroup *unstructured.Unstructured) { h.changed(newGroup) },
-		func(gone *unstructured.Unstructured, _ bool) { h.deleted(gone) })); err != nil {
-		return fmt.Errorf("adding the handler of PodGroups: %w", err)
+	for source, of := range map[podgroup.Source]struct {
+		informer toolscache.SharedIndexInformer
+		handler  toolscache.ResourceEventHandler
+	}{
+		podgroup.SchedulerPlugins: {custom, handlerOf(h.read, func(_, newGroup *unstructured.Unstructured) { h.read(newGroup) },
+			func(gone *unstructured.Unstructured, _ bool) {
+				h.groups.DeleteGroup(podgroup.Key{Source: podgroup.SchedulerPlugins, Namespace: gone.GetNamespace(), Name: gone.GetName()})
+			})},
+		podgroup.Kubernetes: {native, handlerOf(
+			func(group *schedulingv1alpha2.PodGroup) { h.changed(podgroup.FromPodGroup(group)) },
+			func(_, newGroup *schedulingv1alpha2.PodGroup) { h.changed(podgroup.FromPodGroup(newGroup)) },
+			func(gone *schedulingv1alpha2.PodGroup, _ bool) { h.groups.DeleteGroup(podgroup.KeyOfPodGroup(gone)) })},
+	} {
+		// Neither a kind that is not served nor one that may not be listed has a version.
+		groups.SetServed(source, func() bool { return of.informer.LastSyncResourceVersion() != "" })
+		if _, err := of.informer.AddEventHandler(of.handler); err != nil {
+			return fmt.Errorf("adding a handler of PodGroups: %w", err)
+		}
 	}
 	return nil
 }
@@ -38,20 +58,21 @@ type groupHandlers struct {
 	queue  *queue.Queue
 }
 
-func (h *groupHandlers) changed(object *unstructured.Unstructured) {
+// read takes over a PodGroup of scheduler-plugins.
+func (h *groupHandlers) read(object *unstructured.Unstructured) {
 	group, err := podgroup.FromObject(object)
 	if err != nil { // the schema of the CRD does not allow this
 		utilruntime.HandleErrorWithLogger(eventLogger(), err, "Ignoring the change of a PodGroup")
 		return
 	}
+	h.changed(group)
+}
+
+func (h *groupHandlers) changed(group podgroup.Group) {
 	if h.groups.SetGroup(group) {
 		h.queue.RetryGroup(eventLogger(), group.Key)
 	}
 	h.queue.GroupChanged(eventLogger(), group.Key)
-}
-
-func (h *groupHandlers) deleted(object *unstructured.Unstructured) {
-	h.groups.DeleteGroup(podgroup.Key{Namespace: object.GetNamespace(), Name: object.GetName()})
 }
 
 // groupMemberAssigned records that a pod of a group has a node: the group may need fewer others

@@ -4,6 +4,8 @@
 package framework
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -55,6 +57,22 @@ func Needed(cfg *schedconfig.Plugins) sets.Set[string] {
 		}
 	}
 	return needed
+}
+
+// Without returns a copy of a configuration that enables none of the named plugins.
+func Without(cfg *schedconfig.Plugins, names sets.Set[string]) *schedconfig.Plugins {
+	if cfg == nil {
+		return nil
+	}
+	cfg = cfg.DeepCopy()
+	remove := func(set *schedconfig.PluginSet) {
+		set.Enabled = slices.DeleteFunc(set.Enabled, func(p schedconfig.Plugin) bool { return names.Has(p.Name) })
+	}
+	remove(&cfg.MultiPoint)
+	for _, pt := range extensionPoints {
+		remove(pt.config(cfg))
+	}
+	return cfg
 }
 
 // Configured returns the plugins by extension point as a configuration without MultiPoint:

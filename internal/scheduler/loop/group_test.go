@@ -93,7 +93,7 @@ func newGroupWorld(t testing.TB) *groupWorld {
 	})
 	w.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(w.cluster.Close)
-	w.cluster.Groups.SetServed(func() bool { return true })
+	w.cluster.Groups.SetServed(podgroup.SchedulerPlugins, func() bool { return true })
 	pods := w.objects.Core().V1().Pods().Lister()
 	w.loop = &Loop{
 		Queue: w.cluster.Queue, Profiles: w.cluster.Store, Cache: w.cluster.Cache, Snapshot: w.cluster.Snapshot, Groups: w.cluster.Groups,

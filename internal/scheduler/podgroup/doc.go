@@ -8,6 +8,10 @@
 //	pods with a node  --- SetAssigned, Forget   -->                         be tried
 //	scheduling loop   --- SetAssumed            -->
 //
-// A group is a PodGroup of the API group scheduling.x-k8s.io, which the project scheduler-plugins
-// defines and Kubeflow Trainer, JobSet and KubeRay write. Its pods name it in a label.
+// A group is one of these objects, where the API server serves them:
+//
+//	Source            API                           pods name it in
+//	SchedulerPlugins  scheduling.x-k8s.io/v1alpha1  a label; Kubeflow Trainer, JobSet and
+//	                  of scheduler-plugins          KubeRay write it
+//	Kubernetes        scheduling.k8s.io/v1alpha2    spec.schedulingGroup; alpha in 1.36
 package podgroup

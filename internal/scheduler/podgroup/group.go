@@ -21,19 +21,39 @@ const Label = "scheduling.x-k8s.io/pod-group"
 // of a PreEnqueue plugin.
 const Gate = "PodGroup"
 
-// Resource is the resource of PodGroup objects.
+// Resource is the resource of the PodGroup objects of scheduler-plugins.
 var Resource = schema.GroupVersionResource{Group: "scheduling.x-k8s.io", Version: "v1alpha1", Resource: "podgroups"}
 
 // Kind is their kind.
 var Kind = Resource.GroupVersion().WithKind("PodGroup")
 
-// Key identifies a group. The zero Key stands for no group.
-type Key struct{ Namespace, Name string }
+// Source is the API that a group belongs to.
+type Source uint8
 
-// KeyOf returns the key of the group that a pod names, or the zero Key.
+const (
+	// SchedulerPlugins is the custom resource PodGroup of the project scheduler-plugins.
+	SchedulerPlugins Source = iota
+	// Kubernetes is the PodGroup of Kubernetes' own API group scheduling.k8s.io.
+	Kubernetes
+
+	sources
+)
+
+// Key identifies a group. The zero Key stands for no group.
+type Key struct {
+	// Source tells groups with one name in one namespace apart.
+	Source          Source
+	Namespace, Name string
+}
+
+// KeyOf returns the key of the group that a pod names, or the zero Key. A pod that names one of
+// each source belongs to that of Kubernetes.
 func KeyOf(pod *corev1.Pod) Key {
+	if group := pod.Spec.SchedulingGroup; group != nil && group.PodGroupName != nil {
+		return Key{Source: Kubernetes, Namespace: pod.Namespace, Name: *group.PodGroupName}
+	}
 	if name := pod.Labels[Label]; name != "" {
-		return Key{Namespace: pod.Namespace, Name: name}
+		return Key{Source: SchedulerPlugins, Namespace: pod.Namespace, Name: name}
 	}
 	return Key{}
 }
@@ -46,6 +66,9 @@ type Group struct {
 	Key
 	// MinMember is the number of pods that must get a node together, at least 1.
 	MinMember int
+	// OneByOne means that the pods are scheduled one by one, as pods without a group are, once the
+	// group has an object. MinMember is 1 then.
+	OneByOne bool
 	// Succeeded is the number of pods that have ended successfully, according to the status. They
 	// count towards MinMember: a pod that replaces a failed one needs no company of pods that have
 	// done their work.

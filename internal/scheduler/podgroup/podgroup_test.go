@@ -10,9 +10,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 )
 
 var train = Key{Namespace: "ml", Name: "train"}
@@ -56,6 +58,70 @@ func TestReadingAnObject(t *testing.T) {
 		if err != nil || !cmp.Equal(got, test.want) {
 			t.Errorf("%s: got %+v, %v, want %+v", name, got, err, test.want)
 		}
+	}
+}
+
+func TestReadingAPodGroupOfKubernetes(t *testing.T) {
+	gang := schedulingv1alpha2.PodGroupSchedulingPolicy{Gang: &schedulingv1alpha2.GangSchedulingPolicy{MinCount: 3}}
+	basic := schedulingv1alpha2.PodGroupSchedulingPolicy{Basic: &schedulingv1alpha2.BasicSchedulingPolicy{}}
+	near := &schedulingv1alpha2.PodGroupSchedulingConstraints{Topology: []schedulingv1alpha2.TopologyConstraint{{Key: "rack"}}}
+	for name, test := range map[string]struct {
+		spec schedulingv1alpha2.PodGroupSpec
+		want Group
+	}{
+		"a gang":                {schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: gang}, Group{MinMember: 3}},
+		"a gang in a rack":      {schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: gang, SchedulingConstraints: near}, Group{MinMember: 3, Topology: Topology{Required: "rack"}}},
+		"no gang":               {schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: basic}, Group{MinMember: 1, OneByOne: true}},
+		"no gang, but a rack":   {schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: basic, SchedulingConstraints: near}, Group{MinMember: 1, Topology: Topology{Required: "rack"}}},
+		"constraints of nought": {schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: gang, SchedulingConstraints: &schedulingv1alpha2.PodGroupSchedulingConstraints{}}, Group{MinMember: 3}},
+	} {
+		test.want.Key = Key{Source: Kubernetes, Namespace: train.Namespace, Name: train.Name}
+		got := FromPodGroup(&schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: train.Namespace, Name: train.Name}, Spec: test.spec})
+		if !cmp.Equal(got, test.want) {
+			t.Errorf("%s: got %+v, want %+v", name, got, test.want)
+		}
+	}
+}
+
+func TestTheGroupOfAPod(t *testing.T) {
+	both := podOf("a", "train")
+	both.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To("serve")}
+	native := podOf("b", "")
+	native.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To("train")}
+	for pod, want := range map[*corev1.Pod]Key{
+		podOf("c", ""):      {},
+		podOf("d", "train"): train,
+		native:              {Source: Kubernetes, Namespace: "ml", Name: "train"},
+		both:                {Source: Kubernetes, Namespace: "ml", Name: "serve"},
+	} {
+		if got := KeyOf(pod); got != want {
+			t.Errorf("pod %s belongs to %+v, want %+v", pod.Name, got, want)
+		}
+	}
+}
+
+func TestEachSourceAppliesByItself(t *testing.T) {
+	r := NewRegistry()
+	native := Key{Source: Kubernetes, Namespace: train.Namespace, Name: train.Name}
+	served := false
+	r.SetServed(Kubernetes, func() bool { return served })
+	if r.Applies(native) || r.Applies(train) {
+		t.Error("a group applies that is not served")
+	}
+	served = true
+	if !r.Applies(native) || r.Applies(train) {
+		t.Error("not only the groups of Kubernetes apply")
+	}
+	r.SetGroup(Group{Key: native, MinMember: 2})
+	if _, known := r.Needed(train); known {
+		t.Error("one source knows the groups of the other")
+	}
+	if r.OneByOne(native) || r.OneByOne(train) {
+		t.Error("pods are scheduled one by one without being told to")
+	}
+	r.SetGroup(Group{Key: native, MinMember: 1, OneByOne: true})
+	if !r.OneByOne(native) {
+		t.Error("pods are not scheduled one by one")
 	}
 }
 
@@ -103,7 +169,7 @@ func TestNoRegistryKnowsNoGroups(t *testing.T) {
 	none.SetAssigned(podOf("a", "train"))
 	none.Undo(podOf("a", "train"))
 	none.Forget(podOf("a", "train"))
-	if _, _, known := none.Get(train); known || none.Applies() {
+	if _, _, known := none.Get(train); known || none.Applies(train) {
 		t.Error("it knows a group")
 	}
 }

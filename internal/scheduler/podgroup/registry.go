@@ -18,8 +18,8 @@ import (
 // Its mutex is the innermost: the Registry calls nobody, and the queue calls it with its lock held.
 type Registry struct {
 	mu sync.Mutex // guards the rest, but is not held while served is called
-	// served reports whether the API server serves PodGroups. nil: it does not.
-	served func() bool
+	// served report whether the API server serves the PodGroups of each source. nil: it does not.
+	served [sources]func() bool
 	// groups has the groups that have an object or pods with a node.
 	groups map[Key]*state
 }
@@ -50,12 +50,13 @@ const (
 // NewRegistry returns a Registry without groups.
 func NewRegistry() *Registry { return &Registry{groups: map[Key]*state{}} }
 
-// SetServed sets the function that reports whether the API server serves PodGroups. Until it does,
-// the label has no meaning, and the Registry applies to no pod. The function must not block.
-func (r *Registry) SetServed(served func() bool) {
+// SetServed sets the function that reports whether the API server serves the PodGroups of a source.
+// Until it does, the label or field that names one has no meaning, and the Registry applies to no
+// pod with it. The function must not block.
+func (r *Registry) SetServed(source Source, served func() bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.served = served
+	r.served[source] = served
 }
 
 // SetGroup records the newest version of a group. It reports whether the pods may be placed in
@@ -129,16 +130,24 @@ func (r *Registry) unset(pod *corev1.Pod, from source) {
 	r.tidyLocked(key, s)
 }
 
-// Applies reports whether pods that name a group are scheduled as a group: the API server serves
-// PodGroups.
-func (r *Registry) Applies() bool {
+// Applies reports whether pods that name a group wait for it: the API server serves PodGroups of
+// its source.
+func (r *Registry) Applies(key Key) bool {
 	if r == nil {
 		return false
 	}
 	r.mu.Lock()
-	served := r.served
+	served := r.served[key.Source]
 	r.mu.Unlock()
 	return served != nil && served()
+}
+
+// OneByOne reports whether a group has an object by which its pods are scheduled one by one.
+func (r *Registry) OneByOne(key Key) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.groups[key]
+	return s != nil && s.group != nil && s.group.OneByOne
 }
 
 // Needed returns how many pods of a group must get a node together: what its MinMember leaves when

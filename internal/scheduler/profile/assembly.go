@@ -13,9 +13,12 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/livesched/livesched/internal/informers"
 	"github.com/livesched/livesched/internal/scheduler/config"
@@ -34,6 +37,7 @@ type assembly struct {
 	env      *Environment
 	ctx      context.Context // the plugins', which lives as long as the instance
 	cfg      *config.Profile
+	plugins  *schedconfig.Plugins // those that are enabled and called
 	instance *Instance
 	stage    atomic.Pointer[string]
 }
@@ -62,7 +66,7 @@ func newAssembly(ctx context.Context, env *Environment, cfg *config.Profile) *as
 		cancel:    cancel,
 		closed:    make(chan struct{}),
 	}
-	a := &assembly{env: env, ctx: ctx, cfg: cfg, instance: p}
+	a := &assembly{env: env, ctx: ctx, cfg: cfg, plugins: framework.Without(cfg.Config.Plugins, ofGroups), instance: p}
 	a.begin("starting")
 	return a
 }
@@ -159,7 +163,7 @@ func (a *assembly) makePlugins(waiting context.Context) error {
 		a.instance.scope.SetOwner(unknownPlugin)
 		a.instance.scope.IgnoreHandlers(false)
 	}()
-	for _, name := range slices.Sorted(maps.Keys(framework.Needed(a.cfg.Config.Plugins))) {
+	for _, name := range slices.Sorted(maps.Keys(framework.Needed(a.plugins))) {
 		if waiting.Err() != nil {
 			return context.Cause(waiting)
 		}
@@ -190,7 +194,7 @@ func (a *assembly) makePlugins(waiting context.Context) error {
 // makeFramework expands the extension points and creates the Framework that runs them.
 func (a *assembly) makeFramework() error {
 	p := a.instance
-	plugins, err := framework.Expand(a.cfg.Config.Plugins, p.instances)
+	plugins, err := framework.Expand(a.plugins, p.instances)
 	if err != nil {
 		return err
 	}
@@ -223,6 +227,10 @@ func (a *assembly) newFastPath() *fastpath.Plan {
 	})
 }
 
+// ofGroups are the plugins that only kube-scheduler's cycle for pod groups calls to good effect:
+// livesched places groups by itself, as the profiles that enable these plugins ask for.
+var ofGroups = sets.New(names.GangScheduling, names.TopologyPlacementGenerator, names.PodGroupPodsCount)
+
 // coscheduling is the plugin of scheduler-plugins that schedules PodGroups. A build of livesched
 // may have it: then livesched leaves the groups of the profiles that enable it to the plugin.
 const coscheduling = "Coscheduling"
@@ -239,7 +247,7 @@ func (a *assembly) makeQueueSettings() error {
 		PreEnqueue:         a.instance.plugins.PreEnqueue,
 		Hints:              table,
 		HintKeys:           hintKeys(extensions),
-		IgnorePodGroups:    framework.Needed(a.cfg.Config.Plugins).Has(coscheduling),
+		IgnorePodGroups:    framework.Needed(a.plugins).Has(coscheduling),
 		InitialBackoff:     a.cfg.PodInitialBackoff,
 		MaxBackoff:         a.cfg.PodMaxBackoff,
 		MaxInUnschedulable: a.cfg.PodMaxInUnschedulablePods,

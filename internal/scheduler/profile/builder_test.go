@@ -25,6 +25,7 @@ import (
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 )
@@ -56,6 +57,24 @@ func TestABuild(t *testing.T) {
 		p.Discard(logr.Discard())
 		<-p.Closed()
 		e.expectNothingLeft(t)
+	})
+
+	t.Run("leaves out the plugins of kube-scheduler's cycle for pod groups", func(t *testing.T) {
+		e := newTestEnv(t, nil)
+		profile := object("mine", names.GangScheduling, names.PodGroupPodsCount)
+		profile.Spec.Plugins.Permit.Enabled = []v1alpha1.Plugin{{Name: names.GangScheduling}}
+		p := e.build(t, profile)
+		plugins := p.Plugins()
+		for name, set := range map[string]schedconfig.PluginSet{"PreEnqueue": plugins.PreEnqueue, "Permit": plugins.Permit, "PlacementScore": plugins.PlacementScore} {
+			if slices.ContainsFunc(set.Enabled, func(p schedconfig.Plugin) bool { return ofGroups.Has(p.Name) }) {
+				t.Errorf("%s runs %v", name, set.Enabled)
+			}
+		}
+		if p.Queue.IgnorePodGroups {
+			t.Error("groups are left to a plugin")
+		}
+		p.Discard(logr.Discard())
+		<-p.Closed()
 	})
 
 	t.Run("makes plugins in the order of their names, with a handle that works until and after the instance is closed", func(t *testing.T) {

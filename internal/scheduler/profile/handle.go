@@ -76,8 +76,8 @@ func (h *Handle) APIDispatcher() fwk.APIDispatcher { return nil }
 // APICacher is nil; see APIDispatcher.
 func (h *Handle) APICacher() fwk.APICacher { return nil }
 
-// PodGroupManager is nil: the feature GangScheduling is off, as it is by default in kube-scheduler
-// 1.36.
+// PodGroupManager is nil: livesched keeps the states of pod groups in a form of its own. Of the
+// in-tree plugins, only those ask for it that livesched replaces.
 func (h *Handle) PodGroupManager() fwk.PodGroupManager { return nil }
 
 // SignPod returns no signature: livesched does not batch pods by upstream's signatures.

@@ -125,13 +125,17 @@ func change(from, to bool) int {
 	return -1
 }
 
+// awaitsGroupLocked reports whether the pod may only be tried with its group. A plugin of the
+// profile may take care of the groups of scheduler-plugins.
+func (q *Queue) awaitsGroupLocked(e *entry) bool {
+	m := e.member.of
+	return m != nil && q.groups.Applies(m.key) && (m.key.Source != podgroup.SchedulerPlugins || !e.profile.settings.IgnorePodGroups)
+}
+
 // completeLocked reports whether enough pods of a group are ready. It is true for a pod that is
 // scheduled by itself.
 func (q *Queue) completeLocked(e *entry) bool {
-	if e.member.of == nil || !q.groups.Applies() || e.profile.settings.IgnorePodGroups {
-		return true
-	}
-	return q.enoughLocked(e.member.of)
+	return !q.awaitsGroupLocked(e) || q.enoughLocked(e.member.of)
 }
 
 // enoughLocked reports whether as many pods of a group are ready as are needed.
@@ -244,7 +248,7 @@ func (q *Queue) GroupChanged(logger klog.Logger, key podgroup.Key) {
 // returns nil for a pod that is scheduled by itself.
 func (q *Queue) popGroupLocked(logger klog.Logger, first *entry) *PoppedGroup {
 	m := first.member.of
-	if m == nil || !q.groups.Applies() || first.profile.settings.IgnorePodGroups {
+	if !q.awaitsGroupLocked(first) || q.groups.OneByOne(m.key) {
 		return nil
 	}
 	key := first.member.key.Key

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
@@ -23,7 +24,7 @@ import (
 func withGroups(t *testing.T, change ...func(*ProfileSettings)) (*fixture, *podgroup.Registry) {
 	f := newFixture(t, change...)
 	groups := podgroup.NewRegistry()
-	groups.SetServed(func() bool { return true })
+	groups.SetServed(podgroup.SchedulerPlugins, func() bool { return true })
 	f.groups = groups
 	return f, groups
 }
@@ -190,7 +191,7 @@ func TestALabelThatChangesMovesThePodToAnotherGroup(t *testing.T) {
 func TestTheLabelMeansNothing(t *testing.T) {
 	unserved := podgroup.NewRegistry()
 	served := podgroup.NewRegistry()
-	served.SetServed(func() bool { return true })
+	served.SetServed(podgroup.SchedulerPlugins, func() bool { return true })
 	for name, f := range map[string]*fixture{
 		"without groups":                            {Queue: New(Config{})},
 		"where PodGroups are not served":            {Queue: New(Config{Groups: unserved})},
@@ -207,6 +208,38 @@ func TestTheLabelMeansNothing(t *testing.T) {
 			f.Expect(popped.Group).To(BeNil())
 		})
 	}
+}
+
+func TestGroupsOfKubernetes(t *testing.T) {
+	f, groups := withGroups(t, func(p *ProfileSettings) { p.IgnorePodGroups = true })
+	groups.SetServed(podgroup.Kubernetes, func() bool { return true })
+	native := func(pod *corev1.Pod) {
+		memberOf("h")(pod) // which has no meaning here
+		pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To("g")}
+	}
+	a, b := newPod("a", native), newPod("b", native)
+	f.Add(logger, a)
+	f.Add(logger, b)
+	f.setGroup("g", 1)
+	f.Expect(f.Counts().Gated).To(Equal(2), "the group of this name is that of scheduler-plugins")
+	f.Add(logger, newPod("c", memberOf("g")))
+	_, names := f.popGroup()
+	f.Expect(names).To(Equal([]string{"c"}), "a plugin of the profile takes care of these")
+
+	key := podgroup.KeyOf(a)
+	groups.SetGroup(podgroup.Group{Key: key, MinMember: 1, OneByOne: true})
+	f.GroupChanged(logger, key)
+	for _, want := range []string{"a", "b"} {
+		popped, names := f.popGroup()
+		f.Expect(names).To(Equal([]string{want}))
+		f.Expect(popped.Group).To(BeNil())
+		f.giveBack(popped.Pod, []string{"A"}, nil)
+	}
+	groups.SetGroup(podgroup.Group{Key: key, MinMember: 2})
+	f.RetryGroup(logger, key)
+	popped, names := f.popGroup()
+	f.Expect(names).To(Equal([]string{"a", "b"}))
+	f.Expect(popped.Group.Key).To(Equal(key))
 }
 
 func TestPodsOfAnotherSchedulerNameDoNotCount(t *testing.T) {

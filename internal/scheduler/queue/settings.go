@@ -45,8 +45,8 @@ type ProfileSettings struct {
 	// HintKeys describe what the hints of plugins read of a pod, by plugin. The queue calls the
 	// hints of a plugin that is not among them for each pod that the plugin refused.
 	HintKeys map[string]HintKey
-	// IgnorePodGroups schedules the pods of groups one by one: a plugin of the profile takes care
-	// of groups.
+	// IgnorePodGroups schedules the pods of scheduler-plugins' groups one by one: a plugin of the
+	// profile takes care of these groups.
 	IgnorePodGroups bool
 	// InitialBackoff is how long a pod waits after its first failure. It doubles with each further
 	// one, up to MaxBackoff. A MaxBackoff of 0 means no back-off.

@@ -53,7 +53,7 @@ func (q *Queue) Wait(uid types.UID) (Wait, bool) {
 		return Wait{}, false
 	}
 	w := Wait{PodState: e.state(), NextTry: e.nextTry()}
-	if m := e.member.of; m != nil && q.groups.Applies() && !e.profile.settings.IgnorePodGroups {
+	if m := e.member.of; q.awaitsGroupLocked(e) {
 		w.Group = &GroupWait{Key: e.member.key.Key, Ready: m.ready}
 		w.Group.Needed, w.Group.Known = q.groups.Needed(e.member.key.Key)
 	}

@@ -19,6 +19,7 @@ package framework
 
 import (
 	"context"
+	"os"
 	"testing"
 	"time"
 
@@ -32,6 +33,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/livesched/livesched/cmd/livesched/app"
+	"github.com/livesched/livesched/test/controlplane"
 	"github.com/livesched/livesched/test/leaks"
 	"github.com/livesched/livesched/test/testcluster"
 )
@@ -50,8 +52,9 @@ var (
 
 // Run runs the specs of a suite. Every spec begins without nodes or pods. It has a livesched of its
 // own, without profiles and policies, unless several specs share one (see Stage). Every goroutine
-// that livesched starts must end with livesched: the suite fails if any are left.
-func Run(t *testing.T, description string) {
+// that livesched starts must end with livesched: the suite fails if any are left. change sets
+// options of the control plane.
+func Run(t *testing.T, description string, change ...func(*controlplane.Options)) {
 	RegisterFailHandler(Fail)
 	EnforceDefaultTimeoutsWhenUsingContexts()
 	SetDefaultEventuallyTimeout(time.Minute)                   // this only bounds failures
@@ -61,7 +64,7 @@ func Run(t *testing.T, description string) {
 	var before goleak.Option
 	BeforeSuite(func(ctx context.Context) {
 		before = goleak.IgnoreCurrent()
-		startCluster(ctx)
+		startCluster(ctx, change)
 	}, NodeTimeout(2*time.Minute))
 	AfterSuite(func() { StopCluster(before) })
 	AfterEach(func(ctx context.Context) {
@@ -74,9 +77,13 @@ func Run(t *testing.T, description string) {
 	RunSpecs(t, description)
 }
 
-func startCluster(ctx context.Context) {
+func startCluster(ctx context.Context, change []func(*controlplane.Options)) {
 	LogToGinkgo()
-	cluster, err := testcluster.Start(ctx)
+	options := controlplane.Options{Progress: os.Stderr}
+	for _, f := range change {
+		f(&options)
+	}
+	cluster, err := testcluster.StartWith(ctx, options)
 	Expect(err).NotTo(HaveOccurred())
 	Attach(cluster)
 }

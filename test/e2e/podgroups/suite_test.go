@@ -15,12 +15,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
+	"github.com/livesched/livesched/test/controlplane"
 	"github.com/livesched/livesched/test/e2e/framework"
 	"github.com/livesched/livesched/test/objects"
 )
 
 func TestPodGroups(t *testing.T) {
-	framework.Run(t, "Groups of pods, on a real API server")
+	framework.Run(t, "Groups of pods, on a real API server", func(o *controlplane.Options) { o.WithPodGroups = true })
 }
 
 var _ = BeforeEach(func(ctx context.Context) {

@@ -1,0 +1,217 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podgroups
+
+import (
+	"context"
+	"fmt"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	. "github.com/livesched/livesched/test/e2e/framework"
+	. "github.com/livesched/livesched/test/objects"
+)
+
+// stage is a spec about the PodGroups of Kubernetes.
+type stage struct {
+	// suffix tells the groups of a spec from those of another one: when a spec begins, livesched
+	// may not have seen yet that the groups of the last one are gone.
+	suffix string
+	pods   map[string]*corev1.Pod
+}
+
+// step is one step of a spec.
+type step func(ctx context.Context, s *stage)
+
+// stages counts the specs.
+var stages int
+
+// play runs the steps of a spec.
+func play(ctx context.Context, steps ...step) {
+	GinkgoHelper()
+	stages++
+	s := &stage{suffix: fmt.Sprintf("-%d", stages), pods: map[string]*corev1.Pod{}}
+	for _, step := range steps {
+		step(ctx, s)
+	}
+}
+
+// inGroups makes steps run with livesched and two profiles: "mine" has the defaults, and "gangs"
+// enables kube-scheduler's plugin for gangs.
+func inGroups() {
+	Stage(map[string]string{"mine": "", "gangs": "plugins: {multiPoint: {enabled: [{name: GangScheduling}]}}"})
+	BeforeAll(func(ctx context.Context) {
+		NeedsServer("1.36", "it has no PodGroups")
+		Create(ctx, QuickRetries())
+	})
+	AfterEach(func(ctx context.Context) {
+		if !ServerAtLeast("1.36") {
+			return
+		}
+		Expect(K8s.DeleteAllOf(ctx, &schedulingv1alpha2.PodGroup{}, client.InNamespace(corev1.NamespaceDefault))).To(Succeed())
+	})
+}
+
+// rack creates nodes of a rack in a zone, with two CPUs each.
+func rack(zone, name string, nodes ...string) step {
+	return func(ctx context.Context, _ *stage) {
+		GinkgoHelper()
+		for _, node := range nodes {
+			Create(ctx, Node(node, "2", "8Gi", map[string]string{"rack": name, "zone": zone}))
+		}
+	}
+}
+
+// node creates a node with four CPUs.
+func node(name string) step {
+	return func(ctx context.Context, _ *stage) {
+		GinkgoHelper()
+		Create(ctx, Node(name, "4", "8Gi", map[string]string{corev1.LabelTopologyZone: "zone1"}))
+	}
+}
+
+// gang creates a PodGroup of minCount pods, or with the basic policy if that is 0. The pods get
+// nodes with the same value of a label, unless key is "".
+func gang(name string, minCount int32, key string) step {
+	return func(ctx context.Context, s *stage) {
+		GinkgoHelper()
+		Create(ctx, KubernetesPodGroup(name+s.suffix, minCount, key))
+	}
+}
+
+// pods creates pods of a group, which request a number of CPUs each.
+func pods(group, cpu string, names ...string) step { return podsOf("mine", group, cpu, names...) }
+
+// podsOf is pods with a scheduler name.
+func podsOf(schedulerName, group, cpu string, names ...string) step {
+	return func(ctx context.Context, s *stage) {
+		GinkgoHelper()
+		for _, name := range names {
+			s.pods[name] = CreatePod(ctx, schedulerName, name, InGroup(group+s.suffix), CPU(cpu))
+		}
+	}
+}
+
+// important creates pods of a group, with a CPU each and a higher priority than other pods.
+func important(group string, names ...string) step {
+	return func(ctx context.Context, s *stage) {
+		GinkgoHelper()
+		CreateClasses(ctx, PriorityClass("high", 100))
+		for _, name := range names {
+			s.pods[name] = CreatePod(ctx, "mine", name, InGroup(group+s.suffix), CPU("1"), Prioritized("high"))
+		}
+	}
+}
+
+// single creates a pod without a group.
+func single(name, cpu string, changes ...func(*corev1.Pod)) step {
+	return func(ctx context.Context, s *stage) {
+		GinkgoHelper()
+		s.pods[name] = CreatePod(ctx, "mine", name, append(changes, CPU(cpu))...)
+	}
+}
+
+// taken creates a pod that is on a node already.
+func taken(name, node, cpu string) step { return single(name, cpu, OnNode(node)) }
+
+// deleted deletes pods.
+func deleted(names ...string) step {
+	return func(ctx context.Context, s *stage) {
+		GinkgoHelper()
+		for _, name := range names {
+			Expect(K8s.Delete(ctx, s.pods[name], client.GracePeriodSeconds(0))).To(Succeed())
+		}
+	}
+}
+
+// bound waits until pods are bound.
+func bound(names ...string) step {
+	return func(ctx context.Context, s *stage) {
+		GinkgoHelper()
+		for _, name := range names {
+			ExpectBound(ctx, s.pods[name])
+		}
+	}
+}
+
+// boundIn waits until pods are bound to nodes with a value of a label.
+func boundIn(key, value string, names ...string) step {
+	return func(ctx context.Context, s *stage) {
+		GinkgoHelper()
+		for _, name := range names {
+			Expect(valueOf(ctx, key, ExpectBound(ctx, s.pods[name]))).To(Equal(value), "of pod %s", name)
+		}
+	}
+}
+
+// boundInOne waits until pods are bound to nodes with the same value of a label.
+func boundInOne(key string, names ...string) step {
+	return func(ctx context.Context, s *stage) {
+		GinkgoHelper()
+		boundIn(key, valueOf(ctx, key, ExpectBound(ctx, s.pods[names[0]])), names...)(ctx, s)
+	}
+}
+
+// valueOf returns the value of a label of a node.
+func valueOf(ctx context.Context, key, name string) string {
+	GinkgoHelper()
+	var node corev1.Node
+	Expect(K8s.Get(ctx, client.ObjectKey{Name: name}, &node)).To(Succeed())
+	return node.Labels[key]
+}
+
+// gated checks that pods stay unbound, and that nothing was tried.
+func gated(names ...string) step {
+	return func(ctx context.Context, s *stage) {
+		GinkgoHelper()
+		for _, name := range names {
+			ExpectPending(ctx, s.pods[name])
+			Expect(s.pods[name].Status.Conditions).To(BeEmpty())
+		}
+	}
+}
+
+// unschedulable waits until pods are.
+func unschedulable(names ...string) step {
+	return func(ctx context.Context, s *stage) {
+		GinkgoHelper()
+		for _, name := range names {
+			ExpectUnscheduled(ctx, s.pods[name], corev1.PodReasonUnschedulable, Not(BeEmpty()))
+		}
+	}
+}
+
+// someBound waits until a number of pods are bound, and the others unschedulable.
+func someBound(n int, names ...string) step {
+	return func(ctx context.Context, s *stage) {
+		GinkgoHelper()
+		Eventually(func(g Gomega) {
+			count := 0
+			for _, name := range names {
+				pod := s.pods[name]
+				g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+				if pod.Spec.NodeName != "" {
+					count++
+					continue
+				}
+				g.Expect(*pod).To(BeUnschedulable(Not(BeEmpty())))
+			}
+			g.Expect(count).To(Equal(n))
+		}).WithContext(ctx).Should(Succeed())
+	}
+}
+
+// gone waits until pods are deleted.
+func gone(names ...string) step {
+	return func(ctx context.Context, s *stage) {
+		GinkgoHelper()
+		for _, name := range names {
+			ExpectGone(ctx, s.pods[name])
+		}
+	}
+}

@@ -1,0 +1,95 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podgroups
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+
+	. "github.com/livesched/livesched/test/e2e/framework"
+	. "github.com/livesched/livesched/test/objects"
+)
+
+// The entries of the table have the names of kube-scheduler's own cases, in
+// test/integration/scheduler/podgroup/podgroup_test.go of Kubernetes 1.36. Those are missing in
+// which a group preempts.
+var _ = Describe("The pods of a PodGroup of Kubernetes", Ordered, func() {
+	inGroups()
+
+	DescribeTable("are scheduled as by kube-scheduler", func(ctx context.Context, steps ...step) { play(ctx, steps...) },
+		Entry("gang schedules when pod group and resources are available",
+			node("n"), gang("pg1", 3, ""), pods("pg1", "1", "p1", "p2", "p3"),
+			bound("p1", "p2", "p3")),
+		Entry("gang waits for quorum to start, then schedules",
+			node("n"), gang("pg1", 3, ""), pods("pg1", "1", "p1", "p2"),
+			gated("p1", "p2"),
+			pods("pg1", "1", "p3"),
+			bound("p1", "p2", "p3")),
+		Entry("gang waits for pod group, then for resources, then schedules",
+			node("n"), single("blocker", "2"), bound("blocker"), pods("pg1", "1", "p1", "p2", "p3"),
+			gated("p1", "p2", "p3"),
+			gang("pg1", 3, ""),
+			unschedulable("p1", "p2", "p3"),
+			deleted("blocker"),
+			bound("p1", "p2", "p3")),
+		Entry("minCount is scheduled, but one pod from a gang remain unschedulable until the blocked resources are released",
+			node("n"), single("small-blocker", "1"), bound("small-blocker"),
+			pods("pg1", "1", "p1", "p2", "p3", "p4"), gang("pg1", 3, ""),
+			someBound(3, "p1", "p2", "p3", "p4"),
+			deleted("small-blocker"),
+			bound("p1", "p2", "p3", "p4")),
+		Entry("two gangs competing for the same resources shouldn't deadlock, reversed order",
+			node("n"), gang("pg1", 3, ""), gang("pg2", 3, ""),
+			pods("pg2", "1", "other-p3"), pods("pg1", "1", "p3"), pods("pg2", "1", "other-p2"), pods("pg1", "1", "p2"),
+			pods("pg2", "1", "other-p1"), pods("pg1", "1", "p1"),
+			bound("other-p1", "other-p2", "other-p3"), unschedulable("p1", "p2", "p3")),
+		Entry("two gangs competing for the same resources shouldn't deadlock",
+			node("n"), gang("pg1", 3, ""), gang("pg2", 3, ""),
+			pods("pg1", "1", "p1"), pods("pg2", "1", "other-p1"), pods("pg1", "1", "p2"), pods("pg2", "1", "other-p2"),
+			pods("pg1", "1", "p3"), pods("pg2", "1", "other-p3"),
+			bound("p1", "p2", "p3"), unschedulable("other-p1", "other-p2", "other-p3")),
+		Entry("basic group schedules when pod group and resources are available, without gang enforcement",
+			node("n"), gang("pg1", 0, ""), pods("pg1", "1", "p1"),
+			bound("p1"),
+			pods("pg1", "1", "p2", "p3"),
+			bound("p1", "p2", "p3")),
+		Entry("basic group waits for pod group, part of it waits for resources, then schedules",
+			node("n"), single("blocker", "2"), bound("blocker"), pods("pg1", "1", "p1", "p2", "p3"),
+			gated("p1", "p2", "p3"),
+			gang("pg1", 0, ""),
+			someBound(2, "p1", "p2", "p3"),
+			deleted("blocker"),
+			bound("p1", "p2", "p3")),
+		// So does kube-scheduler's case "basic group schedules with workload-aware preemption".
+		Entry("basic group schedules with preemption",
+			node("n"), single("low-priority-blocker", "2"), bound("low-priority-blocker"),
+			gang("pg1", 0, ""), important("pg1", "p1", "p2", "p3", "p4"),
+			bound("p1", "p2", "p3", "p4"), gone("low-priority-blocker")),
+		// So does kube-scheduler's case "tas gang with constraint does not use workload
+		// preemption".
+		Entry("tas gang with constraint does not use pod by pod preemption",
+			node("n"), single("low-p1", "1"), single("low-p2", "1"), single("low-p3", "1"), single("low-p4", "1"),
+			bound("low-p1", "low-p2", "low-p3", "low-p4"),
+			gang("mid-pg", 2, "topology.kubernetes.io/zone"), important("mid-pg", "mid-p1", "mid-p2"),
+			unschedulable("mid-p1", "mid-p2"), bound("low-p1", "low-p2", "low-p3", "low-p4")),
+	)
+
+	It("are placed together by a profile that enables kube-scheduler's plugin for gangs", func(ctx context.Context) {
+		play(ctx, node("n"), gang("pg1", 3, ""), podsOf("gangs", "pg1", "1", "p1", "p2"),
+			gated("p1", "p2"),
+			podsOf("gangs", "pg1", "1", "p3"),
+			bound("p1", "p2", "p3"))
+	})
+
+	It("are not those of a PodGroup of scheduler-plugins with the same name", func(ctx context.Context) {
+		play(ctx, node("n"), gang("pg1", 2, ""), pods("pg1", "1", "p1"), func(ctx context.Context, s *stage) {
+			Create(ctx, PodGroup("pg1"+s.suffix, 2))
+			s.pods["q1"] = CreatePod(ctx, "mine", "q1", MemberOf("pg1"+s.suffix))
+		},
+			gated("p1", "q1"),
+			pods("pg1", "1", "p2"),
+			bound("p1", "p2"), gated("q1"))
+	})
+})
