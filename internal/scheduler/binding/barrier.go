@@ -25,7 +25,9 @@ type Barrier struct {
 	group   podgroup.Key
 	timeout time.Duration
 	// exists reports whether a pod has not been deleted.
-	exists  func(*corev1.Pod) bool
+	exists func(*corev1.Pod) bool
+	// onBreak is called before any pod is refused.
+	onBreak func()
 	decided chan struct{} // closed when the barrier opens or breaks
 
 	mu sync.Mutex // guards the rest
@@ -47,9 +49,12 @@ var (
 // NewBarrier returns a barrier for a number of pods of a group, of which needed must be ready
 // together, 0 < needed <= pods. timeout is how long the first one that is ready waits for the
 // others; 0: as long as their plugins take. exists reports whether a pod that is ready has not been
-// deleted since; a deleted pod does not count.
-func NewBarrier(group podgroup.Key, needed, pods int, timeout time.Duration, exists func(*corev1.Pod) bool) *Barrier {
-	return &Barrier{group: group, timeout: timeout, exists: exists, decided: make(chan struct{}), needed: needed, coming: pods}
+// deleted since; a deleted pod does not count. onBreak is called if the barrier breaks, before any
+// pod is refused: from then on, the pods do not count as placed. It must not call the barrier.
+func NewBarrier(group podgroup.Key, needed, pods int, timeout time.Duration, exists func(*corev1.Pod) bool, onBreak func()) *Barrier {
+	return &Barrier{
+		group: group, timeout: timeout, exists: exists, onBreak: onBreak, decided: make(chan struct{}), needed: needed, coming: pods,
+	}
 }
 
 // pass notes that a pod is ready, and waits until enough others are. It returns an error if they
@@ -123,6 +128,7 @@ func (b *Barrier) breakWith(reason error) {
 func (b *Barrier) breakLocked(reason error) {
 	if !b.isDecidedLocked() {
 		b.broken = fmt.Errorf("pod group %s: %w", b.group, reason)
+		b.onBreak()
 		close(b.decided)
 	}
 }

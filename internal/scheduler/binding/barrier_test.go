@@ -33,6 +33,7 @@ type crowd struct {
 	arrived int
 
 	passed, refused atomic.Int32
+	breaks          atomic.Int32 // how often the barrier broke
 	reason          atomic.Value // a string
 }
 
@@ -40,7 +41,13 @@ func newCrowd(t *testing.T, needed, pods int, timeout time.Duration) *crowd {
 	c := &crowd{t: t, deleted: map[types.UID]bool{}}
 	c.ctx, c.cancel = context.WithCancelCause(t.Context())
 	c.barrier = NewBarrier(podgroup.Key{Namespace: "ml", Name: "train"}, needed, pods, timeout,
-		func(pod *corev1.Pod) bool { return !c.deleted[pod.UID] })
+		func(pod *corev1.Pod) bool { return !c.deleted[pod.UID] },
+		func() {
+			if c.refused.Load() > 0 {
+				t.Error("pods were refused before the barrier broke")
+			}
+			c.breaks.Add(1)
+		})
 	return c
 }
 
@@ -63,6 +70,9 @@ func (c *crowd) expect(when string, passed, refused int32) {
 	c.t.Helper()
 	if p, r := c.passed.Load(), c.refused.Load(); p != passed || r != refused {
 		c.t.Errorf("%s: %d have passed and %d were refused, want %d and %d", when, p, r, passed, refused)
+	}
+	if broken := refused > 0; broken != (c.breaks.Load() == 1) || c.breaks.Load() > 1 {
+		c.t.Errorf("%s: the barrier broke %d times", when, c.breaks.Load())
 	}
 }
 

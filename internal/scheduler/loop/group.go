@@ -121,14 +121,22 @@ func (g *groupCycle) fail(ctx context.Context) {
 func (g *groupCycle) commit(ctx context.Context) []*member {
 	logger := klog.FromContext(ctx)
 	var placed []*member
+	var assumed []*corev1.Pod
 	for _, m := range g.members {
 		if m.placed != nil {
 			placed = append(placed, m)
+			assumed = append(assumed, m.placed.Pod.Pod)
 		}
 	}
 	barrier := binding.NewBarrier(g.group.Key, g.needed, len(placed), g.group.Timeout, func(pod *corev1.Pod) bool {
 		assumed, err := g.loop.Cache.IsAssumedPod(pod)
 		return err == nil && assumed
+	}, func() {
+		// All of them at once: otherwise the first one to come back would find that the group has
+		// what it needs, and would be bound alone.
+		for _, pod := range assumed {
+			g.loop.Groups.Undo(pod)
+		}
 	})
 	for _, m := range placed {
 		m.placed.Barrier = barrier
