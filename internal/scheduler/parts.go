@@ -28,6 +28,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/fastpath"
 	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/groupcondition"
 	"github.com/livesched/livesched/internal/scheduler/loop"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/podstatus"
@@ -42,6 +43,7 @@ type parts struct {
 	queue    *queue.Queue
 	events   *eventwriter.Writer
 	statuses *podstatus.Writer
+	groups   *groupcondition.Writer
 	failures *failure.Handler
 	env      *profile.Environment
 	builder  *profile.Builder
@@ -150,6 +152,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*part
 	if err := eventhandlers.ListenToGroups(p.groupScope, groups, p.queue); err != nil {
 		return nil, fmt.Errorf("%w: %w", errDiscovery, err)
 	}
+	p.groups = groupcondition.NewWriter(cfg.Client, p.groupScope.Scheduling().V1alpha2().PodGroups().Lister())
 	if p.pending, err = eventhandlers.Listen(scope, p.cache, p.queue, env.WaitingPods, groups); err != nil {
 		return nil, err
 	}
@@ -162,12 +165,13 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*part
 		Claims: env.Devices,
 	}
 	p.loop = &loop.Loop{
-		Queue:     p.queue,
-		Profiles:  s.store,
-		Cache:     p.cache,
-		Snapshot:  snapshot,
-		Groups:    groups,
-		Algorithm: newAlgorithm(snapshot, cfg.FastPath, cfg.FastPathMemory),
+		Queue:           p.queue,
+		Profiles:        s.store,
+		Cache:           p.cache,
+		Snapshot:        snapshot,
+		Groups:          groups,
+		GroupConditions: p.groups,
+		Algorithm:       newAlgorithm(snapshot, cfg.FastPath, cfg.FastPathMemory),
 		Binder: &binding.Binder{
 			Client:        cfg.Client,
 			Cache:         p.cache,
@@ -232,5 +236,6 @@ func (p *parts) stop() {
 // closeWriters writes the statuses and Events that have not been written yet, until ctx ends.
 func (p *parts) closeWriters(ctx context.Context) {
 	p.statuses.Close(ctx)
+	p.groups.Close(ctx)
 	p.events.Close(ctx)
 }

@@ -172,6 +172,7 @@ func (s *Scheduler) Start(ctx context.Context) error {
 	}
 	p.events.Start(ctx)
 	p.statuses.Start(ctx)
+	p.groups.Start(ctx)
 	deadline := time.Time{} // for the writers, once the process stops
 	defer func() {
 		scope.Close()

@@ -114,6 +114,27 @@ func (g *groupCycle) fail(ctx context.Context) {
 		}
 		m.cycle.fail(withPod(ctx, m.pod.Pod), m.nominating, m.status)
 	}
+	switch {
+	case len(g.members) == 0: // nothing was tried
+	case g.why.err != nil:
+		g.loop.GroupConditions.Failed(g.group.Key, g.why.err)
+	default:
+		g.loop.GroupConditions.Unschedulable(g.group.Key, g.why.message)
+	}
+}
+
+// reportGroup reports what became of a pod whose group is scheduled one by one.
+func (c *cycle) reportGroup(status *fwk.Status) {
+	key := podgroup.KeyOf(c.pod.Pod)
+	switch {
+	case key.Source != podgroup.Kubernetes:
+	case status.IsSuccess():
+		c.loop.GroupConditions.Scheduled(key)
+	case status.IsRejected():
+		c.loop.GroupConditions.Unschedulable(key, status.Message())
+	default:
+		c.loop.GroupConditions.Failed(key, status.AsError())
+	}
 }
 
 // commit makes the placement known, and returns the members that have a node. The others have their
@@ -144,6 +165,7 @@ func (g *groupCycle) commit(ctx context.Context) []*member {
 		m.cycle.commit(logger, m.placed)
 	}
 	g.loop.Queue.GroupChanged(logger, g.group.Key)
+	g.loop.GroupConditions.Scheduled(g.group.Key)
 	for _, m := range g.members {
 		if m.placed == nil {
 			m.cycle.fail(withPod(ctx, m.pod.Pod), m.nominating, m.status)

@@ -38,6 +38,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/extender"
 	"github.com/livesched/livesched/internal/scheduler/failure"
+	"github.com/livesched/livesched/internal/scheduler/groupcondition"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/podstatus"
 	"github.com/livesched/livesched/internal/scheduler/profile"
@@ -62,7 +63,7 @@ const cycleTimeout = 100 * time.Second
 // errCycleTimeout is the cause with which the context of a scheduling cycle ends.
 var errCycleTimeout = fmt.Errorf("the scheduling cycle took longer than %v", cycleTimeout)
 
-// Loop schedules pods. All fields but Groups and Decisions are required.
+// Loop schedules pods. All fields but Groups, GroupConditions and Decisions are required.
 //
 // Run has one goroutine, and each binding cycle has its own. Snapshot and Algorithm belong to the
 // goroutine of Run.
@@ -73,12 +74,14 @@ type Loop struct {
 	Snapshot  *cache.Snapshot
 	Algorithm *algorithm.Scheduler
 	// Groups knows the pod groups. nil: there are none.
-	Groups    *podgroup.Registry
-	Binder    *binding.Binder
-	Failures  *failure.Handler
-	Statuses  *podstatus.Writer
-	Heartbeat *Heartbeat
-	Clock     clock.Clock
+	Groups *podgroup.Registry
+	// GroupConditions writes what becomes of the groups into their objects. nil: nobody does.
+	GroupConditions *groupcondition.Writer
+	Binder          *binding.Binder
+	Failures        *failure.Handler
+	Statuses        *podstatus.Writer
+	Heartbeat       *Heartbeat
+	Clock           clock.Clock
 	// Decisions records the decisions. nil: they are not recorded.
 	Decisions *decisionlog.Log
 
@@ -180,6 +183,7 @@ func (c *cycle) run(ctx context.Context) *binding.Cycle {
 	}
 	c.renew()
 	placed, nominating, status := c.placeInTime(ctx)
+	c.reportGroup(status)
 	if !status.IsSuccess() {
 		c.fail(ctx, nominating, status)
 		return nil

@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	. "github.com/livesched/livesched/test/e2e/framework"
@@ -202,6 +203,20 @@ func someBound(n int, names ...string) step {
 				g.Expect(*pod).To(BeUnschedulable(Not(BeEmpty())))
 			}
 			g.Expect(count).To(Equal(n))
+		}).WithContext(ctx).Should(Succeed())
+	}
+}
+
+// condition waits until the condition of a group has a status and a reason.
+func condition(group string, status metav1.ConditionStatus, reason string) step {
+	return func(ctx context.Context, s *stage) {
+		GinkgoHelper()
+		object := KubernetesPodGroup(group+s.suffix, 0, "")
+		Eventually(func(g Gomega) {
+			g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(object), object)).To(Succeed())
+			g.Expect(object.Status.Conditions).To(ConsistOf(And(
+				HaveField("Type", schedulingv1alpha2.PodGroupScheduled), HaveField("Status", status), HaveField("Reason", reason),
+				HaveField("ObservedGeneration", object.Generation))))
 		}).WithContext(ctx).Should(Succeed())
 	}
 }

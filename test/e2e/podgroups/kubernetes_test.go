@@ -7,6 +7,7 @@ import (
 	"context"
 
 	. "github.com/onsi/ginkgo/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	. "github.com/livesched/livesched/test/e2e/framework"
 	. "github.com/livesched/livesched/test/objects"
@@ -21,7 +22,7 @@ var _ = Describe("The pods of a PodGroup of Kubernetes", Ordered, func() {
 	DescribeTable("are scheduled as by kube-scheduler", func(ctx context.Context, steps ...step) { play(ctx, steps...) },
 		Entry("gang schedules when pod group and resources are available",
 			node("n"), gang("pg1", 3, ""), pods("pg1", "1", "p1", "p2", "p3"),
-			bound("p1", "p2", "p3")),
+			bound("p1", "p2", "p3"), condition("pg1", metav1.ConditionTrue, "Scheduled")),
 		Entry("gang waits for quorum to start, then schedules",
 			node("n"), gang("pg1", 3, ""), pods("pg1", "1", "p1", "p2"),
 			gated("p1", "p2"),
@@ -31,9 +32,9 @@ var _ = Describe("The pods of a PodGroup of Kubernetes", Ordered, func() {
 			node("n"), single("blocker", "2"), bound("blocker"), pods("pg1", "1", "p1", "p2", "p3"),
 			gated("p1", "p2", "p3"),
 			gang("pg1", 3, ""),
-			unschedulable("p1", "p2", "p3"),
+			unschedulable("p1", "p2", "p3"), condition("pg1", metav1.ConditionFalse, "Unschedulable"),
 			deleted("blocker"),
-			bound("p1", "p2", "p3")),
+			bound("p1", "p2", "p3"), condition("pg1", metav1.ConditionTrue, "Scheduled")),
 		Entry("minCount is scheduled, but one pod from a gang remain unschedulable until the blocked resources are released",
 			node("n"), single("small-blocker", "1"), bound("small-blocker"),
 			pods("pg1", "1", "p1", "p2", "p3", "p4"), gang("pg1", 3, ""),
@@ -59,7 +60,7 @@ var _ = Describe("The pods of a PodGroup of Kubernetes", Ordered, func() {
 			node("n"), single("blocker", "2"), bound("blocker"), pods("pg1", "1", "p1", "p2", "p3"),
 			gated("p1", "p2", "p3"),
 			gang("pg1", 0, ""),
-			someBound(2, "p1", "p2", "p3"),
+			someBound(2, "p1", "p2", "p3"), condition("pg1", metav1.ConditionTrue, "Scheduled"),
 			deleted("blocker"),
 			bound("p1", "p2", "p3")),
 		// So does kube-scheduler's case "basic group schedules with workload-aware preemption".
