@@ -130,9 +130,10 @@ func (d Domain) and(selector *corev1.NodeSelector) *corev1.NodeSelector {
 }
 
 // Candidates returns the domains in which a group may be placed, in the order in which to try them:
-// the nearest ones first, and among these the ones with the least room that suffices, so that large
-// ones stay free for large groups. needed is how many pods must be placed, and on are the nodes of
-// pods of the group that have one. demand is nil if resources do not count.
+// the nearest ones first, among these the ones that have room for the most pods of the group, and
+// then those with the least room, so that large ones stay free for large groups. needed is how many
+// pods must be placed, and on are the nodes of pods of the group that have one. demand is nil if
+// resources do not count.
 //
 // most is the most room that a domain has if none has enough.
 func (t *Topology) Candidates(nodes []fwk.NodeInfo, demand *Demand, needed int, on sets.Set[string]) (domains []Domain, most int) {
@@ -143,16 +144,15 @@ func (t *Topology) Candidates(nodes []fwk.NodeInfo, demand *Demand, needed int, 
 		var level []part
 		for _, p := range partsOf(nodes, keys, on) {
 			if demand != nil {
-				var room int
-				room, p.capacity = demand.measure(p.nodes)
-				if most = max(most, room); room < needed {
+				p.room, p.capacity = demand.measure(p.nodes)
+				if most = max(most, p.room); p.room < needed {
 					continue
 				}
 			}
 			level = append(level, p)
 		}
 		slices.SortFunc(level, func(a, b part) int {
-			return cmp.Or(cmp.Compare(a.capacity, b.capacity), cmp.Compare(a.domain.String(), b.domain.String()))
+			return cmp.Or(cmp.Compare(b.room, a.room), cmp.Compare(a.capacity, b.capacity), cmp.Compare(a.domain.String(), b.domain.String()))
 		})
 		for i := range level[:min(len(level), maxCandidates)] {
 			domains = append(domains, level[i].domain)
@@ -178,9 +178,10 @@ func (t *Topology) levels() (levels [][]string) {
 
 // part is the nodes of a domain.
 type part struct {
-	domain   Domain
-	nodes    []fwk.NodeInfo
-	capacity int
+	domain Domain
+	nodes  []fwk.NodeInfo
+	// room is for how many pods of the group there is room, and capacity for how many like them.
+	room, capacity int
 }
 
 // partsOf divides the nodes that have all labels by their values. If there are nodes in on, only

@@ -137,7 +137,8 @@ func TestCandidates(t *testing.T) {
 	}{
 		"none":                           {Topology{}, 3, nil, "*", 0},
 		"the smallest first":             {Topology{Required: "rack"}, 3, nil, "rack=c rack=a", 6},
-		"no rack is large enough":        {Topology{Required: "rack"}, 9, nil, "", 6},
+		"one with room for all first":    {Topology{Required: "rack"}, 2, nil, "rack=c rack=a rack=b", 6},
+		"no rack is large enough":        {Topology{Required: "rack"}, 9, nil, "", 5},
 		"where others are":               {Topology{Required: "rack"}, 2, []string{"b1"}, "rack=b", 2},
 		"others are in no rack":          {Topology{Required: "rack"}, 5, []string{"nowhere"}, "rack=c rack=a", 6},
 		"preferred":                      {Topology{Preferred: []string{"rack", "block"}}, 5, nil, "rack=c rack=a block=y block=x *", 6},
@@ -146,7 +147,7 @@ func TestCandidates(t *testing.T) {
 		"required and preferred at once": {Topology{Required: "rack", Preferred: []string{"rack"}}, 5, nil, "rack=c rack=a", 6},
 	} {
 		var pods []fwk.PodInfo
-		for range 6 {
+		for range 5 {
 			pods = append(pods, podWith(t, resources(1, 1, 0, 0)))
 		}
 		domains, most := test.topology.Candidates(nodes, NewDemand(pods, everyResource), test.needed, sets.New(test.on...))

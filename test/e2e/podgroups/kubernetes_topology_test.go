@@ -147,4 +147,11 @@ var _ = Describe("The pods of a gang that has to be in one rack or zone", Ordere
 			deleted("existing1"),
 			boundIn("rack", "1", "p1", "p2")),
 	)
+
+	It("get a rack with room for all that are there under the basic policy", func(ctx context.Context) {
+		play(ctx, rack("1", "1", "n1"), rack("1", "2", "n2", "n3"),
+			pods("pg1", "1", "p1", "p2", "p3"), gated("p1", "p2", "p3"),
+			gang("pg1", 0, "rack"),
+			boundIn("rack", "2", "p1", "p2", "p3"))
+	})
 })
