@@ -50,10 +50,17 @@ func ZoneOf(i int) string { return fmt.Sprintf("zone-%c", 'a'+i%Zones) }
 // ZoneIndex returns the number, from 0, of a node's zone, which its name determines. It returns
 // false for a name that NodeName does not return.
 func ZoneIndex(nodeName string) (int, bool) {
+	i, ok := NodeIndex(nodeName)
+	return i % Zones, ok
+}
+
+// NodeIndex returns the number of a node. It returns false for a name that NodeName does not
+// return.
+func NodeIndex(nodeName string) (int, bool) {
 	digits, ok := strings.CutPrefix(nodeName, nodePrefix)
 	i, err := strconv.Atoi(digits)
 	if !ok || err != nil || NodeName(i) != nodeName {
 		return 0, false
 	}
-	return i % Zones, true
+	return i, true
 }

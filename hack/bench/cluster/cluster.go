@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -50,19 +51,38 @@ type Cluster struct {
 	// Nodes is the number of nodes.
 	Nodes int
 
+	podGroups bool
 	stopWatch context.CancelFunc
 }
 
 // Start starts a control plane with livesched's custom resources and a number of nodes. The working
 // directory must be the root of the repository.
-func Start(ctx context.Context, nodes int) (_ *Cluster, err error) {
-	c := &Cluster{Nodes: nodes}
+func Start(ctx context.Context, nodes int) (*Cluster, error) {
+	return start(ctx, &Cluster{Nodes: nodes})
+}
+
+// StartWithPodGroups is Start with an API server that serves the PodGroups of Kubernetes. The nodes
+// are those of kube-scheduler's benchmarks of PodGroups: they have 4 CPUs, and the label LabelRack.
+func StartWithPodGroups(ctx context.Context, nodes int) (*Cluster, error) {
+	return start(ctx, &Cluster{Nodes: nodes, podGroups: true})
+}
+
+const (
+	// LabelRack is the label of nodes that names their rack.
+	LabelRack = "topology.kubernetes.io/rack"
+	// NodesPerRack is the number of nodes of a rack.
+	NodesPerRack = 100
+)
+
+func start(ctx context.Context, c *Cluster) (_ *Cluster, err error) {
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.Close())
 		}
 	}()
-	if c.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{Processors: goruntime.GOMAXPROCS(0), Progress: os.Stderr}); err != nil {
+	if c.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{
+		Processors: goruntime.GOMAXPROCS(0), WithPodGroups: c.podGroups, Progress: os.Stderr,
+	}); err != nil {
 		return nil, err
 	}
 	if err = c.InstallCRDs(ctx, filepath.Join("config", "crd", "bases")); err != nil {
@@ -85,7 +105,7 @@ func (c *Cluster) createObjects(ctx context.Context) error {
 		return fmt.Errorf("creating the service: %w", err)
 	}
 	err := Each(ctx, c.Nodes, func(ctx context.Context, i int) error {
-		_, err := c.Client.CoreV1().Nodes().Create(ctx, workload.Node(i), metav1.CreateOptions{})
+		_, err := c.Client.CoreV1().Nodes().Create(ctx, c.node(i), metav1.CreateOptions{})
 		return err
 	})
 	if err != nil {
@@ -93,6 +113,21 @@ func (c *Cluster) createObjects(ctx context.Context) error {
 	}
 	return nil
 }
+
+// node returns the i-th node.
+func (c *Cluster) node(i int) *corev1.Node {
+	node := workload.Node(i)
+	if c.podGroups {
+		node.Labels[LabelRack] = RackOf(i)
+		for _, room := range []corev1.ResourceList{node.Status.Capacity, node.Status.Allocatable} {
+			room[corev1.ResourceCPU] = resource.MustParse("4")
+		}
+	}
+	return node
+}
+
+// RackOf returns the rack of the i-th node of a cluster with PodGroups.
+func RackOf(i int) string { return fmt.Sprintf("rack-%d", i/NodesPerRack) }
 
 // Close ends the watch and the control plane.
 func (c *Cluster) Close() error {

@@ -160,8 +160,9 @@ profiles: [{schedulerName: %s}]
 		if err != nil {
 			return nil, err
 		}
-		return b.process("kube-scheduler", b.kubeScheduler, fmt.Sprintf("https://127.0.0.1:%d/metrics", port),
-			"--config="+file, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), "--authorization-always-allow-paths=/metrics"), nil
+		return b.process("kube-scheduler", b.kubeScheduler, fmt.Sprintf("https://127.0.0.1:%d/metrics", port), append([]string{
+			"--config=" + file, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), "--authorization-always-allow-paths=/metrics",
+		}, b.gates...)...), nil
 	}
 }
 

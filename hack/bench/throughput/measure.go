@@ -30,6 +30,8 @@ type bench struct {
 	dir string
 	// kubeScheduler is the path of kube-scheduler.
 	kubeScheduler string
+	// gates are the flags of kube-scheduler for the scenario that is being measured.
+	gates []string
 }
 
 // outcome is the result of a run.
@@ -38,6 +40,8 @@ type outcome struct {
 	started time.Time
 	// measured are the pods that the figures are about.
 	measured map[string]cluster.Pod
+	// gangs is how long each gang took, in the order in which they began.
+	gangs []time.Duration
 	// scheduler is the usage of the contender: its CPU time and decisions since started, and its
 	// peak memory.
 	scheduler usage
@@ -63,6 +67,7 @@ func (b *bench) measure(ctx context.Context, kind, name string) (map[string]floa
 			return nil, err
 		}
 	}
+	b.gates = s.gates()
 	start, err := contenders[name](ctx, b)
 	if err != nil {
 		return nil, err
@@ -72,6 +77,8 @@ func (b *bench) measure(ctx context.Context, kind, name string) (map[string]floa
 	switch {
 	case s.running:
 		o, err = b.whileRunning(ctx, pods, launch)
+	case s.gangs:
+		o, err = b.scheduleGangs(ctx, pods, s, launch)
 	case s.beside:
 		o, err = b.besideBacklog(ctx, pods, launch)
 	default:

@@ -39,6 +39,9 @@ const (
 
 // values returns the figures of a run.
 func (o *outcome) values(s scenario) map[string]float64 {
+	if s.gangs {
+		return o.gangValues()
+	}
 	var ends []time.Time
 	var latencies []float64
 	for _, pod := range o.measured {

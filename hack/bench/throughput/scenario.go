@@ -69,6 +69,8 @@ type scenario struct {
 	running bool
 	// beside means that a backlog of refused pods waits when the pods are created.
 	beside bool
+	// gangs means that the pods are gangs, and inRacks that each of them has to be in one rack.
+	gangs, inRacks bool
 	// settled means that the final placement of the pods is meaningful.
 	settled bool
 }
@@ -87,6 +89,8 @@ func makeScenarios() map[string]scenario {
 			room:   func(nodes int) int { return podsPerNode * nodes },
 			beside: true,
 		},
+		gangs:        gangScenario(false),
+		gangsInRacks: gangScenario(true),
 		preemption: {
 			pods:   func(nodes, n int) []*corev1.Pod { return adapt(podsOf(workload.Basic, nodes, n/4), important) },
 			room:   func(nodes int) int { return 4 * 2 * nodes },

@@ -17,6 +17,8 @@ var columns = []struct{ title, value string }{
 	{"peak MiB", schedulerRSS},
 	{"decision us", decisionTime},
 	{"first ms", firstAfter},
+	{"gang ms", gangTime},
+	{"slowest gang ms", slowestGang},
 	{"p50 ms", latency50},
 	{"p99 ms", latency99},
 	{"nodes used", nodesUsed},

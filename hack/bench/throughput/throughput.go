@@ -30,7 +30,9 @@ type options struct {
 	pods, runs int
 	// backlog is the number of pods that fit nowhere in the scenario backlog, of backlogJobs Jobs.
 	backlog, backlogJobs int
-	livesched            string
+	// gang is the number of pods of a gang.
+	gang      int
+	livesched string
 }
 
 // Command returns the subcommand.
@@ -44,12 +46,13 @@ func Command() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.IntSliceVar(&o.nodes, "nodes", []int{1000, 5000}, "nodes of the clusters")
-	flags.StringSliceVar(&o.kinds, "kinds", defaultKinds, "kinds of pods, or what else happens: "+churn+", "+preemption+", "+unschedulable+", "+besideBacklog)
+	flags.StringSliceVar(&o.kinds, "kinds", defaultKinds, "kinds of pods, or what else happens: "+churn+", "+preemption+", "+unschedulable+", "+besideBacklog+"; or, alone, "+gangs+" and "+gangsInRacks)
 	flags.StringSliceVar(&o.contenders, "contenders", []string{bindOnly, kubeScheduler, livesched},
 		fmt.Sprint("who binds; there are ", slices.Sorted(maps.Keys(contenders))))
 	flags.IntVar(&o.pods, "pods", 4000, "pods to schedule; a quarter of them for "+preemption+" and "+unschedulable+", where five times as many others come behind")
 	flags.IntVar(&o.backlog, "backlog", 5000, "pods that fit nowhere and wait while those of "+besideBacklog+" are scheduled")
 	flags.IntVar(&o.backlogJobs, "backlog-jobs", 0, "Jobs that these pods are of; 0: each is of a Job of its own")
+	flags.IntVar(&o.gang, "gang", 1000, "pods of a gang")
 	flags.IntVar(&o.runs, "runs", 3, "runs of each contender, in turn; medians are printed")
 	flags.StringVar(&o.livesched, "livesched", "bin/livesched", "the livesched to measure")
 	report.AddFlags(cmd)
@@ -61,7 +64,7 @@ func (o *options) validate() error {
 		report.Positive("nodes", o.nodes...), report.Positive("runs", o.runs), o.validBacklog(),
 		report.OneOf("kinds", o.kinds, slices.Sorted(maps.Keys(scenarios))),
 		report.OneOf("contenders", o.contenders, slices.Sorted(maps.Keys(contenders))),
-		o.enoughPods(), o.enoughRoom(),
+		o.enoughPods(), o.enoughRoom(), o.validGangs(),
 	)
 }
 
@@ -113,7 +116,11 @@ func (o *options) runOn(ctx context.Context, r *report.Report, nodes int, kubeSc
 	if err != nil {
 		return err
 	}
-	c, err := cluster.Start(ctx, nodes)
+	start := cluster.Start
+	if o.withGangs() {
+		start = cluster.StartWithPodGroups
+	}
+	c, err := start(ctx, nodes)
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(dir))
 	}

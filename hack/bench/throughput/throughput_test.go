@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/livesched/livesched/hack/bench/cluster"
 	"github.com/livesched/livesched/hack/bench/report"
@@ -54,6 +55,34 @@ func TestValuesOfARun(t *testing.T) {
 	want[podsPerSecond] = 4 / 0.6
 	if got := o.values(scenario{filled: true}); !maps.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
+	}
+}
+
+func TestValuesOfARunWithGangs(t *testing.T) {
+	o := &outcome{
+		scheduler: usage{Usage: cluster.Usage{CPU: 20 * time.Millisecond, PeakRSS: 64 << 20}},
+		api:       40 * time.Millisecond,
+		gangs:     []time.Duration{300 * time.Millisecond, 100 * time.Millisecond, 400 * time.Millisecond},
+		measured:  map[string]cluster.Pod{"a": {Node: "n1"}, "b": {Node: "n1"}, "c": {Node: "n2"}, "d": {Node: "n3"}},
+	}
+	want := map[string]float64{
+		podsPerSecond: 5, // four in 0.8 s
+		gangTime:      300, slowestGang: 400, schedulerCPU: 5, apiCPU: 10, schedulerRSS: 64, nodesUsed: 3, fullestNode: 2,
+	}
+	if got := o.values(scenario{gangs: true}); !maps.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+}
+
+func TestAGangIsDoneWithItsLastPod(t *testing.T) {
+	seen := map[string]cluster.Pod{
+		"basic-0": {Bound: at(50), Node: workload.NodeName(0)},
+		"basic-1": {Bound: at(250), Node: workload.NodeName(cluster.NodesPerRack)},
+		"basic-2": {Bound: at(900), Node: workload.NodeName(2 * cluster.NodesPerRack)},
+	}
+	took, racks := gangOutcome(podsOf(workload.Basic, 1, 2), seen, at(20))
+	if took != 230*time.Millisecond || !slices.Equal(sets.List(racks), []string{"rack-0", "rack-1"}) {
+		t.Errorf("it took %v, in %v", took, sets.List(racks))
 	}
 }
 
@@ -173,6 +202,8 @@ func TestATableHasRatiosOfTheCeilingAndOfKubeScheduler(t *testing.T) {
 func TestWrongFlagsAreRefused(t *testing.T) {
 	for _, args := range [][]string{
 		{"--kinds", "huge"}, {"--nodes", "0"}, {"--pods", "3"}, {"--runs", "0"}, {"--contenders", "nobody"},
+		{"--kinds", "gangs"}, {"--kinds", "gangs,basic", "--contenders", "livesched"}, {"--kinds", "gangs", "--contenders", "livesched", "--gang", "0"},
+		{"--kinds", "gangs-in-racks", "--contenders", "livesched", "--gang", "4001"},
 		{"--kinds", "anti", "--nodes", "10", "--pods", "201"}, {"--kinds", "preemption", "--nodes", "10", "--pods", "81"},
 	} {
 		cmd := Command()
