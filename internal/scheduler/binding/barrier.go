@@ -25,9 +25,7 @@ type Barrier struct {
 	group   podgroup.Key
 	timeout time.Duration
 	// exists reports whether a pod has not been deleted.
-	exists func(*corev1.Pod) bool
-	// onBreak is called before any pod is refused.
-	onBreak func()
+	exists  func(*corev1.Pod) bool
 	decided chan struct{} // closed when the barrier opens or breaks
 
 	mu sync.Mutex // guards the rest
@@ -35,6 +33,8 @@ type Barrier struct {
 	// many may still be.
 	needed, coming int
 	ready          []*corev1.Pod
+	// onBreak are called before any pod is refused.
+	onBreak []func()
 	// broken is why the barrier is broken. nil: it is open, or not decided yet.
 	broken error
 }
@@ -53,8 +53,29 @@ var (
 // pod is refused: from then on, the pods do not count as placed. It must not call the barrier.
 func NewBarrier(group podgroup.Key, needed, pods int, timeout time.Duration, exists func(*corev1.Pod) bool, onBreak func()) *Barrier {
 	return &Barrier{
-		group: group, timeout: timeout, exists: exists, onBreak: onBreak, decided: make(chan struct{}), needed: needed, coming: pods,
+		group: group, timeout: timeout, exists: exists, onBreak: []func(){onBreak}, decided: make(chan struct{}), needed: needed, coming: pods,
 	}
+}
+
+// Join adds a number of pods of the group that got a node later. They count like the others, which
+// are needed no less. It returns false if the barrier is open or broken: then it does not concern
+// them. onBreak is that of NewBarrier.
+func (b *Barrier) Join(pods int, onBreak func()) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.isDecidedLocked() {
+		return false
+	}
+	b.coming += pods
+	b.onBreak = append(b.onBreak, onBreak)
+	return true
+}
+
+// Decided reports whether the barrier is open or broken.
+func (b *Barrier) Decided() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.isDecidedLocked()
 }
 
 // pass notes that a pod is ready, and waits until enough others are. It returns an error if they
@@ -128,7 +149,9 @@ func (b *Barrier) breakWith(reason error) {
 func (b *Barrier) breakLocked(reason error) {
 	if !b.isDecidedLocked() {
 		b.broken = fmt.Errorf("pod group %s: %w", b.group, reason)
-		b.onBreak()
+		for _, onBreak := range b.onBreak {
+			onBreak()
+		}
 		close(b.decided)
 	}
 }

@@ -97,6 +97,35 @@ func TestTheBarrierOpensWhenEnoughPodsAreReady(t *testing.T) {
 	})
 }
 
+func TestPodsThatJoinLaterCountLikeTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t, 2, 2, 0)
+		if !c.barrier.Join(1, func() { t.Error("the barrier broke") }) || c.barrier.Decided() {
+			t.Error("the barrier is decided already")
+		}
+		c.arrive()
+		c.barrier.drop(errors.New("no volume"))
+		c.expect("one is dropped, another one has joined", 0, 0)
+		c.arrive()
+		c.expect("two are ready", 2, 0)
+		if c.barrier.Join(1, func() {}) || !c.barrier.Decided() {
+			t.Error("the barrier is not decided")
+		}
+
+		c = newCrowd(t, 2, 2, 0)
+		broken := 0
+		c.barrier.Join(1, func() { broken++ })
+		c.arrive()
+		c.barrier.drop(errors.New("no volume"))
+		c.barrier.drop(errors.New("no device"))
+		synctest.Wait()
+		c.expect("two are dropped", 0, 1)
+		if broken != 1 || c.barrier.Join(1, func() {}) {
+			t.Errorf("those that joined heard of it %d times", broken)
+		}
+	})
+}
+
 func TestTheBarrierBreaksWhenTooFewPodsAreLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t, 3, 4, 0)

@@ -5,6 +5,9 @@ package loop
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -137,6 +140,50 @@ func (c *cycle) reportGroup(status *fwk.Status) {
 	}
 }
 
+// errFewerThanNeeded is the error of a group that needs more pods than when it was popped.
+var errFewerThanNeeded = errors.New("more pods are needed now")
+
+// barrier counts the pods that are to be bound as placed, and returns their barrier: that of the
+// pods of the group that may still be taken back, if there are any, or else a new one. It returns
+// nil if there were such pods when the group was popped, and they were taken back since: then these
+// pods are too few.
+func (g *groupCycle) barrier(pods []*corev1.Pod) *binding.Barrier {
+	l, key := g.loop, g.group.Key
+	maps.DeleteFunc(l.barriers, func(_ podgroup.Key, b *binding.Barrier) bool { return b.Decided() })
+	count := func() {
+		for _, pod := range pods {
+			l.Groups.SetAssumed(pod)
+		}
+	}
+	onBreak := func() {
+		// All of them at once: otherwise the first one to come back would find that the group has
+		// what it needs, and would be bound alone.
+		for _, pod := range pods {
+			l.Groups.Undo(pod)
+		}
+	}
+	if barrier := l.barriers[key]; barrier != nil {
+		count() // before the barrier can break
+		if barrier.Join(len(pods), onBreak) {
+			return barrier
+		}
+		onBreak()
+	}
+	if needed, known := l.Groups.Needed(key); known && needed > len(pods) {
+		return nil
+	}
+	count()
+	barrier := binding.NewBarrier(key, g.needed, len(pods), g.group.Timeout, func(pod *corev1.Pod) bool {
+		assumed, err := l.Cache.IsAssumedPod(pod)
+		return err == nil && assumed
+	}, onBreak)
+	if l.barriers == nil {
+		l.barriers = map[podgroup.Key]*binding.Barrier{}
+	}
+	l.barriers[key] = barrier
+	return barrier
+}
+
 // commit makes the placement known, and returns the members that have a node. The others have their
 // own reasons, and are tried again by themselves.
 func (g *groupCycle) commit(ctx context.Context) []*member {
@@ -149,19 +196,16 @@ func (g *groupCycle) commit(ctx context.Context) []*member {
 			assumed = append(assumed, m.placed.Pod.Pod)
 		}
 	}
-	barrier := binding.NewBarrier(g.group.Key, g.needed, len(placed), g.group.Timeout, func(pod *corev1.Pod) bool {
-		assumed, err := g.loop.Cache.IsAssumedPod(pod)
-		return err == nil && assumed
-	}, func() {
-		// All of them at once: otherwise the first one to come back would find that the group has
-		// what it needs, and would be bound alone.
-		for _, pod := range assumed {
-			g.loop.Groups.Undo(pod)
-		}
-	})
+	barrier := g.barrier(assumed)
+	if barrier == nil {
+		g.why = newGroupReason(fmt.Sprintf("pod group %s: %d pods fit, but other pods of the group have lost their nodes since", g.group.Key, len(placed)))
+		g.why.err = errFewerThanNeeded
+		g.undo(ctx)
+		g.fail(ctx)
+		return nil
+	}
 	for _, m := range placed {
 		m.placed.Barrier = barrier
-		g.loop.Groups.SetAssumed(m.placed.Pod.Pod)
 		m.cycle.commit(logger, m.placed)
 	}
 	g.loop.Queue.GroupChanged(logger, g.group.Key)

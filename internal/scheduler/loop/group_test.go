@@ -233,6 +233,38 @@ func TestMorePodsThanAGroupNeeds(t *testing.T) {
 	w.Expect(w.reasons).To(Equal(map[string]string{"c": "0/1 nodes are available: 1 Insufficient cpu."}))
 }
 
+func TestAPodThatComesLaterIsNotBoundBeforeTheOthers(t *testing.T) {
+	w := newGroupWorld(t)
+	w.addNode("n1", "8")
+	w.setMinMember(2)
+	w.addPod("a", "1")
+	w.addPod("b", "1")
+	first := w.schedule()
+	w.addPod("c", "1")
+	later := w.schedule()
+	w.Expect(later).To(HaveLen(1))
+	w.Expect(later[0].placed.Barrier).To(BeIdenticalTo(first[0].placed.Barrier))
+	w.end(append(first, later...))
+}
+
+func TestAGroupThatNeedsMorePodsThanBeforeIsTakenBack(t *testing.T) {
+	w := newGroupWorld(t)
+	w.addNode("n1", "8")
+	bound := objects.Pod("default", "bound", "mine", "1", "1Mi")
+	bound.UID, bound.Spec.NodeName = "bound", "elsewhere"
+	bound.Labels = map[string]string{podgroup.Label: group.Name}
+	w.cluster.Groups.SetAssigned(bound)
+	w.setMinMember(2)
+	w.addPod("a", "1")
+	popped := w.cluster.Queue.Pop(logr.Discard())
+	g := w.loop.newGroupCycle(&popped)
+	w.cluster.Groups.Forget(bound)
+	w.Expect(g.run(w.ctx)).To(BeEmpty())
+	w.expectNothingLeft(1)
+	needed, _ := w.cluster.Groups.Needed(group)
+	w.Expect(needed).To(Equal(2))
+}
+
 // setTopology gives the group annotations.
 func (w *groupWorld) setTopology(minMember int, topology podgroup.Topology) {
 	w.cluster.Groups.SetGroup(podgroup.Group{Key: group, MinMember: minMember, Topology: topology})

@@ -145,6 +145,35 @@ var _ = Describe("The pods of a PodGroup", func() {
 		}
 	})
 
+	It("are not bound before those that came earlier can be", func(ctx context.Context) {
+		CreateNodes(ctx, "n1", "n2")
+		mounted := make(chan struct{})
+		s.Perform(func(a *Acts) {
+			a.PreBind = func(ctx context.Context, _ *Actor, pod *corev1.Pod, _ string) *fwk.Status {
+				if pod.Name != "b" && pod.Name != "c" {
+					return nil
+				}
+				select {
+				case <-mounted:
+					return nil
+				case <-ctx.Done():
+					return fwk.AsStatus(context.Cause(ctx))
+				}
+			}
+		})
+		Create(ctx, PodGroup("g", 3))
+		pods := members(ctx, "g", "a", "b", "c")
+		for _, pod := range pods {
+			Eventually(s.At).WithArguments(pod, "PreBind").Should(HaveLen(1))
+		}
+		By("two of three, and one that comes later")
+		pods = append(pods, members(ctx, "g", "d")...)
+		Eventually(s.At).WithArguments(pods[3], "PreBind").Should(HaveLen(1))
+		expectNoneBound(ctx, "g")
+		close(mounted)
+		expectAllBound(ctx, pods)
+	})
+
 	It("that a leader has bound count for the next one", func(ctx context.Context) {
 		Create(ctx, Node("n1", "4", "8Gi", nil), Node("n2", "4", "8Gi", nil), PodGroup("g", 4))
 		pods := members(ctx, "g", "a", "b", "c")
