@@ -41,6 +41,8 @@ type Cache struct {
 	pods map[types.UID]podState
 	// assumed is the number of pods that are assumed.
 	assumed int
+	// hidden are the pods that are hidden, by the names of their nodes. nil if there are none.
+	hidden map[string][]types.UID
 	// changes counts the changes that a decision may depend on: see Snapshot.Changes.
 	changes uint64
 	order   zoneOrder
@@ -77,6 +79,8 @@ type podState struct {
 	node    *node
 	class   ClassID
 	assumed bool
+	// hidden means that the pod is not among those of its node; see Hide. The node may be gone.
+	hidden bool
 }
 
 // New returns an empty cache.
@@ -128,44 +132,55 @@ func (c *Cache) dropIfEmptyLocked(n *node) {
 // addPodLocked adds a pod to the node that its spec names, or to a placeholder for it.
 func (c *Cache) addPodLocked(state podState) {
 	pod := state.info.Pod
+	if state.assumed {
+		c.assumed++
+	}
+	if state.hidden {
+		c.pods[pod.UID] = state
+		c.hideLocked(state)
+		return
+	}
 	state.node = c.nodeLocked(pod.Spec.NodeName)
 	state.node.pods = append(state.node.pods, state.info)
 	state.node.changes++
 	c.pods[pod.UID] = state
-	if state.assumed {
-		c.assumed++
-	}
 	c.feed.record(delta{kind: podPlaced, node: state.node, info: state.info, class: state.class})
 }
 
 // removePodLocked removes a pod from its node, and a placeholder together with its last pod.
 func (c *Cache) removePodLocked(state podState) {
 	n := state.node
+	delete(c.pods, state.info.Pod.UID)
+	if state.assumed {
+		c.assumed--
+	}
+	if state.hidden {
+		c.unhideLocked(state)
+		return
+	}
 	i := slices.Index(n.pods, state.info)
 	last := len(n.pods) - 1
 	n.pods[i], n.pods[last] = n.pods[last], nil // as NodeInfo.RemovePod does it, so that the orders agree
 	n.pods = n.pods[:last]
 	n.changes++
-	delete(c.pods, state.info.Pod.UID)
-	if state.assumed {
-		c.assumed--
-	}
 	c.feed.record(delta{kind: podTaken, node: n, info: state.info, class: state.class})
 	c.dropIfEmptyLocked(n)
 }
 
 // replacePodLocked replaces the object of a pod by a newer one that is the same to every plugin.
 func (c *Cache) replacePodLocked(state podState, info *schedframework.PodInfo) {
-	n := state.node
-	n.pods[slices.Index(n.pods, state.info)] = info
-	n.changes++
-	old := state.info
+	n, old := state.node, state.info
 	state.info = info
 	if state.assumed {
 		state.assumed = false
 		c.assumed--
 	}
 	c.pods[info.Pod.UID] = state
+	if state.hidden {
+		return
+	}
+	n.pods[slices.Index(n.pods, old)] = info
+	n.changes++
 	c.feed.record(delta{kind: podReplaced, node: n, info: info, old: old})
 }
 

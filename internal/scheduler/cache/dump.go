@@ -33,7 +33,7 @@ func (c *Cache) copyFacts() (map[string]nodeFacts, sets.Set[types.UID]) {
 	defer c.mu.RUnlock()
 	facts := make(map[string]nodeFacts, len(c.nodes))
 	for name, n := range c.nodes {
-		facts[name] = n.factsLocked()
+		facts[name] = c.factsLocked(n)
 	}
 	assumed := sets.New[types.UID]()
 	for uid, state := range c.pods {

@@ -68,13 +68,13 @@ func (c *Cache) nodeSizes() map[*node]int {
 }
 
 func (c *Cache) forkNodeLocked(n *node) *forkedNode {
-	f := &forkedNode{nodeFacts: n.factsLocked(), name: n.name, changes: n.changes, place: n.place}
+	f := &forkedNode{nodeFacts: c.factsLocked(n), name: n.name, changes: n.changes, place: n.place}
 	if n.zone != nil {
 		z := *n.zone
 		f.zone = &z
 	}
 	if c.assumed > 0 {
-		for i, info := range n.pods {
+		for i, info := range f.pods {
 			if c.pods[info.Pod.UID].assumed {
 				f.assumed = append(f.assumed, i)
 			}

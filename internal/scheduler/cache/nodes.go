@@ -5,6 +5,7 @@ package cache
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	utilnode "k8s.io/component-helpers/node/topology"
@@ -100,7 +101,7 @@ func (c *Cache) GetNode(name string) (*schedframework.NodeInfo, error) {
 		c.mu.RUnlock()
 		return nil, fmt.Errorf("%w: %q", ErrUnknownNode, name)
 	}
-	facts := n.factsLocked()
+	facts := c.factsLocked(n)
 	c.mu.RUnlock()
 	return facts.nodeInfo(), nil
 }
@@ -111,9 +112,9 @@ type nodeFacts struct {
 	pods []*schedframework.PodInfo
 }
 
-// factsLocked copies the parts that may change.
-func (n *node) factsLocked() nodeFacts {
-	return nodeFacts{obj: n.obj, pods: append([]*schedframework.PodInfo(nil), n.pods...)}
+// factsLocked copies the parts that may change. The pods include hidden ones.
+func (c *Cache) factsLocked(n *node) nodeFacts {
+	return nodeFacts{obj: n.obj, pods: slices.Concat(n.pods, c.hiddenOnLocked(n.name))}
 }
 
 // nodeInfo computes the NodeInfo. It needs no lock, since all PodInfos in the cache have computed

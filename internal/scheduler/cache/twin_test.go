@@ -31,8 +31,8 @@ type twinNode struct {
 }
 
 type twinPod struct {
-	pod     *corev1.Pod
-	assumed bool
+	pod             *corev1.Pod
+	assumed, hidden bool
 }
 
 type twinZone struct {
@@ -95,10 +95,15 @@ func (w *twin) order() []string {
 	return names
 }
 
+// podsOn returns the pods of a node that are not hidden.
 func (w *twin) podsOn(name string) []*corev1.Pod {
+	return w.podsThat(func(p *twinPod) bool { return p.pod.Spec.NodeName == name && !p.hidden })
+}
+
+func (w *twin) podsThat(are func(*twinPod) bool) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, p := range w.pods {
-		if p.pod.Spec.NodeName == name {
+		if are(p) {
 			pods = append(pods, p.pod)
 		}
 	}
@@ -109,11 +114,16 @@ func (w *twin) podsOn(name string) []*corev1.Pod {
 func (w *twin) placeholders() int {
 	placeholders := map[string]bool{}
 	for _, p := range w.pods {
-		if w.nodes[p.pod.Spec.NodeName] == nil {
+		if w.nodes[p.pod.Spec.NodeName] == nil && !p.hidden {
 			placeholders[p.pod.Spec.NodeName] = true
 		}
 	}
 	return len(placeholders)
+}
+
+func (w *twin) size() Size {
+	assumed := w.podsThat(func(p *twinPod) bool { return p.assumed })
+	return Size{Nodes: len(w.nodes) + w.placeholders(), Pods: len(w.pods), AssumedPods: len(assumed)}
 }
 
 // images returns the node counts that a node's ImageStates should have.
@@ -187,7 +197,7 @@ func TestTwin(t *testing.T) {
 			}
 		})
 	}
-	for _, what := range []string{"placeholder", "re-created", "confirmed elsewhere", "moved", "stale removal", "silent refresh", "domain moved", "rebuilt", "slot used again", "lagging reader fell off", "lagging reader kept up", "signatures numbered anew"} {
+	for _, what := range []string{"placeholder", "re-created", "confirmed elsewhere", "moved", "stale removal", "silent refresh", "domain moved", "rebuilt", "slot used again", "lagging reader fell off", "lagging reader kept up", "hidden pod changed", "shown", "signatures numbered anew"} {
 		if hits[what] == 0 {
 			t.Errorf("never happened: %s", what)
 		}
@@ -230,6 +240,7 @@ func (tt *twinTest) step() {
 	ops := []func(){
 		tt.stepNode, tt.stepNode, tt.stepRemoveNode, tt.stepHeartbeat, tt.stepAssume, tt.stepAssume, tt.stepAssume, tt.stepForget,
 		tt.stepConfirm, tt.stepConfirm, tt.stepAdd, tt.stepAdd, tt.stepUpdate, tt.stepUpdate, tt.stepStatus, tt.stepStatus, tt.stepMove, tt.stepRemove, tt.stepRemove,
+		tt.stepHide, tt.stepShow,
 	}
 	if len(tt.twin.pods) > 40 { // more would make the checks slow and find nothing more
 		ops = append(ops, tt.stepRemove, tt.stepRemove, tt.stepRemove, tt.stepForget, tt.stepForget)
@@ -337,6 +348,37 @@ func (tt *twinTest) stepConfirm() {
 	tt.did("confirm %s on %s", confirmed.Name, confirmed.Spec.NodeName)
 	tt.must(tt.cache.AddPod(quiet, confirmed))
 	p.pod, p.assumed = confirmed, false
+	tt.changedHidden(p)
+}
+
+// changedHidden is called after a pod was reported. If it was hidden and the change matters, it is
+// back.
+func (tt *twinTest) changedHidden(p *twinPod) {
+	if p.hidden && !tt.cache.pods[p.pod.UID].hidden {
+		p.hidden = false
+		tt.hits["hidden pod changed"]++
+	}
+}
+
+func (tt *twinTest) stepHide() {
+	if p := tt.anyPod(func(p *twinPod) bool { return !p.hidden }); p != nil {
+		tt.did("hide %s", p.pod.Name)
+		tt.cache.Hide(p.pod)
+		p.hidden = true
+		tt.quietly = false
+	}
+}
+
+func (tt *twinTest) stepShow() {
+	tt.did("show")
+	tt.cache.Show()
+	for _, p := range tt.twin.pods {
+		if p.hidden {
+			p.hidden = false
+			tt.hits["shown"]++
+			tt.quietly = false
+		}
+	}
 }
 
 func (tt *twinTest) stepAdd() {
@@ -354,6 +396,7 @@ func (tt *twinTest) update(what string, edits ...func(*corev1.Pod)) {
 		tt.did("%s %s", what, p.pod.Name)
 		tt.must(tt.cache.UpdatePod(quiet, p.pod, updated))
 		p.pod = updated
+		tt.changedHidden(p)
 	}
 }
 
