@@ -73,6 +73,7 @@ func (l *Loop) newGroupCycle(popped *queue.Popped) *groupCycle {
 func (g *groupCycle) run(ctx context.Context) []*member {
 	g.skip(ctx)
 	if !g.place(ctx) {
+		g.preempt(ctx)
 		g.fail(ctx)
 		return nil
 	}
@@ -101,8 +102,9 @@ func (g *groupCycle) undo(ctx context.Context) {
 		g.loop.Decisions.Finish(m.decision, decisionlog.Unschedulable)
 		m.cycle.undo(withPod(ctx, m.pod.Pod), m.placed)
 		m.placed = nil
-		if nominated := m.pod.Pod.Status.NominatedNodeName; nominated != "" {
-			m.nominating = &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: nominated}
+		if m.nominatedTo != "" {
+			to := &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: m.nominatedTo}
+			g.loop.Queue.Nominator().AddNominatedPod(klog.FromContext(ctx), m.pod.PodInfo, to)
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 func (g *groupCycle) place(ctx context.Context) bool {
 	for _, domain := range g.domains(ctx) {
 		g.renew()
-		placed := g.placeIn(ctx, domain)
+		placed := g.placeIn(ctx, domain, g.needed)
 		if placed >= g.needed {
 			return true
 		}
@@ -43,20 +43,25 @@ func (g *groupCycle) renew() {
 }
 
 // placeIn places the members on the nodes of a domain, and returns how many got one. It ends early
-// if too few can get one.
-func (g *groupCycle) placeIn(ctx context.Context, domain podgroup.Domain) (placed int) {
+// if fewer than needed can get one.
+func (g *groupCycle) placeIn(ctx context.Context, domain podgroup.Domain, needed int) (placed int) {
 	for i, m := range g.members {
-		if placed+len(g.members)-i < g.needed {
+		if placed+len(g.members)-i < needed {
 			return placed
 		}
-		m.start = g.loop.Clock.Now()
-		g.loop.Heartbeat.Begin(m.start)
 		m.within = domain
-		if m.placed, m.nominating, m.status = m.placeInTime(withPod(ctx, m.pod.Pod)); m.placed != nil {
+		if g.placeMember(ctx, m); m.placed != nil {
 			placed++
 		}
 	}
 	return placed
+}
+
+// placeMember looks for a node for a member.
+func (g *groupCycle) placeMember(ctx context.Context, m *member) {
+	m.start = g.loop.Clock.Now()
+	g.loop.Heartbeat.Begin(m.start)
+	m.placed, m.nominating, m.status = m.placeInTime(withPod(ctx, m.pod.Pod))
 }
 
 // domains returns the domains to try, in order. If there is none that could do, why is set.

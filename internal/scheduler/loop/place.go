@@ -28,7 +28,9 @@ func (c *cycle) place(ctx context.Context) (*binding.Cycle, *fwk.NominatingInfo,
 	}
 	c.nominated = !c.loop.Queue.Nominator().Empty()
 	result, nominating, status := c.decide(ctx)
-	c.record(ctx, &result, status)
+	if !c.trial {
+		c.record(ctx, &result, status)
+	}
 	if !status.IsSuccess() {
 		return nil, nominating, status
 	}
@@ -48,6 +50,7 @@ func (c *cycle) place(ctx context.Context) (*binding.Cycle, *fwk.NominatingInfo,
 		c.loop.Decisions.Finish(c.decision, decisionlog.BindFailed)
 		return nil, failure.ClearNomination, fwk.AsStatus(err)
 	}
+	c.nominatedTo = c.loop.Queue.Nominator().NodeOf(c.pod.Pod.UID)
 	c.loop.Queue.DeleteNominatedPodIfExists(c.pod.Pod)
 	if status := c.reserveAndPermit(ctx, b); !status.IsSuccess() {
 		c.loop.Decisions.Finish(c.decision, decisionlog.BindFailed)

@@ -76,10 +76,30 @@ type Group struct {
 	// Timeout is how long the pods that have a node wait for the others to be ready to be bound,
 	// for their volumes for example. 0: as long as the plugins allow.
 	Timeout time.Duration
+	// Priority is the priority of the group. nil: that of its pods.
+	Priority *int32
+	// EvictedWhole means that a group of a higher priority evicts all pods of this one, or none.
+	EvictedWhole bool
 	// Topology is how near to each other the pods have to be.
 	Topology Topology
 	// Problem is why the object cannot be used, "" if it can.
 	Problem string
+}
+
+// AnnotationDisruptionMode is the annotation of PodGroups for how groups of a higher priority evict
+// their pods: "Pod", the default, one by one; "PodGroup" all of them. The values are those of the
+// field disruptionMode of Kubernetes' own PodGroups (k8s.io/api/scheduling/v1alpha2).
+const AnnotationDisruptionMode = "livesched.io/disruption-mode"
+
+func evictedWhole(annotations map[string]string) (bool, error) {
+	switch mode := annotations[AnnotationDisruptionMode]; mode {
+	case "", "Pod":
+		return false, nil
+	case "PodGroup":
+		return true, nil
+	default:
+		return false, fmt.Errorf("annotation %s: %q is neither Pod nor PodGroup", AnnotationDisruptionMode, mode)
+	}
 }
 
 // object is the part of a PodGroup that is read.
@@ -106,6 +126,9 @@ func FromObject(u *unstructured.Unstructured) (g Group, err error) {
 		Succeeded: max(0, int(o.Status.Succeeded)),
 	}
 	if g.Topology, err = topologyOf(o.Annotations); err != nil {
+		g.Problem = err.Error()
+	}
+	if g.EvictedWhole, err = evictedWhole(o.Annotations); err != nil {
 		g.Problem = err.Error()
 	}
 	if seconds := o.Spec.ScheduleTimeoutSeconds; seconds != nil && *seconds > 0 {

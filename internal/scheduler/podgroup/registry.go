@@ -182,6 +182,19 @@ func (r *Registry) Get(key Key) (group Group, nodes sets.Set[string], known bool
 	return *s.group, nodes, true
 }
 
+// EvictedWhole returns the groups that are evicted as a whole, in no order.
+func (r *Registry) EvictedWhole() []Group {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var groups []Group
+	for _, s := range r.groups {
+		if s.group != nil && s.group.EvictedWhole {
+			groups = append(groups, *s.group)
+		}
+	}
+	return groups
+}
+
 func (r *Registry) stateLocked(key Key) *state {
 	s := r.groups[key]
 	if s == nil {

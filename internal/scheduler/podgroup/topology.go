@@ -137,6 +137,31 @@ func (d Domain) and(selector *corev1.NodeSelector) *corev1.NodeSelector {
 //
 // most is the most room that a domain has if none has enough.
 func (t *Topology) Candidates(nodes []fwk.NodeInfo, demand *Demand, needed int, on sets.Set[string]) (domains []Domain, most int) {
+	return t.candidates(nodes, demand, needed, on, func(p *part) int { return p.capacity })
+}
+
+// CandidatesWithout is Candidates for a group for which pods of a lower priority than this may be
+// evicted. The domains with the most room as they are come first, since they need the fewest
+// evictions.
+func (t *Topology) CandidatesWithout(priority int32, nodes []fwk.NodeInfo, demand *Demand, needed int, on sets.Set[string]) []Domain {
+	nodes = Freed(nodes, priority)
+	if demand != nil && demand.Room(nodes) < needed {
+		return nil
+	}
+	domains, _ := t.candidates(nodes, demand, needed, on, func(p *part) int {
+		if demand == nil {
+			return 0
+		}
+		_, capacity := demand.measure(current(p.nodes))
+		return -capacity
+	})
+	return domains
+}
+
+// candidates returns the domains of each level by rank, the lowest first.
+func (t *Topology) candidates(
+	nodes []fwk.NodeInfo, demand *Demand, needed int, on sets.Set[string], rank func(*part) int,
+) (domains []Domain, most int) {
 	for _, keys := range t.levels() {
 		if len(keys) == 0 {
 			return append(domains, nil), 0
@@ -149,10 +174,11 @@ func (t *Topology) Candidates(nodes []fwk.NodeInfo, demand *Demand, needed int, 
 					continue
 				}
 			}
+			p.rank = rank(&p)
 			level = append(level, p)
 		}
 		slices.SortFunc(level, func(a, b part) int {
-			return cmp.Or(cmp.Compare(b.room, a.room), cmp.Compare(a.capacity, b.capacity), cmp.Compare(a.domain.String(), b.domain.String()))
+			return cmp.Or(cmp.Compare(b.room, a.room), cmp.Compare(a.rank, b.rank), cmp.Compare(a.domain.String(), b.domain.String()))
 		})
 		for i := range level[:min(len(level), maxCandidates)] {
 			domains = append(domains, level[i].domain)
@@ -182,6 +208,8 @@ type part struct {
 	nodes  []fwk.NodeInfo
 	// room is for how many pods of the group there is room, and capacity for how many like them.
 	room, capacity int
+	// rank orders parts with the same room, the lowest first.
+	rank int
 }
 
 // partsOf divides the nodes that have all labels by their values. If there are nodes in on, only

@@ -11,12 +11,15 @@ import (
 
 // awaitsVictims reports whether a pod has to wait for the victims of its last preemption: the pod
 // is still nominated for their node, the node may still fit once they are gone, and the snapshot
-// has some of them there. statuses has the reasons why nodes do not fit.
-func (e *Evictor) awaitsVictims(pod *corev1.Pod, statuses fwk.NodeToStatusReader) bool {
+// has some of them there. status returns the reason why a node does not fit; nil: it is not known.
+func (e *Evictor) awaitsVictims(pod *corev1.Pod, status func(node string) *fwk.Status) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	p := e.latest[pod.UID]
-	if p == nil || !e.isNominated(p) || statuses.Get(p.node).Code() == fwk.UnschedulableAndUnresolvable {
+	if p == nil || !e.isNominated(p) {
+		return false
+	}
+	if status != nil && status(p.node).Code() == fwk.UnschedulableAndUnresolvable {
 		return false
 	}
 	node, err := e.Snapshot.Get(p.node)

@@ -28,6 +28,8 @@ type Plugin struct {
 	collector *collector
 	noVictims noVictims
 	dryRuns   dryRuns
+	// mayEvict restricts the victims further during the dry runs for a group. nil: it does not.
+	mayEvict func(victim, preemptor *corev1.Pod) bool
 }
 
 var (
@@ -42,7 +44,12 @@ func New(pl *defaultpreemption.DefaultPreemption, handle fwk.Handle, evictor *Ev
 	collector := &collector{}
 	pl.Executor = collector.executor(handle)
 	pl.Evaluator = schedpreemption.NewEvaluator(pl.Evaluator.PluginName, handle, pl.Evaluator.Interface, pl.Executor)
-	return &Plugin{DefaultPreemption: pl, handle: handle, evictor: evictor, collector: collector}
+	p := &Plugin{DefaultPreemption: pl, handle: handle, evictor: evictor, collector: collector}
+	eligible := pl.IsEligiblePod
+	pl.IsEligiblePod = func(node fwk.NodeInfo, victim fwk.PodInfo, preemptor *corev1.Pod) bool {
+		return eligible(node, victim, preemptor) && (p.mayEvict == nil || p.mayEvict(victim.GetPod(), preemptor))
+	}
+	return p
 }
 
 // PostFilter chooses the node to preempt pods on, begins the eviction of its victims, and returns
@@ -52,7 +59,7 @@ func (p *Plugin) PostFilter(
 	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
 ) (*fwk.PostFilterResult, *fwk.Status) {
 	p.Evaluator.Handler = inCycle(ctx, p.handle)
-	if p.evictor.awaitsVictims(pod, statuses) {
+	if p.evictor.awaitsVictims(pod, statuses.Get) {
 		schedmetrics.PreemptionAttempts.Inc()
 		return nil, fwk.NewStatus(fwk.Unschedulable, victimsTerminating)
 	}

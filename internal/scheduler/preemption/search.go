@@ -45,7 +45,7 @@ func (p *Plugin) chooseNode(
 	if refusals.Class == 0 || preemptsNever(pod) || slices.ContainsFunc(p.handle.Extenders(), fwk.Extender.SupportsPreemption) {
 		return nil, ""
 	}
-	s, err := p.newSearch(&p.dryRuns, state, refusals, pod, statuses)
+	s, err := p.newSearch(&p.dryRuns, state, refusals, pod, statuses, nil)
 	if err != nil {
 		return nil, ""
 	}
@@ -62,13 +62,16 @@ func (p *Plugin) chooseNode(
 }
 
 // newSearch prepares a search that reuses the dry runs that are known for the class of the pod.
+// disruptions count against the budgets.
 func (p *Plugin) newSearch(
 	known *dryRuns, state fwk.CycleState, refusals framework.Refusals, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
+	disruptions disruptions,
 ) (*search, error) {
 	budgets, err := p.Evaluator.PdbLister.List(labels.Everything())
 	if err != nil {
 		return nil, err
 	}
+	budgets = disruptions.remaining(budgets)
 	nominated, _ := p.evictor.Queue.NominatedNodes(pod)
 	s := &search{
 		plugin: p, state: state, pod: pod, snapshot: p.evictor.Snapshot, nominated: nominated, budgets: budgets,

@@ -34,6 +34,8 @@ type Trial struct {
 	dryRuns dryRuns
 	// left is the number of dry runs that are allowed.
 	left int
+	// disruptions are those that choices so far take from budgets.
+	disruptions disruptions
 }
 
 // scanned is the number of nodes whose pods plugins can look at in the time of a dry run. They look
@@ -80,10 +82,15 @@ func (t *Trial) Choose(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 	if !t.allows(t.plugin.evictor.Snapshot.NumNodes() / scanned) {
 		return nil, ErrTooManyDryRuns
 	}
+	return t.choose(ctx, state, pod, statuses)
+}
+
+// choose is Choose for a pod that may preempt others.
+func (t *Trial) choose(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*Choice, error) {
 	if ok, _ := t.plugin.PodEligibleToPreemptOthers(ctx, pod, statuses.Get(pod.Status.NominatedNodeName)); !ok {
 		return nil, nil
 	}
-	s, err := t.plugin.newSearch(&t.dryRuns, state, framework.ReadRefusals(state), pod, statuses)
+	s, err := t.plugin.newSearch(&t.dryRuns, state, framework.ReadRefusals(state), pod, statuses, t.disruptions)
 	if err != nil {
 		return nil, err
 	}

@@ -101,6 +101,19 @@ func (n *Nominator) DeleteNominatedPodIfExists(pod *corev1.Pod) {
 // Empty reports whether no pod is nominated.
 func (n *Nominator) Empty() bool { return n.size.Load() == 0 }
 
+// NodeOf returns the node for which a pod is nominated, "" if it is not.
+func (n *Nominator) NodeOf(pod types.UID) string {
+	if n.Empty() {
+		return ""
+	}
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if nm := n.byPod[pod]; nm != nil {
+		return nm.node
+	}
+	return ""
+}
+
 // NominatedPodsForNode returns the pods nominated for the node. The caller owns the list and the
 // PodInfos, but must not modify the pods.
 func (n *Nominator) NominatedPodsForNode(nodeName string) []fwk.PodInfo {

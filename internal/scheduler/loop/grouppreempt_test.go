@@ -1,0 +1,385 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package loop
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
+	"github.com/livesched/livesched/test/objects"
+)
+
+// withPriority gives a pod a priority.
+func withPriority(priority int32) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { pod.Spec.Priority = &priority }
+}
+
+// addRunning adds a pod that runs on a node.
+func (w *groupWorld) addRunning(name, node, cpu string, priority int32, changes ...func(*corev1.Pod)) *corev1.Pod {
+	pod := objects.Pod("default", name, "mine", cpu, "1Mi")
+	pod.UID, pod.Spec.NodeName, pod.Spec.Priority = types.UID(name), node, &priority
+	for _, change := range changes {
+		change(pod)
+	}
+	w.Expect(w.objects.Put(pod)).To(Succeed())
+	w.Expect(w.cluster.Cache.AddPod(logr.Discard(), pod)).To(Succeed())
+	return pod
+}
+
+// addMembers queues pods of the group that request a CPU each and have the priority 100.
+func (w *groupWorld) addMembers(n int, changes ...func(*corev1.Pod)) {
+	for i := range n {
+		w.addPod(fmt.Sprintf("m%d", i), "1", append([]func(*corev1.Pod){withPriority(100)}, changes...)...)
+	}
+}
+
+// evicted returns the names of the pods that are evicted, as many as the reason of the group says.
+func (w *groupWorld) evicted() (names []string) {
+	n := 0
+	if _, message, ok := strings.Cut(w.reasons["m0"], "evicting "); ok {
+		_, err := fmt.Sscan(message, &n)
+		w.Expect(err).NotTo(HaveOccurred())
+	}
+	w.Eventually(w.cluster.Requests.Deleted).Should(Equal(n))
+	for _, write := range w.cluster.Requests.Take() {
+		if name, deleted := strings.CutPrefix(write, "delete pods default/"); deleted {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// gone removes pods that were evicted.
+func (w *groupWorld) gone(names ...string) {
+	for _, name := range names {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)}}
+		w.Expect(w.cluster.Cache.RemovePod(logr.Discard(), pod)).To(Succeed())
+		w.Expect(w.objects.Remove(pod)).To(Succeed())
+	}
+}
+
+// nominated returns how many members are nominated, by node.
+func (w *groupWorld) nominated() map[string]int {
+	nodes := map[string]int{}
+	for _, n := range w.cluster.Queue.Nominator().Dump() {
+		nodes[n.Node]++
+	}
+	return nodes
+}
+
+// retry queues the pods of the group again, as the deletion of a victim does. They are gated until
+// the evictions for them have ended.
+func (w *groupWorld) retry() {
+	w.Eventually(func() int {
+		pods := map[string]*corev1.Pod{}
+		for _, state := range w.cluster.Queue.Dump() {
+			pods[state.Pod.Name] = state.Pod
+		}
+		w.cluster.Queue.Activate(logr.Discard(), pods)
+		return w.cluster.Queue.Counts().Gated
+	}).Should(BeZero())
+}
+
+func TestAGroupPreempts(t *testing.T) {
+	for name, test := range map[string]struct {
+		cluster   func(w *groupWorld)
+		members   int
+		needed    int
+		change    func(*corev1.Pod)
+		evicted   []string
+		nominated map[string]int
+		message   string
+	}{
+		"all nodes are full": {
+			cluster: func(w *groupWorld) {
+				for _, n := range []string{"n1", "n2"} {
+					w.addNode(n, "2")
+					w.addRunning("low-"+n, n, "2", 10)
+				}
+			},
+			members: 4, needed: 4,
+			evicted: []string{"low-n1", "low-n2"}, nominated: map[string]int{"n1": 2, "n2": 2},
+			message: "evicting 2 pods",
+		},
+		"some members fit without evictions": {
+			cluster: func(w *groupWorld) {
+				w.addNode("n1", "2")
+				w.addNode("n2", "2")
+				w.addRunning("low", "n1", "2", 10)
+			},
+			members: 4, needed: 4,
+			evicted: []string{"low"}, nominated: map[string]int{"n1": 2, "n2": 2},
+		},
+		"pods of the lowest priority": {
+			cluster: func(w *groupWorld) {
+				for i, n := range []string{"n1", "n2", "n3"} {
+					w.addNode(n, "2")
+					w.addRunning("victim-"+n, n, "2", int32(30-10*i))
+				}
+			},
+			members: 2, needed: 2,
+			evicted: []string{"victim-n3"}, nominated: map[string]int{"n3": 2},
+		},
+		"no more pods than needed": {
+			cluster: func(w *groupWorld) {
+				w.addNode("n1", "4")
+				for i := range 4 {
+					w.addRunning(fmt.Sprint("low-", i), "n1", "1", int32(10+i))
+				}
+			},
+			members: 4, needed: 2,
+			evicted: []string{"low-0", "low-1"}, nominated: map[string]int{"n1": 2},
+		},
+		"it would not fit in any case": {
+			cluster: func(w *groupWorld) {
+				w.addNode("n1", "2")
+				w.addRunning("low", "n1", "1", 10)
+			},
+			members: 3, needed: 3,
+		},
+		"resources do not suffice for different reasons": {
+			cluster: func(w *groupWorld) {
+				w.addNode("n1", "4")
+				w.addNode("n2", "4", "other", "label")
+				w.addRunning("low-1", "n1", "4", 10)
+				w.addRunning("low-2", "n2", "4", 10)
+			},
+			members: 6, needed: 6, change: func(pod *corev1.Pod) { pod.Spec.NodeSelector = map[string]string{"other": "label"} },
+		},
+		"victims of the same priority": {
+			cluster: func(w *groupWorld) {
+				w.addNode("n1", "2")
+				w.addRunning("same", "n1", "2", 100)
+			},
+			members: 2, needed: 2,
+		},
+		"a member may not preempt": {
+			cluster: func(w *groupWorld) {
+				w.addNode("n1", "2")
+				w.addRunning("low", "n1", "2", 10)
+			},
+			members: 2, needed: 2, message: "preemptionPolicy=Never",
+			change: func(pod *corev1.Pod) {
+				if pod.Name == "m1" {
+					pod.Spec.PreemptionPolicy = ptr.To(corev1.PreemptNever)
+				}
+			},
+		},
+		"members of lower priority are not evicted for others": {
+			cluster: func(w *groupWorld) {
+				w.addNode("n1", "2")
+				w.addRunning("low", "n1", "1", 10)
+			},
+			members: 3, needed: 3,
+			change: func(pod *corev1.Pod) {
+				if pod.Name == "m0" {
+					pod.Spec.Priority = ptr.To[int32](50)
+				}
+			},
+		},
+		"a disruption budget counts all evictions for the group": {
+			cluster: func(w *groupWorld) {
+				app := func(pod *corev1.Pod) { pod.Labels = map[string]string{"app": "db"} }
+				for _, n := range []string{"n1", "n2", "n3"} {
+					w.addNode(n, "1")
+				}
+				w.addRunning("db-1", "n1", "1", 10, app)
+				w.addRunning("db-2", "n2", "1", 10, app)
+				w.addRunning("other", "n3", "1", 20)
+				w.Expect(w.objects.Put(&policyv1.PodDisruptionBudget{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db", UID: "db"},
+					Spec:       policyv1.PodDisruptionBudgetSpec{Selector: metav1.SetAsLabelSelector(map[string]string{"app": "db"})},
+					Status:     policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: 1},
+				})).To(Succeed())
+			},
+			members: 2, needed: 2,
+			evicted: []string{"db-", "other"},
+		},
+		"a group that is evicted as a whole": {
+			cluster: func(w *groupWorld) {
+				w.cluster.Groups.SetGroup(podgroup.Group{Key: podgroup.Key{Namespace: "default", Name: "victims"}, MinMember: 2, EvictedWhole: true})
+				for _, n := range []string{"n1", "n2"} {
+					w.addNode(n, "1")
+					w.addRunning("v-"+n, n, "1", 10, objects.MemberOf("victims"))
+				}
+			},
+			members: 1, needed: 1,
+			evicted: []string{"v-n1", "v-n2"},
+		},
+		"a group that is evicted as a whole has a pod of a high priority": {
+			cluster: func(w *groupWorld) {
+				w.cluster.Groups.SetGroup(podgroup.Group{Key: podgroup.Key{Namespace: "default", Name: "victims"}, MinMember: 2, EvictedWhole: true})
+				for _, n := range []string{"n1", "n2", "n3"} {
+					w.addNode(n, "1")
+				}
+				w.addRunning("v-n1", "n1", "1", 10, objects.MemberOf("victims"))
+				w.addRunning("v-n2", "n2", "1", 200, objects.MemberOf("victims"))
+				w.addRunning("other", "n3", "1", 20)
+			},
+			members: 1, needed: 1,
+			evicted: []string{"other"}, nominated: map[string]int{"n3": 1},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newGroupWorld(t)
+			test.cluster(w)
+			before := w.state()
+			w.setMinMember(test.needed)
+			if test.change == nil {
+				test.change = func(*corev1.Pod) {}
+			}
+			w.addMembers(test.members, test.change)
+			w.Expect(w.schedule()).To(BeEmpty())
+			got := w.evicted()
+			w.Expect(got).To(HaveLen(len(test.evicted)))
+			for i, victim := range test.evicted {
+				w.Expect(got[i]).To(HavePrefix(victim))
+			}
+			if test.nominated != nil || test.evicted == nil {
+				w.Expect(w.nominated()).To(HaveLen(len(test.nominated)))
+				for node, n := range test.nominated {
+					w.Expect(w.nominated()).To(HaveKeyWithValue(node, n))
+				}
+			}
+			w.Expect(w.reasons["m0"]).To(ContainSubstring(test.message))
+			w.Expect(w.state()).To(Equal(before))
+			w.Expect(w.ledger.reserved).To(BeEmpty())
+			if len(got) == 0 {
+				return
+			}
+			w.gone(got...)
+			w.retry()
+			placed := w.schedule()
+			w.Expect(len(placed)).To(BeNumerically(">=", test.needed))
+			w.end(placed)
+		})
+	}
+}
+
+// state returns the pods on each node, as the loop's snapshot has them.
+func (w *groupWorld) state() map[string][]string {
+	w.Expect(w.cluster.Cache.UpdateSnapshot(logr.Discard(), w.cluster.Snapshot)).To(Succeed())
+	nodes, err := w.cluster.Snapshot.NodeInfos().List()
+	w.Expect(err).NotTo(HaveOccurred())
+	state := map[string][]string{}
+	for _, node := range nodes {
+		pods := []string{}
+		for _, info := range node.GetPods() {
+			pods = append(pods, info.GetPod().Name)
+		}
+		slices.Sort(pods)
+		state[node.Node().Name] = append(pods, fmt.Sprint(node.GetRequested().GetMilliCPU()))
+	}
+	return state
+}
+
+func TestAGroupWaitsForItsVictims(t *testing.T) {
+	w := newGroupWorld(t)
+	for _, n := range []string{"n1", "n2"} {
+		w.addNode(n, "1")
+		w.addRunning("low-"+n, n, "1", 10)
+	}
+	w.setMinMember(2)
+	w.addMembers(2)
+	w.Expect(w.schedule()).To(BeEmpty())
+	w.Expect(w.evicted()).To(HaveLen(2))
+	w.gone("low-n1")
+	w.addNode("n3", "1")
+	w.addRunning("other", "n3", "1", 10)
+
+	w.retry()
+	w.Expect(w.schedule()).To(BeEmpty())
+	w.Expect(w.reasons["m0"]).To(ContainSubstring("terminating pod"))
+	w.Expect(w.cluster.Requests.Deleted()).To(BeZero(), "other is not evicted")
+	w.Expect(w.nominated()).To(Equal(map[string]int{"n1": 1, "n2": 1}))
+
+	w.gone("low-n2")
+	w.retry()
+	placed := w.schedule()
+	w.Expect(placed).To(HaveLen(2))
+	w.Expect(w.nominated()).To(BeEmpty())
+	w.end(placed)
+}
+
+func TestAGroupPreemptsInOneRack(t *testing.T) {
+	w := newGroupWorld(t)
+	for _, n := range []string{"a1", "a2", "b1", "b2"} {
+		w.addNode(n, "2", "rack", n[:1])
+	}
+	w.addRunning("a1-low", "a1", "2", 10)
+	w.addRunning("a2-low", "a2", "2", 10)
+	w.addRunning("b1-low", "b1", "2", 10)
+	w.setTopology(4, podgroup.Topology{Required: "rack"})
+	w.addMembers(4)
+	w.Expect(w.schedule()).To(BeEmpty())
+	w.Expect(w.evicted()).To(Equal([]string{"b1-low"}), "the rack with the most room needs the fewest evictions")
+	w.Expect(w.nominated()).To(Equal(map[string]int{"b1": 2, "b2": 2}))
+}
+
+// TestRandomGroupsPreempt lets groups preempt on random clusters. If a group evicts, it fits when
+// the victims are gone. If not, it would not fit without any pods of a lower priority.
+func TestRandomGroupsPreempt(t *testing.T) {
+	for seed := range uint64(60) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 13))
+			w := newGroupWorld(t)
+			room, lower := 0, 0
+			for i := range 1 + random.IntN(6) {
+				node, cpus := fmt.Sprintf("n%d", i), 1+random.IntN(4)
+				w.addNode(node, fmt.Sprint(cpus))
+				room += cpus
+				for used := 0; random.IntN(4) > 0; {
+					cpu := 1 + random.IntN(2)
+					if used += cpu; used > cpus {
+						break
+					}
+					priority := int32(random.IntN(6) * 25)
+					w.addRunning(fmt.Sprintf("r%d-%d", i, used), node, fmt.Sprint(cpu), priority)
+					if priority >= 100 {
+						room -= cpu
+					} else {
+						lower++
+					}
+				}
+			}
+			pods := 1 + random.IntN(8)
+			needed := 1 + random.IntN(pods)
+			before := w.state()
+			w.setMinMember(needed)
+			w.addMembers(pods)
+			if placed := w.schedule(); len(placed) > 0 {
+				w.Expect(len(placed)).To(BeNumerically(">=", needed))
+				w.end(placed)
+				return
+			}
+			w.Expect(w.state()).To(Equal(before))
+			if room < needed {
+				w.Expect(w.nominated()).To(BeEmpty())
+				w.Expect(w.cluster.Requests.Deleted()).To(BeZero())
+				return
+			}
+			w.Expect(w.nominated()).NotTo(BeEmpty())
+			victims := w.evicted()
+			w.Expect(victims).NotTo(BeEmpty())
+			w.Expect(len(victims)).To(BeNumerically("<=", lower))
+			w.gone(victims...)
+			w.retry()
+			placed := w.schedule()
+			w.Expect(len(placed)).To(BeNumerically(">=", needed))
+			w.end(placed)
+		})
+	}
+}

@@ -1,0 +1,80 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package podgroup
+
+import (
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// freed is a node without some of its pods, as far as Demand looks at it.
+type freed struct {
+	fwk.NodeInfo
+	requested fwk.Resource
+	pods      []fwk.PodInfo
+}
+
+// GetRequested returns what the pods that stay request.
+func (f *freed) GetRequested() fwk.Resource { return f.requested }
+
+// GetPods returns the pods that stay.
+func (f *freed) GetPods() []fwk.PodInfo { return f.pods }
+
+// Freed returns nodes as they would be without their pods of a lower priority. Only their resources
+// and pods are different.
+func Freed(nodes []fwk.NodeInfo, priority int32) []fwk.NodeInfo {
+	all := make([]fwk.NodeInfo, len(nodes))
+	for i, node := range nodes {
+		all[i] = freedOf(node, priority)
+	}
+	return all
+}
+
+func freedOf(node fwk.NodeInfo, priority int32) fwk.NodeInfo {
+	var requested *schedframework.Resource
+	pods := node.GetPods()
+	stay := 0
+	for _, info := range pods {
+		if corev1helpers.PodPriority(info.GetPod()) >= priority {
+			stay++
+			continue
+		}
+		if requested == nil {
+			requested = node.GetRequested().(*schedframework.Resource).Clone()
+		}
+		subtract(requested, info.CalculateResource().Resource)
+	}
+	if requested == nil {
+		return node
+	}
+	f := &freed{NodeInfo: node, requested: requested, pods: make([]fwk.PodInfo, 0, stay)}
+	for _, info := range pods {
+		if corev1helpers.PodPriority(info.GetPod()) >= priority {
+			f.pods = append(f.pods, info)
+		}
+	}
+	return f
+}
+
+func subtract(from *schedframework.Resource, r fwk.Resource) {
+	from.MilliCPU -= r.GetMilliCPU()
+	from.Memory -= r.GetMemory()
+	from.EphemeralStorage -= r.GetEphemeralStorage()
+	for name, quantity := range r.GetScalarResources() {
+		from.ScalarResources[name] -= quantity
+	}
+}
+
+// current returns nodes as they are with all their pods.
+func current(nodes []fwk.NodeInfo) []fwk.NodeInfo {
+	all := make([]fwk.NodeInfo, len(nodes))
+	for i, node := range nodes {
+		all[i] = node
+		if f, ok := node.(*freed); ok {
+			all[i] = f.NodeInfo
+		}
+	}
+	return all
+}

@@ -1,0 +1,176 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package preemption
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedmetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
+)
+
+// maxGroupDryRuns limits the dry runs for one group. A dry run takes tens of microseconds, in which
+// no other pod is scheduled.
+const maxGroupDryRuns = 50_000
+
+// GroupMayPreempt reports whether pods of a group may preempt others for it. If not, message is the
+// reason: they may wait for the victims of an earlier preemption.
+//
+// No pod may have the preemption policy Never, and no extender may take part in preemption: it
+// does not see the pods of the group that have just been placed.
+func (p *Plugin) GroupMayPreempt(ctx context.Context, pods []*corev1.Pod) (ok bool, message string) {
+	if slices.ContainsFunc(p.handle.Extenders(), fwk.Extender.SupportsPreemption) {
+		return false, "preemption: not supported for groups with an extender that takes part in preemption"
+	}
+	if slices.ContainsFunc(pods, preemptsNever) {
+		return false, "preemption: not eligible due to preemptionPolicy=Never."
+	}
+	for _, pod := range pods {
+		if eligible, _ := p.PodEligibleToPreemptOthers(ctx, pod, nil); !eligible || p.evictor.awaitsVictims(pod, nil) {
+			return false, victimsTerminating
+		}
+	}
+	return true, ""
+}
+
+// GroupTrial chooses victims for the pods of a group, one pod after the other. The caller takes the
+// victims of each choice off the snapshot at once. If the group fits in the end, Preempt evicts
+// them all; otherwise nothing was done to them.
+//
+// It belongs to the goroutine of the scheduling loop, and ends with the attempt at the group.
+type GroupTrial struct {
+	Trial
+	key podgroup.Key
+	// whole are the groups that are evicted as a whole.
+	whole     map[podgroup.Key]*wholeGroup
+	evictions []eviction
+}
+
+// wholeGroup is a group that is evicted as a whole.
+type wholeGroup struct {
+	priority int32
+	pods     []*corev1.Pod // those on nodes
+}
+
+// eviction is the pods to evict for one pod of a group.
+type eviction struct {
+	preemptor *corev1.Pod
+	choice    *Choice
+}
+
+// NewGroupTrial returns the trial for a group. groups knows the groups of the pods that may be
+// evicted.
+func (p *Plugin) NewGroupTrial(ctx context.Context, key podgroup.Key, groups *podgroup.Registry) *GroupTrial {
+	p.Evaluator.Handler = inCycle(ctx, p.handle)
+	// All pods of the group look at the same nodes first, whose dry runs are known after the first.
+	first := rand.Int()
+	return &GroupTrial{
+		Trial: Trial{plugin: p, intN: func(n int) int { return first % n }, left: maxGroupDryRuns, disruptions: disruptions{}},
+		key:   key, whole: wholeGroups(p.evictor.Snapshot, groups.EvictedWhole()),
+	}
+}
+
+// wholeGroups finds the pods of groups. The priority of a group that has none of its own is the
+// highest of its pods.
+func wholeGroups(snapshot *cache.Snapshot, groups []podgroup.Group) map[podgroup.Key]*wholeGroup {
+	if len(groups) == 0 {
+		return nil
+	}
+	nodes, err := snapshot.NodeInfos().List()
+	if err != nil {
+		return nil
+	}
+	whole := map[podgroup.Key]*wholeGroup{}
+	for i := range groups {
+		whole[groups[i].Key] = &wholeGroup{}
+	}
+	for _, node := range nodes {
+		for _, info := range node.GetPods() {
+			pod := info.GetPod()
+			if group := whole[podgroup.KeyOf(pod)]; group != nil {
+				if priority := corev1helpers.PodPriority(pod); len(group.pods) == 0 || priority > group.priority {
+					group.priority = priority
+				}
+				group.pods = append(group.pods, pod)
+			}
+		}
+	}
+	for i := range groups {
+		if own := groups[i].Priority; own != nil {
+			whole[groups[i].Key].priority = *own
+		}
+	}
+	return whole
+}
+
+// Choose chooses a node and victims for a pod of the group that fits nowhere. state and statuses
+// are those of its decision. The victims include the other pods of groups that are evicted as a
+// whole, which may be on other nodes. It returns nil if preemption does not help. The error is
+// ErrTooManyDryRuns, or that of a plugin or of a context that ended.
+func (t *GroupTrial) Choose(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*Choice, error) {
+	if !t.plugin.evictor.Snapshot.HasPodsBelow(corev1helpers.PodPriority(pod)) {
+		return nil, nil
+	}
+	t.plugin.mayEvict = t.mayEvict
+	defer func() { t.plugin.mayEvict = nil }()
+	choice, err := t.choose(ctx, state, pod, statuses)
+	if choice == nil || err != nil {
+		return nil, err
+	}
+	budgets, err := t.plugin.Evaluator.PdbLister.List(labels.Everything())
+	if err != nil {
+		return nil, err
+	}
+	choice.Victims = t.withGroups(choice.Victims)
+	t.disruptions.add(choice.Victims, budgets)
+	t.evictions = append(t.evictions, eviction{pod, choice})
+	return choice, nil
+}
+
+// mayEvict reports whether a pod of a lower priority may be evicted: it is not of the same group,
+// and if its group is evicted as a whole, that has a lower priority, too. Dry runs call it
+// concurrently.
+func (t *GroupTrial) mayEvict(victim, preemptor *corev1.Pod) bool {
+	key := podgroup.KeyOf(victim)
+	if key == (podgroup.Key{}) {
+		return true
+	}
+	group := t.whole[key]
+	return key != t.key && (group == nil || group.priority < corev1helpers.PodPriority(preemptor))
+}
+
+// withGroups adds to victims the other pods of their groups that are evicted as a whole.
+func (t *GroupTrial) withGroups(victims []*corev1.Pod) []*corev1.Pod {
+	all := slices.Clone(victims)
+	for _, victim := range victims {
+		if group := t.whole[podgroup.KeyOf(victim)]; group != nil {
+			for _, pod := range group.pods {
+				if !slices.Contains(all, pod) {
+					all = append(all, pod)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// Preempt begins to evict the victims of all choices, each for the pod that it was chosen for, and
+// returns their number.
+func (t *GroupTrial) Preempt() (victims int) {
+	for _, e := range t.evictions {
+		victims += len(e.choice.Victims)
+		t.plugin.evictor.begin(t.plugin.handle, newPreemption(e.preemptor, e.choice.Node, t.plugin.Name(), e.choice.Victims))
+	}
+	schedmetrics.PreemptionAttempts.Inc()
+	schedmetrics.PreemptionVictims.Observe(float64(victims))
+	return victims
+}
