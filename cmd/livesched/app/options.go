@@ -37,7 +37,6 @@ var unsupportedGates = []featuregate.Feature{
 	features.DRANodeAllocatableResources,
 	features.DRAWorkloadResourceClaims,
 	features.SchedulerAsyncAPICalls,
-	features.WorkloadAwarePreemption,
 }
 
 // minFastPathMemory is the lowest limit that is accepted: what one class takes in a cluster of

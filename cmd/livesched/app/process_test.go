@@ -58,7 +58,7 @@ var _ = Describe("The command line", func() {
 		Entry("a format of the log that does not exist", `must be "json" or "text"`, "--logging-format=xml"),
 		Entry("a verbosity that is no number", "must be a number from 0 to 127", "-v=debug"),
 		Entry("an unknown feature gate", "unrecognized feature gate: NoSuch", "--feature-gates=NoSuch=true"),
-		Entry("an unsupported feature gate", "--feature-gates=WorkloadAwarePreemption=true: livesched does not implement this feature", "--feature-gates=GenericWorkload=true,GangScheduling=true,WorkloadAwarePreemption=true"),
+		Entry("an unsupported feature gate", "--feature-gates=DRAWorkloadResourceClaims=true: livesched does not implement this feature", "--feature-gates=GenericWorkload=true,DRAWorkloadResourceClaims=true"),
 		Entry("another unsupported feature gate", "--feature-gates=SchedulerAsyncAPICalls=true: livesched does not implement", "--feature-gates=SchedulerAsyncAPICalls=true"),
 	)
 })

@@ -10,12 +10,15 @@ import (
 // FromPodGroup reads a PodGroup of Kubernetes. Pods under the basic policy are scheduled one by
 // one, unless they have to be near to each other.
 func FromPodGroup(o *schedulingv1alpha2.PodGroup) Group {
-	g := Group{Key: KeyOfPodGroup(o), MinMember: 1}
+	g := Group{Key: KeyOfPodGroup(o), MinMember: 1, Priority: o.Spec.Priority}
 	if gang := o.Spec.SchedulingPolicy.Gang; gang != nil {
 		g.MinMember = max(1, int(gang.MinCount))
 	}
 	if constraints := o.Spec.SchedulingConstraints; constraints != nil && len(constraints.Topology) > 0 {
 		g.Topology.Required = constraints.Topology[0].Key // the API server allows one
+	}
+	if mode := o.Spec.DisruptionMode; mode != nil {
+		g.EvictedWhole = *mode == schedulingv1alpha2.DisruptionModePodGroup
 	}
 	g.OneByOne = o.Spec.SchedulingPolicy.Gang == nil && g.Topology.Required == ""
 	return g

@@ -61,6 +61,23 @@ func TestReadingAnObject(t *testing.T) {
 	}
 }
 
+func TestTheModeOfDisruption(t *testing.T) {
+	for mode, want := range map[string]Group{
+		"":         {MinMember: 1},
+		"Pod":      {MinMember: 1},
+		"PodGroup": {MinMember: 1, EvictedWhole: true},
+		"podgroup": {MinMember: 1, Problem: `annotation livesched.io/disruption-mode: "podgroup" is neither Pod nor PodGroup`},
+	} {
+		u := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{
+			"namespace": "ml", "name": "train", "annotations": map[string]any{AnnotationDisruptionMode: mode},
+		}}}
+		want.Key = train
+		if got, err := FromObject(u); err != nil || !cmp.Equal(got, want) {
+			t.Errorf("%q: got %+v, %v, want %+v", mode, got, err, want)
+		}
+	}
+}
+
 func TestReadingAPodGroupOfKubernetes(t *testing.T) {
 	gang := schedulingv1alpha2.PodGroupSchedulingPolicy{Gang: &schedulingv1alpha2.GangSchedulingPolicy{MinCount: 3}}
 	basic := schedulingv1alpha2.PodGroupSchedulingPolicy{Basic: &schedulingv1alpha2.BasicSchedulingPolicy{}}
@@ -71,6 +88,13 @@ func TestReadingAPodGroupOfKubernetes(t *testing.T) {
 	}{
 		"a gang":                {schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: gang}, Group{MinMember: 3}},
 		"a gang in a rack":      {schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: gang, SchedulingConstraints: near}, Group{MinMember: 3, Topology: Topology{Required: "rack"}}},
+		"a priority, and evicted whole": {
+			schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: gang, Priority: ptr.To[int32](7), DisruptionMode: ptr.To(schedulingv1alpha2.DisruptionModePodGroup)},
+			Group{MinMember: 3, Priority: ptr.To[int32](7), EvictedWhole: true},
+		},
+		"evicted one by one": {
+			schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: gang, DisruptionMode: ptr.To(schedulingv1alpha2.DisruptionModePod)}, Group{MinMember: 3},
+		},
 		"no gang":               {schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: basic}, Group{MinMember: 1, OneByOne: true}},
 		"no gang, but a rack":   {schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: basic, SchedulingConstraints: near}, Group{MinMember: 1, Topology: Topology{Required: "rack"}}},
 		"constraints of nought": {schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: gang, SchedulingConstraints: &schedulingv1alpha2.PodGroupSchedulingConstraints{}}, Group{MinMember: 3}},

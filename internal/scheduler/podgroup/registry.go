@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 )
 
 // Registry knows the groups of the cluster, and which of their pods have a node. A nil Registry
@@ -65,7 +66,7 @@ func (r *Registry) SetGroup(g Group) (changed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.stateLocked(g.Key)
-	changed = s.group != nil && (s.group.Problem != g.Problem || !s.group.Topology.equal(&g.Topology))
+	changed = s.group != nil && (s.group.Problem != g.Problem || !s.group.Topology.equal(&g.Topology) || !ptr.Equal(s.group.Priority, g.Priority))
 	s.group = &g
 	return changed
 }

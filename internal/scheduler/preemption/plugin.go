@@ -77,7 +77,20 @@ func (p *Plugin) PostFilter(
 			return result, status
 		}
 	}
-	return p.preempt(ctx, state, pod, statuses, p.DefaultPreemption.PostFilter)
+	return p.preempt(ctx, state, pod, statuses, p.chooseAnyNode)
+}
+
+// chooseAnyNode is PostFilter of the embedded plugin without its rules for pods of a group: such
+// pods come here only if they are scheduled one by one.
+func (p *Plugin) chooseAnyNode(
+	ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader,
+) (*fwk.PostFilterResult, *fwk.Status) {
+	defer schedmetrics.PreemptionAttempts.Inc()
+	result, status := p.Evaluator.Preempt(ctx, state, pod, statuses)
+	if message := status.Message(); message != "" {
+		status = fwk.NewStatus(status.Code(), "preemption: "+message)
+	}
+	return result, status
 }
 
 // cycleHandle is a handle whose extenders belong to one scheduling cycle.

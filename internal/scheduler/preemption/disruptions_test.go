@@ -1,0 +1,48 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package preemption
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestDisruptions(t *testing.T) {
+	budget := func(namespace, name, app string, allowed int32) *policyv1.PodDisruptionBudget {
+		b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(namespace + name), ResourceVersion: "1"}}
+		b.Status.DisruptionsAllowed = allowed
+		b.Status.DisruptedPods = map[string]metav1.Time{"disrupted": {}}
+		if app != "" {
+			b.Spec.Selector = metav1.SetAsLabelSelector(map[string]string{"app": app})
+		}
+		return b
+	}
+	pod := func(name, app string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: map[string]string{"app": app}}}
+	}
+	budgets := []*policyv1.PodDisruptionBudget{
+		budget("ns", "db", "db", 3), budget("ns", "web", "web", 3), budget("ns", "none", "", 3), budget("other", "db", "db", 3),
+	}
+	d := disruptions{}
+	if got := d.remaining(budgets); &got[0] != &budgets[0] {
+		t.Error("budgets are copied although nothing counts against them")
+	}
+	d.add([]*corev1.Pod{pod("a", "db"), pod("b", "db"), pod("disrupted", "db"), pod("c", "web")}, budgets)
+	for i, want := range []int32{1, 2, 3, 3} {
+		got := d.remaining(budgets)[i]
+		if got.Status.DisruptionsAllowed != want {
+			t.Errorf("%s/%s allows %d, want %d", got.Namespace, got.Name, got.Status.DisruptionsAllowed, want)
+		}
+		if budgets[i].Status.DisruptionsAllowed != 3 {
+			t.Errorf("%s/%s was changed", got.Namespace, got.Name)
+		}
+	}
+	if budgetsSum(d.remaining(budgets)) == budgetsSum(budgets) {
+		t.Error("dry runs with other budgets would be used again")
+	}
+}
