@@ -32,7 +32,9 @@ func (w *twin) clone() *twin {
 
 // showAll shows the hidden pods, as a fork does. Those whose node is gone are not in a fork.
 func (w *twin) showAll() {
-	maps.DeleteFunc(w.pods, func(_ types.UID, p *twinPod) bool { return p.hidden && w.nodes[p.pod.Spec.NodeName] == nil && len(w.podsOn(p.pod.Spec.NodeName)) == 0 })
+	maps.DeleteFunc(w.pods, func(_ types.UID, p *twinPod) bool {
+		return p.hidden && w.nodes[p.pod.Spec.NodeName] == nil && len(w.podsOn(p.pod.Spec.NodeName)) == 0
+	})
 	for _, p := range w.pods {
 		p.hidden = false
 	}

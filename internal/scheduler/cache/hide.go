@@ -14,8 +14,8 @@ import (
 // Hide takes pods off their nodes, so that the scheduling loop can try what would fit without them.
 // Show puts them back. In between, snapshots lack them. Everything else finds them where they are:
 // they count in Size, forks have them as long as their node exists, and what the API server reports
-// of them is stored. A pod that changes so that it matters to plugins is back at once. Pods that are
-// not in the cache are ignored.
+// of them is stored. A pod that changes so that it matters to plugins is back at once. Hide ignores
+// pods that are not in the cache.
 func (c *Cache) Hide(pods ...*corev1.Pod) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

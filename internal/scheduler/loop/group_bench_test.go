@@ -99,9 +99,9 @@ func BenchmarkGroupPreempts(b *testing.B) {
 					b.Fatal("the group is placed")
 				}
 				began := time.Now()
-				trial, err := g.chooseVictims(w.ctx, g.members[0].profile.Preemption())
+				plan, err := g.chooseVictims(w.ctx, g.members[0].profile.Preemption())
 				chosen += time.Since(began)
-				if trial == nil || err != nil {
+				if plan == nil || err != nil {
 					b.Fatalf("no victims: %v", err)
 				}
 				for _, m := range g.members {

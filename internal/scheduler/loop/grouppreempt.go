@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
@@ -38,11 +39,12 @@ func (g *groupCycle) preempt(ctx context.Context) {
 		g.why.message += "; " + message
 		return
 	}
-	switch trial, err := g.chooseVictims(ctx, plugin); {
+	switch plan, err := g.chooseVictims(ctx, plugin); {
 	case err != nil:
 		g.why.message += fmt.Sprintf("; preemption: %v", err)
-	case trial != nil:
-		g.why.message += fmt.Sprintf("; preemption: evicting %d pods", trial.Preempt())
+	case plan != nil:
+		g.nominate(plan.nodes)
+		g.why.message += fmt.Sprintf("; preemption: evicting %d pods", plan.trial.Preempt(plan.preemptor))
 	default:
 		for _, m := range g.members {
 			if m.pod.Pod.Status.NominatedNodeName != "" {
@@ -52,28 +54,82 @@ func (g *groupCycle) preempt(ctx context.Context) {
 	}
 }
 
-// chooseVictims chooses the pods to evict, and nominates the members for the nodes that they get
-// then. It returns nil if no evictions help.
-func (g *groupCycle) chooseVictims(ctx context.Context, plugin *preemption.Plugin) (*preemption.GroupTrial, error) {
+// groupPlan is how a group gets nodes after evictions.
+type groupPlan struct {
+	trial   *preemption.GroupTrial
+	members []*member
+	// nodes are those of the members, "" for members without one.
+	nodes []string
+}
+
+// preemptor returns a member that gets a node, or another one if none does, and its node.
+func (p *groupPlan) preemptor(node string) (*corev1.Pod, string) {
+	i := slices.Index(p.nodes, node)
+	if i < 0 {
+		i = slices.IndexFunc(p.nodes, func(node string) bool { return node != "" })
+	}
+	return p.members[i].pod.Pod, p.nodes[i]
+}
+
+// chooseVictims returns how the group gets nodes after evictions, nil if these do not help. It
+// leaves nothing changed.
+func (g *groupCycle) chooseVictims(ctx context.Context, plugin *preemption.Plugin) (*groupPlan, error) {
 	domains, err := g.domainsWithout(g.highestPriority())
 	if err != nil {
 		return nil, err
 	}
+	defer g.loop.Cache.Show()
+	defer g.undo(ctx)
 	for _, domain := range domains {
-		trial := plugin.NewGroupTrial(ctx, g.group.Key, g.loop.Groups)
-		placed, err := g.placeEvicting(ctx, trial, domain)
-		nodes := g.nodes()
-		g.undo(ctx)
-		g.loop.Cache.Show()
+		plan := &groupPlan{trial: plugin.NewGroupTrial(ctx, g.group.Key, g.loop.Groups), members: g.members}
+		g.startOver(ctx, nil)
+		placed, err := g.placeEvicting(ctx, plan.trial, domain)
 		if err != nil {
 			return nil, err
 		}
 		if placed >= g.needed {
-			g.nominate(nodes)
-			return trial, nil
+			plan.nodes = g.nodes()
+			g.reprieve(ctx, plan, domain)
+			return plan, nil
 		}
 	}
 	return nil, nil
+}
+
+// maxReprieves bounds the work of reprieve, in members that are placed.
+const maxReprieves = 4096
+
+// reprieve lets victims stay without whom enough members get a node, too, the most important ones
+// first. A member that came later may have made more room than it needed itself.
+func (g *groupCycle) reprieve(ctx context.Context, plan *groupPlan, domain podgroup.Domain) {
+	choices := plan.trial.Choices()
+	if len(choices) < 2 || len(choices)*len(g.members) > maxReprieves {
+		return
+	}
+	for i := 0; i < len(choices); {
+		rest := slices.Delete(slices.Clone(choices), i, i+1)
+		g.startOver(ctx, rest)
+		if g.placeIn(ctx, domain, g.needed) >= g.needed {
+			choices, plan.nodes = rest, g.nodes()
+			continue
+		}
+		i++
+	}
+	plan.trial.Keep(choices)
+}
+
+// startOver takes all members back, and prepares a trial on the snapshot without the victims of
+// some choices.
+func (g *groupCycle) startOver(ctx context.Context, choices []*preemption.Choice) {
+	g.undo(ctx)
+	g.loop.Cache.Show()
+	for _, choice := range choices {
+		g.loop.Cache.Hide(choice.Victims...)
+	}
+	g.renew()
+	for _, m := range g.members {
+		m.trial, m.decision = true, 0
+	}
 }
 
 // nodes returns the nodes of the members, "" for those without one.
@@ -128,13 +184,8 @@ func (g *groupCycle) priorityOf(pod *corev1.Pod) int32 {
 }
 
 // placeEvicting places as many members as fit in a domain, and then, until enough have a node,
-// others for which it takes victims off the snapshot. It returns how many got a node. The caller
-// takes them back, and shows the victims again.
+// others for which it takes victims off the snapshot. It returns how many got a node.
 func (g *groupCycle) placeEvicting(ctx context.Context, trial *preemption.GroupTrial, domain podgroup.Domain) (placed int, err error) {
-	g.renew()
-	for _, m := range g.members {
-		m.trial, m.decision = true, 0
-	}
 	placed = g.placeIn(ctx, domain, 0)
 	missing := len(g.members) - placed
 	for _, m := range g.members {

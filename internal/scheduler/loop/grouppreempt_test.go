@@ -123,6 +123,16 @@ func TestAGroupPreempts(t *testing.T) {
 			members: 4, needed: 4,
 			evicted: []string{"low"}, nominated: map[string]int{"n1": 2, "n2": 2},
 		},
+		"a victim that the next one makes needless": {
+			cluster: func(w *groupWorld) {
+				w.addNode("n1", "2")
+				w.addNode("n2", "2")
+				w.addRunning("large", "n1", "2", 10)
+				w.addRunning("small", "n2", "1", 5)
+			},
+			members: 3, needed: 3,
+			evicted: []string{"large"}, nominated: map[string]int{"n1": 2, "n2": 1},
+		},
 		"pods of the lowest priority": {
 			cluster: func(w *groupWorld) {
 				for i, n := range []string{"n1", "n2", "n3"} {

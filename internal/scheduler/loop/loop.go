@@ -166,14 +166,15 @@ type cycle struct {
 	// inGroup means that the pod is placed with others of its group. It does not preempt by itself:
 	// the group may not fit even with the room that it would make.
 	inGroup bool
-	// trial means that the pod is placed to see whether it would fit without others. Such a decision
-	// is not recorded.
+	// trial means that the pod is placed to see whether it would fit without others. Such a
+	// decision is not recorded.
 	trial bool
 	// within is the part of the cluster in which the pod is placed. nil: all of it.
 	within podgroup.Domain
 	// decision is the number of the recorded decision. 0: it is not recorded.
 	decision decisionlog.Number
-	// nominatedTo is the node that the pod was nominated to until it was assumed, "" if there is none.
+	// nominatedTo is the node that the pod was nominated to until it was assumed, "" if there is
+	// none.
 	nominatedTo string
 	// nominated reports whether there were nominated pods when the pod was decided.
 	nominated bool

@@ -86,8 +86,8 @@ func TestReadingAPodGroupOfKubernetes(t *testing.T) {
 		spec schedulingv1alpha2.PodGroupSpec
 		want Group
 	}{
-		"a gang":                {schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: gang}, Group{MinMember: 3}},
-		"a gang in a rack":      {schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: gang, SchedulingConstraints: near}, Group{MinMember: 3, Topology: Topology{Required: "rack"}}},
+		"a gang":           {schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: gang}, Group{MinMember: 3}},
+		"a gang in a rack": {schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: gang, SchedulingConstraints: near}, Group{MinMember: 3, Topology: Topology{Required: "rack"}}},
 		"a priority, and evicted whole": {
 			schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: gang, Priority: ptr.To[int32](7), DisruptionMode: ptr.To(schedulingv1alpha2.DisruptionModePodGroup)},
 			Group{MinMember: 3, Priority: ptr.To[int32](7), EvictedWhole: true},

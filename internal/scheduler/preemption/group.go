@@ -4,6 +4,7 @@
 package preemption
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"slices"
@@ -51,20 +52,15 @@ type GroupTrial struct {
 	Trial
 	key podgroup.Key
 	// whole are the groups that are evicted as a whole.
-	whole     map[podgroup.Key]*wholeGroup
-	evictions []eviction
+	whole map[podgroup.Key]*wholeGroup
+	// choices are those that are to be carried out.
+	choices []*Choice
 }
 
 // wholeGroup is a group that is evicted as a whole.
 type wholeGroup struct {
 	priority int32
 	pods     []*corev1.Pod // those on nodes
-}
-
-// eviction is the pods to evict for one pod of a group.
-type eviction struct {
-	preemptor *corev1.Pod
-	choice    *Choice
 }
 
 // NewGroupTrial returns the trial for a group. groups knows the groups of the pods that may be
@@ -132,7 +128,7 @@ func (t *GroupTrial) Choose(ctx context.Context, state fwk.CycleState, pod *core
 	}
 	choice.Victims = t.withGroups(choice.Victims)
 	t.disruptions.add(choice.Victims, budgets)
-	t.evictions = append(t.evictions, eviction{pod, choice})
+	t.choices = append(t.choices, choice)
 	return choice, nil
 }
 
@@ -163,12 +159,28 @@ func (t *GroupTrial) withGroups(victims []*corev1.Pod) []*corev1.Pod {
 	return all
 }
 
-// Preempt begins to evict the victims of all choices, each for the pod that it was chosen for, and
-// returns their number.
-func (t *GroupTrial) Preempt() (victims int) {
-	for _, e := range t.evictions {
-		victims += len(e.choice.Victims)
-		t.plugin.evictor.begin(t.plugin.handle, newPreemption(e.preemptor, e.choice.Node, t.plugin.Name(), e.choice.Victims))
+// Choices returns the choices that are to be carried out, the most important victims first: those
+// that no disruption budget allows, and then those of the highest priority.
+func (t *GroupTrial) Choices() []*Choice {
+	choices := slices.Clone(t.choices)
+	slices.SortStableFunc(choices, func(a, b *Choice) int {
+		return cmp.Or(cmp.Compare(b.violations, a.violations),
+			cmp.Compare(corev1helpers.PodPriority(b.Victims[0]), corev1helpers.PodPriority(a.Victims[0])))
+	})
+	return choices
+}
+
+// Keep replaces the choices that are to be carried out.
+func (t *GroupTrial) Keep(choices []*Choice) { t.choices = choices }
+
+// Preempt begins to evict the victims of the choices, and returns their number. preemptor returns
+// the pod of the group that is to be nominated for a node, or for another one if there is none for
+// this one, and its node.
+func (t *GroupTrial) Preempt(preemptor func(node string) (pod *corev1.Pod, nominated string)) (victims int) {
+	for _, choice := range t.choices {
+		victims += len(choice.Victims)
+		pod, node := preemptor(choice.Node)
+		t.plugin.evictor.begin(t.plugin.handle, newPreemption(pod, node, t.plugin.Name(), choice.Victims))
 	}
 	schedmetrics.PreemptionAttempts.Inc()
 	schedmetrics.PreemptionVictims.Observe(float64(victims))

@@ -5,7 +5,6 @@ package preemption
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -22,17 +21,9 @@ func (e *Evictor) awaitsVictims(pod *corev1.Pod, status func(node string) *fwk.S
 	if status != nil && status(p.node).Code() == fwk.UnschedulableAndUnresolvable {
 		return false
 	}
-	node, err := e.Snapshot.Get(p.node)
-	if err != nil {
-		return false
-	}
-	onNode := map[types.UID]*corev1.Pod{}
-	for _, info := range node.GetPods() {
-		onNode[info.GetPod().UID] = info.GetPod()
-	}
 	waits := false
 	for _, v := range p.victims {
-		known := onNode[v.pod.UID]
+		known := e.onNode(v.pod)
 		switch {
 		case v.state == failed:
 			return false
@@ -42,6 +33,20 @@ func (e *Evictor) awaitsVictims(pod *corev1.Pod, status func(node string) *fwk.S
 		}
 	}
 	return waits
+}
+
+// onNode returns the pod that the snapshot has in place of a victim on its node, nil if it is gone.
+func (e *Evictor) onNode(victim *corev1.Pod) *corev1.Pod {
+	node, err := e.Snapshot.Get(victim.Spec.NodeName)
+	if err != nil {
+		return nil
+	}
+	for _, info := range node.GetPods() {
+		if info.GetPod().UID == victim.UID {
+			return info.GetPod()
+		}
+	}
+	return nil
 }
 
 // minSweep keeps small maps from being swept for each preemption.

@@ -63,6 +63,8 @@ type Choice struct {
 	// Victims are in the order of their importance, the most important first. They include those
 	// that are being deleted already.
 	Victims []*corev1.Pod
+	// violations is the number of victims that no disruption budget allows.
+	violations int64
 }
 
 // MayHelp reports whether a pod may preempt others, as far as is known without its refusals. Pods
@@ -110,7 +112,7 @@ func (t *Trial) choose(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 		return nil, nil
 	default:
 		chosen := t.selectCandidate(ctx, candidates)
-		return &Choice{Node: chosen.Name(), Victims: chosen.Victims().Pods}, nil
+		return &Choice{Node: chosen.Name(), Victims: chosen.Victims().Pods, violations: chosen.Victims().NumPDBViolations}, nil
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 )
 
 // The entries of the table have the names of kube-scheduler's own cases, in
-// test/integration/scheduler/podgroup/podgroup_test.go of Kubernetes 1.36. Those are missing in
-// which a group preempts.
+// test/integration/scheduler/podgroup/podgroup_test.go of Kubernetes 1.36. Those in which
+// a gang preempts are in kubernetes_preemption_test.go.
 var _ = Describe("The pods of a PodGroup of Kubernetes", Ordered, func() {
 	inGroups()
 
@@ -68,13 +68,6 @@ var _ = Describe("The pods of a PodGroup of Kubernetes", Ordered, func() {
 			node("n"), single("low-priority-blocker", "2"), bound("low-priority-blocker"),
 			gang("pg1", 0, ""), important("pg1", "p1", "p2", "p3", "p4"),
 			bound("p1", "p2", "p3", "p4"), gone("low-priority-blocker")),
-		// So does kube-scheduler's case "tas gang with constraint does not use workload
-		// preemption".
-		Entry("tas gang with constraint does not use pod by pod preemption",
-			node("n"), single("low-p1", "1"), single("low-p2", "1"), single("low-p3", "1"), single("low-p4", "1"),
-			bound("low-p1", "low-p2", "low-p3", "low-p4"),
-			gang("mid-pg", 2, "topology.kubernetes.io/zone"), important("mid-pg", "mid-p1", "mid-p2"),
-			unschedulable("mid-p1", "mid-p2"), bound("low-p1", "low-p2", "low-p3", "low-p4")),
 	)
 
 	It("are placed together by a profile that enables kube-scheduler's plugin for gangs", func(ctx context.Context) {
