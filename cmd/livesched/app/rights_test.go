@@ -26,6 +26,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -74,7 +75,8 @@ var _ = Describe("livesched with only the permissions of config/rbac", Ordered, 
 			HolderIdentity: ptr.To("somebody-else"), LeaseDurationSeconds: ptr.To[int32](1), RenewTime: ptr.To(metav1.NowMicro()), AcquireTime: ptr.To(metav1.NowMicro()),
 		}})
 		c = livesched("--kubeconfig="+kubeconfig, "--leader-election-namespace="+namespace, "--leader-elect-retry-period=100ms",
-			securePort(&secure), "--feature-gates=DRADeviceTaintRules=true") // the gate needs more rights
+			// The first gate needs more rights. The others change nothing.
+			securePort(&secure), "--feature-gates=DRADeviceTaintRules=true,GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true")
 		c.expectReady(ctx)
 	})
 
@@ -153,6 +155,26 @@ var _ = Describe("livesched with only the permissions of config/rbac", Ordered, 
 			))
 		}).WithContext(ctx).Should(Succeed())
 		expectEvent(ctx, mine, v1alpha1.ReasonRolledBack, "goes back to revision ")
+	})
+
+	It("schedules the pods of a PodGroup together, and writes its condition", func(ctx context.Context) {
+		create(ctx, profile("mine"), objects.Node("n", "8", "16Gi", nil))
+		group := objects.KubernetesPodGroup("g", 2, "kubernetes.io/hostname")
+		var pods []*corev1.Pod
+		for _, name := range []string{"one", "two"} {
+			pod := objects.PodOf("mine", name, objects.InGroup(group.Name))
+			create(ctx, pod)
+			pods = append(pods, pod)
+		}
+		create(ctx, group)
+		for _, pod := range pods {
+			expectBound(ctx, pod)
+		}
+		Eventually(func(g Gomega) {
+			g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(group), group)).To(Succeed())
+			g.Expect(meta.IsStatusConditionTrue(group.Status.Conditions, schedulingv1alpha2.PodGroupScheduled)).To(BeTrue())
+		}).WithContext(ctx).Should(Succeed())
+		Expect(k8s.Delete(ctx, group)).To(Succeed())
 	})
 
 	It("preempts", func(ctx context.Context) {

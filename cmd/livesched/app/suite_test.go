@@ -82,7 +82,8 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	Expect(os.WriteFile(policy, []byte(auditPolicy), 0o600)).To(Succeed())
 	var err error
 	cluster, err = testcluster.StartWith(ctx, controlplane.Options{
-		Progress: os.Stderr,
+		Progress:      os.Stderr,
+		WithPodGroups: true,
 		APIServerFlags: []string{
 			"--audit-policy-file=" + policy, "--audit-log-path=" + auditLog, "--client-ca-file=" + clientCAFile,
 			// The limits of a small API server, which one client can reach.
