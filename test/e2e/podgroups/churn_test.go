@@ -34,7 +34,9 @@ type crowd struct {
 	run    *testcluster.Running
 	// needs is the number of pods that each group needs.
 	needs map[string]int
-	made  int
+	// groups are the objects of the groups.
+	groups map[string]client.Object
+	made   int
 	// failed is true once bindings may have failed, or a livesched has ended between two of them.
 	failed bool
 }
@@ -47,7 +49,7 @@ const (
 var _ = Describe("Groups of pods that compete", func() {
 	It("have all that they need or nothing, whatever happens", func(ctx context.Context) {
 		seed := uint64(GinkgoRandomSeed())
-		c := &crowd{Rand: rand.New(rand.NewPCG(seed, 0)), faults: &Faults{}, needs: map[string]int{}}
+		c := &crowd{Rand: rand.New(rand.NewPCG(seed, 0)), faults: &Faults{}, needs: map[string]int{}, groups: map[string]client.Object{}}
 		c.start()
 		DeferCleanup(func() { Expect(c.run.Stop(StopsWithin)).To(Succeed()) })
 		Create(ctx, QuickRetries())
@@ -100,16 +102,23 @@ func (c *crowd) act(ctx context.Context) {
 	}
 }
 
-// create creates a group with as many pods as it needs, or some more.
+// create creates a group with as many pods as it needs, or some more. Groups are of both APIs in
+// turn, as far as the API server serves them.
 func (c *crowd) create(ctx context.Context) {
 	c.made++
 	name := fmt.Sprintf("g%d", c.made)
 	c.needs[name] = 1 + c.IntN(6)
 	pods := c.needs[name] + c.IntN(2)
 	By(fmt.Sprintf("creating %s of %d pods, which needs %d", name, pods, c.needs[name]))
-	Create(ctx, PodGroup(name, c.needs[name]))
+	group, member := client.Object(PodGroup(name, c.needs[name])), MemberOf(name)
+	if ServerAtLeast("1.36") && c.made%2 == 0 {
+		group, member = KubernetesPodGroup(name, int32(c.needs[name]), ""), InGroup(name)
+	}
+	c.groups[name] = group
+	Create(ctx, group)
 	for i := range pods {
-		CreatePod(ctx, "mine", fmt.Sprintf("%s-%d", name, i), MemberOf(name), CPU("1"))
+		// The label is how the spec finds the pod.
+		CreatePod(ctx, "mine", fmt.Sprintf("%s-%d", name, i), Labelled(podgroup.Label, name), member, CPU("1"))
 	}
 }
 
@@ -122,7 +131,7 @@ func (c *crowd) deleteOne(ctx context.Context) {
 		By("deleting " + name)
 		Expect(K8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(corev1.NamespaceDefault), client.MatchingLabels{podgroup.Label: name},
 			client.GracePeriodSeconds(0))).To(Succeed())
-		Expect(K8s.Delete(ctx, PodGroup(name, 1))).To(Succeed())
+		Expect(K8s.Delete(ctx, c.groups[name])).To(Succeed())
 		delete(c.needs, name)
 		return
 	}
