@@ -16,25 +16,29 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 )
 
-// measure describes where the pods of a snapshot are. owners are those whose zone skew counts.
-func measure(snapshot *cache.Snapshot, owners map[owner]bool) v1alpha1.SimulationOutcome {
+// measure describes where the pods of a snapshot are. counted are the owners whose zone skew
+// counts.
+func measure(snapshot *cache.Snapshot, c controllers, counted map[owner]bool) v1alpha1.SimulationOutcome {
 	var out v1alpha1.SimulationOutcome
-	shares, zones := map[string]*shares{}, zoneCounts{}
+	shares, zones := map[string]*shares{}, map[string]int{}
+	for _, of := range c {
+		clear(of.pods)
+	}
 	for _, node := range nodesOf(snapshot) {
 		addShares(shares, node)
 		zone, hasZone := node.Node().Labels[corev1.LabelTopologyZone]
-		if hasZone {
-			zones.add(zone)
+		if _, known := zones[zone]; hasZone && !known {
+			zones[zone] = len(zones)
 		}
 		used := false
 		for _, info := range node.GetPods() {
-			pod := info.GetPod()
-			if staysOnNode(pod) {
+			of := c.of(info.GetPod())
+			if of.stays {
 				continue
 			}
 			used = true
-			if o := ownerOf(pod); hasZone && owners[o] {
-				zones.count(zone, o)
+			if hasZone {
+				of.count(zones[zone])
 			}
 		}
 		if used {
@@ -47,7 +51,7 @@ func measure(snapshot *cache.Snapshot, owners map[owner]bool) v1alpha1.Simulatio
 			Resource: name, MeanPermille: int32(math.Round(1000 * mean)), StddevPermille: int32(math.Round(1000 * deviation)),
 		})
 	}
-	out.ZoneSkewMax = zones.maxSkew(owners)
+	out.ZoneSkewMax = c.maxSkew(len(zones), counted)
 	return out
 }
 
@@ -84,33 +88,4 @@ func addShares(all map[string]*shares, node fwk.NodeInfo) {
 			add(string(name), requested.GetScalarResources()[name], quantity)
 		}
 	}
-}
-
-// zoneCounts counts the pods of owners by zone.
-type zoneCounts map[string]map[owner]int
-
-func (z zoneCounts) add(zone string) {
-	if z[zone] == nil {
-		z[zone] = map[owner]int{}
-	}
-}
-
-func (z zoneCounts) count(zone string, o owner) { z[zone][o]++ }
-
-// maxSkew returns the largest difference between two zones. Zones without pods of an owner count.
-// Pods without a controller have no reason to be spread.
-func (z zoneCounts) maxSkew(owners map[owner]bool) (skew int32) {
-	for o := range owners {
-		if o.name == "" {
-			continue
-		}
-		least, most := math.MaxInt, 0
-		for _, counts := range z {
-			least, most = min(least, counts[o]), max(most, counts[o])
-		}
-		if len(z) > 1 {
-			skew = max(skew, int32(most-least))
-		}
-	}
-	return skew
 }

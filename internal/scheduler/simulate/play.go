@@ -51,7 +51,7 @@ func (s *simulation) play(ctx context.Context, profileOf func(string) (*config.P
 	if err != nil {
 		return nil, err
 	}
-	measured := measure(snapshot, s.owners)
+	measured := measure(snapshot, s.controllers, s.owners)
 	p.nodes = snapshot.NumNodes()
 	p.outcome.NodesUsed, p.outcome.Utilization, p.outcome.ZoneSkewMax = measured.NodesUsed, measured.Utilization, measured.ZoneSkewMax
 	return p, sequence.TakeBack(ctx)

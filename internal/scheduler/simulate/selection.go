@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
@@ -60,83 +59,75 @@ type selected struct {
 }
 
 // choose selects pods. It selects those on removed nodes regardless of the type and the limit.
-func choose(k *fork.Fork, snapshot *cache.Snapshot, pending []*corev1.Pod, s Selection, removed map[string]bool) selected {
+func choose(k *fork.Fork, snapshot *cache.Snapshot, of controllers, pending []*corev1.Pod, s Selection, removed map[string]bool) selected {
 	matches := func(pod *corev1.Pod) bool {
 		_, err := k.Profile(pod.Spec.SchedulerName)
 		return err == nil && pod.DeletionTimestamp == nil && (s.Namespace == "" || pod.Namespace == s.Namespace) &&
 			s.Labels.Matches(labels.Set(pod.Labels))
 	}
 	var out selected
-	var bound, waiting, evicted []subject
+	var bound, evicted []boundPod
+	var waiting []subject
 	for _, node := range nodesOf(snapshot) {
 		for _, info := range node.GetPods() {
 			pod := info.GetPod()
 			switch {
-			case staysOnNode(pod) || k.IsAssumed(pod):
+			case of.of(pod).stays || k.IsAssumed(pod):
 			case !matches(pod):
 				if removed[node.Node().Name] {
 					out.displaced++
 				}
 			case removed[node.Node().Name]:
-				evicted = append(evicted, placedSubject(pod))
-			default:
-				bound = append(bound, placedSubject(pod))
+				evicted = append(evicted, boundPod{pod, scheduled(pod)})
+			case s.Type != v1alpha1.PodsPending:
+				bound = append(bound, boundPod{pod, scheduled(pod)})
 			}
 		}
 	}
 	for _, pod := range pending {
-		if pod.Spec.NodeName == "" && len(pod.Spec.SchedulingGates) == 0 && k.Pod(pod) == nil && matches(pod) {
-			waiting = append(waiting, subject{pod: pod, owner: ownerOf(pod)})
+		if s.Type != v1alpha1.PodsLast && pod.Spec.NodeName == "" && len(pod.Spec.SchedulingGates) == 0 && k.Pod(pod) == nil && matches(pod) {
+			waiting = append(waiting, subject{pod: pod, owner: of.of(pod).owner})
 		}
-	}
-	if s.Type == v1alpha1.PodsPending {
-		bound = nil
-	}
-	if s.Type == v1alpha1.PodsLast {
-		waiting = nil
 	}
 	out.matching = len(bound) + len(waiting) + len(evicted)
 	slices.SortFunc(waiting, byTurn)
 	waiting = waiting[:min(len(waiting), s.Limit)]
 	slices.SortFunc(bound, byScheduling)
-	bound = bound[max(0, len(bound)+len(waiting)-s.Limit):]
-	out.subjects = append(bound, evicted...)
-	slices.SortFunc(out.subjects, byScheduling)
+	bound = append(bound[max(0, len(bound)+len(waiting)-s.Limit):], evicted...)
+	slices.SortFunc(bound, byScheduling)
+	for i := range bound {
+		out.subjects = append(out.subjects, placedSubject(bound[i].pod, of))
+	}
 	out.subjects = append(out.subjects, waiting...)
 	return out
 }
 
-func placedSubject(pod *corev1.Pod) subject {
+func placedSubject(pod *corev1.Pod, of controllers) subject {
 	unplaced := *pod // shallow: nothing below the spec is changed
 	unplaced.Spec.NodeName = ""
 	unplaced.Status.NominatedNodeName = ""
-	return subject{pod: &unplaced, placed: pod, owner: ownerOf(pod)}
+	return subject{pod: &unplaced, placed: pod, owner: of.of(pod).owner}
 }
 
-// staysOnNode reports whether a pod belongs to its node: no other node can take it.
-func staysOnNode(pod *corev1.Pod) bool {
-	if _, static := pod.Annotations[corev1.MirrorPodAnnotationKey]; static {
-		return true
-	}
-	controller := metav1.GetControllerOf(pod)
-	return controller != nil && (controller.Kind == "DaemonSet" || controller.Kind == "Node")
+// boundPod is a pod and when it was scheduled.
+type boundPod struct {
+	pod *corev1.Pod
+	at  time.Time
 }
 
 // byScheduling orders bound pods by the time at which they were scheduled.
-func byScheduling(a, b subject) int {
-	return cmp.Or(scheduled(a.pod).Compare(scheduled(b.pod)), byName(a, b))
-}
+func byScheduling(a, b boundPod) int { return cmp.Or(a.at.Compare(b.at), byName(a.pod, b.pod)) }
 
 // byTurn orders pending pods as the queue sort PrioritySort does.
 func byTurn(a, b subject) int {
 	return cmp.Or(
 		cmp.Compare(corev1helpers.PodPriority(b.pod), corev1helpers.PodPriority(a.pod)),
-		a.pod.CreationTimestamp.Compare(b.pod.CreationTimestamp.Time), byName(a, b),
+		a.pod.CreationTimestamp.Compare(b.pod.CreationTimestamp.Time), byName(a.pod, b.pod),
 	)
 }
 
-func byName(a, b subject) int {
-	return cmp.Or(cmp.Compare(a.pod.Namespace, b.pod.Namespace), cmp.Compare(a.pod.Name, b.pod.Name))
+func byName(a, b *corev1.Pod) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
 func scheduled(pod *corev1.Pod) time.Time {

@@ -42,10 +42,11 @@ func Run(ctx context.Context, k *fork.Fork, r Request) (*v1alpha1.SimulationStat
 	if errs = append(errs, more...); len(errs) > 0 {
 		return nil, &InvalidError{errs}
 	}
-	chosen := choose(k, snapshot, r.Pending, r.Pods, removed)
-	s := newSimulation(k, chosen.subjects, &r)
+	of := controllers{}
+	chosen := choose(k, snapshot, of, r.Pending, r.Pods, removed)
+	s := newSimulation(k, of, chosen.subjects, &r)
 	status := &v1alpha1.SimulationStatus{Pods: int32(len(s.subjects)), Matching: int32(chosen.matching), Displaced: int32(chosen.displaced)}
-	status.Actual = s.actual(measure(snapshot, s.owners))
+	status.Actual = s.actual(measure(snapshot, s.controllers, s.owners))
 	if err := s.lift(); err != nil {
 		return nil, err
 	}
@@ -90,7 +91,9 @@ func (e *InvalidError) Error() string { return e.Fields.ToAggregate().Error() }
 type simulation struct {
 	fork     *fork.Fork
 	subjects []subject
-	owners   map[owner]bool
+	// owners are those of the subjects.
+	owners      map[owner]bool
+	controllers controllers
 	// numbers are the positions of the subjects, by their UIDs.
 	numbers map[types.UID]int
 	seed    uint64
@@ -98,9 +101,9 @@ type simulation struct {
 	namespace string
 }
 
-func newSimulation(k *fork.Fork, subjects []subject, r *Request) *simulation {
+func newSimulation(k *fork.Fork, c controllers, subjects []subject, r *Request) *simulation {
 	s := &simulation{
-		fork: k, subjects: subjects, owners: map[owner]bool{}, numbers: make(map[types.UID]int, len(subjects)),
+		fork: k, subjects: subjects, controllers: c, owners: map[owner]bool{}, numbers: make(map[types.UID]int, len(subjects)),
 		seed: r.Seed, namespace: r.Pods.Namespace,
 	}
 	for i := range subjects {
