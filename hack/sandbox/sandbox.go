@@ -123,8 +123,10 @@ func (s *sandbox) createNodes(ctx context.Context) error {
 // startLivesched runs bin/livesched with the permissions of its service account in config/rbac, not
 // with those of an administrator.
 func (s *sandbox) startLivesched(ctx context.Context) error {
-	if err := s.controlPlane.InstallCRDs(ctx, filepath.Join(s.root, "config", "crd", "bases")); err != nil {
-		return err
+	for _, dir := range []string{filepath.Join("crd", "bases"), "podgroup"} {
+		if err := s.controlPlane.InstallCRDs(ctx, filepath.Join(s.root, "config", dir)); err != nil {
+			return err
+		}
 	}
 	const namespace = "livesched-system"
 	home := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": namespace}}}

@@ -70,6 +70,8 @@ func (s *sandbox) tour(ctx context.Context) error {
 		{"last good", fmt.Sprintf("create a Deployment of %d pods for the broken profile", replicas), t.placeByLastGood, stepTimeout},
 		{"repair", "apply the sample again", t.repair, stepTimeout},
 		{"explain", "ask why a pod is pending: it needs all CPU of a node in use", t.explainPending, stepTimeout},
+		{"training job", fmt.Sprintf("create a training job of %d pods that start together, on %d racks with %d GPUs each", workers, racks-1, nodesPerRack*gpusPerNode), t.trainingWaits, stepTimeout},
+		{"start of the training job", "add another rack", t.trainingStarts, stepTimeout},
 	}
 	for i, step := range steps {
 		s.out.step(i+1, len(steps), step.title)

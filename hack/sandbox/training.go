@@ -1,0 +1,142 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/livesched/livesched/test/controlplane"
+)
+
+// The cluster for the training job of config/samples/podgroups: its workers need a GPU each, and
+// fill four racks.
+const (
+	trainingName  = "training"
+	workers       = 64
+	racks         = 4
+	nodesPerRack  = 4
+	gpusPerNode   = workers / racks / nodesPerRack
+	labelRack     = "example.com/rack"
+	resourceGPU   = "example.com/gpu"
+	firstRackNode = 5000 // the tour's other nodes have lower numbers
+)
+
+// addRack creates the nodes of a rack, numbered from 0, and waits until they accept pods.
+func (t *tour) addRack(ctx context.Context, rack int) error {
+	for i := range nodesPerRack {
+		node := controlplane.Node(firstRackNode + rack*nodesPerRack + i)
+		node.Name = fmt.Sprintf("rack-%d-node-%d", rack, i)
+		node.Labels[corev1.LabelHostname], node.Labels[labelRack] = node.Name, fmt.Sprintf("rack-%d", rack)
+		for _, room := range []corev1.ResourceList{node.Status.Capacity, node.Status.Allocatable} {
+			room[resourceGPU] = *resource.NewQuantity(gpusPerNode, resource.DecimalSI)
+		}
+		if err := t.client.Create(ctx, node); err != nil {
+			return err
+		}
+	}
+	for i := range nodesPerRack {
+		key := client.ObjectKey{Name: fmt.Sprintf("rack-%d-node-%d", rack, i)}
+		if err := await(ctx, t.client, &corev1.NodeList{}, key, func(n *corev1.Node) (bool, error) { return len(n.Spec.Taints) == 0, nil }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// trainingWaits creates all racks but one and the job, whose pods must wait for the last rack.
+func (t *tour) trainingWaits(ctx context.Context) error {
+	for rack := range racks - 1 {
+		if err := t.addRack(ctx, rack); err != nil {
+			return err
+		}
+	}
+	if err := t.applyAll(ctx, filepath.Join(t.root, "config", "samples", "podgroups"), "training_job.yaml"); err != nil {
+		return err
+	}
+	if err := t.awaitJob(ctx, func(s *batchv1.JobStatus) bool { return s.Active == workers }); err != nil {
+		return err
+	}
+	pods, err := t.trainingPods(ctx)
+	if err != nil {
+		return err
+	}
+	if len(pods) != workers {
+		return fmt.Errorf("the job has %d pods, not %d", len(pods), workers)
+	}
+	message := ""
+	err = await(ctx, t.client, &corev1.PodList{}, client.ObjectKeyFromObject(&pods[0]), func(p *corev1.Pod) (bool, error) {
+		for _, c := range p.Status.Conditions {
+			if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable {
+				message = c.Message
+			}
+		}
+		return message != "", nil
+	})
+	if err != nil {
+		return err
+	}
+	if pods, err = t.trainingPods(ctx); err != nil {
+		return err
+	}
+	if i := slices.IndexFunc(pods, func(p corev1.Pod) bool { return p.Spec.NodeName != "" }); i >= 0 {
+		return fmt.Errorf("pod %s of the group has a node, though there is no room for all", pods[i].Name)
+	}
+	t.out.printf("%d racks have %d GPUs, and %d pods want one each: all of them wait\n", racks-1, (racks-1)*nodesPerRack*gpusPerNode, workers)
+	t.out.printf("  %s\n", message)
+	return nil
+}
+
+// trainingStarts creates the last rack, and waits until the job is complete: kwok ends its pods
+// soon.
+func (t *tour) trainingStarts(ctx context.Context) error {
+	if err := t.addRack(ctx, racks-1); err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := t.awaitJob(ctx, func(s *batchv1.JobStatus) bool { return s.Succeeded == workers }); err != nil {
+		return err
+	}
+	took := time.Since(began)
+	pods, err := t.trainingPods(ctx)
+	if err != nil {
+		return err
+	}
+	var nodes corev1.NodeList
+	if err := t.client.List(ctx, &nodes, client.HasLabels{labelRack}); err != nil {
+		return err
+	}
+	rackOf := map[string]string{}
+	for _, node := range nodes.Items {
+		rackOf[node.Name] = node.Labels[labelRack]
+	}
+	perRack := map[string]int{}
+	for _, pod := range pods {
+		perRack[rackOf[pod.Spec.NodeName]]++
+	}
+	if len(perRack) != racks {
+		return fmt.Errorf("the pods are on %s, not on %d racks", counts(perRack), racks)
+	}
+	t.out.printf("all %d pods got a node (%s), and the job was complete %s after the rack was ready\n", len(pods), counts(perRack), round(took))
+	return nil
+}
+
+func (t *tour) awaitJob(ctx context.Context, is func(*batchv1.JobStatus) bool) error {
+	key := client.ObjectKey{Namespace: namespace, Name: trainingName}
+	return await(ctx, t.client, &batchv1.JobList{}, key, func(j *batchv1.Job) (bool, error) { return is(&j.Status), nil })
+}
+
+func (t *tour) trainingPods(ctx context.Context) ([]corev1.Pod, error) {
+	var pods corev1.PodList
+	err := t.client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{batchv1.JobNameLabel: trainingName})
+	return pods.Items, err
+}
