@@ -4,6 +4,8 @@
 package v1alpha1
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -188,6 +190,66 @@ type PendingExplanation struct {
 	// that refused its last attempt.
 	// +optional
 	WaitsFor []EventAwaited `json:"waitsFor,omitempty"`
+
+	// podGroup says whether the pod's group fits now. It is unset if the pod is
+	// scheduled by itself, or if its group was not placed because it lacks a
+	// PodGroup or pods.
+	// +optional
+	PodGroup *PodGroupFit `json:"podGroup,omitempty"`
+}
+
+// PodGroupFit says how many pods of a group fit together now. livesched has
+// placed them in a copy of its state, one after the other and without
+// preemption.
+//
+// +kubebuilder:object:generate=false
+type PodGroupFit struct {
+	// name is the name of the PodGroup.
+	Name string `json:"name"`
+	// needed is the number of pods that must get a node together.
+	Needed int32 `json:"needed"`
+	// ready is the number of pods that can be placed now: they have no scheduling
+	// gates, and PreEnqueue plugins admit them.
+	Ready int32 `json:"ready"`
+	// fit is the largest number of these pods that fitted together in a domain
+	// that was tried.
+	Fit int32 `json:"fit"`
+	// domain has the labels of the nodes where they fitted, such as
+	// example.com/rack=r7. It is unset if that is the whole cluster, or if you may
+	// not list nodes.
+	// +optional
+	Domain string `json:"domain,omitempty"`
+	// tried are the domains in which the group was placed, in this order. At most
+	// 8 values of each topology key are tried, those with the most room. Without a
+	// topology, there is one: the whole cluster. It is unset if you may not list
+	// nodes.
+	// +optional
+	Tried []DomainFit `json:"tried,omitempty"`
+	// incomplete means that the time was up before all of them were tried.
+	// +optional
+	Incomplete bool `json:"incomplete,omitempty"`
+}
+
+// DeepCopy returns a copy that shares nothing with the original. It is nil if the original is.
+func (in *PodGroupFit) DeepCopy() *PodGroupFit {
+	if in == nil {
+		return nil
+	}
+	out := *in
+	out.Tried = slices.Clone(in.Tried)
+	return &out
+}
+
+// DomainFit says how many pods of a group fit together on some nodes.
+//
+// +kubebuilder:object:generate=false
+type DomainFit struct {
+	// domain has the labels of the nodes, such as example.com/rack=r7. It is unset
+	// for the whole cluster.
+	// +optional
+	Domain string `json:"domain,omitempty"`
+	// fit is the number of pods that fitted.
+	Fit int32 `json:"fit"`
 }
 
 // NodeGroup is a number of nodes of one pool that refuse a pod for the same

@@ -216,6 +216,9 @@ func TestOnlyWhoMayListNodesSeesTheirNames(t *testing.T) {
 	e := &v1alpha1.PodExplanation{Pending: &v1alpha1.PendingExplanation{}, Bound: &v1alpha1.BoundExplanation{}}
 	fill(reflect.ValueOf(&e.Pending.Groups).Elem(), secret)
 	fill(reflect.ValueOf(&e.Pending.Suggestions).Elem(), secret)
+	e.Pending.PodGroup = &v1alpha1.PodGroupFit{
+		Name: "train", Fit: 3, Domain: "kubernetes.io/hostname=" + secret, Tried: []v1alpha1.DomainFit{{Domain: "kubernetes.io/hostname=" + secret}},
+	}
 	fill(reflect.ValueOf(&e.Bound.Top).Elem(), secret)
 	// What does not name nodes.
 	group := &e.Pending.Groups[0]
@@ -237,7 +240,7 @@ func TestOnlyWhoMayListNodesSeesTheirNames(t *testing.T) {
 	if strings.Contains(strings.ReplaceAll(hidden, "secret-nodes", ""), secret) {
 		t.Errorf("the name of a node is shown: %s", hidden)
 	}
-	for _, kept := range []string{`"own"`, "a100", "Insufficient cpu", "not (a node)", "free 1 cpu on (a node) (a node) or secret-nodes", "the pod fits on (a node)."} {
+	for _, kept := range []string{`"own"`, "a100", "train", "Insufficient cpu", "not (a node)", "free 1 cpu on (a node) (a node) or secret-nodes", "the pod fits on (a node)."} {
 		if !strings.Contains(hidden, kept) {
 			t.Errorf("%q is gone: %s", kept, hidden)
 		}

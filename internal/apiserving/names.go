@@ -33,6 +33,10 @@ func withoutNodeNames(e *v1alpha1.PodExplanation) *v1alpha1.PodExplanation {
 		for i := range p.Suggestions {
 			hidden.erase(&p.Suggestions[i].Description)
 		}
+		if p.PodGroup != nil {
+			// The label of a domain may be that of the host name.
+			p.PodGroup.Domain, p.PodGroup.Tried = "", nil
+		}
 		for _, g := range p.Groups {
 			for _, r := range g.Refusals {
 				for i := range r.Messages {

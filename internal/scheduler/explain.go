@@ -9,9 +9,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/explain"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
+	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
 // ExplainPending explains why a pod is pending, on a fork that is made for it. It works on every
@@ -41,6 +44,13 @@ func (s *Scheduler) ExplainPending(ctx context.Context, pod *corev1.Pod) (*v1alp
 		in.PermitPlugins = waiting.GetPendingPlugins()
 		slices.Sort(in.PermitPlugins)
 	}
+	if in.Wait != nil && in.Wait.Group != nil && in.Wait.Place != queue.InFlight {
+		group, err := s.groupOf(pod, in.Wait.Group)
+		if err != nil {
+			return nil, err
+		}
+		in.Group = group
+	}
 	k, err := s.Fork(ctx)
 	if err != nil {
 		return nil, err
@@ -48,4 +58,24 @@ func (s *Scheduler) ExplainPending(ctx context.Context, pod *corev1.Pod) (*v1alp
 	defer k.Close()
 	x, err := explain.Explain(ctx, k, in)
 	return x.PodExplanation, err
+}
+
+// groupOf returns the group that a pod is placed with, or nil if its pods are scheduled one by one,
+// or if it has no object.
+func (s *Scheduler) groupOf(pod *corev1.Pod, wait *queue.GroupWait) (*explain.Group, error) {
+	group, nodes, known := s.parts.loop.Groups.Get(wait.Key)
+	if !known || group.OneByOne {
+		return nil, nil
+	}
+	pods, err := s.parts.pods.Pods(pod.Namespace).List(labels.Everything())
+	if err != nil {
+		return nil, err
+	}
+	g := &explain.Group{Group: group, Nodes: nodes, Needed: wait.Needed}
+	for _, member := range pods {
+		if podgroup.KeyOf(member) == wait.Key && member.Spec.SchedulerName == pod.Spec.SchedulerName && s.parts.queue.Ready(member.UID) {
+			g.Pods = append(g.Pods, member)
+		}
+	}
+	return g, nil
 }

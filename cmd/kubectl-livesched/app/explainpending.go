@@ -4,6 +4,7 @@
 package app
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -46,6 +47,9 @@ func printExplanation(w io.Writer, e *v1alpha1.PodExplanation, now time.Time) er
 		if err := writeTable(w, []string{"NODES", "POOL", "PLUGIN", "REASON", "SHORT BY"}, groupRows(p.Groups)); err != nil {
 			return err
 		}
+	}
+	if p.PodGroup != nil {
+		writeLine(w, podGroupLine(p.PodGroup))
 	}
 	for i := range p.Suggestions {
 		writeLine(w, suggestionLine(&p.Suggestions[i]))
@@ -130,6 +134,26 @@ func shortages(r *v1alpha1.Refusal) (texts []string) {
 		texts = append(texts, none)
 	}
 	return texts
+}
+
+// podGroupLine says how many pods of a group fit, and how many did in each domain.
+func podGroupLine(g *v1alpha1.PodGroupFit) string {
+	line := fmt.Sprintf("Pod group %s: %s must be placed together, and %s fit now", g.Name, plural(int(g.Needed), "pod"), grouped.Sprintf("%d", g.Fit))
+	if g.Domain != "" {
+		line += " in " + g.Domain
+	}
+	line += grouped.Sprintf("; %d are ready.", g.Ready)
+	if len(g.Tried) > 1 {
+		var tried []string
+		for _, d := range g.Tried {
+			tried = append(tried, grouped.Sprintf("%d in ", d.Fit)+cmp.Or(d.Domain, "the cluster"))
+		}
+		line += " Tried: " + strings.Join(tried, ", ") + "."
+	}
+	if g.Incomplete {
+		line += " The time was up: more may fit."
+	}
+	return line
 }
 
 func suggestionLine(s *v1alpha1.Suggestion) string {

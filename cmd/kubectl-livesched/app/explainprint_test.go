@@ -139,3 +139,25 @@ func TestTheNameOfThePod(t *testing.T) {
 		}
 	}
 }
+
+func TestThePrintedPodGroup(t *testing.T) {
+	for want, g := range map[string]v1alpha1.PodGroupFit{
+		"Pod group train: 64 pods must be placed together, and 12 fit now; 70 are ready.": {
+			Name: "train", Needed: 64, Ready: 70, Fit: 12, Tried: []v1alpha1.DomainFit{{Fit: 12}},
+		},
+		"Pod group train: 1 pod must be placed together, and 0 fit now; 1 are ready.": {Name: "train", Needed: 1, Ready: 1},
+		"Pod group train: 64 pods must be placed together, and 12 fit now in rack=a; 1,000 are ready. Tried: 12 in rack=a, 8 in rack=b, " +
+			"2 in the cluster. The time was up: more may fit.": {
+			Name: "train", Needed: 64, Ready: 1000, Fit: 12, Domain: "rack=a", Incomplete: true,
+			Tried: []v1alpha1.DomainFit{{Domain: "rack=a", Fit: 12}, {Domain: "rack=b", Fit: 8}, {Fit: 2}},
+		},
+	} {
+		if got := podGroupLine(&g); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+	text := printed(t, &v1alpha1.PodExplanation{Pending: &v1alpha1.PendingExplanation{PodGroup: &v1alpha1.PodGroupFit{Name: "train", Needed: 2}}})
+	if !strings.Contains(text, "Pod group train: 2 pods must be placed together, and 0 fit now; 0 are ready.\n") {
+		t.Errorf("got %s", text)
+	}
+}

@@ -26,13 +26,15 @@ type cluster struct {
 	*sidebyside.Livesched
 }
 
-func newCluster(t testing.TB) *cluster {
+func newCluster(t testing.TB) *cluster { return newClusterOn(t, sidebyside.ScalarPath) }
+
+func newClusterOn(t testing.TB, path sidebyside.Path) *cluster {
 	t.Helper()
 	c := &cluster{TB: t, objects: sidebyside.NewObjects()}
 	var err error
 	c.Livesched, err = sidebyside.NewLivesched(t.Context(), c.objects, &sidebyside.Configuration{
 		Profile: configv1.KubeSchedulerProfile{SchedulerName: ptr.To("mine")}, Parallelism: 16,
-	}, sidebyside.ScalarPath, nil)
+	}, path, nil)
 	c.must(err)
 	t.Cleanup(c.Livesched.Close)
 	return c

@@ -11,6 +11,7 @@
 //	suggest.go     changes that would help, each tried on the fork
 //	suggestnode.go those of nodes and what is on them
 //	suggestpod.go  those of the pod
+//	podgroup.go    how many pods of the pod's group fit together
 //	verdict.go     what keeps the pod pending, in a word
 package explain
 
@@ -40,10 +41,13 @@ type Pending struct {
 	NominatedNode string
 	// PermitPlugins are those that the pod waits for at Permit.
 	PermitPlugins []string
+	// Group is the pod group that the pod is placed with, nil if there is none.
+	Group *Group
 	// Now is the time of the explanation.
 	Now time.Time
 	// SuggestFor is how long changes that may help are tried, and then how long nodes are emptied
-	// one by one to find the verdict. 0 means DefaultSuggestFor.
+	// one by one to find the verdict, and how long the pods of the group are placed. 0 means
+	// DefaultSuggestFor.
 	SuggestFor time.Duration
 }
 
@@ -72,7 +76,10 @@ func Explain(ctx context.Context, k *fork.Fork, in Pending) (Explanation, error)
 	}
 	e := &explainer{fork: k, pod: in.Pod, Explanation: Explanation{PodExplanation: x}, extenders: len(cfg.Extenders)}
 	e.patience = cmp.Or(in.SuggestFor, DefaultSuggestFor)
-	if e.instance, err = k.Instance(ctx, cfg); err == nil {
+	if e.instance, err = k.Instance(ctx, cfg); err == nil && in.Group != nil {
+		x.Pending.PodGroup, err = e.fitGroup(ctx, in.Group)
+	}
+	if err == nil {
 		err = e.run(ctx, in)
 	}
 	if ctx.Err() != nil {
@@ -117,7 +124,8 @@ type explainer struct {
 	pod       *corev1.Pod
 	instance  *profile.Instance
 	extenders int
-	// patience bounds the time in which suggestions are tried, and that in which nodes are emptied.
+	// patience bounds the time in which suggestions are tried, that in which nodes are emptied, and
+	// that in which the group is placed.
 	patience time.Duration
 	refusals *fork.Refusals
 	nodes    []refusedNode

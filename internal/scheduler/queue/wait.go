@@ -66,6 +66,15 @@ func (q *Queue) Wait(uid types.UID) (Wait, bool) {
 	return w, true
 }
 
+// Ready reports whether a pod of a group is in the queue, and could be placed if its group was:
+// PreEnqueue plugins admit it.
+func (q *Queue) Ready(uid types.UID) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e := q.pods[uid]
+	return e != nil && e.member.ready
+}
+
 // nextTry returns when the pod is tried again at the latest, or zero.
 func (e *entry) nextTry() time.Time {
 	switch {

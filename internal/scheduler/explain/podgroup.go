@@ -1,0 +1,132 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/algorithm"
+	"github.com/livesched/livesched/internal/scheduler/fork"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
+)
+
+// Group is a pod group, with the pods that are placed together.
+type Group struct {
+	podgroup.Group
+	// Nodes are the nodes of pods of the group that have one.
+	Nodes sets.Set[string]
+	// Needed is the number of pods that must get a node together.
+	Needed int
+	// Pods are the pods that can be placed, in any order. They are on no node.
+	Pods []*corev1.Pod
+}
+
+// fitGroup finds how many pods of a group fit together: it places them in one domain after the
+// other, and takes them back. It ends when all fit, when all domains were tried, or when the time
+// is up.
+func (e *explainer) fitGroup(ctx context.Context, g *Group) (*v1alpha1.PodGroupFit, error) {
+	pods := slices.DeleteFunc(slices.Clone(g.Pods), e.fork.IsAssumed) // since the queue was asked
+	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int {
+		return cmp.Or(
+			cmp.Compare(corev1helpers.PodPriority(b), corev1helpers.PodPriority(a)),
+			a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name),
+		)
+	})
+	fit := &v1alpha1.PodGroupFit{Name: g.Name, Needed: int32(g.Needed), Ready: int32(len(pods))}
+	if g.Problem != "" {
+		return fit, nil
+	}
+	domains, err := e.domains(g, pods)
+	if err != nil {
+		return nil, err
+	}
+	limited, cancel := context.WithTimeout(ctx, e.patience)
+	defer cancel()
+	decider := e.fork.NewDecider(rand.IntN)
+	for _, domain := range domains {
+		placed, err := e.placeIn(limited, decider, domain, pods)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		fit.Incomplete = limited.Err() != nil
+		if err != nil && !fit.Incomplete {
+			return nil, err
+		}
+		fit.Tried = append(fit.Tried, v1alpha1.DomainFit{Domain: domain.String(), Fit: int32(placed)})
+		if int32(placed) > fit.Fit {
+			fit.Fit, fit.Domain = int32(placed), domain.String()
+		}
+		if placed == len(pods) || fit.Incomplete {
+			break
+		}
+	}
+	return fit, nil
+}
+
+// domains returns the domains in which to place the pods: also those with room for too few.
+func (e *explainer) domains(g *Group, pods []*corev1.Pod) ([]podgroup.Domain, error) {
+	snapshot, err := e.fork.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := snapshot.NodeInfos().List()
+	if err != nil {
+		return nil, err
+	}
+	var demand *podgroup.Demand
+	if e.instance.FitsResources() {
+		infos := make([]fwk.PodInfo, len(pods))
+		for i, pod := range pods {
+			// The error is about affinity terms, which have no part in a demand.
+			infos[i], _ = schedframework.NewPodInfo(pod)
+		}
+		demand = podgroup.NewDemand(infos, e.instance.ChecksOnNodes)
+	}
+	domains, _ := g.Topology.Candidates(nodes, demand, 1, g.Nodes)
+	return domains, nil
+}
+
+// placeIn places pods on the nodes of a domain, each on the cluster with those before it, and takes
+// all of them back. It returns how many got a node before the first error.
+func (e *explainer) placeIn(ctx context.Context, decider *fork.Decider, domain podgroup.Domain, pods []*corev1.Pod) (placed int, err error) {
+	var assumed []*fork.Assumed
+	defer func() {
+		for _, a := range slices.Backward(assumed) {
+			err = errors.Join(err, a.TakeBack(ctx))
+		}
+	}()
+	for _, pod := range pods {
+		if ctx.Err() != nil {
+			return placed, context.Cause(ctx)
+		}
+		d, err := decider.Decide(ctx, e.instance, domain.Restrict(pod))
+		var fitError *schedframework.FitError
+		switch {
+		case errors.As(err, &fitError), errors.Is(err, algorithm.ErrNoNodesAvailable):
+			continue
+		case err != nil:
+			return placed, fmt.Errorf("deciding the pod %s of the group: %w", pod.Name, err)
+		}
+		d.Pod = pod
+		a, err := e.fork.Assume(ctx, d)
+		if err != nil {
+			return placed, err
+		}
+		assumed = append(assumed, a)
+		placed++
+	}
+	return placed, nil
+}
