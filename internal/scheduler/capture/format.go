@@ -107,6 +107,7 @@ type Decision struct {
 	// Changes counts the changes of nodes and pods before the decision.
 	Changes   uint64 `json:"changes"`
 	Nominated bool   `json:"nominated,omitempty"`
+	InDomain  bool   `json:"inDomain,omitempty"`
 	Nodes     int    `json:"nodes"`
 	Evaluated int    `json:"evaluated"`
 	Feasible  int    `json:"feasible"`

@@ -140,7 +140,7 @@ func deviceResources(in *Input) (names []string) {
 func decisionOf(d *decisionlog.Decision) *Decision {
 	return &Decision{
 		Number: uint64(d.Number), Pod: d.Pod, Time: d.Time, Attempt: d.Attempt, Profile: d.Profile, Revision: d.Revision,
-		Changes: d.Snapshot, Nominated: d.Nominated, Nodes: d.Nodes, Evaluated: d.Evaluated, Feasible: d.Feasible,
+		Changes: d.Snapshot, Nominated: d.Nominated, InDomain: d.InDomain, Nodes: d.Nodes, Evaluated: d.Evaluated, Feasible: d.Feasible,
 		Node: d.Node, Total: d.Total, Tied: d.Tied, Result: d.Result.String(),
 	}
 }

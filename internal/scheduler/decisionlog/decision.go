@@ -68,6 +68,9 @@ type Decision struct {
 	Snapshot uint64
 	// Nominated reports whether there were nominated pods, which decisions depend on, too.
 	Nominated bool
+	// InDomain reports whether only the nodes of one domain of the topology of the pod's group were
+	// allowed.
+	InDomain bool
 	// Class is the class of the pod on the fast path. 0: the scalar path decided.
 	Class cache.ClassID
 	// Nodes is the number of nodes in the snapshot, Evaluated of those that filters were run on,
@@ -104,6 +107,7 @@ type entry struct {
 	sample    uint32
 	result    Result
 	nominated bool
+	inDomain  bool
 }
 
 // key is a UID in 16 bytes.

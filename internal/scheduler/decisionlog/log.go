@@ -86,7 +86,7 @@ func (l *Log) Append(d *Decision) Number {
 		time: d.Time.UnixNano(), total: d.Total, class: d.Class, snapshot: d.Snapshot,
 		node: l.names.hold(d.Node), profile: l.names.hold(d.Profile), revision: l.names.hold(d.Revision),
 		nodes: int32(d.Nodes), evaluated: int32(d.Evaluated), feasible: int32(d.Feasible), tied: int32(d.Tied),
-		attempt: int32(d.Attempt), result: d.Result, nominated: d.Nominated,
+		attempt: int32(d.Attempt), result: d.Result, nominated: d.Nominated, inDomain: d.InDomain,
 	}
 	*head = l.last
 	return l.last
@@ -186,6 +186,6 @@ func (l *Log) decision(n Number) Decision {
 		Number: n, Pod: e.pod.uid(), Time: time.Unix(0, e.time), Total: e.total, Class: e.class, Snapshot: e.snapshot,
 		Node: l.names.get(e.node), Profile: l.names.get(e.profile), Revision: l.names.get(e.revision),
 		Nodes: int(e.nodes), Evaluated: int(e.evaluated), Feasible: int(e.feasible), Tied: int(e.tied),
-		Attempt: int(e.attempt), Result: e.result, Nominated: e.nominated, Top: l.top(n),
+		Attempt: int(e.attempt), Result: e.result, Nominated: e.nominated, InDomain: e.inDomain, Top: l.top(n),
 	}
 }

@@ -43,6 +43,7 @@ func (r *random) decision() Decision {
 		Pod: r.pods[r.IntN(len(r.pods))], Time: time.Unix(0, r.Int64()), Attempt: r.IntN(100),
 		Profile: fmt.Sprintf("profile-%d", r.IntN(3)), Revision: fmt.Sprintf("revision-%d", r.IntN(5)),
 		Snapshot: r.Uint64(), Class: cache.ClassID(r.Uint64()), Nodes: r.IntN(100), Result: Unschedulable,
+		Nominated: r.IntN(2) == 0, InDomain: r.IntN(2) == 0,
 	}
 	if r.IntN(3) > 0 {
 		d.Node, d.Total, d.Tied, d.Result = fmt.Sprintf("node-%d", r.IntN(20)), r.Int64N(1000), 1+r.IntN(10), Binding

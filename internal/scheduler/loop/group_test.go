@@ -25,6 +25,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/livesched/livesched/internal/scheduler/algorithm"
+	"github.com/livesched/livesched/internal/scheduler/decisionlog"
 	"github.com/livesched/livesched/internal/scheduler/failure"
 	"github.com/livesched/livesched/internal/scheduler/fastpath"
 	"github.com/livesched/livesched/internal/scheduler/framework"
@@ -294,6 +295,24 @@ func (w *groupWorld) addRacks(nodes ...int) {
 func (w *groupWorld) addPods(n int) {
 	for i := range n {
 		w.addPod(fmt.Sprintf("p%d", i), "1")
+	}
+}
+
+func TestDecisionsInADomainAreRecordedAsSuch(t *testing.T) {
+	for key, want := range map[string]bool{"": false, "rack": true} {
+		w := newGroupWorld(t)
+		w.loop.Decisions = decisionlog.New(10)
+		w.addRacks(4)
+		w.setTopology(3, podgroup.Topology{Required: key})
+		w.addPods(3)
+		placed := w.schedule()
+		w.Expect(placed).To(HaveLen(3))
+		decisions := w.loop.Decisions.Last(10)
+		w.Expect(decisions).To(HaveLen(3))
+		for i := range decisions {
+			w.Expect(decisions[i].InDomain).To(Equal(want), "topology %q", key)
+		}
+		w.end(placed)
 	}
 }
 

@@ -37,6 +37,9 @@ const (
 	Sampled Reason = "Sampled"
 	// Nominated: there were nominated pods, and which ones is not recorded.
 	Nominated Reason = "Nominated"
+	// InDomain: the pod was placed in a domain of the topology of its group, and which one is not
+	// recorded.
+	InDomain Reason = "InDomain"
 	// NoDevices: the pod uses devices, which a redacted snapshot leaves out.
 	NoDevices Reason = "NoDevices"
 	// Changed: nodes or pods have changed, other than by the decisions that follow.
@@ -48,7 +51,7 @@ const (
 )
 
 // Reasons are all reasons, in their order.
-var Reasons = []Reason{PodGone, DecisionFailed, OtherProfile, Extenders, Sampled, Nominated, NoDevices, Changed, Selected, Claims}
+var Reasons = []Reason{PodGone, DecisionFailed, OtherProfile, Extenders, Sampled, Nominated, InDomain, NoDevices, Changed, Selected, Claims}
 
 var descriptions = map[Reason]string{
 	PodGone:        "the pod is gone",
@@ -57,6 +60,7 @@ var descriptions = map[Reason]string{
 	Extenders:      "the profile has extenders",
 	Sampled:        "a sample of the nodes was filtered",
 	Nominated:      "pods were nominated to nodes",
+	InDomain:       "a pod group was placed in one domain",
 	NoDevices:      "devices are not in a redacted snapshot",
 	Changed:        "nodes or pods have changed since",
 	Selected:       "it differs, and a Service or the like that selects the pod is younger",
@@ -171,6 +175,8 @@ func (p *past) reason(d *capture.Decision, pod *corev1.Pod, cfg *config.Profile)
 		return Sampled
 	case d.Nominated:
 		return Nominated
+	case d.InDomain:
+		return InDomain
 	case p.state.snapshot.Header.Redacted && p.usesDevices(pod):
 		return NoDevices
 	case p.state.snapshot.Header.Changes-d.Changes != p.after:

@@ -198,6 +198,7 @@ func TestWhatCannotBeReproducedHasAReason(t *testing.T) {
 		replay.DecisionFailed: func(s *capture.Snapshot) { s.Decisions[2].Result = "Failed" },
 		replay.OtherProfile:   func(s *capture.Snapshot) { s.Decisions[2].Revision = "older" },
 		replay.Nominated:      func(s *capture.Snapshot) { s.Decisions[2].Nominated = true },
+		replay.InDomain:       func(s *capture.Snapshot) { s.Decisions[2].InDomain = true },
 		replay.Changed:        func(s *capture.Snapshot) { s.Header.Changes++ },
 		replay.NoDevices: func(s *capture.Snapshot) {
 			s.Header.Redacted = true
@@ -231,7 +232,7 @@ func TestWhatCannotBeReproducedHasAReason(t *testing.T) {
 			t.Errorf("%s: %+v", reason, report)
 		}
 	}
-	if len(replay.Reasons) != 10 {
+	if len(replay.Reasons) != 11 {
 		t.Errorf("there are %d reasons", len(replay.Reasons))
 	}
 }
