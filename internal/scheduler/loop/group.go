@@ -113,6 +113,9 @@ func (g *groupCycle) undo(ctx context.Context) {
 // node. What may help any one of them may help the group, so all wait for the events of the plugins
 // that refused one.
 func (g *groupCycle) fail(ctx context.Context) {
+	if g.why != nil && g.group.Topology.Required != "" {
+		g.why.fit.Diagnosis.UnschedulablePlugins.Insert(podgroup.TopologyGate)
+	}
 	for _, m := range g.members {
 		if m.status == nil || m.status.IsRejected() {
 			m.status = g.why.of(m.pod.Pod)

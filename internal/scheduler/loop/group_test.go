@@ -374,6 +374,40 @@ func TestAGroupIsPlacedInOneRack(t *testing.T) {
 	})
 }
 
+func TestAGroupIsRetriedWhenARackGrows(t *testing.T) {
+	for name, test := range map[string]struct {
+		racks   []int
+		members func(w *groupWorld)
+	}{
+		"no rack has the resources": {[]int{2, 2}, func(w *groupWorld) { w.addPods(5) }},
+		"not all pods fit in the rack that has them": {[]int{3, 2}, func(w *groupWorld) {
+			w.addPods(4)
+			w.addPod("picky", "1", objects.Selecting(corev1.LabelHostname, "r1-0"))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newGroupWorld(t)
+			w.addRacks(test.racks...)
+			w.setTopology(5, podgroup.Topology{Required: "rack"})
+			test.members(w)
+			w.Expect(w.schedule()).To(BeEmpty())
+			w.Expect(w.cluster.Queue.Counts().Unschedulable).To(Equal(5))
+
+			old := objects.NodeOf("r0-1", "rack", "r0")
+			relabel := func(key, value string) {
+				node := old.DeepCopy()
+				node.Labels[key] = value
+				event := fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeLabel}
+				w.cluster.Queue.Move(logr.Discard(), event, old, node, nil)
+			}
+			relabel("color", "red")
+			w.Expect(w.cluster.Queue.Counts().Unschedulable).To(Equal(5), "it requires another label")
+			relabel("rack", "r1")
+			w.Expect(w.cluster.Queue.Counts().Unschedulable).To(BeZero())
+		})
+	}
+}
+
 func TestAGroupIsPlacedAsNearAsItFits(t *testing.T) {
 	preferred := podgroup.Topology{Preferred: []string{"rack", "block"}}
 	for name, test := range map[string]struct {

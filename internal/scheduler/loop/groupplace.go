@@ -93,7 +93,7 @@ func (g *groupCycle) domains(ctx context.Context) []podgroup.Domain {
 	domains, most := g.group.Topology.Candidates(nodes, demand, g.needed, g.on)
 	if len(domains) == 0 {
 		g.why = g.tooLarge(len(nodes), most, " in one "+g.group.Topology.Required)
-		// A label may put a node into a domain that has none yet.
+		// A new node may have the label, whatever resources are left on it.
 		g.why.fit.Diagnosis.UnschedulablePlugins.Insert(names.NodeAffinity)
 	}
 	return domains

@@ -21,6 +21,11 @@ const Label = "scheduling.x-k8s.io/pod-group"
 // of a PreEnqueue plugin.
 const Gate = "PodGroup"
 
+// TopologyGate is the name under which the pods of a group are refused if it fits in no domain of
+// the label that it requires, as if it was that of a Filter plugin. Changes of this label on a node
+// retry them.
+const TopologyGate = "PodGroupTopology"
+
 // Resource is the resource of the PodGroup objects of scheduler-plugins.
 var Resource = schema.GroupVersionResource{Group: "scheduling.x-k8s.io", Version: "v1alpha1", Resource: "podgroups"}
 

@@ -183,6 +183,21 @@ func (r *Registry) Get(key Key) (group Group, nodes sets.Set[string], known bool
 	return *s.group, nodes, true
 }
 
+// RequiredTopologyChanged reports whether two sets of labels differ in the one that the pods of a
+// group must share. It is true for a group without an object, about which nothing is known.
+func (r *Registry) RequiredTopologyChanged(key Key, before, after map[string]string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.groups[key]
+	if s == nil || s.group == nil {
+		return true
+	}
+	label := s.group.Topology.Required
+	oldValue, had := before[label]
+	newValue, has := after[label]
+	return had != has || oldValue != newValue
+}
+
 // EvictedWhole returns the groups that are evicted as a whole, in no order.
 func (r *Registry) EvictedWhole() []Group {
 	r.mu.Lock()

@@ -12,6 +12,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
@@ -26,6 +27,7 @@ func withGroups(t *testing.T, change ...func(*ProfileSettings)) (*fixture, *podg
 	groups := podgroup.NewRegistry()
 	groups.SetServed(podgroup.SchedulerPlugins, func() bool { return true })
 	f.groups = groups
+	f.Reconfigure(logger, f.settings, sets.New("default")) // with the hint of groups
 	return f, groups
 }
 
@@ -149,6 +151,65 @@ func TestAGroupIsRetriedIfItNeedsFewerPods(t *testing.T) {
 	f.Expect(f.Counts().Unschedulable).To(Equal(3))
 	f.setGroup("g", 2)
 	f.Expect(f.Counts().Active).To(Equal(3))
+}
+
+func TestAGroupIsRetriedWhenANodeGetsTheLabelThatItRequires(t *testing.T) {
+	relabeled := func(key, before, after string) func(f *fixture) {
+		return func(f *fixture) {
+			oldNode := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{key: before}}}
+			newNode := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{key: after}}}
+			f.Move(logger, nodeRelabeled, oldNode, newNode, nil)
+		}
+	}
+	for name, test := range map[string]struct {
+		event    func(f *fixture)
+		required string
+		retried  bool
+	}{
+		"another value":                   {event: relabeled("rack", "a", "b"), required: "rack", retried: true},
+		"the same value":                  {event: relabeled("rack", "a", "a"), required: "rack"},
+		"another label":                   {event: relabeled("zone", "a", "b"), required: "rack"},
+		"a label that another one needed": {event: relabeled("rack", "a", "b"), required: "zone"},
+		"the label was added": {required: "rack", retried: true, event: func(f *fixture) {
+			newNode := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"rack": ""}}}
+			f.Move(logger, nodeRelabeled, &corev1.Node{}, newNode, nil)
+		}},
+	} {
+		for _, inFlight := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, in flight: %v", name, inFlight), func(t *testing.T) {
+				f, groups := withGroups(t)
+				key := podgroup.Key{Namespace: newPod("").Namespace, Name: "g"}
+				groups.SetGroup(podgroup.Group{Key: key, MinMember: 2, Topology: podgroup.Topology{Required: test.required}})
+				members := []*corev1.Pod{newPod("a", memberOf("g")), newPod("b", memberOf("g"))}
+				for _, pod := range members {
+					f.Add(logger, pod)
+				}
+				other := newPod("other")
+				popped, names := f.popGroup()
+				f.Expect(names).To(HaveLen(2))
+				f.Add(logger, other)
+				f.reject("A")
+				if inFlight {
+					test.event(f)
+				}
+				f.giveBack(popped.Pod, []string{"A", podgroup.TopologyGate}, nil)
+				for _, pod := range popped.Group.Others {
+					f.giveBack(pod, []string{"A", podgroup.TopologyGate}, nil)
+				}
+				if !inFlight {
+					test.event(f)
+				}
+				want := Unschedulable
+				if test.retried {
+					want = Backoff
+				}
+				for _, pod := range members {
+					f.Expect(f.place(pod)).To(Equal(want))
+				}
+				f.Expect(f.place(other)).To(Equal(Unschedulable), "it has no group")
+			})
+		}
+	}
 }
 
 func TestGatedPodsDoNotCount(t *testing.T) {

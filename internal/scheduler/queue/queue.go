@@ -96,7 +96,7 @@ func New(cfg Config) *Queue {
 		podLister: cfg.PodLister,
 		groups:    cfg.Groups,
 		members:   map[memberKey]*members{},
-		rules:     newRuleSet(nil, nil, nil),
+		rules:     newRuleSet(nil, nil, nil, nil),
 		pods:      map[types.UID]*entry{},
 		inFlight:  inFlight{metrics: m},
 		metrics:   m,
@@ -128,7 +128,7 @@ func (q *Queue) Close() {
 	for _, e := range q.pods {
 		q.dropLocked(e)
 	}
-	q.rules = newRuleSet(nil, nil, nil)
+	q.rules = newRuleSet(nil, nil, nil, nil)
 	q.poppable.Broadcast()
 }
 

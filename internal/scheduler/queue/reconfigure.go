@@ -78,7 +78,7 @@ type ranked struct {
 
 func (q *Queue) newReload(logger klog.Logger, s *Settings, changed sets.Set[string]) *reload {
 	old := q.currentRules() // only Close and the holder of reconfiguring replace the rules
-	r := &reload{Queue: q, logger: logger, next: newRuleSet(s, old, changed), renewed: sets.New[string](), maxPods: turnPods}
+	r := &reload{Queue: q, logger: logger, next: newRuleSet(s, old, changed, q.groups), renewed: sets.New[string](), maxPods: turnPods}
 	for name, p := range old.profiles {
 		if r.next.profiles[name] != p {
 			r.renewed.Insert(name)

@@ -32,7 +32,7 @@ func TestBackoffAfter(t *testing.T) {
 		{0, 10 * time.Second, 7, 0},
 	}
 	for _, tt := range tests {
-		p := newProfileRules("default", &ProfileSettings{InitialBackoff: tt.initial, MaxBackoff: tt.most})
+		p := newProfileRules("default", &ProfileSettings{InitialBackoff: tt.initial, MaxBackoff: tt.most}, nil)
 		if got := p.backoffAfter(tt.count); got != tt.want {
 			t.Errorf("failure %d with %v to %v: got %v, want %v", tt.count, tt.initial, tt.most, got, tt.want)
 		}

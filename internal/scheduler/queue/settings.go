@@ -16,6 +16,7 @@ import (
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/mapkey"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
 // Settings holds everything that a reload replaces in one step; see Queue.Reconfigure. It must not
@@ -147,8 +148,8 @@ type eventHints struct {
 }
 
 // newRuleSet prepares Settings. Of the plugins it calls Name only. It carries over the profileRules
-// of old whose settings are the same, except those of the names in changed.
-func newRuleSet(s *Settings, old *ruleSet, changed sets.Set[string]) *ruleSet {
+// of old whose settings are the same, except those of the names in changed. groups may be nil.
+func newRuleSet(s *Settings, old *ruleSet, changed sets.Set[string], groups *podgroup.Registry) *ruleSet {
 	rs := &ruleSet{less: defaultLess, profiles: map[string]*profileRules{}, interesting: map[fwk.ClusterEvent]bool{}}
 	if s == nil {
 		return rs
@@ -161,12 +162,12 @@ func newRuleSet(s *Settings, old *ruleSet, changed sets.Set[string]) *ruleSet {
 			rs.profiles[name] = p
 			continue
 		}
-		rs.profiles[name] = newProfileRules(name, settings)
+		rs.profiles[name] = newProfileRules(name, settings, groups)
 	}
 	return rs
 }
 
-func newProfileRules(name string, s *ProfileSettings) *profileRules {
+func newProfileRules(name string, s *ProfileSettings, groups *podgroup.Registry) *profileRules {
 	p := &profileRules{
 		name:               name,
 		settings:           s,
@@ -186,7 +187,10 @@ func newProfileRules(name string, s *ProfileSettings) *profileRules {
 	for event, hints := range s.Hints {
 		p.hints = append(p.hints, eventHints{event: event, hints: hints})
 	}
-	slices.SortFunc(p.hints, func(a, b eventHints) int {
+	if groups != nil {
+		p.hints = append(p.hints, eventHints{event: nodeRelabeled, hints: []Hint{{Plugin: podgroup.TopologyGate, Fn: relabelHint(groups)}}})
+	}
+	slices.SortStableFunc(p.hints, func(a, b eventHints) int {
 		return cmp.Or(cmp.Compare(a.event.Resource, b.event.Resource), cmp.Compare(a.event.ActionType, b.event.ActionType),
 			cmp.Compare(a.event.CustomLabel, b.event.CustomLabel))
 	})
@@ -200,7 +204,11 @@ func newProfileRules(name string, s *ProfileSettings) *profileRules {
 		}
 	}
 	for _, plugin := range sets.List(asked) {
-		p.asked = append(p.asked, askedPlugin{name: plugin, key: s.HintKeys[plugin]})
+		key := s.HintKeys[plugin]
+		if plugin == podgroup.TopologyGate {
+			key = HintKey{Write: writeGroup}
+		}
+		p.asked = append(p.asked, askedPlugin{name: plugin, key: key})
 	}
 	return p
 }

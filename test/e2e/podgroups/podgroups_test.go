@@ -106,6 +106,21 @@ var _ = Describe("The pods of a PodGroup", func() {
 		}
 	})
 
+	It("are retried when a node moves to a rack", func(ctx context.Context) {
+		for _, name := range []string{"a1", "b1"} {
+			Create(ctx, Node(name, "2", "8Gi", map[string]string{"rack": name[:1]}))
+		}
+		group := PodGroup("g", 4)
+		group.SetAnnotations(map[string]string{podgroup.AnnotationRequired: "rack"})
+		Create(ctx, group)
+		pods := members(ctx, "g", "p1", "p2", "p3", "p4")
+		for _, pod := range pods {
+			ExpectUnscheduled(ctx, pod, corev1.PodReasonUnschedulable, HaveSuffix("there are resources for 2 of them at most in one rack"))
+		}
+		Update(ctx, Node("b1", "2", "8Gi", nil), func(node *corev1.Node) { node.Labels["rack"] = "a" })
+		expectAllBound(ctx, pods)
+	})
+
 	It("do not deadlock with those of another one", func(ctx context.Context) {
 		Create(ctx, Node("n1", "3", "8Gi", nil), PodGroup("g", 3), PodGroup("h", 3))
 		for i := range 3 {
