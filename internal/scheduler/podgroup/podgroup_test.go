@@ -233,3 +233,26 @@ func TestTheRegistryForgets(t *testing.T) {
 		}
 	}
 }
+
+func TestRequiredTopologyChanged(t *testing.T) {
+	r := NewRegistry()
+	key := Key{Namespace: "ns", Name: "g"}
+	a, b, none := map[string]string{"rack": "a"}, map[string]string{"rack": "b"}, map[string]string{"zone": "z"}
+	expect := func(before, after map[string]string, want bool, why string) {
+		t.Helper()
+		if got := r.RequiredTopologyChanged(key, before, after); got != want {
+			t.Errorf("%s: got %v", why, got)
+		}
+	}
+	expect(a, a, true, "nothing is known about the group")
+
+	r.SetGroup(Group{Key: key, MinMember: 2, Topology: Topology{Required: "rack", Preferred: []string{"zone"}}})
+	expect(a, a, false, "the same value")
+	expect(a, b, true, "another value")
+	expect(a, none, true, "the label was removed")
+	expect(none, map[string]string{"rack": ""}, true, "the label was added")
+	expect(nil, none, false, "a preferred label keeps no group from a node")
+
+	r.SetGroup(Group{Key: key, MinMember: 2})
+	expect(a, b, false, "the group requires no label any more")
+}
