@@ -35,14 +35,15 @@ type explainOptions struct {
 func newExplain(shared *options) *cobra.Command {
 	o := &explainOptions{options: shared}
 	command := &cobra.Command{
-		Use:   "explain pod NAME",
-		Short: "Explain why a pod is pending, or why it is on its node",
+		Use:   "explain (pod|podgroup) NAME",
+		Short: "Explain why a pod or the pods of a PodGroup are pending, or why a pod is on its node",
 		Long: "Explain why a pod is pending: which nodes refuse it and why, what would help, and what it waits for. " +
-			"Or explain why it is on its node: how many nodes it fitted, and the nodes with the highest scores.\n\n" +
+			"Or explain why it is on its node: how many nodes it fitted, and the nodes with the highest scores. " +
+			"Of a PodGroup, it explains one pending pod of each kind, and how many of the group fit together now.\n\n" +
 			"The command asks a running livesched, through a port that the API server forwards, with your credentials. It requires the permissions of " +
 			"the Role livesched-client in livesched's namespace, and the permission to get podexplanations.livesched.io in the namespace of the pod, which " +
-			"the ClusterRole view includes. The names of nodes are shown only to those who may list nodes.",
-		Example: "  kubectl livesched explain pod/train-7 -n ml\n\n  kubectl livesched explain pod train-7 -n ml -o yaml",
+			"the ClusterRole view includes. The names of nodes are shown only to those who may list nodes. To explain a PodGroup, you must be permitted to list pods.",
+		Example: "  kubectl livesched explain pod/train-7 -n ml\n\n  kubectl livesched explain pod train-7 -n ml -o yaml\n\n  kubectl livesched explain podgroup/train -n ml",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE:    func(command *cobra.Command, args []string) error { return o.run(command.Context(), args) },
 	}
@@ -67,7 +68,7 @@ func (o *remoteOptions) check() error {
 }
 
 func (o *explainOptions) run(ctx context.Context, args []string) error {
-	name, err := podName(args)
+	kind, name, err := explainedName(args)
 	if err != nil {
 		return err
 	}
@@ -78,6 +79,9 @@ func (o *explainOptions) run(ctx context.Context, args []string) error {
 		if o.namespace, _, err = o.flags.ToRawKubeConfigLoader().Namespace(); err != nil {
 			return err
 		}
+	}
+	if kind == "podgroup" {
+		return o.explainGroup(ctx, name)
 	}
 	text, err := o.ask(ctx, "podexplanations", name)
 	if err != nil {
@@ -111,16 +115,23 @@ func (o *explainOptions) ask(ctx context.Context, resource, name string) ([]byte
 	return livesched.Get(ctx, resource, o.namespace, name)
 }
 
-// podName returns the name in the arguments pod/NAME or pod NAME.
-func podName(args []string) (string, error) {
+// explainedName returns the kind, "pod" or "podgroup", and the name in the arguments kind/NAME or
+// kind NAME.
+func explainedName(args []string) (kind, name string, err error) {
 	kind, name, found := strings.Cut(strings.Join(args, "/"), "/")
-	switch {
-	case !found:
-		return "", fmt.Errorf("explain what? Use `explain pod %s`", kind)
-	case kind != "pod" && kind != "pods" && kind != "po":
-		return "", fmt.Errorf("livesched explains pods, not %q", kind)
-	case name == "" || strings.Contains(name, "/"):
-		return "", fmt.Errorf("%q is not the name of a pod", name)
+	switch kind {
+	case "pod", "pods", "po":
+		kind = "pod"
+	case "podgroup", "podgroups", "pg":
+		kind = "podgroup"
+	default:
+		if !found {
+			return "", "", fmt.Errorf("explain what? Use `explain pod %s`", kind)
+		}
+		return "", "", fmt.Errorf("livesched explains pods and podgroups, not %q", kind)
 	}
-	return name, nil
+	if name == "" || strings.Contains(name, "/") {
+		return "", "", fmt.Errorf("%q is not the name of a %s", name, kind)
+	}
+	return kind, name, nil
 }

@@ -26,6 +26,7 @@ import (
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	liveschedapp "github.com/livesched/livesched/cmd/livesched/app"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/test/controlplane/process"
 	"github.com/livesched/livesched/test/objects"
 	"github.com/livesched/livesched/test/testcluster"
@@ -122,6 +123,26 @@ var _ = Describe("explain", func() {
 		Expect(explanation.Metadata.UID).To(Equal(large.UID))
 		Expect(explain("pod/nobody")).To(Equal(outcome{code: 2, errOut: "error: pods \"nobody\" not found\n"}))
 		Expect(explain("pod/large", "-n", system).errOut).To(ContainSubstring(`in the namespace "livesched-system"`))
+
+		By("explaining a PodGroup")
+		got = explain("podgroup/train")
+		Expect(got.errOut).To(ContainSubstring(`cannot list resource "pods"`))
+		lists := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "lists"}, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}},
+		}}
+		createForSpec(ctx, lists)
+		bind(ctx, user, "default", rbacv1.RoleRef{Kind: "Role", Name: lists.Name})
+		Eventually(func() string { return explain("podgroup/train").errOut }).WithContext(ctx).Should(
+			HavePrefix(`error: no pod of the namespace default is in a PodGroup "train"`))
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(large), large)).To(Succeed())
+		large.Labels = map[string]string{podgroup.Label: "train"}
+		Expect(k8s.Update(ctx, large)).To(Succeed())
+		got = explain("podgroup", "train")
+		Expect(got.out).To(HavePrefix("Pod group train has 1 pod: 0 on nodes, 1 pending.\n\nlarge:\nPending"), got.errOut)
+		var list struct{ Items []v1alpha1.PodExplanation }
+		Expect(yaml.Unmarshal([]byte(explain("pg/train", "-o", "yaml").out), &list)).To(Succeed())
+		Expect(list.Items).To(HaveLen(1))
+		Expect(list.Items[0].Metadata.UID).To(Equal(large.UID))
 
 		By("simulating")
 		binpack := file("apiVersion: livesched.io/v1alpha1\nkind: SchedulerProfile\nmetadata: {name: mine}\nspec:\n  pluginConfig:\n" +

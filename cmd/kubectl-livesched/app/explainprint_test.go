@@ -127,14 +127,20 @@ func TestAnExplanationIsAtMostAHundredColumnsWide(t *testing.T) {
 	printed(t, &v1alpha1.PodExplanation{Message: strings.Repeat("a long sentence ", 20), Pending: &v1alpha1.PendingExplanation{}})
 }
 
-func TestTheNameOfThePod(t *testing.T) {
-	for _, args := range [][]string{{"pod", "a"}, {"pod/a"}, {"pods/a"}, {"po", "a"}} {
-		if name, err := podName(args); name != "a" || err != nil {
-			t.Errorf("%v: got %q, %v", args, name, err)
+func TestTheNameOfWhatIsExplained(t *testing.T) {
+	for _, test := range []struct {
+		args       []string
+		kind, name string
+	}{
+		{[]string{"pod", "a"}, "pod", "a"}, {[]string{"pod/a"}, "pod", "a"}, {[]string{"pods/a"}, "pod", "a"}, {[]string{"po", "a"}, "pod", "a"},
+		{[]string{"podgroup/a"}, "podgroup", "a"}, {[]string{"pg", "a"}, "podgroup", "a"},
+	} {
+		if kind, name, err := explainedName(test.args); kind != test.kind || name != test.name || err != nil {
+			t.Errorf("%v: got %q, %q, %v", test.args, kind, name, err)
 		}
 	}
-	for _, args := range [][]string{{"a"}, {"node/a"}, {"pod/"}, {"pod/a", "b"}, {"pod/a/b"}} {
-		if _, err := podName(args); err == nil {
+	for _, args := range [][]string{{"a"}, {"pod"}, {"node/a"}, {"pod/"}, {"pod/a", "b"}, {"pod/a/b"}, {"podgroup/"}} {
+		if _, _, err := explainedName(args); err == nil {
 			t.Errorf("%v is accepted", args)
 		}
 	}
