@@ -30,6 +30,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/groupcondition"
 	"github.com/livesched/livesched/internal/scheduler/loop"
+	ownmetrics "github.com/livesched/livesched/internal/scheduler/metrics"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/podstatus"
 	"github.com/livesched/livesched/internal/scheduler/profile"
@@ -51,7 +52,9 @@ type parts struct {
 	// groupScope has the informer of PodGroups, without which livesched works, too.
 	groupScope *informers.Scope
 	loop       *loop.Loop
-	forker     *fork.Forker
+	// uncount removes the queue from the metric of pending groups.
+	uncount func()
+	forker  *fork.Forker
 	// latest is what a new leader compares before it schedules.
 	latest catchup.Config
 }
@@ -188,6 +191,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*part
 		Clock:     cfg.Clock,
 		Decisions: decisionlog.New(cfg.DecisionLogSize),
 	}
+	p.uncount = ownmetrics.AddPendingGroups(p.queue.PendingGroups)
 	return p, nil
 }
 
@@ -228,6 +232,7 @@ func newAlgorithm(snapshot *cache.Snapshot, path FastPath, maxBytes int) *algori
 // those that run on the leader, and pods in flight hold the profiles that Start closes.
 func (p *parts) stop() {
 	p.failures.Stop()
+	p.uncount()
 	p.queue.Close()
 	p.env.WaitingPods.Stop()
 	p.events.FlushNow()

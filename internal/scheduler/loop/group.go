@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/livesched/livesched/internal/scheduler/binding"
 	"github.com/livesched/livesched/internal/scheduler/decisionlog"
+	"github.com/livesched/livesched/internal/scheduler/metrics"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
@@ -72,12 +74,30 @@ func (l *Loop) newGroupCycle(popped *queue.Popped) *groupCycle {
 // have been given back or released, and their profile released.
 func (g *groupCycle) run(ctx context.Context) []*member {
 	g.skip(ctx)
+	began := g.loop.Clock.Now()
 	if !g.place(ctx) {
 		g.preempt(ctx)
+		g.observe(began)
 		g.fail(ctx)
 		return nil
 	}
+	g.observe(began)
 	return g.commit(ctx)
+}
+
+// observe measures the attempt, which has just been decided.
+func (g *groupCycle) observe(began time.Time) {
+	if len(g.members) == 0 {
+		return
+	}
+	result := metrics.GroupScheduled
+	switch {
+	case g.why != nil && g.why.err != nil:
+		result = metrics.GroupFailed
+	case !slices.ContainsFunc(g.members, func(m *member) bool { return m.placed != nil }):
+		result = metrics.GroupUnschedulable
+	}
+	metrics.PodGroupScheduling.WithLabelValues(g.members[0].profile.SchedulerName(), result).Observe(g.loop.Clock.Since(began).Seconds())
 }
 
 // skip releases the members that need no node.

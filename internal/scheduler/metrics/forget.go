@@ -38,9 +38,9 @@ func (s Series) Delete() {
 	}
 }
 
-// FindSeries returns, by scheduler name, every series of a scheduler_* metric and of [SlowCycles]
-// whose label "profile" is one of the given scheduler names: about 41 series per profile with the
-// default plugins.
+// FindSeries returns, by scheduler name, every series of a scheduler_* metric, of [SlowCycles] and
+// of [PodGroupScheduling] whose label "profile" is one of the given scheduler names: about 41
+// series per profile with the default plugins.
 // Nothing but Delete removes them. Metrics of out-of-tree plugins are included if they follow the
 // same naming and are registered with legacyregistry.
 //
@@ -53,7 +53,9 @@ func (s Series) Delete() {
 func FindSeries(schedulerNames sets.Set[string]) (map[string]Series, error) {
 	found, err := findSeries(legacyregistry.DefaultGatherer, legacyregistry.Registerer(), schedulerNames)
 	for name := range schedulerNames {
-		remove := func(labels map[string]string) bool { return SlowCycles.Delete(labels) }
+		remove := func(labels map[string]string) bool {
+			return SlowCycles.DeletePartialMatch(labels)+PodGroupScheduling.DeletePartialMatch(labels) > 0
+		}
 		found[name] = append(found[name], series{remove, map[string]string{LabelProfile: name}})
 	}
 	return found, err

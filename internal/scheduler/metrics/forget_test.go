@@ -198,16 +198,20 @@ func TestManyProfilesAreForgottenAtOnce(t *testing.T) {
 	}
 }
 
-func TestTheSlowCyclesOfAProfileAreForgotten(t *testing.T) {
+func TestOurOwnSeriesOfAProfileAreForgotten(t *testing.T) {
 	Register()
 	SlowCycles.Reset()
-	SlowCycles.WithLabelValues("gone").Inc()
-	SlowCycles.WithLabelValues("stays").Inc()
+	PodGroupScheduling.Reset()
+	for _, name := range []string{"gone", "stays"} {
+		SlowCycles.WithLabelValues(name).Inc()
+		PodGroupScheduling.WithLabelValues(name, GroupScheduled).Observe(1)
+		PodGroupScheduling.WithLabelValues(name, GroupUnschedulable).Observe(1)
+	}
 	if err := forgetRegistered("gone"); err != nil {
 		t.Fatal(err)
 	}
-	if left := testutil.CollectAndCount(SlowCycles); left != 1 {
-		t.Errorf("%d series are left, want 1", left)
+	if slow, groups := testutil.CollectAndCount(SlowCycles), testutil.CollectAndCount(PodGroupScheduling); slow != 1 || groups != 2 {
+		t.Errorf("%d and %d series are left, want 1 and 2", slow, groups)
 	}
 }
 

@@ -253,6 +253,49 @@ var SlowCycles = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Help: "Number of scheduling cycles that took 100 ms or longer, by profile. The log says what took longest in each.",
 }, []string{LabelProfile})
 
+// Values of the label "result" of [PodGroupScheduling].
+const (
+	// GroupScheduled: enough pods of the group got a node.
+	GroupScheduled = "scheduled"
+	// GroupUnschedulable: too few pods fit. The group may evict others.
+	GroupUnschedulable = "unschedulable"
+	// GroupFailed: a pod met an error.
+	GroupFailed = "error"
+)
+
+// Values of the label "state" of livesched_pending_pod_groups.
+const (
+	// GroupIncomplete: too few pods of the group are ready to be tried.
+	GroupIncomplete = "incomplete"
+	// GroupComplete: enough pods are ready, and wait for their turn or for room.
+	GroupComplete = "complete"
+)
+
+var (
+	// PodGroupScheduling is the time to decide about a group of pods, by profile and result: to
+	// place its pods, or to find that too few fit and whom to evict. A series is deleted with those
+	// that [FindSeries] finds.
+	PodGroupScheduling = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "livesched_pod_group_scheduling_duration_seconds",
+		Help: "Time in seconds to decide about a group of pods, by the profile and the result: 'scheduled', 'unschedulable' or 'error'. Binding is not included.",
+		// From 0.1 ms for a small group to 3 s for thousands of pods that evict others.
+		Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16),
+	}, []string{LabelProfile, "result"})
+
+	// incompleteGroups and completeGroups are the groups with pods in the queue. See
+	// [AddPendingGroups].
+	incompleteGroups = pendingPodGroups(GroupIncomplete, &pendingIncomplete)
+	completeGroups   = pendingPodGroups(GroupComplete, &pendingComplete)
+)
+
+func pendingPodGroups(state string, of *sources) prometheus.GaugeFunc {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name:        "livesched_pending_pod_groups",
+		Help:        "Number of groups with pending pods, by whether too few of their pods are ready ('incomplete') or enough, which wait for their turn or for room ('complete').",
+		ConstLabels: prometheus.Labels{"state": state},
+	}, of.sum)
+}
+
 var registerOnce sync.Once
 
 // Register registers kube-scheduler's metrics and livesched's and makes the manager's metrics
@@ -266,7 +309,7 @@ func Register() {
 
 		own := ctrlmetrics.Registry
 		own.MustRegister(Reloads, ReloadBuildDuration, ReloadSwapDuration, ReloadStandstill, Profiles, ProfileGenerations, PendingPods, RetiredGenerationPods,
-			APIServerVersion, HandlerPanics, ExtenderCircuitOpen, ExtenderFailures, BindCalls, PendingEvents, CatchingUp, EventsLost, SlowCycles, Decisions, FastPathDifferences,
+			APIServerVersion, HandlerPanics, ExtenderCircuitOpen, ExtenderFailures, BindCalls, PendingEvents, CatchingUp, EventsLost, SlowCycles, PodGroupScheduling, incompleteGroups, completeGroups, Decisions, FastPathDifferences,
 			FastPathMemory, FastPathMemoryLimit, FastPathClasses, FastPathLabelKeys, ClassLookups, FastPathEvictions)
 		for _, result := range []string{ReloadSucceeded, ReloadFailed, ReloadRejected} {
 			Reloads.WithLabelValues(result)

@@ -27,15 +27,16 @@ const servedMetrics = "testdata/served.txt"
 
 // knownValues are all values of labels that have few.
 var knownValues = map[string][]string{
-	"livesched_reloads_total result":                       {ReloadSucceeded, ReloadFailed, ReloadRejected},
-	"livesched_pending_pods queue":                         {QueueActive, QueueBackoff, QueueUnschedulable, QueueGated},
-	"livesched_bind_calls state":                           {BindCallRunning, BindCallWaiting, BindCallOverdue},
-	"livesched_events_lost_total reason":                   {EventLostFull, EventLostRefused, EventLostStopped},
-	"livesched_decisions_total path":                       {PathFast, PathScalar},
-	"livesched_fast_path_class_lookups_total result":       {ClassHit, ClassNew, ClassEvicted},
-	"scheduler_pending_pods queue":                         {QueueActive, QueueBackoff, QueueUnschedulable, QueueGated},
-	"scheduler_schedule_attempts_total result":             {schedmetrics.ScheduledResult, schedmetrics.UnschedulableResult, schedmetrics.ErrorResult},
-	"scheduler_scheduling_attempt_duration_seconds result": {schedmetrics.ScheduledResult, schedmetrics.UnschedulableResult, schedmetrics.ErrorResult},
+	"livesched_reloads_total result":                         {ReloadSucceeded, ReloadFailed, ReloadRejected},
+	"livesched_pending_pods queue":                           {QueueActive, QueueBackoff, QueueUnschedulable, QueueGated},
+	"livesched_bind_calls state":                             {BindCallRunning, BindCallWaiting, BindCallOverdue},
+	"livesched_events_lost_total reason":                     {EventLostFull, EventLostRefused, EventLostStopped},
+	"livesched_decisions_total path":                         {PathFast, PathScalar},
+	"livesched_fast_path_class_lookups_total result":         {ClassHit, ClassNew, ClassEvicted},
+	"livesched_pod_group_scheduling_duration_seconds result": {GroupScheduled, GroupUnschedulable, GroupFailed},
+	"scheduler_pending_pods queue":                           {QueueActive, QueueBackoff, QueueUnschedulable, QueueGated},
+	"scheduler_schedule_attempts_total result":               {schedmetrics.ScheduledResult, schedmetrics.UnschedulableResult, schedmetrics.ErrorResult},
+	"scheduler_scheduling_attempt_duration_seconds result":   {schedmetrics.ScheduledResult, schedmetrics.UnschedulableResult, schedmetrics.ErrorResult},
 }
 
 func TestServedMetricsAreListed(t *testing.T) {

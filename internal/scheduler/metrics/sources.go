@@ -19,6 +19,21 @@ var pendingEvents sources
 // metrics are read, and must be quick.
 func AddPendingEvents(count func() int) (remove func()) { return pendingEvents.add(count) }
 
+// pendingIncomplete and pendingComplete count the groups with pending pods.
+var pendingIncomplete, pendingComplete sources
+
+// AddPendingGroups adds the numbers of groups whose pods are pending to the metric
+// livesched_pending_pod_groups until remove is called: those for which too few pods are ready, and
+// the others. count is called when metrics are read, and must be quick.
+func AddPendingGroups(count func() (incomplete, complete int)) (remove func()) {
+	removeIncomplete := pendingIncomplete.add(func() int { incomplete, _ := count(); return incomplete })
+	removeComplete := pendingComplete.add(func() int { _, complete := count(); return complete })
+	return func() {
+		removeIncomplete()
+		removeComplete()
+	}
+}
+
 // sources are functions that are called when metrics are read: the values change with every pod,
 // and updating a gauge each time would cost more. A process has one source per metric, a test may
 // have several. It is safe for concurrent use.

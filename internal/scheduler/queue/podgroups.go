@@ -212,6 +212,34 @@ func (q *Queue) retryLocked(logger klog.Logger, m *members) {
 	}
 }
 
+// PendingGroups returns the numbers of groups with pods in the queue that are not in flight: those
+// whose gate holds pods because too few are ready, and the others.
+func (q *Queue) PendingGroups() (incomplete, complete int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, m := range q.members {
+		switch {
+		case m.held > 0:
+			incomplete++
+		case m.ready > 0:
+			complete++
+		case m.anyWaitsLocked():
+			incomplete++ // none of its pods is ready
+		}
+	}
+	return incomplete, complete
+}
+
+// anyWaitsLocked reports whether a pod of the group is not in flight.
+func (m *members) anyWaitsLocked() bool {
+	for e := range m.entries {
+		if e.place != InFlight {
+			return true
+		}
+	}
+	return false
+}
+
 // RetryGroup retries the pods of a group that plugins refused: they may be placed in other ways
 // now.
 func (q *Queue) RetryGroup(logger klog.Logger, key podgroup.Key) {

@@ -96,6 +96,36 @@ func TestAGroupWaitsUntilItIsComplete(t *testing.T) {
 	f.Expect(names).To(Equal([]string{"c"}), "two of three have a node")
 }
 
+func TestPendingGroups(t *testing.T) {
+	f, _ := withGroups(t)
+	expect := func(when string, incomplete, complete int) {
+		t.Helper()
+		gotIncomplete, gotComplete := f.PendingGroups()
+		f.Expect([]int{gotIncomplete, gotComplete}).To(Equal([]int{incomplete, complete}), when)
+	}
+	expect("no group has pods", 0, 0)
+	f.setGroup("g", 2)
+	f.setGroup("h", 1)
+	f.Add(logger, newPod("alone", priority(2)))
+	a, b := newPod("a", memberOf("g"), priority(1)), newPod("b", memberOf("g"), priority(1))
+	f.Add(logger, a)
+	expect("one pod of two", 1, 0)
+	f.Add(logger, b)
+	f.Add(logger, newPod("c", memberOf("h")))
+	f.Add(logger, newPod("d", memberOf("no-group")))
+	expect("two groups have enough", 1, 2)
+	f.Expect(f.pop().Pod.Name).To(Equal("alone"))
+	popped, names := f.popGroup()
+	f.Expect(names).To(ConsistOf("a", "b"))
+	expect("one is in flight", 1, 1)
+	f.refuseGroup(popped)
+	expect("it was refused", 1, 2)
+	f.Delete(logger, a)
+	expect("a pod is deleted, and the other one is not looked at before it is popped", 1, 2)
+	f.Delete(logger, b)
+	expect("the group has no pods", 1, 1)
+}
+
 func TestAGroupIsRetriedTogether(t *testing.T) {
 	f, _ := withGroups(t)
 	f.setGroup("g", 2)
