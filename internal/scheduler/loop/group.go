@@ -39,6 +39,8 @@ type groupCycle struct {
 	on sets.Set[string]
 	// why is the reason of an attempt that failed.
 	why *groupReason
+	// retry means that the group is tried again after its back-off, whatever happens.
+	retry bool
 }
 
 // member is a pod of a groupCycle.
@@ -141,6 +143,9 @@ func (g *groupCycle) fail(ctx context.Context) {
 			m.status = g.why.of(m.pod.Pod)
 		}
 		m.cycle.fail(withPod(ctx, m.pod.Pod), m.nominating, m.status)
+	}
+	if g.retry {
+		g.loop.Queue.RetryGroup(klog.FromContext(ctx), g.group.Key)
 	}
 	switch {
 	case len(g.members) == 0: // nothing was tried

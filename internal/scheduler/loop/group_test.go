@@ -41,12 +41,17 @@ import (
 type ledger struct {
 	reserved []string
 	refuse   map[string]*fwk.Status
+	// once means that a pod is refused only once.
+	once bool
 }
 
 func (*ledger) Name() string { return "Ledger" }
 
 func (l *ledger) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) *fwk.Status {
 	if status := l.refuse[pod.Name]; status != nil {
+		if l.once {
+			delete(l.refuse, pod.Name)
+		}
 		return status
 	}
 	l.reserved = append(l.reserved, pod.Name)

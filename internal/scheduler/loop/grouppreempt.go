@@ -31,6 +31,10 @@ func (g *groupCycle) preempt(ctx context.Context) {
 	if plugin == nil {
 		return
 	}
+	// Members that were taken back are still in the snapshot.
+	if err := g.members[0].updateSnapshot(ctx); err != nil {
+		return // it was repaired, and the group is tried again
+	}
 	pods := make([]*corev1.Pod, len(g.members))
 	for i, m := range g.members {
 		pods[i] = m.pod.Pod
@@ -42,6 +46,8 @@ func (g *groupCycle) preempt(ctx context.Context) {
 	switch plan, err := g.chooseVictims(ctx, plugin); {
 	case err != nil:
 		g.why.message += fmt.Sprintf("; preemption: %v", err)
+	case plan != nil && plan.trial.Empty():
+		g.retry = true // other draws among nodes of equal score have let it fit
 	case plan != nil:
 		g.nominate(plan.nodes)
 		g.why.message += fmt.Sprintf("; preemption: evicting %d pods", plan.trial.Preempt(plan.preemptor))

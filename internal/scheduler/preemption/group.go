@@ -173,14 +173,27 @@ func (t *GroupTrial) Choices() []*Choice {
 // Keep replaces the choices that are to be carried out.
 func (t *GroupTrial) Keep(choices []*Choice) { t.choices = choices }
 
+// Empty reports whether nobody has to be evicted.
+func (t *GroupTrial) Empty() bool { return len(t.choices) == 0 }
+
 // Preempt begins to evict the victims of the choices, and returns their number. preemptor returns
 // the pod of the group that is to be nominated for a node, or for another one if there is none for
 // this one, and its node.
 func (t *GroupTrial) Preempt(preemptor func(node string) (pod *corev1.Pod, nominated string)) (victims int) {
+	var preemptions []*preemption // one for each pod, which waits for all of its victims
 	for _, choice := range t.choices {
 		victims += len(choice.Victims)
 		pod, node := preemptor(choice.Node)
-		t.plugin.evictor.begin(t.plugin.handle, newPreemption(pod, node, t.plugin.Name(), choice.Victims))
+		next := newPreemption(pod, node, t.plugin.Name(), choice.Victims)
+		i := slices.IndexFunc(preemptions, func(p *preemption) bool { return p.preemptor == pod })
+		if i < 0 {
+			preemptions = append(preemptions, next)
+			continue
+		}
+		preemptions[i].victims = append(preemptions[i].victims, next.victims...)
+	}
+	for _, p := range preemptions {
+		t.plugin.evictor.begin(t.plugin.handle, p)
 	}
 	schedmetrics.PreemptionAttempts.Inc()
 	schedmetrics.PreemptionVictims.Observe(float64(victims))
