@@ -149,6 +149,32 @@ func TestEachSourceAppliesByItself(t *testing.T) {
 	}
 }
 
+func TestWhichChangesOfAGroupMatter(t *testing.T) {
+	r := NewRegistry()
+	for _, step := range []struct {
+		when  string
+		group Group
+		want  bool
+	}{
+		{"it is new", Group{MinMember: 4}, true},
+		{"it is the same", Group{MinMember: 4}, false},
+		{"it needs fewer pods, which the queue looks at", Group{MinMember: 3}, false},
+		{"it has a topology", Group{MinMember: 3, Topology: Topology{Required: "rack"}}, true},
+		{"it has a priority", Group{MinMember: 3, Topology: Topology{Required: "rack"}, Priority: ptr.To[int32](5)}, true},
+		{"it cannot be used", Group{MinMember: 3, Problem: "wrong"}, true},
+	} {
+		step.group.Key = train
+		if got := r.SetGroup(step.group); got != step.want {
+			t.Errorf("%s: got %v", step.when, got)
+		}
+	}
+	r.SetAssigned(podOf("a", "train"))
+	r.DeleteGroup(train)
+	if !r.SetGroup(Group{Key: train, MinMember: 3, Problem: "wrong"}) {
+		t.Error("a group that is created again does not matter")
+	}
+}
+
 func TestWhatAGroupNeeds(t *testing.T) {
 	r := NewRegistry()
 	expect := func(when string, needed int, known bool) {

@@ -61,12 +61,12 @@ func (r *Registry) SetServed(source Source, served func() bool) {
 }
 
 // SetGroup records the newest version of a group. It reports whether the pods may be placed in
-// other ways than before.
+// other ways than before: a new group may have been deleted and created again.
 func (r *Registry) SetGroup(g Group) (changed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.stateLocked(g.Key)
-	changed = s.group != nil && (s.group.Problem != g.Problem || !s.group.Topology.equal(&g.Topology) || !ptr.Equal(s.group.Priority, g.Priority))
+	changed = s.group == nil || s.group.Problem != g.Problem || !s.group.Topology.equal(&g.Topology) || !ptr.Equal(s.group.Priority, g.Priority)
 	s.group = &g
 	return changed
 }
