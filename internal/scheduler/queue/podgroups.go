@@ -190,25 +190,26 @@ func (q *Queue) openGateLocked(logger klog.Logger, m *members) {
 	if m == nil || m.held == 0 || !q.enoughLocked(m) {
 		return
 	}
-	held := make([]*entry, 0, m.held)
-	for e := range m.entries {
-		if e.member.held && !e.outdatedLocked() {
-			held = append(held, e)
-		}
-	}
-	// A group has pods of one age, most often: any fixed order will do for equal queues.
-	slices.SortFunc(held, func(a, b *entry) int { return cmp.Compare(a.arrival, b.arrival) })
-	for _, e := range held {
-		q.enqueueOneLocked(logger, e, afterBackoff, eventPodGroup)
-	}
+	q.enqueueMembersLocked(logger, m, func(e *entry) bool { return e.member.held })
 }
 
 // retryLocked retries the pods of a group that plugins refused.
 func (q *Queue) retryLocked(logger klog.Logger, m *members) {
+	q.enqueueMembersLocked(logger, m, func(e *entry) bool { return e.place == Unschedulable })
+}
+
+// enqueueMembersLocked queues some of the pods of a group, in the order in which they arrived: for
+// equal ones, this is the order of the queue.
+func (q *Queue) enqueueMembersLocked(logger klog.Logger, m *members, which func(*entry) bool) {
+	var chosen []*entry
 	for e := range m.entries {
-		if e.place == Unschedulable && !e.outdatedLocked() {
-			q.enqueueOneLocked(logger, e, afterBackoff, eventPodGroup)
+		if which(e) && !e.outdatedLocked() {
+			chosen = append(chosen, e)
 		}
+	}
+	slices.SortFunc(chosen, func(a, b *entry) int { return cmp.Compare(a.arrival, b.arrival) })
+	for _, e := range chosen {
+		q.enqueueOneLocked(logger, e, afterBackoff, eventPodGroup)
 	}
 }
 
