@@ -8,37 +8,29 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/livesched/livesched/internal/scheduler/binding"
-	"github.com/livesched/livesched/internal/scheduler/decisionlog"
+	"github.com/livesched/livesched/internal/scheduler/gang"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
-// groupCycle is one attempt at the pods of a group. Its members are placed one after the other,
-// each on the cluster with those before it. If enough of them get a node, all of these are bound,
-// behind a barrier. Otherwise those that got one are taken back, in reverse order, and nothing of
-// the attempt remains. Like a cycle, it belongs to the loop's goroutine.
+// groupCycle is one attempt at the pods of a group. If enough of them get a node, all of these are
+// bound, behind a barrier. Otherwise nothing of the attempt remains. Like a cycle, it belongs to
+// the loop's goroutine.
 type groupCycle struct {
-	loop *Loop
-	// group is what the object of the group says, as far as there is one.
-	group podgroup.Group
-	// needed is how many members must get a node.
-	needed  int
+	gang.Attempt
+	loop    *Loop
 	members []*member
-	// on are the nodes of pods of the group that have one already.
-	on sets.Set[string]
-	// why is the reason of an attempt that failed.
-	why *groupReason
 	// retry means that the group is tried again after its back-off, whatever happens.
 	retry bool
 }
@@ -47,17 +39,15 @@ type groupCycle struct {
 type member struct {
 	*cycle
 	// placed is set while the pod is assumed on a node.
-	placed *binding.Cycle
-	// status is why the pod got no node. It is nil for a pod that got one, or was not tried.
-	status     *fwk.Status
+	placed     *binding.Cycle
 	nominating *fwk.NominatingInfo
 }
 
 // newGroupCycle returns the attempt at the group that was popped with a pod.
 func (l *Loop) newGroupCycle(popped *queue.Popped) *groupCycle {
-	g := &groupCycle{loop: l, needed: popped.Group.Needed}
-	g.group, g.on, _ = l.Groups.Get(popped.Group.Key)
 	instance, now := l.Profiles.Popped(popped.Settings), l.Clock.Now()
+	g := &groupCycle{loop: l, Attempt: gang.Attempt{Needed: popped.Group.Needed, Profile: instance, Groups: l.Groups, IntN: rand.IntN}}
+	g.Group, g.On, _ = l.Groups.Get(popped.Group.Key)
 	pods := slices.Concat([]*schedframework.QueuedPodInfo{popped.Pod}, popped.Group.Others)
 	members := make([]struct { // one allocation for all
 		member
@@ -76,8 +66,11 @@ func (l *Loop) newGroupCycle(popped *queue.Popped) *groupCycle {
 // have been given back or released, and their profile released.
 func (g *groupCycle) run(ctx context.Context) []*member {
 	g.skip(ctx)
+	if len(g.members) == 0 {
+		return nil
+	}
 	began := g.loop.Clock.Now()
-	if !g.place(ctx) {
+	if !g.Place(ctx) {
 		g.preempt(ctx)
 		g.observe(began)
 		g.fail(ctx)
@@ -89,17 +82,14 @@ func (g *groupCycle) run(ctx context.Context) []*member {
 
 // observe measures the attempt, which has just been decided.
 func (g *groupCycle) observe(began time.Time) {
-	if len(g.members) == 0 {
-		return
-	}
 	result := metrics.GroupScheduled
 	switch {
-	case g.why != nil && g.why.err != nil:
+	case g.Why != nil && g.Why.Err != nil:
 		result = metrics.GroupFailed
-	case !slices.ContainsFunc(g.members, func(m *member) bool { return m.placed != nil }):
+	case g.Why != nil:
 		result = metrics.GroupUnschedulable
 	}
-	metrics.PodGroupScheduling.WithLabelValues(g.members[0].profile.SchedulerName(), result).Observe(g.loop.Clock.Since(began).Seconds())
+	metrics.PodGroupScheduling.WithLabelValues(g.Profile.SchedulerName(), result).Observe(g.loop.Clock.Since(began).Seconds())
 }
 
 // skip releases the members that need no node.
@@ -112,48 +102,41 @@ func (g *groupCycle) skip(ctx context.Context) {
 		m.release(logger)
 		return true
 	})
-}
-
-// undo takes back the members that got a node. Nobody has seen them there: the loop has not looked
-// at any other pod in the meantime.
-func (g *groupCycle) undo(ctx context.Context) {
-	for _, m := range slices.Backward(g.members) {
-		if m.placed == nil {
-			continue
-		}
-		g.loop.Decisions.Finish(m.decision, decisionlog.Unschedulable)
-		m.cycle.undo(withPod(ctx, m.pod.Pod), m.placed)
-		m.placed = nil
-		if m.nominatedTo != "" {
-			to := &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: m.nominatedTo}
-			g.loop.Queue.Nominator().AddNominatedPod(klog.FromContext(ctx), m.pod.PodInfo, to)
-		}
+	g.Members = make([]fwk.PodInfo, len(g.members))
+	for i, m := range g.members {
+		g.Members[i] = m.pod.PodInfo
 	}
+	g.Cluster = &groupCluster{g.loop, g.members}
 }
 
 // fail gives all members back to the queue. They have one reason: that of the first one that got no
 // node. What may help any one of them may help the group, so all wait for the events of the plugins
 // that refused one.
 func (g *groupCycle) fail(ctx context.Context) {
-	if g.why != nil && g.group.Topology.Required != "" {
-		g.why.fit.Diagnosis.UnschedulablePlugins.Insert(podgroup.TopologyGate)
+	if g.Group.Topology.Required != "" {
+		g.Why.AddPlugin(podgroup.TopologyGate)
 	}
-	for _, m := range g.members {
-		if m.status == nil || m.status.IsRejected() {
-			m.status = g.why.of(m.pod.Pod)
-		}
-		m.cycle.fail(withPod(ctx, m.pod.Pod), m.nominating, m.status)
+	for i, m := range g.members {
+		m.cycle.fail(withPod(ctx, m.pod.Pod), m.nominating, g.statusOf(i))
 	}
 	if g.retry {
-		g.loop.Queue.RetryGroup(klog.FromContext(ctx), g.group.Key)
+		g.loop.Queue.RetryGroup(klog.FromContext(ctx), g.Group.Key)
 	}
-	switch {
-	case len(g.members) == 0: // nothing was tried
-	case g.why.err != nil:
-		g.loop.GroupConditions.Failed(g.group.Key, g.why.err)
-	default:
-		g.loop.GroupConditions.Unschedulable(g.group.Key, g.why.message)
+	if g.Why.Err != nil {
+		g.loop.GroupConditions.Failed(g.Group.Key, g.Why.Err)
+	} else {
+		g.loop.GroupConditions.Unschedulable(g.Group.Key, g.Why.Message)
 	}
+}
+
+// statusOf returns why a member is given back: for the reason of the group, unless the member met
+// an error, or the group was placed without it.
+func (g *groupCycle) statusOf(i int) *fwk.Status {
+	status := g.Outcomes[i].Status
+	if g.Why == nil || status != nil && !status.IsRejected() {
+		return status
+	}
+	return g.Why.Of(g.members[i].pod.Pod)
 }
 
 // reportGroup reports what became of a pod whose group is scheduled one by one.
@@ -178,7 +161,7 @@ var errFewerThanNeeded = errors.New("more pods are needed now")
 // nil if there were such pods when the group was popped, and they were taken back since: then these
 // pods are too few.
 func (g *groupCycle) barrier(pods []*corev1.Pod) *binding.Barrier {
-	l, key := g.loop, g.group.Key
+	l, key := g.loop, g.Group.Key
 	maps.DeleteFunc(l.barriers, func(_ podgroup.Key, b *binding.Barrier) bool { return b.Decided() })
 	count := func() {
 		for _, pod := range pods {
@@ -203,7 +186,7 @@ func (g *groupCycle) barrier(pods []*corev1.Pod) *binding.Barrier {
 		return nil
 	}
 	count()
-	barrier := binding.NewBarrier(key, g.needed, len(pods), g.group.Timeout, func(pod *corev1.Pod) bool {
+	barrier := binding.NewBarrier(key, g.Needed, len(pods), g.Group.Timeout, func(pod *corev1.Pod) bool {
 		assumed, err := l.Cache.IsAssumedPod(pod)
 		return err == nil && assumed
 	}, onBreak)
@@ -228,9 +211,9 @@ func (g *groupCycle) commit(ctx context.Context) []*member {
 	}
 	barrier := g.barrier(assumed)
 	if barrier == nil {
-		g.why = newGroupReason(fmt.Sprintf("pod group %s: %d pods fit, but other pods of the group have lost their nodes since", g.group.Key, len(placed)))
-		g.why.err = errFewerThanNeeded
-		g.undo(ctx)
+		g.Why = gang.NewReason(fmt.Sprintf("pod group %s: %d pods fit, but other pods of the group have lost their nodes since", g.Group.Key, len(placed)))
+		g.Why.Err = errFewerThanNeeded
+		g.TakeBack(ctx)
 		g.fail(ctx)
 		return nil
 	}
@@ -238,11 +221,11 @@ func (g *groupCycle) commit(ctx context.Context) []*member {
 		m.placed.Barrier = barrier
 		m.cycle.commit(logger, m.placed)
 	}
-	g.loop.Queue.GroupChanged(logger, g.group.Key)
-	g.loop.GroupConditions.Scheduled(g.group.Key)
-	for _, m := range g.members {
+	g.loop.Queue.GroupChanged(logger, g.Group.Key)
+	g.loop.GroupConditions.Scheduled(g.Group.Key)
+	for i, m := range g.members {
 		if m.placed == nil {
-			m.cycle.fail(withPod(ctx, m.pod.Pod), m.nominating, m.status)
+			m.cycle.fail(withPod(ctx, m.pod.Pod), m.nominating, g.statusOf(i))
 		}
 	}
 	return placed

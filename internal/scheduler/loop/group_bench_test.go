@@ -56,12 +56,13 @@ func BenchmarkGroup(b *testing.B) {
 				popped := w.cluster.Queue.Pop(logr.Discard())
 				began := time.Now()
 				g := w.loop.newGroupCycle(&popped)
-				placed := g.place(w.ctx)
+				g.skip(w.ctx)
+				placed := g.Place(w.ctx)
 				decisions += time.Since(began)
 				if placed == kind.refused {
 					b.Fatalf("the group is placed: %v", placed)
 				}
-				g.undo(w.ctx)
+				g.TakeBack(w.ctx)
 				for _, m := range g.members {
 					w.cluster.Queue.Done(m.pod.Pod.UID)
 					m.profile.Release(logr.Discard())
@@ -95,11 +96,12 @@ func BenchmarkGroupPreempts(b *testing.B) {
 				w.addMembers(pods)
 				popped := w.cluster.Queue.Pop(logr.Discard())
 				g := w.loop.newGroupCycle(&popped)
-				if g.place(w.ctx) {
+				g.skip(w.ctx)
+				if g.Place(w.ctx) {
 					b.Fatal("the group is placed")
 				}
 				began := time.Now()
-				plan, err := g.chooseVictims(w.ctx, g.members[0].profile.Preemption())
+				plan, _, err := g.Preempt(w.ctx)
 				chosen += time.Since(began)
 				if plan == nil || err != nil {
 					b.Fatalf("no victims: %v", err)

@@ -143,9 +143,9 @@ func (w *groupWorld) schedule() []*member {
 	w.Expect(popped.Group).NotTo(BeNil())
 	g := w.loop.newGroupCycle(&popped)
 	placed := g.run(w.ctx)
-	for _, m := range g.members {
-		if m.status != nil {
-			w.reasons[m.pod.Pod.Name] = m.status.Message()
+	for i, m := range g.members {
+		if status := g.statusOf(i); status != nil {
+			w.reasons[m.pod.Pod.Name] = status.Message()
 		}
 	}
 	return placed

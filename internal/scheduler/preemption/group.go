@@ -6,7 +6,7 @@ package preemption
 import (
 	"cmp"
 	"context"
-	"math/rand/v2"
+	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -64,11 +64,11 @@ type wholeGroup struct {
 }
 
 // NewGroupTrial returns the trial for a group. groups knows the groups of the pods that may be
-// evicted.
-func (p *Plugin) NewGroupTrial(ctx context.Context, key podgroup.Key, groups *podgroup.Registry) *GroupTrial {
+// evicted. intN returns a random number from 0 to n-1.
+func (p *Plugin) NewGroupTrial(ctx context.Context, key podgroup.Key, groups *podgroup.Registry, intN func(n int) int) *GroupTrial {
 	p.Evaluator.Handler = inCycle(ctx, p.handle)
 	// All pods of the group look at the same nodes first, whose dry runs are known after the first.
-	first := rand.Int()
+	first := intN(math.MaxInt32)
 	return &GroupTrial{
 		Trial: Trial{plugin: p, intN: func(n int) int { return first % n }, left: maxGroupDryRuns, disruptions: disruptions{}},
 		key:   key, whole: wholeGroups(p.evictor.Snapshot, groups.EvictedWhole()),

@@ -1,0 +1,182 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package gang places the pods of a group together: as many as are needed, or none.
+//
+//	attempt.go  one member after the other, in one domain of the topology after the other
+//	victims.go  the same without pods of a lower priority
+//	reason.go   why a group got no nodes
+//
+// The scheduling loop makes attempts on the cluster, and a simulation makes them on a fork.
+package gang
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/livesched/livesched/internal/scheduler/cache"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
+	"github.com/livesched/livesched/internal/scheduler/profile"
+)
+
+// Cluster is what an attempt is made on. Members are known by their indexes.
+type Cluster interface {
+	// Snapshot returns the nodes and pods as they are now. It is valid until the next change.
+	Snapshot(ctx context.Context) (*cache.Snapshot, error)
+	// Place looks for a node for a member among those of a domain, and assumes it there.
+	Place(ctx context.Context, member int, within podgroup.Domain) Outcome
+	// TakeBack takes a member off the node on which Place has assumed it.
+	TakeBack(ctx context.Context, member int)
+	// Hide takes pods off their nodes until Show is called.
+	Hide(pods ...*corev1.Pod)
+	Show()
+}
+
+// Outcome is what Place has found for a member. The zero Outcome is that of a member that was not
+// tried.
+type Outcome struct {
+	// Node is the node that the member is assumed on, "" if there is none.
+	Node string
+	// Status is why the member has no node.
+	Status *fwk.Status
+	// State is the state of the scheduling cycle of a member without a node.
+	State fwk.CycleState
+}
+
+// Attempt is one attempt at the pods of a group. Its members are placed one after the other, each
+// on the cluster with those before it. If enough of them get a node, they stay there. Otherwise
+// those that got one are taken back, in reverse order, and nothing of the attempt remains.
+//
+// It belongs to the goroutine that decides on its cluster.
+type Attempt struct {
+	// Group is what the object of the group says, as far as there is one.
+	Group podgroup.Group
+	// Needed is how many members must get a node.
+	Needed int
+	// On are the nodes of pods of the group that have one already.
+	On sets.Set[string]
+	// Profile decides, and Members are what it decides. There is at least one.
+	Profile *profile.Instance
+	Members []fwk.PodInfo
+	// Groups are the groups of pods that may be evicted.
+	Groups *podgroup.Registry
+	// IntN returns a random number from 0 to n-1, to choose the nodes that preemption tries first.
+	IntN    func(n int) int
+	Cluster Cluster
+
+	// Outcomes are those of the members.
+	Outcomes []Outcome
+	// Why is the reason of an attempt that failed.
+	Why *Reason
+}
+
+// Place looks for nodes for the members, in one domain after the other. It reports whether enough
+// of them got one. If not, none has one, and Why is set.
+func (a *Attempt) Place(ctx context.Context) bool {
+	a.Outcomes = make([]Outcome, len(a.Members))
+	for _, domain := range a.domains(ctx) {
+		clear(a.Outcomes)
+		placed := a.placeIn(ctx, domain, a.Needed)
+		if placed >= a.Needed {
+			a.Why = nil
+			return true
+		}
+		if why := a.reason(placed, domain); a.Why == nil || why.placed > a.Why.placed || why.Err != nil {
+			a.Why = why
+		}
+		a.TakeBack(ctx)
+		if a.Why.Err != nil {
+			return false
+		}
+	}
+	return false
+}
+
+// TakeBack takes back the members that got a node.
+func (a *Attempt) TakeBack(ctx context.Context) {
+	for i := range slices.Backward(a.Outcomes) {
+		if a.Outcomes[i].Node != "" {
+			a.Cluster.TakeBack(ctx, i)
+			a.Outcomes[i] = Outcome{}
+		}
+	}
+}
+
+// Nodes returns the nodes of the members, "" for those without one.
+func (a *Attempt) Nodes() []string {
+	nodes := make([]string, len(a.Outcomes))
+	for i := range a.Outcomes {
+		nodes[i] = a.Outcomes[i].Node
+	}
+	return nodes
+}
+
+// placeIn places the members on the nodes of a domain, and returns how many got one. It ends early
+// if fewer than needed can get one.
+func (a *Attempt) placeIn(ctx context.Context, domain podgroup.Domain, needed int) (placed int) {
+	for i := range a.Members {
+		if placed+len(a.Members)-i < needed {
+			return placed
+		}
+		if a.place(ctx, i, domain) {
+			placed++
+		}
+	}
+	return placed
+}
+
+// place looks for a node for a member, and reports whether there is one.
+func (a *Attempt) place(ctx context.Context, member int, domain podgroup.Domain) bool {
+	a.Outcomes[member] = a.Cluster.Place(ctx, member, domain)
+	return a.Outcomes[member].Node != ""
+}
+
+// domains returns the domains to try, in order. If there is none that could do, Why is set.
+func (a *Attempt) domains(ctx context.Context) []podgroup.Domain {
+	if a.Group.Problem != "" {
+		a.Why = NewReason(fmt.Sprintf("pod group %s: %s", a.Group.Key, a.Group.Problem))
+		a.Why.fit.Diagnosis.UnschedulablePlugins.Insert(podgroup.Gate)
+		return nil
+	}
+	everywhere := []podgroup.Domain{nil}
+	nodes, err := a.nodes(ctx)
+	if err != nil || len(nodes) == 0 {
+		return everywhere // to place the first member fails, too, and has the reason
+	}
+	demand := a.demand()
+	if demand != nil && a.Needed > 1 {
+		if room := demand.Room(nodes); room < a.Needed {
+			a.Why = a.tooLarge(len(nodes), room, "")
+			return nil
+		}
+	}
+	domains, most := a.Group.Topology.Candidates(nodes, demand, a.Needed, a.On)
+	if len(domains) == 0 {
+		a.Why = a.tooLarge(len(nodes), most, " in one "+a.Group.Topology.Required)
+		// A new node may have the label, whatever resources are left on it.
+		a.Why.fit.Diagnosis.UnschedulablePlugins.Insert(names.NodeAffinity)
+	}
+	return domains
+}
+
+func (a *Attempt) nodes(ctx context.Context) ([]fwk.NodeInfo, error) {
+	snapshot, err := a.Cluster.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return snapshot.NodeInfos().List()
+}
+
+// demand returns what the members request, nil if the profile does not compare that with the nodes.
+func (a *Attempt) demand() *podgroup.Demand {
+	if !a.Profile.FitsResources() {
+		return nil
+	}
+	return podgroup.NewDemand(a.Members, a.Profile.ChecksOnNodes)
+}

@@ -1,0 +1,204 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package gang
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	schedframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
+	"github.com/livesched/livesched/internal/scheduler/preemption"
+)
+
+// Plan is how a group gets nodes after evictions.
+type Plan struct {
+	// Trial has the victims. There are none if other draws among nodes of equal score have let the
+	// group fit.
+	Trial *preemption.GroupTrial
+	// Domain is where the members get nodes, and Nodes are these, "" for members without one.
+	Domain podgroup.Domain
+	Nodes  []string
+
+	members []*corev1.Pod
+}
+
+// Preemptor returns a member that gets a node, or another one if none does, and its node.
+func (p *Plan) Preemptor(node string) (*corev1.Pod, string) {
+	i := slices.Index(p.Nodes, node)
+	if i < 0 {
+		i = slices.IndexFunc(p.Nodes, func(node string) bool { return node != "" })
+	}
+	return p.members[i], p.Nodes[i]
+}
+
+// Preempt looks for a way to place a group that has got no nodes if pods of a lower priority leave.
+// It returns nil if there is none; message then may add to the reason of the group. Nothing is
+// evicted, and no member has a node in the end. The error is preemption.ErrTooManyDryRuns, or that
+// of a plugin or of a context that ended.
+func (a *Attempt) Preempt(ctx context.Context) (plan *Plan, message string, err error) {
+	plugin := a.Profile.Preemption()
+	if plugin == nil {
+		return nil, "", nil
+	}
+	// Members that were taken back are still in the snapshot.
+	if _, err := a.Cluster.Snapshot(ctx); err != nil {
+		return nil, "", err
+	}
+	if ok, message := plugin.GroupMayPreempt(ctx, a.pods()); !ok {
+		return nil, message, nil
+	}
+	plan, err = a.chooseVictims(ctx, plugin)
+	return plan, "", err
+}
+
+func (a *Attempt) pods() []*corev1.Pod {
+	pods := make([]*corev1.Pod, len(a.Members))
+	for i, info := range a.Members {
+		pods[i] = info.GetPod()
+	}
+	return pods
+}
+
+// chooseVictims returns how the group gets nodes after evictions, nil if these do not help.
+func (a *Attempt) chooseVictims(ctx context.Context, plugin *preemption.Plugin) (*Plan, error) {
+	domains, err := a.domainsWithout(ctx, a.highestPriority())
+	if err != nil {
+		return nil, err
+	}
+	defer a.startOver(ctx, nil)
+	for _, domain := range domains {
+		a.startOver(ctx, nil)
+		plan := &Plan{Trial: plugin.NewGroupTrial(ctx, a.Group.Key, a.Groups, a.IntN), Domain: domain, members: a.pods()}
+		placed, err := a.placeEvicting(ctx, plan)
+		if err != nil {
+			return nil, err
+		}
+		if placed >= a.Needed {
+			plan.Nodes = a.Nodes()
+			a.reprieve(ctx, plan)
+			return plan, nil
+		}
+	}
+	return nil, nil
+}
+
+// maxReprieves bounds the work of reprieve, in members that are placed.
+const maxReprieves = 4096
+
+// reprieve lets victims stay without whom enough members get a node, too, the most important ones
+// first. A member that came later may have made more room than it needed itself.
+func (a *Attempt) reprieve(ctx context.Context, plan *Plan) {
+	choices := plan.Trial.Choices()
+	if len(choices) < 2 || len(choices)*len(a.Members) > maxReprieves {
+		return
+	}
+	for i := 0; i < len(choices); {
+		rest := slices.Delete(slices.Clone(choices), i, i+1)
+		a.startOver(ctx, rest)
+		if a.placeIn(ctx, plan.Domain, a.Needed) >= a.Needed {
+			choices, plan.Nodes = rest, a.Nodes()
+			continue
+		}
+		i++
+	}
+	plan.Trial.Keep(choices)
+}
+
+// startOver takes all members back, and only the victims of some choices off the snapshot.
+func (a *Attempt) startOver(ctx context.Context, choices []*preemption.Choice) {
+	a.TakeBack(ctx)
+	a.Cluster.Show()
+	for _, choice := range choices {
+		a.Cluster.Hide(choice.Victims...)
+	}
+	clear(a.Outcomes)
+}
+
+// domainsWithout returns the domains in which the group may fit without the pods of a lower
+// priority.
+func (a *Attempt) domainsWithout(ctx context.Context, priority int32) ([]podgroup.Domain, error) {
+	snapshot, err := a.Cluster.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !snapshot.HasPodsBelow(priority) {
+		return nil, nil
+	}
+	nodes, err := snapshot.NodeInfos().List()
+	if err != nil {
+		return nil, err
+	}
+	return a.Group.Topology.CandidatesWithout(priority, nodes, a.demand(), a.Needed, a.On), nil
+}
+
+// highestPriority returns the highest priority that counts for a member.
+func (a *Attempt) highestPriority() int32 {
+	highest := a.priorityOf(a.Members[0].GetPod())
+	for _, info := range a.Members {
+		highest = max(highest, a.priorityOf(info.GetPod()))
+	}
+	return highest
+}
+
+// priorityOf returns the priority that counts for a pod of the group: that of the group, if it has
+// one.
+func (a *Attempt) priorityOf(pod *corev1.Pod) int32 {
+	if a.Group.Priority != nil {
+		return *a.Group.Priority
+	}
+	return corev1helpers.PodPriority(pod)
+}
+
+// placeEvicting places as many members as fit in the domain of a plan, and then, until enough have
+// a node, others for which it takes victims off the snapshot. It returns how many got a node.
+func (a *Attempt) placeEvicting(ctx context.Context, plan *Plan) (placed int, err error) {
+	placed = a.placeIn(ctx, plan.Domain, 0)
+	missing := len(a.Members) - placed
+	for i := range a.Members {
+		if placed >= a.Needed || placed+missing < a.Needed {
+			return placed, nil
+		}
+		if a.Outcomes[i].Node != "" {
+			continue
+		}
+		switch fits, err := a.placeMemberEvicting(ctx, plan, i); {
+		case err != nil:
+			return placed, err
+		case fits:
+			placed++
+		}
+		missing--
+	}
+	return placed, nil
+}
+
+// placeMemberEvicting places a member. It takes victims off the snapshot if it fits nowhere: those
+// of members before it may have left room.
+func (a *Attempt) placeMemberEvicting(ctx context.Context, plan *Plan, member int) (bool, error) {
+	if a.place(ctx, member, plan.Domain) {
+		return true, nil
+	}
+	outcome := a.Outcomes[member]
+	var fit *schedframework.FitError
+	if !errors.As(outcome.Status.AsError(), &fit) {
+		return false, nil
+	}
+	pod := plan.Domain.Restrict(a.Members[member].GetPod())
+	if a.Group.Priority != nil {
+		ofGroup := *pod
+		ofGroup.Spec.Priority = a.Group.Priority
+		pod = &ofGroup
+	}
+	choice, err := plan.Trial.Choose(ctx, outcome.State, pod, fit.Diagnosis.NodeToStatus)
+	if choice == nil || err != nil {
+		return false, err
+	}
+	a.Cluster.Hide(choice.Victims...)
+	return a.place(ctx, member, plan.Domain), nil
+}
