@@ -144,7 +144,7 @@ func (s *Scheduler) assemble(ctx context.Context, scope *informers.Scope) (*part
 	}
 	p.env = env
 	p.builder = profile.NewBuilder(env, cfg.BuildTimeout, cfg.Clock)
-	if p.forker, err = newForker(p, s.store, cfg); err != nil {
+	if p.forker, err = newForker(p, groups, s.store, cfg); err != nil {
 		return nil, err
 	}
 	if err := sources.ListenToDevices(env.Devices); err != nil {
@@ -205,14 +205,14 @@ func (p *parts) awaitGroups(ctx context.Context) {
 }
 
 // newForker returns what makes forks of the parts, with a client that does not write.
-func newForker(p *parts, store *profile.Store, cfg *Config) (*fork.Forker, error) {
+func newForker(p *parts, groups *podgroup.Registry, store *profile.Store, cfg *Config) (*fork.Forker, error) {
 	readOnly := fork.ReadOnly(cfg.KubeConfig)
 	client, err := clientset.NewForConfig(readOnly)
 	if err != nil {
 		return nil, fmt.Errorf("creating the client that only reads: %w", err)
 	}
 	return fork.NewForker(fork.Config{
-		Cache: p.cache, Nominator: p.queue.Nominator(), Environment: p.env, Profiles: store, Client: client, KubeConfig: readOnly,
+		Cache: p.cache, Nominator: p.queue.Nominator(), Environment: p.env, Profiles: store, Groups: groups, Client: client, KubeConfig: readOnly,
 		FastPath: cfg.FastPath != FastPathOff,
 	}), nil
 }

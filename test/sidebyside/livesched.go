@@ -105,7 +105,7 @@ func NewLivesched(ctx context.Context, objects Objects, c *Configuration, path P
 	l.Store = profile.NewStore()
 	l.Store.Swap(logr.Discard(), profile.NewMap(map[string]*profile.Instance{c.name(): l.Profile}, ""), l.Queue)
 	l.Forker = fork.NewForker(fork.Config{
-		Cache: l.Cache, Nominator: l.Queue.Nominator(), Environment: env, Profiles: l.Store, Client: l.Requests.client, KubeConfig: &rest.Config{},
+		Cache: l.Cache, Nominator: l.Queue.Nominator(), Environment: env, Profiles: l.Store, Groups: l.Groups, Client: l.Requests.client, KubeConfig: &rest.Config{},
 		FastPath: path == FastPath,
 	})
 	return l, nil

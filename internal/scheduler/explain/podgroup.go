@@ -55,7 +55,7 @@ func (e *explainer) fitGroup(ctx context.Context, g *Group) (*v1alpha1.PodGroupF
 	}
 	limited, cancel := context.WithTimeout(ctx, e.patience)
 	defer cancel()
-	decider := e.fork.NewDecider(rand.IntN)
+	decider := e.fork.NewDecider(rand.IntN, false)
 	for _, domain := range domains {
 		placed, err := e.placeIn(limited, decider, domain, pods)
 		if ctx.Err() != nil {

@@ -27,36 +27,47 @@ type Decider struct {
 	fork      *Fork
 	algorithm *algorithm.Scheduler
 	intN      func(n int) int
+	// preempts means that Preempt will be called.
+	preempts bool
 	// trials choose the victims of preemptions. They know classes of the fast path, too. Those of
 	// profiles that do not preempt are nil.
 	trials map[*profile.Instance]*preemption.Trial
 }
 
-// NewDecider returns a Decider. intN returns a random number from 0 to n-1, to draw among nodes of
-// equal score, and the node at which a preemption begins its search.
-func (k *Fork) NewDecider(intN func(n int) int) *Decider {
+// NewDecider returns a Decider, which preempts or not. intN returns a random number from 0 to n-1,
+// to draw among nodes of equal score, and the node at which a preemption begins its search.
+func (k *Fork) NewDecider(intN func(n int) int, preempts bool) *Decider {
 	cfg := algorithm.Config{Snapshot: k.snapshot, IntN: intN, Reproducible: true}
 	if k.forker.cfg.FastPath {
 		cfg.Engine = fastpath.NewUnmeasured(k.snapshot, classMemory)
 	}
-	return &Decider{fork: k, algorithm: algorithm.New(cfg), intN: intN, trials: map[*profile.Instance]*preemption.Trial{}}
+	return &Decider{fork: k, algorithm: algorithm.New(cfg), intN: intN, preempts: preempts, trials: map[*profile.Instance]*preemption.Trial{}}
 }
 
 // Decide decides a pod without preemption and without extenders. If the pod fits no node, the error
 // wraps a *schedframework.FitError, which may lack the reasons if preemption cannot help: see
 // Fork.Decide. The decision has no scores.
 func (d *Decider) Decide(ctx context.Context, p *profile.Instance, pod *corev1.Pod) (Decision, error) {
+	trial := d.trial(p)
+	return d.decide(ctx, p, pod, trial == nil || !trial.MayHelp(pod))
+}
+
+// DecideMember is Decide for a pod that is placed with its group. The error never lacks reasons.
+func (d *Decider) DecideMember(ctx context.Context, p *profile.Instance, pod *corev1.Pod) (Decision, error) {
+	return d.decide(ctx, p, pod, false)
+}
+
+func (d *Decider) decide(ctx context.Context, p *profile.Instance, pod *corev1.Pod, unexplained bool) (Decision, error) {
 	decision := Decision{Pod: pod, Profile: p, State: schedframework.NewCycleState()}
 	if err := d.fork.refresh(); err != nil {
 		return decision, err
 	}
-	trial := d.trial(p)
 	var err error
 	decision.Result, err = d.algorithm.Schedule(ctx, algorithm.Params{
 		Framework:                p.Framework,
 		PercentageOfNodesToScore: p.Config.PercentageOfNodesToScore,
 		FastPath:                 p.FastPath(),
-		Unexplained:              trial == nil || !trial.MayHelp(pod),
+		Unexplained:              unexplained,
 	}, decision.State, pod)
 	return decision, err
 }

@@ -16,8 +16,8 @@
 // Nodes and pods are those of the moment at which the fork was made. The listers of plugins, such
 // as those of claims, volumes and Services, show the present.
 //
-// A fork preempts pods only when it is told to (Decider.Preempt), and takes them off their nodes at
-// once.
+// A fork preempts pods only when it is told to (Decider.Preempt, Fork.Evict), and takes them off
+// their nodes at once.
 //
 // A fork has no queue and no cluster events, calls no extenders, writes no Events and no metrics,
 // and its client refuses all requests but those that read; see ReadOnly. An out-of-tree plugin that
@@ -40,6 +40,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/framework"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
@@ -51,6 +52,8 @@ type Config struct {
 	Nominator   *queue.Nominator
 	Environment *profile.Environment
 	Profiles    *profile.Store
+	// Groups are the pod groups of the running scheduler.
+	Groups *podgroup.Registry
 	// Client and KubeConfig are for plugins, and must refuse to write: see ReadOnly.
 	Client     clientset.Interface
 	KubeConfig *rest.Config
@@ -173,6 +176,10 @@ func (k *Fork) Profile(schedulerName string) (*config.Profile, error) {
 	}
 	return active.Config, nil
 }
+
+// Groups returns the pod groups of the running scheduler, as they are now. Which of their pods have
+// a node may differ in the fork.
+func (k *Fork) Groups() *podgroup.Registry { return k.forker.cfg.Groups }
 
 // Instance returns an instance of a profile, which need not be an active one. The fork builds it on
 // first use, and owns it.

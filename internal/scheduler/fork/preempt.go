@@ -21,8 +21,11 @@ import (
 // of microseconds, so that all of them take some seconds.
 const maxDryRuns = 100_000
 
-// trial returns the trial of a profile, or nil if the profile does not preempt.
+// trial returns the trial of a profile, or nil if the Decider or the profile does not preempt.
 func (d *Decider) trial(p *profile.Instance) *preemption.Trial {
+	if !d.preempts {
+		return nil
+	}
 	trial, ok := d.trials[p]
 	if !ok {
 		if plugin := p.Preemption(); plugin != nil {
@@ -33,11 +36,12 @@ func (d *Decider) trial(p *profile.Instance) *preemption.Trial {
 	return trial
 }
 
-// Preempted are pods that are taken off a node of a fork, so that another one fits there.
+// Preempted are pods that are taken off their nodes in a fork, so that another one fits.
 type Preempted struct {
+	// Node is the node for the preemptor.
 	Node string
 	// Victims are the pods, the most important first. Those that are being deleted already are
-	// taken off the node, too, and are not among them.
+	// taken off their nodes, too, and are not among them.
 	Victims []*corev1.Pod
 
 	fork  *Fork
@@ -66,23 +70,22 @@ func (d *Decider) Preempt(ctx context.Context, refused Decision, reason error) (
 	if choice == nil || err != nil {
 		return nil, err
 	}
-	return d.fork.evict(refused.Pod, choice)
+	return d.fork.Evict(refused.Pod, choice)
 }
 
-// evict takes victims off their node. Their volumes and claims stay as they are; see RemovePod.
-func (k *Fork) evict(preemptor *corev1.Pod, choice *preemption.Choice) (*Preempted, error) {
-	node, err := k.snapshot.NodeInfos().Get(choice.Node)
-	if err != nil {
+// Evict takes the victims of a choice for a pod off their nodes. Their volumes and claims stay as
+// they are; see RemovePod.
+func (k *Fork) Evict(preemptor *corev1.Pod, choice *preemption.Choice) (*Preempted, error) {
+	if err := k.refresh(); err != nil {
 		return nil, err
 	}
 	p := &Preempted{Node: choice.Node, fork: k}
-	pods := slices.Clone(node.GetPods())
 	for _, victim := range choice.Victims {
-		i := slices.IndexFunc(pods, func(info fwk.PodInfo) bool { return info.GetPod() == victim })
-		if i < 0 {
-			return nil, errors.Join(fmt.Errorf("the victim %s/%s is not on node %s", victim.Namespace, victim.Name, choice.Node), p.TakeBack())
+		info, err := k.podOn(victim)
+		if err != nil {
+			return nil, errors.Join(err, p.TakeBack())
 		}
-		taken := takenOff{info: pods[i], assumed: k.IsAssumed(victim)}
+		taken := takenOff{info: info, assumed: k.IsAssumed(victim)}
 		if err := k.RemovePod(victim); err != nil {
 			return nil, errors.Join(err, p.TakeBack())
 		}
@@ -98,7 +101,21 @@ func (k *Fork) evict(preemptor *corev1.Pod, choice *preemption.Choice) (*Preempt
 	return p, nil
 }
 
-// TakeBack puts the pods back on their node. What was done to the fork since must have been taken
+// podOn returns a pod of the snapshot that is on a node.
+func (k *Fork) podOn(pod *corev1.Pod) (fwk.PodInfo, error) {
+	node, err := k.snapshot.NodeInfos().Get(pod.Spec.NodeName)
+	if err != nil {
+		return nil, err
+	}
+	for _, info := range node.GetPods() {
+		if info.GetPod().UID == pod.UID {
+			return info, nil
+		}
+	}
+	return nil, fmt.Errorf("the pod %s/%s is not on node %s", pod.Namespace, pod.Name, pod.Spec.NodeName)
+}
+
+// TakeBack puts the pods back on their nodes. What was done to the fork since must have been taken
 // back.
 func (p *Preempted) TakeBack() error {
 	var errs []error

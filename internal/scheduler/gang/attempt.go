@@ -67,7 +67,9 @@ type Attempt struct {
 	// Groups are the groups of pods that may be evicted.
 	Groups *podgroup.Registry
 	// IntN returns a random number from 0 to n-1, to choose the nodes that preemption tries first.
-	IntN    func(n int) int
+	IntN func(n int) int
+	// DryRuns is how many dry runs of preemptions are left.
+	DryRuns int
 	Cluster Cluster
 
 	// Outcomes are those of the members.

@@ -74,8 +74,10 @@ func (a *Attempt) chooseVictims(ctx context.Context, plugin *preemption.Plugin) 
 	defer a.startOver(ctx, nil)
 	for _, domain := range domains {
 		a.startOver(ctx, nil)
-		plan := &Plan{Trial: plugin.NewGroupTrial(ctx, a.Group.Key, a.Groups, a.IntN), Domain: domain, members: a.pods()}
+		trial := plugin.NewGroupTrial(ctx, a.Group.Key, a.Groups, a.IntN, a.DryRuns)
+		plan := &Plan{Trial: trial, Domain: domain, members: a.pods()}
 		placed, err := a.placeEvicting(ctx, plan)
+		a.DryRuns = trial.DryRunsLeft()
 		if err != nil {
 			return nil, err
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/gang"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
+	"github.com/livesched/livesched/internal/scheduler/preemption"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
 
@@ -46,7 +47,9 @@ type member struct {
 // newGroupCycle returns the attempt at the group that was popped with a pod.
 func (l *Loop) newGroupCycle(popped *queue.Popped) *groupCycle {
 	instance, now := l.Profiles.Popped(popped.Settings), l.Clock.Now()
-	g := &groupCycle{loop: l, Attempt: gang.Attempt{Needed: popped.Group.Needed, Profile: instance, Groups: l.Groups, IntN: rand.IntN}}
+	g := &groupCycle{loop: l, Attempt: gang.Attempt{
+		Needed: popped.Group.Needed, Profile: instance, Groups: l.Groups, IntN: rand.IntN, DryRuns: preemption.GroupDryRuns,
+	}}
 	g.Group, g.On, _ = l.Groups.Get(popped.Group.Key)
 	pods := slices.Concat([]*schedframework.QueuedPodInfo{popped.Pod}, popped.Group.Others)
 	members := make([]struct { // one allocation for all

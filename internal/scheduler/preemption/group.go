@@ -19,9 +19,9 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
-// maxGroupDryRuns limits the dry runs for one group. A dry run takes tens of microseconds, in which
-// no other pod is scheduled.
-const maxGroupDryRuns = 50_000
+// GroupDryRuns is how many dry runs there may be for one group. A dry run takes tens of
+// microseconds, in which no other pod is scheduled.
+const GroupDryRuns = 50_000
 
 // GroupMayPreempt reports whether pods of a group may preempt others for it. If not, message is the
 // reason: they may wait for the victims of an earlier preemption.
@@ -64,13 +64,15 @@ type wholeGroup struct {
 }
 
 // NewGroupTrial returns the trial for a group. groups knows the groups of the pods that may be
-// evicted. intN returns a random number from 0 to n-1.
-func (p *Plugin) NewGroupTrial(ctx context.Context, key podgroup.Key, groups *podgroup.Registry, intN func(n int) int) *GroupTrial {
+// evicted. intN returns a random number from 0 to n-1. After that many dry runs, Choose fails.
+func (p *Plugin) NewGroupTrial(
+	ctx context.Context, key podgroup.Key, groups *podgroup.Registry, intN func(n int) int, dryRuns int,
+) *GroupTrial {
 	p.Evaluator.Handler = inCycle(ctx, p.handle)
 	// All pods of the group look at the same nodes first, whose dry runs are known after the first.
 	first := intN(math.MaxInt32)
 	return &GroupTrial{
-		Trial: Trial{plugin: p, intN: func(n int) int { return first % n }, left: maxGroupDryRuns, disruptions: disruptions{}},
+		Trial: Trial{plugin: p, intN: func(n int) int { return first % n }, left: dryRuns, disruptions: disruptions{}},
 		key:   key, whole: wholeGroups(p.evictor.Snapshot, groups.EvictedWhole()),
 	}
 }
@@ -158,6 +160,9 @@ func (t *GroupTrial) withGroups(victims []*corev1.Pod) []*corev1.Pod {
 	}
 	return all
 }
+
+// DryRunsLeft returns how many dry runs there still may be.
+func (t *GroupTrial) DryRunsLeft() int { return max(0, t.left) }
 
 // Choices returns the choices that are to be carried out, the most important victims first: those
 // that no disruption budget allows, and then those of the highest priority.

@@ -17,7 +17,6 @@ import (
 	schedpreemption "k8s.io/kubernetes/pkg/scheduler/framework/preemption"
 
 	"github.com/livesched/livesched/internal/scheduler/framework"
-	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
 // Trial chooses nodes and victims as its Plugin does, to answer what would happen: it evicts
@@ -67,11 +66,9 @@ type Choice struct {
 	violations int64
 }
 
-// MayHelp reports whether a pod may preempt others, as far as is known without its refusals. Pods
-// of a group may not, as in the scheduling loop.
+// MayHelp reports whether a pod may preempt others, as far as is known without its refusals.
 func (t *Trial) MayHelp(pod *corev1.Pod) bool {
-	return t.left >= 0 && !preemptsNever(pod) && pod.Spec.SchedulingGroup == nil && podgroup.KeyOf(pod) == (podgroup.Key{}) &&
-		t.plugin.evictor.Snapshot.HasPodsBelow(corev1helpers.PodPriority(pod))
+	return t.left >= 0 && !preemptsNever(pod) && t.plugin.evictor.Snapshot.HasPodsBelow(corev1helpers.PodPriority(pod))
 }
 
 // Choose chooses for a pod that fits nowhere. state and statuses are those of its decision. It

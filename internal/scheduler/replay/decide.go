@@ -50,7 +50,7 @@ func (s *State) Decide(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	defer k.Close()
-	r := &replayer{past: newPast(s), fork: k, decider: k.NewDecider(func(int) int { return 0 })}
+	r := &replayer{past: newPast(s), fork: k, decider: k.NewDecider(func(int) int { return 0 }, false)}
 	report := &Report{Decisions: len(s.snapshot.Decisions), Different: []Difference{}, Left: map[Reason]int{}}
 	for i := range slices.Backward(s.snapshot.Decisions) {
 		d := &s.snapshot.Decisions[i]

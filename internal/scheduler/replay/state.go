@@ -29,6 +29,7 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/internal/scheduler/framework"
 	"github.com/livesched/livesched/internal/scheduler/metrics"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 	"github.com/livesched/livesched/internal/scheduler/profile"
 	"github.com/livesched/livesched/internal/scheduler/queue"
 )
@@ -98,7 +99,7 @@ func (s *State) assemble(ctx context.Context) error {
 	}
 	s.nominate(klog.FromContext(ctx))
 	forks := fork.Config{
-		Cache: s.cache, Nominator: s.queue.Nominator(), Environment: s.env, Profiles: s.store, Client: kubeClient, KubeConfig: kube,
+		Cache: s.cache, Nominator: s.queue.Nominator(), Environment: s.env, Profiles: s.store, Groups: podgroup.NewRegistry(), Client: kubeClient, KubeConfig: kube,
 		FastPath: s.snapshot.Header.FastPath != "off",
 	}
 	s.forker = fork.NewForker(forks)

@@ -7,13 +7,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/fork"
 	"github.com/livesched/livesched/internal/scheduler/preemption"
+	"github.com/livesched/livesched/internal/scheduler/profile"
 )
 
 // The numbers of pods without a node, and of evicted pods, that a result names.
@@ -28,23 +32,22 @@ type played struct {
 	placed   []string // the nodes of the subjects, "" for those without one
 	unplaced []v1alpha1.UnplacedPod
 	outcome  v1alpha1.SimulationOutcome
+	// evicted are all pods that were evicted.
+	evicted sets.Set[types.UID]
+	// done are the groups whose turn has come.
+	done sets.Set[groupKey]
 }
 
 // play decides the subjects, measures where they are, and takes them back.
 func (s *simulation) play(ctx context.Context, profileOf func(string) (*config.Profile, error)) (*played, error) {
 	sequence := NewSequence(s.fork, s.seed)
-	p := &played{placed: make([]string, len(s.subjects))}
+	p := &played{placed: make([]string, len(s.subjects)), evicted: sets.New[types.UID](), done: sets.New[groupKey]()}
 	for i := range s.subjects {
-		pod := s.subjects[i].pod
-		cfg, err := profileOf(pod.Spec.SchedulerName)
-		if err == nil {
-			p.placed[i], err = s.place(ctx, sequence, cfg, pod, p)
+		if err := s.turn(ctx, sequence, profileOf, i, p); err != nil {
+			return nil, err
 		}
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
-		}
-		if err != nil {
-			p.refuse(pod, err.Error())
 		}
 	}
 	snapshot, err := s.fork.Snapshot()
@@ -55,6 +58,67 @@ func (s *simulation) play(ctx context.Context, profileOf func(string) (*config.P
 	p.nodes = snapshot.NumNodes()
 	p.outcome.NodesUsed, p.outcome.Utilization, p.outcome.ZoneSkewMax = measured.NodesUsed, measured.Utilization, measured.ZoneSkewMax
 	return p, sequence.TakeBack(ctx)
+}
+
+// turn decides a subject, or its group if this is the first one of it. The error is that of a
+// change of the fork that failed.
+func (s *simulation) turn(
+	ctx context.Context, sequence *Sequence, profileOf func(string) (*config.Profile, error), i int, p *played,
+) error {
+	pod := s.subjects[i].pod
+	cfg, err := profileOf(pod.Spec.SchedulerName)
+	var instance *profile.Instance
+	if err == nil {
+		instance, err = s.fork.Instance(ctx, cfg)
+	}
+	if err == nil {
+		key := groupOf(pod, s.fork.Groups())
+		if group := s.groups[key]; group.together(instance.Queue.IgnorePodGroups) {
+			if p.done.Has(key) {
+				return nil
+			}
+			p.done.Insert(key)
+			return s.placeGroup(ctx, sequence, cfg, group, p)
+		}
+		p.placed[i], err = s.place(ctx, sequence, cfg, pod, p)
+	}
+	if err != nil {
+		p.refuse(pod, err.Error())
+	}
+	return nil
+}
+
+// placeGroup decides the subjects of a group together.
+func (s *simulation) placeGroup(ctx context.Context, sequence *Sequence, cfg *config.Profile, group *subjectGroup, p *played) error {
+	needed, on := group.needed(p.evicted)
+	var missing string
+	switch {
+	case !group.known:
+		missing = fmt.Sprintf("pod group %s: there is no such PodGroup", group.Key)
+	case len(group.members) < needed:
+		missing = fmt.Sprintf("pod group %s: %d pods must be placed together, but there are %d", group.Key, needed, len(group.members))
+	}
+	if missing != "" {
+		for _, pod := range group.pods {
+			p.refuse(pod, missing)
+		}
+		return nil
+	}
+	d, err := sequence.PlaceGang(ctx, cfg, &Gang{Group: group.Group, Pods: slices.Clone(group.pods), Needed: needed, On: on})
+	if err != nil {
+		return err
+	}
+	p.outcome.PreemptionsLimited = p.outcome.PreemptionsLimited || d.PreemptionsLimited
+	for i, preempted := range d.Preempted {
+		s.count(p, d.Preemptors[i], preempted)
+	}
+	for i, member := range group.members {
+		p.placed[member] = d.Nodes[i]
+		if d.Nodes[i] == "" {
+			p.refuse(group.pods[i], d.Reason(i).Error())
+		}
+	}
+	return nil
 }
 
 // place decides a pod, and preempts others for it if it fits nowhere. It returns its node.
@@ -89,9 +153,10 @@ func (s *simulation) count(p *played, preemptor *corev1.Pod, preempted *fork.Pre
 	}
 	for _, victim := range preempted.Victims {
 		p.outcome.Victims++
+		p.evicted.Insert(victim.UID)
 		if len(p.outcome.VictimPods) < maxVictims && (s.namespace == "" || s.namespace == victim.Namespace) {
 			p.outcome.VictimPods = append(p.outcome.VictimPods, v1alpha1.VictimPod{
-				Namespace: victim.Namespace, Name: victim.Name, Node: preempted.Node,
+				Namespace: victim.Namespace, Name: victim.Name, Node: victim.Spec.NodeName,
 				PreemptorNamespace: preemptor.Namespace, PreemptorName: preemptor.Name,
 			})
 		}

@@ -89,8 +89,8 @@ func TestPreemptionsAreCounted(t *testing.T) {
 	member := other
 	member.Labels = map[string]string{podgroup.Label: "group"}
 	waiting = &member
-	if got := run(simulate.Request{Pods: pending()}); got.Preemptions != 0 || got.Unplaced != 1 {
-		t.Errorf("a pod of a group: %+v", got)
+	if got := run(simulate.Request{Pods: pending()}); got.Preemptions != 1 || got.Unplaced != 0 {
+		t.Errorf("a pod that names a group where none are served: %+v", got)
 	}
 	waiting = important(9, "9")
 	if got := run(simulate.Request{Pods: pending()}); got.Preemptions != 0 || got.Victims != 0 || got.Unplaced != 1 {

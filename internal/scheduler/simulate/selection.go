@@ -10,11 +10,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/livesched/livesched/api/v1alpha1"
 	"github.com/livesched/livesched/internal/scheduler/cache"
 	"github.com/livesched/livesched/internal/scheduler/fork"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
 // The limits of a selection.
@@ -58,16 +60,18 @@ type selected struct {
 	matching, displaced int
 }
 
-// choose selects pods. It selects those on removed nodes regardless of the type and the limit.
+// choose selects pods. It selects those on removed nodes regardless of the type and the limit. If
+// it selects a pending pod of a group, it selects all of them, whatever their labels and the limit:
+// none can be placed without the others.
 func choose(k *fork.Fork, snapshot *cache.Snapshot, of controllers, pending []*corev1.Pod, s Selection, removed map[string]bool) selected {
-	matches := func(pod *corev1.Pod) bool {
+	decidable := func(pod *corev1.Pod) bool {
 		_, err := k.Profile(pod.Spec.SchedulerName)
-		return err == nil && pod.DeletionTimestamp == nil && (s.Namespace == "" || pod.Namespace == s.Namespace) &&
-			s.Labels.Matches(labels.Set(pod.Labels))
+		return err == nil && pod.DeletionTimestamp == nil && (s.Namespace == "" || pod.Namespace == s.Namespace)
 	}
+	matches := func(pod *corev1.Pod) bool { return decidable(pod) && s.Labels.Matches(labels.Set(pod.Labels)) }
 	var out selected
 	var bound, evicted []boundPod
-	var waiting []subject
+	var waiting, others []subject
 	for _, node := range nodesOf(snapshot) {
 		for _, info := range node.GetPods() {
 			pod := info.GetPod()
@@ -85,21 +89,48 @@ func choose(k *fork.Fork, snapshot *cache.Snapshot, of controllers, pending []*c
 		}
 	}
 	for _, pod := range pending {
-		if s.Type != v1alpha1.PodsLast && pod.Spec.NodeName == "" && len(pod.Spec.SchedulingGates) == 0 && k.Pod(pod) == nil && matches(pod) {
-			waiting = append(waiting, subject{pod: pod, owner: of.of(pod).owner})
+		if s.Type == v1alpha1.PodsLast || pod.Spec.NodeName != "" || len(pod.Spec.SchedulingGates) > 0 || k.Pod(pod) != nil || !decidable(pod) {
+			continue
+		}
+		if next := (subject{pod: pod, owner: of.of(pod).owner}); matches(pod) {
+			waiting = append(waiting, next)
+		} else {
+			others = append(others, next)
 		}
 	}
 	out.matching = len(bound) + len(waiting) + len(evicted)
 	slices.SortFunc(waiting, byTurn)
-	waiting = waiting[:min(len(waiting), s.Limit)]
+	limit := min(len(waiting), s.Limit)
+	waiting = withGroups(waiting[:limit], slices.Concat(waiting[limit:], others), k.Groups())
 	slices.SortFunc(bound, byScheduling)
-	bound = append(bound[max(0, len(bound)+len(waiting)-s.Limit):], evicted...)
+	bound = append(bound[min(len(bound), max(0, len(bound)+len(waiting)-s.Limit)):], evicted...)
 	slices.SortFunc(bound, byScheduling)
 	for i := range bound {
 		out.subjects = append(out.subjects, placedSubject(bound[i].pod, of))
 	}
 	out.subjects = append(out.subjects, waiting...)
 	return out
+}
+
+// withGroups adds to pending pods the other ones of their groups.
+func withGroups(chosen, others []subject, groups *podgroup.Registry) []subject {
+	found := sets.New[groupKey]()
+	for i := range chosen {
+		if key := groupOf(chosen[i].pod, groups); key != (groupKey{}) {
+			found.Insert(key)
+		}
+	}
+	if found.Len() == 0 {
+		return chosen
+	}
+	slices.SortFunc(others, byTurn)
+	chosen = slices.Clip(chosen)
+	for i := range others {
+		if found.Has(groupOf(others[i].pod, groups)) {
+			chosen = append(chosen, others[i])
+		}
+	}
+	return chosen
 }
 
 func placedSubject(pod *corev1.Pod, of controllers) subject {

@@ -21,8 +21,7 @@ import (
 
 // Sequence decides pods one after the other on a fork, as the scheduling loop does: each pod is
 // assumed on its node, and those that it preempts have left theirs, before the next one is decided.
-// It belongs to the goroutine of its fork, and
-// a fork has one Sequence at a time.
+// It belongs to the goroutine of its fork, and a fork has one Sequence at a time.
 //
 // Nodes of equal score are drawn from a source that begins anew for each pod, with the seed of the
 // sequence and the UID of the pod. So the same pods with the same seed get the same nodes, and a
@@ -32,14 +31,20 @@ type Sequence struct {
 	decider *fork.Decider
 	seed    uint64
 	source  *rand.PCG
+	// groupDryRuns is how many dry runs of preemptions by groups are left.
+	groupDryRuns int
 	// undo takes back what was done, from the last to the first.
 	undo []func(context.Context) error
 }
 
+// maxGroupDryRuns limits the dry runs of preemptions by all groups of a Sequence. They take some
+// seconds.
+const maxGroupDryRuns = 100_000
+
 // NewSequence begins a sequence.
 func NewSequence(k *fork.Fork, seed uint64) *Sequence {
-	s := &Sequence{fork: k, seed: seed, source: rand.NewPCG(seed, 0)}
-	s.decider = k.NewDecider(rand.New(s.source).IntN)
+	s := &Sequence{fork: k, seed: seed, source: rand.NewPCG(seed, 0), groupDryRuns: maxGroupDryRuns}
+	s.decider = k.NewDecider(rand.New(s.source).IntN, true)
 	return s
 }
 
@@ -52,6 +57,16 @@ func (s *Sequence) Decide(ctx context.Context, cfg *config.Profile, pod *corev1.
 	}
 	s.source.Seed(s.seed, hashOf(pod))
 	return s.decider.Decide(ctx, instance, pod)
+}
+
+// decideMember decides a pod of a gang like Decide, with all reasons.
+func (s *Sequence) decideMember(ctx context.Context, cfg *config.Profile, pod *corev1.Pod) (fork.Decision, error) {
+	instance, err := s.fork.Instance(ctx, cfg)
+	if err != nil {
+		return fork.Decision{}, err
+	}
+	s.source.Seed(s.seed, hashOf(pod))
+	return s.decider.DecideMember(ctx, instance, pod)
 }
 
 // Place decides a pod like Decide, and assumes it on its node.

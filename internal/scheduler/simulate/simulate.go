@@ -53,6 +53,10 @@ func Run(ctx context.Context, k *fork.Fork, r Request) (*v1alpha1.SimulationStat
 	if err := r.Nodes.apply(k, templates, removed); err != nil {
 		return nil, err
 	}
+	if snapshot, err = k.Snapshot(); err != nil {
+		return nil, err
+	}
+	findStaying(s.groups, snapshot)
 	current, err := s.play(ctx, k.Profile)
 	if err != nil {
 		return nil, err
@@ -96,7 +100,9 @@ type simulation struct {
 	controllers controllers
 	// numbers are the positions of the subjects, by their UIDs.
 	numbers map[types.UID]int
-	seed    uint64
+	// groups are those of the subjects.
+	groups map[groupKey]*subjectGroup
+	seed   uint64
 	// namespace is the only one whose pods may be named, or "" for all.
 	namespace string
 }
@@ -104,7 +110,7 @@ type simulation struct {
 func newSimulation(k *fork.Fork, c controllers, subjects []subject, r *Request) *simulation {
 	s := &simulation{
 		fork: k, subjects: subjects, controllers: c, owners: map[owner]bool{}, numbers: make(map[types.UID]int, len(subjects)),
-		seed: r.Seed, namespace: r.Pods.Namespace,
+		groups: groupsOf(subjects, k.Groups()), seed: r.Seed, namespace: r.Pods.Namespace,
 	}
 	for i := range subjects {
 		s.owners[subjects[i].owner] = true

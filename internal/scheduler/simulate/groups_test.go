@@ -1,0 +1,192 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/config"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
+	"github.com/livesched/livesched/internal/scheduler/simulate"
+	"github.com/livesched/livesched/test/sidebyside"
+)
+
+// newGroupCluster returns a cluster that serves PodGroups, with nodes of 8 CPUs in racks: "r0-0",
+// "r0-1" and so on.
+func newGroupCluster(t *testing.T, racks ...int) *cluster {
+	t.Helper()
+	c := newCluster(t, sidebyside.FastPath)
+	c.Groups.SetServed(podgroup.SchedulerPlugins, func() bool { return true })
+	for rack, nodes := range racks {
+		for i := range nodes {
+			c.node(fmt.Sprintf("r%d-%d", rack, i), fmt.Sprintf("r%d", rack), "pool")
+		}
+	}
+	return c
+}
+
+// group is the PodGroup default/g.
+func group(minMember int) podgroup.Group {
+	return podgroup.Group{Key: podgroup.Key{Namespace: "default", Name: "g"}, MinMember: minMember}
+}
+
+// inOneRack is a group whose pods have to be in one rack.
+func inOneRack(minMember int) podgroup.Group {
+	g := group(minMember)
+	g.Topology.Required = corev1.LabelTopologyZone
+	return g
+}
+
+// members returns pending pods of the group with 4 CPUs each, of which two fit on a node.
+func members(n int) (pods []*corev1.Pod) {
+	for i := range n {
+		pods = append(pods, member(100+i))
+	}
+	return pods
+}
+
+func member(number int) *corev1.Pod {
+	p := pod("train", number, "4", "1Gi")
+	p.Labels[podgroup.Label] = "g"
+	return p
+}
+
+func TestAGroupIsDecidedAsAWhole(t *testing.T) {
+	ended := group(5)
+	ended.Succeeded = 2
+	oneByOne := group(1)
+	oneByOne.OneByOne = true
+	wrong := group(2)
+	wrong.Problem = "annotation x: wrong"
+	for name, test := range map[string]struct {
+		racks    []int
+		group    *podgroup.Group
+		pods     int
+		unplaced int
+		nodes    int32
+		message  string
+	}{
+		"all fit":                        {[]int{2}, new(group(4)), 4, 0, 2, ""},
+		"too few fit":                    {[]int{2}, new(group(5)), 6, 6, 0, "there are resources for 4 of them at most"},
+		"more than needed":               {[]int{2}, new(group(3)), 6, 2, 2, "Insufficient cpu"},
+		"too few are there":              {[]int{4}, new(group(5)), 4, 4, 0, "5 pods must be placed together, but there are 4"},
+		"some have succeeded":            {[]int{4}, &ended, 3, 0, 3, ""},
+		"no PodGroup":                    {[]int{4}, nil, 3, 3, 0, "there is no such PodGroup"},
+		"a PodGroup that is wrong":       {[]int{4}, &wrong, 3, 3, 0, "annotation x: wrong"},
+		"one by one":                     {[]int{1}, &oneByOne, 3, 1, 1, "Insufficient cpu"},
+		"in the smallest rack with room": {[]int{3, 2, 1}, new(inOneRack(4)), 4, 0, 2, ""},
+		"in no rack":                     {[]int{2, 2}, new(inOneRack(5)), 5, 5, 0, "there are resources for 4 of them at most in one " + corev1.LabelTopologyZone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newGroupCluster(t, test.racks...)
+			if test.group != nil {
+				c.Groups.SetGroup(*test.group)
+			}
+			status := c.simulate(simulate.Request{Pods: pending(), Pending: members(test.pods)})
+			got := status.Current
+			if int(got.Unplaced) != test.unplaced || got.Preemptions != 0 || test.nodes > 0 && got.NodesUsed > test.nodes {
+				t.Errorf("got %+v", got)
+			}
+			for i := range got.UnplacedPods {
+				if !strings.Contains(got.UnplacedPods[i].Message, test.message) {
+					t.Errorf("got %q, want %q", got.UnplacedPods[i].Message, test.message)
+				}
+			}
+		})
+	}
+}
+
+func TestGroupsThatRunAreDecidedAgain(t *testing.T) {
+	c := newGroupCluster(t, 2, 2)
+	c.Groups.SetGroup(inOneRack(4))
+	for i := range 3 { // one pod has gone since
+		c.run(member(i), fmt.Sprintf("r%d-0", i/2))
+	}
+	same := *c.Profile.Config
+	r := simulate.Request{Pods: all(), Changes: map[string]*config.Profile{"mine": &same}, Seed: 3}
+	status := c.simulate(r)
+	if status.Current.Unplaced != 0 || status.Current.Moved == 0 || status.Current.NodesUsed != 2 || status.New.Moved != 0 {
+		t.Errorf("got %+v", status)
+	}
+	if diff := cmp.Diff(status, c.simulate(r)); diff != "" {
+		t.Errorf("a second simulation differs: %s", diff)
+	}
+	// The pods that stay draw the others to their rack.
+	r = simulate.Request{Pods: pending(), Pending: members(1)}
+	c.Groups.SetGroup(inOneRack(3))
+	if got := c.simulate(r).Current; got.Unplaced != 0 {
+		t.Errorf("a pod that joins: %+v", got)
+	}
+}
+
+func TestAGroupIsSelectedAsAWhole(t *testing.T) {
+	c := newGroupCluster(t, 2)
+	c.Groups.SetGroup(group(3))
+	pods := members(3)
+	pods[0].Labels["role"] = "leader"
+	leader, err := labels.Parse("role=leader")
+	c.must(err)
+	for name, selection := range map[string]simulate.Selection{
+		"by a label of one pod": {Type: v1alpha1.PodsPending, Limit: simulate.MaxPods, Labels: leader},
+		"beyond the limit":      {Type: v1alpha1.PodsAll, Limit: 1, Labels: labels.Everything()},
+	} {
+		status := c.simulate(simulate.Request{Pods: selection, Pending: pods})
+		if status.Pods != 3 || status.Current.Unplaced != 0 {
+			t.Errorf("%s: %+v", name, status)
+		}
+	}
+}
+
+func TestAGroupPreemptsInASimulation(t *testing.T) {
+	c := newGroupCluster(t, 2, 2)
+	for i, node := range []string{"r0-0", "r0-1", "r1-0"} {
+		c.run(pod("web", i, "8", "1Gi"), node)
+	}
+	c.Groups.SetGroup(inOneRack(4))
+	pods := members(4)
+	for _, p := range pods {
+		p.Spec.Priority = important(0, "1").Spec.Priority
+	}
+	status := c.simulate(simulate.Request{Pods: pending(), Pending: pods})
+	got := status.Current
+	if got.Unplaced != 0 || got.Preemptions != 1 || got.Victims != 1 || got.VictimPods[0].Name != "web-abc-2" || got.VictimPods[0].Node != "r1-0" {
+		t.Errorf("the rack with the most room needs one eviction: %+v", got)
+	}
+	// Pods that are decided, too, are unplaced then. Nothing is left for the second column.
+	same := *c.Profile.Config
+	status = c.simulate(simulate.Request{Pods: all(), Pending: pods, Changes: map[string]*config.Profile{"mine": &same}})
+	if status.Current.Unplaced != 1 || status.New.Unplaced != 1 || status.New.Moved != 0 {
+		t.Errorf("got %+v", status)
+	}
+	c.Groups.SetGroup(inOneRack(5))
+	pods = append(pods, member(200))
+	if got := c.simulate(simulate.Request{Pods: pending(), Pending: pods}).Current; got.Victims != 0 || got.Unplaced != 5 {
+		t.Errorf("nobody is evicted for a group that does not fit anyway: %+v", got)
+	}
+}
+
+func TestAGroupEvictsAWholeGroup(t *testing.T) {
+	c := newGroupCluster(t, 2)
+	victims := podgroup.Group{Key: podgroup.Key{Namespace: "default", Name: "victims"}, MinMember: 2, EvictedWhole: true}
+	c.Groups.SetGroup(victims)
+	for i, node := range []string{"r0-0", "r0-1"} {
+		p := pod("web", i, "8", "1Gi")
+		p.Labels[podgroup.Label] = victims.Name
+		c.run(p, node)
+	}
+	c.Groups.SetGroup(group(1))
+	p := member(7)
+	p.Spec.Priority = important(0, "1").Spec.Priority
+	got := c.simulate(simulate.Request{Pods: pending(), Pending: []*corev1.Pod{p}}).Current
+	if got.Preemptions != 1 || got.Victims != 2 || got.VictimPods[0].Node == got.VictimPods[1].Node {
+		t.Errorf("got %+v", got)
+	}
+}
