@@ -34,6 +34,10 @@ type CapacitySpec struct {
 	// controller changes it. The API server's defaults apply.
 	Pod corev1.Pod `json:"pod"`
 
+	// podGroup counts groups of such pods, instead of single ones.
+	// +optional
+	PodGroup *CapacityPodGroup `json:"podGroup,omitempty"`
+
 	// nodes changes the nodes on which pods are decided.
 	// +optional
 	Nodes NodeChanges `json:"nodes,omitzero"`
@@ -45,6 +49,24 @@ type CapacitySpec struct {
 	// seed chooses among nodes of equal score.
 	// +optional
 	Seed int64 `json:"seed,omitempty"`
+}
+
+// CapacityPodGroup describes groups of equal pods that are placed together, as a
+// PodGroup does.
+type CapacityPodGroup struct {
+	// minMember is the number of pods of each group, from 1 to 5000.
+	MinMember int32 `json:"minMember"`
+
+	// requiredTopology is the key of a node label. All pods of a group get nodes
+	// with the same value of it.
+	// +optional
+	RequiredTopology string `json:"requiredTopology,omitempty"`
+
+	// preferredTopology are keys of node labels, from the nearest to the farthest.
+	// The pods of a group get nodes with the same value of the first key for which
+	// the group fits, or else any nodes. At most 4.
+	// +optional
+	PreferredTopology []string `json:"preferredTopology,omitempty"`
 }
 
 // CapacityStatus is the number of pods that fit.
@@ -65,6 +87,10 @@ type CapacityStatus struct {
 
 	// pods is the number of pods that fit beside those that are bound.
 	Pods int32 `json:"pods"`
+	// podGroups is the number of groups that fit, with spec.podGroup. All their
+	// pods are in pods.
+	// +optional
+	PodGroups int32 `json:"podGroups,omitempty"`
 	// limited reports whether the count ended at its limit. More pods may fit.
 	// +optional
 	Limited bool `json:"limited,omitempty"`
@@ -96,14 +122,20 @@ type PoolCapacity struct {
 	Nodes int32 `json:"nodes"`
 }
 
-// NextPod is the first pod that does not fit.
+// NextPod is the first pod that does not fit, or a pod of the first group that does
+// not fit.
 type NextPod struct {
-	// verdict is what keeps it pending.
+	// verdict is what keeps the pod pending. A pod of a group may fit by itself.
 	Verdict Verdict `json:"verdict"`
 
-	// message says it in a sentence.
+	// message says it in a sentence. For a group, it says what keeps the group
+	// pending, and is unset if you may not list nodes.
 	// +optional
 	Message string `json:"message,omitempty"`
+
+	// podGroup says how many pods of the group fit together.
+	// +optional
+	PodGroup *PodGroupFit `json:"podGroup,omitempty"`
 
 	// groups are the nodes that refuse it.
 	// +optional

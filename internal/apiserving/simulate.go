@@ -93,15 +93,25 @@ func (h *Handler) count(w http.ResponseWriter, r *http.Request, namespace string
 	if err != nil {
 		return nil, err
 	}
-	if next := status.Next; next != nil && !seesNodes {
-		shown := withoutNodeNames(&v1alpha1.PodExplanation{
-			Message: next.Message, Pending: &v1alpha1.PendingExplanation{Groups: next.Groups, Suggestions: next.Suggestions},
-		})
-		status.Next = &v1alpha1.NextPod{
-			Verdict: next.Verdict, Message: shown.Message, Groups: shown.Pending.Groups, Suggestions: shown.Pending.Suggestions,
-		}
+	if status.Next != nil && !seesNodes {
+		status.Next = nextWithoutNodeNames(status.Next)
 	}
 	return &v1alpha1.Capacity{TypeMeta: in.TypeMeta, Metadata: in.Metadata, Spec: in.Spec, Status: *status}, nil
+}
+
+// nextWithoutNodeNames returns an explanation without names of nodes. The message about a group has
+// the labels of a domain, which may be that of the host name.
+func nextWithoutNodeNames(next *v1alpha1.NextPod) *v1alpha1.NextPod {
+	shown := withoutNodeNames(&v1alpha1.PodExplanation{
+		Message: next.Message, Pending: &v1alpha1.PendingExplanation{PodGroup: next.PodGroup, Groups: next.Groups, Suggestions: next.Suggestions},
+	})
+	if next.PodGroup != nil {
+		shown.Message = ""
+	}
+	return &v1alpha1.NextPod{
+		Verdict: next.Verdict, Message: shown.Message, PodGroup: shown.Pending.PodGroup, Groups: shown.Pending.Groups,
+		Suggestions: shown.Pending.Suggestions,
+	}
 }
 
 // begin waits for the turn of a simulation, and asks whether its user may see nodes. Who may not

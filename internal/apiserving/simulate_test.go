@@ -170,8 +170,13 @@ func TestOnlyWhoMayListNodesLearnsAboutThem(t *testing.T) {
 				next := outcome()
 				return &v1alpha1.SimulationStatus{Current: outcome(), New: &next}, nil
 			},
-			count: func(context.Context, *v1alpha1.Capacity) (*v1alpha1.CapacityStatus, error) {
+			count: func(_ context.Context, c *v1alpha1.Capacity) (*v1alpha1.CapacityStatus, error) {
 				next := &v1alpha1.NextPod{}
+				if c.Spec.PodGroup != nil {
+					next.Message = "it fits in rack " + secret // for a pod, what names a node is known
+					next.PodGroup = &v1alpha1.PodGroupFit{Domain: secret, Tried: []v1alpha1.DomainFit{{Domain: secret}}}
+					return &v1alpha1.CapacityStatus{Next: next}, nil
+				}
 				fill(reflect.ValueOf(&next.Groups).Elem(), secret)
 				fill(reflect.ValueOf(&next.Suggestions).Elem(), secret)
 				g := &next.Groups[0]
@@ -181,12 +186,16 @@ func TestOnlyWhoMayListNodesLearnsAboutThem(t *testing.T) {
 			},
 		}})
 	}
-	for path, body := range map[string]string{simulations: object("Simulation", ""), capacities: object("Capacity", `, "spec": {"pod": {}}`)} {
-		if shown := post(handler(true), path, body).Body.String(); !strings.Contains(shown, secret) {
-			t.Errorf("%s: who may list nodes does not see them: %s", path, shown)
+	for _, request := range []struct{ path, body string }{
+		{simulations, object("Simulation", "")},
+		{capacities, object("Capacity", `, "spec": {"pod": {}}`)},
+		{capacities, object("Capacity", `, "spec": {"pod": {}, "podGroup": {"minMember": 2}}`)},
+	} {
+		if shown := post(handler(true), request.path, request.body).Body.String(); !strings.Contains(shown, secret) {
+			t.Errorf("%s: who may list nodes does not see them: %s", request.body, shown)
 		}
-		if hidden := post(handler(false), path, body).Body.String(); strings.Contains(hidden, secret) || !strings.Contains(hidden, "status") {
-			t.Errorf("%s: got %s", path, hidden)
+		if hidden := post(handler(false), request.path, request.body).Body.String(); strings.Contains(hidden, secret) || !strings.Contains(hidden, "status") {
+			t.Errorf("%s: got %s", request.body, hidden)
 		}
 	}
 	adds := object("Simulation", `, "spec": {"nodes": {"remove": ["guess"]}}`)

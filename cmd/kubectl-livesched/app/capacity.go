@@ -5,13 +5,11 @@ package app
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/livesched/livesched/api/v1alpha1"
@@ -36,7 +34,8 @@ func newCapacity(shared *options) *cobra.Command {
 		Use:   "capacity -f FILE",
 		Short: "Count how many more pods of a kind fit",
 		Long: "Count how many more pods of a kind fit, and say what stops the next one. A running livesched decides one pod after the other in a copy " +
-			"of its state. The file has a Pod, or an object with a pod template such as a Deployment.\n\n" + capacityLimits + "\n\n" +
+			"of its state. The file has a Pod, or an object with a pod template such as a Deployment. If it also has the PodGroup that the pod names, " +
+			"the command counts whole groups.\n\n" + capacityLimits + "\n\n" +
 			"The command requires the permissions of the Role livesched-client in livesched's namespace, and the permission to create " +
 			"capacities.livesched.io in the namespace of the pod. To add or remove nodes, you must be permitted to list nodes.",
 		Example: "  kubectl livesched capacity -f train.yaml\n\n  # And with four more nodes?\n  kubectl livesched capacity -f train.yaml --add-nodes a100=4",
@@ -54,13 +53,20 @@ func newCapacity(shared *options) *cobra.Command {
 }
 
 func (o *capacityOptions) run(ctx context.Context) error {
-	pod, err := o.readPod()
+	documents, err := manifests.Read(o.files, o.recursive, o.In)
+	if err != nil {
+		return err
+	}
+	pod, err := onePod(documents)
 	if err != nil {
 		return err
 	}
 	capacity := &v1alpha1.Capacity{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Capacity"},
 		Spec:     v1alpha1.CapacitySpec{Pod: *pod, Limit: o.limit, Seed: o.seed},
+	}
+	if capacity.Spec.PodGroup, err = groupOfPod(documents, pod); err != nil {
+		return err
 	}
 	if capacity.Spec.Nodes, err = o.nodes.parse(); err != nil {
 		return err
@@ -81,71 +87,22 @@ func (o *capacityOptions) run(ctx context.Context) error {
 	if o.output != "" {
 		return writeAnswer(o.Out, o.output, text)
 	}
-	return printCapacity(o.Out, &capacity.Status)
-}
-
-// readPod returns the pod in the files, which must have exactly one.
-func (o *capacityOptions) readPod() (*corev1.Pod, error) {
-	documents, err := manifests.Read(o.files, o.recursive, o.In)
-	if err != nil {
-		return nil, err
-	}
-	var pods []*corev1.Pod
-	for i := range documents {
-		pod, err := podIn(&documents[i])
-		if err != nil {
-			return nil, err
-		}
-		if pod != nil {
-			pods = append(pods, pod)
-		}
-	}
-	switch len(pods) {
-	case 0:
-		return nil, errors.New("no Pod, and no object with a pod template found")
-	case 1:
-		return pods[0], nil
-	default:
-		return nil, fmt.Errorf("found %d pods, capacity counts one", len(pods))
-	}
-}
-
-// podIn returns the pod of a document, or one of its pod template, or nil if it has neither.
-func podIn(d *manifests.Document) (*corev1.Pod, error) {
-	object := d.Object
-	if d.Text("kind") != "Pod" || d.Text("apiVersion") != "v1" {
-		spec, _ := d.Object["spec"].(map[string]any)
-		template, ok := spec["template"].(map[string]any)
-		if !ok {
-			return nil, nil
-		}
-		object = template
-	}
-	text, err := json.Marshal(object)
-	if err != nil {
-		return nil, err
-	}
-	pod := &corev1.Pod{}
-	if err := json.Unmarshal(text, pod); err != nil {
-		return nil, fmt.Errorf("%s: %w", d.Place(), err)
-	}
-	if pod.Name == "" {
-		pod.Name = d.Text("metadata", "name")
-	}
-	if pod.Namespace == "" {
-		pod.Namespace = d.Text("metadata", "namespace")
-	}
-	pod.Status = corev1.PodStatus{}
-	return pod, nil
+	return printCapacity(o.Out, capacity)
 }
 
 // printCapacity prints the answer for people.
-func printCapacity(w io.Writer, s *v1alpha1.CapacityStatus) error {
-	atLeast := "Room for "
+func printCapacity(w io.Writer, c *v1alpha1.Capacity) error {
+	s := &c.Status
+	room := "Room for "
 	if s.Limited {
-		atLeast = "Room for at least "
+		room = "Room for at least "
 	}
-	writeLine(w, atLeast+many(s.Pods, "more pod")+grouped.Sprintf(", on %d of ", s.Nodes)+many(s.ClusterNodes, "node")+fmt.Sprintf("; profile %s@%s.", s.Profile, s.Revision))
+	if group := c.Spec.PodGroup; group != nil {
+		room += many(s.PodGroups, "more group") + " of " + many(group.MinMember, "pod")
+	} else {
+		room += many(s.Pods, "more pod")
+	}
+	writeLine(w, room+grouped.Sprintf(", on %d of ", s.Nodes)+many(s.ClusterNodes, "node")+fmt.Sprintf("; profile %s@%s.", s.Profile, s.Revision))
 	if len(s.Pools) > 0 {
 		var rows [][]string
 		for _, p := range s.Pools {
@@ -155,20 +112,37 @@ func printCapacity(w io.Writer, s *v1alpha1.CapacityStatus) error {
 			return err
 		}
 	}
-	if next := s.Next; next != nil {
-		writeLine(w, fmt.Sprintf("The next one: %s. %s", next.Verdict, next.Message))
-		if len(next.Groups) > 0 {
-			if err := writeTable(w, []string{"NODES", "POOL", "PLUGIN", "REASON", "SHORT BY"}, groupRows(next.Groups)); err != nil {
-				return err
-			}
-		}
-		for i := range next.Suggestions {
-			writeLine(w, suggestionLine(&next.Suggestions[i]))
+	if s.Next != nil {
+		if err := printNext(w, s.Next); err != nil {
+			return err
 		}
 	}
 	if s.ExtendersNotCalled {
 		writeLine(w, "Extenders are not called.")
 	}
 	writeLine(w, capacityLimits)
+	return nil
+}
+
+// printNext prints what keeps the next pod or group pending.
+func printNext(w io.Writer, next *v1alpha1.NextPod) error {
+	if next.PodGroup != nil {
+		line := "The next group does not fit."
+		if next.Message != "" {
+			line = "The next group does not fit: " + strings.TrimSuffix(next.Message, ".") + "."
+		}
+		writeLine(w, line)
+		writeLine(w, podGroupLine(next.PodGroup))
+	} else {
+		writeLine(w, fmt.Sprintf("The next one: %s. %s", next.Verdict, next.Message))
+	}
+	if len(next.Groups) > 0 {
+		if err := writeTable(w, []string{"NODES", "POOL", "PLUGIN", "REASON", "SHORT BY"}, groupRows(next.Groups)); err != nil {
+			return err
+		}
+	}
+	for i := range next.Suggestions {
+		writeLine(w, suggestionLine(&next.Suggestions[i]))
+	}
 	return nil
 }

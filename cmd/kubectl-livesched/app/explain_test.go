@@ -160,6 +160,13 @@ var _ = Describe("explain", func() {
 		GinkgoWriter.Println(got.out)
 		Expect(got.out).To(HavePrefix("Room for 3 more pods, on 1 of 3 nodes; profile mine@"), got.errOut)
 		Expect(got.out).To(ContainSubstring("The next one: FitsWhenFreed."))
+		pairs := file("apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: pair, namespace: default}\nspec: {minMember: 2}\n---\n" +
+			"apiVersion: v1\nkind: Pod\nmetadata: {name: one, namespace: default, labels: {scheduling.x-k8s.io/pod-group: pair}}\nspec:\n" +
+			"  schedulerName: mine\n  containers: [{name: c, image: i, resources: {limits: {cpu: 1}}}]\n")
+		got = kubectlAs(ctx, user, "capacity", "-f", pairs)
+		GinkgoWriter.Println(got.out)
+		Expect(got.out).To(HavePrefix("Room for 1 more group of 2 pods, on 1 of 3 nodes; profile mine@"), got.errOut)
+		Expect(got.out).To(ContainSubstring("The next group does not fit.\nPod group one: 2 pods must be placed together, and 1 fit now; 2 are ready."))
 		var simulation v1alpha1.Simulation
 		Expect(yaml.Unmarshal([]byte(kubectlAs(ctx, user, "simulate", "-f", binpack, "-n", "default", "-o", "yaml").out), &simulation)).To(Succeed())
 		Expect(simulation.Status.Nodes).To(Equal(int32(3)))

@@ -43,35 +43,36 @@ func (t *Topology) equal(other *Topology) bool {
 	return t.Required == other.Required && slices.Equal(t.Preferred, other.Preferred)
 }
 
+// CheckKeys returns an error unless these are keys of labels, and not too many.
+func CheckKeys(keys ...string) error {
+	for _, key := range keys {
+		if problems := validation.IsQualifiedName(key); len(problems) > 0 {
+			return fmt.Errorf("%q is not the key of a label: %s", key, strings.Join(problems, "; "))
+		}
+	}
+	if len(keys) > maxPreferred {
+		return fmt.Errorf("at most %d keys are allowed", maxPreferred)
+	}
+	return nil
+}
+
 // topologyOf reads the annotations of a PodGroup.
-func topologyOf(annotations map[string]string) (Topology, error) {
-	t := Topology{Required: annotations[AnnotationRequired]}
-	if t.Required != "" {
-		if err := checkKey(AnnotationRequired, t.Required); err != nil {
-			return Topology{}, err
+func topologyOf(annotations map[string]string) (t Topology, err error) {
+	if t.Required = annotations[AnnotationRequired]; t.Required != "" {
+		if err := CheckKeys(t.Required); err != nil {
+			return Topology{}, fmt.Errorf("annotation %s: %w", AnnotationRequired, err)
 		}
 	}
 	if annotations[AnnotationPreferred] == "" {
 		return t, nil
 	}
 	for key := range strings.SplitSeq(annotations[AnnotationPreferred], ",") {
-		key = strings.TrimSpace(key)
-		if err := checkKey(AnnotationPreferred, key); err != nil {
-			return Topology{}, err
-		}
-		t.Preferred = append(t.Preferred, key)
+		t.Preferred = append(t.Preferred, strings.TrimSpace(key))
 	}
-	if len(t.Preferred) > maxPreferred {
-		return Topology{}, fmt.Errorf("annotation %s: at most %d keys are allowed", AnnotationPreferred, maxPreferred)
+	if err := CheckKeys(t.Preferred...); err != nil {
+		return Topology{}, fmt.Errorf("annotation %s: %w", AnnotationPreferred, err)
 	}
 	return t, nil
-}
-
-func checkKey(annotation, key string) error {
-	if problems := validation.IsQualifiedName(key); len(problems) > 0 {
-		return fmt.Errorf("annotation %s: %q is not the key of a label: %s", annotation, key, strings.Join(problems, "; "))
-	}
-	return nil
 }
 
 // Domain is a part of the cluster: the nodes with certain labels. The empty Domain is all of it.

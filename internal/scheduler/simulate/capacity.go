@@ -20,12 +20,15 @@ import (
 	"github.com/livesched/livesched/internal/scheduler/config"
 	"github.com/livesched/livesched/internal/scheduler/explain"
 	"github.com/livesched/livesched/internal/scheduler/fork"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
-// CountRequest asks how many pods like one fit.
+// CountRequest asks how many pods like one fit, or how many groups of them.
 type CountRequest struct {
 	// Pod is like the pods that are counted. It is on no node.
-	Pod   *corev1.Pod
+	Pod *corev1.Pod
+	// Group counts groups of its MinMember pods, each placed together. nil: single pods.
+	Group *podgroup.Group
 	Nodes Nodes
 	Limit int
 	Seed  uint64
@@ -33,8 +36,8 @@ type CountRequest struct {
 	SuggestFor time.Duration
 }
 
-// Count counts how many pods fit. The fork is changed, and must not be used afterwards. The error
-// is a *InvalidError, that of a plugin, or that of a context that ended.
+// Count counts how many pods or groups fit. The fork is changed, and must not be used afterwards.
+// The error is a *InvalidError, that of a plugin, or that of a context that ended.
 func Count(ctx context.Context, k *fork.Fork, r CountRequest) (*v1alpha1.CapacityStatus, error) {
 	cfg, err := k.Profile(r.Pod.Spec.SchedulerName)
 	if err != nil {
@@ -59,39 +62,111 @@ func Count(ctx context.Context, k *fork.Fork, r CountRequest) (*v1alpha1.Capacit
 	status := &v1alpha1.CapacityStatus{
 		Profile: cfg.Name, Revision: cfg.Revision, ExtendersNotCalled: len(cfg.Extenders) > 0, ClusterNodes: int32(snapshot.NumNodes()),
 	}
-	return status, count(ctx, k, cfg, r, status)
+	c := &counter{CountRequest: r, fork: k, profile: cfg, sequence: NewSequence(k, r.Seed), pools: poolPods{}, status: status}
+	if r.Group != nil {
+		err = c.countGroups(ctx)
+	} else {
+		err = c.countPods(ctx)
+	}
+	c.pools.report(status)
+	return status, err
 }
 
-// count places pods until one fits nowhere, and explains why.
-func count(ctx context.Context, k *fork.Fork, cfg *config.Profile, r CountRequest, status *v1alpha1.CapacityStatus) error {
-	sequence, pools := NewSequence(k, r.Seed), poolPods{}
-	for number := range r.Limit {
-		pod := numbered(r.Pod, number)
-		d, err := sequence.Place(ctx, cfg, pod)
+// counter is the state of Count.
+type counter struct {
+	CountRequest
+	fork     *fork.Fork
+	profile  *config.Profile
+	sequence *Sequence
+	pools    poolPods
+	status   *v1alpha1.CapacityStatus
+}
+
+// countPods places pods until one fits nowhere, and explains why.
+func (c *counter) countPods(ctx context.Context) error {
+	for number := range c.Limit {
+		pod := numbered(c.Pod, number)
+		d, err := c.sequence.Place(ctx, c.profile, pod)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case Refused(err):
-			status.Next, err = next(ctx, k, pod, r.SuggestFor)
-			pools.report(status)
+			c.status.Next, err = c.next(ctx, explain.Pending{Pod: pod})
 			return err
 		case err != nil:
 			return fmt.Errorf("deciding pod %d: %w", number+1, err)
 		}
-		snapshot, err := k.Snapshot()
-		if err != nil {
+		if err := c.add(d.SuggestedHost); err != nil {
 			return err
 		}
-		node, err := snapshot.NodeInfos().Get(d.SuggestedHost)
-		if err != nil {
-			return err
-		}
-		pools.add(explain.PoolOf(node.Node()), d.SuggestedHost)
-		status.Pods++
 	}
-	status.Limited = true
-	pools.report(status)
+	c.status.Limited = true
 	return nil
+}
+
+// add counts a pod on a node.
+func (c *counter) add(nodeName string) error {
+	snapshot, err := c.fork.Snapshot()
+	if err != nil {
+		return err
+	}
+	node, err := snapshot.NodeInfos().Get(nodeName)
+	if err != nil {
+		return err
+	}
+	c.pools.add(explain.PoolOf(node.Node()), nodeName)
+	c.status.Pods++
+	return nil
+}
+
+// countGroups places groups until one fits nowhere, and explains why.
+func (c *counter) countGroups(ctx context.Context) error {
+	size := c.Group.MinMember
+	for int(c.status.Pods)+size <= c.Limit {
+		g := &Gang{Group: *c.Group, Needed: size}
+		for i := range size {
+			g.Pods = append(g.Pods, numbered(c.Pod, int(c.status.Pods)+i))
+		}
+		d, err := c.sequence.PlaceGang(ctx, c.profile, g)
+		switch {
+		case err != nil:
+			return fmt.Errorf("deciding group %d: %w", c.status.PodGroups+1, err)
+		case !d.Placed:
+			return c.nextGroup(ctx, g, d)
+		}
+		for _, node := range d.Nodes {
+			if err := c.add(node); err != nil {
+				return err
+			}
+		}
+		c.status.PodGroups++
+	}
+	c.status.Limited = true
+	return nil
+}
+
+// nextGroup explains a group that does not fit.
+func (c *counter) nextGroup(ctx context.Context, g *Gang, d *GangDecision) error {
+	var err error
+	c.status.Next, err = c.next(ctx, explain.Pending{
+		Pod: g.Pods[0], Group: &explain.Group{Group: g.Group, Needed: g.Needed, Pods: g.Pods},
+	})
+	if err == nil {
+		c.status.Next.Message = d.Reason(0).Error()
+	}
+	return err
+}
+
+// next explains a pod that does not fit, or of a group that does not fit.
+func (c *counter) next(ctx context.Context, in explain.Pending) (*v1alpha1.NextPod, error) {
+	in.SuggestFor = c.SuggestFor
+	x, err := explain.Explain(ctx, c.fork, in)
+	if err != nil {
+		return nil, err
+	}
+	return &v1alpha1.NextPod{
+		Verdict: x.Verdict, Message: x.Message, PodGroup: x.Pending.PodGroup, Groups: x.Pending.Groups, Suggestions: x.Pending.Suggestions,
+	}, nil
 }
 
 // numbered returns a copy of a pod with a name and a UID of its own.
@@ -100,15 +175,6 @@ func numbered(like *corev1.Pod, number int) *corev1.Pod {
 	pod.Name = fmt.Sprintf("%s-%d", like.Name, number)
 	pod.UID = types.UID(fmt.Sprintf("counted-%d", number))
 	return &pod
-}
-
-// next explains a pod that does not fit.
-func next(ctx context.Context, k *fork.Fork, pod *corev1.Pod, suggestFor time.Duration) (*v1alpha1.NextPod, error) {
-	x, err := explain.Explain(ctx, k, explain.Pending{Pod: pod, SuggestFor: suggestFor})
-	if err != nil {
-		return nil, err
-	}
-	return &v1alpha1.NextPod{Verdict: x.Verdict, Message: x.Message, Groups: x.Pending.Groups, Suggestions: x.Pending.Suggestions}, nil
 }
 
 // poolPods counts pods by pool, with the nodes that they are on.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -36,6 +37,8 @@ type Gang struct {
 
 // GangDecision is the decision about a Gang.
 type GangDecision struct {
+	// Placed reports whether as many pods got a node as are needed. Otherwise none did.
+	Placed bool
 	// Nodes are those of the pods, "" for those without one.
 	Nodes []string
 	// Preempted are the evictions for the gang, and Preemptors the pods that they are for.
@@ -45,6 +48,7 @@ type GangDecision struct {
 	PreemptionsLimited bool
 
 	attempt *gang.Attempt
+	cluster *gangCluster
 }
 
 // Reason returns why a pod got no node.
@@ -57,45 +61,57 @@ func (d *GangDecision) Reason(i int) error {
 }
 
 // PlaceGang decides the pods of a group, with the code of the scheduling loop: it places enough of
-// them or none, and preempts others if that helps. The error is that of a context that ended, or of
-// a change of the fork that failed.
+// them or none. The error is that of a context that ended, or of a change of the fork that failed.
 func (s *Sequence) PlaceGang(ctx context.Context, cfg *config.Profile, g *Gang) (*GangDecision, error) {
 	instance, err := s.fork.Instance(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	cluster := &gangCluster{sequence: s, cfg: cfg, pods: g.Pods, assumed: make([]*fork.Assumed, len(g.Pods))}
+	cluster := &gangCluster{sequence: s, cfg: cfg, pods: slices.Clone(g.Pods), assumed: make([]*fork.Assumed, len(g.Pods))}
 	attempt := &gang.Attempt{
 		Group: g.Group, Needed: g.Needed, On: g.On, Profile: instance, Groups: s.fork.Groups(), IntN: rand.New(s.source).IntN,
-		DryRuns: min(s.groupDryRuns, preemption.GroupDryRuns), Cluster: cluster,
+		Cluster: cluster,
 	}
 	for _, pod := range g.Pods {
 		info, _ := schedframework.NewPodInfo(pod) // the error is about affinity terms, which the decision finds, too
 		attempt.Members = append(attempt.Members, info)
 	}
-	d := &GangDecision{attempt: attempt}
-	if !attempt.Place(ctx) && attempt.Why.Err == nil && g.Problem == "" {
-		before := attempt.DryRuns
-		err = s.preemptFor(ctx, d, cluster)
-		s.groupDryRuns -= before - attempt.DryRuns
-	}
-	for _, a := range cluster.assumed {
+	d := &GangDecision{attempt: attempt, cluster: cluster}
+	return d, s.attempt(ctx, d)
+}
+
+// attempt makes the attempt at a gang.
+func (s *Sequence) attempt(ctx context.Context, d *GangDecision) error {
+	d.Placed = d.attempt.Place(ctx)
+	d.Nodes = d.attempt.Nodes()
+	for _, a := range d.cluster.assumed {
 		if a != nil {
 			s.undo = append(s.undo, a.TakeBack)
 		}
 	}
-	d.Nodes = attempt.Nodes()
 	if ctx.Err() != nil {
-		err = context.Cause(ctx)
+		return context.Cause(ctx)
 	}
-	return d, errors.Join(err, cluster.err)
+	return d.cluster.err
 }
 
-// preemptFor evicts the pods that a gang preempts, if any, and tries again to place it.
-func (s *Sequence) preemptFor(ctx context.Context, d *GangDecision, cluster *gangCluster) error {
+// PreemptForGang evicts the pods that a gang would preempt that PlaceGang has just not placed, and
+// tries again to place it. It does nothing if preemption does not help. The error is one that
+// PlaceGang returns.
+func (s *Sequence) PreemptForGang(ctx context.Context, d *GangDecision) error {
 	attempt := d.attempt
+	if attempt.Why.Err != nil || attempt.Group.Problem != "" {
+		return nil
+	}
+	attempt.DryRuns = min(s.groupDryRuns, preemption.GroupDryRuns)
+	before := attempt.DryRuns
 	plan, message, err := attempt.Preempt(ctx)
+	s.groupDryRuns -= before - attempt.DryRuns
 	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case d.cluster.err != nil:
+		return d.cluster.err
 	case errors.Is(err, preemption.ErrTooManyDryRuns):
 		d.PreemptionsLimited = true
 		return nil
@@ -117,9 +133,8 @@ func (s *Sequence) preemptFor(ctx context.Context, d *GangDecision, cluster *gan
 		s.undo = append(s.undo, func(context.Context) error { return preempted.TakeBack() })
 		d.Preempted, d.Preemptors = append(d.Preempted, preempted), append(d.Preemptors, preemptor)
 	}
-	cluster.nominate(plan.Nodes)
-	attempt.Place(ctx)
-	return nil
+	d.cluster.nominate(plan.Nodes)
+	return s.attempt(ctx, d)
 }
 
 // gangCluster places the pods of a gang on a fork.

@@ -4,12 +4,14 @@
 package simulate_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/livesched/livesched/api/v1alpha1"
@@ -188,5 +190,77 @@ func TestAGroupEvictsAWholeGroup(t *testing.T) {
 	got := c.simulate(simulate.Request{Pods: pending(), Pending: []*corev1.Pod{p}}).Current
 	if got.Preemptions != 1 || got.Victims != 2 || got.VictimPods[0].Node == got.VictimPods[1].Node {
 		t.Errorf("got %+v", got)
+	}
+}
+
+func TestGroupsAreCounted(t *testing.T) {
+	for name, test := range map[string]struct {
+		racks      []int
+		group      v1alpha1.CapacityPodGroup
+		limit      int32
+		groups     int32
+		nodes      int32
+		limited    bool
+		message    string
+		fit, tried int
+	}{
+		"anywhere": {
+			racks: []int{3, 2}, group: v1alpha1.CapacityPodGroup{MinMember: 4}, groups: 2, nodes: 4,
+			message: "pod group default/train: 4 pods must be placed together, but there are resources for 2 of them at most", fit: 2, tried: 1,
+		},
+		"in one rack": {
+			racks: []int{3, 3}, group: v1alpha1.CapacityPodGroup{MinMember: 4, RequiredTopology: corev1.LabelTopologyZone}, groups: 2, nodes: 4,
+			message: "at most in one " + corev1.LabelTopologyZone, fit: 2, tried: 2,
+		},
+		"in one rack, if possible": {
+			racks: []int{3, 3}, group: v1alpha1.CapacityPodGroup{MinMember: 4, PreferredTopology: []string{corev1.LabelTopologyZone}}, groups: 3, nodes: 6,
+			message: "but there are resources for 0 of them", tried: 1,
+		},
+		"up to a limit": {racks: []int{4}, group: v1alpha1.CapacityPodGroup{MinMember: 2}, limit: 7, groups: 3, nodes: 3, limited: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newGroupCluster(t, test.racks...)
+			like := pod("train", 0, "4", "1Gi")
+			like.Name = "train"
+			r, err := simulate.ParseCapacity(&v1alpha1.Capacity{
+				Metadata: metav1.ObjectMeta{Namespace: "default"},
+				Spec:     v1alpha1.CapacitySpec{Pod: *like, PodGroup: &test.group, Limit: test.limit},
+			})
+			c.must(err)
+			status, err := simulate.Count(t.Context(), c.fork(), r)
+			c.must(err)
+			if status.PodGroups != test.groups || status.Pods != test.groups*test.group.MinMember || status.Nodes < test.nodes || status.Limited != test.limited {
+				t.Errorf("got %+v", status)
+			}
+			if test.limited {
+				if status.Next != nil {
+					t.Errorf("got %+v", status.Next)
+				}
+				return
+			}
+			next := status.Next
+			if !strings.Contains(next.Message, test.message) || int(next.PodGroup.Fit) != test.fit || len(next.PodGroup.Tried) != test.tried {
+				t.Errorf("the next one: %s, %+v", next.Message, next.PodGroup)
+			}
+		})
+	}
+}
+
+func TestAGroupThatCannotBeCounted(t *testing.T) {
+	like := pod("train", 0, "4", "1Gi")
+	_, err := simulate.ParseCapacity(&v1alpha1.Capacity{Spec: v1alpha1.CapacitySpec{Pod: *like, Limit: 10, PodGroup: &v1alpha1.CapacityPodGroup{
+		MinMember: 11, RequiredTopology: "no key", PreferredTopology: []string{"a", "b", "c", "d", "e"},
+	}}})
+	var invalid *simulate.InvalidError
+	if !errors.As(err, &invalid) {
+		t.Fatal(err)
+	}
+	var fields []string
+	for _, problem := range invalid.Fields {
+		fields = append(fields, problem.Field)
+	}
+	want := []string{"spec.podGroup.minMember", "spec.podGroup.requiredTopology", "spec.podGroup.preferredTopology"}
+	if diff := cmp.Diff(want, fields); diff != "" {
+		t.Error(diff)
 	}
 }

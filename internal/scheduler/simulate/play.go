@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -104,7 +103,10 @@ func (s *simulation) placeGroup(ctx context.Context, sequence *Sequence, cfg *co
 		}
 		return nil
 	}
-	d, err := sequence.PlaceGang(ctx, cfg, &Gang{Group: group.Group, Pods: slices.Clone(group.pods), Needed: needed, On: on})
+	d, err := sequence.PlaceGang(ctx, cfg, &Gang{Group: group.Group, Pods: group.pods, Needed: needed, On: on})
+	if err == nil && !d.Placed {
+		err = sequence.PreemptForGang(ctx, d)
+	}
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ package simulate
 
 import (
 	"cmp"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -12,6 +13,7 @@ import (
 	corev1defaults "k8s.io/kubernetes/pkg/apis/core/v1"
 
 	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/internal/scheduler/podgroup"
 )
 
 var specPath = field.NewPath("spec")
@@ -60,8 +62,29 @@ func ParseCapacity(c *v1alpha1.Capacity) (CountRequest, error) {
 		errs = append(errs, field.Required(path.Child("containers"), ""))
 	}
 	errs = append(errs, checkLimit(specPath.Child("limit"), r.Limit)...)
+	if spec.PodGroup != nil {
+		r.Group = parseGroup(spec.PodGroup, r.Pod, r.Limit, &errs)
+	}
 	r.Nodes = parseNodes(&spec.Nodes, &errs)
 	return r, invalid(errs)
+}
+
+// parseGroup returns the group whose pods are counted together. It has the name of the pod.
+func parseGroup(g *v1alpha1.CapacityPodGroup, pod *corev1.Pod, limit int, errs *field.ErrorList) *podgroup.Group {
+	path := specPath.Child("podGroup")
+	if size := int(g.MinMember); size < 1 || size > limit {
+		*errs = append(*errs, field.Invalid(path.Child("minMember"), size, fmt.Sprintf("must be from 1 to the limit of pods, %d", limit)))
+	}
+	topology := podgroup.Topology{Required: g.RequiredTopology, Preferred: g.PreferredTopology}
+	if topology.Required != "" {
+		if err := podgroup.CheckKeys(topology.Required); err != nil {
+			*errs = append(*errs, field.Invalid(path.Child("requiredTopology"), topology.Required, err.Error()))
+		}
+	}
+	if err := podgroup.CheckKeys(topology.Preferred...); err != nil {
+		*errs = append(*errs, field.Invalid(path.Child("preferredTopology"), topology.Preferred, err.Error()))
+	}
+	return &podgroup.Group{Key: podgroup.Key{Namespace: pod.Namespace, Name: pod.Name}, MinMember: int(g.MinMember), Topology: topology}
 }
 
 func invalid(errs field.ErrorList) error {

@@ -1,0 +1,118 @@
+// Copyright The livesched Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/livesched/livesched/api/v1alpha1"
+	"github.com/livesched/livesched/cmd/kubectl-livesched/internal/manifests"
+)
+
+func TestTheGroupOfAPodInFiles(t *testing.T) {
+	const (
+		job = `---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train, namespace: ml}
+spec:
+  template:
+    metadata: {labels: {scheduling.x-k8s.io/pod-group: train}}
+    spec: {containers: [{name: c}]}
+`
+		member = `---
+apiVersion: v1
+kind: Pod
+metadata: {name: train-0, namespace: ml}
+spec: {schedulingGroup: {podGroupName: train}}
+`
+		plugins    = "---\napiVersion: scheduling.x-k8s.io/v1alpha1\nkind: PodGroup\n"
+		kubernetes = "---\napiVersion: scheduling.k8s.io/v1alpha2\nkind: PodGroup\n"
+	)
+	for name, test := range map[string]struct {
+		text  string
+		want  *v1alpha1.CapacityPodGroup
+		error string
+	}{
+		"of scheduler-plugins": {
+			text: job + plugins + `metadata: {name: train, namespace: ml, annotations: {livesched.io/required-topology: rack, livesched.io/preferred-topology: "host, block"}}
+spec: {minMember: 64}
+`,
+			want: &v1alpha1.CapacityPodGroup{MinMember: 64, RequiredTopology: "rack", PreferredTopology: []string{"host", "block"}},
+		},
+		"of Kubernetes": {
+			text: member + kubernetes + `metadata: {name: train}
+spec: {schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {topology: [{key: rack}]}}
+`,
+			want: &v1alpha1.CapacityPodGroup{MinMember: 2, RequiredTopology: "rack"},
+		},
+		"of Kubernetes, one by one": {text: member + kubernetes + "metadata: {name: train}\nspec: {schedulingPolicy: {basic: {}}}\n"},
+		"of another name":           {text: job + plugins + "metadata: {name: other, namespace: ml}\nspec: {minMember: 64}\n"},
+		"of another namespace":      {text: job + plugins + "metadata: {name: train, namespace: other}\nspec: {minMember: 64}\n"},
+		"of the other API":          {text: job + kubernetes + "metadata: {name: train, namespace: ml}\nspec: {schedulingPolicy: {gang: {minCount: 2}}}\n"},
+		"none":                      {text: job},
+		"wrong": {
+			text:  job + plugins + "metadata: {name: train, namespace: ml, annotations: {livesched.io/required-topology: no key}}\n",
+			error: `-:10 (document 2): annotation livesched.io/required-topology: "no key" is not the key of a label`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			documents, err := manifests.Read([]string{"-"}, false, strings.NewReader(test.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			pod, err := onePod(documents)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := groupOfPod(documents, pod)
+			if test.error != "" {
+				if err == nil || !strings.HasPrefix(err.Error(), test.error) {
+					t.Errorf("got %v, want %s", err, test.error)
+				}
+				return
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" || err != nil {
+				t.Error(err, diff)
+			}
+		})
+	}
+}
+
+func TestPrintGroupsThatFit(t *testing.T) {
+	c := &v1alpha1.Capacity{
+		Spec: v1alpha1.CapacitySpec{PodGroup: &v1alpha1.CapacityPodGroup{MinMember: 64}},
+		Status: v1alpha1.CapacityStatus{
+			Pods: 192, PodGroups: 3, Nodes: 48, ClusterNodes: 64, Profile: "gpu", Revision: "5d9c7b6f84",
+			Pools: []v1alpha1.PoolCapacity{{Pool: "a100", Pods: 192, Nodes: 48}},
+			Next: &v1alpha1.NextPod{
+				Verdict: v1alpha1.VerdictWaitingForTurn, Message: "pod group ml/train: 64 pods must be placed together.",
+				PodGroup: &v1alpha1.PodGroupFit{Name: "train", Needed: 64, Ready: 64, Fit: 40, Domain: "rack=r4"},
+			},
+		},
+	}
+	var out bytes.Buffer
+	if err := printCapacity(&out, c); err != nil {
+		t.Fatal(err)
+	}
+	want := `Room for 3 more groups of 64 pods, on 48 of 64 nodes; profile gpu@5d9c7b6f84.
+POOL   PODS   NODES
+a100   192    48
+The next group does not fit: pod group ml/train: 64 pods must be placed together.
+Pod group train: 64 pods must be placed together, and 40 fit now in rack=r4; 64 are ready.
+` + capacityLimits + "\n"
+	// The limits are wrapped.
+	if diff := cmp.Diff(strings.Fields(want), strings.Fields(out.String())); diff != "" {
+		t.Error(diff)
+	}
+	c.Status.Limited, c.Status.PodGroups, c.Spec.PodGroup.MinMember = true, 1, 1
+	out.Reset()
+	if err := printCapacity(&out, c); err != nil || !strings.HasPrefix(out.String(), "Room for at least 1 more group of 1 pod, on ") {
+		t.Error(err, out.String())
+	}
+}
